@@ -1,0 +1,75 @@
+# The layers of src/, in order, and what each may use. opentrn_library() refuses any other
+# dependency at configure time; tools/check_layers.py holds the #include lines to the same table.
+#
+#   layer             may use
+set(OPENTRN_LAYERS
+  "base:"
+  "numerics:base"
+  "arch:base"
+  "isa:base,numerics,arch"
+  "sim/functional:base,numerics,arch,isa"
+  "backend:base,numerics,arch,isa"
+  "trace:base,numerics,arch,isa"
+  "sim/timing:base,numerics,arch,isa,trace"
+  "profile:base,numerics,arch,isa,trace"
+  "runtime:base,numerics,arch,isa,sim/functional,sim/timing,backend,trace,profile"
+  "nki:base,numerics,arch,isa,sim/functional,sim/timing,backend,trace,profile,runtime"
+  "cli:base,numerics,arch,isa,sim/functional,sim/timing,backend,trace,profile,runtime,nki"
+  "python:base,numerics,arch,isa,sim/functional,sim/timing,backend,trace,profile,runtime,nki,cli"
+)
+
+function(opentrn_target_of LAYER OUT)
+  string(REPLACE "/" "_" flat ${LAYER})
+  set(${OUT} opentrn_${flat} PARENT_SCOPE)
+endfunction()
+
+function(_opentrn_allowed LAYER OUT)
+  foreach(row IN LISTS OPENTRN_LAYERS)
+    if(row MATCHES "^${LAYER}:(.*)$")
+      string(REPLACE "," ";" allowed "${CMAKE_MATCH_1}")
+      set(${OUT} "${allowed}" PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+  message(FATAL_ERROR "layer '${LAYER}' is not in cmake/layers.cmake")
+endfunction()
+
+# opentrn_library(<layer> SOURCES a.cc b.cc LAYERS base isa LIBS fmt::fmt)
+function(opentrn_library LAYER)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LAYERS;LIBS;PRIVATE_LIBS" ${ARGN})
+  _opentrn_allowed(${LAYER} allowed)
+  opentrn_target_of(${LAYER} target)
+  add_library(${target} STATIC ${ARG_SOURCES})
+  target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+  foreach(dep IN LISTS ARG_LAYERS)
+    if(NOT dep IN_LIST allowed)
+      message(FATAL_ERROR "layer '${LAYER}' may not use '${dep}'; it may use: ${allowed}")
+    endif()
+    opentrn_target_of(${dep} dep_target)
+    target_link_libraries(${target} PUBLIC ${dep_target})
+  endforeach()
+  target_link_libraries(${target} PUBLIC ${ARG_LIBS} PRIVATE ${ARG_PRIVATE_LIBS})
+endfunction()
+
+# opentrn_test(<layer> SOURCES a_test.cc): one GoogleTest program per layer, found test by test.
+function(opentrn_test LAYER)
+  if(NOT OPENTRN_BUILD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  opentrn_target_of(${LAYER} target)
+  find_package(GTest REQUIRED)
+  add_executable(${target}_test ${ARG_SOURCES})
+  target_link_libraries(${target}_test PRIVATE ${target} ${ARG_LIBS} GTest::gtest_main GTest::gmock)
+  include(GoogleTest)
+  gtest_discover_tests(${target}_test DISCOVERY_TIMEOUT 120 TEST_PREFIX "${LAYER}/")
+endfunction()
+
+function(opentrn_add_layers)
+  foreach(row IN LISTS OPENTRN_LAYERS)
+    string(REGEX REPLACE ":.*" "" layer "${row}")
+    if(EXISTS ${CMAKE_SOURCE_DIR}/src/${layer}/CMakeLists.txt)
+      add_subdirectory(src/${layer})
+    endif()
+  endforeach()
+endfunction()

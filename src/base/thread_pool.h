@@ -1,0 +1,38 @@
+// A pool for data-parallel loops inside one instruction.
+//
+// parallel_for splits [0, n) into at most size() contiguous parts whose boundaries depend only on
+// n and size(); each index is handled by exactly one part, so bodies that write disjoint outputs
+// give the same bits for every pool size. Workers spin for a short while before they sleep:
+// instructions arrive microseconds apart, and a futex wake costs more than most of them.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+namespace opentrn {
+
+class ThreadPool {
+ public:
+  // `threads` counts the caller: 1 means everything runs inline.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const;
+
+  // Calls body(begin, end, part) over a partition of [0, n); returns when all parts are done. The
+  // first exception thrown by any part is rethrown here. Not reentrant, one caller at a time.
+  void parallel_for(size_t n, const std::function<void(size_t begin, size_t end, int part)>& body);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Threads to use by default: the CPUs this process may run on, or OPENTRN_NUM_THREADS as read by
+// the API edge.
+int default_thread_count();
+
+}  // namespace opentrn
