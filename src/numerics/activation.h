@@ -1,0 +1,40 @@
+// The activation functions of the Scalar Engine on rows of fp32.
+//
+// The hardware evaluates piecewise polynomials whose coefficients are not public, so OpenTrn
+// computes the mathematical function in fp32, within a few ulp (activation_error_ulp), from
+// polynomials and fused multiply-adds only: the same bits on every host and vector width.
+//
+// Outside valid_range() the hardware "will generate invalid output results" [doc:
+// nki/api/nki.api.shared.rst]. For sin the page says what they are: no range reduction, a cubic
+// extrapolates (sin(9.0) gives about 27.65), and so does this. Everywhere else the mathematical
+// function is returned, and callers that check use valid_range().
+//
+// Special values: NaN gives the quiet NaN 0x7fc00000 (kCopy moves bits; kAbs clears the sign bit);
+// infinities give the limit of the function where there is one, else that NaN.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "numerics/ops.h"
+
+namespace opentrn::numerics {
+
+// out[i] = function(in[i]). `param` is the slope of kPrelu for negative inputs; others ignore it.
+// `out` may be `in`; other overlap is not allowed.
+void activate(ActivationFunction function, const float* in, float* out, size_t n, float param = 0.0f);
+
+// One element in double precision, from the definition: the reference (needs libm, so tests only).
+double activation_reference(ActivationFunction function, double x, double param = 0.0);
+
+// Inputs that the hardware documents as valid: min <= x <= max, or for `magnitude` min <= |x| <= max.
+struct ValidRange {
+  float min;
+  float max;
+  bool magnitude = false;
+
+  bool contains(float x) const;
+};
+ValidRange valid_range(ActivationFunction function);
+
+}  // namespace opentrn::numerics

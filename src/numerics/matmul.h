@@ -1,0 +1,37 @@
+// The matrix product of one Tensor Engine tile.
+//
+// For every (m, n):  s = 0;  for k = 0, 1, ..., K-1:  s = fma(stationary[k][m], moving[k][n], s);
+// then acc[m][n] = s, or acc[m][n] + s. One rounding per fused multiply-add, strictly in the order of
+// the array's rows, as partial sums flow down a systolic array. [assumed: fp32 with one rounding per
+// row; the public pages say fp32 accumulation and no more]
+// A result that is NaN is the quiet NaN 0x7fc00000.
+//
+// The same bits on every host, vector width and split into ranges.
+#pragma once
+
+#include <cstddef>
+
+namespace opentrn::numerics {
+
+// All pitches count floats between rows. `acc` must not overlap the inputs.
+struct MatmulTile {
+  const float* stationary;   // K x M
+  const float* moving;       // K x N
+  float* acc;                // M x N
+  int K, M, N;
+  size_t stationary_pitch;
+  size_t moving_pitch;
+  size_t acc_pitch;
+  bool accumulate;
+};
+void matmul_tile(const MatmulTile& tile);
+// Only rows [m_begin, m_end) of acc and columns [n_begin, n_end): for sharing a tile between threads.
+void matmul_tile_range(const MatmulTile& tile, int m_begin, int m_end, int n_begin, int n_end);
+
+void matmul_tile(const float* stationary, const float* moving, float* acc, int K, int M, int N, size_t lds,
+                 size_t ldm, size_t lda, bool accumulate);
+
+// The contract in three loops.
+void matmul_tile_reference(const MatmulTile& tile);
+
+}  // namespace opentrn::numerics
