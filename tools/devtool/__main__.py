@@ -1,0 +1,153 @@
+"""./dev: one entry for everything that is done with this checkout."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+
+from devtool import environment, style, system, testing
+from devtool.build import build
+from devtool.paths import ROOT, venv_bin
+from devtool.report import DevError, run, say
+
+_EPILOG = """\
+On a bare Debian 12 or Ubuntu 22.04 (or newer) machine, `./dev demo` and `./dev test` install what is
+missing (apt packages of tools/apt.txt, a virtual environment in .venv, the pinned packages of
+tools/requirements*.txt), build into build/, and do their work. A second run only does what changed.
+"""
+
+_FORWARDING = ("demo", "test", "bench", "conformance", "fidelity")
+_PRESETS = ("release", "debug", "asan-ubsan", "tsan")
+
+
+def _set_up() -> None:
+    system.install_missing()
+    environment.prepare()
+
+
+def _python_tool(module: str, arguments: list[str]) -> int:
+    """Builds, then runs `python -m module` in the caller's folder, where relative paths mean what they say."""
+    package = ROOT.joinpath(*module.split("."))
+    if not (package / "__main__.py").exists() and not package.with_suffix(".py").exists():
+        raise DevError(f"this checkout has no {module.replace('.', '/')} yet", "see docs/roadmap.md")
+    _set_up()
+    build("release")
+    search = os.pathsep.join([str(ROOT), str(ROOT / "python")])
+    command = [venv_bin("python"), "-m", module, *arguments]
+    return run(command, hint="", env={"PYTHONPATH": search}, check=False)
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    return _python_tool("examples.minilm", arguments.rest)
+
+
+def _test(arguments: argparse.Namespace) -> int:
+    _set_up()
+    return testing.run_all(arguments.rest)
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    return _python_tool("benchmarks", arguments.rest)
+
+
+def _conformance(arguments: argparse.Namespace) -> int:
+    return _python_tool("conformance", arguments.rest)
+
+
+def _fidelity(arguments: argparse.Namespace) -> int:
+    return _python_tool("fidelity", arguments.rest)
+
+
+def _lint(arguments: argparse.Namespace) -> int:
+    _set_up()
+    return style.lint(tidy=arguments.tidy)
+
+
+def _format(arguments: argparse.Namespace) -> int:
+    _set_up()
+    return style.format_sources()
+
+
+def _fuzz(arguments: argparse.Namespace) -> int:
+    _set_up()
+    build("release")
+    count = testing.run_fuzz(arguments.seconds)
+    if count.passed + count.failed == 0:
+        raise DevError("this checkout has no tests/fuzz yet", "see docs/roadmap.md")
+    return 0 if count.failed == 0 else 1
+
+
+def _build(arguments: argparse.Namespace) -> int:
+    _set_up()
+    folder = build(arguments.preset, tuple(arguments.targets))
+    say(f"built {folder.relative_to(ROOT)}/")
+    return 0
+
+
+def _sanitize(arguments: argparse.Namespace) -> int:
+    _set_up()
+    return testing.run_sanitizers(arguments.preset or ["asan-ubsan", "tsan"])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="./dev",
+        description="Set up, build, test and show OpenTrn.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def add(name: str, action: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text, add_help=name not in _FORWARDING)
+        command.set_defaults(action=action)
+        return command
+
+    add("demo", _demo, "MiniLM's attention and MLP as NKI kernels: values, time, profile page")
+    add("test", _test, "build and run every test; arguments go to pytest")
+    add("bench", _bench, "side-by-side benchmarks")
+    add("conformance", _conformance, "another project's tests: nki-docs|nki-samples|nki-library PATH")
+    add("fidelity", _fidelity, "predicted against published times")
+    lint = add("lint", _lint, "check layers, ruff and clang-format")
+    lint.add_argument("--tidy", action="store_true", help="also run clang-tidy (slow)")
+    add("format", _format, "rewrite the sources with clang-format and ruff")
+    fuzz = add("fuzz", _fuzz, "run the fuzzers")
+    fuzz.add_argument("--seconds", type=int, default=600, help="how long (default: 600)")
+    build_command = add("build", _build, "configure and build")
+    build_command.add_argument("--preset", default="release", choices=_PRESETS, help="default: release")
+    build_command.add_argument("targets", nargs="*", help="CMake targets (default: all)")
+    sanitize = add("sanitize", _sanitize, "C++ unit tests under the sanitizers")
+    sanitize.add_argument("--preset", action="append", choices=["asan-ubsan", "tsan"], help="default: both")
+    return parser
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    """Arguments after a forwarding command are not looked at here: they belong to what it starts."""
+    if argv and argv[0] in _FORWARDING:
+        arguments = _parser().parse_args(argv[:1])
+        arguments.rest = argv[1:]
+        return arguments
+    return _parser().parse_args(argv)
+
+
+def main() -> int:
+    # Set by the ./dev script for this process only.
+    os.environ.pop("PYTHONPATH", None)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    arguments = _parse(sys.argv[1:])
+    try:
+        return arguments.action(arguments)
+    except DevError as error:
+        print(f"./dev {arguments.command}: {error}", file=sys.stderr)
+        if error.hint:
+            print(f"  try: {error.hint}", file=sys.stderr)
+        return error.code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

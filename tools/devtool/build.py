@@ -1,0 +1,48 @@
+"""CMake configure and build through the presets of CMakePresets.json."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from devtool import sources
+from devtool.paths import ROOT, venv_bin
+from devtool.report import DevError, run, say
+
+
+def binary_dir(preset: str) -> Path:
+    """The build folder of a configure preset."""
+    presets = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
+    for row in presets:
+        if row["name"] == preset:
+            return Path(row["binaryDir"].replace("${sourceDir}", str(ROOT)))
+    raise DevError(f"no preset '{preset}' in CMakePresets.json", "use one of those that ./dev build --help lists")
+
+
+def build(preset: str = "release", targets: tuple[str, ...] = ()) -> Path:
+    """Configures (when needed) and builds; returns the build folder."""
+    folder = binary_dir(preset)
+    cmake = venv_bin("cmake")
+    defines = [f"-DPython_EXECUTABLE={venv_bin('python')}"]
+    prefix = sources.prefix_path()
+    if prefix is not None:
+        defines.append(f"-DCMAKE_PREFIX_PATH={prefix}")
+    marker = folder / "opentrn-configured.txt"
+    wanted = "\n".join(defines)
+    if not (folder / "build.ninja").exists() or not marker.exists() or marker.read_text() != wanted:
+        say(f"cmake: configuring {folder.name}/ ({preset})")
+        run(
+            [cmake, "--preset", preset, *defines],
+            cwd=ROOT,
+            hint=f"a library of tools/apt.txt may be missing; if the folder is stale, remove {folder.name}/",
+            quiet=True,
+        )
+        marker.write_text(wanted)
+    say(f"ninja: building {folder.name}/")
+    jobs = str(len(os.sched_getaffinity(0)))
+    command = [cmake, "--build", folder, "-j", jobs]
+    if targets:
+        command += ["--target", *targets]
+    run(command, cwd=ROOT, hint="read the first compiler error above")
+    return folder

@@ -1,0 +1,115 @@
+"""./dev test: C++ unit tests, Python tests, a minute of fuzzing; one count at the end."""
+
+from __future__ import annotations
+
+import os
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
+from pathlib import Path
+
+from devtool.build import build
+from devtool.paths import OUT, ROOT, venv_bin
+from devtool.report import DevError, elapsed_s, run, say
+
+_FUZZ_SECONDS = 60
+_PYTEST_NO_TESTS = 5
+
+
+@dataclass
+class Count:
+    """Tests passed, failed and skipped."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def __add__(self, other: Count) -> Count:
+        return Count(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
+
+
+def read_junit(path: Path) -> Count:
+    """Counts the test cases of a JUnit XML file (ctest's and pytest's dialects)."""
+    count = Count()
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
+            count.failed += 1
+        elif case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
+            count.skipped += 1
+        else:
+            count.passed += 1
+    return count
+
+
+def _finish(status: int, count: Count, junit: Path) -> Count:
+    """A runner that exits with an error but reports no failed test has itself failed: that counts as one."""
+    if status != 0 and count.failed == 0:
+        say(f"the runner that wrote {junit.name} exited with {status} without naming a failed test")
+        return count + Count(failed=1)
+    return count
+
+
+def run_ctest(folder: Path, preset: str = "release") -> Count:
+    """Runs the C++ unit tests of a build folder."""
+    say("ctest: C++ unit tests")
+    junit = folder / "ctest.xml"
+    junit.unlink(missing_ok=True)
+    jobs = str(len(os.sched_getaffinity(0)))
+    command = [
+        venv_bin("ctest"),
+        "--test-dir",
+        folder,
+        "-j",
+        jobs,
+        "--output-on-failure",
+        "--progress",
+        "--timeout",
+        "300",
+    ]
+    status = run([*command, "--output-junit", junit], cwd=ROOT, hint="", check=False)
+    if not junit.exists():
+        raise DevError("ctest wrote no report", f"run it by hand: {venv_bin('ctest')} --test-dir {folder}")
+    return _finish(status, read_junit(junit), junit)
+
+
+def run_pytest(arguments: list[str]) -> Count:
+    """Runs the Python tests (tests/, or what `arguments` name)."""
+    say("pytest: Python tests")
+    junit = OUT / "pytest.xml"
+    OUT.mkdir(exist_ok=True)
+    junit.unlink(missing_ok=True)
+    jobs = str(len(os.sched_getaffinity(0)))
+    command = [venv_bin("python"), "-m", "pytest", "-q", "-n", jobs, f"--junit-xml={junit}"]
+    status = run([*command, *arguments], cwd=ROOT, hint="", check=False)
+    if status == _PYTEST_NO_TESTS:
+        return Count()
+    if not junit.exists():
+        raise DevError("pytest wrote no report", "see its message above")
+    return _finish(status, read_junit(junit), junit)
+
+
+def run_fuzz(seconds: int) -> Count:
+    """Runs `python -m tests.fuzz --seconds N`, which counts as one test; none where there is no tests/fuzz."""
+    if not (ROOT / "tests" / "fuzz" / "__main__.py").exists():
+        return Count()
+    say(f"fuzz: {seconds} s")
+    command = [venv_bin("python"), "-m", "tests.fuzz", "--seconds", str(seconds)]
+    status = run(command, cwd=ROOT, hint="", check=False)
+    return Count(passed=1) if status == 0 else Count(failed=1)
+
+
+def run_all(pytest_arguments: list[str]) -> int:
+    """Builds, runs everything, prints the count on the last line; the exit status for ./dev test."""
+    folder = build("release")
+    total = run_ctest(folder) + run_pytest(pytest_arguments) + run_fuzz(_FUZZ_SECONDS)
+    say(f"done in {elapsed_s() / 60:.1f} min")
+    print(f"OpenTrn: {total.passed} tests passed, {total.failed} failed, {total.skipped} skipped", flush=True)
+    return 0 if total.failed == 0 and total.passed > 0 else 1
+
+
+def run_sanitizers(presets: list[str]) -> int:
+    """Builds and runs the C++ unit tests under each sanitizer preset."""
+    total = Count()
+    for preset in presets:
+        total += run_ctest(build(preset), preset)
+    print(f"OpenTrn: {total.passed} tests passed, {total.failed} failed, {total.skipped} skipped", flush=True)
+    return 0 if total.failed == 0 and total.passed > 0 else 1
