@@ -1,0 +1,178 @@
+#include "isa/program.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace opentrn::isa {
+
+namespace {
+
+uint64_t hash_words(std::span<const uint64_t> words) {
+  uint64_t h = 0x9E3779B97F4A7C15u ^ words.size();
+  for (uint64_t word : words) {
+    h ^= word;
+    h *= 0xFF51AFD7ED558CCDu;
+    h ^= h >> 32;
+  }
+  return h;
+}
+
+std::span<const uint64_t> as_words(const void* data, size_t count) {
+  return {static_cast<const uint64_t*>(data), count};
+}
+
+uint64_t hash_pattern(const Pattern& pattern) {
+  return hash_words(as_words(pattern.dims.data(), 2 * static_cast<size_t>(pattern.rank))) * 31 + pattern.rank;
+}
+
+}  // namespace
+
+int64_t Pattern::element_count() const {
+  int64_t count = 1;
+  for (const Dim& dim : view()) count *= dim.count;
+  return count;
+}
+
+int64_t Pattern::elements_per_partition() const {
+  int64_t count = 1;
+  for (int i = 1; i < rank; ++i) count *= dims[i].count;
+  return count;
+}
+
+int64_t Pattern::min_offset() const {
+  int64_t offset = 0;
+  for (const Dim& dim : view()) offset += std::min<int64_t>(0, dim.step * (dim.count - 1));
+  return offset;
+}
+
+int64_t Pattern::max_offset() const {
+  int64_t offset = 0;
+  for (const Dim& dim : view()) offset += std::max<int64_t>(0, dim.step * (dim.count - 1));
+  return offset;
+}
+
+Program::Program() {
+  intern_string("");
+  patterns_.push_back({});
+  locations_.push_back({0, 0, 0});
+}
+
+TensorId Program::add_tensor(Tensor tensor) {
+  tensors_.push_back(std::move(tensor));
+  return static_cast<TensorId>(tensors_.size() - 1);
+}
+
+PatternId Program::intern_pattern(const Pattern& pattern) {
+  if (patterns_[last_pattern_] == pattern) return last_pattern_;
+  const uint64_t key = hash_pattern(pattern);
+  auto [first, last] = pattern_index_.equal_range(key);
+  for (; first != last; ++first)
+    if (patterns_[first->second] == pattern) return last_pattern_ = first->second;
+  patterns_.push_back(pattern);
+  last_pattern_ = static_cast<PatternId>(patterns_.size() - 1);
+  pattern_index_.emplace(key, last_pattern_);
+  return last_pattern_;
+}
+
+uint32_t Program::intern_string(std::string_view text) {
+  auto [it, inserted] = string_index_.try_emplace(std::string(text), static_cast<uint32_t>(strings_.size()));
+  if (inserted) strings_.emplace_back(text);
+  return it->second;
+}
+
+LocationId Program::intern_location(std::string_view file, int line, std::string_view function) {
+  const Location location{intern_string(file), line, intern_string(function)};
+  const uint64_t words[] = {(uint64_t{location.file} << 32) | location.function, static_cast<uint64_t>(line)};
+  const uint64_t key = hash_words(words);
+  auto [first, last] = location_index_.equal_range(key);
+  for (; first != last; ++first) {
+    const Location& other = locations_[first->second];
+    if (other.file == location.file && other.line == line && other.function == location.function) return first->second;
+  }
+  locations_.push_back(location);
+  location_index_.emplace(key, static_cast<LocationId>(locations_.size() - 1));
+  return static_cast<LocationId>(locations_.size() - 1);
+}
+
+uint32_t Program::intern_list(std::span<const int64_t> values) {
+  const uint64_t key = hash_words(as_words(values.data(), values.size()));
+  auto [first, last] = list_index_.equal_range(key);
+  for (; first != last; ++first) {
+    const auto [begin, length] = lists_[first->second];
+    if (std::ranges::equal(std::span(list_words_).subspan(begin, length), values)) return first->second;
+  }
+  lists_.emplace_back(static_cast<uint32_t>(list_words_.size()), static_cast<uint32_t>(values.size()));
+  list_words_.insert(list_words_.end(), values.begin(), values.end());
+  list_index_.emplace(key, static_cast<uint32_t>(lists_.size() - 1));
+  return static_cast<uint32_t>(lists_.size() - 1);
+}
+
+uint32_t Program::intern_attributes(std::span<const AttributeWord> words) {
+  if (words.empty()) return 0;
+  const uint64_t key = hash_words(as_words(words.data(), words.size()));
+  auto [first, last] = attribute_index_.equal_range(key);
+  for (; first != last; ++first) {
+    const uint32_t begin = first->second;
+    if (begin + words.size() <= attributes_.size() &&
+        std::memcmp(attributes_.data() + begin, words.data(), words.size_bytes()) == 0)
+      return begin;
+  }
+  const uint32_t begin = static_cast<uint32_t>(attributes_.size());
+  attributes_.insert(attributes_.end(), words.begin(), words.end());
+  attribute_index_.emplace(key, begin);
+  return begin;
+}
+
+uint32_t Program::add_indirect(const Indirect& indirect) {
+  indirects_.push_back(indirect);
+  return static_cast<uint32_t>(indirects_.size());
+}
+
+InstructionIndex Program::append(Opcode opcode, Engine engine, std::span<const Operand> operands,
+                                 std::span<const AttributeWord> attributes, LocationId location, uint32_t name,
+                                 uint8_t flags) {
+  OPENTRN_CHECK(operands.size() <= 255, "{} operands", operands.size());
+  Instruction instruction;
+  instruction.opcode = opcode;
+  instruction.engine = engine;
+  instruction.operand_count = static_cast<uint8_t>(operands.size());
+  instruction.flags = flags;
+  instruction.operands = static_cast<uint32_t>(operands_.size());
+  instruction.location = location;
+  instruction.name = name;
+  const bool is_marker = opcode >= Opcode::kLoopBegin && opcode <= Opcode::kWhileEnd;
+  if (is_marker) {  // markers are patched later, so they own their block
+    instruction.attributes = static_cast<uint32_t>(attributes_.size());
+    attributes_.insert(attributes_.end(), attributes.begin(), attributes.end());
+  } else {
+    instruction.attributes = intern_attributes(attributes);
+  }
+  operands_.insert(operands_.end(), operands.begin(), operands.end());
+  instructions_.push_back(instruction);
+  return static_cast<InstructionIndex>(instructions_.size() - 1);
+}
+
+void Program::set_attribute(InstructionIndex index, int slot, AttributeWord word) {
+  const Opcode opcode = instructions_[index].opcode;
+  OPENTRN_CHECK(opcode >= Opcode::kLoopBegin && opcode <= Opcode::kWhileEnd, "attribute block is shared");
+  attributes_[instructions_[index].attributes + slot] = word;
+}
+
+std::span<const int64_t> Program::attribute_list(const Instruction& in, int slot) const {
+  const auto [begin, length] = lists_[static_cast<size_t>(attribute_int(in, slot))];
+  return {list_words_.data() + begin, length};
+}
+
+SourceLocation Program::location(LocationId id) const {
+  const Location& location = locations_[id];
+  return {strings_[location.file], location.line, strings_[location.function]};
+}
+
+size_t Program::memory_bytes() const {
+  return instructions_.capacity() * sizeof(Instruction) + operands_.capacity() * sizeof(Operand) +
+         patterns_.capacity() * sizeof(Pattern) + indirects_.capacity() * sizeof(Indirect) +
+         attributes_.capacity() * sizeof(AttributeWord) + tensors_.capacity() * sizeof(Tensor) +
+         edges_.capacity() * sizeof(DependencyEdge);
+}
+
+}  // namespace opentrn::isa
