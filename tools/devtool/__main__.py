@@ -28,7 +28,7 @@ def _set_up() -> None:
 
 
 def _python_tool(module: str, arguments: list[str]) -> int:
-    """Builds, then runs `python -m module` in the caller's folder, where relative paths mean what they say."""
+    """Builds, then runs `python -m module` in the caller's folder, so that relative paths work."""
     package = ROOT.joinpath(*module.split("."))
     if not (package / "__main__.py").exists() and not package.with_suffix(".py").exists():
         raise DevError(f"this checkout has no {module.replace('.', '/')} yet", "see docs/roadmap.md")

@@ -13,6 +13,7 @@ from devtool.report import DevError, elapsed_s, run, say
 
 _FUZZ_SECONDS = 60
 _PYTEST_NO_TESTS = 5
+_LOG_LINES = 200  # of ctest.log, shown when a test failed
 
 
 @dataclass
@@ -51,21 +52,13 @@ def _finish(status: int, count: Count, junit: Path) -> Count:
 def run_ctest(folder: Path, preset: str = "release") -> Count:
     """Runs the C++ unit tests of a build folder."""
     say("ctest: C++ unit tests")
-    junit = folder / "ctest.xml"
+    junit, log = folder / "ctest.xml", folder / "ctest.log"
     junit.unlink(missing_ok=True)
     jobs = str(len(os.sched_getaffinity(0)))
-    command = [
-        venv_bin("ctest"),
-        "--test-dir",
-        folder,
-        "-j",
-        jobs,
-        "--output-on-failure",
-        "--progress",
-        "--timeout",
-        "300",
-    ]
-    status = run([*command, "--output-junit", junit], cwd=ROOT, hint="", check=False)
+    command = [venv_bin("ctest"), "--test-dir", folder, "-j", jobs, "--output-on-failure", "--timeout", "300"]
+    status = run([*command, "--output-junit", junit, "--quiet", "-O", log], cwd=ROOT, hint="", check=False)
+    if status != 0 and log.exists():
+        print("\n".join(log.read_text(errors="replace").splitlines()[-_LOG_LINES:]))
     if not junit.exists():
         raise DevError("ctest wrote no report", f"run it by hand: {venv_bin('ctest')} --test-dir {folder}")
     return _finish(status, read_junit(junit), junit)
@@ -88,7 +81,7 @@ def run_pytest(arguments: list[str]) -> Count:
 
 
 def run_fuzz(seconds: int) -> Count:
-    """Runs `python -m tests.fuzz --seconds N`, which counts as one test; none where there is no tests/fuzz."""
+    """Runs `python -m tests.fuzz --seconds N`, which counts as one test; none without tests/fuzz."""
     if not (ROOT / "tests" / "fuzz" / "__main__.py").exists():
         return Count()
     say(f"fuzz: {seconds} s")
