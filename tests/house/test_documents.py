@@ -1,0 +1,121 @@
+"""Rules about the documents: commands run, links lead somewhere, decision records are complete."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from house import ROOT, relative, tracked
+
+_RUN_BLOCK = re.compile(r"^```console run\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_PYTHON_BLOCK = re.compile(r"^```python run\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_DECISION_FIELDS = ("Status", "Date", "Question", "Decision", "Why", "Instead of", "Cost")
+_COMMAND_LIMIT_S = 240
+
+
+def documents() -> list[Path]:
+    return tracked("README.md", "docs/*.md", "examples/*.md")
+
+
+def commands() -> list[tuple[str, str]]:
+    """(document, command) of every fenced block tagged `console run`: lines that start with `$ `."""
+    found = []
+    for path in documents():
+        for block in _RUN_BLOCK.findall(path.read_text()):
+            found += [(relative(path), line[2:]) for line in block.splitlines() if line.startswith("$ ")]
+    return found
+
+
+def python_blocks() -> list[tuple[str, str]]:
+    """(document, program) of every fenced block tagged `python run`."""
+    return [
+        (relative(path), block) for path in documents() for block in _PYTHON_BLOCK.findall(path.read_text())
+    ]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """The development environment's programs first on PATH; python/ importable; output into `folder`."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return dict(os.environ, PATH=path, PYTHONPATH=str(ROOT / "python"), OPENTRN_OUT=str(folder))
+
+
+@pytest.mark.parametrize(("document", "command"), commands())
+def test_documented_command_runs(document: str, command: str, tmp_path: Path):
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True, timeout=_COMMAND_LIMIT_S,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{document}: {command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+
+
+@pytest.mark.parametrize(("document", "program"), python_blocks())
+def test_documented_program_runs(document: str, program: str, tmp_path: Path):
+    file = tmp_path / "program.py"
+    file.write_text(program)
+    done = subprocess.run(
+        [sys.executable, str(file)],
+        cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=_COMMAND_LIMIT_S,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{document}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+
+
+def test_readme_names_the_two_commands():
+    text = (ROOT / "README.md").read_text()
+    assert "./dev demo" in text
+    assert "./dev test" in text
+
+
+def test_documented_dev_commands_exist():
+    """Every `./dev <command>` of the documents is one that ./dev knows."""
+    done = subprocess.run([str(ROOT / "dev"), "--help"], capture_output=True, text=True, check=True)
+    known = set(re.findall(r"^    ([a-z]+)", done.stdout, re.MULTILINE))
+    used = {
+        word
+        for path in documents()
+        for word in re.findall(r"(?<![\w`/])\./dev ([a-z]+)|`\./dev ([a-z]+)", path.read_text())
+        for word in word
+        if word
+    }
+    assert used - known == set()
+
+
+def test_relative_links_lead_to_files():
+    broken = []
+    for path in documents():
+        for target in _LINK.findall(path.read_text()):
+            if (
+                "://" not in target
+                and not target.startswith("mailto:")
+                and not (path.parent / target).exists()
+            ):
+                broken.append(f"{relative(path)}: {target}")
+    assert broken == []
+
+
+def test_paths_named_in_the_guide_exist():
+    """The reading guide and the recipes name files; each must be there."""
+    missing = []
+    for path in tracked("docs/reading_guide.md", "docs/recipes/*.md"):
+        for name in re.findall(
+            r"`((?:src|python|tests|tools|docs|examples|cmake|conformance|fidelity|benchmarks)/[\w./-]+)`",
+            path.read_text(),
+        ):
+            if not (ROOT / name).exists():
+                missing.append(f"{relative(path)}: {name}")
+    assert missing == []
+
+
+@pytest.mark.parametrize("path", tracked("docs/decisions/*.md"), ids=lambda p: p.stem)
+def test_decision_record_has_all_fields(path: Path):
+    assert re.match(r"\d{4}-[a-z0-9-]+$", path.stem), "name it NNNN-short-title.md"
+    text = path.read_text()
+    assert text.startswith(f"# {path.stem[:4]} ")
+    assert [field for field in _DECISION_FIELDS if f"**{field}:**" not in text] == []
+
+
+def test_decision_numbers_are_unique():
+    numbers = [path.stem[:4] for path in tracked("docs/decisions/*.md")]
+    assert sorted(numbers) == sorted(set(numbers))

@@ -1,0 +1,131 @@
+"""Rules about the files of the repository."""
+
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from house import ROOT, relative, tracked
+
+FILE_LINES_MAX = 800
+# Path -> why it may be longer. An entry whose file is no longer too long must go.
+LONG_FILES: dict[str, str] = {}
+
+# A machine's own paths and names have no place in the repository: they hold nowhere else.
+FOREIGN = [
+    (re.compile(r"(?<![\w./-])/(?:work|root|home)/[\w.]"), "a path of somebody's machine"),
+    (re.compile(r"(?<![\w./-])/tmp/[\w]"), "a fixed path in /tmp"),
+    (re.compile(r"\bip-\d+-\d+-\d+-\d+\b|\b[\w-]+\.(?:internal|corp|lan)\b"), "a host name"),
+]
+TEXT = (
+    "*.h",
+    "*.cc",
+    "*.py",
+    "*.md",
+    "*.toml",
+    "*.cmake",
+    "*CMakeLists.txt",
+    "*.json",
+    "*.csv",
+    "*.txt",
+    "dev",
+    ".ci/run",
+)
+# C++ sources that are programs or registrations, not a unit with an interface: no header of their own.
+NO_HEADER = re.compile(
+    r"(^|/)main\.cc$|_test\.cc$|_benchmark\.cc$|_fuzz\.cc$|^src/python/|^src/cli/|^benchmarks/"
+)
+
+
+def test_source_files_stay_short():
+    too_long = {
+        relative(p): lines
+        for p in tracked("*.h", "*.cc", "*.py")
+        if (lines := p.read_text().count("\n")) > FILE_LINES_MAX
+    }
+    unexplained = {path: lines for path, lines in too_long.items() if path not in LONG_FILES}
+    assert unexplained == {}, (
+        f"split these, or add them to LONG_FILES with the reason (limit {FILE_LINES_MAX} lines)"
+    )
+    assert [path for path in LONG_FILES if path not in too_long] == [], (
+        "no longer too long: remove from LONG_FILES"
+    )
+
+
+def test_no_path_or_host_of_a_machine():
+    found = []
+    for path in tracked(*TEXT):
+        if path.name == "test_repository.py":
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            found += [
+                f"{relative(path)}:{number}: {what}: {line.strip()[:80]}"
+                for rule, what in FOREIGN
+                if rule.search(line)
+            ]
+    assert found == []
+
+
+def test_every_source_has_a_header_or_a_test():
+    """A .cc belongs to a header of its own name, or of the first words of it (memory_ops_dma.cc: memory_ops.h)."""
+    lonely = []
+    for path in tracked("src/*.cc"):
+        if NO_HEADER.search(relative(path)):
+            continue
+        words = path.stem.split("_")
+        stems = ["_".join(words[:n]) for n in range(len(words), 0, -1)]
+        has_header = any((path.parent / f"{stem}.h").exists() for stem in stems)
+        if not has_header and not (path.parent / f"{path.stem}_test.cc").exists():
+            lonely.append(relative(path))
+    assert lonely == []
+
+
+def test_every_cpp_test_is_built():
+    unbuilt = []
+    for path in tracked("src/*_test.cc"):
+        folders = [
+            folder for folder in path.parents if (folder / "CMakeLists.txt").exists() and folder != ROOT
+        ]
+        if not any(path.name in (folder / "CMakeLists.txt").read_text() for folder in folders):
+            unbuilt.append(relative(path))
+    assert unbuilt == []
+
+
+def test_cpp_headers_are_guarded():
+    assert [relative(p) for p in tracked("src/*.h") if "#pragma once" not in p.read_text()] == []
+
+
+def test_ruff_is_clean():
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "-q", "."], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.skipif(shutil.which("clang-format") is None, reason="clang-format is not installed")
+def test_clang_format_is_clean():
+    version = subprocess.run(["clang-format", "--version"], capture_output=True, text=True).stdout
+    if "version 14." not in version:
+        pytest.skip(
+            "other clang-format releases break lines differently; 14 is the one the sources are written with"
+        )
+    files = [str(p) for p in tracked("src/*.h", "src/*.cc")]
+    done = subprocess.run(["clang-format", "--dry-run", "-Werror", *files], capture_output=True, text=True)
+    changed = sorted(set(re.findall(r"^(\S+?):\d+:\d+: error", done.stderr, re.MULTILINE)))
+    assert done.returncode == 0, f"run ./dev format: {changed}"
+
+
+def test_changelog_has_unreleased():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    section = re.search(r"^## Unreleased\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert section is not None and section.group(1).strip().startswith("- ")
+
+
+def test_pinned_python_packages_are_exact():
+    loose = []
+    for path in tracked("tools/requirements*.txt"):
+        for line in path.read_text().splitlines():
+            if line.strip() and not line.startswith("#") and "==" not in line:
+                loose.append(f"{path.name}: {line}")
+    assert loose == []
