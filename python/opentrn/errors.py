@@ -1,0 +1,29 @@
+"""Errors that say whose fault a failure is. The C++ core raises the same classes.
+
+Kinds follow src/base/fault.h: the guest program broke a rule, the program did something the specification leaves
+undefined, or we do not model (or the public documents do not specify) what it asked for.
+"""
+
+from __future__ import annotations
+
+
+class NkiValidationError(Exception):
+    """The kernel breaks a documented rule of the instruction set."""
+
+
+class UndefinedBehavior(NkiValidationError):
+    """The kernel relies on something that the documentation calls undefined."""
+
+
+class NotModelled(NotImplementedError):
+    """The kernel asks for something that OpenTrn does not model, or that no public document specifies."""
+
+
+class OutOfBounds(NkiValidationError, IndexError):
+    """An access falls outside the tensor it addresses."""
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise NkiValidationError(message) unless `condition` holds."""
+    if not condition:
+        raise NkiValidationError(message)
