@@ -25,9 +25,16 @@ def tile(shape, dtype=nl.float32, buffer=nl.sbuf):
     return nl.ndarray(shape, dtype=dtype, buffer=buffer)
 
 
+def scale_and_add(running, decay, new):
+    """running = running * decay + new, in one Vector instruction; decay: one number per partition."""
+    nisa.scalar_tensor_tensor(
+        dst=running, data=running, op0=nl.multiply, operand0=decay, op1=nl.add, operand1=new
+    )
+
+
 @nki.jit
 def attention(q, k, v):
-    """q, k [d, tokens], v [tokens, d], fp32, tokens a multiple of 128 -> softmax(q^T k / sqrt(d)) v [tokens, d]."""
+    """q, k [d, tokens], v [tokens, d]; tokens a multiple of 128 -> softmax(q^T k / sqrt(d)) v [tokens, d]."""
     d, tokens = q.shape
     assert d <= P and tokens % P == 0
     out = nl.ndarray((tokens, d), dtype=v.dtype, buffer=nl.shared_hbm)
@@ -44,7 +51,8 @@ def attention(q, k, v):
 
         for j in range(tokens // P):
             scores = tile((P, P), buffer=nl.psum)
-            nisa.nc_matmul(dst=scores, stationary=queries, moving=keys[:, j * P : (j + 1) * P], accumulate=False)
+            moving = keys[:, j * P : (j + 1) * P]
+            nisa.nc_matmul(dst=scores, stationary=queries, moving=moving, accumulate=False)
             logits = tile((P, P))
             nisa.tensor_scalar(dst=logits, data=scores, op0=nl.multiply, operand0=d**-0.5)
 
@@ -66,11 +74,7 @@ def attention(q, k, v):
                 reduce_res=tile_sum,
                 reduce_cmd=nisa.reduce_cmd.reset_reduce,
             )
-            # running = running * decay + new, for the sum and for the output.
-            nisa.scalar_tensor_tensor(
-                dst=running_sum, data=running_sum, op0=nl.multiply, operand0=decay, op1=nl.add,
-                operand1=tile_sum
-            )
+            scale_and_add(running_sum, decay, tile_sum)
             turned = tile((P, P), buffer=nl.psum)
             nisa.nc_transpose(dst=turned, data=powers)
             keys_first = tile((P, P))
@@ -79,9 +83,7 @@ def attention(q, k, v):
             nisa.dma_copy(dst=values, src=v[j * P : (j + 1) * P, :])
             mixed = tile((P, d), buffer=nl.psum)
             nisa.nc_matmul(dst=mixed, stationary=keys_first, moving=values, accumulate=False)
-            nisa.scalar_tensor_tensor(
-                dst=running_out, data=running_out, op0=nl.multiply, operand0=decay, op1=nl.add, operand1=mixed
-            )
+            scale_and_add(running_out, decay, mixed)
 
         inverse = tile((P, 1))
         nisa.reciprocal(dst=inverse, data=running_sum)
