@@ -1,0 +1,23 @@
+"""OpenTrn: an open AWS Trainium in software.
+
+`opentrn.nki` is the NKI kernel language; `opentrn.activate()` makes it importable under the names existing
+kernels use (`nki`, `neuronxcc.nki`, ...). Importing `opentrn` itself loads nothing else.
+"""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"
+
+__all__ = ["activate", "__version__"]
+
+
+def activate(names: tuple[str, ...] | None = None, *, force: bool = False) -> dict[str, str]:
+    """Make the NKI packages importable under their usual names, for this process.
+
+    `names` are top-level import names (default: all OpenTrn has a stand-in for). A name which an installed
+    distribution already provides is left to it unless `force` is given. Returns a report: for each name,
+    "opentrn" or the path of whoever provides it.
+    """
+    from opentrn._alias import install
+
+    return install(names, force)

@@ -1,0 +1,20 @@
+"""OpenTrn's `nki` package: the NKI kernel language, dialects 0.3 to 0.6.
+
+    import opentrn; opentrn.activate()
+    import nki, nki.language as nl, nki.isa as nisa
+
+or import it as `opentrn.nki`. Kernels run on a simulated NeuronCore; see `_machine` for the backends.
+"""
+
+from opentrn.nki import _x4 as _x4  # registers dtype names with numpy
+from opentrn.nki import collectives, compiler, dtype, isa, language, tensor, typing
+from opentrn.nki._kernel import Kernel, LaunchReport, cpu_simulate, jit, last_launch, simulate
+from opentrn.nki._machine import NkiTensor
+from opentrn.nki._machine import select as select_backend
+
+__version__ = "0.6.0"  # the NKI release whose names and semantics this package follows
+
+__all__ = [
+    "Kernel", "LaunchReport", "NkiTensor", "collectives", "compiler", "cpu_simulate", "dtype", "isa", "jit",
+    "language", "last_launch", "select_backend", "simulate", "tensor", "typing",
+]  # fmt: skip

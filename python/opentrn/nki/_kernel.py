@@ -1,0 +1,311 @@
+"""`nki.jit`, `nki.simulate` and the launch of a kernel.
+
+A launch turns the caller's arrays into HBM tensors, runs the kernel's Python once per core of the logical NeuronCore
+(two programs for kernel[2], sharing HBM), and hands returned tensors back in the caller's kind of array. There is one
+execution path: `kernel(...)`, `nki.simulate(kernel)(...)` and NKI_SIMULATOR=1 are the same, because the machine that
+OpenTrn runs kernels on is the simulated one.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from opentrn.errors import NkiValidationError
+from opentrn.isa_enums import MemoryRegion, nc_version
+from opentrn.nki import _arrays, _launch_context, _machine
+from opentrn.nki._objects import NKIObject
+from opentrn.nki._target import resolve_target
+
+_MAX_LNC = 2
+# Arguments that some release of nki.jit took. They choose a compiler or a framework path, which a launch here decides
+# by itself, so they are accepted and kept in `kernel.options`.
+_KNOWN_OPTIONS = frozenset(
+    {
+        "mode", "platform_target", "grid", "kernel_return", "enable_out_of_bound_check", "experimental_flags",
+        "show_compiler_tb", "additional_compile_opt", "compiler_opts", "debug_kernel", "disable_tensorizer",
+        "frontend", "opts", "klir", "verbose", "version", "save_trace_name", "artifacts_dir", "dump_python_ast",
+    }
+)  # fmt: skip
+_DEPRECATED_OPTIONS = ("platform_target", "mode")
+
+
+@dataclass(frozen=True)
+class LaunchReport:
+    """What the last launch of this process ran on."""
+
+    kernel: str
+    backend: str
+    target: nc_version
+    lnc: int
+
+
+_last_launch: LaunchReport | None = None
+
+
+def last_launch() -> LaunchReport | None:
+    """Backend, target and LNC of the most recent launch, or None before the first."""
+    return _last_launch
+
+
+class Kernel:
+    """A function decorated with `nki.jit`. Called inside another kernel it is an ordinary function."""
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        *,
+        grid: tuple[int, ...] = (),
+        target: str | nc_version | None = None,
+        schedule: tuple[tuple[str, tuple[str, ...]], ...] = (),
+        options: dict[str, Any] | None = None,
+    ):
+        functools.update_wrapper(self, func)
+        self.func = func
+        self.grid = grid
+        self.target = target
+        self.schedule = schedule
+        self.options = dict(options or {})
+
+    def _with(self, **changes: Any) -> Kernel:
+        state = {
+            "grid": self.grid,
+            "target": self.target,
+            "schedule": self.schedule,
+            "options": self.options,
+        }
+        return type(self)(self.func, **{**state, **changes})
+
+    def __getitem__(self, grid: Any) -> Kernel:
+        """kernel[lnc]: launch on a logical NeuronCore of `lnc` physical cores (1 or 2)."""
+        return self._with(grid=_checked_grid(grid, self.__name__))
+
+    def with_schedule(self, edges: Iterable[tuple[str, Any]]) -> Kernel:
+        """A copy with extra scheduling edges (consumer, producer or producers), by instruction name.
+
+        Eager execution is program order, so the edges change no value; they are kept for scheduled execution.
+        """
+        checked = []
+        for edge in edges:
+            if not isinstance(edge, (tuple, list)) or len(edge) != 2 or not isinstance(edge[0], str):
+                raise TypeError(
+                    f"with_schedule takes pairs (consumer name, producer name or list of names), got {edge!r}"
+                )
+            producers = (edge[1],) if isinstance(edge[1], str) else tuple(edge[1])
+            checked.append((edge[0], producers))
+        return self._with(schedule=tuple(checked))
+
+    def on_target(self, target: str | nc_version) -> Kernel:
+        """A copy that runs on `target` ("trn1", "trn2", "trn3") whatever the environment says."""
+        return self._with(target=target)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if _machine.machine_or_none() is not None:
+            return self.func(*args, **kwargs)  # a kernel called by a kernel is inlined
+        return launch(self.func, self.grid, resolve_target(self.target), args, kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        suffix = f"[{', '.join(map(str, self.grid))}]" if self.grid else ""
+        return f"<nki kernel {self.__name__}{suffix}>"
+
+
+def _checked_grid(grid: Any, name: str) -> tuple[int, ...]:
+    axes = grid if isinstance(grid, tuple) else (grid,)
+    sizes = tuple(int(getattr(axis, "lnc", axis)) for axis in axes)
+    if len(sizes) != 1 or not 1 <= sizes[0] <= _MAX_LNC:
+        raise NkiValidationError(
+            f"{name}[{', '.join(map(str, axes))}]: since NKI 0.2 the launch grid is the number of physical cores of "
+            f"a logical NeuronCore, [1] or [2]; larger SPMD grids belong to neuronxcc.nki (0.1)"
+        )
+    return sizes
+
+
+def jit(func: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Decorate a function as an NKI kernel. Used bare or with arguments; see `Kernel`.
+
+    Arguments of earlier releases are accepted; `platform_target` selects the target of the launch.
+    """
+    unknown = set(options) - _KNOWN_OPTIONS
+    if unknown:
+        raise TypeError(f"nki.jit got unknown arguments {sorted(unknown)}; known: {sorted(_KNOWN_OPTIONS)}")
+    if func is None:
+        return functools.partial(jit, **options)
+    deprecated = [name for name in _DEPRECATED_OPTIONS if name in options]
+    if deprecated:
+        warnings.warn(
+            f"nki.jit({', '.join(f'{n}=' for n in deprecated)}) was removed in NKI 0.3; OpenTrn still accepts it",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+    if isinstance(func, Kernel):
+        return func._with(options={**func.options, **options})
+    target = options.get("platform_target")
+    return Kernel(func, target=target, options=options)
+
+
+def simulate(kernel: Callable[..., Any], *, backend: str | None = None, target: str | None = None) -> Kernel:
+    """A kernel that runs in the simulator: what `@nki.jit` gives, for plain functions as well.
+
+    `backend` ("core" or "oracle") and `target` ("trn1", "trn2", "trn3") override the process's choice for this kernel.
+    """
+    simulated = kernel if isinstance(kernel, Kernel) else Kernel(kernel)
+    if target is not None:
+        simulated = simulated._with(target=target)
+    if backend is not None:
+        simulated = simulated._with(options={**simulated.options, "backend": backend})
+        return _OnBackend(simulated)
+    return simulated
+
+
+class _OnBackend:
+    """A kernel bound to one backend: selects it for the duration of each launch."""
+
+    def __init__(self, kernel: Kernel):
+        self._kernel = kernel
+
+    def __getitem__(self, grid: Any) -> _OnBackend:
+        return _OnBackend(self._kernel[grid])
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        previous = _machine.select(self._kernel.options["backend"])
+        try:
+            return self._kernel(*args, **kwargs)
+        finally:
+            _machine.select(previous)
+
+
+def cpu_simulate(kernel: Callable[..., Any]) -> Kernel:
+    """`nki_cpu_simulator.nki.cpu_simulate`: as `simulate`, with the target taken from NKI_NC_VERSION first."""
+    return _CpuSimulated(kernel)
+
+
+class _CpuSimulated:
+    def __init__(self, kernel: Callable[..., Any], grid: tuple[int, ...] = ()):
+        self._kernel = kernel if isinstance(kernel, Kernel) else Kernel(kernel)
+        self._grid = grid or self._kernel.grid
+
+    def __getitem__(self, grid: Any) -> _CpuSimulated:
+        return _CpuSimulated(self._kernel, _checked_grid(grid, self._kernel.__name__))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        target = resolve_target(self._kernel.target, nc_version_first=True)
+        return launch(self._kernel.func, self._grid, target, args, kwargs)
+
+
+# --- launch -----------------------------------------------------------------------------------------------------
+
+
+def launch(
+    func: Callable[..., Any],
+    grid: tuple[int, ...],
+    target: nc_version,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Run `func` on a fresh machine and return its results in the caller's kind of array.
+
+    Raises whatever the kernel raises, with the argument, instruction or tensor named by the raiser.
+    """
+    global _last_launch
+    lnc = grid[0] if grid else 1
+    arrays: dict[int, tuple[_arrays.HostArray, Any]] = {}
+    region = MemoryRegion.shared_hbm if lnc > 1 else MemoryRegion.private_hbm
+    wrap = functools.partial(_wrap, arrays=arrays, region=region)
+    kwargs = {name.removesuffix(".must_alias_input"): value for name, value in kwargs.items()}
+    named = _argument_names(func, args)
+    device_args = tuple(wrap(value, name) for value, name in zip(args, named))
+    device_kwargs = {name: wrap(value, name) for name, value in kwargs.items()}
+
+    def program(machine: Any) -> Any:
+        with _launch_context.launched(grid):
+            return func(*device_args, **device_kwargs)
+
+    backend = _machine.backend()
+    _last_launch = LaunchReport(getattr(func, "__name__", repr(func)), backend.name, target, lnc)
+    results = backend.run_cores(program, lnc, target)
+    for host, _ in arrays.values():
+        host.write_back()
+    kind = _arrays.caller_kind([host.value for host, _ in arrays.values()])
+    return _unwrap(results[0], kind)
+
+
+def _argument_names(func: Callable[..., Any], args: tuple[Any, ...]) -> list[str]:
+    try:
+        names = [
+            p.name
+            for p in inspect.signature(func).parameters.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+    except (TypeError, ValueError):
+        names = []
+    return names[: len(args)] + [f"arg{i}" for i in range(len(names), len(args))]
+
+
+def _wrap(value: Any, name: str, *, arrays: dict, region: MemoryRegion) -> Any:
+    """Arrays to HBM tensors, through tuples, lists, dicts, NKIObjects and dataclasses; other values unchanged."""
+    if _arrays.is_array(value):
+        found = arrays.get(id(value))
+        if found is None:
+            host = _arrays.HostArray(value, name)
+            tensor = _machine.backend().from_array(host.array, name, region, host.dtype)
+            found = arrays[id(value)] = (host, tensor)
+        return found[1]
+    if isinstance(value, np.generic):
+        return value.item()
+    if not _holds_array(value):
+        return value
+    recurse = functools.partial(_wrap, arrays=arrays, region=region)
+    if isinstance(value, dict):
+        return {key: recurse(item, f"{name}[{key!r}]") for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(recurse(item, f"{name}.{f}") for f, item in zip(value._fields, value)))
+    if isinstance(value, (list, tuple)):
+        return type(value)(recurse(item, f"{name}[{i}]") for i, item in enumerate(value))
+    clone = copy.copy(value)
+    for attribute in _attributes(value):
+        object.__setattr__(clone, attribute, recurse(getattr(value, attribute), f"{name}.{attribute}"))
+    return clone
+
+
+def _attributes(value: Any) -> list[str]:
+    """Names of the attributes a kernel can see in a configuration object; none for other values."""
+    if isinstance(value, NKIObject) or (is_dataclass(value) and not isinstance(value, type)):
+        return list(vars(value)) if hasattr(value, "__dict__") else [f.name for f in fields(value)]
+    return []
+
+
+def _holds_array(value: Any) -> bool:
+    """True if an array is somewhere inside a container or configuration object."""
+    if _arrays.is_array(value):
+        return True
+    if isinstance(value, dict):
+        return any(_holds_array(item) for item in value.values())
+    if isinstance(value, (list, tuple)):
+        return any(_holds_array(item) for item in value)
+    return any(_holds_array(getattr(value, attribute)) for attribute in _attributes(value))
+
+
+def _unwrap(value: Any, kind: str) -> Any:
+    """Tensors to arrays, through tuples, lists and dicts."""
+    if _machine.is_tensor(value):
+        if not MemoryRegion(value.buffer).is_hbm:
+            raise NkiValidationError(
+                f"the kernel returned a tensor in {MemoryRegion(value.buffer).name}; results must be in HBM "
+                "(allocate with buffer=nl.shared_hbm and dma_copy into it)"
+            )
+        return _arrays.wrap_output(value.to_numpy(), value.dtype, kind)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_unwrap(item, kind) for item in value)
+    if isinstance(value, dict):
+        return {key: _unwrap(item, kind) for key, item in value.items()}
+    return value

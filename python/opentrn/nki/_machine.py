@@ -1,0 +1,189 @@
+"""Which machine NKI instructions run on.
+
+Two backends implement the same instructions over the same interface:
+  core    `opentrn._core`, the C++ machine (the default where the extension is built)
+  oracle  `opentrn.oracle`, the eager NumPy interpreter, slow and obvious, the reference of the core
+
+The backend of a process is chosen once, when `opentrn.nki` is imported: `OPENTRN_NKI_BACKEND` if set, else core,
+else oracle when the extension is not built. `select()` changes it explicitly. Nothing changes it silently; a launch
+reports the backend it used (`nki.last_launch()`).
+
+A backend provides: `NkiTensor`, `DynamicSlice`, `VirtualRegister`, the module `isa` with one function per
+instruction, `from_array(array, name, buffer, dtype)`, `current_or_none()` giving the machine active in this thread,
+and `run_cores(program, lnc, target)` which calls `program(machine)` once per core of a logical NeuronCore.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from abc import ABCMeta
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Callable
+
+from opentrn.errors import NkiValidationError
+from opentrn.isa_enums import MemoryRegion
+
+BACKENDS = ("core", "oracle")
+BACKEND_ENV = "OPENTRN_NKI_BACKEND"
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One implementation of the machine."""
+
+    name: str
+    isa: ModuleType
+    tensor_class: type
+    register_class: type
+    dynamic_slice: type
+    from_array: Callable[..., Any]
+    current_or_none: Callable[[], Any]
+    run_cores: Callable[..., list[Any]]
+
+
+def core_available() -> bool:
+    """True where the C++ extension is built and exports the NKI machine."""
+    if importlib.util.find_spec("opentrn._core") is None:
+        return False
+    core = importlib.import_module("opentrn._core")
+    return hasattr(core, "Machine") and hasattr(core, "isa")
+
+
+def _load(name: str) -> Backend:
+    if name == "core":
+        if not core_available():
+            raise ImportError(
+                "the 'core' backend needs the C++ extension opentrn._core, which is not built here; "
+                f"build it, or ask for the NumPy reference with {BACKEND_ENV}=oracle"
+            )
+        core = importlib.import_module("opentrn._core")
+        return Backend(
+            name="core",
+            isa=core.isa,
+            tensor_class=core.NkiTensor,
+            register_class=core.VirtualRegister,
+            dynamic_slice=core.DynamicSlice,
+            from_array=core.from_array,
+            current_or_none=core.current_or_none,
+            run_cores=core.run_cores,
+        )
+    if name == "oracle":
+        isa = importlib.import_module("opentrn.oracle.isa")
+        machine = importlib.import_module("opentrn.oracle.machine")
+        tensor = importlib.import_module("opentrn.oracle.tensor")
+        return Backend(
+            name="oracle",
+            isa=isa,
+            tensor_class=tensor.NkiTensor,
+            register_class=isa.VirtualRegister,
+            dynamic_slice=tensor.DynamicSlice,
+            from_array=machine.from_array,
+            current_or_none=machine.current_or_none,
+            run_cores=machine.run_cores,
+        )
+    raise ValueError(f"unknown NKI backend {name!r}; known: {', '.join(BACKENDS)}")
+
+
+class _TensorMeta(ABCMeta):
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is NkiTensor:
+            return _backend.tensor_class(*args, **kwargs)
+        return super().__call__(*args, **kwargs)
+
+
+class NkiTensor(metaclass=_TensorMeta):
+    """Type of every NKI tensor, whichever backend made it. `NkiTensor(...)` makes one of the current backend."""
+
+
+class _RegisterMeta(ABCMeta):
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is VirtualRegister:
+            return _backend.register_class(*args, **kwargs)
+        return super().__call__(*args, **kwargs)
+
+
+class VirtualRegister(metaclass=_RegisterMeta):
+    """Type of every scalar register, whichever backend made it."""
+
+
+_tensor_types: set[type] = set()
+_loaded: dict[str, Backend] = {}
+
+
+def load(name: str) -> Backend:
+    """The backend called `name`, imported and registered."""
+    backend = _loaded.get(name)
+    if backend is None:
+        backend = _loaded[name] = _load(name)
+        NkiTensor.register(backend.tensor_class)
+        VirtualRegister.register(backend.register_class)
+        _tensor_types.add(backend.tensor_class)
+    return backend
+
+
+def _initial_backend() -> str:
+    return os.environ.get(BACKEND_ENV) or ("core" if core_available() else "oracle")
+
+
+_backend = load(_initial_backend())
+_listeners: list[Callable[[Backend], None]] = []
+
+
+def backend() -> Backend:
+    """The backend of this process."""
+    return _backend
+
+
+def on_select(listener: Callable[[Backend], None]) -> None:
+    """Call `listener(backend)` now and whenever the backend changes."""
+    _listeners.append(listener)
+    listener(_backend)
+
+
+def select(name: str) -> str:
+    """Make `name` the backend of this process; returns the name of the previous one.
+
+    Functions of `nki.isa` are rebound. A name that a kernel took with `from nki.isa import f` before the change still
+    belongs to the old backend, so select the backend before importing such kernels. Refused inside a kernel.
+    """
+    global _backend
+    if machine_or_none() is not None:
+        raise NkiValidationError("the NKI backend cannot be changed while a kernel runs in this thread")
+    previous = _backend.name
+    _backend = load(name)
+    for listener in _listeners:
+        listener(_backend)
+    return previous
+
+
+def is_tensor(value: Any) -> bool:
+    """True for a tensor of any backend. Faster than isinstance on the hot path."""
+    return type(value) in _tensor_types or isinstance(value, NkiTensor)
+
+
+def machine_or_none() -> Any:
+    """The machine that runs a kernel in this thread, or None."""
+    return _backend.current_or_none()
+
+
+def machine() -> Any:
+    """The machine that runs a kernel in this thread. Raises NkiValidationError outside a kernel."""
+    current = _backend.current_or_none()
+    if current is None:
+        raise NkiValidationError(
+            "this NKI call works inside a kernel only: launch the function with nki.simulate(kernel)(...) "
+            "or decorate it with @nki.jit"
+        )
+    return current
+
+
+def ndarray(shape, dtype, buffer=MemoryRegion.sbuf, name="", address=None):
+    """Create an uninitialised tensor.
+
+    `shape` in elements, dimension 0 being the partition on SBUF and PSUM; `dtype` any of nki.language's; `buffer` one
+    of nl.sbuf, nl.psum, nl.hbm, nl.private_hbm, nl.shared_hbm; `address` an explicit (partition, byte offset).
+    """
+    return machine().ndarray(shape, dtype, buffer, name, address)

@@ -1,0 +1,49 @@
+"""numpy dtypes for arrays of the packed x4 types, and the dtype names that numpy does not know by itself.
+
+An `_x4` element is four packed 8- or 4-bit floats. On the host it is a numpy structured dtype whose scalar type
+carries the NKI name: it keeps its identity through numpy, reinterprets with `.view(np.uint32)`, and refuses
+arithmetic casts (`astype(float32)` raises TypeError) instead of giving wrong numbers.
+
+Importing this module makes `np.dtype(nl.float8_e4m3fn_x4)` and `np.zeros(n, dtype=nl.tfloat32)` work, by adding the
+names to `np.sctypeDict`, as ml_dtypes does for its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opentrn import dtypes
+
+
+def _packed(name: str, fields: list[tuple[str, str]]) -> np.dtype:
+    scalar = type(name, (np.void,), {"nki_dtype": name, "__module__": __name__, "__slots__": ()})
+    return np.dtype((scalar, fields))
+
+
+float8_e4m3fn_x4 = _packed("float8_e4m3fn_x4", [("low", "<u2"), ("high", "<u2")])
+float8_e5m2_x4 = _packed("float8_e5m2_x4", [("low", "<u2"), ("high", "<u2")])
+float4_e2m1fn_x4 = _packed("float4_e2m1fn_x4", [("low", "u1"), ("high", "u1")])
+
+BY_NAME: dict[str, np.dtype] = {
+    "float8_e4m3fn_x4": float8_e4m3fn_x4,
+    "float8_e5m2_x4": float8_e5m2_x4,
+    "float4_e2m1fn_x4": float4_e2m1fn_x4,
+}
+
+for _name, _dtype in BY_NAME.items():
+    np.sctypeDict.setdefault(_name, _dtype)
+np.sctypeDict.setdefault("tfloat32", np.dtype(np.float32))
+np.sctypeDict.setdefault("bool_", np.dtype(np.bool_))
+
+
+def host_dtype(dtype) -> np.dtype:
+    """The numpy dtype of a host array of `dtype`: the structured x4 dtypes, bool for bool_, else the storage dtype."""
+    name = dtypes.dtype_of(dtype)
+    if name in BY_NAME:
+        return BY_NAME[name]
+    return np.dtype(np.bool_) if name == dtypes.bool_ else dtypes.to_numpy_dtype(name)
+
+
+def packed_name(dtype: np.dtype) -> str | None:
+    """The NKI name of a packed host dtype, or None for an ordinary one."""
+    return getattr(dtype.type, "nki_dtype", None)

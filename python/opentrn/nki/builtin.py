@@ -1,0 +1,3 @@
+"""nki.builtin: Python builtins as a kernel sees them. Kernels run as Python here, so they are Python's own."""
+
+from builtins import *  # noqa: F403
