@@ -1,0 +1,36 @@
+#include "backend/access.h"
+
+namespace opentrn::backend {
+
+isa::Role role_of(const isa::Program& program, const isa::Instruction& in, int slot) {
+  if (in.opcode == isa::Opcode::kCustomOp)
+    return slot < program.attribute_int(in, isa::slot::custom_op::kAOutputs) ? isa::Role::kOut : isa::Role::kIn;
+  const auto operands = isa::definition(in.opcode).operands;
+  const size_t index = std::min<size_t>(static_cast<size_t>(slot), operands.size() - 1);
+  return operands[index].role;
+}
+
+void AccessReader::read(const isa::Instruction& in) {
+  accesses_.clear();
+  registers_.clear();
+  int slot = 0;
+  for (const isa::Operand& operand : program_.operands(in)) {
+    if (operand.kind == isa::OperandKind::kAccess || operand.kind == isa::OperandKind::kRegister)
+      add(operand, role_of(program_, in, slot));
+    ++slot;
+  }
+}
+
+void AccessReader::add(const isa::Operand& operand, isa::Role role) {
+  if (operand.kind == isa::OperandKind::kRegister) {
+    registers_.push_back({operand.tensor, role != isa::Role::kIn});
+    return;
+  }
+  if (operand.indirect != isa::kNoIndirect) {
+    const isa::Operand& index = program_.indirect(operand).index;
+    if (index.present() && index.kind != isa::OperandKind::kImmediate) add(index, isa::Role::kIn);
+  }
+  accesses_.push_back({operand.tensor, role != isa::Role::kOut, role != isa::Role::kIn, footprints_.read(operand)});
+}
+
+}  // namespace opentrn::backend

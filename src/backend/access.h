@@ -1,0 +1,44 @@
+// What an instruction reads and writes: tensors, registers, per operand role.
+#pragma once
+
+#include <vector>
+
+#include "backend/footprint.h"
+#include "isa/definitions.h"
+#include "isa/program.h"
+
+namespace opentrn::backend {
+
+struct Access {
+  isa::TensorId tensor = 0;
+  bool reads = false;
+  bool writes = false;
+  Footprint footprint;
+};
+
+struct RegisterAccess {
+  isa::RegisterId id = 0;
+  bool writes = false;
+};
+
+// The role of operand `slot` of an instruction; the last slot of a repeating definition serves the rest.
+isa::Role role_of(const isa::Program& program, const isa::Instruction& instruction, int slot);
+
+class AccessReader {
+ public:
+  explicit AccessReader(const isa::Program& program) : program_(program), footprints_(program) {}
+  // Valid until the next call.
+  void read(const isa::Instruction& instruction);
+  const std::vector<Access>& accesses() const { return accesses_; }
+  const std::vector<RegisterAccess>& registers() const { return registers_; }
+
+ private:
+  void add(const isa::Operand& operand, isa::Role role);
+
+  const isa::Program& program_;
+  FootprintReader footprints_;
+  std::vector<Access> accesses_;
+  std::vector<RegisterAccess> registers_;
+};
+
+}  // namespace opentrn::backend

@@ -1,0 +1,291 @@
+#include "backend/allocation.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "backend/space_map.h"
+
+namespace opentrn::backend {
+
+namespace {
+
+using isa::MemorySpace;
+using isa::TensorId;
+
+int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+// One of the two on-chip memories, its rules and its tenants.
+class OnChip {
+ public:
+  OnChip(const isa::Program& program, const std::vector<Lifetime>& lifetimes, MemorySpace space,
+         const Options& options, const arch::NeuronCore& core)
+      : program_(program), lifetimes_(lifetimes), space_(space), partitions_(core.partitions) {
+    const bool psum = space == MemorySpace::kPsum;
+    capacity_ = psum ? core.psum_bytes_per_partition : core.sbuf_bytes_per_partition;
+    bank_bytes_ = psum ? core.psum_bank_bytes_per_partition.value() : 0;
+    alignment_ = options.sbuf_alignment_bytes;
+    for (TensorId id = 0; id < program.tensor_count(); ++id) {
+      if (program.tensor(id).space != space || !lifetimes[id].used) continue;
+      (program.tensor(id).address ? pinned_ : floating_).push_back(id);
+    }
+    const auto by_birth = [&](TensorId a, TensorId b) {
+      return std::pair(lifetimes[a].first, a) < std::pair(lifetimes[b].first, b);
+    };
+    std::ranges::sort(pinned_, by_birth);
+    std::ranges::sort(floating_, by_birth);
+  }
+
+  void place(std::vector<isa::Placement>& placements) {
+    check_sizes();
+    pin(placements);
+    if (floating_.empty()) return;
+    if (rotate(placements, SpaceMap::Policy::kOldest, bank_bytes_ > 0)) return;
+    if (rotate(placements, SpaceMap::Policy::kLowest, false)) return;
+    constexpr size_t kBySizeMax = 20'000;  // it compares every pair
+    if (floating_.size() + pinned_.size() <= kBySizeMax && by_size(placements)) return;
+    throw_full();
+  }
+
+ private:
+  std::string label(const char* rule) const { return fmt::format("{}.{}", isa::name(space_), rule); }
+  int64_t bytes_of(TensorId id) const { return std::max<int64_t>(1, program_.tensor(id).row_bytes()); }
+  std::vector<QuadrantMask> choices(TensorId id) const {
+    const int64_t rows = program_.tensor(id).rows;
+    if (rows <= partitions_ / 4) return {1, 2, 4, 8};
+    if (rows <= partitions_ / 2) return {3, 12};
+    return {kAllQuadrants};
+  }
+  QuadrantMask quadrants_of(int32_t partition, int64_t rows) const {
+    QuadrantMask quadrants = 0;
+    const int64_t quadrant_rows = partitions_ / 4;
+    for (int64_t q = partition / quadrant_rows; q <= (partition + rows - 1) / quadrant_rows && q < 4; ++q)
+      quadrants |= static_cast<QuadrantMask>(1u << q);
+    return quadrants;
+  }
+  int32_t first_partition(QuadrantMask quadrants) const {
+    int q = 0;
+    while ((quadrants >> q & 1) == 0) ++q;
+    return static_cast<int32_t>(q * partitions_ / 4);
+  }
+  Request request_for(TensorId id, bool whole_banks) const {
+    Request request{round_up(bytes_of(id), alignment_), alignment_, bank_bytes_, whole_banks};
+    const bool banks = bank_bytes_ > 0 && (whole_banks || request.bytes > bank_bytes_);
+    if (banks) request.bytes = round_up(request.bytes, bank_bytes_);
+    return request;
+  }
+  Fault fault_at(TensorId id, FaultKind kind, const char* rule, std::string message, std::string hint) const {
+    Fault fault(kind, label(rule), std::move(message), std::move(hint));
+    fault.set_location(program_.location(program_.tensor(id).location));
+    return fault;
+  }
+  std::string describe(TensorId id) const {
+    const isa::Tensor& tensor = program_.tensor(id);
+    const SourceLocation where = program_.location(tensor.location);
+    return fmt::format("{} {}[{} x {} B]{}", tensor.name.empty() ? fmt::format("tensor {}", id) : tensor.name,
+                       name(tensor.dtype), tensor.rows, tensor.row_bytes(),
+                       where.known() ? fmt::format(" at {}:{}", where.file, where.line) : "");
+  }
+
+  void check_sizes() const {
+    for (const auto* list : {&pinned_, &floating_}) {
+      for (TensorId id : *list) {
+        const isa::Tensor& tensor = program_.tensor(id);
+        if (tensor.rows > partitions_)
+          throw fault_at(id, FaultKind::kProgram, "partitions",
+                         fmt::format("{} has {} rows; there are {} partitions", describe(id), tensor.rows, partitions_),
+                         "tile the partition dimension");
+        if (bytes_of(id) > capacity_)
+          throw fault_at(id, FaultKind::kCapacity, "capacity",
+                         fmt::format("{} needs {} B in each partition; a partition has {}", describe(id), bytes_of(id), capacity_),
+                         "tile the free dimension");
+      }
+    }
+  }
+
+  void pin(std::vector<isa::Placement>& placements) {
+    std::vector<TensorId> live;
+    for (TensorId id : pinned_) {
+      const isa::Tensor& tensor = program_.tensor(id);
+      const isa::Address at = *tensor.address;
+      if (at.partition < 0 || at.byte_offset < 0 || at.partition + tensor.rows > partitions_ ||
+          at.byte_offset + bytes_of(id) > capacity_)
+        throw fault_at(id, FaultKind::kProgram, "address",
+                       fmt::format("{} is placed at partition {} byte {}; the memory has {} partitions of {} B",
+                                   describe(id), at.partition, at.byte_offset, partitions_, capacity_),
+                       "choose an address inside the memory");
+      std::erase_if(live, [&](TensorId other) { return lifetimes_[other].last < lifetimes_[id].first; });
+      for (TensorId other : live) check_apart(id, other);
+      live.push_back(id);
+      placements[id] = {true, at};
+      high_water_ = std::max(high_water_, at.byte_offset + bytes_of(id));
+    }
+  }
+
+  void check_apart(TensorId a, TensorId b) const {
+    const isa::Tensor& ta = program_.tensor(a);
+    const isa::Tensor& tb = program_.tensor(b);
+    const bool rows = ta.address->partition < tb.address->partition + tb.rows && tb.address->partition < ta.address->partition + ta.rows;
+    const bool bytes = ta.address->byte_offset < tb.address->byte_offset + bytes_of(b) &&
+                       tb.address->byte_offset < ta.address->byte_offset + bytes_of(a);
+    if (!rows || !bytes) return;
+    throw fault_at(a, FaultKind::kProgram, "overlap",
+                   fmt::format("{} at partition {} byte {} shares bytes with {} at partition {} byte {}, which is still in use",
+                               describe(a), ta.address->partition, ta.address->byte_offset, describe(b),
+                               tb.address->partition, tb.address->byte_offset),
+                   "move one of them, or finish with the first before the second is written");
+  }
+
+  // Ways 1 and 2. Bytes that a pinned tensor ever uses are left alone for the whole program.
+  bool rotate(std::vector<isa::Placement>& placements, SpaceMap::Policy policy, bool whole_banks) {
+    SpaceMap map(capacity_);
+    for (TensorId id : pinned_) {
+      const isa::Address at = placements[id].address;
+      map.take(at.byte_offset, bytes_of(id), quadrants_of(at.partition, program_.tensor(id).rows));
+    }
+    struct Tenant {
+      isa::InstructionIndex last;
+      int64_t offset, bytes;
+      QuadrantMask quadrants;
+      bool operator>(const Tenant& other) const { return last > other.last; }
+    };
+    std::vector<Tenant> tenants;  // a heap, earliest end first
+    const uint32_t long_life = static_cast<uint32_t>(program_.size() / 4);
+    int64_t high_water = 0;
+    for (TensorId id : floating_) {
+      const Lifetime& life = lifetimes_[id];
+      while (!tenants.empty() && tenants.front().last < life.first) {
+        const Tenant gone = tenants.front();
+        std::ranges::pop_heap(tenants, std::greater{});
+        tenants.pop_back();
+        map.release(gone.offset, gone.bytes, gone.quadrants, gone.last + 1);
+      }
+      const bool keep_aside = policy == SpaceMap::Policy::kOldest && life.last - life.first > long_life;
+      const Request request = request_for(id, whole_banks);
+      const auto found = map.find(request, choices(id), keep_aside ? SpaceMap::Policy::kHighest : policy);
+      if (!found) return false;
+      map.take(found->offset, request.bytes, found->quadrants);
+      tenants.push_back({life.last, found->offset, request.bytes, found->quadrants});
+      std::ranges::push_heap(tenants, std::greater{});
+      placements[id] = {true, {first_partition(found->quadrants), found->offset}};
+      high_water = std::max(high_water, found->offset + request.bytes);
+    }
+    high_water_ = std::max(high_water_, high_water);
+    return true;
+  }
+
+  // Way 3.
+  bool by_size(std::vector<isa::Placement>& placements) {
+    struct Tenant {
+      Lifetime life;
+      int64_t offset, bytes;
+      QuadrantMask quadrants;
+    };
+    std::vector<Tenant> placed;
+    for (TensorId id : pinned_) {
+      const isa::Address at = placements[id].address;
+      placed.push_back({lifetimes_[id], at.byte_offset, bytes_of(id), quadrants_of(at.partition, program_.tensor(id).rows)});
+    }
+    std::vector<TensorId> order = floating_;
+    std::ranges::stable_sort(order, [&](TensorId a, TensorId b) {
+      return std::pair(choices(b).front() == kAllQuadrants, bytes_of(b)) < std::pair(choices(a).front() == kAllQuadrants, bytes_of(a));
+    });
+    for (TensorId id : order) {
+      SpaceMap map(capacity_);
+      for (const Tenant& other : placed)
+        if (other.life.meets(lifetimes_[id])) map.take(other.offset, other.bytes, other.quadrants);
+      const Request request = request_for(id, false);
+      const auto found = map.find(request, choices(id), SpaceMap::Policy::kLowest);
+      if (!found) return false;
+      placed.push_back({lifetimes_[id], found->offset, request.bytes, found->quadrants});
+      placements[id] = {true, {first_partition(found->quadrants), found->offset}};
+      high_water_ = std::max(high_water_, found->offset + request.bytes);
+    }
+    return true;
+  }
+
+  [[noreturn]] void throw_full() const {
+    // The instruction at which most bytes are live, and who they belong to.
+    std::vector<std::pair<isa::InstructionIndex, int64_t>> changes;
+    for (const auto* list : {&pinned_, &floating_}) {
+      for (TensorId id : *list) {
+        const int64_t rows = program_.tensor(id).rows;
+        const int64_t share = rows <= partitions_ / 4 ? 1 : rows <= partitions_ / 2 ? 2 : 4;
+        changes.push_back({lifetimes_[id].first, share * request_for(id, false).bytes});
+        changes.push_back({lifetimes_[id].last + 1, -share * request_for(id, false).bytes});
+      }
+    }
+    std::ranges::sort(changes);
+    int64_t quarter_bytes = 0, peak = 0;
+    isa::InstructionIndex peak_at = 0;
+    for (const auto& [at, delta] : changes) {
+      quarter_bytes += delta;
+      if (quarter_bytes > peak) peak = quarter_bytes, peak_at = at;
+    }
+    peak = (peak + 3) / 4;
+    std::vector<TensorId> live;
+    for (const auto* list : {&pinned_, &floating_})
+      for (TensorId id : *list)
+        if (lifetimes_[id].first <= peak_at && peak_at <= lifetimes_[id].last) live.push_back(id);
+    std::ranges::stable_sort(live, std::greater{}, [&](TensorId id) { return bytes_of(id); });
+    const std::string over = peak > capacity_ ? fmt::format("{} B too many", peak - capacity_)
+                                              : std::string("they fit in sum, but not in one piece each");
+    Fault fault(FaultKind::kCapacity, label("capacity"),
+                fmt::format("{} tensors that are live together need {} B of each partition; there are {}: {}",
+                            live.size(), peak, capacity_, over),
+                space_ == MemorySpace::kPsum ? "copy results out of PSUM sooner, or use smaller tiles"
+                                             : "use smaller tiles, store and reload what is not needed soon, or split the kernel");
+    const isa::Instruction& at = program_.instruction(std::min<isa::InstructionIndex>(peak_at, static_cast<isa::InstructionIndex>(program_.size() - 1)));
+    fault.set_location(program_.location(at.location));
+    constexpr size_t kRowsMax = 20;
+    for (size_t i = 0; i < live.size() && i < kRowsMax; ++i) fault.add_note(describe(live[i]));
+    if (live.size() > kRowsMax) fault.add_note(fmt::format("and {} smaller ones", live.size() - kRowsMax));
+    throw fault;
+  }
+
+ public:
+  int64_t high_water() const { return high_water_; }
+
+ private:
+  const isa::Program& program_;
+  const std::vector<Lifetime>& lifetimes_;
+  MemorySpace space_;
+  int64_t partitions_ = 0;
+  int64_t capacity_ = 0;
+  int64_t bank_bytes_ = 0;
+  int64_t alignment_ = 1;
+  int64_t high_water_ = 0;
+  std::vector<TensorId> pinned_, floating_;
+};
+
+int64_t place_hbm(const isa::Program& program, const Options& options, std::vector<isa::Placement>& placements) {
+  int64_t end = 0;
+  for (TensorId id = 0; id < program.tensor_count(); ++id) {
+    const isa::Tensor& tensor = program.tensor(id);
+    if (!isa::is_hbm(tensor.space)) continue;
+    placements[id] = {true, {0, end}};
+    end = round_up(end + tensor.bytes(), options.hbm_alignment_bytes);
+  }
+  return end;
+}
+
+}  // namespace
+
+Allocation allocate(const isa::Program& program, const std::vector<Lifetime>& lifetimes, const Options& options,
+                    const arch::NeuronCore& core) {
+  Allocation result;
+  result.placements.resize(program.tensor_count());
+  OnChip sbuf(program, lifetimes, MemorySpace::kSbuf, options, core);
+  sbuf.place(result.placements);
+  result.sbuf_bytes_per_partition_used = sbuf.high_water();
+  OnChip psum(program, lifetimes, MemorySpace::kPsum, options, core);
+  psum.place(result.placements);
+  const int64_t bank = core.psum_bank_bytes_per_partition;
+  result.psum_banks_used = (psum.high_water() + bank - 1) / bank;
+  result.hbm_bytes_used = place_hbm(program, options, result.placements);
+  return result;
+}
+
+}  // namespace opentrn::backend

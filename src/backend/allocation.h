@@ -1,0 +1,36 @@
+// Where every tensor lies.
+//
+// SBUF and PSUM: tensors get byte ranges of the partitions by lifetime in program order. Three ways are
+// tried, in this order:
+//   1. rotate: the range that has been free for longest, never-used memory first, so that a writer rarely
+//      waits for the readers of the previous tenant; long-lived tensors are kept together at the far end;
+//   2. first fit: the lowest range that is free, which fragments less;
+//   3. by size: the largest tensor first, each at its lowest offset free for its whole lifetime.
+// A tensor of up to 32 rows takes one quadrant of the partitions, up to 64 rows a half, as the engines'
+// start-partition rule demands. In PSUM a tensor stays inside one bank, or starts at a bank and takes
+// whole ones; banks are not shared while enough are free.
+// Tensors with an address stay there. HBM tensors are laid end to end.
+#pragma once
+
+#include <vector>
+
+#include "arch/arch.h"
+#include "backend/lifetime.h"
+#include "backend/options.h"
+#include "isa/executable.h"
+
+namespace opentrn::backend {
+
+struct Allocation {
+  std::vector<isa::Placement> placements;  // by TensorId
+  int64_t sbuf_bytes_per_partition_used = 0;
+  int64_t psum_banks_used = 0;
+  int64_t hbm_bytes_used = 0;
+};
+
+// kCapacity (sbuf.capacity, psum.capacity) with a table of live tensors when they do not fit; kProgram
+// (sbuf.overlap, psum.overlap) when two live tensors with given addresses share bytes.
+Allocation allocate(const isa::Program& program, const std::vector<Lifetime>& lifetimes, const Options& options,
+                    const arch::NeuronCore& core);
+
+}  // namespace opentrn::backend

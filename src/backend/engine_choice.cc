@@ -1,0 +1,186 @@
+#include "backend/engine_choice.h"
+
+#include <algorithm>
+#include <array>
+
+#include "backend/estimate.h"
+#include "isa/definitions.h"
+
+namespace opentrn::backend {
+
+namespace {
+
+using isa::DgeMode;
+using isa::Engine;
+using isa::EngineMask;
+using isa::Instruction;
+using isa::MemorySpace;
+using isa::Opcode;
+using isa::Operand;
+
+bool is_32bit_integer(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kUint32; }
+
+class Chooser {
+ public:
+  Chooser(const isa::Program& program, const Options& options, const arch::Tables& tables)
+      : program_(program), version_(arch::version(options.generation)), estimator_(program, tables, options.generation) {}
+
+  EngineChoice choose(const Instruction& in) {
+    if (runs_on_dma(program_, in)) return choose_dma(in);
+    EngineChoice choice;
+    choice.engine = in.engine != Engine::kUnknown ? in.engine : least_loaded(in, candidates(in));
+    load_ns_[static_cast<size_t>(choice.engine)] += estimator_.busy_ns(in, choice.engine);
+    return choice;
+  }
+
+ private:
+  bool any_in_psum(const Instruction& in) const {
+    return std::ranges::any_of(program_.operands(in), [&](const Operand& operand) {
+      return operand.is_access() && program_.tensor(operand.tensor).space == MemorySpace::kPsum;
+    });
+  }
+  bool all_32bit_integers(const Instruction& in) const {
+    return std::ranges::all_of(program_.operands(in), [](const Operand& operand) {
+      return !operand.is_access() || is_32bit_integer(operand.dtype);
+    });
+  }
+  bool any_indirect(const Instruction& in) const {
+    return std::ranges::any_of(program_.operands(in),
+                               [](const Operand& operand) { return operand.indirect != isa::kNoIndirect; });
+  }
+
+  // tensor_scalar on Scalar: multiply-add, multiply, or add ("The Scalar Engine on trn2 only supports").
+  bool scalar_can(const Instruction& in) const {
+    namespace s = isa::slot::tensor_scalar;
+    if (program_.attribute_bool(in, s::kAReverse0) || program_.attribute_bool(in, s::kAReverse1)) return false;
+    const AluOp op0 = program_.attribute_alu(in, s::kAOp0);
+    const int64_t op1 = program_.attribute_int(in, s::kAOp1);
+    if (op0 == AluOp::kMultiply) return op1 < 0 || static_cast<AluOp>(op1) == AluOp::kAdd;
+    return op0 == AluOp::kAdd && op1 < 0;
+  }
+
+  EngineMask candidates(const Instruction& in) const {
+    const EngineMask all = isa::definition(in.opcode).engines;
+    const EngineMask vector = mask(Engine::kVector), scalar = mask(Engine::kScalar), gpsimd = mask(Engine::kGpSimd);
+    const bool psum = any_in_psum(in);
+    switch (in.opcode) {
+      case Opcode::kTensorCopy: return version_ >= 3 ? vector | scalar : vector;
+      case Opcode::kMemset: return psum ? vector : vector | gpsimd;
+      case Opcode::kTensorScalar: return version_ >= 3 && scalar_can(in) ? vector | scalar : vector;
+      case Opcode::kTensorTensor: {
+        const AluOp op = program_.attribute_alu(in, isa::slot::tensor_tensor::kAOp);
+        const bool native_integers = all_32bit_integers(in) && !psum && !is_bitvec(op);
+        return op == AluOp::kPower || native_integers ? gpsimd : vector;
+      }
+      case Opcode::kNcTranspose: return transpose_engine(in);
+      case Opcode::kCoreBarrier: return gpsimd;
+      case Opcode::kSendRecv: return gpsimd;
+      default: break;
+    }
+    if (all == 0) return mask(Engine::kSync);  // control: the Sync sequencer
+    if ((all & vector) != 0) return vector;
+    return all;
+  }
+
+  EngineMask transpose_engine(const Instruction& in) const {
+    namespace s = isa::slot::nc_transpose;
+    const Operand& dst = program_.operand(in, s::kDst);
+    const Operand& data = program_.operand(in, s::kData);
+    const bool tensor_can = program_.tensor(dst.tensor).space == MemorySpace::kPsum &&
+                            program_.tensor(data.tensor).space == MemorySpace::kSbuf;
+    const isa::Pattern& pattern = program_.pattern(data);
+    constexpr int64_t kVectorBlock = 32;  // Vector transposes one 32 x 32 block per instruction
+    const bool small = (pattern.rank == 0 || pattern.dims[0].count <= kVectorBlock) &&
+                       pattern.elements_per_partition() <= kVectorBlock;
+    return tensor_can && !small ? mask(Engine::kTensor) : mask(Engine::kVector);
+  }
+
+  Engine least_loaded(const Instruction& in, EngineMask engines) {
+    Engine best = Engine::kUnknown;
+    double best_ns = 0;
+    for (Engine engine : {Engine::kVector, Engine::kScalar, Engine::kTensor, Engine::kGpSimd, Engine::kSync}) {
+      if ((engines & mask(engine)) == 0) continue;
+      const double ns = load_ns_[static_cast<size_t>(engine)] + estimator_.busy_ns(in, engine);
+      if (best == Engine::kUnknown || ns < best_ns) best = engine, best_ns = ns;
+    }
+    OPENTRN_CHECK(best != Engine::kUnknown, "no engine can run {}", isa::name(in.opcode));
+    return best;
+  }
+
+  // -- DMA
+  DgeMode asked_mode(const Instruction& in) const {
+    int slot = -1;
+    if (in.opcode == Opcode::kDmaCopy) slot = isa::slot::dma_copy::kADgeMode;
+    if (in.opcode == Opcode::kDmaTranspose) slot = isa::slot::dma_transpose::kADgeMode;
+    return slot < 0 ? DgeMode::kUnknown : static_cast<DgeMode>(program_.attribute_int(in, slot));
+  }
+
+  DgeMode dge_mode(const Instruction& in) const {
+    bool dynamic = false, vector = false;
+    for (const Operand& operand : program_.operands(in)) {
+      if (!operand.is_access() || operand.indirect == isa::kNoIndirect) continue;
+      dynamic = true;
+      vector |= program_.indirect(operand).kind != isa::IndirectKind::kScalar;
+    }
+    const DgeMode asked = asked_mode(in);
+    if (asked == DgeMode::kHwdge && version_ < 3)
+      throw fault(in, "dma.dge", "hardware descriptor generation needs NeuronCore-v3", "use dge_mode unknown or swdge");
+    if (asked == DgeMode::kHwdge && vector)
+      throw fault(in, "dma.dge", "hardware descriptor generation cannot gather or scatter", "use dge_mode swdge");
+    if (asked == DgeMode::kNone && dynamic)
+      throw fault(in, "dma.dge", "descriptors written before the run cannot hold run-time addresses",
+                  "use dge_mode swdge or hwdge");
+    if (asked != DgeMode::kUnknown) return asked;
+    if (vector) return DgeMode::kSwdge;
+    if (in.opcode == Opcode::kDmaCompute || in.opcode == Opcode::kSendRecv) return DgeMode::kNone;
+    if (version_ >= 3) return DgeMode::kHwdge;
+    return dynamic ? DgeMode::kSwdge : DgeMode::kNone;
+  }
+
+  EngineChoice choose_dma(const Instruction& in) {
+    EngineChoice choice;
+    choice.engine = Engine::kDma;
+    choice.dge = dge_mode(in);
+    const bool names_trigger = in.engine != Engine::kUnknown && in.engine != Engine::kDma;
+    choice.trigger = names_trigger ? in.engine : choice.dge == DgeMode::kSwdge ? Engine::kGpSimd : Engine::kSync;
+    if (choice.dge == DgeMode::kHwdge && choice.trigger != Engine::kSync && choice.trigger != Engine::kScalar)
+      throw fault(in, "dma.hwdge_trigger", "only the Sync and Scalar sequencers can start hardware descriptor generation",
+                  "leave `engine` out, or name scalar or sync");
+    // Loads and stores have queues of their own, so that neither waits behind the other's transfers.
+    const Operand& dst = program_.operand(in, 0);
+    const bool store = dst.is_access() && isa::is_hbm(program_.tensor(dst.tensor).space);
+    choice.queue = static_cast<uint8_t>(2 * static_cast<int>(choice.trigger) + (store ? 1 : 0));
+    return choice;
+  }
+
+  Fault fault(const Instruction& in, std::string label, std::string message, std::string hint) const {
+    Fault result(FaultKind::kProgram, std::move(label), std::move(message), std::move(hint));
+    result.set_location(program_.location(in.location));
+    return result;
+  }
+
+  const isa::Program& program_;
+  int version_;
+  Estimator estimator_;
+  std::array<double, isa::kEngineCount> load_ns_{};
+};
+
+}  // namespace
+
+bool runs_on_dma(const isa::Program& program, const Instruction& in) {
+  if (isa::is_dma(in.opcode)) return true;
+  if (in.opcode != Opcode::kSendRecv) return false;
+  const auto how = static_cast<isa::DmaEngine>(program.attribute_int(in, isa::slot::sendrecv::kADmaEngine));
+  return how == isa::DmaEngine::kDma;
+}
+
+std::vector<EngineChoice> choose_engines(const isa::Program& program, const Options& options,
+                                         const arch::Tables& tables) {
+  Chooser chooser(program, options, tables);
+  std::vector<EngineChoice> choices;
+  choices.reserve(program.size());
+  for (const Instruction& in : program.instructions()) choices.push_back(chooser.choose(in));
+  return choices;
+}
+
+}  // namespace opentrn::backend

@@ -1,0 +1,107 @@
+#include "backend/space_map.h"
+
+#include <algorithm>
+
+namespace opentrn::backend {
+
+namespace {
+
+int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+// The first offset at or after `offset` at which the request may start.
+int64_t legal_start(const Request& request, int64_t offset) {
+  offset = round_up(offset, request.alignment);
+  if (request.bank_bytes == 0) return offset;
+  const bool whole = request.whole_banks || request.bytes > request.bank_bytes;
+  if (whole) return round_up(offset, request.bank_bytes);
+  const bool crosses = offset / request.bank_bytes != (offset + request.bytes - 1) / request.bank_bytes;
+  return crosses ? round_up(offset, request.bank_bytes) : offset;
+}
+
+}  // namespace
+
+// The latest time at which any part of the range became free; nothing when part of it is taken.
+std::optional<uint32_t> SpaceMap::age_of(size_t first, int64_t offset, int64_t bytes, QuadrantMask quadrants) const {
+  uint32_t latest = 0;
+  for (size_t i = first; i < segments_.size() && segments_[i].begin < offset + bytes; ++i) {
+    if ((segments_[i].taken & quadrants) != 0) return std::nullopt;
+    for (size_t q = 0; q < 4; ++q)
+      if ((quadrants >> q & 1) != 0) latest = std::max(latest, segments_[i].free_since[q]);
+  }
+  return segments_.back().end >= offset + bytes ? std::optional(latest) : std::nullopt;
+}
+
+std::optional<SpaceMap::Found> SpaceMap::find(const Request& request, const std::vector<QuadrantMask>& choices,
+                                              Policy policy) const {
+  std::optional<Found> best;
+  uint32_t best_age = 0;
+  const size_t n = segments_.size();
+  for (QuadrantMask quadrants : choices) {
+    for (size_t k = 0; k < n; ++k) {
+      const size_t i = policy == Policy::kHighest ? n - 1 - k : k;
+      if ((segments_[i].taken & quadrants) != 0) continue;
+      int64_t offset = legal_start(request, segments_[i].begin);
+      if (policy == Policy::kHighest) {
+        // The highest start that ends with this segment, if the rounding leaves one inside it.
+        const int64_t last = (segments_[i].end - request.bytes) / request.alignment * request.alignment;
+        if (last > offset && legal_start(request, last) == last) offset = last;
+      }
+      if (offset >= segments_[i].end) continue;
+      const auto age = age_of(i, offset, request.bytes, quadrants);
+      if (!age) continue;
+      const bool better = !best || (policy == Policy::kOldest ? *age < best_age
+                                    : policy == Policy::kLowest ? offset < best->offset
+                                                                : offset > best->offset);
+      if (better) best = Found{offset, quadrants}, best_age = *age;
+      if (policy != Policy::kOldest) break;  // of this choice no later segment is better
+    }
+  }
+  return best;
+}
+
+size_t SpaceMap::split_at(int64_t offset) {
+  const auto it = std::partition_point(segments_.begin(), segments_.end(),
+                                       [&](const Segment& segment) { return segment.end <= offset; });
+  const size_t i = static_cast<size_t>(it - segments_.begin());
+  if (it == segments_.end() || it->begin == offset) return i;
+  Segment right = *it;
+  it->end = offset;
+  right.begin = offset;
+  segments_.insert(it + 1, right);
+  return i + 1;
+}
+
+void SpaceMap::merge(size_t first, size_t last) {
+  // Joins equal neighbours in [first - 1, last + 1).
+  const size_t begin = first > 0 ? first - 1 : 0;
+  size_t end = std::min(last + 1, segments_.size());
+  size_t write = begin;
+  for (size_t read = begin + 1; read < end; ++read) {
+    if (segments_[write].same_state(segments_[read])) {
+      segments_[write].end = segments_[read].end;
+    } else {
+      segments_[++write] = segments_[read];
+    }
+  }
+  if (begin < end) segments_.erase(segments_.begin() + static_cast<ptrdiff_t>(write + 1), segments_.begin() + static_cast<ptrdiff_t>(end));
+}
+
+void SpaceMap::take(int64_t offset, int64_t bytes, QuadrantMask quadrants) {
+  const size_t first = split_at(offset);
+  const size_t last = split_at(offset + bytes);
+  for (size_t i = first; i < last; ++i) segments_[i].taken |= quadrants;
+  merge(first, last);
+}
+
+void SpaceMap::release(int64_t offset, int64_t bytes, QuadrantMask quadrants, uint32_t time) {
+  const size_t first = split_at(offset);
+  const size_t last = split_at(offset + bytes);
+  for (size_t i = first; i < last; ++i) {
+    segments_[i].taken &= static_cast<QuadrantMask>(~quadrants);
+    for (size_t q = 0; q < 4; ++q)
+      if ((quadrants >> q & 1) != 0) segments_[i].free_since[q] = time;
+  }
+  merge(first, last);
+}
+
+}  // namespace opentrn::backend

@@ -1,0 +1,53 @@
+// Which bytes of which partition quadrants are taken, and since when the others are free.
+//
+// The memory is a row of segments; in a segment each of the four partition quadrants is taken or free as
+// a whole. Segments split and merge as tensors come and go.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace opentrn::backend {
+
+using QuadrantMask = uint8_t;
+inline constexpr QuadrantMask kAllQuadrants = 0xF;
+
+struct Request {
+  int64_t bytes = 0;
+  int64_t alignment = 1;
+  int64_t bank_bytes = 0;  // 0: no banks; else the range lies in one bank or starts at one
+  bool whole_banks = false;
+};
+
+class SpaceMap {
+ public:
+  explicit SpaceMap(int64_t bytes) : segments_{{0, bytes, 0, {}}} {}
+
+  enum class Policy : uint8_t { kOldest, kLowest, kHighest };
+  struct Found {
+    int64_t offset = 0;
+    QuadrantMask quadrants = 0;
+  };
+  // The best range in one of `choices` (quadrant masks), or nothing.
+  std::optional<Found> find(const Request& request, const std::vector<QuadrantMask>& choices, Policy policy) const;
+  void take(int64_t offset, int64_t bytes, QuadrantMask quadrants);
+  void release(int64_t offset, int64_t bytes, QuadrantMask quadrants, uint32_t time);
+
+ private:
+  struct Segment {
+    int64_t begin = 0;
+    int64_t end = 0;
+    QuadrantMask taken = 0;
+    std::array<uint32_t, 4> free_since{};
+    bool same_state(const Segment& other) const { return taken == other.taken && free_since == other.free_since; }
+  };
+  size_t split_at(int64_t offset);
+  void merge(size_t first, size_t last);
+  std::optional<uint32_t> age_of(size_t first, int64_t offset, int64_t bytes, QuadrantMask quadrants) const;
+
+  std::vector<Segment> segments_;
+};
+
+}  // namespace opentrn::backend
