@@ -16,15 +16,16 @@ import sys
 import threading
 from types import ModuleType
 
-# Import name -> module of this package. The longest matching prefix decides, so a whole sub-tree follows its root.
+# Import name -> module of this package. The longest matching prefix decides, so a sub-tree follows its root.
 ALIASES: dict[str, str] = {
     "nki": "opentrn.nki",
     "nki_cpu_simulator": "opentrn.standins.nki_cpu_simulator",
     "nki_cpu_simulator.nki": "opentrn.nki",
     "neuron_dtypes": "opentrn.standins.neuron_dtypes",
     "neuronxcc": "opentrn.standins.neuronxcc",
-    "neuronxcc.nki": "opentrn.nki_legacy",
 }
+if importlib.util.find_spec("opentrn.nki_legacy") is not None:
+    ALIASES["neuronxcc.nki"] = "opentrn.nki_legacy"
 
 _SHIM_MARK = "__opentrn_shim__"
 

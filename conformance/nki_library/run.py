@@ -1,0 +1,313 @@
+#!/usr/bin/env python3
+"""Run a checkout of aws-neuron/nki-library's own tests on OpenTrn.
+
+    python conformance/nki_library/run.py PATH [options] [pytest arguments]
+
+Nothing is downloaded but the packages in requirements.txt (with --install). The checkout is copied to a temporary
+folder and never written. A Python file of it that does not even parse is replaced, in the copy, by the newest version
+in its git history that does; the report names each. Tests run unmodified in the suite's simulation mode, group by
+group; a test that hangs or kills its process is recorded and the rest of its group goes on in a new process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+HERE = Path(__file__).resolve().parent
+PYTHON_ROOT = HERE.parent.parent / "python"
+TESTS = Path("test/integration/nkilib")
+# What opentrn_plugin.py supplies at run time, said in every report.
+SUPPLIED = (
+    "test/utils: modules perf_analysis_private and scripts.remote_lock_scripts are imported but not published "
+    "(empty stand-ins)",
+    "test/utils/test_orchestrator.py: reads _compiled_kernel in simulation mode without setting it (set to None)",
+)
+FAILING = ("failed", "error", "timeout", "crashed", "collection error")
+
+# Group name -> paths below test/integration/nkilib, small and fast ones first.
+GROUPS: dict[str, list[str]] = {
+    "cumsum": ["core/cumsum"],
+    "rope": ["core/embeddings/test_rope.py"],
+    "rope_hf": ["core/embeddings/test_rope_hf.py"],
+    "max": ["core/max"],
+    "rmsnorm": ["core/rmsnorm"],
+    "topk": ["core/topk"],
+    "router_topk": ["core/router_topk"],
+    "utils": ["core/utils"],
+    "subkernels": ["core/subkernels"],
+    "gen_mask": ["core/attention/test_gen_mask_tkg.py"],
+    "output_projection": ["core/output_projection"],
+    "mlp": ["core/mlp"],
+    "qkv": ["core/qkv"],
+    "attention_cte": ["core/attention/test_attention_cte.py"],
+    "attention_tkg": ["core/attention/test_attention_tkg.py"],
+    "attention_bwd": ["core/attention/test_attention_bwd.py"],
+    "moe": ["core/moe"],
+    "moe_block": ["core/moe_block"],
+    "experimental": ["experimental"],
+}
+
+
+@dataclass
+class GroupResult:
+    """Results of one group: test id -> record."""
+
+    name: str
+    tests: dict[str, dict] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def count(self, *outcomes: str) -> int:
+        return sum(record["outcome"] in outcomes for record in self.tests.values())
+
+
+def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkout", type=Path, help="a checkout of aws-neuron/nki-library")
+    parser.add_argument("--groups", default="", help=f"comma-separated, default all: {','.join(GROUPS)}")
+    parser.add_argument("--platform-target", default="trn2", choices=["trn1", "trn2", "trn3"])
+    parser.add_argument("--only-new", action="store_true", help="with trn3: only tests that do not run on trn2")
+    parser.add_argument("--backend", default="", choices=["", "core", "oracle"], help="default: OpenTrn's own choice")
+    parser.add_argument("--jobs", type=int, default=2, help="groups that run at once")
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one test")
+    parser.add_argument("--limit", type=int, default=0, help="stop each group after this many tests (0: all)")
+    parser.add_argument("--json", type=Path, help="write every result here")
+    parser.add_argument("--install", action="store_true", help="pip install requirements.txt first")
+    parser.add_argument("--keep", action="store_true", help="keep the temporary copy and the logs")
+    return parser.parse_known_args()
+
+
+def copy_checkout(checkout: Path, target: Path) -> list[str]:
+    """Copy src and test, and repair files that do not parse. Returns what was repaired, for the report."""
+    for folder in ("src", "test"):
+        shutil.copytree(checkout / folder, target / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    repairs = []
+    for path in sorted((target / "src").rglob("*.py")):
+        if parses(path.read_bytes()):
+            continue
+        name = path.relative_to(target).as_posix()
+        commit = newest_parsing_version(checkout, name, path)
+        repairs.append(f"{name}: does not parse; " + (f"taken from {commit}" if commit else "no version parses"))
+    return repairs
+
+
+def parses(source: bytes) -> bool:
+    try:
+        compile(source, "<checkout>", "exec")
+    except SyntaxError:
+        return False
+    return True
+
+
+def newest_parsing_version(checkout: Path, name: str, destination: Path) -> str | None:
+    """Write the newest committed version of `name` that parses to `destination`; its commit, or None."""
+    log = git(checkout, "log", "--format=%h", "--", name)
+    for commit in (log or b"").decode().split():
+        source = git(checkout, "show", f"{commit}:{name}")
+        if source is not None and parses(source):
+            destination.write_bytes(source)
+            return commit
+    return None
+
+
+def git(checkout: Path, *arguments: str) -> bytes | None:
+    done = subprocess.run(["git", "-C", str(checkout), *arguments], capture_output=True)
+    return done.stdout if done.returncode == 0 else None
+
+
+def environment(copy: Path, log: Path, skip: Path, options: argparse.Namespace) -> dict[str, str]:
+    env = dict(os.environ)
+    env["PYTHONPATH"] = os.pathsep.join(map(str, (HERE, PYTHON_ROOT, copy / "src", copy)))
+    env["OPENTRN_CONFORMANCE_LOG"] = str(log)
+    env["OPENTRN_CONFORMANCE_SKIP"] = str(skip)
+    env["OPENTRN_CONFORMANCE_TIMEOUT"] = str(options.timeout)
+    if options.only_new:
+        env["OPENTRN_CONFORMANCE_NOT"] = "trn2"
+    if options.backend:
+        env["OPENTRN_NKI_BACKEND"] = options.backend
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        env.setdefault(variable, "1")
+    env.setdefault("PYTHONHASHSEED", "0")
+    # Fixed test selection: the suite samples shapes at collection time.
+    env.setdefault("NEURON_PYTHONHASHSEED", "0")
+    return env
+
+
+def run_group(
+    name: str, copy: Path, logs: Path, options: argparse.Namespace, pytest_arguments: list[str]
+) -> GroupResult:
+    """Run one group to its end, restarting pytest after each test that took its process down."""
+    result = GroupResult(name)
+    paths = [str(TESTS / p) for p in GROUPS[name] if (copy / TESTS / p).exists()]
+    if not paths:
+        return result
+    log, skip, output = (logs / f"{name}.{suffix}" for suffix in ("jsonl", "done", "out"))
+    command = [
+        sys.executable, "-m", "pytest", "-p", "opentrn_plugin", "-p", "no:cacheprovider", "-q", "--tb=short",
+        "--test-mode", "simulation", "--platform-target", options.platform_target,
+        "--output-directory", str(logs / f"{name}.artifacts"), "--force-local-cleanup", *paths, *pytest_arguments,
+    ]  # fmt: skip
+    start = time.monotonic()
+    while True:
+        before = len(result.tests)
+        with open(output, "ab") as stream:
+            done = subprocess.run(
+                command, cwd=copy, env=environment(copy, log, skip, options), stdout=stream, stderr=stream
+            )
+        running = read_log(log, result)
+        ended_normally = done.returncode in (0, 1, 2, 5)
+        if running is not None and running not in result.tests:
+            reason = f"the test process ended with code {done.returncode}"
+            result.tests[running] = {"outcome": "crashed", "seconds": 0.0, "reason": reason}
+        if ended_normally or len(result.tests) == before:
+            if not ended_normally or (done.returncode == 2 and not result.tests):
+                result.tests[f"{name} (whole group)"] = {
+                    "outcome": "crashed",
+                    "seconds": 0.0,
+                    "reason": f"pytest ended with code {done.returncode}, see {output}",
+                }
+            break
+        skip.write_text("\n".join(result.tests) + "\n")
+    result.seconds = time.monotonic() - start
+    return result
+
+
+def read_log(log: Path, result: GroupResult) -> str | None:
+    """Add the log's finished tests to `result`; returns the id of a test that started and did not finish."""
+    running = None
+    if not log.exists():
+        return None
+    for line in log.read_text().splitlines():
+        entry = json.loads(line)
+        if "start" in entry:
+            running = entry["start"]
+            continue
+        test = entry.pop("done")
+        result.tests[test] = entry
+        if running == test:
+            running = None
+    return running
+
+
+def known_failures() -> list[dict]:
+    with open(HERE / "known_failures.toml", "rb") as file:
+        return tomllib.load(file).get("failure", [])
+
+
+def reason_for(test: str, target: str, known: list[dict]) -> str | None:
+    for entry in known:
+        if entry.get("target", target) == target and fnmatch.fnmatchcase(test, entry["pattern"]):
+            return entry["reason"]
+    return None
+
+
+def report(results: list[GroupResult], target: str, repairs: list[str], backend: str) -> int:
+    """Print the per-group table, failures and totals; returns the number of failures without a known reason."""
+    known = known_failures()
+    print(f"\nnki-library on OpenTrn, target {target}, backend {backend}")
+    for repair in repairs:
+        print(f"  repaired in the copy: {repair}")
+    for supplied in SUPPLIED:
+        print(f"  supplied: {supplied}")
+    print(f"\n{'group':20} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}")
+    unknown = 0
+    for result in results:
+        failed = result.count(*FAILING)
+        print(
+            f"{result.name:20} {result.count('passed'):7} {failed:7} "
+            f"{result.count('skipped', 'xfailed'):8} {result.seconds:8.0f}"
+        )
+    for result in results:
+        for test, record in sorted(result.tests.items()):
+            if record["outcome"] not in FAILING:
+                continue
+            reason = reason_for(test, target, known)
+            unknown += reason is None
+            first_line = record["reason"].strip().splitlines()[0][:160] if record["reason"].strip() else ""
+            print(f"  {'known  ' if reason else 'UNKNOWN'} {record['outcome']}: {test}\n      {reason or first_line}")
+    passed, failed = (sum(r.count(*o) for r in results) for o in (("passed",), FAILING))
+    skipped = sum(r.count("skipped", "xfailed") for r in results)
+    print(f"\n{unknown} of the failures have no entry in known_failures.toml")
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return unknown
+
+
+def backend_name(options: argparse.Namespace) -> str:
+    code = "import opentrn.nki._machine as m; print(m.backend().name)"
+    env = dict(os.environ, PYTHONPATH=str(PYTHON_ROOT))
+    if options.backend:
+        env["OPENTRN_NKI_BACKEND"] = options.backend
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"opentrn.nki cannot be imported:\n{done.stderr}")
+    return done.stdout.strip()
+
+
+def main() -> int:
+    options, pytest_arguments = parse_arguments()
+    checkout = options.checkout.resolve()
+    if not (checkout / TESTS).is_dir():
+        raise SystemExit(f"{checkout} holds no {TESTS}: give a checkout of aws-neuron/nki-library")
+    if options.install:
+        subprocess.run([sys.executable, "-m", "pip", "install", "-q", "-r", str(HERE / "requirements.txt")], check=True)
+    names = [n for n in options.groups.split(",") if n] or list(GROUPS)
+    if unknown := sorted(set(names) - set(GROUPS)):
+        raise SystemExit(f"unknown groups {', '.join(unknown)}; known: {', '.join(GROUPS)}")
+    backend = backend_name(options)
+    work = Path(tempfile.mkdtemp(prefix="opentrn-nki-library-"))
+    copy, logs = work / "checkout", work / "logs"
+    logs.mkdir()
+    print_lock = threading.Lock()
+
+    def run_one(name: str) -> GroupResult:
+        result = run_group(name, copy, logs, options, pytest_arguments)
+        with print_lock:
+            print(
+                f"{name}: {result.count('passed')} passed, {result.count(*FAILING)} failed, "
+                f"{result.count('skipped', 'xfailed')} skipped in {result.seconds:.0f} s",
+                flush=True,
+            )
+        return result
+
+    try:
+        repairs = copy_checkout(checkout, copy)
+        with ThreadPoolExecutor(options.jobs) as pool:
+            results = list(pool.map(run_one, names))
+        unknown_count = report(results, options.platform_target, repairs, backend)
+        if options.json:
+            commit = (git(checkout, "rev-parse", "HEAD") or b"unknown").decode().strip()
+            payload = {
+                "checkout": commit,
+                "target": options.platform_target,
+                "backend": backend,
+                "repairs": repairs,
+                "groups": {r.name: {"seconds": round(r.seconds, 1), "tests": r.tests} for r in results},
+            }
+            options.json.parent.mkdir(parents=True, exist_ok=True)
+            options.json.write_text(json.dumps(payload, indent=1) + "\n")
+        return 1 if unknown_count else 0
+    finally:
+        if options.keep:
+            print(f"logs and copy kept in {work}")
+        else:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
