@@ -1,0 +1,113 @@
+// Buffer: the bytes of one tensor, with a memory of which bytes were ever written.
+//
+// A buffer owns its bytes, or wraps memory of somebody else (a numpy array) without copying. Rows are
+// `row_pitch` bytes apart: for the tensors of a Program that is the row length; for tensors placed in a
+// physical SBUF or PSUM it is the partition size, so that the same instruction bodies run on both.
+// Masks are addressed by *logical* bytes, row * row_bytes + column, whatever the pitch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace opentrn::sim {
+
+// One bit per byte of a tensor; starts all clear. The states "all" and "none" need no storage.
+class ByteMask {
+ public:
+  explicit ByteMask(int64_t bytes) : bytes_(bytes) {}
+
+  bool all() const { return count_ == bytes_; }
+  bool none() const { return count_ == 0; }
+  void set_all();
+  void clear_all();
+  void set(int64_t begin, int64_t length);
+  void clear(int64_t begin, int64_t length);
+  // True when every byte of the range is set.
+  bool test_all(int64_t begin, int64_t length) const;
+  bool test_none(int64_t begin, int64_t length) const;
+  int64_t count() const { return count_; }
+
+ private:
+  template <typename Word>
+  void for_words(int64_t begin, int64_t length, Word&& word) const;
+  void materialise();
+
+  int64_t bytes_;
+  int64_t count_ = 0;
+  std::vector<uint64_t> words_;  // empty while all or none
+};
+
+class Buffer {
+ public:
+  // Fresh memory; its bytes are uninitialised.
+  static std::shared_ptr<Buffer> allocate(int64_t bytes);
+  // Memory of the caller, all of it initialised unless told otherwise. `owner` is kept alive.
+  static std::shared_ptr<Buffer> wrap(void* data, int64_t bytes, std::shared_ptr<void> owner = nullptr,
+                                      bool initialised = true);
+  // As wrap(), but a write to it is a Fault{kProgram} "sim.read_only".
+  static std::shared_ptr<Buffer> wrap_read_only(const void* data, int64_t bytes,
+                                                std::shared_ptr<void> owner = nullptr);
+  // Rows of a larger memory, `row_pitch` bytes apart.
+  static std::shared_ptr<Buffer> placed(std::byte* first_row, int64_t rows, int64_t row_bytes, int64_t row_pitch,
+                                        std::shared_ptr<void> owner);
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  std::byte* data() { return data_; }
+  const std::byte* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }  // logical
+  bool writable() const { return writable_; }
+  bool contiguous() const { return row_pitch_ == row_bytes_; }
+  int64_t row_bytes() const { return row_bytes_; }
+  int64_t row_pitch() const { return row_pitch_; }
+
+  ByteMask& initialised() { return initialised_; }
+  const ByteMask& initialised() const { return initialised_; }
+  // PSUM: bytes whose last writer was a matmul, which may therefore be accumulated onto.
+  ByteMask& accumulatable() { return accumulatable_; }
+  void mark_all_initialised() { initialised_.set_all(); }
+  // Forgets what was written, as when a tensor of a loop body comes to be again.
+  void reset_masks();
+
+ private:
+  Buffer(std::byte* data, int64_t bytes, bool writable, std::shared_ptr<void> owner);
+  friend class BufferPool;
+
+  std::byte* data_;
+  int64_t bytes_;
+  int64_t row_bytes_;
+  int64_t row_pitch_;
+  bool writable_;
+  std::shared_ptr<void> owner_;  // of data_, when it is not ours
+  int64_t owned_capacity_ = 0;   // > 0: data_ came from aligned allocation of this size
+  ByteMask initialised_;
+  ByteMask accumulatable_;
+};
+
+// A few freed blocks kept for the next tensors: tiles come and go thousands of times per kernel.
+class BufferPool {
+ public:
+  ~BufferPool();
+  std::shared_ptr<Buffer> allocate(int64_t bytes);
+  // Takes the block back when nobody else holds the buffer; otherwise just drops it.
+  void recycle(std::shared_ptr<Buffer> buffer);
+  int64_t bytes_in_use() const { return bytes_in_use_; }
+  int64_t bytes_peak() const { return bytes_peak_; }
+
+ private:
+  struct Block {
+    std::byte* data;
+    int64_t capacity;
+  };
+  static constexpr size_t kBlocksMax = 64;
+  static constexpr int64_t kFreeBytesMax = int64_t{64} << 20;
+  std::vector<Block> free_;
+  int64_t free_bytes_ = 0;
+  int64_t bytes_in_use_ = 0;
+  int64_t bytes_peak_ = 0;
+};
+
+}  // namespace opentrn::sim

@@ -1,0 +1,150 @@
+// Core: the exact functional model of one NeuronCore. It executes the instructions of an isa::Program
+// for values, in program order, and knows nothing of time.
+//
+// Use:
+//   Core core(/*generation=*/3, &pool);
+//   core.bind(input_id, Buffer::wrap_read_only(array.data(), array.nbytes()));
+//   core.bind(output_id, Buffer::wrap(out.data(), out.nbytes(), nullptr, /*initialised=*/false));
+//   core.run(program, 0, program.size());
+// A tensor that was not bound gets memory at its first touch; release() gives it back. An eager front end
+// appends an instruction and runs it: run(program, i, i + 1) costs well under a microsecond plus the work.
+//
+// Rules that hold for every instruction [doc: nki/api/nki/isa/__init__.py, NKI 0.6]:
+// - arithmetic reads its operands as fp32, computes in fp32, rounds once to the destination's type;
+//   bit-vector operators keep bits; a copy between equal types keeps bits;
+// - element counts of operands must match: same partitions, same elements per partition (DMA: same total);
+//   elements are visited row-major over the access's dimensions, partition first;
+// - a [P, 1] operand is broadcast along the free dimensions;
+// - all operands are read before the destination is written, also where they overlap [assumed];
+// - the 128 accumulators of the Vector and of the Scalar Engine are indexed by the row of `dst` within its
+//   tensor, and hold nothing defined until reset or loaded;
+// - registers are 32-bit two's complement: every write wraps to int32.
+//
+// A Fault carries the rule's label, the instruction and operand, the user's source line and the operands'
+// shapes. A malformed Program is a Fault too, never undefined behaviour.
+//
+// Not thread-safe; one Core is driven by one thread at a time and shares work through the ThreadPool.
+// Results do not depend on the pool's size.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "isa/program.h"
+#include "sim/functional/buffer.h"
+
+namespace opentrn::sim {
+
+// Bounds of memory and of malformed programs are always checked; these can be switched.
+struct CheckOptions {
+  bool uninitialised_reads = true;    // "sim.uninitialised_read"
+  bool accumulators = true;           // "sim.undefined_accumulator": reduce without reset or load
+  bool psum_accumulation = true;      // "nc_matmul.accumulate_uninitialised"
+  bool nan_origin = false;            // "sim.nan_origin": NaN out of an instruction whose inputs had none; slow
+  int64_t while_iterations_max = int64_t{1} << 24;  // "sim.while_iterations"
+  int64_t instructions_max = 0;       // "sim.instruction_limit"; executed by one run(), 0 = no limit
+  int64_t tensor_bytes_max = int64_t{1} << 38;      // "sim.tensor_bytes"
+};
+
+// What nl.device_print shows.
+struct PrintEvent {
+  std::string_view text;
+  std::string_view tensor_name;
+  DType dtype;
+  std::vector<int64_t> shape;      // counts of the access's dimensions
+  std::vector<std::byte> values;   // row-major copy, elements of `dtype`
+  std::string formatted;           // text, then the values, long arrays abridged
+  SourceLocation location;
+};
+using PrintCallback = std::function<void(const PrintEvent&)>;
+
+class CoreGroup;
+class Context;
+struct EngineState;
+
+class Core {
+ public:
+  // `pool` may be null: everything runs on the calling thread.
+  explicit Core(int generation, ThreadPool* pool = nullptr, CheckOptions checks = {});
+  ~Core();
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  int generation() const { return generation_; }
+  CheckOptions& checks() { return checks_; }
+
+  // -- tensors
+  // HBM inputs, outputs and tensors shared between cores. Replaces what was bound before. The buffer must
+  // be as large as the tensor, which is checked when an instruction touches it.
+  void bind(isa::TensorId id, std::shared_ptr<Buffer> buffer);
+  // The buffer of a tensor, or null when nothing has touched it yet.
+  std::shared_ptr<Buffer> buffer(isa::TensorId id) const;
+  // The buffer of a tensor, made (uninitialised) if needed.
+  std::shared_ptr<Buffer> buffer(const isa::Program& program, isa::TensorId id);
+  // The value is no longer needed. A later touch starts from uninitialised memory again.
+  void release(isa::TensorId id);
+
+  // -- execution
+  // Executes [begin, end) in program order. Returns `end`, or the index of a sendrecv or core_barrier whose
+  // partner has not arrived: call run() again from there, with the same `end`, after the partner ran. Loops
+  // must lie wholly inside [begin, end).
+  isa::InstructionIndex run(const isa::Program& program, isa::InstructionIndex begin, isa::InstructionIndex end);
+  // The whole program; unbound tensors that are not outputs are released after their last use.
+  // Returns program.size() or the index where it waits, as above.
+  isa::InstructionIndex run(const isa::Program& program);
+
+  // -- registers
+  int64_t register_value(isa::RegisterId id) const;
+  void set_register(isa::RegisterId id, int64_t value);  // wraps to int32
+
+  void set_print_callback(PrintCallback callback) { print_ = std::move(callback); }
+
+  int64_t tensor_bytes_in_use() const { return buffers_.bytes_in_use(); }
+  int64_t tensor_bytes_peak() const { return buffers_.bytes_peak(); }
+  uint64_t instructions_executed() const { return executed_; }
+
+ private:
+  friend class Context;
+  friend class CoreGroup;
+  friend class PhysicalMachine;
+
+  struct LoopFrame {
+    isa::InstructionIndex begin;
+    int64_t value;
+    int64_t upper;
+    int64_t step;
+    int64_t iterations;
+  };
+
+  Buffer& touch(const isa::Program& program, isa::TensorId id);
+  Buffer& touch_slow(const isa::Program& program, isa::TensorId id);
+  void execute(const isa::Program& program, isa::InstructionIndex index);
+  isa::InstructionIndex execute_control(const isa::Program& program, isa::InstructionIndex index,
+                                        isa::InstructionIndex begin, isa::InstructionIndex end);
+  isa::InstructionIndex run_range(const isa::Program& program, isa::InstructionIndex begin,
+                                  isa::InstructionIndex end, const std::vector<uint32_t>* release_after);
+  int64_t operand_integer(const isa::Program& program, const isa::Instruction& in, int slot) const;
+  [[noreturn]] void rethrow_located(Fault fault, const isa::Program& program, isa::InstructionIndex index) const;
+
+  int generation_;
+  ThreadPool* pool_;
+  CheckOptions checks_;
+  BufferPool buffers_;
+  std::vector<std::shared_ptr<Buffer>> tensors_;  // by TensorId
+  std::vector<int64_t> registers_;
+  std::vector<LoopFrame> loops_;
+  isa::InstructionIndex resume_at_ = UINT32_MAX;
+  uint64_t executed_ = 0;
+  PrintCallback print_;
+  CoreGroup* group_ = nullptr;
+  int rank_ = 0;
+  std::unique_ptr<EngineState> engines_;
+};
+
+}  // namespace opentrn::sim

@@ -1,0 +1,50 @@
+// CoreGroup: the cores of one logical NeuronCore (LNC2: two) that share HBM and meet at sendrecv and
+// core_barrier.
+//
+// Eager use, one front-end thread per core, calls serialised by the caller:
+//   i = group.core(rank).run(program, i, end);   // stops at a rendezvous whose partner is not there yet
+// When the second core arrives the exchange is done for both; the first one's next run() passes over it.
+// When both cores wait for different things nobody can go on: the second arrival throws
+// Fault{kProgram} "sim.deadlock" naming both source lines.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sim/functional/core.h"
+
+namespace opentrn::sim {
+
+class CoreGroup {
+ public:
+  CoreGroup(int generation, int cores, ThreadPool* pool = nullptr, CheckOptions checks = {});
+  ~CoreGroup();
+
+  int size() const { return static_cast<int>(cores_.size()); }
+  Core& core(int rank) { return *cores_[rank]; }
+  // Binds the same buffer in every core (shared HBM); the ids may differ when the programs do.
+  void bind_shared(isa::TensorId id, const std::shared_ptr<Buffer>& buffer);
+
+  // Runs one program per core to the end, in turns.
+  void run(std::span<const isa::Program* const> programs);
+
+  // The instruction a core waits at, if it waits.
+  std::optional<isa::InstructionIndex> waiting_at(int rank) const;
+  // To be called when a core's program has ended: if the others wait for it, that is a deadlock.
+  void finished(int rank);
+
+ private:
+  friend class Core;
+  struct Arrival;
+  // Called by a core at a rendezvous. True when it is complete and the core goes on.
+  bool arrive(int rank, const isa::Program& program, isa::InstructionIndex index);
+  void complete(int rank, int partner);
+
+  std::vector<std::unique_ptr<Core>> cores_;
+  std::vector<std::unique_ptr<Arrival>> arrivals_;  // null: not waiting
+  std::vector<bool> passed_;                        // the pending rendezvous is complete
+};
+
+}  // namespace opentrn::sim
