@@ -179,6 +179,11 @@ class Program {
   const Pattern& pattern(const Operand& operand) const { return patterns_[operand.pattern]; }
   const Pattern& pattern(PatternId id) const { return patterns_[id]; }
   size_t pattern_count() const { return patterns_.size(); }
+  size_t attribute_word_count() const { return attributes_.size(); }
+  size_t list_count() const { return lists_.size(); }
+  size_t string_count() const { return strings_.size(); }
+  size_t location_count() const { return locations_.size(); }
+  size_t indirect_count() const { return indirects_.size(); }
   const Indirect& indirect(const Operand& operand) const { return indirects_[operand.indirect - 1]; }
   int64_t attribute_int(const Instruction& in, int slot) const { return attributes_[in.attributes + slot].integer; }
   double attribute_real(const Instruction& in, int slot) const { return attributes_[in.attributes + slot].real; }
