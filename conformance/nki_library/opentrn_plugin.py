@@ -1,7 +1,7 @@
-"""pytest plugin of the nki-library runner: OpenTrn under the official names, a record of every result, a watchdog.
+"""pytest plugin of the nki-library runner: OpenTrn under the official names, a result log, a watchdog.
 
-Loaded with `-p opentrn_plugin` before the checkout's own conftest. Settings come from the environment, because the
-checkout owns the command line:
+Loaded with `-p opentrn_plugin` before the checkout's own conftest. Settings come from the environment,
+because the checkout owns the command line:
   OPENTRN_CONFORMANCE_LOG      file to append JSON lines to: {"start": id} and {"done": id, "outcome": ...}
   OPENTRN_CONFORMANCE_SKIP     file with test ids, one per line, that are already done
   OPENTRN_CONFORMANCE_TIMEOUT  seconds one test may take; the process then ends with exit code 75
@@ -18,8 +18,9 @@ import threading
 import time
 import types
 
-import opentrn
 import pytest
+
+import opentrn
 
 TIMEOUT_EXIT_CODE = 75
 _REASON_CHARACTERS = 1500
@@ -31,10 +32,12 @@ opentrn.activate()
 
 
 class _HardwareOnly:
-    """Placeholder of a name from an unpublished module of the suite. It serves remote hosts, so any use is an error."""
+    """Placeholder of a name from an unpublished module of the suite. It serves remote hosts: no use here."""
 
     def __init__(self, *args, **kwargs):
-        raise NotImplementedError(f"{type(self).__name__} belongs to the suite's unpublished hardware support")
+        raise NotImplementedError(
+            f"{type(self).__name__} belongs to the suite's unpublished hardware support"
+        )
 
 
 # Modules that the suite imports and does not publish, with the names it takes from them.
@@ -79,7 +82,14 @@ class _Watchdog:
             with self._lock:
                 late = self._test if self._test is not None and time.monotonic() > self._deadline else None
             if late is not None:
-                _record({"done": late, "outcome": "timeout", "seconds": _timeout_s, "reason": f"over {_timeout_s:g} s"})
+                _record(
+                    {
+                        "done": late,
+                        "outcome": "timeout",
+                        "seconds": _timeout_s,
+                        "reason": f"over {_timeout_s:g} s",
+                    }
+                )
                 faulthandler.dump_traceback(file=sys.stderr)
                 os._exit(TIMEOUT_EXIT_CODE)
 
@@ -88,7 +98,9 @@ _watchdog = _Watchdog()
 
 
 def pytest_sessionstart(session):
-    """In simulation mode the suite at d2ad3a5 reads `Orchestrator._compiled_kernel` without ever having set it."""
+    """In simulation mode the suite at d2ad3a5 reads `Orchestrator._compiled_kernel` without ever having set
+    it.
+    """
     from test.utils.test_orchestrator import Orchestrator
 
     if not hasattr(Orchestrator, "_compiled_kernel"):
@@ -159,4 +171,11 @@ def _reason(report) -> str:
 def pytest_collectreport(report):
     """Record files that cannot be imported: their tests are unknown."""
     if report.failed:
-        _record({"done": report.nodeid, "outcome": "collection error", "seconds": 0.0, "reason": str(report.longrepr)[-_REASON_CHARACTERS:]})
+        _record(
+            {
+                "done": report.nodeid,
+                "outcome": "collection error",
+                "seconds": 0.0,
+                "reason": str(report.longrepr)[-_REASON_CHARACTERS:],
+            }
+        )

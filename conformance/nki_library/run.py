@@ -3,10 +3,11 @@
 
     python conformance/nki_library/run.py PATH [options] [pytest arguments]
 
-Nothing is downloaded but the packages in requirements.txt (with --install). The checkout is copied to a temporary
-folder and never written. A Python file of it that does not even parse is replaced, in the copy, by the newest version
-in its git history that does; the report names each. Tests run unmodified in the suite's simulation mode, group by
-group; a test that hangs or kills its process is recorded and the rest of its group goes on in a new process.
+Nothing is downloaded but the packages in requirements.txt (with --install). The checkout is copied to a
+temporary folder and never written. A Python file of it that does not even parse is replaced, in the copy,
+by the newest version in its git history that does; the report names each. Tests run unmodified in the
+suite's simulation mode, group by group; a test that hangs or kills its process is recorded and the rest of
+its group goes on in a new process.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ PYTHON_ROOT = HERE.parent.parent / "python"
 TESTS = Path("test/integration/nkilib")
 # What opentrn_plugin.py supplies at run time, said in every report.
 SUPPLIED = (
-    "test/utils: modules perf_analysis_private and scripts.remote_lock_scripts are imported but not published "
-    "(empty stand-ins)",
-    "test/utils/test_orchestrator.py: reads _compiled_kernel in simulation mode without setting it (set to None)",
+    "test/utils: modules perf_analysis_private and scripts.remote_lock_scripts are imported but not "
+    "published (empty stand-ins)",
+    "test/utils/test_orchestrator.py: reads _compiled_kernel in simulation mode without setting it "
+    "(set to None)",
 )
 FAILING = ("failed", "error", "timeout", "crashed", "collection error")
 
@@ -78,12 +80,18 @@ class GroupResult:
 
 
 def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("checkout", type=Path, help="a checkout of aws-neuron/nki-library")
     parser.add_argument("--groups", default="", help=f"comma-separated, default all: {','.join(GROUPS)}")
     parser.add_argument("--platform-target", default="trn2", choices=["trn1", "trn2", "trn3"])
-    parser.add_argument("--only-new", action="store_true", help="with trn3: only tests that do not run on trn2")
-    parser.add_argument("--backend", default="", choices=["", "core", "oracle"], help="default: OpenTrn's own choice")
+    parser.add_argument(
+        "--only-new", action="store_true", help="with trn3: only tests that do not run on trn2"
+    )
+    parser.add_argument(
+        "--backend", default="", choices=["", "core", "oracle"], help="default: OpenTrn's own choice"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="groups that run at once")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one test")
     parser.add_argument("--limit", type=int, default=0, help="stop each group after this many tests (0: all)")
@@ -103,7 +111,9 @@ def copy_checkout(checkout: Path, target: Path) -> list[str]:
             continue
         name = path.relative_to(target).as_posix()
         commit = newest_parsing_version(checkout, name, path)
-        repairs.append(f"{name}: does not parse; " + (f"taken from {commit}" if commit else "no version parses"))
+        repairs.append(
+            f"{name}: does not parse; " + (f"taken from {commit}" if commit else "no version parses")
+        )
     return repairs
 
 
@@ -161,7 +171,8 @@ def run_group(
     command = [
         sys.executable, "-m", "pytest", "-p", "opentrn_plugin", "-p", "no:cacheprovider", "-q", "--tb=short",
         "--test-mode", "simulation", "--platform-target", options.platform_target,
-        "--output-directory", str(logs / f"{name}.artifacts"), "--force-local-cleanup", *paths, *pytest_arguments,
+        "--output-directory", str(logs / f"{name}.artifacts"), "--force-local-cleanup",
+        *paths, *pytest_arguments,
     ]  # fmt: skip
     start = time.monotonic()
     while True:
@@ -218,7 +229,10 @@ def reason_for(test: str, target: str, known: list[dict]) -> str | None:
 
 
 def report(results: list[GroupResult], target: str, repairs: list[str], backend: str) -> int:
-    """Print the per-group table, failures and totals; returns the number of failures without a known reason."""
+    """Print the per-group table, failures and totals.
+
+    Returns the number of failures without a known reason.
+    """
     known = known_failures()
     print(f"\nnki-library on OpenTrn, target {target}, backend {backend}")
     for repair in repairs:
@@ -240,7 +254,10 @@ def report(results: list[GroupResult], target: str, repairs: list[str], backend:
             reason = reason_for(test, target, known)
             unknown += reason is None
             first_line = record["reason"].strip().splitlines()[0][:160] if record["reason"].strip() else ""
-            print(f"  {'known  ' if reason else 'UNKNOWN'} {record['outcome']}: {test}\n      {reason or first_line}")
+            print(
+                f"  {'known  ' if reason else 'UNKNOWN'} {record['outcome']}: {test}\n"
+                f"      {reason or first_line}"
+            )
     passed, failed = (sum(r.count(*o) for r in results) for o in (("passed",), FAILING))
     skipped = sum(r.count("skipped", "xfailed") for r in results)
     print(f"\n{unknown} of the failures have no entry in known_failures.toml")
@@ -265,7 +282,9 @@ def main() -> int:
     if not (checkout / TESTS).is_dir():
         raise SystemExit(f"{checkout} holds no {TESTS}: give a checkout of aws-neuron/nki-library")
     if options.install:
-        subprocess.run([sys.executable, "-m", "pip", "install", "-q", "-r", str(HERE / "requirements.txt")], check=True)
+        subprocess.run(
+            [sys.executable, "-m", "pip", "install", "-q", "-r", str(HERE / "requirements.txt")], check=True
+        )
     names = [n for n in options.groups.split(",") if n] or list(GROUPS)
     if unknown := sorted(set(names) - set(GROUPS)):
         raise SystemExit(f"unknown groups {', '.join(unknown)}; known: {', '.join(GROUPS)}")

@@ -62,7 +62,7 @@ class _AliasFinder(importlib.abc.MetaPathFinder):
     def __init__(self) -> None:
         self.adopted: set[str] = set()
 
-    def find_spec(self, fullname, path=None, target=None):  # noqa: D102  (importlib interface)
+    def find_spec(self, fullname, path=None, target=None):
         if fullname.partition(".")[0] not in self.adopted:
             return None
         module_name = _target(fullname)
@@ -107,7 +107,7 @@ def _provider(name: str) -> str | None:
 
 
 def install(names: tuple[str, ...] | None = None, force: bool = False) -> dict[str, str]:
-    """Make `names` (default: every top-level alias) importable; return name -> "opentrn" or the other provider's path.
+    """Make `names` (default: all top-level aliases) importable; returns name -> "opentrn" or another's path.
 
     With `force`, names that another distribution provides are taken over as well (in this process only).
     """

@@ -1,8 +1,8 @@
 """Host arrays in and out of a launch: numpy, torch and JAX.
 
-A kernel sees HBM tensors over the caller's own memory wherever that memory is C-contiguous and writable, so writes
-to an input reach the caller. Results come back in the caller's kind of array. bfloat16 and fp8 travel between torch
-and ml_dtypes by reinterpreting the bytes, without a copy.
+A kernel sees HBM tensors over the caller's own memory wherever that memory is C-contiguous and writable, so
+writes to an input reach the caller. Results come back in the caller's kind of array. bfloat16 and fp8
+travel between torch and ml_dtypes by reinterpreting the bytes, without a copy.
 """
 
 from __future__ import annotations
@@ -98,8 +98,9 @@ class HostArray:
             jax = sys.modules["jax"]
             if isinstance(self.value, jax.core.Tracer):
                 raise NkiValidationError(
-                    f"argument {self.name!r} is being traced by JAX (jit, grad or vmap); an NKI kernel run by "
-                    "nki.simulate needs concrete arrays: call it outside jit, or through jax.pure_callback"
+                    f"argument {self.name!r} is being traced by JAX (jit, grad or vmap); an NKI kernel "
+                    "run by nki.simulate needs concrete arrays: "
+                    "call it outside jit, or through jax.pure_callback"
                 )
             return np.asarray(self.value)
         return self.value

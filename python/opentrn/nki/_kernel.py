@@ -1,9 +1,9 @@
 """`nki.jit`, `nki.simulate` and the launch of a kernel.
 
-A launch turns the caller's arrays into HBM tensors, runs the kernel's Python once per core of the logical NeuronCore
-(two programs for kernel[2], sharing HBM), and hands returned tensors back in the caller's kind of array. There is one
-execution path: `kernel(...)`, `nki.simulate(kernel)(...)` and NKI_SIMULATOR=1 are the same, because the machine that
-OpenTrn runs kernels on is the simulated one.
+A launch turns the caller's arrays into HBM tensors, runs the kernel's Python once per core of the logical
+NeuronCore (two programs for kernel[2], sharing HBM), and hands returned tensors back in the caller's kind
+of array. There is one execution path: `kernel(...)`, `nki.simulate(kernel)(...)` and NKI_SIMULATOR=1 are
+the same, because the machine that OpenTrn runs kernels on is the simulated one.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from opentrn.nki._objects import NKIObject
 from opentrn.nki._target import resolve_target
 
 _MAX_LNC = 2
-# Arguments that some release of nki.jit took. They choose a compiler or a framework path, which a launch here decides
-# by itself, so they are accepted and kept in `kernel.options`.
+# Arguments that some release of nki.jit took. They choose a compiler or a framework path, which a launch
+# here decides by itself, so they are accepted and kept in `kernel.options`.
 _KNOWN_OPTIONS = frozenset(
     {
         "mode", "platform_target", "grid", "kernel_return", "enable_out_of_bound_check", "experimental_flags",
         "show_compiler_tb", "additional_compile_opt", "compiler_opts", "debug_kernel", "disable_tensorizer",
-        "frontend", "opts", "klir", "verbose", "version", "save_trace_name", "artifacts_dir", "dump_python_ast",
+        "frontend", "opts", "klir", "verbose", "version", "save_trace_name", "artifacts_dir",
+        "dump_python_ast",
     }
 )  # fmt: skip
 _DEPRECATED_OPTIONS = ("platform_target", "mode")
@@ -124,8 +125,8 @@ def _checked_grid(grid: Any, name: str) -> tuple[int, ...]:
     sizes = tuple(int(getattr(axis, "lnc", axis)) for axis in axes)
     if len(sizes) != 1 or not 1 <= sizes[0] <= _MAX_LNC:
         raise NkiValidationError(
-            f"{name}[{', '.join(map(str, axes))}]: since NKI 0.2 the launch grid is the number of physical cores of "
-            f"a logical NeuronCore, [1] or [2]; larger SPMD grids belong to neuronxcc.nki (0.1)"
+            f"{name}[{', '.join(map(str, axes))}]: since NKI 0.2 the launch grid is the number of physical "
+            f"cores of a logical NeuronCore, [1] or [2]; larger SPMD grids belong to neuronxcc.nki (0.1)"
         )
     return sizes
 
@@ -143,7 +144,8 @@ def jit(func: Callable[..., Any] | None = None, **options: Any) -> Any:
     deprecated = [name for name in _DEPRECATED_OPTIONS if name in options]
     if deprecated:
         warnings.warn(
-            f"nki.jit({', '.join(f'{n}=' for n in deprecated)}) was removed in NKI 0.3; OpenTrn still accepts it",
+            f"nki.jit({', '.join(f'{n}=' for n in deprecated)}) was removed in NKI 0.3; "
+            "OpenTrn still accepts it",
             DeprecationWarning,
             stacklevel=2,
         )
@@ -156,7 +158,8 @@ def jit(func: Callable[..., Any] | None = None, **options: Any) -> Any:
 def simulate(kernel: Callable[..., Any], *, backend: str | None = None, target: str | None = None) -> Kernel:
     """A kernel that runs in the simulator: what `@nki.jit` gives, for plain functions as well.
 
-    `backend` ("core" or "oracle") and `target` ("trn1", "trn2", "trn3") override the process's choice for this kernel.
+    `backend` ("core" or "oracle") and `target` ("trn1", "trn2", "trn3") override the process's choice for
+    this kernel.
     """
     simulated = kernel if isinstance(kernel, Kernel) else Kernel(kernel)
     if target is not None:
@@ -185,7 +188,7 @@ class _OnBackend:
 
 
 def cpu_simulate(kernel: Callable[..., Any]) -> Kernel:
-    """`nki_cpu_simulator.nki.cpu_simulate`: as `simulate`, with the target taken from NKI_NC_VERSION first."""
+    """`nki_cpu_simulator.nki.cpu_simulate`: as `simulate`, the target taken from NKI_NC_VERSION first."""
     return _CpuSimulated(kernel)
 
 
@@ -202,7 +205,8 @@ class _CpuSimulated:
         return launch(self._kernel.func, self._grid, target, args, kwargs)
 
 
-# --- launch -----------------------------------------------------------------------------------------------------
+# --- launch
+# -----------------------------------------------------------------------------------------------------
 
 
 def launch(
@@ -252,7 +256,7 @@ def _argument_names(func: Callable[..., Any], args: tuple[Any, ...]) -> list[str
 
 
 def _wrap(value: Any, name: str, *, arrays: dict, region: MemoryRegion) -> Any:
-    """Arrays to HBM tensors, through tuples, lists, dicts, NKIObjects and dataclasses; other values unchanged."""
+    """Arrays to HBM tensors, through containers, NKIObjects and dataclasses; other values unchanged."""
     if _arrays.is_array(value):
         found = arrays.get(id(value))
         if found is None:

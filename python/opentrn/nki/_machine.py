@@ -4,13 +4,14 @@ Two backends implement the same instructions over the same interface:
   core    `opentrn._core`, the C++ machine (the default where the extension is built)
   oracle  `opentrn.oracle`, the eager NumPy interpreter, slow and obvious, the reference of the core
 
-The backend of a process is chosen once, when `opentrn.nki` is imported: `OPENTRN_NKI_BACKEND` if set, else core,
-else oracle when the extension is not built. `select()` changes it explicitly. Nothing changes it silently; a launch
-reports the backend it used (`nki.last_launch()`).
+The backend of a process is chosen once, when `opentrn.nki` is imported: `OPENTRN_NKI_BACKEND` if set, else
+core, else oracle when the extension is not built. `select()` changes it explicitly. Nothing changes it
+silently; a launch reports the backend it used (`nki.last_launch()`).
 
 A backend provides: `NkiTensor`, `DynamicSlice`, `VirtualRegister`, the module `isa` with one function per
-instruction, `from_array(array, name, buffer, dtype)`, `current_or_none()` giving the machine active in this thread,
-and `run_cores(program, lnc, target)` which calls `program(machine)` once per core of a logical NeuronCore.
+instruction, `from_array(array, name, buffer, dtype)`, `current_or_none()` giving the machine active in this
+thread, and `run_cores(program, lnc, target)` which calls `program(machine)` once per core of a logical
+NeuronCore.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ import importlib
 import importlib.util
 import os
 from abc import ABCMeta
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Callable
+from typing import Any
 
 from opentrn.errors import NkiValidationError
 from opentrn.isa_enums import MemoryRegion
@@ -95,7 +97,7 @@ class _TensorMeta(ABCMeta):
 
 
 class NkiTensor(metaclass=_TensorMeta):
-    """Type of every NKI tensor, whichever backend made it. `NkiTensor(...)` makes one of the current backend."""
+    """Type of every NKI tensor of any backend. `NkiTensor(...)` makes one of the current backend."""
 
 
 class _RegisterMeta(ABCMeta):
@@ -146,8 +148,9 @@ def on_select(listener: Callable[[Backend], None]) -> None:
 def select(name: str) -> str:
     """Make `name` the backend of this process; returns the name of the previous one.
 
-    Functions of `nki.isa` are rebound. A name that a kernel took with `from nki.isa import f` before the change still
-    belongs to the old backend, so select the backend before importing such kernels. Refused inside a kernel.
+    Functions of `nki.isa` are rebound. A name that a kernel took with `from nki.isa import f` before the
+    change still belongs to the old backend, so select the backend before importing such kernels. Refused
+    inside a kernel.
     """
     global _backend
     if machine_or_none() is not None:
@@ -183,7 +186,8 @@ def machine() -> Any:
 def ndarray(shape, dtype, buffer=MemoryRegion.sbuf, name="", address=None):
     """Create an uninitialised tensor.
 
-    `shape` in elements, dimension 0 being the partition on SBUF and PSUM; `dtype` any of nki.language's; `buffer` one
-    of nl.sbuf, nl.psum, nl.hbm, nl.private_hbm, nl.shared_hbm; `address` an explicit (partition, byte offset).
+    `shape` in elements, dimension 0 being the partition on SBUF and PSUM; `dtype` any of nki.language's;
+    `buffer` one of nl.sbuf, nl.psum, nl.hbm, nl.private_hbm, nl.shared_hbm; `address` an explicit
+    (partition, byte offset).
     """
     return machine().ndarray(shape, dtype, buffer, name, address)

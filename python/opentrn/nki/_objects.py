@@ -1,8 +1,8 @@
 """`NKIObject`: the dataclass-like base of classes used inside kernels.
 
-Source: nki/get-started/nki-language-guide.rst, "Class Support": without `@dataclass` a class gets an `__init__`
-with one parameter per annotation (defaulting to the class attribute, else None) that ends in `__post_init__()`;
-equality is structural.
+Source: nki/get-started/nki-language-guide.rst, "Class Support": without `@dataclass` a class gets an
+`__init__` with one parameter per annotation (defaulting to the class attribute, else None) that ends in
+`__post_init__()`; equality is structural.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which NeuronCore generation a launch targets.
 
-Order: an explicit argument, the environment, then trn3. Sources: NEURON_PLATFORM_TARGET_OVERRIDE and the default in
-nki/guides/nki_simulator.rst; NKI_NC_VERSION is what nki-library's simulation mode sets.
+Order: an explicit argument, the environment, then trn3. Sources: NEURON_PLATFORM_TARGET_OVERRIDE and the
+default in nki/guides/nki_simulator.rst; NKI_NC_VERSION is what nki-library's simulation mode sets.
 """
 
 from __future__ import annotations

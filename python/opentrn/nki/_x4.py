@@ -1,11 +1,11 @@
 """numpy dtypes for arrays of the packed x4 types, and the dtype names that numpy does not know by itself.
 
-An `_x4` element is four packed 8- or 4-bit floats. On the host it is a numpy structured dtype whose scalar type
-carries the NKI name: it keeps its identity through numpy, reinterprets with `.view(np.uint32)`, and refuses
-arithmetic casts (`astype(float32)` raises TypeError) instead of giving wrong numbers.
+An `_x4` element is four packed 8- or 4-bit floats. On the host it is a numpy structured dtype whose scalar
+type carries the NKI name: it keeps its identity through numpy, reinterprets with `.view(np.uint32)`, and
+refuses arithmetic casts (`astype(float32)` raises TypeError) instead of giving wrong numbers.
 
-Importing this module makes `np.dtype(nl.float8_e4m3fn_x4)` and `np.zeros(n, dtype=nl.tfloat32)` work, by adding the
-names to `np.sctypeDict`, as ml_dtypes does for its own.
+Importing this module makes `np.dtype(nl.float8_e4m3fn_x4)` and `np.zeros(n, dtype=nl.tfloat32)` work, by
+adding the names to `np.sctypeDict`, as ml_dtypes does for its own.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ np.sctypeDict.setdefault("bool_", np.dtype(np.bool_))
 
 
 def host_dtype(dtype) -> np.dtype:
-    """The numpy dtype of a host array of `dtype`: the structured x4 dtypes, bool for bool_, else the storage dtype."""
+    """The numpy dtype of a host array of `dtype`.
+
+    Structured for x4, bool for bool_, else the storage dtype.
+    """
     name = dtypes.dtype_of(dtype)
     if name in BY_NAME:
         return BY_NAME[name]

@@ -1,3 +1,3 @@
-"""nki.builtin: Python builtins as a kernel sees them. Kernels run as Python here, so they are Python's own."""
+"""nki.builtin: Python builtins as a kernel sees them. Kernels run as Python, so they are Python's own."""
 
-from builtins import *  # noqa: F403
+from builtins import *  # noqa: F403, UP029

@@ -1,8 +1,8 @@
 """nki.collectives: communication between ranks.
 
-A launch simulates one rank (one logical NeuronCore), so `rank_id()` is 0 and a collective whose groups each hold a
-single rank is the copy it degenerates to. Groups of several ranks are refused by name: their peers do not exist in
-the launch. Source: nki/api/nki/collectives.
+A launch simulates one rank (one logical NeuronCore), so `rank_id()` is 0 and a collective whose groups each
+hold a single rank is the copy it degenerates to. Groups of several ranks are refused by name: their peers
+do not exist in the launch. Source: nki/api/nki/collectives.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ class ReplicaGroup(NKIObject):
 
     def __post_init__(self) -> None:
         ranks = [rank for group in self.groups for rank in group]
-        require(
-            len(ranks) == len(set(ranks)), f"ReplicaGroup: a rank appears in two groups of {self.groups}"
-        )
+        require(len(ranks) == len(set(ranks)), f"ReplicaGroup: a rank appears in two groups of {self.groups}")
 
 
 def rank_id() -> Any:
@@ -43,8 +41,8 @@ def _require_single_rank(name: str, replica_group: Any) -> None:
     widest = max((len(group) for group in _groups(replica_group)), default=1)
     if widest > 1:
         raise NotModelled(
-            f"nki.collectives.{name} over groups of {widest} ranks: a launch simulates one rank and its peers do not "
-            "exist. Run the kernel with single-rank groups, or wait for multi-rank launches"
+            f"nki.collectives.{name} over groups of {widest} ranks: a launch simulates one rank and its "
+            "peers do not exist. Run the kernel with single-rank groups, or wait for multi-rank launches"
         )
 
 
@@ -82,7 +80,7 @@ def all_to_all(srcs, dsts, replica_group, collective_dim, priority=None, name=No
 def _refusing(name: str):
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise NotModelled(
-            f"nki.collectives.{name} needs several ranks; a launch simulates one rank and its peers do not exist"
+            f"nki.collectives.{name} needs several ranks; a launch simulates one rank, without peers"
         )
 
     refuse.__name__ = refuse.__qualname__ = name
@@ -101,6 +99,7 @@ collective_permute_implicit_current_processing_rank_id = _refusing(
 
 __all__ = [
     "ReplicaGroup", "all_gather", "all_gather_v", "all_reduce", "all_to_all", "all_to_all_v",
-    "collective_permute", "collective_permute_implicit", "collective_permute_implicit_current_processing_rank_id",
+    "collective_permute", "collective_permute_implicit",
+    "collective_permute_implicit_current_processing_rank_id",
     "collective_permute_implicit_reduce", "rank_id", "reduce_scatter",
 ]  # fmt: skip

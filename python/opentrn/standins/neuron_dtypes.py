@@ -1,8 +1,8 @@
 """Stand-in for `neuron_dtypes`: numpy dtypes of Neuron formats and casts between them.
 
-Shapes: a cast to an `_x4` type packs the last dimension by four, a cast from one unpacks it. Rounding is to nearest
-even; values outside a format's range follow ml_dtypes (infinity where the format has one, else NaN). Source: the
-uses in nki-library's tests; the package itself is not published.
+Shapes: a cast to an `_x4` type packs the last dimension by four, a cast from one unpacks it. Rounding is to
+nearest even; values outside a format's range follow ml_dtypes (infinity where the format has one, else
+NaN). Source: the uses in nki-library's tests; the package itself is not published.
 """
 
 from __future__ import annotations
@@ -58,14 +58,16 @@ def static_cast(value: Any, dtype: Any) -> np.ndarray:
         array = array.reshape(*array.shape[:-2], -1)
     if target is not None and _dtypes.is_packed_x4(target):
         if array.shape[-1] % 4:
-            raise ValueError(f"a cast to {target} packs the last dimension by 4; it has {array.shape[-1]} elements")
+            raise ValueError(
+                f"a cast to {target} packs the last dimension by 4; it has {array.shape[-1]} elements"
+            )
         groups = array.astype(np.float32).reshape(*array.shape[:-1], array.shape[-1] // 4, 4)
         return _dtypes.pack_x4(groups, target).view(_x4.host_dtype(target))
     host = _host_dtype(dtype)
-    if array.dtype == host:
-        return array
     if target == _dtypes.tfloat32:
         return _round_to_tfloat32(array.astype(np.float32))
+    if array.dtype == host:
+        return array
     with np.errstate(over="ignore", invalid="ignore"):
         return array.astype(host)
 

@@ -1,8 +1,8 @@
 """nki.compiler.frontend: the official Python-to-MLIR front ends, under their names.
 
-`compile` traces: it runs the kernel on a simulated NeuronCore with copies of the inputs, under every check of the
-machine, and returns what it produces. There is no MLIR module behind the result; `ncc_driver` refuses to go on to a
-NEFF.
+`compile` traces: it runs the kernel on a simulated NeuronCore with copies of the inputs, under every check
+of the machine, and returns what it produces. There is no MLIR module behind the result; `ncc_driver`
+refuses to go on to a NEFF.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ class TraceResult:
     @property
     def module(self) -> Any:
         """The official front end's MLIR module, which OpenTrn does not have."""
-        raise NotModelled(f"kernel {self.kernel_name!r}: OpenTrn traces without MLIR, there is no module to read")
+        raise NotModelled(
+            f"kernel {self.kernel_name!r}: OpenTrn traces without MLIR, there is no module to read"
+        )
 
 
 class NKIFrontend:
-    """Base of the front ends. OpenTrn traces by running the kernel's Python, whichever of them is asked for."""
+    """Base of the front ends. OpenTrn traces by running the kernel's Python, whichever is asked for."""
 
     def compile(
         self,

@@ -1,7 +1,7 @@
 """nki.isa: the instructions of a NeuronCore, as functions of the current backend.
 
-The names below are bound to the backend's own functions, with nothing in between: a call costs what the backend
-costs. Enumerations and engine constants are the same objects in every backend.
+The names below are bound to the backend's own functions, with nothing in between: a call costs what the
+backend costs. Enumerations and engine constants are the same objects in every backend.
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ from opentrn.nki.isa import constants
 
 INSTRUCTIONS: tuple[str, ...] = (
     # data movement
-    "dma_copy", "dma_transpose", "dma_compute", "tensor_copy", "memset", "tensor_copy_predicated", "nc_transpose",
+    "dma_copy", "dma_transpose", "dma_compute", "tensor_copy", "memset", "tensor_copy_predicated",
+    "nc_transpose",
     "nc_stream_shuffle", "local_gather", "nc_n_gather", "sendrecv", "core_barrier",
     # Tensor engine
     "nc_matmul", "nc_matmul_mx",
     # element-wise, reduction, search
     "tensor_tensor", "tensor_scalar", "scalar_tensor_tensor", "tensor_reduce", "tensor_scalar_reduce",
-    "tensor_scalar_cumulative", "tensor_tensor_scan", "tensor_partition_reduce", "activation", "activation_reduce",
-    "activate2", "exponential", "reciprocal", "select_reduce", "range_select", "affine_select", "iota", "bn_stats",
+    "tensor_scalar_cumulative", "tensor_tensor_scan", "tensor_partition_reduce", "activation",
+    "activation_reduce",
+    "activate2", "exponential", "reciprocal", "select_reduce", "range_select", "affine_select", "iota",
+    "bn_stats",
     "bn_aggr", "max8", "nc_find_index8", "nc_match_replace8", "sequence_bounds", "nonzero_with_count", "topk",
     "quantize_mx", "dropout",
     # random numbers
@@ -50,7 +53,9 @@ def _refusal(name: str, backend_name: str):
     """A function that refuses by name an instruction which the backend does not have."""
 
     def refuse(*args, **kwargs):
-        raise NotModelled(f"nki.isa.{name} is not implemented by the {backend_name!r} backend of this OpenTrn")
+        raise NotModelled(
+            f"nki.isa.{name} is not implemented by the {backend_name!r} backend of this OpenTrn"
+        )
 
     refuse.__name__ = refuse.__qualname__ = name
     refuse.is_refusal = True
@@ -72,7 +77,10 @@ def missing_instructions() -> list[str]:
 
 
 def get_nc_version() -> nc_version:
-    """The NeuronCore generation the running kernel targets; outside a kernel, what the environment selects."""
+    """The NeuronCore generation the running kernel targets.
+
+    Outside a kernel, what the environment selects.
+    """
     current = _machine.machine_or_none()
     return environment_target() if current is None else current.nc_version
 
@@ -83,7 +91,9 @@ def get_nc_sub_version() -> int:
 
 
 __all__ = [
-    "NKIObject", "NkiTensor", "NkiValidationError", "VirtualRegister", "constants", "dge_mode", "dma_engine", "engine",
-    "get_nc_sub_version", "get_nc_version", "gpsimd_engine", "matmul_perf_mode", "nc_version", "oob_mode",
-    "reduce_cmd", "scalar_engine", "tensor_engine", "unknown_engine", "vector_engine", *INSTRUCTIONS,
+    "NKIObject", "NkiTensor", "NkiValidationError", "VirtualRegister", "constants", "dge_mode",
+    "dma_engine", "engine", "get_nc_sub_version", "get_nc_version", "gpsimd_engine", "matmul_perf_mode",
+    "nc_version", "oob_mode", "reduce_cmd", "scalar_engine", "tensor_engine", "unknown_engine",
+    "vector_engine",
 ]  # fmt: skip
+__all__.extend(INSTRUCTIONS)

@@ -5,8 +5,6 @@ Dialects 0.3 to 0.6 in one module. Source: nki/api/nki/language (0.6.0).
 
 from __future__ import annotations
 
-from builtins import range as range  # noqa: A004  (kernels of 0.2 write nl.range)
-
 from opentrn.dtypes import (
     DType,
     bfloat16,
@@ -148,5 +146,26 @@ hbm = MemoryRegion.private_hbm
 private_hbm = MemoryRegion.private_hbm
 shared_hbm = MemoryRegion.shared_hbm
 
-bool = bool_  # noqa: A001  (read by nki-library)
+# Names that kernels of NKI 0.2-0.3 read.
+bool = bool_
+range = range
 
+__all__ = [
+    "DType", "MemoryRegion", "NKIObject", "NkiTensor", "VirtualRegister", "abs", "abs_max", "abs_min",
+    "add", "affine_range", "all", "arctan", "average", "bfloat16", "bitwise_and", "bitwise_or",
+    "bitwise_xor", "bool", "bool_", "broadcast_to", "bypass", "ceil", "copy", "cos", "device_print",
+    "divide", "dropout", "ds", "dynamic_range", "empty_like", "equal", "erf", "erf_dx", "exp",
+    "expand_dims", "float16", "float32", "float4_e2m1fn_x4", "float8_e4m3", "float8_e4m3fn",
+    "float8_e4m3fn_x4", "float8_e5m2", "float8_e5m2_x4", "float8_e8m0fnu", "floor", "fmod", "fori_loop",
+    "full", "gather_flattened", "gelu", "gelu_apprx_sigmoid", "gelu_apprx_sigmoid_dx", "gelu_apprx_tanh",
+    "gelu_dx", "greater", "greater_equal", "hbm", "int16", "int32", "int8", "invert", "is_hbm",
+    "is_on_chip", "is_psum", "is_sbuf", "left_shift", "less", "less_equal", "load", "load_transpose2d",
+    "log", "logical_and", "logical_not", "logical_or", "logical_xor", "matmul", "max", "maximum", "mean",
+    "min", "minimum", "mish", "mod", "multiply", "ndarray", "negative", "no_reorder", "not_equal",
+    "num_programs", "ones", "power", "prelu", "private_hbm", "prod", "program_id", "program_ndim", "psum",
+    "rand", "random_seed", "range", "reciprocal", "relu", "right_shift", "rms_norm", "rsqrt", "sbuf",
+    "sequential_range", "shared_constant", "shared_hbm", "shared_identity_matrix", "sigmoid", "sign",
+    "silu", "silu_dx", "sin", "softmax", "softplus", "sqrt", "square", "static_range", "store",
+    "subtract", "sum", "tan", "tanh", "tfloat32", "tile_size", "transpose", "trunc", "uint16", "uint32",
+    "uint8", "var", "where", "while_loop", "zeros", "zeros_like",
+]  # fmt: skip

@@ -1,7 +1,7 @@
 """Loops, program identity and scheduling regions of nki.language.
 
-Run eagerly, registers hold concrete values, so dynamic loops are Python loops whose variable is a fresh register.
-Source: nki/api/nki/language, nki/deep-dives/nki-dynamic-loops.rst.
+Run eagerly, registers hold concrete values, so dynamic loops are Python loops whose variable is a fresh
+register. Source: nki/api/nki/language, nki/deep-dives/nki-dynamic-loops.rst.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def _check_loop(name: str, step: Any) -> None:
     )
     if getattr(_thread, "no_reorder_depth", 0):
         raise NkiValidationError(
-            f"nl.{name} inside nl.no_reorder() is not supported; put the no_reorder block inside the loop body"
+            f"nl.{name} inside nl.no_reorder() is not supported; "
+            "put the no_reorder block inside the loop body"
         )
 
 
@@ -70,13 +71,17 @@ def while_loop(init, body_fun: Callable[[Any], Any]) -> None:
         condition = body_fun(nisa.register_alloc(value))
         require(
             condition is not None,
-            "nl.while_loop: the body returned None; it must return the register that holds the next condition",
+            "nl.while_loop: the body returned None; "
+            "it must return the register that holds the next condition",
         )
         value = _bound(condition, "the body's result")
 
 
 class no_reorder:
-    """Region in which instructions keep program order. Eager execution is program order; the region is recorded."""
+    """Region in which instructions keep program order.
+
+    Eager execution is program order; the region is recorded.
+    """
 
     def __enter__(self) -> no_reorder:
         _thread.no_reorder_depth = getattr(_thread, "no_reorder_depth", 0) + 1

@@ -11,8 +11,8 @@ import numpy as np
 from opentrn import dtypes
 from opentrn.errors import require
 from opentrn.isa_enums import MemoryRegion
-from opentrn.nki import isa as nisa
 from opentrn.nki import _machine
+from opentrn.nki import isa as nisa
 from opentrn.nki._machine import is_tensor, ndarray
 from opentrn.nki.language import _elementwise as ew
 
@@ -93,7 +93,10 @@ def random_seed(seed) -> None:
 
 
 def shared_constant(constant):
-    """A tensor in shared HBM holding a numpy array or the contents of a .npy file. Programs share one copy."""
+    """A tensor in shared HBM holding a numpy array or the contents of a .npy file.
+
+    Programs share one copy.
+    """
     _machine.machine()  # a constant belongs to a kernel
     if isinstance(constant, (str, os.PathLike)):
         constant = np.load(constant, allow_pickle=False)
@@ -103,8 +106,14 @@ def shared_constant(constant):
 
 
 def shared_identity_matrix(n, dtype=dtypes.uint8, dst=None):
-    """The n x n identity (n <= 128) in SBUF: a shared constant, loaded by one DMA into `dst` or a new tile."""
-    require(0 < n <= _PARTITIONS, f"nl.shared_identity_matrix: n is {n}, the {_PARTITIONS} partitions are the limit")
+    """The n x n identity (n <= 128) in SBUF.
+
+    A shared constant, loaded by one DMA into `dst` or a new tile.
+    """
+    require(
+        0 < n <= _PARTITIONS,
+        f"nl.shared_identity_matrix: n is {n}, the {_PARTITIONS} partitions are the limit",
+    )
     constant = shared_constant(np.eye(n, dtype=dtypes.to_numpy_dtype(dtype)))
     if dst is None:
         dst = ndarray((n, n), dtype)
@@ -135,7 +144,10 @@ def store(dst, value):
 
 
 def load_transpose2d(src, dtype=None):
-    """A new SBUF tile with the transpose of a rank-2 HBM tensor: a DMA whose access pattern walks the columns."""
+    """A new SBUF tile with the transpose of a rank-2 HBM tensor.
+
+    A DMA whose access pattern walks the columns.
+    """
     require(len(src.shape) == 2, f"nl.load_transpose2d needs a rank-2 tensor, got shape {tuple(src.shape)}")
     dst = ew.tile((src.shape[1], src.shape[0]), dtype if dtype is not None else src.dtype)
     nisa.dma_copy(dst, src.permute((1, 0)))
@@ -182,7 +194,8 @@ def matmul(x, y, transpose_x=False):
 def gather_flattened(data, indices, axis=0, dtype=None):
     """Elements of each partition of `data`, by position in its flattened free dimensions.
 
-    `axis` is accepted and, as in the documented description, has no influence: the free dimensions are flattened.
+    `axis` is accepted and, as in the documented description, has no influence: the free dimensions are
+    flattened.
     """
     if indices.dtype != dtypes.uint32:
         indices = ew.copy(indices, dtypes.uint32)
@@ -192,7 +205,10 @@ def gather_flattened(data, indices, axis=0, dtype=None):
 
 
 def device_print(print_prefix: str, tensor: Any) -> None:
-    """Print a prefix and the tensor's values to stdout. Source: nki.language.device_print, simulation mode."""
+    """Print a prefix and the tensor's values to stdout.
+
+    Source: nki.language.device_print, simulation mode.
+    """
     current = _machine.machine()
     core = f" [core {current.core_id}]" if current.num_cores > 1 else ""
     values = tensor.to_numpy() if is_tensor(tensor) else tensor

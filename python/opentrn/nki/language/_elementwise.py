@@ -1,8 +1,9 @@
 """Element-wise functions of nki.language.
 
-Each is two things at once: passed as `op=nl.add` it names an operator, called as `nl.add(x, y)` it allocates a
-tile in SBUF, emits the instructions and returns the tile. Nothing here computes: every value comes from an
-instruction of `nki.isa`, so a kernel written with these functions is timed and checked like any other.
+Each is two things at once: passed as `op=nl.add` it names an operator, called as `nl.add(x, y)` it
+allocates a tile in SBUF, emits the instructions and returns the tile. Nothing here computes: every value
+comes from an instruction of `nki.isa`, so a kernel written with these functions is timed and checked like
+any other.
 
 Source: nki/api/nki/language. The composition of functions that no engine has (divide, mod, floor, sin outside
 [-pi, pi], ...) is not documented; ours is stated at each function.
@@ -26,7 +27,8 @@ _TWO_PI_LO = _TWO_PI - _TWO_PI_HI
 _FP32_INTEGERS = 2.0**23  # from here on every fp32 is an integer
 
 
-# --- helpers --------------------------------------------------------------------------------------------------
+# --- helpers
+# --------------------------------------------------------------------------------------------------
 
 
 def tile(shape: tuple[int, ...], dtype: Any):
@@ -42,7 +44,7 @@ def fp32(shape: tuple[int, ...]):
 def _broadcast_shape(x, y) -> tuple[int, ...]:
     require(
         len(x.shape) == len(y.shape),
-        f"operands have ranks {len(x.shape)} and {len(y.shape)} (shapes {tuple(x.shape)} and {tuple(y.shape)}); "
+        f"operands of ranks {len(x.shape)} and {len(y.shape)}, shapes {tuple(x.shape)} and {tuple(y.shape)}; "
         "tiles broadcast dimension by dimension, use expand_dim or reshape first",
     )
     shape = []
@@ -81,7 +83,10 @@ def broadcast_view(x, shape: tuple[int, ...]):
 
 
 def _result_dtype(x, y) -> dtypes.DType:
-    """Dtype of a two-operand result: the tile's; of two tiles a float wins over an integer, then the wider one."""
+    """Dtype of a two-operand result: the tile's.
+
+    Of two tiles a float wins over an integer, then the wider one.
+    """
     if not is_tensor(y):
         return x.dtype
     if not is_tensor(x):
@@ -146,7 +151,8 @@ def _as_tile_like(value, like):
     return dst
 
 
-# --- operators that an engine has -------------------------------------------------------------------------------
+# --- operators that an engine has
+# -------------------------------------------------------------------------------
 
 
 def add(x, y, dtype=None):
@@ -261,7 +267,11 @@ def logical_xor(x, y, dtype=None):
 
 def invert(x, dtype=None):
     """Bitwise NOT of integers: XOR with all ones."""
-    ones = -1 if dtypes.dtype_of(x.dtype).startswith("int") else (1 << (8 * dtypes.dtype_of(x.dtype).itemsize)) - 1
+    ones = (
+        -1
+        if dtypes.dtype_of(x.dtype).startswith("int")
+        else (1 << (8 * dtypes.dtype_of(x.dtype).itemsize)) - 1
+    )
     return _binary(bitwise_xor, x, ones, dtype)
 
 
@@ -275,7 +285,8 @@ def negative(x, dtype=None):
     return _scalar_op(tile(tuple(x.shape), dtype or x.dtype), x, multiply, -1.0)
 
 
-# --- activation functions ----------------------------------------------------------------------------------------
+# --- activation functions
+# ----------------------------------------------------------------------------------------
 
 
 def copy(x, dtype=None):
@@ -285,7 +296,7 @@ def copy(x, dtype=None):
     return dst
 
 
-def abs(x, dtype=None):  # noqa: A001  (NKI name)
+def abs(x, dtype=None):
     """Absolute value."""
     return _activation(abs, x, dtype)
 
@@ -412,7 +423,8 @@ def average(x=None, *args, **kwargs):
     raise TypeError("nl.average only names an operator; nl.mean computes a mean")
 
 
-# --- functions composed of several instructions --------------------------------------------------------------------
+# --- functions composed of several instructions
+# --------------------------------------------------------------------
 
 
 def divide(x, y, dtype=None):
@@ -426,7 +438,10 @@ def divide(x, y, dtype=None):
 
 
 def _floor_fp32(x):
-    """floor(x) as a fp32 tile, whatever way the cast to int32 rounds; huge values, infinities and NaN unchanged."""
+    """floor(x) as a fp32 tile, whatever way the cast to int32 rounds.
+
+    Huge values, infinities and NaN unchanged.
+    """
     shape = tuple(x.shape)
     integer = tile(shape, dtypes.int32)
     nisa.tensor_copy(integer, x)
@@ -473,7 +488,9 @@ def trunc(x, dtype=None):
 
 
 def _remainder(x, y, rounding, dtype, sign_of_divisor: bool):
-    """x - q*y with q = rounding(x / y), moved by one y where the rounding of x / y put it outside its range."""
+    """x - q*y with q = rounding(x / y), moved by one y where the rounding of x / y put it outside its
+    range.
+    """
     out_dtype = dtype if dtype is not None else _result_dtype(x, y)
     like = x if is_tensor(x) else y
     if is_tensor(x) and is_tensor(y):
@@ -538,7 +555,10 @@ def tan(x, dtype=None):
 
 
 def arctan(x, dtype=None):
-    """Inverse tangent; magnitudes above 1 through pi/2 - arctan(1/x), since the engine's range is [-pi/2, pi/2]."""
+    """Inverse tangent.
+
+    Magnitudes above 1 through pi/2 - arctan(1/x), since the engine's range is [-pi/2, pi/2].
+    """
     magnitude = abs(_as_fp32(x))
     shape = tuple(magnitude.shape)
     at_least_one = maximum(magnitude, 1.0)

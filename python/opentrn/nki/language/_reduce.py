@@ -47,17 +47,17 @@ def _count(x, axes: tuple[int, ...]) -> int:
     return count
 
 
-def sum(x, axis, dtype=None, keepdims=False):  # noqa: A001  (NKI name)
+def sum(x, axis, dtype=None, keepdims=False):
     """Sum along trailing free axes, accumulated in fp32."""
     return _tensor_reduce(ew.add, x, axis, dtype, keepdims)
 
 
-def max(x, axis, dtype=None, keepdims=False):  # noqa: A001
+def max(x, axis, dtype=None, keepdims=False):
     """Maximum along trailing free axes."""
     return _tensor_reduce(ew.maximum, x, axis, dtype, keepdims)
 
 
-def min(x, axis, dtype=None, keepdims=False):  # noqa: A001
+def min(x, axis, dtype=None, keepdims=False):
     """Minimum along trailing free axes."""
     return _tensor_reduce(ew.minimum, x, axis, dtype, keepdims)
 
@@ -67,7 +67,7 @@ def prod(x, axis, dtype=None, keepdims=False):
     return _tensor_reduce(ew.multiply, x, axis, dtype, keepdims)
 
 
-def all(x, axis, dtype=None):  # noqa: A001
+def all(x, axis, dtype=None):
     """1 where every element along the axes is non-zero, else 0."""
     return _tensor_reduce(ew.logical_and, x, axis, dtype, False)
 
@@ -81,7 +81,10 @@ def mean(x, axis, dtype=None, keepdims=False):
 
 
 def var(x, axis, dtype=None, keepdims=False):
-    """Population variance along trailing free axes; the result always keeps the axes as size one (documented)."""
+    """Population variance along trailing free axes.
+
+    The result always keeps the axes as size one (documented).
+    """
     axes = _axes(x, axis)
     flat_shape = tuple(x.shape[: axes[0]]) + (1,) * len(axes)
     average = mean(x, axis, dtypes.float32, keepdims=True)
@@ -116,7 +119,10 @@ def rms_norm(x, w, axis, n, epsilon=1e-06, dtype=None, compute_dtype=None):
 
 
 def dropout(x, rate, dtype=None):
-    """Zero each element with probability `rate` (a number, or a tile with one value per partition). No rescaling."""
+    """Zero each element with probability `rate` (a number, or a tile with one value per partition).
+
+    No rescaling.
+    """
     require(is_tensor(x), f"nl.dropout needs a tile, got {type(x)}")
     dst = ew.tile(tuple(x.shape), dtype if dtype is not None else x.dtype)
     nisa.dropout(dst, x, rate)

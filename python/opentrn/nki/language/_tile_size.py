@@ -1,6 +1,7 @@
 """`nl.tile_size`: the hardware limits kernels tile by.
 
-Values: nki/api/nki.language.tile_size.rst and the architecture guides (SBUF bytes per partition by generation).
+Values: nki/api/nki.language.tile_size.rst and the architecture guides (SBUF bytes per partition by
+generation).
 """
 
 from __future__ import annotations
@@ -51,7 +52,10 @@ class _TileSize:
 
     @property
     def sbuf_fmax_bytes(self) -> int:
-        """Bytes of one SBUF partition. What the official compiler keeps for itself is not published: none here."""
+        """Bytes of one SBUF partition.
+
+        What the official compiler keeps for itself is not published: none here.
+        """
         return _SBUF_PARTITION_BYTES[_generation()]
 
     @property

@@ -1,0 +1,7 @@
+"""The name `nki_cpu_simulator`, served by OpenTrn."""
+
+__opentrn_shim__ = True
+
+from opentrn._alias import adopt_shim
+
+adopt_shim(__name__)

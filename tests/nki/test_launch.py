@@ -1,0 +1,241 @@
+"""Launching kernels: arrays in and out, grids, targets, nested kernels, refusals."""
+
+import dataclasses
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from opentrn import nki
+from opentrn.errors import NkiValidationError
+from opentrn.nki import isa as nisa
+from opentrn.nki import language as nl
+
+
+@nki.jit
+def double(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    nisa.dma_copy(dst=out, src=nl.add(tile, tile))
+    return out
+
+
+@nki.jit
+def increment_in_place(x):
+    tile = nl.load(x)
+    nisa.dma_copy(dst=x, src=nl.add(tile, 1.0))
+    return x
+
+
+@nki.jit
+def halves(x):
+    """Each core of a [2] launch doubles its half of the rows."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    rows = x.shape[0] // nl.num_programs()
+    mine = nl.ds(nl.program_id() * rows, rows)
+    tile = nl.load(x[mine, :])
+    nisa.dma_copy(dst=out[mine, :], src=nl.add(tile, tile))
+    return out
+
+
+def ramp(shape=(128, 16), dtype=np.float32):
+    return (np.arange(np.prod(shape)) % 61).reshape(shape).astype(dtype)
+
+
+def test_numpy_in_numpy_out():
+    x = ramp()
+    result = double(x)
+    assert isinstance(result, np.ndarray) and result.dtype == np.float32
+    assert np.array_equal(result, 2 * x)
+
+
+def test_simulate_takes_plain_functions():
+    def plain(x):
+        return nl_copy_out(x)
+
+    def nl_copy_out(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=out, src=nl.load(x))
+        return out
+
+    assert np.array_equal(nki.simulate(plain)(ramp()), ramp())
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, np.float16])
+def test_low_precision_numpy(dtype):
+    x = ramp((128, 8)).astype(dtype)
+    result = double(x)
+    assert result.dtype == x.dtype
+    assert np.array_equal(
+        result.astype(np.float32), (x.astype(np.float32) * 2).astype(dtype).astype(np.float32)
+    )
+
+
+def test_torch_in_torch_out_shares_memory():
+    torch = pytest.importorskip("torch")
+    x = torch.arange(128 * 4, dtype=torch.float32).reshape(128, 4)
+    expected = x + 1
+    result = increment_in_place(x)
+    assert isinstance(result, torch.Tensor)
+    assert torch.equal(result, expected) and torch.equal(x, expected)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_torch_low_precision(name):
+    torch = pytest.importorskip("torch")
+    dtype = getattr(torch, name)
+    x = torch.ones(128, 4).to(dtype)
+    result = double[1](x)
+    assert result.dtype == dtype
+    assert torch.equal(result.float(), torch.full((128, 4), 2.0))
+
+
+def test_strided_input_is_written_back():
+    base = ramp((128, 8))
+    view = base[:, ::2]
+    expected = view + 1
+    increment_in_place(view)
+    assert np.array_equal(view, expected)
+    assert np.array_equal(base[:, 1::2], ramp((128, 8))[:, 1::2])
+
+
+def test_read_only_input_is_not_written():
+    x = np.broadcast_to(np.float32(3), (128, 4))
+    assert np.array_equal(double(x), np.full((128, 4), 6, np.float32))
+
+
+@pytest.mark.parametrize("lnc", [1, 2])
+def test_lnc_grid(lnc):
+    x = ramp()
+    assert np.array_equal(halves[lnc](x), 2 * x)
+    assert nki.last_launch().lnc == lnc
+
+
+def test_program_identity():
+    seen = []
+
+    @nki.jit
+    def identity(x):
+        seen.append((nl.program_ndim(), nl.num_programs(axes=0), nl.program_id(axis=0)))
+        return x
+
+    identity(ramp())
+    identity[1](ramp())
+    identity[2](ramp())
+    assert seen[:2] == [(0, 1, 0), (1, 1, 0)]
+    assert sorted(seen[2:]) == [(1, 2, 0), (1, 2, 1)]
+
+
+def test_grids_of_the_first_dialect_are_refused():
+    with pytest.raises(NkiValidationError, match="0.1"):
+        double[4, 2]
+    with pytest.raises(NkiValidationError, match="logical NeuronCore"):
+        double[3]
+
+
+def test_nested_kernel_is_inlined():
+    @nki.jit
+    def outer(x):
+        return double(x)
+
+    assert np.array_equal(outer(ramp()), 2 * ramp())
+
+
+def test_containers_and_objects_of_arrays():
+    @dataclasses.dataclass
+    class Config(nl.NKIObject):
+        weights: object
+        scale: float = 2.0
+
+    @nki.jit
+    def kernel(config, pair):
+        tile = nl.multiply(nl.load(config.weights), config.scale)
+        out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=out, src=nl.add(tile, nl.load(pair["b"])))
+        return {"out": out, "all": [out, (out,)]}
+
+    config = Config(ramp())
+    result = kernel(config, {"b": ramp()})
+    assert np.array_equal(result["out"], 3 * ramp())
+    assert np.array_equal(result["all"][1][0], 3 * ramp())
+    assert isinstance(config.weights, np.ndarray)  # the caller's object is untouched
+
+
+def test_must_alias_input_suffix_names_the_parameter():
+    x = ramp()
+    increment_in_place(**{"x.must_alias_input": x})
+    assert np.array_equal(x, ramp() + 1)
+
+
+def test_result_on_chip_is_refused():
+    @nki.jit
+    def kernel(x):
+        return nl.load(x)
+
+    with pytest.raises(NkiValidationError, match="shared_hbm"):
+        kernel(ramp())
+
+
+def test_unknown_array_dtype_is_refused_by_name():
+    with pytest.raises(NkiValidationError, match="'x'.*complex64"):
+        double(np.zeros((128, 2), np.complex64))
+
+
+def test_target_of_the_environment(monkeypatch):
+    seen = []
+
+    @nki.jit
+    def kernel(x):
+        seen.append(nisa.get_nc_version())
+        return x
+
+    monkeypatch.delenv("NKI_NC_VERSION", raising=False)
+    monkeypatch.delenv("NEURON_PLATFORM_TARGET_OVERRIDE", raising=False)
+    kernel(ramp())
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")
+    kernel(ramp())
+    monkeypatch.setenv("NKI_NC_VERSION", "gen2")
+    nki.cpu_simulate(kernel)[1](x=ramp())
+    kernel.on_target("gen4")(ramp())
+    gen = nisa.nc_version
+    assert seen == [gen.gen4, gen.gen3, gen.gen2, gen.gen4]
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn9")
+    with pytest.raises(ValueError, match="trn9"):
+        kernel(ramp())
+
+
+def test_jit_arguments():
+    with pytest.warns(DeprecationWarning, match="0.3"):
+        kernel = nki.jit(mode="trace")(double.func)
+    assert np.array_equal(kernel(ramp()), 2 * ramp())
+    with pytest.raises(TypeError, match="unknown arguments"):
+        nki.jit(double.func, turbo=True)
+    scheduled = double.with_schedule([("b", "a"), ("c", ["a", "b"])])
+    assert scheduled.schedule == (("b", ("a",)), ("c", ("a", "b")))
+    with pytest.raises(TypeError, match="pairs"):
+        double.with_schedule(["ab"])
+
+
+def test_calls_outside_a_kernel_are_refused():
+    with pytest.raises(NkiValidationError, match="inside a kernel"):
+        nl.ndarray((128, 4), dtype=nl.float32)
+
+
+def test_a_failing_core_fails_the_launch():
+    @nki.jit
+    def kernel(x):
+        if nl.program_id() == 1:
+            raise RuntimeError("core 1 stops here")
+        nisa.core_barrier(x, (0, 1))
+        return x
+
+    with pytest.raises(RuntimeError, match="core 1 stops here"):
+        kernel[2](ramp())
+
+
+def test_backend_choice_is_reported_and_explicit():
+    result = nki.simulate(double, backend="oracle")(ramp())
+    assert np.array_equal(result, 2 * ramp())
+    assert nki.last_launch().backend == "oracle"
+    with pytest.raises(ValueError, match="known: core, oracle"):
+        nki.select_backend("quantum")
