@@ -1,0 +1,174 @@
+#include "backend/allocation.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "backend/compile.h"
+#include "backend/order_check.h"
+#include "backend/sample_programs.h"
+#include "backend/space_map.h"
+
+namespace opentrn::backend {
+namespace {
+
+using arch::Generation;
+
+TEST(SpaceMap, TakesTheRangeThatHasBeenFreeForLongest) {
+  SpaceMap map(300);
+  map.take(0, 300, kAllQuadrants);
+  map.release(100, 100, kAllQuadrants, 5);
+  map.release(0, 100, kAllQuadrants, 9);
+  const auto found = map.find({100, 1, 0, false}, {kAllQuadrants}, SpaceMap::Policy::kOldest);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->offset, 100);
+  EXPECT_EQ(map.find({100, 1, 0, false}, {kAllQuadrants}, SpaceMap::Policy::kLowest)->offset, 0);
+  EXPECT_FALSE(map.find({201, 1, 0, false}, {kAllQuadrants}, SpaceMap::Policy::kLowest));
+}
+
+TEST(SpaceMap, SmallTilesShareARangeOfBytesInDifferentQuadrants) {
+  SpaceMap map(100);
+  std::vector<int> quadrants;
+  for (int i = 0; i < 4; ++i) {
+    const auto found = map.find({100, 1, 0, false}, {1, 2, 4, 8}, SpaceMap::Policy::kLowest);
+    ASSERT_TRUE(found);
+    quadrants.push_back(found->quadrants);
+    map.take(found->offset, 100, found->quadrants);
+  }
+  EXPECT_EQ(quadrants, (std::vector<int>{1, 2, 4, 8}));
+  EXPECT_FALSE(map.find({1, 1, 0, false}, {1, 2, 4, 8}, SpaceMap::Policy::kLowest));
+}
+
+TEST(SpaceMap, ABankIsNotCrossed) {
+  SpaceMap map(4096);
+  map.take(0, 1500, kAllQuadrants);
+  EXPECT_EQ(map.find({1000, 4, 2048, false}, {kAllQuadrants}, SpaceMap::Policy::kLowest)->offset, 2048);
+  EXPECT_EQ(map.find({500, 4, 2048, false}, {kAllQuadrants}, SpaceMap::Policy::kLowest)->offset, 1500);
+}
+
+isa::TensorId tensor_at(ProgramBuilder& b, int64_t rows, int64_t elements, int64_t byte_offset) {
+  const auto id = b.sbuf(rows, elements, DType::kFloat32, "pinned");
+  b.program().tensor(id).address = isa::Address{0, byte_offset};
+  return id;
+}
+
+TEST(Allocation, TensorsWithAnAddressStayThereAndOthersAvoidThem) {
+  ProgramBuilder b;
+  const auto pinned = tensor_at(b, 128, 256, 0);
+  const auto other = b.sbuf(128, 256, DType::kFloat32);
+  b.copy(b.all(other), b.all(pinned));
+  const auto executable = compile(b.take());
+  EXPECT_EQ(executable.placements[pinned].address.byte_offset, 0);
+  EXPECT_EQ(find_shared_bytes(executable), "");
+}
+
+TEST(Allocation, SbufOverlap_TwoLiveTensorsPlacedOnTheSameBytesAreRefused) {
+  ProgramBuilder b;
+  const auto first = tensor_at(b, 128, 256, 0), second = tensor_at(b, 128, 256, 512);
+  b.memset(b.all(first));
+  b.memset(b.all(second));
+  b.copy(b.all(second), b.all(first));
+  try {
+    compile(b.take());
+    FAIL();
+  } catch (const Fault& fault) {
+    EXPECT_EQ(fault.kind(), FaultKind::kProgram);
+    EXPECT_EQ(fault.label(), "sbuf.overlap");
+  }
+}
+
+TEST(Allocation, PlacedTensorsMayReuseBytesAfterTheirLastUse) {
+  ProgramBuilder b;
+  const auto first = tensor_at(b, 128, 256, 0), second = tensor_at(b, 128, 256, 512);
+  const auto out = b.sbuf(128, 256, DType::kFloat32);
+  b.memset(b.all(first));
+  b.copy(b.all(out), b.all(first));
+  b.memset(b.all(second));
+  EXPECT_NO_THROW(compile(b.take()));
+}
+
+TEST(Allocation, SbufCapacity_SaysHowMuchTooMuchAndWhoIsLive) {
+  ProgramBuilder b;
+  std::vector<isa::TensorId> tiles;
+  for (int i = 0; i < 8; ++i) tiles.push_back(b.sbuf(128, 8192, DType::kFloat32, "big" + std::to_string(i)));
+  for (auto tile : tiles) b.memset(b.all(tile));
+  for (auto tile : tiles) b.copy(b.all(tiles[0]), b.all(tile));
+  try {
+    compile(b.take(), {.generation = Generation::kV3});
+    FAIL();
+  } catch (const Fault& fault) {
+    EXPECT_EQ(fault.kind(), FaultKind::kCapacity);
+    EXPECT_EQ(fault.label(), "sbuf.capacity");
+    EXPECT_NE(std::string(fault.what()).find("32768 B too many"), std::string::npos) << fault.what();
+    EXPECT_NE(std::string(fault.what()).find("big7"), std::string::npos);
+  }
+}
+
+TEST(Allocation, ALargerMemoryHoldsWhatASmallerOneRefuses) {
+  const auto program = [] {
+    ProgramBuilder b;
+    std::vector<isa::TensorId> tiles;
+    for (int i = 0; i < 8; ++i) tiles.push_back(b.sbuf(128, 8192, DType::kFloat32));
+    for (auto tile : tiles) b.memset(b.all(tile));
+    for (auto tile : tiles) b.copy(b.all(tiles[0]), b.all(tile));
+    return b.take();
+  };
+  EXPECT_THROW(compile(program(), {.generation = Generation::kV3}), Fault);  // 224 KiB
+  EXPECT_NO_THROW(compile(program(), {.generation = Generation::kV4}));      // 256 KiB: exactly full
+}
+
+TEST(Allocation, PsumTilesGetBanksOfTheirOwnWhileThereAreEnough) {
+  ProgramBuilder b;
+  const auto x = b.sbuf(128, 64, DType::kBFloat16);
+  std::vector<isa::TensorId> acc;
+  for (int i = 0; i < 8; ++i) acc.push_back(b.psum(128, 64));
+  for (auto id : acc) b.matmul(b.all(id), b.all(x), b.all(x), false);
+  const auto out = b.sbuf(128, 64, DType::kFloat32);
+  for (auto id : acc) b.copy(b.all(out), b.all(id));
+  const auto executable = compile(b.take());
+  std::vector<int64_t> banks;
+  for (auto id : acc) banks.push_back(executable.placements[id].address.byte_offset / 2048);
+  std::ranges::sort(banks);
+  EXPECT_EQ(banks, (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(executable.psum_banks_used, 8);
+}
+
+TEST(Allocation, SmallPsumTilesShareBanksWhenThereAreTooMany) {
+  ProgramBuilder b;
+  const auto x = b.sbuf(128, 64, DType::kBFloat16);
+  std::vector<isa::TensorId> acc;
+  for (int i = 0; i < 20; ++i) acc.push_back(b.psum(128, 64));
+  for (auto id : acc) b.matmul(b.all(id), b.all(x), b.all(x), false);
+  const auto out = b.sbuf(128, 64, DType::kFloat32);
+  for (auto id : acc) b.copy(b.all(out), b.all(id));
+  EXPECT_EQ(find_shared_bytes(compile(b.take())), "");
+}
+
+TEST(Allocation, RotationKeepsWritersOffBytesThatWereJustRead) {
+  // Eight tiles one after the other; there is room for all, so none waits for another.
+  const auto executable = compile(stream_tiles(8, 512, DType::kFloat32));
+  for (const auto& entry : executable.schedule)
+    if (entry.instruction % 3 == 0) {
+      EXPECT_EQ(entry.wait_count, 0u) << "load " << entry.instruction;
+    }
+}
+
+TEST(Lifetime, ATensorUsedInALoopLivesForAllOfIt) {
+  ProgramBuilder b;
+  const auto x = b.sbuf(128, 8, DType::kFloat32), y = b.sbuf(128, 8, DType::kFloat32);
+  const auto counter = b.program().add_register();
+  b.memset(b.all(x));
+  const auto begin = b.loop_begin(counter, 0, 4);
+  b.copy(b.all(y), b.all(x));
+  b.copy(b.all(y), b.all(y));
+  b.loop_end(counter, begin);
+  const auto program = b.take();
+  const auto lifetimes = find_lifetimes(*program, find_loops(*program));
+  EXPECT_EQ(lifetimes[x].first, 0u);
+  EXPECT_EQ(lifetimes[x].last, 4u);
+  EXPECT_EQ(lifetimes[y].first, 1u);
+  EXPECT_EQ(lifetimes[y].last, 4u);
+}
+
+}  // namespace
+}  // namespace opentrn::backend

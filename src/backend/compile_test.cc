@@ -1,0 +1,196 @@
+#include "backend/compile.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "backend/dependencies.h"
+#include "backend/order_check.h"
+#include "backend/sample_programs.h"
+
+namespace opentrn::backend {
+namespace {
+
+using arch::Generation;
+using isa::Engine;
+
+isa::Executable checked_compile(std::shared_ptr<const isa::Program> program, const Options& options = {}) {
+  isa::Executable executable = compile(std::move(program), options);
+  isa::verify(executable);
+  return executable;
+}
+
+Engine engine_of(const isa::Executable& executable, isa::InstructionIndex i) {
+  for (const auto& entry : executable.schedule)
+    if (entry.instruction == i) return entry.engine;
+  return Engine::kUnknown;
+}
+
+const isa::ScheduledInstruction& entry_of(const isa::Executable& executable, isa::InstructionIndex i) {
+  for (const auto& entry : executable.schedule)
+    if (entry.instruction == i) return entry;
+  throw Fault(FaultKind::kInternal, "", "not scheduled");
+}
+
+TEST(Compile, PropertyEveryConflictingPairIsOrderedAndNoLiveBytesAreShared) {
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    for (int look_ahead : {0, 8}) {
+      const auto executable = checked_compile(random_program(seed, 40), {.generation = Generation::kV3, .look_ahead = look_ahead});
+      ASSERT_EQ(find_unordered_pair(executable), "") << "seed " << seed << " look-ahead " << look_ahead;
+      ASSERT_EQ(find_shared_bytes(executable), "") << "seed " << seed;
+    }
+  }
+}
+
+TEST(OrderCheck, FindsAWaitThatIsMissing) {
+  isa::Executable executable = checked_compile(stream_tiles(3, 8, DType::kFloat32));
+  ASSERT_EQ(find_unordered_pair(executable), "");
+  for (auto& entry : executable.schedule) entry.wait_count = 0;
+  EXPECT_NE(find_unordered_pair(executable), "");
+}
+
+TEST(Compile, ComputeEnginesKeepProgramOrderWithoutLookAhead) {
+  const auto executable = checked_compile(random_program(3, 200));
+  std::map<isa::StreamId, isa::InstructionIndex> last;
+  for (const auto& entry : executable.schedule) {
+    if (entry.engine == Engine::kDma) continue;
+    if (last.contains(entry.stream)) {
+      EXPECT_LT(last[entry.stream], entry.instruction);
+    }
+    last[entry.stream] = entry.instruction;
+  }
+}
+
+TEST(Compile, LoadsAreIssuedBeforeEarlierStoresThatAreNotReady) {
+  const auto executable = checked_compile(stream_tiles(8, 1024, DType::kFloat32));
+  // Instruction 2 stores tile 0; instructions 3, 6, 9 load tiles 1, 2, 3.
+  const auto position = [&](isa::InstructionIndex i) {
+    for (size_t at = 0; at < executable.schedule.size(); ++at)
+      if (executable.schedule[at].instruction == i) return at;
+    return size_t{0};
+  };
+  EXPECT_LT(position(9), position(2));
+}
+
+TEST(Compile, AWaitImpliedByAnotherIsDropped) {
+  ProgramBuilder b;
+  const auto x = b.sbuf(128, 8, DType::kFloat32), y = b.sbuf(128, 8, DType::kFloat32), z = b.sbuf(128, 8, DType::kFloat32);
+  b.memset(b.all(x), Engine::kGpSimd);                                         // 0
+  b.activation(b.all(y), b.all(x), ActivationFunction::kExp);                  // 1 waits for 0
+  b.tensor_tensor(b.all(z), b.all(x), b.all(y), AluOp::kAdd, Engine::kVector);  // 2 needs 0 and 1
+  const auto executable = checked_compile(b.take());
+  EXPECT_EQ(entry_of(executable, 1).wait_count, 1u);
+  EXPECT_EQ(entry_of(executable, 2).wait_count, 1u) << "instruction 1 already waited for 0";
+}
+
+TEST(Compile, ADependentInstructionWaitsForItsOwnEnginesResult) {
+  ProgramBuilder b;
+  const auto x = b.sbuf(128, 8, DType::kFloat32), y = b.sbuf(128, 8, DType::kFloat32), z = b.sbuf(128, 8, DType::kFloat32);
+  b.activation(b.all(y), b.all(x), ActivationFunction::kExp);
+  b.activation(b.all(z), b.all(y), ActivationFunction::kExp);  // reads the result
+  b.activation(b.all(y), b.all(x), ActivationFunction::kExp);  // only overwrites
+  const auto executable = checked_compile(b.take());
+  EXPECT_EQ(entry_of(executable, 1).wait_count, 1u);
+  EXPECT_EQ(entry_of(executable, 2).wait_count, 0u);
+}
+
+TEST(Compile, MatmulsAccumulatingInOneBankDoNotWaitForEachOther) {
+  ProgramBuilder b;
+  const auto x = b.sbuf(128, 128, DType::kBFloat16), y = b.sbuf(128, 512, DType::kBFloat16);
+  const auto acc = b.psum(128, 512);
+  for (int k = 0; k < 8; ++k) b.matmul(b.all(acc), b.all(x), b.all(y), k > 0);
+  const auto executable = checked_compile(b.take());
+  EXPECT_TRUE(executable.waits.empty());
+}
+
+TEST(Compile, NoReorderBlocksAndEdgesBecomeWaits) {
+  ProgramBuilder b;
+  const auto x = b.sbuf(128, 8, DType::kFloat32), y = b.sbuf(128, 8, DType::kFloat32), z = b.sbuf(128, 8, DType::kFloat32);
+  b.activation(b.all(y), b.all(x), ActivationFunction::kExp);
+  b.tensor_scalar(b.all(z), b.all(x), 2, AluOp::kAdd, Engine::kVector);
+  b.program().add_edge({1, 0});
+  const auto executable = checked_compile(b.take());
+  EXPECT_EQ(entry_of(executable, 1).wait_count, 1u);
+}
+
+TEST(EngineChoice, Int32AdditionGoesToGpSimdUnlessItTouchesPsum) {
+  ProgramBuilder b;
+  const auto x = b.sbuf(128, 8, DType::kInt32), y = b.sbuf(128, 8, DType::kInt32);
+  const auto p = b.psum(128, 8, DType::kInt32);
+  b.tensor_tensor(b.all(y), b.all(x), b.all(x));
+  b.tensor_tensor(b.all(y), b.all(x), b.all(p));
+  const auto executable = checked_compile(b.take());
+  EXPECT_EQ(engine_of(executable, 0), Engine::kGpSimd);
+  EXPECT_EQ(engine_of(executable, 1), Engine::kVector);
+}
+
+TEST(EngineChoice, CopiesAreSharedOutBetweenVectorAndScalarFromV3On) {
+  for (const auto& [generation, scalars] : {std::pair{Generation::kV2, 0}, std::pair{Generation::kV3, 1}}) {
+    ProgramBuilder b;
+    for (int i = 0; i < 8; ++i) {
+      const auto x = b.sbuf(128, 512, DType::kFloat32), y = b.sbuf(128, 512, DType::kFloat32);
+      b.copy(b.all(y), b.all(x));
+    }
+    const auto executable = checked_compile(b.take(), {.generation = generation});
+    int found = 0;
+    for (const auto& entry : executable.schedule) found += entry.engine == Engine::kScalar;
+    EXPECT_EQ(found > 0, scalars > 0);
+  }
+}
+
+TEST(EngineChoice, DescriptorsAreHardwareMadeFromV3AndPreparedBefore) {
+  for (const auto& [generation, mode] : {std::pair{Generation::kV2, isa::DgeMode::kNone}, std::pair{Generation::kV3, isa::DgeMode::kHwdge}}) {
+    const auto executable = checked_compile(stream_tiles(1, 64, DType::kFloat32), {.generation = generation});
+    EXPECT_EQ(entry_of(executable, 0).dge, mode);
+    EXPECT_EQ(entry_of(executable, 0).trigger, Engine::kSync);
+  }
+}
+
+TEST(EngineChoice, GatherUsesGpSimdDescriptorsAndRefusesHardwareOnes) {
+  for (const auto asked : {isa::DgeMode::kUnknown, isa::DgeMode::kHwdge}) {
+    ProgramBuilder b;
+    const auto table = b.hbm({1024, 64}, DType::kFloat32, "table");
+    const auto rows = b.sbuf(128, 64, DType::kFloat32), index = b.sbuf(128, 1, DType::kUint32);
+    isa::Operand source = b.part(table, 0, 128, 0, 64);
+    isa::Indirect indirect;
+    indirect.kind = isa::IndirectKind::kVector;
+    indirect.index = b.all(index);
+    indirect.stride = 64;
+    indirect.bound = 1024;
+    source.indirect = b.program().add_indirect(indirect);
+    b.dma(b.all(rows), source, asked);
+    const auto program = b.take();
+    if (asked == isa::DgeMode::kHwdge) {
+      EXPECT_THROW(compile(program), Fault);
+      continue;
+    }
+    const auto executable = checked_compile(program);
+    EXPECT_EQ(entry_of(executable, 0).dge, isa::DgeMode::kSwdge);
+    EXPECT_EQ(entry_of(executable, 0).trigger, Engine::kGpSimd);
+  }
+}
+
+TEST(Compile, LoopMarkersKeepEverythingOnItsSide) {
+  ProgramBuilder b;
+  const auto x = b.sbuf(128, 8, DType::kFloat32), y = b.sbuf(128, 8, DType::kFloat32);
+  const auto counter = b.program().add_register();
+  b.memset(b.all(x), Engine::kGpSimd);
+  const auto begin = b.loop_begin(counter, 0, 4);
+  b.activation(b.all(y), b.all(x), ActivationFunction::kExp);
+  b.tensor_scalar(b.all(x), b.all(y), 2, AluOp::kAdd, Engine::kVector);
+  b.loop_end(counter, begin);
+  b.memset(b.all(y), Engine::kGpSimd);
+  const auto executable = checked_compile(b.take());
+  std::vector<isa::InstructionIndex> order;
+  for (const auto& entry : executable.schedule) order.push_back(entry.instruction);
+  EXPECT_EQ(order, (std::vector<isa::InstructionIndex>{0, 1, 2, 3, 4, 5}));
+}
+
+TEST(Dependencies, StayNearLinearOnALongProgram) {
+  const auto program = stream_tiles(4000, 512, DType::kFloat32);
+  const auto executable = checked_compile(program);
+  EXPECT_LT(executable.waits.size(), 4 * program->size());
+}
+
+}  // namespace
+}  // namespace opentrn::backend

@@ -1,0 +1,252 @@
+#include "backend/dependencies.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "backend/access.h"
+#include "backend/conflict_index.h"
+
+namespace opentrn::backend {
+
+using isa::InstructionIndex;
+using isa::TensorId;
+
+uint8_t stream_of(const EngineChoice& choice) {
+  if (choice.engine == isa::Engine::kDma) return static_cast<uint8_t>(kComputeStreams + choice.queue);
+  return static_cast<uint8_t>(choice.engine);
+}
+
+// One pass; holds what the pass remembers.
+class DependencyFinder {
+ public:
+  DependencyFinder(const isa::Program& program, const std::vector<EngineChoice>& choices,
+                   const std::vector<isa::Placement>& placements, const arch::NeuronCore& core, bool in_order)
+      : program_(program), choices_(choices), placements_(placements), reader_(program), in_order_(in_order),
+        sbuf_(core.partitions, core.sbuf_bytes_per_partition, 0, core.partitions, kCellBytes),
+        psum_(core.partitions, core.psum_bytes_per_partition, 0, core.partitions, kCellBytes),
+        hbm_(program.tensor_count()), seen_(program.size(), 0), registers_(program.register_count()) {
+    last_of_stream_.fill(kNone);
+    last_stateful_.fill(kNone);
+    sort_edges();
+    plan_hbm();
+  }
+
+  Dependencies run() {
+    result_.begin_.reserve(program_.size() + 1);
+    result_.begin_.push_back(0);
+    for (InstructionIndex i = 0; i < program_.size(); ++i) {
+      visit(i);
+      flush(i);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  static constexpr int64_t kCellBytes = 512;  // our choice: a small tile's row
+  static constexpr uint32_t kNone = 0xFFFFFFFFu;
+
+  struct Producer {
+    uint32_t any = kNone;
+    bool reads_result = false;
+  };
+  struct Register {
+    uint32_t writer = kNone;
+    std::vector<uint32_t> readers;
+  };
+
+  void visit(InstructionIndex i) {
+    const isa::Instruction& in = program_.instruction(i);
+    const uint8_t stream = stream_of(choices_[i]);
+    touched_streams_ = 0;
+    if (in.opcode >= isa::Opcode::kLoopBegin && in.opcode <= isa::Opcode::kWhileEnd) {
+      barrier(i);
+    } else if (barrier_ != kNone) {
+      depend(i, barrier_, false);
+    }
+    reader_.read(in);
+    for (const RegisterAccess& access : reader_.registers()) use_register(i, access);
+    for (const Access& access : reader_.accesses()) use_memory(i, stream, access);
+    if (!in_order_ && keeps_engine_state(in.opcode)) {
+      uint32_t& last = last_stateful_[stream];
+      if (last != kNone) depend(i, last, false);
+      last = i;
+    }
+    const bool chained = (in.flags & isa::kFlagNoReorder) != 0;
+    if (chained && last_chained_ != kNone && last_chained_ + 1 == i) depend(i, last_chained_, true);
+    if (chained) last_chained_ = i;
+    while (next_edge_ < edges_.size() && edges_[next_edge_].consumer == i) depend(i, edges_[next_edge_++].producer, true);
+    last_of_stream_[stream] = i;
+    if (is_dma_stream(stream)) dma_since_barrier_.push_back(i);
+  }
+
+  // Accumulators of reducing instructions and random states live in the engine, between instructions.
+  static bool keeps_engine_state(isa::Opcode opcode) {
+    using O = isa::Opcode;
+    switch (opcode) {
+      case O::kActivation: case O::kActivationReduce: case O::kActivate2: case O::kExponential: case O::kSelectReduce:
+      case O::kRangeSelect: case O::kTensorScalarReduce: case O::kTensorScalarCumulative: case O::kDropout: case O::kRng:
+      case O::kSetRngSeed: case O::kRandSetState: case O::kRandGetState: case O::kRand2: return true;
+      default: return false;
+    }
+  }
+
+  void use_register(InstructionIndex i, const RegisterAccess& access) {
+    Register& reg = registers_[access.id];
+    if (reg.writer != kNone) depend(i, reg.writer, true);
+    if (!access.writes) {
+      reg.readers.push_back(i);
+      return;
+    }
+    for (uint32_t reader : reg.readers) depend(i, reader, false);
+    reg.readers.clear();
+    reg.writer = i;
+  }
+
+  void use_memory(InstructionIndex i, uint8_t stream, const Access& access) {
+    const isa::Tensor& tensor = program_.tensor(access.tensor);
+    ConflictIndex* index = index_of(access.tensor, tensor.space);
+    if (index == nullptr) return;  // read only
+    Record record{access.footprint, i, stream, access.writes, in_order_ && !is_dma_stream(stream)};
+    if (isa::is_on_chip(tensor.space)) {
+      const isa::Address at = placements_[access.tensor].address;
+      record.footprint.row_begin += at.partition;
+      record.footprint.row_end += at.partition;
+      record.footprint.byte_begin += at.byte_offset;
+      record.footprint.byte_end += at.byte_offset;
+    }
+    index->add(record, [&](const Record& old) {
+      if (old.instruction != i) depend(i, old.instruction, access.reads && old.writes);
+    });
+  }
+
+  ConflictIndex* index_of(TensorId id, isa::MemorySpace space) {
+    if (space == isa::MemorySpace::kSbuf) return &sbuf_;
+    if (space == isa::MemorySpace::kPsum) return &psum_;
+    return hbm_[id].get();
+  }
+
+  // Everything before, on every stream; and afterwards nothing older matters.
+  void barrier(InstructionIndex i) {
+    for (int stream = 0; stream < kComputeStreams; ++stream)
+      if (last_of_stream_[static_cast<size_t>(stream)] != kNone) depend(i, last_of_stream_[static_cast<size_t>(stream)], true);
+    if (!in_order_)
+      for (InstructionIndex earlier = barrier_ == kNone ? 0 : barrier_; earlier < i; ++earlier) depend(i, earlier, true);
+    for (uint32_t dma : dma_since_barrier_) depend(i, dma, true);
+    dma_since_barrier_.clear();
+    sbuf_.clear();
+    psum_.clear();
+    for (auto& index : hbm_)
+      if (index) index->clear();
+    for (Register& reg : registers_) reg = {};
+    barrier_ = i;
+  }
+
+  void depend(InstructionIndex i, uint32_t producer, bool reads_result) {
+    OPENTRN_CHECK(producer < i, "instruction {} depends on {}, which comes later", i, producer);
+    const uint8_t from = stream_of(choices_[producer]);
+    const uint8_t to = stream_of(choices_[i]);
+    if (from == to && !is_dma_stream(from)) {
+      const bool array_adds_in_order = choices_[i].engine == isa::Engine::kTensor;
+      if ((!reads_result || array_adds_in_order) && in_order_) return;
+    }
+    if (in_order_ && !is_dma_stream(from)) {  // keep the latest of each in-order stream
+      Producer& latest = latest_[from];
+      if ((touched_streams_ >> from & 1) == 0) latest = {}, touched_streams_ |= 1u << from;
+      if (latest.any == kNone || latest.any < producer) latest.any = producer;
+      latest.reads_result |= reads_result;
+      return;
+    }
+    if (seen_[producer] == i + 1) {
+      if (reads_result)
+        for (size_t e = result_.begin_.back(); e < result_.edges_.size(); ++e)
+          if (result_.edges_[e].producer == producer) result_.edges_[e].reads_result = 1;
+      return;
+    }
+    seen_[producer] = i + 1;
+    result_.edges_.push_back({producer, reads_result});
+  }
+
+  void flush(InstructionIndex) {
+    for (uint8_t stream = 0; stream < kComputeStreams; ++stream) {
+      if ((touched_streams_ >> stream & 1) == 0) continue;
+      const Producer& latest = latest_[stream];
+      // When the latest is complete, so are the older ones of its stream whose results are read.
+      result_.edges_.push_back({latest.any, latest.reads_result});
+    }
+    result_.begin_.push_back(result_.edges_.size());
+  }
+
+  void sort_edges() {
+    edges_.assign(program_.edges().begin(), program_.edges().end());
+    for (const isa::DependencyEdge& edge : edges_)
+      if (edge.producer >= edge.consumer || edge.consumer >= program_.size())
+        throw Fault(FaultKind::kProgram, "schedule.edge",
+                    fmt::format("instruction {} is asked to come after {}, which is later in the program", edge.consumer, edge.producer),
+                    "order the two calls as the edge says");
+    std::ranges::sort(edges_, {}, [](const isa::DependencyEdge& edge) { return edge.consumer; });
+  }
+
+  // An index for each HBM tensor that is written, cut into cells of the size of a typical write.
+  void plan_hbm() {
+    struct Shape {
+      int64_t writes = 0, rows = 0, bytes = 0, pitch = 0;
+    };
+    std::vector<Shape> shapes(program_.tensor_count());
+    for (const isa::Instruction& in : program_.instructions()) {
+      if (!runs_on_dma(program_, in) && in.opcode < isa::Opcode::kCustomOp && in.opcode != isa::Opcode::kCoreBarrier) continue;
+      reader_.read(in);
+      for (const Access& access : reader_.accesses()) {
+        if (!access.writes || !isa::is_hbm(program_.tensor(access.tensor).space)) continue;
+        Shape& shape = shapes[access.tensor];
+        const Footprint& f = access.footprint;
+        ++shape.writes;
+        if (f.steps != nullptr && f.steps->count > 0 && shape.pitch == 0)
+          shape.pitch = f.steps->steps[0].elements * f.element_bytes;
+        if (f.steps != nullptr) shape.bytes += f.steps->run_elements * f.element_bytes;
+        if (f.steps != nullptr && f.steps->count > 0) shape.rows += f.steps->steps[0].count;
+      }
+    }
+    for (TensorId id = 0; id < shapes.size(); ++id) {
+      const Shape& shape = shapes[id];
+      if (shape.writes == 0) continue;
+      const isa::Tensor& tensor = program_.tensor(id);
+      const int64_t bytes = std::max<int64_t>(1, tensor.bytes());
+      const int64_t cell_rows = std::max<int64_t>(1, shape.rows / shape.writes);
+      int64_t cell_bytes = std::max<int64_t>(64, shape.bytes / shape.writes);
+      constexpr int64_t kCellsMax = 1 << 18;
+      while (bytes / cell_bytes / cell_rows > kCellsMax) cell_bytes *= 2;
+      hbm_[id] = std::make_unique<ConflictIndex>(1, bytes, std::min(shape.pitch, bytes), shape.pitch > 0 ? cell_rows : 1, cell_bytes);
+    }
+  }
+
+  const isa::Program& program_;
+  const std::vector<EngineChoice>& choices_;
+  const std::vector<isa::Placement>& placements_;
+  AccessReader reader_;
+  bool in_order_;
+  ConflictIndex sbuf_, psum_;
+  std::vector<std::unique_ptr<ConflictIndex>> hbm_;  // by TensorId; null: never written
+  std::vector<uint32_t> seen_;                        // by producer: 1 + last consumer that listed it
+  std::vector<Register> registers_;
+  std::vector<isa::DependencyEdge> edges_;
+  size_t next_edge_ = 0;
+  std::array<uint32_t, kStreamsMax> last_of_stream_{};
+  std::array<uint32_t, kStreamsMax> last_stateful_{};
+  std::array<Producer, kComputeStreams> latest_{};
+  uint32_t touched_streams_ = 0;
+  std::vector<uint32_t> dma_since_barrier_;
+  uint32_t barrier_ = kNone;
+  uint32_t last_chained_ = kNone;
+  Dependencies result_;
+};
+
+Dependencies find_dependencies(const isa::Program& program, const std::vector<EngineChoice>& choices,
+                               const std::vector<isa::Placement>& placements, const arch::NeuronCore& core,
+                               bool in_order) {
+  return DependencyFinder(program, choices, placements, core, in_order).run();
+}
+
+}  // namespace opentrn::backend

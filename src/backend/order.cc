@@ -1,0 +1,206 @@
+#include "backend/order.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <queue>
+
+#include "backend/estimate.h"
+
+namespace opentrn::backend {
+
+namespace {
+
+using isa::Engine;
+using isa::InstructionIndex;
+
+// DMA bandwidth as slices of time with room for so many bytes each: a transfer takes the first room from
+// its start on, whatever order transfers are asked for in.
+class BandwidthSlices {
+ public:
+  explicit BandwidthSlices(double bytes_per_ns) : bytes_per_slice_(bytes_per_ns * kSliceNs) {}
+
+  // When a transfer that may start at `start_ns` is through.
+  double reserve(double start_ns, double bytes) {
+    size_t slice = first_with_room(static_cast<size_t>(start_ns / kSliceNs));
+    double end_ns = start_ns;
+    while (bytes > 0) {
+      const double part = std::min(bytes, room_[slice]);
+      room_[slice] -= part;
+      bytes -= part;
+      end_ns = static_cast<double>(slice) * kSliceNs + (bytes_per_slice_ - room_[slice]) / bytes_per_slice_ * kSliceNs;
+      if (bytes > 0) slice = first_with_room(slice + 1);
+    }
+    return std::max(start_ns, end_ns);
+  }
+
+ private:
+  static constexpr double kSliceNs = 4000;
+
+  size_t first_with_room(size_t slice) {
+    while (room_.size() <= slice) next_.push_back(room_.size()), room_.push_back(bytes_per_slice_);
+    size_t found = slice;
+    while (room_[found] <= 0) {
+      const size_t next = next_[found] == found ? found + 1 : next_[found];
+      while (room_.size() <= next) next_.push_back(room_.size()), room_.push_back(bytes_per_slice_);
+      found = next;
+    }
+    while (slice < found) {  // shorten the way for the next search
+      const size_t next = next_[slice] == slice ? slice + 1 : next_[slice];
+      next_[slice] = found;
+      slice = next;
+    }
+    return found;
+  }
+
+  double bytes_per_slice_;
+  std::vector<double> room_;
+  std::vector<size_t> next_;
+};
+
+class RoughRun {
+ public:
+  RoughRun(const isa::Program& program, const std::vector<EngineChoice>& choices, const Dependencies& dependencies,
+           const Options& options, const arch::Tables& tables)
+      : program_(program), choices_(choices), dependencies_(dependencies),
+        estimator_(program, tables, options.generation), dma_(estimator_.dma_bytes_per_ns()),
+        start_ns_(program.size()), done_ns_(program.size()) {}
+
+  const std::vector<double>& in_program_order() {
+    for (InstructionIndex i = 0; i < program_.size(); ++i) start(i, ready_ns(i));
+    return start_ns_;
+  }
+
+  // List scheduling: each engine takes the oldest ready instruction among those within `window` of the
+  // oldest one not yet started.
+  const std::vector<double>& with_look_ahead(uint32_t window);
+
+ private:
+  double ready_ns(InstructionIndex i) const {
+    double ready = 0;
+    for (const Dependency& dependency : dependencies_.of(i)) {
+      const Engine engine = choices_[i].engine;
+      const bool order_only = engine != Engine::kDma && engine == choices_[dependency.producer].engine && !dependency.reads_result;
+      ready = std::max(ready, order_only ? start_ns_[dependency.producer] : done_ns_[dependency.producer]);
+    }
+    return ready;
+  }
+
+  void start(InstructionIndex i, double ready) {
+    const isa::Instruction& in = program_.instruction(i);
+    if (in.opcode == isa::Opcode::kSendRecv || in.opcode == isa::Opcode::kCoreBarrier) {
+      // Both cores must meet in the same sequence: these keep program order among themselves.
+      ready = std::max(ready, last_meeting_ns_);
+    }
+    if (choices_[i].engine == Engine::kDma) {
+      start_ns_[i] = ready;
+      done_ns_[i] = dma_.reserve(ready, static_cast<double>(estimator_.dma_bytes(in))) + estimator_.dma_latency_ns();
+      if (in.opcode == isa::Opcode::kSendRecv) last_meeting_ns_ = start_ns_[i];
+      return;
+    }
+    double& free = free_ns_[static_cast<size_t>(choices_[i].engine)];
+    start_ns_[i] = std::max(ready, free);
+    free = start_ns_[i] + estimator_.busy_ns(in, choices_[i].engine);
+    done_ns_[i] = free + estimator_.latency_ns(choices_[i].engine);
+    if (in.opcode == isa::Opcode::kSendRecv || in.opcode == isa::Opcode::kCoreBarrier) last_meeting_ns_ = start_ns_[i];
+  }
+
+  const isa::Program& program_;
+  const std::vector<EngineChoice>& choices_;
+  const Dependencies& dependencies_;
+  Estimator estimator_;
+  BandwidthSlices dma_;
+  std::array<double, isa::kEngineCount> free_ns_{};
+  std::vector<double> start_ns_, done_ns_;
+  double last_meeting_ns_ = 0;
+};
+
+const std::vector<double>& RoughRun::with_look_ahead(uint32_t window) {
+  const uint32_t n = static_cast<uint32_t>(program_.size());
+  std::vector<uint32_t> open(n), first_user(n + 1, 0);
+  std::vector<uint32_t> users;
+  for (InstructionIndex i = 0; i < n; ++i)
+    for (const Dependency& dependency : dependencies_.of(i)) ++first_user[dependency.producer + 1], ++open[i];
+  std::partial_sum(first_user.begin(), first_user.end(), first_user.begin());
+  users.resize(first_user[n]);
+  std::vector<uint32_t> fill(first_user.begin(), first_user.end() - 1);
+  for (InstructionIndex i = 0; i < n; ++i)
+    for (const Dependency& dependency : dependencies_.of(i)) users[fill[dependency.producer]++] = i;
+
+  struct Candidate {
+    double ready;
+    InstructionIndex index;
+    bool operator>(const Candidate& other) const { return std::pair(ready, index) > std::pair(other.ready, other.index); }
+  };
+  using ByReady = std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>>;
+  using ByIndex = std::priority_queue<InstructionIndex, std::vector<InstructionIndex>, std::greater<>>;
+  struct Queue {
+    ByReady waiting;  // inputs known, by when they are there
+    ByIndex ready;    // inputs there when the engine is free; oldest first
+  };
+  std::array<Queue, isa::kEngineCount> queues;
+  std::vector<bool> started(n, false);
+  uint32_t oldest = 0, admitted = 0, left = n;
+  const auto admit = [&] {
+    for (; admitted < n && admitted < oldest + window; ++admitted)
+      if (open[admitted] == 0) queues[static_cast<size_t>(choices_[admitted].engine)].waiting.push({ready_ns(admitted), admitted});
+  };
+  admit();
+  while (left > 0) {
+    // The engine that can start something first.
+    int best = -1;
+    double best_ns = 0;
+    for (int e = 0; e < isa::kEngineCount; ++e) {
+      Queue& queue = queues[static_cast<size_t>(e)];
+      const bool dma = e == static_cast<int>(Engine::kDma);
+      const double free = dma ? 0 : free_ns_[static_cast<size_t>(e)];
+      double at = free;
+      if (queue.ready.empty()) {
+        if (queue.waiting.empty()) continue;
+        at = std::max(free, queue.waiting.top().ready);
+      }
+      if (best < 0 || at < best_ns) best = e, best_ns = at;
+    }
+    OPENTRN_CHECK(best >= 0, "{} instructions wait for each other", left);
+    Queue& queue = queues[static_cast<size_t>(best)];
+    InstructionIndex i = 0;
+    if (best == static_cast<int>(Engine::kDma)) {
+      i = queue.waiting.top().index;
+      queue.waiting.pop();
+    } else {
+      while (!queue.waiting.empty() && queue.waiting.top().ready <= best_ns) {
+        queue.ready.push(queue.waiting.top().index);
+        queue.waiting.pop();
+      }
+      i = queue.ready.top();
+      queue.ready.pop();
+    }
+    start(i, ready_ns(i));
+    started[i] = true;
+    --left;
+    for (uint32_t u = first_user[i]; u < first_user[i + 1]; ++u) {
+      const InstructionIndex user = users[u];
+      if (--open[user] == 0 && user < admitted) queues[static_cast<size_t>(choices_[user].engine)].waiting.push({ready_ns(user), user});
+    }
+    while (oldest < n && started[oldest]) ++oldest;
+    admit();
+  }
+  return start_ns_;
+}
+
+}  // namespace
+
+std::vector<InstructionIndex> choose_order(const isa::Program& program, const std::vector<EngineChoice>& choices,
+                                           const Dependencies& dependencies, const Options& options,
+                                           const arch::Tables& tables) {
+  RoughRun run(program, choices, dependencies, options, tables);
+  const std::vector<double>& start = options.look_ahead > 0
+                                         ? run.with_look_ahead(static_cast<uint32_t>(options.look_ahead))
+                                         : run.in_program_order();
+  std::vector<InstructionIndex> order(program.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::ranges::stable_sort(order, {}, [&](InstructionIndex i) { return start[i]; });
+  return order;
+}
+
+}  // namespace opentrn::backend

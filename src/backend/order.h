@@ -1,0 +1,21 @@
+// The order in which instructions are issued.
+//
+// A rough run of the program (estimate.h) gives every instruction an expected start; the order is by that.
+// Compute engines keep program order unless `look_ahead` lets them pick a later instruction whose inputs
+// are ready. DMA triggers always go by readiness, so that a load is issued as soon as its buffer is free
+// and a store does not hold up the loads behind it.
+#pragma once
+
+#include <vector>
+
+#include "backend/dependencies.h"
+#include "backend/options.h"
+
+namespace opentrn::backend {
+
+// A topological order of the dependencies: instruction indices.
+std::vector<isa::InstructionIndex> choose_order(const isa::Program& program, const std::vector<EngineChoice>& choices,
+                                                const Dependencies& dependencies, const Options& options,
+                                                const arch::Tables& tables);
+
+}  // namespace opentrn::backend

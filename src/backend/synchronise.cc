@@ -1,0 +1,109 @@
+#include "backend/synchronise.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+namespace opentrn::backend {
+
+namespace {
+
+// By compute engine: how many of its instructions, in stream order, are known to be complete.
+using Clock = std::array<uint32_t, isa::kEngineCount>;
+
+void raise(Clock& clock, const Clock& to) {
+  for (size_t e = 0; e < clock.size(); ++e) clock[e] = std::max(clock[e], to[e]);
+}
+
+class Synchroniser {
+ public:
+  Synchroniser(const std::vector<EngineChoice>& choices, const Dependencies& dependencies,
+               const std::vector<isa::InstructionIndex>& order, isa::Executable& executable)
+      : choices_(choices), dependencies_(dependencies), order_(order), out_(executable),
+        position_(order.size()), sequence_(order.size()), clock_(order.size()), dma_known_by_(order.size(), 0) {
+    stream_ids_.fill(-1);
+  }
+
+  void run() {
+    out_.schedule.reserve(order_.size());
+    for (uint32_t at = 0; at < order_.size(); ++at) emit(order_[at], at);
+    out_.semaphore_count = static_cast<uint32_t>(semaphores_.size());
+  }
+
+ private:
+  void emit(isa::InstructionIndex i, uint32_t at) {
+    const EngineChoice& choice = choices_[i];
+    const uint8_t stream = stream_of(choice);
+    position_[i] = at;
+    isa::ScheduledInstruction entry;
+    entry.instruction = i;
+    entry.stream = stream_id(stream, choice);
+    entry.engine = choice.engine;
+    entry.trigger = choice.trigger;
+    entry.dge = choice.dge;
+    entry.waits = static_cast<uint32_t>(out_.waits.size());
+    add_waits(i, stream);
+    entry.wait_count = static_cast<uint32_t>(out_.waits.size()) - entry.waits;
+    clock_[i] = known_[stream];
+    if (!is_dma_stream(stream)) sequence_[i] = ++issued_[stream];
+    out_.schedule.push_back(entry);
+  }
+
+  // Latest producers first: what they waited for often covers the others.
+  void add_waits(isa::InstructionIndex i, uint8_t stream) {
+    producers_.assign(dependencies_.of(i).begin(), dependencies_.of(i).end());
+    std::ranges::sort(producers_, std::greater{}, [&](const Dependency& d) { return position_[d.producer]; });
+    for (const Dependency& dependency : producers_) {
+      const uint32_t producer = dependency.producer;
+      const uint8_t from = stream_of(choices_[producer]);
+      if (!needed(dependency, from, stream)) continue;
+      out_.waits.push_back(position_[producer]);
+      if (from != stream) semaphores_.insert({from, stream});
+      raise(known_[stream], clock_[producer]);
+      if (is_dma_stream(from)) {
+        dma_known_by_[producer] |= 1u << stream;
+      } else {
+        known_[stream][from] = std::max(known_[stream][from], sequence_[producer]);
+      }
+    }
+  }
+
+  bool needed(const Dependency& dependency, uint8_t from, uint8_t to) const {
+    if (is_dma_stream(from)) return (dma_known_by_[dependency.producer] >> to & 1) == 0;
+    if (from == to && !dependency.reads_result) return false;  // issued in this order
+    return known_[to][from] < sequence_[dependency.producer];
+  }
+
+  uint16_t stream_id(uint8_t stream, const EngineChoice& choice) {
+    int& id = stream_ids_[stream];
+    if (id < 0) {
+      id = static_cast<int>(out_.streams.size());
+      out_.streams.push_back({choice.engine, static_cast<uint16_t>(is_dma_stream(stream) ? choice.queue : 0)});
+    }
+    return static_cast<uint16_t>(id);
+  }
+
+  const std::vector<EngineChoice>& choices_;
+  const Dependencies& dependencies_;
+  const std::vector<isa::InstructionIndex>& order_;
+  isa::Executable& out_;
+  std::vector<uint32_t> position_;  // by instruction: index in the schedule
+  std::vector<uint32_t> sequence_;  // by instruction: 1 + place in its engine's stream
+  std::vector<Clock> clock_;        // by instruction: what is complete when it starts
+  std::vector<uint32_t> dma_known_by_;
+  std::array<Clock, kStreamsMax> known_{};
+  std::array<uint32_t, kStreamsMax> issued_{};
+  std::array<int, kStreamsMax> stream_ids_{};
+  std::vector<Dependency> producers_;
+  std::set<std::pair<uint8_t, uint8_t>> semaphores_;
+};
+
+}  // namespace
+
+void synchronise(const std::vector<EngineChoice>& choices, const Dependencies& dependencies,
+                 const std::vector<isa::InstructionIndex>& order, isa::Executable& executable) {
+  Synchroniser(choices, dependencies, order, executable).run();
+}
+
+}  // namespace opentrn::backend
