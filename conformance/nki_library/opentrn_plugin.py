@@ -10,6 +10,7 @@ because the checkout owns the command line:
 
 from __future__ import annotations
 
+import builtins
 import faulthandler
 import json
 import os
@@ -95,6 +96,18 @@ class _Watchdog:
 
 
 _watchdog = _Watchdog()
+
+
+class _Platforms:
+    """core/qkv/test_qkv_tkg.py uses `Platforms` without importing it; looked up here on first use."""
+
+    def __getattr__(self, name: str):
+        from test.utils.common_dataclasses import Platforms
+
+        return getattr(Platforms, name)
+
+
+builtins.Platforms = _Platforms()
 
 
 def pytest_sessionstart(session):

@@ -40,6 +40,7 @@ SUPPLIED = (
     "published (empty stand-ins)",
     "test/utils/test_orchestrator.py: reads _compiled_kernel in simulation mode without setting it "
     "(set to None)",
+    "core/qkv/test_qkv_tkg.py: uses Platforms without importing it (made a builtin)",
 )
 FAILING = ("failed", "error", "timeout", "crashed", "collection error")
 
@@ -172,6 +173,7 @@ def run_group(
         sys.executable, "-m", "pytest", "-p", "opentrn_plugin", "-p", "no:cacheprovider", "-q", "--tb=short",
         "--test-mode", "simulation", "--platform-target", options.platform_target,
         "--output-directory", str(logs / f"{name}.artifacts"), "--force-local-cleanup",
+        "--continue-on-collection-errors",
         *paths, *pytest_arguments,
     ]  # fmt: skip
     start = time.monotonic()

@@ -1,6 +1,7 @@
 """NKIObject: generated constructors, dataclasses, structural equality."""
 
-from dataclasses import dataclass, field
+from dataclasses import FrozenInstanceError, dataclass, field
+from typing import ClassVar
 
 import pytest
 
@@ -28,6 +29,23 @@ class Data(NKIObject):
     b: list = field(default_factory=list)
 
 
+@dataclass
+class Bare(NKIObject):
+    index = None
+    offset = 3
+
+    LIMIT: ClassVar[int] = 4
+
+    def method(self):
+        return self.offset
+
+
+@dataclass(frozen=True)
+class Frozen(NKIObject):
+    a: int = 1
+    derived: int = field(init=False, default=9)
+
+
 class Explicit(NKIObject):
     x: int = 1
 
@@ -51,8 +69,7 @@ def test_inheritance_post_init_and_factories():
 
 def test_dataclass_and_explicit_constructors():
     assert Data(1).b == []
-    with pytest.raises(TypeError):
-        Data()
+    assert Data().a is None  # documented: @dataclass changes nothing
     assert Explicit(5).x == 5
 
 
@@ -69,3 +86,18 @@ def test_wrong_arguments_are_named():
         Plain(1, 2, 3)
     with pytest.raises(TypeError, match="two values"):
         Plain(1, x=2)
+
+
+def test_attributes_without_annotation_are_fields():
+    assert Bare(index=2).index == 2 and Bare().method() == 3
+    with pytest.raises(TypeError, match="LIMIT"):
+        Bare(LIMIT=1)
+
+
+def test_frozen_dataclass():
+    frozen = Frozen(5)
+    assert (frozen.a, frozen.derived) == (5, 9)
+    with pytest.raises(FrozenInstanceError):
+        frozen.a = 2
+    with pytest.raises(TypeError, match="derived"):
+        Frozen(derived=1)

@@ -1,4 +1,5 @@
-"""Enumerations of nki.isa and nki.language. Defined in opentrn.isa_enums, which imports nothing of this package."""
+"""Enumerations of nki.isa and nki.language. Defined in opentrn.isa_enums, which imports nothing of this
+package."""
 
 from opentrn.isa_enums import (  # noqa: F401
     MemoryRegion,

@@ -1,8 +1,9 @@
 """`NKIObject`: the dataclass-like base of classes used inside kernels.
 
-Source: nki/get-started/nki-language-guide.rst, "Class Support": without `@dataclass` a class gets an
-`__init__` with one parameter per annotation (defaulting to the class attribute, else None) that ends in
-`__post_init__()`; equality is structural.
+Source: nki/get-started/nki-language-guide.rst, "Class Support": `@dataclass` is optional and changes nothing;
+a class without its own `__init__` gets one with a parameter per field (defaulting to the class attribute,
+else None) that ends in `__post_init__()`; equality is structural. Fields are annotated names, then un-
+annotated class attributes that hold plain values (nki-library relies on both).
 """
 
 from __future__ import annotations
@@ -13,23 +14,18 @@ from typing import Any
 _MISSING = object()
 
 
-def _fields(cls: type) -> dict[str, Any]:
-    """Annotated names of `cls` and its bases, base first, with their default (None where there is none)."""
-    cached = cls.__dict__.get("__nki_fields__")
-    if cached is not None:
-        return cached
-    fields: dict[str, Any] = {}
-    for base in reversed(cls.__mro__):
-        if base is object or base is NKIObject:
+def _own_fields(cls: type) -> dict[str, Any]:
+    """Fields that `cls` itself declares, with their default (None where there is none)."""
+    annotations = cls.__dict__.get("__annotations__", {})
+    fields = {
+        name: cls.__dict__.get(name)
+        for name, annotation in annotations.items()
+        if "ClassVar" not in str(annotation)
+    }
+    for name, value in cls.__dict__.items():
+        if name.startswith("__") or name in annotations or callable(value) or hasattr(value, "__get__"):
             continue
-        for name, annotation in base.__dict__.get("__annotations__", {}).items():
-            if "ClassVar" in str(annotation):
-                continue
-            fields[name] = base.__dict__.get(name)
-        for name in fields:
-            if name in base.__dict__:
-                fields[name] = base.__dict__[name]
-    cls.__nki_fields__ = fields
+        fields[name] = value
     return fields
 
 
@@ -41,28 +37,46 @@ def _default(value: Any) -> Any:
     return value
 
 
+def _is_parameter(value: Any) -> bool:
+    return not (isinstance(value, dataclasses.Field) and not value.init)
+
+
+def _generated_init(self: Any, *args: Any, **kwargs: Any) -> None:
+    """Positional and keyword values for the fields of the class, then `__post_init__()`."""
+    cls = type(self)
+    fields = cls.__nki_fields__
+    parameters = [name for name, default in fields.items() if _is_parameter(default)]
+    if len(args) > len(parameters):
+        raise TypeError(f"{cls.__name__}() takes {len(parameters)} arguments, {len(args)} given")
+    for name, value in zip(parameters, args):
+        if name in kwargs:
+            raise TypeError(f"{cls.__name__}() got two values for {name!r}")
+        kwargs[name] = value
+    if unknown := set(kwargs) - set(parameters):
+        raise TypeError(
+            f"{cls.__name__}() got unknown arguments {sorted(unknown)}; it has {sorted(parameters)}"
+        )
+    for name, default in fields.items():
+        value = kwargs.get(name, _MISSING)
+        # object.__setattr__: a frozen dataclass refuses assignment
+        object.__setattr__(self, name, _default(default) if value is _MISSING else value)
+    self.__post_init__()
+
+
 class NKIObject:
     """Base class for configuration and state objects of a kernel.
 
     Subclasses may be `@dataclass`es, define their own `__init__`, or rely on the generated one.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        fields = _fields(type(self))
-        if len(args) > len(fields):
-            raise TypeError(f"{type(self).__name__}() takes {len(fields)} arguments, {len(args)} given")
-        for name, value in zip(fields, args):
-            if name in kwargs:
-                raise TypeError(f"{type(self).__name__}() got two values for {name!r}")
-            kwargs[name] = value
-        for name, default in fields.items():
-            value = kwargs.pop(name, _MISSING)
-            setattr(self, name, _default(default) if value is _MISSING else value)
-        if kwargs:
-            raise TypeError(
-                f"{type(self).__name__}() got unknown arguments {sorted(kwargs)}; it has {sorted(fields)}"
-            )
-        self.__post_init__()
+    __nki_fields__: dict[str, Any] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        # Collected now, because `@dataclass` removes default factories from the class afterwards.
+        cls.__nki_fields__ = {**cls.__nki_fields__, **_own_fields(cls)}
+        if cls.__init__ in (object.__init__, _generated_init) and "__init__" not in cls.__dict__:
+            cls.__init__ = _generated_init  # in the class's own namespace, where `@dataclass` leaves it alone
 
     def __post_init__(self) -> None:
         """Runs after the generated `__init__`; subclasses override it."""

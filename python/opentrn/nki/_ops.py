@@ -1,4 +1,5 @@
-"""Resolver of operator objects to names. Defined in opentrn.isa_ops, which imports nothing of this package."""
+"""Resolver of operator objects to names. Defined in opentrn.isa_ops, which imports nothing of this
+package."""
 
 from opentrn.isa_ops import (  # noqa: F401
     ACTIVATION_FUNCTIONS,
