@@ -166,7 +166,8 @@ def dtype_of(value: Any) -> DType:
 
 
 def to_numpy_dtype(dtype: Any) -> np.dtype:
-    """The numpy dtype that stores `dtype`: float32 for tfloat32, uint8 for bool_, uint32/uint16 for x4 types."""
+    """The numpy dtype that stores `dtype`: float32 for tfloat32, uint8 for bool_, uint32/uint16 for x4
+    types."""
     return _STORAGE[str.__str__(dtype_of(dtype))]
 
 

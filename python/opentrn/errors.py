@@ -1,7 +1,7 @@
 """Errors that say whose fault a failure is. The C++ core raises the same classes.
 
-Kinds follow src/base/fault.h: the guest program broke a rule, the program did something the specification leaves
-undefined, or we do not model (or the public documents do not specify) what it asked for.
+Kinds follow src/base/fault.h: the guest program broke a rule, the program did something the specification
+leaves undefined, or we do not model (or the public documents do not specify) what it asked for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Enumerations of the NKI instruction set, with the documented values (nki/api/nki/isa, nki/api/nki/language).
+"""Enumerations of the NKI instruction set, with the documented values (nki/api/nki/isa,
+nki/api/nki/language).
 
 They live outside `opentrn.nki` so that the oracle and the core can be imported without the language layer;
 `opentrn.nki._enums` re-exports them.
@@ -143,4 +144,6 @@ def target_version(target: str | nc_version) -> nc_version:
     try:
         return PLATFORM_TARGETS[str(target).lower()]
     except KeyError:
-        raise ValueError(f"unknown platform target {target!r}; known: {', '.join(PLATFORM_TARGETS)}") from None
+        raise ValueError(
+            f"unknown platform target {target!r}; known: {', '.join(PLATFORM_TARGETS)}"
+        ) from None

@@ -1,7 +1,8 @@
 """Names of ALU operators and activation functions, and the one resolver from what kernels pass to a name.
 
-A kernel passes `nl.add` (a function whose `__name__` is the operator), a numpy function (`np.add`, `np.max`, the
-0.1 dialect), a string, or an object with `op_name`. Names follow nki.language; src/numerics/ops.h has the same list.
+A kernel passes `nl.add` (a function whose `__name__` is the operator), a numpy function (`np.add`, `np.max`,
+the 0.1 dialect), a string, or an object with `op_name`. Names follow nki.language; src/numerics/ops.h has the
+same list.
 """
 
 from __future__ import annotations
@@ -9,7 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 BITVEC_OPS = frozenset(
-    {"invert", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "arithmetic_right_shift"}
+    {
+        "invert",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+        "left_shift",
+        "right_shift",
+        "arithmetic_right_shift",
+    }
 )
 ARITHMETIC_OPS = frozenset(
     {
@@ -27,9 +36,9 @@ ALU_OPS = BITVEC_OPS | ARITHMETIC_OPS | {"bypass"}
 
 ACTIVATION_FUNCTIONS = frozenset(
     {
-        "copy", "square", "sigmoid", "relu", "prelu", "gelu", "gelu_dx", "gelu_apprx_tanh", "gelu_apprx_sigmoid",
-        "gelu_apprx_sigmoid_dx", "silu", "silu_dx", "tanh", "softplus", "mish", "erf", "erf_dx", "exp", "sign",
-        "abs", "log", "sin", "arctan", "sqrt", "rsqrt", "reciprocal",
+        "copy", "square", "sigmoid", "relu", "prelu", "gelu", "gelu_dx", "gelu_apprx_tanh",
+        "gelu_apprx_sigmoid", "gelu_apprx_sigmoid_dx", "silu", "silu_dx", "tanh", "softplus", "mish", "erf", "erf_dx", "exp",
+        "sign", "abs", "log", "sin", "arctan", "sqrt", "rsqrt", "reciprocal",
     }
 )  # fmt: skip
 

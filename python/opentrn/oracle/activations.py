@@ -1,8 +1,9 @@
 """Activation functions of the Scalar engine, float32 to float32.
 
 The device approximates them with piecewise polynomials whose coefficients are not public; these are the exact
-functions, within float32 rounding. The one documented deviation is kept: `sin` has no range reduction and continues
-its outermost cubic beyond [-pi, pi], so that sin(9.0) = 27.65 (nki.api.shared, note below the activation table).
+functions, within float32 rounding. The one documented deviation is kept: `sin` has no range reduction and
+continues its outermost cubic beyond [-pi, pi], so that sin(9.0) = 27.65 (nki.api.shared, note below the
+activation table).
 """
 
 from __future__ import annotations
@@ -122,5 +123,7 @@ def activate(name: str, x: np.ndarray, relu_param: np.ndarray | float = 0.0) -> 
         try:
             function = FUNCTIONS[name]
         except KeyError:
-            raise NkiValidationError(f"{name} is no activation function (nki.api.shared, nki-act-func)") from None
+            raise NkiValidationError(
+                f"{name} is no activation function (nki.api.shared, nki-act-func)"
+            ) from None
         return np.asarray(function(x), F32)

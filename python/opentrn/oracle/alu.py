@@ -1,7 +1,7 @@
 """ALU operators on numpy arrays: float32 for arithmetic, unsigned integers for bit vectors.
 
-Semantics: nki/api/nki.api.shared.rst, "Supported Math Operators for NKI ISA". Comparisons and logical operators give
-1.0 or 0.0. NaN handling of maximum and minimum is not documented: NaN wins here, as in numpy.
+Semantics: nki/api/nki.api.shared.rst, "Supported Math Operators for NKI ISA". Comparisons and logical
+operators give 1.0 or 0.0. NaN handling of maximum and minimum is not documented: NaN wins here, as in numpy.
 """
 
 from __future__ import annotations
@@ -125,7 +125,8 @@ def as_bits(values: np.ndarray, what: str = "operand") -> np.ndarray:
 
 
 def bits_to(bits: np.ndarray, dtype: Any) -> np.ndarray:
-    """Bit patterns into the storage format of an integer dtype: truncated or zero-extended, never converted."""
+    """Bit patterns into the storage format of an integer dtype: truncated or zero-extended, never
+    converted."""
     require(is_integer(dtype), f"bit-vector operators write integers, not {dtype}")
     target = to_numpy_dtype(dtype)
     return bits.astype(f"u{target.itemsize}").view(target)

@@ -1,7 +1,8 @@
-"""The NKI instruction set, executed eagerly with numpy: one function per `nki.isa` call, with its 0.6 signature.
+"""The NKI instruction set, executed eagerly with numpy: one function per `nki.isa` call, with its 0.6
+signature.
 
 Families: isa_move (DMA, copies, the two cores), isa_matmul (Tensor engine), isa_elementwise, isa_accumulate
-(activation and running reductions), isa_generate (index patterns, random), isa_register.
+(activation and running reductions), isa_generate (index patterns, random), isa_search, isa_register.
 """
 
 from __future__ import annotations
@@ -21,7 +22,15 @@ from opentrn.isa_enums import (
     unknown_engine,
     vector_engine,
 )
-from opentrn.oracle import isa_accumulate, isa_elementwise, isa_generate, isa_matmul, isa_move, isa_register
+from opentrn.oracle import (
+    isa_accumulate,
+    isa_elementwise,
+    isa_generate,
+    isa_matmul,
+    isa_move,
+    isa_register,
+    isa_search,
+)
 from opentrn.oracle.instruction import NkiInstruction, VirtualRegister
 from opentrn.oracle.isa_accumulate import *  # noqa: F403
 from opentrn.oracle.isa_elementwise import *  # noqa: F403
@@ -29,6 +38,7 @@ from opentrn.oracle.isa_generate import *  # noqa: F403
 from opentrn.oracle.isa_matmul import *  # noqa: F403
 from opentrn.oracle.isa_move import *  # noqa: F403
 from opentrn.oracle.isa_register import *  # noqa: F403
+from opentrn.oracle.isa_search import *  # noqa: F403
 from opentrn.oracle.machine import current
 
 
@@ -42,7 +52,7 @@ def get_nc_sub_version() -> int:
     return 0
 
 
-_FAMILIES = (isa_move, isa_matmul, isa_elementwise, isa_accumulate, isa_generate, isa_register)
+_FAMILIES = (isa_move, isa_matmul, isa_elementwise, isa_accumulate, isa_generate, isa_search, isa_register)
 
 # The names of the instructions, e.g. "nc_matmul".
 INSTRUCTIONS: tuple[str, ...] = tuple(name for family in _FAMILIES for name in family.__all__)

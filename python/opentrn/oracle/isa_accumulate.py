@@ -1,8 +1,9 @@
 """Instructions that keep running results in their engine's accumulator registers.
 
-Scalar engine: activation, activation_reduce, activate2 (128 float32 registers). Vector engine: tensor_scalar_reduce,
-tensor_scalar_cumulative, select_reduce, range_select, exponential, which share one register file. Reductions read the
-float32 values before they are rounded to dst. Source: nki/api/nki/isa/__init__.py, "Accumulator behavior".
+Scalar engine: activation, activation_reduce, activate2 (128 float32 registers). Vector engine:
+tensor_scalar_reduce, tensor_scalar_cumulative, select_reduce, range_select, exponential, which share one
+register file. Reductions read the float32 values before they are rounded to dst. Source:
+nki/api/nki/isa/__init__.py, "Accumulator behavior".
 """
 
 from __future__ import annotations
@@ -69,9 +70,7 @@ def activation(
 ) -> NkiInstruction:
     """dst = op(data * scale + bias), and optionally a running sum of the result along each partition."""
     same_elements("activation", dst, data)
-    require(
-        reduce_op is None or op_name(reduce_op) == "add", "activation: reduce_op must be nl.add or None"
-    )
+    require(reduce_op is None or op_name(reduce_op) == "add", "activation: reduce_op must be nl.add or None")
     partitions = data.shape[0]
     value = rows_f32(data)
     with np.errstate(all="ignore"):
@@ -241,7 +240,8 @@ def select_reduce(
     reverse_pred: bool = False,
     name: str | None = None,
 ) -> NkiInstruction:
-    """dst = on_true where predicate is not 0, else on_false; optionally a running maximum along each partition."""
+    """dst = on_true where predicate is not 0, else on_false; optionally a running maximum along each
+    partition."""
     require(op_name(reduce_op) == "maximum", "select_reduce: reduce_op must be nl.maximum")
     same_elements("select_reduce", dst, predicate, on_true)
     partitions = on_true.shape[0]
@@ -272,7 +272,8 @@ def range_select(
     on_false_value: float = FP32_MIN,
     name: str | None = None,
 ) -> NkiInstruction:
-    """Keep elements whose index + range_start satisfies both comparisons, else FP32_MIN; running row maximum."""
+    """Keep elements whose index + range_start satisfies both comparisons, else FP32_MIN; running row
+    maximum."""
     require(current().nc_version >= nc_version.gen3, "range_select needs NeuronCore-v3 or newer")
     names = op_name(comp_op0), op_name(comp_op1)
     require(all(n in _COMPARISONS for n in names), f"range_select: {names} must be comparisons")

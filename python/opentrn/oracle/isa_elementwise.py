@@ -1,7 +1,7 @@
 """Element-wise and reducing instructions of the Vector and GpSimd engines.
 
-All compute in float32 and round once to dst, except bit-vector operators, which keep bits, and tensor_tensor on
-32-bit integers, which is exact on GpSimd. Source: nki/api/nki/isa/__init__.py, docstring of each function.
+All compute in float32 and round once to dst, except bit-vector operators, which keep bits, and tensor_tensor
+on 32-bit integers, which is exact on GpSimd. Source: nki/api/nki/isa/__init__.py, docstring of each function.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ def tensor_tensor(
 def _operand_bits(operand: Any, like: np.ndarray) -> np.ndarray:
     """A bit-vector operand of tensor_scalar: an integer immediate or an integer [P, 1] tile."""
     if isinstance(operand, NkiTensor):
-        require(operand.size == operand.shape[0], f"tensor_scalar: {operand!r} must have one element per partition")
+        require(
+            operand.size == operand.shape[0],
+            f"tensor_scalar: {operand!r} must have one element per partition",
+        )
         return alu.as_bits(rows_raw(operand), "operand").astype(like.dtype)
     return alu.immediate_bits(0 if operand is None else operand, like)
 
@@ -124,10 +127,13 @@ def scalar_tensor_tensor(
     reverse1: bool = False,
     name: str | None = None,
 ) -> NkiInstruction:
-    """dst = (data <op0> operand0) <op1> operand1 with a scalar or per-partition operand0 and a tile operand1."""
+    """dst = (data <op0> operand0) <op1> operand1 with a scalar or per-partition operand0 and a tile
+    operand1."""
     name0, name1 = op_name(op0), op_name(op1)
     for operator in (name0, name1):
-        require(not is_bitvec(operator), f"scalar_tensor_tensor: bit-vector operator {operator} is not supported")
+        require(
+            not is_bitvec(operator), f"scalar_tensor_tensor: bit-vector operator {operator} is not supported"
+        )
     same_elements("scalar_tensor_tensor", dst, data, operand1)
     require(
         not (data.buffer is MemoryRegion.psum and operand1.buffer is MemoryRegion.psum),
@@ -148,7 +154,8 @@ def tensor_reduce(
     keepdims: bool = False,
     name: str | None = None,
 ) -> NkiInstruction:
-    """Reduce the trailing free dimensions named by `axis`, in order, in float32 (bit-vector operators on bits)."""
+    """Reduce the trailing free dimensions named by `axis`, in order, in float32 (bit-vector operators on
+    bits)."""
     operator = alu.reduce_op_name(op)
     axes = sorted(int(a) % data.ndim for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
     require(
@@ -213,7 +220,8 @@ def tensor_tensor_scan(
     reverse1: bool = False,
     name: str | None = None,
 ) -> NkiInstruction:
-    """r[i] = (data0[i] <op0> r[i-1]) <op1> data1[i] along each partition, r[-1] = initial; r stays float32."""
+    """r[i] = (data0[i] <op0> r[i-1]) <op1> data1[i] along each partition, r[-1] = initial; r stays
+    float32."""
     name0, name1 = op_name(op0), op_name(op1)
     for operator in (name0, name1):
         if is_bitvec(operator):

@@ -1,5 +1,5 @@
-"""Instructions that generate index patterns and random values: iota, affine_select, rng, rand2, dropout and the
-random state. Source: nki/api/nki/isa/__init__.py; for random bits see random_state.py.
+"""Instructions that generate index patterns and random values: iota, affine_select, rng, rand2, dropout and
+the random state. Source: nki/api/nki/isa/__init__.py; for random bits see random_state.py.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from opentrn.oracle.tensor import NkiTensor
 
 
 def affine_values(pattern: Sequence, offset: Any, channel_multiplier: Any, partitions: int) -> np.ndarray:
-    """offset + p * channel_multiplier + sum of index * step, wrapped to int32; int64 [P, N], last step innermost."""
+    """offset + p * channel_multiplier + sum of index * step, wrapped to int32; int64 [P, N], last step
+    innermost."""
     require(1 <= len(pattern) <= 4, f"pattern {pattern}: 1 to 4 [step, count] pairs")
     row = np.zeros(1, np.int64)
     for step, count in pattern:
@@ -106,7 +107,7 @@ def _unit_interval(bits: np.ndarray) -> np.ndarray:
     return (bits >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
 
 
-def rand2(dst: NkiTensor, min: Any, max: Any, name: str | None = None) -> NkiInstruction:  # noqa: A002
+def rand2(dst: NkiTensor, min: Any, max: Any, name: str | None = None) -> NkiInstruction:
     """Uniform float32 values in [min, max), cast to dst (NeuronCore-v4, Vector engine)."""
     machine = current()
     require(machine.nc_version >= nc_version.gen4, "rand2 needs NeuronCore-v4")
@@ -134,7 +135,8 @@ def dropout(dst: NkiTensor, data: NkiTensor, prob: Any, name: str | None = None)
 def set_rng_seed(src_seeds: NkiTensor, name: str | None = None) -> NkiInstruction:
     """Seed the Vector engine's generator from a [1, 1] tile of 32 bits."""
     require(
-        src_seeds.size == 1 and src_seeds.itemsize == 4, f"set_rng_seed: {src_seeds!r} must be one 32-bit value"
+        src_seeds.size == 1 and src_seeds.itemsize == 4,
+        f"set_rng_seed: {src_seeds!r} must be one 32-bit value",
     )
     seed = int(np.ascontiguousarray(src_seeds.numpy_or_gather()).reshape(1).view(np.uint32)[0])
     current().random.seed(seed, engine.vector)
@@ -150,9 +152,7 @@ def rand_set_state(
     return NkiInstruction(name)
 
 
-def rand_get_state(
-    dst: NkiTensor, engine: engine = engine.gpsimd, name: str | None = None
-) -> NkiInstruction:
+def rand_get_state(dst: NkiTensor, engine: engine = engine.gpsimd, name: str | None = None) -> NkiInstruction:
     """Store the XORWOW state of lanes 0..P-1 as uint32 [P, 6] (GpSimd) or [P, 24] (Vector)."""
     where = _random_state_tile("rand_get_state", dst, engine)
     store_raw(dst, current().random.get_state(where, dst.shape[0]))

@@ -1,4 +1,4 @@
-"""Tensor engine: nc_matmul, nc_matmul_mx, nc_transpose.
+"""Tensor engine: nc_matmul, nc_matmul_mx, nc_transpose; and quantize_mx, which prepares operands for it.
 
 Products and sums are float32 (BLAS, so the summation order along the contraction is the library's; `Machine(
 sequential_matmul=True)` sums row by row). A PSUM location that no matmul has written yet is overwritten when
@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from opentrn.dtypes import is_packed_x4, unpack_x4
+from opentrn.dtypes import is_packed_x4, pack_x4, unpack_x4
 from opentrn.errors import UndefinedBehavior, require
 from opentrn.isa_enums import MemoryRegion, engine, matmul_perf_mode, nc_version
 from opentrn.oracle.instruction import NkiInstruction
 from opentrn.oracle.machine import current_or_none
-from opentrn.oracle.numerics import load_f32, rows_raw, store, store_raw
+from opentrn.oracle.numerics import load_f32, rows_f32, rows_raw, store, store_raw
 from opentrn.oracle.tensor import TENSOR_ENGINE_GROUP, NkiTensor
 
 MX_GROUP_PARTITIONS = 8  # a scale covers 8 partitions x 4 packed values
@@ -125,8 +125,9 @@ def _transpose_by_matmul(
 ) -> NkiInstruction:
     """Transpose mode: one operand is an identity (or a permutation), the other one's bits move unchanged.
 
-    Which operand carries the data: the documents load the data as stationary and the identity as moving; kernels in
-    the wild also do the reverse. dst[m, n] = data[k, m] where identity[k, n] is not 0 -- for either order.
+    Which operand carries the data: the documents load the data as stationary and the identity as moving;
+    kernels in the wild also do the reverse. dst[m, n] = data[k, m] where identity[k, n] is not 0 -- for
+    either order.
     """
     left = rows_raw(stationary, TENSOR_ENGINE_GROUP)
     right = rows_raw(moving, TENSOR_ENGINE_GROUP)
@@ -183,14 +184,15 @@ def nc_transpose(
 def mx_scale_rows(partitions: int, scale_partitions: int) -> np.ndarray:
     """Row of the scale tile that belongs to each data partition.
 
-    Group g of 8 partitions has its scale in the same quadrant of 32 partitions, at row (g mod 4) of it; a tile of at
-    most one quadrant may also be packed into P/8 rows, which is the same rule. Source: nki/deep-dives/mxfp-matmul.rst.
+    Group g of 8 partitions has its scale in the same quadrant of 32 partitions, at row (g mod 4) of it; a
+    tile of at most one quadrant may also be packed into P/8 rows, which is the same rule. Source: nki/deep-
+    dives/mxfp-matmul.rst.
     """
     p = np.arange(partitions)
     rows = p // QUADRANT * QUADRANT + p % QUADRANT // MX_GROUP_PARTITIONS
     require(
         int(rows.max()) < scale_partitions,
-        f"MX scales of {partitions} partitions need a scale tile of {int(rows.max()) + 1} partitions or more, "
+        f"MX scales of {partitions} partitions need a scale tile of at least {int(rows.max()) + 1}, "
         f"got {scale_partitions}",
     )
     return rows
@@ -203,7 +205,8 @@ def scale_values(scale: NkiTensor) -> np.ndarray:
 
 
 def dequantize_mx(data: NkiTensor, scale: NkiTensor) -> np.ndarray:
-    """Packed values times their scales, float32 [P * 4, N]: row p * 4 + j is packed value j of partition p."""
+    """Packed values times their scales, float32 [P * 4, N]: row p * 4 + j is packed value j of partition
+    p."""
     require(is_packed_x4(data.dtype), f"nc_matmul_mx: {data!r} must be a packed x4 tile")
     require(
         scale.dtype in ("float8_e8m0fnu", "uint8"), f"nc_matmul_mx: {scale!r} must be float8_e8m0fnu or uint8"
@@ -231,7 +234,8 @@ def nc_matmul_mx(
     accumulate: bool | None = None,
     name: str | None = None,
 ) -> NkiInstruction:
-    """Matrix product of MX-quantized operands: contraction over partitions and the 4 packed values of each."""
+    """Matrix product of MX-quantized operands: contraction over partitions and the 4 packed values of
+    each."""
     require(_generation() >= nc_version.gen4, "nc_matmul_mx needs NeuronCore-v4")
     _check_memories("nc_matmul_mx", dst, stationary, moving, stationary_scale, moving_scale)
     require(
@@ -243,4 +247,53 @@ def nc_matmul_mx(
     return NkiInstruction(name)
 
 
-__all__ = ["nc_matmul", "nc_matmul_mx", "nc_transpose"]
+_EXPONENT_MAX = {"float8_e4m3fn_x4": 8, "float8_e5m2_x4": 15}  # largest unbiased exponent; nisa.quantize_mx
+
+
+def quantize_mx(
+    dst: NkiTensor, src: NkiTensor, dst_scale: NkiTensor, name: str | None = None
+) -> NkiInstruction:
+    """MXFP8 data and scales of src: groups of 8 partitions x 4 elements share the scale 2^(floor(log2(largest
+    magnitude)) - (Emax - 1)), at least 2^-127; a group with NaN or infinity gets the NaN scale (255,
+    undocumented).
+    """
+    require(_generation() >= nc_version.gen4, "quantize_mx needs NeuronCore-v4")
+    require(src.dtype in ("float16", "bfloat16"), f"quantize_mx: {src!r} must be float16 or bfloat16")
+    require(dst.dtype in _EXPONENT_MAX, f"quantize_mx: {dst!r} must be float8_e4m3fn_x4 or float8_e5m2_x4")
+    require(
+        dst_scale.dtype in ("float8_e8m0fnu", "uint8"),
+        f"quantize_mx: {dst_scale!r} must be float8_e8m0fnu or uint8",
+    )
+    require(
+        all(t.buffer is MemoryRegion.sbuf for t in (dst, src, dst_scale)),
+        "quantize_mx: tiles must be in SBUF",
+    )
+    values = rows_f32(src)
+    partitions, width = values.shape
+    require(
+        partitions % QUADRANT == 0 and width % 4 == 0,
+        f"quantize_mx: {src!r} must have a multiple of 32 partitions and of 4 elements",
+    )
+    require(
+        dst.shape[0] == partitions and dst.size * 4 == src.size,
+        f"quantize_mx: {dst!r} must have a quarter of the elements of {src!r}",
+    )
+    groups = values.reshape(partitions // 8, 8, width // 4, 4)
+    largest = np.abs(groups).max(axis=(1, 3))  # [P / 8, F / 4]
+    _, exponent = np.frexp(largest)  # largest = m * 2^exponent, 0.5 <= m < 1
+    codes = np.clip(exponent - 1 - (_EXPONENT_MAX[str(dst.dtype)] - 1) + 127, 0, 254)
+    codes = np.where(largest == 0, 0, np.where(np.isfinite(largest), codes, 255)).astype(np.uint8)
+    with np.errstate(all="ignore"):
+        scale = np.where(codes == 255, np.nan, np.ldexp(1.0, codes.astype(np.int32) - 127))
+        scaled = (groups / scale[:, None, :, None]).astype(np.float32)
+    packed = pack_x4(scaled.reshape(partitions, width // 4, 4), dst.dtype)
+    store_raw(dst, packed)
+    rows = mx_scale_rows(partitions, dst_scale.shape[0])[::MX_GROUP_PARTITIONS]
+    tile = rows_raw(dst_scale).copy()
+    require(tile.shape[1] == width // 4, f"quantize_mx: {dst_scale!r} must have {width // 4} columns")
+    tile.view(np.uint8)[rows] = codes
+    store_raw(dst_scale, tile)
+    return NkiInstruction(name)
+
+
+__all__ = ["nc_matmul", "nc_matmul_mx", "nc_transpose", "quantize_mx"]

@@ -23,7 +23,8 @@ QUADRANT = 32  # partitions
 
 
 def _convert(values: np.ndarray, source_dtype: Any, target_dtype: Any) -> np.ndarray:
-    """Stored values of one dtype to stored values of another, through float32; bits stay when they are the same."""
+    """Stored values of one dtype to stored values of another, through float32; bits stay when they are the
+    same."""
     if source_dtype == target_dtype:
         return values
     require(
@@ -53,7 +54,8 @@ def _gather(src: NkiTensor, mode: oob_mode, what: str) -> tuple[np.ndarray, np.n
 
 
 def _scatter(dst: NkiTensor, values: np.ndarray, rows: np.ndarray | None, mode: oob_mode, what: str) -> None:
-    """Write `values` to `dst`, leaving out rows (of dimension 0) that are masked or, in skip mode, out of bounds."""
+    """Write `values` to `dst`, leaving out rows (of dimension 0) that are masked or, in skip mode, out of
+    bounds."""
     if values.size == dst.size:
         values = values.reshape(dst.shape)
     if rows is not None and not rows.all():
@@ -108,10 +110,13 @@ def dma_transpose(
     oob_mode: oob_mode = oob_mode.error,
     name: str | None = None,
 ) -> NkiInstruction:
-    """dst = transpose of src over DMA: (1,0), (2,1,0) or (3,1,2,0) by rank; an indirect src gathers rows first."""
+    """dst = transpose of src over DMA: (1,0), (2,1,0) or (3,1,2,0) by rank; an indirect src gathers rows
+    first."""
     require(src.ndim in _TRANSPOSE_AXES, f"dma_transpose: {src!r} must have 2 to 4 dimensions")
     wanted = _TRANSPOSE_AXES[src.ndim]
-    require(axes is None or tuple(axes) == wanted, f"dma_transpose: axes {axes} of rank {src.ndim}, only {wanted}")
+    require(
+        axes is None or tuple(axes) == wanted, f"dma_transpose: axes {axes} of rank {src.ndim}, only {wanted}"
+    )
     require(src.dtype == dst.dtype, f"dma_transpose: {src!r} and {dst!r} must have the same dtype")
     values, rows = _gather(src, oob_mode, "dma_transpose")
     moved = values.transpose(wanted)
@@ -133,7 +138,8 @@ def dma_compute(
     oob_mode: oob_mode = oob_mode.error,
     name: str | None = None,
 ) -> NkiInstruction:
-    """dst = sum of the sources in float32, in list order; with an indirect operand a gather or scatter accumulate."""
+    """dst = sum of the sources in float32, in list order; with an indirect operand a gather or scatter
+    accumulate."""
     require(op_name(reduce_op) == "add", "dma_compute: reduce_op must be nl.add")
     require(1 <= len(srcs) <= 16, f"dma_compute: {len(srcs)} sources, 1 to 16 are supported")
     require(scales is None or all(s == 1.0 for s in scales), "dma_compute: all scales must be 1.0")
@@ -142,7 +148,9 @@ def dma_compute(
     require(not indirect or len(srcs) == 2, "dma_compute: indirect access takes exactly 2 sources")
     total, keep = None, None
     for src in srcs:
-        require(src.size == dst.size, f"dma_compute: {src!r} and dst {dst!r} differ in their number of elements")
+        require(
+            src.size == dst.size, f"dma_compute: {src!r} and dst {dst!r} differ in their number of elements"
+        )
         values, rows = _gather(src, oob_mode, "dma_compute")
         values = values.astype(np.float32).reshape(dst.shape)
         with np.errstate(all="ignore"):
@@ -202,7 +210,8 @@ def tensor_copy_predicated(
 def nc_stream_shuffle(
     dst: NkiTensor, src: NkiTensor, shuffle_mask: Any, name: str | None = None
 ) -> NkiInstruction:
-    """In each quadrant of 32 partitions, dst partition i = src partition shuffle_mask[i]; 255 leaves it unchanged."""
+    """In each quadrant of 32 partitions, dst partition i = src partition shuffle_mask[i]; 255 leaves it
+    unchanged."""
     mask = [int(m) for m in shuffle_mask]
     require(len(mask) == QUADRANT, f"nc_stream_shuffle: the mask has {len(mask)} elements, not 32")
     require(
@@ -289,4 +298,3 @@ __all__ = [
     "tensor_copy",
     "tensor_copy_predicated",
 ]
-

@@ -28,7 +28,8 @@ def register_move(dst: VirtualRegister, src: Any) -> None:
 
 
 def register_load(dst: VirtualRegister, src: NkiTensor) -> None:
-    """dst = the one element of an HBM or SBUF tensor; a 32-bit float gives its bits' integer value only if whole."""
+    """dst = the one element of an HBM or SBUF tensor; a 32-bit float gives its bits' integer value only if
+    whole."""
     require(src.size == 1, f"register_load: {src!r} must have one element")
     value = src.numpy_or_gather().reshape(())[()]
     require(

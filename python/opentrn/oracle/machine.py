@@ -1,10 +1,10 @@
-"""The state that instructions share: engine accumulators, random generators, shared HBM, and the two cores of an LNC2
-launch, which run as two threads.
+"""The state that instructions share: engine accumulators, random generators, shared HBM, and the two cores of
+an LNC2 launch, which run as two threads.
 
-A `Machine` is one physical NeuronCore. `with machine:` makes it the current one of this thread; instructions find it
-with `current()`. `run(kernel, args, lnc=2)` runs one program per core over one `Launch`, which holds what the cores
-share: shared_hbm tensors (the same name, or the same place in creation order, is the same memory), the barrier and the
-mailboxes of sendrecv.
+A `Machine` is one physical NeuronCore. `with machine:` makes it the current one of this thread; instructions
+find it with `current()`. `run(kernel, args, lnc=2)` runs one program per core over one `Launch`, which holds
+what the cores share: shared_hbm tensors (the same name, or the same place in creation order, is the same
+memory), the barrier and the mailboxes of sendrecv.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class Launch:
             )
 
     def exchange(self, core: int, send_to: int, recv_from: int, pipe: Any, payload: np.ndarray) -> np.ndarray:
-        """Post `payload` for core `send_to` and wait for what `recv_from` posts to this core on the same pipe."""
+        """Post `payload` for core `send_to` and wait for what `recv_from` posts to this core on the same
+        pipe."""
         with self.condition:
             self.mail[pipe, core, send_to].append(payload)
             self.condition.notify_all()
@@ -76,8 +77,8 @@ class Launch:
 class Machine:
     """One NeuronCore: tensors, accumulator registers, random state.
 
-    `sequential_matmul` replaces the BLAS product by one rank-1 update per row of the array, in row order: slower, but
-    with a defined summation order (products and sums each rounded to float32).
+    `sequential_matmul` replaces the BLAS product by one rank-1 update per row of the array, in row order:
+    slower, but with a defined summation order (products and sums each rounded to float32).
     """
 
     def __init__(
@@ -117,12 +118,15 @@ class Machine:
         name: str = "",
         address: tuple[int, int] | None = None,
     ) -> NkiTensor:
-        """Fresh memory. `address` is recorded, not modelled: tensors at the same address do not alias here."""
+        """Fresh memory. `address` is recorded, not modelled: tensors at the same address do not alias
+        here."""
         shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(int(s) for s in shape)
         buffer = MemoryRegion(buffer)
         require(all(s > 0 for s in shape), f"ndarray {name!r}: shape {shape} must be positive")
         if buffer.is_on_chip:
-            require(len(shape) >= 2, f"ndarray {name!r}: an on-chip tensor has at least 2 dimensions, got {shape}")
+            require(
+                len(shape) >= 2, f"ndarray {name!r}: an on-chip tensor has at least 2 dimensions, got {shape}"
+            )
             require(
                 shape[0] <= PARTITIONS, f"ndarray {name!r}: {shape[0]} partitions, at most {PARTITIONS} exist"
             )
@@ -189,7 +193,7 @@ def current() -> Machine:
     machine = current_or_none()
     if machine is None:
         raise NkiValidationError(
-            "no NeuronCore is active in this thread: use `with Machine(...):`, or run the kernel through nki.simulate"
+            "no NeuronCore is active in this thread: use `with Machine(...):` or nki.simulate(kernel)"
         )
     return machine
 
@@ -200,7 +204,8 @@ def run_cores(
     target: str | nc_version = "trn2",
     **machine_options: Any,
 ) -> list[Any]:
-    """Call `program(machine)` once per core, each in its own thread with its machine active; the results by core.
+    """Call `program(machine)` once per core, each in its own thread with its machine active; the results by
+    core.
 
     With lnc=1 the program runs in the calling thread. The first failure of a core is raised.
     """
@@ -216,7 +221,7 @@ def run_cores(
         try:
             with machines[core]:
                 results[core] = program(machines[core])
-        except BaseException as error:  # noqa: BLE001 -- handed to the caller below
+        except BaseException as error:
             failures.append(error)
         finally:
             launch.core_done()
@@ -239,10 +244,11 @@ def run(
     target: str | nc_version = "trn2",
     **kwargs: Any,
 ) -> Any:
-    """Run `kernel(*args, **kwargs)` eagerly: numpy arrays become HBM tensors, returned tensors become numpy arrays.
+    """Run `kernel(*args, **kwargs)` eagerly: numpy arrays become HBM tensors, returned tensors become numpy
+    arrays.
 
-    Arrays are passed by reference, so a kernel that writes its input changes the caller's array. With lnc=2 the
-    result of core 0 is returned.
+    Arrays are passed by reference, so a kernel that writes its input changes the caller's array. With lnc=2
+    the result of core 0 is returned.
     """
     region = MemoryRegion.shared_hbm if lnc > 1 else MemoryRegion.private_hbm
 

@@ -1,7 +1,7 @@
 """Reading operands as float32 and rounding results once to the destination's format.
 
-The contract (design.md section 4): arithmetic instructions compute in float32 and round once, to nearest even, to the
-destination's dtype. What overflow does, per format:
+The contract (design.md section 4): arithmetic instructions compute in float32 and round once, to nearest
+even, to the destination's dtype. What overflow does, per format:
 - float16, bfloat16, float8_e5m2, float8_e4m3 (max 240), float8_e3m4: infinity. The documents say so for a
   downcast of FP32_MIN (nisa.range_select, "Note on numerical stability").
 - float8_e4m3fn has no infinity: NaN, as ml_dtypes and the OCP table without saturation do.
@@ -92,5 +92,5 @@ def same_elements(instruction: str, dst: NkiTensor, *sources: NkiTensor) -> None
     for src in sources:
         require(
             src.shape[0] == dst.shape[0] and src.size == dst.size,
-            f"{instruction}: {src!r} and dst {dst!r} must have the same partitions and elements per partition",
+            f"{instruction}: {src!r} and dst {dst!r} must have equal partitions and elements per partition",
         )

@@ -1,8 +1,9 @@
 """Random generator state of the engines.
 
-The documents name the algorithm (XORWOW, 6 state words per lane on GpSimd, 24 on Vector, nisa.rand_set_state) but not
-how a lane of the Vector engine uses its 24 words, how set_rng_seed fills them, or which generator nisa.rng and
-nisa.dropout use before NeuronCore-v4. What follows is therefore a documented choice, not a model of the device's bits:
+The documents name the algorithm (XORWOW, 6 state words per lane on GpSimd, 24 on Vector, nisa.rand_set_state)
+but not how a lane of the Vector engine uses its 24 words, how set_rng_seed fills them, or which generator
+nisa.rng and nisa.dropout use before NeuronCore-v4. What follows is therefore a documented choice, not a model
+of the device's bits:
 - XORWOW as published by Marsaglia (2003): words x, y, z, w, v and a Weyl counter d that grows by 362437.
 - the 24 Vector words are four such generators, used in turn, one value each.
 - a seed s gives lane p the first outputs of splitmix64(s * 2**32 + p).
@@ -32,7 +33,7 @@ class RandomState:
 
     def __init__(self) -> None:
         self.words = {e: seeded_words(0, n) for e, n in _GENERATORS.items()}
-        self.turn = {e: 0 for e in _GENERATORS}
+        self.turn = dict.fromkeys(_GENERATORS, 0)
 
     def seed(self, seed: int, which: engine = engine.vector) -> None:
         """Set every lane's state from one 32-bit seed."""

@@ -1,15 +1,15 @@
 """Tensors and views of the NumPy oracle.
 
-A view is (storage, offset, shape, strides) over flat memory, counted in elements of the view's dtype. SBUF and PSUM
-tiles are stored row-major [partition, free...], so the stride of dimension 0 is the number of free elements and an
-access pattern `[[step, count], ...]` means the same thing for HBM and for on-chip memory. Source of the rules:
-nki/api/nki/language (class NkiTensor), nki/deep-dives/nki-aps.rst.
+A view is (storage, offset, shape, strides) over flat memory, counted in elements of the view's dtype. SBUF
+and PSUM tiles are stored row-major [partition, free...], so the stride of dimension 0 is the number of free
+elements and an access pattern `[[step, count], ...]` means the same thing for HBM and for on-chip memory.
+Source of the rules: nki/api/nki/language (class NkiTensor), nki/deep-dives/nki-aps.rst.
 
 Indirect views carry, besides, one of
 - a scalar index (a register or a one-element tensor) times a stride, added to every address;
 - a vector of indices, one per row of dimension 0, which replaces that dimension's step;
 - a tensor indirection (`.indirect`): free offsets in a snake over groups of partitions.
-The index values are read when an instruction consumes the view, not when the view is made.
+  The index values are read when an instruction consumes the view, not when the view is made.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class DynamicSlice:
 
 
 class Storage:
-    """Flat bytes behind one tensor, and for PSUM a mask of the bytes that a matmul (or, on gen4, anything) wrote."""
+    """Flat bytes behind one tensor, and for PSUM a mask of the bytes that a matmul (or, on gen4, anything)
+    wrote."""
 
     __slots__ = ("bytes", "accumulates", "buffer", "address", "partition_bytes")
 
@@ -137,7 +138,7 @@ class NkiTensor:
         return self.buffer.is_on_chip
 
     @property
-    def T(self) -> NkiTensor:  # noqa: N802 -- numpy's name
+    def T(self) -> NkiTensor:
         return self.permute(tuple(reversed(range(self.ndim))))
 
     def __len__(self) -> int:
@@ -183,7 +184,9 @@ class NkiTensor:
 
     def _check_not_indirect_dim(self, dim: int) -> None:
         if self.indirection is not None and dim in self.indirection.dims:
-            raise NkiValidationError(f"dimension {dim} takes part in indirect addressing: it cannot be sliced")
+            raise NkiValidationError(
+                f"dimension {dim} takes part in indirect addressing: it cannot be sliced"
+            )
 
     def _drop(self, dim: int, offset: int) -> NkiTensor:
         """Remove dimension `dim`; on-chip views keep the partition and rank 2, HBM views rank 1."""
@@ -207,9 +210,9 @@ class NkiTensor:
             i = ellipses[0]
             keys[i : i + 1] = [slice(None)] * (self.ndim - len(keys) + 1)
         require(len(keys) <= self.ndim, f"{len(keys)} indices for a tensor of rank {self.ndim}")
-        view, dim = self, 0
+        view = self
         drops = []
-        for k in keys:
+        for dim, k in enumerate(keys):
             size = view.shape[dim]
             if isinstance(k, slice):
                 if k != slice(None):
@@ -222,7 +225,6 @@ class NkiTensor:
                 raise NkiValidationError("None is not an index of an NkiTensor; use expand_dim()")
             else:
                 drops.append((dim, k if isinstance(k, NkiTensor) else _as_int(k)))
-            dim += 1
         for dim, index in reversed(drops):
             view = view.select(dim, index)
         return view
@@ -273,7 +275,8 @@ class NkiTensor:
         )
 
     def select(self, dim: int, index: Any) -> NkiTensor:
-        """One element of dimension `dim`, which goes away; `index` may be a tensor or register (read when used)."""
+        """One element of dimension `dim`, which goes away; `index` may be a tensor or register (read when
+        used)."""
         dim = self._dim(dim)
         if isinstance(index, (int, np.integer)):
             return self._select_static(dim, int(index))
@@ -287,9 +290,7 @@ class NkiTensor:
         return self._view(
             (vector_offset.shape[0], *self.shape[1:]),
             self.strides,
-            indirection=Indirection(
-                vector=vector_offset, vector_stride=self.strides[0], dims=frozenset({0})
-            ),
+            indirection=Indirection(vector=vector_offset, vector_stride=self.strides[0], dims=frozenset({0})),
         )
 
     def permute(self, dims: Sequence[int]) -> NkiTensor:
@@ -303,7 +304,9 @@ class NkiTensor:
     def broadcast(self, dim: int, size: int) -> NkiTensor:
         """Repeat a dimension of size 1 (stride 0)."""
         dim = self._dim(dim)
-        require(self.shape[dim] == 1, f"broadcast of dimension {dim} with {self.shape[dim]} elements, needs 1")
+        require(
+            self.shape[dim] == 1, f"broadcast of dimension {dim} with {self.shape[dim]} elements, needs 1"
+        )
         require(not (self.is_on_chip and dim == 0), "the partition dimension cannot be broadcast")
         shape, strides = list(self.shape), list(self.strides)
         shape[dim], strides[dim] = size, 0
@@ -352,7 +355,7 @@ class NkiTensor:
             return self
         require(not (self._keeps_dim0() and start == 0), "dimension 0 cannot be merged")
         real = [(self.shape[d], self.strides[d]) for d in range(start, end + 1) if self.shape[d] != 1]
-        for (_, outer), (size, inner) in zip(real, real[1:]):  # noqa: B905 -- pairs of neighbours
+        for (_, outer), (size, inner) in zip(real, real[1:], strict=False):
             require(
                 outer == size * inner,
                 f"dimensions {start}..{end} of {self!r} are not contiguous: strides {self.strides}",
@@ -380,7 +383,8 @@ class NkiTensor:
         return self._view(sizes, strides)
 
     def _dummy(self) -> np.ndarray:
-        """A one-byte array with this view's shape and strides, to borrow numpy's stride arithmetic; never read."""
+        """A one-byte array with this view's shape and strides, to borrow numpy's stride arithmetic; never
+        read."""
         return np.lib.stride_tricks.as_strided(np.empty(1, np.uint8), self.shape, self.strides)
 
     def rearrange(self, src_pattern: Sequence, dst_pattern: Sequence, fixed_sizes=None) -> NkiTensor:
@@ -415,8 +419,8 @@ class NkiTensor:
     ) -> NkiTensor:
         """Replace shape and strides by an explicit pattern over the storage.
 
-        `offset` counts elements of `dtype` from this view's own offset. A dynamic offset is scaled by the stride of
-        `self`'s dimension `indirect_dim`, in elements of `dtype`.
+        `offset` counts elements of `dtype` from this view's own offset. A dynamic offset is scaled by the
+        stride of `self`'s dimension `indirect_dim`, in elements of `dtype`.
         """
         dtype = self.dtype if dtype is None else dtype_of(dtype)
         require(
@@ -441,7 +445,7 @@ class NkiTensor:
             row = self.storage.partition_bytes // to_numpy_dtype(dtype).itemsize
             require(
                 strides[0] == row,
-                f"pattern {list(pattern)} of {self!r}: the first step must be the {row} elements of a partition",
+                f"pattern {list(pattern)} of {self!r}: the first step must be a partition's {row} elements",
             )
         return self._view(shape, strides, base, dtype, indirection)
 
@@ -462,7 +466,7 @@ class NkiTensor:
             return self._view(self.shape, self.strides, dtype=dtype)
         require(
             self.strides[-1] == 1 or self.shape[-1] == 1,
-            f"view({dtype}) of {self!r}: the last dimension must be contiguous, its stride is {self.strides[-1]}",
+            f"view({dtype}) of {self!r}: the last dimension has stride {self.strides[-1]}, must be 1",
         )
         last, rest = divmod(self.shape[-1] * old, new)
         require(rest == 0, f"view({dtype}) of {self!r}: {self.shape[-1]} elements do not divide evenly")
@@ -472,11 +476,12 @@ class NkiTensor:
     reinterpret_cast = view
 
     def indirect(self, index: NkiTensor, num_elem: int | None = None) -> NkiTensor:
-        """Tensor indirection (NeuronCore-v4): column i of the result is the free offset `index[i % G, i // G]`.
+        """Tensor indirection (NeuronCore-v4): column i of the result is the free offset `index[i % G, i //
+        G]`.
 
-        G is 16 partitions (Vector, Scalar, GpSimd) or 32 (Tensor engine); every group of G partitions uses its own
-        rows of `index`. The documented default of `num_elem` is `index.size`; with more than one group only the
-        offsets of one group exist, so it is taken as min(P, 16) * K here.
+        G is 16 partitions (Vector, Scalar, GpSimd) or 32 (Tensor engine); every group of G partitions uses
+        its own rows of `index`. The documented default of `num_elem` is `index.size`; with more than one
+        group only the offsets of one group exist, so it is taken as min(P, 16) * K here.
         """
         require(self.is_on_chip, ".indirect works on SBUF and PSUM tensors")
         require(not self.is_indirect(), "only one dynamic index per tensor: this view is already indirect")
@@ -495,10 +500,11 @@ class NkiTensor:
     # -- data ------------------------------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray:
-        """The elements as a strided, writable numpy view of the storage (float32 for tfloat32, integers for x4).
+        """The elements as a strided, writable numpy view of the storage (float32 for tfloat32, integers for
+        x4).
 
-        Raises NkiValidationError for an indirect view (see `numpy_or_gather`), OutOfBounds when the view leaves its
-        storage.
+        Raises NkiValidationError for an indirect view (see `numpy_or_gather`), OutOfBounds when the view
+        leaves its storage.
         """
         if self.indirection is not None:
             raise NkiValidationError(f"{self!r} is indirect: it has no numpy view")
@@ -519,7 +525,8 @@ class NkiTensor:
             ) from None
 
     def addresses(self, group: int = ENGINE_GROUP) -> np.ndarray:
-        """Element addresses of every element, int64 of the view's shape, dynamic indices resolved; unchecked."""
+        """Element addresses of every element, int64 of the view's shape, dynamic indices resolved;
+        unchecked."""
         address = np.full(self.shape, self.offset, np.int64)
         how = self.indirection or Indirection()
         for d, (size, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
@@ -566,7 +573,8 @@ class NkiTensor:
         return self.storage.bytes[: self.storage.bytes.size // width * width].view(to_numpy_dtype(self.dtype))
 
     def numpy_or_gather(self, group: int = ENGINE_GROUP) -> np.ndarray:
-        """The elements: a strided view, or for an indirect view a gathered copy. OutOfBounds on a bad index."""
+        """The elements: a strided view, or for an indirect view a gathered copy. OutOfBounds on a bad
+        index."""
         if self.indirection is None:
             return self.numpy()
         address = self.addresses(group)
@@ -587,7 +595,8 @@ class NkiTensor:
             self._mark_written()
 
     def _mark_written(self) -> None:
-        """On gen4 an accumulating matmul may start from any written PSUM; before, only from a matmul's result."""
+        """On gen4 an accumulating matmul may start from any written PSUM; before, only from a matmul's
+        result."""
         from opentrn.isa_enums import nc_version
         from opentrn.oracle.machine import current_or_none
 
@@ -624,7 +633,8 @@ def _without_dim(indirection: Indirection | None, dim: int) -> Indirection | Non
 
 
 def _slice_bounds(key: slice, size: int) -> tuple[int, int, int]:
-    """Start, stop, step with negative and missing bounds resolved; bounds past the end are left for the check."""
+    """Start, stop, step with negative and missing bounds resolved; bounds past the end are left for the
+    check."""
     start = 0 if key.start is None else _as_int(key.start)
     stop = size if key.stop is None else _as_int(key.stop)
     step = 1 if key.step is None else _as_int(key.step)
@@ -644,7 +654,8 @@ def _infer(shape: Sequence[int], total: int) -> list[int]:
 
 
 def _signed_index(values: np.ndarray) -> np.ndarray:
-    """Index values as int64; 0xFFFFFFFF in a uint32 tile means far out of bounds, as -1 does in an int32 one."""
+    """Index values as int64; 0xFFFFFFFF in a uint32 tile means far out of bounds, as -1 does in an int32
+    one."""
     return values.astype(np.int64)
 
 
