@@ -99,7 +99,7 @@ struct Instance {
   Spec<double> network_gbps;  // EFA where there is one
   Spec<double> neuronlink_gb_s;       // per chip inside the instance; not listed for one chip
   Spec<std::string> topology;         // name of a topology; unknown stays unknown
-  Spec<std::string> logical_core_default;
+  Spec<int> lnc_default;              // physical cores per logical core; not listed before Trn2
   Price price;
 };
 
