@@ -27,7 +27,7 @@ def twice_plus_one(x):
 
 def main():
     x = np.arange(128 * 256, dtype=np.float32).reshape(128, 256)
-    y = nki.simulate(twice_plus_one)(x)
+    y = nki.simulate(twice_plus_one, target="trn2")(x)
     np.testing.assert_array_equal(y, 2 * x + 1)
     print("twice_plus_one: exact for", x.shape, x.dtype)
 

@@ -62,7 +62,7 @@ def main():
     rng = np.random.default_rng(2)
     lhs_t = rng.standard_normal((512, 512), dtype=np.float32).astype(ml_dtypes.bfloat16)
     rhs = rng.standard_normal((512, 1024), dtype=np.float32).astype(ml_dtypes.bfloat16)
-    out = nki.simulate(matmul)(lhs_t, rhs).astype(np.float64)
+    out = nki.simulate(matmul, target="trn2")(lhs_t, rhs).astype(np.float64)
     exact = lhs_t.astype(np.float64).T @ rhs.astype(np.float64)
     # bf16 keeps 8 bits: the last rounding alone is up to 2^-9 of the value; fp32 summation adds far less.
     np.testing.assert_allclose(out, exact, rtol=2**-8, atol=1e-3)

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from devtool import environment, style, system, testing
+from devtool import environment, style, suites, system, testing
 from devtool.build import build
 from devtool.paths import ROOT, venv_bin
 from devtool.report import DevError, run, say
@@ -53,7 +53,14 @@ def _bench(arguments: argparse.Namespace) -> int:
 
 
 def _conformance(arguments: argparse.Namespace) -> int:
-    return _python_tool("conformance", arguments.rest)
+    if not arguments.rest or arguments.rest[0].startswith("-"):
+        print(f"usage: ./dev conformance {' | '.join(suites.names())} PATH [options]")
+        return 0 if arguments.rest else 2
+    suite, *rest = arguments.rest
+    runner = suites.module(suite)
+    _set_up()
+    suites.install_requirements(suite)
+    return _python_tool(runner, rest)
 
 
 def _fidelity(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,130 @@
+"""The demo: MiniLM's encoder on a simulated NeuronCore, checked against PyTorch layer by layer.
+
+    ./dev demo                       all six layers in fp32 and bf16 on trn2
+    ./dev demo --dtype bf16 --layers 1 --target trn3
+
+Each kernel's input is what the kernel before it returned, so errors add up as they would on a device; each
+result is compared with PyTorch computing the whole model so far in fp32. Exit status 1 when a result is
+outside its tolerance (check.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+import numpy as np
+import torch
+
+from examples.minilm import kernels
+from examples.minilm.check import TOLERANCE, Difference, cosine, difference
+from examples.minilm.device import execute
+from examples.minilm.reference import Encoder, sentence_embedding
+from examples.minilm.sentences import SENTENCES
+from examples.minilm.weights import BFLOAT16, key_mask, layer_operands, read_weights, tokenize
+
+LAYERS = 6
+DTYPES = {"fp32": np.dtype(np.float32), "bf16": BFLOAT16}
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="./dev demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--target", default="trn2", choices=["trn2", "trn3"], help="default: trn2")
+    parser.add_argument("--dtype", default="both", choices=["fp32", "bf16", "both"], help="default: both")
+    counts = range(1, LAYERS + 1)
+    parser.add_argument("--layers", type=int, default=LAYERS, choices=counts, help="default: all 6")
+    return parser.parse_args()
+
+
+class Demo:
+    """Model, input and reference; runs the encoder in one dtype at a time."""
+
+    def __init__(self, target: str, layers: int) -> None:
+        self.target = target
+        self.layers = layers
+        self.weights = read_weights()
+        self.ids, self.attention_mask = tokenize(SENTENCES)
+        self.mask = key_mask(self.attention_mask)
+        self.reference = Encoder(self.weights, torch.float32)
+        self.embedded = self.reference.embed(self.ids)
+        self.failures: list[str] = []
+
+    def run(self, name: str) -> np.ndarray:
+        """Runs the encoder in one dtype, prints a line per kernel; returns the hidden states, fp32."""
+        dtype = DTYPES[name]
+        shape = tuple(self.embedded.shape)
+        hidden = self.embedded.numpy().reshape(-1, shape[-1]).astype(dtype)
+        expected = self.embedded
+        print(f"\n{name}   layer  kernel          max |error|  rel. error  cosine      host time")
+        for layer in range(self.layers):
+            operands = layer_operands(self.weights, layer, dtype)
+            attention = {"hidden": hidden, "mask": self.mask, **operands.attention}
+            done = execute(kernels.self_attention, attention, self.target)
+            expected = self.reference.attention(expected, self.attention_mask, layer)
+            self._report(name, layer, "self_attention", done.values, expected.numpy(), done.host_s)
+            done = execute(kernels.mlp, {"hidden": done.values, **operands.mlp}, self.target)
+            expected = self.reference.mlp(expected, layer)
+            self._report(name, layer, "mlp", done.values, expected.numpy(), done.host_s)
+            hidden = done.values
+        embedding = sentence_embedding(hidden.astype(np.float32).reshape(shape), self.attention_mask)
+        wanted = sentence_embedding(expected.numpy(), self.attention_mask)
+        self._report_embedding(name, embedding, wanted)
+        return embedding
+
+    def _report(
+        self, name: str, layer: int, kernel: str, values: np.ndarray, expected: np.ndarray, host_s: float
+    ) -> None:
+        found = difference(values.astype(np.float32).reshape(expected.shape), expected)
+        verdict = self._verdict(f"{name} layer {layer} {kernel}", name, found)
+        print(
+            f"       {layer:5}  {kernel:14}  {found.max_absolute:11.2e}  {found.relative:10.2e}"
+            f"  {found.cosine:.8f}  {host_s * 1e3:6.0f} ms  {verdict}"
+        )
+
+    def _verdict(self, what: str, name: str, found: Difference) -> str:
+        if found.within(TOLERANCE[name]):
+            return "ok"
+        self.failures.append(what)
+        return f"FAILED, outside {TOLERANCE[name]}"
+
+    def _report_embedding(self, name: str, embedding: np.ndarray, wanted: np.ndarray) -> None:
+        smallest = float(cosine(embedding, wanted).min())
+        print(f"       sentence embeddings against PyTorch: cosine {smallest:.8f} at least")
+        if not smallest >= TOLERANCE[name].cosine:
+            self.failures.append(f"{name} sentence embeddings")
+
+
+def print_similarity(embedding: np.ndarray) -> None:
+    """Which sentences mean the same: cosine of every pair."""
+    print("\nhow alike the sentences are (cosine of their embeddings):")
+    for sentence, row in zip(SENTENCES, embedding @ embedding.T, strict=True):
+        print("  " + "  ".join(f"{value:5.2f}" for value in row) + f"   {sentence[:60]}...")
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    start = time.perf_counter()
+    demo = Demo(arguments.target, arguments.layers)
+    tokens = int(demo.attention_mask.sum())
+    print(
+        f"MiniLM encoder, {arguments.layers} of {LAYERS} layers (12 heads, 384 features), as NKI kernels on one "
+        f"simulated {arguments.target} NeuronCore\n{len(SENTENCES)} sentences, {tokens} tokens, each padded to 128"
+    )
+    names = list(DTYPES) if arguments.dtype == "both" else [arguments.dtype]
+    embedding = None
+    for name in names:
+        embedding = demo.run(name)
+    assert embedding is not None
+    print_similarity(embedding)
+    print(f"\ndone in {time.perf_counter() - start:.1f} s")
+    if demo.failures:
+        print("outside tolerance: " + "; ".join(demo.failures), file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
