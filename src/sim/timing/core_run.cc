@@ -1,0 +1,415 @@
+#include "sim/timing/core_run.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace opentrn::sim::timing {
+
+using isa::Engine;
+using isa::Opcode;
+using trace::Resource;
+using trace::Stall;
+
+namespace {
+
+constexpr size_t kPortSbuf = 0, kPortPsum = 1;
+constexpr size_t index(Engine engine) { return static_cast<size_t>(engine); }
+constexpr Engine kIssuing[] = {Engine::kTensor, Engine::kVector, Engine::kScalar, Engine::kGpSimd, Engine::kSync};
+
+bool is_marker(Opcode opcode) { return opcode >= Opcode::kLoopBegin && opcode <= Opcode::kWhileEnd; }
+
+}  // namespace
+
+bool Meetings::arrive(uint64_t key, uint32_t round, size_t core, Ps ready, Ps* at) {
+  if (cores_ == 1) {
+    *at = ready;
+    return true;
+  }
+  auto& arrived = arrived_[{key, round}];
+  arrived.try_emplace(core, ready);
+  if (arrived.size() < cores_) return false;
+  for (const auto& [other, time] : arrived) *at = std::max(*at, time);
+  return true;
+}
+
+CoreRun::CoreRun(const Machine& machine, const arch::TimingTable& table, const isa::Executable& executable, size_t core,
+                 HbmStack& hbm, Meetings& meetings, trace::TraceSink* sink, const SimulateOptions& options)
+    : machine_(machine), executable_(executable), program_(*executable.program), patterns_(all_pattern_facts(program_)),
+      core_(core), hbm_(hbm), meetings_(meetings), sink_(sink), options_(options), array_(table),
+      dma_(table, machine.dma_rules.engines()), records_(executable.schedule.size()) {
+  for (uint32_t at = 0; at < executable.schedule.size(); ++at) {
+    const isa::ScheduledInstruction& entry = executable.schedule[at];
+    if (is_marker(program_.instruction(entry.instruction).opcode)) continue;
+    const Engine issuer = entry.engine == Engine::kDma ? entry.trigger : entry.engine;
+    queue_[index(issuer)].push_back(at);
+  }
+  last_.fill(kNobody);
+  for (auto& port : port_holder_) port.fill(kNobody);
+  if (sink_ == nullptr) return;
+  for (Engine engine : kIssuing) {
+    const std::string name = fmt::format("{}{}", isa::name(engine), core_ > 0 ? fmt::format(" (core {})", core_) : "");
+    engine_track_[index(engine)] = sink_->add_track(
+        {trace::TrackKind::kEngine, engine, static_cast<uint16_t>(core_), 0, sink_->strings().intern(name)});
+  }
+}
+
+void CoreRun::begin_stretch(uint32_t begin, uint32_t end, uint32_t iteration) {
+  stretch_begin_ = begin;
+  stretch_end_ = end;
+  left_ = end - begin;
+  iteration_ = iteration;
+  stretch_start_ = now_;
+  last_to_finish_ = kNobody;
+  for (uint32_t at = begin; at < end; ++at) records_[at].visible = -1;
+  last_.fill(kNobody);
+  for (Engine engine : kIssuing) {
+    const size_t e = index(engine);
+    const auto it = std::lower_bound(queue_[e].begin(), queue_[e].end(), begin);
+    cursor_[e] = static_cast<size_t>(it - queue_[e].begin());
+    load_head(e);
+  }
+}
+
+void CoreRun::load_head(size_t engine) {
+  Head& head = heads_[engine];
+  head.resolved = false;
+  head.blocker = kNobody;
+  if (cursor_[engine] >= queue_[engine].size() || queue_[engine][cursor_[engine]] >= stretch_end_) {
+    head.at = kNobody;
+    return;
+  }
+  head.at = queue_[engine][cursor_[engine]];
+  const isa::ScheduledInstruction& entry = executable_.schedule[head.at];
+  const isa::Instruction& in = program_.instruction(entry.instruction);
+  head.dma = entry.engine == Engine::kDma;
+  head.meets = in.opcode == Opcode::kSendRecv || in.opcode == Opcode::kCoreBarrier;
+  if (head.meets) head.round = meeting_round_[meeting_key(in) % meeting_round_.size()];
+  if (!head.dma) head.cost = machine_.cost(program_, in, entry.engine, patterns_);
+  resolve(head, engine);
+}
+
+// Cores meet under the pipe of a sendrecv, or at barriers.
+uint64_t CoreRun::meeting_key(const isa::Instruction& in) const {
+  if (in.opcode == Opcode::kCoreBarrier) return 0;
+  return 1 + static_cast<uint64_t>(program_.attribute_int(in, isa::slot::sendrecv::kAPipeId)) % 63;
+}
+
+bool CoreRun::resolve(Head& head, size_t engine) {
+  if (head.blocker != kNobody && records_[head.blocker].visible < 0) return false;
+  const isa::ScheduledInstruction& entry = executable_.schedule[head.at];
+  head.ready = stretch_start_;
+  head.waited_for = kNobody;
+  for (uint32_t wait : executable_.waits_of(entry)) {
+    const Ps visible = records_[wait].visible;
+    if (visible < 0) {
+      head.blocker = wait;
+      return false;
+    }
+    if (visible > head.ready) head.ready = visible, head.waited_for = wait;
+  }
+  head.own_ready = head.ready;
+  if (head.meets) {
+    Ps at = 0;
+    const Ps ready = std::max(head.ready, free_[engine]);
+    if (!meetings_.arrive(meeting_key(program_.instruction(entry.instruction)), head.round, core_, ready, &at)) {
+      head.blocker = kNobody;
+      return false;
+    }
+    head.ready = std::max(ready, at);
+  }
+  head.resolved = true;
+  return true;
+}
+
+Ps CoreRun::earliest(const Head& head, size_t engine, bool* port) const {
+  *port = false;
+  const Ps free = engine == index(Engine::kTensor) && !head.dma ? std::max(array_.free_at(head.cost.tensor.tiles), free_[engine])
+                                                                : free_[engine];
+  Ps start = std::max(head.ready, free);
+  if (head.dma) return start;
+  const auto wait_for = [&](size_t which, Engine other) {
+    const Ps until = port_until_[which][index(other)];
+    if (until > start) start = until, *port = true;
+  };
+  constexpr size_t vector = index(Engine::kVector), scalar = index(Engine::kScalar), gpsimd = index(Engine::kGpSimd);
+  if (head.cost.uses_sbuf) {
+    const bool vector_shares = machine_.vector_gpsimd_share_sbuf || (machine_.fast_modes_share_gpsimd_bus && head.cost.fast_mode);
+    if (engine == vector && vector_shares) wait_for(kPortSbuf, Engine::kGpSimd);
+    if (engine == gpsimd) wait_for(kPortSbuf, Engine::kVector);
+  }
+  if (head.cost.uses_psum && machine_.vector_scalar_share_psum) {
+    if (engine == vector) wait_for(kPortPsum, Engine::kScalar);
+    if (engine == scalar) wait_for(kPortPsum, Engine::kVector);
+  }
+  return start;
+}
+
+Ps CoreRun::find_next() {
+  next_start_ = -1;
+  for (Engine engine : kIssuing) {
+    const size_t e = index(engine);
+    Head& head = heads_[e];
+    if (head.at == kNobody || (!head.resolved && !resolve(head, e))) continue;
+    bool port = false;
+    const Ps start = earliest(head, e, &port);
+    if (next_start_ < 0 || start < next_start_) next_start_ = start, next_engine_ = e, next_port_ = port;
+  }
+  return next_start_;
+}
+
+void CoreRun::step() {
+  const size_t engine = next_engine_;
+  Head& head = heads_[engine];
+  const uint32_t at = head.at;
+  InstructionRecord& record = records_[at];
+  record.start = next_start_;
+  record.previous = last_[engine];
+  record.transfer = kNobody;
+  account(head, engine, next_start_, next_port_);
+  if (head.meets) ++meeting_round_[meeting_key(program_.instruction(executable_.schedule[at].instruction)) % meeting_round_.size()];
+  if (head.dma) {
+    start_dma(head, engine, next_start_);
+  } else {
+    start_compute(head, engine, next_start_);
+  }
+  last_[engine] = at;
+  if (record.visible > now_) now_ = record.visible, last_to_finish_ = at;
+  --left_;
+  if (sink_ != nullptr) emit(at, engine);
+  ++cursor_[engine];
+  load_head(engine);
+}
+
+// How long the engine had been idle, and why.
+void CoreRun::account(const Head& head, size_t engine, Ps start, bool port) {
+  InstructionRecord& record = records_[head.at];
+  record.waited_for = kNobody;
+  record.stall = Stall::kNone;
+  const bool tensor = engine == index(Engine::kTensor) && !head.dma;
+  const Ps free = std::max(tensor ? array_.free_at(head.cost.tensor.tiles) : free_[engine], stretch_start_);
+  const Ps idle = start - free;
+  ++totals_.instructions[engine];
+  if (idle <= 0) return;
+  if (port) {
+    record.stall = Stall::kPort;
+    const size_t which = head.cost.uses_psum && machine_.vector_scalar_share_psum ? kPortPsum : kPortSbuf;
+    for (size_t other = 0; other < kEngines; ++other)
+      if (port_until_[which][other] == start) record.waited_for = port_holder_[which][other];
+  } else if (head.meets && head.ready > head.own_ready) {
+    record.stall = Stall::kPeer;
+  } else if (head.waited_for != kNobody) {
+    record.waited_for = head.waited_for;
+    const isa::ScheduledInstruction& producer = executable_.schedule[head.waited_for];
+    record.stall = producer.engine == Engine::kDma   ? Stall::kDma
+                   : index(producer.engine) == engine ? Stall::kOwnResult
+                                                      : Stall::kEngine;
+  }
+  if (record.stall == Stall::kDma) totals_.stall_dma[engine] += idle;
+  else if (record.stall == Stall::kEngine) totals_.stall_engine[engine] += idle;
+  else totals_.stall_other[engine] += idle;
+}
+
+// A switch of the function table goes before the activation that needs it.
+Ps CoreRun::activation_table(const isa::Instruction& in) {
+  if (in.opcode != Opcode::kActivation && in.opcode != Opcode::kActivationReduce && in.opcode != Opcode::kActivate2) return 0;
+  const auto function = program_.attribute_activation(in, isa::slot::activation::kAOp);
+  if (!machine_.needs_table(function) || last_function_ == static_cast<int>(function)) return 0;
+  last_function_ = static_cast<int>(function);
+  return machine_.table_load;
+}
+
+void CoreRun::start_compute(Head& head, size_t engine, Ps start) {
+  const isa::ScheduledInstruction& entry = executable_.schedule[head.at];
+  const isa::Instruction& in = program_.instruction(entry.instruction);
+  InstructionRecord& record = records_[head.at];
+  if (engine == index(Engine::kTensor) && (isa::is_matmul(in.opcode) || in.opcode == Opcode::kNcTranspose)) {
+    const TensorArray::Issue issue = array_.issue(std::max(head.ready, free_[engine]), head.cost.tensor);
+    const Ps before = std::max(array_last_end_, start);
+    record.engine_free = issue.end;
+    totals_.busy[engine] += std::max<Ps>(0, issue.end - before);
+    array_last_end_ = std::max(array_last_end_, issue.end);
+    totals_.flops[static_cast<size_t>(head.cost.tensor.kind)] += head.cost.tensor.flops;
+  } else {
+    const Ps busy = head.cost.busy + activation_table(in);
+    record.engine_free = start + busy;
+    free_[engine] = record.engine_free;
+    totals_.busy[engine] += busy;
+    totals_.operations += head.cost.operations;
+    totals_.sbuf_bytes += head.cost.sbuf_bytes;
+    if (head.cost.uses_sbuf && (machine_.vector_gpsimd_share_sbuf || head.cost.fast_mode || engine == index(Engine::kGpSimd)))
+      port_until_[kPortSbuf][engine] = record.engine_free, port_holder_[kPortSbuf][engine] = head.at;
+    if (head.cost.uses_psum) port_until_[kPortPsum][engine] = record.engine_free, port_holder_[kPortPsum][engine] = head.at;
+  }
+  record.visible = record.engine_free + machine_.result_latency[engine] + machine_.semaphore;
+}
+
+void CoreRun::start_dma(Head& head, size_t engine, Ps start) {
+  const isa::ScheduledInstruction& entry = executable_.schedule[head.at];
+  const DmaWork work = machine_.dma_rules.work(executable_, entry, patterns_);
+  InstructionRecord& record = records_[head.at];
+  const Ps active = dma_.active(), busy = dma_.busy();
+  const Transfer transfer = dma_.run(start, entry.trigger, entry.dge, work, hbm_, head.at);
+  record.engine_free = transfer.trigger_free;
+  record.visible = transfer.complete;
+  record.transfer = static_cast<uint32_t>(transfers_.size());
+  transfers_.push_back(transfer);
+  free_[engine] = transfer.trigger_free;
+  totals_.busy[engine] += transfer.trigger_free - start;
+  ++totals_.transfers;
+  totals_.descriptors += work.descriptors;
+  totals_.dma_bytes += work.bytes;
+  totals_.hbm_read += work.hbm_read;
+  totals_.hbm_written += work.hbm_written;
+  totals_.dma_active += dma_.active() - active;
+  totals_.dma_busy += dma_.busy() - busy;
+}
+
+void CoreRun::end_stretch() { walk_critical_path(); }
+
+void CoreRun::pass_marker(uint32_t marker) {
+  const isa::ScheduledInstruction& entry = executable_.schedule[marker];
+  const InstructionCost cost = machine_.cost(program_, program_.instruction(entry.instruction), Engine::kSync, patterns_);
+  InstructionRecord& record = records_[marker];
+  record.start = now_;
+  record.engine_free = record.visible = now_ + cost.busy;
+  ++totals_.instructions[index(Engine::kSync)];
+  totals_.busy[index(Engine::kSync)] += cost.busy;
+  totals_.bound_by[static_cast<size_t>(Resource::kSync)] += cost.busy;
+  now_ += cost.busy;
+  free_.fill(now_);
+}
+
+void CoreRun::extrapolate(Ps period, const Totals& each, int64_t rounds) {
+  const Ps by = period * rounds;
+  totals_.add(each, rounds);
+  now_ += by;
+  free_.fill(now_);
+  for (auto& port : port_until_)
+    for (Ps& until : port) until += by;
+  array_.shift(by);
+  dma_.shift(by);
+  array_last_end_ += by;
+}
+
+// From the end of the stretch back through whatever held each instruction up, giving every moment to one
+// resource. The parts add up to the length of the stretch.
+void CoreRun::walk_critical_path() {
+  uint32_t at = last_to_finish_;
+  Ps time = now_;
+  bool at_generation = false;  // came in through the descriptor unit of transfer `at`
+  const auto spend = [&](Ps from, Resource resource) {
+    from = std::max(from, stretch_start_);
+    if (from >= time) return;
+    totals_.bound_by[static_cast<size_t>(resource)] += time - from;
+    const isa::InstructionIndex instruction = executable_.schedule[at].instruction;
+    if (critical_.empty() || critical_.back().instruction != instruction || critical_.back().resource != resource)
+      critical_.push_back({0, to_ns(time), resource, instruction, static_cast<uint16_t>(core_)});
+    critical_.back().start_ns = to_ns(from);
+    time = from;
+  };
+  const auto in_stretch = [&](uint32_t other) { return other != kNobody && other >= stretch_begin_ && other < stretch_end_; };
+  while (at != kNobody && time > stretch_start_) {
+    const InstructionRecord& record = records_[at];
+    const isa::ScheduledInstruction& entry = executable_.schedule[at];
+    const bool dma = entry.engine == Engine::kDma;
+    if (dma && (at_generation || time > record.engine_free)) {
+      const Transfer& transfer = transfers_[record.transfer];
+      if (!at_generation) {
+        spend(transfer.data_end, Resource::kDmaLatency);
+        spend(transfer.engines_end, Resource::kHbm);
+        spend(transfer.data_begin, Resource::kDmaEngines);
+        if (in_stretch(transfer.queued_behind)) {
+          at = transfer.queued_behind;
+          continue;
+        }
+      }
+      spend(transfer.descriptors_end, Resource::kDmaLatency);
+      spend(transfer.descriptors_begin, Resource::kDescriptors);
+      at_generation = in_stretch(transfer.generated_behind);
+      if (at_generation) {
+        at = transfer.generated_behind;
+        continue;
+      }
+      spend(record.start, Resource::kDmaLatency);
+    }
+    if (!dma) spend(record.engine_free, Resource::kSemaphore);  // pipeline latency, then the signal
+    spend(record.start, trace::resource_of(dma ? entry.trigger : entry.engine));
+    if (in_stretch(record.waited_for)) {
+      // A port is free when its holder is through; a result is there when it is visible.
+      const Ps release = record.stall == Stall::kPort ? records_[record.waited_for].engine_free : time;
+      spend(release, Resource::kPort);
+      at = record.waited_for;
+      continue;
+    }
+    if (record.stall == Stall::kPeer) spend(record.previous == kNobody ? stretch_start_ : records_[record.previous].engine_free, Resource::kPeer);
+    at = record.previous;
+  }
+  if (time > stretch_start_) totals_.bound_by[static_cast<size_t>(Resource::kSync)] += time - stretch_start_;
+}
+
+void CoreRun::emit(uint32_t at, size_t engine) {
+  const isa::ScheduledInstruction& entry = executable_.schedule[at];
+  const isa::Instruction& in = program_.instruction(entry.instruction);
+  const InstructionRecord& record = records_[at];
+  const SourceLocation where = program_.location(in.location);
+  trace::StringTable& strings = sink_->strings();
+  trace::Event event;
+  event.instruction = entry.instruction;
+  event.iteration = iteration_;
+  event.opcode = in.opcode;
+  event.stall = record.stall;
+  event.name = strings.intern(program_.string(in.name));
+  event.file = strings.intern(where.file);
+  event.function = strings.intern(where.function);
+  event.line = where.line;
+  if (record.waited_for != kNobody) event.waited_for = executable_.schedule[record.waited_for].instruction;
+  event.track = engine_track_[engine];
+  event.start_ns = to_ns(record.start);
+  event.end_ns = to_ns(entry.engine == Engine::kDma ? record.engine_free : record.visible - machine_.semaphore);
+  event.busy_ns = to_ns(record.engine_free - record.start);
+  if (record.stall != Stall::kNone) {
+    const Ps before = record.previous == kNobody ? stretch_start_ : records_[record.previous].engine_free;
+    event.stall_ns = to_ns(std::max<Ps>(0, record.start - before));
+  }
+  if (entry.engine == Engine::kTensor) event.flops = heads_[engine].cost.tensor.flops;
+  sink_->add_event(event);
+  if (entry.engine != Engine::kDma) return;
+
+  const Transfer& transfer = transfers_[record.transfer];
+  const uint16_t queue = executable_.streams[entry.stream].queue;
+  auto [track, added] = queue_track_.try_emplace(queue, 0);
+  if (added) {
+    const std::string name = fmt::format("q{}{}{}", isa::name(entry.trigger), queue % 2 == 0 ? "In" : "Out", core_ > 0 ? fmt::format(" (core {})", core_) : "");
+    track->second = sink_->add_track({trace::TrackKind::kDmaQueue, entry.trigger, static_cast<uint16_t>(core_), queue, strings.intern(name)});
+  }
+  const DmaWork work = machine_.dma_rules.work(executable_, entry, patterns_);
+  event.track = track->second;
+  event.start_ns = to_ns(std::min(transfer.arrival, transfer.data_begin));
+  event.end_ns = to_ns(transfer.data_end);
+  event.busy_ns = event.end_ns - event.start_ns;
+  event.stall = transfer.data_end > transfer.engines_end ? Stall::kHbm
+                : transfer.queued_behind != kNobody      ? Stall::kDmaQueue
+                : transfer.generated_behind != kNobody   ? Stall::kDescriptors
+                                                         : Stall::kNone;
+  event.stall_ns = to_ns(std::max<Ps>(0, transfer.data_begin - transfer.arrival));
+  event.bytes = work.bytes;
+  sink_->add_event(event);
+  if (!options_.dma_engine_tracks) return;
+  for (int e = work.first_engine; e <= work.last_engine; ++e) {
+    auto [engine_track, fresh] = dma_engine_track_.try_emplace(e, 0);
+    if (fresh)
+      engine_track->second = sink_->add_track({trace::TrackKind::kDmaEngine, Engine::kDma, static_cast<uint16_t>(core_), static_cast<uint16_t>(e),
+                                               strings.intern(fmt::format("dma{}{}", e, core_ > 0 ? fmt::format(" (core {})", core_) : ""))});
+    const Ps busy = e == work.first_engine ? work.first_busy : e == work.last_engine ? work.last_busy : work.middle_busy;
+    trace::Event part = event;
+    part.track = engine_track->second;
+    part.bytes = work.bytes / (work.last_engine - work.first_engine + 1);
+    part.end_ns = to_ns(dma_.free_of(e));
+    part.start_ns = to_ns(dma_.free_of(e) - busy);
+    part.busy_ns = to_ns(busy);
+    sink_->add_event(part);
+  }
+}
+
+}  // namespace opentrn::sim::timing

@@ -1,0 +1,142 @@
+// One core while it runs: its queues, its engines, and when each instruction started and finished.
+//
+// The run goes from loop marker to loop marker; between two markers ("a stretch") every engine works
+// through its own part of the schedule. step() starts the instruction that can start first, so that shared
+// resources are taken in time order; cores of a logical core are stepped together for the same reason.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "isa/executable.h"
+#include "sim/timing/dma_engines.h"
+#include "sim/timing/machine.h"
+#include "sim/timing/simulate.h"
+#include "sim/timing/tensor_engine.h"
+#include "sim/timing/totals.h"
+
+namespace opentrn::sim::timing {
+
+// Instructions at which the cores of a logical core wait for each other.
+class Meetings {
+ public:
+  explicit Meetings(size_t cores) : cores_(cores) {}
+  // Core `core` is at its round-th meeting under `key`, ready at `ready`. True once all cores have come, with
+  // the time of the last in `at`. May be asked again.
+  bool arrive(uint64_t key, uint32_t round, size_t core, Ps ready, Ps* at);
+
+ private:
+  size_t cores_;
+  std::map<std::pair<uint64_t, uint32_t>, std::map<size_t, Ps>> arrived_;
+};
+
+// Why and when an instruction started; what the critical path needs.
+struct InstructionRecord {
+  Ps start = 0;
+  Ps visible = -1;             // an instruction that waits for it may start; -1: not yet known
+  Ps engine_free = 0;          // its engine, or the engine that triggered it, can go on
+  uint32_t waited_for = kNobody;    // schedule index that let it start; kNobody: its engine did
+  uint32_t previous = kNobody;      // schedule index before it on its engine, in this stretch
+  uint32_t transfer = kNobody;      // DMA: index into transfers()
+  trace::Stall stall = trace::Stall::kNone;
+};
+
+class CoreRun {
+ public:
+  CoreRun(const Machine& machine, const arch::TimingTable& table, const isa::Executable& executable, size_t core,
+          HbmStack& hbm, Meetings& meetings, trace::TraceSink* sink, const SimulateOptions& options);
+
+  // -- a stretch of the schedule without loop markers
+  void begin_stretch(uint32_t begin, uint32_t end, uint32_t iteration);
+  uint32_t left() const { return left_; }
+  // The earliest start among the heads of all queues; -1 when every head waits for another core.
+  Ps find_next();
+  void step();         // starts what find_next() found
+  void end_stretch();  // adds its critical path to the totals
+  // -- a loop marker: everything before is complete, every engine spends one register instruction
+  void pass_marker(uint32_t marker);
+
+  Ps now() const { return now_; }  // when everything so far is complete
+  // `rounds` more rounds of a loop, each taking `period` and adding `each` to the totals.
+  void extrapolate(Ps period, const Totals& each, int64_t rounds);
+
+  const Totals& totals() const { return totals_; }
+  const DmaEngines& dma() const { return dma_; }
+  const std::vector<InstructionRecord>& records() const { return records_; }
+  const std::vector<Transfer>& transfers() const { return transfers_; }
+  const isa::Executable& executable() const { return executable_; }
+  const std::vector<trace::CriticalSegment>& critical_path() const { return critical_; }
+
+ private:
+  static constexpr size_t kEngines = isa::kEngineCount;
+  struct Head {
+    uint32_t at = kNobody;          // schedule index; kNobody: the queue is empty
+    bool resolved = false;          // everything it waits for has a known time
+    bool dma = false;
+    bool meets = false;
+    uint32_t blocker = kNobody;     // schedule index without a known time
+    uint32_t waited_for = kNobody;
+    uint32_t round = 0;             // of the meeting
+    Ps ready = 0;
+    Ps own_ready = 0;               // before the other core came
+    InstructionCost cost;
+  };
+
+  void load_head(size_t engine);
+  bool resolve(Head& head, size_t engine);
+  Ps earliest(const Head& head, size_t engine, bool* port) const;
+  void start_compute(Head& head, size_t engine, Ps start);
+  void start_dma(Head& head, size_t engine, Ps start);
+  void account(const Head& head, size_t engine, Ps start, bool port);
+  uint64_t meeting_key(const isa::Instruction& in) const;
+  Ps activation_table(const isa::Instruction& in);
+  void walk_critical_path();
+  void emit(uint32_t at, size_t engine);
+
+  const Machine& machine_;
+  const isa::Executable& executable_;
+  const isa::Program& program_;
+  std::vector<PatternFacts> patterns_;
+  size_t core_;
+  HbmStack& hbm_;
+  Meetings& meetings_;
+  trace::TraceSink* sink_;
+  const SimulateOptions& options_;
+
+  std::array<std::vector<uint32_t>, kEngines> queue_;   // schedule indices by issuing engine
+  std::array<size_t, kEngines> cursor_{};
+  std::array<Head, kEngines> heads_{};
+  uint32_t stretch_begin_ = 0, stretch_end_ = 0, left_ = 0, iteration_ = 0;
+  Ps stretch_start_ = 0;
+  size_t next_engine_ = 0;
+  Ps next_start_ = 0;
+  bool next_port_ = false;
+
+  std::array<Ps, kEngines> free_{};
+  std::array<uint32_t, kEngines> last_{};
+  // Until when an engine holds a shared port: [0] SBUF bus of Vector and GpSimd, [1] PSUM of Vector and Scalar.
+  std::array<std::array<Ps, kEngines>, 2> port_until_{};
+  std::array<std::array<uint32_t, kEngines>, 2> port_holder_{};
+  TensorArray array_;
+  DmaEngines dma_;
+  std::array<uint32_t, 64> meeting_round_{};
+  int last_function_ = -1;
+  Ps array_last_end_ = 0;
+  Ps now_ = 0;
+  uint32_t last_to_finish_ = kNobody;
+
+  std::vector<InstructionRecord> records_;  // by schedule index
+  std::vector<Transfer> transfers_;
+  Totals totals_;
+  std::vector<trace::CriticalSegment> critical_;
+
+  // Trace.
+  std::array<uint32_t, kEngines> engine_track_{};
+  std::map<uint16_t, uint32_t> queue_track_;
+  std::map<int, uint32_t> dma_engine_track_;
+};
+
+}  // namespace opentrn::sim::timing

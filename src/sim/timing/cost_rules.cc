@@ -1,0 +1,175 @@
+#include "sim/timing/cost_rules.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace opentrn::sim::timing {
+
+namespace {
+
+using isa::Engine;
+using isa::Opcode;
+
+constexpr Engine kStreamingEngines[] = {Engine::kVector, Engine::kScalar, Engine::kGpSimd, Engine::kSync};
+
+bool is_bf16_or_fp16(DType dtype) { return dtype == DType::kBFloat16 || dtype == DType::kFloat16; }
+
+// Fast modes of Vector borrow GpSimd's memory bus (v3 guide). Their rows carry the rate in the name.
+bool borrows_gpsimd_bus(const std::string& mode) { return mode == "bf16_4x" || mode == "bf16_2x"; }
+
+}  // namespace
+
+CostRules::CostRules(const arch::TimingTable& table) {
+  for (Engine engine : {Engine::kTensor, Engine::kVector, Engine::kScalar, Engine::kGpSimd, Engine::kSync})
+    ps_per_cycle_[static_cast<size_t>(engine)] = kPsPerNs / table.clock_ghz(isa::name(engine));
+  ps_per_cycle_[static_cast<size_t>(Engine::kTensor)] /= table.constant("tensor_sustained_rate");
+  dynamic_min_cycles_ = table.constant("dynamic_address_interval_cycles");
+  strided_bytes_ = table.constant("sbuf_strided_access_bytes");
+  strided_ps_per_element_ = kPsPerNs / table.constant("memory_interface_clock_ghz") / table.constant("sbuf_strided_access_rate");
+  for (const isa::InstructionDefinition& definition : isa::definitions()) add_rules(table, definition);
+  const double cycle = ps_per_cycle_[static_cast<size_t>(Engine::kTensor)];
+  for (const arch::CostMode& mode : table.cost("load_stationary").modes)
+    load_rules_.push_back({mode.name, mode.min_cycles * cycle, mode.cycles_per_element * cycle});
+}
+
+void CostRules::add_rules(const arch::TimingTable& table, const isa::InstructionDefinition& definition) {
+  const bool control = isa::is_control(definition.opcode) || definition.opcode == Opcode::kDevicePrint;
+  const std::string name(control ? std::string_view("register_op") : definition.name);
+  if (!table.has_cost(name)) return;
+  const size_t op = static_cast<size_t>(definition.opcode);
+  for (const arch::CostMode& mode : table.cost(name).modes) {
+    const double tensor_cycle = ps_per_cycle_[static_cast<size_t>(Engine::kTensor)];
+    if (mode.engine == "tensor" || (mode.engine.empty() && (definition.engines & mask(Engine::kTensor)) != 0)) {
+      tensor_rules_[op].push_back({mode.name, mode.min_cycles * tensor_cycle, mode.cycles_per_element * tensor_cycle});
+      if ((definition.engines & ~mask(Engine::kTensor)) == 0 || mode.engine == "tensor") continue;
+    }
+    for (Engine engine : kStreamingEngines) {
+      const bool meant = mode.engine.empty() ? control || (definition.engines & mask(engine)) != 0 : mode.engine == isa::name(engine);
+      if (!meant) continue;
+      const double cycle = ps_per_cycle_[static_cast<size_t>(engine)];
+      rules_[op][static_cast<size_t>(engine)].push_back(
+          {condition_named(name, mode.name), mode.min_cycles * cycle, mode.cycles_per_element * cycle, mode.extra_cycles * cycle,
+           mode.cycles_per_output * cycle, mode.local_gather ? &mode : nullptr,
+           engine == Engine::kVector && borrows_gpsimd_bus(mode.name)});
+    }
+  }
+  // The usual row of one engine takes the place of the general one there.
+  for (Engine engine : kStreamingEngines) {
+    const bool has_own = table.cost(name).has_mode(isa::name(engine));
+    auto& rules = rules_[op][static_cast<size_t>(engine)];
+    if (!has_own || rules.size() < 2) continue;
+    bool first_usual = true;
+    std::erase_if(rules, [&](const Rule& rule) { return rule.condition.kind == RowKind::kUsual && std::exchange(first_usual, false); });
+  }
+}
+
+CostRules::Streaming CostRules::streaming(const isa::Program& program, const isa::Instruction& in, const OperandFeatures& f) const {
+  const auto& rules = rules_[static_cast<size_t>(in.opcode)][static_cast<size_t>(f.engine)];
+  if (rules.empty()) [[unlikely]] {
+    Fault fault(FaultKind::kNotModelled, std::string(isa::name(in.opcode)),
+                fmt::format("there is no sourced timing rule for it on the {} engine", isa::name(f.engine)),
+                "run without timing, or add a row to src/arch/tables/timing_v*.toml with its source");
+    fault.set_location(program.location(in.location));
+    throw fault;
+  }
+  double usual = -1, slower = -1;
+  bool fast = false;
+  for (const Rule& rule : rules) {
+    if (rule.condition.applies != nullptr && !rule.condition.applies(program, in, f)) continue;
+    const double ps = evaluate(rule, program, in, f);
+    if (rule.condition.kind == RowKind::kSlower) {
+      slower = std::max(slower, ps);
+    } else if (usual < 0 || ps < usual) {
+      usual = ps;
+      fast = rule.shares_gpsimd_port;
+    }
+  }
+  double best = slower >= 0 ? slower : usual;
+  if (f.dynamic_address) best = std::max(best, dynamic_min_cycles_ * ps_per_cycle_[static_cast<size_t>(f.engine)]);
+  if (f.far_strides) best = std::max(best, static_cast<double>(f.longest) * strided_ps_per_element_);
+  return {static_cast<Ps>(best + 0.5), fast && slower < 0};
+}
+
+double CostRules::evaluate(const Rule& rule, const isa::Program& program, const isa::Instruction& in, const OperandFeatures& f) const {
+  if (rule.mode != nullptr) {
+    namespace s = isa::slot::local_gather;
+    const isa::Operand& source = program.operand(in, s::kSrcBuffer);
+    const double cycles = rule.mode->cycles({.elements = static_cast<double>(program.attribute_int(in, s::kANumValidIndices)),
+                                             .outputs = 0,
+                                             .elements_per_index = static_cast<double>(program.attribute_int(in, s::kANumElemPerIdx)),
+                                             .element_bytes = static_cast<double>(size_bytes(source.dtype))});
+    return cycles * ps_per_cycle_[static_cast<size_t>(f.engine)];
+  }
+  double n = static_cast<double>(f.longest);
+  if (in.opcode == Opcode::kTopk) n *= 16;  // its formula counts the elements of all its 16 partitions
+  double ps = std::max(rule.min_ps, rule.ps_per_element * n) + rule.extra_ps;
+  if (rule.ps_per_output > 0) ps += rule.ps_per_output * static_cast<double>(output_count(program, in));
+  return ps;
+}
+
+int64_t CostRules::output_count(const isa::Program& program, const isa::Instruction& in) const {
+  return in.opcode == Opcode::kTopk ? program.attribute_int(in, isa::slot::topk::kAN) : 1;
+}
+
+const CostRules::Named* CostRules::tensor_rule(Opcode opcode, const char* mode) const {
+  for (const Named& named : tensor_rules_[static_cast<size_t>(opcode)])
+    if (named.name == mode) return &named;
+  return nullptr;
+}
+
+bool CostRules::has_tensor_mode(Opcode opcode, const char* mode) const { return tensor_rule(opcode, mode) != nullptr; }
+
+Ps CostRules::tensor(Opcode opcode, const char* mode, int64_t elements) const {
+  const Named* rule = tensor_rule(opcode, mode);
+  if (rule == nullptr)
+    throw Fault(FaultKind::kNotModelled, std::string(isa::name(opcode)), fmt::format("there is no sourced timing rule '{}' for it", mode),
+                "add a row to src/arch/tables/timing_v*.toml with its source");
+  return static_cast<Ps>(std::max(rule->min_ps, rule->ps_per_element * static_cast<double>(elements)) + 0.5);
+}
+
+Ps CostRules::load_stationary(bool fp32, int64_t columns) const {
+  for (const Named& rule : load_rules_)
+    if ((rule.name == "fp32") == fp32)
+      return static_cast<Ps>(std::max(rule.min_ps, rule.ps_per_element * static_cast<double>(columns)) + 0.5);
+  return 0;
+}
+
+OperandFeatures CostRules::features(const isa::Program& program, const isa::Instruction& in, Engine engine,
+                                    const std::vector<PatternFacts>& patterns) const {
+  OperandFeatures f;
+  f.engine = engine;
+  const auto slots = isa::definition(in.opcode).operands;
+  size_t slot = 0;
+  for (const isa::Operand& operand : program.operands(in)) {
+    const size_t at = std::min(slot++, slots.size() - 1);
+    if (!operand.is_access()) continue;
+    const PatternFacts& facts = patterns[operand.pattern];
+    const bool wide = facts.per_partition > 1;
+    const isa::MemorySpace space = program.tensor(operand.tensor).space;
+    f.longest = std::max(f.longest, facts.per_partition);
+    f.rows = std::max(f.rows, facts.rows);
+    f.bytes += static_cast<double>(facts.elements * size_bytes(operand.dtype));
+    ++f.access_operands;
+    if (operand.indirect != isa::kNoIndirect) {
+      f.indirect = true;
+      f.dynamic_address |= program.indirect(operand).kind == isa::IndirectKind::kScalar;
+    }
+    if (space == isa::MemorySpace::kPsum) ++f.psum_operands, f.all_in_sbuf = false;
+    if (slots[at].role == isa::Role::kIn && wide) {
+      ++f.wide_inputs;
+      if (space == isa::MemorySpace::kPsum) ++f.wide_inputs_in_psum, f.inputs_in_sbuf = false;
+    }
+    if (!wide) continue;  // a [P, 1] vector operand does not stream
+    f.all_bf16 &= operand.dtype == DType::kBFloat16;
+    f.all_16bit &= is_bf16_or_fp16(operand.dtype);
+    f.any_fp32 |= operand.dtype == DType::kFloat32;
+    f.contiguous &= facts.inner_step == 1;
+    f.far_strides |= static_cast<double>(std::abs(facts.inner_step) * size_bytes(operand.dtype)) >= strided_bytes_;
+  }
+  return f;
+}
+
+}  // namespace opentrn::sim::timing

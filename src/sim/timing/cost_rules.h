@@ -1,0 +1,102 @@
+// The cost rules of engine instructions: table rows turned into a few numbers per opcode and engine, and
+// the conditions under which each row applies.
+//
+// A row is named after its condition ("bf16_4x", "fast_psum_sbuf"); the conditions themselves are the
+// functions of cost_conditions.cc, one per name. Of the rows that apply the cheapest counts: the fast modes
+// are picked by the hardware. An instruction without any row is kNotModelled, by name.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "arch/timing_table.h"
+#include "isa/definitions.h"
+#include "isa/program.h"
+#include "sim/timing/pattern_facts.h"
+
+namespace opentrn::sim::timing {
+
+// Picoseconds. Integers, so that sums do not depend on the order of adding.
+using Ps = int64_t;
+inline constexpr double kPsPerNs = 1000;
+inline Ps to_ps(double ns) { return static_cast<Ps>(ns * kPsPerNs + 0.5); }
+inline double to_ns(Ps ps) { return static_cast<double>(ps) / kPsPerNs; }
+
+// What the conditions look at.
+struct OperandFeatures {
+  isa::Engine engine = isa::Engine::kUnknown;
+  bool all_bf16 = true, all_16bit = true;
+  bool any_fp32 = false;
+  bool all_in_sbuf = true;
+  bool inputs_in_sbuf = true;
+  int access_operands = 0;
+  int psum_operands = 0;
+  int wide_inputs = 0;             // inputs longer than one element per partition
+  int wide_inputs_in_psum = 0;
+  bool contiguous = true;          // innermost dimension of every wide operand
+  bool far_strides = false;        // some innermost stride at which the interface gives half its rate
+  bool dynamic_address = false;
+  bool indirect = false;
+  int64_t longest = 1;             // elements per partition of the longest operand
+  int64_t rows = 1;
+  double bytes = 0;                // of all operands
+};
+
+// A row either offers a lower cost (the hardware picks it) or states a higher one that must be paid.
+enum class RowKind : uint8_t { kUsual, kFaster, kSlower };
+using Predicate = bool (*)(const isa::Program&, const isa::Instruction&, const OperandFeatures&);
+struct Condition {
+  RowKind kind = RowKind::kUsual;
+  Predicate applies = nullptr;  // null: always
+};
+// kInput when no condition has this name: a table row that the model would never use.
+Condition condition_named(const std::string& instruction, const std::string& mode);
+
+struct Rule {
+  Condition condition;
+  double min_ps = 0, ps_per_element = 0, extra_ps = 0, ps_per_output = 0;
+  const arch::CostMode* mode = nullptr;  // for local_gather's own formula
+  bool shares_gpsimd_port = false;       // a fast mode of Vector
+};
+
+class CostRules {
+ public:
+  explicit CostRules(const arch::TimingTable& table);
+
+  OperandFeatures features(const isa::Program& program, const isa::Instruction& instruction, isa::Engine engine,
+                           const std::vector<PatternFacts>& patterns) const;
+
+  // Initiation interval and port use of an instruction on an engine other than Tensor and DMA.
+  struct Streaming {
+    Ps busy = 0;
+    bool fast_mode = false;
+  };
+  Streaming streaming(const isa::Program& program, const isa::Instruction& instruction, const OperandFeatures& features) const;
+  // The row of a Tensor instruction by name ("default", "fp32"), in picoseconds.
+  Ps tensor(isa::Opcode opcode, const char* mode, int64_t elements) const;
+  Ps load_stationary(bool fp32, int64_t columns) const;
+  bool has_tensor_mode(isa::Opcode opcode, const char* mode) const;
+  double ps_per_cycle(isa::Engine engine) const { return ps_per_cycle_[static_cast<size_t>(engine)]; }
+
+ private:
+  struct Named {
+    std::string name;
+    double min_ps = 0, ps_per_element = 0;
+  };
+  void add_rules(const arch::TimingTable& table, const isa::InstructionDefinition& definition);
+  const Named* tensor_rule(isa::Opcode opcode, const char* mode) const;
+  double evaluate(const Rule& rule, const isa::Program& program, const isa::Instruction& instruction, const OperandFeatures& features) const;
+  int64_t output_count(const isa::Program& program, const isa::Instruction& in) const;
+
+  std::array<std::array<std::vector<Rule>, isa::kEngineCount>, isa::kOpcodeCount> rules_;
+  std::array<std::vector<Named>, isa::kOpcodeCount> tensor_rules_;
+  std::vector<Named> load_rules_;
+  std::array<double, isa::kEngineCount> ps_per_cycle_{};
+  double dynamic_min_cycles_ = 0;
+  double strided_bytes_ = 0;
+  double strided_ps_per_element_ = 0;
+};
+
+}  // namespace opentrn::sim::timing

@@ -1,0 +1,138 @@
+#include "sim/timing/dma_cost.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace opentrn::sim::timing {
+
+using isa::Opcode;
+using isa::Operand;
+
+struct DmaRules::Side {
+  bool on_chip = false;
+  int64_t run_bytes = 1;   // contiguous
+  int64_t bytes = 0;       // in all
+  int64_t first_row = 0;   // on chip: partitions touched
+  int64_t rows = 1;
+};
+
+DmaRules::DmaRules(const arch::TimingTable& table, int64_t partitions)
+    : engines_(static_cast<int>(table.constant("dma_engines"))), partitions_(partitions),
+      generation_(arch::version(table.generation())),
+      ps_per_byte_(kPsPerNs / table.constant("dma_engine_gb_s")),
+      descriptor_min_ps_(table.constant("dma_descriptor_min_ns") * kPsPerNs),
+      descriptor_extra_ps_(table.constant("dma_descriptor_extra_ns") * kPsPerNs),
+      transpose_hbm_rate_(table.constant("dma_transpose_hbm_rate")),
+      transpose_sbuf_rate_(table.constant("dma_transpose_sbuf_rate")),
+      read_add_write_rate_(table.constant("dma_read_add_write_rate")) {
+  OPENTRN_CHECK(engines_ > 0 && engines_ <= kDmaEnginesMax, "{} DMA engines", engines_);
+}
+
+DmaRules::Side DmaRules::side_of(const isa::Executable& executable, const Operand& operand,
+                                 const std::vector<PatternFacts>& patterns) const {
+  const isa::Tensor& tensor = executable.program->tensor(operand.tensor);
+  const PatternFacts& facts = patterns[operand.pattern];
+  const int64_t element = size_bytes(operand.dtype);
+  Side side;
+  side.on_chip = isa::is_on_chip(tensor.space);
+  side.bytes = facts.elements * element;
+  side.run_bytes = (side.on_chip ? facts.run_on_chip : facts.run_flat) * element;
+  if (side.on_chip) {
+    const int64_t row_elements = std::max<int64_t>(1, tensor.row_bytes() / element);
+    const int64_t stride = std::max<int64_t>(1, std::abs(facts.row_step) / row_elements);
+    side.first_row = executable.placements[operand.tensor].address.partition + operand.offset / row_elements;
+    if (facts.row_step < 0) side.first_row -= stride * (facts.rows - 1);
+    side.rows = facts.row_step == 0 ? 1 : (facts.rows - 1) * stride + 1;
+  } else if (operand.indirect != isa::kNoIndirect) {
+    // Gathered rows are found one by one: a run never continues from one into the next.
+    const isa::Indirect& indirect = executable.program->indirect(operand);
+    const isa::Pattern& pattern = executable.program->pattern(operand);
+    if (indirect.kind == isa::IndirectKind::kVector && indirect.dim < pattern.rank) {
+      int64_t inner = 1;
+      for (int d = indirect.dim + 1; d < pattern.rank; ++d) inner *= pattern.dims[static_cast<size_t>(d)].count;
+      side.run_bytes = std::min(side.run_bytes, inner * element);
+    }
+  }
+  return side;
+}
+
+// Share of the copy rate that the engines reach.
+double DmaRules::rate_of(const isa::Program& program, const isa::Instruction& in) const {
+  if (in.opcode == Opcode::kDmaCompute) return read_add_write_rate_;
+  if (in.opcode != Opcode::kDmaTranspose) return 1;
+  const isa::MemorySpace from = program.tensor(program.operand(in, isa::slot::dma_transpose::kSrc).tensor).space;
+  const double rate = isa::is_on_chip(from) ? transpose_sbuf_rate_ : transpose_hbm_rate_;
+  if (rate <= 0) {
+    Fault fault(FaultKind::kNotModelled, "dma_transpose",
+                fmt::format("NeuronCore-v{} DMA engines have no transpose rate in the tables", generation_),
+                "load the tile and use nc_transpose");
+    fault.set_location(program.location(in.location));
+    throw fault;
+  }
+  return rate;
+}
+
+DmaWork DmaRules::work(const isa::Executable& executable, const isa::ScheduledInstruction& entry,
+                       const std::vector<PatternFacts>& patterns) const {
+  const isa::Program& program = *executable.program;
+  const isa::Instruction& in = program.instruction(entry.instruction);
+  const auto operands = program.operands(in);
+  const Side dst = side_of(executable, operands[0], patterns);
+  DmaWork work;
+  work.bytes = dst.bytes;
+  int64_t pieces = 1;
+  Side rows_of = dst;  // the side whose partitions decide which engines move the data
+  double read_bytes = 0;
+  for (size_t i = 1; i < operands.size(); ++i) {
+    const Side src = side_of(executable, operands[i], patterns);
+    // A piece holds as many elements as are contiguous on both sides.
+    const int64_t dst_run = dst.run_bytes / size_bytes(operands[0].dtype);
+    const int64_t src_run = src.run_bytes / size_bytes(operands[i].dtype);
+    const int64_t elements = dst.bytes / size_bytes(operands[0].dtype);
+    // A transpose moves whole blocks: its element-wise side is the hardware's business, not a descriptor's.
+    const int64_t run = in.opcode == Opcode::kDmaTranspose ? std::max(dst_run, src_run) : std::min(dst_run, src_run);
+    pieces = std::max(pieces, (elements + run - 1) / run);
+    if (!dst.on_chip && src.on_chip) rows_of = src;
+    if (!src.on_chip) work.hbm_read += src.bytes;
+    read_bytes += static_cast<double>(src.bytes);
+  }
+  if (!dst.on_chip) work.hbm_written = dst.bytes;
+  const double rate = rate_of(program, in);
+  double moved = std::max(read_bytes, static_cast<double>(dst.bytes));
+  // Read-add-write is stated as a share of the copy rate for one source added to another.
+  if (in.opcode == Opcode::kDmaCompute)
+    moved = static_cast<double>(dst.bytes) * static_cast<double>(std::max<size_t>(1, operands.size() - 2));
+
+  double per_engine_pieces[3];
+  if (rows_of.on_chip) {
+    const int64_t rows_per_engine = std::max<int64_t>(1, partitions_ / engines_);
+    const int64_t first = rows_of.first_row, last = rows_of.first_row + rows_of.rows - 1;
+    work.first_engine = static_cast<int>(std::clamp<int64_t>(first / rows_per_engine, 0, engines_ - 1));
+    work.last_engine = static_cast<int>(std::clamp<int64_t>(last / rows_per_engine, 0, engines_ - 1));
+    const double per_row = static_cast<double>(pieces) / static_cast<double>(rows_of.rows);
+    const auto rows_in = [&](int engine) {
+      const int64_t begin = std::max<int64_t>(first, engine * rows_per_engine);
+      const int64_t end = std::min<int64_t>(last + 1, (engine + 1) * rows_per_engine);
+      return static_cast<double>(end - begin);
+    };
+    per_engine_pieces[0] = rows_in(work.first_engine) * per_row;
+    per_engine_pieces[1] = static_cast<double>(rows_per_engine) * per_row;
+    per_engine_pieces[2] = rows_in(work.last_engine) * per_row;
+  } else {
+    // HBM to HBM: long pieces are split so that every engine has work.
+    pieces = std::max<int64_t>(pieces, std::min<int64_t>(engines_, (dst.bytes + 511) / 512));
+    work.last_engine = static_cast<int>(std::min<int64_t>(engines_, pieces)) - 1;
+    const double each = static_cast<double>(pieces) / (work.last_engine + 1);
+    per_engine_pieces[0] = per_engine_pieces[1] = per_engine_pieces[2] = each;
+  }
+  work.descriptors = pieces;
+  const double piece_bytes = moved / static_cast<double>(pieces);
+  const double piece_ps = std::max(descriptor_min_ps_, piece_bytes * ps_per_byte_ / rate + descriptor_extra_ps_);
+  work.first_busy = static_cast<Ps>(per_engine_pieces[0] * piece_ps + 0.5);
+  work.middle_busy = static_cast<Ps>(per_engine_pieces[1] * piece_ps + 0.5);
+  work.last_busy = static_cast<Ps>(per_engine_pieces[2] * piece_ps + 0.5);
+  return work;
+}
+
+}  // namespace opentrn::sim::timing

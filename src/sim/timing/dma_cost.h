@@ -1,0 +1,52 @@
+// What a DMA instruction asks of the DMA engines.
+//
+// A transfer is cut into descriptors: pieces contiguous on both sides, never across a partition. SBUF
+// partition p is served by DMA engine p * engines / partitions, so a tile of few partitions uses few engines;
+// transfers between HBM and HBM spread over all. An engine needs for each descriptor the larger of a
+// fixed time and its bytes at the engine's rate plus a little, which reproduces the published curve of
+// throughput against bytes per partition. Sources: DMA overview, DMA bandwidth guide, timing tables.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "arch/timing_table.h"
+#include "isa/executable.h"
+#include "sim/timing/cost_rules.h"
+
+namespace opentrn::sim::timing {
+
+inline constexpr int kDmaEnginesMax = 32;
+
+struct DmaWork {
+  int64_t bytes = 0;            // written
+  int64_t descriptors = 0;
+  int64_t hbm_read = 0;
+  int64_t hbm_written = 0;
+  int first_engine = 0;         // engines [first_engine, last_engine] take part
+  int last_engine = 0;
+  Ps first_busy = 0, middle_busy = 0, last_busy = 0;  // how long each is occupied
+};
+
+class DmaRules {
+ public:
+  DmaRules(const arch::TimingTable& table, int64_t partitions);
+  DmaWork work(const isa::Executable& executable, const isa::ScheduledInstruction& entry,
+               const std::vector<PatternFacts>& patterns) const;
+  int engines() const { return engines_; }
+
+ private:
+  struct Side;
+  Side side_of(const isa::Executable& executable, const isa::Operand& operand, const std::vector<PatternFacts>& patterns) const;
+  double rate_of(const isa::Program& program, const isa::Instruction& in) const;
+
+  int engines_ = 0;
+  int64_t partitions_ = 0;
+  int generation_ = 3;
+  double ps_per_byte_ = 0;        // of one engine
+  double descriptor_min_ps_ = 0, descriptor_extra_ps_ = 0;
+  double transpose_hbm_rate_ = 1, transpose_sbuf_rate_ = 1, read_add_write_rate_ = 1;
+};
+
+}  // namespace opentrn::sim::timing

@@ -1,0 +1,65 @@
+#include "sim/timing/trip_count.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace opentrn::sim::timing {
+
+using isa::Opcode;
+using isa::Operand;
+
+namespace {
+
+std::optional<int64_t> evaluate(AluOp op, int64_t a, int64_t b) {
+  switch (op) {
+    case AluOp::kAdd: return a + b;
+    case AluOp::kSubtract: return a - b;
+    case AluOp::kMultiply: return a * b;
+    case AluOp::kMaximum: return std::max(a, b);
+    case AluOp::kMinimum: return std::min(a, b);
+    default: return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::optional<int64_t> RegisterTracker::value(const Operand& operand) const {
+  if (operand.kind == isa::OperandKind::kImmediate) return static_cast<int64_t>(operand.immediate);
+  if (operand.kind == isa::OperandKind::kRegister) return known_[operand.tensor];
+  return std::nullopt;
+}
+
+void RegisterTracker::follow(const isa::Instruction& in) {
+  if (in.opcode == Opcode::kRegisterLoad) {
+    known_[program_.operand(in, isa::slot::register_load::kDst).tensor] = std::nullopt;
+  } else if (in.opcode == Opcode::kRegisterMove) {
+    namespace s = isa::slot::register_move;
+    known_[program_.operand(in, s::kDst).tensor] = value(program_.operand(in, s::kSrc));
+  } else if (in.opcode == Opcode::kRegisterAlu) {
+    namespace s = isa::slot::register_alu;
+    const auto a = value(program_.operand(in, s::kA)), b = value(program_.operand(in, s::kB));
+    auto& dst = known_[program_.operand(in, s::kDst).tensor];
+    dst = a && b ? evaluate(program_.attribute_alu(in, s::kAOp), *a, *b) : std::nullopt;
+  }
+}
+
+int64_t trip_count(const isa::Program& program, isa::InstructionIndex begin, const RegisterTracker& registers,
+                   const SimulateOptions& options) {
+  const auto given = options.trip_counts.find(begin);
+  if (given != options.trip_counts.end()) return given->second;
+  const isa::Instruction& in = program.instruction(begin);
+  if (in.opcode == Opcode::kLoopBegin) {
+    namespace s = isa::slot::loop;
+    const auto lower = registers.value(program.operand(in, s::kLower)), upper = registers.value(program.operand(in, s::kUpper));
+    const int64_t step = program.attribute_int(in, s::kAStep);
+    if (lower && upper && step > 0) return std::max<int64_t>(0, (*upper - *lower + step - 1) / step);
+  }
+  if (options.default_trip_count) return *options.default_trip_count;
+  Fault fault(FaultKind::kInput, "timing.trip_count", fmt::format("how often the loop at instruction {} runs depends on values, which a timing run never sees", begin),
+              "give the number of iterations (SimulateOptions::trip_counts, or default_trip_count)");
+  fault.set_location(program.location(in.location));
+  throw fault;
+}
+
+}  // namespace opentrn::sim::timing
