@@ -87,7 +87,8 @@ uint32_t encode_stochastic(const FloatFormat& format, float value, uint32_t rand
 
 // The scale format of OCP MX: 2^(code - 127); 0xFF is NaN.
 float decode_e8m0(uint8_t code);
-// Nearest power of two; zero, negative values and NaN give 0xFF... see kCastRules in convert.h.
+// Nearest power of two, a value half way going up, as ml_dtypes does (OCP MX does not say); below
+// 2^-127 gives 2^-127. Zero, negative values, infinity, NaN and anything that rounds above 2^127 give NaN.
 uint8_t encode_e8m0(float value);
 
 }  // namespace opentrn::numerics
