@@ -204,9 +204,14 @@ def unpack_x4(packed: np.ndarray, dtype: Any) -> np.ndarray:
 
 
 def pack_x4(values: np.ndarray, dtype: Any) -> np.ndarray:
-    """The inverse of `unpack_x4`: float32 [..., N, 4] to packed [..., N], each value rounded once."""
+    """The inverse of `unpack_x4`: float32 [..., N, 4] to packed [..., N].
+
+    Rounds to nearest even and saturates, as OCP MX does.
+    """
     name = str.__str__(dtype_of(dtype))
-    codes = np.ascontiguousarray(values.astype(np.float32).astype(_PACKED_X4[name])).view(np.uint8)
+    largest = np.float32(ml_dtypes.finfo(_PACKED_X4[name]).max)
+    clipped = np.clip(np.asarray(values, np.float32), -largest, largest)
+    codes = np.ascontiguousarray(clipped.astype(_PACKED_X4[name])).view(np.uint8)
     if name == "float4_e2m1fn_x4":
         nibbles = (codes & 0xF).astype(np.uint16) << np.array([0, 4, 8, 12], np.uint16)
         return np.bitwise_or.reduce(nibbles, axis=-1)

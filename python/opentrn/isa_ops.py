@@ -37,7 +37,8 @@ ALU_OPS = BITVEC_OPS | ARITHMETIC_OPS | {"bypass"}
 ACTIVATION_FUNCTIONS = frozenset(
     {
         "copy", "square", "sigmoid", "relu", "prelu", "gelu", "gelu_dx", "gelu_apprx_tanh",
-        "gelu_apprx_sigmoid", "gelu_apprx_sigmoid_dx", "silu", "silu_dx", "tanh", "softplus", "mish", "erf", "erf_dx", "exp",
+        "gelu_apprx_sigmoid", "gelu_apprx_sigmoid_dx", "silu", "silu_dx", "tanh", "softplus", "mish", "erf",
+        "erf_dx", "exp",
         "sign", "abs", "log", "sin", "arctan", "sqrt", "rsqrt", "reciprocal",
     }
 )  # fmt: skip

@@ -6,6 +6,7 @@ operators give 1.0 or 0.0. NaN handling of maximum and minimum is not documented
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -39,8 +40,9 @@ ARITHMETIC: dict[str, Callable[[Any, Any], np.ndarray]] = {
     "logical_or": lambda a, b: _truth(np.logical_or(a, b)),
     "logical_xor": lambda a, b: _truth(np.logical_xor(a, b)),
     "power": np.power,
-    "abs_max": lambda a, b: np.maximum(np.abs(a), np.abs(b)),
-    "abs_min": lambda a, b: np.minimum(np.abs(a), np.abs(b)),
+    # The operand of larger (smaller) magnitude, sign kept; the second one when equal. Source: nl.abs_max.
+    "abs_max": lambda a, b: np.where(np.abs(a) > np.abs(b), a, b),
+    "abs_min": lambda a, b: np.where(np.abs(a) < np.abs(b), a, b),
     "mod": np.mod,
     "fmod": np.fmod,
     "average": lambda a, b: (a + b) * F32(0.5),
@@ -147,14 +149,9 @@ def reduce_rows(name: str, rows: np.ndarray) -> np.ndarray:
     columns = np.ascontiguousarray(rows.T)
     with np.errstate(all="ignore"):
         if name in ("add", "multiply", "maximum", "minimum", "subtract"):
-            # a - b - c: the first element minus the sum of the others, one subtraction at a time
-            if name != "subtract":
-                return ARITHMETIC[name].reduce(columns, axis=0)
-            return np.subtract.reduce(columns, axis=0)
-        if name == "abs_max":
-            return np.abs(columns).max(axis=0)
-        if name == "abs_min":
-            return np.abs(columns).min(axis=0)
+            return ARITHMETIC[name].reduce(columns, axis=0)  # subtract: a - b - c ...
+        if name in ("abs_max", "abs_min"):
+            return functools.reduce(ARITHMETIC[name], columns)
         if name in ("logical_and", "logical_or", "logical_xor"):
             return getattr(np, name).reduce(columns, axis=0).astype(F32)
     raise NkiValidationError(f"{name} is no reduction operator")

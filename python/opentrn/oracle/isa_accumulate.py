@@ -79,9 +79,9 @@ def activation(
         if bias is not None:
             value = value + scalar_or_vector(bias, partitions, "activation: bias")
     result = activate(op_name(op), value)
-    store(dst, result)
     registers = current().scalar_accumulators
     _accumulate(registers, result, "add", reduce_cmd)
+    store(dst, result)
     _read_out(reduce_res, registers, partitions)
     return NkiInstruction(name)
 

@@ -68,6 +68,7 @@ class Indirection:
     scalar_stride: int = 0
     vector: NkiTensor | None = None
     vector_stride: int = 0
+    bound: int = 0  # size of the indexed dimension: indices are 0 .. bound - 1
     columns: NkiTensor | None = None  # `.indirect(index)`
     dims: frozenset[int] = field(default_factory=frozenset)
 
@@ -271,7 +272,7 @@ class NkiTensor:
         return view._view(
             view.shape,
             view.strides,
-            indirection=Indirection(scalar=index, scalar_stride=self.strides[dim]),
+            indirection=Indirection(scalar=index, scalar_stride=self.strides[dim], bound=self.shape[dim]),
         )
 
     def select(self, dim: int, index: Any) -> NkiTensor:
@@ -290,7 +291,12 @@ class NkiTensor:
         return self._view(
             (vector_offset.shape[0], *self.shape[1:]),
             self.strides,
-            indirection=Indirection(vector=vector_offset, vector_stride=self.strides[0], dims=frozenset({0})),
+            indirection=Indirection(
+                vector=vector_offset,
+                vector_stride=self.strides[0],
+                bound=self.shape[0],
+                dims=frozenset({0}),
+            ),
         )
 
     def permute(self, dims: Sequence[int]) -> NkiTensor:
@@ -432,13 +438,16 @@ class NkiTensor:
         indirection = None
         if scalar_offset is not None:
             indirection = Indirection(
-                scalar=scalar_offset, scalar_stride=self._rescale(self.strides[indirect_dim], dtype)
+                scalar=scalar_offset,
+                scalar_stride=self._rescale(self.strides[indirect_dim], dtype),
+                bound=self.shape[indirect_dim],
             )
         elif vector_offset is not None:
             require(indirect_dim == 0, "a vector_offset works on indirect_dim 0 only")
             indirection = Indirection(
                 vector=vector_offset,
                 vector_stride=self._rescale(self.strides[0], dtype),
+                bound=self.shape[0],
                 dims=frozenset({0}),
             )
         if self.is_on_chip and shape[0] > 1:
@@ -494,7 +503,7 @@ class NkiTensor:
         return flat._view(
             (self.shape[0], _as_int(num_elem)),
             flat.strides,
-            indirection=Indirection(columns=index, dims=frozenset({0, 1})),
+            indirection=Indirection(columns=index, bound=flat.shape[1], dims=frozenset({0, 1})),
         )
 
     # -- data ------------------------------------------------------------------------------------------------
@@ -525,8 +534,8 @@ class NkiTensor:
             ) from None
 
     def addresses(self, group: int = ENGINE_GROUP) -> np.ndarray:
-        """Element addresses of every element, int64 of the view's shape, dynamic indices resolved;
-        unchecked."""
+        """Element addresses, int64 like the view, dynamic indices resolved; -1 where an index leaves its
+        dimension. Addresses are not checked against the storage: see `in_bounds`."""
         address = np.full(self.shape, self.offset, np.int64)
         how = self.indirection or Indirection()
         for d, (size, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
@@ -534,7 +543,10 @@ class NkiTensor:
                 continue
             address += (np.arange(size) * stride).reshape((-1,) + (1,) * (self.ndim - d - 1))
         if how.scalar is not None:
-            address += _as_int(how.scalar) * how.scalar_stride
+            index = _as_int(how.scalar)
+            address += index * how.scalar_stride
+            if not 0 <= index < how.bound:
+                address[...] = -1
         if how.vector is not None:
             # A 2-D index tile is read column by column (dma_transpose: `indices.T.flatten()`).
             rows = how.vector.numpy_or_gather()
@@ -543,15 +555,16 @@ class NkiTensor:
                 rows.size >= self.shape[0],
                 f"vector_offset has {rows.size} indices for {self.shape[0]} rows",
             )
-            rows = _signed_index(rows[: self.shape[0]])
+            rows = rows[: self.shape[0]].astype(np.int64)
             address += (rows * how.vector_stride).reshape((-1,) + (1,) * (self.ndim - 1))
+            address[(rows < 0) | (rows >= how.bound)] = -1
         if how.columns is not None:
-            address += self._column_addresses(how.columns, group)
+            address = self._column_addresses(how.columns, how.bound, group)
         return address
 
-    def _column_addresses(self, index: NkiTensor, group: int) -> np.ndarray:
-        """Addresses of a tensor-indirect view, [P, num_elem], without the offset."""
-        table = _signed_index(index.numpy().reshape(index.shape[0], -1))
+    def _column_addresses(self, index: NkiTensor, bound: int, group: int) -> np.ndarray:
+        """Addresses of a tensor-indirect view, [P, num_elem]; -1 where a free offset is not in 0..bound-1."""
+        table = index.numpy().reshape(index.shape[0], -1).astype(np.int64)
         partitions, count = self.shape
         p = np.arange(partitions)[:, None]
         i = np.arange(count)[None, :]
@@ -561,7 +574,9 @@ class NkiTensor:
         )
         rows = p // group * group + i % group
         require(int(rows.max()) < partitions, f".indirect: {count} offsets need groups of {group} partitions")
-        return p * self.strides[0] + table[rows, i // group] * self.strides[1]
+        column = table[rows, i // group]
+        address = self.offset + p * self.strides[0] + column * self.strides[1]
+        return np.where((column >= 0) & (column < bound), address, -1)
 
     def in_bounds(self, address: np.ndarray) -> np.ndarray:
         """Which element addresses lie inside the storage."""
@@ -651,12 +666,6 @@ def _infer(shape: Sequence[int], total: int) -> list[int]:
         sizes[sizes.index(-1)] = total // known
     require(math.prod(sizes) == total, f"{total} elements do not fill {tuple(shape)}")
     return sizes
-
-
-def _signed_index(values: np.ndarray) -> np.ndarray:
-    """Index values as int64; 0xFFFFFFFF in a uint32 tile means far out of bounds, as -1 does in an int32
-    one."""
-    return values.astype(np.int64)
 
 
 def allocate(
