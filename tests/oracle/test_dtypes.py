@@ -65,6 +65,8 @@ def test_the_first_packed_value_is_in_the_low_bits():
 
 def test_packing_saturates():
     np.testing.assert_array_equal(
-        unpack_x4(pack_x4(np.array([[1e9, -1e9, 449, 2]], np.float32), "float8_e4m3fn_x4"), "float8_e4m3fn_x4"),
+        unpack_x4(
+            pack_x4(np.array([[1e9, -1e9, 449, 2]], np.float32), "float8_e4m3fn_x4"), "float8_e4m3fn_x4"
+        ),
         [[448, -448, 448, 2]],
     )

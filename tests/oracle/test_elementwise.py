@@ -200,7 +200,9 @@ def test_tensor_partition_reduce(tiles, rng, op, reference):
     data = rng.standard_normal((7, 2, 3)).astype(F32)
     dst = tiles.empty((1, 2, 3))
     nisa.tensor_partition_reduce(dst, op, tiles.of(data))
-    np.testing.assert_allclose(dst.numpy()[0], reference(data.astype(np.float64), axis=0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        dst.numpy()[0], reference(data.astype(np.float64), axis=0), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_reciprocal(tiles, rng):

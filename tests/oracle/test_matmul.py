@@ -25,7 +25,9 @@ def wide(a):
     return a.astype(np.float64)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, BF16, np.float16, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3])
+@pytest.mark.parametrize(
+    "dtype", [np.float32, BF16, np.float16, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3]
+)
 def test_product(tiles, rng, dtype):
     a, b = operands(rng, dtype=dtype)
     psum = tiles.empty((64, 96), buffer="psum")
@@ -145,7 +147,7 @@ def test_transpose_flattens_free_dimensions_and_checks_sizes(tiles):
 
 
 def mx_tile(tiles, rng, partitions, width, dtype):
-    """Packed data, scale tile with one row per 8 partitions in its quadrant, and the float64 matrix they mean."""
+    """Packed data, a scale tile with one row per 8 partitions, and the float64 matrix they mean."""
     values = rng.standard_normal((partitions, width, 4)).astype(np.float32)
     packed = pack_x4(values, dtype)
     codes = rng.integers(120, 134, (partitions // 8, width)).astype(np.uint8)

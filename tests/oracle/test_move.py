@@ -44,7 +44,9 @@ def test_dma_copy_reshapes_between_memories_but_not_psum(machine, tiles):
 def test_gather_reads_rows_by_index(machine, tiles, rng):
     base = rng.standard_normal((10, 5)).astype(np.float32)
     rows = np.array([9, 0, 3, 3], np.uint32)
-    source = machine.from_array(base).ap([[5, 4], [1, 5]], vector_offset=tiles.of(rows[:, None]), indirect_dim=0)
+    source = machine.from_array(base).ap(
+        [[5, 4], [1, 5]], vector_offset=tiles.of(rows[:, None]), indirect_dim=0
+    )
     dst = tiles.empty((4, 5))
     nisa.dma_copy(dst=dst, src=source)
     np.testing.assert_array_equal(dst.numpy(), base[rows])
@@ -155,7 +157,9 @@ def test_tensor_copy_predicated(tiles, rng, reverse, scalar):
     old, new = rng.standard_normal((2, 4, 5)).astype(np.float32)
     predicate = rng.integers(0, 3, (4, 5)).astype(np.uint8)
     dst = tiles.of(old)
-    nisa.tensor_copy_predicated(dst, 2.5 if scalar else tiles.of(new), tiles.of(predicate), reverse_pred=reverse)
+    nisa.tensor_copy_predicated(
+        dst, 2.5 if scalar else tiles.of(new), tiles.of(predicate), reverse_pred=reverse
+    )
     chosen = (predicate == 0) if reverse else (predicate != 0)
     np.testing.assert_array_equal(dst.numpy(), np.where(chosen, 2.5 if scalar else new, old))
 

@@ -19,7 +19,9 @@ from opentrn.oracle.numerics import cast_from_f32, round_tfloat32
     ],
 )
 def test_ties_go_to_even(dtype, halfway, expected):
-    np.testing.assert_array_equal(cast_from_f32(np.array(halfway, np.float32), dtype).astype(np.float64), expected)
+    np.testing.assert_array_equal(
+        cast_from_f32(np.array(halfway, np.float32), dtype).astype(np.float64), expected
+    )
 
 
 @pytest.mark.parametrize(
