@@ -109,10 +109,9 @@ def main() -> int:
     start = time.perf_counter()
     demo = Demo(arguments.target, arguments.layers)
     tokens = int(demo.attention_mask.sum())
-    print(
-        f"MiniLM encoder, {arguments.layers} of {LAYERS} layers (12 heads, 384 features), as NKI kernels on one "
-        f"simulated {arguments.target} NeuronCore\n{len(SENTENCES)} sentences, {tokens} tokens, each padded to 128"
-    )
+    print(f"MiniLM encoder, {arguments.layers} of {LAYERS} layers (12 heads, 384 features), as NKI kernels")
+    print(f"on one simulated NeuronCore of {arguments.target}")
+    print(f"{len(SENTENCES)} sentences, {tokens} tokens, each padded to 128")
     names = list(DTYPES) if arguments.dtype == "both" else [arguments.dtype]
     embedding = None
     for name in names:

@@ -16,12 +16,12 @@ class Tolerance:
     cosine: float
 
 
-# Against PyTorch in fp32, with everything before the kernel also in the kernel's dtype. LayerNorm keeps values
-# of order 1, the largest about 10.
+# Against PyTorch in fp32, with everything before the kernel also in the kernel's dtype. LayerNorm keeps
+# values of order 1, the largest about 10.
 # fp32: both sides sum in fp32 in different orders; 1536 terms of order 1 lose about 1536 * 2^-24 = 1e-4.
-# bf16: an operand keeps 8 bits, so it is off by up to 2^-9 = 0.2 % of itself. A layer rounds some eight times
-# one after the other and six layers follow each other: sqrt(48) * 0.2 % = 1.4 % of a value, and of the largest
-# values (10) 0.14, twice that for the worst of 200 000.
+# bf16: an operand keeps 8 bits, so it is off by up to 2^-9 = 0.2 % of itself. A layer rounds some eight
+# times one after the other and six layers follow each other: sqrt(48) * 0.2 % = 1.4 % of a value, and of the
+# largest values (10) 0.14, twice that for the worst of 200 000.
 TOLERANCE = {
     "fp32": Tolerance(max_absolute=1e-4, relative=1e-5, cosine=0.999999),
     "bf16": Tolerance(max_absolute=0.28, relative=0.014, cosine=0.9995),

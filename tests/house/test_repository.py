@@ -68,7 +68,7 @@ def test_no_path_or_host_of_a_machine():
 
 
 def test_every_source_has_a_header_or_a_test():
-    """A .cc belongs to a header of its name, or of the first words of it (memory_ops_dma.cc: memory_ops.h)."""
+    """A .cc belongs to the header of its name, or of its first words (memory_ops_dma.cc: memory_ops.h)."""
     lonely = []
     for path in tracked("src/*.cc"):
         if NO_HEADER.search(relative(path)):
