@@ -108,6 +108,12 @@ def test_paths_named_in_the_guide_exist():
     assert missing == []
 
 
+def test_the_guide_names_every_folder_of_sources():
+    text = (ROOT / "docs" / "reading_guide.md").read_text()
+    folders = [relative(path.parent) for path in tracked("src/*/CMakeLists.txt", "src/CMakeLists.txt")]
+    assert [folder for folder in folders if f"`{folder}`" not in text] == []
+
+
 @pytest.mark.parametrize("path", tracked("docs/decisions/*.md"), ids=lambda p: p.stem)
 def test_decision_record_has_all_fields(path: Path):
     assert re.match(r"\d{4}-[a-z0-9-]+$", path.stem), "name it NNNN-short-title.md"
