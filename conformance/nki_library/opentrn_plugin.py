@@ -5,6 +5,7 @@ because the checkout owns the command line:
   OPENTRN_CONFORMANCE_LOG      file to append JSON lines to: {"start": id} and {"done": id, "outcome": ...}
   OPENTRN_CONFORMANCE_SKIP     file with test ids, one per line, that are already done
   OPENTRN_CONFORMANCE_TIMEOUT  seconds one test may take; the process then ends with exit code 75
+  OPENTRN_CONFORMANCE_LIMIT    how many tests of the group to run (0: all)
   OPENTRN_CONFORMANCE_NOT      tests with this mark are left out (used for "new on trn3": not trn2)
 """
 
@@ -78,8 +79,11 @@ class _Watchdog:
             self._test = None
 
     def _watch(self) -> None:
+        parent = os.getppid()
         while True:
             time.sleep(0.5)
+            if os.getppid() != parent:  # the runner is gone
+                os._exit(TIMEOUT_EXIT_CODE)
             with self._lock:
                 late = self._test if self._test is not None and time.monotonic() > self._deadline else None
             if late is not None:
@@ -129,8 +133,12 @@ def pytest_collection_modifyitems(config, items):
         with open(skip_file, encoding="utf-8") as file:
             done = set(file.read().splitlines())
     mark = os.environ.get("OPENTRN_CONFORMANCE_NOT")
+    limit = int(os.environ.get("OPENTRN_CONFORMANCE_LIMIT") or 0)
     kept = [i for i in items if i.nodeid not in done and not (mark and i.get_closest_marker(mark))]
-    removed = [i for i in items if i not in set(kept)]
+    if limit:
+        kept = kept[: max(0, limit - len(done))]
+    chosen = set(kept)
+    removed = [i for i in items if i not in chosen]
     if removed:
         config.hook.pytest_deselected(items=removed)
         items[:] = kept

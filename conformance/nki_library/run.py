@@ -148,6 +148,7 @@ def environment(copy: Path, log: Path, skip: Path, options: argparse.Namespace) 
     env["OPENTRN_CONFORMANCE_LOG"] = str(log)
     env["OPENTRN_CONFORMANCE_SKIP"] = str(skip)
     env["OPENTRN_CONFORMANCE_TIMEOUT"] = str(options.timeout)
+    env["OPENTRN_CONFORMANCE_LIMIT"] = str(options.limit)
     if options.only_new:
         env["OPENTRN_CONFORMANCE_NOT"] = "trn2"
     if options.backend:

@@ -16,28 +16,40 @@ import sys
 import threading
 from types import ModuleType
 
-# Import name -> module of this package. The longest matching prefix decides, so a sub-tree follows its root.
-ALIASES: dict[str, str] = {
-    "nki": "opentrn.nki",
-    "nki_cpu_simulator": "opentrn.standins.nki_cpu_simulator",
-    "nki_cpu_simulator.nki": "opentrn.nki",
-    "neuron_dtypes": "opentrn.standins.neuron_dtypes",
-    "neuronxcc": "opentrn.standins.neuronxcc",
+# Import name -> modules of this package, the first that exists. The longest matching prefix decides, so a whole
+# sub-tree follows its root.
+ALIASES: dict[str, tuple[str, ...]] = {
+    "nki": ("opentrn.nki",),
+    "nki_cpu_simulator": ("opentrn.standins.nki_cpu_simulator",),
+    "nki_cpu_simulator.nki": ("opentrn.nki",),
+    "neuron_dtypes": ("opentrn.standins.neuron_dtypes",),
+    "neuronxcc": ("opentrn.standins.neuronxcc",),
+    # The 0.1 dialect, or what kernels of later dialects import of it.
+    "neuronxcc.nki": ("opentrn.nki_legacy", "opentrn.standins.neuronxcc.nki"),
 }
-if importlib.util.find_spec("opentrn.nki_legacy") is not None:
-    ALIASES["neuronxcc.nki"] = "opentrn.nki_legacy"
 
 _SHIM_MARK = "__opentrn_shim__"
 
 
-def _target(name: str) -> str | None:
-    """The OpenTrn module that `name` stands for, or None if the name is none of ours."""
+def _targets(name: str) -> tuple[str, ...]:
+    """The OpenTrn modules that `name` may stand for, best first; none if the name is not ours."""
     prefix = name
     while prefix:
         if prefix in ALIASES:
-            return ALIASES[prefix] + name[len(prefix) :]
+            return tuple(root + name[len(prefix) :] for root in ALIASES[prefix])
         prefix = prefix.rpartition(".")[0]
-    return None
+    return ()
+
+
+def _find(module_name: str) -> importlib.machinery.ModuleSpec | None:
+    """The spec of a module of this package, or None. A folder without `__init__.py` does not count."""
+    try:
+        spec = importlib.util.find_spec(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and module_name.startswith(error.name):
+            return None  # a parent is missing, or is a plain module
+        raise
+    return None if spec is None or spec.origin is None else spec
 
 
 class _AliasLoader(importlib.abc.Loader):
@@ -65,20 +77,13 @@ class _AliasFinder(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname, path=None, target=None):
         if fullname.partition(".")[0] not in self.adopted:
             return None
-        module_name = _target(fullname)
-        if module_name is None:
-            return None
-        try:
-            real = importlib.util.find_spec(module_name)
-        except ModuleNotFoundError as error:
-            # A sub-module of a plain module: report the alias as missing, not our internal layout.
-            if error.name is not None and module_name.startswith(error.name):
-                return None
-            raise
-        if real is None:
-            return None
-        is_package = real.submodule_search_locations is not None
-        return importlib.machinery.ModuleSpec(fullname, _AliasLoader(module_name), is_package=is_package)
+        for module_name in _targets(fullname):
+            real = _find(module_name)
+            if real is not None:
+                is_package = real.submodule_search_locations is not None
+                loader = _AliasLoader(module_name)
+                return importlib.machinery.ModuleSpec(fullname, loader, is_package=is_package)
+        return None
 
 
 _finder = _AliasFinder()
@@ -116,7 +121,7 @@ def install(names: tuple[str, ...] | None = None, force: bool = False) -> dict[s
     report: dict[str, str] = {}
     with _lock:
         for name in names:
-            if _target(name) is None:
+            if not _targets(name):
                 raise ValueError(f"opentrn has no stand-in for {name!r}; it has {', '.join(sorted(ALIASES))}")
             other = None if force else _provider(name)
             if other is None:
@@ -145,7 +150,4 @@ def adopt_shim(name: str) -> None:
         _finder.adopted.add(name)
         if _finder not in sys.meta_path:
             sys.meta_path.insert(0, _finder)
-    target = _target(name)
-    if target is None:
-        raise ImportError(f"opentrn has no stand-in for {name!r}")
-    sys.modules[name] = importlib.import_module(target)
+    sys.modules[name] = importlib.import_module(_targets(name)[0])
