@@ -8,7 +8,8 @@ namespace opentrn::arch {
 namespace {
 
 [[noreturn]] void throw_wrong_type(const Fact& fact, std::string_view expected) {
-  throw Fault(FaultKind::kInput, fact.key, fmt::format("the value is '{}'; expected {}", to_string(fact.value), expected));
+  throw Fault(FaultKind::kInput, fact.key,
+              fmt::format("the value is '{}'; expected {}", to_string(fact.value), expected));
 }
 
 template <typename T>
@@ -22,7 +23,8 @@ T get(const Fact& fact, std::string_view expected) {
 
 double get_integer(const Fact& fact) {
   const double value = get<double>(fact, "an integer");
-  if (value != std::floor(value) || std::abs(value) > 9007199254740992.0) throw_wrong_type(fact, "an integer");
+  if (value != std::floor(value) || std::abs(value) > 9007199254740992.0)
+    throw_wrong_type(fact, "an integer");
   return value;
 }
 
@@ -31,7 +33,9 @@ struct ValuePrinter {
   std::string operator()(bool value) const { return value ? "yes" : "no"; }
   std::string operator()(double value) const { return fmt::format("{}", value); }
   std::string operator()(const std::string& value) const { return value; }
-  std::string operator()(const std::vector<double>& value) const { return fmt::format("{}", fmt::join(value, ", ")); }
+  std::string operator()(const std::vector<double>& value) const {
+    return fmt::format("{}", fmt::join(value, ", "));
+  }
   std::string operator()(const std::vector<std::string>& value) const {
     return fmt::format("{}", fmt::join(value, ", "));
   }

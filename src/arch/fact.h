@@ -52,13 +52,20 @@ struct Fact {
   template <typename T>
   T as() const;
 };
-template <> double Fact::as<double>() const;
-template <> int Fact::as<int>() const;
-template <> int64_t Fact::as<int64_t>() const;
-template <> bool Fact::as<bool>() const;
-template <> std::string Fact::as<std::string>() const;
-template <> std::vector<double> Fact::as<std::vector<double>>() const;
-template <> std::vector<std::string> Fact::as<std::vector<std::string>>() const;
+template <>
+double Fact::as<double>() const;
+template <>
+int Fact::as<int>() const;
+template <>
+int64_t Fact::as<int64_t>() const;
+template <>
+bool Fact::as<bool>() const;
+template <>
+std::string Fact::as<std::string>() const;
+template <>
+std::vector<double> Fact::as<std::vector<double>>() const;
+template <>
+std::vector<std::string> Fact::as<std::vector<std::string>>() const;
 
 // A table value as a member of a struct: reads like a T, and knows its Fact.
 //
@@ -77,7 +84,8 @@ class Spec {
   }
   operator T() const { return value(); }
   const T& value() const {
-    if (!known()) [[unlikely]] throw_unknown();
+    if (!known()) [[unlikely]]
+      throw_unknown();
     return value_;
   }
   T value_or(T otherwise) const { return known() ? value_ : otherwise; }

@@ -19,8 +19,8 @@ namespace opentrn::arch {
 namespace {
 
 // Keys of the format itself; every other key of a table is a fact or a deeper table.
-constexpr std::array<std::string_view, 8> kReserved = {"value", "confidence", "source", "alternatives",
-                                                       "reason", "note",      "when",   "date"};
+constexpr std::array<std::string_view, 8> kReserved = {"value",  "confidence", "source", "alternatives",
+                                                       "reason", "note",       "when",   "date"};
 
 bool is_reserved(std::string_view key) {
   return std::find(kReserved.begin(), kReserved.end(), key) != kReserved.end();
@@ -34,7 +34,8 @@ bool is_reserved(std::string_view key) {
 }
 
 std::optional<Confidence> confidence_from(std::string_view text) {
-  for (Confidence c : {Confidence::kDocumented, Confidence::kMeasured, Confidence::kAssumed, Confidence::kUnknown})
+  for (Confidence c :
+       {Confidence::kDocumented, Confidence::kMeasured, Confidence::kAssumed, Confidence::kUnknown})
     if (text == to_string(c)) return c;
   return std::nullopt;
 }
@@ -57,7 +58,8 @@ std::optional<FactValue> value_of(const toml::node& node) {
   if (const toml::array* array = node.as_array()) {
     const auto all = [&](auto test) { return std::all_of(array->begin(), array->end(), test); };
     if (all([](const toml::node& n) { return n.is_number(); })) return FactValue(list_of<double>(*array));
-    if (all([](const toml::node& n) { return n.is_string(); })) return FactValue(list_of<std::string>(*array));
+    if (all([](const toml::node& n) { return n.is_string(); }))
+      return FactValue(list_of<std::string>(*array));
   }
   return std::nullopt;
 }
@@ -148,7 +150,9 @@ class TableReader {
     Fact fact;
     fact.key = joined(parts);
     const std::optional<FactValue> read = value_of(value);
-    if (!read) throw_malformed(origin_, place, fmt::format("{}: not a number, text, flag or list of one kind", fact.key));
+    if (!read)
+      throw_malformed(origin_, place,
+                      fmt::format("{}: not a number, text, flag or list of one kind", fact.key));
     fact.value = *read;
     const std::optional<Confidence> confidence = confidence_from(defaults.confidence);
     if (!confidence)
@@ -188,7 +192,8 @@ class TableReader {
       fact.alternatives.push_back(
           {*read, resolve_source(text_of(*entry, "source"), element, fact.key), text_of(*entry, "note")});
     }
-    if (fact.reason.empty()) throw_malformed(origin_, node, fmt::format("{}: alternatives need a `reason`", fact.key));
+    if (fact.reason.empty())
+      throw_malformed(origin_, node, fmt::format("{}: alternatives need a `reason`", fact.key));
   }
 
   void emit(Fact fact, const std::vector<std::string>& parts) {
@@ -246,7 +251,8 @@ void FactTable::resolve_inheritance() {
       Fact fact = *parent;
       fact.key = rule.child + "." + rest;
       if (fact.known()) fact.confidence = Confidence::kAssumed;
-      fact.note = fmt::format("taken over from {}{}{}", rule.parent, fact.note.empty() ? "" : ": ", fact.note);
+      fact.note =
+          fmt::format("taken over from {}{}{}", rule.parent, fact.note.empty() ? "" : ": ", fact.note);
       add(std::move(fact));
     }
   }
@@ -294,11 +300,14 @@ namespace {
 
 void replace_value(Fact& fact, FactValue value, const std::string& origin) {
   if (std::holds_alternative<std::monostate>(value))
-    throw Fault(FaultKind::kInput, fact.key, "an override needs a value", "leave the row out to keep the table's");
+    throw Fault(FaultKind::kInput, fact.key, "an override needs a value",
+                "leave the row out to keep the table's");
   if (fact.known() && fact.value.index() != value.index())
     throw Fault(FaultKind::kInput, fact.key,
-                fmt::format("'{}' is of another kind than the table's '{}'", to_string(value), to_string(fact.value)));
-  fact.note = fmt::format("what-if; the table says {} ({})", to_string(fact.value), to_string(fact.confidence));
+                fmt::format("'{}' is of another kind than the table's '{}'", to_string(value),
+                            to_string(fact.value)));
+  fact.note =
+      fmt::format("what-if; the table says {} ({})", to_string(fact.value), to_string(fact.confidence));
   fact.value = std::move(value);
   fact.confidence = Confidence::kAssumed;
   fact.source = origin;
@@ -307,7 +316,8 @@ void replace_value(Fact& fact, FactValue value, const std::string& origin) {
 FactValue parse_setting_value(const std::string& text) {
   try {
     const toml::table parsed = toml::parse("v = " + text);
-    if (const std::optional<FactValue> value = value_of(*parsed.get("v")); value && parsed.size() == 1) return *value;
+    if (const std::optional<FactValue> value = value_of(*parsed.get("v")); value && parsed.size() == 1)
+      return *value;
   } catch (const toml::parse_error&) {
     // Not TOML: a bare word such as a topology's name.
   }
@@ -333,7 +343,8 @@ void FactTable::apply_setting(const std::string& setting) {
 void FactTable::apply_file(const std::string& path) {
   std::ifstream stream(path);
   if (!stream)
-    throw Fault(FaultKind::kInput, "", fmt::format("cannot read the tables file '{}'", path), "check the path");
+    throw Fault(FaultKind::kInput, "", fmt::format("cannot read the tables file '{}'", path),
+                "check the path");
   const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   // A file of overrides needs no provenance: what it says is the user's assumption.
   const auto apply_table = [&](auto&& self, const toml::table& table, const std::string& prefix) -> void {
@@ -346,10 +357,12 @@ void FactTable::apply_file(const std::string& path) {
         continue;
       }
       const std::optional<FactValue> value = value_of(child != nullptr ? *child->get("value") : *node);
-      if (!value) throw_malformed(path, *node, fmt::format("{}: not a number, text, flag or list of one kind", key));
+      if (!value)
+        throw_malformed(path, *node, fmt::format("{}: not a number, text, flag or list of one kind", key));
       Fact& fact = override_target(key);
       replace_value(fact, *value, path);
-      if (child != nullptr && child->contains("source")) fact.source = text_of(*child, "source") + " (" + path + ")";
+      if (child != nullptr && child->contains("source"))
+        fact.source = text_of(*child, "source") + " (" + path + ")";
     }
   };
   apply_table(apply_table, parse(text, path), "");

@@ -38,8 +38,8 @@ class FactTable {
   // kInput for a key that does not exist (with the nearest ones) or a value of another type.
   void apply(const Overrides& overrides);
 
-  const Fact& at(std::string_view key) const;         // kInput, with the nearest keys, when missing
-  const Fact* find(std::string_view key) const;       // nullptr when missing
+  const Fact& at(std::string_view key) const;    // kInput, with the nearest keys, when missing
+  const Fact* find(std::string_view key) const;  // nullptr when missing
   const std::deque<Fact>& all() const { return facts_; }
   // Facts whose key starts with `prefix` + ".", in file order.
   std::vector<const Fact*> under(std::string_view prefix) const;

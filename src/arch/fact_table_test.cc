@@ -15,7 +15,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr std::string_view kSources = "[source]\npage = \"owner/repo@1:page.rst\"\nother = \"owner/repo@1:other.rst\"\n";
+constexpr std::string_view kSources =
+    "[source]\npage = \"owner/repo@1:page.rst\"\nother = \"owner/repo@1:other.rst\"\n";
 
 FactTable table_of(std::string_view text) {
   FactTable table;
@@ -35,7 +36,8 @@ std::string message_of(const std::function<void()>& act) {
 }
 
 TEST(FactTable, APlainValueSharesTheProvenanceOfItsTable) {
-  const FactTable table = table_of("[core.v3]\nconfidence = \"documented\"\nsource = \"page\"\nclock_ghz = 2.4\n");
+  const FactTable table =
+      table_of("[core.v3]\nconfidence = \"documented\"\nsource = \"page\"\nclock_ghz = 2.4\n");
   const Fact& fact = table.at("core.v3.clock_ghz");
   EXPECT_EQ(fact.as<double>(), 2.4);
   EXPECT_EQ(fact.confidence, Confidence::kDocumented);
@@ -59,19 +61,22 @@ TEST(FactTable, AFullValueHasItsOwnAndItsAlternatives) {
 }
 
 TEST(FactTable, AnUnknownValueIsARowButCannotBeRead) {
-  const FactTable table = table_of("[core.v1]\nsource = \"page\"\nclock_ghz = {value = \"unknown\", confidence = \"unknown\"}\n");
+  const FactTable table =
+      table_of("[core.v1]\nsource = \"page\"\nclock_ghz = {value = \"unknown\", confidence = \"unknown\"}\n");
   const Spec<double> spec = table.spec<double>("core.v1.clock_ghz");
   EXPECT_TRUE(spec.listed());
   EXPECT_FALSE(spec.known());
-  EXPECT_THAT(message_of([&] { (void)double(spec); }), HasSubstr("unspecified behaviour [core.v1.clock_ghz]"));
+  EXPECT_THAT(message_of([&] { (void)double(spec); }),
+              HasSubstr("unspecified behaviour [core.v1.clock_ghz]"));
 }
 
 TEST(FactTable, AValueWithoutProvenanceIsRefused) {
   EXPECT_THAT(message_of([] { table_of("[core]\nclock_ghz = 1\n"); }), HasSubstr("confidence is ''"));
   EXPECT_THAT(message_of([] { table_of("[core]\nconfidence = \"documented\"\nclock_ghz = 1\n"); }),
               HasSubstr("source '' is not in [source]"));
-  EXPECT_THAT(message_of([] { table_of("[core]\nconfidence = \"sure\"\nsource = \"page\"\nclock_ghz = 1\n"); }),
-              HasSubstr("confidence is 'sure'"));
+  EXPECT_THAT(
+      message_of([] { table_of("[core]\nconfidence = \"sure\"\nsource = \"page\"\nclock_ghz = 1\n"); }),
+      HasSubstr("confidence is 'sure'"));
 }
 
 TEST(FactTable, AMalformedRowIsRefusedWithItsLine) {
@@ -81,8 +86,9 @@ TEST(FactTable, AMalformedRowIsRefusedWithItsLine) {
               }),
               HasSubstr("'vaule' cannot stand beside `value`"));
   EXPECT_THAT(message_of([] {
-                table_of("[a]\nconfidence = \"assumed\"\nsource = \"page\"\n"
-                         "b = {value = 1, alternatives = [{value = 2, source = \"page\"}]}\n");
+                table_of(
+                    "[a]\nconfidence = \"assumed\"\nsource = \"page\"\n"
+                    "b = {value = 1, alternatives = [{value = 2, source = \"page\"}]}\n");
               }),
               HasSubstr("alternatives need a `reason`"));
 }
@@ -90,9 +96,12 @@ TEST(FactTable, AMalformedRowIsRefusedWithItsLine) {
 TEST(FactTable, InheritsAsAssumedAndDrops) {
   FactTable table;
   table.read(kSources, "sources.toml");
-  table.read("prefix = \"t.v2\"\n[x]\nconfidence = \"documented\"\nsource = \"page\"\na = 1\nb = 2\nc = 3\n", "v2.toml");
-  table.read("prefix = \"t.v3\"\ninherits = \"t.v2\"\ndrop = [\"x.c\"]\n"
-             "[x]\nconfidence = \"documented\"\nsource = \"page\"\nb = 5\n", "v3.toml");
+  table.read("prefix = \"t.v2\"\n[x]\nconfidence = \"documented\"\nsource = \"page\"\na = 1\nb = 2\nc = 3\n",
+             "v2.toml");
+  table.read(
+      "prefix = \"t.v3\"\ninherits = \"t.v2\"\ndrop = [\"x.c\"]\n"
+      "[x]\nconfidence = \"documented\"\nsource = \"page\"\nb = 5\n",
+      "v3.toml");
   table.resolve_inheritance();
   EXPECT_EQ(table.at("t.v3.x.a").as<int>(), 1);
   EXPECT_EQ(table.at("t.v3.x.a").confidence, Confidence::kAssumed);
@@ -102,25 +111,29 @@ TEST(FactTable, InheritsAsAssumedAndDrops) {
 }
 
 TEST(FactTable, KeepsFileOrder) {
-  const FactTable table = table_of("[z]\nconfidence = \"assumed\"\nsource = \"page\"\nb = 1\na = 2\n[c]\n"
-                                   "confidence = \"assumed\"\nsource = \"page\"\nx = 1\n");
+  const FactTable table = table_of(
+      "[z]\nconfidence = \"assumed\"\nsource = \"page\"\nb = 1\na = 2\n[c]\n"
+      "confidence = \"assumed\"\nsource = \"page\"\nx = 1\n");
   EXPECT_THAT(table.items(""), ElementsAre("z", "c"));
   EXPECT_THAT(table.items("z"), ElementsAre("b", "a"));
 }
 
 TEST(Overrides, ASettingReplacesTheValueAndSaysSo) {
-  const auto tables = load_tables({{}, {"neuron_core.v3.hbm_bandwidth_gb_s=500", "instance.trn2.48xlarge.chips=8"}});
+  const auto tables =
+      load_tables({{}, {"neuron_core.v3.hbm_bandwidth_gb_s=500", "instance.trn2.48xlarge.chips=8"}});
   const NeuronCore& core = tables->neuron_core(Generation::kV3);
   EXPECT_EQ(core.hbm_bandwidth_gb_s, 500);
   EXPECT_EQ(core.hbm_bandwidth_gb_s.fact().confidence, Confidence::kAssumed);
   EXPECT_THAT(core.hbm_bandwidth_gb_s.fact().note, HasSubstr("the table says 362.5"));
   EXPECT_EQ(tables->instance("trn2.48xlarge").chips, 8);
-  EXPECT_EQ(default_tables().neuron_core(Generation::kV3).hbm_bandwidth_gb_s, 362.5) << "defaults must not change";
+  EXPECT_EQ(default_tables().neuron_core(Generation::kV3).hbm_bandwidth_gb_s, 362.5)
+      << "defaults must not change";
 }
 
 TEST(Overrides, ReachTheTimingTable) {
-  const auto tables = load_tables({{}, {"timing.v3.instruction.tensor_tensor.default.cycles_per_element=4",
-                                        "neuron_core.v3.dma_engine_gb_s=46"}});
+  const auto tables = load_tables({{},
+                                   {"timing.v3.instruction.tensor_tensor.default.cycles_per_element=4",
+                                    "neuron_core.v3.dma_engine_gb_s=46"}});
   const TimingTable& timing = tables->timing(Generation::kV3);
   EXPECT_EQ(timing.cost("tensor_tensor").mode().cycles({.elements = 512}), 2048);
   EXPECT_EQ(timing.constant("dma_engine_gb_s"), 46);
@@ -143,12 +156,19 @@ TEST(Overrides, AFileHoldsFullKeys) {
 }
 
 TEST(Overrides, ErrorsNameTheNearestKey) {
-  EXPECT_THAT(message_of([] { load_tables({{}, {"neuron_core.v3.hbm_bandwith_gb_s=1"}}); }),
+  EXPECT_THAT(message_of([] {
+                load_tables({{}, {"neuron_core.v3.hbm_bandwith_gb_s=1"}});
+              }),
               HasSubstr("did you mean 'neuron_core.v3.hbm_bandwidth_gb_s'"));
-  EXPECT_THAT(message_of([] { load_tables({{}, {"neuron_core.v3.partitions=many"}}); }),
+  EXPECT_THAT(message_of([] {
+                load_tables({{}, {"neuron_core.v3.partitions=many"}});
+              }),
               HasSubstr("'many' is of another kind than the table's '128'"));
   EXPECT_THAT(message_of([] { load_tables({{}, {"chips"}}); }), HasSubstr("is not key=value"));
-  EXPECT_THAT(message_of([] { load_tables({{"/nonexistent.toml"}, {}}); }), HasSubstr("cannot read the tables file"));
+  EXPECT_THAT(message_of([] {
+                load_tables({{"/nonexistent.toml"}, {}});
+              }),
+              HasSubstr("cannot read the tables file"));
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 
 namespace opentrn::arch {
 
-std::string_view table_key(Generation generation) { return name(generation).substr(sizeof("NeuronCore-") - 1); }
+std::string_view table_key(Generation generation) {
+  return name(generation).substr(sizeof("NeuronCore-") - 1);
+}
 
 std::string_view name(Generation generation) {
   switch (generation) {

@@ -84,8 +84,8 @@ struct Chip {
 
 // On-demand and other hourly rates in USD. An unknown price stays unknown.
 struct Price {
-  Spec<double> on_demand_usd_h;       // us-east-1
-  Spec<double> reserved_usd_h;        // effective rate of a 3-year reservation
+  Spec<double> on_demand_usd_h;  // us-east-1
+  Spec<double> reserved_usd_h;   // effective rate of a 3-year reservation
   Spec<double> capacity_block_usd_h;
 };
 
@@ -96,10 +96,10 @@ struct Instance {
   Spec<int> chips;
   Spec<int> vcpus;
   Spec<double> host_memory_gib;
-  Spec<double> network_gbps;  // EFA where there is one
-  Spec<double> neuronlink_gb_s;       // per chip inside the instance; not listed for one chip
-  Spec<std::string> topology;         // name of a topology; unknown stays unknown
-  Spec<int> lnc_default;              // physical cores per logical core; not listed before Trn2
+  Spec<double> network_gbps;     // EFA where there is one
+  Spec<double> neuronlink_gb_s;  // per chip inside the instance; not listed for one chip
+  Spec<std::string> topology;    // name of a topology; unknown stays unknown
+  Spec<int> lnc_default;         // physical cores per logical core; not listed before Trn2
   Price price;
 };
 

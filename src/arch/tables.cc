@@ -12,9 +12,8 @@ namespace opentrn::arch {
 namespace {
 
 bool same_name(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
-    return std::tolower(x) == std::tolower(y);
-  });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
 // Reads the members of one item: required ones must have a row, if only to say "unknown".
@@ -83,7 +82,8 @@ Generation generation_from_key(const Fact& fact) {
   const std::string text = fact.as<std::string>();
   for (Generation g : kGenerations)
     if (text == table_key(g)) return g;
-  throw Fault(FaultKind::kInput, fact.key, fmt::format("'{}' is not a NeuronCore generation", text), "v1, v2, v3 or v4");
+  throw Fault(FaultKind::kInput, fact.key, fmt::format("'{}' is not a NeuronCore generation", text),
+              "v1, v2, v3 or v4");
 }
 
 Chip read_chip(const FactTable& facts, const std::string& name) {
@@ -255,7 +255,9 @@ const TimingTable& Tables::timing(Generation generation) const {
   return timing_.at(static_cast<size_t>(version(generation) - 1));
 }
 const Chip& Tables::chip(std::string_view name) const { return by_name(chips_, name, "chip"); }
-const Instance& Tables::instance(std::string_view name) const { return by_name(instances_, name, "instance"); }
+const Instance& Tables::instance(std::string_view name) const {
+  return by_name(instances_, name, "instance");
+}
 const UltraServer& Tables::ultraserver(std::string_view name) const {
   return by_name(ultraservers_, name, "UltraServer");
 }
@@ -268,7 +270,9 @@ const ComparisonChip& Tables::comparison_chip(std::string_view name) const {
 const ComparisonInstance& Tables::comparison_instance(std::string_view name) const {
   return by_name(comparison_instances_, name, "comparison instance");
 }
-const Topology& Tables::topology(std::string_view name) const { return by_name(topologies_, name, "topology"); }
+const Topology& Tables::topology(std::string_view name) const {
+  return by_name(topologies_, name, "topology");
+}
 
 Generation Tables::resolve_target(std::string_view target) const {
   std::vector<std::string> names;
@@ -280,7 +284,8 @@ Generation Tables::resolve_target(std::string_view target) const {
   if (const Chip* found = find_by_name(chips_, target)) return found->generation;
   if (const Instance* found = find_by_name(instances_, target)) return chip(found->chip).generation;
   if (const UltraServer* found = find_by_name(ultraservers_, target)) return chip(found->chip).generation;
-  for (const auto& more : {names_of(neuron_cores_), names_of(chips_), names_of(instances_), names_of(ultraservers_)})
+  for (const auto& more :
+       {names_of(neuron_cores_), names_of(chips_), names_of(instances_), names_of(ultraservers_)})
     names.insert(names.end(), more.begin(), more.end());
   throw Fault(FaultKind::kInput, "", fmt::format("'{}' is not a target", target),
               did_you_mean(target, names, "trn1, inf2, trn2, trn3, gen2 .. gen4, or an instance name"));

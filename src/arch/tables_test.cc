@@ -18,13 +18,19 @@ TEST(Tables, EveryValueHasASourceAndAConfidence) {
     if (fact.source == "OpenTrn assumption") {
       EXPECT_FALSE(fact.note.empty() && fact.reason.empty()) << fact.key;
     }
-    for (const Alternative& alternative : fact.alternatives) EXPECT_FALSE(alternative.source.empty()) << fact.key;
+    for (const Alternative& alternative : fact.alternatives)
+      EXPECT_FALSE(alternative.source.empty()) << fact.key;
   }
 }
 
 TEST(Tables, OnChipMemoriesPerGeneration) {
-  struct Row { Generation generation; int64_t sbuf_kib; int64_t sbuf_mib; };
-  for (const Row& row : {Row{Generation::kV2, 192, 24}, Row{Generation::kV3, 224, 28}, Row{Generation::kV4, 256, 32}}) {
+  struct Row {
+    Generation generation;
+    int64_t sbuf_kib;
+    int64_t sbuf_mib;
+  };
+  for (const Row& row :
+       {Row{Generation::kV2, 192, 24}, Row{Generation::kV3, 224, 28}, Row{Generation::kV4, 256, 32}}) {
     const NeuronCore& core = neuron_core(row.generation);
     EXPECT_EQ(core.partitions, 128);
     EXPECT_EQ(core.sbuf_bytes_per_partition, row.sbuf_kib * 1024);

@@ -46,14 +46,20 @@ void set_mode_field(CostMode& mode, const Fact& fact) {
     mode.engine = fact.as<std::string>();
     return;
   }
-  const double value = fact.as<double>();
-  if (field == "min_cycles") mode.min_cycles = value;
-  else if (field == "cycles_per_element") mode.cycles_per_element = value;
-  else if (field == "extra_cycles") mode.extra_cycles = value;
-  else if (field == "cycles_per_output") mode.cycles_per_output = value;
-  else if (field == "gather_setup_cycles") mode.gather_setup_cycles = value;
-  else if (field == "gather_cycles_per_element") mode.gather_cycles_per_element = value, mode.local_gather = true;
-  else throw Fault(FaultKind::kInput, fact.key, fmt::format("'{}' is not a field of an instruction cost", field));
+  static const std::map<std::string_view, double CostMode::*> kFields = {
+      {"min_cycles", &CostMode::min_cycles},
+      {"cycles_per_element", &CostMode::cycles_per_element},
+      {"extra_cycles", &CostMode::extra_cycles},
+      {"cycles_per_output", &CostMode::cycles_per_output},
+      {"gather_setup_cycles", &CostMode::gather_setup_cycles},
+      {"gather_cycles_per_element", &CostMode::gather_cycles_per_element},
+  };
+  const auto member = kFields.find(field);
+  if (member == kFields.end())
+    throw Fault(FaultKind::kInput, fact.key, fmt::format("'{}' is not a field of an instruction cost", field),
+                "min_cycles, cycles_per_element, extra_cycles, cycles_per_output, engine");
+  mode.*member->second = fact.as<double>();
+  if (field == "gather_cycles_per_element") mode.local_gather = true;
   keep_weakest(mode, fact);
 }
 
@@ -93,27 +99,31 @@ std::vector<std::string> names_of(const Map& map) {
 
 double CostMode::cycles(const CostShape& shape) const {
   if (local_gather) return local_gather_cycles(*this, shape);
-  return std::max(min_cycles, cycles_per_element * shape.elements) + extra_cycles + cycles_per_output * shape.outputs;
+  return std::max(min_cycles, cycles_per_element * shape.elements) + extra_cycles +
+         cycles_per_output * shape.outputs;
 }
 
 std::string CostMode::formula() const {
   if (local_gather) {
-    return fmt::format("{} + indices*e/C, C = (({} + {}e)/({}e)) / min(4/bytes, e)", extra_cycles, gather_setup_cycles,
-                       gather_cycles_per_element, gather_cycles_per_element);
+    return fmt::format("{} + indices*e/C, C = (({} + {}e)/({}e)) / min(4/bytes, e)", extra_cycles,
+                       gather_setup_cycles, gather_cycles_per_element, gather_cycles_per_element);
   }
   std::string throughput = cycles_per_element == 1   ? "N"
                            : cycles_per_element == 0 ? ""
                            : cycles_per_element < 1  ? fmt::format("N/{:.4g}", 1 / cycles_per_element)
                                                      : fmt::format("{:.4g}*N", cycles_per_element);
-  if (throughput.empty()) throughput = fmt::format("{}", min_cycles);
-  else if (min_cycles > 0) throughput = fmt::format("max({}, {})", min_cycles, throughput);
+  if (throughput.empty())
+    throughput = fmt::format("{}", min_cycles);
+  else if (min_cycles > 0)
+    throughput = fmt::format("max({}, {})", min_cycles, throughput);
   if (cycles_per_output > 0) throughput += fmt::format(" + {:.4g}*K", cycles_per_output);
   if (extra_cycles > 0) throughput += fmt::format(" + {}", extra_cycles);
   return throughput;
 }
 
 bool InstructionCost::has_mode(std::string_view mode_name) const {
-  return std::any_of(modes.begin(), modes.end(), [&](const CostMode& mode) { return mode.name == mode_name; });
+  return std::any_of(modes.begin(), modes.end(),
+                     [&](const CostMode& mode) { return mode.name == mode_name; });
 }
 
 const CostMode& InstructionCost::mode(std::string_view mode_name) const {
@@ -144,8 +154,10 @@ TimingTable::TimingTable(const FactTable& facts, Generation generation)
     costs_.emplace(name, read_instruction(facts, prefix_ + ".instruction." + name, name));
   for (const std::string& name : children(facts, prefix_ + ".curve")) {
     const std::string key = prefix_ + ".curve." + name;
-    Curve curve{name, facts.at(key + ".x").as<std::vector<double>>(), facts.at(key + ".y").as<std::vector<double>>()};
-    if (curve.x.size() != curve.y.size() || curve.x.empty() || !std::is_sorted(curve.x.begin(), curve.x.end()))
+    Curve curve{name, facts.at(key + ".x").as<std::vector<double>>(),
+                facts.at(key + ".y").as<std::vector<double>>()};
+    if (curve.x.size() != curve.y.size() || curve.x.empty() ||
+        !std::is_sorted(curve.x.begin(), curve.x.end()))
       throw Fault(FaultKind::kInput, key, "a curve needs as many x as y, x ascending");
     curves_.emplace(name, std::move(curve));
   }

@@ -30,8 +30,8 @@
 namespace opentrn::arch {
 
 struct CostShape {
-  double elements = 0;           // N; see InstructionCost::elements
-  double outputs = 0;            // topk: K
+  double elements = 0;            // N; see InstructionCost::elements
+  double outputs = 0;             // topk: K
   double elements_per_index = 1;  // local_gather
   double element_bytes = 4;       // local_gather
 };
@@ -44,8 +44,8 @@ struct CostMode {
   double cycles_per_element = 0;
   double extra_cycles = 0;
   double cycles_per_output = 0;
-  bool local_gather = false;       // the published gather formula instead of the linear one
-  double gather_setup_cycles = 0;  // 28
+  bool local_gather = false;             // the published gather formula instead of the linear one
+  double gather_setup_cycles = 0;        // 28
   double gather_cycles_per_element = 0;  // t = 4
   Confidence confidence = Confidence::kUnknown;
   std::string source;

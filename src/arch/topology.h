@@ -14,8 +14,8 @@
 namespace opentrn::arch {
 
 struct Topology {
-  std::string name;            // "torus_4x4"
-  Spec<std::string> rule;      // "single", "torus" or "switch"
+  std::string name;                      // "torus_4x4"
+  Spec<std::string> rule;                // "single", "torus" or "switch"
   Spec<std::vector<double>> dimensions;  // torus: chips per axis; switch: groups from outer to inner
 
   int chips() const;

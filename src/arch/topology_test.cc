@@ -16,8 +16,8 @@ using testing::IsEmpty;
 // neuron-ls "connected devices" of trn1.32xlarge and trn2.48xlarge, in its order.
 // Source: aws-neuron-sdk@81ce03ae:neuron-runtime/explore/runtime-performance-tips.rst
 const std::vector<std::vector<int>> kTorus4x4 = {
-    {12, 3, 4, 1}, {13, 0, 5, 2},  {14, 1, 6, 3},   {15, 2, 7, 0},  {0, 7, 8, 5},    {1, 4, 9, 6},
-    {2, 5, 10, 7}, {3, 6, 11, 4},  {4, 11, 12, 9},  {5, 8, 13, 10}, {6, 9, 14, 11},  {7, 10, 15, 8},
+    {12, 3, 4, 1},  {13, 0, 5, 2},  {14, 1, 6, 3},   {15, 2, 7, 0},  {0, 7, 8, 5},   {1, 4, 9, 6},
+    {2, 5, 10, 7},  {3, 6, 11, 4},  {4, 11, 12, 9},  {5, 8, 13, 10}, {6, 9, 14, 11}, {7, 10, 15, 8},
     {8, 15, 0, 13}, {9, 12, 1, 14}, {10, 13, 2, 15}, {11, 14, 3, 12}};
 
 TEST(Topology, Torus4x4IsTheDocumentedAdjacency) {

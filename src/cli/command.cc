@@ -1,0 +1,53 @@
+#include "cli/command.h"
+
+#include <fmt/format.h>
+
+namespace opentrn::cli {
+
+int exit_code(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kProgram: return 1;
+    case FaultKind::kInput: return 2;
+    case FaultKind::kCapacity: return 3;
+    case FaultKind::kNotModelled: return 4;
+    case FaultKind::kUnspecified: return 5;
+    case FaultKind::kInternal: return 70;
+  }
+  return 70;
+}
+
+int run(const std::vector<AddCommand>& commands, int argc, const char* const* argv, std::ostream& out,
+        std::ostream& err) {
+  CLI::App app{"OpenTrn: an open AWS Trainium in software", "opentrn"};
+  app.require_subcommand(1);
+  app.failure_message(CLI::FailureMessage::help);
+  for (AddCommand add : commands) add(app, out);
+  try {
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::Success& success) {  // --help
+    return app.exit(success, out, err);
+  } catch (const CLI::ParseError& error) {
+    app.exit(error, out, err);
+    return exit_code(FaultKind::kInput);
+  } catch (const Fault& fault) {
+    err << "opentrn: " << fault.what() << "\n";
+    return exit_code(fault.kind());
+  }
+}
+
+void TableOptions::add_to(CLI::App& command) {
+  command
+      .add_option("--set", overrides_.settings,
+                  "What-if: change a table value, for example "
+                  "neuron_core.v3.hbm_bandwidth_gb_s=500")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+  command.add_option("--tables", overrides_.files, "What-if: a TOML file of table values to change")
+      ->type_name("FILE")
+      ->expected(1)
+      ->take_all();
+}
+
+}  // namespace opentrn::cli

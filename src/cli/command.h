@@ -1,0 +1,37 @@
+// How a subcommand joins the `opentrn` program.
+//
+// A command adds its CLI11 subcommand, options and callback to the app, and prints to `out`. What goes
+// wrong is a Fault: run() turns it into a message and an exit code, so no command catches or exits.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "arch/tables.h"
+#include "base/fault.h"
+
+namespace opentrn::cli {
+
+using AddCommand = void (*)(CLI::App& app, std::ostream& out);
+
+// Parses and runs; returns the exit code: 0, or exit_code() of the fault, or 2 for a bad command line.
+int run(const std::vector<AddCommand>& commands, int argc, const char* const* argv, std::ostream& out,
+        std::ostream& err);
+
+// 1 the program's fault, 2 bad input, 3 does not fit, 4 not modelled, 5 unspecified, 70 our bug.
+int exit_code(FaultKind kind);
+
+// --set key=value and --tables file, for every command that reads the machine tables.
+class TableOptions {
+ public:
+  void add_to(CLI::App& command);
+  std::shared_ptr<const arch::Tables> load() const { return arch::load_tables(overrides_); }
+
+ private:
+  arch::Overrides overrides_;
+};
+
+}  // namespace opentrn::cli

@@ -1,0 +1,13 @@
+// The subcommands, each in the file of its name.
+#pragma once
+
+#include <ostream>
+
+#include <CLI/CLI.hpp>
+
+namespace opentrn::cli {
+
+void add_ls(CLI::App& app, std::ostream& out);        // what machines there are
+void add_describe(CLI::App& app, std::ostream& out);  // everything the tables say about one of them
+
+}  // namespace opentrn::cli

@@ -1,0 +1,70 @@
+#include "cli/item.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include <fmt/format.h>
+
+#include "arch/closest.h"
+
+namespace opentrn::cli {
+namespace {
+
+bool same_name(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+const arch::Topology* topology_of(const arch::Tables& tables, const arch::Spec<std::string>& name) {
+  return name.known() ? &tables.topology(name.value()) : nullptr;
+}
+
+// Every named thing of the tables, in the order of `opentrn ls`.
+std::vector<Item> all_items(const arch::Tables& tables) {
+  std::vector<Item> items;
+  const auto add = [&](std::string kind, const std::string& name,
+                       std::vector<std::string> prefixes) -> Item& {
+    items.push_back({std::move(kind), name, std::move(prefixes), {}, nullptr, nullptr});
+    return items.back();
+  };
+  for (const auto& core : tables.neuron_cores()) add("NeuronCore", core.name, {core.key});
+  for (const auto& chip : tables.chips()) add("chip", chip.name, {chip.key});
+  for (const auto& instance : tables.instances()) {
+    Item& item = add("instance", instance.name, {instance.key, "price." + instance.name});
+    item.totals = arch::totals(tables, instance);
+    item.topology = topology_of(tables, instance.topology);
+  }
+  for (const auto& server : tables.ultraservers()) {
+    Item& item = add("UltraServer", server.name, {server.key, "price." + server.name});
+    item.totals = arch::totals(tables, server);
+    item.topology = topology_of(tables, server.topology);
+  }
+  for (const auto& cluster : tables.ultraclusters()) add("UltraCluster", cluster.name, {cluster.key});
+  for (const auto& topology : tables.topologies())
+    add("topology", topology.name, {"topology." + topology.name}).topology = &topology;
+  for (const auto& chip : tables.comparison_chips()) add("comparison chip", chip.name, {chip.key});
+  for (const auto& instance : tables.comparison_instances())
+    add("comparison instance", instance.name, {instance.key, "price." + instance.name});
+  for (arch::Generation generation : arch::kGenerations) {
+    const std::string key = fmt::format("timing.{}", table_key(generation));
+    add("timing table", key, {key}).timing = &tables.timing(generation);
+  }
+  return items;
+}
+
+}  // namespace
+
+Item find_item(const arch::Tables& tables, std::string_view name) {
+  std::vector<std::string> names;
+  for (Item& item : all_items(tables)) {
+    if (same_name(item.name, name)) return std::move(item);
+    names.push_back(item.name);
+  }
+  if (!tables.facts().under(name).empty())
+    return {"table", std::string(name), {std::string(name)}, {}, nullptr, nullptr};
+  for (const std::string& table : tables.facts().items("")) names.push_back(table);
+  throw Fault(FaultKind::kInput, "", fmt::format("nothing in the machine tables is called '{}'", name),
+              arch::did_you_mean(name, names, "`opentrn ls` lists all names"));
+}
+
+}  // namespace opentrn::cli
