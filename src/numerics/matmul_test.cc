@@ -1,0 +1,103 @@
+#include "numerics/matmul.h"
+
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "numerics/simd_targets.h"
+
+namespace opentrn::numerics {
+namespace {
+
+struct Case {
+  int K, M, N;
+};
+
+enum class Values { kOrdinary, kWild };
+
+std::vector<float> random_matrix(SplitMix64& rng, size_t n, Values values) {
+  std::vector<float> matrix(n);
+  for (float& x : matrix) {
+    x = static_cast<float>(rng.uniform() * 2 - 1);
+    if (values == Values::kWild && rng.below(8) == 0) x = std::bit_cast<float>(rng.next32());  // also NaN, inf
+  }
+  return matrix;
+}
+
+// Pitches are wider than the tile, so that writing outside it shows.
+void expect_equal_to_reference(Case c, Values values, bool accumulate, uint64_t seed) {
+  SplitMix64 rng(seed);
+  const size_t lds = c.M + 3, ldm = c.N + 5, lda = c.N + 7;
+  const std::vector<float> stationary = random_matrix(rng, c.K * lds + 1, values);
+  const std::vector<float> moving = random_matrix(rng, c.K * ldm + 1, values);
+  const std::vector<float> before = random_matrix(rng, c.M * lda + 1, Values::kOrdinary);
+  std::vector<float> fast = before, slow = before, split = before;
+  MatmulTile tile{stationary.data(), moving.data(), fast.data(), c.K, c.M, c.N, lds, ldm, lda, accumulate};
+  matmul_tile(tile);
+  tile.acc = slow.data();
+  matmul_tile_reference(tile);
+  tile.acc = split.data();
+  const int m = c.M / 3, n = c.N / 2;
+  matmul_tile_range(tile, 0, m, 0, n);
+  matmul_tile_range(tile, 0, m, n, c.N);
+  matmul_tile_range(tile, m, c.M, 0, c.N);
+  ASSERT_EQ(std::memcmp(fast.data(), slow.data(), fast.size() * sizeof(float)), 0)
+      << "K " << c.K << " M " << c.M << " N " << c.N << " seed " << seed;
+  ASSERT_EQ(std::memcmp(split.data(), slow.data(), fast.size() * sizeof(float)), 0);
+}
+
+class MatmulTileTest : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { force_simd_target(GetParam()); }
+  void TearDown() override { force_simd_target(""); }
+};
+INSTANTIATE_TEST_SUITE_P(Simd, MatmulTileTest, testing::ValuesIn(simd_targets()),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(MatmulTileTest, FastEqualsReferenceBitForBit) {
+  uint64_t seed = 1;
+  for (const Case c : {Case{128, 128, 512}, {128, 128, 100}, {1, 1, 1}, {0, 3, 5}, {7, 13, 33}, {64, 31, 47}}) {
+    for (const bool accumulate : {false, true}) {
+      expect_equal_to_reference(c, Values::kOrdinary, accumulate, seed++);
+      if (c.M < 128) expect_equal_to_reference(c, Values::kWild, accumulate, seed++);
+    }
+  }
+}
+
+TEST_P(MatmulTileTest, FastEqualsReferenceOnRandomShapes) {
+  SplitMix64 rng(99);
+  for (int i = 0; i < 150; ++i) {
+    const Case c{static_cast<int>(rng.below(40)), static_cast<int>(rng.below(30)), static_cast<int>(rng.below(90))};
+    expect_equal_to_reference(c, i % 2 == 0 ? Values::kOrdinary : Values::kWild, i % 3 == 0, rng.next());
+  }
+}
+
+TEST(MatmulTile, SumsRunDownTheRowsWithOneRoundingEach) {
+  // 2^24 absorbs each 1 when added one by one; adding the ones first would give 2^24 + 2.
+  const float stationary[] = {0x1p24f, 1, 1};
+  const float moving[] = {1, 1, 1};
+  float acc = 0;
+  matmul_tile(stationary, moving, &acc, 3, 1, 1, 1, 1, 1, false);
+  EXPECT_EQ(acc, 0x1p24f);
+  // fma keeps the product exact: (1 + 2^-23)(1 - 2^-23) - 1 is -2^-46, not 0.
+  const float a[] = {-1, 1 + 0x1p-23f};
+  const float b[] = {1, 1 - 0x1p-23f};
+  matmul_tile(a, b, &acc, 2, 1, 1, 1, 1, 1, false);
+  EXPECT_EQ(acc, -0x1p-46f);
+}
+
+TEST(MatmulTile, NanIsCanonical) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const float stationary[] = {inf, inf};
+  const float moving[] = {1, -1};
+  float acc = 0;
+  matmul_tile(stationary, moving, &acc, 2, 1, 1, 1, 1, 1, false);
+  EXPECT_EQ(std::bit_cast<uint32_t>(acc), 0x7fc00000u);
+}
+
+}  // namespace
+}  // namespace opentrn::numerics
