@@ -1,0 +1,196 @@
+#include "nki/machine.h"
+
+#include <numeric>
+
+namespace opentrn::nki {
+
+namespace {
+
+// Instructions recorded before they run. Large enough that the hand-over costs nothing, small enough
+// that an error is reported near its cause and dead tiles are dropped soon.
+constexpr size_t kBatchInstructions = 512;
+constexpr int64_t kPartitions = 128;
+
+ThreadPool& pool() {
+  static ThreadPool instance(default_thread_count());
+  return instance;
+}
+std::mutex pool_turn;  // the pool serves one caller at a time
+
+}  // namespace
+
+Launch::Launch(const MachineOptions& options, int core_count)
+    : core_count_(core_count), running_(core_count),
+      group_(options.generation, core_count, &pool(), options.checks) {}
+
+void Launch::core_done() {
+  std::lock_guard lock(mutex_);
+  --running_;
+  progress_.notify_all();
+}
+
+std::shared_ptr<Machine> Machine::create(const MachineOptions& options, std::shared_ptr<Launch> launch) {
+  if (!launch) launch = std::make_shared<Launch>(options, 1);
+  if (options.core_id < 0 || options.core_id >= launch->core_count())
+    throw Fault(FaultKind::kInput, "", fmt::format("core {} of a launch of {} cores", options.core_id, launch->core_count()));
+  return std::shared_ptr<Machine>(new Machine(options, std::move(launch)));
+}
+
+Machine::Machine(const MachineOptions& options, std::shared_ptr<Launch> launch)
+    : options_(options), launch_(std::move(launch)), program_(std::make_shared<isa::Program>()),
+      core_(&launch_->group_.core(options.core_id)) {}
+
+Machine::~Machine() = default;
+
+std::shared_ptr<sim::Buffer> Machine::shared_hbm(const isa::Tensor& tensor) {
+  std::lock_guard lock(launch_->mutex_);
+  const size_t index = shared_created_++;
+  if (index == launch_->shared_.size())
+    launch_->shared_.push_back({tensor.name, tensor.bytes(), sim::Buffer::allocate(tensor.bytes())});
+  const Launch::SharedTensor& shared = launch_->shared_[index];
+  if (shared.bytes != tensor.bytes())
+    throw Fault(FaultKind::kProgram, "ndarray.shared_hbm",
+                fmt::format("shared_hbm tensor number {} has {} bytes on core {} and {} on another core", index,
+                            tensor.bytes(), options_.core_id, shared.bytes),
+                "both programs of a launch must create their shared tensors in the same order");
+  return shared.buffer;
+}
+
+TensorView Machine::ndarray(std::span<const int64_t> shape, DType dtype, isa::MemorySpace space, std::string name,
+                            std::optional<isa::Address> address, isa::LocationId location) {
+  const auto fail = [&](std::string label, std::string message, std::string hint = {}) {
+    Fault fault(FaultKind::kProgram, "ndarray." + label, std::move(message), std::move(hint));
+    fault.set_location(program_->location(location));
+    throw fault;
+  };
+  if (shape.empty() || shape.size() > isa::kMaxRank)
+    fail("rank", fmt::format("{} dimensions; 1 to {} are possible", shape.size(), isa::kMaxRank));
+  for (int64_t size : shape)
+    if (size < 1 || size > (int64_t{1} << 40)) fail("shape", fmt::format("a dimension has size {}; sizes are positive", size));
+  isa::Tensor tensor;
+  tensor.space = space;
+  tensor.dtype = dtype;
+  tensor.shape.assign(shape.begin(), shape.end());
+  tensor.name = std::move(name);
+  tensor.address = address;
+  tensor.location = location;
+  if (isa::is_on_chip(space)) {
+    if (shape.size() < 2)
+      fail("rank", fmt::format("a tensor in {} needs a partition dimension and a free one", isa::name(space)),
+           "add a free dimension of size 1");
+    if (shape[0] > kPartitions)
+      fail("partitions", fmt::format("dimension 0 has size {}; {} has {} partitions", shape[0], isa::name(space), kPartitions),
+           "tile dimension 0 by nl.tile_size.pmax");
+    tensor.rows = shape[0];
+    shape = shape.subspan(1);
+  }
+  tensor.row_elements = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+  const bool shared = space == isa::MemorySpace::kSharedHbm && core_count() > 1;
+  std::shared_ptr<sim::Buffer> buffer = shared ? shared_hbm(tensor) : nullptr;
+  const isa::TensorId id = program_->add_tensor(std::move(tensor));
+  if (buffer) core_->bind(id, std::move(buffer));
+  const isa::Tensor& added = program_->tensor(id);
+  return TensorView::whole(std::make_shared<Storage>(weak_from_this(), id, added), added.shape);
+}
+
+TensorView Machine::host_tensor(std::span<const int64_t> shape, DType dtype, std::shared_ptr<sim::Buffer> buffer,
+                                std::string name, bool is_input) {
+  const TensorView view = ndarray(shape, dtype, isa::MemorySpace::kHbm, std::move(name), std::nullopt, 0);
+  program_->tensor(view.storage->id).is_input = is_input;
+  core_->bind(view.storage->id, std::move(buffer));
+  return view;
+}
+
+isa::Operand Machine::operand(const TensorView& view) {
+  if (view.storage->machine.lock().get() != this)
+    throw Fault(FaultKind::kProgram, "", fmt::format("{} belongs to another kernel launch", view.describe()),
+                "tensors live only while the kernel that made them runs");
+  isa::Operand operand;
+  operand.kind = isa::OperandKind::kAccess;
+  operand.dtype = view.dtype;
+  operand.tensor = view.storage->id;
+  operand.pattern = program_->intern_pattern(view.pattern);
+  operand.offset = view.offset;
+  if (view.indirection) {
+    const Indirection& from = *view.indirection;
+    isa::Indirect indirect;
+    indirect.kind = from.kind;
+    indirect.dim = static_cast<uint8_t>(std::max(0, from.dim));
+    indirect.index = from.index ? this->operand(*from.index) : isa::Operand::reg(from.index_register);
+    indirect.stride = from.stride;
+    indirect.bound = from.bound;
+    indirect.num_elem = from.num_elem;
+    operand.indirect = program_->add_indirect(indirect);
+  }
+  return operand;
+}
+
+isa::InstructionIndex Machine::emit(isa::Opcode opcode, isa::Engine engine, std::span<const isa::Operand> operands,
+                                    std::span<const isa::AttributeWord> attributes, isa::LocationId location,
+                                    uint32_t name) {
+  const isa::InstructionIndex index = program_->append(opcode, engine, operands, attributes, location, name,
+                                                       no_reorder_ ? isa::kFlagNoReorder : uint8_t{0});
+  if (options_.execute == Execute::kEager) flush();
+  return index;
+}
+
+void Machine::wait_for_peer(std::unique_lock<std::mutex>& lock) {
+  Launch& launch = *launch_;
+  const auto passed = [&] { return !launch.group_.waiting_at(options_.core_id); };
+  launch.progress_.wait(lock, [&] { return passed() || launch.running_ < launch.core_count_; });
+  if (passed()) return;
+  const isa::InstructionIndex at = *launch.group_.waiting_at(options_.core_id);
+  Fault fault(FaultKind::kProgram, "sim.peer_ended",
+              fmt::format("core {} waits here, but the other core ended without taking part", options_.core_id),
+              "both programs of an LNC2 launch must execute the same sequence of sendrecv and core_barrier");
+  fault.set_location(program_->location(program_->instruction(at).location));
+  throw fault;
+}
+
+void Machine::flush() {
+  if (options_.execute == Execute::kNever) return;
+  std::unique_lock lock(launch_->mutex_);
+  while (executed_ < program_->size()) {
+    {
+      std::lock_guard turn(pool_turn);
+      executed_ = core_->run(*program_, static_cast<isa::InstructionIndex>(executed_),
+                             static_cast<isa::InstructionIndex>(program_->size()));
+    }
+    launch_->progress_.notify_all();
+    if (executed_ < program_->size()) wait_for_peer(lock);
+  }
+  release_dead();
+}
+
+void Machine::storage_died(isa::TensorId id) {
+  std::lock_guard lock(dead_mutex_);
+  dead_.push_back({program_->size(), id});
+}
+
+void Machine::release_dead() {
+  std::lock_guard lock(dead_mutex_);
+  while (!dead_.empty() && dead_.front().after <= executed_) {
+    core_->release(dead_.front().tensor);
+    dead_.pop_front();
+  }
+}
+
+bool Machine::wants_flush() const {
+  return options_.execute == Execute::kBatched && program_->size() - executed_ >= kBatchInstructions;
+}
+
+std::shared_ptr<sim::Buffer> Machine::value(const TensorView& view) {
+  if (options_.execute == Execute::kNever)
+    throw Fault(FaultKind::kProgram, "", "this launch records instructions without executing them; it has no values");
+  flush();
+  return core_->buffer(*program_, view.storage->id);
+}
+
+int64_t Machine::register_value(isa::RegisterId id) {
+  if (options_.execute == Execute::kNever)
+    throw Fault(FaultKind::kProgram, "", "this launch records instructions without executing them; it has no values");
+  flush();
+  return core_->register_value(id);
+}
+
+}  // namespace opentrn::nki

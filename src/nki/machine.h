@@ -1,0 +1,123 @@
+// Machine: where a kernel's instructions go. One NeuronCore that records a Program and executes it.
+//
+// A kernel is ordinary Python (or C++) that calls emit(); every call appends an instruction. Values
+// are computed in batches: instructions run when enough of them wait, when somebody looks at a value
+// (a register, a printed tensor, a result), or one by one in eager mode. Program order is the order
+// of calls in either case, so batching changes no bit. A machine that does not execute
+// (Execute::kNever) records only, for timing without data.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "isa/program.h"
+#include "nki/tensor_view.h"
+#include "sim/functional/core_group.h"
+
+namespace opentrn::nki {
+
+enum class Execute : uint8_t { kBatched, kEager, kNever };
+
+struct MachineOptions {
+  int generation = 3;  // NeuronCore version
+  int core_id = 0;
+  Execute execute = Execute::kBatched;
+  sim::CheckOptions checks;
+};
+
+class Machine;
+
+// What the cores of one logical NeuronCore share (LNC2): HBM tensors and the rendezvous of sendrecv
+// and core_barrier. Cores execute one at a time; each instruction may use the whole thread pool.
+class Launch {
+ public:
+  explicit Launch(const MachineOptions& options, int core_count = 1);
+
+  int core_count() const { return core_count_; }
+  // Called by the thread of a core when its kernel has returned or failed, so that a peer that waits
+  // for it does not wait for ever.
+  void core_done();
+
+ private:
+  friend class Machine;
+  struct SharedTensor {
+    std::string name;
+    int64_t bytes;
+    std::shared_ptr<sim::Buffer> buffer;
+  };
+
+  int core_count_;
+  std::mutex mutex_;
+  std::condition_variable progress_;
+  int running_;
+  sim::CoreGroup group_;
+  std::deque<SharedTensor> shared_;  // in creation order
+};
+
+class Machine : public std::enable_shared_from_this<Machine> {
+ public:
+  static std::shared_ptr<Machine> create(const MachineOptions& options, std::shared_ptr<Launch> launch);
+  ~Machine();
+
+  int generation() const { return options_.generation; }
+  int core_id() const { return options_.core_id; }
+  int core_count() const { return launch_->core_count(); }
+  const std::shared_ptr<isa::Program>& program() const { return program_; }
+
+  // Fresh memory. Errors: Fault{kProgram} "ndarray.*" for shapes that no memory has.
+  TensorView ndarray(std::span<const int64_t> shape, DType dtype, isa::MemorySpace space, std::string name,
+                     std::optional<isa::Address> address, isa::LocationId location);
+  // A tensor in HBM whose bytes the host owns.
+  TensorView host_tensor(std::span<const int64_t> shape, DType dtype, std::shared_ptr<sim::Buffer> buffer,
+                         std::string name, bool is_input);
+  isa::RegisterId new_register() { return program_->add_register(); }
+
+  isa::Operand operand(const TensorView& view);
+  isa::InstructionIndex emit(isa::Opcode opcode, isa::Engine engine, std::span<const isa::Operand> operands,
+                             std::span<const isa::AttributeWord> attributes, isa::LocationId location,
+                             uint32_t name = 0);
+
+  // True when a batch is full: the caller should flush(), if it can (a Python host drops its lock first).
+  bool wants_flush() const;
+  // Executes everything recorded so far. On an LNC2 core this may wait for the other core.
+  void flush();
+  // flush(), then the bytes of the tensor.
+  std::shared_ptr<sim::Buffer> value(const TensorView& view);
+  int64_t register_value(isa::RegisterId id);
+
+  void set_no_reorder(bool on) { no_reorder_ = on; }
+  const std::vector<int64_t>& tensor_shape(isa::TensorId id) const { return program_->tensor(id).shape; }
+  size_t executed() const { return executed_; }
+  sim::Core& core() { return *core_; }
+
+  // Called by ~Storage: nobody can name this tensor any more.
+  void storage_died(isa::TensorId id);
+
+ private:
+  Machine(const MachineOptions& options, std::shared_ptr<Launch> launch);
+  void wait_for_peer(std::unique_lock<std::mutex>& lock);
+  void release_dead();
+  std::shared_ptr<sim::Buffer> shared_hbm(const isa::Tensor& tensor);
+
+  MachineOptions options_;
+  std::shared_ptr<Launch> launch_;
+  std::shared_ptr<isa::Program> program_;
+  sim::Core* core_;  // owned by the launch's group
+  size_t executed_ = 0;
+  size_t shared_created_ = 0;
+  bool no_reorder_ = false;
+  struct Dead {
+    size_t after;  // instructions that may still use it
+    isa::TensorId tensor;
+  };
+  std::mutex dead_mutex_;
+  std::deque<Dead> dead_;
+};
+
+}  // namespace opentrn::nki
