@@ -1,0 +1,248 @@
+#include "numerics/simd_targets.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "numerics/alu.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "numerics/alu_simd.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "numerics/alu_simd.h"
+#include "numerics/fused-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace opentrn::numerics::simd {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using numerics::HWY_NAMESPACE::canonical;
+
+// An operator is a body on vectors of any length and whether a NaN result is made canonical; reductions
+// do that once, at the end.
+#define OPENTRN_VECTOR_OP(NAME, CANONICAL, EXPRESSION)      \
+  struct NAME {                                             \
+    static constexpr bool kCanonical = CANONICAL;           \
+    template <class D, class V = hn::Vec<D>>                \
+    static HWY_ATTR HWY_INLINE V apply(D d, V a, V b) {     \
+      (void)d, (void)b;                                     \
+      return EXPRESSION;                                    \
+    }                                                       \
+  }
+
+template <class D, class M>
+HWY_ATTR HWY_INLINE hn::Vec<D> truth(D d, M mask) {
+  return hn::IfThenElseZero(mask, hn::Set(d, 1.0f));
+}
+// Not by Highway's Ne, which is false for NaN on x86.
+template <class V>
+HWY_ATTR HWY_INLINE auto is_nan(V x) {
+  return hn::Not(hn::Eq(x, x));
+}
+template <class D, class V>
+HWY_ATTR HWY_INLINE auto is_true(D d, V x) {
+  return hn::Not(hn::Eq(x, hn::Zero(d)));
+}
+
+OPENTRN_VECTOR_OP(Bypass, false, a);
+OPENTRN_VECTOR_OP(Add, true, hn::Add(a, b));
+OPENTRN_VECTOR_OP(Subtract, true, hn::Sub(a, b));
+OPENTRN_VECTOR_OP(Multiply, true, hn::Mul(a, b));
+OPENTRN_VECTOR_OP(Divide, true, hn::Div(a, b));
+// Not the processors' own maximum: they disagree about NaN and about zeros of unlike sign.
+OPENTRN_VECTOR_OP(Maximum, true, hn::IfThenElse(hn::Or(hn::Ge(a, b), is_nan(a)), a, b));
+OPENTRN_VECTOR_OP(Minimum, true, hn::IfThenElse(hn::Or(hn::Le(a, b), is_nan(a)), a, b));
+OPENTRN_VECTOR_OP(Equal, false, truth(d, hn::Eq(a, b)));
+OPENTRN_VECTOR_OP(NotEqual, false, truth(d, hn::Not(hn::Eq(a, b))));
+OPENTRN_VECTOR_OP(Greater, false, truth(d, hn::Gt(a, b)));
+OPENTRN_VECTOR_OP(GreaterEqual, false, truth(d, hn::Ge(a, b)));
+OPENTRN_VECTOR_OP(Less, false, truth(d, hn::Lt(a, b)));
+OPENTRN_VECTOR_OP(LessEqual, false, truth(d, hn::Le(a, b)));
+OPENTRN_VECTOR_OP(LogicalAnd, false, truth(d, hn::And(is_true(d, a), is_true(d, b))));
+OPENTRN_VECTOR_OP(LogicalOr, false, truth(d, hn::Or(is_true(d, a), is_true(d, b))));
+OPENTRN_VECTOR_OP(LogicalXor, false, truth(d, hn::Xor(is_true(d, a), is_true(d, b))));
+OPENTRN_VECTOR_OP(LogicalNot, false, truth(d, hn::Eq(a, hn::Zero(d))));
+OPENTRN_VECTOR_OP(AbsMax, false, hn::IfThenElse(hn::Gt(hn::Abs(a), hn::Abs(b)), a, b));
+OPENTRN_VECTOR_OP(AbsMin, false, hn::IfThenElse(hn::Lt(hn::Abs(a), hn::Abs(b)), a, b));
+OPENTRN_VECTOR_OP(Average, true, hn::Mul(hn::Add(a, b), hn::Set(d, 0.5f)));
+OPENTRN_VECTOR_OP(Abs, true, hn::Abs(a));
+OPENTRN_VECTOR_OP(Square, true, hn::Mul(a, a));
+OPENTRN_VECTOR_OP(Relu, true, Maximum::apply(d, a, hn::Zero(d)));
+OPENTRN_VECTOR_OP(Rsqrt, true, hn::Div(hn::Set(d, 1.0f), hn::Sqrt(a)));
+OPENTRN_VECTOR_OP(Reciprocal, true, hn::Div(hn::Set(d, 1.0f), a));
+OPENTRN_VECTOR_OP(Negative, true, hn::Neg(a));
+OPENTRN_VECTOR_OP(Sqrt, true, hn::Sqrt(a));
+
+#undef OPENTRN_VECTOR_OP
+
+// Calls visitor.run<Op>() for an operator that has a vector form.
+template <class Visitor>
+HWY_ATTR bool visit(AluOp op, Visitor visitor) {
+  switch (op) {
+    case AluOp::kBypass: visitor.template run<Bypass>(); return true;
+    case AluOp::kAdd: visitor.template run<Add>(); return true;
+    case AluOp::kSubtract: visitor.template run<Subtract>(); return true;
+    case AluOp::kMultiply: visitor.template run<Multiply>(); return true;
+    case AluOp::kDivide: visitor.template run<Divide>(); return true;
+    case AluOp::kMaximum: visitor.template run<Maximum>(); return true;
+    case AluOp::kMinimum: visitor.template run<Minimum>(); return true;
+    case AluOp::kEqual: visitor.template run<Equal>(); return true;
+    case AluOp::kNotEqual: visitor.template run<NotEqual>(); return true;
+    case AluOp::kGreater: visitor.template run<Greater>(); return true;
+    case AluOp::kGreaterEqual: visitor.template run<GreaterEqual>(); return true;
+    case AluOp::kLess: visitor.template run<Less>(); return true;
+    case AluOp::kLessEqual: visitor.template run<LessEqual>(); return true;
+    case AluOp::kLogicalAnd: visitor.template run<LogicalAnd>(); return true;
+    case AluOp::kLogicalOr: visitor.template run<LogicalOr>(); return true;
+    case AluOp::kLogicalXor: visitor.template run<LogicalXor>(); return true;
+    case AluOp::kLogicalNot: visitor.template run<LogicalNot>(); return true;
+    case AluOp::kAbsMax: visitor.template run<AbsMax>(); return true;
+    case AluOp::kAbsMin: visitor.template run<AbsMin>(); return true;
+    case AluOp::kAverage: visitor.template run<Average>(); return true;
+    case AluOp::kAbs: visitor.template run<Abs>(); return true;
+    case AluOp::kSquare: visitor.template run<Square>(); return true;
+    case AluOp::kRelu: visitor.template run<Relu>(); return true;
+    case AluOp::kRsqrt: visitor.template run<Rsqrt>(); return true;
+    case AluOp::kReciprocal: visitor.template run<Reciprocal>(); return true;
+    case AluOp::kNegative: visitor.template run<Negative>(); return true;
+    case AluOp::kSqrt: visitor.template run<Sqrt>(); return true;
+    default: return false;
+  }
+}
+
+using DF = hn::ScalableTag<float>;
+using D1 = hn::CappedTag<float, 1>;
+
+template <class Op, class D, class V>
+HWY_ATTR HWY_INLINE V apply_canonical(D d, V a, V b) {
+  const V r = Op::apply(d, a, b);
+  if constexpr (Op::kCanonical) return canonical(d, r);
+  return r;
+}
+
+struct TensorTensor {
+  const float* a;
+  const float* b;
+  float* out;
+  size_t n;
+
+  template <class Op>
+  HWY_ATTR void run() const {
+    const DF d;
+    const size_t lanes = hn::Lanes(d);
+    size_t i = 0;
+    for (; i + lanes <= n; i += lanes) {
+      hn::StoreU(apply_canonical<Op>(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, out + i);
+    }
+    const D1 one;
+    for (; i < n; ++i) {
+      hn::StoreU(apply_canonical<Op>(one, hn::LoadU(one, a + i), hn::LoadU(one, b + i)), one, out + i);
+    }
+  }
+};
+
+template <bool kReverse>
+struct TensorScalar {
+  const float* a;
+  float scalar;
+  float* out;
+  size_t n;
+
+  template <class Op, class D>
+  static HWY_ATTR HWY_INLINE hn::Vec<D> ordered(D d, hn::Vec<D> a, hn::Vec<D> s) {
+    return kReverse ? apply_canonical<Op>(d, s, a) : apply_canonical<Op>(d, a, s);
+  }
+
+  template <class Op>
+  HWY_ATTR void run() const {
+    const DF d;
+    const size_t lanes = hn::Lanes(d);
+    const auto s = hn::Set(d, scalar);
+    size_t i = 0;
+    for (; i + lanes <= n; i += lanes) hn::StoreU(ordered<Op>(d, hn::LoadU(d, a + i), s), d, out + i);
+    const D1 one;
+    for (; i < n; ++i) {
+      hn::StoreU(ordered<Op>(one, hn::LoadU(one, a + i), hn::Set(one, scalar)), one, out + i);
+    }
+  }
+};
+
+struct Reduce {
+  const float* a;
+  size_t n;
+  float* result;
+
+  template <class Op>
+  static HWY_ATTR HWY_INLINE float combine(float x, float y) {
+    const D1 one;
+    return hn::GetLane(Op::apply(one, hn::Set(one, x), hn::Set(one, y)));
+  }
+
+  template <class Op>
+  HWY_ATTR void run() const {
+    HWY_ALIGN float p[kReduceLanes];
+    size_t count = std::min(n, kReduceLanes);
+    if (n < kReduceLanes) {
+      std::copy_n(a, n, p);
+    } else {
+      full_rows<Op>(p);
+    }
+    for (size_t w = kReduceLanes / 2; w > 0; w /= 2) {
+      for (size_t j = 0; j < w && j + w < count; ++j) p[j] = combine<Op>(p[j], p[j + w]);
+      count = std::min(count, w);
+    }
+    *result = p[0];
+  }
+
+  // The lanes of n >= kReduceLanes elements.
+  template <class Op>
+  HWY_ATTR HWY_INLINE void full_rows(float* HWY_RESTRICT p) const {
+    const DF d;
+    constexpr size_t kMaxVectors = HWY_TARGET == HWY_SCALAR ? kReduceLanes : kReduceLanes / 4;
+    const size_t lanes = hn::Lanes(d);
+    const size_t vectors = kReduceLanes / lanes;
+    hn::Vec<DF> sum[kMaxVectors];
+    for (size_t v = 0; v < vectors; ++v) sum[v] = hn::LoadU(d, a + v * lanes);
+    size_t i = kReduceLanes;
+    for (; i + kReduceLanes <= n; i += kReduceLanes) {
+      for (size_t v = 0; v < vectors; ++v) sum[v] = Op::apply(d, sum[v], hn::LoadU(d, a + i + v * lanes));
+    }
+    for (size_t v = 0; v < vectors; ++v) hn::Store(sum[v], d, p + v * lanes);
+    for (size_t j = 0; i + j < n; ++j) p[j] = combine<Op>(p[j], a[i + j]);
+  }
+};
+
+HWY_ATTR bool TensorTensorSimd(AluOp op, const float* a, const float* b, float* out, size_t n) {
+  return visit(op, TensorTensor{a, b, out, n});
+}
+HWY_ATTR bool TensorScalarSimd(AluOp op, const float* a, float scalar, bool reverse, float* out, size_t n) {
+  if (reverse) return visit(op, TensorScalar<true>{a, scalar, out, n});
+  return visit(op, TensorScalar<false>{a, scalar, out, n});
+}
+HWY_ATTR bool ReduceSimd(AluOp op, const float* a, size_t n, float* result) {
+  return visit(op, Reduce{a, n, result});
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace opentrn::numerics::simd
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace opentrn::numerics::simd {
+
+HWY_EXPORT(TensorTensorSimd);
+HWY_EXPORT(TensorScalarSimd);
+HWY_EXPORT(ReduceSimd);
+
+bool tensor_tensor(AluOp op, const float* a, const float* b, float* out, size_t n) {
+  return HWY_DYNAMIC_DISPATCH(TensorTensorSimd)(op, a, b, out, n);
+}
+bool tensor_scalar(AluOp op, const float* a, float scalar, bool reverse, float* out, size_t n) {
+  return HWY_DYNAMIC_DISPATCH(TensorScalarSimd)(op, a, scalar, reverse, out, n);
+}
+bool reduce(AluOp op, const float* a, size_t n, float* result) {
+  return HWY_DYNAMIC_DISPATCH(ReduceSimd)(op, a, n, result);
+}
+
+}  // namespace opentrn::numerics::simd
+#endif  // HWY_ONCE

@@ -1,0 +1,16 @@
+// The vector loops of alu.h, chosen at run time for the processor. Each returns false for an operator
+// that has no vector form (power, mod, fmod), having done nothing.
+#pragma once
+
+#include <cstddef>
+
+#include "numerics/ops.h"
+
+namespace opentrn::numerics::simd {
+
+bool tensor_tensor(AluOp op, const float* a, const float* b, float* out, size_t n);
+bool tensor_scalar(AluOp op, const float* a, float scalar, bool reverse, float* out, size_t n);
+// p[0] of alu_reduce; n > 0.
+bool reduce(AluOp op, const float* a, size_t n, float* result);
+
+}  // namespace opentrn::numerics::simd

@@ -1,0 +1,208 @@
+#include "numerics/alu.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/fault.h"
+#include "base/random.h"
+#include "numerics/power.h"
+#include "numerics/simd_targets.h"
+
+namespace opentrn::numerics {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+const float kNan = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<AluOp> float_ops() {
+  std::vector<AluOp> ops;
+  for (int i = 0; i < kAluOpCount; ++i) {
+    if (!is_bitvec(static_cast<AluOp>(i))) ops.push_back(static_cast<AluOp>(i));
+  }
+  return ops;
+}
+
+// Ordinary numbers, small integers (so that values meet), special values, any bits.
+std::vector<float> mixed_row(uint64_t seed, size_t n) {
+  const float special[] = {0.0f, -0.0f, kInf, -kInf, kNan, -kNan, 1.0f, -1.0f, 0x1p-149f, -0x1p-130f, 0x1.fffffep127f};
+  SplitMix64 rng(seed);
+  std::vector<float> row(n);
+  for (float& x : row) {
+    switch (rng.below(4)) {
+      case 0: x = static_cast<float>(rng.uniform() * 8 - 4); break;
+      case 1: x = static_cast<float>(static_cast<int>(rng.below(7)) - 3); break;
+      case 2: x = special[rng.below(std::size(special))]; break;
+      default: x = std::bit_cast<float>(rng.next32());
+    }
+  }
+  return row;
+}
+
+uint32_t bits(float x) { return std::bit_cast<uint32_t>(x); }
+
+class AluSimd : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { force_simd_target(GetParam()); }
+  void TearDown() override { force_simd_target(""); }
+};
+INSTANTIATE_TEST_SUITE_P(Simd, AluSimd, testing::ValuesIn(simd_targets()),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(AluSimd, RowsEqualTheReferenceBitForBit) {
+  const size_t n = 2011;
+  const std::vector<float> a = mixed_row(1, n), b = mixed_row(2, n);
+  std::vector<float> out(n), by_scalar(n), reversed(n);
+  for (const AluOp op : float_ops()) {
+    const float scalar = b[static_cast<size_t>(op)];
+    alu_tensor_tensor(op, a.data(), b.data(), out.data(), n);
+    alu_tensor_scalar(op, a.data(), scalar, false, by_scalar.data(), n);
+    alu_tensor_scalar(op, a.data(), scalar, true, reversed.data(), n);
+    for (size_t i = 0; i < n; ++i) {
+      ASSERT_EQ(bits(out[i]), bits(alu(op, a[i], b[i]))) << name(op) << " " << a[i] << " " << b[i];
+      ASSERT_EQ(bits(by_scalar[i]), bits(alu(op, a[i], scalar))) << name(op);
+      ASSERT_EQ(bits(reversed[i]), bits(alu(op, scalar, a[i]))) << name(op);
+    }
+  }
+}
+
+// The order that alu.h writes down, literally.
+float reduce_reference(AluOp op, std::vector<float> row) {
+  const AluOp inner = op == AluOp::kSubtract ? AluOp::kAdd : op;
+  std::vector<float> p(row.begin(), row.begin() + static_cast<long>(std::min(row.size(), kReduceLanes)));
+  for (size_t i = kReduceLanes; i < row.size(); ++i) p[i % kReduceLanes] = alu(inner, p[i % kReduceLanes], row[i]);
+  for (size_t w = 16; w > 0; w /= 2) {
+    for (size_t j = 0; j + w < p.size() && j < w; ++j) p[j] = alu(inner, p[j], p[j + w]);
+    p.resize(std::min(p.size(), w));
+  }
+  return p[0];
+}
+
+TEST_P(AluSimd, ReductionsFollowTheWrittenOrder) {
+  for (const AluOp op : float_ops()) {
+    if (!is_reduction(op) && op != AluOp::kAbsMax && op != AluOp::kAbsMin) continue;
+    for (const size_t n : {1, 2, 5, 16, 31, 32, 33, 64, 100, 515}) {
+      for (uint64_t seed = 0; seed < 4; ++seed) {
+        std::vector<float> row = mixed_row(seed, n);
+        if (seed % 2 == 0) {
+          for (float& x : row) x = std::isfinite(x) && std::fabs(x) < 1e6f ? x : 1.5f;
+        }
+        const float expected = alu(op, 2.5f, n == 1 && op != AluOp::kAbsMax && op != AluOp::kAbsMin
+                                                 ? alu(AluOp::kBypass, row[0], 0)
+                                                 : reduce_reference(op, row));
+        ASSERT_EQ(bits(alu_reduce(op, 2.5f, row.data(), n)), bits(expected)) << name(op) << " n " << n;
+      }
+    }
+  }
+}
+
+TEST(Alu, ScanFollowsItsRecurrence) {
+  const size_t n = 300;
+  const std::vector<float> d0 = mixed_row(5, n), d1 = mixed_row(6, n);
+  std::vector<float> out(n);
+  for (const AluOp op0 : float_ops()) {
+    for (const AluOp op1 : {AluOp::kAdd, AluOp::kMultiply, AluOp::kMaximum, AluOp::kMinimum, AluOp::kSubtract,
+                            AluOp::kBypass, AluOp::kLogicalAnd}) {
+      for (int reverse = 0; reverse < 4; ++reverse) {
+        const bool reverse0 = (reverse & 1) != 0, reverse1 = (reverse & 2) != 0;
+        alu_scan(op0, op1, d0.data(), d1.data(), 0.5f, out.data(), n, reverse0, reverse1);
+        float r = 0.5f;
+        for (size_t i = 0; i < n; ++i) {
+          const float inner = reverse0 ? alu(op0, r, d0[i]) : alu(op0, d0[i], r);
+          r = reverse1 ? alu(op1, d1[i], inner) : alu(op1, inner, d1[i]);
+          ASSERT_EQ(bits(out[i]), bits(r)) << name(op0) << " " << name(op1) << " element " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(Alu, MaximumAndMinimumPropagateNan) {
+  EXPECT_TRUE(std::isnan(alu(AluOp::kMaximum, kNan, 1)));
+  EXPECT_TRUE(std::isnan(alu(AluOp::kMaximum, 1, kNan)));
+  EXPECT_TRUE(std::isnan(alu(AluOp::kMinimum, 1, kNan)));
+}
+
+TEST(Alu, AbsMaxReturnsTheSignedOperand) {
+  EXPECT_EQ(alu(AluOp::kAbsMax, -5, 3), -5);
+  EXPECT_EQ(alu(AluOp::kAbsMin, -5, 3), 3);
+}
+
+TEST(Alu, ModTakesTheDivisorsSignAndFmodTheDividends) {
+  EXPECT_EQ(alu(AluOp::kMod, -7, 3), 2);
+  EXPECT_EQ(alu(AluOp::kFmod, -7, 3), -1);
+  EXPECT_EQ(alu(AluOp::kMod, 7, -3), -2);
+  EXPECT_TRUE(std::isnan(alu(AluOp::kMod, 1, 0)));
+}
+
+TEST(Alu, SubnormalsAreKept) {
+  EXPECT_EQ(alu(AluOp::kMultiply, 0x1p-126f, 0.5f), 0x1p-127f);
+  EXPECT_EQ(alu(AluOp::kAdd, 0x1p-149f, 0x1p-149f), 0x1p-148f);
+}
+
+TEST(Alu, BitOperatorsAreRefusedOnFloats) {
+  const float x = 1;
+  float out;
+  EXPECT_THROW(alu_tensor_tensor(AluOp::kBitwiseAnd, &x, &x, &out, 1), Fault);
+  EXPECT_THROW(alu_reduce(AluOp::kDivide, 0, &x, 1), Fault);
+}
+
+TEST(AluInt, WrapsInTheTypesWidth) {
+  EXPECT_EQ(alu_int(AluOp::kAdd, DType::kInt32, 0x7fffffff, 1), -0x80000000ll);
+  EXPECT_EQ(alu_int(AluOp::kSubtract, DType::kUint32, 0, 1), 0xffffffff);
+  EXPECT_EQ(alu_int(AluOp::kMultiply, DType::kInt32, 65536, 65536), 0);
+  EXPECT_EQ(alu_int(AluOp::kMultiply, DType::kInt32, 123456789, 1), 123456789);  // not an fp32 number
+  EXPECT_EQ(alu_int(AluOp::kInvert, DType::kUint8, 0x0f, 0), 0xf0);
+  EXPECT_EQ(alu_int(AluOp::kGreater, DType::kUint32, 0xffffffff, 1), 1);
+  EXPECT_EQ(alu_int(AluOp::kGreater, DType::kInt32, -1, 1), 0);
+  EXPECT_EQ(alu_int(AluOp::kMaximum, DType::kUint64, -1, 1), -1);  // 2^64 - 1 as its bit pattern
+}
+
+TEST(AluInt, ShiftsKeepToTheWidth) {
+  EXPECT_EQ(alu_int(AluOp::kRightShift, DType::kInt32, -1, 28), 15);
+  EXPECT_EQ(alu_int(AluOp::kArithmeticRightShift, DType::kInt32, -256, 4), -16);
+  EXPECT_EQ(alu_int(AluOp::kArithmeticRightShift, DType::kUint32, 0x80000000, 31), 0xffffffff);
+  EXPECT_EQ(alu_int(AluOp::kLeftShift, DType::kInt32, 1, 31), -0x80000000ll);
+  EXPECT_EQ(alu_int(AluOp::kLeftShift, DType::kInt32, 1, 32), 0);
+  EXPECT_EQ(alu_int(AluOp::kRightShift, DType::kUint8, 0x80, 7), 1);
+}
+
+TEST(AluInt, UndocumentedResultsAreFaults) {
+  EXPECT_THROW(alu_int(AluOp::kDivide, DType::kInt32, 1, 0), Fault);
+  EXPECT_THROW(alu_int(AluOp::kPower, DType::kInt32, 2, -1), Fault);
+  EXPECT_THROW(alu_int(AluOp::kRsqrt, DType::kInt32, 2, 0), Fault);
+  EXPECT_EQ(alu_int(AluOp::kDivide, DType::kInt32, -0x80000000ll, -1), -0x80000000ll);
+}
+
+TEST(Power, AgreesWithLibmInDoublePrecision) {
+  SplitMix64 rng(3);
+  int differences = 0;
+  for (int i = 0; i < 200000; ++i) {
+    const float x = std::bit_cast<float>(rng.next32() & 0x7fffffffu);
+    const auto y = static_cast<float>((rng.uniform() - 0.5) * (rng.below(2) != 0 ? 4 : 300));
+    if (!std::isfinite(x)) continue;
+    differences += bits(power(x, y)) != bits(static_cast<float>(std::pow(static_cast<double>(x), y)));
+  }
+  EXPECT_LE(differences, 2);
+}
+
+TEST(Power, SpecialValuesFollowC) {
+  const float values[] = {0.0f, -0.0f, 1, -1, 2, -2, 0.5f, -0.5f, 3, -3, 1.5f, kInf, -kInf, kNan, 0x1p-149f, 0x1p127f};
+  for (const float x : values) {
+    for (const float y : values) {
+      const auto expected = static_cast<float>(std::pow(static_cast<double>(x), static_cast<double>(y)));
+      if (std::isnan(expected)) {
+        EXPECT_TRUE(std::isnan(power(x, y))) << x << " " << y;
+      } else {
+        EXPECT_EQ(bits(power(x, y)), bits(expected)) << x << " " << y;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace opentrn::numerics
