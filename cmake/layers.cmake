@@ -10,7 +10,7 @@ set(OPENTRN_LAYERS
   "sim/functional:base,numerics,arch,isa"
   "backend:base,numerics,arch,isa"
   "trace:base,numerics,arch,isa"
-  "sim/timing:base,numerics,arch,isa,trace"
+  "sim/timing:base,numerics,arch,isa,backend,trace"
   "profile:base,numerics,arch,isa,trace"
   "runtime:base,numerics,arch,isa,sim/functional,sim/timing,backend,trace,profile"
   "nki:base,numerics,arch,isa,sim/functional,sim/timing,backend,trace,profile,runtime"

@@ -94,6 +94,15 @@ TEST(Compile, ADependentInstructionWaitsForItsOwnEnginesResult) {
   EXPECT_EQ(entry_of(executable, 2).wait_count, 0u);
 }
 
+TEST(Compile, AnInPlaceInstructionReadsTheResultOfTheOneBefore) {
+  ProgramBuilder b;
+  const auto x = b.sbuf(128, 8, DType::kFloat32);
+  for (int i = 0; i < 3; ++i) b.activation(b.all(x), b.all(x), ActivationFunction::kExp);
+  const auto executable = checked_compile(b.take());
+  EXPECT_EQ(entry_of(executable, 1).wait_count, 1u);
+  EXPECT_EQ(entry_of(executable, 2).wait_count, 1u);
+}
+
 TEST(Compile, MatmulsAccumulatingInOneBankDoNotWaitForEachOther) {
   ProgramBuilder b;
   const auto x = b.sbuf(128, 128, DType::kBFloat16), y = b.sbuf(128, 512, DType::kBFloat16);

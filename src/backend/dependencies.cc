@@ -68,7 +68,11 @@ class DependencyFinder {
     }
     reader_.read(in);
     for (const RegisterAccess& access : reader_.registers()) use_register(i, access);
-    for (const Access& access : reader_.accesses()) use_memory(i, stream, access);
+    // Reads before writes: an in-place instruction must see who wrote its input before it takes over.
+    for (const Access& access : reader_.accesses())
+      if (!access.writes) use_memory(i, stream, access);
+    for (const Access& access : reader_.accesses())
+      if (access.writes) use_memory(i, stream, access);
     if (!in_order_ && keeps_engine_state(in.opcode)) {
       uint32_t& last = last_stateful_[stream];
       if (last != kNone) depend(i, last, false);

@@ -223,16 +223,20 @@ void CoreRun::start_compute(Head& head, size_t engine, Ps start) {
   const isa::ScheduledInstruction& entry = executable_.schedule[head.at];
   const isa::Instruction& in = program_.instruction(entry.instruction);
   InstructionRecord& record = records_[head.at];
+  Ps streamed = 0;
   if (engine == index(Engine::kTensor) && (isa::is_matmul(in.opcode) || in.opcode == Opcode::kNcTranspose)) {
     const TensorArray::Issue issue = array_.issue(std::max(head.ready, free_[engine]), head.cost.tensor);
     const Ps before = std::max(array_last_end_, start);
     record.engine_free = issue.end;
+    streamed = issue.end;
     totals_.busy[engine] += std::max<Ps>(0, issue.end - before);
     array_last_end_ = std::max(array_last_end_, issue.end);
     totals_.flops[static_cast<size_t>(head.cost.tensor.kind)] += head.cost.tensor.flops;
   } else {
-    const Ps busy = head.cost.busy + activation_table(in);
+    const Ps table = activation_table(in);
+    const Ps busy = head.cost.busy + table;
     record.engine_free = start + busy;
+    streamed = start + table + head.cost.stream;
     free_[engine] = record.engine_free;
     totals_.busy[engine] += busy;
     totals_.operations += head.cost.operations;
@@ -241,7 +245,7 @@ void CoreRun::start_compute(Head& head, size_t engine, Ps start) {
       port_until_[kPortSbuf][engine] = record.engine_free, port_holder_[kPortSbuf][engine] = head.at;
     if (head.cost.uses_psum) port_until_[kPortPsum][engine] = record.engine_free, port_holder_[kPortPsum][engine] = head.at;
   }
-  record.visible = record.engine_free + machine_.result_latency[engine] + machine_.semaphore;
+  record.visible = streamed + machine_.result_latency[engine] + machine_.semaphore;
 }
 
 void CoreRun::start_dma(Head& head, size_t engine, Ps start) {

@@ -75,25 +75,26 @@ CostRules::Streaming CostRules::streaming(const isa::Program& program, const isa
     fault.set_location(program.location(in.location));
     throw fault;
   }
-  double usual = -1, slower = -1;
+  Cost usual{-1, 0}, slower{-1, 0};
   bool fast = false;
   for (const Rule& rule : rules) {
     if (rule.condition.applies != nullptr && !rule.condition.applies(program, in, f)) continue;
-    const double ps = evaluate(rule, program, in, f);
+    const Cost cost = evaluate(rule, program, in, f);
     if (rule.condition.kind == RowKind::kSlower) {
-      slower = std::max(slower, ps);
-    } else if (usual < 0 || ps < usual) {
-      usual = ps;
+      if (cost.busy > slower.busy) slower = cost;
+    } else if (usual.busy < 0 || cost.busy < usual.busy) {
+      usual = cost;
       fast = rule.shares_gpsimd_port;
     }
   }
-  double best = slower >= 0 ? slower : usual;
-  if (f.dynamic_address) best = std::max(best, dynamic_min_cycles_ * ps_per_cycle_[static_cast<size_t>(f.engine)]);
-  if (f.far_strides) best = std::max(best, static_cast<double>(f.longest) * strided_ps_per_element_);
-  return {static_cast<Ps>(best + 0.5), fast && slower < 0};
+  Cost best = slower.busy >= 0 ? slower : usual;
+  if (f.dynamic_address) best.busy = std::max(best.busy, dynamic_min_cycles_ * ps_per_cycle_[static_cast<size_t>(f.engine)]);
+  if (f.far_strides) best.stream = std::max(best.stream, static_cast<double>(f.longest) * strided_ps_per_element_);
+  best.busy = std::max(best.busy, best.stream);
+  return {static_cast<Ps>(best.busy + 0.5), static_cast<Ps>(best.stream + 0.5), fast && slower.busy < 0};
 }
 
-double CostRules::evaluate(const Rule& rule, const isa::Program& program, const isa::Instruction& in, const OperandFeatures& f) const {
+CostRules::Cost CostRules::evaluate(const Rule& rule, const isa::Program& program, const isa::Instruction& in, const OperandFeatures& f) const {
   if (rule.mode != nullptr) {
     namespace s = isa::slot::local_gather;
     const isa::Operand& source = program.operand(in, s::kSrcBuffer);
@@ -101,13 +102,15 @@ double CostRules::evaluate(const Rule& rule, const isa::Program& program, const 
                                              .outputs = 0,
                                              .elements_per_index = static_cast<double>(program.attribute_int(in, s::kANumElemPerIdx)),
                                              .element_bytes = static_cast<double>(size_bytes(source.dtype))});
-    return cycles * ps_per_cycle_[static_cast<size_t>(f.engine)];
+    const double ps = cycles * ps_per_cycle_[static_cast<size_t>(f.engine)];
+    return {ps, ps};
   }
   double n = static_cast<double>(f.longest);
   if (in.opcode == Opcode::kTopk) n *= 16;  // its formula counts the elements of all its 16 partitions
-  double ps = std::max(rule.min_ps, rule.ps_per_element * n) + rule.extra_ps;
-  if (rule.ps_per_output > 0) ps += rule.ps_per_output * static_cast<double>(output_count(program, in));
-  return ps;
+  double extra = rule.extra_ps;
+  if (rule.ps_per_output > 0) extra += rule.ps_per_output * static_cast<double>(output_count(program, in));
+  const double stream = rule.ps_per_element * n;
+  return {std::max(rule.min_ps, stream) + extra, stream + extra};
 }
 
 int64_t CostRules::output_count(const isa::Program& program, const isa::Instruction& in) const {

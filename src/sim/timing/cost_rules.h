@@ -70,7 +70,8 @@ class CostRules {
 
   // Initiation interval and port use of an instruction on an engine other than Tensor and DMA.
   struct Streaming {
-    Ps busy = 0;
+    Ps busy = 0;    // until the next instruction may start
+    Ps stream = 0;  // until its last element has gone in; less than `busy` for tiny tiles
     bool fast_mode = false;
   };
   Streaming streaming(const isa::Program& program, const isa::Instruction& instruction, const OperandFeatures& features) const;
@@ -87,7 +88,10 @@ class CostRules {
   };
   void add_rules(const arch::TimingTable& table, const isa::InstructionDefinition& definition);
   const Named* tensor_rule(isa::Opcode opcode, const char* mode) const;
-  double evaluate(const Rule& rule, const isa::Program& program, const isa::Instruction& instruction, const OperandFeatures& features) const;
+  struct Cost {
+    double busy = 0, stream = 0;
+  };
+  Cost evaluate(const Rule& rule, const isa::Program& program, const isa::Instruction& instruction, const OperandFeatures& features) const;
   int64_t output_count(const isa::Program& program, const isa::Instruction& in) const;
 
   std::array<std::array<std::vector<Rule>, isa::kEngineCount>, isa::kOpcodeCount> rules_;

@@ -48,19 +48,20 @@ InstructionCost Machine::cost(const isa::Program& program, const isa::Instructio
     return cost;
   }
   if (in.opcode == Opcode::kCoreBarrier) {
-    cost.busy = meeting;
+    cost.busy = cost.stream = meeting;
     return cost;
   }
   if (in.opcode == Opcode::kSendRecv) {  // over GpSimd's own DMA; the other way is a DMA instruction
     const isa::Operand& dst = program.operand(in, isa::slot::sendrecv::kDst);
     const double bytes = static_cast<double>(patterns[dst.pattern].elements * size_bytes(dst.dtype));
-    cost.busy = meeting + static_cast<Ps>(bytes * gpsimd_dma_ps_per_byte + 0.5);
+    cost.busy = cost.stream = meeting + static_cast<Ps>(bytes * gpsimd_dma_ps_per_byte + 0.5);
     cost.uses_sbuf = true;
     return cost;
   }
   const OperandFeatures features = rules.features(program, in, engine, patterns);
   const CostRules::Streaming streaming = rules.streaming(program, in, features);
   cost.busy = streaming.busy;
+  cost.stream = streaming.stream;
   cost.fast_mode = streaming.fast_mode;
   cost.uses_psum = features.psum_operands > 0;
   cost.uses_sbuf = features.access_operands > features.psum_operands;

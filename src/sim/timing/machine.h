@@ -13,7 +13,8 @@ namespace opentrn::sim::timing {
 
 // What one instruction costs an engine, whatever the time.
 struct InstructionCost {
-  Ps busy = 0;                  // not Tensor
+  Ps busy = 0;                  // not Tensor: until the next instruction may start
+  Ps stream = 0;                // until the last element has gone in
   TensorWork tensor;            // Tensor only
   bool uses_sbuf = false;
   bool uses_psum = false;

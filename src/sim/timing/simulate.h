@@ -29,8 +29,8 @@ struct SimulateOptions {
   bool keep_instructions = false;      // fill the per-instruction arrays of the result
   bool dma_engine_tracks = false;      // one trace event per DMA engine and transfer
   // Iterations of loops whose bounds are not constants: by loop_begin or while_begin instruction.
-  std::map<isa::InstructionIndex, int64_t> trip_counts;
-  std::optional<int64_t> default_trip_count;
+  std::map<isa::InstructionIndex, int64_t> trip_counts{};
+  std::optional<int64_t> default_trip_count{};
   int64_t iterations_stepped_max = 64;  // of one loop, before the rest is extrapolated from the last ones
 };
 

@@ -1,0 +1,289 @@
+#include "sim/timing/simulate.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "backend/compile.h"
+#include "backend/sample_programs.h"
+#include "sim/timing/reference_run.h"
+
+namespace opentrn::sim::timing {
+namespace {
+
+using arch::Generation;
+using backend::ProgramBuilder;
+using isa::Engine;
+
+isa::Executable compiled(std::shared_ptr<const isa::Program> program, Generation generation) {
+  return backend::compile(std::move(program), {.generation = generation});
+}
+
+TimingResult timed(std::shared_ptr<const isa::Program> program, Generation generation, const SimulateOptions& options = {}) {
+  return simulate(compiled(std::move(program), generation), arch::timing(generation), nullptr, options);
+}
+
+double bound(const TimingResult& result, trace::Resource resource) { return result.bound_by_ns[static_cast<size_t>(resource)]; }
+
+TEST(Simulate, PropertyFastEqualsReferenceForEveryInstruction) {
+  for (uint64_t seed = 0; seed < 120; ++seed) {
+    for (Generation generation : {Generation::kV2, Generation::kV3, Generation::kV4}) {
+      const auto executable = compiled(backend::random_program(seed, 60), generation);
+      const TimingResult fast = simulate(executable, arch::timing(generation), nullptr, {.keep_instructions = true});
+      const ReferenceTimes slow = reference_run(executable, arch::timing(generation));
+      for (size_t at = 0; at < executable.schedule.size(); ++at) {
+        ASSERT_EQ(fast.instructions_of[0].start_ns[at], slow.start_ns[at]) << "seed " << seed << " entry " << at;
+        ASSERT_EQ(fast.instructions_of[0].end_ns[at], slow.end_ns[at]) << "seed " << seed << " entry " << at;
+      }
+      ASSERT_EQ(fast.total_ns, slow.total_ns);
+    }
+  }
+}
+
+TEST(Simulate, TheCriticalPathAddsUpToTheTotal) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const TimingResult result = timed(backend::random_program(seed, 80), Generation::kV3);
+    EXPECT_NEAR(std::accumulate(result.bound_by_ns.begin(), result.bound_by_ns.end(), 0.0), result.total_ns, 0.01) << "seed " << seed;
+  }
+}
+
+TEST(Simulate, InstructionsOfOneEngineDoNotOverlapAndWaitsAreKept) {
+  const auto executable = compiled(backend::random_program(11, 200), Generation::kV3);
+  const TimingResult result = simulate(executable, arch::timing(Generation::kV3), nullptr, {.keep_instructions = true});
+  const InstructionTimes& times = result.instructions_of[0];
+  for (size_t at = 0; at < executable.schedule.size(); ++at)
+    for (uint32_t wait : executable.waits_of(executable.schedule[at])) EXPECT_GE(times.start_ns[at], times.end_ns[wait]);
+}
+
+// One element per instruction, each needing the one before: 189 ns from start to start on Trn1 (perf guide).
+TEST(Published, DependentScalarInstructionsOnV2StartEvery189ns) {
+  ProgramBuilder b;
+  const auto x = b.sbuf(128, 1, DType::kFloat32);
+  for (int i = 0; i < 10; ++i) b.activation(b.all(x), b.all(x), ActivationFunction::kCopy);
+  const auto executable = compiled(b.take(), Generation::kV2);
+  const auto result = simulate(executable, arch::timing(Generation::kV2), nullptr, {.keep_instructions = true});
+  const double interval = result.instructions_of[0].start_ns[5] - result.instructions_of[0].start_ns[4];
+  EXPECT_NEAR(interval, 189, 1);
+}
+
+TEST(Published, TensorTensorOf8192Fp32ColumnsOnV2Takes15us) {
+  ProgramBuilder b;
+  const auto x = b.sbuf(128, 8192, DType::kFloat32), y = b.sbuf(128, 8192, DType::kFloat32);
+  b.tensor_tensor(b.all(y), b.all(x), b.all(y), AluOp::kAdd, Engine::kVector);
+  const TimingResult result = timed(b.take(), Generation::kV2);
+  EXPECT_NEAR(result.total_ns / 14987, 1, 0.02);
+}
+
+// DMA overview: [4, 4096] BF16 uses one engine, 32 KiB in 1416 ns.
+TEST(Published, FourRowsOf8KiBMoveThroughOneDmaEngine) {
+  ProgramBuilder b;
+  const auto in = b.hbm({4, 4096}, DType::kBFloat16, "in");
+  const auto tile = b.sbuf(4, 4096, DType::kBFloat16);
+  b.dma(b.all(tile), b.all(in), isa::DgeMode::kNone);
+  const TimingResult result = timed(b.take(), Generation::kV3);
+  EXPECT_NEAR(result.dma.engine_busy_ns / 1416, 1, 0.03);
+  EXPECT_NEAR(result.total_ns, 950 + result.dma.engine_busy_ns + 305, 1);
+  EXPECT_EQ(result.dma.descriptors, 4);
+}
+
+// DMA overview, "DMA throughput varying bytes per partition": relative to 32 KiB.
+TEST(Published, DmaThroughputAgainstBytesPerPartitionFollowsTheCurveOnV3) {
+  const arch::Curve& curve = arch::timing(Generation::kV3).curve("dma_efficiency_by_bytes_per_partition");
+  const auto throughput = [](int64_t bytes) {
+    const TimingResult result = timed(backend::stream_tiles(64, bytes / 4, DType::kFloat32), Generation::kV3);
+    return static_cast<double>(result.dma.bytes) / result.dma.engine_busy_ns;
+  };
+  const double full = throughput(32768);
+  for (size_t i = 0; i < curve.x.size(); ++i)
+    EXPECT_NEAR(throughput(static_cast<int64_t>(curve.x[i])) / full, curve.y[i], 0.035) << curve.x[i] << " B";
+}
+
+// The matmul tutorial of 2025 on Trn1: 42.96, 22.07 and 6.97 ms.
+TEST(Published, MatmulLadderOnV2) {
+  EXPECT_NEAR(timed(backend::matmul_hoist_load({}), Generation::kV2).total_ns / 42.96e6, 1, 0.05);
+  EXPECT_NEAR(timed(backend::matmul_block_free({}), Generation::kV2).total_ns / 22.07e6, 1, 0.05);
+  EXPECT_NEAR(timed(backend::matmul_fully_blocked({}), Generation::kV2).total_ns / 6.97e6, 1, 0.08);
+}
+
+// The kernel-optimisation guide on Trn2: FP32, 28.30 ms and 99.5% Tensor activity.
+TEST(Published, Fp32MatmulOnV3) {
+  const TimingResult result = timed(backend::matmul_fully_blocked({4096, 8192, 8192, DType::kFloat32}, 8, 2, 8), Generation::kV3);
+  EXPECT_NEAR(result.total_ns / 28.30e6, 1, 0.02);
+  EXPECT_GT(result.engines[static_cast<size_t>(Engine::kTensor)].busy_ns / result.total_ns, 0.97);
+  EXPECT_EQ(result.bound_by(), trace::Resource::kTensor);
+}
+
+TEST(Simulate, AnUnusedHbmBoundIsNotOnTheCriticalPathOfOneCore) {
+  const TimingResult result = timed(backend::stream_tiles(64, 8192, DType::kFloat32), Generation::kV3);
+  EXPECT_EQ(bound(result, trace::Resource::kHbm), 0);
+  EXPECT_EQ(result.bound_by(), trace::Resource::kDmaEngines);
+}
+
+// Streaming on one core: 374 GB/s; on the two cores of an HBM stack: 649 GB/s together.
+TEST(Published, TwoCoresOfAStackShareItsBandwidth) {
+  const auto executable = compiled(backend::stream_tiles(64, 8192, DType::kFloat32), Generation::kV3);
+  const isa::Executable* const cores[] = {&executable, &executable};
+  const TimingResult both = simulate(cores, arch::timing(Generation::kV3));
+  const double rate = static_cast<double>(both.dma.hbm_bytes_read + both.dma.hbm_bytes_written) / both.total_ns;
+  EXPECT_NEAR(rate / 649, 1, 0.03);
+  EXPECT_GT(bound(both, trace::Resource::kHbm), 0);
+  EXPECT_EQ(both.cores, 2);
+}
+
+TEST(Simulate, CoresMeetAtABarrier) {
+  const auto program = [](int copies) {
+    ProgramBuilder b;
+    const auto x = b.sbuf(128, 8192, DType::kFloat32), y = b.sbuf(128, 8192, DType::kFloat32);
+    const auto shared = b.hbm({128, 16}, DType::kFloat32, "shared", true);
+    for (int i = 0; i < copies; ++i) b.copy(b.all(y), b.all(x), Engine::kGpSimd);
+    const auto list = b.program().intern_list(std::vector<int64_t>{0, 1});
+    b.append(isa::Opcode::kCoreBarrier, {b.all(shared)}, {static_cast<int64_t>(list)}, Engine::kGpSimd);
+    return compiled(b.take(), Generation::kV3);
+  };
+  const auto quick = program(1), slow = program(10);
+  const isa::Executable* const cores[] = {&quick, &slow};
+  const TimingResult both = simulate(cores, arch::timing(Generation::kV3), nullptr, {.keep_instructions = true});
+  EXPECT_EQ(both.instructions_of[0].end_ns.back(), both.instructions_of[1].end_ns.back());
+  EXPECT_EQ(both.instructions_of[0].stall.back(), trace::Stall::kPeer);
+}
+
+TEST(Simulate, CoresThatWaitForDifferentMeetingsAreRefused) {
+  ProgramBuilder a, b;
+  const auto barrier = [](ProgramBuilder& p, bool present) {
+    const auto shared = p.hbm({128, 16}, DType::kFloat32, "shared", true);
+    const auto list = p.program().intern_list(std::vector<int64_t>{0, 1});
+    if (present) p.append(isa::Opcode::kCoreBarrier, {p.all(shared)}, {static_cast<int64_t>(list)}, Engine::kGpSimd);
+    return compiled(p.take(), Generation::kV3);
+  };
+  const auto with = barrier(a, true), without = barrier(b, false);
+  const isa::Executable* const cores[] = {&with, &without};
+  EXPECT_THROW(simulate(cores, arch::timing(Generation::kV3)), Fault);
+}
+
+TEST(Simulate, VectorAndGpSimdTakeTurnsOnSbufOnV2Only) {
+  const auto program = [] {
+    ProgramBuilder b;
+    const auto x = b.sbuf(128, 4096, DType::kFloat32), y = b.sbuf(128, 4096, DType::kFloat32), z = b.sbuf(128, 4096, DType::kFloat32);
+    b.tensor_scalar(b.all(y), b.all(x), 2, AluOp::kMultiply, Engine::kVector);
+    b.tensor_scalar(b.all(z), b.all(x), 2, AluOp::kMultiply, Engine::kGpSimd);
+    return b.take();
+  };
+  const auto overlap = [&](Generation generation) {
+    const auto executable = compiled(program(), generation);
+    const auto times = simulate(executable, arch::timing(generation), nullptr, {.keep_instructions = true}).instructions_of[0];
+    return std::max(times.start_ns[0], times.start_ns[1]) == 0;
+  };
+  EXPECT_FALSE(overlap(Generation::kV2));
+  EXPECT_TRUE(overlap(Generation::kV3));
+}
+
+TEST(Simulate, TheTensorClockRampsUpAfterIdlingOnV3) {
+  ProgramBuilder b;
+  const auto x = b.sbuf(128, 128, DType::kBFloat16), y = b.sbuf(128, 512, DType::kBFloat16);
+  const auto acc = b.psum(128, 512);
+  for (int i = 0; i < 40; ++i) b.matmul(b.all(acc), b.all(x), b.all(y), i > 0);
+  const auto executable = compiled(b.take(), Generation::kV3);
+  const auto times = simulate(executable, arch::timing(Generation::kV3), nullptr, {.keep_instructions = true}).instructions_of[0];
+  const double first = times.start_ns[1] - times.start_ns[0], late = times.start_ns[39] - times.start_ns[38];
+  EXPECT_NEAR(late, 512 / 2.4, 0.1);
+  EXPECT_GT(first, 1.9 * late);
+}
+
+TEST(Simulate, LaunchIsReportedApartFromTheKernel) {
+  const TimingResult result = timed(backend::stream_tiles(1, 64, DType::kFloat32), Generation::kV3);
+  EXPECT_GT(result.launch_ns, 0);
+  EXPECT_LT(result.total_ns, result.launch_ns);
+}
+
+std::shared_ptr<const isa::Program> looped(int64_t rounds, int unrolled) {
+  ProgramBuilder b;
+  const auto in = b.hbm({128, 512}, DType::kFloat32, "in"), out = b.hbm({128, 512}, DType::kFloat32, "out", true);
+  const auto x = b.sbuf(128, 512, DType::kFloat32), y = b.sbuf(128, 512, DType::kFloat32);
+  const auto counter = b.program().add_register();
+  const auto body = [&] {
+    b.dma(b.all(x), b.all(in));
+    b.activation(b.all(y), b.all(x), ActivationFunction::kExp);
+    b.dma(b.all(out), b.all(y));
+  };
+  if (unrolled > 0) {
+    for (int i = 0; i < unrolled; ++i) body();
+    return b.take();
+  }
+  const auto begin = b.loop_begin(counter, 0, rounds);
+  body();
+  b.loop_end(counter, begin);
+  return b.take();
+}
+
+TEST(Loops, LongLoopsAreExtrapolatedFromSteadyRounds) {
+  const TimingResult few = timed(looped(3, 0), Generation::kV3), many = timed(looped(1'000'000, 0), Generation::kV3);
+  EXPECT_EQ(few.extrapolated_ns, 0);
+  EXPECT_GT(many.extrapolated_ns, 0);
+  EXPECT_NEAR(many.total_ns / 1e6, few.total_ns / 3, few.total_ns / 3 * 0.5);
+  EXPECT_EQ(many.dma.transfers, 2'000'000);
+  EXPECT_NEAR(std::accumulate(many.bound_by_ns.begin(), many.bound_by_ns.end(), 0.0) / many.total_ns, 1, 1e-6);
+}
+
+TEST(Loops, ARunTimeTripCountMustBeGiven) {
+  ProgramBuilder b;
+  const auto x = b.sbuf(128, 8, DType::kFloat32), y = b.sbuf(128, 8, DType::kFloat32);
+  const auto bound_register = b.program().add_register(), counter = b.program().add_register();
+  b.append(isa::Opcode::kRegisterLoad, {isa::Operand::reg(bound_register), b.part(x, 0, 1, 0, 1)}, {});
+  b.append(isa::Opcode::kLoopBegin, {isa::Operand::reg(counter), isa::Operand::imm(0), isa::Operand::reg(bound_register)}, {1, 3});
+  b.activation(b.all(y), b.all(x), ActivationFunction::kExp);
+  b.loop_end(counter, 1);
+  const auto program = b.take();
+  EXPECT_THROW(timed(program, Generation::kV3), Fault);
+  const TimingResult given = timed(program, Generation::kV3, {.trip_counts = {{1, 5}}});
+  EXPECT_EQ(given.engines[static_cast<size_t>(Engine::kScalar)].instructions, 5);
+}
+
+TEST(Simulate, AnInstructionWithoutASourcedCostIsRefusedByName) {
+  ProgramBuilder b;
+  const auto x = b.sbuf(128, 64, DType::kInt32), y = b.sbuf(128, 64, DType::kInt32);
+  b.append(isa::Opcode::kNonzeroWithCount, {b.all(y), b.all(x)}, {0, 0});
+  try {
+    timed(b.take(), Generation::kV3);
+    FAIL();
+  } catch (const Fault& fault) {
+    EXPECT_EQ(fault.kind(), FaultKind::kNotModelled);
+    EXPECT_EQ(fault.label(), "nonzero_with_count");
+  }
+}
+
+TEST(Trace, HoldsEveryInstructionOnItsTrackWithoutOverlap) {
+  const auto executable = compiled(backend::stream_tiles(8, 512, DType::kFloat32), Generation::kV3);
+  trace::Recorder recorder;
+  const TimingResult result = simulate(executable, arch::timing(Generation::kV3), &recorder, {.dma_engine_tracks = true});
+  const trace::Trace trace = recorder.take();
+  std::vector<double> free(trace.tracks.size(), 0);
+  size_t on_engines = 0, transfers = 0;
+  for (const trace::Event& event : trace.events) {
+    const trace::Track& track = trace.tracks[event.track];
+    EXPECT_LE(event.start_ns, event.end_ns);
+    EXPECT_LE(event.end_ns, result.total_ns);
+    on_engines += track.kind == trace::TrackKind::kEngine;
+    transfers += track.kind == trace::TrackKind::kDmaQueue;
+    if (track.kind == trace::TrackKind::kDmaQueue) continue;
+    EXPECT_GE(event.start_ns + 0.01, free[event.track]) << trace.strings[track.name];
+    free[event.track] = event.start_ns + event.busy_ns;
+  }
+  EXPECT_EQ(on_engines, executable.schedule.size());
+  EXPECT_EQ(transfers, 16u);
+  EXPECT_FALSE(trace.critical_path.empty());
+  EXPECT_EQ(trace.summary.total_ns, result.total_ns);
+}
+
+TEST(WhatIf, AFasterTableMakesAFasterRun) {
+  const auto program = backend::stream_tiles(64, 8192, DType::kFloat32);
+  arch::Overrides overrides;
+  overrides.settings = {"neuron_core.v3.dma_engine_gb_s=46", "timing.v3.constant.hbm_sustained_gb_s=2000"};
+  const auto tables = arch::load_tables(overrides);
+  const auto executable = compiled(program, Generation::kV3);
+  const double normal = simulate(executable, arch::timing(Generation::kV3)).total_ns;
+  const double faster = simulate(executable, tables->timing(Generation::kV3)).total_ns;
+  EXPECT_NEAR(normal / faster, 1.9, 0.05);  // not 2: the time per descriptor stays
+}
+
+}  // namespace
+}  // namespace opentrn::sim::timing
