@@ -59,6 +59,7 @@ class Buffer {
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }
   int64_t bytes() const { return bytes_; }  // logical
+  bool owns_memory() const { return owned_capacity_ > 0; }
   bool writable() const { return writable_; }
   bool contiguous() const { return row_pitch_ == row_bytes_; }
   int64_t row_bytes() const { return row_bytes_; }
@@ -69,6 +70,10 @@ class Buffer {
   // PSUM: bytes whose last writer was a matmul, which may therefore be accumulated onto.
   ByteMask& accumulatable() { return accumulatable_; }
   void mark_all_initialised() { initialised_.set_all(); }
+  // The logical byte of an address inside the buffer.
+  int64_t logical(const std::byte* address) const;
+  // The row length of the tensor that this buffer holds; a placed buffer keeps its own.
+  void set_row_bytes(int64_t row_bytes);
   // Forgets what was written, as when a tensor of a loop body comes to be again.
   void reset_masks();
 

@@ -92,8 +92,8 @@ class Core {
 
   // -- execution
   // Executes [begin, end) in program order. Returns `end`, or the index of a sendrecv or core_barrier whose
-  // partner has not arrived: call run() again from there, with the same `end`, after the partner ran. Loops
-  // must lie wholly inside [begin, end).
+  // partner has not arrived: call run() again from there after the partner ran. A range may end inside a
+  // loop when the next one continues there: loop_end jumps back across ranges.
   isa::InstructionIndex run(const isa::Program& program, isa::InstructionIndex begin, isa::InstructionIndex end);
   // The whole program; unbound tensors that are not outputs are released after their last use.
   // Returns program.size() or the index where it waits, as above.
@@ -122,25 +122,48 @@ class Core {
     int64_t iterations;
   };
 
-  Buffer& touch(const isa::Program& program, isa::TensorId id);
-  Buffer& touch_slow(const isa::Program& program, isa::TensorId id);
+  // What resolving an access needs of a tensor; `ready` is null until its first touch.
+  struct TensorSlot {
+    Buffer* ready = nullptr;
+    std::shared_ptr<Buffer> buffer;
+    int64_t row_bytes = 0;
+    int64_t rows = 0;
+    isa::MemorySpace space = isa::MemorySpace::kSbuf;
+    bool bound = false;
+  };
+
+  TensorSlot& touch(const isa::Program& program, isa::TensorId id) {
+    if (id < tensors_.size() && tensors_[id].ready != nullptr) return tensors_[id];
+    return touch_slow(program, id);
+  }
+  TensorSlot& touch_slow(const isa::Program& program, isa::TensorId id);
   void execute(const isa::Program& program, isa::InstructionIndex index);
-  isa::InstructionIndex execute_control(const isa::Program& program, isa::InstructionIndex index,
-                                        isa::InstructionIndex begin, isa::InstructionIndex end);
+  // Executes a register or loop instruction; returns the next instruction.
+  isa::InstructionIndex execute_control(const isa::Program& program, isa::InstructionIndex index);
   isa::InstructionIndex run_range(const isa::Program& program, isa::InstructionIndex begin,
-                                  isa::InstructionIndex end, const std::vector<uint32_t>* release_after);
-  int64_t operand_integer(const isa::Program& program, const isa::Instruction& in, int slot) const;
-  [[noreturn]] void rethrow_located(Fault fault, const isa::Program& program, isa::InstructionIndex index) const;
+                                  isa::InstructionIndex end);
+  isa::InstructionIndex loop_begin(const Context& cx);
+  isa::InstructionIndex loop_end(const Context& cx);
+  isa::InstructionIndex while_begin(const Context& cx);
+  isa::InstructionIndex while_end(const Context& cx);
+  void plan_releases(const isa::Program& program);
+  void release_after(isa::InstructionIndex index);
+  isa::InstructionIndex leave_loop(isa::InstructionIndex end_marker);
+  bool rendezvous(const isa::Program& program, isa::InstructionIndex index);
 
   int generation_;
   ThreadPool* pool_;
   CheckOptions checks_;
   BufferPool buffers_;
-  std::vector<std::shared_ptr<Buffer>> tensors_;  // by TensorId
+  std::vector<TensorSlot> tensors_;  // by TensorId
   std::vector<int64_t> registers_;
   std::vector<LoopFrame> loops_;
-  isa::InstructionIndex resume_at_ = UINT32_MAX;
+  isa::InstructionIndex resume_at_ = UINT32_MAX;  // where the last run() stopped
+  bool waiting_ = false;                          // it stopped at a rendezvous
   uint64_t executed_ = 0;
+  // Tensors to release after an instruction, sorted by instruction; only in run(program).
+  std::vector<std::pair<isa::InstructionIndex, isa::TensorId>> releases_;
+  size_t next_release_ = 0;
   PrintCallback print_;
   CoreGroup* group_ = nullptr;
   int rank_ = 0;

@@ -40,11 +40,12 @@ class CoreGroup {
   struct Arrival;
   // Called by a core at a rendezvous. True when it is complete and the core goes on.
   bool arrive(int rank, const isa::Program& program, isa::InstructionIndex index);
-  void complete(int rank, int partner);
+  void exchange(Context& cx, Context& peer);
+  [[noreturn]] void fail_alone(int rank, int partner) const;
 
   std::vector<std::unique_ptr<Core>> cores_;
   std::vector<std::unique_ptr<Arrival>> arrivals_;  // null: not waiting
-  std::vector<bool> passed_;                        // the pending rendezvous is complete
+  std::vector<bool> ended_;
 };
 
 }  // namespace opentrn::sim

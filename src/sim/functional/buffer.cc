@@ -1,0 +1,189 @@
+#include "sim/functional/buffer.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <new>
+
+#include <fmt/format.h>
+
+#include "base/fault.h"
+
+namespace opentrn::sim {
+
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr int64_t kCapacityQuantum = 256;
+
+std::byte* allocate_aligned(int64_t capacity) {
+  void* data = std::aligned_alloc(kAlignment, static_cast<size_t>(capacity));
+  if (data == nullptr)
+    throw Fault(FaultKind::kCapacity, "sim.host_memory", fmt::format("the host has no {} bytes for a tensor", capacity));
+  return static_cast<std::byte*>(data);
+}
+
+int64_t capacity_for(int64_t bytes) {
+  return std::max<int64_t>(kCapacityQuantum, (bytes + kCapacityQuantum - 1) / kCapacityQuantum * kCapacityQuantum);
+}
+
+}  // namespace
+
+// -- ByteMask
+
+void ByteMask::set_all() {
+  words_.clear();
+  count_ = bytes_;
+}
+
+void ByteMask::clear_all() {
+  words_.clear();
+  count_ = 0;
+}
+
+void ByteMask::materialise() {
+  if (!words_.empty()) return;
+  words_.assign((bytes_ + 63) / 64, all() ? ~uint64_t{0} : 0);
+  if (all() && bytes_ % 64 != 0) words_.back() = (uint64_t{1} << (bytes_ % 64)) - 1;
+}
+
+// Calls word(index, bits of that word inside the range).
+template <typename Word>
+void ByteMask::for_words(int64_t begin, int64_t length, Word&& word) const {
+  const int64_t end = begin + length;
+  int64_t index = begin / 64;
+  for (int64_t at = begin; at < end; ++index) {
+    const int64_t next = std::min(end, (index + 1) * 64);
+    const int width = static_cast<int>(next - at);
+    const uint64_t bits = (width == 64 ? ~uint64_t{0} : (uint64_t{1} << width) - 1) << (at % 64);
+    word(index, bits);
+    at = next;
+  }
+}
+
+void ByteMask::set(int64_t begin, int64_t length) {
+  if (all() || length <= 0) return;
+  if (length == bytes_) return set_all();
+  materialise();
+  for_words(begin, length, [&](int64_t i, uint64_t bits) {
+    count_ += std::popcount(bits & ~words_[i]);
+    words_[i] |= bits;
+  });
+  if (all()) words_.clear();
+}
+
+void ByteMask::clear(int64_t begin, int64_t length) {
+  if (none() || length <= 0) return;
+  if (length == bytes_) return clear_all();
+  materialise();
+  for_words(begin, length, [&](int64_t i, uint64_t bits) {
+    count_ -= std::popcount(bits & words_[i]);
+    words_[i] &= ~bits;
+  });
+  if (none()) words_.clear();
+}
+
+bool ByteMask::test_all(int64_t begin, int64_t length) const {
+  if (all()) return true;
+  if (none()) return length <= 0;
+  bool result = true;
+  for_words(begin, length, [&](int64_t i, uint64_t bits) { result &= (words_[i] & bits) == bits; });
+  return result;
+}
+
+bool ByteMask::test_none(int64_t begin, int64_t length) const {
+  if (none()) return true;
+  if (all()) return length <= 0;
+  bool result = true;
+  for_words(begin, length, [&](int64_t i, uint64_t bits) { result &= (words_[i] & bits) == 0; });
+  return result;
+}
+
+// -- Buffer
+
+Buffer::Buffer(std::byte* data, int64_t bytes, bool writable, std::shared_ptr<void> owner)
+    : data_(data), bytes_(bytes), row_bytes_(bytes), row_pitch_(bytes), writable_(writable), owner_(std::move(owner)),
+      initialised_(bytes), accumulatable_(bytes) {}
+
+Buffer::~Buffer() {
+  if (owned_capacity_ > 0) std::free(data_);
+}
+
+std::shared_ptr<Buffer> Buffer::allocate(int64_t bytes) {
+  OPENTRN_CHECK(bytes >= 0, "{} bytes", bytes);
+  const int64_t capacity = capacity_for(bytes);
+  std::shared_ptr<Buffer> buffer(new Buffer(allocate_aligned(capacity), bytes, true, nullptr));
+  buffer->owned_capacity_ = capacity;
+  return buffer;
+}
+
+std::shared_ptr<Buffer> Buffer::wrap(void* data, int64_t bytes, std::shared_ptr<void> owner, bool initialised) {
+  std::shared_ptr<Buffer> buffer(new Buffer(static_cast<std::byte*>(data), bytes, true, std::move(owner)));
+  if (initialised) buffer->initialised_.set_all();
+  return buffer;
+}
+
+std::shared_ptr<Buffer> Buffer::wrap_read_only(const void* data, int64_t bytes, std::shared_ptr<void> owner) {
+  auto* bytes_of = const_cast<std::byte*>(static_cast<const std::byte*>(data));  // never written: writable_ is false
+  std::shared_ptr<Buffer> buffer(new Buffer(bytes_of, bytes, false, std::move(owner)));
+  buffer->initialised_.set_all();
+  return buffer;
+}
+
+std::shared_ptr<Buffer> Buffer::placed(std::byte* first_row, int64_t rows, int64_t row_bytes, int64_t row_pitch,
+                                       std::shared_ptr<void> owner) {
+  std::shared_ptr<Buffer> buffer(new Buffer(first_row, rows * row_bytes, true, std::move(owner)));
+  buffer->row_bytes_ = row_bytes;
+  buffer->row_pitch_ = row_pitch;
+  return buffer;
+}
+
+void Buffer::set_row_bytes(int64_t row_bytes) {
+  if (!contiguous() || row_bytes == 0) return;
+  row_bytes_ = row_pitch_ = row_bytes;
+}
+
+int64_t Buffer::logical(const std::byte* address) const {
+  const int64_t offset = address - data_;
+  if (contiguous()) return offset;
+  return offset / row_pitch_ * row_bytes_ + offset % row_pitch_;
+}
+
+void Buffer::reset_masks() {
+  initialised_.clear_all();
+  accumulatable_.clear_all();
+}
+
+// -- BufferPool
+
+BufferPool::~BufferPool() {
+  for (const Block& block : free_) std::free(block.data);
+}
+
+std::shared_ptr<Buffer> BufferPool::allocate(int64_t bytes) {
+  bytes_in_use_ += bytes;
+  bytes_peak_ = std::max(bytes_peak_, bytes_in_use_);
+  const int64_t capacity = capacity_for(bytes);
+  for (size_t i = free_.size(); i-- > 0;) {
+    if (free_[i].capacity < capacity || free_[i].capacity > 2 * capacity) continue;
+    const Block block = free_[i];
+    free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(i));
+    free_bytes_ -= block.capacity;
+    std::shared_ptr<Buffer> buffer(new Buffer(block.data, bytes, true, nullptr));
+    buffer->owned_capacity_ = block.capacity;
+    return buffer;
+  }
+  return Buffer::allocate(bytes);
+}
+
+void BufferPool::recycle(std::shared_ptr<Buffer> buffer) {
+  bytes_in_use_ -= buffer->bytes();
+  const bool keep = buffer.use_count() == 1 && buffer->owned_capacity_ > 0 && free_.size() < kBlocksMax &&
+                    free_bytes_ + buffer->owned_capacity_ <= kFreeBytesMax;
+  if (!keep) return;
+  free_.push_back({buffer->data_, buffer->owned_capacity_});
+  free_bytes_ += buffer->owned_capacity_;
+  buffer->owned_capacity_ = 0;
+}
+
+}  // namespace opentrn::sim

@@ -1,0 +1,165 @@
+// Context: what the body of one instruction works with. It resolves and checks operands, decodes
+// attributes, hands out scratch memory and threads, and turns a broken rule into a located Fault.
+//
+// A body resolves all sources before its destinations, because resolving a destination marks it written:
+//   const View a = cx.source(kData);
+//   const View d = cx.destination(kDst);
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "isa/definitions.h"
+#include "sim/functional/core.h"
+#include "sim/functional/scratch.h"
+#include "sim/functional/view.h"
+
+namespace opentrn::sim {
+
+inline constexpr int64_t kPartitionsMax = 128;
+// More than any SBUF partition holds, so only a runaway broadcast exceeds it.
+inline constexpr int64_t kElementsPerPartitionMax = int64_t{1} << 20;
+// Element operations below which an instruction stays on one thread; a hand-over costs a few microseconds.
+inline constexpr int64_t kParallelWorkMin = 32768;
+
+// A "scalar or vector" operand: one fp32 value per partition.
+struct PerPartition {
+  bool present = false;
+  bool is_vector = false;
+  float scalar = 0;
+  std::array<float, kPartitionsMax> values;  // valid for is_vector
+
+  float at(int64_t p) const { return is_vector ? values[p] : scalar; }
+};
+
+// What a destination does to a PSUM tensor: may a matmul accumulate onto it afterwards?
+enum class Writer : uint8_t { kMatmul, kOther };
+
+class Context {
+ public:
+  Context(Core& core, const isa::Program& program, isa::InstructionIndex index)
+      : core(core), program(program), in(program.instruction(index)), index(index) {}
+
+  Core& core;
+  const isa::Program& program;
+  const isa::Instruction& in;
+  const isa::InstructionIndex index;
+  ScratchScope scratch;
+
+  std::string_view name() const { return isa::name(in.opcode); }
+  isa::Engine engine() const { return in.engine; }
+  int generation() const { return core.generation_; }
+
+  // -- operands
+  int operand_count() const { return in.operand_count; }
+  const isa::Operand& operand(int slot) const { return program.operand(in, slot); }
+  bool has(int slot) const { return slot < in.operand_count && operand(slot).present(); }
+  bool in_psum(int slot) const;
+  // A v4 `.indirect()` operand.
+  bool is_tensor_indirect(const isa::Operand& operand) const;
+  // Checks bounds and initialisation. A v4 `.indirect()` source is gathered into scratch.
+  View source(int slot) { return source_of(operand(slot), slot); }
+  // Checks bounds, marks the elements written. A v4 `.indirect()` destination is scratch, scattered by finish().
+  View destination(int slot, Writer writer = Writer::kOther);
+  // Read and written.
+  View in_out(int slot, Writer writer = Writer::kOther);
+  // Bounds only: for bodies that mark by themselves.
+  View unchecked(int slot);
+  PerPartition per_partition(int slot, int64_t partitions);
+  // A [P, 1] destination.
+  View column(int slot, int64_t partitions);
+  double immediate(int slot) const;
+  int64_t register_or_immediate(int slot) const;
+  isa::RegisterId register_id(int slot) const;
+
+  void check_initialised(const View& view, int slot) const;
+  void mark_written(const View& view, Writer writer = Writer::kOther) const;
+  void expect_same_shape(const View& a, const View& b, int slot_a, int slot_b) const;
+  void expect_elements(const View& view, int slot, int64_t elements) const;
+  void expect_partitions(const View& view, int slot, int64_t partitions) const;
+  // Copies sources that overlap `destination` otherwise than element by element.
+  template <typename... Views>
+  void separate(const View& destination, Views&... sources) {
+    (separate_one(destination, sources), ...);
+  }
+  // A copy of the bytes, dense, in scratch.
+  View snapshot(const View& view);
+  // Dense scratch of the same shape.
+  View scratch_like(const View& view);
+  // Row of the first partition within its tensor: the lane of an engine's accumulators.
+  int64_t lane(const View& view, int slot) const;
+
+  // -- attributes, by slot
+  int64_t integer(int slot) const { return program.attribute_int(in, slot); }
+  double real(int slot) const { return program.attribute_real(in, slot); }
+  bool boolean(int slot) const { return integer(slot) != 0; }
+  AluOp alu(int slot) const;
+  std::optional<AluOp> optional_alu(int slot) const;
+  ActivationFunction activation(int slot) const;
+  isa::ReduceCmd reduce_cmd(int slot) const;
+  bool skip_out_of_bounds(int slot) const { return integer(slot) == static_cast<int64_t>(isa::OobMode::kSkip); }
+  std::span<const int64_t> list(int slot) const;
+
+  // How DMA bodies treat an index out of bounds; set before resolving operands.
+  bool skip_indices_out_of_bounds = false;
+  // Set before resolving by bodies that permute dimensions: views keep every dimension of the access.
+  bool keep_dimensions = false;
+
+  // -- work
+  // body(begin, end) over a partition of [0, n), on several threads when `work` element operations pay for it.
+  template <typename Body>
+  void parallel(int64_t n, int64_t work, Body&& body) const {
+    if (core.pool_ == nullptr || work < kParallelWorkMin || n < 2) {
+      if (n > 0) body(int64_t{0}, n);
+      return;
+    }
+    auto part = [&](size_t begin, size_t end, int) { body(static_cast<int64_t>(begin), static_cast<int64_t>(end)); };
+    core.pool_->parallel_for(static_cast<size_t>(n), std::ref(part));
+  }
+  EngineState& engines() const { return *core.engines_; }
+  const PrintCallback& print_callback() const { return core.print_; }
+
+  // Scatters indirect destinations; called once after the body.
+  void finish();
+
+  // -- faults
+  [[noreturn]] void fail(FaultKind kind, std::string label, std::string message, std::string hint = {}) const;
+  // "<instruction>.<rule>"
+  [[noreturn]] void broken(std::string_view rule, std::string message, std::string hint = {}) const;
+  std::string describe(int slot) const;
+  std::string operand_name(int slot) const;
+  // Adds operand shapes and the source line.
+  void locate(Fault& fault) const;
+  void validate() const;  // slot and attribute counts
+
+ private:
+  // A v4 `.indirect()` operand: position i of dimension `dim` lies at offsets[group][i].
+  struct IndirectTile {
+    View first;         // the elements at offset 0 of the indirect dimension, uncollapsed
+    int dim;            // 1-based, as in the access
+    int rank;           // of the access
+    int64_t positions;  // along `dim`
+    int64_t group;      // partitions that share a list of offsets
+    const int64_t* offsets;  // bytes, [groups][positions]
+    View values;        // dense scratch of the gathered or to be scattered elements
+  };
+
+  View resolve(const isa::Operand& operand, int slot);
+  View source_of(const isa::Operand& operand, int slot);
+  IndirectTile resolve_tensor_indirect(const isa::Operand& operand, int slot);
+  View gather(const IndirectTile& tile, int slot);
+  template <typename Element>
+  void for_indirect_elements(const IndirectTile& tile, Element&& element) const;
+  // The value of a scalar index; nullopt when it is out of bounds and may be skipped.
+  std::optional<int64_t> scalar_index(const isa::Indirect& indirect, int slot);
+  std::span<const int64_t> vector_index(const isa::Indirect& indirect, int64_t count, int slot);
+  void check_operand(const isa::Operand& operand, int slot) const;
+  void separate_one(const View& destination, View& source);
+
+  std::vector<IndirectTile> scatters_;
+};
+
+}  // namespace opentrn::sim

@@ -1,0 +1,376 @@
+#include "sim/functional/core.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "numerics/alu.h"
+#include "numerics/convert.h"
+#include "sim/functional/context.h"
+#include "sim/functional/core_group.h"
+#include "sim/functional/engine_state.h"
+#include "sim/functional/instructions/body.h"
+#include "sim/functional/nan_origin.h"
+
+namespace opentrn::sim {
+
+using isa::InstructionIndex;
+using isa::Opcode;
+using isa::Operand;
+using isa::OperandKind;
+using isa::Program;
+using isa::TensorId;
+
+namespace {
+
+constexpr isa::RegisterId kRegistersMax = 1u << 20;
+
+int64_t wrap_int32(int64_t value) { return static_cast<int32_t>(static_cast<uint32_t>(value)); }
+
+}  // namespace
+
+Core::Core(int generation, ThreadPool* pool, CheckOptions checks)
+    : generation_(generation), pool_(pool), checks_(checks), engines_(std::make_unique<EngineState>()) {}
+
+Core::~Core() = default;
+
+// -- tensors
+
+void Core::bind(TensorId id, std::shared_ptr<Buffer> buffer) {
+  OPENTRN_CHECK(buffer != nullptr, "tensor {} bound to nothing", id);
+  release(id);
+  if (id >= tensors_.size()) tensors_.resize(std::max<size_t>(id + size_t{1}, 2 * tensors_.size()));
+  tensors_[id] = {};
+  tensors_[id].buffer = std::move(buffer);
+  tensors_[id].bound = true;
+}
+
+std::shared_ptr<Buffer> Core::buffer(TensorId id) const { return id < tensors_.size() ? tensors_[id].buffer : nullptr; }
+
+std::shared_ptr<Buffer> Core::buffer(const Program& program, TensorId id) {
+  OPENTRN_CHECK(id < program.tensor_count(), "tensor {} of {}", id, program.tensor_count());
+  touch(program, id);
+  return tensors_[id].buffer;
+}
+
+void Core::release(TensorId id) {
+  if (id >= tensors_.size() || tensors_[id].buffer == nullptr) return;
+  TensorSlot slot = std::move(tensors_[id]);
+  tensors_[id] = {};
+  if (!slot.bound) buffers_.recycle(std::move(slot.buffer));
+}
+
+Core::TensorSlot& Core::touch_slow(const Program& program, TensorId id) {
+  const isa::Tensor& tensor = program.tensor(id);
+  if (id >= tensors_.size()) tensors_.resize(std::max(program.tensor_count(), 2 * tensors_.size()));
+  TensorSlot& slot = tensors_[id];
+  int64_t bytes;
+  const bool bad = tensor.rows < 0 || tensor.row_elements < 0 || static_cast<int>(tensor.dtype) >= kDTypeCount ||
+                   __builtin_mul_overflow(tensor.row_elements, int64_t{size_bytes(tensor.dtype)}, &bytes) ||
+                   __builtin_mul_overflow(bytes, tensor.rows, &bytes) || bytes > checks_.tensor_bytes_max;
+  if (bad)
+    throw Fault(FaultKind::kCapacity, "sim.tensor_bytes",
+                fmt::format("tensor '{}' has {} rows of {} elements; a tensor may have {} bytes", tensor.name,
+                            tensor.rows, tensor.row_elements, checks_.tensor_bytes_max));
+  if (slot.buffer == nullptr) {
+    slot.buffer = buffers_.allocate(bytes);
+  } else if (slot.buffer->bytes() != bytes) {
+    throw Fault(FaultKind::kInput, "sim.bound_size",
+                fmt::format("tensor '{}' has {} bytes, the buffer bound to it {}", tensor.name, bytes,
+                            slot.buffer->bytes()));
+  }
+  slot.space = tensor.space;
+  slot.row_bytes = tensor.row_bytes();
+  slot.rows = tensor.rows;
+  slot.buffer->set_row_bytes(slot.row_bytes);
+  slot.ready = slot.buffer.get();
+  return slot;
+}
+
+// -- registers
+
+int64_t Core::register_value(isa::RegisterId id) const { return id < registers_.size() ? registers_[id] : 0; }
+
+void Core::set_register(isa::RegisterId id, int64_t value) {
+  if (id >= registers_.size()) {
+    if (id >= kRegistersMax)
+      throw Fault(FaultKind::kCapacity, "sim.registers", fmt::format("register {}; at most {} exist", id, kRegistersMax));
+    registers_.resize(std::max<size_t>(id + size_t{1}, 2 * registers_.size()));
+  }
+  registers_[id] = wrap_int32(value);
+}
+
+// -- execution
+
+InstructionIndex Core::run(const Program& program, InstructionIndex begin, InstructionIndex end) {
+  OPENTRN_CHECK(begin <= end && end <= program.size(), "range [{}, {}) of {} instructions", begin, end, program.size());
+  if (begin != resume_at_) loops_.clear();
+  releases_.clear();
+  next_release_ = 0;
+  return run_range(program, begin, end);
+}
+
+InstructionIndex Core::run(const Program& program) {
+  const InstructionIndex end = static_cast<InstructionIndex>(program.size());
+  InstructionIndex begin = resume_at_;
+  const bool resumes = waiting_ && begin < end;
+  if (!resumes) {
+    begin = 0;
+    loops_.clear();
+    plan_releases(program);
+  }
+  return run_range(program, begin, end);
+}
+
+InstructionIndex Core::run_range(const Program& program, InstructionIndex begin, InstructionIndex end) {
+  int64_t executed = 0;
+  waiting_ = false;
+  resume_at_ = UINT32_MAX;  // should a Fault leave this function
+  InstructionIndex pc = begin;
+  while (pc < end) {
+    const isa::Instruction& in = program.instruction(pc);
+    if (static_cast<int>(in.opcode) >= isa::kOpcodeCount)
+      throw Fault(FaultKind::kInput, "sim.opcode", fmt::format("instruction {} has opcode {}", pc, static_cast<int>(in.opcode)));
+    ++executed_;
+    if (checks_.instructions_max > 0 && ++executed > checks_.instructions_max)
+      throw Fault(FaultKind::kProgram, "sim.instruction_limit",
+                  fmt::format("{} instructions executed", checks_.instructions_max), "raise CheckOptions::instructions_max");
+    if (isa::is_control(in.opcode)) {
+      pc = execute_control(program, pc);
+      continue;
+    }
+    if (in.opcode == Opcode::kSendRecv || in.opcode == Opcode::kCoreBarrier) {
+      if (!rendezvous(program, pc)) {
+        waiting_ = true;
+        resume_at_ = pc;
+        return pc;
+      }
+    } else {
+      execute(program, pc);
+    }
+    if (next_release_ < releases_.size()) release_after(pc);
+    ++pc;
+  }
+  resume_at_ = pc;
+  return pc;
+}
+
+void Core::execute(const Program& program, InstructionIndex index) {
+  Context context(*this, program, index);
+  try {
+    context.validate();
+    if (checks_.nan_origin) [[unlikely]] {
+      execute_tracing_nan(context, body(context.in.opcode));
+    } else {
+      body(context.in.opcode)(context);
+      context.finish();
+    }
+  } catch (Fault& fault) {
+    context.locate(fault);
+    throw;
+  }
+}
+
+bool Core::rendezvous(const Program& program, InstructionIndex index) {
+  Context context(*this, program, index);
+  try {
+    context.validate();
+    if (group_ == nullptr)
+      context.fail(FaultKind::kProgram, fmt::format("{}.lnc", context.name()),
+                   "one core alone has nobody to meet", "launch the kernel on two cores: kernel[2](...)");
+    return group_->arrive(rank_, program, index);
+  } catch (Fault& fault) {
+    context.locate(fault);
+    throw;
+  }
+}
+
+// -- registers and loops
+
+namespace {
+
+// An element as an integer; floats are rounded to nearest even and must fit. [assumed: only integer
+// dtypes are shown in the public examples of register_load]
+int64_t load_integer(const Context& cx, const View& view) {
+  if (is_integer(view.dtype) || view.dtype == DType::kBool) {
+    int64_t value;
+    numerics::load_i64(view.dtype, view.base, 1, &value, 1);
+    return value;
+  }
+  float value;
+  numerics::load_f32(view.dtype, view.base, &value, 1);
+  const double rounded = std::nearbyint(static_cast<double>(value));
+  if (!(rounded >= -0x1p31 && rounded < 0x1p31))
+    cx.broken("value", fmt::format("{} does not fit a 32-bit register", value));
+  return static_cast<int64_t>(rounded);
+}
+
+void expect_one_element(const Context& cx, const View& view) {
+  if (view.total() != 1) cx.broken("shape", fmt::format("{} elements; a register holds one", view.total()));
+}
+
+void register_load(Context& cx) {
+  using namespace isa::slot::register_load;
+  const View src = cx.source(kSrc);
+  expect_one_element(cx, src);
+  cx.core.set_register(cx.register_id(kDst), load_integer(cx, src));
+}
+
+void register_store(Context& cx) {
+  using namespace isa::slot::register_store;
+  const int64_t value = cx.core.register_value(cx.register_id(kSrc));
+  const View dst = cx.destination(kDst);
+  expect_one_element(cx, dst);
+  if (is_integer(dst.dtype) || dst.dtype == DType::kBool) {
+    numerics::store_i64(dst.dtype, &value, dst.base, 1, 1);
+  } else {
+    const float real = static_cast<float>(value);
+    numerics::store_f32(dst.dtype, &real, dst.base, 1);
+  }
+}
+
+void register_alu(Context& cx) {
+  using namespace isa::slot::register_alu;
+  const int64_t a = cx.register_or_immediate(kA);
+  const int64_t b = cx.register_or_immediate(kB);
+  cx.core.set_register(cx.register_id(kDst), numerics::alu_int(cx.alu(kAOp), DType::kInt32, wrap_int32(a), wrap_int32(b)));
+}
+
+// The other end of a loop; `opcode` is what must stand there.
+InstructionIndex match_of(const Context& cx, int slot, Opcode opcode, bool forward) {
+  const int64_t match = cx.integer(slot);
+  const bool exists = match >= 0 && match < static_cast<int64_t>(cx.program.size());
+  const bool right_side = forward ? match > cx.index : match < cx.index;
+  if (!exists || !right_side || cx.program.instruction(static_cast<InstructionIndex>(match)).opcode != opcode)
+    cx.broken("match", fmt::format("instruction {} is not the other end of this loop", match));
+  return static_cast<InstructionIndex>(match);
+}
+
+}  // namespace
+
+InstructionIndex Core::execute_control(const Program& program, InstructionIndex index) {
+  Context cx(*this, program, index);
+  try {
+    cx.validate();
+    switch (cx.in.opcode) {
+      case Opcode::kRegisterLoad: register_load(cx); break;
+      case Opcode::kRegisterMove:
+        set_register(cx.register_id(isa::slot::register_move::kDst),
+                     cx.register_or_immediate(isa::slot::register_move::kSrc));
+        break;
+      case Opcode::kRegisterStore: register_store(cx); break;
+      case Opcode::kRegisterAlu: register_alu(cx); break;
+      case Opcode::kLoopBegin: return loop_begin(cx);
+      case Opcode::kLoopEnd: return loop_end(cx);
+      case Opcode::kWhileBegin: return while_begin(cx);
+      case Opcode::kWhileEnd: return while_end(cx);
+      default: OPENTRN_CHECK(false, "not a control instruction");
+    }
+    cx.finish();
+  } catch (Fault& fault) {
+    cx.locate(fault);
+    throw;
+  }
+  if (next_release_ < releases_.size()) release_after(index);
+  return index + 1;
+}
+
+// Jumps past the end of a loop whose body does not run, releasing what that end would have released.
+InstructionIndex Core::leave_loop(InstructionIndex end_marker) {
+  if (next_release_ < releases_.size()) release_after(end_marker);
+  return end_marker + 1;
+}
+
+InstructionIndex Core::loop_begin(const Context& cx) {
+  using namespace isa::slot::loop;
+  const int64_t lower = wrap_int32(cx.register_or_immediate(kLower));
+  const int64_t upper = wrap_int32(cx.register_or_immediate(kUpper));
+  const int64_t step = cx.integer(kAStep);
+  if (step <= 0) cx.broken("step", fmt::format("loop step {}; it must be positive", step));
+  if (lower >= upper) return leave_loop(match_of(cx, kAMatch, Opcode::kLoopEnd, true));
+  set_register(cx.register_id(kRegister), lower);
+  loops_.push_back({cx.index, lower, upper, step, 0});
+  return cx.index + 1;
+}
+
+InstructionIndex Core::loop_end(const Context& cx) {
+  using namespace isa::slot::loop;
+  const InstructionIndex begin = match_of(cx, kAMatch, Opcode::kLoopBegin, false);
+  if (loops_.empty() || loops_.back().begin != begin) cx.broken("nesting", "the loop that ends here was not entered");
+  LoopFrame& frame = loops_.back();
+  if (frame.upper - frame.value <= frame.step) {
+    loops_.pop_back();
+    return leave_loop(cx.index);
+  }
+  frame.value += frame.step;
+  set_register(cx.register_id(kRegister), frame.value);
+  return begin + 1;
+}
+
+InstructionIndex Core::while_begin(const Context& cx) {
+  using namespace isa::slot::while_loop;
+  const bool entered = !loops_.empty() && loops_.back().begin == cx.index;
+  if (register_value(cx.register_id(kCondition)) == 0) {
+    if (entered) loops_.pop_back();
+    return leave_loop(match_of(cx, kAMatch, Opcode::kWhileEnd, true));
+  }
+  if (!entered) loops_.push_back({cx.index, 0, 0, 1, 0});
+  if (++loops_.back().iterations > checks_.while_iterations_max)
+    cx.fail(FaultKind::kProgram, "sim.while_iterations",
+            fmt::format("a while loop ran {} times", checks_.while_iterations_max),
+            "does the body ever clear the condition? CheckOptions::while_iterations_max raises the limit");
+  return cx.index + 1;
+}
+
+InstructionIndex Core::while_end(const Context& cx) {
+  const InstructionIndex begin = match_of(cx, isa::slot::while_loop::kAMatch, Opcode::kWhileBegin, false);
+  if (loops_.empty() || loops_.back().begin != begin) cx.broken("nesting", "the loop that ends here was not entered");
+  return begin;
+}
+
+// -- releasing after the last use
+//
+// A tensor used inside a loop lives until the outermost loop around its last use ends.
+
+void Core::plan_releases(const Program& program) {
+  releases_.clear();
+  next_release_ = 0;
+  constexpr InstructionIndex kNever = UINT32_MAX;
+  std::vector<InstructionIndex> last_use(program.tensor_count(), kNever);
+  InstructionIndex loop_end = 0;  // of the outermost loop around `i`
+  for (InstructionIndex i = 0; i < program.size(); ++i) {
+    const isa::Instruction& in = program.instruction(i);
+    if (static_cast<int>(in.opcode) >= isa::kOpcodeCount) continue;
+    const bool begins = in.opcode == Opcode::kLoopBegin || in.opcode == Opcode::kWhileBegin;
+    if (begins && i >= loop_end) {
+      const int slot = in.opcode == Opcode::kLoopBegin ? static_cast<int>(isa::slot::loop::kAMatch)
+                                                       : static_cast<int>(isa::slot::while_loop::kAMatch);
+      if (in.attributes + static_cast<size_t>(slot) < program.attribute_word_count()) {
+        const int64_t match = program.attribute_int(in, slot);
+        if (match > i && match < static_cast<int64_t>(program.size())) loop_end = static_cast<InstructionIndex>(match);
+      }
+    }
+    const InstructionIndex at = std::max(i, loop_end);
+    const auto use = [&](const Operand& op) {
+      if (op.kind == OperandKind::kAccess && op.tensor < last_use.size()) last_use[op.tensor] = at;
+    };
+    for (const Operand& op : program.operands(in)) {
+      use(op);
+      if (op.kind == OperandKind::kAccess && op.indirect != isa::kNoIndirect && op.indirect <= program.indirect_count())
+        use(program.indirect(op).index);
+    }
+  }
+  for (TensorId id = 0; id < last_use.size(); ++id) {
+    const isa::Tensor& tensor = program.tensor(id);
+    const bool bound = id < tensors_.size() && tensors_[id].bound;
+    if (last_use[id] != kNever && !bound && !tensor.is_output) releases_.emplace_back(last_use[id], id);
+  }
+  std::sort(releases_.begin(), releases_.end());
+}
+
+void Core::release_after(InstructionIndex index) {
+  while (next_release_ < releases_.size() && releases_[next_release_].first <= index) release(releases_[next_release_++].second);
+}
+
+}  // namespace opentrn::sim

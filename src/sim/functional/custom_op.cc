@@ -1,0 +1,176 @@
+#include "sim/functional/custom_op.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "sim/functional/custom_op_abi.h"
+#include "sim/functional/instructions/body.h"
+#include "sim/functional/transfer.h"
+
+namespace opentrn::sim {
+
+namespace {
+
+struct Entry {
+  std::string name;
+  CustomOp op;
+};
+
+struct Registry {
+  std::mutex mutex;
+  std::deque<Entry> entries;
+
+  int64_t find(std::string_view name) const {
+    for (size_t i = 0; i < entries.size(); ++i)
+      if (entries[i].name == name) return static_cast<int64_t>(i);
+    return -1;
+  }
+};
+
+Registry& registry() {
+  static auto* instance = new Registry;
+  return *instance;
+}
+
+}  // namespace
+
+int64_t CustomOpTensor::element_count() const {
+  int64_t count = 1;
+  for (int64_t extent : shape) count *= extent;
+  return count;
+}
+
+int64_t register_custom_op(std::string name, CustomOp op) {
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  const int64_t known = all.find(name);
+  if (known >= 0) {
+    all.entries[static_cast<size_t>(known)].op = std::move(op);
+    return known;
+  }
+  all.entries.push_back({std::move(name), std::move(op)});
+  return static_cast<int64_t>(all.entries.size()) - 1;
+}
+
+std::optional<int64_t> custom_op_id(std::string_view name) {
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  const int64_t id = all.find(name);
+  return id < 0 ? std::nullopt : std::optional(id);
+}
+
+// -- shared libraries
+
+namespace {
+
+[[noreturn]] void refuse_library(const std::string& path, std::string_view why) {
+  throw Fault(FaultKind::kInput, "custom_op.library", fmt::format("{}: {}", path, why),
+              "the library must export what sim/functional/custom_op_abi.h declares");
+}
+
+std::vector<opentrn_tensor> as_c(std::span<const CustomOpTensor> tensors, std::deque<std::string>& names) {
+  std::vector<opentrn_tensor> result;
+  for (const CustomOpTensor& tensor : tensors) {
+    names.emplace_back(name(tensor.dtype));
+    result.push_back({tensor.data, names.back().c_str(), size_bytes(tensor.dtype),
+                      static_cast<int32_t>(tensor.shape.size()), tensor.shape.data()});
+  }
+  return result;
+}
+
+CustomOp wrap_c(std::string op_name, opentrn_custom_op_function function) {
+  return [op_name = std::move(op_name), function](std::span<CustomOpTensor> outputs, std::span<const CustomOpTensor> inputs) {
+    std::deque<std::string> names;
+    const std::vector<opentrn_tensor> out = as_c(outputs, names);
+    const std::vector<opentrn_tensor> in = as_c(inputs, names);
+    std::array<char, 512> message{};
+    const int status = function(out.data(), static_cast<int32_t>(out.size()), in.data(), static_cast<int32_t>(in.size()),
+                                message.data(), message.size() - 1);
+    if (status != 0)
+      throw Fault(FaultKind::kProgram, "custom_op.failed", fmt::format("{} returned {}: {}", op_name, status, message.data()));
+  };
+}
+
+}  // namespace
+
+std::vector<std::string> load_custom_op_library(const std::string& path) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) refuse_library(path, dlerror());
+  using VersionFunction = int32_t (*)();
+  using ListFunction = const opentrn_custom_op_entry* (*)(size_t*);
+  const auto version = reinterpret_cast<VersionFunction>(dlsym(library, "opentrn_custom_op_abi_version"));
+  const auto list = reinterpret_cast<ListFunction>(dlsym(library, "opentrn_custom_ops"));
+  if (version == nullptr || list == nullptr) refuse_library(path, "a function is missing");
+  if (version() != OPENTRN_CUSTOM_OP_ABI_VERSION)
+    refuse_library(path, fmt::format("ABI version {}, {} expected", version(), OPENTRN_CUSTOM_OP_ABI_VERSION));
+  size_t count = 0;
+  const opentrn_custom_op_entry* entries = list(&count);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < count; ++i) {
+    names.emplace_back(entries[i].name);
+    register_custom_op(names.back(), wrap_c(names.back(), entries[i].function));
+  }
+  return names;
+}
+
+// -- the instruction
+
+namespace bodies {
+
+namespace {
+
+CustomOpTensor tensor_of(const Context& cx, int slot, const View& dense) {
+  CustomOpTensor tensor{dense.base, dense.dtype, {}};
+  const isa::Pattern& pattern = cx.program.pattern(cx.operand(slot));
+  for (const isa::Dim& dim : pattern.view()) tensor.shape.push_back(dim.count);
+  return tensor;
+}
+
+}  // namespace
+
+void custom_op(Context& cx) {
+  using namespace isa::slot::custom_op;
+  const int64_t id = cx.integer(kAOpId);
+  const int64_t output_count = cx.integer(kAOutputs);
+  if (output_count < 0 || output_count > cx.operand_count())
+    cx.broken("outputs", fmt::format("{} outputs of {} operands", output_count, cx.operand_count()));
+  CustomOp op;
+  {
+    Registry& all = registry();
+    std::lock_guard lock(all.mutex);
+    if (id < 0 || static_cast<size_t>(id) >= all.entries.size())
+      cx.broken("op_id", fmt::format("custom operator {} is not registered in this process", id),
+                "call register_custom_op or load_custom_op_library first");
+    op = all.entries[static_cast<size_t>(id)].op;
+  }
+  std::vector<CustomOpTensor> outputs, inputs;
+  for (int slot = static_cast<int>(output_count); slot < cx.operand_count(); ++slot) {
+    if (cx.operand(slot).kind == isa::OperandKind::kImmediate) {
+      float* value = cx.scratch.floats(1);
+      *value = static_cast<float>(cx.operand(slot).immediate);
+      inputs.push_back({reinterpret_cast<std::byte*>(value), DType::kFloat32, {}});
+    } else {
+      inputs.push_back(tensor_of(cx, slot, cx.snapshot(cx.source(slot))));
+    }
+  }
+  std::vector<View> targets, results;
+  for (int slot = 0; slot < output_count; ++slot) {
+    targets.push_back(cx.destination(slot));
+    results.push_back(cx.scratch_like(targets.back()));
+    std::memset(results.back().base, 0, static_cast<size_t>(results.back().total() * results.back().element_bytes));
+    outputs.push_back(tensor_of(cx, slot, results.back()));
+  }
+  op(outputs, inputs);
+  for (size_t i = 0; i < targets.size(); ++i)
+    transfer(cx, flatten(results[i]), flatten(targets[i]), targets[i].dtype, targets[i].dtype, targets[i].total());
+}
+
+}  // namespace bodies
+
+}  // namespace opentrn::sim

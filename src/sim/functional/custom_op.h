@@ -1,0 +1,38 @@
+// Custom operators: bodies of isa::Opcode::kCustomOp that users supply, in C++ or in a shared library.
+//
+// The registry belongs to the process; ids are given in order of registration and named by Programs. All
+// functions are thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "numerics/dtype.h"
+
+namespace opentrn::sim {
+
+// Dense, row-major, partition first. A constant operand is a float32 of rank 0.
+struct CustomOpTensor {
+  std::byte* data;
+  DType dtype;
+  std::vector<int64_t> shape;
+
+  int64_t element_count() const;
+};
+
+// Outputs start as zeros. Throw Fault{kProgram} to refuse the operands.
+using CustomOp = std::function<void(std::span<CustomOpTensor> outputs, std::span<const CustomOpTensor> inputs)>;
+
+// Registers or replaces the operator of that name; returns its op_id.
+int64_t register_custom_op(std::string name, CustomOp op);
+std::optional<int64_t> custom_op_id(std::string_view name);
+// Registers every operator that a shared library exports (custom_op_abi.h); returns their names. The library
+// stays loaded. Errors: Fault{kInput} "custom_op.library".
+std::vector<std::string> load_custom_op_library(const std::string& path);
+
+}  // namespace opentrn::sim

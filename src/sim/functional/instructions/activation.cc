@@ -1,0 +1,135 @@
+// activation, activation_reduce, activate2 (Scalar Engine); exponential (Vector Engine).
+#include <fmt/format.h>
+
+#include "numerics/activation.h"
+#include "numerics/alu.h"
+#include "sim/functional/accumulate.h"
+#include "sim/functional/instructions/body.h"
+#include "sim/functional/rows.h"
+
+namespace opentrn::sim::bodies {
+
+namespace {
+
+// dst = f(prepare(data)); rows go into the accumulators before they are rounded to dst. [assumed]
+template <typename Prepare>
+void activate_tile(const Context& cx, const View& data, const View& dst, ActivationFunction function, bool by_partition,
+                   const PerPartition& param, Accumulation& sum, Prepare&& prepare) {
+  const auto row = [&](int64_t p, const float* in, float* out, int64_t n) {
+    const float* prepared = prepare(p, in, out, n);
+    numerics::activate(function, prepared, out, static_cast<size_t>(n), param.at(p));
+  };
+  if (sum.active()) {
+    for_rows<1>(cx, {&data}, dst, [&](int64_t p, const float* const* in, float* out, int64_t n) {
+      row(p, in[0], out, n);
+      sum.add_row(p, out, n);
+    });
+    return;
+  }
+  for_blocks<1>(cx, {&data}, dst, by_partition || param.is_vector,
+                [&](int64_t p, int64_t, const float* const* in, float* out, int64_t n) { row(p, in[0], out, n); });
+}
+
+void require_reduce_op(const Context& cx, AluOp op) {
+  const bool allowed = op == AluOp::kAdd || op == AluOp::kMaximum || op == AluOp::kMinimum || op == AluOp::kAbsMax ||
+                       op == AluOp::kAbsMin;
+  if (!allowed) cx.broken("reduce_op", fmt::format("the Scalar Engine cannot reduce with {}", name(op)));
+}
+
+// f(data * scale + bias): the product and the sum are rounded to fp32 each. [assumed]
+void scale_bias_activation(Context& cx, isa::ReduceCmd cmd) {
+  using namespace isa::slot::activation;
+  const ActivationFunction function = cx.activation(kAOp);
+  const AluOp reduce_op = cx.optional_alu(kAReduceOp).value_or(AluOp::kAdd);
+  require_reduce_op(cx, reduce_op);
+  View data = cx.source(kData);
+  const PerPartition bias = cx.per_partition(kBias, data.partitions);
+  const PerPartition scale = cx.per_partition(kScale, data.partitions);
+  const View dst = cx.destination(kDst);
+  cx.expect_same_shape(dst, data, kDst, kData);
+  cx.separate(dst, data);
+  Accumulation sum(cx, cx.engines().scalar, cmd, reduce_op, {}, cx.lane(dst, kDst), data.partitions);
+  const bool scales = scale.present && (scale.is_vector || scale.scalar != 1.0f);
+  activate_tile(cx, data, dst, function, scale.is_vector || bias.is_vector, {}, sum,
+                [&](int64_t p, const float* in, float* out, int64_t n) {
+                  const float* value = in;
+                  if (scales) {
+                    numerics::alu_tensor_scalar(AluOp::kMultiply, value, scale.at(p), false, out, static_cast<size_t>(n));
+                    value = out;
+                  }
+                  if (bias.present) {
+                    numerics::alu_tensor_scalar(AluOp::kAdd, value, bias.at(p), false, out, static_cast<size_t>(n));
+                    value = out;
+                  }
+                  return value;
+                });
+  sum.store(cx, kReduceRes);
+}
+
+}  // namespace
+
+void activation(Context& cx) { scale_bias_activation(cx, cx.reduce_cmd(isa::slot::activation::kAReduceCmd)); }
+
+// The older form: always resets, then reduces. [doc: nki.isa.activation_reduce]
+void activation_reduce(Context& cx) { scale_bias_activation(cx, isa::ReduceCmd::kResetReduce); }
+
+void activate2(Context& cx) {
+  using namespace isa::slot::activate2;
+  const ActivationFunction function = cx.activation(kAOp);
+  const AluOp op0 = cx.alu(kAOp0);
+  const AluOp op1 = cx.alu(kAOp1);
+  if (is_bitvec(op0) || is_bitvec(op1)) cx.broken("op", "bit-vector operators are not supported");
+  const AluOp reduce_op = cx.optional_alu(kAReduceOp).value_or(AluOp::kAdd);
+  require_reduce_op(cx, reduce_op);
+  View data = cx.source(kData);
+  const PerPartition imm0 = cx.per_partition(kImm0, data.partitions);
+  const PerPartition imm1 = cx.per_partition(kImm1, data.partitions);
+  const PerPartition relu_param = cx.per_partition(kReluParam, data.partitions);
+  if ((op0 != AluOp::kBypass && !imm0.present) || (op1 != AluOp::kBypass && !imm1.present))
+    cx.broken("operand", "an operator has no immediate");
+  const View dst = cx.destination(kDst);
+  cx.expect_same_shape(dst, data, kDst, kData);
+  cx.separate(dst, data);
+  const bool reverse0 = cx.boolean(kAReverse0);
+  const bool reverse1 = cx.boolean(kAReverse1);
+  Accumulation sum(cx, cx.engines().scalar, cx.reduce_cmd(kAReduceCmd), reduce_op, {}, cx.lane(dst, kDst),
+                   data.partitions);
+  activate_tile(cx, data, dst, function, imm0.is_vector || imm1.is_vector, relu_param, sum,
+                [&](int64_t p, const float* in, float* out, int64_t n) {
+                  const float* value = in;
+                  if (op0 != AluOp::kBypass) {
+                    numerics::alu_tensor_scalar(op0, value, imm0.at(p), reverse0, out, static_cast<size_t>(n));
+                    value = out;
+                  }
+                  if (op1 != AluOp::kBypass) {
+                    numerics::alu_tensor_scalar(op1, value, imm1.at(p), reverse1, out, static_cast<size_t>(n));
+                    value = out;
+                  }
+                  return value;
+                });
+  sum.store(cx, kReduceRes);
+}
+
+// exp(src - max_value) on the Vector Engine, with a running sum. reduce_cmd.idle leaves the accumulators
+// undefined. [doc: nki.isa.exponential]
+void exponential(Context& cx) {
+  using namespace isa::slot::exponential;
+  View src = cx.source(kSrc);
+  const PerPartition max_value = cx.per_partition(kMaxValue, src.partitions);
+  const PerPartition init = cx.per_partition(kReduceInit, src.partitions);
+  const isa::ReduceCmd cmd = cx.reduce_cmd(kAReduceCmd);
+  const View dst = cx.destination(kDst);
+  cx.expect_same_shape(dst, src, kDst, kSrc);
+  cx.separate(dst, src);
+  if (cmd == isa::ReduceCmd::kIdle) cx.engines().vector.defined.reset();
+  Accumulation sum(cx, cx.engines().vector, cmd, AluOp::kAdd, init, cx.lane(dst, kDst), src.partitions);
+  activate_tile(cx, src, dst, ActivationFunction::kExp, max_value.is_vector, {}, sum,
+                [&](int64_t p, const float* in, float* out, int64_t n) {
+                  if (!max_value.present) return in;
+                  numerics::alu_tensor_scalar(AluOp::kSubtract, in, max_value.at(p), false, out, static_cast<size_t>(n));
+                  return static_cast<const float*>(out);
+                });
+  sum.store(cx, kReduceRes);
+}
+
+}  // namespace opentrn::sim::bodies

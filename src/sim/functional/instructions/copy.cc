@@ -1,0 +1,117 @@
+// tensor_copy, memset, tensor_copy_predicated.
+#include <cmath>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "sim/functional/instructions/body.h"
+#include "sim/functional/rows.h"
+#include "sim/functional/transfer.h"
+
+namespace opentrn::sim::bodies {
+
+// Bit-accurate between equal types; else through fp32. The Scalar Engine of NeuronCore-v2 always goes
+// through fp32. [doc: nki.isa.tensor_copy]
+void tensor_copy(Context& cx) {
+  using namespace isa::slot::tensor_copy;
+  View src = cx.source(kSrc);
+  const View dst = cx.destination(kDst);
+  cx.expect_same_shape(dst, src, kDst, kSrc);
+  cx.separate(dst, src);
+  const bool through_f32 = cx.generation() == 2 && cx.engine() == isa::Engine::kScalar;
+  if (src.dtype == dst.dtype && !through_f32) {
+    transfer(cx, flatten(src), flatten(dst), src.dtype, dst.dtype, dst.total());
+    return;
+  }
+  for_blocks<1>(cx, {&src}, dst, false, [](int64_t, int64_t, const float* const* in, float* out, int64_t n) {
+    if (out != in[0]) std::memcpy(out, in[0], static_cast<size_t>(n) * sizeof(float));
+  });
+}
+
+namespace {
+
+uint64_t constant_bits(const Context& cx, DType dtype, double value) {
+  if (is_packed_x4(dtype)) {
+    if (value != 0) cx.broken("value", fmt::format("{} tiles can only be set to 0", name(dtype)));
+    return 0;
+  }
+  if (dtype == DType::kFloat64) {
+    uint64_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return bits;
+  }
+  if (!is_integer(dtype)) return numerics::from_float(dtype, static_cast<float>(value));
+  const int width = 8 * size_bytes(dtype);
+  const double low = is_signed_integer(dtype) ? -std::ldexp(1.0, width - 1) : 0.0;
+  const double high = std::ldexp(1.0, is_signed_integer(dtype) ? width - 1 : width);
+  if (!(value >= low && value < high) || value != std::trunc(value))
+    cx.broken("value", fmt::format("{} is not a value of {}", value, name(dtype)));
+  return value < 0 ? static_cast<uint64_t>(static_cast<int64_t>(value)) : static_cast<uint64_t>(value);
+}
+
+}  // namespace
+
+void memset(Context& cx) {
+  using namespace isa::slot::memset;
+  const double value = cx.immediate(kValue);
+  const View dst = cx.destination(kDst);
+  const uint64_t bits = constant_bits(cx, dst.dtype, value);
+  if (dst.dense()) {
+    const int64_t blocks = (dst.total() + kBlockElements - 1) / kBlockElements;
+    cx.parallel(blocks, dst.total() / 4, [&](int64_t begin, int64_t end) {
+      const int64_t first = begin * kBlockElements;
+      const int64_t n = std::min(end * kBlockElements, dst.total()) - first;
+      numerics::fill_bits(dst.element_bytes, bits, dst.base + first * dst.element_bytes, 1, static_cast<size_t>(n));
+    });
+    return;
+  }
+  for_runs(dst, [&](std::byte* at, int64_t n, int64_t stride) {
+    numerics::fill_bits(dst.element_bytes, bits, at, stride / dst.element_bytes, static_cast<size_t>(n));
+  });
+}
+
+// dst keeps its value where the predicate does not hold, so it must have one there.
+void tensor_copy_predicated(Context& cx) {
+  using namespace isa::slot::tensor_copy_predicated;
+  const bool reverse = cx.boolean(kAReversePred);
+  View predicate = cx.source(kPredicate);
+  if (!is_integer(predicate.dtype) && predicate.dtype != DType::kBool)
+    cx.broken("predicate", fmt::format("the predicate is {}", name(predicate.dtype)), "use uint8, uint16 or uint32");
+  const bool constant = cx.operand(kSrc).kind == isa::OperandKind::kImmediate;
+  View src = constant ? View{} : cx.source(kSrc);
+  const View dst = cx.in_out(kDst);
+  cx.expect_same_shape(dst, predicate, kDst, kPredicate);
+  if (!constant) cx.expect_same_shape(dst, src, kDst, kSrc);
+  cx.separate(dst, predicate);
+  if (!constant) cx.separate(dst, src);
+  if (!constant && src.dtype != dst.dtype)
+    cx.broken("dtype", fmt::format("src is {}, dst is {}", name(src.dtype), name(dst.dtype)));
+  const uint64_t bits = constant ? constant_bits(cx, dst.dtype, cx.immediate(kSrc)) : 0;
+
+  const int bytes = dst.element_bytes;
+  const int64_t n = dst.elements;
+  cx.parallel(dst.partitions, dst.repeats() ? 0 : dst.total(), [&](int64_t begin, int64_t end) {
+    ScratchScope scope;
+    int64_t* chosen = scope.array<int64_t>(n);
+    std::byte* values = scope.bytes(n * bytes);
+    for (int64_t p = begin; p < end; ++p) {
+      load_row_i64(predicate, p, chosen);
+      if (constant) {
+        numerics::fill_bits(bytes, bits, values, 1, static_cast<size_t>(n));
+      } else {
+        std::byte* to = values;
+        for_runs_of_partition(src, p, [&](std::byte* at, int64_t count, int64_t stride) {
+          numerics::copy_bits(bytes, at, stride / bytes, to, 1, static_cast<size_t>(count));
+          to += count * bytes;
+        });
+      }
+      int64_t i = 0;
+      for_runs_of_partition(dst, p, [&](std::byte* at, int64_t count, int64_t stride) {
+        for (int64_t k = 0; k < count; ++k, ++i)
+          if ((chosen[i] != 0) != reverse) std::memcpy(at + k * stride, values + i * bytes, static_cast<size_t>(bytes));
+      });
+    }
+  });
+}
+
+}  // namespace opentrn::sim::bodies

@@ -1,0 +1,188 @@
+// tensor_tensor, tensor_scalar, scalar_tensor_tensor, reciprocal.
+#include <fmt/format.h>
+
+#include "numerics/alu.h"
+#include "sim/functional/instructions/body.h"
+#include "sim/functional/rows.h"
+
+namespace opentrn::sim::bodies {
+
+namespace {
+
+bool is_int32(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kUint32; }
+
+// Operators that GpSimd's integer arithmetic has; the rest go through fp32.
+bool has_integer_form(AluOp op) {
+  return op != AluOp::kRsqrt && op != AluOp::kReciprocal && op != AluOp::kSqrt && op != AluOp::kAverage;
+}
+
+void require_integers(const Context& cx, AluOp op, const View& view, int slot) {
+  if (!is_integer(view.dtype) && view.dtype != DType::kBool)
+    cx.broken("bitvec_dtype",
+              fmt::format("{} keeps bits and needs integers; {} is {}", name(op), cx.operand_name(slot), name(view.dtype)),
+              "reinterpret the tile with .view(nl.int32)");
+}
+
+void require_arithmetic(const Context& cx, AluOp op) {
+  if (is_bitvec(op))
+    cx.broken("op", fmt::format("{} is a bit-vector operator; this instruction takes arithmetic ones", name(op)));
+}
+
+}  // namespace
+
+// 32-bit integers are exact on GpSimd, which is the default engine for them unless an operand is in PSUM;
+// on Vector they go through fp32 as everything else. [doc: nki.isa.tensor_tensor]
+void tensor_tensor(Context& cx) {
+  using namespace isa::slot::tensor_tensor;
+  const AluOp op = cx.alu(kAOp);
+  View a = cx.source(kData1);
+  View b = cx.source(kData2);
+  const View dst = cx.destination(kDst);
+  cx.expect_same_shape(dst, a, kDst, kData1);
+  cx.expect_same_shape(dst, b, kDst, kData2);
+  cx.separate(dst, a, b);
+
+  const bool any_psum = cx.in_psum(kDst) || cx.in_psum(kData1) || cx.in_psum(kData2);
+  const bool on_gpsimd = cx.engine() == isa::Engine::kGpSimd || (cx.engine() == isa::Engine::kUnknown && !any_psum);
+  const bool exact = on_gpsimd && is_int32(a.dtype) && is_int32(b.dtype) && is_int32(dst.dtype) && has_integer_form(op);
+  if (is_bitvec(op)) {
+    require_integers(cx, op, a, kData1);
+    require_integers(cx, op, b, kData2);
+    require_integers(cx, op, dst, kDst);
+  }
+  if (is_bitvec(op) || exact) {
+    const DType width = is_bitvec(op) ? a.dtype : dst.dtype;
+    for_rows_i64<2>(cx, {&a, &b}, dst, [&](int64_t, const std::array<int64_t*, 2>& in, int64_t* out) {
+      numerics::alu_tensor_tensor_int(op, width, in[0], in[1], out, static_cast<size_t>(dst.elements));
+    });
+    return;
+  }
+  for_blocks<2>(cx, {&a, &b}, dst, false, [&](int64_t, int64_t, const float* const* in, float* out, int64_t n) {
+    numerics::alu_tensor_tensor(op, in[0], in[1], out, static_cast<size_t>(n));
+  });
+}
+
+namespace {
+
+// Integer operands of a bit-vector tensor_scalar, one per partition.
+struct IntegerOperand {
+  bool is_vector = false;
+  int64_t scalar = 0;
+  std::array<int64_t, kPartitionsMax> values;
+
+  int64_t at(int64_t p) const { return is_vector ? values[p] : scalar; }
+};
+
+IntegerOperand integer_operand(Context& cx, int slot, AluOp op, int64_t partitions) {
+  IntegerOperand result;
+  if (!cx.has(slot)) {
+    if (!is_unary(op)) cx.broken("operand", fmt::format("{} needs {}", name(op), cx.operand_name(slot)));
+    return result;
+  }
+  if (cx.operand(slot).kind == isa::OperandKind::kImmediate) {
+    result.scalar = cx.register_or_immediate(slot);
+    return result;
+  }
+  const View view = cx.source(slot);
+  require_integers(cx, op, view, slot);
+  cx.expect_partitions(view, slot, partitions);
+  cx.expect_elements(view, slot, 1);
+  result.is_vector = true;
+  numerics::load_i64(view.dtype, view.base, view.partition_stride / view.element_bytes, result.values.data(),
+                     static_cast<size_t>(partitions));
+  return result;
+}
+
+void tensor_scalar_bitvec(Context& cx, AluOp op0, std::optional<AluOp> op1) {
+  using namespace isa::slot::tensor_scalar;
+  View data = cx.source(kData);
+  const IntegerOperand operand0 = integer_operand(cx, kOperand0, op0, data.partitions);
+  const IntegerOperand operand1 = op1 ? integer_operand(cx, kOperand1, *op1, data.partitions) : IntegerOperand{};
+  const View dst = cx.destination(kDst);
+  cx.expect_same_shape(dst, data, kDst, kData);
+  require_integers(cx, op0, data, kData);
+  require_integers(cx, op0, dst, kDst);
+  cx.separate(dst, data);
+  const bool reverse0 = cx.boolean(kAReverse0) && !is_unary(op0);
+  const bool reverse1 = op1 && cx.boolean(kAReverse1) && !is_unary(*op1);
+  const size_t n = static_cast<size_t>(dst.elements);
+  for_rows_i64<1>(cx, {&data}, dst, [&](int64_t p, const std::array<int64_t*, 1>& in, int64_t* out) {
+    numerics::alu_tensor_scalar_int(op0, data.dtype, in[0], operand0.at(p), reverse0, out, n);
+    if (op1) numerics::alu_tensor_scalar_int(*op1, data.dtype, out, operand1.at(p), reverse1, out, n);
+  });
+}
+
+PerPartition arithmetic_operand(Context& cx, int slot, AluOp op, int64_t partitions) {
+  const PerPartition operand = cx.per_partition(slot, partitions);
+  if (!operand.present && !is_unary(op) && op != AluOp::kBypass)
+    cx.broken("operand", fmt::format("{} needs {}", name(op), cx.operand_name(slot)));
+  return operand;
+}
+
+}  // namespace
+
+// (data op0 operand0) op1 operand1 in fp32, one rounding at the end of each operator and one to dst.
+void tensor_scalar(Context& cx) {
+  using namespace isa::slot::tensor_scalar;
+  const AluOp op0 = cx.alu(kAOp0);
+  const std::optional<AluOp> op1 = cx.optional_alu(kAOp1);
+  if (op1 && is_bitvec(op0) != is_bitvec(*op1) && *op1 != AluOp::kBypass && op0 != AluOp::kBypass)
+    cx.broken("op", fmt::format("{} and {} are of different classes", name(op0), name(*op1)),
+              "both operators must be bit-vector, or both arithmetic");
+  if (is_bitvec(op0) || (op1 && is_bitvec(*op1))) return tensor_scalar_bitvec(cx, op0, op1);
+
+  View data = cx.source(kData);
+  const PerPartition operand0 = arithmetic_operand(cx, kOperand0, op0, data.partitions);
+  const PerPartition operand1 = op1 ? arithmetic_operand(cx, kOperand1, *op1, data.partitions) : PerPartition{};
+  const View dst = cx.destination(kDst);
+  cx.expect_same_shape(dst, data, kDst, kData);
+  cx.separate(dst, data);
+  const bool reverse0 = cx.boolean(kAReverse0) && !is_unary(op0);
+  const bool reverse1 = op1 && cx.boolean(kAReverse1) && !is_unary(*op1);
+  const bool by_partition = operand0.is_vector || operand1.is_vector;
+  for_blocks<1>(cx, {&data}, dst, by_partition, [&](int64_t p, int64_t, const float* const* in, float* out, int64_t n) {
+    numerics::alu_tensor_scalar(op0, in[0], operand0.at(p), reverse0, out, static_cast<size_t>(n));
+    if (op1) numerics::alu_tensor_scalar(*op1, out, operand1.at(p), reverse1, out, static_cast<size_t>(n));
+  });
+}
+
+// (data op0 operand0) op1 operand1, where operand1 is a tile.
+void scalar_tensor_tensor(Context& cx) {
+  using namespace isa::slot::scalar_tensor_tensor;
+  const AluOp op0 = cx.alu(kAOp0);
+  const AluOp op1 = cx.alu(kAOp1);
+  require_arithmetic(cx, op0);
+  require_arithmetic(cx, op1);
+  View data = cx.source(kData);
+  const PerPartition operand0 = arithmetic_operand(cx, kOperand0, op0, data.partitions);
+  View operand1 = cx.source(kOperand1);
+  const View dst = cx.destination(kDst);
+  cx.expect_same_shape(dst, data, kDst, kData);
+  cx.expect_same_shape(dst, operand1, kDst, kOperand1);
+  cx.separate(dst, data, operand1);
+  const bool reverse0 = cx.boolean(kAReverse0) && !is_unary(op0);
+  const bool reverse1 = cx.boolean(kAReverse1);
+  // The first result must not land on operand1, which may be dst itself.
+  const bool in_place = dst.overlaps(operand1);
+  for_blocks<2>(cx, {&data, &operand1}, dst, operand0.is_vector,
+                [&](int64_t p, int64_t, const float* const* in, float* out, int64_t n) {
+                  ScratchScope scope;
+                  float* first = in_place && out == in[1] ? scope.floats(n) : out;
+                  numerics::alu_tensor_scalar(op0, in[0], operand0.at(p), reverse0, first, static_cast<size_t>(n));
+                  if (reverse1) numerics::alu_tensor_tensor(op1, in[1], first, out, static_cast<size_t>(n));
+                  else numerics::alu_tensor_tensor(op1, first, in[1], out, static_cast<size_t>(n));
+                });
+}
+
+void reciprocal(Context& cx) {
+  using namespace isa::slot::reciprocal;
+  View data = cx.source(kData);
+  const View dst = cx.destination(kDst);
+  cx.expect_same_shape(dst, data, kDst, kData);
+  cx.separate(dst, data);
+  for_blocks<1>(cx, {&data}, dst, false, [](int64_t, int64_t, const float* const* in, float* out, int64_t n) {
+    numerics::alu_tensor_scalar(AluOp::kReciprocal, in[0], 0.0f, false, out, static_cast<size_t>(n));
+  });
+}
+
+}  // namespace opentrn::sim::bodies

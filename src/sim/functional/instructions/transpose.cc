@@ -1,0 +1,109 @@
+// nc_transpose, nc_stream_shuffle.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "numerics/transpose.h"
+#include "sim/functional/instructions/body.h"
+#include "sim/functional/instructions/mx_scales.h"
+#include "sim/functional/rows.h"
+#include "sim/functional/transfer.h"
+
+namespace opentrn::sim::bodies {
+
+namespace {
+
+// The Tensor Engine of NeuronCore-v2 multiplies by an identity: a column of data with an infinity or a NaN
+// turns every product 0 * x of that column into NaN. [doc: nki.isa.nc_transpose]
+void spread_non_finite(const View& transposed) {
+  if (!is_float(transposed.dtype)) return;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  ScratchScope scope;
+  float* scratch = scope.floats(transposed.elements);
+  float* out = scope.floats(transposed.elements);
+  for (int64_t f = 0; f < transposed.partitions; ++f) {
+    const float* row = load_row(transposed, f, scratch);
+    int64_t bad = 0, where = -1;
+    for (int64_t p = 0; p < transposed.elements; ++p)
+      if (!std::isfinite(row[p])) ++bad, where = p;
+    if (bad == 0) continue;
+    std::fill_n(out, transposed.elements, nan);
+    if (bad == 1) out[where] = row[where];
+    store_row(transposed, f, out);
+  }
+}
+
+}  // namespace
+
+void nc_transpose(Context& cx) {
+  using namespace isa::slot::nc_transpose;
+  View data = cx.source(kData);
+  const bool on_tensor = cx.in_psum(kDst) && cx.engine() != isa::Engine::kVector;
+  const View dst = cx.destination(kDst, on_tensor ? Writer::kMatmul : Writer::kOther);
+  if (dst.dtype != data.dtype)
+    cx.broken("dtype", fmt::format("dst is {}, data is {}", name(dst.dtype), name(data.dtype)));
+  cx.expect_partitions(dst, kDst, data.elements);
+  cx.expect_elements(dst, kDst, data.partitions);
+  if (dst.overlaps(data) || !data.free_contiguous()) data = cx.snapshot(data);
+  const int bytes = data.element_bytes;
+  const size_t rows = static_cast<size_t>(data.partitions), columns = static_cast<size_t>(data.elements);
+  const bool direct = dst.free_contiguous() && dst.partition_stride >= 0 && dst.partition_stride % bytes == 0 &&
+                      data.partition_stride >= 0 && data.partition_stride % bytes == 0;
+  if (direct) {
+    numerics::transpose(bytes, data.base, static_cast<size_t>(data.partition_stride / bytes), rows, columns, dst.base,
+                        static_cast<size_t>(dst.partition_stride / bytes));
+  } else {
+    if (data.partition_stride < 0) data = cx.snapshot(data);
+    const View result = cx.scratch_like(dst);
+    numerics::transpose(bytes, data.base, static_cast<size_t>(data.partition_stride / bytes), rows, columns, result.base,
+                        rows);
+    transfer(cx, flatten(result), flatten(dst), dst.dtype, dst.dtype, dst.total());
+  }
+  if (on_tensor && cx.generation() == 2) spread_non_finite(dst);
+}
+
+// Output partition i of every quadrant of 32 copies input partition mask[i] of that quadrant; 255 leaves it.
+// A source of fewer partitions than a quadrant may be broadcast. [doc: nki.isa.nc_stream_shuffle]
+void nc_stream_shuffle(Context& cx) {
+  using namespace isa::slot::nc_stream_shuffle;
+  constexpr int64_t kUnmodified = 255;
+  const std::span<const int64_t> mask = cx.list(kAShuffleMask);
+  if (mask.size() != static_cast<size_t>(kQuadrantPartitions))
+    cx.broken("shuffle_mask", fmt::format("{} entries; a quadrant has {}", mask.size(), kQuadrantPartitions));
+  const View src = cx.unchecked(kSrc);
+  const View dst = cx.unchecked(kDst);
+  if (dst.dtype != src.dtype) cx.broken("dtype", fmt::format("dst is {}, src is {}", name(dst.dtype), name(src.dtype)));
+  cx.expect_elements(dst, kDst, src.elements);
+
+  const int64_t row_bytes = src.elements * src.element_bytes;
+  std::array<std::byte*, kPartitionsMax> rows{};
+  for (int64_t p = 0; p < dst.partitions; ++p) {
+    const int64_t from = mask[static_cast<size_t>(p % kQuadrantPartitions)];
+    if (from == kUnmodified) continue;
+    const int64_t partition = p / kQuadrantPartitions * kQuadrantPartitions + from;
+    if (from < 0 || from >= kQuadrantPartitions || partition >= src.partitions)
+      cx.broken("shuffle_mask", fmt::format("entry {} takes partition {} of {}", p % kQuadrantPartitions, partition,
+                                            src.partitions));
+    const View row = row_view(src, partition);
+    cx.check_initialised(row, kSrc);
+    rows[p] = cx.scratch.bytes(row_bytes);
+    std::byte* to = rows[p];
+    for_runs_of_partition(row, 0, [&](std::byte* at, int64_t n, int64_t stride) {
+      numerics::copy_bits(src.element_bytes, at, stride / src.element_bytes, to, 1, static_cast<size_t>(n));
+      to += n * src.element_bytes;
+    });
+  }
+  for (int64_t p = 0; p < dst.partitions; ++p) {
+    if (rows[p] == nullptr) continue;
+    cx.mark_written(row_view(dst, p));
+    const std::byte* from = rows[p];
+    for_runs_of_partition(dst, p, [&](std::byte* at, int64_t n, int64_t stride) {
+      numerics::copy_bits(dst.element_bytes, from, 1, at, stride / dst.element_bytes, static_cast<size_t>(n));
+      from += n * dst.element_bytes;
+    });
+  }
+}
+
+}  // namespace opentrn::sim::bodies

@@ -1,0 +1,175 @@
+// Rows of a View as fp32 and back: the two ends of every arithmetic instruction.
+//
+// A row is what one partition holds. fp32 rows without gaps are used in place, everything else goes
+// through scratch. Element-wise bodies work on blocks of rows small enough for the first-level cache.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "numerics/convert.h"
+#include "sim/functional/context.h"
+
+namespace opentrn::sim {
+
+// Elements of a block: a few of them in fp32 fit the first-level cache.
+inline constexpr int64_t kBlockElements = 2048;
+
+inline bool is_plain_float(DType dtype, const std::byte* at, int64_t stride) {
+  return dtype == DType::kFloat32 && stride == 4 && (reinterpret_cast<uintptr_t>(at) & 3) == 0;
+}
+
+inline void load_run(DType dtype, const std::byte* at, int64_t element_stride, float* out, int64_t n) {
+  if (element_stride == 1) numerics::load_f32(dtype, at, out, static_cast<size_t>(n));
+  else numerics::load_f32_strided(dtype, at, element_stride, out, static_cast<size_t>(n));
+}
+
+inline void store_run(DType dtype, const float* in, std::byte* at, int64_t element_stride, int64_t n) {
+  if (element_stride == 1) numerics::store_f32(dtype, in, at, static_cast<size_t>(n));
+  else numerics::store_f32_strided(dtype, in, at, element_stride, static_cast<size_t>(n));
+}
+
+// Row p as fp32: in place, or in `scratch`, which holds view.elements floats.
+inline const float* load_row(const View& view, int64_t p, float* scratch) {
+  if (view.free_rank <= 1) {
+    const std::byte* at = view.row(p);
+    const int64_t stride = view.free_stride();
+    if (is_plain_float(view.dtype, at, stride)) return reinterpret_cast<const float*>(at);
+    load_run(view.dtype, at, stride / view.element_bytes, scratch, view.elements);
+    return scratch;
+  }
+  float* out = scratch;
+  for_runs_of_partition(view, p, [&](std::byte* at, int64_t n, int64_t stride) {
+    load_run(view.dtype, at, stride / view.element_bytes, out, n);
+    out += n;
+  });
+  return scratch;
+}
+
+inline void store_row(const View& view, int64_t p, const float* row) {
+  for_runs_of_partition(view, p, [&](std::byte* at, int64_t n, int64_t stride) {
+    if (reinterpret_cast<const float*>(at) != row) store_run(view.dtype, row, at, stride / view.element_bytes, n);
+    row += n;
+  });
+}
+
+// Where to compute row p: in place when it is plain fp32, else `scratch`. store_row() then does what is left.
+inline float* target_row(const View& view, int64_t p, float* scratch) {
+  if (view.free_rank > 1 || !is_plain_float(view.dtype, view.row(p), view.free_stride())) return scratch;
+  return reinterpret_cast<float*>(view.row(p));
+}
+
+// Integer rows.
+inline void load_row_i64(const View& view, int64_t p, int64_t* out) {
+  for_runs_of_partition(view, p, [&](std::byte* at, int64_t n, int64_t stride) {
+    numerics::load_i64(view.dtype, at, stride / view.element_bytes, out, static_cast<size_t>(n));
+    out += n;
+  });
+}
+
+inline void store_row_i64(const View& view, int64_t p, const int64_t* row) {
+  for_runs_of_partition(view, p, [&](std::byte* at, int64_t n, int64_t stride) {
+    numerics::store_i64(view.dtype, row, at, stride / view.element_bytes, static_cast<size_t>(n));
+    row += n;
+  });
+}
+
+// body(p, first element, in[], out, n) computes out[0..n) of partition p from N source blocks.
+//
+// `by_partition` says that the body looks at p. When it does not and all views are dense, the whole tile is
+// one long row. A destination that visits an element twice stays on one thread, in order.
+template <size_t N, typename Body>
+void for_blocks(const Context& cx, const std::array<const View*, N>& sources, const View& destination, bool by_partition,
+                Body&& body) {
+  int64_t rows = destination.partitions;
+  int64_t elements = destination.elements;
+  bool sliceable = destination.free_rank <= 1;
+  bool dense = destination.dense();
+  for (const View* view : sources) {
+    sliceable &= view->free_rank <= 1;
+    dense &= view->dense();
+  }
+  if (dense && !by_partition) {
+    elements *= rows;
+    rows = 1;
+  }
+  const int64_t block = sliceable ? std::min(elements, kBlockElements) : elements;
+  const int64_t blocks_per_row = (elements + block - 1) / block;
+  const int64_t work = destination.repeats() ? 0 : rows * elements;
+  cx.parallel(rows * blocks_per_row, work, [&](int64_t begin, int64_t end) {
+    ScratchScope scope;
+    std::array<float*, N> scratch;
+    for (float*& s : scratch) s = scope.floats(block);
+    float* const out_scratch = scope.floats(block);
+    std::array<const float*, N> in;
+    for (int64_t job = begin; job < end; ++job) {
+      const int64_t p = blocks_per_row == 1 ? job : job / blocks_per_row;
+      const int64_t first = (job - p * blocks_per_row) * block;
+      const int64_t n = std::min(block, elements - first);
+      if (!sliceable) {
+        for (size_t i = 0; i < N; ++i) in[i] = load_row(*sources[i], p, scratch[i]);
+        body(p, first, in.data(), out_scratch, n);
+        store_row(destination, p, out_scratch);
+        continue;
+      }
+      for (size_t i = 0; i < N; ++i) {
+        const View& view = *sources[i];
+        const int64_t stride = view.free_stride();
+        const std::byte* at = view.row(p) + first * stride;
+        if (is_plain_float(view.dtype, at, stride)) {
+          in[i] = reinterpret_cast<const float*>(at);
+        } else {
+          load_run(view.dtype, at, stride / view.element_bytes, scratch[i], n);
+          in[i] = scratch[i];
+        }
+      }
+      const int64_t stride = destination.free_stride();
+      std::byte* at = destination.row(p) + first * stride;
+      if (is_plain_float(destination.dtype, at, stride)) {
+        body(p, first, in.data(), reinterpret_cast<float*>(at), n);
+      } else {
+        body(p, first, in.data(), out_scratch, n);
+        store_run(destination.dtype, out_scratch, at, stride / destination.element_bytes, n);
+      }
+    }
+  });
+}
+
+// body(p, in[], out, n) over whole rows, for reductions and scans.
+template <size_t N, typename Body>
+void for_rows(const Context& cx, const std::array<const View*, N>& sources, const View& destination, Body&& body) {
+  const int64_t n = destination.elements;
+  cx.parallel(destination.partitions, destination.repeats() ? 0 : destination.total(), [&](int64_t begin, int64_t end) {
+    ScratchScope scope;
+    std::array<float*, N> scratch;
+    for (size_t i = 0; i < N; ++i) scratch[i] = scope.floats(sources[i]->elements);
+    float* const out_scratch = scope.floats(n);
+    std::array<const float*, N> in;
+    for (int64_t p = begin; p < end; ++p) {
+      for (size_t i = 0; i < N; ++i) in[i] = load_row(*sources[i], p, scratch[i]);
+      float* out = target_row(destination, p, out_scratch);
+      body(p, in.data(), out, n);
+      store_row(destination, p, out);
+    }
+  });
+}
+
+// body(p, in[], out) over whole integer rows.
+template <size_t N, typename Body>
+void for_rows_i64(const Context& cx, const std::array<const View*, N>& sources, const View& destination, Body&& body) {
+  const int64_t n = destination.elements;
+  cx.parallel(destination.partitions, destination.repeats() ? 0 : destination.total(), [&](int64_t begin, int64_t end) {
+    ScratchScope scope;
+    std::array<int64_t*, N> in;
+    for (size_t i = 0; i < N; ++i) in[i] = scope.array<int64_t>(sources[i]->elements);
+    int64_t* out = scope.array<int64_t>(n);
+    for (int64_t p = begin; p < end; ++p) {
+      for (size_t i = 0; i < N; ++i) load_row_i64(*sources[i], p, in[i]);
+      body(p, in, out);
+      store_row_i64(destination, p, out);
+    }
+  });
+}
+
+}  // namespace opentrn::sim

@@ -1,0 +1,88 @@
+#include "sim/functional/transfer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "numerics/convert.h"
+
+namespace opentrn::sim {
+
+namespace {
+
+void move_run(DType src_dtype, const std::byte* from, int64_t from_stride, DType dst_dtype, std::byte* to,
+              int64_t to_stride, int64_t n) {
+  const int from_bytes = size_bytes(src_dtype);
+  const int to_bytes = size_bytes(dst_dtype);
+  if (src_dtype != dst_dtype) {
+    numerics::convert(src_dtype, from, from_stride / from_bytes, dst_dtype, to, to_stride / to_bytes,
+                      static_cast<size_t>(n));
+  } else if (from_stride == from_bytes && to_stride == to_bytes) {
+    if (from != to) std::memcpy(to, from, static_cast<size_t>(n * to_bytes));
+  } else {
+    numerics::copy_bits(to_bytes, from, from_stride / from_bytes, to, to_stride / to_bytes, static_cast<size_t>(n));
+  }
+}
+
+void move_all(const FlatView& src, const FlatView& dst, DType src_dtype, DType dst_dtype) {
+  RunCursor from(src), to(dst);
+  while (to.remaining() > 0 && from.remaining() > 0) {
+    const int64_t n = std::min(from.remaining(), to.remaining());
+    if (!from.skipped() && !to.skipped())
+      move_run(src_dtype, from.address(), from.stride(), dst_dtype, to.address(), to.stride(), n);
+    from.advance(n);
+    to.advance(n);
+  }
+}
+
+// The part [begin, end) of the outermost dimension.
+FlatView slice(const FlatView& view, int64_t begin, int64_t end) {
+  FlatView part = view;
+  part.dims[0].count = end - begin;
+  if (part.table_dim == 0) part.table += begin;
+  else part.base += begin * part.dims[0].stride;
+  return part;
+}
+
+// Distinct indices of the outermost dimension touch distinct memory.
+bool outer_is_disjoint(const FlatView& view) {
+  if (view.table != nullptr) return false;
+  int64_t extent = view.element_bytes;
+  for (int d = 1; d < view.rank; ++d) extent += std::abs(view.dims[d].stride) * (view.dims[d].count - 1);
+  return std::abs(view.dims[0].stride) >= extent;
+}
+
+// Splits a merged outermost run into `outer` pieces, so that two walks can be cut at the same elements.
+bool split_outer(FlatView& view, int64_t outer) {
+  if (view.rank == 0 || view.table_dim == 0) return false;
+  if (view.dims[0].count == outer) return true;
+  if (view.dims[0].count % outer != 0 || view.rank == isa::kMaxRank) return false;
+  const int64_t inner = view.dims[0].count / outer;
+  for (int d = view.rank; d > 0; --d) view.dims[d] = view.dims[d - 1];
+  view.dims[0] = {outer, view.dims[0].stride * inner};
+  view.dims[1].count = inner;
+  ++view.rank;
+  if (view.table_dim >= 0) ++view.table_dim;
+  return true;
+}
+
+}  // namespace
+
+void transfer(const Context& cx, const FlatView& src, const FlatView& dst, DType src_dtype, DType dst_dtype,
+              int64_t total) {
+  // A byte moved costs less than an element operation of the other bodies.
+  const int64_t work = total * size_bytes(dst_dtype) / (src_dtype == dst_dtype ? 16 : 4);
+  if (work >= kParallelWorkMin && src.rank > 0 && dst.rank > 0) {
+    FlatView from = src, to = dst;
+    int64_t outer = std::min(src.dims[0].count, dst.dims[0].count);
+    if (src.rank == 1 && dst.rank == 1 && outer % 64 == 0) outer = 64;
+    if (outer > 1 && split_outer(from, outer) && split_outer(to, outer) && outer_is_disjoint(to)) {
+      cx.parallel(outer, work, [&](int64_t begin, int64_t end) {
+        move_all(slice(from, begin, end), slice(to, begin, end), src_dtype, dst_dtype);
+      });
+      return;
+    }
+  }
+  move_all(src, dst, src_dtype, dst_dtype);
+}
+
+}  // namespace opentrn::sim

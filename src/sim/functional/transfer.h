@@ -1,0 +1,13 @@
+// Moves elements between two walks of equal length, converting through fp32 where types differ.
+#pragma once
+
+#include "sim/functional/context.h"
+
+namespace opentrn::sim {
+
+// The i-th element of `src` becomes the i-th of `dst`; elements with a skipped index on either side stay.
+// `total` elements each. The walks must not overlap other than element by element.
+void transfer(const Context& cx, const FlatView& src, const FlatView& dst, DType src_dtype, DType dst_dtype,
+              int64_t total);
+
+}  // namespace opentrn::sim
