@@ -27,6 +27,13 @@ set_target_properties(tomlplusplus::tomlplusplus PROPERTIES
   INTERFACE_INCLUDE_DIRECTORIES "${CMAKE_CURRENT_LIST_DIR}/../../../include"
   INTERFACE_COMPILE_DEFINITIONS "TOML_HEADER_ONLY=1")
 """
+# Highway 1.0.3 installs none of its own.
+_HIGHWAY_CONFIG = """\
+add_library(hwy::hwy STATIC IMPORTED)
+set_target_properties(hwy::hwy PROPERTIES
+  IMPORTED_LOCATION "${CMAKE_CURRENT_LIST_DIR}/../../libhwy.a"
+  INTERFACE_INCLUDE_DIRECTORIES "${CMAKE_CURRENT_LIST_DIR}/../../../include")
+"""
 
 
 @dataclass(frozen=True)
@@ -106,11 +113,16 @@ def _build_highway(folder: Path) -> None:
     run([cmake, "-G", "Ninja", "-S", source, "-B", build, *options], hint=hint, quiet=True)
     jobs = str(len(os.sched_getaffinity(0)))
     run([cmake, "--build", build, "--target", "install", "-j", jobs], hint=hint, quiet=True)
+    _write_config("hwy", _HIGHWAY_CONFIG)
 
 
 def _unpack_toml(folder: Path) -> None:
     run(["dpkg-deb", "-x", _TOML.fetch(folder), folder / "root"], hint="dpkg-deb failed", quiet=True)
     shutil.copytree(folder / "root" / "usr" / "include", DEPS / "include", dirs_exist_ok=True)
-    config = DEPS / "lib" / "cmake" / "tomlplusplus"
-    config.mkdir(parents=True, exist_ok=True)
-    (config / "tomlplusplusConfig.cmake").write_text(_TOML_CONFIG)
+    _write_config("tomlplusplus", _TOML_CONFIG)
+
+
+def _write_config(package: str, text: str) -> None:
+    folder = DEPS / "lib" / "cmake" / package
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{package}-config.cmake").write_text(text)
