@@ -91,7 +91,7 @@ nlohmann::ordered_json describe_json(const arch::Tables& tables, const Item& ite
   if (item.timing != nullptr) out["instructions"] = instructions_json(*item.timing);
   out["facts"] = Json::array();
   for (const std::string& prefix : item.prefixes)
-    for (const arch::Fact* fact : tables.facts().under(prefix)) out["facts"].push_back(fact_json(*fact));
+    for (const arch::Fact* fact : facts_of(tables, prefix)) out["facts"].push_back(fact_json(*fact));
   return out;
 }
 

@@ -42,6 +42,14 @@ TEST(Describe, APartOfTheTablesIsAName) {
   EXPECT_THAT(run_for_test({"describe", "collective.trn2"}).out, HasSubstr("rdh_bytes_max"));
 }
 
+TEST(Describe, OneValueIsAName) {
+  const Ran ran = run_for_test({"describe", "timing.v3.constant.hwdge_instruction_ns"});
+  EXPECT_THAT(ran.out,
+              AllOf(ContainsRegex("hwdge_instruction_ns +600 +documented"), HasSubstr("nki-dge.rst")));
+  EXPECT_THAT(run_for_test({"describe", "timing.v3.constant.hwdge_instruction_n"}).err,
+              HasSubstr("did you mean 'timing.v3.constant.hwdge_instruction_ns'"));
+}
+
 TEST(Describe, AWhatIfIsShownAsAssumed) {
   const Ran ran = run_for_test({"describe", "NeuronCore-v3", "--set", "neuron_core.v3.tensor_clock_ghz=3.2"});
   EXPECT_THAT(ran.out,

@@ -60,9 +60,12 @@ std::string fact_line(const arch::Fact& fact, const std::string& name, SourceLis
 std::string facts_section(const arch::Tables& tables, const std::string& prefix, bool with_title,
                           SourceList& sources) {
   std::string out;
-  for (const arch::Fact* fact : tables.facts().under(prefix)) {
+  for (const arch::Fact* fact : facts_of(tables, prefix)) {
     if (fact->name() == "name") continue;
-    out += fact_line(*fact, fact->key.substr(prefix.size() + 1), sources) + remarks(*fact, sources);
+    out += fact_line(*fact,
+                     fact->key == prefix ? std::string(fact->name()) : fact->key.substr(prefix.size() + 1),
+                     sources) +
+           remarks(*fact, sources);
   }
   if (out.empty()) return out;
   return with_title ? fmt::format("\n{}\n{}", prefix, out) : "\n" + out;

@@ -54,14 +54,22 @@ std::vector<Item> all_items(const arch::Tables& tables) {
 
 }  // namespace
 
+std::vector<const arch::Fact*> facts_of(const arch::Tables& tables, const std::string& prefix) {
+  if (const arch::Fact* fact = tables.facts().find(prefix)) return {fact};
+  return tables.facts().under(prefix);
+}
+
 Item find_item(const arch::Tables& tables, std::string_view name) {
   std::vector<std::string> names;
   for (Item& item : all_items(tables)) {
     if (same_name(item.name, name)) return std::move(item);
     names.push_back(item.name);
   }
-  if (!tables.facts().under(name).empty())
-    return {"table", std::string(name), {std::string(name)}, {}, nullptr, nullptr};
+  const std::string key(name);
+  if (!facts_of(tables, key).empty())
+    return {tables.facts().find(key) != nullptr ? "value" : "table", key, {key}, {}, nullptr, nullptr};
+  if (key.find('.') != std::string::npos)
+    for (std::string& fact_key : tables.facts().keys()) names.push_back(std::move(fact_key));
   for (const std::string& table : tables.facts().items("")) names.push_back(table);
   throw Fault(FaultKind::kInput, "", fmt::format("nothing in the machine tables is called '{}'", name),
               arch::did_you_mean(name, names, "`opentrn ls` lists all names"));

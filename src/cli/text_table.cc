@@ -56,7 +56,8 @@ std::string TextTable::str() const {
   for (const std::vector<std::string>& row : rows_) {
     std::string line;
     for (size_t c = 0; c < columns; ++c)
-      line += right[c] ? fmt::format("  {:>{}}", row[c], width[c]) : fmt::format("  {:<{}}", row[c], width[c]);
+      line +=
+          right[c] ? fmt::format("  {:>{}}", row[c], width[c]) : fmt::format("  {:<{}}", row[c], width[c]);
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";
   }
