@@ -1,6 +1,7 @@
 #include "sim/timing/core_run.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -17,6 +18,7 @@ constexpr size_t kPortSbuf = 0, kPortPsum = 1;
 constexpr size_t index(Engine engine) { return static_cast<size_t>(engine); }
 constexpr Engine kIssuing[] = {Engine::kTensor, Engine::kVector, Engine::kScalar, Engine::kGpSimd, Engine::kSync};
 
+Engine issuer_of(const isa::ScheduledInstruction& entry) { return entry.engine == Engine::kDma ? entry.trigger : entry.engine; }
 bool is_marker(Opcode opcode) { return opcode >= Opcode::kLoopBegin && opcode <= Opcode::kWhileEnd; }
 
 }  // namespace
@@ -38,11 +40,12 @@ CoreRun::CoreRun(const Machine& machine, const arch::TimingTable& table, const i
     : machine_(machine), executable_(executable), program_(*executable.program), patterns_(all_pattern_facts(program_)),
       core_(core), hbm_(hbm), meetings_(meetings), sink_(sink), options_(options), array_(table),
       dma_(table, machine.dma_rules.engines()), records_(executable.schedule.size()) {
+  std::array<size_t, kEngines> length{};
+  for (const isa::ScheduledInstruction& entry : executable.schedule) ++length[index(issuer_of(entry))];
+  for (size_t e = 0; e < kEngines; ++e) queue_[e].reserve(length[e]);
   for (uint32_t at = 0; at < executable.schedule.size(); ++at) {
     const isa::ScheduledInstruction& entry = executable.schedule[at];
-    if (is_marker(program_.instruction(entry.instruction).opcode)) continue;
-    const Engine issuer = entry.engine == Engine::kDma ? entry.trigger : entry.engine;
-    queue_[index(issuer)].push_back(at);
+    if (!is_marker(program_.instruction(entry.instruction).opcode)) queue_[index(issuer_of(entry))].push_back(at);
   }
   last_.fill(kNobody);
   for (auto& port : port_holder_) port.fill(kNobody);
@@ -301,16 +304,18 @@ void CoreRun::extrapolate(Ps period, const Totals& each, int64_t rounds) {
 void CoreRun::walk_critical_path() {
   uint32_t at = last_to_finish_;
   Ps time = now_;
+  const bool keep = sink_ != nullptr || options_.keep_instructions;
   bool at_generation = false;  // came in through the descriptor unit of transfer `at`
   const auto spend = [&](Ps from, Resource resource) {
     from = std::max(from, stretch_start_);
     if (from >= time) return;
     totals_.bound_by[static_cast<size_t>(resource)] += time - from;
+    const Ps until = std::exchange(time, from);
+    if (!keep) return;
     const isa::InstructionIndex instruction = executable_.schedule[at].instruction;
     if (critical_.empty() || critical_.back().instruction != instruction || critical_.back().resource != resource)
-      critical_.push_back({0, to_ns(time), resource, instruction, static_cast<uint16_t>(core_)});
+      critical_.push_back({0, to_ns(until), resource, instruction, static_cast<uint16_t>(core_)});
     critical_.back().start_ns = to_ns(from);
-    time = from;
   };
   const auto in_stretch = [&](uint32_t other) { return other != kNobody && other >= stretch_begin_ && other < stretch_end_; };
   while (at != kNobody && time > stretch_start_) {

@@ -190,7 +190,9 @@ void fill_summary(const Run& run, TimingResult& result) {
   for (size_t r = 0; r < result.bound_by_ns.size(); ++r) result.bound_by_ns[r] = to_ns(slowest->totals().bound_by[r]);
   result.extrapolated_ns = to_ns(run.extrapolated());
   result.critical_path = slowest->critical_path();
-  std::ranges::sort(result.critical_path, std::greater{}, [](const trace::CriticalSegment& segment) { return segment.end_ns; });
+  // Each stretch between loop markers wrote its own part.
+  const auto latest_first = [](const trace::CriticalSegment& a, const trace::CriticalSegment& b) { return a.end_ns > b.end_ns; };
+  if (!std::ranges::is_sorted(result.critical_path, latest_first)) std::ranges::stable_sort(result.critical_path, latest_first);
 }
 
 InstructionTimes times_of(const CoreRun& core) {

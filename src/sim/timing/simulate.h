@@ -26,7 +26,7 @@
 namespace opentrn::sim::timing {
 
 struct SimulateOptions {
-  bool keep_instructions = false;      // fill the per-instruction arrays of the result
+  bool keep_instructions = false;      // fill the per-instruction arrays and the critical path of the result
   bool dma_engine_tracks = false;      // one trace event per DMA engine and transfer
   // Iterations of loops whose bounds are not constants: by loop_begin or while_begin instruction.
   std::map<isa::InstructionIndex, int64_t> trip_counts{};
@@ -43,7 +43,7 @@ struct InstructionTimes {
 
 struct TimingResult : trace::Summary {
   std::vector<InstructionTimes> instructions_of;  // per core, when asked for
-  std::vector<trace::CriticalSegment> critical_path;  // latest first; not across extrapolated loops
+  std::vector<trace::CriticalSegment> critical_path;  // latest first; when asked for, or with a trace
 };
 
 // kNotModelled for an instruction without a sourced cost; kInput for a loop whose trip count is unknown.
