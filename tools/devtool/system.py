@@ -8,8 +8,10 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
-from devtool.paths import TOOLS
+from devtool.paths import DEPS, TOOLS
 from devtool.report import DevError, run, say
+
+_FROM_SOURCES = {"libtomlplusplus-dev"}
 
 
 def required_packages() -> list[str]:
@@ -51,16 +53,16 @@ def _available(package: str) -> bool:
     return done.returncode == 0
 
 
-def install_missing(optional: tuple[str, ...] = ("libtomlplusplus-dev",)) -> None:
+def install_missing() -> None:
     """Installs the missing packages with apt, through sudo when not root.
 
-    Packages in `optional` that the distribution does not have are left to devtool.sources.
+    What the distribution does not have of _FROM_SOURCES is left to devtool.sources.
     """
     if shutil.which("apt-get") is None:
         say("no apt-get here: taking the libraries of tools/apt.txt as installed")
         return
     missing = missing_packages(required_packages())
-    if not missing:
+    if not missing or (set(missing) <= _FROM_SOURCES and DEPS.exists()):
         return
     say(f"apt: installing {' '.join(missing)}")
     hint = f"install by hand: apt-get install {' '.join(missing)}"
@@ -74,7 +76,7 @@ def install_missing(optional: tuple[str, ...] = ("libtomlplusplus-dev",)) -> Non
         hint="the package index could not be read; is the network up?",
         quiet=True,
     )
-    missing = [package for package in missing if package not in optional or _available(package)]
+    missing = [package for package in missing if package not in _FROM_SOURCES or _available(package)]
     if not missing:
         return
     install = [
