@@ -146,9 +146,11 @@ def reduce_rows(name: str, rows: np.ndarray) -> np.ndarray:
 
     numpy would add pairwise along a contiguous axis; transposing first makes it accumulate row after row.
     """
+    if name in ("maximum", "minimum"):
+        return ARITHMETIC[name].reduce(rows, axis=1)  # any order gives the same
     columns = np.ascontiguousarray(rows.T)
     with np.errstate(all="ignore"):
-        if name in ("add", "multiply", "maximum", "minimum", "subtract"):
+        if name in ("add", "multiply", "subtract"):
             return ARITHMETIC[name].reduce(columns, axis=0)  # subtract: a - b - c ...
         if name in ("abs_max", "abs_min"):
             return functools.reduce(ARITHMETIC[name], columns)
