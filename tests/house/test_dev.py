@@ -1,0 +1,97 @@
+"""The parts of ./dev that decide something: counting tests, finding packages, choosing what to run."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from house import ROOT
+
+from devtool import build, sources, suites, system, testing
+from devtool.report import DevError, run
+
+CTEST_XML = """<testsuite tests="4">
+  <testcase name="a" status="run"/>
+  <testcase name="b" status="fail"><failure message=""/></testcase>
+  <testcase name="c" status="notrun"><skipped message=""/></testcase>
+  <testcase name="d" status="disabled"/>
+</testsuite>"""
+PYTEST_XML = """<testsuites><testsuite>
+  <testcase name="a"/>
+  <testcase name="b"><error message="in a fixture"/></testcase>
+  <testcase name="c"><skipped message="no GPU"/></testcase>
+</testsuite></testsuites>"""
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [(CTEST_XML, testing.Count(1, 1, 2)), (PYTEST_XML, testing.Count(1, 1, 1))]
+)
+def test_junit_files_of_both_runners_are_counted(tmp_path: Path, text: str, count: testing.Count):
+    file = tmp_path / "junit.xml"
+    file.write_text(text)
+    assert testing.read_junit(file) == count
+
+
+def test_counts_add_up():
+    assert testing.Count(1, 2, 3) + testing.Count(10, 20, 30) == testing.Count(11, 22, 33)
+
+
+def test_every_apt_package_has_a_purpose():
+    lines = (ROOT / "tools" / "apt.txt").read_text().splitlines()
+    assert [line for line in lines if not line.startswith("#") and len(line.split(maxsplit=1)) < 2] == []
+
+
+def test_a_package_that_does_not_exist_is_missing():
+    if not Path("/usr/bin/dpkg-query").exists():
+        pytest.skip("not a Debian system")
+    assert system.missing_packages(["dpkg", "opentrn-no-such-package"]) == ["opentrn-no-such-package"]
+
+
+@pytest.mark.parametrize("preset", ["release", "debug", "asan-ubsan", "tsan"])
+def test_every_preset_has_a_build_folder_that_git_ignores(preset: str):
+    folder = build.binary_dir(preset)
+    assert folder.parent == ROOT
+    ignored = subprocess.run(["git", "check-ignore", "-q", f"{folder}/x"], cwd=ROOT)
+    assert ignored.returncode == 0
+
+
+def test_an_unknown_preset_is_refused():
+    with pytest.raises(DevError, match="no preset 'fast'"):
+        build.binary_dir("fast")
+
+
+def test_an_unknown_conformance_suite_is_refused_with_the_known_ones():
+    with pytest.raises(DevError) as caught:
+        suites.module("nki-nothing")
+    assert all(name in caught.value.hint for name in suites.names())
+
+
+def test_a_changed_archive_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "highway.tar.gz").write_bytes(b"not what was pinned")
+    monkeypatch.setattr(sources, "_POOL", tmp_path.as_uri())
+    (tmp_path / "target").mkdir()
+    with pytest.raises(DevError, match="checksum"):
+        sources.Archive("highway.tar.gz", "0" * 64).fetch(tmp_path / "target")
+
+
+def test_a_failing_step_says_what_to_try(capfd: pytest.CaptureFixture[str]):
+    with pytest.raises(DevError, match="exit status 3") as caught:
+        run(["sh", "-c", "echo why; exit 3"], hint="do this", quiet=True)
+    assert caught.value.hint == "do this"
+    assert "why" in capfd.readouterr().out
+
+
+def test_help_names_every_command():
+    done = subprocess.run([str(ROOT / "dev"), "--help"], capture_output=True, text=True, check=True)
+    for command in (
+        "demo",
+        "test",
+        "bench",
+        "conformance",
+        "fidelity",
+        "lint",
+        "format",
+        "fuzz",
+        "build",
+        "sanitize",
+    ):
+        assert f"    {command}" in done.stdout
