@@ -90,25 +90,46 @@ TensorView Machine::ndarray(std::span<const int64_t> shape, DType dtype, isa::Me
   const isa::TensorId id = program_->add_tensor(std::move(tensor));
   if (buffer) core_->bind(id, std::move(buffer));
   const isa::Tensor& added = program_->tensor(id);
-  return TensorView::whole(std::make_shared<Storage>(weak_from_this(), id, added), added.shape);
+  return TensorView::whole(std::make_shared<Storage>(shared_from_this(), id, added), added.shape);
 }
 
-TensorView Machine::host_tensor(std::span<const int64_t> shape, DType dtype, std::shared_ptr<sim::Buffer> buffer,
-                                std::string name, bool is_input) {
-  const TensorView view = ndarray(shape, dtype, isa::MemorySpace::kHbm, std::move(name), std::nullopt, 0);
-  program_->tensor(view.storage->id).is_input = is_input;
-  core_->bind(view.storage->id, std::move(buffer));
-  return view;
+TensorView Machine::host_tensor(std::span<const int64_t> shape, DType dtype, isa::MemorySpace space,
+                                std::shared_ptr<sim::Buffer> bytes, std::string name) {
+  isa::Tensor tensor;
+  tensor.space = space;
+  tensor.dtype = dtype;
+  tensor.row_elements = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+  tensor.name = std::move(name);
+  OPENTRN_CHECK(tensor.bytes() == bytes->bytes(), "{} bytes for a tensor of {}", bytes->bytes(), tensor.bytes());
+  return TensorView::whole(std::make_shared<Storage>(std::move(bytes), tensor), shape);
+}
+
+isa::TensorId Machine::tensor_id(const TensorView& view) {
+  const Storage& storage = *view.storage;
+  if (storage.machine.get() == this) return storage.id;
+  if (!storage.host_bytes)
+    throw Fault(FaultKind::kProgram, "", fmt::format("{} belongs to another kernel launch", view.describe()),
+                "tensors live only while the kernel that made them runs");
+  const auto [it, inserted] = host_tensors_.try_emplace(&storage, 0, view.storage);
+  if (inserted) {
+    isa::Tensor tensor;
+    tensor.space = storage.space;
+    tensor.dtype = storage.dtype;
+    tensor.row_elements = storage.row_elements;
+    tensor.shape = {storage.row_elements};
+    tensor.name = storage.name;
+    tensor.is_input = true;
+    it->second.first = program_->add_tensor(std::move(tensor));
+    core_->bind(it->second.first, storage.host_bytes);
+  }
+  return it->second.first;
 }
 
 isa::Operand Machine::operand(const TensorView& view) {
-  if (view.storage->machine.lock().get() != this)
-    throw Fault(FaultKind::kProgram, "", fmt::format("{} belongs to another kernel launch", view.describe()),
-                "tensors live only while the kernel that made them runs");
   isa::Operand operand;
   operand.kind = isa::OperandKind::kAccess;
   operand.dtype = view.dtype;
-  operand.tensor = view.storage->id;
+  operand.tensor = tensor_id(view);
   operand.pattern = program_->intern_pattern(view.pattern);
   operand.offset = view.offset;
   if (view.indirection) {
@@ -180,10 +201,14 @@ bool Machine::wants_flush() const {
 }
 
 std::shared_ptr<sim::Buffer> Machine::value(const TensorView& view) {
+  if (view.storage->host_bytes) {
+    flush();
+    return view.storage->host_bytes;
+  }
   if (options_.execute == Execute::kNever)
     throw Fault(FaultKind::kProgram, "", "this launch records instructions without executing them; it has no values");
   flush();
-  return core_->buffer(*program_, view.storage->id);
+  return core_->buffer(*program_, tensor_id(view));
 }
 
 int64_t Machine::register_value(isa::RegisterId id) {

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -73,9 +74,9 @@ class Machine : public std::enable_shared_from_this<Machine> {
   // Fresh memory. Errors: Fault{kProgram} "ndarray.*" for shapes that no memory has.
   TensorView ndarray(std::span<const int64_t> shape, DType dtype, isa::MemorySpace space, std::string name,
                      std::optional<isa::Address> address, isa::LocationId location);
-  // A tensor in HBM whose bytes the host owns.
-  TensorView host_tensor(std::span<const int64_t> shape, DType dtype, std::shared_ptr<sim::Buffer> buffer,
-                         std::string name, bool is_input);
+  // A tensor in HBM whose bytes the host owns; usable on any machine.
+  static TensorView host_tensor(std::span<const int64_t> shape, DType dtype, isa::MemorySpace space,
+                                std::shared_ptr<sim::Buffer> bytes, std::string name);
   isa::RegisterId new_register() { return program_->add_register(); }
 
   isa::Operand operand(const TensorView& view);
@@ -92,7 +93,6 @@ class Machine : public std::enable_shared_from_this<Machine> {
   int64_t register_value(isa::RegisterId id);
 
   void set_no_reorder(bool on) { no_reorder_ = on; }
-  const std::vector<int64_t>& tensor_shape(isa::TensorId id) const { return program_->tensor(id).shape; }
   size_t executed() const { return executed_; }
   sim::Core& core() { return *core_; }
 
@@ -103,6 +103,7 @@ class Machine : public std::enable_shared_from_this<Machine> {
   Machine(const MachineOptions& options, std::shared_ptr<Launch> launch);
   void wait_for_peer(std::unique_lock<std::mutex>& lock);
   void release_dead();
+  isa::TensorId tensor_id(const TensorView& view);
   std::shared_ptr<sim::Buffer> shared_hbm(const isa::Tensor& tensor);
 
   MachineOptions options_;
@@ -112,6 +113,8 @@ class Machine : public std::enable_shared_from_this<Machine> {
   size_t executed_ = 0;
   size_t shared_created_ = 0;
   bool no_reorder_ = false;
+  // Host storages met so far. They are kept: an address may otherwise come again as another array.
+  std::unordered_map<const Storage*, std::pair<isa::TensorId, std::shared_ptr<Storage>>> host_tensors_;
   struct Dead {
     size_t after;  // instructions that may still use it
     isa::TensorId tensor;

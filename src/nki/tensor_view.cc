@@ -114,12 +114,16 @@ std::optional<std::vector<Dim>> regroup(std::span<const Dim> dims, std::span<con
 
 }  // namespace
 
-Storage::Storage(std::weak_ptr<Machine> machine, isa::TensorId id, const isa::Tensor& tensor)
+Storage::Storage(std::shared_ptr<Machine> machine, isa::TensorId id, const isa::Tensor& tensor)
     : machine(std::move(machine)), id(id), space(tensor.space), dtype(tensor.dtype), rows(tensor.rows),
       row_elements(tensor.row_elements), name(tensor.name) {}
 
+Storage::Storage(std::shared_ptr<sim::Buffer> host_bytes, const isa::Tensor& tensor)
+    : host_bytes(std::move(host_bytes)), space(tensor.space), dtype(tensor.dtype), rows(tensor.rows),
+      row_elements(tensor.row_elements), name(tensor.name) {}
+
 Storage::~Storage() {
-  if (auto owner = machine.lock()) owner->storage_died(id);
+  if (machine) machine->storage_died(id);
 }
 
 TensorView TensorView::whole(std::shared_ptr<Storage> storage, std::span<const int64_t> shape) {

@@ -15,19 +15,27 @@
 
 #include "isa/program.h"
 
+namespace opentrn::sim {
+class Buffer;
+}
+
 namespace opentrn::nki {
 
 class Machine;
 
-// Shared by all views of one tensor; when the last view goes, the machine may drop the value.
+// Shared by all views of one tensor; when the last view goes, the machine may drop the value. A storage
+// keeps its machine alive, so results can be read after the kernel has returned. The storage of a host
+// array has no machine: every machine that meets it gives it a tensor of its own over the same bytes.
 struct Storage {
-  Storage(std::weak_ptr<Machine> machine, isa::TensorId id, const isa::Tensor& tensor);
+  Storage(std::shared_ptr<Machine> machine, isa::TensorId id, const isa::Tensor& tensor);
+  Storage(std::shared_ptr<sim::Buffer> host_bytes, const isa::Tensor& tensor);
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
-  std::weak_ptr<Machine> machine;
-  isa::TensorId id;
+  std::shared_ptr<Machine> machine;
+  std::shared_ptr<sim::Buffer> host_bytes;
+  isa::TensorId id = 0;  // within `machine`
   isa::MemorySpace space;
   DType dtype;
   int64_t rows;

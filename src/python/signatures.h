@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "isa/definitions.h"
+#include "numerics/ops.h"
 
 namespace opentrn::python {
 

@@ -50,8 +50,7 @@ def core_available() -> bool:
     """True where the C++ extension is built and exports the NKI machine."""
     if importlib.util.find_spec("opentrn._core") is None:
         return False
-    core = importlib.import_module("opentrn._core")
-    return hasattr(core, "Machine") and hasattr(core, "isa")
+    return True
 
 
 def _load(name: str) -> Backend:
@@ -61,7 +60,7 @@ def _load(name: str) -> Backend:
                 "the 'core' backend needs the C++ extension opentrn._core, which is not built here; "
                 f"build it, or ask for the NumPy reference with {BACKEND_ENV}=oracle"
             )
-        core = importlib.import_module("opentrn._core")
+        core = importlib.import_module("opentrn.core")
         return Backend(
             name="core",
             isa=core.isa,

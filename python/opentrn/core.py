@@ -1,0 +1,190 @@
+"""The C++ machine as a backend of the NKI front end: what `opentrn._core` has, plus what is easier in Python.
+
+Offers the same names as the NumPy oracle (see opentrn.nki._machine): NkiTensor, VirtualRegister, DynamicSlice,
+the module `isa`, from_array, current_or_none and run_cores.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from opentrn import _core, dtypes, errors, isa_ops
+from opentrn.isa_enums import MemoryRegion, nc_version, target_version
+from opentrn.oracle.tensor import DynamicSlice, _infer
+
+_core.configure(dtypes.dtype_of, isa_ops.op_name, MemoryRegion, errors)
+
+NkiTensor = _core.NkiTensor
+VirtualRegister = _core.VirtualRegister
+Machine = _core.Machine
+Launch = _core.Launch
+current_or_none = _core.current_or_none
+isa = _core.isa
+
+for _name in ("register_alloc", "register_move", "register_load", "register_store"):
+    setattr(isa, _name, getattr(_core, _name))
+
+Machine.nc_version = property(lambda self: nc_version(self.generation))
+
+
+def _numpy(self: Any) -> np.ndarray:
+    """The elements as a strided numpy view of the tensor's memory. Executes what is pending."""
+    if self.is_indirect():
+        raise errors.NkiValidationError(f"{self!r} has a run-time index: it has no numpy view")
+    data = _core.storage_bytes(self).view(dtypes.to_numpy_dtype(self.dtype))
+    strides = tuple(step * data.itemsize for step in self.strides)
+    return np.lib.stride_tricks.as_strided(data[self.offset :], self.shape, strides)
+
+
+def _to_numpy(self: Any) -> np.ndarray:
+    """A contiguous copy of the elements; the tensor's own memory where it is already contiguous."""
+    return np.ascontiguousarray(_numpy(self))
+
+
+def _array(self: Any, dtype: Any = None, copy: Any = None) -> np.ndarray:
+    data = np.array(_numpy(self))
+    return data if dtype is None else data.astype(dtype)
+
+
+def _set_item(self: Any, key: Any, value: Any) -> None:
+    """`dst[...] = tensor or number`: a copy with one rounding to the destination."""
+    destination = self[key]
+    if not isinstance(value, NkiTensor):
+        isa.memset(destination, value)
+    elif destination.buffer.is_hbm or value.buffer.is_hbm:
+        isa.dma_copy(destination, value)
+    else:
+        isa.tensor_copy(destination, value)
+
+
+def _rearrange(self: Any, src_pattern: Sequence, dst_pattern: Sequence, fixed_sizes: dict | None = None) -> Any:
+    """Split, permute and merge by dimension names, as einops does."""
+    sizes = dict(fixed_sizes or {})
+    errors.require(len(src_pattern) == self.ndim, f"pattern {src_pattern} for a tensor of rank {self.ndim}")
+    view, names = self, []
+    for size, entry in zip(self.shape, src_pattern, strict=True):
+        group = (entry,) if isinstance(entry, str) else tuple(entry)
+        sizes_of_group = _infer([sizes.get(n, -1) for n in group], size)
+        if len(group) != 1:
+            view = view.reshape_dim(len(names), sizes_of_group)
+        names.extend(group)
+    groups = [(e,) if isinstance(e, str) else tuple(e) for e in dst_pattern]
+    wanted = [n for group in groups for n in group]
+    errors.require(sorted(wanted) == sorted(names), f"{dst_pattern} must hold the names of {src_pattern}")
+    view = view.permute([names.index(n) for n in wanted])
+    for i, group in enumerate(groups):
+        if len(group) != 1:
+            view = view.flatten_dims(i, i + len(group) - 1)
+    return view
+
+
+NkiTensor.numpy = _numpy
+NkiTensor.to_numpy = _to_numpy
+NkiTensor.numpy_or_gather = _numpy
+NkiTensor.__array__ = _array
+NkiTensor.__setitem__ = _set_item
+NkiTensor.rearrange = _rearrange
+NkiTensor.is_on_chip = property(lambda self: self.buffer.is_on_chip)
+
+
+def _compare(operation: Callable[[int, int], Any]) -> Callable[[Any, Any], Any]:
+    return lambda self, other: operation(int(self), int(other))
+
+
+def _reflected(operation: Callable[[int, int], Any]) -> Callable[[Any, Any], Any]:
+    return lambda self, other: operation(int(other), int(self))
+
+
+# Arithmetic of a register gives plain ints: registers are concrete while a kernel executes eagerly.
+for _symbol, _operation in {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+}.items():
+    setattr(VirtualRegister, f"__{_symbol}__", _compare(_operation))
+    setattr(VirtualRegister, f"__r{_symbol}__", _reflected(_operation))
+for _symbol, _operation in {
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "eq": lambda a, b: a == b,
+}.items():
+    setattr(VirtualRegister, f"__{_symbol}__", _compare(_operation))
+VirtualRegister.__hash__ = object.__hash__
+VirtualRegister.__neg__ = lambda self: -int(self)
+
+
+def from_array(
+    array: np.ndarray,
+    name: str = "",
+    buffer: MemoryRegion | str = MemoryRegion.private_hbm,
+    dtype: Any = None,
+) -> Any:
+    """An HBM tensor over the array's own memory when it is C-contiguous and writable, else over a copy."""
+    array = np.asarray(array)
+    dtype = dtypes.dtype_of(array.dtype if dtype is None else dtype)
+    if not (array.flags.c_contiguous and array.flags.writeable):
+        array = np.array(array, order="C")
+    errors.require(
+        dtypes.to_numpy_dtype(dtype).itemsize == array.dtype.itemsize,
+        f"array {name!r} of {array.dtype} cannot hold elements of {dtype}",
+    )
+    return _core.from_bytes(
+        array.reshape(-1).view(np.uint8), list(array.shape) or [1], dtype, MemoryRegion(buffer), name
+    )
+
+
+def run_cores(
+    program: Callable[[Any], Any],
+    lnc: int = 1,
+    target: str | nc_version = "trn2",
+    execute: str = "batched",
+    on_machine: Callable[[Any], None] | None = None,
+) -> list[Any]:
+    """Call `program(machine)` once per core, each in its own thread with its machine active; results by core.
+
+    With lnc=1 the program runs in the calling thread. The first failure of a core is raised. `execute` is
+    "batched", "eager" (every instruction at once) or "never" (record only). `on_machine(machine)` sees each
+    machine before its program starts.
+    """
+    generation = target_version(target).value
+    launch = Launch(generation, lnc)
+    machines = [Machine(generation, core, launch, execute) for core in range(lnc)]
+    for machine in machines:
+        machine.set_print_callback(print)
+        if on_machine is not None:
+            on_machine(machine)
+    results: list[Any] = [None] * lnc
+    failures: dict[int, BaseException] = {}
+
+    def run_one(core: int) -> None:
+        try:
+            with machines[core]:
+                results[core] = program(machines[core])
+                machines[core].flush()
+        except BaseException as error:  # noqa: BLE001 -- handed to the caller below
+            failures[core] = error
+        finally:
+            launch.core_done()
+
+    if lnc == 1:
+        with machines[0]:
+            results[0] = program(machines[0])
+            machines[0].flush()
+        return results
+    threads = [threading.Thread(target=run_one, args=(core,), name=f"core{core}") for core in range(lnc)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        own = [error for error in failures.values() if "sim.peer_ended" not in str(error)]
+        raise (own or list(failures.values()))[0]
+    return results

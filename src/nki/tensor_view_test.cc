@@ -1,0 +1,83 @@
+#include "nki/tensor_view.h"
+
+#include <gtest/gtest.h>
+
+#include "nki/machine.h"
+
+namespace opentrn::nki {
+namespace {
+
+using isa::Dim;
+using isa::MemorySpace;
+
+std::shared_ptr<Machine> machine() { return Machine::create({}, nullptr); }
+
+TensorView make(std::vector<int64_t> shape, MemorySpace space = MemorySpace::kSbuf) {
+  return machine()->ndarray(shape, DType::kFloat32, space, "t", std::nullopt, 0);
+}
+
+std::vector<Dim> dims(const TensorView& view) { return {view.pattern.dims.begin(), view.pattern.dims.begin() + view.rank()}; }
+
+// Examples and their results are those of the documentation (nki-aps.rst, class NkiTensor).
+TEST(TensorView, SliceGivesTheDocumentedPattern) {
+  const TensorView u = make({128, 64}).slice(1, 8, 24, 1);
+  EXPECT_EQ(dims(u), (std::vector<Dim>{{64, 128}, {1, 16}}));
+  EXPECT_EQ(u.offset, 8);
+}
+
+TEST(TensorView, StepsRoundUp) { EXPECT_EQ(make({128, 64}).slice(1, 0, 63, 2).size(1), 32); }
+
+TEST(TensorView, ReshapeDimPermuteAndFlatten) {
+  const TensorView t = make({128, 24}).reshape_dim(1, {4, -1});
+  EXPECT_EQ(dims(t), (std::vector<Dim>{{24, 128}, {6, 4}, {1, 6}}));
+  const int64_t order[] = {0, 2, 1};
+  const TensorView p = t.permute(order);
+  EXPECT_EQ(dims(p), (std::vector<Dim>{{24, 128}, {1, 6}, {6, 4}}));
+  EXPECT_THROW(p.flatten_dims(1, 2), Fault);
+  EXPECT_EQ(dims(t.flatten_dims(1, 2)), (std::vector<Dim>{{24, 128}, {1, 24}}));
+}
+
+TEST(TensorView, ReshapeCrossesOnlyContiguousDims) {
+  EXPECT_EQ(make({128, 4, 6}).reshape({128, 2, 12}).size(2), 12);
+  EXPECT_THROW(make({128, 4, 6}).slice(2, 0, 3, 1).reshape({128, 12}), Fault);
+  EXPECT_THROW(make({128, 4}).reshape({64, 8}), Fault) << "the partition dimension is fixed on-chip";
+  EXPECT_EQ(make({4, 6}, MemorySpace::kHbm).reshape({24}).rank(), 1);
+}
+
+TEST(TensorView, ReinterpretScalesTheLastDimension) {
+  const TensorView bytes = make({128, 64}).reinterpret(DType::kUint8);
+  EXPECT_EQ(dims(bytes), (std::vector<Dim>{{256, 128}, {1, 256}}));
+  EXPECT_EQ(dims(bytes.reinterpret(DType::kFloat32)), (std::vector<Dim>{{64, 128}, {1, 64}}));
+}
+
+TEST(TensorView, ApAddressesTheStorage) {
+  const TensorView t = make({128, 256});
+  TensorView::ApArguments inner{.pattern = {{256, 128}, {2, 128}}};
+  TensorView::ApArguments outer{.pattern = {{256, 128}, {1, 64}}};
+  EXPECT_EQ(dims(t.ap(inner).ap(outer)), outer.pattern);
+  TensorView::ApArguments every_other{.pattern = {{512, 64}, {1, 32}}};
+  EXPECT_THROW(t.ap(every_other), Fault) << "the partition step must be one partition";
+  TensorView::ApArguments beyond{.pattern = {{256, 128}, {1, 64}}, .offset = 200};
+  EXPECT_THROW(t.ap(beyond), Fault);
+}
+
+TEST(TensorView, BroadcastRepeatsOnlySizeOne) {
+  EXPECT_EQ(make({128, 1, 64}).broadcast(1, 8).stride(1), 0);
+  EXPECT_THROW(make({128, 2, 64}).broadcast(1, 8), Fault);
+  EXPECT_THROW(make({1, 64}).broadcast(0, 8), Fault);
+}
+
+TEST(TensorView, OneRunTimeIndexAtMost) {
+  auto m = machine();
+  const int64_t shape[] = {4, 128, 8}, one[] = {1, 1};
+  const TensorView t = m->ndarray(shape, DType::kFloat32, MemorySpace::kSharedHbm, "t", std::nullopt, 0);
+  auto index = std::make_shared<TensorView>(m->ndarray(one, DType::kInt32, MemorySpace::kSbuf, "i", std::nullopt, 0));
+  const TensorView selected = t.select_scalar(0, index);
+  EXPECT_EQ(selected.rank(), 2);
+  EXPECT_EQ(selected.indirection->stride, 128 * 8);
+  EXPECT_EQ(selected.indirection->bound, 4);
+  EXPECT_THROW(selected.select_scalar(0, index), Fault);
+}
+
+}  // namespace
+}  // namespace opentrn::nki

@@ -1,0 +1,336 @@
+// nki.isa functions: one callable per row of signatures.cc, all with the same body.
+//
+// A call matches its arguments to the row's parameters, converts each by what its slot accepts, and
+// hands the instruction to the current machine. The callables are bare vectorcall objects because
+// these calls sit on the path of every instruction: a general-purpose binding costs several times as much.
+#include <array>
+#include <charconv>
+
+#include "python/call_site.h"
+#include "python/convert.h"
+#include "python/signatures.h"
+
+namespace opentrn::python {
+
+using isa::AttributeKind;
+using isa::AttributeWord;
+using isa::Opcode;
+using isa::Operand;
+using nki::Machine;
+using nki::TensorView;
+
+namespace {
+
+constexpr size_t kParametersMax = 20;
+constexpr size_t kOperandsMax = 24;  // dma_compute: a destination and up to 16 sources
+
+constexpr std::array<std::string_view, 7> kEngines = {"unknown", "tensor", "scalar", "gpsimd", "dma", "vector", "sync"};
+constexpr std::array<std::string_view, 5> kReduceCmds = {"idle", "reset", "reduce", "reset_reduce", "load_reduce"};
+constexpr std::array<std::string_view, 4> kDgeModes = {"unknown", "swdge", "hwdge", "none"};
+constexpr std::array<std::string_view, 2> kOobModes = {"error", "skip"};
+constexpr std::array<std::string_view, 3> kDmaEngines = {"unknown", "dma", "gpsimd_dma"};
+constexpr std::array<std::string_view, 2> kPerfModes = {"none", "double_row"};
+
+struct InstructionFunction {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  const Signature* signature;
+  const isa::InstructionDefinition* definition;
+  std::array<PyObject*, kParametersMax> names;  // interned
+};
+
+// What instructions return: a handle for scheduling edges.
+struct InstructionHandle {
+  std::shared_ptr<Machine> machine;
+  isa::InstructionIndex index;
+};
+
+struct Call {
+  const InstructionFunction& function;
+  Machine& machine;
+  std::array<PyObject*, kParametersMax> arguments{};
+  std::array<Operand, kOperandsMax> operands{};
+  size_t operand_count;
+  std::array<AttributeWord, 12> attributes{};
+  isa::Engine engine;
+  uint32_t name = 0;
+
+  std::string_view function_name() const { return function.definition->name; }
+  PyObject* argument(std::string_view parameter) const {
+    const auto& parameters = function.signature->parameters;
+    for (size_t i = 0; i < parameters.size(); ++i)
+      if (parameters[i].name == parameter) return arguments[i];
+    return nullptr;
+  }
+};
+
+[[noreturn]] void argument_error(const Call& call, std::string_view parameter, std::string message) {
+  throw Fault(FaultKind::kProgram, std::string(call.function_name()), fmt::format("argument {}: {}", parameter, message));
+}
+
+void match_arguments(Call& call, PyObject* const* args, size_t positional, PyObject* keywords) {
+  const InstructionFunction& f = call.function;
+  const size_t count = f.signature->parameters.size();
+  if (positional > count)
+    throw nb::type_error(fmt::format("{}() takes at most {} arguments, {} were given", f.definition->name, count, positional).c_str());
+  for (size_t i = 0; i < positional; ++i) call.arguments[i] = args[i];
+  const Py_ssize_t keyword_count = keywords ? PyTuple_GET_SIZE(keywords) : 0;
+  for (Py_ssize_t k = 0; k < keyword_count; ++k) {
+    PyObject* const name = PyTuple_GET_ITEM(keywords, k);
+    size_t i = 0;
+    while (i < count && f.names[i] != name) ++i;
+    if (i == count)  // not the interned object: compare by value
+      for (i = 0; i < count && PyUnicode_Compare(f.names[i], name) != 0; ++i) {}
+    if (i == count)
+      throw nb::type_error(fmt::format("{}() got an unexpected argument '{}'", f.definition->name, PyUnicode_AsUTF8(name)).c_str());
+    if (call.arguments[i])
+      throw nb::type_error(fmt::format("{}() got two values for '{}'", f.definition->name, f.signature->parameters[i].name).c_str());
+    call.arguments[i] = args[positional + static_cast<size_t>(k)];
+  }
+  for (size_t i = 0; i < count; ++i)
+    if (!call.arguments[i] && f.signature->parameters[i].required)
+      throw nb::type_error(fmt::format("{}() needs '{}'", f.definition->name, f.signature->parameters[i].name).c_str());
+}
+
+Operand to_operand(Call& call, const Parameter& parameter, nb::handle value) {
+  if (const TensorView* tensor = as_tensor(value)) return call.machine.operand(*tensor);
+  if (PyFloat_Check(value.ptr())) return Operand::imm(PyFloat_AS_DOUBLE(value.ptr()));
+  if (value.is_none()) return Operand::none();
+  if (VirtualRegister* reg = as_register(value)) return Operand::imm(static_cast<double>(reg->value()));
+  if (PyNumber_Check(value.ptr())) {
+    const double number = PyFloat_AsDouble(value.ptr());
+    if (number == -1.0 && PyErr_Occurred()) throw nb::python_error();
+    return Operand::imm(number);
+  }
+  argument_error(call, parameter.name, fmt::format("{} is neither a tensor of this kernel nor a number",
+                                                   nb::cast<std::string>(nb::repr(value))));
+}
+
+void flatten(nb::handle value, std::vector<int64_t>& list) {
+  if (PyLong_Check(value.ptr()) || as_register(value) || PyIndex_Check(value.ptr())) {
+    list.push_back(to_int(value));
+    return;
+  }
+  for (nb::handle item : value) flatten(item, list);
+}
+
+AttributeWord to_attribute(Call& call, const Parameter& parameter, AttributeKind kind, nb::handle value) {
+  AttributeWord word;
+  switch (kind) {
+    case AttributeKind::kInt:
+      word.integer = value.is_none() ? static_cast<int64_t>(parameter.default_value)
+                     : value.ptr() == Py_True ? 1 : value.ptr() == Py_False ? 0 : to_int(value);
+      return word;
+    case AttributeKind::kBool: word.integer = PyObject_IsTrue(value.ptr()) == 1; return word;
+    case AttributeKind::kReal:
+      if (value.ptr() == Py_Ellipsis) word.real = parameter.default_value;
+      else word.real = PyFloat_AsDouble(value.ptr());
+      if (PyErr_Occurred()) throw nb::python_error();
+      return word;
+    case AttributeKind::kAluOp: word.integer = static_cast<int64_t>(to_alu_op(value)); return word;
+    case AttributeKind::kOptionalAluOp:
+      word.integer = value.is_none() ? -1 : static_cast<int64_t>(to_alu_op(value));
+      return word;
+    case AttributeKind::kActivation: word.integer = static_cast<int64_t>(to_activation(value)); return word;
+    case AttributeKind::kIntList: {
+      std::vector<int64_t> list;
+      flatten(value, list);
+      word.integer = call.machine.program()->intern_list(list);
+      return word;
+    }
+    case AttributeKind::kReduceCmd: word.integer = to_enum(value, kReduceCmds, "reduce_cmd"); return word;
+    case AttributeKind::kDgeMode: word.integer = to_enum(value, kDgeModes, "dge_mode"); return word;
+    case AttributeKind::kOobMode: word.integer = to_enum(value, kOobModes, "oob_mode"); return word;
+    case AttributeKind::kDmaEngine: word.integer = to_enum(value, kDmaEngines, "dma_engine"); return word;
+    case AttributeKind::kPerfMode: word.integer = to_enum(value, kPerfModes, "perf_mode"); return word;
+    case AttributeKind::kString: break;
+  }
+  OPENTRN_CHECK(false, "attribute {} of {} has no Python form", parameter.name, call.function_name());
+}
+
+void set_tile_position(Call& call, const Parameter& parameter, nb::handle value) {
+  call.attributes[parameter.slot].integer = call.attributes[parameter.slot + 1].integer = 0;
+  if (!value.is_valid() || value.is_none()) return;
+  const std::vector<int64_t> pair = to_ints(value);
+  if (pair.empty()) return;
+  if (pair.size() != 2) argument_error(call, parameter.name, "a tuple (row, column) is needed");
+  call.attributes[parameter.slot].integer = pair[0];
+  call.attributes[parameter.slot + 1].integer = pair[1];
+}
+
+// axis -> how many trailing dimensions; they must be the last ones, in any order, and not the partition.
+void set_reduced_axes(Call& call, const Parameter& parameter, nb::handle value) {
+  const TensorView* data = as_tensor(call.argument("data"));
+  if (!data) argument_error(call, "data", "a tensor is needed");
+  std::vector<int64_t> axes = to_ints(value);
+  for (int64_t& axis : axes)
+    if (axis < 0) axis += data->rank();
+  std::sort(axes.begin(), axes.end());
+  axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
+  const int64_t first = data->rank() - static_cast<int64_t>(axes.size());
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i] != first + static_cast<int64_t>(i) || axes[i] == 0)
+      throw Fault(FaultKind::kProgram, "tensor_reduce.C1",
+                  "the reduced axes must be the last contiguous free dimensions, and never the partition dimension",
+                  "permute the tile, or reduce in steps");
+  if (axes.empty()) argument_error(call, parameter.name, "no axis is given");
+  call.attributes[parameter.slot].integer = static_cast<int64_t>(axes.size());
+}
+
+void set_transpose_axes(Call& call, const Parameter& parameter, nb::handle value) {
+  const TensorView* src = as_tensor(call.argument("src"));
+  if (!src) argument_error(call, "src", "a tensor is needed");
+  std::vector<int64_t> axes;
+  if (value.is_valid() && !value.is_none()) axes = to_ints(value);
+  else if (src->rank() == 4) axes = {3, 1, 2, 0};
+  else
+    for (int i = src->rank(); i-- > 0;) axes.push_back(i);
+  call.attributes[parameter.slot].integer = call.machine.program()->intern_list(axes);
+}
+
+void set_sources(Call& call, const Parameter& parameter, nb::handle value) {
+  call.operand_count = static_cast<size_t>(parameter.slot);
+  for (nb::handle item : value) {
+    const TensorView* tensor = as_tensor(item);
+    if (!tensor) argument_error(call, parameter.name, "every source must be a tensor");
+    if (call.operand_count == kOperandsMax) argument_error(call, parameter.name, "too many sources; at most 16 are possible");
+    call.operands[call.operand_count++] = call.machine.operand(*tensor);
+  }
+}
+
+void check_scales(Call& call, const Parameter& parameter, nb::handle value) {
+  if (!value.is_valid() || value.is_none()) return;
+  for (nb::handle item : value)
+    if (PyFloat_AsDouble(item.ptr()) != 1.0) argument_error(call, parameter.name, "all scales must be 1.0");
+}
+
+void convert_argument(Call& call, const Parameter& parameter, nb::handle value) {
+  const bool given = value.is_valid();
+  switch (parameter.target) {
+    case Target::kOperand:
+      if (given) call.operands[parameter.slot] = to_operand(call, parameter, value);
+      else if (!parameter.default_is_none) call.operands[parameter.slot] = Operand::imm(parameter.default_value);
+      return;
+    case Target::kAttribute: {
+      const AttributeKind kind = call.function.definition->attributes[parameter.slot].kind;
+      if (given) call.attributes[parameter.slot] = to_attribute(call, parameter, kind, value);
+      else if (kind == AttributeKind::kReal) call.attributes[parameter.slot].real = parameter.default_value;
+      else call.attributes[parameter.slot].integer = static_cast<int64_t>(parameter.default_value);
+      return;
+    }
+    case Target::kEngine:
+      if (given && !value.is_none()) {
+        const auto engine = static_cast<isa::Engine>(to_enum(value, kEngines, "engine"));
+        if (engine != isa::Engine::kUnknown) call.engine = engine;
+      }
+      return;
+    case Target::kName:
+      if (given && !value.is_none())
+        call.name = call.machine.program()->intern_string(nb::cast<std::string>(nb::str(value)));
+      return;
+    case Target::kTilePosition: return set_tile_position(call, parameter, value);
+    case Target::kAxis: return set_reduced_axes(call, parameter, value);
+    case Target::kAxes: return set_transpose_axes(call, parameter, value);
+    case Target::kSources: return set_sources(call, parameter, value);
+    case Target::kScales: return check_scales(call, parameter, value);
+    case Target::kIgnored: return;
+  }
+}
+
+nb::object run_call(const InstructionFunction& function, PyObject* const* args, size_t positional, PyObject* keywords) {
+  Machine& machine = require_machine();
+  Call call{function, machine, {}, {}, function.definition->operands.size(), {}, function.signature->default_engine, 0};
+  match_arguments(call, args, positional, keywords);
+  const isa::LocationId location = call_site(*machine.program());
+  try {
+    const auto& parameters = function.signature->parameters;
+    for (size_t i = 0; i < parameters.size(); ++i) convert_argument(call, parameters[i], nb::handle(call.arguments[i]));
+    const isa::InstructionIndex index =
+        machine.emit(function.definition->opcode, call.engine, {call.operands.data(), call.operand_count},
+                     {call.attributes.data(), function.definition->attributes.size()}, location, call.name);
+    if (machine.wants_flush()) flush_unlocked(machine);
+    return nb::cast(InstructionHandle{machine.shared_from_this(), index});
+  } catch (Fault& fault) {
+    fault.set_location(machine.program()->location(location));
+    throw;
+  }
+}
+
+PyObject* vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* keywords) {
+  try {
+    return run_call(*reinterpret_cast<InstructionFunction*>(self), args, PyVectorcall_NARGS(nargsf), keywords).release().ptr();
+  } catch (nb::python_error& error) {
+    error.restore();
+  } catch (const nb::builtin_exception& error) {
+    PyErr_SetString(error.type() == nb::exception_type::type_error ? PyExc_TypeError : PyExc_ValueError, error.what());
+  } catch (const Fault& fault) {
+    raise_fault(fault);
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
+}
+
+PyObject* get_name(PyObject* self, void*) {
+  const std::string_view name = reinterpret_cast<InstructionFunction*>(self)->definition->name;
+  return PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size()));
+}
+
+PyObject* get_parameters(PyObject* self, void*) {
+  const auto* f = reinterpret_cast<InstructionFunction*>(self);
+  const size_t count = f->signature->parameters.size();
+  PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(count));
+  for (size_t i = 0; i < count; ++i) PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), Py_NewRef(f->names[i]));
+  return tuple;
+}
+
+PyGetSetDef kProperties[] = {{"__name__", get_name, nullptr, nullptr, nullptr},
+                             {"__qualname__", get_name, nullptr, nullptr, nullptr},
+                             {"parameters", get_parameters, nullptr, "names of the parameters, in order", nullptr},
+                             {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyTypeObject* function_type() {
+  static PyTypeObject type = [] {
+    PyTypeObject t = {PyVarObject_HEAD_INIT(nullptr, 0)};
+    t.tp_name = "opentrn._core.InstructionFunction";
+    t.tp_basicsize = sizeof(InstructionFunction);
+    t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL;
+    t.tp_vectorcall_offset = offsetof(InstructionFunction, vectorcall);
+    t.tp_call = PyVectorcall_Call;
+    t.tp_getset = kProperties;
+    t.tp_new = nullptr;
+    return t;
+  }();
+  return &type;
+}
+
+}  // namespace
+
+void bind_instructions(nb::module_& module) {
+  nb::class_<InstructionHandle>(module, "NkiInstruction", nb::dynamic_attr())
+      .def_ro("index", &InstructionHandle::index)
+      .def("depends_on", [](nb::object self, nb::args producers) {
+        auto* consumer = nb::inst_ptr<InstructionHandle>(self);
+        for (nb::handle producer : producers)
+          consumer->machine->program()->add_edge({consumer->index, nb::cast<InstructionHandle&>(producer).index});
+        return self;
+      });
+  if (PyType_Ready(function_type()) < 0) throw nb::python_error();
+  for (const Signature& signature : signatures()) {
+    OPENTRN_CHECK(signature.parameters.size() <= kParametersMax, "too many parameters");
+    auto* function = PyObject_New(InstructionFunction, function_type());
+    function->vectorcall = vectorcall;
+    function->signature = &signature;
+    function->definition = &isa::definition(signature.opcode);
+    for (size_t i = 0; i < signature.parameters.size(); ++i) {
+      const std::string_view name = signature.parameters[i].name;
+      PyObject* text = PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size()));
+      PyUnicode_InternInPlace(&text);
+      function->names[i] = text;
+    }
+    const std::string name(function->definition->name);
+    if (PyModule_AddObject(module.ptr(), name.c_str(), reinterpret_cast<PyObject*>(function)) < 0) throw nb::python_error();
+  }
+}
+
+}  // namespace opentrn::python

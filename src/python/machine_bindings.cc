@@ -1,0 +1,199 @@
+// Machine, Launch, registers: opentrn._core as opentrn/core.py uses it.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "isa/definitions.h"
+#include "python/call_site.h"
+#include "python/convert.h"
+
+namespace opentrn::python {
+
+using namespace nb::literals;
+using nki::Execute;
+using nki::Launch;
+using nki::Machine;
+using nki::MachineOptions;
+
+namespace {
+
+thread_local std::vector<std::shared_ptr<Machine>> active_machines;
+
+MachineOptions options_of(int generation, int core_id, const std::string& execute) {
+  MachineOptions options;
+  options.generation = generation;
+  options.core_id = core_id;
+  if (execute == "eager") options.execute = Execute::kEager;
+  else if (execute == "never") options.execute = Execute::kNever;
+  else if (execute != "batched") throw nb::value_error("execute is one of 'batched', 'eager', 'never'");
+  return options;
+}
+
+using Bytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using BytesOut = nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>;
+
+nki::TensorView from_bytes(Bytes bytes, const std::vector<int64_t>& shape, nb::handle dtype, nb::handle buffer,
+                           const std::string& name) {
+  auto* owner = new Bytes(bytes);
+  // The array's reference is dropped wherever the last view dies, which may be on a thread without the lock.
+  std::shared_ptr<void> keep(owner, [](void* array) {
+    nb::gil_scoped_acquire locked;
+    delete static_cast<Bytes*>(array);
+  });
+  auto storage = sim::Buffer::wrap(bytes.data(), static_cast<int64_t>(bytes.size()), std::move(keep));
+  return Machine::host_tensor(shape, to_dtype(dtype), to_memory_space(buffer), std::move(storage), name);
+}
+
+// All bytes of the tensor behind a view, sharing memory. Bytes never written read as 0xFF: NaN, or -1.
+BytesOut storage_bytes(const nki::TensorView& view) {
+  std::shared_ptr<sim::Buffer> buffer = view.storage->host_bytes;
+  if (Machine* machine = view.storage->machine ? view.storage->machine.get() : current_machine()) {
+    nb::gil_scoped_release unlocked;
+    buffer = machine->value(view);
+  }
+  sim::ByteMask& initialised = buffer->initialised();
+  if (!initialised.all() && buffer->writable())
+    for (int64_t i = 0; i < buffer->bytes(); ++i)
+      if (initialised.test_none(i, 1)) buffer->data()[i] = std::byte{0xFF};
+  auto* owner = new std::shared_ptr<sim::Buffer>(buffer);
+  nb::capsule capsule(owner, [](void* p) noexcept { delete static_cast<std::shared_ptr<sim::Buffer>*>(p); });
+  return BytesOut(buffer->data(), {static_cast<size_t>(buffer->bytes())}, capsule);
+}
+
+nki::TensorView ndarray(Machine& machine, nb::handle shape, nb::handle dtype, nb::handle buffer, nb::handle name,
+                        nb::handle address) {
+  const std::vector<int64_t> sizes = to_ints(shape);
+  std::optional<isa::Address> place;
+  if (!address.is_none()) {
+    const std::vector<int64_t> parts = to_ints(address);
+    if (parts.size() != 2) throw nb::value_error("address is (partition, byte offset)");
+    place = isa::Address{static_cast<int32_t>(parts[0]), parts[1]};
+  }
+  return machine.ndarray(sizes, to_dtype(dtype), to_memory_space(buffer),
+                         name.is_none() ? std::string() : nb::cast<std::string>(nb::str(name)), place,
+                         call_site(*machine.program()));
+}
+
+void emit_register(Machine& machine, isa::Opcode opcode, isa::Operand dst, isa::Operand src) {
+  const isa::Operand operands[] = {dst, src};
+  machine.emit(opcode, isa::Engine::kUnknown, operands, {}, call_site(*machine.program()));
+}
+
+void check_writable(const VirtualRegister& reg) {
+  if (reg.frozen) throw Fault(FaultKind::kProgram, "register.frozen", "a loop variable is read-only");
+}
+
+void register_move(VirtualRegister& dst, nb::handle src) {
+  check_writable(dst);
+  if (VirtualRegister* other = as_register(src); other && !other->known) {
+    dst.known.reset();
+    emit_register(require_machine(), isa::Opcode::kRegisterMove, isa::Operand::reg(dst.allocate()),
+                  isa::Operand::reg(other->allocate()));
+    return;
+  }
+  const int64_t value = static_cast<int32_t>(to_int(src));
+  dst.known = value;
+  if (dst.machine)
+    emit_register(*dst.machine, isa::Opcode::kRegisterMove, isa::Operand::reg(dst.id),
+                  isa::Operand::imm(static_cast<double>(value)));
+}
+
+void register_load(VirtualRegister& dst, const nki::TensorView& src) {
+  check_writable(dst);
+  dst.known.reset();
+  Machine& machine = require_machine();
+  emit_register(machine, isa::Opcode::kRegisterLoad, isa::Operand::reg(dst.allocate()), machine.operand(src));
+}
+
+void register_store(const nki::TensorView& dst, VirtualRegister& src) {
+  Machine& machine = require_machine();
+  emit_register(machine, isa::Opcode::kRegisterStore, machine.operand(dst), isa::Operand::reg(src.allocate()));
+}
+
+VirtualRegister register_alloc(nb::handle value) {
+  VirtualRegister reg;
+  if (const nki::TensorView* tensor = as_tensor(value)) register_load(reg, *tensor);
+  else if (!value.is_none()) register_move(reg, value);
+  return reg;
+}
+
+void device_print(nb::handle text, const nki::TensorView& tensor) {
+  Machine& machine = require_machine();
+  const isa::Operand operands[] = {machine.operand(tensor)};
+  const isa::AttributeWord attributes[] = {{static_cast<int64_t>(machine.program()->intern_string(nb::cast<std::string>(nb::str(text))))}};
+  machine.emit(isa::Opcode::kDevicePrint, isa::Engine::kUnknown, operands, attributes, call_site(*machine.program()));
+}
+
+}  // namespace
+
+Machine* current_machine() { return active_machines.empty() ? nullptr : active_machines.back().get(); }
+
+Machine& require_machine() {
+  Machine* machine = current_machine();
+  if (!machine)
+    throw Fault(FaultKind::kProgram, "", "no NeuronCore is active in this thread",
+                "run the kernel through nki.simulate, or decorate it with @nki.jit");
+  return *machine;
+}
+
+void bind_machine(nb::module_& module) {
+  nb::class_<Launch>(module, "Launch")
+      .def("__init__", [](Launch* self, int generation, int cores) { new (self) Launch(options_of(generation, 0, "batched"), cores); },
+           "generation"_a, "cores"_a)
+      .def("core_done", &Launch::core_done, nb::call_guard<nb::gil_scoped_release>());
+
+  nb::class_<Machine>(module, "Machine", nb::dynamic_attr())
+      .def(nb::new_([](int generation, int core_id, std::shared_ptr<Launch> launch, const std::string& execute) {
+             return Machine::create(options_of(generation, core_id, execute), std::move(launch));
+           }),
+           "generation"_a, "core_id"_a = 0, "launch"_a.none() = nb::none(), "execute"_a = "batched")
+      .def("__enter__", [](std::shared_ptr<Machine> self) { active_machines.push_back(self); return self; })
+      .def("__exit__", [](Machine&, nb::args) { active_machines.pop_back(); })
+      .def("ndarray", &ndarray, "shape"_a, "dtype"_a, "buffer"_a = "sbuf", "name"_a = "", "address"_a = nb::none())
+      .def("flush", [](Machine& self) { flush_unlocked(self); })
+      .def("set_no_reorder", &Machine::set_no_reorder)
+      .def("set_print_callback", [](Machine& self, nb::object callback) {
+        self.core().set_print_callback([callback](const sim::PrintEvent& event) {
+          nb::gil_scoped_acquire locked;
+          callback(event.formatted);
+        });
+      })
+      .def("add_edge", [](Machine& self, uint32_t consumer, uint32_t producer) { self.program()->add_edge({consumer, producer}); })
+      .def_prop_ro("generation", &Machine::generation)
+      .def_prop_ro("core_id", &Machine::core_id)
+      .def_prop_ro("num_cores", &Machine::core_count)
+      .def_prop_ro("instruction_count", [](Machine& self) { return self.program()->size(); })
+      .def("opcode_counts", [](Machine& self) {
+        nb::dict counts;
+        std::vector<int64_t> totals(isa::kOpcodeCount);
+        for (const isa::Instruction& in : self.program()->instructions()) ++totals[static_cast<size_t>(in.opcode)];
+        for (int i = 0; i < isa::kOpcodeCount; ++i)
+          if (totals[i]) counts[nb::str(isa::name(static_cast<isa::Opcode>(i)).data())] = totals[i];
+        return counts;
+      });
+
+  nb::class_<VirtualRegister>(module, "VirtualRegister", nb::dynamic_attr())
+      .def("__init__", [](VirtualRegister* self, std::optional<int64_t> state, bool frozen) {
+             new (self) VirtualRegister{nullptr, 0, state, frozen};
+           }, "state"_a = nb::none(), "frozen"_a = false)
+      .def("__int__", &VirtualRegister::value)
+      .def("__index__", &VirtualRegister::value)
+      .def("__float__", [](VirtualRegister& self) { return static_cast<double>(self.value()); })
+      .def("__bool__", [](VirtualRegister& self) { return self.value() != 0; })
+      .def_prop_ro("value", &VirtualRegister::value);
+
+  module.def("current_or_none", []() -> std::shared_ptr<Machine> {
+    Machine* machine = current_machine();
+    return machine ? machine->shared_from_this() : nullptr;
+  });
+  module.def("from_bytes", &from_bytes);
+  module.def("storage_bytes", &storage_bytes);
+  module.def("device_print", &device_print);
+  module.def("register_alloc", &register_alloc, "x"_a = nb::none());
+  module.def("register_move", &register_move, "dst"_a, "src"_a);
+  module.def("register_load", &register_load, "dst"_a, "src"_a);
+  module.def("register_store", &register_store, "dst"_a, "src"_a);
+}
+
+}  // namespace opentrn::python

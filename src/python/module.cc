@@ -1,0 +1,31 @@
+// opentrn._core: the C++ machine for Python. opentrn/core.py turns it into the interface that the NKI
+// front end expects of a backend.
+#include <nanobind/nanobind.h>
+
+#include "python/convert.h"
+
+NB_MODULE(_core, module) {
+  using namespace opentrn::python;
+  nb::set_leak_warnings(false);  // kernels keep tensors in globals; that is not an error
+  nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
+    try {
+      std::rethrow_exception(pointer);
+    } catch (const opentrn::Fault& fault) {
+      raise_fault(fault);
+    }
+  });
+  module.def("configure", [](nb::object dtype_of, nb::object op_name, nb::object memory_region, nb::object errors) {
+    PythonTypes& t = types();
+    t.dtype_of = dtype_of;
+    t.op_name = op_name;
+    t.memory_region = memory_region;
+    t.validation_error = errors.attr("NkiValidationError");
+    t.undefined_behavior = errors.attr("UndefinedBehavior");
+    t.not_modelled = errors.attr("NotModelled");
+    t.out_of_bounds = errors.attr("OutOfBounds");
+  });
+  bind_tensor(module);
+  bind_machine(module);
+  nb::module_ isa = module.def_submodule("isa", "One function per nki.isa instruction.");
+  bind_instructions(isa);
+}
