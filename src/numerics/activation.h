@@ -1,16 +1,17 @@
 // The activation functions of the Scalar Engine on rows of fp32.
 //
 // The hardware evaluates piecewise polynomials whose coefficients are not public, so OpenTrn
-// computes the mathematical function in fp32, within a few ulp (activation_error_ulp), from
-// polynomials and fused multiply-adds only: the same bits on every host and vector width.
+// computes the mathematical function in fp32, within a few ulp, from
+// polynomials and fused multiply-adds only: the same bits on every host and vector width. The bound on
+// the error is activation_error_ulp().
 //
 // Outside valid_range() the hardware "will generate invalid output results" [doc:
 // nki/api/nki.api.shared.rst]. For sin the page says what they are: no range reduction, a cubic
 // extrapolates (sin(9.0) gives about 27.65), and so does this. Everywhere else the mathematical
 // function is returned, and callers that check use valid_range().
 //
-// Special values: NaN gives the quiet NaN 0x7fc00000 (kCopy moves bits; kAbs clears the sign bit);
-// infinities give the limit of the function where there is one, else that NaN.
+// Special values: NaN gives the quiet NaN 0x7fc00000 (kCopy moves bits); infinities give the limit of
+// the function where there is one (of the cubic for sin), else that NaN. Subnormals are kept.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +27,12 @@ void activate(ActivationFunction function, const float* in, float* out, size_t n
 
 // One element in double precision, from the definition: the reference (needs libm, so tests only).
 double activation_reference(ActivationFunction function, double x, double param = 0.0);
+
+// The promised error against activation_reference: |error| <= this many units in the last place of
+// max(|result|, activation_error_floor). The floor is 0 except where two terms cancel: in derivatives
+// around their zero, and in the cubic of sin beyond pi.
+double activation_error_ulp(ActivationFunction function);
+double activation_error_floor(ActivationFunction function, double x);
 
 // Inputs that the hardware documents as valid: min <= x <= max, or for `magnitude` min <= |x| <= max.
 struct ValidRange {

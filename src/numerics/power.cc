@@ -4,6 +4,7 @@
 // result, against the 2^-25 that decides an fp32 rounding.
 #include "numerics/power.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -17,6 +18,13 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 // 2 / ((2k + 1) ln 2): log2((1 + s) / (1 - s)) = sum over k of these times s^(2k + 1).
 constexpr double kTwoOverLn2 = 2.8853900817779268;
 
+// 1 / k, so that the loops divide nothing.
+constexpr auto kInverse = [] {
+  std::array<double, 25> inverse{};
+  for (size_t k = 1; k < inverse.size(); ++k) inverse[k] = 1.0 / static_cast<double>(k);
+  return inverse;
+}();
+
 // x > 0 and finite.
 double log2_of(double x) {
   auto bits = std::bit_cast<uint64_t>(x);  // an fp32 number is never subnormal as a double
@@ -29,7 +37,7 @@ double log2_of(double x) {
   const double s = (m - 1.0) / (m + 1.0);
   const double s2 = s * s;
   double sum = 0.0;
-  for (int k = 11; k >= 1; --k) sum = (sum + 1.0 / (2 * k + 1)) * s2;
+  for (int k = 11; k >= 1; --k) sum = (sum + kInverse[2 * k + 1]) * s2;
   return exponent + (s * kTwoOverLn2 + s * kTwoOverLn2 * sum);
 }
 
@@ -38,7 +46,7 @@ double exp2_of(double t) {
   const double whole = std::floor(t + 0.5);
   const double x = (t - whole) * 0.6931471805599453;
   double sum = 1.0;
-  for (int k = 14; k >= 1; --k) sum = 1.0 + sum * x / k;
+  for (int k = 14; k >= 1; --k) sum = 1.0 + sum * (x * kInverse[k]);
   const auto field = static_cast<uint64_t>(static_cast<int64_t>(whole) + 1023);
   return sum * std::bit_cast<double>(field << 52);
 }
