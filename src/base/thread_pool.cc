@@ -24,21 +24,50 @@ inline void relax_cpu() {
 }
 }  // namespace
 
+// The open job is one word: generation, number of parts, next part to take. A worker takes a part by
+// moving the word on; that it succeeds proves the job is not finished, so `n` and `body` are still its.
+// The caller takes parts too, so a worker that the system does not schedule delays nobody.
+struct Ticket {
+  uint32_t generation;
+  uint16_t parts;
+  uint16_t next;
+
+  static Ticket unpack(uint64_t word) {
+    return {static_cast<uint32_t>(word >> 32), static_cast<uint16_t>(word >> 16), static_cast<uint16_t>(word)};
+  }
+  uint64_t pack() const { return uint64_t{generation} << 32 | uint32_t{parts} << 16 | next; }
+  bool open() const { return next < parts; }
+};
+
 struct ThreadPool::State {
   std::vector<std::thread> workers;
   std::mutex mutex;
   std::condition_variable wake;
-  std::atomic<uint64_t> generation{0};
-  std::atomic<int> running{0};
+  std::atomic<uint64_t> ticket{0};
+  std::atomic<int> done{0};
   std::atomic<bool> stop{false};
   int sleepers = 0;
 
   size_t n = 0;
-  int parts = 0;
   const std::function<void(size_t, size_t, int)>* body = nullptr;
   std::exception_ptr error;
 
-  void run_part(int part) {
+  Ticket load() const { return Ticket::unpack(ticket.load(std::memory_order_acquire)); }
+
+  // Takes and runs one part; false when none is left.
+  bool run_one() {
+    uint64_t word = ticket.load(std::memory_order_acquire);
+    while (Ticket::unpack(word).open()) {
+      if (!ticket.compare_exchange_weak(word, word + 1, std::memory_order_acq_rel)) continue;
+      const Ticket mine = Ticket::unpack(word);
+      run_part(mine.next, mine.parts);
+      done.fetch_add(1, std::memory_order_release);
+      return true;
+    }
+    return false;
+  }
+
+  void run_part(int part, int parts) {
     const size_t begin = n * part / parts;
     const size_t end = n * (part + 1) / parts;
     try {
@@ -49,29 +78,26 @@ struct ThreadPool::State {
     }
   }
 
-  void work(int part) {
-    uint64_t seen = 0;
-    while (true) {
-      for (int spin = 0; generation.load(std::memory_order_acquire) == seen && spin < kSpinsBeforeSleep; ++spin)
+  void work() {
+    while (!stop.load(std::memory_order_acquire)) {
+      if (run_one()) continue;
+      const uint32_t seen = load().generation;
+      for (int spin = 0; !load().open() && !stop.load(std::memory_order_acquire) && spin < kSpinsBeforeSleep; ++spin)
         relax_cpu();
-      if (generation.load(std::memory_order_acquire) == seen) {
-        std::unique_lock lock(mutex);
-        ++sleepers;
-        wake.wait(lock, [&] { return generation.load(std::memory_order_acquire) != seen; });
-        --sleepers;
-      }
-      seen = generation.load(std::memory_order_acquire);
-      if (stop.load(std::memory_order_acquire)) return;
-      if (part < parts) run_part(part);
-      running.fetch_sub(1, std::memory_order_release);
+      if (load().open()) continue;
+      std::unique_lock lock(mutex);
+      ++sleepers;
+      wake.wait(lock, [&] { return load().generation != seen || stop.load(std::memory_order_acquire); });
+      --sleepers;
     }
   }
 
-  void publish() {
+  // Opens a job of `parts`, and wakes whoever sleeps.
+  void publish(int parts) {
     bool anyone_asleep;
     {
       std::lock_guard lock(mutex);
-      generation.fetch_add(1, std::memory_order_release);
+      ticket.store(Ticket{load().generation + 1, static_cast<uint16_t>(parts), 0}.pack(), std::memory_order_release);
       anyone_asleep = sleepers > 0;
     }
     if (anyone_asleep) wake.notify_all();
@@ -79,12 +105,12 @@ struct ThreadPool::State {
 };
 
 ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
-  for (int part = 1; part < threads; ++part) state_->workers.emplace_back([this, part] { state_->work(part); });
+  for (int i = 1; i < threads; ++i) state_->workers.emplace_back([this] { state_->work(); });
 }
 
 ThreadPool::~ThreadPool() {
   state_->stop.store(true, std::memory_order_release);
-  state_->publish();
+  state_->publish(0);
   for (std::thread& worker : state_->workers) worker.join();
 }
 
@@ -97,14 +123,14 @@ void ThreadPool::parallel_for(size_t n, const std::function<void(size_t, size_t,
     return;
   }
   State& s = *state_;
+  const int parts = static_cast<int>(std::min<size_t>({n, static_cast<size_t>(size()), 0xFFFF}));
   s.n = n;
-  s.parts = static_cast<int>(std::min<size_t>(n, size()));
   s.body = &body;
   s.error = nullptr;
-  s.running.store(static_cast<int>(s.workers.size()), std::memory_order_release);
-  s.publish();
-  s.run_part(0);
-  for (int spin = 0; s.running.load(std::memory_order_acquire) > 0; ++spin) {
+  s.done.store(0, std::memory_order_relaxed);
+  s.publish(parts);
+  while (s.run_one()) {}
+  for (int spin = 0; s.done.load(std::memory_order_acquire) < parts; ++spin) {
     if (spin < kSpinsBeforeSleep) relax_cpu();
     else std::this_thread::yield();
   }
