@@ -35,9 +35,11 @@ def _numpy(self: Any) -> np.ndarray:
     """The elements as a strided numpy view of the tensor's memory. Executes what is pending."""
     if self.is_indirect():
         raise errors.NkiValidationError(f"{self!r} has a run-time index: it has no numpy view")
-    data = _core.storage_bytes(self).view(dtypes.to_numpy_dtype(self.dtype))
-    strides = tuple(step * data.itemsize for step in self.strides)
-    return np.lib.stride_tricks.as_strided(data[self.offset :], self.shape, strides)
+    dtype = dtypes.to_numpy_dtype(self.dtype)
+    strides = tuple(step * dtype.itemsize for step in self.strides)
+    return np.ndarray(
+        self.shape, dtype, buffer=_core.storage_bytes(self), offset=self.offset * dtype.itemsize, strides=strides
+    )
 
 
 def _to_numpy(self: Any) -> np.ndarray:
