@@ -1,10 +1,13 @@
-"""pytest plugin of the nki-library runner: OpenTrn under the official names, a result log, a watchdog.
+"""pytest plugin of the nki-library runner: OpenTrn under the official names, forked tests, a result log.
 
-Loaded with `-p opentrn_plugin` before the checkout's own conftest. Settings come from the environment,
-because the checkout owns the command line:
-  OPENTRN_CONFORMANCE_LOG      file to append JSON lines to: {"start": id} and {"done": id, "outcome": ...}
-  OPENTRN_CONFORMANCE_SKIP     file with test ids, one per line, that are already done
-  OPENTRN_CONFORMANCE_TIMEOUT  seconds one test may take; the process then ends with exit code 75
+Loaded with `-p opentrn_plugin` before the checkout's own conftest. After collection, which takes this suite
+up to a minute, every test runs in a forked process of its own, several at a time: a test that hangs is
+killed, one that takes its process down fails alone, and neither costs another collection. Settings come from
+the environment, because the checkout owns the command line:
+  OPENTRN_CONFORMANCE_LOG      file to append one JSON line per result to
+  OPENTRN_CONFORMANCE_OUTPUT   folder for the output of failed tests
+  OPENTRN_CONFORMANCE_JOBS     tests that run at once
+  OPENTRN_CONFORMANCE_TIMEOUT  seconds one test may take
   OPENTRN_CONFORMANCE_LIMIT    how many tests of the group to run (0: all)
   OPENTRN_CONFORMANCE_NOT      tests with this mark are left out (used for "new on trn3": not trn2)
 """
@@ -12,25 +15,38 @@ because the checkout owns the command line:
 from __future__ import annotations
 
 import builtins
-import faulthandler
+import ctypes
 import json
 import os
+import re
+import signal
 import sys
-import threading
 import time
+import traceback
 import types
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 import opentrn
 
-TIMEOUT_EXIT_CODE = 75
 _REASON_CHARACTERS = 1500
+_POLL_S = 0.05
+_PR_SET_PDEATHSIG = 1
+_KEEP_OUTPUT = 2  # exit status of a child whose test failed
 
 _log_path = os.environ["OPENTRN_CONFORMANCE_LOG"]
+_output_folder = Path(os.environ["OPENTRN_CONFORMANCE_OUTPUT"])
+_jobs = int(os.environ.get("OPENTRN_CONFORMANCE_JOBS", "1"))
 _timeout_s = float(os.environ.get("OPENTRN_CONFORMANCE_TIMEOUT", "300"))
+_limit = int(os.environ.get("OPENTRN_CONFORMANCE_LIMIT", "0"))
+_left_out_mark = os.environ.get("OPENTRN_CONFORMANCE_NOT", "")
 
 opentrn.activate()
+
+
+# --- what the suite needs and does not publish -----------------------------------------------------------
 
 
 class _HardwareOnly:
@@ -56,52 +72,6 @@ for _module_name, _names in _UNPUBLISHED.items():
     sys.modules[_module_name] = _module
 
 
-def _record(entry: dict) -> None:
-    with open(_log_path, "a", encoding="utf-8") as log:
-        log.write(json.dumps(entry) + "\n")
-
-
-class _Watchdog:
-    """Ends the process when one test takes too long. A hung kernel thread cannot be interrupted otherwise."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._test: str | None = None
-        self._deadline = 0.0
-        threading.Thread(target=self._watch, name="conformance-watchdog", daemon=True).start()
-
-    def start(self, test: str) -> None:
-        with self._lock:
-            self._test, self._deadline = test, time.monotonic() + _timeout_s
-
-    def stop(self) -> None:
-        with self._lock:
-            self._test = None
-
-    def _watch(self) -> None:
-        parent = os.getppid()
-        while True:
-            time.sleep(0.5)
-            if os.getppid() != parent:  # the runner is gone
-                os._exit(TIMEOUT_EXIT_CODE)
-            with self._lock:
-                late = self._test if self._test is not None and time.monotonic() > self._deadline else None
-            if late is not None:
-                _record(
-                    {
-                        "done": late,
-                        "outcome": "timeout",
-                        "seconds": _timeout_s,
-                        "reason": f"over {_timeout_s:g} s",
-                    }
-                )
-                faulthandler.dump_traceback(file=sys.stderr)
-                os._exit(TIMEOUT_EXIT_CODE)
-
-
-_watchdog = _Watchdog()
-
-
 class _Platforms:
     """core/qkv/test_qkv_tkg.py uses `Platforms` without importing it; looked up here on first use."""
 
@@ -115,69 +85,42 @@ builtins.Platforms = _Platforms()
 
 
 def pytest_sessionstart(session):
-    """In simulation mode the suite at d2ad3a5 reads `Orchestrator._compiled_kernel` without ever having set
-    it.
-    """
+    """At d2ad3a5 simulation mode reads `Orchestrator._compiled_kernel`, which only compiling sets."""
     from test.utils.test_orchestrator import Orchestrator
 
     if not hasattr(Orchestrator, "_compiled_kernel"):
         Orchestrator._compiled_kernel = None
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config, items):
-    """Leave out what an earlier process of this run has already recorded, and marked tests."""
-    done: set[str] = set()
-    skip_file = os.environ.get("OPENTRN_CONFORMANCE_SKIP")
-    if skip_file and os.path.exists(skip_file):
-        with open(skip_file, encoding="utf-8") as file:
-            done = set(file.read().splitlines())
-    mark = os.environ.get("OPENTRN_CONFORMANCE_NOT")
-    limit = int(os.environ.get("OPENTRN_CONFORMANCE_LIMIT") or 0)
-    kept = [i for i in items if i.nodeid not in done and not (mark and i.get_closest_marker(mark))]
-    if limit:
-        kept = kept[: max(0, limit - len(done))]
-    chosen = set(kept)
-    removed = [i for i in items if i not in chosen]
-    if removed:
-        config.hook.pytest_deselected(items=removed)
-        items[:] = kept
+# --- results ---------------------------------------------------------------------------------------------
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item, nextitem):
-    """Record the start of a test, so that a crash or a hang is attributed to it."""
-    _record({"start": item.nodeid})
-    _watchdog.start(item.nodeid)
-    try:
-        return (yield)
-    finally:
-        _watchdog.stop()
+def _record(test: str, outcome: str, seconds: float, reason: str = "") -> None:
+    entry = {"test": test, "outcome": outcome, "seconds": round(seconds, 3), "reason": reason}
+    with open(_log_path, "a", encoding="utf-8") as log:
+        log.write(json.dumps(entry) + "\n")
 
 
+_recorded: set[str] = set()
+_failed: set[str] = set()
 _seconds: dict[str, float] = {}
 
 
 def pytest_runtest_logreport(report):
-    """Record one outcome per test: that of the first phase that did not pass, else the call's."""
+    """Record one outcome per test: that of the first phase that did not pass, else "passed" at the end."""
     _seconds[report.nodeid] = _seconds.get(report.nodeid, 0.0) + report.duration
     decided = report.failed or report.skipped or report.when == "teardown"
-    if not decided or _seconds.get("recorded " + report.nodeid):
+    if not decided or report.nodeid in _recorded:
         return
-    _seconds["recorded " + report.nodeid] = 1.0
+    _recorded.add(report.nodeid)
     outcome = "passed"
     if report.failed:
         outcome = "failed" if report.when == "call" else "error"
+        _failed.add(report.nodeid)
+        print(report.longreprtext, flush=True)
     elif report.skipped:
         outcome = "xfailed" if hasattr(report, "wasxfail") else "skipped"
-    _record(
-        {
-            "done": report.nodeid,
-            "outcome": outcome,
-            "seconds": round(_seconds[report.nodeid], 3),
-            "reason": _reason(report) if outcome != "passed" else "",
-        }
-    )
+    _record(report.nodeid, outcome, _seconds[report.nodeid], _reason(report) if outcome != "passed" else "")
 
 
 def _reason(report) -> str:
@@ -192,11 +135,96 @@ def _reason(report) -> str:
 def pytest_collectreport(report):
     """Record files that cannot be imported: their tests are unknown."""
     if report.failed:
-        _record(
-            {
-                "done": report.nodeid,
-                "outcome": "collection error",
-                "seconds": 0.0,
-                "reason": str(report.longrepr)[-_REASON_CHARACTERS:],
-            }
-        )
+        _record(report.nodeid, "collection error", 0.0, str(report.longrepr)[-_REASON_CHARACTERS:])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """Leave out marked tests and those beyond the limit."""
+    kept = [i for i in items if not (_left_out_mark and i.get_closest_marker(_left_out_mark))]
+    if _limit:
+        kept = kept[:_limit]
+    chosen = set(kept)
+    removed = [i for i in items if i not in chosen]
+    if removed:
+        config.hook.pytest_deselected(items=removed)
+        items[:] = kept
+
+
+# --- forked tests ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Running:
+    """A test in its forked process."""
+
+    item: pytest.Item
+    output: Path
+    start_s: float
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session):
+    """Run the collected tests, `_jobs` at a time."""
+    if session.config.option.collectonly:
+        return None
+    waiting = list(reversed(session.items))
+    running: dict[int, _Running] = {}
+    runner = os.getppid()
+    _output_folder.mkdir(parents=True, exist_ok=True)
+    while waiting or running:
+        while waiting and len(running) < _jobs:
+            item = waiting.pop()
+            number = len(session.items) - len(waiting)
+            output = _output_folder / f"{number:05}-{re.sub(r'[^A-Za-z0-9_]+', '_', item.name)[:80]}.txt"
+            running[_fork(item, output)] = _Running(item, output, time.monotonic())
+        time.sleep(_POLL_S)
+        _reap(running)
+        if os.getppid() != runner:  # nobody waits for the results any more; the children die with us
+            os._exit(1)
+    return True
+
+
+def _fork(item: pytest.Item, output: Path) -> int:
+    """Start one test in a child; returns its process id."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child:
+        return child
+    status = 1
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(file, 1)
+        os.dup2(file, 2)
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+        status = _KEEP_OUTPUT if item.nodeid in _failed else 0 if item.nodeid in _recorded else 1
+    except BaseException:  # nothing may escape into the parent's test loop
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _reap(running: dict[int, _Running]) -> None:
+    """Account for children that ended, and end those that are over their time."""
+    now = time.monotonic()
+    for child, test in list(running.items()):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            del running[child]
+            if os.WIFEXITED(status) and os.WEXITSTATUS(status) in (0, _KEEP_OUTPUT):
+                if os.WEXITSTATUS(status) == 0:
+                    test.output.unlink()
+            else:
+                how = (
+                    f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else "an exit without a result"
+                )
+                _record(test.item.nodeid, "crashed", now - test.start_s, f"the test's process ended by {how}")
+        elif now - test.start_s > _timeout_s:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            del running[child]
+            _record(test.item.nodeid, "timeout", now - test.start_s, f"over {_timeout_s:g} s")

@@ -6,8 +6,7 @@
 Nothing is downloaded but the packages in requirements.txt (with --install). The checkout is copied to a
 temporary folder and never written. A Python file of it that does not even parse is replaced, in the copy,
 by the newest version in its git history that does; the report names each. Tests run unmodified in the
-suite's simulation mode, group by group; a test that hangs or kills its process is recorded and the rest of
-its group goes on in a new process.
+suite's simulation mode, each in a process of its own: one that hangs or crashes fails alone.
 """
 
 from __future__ import annotations
@@ -20,9 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -93,7 +90,7 @@ def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument(
         "--backend", default="", choices=["", "core", "oracle"], help="default: OpenTrn's own choice"
     )
-    parser.add_argument("--jobs", type=int, default=2, help="groups that run at once")
+    parser.add_argument("--jobs", type=int, default=2, help="tests that run at once")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one test")
     parser.add_argument("--limit", type=int, default=0, help="stop each group after this many tests (0: all)")
     parser.add_argument("--json", type=Path, help="write every result here")
@@ -142,21 +139,21 @@ def git(checkout: Path, *arguments: str) -> bytes | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def environment(copy: Path, log: Path, skip: Path, options: argparse.Namespace) -> dict[str, str]:
+def environment(copy: Path, logs: Path, name: str, options: argparse.Namespace) -> dict[str, str]:
     env = dict(os.environ)
     env["PYTHONPATH"] = os.pathsep.join(map(str, (HERE, PYTHON_ROOT, copy / "src", copy)))
-    env["OPENTRN_CONFORMANCE_LOG"] = str(log)
-    env["OPENTRN_CONFORMANCE_SKIP"] = str(skip)
+    env["OPENTRN_CONFORMANCE_LOG"] = str(logs / f"{name}.jsonl")
+    env["OPENTRN_CONFORMANCE_OUTPUT"] = str(logs / f"{name}.failed")
+    env["OPENTRN_CONFORMANCE_JOBS"] = str(options.jobs)
     env["OPENTRN_CONFORMANCE_TIMEOUT"] = str(options.timeout)
     env["OPENTRN_CONFORMANCE_LIMIT"] = str(options.limit)
-    if options.only_new:
-        env["OPENTRN_CONFORMANCE_NOT"] = "trn2"
+    env["OPENTRN_CONFORMANCE_NOT"] = "trn2" if options.only_new else ""
     if options.backend:
         env["OPENTRN_NKI_BACKEND"] = options.backend
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         env.setdefault(variable, "1")
-    env.setdefault("PYTHONHASHSEED", "0")
     # Fixed test selection: the suite samples shapes at collection time.
+    env.setdefault("PYTHONHASHSEED", "0")
     env.setdefault("NEURON_PYTHONHASHSEED", "0")
     return env
 
@@ -164,59 +161,33 @@ def environment(copy: Path, log: Path, skip: Path, options: argparse.Namespace) 
 def run_group(
     name: str, copy: Path, logs: Path, options: argparse.Namespace, pytest_arguments: list[str]
 ) -> GroupResult:
-    """Run one group to its end, restarting pytest after each test that took its process down."""
+    """Run one group; opentrn_plugin.py forks its tests and writes the results."""
     result = GroupResult(name)
     paths = [str(TESTS / p) for p in GROUPS[name] if (copy / TESTS / p).exists()]
     if not paths:
         return result
-    log, skip, output = (logs / f"{name}.{suffix}" for suffix in ("jsonl", "done", "out"))
     command = [
-        sys.executable, "-m", "pytest", "-p", "opentrn_plugin", "-p", "no:cacheprovider", "-q", "--tb=short",
+        sys.executable, "-m", "pytest", "-p", "opentrn_plugin", "-p", "no:cacheprovider", "-q", "-s",
         "--test-mode", "simulation", "--platform-target", options.platform_target,
         "--output-directory", str(logs / f"{name}.artifacts"), "--force-local-cleanup",
-        "--continue-on-collection-errors",
-        *paths, *pytest_arguments,
+        "--continue-on-collection-errors", "--tb=short", *paths, *pytest_arguments,
     ]  # fmt: skip
     start = time.monotonic()
-    while True:
-        before = len(result.tests)
-        with open(output, "ab") as stream:
-            done = subprocess.run(
-                command, cwd=copy, env=environment(copy, log, skip, options), stdout=stream, stderr=stream
-            )
-        running = read_log(log, result)
-        ended_normally = done.returncode in (0, 1, 2, 5)
-        if running is not None and running not in result.tests:
-            reason = f"the test process ended with code {done.returncode}"
-            result.tests[running] = {"outcome": "crashed", "seconds": 0.0, "reason": reason}
-        if ended_normally or len(result.tests) == before:
-            if not ended_normally or (done.returncode == 2 and not result.tests):
-                result.tests[f"{name} (whole group)"] = {
-                    "outcome": "crashed",
-                    "seconds": 0.0,
-                    "reason": f"pytest ended with code {done.returncode}, see {output}",
-                }
-            break
-        skip.write_text("\n".join(result.tests) + "\n")
+    with open(logs / f"{name}.out", "wb") as output:
+        done = subprocess.run(
+            command, cwd=copy, env=environment(copy, logs, name, options), stdout=output, stderr=output
+        )
     result.seconds = time.monotonic() - start
-    return result
-
-
-def read_log(log: Path, result: GroupResult) -> str | None:
-    """Add the log's finished tests to `result`; returns the id of a test that started and did not finish."""
-    running = None
-    if not log.exists():
-        return None
-    for line in log.read_text().splitlines():
+    log = logs / f"{name}.jsonl"
+    for line in log.read_text().splitlines() if log.exists() else ():
         entry = json.loads(line)
-        if "start" in entry:
-            running = entry["start"]
-            continue
-        test = entry.pop("done")
-        result.tests[test] = entry
-        if running == test:
-            running = None
-    return running
+        result.tests[entry.pop("test")] = entry
+    if done.returncode not in (0, 1, 5):  # passed, failed, nothing collected
+        tail = (logs / f"{name}.out").read_text(errors="replace")[-1500:]
+        reason = f"pytest ended with code {done.returncode}: {tail}"
+        result.tests[f"{name} (whole group)"] = {"outcome": "crashed", "seconds": 0.0, "reason": reason}
+    shutil.rmtree(logs / f"{name}.artifacts", ignore_errors=True)
+    return result
 
 
 def known_failures() -> list[dict]:
@@ -295,22 +266,17 @@ def main() -> int:
     work = Path(tempfile.mkdtemp(prefix="opentrn-nki-library-"))
     copy, logs = work / "checkout", work / "logs"
     logs.mkdir()
-    print_lock = threading.Lock()
-
-    def run_one(name: str) -> GroupResult:
-        result = run_group(name, copy, logs, options, pytest_arguments)
-        with print_lock:
+    try:
+        repairs = copy_checkout(checkout, copy)
+        results = []
+        for name in names:
+            result = run_group(name, copy, logs, options, pytest_arguments)
             print(
                 f"{name}: {result.count('passed')} passed, {result.count(*FAILING)} failed, "
                 f"{result.count('skipped', 'xfailed')} skipped in {result.seconds:.0f} s",
                 flush=True,
             )
-        return result
-
-    try:
-        repairs = copy_checkout(checkout, copy)
-        with ThreadPoolExecutor(options.jobs) as pool:
-            results = list(pool.map(run_one, names))
+            results.append(result)
         unknown_count = report(results, options.platform_target, repairs, backend)
         if options.json:
             commit = (git(checkout, "rev-parse", "HEAD") or b"unknown").decode().strip()

@@ -16,7 +16,8 @@ import sys
 import threading
 from types import ModuleType
 
-# Import name -> modules of this package, the first that exists. The longest matching prefix decides, so a whole
+# Import name -> modules of this package, the first that exists. The longest matching prefix decides, so a
+# whole
 # sub-tree follows its root.
 ALIASES: dict[str, tuple[str, ...]] = {
     "nki": ("opentrn.nki",),
