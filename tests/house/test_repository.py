@@ -93,7 +93,8 @@ def test_every_cpp_test_is_built():
 def test_cpp_headers_are_guarded():
     """Highway's -inl.h files are included once per target on purpose and carry Highway's own guard."""
     headers = [p for p in tracked("src/*.h") if not p.stem.endswith("-inl")]
-    guard = re.compile(r"^#(pragma once|ifndef \w+_H_?)$", re.MULTILINE)  # the latter for headers that are also C
+    # An #ifndef guard is for headers that are also C.
+    guard = re.compile(r"^#(pragma once|ifndef \w+_H_?)$", re.MULTILINE)
     assert [relative(p) for p in headers if not guard.search(p.read_text())] == []
 
 
