@@ -1,6 +1,7 @@
 // For tests: a small program, its tiles and a core to run it on.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -41,7 +42,7 @@ class TestKernel {
     tensor.rows = isa::is_on_chip(space) ? rows : 1;
     tensor.row_elements = isa::is_on_chip(space) ? columns : rows * columns;
     tensor.shape = {rows, columns};
-    tensor.name = "t" + std::to_string(program.tensor_count());
+    tensor.name = fmt::format("t{}", program.tensor_count());
     return {program.add_tensor(tensor), rows, columns, dtype};
   }
   Tile sbuf(int64_t rows, int64_t columns, DType dtype = DType::kFloat32) {

@@ -1,0 +1,35 @@
+#include "sim/functional/custom_op.h"
+
+#include "sim/functional/test_kernel.h"
+
+namespace opentrn::sim {
+namespace {
+
+using isa::Opcode;
+using isa::Operand;
+
+TEST(CustomOp, RunsARegisteredBody) {
+  const int64_t id = register_custom_op("test.axpy", [](std::span<CustomOpTensor> out, std::span<const CustomOpTensor> in) {
+    EXPECT_EQ(out[0].shape, (std::vector<int64_t>{2, 2}));
+    const auto* x = reinterpret_cast<const float*>(in[0].data);
+    const auto* scale = reinterpret_cast<const float*>(in[1].data);
+    auto* y = reinterpret_cast<float*>(out[0].data);
+    for (int64_t i = 0; i < out[0].element_count(); ++i) y[i] = *scale * x[i];
+  });
+  EXPECT_EQ(custom_op_id("test.axpy"), id);
+  TestKernel k;
+  const Tile x = k.sbuf_of(2, 2, {1, 2, 3, 4}), y = k.sbuf(2, 2);
+  k.run(Opcode::kCustomOp, {k.op(y), k.op(x), Operand::imm(3)}, {word(id), word(int64_t{1})});
+  EXPECT_EQ(k.get(y), (std::vector<float>{3, 6, 9, 12}));
+}
+
+TEST(CustomOp, AnUnknownIdAndAMissingLibraryAreFaults) {
+  TestKernel k;
+  const Tile x = k.sbuf_of(1, 1, {1});
+  EXPECT_EQ(fault_of([&] { k.run(Opcode::kCustomOp, {k.op(x), k.op(x)}, {word(int64_t{12345}), word(int64_t{1})}); }).label(),
+            "custom_op.op_id");
+  EXPECT_EQ(fault_of([] { load_custom_op_library("/no/such/library.so"); }).label(), "custom_op.library");
+}
+
+}  // namespace
+}  // namespace opentrn::sim
