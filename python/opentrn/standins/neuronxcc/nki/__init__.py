@@ -1,13 +1,10 @@
-"""Stand-in for `neuronxcc.nki` where the NKI 0.1 dialect (`opentrn.nki_legacy`) is not installed.
+"""`neuronxcc.nki` reached as an attribute (`from neuronxcc import nki`): the NKI 0.1 dialect itself.
 
-Kernels of NKI 0.2 and later import only `neuronxcc.nki.typing` from it; everything else is refused by name.
+Importing `neuronxcc.nki` by name goes to opentrn.nki_legacy directly (opentrn/_alias.py); the attribute form asks
+this stand-in package for a sub-module, which replaces itself.
 """
 
+import importlib
+import sys
 
-def __getattr__(name: str):
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise AttributeError(
-        f"neuronxcc.nki.{name}: this OpenTrn has no NKI 0.1 dialect (opentrn.nki_legacy); "
-        "port the kernel to `import nki` (NKI 0.3 or later)"
-    )
+sys.modules[__name__] = importlib.import_module("opentrn.nki_legacy")

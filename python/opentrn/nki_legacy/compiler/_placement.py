@@ -1,0 +1,27 @@
+"""Modulo allocation, as nki.compiler documents it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from opentrn.errors import NkiValidationError
+
+
+def modulo(base: int, tiles: Sequence[int], size: int, block: tuple[int, ...]) -> int:
+    """base + size * (position of `block` in a grid of `tiles` physical tiles, wrapped along each axis)."""
+    counts = tuple(tiles) or (1,) * len(block)
+    if len(counts) != len(block):
+        raise NkiValidationError(
+            f"allocation: {len(counts)} tile counts {counts} for a tensor with {len(block)} block dimensions"
+        )
+    position = sum((i % n) * math.prod(counts[axis + 1 :]) for axis, (i, n) in enumerate(zip(block, counts)))
+    return int(base) + position * size
+
+
+def pair(place: Any, what: str) -> tuple[int, int]:
+    """A (partition, byte offset) returned by a placement function."""
+    if len(place) != 2:
+        raise NkiValidationError(f"{what} allocation: expected (partition, byte offset), got {place!r}")
+    return int(place[0]), int(place[1])

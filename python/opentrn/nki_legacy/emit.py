@@ -1,0 +1,450 @@
+"""Issuing instructions: results that wait for a destination, masks, PSUM accumulation, assignment.
+
+In NKI 0.1 an instruction returns its result and `t[...] = nisa.activation(...)` says where it goes. The
+machine's instructions name their destination. So an operation here returns a Tile whose instruction is
+*deferred*: the next statement either assigns it to part of a tensor, and the instruction writes there, or
+uses it otherwise, and it is issued first into a fresh tile. At most one instruction waits, and every
+operation issues the waiting one before anything else, so program order is kept.
+
+The instruction goes straight into the assigned tensor only where that changes no value: the same dtype or
+an unrounded float32 result, a memory its engine can write, no overlap with its own operands (except
+element by element in place), and nobody else holding the result. Otherwise it is issued into a fresh tile
+and copied, which is what the assignment means.
+
+PSUM: `psum += nisa.nc_matmul(...)` is one matmul that accumulates. The first one into a region that is
+unwritten or zero overwrites it; a region filled by another engine is added to by the Vector engine."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from opentrn.errors import NkiValidationError
+from opentrn.isa_enums import MemoryRegion
+from opentrn.nki.language import _elementwise as machine_ops
+from opentrn.nki_legacy.dtypes import device_dtype, host_dtype
+from opentrn.nki_legacy.index import broadcast_shapes
+from opentrn.nki_legacy.regions import Box, _split, full_box, is_full, regions
+from opentrn.nki_legacy.tensor import MATMUL, OTHER, UNWRITTEN, ZERO_PENDING, Place, Tensor, Tile
+
+SBUF, PSUM = MemoryRegion.sbuf, MemoryRegion.psum
+ON_CHIP = frozenset({SBUF, PSUM})
+_FP32 = np.dtype(np.float32)
+
+_thread = threading.local()
+
+
+class Session:
+    """What the operations of one launch share."""
+
+    def __init__(self, grid: tuple[int, ...] = ()):
+        self.grid = grid
+        self.program_ids: tuple[int, ...] = (0,) * len(grid)
+        self.pending: Tile | None = None
+        self.shared: list[Tensor] = []  # shared_hbm tensors, in creation order of the first program
+        self.shared_made = 0
+        self.identities: dict[tuple[int, str], Tensor] = {}
+        self.reductions: dict[Any, Tile] = {}  # running results of nl.loop_reduce, by call site and loops
+
+
+def session_or_none() -> Session | None:
+    return getattr(_thread, "session", None)
+
+
+def session() -> Session:
+    """The launch that this thread is in. Raises NkiValidationError outside a kernel."""
+    current = session_or_none()
+    if current is None:
+        raise NkiValidationError(
+            "this NKI call works inside a kernel only: decorate the function with nki.jit, or run it with "
+            "nki.simulate_kernel"
+        )
+    return current
+
+
+def set_session(current: Session | None) -> None:
+    _thread.session = current
+
+
+class Deferred:
+    """An instruction that waits for its destination."""
+
+    __slots__ = ("shape", "dtype", "region", "issue", "boxes", "sources", "targets", "in_place", "exact",
+                 "accumulate", "reduce")  # fmt: skip
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        dtype: np.dtype,
+        issue: Callable[[Tile], None],
+        boxes: list[Box],
+        sources: Sequence[Tile],
+        region: MemoryRegion,
+        targets: frozenset[MemoryRegion],
+        in_place: bool,
+        exact: bool,
+        accumulate: Callable[[Tile, bool], None] | None,
+    ):
+        self.shape = shape
+        self.dtype = dtype
+        self.issue = issue  # writes a tile of `shape`
+        self.boxes = boxes  # what it writes of the shape
+        self.sources = sources
+        self.region = region  # where a fresh result goes
+        self.targets = targets  # where it can write
+        self.in_place = in_place  # element by element: the destination may be an operand
+        self.exact = exact  # the value before rounding to dtype is what a wider destination may get
+        self.accumulate = accumulate  # (tile, add): a matmul
+        self.reduce: Any = None  # nl.loop_reduce: (operator, operand, key)
+
+    def realise(self, tile: Tile) -> None:
+        """Issue into a fresh tensor, and make `tile` its view."""
+        current = session()
+        if current.pending is tile:
+            current.pending = None
+        fresh = Tensor(self.shape, self.dtype, Place(self.region)).tile()
+        tile.deferred = None
+        tile._tensor, tile._blocks, tile._offset = fresh._tensor, fresh._blocks, fresh._offset
+        tile._dims, tile._dtype = fresh._dims, fresh._dtype
+        if not (len(self.boxes) == 1 and is_full(self.boxes[0], self.shape)):
+            tile.valid = self.boxes
+        self.issue(tile)
+
+
+def flush() -> None:
+    """Issue the waiting instruction, if there is one."""
+    current = session()
+    if current.pending is not None:
+        current.pending.realised()
+
+
+def defer(
+    shape: Sequence[int],
+    dtype: Any,
+    issue: Callable[[Tile], None],
+    *,
+    boxes: list[Box] | None = None,
+    sources: Sequence[Tile] = (),
+    region: MemoryRegion = SBUF,
+    targets: frozenset[MemoryRegion] = ON_CHIP,
+    in_place: bool = True,
+    exact: bool = True,
+    accumulate: Callable[[Tile, bool], None] | None = None,
+) -> Tile:
+    """The result of an operation, a tile of `shape` and `dtype`."""
+    flush()
+    shape = tuple(int(s) for s in shape)
+    dtype = host_dtype(dtype)
+    boxes = [full_box(shape)] if boxes is None else boxes
+    result = Tile(None, (), 0, (), dtype)
+    result.deferred = Deferred(
+        shape, dtype, issue, boxes, sources, region, targets, in_place, exact, accumulate
+    )
+    session().pending = result
+    return result
+
+
+# -- reading and writing -------------------------------------------------------------------------------------
+
+
+def _state_view(tile: Tile) -> np.ndarray:
+    """PSUM state of the tile's elements, writable. A view of another dtype counts for its whole block."""
+    state = tile._tensor.psum_state(tile._blocks)
+    if tile._dtype.itemsize != tile._tensor.dtype.itemsize:
+        return state
+    counts = [n for _, n in tile._dims]
+    return np.lib.stride_tricks.as_strided(state[tile._offset :], counts, [s for s, _ in tile._dims])
+
+
+def _settle_zeros(tile: Tile) -> None:
+    """Write the zeros that a PSUM region was promised, before something reads it."""
+    state = _state_view(tile)
+    waiting = state == ZERO_PENDING
+    if not waiting.any():
+        return
+    whole = tile if state.ndim == len(tile._dims) else tile._tensor.tile()
+    from opentrn.nki import isa as nisa
+
+    for box in _split(waiting.reshape(whole.shape)):
+        nisa.memset(whole.sub(box).raw(), 0)
+    state[waiting] = OTHER
+
+
+def read(tile: Tile, box: Box | None = None) -> Any:
+    """The machine's view of an operand, narrowed to `box`."""
+    tile = tile.realised()
+    part = tile if box is None else tile.sub(box)
+    if part.region is PSUM:
+        _settle_zeros(part)
+    return part.raw()
+
+
+def write(tile: Tile, box: Box | None = None, kind: int = OTHER) -> Any:
+    """The machine's view of a destination, narrowed to `box`."""
+    tile = tile.realised()
+    part = tile if box is None else tile.sub(box)
+    part._tensor.written = True
+    if part.region is PSUM:
+        _state_view(part)[...] = kind
+    return part.raw()
+
+
+def fresh(shape: Sequence[int], dtype: Any, region: MemoryRegion = SBUF, name: str = "") -> Tile:
+    """An uninitialised tile."""
+    return Tensor(tuple(shape), dtype, Place(region), name).tile()
+
+
+def wrap(raw: Any, shape: Sequence[int] | None = None) -> Tile:
+    """A Tile over a freshly made, contiguous tensor of the machine."""
+    shape = tuple(raw.shape) if shape is None else tuple(shape)
+    region = MemoryRegion(raw.buffer)
+    dtype = np.dtype(np.bool_) if str(raw.dtype) == "bool_" else host_dtype(raw.dtype)
+    free = raw.size // raw.shape[0]
+    storage = raw.reshape((raw.shape[0], free)) if region.is_on_chip else raw
+    tensor = Tensor(shape, dtype, Place(region), raw.name, storage)
+    tensor.written = True
+    return tensor.tile()
+
+
+def is_tile(value: Any) -> bool:
+    return isinstance(value, Tile)
+
+
+def operand(value: Any, what: str) -> Tile:
+    """`value` as an on-chip tile with its instruction issued."""
+    if not isinstance(value, Tile):
+        raise NkiValidationError(f"{what} needs a tile, got {type(value).__name__}: {value!r}")
+    value.realised().require_tile(what)
+    if not value.is_on_chip:
+        raise NkiValidationError(f"{what}: {value!r} is in HBM; nl.load it into SBUF first")
+    return value
+
+
+def to_sbuf(tile: Tile) -> Tile:
+    """`tile`, or a copy in SBUF if it is in PSUM."""
+    if tile.region is not PSUM:
+        return tile
+    copy = fresh(tile.shape, tile.dtype)
+    copy_into(copy, tile)
+    copy.valid = tile.valid
+    return copy
+
+
+def broadcast(tile: Tile, shape: tuple[int, ...]) -> Tile:
+    """`tile` seen with `shape`: free dimensions by stride 0, one partition spread to many by instructions."""
+    tile = tile.realised().require_tile("a broadcast")
+    first = tile._dims[0]
+    if first[0] == 0 and first[1] > 1 and tile.is_on_chip:
+        tile = tile._replace(dims=[(0, 1), *tile._dims[1:]])
+    if tile.shape == shape:
+        return tile
+    if len(shape) < tile.ndim:
+        raise NkiValidationError(f"{tile!r} does not broadcast to {shape}")
+    if tile.shape[0] != shape[0]:
+        if tile.ndim < len(shape) or tile.shape[0] != 1:
+            raise NkiValidationError(
+                f"{tile!r} does not broadcast to {shape}: the partition dimensions are aligned, and only one "
+                "partition spreads to many"
+            )
+        tile = wrap(machine_ops.broadcast_partition(read(tile), shape[0]), (shape[0], *tile.shape[1:]))
+    return tile.broadcast_view(shape)
+
+
+def broadcast_shape(*tiles: Tile) -> tuple[int, ...]:
+    """The common shape of tiles. Ranks are aligned at the partition dimension, sizes as in numpy."""
+    rank = max(t.ndim for t in tiles)
+    return broadcast_shapes(*((t.shape[0],) + (1,) * (rank - t.ndim) + t.shape[1:] for t in tiles))
+
+
+# -- assignment ----------------------------------------------------------------------------------------------
+
+
+def copy_into(dst: Tile, src: Tile) -> None:
+    """dst = src on chip, with one conversion; only what `src` holds."""
+    from opentrn.nki import isa as nisa
+
+    if not (dst.is_on_chip and src.is_on_chip):
+        raise NkiValidationError(
+            f"assigning {src!r} to {dst!r}: use nl.load to read HBM and nl.store to write it"
+        )
+    dst.require_tile("an assignment")
+    valid = src.valid
+    src = _fit(src, dst.shape)
+    for box in valid if valid is not None else [full_box(dst.shape)]:
+        source = read(src, box)
+        nisa.tensor_copy(write(dst, box), source)
+
+
+def _fit(src: Tile, shape: tuple[int, ...]) -> Tile:
+    """src with the shape of an assignment's left side."""
+    if src.shape == shape:
+        return src
+    if [n for n in src.shape if n != 1] == [n for n in shape if n != 1] and src.shape[0] == shape[0]:
+        return src.with_ones(shape)
+    return broadcast(src, shape)
+
+
+def assign(dst: Tile, value: Any, temporary: bool) -> None:
+    """`dst[...] = value`. `temporary`: nobody else holds `value`."""
+    from opentrn.nki import isa as nisa
+
+    current = session()
+    if isinstance(value, Tile):
+        if value.deferred is None:
+            if dst.same_place(value):
+                return  # t[i] += x: already done in place
+            flush()
+            copy_into(dst, value)
+            return
+        work = value.deferred
+        if work.reduce is not None:
+            _assign_reduction(dst, value, work)
+            return
+        if _can_write_directly(dst, work, temporary):
+            current.pending = None
+            value.deferred = None
+            target = dst if dst.shape == work.shape else dst.with_ones(work.shape)
+            work.issue(target)
+            _become(value, target)
+            return
+        value.realised()
+        copy_into(dst, value)
+        return
+    if isinstance(value, (bool, int, float, np.generic)):
+        flush()
+        dst.require_tile("an assignment")
+        if dst.region is PSUM and value == 0:
+            _state_view(dst.realised())[...] = ZERO_PENDING
+        elif dst.is_on_chip:
+            nisa.memset(write(dst), value.item() if isinstance(value, np.generic) else value)
+        else:
+            raise NkiValidationError(f"assigning {value!r} to {dst!r}: use nl.store to write HBM")
+        return
+    raise NkiValidationError(f"{value!r} cannot be assigned to {dst!r}; assign a tile or a number")
+
+
+def _become(value: Tile, target: Tile) -> None:
+    value._tensor, value._blocks, value._offset = target._tensor, target._blocks, target._offset
+    value._dims, value._dtype, value._limits = target._dims, target._dtype, target._limits
+
+
+def _can_write_directly(dst: Tile, work: Deferred, temporary: bool) -> bool:
+    if not temporary or dst.block_ranges or dst.region not in work.targets or dst._indirect is not None:
+        return False
+    same_shape = dst.shape == work.shape or (
+        [n for n in dst.shape if n != 1] == [n for n in work.shape if n != 1]
+        and dst.shape[0] == work.shape[0]
+    )
+    if not same_shape:
+        return False
+    if dst.dtype != work.dtype and not (work.exact and work.dtype == _FP32):
+        return False
+    for source in work.sources:
+        if dst.overlaps(source) and not (work.in_place and dst.same_place(source)):
+            return False
+    return True
+
+
+# -- accumulation --------------------------------------------------------------------------------------------
+
+
+def add_in_place(dst: Tile, value: Any, temporary: bool) -> Tile:
+    """`dst += value`."""
+    current = session()
+    if isinstance(value, Tile) and value.deferred is not None and temporary and dst is not value:
+        work = value.deferred
+        if work.accumulate is not None and dst.deferred is None and dst.region is PSUM:
+            if not work.boxes:
+                current.pending = None  # masked out
+                return dst
+            if dst.shape == work.shape and _accumulate(dst, work):
+                current.pending = None
+                value.deferred = None
+                _become(value, dst)
+                return dst
+    from opentrn.nki_legacy import arithmetic
+
+    flush()
+    dst.realised().require_tile("+=")
+    arithmetic.binary_into(dst, "add", dst, value)
+    return dst
+
+
+def _accumulate(dst: Tile, work: Deferred) -> bool:
+    """One matmul into `dst`, overwriting or adding; False when the region needs another way."""
+    state = _state_view(dst)
+    if (state == MATMUL).all():
+        add = True
+    elif ((state == UNWRITTEN) | (state == ZERO_PENDING)).all():
+        add = False
+    else:
+        return False
+    work.accumulate(dst, add)
+    return True
+
+
+def _assign_reduction(dst: Tile, value: Tile, work: Deferred) -> None:
+    """`dst[...] = nl.loop_reduce(x, op, loops)`: dst = op(dst, x), or x where dst holds nothing yet."""
+    from opentrn.nki_legacy import arithmetic
+
+    current = session()
+    operator, source, loops = work.reduce
+    current.pending = None
+    value.deferred = None
+    key = (id(dst._tensor), dst._blocks, dst._offset, dst._dims, loops)
+    first = not dst._tensor.zero_filled and key not in current.reductions
+    current.reductions[key] = dst
+    boxes = work.boxes
+    if first:
+        for box in boxes:
+            copy_into(dst.sub(box), source.sub(box))
+    else:
+        for box in boxes:
+            arithmetic.binary_into(dst.sub(box), operator, dst.sub(box), source.sub(box))
+    _become(value, dst)
+
+
+# -- who holds a result --------------------------------------------------------------------------------------
+
+
+class _Probe:
+    """Measures the reference count of an operand that only the statement holds, and of one with a name."""
+
+    seen = 0
+    keep: Any = None
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        _Probe.seen = sys.getrefcount(value)
+
+    def __iadd__(self, value: Any) -> _Probe:
+        _Probe.seen = sys.getrefcount(value)
+        return self
+
+
+def _result() -> Any:
+    _Probe.keep = object()  # the session also holds the waiting result
+    return _Probe.keep
+
+
+def _calibrate() -> tuple[int, int]:
+    """Reference counts of a temporary in `t[k] = f()` and in `t += f()`; 0 where a name looks the same."""
+    probe = _Probe()
+    probe[0] = _result()
+    plain = _Probe.seen
+    named = _result()
+    probe[0] = named
+    assignment = plain if _Probe.seen > plain else 0
+    probe += _result()
+    plain = _Probe.seen
+    named = _result()
+    probe += named
+    return assignment, plain if _Probe.seen > plain else 0
+
+
+TEMPORARY_IN_SETITEM, TEMPORARY_IN_IADD = _calibrate()
+
+__all__ = ["device_dtype", "regions"]

@@ -1,0 +1,145 @@
+"""What the instruction functions share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from opentrn.errors import NkiValidationError, NotModelled
+from opentrn.isa_enums import MemoryRegion
+from opentrn.isa_enums import engine as device_engine
+from opentrn.isa_enums import reduce_cmd as device_reduce_cmd
+from opentrn.nki_legacy import emit
+from opentrn.nki_legacy.emit import SBUF, read, write
+from opentrn.nki_legacy.isa.constants import engine, reduce_cmd
+from opentrn.nki_legacy.regions import Box, Range, regions
+from opentrn.nki_legacy.tensor import Tile
+
+ONE = Range(0, 1, 1)
+
+
+def options(what: str, extra: dict[str, Any]) -> MemoryRegion:
+    """Undocumented keywords that kernels pass: `name` (ignored) and `buffer`, the memory of a fresh
+    result."""
+    unknown = set(extra) - {"name", "buffer"}
+    if unknown:
+        raise TypeError(f"{what} got unknown arguments {sorted(unknown)}")
+    buffer = extra.get("buffer")
+    if buffer is None:
+        return SBUF
+    return buffer.region if hasattr(buffer, "region") else MemoryRegion(buffer)
+
+
+def operand(value: Any, what: str, name: str) -> Tile:
+    return emit.operand(value, f"{what}: {name}")
+
+
+def plain(value: Any) -> Any:
+    """numpy scalars as Python's."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+class PerPartition:
+    """A scalar operand: a number, or a tile with one value per partition of `data`."""
+
+    def __init__(self, value: Any, data: Tile, what: str):
+        self.tile: Tile | None = None
+        self.value = plain(value)
+        if isinstance(value, Tile):
+            tile = emit.operand(value, what)
+            if tile.size == 1 and data.shape[0] != 1:
+                tile = emit.broadcast(tile.column(1, what), (data.shape[0], 1))
+            self.tile = tile.column(data.shape[0], what)
+        elif value is not None and not isinstance(value, (bool, int, float, np.generic)):
+            raise NkiValidationError(f"{what}: {value!r} is neither a number nor a tile")
+
+    @property
+    def sources(self) -> list[Tile]:
+        return [] if self.tile is None else [self.tile]
+
+    def at(self, box: Box) -> Any:
+        """The operand for the rows of `box`."""
+        return self.value if self.tile is None else read(self.tile, (box[0], ONE))
+
+
+def row_result(tile: Any, data: Tile, what: str) -> Tile | None:
+    """A [partitions, 1] destination that an instruction writes besides its result."""
+    if tile is None:
+        return None
+    if not isinstance(tile, Tile):
+        raise NkiValidationError(f"{what} must be a tile, got {tile!r}")
+    return tile.realised().column(data.shape[0], what)
+
+
+def elementwise(
+    what: str,
+    data: Tile,
+    dtype: Any,
+    mask: Any,
+    extra: dict[str, Any],
+    call: Callable[[Any, Box], None],
+    sources: Sequence[Tile] = (),
+    *,
+    shape: tuple[int, ...] | None = None,
+    in_place: bool = True,
+) -> Tile:
+    """A deferred instruction with a result of data's shape: `call(destination, box)` once per box."""
+    shape = data.shape if shape is None else shape
+    boxes = regions(mask, shape, what)
+
+    def issue(dst: Tile) -> None:
+        for box in boxes:
+            call(dst, box)
+
+    return emit.defer(
+        shape,
+        data.dtype if dtype is None else dtype,
+        issue,
+        boxes=boxes,
+        sources=[data, *sources],
+        region=options(what, extra),
+        in_place=in_place,
+    )
+
+
+def rows_of(boxes: list[Box], what: str) -> list[Box]:
+    """Boxes of an instruction whose result has one group of values per partition: at most one per row."""
+    seen: set[int] = set()
+    for box in boxes:
+        rows = range(box[0].start, box[0].start + box[0].step * box[0].count, box[0].step)
+        if seen.intersection(rows):
+            raise NotModelled(
+                f"{what}: the mask leaves several separate parts of a partition, which one instruction "
+                "cannot take together; use a mask that is a range per row"
+            )
+        seen.update(rows)
+    return boxes
+
+
+def to_engine(value: Any) -> device_engine:
+    """The machine's engine of a 0.1 (or later) engine member."""
+    if value is None:
+        return device_engine.unknown
+    return device_engine[value.name] if isinstance(value, engine) else device_engine(value)
+
+
+def to_command(value: Any) -> device_reduce_cmd:
+    return device_reduce_cmd[value.name] if isinstance(value, reduce_cmd) else device_reduce_cmd(value)
+
+
+__all__ = [
+    "ONE",
+    "PerPartition",
+    "elementwise",
+    "operand",
+    "options",
+    "plain",
+    "read",
+    "row_result",
+    "rows_of",
+    "to_command",
+    "to_engine",
+    "write",
+]

@@ -1,0 +1,164 @@
+"""Tensor engine: nc_matmul and nc_transpose."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from opentrn.errors import NkiValidationError, NotModelled
+from opentrn.isa_enums import matmul_perf_mode
+from opentrn.nki import isa as machine
+from opentrn.nki_legacy import emit
+from opentrn.nki_legacy.emit import PSUM, read, write
+from opentrn.nki_legacy.index import Predicate
+from opentrn.nki_legacy.isa._common import operand, options, to_engine
+from opentrn.nki_legacy.isa.constants import engine as engines
+from opentrn.nki_legacy.isa.constants import nc_version
+from opentrn.nki_legacy.regions import Box, full_box, is_full, regions
+from opentrn.nki_legacy.tensor import MATMUL, Tile
+
+_FP32 = np.dtype(np.float32)
+_ONLY_PSUM = frozenset({PSUM})
+_VECTOR_TRANSPOSE_MAX = 32
+
+
+def _generation() -> int:
+    return machine.get_nc_version().value
+
+
+def _perf_mode(value: Any) -> matmul_perf_mode:
+    if value is None or isinstance(value, matmul_perf_mode):
+        return value or matmul_perf_mode.none
+    try:
+        return matmul_perf_mode[str(getattr(value, "name", value))]
+    except KeyError:
+        raise NkiValidationError(f"nc_matmul: unknown perf_mode {value!r}") from None
+
+
+def _operand_boxes(mask: Any, stationary: Tile, moving: Tile, shape: tuple[int, int]) -> list[Box]:
+    """Boxes of [K, M, N]. A predicate over index expressions counts for the result [M, N]: which axis of
+    which operand it means otherwise cannot be told apart (nki.api.shared.rst, "operand masking")."""
+    if isinstance(mask, Predicate):
+        contraction = full_box((stationary.shape[0],))[0]
+        return [(contraction, *box) for box in regions(mask, shape, "nc_matmul")]
+    return regions(mask, (stationary.shape[0], *shape), "nc_matmul")
+
+
+def nc_matmul(
+    stationary,
+    moving,
+    *,
+    is_stationary_onezero=False,
+    is_moving_onezero=False,
+    is_transpose=False,
+    tile_position=(),
+    tile_size=(),
+    mask=None,
+    perf_mode=None,
+    **extra,
+) -> Tile:
+    """stationary.T @ moving, float32 [M, N] in PSUM; `psum += nc_matmul(...)` accumulates.
+
+    The Tensor engine reads SBUF: an operand in PSUM, such as an nc_transpose, is copied there first.
+
+    With is_transpose on NeuronCore-v3 the result has the operands' dtype (the PE passes bits through).
+    """
+    emit.flush()
+    options("nc_matmul", extra)
+    stationary = emit.to_sbuf(operand(stationary, "nc_matmul", "stationary"))
+    moving = emit.to_sbuf(operand(moving, "nc_matmul", "moving"))
+    mode = _perf_mode(perf_mode)
+    skip = 1 if mode is matmul_perf_mode.none else 2
+    rows = math.prod(stationary.shape[skip:])
+    columns = math.prod(moving.shape[skip:])
+    shape = (rows, *moving.shape[skip:]) if len(moving.shape) > skip else (rows, columns)
+    boxes3 = _operand_boxes(mask, stationary, moving, (rows, columns))
+    if any(not is_full(b, (stationary.shape[0], rows, columns)) for b in boxes3) and (
+        stationary.ndim != 2 or moving.ndim != 2
+    ):
+        raise NotModelled("nc_matmul: an index mask on operands of more than two dimensions")
+    if shape != (rows, columns) and len(shape) == 1:
+        shape = (rows, columns)
+    dtype = _FP32
+    if is_transpose and _generation() >= nc_version.gen3:
+        dtype = stationary.dtype
+
+    def multiply(dst: Tile, add: bool) -> None:
+        for box in boxes3:
+            a, b, out = stationary, moving, full_box(dst.shape)
+            if stationary.ndim == 2 and moving.ndim == 2:
+                a, b = stationary.sub((box[0], box[1])), moving.sub((box[0], box[2]))
+                out = (box[1], box[2])
+            left, right = read(a), read(b)
+            machine.nc_matmul(
+                write(dst, out, MATMUL),
+                left,
+                right,
+                bool(is_stationary_onezero),
+                bool(is_moving_onezero),
+                bool(is_transpose),
+                add,
+                tuple(int(t) for t in tile_position),
+                tuple(int(t) for t in tile_size),
+                mode,
+            )
+
+    boxes = [(b[1], b[2]) if len(shape) == 2 else full_box(shape) for b in boxes3]
+    return emit.defer(
+        shape,
+        dtype,
+        lambda dst: multiply(dst, False),
+        boxes=boxes,
+        sources=[stationary, moving],
+        region=PSUM,
+        targets=_ONLY_PSUM,
+        in_place=False,
+        exact=dtype == _FP32,
+        accumulate=multiply,
+    )
+
+
+def nc_transpose(data, *, mask=None, dtype=None, engine=engines.unknown, **extra) -> Tile:
+    """Partition and (flattened) free dimensions swapped.
+
+    The Tensor engine writes PSUM, the Vector engine (asked for, at most 32 x 32) any memory. On NeuronCore-v2
+    the Tensor engine's result is float32, later it has the dtype of `data`.
+    """
+    emit.flush()
+    data = operand(data, "nc_transpose", "data")
+    on_vector = to_engine(engine).name == "vector"
+    free = math.prod(data.shape[1:])
+    shape = (free, data.shape[0])
+    if not on_vector and data.region is PSUM:
+        data = emit.to_sbuf(data)
+    raw = data.dtype if on_vector or _generation() >= nc_version.gen3 else _FP32
+    boxes = regions(mask, data.shape, "nc_transpose")
+    if data.ndim != 2 and not all(is_full(b, data.shape) for b in boxes):
+        raise NotModelled(f"nc_transpose: an index mask on {data!r}")
+    swapped = [(b[1], b[0]) if data.ndim == 2 else full_box(shape) for b in boxes]
+
+    def issue(dst: Tile) -> None:
+        for box, out in zip(boxes, swapped):
+            source = read(data, box)
+            machine.nc_transpose(
+                write(dst, out, MATMUL if dst.region is PSUM else 3), source, to_engine(engine)
+            )
+
+    result = emit.defer(
+        shape,
+        raw,
+        issue,
+        boxes=swapped,
+        sources=[data],
+        region=options("nc_transpose", extra) if on_vector else PSUM,
+        targets=emit.ON_CHIP if on_vector else _ONLY_PSUM,
+        in_place=False,
+        exact=False,
+    )
+    if dtype is not None and np.dtype(dtype) != raw:
+        from opentrn.nki_legacy.isa.move import tensor_copy
+
+        return tensor_copy(result, dtype=dtype)
+    return result

@@ -1,0 +1,259 @@
+"""`nki.jit` and the ways to launch a kernel in NKI 0.1.
+
+Every mode runs the same way here: the kernel's Python executes eagerly on the simulated NeuronCore, once
+per program of the launch grid, one program after the other. Arrays become HBM tensors over the caller's
+memory, so kernels that write an output argument (the style before results were returned) work as well.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from opentrn.errors import NkiValidationError, NotModelled
+from opentrn.isa_enums import MemoryRegion, nc_version, target_version
+from opentrn.nki import _arrays, _machine
+from opentrn.nki._target import NC_VERSION_ENV, PLATFORM_ENV, environment_target
+from opentrn.nki_legacy import emit
+from opentrn.nki_legacy.language._control import LaunchDim
+from opentrn.nki_legacy.rewrite import rewritten
+from opentrn.nki_legacy.tensor import Place, Tensor, Tile
+
+MODES = frozenset(
+    {"auto", "jax", "torchxla", "baremetal", "benchmark", "simulation", "trace", "profile", "torch", None}
+)
+DEFAULT_TARGET = "trn2"  # the newest chip of the dialect's time; NEURON_PLATFORM_TARGET_OVERRIDE changes it
+
+# Accepted and kept: they configure the official compiler, its files, or a device.
+_OPTIONS = frozenset(
+    {
+        "platform_target", "kernel_return", "experimental_flags", "enable_out_of_bound_check",
+        "show_compiler_tb", "additional_compile_opt", "save_neff_name", "save_trace_name", "artifacts_dir", "working_directory",
+        "overwrite", "profile_nth", "num_execs", "warmup", "iters", "debug_kernel", "grid", "device_count",
+        "metrics", "quiet",
+    }
+)  # fmt: skip
+
+
+def _target(explicit: Any) -> nc_version:
+    if explicit is not None:
+        return target_version(explicit)
+    if os.environ.get(PLATFORM_ENV) or os.environ.get(NC_VERSION_ENV):
+        return environment_target()
+    return target_version(DEFAULT_TARGET)
+
+
+class Kernel:
+    """A function decorated as a kernel. Called inside a kernel, it is an ordinary function."""
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        mode: str | None = "auto",
+        grid: tuple[Any, ...] = (),
+        options: dict[str, Any] | None = None,
+        body: Callable[..., Any] | None = None,
+    ):
+        functools.update_wrapper(self, func)
+        self.func = func
+        self.mode = mode
+        self.grid = grid
+        self.options = dict(options or {})
+        self.body = body or rewritten(func)
+        self.benchmark_result = BenchmarkResult(self.__name__)
+
+    def _with(self, **changes: Any) -> Kernel:
+        state = {
+            "func": self.func, "mode": self.mode, "grid": self.grid, "options": self.options,
+            "body": self.body,
+        }  # fmt: skip
+        return type(self)(**{**state, **changes})
+
+    def __getitem__(self, grid: Any) -> Kernel:
+        """kernel[4, 2]: a launch of 4 x 2 programs; nl.nc(n) spreads a dimension over physical cores."""
+        axes = grid if isinstance(grid, tuple) else (grid,)
+        return self._with(grid=axes)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if emit.session_or_none() is not None:
+            return self.body(*args, **kwargs)
+        if self.mode == "profile":
+            raise NotModelled(
+                f"nki.profile of {self.__name__}: NEFF and NTFF files come from a device; "
+                "run the kernel with nki.simulate_kernel"
+            )
+        return launch(self, args, kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<nki kernel {self.__name__}{list(map(str, self.grid)) if self.grid else ''}>"
+
+
+class BenchmarkResult:
+    """Stands for measured latencies, which need the timing model."""
+
+    def __init__(self, kernel: str):
+        self._kernel = kernel
+
+    @property
+    def nc_latency(self) -> Any:
+        raise NotModelled(
+            f"latency of {self._kernel}: the timing model does not cover NKI 0.1 kernels yet; values are "
+            "computed by simulation"
+        )
+
+
+def _decorator(default_mode: str) -> Callable[..., Any]:
+    def decorate(func: Any = None, mode: str | None = default_mode, **options: Any) -> Any:
+        if func is None:
+            return functools.partial(decorate, mode=mode, **options)
+        if mode not in MODES:
+            raise ValueError(f"unknown mode {mode!r}; known: {', '.join(sorted(m for m in MODES if m))}")
+        unknown = set(options) - _OPTIONS
+        if unknown:
+            raise TypeError(f"unknown arguments {sorted(unknown)}; known: {sorted(_OPTIONS)}")
+        if isinstance(func, Kernel):
+            return func._with(mode=mode, options={**func.options, **options})
+        return Kernel(func, mode, options=options)
+
+    return decorate
+
+
+jit = _decorator("auto")
+jit.__doc__ = "Decorate a function as a kernel; used bare or with arguments (mode, platform_target, ...)."
+trace = _decorator("trace")
+trace.__doc__ = "A kernel to be called by other kernels, or run with nki.simulate_kernel."
+baremetal = _decorator("baremetal")
+baremetal.__doc__ = "A kernel that takes and returns numpy arrays; simulated here."
+benchmark = _decorator("benchmark")
+benchmark.__doc__ = "A kernel whose latency is asked for afterwards; values are simulated."
+profile = _decorator("profile")
+profile.__doc__ = "A kernel to be profiled on a device."
+
+
+def simulate_kernel(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+    """Run `kernel` (or `kernel[grid]`) on numpy arrays; output arguments are written in place."""
+    if not isinstance(kernel, Kernel):
+        kernel = Kernel(kernel)
+    if emit.session_or_none() is not None:
+        raise NkiValidationError("nki.simulate_kernel inside a kernel: call the kernel directly")
+    return launch(kernel, args, kwargs)
+
+
+# -- launch --------------------------------------------------------------------------------------------------
+
+
+class _Arguments:
+    """The caller's arrays as HBM tensors, one tensor per array."""
+
+    def __init__(self) -> None:
+        self.hosts: dict[int, tuple[_arrays.HostArray, Tensor]] = {}
+
+    def wrap(self, value: Any, name: str) -> Any:
+        if _arrays.is_array(value):
+            return self._tensor(value, name).tile()
+        if isinstance(value, dict):
+            return {key: self.wrap(item, f"{name}[{key!r}]") for key, item in value.items()}
+        if type(value) in (list, tuple) and any(_arrays.is_array(item) for item in value):
+            return type(value)(self.wrap(item, f"{name}[{i}]") for i, item in enumerate(value))
+        return value
+
+    def _tensor(self, value: Any, name: str) -> Tensor:
+        found = self.hosts.get(id(value))
+        if found is None:
+            host = _arrays.HostArray(value, name)
+            raw = _machine.backend().from_array(host.array, name, MemoryRegion.private_hbm, host.dtype)
+            dtype = np.dtype(np.bool_) if str(host.dtype) == "bool_" else host.array.dtype
+            tensor = Tensor(host.array.shape, dtype, Place(MemoryRegion.private_hbm), name, raw)
+            tensor.parameter = tensor.written = True
+            found = self.hosts[id(value)] = (host, tensor)
+        return found[1]
+
+    def write_back(self) -> str:
+        """Deliver what the kernel wrote; the caller's kind of array."""
+        for host, _ in self.hosts.values():
+            host.write_back()
+        return _arrays.caller_kind([host.value for host, _ in self.hosts.values()])
+
+
+def launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run every program of the kernel's grid on a fresh machine; the results of the last program."""
+    grid = tuple(int(axis) for axis in kernel.grid)
+    if any(n < 1 for n in grid):
+        raise NkiValidationError(f"{kernel!r}: launch grid {grid} must be positive")
+    arguments = _Arguments()
+    device_args = tuple(arguments.wrap(value, f"arg{i}") for i, value in enumerate(args))
+    device_kwargs = {name: arguments.wrap(value, name) for name, value in kwargs.items()}
+    current = emit.Session(grid)
+
+    def program(machine: Any) -> Any:
+        emit.set_session(current)
+        try:
+            result = None
+            for ids in itertools.product(*(range(n) for n in grid)):
+                current.program_ids = ids
+                current.shared_made = 0
+                result = kernel.body(*device_args, **device_kwargs)
+                emit.flush()
+            return _to_host(result)
+        finally:
+            emit.set_session(None)
+
+    target = _target(kernel.options.get("platform_target"))
+    (values,) = _machine.backend().run_cores(program, 1, target)
+    kind = arguments.write_back()
+    return _finish(values, kind)
+
+
+class _Result:
+    def __init__(self, tile: Tile):
+        self.array = tile.to_numpy()
+
+
+def _to_host(value: Any) -> Any:
+    """Tiles to arrays, through containers, while the machine is active."""
+    if isinstance(value, Tile):
+        if value.region is MemoryRegion.psum and not value.block_ranges:
+            emit.read(value)
+        return _Result(value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_to_host(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _to_host(item) for key, item in value.items()}
+    return value
+
+
+def _finish(value: Any, kind: str) -> Any:
+    if isinstance(value, _Result):
+        if kind == "torch":
+            return _arrays.numpy_to_torch(value.array)
+        if kind == "jax":
+            import jax.numpy as jnp
+
+            return jnp.asarray(value.array)
+        return value.array
+    if isinstance(value, (tuple, list)):
+        return type(value)(_finish(item, kind) for item in value)
+    if isinstance(value, dict):
+        return {key: _finish(item, kind) for key, item in value.items()}
+    return value
+
+
+__all__ = [
+    "Kernel",
+    "LaunchDim",
+    "baremetal",
+    "benchmark",
+    "jit",
+    "launch",
+    "profile",
+    "simulate_kernel",
+    "trace",
+]

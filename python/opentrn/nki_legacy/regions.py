@@ -1,0 +1,147 @@
+"""What a `mask=` leaves of an instruction: boxes of its index space.
+
+A mask is a predicate over the axes of the tile that an instruction works on. Where it is a product of one
+range per axis, which is the usual case, the instruction runs once on narrowed access patterns; otherwise the
+index space is split into boxes, largest first along axis 0 (rows that allow the same columns go together),
+and the instruction runs once per box.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from opentrn.errors import NkiValidationError, NotModelled
+from opentrn.nki_legacy.index import Predicate
+
+BOXES_MAX = 4096  # a mask that needs more instructions than this is surely a mistake
+
+
+class Range(NamedTuple):
+    """Indices start, start + step, ... (count of them) of one axis."""
+
+    start: int
+    step: int
+    count: int
+
+
+Box = tuple[Range, ...]
+
+
+def full_box(shape: tuple[int, ...]) -> Box:
+    """The whole index space of `shape`."""
+    return tuple(Range(0, 1, size) for size in shape)
+
+
+def is_full(box: Box, shape: tuple[int, ...]) -> bool:
+    """True when `box` covers `shape` in order."""
+    return all(r.start == 0 and r.count == n and (r.step == 1 or n == 1) for r, n in zip(box, shape))
+
+
+def progression(indices: np.ndarray) -> Range | None:
+    """`indices` (ascending) as a Range, or None when their steps differ."""
+    if indices.size == 0:
+        return None
+    if indices.size == 1:
+        return Range(int(indices[0]), 1, 1)
+    step = int(indices[1] - indices[0])
+    if (np.diff(indices) != step).any():
+        return None
+    return Range(int(indices[0]), step, indices.size)
+
+
+def _runs(truth: np.ndarray) -> list[Range]:
+    """Runs of true values along one axis."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], truth.astype(np.int8), [0]])))
+    return [Range(int(a), 1, int(b - a)) for a, b in zip(edges[::2], edges[1::2])]
+
+
+def _split(truth: np.ndarray) -> list[Box]:
+    """Boxes that cover exactly the true values of a dense array."""
+    if not truth.any():
+        return []
+    per_axis = []
+    for axis in range(truth.ndim):
+        others = tuple(a for a in range(truth.ndim) if a != axis)
+        per_axis.append(progression(np.flatnonzero(truth.any(axis=others))))
+    if all(r is not None for r in per_axis) and int(truth.sum()) == math.prod(r.count for r in per_axis):
+        return [tuple(per_axis)]
+    if truth.ndim == 1:
+        return [(run,) for run in _runs(truth)]
+    boxes = []
+    start = 0
+    for row in range(1, truth.shape[0] + 1):
+        if row == truth.shape[0] or not np.array_equal(truth[row], truth[start]):
+            boxes += [(Range(start, 1, row - start), *rest) for rest in _split(truth[start])]
+            start = row
+    return boxes
+
+
+def regions(mask: Any, shape: tuple[int, ...], what: str) -> list[Box]:
+    """The boxes of an index space of `shape` where `mask` holds: one full box for None or True, none for
+    False.
+
+    Raises NkiValidationError when the mask is no predicate or does not fit the shape.
+    """
+    if mask is None or (isinstance(mask, (bool, np.bool_)) and mask):
+        return [full_box(shape)]
+    if isinstance(mask, (bool, np.bool_, int)):
+        return [full_box(shape)] if mask else []
+    if not isinstance(mask, Predicate):
+        raise NkiValidationError(
+            f"{what}: mask must be a comparison of index expressions or a bool, got {type(mask).__name__}; "
+            "select by data with nl.where"
+        )
+    per_axis = [np.ones(size, np.bool_) for size in shape]
+    dense = None
+    for term in mask.terms:
+        _check_shape(term.shape, shape, what)
+        single = term.along_axis()
+        if single is not None:
+            axis, truth = single
+            if truth.size == 1:
+                if not truth[0]:
+                    return []
+                continue
+            per_axis[axis] &= truth
+        else:
+            values = np.broadcast_to(term.values(), shape)
+            dense = values if dense is None else dense & values
+    if dense is None:
+        return _product(per_axis)
+    outer = np.ones(shape, np.bool_)
+    for axis, truth in enumerate(per_axis):
+        outer &= truth.reshape((-1,) + (1,) * (len(shape) - axis - 1))
+    boxes = _split(dense & outer)
+    if len(boxes) > BOXES_MAX:
+        raise NotModelled(f"{what}: the mask splits into {len(boxes)} instructions, at most {BOXES_MAX}")
+    return boxes
+
+
+def _check_shape(mask_shape: tuple[int, ...], shape: tuple[int, ...], what: str) -> None:
+    aligned = mask_shape[-len(shape) :] if len(mask_shape) > len(shape) else mask_shape
+    extra = mask_shape[: len(mask_shape) - len(aligned)]
+    if any(n != 1 for n in extra) or any(m not in (1, n) for m, n in zip(aligned[::-1], shape[::-1])):
+        raise NkiValidationError(f"{what}: a mask of shape {mask_shape} does not fit a tile of shape {shape}")
+
+
+def _product(per_axis: list[np.ndarray]) -> list[Box]:
+    """Boxes of a product of one set of indices per axis."""
+    choices = []
+    for truth in per_axis:
+        indices = np.flatnonzero(truth)
+        if indices.size == 0:
+            return []
+        whole = progression(indices)
+        choices.append([whole] if whole is not None else _runs(truth))
+    boxes: list[Box] = [()]
+    for options in choices:
+        boxes = [box + (option,) for box in boxes for option in options]
+    return boxes
+
+
+def partition_box(box: Box) -> Range:
+    """The rows (axis 0) of a box."""
+    return box[0]

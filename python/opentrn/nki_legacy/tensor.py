@@ -1,0 +1,772 @@
+"""Tensors of NKI 0.1 and views of them.
+
+A `Tensor` is memory: an HBM array, or on chip a grid of blocks (the dimensions before `par_dim`), each of
+which is one machine tensor of [partitions, free elements], placed when it is first touched. A `Tile` is a
+view of one: for every remaining dimension a stride and a count over the block's flat memory, where one
+partition is `free elements` long, which is exactly what `NkiTensor.ap(pattern, offset)` of the machine takes.
+Every index a kernel can write (ints, slices, `nl.ds`, index expressions, index tiles) ends in that form or is refused.
+
+An operation returns a Tile whose instruction has not been issued yet (`deferred`): assigning it to part of
+another tensor lets the instruction write there directly, as the 0.1 compiler does. See emit.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from opentrn.errors import NkiValidationError, NotModelled
+from opentrn.isa_enums import MemoryRegion
+from opentrn.nki import _machine
+from opentrn.nki_legacy.dtypes import device_dtype, host_dtype
+from opentrn.nki_legacy.index import DynamicSlice, IndexExpr, broadcast_shapes
+from opentrn.nki_legacy.regions import Box, Range, is_full
+
+PARTITIONS = 128
+
+# What a PSUM element holds, so that the first matmul of a group overwrites and later ones add.
+UNWRITTEN, ZERO_PENDING, MATMUL, OTHER = range(4)
+
+
+class ParDim(int):
+    """`nl.par_dim(n)`: the size of the partition dimension."""
+
+
+class Place(NamedTuple):
+    """Where a tensor lives: its memory, and for explicit allocation the placement of each block."""
+
+    region: MemoryRegion
+    # (block index, partitions, bytes per partition) -> (partition, byte offset in the region)
+    address: Callable[[tuple[int, ...], int, int], tuple[int, int]] | None = None
+
+
+class Tensor:
+    """Memory with a shape. On chip: `blocks` x [`partitions`, `free`]."""
+
+    def __init__(self, shape: Sequence[int], dtype: Any, place: Place, name: str = "", storage: Any = None):
+        self.dtype = host_dtype(dtype)
+        self.place = place
+        self.region = place.region
+        self.name = name
+        self.zero_filled = False  # created by nl.zeros or nl.full
+        self.written = False
+        self.parameter = False  # an argument of the kernel
+        sizes = tuple(int(s) for s in shape)
+        if any(s <= 0 for s in sizes):
+            raise NkiValidationError(f"tensor {name!r}: shape {sizes} must be positive")
+        self.shape = sizes
+        if self.region.is_on_chip:
+            at = next((i for i, s in enumerate(shape) if isinstance(s, ParDim)), 0)
+            self.blocks, self.partitions, self.free = sizes[:at], sizes[at], sizes[at + 1 :]
+            if self.partitions > PARTITIONS:
+                raise NkiValidationError(
+                    f"err_num_partition_exceed_arch_limit: tensor {name!r} has {self.partitions} partitions, "
+                    f"at most {PARTITIONS} exist; use nl.par_dim for another partition dimension"
+                )
+        else:
+            self.blocks, self.partitions, self.free = (), sizes[0] if sizes else 1, sizes[1:]
+        self.row = math.prod(self.free)
+        self._storage: dict[tuple[int, ...], Any] = {} if storage is None else {(): storage}
+        self._psum_state: dict[tuple[int, ...], np.ndarray] = {}
+
+    def __repr__(self) -> str:
+        name = f" {self.name}" if self.name else ""
+        return f"<{self.region.value} tensor{name}: {self.dtype.name}{list(self.shape)}>"
+
+    def machine(self, block: tuple[int, ...]) -> Any:
+        """The machine's tensor of one block."""
+        found = self._storage.get(block)
+        if found is None:
+            if self.region.is_on_chip:
+                shape: tuple[int, ...] = (self.partitions, self.row)
+                address = None
+                if self.place.address is not None:
+                    width = self.row * self.dtype.itemsize
+                    address = self.place.address(block, self.partitions, width)
+            else:
+                shape, address = self.shape or (1,), None
+            found = _machine.ndarray(shape, device_dtype(self.dtype), self.region, self.name, address)
+            self._storage[block] = found
+        return found
+
+    def psum_state(self, block: tuple[int, ...]) -> np.ndarray:
+        """State of every element of a PSUM block, uint8 [partitions * free]."""
+        state = self._psum_state.get(block)
+        if state is None:
+            initial = ZERO_PENDING if self.zero_filled else UNWRITTEN
+            state = self._psum_state[block] = np.full(self.partitions * self.row, initial, np.uint8)
+        return state
+
+    def block_indices(self) -> list[tuple[int, ...]]:
+        return list(itertools.product(*(range(n) for n in self.blocks)))
+
+    def tile(self) -> Tile:
+        """The whole tensor as a view."""
+        blocks = tuple(Range(0, 1, n) for n in self.blocks)
+        if self.region.is_on_chip:
+            dims = ((self.row, self.partitions), *_row_major(self.free))
+        else:
+            dims = _row_major(self.shape)
+        return Tile(self, blocks, 0, dims, self.dtype)
+
+
+def _row_major(shape: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    dims, step = [], 1
+    for size in reversed(shape):
+        dims.append((step, size))
+        step *= size
+    return tuple(reversed(dims))
+
+
+class Indirect(NamedTuple):
+    """A dynamic index: `tile` holds the indices, `stride` is the step of the indexed dimension."""
+
+    tile: Tile
+    stride: int
+    vector: bool  # one index per row of axis 0; else one for all
+    size: int  # elements of the indexed dimension, for messages
+
+
+class Limit(NamedTuple):
+    """An index that can leave its dimension unless a mask narrows it: constant + sum of step * i per axis."""
+
+    constant: int
+    steps: tuple[int, ...]
+    size: int
+
+
+class Tile:
+    """A view of a Tensor, or the future result of an operation (`deferred`)."""
+
+    __slots__ = ("_tensor", "_blocks", "_offset", "_dims", "_dtype", "_indirect", "_limits", "deferred",
+                 "valid", "__weakref__")  # fmt: skip
+    __array_priority__ = 2000
+    __hash__ = object.__hash__
+
+    def __init__(
+        self,
+        tensor: Tensor | None,
+        blocks: tuple[Any, ...],
+        offset: int,
+        dims: Sequence[tuple[int, int]],
+        dtype: np.dtype,
+        indirect: Indirect | None = None,
+        limits: tuple[Limit, ...] = (),
+    ):
+        self._tensor = tensor
+        self._blocks = blocks  # per block dimension: an int, or the Range that remains
+        self._offset = offset
+        self._dims = tuple(dims)
+        self._dtype = dtype
+        self._indirect = indirect
+        self._limits = limits
+        self.deferred: Any = None
+        self.valid: list[Box] | None = None  # the part that a masked operation has written; None: all
+
+    # -- properties ------------------------------------------------------------------------------------------
+
+    def realised(self) -> Tile:
+        """self, after issuing the instruction that it waits for."""
+        if self.deferred is not None:
+            self.deferred.realise(self)
+        return self
+
+    @property
+    def tensor(self) -> Tensor:
+        return self.realised()._tensor  # type: ignore[return-value]
+
+    @property
+    def block_ranges(self) -> list[Range]:
+        return [b for b in self._blocks if isinstance(b, Range)]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        if self.deferred is not None:
+            return self.deferred.shape
+        return tuple(r.count for r in self.block_ranges) + tuple(n for _, n in self._dims)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.deferred.dtype if self.deferred is not None else self._dtype
+
+    @property
+    def region(self) -> MemoryRegion:
+        return self.deferred.region if self.deferred is not None else self._tensor.region
+
+    buffer = region
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def name(self) -> str:
+        return self.tensor.name
+
+    @property
+    def is_on_chip(self) -> bool:
+        return self.region.is_on_chip
+
+    def __repr__(self) -> str:
+        return f"<{self.region.value} tile {self.dtype.name}{list(self.shape)}>"
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        if self.region.is_on_chip:
+            raise NkiValidationError(
+                "err_ambiguous_tensor_truth_value: a tile has no truth value when the kernel is built; "
+                "compare with `is None`, or select by data with nl.where"
+            )
+        return True
+
+    def assert_shape(self, shape: Sequence[int]) -> Tile:
+        """self, if it has `shape`."""
+        if self.shape != tuple(shape):
+            raise NkiValidationError(f"{self!r} was asserted to have shape {tuple(shape)}")
+        return self
+
+    # -- views -----------------------------------------------------------------------------------------------
+
+    def _replace(self, **changes: Any) -> Tile:
+        tile = self.realised()
+        state = {
+            "tensor": tile._tensor,
+            "blocks": tile._blocks,
+            "offset": tile._offset,
+            "dims": tile._dims,
+            "dtype": tile._dtype,
+            "indirect": tile._indirect,
+            "limits": tile._limits,
+        }
+        return Tile(**{**state, **changes})
+
+    def require_tile(self, what: str) -> Tile:
+        """self, if its partition dimension comes first; refused otherwise."""
+        if self.deferred is None and self.block_ranges:
+            raise NkiValidationError(
+                f"{what} needs a tile, but {self!r} "
+                f"still has {len(self.block_ranges)} dimensions before its partition dimension; index them"
+            )
+        return self
+
+    def sub(self, box: Box) -> Tile:
+        """The part of this tile in `box`."""
+        tile = self.realised()
+        if is_full(box, tile.shape):
+            tile._check_limits()
+            return tile
+        offset = tile._offset
+        dims = []
+        for (stride, _), part in zip(tile._dims, box):
+            offset += stride * part.start
+            dims.append((stride * part.step, part.count))
+        limits = tuple(
+            Limit(
+                limit.constant + sum(s * r.start for s, r in zip(limit.steps, box)),
+                tuple(s * r.step for s, r in zip(limit.steps, box)),
+                limit.size,
+            )
+            for limit in tile._limits
+        )
+        indirect = tile._indirect
+        if indirect is not None and indirect.vector:
+            rows = box[0]
+            indirect = indirect._replace(tile=indirect.tile.sub((rows, Range(0, 1, indirect.tile.shape[1]))))
+        part = tile._replace(offset=offset, dims=dims, indirect=indirect, limits=limits)
+        part._check_limits()
+        return part
+
+    def _check_limits(self) -> None:
+        counts = [n for _, n in self._dims]
+        for limit in self._limits:
+            ends = [step * (n - 1) for step, n in zip(limit.steps, counts)]
+            low = limit.constant + sum(min(0, e) for e in ends)
+            high = limit.constant + sum(max(0, e) for e in ends)
+            if low < 0 or high >= limit.size:
+                raise NkiValidationError(
+                    f"err_tensor_access_out_of_bound: {self._tensor!r} is accessed at {low}..{high} of a "
+                    f"dimension with {limit.size} elements; narrow the access with mask="
+                )
+
+    def permute(self, axes: Sequence[int]) -> Tile:
+        """Dimensions in another order (no data moves)."""
+        tile = self.realised()
+        if tile._limits or tile._indirect or tile.block_ranges:
+            raise NotModelled(f"a permuted view of {self!r}")
+        return tile._replace(dims=[tile._dims[a] for a in axes])
+
+    def with_ones(self, shape: tuple[int, ...]) -> Tile:
+        """The same view with dimensions of size one added or dropped to give `shape`."""
+        tile = self.realised()
+        if tile.shape == shape:
+            return tile
+        if tile._limits:
+            tile._check_limits()
+        source = iter([d for d in tile._dims if d[1] != 1])
+        return tile._replace(dims=[(0, 1) if n == 1 else next(source) for n in shape], limits=())
+
+    def broadcast_view(self, shape: tuple[int, ...]) -> Tile:
+        """Free dimensions of size one repeated with stride 0 to give `shape`; the rank may grow by leading
+        free dimensions of size one. The partition dimension is not broadcast here."""
+        tile = self.realised().require_tile("a broadcast")
+        if tile.shape == shape:
+            return tile
+        dims = list(tile._dims)
+        while len(dims) < len(shape):
+            dims.insert(1, (0, 1))
+        if tile._limits or any(n not in (1, m) for (_, n), m in zip(dims, shape)):
+            raise NkiValidationError(f"{self!r} does not broadcast to {shape}")
+        if dims[0][1] != shape[0]:
+            raise NotModelled(f"{self!r} to {shape}: a stride of 0 along partitions")
+        return tile._replace(dims=[(0, m) if n != m else (s, n) for (s, n), m in zip(dims, shape)])
+
+    def column(self, partitions: int, what: str) -> Tile:
+        """This tile as one value per partition, [partitions, 1]."""
+        tile = self.realised().require_tile(what)
+        if tile.size != tile.shape[0] or tile.shape[0] != partitions:
+            raise NkiValidationError(
+                f"{what}: {self!r} must have one element in each of {partitions} partitions"
+            )
+        return (
+            tile.with_ones((partitions, 1))
+            if partitions != 1
+            else tile._replace(dims=[tile._dims[0], (0, 1)])
+        )
+
+    def reshape(self, shape: Any, *more: int) -> Tile:
+        """A view with another shape over the same elements, which must be contiguous; on chip the partition
+        dimension stays."""
+        sizes = [int(s) for s in ((shape, *more) if isinstance(shape, (int, np.integer)) else shape)]
+        tile = self.realised()
+        if -1 in sizes:
+            sizes[sizes.index(-1)] = tile.size // -math.prod(sizes)
+        if math.prod(sizes) != tile.size:
+            raise NkiValidationError(f"reshape of {self!r} to {tuple(sizes)}: the sizes differ")
+        if tile.block_ranges:
+            raise NkiValidationError(
+                f"reshape of {self!r}: dimensions before the partition cannot be reshaped"
+            )
+        tile._check_limits()
+        first = 0
+        if tile.is_on_chip:
+            first = 1
+            if sizes[0] != tile.shape[0]:
+                raise NkiValidationError(
+                    f"reshape of {self!r} to {tuple(sizes)}: the partition dimension stays"
+                )
+        dims = _reshaped(tile._dims[first:], sizes[first:])
+        if dims is None or tile._indirect:
+            raise NkiValidationError(f"reshape of {self!r} to {tuple(sizes)} would need a copy")
+        return tile._replace(dims=[*tile._dims[:first], *dims], limits=())
+
+    def expand_dims(self, axis: Any) -> Tile:
+        """Dimensions of size one inserted at `axis` (after the partition dimension)."""
+        axes = [axis] if isinstance(axis, int) else list(axis)
+        tile = self.realised().require_tile("expand_dims")
+        rank = tile.ndim + len(axes)
+        places = sorted(a % rank for a in axes)
+        if tile.is_on_chip and places[0] == 0:
+            raise NkiValidationError("expand_dims: no dimension goes before the partition dimension")
+        dims = list(tile._dims)
+        for place in places:
+            dims.insert(place, (0, 1))
+        return tile._replace(dims=dims)
+
+    def view(self, dtype: Any) -> Tile:
+        """The same bytes as another dtype; the last dimension is scaled by the ratio of sizes."""
+        dtype = host_dtype(dtype)
+        tile = self.realised()
+        old, new = tile._dtype.itemsize, dtype.itemsize
+        if old == new:
+            return tile._replace(dtype=dtype)
+        stride, count = tile._dims[-1]
+        scaled = [(s * old, n) for s, n in tile._dims[:-1]]
+        bytes_offset = tile._offset * old
+        if stride != 1 or (count * old) % new or bytes_offset % new or any(s % new for s, _ in scaled):
+            raise NkiValidationError(f"view({dtype.name}) of {self!r}: the last dimension must be contiguous")
+        dims = [(s // new, n) for s, n in scaled] + [(1, count * old // new)]
+        return tile._replace(dtype=dtype, offset=bytes_offset // new, dims=dims, limits=())
+
+    def broadcast_to(self, shape: Sequence[int]) -> Tile:
+        """This tile broadcast to `shape`; spreading one partition to many takes instructions."""
+        from opentrn.nki_legacy import emit
+
+        emit.flush()
+        return emit.broadcast(self, tuple(int(s) for s in shape))
+
+    def astype(self, dtype: Any) -> Tile:
+        """A copy with another dtype."""
+        from opentrn.nki_legacy import isa
+
+        return isa.tensor_copy(self, dtype=dtype)
+
+    # -- indexing --------------------------------------------------------------------------------------------
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        from opentrn.nki_legacy import emit
+
+        temporary = sys.getrefcount(value) <= emit.TEMPORARY_IN_SETITEM
+        emit.assign(self.realised()._index(key), value, temporary)
+
+    def __iadd__(self, value: Any) -> Tile:
+        from opentrn.nki_legacy import emit
+
+        temporary = sys.getrefcount(value) <= emit.TEMPORARY_IN_IADD
+        return emit.add_in_place(self, value, temporary)
+
+    def __getitem__(self, key: Any) -> Tile:
+        return self.realised()._index(key)
+
+    def _index(self, key: Any) -> Tile:
+        keys = list(key) if isinstance(key, tuple) else [key]
+        rank = self.ndim
+        spots = [i for i, k in enumerate(keys) if k is Ellipsis]
+        if len(spots) > 1:
+            raise NkiValidationError("an index may hold one ellipsis")
+        present = len([k for k in keys if k is not None and k is not Ellipsis])
+        if spots:
+            keys[spots[0] : spots[0] + 1] = [slice(None)] * (rank - present)
+        elif present < rank and not any(isinstance(k, (IndexExpr, Tile)) for k in keys):
+            keys += [slice(None)] * (rank - present)
+        if len([k for k in keys if k is not None]) != rank:
+            raise NkiValidationError(
+                f"{present} indices for {self!r}, which has {rank} dimensions "
+                "(index expressions need one index per dimension)"
+            )
+        if self._indirect is not None or self._limits:
+            if all(k == slice(None) for k in keys if not isinstance(k, (IndexExpr, Tile))) and not any(
+                isinstance(k, (IndexExpr, Tile)) for k in keys
+            ):
+                return self
+            self._check_limits()
+            if self._indirect is not None:
+                raise NotModelled(f"indexing {self!r} again after an index tile")
+            return self._replace(limits=())._index(tuple(keys))
+        if any(isinstance(k, (IndexExpr, Tile, np.ndarray)) for k in keys):
+            return self._index_advanced(keys)
+        return self._index_basic(keys)
+
+    def _basic_range(self, key: Any, size: int) -> Range | int:
+        if isinstance(key, slice):
+            start = 0 if key.start is None else int(key.start)
+            stop = size if key.stop is None else int(key.stop)
+            step = 1 if key.step is None else int(key.step)
+            start, stop = (v + size if v < 0 else v for v in (start, stop))
+            if step < 1 or stop <= start:
+                raise NkiValidationError(
+                    f"slice {key} of a dimension with {size} elements in {self!r} is empty"
+                )
+            return Range(start, step, -(-(stop - start) // step))
+        if isinstance(key, DynamicSlice):
+            return Range(int(key.start), 1, int(key.size))
+        try:
+            index = int(key)
+        except TypeError:
+            raise NkiValidationError(f"{key!r} is no index of {self!r}") from None
+        return index + size if index < 0 else index
+
+    def _index_basic(self, keys: list[Any]) -> Tile:
+        blocks, offset, dims = [], self._offset, []
+        limits: list[tuple[Range, int, int]] = []
+        waiting = iter(self._dims)
+        pending_blocks = iter(self._blocks)
+        todo = len(self.block_ranges)
+        position = 0
+        for key in keys:
+            if key is None:
+                if todo or (self.is_on_chip and not dims):
+                    raise NkiValidationError(
+                        f"{self!r}: no new dimension goes before the partition dimension"
+                    )
+                dims.append((0, 1))
+                continue
+            if todo:
+                block = next(pending_blocks)
+                while not isinstance(block, Range):
+                    blocks.append(block)
+                    block = next(pending_blocks)
+                blocks.append(self._index_block(key, block))
+                todo -= 1
+                continue
+            stride, size = next(waiting)
+            part = self._basic_range(key, size)
+            if isinstance(part, int):
+                if not 0 <= part < size:
+                    raise NkiValidationError(
+                        f"err_tensor_access_out_of_bound: index {part} of a dimension with {size} elements "
+                        f"in {self!r}"
+                    )
+                offset += stride * part
+                if self.is_on_chip and position == 0:
+                    dims.append((stride, 1))
+            else:
+                offset += stride * part.start
+                if part.start < 0 or part.start + part.step * (part.count - 1) >= size:
+                    limits.append((part, len(dims), size))
+                dims.append((stride * part.step, part.count))
+            position += 1
+        blocks += list(pending_blocks)
+        if self.is_on_chip and not any(isinstance(b, Range) for b in blocks) and len(dims) < 2:
+            dims.append((0, 1))
+        checked = tuple(
+            Limit(part.start, tuple(part.step if i == axis else 0 for i in range(len(dims))), size)
+            for part, axis, size in limits
+        )
+        return Tile(self._tensor, tuple(blocks), offset, dims, self._dtype, None, checked)
+
+    def _index_block(self, key: Any, block: Range) -> Range | int:
+        part = self._basic_range(key, block.count)
+        last = part if isinstance(part, int) else part.start + part.step * (part.count - 1)
+        first = part if isinstance(part, int) else part.start
+        if first < 0 or last >= block.count:
+            raise NkiValidationError(
+                f"err_tensor_access_out_of_bound: block {last} of {block.count} in {self!r}"
+            )
+        if isinstance(part, int):
+            return block.start + block.step * part
+        return Range(block.start + block.step * part.start, block.step * part.step, part.count)
+
+    def _index_advanced(self, keys: list[Any]) -> Tile:
+        exprs: list[IndexExpr | Tile] = []
+        for key in keys:
+            if isinstance(key, Tile):
+                exprs.append(key)
+            elif isinstance(key, IndexExpr):
+                if key.ndim < 2:
+                    raise NkiValidationError(
+                        f"err_1d_arange_not_supported: {self!r} indexed with a 1-D arange; "
+                        "write nl.arange(n)[:, None]"
+                    )
+                exprs.append(key)
+            elif isinstance(key, (slice, DynamicSlice)) or key is None:
+                raise NkiValidationError(
+                    f"{self!r}: slices and index expressions cannot be mixed in one index "
+                    "(nki/programming_model.rst, Tensor Indexing); write nl.arange or nl.mgrid for both"
+                )
+            elif isinstance(key, np.ndarray):
+                raise NkiValidationError(f"{self!r}: a numpy array is no index; write nl.arange or nl.mgrid")
+            else:
+                exprs.append(IndexExpr((), int(key)))
+        # An index tile holds one index per row: it runs along axis 0 whatever the rank of the access.
+        rank = max(len(e.shape) for e in exprs)
+        shape = broadcast_shapes(
+            *(e.shape if isinstance(e, IndexExpr) else (e.shape[0],) + (1,) * (rank - 1) for e in exprs)
+        )
+        blocks, rest = self._advanced_blocks(exprs)
+        return _advanced_view(self, blocks, rest, shape)
+
+    def _advanced_blocks(self, exprs: list[Any]) -> tuple[tuple[Any, ...], list[Any]]:
+        ranges = self.block_ranges
+        fixed = []
+        for expr, block in zip(exprs, ranges):
+            if isinstance(expr, Tile) or expr.axes or expr.dense is not None:
+                raise NkiValidationError(
+                    f"{self!r}: dimensions before the partition dimension take integers only"
+                )
+            fixed.append(self._index_block(expr.constant, block))
+        replaced = iter(fixed)
+        blocks = tuple(next(replaced) if isinstance(b, Range) else b for b in self._blocks)
+        return blocks, exprs[len(ranges) :]
+
+    # -- the machine -----------------------------------------------------------------------------------------
+
+    def raw(self) -> Any:
+        """The machine's view of this tile."""
+        tile = self.realised()
+        tile.require_tile("an instruction")
+        tile._check_limits()
+        block = tile._blocks
+        storage = tile._tensor.machine(block)
+        dtype = device_dtype(tile._dtype)
+        dims = tile._dims or ((0, 1),)
+        pattern = [[s, n] for s, n in dims]
+        if tile.is_on_chip:
+            row = tile._tensor.row * tile._tensor.dtype.itemsize // tile._dtype.itemsize
+            if pattern[0][1] > 1 and pattern[0][0] != row:
+                raise NotModelled(
+                    f"{self!r}: consecutive rows must be consecutive partitions, this access steps "
+                    f"{pattern[0][0] / row:g} (flexible indexing is for free dimensions only)"
+                )
+            pattern[0][0] = row
+        if tile._indirect is not None:
+            return tile._indirect_raw(storage, pattern, dtype)
+        return storage.ap(pattern, tile._offset, dtype=dtype)
+
+    def _indirect_raw(self, storage: Any, pattern: list[list[int]], dtype: Any) -> Any:
+        how = self._indirect
+        total = self._tensor.partitions * self._tensor.row
+        index = how.tile.raw()
+        if how.vector:
+            pattern[0][0] = how.stride
+            table = storage.reshape((total // how.stride, how.stride))
+            return table.ap(pattern, self._offset, vector_offset=index, indirect_dim=0, dtype=dtype)
+        if self.is_on_chip:
+            table = storage.reshape((self._tensor.partitions, self._tensor.row // how.stride, how.stride))
+            return table.ap(pattern, self._offset, scalar_offset=index, indirect_dim=1, dtype=dtype)
+        table = storage.reshape((total // how.stride, how.stride))
+        return table.ap(pattern, self._offset, scalar_offset=index, indirect_dim=0, dtype=dtype)
+
+    def addresses_span(self) -> tuple[Range, int, int]:
+        """(rows, first, last) of the storage that this view touches: partitions, and free elements of one
+        row."""
+        tile = self.realised()
+        row = max(1, tile._tensor.row * tile._tensor.dtype.itemsize // tile._dtype.itemsize)
+        first_row, first = divmod(tile._offset, row)
+        last = first + sum(s * (n - 1) for s, n in tile._dims[1:] if s > 0)
+        rows = tile._dims[0][1] if tile._dims else 1
+        return Range(first_row, 1, rows), first, last
+
+    def same_place(self, other: Tile) -> bool:
+        """True when both are the same view of the same memory."""
+        if self.deferred is not None or other.deferred is not None:
+            return False
+        return (
+            self._tensor is other._tensor
+            and self._blocks == other._blocks
+            and self._offset == other._offset
+            and [d for d in self._dims if d[1] != 1] == [d for d in other._dims if d[1] != 1]
+            and self._dtype == other._dtype
+            and self._indirect is other._indirect
+        )
+
+    def overlaps(self, other: Tile) -> bool:
+        """True when the two may share an element (conservative)."""
+        if self._tensor is not other._tensor or self._blocks != other._blocks:
+            return False
+        if not self.is_on_chip or self._dtype.itemsize != other._dtype.itemsize:
+            return True
+        (rows_a, low_a, high_a), (rows_b, low_b, high_b) = self.addresses_span(), other.addresses_span()
+        if rows_a.start + rows_a.count <= rows_b.start or rows_b.start + rows_b.count <= rows_a.start:
+            return False
+        return not (high_a < low_b or high_b < low_a)
+
+    def to_numpy(self) -> np.ndarray:
+        """A copy of the values as a numpy array: for results and printing, never for computing."""
+        tile = self.realised()
+        if tile.block_ranges:
+            parts = [tile[i].to_numpy() for i in range(tile.shape[0])]
+            return np.stack(parts)
+        values = tile.raw().to_numpy()
+        values = values.reshape(tile.shape)
+        return values.view(np.bool_) if tile._dtype == np.bool_ else values
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        raise NkiValidationError(
+            f"{self!r} was used where numpy wants an array; inside a kernel use nl functions, e.g. nl.exp"
+        )
+
+
+def _reshaped(dims: Sequence[tuple[int, int]], sizes: Sequence[int]) -> list[tuple[int, int]] | None:
+    """Strides of `dims` for another shape, or None when that would need a copy."""
+    strides = [s for s, _ in dims]
+    counts = [n for _, n in dims]
+    if not sizes:
+        return [] if math.prod(counts) == 1 else None
+    if not counts:
+        return [(0, 1) for _ in sizes]
+    probe = np.lib.stride_tricks.as_strided(np.empty(1, np.uint8), counts, strides)
+    try:
+        shaped = np.reshape(probe, tuple(sizes), copy=False)
+    except ValueError:
+        return None
+    return list(zip((int(s) for s in shaped.strides), sizes))
+
+
+def _advanced_view(base: Tile, blocks: tuple[Any, ...], exprs: list[Any], shape: tuple[int, ...]) -> Tile:
+    """The access pattern of one index expression per remaining dimension, broadcast to `shape`."""
+    rank = len(shape)
+    offset = base._offset
+    vectors: dict[int, np.ndarray] = {}  # axis (0..rank-1) -> address contribution
+    indirect: Indirect | None = None
+    limits = []
+    for position, (expr, (stride, size)) in enumerate(zip(exprs, base._dims)):
+        if isinstance(expr, Tile):
+            if indirect is not None:
+                raise NotModelled(f"{base!r}: two index tiles in one access")
+            indirect = _index_tile(base, expr, stride, size, position, shape)
+            continue
+        if expr.dense is not None:
+            raise NotModelled(f"{base!r}: {expr!r} mixes axes in a way that is no access pattern")
+        low, high = expr.range()
+        steps = [0] * rank
+        for axis, vector in expr.axes.items():
+            axis += rank
+            if base.is_on_chip and (position == 0) != (axis == 0):
+                raise NotModelled(
+                    f"{base!r}: "
+                    + (
+                        "partitions indexed along a free axis"
+                        if position == 0
+                        else "free elements indexed differently in each partition"
+                    )
+                    + "; only the first index may vary along axis 0 of an on-chip access"
+                )
+            vectors[axis] = vectors.get(axis, 0) + vector * stride
+            line = np.diff(vector)
+            steps[axis] = int(line[0]) if (line == line[0]).all() else 0
+        offset += expr.constant * stride
+        if low < 0 or high >= size:
+            start = expr.constant + sum(int(v[0]) for v in expr.axes.values())
+            limits.append(Limit(start, tuple(steps), size))
+    dims = []
+    for axis, count in enumerate(shape):
+        if axis not in vectors:
+            step = base._dims[0][0] if (axis == 0 and base.is_on_chip and count == 1) else 0
+            dims.append((step, count))
+            continue
+        line = _signed_progression(vectors[axis])
+        if line is None:
+            raise NotModelled(
+                f"{base!r}: index {vectors[axis].tolist()[:8]}... along axis {axis} has no constant step, "
+                "which no access pattern expresses"
+            )
+        offset += line[0]
+        dims.append((line[1], count))
+    return Tile(base._tensor, blocks, offset, dims, base._dtype, indirect, tuple(limits))
+
+
+def _signed_progression(values: np.ndarray) -> tuple[int, int] | None:
+    """(first, step) of values with a constant step, of any sign."""
+    if values.size == 1:
+        return int(values[0]), 0
+    step = int(values[1] - values[0])
+    if (np.diff(values) != step).any():
+        return None
+    return int(values[0]), step
+
+
+def _index_tile(
+    base: Tile, index: Tile, stride: int, size: int, position: int, shape: tuple[int, ...]
+) -> Indirect:
+    index.realised()
+    if index.dtype.kind not in "iu":
+        raise NkiValidationError(f"{base!r}: the index tile {index!r} must hold integers")
+    if not index.is_on_chip:
+        raise NkiValidationError(f"{base!r}: the index tile {index!r} must be in SBUF; nl.load it first")
+    if index.size == 1:
+        if base.is_on_chip and position == 0:
+            raise NotModelled(f"{base!r}: a dynamic partition index")
+        return Indirect(index.column(1, "an index tile"), stride, False, size)
+    if base.is_on_chip:
+        raise NotModelled(
+            f"err_copy_dynamic_indirect_indices_not_natively_supported: {base!r} indexed by {index!r}; "
+            "an index per row works on HBM tensors only"
+        )
+    if index.size != index.shape[0] or index.shape[0] != shape[0]:
+        raise NotModelled(f"{base!r}: the index tile {index!r} must have shape ({shape[0]}, 1)")
+    return Indirect(index.column(shape[0], "an index tile"), stride, True, size)
