@@ -44,13 +44,13 @@ class Backend:
     from_array: Callable[..., Any]
     current_or_none: Callable[[], Any]
     run_cores: Callable[..., list[Any]]
+    # Records a print in program order; without one, nl.device_print reads the tensor at once.
+    device_print: Callable[[str, Any], None] | None = None
 
 
 def core_available() -> bool:
     """True where the C++ extension is built and exports the NKI machine."""
-    if importlib.util.find_spec("opentrn._core") is None:
-        return False
-    return True
+    return importlib.util.find_spec("opentrn._core") is not None
 
 
 def _load(name: str) -> Backend:
@@ -70,6 +70,7 @@ def _load(name: str) -> Backend:
             from_array=core.from_array,
             current_or_none=core.current_or_none,
             run_cores=core.run_cores,
+            device_print=importlib.import_module("opentrn._core").device_print,
         )
     if name == "oracle":
         isa = importlib.import_module("opentrn.oracle.isa")
@@ -189,4 +190,4 @@ def ndarray(shape, dtype, buffer=MemoryRegion.sbuf, name="", address=None):
     `buffer` one of nl.sbuf, nl.psum, nl.hbm, nl.private_hbm, nl.shared_hbm; `address` an explicit
     (partition, byte offset).
     """
-    return machine().ndarray(shape, dtype, buffer, name, address)
+    return machine().ndarray(shape, dtype, buffer, name or "", address)

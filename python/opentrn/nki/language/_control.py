@@ -85,10 +85,19 @@ class no_reorder:
 
     def __enter__(self) -> no_reorder:
         _thread.no_reorder_depth = getattr(_thread, "no_reorder_depth", 0) + 1
+        _record_no_reorder(True)
         return self
 
     def __exit__(self, *exc: object) -> None:
         _thread.no_reorder_depth -= 1
+        _record_no_reorder(_thread.no_reorder_depth > 0)
+
+
+def _record_no_reorder(on: bool) -> None:
+    """Mark the region in the recorded program, where the machine records one."""
+    current = _machine.machine_or_none()
+    if hasattr(current, "set_no_reorder"):
+        current.set_no_reorder(on)
 
 
 def program_id(axis: int = 0) -> int:

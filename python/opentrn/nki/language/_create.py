@@ -210,6 +210,10 @@ def device_print(print_prefix: str, tensor: Any) -> None:
     Source: nki.language.device_print, simulation mode.
     """
     current = _machine.machine()
+    record = _machine.backend().device_print
+    if record is not None and is_tensor(tensor):
+        record(print_prefix, tensor)
+        return
     core = f" [core {current.core_id}]" if current.num_cores > 1 else ""
     values = tensor.to_numpy() if is_tensor(tensor) else tensor
     print(f"{print_prefix}{core} {values}", flush=True)
