@@ -148,16 +148,20 @@ def run_cores(
     lnc: int = 1,
     target: str | nc_version = "trn2",
     execute: str = "batched",
+    uninitialised: str = "fault",
     on_machine: Callable[[Any], None] | None = None,
 ) -> list[Any]:
     """Call `program(machine)` once per core, each in its own thread with its machine active; results by core.
 
     With lnc=1 the program runs in the calling thread. The first failure of a core is raised. `execute` is
-    "batched", "eager" (every instruction at once) or "never" (record only). `on_machine(machine)` sees each
-    machine before its program starts.
+    "batched", "eager" (every instruction at once) or "never" (record only). Reading memory that nothing wrote is
+    an error, or with uninitialised="fill" gives NaN and 4 as AWS's simulator does. `on_machine(machine)` sees
+    each machine before its program starts.
     """
     generation = target_version(target).value
-    launch = Launch(generation, lnc)
+    if uninitialised not in ("fault", "fill"):
+        raise ValueError(f"uninitialised is 'fault' or 'fill', not {uninitialised!r}")
+    launch = Launch(generation, lnc, fill_fresh_memory=uninitialised == "fill")
     machines = [Machine(generation, core, launch, execute) for core in range(lnc)]
     for machine in machines:
         machine.set_print_callback(print)

@@ -45,8 +45,10 @@ Machine::~Machine() = default;
 std::shared_ptr<sim::Buffer> Machine::shared_hbm(const isa::Tensor& tensor) {
   std::lock_guard lock(launch_->mutex_);
   const size_t index = shared_created_++;
-  if (index == launch_->shared_.size())
+  if (index == launch_->shared_.size()) {
     launch_->shared_.push_back({tensor.name, tensor.bytes(), sim::Buffer::allocate(tensor.bytes())});
+    if (core_->checks().fill_fresh_memory) launch_->shared_.back().buffer->fill_fresh(tensor.dtype);
+  }
   const Launch::SharedTensor& shared = launch_->shared_[index];
   if (shared.bytes != tensor.bytes())
     throw Fault(FaultKind::kProgram, "ndarray.shared_hbm",

@@ -139,8 +139,12 @@ Machine& require_machine() {
 
 void bind_machine(nb::module_& module) {
   nb::class_<Launch>(module, "Launch")
-      .def("__init__", [](Launch* self, int generation, int cores) { new (self) Launch(options_of(generation, 0, "batched"), cores); },
-           "generation"_a, "cores"_a)
+      .def("__init__", [](Launch* self, int generation, int cores, bool fill_fresh_memory) {
+             MachineOptions options = options_of(generation, 0, "batched");
+             options.checks.fill_fresh_memory = fill_fresh_memory;
+             options.checks.uninitialised_reads = !fill_fresh_memory;
+             new (self) Launch(options, cores);
+           }, "generation"_a, "cores"_a, "fill_fresh_memory"_a = false)
       .def("core_done", &Launch::core_done, nb::call_guard<nb::gil_scoped_release>());
 
   nb::class_<Machine>(module, "Machine", nb::dynamic_attr())

@@ -202,7 +202,9 @@ class _CpuSimulated:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         target = resolve_target(self._kernel.target, nc_version_first=True)
-        return launch(self._kernel.func, self._grid, target, args, kwargs)
+        # The entry of AWS's simulator, so with its rule for memory that nothing wrote: NaN, no error.
+        options = {"uninitialised": "fill"} if _machine.backend().name == "core" else {}
+        return launch(self._kernel.func, self._grid, target, args, kwargs, options)
 
 
 # --- launch
@@ -215,6 +217,7 @@ def launch(
     target: nc_version,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
+    machine_options: dict[str, Any] | None = None,
 ) -> Any:
     """Run `func` on a fresh machine and return its results in the caller's kind of array.
 
@@ -236,7 +239,7 @@ def launch(
 
     backend = _machine.backend()
     _last_launch = LaunchReport(getattr(func, "__name__", repr(func)), backend.name, target, lnc)
-    results = backend.run_cores(program, lnc, target)
+    results = backend.run_cores(program, lnc, target, **(machine_options or {}))
     for host, _ in arrays.values():
         host.write_back()
     kind = _arrays.caller_kind([host.value for host, _ in arrays.values()])

@@ -1,5 +1,7 @@
 #include "sim/functional/buffer.h"
 
+#include <cstring>
+
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -158,6 +160,15 @@ void Buffer::reset_masks() {
 
 BufferPool::~BufferPool() {
   for (const Block& block : free_) std::free(block.data);
+}
+
+void Buffer::fill_fresh(DType dtype) {
+  if (!is_integer(dtype)) {
+    std::memset(data_, 0xFF, static_cast<size_t>(bytes_));  // a NaN in every floating format
+    return;
+  }
+  std::memset(data_, 0, static_cast<size_t>(bytes_));
+  for (int64_t i = 0; i < bytes_; i += size_bytes(dtype)) data_[i] = std::byte{4};
 }
 
 std::shared_ptr<Buffer> BufferPool::allocate(int64_t bytes) {

@@ -11,6 +11,8 @@
 #include <memory>
 #include <vector>
 
+#include "numerics/dtype.h"
+
 namespace opentrn::sim {
 
 // One bit per byte of a tensor; starts all clear. The states "all" and "none" need no storage.
@@ -69,6 +71,8 @@ class Buffer {
   const ByteMask& initialised() const { return initialised_; }
   // PSUM: bytes whose last writer was a matmul, which may therefore be accumulated onto.
   ByteMask& accumulatable() { return accumulatable_; }
+  // Gives every byte the value of CheckOptions::fill_fresh_memory; the masks stay clear.
+  void fill_fresh(DType dtype);
   void mark_all_initialised() { initialised_.set_all(); }
   // The logical byte of an address inside the buffer.
   int64_t logical(const std::byte* address) const;

@@ -75,6 +75,7 @@ Core::TensorSlot& Core::touch_slow(const Program& program, TensorId id) {
                             tensor.rows, tensor.row_elements, checks_.tensor_bytes_max));
   if (slot.buffer == nullptr) {
     slot.buffer = buffers_.allocate(bytes);
+    if (checks_.fill_fresh_memory) slot.buffer->fill_fresh(tensor.dtype);
   } else if (slot.buffer->bytes() != bytes) {
     throw Fault(FaultKind::kInput, "sim.bound_size",
                 fmt::format("tensor '{}' has {} bytes, the buffer bound to it {}", tensor.name, bytes,

@@ -44,6 +44,9 @@ namespace opentrn::sim {
 // Bounds of memory and of malformed programs are always checked; these can be switched.
 struct CheckOptions {
   bool uninitialised_reads = true;    // "sim.uninitialised_read"
+  // Fresh memory reads as NaN, integers as 4, as in AWS's simulator [doc: nki/guides/nki_simulator.rst].
+  // For kernels that move unwritten lanes around and never use them; goes with uninitialised_reads = false.
+  bool fill_fresh_memory = false;
   bool accumulators = true;           // "sim.undefined_accumulator": reduce without reset or load
   bool psum_accumulation = true;      // "nc_matmul.accumulate_uninitialised"
   bool nan_origin = false;            // "sim.nan_origin": NaN out of an instruction whose inputs had none; slow
