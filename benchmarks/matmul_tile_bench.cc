@@ -37,11 +37,19 @@ void measure(Shape s, const char* target) {
   std::vector<float> acc(static_cast<size_t>(s.M) * s.N);
   for (float& x : stationary) x = static_cast<float>(rng.uniform() - 0.5);
   for (float& x : moving) x = static_cast<float>(rng.uniform() - 0.5);
-  const MatmulTile tile{stationary.data(), moving.data(), acc.data(), s.K, s.M, s.N, static_cast<size_t>(s.M),
-                        static_cast<size_t>(s.N), static_cast<size_t>(s.N), true};
+  const MatmulTile tile{stationary.data(),
+                        moving.data(),
+                        acc.data(),
+                        s.K,
+                        s.M,
+                        s.N,
+                        static_cast<size_t>(s.M),
+                        static_cast<size_t>(s.N),
+                        static_cast<size_t>(s.N),
+                        true};
   const double seconds = best_seconds_per_tile(tile);
-  std::printf("{\"target\": \"%s\", \"K\": %d, \"M\": %d, \"N\": %d, \"gmac_per_s\": %.2f}\n", target, s.K, s.M, s.N,
-              1e-9 * s.K * s.M * s.N / seconds);
+  std::printf("{\"target\": \"%s\", \"K\": %d, \"M\": %d, \"N\": %d, \"gmac_per_s\": %.2f}\n", target, s.K,
+              s.M, s.N, 1e-9 * s.K * s.M * s.N / seconds);
 }
 
 }  // namespace
@@ -50,7 +58,8 @@ int main() {
   for (const std::string& target : opentrn::numerics::simd_targets()) {
     if (target == "SCALAR" || target == "EMU128") continue;
     opentrn::numerics::force_simd_target(target);
-    for (const Shape s : {Shape{128, 128, 512}, {128, 128, 128}, {512, 128, 512}, {64, 64, 512}, {128, 1, 512}}) {
+    for (const Shape s :
+         {Shape{128, 128, 512}, {128, 128, 128}, {512, 128, 512}, {64, 64, 512}, {128, 1, 512}}) {
       measure(s, target.c_str());
     }
   }

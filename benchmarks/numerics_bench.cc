@@ -30,8 +30,8 @@ void measure(const std::string& what, size_t elements, Body body) {
     for (int i = 0; i < kRepeats; ++i) body();
     best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count() / kRepeats);
   }
-  std::printf("{\"target\": \"%s\", \"kernel\": \"%s\", \"gelem_per_s\": %.3f}\n", simd_target().c_str(), what.c_str(),
-              1e-9 * static_cast<double>(elements) / best);
+  std::printf("{\"target\": \"%s\", \"kernel\": \"%s\", \"gelem_per_s\": %.3f}\n", simd_target().c_str(),
+              what.c_str(), 1e-9 * static_cast<double>(elements) / best);
 }
 
 void measure_all() {
@@ -56,13 +56,14 @@ void measure_all() {
             [&] { alu_tensor_tensor(op, a.data(), b.data(), out.data(), kElements); });
   }
   measure("reduce add", kElements, [&] { out[0] = alu_reduce(AluOp::kAdd, 0.0f, a.data(), kElements); });
-  measure("reduce maximum", kElements, [&] { out[0] = alu_reduce(AluOp::kMaximum, 0.0f, a.data(), kElements); });
-  measure("scan multiply add", kElements, [&] {
-    alu_scan(AluOp::kMultiply, AluOp::kAdd, a.data(), b.data(), 0.0f, out.data(), kElements);
-  });
+  measure("reduce maximum", kElements,
+          [&] { out[0] = alu_reduce(AluOp::kMaximum, 0.0f, a.data(), kElements); });
+  measure("scan multiply add", kElements,
+          [&] { alu_scan(AluOp::kMultiply, AluOp::kAdd, a.data(), b.data(), 0.0f, out.data(), kElements); });
   for (int i = 0; i < kActivationFunctionCount; ++i) {
     const auto f = static_cast<ActivationFunction>(i);
-    measure("activate " + std::string(name(f)), kElements, [&] { activate(f, a.data(), out.data(), kElements); });
+    measure("activate " + std::string(name(f)), kElements,
+            [&] { activate(f, a.data(), out.data(), kElements); });
   }
   std::vector<uint64_t> tile(128 * 128), turned(128 * 128);
   for (const int bytes : {1, 2, 4, 8}) {

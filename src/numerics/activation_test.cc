@@ -78,7 +78,8 @@ TEST(Activation, EveryTargetGivesTheSameBits) {
     for (const std::string& target : simd_targets()) {
       force_simd_target(target);
       activate(f, in.data(), out.data(), in.size(), 0.1f);
-      EXPECT_EQ(std::memcmp(best.data(), out.data(), out.size() * sizeof(float)), 0) << name(f) << " " << target;
+      EXPECT_EQ(std::memcmp(best.data(), out.data(), out.size() * sizeof(float)), 0)
+          << name(f) << " " << target;
     }
   }
   force_simd_target("");

@@ -34,8 +34,9 @@ struct Width {
 
 void check_divisor(AluOp op, int64_t b) {
   if (b != 0) return;
-  throw Fault(FaultKind::kUnspecified, "alu.divide_by_zero",
-              fmt::format("integer {} by zero: the public documentation does not say what it gives", name(op)));
+  throw Fault(
+      FaultKind::kUnspecified, "alu.divide_by_zero",
+      fmt::format("integer {} by zero: the public documentation does not say what it gives", name(op)));
 }
 
 int64_t quotient(const Width& w, int64_t a, int64_t b) {
@@ -56,9 +57,10 @@ int64_t floored_mod(const Width& w, int64_t a, int64_t b) {
 
 int64_t integer_power(const Width& w, int64_t base, int64_t exponent) {
   if (w.is_signed && exponent < 0) {
-    throw Fault(FaultKind::kUnspecified, "alu.negative_power",
-                fmt::format("integer power with exponent {}: the public documentation does not say what it gives",
-                            exponent));
+    throw Fault(
+        FaultKind::kUnspecified, "alu.negative_power",
+        fmt::format("integer power with exponent {}: the public documentation does not say what it gives",
+                    exponent));
   }
   uint64_t result = 1, square = u(base);
   for (uint64_t e = u(exponent); e != 0; e >>= 1) {
@@ -134,14 +136,15 @@ int64_t alu_int(AluOp op, DType dtype, int64_t a, int64_t b) {
   return w.wrap(u(apply(op, w, a, b)));
 }
 
-void alu_tensor_tensor_int(AluOp op, DType dtype, const int64_t* a, const int64_t* b, int64_t* out, size_t n) {
+void alu_tensor_tensor_int(AluOp op, DType dtype, const int64_t* a, const int64_t* b, int64_t* out,
+                           size_t n) {
   check_integer(dtype);
   const Width w(dtype);
   for (size_t i = 0; i < n; ++i) out[i] = w.wrap(u(apply(op, w, a[i], b[i])));
 }
 
-void alu_tensor_scalar_int(AluOp op, DType dtype, const int64_t* a, int64_t scalar, bool reverse, int64_t* out,
-                           size_t n) {
+void alu_tensor_scalar_int(AluOp op, DType dtype, const int64_t* a, int64_t scalar, bool reverse,
+                           int64_t* out, size_t n) {
   check_integer(dtype);
   const Width w(dtype);
   for (size_t i = 0; i < n; ++i) {
@@ -152,7 +155,8 @@ void alu_tensor_scalar_int(AluOp op, DType dtype, const int64_t* a, int64_t scal
 int64_t alu_reduce_int(AluOp op, DType dtype, int64_t init, const int64_t* a, size_t n) {
   check_integer(dtype);
   if (!is_reduction(op) && op != AluOp::kAbsMax && op != AluOp::kAbsMin) {
-    throw Fault(FaultKind::kProgram, "alu.reduction", fmt::format("{} is not a reduction operator", name(op)));
+    throw Fault(FaultKind::kProgram, "alu.reduction",
+                fmt::format("{} is not a reduction operator", name(op)));
   }
   const Width w(dtype);
   int64_t result = init;

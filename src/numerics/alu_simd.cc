@@ -20,14 +20,14 @@ using numerics::HWY_NAMESPACE::canonical;
 
 // An operator is a body on vectors of any length and whether a NaN result is made canonical; reductions
 // do that once, at the end.
-#define OPENTRN_VECTOR_OP(NAME, CANONICAL, EXPRESSION)      \
-  struct NAME {                                             \
-    static constexpr bool kCanonical = CANONICAL;           \
-    template <class D, class V = hn::Vec<D>>                \
-    static HWY_ATTR HWY_INLINE V apply(D d, V a, V b) {     \
-      (void)d, (void)b;                                     \
-      return EXPRESSION;                                    \
-    }                                                       \
+#define OPENTRN_VECTOR_OP(NAME, CANONICAL, EXPRESSION)  \
+  struct NAME {                                         \
+    static constexpr bool kCanonical = CANONICAL;       \
+    template <class D, class V = hn::Vec<D>>            \
+    static HWY_ATTR HWY_INLINE V apply(D d, V a, V b) { \
+      (void)d, (void)b;                                 \
+      return EXPRESSION;                                \
+    }                                                   \
   }
 
 template <class D, class M>

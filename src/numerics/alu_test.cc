@@ -29,7 +29,8 @@ std::vector<AluOp> float_ops() {
 
 // Ordinary numbers, small integers (so that values meet), special values, any bits.
 std::vector<float> mixed_row(uint64_t seed, size_t n) {
-  const float special[] = {0.0f, -0.0f, kInf, -kInf, kNan, -kNan, 1.0f, -1.0f, 0x1p-149f, -0x1p-130f, 0x1.fffffep127f};
+  const float special[] = {0.0f, -0.0f, kInf,      -kInf,      kNan,           -kNan,
+                           1.0f, -1.0f, 0x1p-149f, -0x1p-130f, 0x1.fffffep127f};
   SplitMix64 rng(seed);
   std::vector<float> row(n);
   for (float& x : row) {
@@ -74,7 +75,8 @@ TEST_P(AluSimd, RowsEqualTheReferenceBitForBit) {
 float reduce_reference(AluOp op, std::vector<float> row) {
   const AluOp inner = op == AluOp::kSubtract ? AluOp::kAdd : op;
   std::vector<float> p(row.begin(), row.begin() + static_cast<long>(std::min(row.size(), kReduceLanes)));
-  for (size_t i = kReduceLanes; i < row.size(); ++i) p[i % kReduceLanes] = alu(inner, p[i % kReduceLanes], row[i]);
+  for (size_t i = kReduceLanes; i < row.size(); ++i)
+    p[i % kReduceLanes] = alu(inner, p[i % kReduceLanes], row[i]);
   for (size_t w = 16; w > 0; w /= 2) {
     for (size_t j = 0; j + w < p.size() && j < w; ++j) p[j] = alu(inner, p[j], p[j + w]);
     p.resize(std::min(p.size(), w));
@@ -91,9 +93,10 @@ TEST_P(AluSimd, ReductionsFollowTheWrittenOrder) {
         if (seed % 2 == 0) {
           for (float& x : row) x = std::isfinite(x) && std::fabs(x) < 1e6f ? x : 1.5f;
         }
-        const float expected = alu(op, 2.5f, n == 1 && op != AluOp::kAbsMax && op != AluOp::kAbsMin
-                                                 ? alu(AluOp::kBypass, row[0], 0)
-                                                 : reduce_reference(op, row));
+        const float expected =
+            alu(op, 2.5f,
+                n == 1 && op != AluOp::kAbsMax && op != AluOp::kAbsMin ? alu(AluOp::kBypass, row[0], 0)
+                                                                       : reduce_reference(op, row));
         ASSERT_EQ(bits(alu_reduce(op, 2.5f, row.data(), n)), bits(expected)) << name(op) << " n " << n;
       }
     }
@@ -191,7 +194,8 @@ TEST(Power, AgreesWithLibmInDoublePrecision) {
 }
 
 TEST(Power, SpecialValuesFollowC) {
-  const float values[] = {0.0f, -0.0f, 1, -1, 2, -2, 0.5f, -0.5f, 3, -3, 1.5f, kInf, -kInf, kNan, 0x1p-149f, 0x1p127f};
+  const float values[] = {0.0f, -0.0f, 1,    -1,   2,     -2,   0.5f,      -0.5f,
+                          3,    -3,    1.5f, kInf, -kInf, kNan, 0x1p-149f, 0x1p127f};
   for (const float x : values) {
     for (const float y : values) {
       const auto expected = static_cast<float>(std::pow(static_cast<double>(x), static_cast<double>(y)));

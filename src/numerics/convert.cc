@@ -17,7 +17,9 @@ namespace {
 
 constexpr size_t kBlock = 512;  // elements of a strided row gathered at a time
 
-bool is_small_float(DType dtype) { return is_fp8(dtype) || dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
+bool is_small_float(DType dtype) {
+  return is_fp8(dtype) || dtype == DType::kFloat16 || dtype == DType::kBFloat16;
+}
 
 simd::SmallFloat small_float(DType dtype) {
   switch (dtype) {
@@ -66,7 +68,8 @@ template <typename T>
 void gather(const void* src, int64_t stride, void* dst, int64_t dst_stride, size_t n) {
   const T* from = static_cast<const T*>(src);
   T* to = static_cast<T*>(dst);
-  for (size_t i = 0; i < n; ++i) to[static_cast<int64_t>(i) * dst_stride] = from[static_cast<int64_t>(i) * stride];
+  for (size_t i = 0; i < n; ++i)
+    to[static_cast<int64_t>(i) * dst_stride] = from[static_cast<int64_t>(i) * stride];
 }
 
 template <typename T>
@@ -126,10 +129,11 @@ void store_contiguous(DType dtype, const float* src, void* dst, size_t n, const 
   } else if (is_small_float(dtype)) {
     const simd::SmallFloat format = small_float(dtype);
     if (!stochastic) return simd::store_small_float(format, src, dst, n);
-    store_stochastic(src, dst, n, size_bytes(dtype), rounding,
-                     [format](const float* from, void* to, size_t count, simd::RoundingKeys keys, uint32_t low) {
-                       simd::store_small_float_stochastic(format, from, to, count, keys, low);
-                     });
+    store_stochastic(
+        src, dst, n, size_bytes(dtype), rounding,
+        [format](const float* from, void* to, size_t count, simd::RoundingKeys keys, uint32_t low) {
+          simd::store_small_float_stochastic(format, from, to, count, keys, low);
+        });
   } else if (dtype == DType::kTFloat32) {
     if (!stochastic) return simd::store_tfloat32(src, dst, n);
     store_stochastic(src, dst, n, sizeof(float), rounding, simd::store_tfloat32_stochastic);
@@ -201,8 +205,8 @@ void load_f32_strided(DType dtype, const void* src, int64_t stride_elems, float*
   alignas(64) std::byte block[kBlock * 8];
   for (size_t i = 0; i < n; i += kBlock) {
     const size_t count = std::min(kBlock, n - i);
-    copy_bits(size_bytes(dtype), element(src, dtype, static_cast<int64_t>(i) * stride_elems), stride_elems, block, 1,
-              count);
+    copy_bits(size_bytes(dtype), element(src, dtype, static_cast<int64_t>(i) * stride_elems), stride_elems,
+              block, 1, count);
     load_contiguous(dtype, block, dst + i, count);
   }
 }
@@ -221,8 +225,8 @@ void store_f32_strided(DType dtype, const float* src, void* dst, int64_t stride_
     const size_t count = std::min(kBlock, n - i);
     at.counter = rounding.counter + i;
     store_contiguous(dtype, src + i, block, count, at);
-    copy_bits(size_bytes(dtype), block, 1, element(dst, dtype, static_cast<int64_t>(i) * stride_elems), stride_elems,
-              count);
+    copy_bits(size_bytes(dtype), block, 1, element(dst, dtype, static_cast<int64_t>(i) * stride_elems),
+              stride_elems, count);
   }
 }
 
@@ -256,8 +260,8 @@ void store_i64(DType dtype, const int64_t* src, void* dst, int64_t stride_elems,
   }
 }
 
-void copy_bits(int element_bytes, const void* src, int64_t src_stride_elems, void* dst, int64_t dst_stride_elems,
-               size_t n) {
+void copy_bits(int element_bytes, const void* src, int64_t src_stride_elems, void* dst,
+               int64_t dst_stride_elems, size_t n) {
   if (src_stride_elems == 1 && dst_stride_elems == 1) {
     std::memmove(dst, src, n * static_cast<size_t>(element_bytes));
     return;
@@ -292,9 +296,10 @@ void convert(DType src_dtype, const void* src, int64_t src_stride_elems, DType d
     const size_t count = std::min(kBlock, n - i);
     const auto first = static_cast<int64_t>(i);
     at.counter = rounding.counter + i;
-    load_f32_strided(src_dtype, element(src, src_dtype, first * src_stride_elems), src_stride_elems, block, count);
-    store_f32_strided(dst_dtype, block, element(dst, dst_dtype, first * dst_stride_elems), dst_stride_elems, count,
-                      at);
+    load_f32_strided(src_dtype, element(src, src_dtype, first * src_stride_elems), src_stride_elems, block,
+                     count);
+    store_f32_strided(dst_dtype, block, element(dst, dst_dtype, first * dst_stride_elems), dst_stride_elems,
+                      count, at);
   }
 }
 
@@ -312,7 +317,8 @@ float to_float(DType dtype, uint64_t bits) {
   if (is_float(dtype)) return decode(float_format(dtype), static_cast<uint32_t>(bits));
   int64_t value = 0;
   load_i64(dtype, &bits, 1, &value, 1);
-  return dtype == DType::kUint64 ? static_cast<float>(static_cast<uint64_t>(value)) : static_cast<float>(value);
+  return dtype == DType::kUint64 ? static_cast<float>(static_cast<uint64_t>(value))
+                                 : static_cast<float>(value);
 }
 
 uint64_t from_float(DType dtype, float value, const Rounding& rounding) {
@@ -352,17 +358,21 @@ constexpr std::array kCastRules{
     CastRule{DType::kUint32, kIntRounding, "saturates", "0", "0", kIntSource},
     CastRule{DType::kUint64, kIntRounding, "saturates", "0", "0", kIntSource},
     CastRule{DType::kFloat16, kNearestOrStochastic, "infinity", "quiet NaN, sign kept", "kept", kFloatSource},
-    CastRule{DType::kBFloat16, kNearestOrStochastic, "infinity", "quiet NaN, sign kept", "kept", kFloatSource},
+    CastRule{DType::kBFloat16, kNearestOrStochastic, "infinity", "quiet NaN, sign kept", "kept",
+             kFloatSource},
     CastRule{DType::kTFloat32, kNearestOrStochastic, "infinity", "quiet NaN, sign kept", "kept",
              "doc: rounding modes; assumed: reading drops the low 13 bits, overflow, NaN, subnormals"},
     CastRule{DType::kFloat32, "exact", "exact", "bits kept", "kept", "doc: engines compute in fp32"},
     CastRule{DType::kFloat64, "exact", "exact", "NaN", "kept", "host only; reading rounds to nearest even"},
-    CastRule{DType::kFloat8E3M4, kNearestOrStochastic, "infinity", "quiet NaN, sign kept", "kept", kFloatSource},
-    CastRule{DType::kFloat8E4M3, kNearestOrStochastic, "infinity", "quiet NaN, sign kept", "kept", kFloatSource},
+    CastRule{DType::kFloat8E3M4, kNearestOrStochastic, "infinity", "quiet NaN, sign kept", "kept",
+             kFloatSource},
+    CastRule{DType::kFloat8E4M3, kNearestOrStochastic, "infinity", "quiet NaN, sign kept", "kept",
+             kFloatSource},
     CastRule{DType::kFloat8E4M3Fn, kNearestOrStochastic, "NaN", "NaN, sign kept", "kept", kFloatSource},
-    CastRule{DType::kFloat8E5M2, kNearestOrStochastic, "infinity", "quiet NaN, sign kept", "kept", kFloatSource},
-    CastRule{DType::kFloat8E8M0Fnu, "nearest power of two, half way up", "NaN", "NaN; also zero and negatives",
-             "below 2^-127 gives 2^-127", "assumed after ml_dtypes"},
+    CastRule{DType::kFloat8E5M2, kNearestOrStochastic, "infinity", "quiet NaN, sign kept", "kept",
+             kFloatSource},
+    CastRule{DType::kFloat8E8M0Fnu, "nearest power of two, half way up", "NaN",
+             "NaN; also zero and negatives", "below 2^-127 gives 2^-127", "assumed after ml_dtypes"},
 };
 
 }  // namespace

@@ -59,11 +59,11 @@ uint64_t from_float(DType dtype, float value, const Rounding& rounding = {});
 // What a cast between fp32 and a type does where formats differ, and where that is written.
 struct CastRule {
   DType dtype;
-  std::string_view rounding;   // of fp32 -> type
-  std::string_view overflow;   // of fp32 -> type, infinities included
-  std::string_view nan;        // of fp32 -> type
+  std::string_view rounding;  // of fp32 -> type
+  std::string_view overflow;  // of fp32 -> type, infinities included
+  std::string_view nan;       // of fp32 -> type
   std::string_view subnormal;
-  std::string_view source;     // "doc: ...", or "assumed: ..." where the public pages are silent
+  std::string_view source;  // "doc: ...", or "assumed: ..." where the public pages are silent
 };
 std::span<const CastRule> cast_rules();
 

@@ -65,7 +65,9 @@ HWY_ATTR HWY_INLINE void store_codes(VU codes, Code* to) {
   }
 }
 
-constexpr float power_of_two(int exponent) { return std::bit_cast<float>(static_cast<uint32_t>(127 + exponent) << 23); }
+constexpr float power_of_two(int exponent) {
+  return std::bit_cast<float>(static_cast<uint32_t>(127 + exponent) << 23);
+}
 
 template <FloatFormat kFormat>
 HWY_ATTR HWY_INLINE VU decode_vector(VU code) {
@@ -160,7 +162,8 @@ HWY_ATTR HWY_INLINE VU encode_vector_stochastic(VF value, VU random) {
     const VU shift = hn::Min(hn::Sub(hn::Set(du, kShiftAtZero), hn::IfThenElse(below, field, hn::Zero(du))),
                              hn::Set(du, 63));
     const VU v31 = hn::Set(du, 31);
-    const VU whole = hn::IfThenElseZero(hn::Lt(shift, hn::Set(du, 32)), hn::Shr(significand, hn::Min(shift, v31)));
+    const VU whole =
+        hn::IfThenElseZero(hn::Lt(shift, hn::Set(du, 32)), hn::Shr(significand, hn::Min(shift, v31)));
     const VU left = hn::Shl(significand, hn::And(hn::Sub(hn::Set(du, 32), shift), v31));
     const VU right = hn::Shr(significand, hn::And(hn::Sub(shift, hn::Set(du, 32)), v31));
     const VU sub_fraction = hn::IfThenElse(hn::Lt(shift, hn::Set(du, 32)), left, right);
@@ -185,7 +188,8 @@ HWY_ATTR void store_row(const float* src, void* dst, size_t n) {
 }
 
 template <FloatFormat kFormat, typename Code>
-HWY_ATTR void store_row_stochastic(const float* src, void* dst, size_t n, RoundingKeys keys, uint32_t counter) {
+HWY_ATTR void store_row_stochastic(const float* src, void* dst, size_t n, RoundingKeys keys,
+                                   uint32_t counter) {
   for_each_vector(src, static_cast<Code*>(dst), n, [=](const float* from, Code* to, size_t i) HWY_ATTR {
     const VU random = random_vector(keys, counter + static_cast<uint32_t>(i));
     store_codes(encode_vector_stochastic<kFormat>(hn::LoadU(DF(), from), random), to);
@@ -217,25 +221,32 @@ HWY_ATTR void StoreSmallFloat(SmallFloat format, const float* src, void* dst, si
 HWY_ATTR void StoreSmallFloatStochastic(SmallFloat format, const float* src, void* dst, size_t n,
                                         RoundingKeys keys, uint32_t counter) {
   switch (format) {
-    case SmallFloat::kFloat16: return store_row_stochastic<kFormatFloat16, uint16_t>(src, dst, n, keys, counter);
-    case SmallFloat::kBFloat16: return store_row_stochastic<kFormatBFloat16, uint16_t>(src, dst, n, keys, counter);
-    case SmallFloat::kFloat8E3M4: return store_row_stochastic<kFormatFloat8E3M4, uint8_t>(src, dst, n, keys, counter);
-    case SmallFloat::kFloat8E4M3: return store_row_stochastic<kFormatFloat8E4M3, uint8_t>(src, dst, n, keys, counter);
+    case SmallFloat::kFloat16:
+      return store_row_stochastic<kFormatFloat16, uint16_t>(src, dst, n, keys, counter);
+    case SmallFloat::kBFloat16:
+      return store_row_stochastic<kFormatBFloat16, uint16_t>(src, dst, n, keys, counter);
+    case SmallFloat::kFloat8E3M4:
+      return store_row_stochastic<kFormatFloat8E3M4, uint8_t>(src, dst, n, keys, counter);
+    case SmallFloat::kFloat8E4M3:
+      return store_row_stochastic<kFormatFloat8E4M3, uint8_t>(src, dst, n, keys, counter);
     case SmallFloat::kFloat8E4M3Fn:
       return store_row_stochastic<kFormatFloat8E4M3Fn, uint8_t>(src, dst, n, keys, counter);
-    case SmallFloat::kFloat8E5M2: return store_row_stochastic<kFormatFloat8E5M2, uint8_t>(src, dst, n, keys, counter);
+    case SmallFloat::kFloat8E5M2:
+      return store_row_stochastic<kFormatFloat8E5M2, uint8_t>(src, dst, n, keys, counter);
   }
 }
 
 // A NaN whose payload lies in the dropped bits must not turn into infinity.
 HWY_ATTR void LoadTFloat32(const void* src, float* dst, size_t n) {
-  for_each_vector(static_cast<const uint32_t*>(src), dst, n, [](const uint32_t* from, float* to, size_t) HWY_ATTR {
-    const DU du;
-    const VU bits = hn::LoadU(du, from);
-    const auto nan = hn::Gt(hn::And(bits, hn::Set(du, 0x7fffffffu)), hn::Set(du, 0x7f800000u));
-    const VU kept = hn::And(bits, hn::Set(du, ~0x1fffu));
-    hn::StoreU(hn::BitCast(DF(), hn::IfThenElse(nan, hn::Or(kept, hn::Set(du, 0x400000u)), kept)), DF(), to);
-  });
+  for_each_vector(
+      static_cast<const uint32_t*>(src), dst, n, [](const uint32_t* from, float* to, size_t) HWY_ATTR {
+        const DU du;
+        const VU bits = hn::LoadU(du, from);
+        const auto nan = hn::Gt(hn::And(bits, hn::Set(du, 0x7fffffffu)), hn::Set(du, 0x7f800000u));
+        const VU kept = hn::And(bits, hn::Set(du, ~0x1fffu));
+        hn::StoreU(hn::BitCast(DF(), hn::IfThenElse(nan, hn::Or(kept, hn::Set(du, 0x400000u)), kept)), DF(),
+                   to);
+      });
 }
 
 HWY_ATTR void StoreTFloat32(const float* src, void* dst, size_t n) {
@@ -244,11 +255,14 @@ HWY_ATTR void StoreTFloat32(const float* src, void* dst, size_t n) {
   });
 }
 
-HWY_ATTR void StoreTFloat32Stochastic(const float* src, void* dst, size_t n, RoundingKeys keys, uint32_t counter) {
-  for_each_vector(src, static_cast<uint32_t*>(dst), n, [=](const float* from, uint32_t* to, size_t i) HWY_ATTR {
-    const VU random = random_vector(keys, counter + static_cast<uint32_t>(i));
-    store_codes(hn::ShiftLeft<13>(encode_vector_stochastic<kFormatTFloat32>(hn::LoadU(DF(), from), random)), to);
-  });
+HWY_ATTR void StoreTFloat32Stochastic(const float* src, void* dst, size_t n, RoundingKeys keys,
+                                      uint32_t counter) {
+  for_each_vector(
+      src, static_cast<uint32_t*>(dst), n, [=](const float* from, uint32_t* to, size_t i) HWY_ATTR {
+        const VU random = random_vector(keys, counter + static_cast<uint32_t>(i));
+        store_codes(
+            hn::ShiftLeft<13>(encode_vector_stochastic<kFormatTFloat32>(hn::LoadU(DF(), from), random)), to);
+      });
 }
 
 // Integer to fp32 is one IEEE conversion; the compiler vectorises these loops for the target.
@@ -337,8 +351,11 @@ void store_small_float_stochastic(SmallFloat format, const float* src, void* dst
   HWY_DYNAMIC_DISPATCH(StoreSmallFloatStochastic)(format, src, dst, n, keys, counter_low);
 }
 void load_tfloat32(const void* src, float* dst, size_t n) { HWY_DYNAMIC_DISPATCH(LoadTFloat32)(src, dst, n); }
-void store_tfloat32(const float* src, void* dst, size_t n) { HWY_DYNAMIC_DISPATCH(StoreTFloat32)(src, dst, n); }
-void store_tfloat32_stochastic(const float* src, void* dst, size_t n, RoundingKeys keys, uint32_t counter_low) {
+void store_tfloat32(const float* src, void* dst, size_t n) {
+  HWY_DYNAMIC_DISPATCH(StoreTFloat32)(src, dst, n);
+}
+void store_tfloat32_stochastic(const float* src, void* dst, size_t n, RoundingKeys keys,
+                               uint32_t counter_low) {
   HWY_DYNAMIC_DISPATCH(StoreTFloat32Stochastic)(src, dst, n, keys, counter_low);
 }
 void load_int(IntType type, const void* src, float* dst, size_t n) {

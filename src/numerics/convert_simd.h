@@ -26,7 +26,8 @@ void store_small_float_stochastic(SmallFloat format, const float* src, void* dst
 // tfloat32 keeps fp32's exponent and the top 10 mantissa bits in place.
 void load_tfloat32(const void* src, float* dst, size_t n);
 void store_tfloat32(const float* src, void* dst, size_t n);
-void store_tfloat32_stochastic(const float* src, void* dst, size_t n, RoundingKeys keys, uint32_t counter_low);
+void store_tfloat32_stochastic(const float* src, void* dst, size_t n, RoundingKeys keys,
+                               uint32_t counter_low);
 
 enum class IntType : uint8_t { kInt8, kInt16, kInt32, kInt64, kUint8, kUint16, kUint32, kUint64 };
 void load_int(IntType type, const void* src, float* dst, size_t n);

@@ -32,9 +32,11 @@ std::vector<float> awkward_floats(uint64_t seed, size_t n) {
     switch (rng.below(4)) {
       case 0: x = std::bit_cast<float>(bits); break;
       case 1: x = std::bit_cast<float>((bits & 0x87ffffffu) + 0x38000000u); break;  // near 1
-      case 2: x = std::bit_cast<float>(bits & 0xfff80000u); break;                   // ties are common
-      default: x = std::ldexp(static_cast<float>(static_cast<int>(bits >> 8)) * 0x1p-24f,
-                              static_cast<int>(rng.below(80)) - 40) * ((bits & 1) != 0 ? -1.0f : 1.0f);
+      case 2: x = std::bit_cast<float>(bits & 0xfff80000u); break;                  // ties are common
+      default:
+        x = std::ldexp(static_cast<float>(static_cast<int>(bits >> 8)) * 0x1p-24f,
+                       static_cast<int>(rng.below(80)) - 40) *
+            ((bits & 1) != 0 ? -1.0f : 1.0f);
     }
   }
   return row;
@@ -42,7 +44,8 @@ std::vector<float> awkward_floats(uint64_t seed, size_t n) {
 
 uint64_t element_bits(const std::vector<std::byte>& row, DType dtype, size_t i) {
   uint64_t bits = 0;
-  std::memcpy(&bits, row.data() + i * static_cast<size_t>(size_bytes(dtype)), static_cast<size_t>(size_bytes(dtype)));
+  std::memcpy(&bits, row.data() + i * static_cast<size_t>(size_bytes(dtype)),
+              static_cast<size_t>(size_bytes(dtype)));
   return bits;
 }
 
@@ -153,7 +156,8 @@ TEST(Convert, AnAdjustedBiasScalesAFormatByAPowerOfTwo) {
 
 TEST(Convert, StridedRowsEqualContiguousOnes) {
   const std::vector<float> row = awkward_floats(3, 1300);
-  for (const DType dtype : {DType::kBFloat16, DType::kFloat8E5M2, DType::kInt32, DType::kFloat32, DType::kFloat64}) {
+  for (const DType dtype :
+       {DType::kBFloat16, DType::kFloat8E5M2, DType::kInt32, DType::kFloat32, DType::kFloat64}) {
     const auto bytes = static_cast<size_t>(size_bytes(dtype));
     for (const int64_t stride : {3, -2}) {
       std::vector<std::byte> spread(row.size() * 3 * bytes);

@@ -80,7 +80,8 @@ def series(terms: Callable[[int], float], variable: np.ndarray, count: int = 60)
 def emit(name: str, what: str, coefficients: np.ndarray, error: float) -> None:
     """Prints one table, lowest power first."""
     values = ", ".join(f"{float(np.float32(c))!r}f" for c in coefficients)
-    print(f"// {what}; relative error 2^{math.log2(error):.1f} before rounding.\nconstexpr float {name}[] = {{{values}}};\n")
+    print(f"// {what}; relative error 2^{math.log2(error):.1f} before rounding.")
+    print(f"constexpr float {name}[] = {{{values}}};\n")
 
 
 def tanh_quotient(y: np.ndarray) -> np.ndarray:
@@ -88,6 +89,21 @@ def tanh_quotient(y: np.ndarray) -> np.ndarray:
     cosh = series(lambda k: 1 / math.factorial(2 * k), y, 20)
     difference = series(lambda k: 1 / math.factorial(2 * k + 3) - 1 / math.factorial(2 * k + 2), y, 20)
     return difference / cosh
+
+
+def erf_term(k: int) -> float:
+    """Coefficient of x^(2 k + 1) in the series of erf(x) sqrt(pi) / 2."""
+    return (-1) ** k / (math.factorial(k) * (2 * k + 1))
+
+
+def sin_term(k: int) -> float:
+    """Coefficient of x^(2 k + 3) in the series of sin(x)."""
+    return (-1) ** (k + 1) / math.factorial(2 * k + 3)
+
+
+def ones(x: np.ndarray) -> np.ndarray:
+    """The weight of an absolute error."""
+    return np.ones_like(x)
 
 
 def main() -> None:
@@ -106,35 +122,38 @@ def main() -> None:
     emit("kLog", "log(1 + f) = f - f^2 / 2 + f^3 p(f), sqrt(1/2) <= 1 + f <= sqrt(2)", c, e)
     c, e = minimax(tanh_quotient, lambda y: y, 1e-5, 0.65**2, 5)
     emit("kTanh", "tanh(x) = x + x^3 p(x^2), |x| <= 0.65", c, e)
-    c, e = minimax(lambda y: 2 / math.sqrt(math.pi) * series(lambda k: (-1) ** k / (math.factorial(k) * (2 * k + 1)), y, 40) - 1,
-                   lambda y: np.ones_like(y), 0.0, 1.0, 6)
+    c, e = minimax(lambda y: 2 / math.sqrt(math.pi) * series(erf_term, y, 40) - 1, ones, 0.0, 1.0, 6)
     emit("kErf", "erf(x) = x + x p(x^2), |x| <= 1", c, e)
-    c, e = minimax(lambda y: series(lambda k: (-1) ** (k + 1) / math.factorial(2 * k + 3), y, 20), lambda y: y,
-                   1e-4, (math.pi / 2) ** 2 * 1.001, 4)
+    quarter = (math.pi / 2) ** 2 * 1.001
+    c, e = minimax(lambda y: series(sin_term, y, 20), lambda y: y, 1e-4, quarter, 4)
     emit("kSin", "sin(x) = x + x^3 p(x^2), |x| <= pi / 2", c, e)
 
     def atan_p(y: np.ndarray) -> np.ndarray:
         x = np.sqrt(np.maximum(y, 0.01))
-        return np.where(y < 0.01, series(lambda k: (-1) ** (k + 1) / (2 * k + 3), y, 40), (np.arctan(x) / x - 1) / (x * x))
+        near_zero = series(lambda k: (-1) ** (k + 1) / (2 * k + 3), y, 40)
+        return np.where(y < 0.01, near_zero, (np.arctan(x) / x - 1) / (x * x))
 
     c, e = minimax(atan_p, lambda y: y, 1e-4, 1.0, 9)
     emit("kAtan", "arctan(x) = x + x^3 p(x^2), |x| <= 1", c, e)
     density = 1 / math.sqrt(2 * math.pi)
-    c, e = minimax(lambda y: density * series(lambda k: (-0.5) ** k / (math.factorial(k) * (2 * k + 1)), y, 40),
-                   lambda y: np.ones_like(y), 0.0, 1.0, 5)
+    c, e = minimax(lambda y: density * series(erf_term, y / 2, 40), ones, 0.0, 1.0, 5)
     emit("kGeluNear", "P(Z <= x) = 1 / 2 + x p(x^2), |x| <= 1", c, e)
-    c, e = minimax(lambda y: density * series(lambda k: (-0.5) ** k * (2 * k + 2) / (math.factorial(k) * (2 * k + 1)), y, 40),
-                   lambda y: np.ones_like(y), 0.0, 1.0, 6)
+
+    def gelu_dx_p(y: np.ndarray) -> np.ndarray:
+        return density * series(lambda k: (2 * k + 2) * erf_term(k), y / 2, 40)
+
+    c, e = minimax(gelu_dx_p, ones, 0.0, 1.0, 6)
     emit("kGeluDxNear", "d/dx (x P(Z <= x)) = 1 / 2 + x p(x^2), |x| <= 1", c, e)
-    scale, past, middle = 0.25, 15.0, 0.5625
+    scale, past, middle = 0.5, 15.0, 0.5625
 
     def argument(v: np.ndarray) -> np.ndarray:
         return (1 / (v + middle) - 1) / scale
 
     c, e = minimax(lambda v: upper_normal_tail(argument(v)) / (v + middle),
                    lambda v: (v + middle) / upper_normal_tail(argument(v)),
-                   1 / (1 + scale * past) - middle, 1.0 - middle, 10)
-    emit("kTail", f"P(Z > a) exp(a^2 / 2) = t p(t - {middle}), t = 1 / (1 + {scale} a), 0 <= a <= {past}", c, e)
+                   1 / (1 + scale * past) - middle, 1.0 - middle, 11)
+    what = f"P(Z > a) exp(a^2 / 2) = t p(t - {middle}), t = 1 / (1 + {scale} a), 0 <= a <= {past}"
+    emit("kTail", what, c, e)
 
 
 if __name__ == "__main__":

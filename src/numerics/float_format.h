@@ -17,9 +17,9 @@
 namespace opentrn::numerics {
 
 enum class Specials : uint8_t {
-  kIeee,        // largest exponent holds infinities and NaNs
-  kFiniteNan,   // "fn": no infinity; NaN is the all-ones exponent and mantissa
-  kFinite,      // "fn" of e2m1: neither infinity nor NaN
+  kIeee,       // largest exponent holds infinities and NaNs
+  kFiniteNan,  // "fn": no infinity; NaN is the all-ones exponent and mantissa
+  kFinite,     // "fn" of e2m1: neither infinity nor NaN
 };
 
 // What a value beyond the largest finite one becomes.

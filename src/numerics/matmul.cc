@@ -82,8 +82,8 @@ HWY_ATTR HWY_INLINE void store_block(const V (&sum)[kRows][kVectors], Output out
 // One block: `stationary` is K x kRows, `moving` K x (kVectors * lanes), both packed. Only the first
 // `columns` columns are written.
 template <int kRows, int kVectors>
-HWY_ATTR HWY_NOINLINE void block(const float* HWY_RESTRICT stationary, const float* HWY_RESTRICT moving, int K, size_t columns,
-                    Output out) {
+HWY_ATTR HWY_NOINLINE void block(const float* HWY_RESTRICT stationary, const float* HWY_RESTRICT moving,
+                                 int K, size_t columns, Output out) {
   const D d;
   const size_t lanes = hn::Lanes(d);
   V sum[kRows][kVectors];
@@ -191,14 +191,16 @@ namespace opentrn::numerics {
 HWY_EXPORT(MatmulTileSimd);
 
 void matmul_tile(const MatmulTile& tile) {
-  OPENTRN_CHECK(tile.K >= 0 && tile.M >= 0 && tile.N >= 0, "matmul tile K={} M={} N={}", tile.K, tile.M, tile.N);
+  OPENTRN_CHECK(tile.K >= 0 && tile.M >= 0 && tile.N >= 0, "matmul tile K={} M={} N={}", tile.K, tile.M,
+                tile.N);
   HWY_DYNAMIC_DISPATCH(MatmulTileSimd)(tile);
 }
 
 void matmul_tile_range(const MatmulTile& tile, int m_begin, int m_end, int n_begin, int n_end) {
   OPENTRN_CHECK(0 <= m_begin && m_begin <= m_end && m_end <= tile.M && 0 <= n_begin && n_begin <= n_end &&
                     n_end <= tile.N,
-                "range [{}, {}) x [{}, {}) of a {} x {} tile", m_begin, m_end, n_begin, n_end, tile.M, tile.N);
+                "range [{}, {}) x [{}, {}) of a {} x {} tile", m_begin, m_end, n_begin, n_end, tile.M,
+                tile.N);
   MatmulTile part = tile;
   part.stationary += m_begin;
   part.moving += n_begin;
@@ -218,7 +220,8 @@ void matmul_tile_reference(const MatmulTile& tile) {
     for (int n = 0; n < tile.N; ++n) {
       float s = 0;
       for (int k = 0; k < tile.K; ++k) {
-        s = std::fma(tile.stationary[k * tile.stationary_pitch + m], tile.moving[k * tile.moving_pitch + n], s);
+        s = std::fma(tile.stationary[k * tile.stationary_pitch + m], tile.moving[k * tile.moving_pitch + n],
+                     s);
       }
       float& out = tile.acc[m * tile.acc_pitch + n];
       out = tile.accumulate ? out + s : s;

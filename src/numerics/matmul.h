@@ -15,9 +15,9 @@ namespace opentrn::numerics {
 
 // All pitches count floats between rows. `acc` must not overlap the inputs.
 struct MatmulTile {
-  const float* stationary;   // K x M
-  const float* moving;       // K x N
-  float* acc;                // M x N
+  const float* stationary;  // K x M
+  const float* moving;      // K x N
+  float* acc;               // M x N
   int K, M, N;
   size_t stationary_pitch;
   size_t moving_pitch;

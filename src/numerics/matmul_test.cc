@@ -23,7 +23,8 @@ std::vector<float> random_matrix(SplitMix64& rng, size_t n, Values values) {
   std::vector<float> matrix(n);
   for (float& x : matrix) {
     x = static_cast<float>(rng.uniform() * 2 - 1);
-    if (values == Values::kWild && rng.below(8) == 0) x = std::bit_cast<float>(rng.next32());  // also NaN, inf
+    if (values == Values::kWild && rng.below(8) == 0)
+      x = std::bit_cast<float>(rng.next32());  // also NaN, inf
   }
   return matrix;
 }
@@ -60,7 +61,8 @@ INSTANTIATE_TEST_SUITE_P(Simd, MatmulTileTest, testing::ValuesIn(simd_targets())
 
 TEST_P(MatmulTileTest, FastEqualsReferenceBitForBit) {
   uint64_t seed = 1;
-  for (const Case c : {Case{128, 128, 512}, {128, 128, 100}, {1, 1, 1}, {0, 3, 5}, {7, 13, 33}, {64, 31, 47}}) {
+  for (const Case c :
+       {Case{128, 128, 512}, {128, 128, 100}, {1, 1, 1}, {0, 3, 5}, {7, 13, 33}, {64, 31, 47}}) {
     for (const bool accumulate : {false, true}) {
       expect_equal_to_reference(c, Values::kOrdinary, accumulate, seed++);
       if (c.M < 128) expect_equal_to_reference(c, Values::kWild, accumulate, seed++);
@@ -71,7 +73,8 @@ TEST_P(MatmulTileTest, FastEqualsReferenceBitForBit) {
 TEST_P(MatmulTileTest, FastEqualsReferenceOnRandomShapes) {
   SplitMix64 rng(99);
   for (int i = 0; i < 150; ++i) {
-    const Case c{static_cast<int>(rng.below(40)), static_cast<int>(rng.below(30)), static_cast<int>(rng.below(90))};
+    const Case c{static_cast<int>(rng.below(40)), static_cast<int>(rng.below(30)),
+                 static_cast<int>(rng.below(90))};
     expect_equal_to_reference(c, i % 2 == 0 ? Values::kOrdinary : Values::kWild, i % 3 == 0, rng.next());
   }
 }

@@ -32,7 +32,8 @@ uint8_t mx_scale_code(DType x4, float amax, MxScaleRule rule = MxScaleRule::kNeu
 // out[p] gets `groups` x4 elements (2 or 4 bytes each), scales gets `groups` codes.
 // Elements: value / scale, rounded to nearest even, saturating at the largest value [OCP MX v1.0].
 void quantize_mx(DType x4, const float* const rows[kMxGroupPartitions], size_t groups,
-                 void* const out[kMxGroupPartitions], uint8_t* scales, MxScaleRule rule = MxScaleRule::kNeuron);
+                 void* const out[kMxGroupPartitions], uint8_t* scales,
+                 MxScaleRule rule = MxScaleRule::kNeuron);
 
 // Unpacks n x4 elements of one partition to 4 n floats, without and with the scale. scales[i] belongs
 // to x4 element i. A scale of 0xFF makes NaN.

@@ -52,7 +52,9 @@ double exp2_of(double t) {
 }
 
 bool is_integer_value(float y) { return std::trunc(y) == y; }
-bool is_odd_integer(float y) { return is_integer_value(y) && std::fabs(y) < 0x1p24f && std::fmod(y, 2.0f) != 0.0f; }
+bool is_odd_integer(float y) {
+  return is_integer_value(y) && std::fabs(y) < 0x1p24f && std::fmod(y, 2.0f) != 0.0f;
+}
 
 }  // namespace
 
@@ -65,7 +67,8 @@ float power(float x, float y) {
     if (magnitude == 1.0f) return 1.0f;
     return (magnitude > 1.0f) == (y > 0.0f) ? kInf : 0.0f;
   }
-  if (magnitude == 0.0f || std::isinf(magnitude)) return sign * ((magnitude == 0.0f) == (y > 0.0f) ? 0.0f : kInf);
+  if (magnitude == 0.0f || std::isinf(magnitude))
+    return sign * ((magnitude == 0.0f) == (y > 0.0f) ? 0.0f : kInf);
   if (x < 0.0f && !is_integer_value(y)) return std::numeric_limits<float>::quiet_NaN();
   const double t = y * log2_of(magnitude);
   if (t >= 129.0) return sign * kInf;

@@ -17,8 +17,8 @@
 namespace opentrn::numerics {
 
 struct SparsityPattern {
-  int kept;    // M
-  int group;   // N
+  int kept;   // M
+  int group;  // N
 
   int compression() const { return group / kept; }
   friend bool operator==(const SparsityPattern&, const SparsityPattern&) = default;
@@ -37,8 +37,8 @@ void compress_sparse(SparsityPattern pattern, DType dtype, const void* dense, si
                      uint8_t* tags);
 // The inverse; n is the length of `dense`. A tag of N or more, or one used twice in a group, is
 // Fault{kProgram}.
-void decompress_sparse(SparsityPattern pattern, DType dtype, const void* values, const uint8_t* tags, size_t n,
-                       void* dense);
+void decompress_sparse(SparsityPattern pattern, DType dtype, const void* values, const uint8_t* tags,
+                       size_t n, void* dense);
 
 // Makes a row obey the pattern: keeps the M largest magnitudes of each group, earliest first on ties.
 void prune_to_pattern(SparsityPattern pattern, float* row, size_t n);

@@ -60,7 +60,8 @@ HWY_ATTR HWY_INLINE void turn_block(const uint8_t* src, size_t src_pitch, uint8_
 }
 
 // 4 x 4 elements of 4 bytes.
-HWY_ATTR HWY_INLINE void turn_quarter(const uint32_t* src, size_t src_pitch, uint32_t* dst, size_t dst_pitch) {
+HWY_ATTR HWY_INLINE void turn_quarter(const uint32_t* src, size_t src_pitch, uint32_t* dst,
+                                      size_t dst_pitch) {
   const hn::Full128<uint32_t> d;
   hn::Vec<decltype(d)> rows[4], next[4];
   for (int i = 0; i < 4; ++i) rows[i] = hn::LoadU(d, src + i * src_pitch);
@@ -88,7 +89,8 @@ HWY_ATTR HWY_INLINE void turn_block(const T* src, size_t src_pitch, T* dst, size
 }
 
 template <typename T>
-HWY_ATTR void turn(const void* src, size_t src_pitch, size_t rows, size_t columns, void* dst, size_t dst_pitch) {
+HWY_ATTR void turn(const void* src, size_t src_pitch, size_t rows, size_t columns, void* dst,
+                   size_t dst_pitch) {
   const T* from = static_cast<const T*>(src);
   T* to = static_cast<T*>(dst);
   for (size_t r = 0; r < rows; r += 8) {

@@ -19,7 +19,8 @@ TEST(Transpose, EveryElementMovesAndNothingElseIsWritten) {
       for (int i = 0; i < 30; ++i) {
         const size_t rows = rng.below(40), columns = rng.below(70);
         const size_t src_pitch = columns + rng.below(5), dst_pitch = rows + rng.below(5);
-        std::vector<uint8_t> src(rows * src_pitch * bytes + 8), dst((columns + 1) * dst_pitch * bytes + 8, 0xab);
+        std::vector<uint8_t> src(rows * src_pitch * bytes + 8),
+            dst((columns + 1) * dst_pitch * bytes + 8, 0xab);
         for (uint8_t& byte : src) byte = static_cast<uint8_t>(rng.next());
         std::vector<uint8_t> expected = dst;
         for (size_t r = 0; r < rows; ++r) {
