@@ -195,9 +195,14 @@ def known_failures() -> list[dict]:
         return tomllib.load(file).get("failure", [])
 
 
-def reason_for(test: str, target: str, known: list[dict]) -> str | None:
+def reason_for(test: str, failure: str, target: str, known: list[dict]) -> str | None:
+    """Why `test` is known to fail with the message `failure` on `target`, or None."""
     for entry in known:
-        if entry.get("target", target) == target and fnmatch.fnmatchcase(test, entry["pattern"]):
+        if (
+            entry.get("target", target) == target
+            and fnmatch.fnmatchcase(test, entry["pattern"])
+            and entry.get("message", "") in failure
+        ):
             return entry["reason"]
     return None
 
@@ -225,7 +230,7 @@ def report(results: list[GroupResult], target: str, repairs: list[str], backend:
         for test, record in sorted(result.tests.items()):
             if record["outcome"] not in FAILING:
                 continue
-            reason = reason_for(test, target, known)
+            reason = reason_for(test, record["reason"], target, known)
             unknown += reason is None
             first_line = record["reason"].strip().splitlines()[0][:160] if record["reason"].strip() else ""
             print(
