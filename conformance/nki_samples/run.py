@@ -81,7 +81,8 @@ def extract(checkout: Path, folder: Path) -> None:
 
 
 def environment(folder: Path, backend: str) -> dict[str, str]:
-    paths = [str(PYTHON_ROOT), str(PLUGIN_ROOT), str(folder / "src"), os.environ.get("PYTHONPATH", "")]
+    paths = [str(p) for p in (PYTHON_ROOT, PLUGIN_ROOT, HERE, folder / "src")]
+    paths.append(os.environ.get("PYTHONPATH", ""))
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in paths if p), "PYTHONDONTWRITEBYTECODE": "1"}
     if backend:
         env["OPENTRN_NKI_BACKEND"] = backend
@@ -93,8 +94,15 @@ def run_file(path: Path, folder: Path, arguments: argparse.Namespace) -> FileRes
     result = FileResult(path.name)
     start = time.perf_counter()
     report = folder / f"{path.stem}.json"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "opentrn_plugin", "-p", "no:cacheprovider"]
-    command += ["--simulation-only", f"--opentrn-report={report}", f"--opentrn-seed={SEED}", str(path)]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "opentrn_plugin", "-p", "nki_samples_plugin"]
+    command += [
+        "-p",
+        "no:cacheprovider",
+        "--simulation-only",
+        f"--opentrn-report={report}",
+        f"--opentrn-seed={SEED}",
+        str(path),
+    ]
     if not arguments.full and path.name in QUICK:
         command += ["-k", QUICK[path.name]]
     try:

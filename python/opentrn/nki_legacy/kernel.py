@@ -33,9 +33,9 @@ DEFAULT_TARGET = "trn2"  # the newest chip of the dialect's time; NEURON_PLATFOR
 _OPTIONS = frozenset(
     {
         "platform_target", "kernel_return", "experimental_flags", "enable_out_of_bound_check",
-        "show_compiler_tb", "additional_compile_opt", "save_neff_name", "save_trace_name", "artifacts_dir", "working_directory",
-        "overwrite", "profile_nth", "num_execs", "warmup", "iters", "debug_kernel", "grid", "device_count",
-        "metrics", "quiet",
+        "show_compiler_tb", "additional_compile_opt", "save_neff_name", "save_trace_name", "artifacts_dir",
+        "working_directory", "overwrite", "profile_nth", "num_execs", "warmup", "iters", "debug_kernel",
+        "grid", "device_count", "metrics", "quiet",
     }
 )  # fmt: skip
 

@@ -4,7 +4,8 @@ A `Tensor` is memory: an HBM array, or on chip a grid of blocks (the dimensions 
 which is one machine tensor of [partitions, free elements], placed when it is first touched. A `Tile` is a
 view of one: for every remaining dimension a stride and a count over the block's flat memory, where one
 partition is `free elements` long, which is exactly what `NkiTensor.ap(pattern, offset)` of the machine takes.
-Every index a kernel can write (ints, slices, `nl.ds`, index expressions, index tiles) ends in that form or is refused.
+Every index a kernel can write (ints, slices, `nl.ds`, index expressions, index tiles) ends in that form or is
+refused.
 
 An operation returns a Tile whose instruction has not been issued yet (`deferred`): assigning it to part of
 another tensor lets the instruction write there directly, as the 0.1 compiler does. See emit.py.
