@@ -2,7 +2,11 @@
 
 import enum
 
+import numpy as np
+
+from opentrn import nki
 from opentrn.nki import _machine, isa
+from opentrn.nki import language as nl
 
 
 def test_no_instruction_is_missing():
@@ -29,3 +33,25 @@ def test_enumerations_and_engine_constants():
     assert isa.constants.oob_mode is isa.oob_mode
     assert isa.scalar_engine is isa.engine.scalar and isa.engine.vector.value == 5
     assert isa.get_nc_sub_version() == 0
+
+
+def test_depends_on_returns_the_instruction():
+    def kernel(x):
+        tile = nl.load(x)
+        first = isa.tensor_copy(tile, tile)
+        second = isa.tensor_copy(tile, tile, name="second")
+        assert isinstance(second, isa.NkiInstruction)
+        assert second.depends_on(first) is second
+        return x
+
+    nki.simulate(kernel)(np.ones((2, 2), np.float32))
+
+
+def test_tensors_are_of_the_public_class():
+    def kernel(x):
+        assert isinstance(x, nl.NkiTensor) and not isinstance(3, nl.NkiTensor)
+        register = isa.register_alloc(3)
+        assert isinstance(register, isa.VirtualRegister) and int(register) == 3
+        return x
+
+    nki.simulate(kernel)(np.ones((2, 2), np.float32))

@@ -131,7 +131,7 @@ def _checked_grid(grid: Any, name: str) -> tuple[int, ...]:
     return sizes
 
 
-def jit(func: Callable[..., Any] | None = None, **options: Any) -> Any:
+def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Decorate a function as an NKI kernel. Used bare or with arguments; see `Kernel`.
 
     Arguments of earlier releases are accepted; `platform_target` selects the target of the launch.
@@ -139,7 +139,7 @@ def jit(func: Callable[..., Any] | None = None, **options: Any) -> Any:
     unknown = set(options) - _KNOWN_OPTIONS
     if unknown:
         raise TypeError(f"nki.jit got unknown arguments {sorted(unknown)}; known: {sorted(_KNOWN_OPTIONS)}")
-    if func is None:
+    if fn is None:
         return functools.partial(jit, **options)
     deprecated = [name for name in _DEPRECATED_OPTIONS if name in options]
     if deprecated:
@@ -149,10 +149,10 @@ def jit(func: Callable[..., Any] | None = None, **options: Any) -> Any:
             DeprecationWarning,
             stacklevel=2,
         )
-    if isinstance(func, Kernel):
-        return func._with(options={**func.options, **options})
+    if isinstance(fn, Kernel):
+        return fn._with(options={**fn.options, **options})
     target = options.get("platform_target")
-    return Kernel(func, target=target, options=options)
+    return Kernel(fn, target=target, options=options)
 
 
 def simulate(kernel: Callable[..., Any], *, backend: str | None = None, target: str | None = None) -> Kernel:

@@ -27,7 +27,7 @@ class ReplicaGroup(NKIObject):
         require(len(ranks) == len(set(ranks)), f"ReplicaGroup: a rank appears in two groups of {self.groups}")
 
 
-def rank_id() -> Any:
+def rank_id(name: str | None = None) -> Any:
     """A register with this rank's number: 0, the only rank of a simulated launch."""
     _machine.machine()
     return nisa.register_alloc(0)

@@ -64,6 +64,7 @@ def _refusal(name: str, backend_name: str):
 
 def _bind(backend: _machine.Backend) -> None:
     names = globals()
+    names["NkiInstruction"] = backend.isa.NkiInstruction
     for name in INSTRUCTIONS:
         names[name] = getattr(backend.isa, name, None) or _refusal(name, backend.name)
 
@@ -91,9 +92,9 @@ def get_nc_sub_version() -> int:
 
 
 __all__ = [
-    "NKIObject", "NkiTensor", "NkiValidationError", "VirtualRegister", "constants", "dge_mode",
-    "dma_engine", "engine", "get_nc_sub_version", "get_nc_version", "gpsimd_engine", "matmul_perf_mode",
-    "nc_version", "oob_mode", "reduce_cmd", "scalar_engine", "tensor_engine", "unknown_engine",
-    "vector_engine",
+    "NKIObject", "NkiInstruction", "NkiTensor", "NkiValidationError", "VirtualRegister", "constants",
+    "dge_mode", "dma_engine", "engine", "get_nc_sub_version", "get_nc_version", "gpsimd_engine",
+    "matmul_perf_mode", "nc_version", "oob_mode", "reduce_cmd", "scalar_engine", "tensor_engine",
+    "unknown_engine", "vector_engine",
 ]  # fmt: skip
 __all__.extend(INSTRUCTIONS)
