@@ -7,7 +7,8 @@ the module `isa`, from_array, current_or_none and run_cores.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from opentrn import _core, dtypes, errors, isa_ops
 from opentrn.isa_enums import MemoryRegion, nc_version, target_version
 from opentrn.oracle.tensor import DynamicSlice, _infer
+from opentrn.shapes import ShapeOf
 
 _core.configure(dtypes.dtype_of, isa_ops.op_name, MemoryRegion, errors)
 
@@ -143,6 +145,42 @@ def from_array(
     )
 
 
+class _LaunchObserver(threading.local):
+    """What `observed_launches` asks of the launches of this thread."""
+
+    execute: str | None = None
+    launches: list[list[Any]] | None = None
+
+
+_observer = _LaunchObserver()
+
+
+@contextmanager
+def observed_launches(execute: str | None = None) -> Iterator[list[list[Any]]]:
+    """Collects the machines of every launch of this thread, one list per launch, whatever dialect starts it.
+
+    `execute` replaces that of the launches. With "never" there are no values: tensors that a kernel returns
+    come back as `opentrn.shapes.ShapeOf`.
+    """
+    previous = _observer.execute, _observer.launches
+    _observer.execute, _observer.launches = execute, []
+    try:
+        yield _observer.launches
+    finally:
+        _observer.execute, _observer.launches = previous
+
+
+def _shapes_of(value: Any) -> Any:
+    """Tensors to ShapeOf, through tuples, lists and dicts."""
+    if isinstance(value, NkiTensor):
+        return ShapeOf(tuple(value.shape), str(value.dtype))
+    if isinstance(value, (tuple, list)):
+        return type(value)(_shapes_of(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _shapes_of(item) for key, item in value.items()}
+    return value
+
+
 def run_cores(
     program: Callable[[Any], Any],
     lnc: int = 1,
@@ -158,11 +196,14 @@ def run_cores(
     an error, or with uninitialised="fill" gives NaN and 4 as AWS's simulator does. `on_machine(machine)` sees
     each machine before its program starts.
     """
+    execute = _observer.execute or execute
     generation = target_version(target).value
     if uninitialised not in ("fault", "fill"):
         raise ValueError(f"uninitialised is 'fault' or 'fill', not {uninitialised!r}")
     launch = Launch(generation, lnc, fill_fresh_memory=uninitialised == "fill")
     machines = [Machine(generation, core, launch, execute) for core in range(lnc)]
+    if _observer.launches is not None:
+        _observer.launches.append(machines)
     for machine in machines:
         machine.set_print_callback(print)
         if on_machine is not None:
@@ -184,7 +225,7 @@ def run_cores(
         with machines[0]:
             results[0] = program(machines[0])
             machines[0].flush()
-        return results
+        return _shapes_of(results) if execute == "never" else results
     threads = [threading.Thread(target=run_one, args=(core,), name=f"core{core}") for core in range(lnc)]
     for thread in threads:
         thread.start()
@@ -193,4 +234,4 @@ def run_cores(
     if failures:
         own = [error for error in failures.values() if "sim.peer_ended" not in str(error)]
         raise (own or list(failures.values()))[0]
-    return results
+    return _shapes_of(results) if execute == "never" else results

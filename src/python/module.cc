@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 
 #include "python/convert.h"
+#include "python/timing_bindings.h"
 
 NB_MODULE(_core, module) {
   using namespace opentrn::python;
@@ -26,6 +27,7 @@ NB_MODULE(_core, module) {
   });
   bind_tensor(module);
   bind_machine(module);
+  bind_timing(module);
   nb::module_ isa = module.def_submodule("isa", "One function per nki.isa instruction.");
   bind_instructions(isa);
 }

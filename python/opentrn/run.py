@@ -1,0 +1,180 @@
+"""Run a kernel on a simulated NeuronCore: its outputs, its predicted time and where the time goes.
+
+    result = opentrn.run(kernel, x, y, target="trn2")
+    result.outputs, result.time_us
+    print(result.timing.text())
+    result.save_html("profile.html")
+
+Time is predicted from the instructions, never from the values, so `execute=False` with shapes in place of
+arrays gives the same time in a fraction of the time; branches that depend on data then cannot be followed
+and raise.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opentrn import _core, core
+from opentrn.isa_enums import target_version
+from opentrn.shapes import ShapeOf
+
+Timing = _core.Timing
+
+__all__ = ["RunResult", "ShapeOf", "Timing", "run"]
+
+
+def _events(self: Timing) -> np.ndarray:
+    """Every event of the run as one structured array over the simulator's own memory (read-only).
+
+    `track` indexes `tracks()`; `name`, `file` and `function` index `strings()`; `opcode` and `stall` index
+    `_core.opcode_names()` and `_core.stall_names()`. Times are nanoseconds from the start of the kernel.
+    """
+    layout = _core.event_layout()
+    return self.event_bytes().view(np.dtype(layout))
+
+
+def _profile(self: Timing) -> dict[str, Any]:
+    """The whole profile as plain data; docs/profiling.md lists the keys."""
+    return json.loads(self.json())
+
+
+Timing.events = _events
+Timing.profile = _profile
+Timing.time_us = property(lambda self: self.total_ns / 1e3)
+Timing.__repr__ = lambda self: f"<timing {self.total_ns / 1e3:.2f} us, bound by {self.bound_by}>"
+
+
+@dataclass
+class RunResult:
+    """What a run gave.
+
+    `outputs`: what the kernel returned, in the caller's kind of array; `ShapeOf` where nothing was executed.
+    `timings`: one per launch of the call, in order; empty with time=False.
+    """
+
+    outputs: Any
+    target: str
+    machines: list[list[Any]]
+    timings: list[Timing]
+
+    @property
+    def timing(self) -> Timing:
+        """Timing of the only launch. Raises ValueError when there are none or several."""
+        if len(self.timings) != 1:
+            raise ValueError(f"this run has {len(self.timings)} timed launches; see `timings`")
+        return self.timings[0]
+
+    @property
+    def time_us(self) -> float:
+        """Predicted microseconds on the device, launches added up, without the overhead of launching."""
+        return sum(timing.total_ns for timing in self.timings) / 1e3
+
+    @property
+    def instruction_count(self) -> int:
+        """Instructions recorded, over all cores."""
+        return sum(machine.instruction_count for launch in self.machines for machine in launch)
+
+    def save_html(self, path: str | Path) -> Path:
+        """Write the profile as one page that needs no network."""
+        from opentrn.report import html
+
+        return html.save(self.timing, path)
+
+    def save_perfetto(self, path: str | Path) -> Path:
+        """Write the events for ui.perfetto.dev."""
+        self.timing.save_perfetto(str(path))
+        return Path(path)
+
+    def save_json(self, path: str | Path) -> Path:
+        """Write the profile as JSON."""
+        Path(path).write_text(json.dumps(self.timing.profile(), indent=1) + "\n", encoding="utf-8")
+        return Path(path)
+
+
+def run(
+    kernel: Any,
+    *args: Any,
+    target: str = "trn2",
+    lnc: int = 1,
+    execute: bool = True,
+    time: bool = True,
+    overrides: Mapping[str, Any] | Iterable[str] = (),
+    **kwargs: Any,
+) -> RunResult:
+    """Run `kernel(*args, **kwargs)` on one logical NeuronCore of `target`.
+
+    kernel: decorated with `nki.jit`, or a plain function. lnc: physical cores of the logical core, 1 or 2.
+    args, kwargs: what the kernel takes; `ShapeOf(shape, dtype)` stands for an array when execute=False.
+    execute: compute values. time: compile and predict the time. overrides: table values to change,
+    {"neuron_core.v3.hbm_bandwidth_gb_s": 500} or ["key=value"]; they change time and capacity, not values.
+
+    Raises what the kernel raises; NkiValidationError when the program does not fit; NotModelled for an
+    instruction without a sourced cost; ValueError for an unknown target or table key.
+    """
+    if not execute and not time:
+        raise ValueError("execute=False and time=False leaves nothing to do")
+    if execute:
+        _refuse_shapes([*args, *kwargs.values()])
+    args = tuple(_materialise(value) for value in args)
+    kwargs = {name: _materialise(value) for name, value in kwargs.items()}
+    bound = _bind(kernel, target, lnc)
+    with core.observed_launches("batched" if execute else "never") as machines:
+        outputs = bound(*args, **kwargs)
+    if not machines:
+        raise ValueError(f"{_name(kernel)} launched nothing; give a kernel decorated with nki.jit, or a function "
+                         "that calls NKI instructions")  # fmt: skip
+    settings = _settings(overrides)
+    timings = [_core.compile_and_time(launch, _name(kernel), settings) for launch in machines] if time else []
+    return RunResult(outputs, target, machines, timings)
+
+
+def _settings(overrides: Mapping[str, Any] | Iterable[str]) -> list[str]:
+    if isinstance(overrides, Mapping):
+        return [f"{key}={value}" for key, value in overrides.items()]
+    return [str(setting) for setting in overrides]
+
+
+def _name(kernel: Any) -> str:
+    return getattr(kernel, "__name__", None) or type(kernel).__name__
+
+
+def _bind(kernel: Any, target: str, lnc: int) -> Any:
+    """The kernel set to launch on `target` with `lnc` cores, for every dialect."""
+    from opentrn.nki import _machine, simulate
+
+    target_version(target)
+    if _machine.backend().name != "core":
+        raise ValueError("opentrn.run needs the C++ machine; the oracle (OPENTRN_NKI_BACKEND=oracle) has no time")
+    if type(kernel).__module__.startswith("opentrn.nki_legacy"):
+        if lnc != 1:
+            raise ValueError("an NKI 0.1 kernel runs on one core: its grid is in kernel[grid]")
+        return kernel._with(options={**kernel.options, "platform_target": target})
+    bound = simulate(kernel, target=target)
+    return bound[lnc] if lnc != 1 else bound
+
+
+def _materialise(value: Any) -> Any:
+    """ShapeOf to untouched zeros, through containers."""
+    if isinstance(value, ShapeOf):
+        return value.zeros()
+    if type(value) in (tuple, list):
+        return type(value)(_materialise(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _materialise(item) for key, item in value.items()}
+    return value
+
+
+def _refuse_shapes(values: Iterable[Any]) -> None:
+    for value in values:
+        if isinstance(value, ShapeOf):
+            raise ValueError(f"{value} has no values to execute on: give an array, or execute=False for the time only")
+        if isinstance(value, (tuple, list)):
+            _refuse_shapes(value)
+        elif isinstance(value, dict):
+            _refuse_shapes(value.values())

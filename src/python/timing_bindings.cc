@@ -1,0 +1,184 @@
+// compile_and_time() and the Timing it returns; opentrn/run.py is how users reach them.
+#include "python/timing_bindings.h"
+
+#include <cstddef>
+#include <fstream>
+#include <sstream>
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include "backend/compile.h"
+#include "cli/command.h"
+#include "cli/commands.h"
+#include "isa/definitions.h"
+#include "nki/machine.h"
+#include "profile/reports.h"
+#include "sim/timing/simulate.h"
+
+namespace opentrn::python {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+using Machines = std::vector<std::shared_ptr<nki::Machine>>;
+
+// A run that was timed: the programs as compiled, the events, and their analysis.
+struct Timing {
+  std::shared_ptr<const arch::Tables> tables;
+  std::vector<isa::Executable> executables;
+  trace::Trace trace;
+  profile::Profile profile;
+};
+
+std::shared_ptr<const arch::Tables> tables_of(const std::vector<std::string>& settings, const std::vector<std::string>& files) {
+  if (settings.empty() && files.empty()) return {&arch::default_tables(), [](const arch::Tables*) {}};
+  return arch::load_tables({.files = files, .settings = settings});
+}
+
+std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::string& name, const std::vector<std::string>& settings,
+                                         const std::vector<std::string>& table_files, int look_ahead, bool dma_engine_tracks,
+                                         std::optional<int64_t> default_trip_count) {
+  if (machines.empty()) throw Fault(FaultKind::kInput, "compile_and_time", "there is no machine to time", "launch the kernel first");
+  nb::gil_scoped_release unlocked;
+  auto timing = std::make_shared<Timing>();
+  timing->tables = tables_of(settings, table_files);
+  const auto generation = static_cast<arch::Generation>(machines[0]->generation());
+  for (const auto& machine : machines) {
+    machine->program()->name = name;
+    timing->executables.push_back(backend::compile(machine->program(), {.generation = generation, .tables = timing->tables.get(), .look_ahead = look_ahead}));
+  }
+  std::vector<const isa::Executable*> cores;
+  for (const isa::Executable& executable : timing->executables) cores.push_back(&executable);
+  trace::Recorder recorder;
+  sim::timing::SimulateOptions options;
+  options.dma_engine_tracks = dma_engine_tracks;
+  options.default_trip_count = default_trip_count;
+  sim::timing::simulate(cores, timing->tables->timing(generation), &recorder, options);
+  timing->trace = recorder.take();
+  timing->profile = profile::analyse(timing->trace, cores, *timing->tables);
+  return timing;
+}
+
+// The events as they lie in memory; event_layout() says what lies where.
+nb::ndarray<nb::numpy, const uint8_t, nb::ndim<1>> event_bytes(const std::shared_ptr<Timing>& self) {
+  const auto& events = self->trace.events;
+  auto* owner = new std::shared_ptr<Timing>(self);
+  nb::capsule capsule(owner, [](void* p) noexcept { delete static_cast<std::shared_ptr<Timing>*>(p); });
+  return {reinterpret_cast<const uint8_t*>(events.data()), {events.size() * sizeof(trace::Event)}, capsule};
+}
+
+nb::dict event_layout() {
+  using trace::Event;
+  nb::list names, formats, offsets;
+  const auto field = [&](const char* name, const char* format, size_t offset) {
+    names.append(name);
+    formats.append(format);
+    offsets.append(offset);
+  };
+  field("start_ns", "f8", offsetof(Event, start_ns));
+  field("end_ns", "f8", offsetof(Event, end_ns));
+  field("busy_ns", "f8", offsetof(Event, busy_ns));
+  field("stall_ns", "f8", offsetof(Event, stall_ns));
+  field("bytes", "i8", offsetof(Event, bytes));
+  field("flops", "f8", offsetof(Event, flops));
+  field("track", "u4", offsetof(Event, track));
+  field("instruction", "u4", offsetof(Event, instruction));
+  field("waited_for", "u4", offsetof(Event, waited_for));
+  field("iteration", "u4", offsetof(Event, iteration));
+  field("name", "u4", offsetof(Event, name));
+  field("file", "u4", offsetof(Event, file));
+  field("function", "u4", offsetof(Event, function));
+  field("line", "i4", offsetof(Event, line));
+  field("opcode", "u1", offsetof(Event, opcode));
+  field("stall", "u1", offsetof(Event, stall));
+  nb::dict layout;
+  layout["names"] = names;
+  layout["formats"] = formats;
+  layout["offsets"] = offsets;
+  layout["itemsize"] = sizeof(Event);
+  return layout;
+}
+
+nb::list tracks(const Timing& self) {
+  constexpr std::string_view kKinds[] = {"engine", "dma_queue", "dma_engine"};
+  nb::list list;
+  for (const trace::Track& track : self.trace.tracks) {
+    nb::dict row;
+    row["kind"] = kKinds[static_cast<size_t>(track.kind)];
+    row["name"] = self.trace.strings[track.name];
+    row["engine"] = isa::name(track.engine);
+    row["core"] = track.core;
+    list.append(row);
+  }
+  return list;
+}
+
+std::vector<std::string> strings(const Timing& self) {
+  std::vector<std::string> all;
+  for (size_t id = 0; id < self.trace.strings.size(); ++id) all.push_back(self.trace.strings[static_cast<trace::StringId>(id)]);
+  return all;
+}
+
+void save_perfetto(const Timing& self, const std::string& path) {
+  nb::gil_scoped_release unlocked;
+  std::ofstream file(path, std::ios::binary);
+  if (file) profile::write_perfetto(self.trace, file);
+  file.flush();
+  if (!file) throw Fault(FaultKind::kInput, "write", fmt::format("cannot write {}", path));
+}
+
+int run_cli(const std::vector<std::string>& arguments) {
+  std::vector<const char*> words{"opentrn"};
+  for (const std::string& argument : arguments) words.push_back(argument.c_str());
+  std::ostringstream out, err;
+  const int code = cli::run({cli::add_ls, cli::add_describe}, static_cast<int>(words.size()), words.data(), out, err);
+  nb::module_ sys = nb::module_::import_("sys");
+  sys.attr("stdout").attr("write")(out.str());
+  sys.attr("stderr").attr("write")(err.str());
+  return code;
+}
+
+}  // namespace
+
+void bind_timing(nb::module_& module) {
+  nb::class_<Timing>(module, "Timing", nb::dynamic_attr())
+      .def_prop_ro("total_ns", [](const Timing& t) { return t.profile.summary.total_ns; })
+      .def_prop_ro("launch_ns", [](const Timing& t) { return t.profile.summary.launch_ns; })
+      .def_prop_ro("extrapolated_ns", [](const Timing& t) { return t.profile.summary.extrapolated_ns; })
+      .def_prop_ro("instruction_count", [](const Timing& t) { return t.profile.summary.instructions; })
+      .def_prop_ro("bound_by", [](const Timing& t) { return std::string(trace::name(t.profile.summary.bound_by())); })
+      .def_prop_ro("mfu_percent", [](const Timing& t) { return t.profile.mfu_estimated_percent; })
+      .def_prop_ro("mbu_percent", [](const Timing& t) { return t.profile.mbu_estimated_percent; })
+      .def("json", [](const Timing& t) {
+        nb::gil_scoped_release unlocked;
+        return profile::json(t.profile).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+      })
+      .def("text", [](const Timing& t, int lines_max) { return profile::text(t.profile, {.lines_max = lines_max}); }, "lines_max"_a = 12)
+      .def("save_perfetto", &save_perfetto, "path"_a)
+      .def("event_bytes", &event_bytes)
+      .def("tracks", &tracks)
+      .def("strings", &strings);
+  module.def("compile_and_time", &compile_and_time, "machines"_a, "name"_a = "kernel", "settings"_a = std::vector<std::string>{},
+             "table_files"_a = std::vector<std::string>{}, "look_ahead"_a = 0, "dma_engine_tracks"_a = false, "default_trip_count"_a = nb::none());
+  module.def("event_layout", &event_layout);
+  module.def("opcode_names", [] {
+    std::vector<std::string> names;
+    for (int i = 0; i < isa::kOpcodeCount; ++i) names.emplace_back(isa::name(static_cast<isa::Opcode>(i)));
+    return names;
+  });
+  module.def("stall_names", [] {
+    std::vector<std::string> names;
+    for (int i = 0; i < trace::kStallCount; ++i) names.emplace_back(trace::name(static_cast<trace::Stall>(i)));
+    return names;
+  });
+  module.def("run_cli", &run_cli, "arguments"_a);
+}
+
+}  // namespace opentrn::python
