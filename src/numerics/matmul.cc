@@ -55,9 +55,21 @@ using V = hn::Vec<D>;
 // with AVX2.
 #if HWY_TARGET == HWY_AVX2
 constexpr int kMaxRows = 6;
+constexpr int kWideVectors = 4;
 #else
 constexpr int kMaxRows = 8;
+constexpr int kWideVectors = 8;
 #endif
+// A tile of so few rows reads `moving` once, so packing would double the traffic: its blocks are wide
+// instead, to have sums enough in flight, and read in place.
+constexpr int kFewRows = 2;
+
+// K rows of `moving`, of which `columns` are wanted.
+struct Panel {
+  const float* data;
+  size_t pitch;
+  size_t columns;
+};
 
 struct Output {
   float* acc;
@@ -79,27 +91,27 @@ HWY_ATTR HWY_INLINE void store_block(const V (&sum)[kRows][kVectors], Output out
   }
 }
 
-// One block: `stationary` is K x kRows, `moving` K x (kVectors * lanes), both packed. Only the first
-// `columns` columns are written.
+// One block: `stationary` is K x kRows, packed; `panel` is readable kVectors * lanes wide.
 template <int kRows, int kVectors>
-HWY_ATTR HWY_NOINLINE void block(const float* HWY_RESTRICT stationary, const float* HWY_RESTRICT moving,
-                                 int K, size_t columns, Output out) {
+HWY_ATTR HWY_NOINLINE void block(const float* HWY_RESTRICT stationary, Panel panel, int K, Output out) {
   const D d;
   const size_t lanes = hn::Lanes(d);
   V sum[kRows][kVectors];
   for (auto& row : sum) {
     for (V& x : row) x = hn::Zero(d);
   }
+  const float* HWY_RESTRICT moving = panel.data;
   for (int k = 0; k < K; ++k) {
     V m[kVectors];
-    for (int v = 0; v < kVectors; ++v) m[v] = hn::Load(d, moving + v * lanes);
+    for (int v = 0; v < kVectors; ++v) m[v] = hn::LoadU(d, moving + v * lanes);
     for (int r = 0; r < kRows; ++r) {
       const V s = hn::Set(d, stationary[r]);
       for (int v = 0; v < kVectors; ++v) sum[r][v] = fused(d, s, m[v], sum[r][v]);
     }
     stationary += kRows;
-    moving += kVectors * lanes;
+    moving += panel.pitch;
   }
+  const size_t columns = panel.columns;
   if (columns == kVectors * lanes) return store_block<kRows, kVectors>(sum, out);
   HWY_ALIGN float edge[kRows * kVectors * (HWY_MAX_BYTES / sizeof(float))];
   const size_t pitch = kVectors * lanes;
@@ -118,17 +130,16 @@ HWY_INLINE int block_rows(int rows_left) {
 }
 
 template <int kVectors>
-HWY_ATTR void rows_of_panel(const MatmulTile& t, const float* packed_stationary, const float* panel, int n,
-                            size_t columns) {
+HWY_ATTR void rows_of_panel(const MatmulTile& t, const float* packed_stationary, Panel panel, int n) {
   for (int m = 0; m < t.M;) {
     const int rows = block_rows(t.M - m);
     const float* s = packed_stationary + static_cast<size_t>(m) * t.K;
     const Output out{t.acc + static_cast<size_t>(m) * t.acc_pitch + n, t.acc_pitch, t.accumulate};
     switch (rows) {
-      case kMaxRows: block<kMaxRows, kVectors>(s, panel, t.K, columns, out); break;
-      case 4: block<4, kVectors>(s, panel, t.K, columns, out); break;
-      case 2: block<2, kVectors>(s, panel, t.K, columns, out); break;
-      default: block<1, kVectors>(s, panel, t.K, columns, out); break;
+      case kMaxRows: block<kMaxRows, kVectors>(s, panel, t.K, out); break;
+      case 4: block<4, kVectors>(s, panel, t.K, out); break;
+      case 2: block<2, kVectors>(s, panel, t.K, out); break;
+      default: block<1, kVectors>(s, panel, t.K, out); break;
     }
     m += rows;
   }
@@ -161,21 +172,36 @@ HWY_ATTR void pack_panel(const MatmulTile& t, int n, size_t columns, size_t widt
   }
 }
 
+HWY_ATTR void few_rows_of_panel(const MatmulTile& t, const float* packed_stationary, Panel panel, int n) {
+  const Output out{t.acc + n, t.acc_pitch, t.accumulate};
+  if (t.M == 1) return block<1, kWideVectors>(packed_stationary, panel, t.K, out);
+  return block<2, kWideVectors>(packed_stationary, panel, t.K, out);
+}
+
 HWY_ATTR void MatmulTileSimd(const MatmulTile& t) {
+  if (t.M == 0) return;
   const size_t lanes = hn::Lanes(D());
-  const size_t panel_floats = 2 * lanes * static_cast<size_t>(t.K);
-  float* panel = matmul_scratch(panel_floats + static_cast<size_t>(t.K) * t.M);
-  float* stationary = panel + panel_floats;
+  const bool few_rows = t.M <= kFewRows;
+  const size_t widest = (few_rows ? kWideVectors : 2) * lanes;
+  float* packed = matmul_scratch(widest * static_cast<size_t>(t.K) + static_cast<size_t>(t.K) * t.M);
+  float* stationary = packed + widest * static_cast<size_t>(t.K);
   pack_stationary(t, stationary);
   for (int n = 0; n < t.N;) {
     const size_t left = static_cast<size_t>(t.N - n);
-    const size_t width = left > lanes ? 2 * lanes : lanes;
+    const size_t width = few_rows || left > lanes ? widest : lanes;
     const size_t columns = std::min(left, width);
-    pack_panel(t, n, columns, width, panel);
-    if (width > lanes) {
-      rows_of_panel<2>(t, stationary, panel, n, columns);
+    if (few_rows && columns == width) {
+      few_rows_of_panel(t, stationary, {t.moving + n, t.moving_pitch, columns}, n);
     } else {
-      rows_of_panel<1>(t, stationary, panel, n, columns);
+      pack_panel(t, n, columns, width, packed);
+      const Panel panel{packed, width, columns};
+      if (few_rows) {
+        few_rows_of_panel(t, stationary, panel, n);
+      } else if (width > lanes) {
+        rows_of_panel<2>(t, stationary, panel, n);
+      } else {
+        rows_of_panel<1>(t, stationary, panel, n);
+      }
     }
     n += static_cast<int>(columns);
   }

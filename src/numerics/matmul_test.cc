@@ -61,8 +61,14 @@ INSTANTIATE_TEST_SUITE_P(Simd, MatmulTileTest, testing::ValuesIn(simd_targets())
 
 TEST_P(MatmulTileTest, FastEqualsReferenceBitForBit) {
   uint64_t seed = 1;
-  for (const Case c :
-       {Case{128, 128, 512}, {128, 128, 100}, {1, 1, 1}, {0, 3, 5}, {7, 13, 33}, {64, 31, 47}}) {
+  for (const Case c : {Case{128, 128, 512},
+                       {128, 128, 100},
+                       {1, 1, 1},
+                       {0, 3, 5},
+                       {128, 1, 512},
+                       {100, 2, 300},
+                       {7, 13, 33},
+                       {64, 31, 47}}) {
     for (const bool accumulate : {false, true}) {
       expect_equal_to_reference(c, Values::kOrdinary, accumulate, seed++);
       if (c.M < 128) expect_equal_to_reference(c, Values::kWild, accumulate, seed++);

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+_LIBRARY = "libopentrn_numerics_capi.so"
+
 
 class Numerics:
     """Rows of numbers through opentrn_numerics_capi; arrays must be contiguous and one-dimensional."""
@@ -90,12 +92,11 @@ def _pointer(row: np.ndarray) -> ctypes.c_void_p:
 @pytest.fixture(scope="session")
 def numerics() -> Numerics:
     """The library under test; its absence is a failure, never a skip."""
-    path = os.environ.get("OPENTRN_NUMERICS_CAPI")
-    if not path:
+    default = Path(__file__).resolve().parents[2] / "build" / "src" / "numerics" / _LIBRARY
+    path = Path(os.environ.get("OPENTRN_NUMERICS_CAPI", default))
+    if not path.is_file():
         pytest.fail(
-            "OPENTRN_NUMERICS_CAPI is not set: build the target opentrn_numerics_capi and set it to the "
-            "path of libopentrn_numerics_capi.so (ctest does both)"
+            f"{path} does not exist: build the CMake target opentrn_numerics_capi, and set "
+            f"OPENTRN_NUMERICS_CAPI to its {_LIBRARY} if the build folder is not build/"
         )
-    if not Path(path).is_file():
-        pytest.fail(f"OPENTRN_NUMERICS_CAPI names {path}, which does not exist: build opentrn_numerics_capi")
-    return Numerics(Path(path))
+    return Numerics(path)
