@@ -205,6 +205,7 @@ def run_cores(
     if _observer.launches is not None:
         _observer.launches.append(machines)
     for machine in machines:
+        machine.executes = execute != "never"
         machine.set_print_callback(print)
         if on_machine is not None:
             on_machine(machine)

@@ -202,7 +202,7 @@ def launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
                 current.shared_made = 0
                 result = kernel.body(*device_args, **device_kwargs)
                 emit.flush()
-            return _to_host(result)
+            return _to_host(result) if getattr(machine, "executes", True) else None
         finally:
             emit.set_session(None)
 
