@@ -73,6 +73,10 @@ class GroupResult:
     tests: dict[str, dict] = field(default_factory=dict)
     seconds: float = 0.0
 
+    def cpu_seconds(self) -> float:
+        """Processor time of the finished tests, without collection."""
+        return sum(record.get("cpu_seconds", 0.0) for record in self.tests.values())
+
     def count(self, *outcomes: str) -> int:
         return sum(record["outcome"] in outcomes for record in self.tests.values())
 
@@ -218,13 +222,13 @@ def report(results: list[GroupResult], target: str, repairs: list[str], backend:
         print(f"  repaired in the copy: {repair}")
     for supplied in SUPPLIED:
         print(f"  supplied: {supplied}")
-    print(f"\n{'group':20} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}")
+    print(f"\n{'group':20} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8} {'cpu':>8}")
     unknown = 0
     for result in results:
         failed = result.count(*FAILING)
         print(
             f"{result.name:20} {result.count('passed'):7} {failed:7} "
-            f"{result.count('skipped', 'xfailed'):8} {result.seconds:8.0f}"
+            f"{result.count('skipped', 'xfailed'):8} {result.seconds:8.0f} {result.cpu_seconds():8.0f}"
         )
     for result in results:
         for test, record in sorted(result.tests.items()):
