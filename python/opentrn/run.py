@@ -35,8 +35,12 @@ def _events(self: Timing) -> np.ndarray:
     `track` indexes `tracks()`; `name`, `file` and `function` index `strings()`; `opcode` and `stall` index
     `_core.opcode_names()` and `_core.stall_names()`. Times are nanoseconds from the start of the kernel.
     """
-    layout = _core.event_layout()
-    return self.event_bytes().view(np.dtype(layout))
+    return self.event_bytes().view(np.dtype(_core.event_layout()))
+
+
+def _critical_path(self: Timing) -> np.ndarray:
+    """The critical path, latest first, as a structured array; `resource` indexes `_core.resource_names()`."""
+    return self.critical_bytes().view(np.dtype(_core.critical_layout()))
 
 
 def _profile(self: Timing) -> dict[str, Any]:
@@ -45,6 +49,7 @@ def _profile(self: Timing) -> dict[str, Any]:
 
 
 Timing.events = _events
+Timing.critical_path = _critical_path
 Timing.profile = _profile
 Timing.time_us = property(lambda self: self.total_ns / 1e3)
 Timing.__repr__ = lambda self: f"<timing {self.total_ns / 1e3:.2f} us, bound by {self.bound_by}>"

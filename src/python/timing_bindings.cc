@@ -66,44 +66,67 @@ std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::st
   return timing;
 }
 
-// The events as they lie in memory; event_layout() says what lies where.
-nb::ndarray<nb::numpy, const uint8_t, nb::ndim<1>> event_bytes(const std::shared_ptr<Timing>& self) {
-  const auto& events = self->trace.events;
-  auto* owner = new std::shared_ptr<Timing>(self);
+using Bytes = nb::ndarray<nb::numpy, const uint8_t, nb::ndim<1>>;
+
+// Rows as they lie in memory, kept alive by the array; event_layout() and critical_layout() say what lies where.
+template <typename Row>
+Bytes rows_of(const std::shared_ptr<Timing>& timing, const std::vector<Row>& rows) {
+  auto* owner = new std::shared_ptr<Timing>(timing);
   nb::capsule capsule(owner, [](void* p) noexcept { delete static_cast<std::shared_ptr<Timing>*>(p); });
-  return {reinterpret_cast<const uint8_t*>(events.data()), {events.size() * sizeof(trace::Event)}, capsule};
+  return {reinterpret_cast<const uint8_t*>(rows.data()), {rows.size() * sizeof(Row)}, capsule};
 }
 
-nb::dict event_layout() {
-  using trace::Event;
+struct Field {
+  const char* name;
+  const char* format;
+  size_t offset;
+};
+
+// What numpy.dtype() takes.
+nb::dict layout_of(std::initializer_list<Field> fields, size_t itemsize) {
   nb::list names, formats, offsets;
-  const auto field = [&](const char* name, const char* format, size_t offset) {
-    names.append(name);
-    formats.append(format);
-    offsets.append(offset);
-  };
-  field("start_ns", "f8", offsetof(Event, start_ns));
-  field("end_ns", "f8", offsetof(Event, end_ns));
-  field("busy_ns", "f8", offsetof(Event, busy_ns));
-  field("stall_ns", "f8", offsetof(Event, stall_ns));
-  field("bytes", "i8", offsetof(Event, bytes));
-  field("flops", "f8", offsetof(Event, flops));
-  field("track", "u4", offsetof(Event, track));
-  field("instruction", "u4", offsetof(Event, instruction));
-  field("waited_for", "u4", offsetof(Event, waited_for));
-  field("iteration", "u4", offsetof(Event, iteration));
-  field("name", "u4", offsetof(Event, name));
-  field("file", "u4", offsetof(Event, file));
-  field("function", "u4", offsetof(Event, function));
-  field("line", "i4", offsetof(Event, line));
-  field("opcode", "u1", offsetof(Event, opcode));
-  field("stall", "u1", offsetof(Event, stall));
+  for (const Field& field : fields) {
+    names.append(field.name);
+    formats.append(field.format);
+    offsets.append(field.offset);
+  }
   nb::dict layout;
   layout["names"] = names;
   layout["formats"] = formats;
   layout["offsets"] = offsets;
-  layout["itemsize"] = sizeof(Event);
+  layout["itemsize"] = itemsize;
   return layout;
+}
+
+nb::dict event_layout() {
+  using trace::Event;
+  return layout_of({
+      {"start_ns", "f8", offsetof(Event, start_ns)},
+      {"end_ns", "f8", offsetof(Event, end_ns)},
+      {"busy_ns", "f8", offsetof(Event, busy_ns)},
+      {"stall_ns", "f8", offsetof(Event, stall_ns)},
+      {"bytes", "i8", offsetof(Event, bytes)},
+      {"flops", "f8", offsetof(Event, flops)},
+      {"track", "u4", offsetof(Event, track)},
+      {"instruction", "u4", offsetof(Event, instruction)},
+      {"waited_for", "u4", offsetof(Event, waited_for)},
+      {"iteration", "u4", offsetof(Event, iteration)},
+      {"name", "u4", offsetof(Event, name)},
+      {"file", "u4", offsetof(Event, file)},
+      {"function", "u4", offsetof(Event, function)},
+      {"line", "i4", offsetof(Event, line)},
+      {"opcode", "u1", offsetof(Event, opcode)},
+      {"stall", "u1", offsetof(Event, stall)}}, sizeof(Event));
+}
+
+nb::dict critical_layout() {
+  using trace::CriticalSegment;
+  return layout_of({{"start_ns", "f8", offsetof(CriticalSegment, start_ns)},
+                    {"end_ns", "f8", offsetof(CriticalSegment, end_ns)},
+                    {"resource", "u1", offsetof(CriticalSegment, resource)},
+                    {"instruction", "u4", offsetof(CriticalSegment, instruction)},
+                    {"core", "u2", offsetof(CriticalSegment, core)}},
+                   sizeof(CriticalSegment));
 }
 
 nb::list tracks(const Timing& self) {
@@ -162,12 +185,19 @@ void bind_timing(nb::module_& module) {
       })
       .def("text", [](const Timing& t, int lines_max) { return profile::text(t.profile, {.lines_max = lines_max}); }, "lines_max"_a = 12)
       .def("save_perfetto", &save_perfetto, "path"_a)
-      .def("event_bytes", &event_bytes)
+      .def("event_bytes", [](const std::shared_ptr<Timing>& t) { return rows_of(t, t->trace.events); })
+      .def("critical_bytes", [](const std::shared_ptr<Timing>& t) { return rows_of(t, t->trace.critical_path); })
       .def("tracks", &tracks)
       .def("strings", &strings);
   module.def("compile_and_time", &compile_and_time, "machines"_a, "name"_a = "kernel", "settings"_a = std::vector<std::string>{},
              "table_files"_a = std::vector<std::string>{}, "look_ahead"_a = 0, "dma_engine_tracks"_a = false, "default_trip_count"_a = nb::none());
   module.def("event_layout", &event_layout);
+  module.def("critical_layout", &critical_layout);
+  module.def("resource_names", [] {
+    std::vector<std::string> names;
+    for (int i = 0; i < trace::kResourceCount; ++i) names.emplace_back(trace::name(static_cast<trace::Resource>(i)));
+    return names;
+  });
   module.def("opcode_names", [] {
     std::vector<std::string> names;
     for (int i = 0; i < isa::kOpcodeCount; ++i) names.emplace_back(isa::name(static_cast<isa::Opcode>(i)));

@@ -1,0 +1,116 @@
+"""The profile as one self-contained page.
+
+page.html, page.css and page.js are put together with the data: the profile (its JSON), the text of the
+source files it names, and the events as deflated binary columns, which the page reads straight into typed
+arrays, so that a million events stay usable.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opentrn import _core
+
+# What is not worth embedding: a generated file of megabytes.
+SOURCE_BYTES_MAX = 400_000
+
+# Columns of the page's event table, in this order, each as little-endian values one after another. 64-bit
+# columns come first so that each starts at a multiple of its size.
+_COLUMNS = (
+    ("start_ns", "<f8"), ("duration_ns", "<f4"), ("stall_ns", "<f4"), ("bytes", "<f4"), ("instruction", "<u4"),
+    ("waited_for", "<u4"), ("source", "<u4"), ("track", "<u2"), ("opcode", "u1"), ("stall", "u1"),
+)  # fmt: skip
+_CRITICAL_COLUMNS = (("start_ns", "<f8"), ("end_ns", "<f8"), ("instruction", "<u4"), ("resource", "u1"))
+
+
+def page(timing: Any) -> str:
+    """The page of a `Timing`, as text."""
+    files = resources.files(__package__)
+    parts = {name: files.joinpath(f"page.{name}").read_text(encoding="utf-8") for name in ("html", "css", "js")}
+    data = json.dumps(_data(timing), separators=(",", ":")).replace("</", "<\\/")
+    profile_name = json.loads(timing.json())["program"]
+    return (
+        parts["html"]
+        .replace("{{title}}", _escaped(profile_name))
+        .replace("{{css}}", parts["css"])
+        .replace("{{js}}", parts["js"])
+        .replace("{{data}}", data)
+    )
+
+
+def save(timing: Any, path: str | Path) -> Path:
+    """Write the page of a `Timing` to `path`."""
+    path = Path(path)
+    path.write_text(page(timing), encoding="utf-8")
+    return path
+
+
+def _data(timing: Any) -> dict[str, Any]:
+    profile = timing.profile()
+    events = timing.events()
+    order = np.lexsort((events["start_ns"], events["track"]))
+    events = events[order]
+    sources, source_of_event = _sources(events, timing.strings())
+    columns = {
+        **{name: events[name] for name, _ in _COLUMNS if name in events.dtype.names},
+        "duration_ns": np.where(_is_engine(timing)[events["track"]], events["busy_ns"],
+                                events["end_ns"] - events["start_ns"]),
+        "source": source_of_event,
+    }  # fmt: skip
+    critical = timing.critical_path()[::-1]
+    return {
+        "profile": profile,
+        "tracks": timing.tracks(),
+        "opcodes": _core.opcode_names(),
+        "stalls": _core.stall_names(),
+        "resources": _core.resource_names(),
+        "sources": sources,
+        "texts": _texts({line["file"] for line in profile["lines"]}),
+        "events": {"count": len(events), "data": _packed(columns, _COLUMNS)},
+        "critical": {
+            "count": len(critical),
+            "data": _packed({name: critical[name] for name, _ in _CRITICAL_COLUMNS}, _CRITICAL_COLUMNS),
+        },
+    }
+
+
+def _is_engine(timing: Any) -> np.ndarray:
+    return np.array([track["kind"] == "engine" for track in timing.tracks()] or [False])
+
+
+def _sources(events: np.ndarray, strings: list[str]) -> tuple[list[list[Any]], np.ndarray]:
+    """Distinct [file, line, function] of the events, and which of them each event has."""
+    keys = np.empty(len(events), [("file", "u4"), ("line", "i4"), ("function", "u4")])
+    for name in keys.dtype.names:
+        keys[name] = events[name]
+    distinct, index = np.unique(keys, return_inverse=True)
+    return [[strings[k["file"]], int(k["line"]), strings[k["function"]]] for k in distinct], index
+
+
+def _texts(files: set[str]) -> dict[str, list[str]]:
+    """The lines of the source files that can still be read."""
+    texts = {}
+    for name in sorted(files):
+        path = Path(name)
+        try:
+            if name and path.is_file() and path.stat().st_size <= SOURCE_BYTES_MAX:
+                texts[name] = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            continue  # gone or unreadable: the page shows file and line without the text
+    return texts
+
+
+def _packed(columns: dict[str, np.ndarray], layout: tuple[tuple[str, str], ...]) -> str:
+    raw = b"".join(np.ascontiguousarray(columns[name]).astype(dtype).tobytes() for name, dtype in layout)
+    return base64.b64encode(zlib.compress(raw, 6)).decode("ascii")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
