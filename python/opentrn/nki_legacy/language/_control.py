@@ -34,17 +34,20 @@ def _iterate(args: tuple[Any, ...]) -> Iterator[LoopIndex]:
         yield index
 
 
-def affine_range(*args: int) -> Iterator[LoopIndex]:
+# Keywords of loops (directives, precise_schedule) guide the official scheduler; execution is in program order here.
+
+
+def affine_range(*args: int, **hints: Any) -> Iterator[LoopIndex]:
     """Iterations that do not depend on each other (except by reduction). Executed one after the other."""
     return _iterate(args)
 
 
-def sequential_range(*args: int) -> Iterator[LoopIndex]:
+def sequential_range(*args: int, **hints: Any) -> Iterator[LoopIndex]:
     """Iterations that depend on each other."""
     return _iterate(args)
 
 
-def static_range(*args: int) -> Iterator[LoopIndex]:
+def static_range(*args: int, **hints: Any) -> Iterator[LoopIndex]:
     """Iterations that the compiler unrolls."""
     return _iterate(args)
 

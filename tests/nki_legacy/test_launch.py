@@ -1,0 +1,142 @@
+"""Launching 0.1 kernels: modes, grids, output arguments, targets, allocation."""
+
+import numpy as np
+import pytest
+
+import opentrn.nki_legacy as nki
+import opentrn.nki_legacy.compiler as ncc
+import opentrn.nki_legacy.isa as nisa
+import opentrn.nki_legacy.language as nl
+from opentrn.errors import NkiValidationError, NotModelled
+from opentrn.nki_legacy.dtypes import promote, scalar_dtype
+
+
+@nki.jit
+def doubled(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    i = nl.program_id(0)
+    nl.store(out[i], nl.load(a[i]) * 2.0)
+    return out
+
+
+def test_programs_of_a_grid_share_their_output():
+    a = np.arange(24, dtype=np.float32).reshape(3, 2, 4)
+    np.testing.assert_array_equal(doubled[3](a), 2 * a)
+
+
+def test_grid_dimensions_over_cores_multiply():
+    a = np.ones((4, 2, 4), np.float32)
+    np.testing.assert_array_equal(doubled[nl.nc(2) * 2](a), 2 * a)
+    np.testing.assert_array_equal(doubled[nl.spmd_dim(2, nl.nc(2))](a), 2 * a)
+
+
+def test_output_argument_is_written_in_place():
+    @nki.trace
+    def kernel(a, out):
+        nl.store(out, nl.exp(nl.load(a)))
+
+    a, out = np.ones((4, 8), np.float32), np.zeros((4, 8), np.float32)
+    assert nki.simulate_kernel(kernel, a, out) is None
+    np.testing.assert_allclose(out, np.exp(a), rtol=1e-6)
+
+
+def test_kernel_called_by_a_kernel_is_inlined():
+    @nki.jit(mode="trace")
+    def inner(tile):
+        return nl.square(tile)
+
+    @nki.jit(mode="simulation")
+    def outer(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, inner(nl.load(a)))
+        return out
+
+    a = np.full((4, 4), 3, np.float32)
+    np.testing.assert_array_equal(outer(a), a * a)
+
+
+def test_target_is_trn2_unless_said_otherwise(monkeypatch):
+    monkeypatch.delenv("NEURON_PLATFORM_TARGET_OVERRIDE", raising=False)
+    monkeypatch.delenv("NKI_NC_VERSION", raising=False)
+    versions = []
+
+    def kernel():
+        versions.append(nisa.get_nc_version())
+
+    nki.jit(kernel)()
+    nki.jit(kernel, platform_target="trn1")()
+    assert versions == [nisa.nc_version.gen3, nisa.nc_version.gen2]
+
+
+def test_transpose_on_trn1_gives_float32():
+    found = []
+
+    def kernel(a):
+        found.append(nisa.nc_transpose(nl.load(a)).dtype)
+
+    for target in ("trn1", "trn2"):
+        nki.jit(kernel, platform_target=target)(np.zeros((4, 4), nl.bfloat16))
+    assert found == [np.float32, nl.bfloat16]
+
+
+def test_latency_is_refused_not_invented():
+    kernel = nki.benchmark(warmup=1, iters=2)(doubled)[1]
+    np.testing.assert_array_equal(kernel(np.ones((1, 2, 2), np.float32)), np.full((1, 2, 2), 2))
+    with pytest.raises(NotModelled, match="timing model"):
+        kernel.benchmark_result.nc_latency  # noqa: B018
+
+
+def test_call_outside_a_kernel_is_refused():
+    with pytest.raises(NkiValidationError, match="inside a kernel only"):
+        nl.ndarray((4, 4), dtype=nl.float32)
+
+
+def test_unknown_option_is_refused():
+    with pytest.raises(TypeError, match="unknown arguments"):
+        nki.jit(lambda: None, optimise=True)
+
+
+def test_modulo_allocation_addresses():
+    place = ncc.psum.mod_alloc(base_bank=1, num_bank_tiles=(2,)).place
+    assert [place.address((i,), 128, 2048) for i in range(3)] == [(0, 2048), (0, 4096), (0, 2048)]
+    place = ncc.sbuf.mod_alloc(base_addr=64, num_free_tiles=(2,)).place
+    assert [place.address((i,), 128, 256) for i in range(3)] == [(0, 64), (0, 320), (0, 64)]
+
+
+def test_allocation_past_the_end_of_a_bank_is_refused():
+    with pytest.raises(NkiValidationError, match="cross the end of a bank"):
+        ncc.psum.mod_alloc(base_bank=0).place.address((), 128, 4096)
+
+
+def test_torch_arguments_give_torch_results():
+    torch = pytest.importorskip("torch")
+    result = doubled[1](torch.ones((1, 2, 4), dtype=torch.bfloat16))
+    assert result.dtype == torch.bfloat16 and bool((result == 2).all())
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "result"),
+    [
+        (np.int32, np.float16, np.float16),
+        (np.uint16, nl.tfloat32, nl.tfloat32),
+        (np.float32, nl.bfloat16, np.float32),
+        (np.float16, nl.bfloat16, np.float32),
+        (nl.float8_e4m3, np.float16, np.float16),
+        (nl.float8_e4m3, nl.float8_e5m2, nl.bfloat16),
+        (np.uint16, np.int32, np.int32),
+        (np.int8, np.uint8, np.int16),
+        (np.int8, np.uint16, np.int32),
+        (np.int32, np.uint32, np.float32),
+    ],
+)
+def test_type_promotion_as_documented(a, b, result):
+    assert promote(a, b) == np.dtype(result) == promote(b, a)
+
+
+def test_weak_scalars_are_wide():
+    assert [scalar_dtype(v) for v in (True, 2, 1.5, np.float16(1))] == [
+        np.uint8,
+        np.int32,
+        np.float32,
+        np.float16,
+    ]
