@@ -56,7 +56,7 @@ struct View {
   bool repeats() const {
     if (partitions > 1 && partition_stride == 0) return true;
     for (int i = 0; i < free_rank; ++i)
-      if (free[i].stride == 0) return true;
+      if (free[i].count > 1 && free[i].stride == 0) return true;
     return false;
   }
   bool same_walk(const View& other) const;
