@@ -1,14 +1,24 @@
 """OpenTrn: an open AWS Trainium in software.
 
 `opentrn.nki` is the NKI kernel language; `opentrn.activate()` makes it importable under the names existing
-kernels use (`nki`, `neuronxcc.nki`, ...). Importing `opentrn` itself loads nothing else.
+kernels use (`nki`, `neuronxcc.nki`, ...). `opentrn.run(kernel, ...)` gives values, predicted time and profile.
+Importing `opentrn` itself loads nothing else.
 """
 
 from __future__ import annotations
 
 __version__ = "0.1.0"
 
-__all__ = ["activate", "__version__"]
+__all__ = ["RunResult", "ShapeOf", "activate", "run", "__version__"]
+
+
+def __getattr__(name: str) -> object:
+    """`run`, `RunResult` and `ShapeOf`, imported at first use: they load the C++ machine."""
+    if name in ("RunResult", "ShapeOf", "run"):
+        from opentrn import _run
+
+        return getattr(_run, name)
+    raise AttributeError(f"module 'opentrn' has no attribute {name!r}")
 
 
 def activate(names: tuple[str, ...] | None = None, *, force: bool = False) -> dict[str, str]:

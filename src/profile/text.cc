@@ -28,10 +28,11 @@ std::string bytes_text(double bytes) { return scaled(bytes, 1024, {"B", "KiB", "
 std::string flops_text(double flops) { return scaled(flops, 1000, {"flop", "Kflop", "Mflop", "Gflop", "Tflop"}); }
 std::string percent_text(double percent) { return fmt::format("{:.1f} %", percent); }
 
-// Columns are as wide as their widest cell; the first `left` are text, the others numbers.
+// Columns are as wide as their widest cell; those from `numbers_begin` up to `numbers_end` are set to the right.
 class Table {
  public:
-  Table(std::vector<std::string> header, size_t left) : rows_{std::move(header)}, left_(left) {}
+  Table(std::vector<std::string> header, size_t numbers_begin, size_t numbers_end = 99)
+      : rows_{std::move(header)}, numbers_begin_(numbers_begin), numbers_end_(numbers_end) {}
   void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   size_t size() const { return rows_.size() - 1; }
 
@@ -43,7 +44,7 @@ class Table {
     for (const auto& row : rows_) {
       std::string line = " ";
       for (size_t c = 0; c < row.size(); ++c)
-        line += c < left_ ? fmt::format(" {:<{}} ", row[c], width[c]) : fmt::format(" {:>{}} ", row[c], width[c]);
+        line += is_number(c) ? fmt::format(" {:>{}} ", row[c], width[c]) : fmt::format(" {:<{}} ", row[c], width[c]);
       line.resize(std::min(line.size(), kColumnsMax));
       out += line.erase(line.find_last_not_of(' ') + 1) + "\n";
     }
@@ -51,19 +52,39 @@ class Table {
   }
 
  private:
+  bool is_number(size_t column) const { return column >= numbers_begin_ && column < numbers_end_; }
+
   std::vector<std::vector<std::string>> rows_;
-  size_t left_;
+  size_t numbers_begin_, numbers_end_;
 };
 
-// The last folders are what tells files apart.
-std::string place(const Line& line, size_t width = 34) {
-  if (line.file.empty()) return "(no source line)";
-  const std::string text = fmt::format("{}:{}", line.file, line.line);
-  if (text.size() <= width) return text;
-  const std::string tail = text.substr(text.size() - width);
-  const size_t slash = tail.find('/');
-  return slash == std::string::npos || slash + 1 >= tail.size() ? "..." + tail.substr(3) : tail.substr(slash + 1);
+std::string last_folders(const std::string& file, int folders) {
+  size_t slash = file.size();
+  while (folders-- >= 0 && slash != std::string::npos && slash > 0) slash = file.rfind('/', slash - 1);
+  return slash == std::string::npos ? file : file.substr(slash + 1);
 }
+
+// "file.py:12", with as many folders as tell the profile's files apart.
+class Places {
+ public:
+  explicit Places(const Profile& profile) {
+    for (const Line& line : profile.lines) names_[line.file];
+    for (auto& [file, name] : names_)
+      for (int folders = 0; folders < 8; ++folders)
+        if (name = last_folders(file, folders); shared(name, folders) <= 1) break;
+  }
+  std::string operator()(const Line& line, size_t width) const {
+    if (line.file.empty()) return "(no source line)";
+    const std::string text = fmt::format("{}:{}", names_.at(line.file), line.line);
+    return text.size() <= width ? text : "..." + text.substr(text.size() - width + 3);
+  }
+
+ private:
+  size_t shared(const std::string& name, int folders) const {
+    return static_cast<size_t>(std::ranges::count_if(names_, [&](const auto& entry) { return last_folders(entry.first, folders) == name; }));
+  }
+  std::map<std::string, std::string> names_;
+};
 
 std::string mix(const Line& line, size_t width) {
   std::string text;
@@ -133,27 +154,26 @@ std::string dma(const Profile& p) {
   return out + "\n" + table.str();
 }
 
-std::string lines(const Profile& p, const TextOptions& options) {
-  Table table({"source line", "critical path", "share", "busy", "waited", "instructions"}, 1);
+std::string lines(const Profile& p, const Places& places, const TextOptions& options) {
+  Table table({"source line", "critical path", "share", "busy", "waited", "instructions"}, 1, 5);
   const auto count = std::min<size_t>(p.lines.size(), static_cast<size_t>(options.lines_max));
-  std::vector<std::string> mixes;
   for (size_t i = 0; i < count; ++i) {
     const Line& line = p.lines[i];
     const double share = p.summary.total_ns > 0 ? 100 * line.critical_ns / p.summary.total_ns : 0;
-    table.row({place(line), time_text(line.critical_ns), percent_text(share), time_text(line.busy_ns), time_text(line.stall_ns), "  " + mix(line, 36)});
+    table.row({places(line, 34), time_text(line.critical_ns), percent_text(share), time_text(line.busy_ns), time_text(line.stall_ns), mix(line, 36)});
   }
   std::string out = "\nHottest source lines\n" + table.str();
   if (count < p.lines.size()) out += fmt::format("  ... and {} more\n", p.lines.size() - count);
   return out;
 }
 
-std::string waits(const Profile& p, const TextOptions& options) {
+std::string waits(const Profile& p, const Places& places, const TextOptions& options) {
   if (p.waits.empty()) return "";
   Table table({"engine", "idle at", "because of", "", "reason", "time", "times"}, 5);
   const auto count = std::min<size_t>(p.waits.size(), static_cast<size_t>(options.lines_max));
   for (size_t i = 0; i < count; ++i) {
     const Wait& w = p.waits[i];
-    table.row({std::string(isa::name(w.engine)), place(p.lines[w.waiting], 24), place(p.lines[w.waited_for], 24), std::string(isa::name(w.waited_for_opcode)),
+    table.row({std::string(isa::name(w.engine)), places(p.lines[w.waiting], 24), places(p.lines[w.waited_for], 24), std::string(isa::name(w.waited_for_opcode)),
                std::string(trace::name(w.cause)).substr(0, 26), time_text(w.ns), fmt::format("{}", w.count)});
   }
   return "\nWho waited for whom\n" + table.str();
@@ -162,7 +182,8 @@ std::string waits(const Profile& p, const TextOptions& options) {
 }  // namespace
 
 std::string text(const Profile& profile, const TextOptions& options) {
-  return head(profile) + utilisation(profile) + engines(profile) + dma(profile) + lines(profile, options) + waits(profile, options);
+  const Places places(profile);
+  return head(profile) + utilisation(profile) + engines(profile) + dma(profile) + lines(profile, places, options) + waits(profile, places, options);
 }
 
 }  // namespace opentrn::profile

@@ -12,6 +12,16 @@ from opentrn.nki._kernel import Kernel, LaunchReport, cpu_simulate, jit, last_la
 from opentrn.nki._machine import NkiTensor
 from opentrn.nki._machine import select as select_backend
 
+
+
+def __getattr__(name: str) -> object:
+    if name == "run":  # an addition of OpenTrn's: opentrn.run
+        from opentrn import run
+
+        return run
+    raise AttributeError(f"module 'nki' has no attribute {name!r}")
+
+
 __version__ = "0.6.0"  # the NKI release whose names and semantics this package follows
 
 __all__ = [

@@ -13,7 +13,7 @@ and raise.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,32 +110,37 @@ def run(
     execute: bool = True,
     time: bool = True,
     overrides: Mapping[str, Any] | Iterable[str] = (),
+    on_progress: Callable[[str, list[list[Any]]], None] | None = None,
     **kwargs: Any,
 ) -> RunResult:
     """Run `kernel(*args, **kwargs)` on one logical NeuronCore of `target`.
 
     kernel: decorated with `nki.jit`, or a plain function. lnc: physical cores of the logical core, 1 or 2.
     args, kwargs: what the kernel takes; `ShapeOf(shape, dtype)` stands for an array when execute=False.
-    execute: compute values. time: compile and predict the time. overrides: table values to change,
+    execute: compute values. time: compile and predict the time; with neither, instructions are only recorded.
+    overrides: table values to change,
     {"neuron_core.v3.hbm_bandwidth_gb_s": 500} or ["key=value"]; they change time and capacity, not values.
+    on_progress: called with what begins ("recording", "timing") and the machines so far, one list per launch.
 
     Raises what the kernel raises; NkiValidationError when the program does not fit; NotModelled for an
     instruction without a sourced cost; ValueError for an unknown target or table key.
     """
-    if not execute and not time:
-        raise ValueError("execute=False and time=False leaves nothing to do")
     if execute:
         _refuse_shapes([*args, *kwargs.values()])
     args = tuple(_materialise(value) for value in args)
     kwargs = {name: _materialise(value) for name, value in kwargs.items()}
     bound = _bind(kernel, target, lnc)
+    report = on_progress or (lambda phase, machines: None)
     with core.observed_launches("batched" if execute else "never") as machines:
+        report("recording", machines)
         outputs = bound(*args, **kwargs)
     if not machines:
         raise ValueError(f"{_name(kernel)} launched nothing; give a kernel decorated with nki.jit, or a function "
                          "that calls NKI instructions")  # fmt: skip
-    settings = _settings(overrides)
-    timings = [_core.compile_and_time(launch, _name(kernel), settings) for launch in machines] if time else []
+    timings = []
+    if time:
+        report("timing", machines)
+        timings = [_core.compile_and_time(launch, _name(kernel), _settings(overrides)) for launch in machines]
     return RunResult(outputs, target, machines, timings)
 
 

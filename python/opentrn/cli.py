@@ -1,0 +1,386 @@
+"""The `opentrn` program: run, profile and list kernels; ls and describe are the C++ core's.
+
+Exit status: 0, or whose fault it is: 1 the kernel's, 2 the input's or the command line's, 3 the program does
+not fit, 4 OpenTrn does not model it, 5 the public specification does not say, 70 a bug of OpenTrn's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import linecache
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+PROGRAM, INPUT, CAPACITY, NOT_MODELLED, UNSPECIFIED, INTERNAL = 1, 2, 3, 4, 5, 70
+# How the texts of src/base/fault.h begin.
+_FAULT_KINDS = {
+    "program error": PROGRAM,
+    "input error": INPUT,
+    "capacity exceeded": CAPACITY,
+    "not modelled": NOT_MODELLED,
+    "unspecified behaviour": UNSPECIFIED,
+    "internal error": INTERNAL,
+}
+_CPP_COMMANDS = ("ls", "describe")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words and words[0] in _CPP_COMMANDS:
+        from opentrn import _core
+
+        return _core.run_cli(words)
+    parser = _parser()
+    options = parser.parse_args(words)
+    if options.command is None:
+        parser.print_help()
+        return INPUT
+    try:
+        return options.command(options)
+    except KeyboardInterrupt:
+        print("opentrn: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # noqa: BLE001 -- the API edge: every failure becomes a message and a status
+        return _report(error, getattr(options, "traceback", False))
+
+
+# -- options -------------------------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    from opentrn import __version__
+
+    parser = argparse.ArgumentParser(
+        prog="opentrn",
+        description="AWS Trainium in software: run NKI kernels, predict their time, see where it goes.",
+        epilog="opentrn ls and opentrn describe show the machines OpenTrn knows (opentrn ls --help).",
+    )
+    parser.add_argument("--version", action="version", version=f"opentrn {__version__}")
+    parser.set_defaults(command=None)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+
+    run = commands.add_parser(
+        "run", help="run a kernel: outputs and predicted time", description="Run a kernel.", **_kernel_help()
+    )
+    _add_kernel_options(run)
+    run.add_argument("--json", action="store_true", help="print everything as JSON")
+    run.add_argument("--save-outputs", metavar="DIR", help="write outputs as DIR/<kernel>.<n>.npy")
+    run.add_argument("--no-time", action="store_true", help="values only")
+    run.set_defaults(command=_run)
+
+    profile = commands.add_parser(
+        "profile", help="predict a kernel's time and show where it goes",
+        description="Predict the time of a kernel and show where it goes.", **_kernel_help(),
+    )  # fmt: skip
+    _add_kernel_options(profile)
+    profile.add_argument("--html", metavar="FILE", help="write a page with a timeline")
+    profile.add_argument("--perfetto", metavar="FILE", help="write the events for ui.perfetto.dev")
+    profile.add_argument("--json", metavar="FILE", help="write the profile as JSON ('-' prints it)")
+    profile.add_argument("--lines", type=int, default=12, metavar="N", help="rows of each table (default 12)")
+    profile.set_defaults(command=_profile)
+
+    disasm = commands.add_parser(
+        "disasm", help="list the instructions a kernel issues",
+        description="List the instructions that a kernel issues, in program order.", **_kernel_help(),
+    )  # fmt: skip
+    _add_kernel_options(disasm)
+    disasm.set_defaults(command=_disasm, no_execute=True)
+
+    for name, text in (("ls", "list the machines OpenTrn knows"), ("describe", "everything the tables say")):
+        commands.add_parser(name, help=text, add_help=False)
+    return parser
+
+
+def _kernel_help() -> dict[str, Any]:
+    from opentrn import kernel_file
+
+    return {
+        "formatter_class": argparse.RawDescriptionHelpFormatter,
+        "epilog": (kernel_file.__doc__ or "").split("\n", 2)[2],
+    }
+
+
+def _add_kernel_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("kernel", help="file.py:function or package.module:function")
+    parser.add_argument("--input", "-i", action="append", default=[], metavar="NAME=VALUE",
+                        help="an argument: 128x512:bfloat16:randn(1), file.npy, 3, True")  # fmt: skip
+    parser.add_argument("--target", default="trn2", help="trn1, inf2, trn2 or trn3 (default trn2)")
+    parser.add_argument("--lnc", type=int, default=1, choices=(1, 2), help="cores of the logical core")
+    parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE",
+                        help="what-if: change a table value, neuron_core.v3.hbm_bandwidth_gb_s=500")  # fmt: skip
+    parser.add_argument("--no-execute", action="store_true", help="predict the time without computing values")
+    parser.add_argument("--progress", action="store_true", help="show progress even if stderr is no terminal")
+    parser.add_argument("--traceback", action="store_true", help="show the Python traceback of an error")
+
+
+# -- commands ------------------------------------------------------------------------------------------------
+
+
+def _launch(options: argparse.Namespace, execute: bool, timed: bool = True) -> Any:
+    """Load the kernel, make its inputs, run it."""
+    import opentrn
+    from opentrn import kernel_file
+    from opentrn.isa_enums import target_version
+
+    target_version(options.target)
+    opentrn.activate()
+    kernel, module = kernel_file.load_kernel(options.kernel)
+    inputs = kernel_file.inputs_of(kernel, module, options.input, execute)
+    _require_arguments(kernel, inputs)
+    with _Progress(options.progress or sys.stderr.isatty()) as progress:
+        return opentrn.run(
+            kernel, target=options.target, lnc=options.lnc, execute=execute, time=timed,
+            overrides=options.settings, on_progress=progress.begin, **inputs,
+        )  # fmt: skip
+
+
+def _require_arguments(kernel: Any, inputs: dict[str, Any]) -> None:
+    """Say which inputs are missing or unknown before anything runs."""
+    import inspect
+
+    from opentrn.kernel_file import UsageError
+
+    parameters = inspect.signature(getattr(kernel, "func", kernel)).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return
+    missing = [n for n, p in parameters.items() if p.default is p.empty and n not in inputs and p.kind is not p.VAR_POSITIONAL]
+    if missing:
+        example = " ".join(f"--input {name}=128x512:bfloat16" for name in missing)
+        raise UsageError(f"inputs without a value: {', '.join(missing)}\n    try: {example}")
+    unknown = sorted(set(inputs) - set(parameters))
+    if unknown:
+        raise UsageError(f"the kernel has no input {', '.join(unknown)}; it has: {', '.join(parameters)}")
+
+
+def _run(options: argparse.Namespace) -> int:
+    from opentrn.kernel_file import UsageError
+
+    if options.no_execute and options.no_time:
+        raise UsageError("--no-execute and --no-time leave nothing to do")
+    if options.no_execute and options.save_outputs:
+        raise UsageError("--save-outputs needs values: leave --no-execute out")
+    result = _launch(options, execute=not options.no_execute, timed=not options.no_time)
+    outputs = [_output_facts(value) for value in _flat(result.outputs)]
+    saved = _save(result.outputs, options) if options.save_outputs else []
+    if options.json:
+        print(json.dumps({
+            "kernel": options.kernel, "target": result.target, "lnc": options.lnc, "outputs": outputs,
+            "saved": saved, "instructions": result.instruction_count,
+            "time_us": result.time_us if result.timings else None,
+            "profiles": [timing.profile() for timing in result.timings],
+        }, indent=1))  # fmt: skip
+        return 0
+    for number, facts in enumerate(outputs):
+        print(f"output {number}: {_output_text(facts)}")
+    for path in saved:
+        print(f"saved {path}")
+    for timing in result.timings:
+        print(f"predicted: {timing.time_us:.2f} us on {result.target}, bound by {timing.bound_by}; "
+              f"MFU {timing.mfu_percent:.1f} %, MBU {timing.mbu_percent:.1f} %")  # fmt: skip
+    if not result.timings:
+        print(f"{result.instruction_count} instructions")
+    return 0
+
+
+def _profile(options: argparse.Namespace) -> int:
+    result = _launch(options, execute=not options.no_execute)
+    if options.json != "-":
+        for number, timing in enumerate(result.timings):
+            print(("\n" if number else "") + timing.text(options.lines), end="")
+    if options.html:
+        print(f"\npage: {result.save_html(options.html)}", file=sys.stderr)
+    if options.perfetto:
+        print(f"Perfetto trace: {result.save_perfetto(options.perfetto)}", file=sys.stderr)
+    if options.json == "-":
+        print(json.dumps(result.timing.profile(), indent=1))
+    elif options.json:
+        print(f"JSON: {result.save_json(options.json)}", file=sys.stderr)
+    return 0
+
+
+def _disasm(options: argparse.Namespace) -> int:
+    from opentrn import _core
+
+    result = _launch(options, execute=False, timed=False)
+    for number, machines in enumerate(result.machines):
+        for core, machine in enumerate(machines):
+            if len(result.machines) > 1 or len(machines) > 1:
+                print(f"# launch {number}, core {core}")
+            sys.stdout.write(_core.listing(machine))
+    return 0
+
+
+def _flat(outputs: Any) -> list[Any]:
+    if outputs is None:
+        return []
+    if isinstance(outputs, (tuple, list)):
+        return [leaf for item in outputs for leaf in _flat(item)]
+    if isinstance(outputs, dict):
+        return [leaf for item in outputs.values() for leaf in _flat(item)]
+    return [outputs]
+
+
+def _output_facts(value: Any) -> dict[str, Any]:
+    import numpy as np
+
+    from opentrn.shapes import ShapeOf
+
+    if isinstance(value, ShapeOf):
+        return {"shape": list(value.shape), "dtype": value.dtype}
+    if not isinstance(value, np.ndarray):
+        return {"value": repr(value)}
+    facts: dict[str, Any] = {"shape": list(value.shape), "dtype": str(value.dtype)}
+    if value.size and value.dtype.names is None:
+        try:
+            numbers = value.astype(np.float64)
+        except (TypeError, ValueError):
+            return facts  # packed formats have no plain numbers
+        finite = numbers[np.isfinite(numbers)]
+        if finite.size:
+            facts |= {"min": float(finite.min()), "max": float(finite.max()), "mean": float(finite.mean())}
+        facts["not_finite"] = int(numbers.size - finite.size)
+    return facts
+
+
+def _output_text(facts: dict[str, Any]) -> str:
+    if "value" in facts:
+        return facts["value"]
+    text = f"{facts['dtype']} [{', '.join(map(str, facts['shape']))}]"
+    if "min" in facts:
+        text += f"  min {facts['min']:.6g}  max {facts['max']:.6g}  mean {facts['mean']:.6g}"
+    if facts.get("not_finite"):
+        text += f"  {facts['not_finite']} not finite"
+    return text
+
+
+def _save(outputs: Any, options: argparse.Namespace) -> list[str]:
+    import numpy as np
+
+    folder = Path(options.save_outputs)
+    folder.mkdir(parents=True, exist_ok=True)
+    name = options.kernel.rpartition(":")[2].removesuffix(".py").replace("/", "_")
+    saved = []
+    for number, value in enumerate(_flat(outputs)):
+        path = folder / f"{name}.{number}.npy"
+        np.save(path, np.asarray(value))
+        note = "" if np.asarray(value).dtype.isbuiltin == 1 else f" ({np.asarray(value).dtype}: read it with --input NAME={path}:{np.asarray(value).dtype})"
+        saved.append(f"{path}{note}")
+    return saved
+
+
+# -- progress ------------------------------------------------------------------------------------------------
+
+
+class _Progress:
+    """A line on stderr, once a run takes more than a second."""
+
+    def __init__(self, wanted: bool):
+        self._wanted = wanted
+        self._phase = ""
+        self._machines: list[list[Any]] = []
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._show, daemon=True)
+
+    def begin(self, phase: str, machines: list[list[Any]]) -> None:
+        self._phase, self._machines = phase, machines
+
+    def __enter__(self) -> _Progress:
+        if self._wanted:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        if self._wanted:
+            self._thread.join()
+
+    def _show(self) -> None:
+        start, width = time.monotonic(), 0
+        while not self._done.wait(0.25):
+            elapsed = time.monotonic() - start
+            if elapsed < 1 or not self._phase:
+                continue
+            count = sum(machine.instruction_count for launch in list(self._machines) for machine in launch)
+            text = f"{self._phase}: {count:,} instructions, {elapsed:.0f} s"
+            sys.stderr.write(f"\r{text:<{width}}")
+            sys.stderr.flush()
+            width = max(width, len(text))
+        if width:
+            sys.stderr.write(f"\r{'':<{width}}\r")
+
+
+# -- errors --------------------------------------------------------------------------------------------------
+
+
+def exit_code(error: BaseException) -> int:
+    """Whose fault `error` is, as an exit status."""
+    from opentrn import errors
+    from opentrn.kernel_file import UsageError
+
+    text = str(error)
+    for beginning, code in _FAULT_KINDS.items():
+        if text.startswith(beginning):
+            return code
+    if isinstance(error, UsageError):
+        return INPUT
+    if isinstance(error, errors.UndefinedBehavior):
+        return UNSPECIFIED
+    if isinstance(error, errors.NkiValidationError):
+        return PROGRAM
+    if isinstance(error, NotImplementedError):
+        return NOT_MODELLED
+    if _user_frame(error) is not None:
+        return PROGRAM
+    if isinstance(error, (ValueError, OSError, ImportError)):
+        return INPUT
+    return INTERNAL
+
+
+def _user_frame(error: BaseException) -> traceback.FrameSummary | None:
+    """The innermost frame of the user's code."""
+    package = str(Path(__file__).parent)
+    stdlib = os.path.dirname(os.__file__)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith((package, "<frozen")) and not (
+            frame.filename.startswith(stdlib) and "site-packages" not in frame.filename
+        ):
+            return frame
+    return None
+
+
+def _report(error: Exception, with_traceback: bool) -> int:
+    from opentrn.errors import NkiValidationError, NotModelled
+    from opentrn.kernel_file import UsageError
+
+    code = exit_code(error)
+    if with_traceback or code == INTERNAL:
+        traceback.print_exception(error)
+    text = str(error)
+    ours = isinstance(error, (UsageError, NkiValidationError, NotModelled)) or text.startswith(tuple(_FAULT_KINDS))
+    if not ours and not (code == INPUT and text):
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    frame = _user_frame(error)
+    if frame is not None and "\n    at " not in text and not isinstance(error, UsageError):
+        text += f"\n    at {frame.filename}:{frame.lineno} in {frame.name}"
+        line = linecache.getline(frame.filename, frame.lineno or 0).strip()
+        if line:
+            text += f"\n        {line}"
+    if code == INTERNAL:
+        text += "\n    this is a bug in OpenTrn; please report it with the kernel that caused it"
+    print(f"opentrn: {text}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

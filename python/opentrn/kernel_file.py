@@ -1,0 +1,173 @@
+"""Kernels and their inputs as a command line names them.
+
+A kernel is `path/to/file.py:function` or `package.module:function`; the function may be left out where the
+file has one kernel. Inputs come from the kernel's file or from the command line:
+
+    INPUTS = {"softmax": {"x": "256x512:float32", "scale": 0.5}}       # by kernel name
+
+    def example_inputs(kernel_name): return {"x": numpy_array, ...}    # or a function
+
+A text such as "128x512:bfloat16:randn(1)" is an array: shape, dtype (float32 if left out) and values, one
+of zeros, ones, arange, rand(seed) in [0, 1), randn(seed) (the default, seed 0). "file.npy" is an array of a
+file; "file.npy:bfloat16" reads its bytes as that dtype.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from opentrn import dtypes
+from opentrn.shapes import ShapeOf
+
+
+class UsageError(ValueError):
+    """What the user asked for cannot be understood or found; the message says what to write instead."""
+
+
+_ARRAY = re.compile(r"\(?(?P<shape>\d+(?:\s*[x,]\s*\d+)*),?\)?(?::(?P<dtype>\w+))?(?::(?P<fill>\w+)(?:\((?P<seed>\d*)\))?)?")
+_FILLS = ("zeros", "ones", "arange", "rand", "randn")
+
+
+def load_kernel(name: str) -> tuple[Any, ModuleType]:
+    """The kernel that `name` means, and the module it is in."""
+    target, _, function = name.rpartition(":")
+    if not target:
+        target, function = function, ""
+    module = _load_module(target)
+    if function:
+        found: Any = module
+        for part in function.split("."):
+            found = getattr(found, part, None)
+            if found is None:
+                raise UsageError(f"{target} has no {function!r}; its kernels: {_listed(module)}")
+        return found, module
+    kernels = _kernels(module)
+    if len(kernels) != 1:
+        raise UsageError(f"{target} has {len(kernels)} kernels; say which, as {target}:NAME: {_listed(module)}")
+    return next(iter(kernels.values())), module
+
+
+def _load_module(target: str) -> ModuleType:
+    path = Path(target)
+    if path.suffix != ".py":
+        try:
+            return importlib.import_module(target)
+        except ModuleNotFoundError as error:
+            if error.name and (target == error.name or target.startswith(error.name + ".")):
+                raise UsageError(f"{target} is neither a .py file nor an importable module") from None
+            raise
+    if not path.is_file():
+        raise UsageError(f"there is no file {target}")
+    path = path.resolve()
+    # A file inside a package is imported as its module, so that relative imports work.
+    root, parts = path.parent, [path.stem]
+    while (root / "__init__.py").is_file():
+        parts.insert(0, root.name)
+        root = root.parent
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    if len(parts) > 1:
+        return importlib.import_module(".".join(parts))
+    spec = importlib.util.spec_from_file_location(parts[0].replace(".", "_"), path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses and pickling look a class's module up there
+    spec.loader.exec_module(module)
+    return module
+
+
+def _kernels(module: ModuleType) -> dict[str, Any]:
+    """Kernels that the module itself defines."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if type(value).__name__ == "Kernel"
+        and type(value).__module__.startswith("opentrn.")
+        and getattr(value, "__module__", None) == module.__name__
+    }
+
+
+def _listed(module: ModuleType) -> str:
+    return ", ".join(sorted(_kernels(module))) or "none (decorate a function with nki.jit)"
+
+
+def inputs_of(kernel: Any, module: ModuleType, given: list[str], execute: bool) -> dict[str, Any]:
+    """Arguments by name: those of the kernel's file, then those given as "name=value"."""
+    name = getattr(kernel, "__name__", "")
+    values: dict[str, Any] = {}
+    if hasattr(module, "INPUTS"):
+        values.update(module.INPUTS.get(name, {}))
+    if hasattr(module, "example_inputs"):
+        values.update(module.example_inputs(name) or {})
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key.isidentifier():
+            raise UsageError(f"--input {text}: write NAME=SHAPE:DTYPE, NAME=FILE.npy or NAME=VALUE")
+        values[key] = value
+    return {key: read_value(value, f"input {key}", execute) for key, value in values.items()}
+
+
+def read_value(value: Any, what: str, execute: bool = True) -> Any:
+    """A text as the array, number or literal it means; other values unchanged."""
+    if not isinstance(value, str):
+        return value
+    file, _, file_dtype = value.partition(".npy")
+    if value.endswith(".npy") or file_dtype.startswith(":"):
+        return _read_npy(Path(file + ".npy"), file_dtype[1:], what)
+    match = _ARRAY.fullmatch(value.strip())
+    if match and ("x" in match["shape"] or "," in match["shape"] or match["dtype"] or value.startswith("(")):
+        return _make_array(match, what, execute)
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return value
+
+
+def _read_npy(path: Path, dtype: str, what: str) -> np.ndarray:
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{what}: cannot read {path}: {error}") from None
+    if not dtype:
+        return array
+    wanted = _numpy_dtype(dtype, what)
+    if wanted.itemsize != array.itemsize:
+        raise UsageError(f"{what}: {path} holds {array.dtype}, which cannot be read as {dtype}")
+    return array.view(wanted)
+
+
+def _numpy_dtype(name: str, what: str) -> np.dtype:
+    try:
+        return dtypes.to_numpy_dtype(name)
+    except TypeError as error:
+        raise UsageError(f"{what}: {error}") from None
+
+
+def _make_array(match: re.Match, what: str, execute: bool) -> Any:
+    shape = tuple(int(size) for size in re.split(r"\s*[x,]\s*", match["shape"]))
+    name, fill = match["dtype"] or "float32", match["fill"] or "randn"
+    if fill not in _FILLS:
+        raise UsageError(f"{what}: {fill!r} makes no values; known: {', '.join(_FILLS)}")
+    dtype = _numpy_dtype(name, what)
+    if not execute:
+        return ShapeOf(shape, name)
+    random = np.random.default_rng(int(match["seed"] or 0))
+    makers = {
+        "zeros": lambda: np.zeros(shape),
+        "ones": lambda: np.ones(shape),
+        "arange": lambda: np.arange(np.prod(shape)).reshape(shape),
+        "rand": lambda: random.random(shape, np.float32),
+        "randn": lambda: random.standard_normal(shape, np.float32),
+    }
+    if dtypes.is_integer(name) and fill in ("rand", "randn"):
+        return random.integers(0, 100, shape).astype(dtype)
+    return makers[fill]().astype(dtype)
