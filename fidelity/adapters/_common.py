@@ -71,7 +71,7 @@ def module_from_file(path: Path, name: str) -> types.ModuleType:
 
 def timed(kernel: Any, *args: Any, target: str, lnc: int = 1, launch: bool = False, **kwargs: Any) -> Predicted:
     """Time `kernel`. `launch`: the published figure includes the launch of the kernel on the device."""
-    from opentrn.run import run
+    from opentrn import run
 
     result = run(kernel, *args, target=target, lnc=lnc, execute=False, **kwargs)
     overhead_us = result.timing.launch_ns / 1e3 if launch else 0.0
