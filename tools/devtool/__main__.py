@@ -64,7 +64,7 @@ def _conformance(arguments: argparse.Namespace) -> int:
 
 
 def _fidelity(arguments: argparse.Namespace) -> int:
-    return _python_tool("fidelity", arguments.rest)
+    return _python_tool("fidelity.run", arguments.rest)
 
 
 def _lint(arguments: argparse.Namespace) -> int:
