@@ -1,0 +1,106 @@
+#include "isa/file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <functional>
+
+#include "isa/text.h"
+#include "isa/text_random.h"
+
+namespace opentrn::isa {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(File, RandomProgramsSurviveTheRoundTrip) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    SplitMix64 random(seed);
+    const Program program = random_program(random, 30);
+    const Compression compression = seed % 2 ? Compression::kZstd : Compression::kNone;
+    ASSERT_EQ(to_text(decode_program(encode(program, compression))), to_text(program)) << "seed " << seed;
+  }
+}
+
+TEST(File, RandomExecutablesSurviveTheRoundTrip) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    SplitMix64 random(seed);
+    const Executable executable = random_executable(random, 20);
+    ASSERT_EQ(to_text(decode_executable(encode(executable))), to_text(executable)) << "seed " << seed;
+  }
+}
+
+TEST(File, SavesAndLoads) {
+  const std::string path = testing::TempDir() + "/opentrn_file_test.trn";
+  SplitMix64 random(1);
+  const Executable executable = random_executable(random, 50);
+  save(executable, path);
+  EXPECT_EQ(file_kind(path), FileKind::kExecutable);
+  EXPECT_EQ(to_text(load_executable(path)), to_text(executable));
+  EXPECT_THROW(load_program(path), Fault);
+  save(*executable.program, path, Compression::kNone);
+  EXPECT_EQ(to_text(load_program(path)), to_text(*executable.program));
+  std::remove(path.c_str());
+  EXPECT_THROW(load_program(path), Fault);
+}
+
+std::string error_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Fault& fault) {
+    EXPECT_EQ(fault.kind(), FaultKind::kInput) << fault.what();
+    return fault.what();
+  }
+  return "no error";
+}
+
+TEST(File, EveryFlippedByteIsNoticed) {
+  SplitMix64 random(5);
+  const std::vector<std::byte> good = encode(random_program(random, 5), Compression::kNone);
+  for (size_t i = 0; i < good.size(); ++i) {
+    std::vector<std::byte> bad = good;
+    bad[i] ^= std::byte{0x10};
+    EXPECT_THAT(error_of([&] { decode_program(bad); }), HasSubstr("offset")) << "byte " << i;
+  }
+}
+
+TEST(File, EveryTruncationIsNoticed) {
+  SplitMix64 random(6);
+  const std::vector<std::byte> good = encode(random_program(random, 5));
+  for (size_t size = 0; size < good.size(); ++size)
+    EXPECT_THAT(error_of([&] { decode_program(std::span(good).first(size)); }), HasSubstr("offset")) << size;
+}
+
+// Behind a right header and checksum, a payload may hold anything.
+TEST(File, AMalformedPayloadIsAnInputFault) {
+  SplitMix64 random(7);
+  const std::vector<std::byte> payload = unwrap(encode(random_program(random, 8)), FileKind::kProgram);
+  for (size_t i = 0; i < payload.size(); ++i)
+    for (int value : {0x00, 0x7F, 0x80, 0xFF}) {
+      std::vector<std::byte> bad = payload;
+      bad[i] = static_cast<std::byte>(value);
+      try {
+        to_text(decode_program(wrap(FileKind::kProgram, bad, Compression::kNone)));
+      } catch (const Fault& fault) {
+        ASSERT_EQ(fault.kind(), FaultKind::kInput) << fault.what();
+      }
+    }
+  for (size_t size = 0; size < payload.size(); ++size) {
+    const auto bad = wrap(FileKind::kProgram, std::span(payload).first(size), Compression::kZstd);
+    EXPECT_THAT(error_of([&] { decode_program(bad); }), HasSubstr("payload offset")) << size;
+  }
+}
+
+TEST(File, ALieAboutTheSizeIsNoticed) {
+  const std::vector<std::byte> payload(1000);
+  std::vector<std::byte> file = wrap(FileKind::kProgram, payload, Compression::kZstd);
+  EXPECT_EQ(unwrap(file, FileKind::kProgram).size(), 1000u);
+  const std::vector<std::byte> other =
+      wrap(FileKind::kProgram, std::vector<std::byte>(1 << 20), Compression::kZstd);
+  EXPECT_THAT(error_of([&] { unwrap(std::span(other).first(40), FileKind::kProgram); }),
+              HasSubstr("0 bytes follow the header"));
+}
+
+}  // namespace
+}  // namespace opentrn::isa

@@ -1,0 +1,35 @@
+// The text form of programs and executables: one line per tensor, instruction and schedule entry.
+//
+//   opentrn program 1 "kernel"
+//   registers 1
+//   tensor %0 hbm float32 [128, 512] "x" input
+//   tensor %1 sbuf float32 [128, 512] "tile"
+//   dma_copy dst=%1 src=%0 priority=-1
+//   activation dst=%1[512:128, 1:256] data=%1[+256, 512:128, 1:256] scale=1 op=exp @ kernel.py:41 softmax
+//
+// An access is a tensor, whole where nothing follows, else its element offset and [step:count] pairs,
+// outermost first; ":bfloat16" after the tensor reinterprets it, "{...}" is an index known at run time.
+// Operands and attributes have the names of definitions.cc; those left out are absent, or zero. "#" starts
+// a comment. Printing what was parsed gives the same text: parse is the inverse of print.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "isa/executable.h"
+#include "isa/program.h"
+
+namespace opentrn::isa {
+
+std::string to_text(const Program& program);
+// With the program, then streams, placements and the schedule.
+std::string to_text(const Executable& executable);
+// One instruction on one line, without its location.
+std::string to_text(const Program& program, const Instruction& instruction);
+
+// Throw Fault{kInput} "text.*" with the line in its location and the column in its message.
+// `filename` is only for messages.
+Program parse_program(std::string_view text, std::string_view filename = "<text>");
+Executable parse_executable(std::string_view text, std::string_view filename = "<text>");
+
+}  // namespace opentrn::isa
