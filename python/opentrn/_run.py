@@ -119,7 +119,7 @@ def run(
     args, kwargs: what the kernel takes; `ShapeOf(shape, dtype)` stands for an array when execute=False.
     execute: compute values. time: compile and predict the time; with neither, instructions are only recorded.
     overrides: table values to change,
-    {"neuron_core.v3.hbm_bandwidth_gb_s": 500} or ["key=value"]; they change time and capacity, not values.
+    {"timing.v3.hbm_sustained_gb_s": 300} or ["key=value"]; they change time and capacity, not values.
     on_progress: called with what begins ("recording", "timing") and the machines so far, one list per launch.
 
     Raises what the kernel raises; NkiValidationError when the program does not fit; NotModelled for an

@@ -118,7 +118,7 @@ def _add_kernel_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", default="trn2", help="trn1, inf2, trn2 or trn3 (default trn2)")
     parser.add_argument("--lnc", type=int, default=1, choices=(1, 2), help="cores of the logical core")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE",
-                        help="what-if: change a table value, neuron_core.v3.hbm_bandwidth_gb_s=500")  # fmt: skip
+                        help="what-if: change a table value, timing.v3.hbm_sustained_gb_s=300")  # fmt: skip
     parser.add_argument("--no-execute", action="store_true", help="predict the time without computing values")
     parser.add_argument("--progress", action="store_true", help="show progress even if stderr is no terminal")
     parser.add_argument("--traceback", action="store_true", help="show the Python traceback of an error")

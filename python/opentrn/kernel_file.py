@@ -124,7 +124,7 @@ def read_value(value: Any, what: str, execute: bool = True) -> Any:
     if value.endswith(".npy") or file_dtype.startswith(":"):
         return _read_npy(Path(file + ".npy"), file_dtype[1:], what)
     match = _ARRAY.fullmatch(value.strip())
-    if match and ("x" in match["shape"] or "," in match["shape"] or match["dtype"] or value.startswith("(")):
+    if match and ("x" in match["shape"] or match["dtype"]):
         return _make_array(match, what, execute)
     try:
         return ast.literal_eval(value)

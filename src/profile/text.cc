@@ -143,7 +143,7 @@ std::string engines(const Profile& p) {
 std::string dma(const Profile& p) {
   const trace::DmaTotals& d = p.summary.dma;
   if (d.transfers == 0) return "";
-  std::string out = fmt::format("\nDMA: {} transfers, {} descriptors of {} each, {} in {}", d.transfers, d.descriptors,
+  std::string out = fmt::format("\nDMA: {} transfers, {} descriptors of {} each\n  {} in {}", d.transfers, d.descriptors,
                                 bytes_text(p.bytes_per_descriptor), bytes_text(static_cast<double>(d.bytes)), time_text(d.active_ns));
   if (d.active_ns > 0) out += fmt::format(" ({:.1f} GB/s)", static_cast<double>(d.bytes) / d.active_ns);
   if (d.engine_busy_ns > 0) out += fmt::format("; {:.0f} % of the engines' rate while busy", 100 * d.efficiency);

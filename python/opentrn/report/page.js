@@ -411,7 +411,7 @@ class Timeline {
       }
     }
     for (let lane = 0; lane < lanes; lane++) flush(lane);
-    this.label(row.info.name + (profile.cores > 1 && engine && !/\d/.test(row.info.name) ? ` ${row.info.core}` : ""), row.y, row.height);
+    this.label(row.info.name + (profile.cores > 1 && row.info.core === 0 ? " (core 0)" : ""), row.y, row.height);
   }
 
   eventAt(x, y) {

@@ -1,0 +1,146 @@
+// Tests that a profile adds up what the trace says, on traces small enough to check by hand.
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "profile/reports.h"
+
+namespace opentrn::profile {
+namespace {
+
+using isa::Opcode;
+using trace::Stall;
+using trace::TrackKind;
+
+// A DMA at line 10 brings a tile in; a tensor_copy at line 20 waits for it. 100 ns.
+struct Example {
+  isa::Executable executable;
+  trace::Recorder recorder;
+
+  Example() {
+    auto program = std::make_shared<isa::Program>();
+    program->append(Opcode::kDmaCopy, isa::Engine::kUnknown, {}, {}, program->intern_location("k.py", 10, "k"));
+    program->append(Opcode::kTensorCopy, isa::Engine::kVector, {}, {}, program->intern_location("k.py", 20, "k"));
+    executable.program = program;
+    executable.sbuf_bytes_per_partition_used = 2048;
+    const auto track = [this](TrackKind kind, isa::Engine engine, const char* name) {
+      return recorder.add_track({kind, engine, 0, 0, recorder.strings().intern(name)});
+    };
+    const uint32_t sync = track(TrackKind::kEngine, isa::Engine::kSync, "sync");
+    const uint32_t vector = track(TrackKind::kEngine, isa::Engine::kVector, "vector");
+    const uint32_t queue = track(TrackKind::kDmaQueue, isa::Engine::kSync, "qIn");
+    add({.start_ns = 0, .end_ns = 5, .busy_ns = 5, .track = sync, .instruction = 0, .line = 10, .opcode = Opcode::kDmaCopy});
+    add({.start_ns = 5, .end_ns = 60, .busy_ns = 55, .bytes = 1100, .track = queue, .instruction = 0, .line = 10, .opcode = Opcode::kDmaCopy});
+    add({.start_ns = 60, .end_ns = 100, .busy_ns = 40, .stall_ns = 60, .track = vector, .instruction = 1, .waited_for = 0, .line = 20,
+         .opcode = Opcode::kTensorCopy, .stall = Stall::kDma});
+    trace::Summary summary;
+    summary.program = "k";
+    summary.total_ns = 100;
+    summary.instructions = 2;
+    summary.engines[static_cast<size_t>(isa::Engine::kVector)] = {.busy_ns = 40, .stall_dma_ns = 60, .instructions = 1};
+    summary.engines[static_cast<size_t>(isa::Engine::kSync)] = {.busy_ns = 5, .instructions = 1};
+    summary.dma = {.transfers = 1, .descriptors = 11, .bytes = 1100, .hbm_bytes_read = 1100, .active_ns = 55, .engine_busy_ns = 110, .efficiency = 0.5};
+    summary.flops[static_cast<size_t>(trace::FlopKind::kBf16)] = 300;
+    summary.flops[static_cast<size_t>(trace::FlopKind::kTranspose)] = 100;
+    summary.tensor_peak_flops_per_ns = 10;
+    summary.hbm_peak_bytes_per_ns = 22;
+    summary.bound_by_ns[static_cast<size_t>(trace::Resource::kDmaEngines)] = 60;
+    summary.bound_by_ns[static_cast<size_t>(trace::Resource::kVector)] = 40;
+    recorder.finish(summary, {{60, 100, trace::Resource::kVector, 1, 0}, {0, 60, trace::Resource::kDmaEngines, 0, 0}});
+  }
+
+  void add(trace::Event event) {
+    event.file = recorder.strings().intern("k.py");
+    recorder.add_event(event);
+  }
+  Profile profile() const {
+    const isa::Executable* cores[] = {&executable};
+    return analyse(recorder.trace(), cores, arch::default_tables());
+  }
+};
+
+TEST(Profile, CriticalTimeOfTheLinesAddsUpToTheRun) {
+  const Profile p = Example().profile();
+  ASSERT_EQ(p.lines.size(), 2u);
+  EXPECT_EQ(p.lines[0].line, 10);  // most critical first
+  EXPECT_EQ(p.lines[0].critical_ns, 60);
+  EXPECT_EQ(p.lines[1].critical_ns, 40);
+}
+
+TEST(Profile, TransfersAreNotBusyEngines) {
+  const Profile p = Example().profile();
+  EXPECT_EQ(p.lines[0].busy_ns, 5);  // the trigger
+  EXPECT_EQ(p.lines[0].dma_ns, 55);
+  EXPECT_EQ(p.lines[0].dma_bytes, 1100);
+  EXPECT_EQ(p.lines[0].instructions, 1);
+}
+
+TEST(Profile, UtilisationFollowsNeuronExplorer) {
+  const Profile p = Example().profile();
+  EXPECT_DOUBLE_EQ(p.mfu_estimated_percent, 30);  // 300 / (10 * 100)
+  EXPECT_DOUBLE_EQ(p.hfu_estimated_percent, 40);  // with the transposes
+  EXPECT_DOUBLE_EQ(p.mbu_estimated_percent, 50);  // 1100 / (22 * 100)
+  EXPECT_DOUBLE_EQ(p.bytes_per_descriptor, 100);
+}
+
+TEST(Profile, AWaitNamesBothLines) {
+  const Profile p = Example().profile();
+  ASSERT_EQ(p.waits.size(), 1u);
+  EXPECT_EQ(p.lines[p.waits[0].waiting].line, 20);
+  EXPECT_EQ(p.lines[p.waits[0].waited_for].line, 10);
+  EXPECT_EQ(p.waits[0].ns, 60);
+  EXPECT_EQ(p.waits[0].cause, Stall::kDma);
+}
+
+TEST(Profile, OverlappingTransfersOfAQueueAreCountedOnceInItsActiveTime) {
+  Example example;
+  example.add({.start_ns = 30, .end_ns = 80, .busy_ns = 50, .bytes = 100, .track = 2, .instruction = 0, .line = 10});
+  const Profile p = example.profile();
+  ASSERT_EQ(p.queues.size(), 1u);
+  EXPECT_EQ(p.queues[0].active_ns, 75);  // 5 to 80
+  EXPECT_EQ(p.queues[0].latency_max_ns, 55);
+}
+
+TEST(Profile, ATraceOfOtherCoresIsRefused) {
+  const Example example;
+  EXPECT_THROW(analyse(example.recorder.trace(), {}, arch::default_tables()), Fault);
+}
+
+TEST(ProfileJson, HasTheKeysOfItsSchema) {
+  const nlohmann::ordered_json j = json(Example().profile());
+  EXPECT_EQ(j["schema_version"], kJsonSchemaVersion);
+  EXPECT_EQ(j["is_simulation"], true);
+  for (const char* key : {"summary", "bound_by", "engines", "stalls", "lines", "waits", "opcodes", "dma", "memory", "flops"}) EXPECT_TRUE(j.contains(key)) << key;
+  EXPECT_EQ(j["bound_by"]["verdict"], "DMA engines");
+  EXPECT_DOUBLE_EQ(j["summary"]["total_time"], 100e-9);
+  EXPECT_EQ(j["lines"][0]["opcodes"]["dma_copy"], 1);
+}
+
+TEST(ProfileText, FitsATerminal) {
+  Example example;
+  const std::string out = text(example.profile());
+  EXPECT_THAT(out, testing::HasSubstr("bound by DMA engines"));
+  EXPECT_THAT(out, testing::HasSubstr("k.py:10"));
+  std::istringstream lines(out);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120u) << line;
+}
+
+TEST(Perfetto, OverlappingTransfersGoToThreadsOfTheirOwn) {
+  Example example;
+  example.add({.start_ns = 30, .end_ns = 80, .busy_ns = 50, .bytes = 100, .track = 2, .instruction = 0, .line = 10});
+  std::ostringstream out;
+  write_perfetto(example.recorder.trace(), out);
+  const auto j = nlohmann::json::parse(out.str());
+  std::vector<std::string> threads;
+  int slices = 0;
+  for (const auto& event : j["traceEvents"]) {
+    if (event["name"] == "thread_name") threads.push_back(event["args"]["name"]);
+    slices += event["ph"] == "X";
+  }
+  EXPECT_THAT(threads, testing::UnorderedElementsAre("sync", "vector", "qIn", "qIn +1"));
+  EXPECT_EQ(slices, 4);
+}
+
+}  // namespace
+}  // namespace opentrn::profile

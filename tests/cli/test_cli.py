@@ -1,0 +1,178 @@
+"""The `opentrn` program, in this process: what it prints, and whose fault its exit status says it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("opentrn._core", exc_type=ImportError)
+
+from opentrn import cli, kernel_file
+
+KERNELS = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+INPUTS = {"copy": {"x": "128x64:bfloat16:ones"}}
+
+
+@nki.jit
+def copy(x, rounds=1):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    for _ in range(rounds):
+        nisa.dma_copy(dst=out, src=x)
+    return out
+
+
+@nki.jit
+def asserts(x):
+    assert x.shape[0] == 7, "seven rows please"
+
+
+@nki.jit
+def too_large(x):
+    tiles = [nl.ndarray((128, 65536), dtype=nl.float32, buffer=nl.sbuf) for _ in range(4)]
+    for tile in tiles:
+        nisa.memset(tile, 0.0)
+    for tile in tiles:
+        nisa.tensor_copy(tile, tiles[0])
+
+
+@nki.jit
+def out_of_bounds(x):
+    return x[0:1000, :]
+"""
+
+
+@pytest.fixture
+def kernels(tmp_path: Path) -> str:
+    path = tmp_path / "some_kernels.py"
+    path.write_text(KERNELS)
+    return str(path)
+
+
+def run(capsys, *words: str) -> tuple[int, str, str]:
+    code = cli.main([str(word) for word in words])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_run_prints_outputs_and_time(capsys, kernels):
+    code, out, err = run(capsys, "run", f"{kernels}:copy")
+    assert code == 0 and err == ""
+    assert "output 0: bfloat16 [128, 64]  min 1  max 1  mean 1" in out
+    assert "predicted:" in out and "trn2" in out
+
+
+def test_input_on_the_command_line_replaces_that_of_the_file(capsys, kernels):
+    code, out, _ = run(capsys, "run", f"{kernels}:copy", "-i", "x=32x8:float32:zeros", "-i", "rounds=2", "--no-time")
+    assert code == 0
+    assert "output 0: float32 [32, 8]  min 0  max 0" in out
+    assert "2 instructions" in out
+
+
+def test_run_as_json(capsys, kernels):
+    code, out, _ = run(capsys, "run", f"{kernels}:copy", "--json", "--no-execute")
+    report = json.loads(out)
+    assert code == 0
+    assert report["outputs"] == [{"shape": [128, 64], "dtype": "bfloat16"}]
+    assert report["profiles"][0]["is_simulation"] is True
+
+
+def test_outputs_can_be_read_back(capsys, kernels, tmp_path):
+    code, _, _ = run(capsys, "run", f"{kernels}:copy", "--save-outputs", tmp_path / "out")
+    assert code == 0
+    (saved,) = (tmp_path / "out").glob("*.npy")
+    again = kernel_file.read_value(f"{saved}:bfloat16", "x")
+    assert again.shape == (128, 64) and (again.astype(np.float32) == 1).all()
+
+
+def test_profile_writes_its_reports(capsys, kernels, tmp_path):
+    files = [tmp_path / name for name in ("p.html", "p.perfetto", "p.json")]
+    code, out, err = run(capsys, "profile", f"{kernels}:copy", "--html", files[0], "--perfetto", files[1], "--json", files[2])
+    assert code == 0
+    assert "Hottest source lines" in out and "some_kernels.py:13" in out
+    assert max(map(len, out.splitlines())) <= 120
+    assert all(file.stat().st_size > 500 for file in files)
+    assert all(str(file) in err for file in files)
+
+
+def test_disasm_lists_instructions(capsys, kernels):
+    code, out, _ = run(capsys, "disasm", f"{kernels}:copy", "-i", "rounds=3")
+    assert code == 0
+    assert out.count("\ndma_copy ") == 3
+
+
+def test_ls_and_describe_are_those_of_the_core(capsys):
+    code, out, _ = run(capsys, "ls")
+    assert code == 0 and "NeuronCore-v3" in out
+    code, _, err = run(capsys, "describe", "nonsense")
+    assert code == cli.INPUT and "opentrn ls" in err
+
+
+@pytest.mark.parametrize(
+    ("kernel", "code", "message"),
+    [
+        ("asserts", cli.PROGRAM, "seven rows please"),
+        ("too_large", cli.CAPACITY, "capacity"),
+        ("out_of_bounds", cli.PROGRAM, "NkiTensor.slice"),
+    ],
+)
+def test_whose_fault_a_failing_kernel_is(capsys, kernels, kernel, code, message):
+    found, out, err = run(capsys, "run", f"{kernels}:{kernel}", "-i", "x=128x64", "--no-execute")
+    assert found == code, err
+    assert message in err and "Traceback" not in err
+    assert out == ""
+
+
+def test_the_line_of_the_failure_is_shown(capsys, kernels):
+    _, _, err = run(capsys, "run", f"{kernels}:asserts", "-i", "x=128x64", "--no-execute")
+    assert "some_kernels.py:19 in asserts" in err
+    assert 'assert x.shape[0] == 7, "seven rows please"' in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["{file}:nothing"], "its kernels: asserts, copy"),
+        (["{file}"], "say which"),
+        (["nowhere.py:f"], "there is no file"),
+        (["no_such_module:f"], "neither a .py file nor an importable module"),
+        (["{file}:asserts"], "inputs without a value: x"),
+        (["{file}:copy", "-i", "z=3"], "no input z"),
+        (["{file}:copy", "-i", "nonsense"], "NAME=SHAPE"),
+        (["{file}:copy", "-i", "x=4x4:float99"], "unknown dtype"),
+        (["{file}:copy", "-i", "x=4x4:float32:noise"], "makes no values"),
+        (["{file}:copy", "-i", "x=missing.npy"], "cannot read missing.npy"),
+        (["{file}:copy", "--target", "trn9"], "unknown platform target"),
+        (["{file}:copy", "--set", "nonsense=1"], "no table value"),
+        (["{file}:copy", "--no-execute", "--no-time"], "nothing to do"),
+    ],
+)
+def test_a_wrong_command_line_is_the_users(capsys, kernels, words, message):
+    code, _, err = run(capsys, "run", *(word.format(file=kernels) for word in words))
+    assert code == cli.INPUT, err
+    assert message in err and "Traceback" not in err
+
+
+def test_no_command_prints_the_help(capsys):
+    code, out, _ = run(capsys)
+    assert code == cli.INPUT
+    assert "profile" in out and "disasm" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("3", 3), ("0.5", 0.5), ("True", True), ("None", None), ("(1, 2)", (1, 2)), ("gelu", "gelu"), ("[1, 2]", [1, 2])],
+)
+def test_literals_are_values(text, expected):
+    assert kernel_file.read_value(text, "x") == expected
+
+
+def test_the_same_seed_gives_the_same_array():
+    first, second, other = (kernel_file.read_value(f"8x8:float32:randn({seed})", "x") for seed in (1, 1, 2))
+    assert (first == second).all() and not (first == other).all()

@@ -1,0 +1,150 @@
+"""From a kernel to a predicted time: opentrn.run, Timing, and the page."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("opentrn._core", exc_type=ImportError)
+
+import opentrn
+import opentrn.nki as nki
+import opentrn.nki.isa as nisa
+import opentrn.nki.language as nl
+
+
+@nki.jit
+def double(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    for row in range(0, x.shape[0], 128):
+        tile = nl.ndarray((128, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x[row : row + 128, :])
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+        nisa.dma_copy(dst=out[row : row + 128, :], src=tile)
+    return out
+
+
+@nki.jit
+def double_on_two_cores(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    core = nl.program_id(0)
+    tile = nl.ndarray((128, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x[core * 128 : (core + 1) * 128, :])
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+    nisa.dma_copy(dst=out[core * 128 : (core + 1) * 128, :], src=tile)
+    return out
+
+
+SHAPE = opentrn.ShapeOf((256, 512), "float32")
+
+
+def test_outputs_and_time_of_one_run():
+    x = np.arange(256 * 512, dtype=np.float32).reshape(256, 512)
+    result = opentrn.run(double, x, target="trn2")
+    np.testing.assert_array_equal(result.outputs, 2 * x)
+    assert result.time_us > 0
+    assert result.instruction_count == 6
+
+
+def test_time_without_values_is_the_same():
+    x = np.zeros((256, 512), np.float32)
+    timed_only = opentrn.run(double, SHAPE, target="trn2", execute=False)
+    assert timed_only.outputs == SHAPE
+    assert timed_only.time_us == opentrn.run(double, x, target="trn2").time_us
+
+
+def test_time_alone_takes_shapes_and_values_do_not():
+    with pytest.raises(ValueError, match="execute=False"):
+        opentrn.run(double, SHAPE)
+
+
+def test_values_alone_have_no_timing():
+    result = opentrn.run(double, np.zeros((128, 16), np.float32), time=False)
+    assert result.timings == []
+    with pytest.raises(ValueError, match="0 timed launches"):
+        _ = result.timing
+
+
+def test_slower_dma_engines_make_the_run_slower():
+    large = opentrn.ShapeOf((1024, 4096), "float32")
+    default = opentrn.run(double, large, execute=False).time_us
+    slow = opentrn.run(double, large, execute=False, overrides={"neuron_core.v3.dma_engine_gb_s": 5}).time_us
+    assert slow > 2 * default
+
+
+def test_an_unknown_table_key_is_refused():
+    with pytest.raises(ValueError, match="no table value"):
+        opentrn.run(double, SHAPE, execute=False, overrides=["nonsense.key=1"])
+
+
+def test_critical_time_of_the_lines_adds_up_to_the_run():
+    profile = opentrn.run(double, SHAPE, execute=False).timing.profile()
+    assert sum(line["critical_ns"] for line in profile["lines"]) == pytest.approx(profile["total_ns"], rel=1e-6)
+    assert sum(share["ns"] for share in profile["bound_by"]["shares"]) == pytest.approx(profile["total_ns"], rel=1e-6)
+    here = [line for line in profile["lines"] if line["file"] == __file__]
+    assert {opcode for line in here for opcode in line["opcodes"]} == {"dma_copy", "tensor_scalar"}
+
+
+def test_events_are_one_array():
+    timing = opentrn.run(double, SHAPE, execute=False).timing
+    events, tracks = timing.events(), timing.tracks()
+    assert len(events) == 6 + 4  # every instruction on its engine, every DMA on its queue too
+    assert (events["end_ns"] >= events["start_ns"]).all()
+    assert events["end_ns"].max() <= timing.total_ns + 1e-6
+    on_queues = [tracks[t]["kind"] == "dma_queue" for t in events["track"]]
+    assert events["bytes"][on_queues].sum() == 2 * 256 * 512 * 4
+
+
+def test_two_cores_are_timed_together():
+    result = opentrn.run(double_on_two_cores, SHAPE, lnc=2, execute=False)
+    profile = result.timing.profile()
+    assert profile["cores"] == 2
+    assert profile["instructions"] == 6
+    assert {track["core"] for track in result.timing.tracks()} == {0, 1}
+
+
+def test_dtype_sizes_count():
+    narrow = opentrn.run(double, opentrn.ShapeOf((256, 512), "bfloat16"), execute=False).timing.profile()
+    assert narrow["summary"]["hbm_read_bytes"] == 256 * 512 * 2
+
+
+def test_perfetto_trace_is_json_with_source_lines(tmp_path: Path):
+    path = opentrn.run(double, SHAPE, execute=False).save_perfetto(tmp_path / "trace.json")
+    slices = [event for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "X"]
+    assert len(slices) == 10
+    assert all(Path(__file__).name in event["args"]["source"] for event in slices)
+
+
+def test_page_needs_no_network_and_holds_the_events(tmp_path: Path):
+    result = opentrn.run(double, SHAPE, execute=False)
+    page = result.save_html(tmp_path / "p.html").read_text(encoding="utf-8")
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", page)
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S).group(1))
+    raw = zlib.decompress(base64.b64decode(data["events"]["data"]))
+    starts = np.frombuffer(raw[: 8 * data["events"]["count"]], "<f8")
+    assert len(starts) == 10
+    assert set(starts) == set(result.timing.events()["start_ns"])
+    assert "nisa.tensor_scalar" in "\n".join(data["texts"][__file__])
+
+
+def test_page_survives_a_closing_tag_in_the_source(tmp_path: Path):
+    kernel = tmp_path / "tagged.py"
+    kernel.write_text(
+        "import opentrn.nki as nki, opentrn.nki.isa as nisa, opentrn.nki.language as nl\n"
+        "@nki.jit\n"
+        "def tagged(x):\n"
+        "    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)\n"
+        "    nisa.dma_copy(dst=out, src=x)  # </script><!-- \n"
+        "    return out\n"
+    )
+    from opentrn.kernel_file import load_kernel
+
+    tagged, _ = load_kernel(f"{kernel}:tagged")
+    page = opentrn.run(tagged, SHAPE, execute=False).save_html(tmp_path / "p.html").read_text(encoding="utf-8")
+    assert page.count("</script>") == 2  # the data's and the program's own
