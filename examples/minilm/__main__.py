@@ -5,7 +5,7 @@
 
 Each kernel's input is what the kernel before it returned, so errors add up as they would on a device; each
 result is compared with PyTorch computing the whole model so far in fp32. Exit status 1 when a result is
-outside its tolerance (check.py).
+outside its tolerance (check.py). Profile pages of the first layer's kernels go to out/demo.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from examples.minilm import kernels
-from examples.minilm.check import TOLERANCE, Difference, cosine, difference
-from examples.minilm.device import execute
+from examples.minilm.check import TOLERANCE, cosine, difference
+from examples.minilm.device import Execution, execute
 from examples.minilm.reference import Encoder, sentence_embedding
 from examples.minilm.sentences import SENTENCES
 from examples.minilm.weights import BFLOAT16, key_mask, layer_operands, read_weights, tokenize
@@ -36,63 +37,70 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--dtype", default="both", choices=["fp32", "bf16", "both"], help="default: both")
     counts = range(1, LAYERS + 1)
     parser.add_argument("--layers", type=int, default=LAYERS, choices=counts, help="default: all 6")
+    parser.add_argument("--out", type=Path, default=Path("out/demo"), help="folder for the profile pages")
     return parser.parse_args()
 
 
 class Demo:
     """Model, input and reference; runs the encoder in one dtype at a time."""
 
-    def __init__(self, target: str, layers: int) -> None:
+    def __init__(self, target: str, layers: int, out: Path) -> None:
         self.target = target
         self.layers = layers
+        self.out = out
         self.weights = read_weights()
         self.ids, self.attention_mask = tokenize(SENTENCES)
         self.mask = key_mask(self.attention_mask)
         self.reference = Encoder(self.weights, torch.float32)
         self.embedded = self.reference.embed(self.ids)
         self.failures: list[str] = []
+        self.pages: list[Path] = []
 
     def run(self, name: str) -> np.ndarray:
-        """Runs the encoder in one dtype, prints a line per kernel; returns the hidden states, fp32."""
+        """Runs the encoder in one dtype and prints a line per kernel; returns the sentence embeddings."""
         dtype = DTYPES[name]
         shape = tuple(self.embedded.shape)
         hidden = self.embedded.numpy().reshape(-1, shape[-1]).astype(dtype)
         expected = self.embedded
-        print(f"\n{name}   layer  kernel          max |error|  rel. error  cosine      host time")
+        device_us = 0.0
+        first: dict[str, Execution] = {}
+        print(f"\n{name}  layer  kernel          max |error|  rel. error  cosine      predicted   host time")
         for layer in range(self.layers):
             operands = layer_operands(self.weights, layer, dtype)
             attention = {"hidden": hidden, "mask": self.mask, **operands.attention}
-            done = execute(kernels.self_attention, attention, self.target)
+            attended = execute(kernels.self_attention, attention, self.target)
             expected = self.reference.attention(expected, self.attention_mask, layer)
-            self._report(name, layer, "self_attention", done.values, expected.numpy(), done.host_s)
-            done = execute(kernels.mlp, {"hidden": done.values, **operands.mlp}, self.target)
+            self._report(name, layer, "self_attention", attended, expected.numpy())
+            transformed = execute(kernels.mlp, {"hidden": attended.values, **operands.mlp}, self.target)
             expected = self.reference.mlp(expected, layer)
-            self._report(name, layer, "mlp", done.values, expected.numpy(), done.host_s)
-            hidden = done.values
+            self._report(name, layer, "mlp", transformed, expected.numpy())
+            hidden = transformed.values
+            device_us += attended.device_us + transformed.device_us
+            if layer == 0:
+                first = {"self_attention": attended, "mlp": transformed}
         embedding = sentence_embedding(hidden.astype(np.float32).reshape(shape), self.attention_mask)
         wanted = sentence_embedding(expected.numpy(), self.attention_mask)
         self._report_embedding(name, embedding, wanted)
+        print(f"      predicted device time, all kernels, without launches: {device_us:.0f} us")
+        for kernel, execution in first.items():
+            print(f"      {kernel} is bound by: {execution.bound_by}")
+            self.pages.append(execution.save_profile(self.out, f"{kernel}_{name}"))
         return embedding
 
-    def _report(
-        self, name: str, layer: int, kernel: str, values: np.ndarray, expected: np.ndarray, host_s: float
-    ) -> None:
-        found = difference(values.astype(np.float32).reshape(expected.shape), expected)
-        verdict = self._verdict(f"{name} layer {layer} {kernel}", name, found)
+    def _report(self, name: str, layer: int, kernel: str, done: Execution, expected: np.ndarray) -> None:
+        found = difference(done.values.astype(np.float32).reshape(expected.shape), expected)
+        verdict = "ok"
+        if not found.within(TOLERANCE[name]):
+            verdict = f"FAILED, outside {TOLERANCE[name]}"
+            self.failures.append(f"{name} layer {layer} {kernel}")
         print(
-            f"       {layer:5}  {kernel:14}  {found.max_absolute:11.2e}  {found.relative:10.2e}"
-            f"  {found.cosine:.8f}  {host_s * 1e3:6.0f} ms  {verdict}"
+            f"      {layer:5}  {kernel:14}  {found.max_absolute:11.2e}  {found.relative:10.2e}  "
+            f"{found.cosine:.8f}  {done.device_us:6.1f} us   {done.host_s * 1e3:6.0f} ms  {verdict}"
         )
-
-    def _verdict(self, what: str, name: str, found: Difference) -> str:
-        if found.within(TOLERANCE[name]):
-            return "ok"
-        self.failures.append(what)
-        return f"FAILED, outside {TOLERANCE[name]}"
 
     def _report_embedding(self, name: str, embedding: np.ndarray, wanted: np.ndarray) -> None:
         smallest = float(cosine(embedding, wanted).min())
-        print(f"       sentence embeddings against PyTorch: cosine {smallest:.8f} at least")
+        print(f"      sentence embeddings against PyTorch: cosine {smallest:.8f} at least")
         if not smallest >= TOLERANCE[name].cosine:
             self.failures.append(f"{name} sentence embeddings")
 
@@ -107,17 +115,17 @@ def print_similarity(embedding: np.ndarray) -> None:
 def main() -> int:
     arguments = parse_arguments()
     start = time.perf_counter()
-    demo = Demo(arguments.target, arguments.layers)
+    demo = Demo(arguments.target, arguments.layers, arguments.out)
     tokens = int(demo.attention_mask.sum())
     print(f"MiniLM encoder, {arguments.layers} of {LAYERS} layers (12 heads, 384 features), as NKI kernels")
     print(f"on one simulated NeuronCore of {arguments.target}")
     print(f"{len(SENTENCES)} sentences, {tokens} tokens, each padded to 128")
     names = list(DTYPES) if arguments.dtype == "both" else [arguments.dtype]
-    embedding = None
-    for name in names:
-        embedding = demo.run(name)
-    assert embedding is not None
-    print_similarity(embedding)
+    embeddings = [demo.run(name) for name in names]
+    print_similarity(embeddings[-1])
+    print("\nprofiles (open in a browser; the .perfetto.json beside each in ui.perfetto.dev):")
+    for page in demo.pages:
+        print(f"  {page}")
     print(f"\ndone in {time.perf_counter() - start:.1f} s")
     if demo.failures:
         print("outside tolerance: " + "; ".join(demo.failures), file=sys.stderr)
