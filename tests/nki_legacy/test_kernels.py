@@ -397,3 +397,14 @@ def test_random_values_follow_the_seed():
     a, b = run(kernel)
     np.testing.assert_array_equal(a, b)
     assert a.min() >= 0 and a.max() < 1 and np.unique(a).size > 32
+
+
+def test_error_names_the_line_of_the_instruction_not_of_its_first_use():
+    def kernel(a, index):
+        gathered = nl.load(a[nl.load(index), nl.arange(8)[None, :]])  # the faulty line
+        return returning(gathered)
+
+    with pytest.raises(IndexError) as caught:
+        run(kernel, array(16, 8), np.array([[16]], np.int32))
+    lines = [entry.statement.lines[0] for entry in caught.traceback if entry.path.name == "test_kernels.py"]
+    assert "the faulty line" in lines[-1]

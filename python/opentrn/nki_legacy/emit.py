@@ -21,19 +21,23 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from opentrn.errors import NkiValidationError
 from opentrn.isa_enums import MemoryRegion
 from opentrn.nki.language import _elementwise as machine_ops
+from opentrn.nki_legacy.call_site import call_at, user_site
 from opentrn.nki_legacy.dtypes import device_dtype, host_dtype
 from opentrn.nki_legacy.index import broadcast_shapes
-from opentrn.nki_legacy.regions import Box, _split, full_box, is_full, regions
+from opentrn.nki_legacy.regions import Box, Range, _split, full_box, is_full, regions
 from opentrn.nki_legacy.tensor import MATMUL, OTHER, UNWRITTEN, ZERO_PENDING, Place, Tensor, Tile
 
 SBUF, PSUM = MemoryRegion.sbuf, MemoryRegion.psum
 ON_CHIP = frozenset({SBUF, PSUM})
 _FP32 = np.dtype(np.float32)
+_SPREAD_BY_MATMUL = frozenset({_FP32, np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)})
+PSUM_BANK_FLOATS = 512  # 2 KiB of each partition, nki.language.tile_size.psum_fmax
 
 _thread = threading.local()
 
@@ -47,7 +51,9 @@ class Session:
         self.pending: Tile | None = None
         self.shared: list[Tensor] = []  # shared_hbm tensors, in creation order of the first program
         self.shared_made = 0
-        self.identities: dict[tuple[int, str], Tensor] = {}
+        self.identities: dict[tuple[int, str], Tensor] = {}  # in HBM, by size and dtype
+        self.identity_tiles: dict[str, Tile] = {}  # in SBUF, by dtype
+        self.ones: dict[tuple[int, str], Tile] = {}  # [1, n] of ones in SBUF, by n and dtype
         self.reductions: dict[Any, Tile] = {}  # running results of nl.loop_reduce, by call site and loops
 
 
@@ -74,7 +80,7 @@ class Deferred:
     """An instruction that waits for its destination."""
 
     __slots__ = ("shape", "dtype", "region", "issue", "boxes", "sources", "targets", "in_place", "exact",
-                 "accumulate", "reduce")  # fmt: skip
+                 "accumulate", "reduce", "site")  # fmt: skip
 
     def __init__(
         self,
@@ -99,6 +105,7 @@ class Deferred:
         self.in_place = in_place  # element by element: the destination may be an operand
         self.exact = exact  # the value before rounding to dtype is what a wider destination may get
         self.accumulate = accumulate  # (tile, add): a matmul
+        self.site = user_site()
         self.reduce: Any = None  # nl.loop_reduce: (operator, operand, key)
 
     def realise(self, tile: Tile) -> None:
@@ -112,7 +119,7 @@ class Deferred:
         tile._dims, tile._dtype = fresh._dims, fresh._dtype
         if not (len(self.boxes) == 1 and is_full(self.boxes[0], self.shape)):
             tile.valid = self.boxes
-        self.issue(tile)
+        call_at(self.site, self.issue, tile)
 
 
 def flush() -> None:
@@ -250,8 +257,51 @@ def broadcast(tile: Tile, shape: tuple[int, ...]) -> Tile:
                 f"{tile!r} does not broadcast to {shape}: the partition dimensions are aligned, and only one "
                 "partition spreads to many"
             )
-        tile = wrap(machine_ops.broadcast_partition(read(tile), shape[0]), (shape[0], *tile.shape[1:]))
+        tile = _spread(tile, shape[0])
     return tile.broadcast_view(shape)
+
+
+def _spread(tile: Tile, partitions: int) -> Tile:
+    """One partition copied to many.
+
+    Floats go through the Tensor engine, as a product of ones with the row, which is what NKI 0.1 issues
+    (trainium_inferentia2_arch.rst, "Partition Broadcast"; only the sign of a zero is lost). A float32 row
+    that fits one PSUM bank is used from there; otherwise it is copied to SBUF bank by bank. Integers, whose
+    bits a product does not keep, are shuffled by the Vector engine."""
+    from opentrn.nki import isa as nisa
+
+    shape = (partitions, *tile.shape[1:])
+    width = tile.size
+    if tile.region is PSUM or tile.dtype not in _SPREAD_BY_MATMUL:
+        return wrap(machine_ops.broadcast_partition(read(tile), partitions), shape)
+    ones = _ones_row(partitions, tile.dtype)
+    row = tile.reshape((1, width)) if tile.ndim != 2 else tile
+    in_psum = tile.dtype == _FP32 and width <= PSUM_BANK_FLOATS
+    spread = None if in_psum else fresh((partitions, width), tile.dtype)
+    for start in range(0, width, PSUM_BANK_FLOATS):
+        count = min(PSUM_BANK_FLOATS, width - start)
+        part = (Range(start, 1, count),)
+        product = fresh((partitions, count), _FP32, PSUM)
+        nisa.nc_matmul(
+            write(product), read(ones), read(row.sub((Range(0, 1, 1), *part))), is_stationary_onezero=True
+        )
+        if in_psum:
+            return product.reshape(shape)
+        nisa.tensor_copy(write(spread.sub((Range(0, 1, partitions), *part))), read(product))
+    return spread.reshape(shape)
+
+
+def _ones_row(partitions: int, dtype: np.dtype) -> Tile:
+    """[1, partitions] ones in SBUF, one per dtype."""
+    from opentrn.nki import isa as nisa
+
+    known = session().ones
+    key = (partitions, str(dtype))
+    if key not in known:
+        ones = fresh((1, partitions), dtype)
+        nisa.memset(write(ones), 1.0)
+        known[key] = ones
+    return known[key]
 
 
 def broadcast_shape(*tiles: Tile) -> tuple[int, ...]:

@@ -104,6 +104,14 @@ def elementwise(
     )
 
 
+def predicate(value: Any, what: str) -> Tile:
+    """A tile of truth values, its bits seen as unsigned integers, which is what the instructions take."""
+    tile = operand(value, what, "predicate")
+    if tile.dtype.kind in "bi":
+        tile = tile.view(np.dtype(f"u{tile.dtype.itemsize}"))
+    return tile
+
+
 def rows_of(boxes: list[Box], what: str) -> list[Box]:
     """Boxes of an instruction whose result has one group of values per partition: at most one per row."""
     seen: set[int] = set()
@@ -136,6 +144,7 @@ __all__ = [
     "operand",
     "options",
     "plain",
+    "predicate",
     "read",
     "row_result",
     "rows_of",

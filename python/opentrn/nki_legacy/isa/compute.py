@@ -26,6 +26,7 @@ from opentrn.nki_legacy.isa._common import (
     to_engine,
     write,
 )
+from opentrn.nki_legacy.isa._common import predicate as truth
 from opentrn.nki_legacy.isa.constants import engine as engines
 from opentrn.nki_legacy.isa.constants import reduce_cmd as commands
 from opentrn.nki_legacy.regions import Box, full_box, regions
@@ -97,6 +98,8 @@ def tensor_tensor(data1, data2, op, *, dtype=None, mask=None, engine=engines.unk
             f"tensor_tensor: {a!r} and {b!r} cannot both be in PSUM; nl.copy one to SBUF"
         )
     a, b = emit.broadcast(a, shape), emit.broadcast(b, shape)
+    if a.region is PSUM and b.region is PSUM:
+        b = to_sbuf(b)  # a row that was spread to many partitions through PSUM
 
     def call(dst: Tile, box: Box) -> None:
         left, right = read(a, box), read(b, box)
@@ -374,7 +377,7 @@ def select_reduce(
     emit.flush()
     options("select_reduce", extra)
     data = operand(on_true, "select_reduce", "on_true")
-    out, chosen = operand(dst, "select_reduce", "dst"), operand(predicate, "select_reduce", "predicate")
+    out, chosen = operand(dst, "select_reduce", "dst"), truth(predicate, "select_reduce")
     otherwise = PerPartition(on_false, data, "select_reduce: on_false")
     result = row_result(reduce_res, data, "select_reduce: reduce_res")
     for box in rows_of(regions(mask, data.shape, "select_reduce"), "select_reduce"):

@@ -17,7 +17,7 @@ from opentrn.nki_legacy.isa._common import operand, options, to_engine
 from opentrn.nki_legacy.isa.constants import engine as engines
 from opentrn.nki_legacy.isa.constants import nc_version
 from opentrn.nki_legacy.regions import Box, full_box, is_full, regions
-from opentrn.nki_legacy.tensor import MATMUL, Tile
+from opentrn.nki_legacy.tensor import MATMUL, OTHER, Tile
 
 _FP32 = np.dtype(np.float32)
 _ONLY_PSUM = frozenset({PSUM})
@@ -124,7 +124,8 @@ def nc_transpose(data, *, mask=None, dtype=None, engine=engines.unknown, **extra
     """Partition and (flattened) free dimensions swapped.
 
     The Tensor engine writes PSUM, the Vector engine (asked for, at most 32 x 32) any memory. On NeuronCore-v2
-    the Tensor engine's result is float32, later it has the dtype of `data`.
+    the Tensor engine transposes by a matmul with an identity and gives float32; later the result has the
+    dtype of `data`.
     """
     emit.flush()
     data = operand(data, "nc_transpose", "data")
@@ -134,6 +135,10 @@ def nc_transpose(data, *, mask=None, dtype=None, engine=engines.unknown, **extra
     if not on_vector and data.region is PSUM:
         data = emit.to_sbuf(data)
     raw = data.dtype if on_vector or _generation() >= nc_version.gen3 else _FP32
+    if not on_vector and _generation() < nc_version.gen3 and data.dtype != _FP32:
+        identity = _identity(data.dtype)[0 : data.shape[0], 0 : data.shape[0]]
+        result = nc_matmul(data, identity, is_moving_onezero=True, mask=mask)
+        return result if dtype is None or np.dtype(dtype) == _FP32 else _cast(result, dtype)
     boxes = regions(mask, data.shape, "nc_transpose")
     if data.ndim != 2 and not all(is_full(b, data.shape) for b in boxes):
         raise NotModelled(f"nc_transpose: an index mask on {data!r}")
@@ -143,7 +148,7 @@ def nc_transpose(data, *, mask=None, dtype=None, engine=engines.unknown, **extra
         for box, out in zip(boxes, swapped):
             source = read(data, box)
             machine.nc_transpose(
-                write(dst, out, MATMUL if dst.region is PSUM else 3), source, to_engine(engine)
+                write(dst, out, MATMUL if dst.region is PSUM else OTHER), source, to_engine(engine)
             )
 
     result = emit.defer(
@@ -158,7 +163,21 @@ def nc_transpose(data, *, mask=None, dtype=None, engine=engines.unknown, **extra
         exact=False,
     )
     if dtype is not None and np.dtype(dtype) != raw:
-        from opentrn.nki_legacy.isa.move import tensor_copy
-
-        return tensor_copy(result, dtype=dtype)
+        return _cast(result, dtype)
     return result
+
+
+def _cast(tile: Tile, dtype: Any) -> Tile:
+    from opentrn.nki_legacy.isa.move import tensor_copy
+
+    return tensor_copy(tile, dtype=dtype)
+
+
+def _identity(dtype: np.dtype) -> Tile:
+    """A 128 x 128 identity in SBUF, loaded once per launch and dtype."""
+    from opentrn.nki_legacy.language import load, shared_identity_matrix
+
+    known = emit.session().identity_tiles
+    if str(dtype) not in known:
+        known[str(dtype)] = load(shared_identity_matrix(128, dtype)).realised()
+    return known[str(dtype)]

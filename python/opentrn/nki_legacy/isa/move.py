@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 
 from opentrn.errors import NkiValidationError, NotModelled, OutOfBounds
 from opentrn.isa_ops import op_name
+from opentrn.nki import _machine
 from opentrn.nki import isa as machine
 from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.dtypes import host_dtype
 from opentrn.nki_legacy.emit import PSUM, SBUF, read, write
 from opentrn.nki_legacy.index import Predicate
 from opentrn.nki_legacy.isa._common import elementwise, operand, options, plain, to_engine
+from opentrn.nki_legacy.isa._common import predicate as truth
 from opentrn.nki_legacy.isa.constants import device
 from opentrn.nki_legacy.isa.constants import dge_mode as dge_modes
 from opentrn.nki_legacy.isa.constants import engine as engines
@@ -28,30 +31,44 @@ def _dma_operand(value: Any, what: str, name: str) -> Tile:
     return value.realised().require_tile(what)
 
 
-def _first_bad_index(tile: Tile) -> IndexError | None:
-    """numpy's message for the first out-of-bounds element of an indirect access, or None.
+# The core executes in batches and stops at the fault, so the bad index is read from its message.
+_INDEX_IN_FAULT = re.compile(r"index (-?\d+) at position")
 
-    The 0.1 simulator raises numpy's IndexError on the flattened tensor; kernels' tests compare its text.
+
+def _numpys_error(fault: OutOfBounds, *tiles: Tile) -> Exception:
+    """The IndexError that numpy would raise for an indirect access of the flattened tensor.
+
+    The 0.1 simulator raises it, and kernels' tests compare its text. `fault` itself for other accesses.
     """
+    tile = next((t for t in tiles if t._indirect is not None), None)
+    if tile is None:
+        return fault
     how = tile._indirect
-    if how is None:
-        return None
-    indices = how.tile.to_numpy().reshape(-1).astype(np.int64)
     size = tile._tensor.partitions * tile._tensor.row
-    first = tile._offset + indices * how.stride
-    span = sum(s * (n - 1) for s, n in tile._dims[1:])
-    bad = np.flatnonzero((first < 0) | (first + span >= size))
-    if bad.size == 0:
-        return None
-    address = int(first[bad[0]])
-    if 0 <= address < size:
-        address = size
+    named = _INDEX_IN_FAULT.search(str(fault))
+    if named:
+        index = int(named.group(1))
+    else:
+        indices = how.tile.to_numpy().reshape(-1).astype(np.int64)
+        first = tile._offset + indices * how.stride
+        last = first + sum(s * (n - 1) for s, n in tile._dims[1:])
+        bad = np.flatnonzero((first < 0) | (last >= size))
+        if bad.size == 0:
+            return fault
+        index = int(indices[bad[0]])
+    address = tile._offset + index * how.stride
     error = IndexError(f"index {address} is out of bounds for axis 0 with size {size}")
-    error.add_note(
-        f"indirect access: index {int(indices[bad[0]])} of a dimension with {how.size} elements in "
-        f"{tile._tensor!r}; use oob_mode.skip to leave such rows out"
-    ) if hasattr(error, "add_note") else None
+    if hasattr(error, "add_note"):  # Python 3.11
+        error.add_note(str(fault))
     return error
+
+
+def _execute_indirect(*tiles: Tile) -> None:
+    """Run a gather or scatter now on machines that batch, so that a bad index raises here."""
+    if any(t._indirect is not None for t in tiles):
+        flush = getattr(_machine.machine_or_none(), "flush", None)
+        if flush is not None:
+            flush()
 
 
 def transfer(what: str, dst: Tile, src: Tile, mask: Any = None, **modes: Any) -> None:
@@ -64,11 +81,9 @@ def transfer(what: str, dst: Tile, src: Tile, mask: Any = None, **modes: Any) ->
         source, target = read(src, box), write(dst, box)
         try:
             machine.dma_copy(target, source, **modes)
-        except OutOfBounds:
-            bad = _first_bad_index(src.sub(box)) or _first_bad_index(dst.sub(box))
-            if bad is None:
-                raise
-            raise bad from None
+            _execute_indirect(src, dst)
+        except OutOfBounds as fault:
+            raise _numpys_error(fault, src.sub(box), dst.sub(box)) from None
 
 
 def _same_shape(what: str, dst: Tile, src: Tile) -> tuple[Tile, Tile]:
@@ -77,7 +92,7 @@ def _same_shape(what: str, dst: Tile, src: Tile) -> tuple[Tile, Tile]:
     if dense == [n for n in dst.shape if n != 1]:
         if not dst.is_on_chip:
             return src, dst.with_ones(src.shape)
-        return (src.with_ones(dst.shape), dst) if not src.is_on_chip else (src.with_ones(dst.shape), dst)
+        return src.with_ones(dst.shape), dst
     if src.size == dst.size:
         if not dst.is_on_chip:
             return src, dst.reshape(src.shape)
@@ -126,11 +141,9 @@ def accumulate(what: str, dst: Tile, src: Tile, mask: Any) -> None:
         source, target = read(src, box), write(dst, box)
         try:
             machine.dma_compute(target, [target, source], "add")
-        except OutOfBounds:
-            bad = _first_bad_index(dst.sub(box))
-            if bad is None:
-                raise
-            raise bad from None
+            _execute_indirect(src, dst)
+        except OutOfBounds as fault:
+            raise _numpys_error(fault, dst.sub(box)) from None
 
 
 _TRANSPOSE_AXES = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
@@ -229,7 +242,7 @@ def tensor_copy_predicated(
     emit.flush()
     options("tensor_copy_predicated", extra)
     out = operand(dst, "tensor_copy_predicated", "dst")
-    chosen = operand(predicate, "tensor_copy_predicated", "predicate")
+    chosen = truth(predicate, "tensor_copy_predicated")
     data = operand(src, "tensor_copy_predicated", "src") if isinstance(src, Tile) else plain(src)
     if dtype is not None and host_dtype(dtype) != out.dtype:
         raise NkiValidationError(f"tensor_copy_predicated: dtype {dtype} differs from {out!r}")

@@ -34,7 +34,7 @@ def _iterate(args: tuple[Any, ...]) -> Iterator[LoopIndex]:
         yield index
 
 
-# Keywords of loops (directives, precise_schedule) guide the official scheduler; execution is in program order here.
+# Keywords of loops (directives, precise_schedule) guide the official scheduler; here, program order rules.
 
 
 def affine_range(*args: int, **hints: Any) -> Iterator[LoopIndex]:
