@@ -1,8 +1,8 @@
 """OpenTrn: an open AWS Trainium in software.
 
 `opentrn.nki` is the NKI kernel language; `opentrn.activate()` makes it importable under the names existing
-kernels use (`nki`, `neuronxcc.nki`, ...). `opentrn.run(kernel, ...)` gives values, predicted time and profile.
-Importing `opentrn` itself loads nothing else.
+kernels use (`nki`, `neuronxcc.nki`, ...). `opentrn.run(kernel, ...)` gives values, predicted time and
+profile. Importing `opentrn` itself loads nothing else.
 """
 
 from __future__ import annotations

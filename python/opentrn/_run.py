@@ -135,8 +135,7 @@ def run(
         report("recording", machines)
         outputs = bound(*args, **kwargs)
     if not machines:
-        raise ValueError(f"{_name(kernel)} launched nothing; give a kernel decorated with nki.jit, or a function "
-                         "that calls NKI instructions")  # fmt: skip
+        raise ValueError(f"{_name(kernel)} launched nothing; give a kernel decorated with nki.jit")
     timings = []
     if time:
         report("timing", machines)
@@ -160,7 +159,7 @@ def _bind(kernel: Any, target: str, lnc: int) -> Any:
 
     target_version(target)
     if _machine.backend().name != "core":
-        raise ValueError("opentrn.run needs the C++ machine; the oracle (OPENTRN_NKI_BACKEND=oracle) has no time")
+        raise ValueError("opentrn.run needs the C++ machine; OPENTRN_NKI_BACKEND=oracle has no time")
     if type(kernel).__module__.startswith("opentrn.nki_legacy"):
         if lnc != 1:
             raise ValueError("an NKI 0.1 kernel runs on one core: its grid is in kernel[grid]")
@@ -183,7 +182,7 @@ def _materialise(value: Any) -> Any:
 def _refuse_shapes(values: Iterable[Any]) -> None:
     for value in values:
         if isinstance(value, ShapeOf):
-            raise ValueError(f"{value} has no values to execute on: give an array, or execute=False for the time only")
+            raise ValueError(f"{value} has no values: give an array, or execute=False for the time only")
         if isinstance(value, (tuple, list)):
             _refuse_shapes(value)
         elif isinstance(value, dict):

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception as error:  # noqa: BLE001 -- the API edge: every failure becomes a message and a status
+    except Exception as error:  # the API edge: every failure becomes a message and a status
         return _report(error, getattr(options, "traceback", False))
 
 
@@ -63,8 +63,10 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = argparse.ArgumentParser(
         prog="opentrn",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="AWS Trainium in software: run NKI kernels, predict their time, see where it goes.",
-        epilog="opentrn ls and opentrn describe show the machines OpenTrn knows (opentrn ls --help).",
+        epilog="Exit status: 1 the kernel's fault, 2 the command line's or an input's, 3 does not fit,\n"
+        "4 not modelled, 5 unspecified by the public documents, 70 a bug of OpenTrn's.",
     )
     parser.add_argument("--version", action="version", version=f"opentrn {__version__}")
     parser.set_defaults(command=None)
@@ -154,7 +156,8 @@ def _require_arguments(kernel: Any, inputs: dict[str, Any]) -> None:
     parameters = inspect.signature(getattr(kernel, "func", kernel)).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
-    missing = [n for n, p in parameters.items() if p.default is p.empty and n not in inputs and p.kind is not p.VAR_POSITIONAL]
+    required = [n for n, p in parameters.items() if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
+    missing = [name for name in required if name not in inputs]
     if missing:
         example = " ".join(f"--input {name}=128x512:bfloat16" for name in missing)
         raise UsageError(f"inputs without a value: {', '.join(missing)}\n    try: {example}")
@@ -272,10 +275,10 @@ def _save(outputs: Any, options: argparse.Namespace) -> list[str]:
     name = options.kernel.rpartition(":")[2].removesuffix(".py").replace("/", "_")
     saved = []
     for number, value in enumerate(_flat(outputs)):
-        path = folder / f"{name}.{number}.npy"
-        np.save(path, np.asarray(value))
-        note = "" if np.asarray(value).dtype.isbuiltin == 1 else f" ({np.asarray(value).dtype}: read it with --input NAME={path}:{np.asarray(value).dtype})"
-        saved.append(f"{path}{note}")
+        path, array = folder / f"{name}.{number}.npy", np.asarray(value)
+        np.save(path, array)
+        plain = array.dtype.isbuiltin == 1  # numpy's own; .npy keeps only the size of the others
+        saved.append(str(path) if plain else f"{path} ({array.dtype}: read it as {path}:{array.dtype})")
     return saved
 
 
@@ -367,7 +370,8 @@ def _report(error: Exception, with_traceback: bool) -> int:
     if with_traceback or code == INTERNAL:
         traceback.print_exception(error)
     text = str(error)
-    ours = isinstance(error, (UsageError, NkiValidationError, NotModelled)) or text.startswith(tuple(_FAULT_KINDS))
+    ours = isinstance(error, (UsageError, NkiValidationError, NotModelled))
+    ours = ours or text.startswith(tuple(_FAULT_KINDS))
     if not ours and not (code == INPUT and text):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     frame = _user_frame(error)

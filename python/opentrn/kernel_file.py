@@ -33,7 +33,9 @@ class UsageError(ValueError):
     """What the user asked for cannot be understood or found; the message says what to write instead."""
 
 
-_ARRAY = re.compile(r"\(?(?P<shape>\d+(?:\s*[x,]\s*\d+)*),?\)?(?::(?P<dtype>\w+))?(?::(?P<fill>\w+)(?:\((?P<seed>\d*)\))?)?")
+_ARRAY = re.compile(
+    r"\(?(?P<shape>\d+(?:\s*[x,]\s*\d+)*),?\)?(?::(?P<dtype>\w+))?(?::(?P<fill>\w+)(?:\((?P<seed>\d*)\))?)?"
+)
 _FILLS = ("zeros", "ones", "arange", "rand", "randn")
 
 
@@ -52,7 +54,9 @@ def load_kernel(name: str) -> tuple[Any, ModuleType]:
         return found, module
     kernels = _kernels(module)
     if len(kernels) != 1:
-        raise UsageError(f"{target} has {len(kernels)} kernels; say which, as {target}:NAME: {_listed(module)}")
+        raise UsageError(
+            f"{target} has {len(kernels)} kernels; say which, as {target}:NAME: {_listed(module)}"
+        )
     return next(iter(kernels.values())), module
 
 

@@ -85,8 +85,10 @@ def test_an_unknown_table_key_is_refused():
 
 def test_critical_time_of_the_lines_adds_up_to_the_run():
     profile = opentrn.run(double, SHAPE, execute=False).timing.profile()
-    assert sum(line["critical_ns"] for line in profile["lines"]) == pytest.approx(profile["total_ns"], rel=1e-6)
-    assert sum(share["ns"] for share in profile["bound_by"]["shares"]) == pytest.approx(profile["total_ns"], rel=1e-6)
+    lines = sum(line["critical_ns"] for line in profile["lines"])
+    assert lines == pytest.approx(profile["total_ns"], rel=1e-6)
+    shares = sum(share["ns"] for share in profile["bound_by"]["shares"])
+    assert shares == pytest.approx(profile["total_ns"], rel=1e-6)
     here = [line for line in profile["lines"] if line["file"] == __file__]
     assert {opcode for line in here for opcode in line["opcodes"]} == {"dma_copy", "tensor_scalar"}
 
@@ -146,5 +148,5 @@ def test_page_survives_a_closing_tag_in_the_source(tmp_path: Path):
     from opentrn.kernel_file import load_kernel
 
     tagged, _ = load_kernel(f"{kernel}:tagged")
-    page = opentrn.run(tagged, SHAPE, execute=False).save_html(tmp_path / "p.html").read_text(encoding="utf-8")
+    page = opentrn.run(tagged, SHAPE, execute=False).save_html(tmp_path / "p.html").read_text("utf-8")
     assert page.count("</script>") == 2  # the data's and the program's own

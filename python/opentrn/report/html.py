@@ -24,8 +24,8 @@ SOURCE_BYTES_MAX = 400_000
 # Columns of the page's event table, in this order, each as little-endian values one after another. 64-bit
 # columns come first so that each starts at a multiple of its size.
 _COLUMNS = (
-    ("start_ns", "<f8"), ("duration_ns", "<f4"), ("stall_ns", "<f4"), ("bytes", "<f4"), ("instruction", "<u4"),
-    ("waited_for", "<u4"), ("source", "<u4"), ("track", "<u2"), ("opcode", "u1"), ("stall", "u1"),
+    ("start_ns", "<f8"), ("duration_ns", "<f4"), ("stall_ns", "<f4"), ("bytes", "<f4"),
+    ("instruction", "<u4"), ("waited_for", "<u4"), ("source", "<u4"), ("track", "<u2"), ("opcode", "u1"), ("stall", "u1"),
 )  # fmt: skip
 _CRITICAL_COLUMNS = (("start_ns", "<f8"), ("end_ns", "<f8"), ("instruction", "<u4"), ("resource", "u1"))
 
@@ -33,7 +33,7 @@ _CRITICAL_COLUMNS = (("start_ns", "<f8"), ("end_ns", "<f8"), ("instruction", "<u
 def page(timing: Any) -> str:
     """The page of a `Timing`, as text."""
     files = resources.files(__package__)
-    parts = {name: files.joinpath(f"page.{name}").read_text(encoding="utf-8") for name in ("html", "css", "js")}
+    parts = {kind: files.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js")}
     data = json.dumps(_data(timing), separators=(",", ":")).replace("</", "<\\/")
     profile_name = json.loads(timing.json())["program"]
     return (
