@@ -16,6 +16,7 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "isa/definitions.h"
+#include "isa/text.h"
 #include "nki/machine.h"
 #include "profile/reports.h"
 #include "sim/timing/simulate.h"
@@ -208,6 +209,10 @@ void bind_timing(nb::module_& module) {
     for (int i = 0; i < trace::kStallCount; ++i) names.emplace_back(trace::name(static_cast<trace::Stall>(i)));
     return names;
   });
+  module.def("listing", [](const nki::Machine& machine, const std::string& name) {
+    machine.program()->name = name;
+    return isa::to_text(*machine.program());
+  }, "machine"_a, "name"_a = "kernel");
   module.def("run_cli", &run_cli, "arguments"_a);
 }
 

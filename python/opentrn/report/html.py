@@ -25,7 +25,8 @@ SOURCE_BYTES_MAX = 400_000
 # columns come first so that each starts at a multiple of its size.
 _COLUMNS = (
     ("start_ns", "<f8"), ("duration_ns", "<f4"), ("stall_ns", "<f4"), ("bytes", "<f4"),
-    ("instruction", "<u4"), ("waited_for", "<u4"), ("source", "<u4"), ("track", "<u2"), ("opcode", "u1"), ("stall", "u1"),
+    ("instruction", "<u4"), ("waited_for", "<u4"), ("source", "<u4"), ("track", "<u2"),
+    ("opcode", "u1"), ("stall", "u1"),
 )  # fmt: skip
 _CRITICAL_COLUMNS = (("start_ns", "<f8"), ("end_ns", "<f8"), ("instruction", "<u4"), ("resource", "u1"))
 
