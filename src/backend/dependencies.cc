@@ -207,10 +207,14 @@ class DependencyFinder {
         Shape& shape = shapes[access.tensor];
         const Footprint& f = access.footprint;
         ++shape.writes;
-        if (f.steps != nullptr && f.steps->count > 0 && shape.pitch == 0)
-          shape.pitch = f.steps->steps[0].elements * f.element_bytes;
-        if (f.steps != nullptr) shape.bytes += f.steps->run_elements * f.element_bytes;
-        if (f.steps != nullptr && f.steps->count > 0) shape.rows += f.steps->steps[0].count;
+        if (f.steps == nullptr) continue;
+        shape.bytes += f.steps->run_elements * f.element_bytes;
+        if (f.steps->count == 0) continue;
+        // The smallest step makes the rows; larger steps skip rows.
+        const Steps::Step& inner = f.steps->steps[f.steps->count - 1u];
+        if (shape.pitch == 0) shape.pitch = inner.elements * f.element_bytes;
+        constexpr int64_t kCellsPerWrite = 8;
+        shape.rows += std::max(inner.count, (f.byte_end - f.byte_begin) / shape.pitch / kCellsPerWrite);
       }
     }
     for (TensorId id = 0; id < shapes.size(); ++id) {

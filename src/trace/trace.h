@@ -2,8 +2,8 @@
 // layer reads it.
 //
 // A track is one row of a timeline: an engine's instruction stream, one DMA queue of the core, or one
-// DMA engine. Events of a track do not overlap, except on DMA queue tracks, where several transfers
-// of one queue can be in flight on different DMA engines. Times are nanoseconds from the start of the
+// DMA engine. Events of an engine track do not overlap; transfers do, because DMA engines share their time
+// between queues. Times are nanoseconds from the start of the
 // kernel on the device; the launch overhead is not in them (Summary::launch_ns).
 #pragma once
 

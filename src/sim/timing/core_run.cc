@@ -256,7 +256,7 @@ void CoreRun::start_dma(Head& head, size_t engine, Ps start) {
   const DmaWork work = machine_.dma_rules.work(executable_, entry, patterns_);
   InstructionRecord& record = records_[head.at];
   const Ps active = dma_.active(), busy = dma_.busy();
-  const Transfer transfer = dma_.run(start, entry.trigger, entry.dge, work, hbm_, head.at);
+  const Transfer transfer = dma_.run(start, entry.trigger, entry.dge, executable_.streams[entry.stream].queue, work, hbm_, head.at);
   record.engine_free = transfer.trigger_free;
   record.visible = transfer.complete;
   record.transfer = static_cast<uint32_t>(transfers_.size());
@@ -305,6 +305,7 @@ void CoreRun::walk_critical_path() {
   uint32_t at = last_to_finish_;
   Ps time = now_;
   const bool keep = sink_ != nullptr || options_.keep_instructions;
+  bool from_queue = false;
   bool at_generation = false;  // came in through the descriptor unit of transfer `at`
   const auto spend = [&](Ps from, Resource resource) {
     from = std::max(from, stretch_start_);
@@ -325,11 +326,13 @@ void CoreRun::walk_critical_path() {
     if (dma && (at_generation || time > record.engine_free)) {
       const Transfer& transfer = transfers_[record.transfer];
       if (!at_generation) {
-        spend(transfer.data_end, Resource::kDmaLatency);
+        // Came from the next transfer of its queue: other queues took the time in between.
+        spend(transfer.data_end, std::exchange(from_queue, false) ? Resource::kDmaEngines : Resource::kDmaLatency);
         spend(transfer.engines_end, Resource::kHbm);
         spend(transfer.data_begin, Resource::kDmaEngines);
         if (in_stretch(transfer.queued_behind)) {
           at = transfer.queued_behind;
+          from_queue = true;
           continue;
         }
       }
@@ -414,8 +417,6 @@ void CoreRun::emit(uint32_t at, size_t engine) {
     trace::Event part = event;
     part.track = engine_track->second;
     part.bytes = work.bytes / (work.last_engine - work.first_engine + 1);
-    part.end_ns = to_ns(dma_.free_of(e));
-    part.start_ns = to_ns(dma_.free_of(e) - busy);
     part.busy_ns = to_ns(busy);
     sink_->add_event(part);
   }

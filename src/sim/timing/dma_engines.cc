@@ -5,7 +5,6 @@
 namespace opentrn::sim::timing {
 
 using isa::DgeMode;
-using isa::Engine;
 
 DmaEngines::DmaEngines(const arch::TimingTable& table, int engines)
     : count_(engines), start_latency_(to_ps(table.constant("dma_start_latency_ns"))),
@@ -14,13 +13,13 @@ DmaEngines::DmaEngines(const arch::TimingTable& table, int engines)
       completion_(to_ps(table.constant("dma_completion_latency_ns"))), trigger_(to_ps(table.constant("dma_trigger_ns"))),
       hwdge_instruction_(to_ps(table.constant("hwdge_instruction_ns"))),
       swdge_descriptor_ps_(table.constant("dma_swdge_descriptor_ns") * kPsPerNs) {
-  holder_.fill(kNobody);
+  for (Engine& engine : engines_) engine.last.fill(kNobody);
   unit_holder_.fill(kNobody);
-  for (Engine engine : {Engine::kTensor, Engine::kVector, Engine::kScalar, Engine::kGpSimd, Engine::kSync})
+  for (isa::Engine engine : {isa::Engine::kTensor, isa::Engine::kVector, isa::Engine::kScalar, isa::Engine::kGpSimd, isa::Engine::kSync})
     hwdge_trigger_[static_cast<size_t>(engine)] = to_ps(table.constant("dma_hwdge_trigger_cycles") / table.clock_ghz(isa::name(engine)));
 }
 
-void DmaEngines::generate(Ps issue, Engine trigger, DgeMode mode, const DmaWork& work, uint32_t id, Transfer& transfer) {
+void DmaEngines::generate(Ps issue, isa::Engine trigger, DgeMode mode, const DmaWork& work, uint32_t id, Transfer& transfer) {
   const size_t unit = static_cast<size_t>(trigger);
   transfer.descriptors_begin = transfer.descriptors_end = issue;
   if (mode == DgeMode::kHwdge) {
@@ -42,36 +41,79 @@ void DmaEngines::generate(Ps issue, Engine trigger, DgeMode mode, const DmaWork&
   }
 }
 
-Transfer DmaEngines::run(Ps issue, Engine trigger, DgeMode mode, const DmaWork& work, HbmStack& hbm, uint32_t id) {
+// Equal shares until `now` for all queues that have work.
+void DmaEngines::Engine::drain(Ps now, int queues) {
+  Ps elapsed = now - time;
+  if (elapsed <= 0) return;
+  time = now;
+  while (elapsed > 0) {
+    int active = 0;
+    Ps least = 0;
+    for (int q = 0; q < queues; ++q) {
+      const Ps work = left[static_cast<size_t>(q)];
+      if (work > 0 && (active++ == 0 || work < least)) least = work;
+    }
+    if (active == 0) return;
+    const Ps share = std::max<Ps>(1, std::min(least, elapsed / active));
+    for (int q = 0; q < queues; ++q)
+      if (left[static_cast<size_t>(q)] > 0) left[static_cast<size_t>(q)] -= share;
+    elapsed -= share * active;
+  }
+}
+
+Ps DmaEngines::Engine::foresee(int queue, Ps work, int queues) const {
+  Ps end = time + work;
+  for (int q = 0; q < queues; ++q)
+    if (q != queue) end += std::min(left[static_cast<size_t>(q)], work);
+  return end;
+}
+
+int DmaEngines::slot_of(int queue) {
+  for (int slot = 0; slot < slots_; ++slot)
+    if (queue_of_slot_[static_cast<size_t>(slot)] == queue) return slot;
+  OPENTRN_CHECK(slots_ < kDmaQueuesMax, "more than {} DMA queues", kDmaQueuesMax);
+  queue_of_slot_[static_cast<size_t>(slots_)] = queue;
+  return slots_++;
+}
+
+Transfer DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue, const DmaWork& work, HbmStack& hbm, uint32_t id) {
   Transfer transfer;
   generate(issue, trigger, mode, work, id, transfer);
-  Ps first_begin = 0;
+  const int slot = slot_of(queue);
+  Ps first_begin = 0, busy_until = 0;
   transfer.engines_end = -1;
   for (int e = work.first_engine; e <= work.last_engine; ++e) {
-    const size_t engine = static_cast<size_t>(e);
+    Engine& engine = engines_[static_cast<size_t>(e)];
     const Ps busy = e == work.first_engine ? work.first_busy : e == work.last_engine ? work.last_busy : work.middle_busy;
-    const Ps begin = std::max(transfer.arrival, free_[engine]);
-    const Ps end = begin + busy;
+    engine.drain(transfer.arrival, slots_);
+    Ps& left = engine.left[static_cast<size_t>(slot)];
+    const Ps begin = left > 0 ? engine.foresee(slot, left, slots_) : std::max(transfer.arrival, engine.time);
+    const Ps end = engine.foresee(slot, left + busy, slots_);
+    left += busy;
+    Ps until = engine.time;
+    for (int q = 0; q < slots_; ++q) until += engine.left[static_cast<size_t>(q)];
+    busy_until = std::max(busy_until, until);
     if (e == work.first_engine || begin < first_begin) first_begin = begin;
     if (end > transfer.engines_end) {
       transfer.engines_end = end;
       transfer.data_begin = begin;
-      transfer.queued_behind = begin > transfer.arrival ? holder_[engine] : kNobody;
+      transfer.queued_behind = begin > transfer.arrival ? engine.last[static_cast<size_t>(slot)] : kNobody;
     }
-    free_[engine] = end;
-    holder_[engine] = id;
+    engine.last[static_cast<size_t>(slot)] = id;
     busy_ += busy;
   }
   const int64_t hbm_bytes = work.hbm_read + work.hbm_written;
   transfer.data_end = hbm_bytes > 0 ? std::max(transfer.engines_end, hbm.reserve(first_begin, hbm_bytes)) : transfer.engines_end;
-  active_ += std::max<Ps>(0, transfer.data_end - std::max(first_begin, active_until_));
-  active_until_ = std::max(active_until_, transfer.data_end);
+  busy_until = std::max(busy_until, transfer.data_end);
+  // Some engine has work until then, whatever the order in which queues are served.
+  active_ += std::max<Ps>(0, busy_until - std::max(first_begin, active_until_));
+  active_until_ = std::max(active_until_, busy_until);
   transfer.complete = transfer.data_end + completion_;
   return transfer;
 }
 
 void DmaEngines::shift(Ps by) {
-  for (Ps& free : free_) free += by;
+  for (Engine& engine : engines_) engine.time += by;
   for (Ps& free : unit_free_) free += by;
   active_until_ += by;
 }

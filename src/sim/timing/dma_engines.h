@@ -5,27 +5,27 @@
 #include <array>
 #include <cstdint>
 
+#include "sim/timing/bandwidth_slices.h"
 #include "sim/timing/dma_cost.h"
 
 namespace opentrn::sim::timing {
 
-// One HBM stack; the cores on it share its bandwidth, first come, first served.
+// One HBM stack; the cores on it share its bandwidth.
 class HbmStack {
  public:
-  explicit HbmStack(const arch::TimingTable& table) : ps_per_byte_(kPsPerNs / table.constant("hbm_sustained_gb_s")) {}
-  // When `bytes` have passed, if they start at `start`.
-  Ps reserve(Ps start, int64_t bytes) {
-    free_ = std::max(free_, start) + static_cast<Ps>(static_cast<double>(bytes) * ps_per_byte_ + 0.5);
-    return free_;
-  }
-  void shift(Ps by) { free_ += by; }
+  explicit HbmStack(const arch::TimingTable& table)
+      : slices_(table.constant("hbm_sustained_gb_s") / kPsPerNs, to_ps(kSliceNs)) {}
+  // When `bytes` have passed, if they begin at `begin`.
+  Ps reserve(Ps begin, int64_t bytes) { return slices_.reserve(begin, bytes); }
+  void shift(Ps by) { slices_.shift(by); }
 
  private:
-  double ps_per_byte_;
-  Ps free_ = 0;
+  static constexpr double kSliceNs = 1000;  // how finely bandwidth is shared out; our choice
+  BandwidthSlices slices_;
 };
 
 inline constexpr uint32_t kNobody = 0xFFFFFFFFu;
+inline constexpr int kDmaQueuesMax = 16;  // that one program uses
 
 // What happened to one transfer.
 struct Transfer {
@@ -37,7 +37,7 @@ struct Transfer {
   Ps engines_end = 0;        // that engine's own rate
   Ps data_end = 0;           // after HBM had its say
   Ps complete = 0;           // the semaphore is seen
-  uint32_t queued_behind = kNobody;      // transfer that held that engine
+  uint32_t queued_behind = kNobody;      // transfer before it in its queue on that engine
   uint32_t generated_behind = kNobody;   // transfer that held the descriptor unit
 };
 
@@ -45,19 +45,31 @@ class DmaEngines {
  public:
   DmaEngines(const arch::TimingTable& table, int engines);
   // `id` names the transfer for queued_behind.
-  Transfer run(Ps issue, isa::Engine trigger, isa::DgeMode mode, const DmaWork& work, HbmStack& hbm, uint32_t id);
+  Transfer run(Ps issue, isa::Engine trigger, isa::DgeMode mode, int queue, const DmaWork& work, HbmStack& hbm, uint32_t id);
   // Time in which at least one engine was busy, and the sum over engines.
   Ps active() const { return active_; }
   Ps busy() const { return busy_; }
-  Ps free_of(int engine) const { return free_[static_cast<size_t>(engine)]; }
   void shift(Ps by);
 
  private:
+  // One hardware engine. Within a queue transfers go in order; between queues it goes round robin, which is
+  // taken as equal shares for the queues that have work. A transfer's end is foreseen when it arrives; later
+  // arrivals on other queues do not move it, but find the engine as busy as it is.
+  struct Engine {
+    std::array<Ps, kDmaQueuesMax> left{};  // work in each queue, at `time`
+    std::array<uint32_t, kDmaQueuesMax> last{};
+    Ps time = 0;
+    void drain(Ps now, int queues);
+    // When `work` more of `queue` will be through.
+    Ps foresee(int queue, Ps work, int queues) const;
+  };
+  int slot_of(int queue);
   void generate(Ps issue, isa::Engine trigger, isa::DgeMode mode, const DmaWork& work, uint32_t id, Transfer& transfer);
 
   int count_ = 0;
-  std::array<Ps, kDmaEnginesMax> free_{};
-  std::array<uint32_t, kDmaEnginesMax> holder_{};
+  std::array<Engine, kDmaEnginesMax> engines_{};
+  std::array<int, kDmaQueuesMax> queue_of_slot_{};
+  int slots_ = 0;
   std::array<Ps, isa::kEngineCount> unit_free_{};        // descriptor generation, by triggering engine
   std::array<uint32_t, isa::kEngineCount> unit_holder_{};
   Ps active_ = 0, active_until_ = 0, busy_ = 0;

@@ -23,9 +23,13 @@ struct State {
   std::optional<Ps> ramp_begin;
   Ps window_begin = 0, window_busy = 0;
   std::map<Engine, Ps> sbuf_port, psum_port;  // held until
-  std::map<int, Ps> dma_engine_free;
+  struct DmaEngine {
+    Ps time = 0;
+    std::map<int, Ps> left;  // by queue
+  };
+  std::map<int, DmaEngine> dma_engines;
   std::map<Engine, Ps> descriptor_unit_free;
-  Ps hbm_free = 0;
+  std::map<int64_t, double> hbm_used;  // bytes, by microsecond
   std::optional<ActivationFunction> table;
 };
 
@@ -162,6 +166,46 @@ class Reference {
     return machine_.table_load;
   }
 
+  // Queues that have work get equal shares of the engine up to `now`.
+  static void share_out(State::DmaEngine& engine, Ps now) {
+    while (engine.time < now) {
+      std::vector<Ps*> active;
+      for (auto& [queue, left] : engine.left)
+        if (left > 0) active.push_back(&left);
+      if (active.empty()) {
+        engine.time = now;
+        return;
+      }
+      const Ps count = static_cast<Ps>(active.size());
+      Ps share = (now - engine.time) / count;
+      for (const Ps* left : active) share = std::min(share, *left);
+      share = std::max<Ps>(1, share);
+      for (Ps* left : active) *left -= share;
+      engine.time = std::min(now, engine.time + share * count);
+    }
+  }
+  static Ps through(const State::DmaEngine& engine, int queue, Ps work) {
+    Ps end = engine.time + work;
+    for (const auto& [other, left] : engine.left)
+      if (other != queue) end += std::min(left, work);
+    return end;
+  }
+
+  // Takes what is left of each microsecond of HBM time from `begin` on.
+  Ps hbm_through(Ps begin, double bytes) {
+    constexpr Ps kSlice = 1'000'000;
+    const double rate = table_.constant("hbm_sustained_gb_s") / kPsPerNs, room = rate * static_cast<double>(kSlice);
+    const Ps alone = begin + static_cast<Ps>(bytes / rate + 0.5);
+    for (int64_t slice = begin / kSlice;; ++slice) {
+      double& used = state_.hbm_used[slice];
+      if (used >= room) continue;
+      const double part = std::min(bytes, room - used);
+      used += part;
+      bytes -= part;
+      if (bytes <= 0) return std::max(alone, slice * kSlice + static_cast<Ps>(used / rate + 0.5));
+    }
+  }
+
   Ps transfer(uint32_t at, Ps start) {
     const isa::ScheduledInstruction& entry = executable_.schedule[at];
     const DmaWork work = machine_.dma_rules.work(executable_, entry, patterns_);
@@ -183,16 +227,20 @@ class Reference {
         state_.engine_free[entry.trigger] = start + to_ps(table_.constant("dma_trigger_ns"));
     }
     Ps first = 0, end = 0;
+    const int queue = executable_.streams[entry.stream].queue;
     for (int e = work.first_engine; e <= work.last_engine; ++e) {
-      const Ps begin = std::max(arrival, state_.dma_engine_free[e]);
+      State::DmaEngine& engine = state_.dma_engines[e];
+      const Ps busy = e == work.first_engine ? work.first_busy : e == work.last_engine ? work.last_busy : work.middle_busy;
+      share_out(engine, arrival);
+      const Ps left = engine.left[queue];
+      const Ps begin = left > 0 ? through(engine, queue, left) : std::max(arrival, engine.time);
+      end = std::max(end, through(engine, queue, left + busy));
       if (e == work.first_engine || begin < first) first = begin;
-      state_.dma_engine_free[e] = begin + (e == work.first_engine ? work.first_busy : e == work.last_engine ? work.last_busy : work.middle_busy);
-      end = std::max(end, state_.dma_engine_free[e]);
+      engine.left[queue] += busy;
     }
     const int64_t hbm_bytes = work.hbm_read + work.hbm_written;
     if (hbm_bytes > 0) {
-      state_.hbm_free = std::max(state_.hbm_free, first) + static_cast<Ps>(static_cast<double>(hbm_bytes) * (kPsPerNs / table_.constant("hbm_sustained_gb_s")) + 0.5);
-      end = std::max(end, state_.hbm_free);
+      end = std::max(end, hbm_through(first, static_cast<double>(hbm_bytes)));
     }
     return end + to_ps(table_.constant("dma_completion_latency_ns"));
   }
