@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:  # the API edge: every failure becomes a message and a status
-        return _report(error, getattr(options, "traceback", False))
+        return _report(error, options)
 
 
 # -- options -------------------------------------------------------------------------------------------------
@@ -117,6 +117,7 @@ def _add_kernel_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kernel", help="file.py:function or package.module:function")
     parser.add_argument("--input", "-i", action="append", default=[], metavar="NAME=VALUE",
                         help="an argument: 128x512:bfloat16:randn(1), file.npy, 3, True")  # fmt: skip
+    parser.add_argument("--grid", metavar="N[,N]", help="launch grid of an NKI 0.1 kernel")
     parser.add_argument("--target", default="trn2", help="trn1, inf2, trn2 or trn3 (default trn2)")
     parser.add_argument("--lnc", type=int, default=1, choices=(1, 2), help="cores of the logical core")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE",
@@ -138,6 +139,8 @@ def _launch(options: argparse.Namespace, execute: bool, timed: bool = True) -> A
     target_version(options.target)
     opentrn.activate()
     kernel, module = kernel_file.load_kernel(options.kernel)
+    if options.grid:
+        kernel = kernel[tuple(int(size) for size in options.grid.split(","))]
     inputs = kernel_file.inputs_of(kernel, module, options.input, execute)
     _require_arguments(kernel, inputs)
     with _Progress(options.progress or sys.stderr.isatty()) as progress:
@@ -362,11 +365,12 @@ def _user_frame(error: BaseException) -> traceback.FrameSummary | None:
     return None
 
 
-def _report(error: Exception, with_traceback: bool) -> int:
+def _report(error: Exception, options: argparse.Namespace) -> int:
     from opentrn.errors import NkiValidationError, NotModelled
     from opentrn.kernel_file import UsageError
 
     code = exit_code(error)
+    with_traceback = getattr(options, "traceback", False)
     if with_traceback or code == INTERNAL:
         traceback.print_exception(error)
     text = str(error)
@@ -380,6 +384,8 @@ def _report(error: Exception, with_traceback: bool) -> int:
         line = linecache.getline(frame.filename, frame.lineno or 0).strip()
         if line:
             text += f"\n        {line}"
+    if code in (CAPACITY, NOT_MODELLED) and getattr(options, "no_time", None) is False:
+        text += "\n    --no-time computes the values alone"
     if code == INTERNAL:
         text += "\n    this is a bug in OpenTrn; please report it with the kernel that caused it"
     print(f"opentrn: {text}", file=sys.stderr)

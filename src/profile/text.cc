@@ -145,7 +145,7 @@ std::string dma(const Profile& p) {
   if (d.transfers == 0) return "";
   std::string out = fmt::format("\nDMA: {} transfers, {} descriptors of {} each\n  {} in {}", d.transfers, d.descriptors,
                                 bytes_text(p.bytes_per_descriptor), bytes_text(static_cast<double>(d.bytes)), time_text(d.active_ns));
-  if (d.active_ns > 0) out += fmt::format(" ({:.1f} GB/s)", static_cast<double>(d.bytes) / d.active_ns);
+  if (d.active_ns > 0) out += fmt::format(" ({:.1f} GB/s{})", static_cast<double>(d.bytes) / d.active_ns, p.summary.cores > 1 ? " a core" : "");
   if (d.engine_busy_ns > 0) out += fmt::format("; {:.0f} % of the engines' rate while busy", 100 * d.efficiency);
   Table table({"queue", "transfers", "bytes", "active", "GB/s", "latency: mean", "max"}, 1);
   for (const DmaQueue& q : p.queues)

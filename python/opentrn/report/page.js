@@ -175,7 +175,7 @@ function drawTables(timeline) {
   ], profile.waits, { limit: 10 }));
   const dma = profile.dma;
   $("dma-summary").textContent = `${count(dma.transfers)} transfers, ${count(dma.descriptors)} descriptors of ${bytes(dma.bytes_per_descriptor)}, ${bytes(dma.bytes)} at `
-    + `${dma.achieved_gb_s == null ? "?" : dma.achieved_gb_s.toFixed(1)} GB/s while any DMA engine was busy.`;
+    + `${dma.achieved_gb_s == null ? "?" : dma.achieved_gb_s.toFixed(1)} GB/s${profile.cores > 1 ? " a core" : ""} while any DMA engine was busy.`;
   $("queues").append(table([
     { title: "queue", value: (q) => q.queue },
     { title: "transfers", number: true, value: (q) => q.transfers, show: (q) => count(q.transfers) },
