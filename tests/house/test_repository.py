@@ -67,14 +67,13 @@ def test_no_path_or_host_of_a_machine():
     assert found == []
 
 
-def test_every_source_has_a_header_or_a_test():
-    """A .cc belongs to a header of its name or of its first word (cost_conditions.cc: cost_rules.h)."""
+def test_every_source_has_an_interface():
+    """A .cc includes a header of its own folder: the one that declares what it defines."""
     lonely = []
     for path in tracked("src/*.cc"):
-        if NO_HEADER.search(relative(path)) or (path.parent / f"{path.stem}_test.cc").exists():
-            continue
-        words = {header.stem.split("_")[0] for header in path.parent.glob("*.h")}
-        if path.stem.split("_")[0] not in words:
+        folder = relative(path.parent).removeprefix("src/")
+        own = re.compile(rf'^#include "{folder}/[\w.-]+"', re.MULTILINE)
+        if not NO_HEADER.search(relative(path)) and not own.search(path.read_text()):
             lonely.append(relative(path))
     assert lonely == []
 
