@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from adapters._common import NotReproducible, Predicted, activate, checkout, file_at, module_from_text, shape, timed
+from adapters._common import (
+    NotReproducible,
+    Predicted,
+    activate,
+    checkout,
+    file_at,
+    module_from_text,
+    shape,
+    timed,
+)
 
 COMMIT = "1db4d74e"  # 2025-10-17, the tutorials of the 0.1 dialect, which the published figures belong to
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from opentrn import _core, dtypes, errors, isa_ops
 from opentrn.isa_enums import MemoryRegion, nc_version, target_version
-from opentrn.oracle.tensor import DynamicSlice, _infer
+from opentrn.oracle.tensor import DynamicSlice as DynamicSlice
+from opentrn.oracle.tensor import _infer
 from opentrn.shapes import ShapeOf
 
 _core.configure(dtypes.dtype_of, isa_ops.op_name, MemoryRegion, errors)

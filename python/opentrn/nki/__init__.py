@@ -13,7 +13,6 @@ from opentrn.nki._machine import NkiTensor
 from opentrn.nki._machine import select as select_backend
 
 
-
 def __getattr__(name: str) -> object:
     if name == "run":  # an addition of OpenTrn's: opentrn.run
         from opentrn import run
