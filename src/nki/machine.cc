@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "isa/constraints.h"
+
 namespace opentrn::nki {
 
 namespace {
@@ -153,6 +155,7 @@ isa::InstructionIndex Machine::emit(isa::Opcode opcode, isa::Engine engine, std:
                                     uint32_t name) {
   const isa::InstructionIndex index = program_->append(opcode, engine, operands, attributes, location, name,
                                                        no_reorder_ ? isa::kFlagNoReorder : uint8_t{0});
+  if (options_.check_constraints) isa::check(*program_, program_->instruction(index), options_.generation);
   if (options_.execute == Execute::kEager) flush();
   return index;
 }

@@ -30,6 +30,7 @@ struct MachineOptions {
   int core_id = 0;
   Execute execute = Execute::kBatched;
   sim::CheckOptions checks;
+  bool check_constraints = true;  // the rules of isa/constraints.h, as instructions are recorded
 };
 
 class Machine;
