@@ -25,6 +25,10 @@ def twice_plus_one(x):
     return y
 
 
+# What `opentrn run` and `opentrn profile` call the kernel with.
+INPUTS = {"twice_plus_one": {"x": "128x512"}}
+
+
 def main():
     x = np.arange(128 * 256, dtype=np.float32).reshape(128, 256)
     y = nki.simulate(twice_plus_one, target="trn2")(x)

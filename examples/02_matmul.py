@@ -58,6 +58,10 @@ def matmul(lhs_t, rhs):
     return out
 
 
+# What `opentrn run` and `opentrn profile` call the kernel with.
+INPUTS = {"matmul": {"lhs_t": "512x1024:bfloat16:randn(0)", "rhs": "512x1024:bfloat16:randn(1)"}}
+
+
 def main():
     rng = np.random.default_rng(2)
     lhs_t = rng.standard_normal((512, 512), dtype=np.float32).astype(ml_dtypes.bfloat16)

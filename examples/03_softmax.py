@@ -48,6 +48,10 @@ def softmax(x):
     return out
 
 
+# What `opentrn run` and `opentrn profile` call the kernel with.
+INPUTS = {"softmax": {"x": "256x384"}}
+
+
 def main():
     x = np.random.default_rng(3).normal(0, 5, (256, 384)).astype(np.float32)
     y = nki.simulate(softmax, target="trn2")(x)

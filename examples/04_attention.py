@@ -93,6 +93,10 @@ def attention(q, k, v):
     return out
 
 
+# What `opentrn run` and `opentrn profile` call the kernel with.
+INPUTS = {"attention": {"q": "64x384", "k": "64x384:float32:randn(1)", "v": "384x64:float32:randn(2)"}}
+
+
 def main():
     rng = np.random.default_rng(4)
     d, tokens = 64, 384

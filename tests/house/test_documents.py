@@ -1,5 +1,6 @@
 """Rules about the documents: commands run, links lead somewhere, decision records are complete."""
 
+import json
 import os
 import re
 import subprocess
@@ -37,9 +38,14 @@ def python_blocks() -> list[tuple[str, str]]:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """The development environment's programs first on PATH; python/ importable; output into `folder`."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return dict(os.environ, PATH=path, PYTHONPATH=str(ROOT / "python"), OPENTRN_OUT=str(folder))
+    """`python` and `opentrn` are this checkout's; python/ is importable; $OUT is a folder to write to."""
+    programs = folder / "bin"
+    programs.mkdir()
+    for name, start in (("python", ""), ("opentrn", "-m opentrn")):
+        (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {start} "$@"\n')
+        (programs / name).chmod(0o755)
+    path = os.pathsep.join([str(programs), os.environ["PATH"]])
+    return dict(os.environ, PATH=path, PYTHONPATH=str(ROOT / "python"), OUT=str(folder))
 
 
 @pytest.mark.parametrize(("document", "command"), commands())
@@ -125,3 +131,31 @@ def test_decision_record_has_all_fields(path: Path):
 def test_decision_numbers_are_unique():
     numbers = [path.stem[:4] for path in tracked("docs/decisions/*.md")]
     assert sorted(numbers) == sorted(set(numbers))
+
+
+def keys_of(data: object) -> set[str]:
+    """Every key of nested JSON data, except names that are data themselves (opcodes, stall causes)."""
+    if isinstance(data, list):
+        return set().union(*map(keys_of, data))
+    if not isinstance(data, dict):
+        return set()
+    named_by_data = ("opcodes", "stall_ns")
+    below = [
+        keys_of(value)
+        for key, value in data.items()
+        if key not in named_by_data or not isinstance(value, dict)
+    ]
+    return set(data).union(*below)
+
+
+def test_the_top_level_keys_of_a_profile_are_documented(tmp_path: Path):
+    profile = tmp_path / "profile.json"
+    command = f"opentrn profile examples/04_attention.py --no-execute --json {profile}"
+    subprocess.run(command.split(), cwd=ROOT, env=environment(tmp_path), check=True, capture_output=True)
+    data = json.loads(profile.read_text())
+    text = (ROOT / "docs" / "profiling.md").read_text()
+    assert [key for key in data if f"`{key}`" not in text] == []
+    for table in ("bound_by", "lines", "memory", "dma"):
+        known = ("queues", "file", "line", "function")
+        undocumented = [key for key in keys_of(data[table]) if f"`{key}`" not in text and key not in known]
+        assert undocumented == [], table
