@@ -20,7 +20,8 @@ double percent(double part, double whole) { return whole > 0 ? 100 * part / whol
 class Analysis {
  public:
   Analysis(const Trace& trace, std::span<const isa::Executable* const> cores) : trace_(trace), cores_(cores) {
-    for (const isa::Executable* core : cores) line_of_location_.emplace_back(core->program->location_count(), kUnseen);
+    for (const isa::Executable* core : cores)
+      line_of_location_.emplace_back(core->program->location_count(), kUnseen);
     intervals_.resize(trace.tracks.size());
     queue_of_track_.resize(trace.tracks.size());
   }
@@ -38,9 +39,11 @@ class Analysis {
 
   void finish(Profile& profile) {
     finish_lines(profile);
-    for (const auto& [key, value] : stalls_) profile.stalls.push_back({key.first, key.second, value.first, value.second});
+    for (const auto& [key, value] : stalls_)
+      profile.stalls.push_back({key.first, key.second, value.first, value.second});
     std::ranges::stable_sort(profile.stalls, std::ranges::greater{}, &StallTime::ns);
-    for (const auto& [key, value] : opcodes_) profile.opcodes.push_back({key.first, key.second, value.count, value.busy_ns});
+    for (const auto& [key, value] : opcodes_)
+      profile.opcodes.push_back({key.first, key.second, value.count, value.busy_ns});
     std::ranges::stable_sort(profile.opcodes, std::ranges::greater{}, &OpcodeTime::busy_ns);
     finish_queues(profile);
   }
@@ -63,7 +66,8 @@ class Analysis {
   }
 
   uint32_t line_at(const SourceLocation& where) {
-    const auto [it, added] = line_index_.try_emplace({where.file, where.line}, static_cast<uint32_t>(lines_.size()));
+    const auto [it, added] =
+        line_index_.try_emplace({where.file, where.line}, static_cast<uint32_t>(lines_.size()));
     if (added) {
       lines_.push_back({.file = where.file, .line = where.line, .function = where.function, .opcodes = {}});
       opcodes_of_line_.emplace_back();
@@ -124,7 +128,8 @@ class Analysis {
     }
     for (const auto& [key, value] : waits_) {
       const auto [waiting, waited_for, engine, cause] = key;
-      profile.waits.push_back({place[waiting], place[waited_for], engine, value.waited_for_opcode, cause, value.ns, value.count});
+      profile.waits.push_back(
+          {place[waiting], place[waited_for], engine, value.waited_for_opcode, cause, value.ns, value.count});
     }
     std::ranges::stable_sort(profile.waits, std::ranges::greater{}, &Wait::ns);
   }
@@ -171,15 +176,18 @@ void add_utilisation(Profile& profile) {
   const double core_ns = s.total_ns * s.cores;
   const double transposes = s.flops[static_cast<size_t>(trace::FlopKind::kTranspose)];
   profile.mfu_estimated_percent = 100 * s.model_flops_utilization();
-  profile.hfu_estimated_percent = percent(s.tensor_flops() + transposes, s.tensor_peak_flops_per_ns * core_ns);
+  profile.hfu_estimated_percent =
+      percent(s.tensor_flops() + transposes, s.tensor_peak_flops_per_ns * core_ns);
   profile.mbu_estimated_percent = 100 * s.hbm_utilization();
   const auto hbm_bytes = static_cast<double>(s.dma.hbm_bytes_read + s.dma.hbm_bytes_written);
   if (hbm_bytes > 0) profile.arithmetic_intensity = s.tensor_flops() / hbm_bytes;
-  if (s.hbm_peak_bytes_per_ns > 0) profile.ridge_intensity = s.tensor_peak_flops_per_ns / s.hbm_peak_bytes_per_ns;
+  if (s.hbm_peak_bytes_per_ns > 0)
+    profile.ridge_intensity = s.tensor_peak_flops_per_ns / s.hbm_peak_bytes_per_ns;
   const auto bytes = static_cast<double>(s.dma.bytes);
   if (s.dma.descriptors > 0) profile.bytes_per_descriptor = bytes / static_cast<double>(s.dma.descriptors);
   if (s.dma.transfers > 0) profile.bytes_per_transfer = bytes / static_cast<double>(s.dma.transfers);
-  for (isa::Engine engine : {isa::Engine::kTensor, isa::Engine::kVector, isa::Engine::kScalar, isa::Engine::kGpSimd, isa::Engine::kSync}) {
+  for (isa::Engine engine : {isa::Engine::kTensor, isa::Engine::kVector, isa::Engine::kScalar,
+                             isa::Engine::kGpSimd, isa::Engine::kSync}) {
     const trace::EngineTotals& totals = s.engines[static_cast<size_t>(engine)];
     profile.engines.push_back({engine, totals, percent(totals.busy_ns, core_ns)});
   }
@@ -192,21 +200,25 @@ void add_utilisation(Profile& profile) {
 Memory memory_of(std::span<const isa::Executable* const> cores, const arch::Tables& tables) {
   Memory memory;
   for (const isa::Executable* core : cores) {  // each core has its own SBUF and PSUM
-    memory.sbuf_bytes_per_partition_used = std::max(memory.sbuf_bytes_per_partition_used, core->sbuf_bytes_per_partition_used);
+    memory.sbuf_bytes_per_partition_used =
+        std::max(memory.sbuf_bytes_per_partition_used, core->sbuf_bytes_per_partition_used);
     memory.psum_banks_used = std::max(memory.psum_banks_used, core->psum_banks_used);
     memory.hbm_bytes_used += core->hbm_bytes_used;
     memory.spill_bytes += core->spill_bytes;
   }
   const arch::NeuronCore& limits = tables.neuron_core(static_cast<arch::Generation>(cores[0]->generation));
-  if (limits.sbuf_bytes_per_partition.known()) memory.sbuf_bytes_per_partition_limit = limits.sbuf_bytes_per_partition;
+  if (limits.sbuf_bytes_per_partition.known())
+    memory.sbuf_bytes_per_partition_limit = limits.sbuf_bytes_per_partition;
   if (limits.psum_banks.known()) memory.psum_banks_limit = limits.psum_banks;
   return memory;
 }
 
 }  // namespace
 
-Profile analyse(const Trace& trace, std::span<const isa::Executable* const> cores, const arch::Tables& tables) {
-  OPENTRN_CHECK(cores.size() == static_cast<size_t>(trace.cores), "a trace of {} cores with {} executables", trace.cores, cores.size());
+Profile analyse(const Trace& trace, std::span<const isa::Executable* const> cores,
+                const arch::Tables& tables) {
+  OPENTRN_CHECK(cores.size() == static_cast<size_t>(trace.cores), "a trace of {} cores with {} executables",
+                trace.cores, cores.size());
   Profile profile;
   profile.summary = trace.summary;
   profile.events = static_cast<int64_t>(trace.events.size());

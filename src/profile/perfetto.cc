@@ -7,7 +7,9 @@ namespace opentrn::profile {
 
 namespace {
 
-std::string quoted(const std::string& text) { return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 
 // Transfers of a DMA queue overlap. A thread of the format cannot hold overlapping slices, so a queue
 // gets as many threads as it has transfers in flight, "qSyncIn", "qSyncIn +1", ...
@@ -34,11 +36,14 @@ void write_event(const trace::Trace& trace, const trace::Event& event, int lane,
   const trace::Track& track = trace.tracks[event.track];
   const bool transfer = track.kind != trace::TrackKind::kEngine;
   const double ns = transfer ? event.end_ns - event.start_ns : event.busy_ns;
-  out << fmt::format(R"({{"ph":"X","pid":{},"tid":{},"ts":{:.4f},"dur":{:.4f},"name":"{}","args":{{"instruction":{})", track.core,
-                     event.track * kLanesMax + static_cast<uint32_t>(lane), event.start_ns / 1e3, ns / 1e3, isa::name(event.opcode), event.instruction);
+  out << fmt::format(
+      R"({{"ph":"X","pid":{},"tid":{},"ts":{:.4f},"dur":{:.4f},"name":"{}","args":{{"instruction":{})",
+      track.core, event.track * kLanesMax + static_cast<uint32_t>(lane), event.start_ns / 1e3, ns / 1e3,
+      isa::name(event.opcode), event.instruction);
   if (event.file != trace::kEmptyString)
     out << R"(,"source":)" << quoted(fmt::format("{}:{}", trace.strings[event.file], event.line));
-  if (event.function != trace::kEmptyString) out << R"(,"function":)" << quoted(trace.strings[event.function]);
+  if (event.function != trace::kEmptyString)
+    out << R"(,"function":)" << quoted(trace.strings[event.function]);
   if (event.name != trace::kEmptyString) out << R"(,"name":)" << quoted(trace.strings[event.name]);
   if (transfer) out << R"(,"bytes":)" << event.bytes;
   if (event.flops > 0) out << fmt::format(R"(,"flops":{})", event.flops);
@@ -48,25 +53,33 @@ void write_event(const trace::Trace& trace, const trace::Event& event, int lane,
 }
 
 void write_thread(int core, uint32_t thread, const std::string& name, uint32_t order, std::ostream& out) {
-  out << fmt::format(R"({{"ph":"M","pid":{0},"tid":{1},"name":"thread_name","args":{{"name":{2}}}}},)" "\n"
-                     R"({{"ph":"M","pid":{0},"tid":{1},"name":"thread_sort_index","args":{{"sort_index":{3}}}}},)" "\n",
-                     core, thread, quoted(name), order);
+  out << fmt::format(
+      R"({{"ph":"M","pid":{0},"tid":{1},"name":"thread_name","args":{{"name":{2}}}}},)"
+      "\n"
+      R"({{"ph":"M","pid":{0},"tid":{1},"name":"thread_sort_index","args":{{"sort_index":{3}}}}},)"
+      "\n",
+      core, thread, quoted(name), order);
 }
 
 }  // namespace
 
 void write_perfetto(const trace::Trace& trace, std::ostream& out) {
   out << R"({"displayTimeUnit":"ns","otherData":{"program":)" << quoted(trace.program)
-      << R"(,"is_simulation":"true","neuron_core_version":)" << fmt::format("\"{}\"", trace.generation) << "},\n\"traceEvents\":[\n";
+      << R"(,"is_simulation":"true","neuron_core_version":)" << fmt::format("\"{}\"", trace.generation)
+      << "},\n\"traceEvents\":[\n";
   std::vector<Lanes> lanes(trace.tracks.size());
-  for (const trace::Event& event : trace.events) write_event(trace, event, lanes[event.track].lane_of(event), out);
+  for (const trace::Event& event : trace.events)
+    write_event(trace, event, lanes[event.track].lane_of(event), out);
   for (uint32_t t = 0; t < trace.tracks.size(); ++t)
     for (uint32_t lane = 0; lane < lanes[t].size(); ++lane) {
       const std::string& name = trace.strings[trace.tracks[t].name];
-      write_thread(trace.tracks[t].core, t * kLanesMax + lane, lane == 0 ? name : fmt::format("{} +{}", name, lane), t * kLanesMax + lane, out);
+      write_thread(trace.tracks[t].core, t * kLanesMax + lane,
+                   lane == 0 ? name : fmt::format("{} +{}", name, lane), t * kLanesMax + lane, out);
     }
   for (int core = 0; core < trace.cores; ++core)
-    out << fmt::format(R"({{"ph":"M","pid":{0},"name":"process_name","args":{{"name":"NeuronCore {0}"}}}}{1})" "\n", core, core + 1 < trace.cores ? "," : "");
+    out << fmt::format(R"({{"ph":"M","pid":{0},"name":"process_name","args":{{"name":"NeuronCore {0}"}}}}{1})"
+                       "\n",
+                       core, core + 1 < trace.cores ? "," : "");
   out << "]}\n";
 }
 

@@ -35,9 +35,9 @@ struct Line {
   int line = 0;
   std::string function;
   double critical_ns = 0;
-  double busy_ns = 0;       // of engines; DMA transfers are in dma_ns
-  double stall_ns = 0;      // engines were idle before its instructions, waiting
-  double dma_ns = 0;        // its transfers, summed
+  double busy_ns = 0;   // of engines; DMA transfers are in dma_ns
+  double stall_ns = 0;  // engines were idle before its instructions, waiting
+  double dma_ns = 0;    // its transfers, summed
   int64_t dma_bytes = 0;
   double flops = 0;
   int64_t instructions = 0;
@@ -81,9 +81,9 @@ struct DmaQueue {
   int core = 0;
   int64_t transfers = 0;
   int64_t bytes = 0;
-  double active_ns = 0;          // at least one transfer in flight
-  double achieved_gb_s = 0;      // bytes / active_ns
-  double latency_mean_ns = 0;    // of a transfer, trigger to last byte
+  double active_ns = 0;        // at least one transfer in flight
+  double achieved_gb_s = 0;    // bytes / active_ns
+  double latency_mean_ns = 0;  // of a transfer, trigger to last byte
   double latency_max_ns = 0;
   std::array<double, trace::kStallCount> stall_ns{};
 };
@@ -106,27 +106,28 @@ struct Share {
 
 struct Profile {
   trace::Summary summary;
-  int64_t events = 0;                 // in the trace
-  std::vector<Share> bound_by;        // largest first, without zeros
-  std::vector<Engine> engines;        // those with instructions, or idle with a queue
-  std::vector<StallTime> stalls;      // largest first
-  std::vector<Line> lines;            // most critical time first
-  std::vector<Wait> waits;            // largest first
-  std::vector<OpcodeTime> opcodes;    // most busy time first
-  std::vector<DmaQueue> queues;       // most bytes first
+  int64_t events = 0;               // in the trace
+  std::vector<Share> bound_by;      // largest first, without zeros
+  std::vector<Engine> engines;      // those with instructions, or idle with a queue
+  std::vector<StallTime> stalls;    // largest first
+  std::vector<Line> lines;          // most critical time first
+  std::vector<Wait> waits;          // largest first
+  std::vector<OpcodeTime> opcodes;  // most busy time first
+  std::vector<DmaQueue> queues;     // most bytes first
   Memory memory;
 
   // Percent of the run, of every core's peak. Their names and definitions are Neuron Explorer's.
-  double mfu_estimated_percent = 0;   // without transposes, of the BF16 peak
-  double hfu_estimated_percent = 0;   // with transposes
-  double mbu_estimated_percent = 0;   // HBM bytes over HBM bandwidth
-  double arithmetic_intensity = 0;    // flops without transposes per HBM byte; 0 without HBM traffic
-  double ridge_intensity = 0;         // of the machine: peak flops / HBM bandwidth
+  double mfu_estimated_percent = 0;  // without transposes, of the BF16 peak
+  double hfu_estimated_percent = 0;  // with transposes
+  double mbu_estimated_percent = 0;  // HBM bytes over HBM bandwidth
+  double arithmetic_intensity = 0;   // flops without transposes per HBM byte; 0 without HBM traffic
+  double ridge_intensity = 0;        // of the machine: peak flops / HBM bandwidth
   double bytes_per_descriptor = 0;
   double bytes_per_transfer = 0;
 };
 
 // `cores` are the executables that were timed, in the order in which they were given to simulate().
-Profile analyse(const trace::Trace& trace, std::span<const isa::Executable* const> cores, const arch::Tables& tables);
+Profile analyse(const trace::Trace& trace, std::span<const isa::Executable* const> cores,
+                const arch::Tables& tables);
 
 }  // namespace opentrn::profile

@@ -20,8 +20,10 @@ struct Example {
 
   Example() {
     auto program = std::make_shared<isa::Program>();
-    program->append(Opcode::kDmaCopy, isa::Engine::kUnknown, {}, {}, program->intern_location("k.py", 10, "k"));
-    program->append(Opcode::kTensorCopy, isa::Engine::kVector, {}, {}, program->intern_location("k.py", 20, "k"));
+    program->append(Opcode::kDmaCopy, isa::Engine::kUnknown, {}, {},
+                    program->intern_location("k.py", 10, "k"));
+    program->append(Opcode::kTensorCopy, isa::Engine::kVector, {}, {},
+                    program->intern_location("k.py", 20, "k"));
     executable.program = program;
     executable.sbuf_bytes_per_partition_used = 2048;
     const auto track = [this](TrackKind kind, isa::Engine engine, const char* name) {
@@ -30,24 +32,53 @@ struct Example {
     const uint32_t sync = track(TrackKind::kEngine, isa::Engine::kSync, "sync");
     const uint32_t vector = track(TrackKind::kEngine, isa::Engine::kVector, "vector");
     const uint32_t queue = track(TrackKind::kDmaQueue, isa::Engine::kSync, "qIn");
-    add({.start_ns = 0, .end_ns = 5, .busy_ns = 5, .track = sync, .instruction = 0, .line = 10, .opcode = Opcode::kDmaCopy});
-    add({.start_ns = 5, .end_ns = 60, .busy_ns = 55, .bytes = 1100, .track = queue, .instruction = 0, .line = 10, .opcode = Opcode::kDmaCopy});
-    add({.start_ns = 60, .end_ns = 100, .busy_ns = 40, .stall_ns = 60, .track = vector, .instruction = 1, .waited_for = 0, .line = 20,
-         .opcode = Opcode::kTensorCopy, .stall = Stall::kDma});
+    add({.start_ns = 0,
+         .end_ns = 5,
+         .busy_ns = 5,
+         .track = sync,
+         .instruction = 0,
+         .line = 10,
+         .opcode = Opcode::kDmaCopy});
+    add({.start_ns = 5,
+         .end_ns = 60,
+         .busy_ns = 55,
+         .bytes = 1100,
+         .track = queue,
+         .instruction = 0,
+         .line = 10,
+         .opcode = Opcode::kDmaCopy});
+    add({.start_ns = 60,
+         .end_ns = 100,
+         .busy_ns = 40,
+         .stall_ns = 60,
+         .track = vector,
+         .instruction = 1,
+         .waited_for = 0,
+         .line = 20,
+         .opcode = Opcode::kTensorCopy,
+         .stall = Stall::kDma});
     trace::Summary summary;
     summary.program = "k";
     summary.total_ns = 100;
     summary.instructions = 2;
-    summary.engines[static_cast<size_t>(isa::Engine::kVector)] = {.busy_ns = 40, .stall_dma_ns = 60, .instructions = 1};
+    summary.engines[static_cast<size_t>(isa::Engine::kVector)] = {
+        .busy_ns = 40, .stall_dma_ns = 60, .instructions = 1};
     summary.engines[static_cast<size_t>(isa::Engine::kSync)] = {.busy_ns = 5, .instructions = 1};
-    summary.dma = {.transfers = 1, .descriptors = 11, .bytes = 1100, .hbm_bytes_read = 1100, .active_ns = 55, .engine_busy_ns = 110, .efficiency = 0.5};
+    summary.dma = {.transfers = 1,
+                   .descriptors = 11,
+                   .bytes = 1100,
+                   .hbm_bytes_read = 1100,
+                   .active_ns = 55,
+                   .engine_busy_ns = 110,
+                   .efficiency = 0.5};
     summary.flops[static_cast<size_t>(trace::FlopKind::kBf16)] = 300;
     summary.flops[static_cast<size_t>(trace::FlopKind::kTranspose)] = 100;
     summary.tensor_peak_flops_per_ns = 10;
     summary.hbm_peak_bytes_per_ns = 22;
     summary.bound_by_ns[static_cast<size_t>(trace::Resource::kDmaEngines)] = 60;
     summary.bound_by_ns[static_cast<size_t>(trace::Resource::kVector)] = 40;
-    recorder.finish(summary, {{60, 100, trace::Resource::kVector, 1, 0}, {0, 60, trace::Resource::kDmaEngines, 0, 0}});
+    recorder.finish(summary,
+                    {{60, 100, trace::Resource::kVector, 1, 0}, {0, 60, trace::Resource::kDmaEngines, 0, 0}});
   }
 
   void add(trace::Event event) {
@@ -95,7 +126,8 @@ TEST(Profile, AWaitNamesBothLines) {
 
 TEST(Profile, OverlappingTransfersOfAQueueAreCountedOnceInItsActiveTime) {
   Example example;
-  example.add({.start_ns = 30, .end_ns = 80, .busy_ns = 50, .bytes = 100, .track = 2, .instruction = 0, .line = 10});
+  example.add(
+      {.start_ns = 30, .end_ns = 80, .busy_ns = 50, .bytes = 100, .track = 2, .instruction = 0, .line = 10});
   const Profile p = example.profile();
   ASSERT_EQ(p.queues.size(), 1u);
   EXPECT_EQ(p.queues[0].active_ns, 75);  // 5 to 80
@@ -111,7 +143,9 @@ TEST(ProfileJson, HasTheKeysOfItsSchema) {
   const nlohmann::ordered_json j = json(Example().profile());
   EXPECT_EQ(j["schema_version"], kJsonSchemaVersion);
   EXPECT_EQ(j["is_simulation"], true);
-  for (const char* key : {"summary", "bound_by", "engines", "stalls", "lines", "waits", "opcodes", "dma", "memory", "flops"}) EXPECT_TRUE(j.contains(key)) << key;
+  for (const char* key :
+       {"summary", "bound_by", "engines", "stalls", "lines", "waits", "opcodes", "dma", "memory", "flops"})
+    EXPECT_TRUE(j.contains(key)) << key;
   EXPECT_EQ(j["bound_by"]["verdict"], "DMA engines");
   EXPECT_DOUBLE_EQ(j["summary"]["total_time"], 100e-9);
   EXPECT_EQ(j["lines"][0]["opcodes"]["dma_copy"], 1);
@@ -128,7 +162,8 @@ TEST(ProfileText, FitsATerminal) {
 
 TEST(Perfetto, OverlappingTransfersGoToThreadsOfTheirOwn) {
   Example example;
-  example.add({.start_ns = 30, .end_ns = 80, .busy_ns = 50, .bytes = 100, .track = 2, .instruction = 0, .line = 10});
+  example.add(
+      {.start_ns = 30, .end_ns = 80, .busy_ns = 50, .bytes = 100, .track = 2, .instruction = 0, .line = 10});
   std::ostringstream out;
   write_perfetto(example.recorder.trace(), out);
   const auto j = nlohmann::json::parse(out.str());

@@ -25,10 +25,13 @@ std::string scaled(double value, double step, const std::vector<std::string>& un
   return unit == 0 ? fmt::format("{:.0f} {}", value, units[0]) : fmt::format("{:.2f} {}", value, units[unit]);
 }
 std::string bytes_text(double bytes) { return scaled(bytes, 1024, {"B", "KiB", "MiB", "GiB"}); }
-std::string flops_text(double flops) { return scaled(flops, 1000, {"flop", "Kflop", "Mflop", "Gflop", "Tflop"}); }
+std::string flops_text(double flops) {
+  return scaled(flops, 1000, {"flop", "Kflop", "Mflop", "Gflop", "Tflop"});
+}
 std::string percent_text(double percent) { return fmt::format("{:.1f} %", percent); }
 
-// Columns are as wide as their widest cell; those from `numbers_begin` up to `numbers_end` are set to the right.
+// Columns are as wide as their widest cell; those from `numbers_begin` up to `numbers_end` are set to the
+// right.
 class Table {
  public:
   Table(std::vector<std::string> header, size_t numbers_begin, size_t numbers_end = 99)
@@ -44,7 +47,8 @@ class Table {
     for (const auto& row : rows_) {
       std::string line = " ";
       for (size_t c = 0; c < row.size(); ++c)
-        line += is_number(c) ? fmt::format(" {:>{}} ", row[c], width[c]) : fmt::format(" {:<{}} ", row[c], width[c]);
+        line += is_number(c) ? fmt::format(" {:>{}} ", row[c], width[c])
+                             : fmt::format(" {:<{}} ", row[c], width[c]);
       line.resize(std::min(line.size(), kColumnsMax));
       out += line.erase(line.find_last_not_of(' ') + 1) + "\n";
     }
@@ -81,7 +85,8 @@ class Places {
 
  private:
   size_t shared(const std::string& name, int folders) const {
-    return static_cast<size_t>(std::ranges::count_if(names_, [&](const auto& entry) { return last_folders(entry.first, folders) == name; }));
+    return static_cast<size_t>(std::ranges::count_if(
+        names_, [&](const auto& entry) { return last_folders(entry.first, folders) == name; }));
   }
   std::map<std::string, std::string> names_;
 };
@@ -89,7 +94,8 @@ class Places {
 std::string mix(const Line& line, size_t width) {
   std::string text;
   for (const OpcodeCount& opcode : line.opcodes) {
-    const std::string part = fmt::format("{}{} x{}", text.empty() ? "" : ", ", isa::name(opcode.opcode), opcode.count);
+    const std::string part =
+        fmt::format("{}{} x{}", text.empty() ? "" : ", ", isa::name(opcode.opcode), opcode.count);
     if (text.size() + part.size() > width) return text + (text.empty() ? part.substr(0, width) : " ...");
     text += part;
   }
@@ -98,16 +104,21 @@ std::string mix(const Line& line, size_t width) {
 
 std::string head(const Profile& p) {
   const trace::Summary& s = p.summary;
-  std::string out = fmt::format("{} on {} x {}: {} predicted", s.program, s.cores, arch::name(static_cast<arch::Generation>(s.generation)), time_text(s.total_ns));
+  std::string out =
+      fmt::format("{} on {} x {}: {} predicted", s.program, s.cores,
+                  arch::name(static_cast<arch::Generation>(s.generation)), time_text(s.total_ns));
   if (s.launch_ns > 0) out += fmt::format(" (and {} to launch)", time_text(s.launch_ns));
   out += fmt::format("; {} instructions\n", s.instructions);
   if (s.extrapolated_ns > 0)
-    out += fmt::format("{} of it extrapolated from steady loops: the tables by line count the stepped iterations only\n", time_text(s.extrapolated_ns));
+    out += fmt::format(
+        "{} of it extrapolated from steady loops: the tables by line count the stepped iterations only\n",
+        time_text(s.extrapolated_ns));
   if (p.bound_by.empty()) return out;
   out += fmt::format("bound by {}:", trace::name(p.bound_by[0].resource));
   for (size_t i = 0; i < p.bound_by.size() && i < 5; ++i) {
     if (p.bound_by[i].percent < 0.5) break;
-    out += fmt::format("{} {} {:.0f} %", i ? "," : "", trace::name(p.bound_by[i].resource), p.bound_by[i].percent);
+    out += fmt::format("{} {} {:.0f} %", i ? "," : "", trace::name(p.bound_by[i].resource),
+                       p.bound_by[i].percent);
   }
   return out + "\n";
 }
@@ -116,16 +127,25 @@ std::string utilisation(const Profile& p) {
   const trace::Summary& s = p.summary;
   std::string out = "\nUtilisation\n";
   Table table({"", "", ""}, 1);
-  const auto row = [&table](std::string what, std::string value, std::string of) { table.row({std::move(what), std::move(value), std::move(of)}); };
-  row("MFU (Tensor engine, of the BF16 peak)", percent_text(p.mfu_estimated_percent), flops_text(s.tensor_flops()));
-  if (p.hfu_estimated_percent > p.mfu_estimated_percent) row("HFU (with transposes)", percent_text(p.hfu_estimated_percent), "");
-  row("MBU (HBM bandwidth)", percent_text(p.mbu_estimated_percent), bytes_text(static_cast<double>(s.dma.hbm_bytes_read + s.dma.hbm_bytes_written)));
+  const auto row = [&table](std::string what, std::string value, std::string of) {
+    table.row({std::move(what), std::move(value), std::move(of)});
+  };
+  row("MFU (Tensor engine, of the BF16 peak)", percent_text(p.mfu_estimated_percent),
+      flops_text(s.tensor_flops()));
+  if (p.hfu_estimated_percent > p.mfu_estimated_percent)
+    row("HFU (with transposes)", percent_text(p.hfu_estimated_percent), "");
+  row("MBU (HBM bandwidth)", percent_text(p.mbu_estimated_percent),
+      bytes_text(static_cast<double>(s.dma.hbm_bytes_read + s.dma.hbm_bytes_written)));
   if (p.arithmetic_intensity > 0)
-    row("arithmetic intensity, flop/byte", fmt::format("{:.1f}", p.arithmetic_intensity), fmt::format("ridge {:.0f}", p.ridge_intensity));
+    row("arithmetic intensity, flop/byte", fmt::format("{:.1f}", p.arithmetic_intensity),
+        fmt::format("ridge {:.0f}", p.ridge_intensity));
   const Memory& m = p.memory;
   row("SBUF high water, per partition", bytes_text(static_cast<double>(m.sbuf_bytes_per_partition_used)),
-      m.sbuf_bytes_per_partition_limit < 0 ? "" : "of " + bytes_text(static_cast<double>(m.sbuf_bytes_per_partition_limit)));
-  row("PSUM high water, banks", fmt::format("{}", m.psum_banks_used), m.psum_banks_limit < 0 ? "" : fmt::format("of {}", m.psum_banks_limit));
+      m.sbuf_bytes_per_partition_limit < 0
+          ? ""
+          : "of " + bytes_text(static_cast<double>(m.sbuf_bytes_per_partition_limit)));
+  row("PSUM high water, banks", fmt::format("{}", m.psum_banks_used),
+      m.psum_banks_limit < 0 ? "" : fmt::format("of {}", m.psum_banks_limit));
   row("spilled to HBM", bytes_text(static_cast<double>(m.spill_bytes)), "");
   const std::string rows = table.str();
   return out + rows.substr(rows.find('\n') + 1);
@@ -135,22 +155,29 @@ std::string engines(const Profile& p) {
   Table table({"engine", "instructions", "busy", "active", "waiting: engine", "DMA", "other"}, 1);
   for (const Engine& e : p.engines)
     if (e.totals.instructions > 0)
-      table.row({std::string(isa::name(e.engine)), fmt::format("{}", e.totals.instructions), time_text(e.totals.busy_ns), percent_text(e.active_percent),
-                 time_text(e.totals.stall_engine_ns), time_text(e.totals.stall_dma_ns), time_text(e.totals.stall_other_ns)});
+      table.row({std::string(isa::name(e.engine)), fmt::format("{}", e.totals.instructions),
+                 time_text(e.totals.busy_ns), percent_text(e.active_percent),
+                 time_text(e.totals.stall_engine_ns), time_text(e.totals.stall_dma_ns),
+                 time_text(e.totals.stall_other_ns)});
   return "\nEngines\n" + table.str();
 }
 
 std::string dma(const Profile& p) {
   const trace::DmaTotals& d = p.summary.dma;
   if (d.transfers == 0) return "";
-  std::string out = fmt::format("\nDMA: {} transfers, {} descriptors of {} each\n  {} in {}", d.transfers, d.descriptors,
-                                bytes_text(p.bytes_per_descriptor), bytes_text(static_cast<double>(d.bytes)), time_text(d.active_ns));
-  if (d.active_ns > 0) out += fmt::format(" ({:.1f} GB/s{})", static_cast<double>(d.bytes) / d.active_ns, p.summary.cores > 1 ? " a core" : "");
-  if (d.engine_busy_ns > 0) out += fmt::format("; {:.0f} % of the engines' rate while busy", 100 * d.efficiency);
+  std::string out = fmt::format("\nDMA: {} transfers, {} descriptors of {} each\n  {} in {}", d.transfers,
+                                d.descriptors, bytes_text(p.bytes_per_descriptor),
+                                bytes_text(static_cast<double>(d.bytes)), time_text(d.active_ns));
+  if (d.active_ns > 0)
+    out += fmt::format(" ({:.1f} GB/s{})", static_cast<double>(d.bytes) / d.active_ns,
+                       p.summary.cores > 1 ? " a core" : "");
+  if (d.engine_busy_ns > 0)
+    out += fmt::format("; {:.0f} % of the engines' rate while busy", 100 * d.efficiency);
   Table table({"queue", "transfers", "bytes", "active", "GB/s", "latency: mean", "max"}, 1);
   for (const DmaQueue& q : p.queues)
-    table.row({q.name, fmt::format("{}", q.transfers), bytes_text(static_cast<double>(q.bytes)), time_text(q.active_ns),
-               fmt::format("{:.1f}", q.achieved_gb_s), time_text(q.latency_mean_ns), time_text(q.latency_max_ns)});
+    table.row({q.name, fmt::format("{}", q.transfers), bytes_text(static_cast<double>(q.bytes)),
+               time_text(q.active_ns), fmt::format("{:.1f}", q.achieved_gb_s), time_text(q.latency_mean_ns),
+               time_text(q.latency_max_ns)});
   return out + "\n" + table.str();
 }
 
@@ -160,7 +187,8 @@ std::string lines(const Profile& p, const Places& places, const TextOptions& opt
   for (size_t i = 0; i < count; ++i) {
     const Line& line = p.lines[i];
     const double share = p.summary.total_ns > 0 ? 100 * line.critical_ns / p.summary.total_ns : 0;
-    table.row({places(line, 34), time_text(line.critical_ns), percent_text(share), time_text(line.busy_ns), time_text(line.stall_ns), mix(line, 36)});
+    table.row({places(line, 34), time_text(line.critical_ns), percent_text(share), time_text(line.busy_ns),
+               time_text(line.stall_ns), mix(line, 36)});
   }
   std::string out = "\nHottest source lines\n" + table.str();
   if (count < p.lines.size()) out += fmt::format("  ... and {} more\n", p.lines.size() - count);
@@ -173,7 +201,8 @@ std::string waits(const Profile& p, const Places& places, const TextOptions& opt
   const auto count = std::min<size_t>(p.waits.size(), static_cast<size_t>(options.lines_max));
   for (size_t i = 0; i < count; ++i) {
     const Wait& w = p.waits[i];
-    table.row({std::string(isa::name(w.engine)), places(p.lines[w.waiting], 24), places(p.lines[w.waited_for], 24), std::string(isa::name(w.waited_for_opcode)),
+    table.row({std::string(isa::name(w.engine)), places(p.lines[w.waiting], 24),
+               places(p.lines[w.waited_for], 24), std::string(isa::name(w.waited_for_opcode)),
                std::string(trace::name(w.cause)).substr(0, 26), time_text(w.ns), fmt::format("{}", w.count)});
   }
   return "\nWho waited for whom\n" + table.str();
@@ -183,7 +212,8 @@ std::string waits(const Profile& p, const Places& places, const TextOptions& opt
 
 std::string text(const Profile& profile, const TextOptions& options) {
   const Places places(profile);
-  return head(profile) + utilisation(profile) + engines(profile) + dma(profile) + lines(profile, places, options) + waits(profile, places, options);
+  return head(profile) + utilisation(profile) + engines(profile) + dma(profile) +
+         lines(profile, places, options) + waits(profile, places, options);
 }
 
 }  // namespace opentrn::profile

@@ -38,22 +38,28 @@ struct Timing {
   profile::Profile profile;
 };
 
-std::shared_ptr<const arch::Tables> tables_of(const std::vector<std::string>& settings, const std::vector<std::string>& files) {
+std::shared_ptr<const arch::Tables> tables_of(const std::vector<std::string>& settings,
+                                              const std::vector<std::string>& files) {
   if (settings.empty() && files.empty()) return {&arch::default_tables(), [](const arch::Tables*) {}};
   return arch::load_tables({.files = files, .settings = settings});
 }
 
-std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::string& name, const std::vector<std::string>& settings,
-                                         const std::vector<std::string>& table_files, int look_ahead, bool dma_engine_tracks,
-                                         std::optional<int64_t> default_trip_count) {
-  if (machines.empty()) throw Fault(FaultKind::kInput, "compile_and_time", "there is no machine to time", "launch the kernel first");
+std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::string& name,
+                                         const std::vector<std::string>& settings,
+                                         const std::vector<std::string>& table_files, int look_ahead,
+                                         bool dma_engine_tracks, std::optional<int64_t> default_trip_count) {
+  if (machines.empty())
+    throw Fault(FaultKind::kInput, "compile_and_time", "there is no machine to time",
+                "launch the kernel first");
   nb::gil_scoped_release unlocked;
   auto timing = std::make_shared<Timing>();
   timing->tables = tables_of(settings, table_files);
   const auto generation = static_cast<arch::Generation>(machines[0]->generation());
   for (const auto& machine : machines) {
     machine->program()->name = name;
-    timing->executables.push_back(backend::compile(machine->program(), {.generation = generation, .tables = timing->tables.get(), .look_ahead = look_ahead}));
+    timing->executables.push_back(backend::compile(
+        machine->program(),
+        {.generation = generation, .tables = timing->tables.get(), .look_ahead = look_ahead}));
   }
   std::vector<const isa::Executable*> cores;
   for (const isa::Executable& executable : timing->executables) cores.push_back(&executable);
@@ -69,7 +75,8 @@ std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::st
 
 using Bytes = nb::ndarray<nb::numpy, const uint8_t, nb::ndim<1>>;
 
-// Rows as they lie in memory, kept alive by the array; event_layout() and critical_layout() say what lies where.
+// Rows as they lie in memory, kept alive by the array; event_layout() and critical_layout() say what lies
+// where.
 template <typename Row>
 Bytes rows_of(const std::shared_ptr<Timing>& timing, const std::vector<Row>& rows) {
   auto* owner = new std::shared_ptr<Timing>(timing);
@@ -101,23 +108,23 @@ nb::dict layout_of(std::initializer_list<Field> fields, size_t itemsize) {
 
 nb::dict event_layout() {
   using trace::Event;
-  return layout_of({
-      {"start_ns", "f8", offsetof(Event, start_ns)},
-      {"end_ns", "f8", offsetof(Event, end_ns)},
-      {"busy_ns", "f8", offsetof(Event, busy_ns)},
-      {"stall_ns", "f8", offsetof(Event, stall_ns)},
-      {"bytes", "i8", offsetof(Event, bytes)},
-      {"flops", "f8", offsetof(Event, flops)},
-      {"track", "u4", offsetof(Event, track)},
-      {"instruction", "u4", offsetof(Event, instruction)},
-      {"waited_for", "u4", offsetof(Event, waited_for)},
-      {"iteration", "u4", offsetof(Event, iteration)},
-      {"name", "u4", offsetof(Event, name)},
-      {"file", "u4", offsetof(Event, file)},
-      {"function", "u4", offsetof(Event, function)},
-      {"line", "i4", offsetof(Event, line)},
-      {"opcode", "u1", offsetof(Event, opcode)},
-      {"stall", "u1", offsetof(Event, stall)}}, sizeof(Event));
+  return layout_of({{"start_ns", "f8", offsetof(Event, start_ns)},
+                    {"end_ns", "f8", offsetof(Event, end_ns)},
+                    {"busy_ns", "f8", offsetof(Event, busy_ns)},
+                    {"stall_ns", "f8", offsetof(Event, stall_ns)},
+                    {"bytes", "i8", offsetof(Event, bytes)},
+                    {"flops", "f8", offsetof(Event, flops)},
+                    {"track", "u4", offsetof(Event, track)},
+                    {"instruction", "u4", offsetof(Event, instruction)},
+                    {"waited_for", "u4", offsetof(Event, waited_for)},
+                    {"iteration", "u4", offsetof(Event, iteration)},
+                    {"name", "u4", offsetof(Event, name)},
+                    {"file", "u4", offsetof(Event, file)},
+                    {"function", "u4", offsetof(Event, function)},
+                    {"line", "i4", offsetof(Event, line)},
+                    {"opcode", "u1", offsetof(Event, opcode)},
+                    {"stall", "u1", offsetof(Event, stall)}},
+                   sizeof(Event));
 }
 
 nb::dict critical_layout() {
@@ -146,7 +153,8 @@ nb::list tracks(const Timing& self) {
 
 std::vector<std::string> strings(const Timing& self) {
   std::vector<std::string> all;
-  for (size_t id = 0; id < self.trace.strings.size(); ++id) all.push_back(self.trace.strings[static_cast<trace::StringId>(id)]);
+  for (size_t id = 0; id < self.trace.strings.size(); ++id)
+    all.push_back(self.trace.strings[static_cast<trace::StringId>(id)]);
   return all;
 }
 
@@ -162,7 +170,8 @@ int run_cli(const std::vector<std::string>& arguments) {
   std::vector<const char*> words{"opentrn"};
   for (const std::string& argument : arguments) words.push_back(argument.c_str());
   std::ostringstream out, err;
-  const int code = cli::run({cli::add_ls, cli::add_describe}, static_cast<int>(words.size()), words.data(), out, err);
+  const int code =
+      cli::run({cli::add_ls, cli::add_describe}, static_cast<int>(words.size()), words.data(), out, err);
   nb::module_ sys = nb::module_::import_("sys");
   sys.attr("stdout").attr("write")(out.str());
   sys.attr("stderr").attr("write")(err.str());
@@ -177,26 +186,34 @@ void bind_timing(nb::module_& module) {
       .def_prop_ro("launch_ns", [](const Timing& t) { return t.profile.summary.launch_ns; })
       .def_prop_ro("extrapolated_ns", [](const Timing& t) { return t.profile.summary.extrapolated_ns; })
       .def_prop_ro("instruction_count", [](const Timing& t) { return t.profile.summary.instructions; })
-      .def_prop_ro("bound_by", [](const Timing& t) { return std::string(trace::name(t.profile.summary.bound_by())); })
+      .def_prop_ro("bound_by",
+                   [](const Timing& t) { return std::string(trace::name(t.profile.summary.bound_by())); })
       .def_prop_ro("mfu_percent", [](const Timing& t) { return t.profile.mfu_estimated_percent; })
       .def_prop_ro("mbu_percent", [](const Timing& t) { return t.profile.mbu_estimated_percent; })
-      .def("json", [](const Timing& t) {
-        nb::gil_scoped_release unlocked;
-        return profile::json(t.profile).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-      })
-      .def("text", [](const Timing& t, int lines_max) { return profile::text(t.profile, {.lines_max = lines_max}); }, "lines_max"_a = 12)
+      .def("json",
+           [](const Timing& t) {
+             nb::gil_scoped_release unlocked;
+             return profile::json(t.profile).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+           })
+      .def(
+          "text",
+          [](const Timing& t, int lines_max) { return profile::text(t.profile, {.lines_max = lines_max}); },
+          "lines_max"_a = 12)
       .def("save_perfetto", &save_perfetto, "path"_a)
       .def("event_bytes", [](const std::shared_ptr<Timing>& t) { return rows_of(t, t->trace.events); })
-      .def("critical_bytes", [](const std::shared_ptr<Timing>& t) { return rows_of(t, t->trace.critical_path); })
+      .def("critical_bytes",
+           [](const std::shared_ptr<Timing>& t) { return rows_of(t, t->trace.critical_path); })
       .def("tracks", &tracks)
       .def("strings", &strings);
-  module.def("compile_and_time", &compile_and_time, "machines"_a, "name"_a = "kernel", "settings"_a = std::vector<std::string>{},
-             "table_files"_a = std::vector<std::string>{}, "look_ahead"_a = 0, "dma_engine_tracks"_a = false, "default_trip_count"_a = nb::none());
+  module.def("compile_and_time", &compile_and_time, "machines"_a, "name"_a = "kernel",
+             "settings"_a = std::vector<std::string>{}, "table_files"_a = std::vector<std::string>{},
+             "look_ahead"_a = 0, "dma_engine_tracks"_a = false, "default_trip_count"_a = nb::none());
   module.def("event_layout", &event_layout);
   module.def("critical_layout", &critical_layout);
   module.def("resource_names", [] {
     std::vector<std::string> names;
-    for (int i = 0; i < trace::kResourceCount; ++i) names.emplace_back(trace::name(static_cast<trace::Resource>(i)));
+    for (int i = 0; i < trace::kResourceCount; ++i)
+      names.emplace_back(trace::name(static_cast<trace::Resource>(i)));
     return names;
   });
   module.def("opcode_names", [] {
@@ -206,13 +223,17 @@ void bind_timing(nb::module_& module) {
   });
   module.def("stall_names", [] {
     std::vector<std::string> names;
-    for (int i = 0; i < trace::kStallCount; ++i) names.emplace_back(trace::name(static_cast<trace::Stall>(i)));
+    for (int i = 0; i < trace::kStallCount; ++i)
+      names.emplace_back(trace::name(static_cast<trace::Stall>(i)));
     return names;
   });
-  module.def("listing", [](const nki::Machine& machine, const std::string& name) {
-    machine.program()->name = name;
-    return isa::to_text(*machine.program());
-  }, "machine"_a, "name"_a = "kernel");
+  module.def(
+      "listing",
+      [](const nki::Machine& machine, const std::string& name) {
+        machine.program()->name = name;
+        return isa::to_text(*machine.program());
+      },
+      "machine"_a, "name"_a = "kernel");
   module.def("run_cli", &run_cli, "arguments"_a);
 }
 

@@ -224,6 +224,9 @@ function drawSource() {
 
 // ---- timeline
 
+// Events of an engine drawn as one where they are all within a pixel.
+const GROUP = 64;
+
 const LABELS = 118, AXIS = 24, CRITICAL = 16, ENGINE = 26, LANE = 9, LANES_MAX = 5, GAP = 6;
 
 class Timeline {
@@ -266,6 +269,7 @@ class Timeline {
         this.lane[i] = lane;
         row.lanes = Math.max(row.lanes, lane + 1);
       }
+      if (info.kind === "engine" && last - first > 20 * GROUP) row.groups = this.group(first, last);
       rows.push(row);
       first = last;
     }
@@ -279,6 +283,21 @@ class Timeline {
     }
     this.rows = rows;
     this.height = y + 4;
+  }
+
+  // Per GROUP events: when the last ends, how long they and their waits take, and which is the longest.
+  group(first, last) {
+    const { start, duration, stallTime } = this.events, n = Math.ceil((last - first) / GROUP);
+    const groups = { end: new Float64Array(n), busy: new Float32Array(n), wait: new Float32Array(n), longest: new Uint32Array(n) };
+    for (let i = first; i < last; i++) {
+      const k = Math.floor((i - first) / GROUP);
+      if ((i - first) % GROUP === 0) groups.longest[k] = i;
+      groups.end[k] = start[i] + duration[i];
+      groups.busy[k] += duration[i];
+      groups.wait[k] = Math.max(groups.wait[k], stallTime[i]);
+      if (duration[i] > duration[groups.longest[k]]) groups.longest[k] = i;
+    }
+    return groups;
   }
 
   colourOf() {
@@ -309,7 +328,13 @@ class Timeline {
     return low;
   }
 
+  // Any number of changes between two frames is one drawing.
   draw() {
+    if (this.frame) return;
+    this.frame = requestAnimationFrame(() => { this.frame = 0; this.drawNow(); });
+  }
+
+  drawNow() {
     const ratio = devicePixelRatio || 1;
     this.width = this.canvas.parentElement.clientWidth - 2;
     this.canvas.style.height = `${this.height}px`;
@@ -372,7 +397,10 @@ class Timeline {
     const lanes = engine ? 1 : row.lanes, h = row.height / lanes;
     // Events narrower than a pixel are added up per pixel and lane and drawn as one column, as opaque as
     // the pixel is full; its colour is that of the event that takes most of it.
+    const scale = (right - LABELS) / (this.view[1] - this.view[0]);  // pixels per ns
+    const groups = this.chosen || row.last - row.first < 20 * GROUP ? null : row.groups;
     const pending = new Array(lanes).fill(null);
+    const painted = Array.from({ length: lanes }, () => ({ until: -1, colour: "" }));
     const flush = (lane) => {
       const p = pending[lane];
       if (!p) return;
@@ -382,6 +410,20 @@ class Timeline {
       pending[lane] = null;
     };
     for (let i = this.firstVisible(row); i < row.last && start[i] <= this.view[1] + (this.showWaits && engine ? stallTime[i] : 0); i++) {
+      if (groups && (i - row.first) % GROUP === 0) {
+        const k = (i - row.first) / GROUP;
+        const selected = this.selected >= i && this.selected < i + GROUP;
+        if (!selected && (groups.end[k] - start[i]) * scale < 1 && groups.wait[k] * scale < 1) {
+          const pixel = Math.max(LABELS, Math.floor(this.x(start[i])));
+          if (pending[0] && pending[0].x !== pixel) flush(0);
+          const p = pending[0] || (pending[0] = { x: pixel, fill: 0, largest: -1, colour: "" });
+          const best = groups.longest[k];
+          p.fill += groups.busy[k] * scale;
+          if (duration[best] > p.largest) { p.largest = duration[best]; p.colour = this.colour(best); }
+          i += GROUP - 1;
+          continue;
+        }
+      }
       const lane = engine ? 0 : this.lane[i];
       const x0 = this.x(start[i]), x1 = this.x(start[i] + duration[i]);
       if (engine && this.showWaits && stallTime[i] > 0) {
@@ -399,6 +441,10 @@ class Timeline {
         if (!(dimmed && p.largest >= 0) && duration[i] > p.largest) { p.largest = duration[i]; p.colour = colour; }
         continue;
       }
+      // Transfers that overlap beyond the lanes there are would be painted over and over.
+      const last = painted[lane];
+      if (x1 <= last.until + 0.75 && x1 - x0 < 4 && colour === last.colour && i !== this.selected) continue;
+      last.until = x1; last.colour = colour;
       flush(lane);
       const from = Math.max(x0, LABELS), width = Math.max(1, Math.min(x1, right) - from - (x1 - x0 > 3 ? 0.5 : 0));
       const y = row.y + lane * h, height = h - (lanes > 1 ? 1 : 0);
