@@ -149,6 +149,9 @@ def dtype_of(value: Any) -> DType:
         return found
     if not isinstance(value, (np.dtype, type)) and type(value).__module__ == "torch":
         return dtype_of(str(value))  # "torch.bfloat16"
+    packed = getattr(getattr(value, "type", value), "nki_dtype", None)  # numpy dtype of an x4 type
+    if packed is not None:
+        return _DTYPES[packed]
     if value is bool:
         return bool_
     if value is int:

@@ -1,8 +1,8 @@
 """numpy dtypes for arrays of the packed x4 types, and the dtype names that numpy does not know by itself.
 
-An `_x4` element is four packed 8- or 4-bit floats. On the host it is a numpy structured dtype whose scalar
-type carries the NKI name: it keeps its identity through numpy, reinterprets with `.view(np.uint32)`, and
-refuses arithmetic casts (`astype(float32)` raises TypeError) instead of giving wrong numbers.
+An `_x4` element is four packed 8- or 4-bit floats. On the host it is a numpy dtype of its own that stores
+bits: its name is the NKI name, it reinterprets with `.view(np.uint32)`, and it refuses arithmetic casts
+(`astype(float32)` raises TypeError) instead of giving wrong numbers; `neuron_dtypes.static_cast` unpacks it.
 
 Importing this module makes `np.dtype(nl.float8_e4m3fn_x4)` and `np.zeros(n, dtype=nl.tfloat32)` work, by
 adding the names to `np.sctypeDict`, as ml_dtypes does for its own.
@@ -13,16 +13,11 @@ from __future__ import annotations
 import numpy as np
 
 from opentrn import dtypes
+from opentrn.nki._numpy_dtype import register_storage_dtype
 
-
-def _packed(name: str, fields: list[tuple[str, str]]) -> np.dtype:
-    scalar = type(name, (np.void,), {"nki_dtype": name, "__module__": __name__, "__slots__": ()})
-    return np.dtype((scalar, fields))
-
-
-float8_e4m3fn_x4 = _packed("float8_e4m3fn_x4", [("low", "<u2"), ("high", "<u2")])
-float8_e5m2_x4 = _packed("float8_e5m2_x4", [("low", "<u2"), ("high", "<u2")])
-float4_e2m1fn_x4 = _packed("float4_e2m1fn_x4", [("low", "u1"), ("high", "u1")])
+float8_e4m3fn_x4 = register_storage_dtype("float8_e4m3fn_x4", np.dtype(np.uint32), "X")
+float8_e5m2_x4 = register_storage_dtype("float8_e5m2_x4", np.dtype(np.uint32), "Y")
+float4_e2m1fn_x4 = register_storage_dtype("float4_e2m1fn_x4", np.dtype(np.uint16), "Z")
 
 BY_NAME: dict[str, np.dtype] = {
     "float8_e4m3fn_x4": float8_e4m3fn_x4,

@@ -32,7 +32,7 @@ float4_e2m1fn_x4 = _x4.float4_e2m1fn_x4
 
 
 def _name(dtype: Any) -> _dtypes.DType | None:
-    """The NKI dtype that a dtype, type, name or structured x4 dtype stands for; None for a foreign one."""
+    """The NKI dtype that a dtype, type, name or x4 dtype stands for; None for a foreign one."""
     packed = getattr(getattr(dtype, "type", dtype), "nki_dtype", None)
     try:
         return _dtypes.dtype_of(packed or dtype)
