@@ -36,6 +36,18 @@ struct Extent {
   }
 };
 
+// A runaway broadcast would keep us busy for hours: at most this many visits per byte of the tensor, and for
+// small tensors at most kBroadcastMax * kBroadcastFree.
+constexpr int64_t kBroadcastMax = 4096;
+constexpr int64_t kBroadcastFree = 4096;
+
+// Instructions whose operands are tiles of up to 128 partitions, wherever a malformed program puts them.
+bool works_on_tiles(isa::Opcode opcode) {
+  using O = isa::Opcode;
+  return !isa::is_dma(opcode) && !isa::is_control(opcode) && opcode != O::kSendRecv && opcode != O::kCoreBarrier &&
+         opcode != O::kCustomOp && opcode != O::kDevicePrint;
+}
+
 std::string describe_pattern(const Pattern& pattern, int64_t offset) {
   std::string text = fmt::format("offset {}, [step, count]", offset);
   for (const Dim& dim : pattern.view()) text += fmt::format(" [{}, {}]", dim.step, dim.count);
@@ -264,9 +276,11 @@ View Context::resolve(const Operand& op, int slot) {
   for (int d = 1; d < pattern.rank; ++d)
     if (multiply_overflows(elements, dims[d].count, &elements)) broken("bounds", "the element count overflows");
   view.elements = elements;
-  if (int64_t all; multiply_overflows(elements, view.partitions, &all) || all > (int64_t{1} << 40))
+  int64_t all;
+  if (multiply_overflows(elements, view.partitions, &all) || all / kBroadcastMax > buffer.bytes() + kBroadcastFree)
     broken("bounds", fmt::format("{} has too many elements", operand_name(slot)));
-  if (on_chip && (view.partitions > kPartitionsMax || elements > kElementsPerPartitionMax))
+  const bool tile_sized = on_chip || works_on_tiles(in.opcode);
+  if (tile_sized && (view.partitions > kPartitionsMax || elements > kElementsPerPartitionMax))
     broken("tile_size", fmt::format("{} has {} partitions of {} elements", operand_name(slot), view.partitions, elements),
            fmt::format("a tile has at most {} partitions", kPartitionsMax));
 

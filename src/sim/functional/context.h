@@ -22,8 +22,9 @@ namespace opentrn::sim {
 inline constexpr int64_t kPartitionsMax = 128;
 // More than any SBUF partition holds, so only a runaway broadcast exceeds it.
 inline constexpr int64_t kElementsPerPartitionMax = int64_t{1} << 20;
-// Element operations below which an instruction stays on one thread; a hand-over costs a few microseconds.
-inline constexpr int64_t kParallelWorkMin = 32768;
+// fp32 additions below which an instruction stays on one thread: about 8 microseconds of them, a few times what
+// handing a part to another thread costs [measured: benchmarks/functional_bench.cc].
+inline constexpr int64_t kParallelWorkMin = 131072;
 
 // A "scalar or vector" operand: one fp32 value per partition.
 struct PerPartition {

@@ -78,10 +78,11 @@ inline void store_row_i64(const View& view, int64_t p, const int64_t* row) {
 // body(p, first element, in[], out, n) computes out[0..n) of partition p from N source blocks.
 //
 // `by_partition` says that the body looks at p. When it does not and all views are dense, the whole tile is
-// one long row. A destination that visits an element twice stays on one thread, in order.
+// one long row. A destination that visits an element twice stays on one thread, in order. `cost` is the time of
+// an element in fp32 additions.
 template <size_t N, typename Body>
 void for_blocks(const Context& cx, const std::array<const View*, N>& sources, const View& destination, bool by_partition,
-                Body&& body) {
+                Body&& body, int64_t cost = 2) {
   int64_t rows = destination.partitions;
   int64_t elements = destination.elements;
   bool sliceable = destination.free_rank <= 1;
@@ -96,7 +97,7 @@ void for_blocks(const Context& cx, const std::array<const View*, N>& sources, co
   }
   const int64_t block = sliceable ? std::min(elements, kBlockElements) : elements;
   const int64_t blocks_per_row = (elements + block - 1) / block;
-  const int64_t work = destination.repeats() ? 0 : rows * elements;
+  const int64_t work = destination.repeats() ? 0 : rows * elements * cost;
   cx.parallel(rows * blocks_per_row, work, [&](int64_t begin, int64_t end) {
     ScratchScope scope;
     std::array<float*, N> scratch;
@@ -138,9 +139,10 @@ void for_blocks(const Context& cx, const std::array<const View*, N>& sources, co
 
 // body(p, in[], out, n) over whole rows, for reductions and scans.
 template <size_t N, typename Body>
-void for_rows(const Context& cx, const std::array<const View*, N>& sources, const View& destination, Body&& body) {
+void for_rows(const Context& cx, const std::array<const View*, N>& sources, const View& destination, Body&& body,
+              int64_t cost = 2) {
   const int64_t n = destination.elements;
-  cx.parallel(destination.partitions, destination.repeats() ? 0 : destination.total(), [&](int64_t begin, int64_t end) {
+  cx.parallel(destination.partitions, destination.repeats() ? 0 : destination.total() * cost, [&](int64_t begin, int64_t end) {
     ScratchScope scope;
     std::array<float*, N> scratch;
     for (size_t i = 0; i < N; ++i) scratch[i] = scope.floats(sources[i]->elements);
@@ -159,7 +161,7 @@ void for_rows(const Context& cx, const std::array<const View*, N>& sources, cons
 template <size_t N, typename Body>
 void for_rows_i64(const Context& cx, const std::array<const View*, N>& sources, const View& destination, Body&& body) {
   const int64_t n = destination.elements;
-  cx.parallel(destination.partitions, destination.repeats() ? 0 : destination.total(), [&](int64_t begin, int64_t end) {
+  cx.parallel(destination.partitions, destination.repeats() ? 0 : destination.total() * 3, [&](int64_t begin, int64_t end) {
     ScratchScope scope;
     std::array<int64_t*, N> in;
     for (size_t i = 0; i < N; ++i) in[i] = scope.array<int64_t>(sources[i]->elements);

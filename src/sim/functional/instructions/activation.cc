@@ -11,6 +11,9 @@ namespace opentrn::sim::bodies {
 
 namespace {
 
+// Time of an element in fp32 additions: 5 (exp) to 11 (gelu). [measured: benchmarks/functional_bench.cc]
+constexpr int64_t kActivationCost = 6;
+
 // dst = f(prepare(data)); rows go into the accumulators before they are rounded to dst. [assumed]
 template <typename Prepare>
 void activate_tile(const Context& cx, const View& data, const View& dst, ActivationFunction function, bool by_partition,
@@ -23,11 +26,12 @@ void activate_tile(const Context& cx, const View& data, const View& dst, Activat
     for_rows<1>(cx, {&data}, dst, [&](int64_t p, const float* const* in, float* out, int64_t n) {
       row(p, in[0], out, n);
       sum.add_row(p, out, n);
-    });
+    }, kActivationCost);
     return;
   }
   for_blocks<1>(cx, {&data}, dst, by_partition || param.is_vector,
-                [&](int64_t p, int64_t, const float* const* in, float* out, int64_t n) { row(p, in[0], out, n); });
+                [&](int64_t p, int64_t, const float* const* in, float* out, int64_t n) { row(p, in[0], out, n); },
+                kActivationCost);
 }
 
 void require_reduce_op(const Context& cx, AluOp op) {

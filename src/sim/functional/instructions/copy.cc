@@ -70,7 +70,33 @@ void memset(Context& cx) {
   });
 }
 
-// dst keeps its value where the predicate does not hold, so it must have one there.
+namespace {
+
+// Marks the chosen elements only: two copies with opposite predicates may fill a fresh tile.
+void mark_chosen(const Context& cx, const View& dst, const View& predicate, bool reverse) {
+  if (dst.buffer == nullptr) return;
+  if (dst.buffer->initialised().all()) return cx.mark_written(dst);
+  ScratchScope scope;
+  int64_t* chosen = scope.array<int64_t>(dst.elements);
+  View one = dst;
+  one.partitions = one.elements = 1;
+  one.free_rank = 0;
+  for (int64_t p = 0; p < dst.partitions; ++p) {
+    load_row_i64(predicate, p, chosen);
+    int64_t i = 0;
+    for_runs_of_partition(dst, p, [&](std::byte* at, int64_t count, int64_t stride) {
+      for (int64_t k = 0; k < count; ++k, ++i) {
+        if ((chosen[i] != 0) == reverse) continue;
+        one.base = at + k * stride;
+        cx.mark_written(one);
+      }
+    });
+  }
+}
+
+}  // namespace
+
+// dst keeps its value where the predicate does not hold.
 void tensor_copy_predicated(Context& cx) {
   using namespace isa::slot::tensor_copy_predicated;
   const bool reverse = cx.boolean(kAReversePred);
@@ -79,9 +105,11 @@ void tensor_copy_predicated(Context& cx) {
     cx.broken("predicate", fmt::format("the predicate is {}", name(predicate.dtype)), "use uint8, uint16 or uint32");
   const bool constant = cx.operand(kSrc).kind == isa::OperandKind::kImmediate;
   View src = constant ? View{} : cx.source(kSrc);
-  const View dst = cx.in_out(kDst);
+  const bool scatters = cx.is_tensor_indirect(cx.operand(kDst));
+  const View dst = scatters ? cx.in_out(kDst) : cx.unchecked(kDst);
   cx.expect_same_shape(dst, predicate, kDst, kPredicate);
   if (!constant) cx.expect_same_shape(dst, src, kDst, kSrc);
+  if (!scatters) mark_chosen(cx, dst, predicate, reverse);
   cx.separate(dst, predicate);
   if (!constant) cx.separate(dst, src);
   if (!constant && src.dtype != dst.dtype)

@@ -39,8 +39,9 @@ void local_gather(Context& cx) {
     cx.broken("shape", fmt::format("{} partitions; a GpSimd core has 16", src.partitions));
   cx.expect_partitions(index, kIndex, src.partitions);
   cx.expect_partitions(dst, kDst, src.partitions);
-  if (per_index < 1 || valid > per_core)
-    cx.broken("num_valid_indices", fmt::format("{} of {} indices, {} elements each", valid, per_core, per_index));
+  if (per_index < 1 || per_index > 32 || valid > per_core)
+    cx.broken("num_valid_indices", fmt::format("{} of {} indices, {} elements each", valid, per_core, per_index),
+              "1 to 32 elements per index, and no more indices than a core's slice holds");
   if (dst.elements != valid * per_index) cx.expect_elements(dst, kDst, valid * per_index);
 
   const View data = cx.snapshot(src);

@@ -226,21 +226,25 @@ void transpose_by_matmul(Context& cx, const View& stationary, const View& moving
               "is_transpose=True moves data; multiply without it");
   View data = cx.snapshot(from_moving != nullptr ? stationary : moving);
   const int bytes = data.element_bytes;
-  const bool same_bits = data.dtype == dst.dtype;
+  // fp8 data become 16-bit elements whose upper half is zero. [doc: trainium2_arch.rst, transpose support]
+  const bool widens = is_fp8(data.dtype) && dst.element_bytes == 2;
+  const int step = widens ? 2 : bytes;
+  const bool same_bits = widens || data.dtype == dst.dtype;
   ScratchScope scope;
-  std::byte* row = scope.bytes(dst.elements * bytes);
+  std::byte* row = scope.bytes(dst.elements * step);
+  std::memset(row, 0, static_cast<size_t>(dst.elements * step));
   float* real = scope.floats(dst.elements);
   for (int64_t m = 0; m < dst.partitions; ++m) {
     for (int64_t n = 0; n < dst.elements; ++n) {
       const int64_t k = from_moving != nullptr ? from_moving[n] : from_stationary[m];
       const int64_t column = from_moving != nullptr ? m : n;
-      std::memcpy(row + n * bytes, data.row(k) + column * bytes, static_cast<size_t>(bytes));
+      std::memcpy(row + n * step, data.row(k) + column * bytes, static_cast<size_t>(bytes));
     }
     const std::byte* from = row;
     if (same_bits) {
       for_runs_of_partition(dst, m, [&](std::byte* at, int64_t count, int64_t stride) {
-        numerics::copy_bits(bytes, from, 1, at, stride / bytes, static_cast<size_t>(count));
-        from += count * bytes;
+        numerics::copy_bits(step, from, 1, at, stride / step, static_cast<size_t>(count));
+        from += count * step;
       });
     } else {
       load_run(data.dtype, row, 1, real, dst.elements);
@@ -257,6 +261,8 @@ void nc_matmul(Context& cx) {
   View moving = cx.source(kMoving);
   if (stationary.partitions != moving.partitions) cx.expect_partitions(moving, kMoving, stationary.partitions);
   const bool transposes = cx.boolean(kAIsTranspose) && cx.generation() >= 3;
+  if (transposes && cx.integer(kAAccumulate) == kAccumulate)
+    cx.broken("is_transpose", "transpose mode moves bits and cannot accumulate", "leave accumulate unset");
   ProductTarget target(cx, kDst, transposes ? kOverwrite : cx.integer(kAAccumulate));
   cx.separate(target.view(), stationary, moving);
   if (transposes) return transpose_by_matmul(cx, stationary, moving, target);
@@ -313,6 +319,7 @@ void nc_matmul_mx(Context& cx) {
 void nc_matmul_sparse(Context& cx) {
   using namespace isa::slot::nc_matmul_sparse;
   const int64_t code = cx.integer(kAPattern);
+  if (code < 0 || code > 9999) cx.broken("pattern", fmt::format("{} is not M * 100 + N", code));
   const numerics::SparsityPattern pattern{static_cast<int>(code / 100), static_cast<int>(code % 100)};
   const auto patterns = numerics::sparsity_patterns();
   if (std::find(patterns.begin(), patterns.end(), pattern) == patterns.end())

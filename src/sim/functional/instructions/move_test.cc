@@ -200,6 +200,23 @@ TEST(TensorCopyPredicated, CopiesWhereThePredicateHolds) {
   EXPECT_EQ(k.get(dst), (Floats{10, -1, -1, 40}));
 }
 
+TEST(TensorCopyPredicated, OppositePredicatesFillAFreshTile) {
+  TestKernel k;
+  const Tile dst = k.sbuf(1, 4), out = k.sbuf(1, 4), where = k.sbuf_of(1, 4, {1, 0, 0, 7}, DType::kUint8);
+  k.run(Opcode::kTensorCopyPredicated, {k.op(dst), Operand::imm(1), k.op(where)}, {word(int64_t{0})});
+  EXPECT_EQ(fault_of([&] { k.run(Opcode::kTensorCopy, {k.op(out), k.op(dst)}); }).label(), "sim.uninitialised_read");
+  k.run(Opcode::kTensorCopyPredicated, {k.op(dst), Operand::imm(2), k.op(where)}, {word(int64_t{1})});
+  k.run(Opcode::kTensorCopy, {k.op(out), k.op(dst)});
+  EXPECT_EQ(k.get(out), (Floats{1, 2, 2, 1}));
+}
+
+TEST(NcTranspose, Fp8BecomesSixteenBitElements) {
+  TestKernel k;
+  const Tile src = k.sbuf_of(1, 2, {1, -2}, DType::kFloat8E4M3), dst = k.psum(2, 1, DType::kUint16);
+  k.run(Opcode::kNcTranspose, {k.op(dst), k.op(src)}, {}, isa::Engine::kTensor);
+  EXPECT_EQ(k.get_integers(dst), (Integers{0x38, 0xc0}));
+}
+
 TEST(NcTranspose, MovesBits) {
   TestKernel k;
   const Tile src = k.sbuf_of(2, 3, {1, INFINITY, 3, 4, 5, 6}, DType::kBFloat16), dst = k.psum(3, 2, DType::kBFloat16);

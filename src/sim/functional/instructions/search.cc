@@ -168,7 +168,7 @@ void nonzero_with_count(Context& cx) {
   if (dst.dtype != DType::kInt32) cx.broken("dtype", fmt::format("dst is {}", name(dst.dtype)), "use int32");
   cx.expect_partitions(dst, kDst, src.partitions);
   cx.expect_elements(dst, kDst, n + 1);
-  const int64_t offset = cx.integer(kAIndexOffset);
+  const int64_t offset = static_cast<int32_t>(cx.integer(kAIndexOffset));
   const int64_t padding = cx.integer(kAPaddingVal);
   float* scratch = cx.scratch.floats(n);
   int64_t* out = cx.scratch.array<int64_t>(n + 1);

@@ -35,6 +35,21 @@ void spread_non_finite(const View& transposed) {
   }
 }
 
+// 8-bit elements as 16-bit ones with a zero upper half.
+View widened(Context& cx, const View& view) {
+  View wide = view;
+  wide.dtype = DType::kUint16;
+  wide.element_bytes = 2;
+  wide = cx.scratch_like(wide);
+  ScratchScope scope;
+  int64_t* row = scope.array<int64_t>(view.elements);
+  for (int64_t p = 0; p < view.partitions; ++p) {
+    load_row_i64(view, p, row);  // raw bits
+    store_row_i64(wide, p, row);
+  }
+  return wide;
+}
+
 }  // namespace
 
 void nc_transpose(Context& cx) {
@@ -42,8 +57,11 @@ void nc_transpose(Context& cx) {
   View data = cx.source(kData);
   const bool on_tensor = cx.in_psum(kDst) && cx.engine() != isa::Engine::kVector;
   const View dst = cx.destination(kDst, on_tensor ? Writer::kMatmul : Writer::kOther);
-  if (dst.dtype != data.dtype)
+  // fp8 data become 16-bit elements whose upper half is zero. [doc: trainium2_arch.rst, transpose support]
+  const bool widens = on_tensor && is_fp8(data.dtype) && dst.element_bytes == 2;
+  if (dst.dtype != data.dtype && !widens)
     cx.broken("dtype", fmt::format("dst is {}, data is {}", name(dst.dtype), name(data.dtype)));
+  if (widens) data = widened(cx, data);
   cx.expect_partitions(dst, kDst, data.elements);
   cx.expect_elements(dst, kDst, data.partitions);
   if (dst.overlaps(data) || !data.free_contiguous()) data = cx.snapshot(data);
