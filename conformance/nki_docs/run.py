@@ -130,7 +130,7 @@ def report(results: list[FileResult], known: list[dict[str, str]]) -> int:
         )
         if result.error:
             unexpected += 1
-            print(f"         {result.error}")
+            print("         could not run: " + " | ".join(result.error.strip().splitlines()[-2:]))
         for test, outcome in result.tests.items():
             if outcome != "failed":
                 continue

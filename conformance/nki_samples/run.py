@@ -141,7 +141,7 @@ def report(results: list[FileResult], known: list[dict[str, str]]) -> int:
         print(f"{result.name:45} {passed}/{len(result.tests)} tests{more}, {result.seconds:.1f} s")
         if result.error:
             unexpected += 1
-            print(f"    {result.error}")
+            print("    could not run: " + " | ".join(result.error.strip().splitlines()[-2:]))
         for test, outcome in result.tests.items():
             if outcome != "failed":
                 continue
@@ -159,6 +159,7 @@ def report(results: list[FileResult], known: list[dict[str, str]]) -> int:
             print(f"    no longer fails: {entry['test']} (remove it from known_failures.toml)")
     tests = [o for r in results for o in r.tests.values()]
     counts = {o: sum(t == o for t in tests) for o in ("passed", "failed", "skipped")}
+    counts["failed"] += sum(bool(r.error) for r in results)  # a file that could not run is one failure
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
     return 1 if unexpected else 0
 

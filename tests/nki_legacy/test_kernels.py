@@ -408,3 +408,16 @@ def test_error_names_the_line_of_the_instruction_not_of_its_first_use():
         run(kernel, array(16, 8), np.array([[16]], np.int32))
     lines = [entry.statement.lines[0] for entry in caught.traceback if entry.path.name == "test_kernels.py"]
     assert "the faulty line" in lines[-1]
+
+
+def test_loop_reduce_includes_what_the_destination_holds():
+    def kernel(a):
+        t = nl.ndarray((4, 16), dtype=a.dtype)
+        t[:, 0:8] = 5.0
+        for k in nl.affine_range(3):
+            t[:, 0:8] = nl.loop_reduce(nl.load(a[k]), op=np.add, loop_indices=[k])
+            t[:, 8:16] = nl.loop_reduce(nl.load(a[k]), op=np.add, loop_indices=[k])
+        return returning(t)
+
+    a = array(3, 4, 8)
+    np.testing.assert_allclose(run(kernel, a), np.concatenate([a.sum(0) + 5, a.sum(0)], 1), rtol=1e-6)

@@ -106,7 +106,7 @@ class Deferred:
         self.exact = exact  # the value before rounding to dtype is what a wider destination may get
         self.accumulate = accumulate  # (tile, add): a matmul
         self.site = user_site()
-        self.reduce: Any = None  # nl.loop_reduce: (operator, operand, key)
+        self.reduce: Any = None  # nl.loop_reduce: (operator, operand)
 
     def realise(self, tile: Tile) -> None:
         """Issue into a fresh tensor, and make `tile` its view."""
@@ -195,6 +195,9 @@ def write(tile: Tile, box: Box | None = None, kind: int = OTHER) -> Any:
     tile = tile.realised()
     part = tile if box is None else tile.sub(box)
     part._tensor.written = True
+    if part.is_on_chip and not part.block_ranges:
+        rows, low, high = part.addresses_span()
+        part._tensor.spans.setdefault(part._blocks, set()).add((rows.start, rows.count, low, high))
     if part.region is PSUM:
         _state_view(part)[...] = kind
     return part.raw()
@@ -442,14 +445,11 @@ def _assign_reduction(dst: Tile, value: Tile, work: Deferred) -> None:
     from opentrn.nki_legacy import arithmetic
 
     current = session()
-    operator, source, loops = work.reduce
+    operator, source = work.reduce
     current.pending = None
     value.deferred = None
-    key = (id(dst._tensor), dst._blocks, dst._offset, dst._dims, loops)
-    first = not dst._tensor.zero_filled and key not in current.reductions
-    current.reductions[key] = dst
     boxes = work.boxes
-    if first:
+    if not dst.holds_something():
         for box in boxes:
             copy_into(dst.sub(box), source.sub(box))
     else:

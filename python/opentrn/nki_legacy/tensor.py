@@ -56,6 +56,8 @@ class Tensor:
         self.name = name
         self.zero_filled = False  # created by nl.zeros or nl.full
         self.written = False
+        # What was written of each block: (first row, rows, first element, last element) of every access.
+        self.spans: dict[tuple[int, ...], set[tuple[int, int, int, int]]] = {}
         self.parameter = False  # an argument of the kernel
         sizes = tuple(int(s) for s in shape)
         if any(s <= 0 for s in sizes):
@@ -631,6 +633,17 @@ class Tile:
         last = first + sum(s * (n - 1) for s, n in tile._dims[1:] if s > 0)
         rows = tile._dims[0][1] if tile._dims else 1
         return Range(first_row, 1, rows), first, last
+
+    def holds_something(self) -> bool:
+        """True when an instruction wrote part of what this view covers, or it was created with a value."""
+        tile = self.realised()
+        if tile._tensor.zero_filled:
+            return True
+        rows, low, high = tile.addresses_span()
+        return any(
+            first < rows.start + rows.count and rows.start < first + count and low <= last and begin <= high
+            for first, count, begin, last in tile._tensor.spans.get(tile._blocks, ())
+        )
 
     def same_place(self, other: Tile) -> bool:
         """True when both are the same view of the same memory."""

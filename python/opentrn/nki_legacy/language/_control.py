@@ -63,7 +63,6 @@ def loop_reduce(x, op, loop_indices, *, dtype=None, mask=None, **extra) -> Tile:
     tile = emit.operand(x, "nl.loop_reduce")
     name = op_name(op)
     indices = loop_indices if isinstance(loop_indices, (tuple, list)) else (loop_indices,)
-    loops = tuple(id(i.loop) if isinstance(i, LoopIndex) else int(i) for i in indices)
     kept = tuple(i.loop for i in indices if isinstance(i, LoopIndex))  # no reuse of an id while it counts
     frame = sys._getframe(1)
     key = (frame.f_code, frame.f_lasti, kept)
@@ -82,7 +81,7 @@ def loop_reduce(x, op, loop_indices, *, dtype=None, mask=None, **extra) -> Tile:
         known[key] = dst
 
     result = emit.defer(tile.shape, out, issue, boxes=boxes, sources=[tile], in_place=False)
-    result.deferred.reduce = (name, tile, (loops, kept))
+    result.deferred.reduce = (name, tile)
     return result
 
 
