@@ -59,11 +59,13 @@ Timing.__repr__ = lambda self: f"<timing {self.total_ns / 1e3:.2f} us, bound by 
 class RunResult:
     """What a run gave.
 
+    `name`: of the kernel.
     `outputs`: what the kernel returned, in the caller's kind of array; `ShapeOf` where nothing was executed.
     `timings`: one per launch of the call, in order; empty with time=False.
     """
 
     outputs: Any
+    name: str
     target: str
     machines: list[list[Any]]
     timings: list[Timing]
@@ -84,6 +86,24 @@ class RunResult:
     def instruction_count(self) -> int:
         """Instructions recorded, over all cores."""
         return sum(machine.instruction_count for launch in self.machines for machine in launch)
+
+    def program_text(self, launch: int = 0, core: int = 0) -> str:
+        """The recorded program, one instruction per line (src/isa/text.h says how to read it)."""
+        return _core.listing(self.machines[launch][core], self.name)
+
+    def save_program(self, path: str | Path) -> list[Path]:
+        """Write the recorded program of the only launch; further cores go to `path`.core1, ...
+
+        `opentrn profile FILE` and `opentrn disasm FILE` read it, without the kernel's Python.
+        """
+        if len(self.machines) != 1:
+            raise ValueError(f"this run has {len(self.machines)} launches; a program is of one")
+        paths = [
+            Path(path) if core == 0 else Path(f"{path}.core{core}") for core in range(len(self.machines[0]))
+        ]
+        for machine, file in zip(self.machines[0], paths):
+            _core.save_program(machine, str(file), self.name)
+        return paths
 
     def save_html(self, path: str | Path) -> Path:
         """Write the profile as one page that needs no network."""
@@ -119,7 +139,7 @@ def run(
     args, kwargs: what the kernel takes; `ShapeOf(shape, dtype)` stands for an array when execute=False.
     execute: compute values. time: compile and predict the time; with neither, instructions are only recorded.
     overrides: table values to change,
-    {"timing.v3.hbm_sustained_gb_s": 300} or ["key=value"]; they change time and capacity, not values.
+    {"timing.v3.constant.hbm_sustained_gb_s": 300} or ["key=value"]; they change time and capacity, not values.
     on_progress: called with what begins ("recording", "timing") and the machines so far, one list per launch.
 
     Raises what the kernel raises; NkiValidationError when the program does not fit; NotModelled for an
@@ -140,7 +160,7 @@ def run(
     if time:
         report("timing", machines)
         timings = [_core.compile_and_time(launch, _name(kernel), _settings(overrides)) for launch in machines]
-    return RunResult(outputs, target, machines, timings)
+    return RunResult(outputs, _name(kernel), target, machines, timings)
 
 
 def _settings(overrides: Mapping[str, Any] | Iterable[str]) -> list[str]:

@@ -78,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_kernel_options(run)
     run.add_argument("--json", action="store_true", help="print everything as JSON")
     run.add_argument("--save-outputs", metavar="DIR", help="write outputs as DIR/<kernel>.<n>.npy")
+    run.add_argument("--save-program", metavar="FILE", help="write the program, for profile and disasm")
     run.add_argument("--no-time", action="store_true", help="values only")
     run.set_defaults(command=_run)
 
@@ -114,14 +115,14 @@ def _kernel_help() -> dict[str, Any]:
 
 
 def _add_kernel_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kernel", help="file.py:function or package.module:function")
+    parser.add_argument("kernel", help="file.py:function, package.module:function or a saved program")
     parser.add_argument("--input", "-i", action="append", default=[], metavar="NAME=VALUE",
                         help="an argument: 128x512:bfloat16:randn(1), file.npy, 3, True")  # fmt: skip
     parser.add_argument("--grid", metavar="N[,N]", help="launch grid of an NKI 0.1 kernel")
     parser.add_argument("--target", default="trn2", help="trn1, inf2, trn2 or trn3 (default trn2)")
     parser.add_argument("--lnc", type=int, default=1, choices=(1, 2), help="cores of the logical core")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE",
-                        help="what-if: change a table value, timing.v3.hbm_sustained_gb_s=300")  # fmt: skip
+                        help="what-if: change a table value, timing.v3.constant.hbm_sustained_gb_s=300")  # fmt: skip
     parser.add_argument("--no-execute", action="store_true", help="predict the time without computing values")
     parser.add_argument("--progress", action="store_true", help="show progress even if stderr is no terminal")
     parser.add_argument("--traceback", action="store_true", help="show the Python traceback of an error")
@@ -179,6 +180,8 @@ def _run(options: argparse.Namespace) -> int:
     result = _launch(options, execute=not options.no_execute, timed=not options.no_time)
     outputs = [_output_facts(value) for value in _flat(result.outputs)]
     saved = _save(result.outputs, options) if options.save_outputs else []
+    if options.save_program:
+        saved += [str(path) for path in result.save_program(options.save_program)]
     if options.json:
         print(json.dumps({
             "kernel": options.kernel, "target": result.target, "lnc": options.lnc, "outputs": outputs,
@@ -199,8 +202,29 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _is_program_file(name: str) -> bool:
+    """True for what save_program() writes."""
+    try:
+        with open(name, "rb") as file:
+            return file.read(4) == b"OTRN"
+    except OSError:
+        return False
+
+
+def _time_program_file(options: argparse.Namespace) -> Any:
+    from opentrn import _core
+    from opentrn._run import RunResult
+
+    cores = [options.kernel, *(f"{options.kernel}.core{core}" for core in range(1, options.lnc))]
+    timing = _core.time_files(cores, options.target, options.settings)
+    return RunResult(None, timing.profile()["program"], options.target, [], [timing])
+
+
 def _profile(options: argparse.Namespace) -> int:
-    result = _launch(options, execute=not options.no_execute)
+    if _is_program_file(options.kernel):
+        result = _time_program_file(options)
+    else:
+        result = _launch(options, execute=not options.no_execute)
     if options.json != "-":
         for number, timing in enumerate(result.timings):
             print(("\n" if number else "") + timing.text(options.lines), end="")
@@ -218,12 +242,15 @@ def _profile(options: argparse.Namespace) -> int:
 def _disasm(options: argparse.Namespace) -> int:
     from opentrn import _core
 
+    if _is_program_file(options.kernel):
+        sys.stdout.write(_core.listing_of_file(options.kernel))
+        return 0
     result = _launch(options, execute=False, timed=False)
     for number, machines in enumerate(result.machines):
         for core, machine in enumerate(machines):
             if len(result.machines) > 1 or len(machines) > 1:
                 print(f"# launch {number}, core {core}")
-            sys.stdout.write(_core.listing(machine))
+            sys.stdout.write(_core.listing(machine, result.name))
     return 0
 
 

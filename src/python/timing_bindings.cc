@@ -16,6 +16,7 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "isa/definitions.h"
+#include "isa/file.h"
 #include "isa/text.h"
 #include "nki/machine.h"
 #include "profile/reports.h"
@@ -44,6 +45,37 @@ std::shared_ptr<const arch::Tables> tables_of(const std::vector<std::string>& se
   return arch::load_tables({.files = files, .settings = settings});
 }
 
+struct TimeOptions {
+  std::string name;
+  std::vector<std::string> settings, table_files;
+  int look_ahead = 0;
+  bool dma_engine_tracks = false;
+  std::optional<int64_t> default_trip_count;
+};
+
+using Programs = std::vector<std::shared_ptr<const isa::Program>>;
+
+// One program per core of the logical core.
+std::shared_ptr<Timing> time_programs(const Programs& programs, arch::Generation generation,
+                                      const TimeOptions& options) {
+  auto timing = std::make_shared<Timing>();
+  timing->tables = tables_of(options.settings, options.table_files);
+  for (const auto& program : programs)
+    timing->executables.push_back(backend::compile(
+        program,
+        {.generation = generation, .tables = timing->tables.get(), .look_ahead = options.look_ahead}));
+  std::vector<const isa::Executable*> cores;
+  for (const isa::Executable& executable : timing->executables) cores.push_back(&executable);
+  trace::Recorder recorder;
+  sim::timing::SimulateOptions simulate_options;
+  simulate_options.dma_engine_tracks = options.dma_engine_tracks;
+  simulate_options.default_trip_count = options.default_trip_count;
+  sim::timing::simulate(cores, timing->tables->timing(generation), &recorder, simulate_options);
+  timing->trace = recorder.take();
+  timing->profile = profile::analyse(timing->trace, cores, *timing->tables);
+  return timing;
+}
+
 std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::string& name,
                                          const std::vector<std::string>& settings,
                                          const std::vector<std::string>& table_files, int look_ahead,
@@ -52,25 +84,23 @@ std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::st
     throw Fault(FaultKind::kInput, "compile_and_time", "there is no machine to time",
                 "launch the kernel first");
   nb::gil_scoped_release unlocked;
-  auto timing = std::make_shared<Timing>();
-  timing->tables = tables_of(settings, table_files);
-  const auto generation = static_cast<arch::Generation>(machines[0]->generation());
+  Programs programs;
   for (const auto& machine : machines) {
     machine->program()->name = name;
-    timing->executables.push_back(backend::compile(
-        machine->program(),
-        {.generation = generation, .tables = timing->tables.get(), .look_ahead = look_ahead}));
+    programs.push_back(machine->program());
   }
-  std::vector<const isa::Executable*> cores;
-  for (const isa::Executable& executable : timing->executables) cores.push_back(&executable);
-  trace::Recorder recorder;
-  sim::timing::SimulateOptions options;
-  options.dma_engine_tracks = dma_engine_tracks;
-  options.default_trip_count = default_trip_count;
-  sim::timing::simulate(cores, timing->tables->timing(generation), &recorder, options);
-  timing->trace = recorder.take();
-  timing->profile = profile::analyse(timing->trace, cores, *timing->tables);
-  return timing;
+  return time_programs(programs, static_cast<arch::Generation>(machines[0]->generation()),
+                       {name, settings, table_files, look_ahead, dma_engine_tracks, default_trip_count});
+}
+
+// Programs that save_program() wrote, one file per core.
+std::shared_ptr<Timing> time_files(const std::vector<std::string>& paths, const std::string& target,
+                                   const std::vector<std::string>& settings) {
+  nb::gil_scoped_release unlocked;
+  Programs programs;
+  for (const std::string& path : paths)
+    programs.push_back(std::make_shared<isa::Program>(isa::load_program(path)));
+  return time_programs(programs, arch::resolve_target(target), {.settings = settings});
 }
 
 using Bytes = nb::ndarray<nb::numpy, const uint8_t, nb::ndim<1>>;
@@ -234,6 +264,21 @@ void bind_timing(nb::module_& module) {
         return isa::to_text(*machine.program());
       },
       "machine"_a, "name"_a = "kernel");
+  module.def(
+      "listing_of_file",
+      [](const std::string& path) {
+        return isa::file_kind(path) == isa::FileKind::kExecutable ? isa::to_text(isa::load_executable(path))
+                                                                  : isa::to_text(isa::load_program(path));
+      },
+      "path"_a);
+  module.def(
+      "save_program",
+      [](const nki::Machine& machine, const std::string& path, const std::string& name) {
+        machine.program()->name = name;
+        isa::save(*machine.program(), path);
+      },
+      "machine"_a, "path"_a, "name"_a = "kernel");
+  module.def("time_files", &time_files, "paths"_a, "target"_a, "settings"_a = std::vector<std::string>{});
   module.def("run_cli", &run_cli, "arguments"_a);
 }
 

@@ -110,6 +110,22 @@ def test_disasm_lists_instructions(capsys, kernels):
     assert out.count("\ndma_copy ") == 3
 
 
+def test_a_saved_program_needs_no_kernel(capsys, kernels, tmp_path):
+    program = tmp_path / "copy.otrn"
+    assert run(capsys, "run", f"{kernels}:copy", "--no-execute", "--save-program", program)[0] == 0
+    _, of_kernel, _ = run(capsys, "profile", f"{kernels}:copy", "--no-execute")
+    code, of_file, _ = run(capsys, "profile", program)
+    assert code == 0 and of_file == of_kernel
+    _, listing, _ = run(capsys, "disasm", f"{kernels}:copy")
+    assert run(capsys, "disasm", program) == (0, listing, "")
+
+
+def test_a_damaged_program_file_is_an_input_error(capsys, tmp_path):
+    (tmp_path / "bad.otrn").write_bytes(b"OTRN" + bytes(60))
+    code, _, err = run(capsys, "disasm", tmp_path / "bad.otrn")
+    assert code == cli.INPUT and "input error [file." in err
+
+
 def test_ls_and_describe_are_those_of_the_core(capsys):
     code, out, _ = run(capsys, "ls")
     assert code == 0 and "NeuronCore-v3" in out

@@ -376,6 +376,11 @@ class Timeline {
     g.fillText(text, LABELS - 10, y + height / 2);
   }
 
+  labelWidth(opcode) {
+    this.labelWidths ??= [];
+    return this.labelWidths[opcode] ??= this.g.measureText(data.opcodes[opcode]).width;
+  }
+
   drawCritical() {
     const g = this.g, { start, end, resource, count: n } = this.critical;
     let drawn = -1;
@@ -450,10 +455,8 @@ class Timeline {
       const y = row.y + lane * h, height = h - (lanes > 1 ? 1 : 0);
       g.fillStyle = colour; g.fillRect(from, y, width, height);
       if (i === this.selected) { g.strokeStyle = this.ink; g.lineWidth = 2; g.strokeRect(from, y, width, height); g.lineWidth = 1; }
-      if (width > 46 && height > 12 && !dimmed) {
-        g.save(); g.beginPath(); g.rect(from, y, width - 3, height); g.clip();
+      if (width > 30 && height > 12 && !dimmed && width > this.labelWidth(this.events.opcode[i]) + 8) {
         g.fillStyle = "#fff"; g.textAlign = "left"; g.fillText(data.opcodes[this.events.opcode[i]], from + 5, y + height / 2);
-        g.restore();
       }
     }
     for (let lane = 0; lane < lanes; lane++) flush(lane);
