@@ -15,6 +15,7 @@ import argparse
 import csv
 import json
 import multiprocessing
+import os
 import statistics
 import sys
 import time
@@ -54,6 +55,7 @@ class Prediction:
 
 
 def _predict_in_child(row: dict[str, str], checkouts: str, pipe) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # kernels print their own log
     try:
         adapter = ADAPTERS[row["id"].split(".")[0]]
         result = adapter(row, Path(checkouts))
@@ -63,7 +65,9 @@ def _predict_in_child(row: dict[str, str], checkouts: str, pipe) -> None:
     except BaseException as error:  # noqa: BLE001 -- reported with the row
         frame = traceback.extract_tb(error.__traceback__)[-1]
         text = str(error).strip().splitlines() or [""]
-        pipe.send(("fail", f"{type(error).__name__}: {text[0]} ({Path(frame.filename).name}:{frame.lineno})", ""))
+        pipe.send(
+            ("fail", f"{type(error).__name__}: {text[0]} ({Path(frame.filename).name}:{frame.lineno})", "")
+        )
 
 
 def predict(row: dict[str, str], checkouts: str, timeout: float) -> Prediction:
@@ -73,7 +77,9 @@ def predict(row: dict[str, str], checkouts: str, timeout: float) -> Prediction:
         result.reason = "no adapter for this family"
         return result
     parent, child = multiprocessing.Pipe()
-    process = multiprocessing.get_context("fork").Process(target=_predict_in_child, args=(row, checkouts, child))
+    process = multiprocessing.get_context("fork").Process(
+        target=_predict_in_child, args=(row, checkouts, child)
+    )
     start = time.monotonic()
     process.start()
     child.close()
@@ -131,7 +137,9 @@ def print_table(predictions: list[Prediction], summary: dict) -> None:
     done = [p for p in predictions if p.predicted is not None]
     print(f"{'row':<72} {'published':>11} {'predicted':>11} {'error':>8}  bound by")
     for p in done:
-        print(f"{p.row['id'][:72]:<72} {p.published:>11.1f} {p.predicted:>11.1f} {p.error:>+8.1%}  {p.bound_by}")
+        print(
+            f"{p.row['id'][:72]:<72} {p.published:>11.1f} {p.predicted:>11.1f} {p.error:>+8.1%}  {p.bound_by}"
+        )
     reasons = defaultdict(list)
     for p in predictions:
         if p.predicted is None:
@@ -146,7 +154,9 @@ def print_table(predictions: list[Prediction], summary: dict) -> None:
     print(f"\n{'category':<12} {'family':<14} {'rows':>5} {'median':>8} {'p90':>8}")
     for category, figures in summary["categories"].items():
         for family, f in [("all", figures), *figures["families"].items()]:
-            print(f"{category:<12} {family:<14} {f['rows']:>5} {f['median_error']:>8.1%} {f['p90_error']:>8.1%}")
+            print(
+                f"{category:<12} {family:<14} {f['rows']:>5} {f['median_error']:>8.1%} {f['p90_error']:>8.1%}"
+            )
 
 
 def main() -> int:
@@ -162,7 +172,9 @@ def main() -> int:
         rows = [
             row
             for row in csv.DictReader(file)
-            if row["unit"] == "us" and row["metric"].startswith(("latency", "duration")) and args.only in row["id"]
+            if row["unit"] == "us"
+            and row["metric"].startswith(("latency", "duration"))
+            and args.only in row["id"]
         ]
     if not rows:
         print(f"{args.rows}: no kernel latency row matches", file=sys.stderr)

@@ -34,7 +34,10 @@ def checkout(checkouts: Path, name: str) -> Path:
 def file_at(repository: Path, commit: str, path: str) -> str:
     """The text of one file as of `commit`."""
     done = subprocess.run(
-        ["git", "-C", str(repository), "show", f"{commit}:{path}"], capture_output=True, text=True, check=False
+        ["git", "-C", str(repository), "show", f"{commit}:{path}"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         raise NotReproducible(f"{repository.name} has no {path} at {commit}")
@@ -69,7 +72,9 @@ def module_from_file(path: Path, name: str) -> types.ModuleType:
     return module
 
 
-def timed(kernel: Any, *args: Any, target: str, lnc: int = 1, launch: bool = False, **kwargs: Any) -> Predicted:
+def timed(
+    kernel: Any, *args: Any, target: str, lnc: int = 1, launch: bool = False, **kwargs: Any
+) -> Predicted:
     """Time `kernel`. `launch`: the published figure includes the launch of the kernel on the device."""
     from opentrn import run
 

@@ -1,4 +1,4 @@
-"""Rows `accelopt.*`: NKIBench of zhang677/AccelOpt. The baselines are public kernels; the best ones found are not."""
+"""Rows `accelopt.*`: NKIBench of zhang677/AccelOpt. The baselines are public kernels; the best ones are not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def _pair(bench: Path, name: str) -> tuple[Path, Path]:
         }
 
     kernels = [p for p in (bench / "kernels").glob("*.py") if matches(re.sub(r"_\d+$", "", p.stem))]
-    references = [p for p in (bench / "reference").glob("*.py") if matches(re.sub(r"_numpy_\d+$", "", p.stem))]
+    folder = bench / "reference"
+    references = [p for p in folder.glob("*.py") if matches(re.sub(r"_numpy_\d+$", "", p.stem))]
     if not kernels or not references:
         raise NotReproducible("NKIBench has no kernel of this name")
     return kernels[0], references[0]
@@ -36,4 +37,5 @@ def predict(row: dict[str, str], checkouts: Path) -> Predicted:
     reference = module_from_file(reference_path, "accelopt_reference")
     arrays = reference.transform_to_nki_inputs(reference.get_inputs())
     kernel = module_from_file(kernel_path, "accelopt_kernel").kernel
-    return timed(kernel, *(shape(a.shape, str(a.dtype)) for a in arrays), target="trn1")
+    arguments = [shape(a.shape, str(a.dtype)) if hasattr(a, "shape") else a for a in arrays]
+    return timed(kernel, *arguments, target="trn1")

@@ -41,7 +41,9 @@ def predict(row: dict[str, str], checkouts: Path) -> Predicted:
             getattr(module, MATMUL[match[1]]), shape((8192, 4096), "bfloat16"), shape((8192, 8192), "bfloat16"),
             target="trn1",
         )  # fmt: skip
-    if match := re.match(r"nki\.trn1\.mamba\.c(\d+)\.(?:scan-table\.)?(?:(v\d)\.s(\d+)|s(\d+)\.(v\d))$", name):
+    if match := re.match(
+        r"nki\.trn1\.mamba\.c(\d+)\.(?:scan-table\.)?(?:(v\d)\.s(\d+)|s(\d+)\.(v\d))$", name
+    ):
         channels, version = int(match[1]), match[2] or match[5]
         length = int(match[3] or match[4])
         module = _example(checkouts, "fused_mamba/mamba_nki_kernels.py")

@@ -39,14 +39,15 @@ def _attention(row: dict[str, str], items: dict[str, str]) -> Predicted:
     q = shape((batch_q, length_q, d) if tp_q else (batch_q, d, length_q), dtype)
     k = shape((batch_kv, length_kv, d) if tp_k else (batch_kv, d, length_kv), dtype)
     v = shape((batch_kv, length_kv, d), dtype)
-    options = {}
+    options, scale = {}, d**-0.5
     if window := re.search(r"sliding_window=(\d+)", text):
         options["sliding_window"] = int(window[1])
+        scale = 1.0  # the only one that a sliding window supports
     if re.search(r"; sink;", text):
         options["sink"] = shape((batch_q, 1), dtype)
     lnc = DEFAULT_LNC if "LNC=default" in text else int(re.search(r"LNC=(\d)", text)[1])
     return timed(
-        attention_cte, q, k, v, scale=d**-0.5, causal_mask=items["causal"] == "True", tp_q=tp_q, tp_k=tp_k,
+        attention_cte, q, k, v, scale=scale, causal_mask=items["causal"] == "True", tp_q=tp_q, tp_k=tp_k,
         tp_out=tp_out, target="trn2", lnc=lnc, launch=True, **options,
     )  # fmt: skip
 
