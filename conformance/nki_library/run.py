@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -230,17 +231,20 @@ def report(results: list[GroupResult], target: str, repairs: list[str], backend:
             f"{result.name:20} {result.count('passed'):7} {failed:7} "
             f"{result.count('skipped', 'xfailed'):8} {result.seconds:8.0f} {result.cpu_seconds():8.0f}"
         )
+    explained: Counter[str] = Counter()
     for result in results:
         for test, record in sorted(result.tests.items()):
             if record["outcome"] not in FAILING:
                 continue
             reason = reason_for(test, record["reason"], target, known)
-            unknown += reason is None
-            first_line = record["reason"].strip().splitlines()[0][:160] if record["reason"].strip() else ""
-            print(
-                f"  {'known  ' if reason else 'UNKNOWN'} {record['outcome']}: {test}\n"
-                f"      {reason or first_line}"
-            )
+            if reason is not None:
+                explained[reason] += 1
+                continue
+            unknown += 1
+            first_line = (record["reason"].strip().splitlines() or [""])[0][:200]
+            print(f"  UNKNOWN {record['outcome']}: {test}\n      {first_line}")
+    for reason, count in explained.most_common():
+        print(f"  known, {count} tests: {reason}")
     passed, failed = (sum(r.count(*o) for r in results) for o in (("passed",), FAILING))
     skipped = sum(r.count("skipped", "xfailed") for r in results)
     print(f"\n{unknown} of the failures have no entry in known_failures.toml")
