@@ -411,6 +411,8 @@ def _report(error: Exception, options: argparse.Namespace) -> int:
         line = linecache.getline(frame.filename, frame.lineno or 0).strip()
         if line:
             text += f"\n        {line}"
+    if getattr(options, "no_execute", False) and "it has no values" in text:
+        text += "\n    try: leave --no-execute out; this kernel looks at values"
     if code in (CAPACITY, NOT_MODELLED) and getattr(options, "no_time", None) is False:
         text += "\n    --no-time computes the values alone"
     if code == INTERNAL:

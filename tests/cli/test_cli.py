@@ -43,6 +43,15 @@ def too_large(x):
 
 
 @nki.jit
+def reads_a_value(x):
+    tile = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
+    nisa.memset(tile, 3)
+    register = nisa.register_alloc(tile)
+    if int(register) > 2:
+        nisa.memset(tile, 4)
+
+
+@nki.jit
 def out_of_bounds(x):
     return x[0:1000, :]
 """
@@ -139,6 +148,7 @@ def test_ls_and_describe_are_those_of_the_core(capsys):
         ("asserts", cli.PROGRAM, "seven rows please"),
         ("too_large", cli.CAPACITY, "capacity"),
         ("out_of_bounds", cli.PROGRAM, "NkiTensor.slice"),
+        ("reads_a_value", cli.PROGRAM, "leave --no-execute out"),
     ],
 )
 def test_whose_fault_a_failing_kernel_is(capsys, kernels, kernel, code, message):
