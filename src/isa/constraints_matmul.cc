@@ -33,7 +33,7 @@ bool tiled(const Check& c, const TileSlots& s) { return c.integer(s.rows) != 0 |
 
 bool array_slice(int64_t size, int64_t position, bool small_tiles) {
   if (size != 128 && size != 64 && !(size == 32 && small_tiles)) return false;
-  return position >= 0 && position % size == 0 && position + size <= 128;
+  return position >= 0 && position % size == 0 && position <= 128 - size;
 }
 
 void check_tiling(const Check& c, int number, const TileSlots& s) {

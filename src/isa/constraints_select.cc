@@ -40,8 +40,10 @@ void generated_elements(const Check& c, int rank_number, int count_number, int a
     c.fail(rank_number, fmt::format("pattern has {} numbers; it has 1 to {} [step, num] pairs",
                                     pattern.size(), kPatternDimsMax));
   int64_t count = 1;
-  for (size_t i = 1; i < pattern.size(); i += 2) count *= pattern[i];
-  if (count != c.tile(dst).free) [[unlikely]]
+  bool overflows = false;
+  for (size_t i = 1; i < pattern.size(); i += 2)
+    overflows |= __builtin_mul_overflow(count, pattern[i], &count);
+  if (overflows || count != c.tile(dst).free) [[unlikely]]
     c.fail(count_number, fmt::format("pattern generates {} values per partition, dst has {} elements", count,
                                      c.tile(dst).free));
 }

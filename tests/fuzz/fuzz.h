@@ -1,0 +1,30 @@
+// Fuzz targets of the C++ core. A target runs one case of a seed and throws std::runtime_error when the
+// library broke a promise; a crash or a hang is caught by fuzz_main.cc.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "base/random.h"
+
+namespace opentrn::fuzz {
+
+template <typename... Args>
+[[noreturn]] void broken(fmt::format_string<Args...> format, Args&&... args) {
+  throw std::runtime_error(fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Text forms, whole and mutated: parse is the inverse of print, and bad text is Fault{kInput}.
+void text_case(uint64_t seed);
+// File forms, whole and mutated, also behind a right checksum.
+void file_case(uint64_t seed);
+// Meaningless but well-formed programs on the constraints and the functional model: a Fault, or values.
+void run_case(uint64_t seed);
+// Meaningful kernels: program order, and the schedule of the backend under random interleavings, give equal
+// bits.
+void schedule_case(uint64_t seed);
+
+}  // namespace opentrn::fuzz

@@ -1,0 +1,104 @@
+// opentrn_fuzz --seconds N --seed S [--only text|file|run|schedule]: cases until the time is over.
+// opentrn_fuzz --only TARGET --case SEED: one case again.
+//
+// Exit status 0: no case broke a promise. 1: one did, its seed is printed. A crash or a case of more than
+// kCaseSeconds prints its seed too and ends the process by that signal.
+#include <unistd.h>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include <chrono>
+#include <string_view>
+
+#include "tests/fuzz/fuzz.h"
+
+namespace {
+
+using opentrn::SplitMix64;
+
+constexpr unsigned kCaseSeconds = 30;
+
+struct Target {
+  const char* name;
+  void (*run)(uint64_t);
+};
+constexpr Target kTargets[] = {{"text", opentrn::fuzz::text_case},
+                               {"file", opentrn::fuzz::file_case},
+                               {"run", opentrn::fuzz::run_case},
+                               {"schedule", opentrn::fuzz::schedule_case}};
+
+// What a signal handler may read.
+char current[128];
+
+void on_signal(int number) {
+  const char* what = number == SIGALRM ? "\nfuzz: HANG in " : "\nfuzz: CRASH in ";
+  (void)!write(2, what, std::strlen(what));
+  (void)!write(2, current, std::strlen(current));
+  (void)!write(2, "\n", 1);
+  std::signal(number, SIG_DFL);
+  std::raise(number);
+}
+
+bool run_one(const Target& target, uint64_t seed) {
+  fmt::format_to_n(current, sizeof current - 1, "--only {} --case {}", target.name, seed).out[0] = '\0';
+  alarm(kCaseSeconds);
+  try {
+    target.run(seed);
+  } catch (const std::exception& error) {
+    alarm(0);
+    fmt::print(stderr, "fuzz: FAILED: {}\n  again: opentrn_fuzz {}\n", error.what(), current);
+    return false;
+  }
+  alarm(0);
+  return true;
+}
+
+int usage() {
+  fmt::print(stderr, "usage: opentrn_fuzz [--seconds N] [--seed S] [--only TARGET] [--case SEED]\n");
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  double seconds = 10;
+  uint64_t seed = 0, one_case = 0;
+  bool has_case = false;
+  std::string_view only;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view option = argv[i];
+    if (++i == argc) return usage();
+    if (option == "--seconds")
+      seconds = std::atof(argv[i]);
+    else if (option == "--seed")
+      seed = std::strtoull(argv[i], nullptr, 10);
+    else if (option == "--only")
+      only = argv[i];
+    else if (option == "--case")
+      one_case = std::strtoull(argv[i], nullptr, 10), has_case = true;
+    else
+      return usage();
+  }
+  for (int number : {SIGALRM, SIGSEGV, SIGABRT, SIGFPE, SIGBUS, SIGILL}) std::signal(number, on_signal);
+
+  uint64_t counts[std::size(kTargets)] = {};
+  SplitMix64 seeds(seed);
+  const auto start = std::chrono::steady_clock::now();
+  bool known = false;
+  do {
+    for (size_t i = 0; i < std::size(kTargets); ++i) {
+      const uint64_t case_seed = has_case ? one_case : seeds.next();
+      if (!only.empty() && only != kTargets[i].name) continue;
+      known = true;
+      if (!run_one(kTargets[i], case_seed)) return 1;
+      ++counts[i];
+    }
+    if (!known) return usage();
+  } while (!has_case &&
+           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < seconds);
+  fmt::print("fuzz: seed {}:", seed);
+  for (size_t i = 0; i < std::size(kTargets); ++i) fmt::print(" {} {}", counts[i], kTargets[i].name);
+  fmt::print(" cases, none failed\n");
+  return 0;
+}
