@@ -141,7 +141,7 @@ void check_memset(const Check& c) {
 void check_tensor_copy_predicated(const Check& c) {
   using namespace slot::tensor_copy_predicated;
   c.same_shape(1, kDst, kPredicate);
-  c.dtype_in(2, kPredicate, {DType::kUint8, DType::kUint16, DType::kUint32});
+  c.dtype_in(2, kPredicate, {DType::kBool, DType::kUint8, DType::kUint16, DType::kUint32});
   if (!c.has_tile(kSrc)) return;
   c.same_shape(1, kDst, kSrc);
   c.same_dtype(3, kDst, kSrc);

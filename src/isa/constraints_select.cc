@@ -77,7 +77,7 @@ void check_select_reduce(const Check& c) {
   const DType d = c.tile(kOnTrue).dtype();
   if (d == DType::kTFloat32 || d == DType::kInt32 || d == DType::kUint32) [[unlikely]]
     c.fail(5, fmt::format("on_true is {}; tfloat32, int32 and uint32 are not possible", name(d)));
-  c.dtype_in(6, kPredicate, {DType::kInt8, DType::kUint8, DType::kInt16, DType::kUint16});
+  c.dtype_in(6, kPredicate, {DType::kBool, DType::kInt8, DType::kUint8, DType::kInt16, DType::kUint16});
   c.dtype_in(7, kReduceRes, kFloats);
   const int64_t op = c.integer(kAReduceOp);
   if (op >= 0 && static_cast<AluOp>(op) != AluOp::kMaximum) [[unlikely]]

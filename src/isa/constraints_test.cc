@@ -714,6 +714,16 @@ TEST(Constraints, LimitsFollowTheGeneration) {
   EXPECT_NO_THROW(columns(4, DType::kBFloat16, 8192));
 }
 
+// Kernels pass the result of a comparison: bool is stored as one byte.
+TEST(Constraints, ABoolPredicateIsAByte) {
+  Draft copy(Opcode::kTensorCopyPredicated);
+  copy.dtype(slot::tensor_copy_predicated::kPredicate, DType::kBool);
+  EXPECT_NO_THROW(copy.run());
+  Draft select(Opcode::kSelectReduce);
+  select.dtype(slot::select_reduce::kPredicate, DType::kBool);
+  EXPECT_NO_THROW(select.run());
+}
+
 // The budget is 150 ns; a loaded machine or a debug build gets ten times that.
 TEST(Constraints, AreCheap) {
   for (Opcode opcode : {Opcode::kNcMatmul, Opcode::kTensorTensor, Opcode::kTensorScalar, Opcode::kActivation,
