@@ -111,7 +111,7 @@ class ProductTarget {
     });
     if (all) return kAccumulate;
     if (accumulate == kAccumulate) {
-      if (!cx_.core.checks().psum_accumulation && view_.buffer->initialised().all()) return kAccumulate;
+      if (!cx_.core.checks().psum_accumulation) return kAccumulate;
       cx_.fail(FaultKind::kProgram, "nc_matmul.accumulate_uninitialised",
                fmt::format("accumulate=True onto '{}', part of which no matmul has initialised",
                            cx_.program.tensor(view_.tensor).name),
