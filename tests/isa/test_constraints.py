@@ -1,4 +1,4 @@
-"""Constraints reach the author of a kernel: label, finding, line, hint. Every label: src/isa/constraints_test.cc."""
+"""Constraints reach a kernel's author: label, finding, line. Every label: src/isa/constraints_test.cc."""
 
 from __future__ import annotations
 
