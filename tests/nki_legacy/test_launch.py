@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+import opentrn
 import opentrn.nki_legacy as nki
 import opentrn.nki_legacy.compiler as ncc
 import opentrn.nki_legacy.isa as nisa
 import opentrn.nki_legacy.language as nl
 from opentrn.errors import NkiValidationError, NotModelled
+from opentrn.nki import _machine
 from opentrn.nki_legacy.dtypes import promote, scalar_dtype
 
 
@@ -79,11 +81,28 @@ def test_transpose_on_trn1_gives_float32():
     assert found == [np.float32, nl.bfloat16]
 
 
-def test_latency_is_refused_not_invented():
+def test_benchmark_gives_values_and_a_predicted_latency():
     kernel = nki.benchmark(warmup=1, iters=2)(doubled)[1]
     np.testing.assert_array_equal(kernel(np.ones((1, 2, 2), np.float32)), np.full((1, 2, 2), 2))
-    with pytest.raises(NotModelled, match="timing model"):
-        kernel.benchmark_result.nc_latency  # noqa: B018
+    if _machine.backend().name != "core":
+        with pytest.raises(NotModelled, match="only the core backend predicts time"):
+            kernel.benchmark_result.nc_latency  # noqa: B018
+        return
+    latency = kernel.benchmark_result.nc_latency
+    predicted = opentrn.run(doubled[1], np.ones((1, 2, 2), np.float32), target="trn2").time_us
+    assert latency.get_latency_percentile(50) == predicted > 0
+    with pytest.raises(ValueError, match="percentile 51"):
+        latency.get_latency_percentile(51)
+
+
+def test_latency_before_a_call_is_refused():
+    with pytest.raises((NkiValidationError, NotModelled)):
+        nki.benchmark(doubled).benchmark_result.nc_latency  # noqa: B018
+
+
+def test_profile_is_refused_by_name():
+    with pytest.raises(NotModelled, match="nki.profile"):
+        nki.profile(working_directory="unused")(doubled)(np.ones((1, 2, 2), np.float32))
 
 
 def test_call_outside_a_kernel_is_refused():

@@ -19,7 +19,7 @@ from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.dtypes import is_floating, promote, scalar_dtype
 from opentrn.nki_legacy.emit import PSUM, read, write
 from opentrn.nki_legacy.regions import Box, full_box, regions
-from opentrn.nki_legacy.tensor import Tile
+from opentrn.nki_legacy.tile import Tile
 
 _FP32 = np.dtype(np.float32)
 

@@ -31,7 +31,7 @@ from opentrn.nki_legacy.call_site import call_at, user_site
 from opentrn.nki_legacy.dtypes import device_dtype, host_dtype
 from opentrn.nki_legacy.index import broadcast_shapes
 from opentrn.nki_legacy.regions import Box, Range, _split, full_box, is_full, regions
-from opentrn.nki_legacy.tensor import MATMUL, OTHER, UNWRITTEN, ZERO_PENDING, Place, Tensor, Tile
+from opentrn.nki_legacy.tile import MATMUL, OTHER, UNWRITTEN, ZERO_PENDING, Place, Tensor, Tile
 
 SBUF, PSUM = MemoryRegion.sbuf, MemoryRegion.psum
 ON_CHIP = frozenset({SBUF, PSUM})

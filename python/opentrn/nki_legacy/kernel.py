@@ -23,7 +23,7 @@ from opentrn.nki._target import NC_VERSION_ENV, PLATFORM_ENV, environment_target
 from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.language._control import LaunchDim
 from opentrn.nki_legacy.rewrite import rewritten
-from opentrn.nki_legacy.tensor import Place, Tensor, Tile
+from opentrn.nki_legacy.tile import Place, Tensor, Tile
 
 MODES = frozenset(
     {"auto", "jax", "torchxla", "baremetal", "benchmark", "simulation", "trace", "profile", "torch", None}
@@ -86,9 +86,14 @@ class Kernel:
         if self.mode == "profile":
             raise NotModelled(
                 f"nki.profile of {self.__name__}: NEFF and NTFF files come from a device; "
-                "run the kernel with nki.simulate_kernel"
+                "opentrn.run(kernel, ...).save_html(path) gives a predicted profile"
             )
-        return launch(self, args, kwargs)
+        if self.mode != "benchmark":
+            return launch(self, args, kwargs)
+        machines: list[Any] = []
+        result = launch(self, args, kwargs, machines.append)
+        self.benchmark_result.record(machines)
+        return result
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -97,18 +102,48 @@ class Kernel:
         return f"<nki kernel {self.__name__}{list(map(str, self.grid)) if self.grid else ''}>"
 
 
+class Latency:
+    """A predicted latency. The prediction has no spread: every percentile is the same."""
+
+    PERCENTILES = (0, 1, 10, 25, 50, 90, 99, 100)
+
+    def __init__(self, microseconds: float):
+        self._microseconds = microseconds
+
+    def get_latency_percentile(self, percentile: int) -> float:
+        """Microseconds. `percentile` is one of PERCENTILES, as documented for nki.benchmark."""
+        if percentile not in self.PERCENTILES:
+            raise ValueError(f"percentile {percentile}; available are {self.PERCENTILES}")
+        return self._microseconds
+
+
 class BenchmarkResult:
-    """Stands for measured latencies, which need the timing model."""
+    """What `nki.benchmark` leaves behind: the latency of the last call, predicted by the timing model."""
 
     def __init__(self, kernel: str):
         self._kernel = kernel
+        self._machines: list[Any] = []
+        self._latency: Latency | None = None
+
+    def record(self, machines: list[Any]) -> None:
+        """The machines of a finished launch; timed when the latency is asked for."""
+        self._machines, self._latency = machines, None
 
     @property
-    def nc_latency(self) -> Any:
-        raise NotModelled(
-            f"latency of {self._kernel}: the timing model does not cover NKI 0.1 kernels yet; values are "
-            "computed by simulation"
-        )
+    def nc_latency(self) -> Latency:
+        if self._latency is None:
+            self._latency = Latency(self._predicted_us())
+            self._machines = []
+        return self._latency
+
+    def _predicted_us(self) -> float:
+        if _machine.backend().name != "core":
+            raise NotModelled(f"latency of {self._kernel}: only the core backend predicts time")
+        if not self._machines:
+            raise NkiValidationError(f"latency of {self._kernel}: call the benchmarked kernel first")
+        from opentrn import _core
+
+        return _core.compile_and_time(self._machines, self._kernel, []).total_ns / 1e3
 
 
 def _decorator(default_mode: str) -> Callable[..., Any]:
@@ -134,7 +169,10 @@ trace.__doc__ = "A kernel to be called by other kernels, or run with nki.simulat
 baremetal = _decorator("baremetal")
 baremetal.__doc__ = "A kernel that takes and returns numpy arrays; simulated here."
 benchmark = _decorator("benchmark")
-benchmark.__doc__ = "A kernel whose latency is asked for afterwards; values are simulated."
+benchmark.__doc__ = (
+    "A kernel whose predicted latency is in `benchmark_result.nc_latency` after a call. "
+    "NEFF and NTFF files, which only a device gives, are not written."
+)
 profile = _decorator("profile")
 profile.__doc__ = "A kernel to be profiled on a device."
 
@@ -184,8 +222,16 @@ class _Arguments:
         return _arrays.caller_kind([host.value for host, _ in self.hosts.values()])
 
 
-def launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run every program of the kernel's grid on a fresh machine; the results of the last program."""
+def launch(
+    kernel: Kernel,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    on_machine: Callable[[Any], None] | None = None,
+) -> Any:
+    """Run every program of the kernel's grid on a fresh machine; the results of the last program.
+
+    `on_machine` sees the machine before the kernel runs.
+    """
     grid = tuple(int(axis) for axis in kernel.grid)
     if any(n < 1 for n in grid):
         raise NkiValidationError(f"{kernel!r}: launch grid {grid} must be positive")
@@ -208,16 +254,19 @@ def launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
             emit.set_session(None)
 
     target = _target(kernel.options.get("platform_target"))
-    (values,) = _machine.backend().run_cores(program, 1, target, **_machine_options())
+    (values,) = _machine.backend().run_cores(program, 1, target, **_machine_options(on_machine))
     kind = arguments.write_back()
     return _finish(values, kind)
 
 
-def _machine_options() -> dict[str, Any]:
-    """Masks leave parts of tiles unwritten, and kernels of the dialect compute on whole tiles anyway (the
+def _machine_options(on_machine: Callable[[Any], None] | None) -> dict[str, Any]:
+    """Options of the launch, as far as the backend has them.
+
+    Masks leave parts of tiles unwritten, and kernels of the dialect compute on whole tiles anyway (the
     documents' layernorm example does): reading such memory gives NaN or 4 here, it is no fault."""
     takes = inspect.signature(_machine.backend().run_cores).parameters
-    return {"uninitialised": "fill"} if "uninitialised" in takes else {}
+    wanted = {"uninitialised": "fill", "on_machine": on_machine}
+    return {name: value for name, value in wanted.items() if name in takes}
 
 
 class _Result:

@@ -15,7 +15,7 @@ from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.emit import SBUF, read, write
 from opentrn.nki_legacy.isa.constants import engine, reduce_cmd
 from opentrn.nki_legacy.regions import Box, Range, regions
-from opentrn.nki_legacy.tensor import Tile
+from opentrn.nki_legacy.tile import Tile
 
 ONE = Range(0, 1, 1)
 

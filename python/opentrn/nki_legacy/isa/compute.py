@@ -30,7 +30,7 @@ from opentrn.nki_legacy.isa._common import predicate as truth
 from opentrn.nki_legacy.isa.constants import engine as engines
 from opentrn.nki_legacy.isa.constants import reduce_cmd as commands
 from opentrn.nki_legacy.regions import Box, full_box, regions
-from opentrn.nki_legacy.tensor import Tile
+from opentrn.nki_legacy.tile import Tile
 
 
 def activation(

@@ -17,7 +17,7 @@ from opentrn.nki_legacy.isa._common import operand, options, to_engine
 from opentrn.nki_legacy.isa.constants import engine as engines
 from opentrn.nki_legacy.isa.constants import nc_version
 from opentrn.nki_legacy.regions import Box, full_box, is_full, regions
-from opentrn.nki_legacy.tensor import MATMUL, OTHER, Tile
+from opentrn.nki_legacy.tile import MATMUL, OTHER, Tile
 
 _FP32 = np.dtype(np.float32)
 _ONLY_PSUM = frozenset({PSUM})

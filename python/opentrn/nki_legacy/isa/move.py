@@ -22,7 +22,7 @@ from opentrn.nki_legacy.isa.constants import dge_mode as dge_modes
 from opentrn.nki_legacy.isa.constants import engine as engines
 from opentrn.nki_legacy.isa.constants import oob_mode as oob_modes
 from opentrn.nki_legacy.regions import Box, full_box, regions
-from opentrn.nki_legacy.tensor import Tile
+from opentrn.nki_legacy.tile import Tile
 
 
 def _dma_operand(value: Any, what: str, name: str) -> Tile:

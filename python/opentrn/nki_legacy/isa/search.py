@@ -27,7 +27,7 @@ from opentrn.nki_legacy.isa._common import (
 )
 from opentrn.nki_legacy.isa.constants import reduce_cmd as commands
 from opentrn.nki_legacy.regions import Box, full_box, is_full, regions
-from opentrn.nki_legacy.tensor import Tile, _signed_progression
+from opentrn.nki_legacy.tile import Tile, _signed_progression
 
 _ONLY_SBUF = frozenset({SBUF})
 

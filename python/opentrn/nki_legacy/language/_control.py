@@ -13,7 +13,7 @@ from opentrn.isa_ops import op_name
 from opentrn.nki_legacy import arithmetic, emit
 from opentrn.nki_legacy.dtypes import host_dtype
 from opentrn.nki_legacy.regions import full_box, regions
-from opentrn.nki_legacy.tensor import Tile
+from opentrn.nki_legacy.tile import Tile
 
 
 class LoopIndex(int):

@@ -14,7 +14,7 @@ from opentrn.nki import language as machine_nl
 from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.dtypes import device_dtype, host_dtype
 from opentrn.nki_legacy.emit import session, write
-from opentrn.nki_legacy.tensor import ParDim, Place, Tensor, Tile
+from opentrn.nki_legacy.tile import ParDim, Place, Tensor, Tile
 
 
 class Buffer:

@@ -18,7 +18,7 @@ from opentrn.nki_legacy.dtypes import device_dtype, host_dtype, is_floating, sca
 from opentrn.nki_legacy.emit import read, wrap, write
 from opentrn.nki_legacy.isa._common import options
 from opentrn.nki_legacy.regions import full_box, is_full, regions
-from opentrn.nki_legacy.tensor import Tile
+from opentrn.nki_legacy.tile import Tile
 
 _FP32 = np.dtype(np.float32)
 

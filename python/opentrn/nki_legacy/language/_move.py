@@ -17,7 +17,7 @@ from opentrn.nki_legacy.index import Predicate
 from opentrn.nki_legacy.isa import matmul as isa_matmul
 from opentrn.nki_legacy.isa import move
 from opentrn.nki_legacy.regions import Box, full_box, regions
-from opentrn.nki_legacy.tensor import Tile
+from opentrn.nki_legacy.tile import Tile
 
 _ONLY_SBUF = frozenset({SBUF})
 
