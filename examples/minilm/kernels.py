@@ -116,13 +116,11 @@ def residual_layer_norm(projected, bias, residual, gamma, beta, dtype):
     return result
 
 
-def attend(q, k, v, mask, context):
-    """Softmax attention of one 128-token sentence for four heads; writes context [128, 4 * 32].
+def attention_logits(q, k, mask):
+    """Scaled and masked scores of four heads: [128 queries, 4, 128 keys], fp32.
 
-    q, k: [128 = 4 heads x 32 features, 128 tokens]; v: [128 tokens, 128]; mask: [128, 4, 128], 0 or a large
-    negative number per key, added to the scaled scores.
+    q, k: [128 = 4 heads x 32 features, 128 tokens]; mask: [128, 4, 128], 0 or a large negative number per key.
     """
-    dtype = v.dtype
     scores = nl.ndarray((P, HEADS_PER_TILE, P), dtype=nl.float32, buffer=nl.psum)
     for head in range(HEADS_PER_TILE):
         rows = slice(head * HEAD_DIM, (head + 1) * HEAD_DIM)
@@ -139,14 +137,18 @@ def attend(q, k, v, mask, context):
     nisa.scalar_tensor_tensor(
         dst=logits, data=scores, op0=nl.multiply, operand0=HEAD_DIM**-0.5, op1=nl.add, operand1=mask
     )
+    return logits
+
+
+def exponentials(logits, dtype):
+    """exp(logits - maximum) per query and head, in `dtype`, and one over their sums, [128, 4, 1] fp32."""
     negative_max = nl.ndarray((P, HEADS_PER_TILE), dtype=nl.float32, buffer=nl.sbuf)
     nisa.tensor_reduce(dst=negative_max, op=nl.maximum, data=logits, axis=2, negate=True)
-
-    weights = nl.ndarray((P, HEADS_PER_TILE, P), dtype=dtype, buffer=nl.sbuf)
+    powers = nl.ndarray((P, HEADS_PER_TILE, P), dtype=dtype, buffer=nl.sbuf)
     sums = nl.ndarray((P, HEADS_PER_TILE), dtype=nl.float32, buffer=nl.sbuf)
     for head in range(HEADS_PER_TILE):
         nisa.activation(
-            dst=weights[:, head, :],
+            dst=powers[:, head, :],
             op=nl.exp,
             data=logits[:, head, :],
             bias=negative_max[:, head : head + 1],
@@ -154,20 +156,27 @@ def attend(q, k, v, mask, context):
             reduce_res=sums[:, head : head + 1],
             reduce_cmd=nisa.reduce_cmd.reset_reduce,
         )
-    inverse = nl.ndarray((P, HEADS_PER_TILE), dtype=nl.float32, buffer=nl.sbuf)
+    inverse = nl.ndarray((P, HEADS_PER_TILE, 1), dtype=nl.float32, buffer=nl.sbuf)
     nisa.reciprocal(dst=inverse, data=sums)
+    return powers, inverse
 
+
+def mix_values(powers, inverse, v, context):
+    """context [128 queries, 4 x 32] = (powers times v) times inverse. v: [128 keys, 4 x 32].
+
+    All heads share one PSUM bank, so that one copy and one multiplication serve four of them.
+    """
+    turned = nl.ndarray((P, HEADS_PER_TILE, P), dtype=powers.dtype, buffer=nl.psum)
     for head in range(HEADS_PER_TILE):
-        columns = slice(head * HEAD_DIM, (head + 1) * HEAD_DIM)
-        turned = nl.ndarray((P, P), dtype=dtype, buffer=nl.psum)
-        nisa.nc_transpose(dst=turned, data=weights[:, head, :])
-        keys_first = nl.ndarray((P, P), dtype=dtype, buffer=nl.sbuf)
-        nisa.tensor_copy(dst=keys_first, src=turned)
-        mixed = nl.ndarray((P, HEAD_DIM), dtype=nl.float32, buffer=nl.psum)
-        nisa.nc_matmul(dst=mixed, stationary=keys_first, moving=v[:, columns], accumulate=False)
-        nisa.tensor_scalar(
-            dst=context[:, columns], data=mixed, op0=nl.multiply, operand0=inverse[:, head : head + 1]
-        )
+        nisa.nc_transpose(dst=turned[:, head, :], data=powers[:, head, :])
+    keys_first = nl.ndarray((P, HEADS_PER_TILE, P), dtype=powers.dtype, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=keys_first, src=turned)
+    mixed = nl.ndarray((P, HEADS_PER_TILE, HEAD_DIM), dtype=nl.float32, buffer=nl.psum)
+    for head in range(HEADS_PER_TILE):
+        moving = v[:, head * HEAD_DIM : (head + 1) * HEAD_DIM]
+        nisa.nc_matmul(dst=mixed[:, head, :], stationary=keys_first[:, head, :], moving=moving, accumulate=False)
+    by_head = context.reshape_dim(1, (HEADS_PER_TILE, HEAD_DIM))
+    nisa.tensor_tensor(dst=by_head, data1=mixed, data2=inverse.broadcast(2, HEAD_DIM), op=nl.multiply)
 
 
 @nki.jit
@@ -203,9 +212,18 @@ def self_attention(hidden, mask, wq, bq, wk, bk, wv, bv, wo, bo, gamma, beta):
         nisa.tensor_tensor(dst=value, data1=projected, data2=value_bias, op=nl.add)
 
         context = nl.ndarray((P, features), dtype=dtype, buffer=nl.sbuf)
+        # Step by step for all heads, not head by head: while one engine works on a group of four heads, the
+        # others find work in another group.
+        logits = []
+        for j in range(features // P):
+            logits.append(attention_logits(query[j], key[j], key_mask))
+        softened = []
+        for j in range(features // P):
+            softened.append(exponentials(logits[j], dtype))
         for j in range(features // P):
             columns = slice(j * P, (j + 1) * P)
-            attend(query[j], key[j], value[:, columns], key_mask, context[:, columns])
+            powers, inverse = softened[j]
+            mix_values(powers, inverse, value[:, columns], context[:, columns])
 
         projected = project_token_major(to_feature_major([context], dtype), out_weight, 0)
         normal = residual_layer_norm(projected, out_bias, x, scale, shift, dtype)
