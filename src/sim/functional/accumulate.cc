@@ -29,14 +29,18 @@ void require_defined(const Context& cx, const Accumulators& registers, int64_t l
     if (!registers.defined[lane + p])
       cx.fail(FaultKind::kProgram, "sim.undefined_accumulator",
               fmt::format("the accumulator of lane {} holds nothing defined here", lane + p),
-              "start with reduce_cmd.reset_reduce or load_reduce; reduce_cmd.idle on the same engine undefines it");
+              "start with reduce_cmd.reset_reduce or load_reduce; reduce_cmd.idle on the same engine "
+              "undefines it");
 }
 
 }  // namespace
 
 Accumulation::Accumulation(const Context& cx, Accumulators& registers, isa::ReduceCmd cmd, AluOp op,
                            const PerPartition& init, int64_t lane, int64_t partitions)
-    : registers_(registers), op_(op), lane_(lane), partitions_(partitions),
+    : registers_(registers),
+      op_(op),
+      lane_(lane),
+      partitions_(partitions),
       active_(cmd != isa::ReduceCmd::kIdle && cmd != isa::ReduceCmd::kReset) {
   using isa::ReduceCmd;
   if (cmd == ReduceCmd::kIdle) return;
@@ -62,7 +66,8 @@ void Accumulation::store(Context& cx, int slot, bool negate) {
   const View result = cx.column(slot, partitions_);
   std::array<float, kPartitionsMax> values;
   for (int64_t p = 0; p < partitions_; ++p) values[p] = negate ? -at(p) : at(p);
-  numerics::store_f32_strided(result.dtype, values.data(), result.base, result.partition_stride / result.element_bytes,
+  numerics::store_f32_strided(result.dtype, values.data(), result.base,
+                              result.partition_stride / result.element_bytes,
                               static_cast<size_t>(partitions_));
 }
 

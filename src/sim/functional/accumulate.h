@@ -12,8 +12,8 @@ float reduce_identity(AluOp op);
 class Accumulation {
  public:
   // Resets or loads lanes [lane, lane + partitions) as `cmd` says. `init` is for load_reduce.
-  Accumulation(const Context& cx, Accumulators& registers, isa::ReduceCmd cmd, AluOp op, const PerPartition& init,
-               int64_t lane, int64_t partitions);
+  Accumulation(const Context& cx, Accumulators& registers, isa::ReduceCmd cmd, AluOp op,
+               const PerPartition& init, int64_t lane, int64_t partitions);
 
   // Whether rows are reduced at all.
   bool active() const { return active_; }

@@ -21,12 +21,14 @@ constexpr int64_t kCapacityQuantum = 256;
 std::byte* allocate_aligned(int64_t capacity) {
   void* data = std::aligned_alloc(kAlignment, static_cast<size_t>(capacity));
   if (data == nullptr)
-    throw Fault(FaultKind::kCapacity, "sim.host_memory", fmt::format("the host has no {} bytes for a tensor", capacity));
+    throw Fault(FaultKind::kCapacity, "sim.host_memory",
+                fmt::format("the host has no {} bytes for a tensor", capacity));
   return static_cast<std::byte*>(data);
 }
 
 int64_t capacity_for(int64_t bytes) {
-  return std::max<int64_t>(kCapacityQuantum, (bytes + kCapacityQuantum - 1) / kCapacityQuantum * kCapacityQuantum);
+  return std::max<int64_t>(kCapacityQuantum,
+                           (bytes + kCapacityQuantum - 1) / kCapacityQuantum * kCapacityQuantum);
 }
 
 }  // namespace
@@ -104,8 +106,14 @@ bool ByteMask::test_none(int64_t begin, int64_t length) const {
 // -- Buffer
 
 Buffer::Buffer(std::byte* data, int64_t bytes, bool writable, std::shared_ptr<void> owner)
-    : data_(data), bytes_(bytes), row_bytes_(bytes), row_pitch_(bytes), writable_(writable), owner_(std::move(owner)),
-      initialised_(bytes), accumulatable_(bytes) {}
+    : data_(data),
+      bytes_(bytes),
+      row_bytes_(bytes),
+      row_pitch_(bytes),
+      writable_(writable),
+      owner_(std::move(owner)),
+      initialised_(bytes),
+      accumulatable_(bytes) {}
 
 Buffer::~Buffer() {
   if (owned_capacity_ > 0) std::free(data_);
@@ -119,21 +127,23 @@ std::shared_ptr<Buffer> Buffer::allocate(int64_t bytes) {
   return buffer;
 }
 
-std::shared_ptr<Buffer> Buffer::wrap(void* data, int64_t bytes, std::shared_ptr<void> owner, bool initialised) {
+std::shared_ptr<Buffer> Buffer::wrap(void* data, int64_t bytes, std::shared_ptr<void> owner,
+                                     bool initialised) {
   std::shared_ptr<Buffer> buffer(new Buffer(static_cast<std::byte*>(data), bytes, true, std::move(owner)));
   if (initialised) buffer->initialised_.set_all();
   return buffer;
 }
 
 std::shared_ptr<Buffer> Buffer::wrap_read_only(const void* data, int64_t bytes, std::shared_ptr<void> owner) {
-  auto* bytes_of = const_cast<std::byte*>(static_cast<const std::byte*>(data));  // never written: writable_ is false
+  auto* bytes_of =
+      const_cast<std::byte*>(static_cast<const std::byte*>(data));  // never written: writable_ is false
   std::shared_ptr<Buffer> buffer(new Buffer(bytes_of, bytes, false, std::move(owner)));
   buffer->initialised_.set_all();
   return buffer;
 }
 
-std::shared_ptr<Buffer> Buffer::placed(std::byte* first_row, int64_t rows, int64_t row_bytes, int64_t row_pitch,
-                                       std::shared_ptr<void> owner) {
+std::shared_ptr<Buffer> Buffer::placed(std::byte* first_row, int64_t rows, int64_t row_bytes,
+                                       int64_t row_pitch, std::shared_ptr<void> owner) {
   std::shared_ptr<Buffer> buffer(new Buffer(first_row, rows * row_bytes, true, std::move(owner)));
   buffer->row_bytes_ = row_bytes;
   buffer->row_pitch_ = row_pitch;

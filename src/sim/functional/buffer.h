@@ -52,8 +52,8 @@ class Buffer {
   static std::shared_ptr<Buffer> wrap_read_only(const void* data, int64_t bytes,
                                                 std::shared_ptr<void> owner = nullptr);
   // Rows of a larger memory, `row_pitch` bytes apart.
-  static std::shared_ptr<Buffer> placed(std::byte* first_row, int64_t rows, int64_t row_bytes, int64_t row_pitch,
-                                        std::shared_ptr<void> owner);
+  static std::shared_ptr<Buffer> placed(std::byte* first_row, int64_t rows, int64_t row_bytes,
+                                        int64_t row_pitch, std::shared_ptr<void> owner);
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;

@@ -17,8 +17,10 @@ TEST(ByteMask, AgreesWithAVectorOfBools) {
       const int64_t begin = random.below(static_cast<uint32_t>(bytes));
       const int64_t length = 1 + random.below(static_cast<uint32_t>(bytes - begin));
       const bool set = random.below(3) != 0;
-      if (set) mask.set(begin, length);
-      else mask.clear(begin, length);
+      if (set)
+        mask.set(begin, length);
+      else
+        mask.clear(begin, length);
       std::fill(slow.begin() + begin, slow.begin() + begin + length, set);
       EXPECT_EQ(mask.count(), std::count(slow.begin(), slow.end(), true)) << "seed " << seed;
       const int64_t at = random.below(static_cast<uint32_t>(bytes));

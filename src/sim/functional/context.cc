@@ -44,8 +44,8 @@ constexpr int64_t kBroadcastFree = 4096;
 // Instructions whose operands are tiles of up to 128 partitions, wherever a malformed program puts them.
 bool works_on_tiles(isa::Opcode opcode) {
   using O = isa::Opcode;
-  return !isa::is_dma(opcode) && !isa::is_control(opcode) && opcode != O::kSendRecv && opcode != O::kCoreBarrier &&
-         opcode != O::kCustomOp && opcode != O::kDevicePrint;
+  return !isa::is_dma(opcode) && !isa::is_control(opcode) && opcode != O::kSendRecv &&
+         opcode != O::kCoreBarrier && opcode != O::kCustomOp && opcode != O::kDevicePrint;
 }
 
 std::string describe_pattern(const Pattern& pattern, int64_t offset) {
@@ -84,11 +84,13 @@ std::string Context::describe(int slot) const {
   const isa::Tensor& tensor = program.tensor(op.tensor);
   std::vector<int64_t> counts;
   const Pattern& pattern = program.pattern(op);
-  for (int i = 0; i < std::min<int>(pattern.rank, isa::kMaxRank); ++i) counts.push_back(pattern.dims[i].count);
+  for (int i = 0; i < std::min<int>(pattern.rank, isa::kMaxRank); ++i)
+    counts.push_back(pattern.dims[i].count);
   const int dtype = static_cast<int>(op.dtype);
   return fmt::format("{}: {}[{}] of '{}' ({} rows of {} {}) in {}", operand_name(slot),
-                     dtype < kDTypeCount ? opentrn::name(op.dtype) : "?", fmt::join(counts, ", "), tensor.name,
-                     tensor.rows, tensor.row_elements, opentrn::name(tensor.dtype), isa::name(tensor.space));
+                     dtype < kDTypeCount ? opentrn::name(op.dtype) : "?", fmt::join(counts, ", "),
+                     tensor.name, tensor.rows, tensor.row_elements, opentrn::name(tensor.dtype),
+                     isa::name(tensor.space));
 }
 
 void Context::locate(Fault& fault) const {
@@ -116,13 +118,16 @@ void Context::check_operand(const Operand& op, int slot) const {
   if (op.kind != OperandKind::kAccess)
     broken("operand_kind", fmt::format("{} is not a tensor access", operand_name(slot)));
   if (op.tensor >= program.tensor_count())
-    broken("operand", fmt::format("{} names tensor {} of {}", operand_name(slot), op.tensor, program.tensor_count()));
+    broken("operand",
+           fmt::format("{} names tensor {} of {}", operand_name(slot), op.tensor, program.tensor_count()));
   if (op.pattern >= program.pattern_count())
     broken("operand", fmt::format("{} names access pattern {} of {}", operand_name(slot), op.pattern,
                                   program.pattern_count()));
-  if (static_cast<int>(op.dtype) >= kDTypeCount) broken("operand", fmt::format("{} has no dtype", operand_name(slot)));
+  if (static_cast<int>(op.dtype) >= kDTypeCount)
+    broken("operand", fmt::format("{} has no dtype", operand_name(slot)));
   const Pattern& pattern = program.pattern(op);
-  if (pattern.rank > isa::kMaxRank) broken("operand", fmt::format("{} has rank {}", operand_name(slot), pattern.rank));
+  if (pattern.rank > isa::kMaxRank)
+    broken("operand", fmt::format("{} has rank {}", operand_name(slot), pattern.rank));
   if (op.indirect > program.indirect_count())
     broken("operand", fmt::format("{} names an indirection that does not exist", operand_name(slot)));
 }
@@ -135,9 +140,11 @@ std::optional<int64_t> Context::scalar_index(const Indirect& indirect, int slot)
     if (indirect.index.indirect != isa::kNoIndirect) broken("indirect", "an index is itself indirect");
     const View view = source_of(indirect.index, slot);
     if (view.total() != 1)
-      broken("indirect", fmt::format("the scalar index of {} has {} elements", operand_name(slot), view.total()));
+      broken("indirect",
+             fmt::format("the scalar index of {} has {} elements", operand_name(slot), view.total()));
     if (!is_integer(view.dtype))
-      broken("indirect", fmt::format("the scalar index of {} is {}", operand_name(slot), opentrn::name(view.dtype)),
+      broken("indirect",
+             fmt::format("the scalar index of {} is {}", operand_name(slot), opentrn::name(view.dtype)),
              "use an int32 or uint32 tile");
     numerics::load_i64(view.dtype, view.base, 1, &value, 1);
   }
@@ -158,7 +165,8 @@ std::span<const int64_t> Context::vector_index(const Indirect& indirect, int64_t
     broken("indirect", fmt::format("the index of {} is {}", operand_name(slot), opentrn::name(view.dtype)),
            "use an int32 or uint32 tile");
   if (view.total() < count)
-    broken("indirect", fmt::format("the index of {} has {} elements for {} rows", operand_name(slot), view.total(), count));
+    broken("indirect", fmt::format("the index of {} has {} elements for {} rows", operand_name(slot),
+                                   view.total(), count));
   int64_t* values = scratch.array<int64_t>(view.total());
   for (int64_t p = 0; p < view.partitions; ++p) {
     int64_t f = 0;
@@ -182,8 +190,10 @@ View Context::resolve(const Operand& op, int slot) {
     if (indirect->kind == IndirectKind::kScalar) {
       const std::optional<int64_t> value = scalar_index(*indirect, slot);
       int64_t distance = 0;
-      if (!value) skipped = true;
-      else if (multiply_overflows(*value, indirect->stride, &distance) || add_overflows(offset, distance, &offset))
+      if (!value)
+        skipped = true;
+      else if (multiply_overflows(*value, indirect->stride, &distance) ||
+               add_overflows(offset, distance, &offset))
         broken("bounds", fmt::format("the address of {} overflows", operand_name(slot)));
     } else {
       indirect_dim = indirect->dim;
@@ -216,7 +226,8 @@ View Context::resolve(const Operand& op, int slot) {
       return;
     }
     broken("bounds",
-           fmt::format("{} reaches outside its tensor: {}", operand_name(slot), describe_pattern(pattern, offset)),
+           fmt::format("{} reaches outside its tensor: {}", operand_name(slot),
+                       describe_pattern(pattern, offset)),
            "an access must stay inside the rows and the row length of its tensor");
   };
 
@@ -246,9 +257,10 @@ View Context::resolve(const Operand& op, int slot) {
     int64_t row_step = step == row_bytes ? 1 : 0;
     if (row_step == 0 && step != 0) {
       if (row_bytes == 0 || step % row_bytes != 0)
-        broken("partition_step",
-               fmt::format("dimension {} of {} steps by {} bytes, which is not a whole number of {}-byte rows", d,
-                           operand_name(slot), step, row_bytes));
+        broken(
+            "partition_step",
+            fmt::format("dimension {} of {} steps by {} bytes, which is not a whole number of {}-byte rows",
+                        d, operand_name(slot), step, row_bytes));
       row_step = step / row_bytes;
     }
     if (!rows.add(row_step, dim.count)) broken("bounds", "an extent overflows");
@@ -256,9 +268,9 @@ View Context::resolve(const Operand& op, int slot) {
   }
 
   const int64_t row_length = on_chip ? row_bytes : buffer.bytes();
-  const bool inside = first_row + rows.low >= 0 && offset_bytes >= 0 && (!on_chip || first_row + rows.high < tensor_rows) &&
-                      column + columns.low >= 0 && columns.high <= row_length - element - column &&
-                      column <= row_length - element;
+  const bool inside = first_row + rows.low >= 0 && offset_bytes >= 0 &&
+                      (!on_chip || first_row + rows.high < tensor_rows) && column + columns.low >= 0 &&
+                      columns.high <= row_length - element - column && column <= row_length - element;
   if (!inside && !skipped) out_of_bounds();
   if (view.skipped) first_row = column = 0;
 
@@ -274,14 +286,17 @@ View Context::resolve(const Operand& op, int slot) {
   }
   int64_t elements = 1;
   for (int d = 1; d < pattern.rank; ++d)
-    if (multiply_overflows(elements, dims[d].count, &elements)) broken("bounds", "the element count overflows");
+    if (multiply_overflows(elements, dims[d].count, &elements))
+      broken("bounds", "the element count overflows");
   view.elements = elements;
   int64_t all;
-  if (multiply_overflows(elements, view.partitions, &all) || all / kBroadcastMax > buffer.bytes() + kBroadcastFree)
+  if (multiply_overflows(elements, view.partitions, &all) ||
+      all / kBroadcastMax > buffer.bytes() + kBroadcastFree)
     broken("bounds", fmt::format("{} has too many elements", operand_name(slot)));
   const bool tile_sized = on_chip || works_on_tiles(in.opcode);
   if (tile_sized && (view.partitions > kPartitionsMax || elements > kElementsPerPartitionMax))
-    broken("tile_size", fmt::format("{} has {} partitions of {} elements", operand_name(slot), view.partitions, elements),
+    broken("tile_size",
+           fmt::format("{} has {} partitions of {} elements", operand_name(slot), view.partitions, elements),
            fmt::format("a tile has at most {} partitions", kPartitionsMax));
 
   if (indirect_dim < 0 && !keep_dimensions) {
@@ -378,8 +393,8 @@ PerPartition Context::per_partition(int slot, int64_t partitions) {
   expect_elements(view, slot, 1);
   expect_partitions(view, slot, partitions);
   result.is_vector = true;
-  numerics::load_f32_strided(view.dtype, view.base, view.partition_stride / view.element_bytes, result.values.data(),
-                             static_cast<size_t>(partitions));
+  numerics::load_f32_strided(view.dtype, view.base, view.partition_stride / view.element_bytes,
+                             result.values.data(), static_cast<size_t>(partitions));
   return result;
 }
 
@@ -393,20 +408,23 @@ int64_t Context::register_or_immediate(int slot) const {
   const Operand& op = operand(slot);
   if (op.kind == OperandKind::kRegister) return core.register_value(op.tensor);
   const double value = immediate(slot);
-  if (!(value >= -0x1p62 && value <= 0x1p62)) broken("operand", fmt::format("{} is {}", operand_name(slot), value));
+  if (!(value >= -0x1p62 && value <= 0x1p62))
+    broken("operand", fmt::format("{} is {}", operand_name(slot), value));
   return static_cast<int64_t>(value);
 }
 
 isa::RegisterId Context::register_id(int slot) const {
   const Operand& op = operand(slot);
-  if (op.kind != OperandKind::kRegister) broken("operand_kind", fmt::format("{} is not a register", operand_name(slot)));
+  if (op.kind != OperandKind::kRegister)
+    broken("operand_kind", fmt::format("{} is not a register", operand_name(slot)));
   return op.tensor;
 }
 
 bool Context::in_psum(int slot) const {
   if (!has(slot)) return false;
   const Operand& op = operand(slot);
-  return op.is_access() && op.tensor < program.tensor_count() && program.tensor(op.tensor).space == MemorySpace::kPsum;
+  return op.is_access() && op.tensor < program.tensor_count() &&
+         program.tensor(op.tensor).space == MemorySpace::kPsum;
 }
 
 // -- masks
@@ -443,7 +461,8 @@ void Context::mark_written(const View& view, Writer writer) const {
   Buffer& buffer = *view.buffer;
   if (!buffer.writable())
     fail(FaultKind::kProgram, "sim.read_only",
-         fmt::format("'{}' is an input of the kernel and cannot be written", program.tensor(view.tensor).name));
+         fmt::format("'{}' is an input of the kernel and cannot be written",
+                     program.tensor(view.tensor).name));
   // From NeuronCore-v4 on, a matmul may accumulate onto what another engine wrote. [doc: nki.isa.nc_matmul]
   const bool psum = view.space == MemorySpace::kPsum;
   const bool sets = psum && (writer == Writer::kMatmul || generation() >= 4);
@@ -469,19 +488,20 @@ void Context::mark_written(const View& view, Writer writer) const {
 
 void Context::expect_partitions(const View& view, int slot, int64_t partitions) const {
   if (view.partitions != partitions)
-    broken("shape", fmt::format("{} has {} partitions, {} expected", operand_name(slot), view.partitions, partitions));
+    broken("shape",
+           fmt::format("{} has {} partitions, {} expected", operand_name(slot), view.partitions, partitions));
 }
 
 void Context::expect_elements(const View& view, int slot, int64_t elements) const {
   if (view.elements != elements)
-    broken("shape",
-           fmt::format("{} has {} elements per partition, {} expected", operand_name(slot), view.elements, elements));
+    broken("shape", fmt::format("{} has {} elements per partition, {} expected", operand_name(slot),
+                                view.elements, elements));
 }
 
 void Context::expect_same_shape(const View& a, const View& b, int slot_a, int slot_b) const {
   if (a.partitions == b.partitions && a.elements == b.elements) return;
-  broken("shape", fmt::format("{} is {} partitions x {} elements, {} is {} x {}", operand_name(slot_a), a.partitions,
-                              a.elements, operand_name(slot_b), b.partitions, b.elements));
+  broken("shape", fmt::format("{} is {} partitions x {} elements, {} is {} x {}", operand_name(slot_a),
+                              a.partitions, a.elements, operand_name(slot_b), b.partitions, b.elements));
 }
 
 int64_t Context::lane(const View& view, int slot) const {
@@ -513,7 +533,8 @@ View Context::snapshot(const View& view) {
   View copy = scratch_like(view);
   std::byte* to = copy.base;
   for_runs(view, [&](std::byte* at, int64_t count, int64_t stride) {
-    numerics::copy_bits(view.element_bytes, at, stride / view.element_bytes, to, 1, static_cast<size_t>(count));
+    numerics::copy_bits(view.element_bytes, at, stride / view.element_bytes, to, 1,
+                        static_cast<size_t>(count));
     to += count * view.element_bytes;
   });
   return copy;
@@ -540,7 +561,8 @@ Context::IndirectTile Context::resolve_tensor_indirect(const Operand& op, int sl
   tile.first = resolve(op, slot);
   const Pattern& pattern = program.pattern(op);
   if (!isa::is_on_chip(tile.first.space) || indirect.dim < 1)
-    broken("indirect", fmt::format("{}: .indirect() addresses the free axis of an on-chip tile", operand_name(slot)));
+    broken("indirect",
+           fmt::format("{}: .indirect() addresses the free axis of an on-chip tile", operand_name(slot)));
   if (indirect.num_elem < 1) broken("indirect", fmt::format("{} elements per index", indirect.num_elem));
   tile.dim = indirect.dim;
   tile.rank = pattern.rank;
@@ -568,8 +590,9 @@ Context::IndirectTile Context::resolve_tensor_indirect(const Operand& op, int sl
       const int64_t p = g * tile.group + k % tile.group;
       const int64_t f = k / tile.group;
       if (p >= index.partitions || f >= index.elements)
-        broken("indirect", fmt::format("{} needs {} indices per {} partitions; its index tile is {} x {}",
-                                       operand_name(slot), indices, tile.group, index.partitions, index.elements));
+        broken("indirect",
+               fmt::format("{} needs {} indices per {} partitions; its index tile is {} x {}",
+                           operand_name(slot), indices, tile.group, index.partitions, index.elements));
       const int64_t value = values[p * index.elements + f];
       int64_t distance;
       const bool bad = (indirect.bound > 0 && (value < 0 || value >= indirect.bound)) ||
@@ -578,8 +601,8 @@ Context::IndirectTile Context::resolve_tensor_indirect(const Operand& op, int sl
                        multiply_overflows(distance, element, &distance) ||
                        distance < -tile.first.column_begin || distance > row_bytes - tile.first.column_end;
       if (bad)
-        broken("index_out_of_bounds", fmt::format("index {} at [{}, {}] of {} is outside [0, {})", value, p, f,
-                                                  operand_name(slot), indirect.bound));
+        broken("index_out_of_bounds", fmt::format("index {} at [{}, {}] of {} is outside [0, {})", value, p,
+                                                  f, operand_name(slot), indirect.bound));
       offsets[g * tile.positions + i] = distance;
     }
   tile.offsets = offsets;

@@ -22,8 +22,8 @@ namespace opentrn::sim {
 inline constexpr int64_t kPartitionsMax = 128;
 // More than any SBUF partition holds, so only a runaway broadcast exceeds it.
 inline constexpr int64_t kElementsPerPartitionMax = int64_t{1} << 20;
-// fp32 additions below which an instruction stays on one thread: about 8 microseconds of them, a few times what
-// handing a part to another thread costs [measured: benchmarks/functional_bench.cc].
+// fp32 additions below which an instruction stays on one thread: about 8 microseconds of them, a few times
+// what handing a part to another thread costs [measured: benchmarks/functional_bench.cc].
 inline constexpr int64_t kParallelWorkMin = 131072;
 
 // A "scalar or vector" operand: one fp32 value per partition.
@@ -63,7 +63,8 @@ class Context {
   bool is_tensor_indirect(const isa::Operand& operand) const;
   // Checks bounds and initialisation. A v4 `.indirect()` source is gathered into scratch.
   View source(int slot) { return source_of(operand(slot), slot); }
-  // Checks bounds, marks the elements written. A v4 `.indirect()` destination is scratch, scattered by finish().
+  // Checks bounds, marks the elements written. A v4 `.indirect()` destination is scratch, scattered by
+  // finish().
   View destination(int slot, Writer writer = Writer::kOther);
   // Read and written.
   View in_out(int slot, Writer writer = Writer::kOther);
@@ -101,7 +102,9 @@ class Context {
   std::optional<AluOp> optional_alu(int slot) const;
   ActivationFunction activation(int slot) const;
   isa::ReduceCmd reduce_cmd(int slot) const;
-  bool skip_out_of_bounds(int slot) const { return integer(slot) == static_cast<int64_t>(isa::OobMode::kSkip); }
+  bool skip_out_of_bounds(int slot) const {
+    return integer(slot) == static_cast<int64_t>(isa::OobMode::kSkip);
+  }
   std::span<const int64_t> list(int slot) const;
 
   // How DMA bodies treat an index out of bounds; set before resolving operands.
@@ -110,14 +113,17 @@ class Context {
   bool keep_dimensions = false;
 
   // -- work
-  // body(begin, end) over a partition of [0, n), on several threads when `work` element operations pay for it.
+  // body(begin, end) over a partition of [0, n), on several threads when `work` element operations pay for
+  // it.
   template <typename Body>
   void parallel(int64_t n, int64_t work, Body&& body) const {
     if (core.pool_ == nullptr || work < kParallelWorkMin || n < 2) {
       if (n > 0) body(int64_t{0}, n);
       return;
     }
-    auto part = [&](size_t begin, size_t end, int) { body(static_cast<int64_t>(begin), static_cast<int64_t>(end)); };
+    auto part = [&](size_t begin, size_t end, int) {
+      body(static_cast<int64_t>(begin), static_cast<int64_t>(end));
+    };
     core.pool_->parallel_for(static_cast<size_t>(n), std::ref(part));
   }
   EngineState& engines() const { return *core.engines_; }
@@ -139,13 +145,13 @@ class Context {
  private:
   // A v4 `.indirect()` operand: position i of dimension `dim` lies at offsets[group][i].
   struct IndirectTile {
-    View first;         // the elements at offset 0 of the indirect dimension, uncollapsed
-    int dim;            // 1-based, as in the access
-    int rank;           // of the access
-    int64_t positions;  // along `dim`
-    int64_t group;      // partitions that share a list of offsets
+    View first;              // the elements at offset 0 of the indirect dimension, uncollapsed
+    int dim;                 // 1-based, as in the access
+    int rank;                // of the access
+    int64_t positions;       // along `dim`
+    int64_t group;           // partitions that share a list of offsets
     const int64_t* offsets;  // bytes, [groups][positions]
-    View values;        // dense scratch of the gathered or to be scattered elements
+    View values;             // dense scratch of the gathered or to be scattered elements
   };
 
   View resolve(const isa::Operand& operand, int slot);

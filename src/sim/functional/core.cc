@@ -46,7 +46,9 @@ void Core::bind(TensorId id, std::shared_ptr<Buffer> buffer) {
   tensors_[id].bound = true;
 }
 
-std::shared_ptr<Buffer> Core::buffer(TensorId id) const { return id < tensors_.size() ? tensors_[id].buffer : nullptr; }
+std::shared_ptr<Buffer> Core::buffer(TensorId id) const {
+  return id < tensors_.size() ? tensors_[id].buffer : nullptr;
+}
 
 std::shared_ptr<Buffer> Core::buffer(const Program& program, TensorId id) {
   OPENTRN_CHECK(id < program.tensor_count(), "tensor {} of {}", id, program.tensor_count());
@@ -66,7 +68,8 @@ Core::TensorSlot& Core::touch_slow(const Program& program, TensorId id) {
   if (id >= tensors_.size()) tensors_.resize(std::max(program.tensor_count(), 2 * tensors_.size()));
   TensorSlot& slot = tensors_[id];
   int64_t bytes;
-  const bool bad = tensor.rows < 0 || tensor.row_elements < 0 || static_cast<int>(tensor.dtype) >= kDTypeCount ||
+  const bool bad = tensor.rows < 0 || tensor.row_elements < 0 ||
+                   static_cast<int>(tensor.dtype) >= kDTypeCount ||
                    __builtin_mul_overflow(tensor.row_elements, int64_t{size_bytes(tensor.dtype)}, &bytes) ||
                    __builtin_mul_overflow(bytes, tensor.rows, &bytes) || bytes > checks_.tensor_bytes_max;
   if (bad)
@@ -96,7 +99,8 @@ int64_t Core::register_value(isa::RegisterId id) const { return id < registers_.
 void Core::set_register(isa::RegisterId id, int64_t value) {
   if (id >= registers_.size()) {
     if (id >= kRegistersMax)
-      throw Fault(FaultKind::kCapacity, "sim.registers", fmt::format("register {}; at most {} exist", id, kRegistersMax));
+      throw Fault(FaultKind::kCapacity, "sim.registers",
+                  fmt::format("register {}; at most {} exist", id, kRegistersMax));
     registers_.resize(std::max<size_t>(id + size_t{1}, 2 * registers_.size()));
   }
   registers_[id] = wrap_int32(value);
@@ -105,7 +109,8 @@ void Core::set_register(isa::RegisterId id, int64_t value) {
 // -- execution
 
 InstructionIndex Core::run(const Program& program, InstructionIndex begin, InstructionIndex end) {
-  OPENTRN_CHECK(begin <= end && end <= program.size(), "range [{}, {}) of {} instructions", begin, end, program.size());
+  OPENTRN_CHECK(begin <= end && end <= program.size(), "range [{}, {}) of {} instructions", begin, end,
+                program.size());
   if (begin != resume_at_) loops_.clear();
   releases_.clear();
   next_release_ = 0;
@@ -132,11 +137,13 @@ InstructionIndex Core::run_range(const Program& program, InstructionIndex begin,
   while (pc < end) {
     const isa::Instruction& in = program.instruction(pc);
     if (static_cast<int>(in.opcode) >= isa::kOpcodeCount)
-      throw Fault(FaultKind::kInput, "sim.opcode", fmt::format("instruction {} has opcode {}", pc, static_cast<int>(in.opcode)));
+      throw Fault(FaultKind::kInput, "sim.opcode",
+                  fmt::format("instruction {} has opcode {}", pc, static_cast<int>(in.opcode)));
     ++executed_;
     if (checks_.instructions_max > 0 && ++executed > checks_.instructions_max)
       throw Fault(FaultKind::kProgram, "sim.instruction_limit",
-                  fmt::format("{} instructions executed", checks_.instructions_max), "raise CheckOptions::instructions_max");
+                  fmt::format("{} instructions executed", checks_.instructions_max),
+                  "raise CheckOptions::instructions_max");
     if (isa::is_control(in.opcode)) {
       pc = execute_control(program, pc);
       continue;
@@ -235,7 +242,8 @@ void register_alu(Context& cx) {
   using namespace isa::slot::register_alu;
   const int64_t a = cx.register_or_immediate(kA);
   const int64_t b = cx.register_or_immediate(kB);
-  cx.core.set_register(cx.register_id(kDst), numerics::alu_int(cx.alu(kAOp), DType::kInt32, wrap_int32(a), wrap_int32(b)));
+  cx.core.set_register(cx.register_id(kDst),
+                       numerics::alu_int(cx.alu(kAOp), DType::kInt32, wrap_int32(a), wrap_int32(b)));
 }
 
 // The other end of a loop; `opcode` is what must stand there.
@@ -298,7 +306,8 @@ InstructionIndex Core::loop_begin(const Context& cx) {
 InstructionIndex Core::loop_end(const Context& cx) {
   using namespace isa::slot::loop;
   const InstructionIndex begin = match_of(cx, kAMatch, Opcode::kLoopBegin, false);
-  if (loops_.empty() || loops_.back().begin != begin) cx.broken("nesting", "the loop that ends here was not entered");
+  if (loops_.empty() || loops_.back().begin != begin)
+    cx.broken("nesting", "the loop that ends here was not entered");
   LoopFrame& frame = loops_.back();
   if (frame.upper - frame.value <= frame.step) {
     loops_.pop_back();
@@ -326,7 +335,8 @@ InstructionIndex Core::while_begin(const Context& cx) {
 
 InstructionIndex Core::while_end(const Context& cx) {
   const InstructionIndex begin = match_of(cx, isa::slot::while_loop::kAMatch, Opcode::kWhileBegin, false);
-  if (loops_.empty() || loops_.back().begin != begin) cx.broken("nesting", "the loop that ends here was not entered");
+  if (loops_.empty() || loops_.back().begin != begin)
+    cx.broken("nesting", "the loop that ends here was not entered");
   return begin;
 }
 
@@ -349,7 +359,8 @@ void Core::plan_releases(const Program& program) {
                                                        : static_cast<int>(isa::slot::while_loop::kAMatch);
       if (in.attributes + static_cast<size_t>(slot) < program.attribute_word_count()) {
         const int64_t match = program.attribute_int(in, slot);
-        if (match > i && match < static_cast<int64_t>(program.size())) loop_end = static_cast<InstructionIndex>(match);
+        if (match > i && match < static_cast<int64_t>(program.size()))
+          loop_end = static_cast<InstructionIndex>(match);
       }
     }
     const InstructionIndex at = std::max(i, loop_end);
@@ -358,7 +369,8 @@ void Core::plan_releases(const Program& program) {
     };
     for (const Operand& op : program.operands(in)) {
       use(op);
-      if (op.kind == OperandKind::kAccess && op.indirect != isa::kNoIndirect && op.indirect <= program.indirect_count())
+      if (op.kind == OperandKind::kAccess && op.indirect != isa::kNoIndirect &&
+          op.indirect <= program.indirect_count())
         use(program.indirect(op).index);
     }
   }
@@ -371,7 +383,8 @@ void Core::plan_releases(const Program& program) {
 }
 
 void Core::release_after(InstructionIndex index) {
-  while (next_release_ < releases_.size() && releases_[next_release_].first <= index) release(releases_[next_release_++].second);
+  while (next_release_ < releases_.size() && releases_[next_release_].first <= index)
+    release(releases_[next_release_++].second);
 }
 
 }  // namespace opentrn::sim

@@ -43,16 +43,16 @@ namespace opentrn::sim {
 
 // Bounds of memory and of malformed programs are always checked; these can be switched.
 struct CheckOptions {
-  bool uninitialised_reads = true;    // "sim.uninitialised_read"
+  bool uninitialised_reads = true;  // "sim.uninitialised_read"
   // Fresh memory reads as NaN, integers as 4, as in AWS's simulator [doc: nki/guides/nki_simulator.rst].
   // For kernels that move unwritten lanes around and never use them; goes with uninitialised_reads = false.
   bool fill_fresh_memory = false;
-  bool accumulators = true;           // "sim.undefined_accumulator": reduce without reset or load
-  bool psum_accumulation = true;      // "nc_matmul.accumulate_uninitialised"
-  bool nan_origin = false;            // "sim.nan_origin": NaN out of an instruction whose inputs had none; slow
+  bool accumulators = true;       // "sim.undefined_accumulator": reduce without reset or load
+  bool psum_accumulation = true;  // "nc_matmul.accumulate_uninitialised"
+  bool nan_origin = false;        // "sim.nan_origin": NaN out of an instruction whose inputs had none; slow
   int64_t while_iterations_max = int64_t{1} << 24;  // "sim.while_iterations"
-  int64_t instructions_max = 0;       // "sim.instruction_limit"; executed by one run(), 0 = no limit
-  int64_t tensor_bytes_max = int64_t{1} << 38;      // "sim.tensor_bytes"
+  int64_t instructions_max = 0;  // "sim.instruction_limit"; executed by one run(), 0 = no limit
+  int64_t tensor_bytes_max = int64_t{1} << 38;  // "sim.tensor_bytes"
 };
 
 // What nl.device_print shows.
@@ -60,9 +60,9 @@ struct PrintEvent {
   std::string_view text;
   std::string_view tensor_name;
   DType dtype;
-  std::vector<int64_t> shape;      // counts of the access's dimensions
-  std::vector<std::byte> values;   // row-major copy, elements of `dtype`
-  std::string formatted;           // text, then the values, long arrays abridged
+  std::vector<int64_t> shape;     // counts of the access's dimensions
+  std::vector<std::byte> values;  // row-major copy, elements of `dtype`
+  std::string formatted;          // text, then the values, long arrays abridged
   SourceLocation location;
 };
 using PrintCallback = std::function<void(const PrintEvent&)>;
@@ -97,7 +97,8 @@ class Core {
   // Executes [begin, end) in program order. Returns `end`, or the index of a sendrecv or core_barrier whose
   // partner has not arrived: call run() again from there after the partner ran. A range may end inside a
   // loop when the next one continues there: loop_end jumps back across ranges.
-  isa::InstructionIndex run(const isa::Program& program, isa::InstructionIndex begin, isa::InstructionIndex end);
+  isa::InstructionIndex run(const isa::Program& program, isa::InstructionIndex begin,
+                            isa::InstructionIndex end);
   // The whole program; unbound tensors that are not outputs are released after their last use.
   // Returns program.size() or the index where it waits, as above.
   isa::InstructionIndex run(const isa::Program& program);

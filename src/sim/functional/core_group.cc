@@ -22,7 +22,8 @@ struct CoreGroup::Arrival {
   const isa::Instruction& instruction() const { return program->instruction(index); }
   std::string describe(int rank) const {
     const isa::Instruction& in = instruction();
-    const SourceLocation at = in.location < program->location_count() ? program->location(in.location) : SourceLocation{};
+    const SourceLocation at =
+        in.location < program->location_count() ? program->location(in.location) : SourceLocation{};
     return fmt::format("core {} waits in {} (instruction {}{})", rank, isa::name(in.opcode), index,
                        at.known() ? fmt::format(", {}:{}", at.file, at.line) : "");
   }
@@ -72,7 +73,8 @@ int partner_of(const Context& cx, int rank, int cores) {
   for (int64_t other : {to, from})
     if (other < 0 || other >= cores) cx.broken("rank", fmt::format("there is no core {}", other));
   if (to != from)
-    cx.fail(FaultKind::kNotModelled, "sendrecv.rank", fmt::format("core {} sends to {} and receives from {}", rank, to, from),
+    cx.fail(FaultKind::kNotModelled, "sendrecv.rank",
+            fmt::format("core {} sends to {} and receives from {}", rank, to, from),
             "send to and receive from the same core");
   return static_cast<int>(to);
 }

@@ -30,7 +30,8 @@ struct Pair {
   void sendrecv(int rank, Tile dst, Tile src, int64_t pipe = 0) {
     TestKernel& k = kernel(rank);
     const int64_t other = 1 - rank;
-    k.emit(Opcode::kSendRecv, {k.op(dst), k.op(src)}, {word(other), word(other), word(pipe), word(int64_t{1})});
+    k.emit(Opcode::kSendRecv, {k.op(dst), k.op(src)},
+           {word(other), word(other), word(pipe), word(int64_t{1})});
   }
   void barrier(int rank, Tile data) {
     TestKernel& k = kernel(rank);
@@ -98,8 +99,10 @@ TEST(CoreGroup, WaitingForDifferentThingsIsADeadlockThatNamesBothLines) {
   pair.sendrecv(1, y, y, /*pipe=*/1);
   const Fault fault = fault_of([&] { pair.run(); });
   EXPECT_EQ(fault.label(), "sim.deadlock");
-  EXPECT_NE(fault.message().find("core 0 waits in sendrecv (instruction 0, kernel.py:1)"), std::string::npos) << fault.what();
-  EXPECT_NE(fault.message().find("core 1 waits in sendrecv (instruction 1, kernel.py:2)"), std::string::npos) << fault.what();
+  EXPECT_NE(fault.message().find("core 0 waits in sendrecv (instruction 0, kernel.py:1)"), std::string::npos)
+      << fault.what();
+  EXPECT_NE(fault.message().find("core 1 waits in sendrecv (instruction 1, kernel.py:2)"), std::string::npos)
+      << fault.what();
 }
 
 TEST(CoreGroup, WaitingForACoreThatHasEndedIsADeadlock) {
@@ -123,7 +126,8 @@ TEST(CoreGroup, OneCoreAloneHasNobodyToMeet) {
   TestKernel k;
   const Tile t = k.sbuf_of(1, 1, {1});
   EXPECT_EQ(fault_of([&] {
-              k.run(Opcode::kSendRecv, {k.op(t), k.op(t)}, {word(int64_t{1}), word(int64_t{1}), word(int64_t{0}), word(int64_t{1})});
+              k.run(Opcode::kSendRecv, {k.op(t), k.op(t)},
+                    {word(int64_t{1}), word(int64_t{1}), word(int64_t{0}), word(int64_t{1})});
             }).label(),
             "sendrecv.lnc");
 }

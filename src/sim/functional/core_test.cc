@@ -15,7 +15,8 @@ using isa::Operand;
 using ::testing::Test;
 
 TEST(Bodies, EveryOpcodeIsExecuted) {
-  for (const isa::InstructionDefinition& row : isa::definitions()) EXPECT_TRUE(is_executed(row.opcode)) << row.name;
+  for (const isa::InstructionDefinition& row : isa::definitions())
+    EXPECT_TRUE(is_executed(row.opcode)) << row.name;
 }
 
 TEST(Checks, UninitialisedReadNamesElementOperandAndLine) {
@@ -77,7 +78,8 @@ TEST(Checks, InputsCannotBeWritten) {
   const std::vector<float> host(4, 0.5f);
   k.core.bind(input.id, Buffer::wrap_read_only(host.data(), 16));
   const Fault fault = fault_of([&] {
-    k.run(Opcode::kDmaCopy, {k.op(input), k.op(tile)}, {word(int64_t{0}), word(int64_t{0}), word(int64_t{0})});
+    k.run(Opcode::kDmaCopy, {k.op(input), k.op(tile)},
+          {word(int64_t{0}), word(int64_t{0}), word(int64_t{0})});
   });
   EXPECT_EQ(fault.label(), "sim.read_only");
 }
@@ -93,7 +95,9 @@ TEST(Checks, NanOriginNamesTheFirstInstruction) {
   TestKernel k(3, nullptr, {.nan_origin = true});
   const Tile a = k.sbuf_of(1, 2, {1, INFINITY}), b = k.sbuf(1, 2), c = k.sbuf(1, 2);
   k.run(Opcode::kTensorCopy, {k.op(b), k.op(a)});
-  EXPECT_EQ(fault_of([&] { k.run(Opcode::kTensorTensor, {k.op(c), k.op(a), k.op(b)}, {word(AluOp::kSubtract)}); }).label(),
+  EXPECT_EQ(fault_of([&] {
+              k.run(Opcode::kTensorTensor, {k.op(c), k.op(a), k.op(b)}, {word(AluOp::kSubtract)});
+            }).label(),
             "sim.nan_origin");
   EXPECT_NO_THROW(k.run(Opcode::kTensorCopy, {k.op(b), k.op(c)}));  // NaN came in
 }
@@ -103,7 +107,10 @@ TEST(Tensors, ReleasedMemoryIsUninitialisedAgain) {
   const Tile a = k.sbuf_of(1, 4, {1, 2, 3, 4}), b = k.sbuf(1, 4);
   k.core.release(a.id);
   EXPECT_EQ(k.core.tensor_bytes_in_use(), 0);
-  EXPECT_EQ(fault_of([&] { k.run(Opcode::kTensorCopy, {k.op(b), k.op(a)}); }).label(), "sim.uninitialised_read");
+  EXPECT_EQ(fault_of([&] {
+              k.run(Opcode::kTensorCopy, {k.op(b), k.op(a)});
+            }).label(),
+            "sim.uninitialised_read");
 }
 
 TEST(Tensors, RunningAWholeProgramReleasesAfterTheLastUse) {
@@ -114,7 +121,8 @@ TEST(Tensors, RunningAWholeProgramReleasesAfterTheLastUse) {
   k.program.tensor(out.id).is_output = true;
   k.emit(Opcode::kMemset, {k.op(chain[0]), Operand::imm(3)});
   for (size_t i = 1; i < chain.size(); ++i) k.emit(Opcode::kTensorCopy, {k.op(chain[i]), k.op(chain[i - 1])});
-  k.emit(Opcode::kDmaCopy, {k.op(out), k.op(chain.back())}, {word(int64_t{0}), word(int64_t{0}), word(int64_t{0})});
+  k.emit(Opcode::kDmaCopy, {k.op(out), k.op(chain.back())},
+         {word(int64_t{0}), word(int64_t{0}), word(int64_t{0})});
   EXPECT_EQ(k.core.run(k.program), k.program.size());
   EXPECT_EQ(k.get(out)[255], 3.0f);
   EXPECT_LE(k.core.tensor_bytes_peak(), 2 * 1024);
@@ -162,13 +170,16 @@ TEST(Registers, LoadMoveStoreAndArithmeticWrapTo32Bits) {
 TEST(Loops, NestedCountsAndScalarOffsets) {
   TestKernel k;
   const Tile t = k.sbuf_of(1, 12, std::vector<float>(12, 0));
-  const isa::RegisterId i = k.program.add_register(), j = k.program.add_register(), at = k.program.add_register();
+  const isa::RegisterId i = k.program.add_register(), j = k.program.add_register(),
+                        at = k.program.add_register();
   const auto outer = k.loop_begin(i, Operand::imm(0), Operand::imm(3));
   const auto inner = k.loop_begin(j, Operand::imm(0), Operand::imm(4), 2);
-  k.emit(Opcode::kRegisterAlu, {Operand::reg(at), Operand::reg(i), Operand::imm(4)}, {word(AluOp::kMultiply)});
+  k.emit(Opcode::kRegisterAlu, {Operand::reg(at), Operand::reg(i), Operand::imm(4)},
+         {word(AluOp::kMultiply)});
   k.emit(Opcode::kRegisterAlu, {Operand::reg(at), Operand::reg(at), Operand::reg(j)}, {word(AluOp::kAdd)});
-  const Operand cell = k.indirect(k.op(t, 0, {{12, 1}, {1, 1}}),
-                                  {.kind = IndirectKind::kScalar, .index = Operand::reg(at), .stride = 1, .bound = 12});
+  const Operand cell =
+      k.indirect(k.op(t, 0, {{12, 1}, {1, 1}}),
+                 {.kind = IndirectKind::kScalar, .index = Operand::reg(at), .stride = 1, .bound = 12});
   k.emit(Opcode::kRegisterStore, {cell, Operand::reg(at)});
   k.loop_end(j, inner, 2);
   k.loop_end(i, outer);
@@ -190,14 +201,16 @@ TEST(Loops, ARangeMayEndInsideALoop) {
 
 TEST(Loops, NoTripsAndWhile) {
   TestKernel k;
-  const isa::RegisterId i = k.program.add_register(), n = k.program.add_register(), count = k.program.add_register();
+  const isa::RegisterId i = k.program.add_register(), n = k.program.add_register(),
+                        count = k.program.add_register();
   const auto begin = k.loop_begin(i, Operand::imm(5), Operand::imm(5));
   k.emit(Opcode::kRegisterMove, {Operand::reg(count), Operand::imm(100)});
   k.loop_end(i, begin);
   k.emit(Opcode::kRegisterMove, {Operand::reg(n), Operand::imm(6)});
   const auto loop = k.emit(Opcode::kWhileBegin, {Operand::reg(n)}, {word(int64_t{0})});
   k.emit(Opcode::kRegisterAlu, {Operand::reg(n), Operand::reg(n), Operand::imm(2)}, {word(AluOp::kSubtract)});
-  k.emit(Opcode::kRegisterAlu, {Operand::reg(count), Operand::reg(count), Operand::imm(1)}, {word(AluOp::kAdd)});
+  k.emit(Opcode::kRegisterAlu, {Operand::reg(count), Operand::reg(count), Operand::imm(1)},
+         {word(AluOp::kAdd)});
   const auto end = k.emit(Opcode::kWhileEnd, {Operand::reg(n)}, {word(int64_t{loop})});
   k.program.set_attribute(loop, isa::slot::while_loop::kAMatch, word(int64_t{end}));
   EXPECT_EQ(k.core.run(k.program), k.program.size());

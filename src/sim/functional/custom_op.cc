@@ -85,15 +85,17 @@ std::vector<opentrn_tensor> as_c(std::span<const CustomOpTensor> tensors, std::d
 }
 
 CustomOp wrap_c(std::string op_name, opentrn_custom_op_function function) {
-  return [op_name = std::move(op_name), function](std::span<CustomOpTensor> outputs, std::span<const CustomOpTensor> inputs) {
+  return [op_name = std::move(op_name), function](std::span<CustomOpTensor> outputs,
+                                                  std::span<const CustomOpTensor> inputs) {
     std::deque<std::string> names;
     const std::vector<opentrn_tensor> out = as_c(outputs, names);
     const std::vector<opentrn_tensor> in = as_c(inputs, names);
     std::array<char, 512> message{};
-    const int status = function(out.data(), static_cast<int32_t>(out.size()), in.data(), static_cast<int32_t>(in.size()),
-                                message.data(), message.size() - 1);
+    const int status = function(out.data(), static_cast<int32_t>(out.size()), in.data(),
+                                static_cast<int32_t>(in.size()), message.data(), message.size() - 1);
     if (status != 0)
-      throw Fault(FaultKind::kProgram, "custom_op.failed", fmt::format("{} returned {}: {}", op_name, status, message.data()));
+      throw Fault(FaultKind::kProgram, "custom_op.failed",
+                  fmt::format("{} returned {}: {}", op_name, status, message.data()));
   };
 }
 
@@ -108,7 +110,8 @@ std::vector<std::string> load_custom_op_library(const std::string& path) {
   const auto list = reinterpret_cast<ListFunction>(dlsym(library, "opentrn_custom_ops"));
   if (version == nullptr || list == nullptr) refuse_library(path, "a function is missing");
   if (version() != OPENTRN_CUSTOM_OP_ABI_VERSION)
-    refuse_library(path, fmt::format("ABI version {}, {} expected", version(), OPENTRN_CUSTOM_OP_ABI_VERSION));
+    refuse_library(path,
+                   fmt::format("ABI version {}, {} expected", version(), OPENTRN_CUSTOM_OP_ABI_VERSION));
   size_t count = 0;
   const opentrn_custom_op_entry* entries = list(&count);
   std::vector<std::string> names;
@@ -163,12 +166,14 @@ void custom_op(Context& cx) {
   for (int slot = 0; slot < output_count; ++slot) {
     targets.push_back(cx.destination(slot));
     results.push_back(cx.scratch_like(targets.back()));
-    std::memset(results.back().base, 0, static_cast<size_t>(results.back().total() * results.back().element_bytes));
+    std::memset(results.back().base, 0,
+                static_cast<size_t>(results.back().total() * results.back().element_bytes));
     outputs.push_back(tensor_of(cx, slot, results.back()));
   }
   op(outputs, inputs);
   for (size_t i = 0; i < targets.size(); ++i)
-    transfer(cx, flatten(results[i]), flatten(targets[i]), targets[i].dtype, targets[i].dtype, targets[i].total());
+    transfer(cx, flatten(results[i]), flatten(targets[i]), targets[i].dtype, targets[i].dtype,
+             targets[i].total());
 }
 
 }  // namespace bodies

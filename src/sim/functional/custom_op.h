@@ -26,7 +26,8 @@ struct CustomOpTensor {
 };
 
 // Outputs start as zeros. Throw Fault{kProgram} to refuse the operands.
-using CustomOp = std::function<void(std::span<CustomOpTensor> outputs, std::span<const CustomOpTensor> inputs)>;
+using CustomOp =
+    std::function<void(std::span<CustomOpTensor> outputs, std::span<const CustomOpTensor> inputs)>;
 
 // Registers or replaces the operator of that name; returns its op_id.
 int64_t register_custom_op(std::string name, CustomOp op);

@@ -9,15 +9,16 @@ using isa::Opcode;
 using isa::Operand;
 
 TEST(CustomOp, RunsARegisteredBody) {
-  const int64_t id = register_custom_op("test.axpy", [](std::span<CustomOpTensor> out, std::span<const CustomOpTensor> in) {
-    // malformed_test.cc calls this too, in the same process.
-    if (out.size() != 1 || in.size() != 2 || out[0].shape != std::vector<int64_t>{2, 2})
-      throw Fault(FaultKind::kProgram, "test.axpy", "wrong operands");
-    const auto* x = reinterpret_cast<const float*>(in[0].data);
-    const auto* scale = reinterpret_cast<const float*>(in[1].data);
-    auto* y = reinterpret_cast<float*>(out[0].data);
-    for (int64_t i = 0; i < out[0].element_count(); ++i) y[i] = *scale * x[i];
-  });
+  const int64_t id =
+      register_custom_op("test.axpy", [](std::span<CustomOpTensor> out, std::span<const CustomOpTensor> in) {
+        // malformed_test.cc calls this too, in the same process.
+        if (out.size() != 1 || in.size() != 2 || out[0].shape != std::vector<int64_t>{2, 2})
+          throw Fault(FaultKind::kProgram, "test.axpy", "wrong operands");
+        const auto* x = reinterpret_cast<const float*>(in[0].data);
+        const auto* scale = reinterpret_cast<const float*>(in[1].data);
+        auto* y = reinterpret_cast<float*>(out[0].data);
+        for (int64_t i = 0; i < out[0].element_count(); ++i) y[i] = *scale * x[i];
+      });
   EXPECT_EQ(custom_op_id("test.axpy"), id);
   TestKernel k;
   const Tile x = k.sbuf_of(2, 2, {1, 2, 3, 4}), y = k.sbuf(2, 2);
@@ -28,7 +29,9 @@ TEST(CustomOp, RunsARegisteredBody) {
 TEST(CustomOp, AnUnknownIdAndAMissingLibraryAreFaults) {
   TestKernel k;
   const Tile x = k.sbuf_of(1, 1, {1});
-  EXPECT_EQ(fault_of([&] { k.run(Opcode::kCustomOp, {k.op(x), k.op(x)}, {word(int64_t{12345}), word(int64_t{1})}); }).label(),
+  EXPECT_EQ(fault_of([&] {
+              k.run(Opcode::kCustomOp, {k.op(x), k.op(x)}, {word(int64_t{12345}), word(int64_t{1})});
+            }).label(),
             "custom_op.op_id");
   EXPECT_EQ(fault_of([] { load_custom_op_library("/no/such/library.so"); }).label(), "custom_op.library");
 }

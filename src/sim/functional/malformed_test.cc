@@ -59,13 +59,15 @@ class Fuzzer {
 
   DType some_dtype() {
     // Mostly those that go together, so that many instructions get far.
-    const DType common[] = {DType::kFloat32, DType::kFloat32, DType::kBFloat16, DType::kInt32, DType::kUint8, DType::kUint16};
+    const DType common[] = {DType::kFloat32, DType::kFloat32, DType::kBFloat16,
+                            DType::kInt32,   DType::kUint8,   DType::kUint16};
     return random_.below(3) == 0 ? static_cast<DType>(random_.below(kDTypeCount)) : common[random_.below(6)];
   }
 
   void fill(const Tile& tile) {
     const auto buffer = k_.core.buffer(k_.program, tile.id);
-    for (int64_t i = 0; i < buffer->bytes(); ++i) buffer->data()[i] = static_cast<std::byte>(random_.below(4));
+    for (int64_t i = 0; i < buffer->bytes(); ++i)
+      buffer->data()[i] = static_cast<std::byte>(random_.below(4));
     if (random_.below(4) != 0) buffer->mark_all_initialised();
   }
 
@@ -79,7 +81,8 @@ class Fuzzer {
       for (int d = 0; d < std::min<int>(pattern.rank, isa::kMaxRank); ++d) {
         const int64_t steps[] = {0, 1, 2, tile.columns, -1, -tile.columns, int64_t{1} << 61, 3};
         const int64_t counts[] = {1, 2, 3, 8, 16, 0, -5, 200, int64_t{1} << 33};
-        pattern.dims[d] = {steps[random_.below(random_.below(10) == 0 ? 8 : 4)], counts[random_.below(random_.below(10) == 0 ? 9 : 5)]};
+        pattern.dims[d] = {steps[random_.below(random_.below(10) == 0 ? 8 : 4)],
+                           counts[random_.below(random_.below(10) == 0 ? 9 : 5)]};
       }
       op.pattern = pattern.rank > isa::kMaxRank ? 0 : k_.program.intern_pattern(pattern);
       op.offset = static_cast<int64_t>(random_.below(9)) - 1;
@@ -103,7 +106,8 @@ class Fuzzer {
   Operand operand_for(const isa::OperandSlot& slot) {
     std::vector<Operand> choices;
     if ((slot.accepts & isa::kAcceptsAccess) != 0 || random_.below(30) == 0) choices.push_back(access());
-    if ((slot.accepts & isa::kAcceptsImmediate) != 0) choices.push_back(Operand::imm(static_cast<double>(random_.below(5)) - 1));
+    if ((slot.accepts & isa::kAcceptsImmediate) != 0)
+      choices.push_back(Operand::imm(static_cast<double>(random_.below(5)) - 1));
     if ((slot.accepts & isa::kAcceptsRegister) != 0) choices.push_back(Operand::reg(random_.below(4)));
     if ((slot.accepts & isa::kAcceptsNone) != 0) choices.push_back(Operand::none());
     return choices.empty() ? Operand::none() : choices[random_.below(static_cast<uint32_t>(choices.size()))];
@@ -143,8 +147,10 @@ TEST(Malformed, EveryInstructionFaultsOrWorks) {
     for (int round = 0; round < 12; ++round)
       for (const isa::InstructionDefinition& def : isa::definitions()) {
         const std::string label = fuzzer.step(def.opcode);
-        if (label.empty()) ++went_through[std::string(def.name)];
-        else ++labels[label];
+        if (label.empty())
+          ++went_through[std::string(def.name)];
+        else
+          ++labels[label];
       }
   }
   // The test must reach bodies, not only the checks in front of them.

@@ -34,8 +34,11 @@ bool is_loop_marker(Opcode opcode) { return opcode >= Opcode::kLoopBegin && opco
 class PhysicalMachine {
  public:
   PhysicalMachine(const Executable& executable, const PhysicalOptions& options, ThreadPool* pool)
-      : executable_(executable), program_(*executable.program), options_(options),
-        core_(executable.generation, pool, options.checks), random_(options.seed) {
+      : executable_(executable),
+        program_(*executable.program),
+        options_(options),
+        core_(executable.generation, pool, options.checks),
+        random_(options.seed) {
     isa::verify(executable);
     place_tensors();
     index_streams();
@@ -60,8 +63,9 @@ class PhysicalMachine {
 
   void place_tensors() {
     if (executable_.placements.size() < program_.tensor_count())
-      throw Fault(FaultKind::kInternal, "sim.placement",
-                  fmt::format("{} placements of {} tensors", executable_.placements.size(), program_.tensor_count()));
+      throw Fault(
+          FaultKind::kInternal, "sim.placement",
+          fmt::format("{} placements of {} tensors", executable_.placements.size(), program_.tensor_count()));
     std::vector<bool> used(program_.tensor_count());
     for (const isa::Instruction& in : program_.instructions())
       for (const isa::Operand& op : program_.operands(in)) {
@@ -73,8 +77,9 @@ class PhysicalMachine {
       if (!used[id]) continue;
       const isa::Placement& place = executable_.placements[id];
       const isa::Tensor& tensor = program_.tensor(id);
-      const bool bad = !place.placed || place.address.partition < 0 || place.address.byte_offset < 0 ||
-                       (isa::is_on_chip(tensor.space) && place.address.partition + tensor.rows > kPartitionsMax);
+      const bool bad =
+          !place.placed || place.address.partition < 0 || place.address.byte_offset < 0 ||
+          (isa::is_on_chip(tensor.space) && place.address.partition + tensor.rows > kPartitionsMax);
       if (bad)
         throw Fault(FaultKind::kInternal, "sim.placement",
                     fmt::format("tensor '{}' has no place in {}", tensor.name, isa::name(tensor.space)));
@@ -87,9 +92,10 @@ class PhysicalMachine {
     int64_t total = 0;
     for (const FlatMemory& memory : memories_) total += memory.rows * memory.pitch * per_byte;
     if (total > options_.memory_bytes_max)
-      throw Fault(FaultKind::kCapacity, "sim.physical_memory",
-                  fmt::format("the memories need {} bytes, the limit is {}", total, options_.memory_bytes_max),
-                  "turn detect_races off, or raise memory_bytes_max");
+      throw Fault(
+          FaultKind::kCapacity, "sim.physical_memory",
+          fmt::format("the memories need {} bytes, the limit is {}", total, options_.memory_bytes_max),
+          "turn detect_races off, or raise memory_bytes_max");
     for (FlatMemory& memory : memories_) {
       memory.bytes = Buffer::allocate(memory.rows * memory.pitch);
       std::memset(memory.bytes->data(), 0, static_cast<size_t>(memory.bytes->bytes()));
@@ -166,7 +172,8 @@ class PhysicalMachine {
   void step() {
     ready_.clear();
     for (size_t s = 0; s < streams_.size(); ++s)
-      if (heads_[s] < streams_[s].size() && is_ready(streams_[s][heads_[s]])) ready_.push_back(static_cast<uint32_t>(s));
+      if (heads_[s] < streams_[s].size() && is_ready(streams_[s][heads_[s]]))
+        ready_.push_back(static_cast<uint32_t>(s));
     if (ready_.empty())
       throw Fault(FaultKind::kInternal, "sim.schedule_deadlock",
                   fmt::format("no stream can go on after {} instructions", report_.instructions_executed));
@@ -244,7 +251,8 @@ class PhysicalMachine {
 
   void start_race_detection() {
     order_ = std::make_unique<ScheduleOrder>(executable_);
-    for (const FlatMemory& memory : memories_) shadows_.emplace_back(*order_, entry_of_execution_, memory.rows * memory.pitch);
+    for (const FlatMemory& memory : memories_)
+      shadows_.emplace_back(*order_, entry_of_execution_, memory.rows * memory.pitch);
     shadows_.emplace_back(*order_, entry_of_execution_, program_.register_count());
   }
 
@@ -253,7 +261,9 @@ class PhysicalMachine {
     entry_of_execution_.push_back(entry);
     Context cx(core_, program_, index);
     const auto slots = isa::definition(cx.in.opcode).operands;
-    const auto role = [&](int slot) { return slots[std::min<size_t>(static_cast<size_t>(slot), slots.size() - 1)].role; };
+    const auto role = [&](int slot) {
+      return slots[std::min<size_t>(static_cast<size_t>(slot), slots.size() - 1)].role;
+    };
     try {
       cx.validate();
       for (int slot = 0; slot < cx.operand_count(); ++slot)
@@ -269,11 +279,13 @@ class PhysicalMachine {
   void track_operand(Context& cx, int slot, ExecutionId now, bool writes) {
     if (!cx.has(slot)) return;
     const isa::Operand& op = cx.operand(slot);
-    if (op.kind == isa::OperandKind::kRegister) return touch(cx, slot, now, writes, kMemories, 0, op.tensor, 1);
+    if (op.kind == isa::OperandKind::kRegister)
+      return touch(cx, slot, now, writes, kMemories, 0, op.tensor, 1);
     if (!op.is_access()) return;
     if (op.indirect != isa::kNoIndirect && !writes) {
       const isa::Operand& index = program_.indirect(op).index;
-      if (index.kind == isa::OperandKind::kRegister) touch(cx, slot, now, false, kMemories, 0, index.tensor, 1);
+      if (index.kind == isa::OperandKind::kRegister)
+        touch(cx, slot, now, false, kMemories, 0, index.tensor, 1);
     }
     cx.skip_indices_out_of_bounds = true;  // the body reports them
     const View view = cx.unchecked(slot);
@@ -283,20 +295,21 @@ class PhysicalMachine {
     if (cx.is_tensor_indirect(op)) {  // anywhere in its rows
       const int64_t row_bytes = view.buffer->row_bytes();
       for (int64_t row = view.row_begin; row < view.row_end; ++row)
-        touch(cx, slot, now, writes, memory, view.tensor, view.buffer->data() + row * view.buffer->row_pitch() - origin,
-              row_bytes);
+        touch(cx, slot, now, writes, memory, view.tensor,
+              view.buffer->data() + row * view.buffer->row_pitch() - origin, row_bytes);
       return;
     }
     for_runs(view, [&](std::byte* at, int64_t count, int64_t stride) {
       if (stride == view.element_bytes || stride == 0)
-        return touch(cx, slot, now, writes, memory, view.tensor, at - origin, stride == 0 ? view.element_bytes : count * stride);
+        return touch(cx, slot, now, writes, memory, view.tensor, at - origin,
+                     stride == 0 ? view.element_bytes : count * stride);
       for (int64_t i = 0; i < count; ++i)
         touch(cx, slot, now, writes, memory, view.tensor, at + i * stride - origin, view.element_bytes);
     });
   }
 
-  void touch(const Context& cx, int slot, ExecutionId now, bool writes, int memory, TensorId tensor, int64_t begin,
-             int64_t length) {
+  void touch(const Context& cx, int slot, ExecutionId now, bool writes, int memory, TensorId tensor,
+             int64_t begin, int64_t length) {
     Shadow& shadow = shadows_[static_cast<size_t>(memory)];
     Conflict conflict{};
     const bool fine = writes ? shadow.write(now, tensor, begin, length, &conflict)
@@ -314,10 +327,11 @@ class PhysicalMachine {
   [[noreturn]] void report_race(const Context& cx, int slot, bool writes, const Conflict& conflict) const {
     const InstructionIndex other = executable_.schedule[conflict.earlier_entry].instruction;
     const isa::Instruction& in = program_.instruction(other);
-    const SourceLocation at = in.location < program_.location_count() ? program_.location(in.location) : SourceLocation{};
+    const SourceLocation at =
+        in.location < program_.location_count() ? program_.location(in.location) : SourceLocation{};
     cx.fail(FaultKind::kInternal, "sim.race",
-            fmt::format("{} {} what {} (instruction {}{}) {}, and nothing orders the two", cx.operand_name(slot),
-                        writes ? "writes" : "reads", isa::name(in.opcode), other,
+            fmt::format("{} {} what {} (instruction {}{}) {}, and nothing orders the two",
+                        cx.operand_name(slot), writes ? "writes" : "reads", isa::name(in.opcode), other,
                         at.known() ? fmt::format(", {}:{}", at.file, at.line) : "",
                         conflict.earlier_wrote ? "writes" : "reads"),
             "the schedule lacks a wait");

@@ -18,19 +18,24 @@ using isa::Opcode;
 using isa::Operand;
 
 // A schedule by the simplest rules: one stream per engine, each tensor at a place of its own, and a wait for
-// every earlier instruction that shares a tensor. Loop markers wait for everything and everything waits for them.
+// every earlier instruction that shares a tensor. Loop markers wait for everything and everything waits for
+// them.
 Executable schedule(const isa::Program& program, uint64_t seed) {
   SplitMix64 random(seed);
   Executable out;
   out.program = std::shared_ptr<const isa::Program>(&program, [](const isa::Program*) {});
-  const Engine engines[] = {Engine::kVector, Engine::kScalar, Engine::kGpSimd, Engine::kTensor, Engine::kDma, Engine::kSync};
+  const Engine engines[] = {Engine::kVector, Engine::kScalar, Engine::kGpSimd,
+                            Engine::kTensor, Engine::kDma,    Engine::kSync};
   for (Engine engine : engines) out.streams.push_back({engine, 0});
   std::array<int64_t, 3> next{};  // SBUF, PSUM, HBM
   for (isa::TensorId id = 0; id < program.tensor_count(); ++id) {
     const isa::Tensor& tensor = program.tensor(id);
-    const size_t memory = tensor.space == isa::MemorySpace::kSbuf ? 0 : tensor.space == isa::MemorySpace::kPsum ? 1 : 2;
+    const size_t memory = tensor.space == isa::MemorySpace::kSbuf   ? 0
+                          : tensor.space == isa::MemorySpace::kPsum ? 1
+                                                                    : 2;
     out.placements.push_back({true, {0, next[memory]}});
-    next[memory] += (isa::is_on_chip(tensor.space) ? tensor.row_bytes() : tensor.bytes()) + 4 * random.below(8);
+    next[memory] +=
+        (isa::is_on_chip(tensor.space) ? tensor.row_bytes() : tensor.bytes()) + 4 * random.below(8);
   }
   std::vector<std::vector<isa::TensorId>> touched(program.size());
   for (InstructionIndex i = 0; i < program.size(); ++i) {
@@ -38,7 +43,8 @@ Executable schedule(const isa::Program& program, uint64_t seed) {
     for (const Operand& op : program.operands(in)) {
       if (!op.is_access()) continue;
       touched[i].push_back(op.tensor);
-      if (op.indirect != 0 && program.indirect(op).index.is_access()) touched[i].push_back(program.indirect(op).index.tensor);
+      if (op.indirect != 0 && program.indirect(op).index.is_access())
+        touched[i].push_back(program.indirect(op).index.tensor);
     }
     const bool control = isa::is_control(in.opcode);
     isa::ScheduledInstruction entry;
@@ -75,7 +81,8 @@ struct RandomKernel {
     const DType dtypes[] = {DType::kFloat32, DType::kBFloat16, DType::kInt32};
     for (int i = 0; i < 8; ++i) {
       tiles.push_back(k.sbuf(16, 12, dtypes[random.below(3)]));
-      k.emit(Opcode::kIota, {k.op(tiles.back())}, {word(k.list({1, 12})), word(int64_t{random.below(9)}), word(int64_t{3})});
+      k.emit(Opcode::kIota, {k.op(tiles.back())},
+             {word(k.list({1, 12})), word(int64_t{random.below(9)}), word(int64_t{3})});
     }
     const isa::RegisterId counter = k.program.add_register();
     InstructionIndex begin = 0;
@@ -92,7 +99,8 @@ struct RandomKernel {
     out = k.hbm(16 * 8, 12);
     k.program.tensor(out.id).is_output = true;
     for (int i = 0; i < 8; ++i)
-      k.emit(Opcode::kDmaCopy, {k.op(out, 16 * 12 * i, {{12, 16}, {1, 12}}), k.op(tiles[static_cast<size_t>(i)])},
+      k.emit(Opcode::kDmaCopy,
+             {k.op(out, 16 * 12 * i, {{12, 16}, {1, 12}}), k.op(tiles[static_cast<size_t>(i)])},
              {word(int64_t{0}), word(int64_t{0}), word(int64_t{0})});
   }
 };
@@ -108,7 +116,8 @@ TEST(Physical, EqualsProgramOrderForEverySeed) {
       const auto result = Buffer::allocate(16 * 8 * 12 * 4);
       const Binding bindings[] = {{kernel.out.id, result}};
       choices += run_executable(executable, bindings, seeded(order)).choices;
-      EXPECT_EQ(std::memcmp(result->data(), expected.data(), expected.size() * 4), 0) << "seed " << seed << " " << order;
+      EXPECT_EQ(std::memcmp(result->data(), expected.data(), expected.size() * 4), 0)
+          << "seed " << seed << " " << order;
     }
     EXPECT_GT(choices, 10) << "the streams were never free to interleave";
   }

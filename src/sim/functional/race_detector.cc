@@ -5,7 +5,9 @@
 namespace opentrn::sim {
 
 ScheduleOrder::ScheduleOrder(const isa::Executable& executable)
-    : streams_(executable.streams.size()), stream_(executable.schedule.size()), position_(executable.schedule.size()),
+    : streams_(executable.streams.size()),
+      stream_(executable.schedule.size()),
+      position_(executable.schedule.size()),
       clocks_(executable.schedule.size() * streams_) {
   std::vector<uint32_t> last(streams_, UINT32_MAX);  // latest entry of each stream
   for (uint32_t entry = 0; entry < executable.schedule.size(); ++entry) {
@@ -26,8 +28,11 @@ ScheduleOrder::ScheduleOrder(const isa::Executable& executable)
 }
 
 Shadow::Shadow(const ScheduleOrder& order, const std::vector<uint32_t>& entry_of_execution, int64_t bytes)
-    : order_(order), entry_of_execution_(entry_of_execution), writer_(static_cast<size_t>(bytes), kNobody),
-      readers_(static_cast<size_t>(bytes), kNobody), owner_(static_cast<size_t>(bytes), kNobody) {}
+    : order_(order),
+      entry_of_execution_(entry_of_execution),
+      writer_(static_cast<size_t>(bytes), kNobody),
+      readers_(static_cast<size_t>(bytes), kNobody),
+      owner_(static_cast<size_t>(bytes), kNobody) {}
 
 bool Shadow::ordered(ExecutionId then, ExecutionId now) const {
   if (then == kNobody || then == now || then < first_unordered_) return true;
@@ -58,7 +63,7 @@ ExecutionId Shadow::unordered_reader(uint32_t set, ExecutionId now) const {
 }
 
 bool Shadow::read(ExecutionId now, int64_t begin, int64_t length, Conflict* conflict) {
-  ExecutionId checked = kNobody;          // neighbours mostly share their history
+  ExecutionId checked = kNobody;  // neighbours mostly share their history
   uint32_t from = kNobody - 1, to = kNobody;
   for (size_t i = static_cast<size_t>(begin); i < static_cast<size_t>(begin + length); ++i) {
     if (writer_[i] != checked) {

@@ -20,9 +20,7 @@ class ScheduleOrder {
  public:
   explicit ScheduleOrder(const isa::Executable& executable);
   // Is entry a of the schedule complete before entry b starts?
-  bool before(uint32_t a, uint32_t b) const {
-    return clocks_[b * streams_ + stream_[a]] >= position_[a];
-  }
+  bool before(uint32_t a, uint32_t b) const { return clocks_[b * streams_ + stream_[a]] >= position_[a]; }
 
  private:
   size_t streams_;

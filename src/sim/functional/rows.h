@@ -21,13 +21,17 @@ inline bool is_plain_float(DType dtype, const std::byte* at, int64_t stride) {
 }
 
 inline void load_run(DType dtype, const std::byte* at, int64_t element_stride, float* out, int64_t n) {
-  if (element_stride == 1) numerics::load_f32(dtype, at, out, static_cast<size_t>(n));
-  else numerics::load_f32_strided(dtype, at, element_stride, out, static_cast<size_t>(n));
+  if (element_stride == 1)
+    numerics::load_f32(dtype, at, out, static_cast<size_t>(n));
+  else
+    numerics::load_f32_strided(dtype, at, element_stride, out, static_cast<size_t>(n));
 }
 
 inline void store_run(DType dtype, const float* in, std::byte* at, int64_t element_stride, int64_t n) {
-  if (element_stride == 1) numerics::store_f32(dtype, in, at, static_cast<size_t>(n));
-  else numerics::store_f32_strided(dtype, in, at, element_stride, static_cast<size_t>(n));
+  if (element_stride == 1)
+    numerics::store_f32(dtype, in, at, static_cast<size_t>(n));
+  else
+    numerics::store_f32_strided(dtype, in, at, element_stride, static_cast<size_t>(n));
 }
 
 // Row p as fp32: in place, or in `scratch`, which holds view.elements floats.
@@ -49,7 +53,8 @@ inline const float* load_row(const View& view, int64_t p, float* scratch) {
 
 inline void store_row(const View& view, int64_t p, const float* row) {
   for_runs_of_partition(view, p, [&](std::byte* at, int64_t n, int64_t stride) {
-    if (reinterpret_cast<const float*>(at) != row) store_run(view.dtype, row, at, stride / view.element_bytes, n);
+    if (reinterpret_cast<const float*>(at) != row)
+      store_run(view.dtype, row, at, stride / view.element_bytes, n);
     row += n;
   });
 }
@@ -78,11 +83,11 @@ inline void store_row_i64(const View& view, int64_t p, const int64_t* row) {
 // body(p, first element, in[], out, n) computes out[0..n) of partition p from N source blocks.
 //
 // `by_partition` says that the body looks at p. When it does not and all views are dense, the whole tile is
-// one long row. A destination that visits an element twice stays on one thread, in order. `cost` is the time of
-// an element in fp32 additions.
+// one long row. A destination that visits an element twice stays on one thread, in order. `cost` is the time
+// of an element in fp32 additions.
 template <size_t N, typename Body>
-void for_blocks(const Context& cx, const std::array<const View*, N>& sources, const View& destination, bool by_partition,
-                Body&& body, int64_t cost = 2) {
+void for_blocks(const Context& cx, const std::array<const View*, N>& sources, const View& destination,
+                bool by_partition, Body&& body, int64_t cost = 2) {
   int64_t rows = destination.partitions;
   int64_t elements = destination.elements;
   bool sliceable = destination.free_rank <= 1;
@@ -139,39 +144,42 @@ void for_blocks(const Context& cx, const std::array<const View*, N>& sources, co
 
 // body(p, in[], out, n) over whole rows, for reductions and scans.
 template <size_t N, typename Body>
-void for_rows(const Context& cx, const std::array<const View*, N>& sources, const View& destination, Body&& body,
-              int64_t cost = 2) {
+void for_rows(const Context& cx, const std::array<const View*, N>& sources, const View& destination,
+              Body&& body, int64_t cost = 2) {
   const int64_t n = destination.elements;
-  cx.parallel(destination.partitions, destination.repeats() ? 0 : destination.total() * cost, [&](int64_t begin, int64_t end) {
-    ScratchScope scope;
-    std::array<float*, N> scratch;
-    for (size_t i = 0; i < N; ++i) scratch[i] = scope.floats(sources[i]->elements);
-    float* const out_scratch = scope.floats(n);
-    std::array<const float*, N> in;
-    for (int64_t p = begin; p < end; ++p) {
-      for (size_t i = 0; i < N; ++i) in[i] = load_row(*sources[i], p, scratch[i]);
-      float* out = target_row(destination, p, out_scratch);
-      body(p, in.data(), out, n);
-      store_row(destination, p, out);
-    }
-  });
+  cx.parallel(destination.partitions, destination.repeats() ? 0 : destination.total() * cost,
+              [&](int64_t begin, int64_t end) {
+                ScratchScope scope;
+                std::array<float*, N> scratch;
+                for (size_t i = 0; i < N; ++i) scratch[i] = scope.floats(sources[i]->elements);
+                float* const out_scratch = scope.floats(n);
+                std::array<const float*, N> in;
+                for (int64_t p = begin; p < end; ++p) {
+                  for (size_t i = 0; i < N; ++i) in[i] = load_row(*sources[i], p, scratch[i]);
+                  float* out = target_row(destination, p, out_scratch);
+                  body(p, in.data(), out, n);
+                  store_row(destination, p, out);
+                }
+              });
 }
 
 // body(p, in[], out) over whole integer rows.
 template <size_t N, typename Body>
-void for_rows_i64(const Context& cx, const std::array<const View*, N>& sources, const View& destination, Body&& body) {
+void for_rows_i64(const Context& cx, const std::array<const View*, N>& sources, const View& destination,
+                  Body&& body) {
   const int64_t n = destination.elements;
-  cx.parallel(destination.partitions, destination.repeats() ? 0 : destination.total() * 3, [&](int64_t begin, int64_t end) {
-    ScratchScope scope;
-    std::array<int64_t*, N> in;
-    for (size_t i = 0; i < N; ++i) in[i] = scope.array<int64_t>(sources[i]->elements);
-    int64_t* out = scope.array<int64_t>(n);
-    for (int64_t p = begin; p < end; ++p) {
-      for (size_t i = 0; i < N; ++i) load_row_i64(*sources[i], p, in[i]);
-      body(p, in, out);
-      store_row_i64(destination, p, out);
-    }
-  });
+  cx.parallel(destination.partitions, destination.repeats() ? 0 : destination.total() * 3,
+              [&](int64_t begin, int64_t end) {
+                ScratchScope scope;
+                std::array<int64_t*, N> in;
+                for (size_t i = 0; i < N; ++i) in[i] = scope.array<int64_t>(sources[i]->elements);
+                int64_t* out = scope.array<int64_t>(n);
+                for (int64_t p = begin; p < end; ++p) {
+                  for (size_t i = 0; i < N; ++i) load_row_i64(*sources[i], p, in[i]);
+                  body(p, in, out);
+                  store_row_i64(destination, p, out);
+                }
+              });
 }
 
 }  // namespace opentrn::sim

@@ -28,7 +28,8 @@ Block make_block(int64_t bytes) {
   const int64_t capacity = (std::max(bytes, kBlockBytesMin) + kAlignment - 1) / kAlignment * kAlignment;
   auto* data = static_cast<std::byte*>(std::aligned_alloc(kAlignment, static_cast<size_t>(capacity)));
   if (data == nullptr)
-    throw Fault(FaultKind::kCapacity, "sim.host_memory", fmt::format("the host has no {} bytes of scratch", bytes));
+    throw Fault(FaultKind::kCapacity, "sim.host_memory",
+                fmt::format("the host has no {} bytes of scratch", bytes));
   return {std::unique_ptr<std::byte, Free>(data), capacity};
 }
 
@@ -52,9 +53,11 @@ ScratchScope::~ScratchScope() {
   stack.block = block_;
   stack.used = used_;
   if (block_ == 0 && used_ == 0 && stack.blocks.size() > 1) {  // keep one block, the largest of moderate size
-    auto best = std::max_element(stack.blocks.begin(), stack.blocks.end(), [](const Block& a, const Block& b) {
-      return (a.capacity <= kBlockBytesKept ? a.capacity : 0) < (b.capacity <= kBlockBytesKept ? b.capacity : 0);
-    });
+    auto best =
+        std::max_element(stack.blocks.begin(), stack.blocks.end(), [](const Block& a, const Block& b) {
+          return (a.capacity <= kBlockBytesKept ? a.capacity : 0) <
+                 (b.capacity <= kBlockBytesKept ? b.capacity : 0);
+        });
     Block kept = std::move(*best);
     stack.blocks.clear();
     stack.blocks.push_back(std::move(kept));

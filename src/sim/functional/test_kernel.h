@@ -59,7 +59,8 @@ class TestKernel {
     set(t, values);
     return t;
   }
-  Tile sbuf_of(int64_t rows, int64_t columns, const std::vector<float>& values, DType dtype = DType::kFloat32) {
+  Tile sbuf_of(int64_t rows, int64_t columns, const std::vector<float>& values,
+               DType dtype = DType::kFloat32) {
     return filled(sbuf(rows, columns, dtype), values);
   }
 
@@ -118,13 +119,16 @@ class TestKernel {
   }
   // Appends and executes.
   void run(isa::Opcode opcode, std::initializer_list<isa::Operand> operands,
-           std::initializer_list<isa::AttributeWord> attributes = {}, isa::Engine engine = isa::Engine::kUnknown) {
+           std::initializer_list<isa::AttributeWord> attributes = {},
+           isa::Engine engine = isa::Engine::kUnknown) {
     const isa::InstructionIndex index = emit(opcode, operands, attributes, engine);
     core.run(program, index, index + 1);
   }
   // Loop markers, patched to each other.
-  isa::InstructionIndex loop_begin(isa::RegisterId counter, isa::Operand lower, isa::Operand upper, int64_t step = 1) {
-    return emit(isa::Opcode::kLoopBegin, {isa::Operand::reg(counter), lower, upper}, {word(step), word(int64_t{0})});
+  isa::InstructionIndex loop_begin(isa::RegisterId counter, isa::Operand lower, isa::Operand upper,
+                                   int64_t step = 1) {
+    return emit(isa::Opcode::kLoopBegin, {isa::Operand::reg(counter), lower, upper},
+                {word(step), word(int64_t{0})});
   }
   void loop_end(isa::RegisterId counter, isa::InstructionIndex begin, int64_t step = 1) {
     const isa::InstructionIndex end =

@@ -19,7 +19,8 @@ void move_run(DType src_dtype, const std::byte* from, int64_t from_stride, DType
   } else if (from_stride == from_bytes && to_stride == to_bytes) {
     if (from != to) std::memcpy(to, from, static_cast<size_t>(n * to_bytes));
   } else {
-    numerics::copy_bits(to_bytes, from, from_stride / from_bytes, to, to_stride / to_bytes, static_cast<size_t>(n));
+    numerics::copy_bits(to_bytes, from, from_stride / from_bytes, to, to_stride / to_bytes,
+                        static_cast<size_t>(n));
   }
 }
 
@@ -38,8 +39,10 @@ void move_all(const FlatView& src, const FlatView& dst, DType src_dtype, DType d
 FlatView slice(const FlatView& view, int64_t begin, int64_t end) {
   FlatView part = view;
   part.dims[0].count = end - begin;
-  if (part.table_dim == 0) part.table += begin;
-  else part.base += begin * part.dims[0].stride;
+  if (part.table_dim == 0)
+    part.table += begin;
+  else
+    part.base += begin * part.dims[0].stride;
   return part;
 }
 

@@ -28,7 +28,7 @@ struct View {
   Buffer* buffer = nullptr;  // null: scratch memory, all initialised
   DType dtype = DType::kFloat32;
   uint8_t element_bytes = 4;
-  uint8_t free_rank = 0;     // collapsed free dimensions
+  uint8_t free_rank = 0;  // collapsed free dimensions
   isa::MemorySpace space = isa::MemorySpace::kSbuf;
   isa::TensorId tensor = 0;
   int64_t partitions = 1;
@@ -45,12 +45,15 @@ struct View {
 
   int64_t total() const { return partitions * elements; }
   std::byte* row(int64_t p) const { return base + p * partition_stride; }
-  bool free_contiguous() const { return free_rank == 0 || (free_rank == 1 && free[0].stride == element_bytes); }
+  bool free_contiguous() const {
+    return free_rank == 0 || (free_rank == 1 && free[0].stride == element_bytes);
+  }
   // Stride of the only free dimension, for free_rank <= 1.
   int64_t free_stride() const { return free_rank == 0 ? element_bytes : free[0].stride; }
   // All elements back to back.
   bool dense() const {
-    return table == nullptr && free_contiguous() && (partitions == 1 || partition_stride == elements * element_bytes);
+    return table == nullptr && free_contiguous() &&
+           (partitions == 1 || partition_stride == elements * element_bytes);
   }
   // No element is visited twice as far as strides of zero tell.
   bool repeats() const {
@@ -61,8 +64,8 @@ struct View {
   }
   bool same_walk(const View& other) const;
   bool overlaps(const View& other) const {
-    return buffer != nullptr && buffer == other.buffer && row_begin < other.row_end && other.row_begin < row_end &&
-           column_begin < other.column_end && other.column_begin < column_end;
+    return buffer != nullptr && buffer == other.buffer && row_begin < other.row_end &&
+           other.row_begin < row_end && column_begin < other.column_end && other.column_begin < column_end;
   }
 };
 

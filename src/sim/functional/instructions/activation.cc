@@ -16,27 +16,31 @@ constexpr int64_t kActivationCost = 6;
 
 // dst = f(prepare(data)); rows go into the accumulators before they are rounded to dst. [assumed]
 template <typename Prepare>
-void activate_tile(const Context& cx, const View& data, const View& dst, ActivationFunction function, bool by_partition,
-                   const PerPartition& param, Accumulation& sum, Prepare&& prepare) {
+void activate_tile(const Context& cx, const View& data, const View& dst, ActivationFunction function,
+                   bool by_partition, const PerPartition& param, Accumulation& sum, Prepare&& prepare) {
   const auto row = [&](int64_t p, const float* in, float* out, int64_t n) {
     const float* prepared = prepare(p, in, out, n);
     numerics::activate(function, prepared, out, static_cast<size_t>(n), param.at(p));
   };
   if (sum.active()) {
-    for_rows<1>(cx, {&data}, dst, [&](int64_t p, const float* const* in, float* out, int64_t n) {
-      row(p, in[0], out, n);
-      sum.add_row(p, out, n);
-    }, kActivationCost);
+    for_rows<1>(
+        cx, {&data}, dst,
+        [&](int64_t p, const float* const* in, float* out, int64_t n) {
+          row(p, in[0], out, n);
+          sum.add_row(p, out, n);
+        },
+        kActivationCost);
     return;
   }
-  for_blocks<1>(cx, {&data}, dst, by_partition || param.is_vector,
-                [&](int64_t p, int64_t, const float* const* in, float* out, int64_t n) { row(p, in[0], out, n); },
-                kActivationCost);
+  for_blocks<1>(
+      cx, {&data}, dst, by_partition || param.is_vector,
+      [&](int64_t p, int64_t, const float* const* in, float* out, int64_t n) { row(p, in[0], out, n); },
+      kActivationCost);
 }
 
 void require_reduce_op(const Context& cx, AluOp op) {
-  const bool allowed = op == AluOp::kAdd || op == AluOp::kMaximum || op == AluOp::kMinimum || op == AluOp::kAbsMax ||
-                       op == AluOp::kAbsMin;
+  const bool allowed = op == AluOp::kAdd || op == AluOp::kMaximum || op == AluOp::kMinimum ||
+                       op == AluOp::kAbsMax || op == AluOp::kAbsMin;
   if (!allowed) cx.broken("reduce_op", fmt::format("the Scalar Engine cannot reduce with {}", name(op)));
 }
 
@@ -58,11 +62,13 @@ void scale_bias_activation(Context& cx, isa::ReduceCmd cmd) {
                 [&](int64_t p, const float* in, float* out, int64_t n) {
                   const float* value = in;
                   if (scales) {
-                    numerics::alu_tensor_scalar(AluOp::kMultiply, value, scale.at(p), false, out, static_cast<size_t>(n));
+                    numerics::alu_tensor_scalar(AluOp::kMultiply, value, scale.at(p), false, out,
+                                                static_cast<size_t>(n));
                     value = out;
                   }
                   if (bias.present) {
-                    numerics::alu_tensor_scalar(AluOp::kAdd, value, bias.at(p), false, out, static_cast<size_t>(n));
+                    numerics::alu_tensor_scalar(AluOp::kAdd, value, bias.at(p), false, out,
+                                                static_cast<size_t>(n));
                     value = out;
                   }
                   return value;
@@ -98,19 +104,20 @@ void activate2(Context& cx) {
   const bool reverse1 = cx.boolean(kAReverse1);
   Accumulation sum(cx, cx.engines().scalar, cx.reduce_cmd(kAReduceCmd), reduce_op, {}, cx.lane(dst, kDst),
                    data.partitions);
-  activate_tile(cx, data, dst, function, imm0.is_vector || imm1.is_vector, relu_param, sum,
-                [&](int64_t p, const float* in, float* out, int64_t n) {
-                  const float* value = in;
-                  if (op0 != AluOp::kBypass) {
-                    numerics::alu_tensor_scalar(op0, value, imm0.at(p), reverse0, out, static_cast<size_t>(n));
-                    value = out;
-                  }
-                  if (op1 != AluOp::kBypass) {
-                    numerics::alu_tensor_scalar(op1, value, imm1.at(p), reverse1, out, static_cast<size_t>(n));
-                    value = out;
-                  }
-                  return value;
-                });
+  activate_tile(
+      cx, data, dst, function, imm0.is_vector || imm1.is_vector, relu_param, sum,
+      [&](int64_t p, const float* in, float* out, int64_t n) {
+        const float* value = in;
+        if (op0 != AluOp::kBypass) {
+          numerics::alu_tensor_scalar(op0, value, imm0.at(p), reverse0, out, static_cast<size_t>(n));
+          value = out;
+        }
+        if (op1 != AluOp::kBypass) {
+          numerics::alu_tensor_scalar(op1, value, imm1.at(p), reverse1, out, static_cast<size_t>(n));
+          value = out;
+        }
+        return value;
+      });
   sum.store(cx, kReduceRes);
 }
 
@@ -130,7 +137,8 @@ void exponential(Context& cx) {
   activate_tile(cx, src, dst, ActivationFunction::kExp, max_value.is_vector, {}, sum,
                 [&](int64_t p, const float* in, float* out, int64_t n) {
                   if (!max_value.present) return in;
-                  numerics::alu_tensor_scalar(AluOp::kSubtract, in, max_value.at(p), false, out, static_cast<size_t>(n));
+                  numerics::alu_tensor_scalar(AluOp::kSubtract, in, max_value.at(p), false, out,
+                                              static_cast<size_t>(n));
                   return static_cast<const float*>(out);
                 });
   sum.store(cx, kReduceRes);

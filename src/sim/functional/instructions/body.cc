@@ -86,7 +86,8 @@ static_assert(table_is_in_opcode_order());
 Body body(isa::Opcode opcode) { return kBodies[static_cast<size_t>(opcode)].body; }
 
 bool is_executed(isa::Opcode opcode) {
-  return body(opcode) != nullptr || isa::is_control(opcode) || opcode == O::kSendRecv || opcode == O::kCoreBarrier;
+  return body(opcode) != nullptr || isa::is_control(opcode) || opcode == O::kSendRecv ||
+         opcode == O::kCoreBarrier;
 }
 
 }  // namespace opentrn::sim

@@ -61,7 +61,8 @@ void memset(Context& cx) {
     cx.parallel(blocks, dst.total() / 4, [&](int64_t begin, int64_t end) {
       const int64_t first = begin * kBlockElements;
       const int64_t n = std::min(end * kBlockElements, dst.total()) - first;
-      numerics::fill_bits(dst.element_bytes, bits, dst.base + first * dst.element_bytes, 1, static_cast<size_t>(n));
+      numerics::fill_bits(dst.element_bytes, bits, dst.base + first * dst.element_bytes, 1,
+                          static_cast<size_t>(n));
     });
     return;
   }
@@ -102,7 +103,8 @@ void tensor_copy_predicated(Context& cx) {
   const bool reverse = cx.boolean(kAReversePred);
   View predicate = cx.source(kPredicate);
   if (!is_integer(predicate.dtype) && predicate.dtype != DType::kBool)
-    cx.broken("predicate", fmt::format("the predicate is {}", name(predicate.dtype)), "use uint8, uint16 or uint32");
+    cx.broken("predicate", fmt::format("the predicate is {}", name(predicate.dtype)),
+              "use uint8, uint16 or uint32");
   const bool constant = cx.operand(kSrc).kind == isa::OperandKind::kImmediate;
   View src = constant ? View{} : cx.source(kSrc);
   const bool scatters = cx.is_tensor_indirect(cx.operand(kDst));
@@ -136,7 +138,8 @@ void tensor_copy_predicated(Context& cx) {
       int64_t i = 0;
       for_runs_of_partition(dst, p, [&](std::byte* at, int64_t count, int64_t stride) {
         for (int64_t k = 0; k < count; ++k, ++i)
-          if ((chosen[i] != 0) != reverse) std::memcpy(at + k * stride, values + i * bytes, static_cast<size_t>(bytes));
+          if ((chosen[i] != 0) != reverse)
+            std::memcpy(at + k * stride, values + i * bytes, static_cast<size_t>(bytes));
       });
     }
   });

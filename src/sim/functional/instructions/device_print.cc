@@ -23,7 +23,8 @@ std::string element_text(DType dtype, const std::byte* at) {
   if (is_integer(dtype) || dtype == DType::kBool) {
     int64_t value;
     numerics::load_i64(dtype, at, 1, &value, 1);
-    return dtype == DType::kUint64 ? fmt::format("{}", static_cast<uint64_t>(value)) : fmt::format("{}", value);
+    return dtype == DType::kUint64 ? fmt::format("{}", static_cast<uint64_t>(value))
+                                   : fmt::format("{}", value);
   }
   if (dtype == DType::kFloat64) {
     double value;
@@ -35,8 +36,8 @@ std::string element_text(DType dtype, const std::byte* at) {
   return fmt::format("{}", value);
 }
 
-void append_array(std::string& text, DType dtype, std::span<const int64_t> shape, const std::byte*& at, bool abridge,
-                  int depth) {
+void append_array(std::string& text, DType dtype, std::span<const int64_t> shape, const std::byte*& at,
+                  bool abridge, int depth) {
   if (shape.empty()) {
     text += element_text(dtype, at);
     at += size_bytes(dtype);

@@ -15,7 +15,8 @@ namespace {
 
 void expect_same_total(const Context& cx, const View& dst, const View& src, int slot) {
   if (dst.total() == src.total()) return;
-  cx.broken("shape", fmt::format("{} has {} elements, dst has {}", cx.operand_name(slot), src.total(), dst.total()));
+  cx.broken("shape",
+            fmt::format("{} has {} elements, dst has {}", cx.operand_name(slot), src.total(), dst.total()));
 }
 
 // A DMA that writes an element twice leaves whichever descriptor came last.
@@ -26,8 +27,8 @@ void refuse_repeated_writes(const Context& cx, const View& dst) {
 }
 
 bool shares_memory(const View& a, const View& b) {
-  return a.buffer != nullptr && a.buffer == b.buffer && (a.table != nullptr || b.table != nullptr || a.overlaps(b)) &&
-         !a.same_walk(b);
+  return a.buffer != nullptr && a.buffer == b.buffer &&
+         (a.table != nullptr || b.table != nullptr || a.overlaps(b)) && !a.same_walk(b);
 }
 
 // Read-modify-write through equal indices would lose updates. [doc: nki.isa.dma_compute, unique_indices]
@@ -79,8 +80,10 @@ void dma_compute(Context& cx) {
   const View dst = cx.destination(kDst);
   for (int i = 0; i < sources; ++i) expect_same_total(cx, dst, src[i], kSrc0 + i);
   if (dst.skipped) return;
-  if (dst.table == nullptr) refuse_repeated_writes(cx, dst);
-  else require_unique_indices(cx, dst, cx.boolean(kAUniqueIndices));
+  if (dst.table == nullptr)
+    refuse_repeated_writes(cx, dst);
+  else
+    require_unique_indices(cx, dst, cx.boolean(kAUniqueIndices));
 
   // Everything is read before dst is written, so its overlap with a source does not matter.
   const int64_t total = dst.total();
@@ -93,8 +96,10 @@ void dma_compute(Context& cx) {
     int64_t at = 0;
     for (RunCursor from(flat); from.remaining() > 0;) {
       const int64_t n = from.remaining();
-      if (from.skipped() || view.skipped) std::fill_n(target + at, n, 0.0f);
-      else load_run(view.dtype, from.address(), from.stride() / view.element_bytes, target + at, n);
+      if (from.skipped() || view.skipped)
+        std::fill_n(target + at, n, 0.0f);
+      else
+        load_run(view.dtype, from.address(), from.stride() / view.element_bytes, target + at, n);
       at += n;
       from.advance(n);
     }

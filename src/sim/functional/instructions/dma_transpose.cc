@@ -11,10 +11,14 @@ namespace {
 std::array<int64_t, 4> axes_of(const Context& cx, int rank) {
   const std::span<const int64_t> given = cx.list(isa::slot::dma_transpose::kAAxes);
   std::array<int64_t, 4> axes{};
-  if (rank == 2) axes = {1, 0};
-  else if (rank == 3) axes = {2, 1, 0};
-  else if (rank == 4) axes = {3, 1, 2, 0};
-  else cx.broken("axes", fmt::format("src has {} dimensions", rank), "2, 3 or 4 dimensions can be transposed");
+  if (rank == 2)
+    axes = {1, 0};
+  else if (rank == 3)
+    axes = {2, 1, 0};
+  else if (rank == 4)
+    axes = {3, 1, 2, 0};
+  else
+    cx.broken("axes", fmt::format("src has {} dimensions", rank), "2, 3 or 4 dimensions can be transposed");
   if (!given.empty() && !std::equal(given.begin(), given.end(), axes.begin(), axes.begin() + rank))
     cx.broken("axes", fmt::format("this permutation of {} dimensions is not supported", rank),
               "(1, 0), (2, 1, 0) and (3, 1, 2, 0) are");

@@ -19,13 +19,15 @@ bool has_integer_form(AluOp op) {
 void require_integers(const Context& cx, AluOp op, const View& view, int slot) {
   if (!is_integer(view.dtype) && view.dtype != DType::kBool)
     cx.broken("bitvec_dtype",
-              fmt::format("{} keeps bits and needs integers; {} is {}", name(op), cx.operand_name(slot), name(view.dtype)),
+              fmt::format("{} keeps bits and needs integers; {} is {}", name(op), cx.operand_name(slot),
+                          name(view.dtype)),
               "reinterpret the tile with .view(nl.int32)");
 }
 
 void require_arithmetic(const Context& cx, AluOp op) {
   if (is_bitvec(op))
-    cx.broken("op", fmt::format("{} is a bit-vector operator; this instruction takes arithmetic ones", name(op)));
+    cx.broken("op",
+              fmt::format("{} is a bit-vector operator; this instruction takes arithmetic ones", name(op)));
 }
 
 }  // namespace
@@ -43,8 +45,10 @@ void tensor_tensor(Context& cx) {
   cx.separate(dst, a, b);
 
   const bool any_psum = cx.in_psum(kDst) || cx.in_psum(kData1) || cx.in_psum(kData2);
-  const bool on_gpsimd = cx.engine() == isa::Engine::kGpSimd || (cx.engine() == isa::Engine::kUnknown && !any_psum);
-  const bool exact = on_gpsimd && is_int32(a.dtype) && is_int32(b.dtype) && is_int32(dst.dtype) && has_integer_form(op);
+  const bool on_gpsimd =
+      cx.engine() == isa::Engine::kGpSimd || (cx.engine() == isa::Engine::kUnknown && !any_psum);
+  const bool exact =
+      on_gpsimd && is_int32(a.dtype) && is_int32(b.dtype) && is_int32(dst.dtype) && has_integer_form(op);
   if (is_bitvec(op)) {
     require_integers(cx, op, a, kData1);
     require_integers(cx, op, b, kData2);
@@ -57,9 +61,10 @@ void tensor_tensor(Context& cx) {
     });
     return;
   }
-  for_blocks<2>(cx, {&a, &b}, dst, false, [&](int64_t, int64_t, const float* const* in, float* out, int64_t n) {
-    numerics::alu_tensor_tensor(op, in[0], in[1], out, static_cast<size_t>(n));
-  });
+  for_blocks<2>(cx, {&a, &b}, dst, false,
+                [&](int64_t, int64_t, const float* const* in, float* out, int64_t n) {
+                  numerics::alu_tensor_tensor(op, in[0], in[1], out, static_cast<size_t>(n));
+                });
 }
 
 namespace {
@@ -97,7 +102,8 @@ void tensor_scalar_bitvec(Context& cx, AluOp op0, std::optional<AluOp> op1) {
   using namespace isa::slot::tensor_scalar;
   View data = cx.source(kData);
   const IntegerOperand operand0 = integer_operand(cx, kOperand0, op0, data.partitions);
-  const IntegerOperand operand1 = op1 ? integer_operand(cx, kOperand1, *op1, data.partitions) : IntegerOperand{};
+  const IntegerOperand operand1 =
+      op1 ? integer_operand(cx, kOperand1, *op1, data.partitions) : IntegerOperand{};
   const View dst = cx.destination(kDst);
   cx.expect_same_shape(dst, data, kDst, kData);
   require_integers(cx, op0, data, kData);
@@ -133,17 +139,20 @@ void tensor_scalar(Context& cx) {
 
   View data = cx.source(kData);
   const PerPartition operand0 = arithmetic_operand(cx, kOperand0, op0, data.partitions);
-  const PerPartition operand1 = op1 ? arithmetic_operand(cx, kOperand1, *op1, data.partitions) : PerPartition{};
+  const PerPartition operand1 =
+      op1 ? arithmetic_operand(cx, kOperand1, *op1, data.partitions) : PerPartition{};
   const View dst = cx.destination(kDst);
   cx.expect_same_shape(dst, data, kDst, kData);
   cx.separate(dst, data);
   const bool reverse0 = cx.boolean(kAReverse0) && !is_unary(op0);
   const bool reverse1 = op1 && cx.boolean(kAReverse1) && !is_unary(*op1);
   const bool by_partition = operand0.is_vector || operand1.is_vector;
-  for_blocks<1>(cx, {&data}, dst, by_partition, [&](int64_t p, int64_t, const float* const* in, float* out, int64_t n) {
-    numerics::alu_tensor_scalar(op0, in[0], operand0.at(p), reverse0, out, static_cast<size_t>(n));
-    if (op1) numerics::alu_tensor_scalar(*op1, out, operand1.at(p), reverse1, out, static_cast<size_t>(n));
-  });
+  for_blocks<1>(
+      cx, {&data}, dst, by_partition, [&](int64_t p, int64_t, const float* const* in, float* out, int64_t n) {
+        numerics::alu_tensor_scalar(op0, in[0], operand0.at(p), reverse0, out, static_cast<size_t>(n));
+        if (op1)
+          numerics::alu_tensor_scalar(*op1, out, operand1.at(p), reverse1, out, static_cast<size_t>(n));
+      });
 }
 
 // (data op0 operand0) op1 operand1, where operand1 is a tile.
@@ -168,9 +177,12 @@ void scalar_tensor_tensor(Context& cx) {
                 [&](int64_t p, int64_t, const float* const* in, float* out, int64_t n) {
                   ScratchScope scope;
                   float* first = in_place && out == in[1] ? scope.floats(n) : out;
-                  numerics::alu_tensor_scalar(op0, in[0], operand0.at(p), reverse0, first, static_cast<size_t>(n));
-                  if (reverse1) numerics::alu_tensor_tensor(op1, in[1], first, out, static_cast<size_t>(n));
-                  else numerics::alu_tensor_tensor(op1, first, in[1], out, static_cast<size_t>(n));
+                  numerics::alu_tensor_scalar(op0, in[0], operand0.at(p), reverse0, first,
+                                              static_cast<size_t>(n));
+                  if (reverse1)
+                    numerics::alu_tensor_tensor(op1, in[1], first, out, static_cast<size_t>(n));
+                  else
+                    numerics::alu_tensor_tensor(op1, first, in[1], out, static_cast<size_t>(n));
                 });
 }
 

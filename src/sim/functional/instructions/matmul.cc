@@ -52,12 +52,14 @@ Matrix as_matrix(Context& cx, const View& view) {
   return {data, view.partitions, n, static_cast<size_t>(n)};
 }
 
-void expect_product_shape(const Context& cx, const Matrix& stationary, const Matrix& moving, const View& dst, int slot) {
+void expect_product_shape(const Context& cx, const Matrix& stationary, const Matrix& moving, const View& dst,
+                          int slot) {
   if (stationary.rows != moving.rows)
-    cx.broken("shape", fmt::format("stationary contracts over {} rows, moving over {}", stationary.rows, moving.rows));
+    cx.broken("shape",
+              fmt::format("stationary contracts over {} rows, moving over {}", stationary.rows, moving.rows));
   if (dst.partitions != stationary.columns || dst.elements != moving.columns)
-    cx.broken("shape", fmt::format("the product is {} x {}, {} is {} x {}", stationary.columns, moving.columns,
-                                   cx.operand_name(slot), dst.partitions, dst.elements));
+    cx.broken("shape", fmt::format("the product is {} x {}, {} is {} x {}", stationary.columns,
+                                   moving.columns, cx.operand_name(slot), dst.partitions, dst.elements));
 }
 
 // Writes or adds a product to dst, by whole rows.
@@ -69,7 +71,8 @@ class ProductTarget {
       cx.broken("attribute", fmt::format("accumulate is {}", accumulate));
     if (cx.is_tensor_indirect(cx.operand(slot))) {
       if (accumulate == kAutomatic)
-        cx.broken("accumulate", "an indirect dst needs an explicit accumulate", "pass accumulate=True or False");
+        cx.broken("accumulate", "an indirect dst needs an explicit accumulate",
+                  "pass accumulate=True or False");
       mode_ = static_cast<int>(accumulate);
       view_ = mode_ == kAccumulate ? cx.in_out(slot, Writer::kMatmul) : cx.destination(slot, Writer::kMatmul);
       return;
@@ -92,11 +95,13 @@ class ProductTarget {
   void store_product_row(int64_t p, float* product, float* scratch) const {
     const int64_t n = view_.elements;
     if (mode_ == kAccumulate) {
-      numerics::alu_tensor_tensor(AluOp::kAdd, load_row(view_, p, scratch), product, product, static_cast<size_t>(n));
+      numerics::alu_tensor_tensor(AluOp::kAdd, load_row(view_, p, scratch), product, product,
+                                  static_cast<size_t>(n));
     } else if (mode_ == kAutomatic) {
       const float* before = load_row(view_, p, scratch);
       for (int64_t i = 0; i < n; ++i)
-        if (adds_[p * n + i] != 0) numerics::alu_tensor_tensor(AluOp::kAdd, before + i, product + i, product + i, 1);
+        if (adds_[p * n + i] != 0)
+          numerics::alu_tensor_tensor(AluOp::kAdd, before + i, product + i, product + i, 1);
     }
     store_row(view_, p, product);
   }
@@ -170,8 +175,10 @@ void multiply(Context& cx, const Matrix& stationary, const Matrix& moving, const
   cx.parallel((length + grain - 1) / grain, dst.repeats() ? 0 : work, [&](int64_t begin, int64_t end) {
     const int first = static_cast<int>(begin * grain);
     const int last = static_cast<int>(std::min(end * grain, length));
-    if (by_column) numerics::matmul_tile_range(tile, 0, tile.M, first, last);
-    else numerics::matmul_tile_range(tile, first, last, 0, tile.N);
+    if (by_column)
+      numerics::matmul_tile_range(tile, 0, tile.M, first, last);
+    else
+      numerics::matmul_tile_range(tile, first, last, 0, tile.N);
   });
   if (direct) return;
   float* scratch = cx.scratch.floats(dst.elements);
@@ -188,7 +195,8 @@ Matrix double_rows(Context& cx, const View& view, int slot) {
   if (matrix.pitch != static_cast<size_t>(matrix.columns)) {
     float* packed = cx.scratch.floats(view.total());
     for (int64_t p = 0; p < view.partitions; ++p)
-      std::copy_n(matrix.data + p * static_cast<int64_t>(matrix.pitch), view.elements, packed + p * view.elements);
+      std::copy_n(matrix.data + p * static_cast<int64_t>(matrix.pitch), view.elements,
+                  packed + p * view.elements);
     matrix.data = packed;
   }
   matrix.rows *= 2;
@@ -259,7 +267,8 @@ void nc_matmul(Context& cx) {
   using namespace isa::slot::nc_matmul;
   View stationary = cx.source(kStationary);
   View moving = cx.source(kMoving);
-  if (stationary.partitions != moving.partitions) cx.expect_partitions(moving, kMoving, stationary.partitions);
+  if (stationary.partitions != moving.partitions)
+    cx.expect_partitions(moving, kMoving, stationary.partitions);
   const bool transposes = cx.boolean(kAIsTranspose) && cx.generation() >= 3;
   if (transposes && cx.integer(kAAccumulate) == kAccumulate)
     cx.broken("is_transpose", "transpose mode moves bits and cannot accumulate", "leave accumulate unset");
@@ -323,7 +332,8 @@ void nc_matmul_sparse(Context& cx) {
   const numerics::SparsityPattern pattern{static_cast<int>(code / 100), static_cast<int>(code % 100)};
   const auto patterns = numerics::sparsity_patterns();
   if (std::find(patterns.begin(), patterns.end(), pattern) == patterns.end())
-    cx.broken("pattern", fmt::format("{}:{} is not a sparsity pattern of the Tensor Engine", pattern.kept, pattern.group));
+    cx.broken("pattern", fmt::format("{}:{} is not a sparsity pattern of the Tensor Engine", pattern.kept,
+                                     pattern.group));
   View stationary = cx.source(kStationary);
   View moving = cx.source(kMoving);
   View indices = cx.source(kIndices);
@@ -347,7 +357,8 @@ void nc_matmul_sparse(Context& cx) {
   uint8_t* tags = cx.scratch.array<uint8_t>(stationary.total());
   const View packed = cx.snapshot(indices);
   for (int64_t k = 0; k < stationary.partitions; ++k)
-    numerics::unpack_tags(reinterpret_cast<const uint16_t*>(packed.row(k)), static_cast<size_t>(columns), tags + k * columns);
+    numerics::unpack_tags(reinterpret_cast<const uint16_t*>(packed.row(k)), static_cast<size_t>(columns),
+                          tags + k * columns);
   float* chosen = cx.scratch.floats(left.rows * n);
   float* weights = cx.scratch.floats(left.rows);
   float* product = cx.scratch.floats(n);
@@ -356,7 +367,8 @@ void nc_matmul_sparse(Context& cx) {
     for (int64_t k = 0; k < left.rows; ++k) {
       const int tag = tags[k * columns + m];
       if (tag >= pattern.group)
-        cx.broken("tag", fmt::format("tag {} at [{}, {}]; groups have {} positions", tag, k, m, pattern.group));
+        cx.broken("tag",
+                  fmt::format("tag {} at [{}, {}]; groups have {} positions", tag, k, m, pattern.group));
       const int64_t row = k / pattern.kept * pattern.kept + tag / ratio;
       const float* from = right.data + row * static_cast<int64_t>(right.pitch) + tag % ratio * n;
       std::copy_n(from, n, chosen + k * n);

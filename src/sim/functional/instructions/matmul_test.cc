@@ -1,5 +1,5 @@
-#include "base/random.h"
 #include "numerics/matmul.h"
+#include "base/random.h"
 #include "numerics/mx.h"
 #include "sim/functional/test_kernel.h"
 
@@ -18,14 +18,16 @@ class MatmulTest : public ::testing::Test {
   void matmul(TestKernel& kernel, Operand dst, Operand stationary, Operand moving, int64_t accumulate,
               bool transpose = false, int64_t perf_mode = 0) {
     const auto zero = word(int64_t{0});
-    kernel.run(Opcode::kNcMatmul, {dst, stationary, moving},
-               {word(accumulate), zero, zero, word(int64_t{transpose}), zero, zero, zero, zero, word(perf_mode)},
-               isa::Engine::kTensor);
+    kernel.run(
+        Opcode::kNcMatmul, {dst, stationary, moving},
+        {word(accumulate), zero, zero, word(int64_t{transpose}), zero, zero, zero, zero, word(perf_mode)},
+        isa::Engine::kTensor);
   }
 };
 
 TEST_F(MatmulTest, IsStationaryTransposedTimesMoving) {
-  const Tile a = k.sbuf_of(2, 3, {1, 2, 3, 4, 5, 6}, DType::kBFloat16), b = k.sbuf_of(2, 2, {1, 10, 100, 1000}, DType::kBFloat16);
+  const Tile a = k.sbuf_of(2, 3, {1, 2, 3, 4, 5, 6}, DType::kBFloat16),
+             b = k.sbuf_of(2, 2, {1, 10, 100, 1000}, DType::kBFloat16);
   const Tile dst = k.psum(3, 2);
   matmul(k, k.op(dst), k.op(a), k.op(b), kOverwrite);
   EXPECT_EQ(k.get(dst), (Floats{401, 4010, 502, 5020, 603, 6030}));
@@ -45,9 +47,11 @@ TEST_F(MatmulTest, AutomaticOverwritesFirstThenAccumulatesPerElement) {
 
 TEST_F(MatmulTest, AccumulatingOntoPsumThatNoMatmulWroteIsAFault) {
   const Tile a = k.sbuf_of(1, 1, {1}), dst = k.psum(1, 1);
-  EXPECT_EQ(fault_of([&] { matmul(k, k.op(dst), k.op(a), k.op(a), kAdd); }).label(), "nc_matmul.accumulate_uninitialised");
+  EXPECT_EQ(fault_of([&] { matmul(k, k.op(dst), k.op(a), k.op(a), kAdd); }).label(),
+            "nc_matmul.accumulate_uninitialised");
   k.run(Opcode::kMemset, {k.op(dst), Operand::imm(5)});
-  EXPECT_EQ(fault_of([&] { matmul(k, k.op(dst), k.op(a), k.op(a), kAdd); }).label(), "nc_matmul.accumulate_uninitialised");
+  EXPECT_EQ(fault_of([&] { matmul(k, k.op(dst), k.op(a), k.op(a), kAdd); }).label(),
+            "nc_matmul.accumulate_uninitialised");
   // After another engine wrote it, automatic starts over on v3 and accumulates on v4.
   matmul(k, k.op(dst), k.op(a), k.op(a), kAutomatic);
   EXPECT_EQ(k.get(dst), (Floats{1}));
@@ -66,15 +70,18 @@ TEST_F(MatmulTest, TransposeModeMovesBitsEitherWay) {
   const Tile same = k.psum(2, 3, DType::kBFloat16);
   matmul(k, k.op(same), k.op(identity), k.op(data), kOverwrite, true);
   EXPECT_EQ(k.get(same), (Floats{1, INFINITY, 3, 4, 5, 6}));
-  EXPECT_EQ(fault_of([&] { matmul(k, k.op(k.psum(3, 3)), k.op(data), k.op(data), kOverwrite, true); }).label(),
-            "nc_matmul.is_transpose");
+  EXPECT_EQ(
+      fault_of([&] { matmul(k, k.op(k.psum(3, 3)), k.op(data), k.op(data), kOverwrite, true); }).label(),
+      "nc_matmul.is_transpose");
 }
 
 TEST_F(MatmulTest, DoubleRowContractsOverTheFirstFreeDimensionToo) {
   // Two partitions, two values each: [K=2][2][M=1] and [K=2][2][N=2].
-  const Tile a = k.sbuf_of(2, 2, {1, 2, 3, 4}, DType::kFloat8E4M3), b = k.sbuf_of(2, 4, {1, 2, 3, 4, 5, 6, 7, 8}, DType::kFloat8E4M3);
+  const Tile a = k.sbuf_of(2, 2, {1, 2, 3, 4}, DType::kFloat8E4M3),
+             b = k.sbuf_of(2, 4, {1, 2, 3, 4, 5, 6, 7, 8}, DType::kFloat8E4M3);
   const Tile dst = k.psum(1, 2);
-  matmul(k, k.op(dst), k.op(a, 0, {{2, 2}, {1, 2}, {1, 1}}), k.op(b, 0, {{4, 2}, {2, 2}, {1, 2}}), kOverwrite, false, 1);
+  matmul(k, k.op(dst), k.op(a, 0, {{2, 2}, {1, 2}, {1, 1}}), k.op(b, 0, {{4, 2}, {2, 2}, {1, 2}}), kOverwrite,
+         false, 1);
   EXPECT_EQ(k.get(dst), (Floats{1 * 1 + 2 * 3 + 3 * 5 + 4 * 7, 1 * 2 + 2 * 4 + 3 * 6 + 4 * 8}));
 }
 
@@ -91,14 +98,16 @@ TEST_F(MatmulTest, FullTileEqualsTheReferenceOnAnyNumberOfThreads) {
     Floats a(128 * 128), b(128 * 512), expected(128 * 512);
     for (float& x : a) x = static_cast<float>(random.uniform() - 0.5);
     for (float& x : b) x = static_cast<float>(random.uniform() - 0.5);
-    const Tile s = kernel.sbuf_of(128, 128, a, DType::kBFloat16), m = kernel.sbuf_of(128, 512, b, DType::kBFloat16);
+    const Tile s = kernel.sbuf_of(128, 128, a, DType::kBFloat16),
+               m = kernel.sbuf_of(128, 512, b, DType::kBFloat16);
     const Tile dst = kernel.psum(128, 512);
     matmul(kernel, kernel.op(dst), kernel.op(s), kernel.op(m), kAutomatic);
     matmul(kernel, kernel.op(dst), kernel.op(s), kernel.op(m), kAutomatic);
     a = kernel.get(s);
     b = kernel.get(m);
     for (bool accumulate : {false, true})
-      numerics::matmul_tile_reference({a.data(), b.data(), expected.data(), 128, 128, 512, 128, 512, 512, accumulate});
+      numerics::matmul_tile_reference(
+          {a.data(), b.data(), expected.data(), 128, 128, 512, 128, 512, 512, accumulate});
     EXPECT_EQ(kernel.get(dst), expected);
   }
 }
@@ -125,7 +134,8 @@ TEST(QuantizeMx, ThenMatmulMxGivesTheProductOfExactValues) {
   k.run(Opcode::kQuantizeMx, {k.op(b_q), k.op(b_src), k.op(b_scale)});
   const Tile dst = k.psum(2, 4);
   const auto zero = word(int64_t{0});
-  k.run(Opcode::kNcMatmulMx, {k.op(dst), k.op(a_q), k.op(b_q), k.op(a_scale), k.op(b_scale)}, {zero, zero, zero, zero, zero});
+  k.run(Opcode::kNcMatmulMx, {k.op(dst), k.op(a_q), k.op(b_q), k.op(a_scale), k.op(b_scale)},
+        {zero, zero, zero, zero, zero});
   const Floats out = k.get(dst);
   for (int m = 0; m < 2; ++m)
     for (int n = 0; n < 4; ++n) {
@@ -142,10 +152,13 @@ TEST(NcMatmulSparse, TagsChooseTheRowsOfMoving) {
   const Tile stationary = k.sbuf_of(2, 4, {1, 2, 3, 4, 10, 20, 30, 40});
   const Tile moving = k.sbuf_of(2, 2, {1, 2, 3, 4});
   // Column m of stationary: tags of its two kept values.
-  const auto packed = [](int a, int b, int c, int d) { return static_cast<float>(a | b << 4 | c << 8 | d << 12); };
+  const auto packed = [](int a, int b, int c, int d) {
+    return static_cast<float>(a | b << 4 | c << 8 | d << 12);
+  };
   const Tile tags = k.sbuf_of(2, 1, {packed(0, 0, 1, 2), packed(1, 3, 2, 3)}, DType::kUint16);
   const Tile dst = k.psum(4, 1);
-  k.run(Opcode::kNcMatmulSparse, {k.op(dst), k.op(stationary), k.op(moving, 0, {{2, 2}, {1, 2}, {1, 1}}), k.op(tags)},
+  k.run(Opcode::kNcMatmulSparse,
+        {k.op(dst), k.op(stationary), k.op(moving, 0, {{2, 2}, {1, 2}, {1, 1}}), k.op(tags)},
         {word(int64_t{0}), word(int64_t{204})});
   EXPECT_EQ(k.get(dst), (Floats{1 * 1 + 10 * 2, 2 * 1 + 20 * 4, 3 * 2 + 30 * 3, 4 * 3 + 40 * 4}));
 }

@@ -19,8 +19,10 @@ class DmaTest : public ::testing::Test {
   void dma_copy(const Operand& dst, const Operand& src, int64_t oob = kError) {
     k.run(Opcode::kDmaCopy, {dst, src}, {word(int64_t{0}), word(oob), word(int64_t{0})});
   }
-  void dma_transpose(const Operand& dst, const Operand& src, std::initializer_list<int64_t> axes, int64_t oob = kError) {
-    k.run(Opcode::kDmaTranspose, {dst, src}, {word(k.list(axes)), word(int64_t{0}), word(int64_t{0}), word(oob)});
+  void dma_transpose(const Operand& dst, const Operand& src, std::initializer_list<int64_t> axes,
+                     int64_t oob = kError) {
+    k.run(Opcode::kDmaTranspose, {dst, src},
+          {word(k.list(axes)), word(int64_t{0}), word(int64_t{0}), word(oob)});
   }
 };
 
@@ -76,8 +78,9 @@ TEST_F(DmaTest, VectorOffsetGathersRows) {
   const Tile src = k.filled(k.hbm(4, 2), {0, 1, 10, 11, 20, 21, 30, 31});
   const Tile index = k.sbuf_of(3, 1, {2, 0, 3}, DType::kUint32);
   const Tile dst = k.sbuf(3, 2);
-  const Operand rows = k.indirect(k.op(src, 0, {{2, 3}, {1, 2}}),
-                                  {.kind = IndirectKind::kVector, .dim = 0, .index = k.op(index), .stride = 2, .bound = 4});
+  const Operand rows =
+      k.indirect(k.op(src, 0, {{2, 3}, {1, 2}}),
+                 {.kind = IndirectKind::kVector, .dim = 0, .index = k.op(index), .stride = 2, .bound = 4});
   dma_copy(k.op(dst), rows);
   EXPECT_EQ(k.get(dst), (Floats{20, 21, 0, 1, 30, 31}));
 }
@@ -86,15 +89,17 @@ TEST_F(DmaTest, IndicesOutOfBoundsFaultOrAreSkipped) {
   const Tile src = k.filled(k.hbm(4, 2), {0, 1, 10, 11, 20, 21, 30, 31});
   const Tile index = k.sbuf_of(3, 1, {2, 4, -1}, DType::kInt32);
   const Tile dst = k.sbuf_of(3, 2, {-1, -2, -3, -4, -5, -6});
-  const Operand rows = k.indirect(k.op(src, 0, {{2, 3}, {1, 2}}),
-                                  {.kind = IndirectKind::kVector, .dim = 0, .index = k.op(index), .stride = 2, .bound = 4});
+  const Operand rows =
+      k.indirect(k.op(src, 0, {{2, 3}, {1, 2}}),
+                 {.kind = IndirectKind::kVector, .dim = 0, .index = k.op(index), .stride = 2, .bound = 4});
   EXPECT_EQ(fault_of([&] { dma_copy(k.op(dst), rows); }).label(), "dma_copy.index_out_of_bounds");
   dma_copy(k.op(dst), rows, kSkip);
   EXPECT_EQ(k.get(dst), (Floats{20, 21, -3, -4, -5, -6}));
   // Scatter.
   const Tile out = k.filled(k.hbm(4, 2), Floats(8, 0));
-  const Operand targets = k.indirect(k.op(out, 0, {{2, 3}, {1, 2}}),
-                                     {.kind = IndirectKind::kVector, .dim = 0, .index = k.op(index), .stride = 2, .bound = 4});
+  const Operand targets =
+      k.indirect(k.op(out, 0, {{2, 3}, {1, 2}}),
+                 {.kind = IndirectKind::kVector, .dim = 0, .index = k.op(index), .stride = 2, .bound = 4});
   dma_copy(targets, k.op(dst), kSkip);
   EXPECT_EQ(k.get(out), (Floats{0, 0, 0, 0, 20, 21, 0, 0}));
 }
@@ -108,18 +113,24 @@ TEST_F(DmaTest, ScalarOffsetFromATile) {
   k.set(index, {9});
   dma_copy(k.op(dst), k.indirect(k.op(src, 0, {{2, 1}, {1, 2}}), how), kSkip);
   EXPECT_EQ(k.get(dst), (Floats{30, 31}));
-  EXPECT_EQ(fault_of([&] { dma_copy(k.op(dst), k.indirect(k.op(src, 0, {{2, 1}, {1, 2}}), how)); }).label(),
+  EXPECT_EQ(fault_of([&] {
+              dma_copy(k.op(dst), k.indirect(k.op(src, 0, {{2, 1}, {1, 2}}), how));
+            }).label(),
             "dma_copy.index_out_of_bounds");
 }
 
 TEST_F(DmaTest, ShapesAndRepeatedWritesAreRefused) {
   const Tile src = k.sbuf_of(1, 4, {1, 2, 3, 4}), dst = k.hbm(1, 4);
   EXPECT_EQ(fault_of([&] { dma_copy(k.op(dst, 0, {{1, 3}}), k.op(src)); }).label(), "dma_copy.shape");
-  EXPECT_EQ(fault_of([&] { dma_copy(k.op(dst, 0, {{0, 2}, {1, 2}}), k.op(src)); }).label(), "dma_copy.dst_overlap");
+  EXPECT_EQ(fault_of([&] {
+              dma_copy(k.op(dst, 0, {{0, 2}, {1, 2}}), k.op(src));
+            }).label(),
+            "dma_copy.dst_overlap");
 }
 
 TEST_F(DmaTest, TransposeOfTwoThreeAndFourDimensions) {
-  const Tile src = k.filled(k.hbm(2, 12), {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23});
+  const Tile src = k.filled(
+      k.hbm(2, 12), {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23});
   const Tile two = k.sbuf(12, 2);
   dma_transpose(k.op(two), k.op(src), {1, 0});
   EXPECT_EQ(k.get(two)[2 * 5 + 1], 17);
@@ -129,7 +140,8 @@ TEST_F(DmaTest, TransposeOfTwoThreeAndFourDimensions) {
   EXPECT_EQ(k.get(three)[3 * 6 + 2 * 2 + 1], 12 + 2 * 4 + 3);
   // [2, 3, 2, 2] -> [2, 3, 2, 2] with (3, 1, 2, 0)
   const Tile four = k.sbuf(2, 12);
-  dma_transpose(k.op(four, 0, {{12, 2}, {4, 3}, {2, 2}, {1, 2}}), k.op(src, 0, {{12, 2}, {4, 3}, {2, 2}, {1, 2}}), {3, 1, 2, 0});
+  dma_transpose(k.op(four, 0, {{12, 2}, {4, 3}, {2, 2}, {1, 2}}),
+                k.op(src, 0, {{12, 2}, {4, 3}, {2, 2}, {1, 2}}), {3, 1, 2, 0});
   EXPECT_EQ(k.get(four)[1 * 12 + 2 * 4 + 1 * 2 + 0], 0 * 12 + 2 * 4 + 1 * 2 + 1);
   EXPECT_EQ(fault_of([&] { dma_transpose(k.op(two), k.op(src), {0, 1}); }).label(), "dma_transpose.axes");
 }
@@ -138,8 +150,9 @@ TEST_F(DmaTest, TransposeGathersRowsFirst) {
   const Tile src = k.filled(k.hbm(4, 2), {0, 1, 10, 11, 20, 21, 30, 31});
   const Tile index = k.sbuf_of(2, 2, {3, 1, 0, 2}, DType::kUint32);  // flattened partition first: 3 0 1 2
   const Tile dst = k.sbuf(2, 4);
-  const Operand rows = k.indirect(k.op(src, 0, {{2, 4}, {1, 2}}),
-                                  {.kind = IndirectKind::kVector, .dim = 0, .index = k.op(index), .stride = 2, .bound = 4});
+  const Operand rows =
+      k.indirect(k.op(src, 0, {{2, 4}, {1, 2}}),
+                 {.kind = IndirectKind::kVector, .dim = 0, .index = k.op(index), .stride = 2, .bound = 4});
   dma_transpose(k.op(dst), rows, {1, 0});
   EXPECT_EQ(k.get(dst), (Floats{30, 0, 10, 20, 31, 1, 11, 21}));
 }
@@ -147,7 +160,8 @@ TEST_F(DmaTest, TransposeGathersRowsFirst) {
 TEST_F(DmaTest, ComputeAddsInFloat32AndRoundsOnce) {
   const Tile a = k.sbuf_of(1, 2, {256, 1}, DType::kBFloat16), b = k.sbuf_of(1, 2, {1, 2}, DType::kBFloat16),
              c = k.sbuf_of(1, 2, {1, 3}, DType::kBFloat16), dst = k.hbm(1, 2, DType::kBFloat16);
-  k.run(Opcode::kDmaCompute, {k.op(dst), k.op(a), k.op(b), k.op(c)}, {word(AluOp::kAdd), word(int64_t{1}), word(kError)});
+  k.run(Opcode::kDmaCompute, {k.op(dst), k.op(a), k.op(b), k.op(c)},
+        {word(AluOp::kAdd), word(int64_t{1}), word(kError)});
   EXPECT_EQ(k.get(dst), (Floats{258, 6}));  // 256 + 1 alone would round to 256
 }
 
@@ -160,7 +174,8 @@ TEST_F(DmaTest, ComputeScattersIntoRows) {
   EXPECT_EQ(k.get(table), (Floats{31, 42, 3, 4, 15, 26}));
   k.set(index, {1, 1});
   EXPECT_EQ(fault_of([&] {
-              k.run(Opcode::kDmaCompute, {rows, rows, k.op(add)}, {word(AluOp::kAdd), word(int64_t{1}), word(kError)});
+              k.run(Opcode::kDmaCompute, {rows, rows, k.op(add)},
+                    {word(AluOp::kAdd), word(int64_t{1}), word(kError)});
             }).label(),
             "dma_compute.unique_indices");
 }
@@ -170,7 +185,8 @@ TEST(TensorCopy, IntegersStayExactExceptOnTheScalarEngineOfV2) {
     TestKernel k(generation);
     const Tile src = k.sbuf(1, 1, DType::kInt32), dst = k.sbuf(1, 1, DType::kInt32);
     k.set(src, {16777216});
-    k.run(Opcode::kTensorTensor, {k.op(src), k.op(src), k.op(k.sbuf_of(1, 1, {1}, DType::kInt32))}, {word(AluOp::kAdd)});
+    k.run(Opcode::kTensorTensor, {k.op(src), k.op(src), k.op(k.sbuf_of(1, 1, {1}, DType::kInt32))},
+          {word(AluOp::kAdd)});
     k.run(Opcode::kTensorCopy, {k.op(dst), k.op(src)}, {}, isa::Engine::kScalar);
     EXPECT_EQ(k.get_integers(dst)[0], generation == 2 ? 16777216 : 16777217);
   }
@@ -178,7 +194,8 @@ TEST(TensorCopy, IntegersStayExactExceptOnTheScalarEngineOfV2) {
 
 TEST(Memset, FillsEveryKindOfType) {
   TestKernel k;
-  const Tile f = k.sbuf(2, 3, DType::kBFloat16), i = k.sbuf(2, 3, DType::kInt32), u = k.sbuf(1, 2, DType::kUint8);
+  const Tile f = k.sbuf(2, 3, DType::kBFloat16), i = k.sbuf(2, 3, DType::kInt32),
+             u = k.sbuf(1, 2, DType::kUint8);
   k.run(Opcode::kMemset, {k.op(f), Operand::imm(-1.5)});
   k.run(Opcode::kMemset, {k.op(i), Operand::imm(-2147483648.0)});
   k.run(Opcode::kMemset, {k.op(u), Operand::imm(255)});
@@ -187,7 +204,10 @@ TEST(Memset, FillsEveryKindOfType) {
   EXPECT_EQ(k.get_integers(u), Integers(2, 255));
   EXPECT_EQ(fault_of([&] { k.run(Opcode::kMemset, {k.op(u), Operand::imm(256)}); }).label(), "memset.value");
   const Tile packed = k.sbuf(1, 2, DType::kFloat8E4M3FnX4);
-  EXPECT_EQ(fault_of([&] { k.run(Opcode::kMemset, {k.op(packed), Operand::imm(1)}); }).label(), "memset.value");
+  EXPECT_EQ(fault_of([&] {
+              k.run(Opcode::kMemset, {k.op(packed), Operand::imm(1)});
+            }).label(),
+            "memset.value");
 }
 
 TEST(TensorCopyPredicated, CopiesWhereThePredicateHolds) {
@@ -204,7 +224,10 @@ TEST(TensorCopyPredicated, OppositePredicatesFillAFreshTile) {
   TestKernel k;
   const Tile dst = k.sbuf(1, 4), out = k.sbuf(1, 4), where = k.sbuf_of(1, 4, {1, 0, 0, 7}, DType::kUint8);
   k.run(Opcode::kTensorCopyPredicated, {k.op(dst), Operand::imm(1), k.op(where)}, {word(int64_t{0})});
-  EXPECT_EQ(fault_of([&] { k.run(Opcode::kTensorCopy, {k.op(out), k.op(dst)}); }).label(), "sim.uninitialised_read");
+  EXPECT_EQ(fault_of([&] {
+              k.run(Opcode::kTensorCopy, {k.op(out), k.op(dst)});
+            }).label(),
+            "sim.uninitialised_read");
   k.run(Opcode::kTensorCopyPredicated, {k.op(dst), Operand::imm(2), k.op(where)}, {word(int64_t{1})});
   k.run(Opcode::kTensorCopy, {k.op(out), k.op(dst)});
   EXPECT_EQ(k.get(out), (Floats{1, 2, 2, 1}));
@@ -219,7 +242,8 @@ TEST(NcTranspose, Fp8BecomesSixteenBitElements) {
 
 TEST(NcTranspose, MovesBits) {
   TestKernel k;
-  const Tile src = k.sbuf_of(2, 3, {1, INFINITY, 3, 4, 5, 6}, DType::kBFloat16), dst = k.psum(3, 2, DType::kBFloat16);
+  const Tile src = k.sbuf_of(2, 3, {1, INFINITY, 3, 4, 5, 6}, DType::kBFloat16),
+             dst = k.psum(3, 2, DType::kBFloat16);
   k.run(Opcode::kNcTranspose, {k.op(dst), k.op(src)}, {}, isa::Engine::kTensor);
   EXPECT_EQ(k.get(dst), (Floats{1, 4, INFINITY, 5, 3, 6}));
 }
@@ -255,7 +279,8 @@ TEST(LocalGather, SharesIndicesWithinSixteenPartitions) {
   Floats values(16 * 4), index(16);
   for (int i = 0; i < 64; ++i) values[i] = static_cast<float>(i);
   for (int i = 0; i < 16; ++i) index[i] = static_cast<float>(i % 3);
-  const Tile src = k.sbuf_of(16, 4, values), idx = k.sbuf_of(16, 1, index, DType::kUint16), dst = k.sbuf(16, 8);
+  const Tile src = k.sbuf_of(16, 4, values), idx = k.sbuf_of(16, 1, index, DType::kUint16),
+             dst = k.sbuf(16, 8);
   k.run(Opcode::kLocalGather, {k.op(dst), k.op(src), k.op(idx)}, {word(int64_t{2}), word(int64_t{4})});
   const Floats out = k.get(dst);
   // Partition 1 holds 4 5 6 7; indices 0 1 2 0, two elements each.
@@ -269,7 +294,9 @@ TEST(NcNGather, PicksWithinThePartition) {
   k.run(Opcode::kNcNGather, {k.op(dst), k.op(data), k.op(idx)});
   EXPECT_EQ(k.get(dst), (Floats{3, 1, 5, 5}));
   k.set(idx, {3, 0, 0, 0});
-  EXPECT_EQ(fault_of([&] { k.run(Opcode::kNcNGather, {k.op(dst), k.op(data), k.op(idx)}); }).label(),
+  EXPECT_EQ(fault_of([&] {
+              k.run(Opcode::kNcNGather, {k.op(dst), k.op(data), k.op(idx)});
+            }).label(),
             "nc_n_gather.index_out_of_bounds");
 }
 
@@ -279,7 +306,8 @@ TEST(TensorIndirection, GathersAndScattersAlongTheFreeAxis) {
   Floats values(16 * 4), index(16, 0);
   for (int i = 0; i < 64; ++i) values[i] = static_cast<float>(i);
   index[0] = 3, index[1] = 1;
-  const Tile src = k.sbuf_of(16, 4, values), idx = k.sbuf_of(16, 1, index, DType::kUint32), dst = k.sbuf(16, 2);
+  const Tile src = k.sbuf_of(16, 4, values), idx = k.sbuf_of(16, 1, index, DType::kUint32),
+             dst = k.sbuf(16, 2);
   const Indirect how{.kind = IndirectKind::kTensor, .dim = 1, .index = k.op(idx), .stride = 1, .bound = 4};
   k.run(Opcode::kTensorCopy, {k.op(dst), k.indirect(k.op(src, 0, {{4, 16}, {1, 2}}), how)});
   const Floats out = k.get(dst);

@@ -13,7 +13,8 @@ inline constexpr int64_t kQuadrantPartitions = 32;
 inline constexpr int64_t kMxGroupRows = 8;
 
 constexpr int64_t mx_scale_row(int64_t partition) {
-  return partition / kQuadrantPartitions * kQuadrantPartitions + partition % kQuadrantPartitions / kMxGroupRows;
+  return partition / kQuadrantPartitions * kQuadrantPartitions +
+         partition % kQuadrantPartitions / kMxGroupRows;
 }
 
 // The scale rows that a tile of `data` uses, read from a uint8 or float8_e8m0fnu operand.

@@ -13,12 +13,14 @@ void quantize_mx(Context& cx) {
   View src = cx.source(kSrc);
   const View dst = cx.destination(kDst);
   const View scale = cx.unchecked(kDstScale);
-  if (!is_packed_x4(dst.dtype)) cx.broken("dtype", fmt::format("dst is {}", name(dst.dtype)), "use an _x4 type");
+  if (!is_packed_x4(dst.dtype))
+    cx.broken("dtype", fmt::format("dst is {}", name(dst.dtype)), "use an _x4 type");
   if (scale.dtype != DType::kUint8 && scale.dtype != DType::kFloat8E8M0Fnu)
-    cx.broken("scale_dtype", fmt::format("dst_scale is {}", name(scale.dtype)), "use float8_e8m0fnu or uint8");
+    cx.broken("scale_dtype", fmt::format("dst_scale is {}", name(scale.dtype)),
+              "use float8_e8m0fnu or uint8");
   if (src.partitions % kMxGroupRows != 0 || src.elements % numerics::kMxPack != 0)
-    cx.broken("shape", fmt::format("src is {} x {}; groups are {} partitions x {}", src.partitions, src.elements,
-                                   kMxGroupRows, numerics::kMxPack));
+    cx.broken("shape", fmt::format("src is {} x {}; groups are {} partitions x {}", src.partitions,
+                                   src.elements, kMxGroupRows, numerics::kMxPack));
   const int64_t packed = src.elements / numerics::kMxPack;
   cx.expect_partitions(dst, kDst, src.partitions);
   cx.expect_elements(dst, kDst, packed);
@@ -53,10 +55,11 @@ void quantize_mx(Context& cx) {
         });
       }
       const uint8_t* code = codes;
-      for_runs_of_partition(scale, mx_scale_row(g * kMxGroupRows), [&](std::byte* at, int64_t n, int64_t stride) {
-        numerics::copy_bits(1, code, 1, at, stride, static_cast<size_t>(n));
-        code += n;
-      });
+      for_runs_of_partition(scale, mx_scale_row(g * kMxGroupRows),
+                            [&](std::byte* at, int64_t n, int64_t stride) {
+                              numerics::copy_bits(1, code, 1, at, stride, static_cast<size_t>(n));
+                              code += n;
+                            });
     }
   });
 }

@@ -1,7 +1,8 @@
 // dropout, rng, set_rng_seed, rand_set_state, rand_get_state, rand2.
 //
-// Lane i of an engine's generator serves row i of the tensor that is written. Which generator instructions use
-// before NeuronCore-v4, and in which order a lane's elements draw, is not public: element order. [assumed]
+// Lane i of an engine's generator serves row i of the tensor that is written. Which generator instructions
+// use before NeuronCore-v4, and in which order a lane's elements draw, is not public: element order.
+// [assumed]
 #include <cstring>
 
 #include <fmt/format.h>
@@ -25,7 +26,8 @@ void dropout(Context& cx) {
   const PerPartition probability = cx.per_partition(kProb, data.partitions);
   const View dst = cx.destination(kDst);
   cx.expect_same_shape(dst, data, kDst, kData);
-  if (dst.dtype != data.dtype) cx.broken("dtype", fmt::format("dst is {}, data is {}", name(dst.dtype), name(data.dtype)));
+  if (dst.dtype != data.dtype)
+    cx.broken("dtype", fmt::format("dst is {}, data is {}", name(dst.dtype), name(data.dtype)));
   cx.separate(dst, data);
   const int64_t lane = cx.lane(dst, kDst);
   const int bytes = dst.element_bytes;
@@ -57,7 +59,8 @@ void dropout(Context& cx) {
 void rng(Context& cx) {
   using namespace isa::slot::rng;
   const View dst = cx.destination(kDst);
-  if (!is_integer(dst.dtype)) cx.broken("dtype", fmt::format("dst is {}", name(dst.dtype)), "use an integer type");
+  if (!is_integer(dst.dtype))
+    cx.broken("dtype", fmt::format("dst is {}", name(dst.dtype)), "use an integer type");
   const int64_t lane = cx.lane(dst, kDst);
   const int64_t n = dst.elements;
   cx.parallel(dst.partitions, dst.repeats() ? 0 : dst.total() * 4, [&](int64_t begin, int64_t end) {
@@ -66,8 +69,10 @@ void rng(Context& cx) {
     int64_t* wide = scope.array<int64_t>(n);
     for (int64_t p = begin; p < end; ++p) {
       const size_t at = static_cast<size_t>(lane + p);
-      if (on_gpsimd(cx)) cx.engines().gpsimd_random[at].fill(random, static_cast<size_t>(n));
-      else cx.engines().vector_random[at].fill(random, static_cast<size_t>(n));
+      if (on_gpsimd(cx))
+        cx.engines().gpsimd_random[at].fill(random, static_cast<size_t>(n));
+      else
+        cx.engines().vector_random[at].fill(random, static_cast<size_t>(n));
       std::copy_n(random, n, wide);
       store_row_i64(dst, p, wide);
     }
@@ -79,11 +84,13 @@ void set_rng_seed(Context& cx) {
   using namespace isa::slot::set_rng_seed;
   const View seed = cx.source(kSrcSeeds);
   if (seed.total() != 1 || seed.element_bytes != 4)
-    cx.broken("shape", fmt::format("the seed is {} elements of {}", seed.total(), name(seed.dtype)), "use a [1, 1] tile of 32 bits");
+    cx.broken("shape", fmt::format("the seed is {} elements of {}", seed.total(), name(seed.dtype)),
+              "use a [1, 1] tile of 32 bits");
   uint32_t value;
   std::memcpy(&value, seed.base, sizeof value);
   auto& lanes = cx.engines().vector_random;
-  for (uint32_t lane = 0; lane < lanes.size(); ++lane) lanes[lane] = numerics::VectorXorwow::from_seed(value, lane);
+  for (uint32_t lane = 0; lane < lanes.size(); ++lane)
+    lanes[lane] = numerics::VectorXorwow::from_seed(value, lane);
 }
 
 namespace {
@@ -101,7 +108,8 @@ void rand_set_state(Context& cx) {
   const View seeds = cx.source(kSrcSeeds);
   const int64_t words = state_words(cx);
   cx.expect_elements(seeds, kSrcSeeds, words);
-  if (seeds.element_bytes != 4) cx.broken("dtype", fmt::format("the state is {}", name(seeds.dtype)), "use uint32");
+  if (seeds.element_bytes != 4)
+    cx.broken("dtype", fmt::format("the state is {}", name(seeds.dtype)), "use uint32");
   const int64_t lane = cx.lane(seeds, kSrcSeeds);
   std::array<int64_t, numerics::VectorXorwow::kStateWords> row;
   for (int64_t p = 0; p < seeds.partitions; ++p) {

@@ -23,7 +23,8 @@ int64_t trailing_elements(const Context& cx, int slot, int64_t axes) {
     cx.broken("axis", fmt::format("{} trailing dimensions of an access of rank {}", axes, pattern.rank),
               "reduce the last free dimensions; the partition dimension cannot be reduced");
   int64_t count = 1;
-  for (int64_t d = std::max<int64_t>(1, pattern.rank - axes); d < pattern.rank; ++d) count *= pattern.dims[d].count;
+  for (int64_t d = std::max<int64_t>(1, pattern.rank - axes); d < pattern.rank; ++d)
+    count *= pattern.dims[d].count;
   return count;
 }
 
@@ -132,7 +133,8 @@ void tensor_tensor_scan(Context& cx) {
   const bool reverse0 = cx.boolean(kAReverse0);
   const bool reverse1 = cx.boolean(kAReverse1);
   for_rows<2>(cx, {&data0, &data1}, dst, [&](int64_t p, const float* const* in, float* out, int64_t n) {
-    numerics::alu_scan(op0, op1, in[0], in[1], initial.at(p), out, static_cast<size_t>(n), reverse0, reverse1);
+    numerics::alu_scan(op0, op1, in[0], in[1], initial.at(p), out, static_cast<size_t>(n), reverse0,
+                       reverse1);
   });
 }
 
@@ -168,7 +170,8 @@ void tensor_partition_reduce(Context& cx) {
   for (int64_t p = 1; p < data.partitions; ++p)
     numerics::alu_tensor_tensor(step, result, load_row(data, p, row_scratch), result, n);
   if (op == AluOp::kAverage)
-    numerics::alu_tensor_scalar(AluOp::kDivide, result, static_cast<float>(data.partitions), false, result, n);
+    numerics::alu_tensor_scalar(AluOp::kDivide, result, static_cast<float>(data.partitions), false, result,
+                                n);
   store_row(dst, 0, result);
 }
 

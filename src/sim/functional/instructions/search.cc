@@ -26,7 +26,8 @@ bool larger(float a, float b) {
 
 void require_index_type(const Context& cx, const View& view, int slot) {
   if (!is_integer(view.dtype))
-    cx.broken("dtype", fmt::format("{} is {}", cx.operand_name(slot), name(view.dtype)), "use uint16 or uint32");
+    cx.broken("dtype", fmt::format("{} is {}", cx.operand_name(slot), name(view.dtype)),
+              "use uint16 or uint32");
 }
 
 // Pairs vals[order[0]], vals[order[1]], ... each with the first element equal to it that is not taken yet.
@@ -159,7 +160,8 @@ void sequence_bounds(Context& cx) {
   }
 }
 
-// Only the first partition of each GpSimd core: indices of nonzeros, padding, count. [doc: nonzero_with_count]
+// Only the first partition of each GpSimd core: indices of nonzeros, padding, count. [doc:
+// nonzero_with_count]
 void nonzero_with_count(Context& cx) {
   using namespace isa::slot::nonzero_with_count;
   const View src = cx.unchecked(kSrc);
@@ -185,10 +187,10 @@ void nonzero_with_count(Context& cx) {
   }
 }
 
-// A group of 16 partitions holds one list: element i in partition i % 16, column i / 16. Every partition of the
-// group gets the group's K largest values, ascending, and their positions [assumed: the page says both that a
-// partition works alone and that the list spans 16]. Of equal values the lower position counts as larger
-// [assumed].
+// A group of 16 partitions holds one list: element i in partition i % 16, column i / 16. Every partition of
+// the group gets the group's K largest values, ascending, and their positions [assumed: the page says both
+// that a partition works alone and that the list spans 16]. Of equal values the lower position counts as
+// larger [assumed].
 void topk(Context& cx) {
   using namespace isa::slot::topk;
   const View src = cx.source(kSrc);

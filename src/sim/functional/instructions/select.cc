@@ -19,7 +19,8 @@ void select_reduce(Context& cx) {
   const bool reverse = cx.boolean(kAReversePred);
   View predicate = cx.source(kPredicate);
   if (!is_integer(predicate.dtype) && predicate.dtype != DType::kBool)
-    cx.broken("predicate", fmt::format("the predicate is {}", name(predicate.dtype)), "use an 8- or 16-bit integer type");
+    cx.broken("predicate", fmt::format("the predicate is {}", name(predicate.dtype)),
+              "use an 8- or 16-bit integer type");
   View on_true = cx.source(kOnTrue);
   const PerPartition on_false = cx.per_partition(kOnFalse, on_true.partitions);
   const View dst = cx.destination(kDst);
@@ -84,7 +85,8 @@ class AffinePattern {
                 const View& tile, int slot)
       : offset_(offset), multiplier_(multiplier) {
     if (pattern.size() % 2 != 0 || pattern.size() > 2 * kRankMax)
-      cx.broken("pattern", fmt::format("the pattern has {} numbers", pattern.size()), "up to 4 [step, num] pairs");
+      cx.broken("pattern", fmt::format("the pattern has {} numbers", pattern.size()),
+                "up to 4 [step, num] pairs");
     int64_t count = 1;
     for (size_t i = 0; i < pattern.size(); i += 2) {
       dims_[rank_++] = {pattern[i], pattern[i + 1]};
@@ -95,7 +97,8 @@ class AffinePattern {
   }
 
   void fill(int64_t p, int64_t n, int32_t* out) const {
-    uint32_t value = static_cast<uint32_t>(offset_) + static_cast<uint32_t>(p) * static_cast<uint32_t>(multiplier_);
+    uint32_t value =
+        static_cast<uint32_t>(offset_) + static_cast<uint32_t>(p) * static_cast<uint32_t>(multiplier_);
     std::array<int64_t, kRankMax> index{};
     for (int64_t i = 0; i < n; ++i) {
       out[i] = static_cast<int32_t>(value);
@@ -172,7 +175,8 @@ void affine_select(Context& cx) {
     for (int64_t p = begin; p < end; ++p) {
       values.fill(p, n, affine);
       std::copy(affine, affine + n, chosen);
-      numerics::alu_tensor_scalar_int(compare, DType::kInt32, chosen, 0, false, chosen, static_cast<size_t>(n));
+      numerics::alu_tensor_scalar_int(compare, DType::kInt32, chosen, 0, false, chosen,
+                                      static_cast<size_t>(n));
       if (!keep_bits) {
         const float* row = load_row(on_true, p, row_scratch);
         for (int64_t i = 0; i < n; ++i) out[i] = chosen[i] != 0 ? row[i] : on_false;
@@ -185,7 +189,8 @@ void affine_select(Context& cx) {
         to += count * bytes;
       });
       for (int64_t i = 0; i < n; ++i)
-        if (chosen[i] == 0) std::memcpy(raw + i * bytes, &on_false_bits, static_cast<size_t>(bytes));  // little endian
+        if (chosen[i] == 0)
+          std::memcpy(raw + i * bytes, &on_false_bits, static_cast<size_t>(bytes));  // little endian
       const std::byte* from = raw;
       for_runs_of_partition(dst, p, [&](std::byte* at, int64_t count, int64_t stride) {
         numerics::copy_bits(bytes, from, 1, at, stride / bytes, static_cast<size_t>(count));

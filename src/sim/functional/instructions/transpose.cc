@@ -67,16 +67,17 @@ void nc_transpose(Context& cx) {
   if (dst.overlaps(data) || !data.free_contiguous()) data = cx.snapshot(data);
   const int bytes = data.element_bytes;
   const size_t rows = static_cast<size_t>(data.partitions), columns = static_cast<size_t>(data.elements);
-  const bool direct = dst.free_contiguous() && dst.partition_stride >= 0 && dst.partition_stride % bytes == 0 &&
-                      data.partition_stride >= 0 && data.partition_stride % bytes == 0;
+  const bool direct = dst.free_contiguous() && dst.partition_stride >= 0 &&
+                      dst.partition_stride % bytes == 0 && data.partition_stride >= 0 &&
+                      data.partition_stride % bytes == 0;
   if (direct) {
-    numerics::transpose(bytes, data.base, static_cast<size_t>(data.partition_stride / bytes), rows, columns, dst.base,
-                        static_cast<size_t>(dst.partition_stride / bytes));
+    numerics::transpose(bytes, data.base, static_cast<size_t>(data.partition_stride / bytes), rows, columns,
+                        dst.base, static_cast<size_t>(dst.partition_stride / bytes));
   } else {
     if (data.partition_stride < 0) data = cx.snapshot(data);
     const View result = cx.scratch_like(dst);
-    numerics::transpose(bytes, data.base, static_cast<size_t>(data.partition_stride / bytes), rows, columns, result.base,
-                        rows);
+    numerics::transpose(bytes, data.base, static_cast<size_t>(data.partition_stride / bytes), rows, columns,
+                        result.base, rows);
     transfer(cx, flatten(result), flatten(dst), dst.dtype, dst.dtype, dst.total());
   }
   if (on_tensor && cx.generation() == 2) spread_non_finite(dst);
@@ -92,7 +93,8 @@ void nc_stream_shuffle(Context& cx) {
     cx.broken("shuffle_mask", fmt::format("{} entries; a quadrant has {}", mask.size(), kQuadrantPartitions));
   const View src = cx.unchecked(kSrc);
   const View dst = cx.unchecked(kDst);
-  if (dst.dtype != src.dtype) cx.broken("dtype", fmt::format("dst is {}, src is {}", name(dst.dtype), name(src.dtype)));
+  if (dst.dtype != src.dtype)
+    cx.broken("dtype", fmt::format("dst is {}, src is {}", name(dst.dtype), name(src.dtype)));
   cx.expect_elements(dst, kDst, src.elements);
 
   const int64_t row_bytes = src.elements * src.element_bytes;
@@ -102,8 +104,8 @@ void nc_stream_shuffle(Context& cx) {
     if (from == kUnmodified) continue;
     const int64_t partition = p / kQuadrantPartitions * kQuadrantPartitions + from;
     if (from < 0 || from >= kQuadrantPartitions || partition >= src.partitions)
-      cx.broken("shuffle_mask", fmt::format("entry {} takes partition {} of {}", p % kQuadrantPartitions, partition,
-                                            src.partitions));
+      cx.broken("shuffle_mask", fmt::format("entry {} takes partition {} of {}", p % kQuadrantPartitions,
+                                            partition, src.partitions));
     const View row = row_view(src, partition);
     cx.check_initialised(row, kSrc);
     rows[p] = cx.scratch.bytes(row_bytes);
