@@ -26,7 +26,8 @@ AttributeWord word(ActivationFunction value) { return {.integer = static_cast<in
 class Bench {
  public:
   explicit Bench(int64_t threads = 1)
-      : pool_(threads > 1 ? std::make_unique<ThreadPool>(static_cast<int>(threads)) : nullptr), core_(3, pool_.get()) {}
+      : pool_(threads > 1 ? std::make_unique<ThreadPool>(static_cast<int>(threads)) : nullptr),
+        core_(3, pool_.get()) {}
 
   Operand tile(MemorySpace space, int64_t rows, int64_t columns, DType dtype) {
     isa::Tensor tensor;
@@ -74,7 +75,8 @@ constexpr int kRepeats = 64;
 
 void TensorTensor(benchmark::State& state, int64_t rows, int64_t columns, DType dtype) {
   Bench b(state.range(0));
-  const Operand x = b.tile(MemorySpace::kSbuf, rows, columns, dtype), y = b.tile(MemorySpace::kSbuf, rows, columns, dtype);
+  const Operand x = b.tile(MemorySpace::kSbuf, rows, columns, dtype),
+                y = b.tile(MemorySpace::kSbuf, rows, columns, dtype);
   const Operand z = b.tile(MemorySpace::kSbuf, rows, columns, dtype);
   for (int i = 0; i < kRepeats; ++i) b.emit(Opcode::kTensorTensor, {z, x, y}, {word(AluOp::kAdd)});
   b.measure(state, rows * columns * kRepeats);
@@ -99,21 +101,31 @@ BENCHMARK_CAPTURE(TensorScalar, tiny, 1, 1, false)->Arg(1);
 BENCHMARK_CAPTURE(TensorScalar, bf16_128x512, 128, 512, false)->Arg(1)->Arg(2);
 BENCHMARK_CAPTURE(TensorScalar, bf16_128x512_vector, 128, 512, true)->Arg(1)->Arg(2);
 
-void Copy(benchmark::State& state, Opcode opcode, MemorySpace from, int64_t rows, int64_t columns, DType src, DType dst) {
+void Copy(benchmark::State& state, Opcode opcode, MemorySpace from, int64_t rows, int64_t columns, DType src,
+          DType dst) {
   Bench b(state.range(0));
   const Operand x = b.tile(from, rows, columns, src), z = b.tile(MemorySpace::kSbuf, rows, columns, dst);
   for (int i = 0; i < kRepeats; ++i) {
-    if (opcode == Opcode::kDmaCopy) b.emit(opcode, {z, x}, {word(int64_t{0}), word(int64_t{0}), word(int64_t{0})}, isa::Engine::kDma);
-    else b.emit(opcode, {z, x});
+    if (opcode == Opcode::kDmaCopy)
+      b.emit(opcode, {z, x}, {word(int64_t{0}), word(int64_t{0}), word(int64_t{0})}, isa::Engine::kDma);
+    else
+      b.emit(opcode, {z, x});
   }
   b.measure(state, rows * columns * kRepeats);
 }
-BENCHMARK_CAPTURE(Copy, tensor_copy_tiny, Opcode::kTensorCopy, MemorySpace::kSbuf, 1, 1, DType::kFloat32, DType::kFloat32)->Arg(1);
-BENCHMARK_CAPTURE(Copy, dma_copy_tiny, Opcode::kDmaCopy, MemorySpace::kHbm, 1, 1, DType::kFloat32, DType::kFloat32)->Arg(1);
-BENCHMARK_CAPTURE(Copy, dma_copy_bf16_128x2048, Opcode::kDmaCopy, MemorySpace::kHbm, 128, 2048, DType::kBFloat16,
-                  DType::kBFloat16)->Arg(1)->Arg(2);
-BENCHMARK_CAPTURE(Copy, dma_cast_f32_bf16_128x512, Opcode::kDmaCopy, MemorySpace::kHbm, 128, 512, DType::kFloat32,
-                  DType::kBFloat16)->Arg(1);
+BENCHMARK_CAPTURE(Copy, tensor_copy_tiny, Opcode::kTensorCopy, MemorySpace::kSbuf, 1, 1, DType::kFloat32,
+                  DType::kFloat32)
+    ->Arg(1);
+BENCHMARK_CAPTURE(Copy, dma_copy_tiny, Opcode::kDmaCopy, MemorySpace::kHbm, 1, 1, DType::kFloat32,
+                  DType::kFloat32)
+    ->Arg(1);
+BENCHMARK_CAPTURE(Copy, dma_copy_bf16_128x2048, Opcode::kDmaCopy, MemorySpace::kHbm, 128, 2048,
+                  DType::kBFloat16, DType::kBFloat16)
+    ->Arg(1)
+    ->Arg(2);
+BENCHMARK_CAPTURE(Copy, dma_cast_f32_bf16_128x512, Opcode::kDmaCopy, MemorySpace::kHbm, 128, 512,
+                  DType::kFloat32, DType::kBFloat16)
+    ->Arg(1);
 
 void Activation(benchmark::State& state, int64_t rows, int64_t columns, ActivationFunction function) {
   Bench b(state.range(0));
@@ -130,8 +142,10 @@ BENCHMARK_CAPTURE(Activation, gelu_bf16_128x512, 128, 512, ActivationFunction::k
 
 void Reduce(benchmark::State& state, int64_t rows, int64_t columns) {
   Bench b(state.range(0));
-  const Operand x = b.tile(MemorySpace::kSbuf, rows, columns, DType::kFloat32), z = b.tile(MemorySpace::kSbuf, rows, 1, DType::kFloat32);
-  for (int i = 0; i < kRepeats; ++i) b.emit(Opcode::kTensorReduce, {z, x}, {word(AluOp::kAdd), word(int64_t{1}), word(int64_t{0})});
+  const Operand x = b.tile(MemorySpace::kSbuf, rows, columns, DType::kFloat32),
+                z = b.tile(MemorySpace::kSbuf, rows, 1, DType::kFloat32);
+  for (int i = 0; i < kRepeats; ++i)
+    b.emit(Opcode::kTensorReduce, {z, x}, {word(AluOp::kAdd), word(int64_t{1}), word(int64_t{0})});
   b.measure(state, rows * columns * kRepeats);
 }
 BENCHMARK_CAPTURE(Reduce, tiny, 1, 1)->Arg(1);
@@ -143,7 +157,8 @@ void Matmul(benchmark::State& state, int64_t k, int64_t m, int64_t n, DType dtyp
   const Operand z = b.tile(MemorySpace::kPsum, m, n, DType::kFloat32);
   const auto zero = word(int64_t{0});
   for (int i = 0; i < 8; ++i)
-    b.emit(Opcode::kNcMatmul, {z, s, x}, {word(int64_t{-1}), zero, zero, zero, zero, zero, zero, zero, zero}, isa::Engine::kTensor);
+    b.emit(Opcode::kNcMatmul, {z, s, x}, {word(int64_t{-1}), zero, zero, zero, zero, zero, zero, zero, zero},
+           isa::Engine::kTensor);
   b.measure(state, k * m * n * 8);
 }
 BENCHMARK_CAPTURE(Matmul, tiny, 1, 1, 1, DType::kFloat32)->Arg(1);
@@ -154,7 +169,8 @@ BENCHMARK_CAPTURE(Matmul, bf16_128x1x512, 128, 1, 512, DType::kBFloat16)->Arg(1)
 
 void Transpose(benchmark::State& state, DType dtype) {
   Bench b(state.range(0));
-  const Operand x = b.tile(MemorySpace::kSbuf, 128, 128, dtype), z = b.tile(MemorySpace::kPsum, 128, 128, dtype);
+  const Operand x = b.tile(MemorySpace::kSbuf, 128, 128, dtype),
+                z = b.tile(MemorySpace::kPsum, 128, 128, dtype);
   for (int i = 0; i < kRepeats; ++i) b.emit(Opcode::kNcTranspose, {z, x}, {}, isa::Engine::kTensor);
   b.measure(state, 128 * 128 * kRepeats);
 }

@@ -16,24 +16,29 @@ std::shared_ptr<const isa::Program> matmul_of(const benchmark::State& state) {
 
 void count_instructions(benchmark::State& state, size_t instructions) {
   state.counters["instructions"] = static_cast<double>(instructions);
-  state.counters["instructions/s"] = benchmark::Counter(static_cast<double>(instructions), benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["instructions/s"] =
+      benchmark::Counter(static_cast<double>(instructions), benchmark::Counter::kIsIterationInvariantRate);
 }
 
 void compile_matmul(benchmark::State& state) {
   const auto program = matmul_of(state);
-  for (auto _ : state) benchmark::DoNotOptimize(backend::compile(program, {.generation = arch::Generation::kV3}));
+  for (auto _ : state)
+    benchmark::DoNotOptimize(backend::compile(program, {.generation = arch::Generation::kV3}));
   count_instructions(state, program->size());
 }
 
 void time_matmul(benchmark::State& state) {
   const auto executable = backend::compile(matmul_of(state), {.generation = arch::Generation::kV3});
-  for (auto _ : state) benchmark::DoNotOptimize(sim::timing::simulate(executable, arch::timing(arch::Generation::kV3)));
+  for (auto _ : state)
+    benchmark::DoNotOptimize(sim::timing::simulate(executable, arch::timing(arch::Generation::kV3)));
   count_instructions(state, executable.program->size());
 }
 
 void time_tile_stream(benchmark::State& state) {
-  const auto executable = backend::compile(backend::stream_tiles(state.range(0), 512, DType::kFloat32), {.generation = arch::Generation::kV3});
-  for (auto _ : state) benchmark::DoNotOptimize(sim::timing::simulate(executable, arch::timing(arch::Generation::kV3)));
+  const auto executable = backend::compile(backend::stream_tiles(state.range(0), 512, DType::kFloat32),
+                                           {.generation = arch::Generation::kV3});
+  for (auto _ : state)
+    benchmark::DoNotOptimize(sim::timing::simulate(executable, arch::timing(arch::Generation::kV3)));
   count_instructions(state, executable.program->size());
 }
 

@@ -4,7 +4,8 @@ namespace opentrn::backend {
 
 isa::Role role_of(const isa::Program& program, const isa::Instruction& in, int slot) {
   if (in.opcode == isa::Opcode::kCustomOp)
-    return slot < program.attribute_int(in, isa::slot::custom_op::kAOutputs) ? isa::Role::kOut : isa::Role::kIn;
+    return slot < program.attribute_int(in, isa::slot::custom_op::kAOutputs) ? isa::Role::kOut
+                                                                             : isa::Role::kIn;
   const auto operands = isa::definition(in.opcode).operands;
   const size_t index = std::min<size_t>(static_cast<size_t>(slot), operands.size() - 1);
   return operands[index].role;
@@ -30,7 +31,8 @@ void AccessReader::add(const isa::Operand& operand, isa::Role role) {
     const isa::Operand& index = program_.indirect(operand).index;
     if (index.present() && index.kind != isa::OperandKind::kImmediate) add(index, isa::Role::kIn);
   }
-  accesses_.push_back({operand.tensor, role != isa::Role::kOut, role != isa::Role::kIn, footprints_.read(operand)});
+  accesses_.push_back(
+      {operand.tensor, role != isa::Role::kOut, role != isa::Role::kIn, footprints_.read(operand)});
 }
 
 }  // namespace opentrn::backend

@@ -94,12 +94,14 @@ class OnChip {
       for (TensorId id : *list) {
         const isa::Tensor& tensor = program_.tensor(id);
         if (tensor.rows > partitions_)
-          throw fault_at(id, FaultKind::kProgram, "partitions",
-                         fmt::format("{} has {} rows; there are {} partitions", describe(id), tensor.rows, partitions_),
-                         "tile the partition dimension");
+          throw fault_at(
+              id, FaultKind::kProgram, "partitions",
+              fmt::format("{} has {} rows; there are {} partitions", describe(id), tensor.rows, partitions_),
+              "tile the partition dimension");
         if (bytes_of(id) > capacity_)
           throw fault_at(id, FaultKind::kCapacity, "capacity",
-                         fmt::format("{} needs {} B in each partition; a partition has {}", describe(id), bytes_of(id), capacity_),
+                         fmt::format("{} needs {} B in each partition; a partition has {}", describe(id),
+                                     bytes_of(id), capacity_),
                          "tile the free dimension");
       }
     }
@@ -112,10 +114,11 @@ class OnChip {
       const isa::Address at = *tensor.address;
       if (at.partition < 0 || at.byte_offset < 0 || at.partition + tensor.rows > partitions_ ||
           at.byte_offset + bytes_of(id) > capacity_)
-        throw fault_at(id, FaultKind::kProgram, "address",
-                       fmt::format("{} is placed at partition {} byte {}; the memory has {} partitions of {} B",
-                                   describe(id), at.partition, at.byte_offset, partitions_, capacity_),
-                       "choose an address inside the memory");
+        throw fault_at(
+            id, FaultKind::kProgram, "address",
+            fmt::format("{} is placed at partition {} byte {}; the memory has {} partitions of {} B",
+                        describe(id), at.partition, at.byte_offset, partitions_, capacity_),
+            "choose an address inside the memory");
       std::erase_if(live, [&](TensorId other) { return lifetimes_[other].last < lifetimes_[id].first; });
       for (TensorId other : live) check_apart(id, other);
       live.push_back(id);
@@ -127,15 +130,18 @@ class OnChip {
   void check_apart(TensorId a, TensorId b) const {
     const isa::Tensor& ta = program_.tensor(a);
     const isa::Tensor& tb = program_.tensor(b);
-    const bool rows = ta.address->partition < tb.address->partition + tb.rows && tb.address->partition < ta.address->partition + ta.rows;
+    const bool rows = ta.address->partition < tb.address->partition + tb.rows &&
+                      tb.address->partition < ta.address->partition + ta.rows;
     const bool bytes = ta.address->byte_offset < tb.address->byte_offset + bytes_of(b) &&
                        tb.address->byte_offset < ta.address->byte_offset + bytes_of(a);
     if (!rows || !bytes) return;
-    throw fault_at(a, FaultKind::kProgram, "overlap",
-                   fmt::format("{} at partition {} byte {} shares bytes with {} at partition {} byte {}, which is still in use",
-                               describe(a), ta.address->partition, ta.address->byte_offset, describe(b),
-                               tb.address->partition, tb.address->byte_offset),
-                   "move one of them, or finish with the first before the second is written");
+    throw fault_at(
+        a, FaultKind::kProgram, "overlap",
+        fmt::format(
+            "{} at partition {} byte {} shares bytes with {} at partition {} byte {}, which is still in use",
+            describe(a), ta.address->partition, ta.address->byte_offset, describe(b), tb.address->partition,
+            tb.address->byte_offset),
+        "move one of them, or finish with the first before the second is written");
   }
 
   // Ways 1 and 2. Bytes that a pinned tensor ever uses are left alone for the whole program.
@@ -186,11 +192,13 @@ class OnChip {
     std::vector<Tenant> placed;
     for (TensorId id : pinned_) {
       const isa::Address at = placements[id].address;
-      placed.push_back({lifetimes_[id], at.byte_offset, bytes_of(id), quadrants_of(at.partition, program_.tensor(id).rows)});
+      placed.push_back({lifetimes_[id], at.byte_offset, bytes_of(id),
+                        quadrants_of(at.partition, program_.tensor(id).rows)});
     }
     std::vector<TensorId> order = floating_;
     std::ranges::stable_sort(order, [&](TensorId a, TensorId b) {
-      return std::pair(choices(b).front() == kAllQuadrants, bytes_of(b)) < std::pair(choices(a).front() == kAllQuadrants, bytes_of(a));
+      return std::pair(choices(b).front() == kAllQuadrants, bytes_of(b)) <
+             std::pair(choices(a).front() == kAllQuadrants, bytes_of(a));
     });
     for (TensorId id : order) {
       SpaceMap map(capacity_);
@@ -235,9 +243,11 @@ class OnChip {
     Fault fault(FaultKind::kCapacity, label("capacity"),
                 fmt::format("{} tensors that are live together need {} B of each partition; there are {}: {}",
                             live.size(), peak, capacity_, over),
-                space_ == MemorySpace::kPsum ? "copy results out of PSUM sooner, or use smaller tiles"
-                                             : "use smaller tiles, store and reload what is not needed soon, or split the kernel");
-    const isa::Instruction& at = program_.instruction(std::min<isa::InstructionIndex>(peak_at, static_cast<isa::InstructionIndex>(program_.size() - 1)));
+                space_ == MemorySpace::kPsum
+                    ? "copy results out of PSUM sooner, or use smaller tiles"
+                    : "use smaller tiles, store and reload what is not needed soon, or split the kernel");
+    const isa::Instruction& at = program_.instruction(
+        std::min<isa::InstructionIndex>(peak_at, static_cast<isa::InstructionIndex>(program_.size() - 1)));
     fault.set_location(program_.location(at.location));
     constexpr size_t kRowsMax = 20;
     for (size_t i = 0; i < live.size() && i < kRowsMax; ++i) fault.add_note(describe(live[i]));
@@ -260,7 +270,8 @@ class OnChip {
   std::vector<TensorId> pinned_, floating_;
 };
 
-int64_t place_hbm(const isa::Program& program, const Options& options, std::vector<isa::Placement>& placements) {
+int64_t place_hbm(const isa::Program& program, const Options& options,
+                  std::vector<isa::Placement>& placements) {
   int64_t end = 0;
   for (TensorId id = 0; id < program.tensor_count(); ++id) {
     const isa::Tensor& tensor = program.tensor(id);
@@ -273,8 +284,8 @@ int64_t place_hbm(const isa::Program& program, const Options& options, std::vect
 
 }  // namespace
 
-Allocation allocate(const isa::Program& program, const std::vector<Lifetime>& lifetimes, const Options& options,
-                    const arch::NeuronCore& core) {
+Allocation allocate(const isa::Program& program, const std::vector<Lifetime>& lifetimes,
+                    const Options& options, const arch::NeuronCore& core) {
   Allocation result;
   result.placements.resize(program.tensor_count());
   OnChip sbuf(program, lifetimes, MemorySpace::kSbuf, options, core);

@@ -30,7 +30,7 @@ struct Allocation {
 
 // kCapacity (sbuf.capacity, psum.capacity) with a table of live tensors when they do not fit; kProgram
 // (sbuf.overlap, psum.overlap) when two live tensors with given addresses share bytes.
-Allocation allocate(const isa::Program& program, const std::vector<Lifetime>& lifetimes, const Options& options,
-                    const arch::NeuronCore& core);
+Allocation allocate(const isa::Program& program, const std::vector<Lifetime>& lifetimes,
+                    const Options& options, const arch::NeuronCore& core);
 
 }  // namespace opentrn::backend

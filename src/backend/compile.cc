@@ -19,7 +19,8 @@ isa::Executable compile(std::shared_ptr<const isa::Program> program, const Optio
   const std::vector<Lifetime> lifetimes = find_lifetimes(*program, loops);
   Allocation allocation = allocate(*program, lifetimes, options, core);
   const bool in_order = options.look_ahead == 0;
-  const Dependencies dependencies = find_dependencies(*program, choices, allocation.placements, core, in_order);
+  const Dependencies dependencies =
+      find_dependencies(*program, choices, allocation.placements, core, in_order);
   const auto order = choose_order(*program, choices, dependencies, options, tables);
 
   isa::Executable executable;

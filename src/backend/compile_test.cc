@@ -35,7 +35,8 @@ const isa::ScheduledInstruction& entry_of(const isa::Executable& executable, isa
 TEST(Compile, PropertyEveryConflictingPairIsOrderedAndNoLiveBytesAreShared) {
   for (uint64_t seed = 0; seed < 150; ++seed) {
     for (int look_ahead : {0, 8}) {
-      const auto executable = checked_compile(random_program(seed, 40), {.generation = Generation::kV3, .look_ahead = look_ahead});
+      const auto executable = checked_compile(random_program(seed, 40),
+                                              {.generation = Generation::kV3, .look_ahead = look_ahead});
       ASSERT_EQ(find_unordered_pair(executable), "") << "seed " << seed << " look-ahead " << look_ahead;
       ASSERT_EQ(find_shared_bytes(executable), "") << "seed " << seed;
     }
@@ -74,9 +75,10 @@ TEST(Compile, LoadsAreIssuedBeforeEarlierStoresThatAreNotReady) {
 
 TEST(Compile, AWaitImpliedByAnotherIsDropped) {
   ProgramBuilder b;
-  const auto x = b.sbuf(128, 8, DType::kFloat32), y = b.sbuf(128, 8, DType::kFloat32), z = b.sbuf(128, 8, DType::kFloat32);
-  b.memset(b.all(x), Engine::kGpSimd);                                         // 0
-  b.activation(b.all(y), b.all(x), ActivationFunction::kExp);                  // 1 waits for 0
+  const auto x = b.sbuf(128, 8, DType::kFloat32), y = b.sbuf(128, 8, DType::kFloat32),
+             z = b.sbuf(128, 8, DType::kFloat32);
+  b.memset(b.all(x), Engine::kGpSimd);                                          // 0
+  b.activation(b.all(y), b.all(x), ActivationFunction::kExp);                   // 1 waits for 0
   b.tensor_tensor(b.all(z), b.all(x), b.all(y), AluOp::kAdd, Engine::kVector);  // 2 needs 0 and 1
   const auto executable = checked_compile(b.take());
   EXPECT_EQ(entry_of(executable, 1).wait_count, 1u);
@@ -85,7 +87,8 @@ TEST(Compile, AWaitImpliedByAnotherIsDropped) {
 
 TEST(Compile, ADependentInstructionWaitsForItsOwnEnginesResult) {
   ProgramBuilder b;
-  const auto x = b.sbuf(128, 8, DType::kFloat32), y = b.sbuf(128, 8, DType::kFloat32), z = b.sbuf(128, 8, DType::kFloat32);
+  const auto x = b.sbuf(128, 8, DType::kFloat32), y = b.sbuf(128, 8, DType::kFloat32),
+             z = b.sbuf(128, 8, DType::kFloat32);
   b.activation(b.all(y), b.all(x), ActivationFunction::kExp);
   b.activation(b.all(z), b.all(y), ActivationFunction::kExp);  // reads the result
   b.activation(b.all(y), b.all(x), ActivationFunction::kExp);  // only overwrites
@@ -114,7 +117,8 @@ TEST(Compile, MatmulsAccumulatingInOneBankDoNotWaitForEachOther) {
 
 TEST(Compile, NoReorderBlocksAndEdgesBecomeWaits) {
   ProgramBuilder b;
-  const auto x = b.sbuf(128, 8, DType::kFloat32), y = b.sbuf(128, 8, DType::kFloat32), z = b.sbuf(128, 8, DType::kFloat32);
+  const auto x = b.sbuf(128, 8, DType::kFloat32), y = b.sbuf(128, 8, DType::kFloat32),
+             z = b.sbuf(128, 8, DType::kFloat32);
   b.activation(b.all(y), b.all(x), ActivationFunction::kExp);
   b.tensor_scalar(b.all(z), b.all(x), 2, AluOp::kAdd, Engine::kVector);
   b.program().add_edge({1, 0});
@@ -148,7 +152,8 @@ TEST(EngineChoice, CopiesAreSharedOutBetweenVectorAndScalarFromV3On) {
 }
 
 TEST(EngineChoice, DescriptorsAreHardwareMadeFromV3AndPreparedBefore) {
-  for (const auto& [generation, mode] : {std::pair{Generation::kV2, isa::DgeMode::kNone}, std::pair{Generation::kV3, isa::DgeMode::kHwdge}}) {
+  for (const auto& [generation, mode] :
+       {std::pair{Generation::kV2, isa::DgeMode::kNone}, std::pair{Generation::kV3, isa::DgeMode::kHwdge}}) {
     const auto executable = checked_compile(stream_tiles(1, 64, DType::kFloat32), {.generation = generation});
     EXPECT_EQ(entry_of(executable, 0).dge, mode);
     EXPECT_EQ(entry_of(executable, 0).trigger, Engine::kSync);

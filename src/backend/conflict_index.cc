@@ -2,8 +2,11 @@
 
 namespace opentrn::backend {
 
-ConflictIndex::ConflictIndex(int64_t rows, int64_t bytes, int64_t pitch, int64_t cell_rows, int64_t cell_bytes)
-    : pitch_(pitch), cell_rows_(std::max<int64_t>(1, cell_rows)), cell_bytes_(std::max<int64_t>(1, cell_bytes)) {
+ConflictIndex::ConflictIndex(int64_t rows, int64_t bytes, int64_t pitch, int64_t cell_rows,
+                             int64_t cell_bytes)
+    : pitch_(pitch),
+      cell_rows_(std::max<int64_t>(1, cell_rows)),
+      cell_bytes_(std::max<int64_t>(1, cell_bytes)) {
   const int64_t all_rows = pitch > 0 ? (bytes + pitch - 1) / pitch : rows;
   const int64_t row_bytes = pitch > 0 ? pitch : bytes;
   rows_ = std::max<int64_t>(1, (all_rows + cell_rows_ - 1) / cell_rows_);
@@ -45,14 +48,16 @@ ConflictIndex::CellRange ConflictIndex::cells_of(const Footprint& f) const {
   return range;
 }
 
-bool ConflictIndex::covers_in_cell(const Footprint& cover, const Footprint& old, int64_t cell_row, int64_t cell_column) const {
+bool ConflictIndex::covers_in_cell(const Footprint& cover, const Footprint& old, int64_t cell_row,
+                                   int64_t cell_column) const {
   if (cover.covers(old)) return true;
   if (!cover.dense || pitch_ > 0) return false;
   const int64_t byte_begin = std::max(old.byte_begin, cell_column * cell_bytes_);
   const int64_t byte_end = std::min(old.byte_end, (cell_column + 1) * cell_bytes_);
   const int64_t row_begin = std::max<int64_t>(old.row_begin, cell_row * cell_rows_);
   const int64_t row_end = std::min<int64_t>(old.row_end, (cell_row + 1) * cell_rows_);
-  return cover.row_begin <= row_begin && row_end <= cover.row_end && cover.byte_begin <= byte_begin && byte_end <= cover.byte_end;
+  return cover.row_begin <= row_begin && row_end <= cover.row_end && cover.byte_begin <= byte_begin &&
+         byte_end <= cover.byte_end;
 }
 
 uint32_t ConflictIndex::allocate(const Record& record) {

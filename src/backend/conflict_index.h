@@ -42,7 +42,8 @@ class ConflictIndex {
     int64_t row_begin, row_end, column_begin, column_end;
   };
   CellRange cells_of(const Footprint& f) const;
-  bool covers_in_cell(const Footprint& cover, const Footprint& old, int64_t cell_row, int64_t cell_column) const;
+  bool covers_in_cell(const Footprint& cover, const Footprint& old, int64_t cell_row,
+                      int64_t cell_column) const;
   uint32_t allocate(const Record& record);
   void drop(uint32_t entry) {
     if (--entries_[entry].cells == 0) free_.push_back(entry);
@@ -72,7 +73,8 @@ void ConflictIndex::add(const Record& record, Visit&& visit) {
           entry.stamp = stamp;
           if (may_overlap(record.footprint, old.footprint)) visit(old);
         }
-        const bool replaces = record.writes || (!old.writes && old.in_order && record.in_order && old.stream == record.stream);
+        const bool replaces =
+            record.writes || (!old.writes && old.in_order && record.in_order && old.stream == record.stream);
         if (replaces && covers_in_cell(record.footprint, old.footprint, r, c)) {
           drop(id);
         } else {

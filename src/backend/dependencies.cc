@@ -24,10 +24,16 @@ class DependencyFinder {
  public:
   DependencyFinder(const isa::Program& program, const std::vector<EngineChoice>& choices,
                    const std::vector<isa::Placement>& placements, const arch::NeuronCore& core, bool in_order)
-      : program_(program), choices_(choices), placements_(placements), reader_(program), in_order_(in_order),
+      : program_(program),
+        choices_(choices),
+        placements_(placements),
+        reader_(program),
+        in_order_(in_order),
         sbuf_(core.partitions, core.sbuf_bytes_per_partition, 0, core.partitions, kCellBytes),
         psum_(core.partitions, core.psum_bytes_per_partition, 0, core.partitions, kCellBytes),
-        hbm_(program.tensor_count()), seen_(program.size(), 0), registers_(program.register_count()) {
+        hbm_(program.tensor_count()),
+        seen_(program.size(), 0),
+        registers_(program.register_count()) {
     last_of_stream_.fill(kNone);
     last_stateful_.fill(kNone);
     sort_edges();
@@ -81,7 +87,8 @@ class DependencyFinder {
     const bool chained = (in.flags & isa::kFlagNoReorder) != 0;
     if (chained && last_chained_ != kNone && last_chained_ + 1 == i) depend(i, last_chained_, true);
     if (chained) last_chained_ = i;
-    while (next_edge_ < edges_.size() && edges_[next_edge_].consumer == i) depend(i, edges_[next_edge_++].producer, true);
+    while (next_edge_ < edges_.size() && edges_[next_edge_].consumer == i)
+      depend(i, edges_[next_edge_++].producer, true);
     last_of_stream_[stream] = i;
     if (is_dma_stream(stream)) dma_since_barrier_.push_back(i);
   }
@@ -90,9 +97,20 @@ class DependencyFinder {
   static bool keeps_engine_state(isa::Opcode opcode) {
     using O = isa::Opcode;
     switch (opcode) {
-      case O::kActivation: case O::kActivationReduce: case O::kActivate2: case O::kExponential: case O::kSelectReduce:
-      case O::kRangeSelect: case O::kTensorScalarReduce: case O::kTensorScalarCumulative: case O::kDropout: case O::kRng:
-      case O::kSetRngSeed: case O::kRandSetState: case O::kRandGetState: case O::kRand2: return true;
+      case O::kActivation:
+      case O::kActivationReduce:
+      case O::kActivate2:
+      case O::kExponential:
+      case O::kSelectReduce:
+      case O::kRangeSelect:
+      case O::kTensorScalarReduce:
+      case O::kTensorScalarCumulative:
+      case O::kDropout:
+      case O::kRng:
+      case O::kSetRngSeed:
+      case O::kRandSetState:
+      case O::kRandGetState:
+      case O::kRand2: return true;
       default: return false;
     }
   }
@@ -135,9 +153,11 @@ class DependencyFinder {
   // Everything before, on every stream; and afterwards nothing older matters.
   void barrier(InstructionIndex i) {
     for (int stream = 0; stream < kComputeStreams; ++stream)
-      if (last_of_stream_[static_cast<size_t>(stream)] != kNone) depend(i, last_of_stream_[static_cast<size_t>(stream)], true);
+      if (last_of_stream_[static_cast<size_t>(stream)] != kNone)
+        depend(i, last_of_stream_[static_cast<size_t>(stream)], true);
     if (!in_order_)
-      for (InstructionIndex earlier = barrier_ == kNone ? 0 : barrier_; earlier < i; ++earlier) depend(i, earlier, true);
+      for (InstructionIndex earlier = barrier_ == kNone ? 0 : barrier_; earlier < i; ++earlier)
+        depend(i, earlier, true);
     for (uint32_t dma : dma_since_barrier_) depend(i, dma, true);
     dma_since_barrier_.clear();
     sbuf_.clear();
@@ -188,7 +208,8 @@ class DependencyFinder {
     for (const isa::DependencyEdge& edge : edges_)
       if (edge.producer >= edge.consumer || edge.consumer >= program_.size())
         throw Fault(FaultKind::kProgram, "schedule.edge",
-                    fmt::format("instruction {} is asked to come after {}, which is later in the program", edge.consumer, edge.producer),
+                    fmt::format("instruction {} is asked to come after {}, which is later in the program",
+                                edge.consumer, edge.producer),
                     "order the two calls as the edge says");
     std::ranges::sort(edges_, {}, [](const isa::DependencyEdge& edge) { return edge.consumer; });
   }
@@ -200,7 +221,9 @@ class DependencyFinder {
     };
     std::vector<Shape> shapes(program_.tensor_count());
     for (const isa::Instruction& in : program_.instructions()) {
-      if (!runs_on_dma(program_, in) && in.opcode < isa::Opcode::kCustomOp && in.opcode != isa::Opcode::kCoreBarrier) continue;
+      if (!runs_on_dma(program_, in) && in.opcode < isa::Opcode::kCustomOp &&
+          in.opcode != isa::Opcode::kCoreBarrier)
+        continue;
       reader_.read(in);
       for (const Access& access : reader_.accesses()) {
         if (!access.writes || !isa::is_hbm(program_.tensor(access.tensor).space)) continue;
@@ -226,7 +249,8 @@ class DependencyFinder {
       int64_t cell_bytes = std::max<int64_t>(64, shape.bytes / shape.writes);
       constexpr int64_t kCellsMax = 1 << 18;
       while (bytes / cell_bytes / cell_rows > kCellsMax) cell_bytes *= 2;
-      hbm_[id] = std::make_unique<ConflictIndex>(1, bytes, std::min(shape.pitch, bytes), shape.pitch > 0 ? cell_rows : 1, cell_bytes);
+      hbm_[id] = std::make_unique<ConflictIndex>(1, bytes, std::min(shape.pitch, bytes),
+                                                 shape.pitch > 0 ? cell_rows : 1, cell_bytes);
     }
   }
 
@@ -237,7 +261,7 @@ class DependencyFinder {
   bool in_order_;
   ConflictIndex sbuf_, psum_;
   std::vector<std::unique_ptr<ConflictIndex>> hbm_;  // by TensorId; null: never written
-  std::vector<uint32_t> seen_;                        // by producer: 1 + last consumer that listed it
+  std::vector<uint32_t> seen_;                       // by producer: 1 + last consumer that listed it
   std::vector<Register> registers_;
   std::vector<isa::DependencyEdge> edges_;
   size_t next_edge_ = 0;

@@ -33,7 +33,9 @@ struct Dependency {
 
 class Dependencies {
  public:
-  std::span<const Dependency> of(isa::InstructionIndex i) const { return {edges_.data() + begin_[i], begin_[i + 1] - begin_[i]}; }
+  std::span<const Dependency> of(isa::InstructionIndex i) const {
+    return {edges_.data() + begin_[i], begin_[i + 1] - begin_[i]};
+  }
   size_t edge_count() const { return edges_.size(); }
 
  private:

@@ -23,7 +23,9 @@ bool is_32bit_integer(DType dtype) { return dtype == DType::kInt32 || dtype == D
 class Chooser {
  public:
   Chooser(const isa::Program& program, const Options& options, const arch::Tables& tables)
-      : program_(program), version_(arch::version(options.generation)), estimator_(program, tables, options.generation) {}
+      : program_(program),
+        version_(arch::version(options.generation)),
+        estimator_(program, tables, options.generation) {}
 
   EngineChoice choose(const Instruction& in) {
     if (runs_on_dma(program_, in)) return choose_dma(in);
@@ -52,7 +54,8 @@ class Chooser {
   // tensor_scalar on Scalar: multiply-add, multiply, or add ("The Scalar Engine on trn2 only supports").
   bool scalar_can(const Instruction& in) const {
     namespace s = isa::slot::tensor_scalar;
-    if (program_.attribute_bool(in, s::kAReverse0) || program_.attribute_bool(in, s::kAReverse1)) return false;
+    if (program_.attribute_bool(in, s::kAReverse0) || program_.attribute_bool(in, s::kAReverse1))
+      return false;
     const AluOp op0 = program_.attribute_alu(in, s::kAOp0);
     const int64_t op1 = program_.attribute_int(in, s::kAOp1);
     if (op0 == AluOp::kMultiply) return op1 < 0 || static_cast<AluOp>(op1) == AluOp::kAdd;
@@ -61,7 +64,8 @@ class Chooser {
 
   EngineMask candidates(const Instruction& in) const {
     const EngineMask all = isa::definition(in.opcode).engines;
-    const EngineMask vector = mask(Engine::kVector), scalar = mask(Engine::kScalar), gpsimd = mask(Engine::kGpSimd);
+    const EngineMask vector = mask(Engine::kVector), scalar = mask(Engine::kScalar),
+                     gpsimd = mask(Engine::kGpSimd);
     const bool psum = any_in_psum(in);
     switch (in.opcode) {
       case Opcode::kTensorCopy: return version_ >= 3 ? vector | scalar : vector;
@@ -98,7 +102,8 @@ class Chooser {
   Engine least_loaded(const Instruction& in, EngineMask engines) {
     Engine best = Engine::kUnknown;
     double best_ns = 0;
-    for (Engine engine : {Engine::kVector, Engine::kScalar, Engine::kTensor, Engine::kGpSimd, Engine::kSync}) {
+    for (Engine engine :
+         {Engine::kVector, Engine::kScalar, Engine::kTensor, Engine::kGpSimd, Engine::kSync}) {
       if ((engines & mask(engine)) == 0) continue;
       const double ns = load_ns_[static_cast<size_t>(engine)] + estimator_.busy_ns(in, engine);
       if (best == Engine::kUnknown || ns < best_ns) best = engine, best_ns = ns;
@@ -124,9 +129,11 @@ class Chooser {
     }
     const DgeMode asked = asked_mode(in);
     if (asked == DgeMode::kHwdge && version_ < 3)
-      throw fault(in, "dma.dge", "hardware descriptor generation needs NeuronCore-v3", "use dge_mode unknown or swdge");
+      throw fault(in, "dma.dge", "hardware descriptor generation needs NeuronCore-v3",
+                  "use dge_mode unknown or swdge");
     if (asked == DgeMode::kHwdge && vector)
-      throw fault(in, "dma.dge", "hardware descriptor generation cannot gather or scatter", "use dge_mode swdge");
+      throw fault(in, "dma.dge", "hardware descriptor generation cannot gather or scatter",
+                  "use dge_mode swdge");
     if (asked == DgeMode::kNone && dynamic)
       throw fault(in, "dma.dge", "descriptors written before the run cannot hold run-time addresses",
                   "use dge_mode swdge or hwdge");
@@ -142,9 +149,12 @@ class Chooser {
     choice.engine = Engine::kDma;
     choice.dge = dge_mode(in);
     const bool names_trigger = in.engine != Engine::kUnknown && in.engine != Engine::kDma;
-    choice.trigger = names_trigger ? in.engine : choice.dge == DgeMode::kSwdge ? Engine::kGpSimd : Engine::kSync;
+    choice.trigger = names_trigger                   ? in.engine
+                     : choice.dge == DgeMode::kSwdge ? Engine::kGpSimd
+                                                     : Engine::kSync;
     if (choice.dge == DgeMode::kHwdge && choice.trigger != Engine::kSync && choice.trigger != Engine::kScalar)
-      throw fault(in, "dma.hwdge_trigger", "only the Sync and Scalar sequencers can start hardware descriptor generation",
+      throw fault(in, "dma.hwdge_trigger",
+                  "only the Sync and Scalar sequencers can start hardware descriptor generation",
                   "leave `engine` out, or name scalar or sync");
     // Loads and stores have queues of their own, so that neither waits behind the other's transfers.
     const Operand& dst = program_.operand(in, 0);

@@ -3,8 +3,8 @@
 // What the program states is kept. Otherwise an instruction that only one engine can run goes there; one
 // that several can run goes to the legal engine with the least estimated work so far. GpSimd gets what
 // only it can do exactly (int32 arithmetic, power): it shares SBUF ports with Vector and cannot reach PSUM.
-// Sources: nki.isa docstrings of tensor_copy, tensor_tensor, tensor_scalar, memset, nc_transpose; the DGE page
-// for the modes.
+// Sources: nki.isa docstrings of tensor_copy, tensor_tensor, tensor_scalar, memset, nc_transpose; the DGE
+// page for the modes.
 #pragma once
 
 #include <cstdint>

@@ -34,7 +34,8 @@ Estimator::Estimator(const isa::Program& program, const arch::Tables& tables, ar
       if (!timing.has_cost(definition.name)) continue;
       const arch::CostMode* mode = usual_mode(timing.cost(definition.name), engine);
       if (mode != nullptr)
-        line = {mode->min_cycles / clock_ghz, mode->cycles_per_element / clock_ghz, mode->extra_cycles / clock_ghz};
+        line = {mode->min_cycles / clock_ghz, mode->cycles_per_element / clock_ghz,
+                mode->extra_cycles / clock_ghz};
     }
     latency_ns_[static_cast<size_t>(engine)] = timing.constant("static_overhead_cycles") / clock_ghz;
   }

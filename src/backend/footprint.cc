@@ -44,7 +44,8 @@ bool may_overlap(const Footprint& a, const Footprint& b) {
   if (a.dense || b.dense || a.steps == nullptr || b.steps == nullptr) return true;
   for (const Footprint* f : {&a, &b})
     for (int i = 0; i < f->steps->count; ++i)
-      if (disjoint_modulo(a, b, f->steps->steps[static_cast<size_t>(i)].elements * f->element_bytes)) return false;
+      if (disjoint_modulo(a, b, f->steps->steps[static_cast<size_t>(i)].elements * f->element_bytes))
+        return false;
   return true;
 }
 
@@ -114,7 +115,8 @@ void FootprintReader::widen(const isa::Operand& operand, Footprint& f) const {
   f.steps = nullptr;
   const bool bounded = !on_chip && indirect.kind != isa::IndirectKind::kTensor && indirect.bound > 0;
   if (bounded) {
-    f.byte_end = std::min(limit, f.byte_end + (indirect.bound - 1) * indirect.stride * size_bytes(operand.dtype));
+    f.byte_end =
+        std::min(limit, f.byte_end + (indirect.bound - 1) * indirect.stride * size_bytes(operand.dtype));
     return;
   }
   if (on_chip && indirect.kind != isa::IndirectKind::kTensor) {

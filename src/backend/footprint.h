@@ -58,7 +58,7 @@ class FootprintReader {
  private:
   struct Shape {
     bool known = false;
-    bool dense = false;     // along a row
+    bool dense = false;                              // along a row
     int64_t row_min = 0, row_max = 0, row_step = 0;  // elements; on chip only
     int64_t free_min = 0, free_max = 0;
     Steps steps;

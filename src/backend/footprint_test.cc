@@ -20,8 +20,8 @@ Pattern pattern_of(std::initializer_list<Dim> dims) {
   return pattern;
 }
 
-Operand access(isa::Program& program, isa::TensorId tensor, std::initializer_list<Dim> dims, int64_t offset = 0,
-               DType dtype = DType::kFloat32) {
+Operand access(isa::Program& program, isa::TensorId tensor, std::initializer_list<Dim> dims,
+               int64_t offset = 0, DType dtype = DType::kFloat32) {
   Operand operand;
   operand.kind = isa::OperandKind::kAccess;
   operand.dtype = dtype;
@@ -127,14 +127,16 @@ TEST(Footprint, PropertyNeverDeniesARealOverlapAndDenseMeansAllBytes) {
   for (int trial = 0; trial < 4000; ++trial) {
     isa::Program program;
     const bool hbm = random.below(2) == 0;
-    const auto t = program.add_tensor(tile(hbm ? isa::MemorySpace::kHbm : isa::MemorySpace::kSbuf, hbm ? 1 : 4, hbm ? 256 : 64));
+    const auto t = program.add_tensor(
+        tile(hbm ? isa::MemorySpace::kHbm : isa::MemorySpace::kSbuf, hbm ? 1 : 4, hbm ? 256 : 64));
     const auto draw = [&] {
       const int64_t step = 1 + random.below(4), count = 1 + random.below(4);
       const int64_t outer = hbm ? int64_t{16} : int64_t{64};
       const int64_t rows = 1 + random.below(3);
       const bool halves = random.below(2) == 0;
       const int64_t unit = halves ? 2 : 1;
-      return access(program, t, {{outer * unit, rows}, {step, count}}, random.below(16), halves ? DType::kBFloat16 : DType::kFloat32);
+      return access(program, t, {{outer * unit, rows}, {step, count}}, random.below(16),
+                    halves ? DType::kBFloat16 : DType::kFloat32);
     };
     const Operand a = draw(), b = draw();
     FootprintReader reader(program);

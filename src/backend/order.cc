@@ -28,7 +28,8 @@ class BandwidthSlices {
       const double part = std::min(bytes, room_[slice]);
       room_[slice] -= part;
       bytes -= part;
-      end_ns = static_cast<double>(slice) * kSliceNs + (bytes_per_slice_ - room_[slice]) / bytes_per_slice_ * kSliceNs;
+      end_ns = static_cast<double>(slice) * kSliceNs +
+               (bytes_per_slice_ - room_[slice]) / bytes_per_slice_ * kSliceNs;
       if (bytes > 0) slice = first_with_room(slice + 1);
     }
     return std::max(start_ns, end_ns);
@@ -60,11 +61,15 @@ class BandwidthSlices {
 
 class RoughRun {
  public:
-  RoughRun(const isa::Program& program, const std::vector<EngineChoice>& choices, const Dependencies& dependencies,
-           const Options& options, const arch::Tables& tables)
-      : program_(program), choices_(choices), dependencies_(dependencies),
-        estimator_(program, tables, options.generation), dma_(estimator_.dma_bytes_per_ns()),
-        start_ns_(program.size()), done_ns_(program.size()) {}
+  RoughRun(const isa::Program& program, const std::vector<EngineChoice>& choices,
+           const Dependencies& dependencies, const Options& options, const arch::Tables& tables)
+      : program_(program),
+        choices_(choices),
+        dependencies_(dependencies),
+        estimator_(program, tables, options.generation),
+        dma_(estimator_.dma_bytes_per_ns()),
+        start_ns_(program.size()),
+        done_ns_(program.size()) {}
 
   const std::vector<double>& in_program_order() {
     for (InstructionIndex i = 0; i < program_.size(); ++i) start(i, ready_ns(i));
@@ -80,7 +85,8 @@ class RoughRun {
     double ready = 0;
     for (const Dependency& dependency : dependencies_.of(i)) {
       const Engine engine = choices_[i].engine;
-      const bool order_only = engine != Engine::kDma && engine == choices_[dependency.producer].engine && !dependency.reads_result;
+      const bool order_only = engine != Engine::kDma && engine == choices_[dependency.producer].engine &&
+                              !dependency.reads_result;
       ready = std::max(ready, order_only ? start_ns_[dependency.producer] : done_ns_[dependency.producer]);
     }
     return ready;
@@ -94,7 +100,8 @@ class RoughRun {
     }
     if (choices_[i].engine == Engine::kDma) {
       start_ns_[i] = ready;
-      done_ns_[i] = dma_.reserve(ready, static_cast<double>(estimator_.dma_bytes(in))) + estimator_.dma_latency_ns();
+      done_ns_[i] =
+          dma_.reserve(ready, static_cast<double>(estimator_.dma_bytes(in))) + estimator_.dma_latency_ns();
       if (in.opcode == isa::Opcode::kSendRecv) last_meeting_ns_ = start_ns_[i];
       return;
     }
@@ -102,7 +109,8 @@ class RoughRun {
     start_ns_[i] = std::max(ready, free);
     free = start_ns_[i] + estimator_.busy_ns(in, choices_[i].engine);
     done_ns_[i] = free + estimator_.latency_ns(choices_[i].engine);
-    if (in.opcode == isa::Opcode::kSendRecv || in.opcode == isa::Opcode::kCoreBarrier) last_meeting_ns_ = start_ns_[i];
+    if (in.opcode == isa::Opcode::kSendRecv || in.opcode == isa::Opcode::kCoreBarrier)
+      last_meeting_ns_ = start_ns_[i];
   }
 
   const isa::Program& program_;
@@ -130,7 +138,9 @@ const std::vector<double>& RoughRun::with_look_ahead(uint32_t window) {
   struct Candidate {
     double ready;
     InstructionIndex index;
-    bool operator>(const Candidate& other) const { return std::pair(ready, index) > std::pair(other.ready, other.index); }
+    bool operator>(const Candidate& other) const {
+      return std::pair(ready, index) > std::pair(other.ready, other.index);
+    }
   };
   using ByReady = std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>>;
   using ByIndex = std::priority_queue<InstructionIndex, std::vector<InstructionIndex>, std::greater<>>;
@@ -143,7 +153,8 @@ const std::vector<double>& RoughRun::with_look_ahead(uint32_t window) {
   uint32_t oldest = 0, admitted = 0, left = n;
   const auto admit = [&] {
     for (; admitted < n && admitted < oldest + window; ++admitted)
-      if (open[admitted] == 0) queues[static_cast<size_t>(choices_[admitted].engine)].waiting.push({ready_ns(admitted), admitted});
+      if (open[admitted] == 0)
+        queues[static_cast<size_t>(choices_[admitted].engine)].waiting.push({ready_ns(admitted), admitted});
   };
   admit();
   while (left > 0) {
@@ -180,7 +191,8 @@ const std::vector<double>& RoughRun::with_look_ahead(uint32_t window) {
     --left;
     for (uint32_t u = first_user[i]; u < first_user[i + 1]; ++u) {
       const InstructionIndex user = users[u];
-      if (--open[user] == 0 && user < admitted) queues[static_cast<size_t>(choices_[user].engine)].waiting.push({ready_ns(user), user});
+      if (--open[user] == 0 && user < admitted)
+        queues[static_cast<size_t>(choices_[user].engine)].waiting.push({ready_ns(user), user});
     }
     while (oldest < n && started[oldest]) ++oldest;
     admit();
@@ -190,7 +202,8 @@ const std::vector<double>& RoughRun::with_look_ahead(uint32_t window) {
 
 }  // namespace
 
-std::vector<InstructionIndex> choose_order(const isa::Program& program, const std::vector<EngineChoice>& choices,
+std::vector<InstructionIndex> choose_order(const isa::Program& program,
+                                           const std::vector<EngineChoice>& choices,
                                            const Dependencies& dependencies, const Options& options,
                                            const arch::Tables& tables) {
   RoughRun run(program, choices, dependencies, options, tables);

@@ -14,7 +14,8 @@
 namespace opentrn::backend {
 
 // A topological order of the dependencies: instruction indices.
-std::vector<isa::InstructionIndex> choose_order(const isa::Program& program, const std::vector<EngineChoice>& choices,
+std::vector<isa::InstructionIndex> choose_order(const isa::Program& program,
+                                                const std::vector<EngineChoice>& choices,
                                                 const Dependencies& dependencies, const Options& options,
                                                 const arch::Tables& tables);
 

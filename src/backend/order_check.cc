@@ -28,7 +28,8 @@ void add_bytes(const isa::Executable& executable, const isa::Operand& operand, s
   const isa::Pattern& pattern = program.pattern(operand);
   if (operand.indirect != isa::kNoIndirect) {  // may be anywhere in the tensor
     for (int64_t r = 0; r < tensor.rows; ++r)
-      for (int64_t b = 0; b < tensor.row_bytes(); ++b) bytes.insert({memory, at.partition + r, at.byte_offset + b});
+      for (int64_t b = 0; b < tensor.row_bytes(); ++b)
+        bytes.insert({memory, at.partition + r, at.byte_offset + b});
     return;
   }
   for (int64_t n = 0; n < pattern.element_count(); ++n) {
@@ -109,14 +110,15 @@ std::vector<std::vector<bool>> complete_before(const isa::Executable& executable
 std::string find_unordered_pair(const isa::Executable& executable) {
   const size_t n = executable.schedule.size();
   std::vector<Touched> touched;
-  for (const isa::ScheduledInstruction& entry : executable.schedule) touched.push_back(touched_by(executable, entry.instruction));
+  for (const isa::ScheduledInstruction& entry : executable.schedule)
+    touched.push_back(touched_by(executable, entry.instruction));
   const auto before = complete_before(executable);
   for (size_t j = 0; j < n; ++j) {
     for (size_t i = 0; i < n; ++i) {
       if (executable.schedule[i].instruction >= executable.schedule[j].instruction) continue;
       if (!conflict(touched[i], touched[j]) || before[j][i]) continue;
-      return fmt::format("instruction {} must come after {}, and nothing makes it", executable.schedule[j].instruction,
-                         executable.schedule[i].instruction);
+      return fmt::format("instruction {} must come after {}, and nothing makes it",
+                         executable.schedule[j].instruction, executable.schedule[i].instruction);
     }
   }
   return {};
@@ -143,7 +145,8 @@ std::string find_shared_bytes(const isa::Executable& executable) {
       if (on_chip && (last[a] < first[b] || last[b] < first[a])) continue;
       const isa::Address pa = executable.placements[a].address, pb = executable.placements[b].address;
       const bool rows = pa.partition < pb.partition + tb.rows && pb.partition < pa.partition + ta.rows;
-      const bool bytes = pa.byte_offset < pb.byte_offset + tb.row_bytes() && pb.byte_offset < pa.byte_offset + ta.row_bytes();
+      const bool bytes = pa.byte_offset < pb.byte_offset + tb.row_bytes() &&
+                         pb.byte_offset < pa.byte_offset + ta.row_bytes();
       if (rows && bytes) return fmt::format("tensors {} and {} share bytes while both are live", a, b);
     }
   }

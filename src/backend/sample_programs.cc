@@ -24,7 +24,8 @@ isa::Pattern pattern_of(std::initializer_list<isa::Dim> dims) {
 
 }  // namespace
 
-TensorId ProgramBuilder::hbm(std::initializer_list<int64_t> shape, DType dtype, std::string_view name, bool output) {
+TensorId ProgramBuilder::hbm(std::initializer_list<int64_t> shape, DType dtype, std::string_view name,
+                             bool output) {
   isa::Tensor tensor;
   tensor.space = output ? isa::MemorySpace::kSharedHbm : isa::MemorySpace::kHbm;
   tensor.dtype = dtype;
@@ -37,7 +38,8 @@ TensorId ProgramBuilder::hbm(std::initializer_list<int64_t> shape, DType dtype, 
   return program_->add_tensor(std::move(tensor));
 }
 
-TensorId ProgramBuilder::on_chip(isa::MemorySpace space, int64_t rows, int64_t elements, DType dtype, std::string_view name) {
+TensorId ProgramBuilder::on_chip(isa::MemorySpace space, int64_t rows, int64_t elements, DType dtype,
+                                 std::string_view name) {
   isa::Tensor tensor;
   tensor.space = space;
   tensor.dtype = dtype;
@@ -74,8 +76,8 @@ Operand ProgramBuilder::all(TensorId id) {
   return part(id, 0, tensor.row_elements / tensor.shape.back(), 0, tensor.shape.back());
 }
 
-void ProgramBuilder::append(Opcode opcode, std::initializer_list<Operand> operands, std::initializer_list<int64_t> attributes,
-                            Engine engine) {
+void ProgramBuilder::append(Opcode opcode, std::initializer_list<Operand> operands,
+                            std::initializer_list<int64_t> attributes, Engine engine) {
   std::vector<isa::AttributeWord> words;
   for (int64_t value : attributes) words.push_back({.integer = value});
   words.resize(std::max(words.size(), isa::definition(opcode).attributes.size()), {.integer = 0});
@@ -86,7 +88,8 @@ void ProgramBuilder::dma(Operand dst, Operand src, isa::DgeMode mode) {
   append(Opcode::kDmaCopy, {dst, src}, {0, 0, static_cast<int64_t>(mode)});
 }
 
-void ProgramBuilder::matmul(Operand dst, Operand stationary, Operand moving, bool accumulate, bool transpose) {
+void ProgramBuilder::matmul(Operand dst, Operand stationary, Operand moving, bool accumulate,
+                            bool transpose) {
   append(Opcode::kNcMatmul, {dst, stationary, moving}, {accumulate, 0, 0, transpose});
 }
 
@@ -95,19 +98,28 @@ void ProgramBuilder::tensor_tensor(Operand dst, Operand a, Operand b, AluOp op, 
 }
 
 void ProgramBuilder::tensor_scalar(Operand dst, Operand data, double value, AluOp op, Engine engine) {
-  append(Opcode::kTensorScalar, {dst, data, Operand::imm(value), Operand::none()}, {static_cast<int64_t>(op), 0, -1, 0}, engine);
+  append(Opcode::kTensorScalar, {dst, data, Operand::imm(value), Operand::none()},
+         {static_cast<int64_t>(op), 0, -1, 0}, engine);
 }
 
 void ProgramBuilder::activation(Operand dst, Operand data, ActivationFunction function) {
-  append(Opcode::kActivation, {dst, data, Operand::none(), Operand::imm(1), Operand::none()}, {static_cast<int64_t>(function), -1, 0});
+  append(Opcode::kActivation, {dst, data, Operand::none(), Operand::imm(1), Operand::none()},
+         {static_cast<int64_t>(function), -1, 0});
 }
 
-void ProgramBuilder::copy(Operand dst, Operand src, Engine engine) { append(Opcode::kTensorCopy, {dst, src}, {}, engine); }
+void ProgramBuilder::copy(Operand dst, Operand src, Engine engine) {
+  append(Opcode::kTensorCopy, {dst, src}, {}, engine);
+}
 
-void ProgramBuilder::memset(Operand dst, Engine engine) { append(Opcode::kMemset, {dst, Operand::imm(0)}, {}, engine); }
+void ProgramBuilder::memset(Operand dst, Engine engine) {
+  append(Opcode::kMemset, {dst, Operand::imm(0)}, {}, engine);
+}
 
-isa::InstructionIndex ProgramBuilder::loop_begin(isa::RegisterId counter, int64_t lower, int64_t upper, int64_t step) {
-  append(Opcode::kLoopBegin, {Operand::reg(counter), Operand::imm(static_cast<double>(lower)), Operand::imm(static_cast<double>(upper))},
+isa::InstructionIndex ProgramBuilder::loop_begin(isa::RegisterId counter, int64_t lower, int64_t upper,
+                                                 int64_t step) {
+  append(Opcode::kLoopBegin,
+         {Operand::reg(counter), Operand::imm(static_cast<double>(lower)),
+          Operand::imm(static_cast<double>(upper))},
          {step, 0});
   return static_cast<isa::InstructionIndex>(program_->size() - 1);
 }
@@ -115,7 +127,8 @@ isa::InstructionIndex ProgramBuilder::loop_begin(isa::RegisterId counter, int64_
 void ProgramBuilder::loop_end(isa::RegisterId counter, isa::InstructionIndex begin) {
   const int64_t step = program_->attribute_int(program_->instruction(begin), isa::slot::loop::kAStep);
   append(Opcode::kLoopEnd, {Operand::reg(counter)}, {step, static_cast<int64_t>(begin)});
-  program_->set_attribute(begin, isa::slot::loop::kAMatch, {.integer = static_cast<int64_t>(program_->size() - 1)});
+  program_->set_attribute(begin, isa::slot::loop::kAMatch,
+                          {.integer = static_cast<int64_t>(program_->size() - 1)});
 }
 
 namespace {
@@ -137,7 +150,8 @@ std::shared_ptr<const isa::Program> matmul_hoist_load(const MatmulShape& shape) 
   return matmul_block_free(shape, 1, 1);
 }
 
-std::shared_ptr<const isa::Program> matmul_block_free(const MatmulShape& shape, int64_t block_m, int64_t block_n) {
+std::shared_ptr<const isa::Program> matmul_block_free(const MatmulShape& shape, int64_t block_m,
+                                                      int64_t block_n) {
   ProgramBuilder b;
   const auto [lhs_t, rhs, out] = declare(b, shape);
   const int64_t k_tiles = shape.k / kTileK;
@@ -159,7 +173,8 @@ std::shared_ptr<const isa::Program> matmul_block_free(const MatmulShape& shape, 
         for (int64_t bn = 0; bn < block_n; ++bn) {
           const TensorId acc = b.psum(kTileM, kTileN);
           for (int64_t k = 0; k < k_tiles; ++k)
-            b.matmul(b.all(acc), b.all(left[static_cast<size_t>(bm * k_tiles + k)]), b.all(right[static_cast<size_t>(bn * k_tiles + k)]), k > 0);
+            b.matmul(b.all(acc), b.all(left[static_cast<size_t>(bm * k_tiles + k)]),
+                     b.all(right[static_cast<size_t>(bn * k_tiles + k)]), k > 0);
           const TensorId result = b.sbuf(kTileM, kTileN, shape.dtype, "result");
           b.copy(b.all(result), b.all(acc));
           b.dma(b.part(out, m + bm * kTileM, kTileM, n + bn * kTileN, kTileN), b.all(result));
@@ -170,7 +185,8 @@ std::shared_ptr<const isa::Program> matmul_block_free(const MatmulShape& shape, 
   return b.take();
 }
 
-std::shared_ptr<const isa::Program> matmul_fully_blocked(const MatmulShape& shape, int64_t block_m, int64_t block_n, int64_t block_k) {
+std::shared_ptr<const isa::Program> matmul_fully_blocked(const MatmulShape& shape, int64_t block_m,
+                                                         int64_t block_n, int64_t block_k) {
   ProgramBuilder b;
   const auto [lhs_t, rhs, out] = declare(b, shape);
   const int64_t wide_m = block_m * kTileM, wide_n = block_n * kTileN, wide_k = block_k * kTileK;
@@ -207,7 +223,8 @@ std::shared_ptr<const isa::Program> matmul_fully_blocked(const MatmulShape& shap
     for (int64_t m = 0; m < shape.m; m += kTileM) {
       const TensorId packed = b.sbuf(kTileM, wide_n, shape.dtype, "packed");
       for (int64_t bn = 0; bn < block_n; ++bn)
-        b.copy(b.part(packed, 0, kTileM, bn * kTileN, kTileN), b.all(sums[static_cast<size_t>(m / kTileM * block_n + bn)]));
+        b.copy(b.part(packed, 0, kTileM, bn * kTileN, kTileN),
+               b.all(sums[static_cast<size_t>(m / kTileM * block_n + bn)]));
       b.dma(b.part(out, m, kTileM, n, wide_n), b.all(packed));
     }
   }
@@ -236,7 +253,8 @@ std::shared_ptr<const isa::Program> random_program(uint64_t seed, int instructio
   for (int i = 0; i < 3; ++i) tiles.push_back(b.sbuf(4, 16, DType::kFloat32));
   for (int i = 0; i < 2; ++i) banks.push_back(b.psum(4, 16));
   for (int i = 0; i < instructions; ++i) {
-    if (random.below(4) == 0) tiles[static_cast<size_t>(pick(3))] = b.sbuf(1 + pick(100), 16, DType::kFloat32);
+    if (random.below(4) == 0)
+      tiles[static_cast<size_t>(pick(3))] = b.sbuf(1 + pick(100), 16, DType::kFloat32);
     if (random.below(6) == 0) banks[static_cast<size_t>(pick(2))] = b.psum(4, 16);
     const auto tile = [&] { return tiles[static_cast<size_t>(pick(3))]; };
     const auto bank = [&] { return banks[static_cast<size_t>(pick(2))]; };

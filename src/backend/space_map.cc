@@ -21,7 +21,8 @@ int64_t legal_start(const Request& request, int64_t offset) {
 }  // namespace
 
 // The latest time at which any part of the range became free; nothing when part of it is taken.
-std::optional<uint32_t> SpaceMap::age_of(size_t first, int64_t offset, int64_t bytes, QuadrantMask quadrants) const {
+std::optional<uint32_t> SpaceMap::age_of(size_t first, int64_t offset, int64_t bytes,
+                                         QuadrantMask quadrants) const {
   uint32_t latest = 0;
   for (size_t i = first; i < segments_.size() && segments_[i].begin < offset + bytes; ++i) {
     if ((segments_[i].taken & quadrants) != 0) return std::nullopt;
@@ -31,8 +32,8 @@ std::optional<uint32_t> SpaceMap::age_of(size_t first, int64_t offset, int64_t b
   return segments_.back().end >= offset + bytes ? std::optional(latest) : std::nullopt;
 }
 
-std::optional<SpaceMap::Found> SpaceMap::find(const Request& request, const std::vector<QuadrantMask>& choices,
-                                              Policy policy) const {
+std::optional<SpaceMap::Found> SpaceMap::find(const Request& request,
+                                              const std::vector<QuadrantMask>& choices, Policy policy) const {
   std::optional<Found> best;
   uint32_t best_age = 0;
   const size_t n = segments_.size();
@@ -49,7 +50,7 @@ std::optional<SpaceMap::Found> SpaceMap::find(const Request& request, const std:
       if (offset >= segments_[i].end) continue;
       const auto age = age_of(i, offset, request.bytes, quadrants);
       if (!age) continue;
-      const bool better = !best || (policy == Policy::kOldest ? *age < best_age
+      const bool better = !best || (policy == Policy::kOldest   ? *age < best_age
                                     : policy == Policy::kLowest ? offset < best->offset
                                                                 : offset > best->offset);
       if (better) best = Found{offset, quadrants}, best_age = *age;
@@ -83,7 +84,9 @@ void SpaceMap::merge(size_t first, size_t last) {
       segments_[++write] = segments_[read];
     }
   }
-  if (begin < end) segments_.erase(segments_.begin() + static_cast<ptrdiff_t>(write + 1), segments_.begin() + static_cast<ptrdiff_t>(end));
+  if (begin < end)
+    segments_.erase(segments_.begin() + static_cast<ptrdiff_t>(write + 1),
+                    segments_.begin() + static_cast<ptrdiff_t>(end));
 }
 
 void SpaceMap::take(int64_t offset, int64_t bytes, QuadrantMask quadrants) {

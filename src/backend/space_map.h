@@ -31,7 +31,8 @@ class SpaceMap {
     QuadrantMask quadrants = 0;
   };
   // The best range in one of `choices` (quadrant masks), or nothing.
-  std::optional<Found> find(const Request& request, const std::vector<QuadrantMask>& choices, Policy policy) const;
+  std::optional<Found> find(const Request& request, const std::vector<QuadrantMask>& choices,
+                            Policy policy) const;
   void take(int64_t offset, int64_t bytes, QuadrantMask quadrants);
   void release(int64_t offset, int64_t bytes, QuadrantMask quadrants, uint32_t time);
 
@@ -41,7 +42,9 @@ class SpaceMap {
     int64_t end = 0;
     QuadrantMask taken = 0;
     std::array<uint32_t, 4> free_since{};
-    bool same_state(const Segment& other) const { return taken == other.taken && free_since == other.free_since; }
+    bool same_state(const Segment& other) const {
+      return taken == other.taken && free_since == other.free_since;
+    }
   };
   size_t split_at(int64_t offset);
   void merge(size_t first, size_t last);

@@ -20,8 +20,14 @@ class Synchroniser {
  public:
   Synchroniser(const std::vector<EngineChoice>& choices, const Dependencies& dependencies,
                const std::vector<isa::InstructionIndex>& order, isa::Executable& executable)
-      : choices_(choices), dependencies_(dependencies), order_(order), out_(executable),
-        position_(order.size()), sequence_(order.size()), clock_(order.size()), dma_known_by_(order.size(), 0) {
+      : choices_(choices),
+        dependencies_(dependencies),
+        order_(order),
+        out_(executable),
+        position_(order.size()),
+        sequence_(order.size()),
+        clock_(order.size()),
+        dma_known_by_(order.size(), 0) {
     stream_ids_.fill(-1);
   }
 
@@ -79,7 +85,8 @@ class Synchroniser {
     int& id = stream_ids_[stream];
     if (id < 0) {
       id = static_cast<int>(out_.streams.size());
-      out_.streams.push_back({choice.engine, static_cast<uint16_t>(is_dma_stream(stream) ? choice.queue : 0)});
+      out_.streams.push_back(
+          {choice.engine, static_cast<uint16_t>(is_dma_stream(stream) ? choice.queue : 0)});
     }
     return static_cast<uint16_t>(id);
   }

@@ -33,7 +33,8 @@ void Fault::add_note(std::string note) {
 }
 
 void Fault::rebuild() {
-  text_ = fmt::format("{}{}: {}", to_string(kind_), label_.empty() ? "" : fmt::format(" [{}]", label_), message_);
+  text_ =
+      fmt::format("{}{}: {}", to_string(kind_), label_.empty() ? "" : fmt::format(" [{}]", label_), message_);
   if (location_.known()) {
     text_ += fmt::format("\n    at {}:{}", location_.file, location_.line);
     if (!location_.function.empty()) text_ += fmt::format(" in {}", location_.function);

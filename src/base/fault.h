@@ -69,9 +69,9 @@ namespace detail {
 }
 
 // Our own invariants. Throws Fault{kInternal}: a Python host must survive our bugs.
-#define OPENTRN_CHECK(condition, ...)                                                         \
-  do {                                                                                        \
-    if (!(condition)) [[unlikely]]                                                            \
+#define OPENTRN_CHECK(condition, ...)                                                              \
+  do {                                                                                             \
+    if (!(condition)) [[unlikely]]                                                                 \
       ::opentrn::detail::check_failed(#condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)); \
   } while (false)
 

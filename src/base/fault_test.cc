@@ -6,7 +6,8 @@ namespace opentrn {
 namespace {
 
 TEST(Fault, SaysWhoseFaultWhatWhereAndWhatToTry) {
-  Fault fault(FaultKind::kProgram, "nc_matmul.C3", "moving tile has 640 columns; NeuronCore-v3 takes at most 512",
+  Fault fault(FaultKind::kProgram, "nc_matmul.C3",
+              "moving tile has 640 columns; NeuronCore-v3 takes at most 512",
               "split x into tiles of nl.tile_size.gemm_moving_fmax columns");
   fault.set_location({"attention.py", 41, "kernel"});
   fault.add_note("x: bfloat16[128, 640] in SBUF");

@@ -33,7 +33,8 @@ struct Ticket {
   uint16_t next;
 
   static Ticket unpack(uint64_t word) {
-    return {static_cast<uint32_t>(word >> 32), static_cast<uint16_t>(word >> 16), static_cast<uint16_t>(word)};
+    return {static_cast<uint32_t>(word >> 32), static_cast<uint16_t>(word >> 16),
+            static_cast<uint16_t>(word)};
   }
   uint64_t pack() const { return uint64_t{generation} << 32 | uint32_t{parts} << 16 | next; }
   bool open() const { return next < parts; }
@@ -82,7 +83,8 @@ struct ThreadPool::State {
     while (!stop.load(std::memory_order_acquire)) {
       if (run_one()) continue;
       const uint32_t seen = load().generation;
-      for (int spin = 0; !load().open() && !stop.load(std::memory_order_acquire) && spin < kSpinsBeforeSleep; ++spin)
+      for (int spin = 0; !load().open() && !stop.load(std::memory_order_acquire) && spin < kSpinsBeforeSleep;
+           ++spin)
         relax_cpu();
       if (load().open()) continue;
       std::unique_lock lock(mutex);
@@ -97,7 +99,8 @@ struct ThreadPool::State {
     bool anyone_asleep;
     {
       std::lock_guard lock(mutex);
-      ticket.store(Ticket{load().generation + 1, static_cast<uint16_t>(parts), 0}.pack(), std::memory_order_release);
+      ticket.store(Ticket{load().generation + 1, static_cast<uint16_t>(parts), 0}.pack(),
+                   std::memory_order_release);
       anyone_asleep = sleepers > 0;
     }
     if (anyone_asleep) wake.notify_all();
@@ -129,10 +132,13 @@ void ThreadPool::parallel_for(size_t n, const std::function<void(size_t, size_t,
   s.error = nullptr;
   s.done.store(0, std::memory_order_relaxed);
   s.publish(parts);
-  while (s.run_one()) {}
+  while (s.run_one()) {
+  }
   for (int spin = 0; s.done.load(std::memory_order_acquire) < parts; ++spin) {
-    if (spin < kSpinsBeforeSleep) relax_cpu();
-    else std::this_thread::yield();
+    if (spin < kSpinsBeforeSleep)
+      relax_cpu();
+    else
+      std::this_thread::yield();
   }
   if (s.error) std::rethrow_exception(s.error);
 }

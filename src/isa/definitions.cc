@@ -32,56 +32,59 @@ using K = AttributeKind;
 // Operand lists, in slot order.
 constexpr OperandSlot kDmaCopyOps[] = {out("dst", kDmaSpaces), in("src", kDmaSpaces)};
 constexpr OperandSlot kDmaComputeOps[] = {out("dst", kDmaSpaces), in("srcs", kDmaSpaces, kTile | kRepeats)};
-constexpr OperandSlot kTensorCopyOps[] = {out("dst", kOnChip, kIndirectTile), in("src", kOnChip, kIndirectTile)};
+constexpr OperandSlot kTensorCopyOps[] = {out("dst", kOnChip, kIndirectTile),
+                                          in("src", kOnChip, kIndirectTile)};
 constexpr OperandSlot kMemsetOps[] = {out("dst"), in("value", 0, kAcceptsImmediate)};
-constexpr OperandSlot kCopyPredicatedOps[] = {inout("dst", kOnChip, kIndirectTile), in("src", kOnChip, kScalarOrVector),
+constexpr OperandSlot kCopyPredicatedOps[] = {inout("dst", kOnChip, kIndirectTile),
+                                              in("src", kOnChip, kScalarOrVector),
                                               in("predicate", kOnChip, kIndirectTile)};
 constexpr OperandSlot kNcTransposeOps[] = {out("dst"), in("data")};
 constexpr OperandSlot kStreamShuffleOps[] = {inout("dst"), in("src")};
-constexpr OperandSlot kLocalGatherOps[] = {out("dst", kInSbuf), in("src_buffer", kInSbuf), in("index", kInSbuf)};
+constexpr OperandSlot kLocalGatherOps[] = {out("dst", kInSbuf), in("src_buffer", kInSbuf),
+                                           in("index", kInSbuf)};
 constexpr OperandSlot kNcNGatherOps[] = {out("dst", kInSbuf), in("data", kInSbuf), in("indices", kInSbuf)};
 constexpr OperandSlot kSendRecvOps[] = {out("dst", kDmaSpaces), in("src", kDmaSpaces)};
 constexpr OperandSlot kCoreBarrierOps[] = {inout("data", kInHbm | kInSbuf)};
-constexpr OperandSlot kMatmulOps[] = {inout("dst", kInPsum, kIndirectTile), in("stationary", kInSbuf, kIndirectTile),
+constexpr OperandSlot kMatmulOps[] = {inout("dst", kInPsum, kIndirectTile),
+                                      in("stationary", kInSbuf, kIndirectTile),
                                       in("moving", kInSbuf, kIndirectTile)};
-constexpr OperandSlot kMatmulMxOps[] = {inout("dst", kInPsum, kIndirectTile), in("stationary", kInSbuf, kIndirectTile),
-                                        in("moving", kInSbuf, kIndirectTile),
-                                        in("stationary_scale", kInSbuf, kIndirectTile),
-                                        in("moving_scale", kInSbuf, kIndirectTile)};
-constexpr OperandSlot kMatmulSparseOps[] = {inout("dst", kInPsum), in("stationary", kInSbuf), in("moving", kInSbuf),
-                                            in("indices", kInSbuf)};
-constexpr OperandSlot kTensorTensorOps[] = {out("dst", kOnChip, kIndirectTile), in("data1", kOnChip, kIndirectTile),
-                                            in("data2")};
-constexpr OperandSlot kTensorScalarOps[] = {out("dst", kOnChip, kIndirectTile), in("data", kOnChip, kIndirectTile),
-                                            in("operand0", kOnChip, kOptionalScalarOrVector),
-                                            in("operand1", kOnChip, kOptionalScalarOrVector)};
-constexpr OperandSlot kScalarTensorTensorOps[] = {out("dst"), in("data"), in("operand0", kOnChip, kScalarOrVector),
-                                                  in("operand1")};
-constexpr OperandSlot kTensorReduceOps[] = {out("dst", kOnChip, kIndirectTile), in("data", kOnChip, kIndirectTile)};
+constexpr OperandSlot kMatmulMxOps[] = {
+    inout("dst", kInPsum, kIndirectTile), in("stationary", kInSbuf, kIndirectTile),
+    in("moving", kInSbuf, kIndirectTile), in("stationary_scale", kInSbuf, kIndirectTile),
+    in("moving_scale", kInSbuf, kIndirectTile)};
+constexpr OperandSlot kMatmulSparseOps[] = {inout("dst", kInPsum), in("stationary", kInSbuf),
+                                            in("moving", kInSbuf), in("indices", kInSbuf)};
+constexpr OperandSlot kTensorTensorOps[] = {out("dst", kOnChip, kIndirectTile),
+                                            in("data1", kOnChip, kIndirectTile), in("data2")};
+constexpr OperandSlot kTensorScalarOps[] = {
+    out("dst", kOnChip, kIndirectTile), in("data", kOnChip, kIndirectTile),
+    in("operand0", kOnChip, kOptionalScalarOrVector), in("operand1", kOnChip, kOptionalScalarOrVector)};
+constexpr OperandSlot kScalarTensorTensorOps[] = {out("dst"), in("data"),
+                                                  in("operand0", kOnChip, kScalarOrVector), in("operand1")};
+constexpr OperandSlot kTensorReduceOps[] = {out("dst", kOnChip, kIndirectTile),
+                                            in("data", kOnChip, kIndirectTile)};
 constexpr OperandSlot kTensorScalarReduceOps[] = {
     out("dst", kOnChip, kIndirectTile), in("data", kOnChip, kIndirectTile),
     in("operand0", kOnChip, kOptionalScalarOrVector), out("reduce_res", kOnChip, kOptionalTile),
     in("reduce_init", kOnChip, kOptionalScalarOrVector)};
-constexpr OperandSlot kTensorScalarCumulativeOps[] = {out("dst", kOnChip, kIndirectTile),
-                                                      in("src", kOnChip, kIndirectTile),
-                                                      in("imm0", kOnChip, kScalarOrVector),
-                                                      in("imm1", kOnChip, kOptionalScalarOrVector)};
+constexpr OperandSlot kTensorScalarCumulativeOps[] = {
+    out("dst", kOnChip, kIndirectTile), in("src", kOnChip, kIndirectTile),
+    in("imm0", kOnChip, kScalarOrVector), in("imm1", kOnChip, kOptionalScalarOrVector)};
 constexpr OperandSlot kTensorTensorScanOps[] = {out("dst"), in("data0"), in("data1"),
                                                 in("initial", kOnChip, kScalarOrVector)};
 constexpr OperandSlot kPartitionReduceOps[] = {out("dst", kInSbuf), in("data", kInSbuf)};
-constexpr OperandSlot kActivationOps[] = {out("dst", kOnChip, kIndirectTile), in("data", kOnChip, kIndirectTile),
-                                          in("bias", kOnChip, kOptionalScalarOrVector),
-                                          in("scale", kOnChip, kScalarOrVector),
-                                          out("reduce_res", kOnChip, kOptionalTile)};
-constexpr OperandSlot kActivate2Ops[] = {out("dst", kOnChip, kIndirectTile), in("data", kOnChip, kIndirectTile),
-                                         in("imm0", kOnChip, kOptionalScalarOrVector),
-                                         in("imm1", kOnChip, kOptionalScalarOrVector),
-                                         in("relu_param", kOnChip, kScalarOrVector),
-                                         out("reduce_res", kOnChip, kOptionalTile)};
-constexpr OperandSlot kExponentialOps[] = {out("dst", kOnChip, kIndirectTile), in("src", kOnChip, kIndirectTile),
-                                           in("max_value", kOnChip, kScalarOrVector),
-                                           out("reduce_res", kOnChip, kOptionalTile),
-                                           in("reduce_init", kOnChip, kScalarOrVector)};
+constexpr OperandSlot kActivationOps[] = {
+    out("dst", kOnChip, kIndirectTile), in("data", kOnChip, kIndirectTile),
+    in("bias", kOnChip, kOptionalScalarOrVector), in("scale", kOnChip, kScalarOrVector),
+    out("reduce_res", kOnChip, kOptionalTile)};
+constexpr OperandSlot kActivate2Ops[] = {
+    out("dst", kOnChip, kIndirectTile),           in("data", kOnChip, kIndirectTile),
+    in("imm0", kOnChip, kOptionalScalarOrVector), in("imm1", kOnChip, kOptionalScalarOrVector),
+    in("relu_param", kOnChip, kScalarOrVector),   out("reduce_res", kOnChip, kOptionalTile)};
+constexpr OperandSlot kExponentialOps[] = {
+    out("dst", kOnChip, kIndirectTile), in("src", kOnChip, kIndirectTile),
+    in("max_value", kOnChip, kScalarOrVector), out("reduce_res", kOnChip, kOptionalTile),
+    in("reduce_init", kOnChip, kScalarOrVector)};
 constexpr OperandSlot kReciprocalOps[] = {out("dst"), in("data")};
 constexpr OperandSlot kSelectReduceOps[] = {out("dst"), in("predicate"), in("on_true"),
                                             in("on_false", kOnChip, kScalarOrVector),
@@ -93,7 +96,8 @@ constexpr OperandSlot kIotaOps[] = {out("dst", kInSbuf)};
 constexpr OperandSlot kBnOps[] = {out("dst"), in("data")};
 constexpr OperandSlot kMax8Ops[] = {out("dst"), in("src")};
 constexpr OperandSlot kFindIndex8Ops[] = {out("dst"), in("data"), in("vals")};
-constexpr OperandSlot kMatchReplace8Ops[] = {out("dst"), in("data"), in("vals"), out("dst_idx", kOnChip, kOptionalTile)};
+constexpr OperandSlot kMatchReplace8Ops[] = {out("dst"), in("data"), in("vals"),
+                                             out("dst_idx", kOnChip, kOptionalTile)};
 constexpr OperandSlot kSequenceBoundsOps[] = {out("dst", kInSbuf), in("segment_ids", kInSbuf)};
 constexpr OperandSlot kNonzeroOps[] = {inout("dst", kInSbuf), in("src", kInSbuf)};
 constexpr OperandSlot kTopkOps[] = {out("val_dst", kInSbuf), out("idx_dst", kInSbuf), in("src", kInSbuf)};
@@ -102,7 +106,8 @@ constexpr OperandSlot kDropoutOps[] = {out("dst"), in("data"), in("prob", kOnChi
 constexpr OperandSlot kRngOps[] = {out("dst")};
 constexpr OperandSlot kSeedOps[] = {in("src_seeds")};
 constexpr OperandSlot kRandGetStateOps[] = {out("dst")};
-constexpr OperandSlot kRand2Ops[] = {out("dst"), in("min", kOnChip, kScalarOrVector), in("max", kOnChip, kScalarOrVector)};
+constexpr OperandSlot kRand2Ops[] = {out("dst"), in("min", kOnChip, kScalarOrVector),
+                                     in("max", kOnChip, kScalarOrVector)};
 constexpr OperandSlot kCustomOps[] = {inout("operands", kOnChip | kInHbm, kScalarOrVector | kRepeats)};
 constexpr OperandSlot kRegisterLoadOps[] = {out("dst", 0, kAcceptsRegister), in("src", kOnChip | kInHbm)};
 constexpr OperandSlot kRegisterMoveOps[] = {out("dst", 0, kAcceptsRegister),
@@ -119,7 +124,8 @@ constexpr OperandSlot kWhileOps[] = {in("condition", 0, kAcceptsRegister)};
 constexpr OperandSlot kDevicePrintOps[] = {in("tensor", kOnChip | kInHbm)};
 
 // Attribute lists, in slot order.
-constexpr AttributeSlot kDmaCopyAttrs[] = {{"priority", K::kInt}, {"oob_mode", K::kOobMode}, {"dge_mode", K::kDgeMode}};
+constexpr AttributeSlot kDmaCopyAttrs[] = {
+    {"priority", K::kInt}, {"oob_mode", K::kOobMode}, {"dge_mode", K::kDgeMode}};
 constexpr AttributeSlot kDmaTransposeAttrs[] = {
     {"axes", K::kIntList}, {"priority", K::kInt}, {"dge_mode", K::kDgeMode}, {"oob_mode", K::kOobMode}};
 constexpr AttributeSlot kDmaComputeAttrs[] = {
@@ -127,15 +133,22 @@ constexpr AttributeSlot kDmaComputeAttrs[] = {
 constexpr AttributeSlot kReversePredAttrs[] = {{"reverse_pred", K::kBool}};
 constexpr AttributeSlot kShuffleAttrs[] = {{"shuffle_mask", K::kIntList}};
 constexpr AttributeSlot kLocalGatherAttrs[] = {{"num_elem_per_idx", K::kInt}, {"num_valid_indices", K::kInt}};
-constexpr AttributeSlot kSendRecvAttrs[] = {
-    {"send_to_rank", K::kInt}, {"recv_from_rank", K::kInt}, {"pipe_id", K::kInt}, {"dma_engine", K::kDmaEngine}};
+constexpr AttributeSlot kSendRecvAttrs[] = {{"send_to_rank", K::kInt},
+                                            {"recv_from_rank", K::kInt},
+                                            {"pipe_id", K::kInt},
+                                            {"dma_engine", K::kDmaEngine}};
 constexpr AttributeSlot kCoreBarrierAttrs[] = {{"cores", K::kIntList}};
 constexpr AttributeSlot kMatmulAttrs[] = {
-    {"accumulate", K::kInt}, {"is_stationary_onezero", K::kBool}, {"is_moving_onezero", K::kBool},
-    {"is_transpose", K::kBool}, {"tile_row", K::kInt}, {"tile_column", K::kInt}, {"tile_rows", K::kInt},
-    {"tile_columns", K::kInt}, {"perf_mode", K::kPerfMode}};
-constexpr AttributeSlot kMatmulMxAttrs[] = {{"accumulate", K::kInt}, {"tile_row", K::kInt}, {"tile_column", K::kInt},
-                                            {"tile_rows", K::kInt}, {"tile_columns", K::kInt}};
+    {"accumulate", K::kInt},         {"is_stationary_onezero", K::kBool},
+    {"is_moving_onezero", K::kBool}, {"is_transpose", K::kBool},
+    {"tile_row", K::kInt},           {"tile_column", K::kInt},
+    {"tile_rows", K::kInt},          {"tile_columns", K::kInt},
+    {"perf_mode", K::kPerfMode}};
+constexpr AttributeSlot kMatmulMxAttrs[] = {{"accumulate", K::kInt},
+                                            {"tile_row", K::kInt},
+                                            {"tile_column", K::kInt},
+                                            {"tile_rows", K::kInt},
+                                            {"tile_columns", K::kInt}};
 constexpr AttributeSlot kMatmulSparseAttrs[] = {{"accumulate", K::kInt}, {"pattern", K::kInt}};
 constexpr AttributeSlot kOpAttrs[] = {{"op", K::kAluOp}};
 constexpr AttributeSlot kTensorScalarAttrs[] = {
@@ -152,18 +165,23 @@ constexpr AttributeSlot kTensorScalarCumulativeAttrs[] = {
     {"op0", K::kAluOp}, {"op1", K::kAluOp}, {"reduce_cmd", K::kReduceCmd}, {"reverse0", K::kBool}};
 constexpr AttributeSlot kActivationAttrs[] = {
     {"op", K::kActivation}, {"reduce_op", K::kOptionalAluOp}, {"reduce_cmd", K::kReduceCmd}};
-constexpr AttributeSlot kActivate2Attrs[] = {
-    {"op", K::kActivation}, {"op0", K::kAluOp}, {"op1", K::kAluOp}, {"reverse0", K::kBool}, {"reverse1", K::kBool},
-    {"reduce_op", K::kOptionalAluOp}, {"reduce_cmd", K::kReduceCmd}};
+constexpr AttributeSlot kActivate2Attrs[] = {{"op", K::kActivation},       {"op0", K::kAluOp},
+                                             {"op1", K::kAluOp},           {"reverse0", K::kBool},
+                                             {"reverse1", K::kBool},       {"reduce_op", K::kOptionalAluOp},
+                                             {"reduce_cmd", K::kReduceCmd}};
 constexpr AttributeSlot kReduceCmdAttrs[] = {{"reduce_cmd", K::kReduceCmd}};
 constexpr AttributeSlot kSelectReduceAttrs[] = {
     {"reduce_cmd", K::kReduceCmd}, {"reduce_op", K::kOptionalAluOp}, {"reverse_pred", K::kBool}};
-constexpr AttributeSlot kRangeSelectAttrs[] = {{"comp_op0", K::kAluOp},         {"comp_op1", K::kAluOp},
-                                               {"reduce_cmd", K::kReduceCmd},   {"reduce_op", K::kOptionalAluOp},
-                                               {"range_start", K::kReal},       {"on_false_value", K::kReal}};
-constexpr AttributeSlot kAffineSelectAttrs[] = {{"pattern", K::kIntList}, {"channel_multiplier", K::kInt},
-                                                {"offset", K::kInt}, {"on_false_value", K::kReal}, {"cmp_op", K::kAluOp}};
-constexpr AttributeSlot kIotaAttrs[] = {{"pattern", K::kIntList}, {"offset", K::kInt}, {"channel_multiplier", K::kInt}};
+constexpr AttributeSlot kRangeSelectAttrs[] = {
+    {"comp_op0", K::kAluOp},          {"comp_op1", K::kAluOp},   {"reduce_cmd", K::kReduceCmd},
+    {"reduce_op", K::kOptionalAluOp}, {"range_start", K::kReal}, {"on_false_value", K::kReal}};
+constexpr AttributeSlot kAffineSelectAttrs[] = {{"pattern", K::kIntList},
+                                                {"channel_multiplier", K::kInt},
+                                                {"offset", K::kInt},
+                                                {"on_false_value", K::kReal},
+                                                {"cmp_op", K::kAluOp}};
+constexpr AttributeSlot kIotaAttrs[] = {
+    {"pattern", K::kIntList}, {"offset", K::kInt}, {"channel_multiplier", K::kInt}};
 constexpr AttributeSlot kMatchReplace8Attrs[] = {{"imm", K::kReal}};
 constexpr AttributeSlot kNonzeroAttrs[] = {{"index_offset", K::kInt}, {"padding_val", K::kInt}};
 constexpr AttributeSlot kTopkAttrs[] = {{"n", K::kInt}};
@@ -174,7 +192,8 @@ constexpr AttributeSlot kDevicePrintAttrs[] = {{"text", K::kString}};
 constexpr std::span<const AttributeSlot> kNoAttrs;
 
 constexpr EngineMask kT = mask(Engine::kTensor), kS = mask(Engine::kScalar), kG = mask(Engine::kGpSimd),
-                     kV = mask(Engine::kVector), kD = mask(Engine::kDma), kY = mask(Engine::kSync), kControl = 0;
+                     kV = mask(Engine::kVector), kD = mask(Engine::kDma), kY = mask(Engine::kSync),
+                     kControl = 0;
 
 using O = Opcode;
 constexpr InstructionDefinition kDefinitions[] = {
@@ -249,7 +268,7 @@ static_assert(table_is_in_opcode_order());
 constexpr std::array<std::string_view, kMemorySpaceCount> kSpaceNames = {"sbuf", "psum", "hbm", "private_hbm",
                                                                          "shared_hbm"};
 constexpr std::array<std::string_view, kEngineCount> kEngineNames = {"unknown", "tensor", "scalar", "gpsimd",
-                                                                     "dma", "vector", "sync"};
+                                                                     "dma",     "vector", "sync"};
 
 template <typename T, size_t N>
 std::optional<T> find_name(const std::array<std::string_view, N>& names, std::string_view name) {
@@ -279,6 +298,8 @@ std::string_view name(Engine engine) { return kEngineNames[static_cast<size_t>(e
 std::optional<MemorySpace> memory_space_from_name(std::string_view name) {
   return find_name<MemorySpace>(kSpaceNames, name);
 }
-std::optional<Engine> engine_from_name(std::string_view name) { return find_name<Engine>(kEngineNames, name); }
+std::optional<Engine> engine_from_name(std::string_view name) {
+  return find_name<Engine>(kEngineNames, name);
+}
 
 }  // namespace opentrn::isa

@@ -19,9 +19,9 @@ enum Accepts : uint8_t {
   kAcceptsAccess = 1,
   kAcceptsImmediate = 2,
   kAcceptsRegister = 4,
-  kAcceptsNone = 8,        // optional
-  kAcceptsIndirect = 16,   // v4 `.indirect()` gather/scatter
-  kRepeats = 32,           // last slot only: any number of operands
+  kAcceptsNone = 8,       // optional
+  kAcceptsIndirect = 16,  // v4 `.indirect()` gather/scatter
+  kRepeats = 32,          // last slot only: any number of operands
 };
 
 using SpaceMask = uint8_t;
@@ -41,8 +41,19 @@ struct OperandSlot {
 };
 
 enum class AttributeKind : uint8_t {
-  kInt, kBool, kReal, kAluOp, kOptionalAluOp, kActivation, kIntList, kReduceCmd, kDgeMode, kOobMode, kDmaEngine,
-  kPerfMode, kString,
+  kInt,
+  kBool,
+  kReal,
+  kAluOp,
+  kOptionalAluOp,
+  kActivation,
+  kIntList,
+  kReduceCmd,
+  kDgeMode,
+  kOobMode,
+  kDmaEngine,
+  kPerfMode,
+  kString,
 };
 // kOptionalAluOp holds -1 for None.
 
@@ -65,7 +76,9 @@ std::span<const InstructionDefinition> definitions();
 std::optional<Opcode> opcode_from_name(std::string_view name);
 inline std::string_view name(Opcode opcode) { return definition(opcode).name; }
 
-constexpr bool is_control(Opcode opcode) { return opcode >= Opcode::kRegisterLoad && opcode <= Opcode::kWhileEnd; }
+constexpr bool is_control(Opcode opcode) {
+  return opcode >= Opcode::kRegisterLoad && opcode <= Opcode::kWhileEnd;
+}
 constexpr bool is_dma(Opcode opcode) {
   return opcode == Opcode::kDmaCopy || opcode == Opcode::kDmaTranspose || opcode == Opcode::kDmaCompute;
 }

@@ -27,7 +27,8 @@ TEST(Definitions, SlotEnumsPointAtTheSlotsOfTheTable) {
   EXPECT_EQ(attribute(Opcode::kRangeSelect, slot::range_select::kAOnFalseValue), "on_false_value");
   EXPECT_EQ(attribute(Opcode::kAffineSelect, slot::affine_select::kACmpOp), "cmp_op");
   EXPECT_EQ(operand(Opcode::kTensorScalarReduce, slot::tensor_scalar_reduce::kReduceInit), "reduce_init");
-  EXPECT_EQ(attribute(Opcode::kTensorScalarReduce, slot::tensor_scalar_reduce::kAReduceResNegate), "reduce_res_negate");
+  EXPECT_EQ(attribute(Opcode::kTensorScalarReduce, slot::tensor_scalar_reduce::kAReduceResNegate),
+            "reduce_res_negate");
   EXPECT_EQ(attribute(Opcode::kTensorScalar, slot::tensor_scalar::kAReverse1), "reverse1");
   EXPECT_EQ(attribute(Opcode::kSendRecv, slot::sendrecv::kADmaEngine), "dma_engine");
   EXPECT_EQ(operand(Opcode::kNcMatmulMx, slot::nc_matmul_mx::kMovingScale), "moving_scale");

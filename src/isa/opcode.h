@@ -11,20 +11,65 @@ namespace opentrn::isa {
 
 enum class Opcode : uint8_t {
   // data movement
-  kDmaCopy, kDmaTranspose, kDmaCompute, kTensorCopy, kMemset, kTensorCopyPredicated, kNcTranspose,
-  kNcStreamShuffle, kLocalGather, kNcNGather, kSendRecv, kCoreBarrier,
+  kDmaCopy,
+  kDmaTranspose,
+  kDmaCompute,
+  kTensorCopy,
+  kMemset,
+  kTensorCopyPredicated,
+  kNcTranspose,
+  kNcStreamShuffle,
+  kLocalGather,
+  kNcNGather,
+  kSendRecv,
+  kCoreBarrier,
   // Tensor engine
-  kNcMatmul, kNcMatmulMx, kNcMatmulSparse,
+  kNcMatmul,
+  kNcMatmulMx,
+  kNcMatmulSparse,
   // element-wise, scans and reductions
-  kTensorTensor, kTensorScalar, kScalarTensorTensor, kTensorReduce, kTensorScalarReduce,
-  kTensorScalarCumulative, kTensorTensorScan, kTensorPartitionReduce, kActivation, kActivationReduce,
-  kActivate2, kExponential, kReciprocal, kSelectReduce, kRangeSelect, kAffineSelect, kIota, kBnStats,
-  kBnAggr, kMax8, kNcFindIndex8, kNcMatchReplace8, kSequenceBounds, kNonzeroWithCount, kTopk,
-  kQuantizeMx, kDropout, kRng, kSetRngSeed, kRandSetState, kRandGetState, kRand2,
+  kTensorTensor,
+  kTensorScalar,
+  kScalarTensorTensor,
+  kTensorReduce,
+  kTensorScalarReduce,
+  kTensorScalarCumulative,
+  kTensorTensorScan,
+  kTensorPartitionReduce,
+  kActivation,
+  kActivationReduce,
+  kActivate2,
+  kExponential,
+  kReciprocal,
+  kSelectReduce,
+  kRangeSelect,
+  kAffineSelect,
+  kIota,
+  kBnStats,
+  kBnAggr,
+  kMax8,
+  kNcFindIndex8,
+  kNcMatchReplace8,
+  kSequenceBounds,
+  kNonzeroWithCount,
+  kTopk,
+  kQuantizeMx,
+  kDropout,
+  kRng,
+  kSetRngSeed,
+  kRandSetState,
+  kRandGetState,
+  kRand2,
   // user code on GpSimd
   kCustomOp,
   // sequencer registers and control flow
-  kRegisterLoad, kRegisterMove, kRegisterStore, kRegisterAlu, kLoopBegin, kLoopEnd, kWhileBegin,
+  kRegisterLoad,
+  kRegisterMove,
+  kRegisterStore,
+  kRegisterAlu,
+  kLoopBegin,
+  kLoopEnd,
+  kWhileBegin,
   kWhileEnd,
   // host visible
   kDevicePrint,
@@ -34,88 +79,221 @@ inline constexpr int kOpcodeCount = static_cast<int>(Opcode::kDevicePrint) + 1;
 // Slot numbers, one namespace per instruction; operand slots first, attribute slots (kA...) second.
 // "scalar or vector" operands are an immediate or a [P, 1] access.
 namespace slot {
-namespace dma_copy { enum { kDst, kSrc }; enum { kAPriority, kAOobMode, kADgeMode }; }
-namespace dma_transpose { enum { kDst, kSrc }; enum { kAAxes, kAPriority, kADgeMode, kAOobMode }; }
-namespace dma_compute { enum { kDst, kSrc0 }; enum { kAReduceOp, kAUniqueIndices, kAOobMode }; }
-namespace tensor_copy { enum { kDst, kSrc }; }
-namespace memset { enum { kDst, kValue }; }
-namespace tensor_copy_predicated { enum { kDst, kSrc, kPredicate }; enum { kAReversePred }; }
-namespace nc_transpose { enum { kDst, kData }; }
-namespace nc_stream_shuffle { enum { kDst, kSrc }; enum { kAShuffleMask }; }
-namespace local_gather { enum { kDst, kSrcBuffer, kIndex }; enum { kANumElemPerIdx, kANumValidIndices }; }
-namespace nc_n_gather { enum { kDst, kData, kIndices }; }
-namespace sendrecv { enum { kDst, kSrc }; enum { kASendToRank, kARecvFromRank, kAPipeId, kADmaEngine }; }
-namespace core_barrier { enum { kData }; enum { kACores }; }
+namespace dma_copy {
+enum { kDst, kSrc };
+enum { kAPriority, kAOobMode, kADgeMode };
+}  // namespace dma_copy
+namespace dma_transpose {
+enum { kDst, kSrc };
+enum { kAAxes, kAPriority, kADgeMode, kAOobMode };
+}  // namespace dma_transpose
+namespace dma_compute {
+enum { kDst, kSrc0 };
+enum { kAReduceOp, kAUniqueIndices, kAOobMode };
+}  // namespace dma_compute
+namespace tensor_copy {
+enum { kDst, kSrc };
+}
+namespace memset {
+enum { kDst, kValue };
+}
+namespace tensor_copy_predicated {
+enum { kDst, kSrc, kPredicate };
+enum { kAReversePred };
+}  // namespace tensor_copy_predicated
+namespace nc_transpose {
+enum { kDst, kData };
+}
+namespace nc_stream_shuffle {
+enum { kDst, kSrc };
+enum { kAShuffleMask };
+}  // namespace nc_stream_shuffle
+namespace local_gather {
+enum { kDst, kSrcBuffer, kIndex };
+enum { kANumElemPerIdx, kANumValidIndices };
+}  // namespace local_gather
+namespace nc_n_gather {
+enum { kDst, kData, kIndices };
+}
+namespace sendrecv {
+enum { kDst, kSrc };
+enum { kASendToRank, kARecvFromRank, kAPipeId, kADmaEngine };
+}  // namespace sendrecv
+namespace core_barrier {
+enum { kData };
+enum { kACores };
+}  // namespace core_barrier
 namespace nc_matmul {
 enum { kDst, kStationary, kMoving };
 // accumulate: -1 automatic, 0 overwrite, 1 accumulate. tile_*: 0 rows means no tiling.
-enum { kAAccumulate, kAIsStationaryOneZero, kAIsMovingOneZero, kAIsTranspose, kATileRow, kATileColumn, kATileRows,
-       kATileColumns, kAPerfMode };
-}
+enum {
+  kAAccumulate,
+  kAIsStationaryOneZero,
+  kAIsMovingOneZero,
+  kAIsTranspose,
+  kATileRow,
+  kATileColumn,
+  kATileRows,
+  kATileColumns,
+  kAPerfMode
+};
+}  // namespace nc_matmul
 namespace nc_matmul_mx {
 enum { kDst, kStationary, kMoving, kStationaryScale, kMovingScale };
 enum { kAAccumulate, kATileRow, kATileColumn, kATileRows, kATileColumns };
-}
+}  // namespace nc_matmul_mx
 // Structured sparsity on the stationary side; `pattern` is M*100+N for M:N.
-namespace nc_matmul_sparse { enum { kDst, kStationary, kMoving, kIndices }; enum { kAAccumulate, kAPattern }; }
-namespace tensor_tensor { enum { kDst, kData1, kData2 }; enum { kAOp }; }
-namespace tensor_scalar { enum { kDst, kData, kOperand0, kOperand1 }; enum { kAOp0, kAReverse0, kAOp1, kAReverse1 }; }
-namespace scalar_tensor_tensor { enum { kDst, kData, kOperand0, kOperand1 }; enum { kAOp0, kAOp1, kAReverse0, kAReverse1 }; }
+namespace nc_matmul_sparse {
+enum { kDst, kStationary, kMoving, kIndices };
+enum { kAAccumulate, kAPattern };
+}  // namespace nc_matmul_sparse
+namespace tensor_tensor {
+enum { kDst, kData1, kData2 };
+enum { kAOp };
+}  // namespace tensor_tensor
+namespace tensor_scalar {
+enum { kDst, kData, kOperand0, kOperand1 };
+enum { kAOp0, kAReverse0, kAOp1, kAReverse1 };
+}  // namespace tensor_scalar
+namespace scalar_tensor_tensor {
+enum { kDst, kData, kOperand0, kOperand1 };
+enum { kAOp0, kAOp1, kAReverse0, kAReverse1 };
+}  // namespace scalar_tensor_tensor
 // axes: number of trailing free dimensions reduced.
-namespace tensor_reduce { enum { kDst, kData }; enum { kAOp, kAAxes, kANegate }; }
+namespace tensor_reduce {
+enum { kDst, kData };
+enum { kAOp, kAAxes, kANegate };
+}  // namespace tensor_reduce
 namespace tensor_scalar_reduce {
 enum { kDst, kData, kOperand0, kReduceRes, kReduceInit };
 enum { kAOp0, kAReverse0, kAReduceOp, kAReduceCmd, kAReduceResNegate };
-}
-namespace tensor_scalar_cumulative { enum { kDst, kSrc, kImm0, kImm1 }; enum { kAOp0, kAOp1, kAReduceCmd, kAReverse0 }; }
-namespace tensor_tensor_scan { enum { kDst, kData0, kData1, kInitial }; enum { kAOp0, kAOp1, kAReverse0, kAReverse1 }; }
-namespace tensor_partition_reduce { enum { kDst, kData }; enum { kAOp }; }
-namespace activation { enum { kDst, kData, kBias, kScale, kReduceRes }; enum { kAOp, kAReduceOp, kAReduceCmd }; }
-namespace activation_reduce { enum { kDst, kData, kBias, kScale, kReduceRes }; enum { kAOp, kAReduceOp, kAReduceCmd }; }
+}  // namespace tensor_scalar_reduce
+namespace tensor_scalar_cumulative {
+enum { kDst, kSrc, kImm0, kImm1 };
+enum { kAOp0, kAOp1, kAReduceCmd, kAReverse0 };
+}  // namespace tensor_scalar_cumulative
+namespace tensor_tensor_scan {
+enum { kDst, kData0, kData1, kInitial };
+enum { kAOp0, kAOp1, kAReverse0, kAReverse1 };
+}  // namespace tensor_tensor_scan
+namespace tensor_partition_reduce {
+enum { kDst, kData };
+enum { kAOp };
+}  // namespace tensor_partition_reduce
+namespace activation {
+enum { kDst, kData, kBias, kScale, kReduceRes };
+enum { kAOp, kAReduceOp, kAReduceCmd };
+}  // namespace activation
+namespace activation_reduce {
+enum { kDst, kData, kBias, kScale, kReduceRes };
+enum { kAOp, kAReduceOp, kAReduceCmd };
+}  // namespace activation_reduce
 namespace activate2 {
 enum { kDst, kData, kImm0, kImm1, kReluParam, kReduceRes };
 enum { kAOp, kAOp0, kAOp1, kAReverse0, kAReverse1, kAReduceOp, kAReduceCmd };
+}  // namespace activate2
+namespace exponential {
+enum { kDst, kSrc, kMaxValue, kReduceRes, kReduceInit };
+enum { kAReduceCmd };
+}  // namespace exponential
+namespace reciprocal {
+enum { kDst, kData };
 }
-namespace exponential { enum { kDst, kSrc, kMaxValue, kReduceRes, kReduceInit }; enum { kAReduceCmd }; }
-namespace reciprocal { enum { kDst, kData }; }
 namespace select_reduce {
 enum { kDst, kPredicate, kOnTrue, kOnFalse, kReduceRes };
 enum { kAReduceCmd, kAReduceOp, kAReversePred };
-}
+}  // namespace select_reduce
 namespace range_select {
 enum { kDst, kOnTrueTile, kBound0, kBound1, kReduceRes };
 enum { kACompOp0, kACompOp1, kAReduceCmd, kAReduceOp, kARangeStart, kAOnFalseValue };
-}
+}  // namespace range_select
 // pattern: flat list step, num, step, num, ... outermost first.
 namespace affine_select {
 enum { kDst, kOnTrueTile };
 enum { kAPattern, kAChannelMultiplier, kAOffset, kAOnFalseValue, kACmpOp };
+}  // namespace affine_select
+namespace iota {
+enum { kDst };
+enum { kAPattern, kAOffset, kAChannelMultiplier };
+}  // namespace iota
+namespace bn_stats {
+enum { kDst, kData };
 }
-namespace iota { enum { kDst }; enum { kAPattern, kAOffset, kAChannelMultiplier }; }
-namespace bn_stats { enum { kDst, kData }; }
-namespace bn_aggr { enum { kDst, kData }; }
-namespace max8 { enum { kDst, kSrc }; }
-namespace nc_find_index8 { enum { kDst, kData, kVals }; }
-namespace nc_match_replace8 { enum { kDst, kData, kVals, kDstIdx }; enum { kAImm }; }
-namespace sequence_bounds { enum { kDst, kSegmentIds }; }
-namespace nonzero_with_count { enum { kDst, kSrc }; enum { kAIndexOffset, kAPaddingVal }; }
-namespace topk { enum { kValDst, kIdxDst, kSrc }; enum { kAN }; }
-namespace quantize_mx { enum { kDst, kSrc, kDstScale }; }
-namespace dropout { enum { kDst, kData, kProb }; }
-namespace rng { enum { kDst }; }
-namespace set_rng_seed { enum { kSrcSeeds }; }
-namespace rand_set_state { enum { kSrcSeeds }; }
-namespace rand_get_state { enum { kDst }; }
-namespace rand2 { enum { kDst, kMin, kMax }; }
+namespace bn_aggr {
+enum { kDst, kData };
+}
+namespace max8 {
+enum { kDst, kSrc };
+}
+namespace nc_find_index8 {
+enum { kDst, kData, kVals };
+}
+namespace nc_match_replace8 {
+enum { kDst, kData, kVals, kDstIdx };
+enum { kAImm };
+}  // namespace nc_match_replace8
+namespace sequence_bounds {
+enum { kDst, kSegmentIds };
+}
+namespace nonzero_with_count {
+enum { kDst, kSrc };
+enum { kAIndexOffset, kAPaddingVal };
+}  // namespace nonzero_with_count
+namespace topk {
+enum { kValDst, kIdxDst, kSrc };
+enum { kAN };
+}  // namespace topk
+namespace quantize_mx {
+enum { kDst, kSrc, kDstScale };
+}
+namespace dropout {
+enum { kDst, kData, kProb };
+}
+namespace rng {
+enum { kDst };
+}
+namespace set_rng_seed {
+enum { kSrcSeeds };
+}
+namespace rand_set_state {
+enum { kSrcSeeds };
+}
+namespace rand_get_state {
+enum { kDst };
+}
+namespace rand2 {
+enum { kDst, kMin, kMax };
+}
 // operands: n_out outputs, then inputs; op_id indexes the custom operator registry.
-namespace custom_op { enum { kOperand0 }; enum { kAOpId, kAOutputs }; }
-namespace register_load { enum { kDst, kSrc }; }                       // register, [1,1] access
-namespace register_move { enum { kDst, kSrc }; }                       // register, immediate or register
-namespace register_store { enum { kDst, kSrc }; }                      // [1,1] access, register
-namespace register_alu { enum { kDst, kA, kB }; enum { kAOp }; }       // registers or immediates
-namespace loop { enum { kRegister, kLower, kUpper }; enum { kAStep, kAMatch }; }  // match: the other end
-namespace while_loop { enum { kCondition }; enum { kAMatch }; }
-namespace device_print { enum { kTensor }; enum { kAText }; }          // text: string pool index
+namespace custom_op {
+enum { kOperand0 };
+enum { kAOpId, kAOutputs };
+}  // namespace custom_op
+namespace register_load {
+enum { kDst, kSrc };
+}  // namespace register_load
+namespace register_move {
+enum { kDst, kSrc };
+}  // namespace register_move
+namespace register_store {
+enum { kDst, kSrc };
+}  // namespace register_store
+namespace register_alu {
+enum { kDst, kA, kB };
+enum { kAOp };
+}  // namespace register_alu
+namespace loop {
+enum { kRegister, kLower, kUpper };
+enum { kAStep, kAMatch };
+}  // namespace loop
+namespace while_loop {
+enum { kCondition };
+enum { kAMatch };
+}  // namespace while_loop
+namespace device_print {
+enum { kTensor };
+enum { kAText };
+}  // namespace device_print
 }  // namespace slot
 
 // Values of the enumerated attributes; they equal those of the nki.isa enums.

@@ -87,7 +87,8 @@ LocationId Program::intern_location(std::string_view file, int line, std::string
   auto [first, last] = location_index_.equal_range(key);
   for (; first != last; ++first) {
     const Location& other = locations_[first->second];
-    if (other.file == location.file && other.line == line && other.function == location.function) return first->second;
+    if (other.file == location.file && other.line == line && other.function == location.function)
+      return first->second;
   }
   locations_.push_back(location);
   location_index_.emplace(key, static_cast<LocationId>(locations_.size() - 1));
@@ -129,8 +130,8 @@ uint32_t Program::add_indirect(const Indirect& indirect) {
 }
 
 InstructionIndex Program::append(Opcode opcode, Engine engine, std::span<const Operand> operands,
-                                 std::span<const AttributeWord> attributes, LocationId location, uint32_t name,
-                                 uint8_t flags) {
+                                 std::span<const AttributeWord> attributes, LocationId location,
+                                 uint32_t name, uint8_t flags) {
   OPENTRN_CHECK(operands.size() <= 255, "{} operands", operands.size());
   Instruction instruction;
   instruction.opcode = opcode;

@@ -63,9 +63,9 @@ enum class OperandKind : uint8_t { kNone, kAccess, kImmediate, kRegister };
 struct Operand {
   OperandKind kind = OperandKind::kNone;
   DType dtype = DType::kFloat32;
-  uint32_t tensor = 0;                // TensorId, or RegisterId for kRegister
+  uint32_t tensor = 0;  // TensorId, or RegisterId for kRegister
   PatternId pattern = 0;
-  uint32_t indirect = kNoIndirect;    // 1 + index into Program::indirects()
+  uint32_t indirect = kNoIndirect;  // 1 + index into Program::indirects()
   union {
     int64_t offset = 0;  // elements, kAccess
     double immediate;    // kImmediate
@@ -111,7 +111,7 @@ struct Instruction {
   uint32_t operands = 0;    // index of the first operand
   uint32_t attributes = 0;  // index of the attribute block's first word
   LocationId location = 0;
-  uint32_t name = 0;        // string pool index, 0 = unnamed
+  uint32_t name = 0;  // string pool index, 0 = unnamed
   uint32_t reserved = 0;
 };
 inline constexpr uint8_t kFlagNoReorder = 1;  // must keep its place relative to its neighbours
@@ -174,7 +174,9 @@ class Program {
   size_t size() const { return instructions_.size(); }
   const Instruction& instruction(InstructionIndex index) const { return instructions_[index]; }
   std::span<const Instruction> instructions() const { return instructions_; }
-  std::span<const Operand> operands(const Instruction& in) const { return {operands_.data() + in.operands, in.operand_count}; }
+  std::span<const Operand> operands(const Instruction& in) const {
+    return {operands_.data() + in.operands, in.operand_count};
+  }
   const Operand& operand(const Instruction& in, int slot) const { return operands_[in.operands + slot]; }
   const Pattern& pattern(const Operand& operand) const { return patterns_[operand.pattern]; }
   const Pattern& pattern(PatternId id) const { return patterns_[id]; }
@@ -185,10 +187,16 @@ class Program {
   size_t location_count() const { return locations_.size(); }
   size_t indirect_count() const { return indirects_.size(); }
   const Indirect& indirect(const Operand& operand) const { return indirects_[operand.indirect - 1]; }
-  int64_t attribute_int(const Instruction& in, int slot) const { return attributes_[in.attributes + slot].integer; }
-  double attribute_real(const Instruction& in, int slot) const { return attributes_[in.attributes + slot].real; }
+  int64_t attribute_int(const Instruction& in, int slot) const {
+    return attributes_[in.attributes + slot].integer;
+  }
+  double attribute_real(const Instruction& in, int slot) const {
+    return attributes_[in.attributes + slot].real;
+  }
   bool attribute_bool(const Instruction& in, int slot) const { return attribute_int(in, slot) != 0; }
-  AluOp attribute_alu(const Instruction& in, int slot) const { return static_cast<AluOp>(attribute_int(in, slot)); }
+  AluOp attribute_alu(const Instruction& in, int slot) const {
+    return static_cast<AluOp>(attribute_int(in, slot));
+  }
   ActivationFunction attribute_activation(const Instruction& in, int slot) const {
     return static_cast<ActivationFunction>(attribute_int(in, slot));
   }

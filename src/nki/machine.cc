@@ -22,7 +22,8 @@ std::mutex pool_turn;  // the pool serves one caller at a time
 }  // namespace
 
 Launch::Launch(const MachineOptions& options, int core_count)
-    : core_count_(core_count), running_(core_count),
+    : core_count_(core_count),
+      running_(core_count),
       group_(options.generation, core_count, &pool(), options.checks) {}
 
 void Launch::core_done() {
@@ -34,12 +35,15 @@ void Launch::core_done() {
 std::shared_ptr<Machine> Machine::create(const MachineOptions& options, std::shared_ptr<Launch> launch) {
   if (!launch) launch = std::make_shared<Launch>(options, 1);
   if (options.core_id < 0 || options.core_id >= launch->core_count())
-    throw Fault(FaultKind::kInput, "", fmt::format("core {} of a launch of {} cores", options.core_id, launch->core_count()));
+    throw Fault(FaultKind::kInput, "",
+                fmt::format("core {} of a launch of {} cores", options.core_id, launch->core_count()));
   return std::shared_ptr<Machine>(new Machine(options, std::move(launch)));
 }
 
 Machine::Machine(const MachineOptions& options, std::shared_ptr<Launch> launch)
-    : options_(options), launch_(std::move(launch)), program_(std::make_shared<isa::Program>()),
+    : options_(options),
+      launch_(std::move(launch)),
+      program_(std::make_shared<isa::Program>()),
       core_(&launch_->group_.core(options.core_id)) {}
 
 Machine::~Machine() = default;
@@ -54,14 +58,14 @@ std::shared_ptr<sim::Buffer> Machine::shared_hbm(const isa::Tensor& tensor) {
   const Launch::SharedTensor& shared = launch_->shared_[index];
   if (shared.bytes != tensor.bytes())
     throw Fault(FaultKind::kProgram, "ndarray.shared_hbm",
-                fmt::format("shared_hbm tensor number {} has {} bytes on core {} and {} on another core", index,
-                            tensor.bytes(), options_.core_id, shared.bytes),
+                fmt::format("shared_hbm tensor number {} has {} bytes on core {} and {} on another core",
+                            index, tensor.bytes(), options_.core_id, shared.bytes),
                 "both programs of a launch must create their shared tensors in the same order");
   return shared.buffer;
 }
 
-TensorView Machine::ndarray(std::span<const int64_t> shape, DType dtype, isa::MemorySpace space, std::string name,
-                            std::optional<isa::Address> address, isa::LocationId location) {
+TensorView Machine::ndarray(std::span<const int64_t> shape, DType dtype, isa::MemorySpace space,
+                            std::string name, std::optional<isa::Address> address, isa::LocationId location) {
   const auto fail = [&](std::string label, std::string message, std::string hint = {}) {
     Fault fault(FaultKind::kProgram, "ndarray." + label, std::move(message), std::move(hint));
     fault.set_location(program_->location(location));
@@ -70,7 +74,8 @@ TensorView Machine::ndarray(std::span<const int64_t> shape, DType dtype, isa::Me
   if (shape.empty() || shape.size() > isa::kMaxRank)
     fail("rank", fmt::format("{} dimensions; 1 to {} are possible", shape.size(), isa::kMaxRank));
   for (int64_t size : shape)
-    if (size < 1 || size > (int64_t{1} << 40)) fail("shape", fmt::format("a dimension has size {}; sizes are positive", size));
+    if (size < 1 || size > (int64_t{1} << 40))
+      fail("shape", fmt::format("a dimension has size {}; sizes are positive", size));
   isa::Tensor tensor;
   tensor.space = space;
   tensor.dtype = dtype;
@@ -83,7 +88,9 @@ TensorView Machine::ndarray(std::span<const int64_t> shape, DType dtype, isa::Me
       fail("rank", fmt::format("a tensor in {} needs a partition dimension and a free one", isa::name(space)),
            "add a free dimension of size 1");
     if (shape[0] > kPartitions)
-      fail("partitions", fmt::format("dimension 0 has size {}; {} has {} partitions", shape[0], isa::name(space), kPartitions),
+      fail("partitions",
+           fmt::format("dimension 0 has size {}; {} has {} partitions", shape[0], isa::name(space),
+                       kPartitions),
            "tile dimension 0 by nl.tile_size.pmax");
     tensor.rows = shape[0];
     shape = shape.subspan(1);
@@ -104,7 +111,8 @@ TensorView Machine::host_tensor(std::span<const int64_t> shape, DType dtype, isa
   tensor.dtype = dtype;
   tensor.row_elements = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
   tensor.name = std::move(name);
-  OPENTRN_CHECK(tensor.bytes() == bytes->bytes(), "{} bytes for a tensor of {}", bytes->bytes(), tensor.bytes());
+  OPENTRN_CHECK(tensor.bytes() == bytes->bytes(), "{} bytes for a tensor of {}", bytes->bytes(),
+                tensor.bytes());
   return TensorView::whole(std::make_shared<Storage>(std::move(bytes), tensor), shape);
 }
 
@@ -150,7 +158,8 @@ isa::Operand Machine::operand(const TensorView& view) {
   return operand;
 }
 
-isa::InstructionIndex Machine::emit(isa::Opcode opcode, isa::Engine engine, std::span<const isa::Operand> operands,
+isa::InstructionIndex Machine::emit(isa::Opcode opcode, isa::Engine engine,
+                                    std::span<const isa::Operand> operands,
                                     std::span<const isa::AttributeWord> attributes, isa::LocationId location,
                                     uint32_t name) {
   const isa::InstructionIndex index = program_->append(opcode, engine, operands, attributes, location, name,
@@ -166,9 +175,10 @@ void Machine::wait_for_peer(std::unique_lock<std::mutex>& lock) {
   launch.progress_.wait(lock, [&] { return passed() || launch.running_ < launch.core_count_; });
   if (passed()) return;
   const isa::InstructionIndex at = *launch.group_.waiting_at(options_.core_id);
-  Fault fault(FaultKind::kProgram, "sim.peer_ended",
-              fmt::format("core {} waits here, but the other core ended without taking part", options_.core_id),
-              "both programs of an LNC2 launch must execute the same sequence of sendrecv and core_barrier");
+  Fault fault(
+      FaultKind::kProgram, "sim.peer_ended",
+      fmt::format("core {} waits here, but the other core ended without taking part", options_.core_id),
+      "both programs of an LNC2 launch must execute the same sequence of sendrecv and core_barrier");
   fault.set_location(program_->location(program_->instruction(at).location));
   throw fault;
 }
@@ -211,14 +221,16 @@ std::shared_ptr<sim::Buffer> Machine::value(const TensorView& view) {
     return view.storage->host_bytes;
   }
   if (options_.execute == Execute::kNever)
-    throw Fault(FaultKind::kProgram, "", "this launch records instructions without executing them; it has no values");
+    throw Fault(FaultKind::kProgram, "",
+                "this launch records instructions without executing them; it has no values");
   flush();
   return core_->buffer(*program_, tensor_id(view));
 }
 
 int64_t Machine::register_value(isa::RegisterId id) {
   if (options_.execute == Execute::kNever)
-    throw Fault(FaultKind::kProgram, "", "this launch records instructions without executing them; it has no values");
+    throw Fault(FaultKind::kProgram, "",
+                "this launch records instructions without executing them; it has no values");
   flush();
   return core_->register_value(id);
 }

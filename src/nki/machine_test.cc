@@ -18,7 +18,9 @@ std::shared_ptr<Machine> machine(Execute execute = Execute::kBatched) {
   return Machine::create(options, nullptr);
 }
 
-TensorView tile(Machine& m) { return m.ndarray(kShape, DType::kFloat32, MemorySpace::kSbuf, "t", std::nullopt, 0); }
+TensorView tile(Machine& m) {
+  return m.ndarray(kShape, DType::kFloat32, MemorySpace::kSbuf, "t", std::nullopt, 0);
+}
 
 void fill(Machine& m, const TensorView& dst, double value) {
   const isa::Operand operands[] = {m.operand(dst), isa::Operand::imm(value)};

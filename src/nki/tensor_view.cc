@@ -115,12 +115,21 @@ std::optional<std::vector<Dim>> regroup(std::span<const Dim> dims, std::span<con
 }  // namespace
 
 Storage::Storage(std::shared_ptr<Machine> machine, isa::TensorId id, const isa::Tensor& tensor)
-    : machine(std::move(machine)), id(id), space(tensor.space), dtype(tensor.dtype), rows(tensor.rows),
-      row_elements(tensor.row_elements), name(tensor.name) {}
+    : machine(std::move(machine)),
+      id(id),
+      space(tensor.space),
+      dtype(tensor.dtype),
+      rows(tensor.rows),
+      row_elements(tensor.row_elements),
+      name(tensor.name) {}
 
 Storage::Storage(std::shared_ptr<sim::Buffer> host_bytes, const isa::Tensor& tensor)
-    : host_bytes(std::move(host_bytes)), space(tensor.space), dtype(tensor.dtype), rows(tensor.rows),
-      row_elements(tensor.row_elements), name(tensor.name) {}
+    : host_bytes(std::move(host_bytes)),
+      space(tensor.space),
+      dtype(tensor.dtype),
+      rows(tensor.rows),
+      row_elements(tensor.row_elements),
+      name(tensor.name) {}
 
 Storage::~Storage() {
   if (machine) machine->storage_died(id);
@@ -152,13 +161,15 @@ std::string TensorView::describe() const {
 }
 
 void TensorView::fail(std::string_view operation, std::string message, std::string hint) const {
-  Fault fault(FaultKind::kProgram, fmt::format("NkiTensor.{}", operation), std::move(message), std::move(hint));
+  Fault fault(FaultKind::kProgram, fmt::format("NkiTensor.{}", operation), std::move(message),
+              std::move(hint));
   fault.add_note("tensor: " + describe());
   throw fault;
 }
 
 void TensorView::check_dim(std::string_view operation, int dim) const {
-  if (dim < 0 || dim >= rank()) fail(operation, fmt::format("dimension {} does not exist; the tensor has {}", dim, rank()));
+  if (dim < 0 || dim >= rank())
+    fail(operation, fmt::format("dimension {} does not exist; the tensor has {}", dim, rank()));
 }
 
 void TensorView::check_not_tied(std::string_view operation, int dim) const {
@@ -177,7 +188,8 @@ void TensorView::check_extent(std::string_view operation) const {
   const int64_t first = offset + pattern.min_offset(), last = offset + pattern.max_offset();
   if (indirection) return;  // the index moves it; checked when it is known
   if (first < 0 || last >= limit)
-    fail(operation, fmt::format("the view covers elements {} to {} of a tensor that has {}", first, last, limit));
+    fail(operation,
+         fmt::format("the view covers elements {} to {} of a tensor that has {}", first, last, limit));
 }
 
 TensorView TensorView::slice(int dim, int64_t start, int64_t end, int64_t step) const {
@@ -245,7 +257,8 @@ TensorView TensorView::slice_register(int dim, isa::RegisterId start, int64_t co
 }
 
 TensorView TensorView::vector_select(int dim, std::shared_ptr<const TensorView> offsets) const {
-  if (dim != 0) fail("vector_select", fmt::format("dim is {}; only dimension 0 can be indexed per partition", dim));
+  if (dim != 0)
+    fail("vector_select", fmt::format("dim is {}; only dimension 0 can be indexed per partition", dim));
   if (on_chip()) fail("vector_select", "only HBM tensors can be indexed per partition");
   if (indirection) fail("vector_select", "the tensor already carries a run-time index; only one is possible");
   TensorView view = *this;
@@ -255,7 +268,8 @@ TensorView TensorView::vector_select(int dim, std::shared_ptr<const TensorView> 
 }
 
 TensorView TensorView::permute(std::span<const int64_t> dims) const {
-  if (static_cast<int>(dims.size()) != rank()) fail("permute", fmt::format("{} dimensions given, the tensor has {}", dims.size(), rank()));
+  if (static_cast<int>(dims.size()) != rank())
+    fail("permute", fmt::format("{} dimensions given, the tensor has {}", dims.size(), rank()));
   std::array<bool, isa::kMaxRank> seen{};
   TensorView view = *this;
   for (int i = 0; i < rank(); ++i) {
@@ -273,7 +287,8 @@ TensorView TensorView::permute(std::span<const int64_t> dims) const {
 TensorView TensorView::broadcast(int dim, int64_t count) const {
   check_dim("broadcast", dim);
   check_partition_kept("broadcast", dim);
-  if (size(dim) != 1) fail("broadcast", fmt::format("dimension {} has size {}; only size 1 can be repeated", dim, size(dim)));
+  if (size(dim) != 1)
+    fail("broadcast", fmt::format("dimension {} has size {}; only size 1 can be repeated", dim, size(dim)));
   if (count < 1) fail("broadcast", fmt::format("size is {}; it must be at least 1", count));
   TensorView view = *this;
   view.pattern.dims[dim] = {0, count};
@@ -281,7 +296,8 @@ TensorView TensorView::broadcast(int dim, int64_t count) const {
 }
 
 TensorView TensorView::expand_dim(int dim) const {
-  if (dim < 0 || dim > rank()) fail("expand_dim", fmt::format("position {} does not exist; the tensor has {} dimensions", dim, rank()));
+  if (dim < 0 || dim > rank())
+    fail("expand_dim", fmt::format("position {} does not exist; the tensor has {} dimensions", dim, rank()));
   if (dim == 0 && (on_chip() || (indirection && indirection->dim == 0)))
     fail("expand_dim", "nothing can stand before the partition dimension");
   TensorView view = *this;
@@ -306,12 +322,14 @@ TensorView TensorView::reshape_dim(int dim, std::vector<int64_t> shape) const {
   if (!infer_sizes(shape, size(dim)))
     fail("reshape_dim", fmt::format("the sizes given do not multiply to {}", size(dim)));
   if (shape.size() == 1) return *this;
-  if (!(shape.size() > 1 && product(std::span(shape).subspan(1)) == 1)) check_partition_kept("reshape_dim", dim);
+  if (!(shape.size() > 1 && product(std::span(shape).subspan(1)) == 1))
+    check_partition_kept("reshape_dim", dim);
   TensorView view = *this;
   const std::vector<Dim> dims = row_major(shape, stride(dim));
   remove_dim(view.pattern, dim);
   insert_dims(view.pattern, dim, dims, "reshape_dim");
-  if (view.indirection && view.indirection->dim > dim) view.indirection->dim += static_cast<int>(shape.size()) - 1;
+  if (view.indirection && view.indirection->dim > dim)
+    view.indirection->dim += static_cast<int>(shape.size()) - 1;
   return view;
 }
 
@@ -334,14 +352,17 @@ TensorView TensorView::flatten_dims(int start, int end) const {
 
 TensorView TensorView::reshape(std::vector<int64_t> shape) const {
   if (!infer_sizes(shape, element_count()))
-    fail("reshape", fmt::format("the sizes given do not multiply to the {} elements of the tensor", element_count()));
+    fail("reshape",
+         fmt::format("the sizes given do not multiply to the {} elements of the tensor", element_count()));
   const bool keep_first = on_chip() || (indirection && indirection->dim == 0);
   if (keep_first && (shape.empty() || shape[0] != size(0)))
     fail("reshape", fmt::format("dimension 0 must stay {}, the number of partitions", size(0)));
   const size_t skip = keep_first ? 1 : 0;
   const auto dims = regroup({pattern.dims.data() + skip, static_cast<size_t>(rank()) - skip},
                             std::span(shape).subspan(skip));
-  if (!dims) fail("reshape", "the memory layout of this view does not allow the new shape", "copy it to a new tensor first");
+  if (!dims)
+    fail("reshape", "the memory layout of this view does not allow the new shape",
+         "copy it to a new tensor first");
   TensorView view = *this;
   view.pattern.rank = static_cast<uint8_t>(skip);
   std::fill(view.pattern.dims.begin() + skip, view.pattern.dims.end(), Dim{});
@@ -359,18 +380,22 @@ TensorView TensorView::reinterpret(DType to) const {
   if (size(last) != 1 && stride(last) != 1) fail("view", "the last dimension is not contiguous");
   const auto rescale = [&](int64_t elements, std::string_view what) {
     if (elements * from_bytes % to_bytes != 0)
-      fail("view", fmt::format("{} of {} {} elements is not a whole number of {} elements", what, elements, name(dtype), name(to)));
+      fail("view", fmt::format("{} of {} {} elements is not a whole number of {} elements", what, elements,
+                               name(dtype), name(to)));
     return elements * from_bytes / to_bytes;
   };
   view.offset = rescale(offset, "the offset");
   for (int i = 0; i < last; ++i)
-    if (size(i) != 1) view.pattern.dims[i].step = rescale(stride(i), "a stride");
-    else view.pattern.dims[i].step = stride(i) * from_bytes / to_bytes;
+    if (size(i) != 1)
+      view.pattern.dims[i].step = rescale(stride(i), "a stride");
+    else
+      view.pattern.dims[i].step = stride(i) * from_bytes / to_bytes;
   view.pattern.dims[last] = {1, rescale(size(last), "the last dimension")};
   return view;
 }
 
-TensorView TensorView::indirect(std::shared_ptr<const TensorView> index, std::optional<int64_t> num_elem) const {
+TensorView TensorView::indirect(std::shared_ptr<const TensorView> index,
+                                std::optional<int64_t> num_elem) const {
   if (!on_chip()) fail("indirect", "tensor indirection addresses the free dimension of SBUF and PSUM tiles");
   if (indirection) fail("indirect", "the tensor already carries a run-time index; only one is possible");
   if (index->size(0) != size(0))
@@ -381,7 +406,8 @@ TensorView TensorView::indirect(std::shared_ptr<const TensorView> index, std::op
   view.pattern.rank = 2;
   std::fill(view.pattern.dims.begin() + 2, view.pattern.dims.end(), Dim{});
   view.pattern.dims[1] = {0, count};
-  view.indirection = Indirection{IndirectKind::kTensor, 1, std::move(index), 0, stride(rank() - 1), available, 1};
+  view.indirection =
+      Indirection{IndirectKind::kTensor, 1, std::move(index), 0, stride(rank() - 1), available, 1};
   return view;
 }
 
@@ -403,7 +429,8 @@ TensorView TensorView::ap(const ApArguments& a) const {
     index.stride = rescale(stride(a.indirect_dim));
     index.bound = size(a.indirect_dim);
     if (a.vector_offset) {
-      if (a.indirect_dim != 0) fail("ap", fmt::format("indirect_dim is {}; vector_offset needs 0", a.indirect_dim));
+      if (a.indirect_dim != 0)
+        fail("ap", fmt::format("indirect_dim is {}; vector_offset needs 0", a.indirect_dim));
       if (on_chip()) fail("ap", "vector_offset needs a tensor in HBM");
       index.kind = IndirectKind::kVector;
       index.dim = 0;
@@ -417,7 +444,8 @@ TensorView TensorView::ap(const ApArguments& a) const {
     view.indirection = std::move(index);
   }
   if (on_chip() && view.rank() > 0 && view.size(0) > 1 && view.stride(0) != view.row_elements())
-    view.fail("ap", fmt::format("the first step is {}; it must be {}, the elements of one partition", view.stride(0), view.row_elements()));
+    view.fail("ap", fmt::format("the first step is {}; it must be {}, the elements of one partition",
+                                view.stride(0), view.row_elements()));
   view.check_extent("ap");
   return view;
 }

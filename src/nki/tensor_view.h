@@ -74,7 +74,9 @@ class TensorView {
   int64_t element_count() const { return pattern.element_count(); }
   bool on_chip() const { return isa::is_on_chip(storage->space); }
   // Elements of `dtype` in one row of the storage.
-  int64_t row_elements() const { return storage->row_elements * size_bytes(storage->dtype) / size_bytes(dtype); }
+  int64_t row_elements() const {
+    return storage->row_elements * size_bytes(storage->dtype) / size_bytes(dtype);
+  }
   bool is_contiguous() const;
   std::string describe() const;  // "bfloat16[128, 512] in sbuf (q_tile)"
 

@@ -16,7 +16,9 @@ TensorView make(std::vector<int64_t> shape, MemorySpace space = MemorySpace::kSb
   return machine()->ndarray(shape, DType::kFloat32, space, "t", std::nullopt, 0);
 }
 
-std::vector<Dim> dims(const TensorView& view) { return {view.pattern.dims.begin(), view.pattern.dims.begin() + view.rank()}; }
+std::vector<Dim> dims(const TensorView& view) {
+  return {view.pattern.dims.begin(), view.pattern.dims.begin() + view.rank()};
+}
 
 // Examples and their results are those of the documentation (nki-aps.rst, class NkiTensor).
 TEST(TensorView, SliceGivesTheDocumentedPattern) {
@@ -71,7 +73,8 @@ TEST(TensorView, OneRunTimeIndexAtMost) {
   auto m = machine();
   const int64_t shape[] = {4, 128, 8}, one[] = {1, 1};
   const TensorView t = m->ndarray(shape, DType::kFloat32, MemorySpace::kSharedHbm, "t", std::nullopt, 0);
-  auto index = std::make_shared<TensorView>(m->ndarray(one, DType::kInt32, MemorySpace::kSbuf, "i", std::nullopt, 0));
+  auto index =
+      std::make_shared<TensorView>(m->ndarray(one, DType::kInt32, MemorySpace::kSbuf, "i", std::nullopt, 0));
   const TensorView selected = t.select_scalar(0, index);
   EXPECT_EQ(selected.rank(), 2);
   EXPECT_EQ(selected.indirection->stride, 128 * 8);

@@ -26,7 +26,8 @@ struct Cache {
   };
   struct Hash {
     size_t operator()(const Key& key) const {
-      return reinterpret_cast<size_t>(key.code) * 0x9E3779B97F4A7C15u + static_cast<size_t>(key.instruction) * 0xC2B2AE35u;
+      return reinterpret_cast<size_t>(key.code) * 0x9E3779B97F4A7C15u +
+             static_cast<size_t>(key.instruction) * 0xC2B2AE35u;
     }
   };
   std::unordered_map<Key, Site, Hash> sites;

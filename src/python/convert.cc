@@ -43,7 +43,8 @@ PythonTypes& types() {
 int64_t VirtualRegister::value() {
   if (known) return *known;
   if (!machine) {
-    PyErr_SetString(types().undefined_behavior.ptr(), "a register was read before register_move or register_load wrote it");
+    PyErr_SetString(types().undefined_behavior.ptr(),
+                    "a register was read before register_move or register_load wrote it");
     throw nb::python_error();
   }
   flush_unlocked(*machine);
@@ -56,7 +57,8 @@ isa::RegisterId VirtualRegister::allocate() {
   id = machine->new_register();
   if (known) {
     const isa::Operand operands[] = {isa::Operand::reg(id), isa::Operand::imm(static_cast<double>(*known))};
-    machine->emit(isa::Opcode::kRegisterMove, isa::Engine::kUnknown, operands, {}, call_site(*machine->program()));
+    machine->emit(isa::Opcode::kRegisterMove, isa::Engine::kUnknown, operands, {},
+                  call_site(*machine->program()));
   }
   return id;
 }
@@ -138,7 +140,8 @@ int64_t to_enum(nb::handle value, std::span<const std::string_view> names, std::
   if (PyLong_CheckExact(value.ptr())) return to_int(value);
   if (PyUnicode_CheckExact(value.ptr())) return by_name(text_of(value));
   return cache->get(value, [&]() -> int64_t {
-    if (!nb::hasattr(value, "value")) type_error(fmt::format("{} is not a {}", text_of(nb::repr(value)), what));
+    if (!nb::hasattr(value, "value"))
+      type_error(fmt::format("{} is not a {}", text_of(nb::repr(value)), what));
     const nb::object member = value.attr("value");
     return nb::isinstance<nb::str>(member) ? by_name(nb::cast<std::string>(member)) : to_int(member);
   });

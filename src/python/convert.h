@@ -12,9 +12,9 @@ namespace nb = nanobind;
 
 // Objects of the Python layer that the bindings create or recognise; set once by configure().
 struct PythonTypes {
-  nb::object dtype_of;        // callable: anything -> DType
-  nb::object op_name;         // callable: operator object -> name
-  nb::object memory_region;   // enum class
+  nb::object dtype_of;       // callable: anything -> DType
+  nb::object op_name;        // callable: operator object -> name
+  nb::object memory_region;  // enum class
   nb::object validation_error, undefined_behavior, not_modelled, out_of_bounds;
 };
 PythonTypes& types();

@@ -24,16 +24,17 @@ namespace {
 constexpr size_t kParametersMax = 20;
 constexpr size_t kOperandsMax = 24;  // dma_compute: a destination and up to 16 sources
 
-constexpr std::array<std::string_view, 7> kEngines = {"unknown", "tensor", "scalar", "gpsimd", "dma", "vector", "sync"};
-constexpr std::array<std::string_view, 5> kReduceCmds = {"idle", "reset", "reduce", "reset_reduce", "load_reduce"};
+constexpr std::array<std::string_view, 7> kEngines = {"unknown", "tensor", "scalar", "gpsimd",
+                                                      "dma",     "vector", "sync"};
+constexpr std::array<std::string_view, 5> kReduceCmds = {"idle", "reset", "reduce", "reset_reduce",
+                                                         "load_reduce"};
 constexpr std::array<std::string_view, 4> kDgeModes = {"unknown", "swdge", "hwdge", "none"};
 constexpr std::array<std::string_view, 2> kOobModes = {"error", "skip"};
 constexpr std::array<std::string_view, 3> kDmaEngines = {"unknown", "dma", "gpsimd_dma"};
 constexpr std::array<std::string_view, 2> kPerfModes = {"none", "double_row"};
 
 struct InstructionFunction {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   const Signature* signature;
   const isa::InstructionDefinition* definition;
   std::array<PyObject*, kParametersMax> names;  // interned
@@ -65,14 +66,17 @@ struct Call {
 };
 
 [[noreturn]] void argument_error(const Call& call, std::string_view parameter, std::string message) {
-  throw Fault(FaultKind::kProgram, std::string(call.function_name()), fmt::format("argument {}: {}", parameter, message));
+  throw Fault(FaultKind::kProgram, std::string(call.function_name()),
+              fmt::format("argument {}: {}", parameter, message));
 }
 
 void match_arguments(Call& call, PyObject* const* args, size_t positional, PyObject* keywords) {
   const InstructionFunction& f = call.function;
   const size_t count = f.signature->parameters.size();
   if (positional > count)
-    throw nb::type_error(fmt::format("{}() takes at most {} arguments, {} were given", f.definition->name, count, positional).c_str());
+    throw nb::type_error(
+        fmt::format("{}() takes at most {} arguments, {} were given", f.definition->name, count, positional)
+            .c_str());
   for (size_t i = 0; i < positional; ++i) call.arguments[i] = args[i];
   const Py_ssize_t keyword_count = keywords ? PyTuple_GET_SIZE(keywords) : 0;
   for (Py_ssize_t k = 0; k < keyword_count; ++k) {
@@ -80,16 +84,22 @@ void match_arguments(Call& call, PyObject* const* args, size_t positional, PyObj
     size_t i = 0;
     while (i < count && f.names[i] != name) ++i;
     if (i == count)  // not the interned object: compare by value
-      for (i = 0; i < count && PyUnicode_Compare(f.names[i], name) != 0; ++i) {}
+      for (i = 0; i < count && PyUnicode_Compare(f.names[i], name) != 0; ++i) {
+      }
     if (i == count)
-      throw nb::type_error(fmt::format("{}() got an unexpected argument '{}'", f.definition->name, PyUnicode_AsUTF8(name)).c_str());
+      throw nb::type_error(
+          fmt::format("{}() got an unexpected argument '{}'", f.definition->name, PyUnicode_AsUTF8(name))
+              .c_str());
     if (call.arguments[i])
-      throw nb::type_error(fmt::format("{}() got two values for '{}'", f.definition->name, f.signature->parameters[i].name).c_str());
+      throw nb::type_error(
+          fmt::format("{}() got two values for '{}'", f.definition->name, f.signature->parameters[i].name)
+              .c_str());
     call.arguments[i] = args[positional + static_cast<size_t>(k)];
   }
   for (size_t i = 0; i < count; ++i)
     if (!call.arguments[i] && f.signature->parameters[i].required)
-      throw nb::type_error(fmt::format("{}() needs '{}'", f.definition->name, f.signature->parameters[i].name).c_str());
+      throw nb::type_error(
+          fmt::format("{}() needs '{}'", f.definition->name, f.signature->parameters[i].name).c_str());
 }
 
 Operand to_operand(Call& call, const Parameter& parameter, nb::handle value) {
@@ -102,8 +112,9 @@ Operand to_operand(Call& call, const Parameter& parameter, nb::handle value) {
     if (number == -1.0 && PyErr_Occurred()) throw nb::python_error();
     return Operand::imm(number);
   }
-  argument_error(call, parameter.name, fmt::format("{} is neither a tensor of this kernel nor a number",
-                                                   nb::cast<std::string>(nb::repr(value))));
+  argument_error(call, parameter.name,
+                 fmt::format("{} is neither a tensor of this kernel nor a number",
+                             nb::cast<std::string>(nb::repr(value))));
 }
 
 void flatten(nb::handle value, std::vector<int64_t>& list) {
@@ -118,13 +129,17 @@ AttributeWord to_attribute(Call& call, const Parameter& parameter, AttributeKind
   AttributeWord word;
   switch (kind) {
     case AttributeKind::kInt:
-      word.integer = value.is_none() ? static_cast<int64_t>(parameter.default_value)
-                     : value.ptr() == Py_True ? 1 : value.ptr() == Py_False ? 0 : to_int(value);
+      word.integer = value.is_none()           ? static_cast<int64_t>(parameter.default_value)
+                     : value.ptr() == Py_True  ? 1
+                     : value.ptr() == Py_False ? 0
+                                               : to_int(value);
       return word;
     case AttributeKind::kBool: word.integer = PyObject_IsTrue(value.ptr()) == 1; return word;
     case AttributeKind::kReal:
-      if (value.ptr() == Py_Ellipsis) word.real = parameter.default_value;
-      else word.real = PyFloat_AsDouble(value.ptr());
+      if (value.ptr() == Py_Ellipsis)
+        word.real = parameter.default_value;
+      else
+        word.real = PyFloat_AsDouble(value.ptr());
       if (PyErr_Occurred()) throw nb::python_error();
       return word;
     case AttributeKind::kAluOp: word.integer = static_cast<int64_t>(to_alu_op(value)); return word;
@@ -170,9 +185,10 @@ void set_reduced_axes(Call& call, const Parameter& parameter, nb::handle value) 
   const int64_t first = data->rank() - static_cast<int64_t>(axes.size());
   for (size_t i = 0; i < axes.size(); ++i)
     if (axes[i] != first + static_cast<int64_t>(i) || axes[i] == 0)
-      throw Fault(FaultKind::kProgram, "tensor_reduce.C1",
-                  "the reduced axes must be the last contiguous free dimensions, and never the partition dimension",
-                  "permute the tile, or reduce in steps");
+      throw Fault(
+          FaultKind::kProgram, "tensor_reduce.C1",
+          "the reduced axes must be the last contiguous free dimensions, and never the partition dimension",
+          "permute the tile, or reduce in steps");
   if (axes.empty()) argument_error(call, parameter.name, "no axis is given");
   call.attributes[parameter.slot].integer = static_cast<int64_t>(axes.size());
 }
@@ -181,8 +197,10 @@ void set_transpose_axes(Call& call, const Parameter& parameter, nb::handle value
   const TensorView* src = as_tensor(call.argument("src"));
   if (!src) argument_error(call, "src", "a tensor is needed");
   std::vector<int64_t> axes;
-  if (value.is_valid() && !value.is_none()) axes = to_ints(value);
-  else if (src->rank() == 4) axes = {3, 1, 2, 0};
+  if (value.is_valid() && !value.is_none())
+    axes = to_ints(value);
+  else if (src->rank() == 4)
+    axes = {3, 1, 2, 0};
   else
     for (int i = src->rank(); i-- > 0;) axes.push_back(i);
   call.attributes[parameter.slot].integer = call.machine.program()->intern_list(axes);
@@ -193,7 +211,8 @@ void set_sources(Call& call, const Parameter& parameter, nb::handle value) {
   for (nb::handle item : value) {
     const TensorView* tensor = as_tensor(item);
     if (!tensor) argument_error(call, parameter.name, "every source must be a tensor");
-    if (call.operand_count == kOperandsMax) argument_error(call, parameter.name, "too many sources; at most 16 are possible");
+    if (call.operand_count == kOperandsMax)
+      argument_error(call, parameter.name, "too many sources; at most 16 are possible");
     call.operands[call.operand_count++] = call.machine.operand(*tensor);
   }
 }
@@ -208,14 +227,19 @@ void convert_argument(Call& call, const Parameter& parameter, nb::handle value) 
   const bool given = value.is_valid();
   switch (parameter.target) {
     case Target::kOperand:
-      if (given) call.operands[parameter.slot] = to_operand(call, parameter, value);
-      else if (!parameter.default_is_none) call.operands[parameter.slot] = Operand::imm(parameter.default_value);
+      if (given)
+        call.operands[parameter.slot] = to_operand(call, parameter, value);
+      else if (!parameter.default_is_none)
+        call.operands[parameter.slot] = Operand::imm(parameter.default_value);
       return;
     case Target::kAttribute: {
       const AttributeKind kind = call.function.definition->attributes[parameter.slot].kind;
-      if (given) call.attributes[parameter.slot] = to_attribute(call, parameter, kind, value);
-      else if (kind == AttributeKind::kReal) call.attributes[parameter.slot].real = parameter.default_value;
-      else call.attributes[parameter.slot].integer = static_cast<int64_t>(parameter.default_value);
+      if (given)
+        call.attributes[parameter.slot] = to_attribute(call, parameter, kind, value);
+      else if (kind == AttributeKind::kReal)
+        call.attributes[parameter.slot].real = parameter.default_value;
+      else
+        call.attributes[parameter.slot].integer = static_cast<int64_t>(parameter.default_value);
       return;
     }
     case Target::kEngine:
@@ -237,14 +261,18 @@ void convert_argument(Call& call, const Parameter& parameter, nb::handle value) 
   }
 }
 
-nb::object run_call(const InstructionFunction& function, PyObject* const* args, size_t positional, PyObject* keywords) {
+nb::object run_call(const InstructionFunction& function, PyObject* const* args, size_t positional,
+                    PyObject* keywords) {
   Machine& machine = require_machine();
-  Call call{function, machine, {}, {}, function.definition->operands.size(), {}, function.signature->default_engine, 0};
+  Call call{
+      function, machine, {}, {}, function.definition->operands.size(), {}, function.signature->default_engine,
+      0};
   match_arguments(call, args, positional, keywords);
   const isa::LocationId location = call_site(*machine.program());
   try {
     const auto& parameters = function.signature->parameters;
-    for (size_t i = 0; i < parameters.size(); ++i) convert_argument(call, parameters[i], nb::handle(call.arguments[i]));
+    for (size_t i = 0; i < parameters.size(); ++i)
+      convert_argument(call, parameters[i], nb::handle(call.arguments[i]));
     const isa::InstructionIndex index =
         machine.emit(function.definition->opcode, call.engine, {call.operands.data(), call.operand_count},
                      {call.attributes.data(), function.definition->attributes.size()}, location, call.name);
@@ -258,11 +286,14 @@ nb::object run_call(const InstructionFunction& function, PyObject* const* args, 
 
 PyObject* vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* keywords) {
   try {
-    return run_call(*reinterpret_cast<InstructionFunction*>(self), args, PyVectorcall_NARGS(nargsf), keywords).release().ptr();
+    return run_call(*reinterpret_cast<InstructionFunction*>(self), args, PyVectorcall_NARGS(nargsf), keywords)
+        .release()
+        .ptr();
   } catch (nb::python_error& error) {
     error.restore();
   } catch (const nb::builtin_exception& error) {
-    PyErr_SetString(error.type() == nb::exception_type::type_error ? PyExc_TypeError : PyExc_ValueError, error.what());
+    PyErr_SetString(error.type() == nb::exception_type::type_error ? PyExc_TypeError : PyExc_ValueError,
+                    error.what());
   } catch (const Fault& fault) {
     raise_fault(fault);
   } catch (const std::exception& error) {
@@ -280,14 +311,16 @@ PyObject* get_parameters(PyObject* self, void*) {
   const auto* f = reinterpret_cast<InstructionFunction*>(self);
   const size_t count = f->signature->parameters.size();
   PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(count));
-  for (size_t i = 0; i < count; ++i) PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), Py_NewRef(f->names[i]));
+  for (size_t i = 0; i < count; ++i)
+    PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), Py_NewRef(f->names[i]));
   return tuple;
 }
 
-PyGetSetDef kProperties[] = {{"__name__", get_name, nullptr, nullptr, nullptr},
-                             {"__qualname__", get_name, nullptr, nullptr, nullptr},
-                             {"parameters", get_parameters, nullptr, "names of the parameters, in order", nullptr},
-                             {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyGetSetDef kProperties[] = {
+    {"__name__", get_name, nullptr, nullptr, nullptr},
+    {"__qualname__", get_name, nullptr, nullptr, nullptr},
+    {"parameters", get_parameters, nullptr, "names of the parameters, in order", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyTypeObject* function_type() {
   static PyTypeObject type = [] {
@@ -312,7 +345,8 @@ void bind_instructions(nb::module_& module) {
       .def("depends_on", [](nb::object self, nb::args producers) {
         auto* consumer = nb::inst_ptr<InstructionHandle>(self);
         for (nb::handle producer : producers)
-          consumer->machine->program()->add_edge({consumer->index, nb::cast<InstructionHandle&>(producer).index});
+          consumer->machine->program()->add_edge(
+              {consumer->index, nb::cast<InstructionHandle&>(producer).index});
         return self;
       });
   if (PyType_Ready(function_type()) < 0) throw nb::python_error();
@@ -329,7 +363,8 @@ void bind_instructions(nb::module_& module) {
       function->names[i] = text;
     }
     const std::string name(function->definition->name);
-    if (PyModule_AddObject(module.ptr(), name.c_str(), reinterpret_cast<PyObject*>(function)) < 0) throw nb::python_error();
+    if (PyModule_AddObject(module.ptr(), name.c_str(), reinterpret_cast<PyObject*>(function)) < 0)
+      throw nb::python_error();
   }
 }
 

@@ -24,17 +24,20 @@ MachineOptions options_of(int generation, int core_id, const std::string& execut
   MachineOptions options;
   options.generation = generation;
   options.core_id = core_id;
-  if (execute == "eager") options.execute = Execute::kEager;
-  else if (execute == "never") options.execute = Execute::kNever;
-  else if (execute != "batched") throw nb::value_error("execute is one of 'batched', 'eager', 'never'");
+  if (execute == "eager")
+    options.execute = Execute::kEager;
+  else if (execute == "never")
+    options.execute = Execute::kNever;
+  else if (execute != "batched")
+    throw nb::value_error("execute is one of 'batched', 'eager', 'never'");
   return options;
 }
 
 using Bytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using BytesOut = nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>;
 
-nki::TensorView from_bytes(Bytes bytes, const std::vector<int64_t>& shape, nb::handle dtype, nb::handle buffer,
-                           const std::string& name) {
+nki::TensorView from_bytes(Bytes bytes, const std::vector<int64_t>& shape, nb::handle dtype,
+                           nb::handle buffer, const std::string& name) {
   auto* owner = new Bytes(bytes);
   // The array's reference is dropped wherever the last view dies, which may be on a thread without the lock.
   std::shared_ptr<void> keep(owner, [](void* array) {
@@ -61,8 +64,8 @@ BytesOut storage_bytes(const nki::TensorView& view) {
   return BytesOut(buffer->data(), {static_cast<size_t>(buffer->bytes())}, capsule);
 }
 
-nki::TensorView ndarray(Machine& machine, nb::handle shape, nb::handle dtype, nb::handle buffer, nb::handle name,
-                        nb::handle address) {
+nki::TensorView ndarray(Machine& machine, nb::handle shape, nb::handle dtype, nb::handle buffer,
+                        nb::handle name, nb::handle address) {
   const std::vector<int64_t> sizes = to_ints(shape);
   std::optional<isa::Address> place;
   if (!address.is_none()) {
@@ -108,21 +111,26 @@ void register_load(VirtualRegister& dst, const nki::TensorView& src) {
 
 void register_store(const nki::TensorView& dst, VirtualRegister& src) {
   Machine& machine = require_machine();
-  emit_register(machine, isa::Opcode::kRegisterStore, machine.operand(dst), isa::Operand::reg(src.allocate()));
+  emit_register(machine, isa::Opcode::kRegisterStore, machine.operand(dst),
+                isa::Operand::reg(src.allocate()));
 }
 
 VirtualRegister register_alloc(nb::handle value) {
   VirtualRegister reg;
-  if (const nki::TensorView* tensor = as_tensor(value)) register_load(reg, *tensor);
-  else if (!value.is_none()) register_move(reg, value);
+  if (const nki::TensorView* tensor = as_tensor(value))
+    register_load(reg, *tensor);
+  else if (!value.is_none())
+    register_move(reg, value);
   return reg;
 }
 
 void device_print(nb::handle text, const nki::TensorView& tensor) {
   Machine& machine = require_machine();
   const isa::Operand operands[] = {machine.operand(tensor)};
-  const isa::AttributeWord attributes[] = {{static_cast<int64_t>(machine.program()->intern_string(nb::cast<std::string>(nb::str(text))))}};
-  machine.emit(isa::Opcode::kDevicePrint, isa::Engine::kUnknown, operands, attributes, call_site(*machine.program()));
+  const isa::AttributeWord attributes[] = {
+      {static_cast<int64_t>(machine.program()->intern_string(nb::cast<std::string>(nb::str(text))))}};
+  machine.emit(isa::Opcode::kDevicePrint, isa::Engine::kUnknown, operands, attributes,
+               call_site(*machine.program()));
 }
 
 }  // namespace
@@ -139,31 +147,44 @@ Machine& require_machine() {
 
 void bind_machine(nb::module_& module) {
   nb::class_<Launch>(module, "Launch")
-      .def("__init__", [](Launch* self, int generation, int cores, bool fill_fresh_memory) {
-             MachineOptions options = options_of(generation, 0, "batched");
-             options.checks.fill_fresh_memory = fill_fresh_memory;
-             options.checks.uninitialised_reads = !fill_fresh_memory;
-             new (self) Launch(options, cores);
-           }, "generation"_a, "cores"_a, "fill_fresh_memory"_a = false)
+      .def(
+          "__init__",
+          [](Launch* self, int generation, int cores, bool fill_fresh_memory) {
+            MachineOptions options = options_of(generation, 0, "batched");
+            options.checks.fill_fresh_memory = fill_fresh_memory;
+            options.checks.uninitialised_reads = !fill_fresh_memory;
+            new (self) Launch(options, cores);
+          },
+          "generation"_a, "cores"_a, "fill_fresh_memory"_a = false)
       .def("core_done", &Launch::core_done, nb::call_guard<nb::gil_scoped_release>());
 
   nb::class_<Machine>(module, "Machine", nb::dynamic_attr())
-      .def(nb::new_([](int generation, int core_id, std::shared_ptr<Launch> launch, const std::string& execute) {
-             return Machine::create(options_of(generation, core_id, execute), std::move(launch));
-           }),
+      .def(nb::new_(
+               [](int generation, int core_id, std::shared_ptr<Launch> launch, const std::string& execute) {
+                 return Machine::create(options_of(generation, core_id, execute), std::move(launch));
+               }),
            "generation"_a, "core_id"_a = 0, "launch"_a.none() = nb::none(), "execute"_a = "batched")
-      .def("__enter__", [](std::shared_ptr<Machine> self) { active_machines.push_back(self); return self; })
+      .def("__enter__",
+           [](std::shared_ptr<Machine> self) {
+             active_machines.push_back(self);
+             return self;
+           })
       .def("__exit__", [](Machine&, nb::args) { active_machines.pop_back(); })
-      .def("ndarray", &ndarray, "shape"_a, "dtype"_a, "buffer"_a = "sbuf", "name"_a = "", "address"_a = nb::none())
+      .def("ndarray", &ndarray, "shape"_a, "dtype"_a, "buffer"_a = "sbuf", "name"_a = "",
+           "address"_a = nb::none())
       .def("flush", [](Machine& self) { flush_unlocked(self); })
       .def("set_no_reorder", &Machine::set_no_reorder)
-      .def("set_print_callback", [](Machine& self, nb::object callback) {
-        self.core().set_print_callback([callback](const sim::PrintEvent& event) {
-          nb::gil_scoped_acquire locked;
-          callback(event.formatted);
-        });
-      })
-      .def("add_edge", [](Machine& self, uint32_t consumer, uint32_t producer) { self.program()->add_edge({consumer, producer}); })
+      .def("set_print_callback",
+           [](Machine& self, nb::object callback) {
+             self.core().set_print_callback([callback](const sim::PrintEvent& event) {
+               nb::gil_scoped_acquire locked;
+               callback(event.formatted);
+             });
+           })
+      .def("add_edge",
+           [](Machine& self, uint32_t consumer, uint32_t producer) {
+             self.program()->add_edge({consumer, producer});
+           })
       .def_prop_ro("generation", &Machine::generation)
       .def_prop_ro("core_id", &Machine::core_id)
       .def_prop_ro("num_cores", &Machine::core_count)
@@ -171,16 +192,20 @@ void bind_machine(nb::module_& module) {
       .def("opcode_counts", [](Machine& self) {
         nb::dict counts;
         std::vector<int64_t> totals(isa::kOpcodeCount);
-        for (const isa::Instruction& in : self.program()->instructions()) ++totals[static_cast<size_t>(in.opcode)];
+        for (const isa::Instruction& in : self.program()->instructions())
+          ++totals[static_cast<size_t>(in.opcode)];
         for (int i = 0; i < isa::kOpcodeCount; ++i)
           if (totals[i]) counts[nb::str(isa::name(static_cast<isa::Opcode>(i)).data())] = totals[i];
         return counts;
       });
 
   nb::class_<VirtualRegister>(module, "VirtualRegister", nb::dynamic_attr())
-      .def("__init__", [](VirtualRegister* self, std::optional<int64_t> state, bool frozen) {
-             new (self) VirtualRegister{nullptr, 0, state, frozen};
-           }, "state"_a = nb::none(), "frozen"_a = false)
+      .def(
+          "__init__",
+          [](VirtualRegister* self, std::optional<int64_t> state, bool frozen) {
+            new (self) VirtualRegister{nullptr, 0, state, frozen};
+          },
+          "state"_a = nb::none(), "frozen"_a = false)
       .def("__int__", &VirtualRegister::value)
       .def("__index__", &VirtualRegister::value)
       .def("__float__", [](VirtualRegister& self) { return static_cast<double>(self.value()); })

@@ -15,16 +15,17 @@ NB_MODULE(_core, module) {
       raise_fault(fault);
     }
   });
-  module.def("configure", [](nb::object dtype_of, nb::object op_name, nb::object memory_region, nb::object errors) {
-    PythonTypes& t = types();
-    t.dtype_of = dtype_of;
-    t.op_name = op_name;
-    t.memory_region = memory_region;
-    t.validation_error = errors.attr("NkiValidationError");
-    t.undefined_behavior = errors.attr("UndefinedBehavior");
-    t.not_modelled = errors.attr("NotModelled");
-    t.out_of_bounds = errors.attr("OutOfBounds");
-  });
+  module.def("configure",
+             [](nb::object dtype_of, nb::object op_name, nb::object memory_region, nb::object errors) {
+               PythonTypes& t = types();
+               t.dtype_of = dtype_of;
+               t.op_name = op_name;
+               t.memory_region = memory_region;
+               t.validation_error = errors.attr("NkiValidationError");
+               t.undefined_behavior = errors.attr("UndefinedBehavior");
+               t.not_modelled = errors.attr("NotModelled");
+               t.out_of_bounds = errors.attr("OutOfBounds");
+             });
   bind_tensor(module);
   bind_machine(module);
   bind_timing(module);

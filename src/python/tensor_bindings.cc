@@ -72,8 +72,10 @@ TensorView get_item(const TensorView& view, nb::handle key) {
   Py_ssize_t explicit_count = 0;
   bool has_ellipsis = false;
   for (Py_ssize_t i = 0; i < count; ++i) {
-    if (item(i).ptr() != Py_Ellipsis) ++explicit_count;
-    else if (std::exchange(has_ellipsis, true)) throw nb::index_error("an index may hold one ellipsis");
+    if (item(i).ptr() != Py_Ellipsis)
+      ++explicit_count;
+    else if (std::exchange(has_ellipsis, true))
+      throw nb::index_error("an index may hold one ellipsis");
   }
   if (explicit_count > view.rank())
     throw Fault(FaultKind::kProgram, "NkiTensor.index_bounds",
@@ -92,10 +94,15 @@ TensorView get_item(const TensorView& view, nb::handle key) {
       dim += view.rank() - static_cast<int>(explicit_count);
       continue;
     }
-    if (PySlice_Check(k.ptr())) result = apply_slice(result, dim, k);
-    else if (k.is_none()) throw Fault(FaultKind::kProgram, "NkiTensor.index", "None is not an index of a tensor", "use expand_dim()");
-    else if (PyLong_Check(k.ptr()) || as_tensor(k) || as_register(k) || !is_dynamic_slice(k)) drops[drop_count++] = {dim, k};
-    else result = apply_dynamic_slice(result, dim, k);
+    if (PySlice_Check(k.ptr()))
+      result = apply_slice(result, dim, k);
+    else if (k.is_none())
+      throw Fault(FaultKind::kProgram, "NkiTensor.index", "None is not an index of a tensor",
+                  "use expand_dim()");
+    else if (PyLong_Check(k.ptr()) || as_tensor(k) || as_register(k) || !is_dynamic_slice(k))
+      drops[drop_count++] = {dim, k};
+    else
+      result = apply_dynamic_slice(result, dim, k);
     ++dim;
   }
   for (int i = drop_count; i-- > 0;) result = apply_index(result, drops[i].dim, drops[i].key);
@@ -109,15 +116,21 @@ TensorView ap(const TensorView& view, nb::handle pattern, nb::handle offset, nb:
     const std::vector<int64_t> values = to_ints(pair);
     if (values.size() != 2) throw nb::value_error("a pattern is a list of [step, count] pairs");
     if (values[1] < 1)
-      throw Fault(FaultKind::kProgram, "NkiTensor.ap", fmt::format("a count of the pattern is {}; it must be positive", values[1]));
+      throw Fault(FaultKind::kProgram, "NkiTensor.ap",
+                  fmt::format("a count of the pattern is {}; it must be positive", values[1]));
     a.pattern.push_back({values[0], values[1]});
   }
   if (!offset.is_none()) a.offset = to_int(offset);
-  if (const TensorView* tensor = as_tensor(scalar_offset)) a.scalar_offset = share(*tensor);
-  else if (VirtualRegister* reg = as_register(scalar_offset)) a.scalar_register = reg->allocate();
-  else if (!scalar_offset.is_none()) throw nb::type_error("scalar_offset is a [1, 1] tensor or a register");
-  if (const TensorView* tensor = as_tensor(vector_offset)) a.vector_offset = share(*tensor);
-  else if (!vector_offset.is_none()) throw nb::type_error("vector_offset is a tensor");
+  if (const TensorView* tensor = as_tensor(scalar_offset))
+    a.scalar_offset = share(*tensor);
+  else if (VirtualRegister* reg = as_register(scalar_offset))
+    a.scalar_register = reg->allocate();
+  else if (!scalar_offset.is_none())
+    throw nb::type_error("scalar_offset is a [1, 1] tensor or a register");
+  if (const TensorView* tensor = as_tensor(vector_offset))
+    a.vector_offset = share(*tensor);
+  else if (!vector_offset.is_none())
+    throw nb::type_error("vector_offset is a tensor");
   a.indirect_dim = static_cast<int>(to_int(indirect_dim));
   if (!dtype.is_none()) a.dtype = to_dtype(dtype);
   return view.ap(a);
@@ -148,13 +161,16 @@ nb::list get_pattern(const TensorView& view) {
 
 void bind_tensor(nb::module_& module) {
   nb::class_<TensorView>(module, "NkiTensor", nb::dynamic_attr())
-      .def_prop_ro("shape", [](const TensorView& v) { return to_tuple(v.rank(), [&](int i) { return v.size(i); }); })
-      .def_prop_ro("strides", [](const TensorView& v) { return to_tuple(v.rank(), [&](int i) { return v.stride(i); }); })
+      .def_prop_ro("shape",
+                   [](const TensorView& v) { return to_tuple(v.rank(), [&](int i) { return v.size(i); }); })
+      .def_prop_ro("strides",
+                   [](const TensorView& v) { return to_tuple(v.rank(), [&](int i) { return v.stride(i); }); })
       .def_ro("offset", &TensorView::offset)
       .def_prop_ro("dtype", [](const TensorView& v) { return from_dtype(v.dtype); })
       .def_prop_ro("buffer", [](const TensorView& v) { return from_memory_space(v.storage->space); })
-      .def_prop_rw("name", [](const TensorView& v) { return v.storage->name; },
-                   [](TensorView& v, const std::string& name) { v.storage->name = name; })
+      .def_prop_rw(
+          "name", [](const TensorView& v) { return v.storage->name; },
+          [](TensorView& v, const std::string& name) { v.storage->name = name; })
       .def_prop_ro("ndim", &TensorView::rank)
       .def_prop_ro("size", &TensorView::element_count)
       .def_prop_ro("itemsize", [](const TensorView& v) { return size_bytes(v.dtype); })
@@ -162,37 +178,70 @@ void bind_tensor(nb::module_& module) {
       .def("__getitem__", &get_item, "key"_a.none())
       .def("__len__", [](const TensorView& v) { return v.size(0); })
       .def("__repr__", [](const TensorView& v) { return fmt::format("NkiTensor({})", v.describe()); })
-      .def("slice", [](const TensorView& v, nb::handle dim, nb::handle start, nb::handle end, nb::handle step) {
-             return v.slice(normalise_dim(v, dim), to_int(start), to_int(end), to_int(step));
-           }, "dim"_a, "start"_a, "end"_a, "step"_a = 1)
+      .def(
+          "slice",
+          [](const TensorView& v, nb::handle dim, nb::handle start, nb::handle end, nb::handle step) {
+            return v.slice(normalise_dim(v, dim), to_int(start), to_int(end), to_int(step));
+          },
+          "dim"_a, "start"_a, "end"_a, "step"_a = 1)
       .def("select", &select, "dim"_a, "index"_a)
-      .def("vector_select", [](const TensorView& v, nb::handle dim, const TensorView& offsets) {
-             return v.vector_select(normalise_dim(v, dim), share(offsets));
-           }, "dim"_a, "vector_offset"_a)
-      .def("permute", [](const TensorView& v, nb::handle dims) { return v.permute(to_ints(dims)); }, "dims"_a)
-      .def("broadcast", [](const TensorView& v, nb::handle dim, nb::handle size) {
-             return v.broadcast(normalise_dim(v, dim), to_int(size));
-           }, "dim"_a, "size"_a)
-      .def("expand_dim", [](const TensorView& v, nb::handle dim) {
-             const int64_t d = to_int(dim);
-             return v.expand_dim(static_cast<int>(d < 0 ? d + v.rank() + 1 : d));
-           }, "dim"_a)
-      .def("squeeze_dim", [](const TensorView& v, nb::handle dim) { return v.squeeze_dim(normalise_dim(v, dim)); }, "dim"_a)
-      .def("reshape_dim", [](const TensorView& v, nb::handle dim, nb::handle shape) {
-             return v.reshape_dim(normalise_dim(v, dim), to_ints(shape));
-           }, "dim"_a, "shape"_a)
-      .def("flatten_dims", [](const TensorView& v, nb::handle start, nb::handle end) {
-             return v.flatten_dims(normalise_dim(v, start), normalise_dim(v, end));
-           }, "start_dim"_a, "end_dim"_a)
-      .def("reshape", [](const TensorView& v, nb::args shape) {
-             return v.reshape(shape.size() == 1 && !PyLong_Check(nb::handle(shape[0]).ptr()) ? to_ints(shape[0]) : to_ints(shape));
+      .def(
+          "vector_select",
+          [](const TensorView& v, nb::handle dim, const TensorView& offsets) {
+            return v.vector_select(normalise_dim(v, dim), share(offsets));
+          },
+          "dim"_a, "vector_offset"_a)
+      .def(
+          "permute", [](const TensorView& v, nb::handle dims) { return v.permute(to_ints(dims)); }, "dims"_a)
+      .def(
+          "broadcast",
+          [](const TensorView& v, nb::handle dim, nb::handle size) {
+            return v.broadcast(normalise_dim(v, dim), to_int(size));
+          },
+          "dim"_a, "size"_a)
+      .def(
+          "expand_dim",
+          [](const TensorView& v, nb::handle dim) {
+            const int64_t d = to_int(dim);
+            return v.expand_dim(static_cast<int>(d < 0 ? d + v.rank() + 1 : d));
+          },
+          "dim"_a)
+      .def(
+          "squeeze_dim",
+          [](const TensorView& v, nb::handle dim) { return v.squeeze_dim(normalise_dim(v, dim)); }, "dim"_a)
+      .def(
+          "reshape_dim",
+          [](const TensorView& v, nb::handle dim, nb::handle shape) {
+            return v.reshape_dim(normalise_dim(v, dim), to_ints(shape));
+          },
+          "dim"_a, "shape"_a)
+      .def(
+          "flatten_dims",
+          [](const TensorView& v, nb::handle start, nb::handle end) {
+            return v.flatten_dims(normalise_dim(v, start), normalise_dim(v, end));
+          },
+          "start_dim"_a, "end_dim"_a)
+      .def("reshape",
+           [](const TensorView& v, nb::args shape) {
+             return v.reshape(shape.size() == 1 && !PyLong_Check(nb::handle(shape[0]).ptr())
+                                  ? to_ints(shape[0])
+                                  : to_ints(shape));
            })
-      .def("reshape", [](const TensorView& v, nb::handle shape) { return v.reshape(to_ints(shape)); }, "shape"_a)
-      .def("view", [](const TensorView& v, nb::handle dtype) { return v.reinterpret(to_dtype(dtype)); }, "dtype"_a)
-      .def("reinterpret_cast", [](const TensorView& v, nb::handle dtype) { return v.reinterpret(to_dtype(dtype)); }, "dtype"_a)
-      .def("indirect", [](const TensorView& v, const TensorView& index, std::optional<int64_t> num_elem) {
-             return v.indirect(share(index), num_elem);
-           }, "index"_a, "num_elem"_a = nb::none())
+      .def(
+          "reshape", [](const TensorView& v, nb::handle shape) { return v.reshape(to_ints(shape)); },
+          "shape"_a)
+      .def(
+          "view", [](const TensorView& v, nb::handle dtype) { return v.reinterpret(to_dtype(dtype)); },
+          "dtype"_a)
+      .def(
+          "reinterpret_cast",
+          [](const TensorView& v, nb::handle dtype) { return v.reinterpret(to_dtype(dtype)); }, "dtype"_a)
+      .def(
+          "indirect",
+          [](const TensorView& v, const TensorView& index, std::optional<int64_t> num_elem) {
+            return v.indirect(share(index), num_elem);
+          },
+          "index"_a, "num_elem"_a = nb::none())
       .def("ap", &ap, "pattern"_a, "offset"_a = nb::none(), "scalar_offset"_a = nb::none(),
            "vector_offset"_a = nb::none(), "indirect_dim"_a = 0, "dtype"_a = nb::none())
       .def("get_pattern", &get_pattern)

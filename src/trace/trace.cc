@@ -22,9 +22,9 @@ std::string_view name(Stall stall) {
 }
 
 std::string_view name(Resource resource) {
-  constexpr std::string_view kNames[] = {"Tensor engine", "Vector engine", "Scalar engine",  "GpSimd engine",
-                                         "Sync engine",   "DMA engines",   "HBM bandwidth",  "DMA latency",
-                                         "descriptors",   "semaphores",    "shared port",    "other core"};
+  constexpr std::string_view kNames[] = {"Tensor engine", "Vector engine", "Scalar engine", "GpSimd engine",
+                                         "Sync engine",   "DMA engines",   "HBM bandwidth", "DMA latency",
+                                         "descriptors",   "semaphores",    "shared port",   "other core"};
   static_assert(std::size(kNames) == kResourceCount);
   return kNames[static_cast<size_t>(resource)];
 }
@@ -66,7 +66,8 @@ double Summary::hbm_utilization() const {
 }
 
 Resource Summary::bound_by() const {
-  return static_cast<Resource>(std::max_element(bound_by_ns.begin(), bound_by_ns.end()) - bound_by_ns.begin());
+  return static_cast<Resource>(std::max_element(bound_by_ns.begin(), bound_by_ns.end()) -
+                               bound_by_ns.begin());
 }
 
 void Recorder::finish(const Summary& summary, std::vector<CriticalSegment> critical_path) {

@@ -36,15 +36,15 @@ struct Track {
 
 // Why an event did not start when its track became free, or what lengthened it.
 enum class Stall : uint8_t {
-  kNone,           // started as soon as its engine was free
-  kEngine,         // waited for an instruction of another engine (semaphore)
-  kDma,            // waited for a DMA to complete (semaphore)
-  kOwnResult,      // waited for the result of an earlier instruction of the same engine
-  kPort,           // waited for a shared SBUF or PSUM port
-  kDmaQueue,       // DMA: waited for its queue or DMA engines
-  kHbm,            // DMA: HBM bandwidth was shared
-  kPeer,           // waited for the other core (sendrecv, core_barrier)
-  kDescriptors,    // DMA: descriptors were being generated
+  kNone,         // started as soon as its engine was free
+  kEngine,       // waited for an instruction of another engine (semaphore)
+  kDma,          // waited for a DMA to complete (semaphore)
+  kOwnResult,    // waited for the result of an earlier instruction of the same engine
+  kPort,         // waited for a shared SBUF or PSUM port
+  kDmaQueue,     // DMA: waited for its queue or DMA engines
+  kHbm,          // DMA: HBM bandwidth was shared
+  kPeer,         // waited for the other core (sendrecv, core_barrier)
+  kDescriptors,  // DMA: descriptors were being generated
 };
 inline constexpr int kStallCount = static_cast<int>(Stall::kDescriptors) + 1;
 std::string_view name(Stall stall);  // "waiting for DMA"
@@ -53,17 +53,17 @@ inline constexpr uint32_t kNoIndex = 0xFFFFFFFFu;
 
 struct Event {
   double start_ns = 0;
-  double end_ns = 0;               // results visible to others; the engine may be free before
-  double busy_ns = 0;              // how long the track was occupied
-  double stall_ns = 0;             // how long the track had been idle before start_ns because of `stall`
-  int64_t bytes = 0;               // DMA: bytes written
-  double flops = 0;                // useful operations; a Tensor engine transpose has none
+  double end_ns = 0;    // results visible to others; the engine may be free before
+  double busy_ns = 0;   // how long the track was occupied
+  double stall_ns = 0;  // how long the track had been idle before start_ns because of `stall`
+  int64_t bytes = 0;    // DMA: bytes written
+  double flops = 0;     // useful operations; a Tensor engine transpose has none
   uint32_t track = 0;
-  uint32_t instruction = kNoIndex;     // isa::InstructionIndex in the core's program
-  uint32_t waited_for = kNoIndex;      // instruction that ended the stall
-  uint32_t iteration = 0;              // of the innermost loop, from 0
-  StringId name = kEmptyString;        // name given by the user; else empty
-  StringId file = kEmptyString;        // the user's code; empty when unknown
+  uint32_t instruction = kNoIndex;  // isa::InstructionIndex in the core's program
+  uint32_t waited_for = kNoIndex;   // instruction that ended the stall
+  uint32_t iteration = 0;           // of the innermost loop, from 0
+  StringId name = kEmptyString;     // name given by the user; else empty
+  StringId file = kEmptyString;     // the user's code; empty when unknown
   StringId function = kEmptyString;
   int32_t line = 0;
   isa::Opcode opcode = isa::Opcode::kDmaCopy;

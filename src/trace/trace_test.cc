@@ -31,7 +31,8 @@ TEST(Summary, AnUnknownEngineHasNoResource) { EXPECT_THROW(resource_of(isa::Engi
 
 TEST(Recorder, KeepsTracksEventsAndSummary) {
   Recorder recorder;
-  const uint32_t track = recorder.add_track({.engine = isa::Engine::kVector, .name = recorder.strings().intern("vector")});
+  const uint32_t track =
+      recorder.add_track({.engine = isa::Engine::kVector, .name = recorder.strings().intern("vector")});
   Event event;
   event.track = track;
   event.end_ns = 5;

@@ -12,7 +12,10 @@ namespace opentrn::sim::timing {
 
 class BandwidthSlices {
  public:
-  BandwidthSlices(double bytes_per_ps, Ps slice) : bytes_per_ps_(bytes_per_ps), slice_(slice), bytes_per_slice_(bytes_per_ps * static_cast<double>(slice)) {}
+  BandwidthSlices(double bytes_per_ps, Ps slice)
+      : bytes_per_ps_(bytes_per_ps),
+        slice_(slice),
+        bytes_per_slice_(bytes_per_ps * static_cast<double>(slice)) {}
 
   // When a transfer that may begin at `begin` is through, if nothing but this bandwidth holds it.
   Ps reserve(Ps begin, int64_t bytes);
@@ -32,8 +35,8 @@ class BandwidthSlices {
   Ps slice_;
   double bytes_per_slice_;
   Ps origin_ = 0;
-  std::vector<double> room_;     // bytes left, by slice
-  std::vector<uint32_t> next_;   // of a full slice: one that may have room; else itself
+  std::vector<double> room_;    // bytes left, by slice
+  std::vector<uint32_t> next_;  // of a full slice: one that may have room; else itself
 };
 
 inline Ps BandwidthSlices::reserve(Ps begin, int64_t bytes) {

@@ -16,9 +16,12 @@ namespace {
 
 constexpr size_t kPortSbuf = 0, kPortPsum = 1;
 constexpr size_t index(Engine engine) { return static_cast<size_t>(engine); }
-constexpr Engine kIssuing[] = {Engine::kTensor, Engine::kVector, Engine::kScalar, Engine::kGpSimd, Engine::kSync};
+constexpr Engine kIssuing[] = {Engine::kTensor, Engine::kVector, Engine::kScalar, Engine::kGpSimd,
+                               Engine::kSync};
 
-Engine issuer_of(const isa::ScheduledInstruction& entry) { return entry.engine == Engine::kDma ? entry.trigger : entry.engine; }
+Engine issuer_of(const isa::ScheduledInstruction& entry) {
+  return entry.engine == Engine::kDma ? entry.trigger : entry.engine;
+}
 bool is_marker(Opcode opcode) { return opcode >= Opcode::kLoopBegin && opcode <= Opcode::kWhileEnd; }
 
 }  // namespace
@@ -35,23 +38,35 @@ bool Meetings::arrive(uint64_t key, uint32_t round, size_t core, Ps ready, Ps* a
   return true;
 }
 
-CoreRun::CoreRun(const Machine& machine, const arch::TimingTable& table, const isa::Executable& executable, size_t core,
-                 HbmStack& hbm, Meetings& meetings, trace::TraceSink* sink, const SimulateOptions& options)
-    : machine_(machine), executable_(executable), program_(*executable.program), patterns_(all_pattern_facts(program_)),
-      core_(core), hbm_(hbm), meetings_(meetings), sink_(sink), options_(options), array_(table),
-      dma_(table, machine.dma_rules.engines()), records_(executable.schedule.size()) {
+CoreRun::CoreRun(const Machine& machine, const arch::TimingTable& table, const isa::Executable& executable,
+                 size_t core, HbmStack& hbm, Meetings& meetings, trace::TraceSink* sink,
+                 const SimulateOptions& options)
+    : machine_(machine),
+      executable_(executable),
+      program_(*executable.program),
+      patterns_(all_pattern_facts(program_)),
+      core_(core),
+      hbm_(hbm),
+      meetings_(meetings),
+      sink_(sink),
+      options_(options),
+      array_(table),
+      dma_(table, machine.dma_rules.engines()),
+      records_(executable.schedule.size()) {
   std::array<size_t, kEngines> length{};
   for (const isa::ScheduledInstruction& entry : executable.schedule) ++length[index(issuer_of(entry))];
   for (size_t e = 0; e < kEngines; ++e) queue_[e].reserve(length[e]);
   for (uint32_t at = 0; at < executable.schedule.size(); ++at) {
     const isa::ScheduledInstruction& entry = executable.schedule[at];
-    if (!is_marker(program_.instruction(entry.instruction).opcode)) queue_[index(issuer_of(entry))].push_back(at);
+    if (!is_marker(program_.instruction(entry.instruction).opcode))
+      queue_[index(issuer_of(entry))].push_back(at);
   }
   last_.fill(kNobody);
   for (auto& port : port_holder_) port.fill(kNobody);
   if (sink_ == nullptr) return;
   for (Engine engine : kIssuing) {
-    const std::string name = fmt::format("{}{}", isa::name(engine), core_ > 0 ? fmt::format(" (core {})", core_) : "");
+    const std::string name =
+        fmt::format("{}{}", isa::name(engine), core_ > 0 ? fmt::format(" (core {})", core_) : "");
     engine_track_[index(engine)] = sink_->add_track(
         {trace::TrackKind::kEngine, engine, static_cast<uint16_t>(core_), 0, sink_->strings().intern(name)});
   }
@@ -115,7 +130,8 @@ bool CoreRun::resolve(Head& head, size_t engine) {
   if (head.meets) {
     Ps at = 0;
     const Ps ready = std::max(head.ready, free_[engine]);
-    if (!meetings_.arrive(meeting_key(program_.instruction(entry.instruction)), head.round, core_, ready, &at)) {
+    if (!meetings_.arrive(meeting_key(program_.instruction(entry.instruction)), head.round, core_, ready,
+                          &at)) {
       head.blocker = kNobody;
       return false;
     }
@@ -127,17 +143,20 @@ bool CoreRun::resolve(Head& head, size_t engine) {
 
 Ps CoreRun::earliest(const Head& head, size_t engine, bool* port) const {
   *port = false;
-  const Ps free = engine == index(Engine::kTensor) && !head.dma ? std::max(array_.free_at(head.cost.tensor.tiles), free_[engine])
-                                                                : free_[engine];
+  const Ps free = engine == index(Engine::kTensor) && !head.dma
+                      ? std::max(array_.free_at(head.cost.tensor.tiles), free_[engine])
+                      : free_[engine];
   Ps start = std::max(head.ready, free);
   if (head.dma) return start;
   const auto wait_for = [&](size_t which, Engine other) {
     const Ps until = port_until_[which][index(other)];
     if (until > start) start = until, *port = true;
   };
-  constexpr size_t vector = index(Engine::kVector), scalar = index(Engine::kScalar), gpsimd = index(Engine::kGpSimd);
+  constexpr size_t vector = index(Engine::kVector), scalar = index(Engine::kScalar),
+                   gpsimd = index(Engine::kGpSimd);
   if (head.cost.uses_sbuf) {
-    const bool vector_shares = machine_.vector_gpsimd_share_sbuf || (machine_.fast_modes_share_gpsimd_bus && head.cost.fast_mode);
+    const bool vector_shares =
+        machine_.vector_gpsimd_share_sbuf || (machine_.fast_modes_share_gpsimd_bus && head.cost.fast_mode);
     if (engine == vector && vector_shares) wait_for(kPortSbuf, Engine::kGpSimd);
     if (engine == gpsimd) wait_for(kPortSbuf, Engine::kVector);
   }
@@ -170,7 +189,9 @@ void CoreRun::step() {
   record.previous = last_[engine];
   record.transfer = kNobody;
   account(head, engine, next_start_, next_port_);
-  if (head.meets) ++meeting_round_[meeting_key(program_.instruction(executable_.schedule[at].instruction)) % meeting_round_.size()];
+  if (head.meets)
+    ++meeting_round_[meeting_key(program_.instruction(executable_.schedule[at].instruction)) %
+                     meeting_round_.size()];
   if (head.dma) {
     start_dma(head, engine, next_start_);
   } else {
@@ -204,18 +225,23 @@ void CoreRun::account(const Head& head, size_t engine, Ps start, bool port) {
   } else if (head.waited_for != kNobody) {
     record.waited_for = head.waited_for;
     const isa::ScheduledInstruction& producer = executable_.schedule[head.waited_for];
-    record.stall = producer.engine == Engine::kDma   ? Stall::kDma
+    record.stall = producer.engine == Engine::kDma    ? Stall::kDma
                    : index(producer.engine) == engine ? Stall::kOwnResult
                                                       : Stall::kEngine;
   }
-  if (record.stall == Stall::kDma) totals_.stall_dma[engine] += idle;
-  else if (record.stall == Stall::kEngine) totals_.stall_engine[engine] += idle;
-  else totals_.stall_other[engine] += idle;
+  if (record.stall == Stall::kDma)
+    totals_.stall_dma[engine] += idle;
+  else if (record.stall == Stall::kEngine)
+    totals_.stall_engine[engine] += idle;
+  else
+    totals_.stall_other[engine] += idle;
 }
 
 // A switch of the function table goes before the activation that needs it.
 Ps CoreRun::activation_table(const isa::Instruction& in) {
-  if (in.opcode != Opcode::kActivation && in.opcode != Opcode::kActivationReduce && in.opcode != Opcode::kActivate2) return 0;
+  if (in.opcode != Opcode::kActivation && in.opcode != Opcode::kActivationReduce &&
+      in.opcode != Opcode::kActivate2)
+    return 0;
   const auto function = program_.attribute_activation(in, isa::slot::activation::kAOp);
   if (!machine_.needs_table(function) || last_function_ == static_cast<int>(function)) return 0;
   last_function_ = static_cast<int>(function);
@@ -244,9 +270,11 @@ void CoreRun::start_compute(Head& head, size_t engine, Ps start) {
     totals_.busy[engine] += busy;
     totals_.operations += head.cost.operations;
     totals_.sbuf_bytes += head.cost.sbuf_bytes;
-    if (head.cost.uses_sbuf && (machine_.vector_gpsimd_share_sbuf || head.cost.fast_mode || engine == index(Engine::kGpSimd)))
+    if (head.cost.uses_sbuf &&
+        (machine_.vector_gpsimd_share_sbuf || head.cost.fast_mode || engine == index(Engine::kGpSimd)))
       port_until_[kPortSbuf][engine] = record.engine_free, port_holder_[kPortSbuf][engine] = head.at;
-    if (head.cost.uses_psum) port_until_[kPortPsum][engine] = record.engine_free, port_holder_[kPortPsum][engine] = head.at;
+    if (head.cost.uses_psum)
+      port_until_[kPortPsum][engine] = record.engine_free, port_holder_[kPortPsum][engine] = head.at;
   }
   record.visible = streamed + machine_.result_latency[engine] + machine_.semaphore;
 }
@@ -256,7 +284,8 @@ void CoreRun::start_dma(Head& head, size_t engine, Ps start) {
   const DmaWork work = machine_.dma_rules.work(executable_, entry, patterns_);
   InstructionRecord& record = records_[head.at];
   const Ps active = dma_.active(), busy = dma_.busy();
-  const Transfer transfer = dma_.run(start, entry.trigger, entry.dge, executable_.streams[entry.stream].queue, work, hbm_, head.at);
+  const Transfer transfer =
+      dma_.run(start, entry.trigger, entry.dge, executable_.streams[entry.stream].queue, work, hbm_, head.at);
   record.engine_free = transfer.trigger_free;
   record.visible = transfer.complete;
   record.transfer = static_cast<uint32_t>(transfers_.size());
@@ -276,7 +305,8 @@ void CoreRun::end_stretch() { walk_critical_path(); }
 
 void CoreRun::pass_marker(uint32_t marker) {
   const isa::ScheduledInstruction& entry = executable_.schedule[marker];
-  const InstructionCost cost = machine_.cost(program_, program_.instruction(entry.instruction), Engine::kSync, patterns_);
+  const InstructionCost cost =
+      machine_.cost(program_, program_.instruction(entry.instruction), Engine::kSync, patterns_);
   InstructionRecord& record = records_[marker];
   record.start = now_;
   record.engine_free = record.visible = now_ + cost.busy;
@@ -314,11 +344,14 @@ void CoreRun::walk_critical_path() {
     const Ps until = std::exchange(time, from);
     if (!keep) return;
     const isa::InstructionIndex instruction = executable_.schedule[at].instruction;
-    if (critical_.empty() || critical_.back().instruction != instruction || critical_.back().resource != resource)
+    if (critical_.empty() || critical_.back().instruction != instruction ||
+        critical_.back().resource != resource)
       critical_.push_back({0, to_ns(until), resource, instruction, static_cast<uint16_t>(core_)});
     critical_.back().start_ns = to_ns(from);
   };
-  const auto in_stretch = [&](uint32_t other) { return other != kNobody && other >= stretch_begin_ && other < stretch_end_; };
+  const auto in_stretch = [&](uint32_t other) {
+    return other != kNobody && other >= stretch_begin_ && other < stretch_end_;
+  };
   while (at != kNobody && time > stretch_start_) {
     const InstructionRecord& record = records_[at];
     const isa::ScheduledInstruction& entry = executable_.schedule[at];
@@ -327,7 +360,8 @@ void CoreRun::walk_critical_path() {
       const Transfer& transfer = transfers_[record.transfer];
       if (!at_generation) {
         // Came from the next transfer of its queue: other queues took the time in between.
-        spend(transfer.data_end, std::exchange(from_queue, false) ? Resource::kDmaEngines : Resource::kDmaLatency);
+        spend(transfer.data_end,
+              std::exchange(from_queue, false) ? Resource::kDmaEngines : Resource::kDmaLatency);
         spend(transfer.engines_end, Resource::kHbm);
         spend(transfer.data_begin, Resource::kDmaEngines);
         if (in_stretch(transfer.queued_behind)) {
@@ -354,7 +388,9 @@ void CoreRun::walk_critical_path() {
       at = record.waited_for;
       continue;
     }
-    if (record.stall == Stall::kPeer) spend(record.previous == kNobody ? stretch_start_ : records_[record.previous].engine_free, Resource::kPeer);
+    if (record.stall == Stall::kPeer)
+      spend(record.previous == kNobody ? stretch_start_ : records_[record.previous].engine_free,
+            Resource::kPeer);
     at = record.previous;
   }
   if (time > stretch_start_) totals_.bound_by[static_cast<size_t>(Resource::kSync)] += time - stretch_start_;
@@ -378,7 +414,8 @@ void CoreRun::emit(uint32_t at, size_t engine) {
   if (record.waited_for != kNobody) event.waited_for = executable_.schedule[record.waited_for].instruction;
   event.track = engine_track_[engine];
   event.start_ns = to_ns(record.start);
-  event.end_ns = to_ns(entry.engine == Engine::kDma ? record.engine_free : record.visible - machine_.semaphore);
+  event.end_ns =
+      to_ns(entry.engine == Engine::kDma ? record.engine_free : record.visible - machine_.semaphore);
   event.busy_ns = to_ns(record.engine_free - record.start);
   if (record.stall != Stall::kNone) {
     const Ps before = record.previous == kNobody ? stretch_start_ : records_[record.previous].engine_free;
@@ -392,8 +429,10 @@ void CoreRun::emit(uint32_t at, size_t engine) {
   const uint16_t queue = executable_.streams[entry.stream].queue;
   auto [track, added] = queue_track_.try_emplace(queue, 0);
   if (added) {
-    const std::string name = fmt::format("q{}{}{}", isa::name(entry.trigger), queue % 2 == 0 ? "In" : "Out", core_ > 0 ? fmt::format(" (core {})", core_) : "");
-    track->second = sink_->add_track({trace::TrackKind::kDmaQueue, entry.trigger, static_cast<uint16_t>(core_), queue, strings.intern(name)});
+    const std::string name = fmt::format("q{}{}{}", isa::name(entry.trigger), queue % 2 == 0 ? "In" : "Out",
+                                         core_ > 0 ? fmt::format(" (core {})", core_) : "");
+    track->second = sink_->add_track({trace::TrackKind::kDmaQueue, entry.trigger,
+                                      static_cast<uint16_t>(core_), queue, strings.intern(name)});
   }
   const DmaWork work = machine_.dma_rules.work(executable_, entry, patterns_);
   event.track = track->second;
@@ -411,9 +450,12 @@ void CoreRun::emit(uint32_t at, size_t engine) {
   for (int e = work.first_engine; e <= work.last_engine; ++e) {
     auto [engine_track, fresh] = dma_engine_track_.try_emplace(e, 0);
     if (fresh)
-      engine_track->second = sink_->add_track({trace::TrackKind::kDmaEngine, Engine::kDma, static_cast<uint16_t>(core_), static_cast<uint16_t>(e),
-                                               strings.intern(fmt::format("dma{}{}", e, core_ > 0 ? fmt::format(" (core {})", core_) : ""))});
-    const Ps busy = e == work.first_engine ? work.first_busy : e == work.last_engine ? work.last_busy : work.middle_busy;
+      engine_track->second = sink_->add_track(
+          {trace::TrackKind::kDmaEngine, Engine::kDma, static_cast<uint16_t>(core_), static_cast<uint16_t>(e),
+           strings.intern(fmt::format("dma{}{}", e, core_ > 0 ? fmt::format(" (core {})", core_) : ""))});
+    const Ps busy = e == work.first_engine  ? work.first_busy
+                    : e == work.last_engine ? work.last_busy
+                                            : work.middle_busy;
     trace::Event part = event;
     part.track = engine_track->second;
     part.bytes = work.bytes / (work.last_engine - work.first_engine + 1);

@@ -36,18 +36,19 @@ class Meetings {
 // Why and when an instruction started; what the critical path needs.
 struct InstructionRecord {
   Ps start = 0;
-  Ps visible = -1;             // an instruction that waits for it may start; -1: not yet known
-  Ps engine_free = 0;          // its engine, or the engine that triggered it, can go on
-  uint32_t waited_for = kNobody;    // schedule index that let it start; kNobody: its engine did
-  uint32_t previous = kNobody;      // schedule index before it on its engine, in this stretch
-  uint32_t transfer = kNobody;      // DMA: index into transfers()
+  Ps visible = -1;                // an instruction that waits for it may start; -1: not yet known
+  Ps engine_free = 0;             // its engine, or the engine that triggered it, can go on
+  uint32_t waited_for = kNobody;  // schedule index that let it start; kNobody: its engine did
+  uint32_t previous = kNobody;    // schedule index before it on its engine, in this stretch
+  uint32_t transfer = kNobody;    // DMA: index into transfers()
   trace::Stall stall = trace::Stall::kNone;
 };
 
 class CoreRun {
  public:
-  CoreRun(const Machine& machine, const arch::TimingTable& table, const isa::Executable& executable, size_t core,
-          HbmStack& hbm, Meetings& meetings, trace::TraceSink* sink, const SimulateOptions& options);
+  CoreRun(const Machine& machine, const arch::TimingTable& table, const isa::Executable& executable,
+          size_t core, HbmStack& hbm, Meetings& meetings, trace::TraceSink* sink,
+          const SimulateOptions& options);
 
   // -- a stretch of the schedule without loop markers
   void begin_stretch(uint32_t begin, uint32_t end, uint32_t iteration);
@@ -73,15 +74,15 @@ class CoreRun {
  private:
   static constexpr size_t kEngines = isa::kEngineCount;
   struct Head {
-    uint32_t at = kNobody;          // schedule index; kNobody: the queue is empty
-    bool resolved = false;          // everything it waits for has a known time
+    uint32_t at = kNobody;  // schedule index; kNobody: the queue is empty
+    bool resolved = false;  // everything it waits for has a known time
     bool dma = false;
     bool meets = false;
-    uint32_t blocker = kNobody;     // schedule index without a known time
+    uint32_t blocker = kNobody;  // schedule index without a known time
     uint32_t waited_for = kNobody;
-    uint32_t round = 0;             // of the meeting
+    uint32_t round = 0;  // of the meeting
     Ps ready = 0;
-    Ps own_ready = 0;               // before the other core came
+    Ps own_ready = 0;  // before the other core came
     InstructionCost cost;
   };
 
@@ -106,7 +107,7 @@ class CoreRun {
   trace::TraceSink* sink_;
   const SimulateOptions& options_;
 
-  std::array<std::vector<uint32_t>, kEngines> queue_;   // schedule indices by issuing engine
+  std::array<std::vector<uint32_t>, kEngines> queue_;  // schedule indices by issuing engine
   std::array<size_t, kEngines> cursor_{};
   std::array<Head, kEngines> heads_{};
   uint32_t stretch_begin_ = 0, stretch_end_ = 0, left_ = 0, iteration_ = 0;
@@ -117,7 +118,8 @@ class CoreRun {
 
   std::array<Ps, kEngines> free_{};
   std::array<uint32_t, kEngines> last_{};
-  // Until when an engine holds a shared port: [0] SBUF bus of Vector and GpSimd, [1] PSUM of Vector and Scalar.
+  // Until when an engine holds a shared port: [0] SBUF bus of Vector and GpSimd, [1] PSUM of Vector and
+  // Scalar.
   std::array<std::array<Ps, kEngines>, 2> port_until_{};
   std::array<std::array<uint32_t, kEngines>, 2> port_holder_{};
   TensorArray array_;

@@ -47,7 +47,9 @@ bool twice(const Program&, const Instruction&, const OperandFeatures& f) {
   return f.all_in_sbuf || (f.contiguous && f.psum_operands == 1);
 }
 
-bool tensor_tensor_16bit(const Program&, const Instruction&, const OperandFeatures& f) { return f.all_16bit && f.inputs_in_sbuf; }
+bool tensor_tensor_16bit(const Program&, const Instruction&, const OperandFeatures& f) {
+  return f.all_16bit && f.inputs_in_sbuf;
+}
 
 bool all_16bit(const Program&, const Instruction&, const OperandFeatures& f) { return f.all_16bit; }
 
@@ -61,7 +63,9 @@ bool is_rsqrt(const Program& program, const Instruction& in, const OperandFeatur
   return program.attribute_alu(in, isa::slot::tensor_scalar::kAOp0) == AluOp::kRsqrt;
 }
 
-bool dynamic_address(const Program&, const Instruction&, const OperandFeatures& f) { return f.dynamic_address; }
+bool dynamic_address(const Program&, const Instruction&, const OperandFeatures& f) {
+  return f.dynamic_address;
+}
 
 struct Named {
   const char* instruction;  // "" for any
@@ -97,8 +101,11 @@ constexpr Named kConditions[] = {
 
 Condition condition_named(const std::string& instruction, const std::string& mode) {
   for (const Named& named : kConditions)
-    if (mode == named.mode && (*named.instruction == '\0' || instruction == named.instruction)) return named.condition;
-  throw Fault(FaultKind::kInput, "timing.mode", fmt::format("the timing table has a cost '{}' for {}, and no rule says when it applies", mode, instruction),
+    if (mode == named.mode && (*named.instruction == '\0' || instruction == named.instruction))
+      return named.condition;
+  throw Fault(FaultKind::kInput, "timing.mode",
+              fmt::format("the timing table has a cost '{}' for {}, and no rule says when it applies", mode,
+                          instruction),
               "add the condition to src/sim/timing/cost_conditions.cc");
 }
 

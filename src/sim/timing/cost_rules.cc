@@ -28,7 +28,8 @@ CostRules::CostRules(const arch::TimingTable& table) {
   ps_per_cycle_[static_cast<size_t>(Engine::kTensor)] /= table.constant("tensor_sustained_rate");
   dynamic_min_cycles_ = table.constant("dynamic_address_interval_cycles");
   strided_bytes_ = table.constant("sbuf_strided_access_bytes");
-  strided_ps_per_element_ = kPsPerNs / table.constant("memory_interface_clock_ghz") / table.constant("sbuf_strided_access_rate");
+  strided_ps_per_element_ =
+      kPsPerNs / table.constant("memory_interface_clock_ghz") / table.constant("sbuf_strided_access_rate");
   for (const isa::InstructionDefinition& definition : isa::definitions()) add_rules(table, definition);
   const double cycle = ps_per_cycle_[static_cast<size_t>(Engine::kTensor)];
   for (const arch::CostMode& mode : table.cost("load_stationary").modes)
@@ -42,17 +43,20 @@ void CostRules::add_rules(const arch::TimingTable& table, const isa::Instruction
   const size_t op = static_cast<size_t>(definition.opcode);
   for (const arch::CostMode& mode : table.cost(name).modes) {
     const double tensor_cycle = ps_per_cycle_[static_cast<size_t>(Engine::kTensor)];
-    if (mode.engine == "tensor" || (mode.engine.empty() && (definition.engines & mask(Engine::kTensor)) != 0)) {
-      tensor_rules_[op].push_back({mode.name, mode.min_cycles * tensor_cycle, mode.cycles_per_element * tensor_cycle});
+    if (mode.engine == "tensor" ||
+        (mode.engine.empty() && (definition.engines & mask(Engine::kTensor)) != 0)) {
+      tensor_rules_[op].push_back(
+          {mode.name, mode.min_cycles * tensor_cycle, mode.cycles_per_element * tensor_cycle});
       if ((definition.engines & ~mask(Engine::kTensor)) == 0 || mode.engine == "tensor") continue;
     }
     for (Engine engine : kStreamingEngines) {
-      const bool meant = mode.engine.empty() ? control || (definition.engines & mask(engine)) != 0 : mode.engine == isa::name(engine);
+      const bool meant = mode.engine.empty() ? control || (definition.engines & mask(engine)) != 0
+                                             : mode.engine == isa::name(engine);
       if (!meant) continue;
       const double cycle = ps_per_cycle_[static_cast<size_t>(engine)];
       rules_[op][static_cast<size_t>(engine)].push_back(
-          {condition_named(name, mode.name), mode.min_cycles * cycle, mode.cycles_per_element * cycle, mode.extra_cycles * cycle,
-           mode.cycles_per_output * cycle, mode.local_gather ? &mode : nullptr,
+          {condition_named(name, mode.name), mode.min_cycles * cycle, mode.cycles_per_element * cycle,
+           mode.extra_cycles * cycle, mode.cycles_per_output * cycle, mode.local_gather ? &mode : nullptr,
            engine == Engine::kVector && borrows_gpsimd_bus(mode.name)});
     }
   }
@@ -62,11 +66,14 @@ void CostRules::add_rules(const arch::TimingTable& table, const isa::Instruction
     auto& rules = rules_[op][static_cast<size_t>(engine)];
     if (!has_own || rules.size() < 2) continue;
     bool first_usual = true;
-    std::erase_if(rules, [&](const Rule& rule) { return rule.condition.kind == RowKind::kUsual && std::exchange(first_usual, false); });
+    std::erase_if(rules, [&](const Rule& rule) {
+      return rule.condition.kind == RowKind::kUsual && std::exchange(first_usual, false);
+    });
   }
 }
 
-CostRules::Streaming CostRules::streaming(const isa::Program& program, const isa::Instruction& in, const OperandFeatures& f) const {
+CostRules::Streaming CostRules::streaming(const isa::Program& program, const isa::Instruction& in,
+                                          const OperandFeatures& f) const {
   const auto& rules = rules_[static_cast<size_t>(in.opcode)][static_cast<size_t>(f.engine)];
   if (rules.empty()) [[unlikely]] {
     Fault fault(FaultKind::kNotModelled, std::string(isa::name(in.opcode)),
@@ -88,20 +95,24 @@ CostRules::Streaming CostRules::streaming(const isa::Program& program, const isa
     }
   }
   Cost best = slower.busy >= 0 ? slower : usual;
-  if (f.dynamic_address) best.busy = std::max(best.busy, dynamic_min_cycles_ * ps_per_cycle_[static_cast<size_t>(f.engine)]);
-  if (f.far_strides) best.stream = std::max(best.stream, static_cast<double>(f.longest) * strided_ps_per_element_);
+  if (f.dynamic_address)
+    best.busy = std::max(best.busy, dynamic_min_cycles_ * ps_per_cycle_[static_cast<size_t>(f.engine)]);
+  if (f.far_strides)
+    best.stream = std::max(best.stream, static_cast<double>(f.longest) * strided_ps_per_element_);
   best.busy = std::max(best.busy, best.stream);
   return {static_cast<Ps>(best.busy + 0.5), static_cast<Ps>(best.stream + 0.5), fast && slower.busy < 0};
 }
 
-CostRules::Cost CostRules::evaluate(const Rule& rule, const isa::Program& program, const isa::Instruction& in, const OperandFeatures& f) const {
+CostRules::Cost CostRules::evaluate(const Rule& rule, const isa::Program& program, const isa::Instruction& in,
+                                    const OperandFeatures& f) const {
   if (rule.mode != nullptr) {
     namespace s = isa::slot::local_gather;
     const isa::Operand& source = program.operand(in, s::kSrcBuffer);
-    const double cycles = rule.mode->cycles({.elements = static_cast<double>(program.attribute_int(in, s::kANumValidIndices)),
-                                             .outputs = 0,
-                                             .elements_per_index = static_cast<double>(program.attribute_int(in, s::kANumElemPerIdx)),
-                                             .element_bytes = static_cast<double>(size_bytes(source.dtype))});
+    const double cycles = rule.mode->cycles(
+        {.elements = static_cast<double>(program.attribute_int(in, s::kANumValidIndices)),
+         .outputs = 0,
+         .elements_per_index = static_cast<double>(program.attribute_int(in, s::kANumElemPerIdx)),
+         .element_bytes = static_cast<double>(size_bytes(source.dtype))});
     const double ps = cycles * ps_per_cycle_[static_cast<size_t>(f.engine)];
     return {ps, ps};
   }
@@ -123,12 +134,15 @@ const CostRules::Named* CostRules::tensor_rule(Opcode opcode, const char* mode) 
   return nullptr;
 }
 
-bool CostRules::has_tensor_mode(Opcode opcode, const char* mode) const { return tensor_rule(opcode, mode) != nullptr; }
+bool CostRules::has_tensor_mode(Opcode opcode, const char* mode) const {
+  return tensor_rule(opcode, mode) != nullptr;
+}
 
 Ps CostRules::tensor(Opcode opcode, const char* mode, int64_t elements) const {
   const Named* rule = tensor_rule(opcode, mode);
   if (rule == nullptr)
-    throw Fault(FaultKind::kNotModelled, std::string(isa::name(opcode)), fmt::format("there is no sourced timing rule '{}' for it", mode),
+    throw Fault(FaultKind::kNotModelled, std::string(isa::name(opcode)),
+                fmt::format("there is no sourced timing rule '{}' for it", mode),
                 "add a row to src/arch/tables/timing_v*.toml with its source");
   return static_cast<Ps>(std::max(rule->min_ps, rule->ps_per_element * static_cast<double>(elements)) + 0.5);
 }
@@ -170,7 +184,8 @@ OperandFeatures CostRules::features(const isa::Program& program, const isa::Inst
     f.all_16bit &= is_bf16_or_fp16(operand.dtype);
     f.any_fp32 |= operand.dtype == DType::kFloat32;
     f.contiguous &= facts.inner_step == 1;
-    f.far_strides |= static_cast<double>(std::abs(facts.inner_step) * size_bytes(operand.dtype)) >= strided_bytes_;
+    f.far_strides |=
+        static_cast<double>(std::abs(facts.inner_step) * size_bytes(operand.dtype)) >= strided_bytes_;
   }
   return f;
 }

@@ -33,15 +33,15 @@ struct OperandFeatures {
   bool inputs_in_sbuf = true;
   int access_operands = 0;
   int psum_operands = 0;
-  int wide_inputs = 0;             // inputs longer than one element per partition
+  int wide_inputs = 0;  // inputs longer than one element per partition
   int wide_inputs_in_psum = 0;
-  bool contiguous = true;          // innermost dimension of every wide operand
-  bool far_strides = false;        // some innermost stride at which the interface gives half its rate
+  bool contiguous = true;    // innermost dimension of every wide operand
+  bool far_strides = false;  // some innermost stride at which the interface gives half its rate
   bool dynamic_address = false;
   bool indirect = false;
-  int64_t longest = 1;             // elements per partition of the longest operand
+  int64_t longest = 1;  // elements per partition of the longest operand
   int64_t rows = 1;
-  double bytes = 0;                // of all operands
+  double bytes = 0;  // of all operands
 };
 
 // A row either offers a lower cost (the hardware picks it) or states a higher one that must be paid.
@@ -65,8 +65,8 @@ class CostRules {
  public:
   explicit CostRules(const arch::TimingTable& table);
 
-  OperandFeatures features(const isa::Program& program, const isa::Instruction& instruction, isa::Engine engine,
-                           const std::vector<PatternFacts>& patterns) const;
+  OperandFeatures features(const isa::Program& program, const isa::Instruction& instruction,
+                           isa::Engine engine, const std::vector<PatternFacts>& patterns) const;
 
   // Initiation interval and port use of an instruction on an engine other than Tensor and DMA.
   struct Streaming {
@@ -74,7 +74,8 @@ class CostRules {
     Ps stream = 0;  // until its last element has gone in; less than `busy` for tiny tiles
     bool fast_mode = false;
   };
-  Streaming streaming(const isa::Program& program, const isa::Instruction& instruction, const OperandFeatures& features) const;
+  Streaming streaming(const isa::Program& program, const isa::Instruction& instruction,
+                      const OperandFeatures& features) const;
   // The row of a Tensor instruction by name ("default", "fp32"), in picoseconds.
   Ps tensor(isa::Opcode opcode, const char* mode, int64_t elements) const;
   Ps load_stationary(bool fp32, int64_t columns) const;
@@ -91,7 +92,8 @@ class CostRules {
   struct Cost {
     double busy = 0, stream = 0;
   };
-  Cost evaluate(const Rule& rule, const isa::Program& program, const isa::Instruction& instruction, const OperandFeatures& features) const;
+  Cost evaluate(const Rule& rule, const isa::Program& program, const isa::Instruction& instruction,
+                const OperandFeatures& features) const;
   int64_t output_count(const isa::Program& program, const isa::Instruction& in) const;
 
   std::array<std::array<std::vector<Rule>, isa::kEngineCount>, isa::kOpcodeCount> rules_;

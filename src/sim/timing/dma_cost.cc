@@ -11,14 +11,15 @@ using isa::Operand;
 
 struct DmaRules::Side {
   bool on_chip = false;
-  int64_t run_bytes = 1;   // contiguous
-  int64_t bytes = 0;       // in all
-  int64_t first_row = 0;   // on chip: partitions touched
+  int64_t run_bytes = 1;  // contiguous
+  int64_t bytes = 0;      // in all
+  int64_t first_row = 0;  // on chip: partitions touched
   int64_t rows = 1;
 };
 
 DmaRules::DmaRules(const arch::TimingTable& table, int64_t partitions)
-    : engines_(static_cast<int>(table.constant("dma_engines"))), partitions_(partitions),
+    : engines_(static_cast<int>(table.constant("dma_engines"))),
+      partitions_(partitions),
       generation_(arch::version(table.generation())),
       ps_per_byte_(kPsPerNs / table.constant("dma_engine_gb_s")),
       descriptor_min_ps_(table.constant("dma_descriptor_min_ns") * kPsPerNs),
@@ -50,7 +51,8 @@ DmaRules::Side DmaRules::side_of(const isa::Executable& executable, const Operan
     const isa::Pattern& pattern = executable.program->pattern(operand);
     if (indirect.kind == isa::IndirectKind::kVector && indirect.dim < pattern.rank) {
       int64_t inner = 1;
-      for (int d = indirect.dim + 1; d < pattern.rank; ++d) inner *= pattern.dims[static_cast<size_t>(d)].count;
+      for (int d = indirect.dim + 1; d < pattern.rank; ++d)
+        inner *= pattern.dims[static_cast<size_t>(d)].count;
       side.run_bytes = std::min(side.run_bytes, inner * element);
     }
   }
@@ -61,7 +63,8 @@ DmaRules::Side DmaRules::side_of(const isa::Executable& executable, const Operan
 double DmaRules::rate_of(const isa::Program& program, const isa::Instruction& in) const {
   if (in.opcode == Opcode::kDmaCompute) return read_add_write_rate_;
   if (in.opcode != Opcode::kDmaTranspose) return 1;
-  const isa::MemorySpace from = program.tensor(program.operand(in, isa::slot::dma_transpose::kSrc).tensor).space;
+  const isa::MemorySpace from =
+      program.tensor(program.operand(in, isa::slot::dma_transpose::kSrc).tensor).space;
   const double rate = isa::is_on_chip(from) ? transpose_sbuf_rate_ : transpose_hbm_rate_;
   if (rate <= 0) {
     Fault fault(FaultKind::kNotModelled, "dma_transpose",
@@ -91,7 +94,8 @@ DmaWork DmaRules::work(const isa::Executable& executable, const isa::ScheduledIn
     const int64_t src_run = src.run_bytes / size_bytes(operands[i].dtype);
     const int64_t elements = dst.bytes / size_bytes(operands[0].dtype);
     // A transpose moves whole blocks: its element-wise side is the hardware's business, not a descriptor's.
-    const int64_t run = in.opcode == Opcode::kDmaTranspose ? std::max(dst_run, src_run) : std::min(dst_run, src_run);
+    const int64_t run =
+        in.opcode == Opcode::kDmaTranspose ? std::max(dst_run, src_run) : std::min(dst_run, src_run);
     pieces = std::max(pieces, (elements + run - 1) / run);
     if (!dst.on_chip && src.on_chip) rows_of = src;
     if (!src.on_chip) work.hbm_read += src.bytes;
@@ -128,7 +132,8 @@ DmaWork DmaRules::work(const isa::Executable& executable, const isa::ScheduledIn
   }
   work.descriptors = pieces;
   const double piece_bytes = moved / static_cast<double>(pieces);
-  const double piece_ps = std::max(descriptor_min_ps_, piece_bytes * ps_per_byte_ / rate + descriptor_extra_ps_);
+  const double piece_ps =
+      std::max(descriptor_min_ps_, piece_bytes * ps_per_byte_ / rate + descriptor_extra_ps_);
   work.first_busy = static_cast<Ps>(per_engine_pieces[0] * piece_ps + 0.5);
   work.middle_busy = static_cast<Ps>(per_engine_pieces[1] * piece_ps + 0.5);
   work.last_busy = static_cast<Ps>(per_engine_pieces[2] * piece_ps + 0.5);

@@ -20,11 +20,11 @@ namespace opentrn::sim::timing {
 inline constexpr int kDmaEnginesMax = 32;
 
 struct DmaWork {
-  int64_t bytes = 0;            // written
+  int64_t bytes = 0;  // written
   int64_t descriptors = 0;
   int64_t hbm_read = 0;
   int64_t hbm_written = 0;
-  int first_engine = 0;         // engines [first_engine, last_engine] take part
+  int first_engine = 0;  // engines [first_engine, last_engine] take part
   int last_engine = 0;
   Ps first_busy = 0, middle_busy = 0, last_busy = 0;  // how long each is occupied
 };
@@ -38,13 +38,14 @@ class DmaRules {
 
  private:
   struct Side;
-  Side side_of(const isa::Executable& executable, const isa::Operand& operand, const std::vector<PatternFacts>& patterns) const;
+  Side side_of(const isa::Executable& executable, const isa::Operand& operand,
+               const std::vector<PatternFacts>& patterns) const;
   double rate_of(const isa::Program& program, const isa::Instruction& in) const;
 
   int engines_ = 0;
   int64_t partitions_ = 0;
   int generation_ = 3;
-  double ps_per_byte_ = 0;        // of one engine
+  double ps_per_byte_ = 0;  // of one engine
   double descriptor_min_ps_ = 0, descriptor_extra_ps_ = 0;
   double transpose_hbm_rate_ = 1, transpose_sbuf_rate_ = 1, read_add_write_rate_ = 1;
 };

@@ -7,19 +7,24 @@ namespace opentrn::sim::timing {
 using isa::DgeMode;
 
 DmaEngines::DmaEngines(const arch::TimingTable& table, int engines)
-    : count_(engines), start_latency_(to_ps(table.constant("dma_start_latency_ns"))),
+    : count_(engines),
+      start_latency_(to_ps(table.constant("dma_start_latency_ns"))),
       swdge_latency_(to_ps(table.constant("dma_swdge_start_latency_ns"))),
       hwdge_latency_(to_ps(table.constant("dma_hwdge_start_latency_ns"))),
-      completion_(to_ps(table.constant("dma_completion_latency_ns"))), trigger_(to_ps(table.constant("dma_trigger_ns"))),
+      completion_(to_ps(table.constant("dma_completion_latency_ns"))),
+      trigger_(to_ps(table.constant("dma_trigger_ns"))),
       hwdge_instruction_(to_ps(table.constant("hwdge_instruction_ns"))),
       swdge_descriptor_ps_(table.constant("dma_swdge_descriptor_ns") * kPsPerNs) {
   for (Engine& engine : engines_) engine.last.fill(kNobody);
   unit_holder_.fill(kNobody);
-  for (isa::Engine engine : {isa::Engine::kTensor, isa::Engine::kVector, isa::Engine::kScalar, isa::Engine::kGpSimd, isa::Engine::kSync})
-    hwdge_trigger_[static_cast<size_t>(engine)] = to_ps(table.constant("dma_hwdge_trigger_cycles") / table.clock_ghz(isa::name(engine)));
+  for (isa::Engine engine : {isa::Engine::kTensor, isa::Engine::kVector, isa::Engine::kScalar,
+                             isa::Engine::kGpSimd, isa::Engine::kSync})
+    hwdge_trigger_[static_cast<size_t>(engine)] =
+        to_ps(table.constant("dma_hwdge_trigger_cycles") / table.clock_ghz(isa::name(engine)));
 }
 
-void DmaEngines::generate(Ps issue, isa::Engine trigger, DgeMode mode, const DmaWork& work, uint32_t id, Transfer& transfer) {
+void DmaEngines::generate(Ps issue, isa::Engine trigger, DgeMode mode, const DmaWork& work, uint32_t id,
+                          Transfer& transfer) {
   const size_t unit = static_cast<size_t>(trigger);
   transfer.descriptors_begin = transfer.descriptors_end = issue;
   if (mode == DgeMode::kHwdge) {
@@ -33,7 +38,8 @@ void DmaEngines::generate(Ps issue, isa::Engine trigger, DgeMode mode, const Dma
     transfer.arrival = unit_free_[unit] + hwdge_latency_;
   } else if (mode == DgeMode::kSwdge) {
     // GpSimd writes the descriptors itself; the first engines start before the last descriptor is there.
-    transfer.trigger_free = issue + static_cast<Ps>(swdge_descriptor_ps_ * static_cast<double>(work.descriptors) + 0.5);
+    transfer.trigger_free =
+        issue + static_cast<Ps>(swdge_descriptor_ps_ * static_cast<double>(work.descriptors) + 0.5);
     transfer.arrival = issue + swdge_latency_;
   } else {
     transfer.trigger_free = issue + trigger_;
@@ -76,7 +82,8 @@ int DmaEngines::slot_of(int queue) {
   return slots_++;
 }
 
-Transfer DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue, const DmaWork& work, HbmStack& hbm, uint32_t id) {
+Transfer DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue, const DmaWork& work,
+                         HbmStack& hbm, uint32_t id) {
   Transfer transfer;
   generate(issue, trigger, mode, work, id, transfer);
   const int slot = slot_of(queue);
@@ -84,7 +91,9 @@ Transfer DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue,
   transfer.engines_end = -1;
   for (int e = work.first_engine; e <= work.last_engine; ++e) {
     Engine& engine = engines_[static_cast<size_t>(e)];
-    const Ps busy = e == work.first_engine ? work.first_busy : e == work.last_engine ? work.last_busy : work.middle_busy;
+    const Ps busy = e == work.first_engine  ? work.first_busy
+                    : e == work.last_engine ? work.last_busy
+                                            : work.middle_busy;
     engine.drain(transfer.arrival, slots_);
     Ps& left = engine.left[static_cast<size_t>(slot)];
     const Ps begin = left > 0 ? engine.foresee(slot, left, slots_) : std::max(transfer.arrival, engine.time);
@@ -103,7 +112,8 @@ Transfer DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue,
     busy_ += busy;
   }
   const int64_t hbm_bytes = work.hbm_read + work.hbm_written;
-  transfer.data_end = hbm_bytes > 0 ? std::max(transfer.engines_end, hbm.reserve(first_begin, hbm_bytes)) : transfer.engines_end;
+  transfer.data_end = hbm_bytes > 0 ? std::max(transfer.engines_end, hbm.reserve(first_begin, hbm_bytes))
+                                    : transfer.engines_end;
   busy_until = std::max(busy_until, transfer.data_end);
   // Some engine has work until then, whatever the order in which queues are served.
   active_ += std::max<Ps>(0, busy_until - std::max(first_begin, active_until_));

@@ -32,20 +32,21 @@ struct Transfer {
   Ps trigger_free = 0;       // the triggering engine can go on
   Ps descriptors_begin = 0;  // generation begins, after waiting for the unit that does it
   Ps descriptors_end = 0;
-  Ps arrival = 0;            // descriptors are at the DMA engines
-  Ps data_begin = 0;         // of the engine that finishes last
-  Ps engines_end = 0;        // that engine's own rate
-  Ps data_end = 0;           // after HBM had its say
-  Ps complete = 0;           // the semaphore is seen
-  uint32_t queued_behind = kNobody;      // transfer before it in its queue on that engine
-  uint32_t generated_behind = kNobody;   // transfer that held the descriptor unit
+  Ps arrival = 0;                       // descriptors are at the DMA engines
+  Ps data_begin = 0;                    // of the engine that finishes last
+  Ps engines_end = 0;                   // that engine's own rate
+  Ps data_end = 0;                      // after HBM had its say
+  Ps complete = 0;                      // the semaphore is seen
+  uint32_t queued_behind = kNobody;     // transfer before it in its queue on that engine
+  uint32_t generated_behind = kNobody;  // transfer that held the descriptor unit
 };
 
 class DmaEngines {
  public:
   DmaEngines(const arch::TimingTable& table, int engines);
   // `id` names the transfer for queued_behind.
-  Transfer run(Ps issue, isa::Engine trigger, isa::DgeMode mode, int queue, const DmaWork& work, HbmStack& hbm, uint32_t id);
+  Transfer run(Ps issue, isa::Engine trigger, isa::DgeMode mode, int queue, const DmaWork& work,
+               HbmStack& hbm, uint32_t id);
   // Time in which at least one engine was busy, and the sum over engines.
   Ps active() const { return active_; }
   Ps busy() const { return busy_; }
@@ -64,13 +65,14 @@ class DmaEngines {
     Ps foresee(int queue, Ps work, int queues) const;
   };
   int slot_of(int queue);
-  void generate(Ps issue, isa::Engine trigger, isa::DgeMode mode, const DmaWork& work, uint32_t id, Transfer& transfer);
+  void generate(Ps issue, isa::Engine trigger, isa::DgeMode mode, const DmaWork& work, uint32_t id,
+                Transfer& transfer);
 
   int count_ = 0;
   std::array<Engine, kDmaEnginesMax> engines_{};
   std::array<int, kDmaQueuesMax> queue_of_slot_{};
   int slots_ = 0;
-  std::array<Ps, isa::kEngineCount> unit_free_{};        // descriptor generation, by triggering engine
+  std::array<Ps, isa::kEngineCount> unit_free_{};  // descriptor generation, by triggering engine
   std::array<uint32_t, isa::kEngineCount> unit_holder_{};
   Ps active_ = 0, active_until_ = 0, busy_ = 0;
   Ps start_latency_ = 0, swdge_latency_ = 0, hwdge_latency_ = 0, completion_ = 0;

@@ -10,7 +10,9 @@ namespace {
 using isa::Engine;
 using isa::Opcode;
 
-bool flag(const arch::TimingTable& table, std::string_view name) { return table.constant_fact(name).as<bool>(); }
+bool flag(const arch::TimingTable& table, std::string_view name) {
+  return table.constant_fact(name).as<bool>();
+}
 
 // A flag that older generations' tables do not list.
 bool flag_or_false(const arch::TimingTable& table, std::string_view name) {
@@ -21,19 +23,26 @@ bool flag_or_false(const arch::TimingTable& table, std::string_view name) {
 }  // namespace
 
 Machine::Machine(const arch::TimingTable& table)
-    : rules(table), dma_rules(table, static_cast<int64_t>(table.constant("partitions"))),
-      semaphore(to_ps(table.constant("semaphore_wait_ns"))), meeting(to_ps(table.constant("core_meeting_ns"))),
-      table_load(to_ps(table.constant("activation_table_load_ns"))), launch(to_ps(table.constant("kernel_launch_ns"))),
+    : rules(table),
+      dma_rules(table, static_cast<int64_t>(table.constant("partitions"))),
+      semaphore(to_ps(table.constant("semaphore_wait_ns"))),
+      meeting(to_ps(table.constant("core_meeting_ns"))),
+      table_load(to_ps(table.constant("activation_table_load_ns"))),
+      launch(to_ps(table.constant("kernel_launch_ns"))),
       vector_gpsimd_share_sbuf(flag(table, "vector_gpsimd_share_sbuf_port")),
       fast_modes_share_gpsimd_bus(flag_or_false(table, "vector_fast_modes_share_gpsimd_bus")),
       vector_scalar_share_psum(flag(table, "vector_scalar_share_psum_port")),
-      hbm_peak_bytes_per_ns(table.constant("hbm_bandwidth_gb_s")), dma_engine_bytes_per_ns(table.constant("dma_engine_gb_s")) {
+      hbm_peak_bytes_per_ns(table.constant("hbm_bandwidth_gb_s")),
+      dma_engine_bytes_per_ns(table.constant("dma_engine_gb_s")) {
   for (Engine engine : {Engine::kTensor, Engine::kVector, Engine::kScalar, Engine::kGpSimd, Engine::kSync})
-    result_latency[static_cast<size_t>(engine)] = to_ps(table.constant(std::string(isa::name(engine)) + "_result_latency_ns"));
+    result_latency[static_cast<size_t>(engine)] =
+        to_ps(table.constant(std::string(isa::name(engine)) + "_result_latency_ns"));
   const double gpsimd_gb_s = table.constant("gpsimd_dma_gb_s");
   gpsimd_dma_ps_per_byte = gpsimd_gb_s > 0 ? kPsPerNs / (gpsimd_gb_s / 2) : 0;
-  tensor_peak_flops_per_ns = 2 * table.constant("tensor_rows") * table.constant("tensor_columns") * table.clock_ghz("tensor");
-  const auto free_functions = table.constant_fact("activation_functions_without_table").as<std::vector<std::string>>();
+  tensor_peak_flops_per_ns =
+      2 * table.constant("tensor_rows") * table.constant("tensor_columns") * table.clock_ghz("tensor");
+  const auto free_functions =
+      table.constant_fact("activation_functions_without_table").as<std::vector<std::string>>();
   for (int f = 0; f < kActivationFunctionCount; ++f) {
     const std::string name(opentrn::name(static_cast<ActivationFunction>(f)));
     needs_table_[static_cast<size_t>(f)] = std::ranges::find(free_functions, name) == free_functions.end();

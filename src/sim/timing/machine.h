@@ -13,14 +13,14 @@ namespace opentrn::sim::timing {
 
 // What one instruction costs an engine, whatever the time.
 struct InstructionCost {
-  Ps busy = 0;                  // not Tensor: until the next instruction may start
-  Ps stream = 0;                // until the last element has gone in
-  TensorWork tensor;            // Tensor only
+  Ps busy = 0;        // not Tensor: until the next instruction may start
+  Ps stream = 0;      // until the last element has gone in
+  TensorWork tensor;  // Tensor only
   bool uses_sbuf = false;
   bool uses_psum = false;
-  bool fast_mode = false;       // Vector: on the bus shared with GpSimd
-  double operations = 0;        // element operations of Vector, Scalar, GpSimd
-  double sbuf_bytes = 0;        // read and written on chip
+  bool fast_mode = false;  // Vector: on the bus shared with GpSimd
+  double operations = 0;   // element operations of Vector, Scalar, GpSimd
+  double sbuf_bytes = 0;   // read and written on chip
 };
 
 struct Machine {
@@ -31,8 +31,8 @@ struct Machine {
 
   CostRules rules;
   DmaRules dma_rules;
-  Ps semaphore = 0;             // completion of one instruction to start of the one waiting for it
-  Ps meeting = 0;               // between the cores of a logical core
+  Ps semaphore = 0;  // completion of one instruction to start of the one waiting for it
+  Ps meeting = 0;    // between the cores of a logical core
   Ps table_load = 0;
   Ps launch = 0;
   double gpsimd_dma_ps_per_byte = 0;  // one direction

@@ -39,7 +39,8 @@ PatternFacts facts_of(const isa::Pattern& pattern) {
 std::vector<PatternFacts> all_pattern_facts(const isa::Program& program) {
   std::vector<PatternFacts> facts;
   facts.reserve(program.pattern_count());
-  for (isa::PatternId id = 0; id < program.pattern_count(); ++id) facts.push_back(facts_of(program.pattern(id)));
+  for (isa::PatternId id = 0; id < program.pattern_count(); ++id)
+    facts.push_back(facts_of(program.pattern(id)));
   return facts;
 }
 

@@ -17,7 +17,7 @@ using isa::Opcode;
 // Everything the hardware holds on to between two instructions.
 struct State {
   std::map<Engine, Ps> engine_free;
-  std::map<int, Ps> tile_free;              // Tensor: tile of the array
+  std::map<int, Ps> tile_free;  // Tensor: tile of the array
   Ps last_multiply_start = 0, last_tile_issue = 0;
   bool tiled = false;
   std::optional<Ps> ramp_begin;
@@ -36,7 +36,11 @@ struct State {
 class Reference {
  public:
   Reference(const isa::Executable& executable, const arch::TimingTable& table)
-      : executable_(executable), program_(*executable.program), table_(table), machine_(table), patterns_(all_pattern_facts(program_)) {}
+      : executable_(executable),
+        program_(*executable.program),
+        table_(table),
+        machine_(table),
+        patterns_(all_pattern_facts(program_)) {}
 
   ReferenceTimes run() {
     const size_t n = executable_.schedule.size();
@@ -51,7 +55,9 @@ class Reference {
         if (started.contains(at) || !looked_at.insert(issuer).second) continue;  // not the head of its queue
         const std::optional<Ps> start = start_of(at, visible);
         // Of two that can start together the engine listed first goes first.
-        if (start && (!best || *start < best_start || (*start == best_start && rank(issuer) < rank(issuer_of(*best))))) best = at, best_start = *start;
+        if (start &&
+            (!best || *start < best_start || (*start == best_start && rank(issuer) < rank(issuer_of(*best)))))
+          best = at, best_start = *start;
       }
       OPENTRN_CHECK(best.has_value(), "nothing can start");
       started[*best] = best_start;
@@ -68,20 +74,29 @@ class Reference {
 
  private:
   static int rank(Engine engine) {
-    constexpr Engine kOrder[] = {Engine::kTensor, Engine::kVector, Engine::kScalar, Engine::kGpSimd, Engine::kSync};
+    constexpr Engine kOrder[] = {Engine::kTensor, Engine::kVector, Engine::kScalar, Engine::kGpSimd,
+                                 Engine::kSync};
     return static_cast<int>(std::ranges::find(kOrder, engine) - kOrder);
   }
-  const isa::Instruction& instruction(uint32_t at) const { return program_.instruction(executable_.schedule[at].instruction); }
-  bool is_dma(uint32_t at) const { return executable_.schedule[at].engine == Engine::kDma; }
-  Engine issuer_of(uint32_t at) const { return is_dma(at) ? executable_.schedule[at].trigger : executable_.schedule[at].engine; }
-  bool on_array(uint32_t at) const {
-    return executable_.schedule[at].engine == Engine::kTensor && (isa::is_matmul(instruction(at).opcode) || instruction(at).opcode == Opcode::kNcTranspose);
+  const isa::Instruction& instruction(uint32_t at) const {
+    return program_.instruction(executable_.schedule[at].instruction);
   }
-  InstructionCost cost(uint32_t at) const { return machine_.cost(program_, instruction(at), executable_.schedule[at].engine, patterns_); }
+  bool is_dma(uint32_t at) const { return executable_.schedule[at].engine == Engine::kDma; }
+  Engine issuer_of(uint32_t at) const {
+    return is_dma(at) ? executable_.schedule[at].trigger : executable_.schedule[at].engine;
+  }
+  bool on_array(uint32_t at) const {
+    return executable_.schedule[at].engine == Engine::kTensor &&
+           (isa::is_matmul(instruction(at).opcode) || instruction(at).opcode == Opcode::kNcTranspose);
+  }
+  InstructionCost cost(uint32_t at) const {
+    return machine_.cost(program_, instruction(at), executable_.schedule[at].engine, patterns_);
+  }
 
   Ps ready_of(uint32_t at, const std::map<uint32_t, Ps>& visible) const {
     Ps ready = 0;
-    for (uint32_t wait : executable_.waits_of(executable_.schedule[at])) ready = std::max(ready, visible.at(wait));
+    for (uint32_t wait : executable_.waits_of(executable_.schedule[at]))
+      ready = std::max(ready, visible.at(wait));
     return ready;
   }
 
@@ -101,11 +116,14 @@ class Reference {
     if (is_dma(at)) return start;
     const InstructionCost c = cost(at);
     if (on_array(at)) return std::max(start, array_free(c.tensor.tiles));
-    if (c.uses_sbuf && engine == Engine::kVector && (machine_.vector_gpsimd_share_sbuf || (machine_.fast_modes_share_gpsimd_bus && c.fast_mode)))
+    if (c.uses_sbuf && engine == Engine::kVector &&
+        (machine_.vector_gpsimd_share_sbuf || (machine_.fast_modes_share_gpsimd_bus && c.fast_mode)))
       start = std::max(start, state_.sbuf_port[Engine::kGpSimd]);
     if (c.uses_sbuf && engine == Engine::kGpSimd) start = std::max(start, state_.sbuf_port[Engine::kVector]);
-    if (c.uses_psum && machine_.vector_scalar_share_psum && engine == Engine::kVector) start = std::max(start, state_.psum_port[Engine::kScalar]);
-    if (c.uses_psum && machine_.vector_scalar_share_psum && engine == Engine::kScalar) start = std::max(start, state_.psum_port[Engine::kVector]);
+    if (c.uses_psum && machine_.vector_scalar_share_psum && engine == Engine::kVector)
+      start = std::max(start, state_.psum_port[Engine::kScalar]);
+    if (c.uses_psum && machine_.vector_scalar_share_psum && engine == Engine::kScalar)
+      start = std::max(start, state_.psum_port[Engine::kVector]);
     return start;
   }
 
@@ -121,7 +139,9 @@ class Reference {
       end = begin + c.stream;
       const Ps free = begin + c.busy;
       state_.engine_free[engine] = free;
-      if (c.uses_sbuf && (engine == Engine::kGpSimd || (engine == Engine::kVector && (c.fast_mode || machine_.vector_gpsimd_share_sbuf)))) state_.sbuf_port[engine] = free;
+      if (c.uses_sbuf && (engine == Engine::kGpSimd ||
+                          (engine == Engine::kVector && (c.fast_mode || machine_.vector_gpsimd_share_sbuf))))
+        state_.sbuf_port[engine] = free;
       if (c.uses_psum) state_.psum_port[engine] = free;
     }
     return end + machine_.result_latency[static_cast<size_t>(engine)] + machine_.semaphore;
@@ -129,7 +149,8 @@ class Reference {
 
   Ps multiply(const TensorWork& work, Ps ready) {
     const Ps free = array_free(work.tiles);
-    const Ps loaded = std::max(ready, state_.last_multiply_start) + std::max(work.load, to_ps(table_.constant("tensor_load_exposed_ns")));
+    const Ps loaded = std::max(ready, state_.last_multiply_start) +
+                      std::max(work.load, to_ps(table_.constant("tensor_load_exposed_ns")));
     const Ps begin = std::max(loaded, free);
     Ps busy = work.multiply;
     const double rate = clock_rate(begin);
@@ -138,18 +159,22 @@ class Reference {
     for (int tile = 0; tile < 16; ++tile)
       if ((work.tiles >> tile & 1) != 0) state_.tile_free[tile] = begin + busy;
     state_.last_multiply_start = begin;
-    state_.last_tile_issue = begin + to_ps(table_.constant("tensor_tile_issue_cycles") / table_.clock_ghz("tensor") / table_.constant("tensor_sustained_rate"));
+    state_.last_tile_issue =
+        begin + to_ps(table_.constant("tensor_tile_issue_cycles") / table_.clock_ghz("tensor") /
+                      table_.constant("tensor_sustained_rate"));
     return begin + busy;
   }
 
   double clock_rate(Ps time) {
-    const double low = table_.constant("tensor_ramp_start_rate"), ramp = table_.constant("tensor_ramp_ns") * kPsPerNs;
+    const double low = table_.constant("tensor_ramp_start_rate"),
+                 ramp = table_.constant("tensor_ramp_ns") * kPsPerNs;
     const Ps window = to_ps(table_.constant("tensor_ramp_window_ns"));
     if (ramp == 0 || low >= 1) return 1;
     if (!state_.ramp_begin) {
       state_.ramp_begin = state_.window_begin = time;
     } else if (time - state_.window_begin >= window) {
-      const double use = static_cast<double>(state_.window_busy) / static_cast<double>(time - state_.window_begin);
+      const double use =
+          static_cast<double>(state_.window_busy) / static_cast<double>(time - state_.window_begin);
       if (use < table_.constant("tensor_ramp_utilisation")) state_.ramp_begin = time;
       state_.window_begin = time;
       state_.window_busy = 0;
@@ -159,7 +184,9 @@ class Reference {
 
   Ps table_switch(uint32_t at) {
     const isa::Instruction& in = instruction(at);
-    if (in.opcode != Opcode::kActivation && in.opcode != Opcode::kActivationReduce && in.opcode != Opcode::kActivate2) return 0;
+    if (in.opcode != Opcode::kActivation && in.opcode != Opcode::kActivationReduce &&
+        in.opcode != Opcode::kActivate2)
+      return 0;
     const ActivationFunction function = program_.attribute_activation(in, isa::slot::activation::kAOp);
     if (!machine_.needs_table(function) || state_.table == function) return 0;
     state_.table = function;
@@ -194,7 +221,8 @@ class Reference {
   // Takes what is left of each microsecond of HBM time from `begin` on.
   Ps hbm_through(Ps begin, double bytes) {
     constexpr Ps kSlice = 1'000'000;
-    const double rate = table_.constant("hbm_sustained_gb_s") / kPsPerNs, room = rate * static_cast<double>(kSlice);
+    const double rate = table_.constant("hbm_sustained_gb_s") / kPsPerNs,
+                 room = rate * static_cast<double>(kSlice);
     const Ps alone = begin + static_cast<Ps>(bytes / rate + 0.5);
     for (int64_t slice = begin / kSlice;; ++slice) {
       double& used = state_.hbm_used[slice];
@@ -215,12 +243,16 @@ class Reference {
         Ps& unit = state_.descriptor_unit_free[entry.trigger];
         unit = std::max(unit, start) + to_ps(table_.constant("hwdge_instruction_ns"));
         arrival = unit + to_ps(table_.constant("dma_hwdge_start_latency_ns"));
-        state_.engine_free[entry.trigger] = start + to_ps(table_.constant("dma_hwdge_trigger_cycles") / table_.clock_ghz(isa::name(entry.trigger)));
+        state_.engine_free[entry.trigger] = start + to_ps(table_.constant("dma_hwdge_trigger_cycles") /
+                                                          table_.clock_ghz(isa::name(entry.trigger)));
         break;
       }
       case isa::DgeMode::kSwdge:
         arrival = start + to_ps(table_.constant("dma_swdge_start_latency_ns"));
-        state_.engine_free[entry.trigger] = start + static_cast<Ps>(table_.constant("dma_swdge_descriptor_ns") * kPsPerNs * static_cast<double>(work.descriptors) + 0.5);
+        state_.engine_free[entry.trigger] =
+            start + static_cast<Ps>(table_.constant("dma_swdge_descriptor_ns") * kPsPerNs *
+                                        static_cast<double>(work.descriptors) +
+                                    0.5);
         break;
       default:
         arrival = start + to_ps(table_.constant("dma_start_latency_ns"));
@@ -230,7 +262,9 @@ class Reference {
     const int queue = executable_.streams[entry.stream].queue;
     for (int e = work.first_engine; e <= work.last_engine; ++e) {
       State::DmaEngine& engine = state_.dma_engines[e];
-      const Ps busy = e == work.first_engine ? work.first_busy : e == work.last_engine ? work.last_busy : work.middle_busy;
+      const Ps busy = e == work.first_engine  ? work.first_busy
+                      : e == work.last_engine ? work.last_busy
+                                              : work.middle_busy;
       share_out(engine, arrival);
       const Ps left = engine.left[queue];
       const Ps begin = left > 0 ? through(engine, queue, left) : std::max(arrival, engine.time);

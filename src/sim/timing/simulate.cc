@@ -21,13 +21,20 @@ bool is_marker(Opcode opcode) { return opcode >= Opcode::kLoopBegin && opcode <=
 // The cores of one logical core, from loop marker to loop marker.
 class Run {
  public:
-  Run(std::span<const isa::Executable* const> cores, const arch::TimingTable& table, trace::TraceSink* sink, const SimulateOptions& options)
-      : machine_(table), hbm_(table), meetings_(cores.size()), options_(options), registers_(*cores[0]->program) {
+  Run(std::span<const isa::Executable* const> cores, const arch::TimingTable& table, trace::TraceSink* sink,
+      const SimulateOptions& options)
+      : machine_(table),
+        hbm_(table),
+        meetings_(cores.size()),
+        options_(options),
+        registers_(*cores[0]->program) {
     for (size_t c = 0; c < cores.size(); ++c) {
-      cores_.push_back(std::make_unique<CoreRun>(machine_, table, *cores[c], c, hbm_, meetings_, sink, options));
+      cores_.push_back(
+          std::make_unique<CoreRun>(machine_, table, *cores[c], c, hbm_, meetings_, sink, options));
       markers_.push_back(find_markers(*cores[c]));
       if (markers_[c].size() != markers_[0].size())
-        throw Fault(FaultKind::kNotModelled, "timing.loops", "the cores of a logical core have different loops", "time each core on its own");
+        throw Fault(FaultKind::kNotModelled, "timing.loops",
+                    "the cores of a logical core have different loops", "time each core on its own");
     }
   }
 
@@ -45,7 +52,8 @@ class Run {
   static std::vector<uint32_t> find_markers(const isa::Executable& executable) {
     std::vector<uint32_t> markers;
     for (uint32_t at = 0; at < executable.schedule.size(); ++at)
-      if (is_marker(executable.program->instruction(executable.schedule[at].instruction).opcode)) markers.push_back(at);
+      if (is_marker(executable.program->instruction(executable.schedule[at].instruction).opcode))
+        markers.push_back(at);
     return markers;
   }
   const isa::Instruction& instruction_at(size_t core, uint32_t at) const {
@@ -54,7 +62,8 @@ class Run {
   }
 
   // Schedule entries [begin, end) of each core, which hold the markers [first, last).
-  void run_block(size_t first, size_t last, std::vector<uint32_t> begin, const std::vector<uint32_t>& end, uint32_t iteration) {
+  void run_block(size_t first, size_t last, std::vector<uint32_t> begin, const std::vector<uint32_t>& end,
+                 uint32_t iteration) {
     size_t m = first;
     while (m < last) {
       const size_t close = matching(m, last);
@@ -83,8 +92,10 @@ class Run {
   }
 
   void run_loop(size_t open, size_t close) {
-    const isa::InstructionIndex begin_instruction = cores_[0]->executable().schedule[markers_[0][open]].instruction;
-    const int64_t rounds = trip_count(*cores_[0]->executable().program, begin_instruction, registers_, options_);
+    const isa::InstructionIndex begin_instruction =
+        cores_[0]->executable().schedule[markers_[0][open]].instruction;
+    const int64_t rounds =
+        trip_count(*cores_[0]->executable().program, begin_instruction, registers_, options_);
     const isa::Instruction& in = instruction_at(0, markers_[0][open]);
     std::optional<int64_t> counter, step;
     if (in.opcode == Opcode::kLoopBegin) {
@@ -98,7 +109,9 @@ class Run {
     std::vector<Totals> before(cores_.size());
     std::vector<Ps> start(cores_.size());
     for (int64_t round = 0; round < rounds; ++round) {
-      if (counter) registers_.set(cores_[0]->executable().program->operand(in, isa::slot::loop::kRegister).tensor, *counter + round * *step);
+      if (counter)
+        registers_.set(cores_[0]->executable().program->operand(in, isa::slot::loop::kRegister).tensor,
+                       *counter + round * *step);
       for (size_t c = 0; c < cores_.size(); ++c) before[c] = cores_[c]->totals(), start[c] = cores_[c]->now();
       run_block(open + 1, close, begin, at_marker(close), static_cast<uint32_t>(round));
       for (size_t c = 0; c < cores_.size(); ++c) cores_[c]->pass_marker(markers_[c][close]);
@@ -140,7 +153,8 @@ class Run {
       if (start >= 0 && (best == nullptr || start < best_start)) best = core.get(), best_start = start;
     }
     if (best == nullptr)
-      throw Fault(FaultKind::kProgram, "timing.deadlock", "no core can go on: each waits for the other at a different sendrecv or core_barrier",
+      throw Fault(FaultKind::kProgram, "timing.deadlock",
+                  "no core can go on: each waits for the other at a different sendrecv or core_barrier",
                   "call them in the same order on every core");
     return *best;
   }
@@ -176,23 +190,30 @@ void fill_summary(const Run& run, TimingResult& result) {
   result.total_ns = to_ns(slowest->now());
   result.launch_ns = to_ns(machine.launch);
   for (size_t e = 0; e < sum.busy.size(); ++e) {
-    result.engines[e] = {to_ns(sum.busy[e]), to_ns(sum.stall_engine[e]), to_ns(sum.stall_dma[e]), to_ns(sum.stall_other[e]), sum.instructions[e]};
+    result.engines[e] = {to_ns(sum.busy[e]), to_ns(sum.stall_engine[e]), to_ns(sum.stall_dma[e]),
+                         to_ns(sum.stall_other[e]), sum.instructions[e]};
     result.instructions += sum.instructions[e];
   }
-  result.dma = {sum.transfers, sum.descriptors, sum.dma_bytes, sum.hbm_read, sum.hbm_written, to_ns(sum.dma_active), to_ns(sum.dma_busy), 0};
+  result.dma = {sum.transfers,   sum.descriptors,       sum.dma_bytes,       sum.hbm_read,
+                sum.hbm_written, to_ns(sum.dma_active), to_ns(sum.dma_busy), 0};
   if (sum.dma_busy > 0)
-    result.dma.efficiency = static_cast<double>(sum.dma_bytes) / (to_ns(sum.dma_busy) * machine.dma_engine_bytes_per_ns);
+    result.dma.efficiency =
+        static_cast<double>(sum.dma_bytes) / (to_ns(sum.dma_busy) * machine.dma_engine_bytes_per_ns);
   result.flops = sum.flops;
   result.vector_flops = sum.operations;
   result.tensor_peak_flops_per_ns = machine.tensor_peak_flops_per_ns;
   result.hbm_peak_bytes_per_ns = machine.hbm_peak_bytes_per_ns;
   result.sbuf_bytes_moved = sum.sbuf_bytes;
-  for (size_t r = 0; r < result.bound_by_ns.size(); ++r) result.bound_by_ns[r] = to_ns(slowest->totals().bound_by[r]);
+  for (size_t r = 0; r < result.bound_by_ns.size(); ++r)
+    result.bound_by_ns[r] = to_ns(slowest->totals().bound_by[r]);
   result.extrapolated_ns = to_ns(run.extrapolated());
   result.critical_path = slowest->critical_path();
   // Each stretch between loop markers wrote its own part.
-  const auto latest_first = [](const trace::CriticalSegment& a, const trace::CriticalSegment& b) { return a.end_ns > b.end_ns; };
-  if (!std::ranges::is_sorted(result.critical_path, latest_first)) std::ranges::stable_sort(result.critical_path, latest_first);
+  const auto latest_first = [](const trace::CriticalSegment& a, const trace::CriticalSegment& b) {
+    return a.end_ns > b.end_ns;
+  };
+  if (!std::ranges::is_sorted(result.critical_path, latest_first))
+    std::ranges::stable_sort(result.critical_path, latest_first);
 }
 
 InstructionTimes times_of(const CoreRun& core) {
@@ -208,12 +229,16 @@ InstructionTimes times_of(const CoreRun& core) {
 
 }  // namespace
 
-TimingResult simulate(std::span<const isa::Executable* const> cores, const arch::TimingTable& table, trace::TraceSink* sink,
-                      const SimulateOptions& options) {
-  if (cores.empty()) throw Fault(FaultKind::kInput, "timing.cores", "there is nothing to time", "give at least one executable");
+TimingResult simulate(std::span<const isa::Executable* const> cores, const arch::TimingTable& table,
+                      trace::TraceSink* sink, const SimulateOptions& options) {
+  if (cores.empty())
+    throw Fault(FaultKind::kInput, "timing.cores", "there is nothing to time",
+                "give at least one executable");
   for (const isa::Executable* executable : cores)
     if (executable->generation != arch::version(table.generation()))
-      throw Fault(FaultKind::kInput, "timing.generation", fmt::format("the program is compiled for NeuronCore-v{}, the table is of v{}", executable->generation, arch::version(table.generation())),
+      throw Fault(FaultKind::kInput, "timing.generation",
+                  fmt::format("the program is compiled for NeuronCore-v{}, the table is of v{}",
+                              executable->generation, arch::version(table.generation())),
                   "use the timing table of the same generation");
   Run run(cores, table, sink, options);
   run.run();
@@ -225,7 +250,8 @@ TimingResult simulate(std::span<const isa::Executable* const> cores, const arch:
   return result;
 }
 
-TimingResult simulate(const isa::Executable& executable, const arch::TimingTable& table, trace::TraceSink* sink, const SimulateOptions& options) {
+TimingResult simulate(const isa::Executable& executable, const arch::TimingTable& table,
+                      trace::TraceSink* sink, const SimulateOptions& options) {
   const isa::Executable* const one[] = {&executable};
   return simulate(std::span<const isa::Executable* const>(one), table, sink, options);
 }

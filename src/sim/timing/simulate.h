@@ -26,8 +26,8 @@
 namespace opentrn::sim::timing {
 
 struct SimulateOptions {
-  bool keep_instructions = false;      // fill the per-instruction arrays and the critical path of the result
-  bool dma_engine_tracks = false;      // one trace event per DMA engine and transfer
+  bool keep_instructions = false;  // fill the per-instruction arrays and the critical path of the result
+  bool dma_engine_tracks = false;  // one trace event per DMA engine and transfer
   // Iterations of loops whose bounds are not constants: by loop_begin or while_begin instruction.
   std::map<isa::InstructionIndex, int64_t> trip_counts{};
   std::optional<int64_t> default_trip_count{};
@@ -42,13 +42,13 @@ struct InstructionTimes {
 };
 
 struct TimingResult : trace::Summary {
-  std::vector<InstructionTimes> instructions_of;  // per core, when asked for
+  std::vector<InstructionTimes> instructions_of;      // per core, when asked for
   std::vector<trace::CriticalSegment> critical_path;  // latest first; when asked for, or with a trace
 };
 
 // kNotModelled for an instruction without a sourced cost; kInput for a loop whose trip count is unknown.
-TimingResult simulate(const isa::Executable& executable, const arch::TimingTable& table, trace::TraceSink* sink = nullptr,
-                      const SimulateOptions& options = {});
+TimingResult simulate(const isa::Executable& executable, const arch::TimingTable& table,
+                      trace::TraceSink* sink = nullptr, const SimulateOptions& options = {});
 
 // The cores of one logical core, run together: they share an HBM stack and meet at sendrecv and core_barrier.
 TimingResult simulate(std::span<const isa::Executable* const> cores, const arch::TimingTable& table,

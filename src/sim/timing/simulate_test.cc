@@ -19,11 +19,14 @@ isa::Executable compiled(std::shared_ptr<const isa::Program> program, Generation
   return backend::compile(std::move(program), {.generation = generation});
 }
 
-TimingResult timed(std::shared_ptr<const isa::Program> program, Generation generation, const SimulateOptions& options = {}) {
+TimingResult timed(std::shared_ptr<const isa::Program> program, Generation generation,
+                   const SimulateOptions& options = {}) {
   return simulate(compiled(std::move(program), generation), arch::timing(generation), nullptr, options);
 }
 
-double bound(const TimingResult& result, trace::Resource resource) { return result.bound_by_ns[static_cast<size_t>(resource)]; }
+double bound(const TimingResult& result, trace::Resource resource) {
+  return result.bound_by_ns[static_cast<size_t>(resource)];
+}
 
 // Times are whole picoseconds in both; shared bandwidth is a sum of floating-point parts, added up in another
 // order, which may round the other way.
@@ -31,11 +34,14 @@ TEST(Simulate, PropertyFastEqualsReferenceForEveryInstruction) {
   for (uint64_t seed = 0; seed < 120; ++seed) {
     for (Generation generation : {Generation::kV2, Generation::kV3, Generation::kV4}) {
       const auto executable = compiled(backend::random_program(seed, 60), generation);
-      const TimingResult fast = simulate(executable, arch::timing(generation), nullptr, {.keep_instructions = true});
+      const TimingResult fast =
+          simulate(executable, arch::timing(generation), nullptr, {.keep_instructions = true});
       const ReferenceTimes slow = reference_run(executable, arch::timing(generation));
       for (size_t at = 0; at < executable.schedule.size(); ++at) {
-        ASSERT_NEAR(fast.instructions_of[0].start_ns[at], slow.start_ns[at], 0.002) << "seed " << seed << " entry " << at;
-        ASSERT_NEAR(fast.instructions_of[0].end_ns[at], slow.end_ns[at], 0.002) << "seed " << seed << " entry " << at;
+        ASSERT_NEAR(fast.instructions_of[0].start_ns[at], slow.start_ns[at], 0.002)
+            << "seed " << seed << " entry " << at;
+        ASSERT_NEAR(fast.instructions_of[0].end_ns[at], slow.end_ns[at], 0.002)
+            << "seed " << seed << " entry " << at;
       }
       ASSERT_NEAR(fast.total_ns, slow.total_ns, 0.002);
     }
@@ -45,16 +51,20 @@ TEST(Simulate, PropertyFastEqualsReferenceForEveryInstruction) {
 TEST(Simulate, TheCriticalPathAddsUpToTheTotal) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const TimingResult result = timed(backend::random_program(seed, 80), Generation::kV3);
-    EXPECT_NEAR(std::accumulate(result.bound_by_ns.begin(), result.bound_by_ns.end(), 0.0), result.total_ns, 0.01) << "seed " << seed;
+    EXPECT_NEAR(std::accumulate(result.bound_by_ns.begin(), result.bound_by_ns.end(), 0.0), result.total_ns,
+                0.01)
+        << "seed " << seed;
   }
 }
 
 TEST(Simulate, InstructionsOfOneEngineDoNotOverlapAndWaitsAreKept) {
   const auto executable = compiled(backend::random_program(11, 200), Generation::kV3);
-  const TimingResult result = simulate(executable, arch::timing(Generation::kV3), nullptr, {.keep_instructions = true});
+  const TimingResult result =
+      simulate(executable, arch::timing(Generation::kV3), nullptr, {.keep_instructions = true});
   const InstructionTimes& times = result.instructions_of[0];
   for (size_t at = 0; at < executable.schedule.size(); ++at)
-    for (uint32_t wait : executable.waits_of(executable.schedule[at])) EXPECT_GE(times.start_ns[at], times.end_ns[wait]);
+    for (uint32_t wait : executable.waits_of(executable.schedule[at]))
+      EXPECT_GE(times.start_ns[at], times.end_ns[wait]);
 }
 
 // One element per instruction, each needing the one before: 189 ns from start to start on Trn1 (perf guide).
@@ -63,7 +73,8 @@ TEST(Published, DependentScalarInstructionsOnV2StartEvery189ns) {
   const auto x = b.sbuf(128, 1, DType::kFloat32);
   for (int i = 0; i < 10; ++i) b.activation(b.all(x), b.all(x), ActivationFunction::kCopy);
   const auto executable = compiled(b.take(), Generation::kV2);
-  const auto result = simulate(executable, arch::timing(Generation::kV2), nullptr, {.keep_instructions = true});
+  const auto result =
+      simulate(executable, arch::timing(Generation::kV2), nullptr, {.keep_instructions = true});
   const double interval = result.instructions_of[0].start_ns[5] - result.instructions_of[0].start_ns[4];
   EXPECT_NEAR(interval, 189, 1);
 }
@@ -109,7 +120,8 @@ TEST(Published, MatmulLadderOnV2) {
 
 // The kernel-optimisation guide on Trn2: FP32, 28.30 ms and 99.5% Tensor activity.
 TEST(Published, Fp32MatmulOnV3) {
-  const TimingResult result = timed(backend::matmul_fully_blocked({4096, 8192, 8192, DType::kFloat32}, 8, 2, 8), Generation::kV3);
+  const TimingResult result =
+      timed(backend::matmul_fully_blocked({4096, 8192, 8192, DType::kFloat32}, 8, 2, 8), Generation::kV3);
   EXPECT_NEAR(result.total_ns / 28.30e6, 1, 0.02);
   EXPECT_GT(result.engines[static_cast<size_t>(Engine::kTensor)].busy_ns / result.total_ns, 0.97);
   EXPECT_EQ(result.bound_by(), trace::Resource::kTensor);
@@ -126,7 +138,8 @@ TEST(Published, TwoCoresOfAStackShareItsBandwidth) {
   const auto executable = compiled(backend::stream_tiles(64, 8192, DType::kFloat32), Generation::kV3);
   const isa::Executable* const cores[] = {&executable, &executable};
   const TimingResult both = simulate(cores, arch::timing(Generation::kV3));
-  const double rate = static_cast<double>(both.dma.hbm_bytes_read + both.dma.hbm_bytes_written) / both.total_ns;
+  const double rate =
+      static_cast<double>(both.dma.hbm_bytes_read + both.dma.hbm_bytes_written) / both.total_ns;
   EXPECT_NEAR(rate / 649, 1, 0.03);
   EXPECT_GT(bound(both, trace::Resource::kHbm), 0);
   EXPECT_EQ(both.cores, 2);
@@ -144,7 +157,8 @@ TEST(Simulate, CoresMeetAtABarrier) {
   };
   const auto quick = program(1), slow = program(10);
   const isa::Executable* const cores[] = {&quick, &slow};
-  const TimingResult both = simulate(cores, arch::timing(Generation::kV3), nullptr, {.keep_instructions = true});
+  const TimingResult both =
+      simulate(cores, arch::timing(Generation::kV3), nullptr, {.keep_instructions = true});
   EXPECT_EQ(both.instructions_of[0].end_ns.back(), both.instructions_of[1].end_ns.back());
   EXPECT_EQ(both.instructions_of[0].stall.back(), trace::Stall::kPeer);
 }
@@ -154,7 +168,8 @@ TEST(Simulate, CoresThatWaitForDifferentMeetingsAreRefused) {
   const auto barrier = [](ProgramBuilder& p, bool present) {
     const auto shared = p.hbm({128, 16}, DType::kFloat32, "shared", true);
     const auto list = p.program().intern_list(std::vector<int64_t>{0, 1});
-    if (present) p.append(isa::Opcode::kCoreBarrier, {p.all(shared)}, {static_cast<int64_t>(list)}, Engine::kGpSimd);
+    if (present)
+      p.append(isa::Opcode::kCoreBarrier, {p.all(shared)}, {static_cast<int64_t>(list)}, Engine::kGpSimd);
     return compiled(p.take(), Generation::kV3);
   };
   const auto with = barrier(a, true), without = barrier(b, false);
@@ -165,14 +180,16 @@ TEST(Simulate, CoresThatWaitForDifferentMeetingsAreRefused) {
 TEST(Simulate, VectorAndGpSimdTakeTurnsOnSbufOnV2Only) {
   const auto program = [] {
     ProgramBuilder b;
-    const auto x = b.sbuf(128, 4096, DType::kFloat32), y = b.sbuf(128, 4096, DType::kFloat32), z = b.sbuf(128, 4096, DType::kFloat32);
+    const auto x = b.sbuf(128, 4096, DType::kFloat32), y = b.sbuf(128, 4096, DType::kFloat32),
+               z = b.sbuf(128, 4096, DType::kFloat32);
     b.tensor_scalar(b.all(y), b.all(x), 2, AluOp::kMultiply, Engine::kVector);
     b.tensor_scalar(b.all(z), b.all(x), 2, AluOp::kMultiply, Engine::kGpSimd);
     return b.take();
   };
   const auto overlap = [&](Generation generation) {
     const auto executable = compiled(program(), generation);
-    const auto times = simulate(executable, arch::timing(generation), nullptr, {.keep_instructions = true}).instructions_of[0];
+    const auto times = simulate(executable, arch::timing(generation), nullptr, {.keep_instructions = true})
+                           .instructions_of[0];
     return std::max(times.start_ns[0], times.start_ns[1]) == 0;
   };
   EXPECT_FALSE(overlap(Generation::kV2));
@@ -185,7 +202,8 @@ TEST(Simulate, TheTensorClockRampsUpAfterIdlingOnV3) {
   const auto acc = b.psum(128, 512);
   for (int i = 0; i < 40; ++i) b.matmul(b.all(acc), b.all(x), b.all(y), i > 0);
   const auto executable = compiled(b.take(), Generation::kV3);
-  const auto times = simulate(executable, arch::timing(Generation::kV3), nullptr, {.keep_instructions = true}).instructions_of[0];
+  const auto times = simulate(executable, arch::timing(Generation::kV3), nullptr, {.keep_instructions = true})
+                         .instructions_of[0];
   const double first = times.start_ns[1] - times.start_ns[0], late = times.start_ns[39] - times.start_ns[38];
   EXPECT_NEAR(late, 512 / 2.4, 0.1);
   EXPECT_GT(first, 1.9 * late);
@@ -199,7 +217,8 @@ TEST(Simulate, LaunchIsReportedApartFromTheKernel) {
 
 std::shared_ptr<const isa::Program> looped(int64_t rounds, int unrolled) {
   ProgramBuilder b;
-  const auto in = b.hbm({128, 512}, DType::kFloat32, "in"), out = b.hbm({128, 512}, DType::kFloat32, "out", true);
+  const auto in = b.hbm({128, 512}, DType::kFloat32, "in"),
+             out = b.hbm({128, 512}, DType::kFloat32, "out", true);
   const auto x = b.sbuf(128, 512, DType::kFloat32), y = b.sbuf(128, 512, DType::kFloat32);
   const auto counter = b.program().add_register();
   const auto body = [&] {
@@ -218,12 +237,14 @@ std::shared_ptr<const isa::Program> looped(int64_t rounds, int unrolled) {
 }
 
 TEST(Loops, LongLoopsAreExtrapolatedFromSteadyRounds) {
-  const TimingResult few = timed(looped(3, 0), Generation::kV3), many = timed(looped(1'000'000, 0), Generation::kV3);
+  const TimingResult few = timed(looped(3, 0), Generation::kV3),
+                     many = timed(looped(1'000'000, 0), Generation::kV3);
   EXPECT_EQ(few.extrapolated_ns, 0);
   EXPECT_GT(many.extrapolated_ns, 0);
   EXPECT_NEAR(many.total_ns / 1e6, few.total_ns / 3, few.total_ns / 3 * 0.5);
   EXPECT_EQ(many.dma.transfers, 2'000'000);
-  EXPECT_NEAR(std::accumulate(many.bound_by_ns.begin(), many.bound_by_ns.end(), 0.0) / many.total_ns, 1, 1e-6);
+  EXPECT_NEAR(std::accumulate(many.bound_by_ns.begin(), many.bound_by_ns.end(), 0.0) / many.total_ns, 1,
+              1e-6);
 }
 
 TEST(Loops, ARunTimeTripCountMustBeGiven) {
@@ -231,7 +252,8 @@ TEST(Loops, ARunTimeTripCountMustBeGiven) {
   const auto x = b.sbuf(128, 8, DType::kFloat32), y = b.sbuf(128, 8, DType::kFloat32);
   const auto bound_register = b.program().add_register(), counter = b.program().add_register();
   b.append(isa::Opcode::kRegisterLoad, {isa::Operand::reg(bound_register), b.part(x, 0, 1, 0, 1)}, {});
-  b.append(isa::Opcode::kLoopBegin, {isa::Operand::reg(counter), isa::Operand::imm(0), isa::Operand::reg(bound_register)}, {1, 3});
+  b.append(isa::Opcode::kLoopBegin,
+           {isa::Operand::reg(counter), isa::Operand::imm(0), isa::Operand::reg(bound_register)}, {1, 3});
   b.activation(b.all(y), b.all(x), ActivationFunction::kExp);
   b.loop_end(counter, 1);
   const auto program = b.take();
@@ -256,7 +278,8 @@ TEST(Simulate, AnInstructionWithoutASourcedCostIsRefusedByName) {
 TEST(Trace, HoldsEveryInstructionOnItsTrackWithoutOverlap) {
   const auto executable = compiled(backend::stream_tiles(8, 512, DType::kFloat32), Generation::kV3);
   trace::Recorder recorder;
-  const TimingResult result = simulate(executable, arch::timing(Generation::kV3), &recorder, {.dma_engine_tracks = true});
+  const TimingResult result =
+      simulate(executable, arch::timing(Generation::kV3), &recorder, {.dma_engine_tracks = true});
   const trace::Trace trace = recorder.take();
   std::vector<double> free(trace.tracks.size(), 0);
   size_t on_engines = 0, transfers = 0;

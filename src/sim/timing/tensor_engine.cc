@@ -24,7 +24,8 @@ uint16_t tiles_of(const isa::Program& program, const isa::Instruction& in) {
   namespace mx = isa::slot::nc_matmul_mx;
   const bool is_mx = in.opcode == Opcode::kNcMatmulMx;
   const auto value = [&](int slot, int mx_slot) { return program.attribute_int(in, is_mx ? mx_slot : slot); };
-  const int64_t rows = value(mm::kATileRows, mx::kATileRows), columns = value(mm::kATileColumns, mx::kATileColumns);
+  const int64_t rows = value(mm::kATileRows, mx::kATileRows),
+                columns = value(mm::kATileColumns, mx::kATileColumns);
   if (rows <= 0 || columns <= 0) return 0xFFFF;
   const uint8_t row_bits = quarters(value(mm::kATileRow, mx::kATileRow), rows);
   const uint8_t column_bits = quarters(value(mm::kATileColumn, mx::kATileColumn), columns);
@@ -64,8 +65,8 @@ TensorWork tensor_work(const isa::Program& program, const isa::Instruction& in, 
     const bool transpose = program.attribute_bool(in, mm::kAIsTranspose);
     if (perf == isa::MatmulPerfMode::kDoubleRow) mode = "double_row", depth *= 2;
     if (transpose && fp32 && rules.has_tensor_mode(in.opcode, "transpose_fp32")) mode = "transpose_fp32";
-    work.kind = transpose            ? trace::FlopKind::kTranspose
-                : fp32               ? trace::FlopKind::kFp32
+    work.kind = transpose             ? trace::FlopKind::kTranspose
+                : fp32                ? trace::FlopKind::kFp32
                 : is_fp8(first.dtype) ? trace::FlopKind::kFp8
                                       : trace::FlopKind::kBf16;
   } else if (in.opcode == Opcode::kNcMatmulMx) {
@@ -87,9 +88,12 @@ TensorWork tensor_work(const isa::Program& program, const isa::Instruction& in, 
 
 TensorArray::TensorArray(const arch::TimingTable& table)
     : load_min_(to_ps(table.constant("tensor_load_exposed_ns"))),
-      tile_issue_(to_ps(table.constant("tensor_tile_issue_cycles") / table.clock_ghz("tensor") / table.constant("tensor_sustained_rate"))),
-      start_rate_(table.constant("tensor_ramp_start_rate")), utilisation_min_(table.constant("tensor_ramp_utilisation")),
-      ramp_(to_ps(table.constant("tensor_ramp_ns"))), window_(to_ps(table.constant("tensor_ramp_window_ns"))) {}
+      tile_issue_(to_ps(table.constant("tensor_tile_issue_cycles") / table.clock_ghz("tensor") /
+                        table.constant("tensor_sustained_rate"))),
+      start_rate_(table.constant("tensor_ramp_start_rate")),
+      utilisation_min_(table.constant("tensor_ramp_utilisation")),
+      ramp_(to_ps(table.constant("tensor_ramp_ns"))),
+      window_(to_ps(table.constant("tensor_ramp_window_ns"))) {}
 
 Ps TensorArray::free_at(uint16_t tiles) const {
   Ps free = 0;

@@ -12,15 +12,15 @@
 namespace opentrn::sim::timing {
 
 struct TensorWork {
-  Ps multiply = 0;                 // initiation interval of the multiply
-  Ps load = 0;                     // loading the stationary matrix
-  uint16_t tiles = 0xFFFF;         // of the 4 x 4 tiles of the array; bit 4 * row + column
+  Ps multiply = 0;          // initiation interval of the multiply
+  Ps load = 0;              // loading the stationary matrix
+  uint16_t tiles = 0xFFFF;  // of the 4 x 4 tiles of the array; bit 4 * row + column
   trace::FlopKind kind = trace::FlopKind::kBf16;
   double flops = 0;
 };
 
-TensorWork tensor_work(const isa::Program& program, const isa::Instruction& instruction, const CostRules& rules,
-                       const std::vector<PatternFacts>& patterns);
+TensorWork tensor_work(const isa::Program& program, const isa::Instruction& instruction,
+                       const CostRules& rules, const std::vector<PatternFacts>& patterns);
 
 // Which parts of the array are busy until when, and how fast its clock runs.
 class TensorArray {
@@ -28,9 +28,9 @@ class TensorArray {
   explicit TensorArray(const arch::TimingTable& table);
 
   struct Issue {
-    Ps start = 0;         // when the instruction leaves the queue
+    Ps start = 0;  // when the instruction leaves the queue
     Ps multiply_start = 0;
-    Ps end = 0;           // the array can take the next one
+    Ps end = 0;  // the array can take the next one
   };
   // When the tiles are free; what issue() will use.
   Ps free_at(uint16_t tiles) const;

@@ -27,7 +27,8 @@ struct Totals {
 
 inline Totals& Totals::add(const Totals& o, int64_t times) {
   const auto each = [times](auto& mine, const auto& theirs) {
-    for (size_t i = 0; i < mine.size(); ++i) mine[i] += theirs[i] * static_cast<std::remove_cvref_t<decltype(mine[0])>>(times);
+    for (size_t i = 0; i < mine.size(); ++i)
+      mine[i] += theirs[i] * static_cast<std::remove_cvref_t<decltype(mine[0])>>(times);
   };
   each(busy, o.busy);
   each(stall_engine, o.stall_engine);

@@ -51,13 +51,18 @@ int64_t trip_count(const isa::Program& program, isa::InstructionIndex begin, con
   const isa::Instruction& in = program.instruction(begin);
   if (in.opcode == Opcode::kLoopBegin) {
     namespace s = isa::slot::loop;
-    const auto lower = registers.value(program.operand(in, s::kLower)), upper = registers.value(program.operand(in, s::kUpper));
+    const auto lower = registers.value(program.operand(in, s::kLower)),
+               upper = registers.value(program.operand(in, s::kUpper));
     const int64_t step = program.attribute_int(in, s::kAStep);
     if (lower && upper && step > 0) return std::max<int64_t>(0, (*upper - *lower + step - 1) / step);
   }
   if (options.default_trip_count) return *options.default_trip_count;
-  Fault fault(FaultKind::kInput, "timing.trip_count", fmt::format("how often the loop at instruction {} runs depends on values, which a timing run never sees", begin),
-              "give the number of iterations (SimulateOptions::trip_counts, or default_trip_count)");
+  Fault fault(
+      FaultKind::kInput, "timing.trip_count",
+      fmt::format(
+          "how often the loop at instruction {} runs depends on values, which a timing run never sees",
+          begin),
+      "give the number of iterations (SimulateOptions::trip_counts, or default_trip_count)");
   fault.set_location(program.location(in.location));
   throw fault;
 }

@@ -13,7 +13,8 @@ namespace opentrn::sim::timing {
 // Registers as far as they can be known without values from memory.
 class RegisterTracker {
  public:
-  explicit RegisterTracker(const isa::Program& program) : program_(program), known_(program.register_count()) {}
+  explicit RegisterTracker(const isa::Program& program)
+      : program_(program), known_(program.register_count()) {}
   // Follows one register instruction; what it cannot follow becomes unknown.
   void follow(const isa::Instruction& in);
   void set(isa::RegisterId id, std::optional<int64_t> value) { known_[id] = value; }
