@@ -10,6 +10,7 @@ not know them all; every other difference ends the run with status 1 and prints 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 import selectors
@@ -269,7 +270,15 @@ def difference(steps: list[Step], core: list[np.ndarray], oracle: list[np.ndarra
     tie, cancellation) is not held against the core: the error allowed grows with the largest input of the step.
     """
     size = [0.0] * len(steps)
+    undefined: set[int] = set()  # steps with no defined value to compare, and what follows them
     for i, (a, b) in enumerate(zip(core, oracle, strict=True)):
+        # What an activation gives for an infinity (silu of -inf: 0 or NaN) is documented nowhere.
+        undocumented = steps[i].kind == "activation" and not all(
+            np.isfinite(core[s].astype(np.float64)).all() for s in steps[i].sources
+        )
+        if undocumented or undefined.intersection(steps[i].sources) or sum_may_overflow(steps[i], size):
+            undefined.add(i)
+            continue
         x, y = a.astype(np.float64), b.astype(np.float64)
         finite = np.isfinite(y)
         if not np.array_equal(np.isnan(x), np.isnan(y)) or not np.array_equal(
@@ -284,6 +293,18 @@ def difference(steps: list[Step], core: list[np.ndarray], oracle: list[np.ndarra
         if worst > allowed:
             return f"step {i} ({steps[i].kind} {steps[i].options}): values differ by {worst:g}, {allowed:g} allowed"
     return None
+
+
+def sum_may_overflow(step: Step, size: list[float]) -> bool:
+    """True when a partial sum of the step may leave float32 in one summation order and not in another.
+
+    The oracle multiplies matrices in BLAS's order, the core in row order; beyond the range one of them gives
+    infinity, or infinity minus infinity, where the other is finite.
+    """
+    terms, limit = 16384, float(np.finfo(np.float32).max)
+    if step.kind.startswith("nc_matmul"):
+        return math.prod(max(size[s], 1.0) for s in step.sources) * terms > limit
+    return any(size[s] * terms > limit for s in step.sources)
 
 
 def ancestors(steps: list[Step], index: int) -> set[int]:
