@@ -18,7 +18,10 @@
 // - all operands are read before the destination is written, also where they overlap [assumed];
 // - the 128 accumulators of the Vector and of the Scalar Engine are indexed by the row of `dst` within its
 //   tensor, and hold nothing defined until reset or loaded;
-// - registers are 32-bit two's complement: every write wraps to int32.
+// - registers are 32-bit two's complement: every write wraps to int32;
+// - a tensor keeps its value, and the memory of what was written, across the iterations of a loop: a Program
+//   does not say where a tensor was made. An automatic accumulate (-1) inside a loop therefore overwrites in
+//   the first iteration only; a builder whose PSUM tile is made in the body states accumulate = 0 or 1.
 //
 // A Fault carries the rule's label, the instruction and operand, the user's source line and the operands'
 // shapes. A malformed Program is a Fault too, never undefined behaviour.
