@@ -23,6 +23,7 @@ import numpy as np
 from opentrn import _core, core
 from opentrn.isa_enums import target_version
 from opentrn.shapes import ShapeOf
+from opentrn.strict import version as strict_version
 
 Timing = _core.Timing
 
@@ -130,6 +131,7 @@ def run(
     execute: bool = True,
     time: bool = True,
     overrides: Mapping[str, Any] | Iterable[str] = (),
+    strict: str | None = None,
     on_progress: Callable[[str, list[list[Any]]], None] | None = None,
     **kwargs: Any,
 ) -> RunResult:
@@ -140,6 +142,7 @@ def run(
     execute: compute values. time: compile and predict the time; with neither, instructions are only recorded.
     overrides: table values to change,
     {"timing.v3.constant.hbm_sustained_gb_s": 300} or ["key=value"]; they change time and capacity, not values.
+    strict: an NKI release ("0.1", "0.3" to "0.6") whose documented refusals hold; see opentrn.strict.
     on_progress: called with what begins ("recording", "timing") and the machines so far, one list per launch.
 
     Raises what the kernel raises; NkiValidationError when the program does not fit; NotModelled for an
@@ -151,7 +154,7 @@ def run(
     kwargs = {name: _materialise(value) for name, value in kwargs.items()}
     bound = _bind(kernel, target, lnc)
     report = on_progress or (lambda phase, machines: None)
-    with core.observed_launches("batched" if execute else "never") as machines:
+    with core.observed_launches("batched" if execute else "never") as machines, strict_version(strict):
         report("recording", machines)
         outputs = bound(*args, **kwargs)
     if not machines:

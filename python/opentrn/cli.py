@@ -123,6 +123,8 @@ def _add_kernel_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lnc", type=int, default=1, choices=(1, 2), help="cores of the logical core")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE",
                         help="what-if: change a table value, timing.v3.constant.hbm_sustained_gb_s=300")  # fmt: skip
+    parser.add_argument("--strict", metavar="VERSION",
+                        help="refuse what this NKI release documents that it refuses: 0.1, 0.3 to 0.6")  # fmt: skip
     parser.add_argument("--no-execute", action="store_true", help="predict the time without computing values")
     parser.add_argument("--progress", action="store_true", help="show progress even if stderr is no terminal")
     parser.add_argument("--traceback", action="store_true", help="show the Python traceback of an error")
@@ -147,7 +149,7 @@ def _launch(options: argparse.Namespace, execute: bool, timed: bool = True) -> A
     with _Progress(options.progress or sys.stderr.isatty()) as progress:
         return opentrn.run(
             kernel, target=options.target, lnc=options.lnc, execute=execute, time=timed,
-            overrides=options.settings, on_progress=progress.begin, **inputs,
+            overrides=options.settings, strict=options.strict, on_progress=progress.begin, **inputs,
         )  # fmt: skip
 
 

@@ -41,7 +41,11 @@ def _numpy(self: Any) -> np.ndarray:
     dtype = dtypes.to_numpy_dtype(self.dtype)
     strides = tuple(step * dtype.itemsize for step in self.strides)
     return np.ndarray(
-        self.shape, dtype, buffer=_core.storage_bytes(self), offset=self.offset * dtype.itemsize, strides=strides
+        self.shape,
+        dtype,
+        buffer=_core.storage_bytes(self),
+        offset=self.offset * dtype.itemsize,
+        strides=strides,
     )
 
 
@@ -66,7 +70,9 @@ def _set_item(self: Any, key: Any, value: Any) -> None:
         isa.tensor_copy(destination, value)
 
 
-def _rearrange(self: Any, src_pattern: Sequence, dst_pattern: Sequence, fixed_sizes: dict | None = None) -> Any:
+def _rearrange(
+    self: Any, src_pattern: Sequence, dst_pattern: Sequence, fixed_sizes: dict | None = None
+) -> Any:
     """Split, permute and merge by dimension names, as einops does."""
     sizes = dict(fixed_sizes or {})
     errors.require(len(src_pattern) == self.ndim, f"pattern {src_pattern} for a tensor of rank {self.ndim}")

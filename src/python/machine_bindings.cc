@@ -210,6 +210,7 @@ void bind_machine(nb::module_& module) {
       .def("__index__", &VirtualRegister::value)
       .def("__float__", [](VirtualRegister& self) { return static_cast<double>(self.value()); })
       .def("__bool__", [](VirtualRegister& self) { return self.value() != 0; })
+      .def_ro("frozen", &VirtualRegister::frozen)
       .def_prop_ro("value", &VirtualRegister::value);
 
   module.def("current_or_none", []() -> std::shared_ptr<Machine> {

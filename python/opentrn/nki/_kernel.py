@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from opentrn import strict
 from opentrn.errors import NkiValidationError
 from opentrn.isa_enums import MemoryRegion, nc_version
 from opentrn.nki import _arrays, _launch_context, _machine
@@ -110,7 +111,10 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if _machine.machine_or_none() is not None:
             return self.func(*args, **kwargs)  # a kernel called by a kernel is inlined
-        return launch(self.func, self.grid, resolve_target(self.target), args, kwargs)
+        with strict.version(self.options.get("strict")):
+            return launch(
+                self.func, self.grid, resolve_target(self.target), args, kwargs, options=self.options
+            )
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -155,13 +159,21 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     return Kernel(fn, target=target, options=options)
 
 
-def simulate(kernel: Callable[..., Any], *, backend: str | None = None, target: str | None = None) -> Kernel:
+def simulate(
+    kernel: Callable[..., Any],
+    *,
+    backend: str | None = None,
+    target: str | None = None,
+    strict: str | None = None,
+) -> Kernel:
     """A kernel that runs in the simulator: what `@nki.jit` gives, for plain functions as well.
 
-    `backend` ("core" or "oracle") and `target` ("trn1", "trn2", "trn3") override the process's choice for
-    this kernel.
+    `backend` ("core" or "oracle"), `target` ("trn1", "trn2", "trn3") and `strict` (an NKI release whose
+    documented refusals hold, "0.6") override the process's choice for this kernel.
     """
     simulated = kernel if isinstance(kernel, Kernel) else Kernel(kernel)
+    if strict is not None:
+        simulated = simulated._with(options={**simulated.options, "strict": strict})
     if target is not None:
         simulated = simulated._with(target=target)
     if backend is not None:
@@ -218,6 +230,7 @@ def launch(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     machine_options: dict[str, Any] | None = None,
+    options: dict[str, Any] | None = None,
 ) -> Any:
     """Run `func` on a fresh machine and return its results in the caller's kind of array.
 
@@ -235,11 +248,14 @@ def launch(
 
     def program(machine: Any) -> Any:
         with _launch_context.launched(grid):
-            return func(*device_args, **device_kwargs)
+            result = func(*device_args, **device_kwargs)
+        strict.check_outputs(result, [tensor for _, tensor in arrays.values()])
+        return result
 
     backend = _machine.backend()
     _last_launch = LaunchReport(getattr(func, "__name__", repr(func)), backend.name, target, lnc)
-    results = backend.run_cores(program, lnc, target, **(machine_options or {}))
+    with strict.guarded(func, {**dict(zip(named, args)), **kwargs}, options or {}, legacy=False):
+        results = backend.run_cores(program, lnc, target, **(machine_options or {}))
     for host, _ in arrays.values():
         host.write_back()
     kind = _arrays.caller_kind([host.value for host, _ in arrays.values()])

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from opentrn import strict
 from opentrn.errors import NkiValidationError, NotModelled
 from opentrn.isa_enums import MemoryRegion, nc_version, target_version
 from opentrn.nki import _arrays, _machine
@@ -254,7 +255,8 @@ def launch(
             emit.set_session(None)
 
     target = _target(kernel.options.get("platform_target"))
-    (values,) = _machine.backend().run_cores(program, 1, target, **_machine_options(on_machine))
+    with strict.guarded(kernel.func, {}, kernel.options, legacy=True):
+        (values,) = _machine.backend().run_cores(program, 1, target, **_machine_options(on_machine))
     kind = arguments.write_back()
     return _finish(values, kind)
 

@@ -1,0 +1,309 @@
+"""Strict mode: what only shows while the kernel runs: the values and kinds of arguments.
+
+While a strict launch runs, the functions of nki.isa, nki.language and nki.collectives are replaced by ones that
+check their arguments first, in those modules and in the globals of the kernel's functions. Calls that OpenTrn's
+own code makes are not checked.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from opentrn.isa_enums import MemoryRegion, dge_mode
+from opentrn.strict import StrictRefusal, rules_of
+from opentrn.strict.rules import COLLECTIVES, ISA, LANGUAGE, TENSOR, Rule
+
+Arguments = dict[str, Any]
+# A check gives what is wrong, or None.
+Check = Callable[[Arguments], "str | None"]
+
+_ENUMS = ("dge_mode", "oob_mode", "engine", "reduce_cmd", "dma_engine", "perf_mode")
+_BINARY = (
+    "add", "subtract", "multiply", "maximum", "minimum", "abs_max", "abs_min", "equal", "not_equal", "greater",
+    "greater_equal", "less", "less_equal", "logical_and", "logical_or", "logical_xor", "bitwise_and",
+    "bitwise_or", "bitwise_xor",
+)  # fmt: skip
+
+
+def _is_tensor(value: Any) -> bool:
+    from opentrn.nki import _machine
+
+    return _machine.is_tensor(value)
+
+
+def _in_psum(value: Any) -> bool:
+    return _is_tensor(value) and MemoryRegion(value.buffer) is MemoryRegion.psum
+
+
+def _enum_integer(given: Arguments) -> str | None:
+    for name in _ENUMS:
+        value = given.get(name)
+        if isinstance(value, int) and not isinstance(value, enum.Enum):
+            return f"{name}={value!r}"
+    return None
+
+
+def _buffer_string(given: Arguments) -> str | None:
+    value = given.get("buffer")
+    plain = isinstance(value, str) and not isinstance(value, enum.Enum)
+    return f"buffer={value!r}" if plain else None
+
+
+def _register_immediate(given: Arguments) -> str | None:
+    return f"src={given['src']!r}" if isinstance(given.get("src"), (int, float)) else None
+
+
+def _transpose_rank(given: Arguments) -> str | None:
+    src, dst, axes = given["src"], given["dst"], given.get("axes")
+    default = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}.get(len(src.shape))
+    axes = default if axes is None else tuple(axes)
+    if src.is_indirect() or axes is None:
+        return None
+    wanted = tuple(src.shape[axis] for axis in axes)
+    return None if tuple(dst.shape) == wanted else f"dst is {tuple(dst.shape)}, the transposed src {wanted}"
+
+
+def _hwdge_rows(given: Arguments) -> str | None:
+    rows = given["src"].shape[0]
+    return f"src.shape[0] is {rows}" if given.get("dge_mode") == dge_mode.hwdge and rows != 16 else None
+
+
+def _unary_op(given: Arguments) -> str | None:
+    from opentrn.isa_ops import op_name
+
+    name = op_name(given["op0"])
+    return f"op0 is {name}" if name in ("square", "relu") else None
+
+
+def _matmul_e4m3fn(given: Arguments) -> str | None:
+    for name in ("stationary", "moving"):
+        if str(given[name].dtype) == "float8_e4m3fn":
+            return f"{name} is float8_e4m3fn"
+    return None
+
+
+def _missing_reduce_res(given: Arguments) -> str | None:
+    return "reduce_res is None" if given.get("reduce_res") is None else None
+
+
+def _rsqrt_psum(given: Arguments) -> str | None:
+    return "x is in PSUM" if _in_psum(given["x"]) else None
+
+
+def _power_scalar(given: Arguments) -> str | None:
+    return None if _is_tensor(given["y"]) else f"y is {given['y']!r}"
+
+
+def _matmul_transpose(given: Arguments) -> str | None:
+    return None if given.get("transpose_x") else "transpose_x is False"
+
+
+def _seed_scalar(given: Arguments) -> str | None:
+    return None if _is_tensor(given["seed"]) else f"seed is {given['seed']!r}"
+
+
+def _store_psum(given: Arguments) -> str | None:
+    return "value is in PSUM" if _in_psum(given.get("value")) else None
+
+
+def _broadcast(given: Arguments) -> str | None:
+    x, y = given.get("x"), given.get("y")
+    if _is_tensor(x) and _is_tensor(y) and tuple(x.shape) != tuple(y.shape):
+        return f"{tuple(x.shape)} and {tuple(y.shape)}"
+    return None
+
+
+def _collective_name(given: Arguments) -> str | None:
+    return f"name={given['name']!r}" if given.get("name") is not None else None
+
+
+def _loop_variable(given: Arguments) -> str | None:
+    register = given.get("scalar_offset")
+    return "scalar_offset is the loop's variable" if getattr(register, "frozen", False) else None
+
+
+# -- neuronxcc.nki
+
+
+def _hbm_value(given: Arguments) -> str | None:
+    region = given.get("buffer")
+    return f"buffer is {region}" if "hbm" in str(region) else None
+
+
+def _transpose_dimensions(given: Arguments) -> str | None:
+    rank = len(given["x"].shape)
+    return f"x has {rank}" if rank > 2 else None
+
+
+# kind of rule -> the check, and the functions it belongs to
+_CHECKS: dict[str, tuple[Check, tuple[tuple[str, str], ...]]] = {
+    "enum_integer": (_enum_integer, ((ISA, "*"),)),
+    "buffer_string": (_buffer_string, ((LANGUAGE, "*"),)),
+    "register_immediate": (_register_immediate, ((ISA, "register_move"),)),
+    "transpose_rank": (_transpose_rank, ((ISA, "dma_transpose"),)),
+    "hwdge_rows": (_hwdge_rows, ((ISA, "dma_transpose"),)),
+    "unary_op": (_unary_op, ((ISA, "tensor_scalar"), (ISA, "tensor_scalar_reduce"))),
+    "matmul_e4m3fn": (_matmul_e4m3fn, ((ISA, "nc_matmul"),)),
+    "missing_reduce_res": (_missing_reduce_res, ((ISA, "tensor_scalar_reduce"),)),
+    "rsqrt_psum": (_rsqrt_psum, ((LANGUAGE, "rsqrt"),)),
+    "power_scalar": (_power_scalar, ((LANGUAGE, "power"),)),
+    "matmul_transpose": (_matmul_transpose, ((LANGUAGE, "matmul"),)),
+    "seed_scalar": (_seed_scalar, ((LANGUAGE, "random_seed"),)),
+    "store_psum": (_store_psum, ((LANGUAGE, "store"),)),
+    "broadcast": (_broadcast, tuple((LANGUAGE, name) for name in _BINARY)),
+    "collective_name": (_collective_name, ((COLLECTIVES, "*"),)),
+}
+_LEGACY_CHECKS: dict[str, tuple[Check, tuple[tuple[str, str], ...]]] = {
+    "hbm_value": (_hbm_value, tuple((LANGUAGE, name) for name in ("full", "zeros", "ones"))),
+    "transpose_dimensions": (_transpose_dimensions, ((LANGUAGE, "transpose"),)),
+}
+
+
+def _from_us(depth: int) -> bool:
+    """True when the caller of the checked function is OpenTrn itself."""
+    return sys._getframe(depth + 1).f_globals.get("__name__", "").startswith("opentrn.")
+
+
+def _checking(
+    function: Callable[..., Any], signature: inspect.Signature, checks: list[tuple[Rule, Check]], release: str
+) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if not _from_us(1):
+            try:
+                given = dict(signature.bind(*args, **kwargs).arguments)
+            except TypeError:
+                return function(*args, **kwargs)  # it refuses its arguments itself
+            for rule, check in checks:
+                detail = check(given)
+                if detail is not None:
+                    frame = sys._getframe(1)
+                    place = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+                    raise StrictRefusal(rule, release, detail, place)
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _namespaces(legacy: bool) -> dict[str, Any]:
+    if legacy:
+        from opentrn import nki_legacy
+
+        return {ISA: nki_legacy.isa, LANGUAGE: nki_legacy.language}
+    from opentrn import nki
+
+    return {ISA: nki.isa, LANGUAGE: nki.language, COLLECTIVES: nki.collectives}
+
+
+def _signature(where: str, name: str, function: Any, legacy: bool) -> inspect.Signature | None:
+    """Of the function, or of the oracle's of that name where it is compiled and does not say."""
+    from opentrn.oracle import isa as oracle
+
+    for candidate in (function, getattr(oracle, name, None) if where == ISA and not legacy else None):
+        try:
+            return inspect.signature(candidate)
+        except (TypeError, ValueError):
+            continue
+    return None
+
+
+def _replacements(legacy: bool, release: str) -> dict[int, tuple[Any, Callable[..., Any]]]:
+    """id of a function -> (the function, its checked form)."""
+    table = _LEGACY_CHECKS if legacy else _CHECKS
+    by_function: dict[int, tuple[str, str, Any, list[tuple[Rule, Check]]]] = {}
+    for where, namespace in _namespaces(legacy).items():
+        for name, function in vars(namespace).items():
+            if name.startswith("_") or isinstance(function, type) or not callable(function):
+                continue
+            checks = [
+                (rule, check)
+                for kind, (check, places) in table.items()
+                if (where, name) in places or (where, "*") in places
+                for rule in rules_of(release, kind)
+            ]
+            if checks:
+                by_function[id(function)] = (where, name, function, checks)
+    result: dict[int, tuple[Any, Callable[..., Any]]] = {}
+    for key, (where, name, function, checks) in by_function.items():
+        signature = _signature(where, name, function, legacy)
+        if signature is not None:
+            result[key] = (function, _checking(function, signature, checks, release))
+    return result
+
+
+def _refused_method(rule: Rule, original: Any, release: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _from_us(1):
+            frame = sys._getframe(1)
+            place = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+            raise StrictRefusal(rule, release, "", place)
+        return original(self, *args, **kwargs)
+
+    return method
+
+
+def _as_function(method: Any) -> Callable[..., Any]:
+    """A compiled method as a function that binds to an instance."""
+    return lambda self, *args, **kwargs: method(self, *args, **kwargs)
+
+
+def _method_replacements(release: str) -> dict[tuple[type, str], Any]:
+    """(class, method) -> its strict form."""
+    from opentrn.nki import _machine
+    from opentrn.nki._register_truth import in_while_condition
+
+    backend = _machine.backend()
+    tensor, register = backend.tensor_class, backend.register_class
+    result: dict[tuple[type, str], Any] = {}
+    for rule in rules_of(release, "name"):
+        if rule.where == TENSOR and hasattr(tensor, rule.name):
+            result[tensor, rule.name] = _refused_method(rule, getattr(tensor, rule.name), release)
+    for rule in rules_of(release, "loop_variable"):
+        signature = inspect.Signature(
+            [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
+             for name in ("self", "pattern", "offset", "scalar_offset")]
+            + [inspect.Parameter("rest", inspect.Parameter.VAR_KEYWORD)]
+        )  # fmt: skip
+        result[tensor, "ap"] = _checking(
+            _as_function(tensor.ap), signature, [(rule, _loop_variable)], release
+        )
+    for rule in rules_of(release, "register_condition"):
+        truth = register.__bool__
+
+        def condition(self: Any, rule: Rule = rule, truth: Any = truth) -> bool:
+            frame = sys._getframe(1)
+            if not _from_us(1) and not in_while_condition(frame):
+                place = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+                raise StrictRefusal(rule, release, "", place)
+            return truth(self)
+
+        result[register, "__bool__"] = condition
+    return result
+
+
+@contextmanager
+def installed(functions: list[Any], legacy: bool, release: str) -> Iterator[None]:
+    """Check the calls of `functions` and of everything they call by module name, inside the block."""
+    replacements = _replacements(legacy, release)
+    namespaces = [vars(namespace) for namespace in _namespaces(legacy).values()]
+    namespaces += list({id(f.__globals__): f.__globals__ for f in functions}.values())
+    undo: list[Callable[[], None]] = []
+    try:
+        for namespace in namespaces:
+            for name, value in list(namespace.items()):
+                if id(value) in replacements and replacements[id(value)][0] is value:
+                    namespace[name] = replacements[id(value)][1]
+                    undo.append(functools.partial(namespace.__setitem__, name, value))
+        for (owner, name), method in ({} if legacy else _method_replacements(release)).items():
+            undo.append(functools.partial(setattr, owner, name, getattr(owner, name)))
+            setattr(owner, name, method)
+        yield
+    finally:
+        for restore in reversed(undo):
+            restore()
