@@ -5,6 +5,7 @@ Source: nki/api/nki.api.shared.rst at 1db4d74e, "Supported Data Types" and "NKI 
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import ml_dtypes
@@ -48,7 +49,11 @@ def host_dtype(dtype: Any) -> np.dtype:
 
 def device_dtype(dtype: Any) -> DType:
     """The dtype that the machine knows `dtype` by."""
-    dtype = host_dtype(dtype)
+    return _device_dtype(host_dtype(dtype))
+
+
+@functools.lru_cache(maxsize=256)
+def _device_dtype(dtype: np.dtype) -> DType:
     if dtype == tfloat32:
         return dtype_of("tfloat32")
     try:

@@ -26,12 +26,14 @@ import numpy as np
 
 from opentrn.errors import NkiValidationError
 from opentrn.isa_enums import MemoryRegion
+from opentrn.nki import isa as nisa
 from opentrn.nki.language import _elementwise as machine_ops
 from opentrn.nki_legacy.call_site import call_at, user_site
 from opentrn.nki_legacy.dtypes import device_dtype, host_dtype
 from opentrn.nki_legacy.index import broadcast_shapes
+from opentrn.nki_legacy.psum_state import MATMUL, OTHER, UNWRITTEN, ZERO_PENDING, PsumState
 from opentrn.nki_legacy.regions import Box, Range, _split, full_box, is_full, regions
-from opentrn.nki_legacy.tile import MATMUL, OTHER, UNWRITTEN, ZERO_PENDING, Place, Tensor, Tile
+from opentrn.nki_legacy.tile import Place, Tensor, Tile
 
 SBUF, PSUM = MemoryRegion.sbuf, MemoryRegion.psum
 ON_CHIP = frozenset({SBUF, PSUM})
@@ -114,9 +116,7 @@ class Deferred:
         if current.pending is tile:
             current.pending = None
         fresh = Tensor(self.shape, self.dtype, Place(self.region)).tile()
-        tile.deferred = None
-        tile._tensor, tile._blocks, tile._offset = fresh._tensor, fresh._blocks, fresh._offset
-        tile._dims, tile._dtype = fresh._dims, fresh._dtype
+        tile.become(fresh)
         if not (len(self.boxes) == 1 and is_full(self.boxes[0], self.shape)):
             tile.valid = self.boxes
         call_at(self.site, self.issue, tile)
@@ -158,27 +158,27 @@ def defer(
 # -- reading and writing -------------------------------------------------------------------------------------
 
 
-def _state_view(tile: Tile) -> np.ndarray:
-    """PSUM state of the tile's elements, writable. A view of another dtype counts for its whole block."""
-    state = tile._tensor.psum_state(tile._blocks)
-    if tile._dtype.itemsize != tile._tensor.dtype.itemsize:
-        return state
-    counts = [n for _, n in tile._dims]
-    return np.lib.stride_tricks.as_strided(state[tile._offset :], counts, [s for s, _ in tile._dims])
+def _state(tile: Tile) -> PsumState:
+    return tile._tensor.psum_state(tile._blocks)
 
 
 def _settle_zeros(tile: Tile) -> None:
     """Write the zeros that a PSUM region was promised, before something reads it."""
-    state = _state_view(tile)
-    waiting = state == ZERO_PENDING
+    state = _state(tile)
+    uniform = state.uniform(tile)
+    if uniform is not None:
+        if uniform == ZERO_PENDING:
+            nisa.memset(tile.raw(), 0)
+            state.fill(tile, OTHER)
+        return
+    states = state.dense(tile)
+    waiting = states == ZERO_PENDING
     if not waiting.any():
         return
-    whole = tile if state.ndim == len(tile._dims) else tile._tensor.tile()
-    from opentrn.nki import isa as nisa
-
+    whole = tile if states.ndim == len(tile._dims) else tile._tensor.tile()
     for box in _split(waiting.reshape(whole.shape)):
         nisa.memset(whole.sub(box).raw(), 0)
-    state[waiting] = OTHER
+    states[waiting] = OTHER
 
 
 def read(tile: Tile, box: Box | None = None) -> Any:
@@ -195,11 +195,11 @@ def write(tile: Tile, box: Box | None = None, kind: int = OTHER) -> Any:
     tile = tile.realised()
     part = tile if box is None else tile.sub(box)
     part._tensor.written = True
-    if part.is_on_chip and not part.block_ranges:
+    if part.is_on_chip and not part._open:
         rows, low, high = part.addresses_span()
         part._tensor.spans.setdefault(part._blocks, set()).add((rows.start, rows.count, low, high))
     if part.region is PSUM:
-        _state_view(part)[...] = kind
+        _state(part).fill(part, kind)
     return part.raw()
 
 
@@ -271,8 +271,6 @@ def _spread(tile: Tile, partitions: int) -> Tile:
     (trainium_inferentia2_arch.rst, "Partition Broadcast"; only the sign of a zero is lost). A float32 row
     that fits one PSUM bank is used from there; otherwise it is copied to SBUF bank by bank. Integers, whose
     bits a product does not keep, are shuffled by the Vector engine."""
-    from opentrn.nki import isa as nisa
-
     shape = (partitions, *tile.shape[1:])
     width = tile.size
     if tile.region is PSUM or tile.dtype not in _SPREAD_BY_MATMUL:
@@ -296,8 +294,6 @@ def _spread(tile: Tile, partitions: int) -> Tile:
 
 def _ones_row(partitions: int, dtype: np.dtype) -> Tile:
     """[1, partitions] ones in SBUF, one per dtype."""
-    from opentrn.nki import isa as nisa
-
     known = session().ones
     key = (partitions, str(dtype))
     if key not in known:
@@ -318,8 +314,6 @@ def broadcast_shape(*tiles: Tile) -> tuple[int, ...]:
 
 def copy_into(dst: Tile, src: Tile) -> None:
     """dst = src on chip, with one conversion; only what `src` holds."""
-    from opentrn.nki import isa as nisa
-
     if not (dst.is_on_chip and src.is_on_chip):
         raise NkiValidationError(
             f"assigning {src!r} to {dst!r}: use nl.load to read HBM and nl.store to write it"
@@ -343,8 +337,6 @@ def _fit(src: Tile, shape: tuple[int, ...]) -> Tile:
 
 def assign(dst: Tile, value: Any, temporary: bool) -> None:
     """`dst[...] = value`. `temporary`: nobody else holds `value`."""
-    from opentrn.nki import isa as nisa
-
     current = session()
     if isinstance(value, Tile):
         if value.deferred is None:
@@ -362,7 +354,7 @@ def assign(dst: Tile, value: Any, temporary: bool) -> None:
             value.deferred = None
             target = dst if dst.shape == work.shape else dst.with_ones(work.shape)
             work.issue(target)
-            _become(value, target)
+            value.become(target)
             return
         value.realised()
         copy_into(dst, value)
@@ -371,18 +363,13 @@ def assign(dst: Tile, value: Any, temporary: bool) -> None:
         flush()
         dst.require_tile("an assignment")
         if dst.region is PSUM and value == 0:
-            _state_view(dst.realised())[...] = ZERO_PENDING
+            _state(dst.realised()).fill(dst, ZERO_PENDING)
         elif dst.is_on_chip:
             nisa.memset(write(dst), value.item() if isinstance(value, np.generic) else value)
         else:
             raise NkiValidationError(f"assigning {value!r} to {dst!r}: use nl.store to write HBM")
         return
     raise NkiValidationError(f"{value!r} cannot be assigned to {dst!r}; assign a tile or a number")
-
-
-def _become(value: Tile, target: Tile) -> None:
-    value._tensor, value._blocks, value._offset = target._tensor, target._blocks, target._offset
-    value._dims, value._dtype, value._limits = target._dims, target._dtype, target._limits
 
 
 def _can_write_directly(dst: Tile, work: Deferred, temporary: bool) -> bool:
@@ -417,10 +404,8 @@ def add_in_place(dst: Tile, value: Any, temporary: bool) -> Tile:
             if dst.shape == work.shape and _accumulate(dst, work):
                 current.pending = None
                 value.deferred = None
-                _become(value, dst)
+                value.become(dst)
                 return dst
-    from opentrn.nki_legacy import arithmetic
-
     flush()
     dst.realised().require_tile("+=")
     arithmetic.binary_into(dst, "add", dst, value)
@@ -429,12 +414,14 @@ def add_in_place(dst: Tile, value: Any, temporary: bool) -> Tile:
 
 def _accumulate(dst: Tile, work: Deferred) -> bool:
     """One matmul into `dst`, overwriting or adding; False when the region needs another way."""
-    state = _state_view(dst)
-    if (state == MATMUL).all():
-        add = True
-    elif ((state == UNWRITTEN) | (state == ZERO_PENDING)).all():
+    state = _state(dst).uniform(dst)
+    if state is None:  # nothing written yet, partly promised zeros
         add = False
+        fits = not np.isin(_state(dst).dense(dst), (MATMUL, OTHER)).any()
     else:
+        add = state == MATMUL
+        fits = state != OTHER
+    if not fits:
         return False
     work.accumulate(dst, add)
     return True
@@ -442,8 +429,6 @@ def _accumulate(dst: Tile, work: Deferred) -> bool:
 
 def _assign_reduction(dst: Tile, value: Tile, work: Deferred) -> None:
     """`dst[...] = nl.loop_reduce(x, op, loops)`: dst = op(dst, x), or x where dst holds nothing yet."""
-    from opentrn.nki_legacy import arithmetic
-
     current = session()
     operator, source = work.reduce
     current.pending = None
@@ -455,7 +440,7 @@ def _assign_reduction(dst: Tile, value: Tile, work: Deferred) -> None:
     else:
         for box in boxes:
             arithmetic.binary_into(dst.sub(box), operator, dst.sub(box), source.sub(box))
-    _become(value, dst)
+    value.become(dst)
 
 
 # -- who holds a result --------------------------------------------------------------------------------------
@@ -498,3 +483,5 @@ def _calibrate() -> tuple[int, int]:
 TEMPORARY_IN_SETITEM, TEMPORARY_IN_IADD = _calibrate()
 
 __all__ = ["device_dtype", "regions"]
+
+from opentrn.nki_legacy import arithmetic  # noqa: E402 -- it imports this module; both need each other when called

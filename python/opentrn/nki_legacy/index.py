@@ -7,7 +7,8 @@ axis and a constant,
 
 which stays small for the usual affine expressions, gives the stride along each axis directly, and still
 holds anything that is not affine in one axis (`i // 4`, `i % 3`). Only what mixes axes in another way becomes
-a dense array. Axes are numbered from the last one (-1) so that broadcasting needs no bookkeeping.
+a dense array. Axes are numbered from the last one (-1) so that broadcasting needs no bookkeeping. The vectors
+are kept apart from the constant, as a Form (index_form.py).
 
 A comparison gives a `Predicate`, a conjunction of comparisons, which a `mask=` narrows an access pattern with
 (see regions.py) and `nisa.affine_select` takes as such.
@@ -15,6 +16,7 @@ A comparison gives a `Predicate`, a conjunction of comparisons, which a `mask=` 
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +24,9 @@ from typing import Any
 import numpy as np
 
 from opentrn.errors import NkiValidationError
+from opentrn.nki_legacy.index_form import Form, affine_form, form_of
 
+_ALL = slice(None)
 _COMPARE: dict[str, Callable[[Any, Any], np.ndarray]] = {
     "less": operator.lt,
     "less_equal": operator.le,
@@ -32,9 +36,18 @@ _COMPARE: dict[str, Callable[[Any, Any], np.ndarray]] = {
     "not_equal": operator.ne,
 }
 
+_MIRRORED = {
+    "less": "greater",
+    "less_equal": "greater_equal",
+    "greater": "less",
+    "greater_equal": "less_equal",
+    "equal": "equal",
+}
+
 _AND_HINT = "use & | ~ on predicates (`and`, `or`, `not` work only in functions decorated with nki.jit)"
 
 
+@functools.lru_cache(maxsize=4096)
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """numpy's broadcasting of shapes. Raises NkiValidationError when they do not fit."""
     try:
@@ -44,13 +57,15 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _is_int(value: Any) -> bool:
+    if type(value) is int:
+        return True
     return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
 
 
 class IndexExpr:
     """An integer array over index axes; immutable."""
 
-    __slots__ = ("shape", "constant", "axes", "dense")
+    __slots__ = ("form", "constant")
     __array_priority__ = 1000  # numpy scalars leave the operation to us
     __hash__ = None
 
@@ -61,19 +76,28 @@ class IndexExpr:
         axes: dict[int, np.ndarray] | None = None,
         dense: np.ndarray | None = None,
     ):
-        self.shape = tuple(int(s) for s in shape)
-        self.constant = int(constant)
-        self.axes: dict[int, np.ndarray] = {}  # axis (negative) -> int64 [size of the axis], size > 1
-        for axis, vector in (axes or {}).items():
-            if vector.size == 1:
-                self.constant += int(vector[0])
-            else:
-                self.axes[axis] = vector
-        self.dense = dense  # int64, broadcastable to shape; added to the rest when present
+        """constant + the vectors of `axes` (axis, negative -> int64 [its size]) + `dense`."""
+        form, first = form_of(tuple(int(s) for s in shape), axes or {}, dense)
+        self.form = form
+        self.constant = int(constant) + first
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.form.shape
 
     @property
     def ndim(self) -> int:
-        return len(self.shape)
+        return len(self.form.shape)
+
+    @property
+    def axes(self) -> dict[int, np.ndarray]:
+        """Values along each axis that matters (negative), beginning with 0."""
+        return self.form.lines
+
+    @property
+    def dense(self) -> np.ndarray | None:
+        """What mixes axes, broadcastable to shape; None where nothing does."""
+        return self.form.dense
 
     def __repr__(self) -> str:
         return f"<index expression of shape {self.shape}>"
@@ -98,66 +122,42 @@ class IndexExpr:
         if keys.count(Ellipsis) == 1:
             at = keys.index(Ellipsis)
             missing = self.ndim - sum(k is not None for k in keys if k is not Ellipsis)
-            keys = keys[:at] + (slice(None),) * missing + keys[at + 1 :]
-        kept = [k for k in keys if k is not None]
-        if len(kept) != self.ndim or any(k != slice(None) for k in kept):
+            keys = keys[:at] + (_ALL,) * missing + keys[at + 1 :]
+        added = tuple([k is None for k in keys])
+        if len(keys) - added.count(True) != self.ndim or [k for k in keys if k is not None and k != _ALL]:
             raise NkiValidationError(
                 f"{self!r} takes only `:` and None as an index, to add axes; got {key!r}"
             )
-        shape, sources = [], iter(range(self.ndim))
-        where: dict[int, int] = {}
-        for position, k in enumerate(keys):
-            if k is None:
-                shape.append(1)
-            else:
-                source = next(sources)
-                where[source - self.ndim] = position - len(keys)
-                shape.append(self.shape[source])
-        dense = None if self.dense is None else np.broadcast_to(self.dense, self.shape)[keys]
-        return IndexExpr(tuple(shape), self.constant, {where[a]: v for a, v in self.axes.items()}, dense)
+        return _expr(self.form.view(added), self.constant)
 
     def values(self) -> np.ndarray:
         """Every value, int64, of `shape` (read-only where broadcast)."""
-        total: Any = np.int64(self.constant)
-        for axis, vector in self.axes.items():
-            total = total + vector.reshape((-1,) + (1,) * (-axis - 1))
-        if self.dense is not None:
-            total = total + self.dense
-        return np.broadcast_to(total, self.shape)
+        return np.broadcast_to(self.form.values() + self.constant, self.shape)
 
     def single_axis(self) -> tuple[int, np.ndarray] | None:
         """(axis, values along it) when at most one axis matters; axis -1 for a constant. None otherwise."""
-        if self.dense is not None or len(self.axes) > 1:
+        lines = self.form.lines
+        if self.form.dense is not None or len(lines) > 1:
             return None
-        if not self.axes:
+        if not lines:
             return -1, np.full(self.shape[-1] if self.shape else 1, self.constant, np.int64)
-        ((axis, vector),) = self.axes.items()
+        ((axis, vector),) = lines.items()
         return axis, vector + self.constant
 
     def range(self) -> tuple[int, int]:
         """Smallest and largest value."""
-        if self.dense is not None:
-            values = self.values()
-            return int(values.min()), int(values.max())
-        low = self.constant + sum(int(v.min()) for v in self.axes.values())
-        return low, self.constant + sum(int(v.max()) for v in self.axes.values())
+        low, high = self.form.range()
+        return low + self.constant, high + self.constant
 
     # -- arithmetic ------------------------------------------------------------------------------------------
 
     def _add(self, other: Any, sign: int) -> IndexExpr:
         if _is_int(other):
-            return IndexExpr(self.shape, self.constant + sign * int(other), self.axes, self.dense)
+            return _expr(self.form, self.constant + sign * int(other))
         if not isinstance(other, IndexExpr):
             return NotImplemented
-        shape = broadcast_shapes(self.shape, other.shape)
-        axes = dict(self.axes)
-        constant = self.constant + sign * other.constant
-        for axis, vector in other.axes.items():
-            axes[axis] = axes[axis] + sign * vector if axis in axes else sign * vector
-        dense = self.dense
-        if other.dense is not None:
-            dense = sign * other.dense if dense is None else dense + sign * other.dense
-        return IndexExpr(shape, constant, axes, dense)
+        shape = broadcast_shapes(self.form.shape, other.form.shape)
+        return _expr(self.form.plus(other.form, shape, sign), self.constant + sign * other.constant)
 
     def __add__(self, other: Any) -> IndexExpr:
         return self._add(other, 1)
@@ -176,9 +176,7 @@ class IndexExpr:
     def __mul__(self, other: Any) -> IndexExpr:
         if _is_int(other):
             factor = int(other)
-            axes = {axis: vector * factor for axis, vector in self.axes.items()}
-            dense = None if self.dense is None else self.dense * factor
-            return IndexExpr(self.shape, self.constant * factor, axes, dense)
+            return _expr(self.form.times(factor), self.constant * factor)
         return self._elementwise(other, operator.mul)
 
     __rmul__ = __mul__
@@ -196,10 +194,11 @@ class IndexExpr:
         if not isinstance(other, IndexExpr):
             return NotImplemented
         shape = broadcast_shapes(self.shape, other.shape)
-        used = set(self.axes) | set(other.axes)
+        mine, theirs = self.axes, other.axes
+        used = set(mine) | set(theirs)
         if self.dense is None and other.dense is None and len(used) <= 1:
-            left: Any = self.constant + sum(self.axes.values())
-            right: Any = other.constant + sum(other.axes.values())
+            left: Any = self.constant + sum(mine.values())
+            right: Any = other.constant + sum(theirs.values())
             result = function(left, right)
             if not used:
                 return IndexExpr(shape, int(result))
@@ -236,6 +235,13 @@ class IndexExpr:
         return self._compare(other, "not_equal")
 
 
+def _expr(form: Form, constant: int) -> IndexExpr:
+    made = IndexExpr.__new__(IndexExpr)
+    made.form = form
+    made.constant = constant
+    return made
+
+
 class Comparison:
     """`expr <op> 0`."""
 
@@ -252,10 +258,40 @@ class Comparison:
     def values(self) -> np.ndarray:
         return _COMPARE[self.op](self.expr.values(), 0)
 
+    def interval(self) -> tuple[int, int, int] | None:
+        """(axis, first, end): where the comparison holds along the one axis that it is affine in; over the
+        last axis, all or nothing, for a constant. None when that is no interval."""
+        form, constant = self.expr.form, self.expr.constant
+        if form.steps is None or len(form.steps) > 1 or self.op == "not_equal":
+            return None
+        if not form.steps:
+            return -1, 0, (form.shape[-1] if form.shape else 1) if _COMPARE[self.op](constant, 0) else 0
+        ((axis, step),) = form.steps
+        first, end = _solution(self.op, constant, step)
+        size = form.shape[axis]
+        return axis, 0 if first is None else max(0, first), size if end is None else min(size, end)
+
     def along_axis(self) -> tuple[int, np.ndarray] | None:
         """(axis, truth along it) when at most one axis matters."""
         single = self.expr.single_axis()
         return None if single is None else (single[0], _COMPARE[self.op](single[1], 0))
+
+
+def _solution(op: str, constant: int, step: int) -> tuple[int | None, int | None]:
+    """(first, end) of the integers i with `constant + step * i <op> 0`, for a step other than 0; None where
+    there is no bound."""
+    if step < 0:
+        return _solution(_MIRRORED[op], -constant, -step)
+    below = -(constant // step)  # the first i with a value of 0 or more
+    above = -constant // step + 1  # the first i with a value above 0
+    if op == "equal":
+        return below, above
+    return {
+        "less": (None, below),
+        "less_equal": (None, above),
+        "greater": (above, None),
+        "greater_equal": (below, None),
+    }[op]
 
 
 class DenseTruth:
@@ -329,12 +365,13 @@ class Predicate:
         return Predicate([DenseTruth(~self.values())])
 
 
+@functools.lru_cache(maxsize=4096)
 def arange(*args: int) -> IndexExpr:
     """Indices as `numpy.arange`, of shape [n]; add axes with `[:, None]`."""
-    values = np.arange(*(int(a) for a in args), dtype=np.int64)
-    if values.size == 0:
+    values = range(*(int(a) for a in args))
+    if not values:
         raise NkiValidationError(f"nl.arange{args} is empty")
-    return IndexExpr((values.size,), 0, {-1: values})
+    return _expr(affine_form((len(values),), {-1: values.step}), values.start)
 
 
 class IndexGrid(tuple):

@@ -8,13 +8,14 @@ and the instruction runs once per box.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from opentrn.errors import NkiValidationError, NotModelled
-from opentrn.nki_legacy.index import Predicate
+from opentrn.nki_legacy.index import Comparison, Predicate
 
 BOXES_MAX = 4096  # a mask that needs more instructions than this is surely a mistake
 
@@ -30,6 +31,7 @@ class Range(NamedTuple):
 Box = tuple[Range, ...]
 
 
+@functools.lru_cache(maxsize=4096)
 def full_box(shape: tuple[int, ...]) -> Box:
     """The whole index space of `shape`."""
     return tuple(Range(0, 1, size) for size in shape)
@@ -37,6 +39,8 @@ def full_box(shape: tuple[int, ...]) -> Box:
 
 def is_full(box: Box, shape: tuple[int, ...]) -> bool:
     """True when `box` covers `shape` in order."""
+    if box is full_box(shape):
+        return True
     return all(r.start == 0 and r.count == n and (r.step == 1 or n == 1) for r, n in zip(box, shape))
 
 
@@ -94,6 +98,30 @@ def regions(mask: Any, shape: tuple[int, ...], what: str) -> list[Box]:
             f"{what}: mask must be a comparison of index expressions or a bool, got {type(mask).__name__}; "
             "select by data with nl.where"
         )
+    simple = _intervals(mask, shape, what)
+    return _any_regions(mask, shape, what) if simple is None else simple
+
+
+def _intervals(mask: Predicate, shape: tuple[int, ...], what: str) -> list[Box] | None:
+    """The box of a mask whose terms are an interval of one axis each; None for other masks."""
+    rank = len(shape)
+    first, end = [0] * rank, list(shape)
+    for term in mask.terms:
+        interval = term.interval() if isinstance(term, Comparison) else None
+        if interval is None:
+            return None
+        _check_shape(term.shape, shape, what)
+        axis, low, high = interval
+        if axis < -rank or (term.shape and term.shape[axis] == 1 and high > low):
+            continue  # holds for all that there is
+        first[axis], end[axis] = max(first[axis], low), min(end[axis], high)
+    if any(a >= b for a, b in zip(first, end)):
+        return []
+    return [tuple(Range(a, 1, b - a) for a, b in zip(first, end))]
+
+
+def _any_regions(mask: Predicate, shape: tuple[int, ...], what: str) -> list[Box]:
+    """The boxes of any predicate, from its truth values."""
     per_axis = [np.ones(size, np.bool_) for size in shape]
     dense = None
     for term in mask.terms:

@@ -24,14 +24,14 @@ import numpy as np
 from opentrn.errors import NkiValidationError, NotModelled
 from opentrn.isa_enums import MemoryRegion
 from opentrn.nki import _machine
+from opentrn.nki_legacy import indexing
 from opentrn.nki_legacy.dtypes import device_dtype, host_dtype
 from opentrn.nki_legacy.index import DynamicSlice, IndexExpr, broadcast_shapes
+from opentrn.nki_legacy.indexing import Limit
+from opentrn.nki_legacy.psum_state import UNWRITTEN, ZERO_PENDING, PsumState
 from opentrn.nki_legacy.regions import Box, Range, is_full
 
 PARTITIONS = 128
-
-# What a PSUM element holds, so that the first matmul of a group overwrites and later ones add.
-UNWRITTEN, ZERO_PENDING, MATMUL, OTHER = range(4)
 
 
 class ParDim(int):
@@ -53,6 +53,7 @@ class Tensor:
         self.dtype = host_dtype(dtype)
         self.place = place
         self.region = place.region
+        self.on_chip = place.region.is_on_chip
         self.name = name
         self.zero_filled = False  # created by nl.zeros or nl.full
         self.written = False
@@ -75,7 +76,7 @@ class Tensor:
             self.blocks, self.partitions, self.free = (), sizes[0] if sizes else 1, sizes[1:]
         self.row = math.prod(self.free)
         self._storage: dict[tuple[int, ...], Any] = {} if storage is None else {(): storage}
-        self._psum_state: dict[tuple[int, ...], np.ndarray] = {}
+        self._psum_state: dict[tuple[int, ...], PsumState] = {}
 
     def __repr__(self) -> str:
         name = f" {self.name}" if self.name else ""
@@ -97,12 +98,12 @@ class Tensor:
             self._storage[block] = found
         return found
 
-    def psum_state(self, block: tuple[int, ...]) -> np.ndarray:
-        """State of every element of a PSUM block, uint8 [partitions * free]."""
+    def psum_state(self, block: tuple[int, ...]) -> PsumState:
+        """States of the elements of a PSUM block."""
         state = self._psum_state.get(block)
         if state is None:
             initial = ZERO_PENDING if self.zero_filled else UNWRITTEN
-            state = self._psum_state[block] = np.full(self.partitions * self.row, initial, np.uint8)
+            state = self._psum_state[block] = PsumState(self.partitions * self.row, initial)
         return state
 
     def block_indices(self) -> list[tuple[int, ...]]:
@@ -135,19 +136,11 @@ class Indirect(NamedTuple):
     size: int  # elements of the indexed dimension, for messages
 
 
-class Limit(NamedTuple):
-    """An index that can leave its dimension unless a mask narrows it: constant + sum of step * i per axis."""
-
-    constant: int
-    steps: tuple[int, ...]
-    size: int
-
-
 class Tile:
     """A view of a Tensor, or the future result of an operation (`deferred`)."""
 
     __slots__ = ("_tensor", "_blocks", "_offset", "_dims", "_dtype", "_indirect", "_limits", "deferred",
-                 "valid", "__weakref__")  # fmt: skip
+                 "valid", "_open", "_shape", "_raw", "__weakref__")  # fmt: skip
     __array_priority__ = 2000
     __hash__ = object.__hash__
 
@@ -164,10 +157,13 @@ class Tile:
         self._tensor = tensor
         self._blocks = blocks  # per block dimension: an int, or the Range that remains
         self._offset = offset
-        self._dims = tuple(dims)
+        self._dims = dims if type(dims) is tuple else tuple(dims)
         self._dtype = dtype
         self._indirect = indirect
         self._limits = limits
+        self._open = tuple([b for b in blocks if type(b) is Range]) if blocks else ()
+        self._shape: tuple[int, ...] | None = None
+        self._raw: Any = None  # the machine's view, once made
         self.deferred: Any = None
         self.valid: list[Box] | None = None  # the part that a masked operation has written; None: all
 
@@ -183,15 +179,24 @@ class Tile:
     def tensor(self) -> Tensor:
         return self.realised()._tensor  # type: ignore[return-value]
 
+    def become(self, other: Tile) -> None:
+        """Be the same view of the same memory as `other`, with nothing to wait for."""
+        self._tensor, self._blocks, self._offset = other._tensor, other._blocks, other._offset
+        self._dims, self._dtype, self._limits = other._dims, other._dtype, other._limits
+        self._open, self._shape, self._raw = other._open, other._shape, other._raw
+        self.deferred = None
+
     @property
-    def block_ranges(self) -> list[Range]:
-        return [b for b in self._blocks if isinstance(b, Range)]
+    def block_ranges(self) -> tuple[Range, ...]:
+        return self._open
 
     @property
     def shape(self) -> tuple[int, ...]:
         if self.deferred is not None:
             return self.deferred.shape
-        return tuple(r.count for r in self.block_ranges) + tuple(n for _, n in self._dims)
+        if self._shape is None:
+            self._shape = tuple([r.count for r in self._open] + [n for _, n in self._dims])
+        return self._shape
 
     @property
     def dtype(self) -> np.dtype:
@@ -221,7 +226,7 @@ class Tile:
 
     @property
     def is_on_chip(self) -> bool:
-        return self.region.is_on_chip
+        return self._tensor.on_chip if self.deferred is None else self.deferred.region.is_on_chip
 
     def __repr__(self) -> str:
         return f"<{self.region.value} tile {self.dtype.name}{list(self.shape)}>"
@@ -247,16 +252,19 @@ class Tile:
 
     def _replace(self, **changes: Any) -> Tile:
         tile = self.realised()
-        state = {
-            "tensor": tile._tensor,
-            "blocks": tile._blocks,
-            "offset": tile._offset,
-            "dims": tile._dims,
-            "dtype": tile._dtype,
-            "indirect": tile._indirect,
-            "limits": tile._limits,
-        }
-        return Tile(**{**state, **changes})
+        take = changes.pop
+        changed = Tile(
+            tile._tensor,
+            tile._blocks,
+            take("offset", tile._offset),
+            take("dims", tile._dims),
+            take("dtype", tile._dtype),
+            take("indirect", tile._indirect),
+            take("limits", tile._limits),
+        )
+        if changes:
+            raise TypeError(f"a view cannot change {sorted(changes)}")
+        return changed
 
     def require_tile(self, what: str) -> Tile:
         """self, if its partition dimension comes first; refused otherwise."""
@@ -295,6 +303,8 @@ class Tile:
         return part
 
     def _check_limits(self) -> None:
+        if not self._limits:
+            return
         counts = [n for _, n in self._dims]
         for limit in self._limits:
             ends = [step * (n - 1) for step, n in zip(limit.steps, counts)]
@@ -407,8 +417,6 @@ class Tile:
 
     def broadcast_to(self, shape: Sequence[int]) -> Tile:
         """This tile broadcast to `shape`; spreading one partition to many takes instructions."""
-        from opentrn.nki_legacy import emit
-
         emit.flush()
         return emit.broadcast(self, tuple(int(s) for s in shape))
 
@@ -421,14 +429,10 @@ class Tile:
     # -- indexing --------------------------------------------------------------------------------------------
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        from opentrn.nki_legacy import emit
-
         temporary = sys.getrefcount(value) <= emit.TEMPORARY_IN_SETITEM
         emit.assign(self.realised()._index(key), value, temporary)
 
     def __iadd__(self, value: Any) -> Tile:
-        from opentrn.nki_legacy import emit
-
         temporary = sys.getrefcount(value) <= emit.TEMPORARY_IN_IADD
         return emit.add_in_place(self, value, temporary)
 
@@ -436,6 +440,11 @@ class Tile:
         return self.realised()._index(key)
 
     def _index(self, key: Any) -> Tile:
+        quick = indexing.quick_view(self, key if type(key) is tuple else (key,))
+        return self._index_any(key) if quick is None else quick
+
+    def _index_any(self, key: Any) -> Tile:
+        """The view of any index, step by step: what indexing.quick_view must agree with."""
         keys = list(key) if isinstance(key, tuple) else [key]
         rank = self.ndim
         spots = [i for i, k in enumerate(keys) if k is Ellipsis]
@@ -459,7 +468,7 @@ class Tile:
             self._check_limits()
             if self._indirect is not None:
                 raise NotModelled(f"indexing {self!r} again after an index tile")
-            return self._replace(limits=())._index(tuple(keys))
+            return self._replace(limits=())._index_any(tuple(keys))
         if any(isinstance(k, (IndexExpr, Tile, np.ndarray)) for k in keys):
             return self._index_advanced(keys)
         return self._index_basic(keys)
@@ -590,11 +599,19 @@ class Tile:
 
     def raw(self) -> Any:
         """The machine's view of this tile."""
+        if self._raw is not None:
+            return self._raw
         tile = self.realised()
         tile.require_tile("an instruction")
         tile._check_limits()
-        block = tile._blocks
-        storage = tile._tensor.machine(block)
+        view = tile._new_raw()
+        if tile._indirect is None:
+            tile._raw = view
+        return view
+
+    def _new_raw(self) -> Any:
+        tile = self
+        storage = tile._tensor.machine(tile._blocks)
         dtype = device_dtype(tile._dtype)
         dims = tile._dims or ((0, 1),)
         pattern = [[s, n] for s, n in dims]
@@ -784,3 +801,6 @@ def _index_tile(
     if index.size != index.shape[0] or index.shape[0] != shape[0]:
         raise NotModelled(f"{base!r}: the index tile {index!r} must have shape ({shape[0]}, 1)")
     return Indirect(index.column(shape[0], "an index tile"), stride, True, size)
+
+
+from opentrn.nki_legacy import emit  # noqa: E402 -- it imports this module; both need each other when called

@@ -16,8 +16,9 @@ from opentrn.nki_legacy.index import Predicate
 from opentrn.nki_legacy.isa._common import operand, options, to_engine
 from opentrn.nki_legacy.isa.constants import engine as engines
 from opentrn.nki_legacy.isa.constants import nc_version
+from opentrn.nki_legacy.psum_state import MATMUL, OTHER
 from opentrn.nki_legacy.regions import Box, full_box, is_full, regions
-from opentrn.nki_legacy.tile import MATMUL, OTHER, Tile
+from opentrn.nki_legacy.tile import Tile
 
 _FP32 = np.dtype(np.float32)
 _ONLY_PSUM = frozenset({PSUM})
@@ -87,23 +88,15 @@ def nc_matmul(
 
     def multiply(dst: Tile, add: bool) -> None:
         for box in boxes3:
-            a, b, out = stationary, moving, full_box(dst.shape)
-            if stationary.ndim == 2 and moving.ndim == 2:
+            a, b, out = stationary, moving, None
+            if mask is not None and stationary.ndim == 2 and moving.ndim == 2:
                 a, b = stationary.sub((box[0], box[1])), moving.sub((box[0], box[2]))
                 out = (box[1], box[2])
             left, right = read(a), read(b)
-            machine.nc_matmul(
-                write(dst, out, MATMUL),
-                left,
-                right,
-                bool(is_stationary_onezero),
-                bool(is_moving_onezero),
-                bool(is_transpose),
-                add,
-                tuple(int(t) for t in tile_position),
-                tuple(int(t) for t in tile_size),
-                mode,
-            )
+            machine.nc_matmul(write(dst, out, MATMUL), left, right, *flags, add, *placing, mode)
+
+    flags = (bool(is_stationary_onezero), bool(is_moving_onezero), bool(is_transpose))
+    placing = (tuple([int(t) for t in tile_position]), tuple([int(t) for t in tile_size]))
 
     boxes = [(b[1], b[2]) if len(shape) == 2 else full_box(shape) for b in boxes3]
     return emit.defer(
