@@ -61,7 +61,15 @@ def parse_arguments() -> argparse.Namespace:
 
 def measured_in_child(case: str, backend: str, quick: bool) -> dict[str, float]:
     """Runs one measurement in a new process; returns what it measured."""
-    command = [sys.executable, "-m", "benchmarks", "--measure", case, backend, *(["--quick"] if quick else [])]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks",
+        "--measure",
+        case,
+        backend,
+        *(["--quick"] if quick else []),
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"benchmark {case} on {backend} failed:\n{done.stderr}")

@@ -34,7 +34,10 @@ def _matmul(quick: bool) -> dict[str, np.ndarray]:
     """4096 x 8192 by 8192 x 8192, bf16."""
     m, k, n = (512, 1024, 1024) if quick else (4096, 8192, 8192)
     rng = np.random.default_rng(1)
-    return {"lhs_t": _normal(rng, (k, m), ml_dtypes.bfloat16), "rhs": _normal(rng, (k, n), ml_dtypes.bfloat16)}
+    return {
+        "lhs_t": _normal(rng, (k, m), ml_dtypes.bfloat16),
+        "rhs": _normal(rng, (k, n), ml_dtypes.bfloat16),
+    }
 
 
 def _attention(quick: bool) -> dict[str, np.ndarray]:

@@ -174,7 +174,9 @@ def mix_values(powers, inverse, v, context):
     mixed = nl.ndarray((P, HEADS_PER_TILE, HEAD_DIM), dtype=nl.float32, buffer=nl.psum)
     for head in range(HEADS_PER_TILE):
         moving = v[:, head * HEAD_DIM : (head + 1) * HEAD_DIM]
-        nisa.nc_matmul(dst=mixed[:, head, :], stationary=keys_first[:, head, :], moving=moving, accumulate=False)
+        nisa.nc_matmul(
+            dst=mixed[:, head, :], stationary=keys_first[:, head, :], moving=moving, accumulate=False
+        )
     by_head = context.reshape_dim(1, (HEADS_PER_TILE, HEAD_DIM))
     nisa.tensor_tensor(dst=by_head, data1=mixed, data2=inverse.broadcast(2, HEAD_DIM), op=nl.multiply)
 

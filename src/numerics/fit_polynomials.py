@@ -109,8 +109,13 @@ def ones(x: np.ndarray) -> np.ndarray:
 def main() -> None:
     """Fits and prints every table."""
     half_log2 = math.log(2) / 2 * 1.002
-    c, e = minimax(lambda r: series(lambda k: 1 / math.factorial(k + 2), r, 25), lambda r: r * r / np.exp(r),
-                   -half_log2, half_log2, 4)
+    c, e = minimax(
+        lambda r: series(lambda k: 1 / math.factorial(k + 2), r, 25),
+        lambda r: r * r / np.exp(r),
+        -half_log2,
+        half_log2,
+        4,
+    )
     emit("kExp", "exp(r) = 1 + r + r^2 p(r), |r| <= ln(2) / 2", c, e)
     low, high = math.sqrt(0.5) - 1, math.sqrt(2) - 1
     log_quotient = ratio(lambda f: np.log1p(f) - f + f * f / 2, lambda f: f**3, 1 / 3)
@@ -149,9 +154,13 @@ def main() -> None:
     def argument(v: np.ndarray) -> np.ndarray:
         return (1 / (v + middle) - 1) / scale
 
-    c, e = minimax(lambda v: upper_normal_tail(argument(v)) / (v + middle),
-                   lambda v: (v + middle) / upper_normal_tail(argument(v)),
-                   1 / (1 + scale * past) - middle, 1.0 - middle, 11)
+    c, e = minimax(
+        lambda v: upper_normal_tail(argument(v)) / (v + middle),
+        lambda v: (v + middle) / upper_normal_tail(argument(v)),
+        1 / (1 + scale * past) - middle,
+        1.0 - middle,
+        11,
+    )
     what = f"P(Z > a) exp(a^2 / 2) = t p(t - {middle}), t = 1 / (1 + {scale} a), 0 <= a <= {past}"
     emit("kTail", what, c, e)
 

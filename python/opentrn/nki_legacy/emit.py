@@ -31,7 +31,7 @@ from opentrn.nki.language import _elementwise as machine_ops
 from opentrn.nki_legacy.call_site import call_at, user_site
 from opentrn.nki_legacy.dtypes import device_dtype, host_dtype
 from opentrn.nki_legacy.index import broadcast_shapes
-from opentrn.nki_legacy.psum_state import MATMUL, OTHER, UNWRITTEN, ZERO_PENDING, PsumState
+from opentrn.nki_legacy.psum_state import MATMUL, OTHER, ZERO_PENDING, PsumState
 from opentrn.nki_legacy.regions import Box, Range, _split, full_box, is_full, regions
 from opentrn.nki_legacy.tile import Place, Tensor, Tile
 

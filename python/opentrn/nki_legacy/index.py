@@ -242,6 +242,16 @@ def _expr(form: Form, constant: int) -> IndexExpr:
     return made
 
 
+def signed_progression(values: np.ndarray) -> tuple[int, int] | None:
+    """(first, step) of values with a constant step, of any sign."""
+    if values.size == 1:
+        return int(values[0]), 0
+    step = int(values[1] - values[0])
+    if (np.diff(values) != step).any():
+        return None
+    return int(values[0]), step
+
+
 class Comparison:
     """`expr <op> 0`."""
 

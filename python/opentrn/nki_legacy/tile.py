@@ -26,7 +26,7 @@ from opentrn.isa_enums import MemoryRegion
 from opentrn.nki import _machine
 from opentrn.nki_legacy import indexing
 from opentrn.nki_legacy.dtypes import device_dtype, host_dtype
-from opentrn.nki_legacy.index import DynamicSlice, IndexExpr, broadcast_shapes
+from opentrn.nki_legacy.index import DynamicSlice, IndexExpr, broadcast_shapes, signed_progression
 from opentrn.nki_legacy.indexing import Limit
 from opentrn.nki_legacy.psum_state import UNWRITTEN, ZERO_PENDING, PsumState
 from opentrn.nki_legacy.regions import Box, Range, is_full
@@ -760,7 +760,7 @@ def _advanced_view(base: Tile, blocks: tuple[Any, ...], exprs: list[Any], shape:
             step = base._dims[0][0] if (axis == 0 and base.is_on_chip and count == 1) else 0
             dims.append((step, count))
             continue
-        line = _signed_progression(vectors[axis])
+        line = signed_progression(vectors[axis])
         if line is None:
             raise NotModelled(
                 f"{base!r}: index {vectors[axis].tolist()[:8]}... along axis {axis} has no constant step, "
@@ -769,16 +769,6 @@ def _advanced_view(base: Tile, blocks: tuple[Any, ...], exprs: list[Any], shape:
         offset += line[0]
         dims.append((line[1], count))
     return Tile(base._tensor, blocks, offset, dims, base._dtype, indirect, tuple(limits))
-
-
-def _signed_progression(values: np.ndarray) -> tuple[int, int] | None:
-    """(first, step) of values with a constant step, of any sign."""
-    if values.size == 1:
-        return int(values[0]), 0
-    step = int(values[1] - values[0])
-    if (np.diff(values) != step).any():
-        return None
-    return int(values[0]), step
 
 
 def _index_tile(

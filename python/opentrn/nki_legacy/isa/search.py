@@ -13,7 +13,7 @@ from opentrn.nki import isa as machine
 from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.dtypes import fp32, host_dtype
 from opentrn.nki_legacy.emit import SBUF, read, to_sbuf, write
-from opentrn.nki_legacy.index import Comparison, IndexExpr, Predicate
+from opentrn.nki_legacy.index import Comparison, IndexExpr, Predicate, signed_progression
 from opentrn.nki_legacy.isa._common import (
     ONE,
     PerPartition,
@@ -27,7 +27,7 @@ from opentrn.nki_legacy.isa._common import (
 )
 from opentrn.nki_legacy.isa.constants import reduce_cmd as commands
 from opentrn.nki_legacy.regions import Box, full_box, is_full, regions
-from opentrn.nki_legacy.tile import Tile, _signed_progression
+from opentrn.nki_legacy.tile import Tile
 
 _ONLY_SBUF = frozenset({SBUF})
 
@@ -41,7 +41,7 @@ class _Affine:
         self.start = expr.constant
         self.steps = [0] * len(shape)
         for axis, vector in expr.axes.items():
-            line = _signed_progression(vector)
+            line = signed_progression(vector)
             if line is None:
                 raise NotModelled(f"{what}: the index along axis {axis} has no constant step")
             self.start += line[0]
