@@ -26,8 +26,9 @@ from opentrn.shapes import ShapeOf
 from opentrn.strict import version as strict_version
 
 Timing = _core.Timing
+COMPILERS = ("nki", "neuronx-cc")
 
-__all__ = ["RunResult", "ShapeOf", "Timing", "run"]
+__all__ = ["COMPILERS", "RunResult", "ShapeOf", "Timing", "run"]
 
 
 def _events(self: Timing) -> np.ndarray:
@@ -132,6 +133,7 @@ def run(
     time: bool = True,
     overrides: Mapping[str, Any] | Iterable[str] = (),
     strict: str | None = None,
+    compiler: str | None = None,
     on_progress: Callable[[str, list[list[Any]]], None] | None = None,
     **kwargs: Any,
 ) -> RunResult:
@@ -143,11 +145,15 @@ def run(
     overrides: table values to change,
     {"timing.v3.constant.hbm_sustained_gb_s": 300} or ["key=value"]; they change time and capacity, not values.
     strict: an NKI release ("0.1", "0.3" to "0.6") whose documented refusals hold; see opentrn.strict.
+    compiler: whose habits the backend follows, one of COMPILERS. "nki" leaves the program as it was written;
+    "neuronx-cc" computes equal results once, reorders, and spills what does not fit, as that compiler does.
+    None: "neuronx-cc" for NKI 0.1 kernels, which it compiles, else "nki".
     on_progress: called with what begins ("recording", "timing") and the machines so far, one list per launch.
 
     Raises what the kernel raises; NkiValidationError when the program does not fit; NotModelled for an
     instruction without a sourced cost; ValueError for an unknown target or table key.
     """
+    compiler_of(kernel, compiler)
     if execute:
         _refuse_shapes([*args, *kwargs.values()])
     args = tuple(_materialise(value) for value in args)
@@ -162,8 +168,25 @@ def run(
     timings = []
     if time:
         report("timing", machines)
-        timings = [_core.compile_and_time(launch, _name(kernel), _settings(overrides)) for launch in machines]
+        neuronx_cc = compiler_of(kernel, compiler) == "neuronx-cc"
+        timings = [
+            _core.compile_and_time(launch, _name(kernel), _settings(overrides), neuronx_cc=neuronx_cc)
+            for launch in machines
+        ]
     return RunResult(outputs, _name(kernel), target, machines, timings)
+
+
+def compiler_of(kernel: Any, compiler: str | None) -> str:
+    """The compiler to imitate for `kernel`. ValueError when `compiler` is not one of COMPILERS."""
+    if compiler is None:
+        return "neuronx-cc" if _is_legacy(kernel) else "nki"
+    if compiler not in COMPILERS:
+        raise ValueError(f"unknown compiler {compiler!r}; one of {', '.join(COMPILERS)}")
+    return compiler
+
+
+def _is_legacy(kernel: Any) -> bool:
+    return type(kernel).__module__.startswith("opentrn.nki_legacy")
 
 
 def _settings(overrides: Mapping[str, Any] | Iterable[str]) -> list[str]:
@@ -183,7 +206,7 @@ def _bind(kernel: Any, target: str, lnc: int) -> Any:
     target_version(target)
     if _machine.backend().name != "core":
         raise ValueError("opentrn.run needs the C++ machine; OPENTRN_NKI_BACKEND=oracle has no time")
-    if type(kernel).__module__.startswith("opentrn.nki_legacy"):
+    if _is_legacy(kernel):
         if lnc != 1:
             raise ValueError("an NKI 0.1 kernel runs on one core: its grid is in kernel[grid]")
         return kernel._with(options={**kernel.options, "platform_target": target})

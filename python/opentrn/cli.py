@@ -125,6 +125,11 @@ def _add_kernel_options(parser: argparse.ArgumentParser) -> None:
                         help="what-if: change a table value, timing.v3.constant.hbm_sustained_gb_s=300")  # fmt: skip
     parser.add_argument("--strict", metavar="VERSION",
                         help="refuse what this NKI release documents that it refuses: 0.1, 0.3 to 0.6")  # fmt: skip
+    parser.add_argument(
+        "--compiler",
+        choices=("nki", "neuronx-cc"),
+        help="whose habits the backend follows (default: neuronx-cc for NKI 0.1 kernels)",
+    )
     parser.add_argument("--no-execute", action="store_true", help="predict the time without computing values")
     parser.add_argument("--progress", action="store_true", help="show progress even if stderr is no terminal")
     parser.add_argument("--traceback", action="store_true", help="show the Python traceback of an error")
@@ -149,7 +154,8 @@ def _launch(options: argparse.Namespace, execute: bool, timed: bool = True) -> A
     with _Progress(options.progress or sys.stderr.isatty()) as progress:
         return opentrn.run(
             kernel, target=options.target, lnc=options.lnc, execute=execute, time=timed,
-            overrides=options.settings, strict=options.strict, on_progress=progress.begin, **inputs,
+            overrides=options.settings, compiler=options.compiler, strict=options.strict,
+            on_progress=progress.begin, **inputs,
         )  # fmt: skip
 
 
@@ -218,7 +224,9 @@ def _time_program_file(options: argparse.Namespace) -> Any:
     from opentrn._run import RunResult
 
     cores = [options.kernel, *(f"{options.kernel}.core{core}" for core in range(1, options.lnc))]
-    timing = _core.time_files(cores, options.target, options.settings)
+    timing = _core.time_files(
+        cores, options.target, options.settings, neuronx_cc=options.compiler == "neuronx-cc"
+    )
     return RunResult(None, timing.profile()["program"], options.target, [], [timing])
 
 

@@ -10,6 +10,9 @@
 
 namespace opentrn::backend {
 
+// neuronx-cc schedules whole kernels; an instruction window of this size does as well on NKIBench.
+inline constexpr int kNeuronxCcLookAhead = 128;
+
 struct Options {
   arch::Generation generation = arch::Generation::kV3;
   // Sizes, clocks and costs; null means the default tables. Must outlive the call.
@@ -19,6 +22,11 @@ struct Options {
   // each engine in program order. DMA triggers are always issued in the order in which they are
   // expected to become ready.
   int look_ahead = 0;
+
+  // Do what neuronx-cc does with the kernels of NKI 0.1, which the compiler of later versions leaves to the
+  // author: compute equal results once (passes/sharing.h), spill what does not fit (passes/residency.h), and
+  // look ahead by kNeuronxCcLookAhead where `look_ahead` says nothing.
+  bool neuronx_cc = false;
 
   // Our choices, not limits of the hardware: they keep rows of different tensors off one DMA element.
   int64_t sbuf_alignment_bytes = 32;

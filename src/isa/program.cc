@@ -159,6 +159,24 @@ void Program::set_attribute(InstructionIndex index, int slot, AttributeWord word
   attributes_[instructions_[index].attributes + slot] = word;
 }
 
+Program Program::without_instructions() const {
+  Program result = *this;
+  result.instructions_.clear();
+  result.operands_.clear();
+  result.edges_.clear();
+  return result;
+}
+
+InstructionIndex Program::append_like(const Instruction& instruction, std::span<const Operand> operands) {
+  OPENTRN_CHECK(operands.size() <= 255, "{} operands", operands.size());
+  Instruction copy = instruction;
+  copy.operand_count = static_cast<uint8_t>(operands.size());
+  copy.operands = static_cast<uint32_t>(operands_.size());
+  operands_.insert(operands_.end(), operands.begin(), operands.end());
+  instructions_.push_back(copy);
+  return static_cast<InstructionIndex>(instructions_.size() - 1);
+}
+
 std::span<const int64_t> Program::attribute_list(const Instruction& in, int slot) const {
   const auto [begin, length] = lists_[static_cast<size_t>(attribute_int(in, slot))];
   return {list_words_.data() + begin, length};

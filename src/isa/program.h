@@ -169,6 +169,10 @@ class Program {
   void add_edge(DependencyEdge edge) { edges_.push_back(edge); }
   // Overwrites one attribute word of an instruction that owns its block (loop markers).
   void set_attribute(InstructionIndex index, int slot, AttributeWord word);
+  // For passes that write a new version of a program: its tables and tensors, without instructions and edges;
+  Program without_instructions() const;
+  // and an instruction of the old version, with other operands.
+  InstructionIndex append_like(const Instruction& instruction, std::span<const Operand> operands);
 
   // -- reading
   size_t size() const { return instructions_.size(); }

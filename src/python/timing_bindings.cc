@@ -49,6 +49,7 @@ struct TimeOptions {
   std::string name;
   std::vector<std::string> settings, table_files;
   int look_ahead = 0;
+  bool neuronx_cc = false;
   bool dma_engine_tracks = false;
   std::optional<int64_t> default_trip_count;
 };
@@ -61,9 +62,10 @@ std::shared_ptr<Timing> time_programs(const Programs& programs, arch::Generation
   auto timing = std::make_shared<Timing>();
   timing->tables = tables_of(options.settings, options.table_files);
   for (const auto& program : programs)
-    timing->executables.push_back(backend::compile(
-        program,
-        {.generation = generation, .tables = timing->tables.get(), .look_ahead = options.look_ahead}));
+    timing->executables.push_back(backend::compile(program, {.generation = generation,
+                                                             .tables = timing->tables.get(),
+                                                             .look_ahead = options.look_ahead,
+                                                             .neuronx_cc = options.neuronx_cc}));
   std::vector<const isa::Executable*> cores;
   for (const isa::Executable& executable : timing->executables) cores.push_back(&executable);
   trace::Recorder recorder;
@@ -79,7 +81,8 @@ std::shared_ptr<Timing> time_programs(const Programs& programs, arch::Generation
 std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::string& name,
                                          const std::vector<std::string>& settings,
                                          const std::vector<std::string>& table_files, int look_ahead,
-                                         bool dma_engine_tracks, std::optional<int64_t> default_trip_count) {
+                                         bool neuronx_cc, bool dma_engine_tracks,
+                                         std::optional<int64_t> default_trip_count) {
   if (machines.empty())
     throw Fault(FaultKind::kInput, "compile_and_time", "there is no machine to time",
                 "launch the kernel first");
@@ -89,18 +92,20 @@ std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::st
     machine->program()->name = name;
     programs.push_back(machine->program());
   }
-  return time_programs(programs, static_cast<arch::Generation>(machines[0]->generation()),
-                       {name, settings, table_files, look_ahead, dma_engine_tracks, default_trip_count});
+  return time_programs(
+      programs, static_cast<arch::Generation>(machines[0]->generation()),
+      {name, settings, table_files, look_ahead, neuronx_cc, dma_engine_tracks, default_trip_count});
 }
 
 // Programs that save_program() wrote, one file per core.
 std::shared_ptr<Timing> time_files(const std::vector<std::string>& paths, const std::string& target,
-                                   const std::vector<std::string>& settings) {
+                                   const std::vector<std::string>& settings, bool neuronx_cc) {
   nb::gil_scoped_release unlocked;
   Programs programs;
   for (const std::string& path : paths)
     programs.push_back(std::make_shared<isa::Program>(isa::load_program(path)));
-  return time_programs(programs, arch::resolve_target(target), {.settings = settings});
+  return time_programs(programs, arch::resolve_target(target),
+                       {.settings = settings, .neuronx_cc = neuronx_cc});
 }
 
 using Bytes = nb::ndarray<nb::numpy, const uint8_t, nb::ndim<1>>;
@@ -237,7 +242,8 @@ void bind_timing(nb::module_& module) {
       .def("strings", &strings);
   module.def("compile_and_time", &compile_and_time, "machines"_a, "name"_a = "kernel",
              "settings"_a = std::vector<std::string>{}, "table_files"_a = std::vector<std::string>{},
-             "look_ahead"_a = 0, "dma_engine_tracks"_a = false, "default_trip_count"_a = nb::none());
+             "look_ahead"_a = 0, "neuronx_cc"_a = false, "dma_engine_tracks"_a = false,
+             "default_trip_count"_a = nb::none());
   module.def("event_layout", &event_layout);
   module.def("critical_layout", &critical_layout);
   module.def("resource_names", [] {
@@ -278,7 +284,8 @@ void bind_timing(nb::module_& module) {
         isa::save(*machine.program(), path);
       },
       "machine"_a, "path"_a, "name"_a = "kernel");
-  module.def("time_files", &time_files, "paths"_a, "target"_a, "settings"_a = std::vector<std::string>{});
+  module.def("time_files", &time_files, "paths"_a, "target"_a, "settings"_a = std::vector<std::string>{},
+             "neuronx_cc"_a = false);
   module.def("run_cli", &run_cli, "arguments"_a);
 }
 

@@ -1,6 +1,11 @@
+#include <array>
 #include <cstring>
+#include <optional>
+
+#include <fmt/format.h>
 
 #include "backend/compile.h"
+#include "backend/passes/rewrite.h"
 #include "isa/constraints.h"
 #include "isa/file.h"
 #include "isa/text.h"
@@ -41,11 +46,46 @@ void compare(const Kernel& kernel, const Buffers& expected, const Buffers& found
   }
 }
 
+// Everything done a second time on tensors of its own: equal results to be shared, tensors to be spilled.
+std::shared_ptr<const isa::Program> twice(const isa::Program& program) {
+  backend::Rewrite rewrite(program);
+  for (isa::InstructionIndex i = 0; i < program.size(); ++i) rewrite.keep(i);
+  for (isa::TensorId id = 0; id < program.tensor_count(); ++id)
+    if (isa::is_on_chip(program.tensor(id).space))
+      rewrite.rename(id, rewrite.clone(id, program.tensor(id).space));
+  for (isa::InstructionIndex i = 0; i < program.size(); ++i) rewrite.keep(i);
+  return std::make_shared<const isa::Program>(rewrite.take());
+}
+
+// The tables with this many bytes of SBUF in a partition.
+std::shared_ptr<const arch::Tables> small_memory(int64_t bytes) {
+  std::vector<std::string> settings;
+  for (const int generation : {3, 4})
+    settings.push_back(fmt::format("neuron_core.v{}.sbuf_bytes_per_partition={}", generation, bytes));
+  return arch::load_tables({.files = {}, .settings = settings});
+}
+
+// As neuronx-cc would compile it, with little memory; nothing when even so it does not fit.
+std::optional<isa::Executable> compile_tight(const Kernel& kernel, backend::Options options,
+                                             SplitMix64& random) {
+  static const std::array tables = {small_memory(512), small_memory(768), small_memory(1536)};
+  options.neuronx_cc = true;
+  options.tables = tables[random.below(tables.size())].get();
+  const bool again = !backend::has_control_flow(*kernel.program);
+  try {
+    return backend::compile(again ? twice(*kernel.program) : kernel.program, options);
+  } catch (const Fault& fault) {
+    if (fault.kind() != FaultKind::kCapacity) throw;
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 void schedule_case(uint64_t seed) {
   SplitMix64 random(seed);
-  const Kernel kernel = random_kernel(random);
+  const bool loops = random.below(2) == 0;
+  const Kernel kernel = random_kernel(random, loops);
   const int generation = static_cast<int>(3 + random.below(2));
   try {
     for (const isa::Instruction& in : kernel.program->instructions())
@@ -59,9 +99,10 @@ void schedule_case(uint64_t seed) {
     backend::Options options;
     options.generation = static_cast<arch::Generation>(generation);
     options.look_ahead = static_cast<int>(random.below(3)) * 8;
-    const isa::Executable compiled = backend::compile(kernel.program, options);
-    const isa::Executable executable = isa::decode_executable(isa::encode(compiled));
-    for (int i = 0; i < 2; ++i) {
+    std::vector<isa::Executable> compiled = {backend::compile(kernel.program, options)};
+    if (auto tight = compile_tight(kernel, options, random)) compiled.push_back(std::move(*tight));
+    for (size_t i = 0; i < 2 * compiled.size(); ++i) {
+      const isa::Executable executable = isa::decode_executable(isa::encode(compiled[i / 2]));
       const Buffers found = bindings(kernel, values);
       sim::PhysicalOptions physical;
       physical.seed = random.next();

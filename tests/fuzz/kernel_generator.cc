@@ -25,7 +25,7 @@ struct Tile {
 
 class Generator {
  public:
-  explicit Generator(SplitMix64& random) : random_(random) {}
+  Generator(SplitMix64& random, bool loops) : random_(random), loops_(loops) {}
 
   Kernel make() {
     Kernel kernel;
@@ -35,7 +35,7 @@ class Generator {
     builder_.dma(builder_.all(scratch_), builder_.all(inputs_[0]));
     for (int i = 0; i < 3; ++i) load();
     for (uint32_t n = 3 + random_.below(30); n > 0; --n) {
-      if (random_.below(12) == 0)
+      if (loops_ && random_.below(12) == 0)
         loop();
       else
         step(false);
@@ -182,6 +182,7 @@ class Generator {
   void mark(const Tile& tile) { written_.push_back(tile.id); }
 
   SplitMix64& random_;
+  bool loops_;
   backend::ProgramBuilder builder_;
   std::vector<TensorId> inputs_;
   TensorId scratch_ = 0;
@@ -191,6 +192,6 @@ class Generator {
 
 }  // namespace
 
-Kernel random_kernel(SplitMix64& random) { return Generator(random).make(); }
+Kernel random_kernel(SplitMix64& random, bool loops) { return Generator(random, loops).make(); }
 
 }  // namespace opentrn::fuzz

@@ -15,6 +15,7 @@ struct Kernel {
   std::vector<isa::TensorId> outputs;  // HBM, written entirely
 };
 
-Kernel random_kernel(SplitMix64& random);
+// `loops`: it may have some.
+Kernel random_kernel(SplitMix64& random, bool loops = true);
 
 }  // namespace opentrn::fuzz

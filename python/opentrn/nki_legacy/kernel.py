@@ -144,7 +144,7 @@ class BenchmarkResult:
             raise NkiValidationError(f"latency of {self._kernel}: call the benchmarked kernel first")
         from opentrn import _core
 
-        return _core.compile_and_time(self._machines, self._kernel, []).total_ns / 1e3
+        return _core.compile_and_time(self._machines, self._kernel, [], neuronx_cc=True).total_ns / 1e3
 
 
 def _decorator(default_mode: str) -> Callable[..., Any]:

@@ -1,0 +1,187 @@
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "backend/compile.h"
+#include "backend/passes/content.h"
+#include "backend/passes/residency.h"
+#include "backend/passes/sharing.h"
+#include "backend/sample_programs.h"
+
+// That values stay the same is tested by `opentrn_fuzz --only schedule`, which runs what these passes make.
+
+namespace opentrn::backend {
+namespace {
+
+using isa::MemorySpace;
+using isa::Opcode;
+using isa::TensorId;
+
+constexpr int64_t kPartitions = 128;
+
+int64_t count(const isa::Program& program, Opcode opcode) {
+  return std::ranges::count(program.instructions(), opcode, &isa::Instruction::opcode);
+}
+
+// Every round at its own source line would hide what belongs together, so all rounds share lines.
+struct Rounds {
+  ProgramBuilder builder;
+  TensorId in = builder.hbm({128, 256}, DType::kFloat32, "in");
+  TensorId out = builder.hbm({128, 256}, DType::kFloat32, "out", true);
+};
+
+// Loads a tile, squares it, and stores the square, `rounds` times.
+std::shared_ptr<const isa::Program> squares(int rounds, int64_t columns = 256) {
+  Rounds r;
+  for (int i = 0; i < rounds; ++i) {
+    const TensorId x = r.builder.sbuf(128, columns, DType::kFloat32);
+    const TensorId y = r.builder.sbuf(128, columns, DType::kFloat32);
+    r.builder.dma(r.builder.all(x), r.builder.part(r.in, 0, 128, 0, columns));
+    r.builder.tensor_tensor(r.builder.all(y), r.builder.all(x), r.builder.all(x), AluOp::kMultiply);
+    r.builder.dma(r.builder.part(r.out, 0, 128, 0, columns), r.builder.all(y));
+  }
+  return r.builder.take();
+}
+
+TEST(Content, EqualHistoriesGiveEqualContents) {
+  const auto program = squares(2);
+  const auto contents = final_contents(*program);
+  EXPECT_EQ(contents[2], contents[4]);
+  EXPECT_EQ(contents[3], contents[5]);
+  EXPECT_NE(contents[2], contents[3]);
+}
+
+TEST(Content, AWriteToTheSourceMakesALaterLoadDifferent) {
+  Rounds r;
+  const TensorId a = r.builder.sbuf(128, 256, DType::kFloat32);
+  const TensorId b = r.builder.sbuf(128, 256, DType::kFloat32);
+  r.builder.dma(r.builder.all(a), r.builder.all(r.out));
+  r.builder.dma(r.builder.all(r.out), r.builder.all(r.in));
+  r.builder.dma(r.builder.all(b), r.builder.all(r.out));
+  const auto contents = final_contents(r.builder.program());
+  EXPECT_NE(contents[a], contents[b]);
+}
+
+TEST(Content, RandomNumbersAreNeverEqual) {
+  Rounds r;
+  const TensorId a = r.builder.sbuf(128, 8, DType::kUint32);
+  const TensorId b = r.builder.sbuf(128, 8, DType::kUint32);
+  for (const TensorId id : {a, b}) r.builder.append(Opcode::kRng, {r.builder.all(id)}, {});
+  const auto contents = final_contents(r.builder.program());
+  EXPECT_NE(contents[a], contents[b]);
+}
+
+TEST(Sharing, EqualResultsAreComputedOnceAndWhatOnlyFedTheOthersGoes) {
+  const auto shared = share_equal_results(squares(4), 196608, kPartitions, {});
+  EXPECT_EQ(count(*shared, Opcode::kTensorTensor), 1);
+  EXPECT_EQ(count(*shared, Opcode::kDmaCopy), 1 + 4);
+}
+
+TEST(Sharing, AResultTooLargeToKeepIsComputedAgain) {
+  constexpr int64_t kSbuf = 2000;  // a tile has 1024 B in a partition
+  const auto program = squares(4);
+  EXPECT_EQ(share_equal_results(program, kSbuf, kPartitions, {}), program);
+}
+
+TEST(Sharing, ATensorThatChangesAfterItIsReadIsLeftAlone) {
+  Rounds r;
+  for (int i = 0; i < 2; ++i) {
+    const TensorId x = r.builder.sbuf(128, 256, DType::kFloat32);
+    r.builder.dma(r.builder.all(x), r.builder.all(r.in));
+    r.builder.dma(r.builder.all(r.out), r.builder.all(x));
+    r.builder.tensor_scalar(r.builder.all(x), r.builder.all(x), 2);
+    r.builder.dma(r.builder.all(r.out), r.builder.all(x));
+  }
+  const std::shared_ptr<const isa::Program> program = r.builder.take();
+  EXPECT_EQ(share_equal_results(program, 196608, kPartitions, {}), program);
+}
+
+// `tiles` results that are all read again at the end.
+std::shared_ptr<const isa::Program> kept_results(int tiles) {
+  Rounds r;
+  std::vector<TensorId> results;
+  for (int i = 0; i < tiles; ++i) {
+    const TensorId x = r.builder.sbuf(128, 256, DType::kFloat32);
+    results.push_back(r.builder.sbuf(128, 256, DType::kFloat32));
+    r.builder.dma(r.builder.all(x), r.builder.all(r.in));
+    r.builder.tensor_scalar(r.builder.all(results.back()), r.builder.all(x), i + 2);
+  }
+  for (const TensorId id : results) r.builder.dma(r.builder.all(r.out), r.builder.all(id));
+  return r.builder.take();
+}
+
+TEST(Residency, WhatDoesNotFitIsSavedAndReloadedOnce) {
+  const auto program = kept_results(8);
+  const auto fitted = fit(program, MemorySpace::kSbuf, 4 * 1024, kPartitions, {});
+  ASSERT_TRUE(fitted.has_value());
+  EXPECT_GT(fitted->saved_bytes, 0);
+  EXPECT_EQ(fitted->saved_bytes, fitted->reloaded_bytes);
+  EXPECT_LE(fitted->saved_bytes, 6 * 128 * 1024);  // at least two of eight stay
+  EXPECT_EQ(count(*fitted->program, Opcode::kTensorScalar), 8);
+}
+
+TEST(Residency, WhatFitsIsNotTouched) {
+  const auto fitted = fit(kept_results(8), MemorySpace::kSbuf, 64 * 1024, kPartitions, {});
+  ASSERT_TRUE(fitted.has_value());
+  EXPECT_EQ(fitted->saved_bytes + fitted->reloaded_bytes + fitted->repeated_bytes, 0);
+}
+
+TEST(Residency, ALoadedTensorIsLoadedAgainRatherThanSaved) {
+  Rounds r;
+  std::vector<TensorId> tiles;
+  for (int i = 0; i < 8; ++i) {
+    tiles.push_back(r.builder.sbuf(128, 256, DType::kFloat32));
+    r.builder.dma(r.builder.all(tiles.back()), r.builder.all(r.in));
+  }
+  for (int pass = 0; pass < 3; ++pass)
+    for (const TensorId id : tiles) r.builder.dma(r.builder.all(r.out), r.builder.all(id));
+  const auto fitted = fit(r.builder.take(), MemorySpace::kSbuf, 4 * 1024, kPartitions, {});
+  ASSERT_TRUE(fitted.has_value());
+  EXPECT_EQ(fitted->saved_bytes, 0);
+  EXPECT_GT(fitted->repeated_bytes, 0);
+}
+
+TEST(Residency, OneInstructionLargerThanTheBudgetCannotBeHelped) {
+  EXPECT_FALSE(fit(kept_results(2), MemorySpace::kSbuf, 1024, kPartitions, {}).has_value());
+}
+
+TEST(Residency, PsumThatIsReadLaterMovesToSbuf) {
+  Rounds r;
+  const TensorId a = r.builder.sbuf(128, 128, DType::kBFloat16);
+  r.builder.memset(r.builder.all(a));
+  std::vector<TensorId> products;
+  for (int i = 0; i < 12; ++i) {
+    products.push_back(r.builder.psum(128, 512));
+    const TensorId b = r.builder.sbuf(128, 512, DType::kBFloat16);
+    r.builder.memset(r.builder.all(b));
+    r.builder.matmul(r.builder.all(products.back()), r.builder.all(a), r.builder.all(b), false);
+  }
+  const TensorId sum = r.builder.sbuf(128, 512, DType::kFloat32);
+  r.builder.memset(r.builder.all(sum));
+  for (const TensorId id : products)
+    r.builder.tensor_tensor(r.builder.all(sum), r.builder.all(sum), r.builder.all(id));
+  r.builder.dma(r.builder.part(r.out, 0, 128, 0, 256), r.builder.part(sum, 0, 128, 0, 256));
+  const std::shared_ptr<const isa::Program> program = r.builder.take();
+  EXPECT_THROW(compile(program), Fault);
+  const isa::Executable executable = compile(program, {.neuronx_cc = true});
+  EXPECT_GE(count(*executable.program, Opcode::kTensorCopy), 4);
+  EXPECT_EQ(executable.spill_bytes, 0);  // none of it left the chip
+}
+
+TEST(Residency, CompileReportsWhatWentToHbm) {
+  Rounds r;
+  std::vector<TensorId> results;
+  for (int i = 0; i < 9; ++i) {  // 9 * 32 KiB of the 192 KiB of a partition
+    results.push_back(r.builder.sbuf(128, 8192, DType::kFloat32));
+    r.builder.memset(r.builder.all(results.back()));
+    r.builder.tensor_scalar(r.builder.all(results.back()), r.builder.all(results.back()), i);
+  }
+  const TensorId out = r.builder.hbm({128, 8192}, DType::kFloat32, "wide", true);
+  for (const TensorId id : results) r.builder.dma(r.builder.all(out), r.builder.all(id));
+  const std::shared_ptr<const isa::Program> program = r.builder.take();
+  EXPECT_THROW(compile(program), Fault);
+  EXPECT_GT(compile(program, {.neuronx_cc = true}).spill_bytes, 0);
+}
+
+}  // namespace
+}  // namespace opentrn::backend

@@ -1,0 +1,333 @@
+#include "backend/passes/residency.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "backend/passes/rewrite.h"
+#include "backend/passes/tensor_uses.h"
+#include "isa/definitions.h"
+
+namespace opentrn::backend {
+
+namespace {
+
+using isa::InstructionIndex;
+using isa::MemorySpace;
+using isa::Operand;
+using isa::TensorId;
+
+constexpr InstructionIndex kNever = std::numeric_limits<InstructionIndex>::max();
+// One statement's tensors, by the source line of the load that fills them, and the longest distance between
+// two uses over which they stay resident.
+using KeepUpTo = std::map<isa::LocationId, InstructionIndex>;
+
+struct Region {
+  int64_t offset;
+  isa::PatternId pattern;
+  DType dtype;
+  bool operator==(const Region&) const = default;
+};
+
+// What is known of one tensor of the space that is being fitted.
+struct Resident {
+  bool managed = false;  // may be moved
+  bool resident = false;
+  bool changed = false;  // since it was last saved
+  bool saved = false;
+  TensorId home = 0;                    // where it is saved
+  size_t next = 0;                      // next entry of its uses
+  std::vector<InstructionIndex> loads;  // that can be repeated
+  std::vector<Region> written;
+};
+
+class Fit {
+ public:
+  Fit(const isa::Program& program, const TensorUses& uses, MemorySpace space, int64_t budget_bytes,
+      int64_t partitions, const Options& options, const KeepUpTo& keep_up_to)
+      : program_(program),
+        uses_(uses),
+        space_(space),
+        budget_(4 * budget_bytes),
+        partitions_(partitions),
+        alignment_(options.sbuf_alignment_bytes),
+        keep_up_to_(keep_up_to),
+        rewrite_(program),
+        state_(program.tensor_count()) {
+    for (TensorId id = 0; id < program.tensor_count(); ++id) {
+      const isa::Tensor& tensor = program.tensor(id);
+      if (tensor.space != space || uses.of(id).empty()) continue;
+      state_[id].managed = !tensor.address;
+      if (space == MemorySpace::kSbuf) state_[id].loads = uses.loads_of(id);
+    }
+  }
+
+  bool run() {
+    for (InstructionIndex i = 0; i < program_.size(); ++i) {
+      tensors_of(i);
+      if (!make_room(i)) return false;
+      for (TensorId id : needed_) bring_in(id, i);
+      rewrite_.keep(i);
+      for (TensorId id : needed_) after(id, i);
+    }
+    return true;
+  }
+
+  Spilled take() {
+    result_.program = std::make_shared<const isa::Program>(rewrite_.take());
+    return result_;
+  }
+  // How often each loading statement's tensors had to be loaded again.
+  const std::map<isa::LocationId, size_t>& repeats() const { return repeats_; }
+
+ private:
+  // Quarters of a partition set, as the allocator counts them: up to 32 rows take one quadrant.
+  int64_t weight(TensorId id) const {
+    const isa::Tensor& tensor = program_.tensor(id);
+    const int64_t share = tensor.rows <= partitions_ / 4 ? 1 : tensor.rows <= partitions_ / 2 ? 2 : 4;
+    return share * ((std::max<int64_t>(1, tensor.row_bytes()) + alignment_ - 1) / alignment_ * alignment_);
+  }
+  InstructionIndex next_use(TensorId id) const {
+    const auto uses = uses_.of(id);
+    return state_[id].next < uses.size() ? uses[state_[id].next].instruction : kNever;
+  }
+
+  void tensors_of(InstructionIndex i) {
+    needed_.clear();
+    const auto add = [&](TensorId id) {
+      if (program_.tensor(id).space == space_ && std::ranges::find(needed_, id) == needed_.end())
+        needed_.push_back(id);
+    };
+    for (const Operand& operand : program_.operands(program_.instruction(i))) {
+      if (!operand.is_access()) continue;
+      add(operand.tensor);
+      if (operand.indirect != isa::kNoIndirect && program_.indirect(operand).index.is_access())
+        add(program_.indirect(operand).index.tensor);
+    }
+    // A tensor that went to live in SBUF for good needs no PSUM.
+    std::erase_if(needed_, [&](TensorId id) { return moved(id); });
+  }
+  bool moved(TensorId id) const { return space_ == MemorySpace::kPsum && state_[id].saved; }
+
+  bool make_room(InstructionIndex i) {
+    int64_t missing = 0;
+    for (TensorId id : needed_)
+      if (!state_[id].resident) missing += weight(id);
+    while (used_ + missing > budget_) {
+      const auto victim = std::find_if(by_next_use_.rbegin(), by_next_use_.rend(), [&](const auto& entry) {
+        return std::ranges::find(needed_, entry.second) == needed_.end() && may_leave(entry.second);
+      });
+      if (victim == by_next_use_.rend()) return false;
+      evict(victim->second, i);
+    }
+    return true;
+  }
+
+  bool may_leave(TensorId id) const {
+    if (!state_[id].managed) return false;
+    if (space_ == MemorySpace::kSbuf) return true;
+    // PSUM: only readers are left, and all of them can read SBUF.
+    const auto uses = uses_.of(id);
+    for (size_t k = state_[id].next; k < uses.size(); ++k)
+      if (uses[k].writes || !reads_sbuf(uses[k].instruction, id)) return false;
+    return true;
+  }
+  bool reads_sbuf(InstructionIndex i, TensorId id) const {
+    const isa::Instruction& in = program_.instruction(i);
+    const auto slots = isa::definition(in.opcode).operands;
+    for (size_t slot = 0; slot < in.operand_count; ++slot)
+      if (const Operand& operand = program_.operand(in, static_cast<int>(slot));
+          operand.is_access() && operand.tensor == id &&
+          !(slots[std::min(slot, slots.size() - 1)].spaces & isa::kInSbuf))
+        return false;
+    return true;
+  }
+
+  std::vector<Operand> whole(TensorId id, TensorId as) {
+    std::vector<Operand> result;
+    int64_t elements = 0;
+    const isa::Tensor& tensor = program_.tensor(id);
+    for (const Region& region : state_[id].written) {
+      Operand operand;
+      operand.kind = isa::OperandKind::kAccess;
+      operand.tensor = as;
+      operand.dtype = region.dtype;
+      operand.pattern = region.pattern;
+      operand.offset = region.offset;
+      elements += size_bytes(region.dtype) * program_.pattern(region.pattern).element_count();
+      result.push_back(operand);
+    }
+    if (result.size() > 1 && elements == tensor.bytes()) {  // its parts make up the whole
+      isa::Pattern all;
+      all.rank = 2;
+      all.dims[0] = {tensor.row_elements, tensor.rows};
+      all.dims[1] = {1, tensor.row_elements};
+      result.resize(1);
+      result[0].dtype = tensor.dtype;
+      result[0].offset = 0;
+      result[0].pattern = rewrite_.to().intern_pattern(all);
+    }
+    return result;
+  }
+
+  void evict(TensorId id, InstructionIndex i) {
+    Resident& state = state_[id];
+    if (space_ == MemorySpace::kPsum || (state.loads.empty() && (state.changed || !state.saved))) save(id, i);
+    leave(id);
+  }
+
+  void save(TensorId id, InstructionIndex i) {
+    Resident& state = state_[id];
+    const bool psum = space_ == MemorySpace::kPsum;
+    if (!state.saved) state.home = rewrite_.clone(id, psum ? MemorySpace::kSbuf : MemorySpace::kPrivateHbm);
+    const std::vector<Operand> parts = whole(id, rewrite_.name_of(id));
+    for (const Operand& part : parts) {
+      Operand to = part;
+      to.tensor = state.home;
+      rewrite_.copy(psum ? isa::Opcode::kTensorCopy : isa::Opcode::kDmaCopy, to, part, i, "spill");
+      if (!psum) result_.saved_bytes += bytes_of(part);
+    }
+    if (psum) rewrite_.rename(id, state.home);
+    state.saved = true;
+    state.changed = false;
+  }
+
+  void leave(TensorId id) {
+    by_next_use_.erase({next_use(id), id});
+    state_[id].resident = false;
+    used_ -= weight(id);
+  }
+
+  void bring_in(TensorId id, InstructionIndex i) {
+    Resident& state = state_[id];
+    if (state.resident) return;
+    const bool holds_something = !state.written.empty();
+    if (holds_something) {
+      rewrite_.rename(id, rewrite_.clone(id, space_));
+      if (state.loads.empty())
+        reload(id, i);
+      else
+        load_again(id);
+    }
+    state.resident = true;
+    used_ += weight(id);
+    by_next_use_.insert({next_use(id), id});
+  }
+
+  void reload(TensorId id, InstructionIndex i) {
+    for (const Operand& part : whole(id, rewrite_.name_of(id))) {
+      Operand from = part;
+      from.tensor = state_[id].home;
+      rewrite_.copy(isa::Opcode::kDmaCopy, part, from, i, "reload");
+      result_.reloaded_bytes += bytes_of(part);
+    }
+  }
+
+  void load_again(TensorId id) {
+    for (InstructionIndex load : state_[id].loads) {
+      Operand dst = program_.operand(program_.instruction(load), isa::slot::dma_copy::kDst);
+      dst.tensor = rewrite_.name_of(id);
+      rewrite_.repeat(load, isa::slot::dma_copy::kDst, dst);
+      result_.repeated_bytes += bytes_of(dst);
+    }
+    ++repeats_[statement(id)];
+  }
+
+  isa::LocationId statement(TensorId id) const {
+    return program_.instruction(state_[id].loads.front()).location;
+  }
+  int64_t bytes_of(const Operand& operand) {
+    return rewrite_.to().pattern(operand.pattern).element_count() * size_bytes(operand.dtype);
+  }
+
+  void after(TensorId id, InstructionIndex i) {
+    Resident& state = state_[id];
+    by_next_use_.erase({next_use(id), id});
+    const TensorUse& use = uses_.of(id)[state.next++];
+    if (use.writes) note_writes(id, i);
+    by_next_use_.insert({next_use(id), id});
+    const InstructionIndex next = next_use(id);
+    if (next == kNever || beyond_reach(id, i, next)) leave(id);
+  }
+
+  void note_writes(TensorId id, InstructionIndex i) {
+    Resident& state = state_[id];
+    state.changed = true;
+    const isa::Instruction& in = program_.instruction(i);
+    for (int slot = 0; slot < in.operand_count; ++slot) {
+      const Operand& operand = program_.operand(in, slot);
+      if (!operand.is_access() || operand.tensor != id) continue;
+      const Region region{operand.offset, operand.pattern, operand.dtype};
+      if (std::ranges::find(state.written, region) == state.written.end()) state.written.push_back(region);
+    }
+  }
+
+  bool beyond_reach(TensorId id, InstructionIndex i, InstructionIndex next) const {
+    if (state_[id].loads.empty() || i < state_[id].loads.back() || !state_[id].managed) return false;
+    const auto found = keep_up_to_.find(statement(id));
+    return found != keep_up_to_.end() && next - i > found->second;
+  }
+
+  const isa::Program& program_;
+  const TensorUses& uses_;
+  MemorySpace space_;
+  int64_t budget_;
+  int64_t partitions_;
+  int64_t alignment_;
+  const KeepUpTo& keep_up_to_;
+  Rewrite rewrite_;
+  std::vector<Resident> state_;
+  std::set<std::pair<InstructionIndex, TensorId>> by_next_use_;
+  std::vector<TensorId> needed_;
+  int64_t used_ = 0;
+  Spilled result_;
+  std::map<isa::LocationId, size_t> repeats_;
+};
+
+// Half of the longest distance between two uses of any tensor that the statement loads.
+InstructionIndex reach_of(const isa::Program& program, const TensorUses& uses, isa::LocationId statement,
+                          size_t& tensors) {
+  InstructionIndex longest = 0;
+  tensors = 0;
+  for (TensorId id = 0; id < program.tensor_count(); ++id) {
+    if (program.tensor(id).space != MemorySpace::kSbuf) continue;
+    const auto loads = uses.loads_of(id);
+    if (loads.empty() || program.instruction(loads.front()).location != statement) continue;
+    ++tensors;
+    const auto all = uses.of(id);
+    for (size_t k = 1; k < all.size(); ++k)
+      if (all[k - 1].instruction > loads.back())
+        longest = std::max(longest, all[k].instruction - all[k - 1].instruction);
+  }
+  return longest / 2;
+}
+
+}  // namespace
+
+std::optional<Spilled> fit(const std::shared_ptr<const isa::Program>& program, MemorySpace space,
+                           int64_t budget_bytes, int64_t partitions, const Options& options) {
+  OPENTRN_CHECK(isa::is_on_chip(space), "only on-chip memory is fitted");
+  if (has_control_flow(*program)) return std::nullopt;
+  const TensorUses uses(*program);
+  KeepUpTo keep_up_to;
+  constexpr int kRoundsMax = 8;
+  for (int round = 0;; ++round) {
+    Fit attempt(*program, uses, space, budget_bytes, partitions, options, keep_up_to);
+    if (!attempt.run()) return std::nullopt;
+    bool again = false;
+    for (const auto& [statement, repeats] : attempt.repeats()) {
+      size_t tensors = 0;
+      if (keep_up_to.contains(statement)) continue;
+      const InstructionIndex reach = reach_of(*program, uses, statement, tensors);
+      if (2 * repeats < tensors) continue;  // now and then: cheaper as it is
+      keep_up_to.emplace(statement, reach);
+      again = true;
+    }
+    if (!again || round == kRoundsMax) return attempt.take();
+  }
+}
+
+}  // namespace opentrn::backend
