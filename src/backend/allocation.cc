@@ -70,8 +70,9 @@ class OnChip {
     while ((quadrants >> q & 1) == 0) ++q;
     return static_cast<int32_t>(q * partitions_ / 4);
   }
-  Request request_for(TensorId id, bool whole_banks) const {
-    Request request{round_up(bytes_of(id), alignment_), alignment_, bank_bytes_, whole_banks};
+  Request request_for(TensorId id, bool whole_banks, bool tight) const {
+    const int64_t unit = tight ? placed_alignment(bytes_of(id), alignment_) : alignment_;
+    Request request{round_up(bytes_of(id), unit), unit, bank_bytes_, whole_banks};
     const bool banks = bank_bytes_ > 0 && (whole_banks || request.bytes > bank_bytes_);
     if (banks) request.bytes = round_up(request.bytes, bank_bytes_);
     return request;
@@ -169,7 +170,7 @@ class OnChip {
         map.release(gone.offset, gone.bytes, gone.quadrants, gone.last + 1);
       }
       const bool keep_aside = policy == SpaceMap::Policy::kOldest && life.last - life.first > long_life;
-      const Request request = request_for(id, whole_banks);
+      const Request request = request_for(id, whole_banks, policy != SpaceMap::Policy::kOldest);
       const auto found = map.find(request, choices(id), keep_aside ? SpaceMap::Policy::kHighest : policy);
       if (!found) return false;
       map.take(found->offset, request.bytes, found->quadrants);
@@ -204,7 +205,7 @@ class OnChip {
       SpaceMap map(capacity_);
       for (const Tenant& other : placed)
         if (other.life.meets(lifetimes_[id])) map.take(other.offset, other.bytes, other.quadrants);
-      const Request request = request_for(id, false);
+      const Request request = request_for(id, false, true);
       const auto found = map.find(request, choices(id), SpaceMap::Policy::kLowest);
       if (!found) return false;
       placed.push_back({lifetimes_[id], found->offset, request.bytes, found->quadrants});
@@ -221,8 +222,8 @@ class OnChip {
       for (TensorId id : *list) {
         const int64_t rows = program_.tensor(id).rows;
         const int64_t share = rows <= partitions_ / 4 ? 1 : rows <= partitions_ / 2 ? 2 : 4;
-        changes.push_back({lifetimes_[id].first, share * request_for(id, false).bytes});
-        changes.push_back({lifetimes_[id].last + 1, -share * request_for(id, false).bytes});
+        changes.push_back({lifetimes_[id].first, share * request_for(id, false, true).bytes});
+        changes.push_back({lifetimes_[id].last + 1, -share * request_for(id, false, true).bytes});
       }
     }
     std::ranges::sort(changes);

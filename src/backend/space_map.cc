@@ -1,8 +1,20 @@
 #include "backend/space_map.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace opentrn::backend {
+
+int64_t placed_alignment(int64_t bytes, int64_t alignment) {
+  constexpr int64_t kSmallest = 4;  // bytes: one element of the widest type
+  const auto size = static_cast<uint64_t>(std::max(bytes, kSmallest));
+  return std::min(alignment, static_cast<int64_t>(std::bit_ceil(size)));
+}
+
+int64_t placed_bytes(int64_t bytes, int64_t alignment) {
+  const int64_t unit = placed_alignment(bytes, alignment);
+  return (std::max<int64_t>(1, bytes) + unit - 1) / unit * unit;
+}
 
 namespace {
 

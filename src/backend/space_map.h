@@ -14,6 +14,11 @@ namespace opentrn::backend {
 using QuadrantMask = uint8_t;
 inline constexpr QuadrantMask kAllQuadrants = 0xF;
 
+// A tensor's alignment: `alignment`, or less for a tensor that is smaller than that.
+int64_t placed_alignment(int64_t bytes, int64_t alignment);
+// The bytes it takes up.
+int64_t placed_bytes(int64_t bytes, int64_t alignment);
+
 struct Request {
   int64_t bytes = 0;
   int64_t alignment = 1;

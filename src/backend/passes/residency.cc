@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <map>
 #include <set>
 #include <vector>
 
 #include "backend/passes/rewrite.h"
 #include "backend/passes/tensor_uses.h"
+#include "backend/space_map.h"
 #include "isa/definitions.h"
 
 namespace opentrn::backend {
@@ -21,10 +21,6 @@ using isa::Operand;
 using isa::TensorId;
 
 constexpr InstructionIndex kNever = std::numeric_limits<InstructionIndex>::max();
-// One statement's tensors, by the source line of the load that fills them, and the longest distance between
-// two uses over which they stay resident.
-using KeepUpTo = std::map<isa::LocationId, InstructionIndex>;
-
 struct Region {
   int64_t offset;
   isa::PatternId pattern;
@@ -47,14 +43,13 @@ struct Resident {
 class Fit {
  public:
   Fit(const isa::Program& program, const TensorUses& uses, MemorySpace space, int64_t budget_bytes,
-      int64_t partitions, const Options& options, const KeepUpTo& keep_up_to)
+      int64_t partitions, const Options& options)
       : program_(program),
         uses_(uses),
         space_(space),
         budget_(4 * budget_bytes),
         partitions_(partitions),
         alignment_(options.sbuf_alignment_bytes),
-        keep_up_to_(keep_up_to),
         rewrite_(program),
         state_(program.tensor_count()) {
     for (TensorId id = 0; id < program.tensor_count(); ++id) {
@@ -80,15 +75,13 @@ class Fit {
     result_.program = std::make_shared<const isa::Program>(rewrite_.take());
     return result_;
   }
-  // How often each loading statement's tensors had to be loaded again.
-  const std::map<isa::LocationId, size_t>& repeats() const { return repeats_; }
 
  private:
   // Quarters of a partition set, as the allocator counts them: up to 32 rows take one quadrant.
   int64_t weight(TensorId id) const {
     const isa::Tensor& tensor = program_.tensor(id);
     const int64_t share = tensor.rows <= partitions_ / 4 ? 1 : tensor.rows <= partitions_ / 2 ? 2 : 4;
-    return share * ((std::max<int64_t>(1, tensor.row_bytes()) + alignment_ - 1) / alignment_ * alignment_);
+    return share * placed_bytes(tensor.row_bytes(), alignment_);
   }
   InstructionIndex next_use(TensorId id) const {
     const auto uses = uses_.of(id);
@@ -233,12 +226,8 @@ class Fit {
       rewrite_.repeat(load, isa::slot::dma_copy::kDst, dst);
       result_.repeated_bytes += bytes_of(dst);
     }
-    ++repeats_[statement(id)];
   }
 
-  isa::LocationId statement(TensorId id) const {
-    return program_.instruction(state_[id].loads.front()).location;
-  }
   int64_t bytes_of(const Operand& operand) {
     return rewrite_.to().pattern(operand.pattern).element_count() * size_bytes(operand.dtype);
   }
@@ -249,8 +238,7 @@ class Fit {
     const TensorUse& use = uses_.of(id)[state.next++];
     if (use.writes) note_writes(id, i);
     by_next_use_.insert({next_use(id), id});
-    const InstructionIndex next = next_use(id);
-    if (next == kNever || beyond_reach(id, i, next)) leave(id);
+    if (next_use(id) == kNever) leave(id);
   }
 
   void note_writes(TensorId id, InstructionIndex i) {
@@ -265,45 +253,19 @@ class Fit {
     }
   }
 
-  bool beyond_reach(TensorId id, InstructionIndex i, InstructionIndex next) const {
-    if (state_[id].loads.empty() || i < state_[id].loads.back() || !state_[id].managed) return false;
-    const auto found = keep_up_to_.find(statement(id));
-    return found != keep_up_to_.end() && next - i > found->second;
-  }
-
   const isa::Program& program_;
   const TensorUses& uses_;
   MemorySpace space_;
   int64_t budget_;
   int64_t partitions_;
   int64_t alignment_;
-  const KeepUpTo& keep_up_to_;
   Rewrite rewrite_;
   std::vector<Resident> state_;
   std::set<std::pair<InstructionIndex, TensorId>> by_next_use_;
   std::vector<TensorId> needed_;
   int64_t used_ = 0;
   Spilled result_;
-  std::map<isa::LocationId, size_t> repeats_;
 };
-
-// Half of the longest distance between two uses of any tensor that the statement loads.
-InstructionIndex reach_of(const isa::Program& program, const TensorUses& uses, isa::LocationId statement,
-                          size_t& tensors) {
-  InstructionIndex longest = 0;
-  tensors = 0;
-  for (TensorId id = 0; id < program.tensor_count(); ++id) {
-    if (program.tensor(id).space != MemorySpace::kSbuf) continue;
-    const auto loads = uses.loads_of(id);
-    if (loads.empty() || program.instruction(loads.front()).location != statement) continue;
-    ++tensors;
-    const auto all = uses.of(id);
-    for (size_t k = 1; k < all.size(); ++k)
-      if (all[k - 1].instruction > loads.back())
-        longest = std::max(longest, all[k].instruction - all[k - 1].instruction);
-  }
-  return longest / 2;
-}
 
 }  // namespace
 
@@ -312,22 +274,9 @@ std::optional<Spilled> fit(const std::shared_ptr<const isa::Program>& program, M
   OPENTRN_CHECK(isa::is_on_chip(space), "only on-chip memory is fitted");
   if (has_control_flow(*program)) return std::nullopt;
   const TensorUses uses(*program);
-  KeepUpTo keep_up_to;
-  constexpr int kRoundsMax = 8;
-  for (int round = 0;; ++round) {
-    Fit attempt(*program, uses, space, budget_bytes, partitions, options, keep_up_to);
-    if (!attempt.run()) return std::nullopt;
-    bool again = false;
-    for (const auto& [statement, repeats] : attempt.repeats()) {
-      size_t tensors = 0;
-      if (keep_up_to.contains(statement)) continue;
-      const InstructionIndex reach = reach_of(*program, uses, statement, tensors);
-      if (2 * repeats < tensors) continue;  // now and then: cheaper as it is
-      keep_up_to.emplace(statement, reach);
-      again = true;
-    }
-    if (!again || round == kRoundsMax) return attempt.take();
-  }
+  Fit attempt(*program, uses, space, budget_bytes, partitions, options);
+  if (!attempt.run()) return std::nullopt;
+  return attempt.take();
 }
 
 }  // namespace opentrn::backend

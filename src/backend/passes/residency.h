@@ -4,11 +4,6 @@
 // instruction needs more bytes than are left, the tensor whose next use is farthest goes (Belady's rule): out
 // of SBUF by a DMA to HBM, or by nothing at all when it holds what loads from unchanged HBM put there, which
 // are then repeated; out of PSUM by a copy to SBUF, which its readers then use.
-//
-// A statement of the kernel whose loaded tensors keep being thrown out is not kept resident at all: each of
-// its tensors is loaded again for every later group of uses. AWS's compiler does the same: the published
-// counters of NKIBench's matmul_M4096_N12288_K5120 (zhang677/AccelOpt) show 9,059,762,176 bytes read, which
-// is its right-hand side loaded anew for each of 32 row tiles although nearly all of it would fit.
 #pragma once
 
 #include <cstdint>

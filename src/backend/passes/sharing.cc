@@ -9,6 +9,7 @@
 #include "backend/passes/content.h"
 #include "backend/passes/rewrite.h"
 #include "backend/passes/tensor_uses.h"
+#include "backend/space_map.h"
 #include "isa/definitions.h"
 
 namespace opentrn::backend {
@@ -129,7 +130,7 @@ class Sharing {
   int64_t weight(TensorId id) const {
     const isa::Tensor& tensor = program_.tensor(id);
     const int64_t share = tensor.rows <= partitions_ / 4 ? 1 : tensor.rows <= partitions_ / 2 ? 2 : 4;
-    return share * ((std::max<int64_t>(1, tensor.row_bytes()) + alignment_ - 1) / alignment_ * alignment_);
+    return share * placed_bytes(tensor.row_bytes(), alignment_);
   }
 
   // Shares over as long a distance as memory allows: all, or copies within a half, a quarter, ... of it.
