@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "backend/occupancy.h"
 #include "backend/space_map.h"
 
 namespace opentrn::backend {
@@ -124,7 +125,6 @@ class OnChip {
       for (TensorId other : live) check_apart(id, other);
       live.push_back(id);
       placements[id] = {true, at};
-      high_water_ = std::max(high_water_, at.byte_offset + bytes_of(id));
     }
   }
 
@@ -160,7 +160,6 @@ class OnChip {
     };
     std::vector<Tenant> tenants;  // a heap, earliest end first
     const uint32_t long_life = static_cast<uint32_t>(program_.size() / 4);
-    int64_t high_water = 0;
     for (TensorId id : floating_) {
       const Lifetime& life = lifetimes_[id];
       while (!tenants.empty() && tenants.front().last < life.first) {
@@ -177,9 +176,7 @@ class OnChip {
       tenants.push_back({life.last, found->offset, request.bytes, found->quadrants});
       std::ranges::push_heap(tenants, std::greater{});
       placements[id] = {true, {first_partition(found->quadrants), found->offset}};
-      high_water = std::max(high_water, found->offset + request.bytes);
     }
-    high_water_ = std::max(high_water_, high_water);
     return true;
   }
 
@@ -210,7 +207,6 @@ class OnChip {
       if (!found) return false;
       placed.push_back({lifetimes_[id], found->offset, request.bytes, found->quadrants});
       placements[id] = {true, {first_partition(found->quadrants), found->offset}};
-      high_water_ = std::max(high_water_, found->offset + request.bytes);
     }
     return true;
   }
@@ -256,10 +252,6 @@ class OnChip {
     throw fault;
   }
 
- public:
-  int64_t high_water() const { return high_water_; }
-
- private:
   const isa::Program& program_;
   const std::vector<Lifetime>& lifetimes_;
   MemorySpace space_;
@@ -267,7 +259,6 @@ class OnChip {
   int64_t capacity_ = 0;
   int64_t bank_bytes_ = 0;
   int64_t alignment_ = 1;
-  int64_t high_water_ = 0;
   std::vector<TensorId> pinned_, floating_;
 };
 
@@ -291,11 +282,12 @@ Allocation allocate(const isa::Program& program, const std::vector<Lifetime>& li
   result.placements.resize(program.tensor_count());
   OnChip sbuf(program, lifetimes, MemorySpace::kSbuf, options, core);
   sbuf.place(result.placements);
-  result.sbuf_bytes_per_partition_used = sbuf.high_water();
+  result.sbuf_bytes_per_partition_used =
+      peak_live_bytes(program, lifetimes, MemorySpace::kSbuf, core.partitions);
   OnChip psum(program, lifetimes, MemorySpace::kPsum, options, core);
   psum.place(result.placements);
-  const int64_t bank = core.psum_bank_bytes_per_partition;
-  result.psum_banks_used = (psum.high_water() + bank - 1) / bank;
+  result.psum_banks_used = peak_live_banks(program, lifetimes, result.placements, MemorySpace::kPsum,
+                                           core.psum_bank_bytes_per_partition);
   result.hbm_bytes_used = place_hbm(program, options, result.placements);
   return result;
 }

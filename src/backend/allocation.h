@@ -22,9 +22,9 @@
 namespace opentrn::backend {
 
 struct Allocation {
-  std::vector<isa::Placement> placements;  // by TensorId
-  int64_t sbuf_bytes_per_partition_used = 0;
-  int64_t psum_banks_used = 0;
+  std::vector<isa::Placement> placements;     // by TensorId
+  int64_t sbuf_bytes_per_partition_used = 0;  // live at once, at most
+  int64_t psum_banks_used = 0;                // that hold something at once, at most
   int64_t hbm_bytes_used = 0;
 };
 

@@ -153,6 +153,21 @@ TEST(Allocation, RotationKeepsWritersOffBytesThatWereJustRead) {
     }
 }
 
+TEST(Allocation, UseIsWhatIsLiveAtOnceNotHowFarTensorsAreSpread) {
+  ProgramBuilder builder;
+  for (int i = 0; i < 10; ++i) {  // one after the other: two live at a time
+    const auto a = builder.sbuf(128, 256, DType::kFloat32);
+    const auto b = builder.sbuf(128, 256, DType::kFloat32);
+    const auto sum = builder.psum(128, 256);
+    builder.memset(builder.all(a));
+    builder.copy(builder.all(b), builder.all(a));
+    builder.copy(builder.all(sum), builder.all(b));
+  }
+  const isa::Executable executable = compile(builder.take());
+  EXPECT_EQ(executable.sbuf_bytes_per_partition_used, 2 * 1024);
+  EXPECT_EQ(executable.psum_banks_used, 1);
+}
+
 TEST(Lifetime, ATensorUsedInALoopLivesForAllOfIt) {
   ProgramBuilder b;
   const auto x = b.sbuf(128, 8, DType::kFloat32), y = b.sbuf(128, 8, DType::kFloat32);

@@ -46,7 +46,7 @@ struct Executable {
   std::vector<uint32_t> waits;                 // indices into `schedule`
   std::vector<Placement> placements;           // by TensorId
   uint32_t semaphore_count = 0;
-  int64_t sbuf_bytes_per_partition_used = 0;  // high water
+  int64_t sbuf_bytes_per_partition_used = 0;  // live at once, at most
   int64_t psum_banks_used = 0;
   int64_t hbm_bytes_used = 0;
   int64_t spill_bytes = 0;
