@@ -48,7 +48,7 @@ std::shared_ptr<const arch::Tables> tables_of(const std::vector<std::string>& se
 struct TimeOptions {
   std::string name;
   std::vector<std::string> settings, table_files;
-  int look_ahead = 0;
+  int look_ahead = backend::kCompilerLookAhead;
   bool neuronx_cc = false;
   bool dma_engine_tracks = false;
   std::optional<int64_t> default_trip_count;
@@ -99,13 +99,14 @@ std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::st
 
 // Programs that save_program() wrote, one file per core.
 std::shared_ptr<Timing> time_files(const std::vector<std::string>& paths, const std::string& target,
-                                   const std::vector<std::string>& settings, bool neuronx_cc) {
+                                   const std::vector<std::string>& settings, bool neuronx_cc,
+                                   int look_ahead) {
   nb::gil_scoped_release unlocked;
   Programs programs;
   for (const std::string& path : paths)
     programs.push_back(std::make_shared<isa::Program>(isa::load_program(path)));
   return time_programs(programs, arch::resolve_target(target),
-                       {.settings = settings, .neuronx_cc = neuronx_cc});
+                       {.settings = settings, .look_ahead = look_ahead, .neuronx_cc = neuronx_cc});
 }
 
 using Bytes = nb::ndarray<nb::numpy, const uint8_t, nb::ndim<1>>;
@@ -242,8 +243,8 @@ void bind_timing(nb::module_& module) {
       .def("strings", &strings);
   module.def("compile_and_time", &compile_and_time, "machines"_a, "name"_a = "kernel",
              "settings"_a = std::vector<std::string>{}, "table_files"_a = std::vector<std::string>{},
-             "look_ahead"_a = 0, "neuronx_cc"_a = false, "dma_engine_tracks"_a = false,
-             "default_trip_count"_a = nb::none());
+             "look_ahead"_a = backend::kCompilerLookAhead, "neuronx_cc"_a = false,
+             "dma_engine_tracks"_a = false, "default_trip_count"_a = nb::none());
   module.def("event_layout", &event_layout);
   module.def("critical_layout", &critical_layout);
   module.def("resource_names", [] {
@@ -285,7 +286,7 @@ void bind_timing(nb::module_& module) {
       },
       "machine"_a, "path"_a, "name"_a = "kernel");
   module.def("time_files", &time_files, "paths"_a, "target"_a, "settings"_a = std::vector<std::string>{},
-             "neuronx_cc"_a = false);
+             "neuronx_cc"_a = false, "look_ahead"_a = backend::kCompilerLookAhead);
   module.def("run_cli", &run_cli, "arguments"_a);
 }
 

@@ -47,6 +47,10 @@ bool twice(const Program&, const Instruction&, const OperandFeatures& f) {
   return f.all_in_sbuf || (f.contiguous && f.psum_operands == 1);
 }
 
+bool to_or_from_fp8(const Program&, const Instruction&, const OperandFeatures& f) {
+  return f.all_narrow_floats && f.all_in_sbuf;
+}
+
 bool tensor_tensor_16bit(const Program&, const Instruction&, const OperandFeatures& f) {
   return f.all_16bit && f.inputs_in_sbuf;
 }
@@ -90,6 +94,8 @@ constexpr Named kConditions[] = {
     {"tensor_scalar", "bf16_4x", {kFaster, four_times}},
     {"tensor_copy", "bf16_2x", {kFaster, twice}},
     {"tensor_scalar", "bf16_2x", {kFaster, twice}},
+    {"tensor_copy", "fp8_2x", {kFaster, to_or_from_fp8}},
+    {"tensor_scalar", "fp8_2x", {kFaster, to_or_from_fp8}},
     {"tensor_copy", "scalar_bf16_2x", {kFaster, all_16bit}},
     {"tensor_scalar", "scalar_bf16_2x", {kFaster, all_16bit}},
     {"tensor_scalar", "gpsimd_rsqrt", {kSlower, is_rsqrt}},

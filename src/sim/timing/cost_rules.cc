@@ -18,7 +18,9 @@ constexpr Engine kStreamingEngines[] = {Engine::kVector, Engine::kScalar, Engine
 bool is_bf16_or_fp16(DType dtype) { return dtype == DType::kBFloat16 || dtype == DType::kFloat16; }
 
 // Fast modes of Vector borrow GpSimd's memory bus (v3 guide). Their rows carry the rate in the name.
-bool borrows_gpsimd_bus(const std::string& mode) { return mode == "bf16_4x" || mode == "bf16_2x"; }
+bool borrows_gpsimd_bus(const std::string& mode) {
+  return mode == "bf16_4x" || mode == "bf16_2x" || mode == "fp8_2x";
+}
 
 }  // namespace
 
@@ -26,6 +28,8 @@ CostRules::CostRules(const arch::TimingTable& table) {
   for (Engine engine : {Engine::kTensor, Engine::kVector, Engine::kScalar, Engine::kGpSimd, Engine::kSync})
     ps_per_cycle_[static_cast<size_t>(engine)] = kPsPerNs / table.clock_ghz(isa::name(engine));
   ps_per_cycle_[static_cast<size_t>(Engine::kTensor)] /= table.constant("tensor_sustained_rate");
+  vector_issue_ps_ =
+      table.constant("vector_issue_cycles") * ps_per_cycle_[static_cast<size_t>(Engine::kVector)];
   dynamic_min_cycles_ = table.constant("dynamic_address_interval_cycles");
   strided_bytes_ = table.constant("sbuf_strided_access_bytes");
   strided_ps_per_element_ =
@@ -100,6 +104,7 @@ CostRules::Streaming CostRules::streaming(const isa::Program& program, const isa
   if (f.far_strides)
     best.stream = std::max(best.stream, static_cast<double>(f.longest) * strided_ps_per_element_);
   best.busy = std::max(best.busy, best.stream);
+  if (f.engine == Engine::kVector) best.busy = std::max(best.busy, best.stream + vector_issue_ps_);
   return {static_cast<Ps>(best.busy + 0.5), static_cast<Ps>(best.stream + 0.5), fast && slower.busy < 0};
 }
 
@@ -182,6 +187,7 @@ OperandFeatures CostRules::features(const isa::Program& program, const isa::Inst
     if (!wide) continue;  // a [P, 1] vector operand does not stream
     f.all_bf16 &= operand.dtype == DType::kBFloat16;
     f.all_16bit &= is_bf16_or_fp16(operand.dtype);
+    f.all_narrow_floats &= is_bf16_or_fp16(operand.dtype) || is_fp8(operand.dtype);
     f.any_fp32 |= operand.dtype == DType::kFloat32;
     f.contiguous &= facts.inner_step == 1;
     f.far_strides |=

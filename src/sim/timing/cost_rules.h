@@ -28,6 +28,7 @@ inline double to_ns(Ps ps) { return static_cast<double>(ps) / kPsPerNs; }
 struct OperandFeatures {
   isa::Engine engine = isa::Engine::kUnknown;
   bool all_bf16 = true, all_16bit = true;
+  bool all_narrow_floats = true;  // of 16 or 8 bits
   bool any_fp32 = false;
   bool all_in_sbuf = true;
   bool inputs_in_sbuf = true;
@@ -100,6 +101,7 @@ class CostRules {
   std::array<std::vector<Named>, isa::kOpcodeCount> tensor_rules_;
   std::vector<Named> load_rules_;
   std::array<double, isa::kEngineCount> ps_per_cycle_{};
+  double vector_issue_ps_ = 0;  // between streams
   double dynamic_min_cycles_ = 0;
   double strided_bytes_ = 0;
   double strided_ps_per_element_ = 0;

@@ -24,6 +24,9 @@ DmaRules::DmaRules(const arch::TimingTable& table, int64_t partitions)
       ps_per_byte_(kPsPerNs / table.constant("dma_engine_gb_s")),
       descriptor_min_ps_(table.constant("dma_descriptor_min_ns") * kPsPerNs),
       descriptor_extra_ps_(table.constant("dma_descriptor_extra_ns") * kPsPerNs),
+      transfer_min_ps_(table.constant("dma_transfer_min_ns") * kPsPerNs),
+      transfer_extra_ps_(table.constant("dma_transfer_extra_ns") * kPsPerNs),
+      transfer_min_descriptors_(table.constant("dma_transfer_min_descriptors")),
       transpose_hbm_rate_(table.constant("dma_transpose_hbm_rate")),
       transpose_sbuf_rate_(table.constant("dma_transpose_sbuf_rate")),
       read_add_write_rate_(table.constant("dma_read_add_write_rate")) {
@@ -134,9 +137,14 @@ DmaWork DmaRules::work(const isa::Executable& executable, const isa::ScheduledIn
   const double piece_bytes = moved / static_cast<double>(pieces);
   const double piece_ps =
       std::max(descriptor_min_ps_, piece_bytes * ps_per_byte_ / rate + descriptor_extra_ps_);
-  work.first_busy = static_cast<Ps>(per_engine_pieces[0] * piece_ps + 0.5);
-  work.middle_busy = static_cast<Ps>(per_engine_pieces[1] * piece_ps + 0.5);
-  work.last_busy = static_cast<Ps>(per_engine_pieces[2] * piece_ps + 0.5);
+  const auto busy = [&](double engine_pieces) {  // of one engine
+    const double share = std::min(1.0, engine_pieces / transfer_min_descriptors_);
+    return static_cast<Ps>(std::max(transfer_min_ps_ * share, engine_pieces * piece_ps + transfer_extra_ps_) +
+                           0.5);
+  };
+  work.first_busy = busy(per_engine_pieces[0]);
+  work.middle_busy = busy(per_engine_pieces[1]);
+  work.last_busy = busy(per_engine_pieces[2]);
   return work;
 }
 

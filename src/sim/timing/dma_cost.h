@@ -2,9 +2,12 @@
 //
 // A transfer is cut into descriptors: pieces contiguous on both sides, never across a partition. SBUF
 // partition p is served by DMA engine p * engines / partitions, so a tile of few partitions uses few engines;
-// transfers between HBM and HBM spread over all. An engine needs for each descriptor the larger of a
-// fixed time and its bytes at the engine's rate plus a little, which reproduces the published curve of
-// throughput against bytes per partition. Sources: DMA overview, DMA bandwidth guide, timing tables.
+// transfers between HBM and HBM spread over all. An engine needs for each descriptor its bytes at the
+// engine's rate and a little more, for each transfer a little more (the semaphore update), and, on v2, for a
+// transfer of 8 descriptors a least time. The published curve of throughput against bytes per partition is
+// flat below 2 KiB because GpSimd writes the descriptors of its transfers one by one (dma_engines.h), not
+// because of the engines: they are done with 8 descriptors of 256 B in 97 ns.
+// Sources: DMA overview, DMA bandwidth guide, timing tables.
 #pragma once
 
 #include <array>
@@ -27,6 +30,7 @@ struct DmaWork {
   int first_engine = 0;  // engines [first_engine, last_engine] take part
   int last_engine = 0;
   Ps first_busy = 0, middle_busy = 0, last_busy = 0;  // how long each is occupied
+  int engines() const { return last_engine - first_engine + 1; }
 };
 
 class DmaRules {
@@ -47,6 +51,7 @@ class DmaRules {
   int generation_ = 3;
   double ps_per_byte_ = 0;  // of one engine
   double descriptor_min_ps_ = 0, descriptor_extra_ps_ = 0;
+  double transfer_min_ps_ = 0, transfer_extra_ps_ = 0, transfer_min_descriptors_ = 1;
   double transpose_hbm_rate_ = 1, transpose_sbuf_rate_ = 1, read_add_write_rate_ = 1;
 };
 

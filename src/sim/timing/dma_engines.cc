@@ -14,7 +14,8 @@ DmaEngines::DmaEngines(const arch::TimingTable& table, int engines)
       completion_(to_ps(table.constant("dma_completion_latency_ns"))),
       trigger_(to_ps(table.constant("dma_trigger_ns"))),
       hwdge_instruction_(to_ps(table.constant("hwdge_instruction_ns"))),
-      swdge_descriptor_ps_(table.constant("dma_swdge_descriptor_ns") * kPsPerNs) {
+      swdge_descriptor_ps_(table.constant("dma_swdge_descriptor_ns") * kPsPerNs),
+      swdge_spread_ps_(table.constant("dma_swdge_spread_ns") * kPsPerNs) {
   for (Engine& engine : engines_) engine.last.fill(kNobody);
   unit_holder_.fill(kNobody);
   for (isa::Engine engine : {isa::Engine::kTensor, isa::Engine::kVector, isa::Engine::kScalar,
@@ -45,6 +46,11 @@ void DmaEngines::generate(Ps issue, isa::Engine trigger, DgeMode mode, const Dma
     transfer.trigger_free = issue + trigger_;
     transfer.arrival = issue + start_latency_;
   }
+}
+
+Ps DmaEngines::spread(DgeMode mode, const DmaWork& work) const {
+  if (mode != DgeMode::kSwdge) return 0;
+  return static_cast<Ps>(swdge_spread_ps_ * static_cast<double>(work.descriptors) / work.engines() + 0.5);
 }
 
 // Equal shares until `now` for all queues that have work.
@@ -87,6 +93,7 @@ Transfer DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue,
   Transfer transfer;
   generate(issue, trigger, mode, work, id, transfer);
   const int slot = slot_of(queue);
+  const Ps later = spread(mode, work);
   Ps first_begin = 0, busy_until = 0;
   transfer.engines_end = -1;
   for (int e = work.first_engine; e <= work.last_engine; ++e) {
@@ -94,9 +101,10 @@ Transfer DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue,
     const Ps busy = e == work.first_engine  ? work.first_busy
                     : e == work.last_engine ? work.last_busy
                                             : work.middle_busy;
-    engine.drain(transfer.arrival, slots_);
+    const Ps arrival = transfer.arrival + later * (e - work.first_engine);
+    engine.drain(arrival, slots_);
     Ps& left = engine.left[static_cast<size_t>(slot)];
-    const Ps begin = left > 0 ? engine.foresee(slot, left, slots_) : std::max(transfer.arrival, engine.time);
+    const Ps begin = left > 0 ? engine.foresee(slot, left, slots_) : std::max(arrival, engine.time);
     const Ps end = engine.foresee(slot, left + busy, slots_);
     left += busy;
     Ps until = engine.time;
@@ -106,7 +114,7 @@ Transfer DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue,
     if (end > transfer.engines_end) {
       transfer.engines_end = end;
       transfer.data_begin = begin;
-      transfer.queued_behind = begin > transfer.arrival ? engine.last[static_cast<size_t>(slot)] : kNobody;
+      transfer.queued_behind = begin > arrival ? engine.last[static_cast<size_t>(slot)] : kNobody;
     }
     engine.last[static_cast<size_t>(slot)] = id;
     busy_ += busy;

@@ -65,6 +65,8 @@ class DmaEngines {
     Ps foresee(int queue, Ps work, int queues) const;
   };
   int slot_of(int queue);
+  // How much later descriptors reach each further engine.
+  Ps spread(isa::DgeMode mode, const DmaWork& work) const;
   void generate(Ps issue, isa::Engine trigger, isa::DgeMode mode, const DmaWork& work, uint32_t id,
                 Transfer& transfer);
 
@@ -77,7 +79,7 @@ class DmaEngines {
   Ps active_ = 0, active_until_ = 0, busy_ = 0;
   Ps start_latency_ = 0, swdge_latency_ = 0, hwdge_latency_ = 0, completion_ = 0;
   Ps trigger_ = 0, hwdge_instruction_ = 0;
-  double swdge_descriptor_ps_ = 0;
+  double swdge_descriptor_ps_ = 0, swdge_spread_ps_ = 0;
   std::array<Ps, isa::kEngineCount> hwdge_trigger_{};
 };
 

@@ -258,16 +258,21 @@ class Reference {
         arrival = start + to_ps(table_.constant("dma_start_latency_ns"));
         state_.engine_free[entry.trigger] = start + to_ps(table_.constant("dma_trigger_ns"));
     }
-    Ps first = 0, end = 0;
+    Ps first = 0, end = 0, later = 0;
+    if (entry.dge == isa::DgeMode::kSwdge)
+      later = static_cast<Ps>(table_.constant("dma_swdge_spread_ns") * kPsPerNs *
+                                  static_cast<double>(work.descriptors) / work.engines() +
+                              0.5);
     const int queue = executable_.streams[entry.stream].queue;
     for (int e = work.first_engine; e <= work.last_engine; ++e) {
       State::DmaEngine& engine = state_.dma_engines[e];
       const Ps busy = e == work.first_engine  ? work.first_busy
                       : e == work.last_engine ? work.last_busy
                                               : work.middle_busy;
-      share_out(engine, arrival);
+      const Ps there = arrival + later * (e - work.first_engine);
+      share_out(engine, there);
       const Ps left = engine.left[queue];
-      const Ps begin = left > 0 ? through(engine, queue, left) : std::max(arrival, engine.time);
+      const Ps begin = left > 0 ? through(engine, queue, left) : std::max(there, engine.time);
       end = std::max(end, through(engine, queue, left + busy));
       if (e == work.first_engine || begin < first) first = begin;
       engine.left[queue] += busy;
