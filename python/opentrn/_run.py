@@ -134,6 +134,8 @@ def run(
     overrides: Mapping[str, Any] | Iterable[str] = (),
     strict: str | None = None,
     compiler: str | None = None,
+    eager: bool = False,
+    loop_iterations: int | None = None,
     on_progress: Callable[[str, list[list[Any]]], None] | None = None,
     **kwargs: Any,
 ) -> RunResult:
@@ -148,6 +150,8 @@ def run(
     compiler: whose habits the backend follows, one of COMPILERS. "nki" leaves the program as it was written;
     "neuronx-cc" computes equal results once, reorders, and spills what does not fit, as that compiler does.
     None: "neuronx-cc" for NKI 0.1 kernels, which it compiles, else "nki".
+    eager: execute every instruction at once, so that a debugger and print() see values; device loops are
+    then repeated by Python. loop_iterations: of device loops whose bounds depend on values, with execute=False.
     on_progress: called with what begins ("recording", "timing") and the machines so far, one list per launch.
 
     Raises what the kernel raises; NkiValidationError when the program does not fit; NotModelled for an
@@ -160,7 +164,7 @@ def run(
     kwargs = {name: _materialise(value) for name, value in kwargs.items()}
     bound = _bind(kernel, target, lnc)
     report = on_progress or (lambda phase, machines: None)
-    with core.observed_launches("batched" if execute else "never") as machines, strict_version(strict):
+    with core.observed_launches(_mode(execute, eager)) as machines, strict_version(strict):
         report("recording", machines)
         outputs = bound(*args, **kwargs)
     if not machines:
@@ -170,7 +174,10 @@ def run(
         report("timing", machines)
         neuronx_cc = compiler_of(kernel, compiler) == "neuronx-cc"
         timings = [
-            _core.compile_and_time(launch, _name(kernel), _settings(overrides), neuronx_cc=neuronx_cc)
+            _core.compile_and_time(
+                launch, _name(kernel), _settings(overrides), neuronx_cc=neuronx_cc,
+                default_trip_count=loop_iterations,
+            )
             for launch in machines
         ]
     return RunResult(outputs, _name(kernel), target, machines, timings)
@@ -187,6 +194,13 @@ def compiler_of(kernel: Any, compiler: str | None) -> str:
 
 def _is_legacy(kernel: Any) -> bool:
     return type(kernel).__module__.startswith("opentrn.nki_legacy")
+
+
+def _mode(execute: bool, eager: bool) -> str:
+    """What `observed_launches` takes."""
+    if not execute:
+        return "never"
+    return "eager" if eager else "batched"
 
 
 def _settings(overrides: Mapping[str, Any] | Iterable[str]) -> list[str]:

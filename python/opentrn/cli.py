@@ -130,6 +130,10 @@ def _add_kernel_options(parser: argparse.ArgumentParser) -> None:
         choices=("nki", "neuronx-cc"),
         help="whose habits the backend follows (default: neuronx-cc for NKI 0.1 kernels)",
     )
+    parser.add_argument("--loop-iterations", type=int, metavar="N",
+                        help="of device loops whose bounds depend on values that are not computed")  # fmt: skip
+    parser.add_argument("--eager", action="store_true",
+                        help="execute instruction by instruction, for a debugger or print()")  # fmt: skip
     parser.add_argument("--no-execute", action="store_true", help="predict the time without computing values")
     parser.add_argument("--progress", action="store_true", help="show progress even if stderr is no terminal")
     parser.add_argument("--traceback", action="store_true", help="show the Python traceback of an error")
@@ -155,6 +159,7 @@ def _launch(options: argparse.Namespace, execute: bool, timed: bool = True) -> A
         return opentrn.run(
             kernel, target=options.target, lnc=options.lnc, execute=execute, time=timed,
             overrides=options.settings, compiler=options.compiler, strict=options.strict,
+            eager=options.eager, loop_iterations=options.loop_iterations,
             on_progress=progress.begin, **inputs,
         )  # fmt: skip
 
@@ -225,8 +230,9 @@ def _time_program_file(options: argparse.Namespace) -> Any:
 
     cores = [options.kernel, *(f"{options.kernel}.core{core}" for core in range(1, options.lnc))]
     timing = _core.time_files(
-        cores, options.target, options.settings, neuronx_cc=options.compiler == "neuronx-cc"
-    )
+        cores, options.target, options.settings, neuronx_cc=options.compiler == "neuronx-cc",
+        default_trip_count=options.loop_iterations,
+    )  # fmt: skip
     return RunResult(None, timing.profile()["program"], options.target, [], [timing])
 
 
@@ -423,6 +429,8 @@ def _report(error: Exception, options: argparse.Namespace) -> int:
             text += f"\n        {line}"
     if getattr(options, "no_execute", False) and "it has no values" in text:
         text += "\n    try: leave --no-execute out; this kernel looks at values"
+    if "timing.trip_count" in text:
+        text += "\n    try: --loop-iterations N"
     if code in (CAPACITY, NOT_MODELLED) and getattr(options, "no_time", None) is False:
         text += "\n    --no-time computes the values alone"
     if code == INTERNAL:

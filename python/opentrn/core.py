@@ -6,6 +6,7 @@ the module `isa`, from_array, current_or_none and run_cores.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,9 +16,12 @@ import numpy as np
 
 from opentrn import _core, dtypes, errors, isa_ops
 from opentrn.isa_enums import MemoryRegion, nc_version, target_version
+from opentrn.nki import _register_truth
 from opentrn.oracle.tensor import DynamicSlice as DynamicSlice
 from opentrn.oracle.tensor import _infer
 from opentrn.shapes import ShapeOf
+
+EAGER_ENV = "OPENTRN_EAGER"
 
 _core.configure(dtypes.dtype_of, isa_ops.op_name, MemoryRegion, errors)
 
@@ -102,15 +106,38 @@ NkiTensor.rearrange = _rearrange
 NkiTensor.is_on_chip = property(lambda self: self.buffer.is_on_chip)
 
 
-def _compare(operation: Callable[[int, int], Any]) -> Callable[[Any, Any], Any]:
-    return lambda self, other: operation(int(self), int(other))
+def _in_device_loop() -> bool:
+    machine = current_or_none()
+    return machine is not None and machine.open_loops > 0
 
 
-def _reflected(operation: Callable[[int, int], Any]) -> Callable[[Any, Any], Any]:
-    return lambda self, other: operation(int(other), int(self))
+# Operators that a sequencer computes on its registers, by their name as ALU operators.
+_DEVICE_OPERATORS = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "lt": "less", "le": "less_equal", "gt": "greater",
+    "ge": "greater_equal", "eq": "equal",
+}  # fmt: skip
 
 
-# Arithmetic of a register gives plain ints: registers are concrete while a kernel executes eagerly.
+def _compare(operation: Callable[[int, int], Any], symbol: str) -> Callable[[Any, Any], Any]:
+    def apply(self: Any, other: Any) -> Any:
+        if symbol in _DEVICE_OPERATORS and _in_device_loop():
+            return _core.register_alu(_DEVICE_OPERATORS[symbol], self, other)
+        return operation(int(self), int(other))
+
+    return apply
+
+
+def _reflected(operation: Callable[[int, int], Any], symbol: str) -> Callable[[Any, Any], Any]:
+    def apply(self: Any, other: Any) -> Any:
+        if symbol in _DEVICE_OPERATORS and _in_device_loop():
+            return _core.register_alu(_DEVICE_OPERATORS[symbol], other, self)
+        return operation(int(other), int(self))
+
+    return apply
+
+
+# Outside of device loops a register has a value whenever it is looked at, so arithmetic gives plain ints.
+# Inside, where the body is recorded once, it gives a register that the device computes.
 for _symbol, _operation in {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -118,8 +145,8 @@ for _symbol, _operation in {
     "floordiv": lambda a, b: a // b,
     "mod": lambda a, b: a % b,
 }.items():
-    setattr(VirtualRegister, f"__{_symbol}__", _compare(_operation))
-    setattr(VirtualRegister, f"__r{_symbol}__", _reflected(_operation))
+    setattr(VirtualRegister, f"__{_symbol}__", _compare(_operation, _symbol))
+    setattr(VirtualRegister, f"__r{_symbol}__", _reflected(_operation, _symbol))
 for _symbol, _operation in {
     "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b,
@@ -127,7 +154,8 @@ for _symbol, _operation in {
     "ge": lambda a, b: a >= b,
     "eq": lambda a, b: a == b,
 }.items():
-    setattr(VirtualRegister, f"__{_symbol}__", _compare(_operation))
+    setattr(VirtualRegister, f"__{_symbol}__", _compare(_operation, _symbol))
+VirtualRegister.__bool__ = _register_truth.truth
 VirtualRegister.__hash__ = object.__hash__
 VirtualRegister.__neg__ = lambda self: -int(self)
 
@@ -199,11 +227,14 @@ def run_cores(
     """Call `program(machine)` once per core, each in its own thread with its machine active; results by core.
 
     With lnc=1 the program runs in the calling thread. The first failure of a core is raised. `execute` is
-    "batched", "eager" (every instruction at once) or "never" (record only). Reading memory that nothing wrote is
+    "batched", "eager" (every instruction at once; OPENTRN_EAGER=1 makes it the default) or "never" (record only).
+    Reading memory that nothing wrote is
     an error, or with uninitialised="fill" gives NaN and 4 as AWS's simulator does. `on_machine(machine)` sees
     each machine before its program starts.
     """
     execute = _observer.execute or execute
+    if execute == "batched" and os.environ.get(EAGER_ENV, "") not in ("", "0"):
+        execute = "eager"
     generation = target_version(target).value
     if uninitialised not in ("fault", "fill"):
         raise ValueError(f"uninitialised is 'fault' or 'fill', not {uninitialised!r}")

@@ -8,6 +8,7 @@
 #include "backend/order_check.h"
 #include "backend/sample_programs.h"
 #include "backend/space_map.h"
+#include "isa/text.h"
 
 namespace opentrn::backend {
 namespace {
@@ -183,6 +184,29 @@ TEST(Lifetime, ATensorUsedInALoopLivesForAllOfIt) {
   EXPECT_EQ(lifetimes[x].last, 4u);
   EXPECT_EQ(lifetimes[y].first, 1u);
   EXPECT_EQ(lifetimes[y].last, 4u);
+}
+
+TEST(Lifetime, ATensorThatALoopMakesLivesWithinAnIteration) {
+  const isa::Program program = isa::parse_program(R"(opentrn program 1 "k"
+registers 2
+tensor %0 sbuf float32 [128, 8] "a" loop 0
+tensor %1 sbuf float32 [128, 8] "b" loop 0
+tensor %2 sbuf float32 [128, 8] "c" loop 0
+loop_begin register=r0 lower=0 upper=4 step=1 match=7
+  memset dst=%0 value=1
+  tensor_copy dst=%1 src=%0
+  memset dst=%2 value=1
+  loop_begin register=r1 lower=0 upper=4 step=1 match=6
+    tensor_copy dst=%2 src=%1
+  loop_end register=r1 step=1 match=4
+loop_end register=r0 step=1
+)");
+  const auto lifetimes = find_lifetimes(program, find_loops(program));
+  EXPECT_EQ(lifetimes[0].first, 1u);
+  EXPECT_EQ(lifetimes[0].last, 2u);
+  EXPECT_EQ(lifetimes[1].first, 2u);
+  EXPECT_EQ(lifetimes[1].last, 6u);  // to the end of the inner loop
+  EXPECT_FALSE(lifetimes[0].meets(lifetimes[2]));
 }
 
 }  // namespace

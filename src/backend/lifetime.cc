@@ -27,8 +27,14 @@ std::vector<Loop> find_loops(const isa::Program& program) {
 std::vector<Lifetime> find_lifetimes(const isa::Program& program, const std::vector<Loop>& loops) {
   std::vector<Lifetime> lifetimes(program.tensor_count());
   size_t next_loop = 0;
-  Loop outer{1, 0, -1, 0};  // the outermost loop around instruction i; begin > end: none
-  const auto touch = [&](isa::TensorId tensor, isa::InstructionIndex first, isa::InstructionIndex last) {
+  std::vector<Loop> around;  // the loops around instruction i, outermost first
+  const auto touch = [&](isa::TensorId tensor, isa::InstructionIndex i) {
+    size_t level = 0;  // of the outermost loop whose iterations the tensor outlives
+    if (const auto made = program.tensor(tensor).loop)
+      for (size_t k = 0; k < around.size(); ++k)
+        if (around[k].begin == *made) level = k + 1;
+    const isa::InstructionIndex first = level < around.size() ? around[level].begin : i;
+    const isa::InstructionIndex last = level < around.size() ? around[level].end : i;
     Lifetime& life = lifetimes[tensor];
     if (!life.used) life = {first, last, true};
     life.first = std::min(life.first, first);
@@ -36,19 +42,17 @@ std::vector<Lifetime> find_lifetimes(const isa::Program& program, const std::vec
   };
   for (isa::InstructionIndex i = 0; i < program.size(); ++i) {
     while (next_loop < loops.size() && loops[next_loop].begin == i) {
-      if (loops[next_loop].depth == 0) outer = loops[next_loop];
+      around.push_back(loops[next_loop]);
       ++next_loop;
     }
-    const bool in_loop = outer.begin <= i && i <= outer.end;
-    const auto first = in_loop ? outer.begin : i;
-    const auto last = in_loop ? outer.end : i;
     for (const isa::Operand& operand : program.operands(program.instruction(i))) {
       if (!operand.is_access()) continue;
-      touch(operand.tensor, first, last);
+      touch(operand.tensor, i);
       if (operand.indirect == isa::kNoIndirect) continue;
       const isa::Operand& index = program.indirect(operand).index;
-      if (index.is_access()) touch(index.tensor, first, last);
+      if (index.is_access()) touch(index.tensor, i);
     }
+    while (!around.empty() && around.back().end == i) around.pop_back();
   }
   return lifetimes;
 }

@@ -27,7 +27,8 @@ struct Lifetime {
 };
 
 // By TensorId: first to last access, inclusive. A tensor touched inside a loop lives for the whole of the
-// outermost loop, because the next iteration runs the same instructions again.
+// outermost loop, because the next iteration runs the same instructions again; one that the loop makes lives
+// within an iteration, but for the whole of loops further in.
 std::vector<Lifetime> find_lifetimes(const isa::Program& program, const std::vector<Loop>& loops);
 
 }  // namespace opentrn::backend

@@ -115,6 +115,11 @@ std::string operand_error(const Program& program, const Operand& operand) {
 std::string program_error(const Program& program) {
   std::string error = loops_error(program);
   if (!error.empty()) return error;
+  for (TensorId id = 0; id < program.tensor_count(); ++id) {
+    const auto loop = program.tensor(id).loop;
+    if (loop && (*loop >= program.size() || !is_begin(program.instruction(*loop).opcode)))
+      return fmt::format("tensor {} is made in a loop at instruction {}, where none begins", id, *loop);
+  }
   for (const DependencyEdge& edge : program.edges())
     if (edge.consumer >= program.size() || edge.producer >= program.size())
       return fmt::format("edge {} -> {} in a program of {}", edge.consumer, edge.producer, program.size());

@@ -106,13 +106,14 @@ class ProgramWriter {
       out.byte(static_cast<uint8_t>(tensor.space));
       out.byte(static_cast<uint8_t>(tensor.dtype));
       out.byte(static_cast<uint8_t>((tensor.address ? 1 : 0) | (tensor.is_input ? 2 : 0) |
-                                    (tensor.is_output ? 4 : 0)));
+                                    (tensor.is_output ? 4 : 0) | (tensor.loop ? 8 : 0)));
       out.signed_number(tensor.rows);
       out.signed_number(tensor.row_elements);
       out.number(tensor.shape.size());
       for (int64_t size : tensor.shape) out.signed_number(size);
       out.text(tensor.name);
       out.number(tensor.location);
+      if (tensor.loop) out.number(*tensor.loop);
       if (!tensor.address) continue;
       out.signed_number(tensor.address->partition);
       out.signed_number(tensor.address->byte_offset);
@@ -239,6 +240,7 @@ class ProgramReader {
       for (int64_t& size : tensor.shape) size = in_.signed_number();
       tensor.name = in_.text();
       tensor.location = mapped(locations_, "location");
+      if (flags & 8) tensor.loop = static_cast<InstructionIndex>(in_.below(UINT32_MAX, "loop"));
       if (flags & 1) {
         const int64_t partition = in_.signed_number();
         if (partition < 0 || partition > std::numeric_limits<int32_t>::max())

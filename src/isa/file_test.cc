@@ -45,6 +45,17 @@ TEST(File, SavesAndLoads) {
   EXPECT_THROW(load_program(path), Fault);
 }
 
+TEST(File, KeepsTheLoopThatMakesATensor) {
+  const std::string text = R"(opentrn program 1 "k"
+registers 1
+tensor %0 psum float32 [4, 4] at 0:2048 loop 0
+loop_begin register=r0 lower=0 upper=4 step=1 match=1
+loop_end register=r0 step=1
+)";
+  const Program program = parse_program(text);
+  EXPECT_EQ(to_text(decode_program(encode(program))), text);
+}
+
 std::string error_of(const std::function<void()>& act) {
   try {
     act();

@@ -58,8 +58,16 @@ Program::Program() {
 }
 
 TensorId Program::add_tensor(Tensor tensor) {
+  const auto id = static_cast<TensorId>(tensors_.size());
+  if (tensor.loop) made_in_loop_[*tensor.loop].push_back(id);
   tensors_.push_back(std::move(tensor));
-  return static_cast<TensorId>(tensors_.size() - 1);
+  return id;
+}
+
+std::span<const TensorId> Program::made_in_loop(InstructionIndex begin) const {
+  const auto found = made_in_loop_.find(begin);
+  if (found == made_in_loop_.end()) return {};
+  return found->second;
 }
 
 PatternId Program::intern_pattern(const Pattern& pattern) {

@@ -13,6 +13,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -133,6 +134,9 @@ struct Tensor {
   LocationId location = 0;
   bool is_input = false;
   bool is_output = false;
+  // The loop_begin or while_begin in whose body the program makes this tensor: every iteration starts with a
+  // fresh one, and nothing outside the loop touches it.
+  std::optional<InstructionIndex> loop;
 
   int64_t row_bytes() const { return row_elements * size_bytes(dtype); }
   int64_t bytes() const { return rows * row_bytes(); }
@@ -209,6 +213,8 @@ class Program {
   const Tensor& tensor(TensorId id) const { return tensors_[id]; }
   Tensor& tensor(TensorId id) { return tensors_[id]; }
   size_t tensor_count() const { return tensors_.size(); }
+  // Tensors that each iteration of the loop beginning here makes afresh.
+  std::span<const TensorId> made_in_loop(InstructionIndex begin) const;
   uint32_t register_count() const { return register_count_; }
   SourceLocation location(LocationId id) const;
   std::span<const DependencyEdge> edges() const { return edges_; }
@@ -234,6 +240,7 @@ class Program {
   std::vector<std::string> strings_;
   std::vector<Location> locations_;
   std::vector<Tensor> tensors_;
+  std::map<InstructionIndex, std::vector<TensorId>> made_in_loop_;
   std::vector<DependencyEdge> edges_;
   uint32_t register_count_ = 0;
 

@@ -9,6 +9,7 @@
 //
 // An access is a tensor, whole where nothing follows, else its element offset and [step:count] pairs,
 // outermost first; ":bfloat16" after the tensor reinterprets it, "{...}" is an index known at run time.
+// "loop 7" after a tensor: every iteration of the loop that instruction 7 begins makes it afresh.
 // Operands and attributes have the names of definitions.cc; those left out are absent, or zero. "#" starts
 // a comment. Printing what was parsed gives the same text: parse is the inverse of print.
 #pragma once

@@ -164,6 +164,8 @@ void Parser::read_tensor() {
   if (at_.accept_word("at")) tensor.address = read_address();
   tensor.is_input = at_.accept_word("input");
   tensor.is_output = at_.accept_word("output");
+  if (at_.accept_word("loop"))
+    tensor.loop = static_cast<InstructionIndex>(at_.integer(0, UINT32_MAX, "the loop's first instruction"));
   tensor.location = read_location();
   require(tensor_error(tensor));
   program_.add_tensor(std::move(tensor));

@@ -16,6 +16,7 @@ tensor %0 hbm float32 [128, 512] "x" input
 tensor %1 sbuf float32 [128, 512] "tile"
 tensor %2 psum float32 [128, 512] "acc" at 0:2048
 tensor %3 sbuf uint32 [128, 1] "rows"
+tensor %4 sbuf float32 [128, 8] "step" loop 1
 dma_copy on sync dst=%1 src=%0{vector dim=0 index=%3 stride=512 bound=128 elements=1} priority=-1
 loop_begin register=r0 lower=0 upper=4 step=1 match=3
   activation on scalar dst=%1[512:128, 1:256] data=%1[+256, 512:128, 1:256] scale=0.5 op=exp @ k.py:41 exp
@@ -39,6 +40,9 @@ TEST(Text, ReadsMeaning) {
   EXPECT_FALSE(program.operand(in, slot::activation::kBias).present());
   EXPECT_EQ(program.attribute_int(program.instruction(4), slot::nc_matmul::kAAccumulate), -1);
   EXPECT_TRUE(program.tensor(2).address.has_value());
+  EXPECT_EQ(program.made_in_loop(1).size(), 1u);
+  EXPECT_EQ(program.made_in_loop(1)[0], 4u);
+  EXPECT_TRUE(program.made_in_loop(0).empty());
 }
 
 void expect_error(std::string_view text, int line, std::string_view message) {
@@ -71,6 +75,8 @@ TEST(Text, SaysWhereAndWhatIsWrong) {
   expect_error(head + "register_move dst=r1 src=2\n", 4, "register 1 of 1");
   expect_error(head + "loop_begin register=r0 lower=0 upper=2 step=1 match=1\n", 5,
                "begins a loop that does not end");
+  expect_error(head + "tensor %1 sbuf float32 [4, 4] loop 0\ntensor_copy dst=%0 src=%1\n", 6,
+               "tensor 1 is made in a loop at instruction 0, where none begins");
   expect_error(head + "device_print tensor=%0 text=\"abc\n", 4, "the string does not end");
   expect_error(head + "tensor_copy dst=%0 src=%0 )\n", 4, "expected a word");
 }

@@ -83,6 +83,7 @@ TensorView Machine::ndarray(std::span<const int64_t> shape, DType dtype, isa::Me
   tensor.name = std::move(name);
   tensor.address = address;
   tensor.location = location;
+  if (!open_loops_.empty()) tensor.loop = open_loops_.back();
   if (isa::is_on_chip(space)) {
     if (shape.size() < 2)
       fail("rank", fmt::format("a tensor in {} needs a partition dimension and a free one", isa::name(space)),
@@ -118,7 +119,10 @@ TensorView Machine::host_tensor(std::span<const int64_t> shape, DType dtype, isa
 
 isa::TensorId Machine::tensor_id(const TensorView& view) {
   const Storage& storage = *view.storage;
-  if (storage.machine.get() == this) return storage.id;
+  if (storage.machine.get() == this) {
+    if (program_->tensor(storage.id).loop) check_scope(storage.id);
+    return storage.id;
+  }
   if (!storage.host_bytes)
     throw Fault(FaultKind::kProgram, "", fmt::format("{} belongs to another kernel launch", view.describe()),
                 "tensors live only while the kernel that made them runs");
@@ -158,10 +162,76 @@ isa::Operand Machine::operand(const TensorView& view) {
   return operand;
 }
 
+// -- device loops
+
+isa::RegisterId Machine::begin_loop(isa::Operand lower, isa::Operand upper, int64_t step,
+                                    isa::LocationId location) {
+  const isa::RegisterId counter = new_register();
+  const isa::Operand operands[] = {isa::Operand::reg(counter), lower, upper};
+  const isa::AttributeWord attributes[] = {{.integer = step}, {.integer = 0}};
+  open_loops_.push_back(emit(isa::Opcode::kLoopBegin, isa::Engine::kUnknown, operands, attributes, location));
+  return counter;
+}
+
+void Machine::begin_while(isa::RegisterId condition, isa::LocationId location) {
+  const isa::Operand operands[] = {isa::Operand::reg(condition)};
+  const isa::AttributeWord attributes[] = {{.integer = 0}};
+  open_loops_.push_back(
+      emit(isa::Opcode::kWhileBegin, isa::Engine::kUnknown, operands, attributes, location));
+}
+
+void Machine::end_loop(isa::LocationId location) {
+  OPENTRN_CHECK(!open_loops_.empty(), "no loop is open");
+  const isa::InstructionIndex begin = open_loops_.back();
+  const isa::Instruction first = program_->instruction(begin);
+  const isa::Operand operands[] = {program_->operand(first, 0)};
+  const isa::AttributeWord match = {.integer = static_cast<int64_t>(begin)};
+  isa::InstructionIndex end;
+  if (first.opcode == isa::Opcode::kLoopBegin) {
+    namespace s = isa::slot::loop;
+    const isa::AttributeWord attributes[] = {{.integer = program_->attribute_int(first, s::kAStep)}, match};
+    end = emit(isa::Opcode::kLoopEnd, isa::Engine::kUnknown, operands, attributes, location);
+    program_->set_attribute(begin, s::kAMatch, {.integer = static_cast<int64_t>(end)});
+  } else {
+    namespace s = isa::slot::while_loop;
+    const isa::AttributeWord attributes[] = {match};
+    end = emit(isa::Opcode::kWhileEnd, isa::Engine::kUnknown, operands, attributes, location);
+    program_->set_attribute(begin, s::kAMatch, {.integer = static_cast<int64_t>(end)});
+  }
+  open_loops_.pop_back();
+}
+
+void Machine::check_no_open_loop() const {
+  if (open_loops_.empty()) return;
+  const isa::Instruction& loop = program_->instruction(open_loops_.back());
+  Fault fault =
+      abandoned_
+          ? Fault(FaultKind::kProgram, "loop.left", "a device loop was left by break, return or an exception",
+                  "a device loop ends by its bound or its condition only")
+          : Fault(FaultKind::kProgram, "loop.value",
+                  "a value is looked at inside a device loop, whose body is recorded once, before it runs",
+                  "use registers as offsets and tensors as operands; or execute eagerly (OPENTRN_EAGER=1), "
+                  "which repeats the body in Python");
+  fault.set_location(program_->location(loop.location));
+  throw fault;
+}
+
+void Machine::check_scope(isa::TensorId id) const {
+  const isa::Tensor& tensor = program_->tensor(id);
+  for (isa::InstructionIndex loop : open_loops_)
+    if (loop == *tensor.loop) return;
+  Fault fault(FaultKind::kProgram, "loop.scope",
+              fmt::format("tensor '{}' was made inside a device loop and is used outside of it", tensor.name),
+              "make the tensor before the loop");
+  fault.set_location(program_->location(tensor.location));
+  throw fault;
+}
+
 isa::InstructionIndex Machine::emit(isa::Opcode opcode, isa::Engine engine,
                                     std::span<const isa::Operand> operands,
                                     std::span<const isa::AttributeWord> attributes, isa::LocationId location,
                                     uint32_t name) {
+  if (abandoned_) check_no_open_loop();
   const isa::InstructionIndex index = program_->append(opcode, engine, operands, attributes, location, name,
                                                        no_reorder_ ? isa::kFlagNoReorder : uint8_t{0});
   if (options_.check_constraints) isa::check(*program_, program_->instruction(index), options_.generation);
@@ -184,6 +254,7 @@ void Machine::wait_for_peer(std::unique_lock<std::mutex>& lock) {
 }
 
 void Machine::flush() {
+  check_no_open_loop();
   if (options_.execute == Execute::kNever) return;
   std::unique_lock lock(launch_->mutex_);
   while (executed_ < program_->size()) {
@@ -212,7 +283,8 @@ void Machine::release_dead() {
 }
 
 bool Machine::wants_flush() const {
-  return options_.execute == Execute::kBatched && program_->size() - executed_ >= kBatchInstructions;
+  return options_.execute == Execute::kBatched && open_loops_.empty() &&
+         program_->size() - executed_ >= kBatchInstructions;
 }
 
 std::shared_ptr<sim::Buffer> Machine::value(const TensorView& view) {
@@ -228,6 +300,7 @@ std::shared_ptr<sim::Buffer> Machine::value(const TensorView& view) {
 }
 
 int64_t Machine::register_value(isa::RegisterId id) {
+  check_no_open_loop();
   if (options_.execute == Execute::kNever)
     throw Fault(FaultKind::kProgram, "",
                 "this launch records instructions without executing them; it has no values");

@@ -78,6 +78,20 @@ class Machine : public std::enable_shared_from_this<Machine> {
   // A tensor in HBM whose bytes the host owns; usable on any machine.
   static TensorView host_tensor(std::span<const int64_t> shape, DType dtype, isa::MemorySpace space,
                                 std::shared_ptr<sim::Buffer> bytes, std::string name);
+  // -- device loops
+  // Between begin and end the body is recorded once, and runs as often as the loop does when it is executed.
+  // Until the outermost loop ends nothing executes, so no value can be looked at. A machine that executes
+  // every instruction at once records no loops: its caller repeats the body.
+  bool records_loops() const { return options_.execute != Execute::kEager; }
+  size_t open_loops() const { return open_loops_.size(); }
+  // The loop's register, which counts from `lower` to below `upper`.
+  isa::RegisterId begin_loop(isa::Operand lower, isa::Operand upper, int64_t step, isa::LocationId location);
+  // While the register is not 0; the body writes it.
+  void begin_while(isa::RegisterId condition, isa::LocationId location);
+  void end_loop(isa::LocationId location);  // of the innermost one, of either kind
+  // The body was left by break, return or an exception: whatever comes next is a fault.
+  void abandon_loop() { abandoned_ = true; }
+
   isa::RegisterId new_register() { return program_->add_register(); }
 
   isa::Operand operand(const TensorView& view);
@@ -104,6 +118,8 @@ class Machine : public std::enable_shared_from_this<Machine> {
   Machine(const MachineOptions& options, std::shared_ptr<Launch> launch);
   void wait_for_peer(std::unique_lock<std::mutex>& lock);
   void release_dead();
+  void check_no_open_loop() const;
+  void check_scope(isa::TensorId id) const;
   isa::TensorId tensor_id(const TensorView& view);
   std::shared_ptr<sim::Buffer> shared_hbm(const isa::Tensor& tensor);
 
@@ -114,6 +130,8 @@ class Machine : public std::enable_shared_from_this<Machine> {
   size_t executed_ = 0;
   size_t shared_created_ = 0;
   bool no_reorder_ = false;
+  std::vector<isa::InstructionIndex> open_loops_;  // their begin markers, outermost first
+  bool abandoned_ = false;
   // Host storages met so far. They are kept: an address may otherwise come again as another array.
   std::unordered_map<const Storage*, std::pair<isa::TensorId, std::shared_ptr<Storage>>> host_tensors_;
   struct Dead {

@@ -40,14 +40,19 @@ PythonTypes& types() {
   return *instance;
 }
 
+std::optional<int64_t> VirtualRegister::constant() const {
+  const nki::Machine* active = current_machine();
+  return active == nullptr || active->open_loops() <= depth ? known : std::nullopt;
+}
+
 int64_t VirtualRegister::value() {
-  if (known) return *known;
+  if (const auto certain = constant()) return *certain;
   if (!machine) {
     PyErr_SetString(types().undefined_behavior.ptr(),
                     "a register was read before register_move or register_load wrote it");
     throw nb::python_error();
   }
-  flush_unlocked(*machine);
+  flush_unlocked(*machine);  // refuses inside a device loop
   return machine->register_value(id);
 }
 

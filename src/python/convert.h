@@ -19,13 +19,17 @@ struct PythonTypes {
 };
 PythonTypes& types();
 
-// A scalar register as a kernel sees it. Known values (loop counters, constants) need no machine.
+// A scalar register as a kernel sees it. Known values (constants, counters of loops that Python repeats) need
+// no machine. Inside a device loop what was known before it may change in an iteration, so it counts no more.
 struct VirtualRegister {
   std::shared_ptr<nki::Machine> machine;
   isa::RegisterId id = 0;
   std::optional<int64_t> known;
   bool frozen = false;
+  size_t depth = 0;  // device loops around the place where the register was made
 
+  // The value while the kernel is recorded, where that is certain.
+  std::optional<int64_t> constant() const;
   int64_t value();
   // The hardware register, made on first use.
   isa::RegisterId allocate();

@@ -89,7 +89,7 @@ void check_writable(const VirtualRegister& reg) {
 
 void register_move(VirtualRegister& dst, nb::handle src) {
   check_writable(dst);
-  if (VirtualRegister* other = as_register(src); other && !other->known) {
+  if (VirtualRegister* other = as_register(src); other && !other->constant()) {
     dst.known.reset();
     emit_register(require_machine(), isa::Opcode::kRegisterMove, isa::Operand::reg(dst.allocate()),
                   isa::Operand::reg(other->allocate()));
@@ -97,6 +97,8 @@ void register_move(VirtualRegister& dst, nb::handle src) {
   }
   const int64_t value = static_cast<int32_t>(to_int(src));
   dst.known = value;
+  if (const Machine* active = current_machine(); active && active->open_loops() > dst.depth)
+    dst.known.reset();
   if (dst.machine)
     emit_register(*dst.machine, isa::Opcode::kRegisterMove, isa::Operand::reg(dst.id),
                   isa::Operand::imm(static_cast<double>(value)));
@@ -117,11 +119,43 @@ void register_store(const nki::TensorView& dst, VirtualRegister& src) {
 
 VirtualRegister register_alloc(nb::handle value) {
   VirtualRegister reg;
+  if (const Machine* active = current_machine()) reg.depth = active->open_loops();
   if (const nki::TensorView* tensor = as_tensor(value))
     register_load(reg, *tensor);
   else if (!value.is_none())
     register_move(reg, value);
+  // Made where it is asked for, not at its first use, which may be inside a loop.
+  if (current_machine()) reg.allocate();
   return reg;
+}
+
+isa::Operand loop_bound(nb::handle value) {
+  VirtualRegister* reg = as_register(value);
+  if (reg && !reg->constant()) return isa::Operand::reg(reg->allocate());
+  return isa::Operand::imm(static_cast<double>(to_int(value)));
+}
+
+VirtualRegister begin_loop(Machine& machine, nb::handle lower, nb::handle upper, int64_t step) {
+  const isa::Operand from = loop_bound(lower), to = loop_bound(upper);
+  const isa::RegisterId counter = machine.begin_loop(from, to, step, call_site(*machine.program()));
+  return {machine.shared_from_this(), counter, std::nullopt, true, machine.open_loops()};
+}
+
+void begin_while(Machine& machine, VirtualRegister& condition) {
+  machine.begin_while(condition.allocate(), call_site(*machine.program()));
+}
+
+// A new register with `a op b`, computed where the program runs.
+VirtualRegister register_alu(nb::handle op, nb::handle a, nb::handle b) {
+  Machine& machine = require_machine();
+  const isa::Operand left = loop_bound(a), right = loop_bound(b);
+  VirtualRegister result{machine.shared_from_this(), machine.new_register(), std::nullopt, false,
+                         machine.open_loops()};
+  const isa::Operand operands[] = {isa::Operand::reg(result.id), left, right};
+  const isa::AttributeWord attributes[] = {{static_cast<int64_t>(to_alu_op(op))}};
+  machine.emit(isa::Opcode::kRegisterAlu, isa::Engine::kUnknown, operands, attributes,
+               call_site(*machine.program()));
+  return result;
 }
 
 void device_print(nb::handle text, const nki::TensorView& tensor) {
@@ -173,6 +207,12 @@ void bind_machine(nb::module_& module) {
       .def("ndarray", &ndarray, "shape"_a, "dtype"_a, "buffer"_a = "sbuf", "name"_a = "",
            "address"_a = nb::none())
       .def("flush", [](Machine& self) { flush_unlocked(self); })
+      .def_prop_ro("records_loops", &Machine::records_loops)
+      .def_prop_ro("open_loops", &Machine::open_loops)
+      .def("begin_loop", &begin_loop, "lower"_a, "upper"_a, "step"_a)
+      .def("begin_while", &begin_while, "condition"_a)
+      .def("end_loop", [](Machine& self) { self.end_loop(call_site(*self.program())); })
+      .def("abandon_loop", &Machine::abandon_loop)
       .def("set_no_reorder", &Machine::set_no_reorder)
       .def("set_print_callback",
            [](Machine& self, nb::object callback) {
@@ -203,13 +243,13 @@ void bind_machine(nb::module_& module) {
       .def(
           "__init__",
           [](VirtualRegister* self, std::optional<int64_t> state, bool frozen) {
-            new (self) VirtualRegister{nullptr, 0, state, frozen};
+            const Machine* active = current_machine();
+            new (self) VirtualRegister{nullptr, 0, state, frozen, active ? active->open_loops() : 0};
           },
           "state"_a = nb::none(), "frozen"_a = false)
       .def("__int__", &VirtualRegister::value)
       .def("__index__", &VirtualRegister::value)
       .def("__float__", [](VirtualRegister& self) { return static_cast<double>(self.value()); })
-      .def("__bool__", [](VirtualRegister& self) { return self.value() != 0; })
       .def_ro("frozen", &VirtualRegister::frozen)
       .def_prop_ro("value", &VirtualRegister::value);
 
@@ -223,6 +263,7 @@ void bind_machine(nb::module_& module) {
   module.def("register_alloc", &register_alloc, "x"_a = nb::none());
   module.def("register_move", &register_move, "dst"_a, "src"_a);
   module.def("register_load", &register_load, "dst"_a, "src"_a);
+  module.def("register_alu", &register_alu, "op"_a, "a"_a, "b"_a);
   module.def("register_store", &register_store, "dst"_a, "src"_a);
 }
 

@@ -26,7 +26,7 @@ bool is_dynamic_slice(nb::handle key) { return nb::hasattr(key, "start") && nb::
 
 // A register index can stay a run-time index where the hardware has one: HBM and free dimensions, once.
 bool can_be_dynamic(const TensorView& view, int dim, VirtualRegister* reg) {
-  return reg && !reg->known && !view.indirection && !(dim == 0 && view.on_chip());
+  return reg && !reg->constant() && !view.indirection && !(dim == 0 && view.on_chip());
 }
 
 TensorView apply_slice(const TensorView& view, int dim, nb::handle key) {

@@ -52,9 +52,36 @@ struct TimeOptions {
   bool neuronx_cc = false;
   bool dma_engine_tracks = false;
   std::optional<int64_t> default_trip_count;
+  // Of the first core, where it was executed.
+  const std::map<isa::InstructionIndex, sim::TripCounts>* trips = nullptr;
 };
 
 using Programs = std::vector<std::shared_ptr<const isa::Program>>;
+
+std::vector<isa::InstructionIndex> loops_of(const isa::Program& program) {
+  std::vector<isa::InstructionIndex> loops;
+  for (isa::InstructionIndex i = 0; i < program.size(); ++i) {
+    const isa::Opcode opcode = program.instruction(i).opcode;
+    if (opcode == isa::Opcode::kLoopBegin || opcode == isa::Opcode::kWhileBegin) loops.push_back(i);
+  }
+  return loops;
+}
+
+// Trips of the loops of the program as executed, by the loops of the program as compiled: passes of the
+// backend move and add instructions, never loops.
+std::map<isa::InstructionIndex, std::vector<std::pair<int64_t, int64_t>>> observed_trips(
+    const std::map<isa::InstructionIndex, sim::TripCounts>& trips, const isa::Program& executed,
+    const isa::Program& compiled) {
+  const std::vector<isa::InstructionIndex> from = loops_of(executed), to = loops_of(compiled);
+  OPENTRN_CHECK(from.size() == to.size(), "{} loops became {}", from.size(), to.size());
+  std::map<isa::InstructionIndex, std::vector<std::pair<int64_t, int64_t>>> result;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const auto found = trips.find(from[i]);
+    if (found == trips.end()) continue;
+    for (const auto& run : found->second.runs) result[to[i]].emplace_back(run.iterations, run.entries);
+  }
+  return result;
+}
 
 // One program per core of the logical core.
 std::shared_ptr<Timing> time_programs(const Programs& programs, arch::Generation generation,
@@ -72,6 +99,8 @@ std::shared_ptr<Timing> time_programs(const Programs& programs, arch::Generation
   sim::timing::SimulateOptions simulate_options;
   simulate_options.dma_engine_tracks = options.dma_engine_tracks;
   simulate_options.default_trip_count = options.default_trip_count;
+  if (options.trips)
+    simulate_options.observed_trips = observed_trips(*options.trips, *programs[0], *cores[0]->program);
   sim::timing::simulate(cores, timing->tables->timing(generation), &recorder, simulate_options);
   timing->trace = recorder.take();
   timing->profile = profile::analyse(timing->trace, cores, *timing->tables);
@@ -92,21 +121,24 @@ std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::st
     machine->program()->name = name;
     programs.push_back(machine->program());
   }
-  return time_programs(
-      programs, static_cast<arch::Generation>(machines[0]->generation()),
-      {name, settings, table_files, look_ahead, neuronx_cc, dma_engine_tracks, default_trip_count});
+  return time_programs(programs, static_cast<arch::Generation>(machines[0]->generation()),
+                       {name, settings, table_files, look_ahead, neuronx_cc, dma_engine_tracks,
+                        default_trip_count, &machines[0]->core().trip_counts()});
 }
 
 // Programs that save_program() wrote, one file per core.
 std::shared_ptr<Timing> time_files(const std::vector<std::string>& paths, const std::string& target,
-                                   const std::vector<std::string>& settings, bool neuronx_cc,
-                                   int look_ahead) {
+                                   const std::vector<std::string>& settings, bool neuronx_cc, int look_ahead,
+                                   std::optional<int64_t> default_trip_count) {
   nb::gil_scoped_release unlocked;
   Programs programs;
   for (const std::string& path : paths)
     programs.push_back(std::make_shared<isa::Program>(isa::load_program(path)));
   return time_programs(programs, arch::resolve_target(target),
-                       {.settings = settings, .look_ahead = look_ahead, .neuronx_cc = neuronx_cc});
+                       {.settings = settings,
+                        .look_ahead = look_ahead,
+                        .neuronx_cc = neuronx_cc,
+                        .default_trip_count = default_trip_count});
 }
 
 using Bytes = nb::ndarray<nb::numpy, const uint8_t, nb::ndim<1>>;
@@ -286,7 +318,8 @@ void bind_timing(nb::module_& module) {
       },
       "machine"_a, "path"_a, "name"_a = "kernel");
   module.def("time_files", &time_files, "paths"_a, "target"_a, "settings"_a = std::vector<std::string>{},
-             "neuronx_cc"_a = false, "look_ahead"_a = backend::kCompilerLookAhead);
+             "neuronx_cc"_a = false, "look_ahead"_a = backend::kCompilerLookAhead,
+             "default_trip_count"_a = nb::none());
   module.def("run_cli", &run_cli, "arguments"_a);
 }
 

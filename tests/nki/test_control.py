@@ -51,14 +51,14 @@ def test_while_loop_and_while_register():
     def structured(bump, register):
         def body(r):
             bump()
-            return nisa.register_alloc(int(r) - 1)
+            return nisa.register_alloc(r - 1)
 
         nl.while_loop(register, body)
 
     def plain(bump, register):
         while register:
             bump()
-            nisa.register_move(register, int(register) - 1)
+            nisa.register_move(register, register - 1)
 
     assert count(structured) == count(plain) == 5
 

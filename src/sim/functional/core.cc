@@ -291,13 +291,24 @@ InstructionIndex Core::leave_loop(InstructionIndex end_marker) {
   return end_marker + 1;
 }
 
+// An iteration begins: tensors made in the body are new.
+void Core::renew_tensors(const Program& program, InstructionIndex begin) {
+  for (TensorId id : program.made_in_loop(begin)) {
+    if (id >= tensors_.size() || tensors_[id].ready == nullptr || tensors_[id].bound) continue;
+    tensors_[id].ready->reset_masks();
+    if (checks_.fill_fresh_memory) tensors_[id].ready->fill_fresh(program.tensor(id).dtype);
+  }
+}
+
 InstructionIndex Core::loop_begin(const Context& cx) {
   using namespace isa::slot::loop;
   const int64_t lower = wrap_int32(cx.register_or_immediate(kLower));
   const int64_t upper = wrap_int32(cx.register_or_immediate(kUpper));
   const int64_t step = cx.integer(kAStep);
   if (step <= 0) cx.broken("step", fmt::format("loop step {}; it must be positive", step));
+  trip_counts_[cx.index].add(lower < upper ? (upper - lower + step - 1) / step : 0);
   if (lower >= upper) return leave_loop(match_of(cx, kAMatch, Opcode::kLoopEnd, true));
+  renew_tensors(cx.program, cx.index);
   set_register(cx.register_id(kRegister), lower);
   loops_.push_back({cx.index, lower, upper, step, 0});
   return cx.index + 1;
@@ -314,6 +325,7 @@ InstructionIndex Core::loop_end(const Context& cx) {
     return leave_loop(cx.index);
   }
   frame.value += frame.step;
+  renew_tensors(cx.program, begin);
   set_register(cx.register_id(kRegister), frame.value);
   return begin + 1;
 }
@@ -322,6 +334,7 @@ InstructionIndex Core::while_begin(const Context& cx) {
   using namespace isa::slot::while_loop;
   const bool entered = !loops_.empty() && loops_.back().begin == cx.index;
   if (register_value(cx.register_id(kCondition)) == 0) {
+    trip_counts_[cx.index].add(entered ? loops_.back().iterations : 0);
     if (entered) loops_.pop_back();
     return leave_loop(match_of(cx, kAMatch, Opcode::kWhileEnd, true));
   }
@@ -330,6 +343,7 @@ InstructionIndex Core::while_begin(const Context& cx) {
     cx.fail(FaultKind::kProgram, "sim.while_iterations",
             fmt::format("a while loop ran {} times", checks_.while_iterations_max),
             "does the body ever clear the condition? CheckOptions::while_iterations_max raises the limit");
+  renew_tensors(cx.program, cx.index);
   return cx.index + 1;
 }
 

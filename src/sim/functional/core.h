@@ -19,9 +19,9 @@
 // - the 128 accumulators of the Vector and of the Scalar Engine are indexed by the row of `dst` within its
 //   tensor, and hold nothing defined until reset or loaded;
 // - registers are 32-bit two's complement: every write wraps to int32;
-// - a tensor keeps its value, and the memory of what was written, across the iterations of a loop: a Program
-//   does not say where a tensor was made. An automatic accumulate (-1) inside a loop therefore overwrites in
-//   the first iteration only; a builder whose PSUM tile is made in the body states accumulate = 0 or 1.
+// - a tensor keeps its value, and the memory of what was written, across the iterations of a loop, unless it
+//   is made in that loop (isa::Tensor::loop): then each iteration begins with an unwritten one. An automatic
+//   accumulate (-1) onto a tile made before the loop therefore overwrites in the first iteration only.
 //
 // A Fault carries the rule's label, the instruction and operand, the user's source line and the operands'
 // shapes. A malformed Program is a Fault too, never undefined behaviour.
@@ -32,6 +32,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -69,6 +70,19 @@ struct PrintEvent {
   SourceLocation location;
 };
 using PrintCallback = std::function<void(const PrintEvent&)>;
+
+// Iterations of one loop, by entry; equal neighbours are one run.
+struct TripCounts {
+  struct Run {
+    int64_t iterations;
+    int64_t entries;
+  };
+  std::vector<Run> runs;
+  void add(int64_t iterations) {
+    if (runs.empty() || runs.back().iterations != iterations) runs.push_back({iterations, 0});
+    ++runs.back().entries;
+  }
+};
 
 class CoreGroup;
 class Context;
@@ -112,6 +126,9 @@ class Core {
 
   void set_print_callback(PrintCallback callback) { print_ = std::move(callback); }
 
+  // How often each loop ran, by its begin marker and in the order in which it was entered.
+  const std::map<isa::InstructionIndex, TripCounts>& trip_counts() const { return trip_counts_; }
+
   int64_t tensor_bytes_in_use() const { return buffers_.bytes_in_use(); }
   int64_t tensor_bytes_peak() const { return buffers_.bytes_peak(); }
   uint64_t instructions_executed() const { return executed_; }
@@ -153,6 +170,7 @@ class Core {
   isa::InstructionIndex loop_end(const Context& cx);
   isa::InstructionIndex while_begin(const Context& cx);
   isa::InstructionIndex while_end(const Context& cx);
+  void renew_tensors(const isa::Program& program, isa::InstructionIndex begin);
   void plan_releases(const isa::Program& program);
   void release_after(isa::InstructionIndex index);
   isa::InstructionIndex leave_loop(isa::InstructionIndex end_marker);
@@ -165,6 +183,7 @@ class Core {
   std::vector<TensorSlot> tensors_;  // by TensorId
   std::vector<int64_t> registers_;
   std::vector<LoopFrame> loops_;
+  std::map<isa::InstructionIndex, TripCounts> trip_counts_;
   isa::InstructionIndex resume_at_ = UINT32_MAX;  // where the last run() stopped
   bool waiting_ = false;                          // it stopped at a rendezvous
   uint64_t executed_ = 0;

@@ -199,6 +199,45 @@ TEST(Loops, ARangeMayEndInsideALoop) {
   EXPECT_EQ(k.core.register_value(sum), 1 + 2 + 3 + 4);
 }
 
+// A tile that the body makes; `written` says whether each iteration writes it before reading it.
+void read_tile_of_the_body(bool written) {
+  TestKernel k;
+  const isa::RegisterId i = k.program.add_register(), j = k.program.add_register();
+  isa::Tensor made;
+  made.rows = 1, made.row_elements = 2, made.shape = {1, 2}, made.loop = 0;
+  const Tile t = {k.program.add_tensor(made), 1, 2, DType::kFloat32}, out = k.sbuf(1, 2);
+  const auto begin = k.loop_begin(i, Operand::imm(0), Operand::imm(2));
+  // Without `written`: in the first iteration only, as i < 1 - i there.
+  const auto inner = k.loop_begin(j, written ? Operand::imm(0) : Operand::reg(i), Operand::imm(1));
+  k.emit(Opcode::kMemset, {k.op(t), Operand::imm(3)});
+  k.loop_end(j, inner);
+  k.emit(Opcode::kTensorCopy, {k.op(out), k.op(t)});
+  k.loop_end(i, begin);
+  k.core.run(k.program);
+  EXPECT_EQ(k.get(out), (std::vector<float>{3, 3}));
+}
+
+TEST(Loops, ATensorOfTheBodyIsNewInEachIteration) {
+  read_tile_of_the_body(true);
+  EXPECT_EQ(fault_of([] { read_tile_of_the_body(false); }).label(), "sim.uninitialised_read");
+}
+
+TEST(Loops, TripsAreCounted) {
+  TestKernel k;
+  const isa::RegisterId i = k.program.add_register(), j = k.program.add_register();
+  const auto outer = k.loop_begin(i, Operand::imm(0), Operand::imm(3));
+  const auto inner = k.loop_begin(j, Operand::imm(1), Operand::reg(i));
+  k.loop_end(j, inner);
+  k.loop_end(i, outer);
+  k.core.run(k.program);
+  const auto& trips = k.core.trip_counts();
+  ASSERT_EQ(trips.at(outer).runs.size(), 1u);
+  EXPECT_EQ(trips.at(outer).runs[0].iterations, 3);
+  ASSERT_EQ(trips.at(inner).runs.size(), 2u);  // 0, 0, 1
+  EXPECT_EQ(trips.at(inner).runs[0].entries, 2);
+  EXPECT_EQ(trips.at(inner).runs[1].iterations, 1);
+}
+
 TEST(Loops, NoTripsAndWhile) {
   TestKernel k;
   const isa::RegisterId i = k.program.add_register(), n = k.program.add_register(),

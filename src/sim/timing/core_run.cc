@@ -317,6 +317,11 @@ void CoreRun::pass_marker(uint32_t marker) {
   free_.fill(now_);
 }
 
+void CoreRun::skip(uint32_t begin, uint32_t end) {
+  for (uint32_t at = begin; at < end; ++at)
+    records_[at].start = records_[at].engine_free = records_[at].visible = now_;
+}
+
 void CoreRun::extrapolate(Ps period, const Totals& each, int64_t rounds) {
   const Ps by = period * rounds;
   totals_.add(each, rounds);

@@ -59,6 +59,8 @@ class CoreRun {
   void end_stretch();  // adds its critical path to the totals
   // -- a loop marker: everything before is complete, every engine spends one register instruction
   void pass_marker(uint32_t marker);
+  // The body of a loop that does not run: who waits for it, waits no longer.
+  void skip(uint32_t begin, uint32_t end);
 
   Ps now() const { return now_; }  // when everything so far is complete
   // `rounds` more rounds of a loop, each taking `period` and adding `each` to the totals.

@@ -1,6 +1,7 @@
 #include "sim/timing/simulate.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -94,8 +95,8 @@ class Run {
   void run_loop(size_t open, size_t close) {
     const isa::InstructionIndex begin_instruction =
         cores_[0]->executable().schedule[markers_[0][open]].instruction;
-    const int64_t rounds =
-        trip_count(*cores_[0]->executable().program, begin_instruction, registers_, options_);
+    const int64_t rounds = trip_count(*cores_[0]->executable().program, begin_instruction,
+                                      entered_[begin_instruction]++, registers_, options_);
     const isa::Instruction& in = instruction_at(0, markers_[0][open]);
     std::optional<int64_t> counter, step;
     if (in.opcode == Opcode::kLoopBegin) {
@@ -105,6 +106,8 @@ class Run {
     for (size_t c = 0; c < cores_.size(); ++c) cores_[c]->pass_marker(markers_[c][open]);
     std::vector<uint32_t> begin = at_marker(open);
     for (uint32_t& at : begin) ++at;
+    if (rounds == 0)
+      for (size_t c = 0; c < cores_.size(); ++c) cores_[c]->skip(begin[c], markers_[c][close] + 1);
     std::vector<Ps> length;  // of the rounds stepped, on core 0
     std::vector<Totals> before(cores_.size());
     std::vector<Ps> start(cores_.size());
@@ -172,7 +175,8 @@ class Run {
   const SimulateOptions& options_;
   RegisterTracker registers_;
   std::vector<std::unique_ptr<CoreRun>> cores_;
-  std::vector<std::vector<uint32_t>> markers_;  // by core: schedule indices
+  std::vector<std::vector<uint32_t>> markers_;        // by core: schedule indices
+  std::map<isa::InstructionIndex, int64_t> entered_;  // how often each loop was
   Ps extrapolated_ = 0;
 };
 

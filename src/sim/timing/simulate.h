@@ -17,6 +17,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "arch/timing_table.h"
@@ -30,6 +31,8 @@ struct SimulateOptions {
   bool dma_engine_tracks = false;  // one trace event per DMA engine and transfer
   // Iterations of loops whose bounds are not constants: by loop_begin or while_begin instruction.
   std::map<isa::InstructionIndex, int64_t> trip_counts{};
+  // As observed when the program was executed: runs of (iterations, entries), by loop, in order of entry.
+  std::map<isa::InstructionIndex, std::vector<std::pair<int64_t, int64_t>>> observed_trips{};
   std::optional<int64_t> default_trip_count{};
   int64_t iterations_stepped_max = 64;  // of one loop, before the rest is extrapolated from the last ones
 };

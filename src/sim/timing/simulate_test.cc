@@ -362,6 +362,22 @@ TEST(Loops, ARunTimeTripCountMustBeGiven) {
   EXPECT_THROW(timed(program, Generation::kV3), Fault);
   const TimingResult given = timed(program, Generation::kV3, {.trip_counts = {{1, 5}}});
   EXPECT_EQ(given.engines[static_cast<size_t>(Engine::kScalar)].instructions, 5);
+  const TimingResult observed = timed(program, Generation::kV3, {.observed_trips = {{1, {{5, 1}}}}});
+  EXPECT_EQ(observed.total_ns, given.total_ns);
+}
+
+TEST(Loops, ALoopThatDoesNotRunHoldsNobodyUp) {
+  const TimingResult none = timed(looped(0, 0), Generation::kV3), one = timed(looped(1, 0), Generation::kV3);
+  EXPECT_EQ(none.dma.transfers, 0);
+  EXPECT_LT(none.total_ns, one.total_ns);
+  ProgramBuilder b;
+  const auto x = b.sbuf(128, 8, DType::kFloat32), y = b.sbuf(128, 8, DType::kFloat32);
+  const auto counter = b.program().add_register();
+  const auto begin = b.loop_begin(counter, 0, 0);
+  b.memset(b.all(x));
+  b.loop_end(counter, begin);
+  b.copy(b.all(y), b.all(x));  // waits for what does not run
+  EXPECT_EQ(timed(b.take(), Generation::kV3).engines[static_cast<size_t>(Engine::kSync)].instructions, 1);
 }
 
 TEST(Simulate, AnInstructionWithoutASourcedCostIsRefusedByName) {

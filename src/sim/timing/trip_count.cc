@@ -44,8 +44,8 @@ void RegisterTracker::follow(const isa::Instruction& in) {
   }
 }
 
-int64_t trip_count(const isa::Program& program, isa::InstructionIndex begin, const RegisterTracker& registers,
-                   const SimulateOptions& options) {
+int64_t trip_count(const isa::Program& program, isa::InstructionIndex begin, int64_t entry,
+                   const RegisterTracker& registers, const SimulateOptions& options) {
   const auto given = options.trip_counts.find(begin);
   if (given != options.trip_counts.end()) return given->second;
   const isa::Instruction& in = program.instruction(begin);
@@ -55,6 +55,14 @@ int64_t trip_count(const isa::Program& program, isa::InstructionIndex begin, con
                upper = registers.value(program.operand(in, s::kUpper));
     const int64_t step = program.attribute_int(in, s::kAStep);
     if (lower && upper && step > 0) return std::max<int64_t>(0, (*upper - *lower + step - 1) / step);
+  }
+  const auto observed = options.observed_trips.find(begin);
+  if (observed != options.observed_trips.end() && !observed->second.empty()) {
+    for (const auto& [iterations, entries] : observed->second) {
+      if (entry < entries) return iterations;
+      entry -= entries;
+    }
+    return observed->second.back().first;
   }
   if (options.default_trip_count) return *options.default_trip_count;
   Fault fault(

@@ -25,8 +25,8 @@ class RegisterTracker {
   std::vector<std::optional<int64_t>> known_;
 };
 
-// Iterations of the loop that begins at `begin`. kInput when nothing tells.
-int64_t trip_count(const isa::Program& program, isa::InstructionIndex begin, const RegisterTracker& registers,
-                   const SimulateOptions& options);
+// Iterations of the loop that begins at `begin`, entered for the `entry`-th time. kInput when nothing tells.
+int64_t trip_count(const isa::Program& program, isa::InstructionIndex begin, int64_t entry,
+                   const RegisterTracker& registers, const SimulateOptions& options);
 
 }  // namespace opentrn::sim::timing

@@ -1,7 +1,9 @@
 """Loops, program identity and scheduling regions of nki.language.
 
-Run eagerly, registers hold concrete values, so dynamic loops are Python loops whose variable is a fresh
-register. Source: nki/api/nki/language, nki/deep-dives/nki-dynamic-loops.rst.
+A machine that records loops sees the body of a dynamic loop once, between the loop's begin and end; one that
+executes every instruction at once (the oracle, OPENTRN_EAGER=1) has concrete registers, and the loop is Python's.
+docs/decisions/0011-device-loops.md says what follows. Source: nki/api/nki/language,
+nki/deep-dives/nki-dynamic-loops.rst.
 """
 
 from __future__ import annotations
@@ -47,25 +49,76 @@ def _check_loop(name: str, step: Any) -> None:
         )
 
 
+def _recorder() -> Any:
+    """The machine that records device loops, or None where loops are Python's."""
+    machine = _machine.machine()
+    return machine if getattr(machine, "records_loops", False) else None
+
+
+def _begin(machine: Any, lower: Any, upper: Any, step: int) -> Any:
+    bounds = [
+        value if isinstance(value, VirtualRegister) else _bound(value, what)
+        for value, what in ((lower, "the lower bound"), (upper, "the upper bound"))
+    ]
+    return machine.begin_loop(*bounds, step)
+
+
+def _require_nothing(result: Any) -> None:
+    allowed = result is None or isinstance(result, nisa.NkiInstruction)  # what a lambda's last call gives
+    require(allowed, f"nl.fori_loop: the body returned {result!r}; it cannot return a value")
+
+
 def dynamic_range(start, stop=None, step=1) -> Iterator[Any]:
     """Registers counting from `start` to `stop`; bounds may be registers, read when the loop starts."""
     if stop is None:
         start, stop = 0, start
     _check_loop("dynamic_range", step)
-    for value in range(_bound(start, "start"), _bound(stop, "stop"), step):
-        yield VirtualRegister(value, frozen=True)
+    machine = _recorder()
+    if machine is None:
+        for value in range(_bound(start, "start"), _bound(stop, "stop"), step):
+            yield VirtualRegister(value, frozen=True)
+        return
+    counter = _begin(machine, start, stop, step)
+    try:
+        yield counter
+    except GeneratorExit:
+        machine.abandon_loop()
+        raise
+    machine.end_loop()
 
 
 def fori_loop(lower, upper, body_fun: Callable[[Any], Any], step=1) -> None:
     """Call body_fun(register) for lower, lower + step, ... below upper. The register is read-only."""
     _check_loop("fori_loop", step)
-    for value in range(_bound(lower, "lower"), _bound(upper, "upper"), step):
-        body_fun(VirtualRegister(value, frozen=True))
+    machine = _recorder()
+    if machine is None:
+        for value in range(_bound(lower, "lower"), _bound(upper, "upper"), step):
+            _require_nothing(body_fun(VirtualRegister(value, frozen=True)))
+        return
+    counter = _begin(machine, lower, upper, step)
+    _require_nothing(body_fun(counter))
+    machine.end_loop()
 
 
 def while_loop(init, body_fun: Callable[[Any], Any]) -> None:
     """While the register is not 0, call it = body_fun(it). The condition is checked before each iteration."""
     _check_loop("while_loop", 1)
+    machine = _recorder()
+    if machine is not None:
+        condition = nisa.register_alloc()
+        nisa.register_move(condition, init if isinstance(init, VirtualRegister) else _bound(init, "init"))
+        machine.begin_while(condition)
+        given = nisa.register_alloc()
+        nisa.register_move(given, condition)
+        following = body_fun(given)
+        require(
+            isinstance(following, (VirtualRegister, int)),
+            f"nl.while_loop: the body returned {following!r}; "
+            "it must return the register that holds the next condition",
+        )
+        nisa.register_move(condition, following)
+        machine.end_loop()
+        return
     value = _bound(init, "init")
     while value != 0:
         condition = body_fun(nisa.register_alloc(value))
