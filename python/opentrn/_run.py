@@ -175,7 +175,10 @@ def run(
         neuronx_cc = compiler_of(kernel, compiler) == "neuronx-cc"
         timings = [
             _core.compile_and_time(
-                launch, _name(kernel), _settings(overrides), neuronx_cc=neuronx_cc,
+                launch,
+                _name(kernel),
+                _settings(overrides),
+                neuronx_cc=neuronx_cc,
                 default_trip_count=loop_iterations,
             )
             for launch in machines
