@@ -39,14 +39,17 @@ class OnChip {
     std::ranges::sort(floating_, by_birth);
   }
 
-  void place(std::vector<isa::Placement>& placements) {
+  // False only with Ways::kRotating: no place was found.
+  bool place(std::vector<isa::Placement>& placements, Ways ways) {
     check_sizes();
     pin(placements);
-    if (floating_.empty()) return;
-    if (rotate(placements, SpaceMap::Policy::kOldest, bank_bytes_ > 0)) return;
-    if (rotate(placements, SpaceMap::Policy::kLowest, false)) return;
+    if (floating_.empty()) return true;
+    if (rotate(placements, {SpaceMap::Policy::kOldest, bank_bytes_ > 0, false})) return true;
+    if (rotate(placements, {SpaceMap::Policy::kOldest, false, true})) return true;
+    if (ways == Ways::kRotating) return false;
+    if (rotate(placements, {SpaceMap::Policy::kLowest, false, true})) return true;
     constexpr size_t kBySizeMax = 20'000;  // it compares every pair
-    if (floating_.size() + pinned_.size() <= kBySizeMax && by_size(placements)) return;
+    if (floating_.size() + pinned_.size() <= kBySizeMax && by_size(placements)) return true;
     throw_full();
   }
 
@@ -146,7 +149,13 @@ class OnChip {
   }
 
   // Ways 1 and 2. Bytes that a pinned tensor ever uses are left alone for the whole program.
-  bool rotate(std::vector<isa::Placement>& placements, SpaceMap::Policy policy, bool whole_banks) {
+  struct Rotation {
+    SpaceMap::Policy policy;
+    bool whole_banks;
+    bool tight;  // small tensors are packed
+  };
+  bool rotate(std::vector<isa::Placement>& placements, const Rotation& rotation) {
+    const SpaceMap::Policy policy = rotation.policy;
     SpaceMap map(capacity_);
     for (TensorId id : pinned_) {
       const isa::Address at = placements[id].address;
@@ -169,7 +178,7 @@ class OnChip {
         map.release(gone.offset, gone.bytes, gone.quadrants, gone.last + 1);
       }
       const bool keep_aside = policy == SpaceMap::Policy::kOldest && life.last - life.first > long_life;
-      const Request request = request_for(id, whole_banks, policy != SpaceMap::Policy::kOldest);
+      const Request request = request_for(id, rotation.whole_banks, rotation.tight);
       const auto found = map.find(request, choices(id), keep_aside ? SpaceMap::Policy::kHighest : policy);
       if (!found) return false;
       map.take(found->offset, request.bytes, found->quadrants);
@@ -276,16 +285,16 @@ int64_t place_hbm(const isa::Program& program, const Options& options,
 
 }  // namespace
 
-Allocation allocate(const isa::Program& program, const std::vector<Lifetime>& lifetimes,
-                    const Options& options, const arch::NeuronCore& core) {
+std::optional<Allocation> allocate(const isa::Program& program, const std::vector<Lifetime>& lifetimes,
+                                   const Options& options, const arch::NeuronCore& core, Ways ways) {
   Allocation result;
   result.placements.resize(program.tensor_count());
   OnChip sbuf(program, lifetimes, MemorySpace::kSbuf, options, core);
-  sbuf.place(result.placements);
+  if (!sbuf.place(result.placements, ways)) return std::nullopt;
   result.sbuf_bytes_per_partition_used =
       peak_live_bytes(program, lifetimes, MemorySpace::kSbuf, core.partitions);
   OnChip psum(program, lifetimes, MemorySpace::kPsum, options, core);
-  psum.place(result.placements);
+  if (!psum.place(result.placements, ways)) return std::nullopt;
   result.psum_banks_used = peak_live_banks(program, lifetimes, result.placements, MemorySpace::kPsum,
                                            core.psum_bank_bytes_per_partition);
   result.hbm_bytes_used = place_hbm(program, options, result.placements);

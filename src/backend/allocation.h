@@ -4,6 +4,7 @@
 // tried, in this order:
 //   1. rotate: the range that has been free for longest, never-used memory first, so that a writer rarely
 //      waits for the readers of the previous tenant; long-lived tensors are kept together at the far end;
+//      then the same with small tensors packed;
 //   2. first fit: the lowest range that is free, which fragments less;
 //   3. by size: the largest tensor first, each at its lowest offset free for its whole lifetime.
 // A tensor of up to 32 rows takes one quadrant of the partitions, up to 64 rows a half, as the engines'
@@ -12,6 +13,7 @@
 // Tensors with an address stay there. HBM tensors are laid end to end.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "arch/arch.h"
@@ -30,7 +32,10 @@ struct Allocation {
 
 // kCapacity (sbuf.capacity, psum.capacity) with a table of live tensors when they do not fit; kProgram
 // (sbuf.overlap, psum.overlap) when two live tensors with given addresses share bytes.
-Allocation allocate(const isa::Program& program, const std::vector<Lifetime>& lifetimes,
-                    const Options& options, const arch::NeuronCore& core);
+// Nothing when only ways that rotate are wanted and they fail.
+enum class Ways : uint8_t { kAll, kRotating };
+std::optional<Allocation> allocate(const isa::Program& program, const std::vector<Lifetime>& lifetimes,
+                                   const Options& options, const arch::NeuronCore& core,
+                                   Ways ways = Ways::kAll);
 
 }  // namespace opentrn::backend

@@ -1,6 +1,7 @@
 #include "backend/compile.h"
 
 #include <array>
+#include <optional>
 
 #include "backend/allocation.h"
 #include "backend/dependencies.h"
@@ -25,43 +26,81 @@ struct Placed {
   int64_t spill_bytes = 0;
 };
 
-Placed place(std::shared_ptr<const isa::Program> program, const Options& options,
-             const arch::NeuronCore& core) {
+std::optional<Placed> place(std::shared_ptr<const isa::Program> program, const Options& options,
+                            const arch::NeuronCore& core, Ways ways) {
   const std::vector<Lifetime> lifetimes = find_lifetimes(*program, find_loops(*program));
-  return {program, allocate(*program, lifetimes, options, core)};
+  std::optional<Allocation> allocation = allocate(*program, lifetimes, options, core, ways);
+  if (!allocation) return std::nullopt;
+  return Placed{std::move(program), std::move(*allocation)};
 }
 
-Placed place_spilling(const std::shared_ptr<const isa::Program>& program, const Options& options,
-                      const arch::NeuronCore& core) {
-  const auto share_of = [](double share, int64_t bytes) {
+// The program with at most `share` of each memory live; nothing when that is out of reach.
+std::optional<Placed> place_within(double share, const std::shared_ptr<const isa::Program>& program,
+                                   const Options& options, const arch::NeuronCore& core, Ways ways) {
+  const auto share_of = [share](int64_t bytes) {
     return static_cast<int64_t>(share * static_cast<double>(bytes));
   };
-  for (const double share : kBudgetShares) {
-    const auto psum = fit(program, isa::MemorySpace::kPsum, share_of(share, core.psum_bytes_per_partition),
-                          core.partitions, options);
-    if (!psum) break;
-    const auto sbuf = fit(psum->program, isa::MemorySpace::kSbuf,
-                          share_of(share, core.sbuf_bytes_per_partition), core.partitions, options);
-    if (!sbuf) break;
-    try {
-      Placed placed = place(sbuf->program, options, core);
-      placed.spill_bytes = sbuf->saved_bytes + sbuf->reloaded_bytes;
-      return placed;
-    } catch (const Fault& fault) {
-      if (fault.kind() != FaultKind::kCapacity) throw;
-    }
-  }
-  return place(program, options, core);  // says what does not fit
-}
-
-Placed place_somehow(const std::shared_ptr<const isa::Program>& program, const Options& options,
-                     const arch::NeuronCore& core) {
-  if (!options.neuronx_cc) return place(program, options, core);
+  const auto psum = fit(program, isa::MemorySpace::kPsum, share_of(core.psum_bytes_per_partition),
+                        core.partitions, options);
+  if (!psum) return std::nullopt;
+  const auto sbuf = fit(psum->program, isa::MemorySpace::kSbuf, share_of(core.sbuf_bytes_per_partition),
+                        core.partitions, options);
+  if (!sbuf) return std::nullopt;
   try {
-    return place(program, options, core);
+    std::optional<Placed> placed = place(sbuf->program, options, core, ways);
+    if (placed) placed->spill_bytes = sbuf->saved_bytes + sbuf->reloaded_bytes;
+    return placed;
   } catch (const Fault& fault) {
     if (fault.kind() != FaultKind::kCapacity) throw;
-    return place_spilling(program, options, core);
+    return std::nullopt;
+  }
+}
+
+struct Scheduled {
+  Placed placed;
+  std::vector<EngineChoice> choices;
+  Dependencies dependencies;
+  Order order;
+};
+
+Scheduled schedule(Placed placed, const Options& options, const arch::Tables& tables) {
+  Scheduled result{std::move(placed), {}, {}, {}};
+  const isa::Program& program = *result.placed.program;
+  result.choices = choose_engines(program, options, tables);
+  const bool in_order = options.look_ahead == 0;
+  result.dependencies = find_dependencies(program, result.choices, result.placed.allocation.placements,
+                                          tables.neuron_core(options.generation), in_order);
+  result.order = choose_order(program, result.choices, result.dependencies, options, tables);
+  return result;
+}
+
+// The fastest, by the scheduler's estimate, of several ways to make a program fit; nothing when none does.
+// Spilling more leaves room to reload early and to keep reloads off bytes that were just read.
+std::optional<Scheduled> schedule_spilling(const std::shared_ptr<const isa::Program>& program,
+                                           const Options& options, const arch::Tables& tables) {
+  const arch::NeuronCore& core = tables.neuron_core(options.generation);
+  std::optional<Scheduled> best;
+  for (const Ways ways : {Ways::kRotating, Ways::kAll}) {
+    for (const double share : kBudgetShares) {
+      std::optional<Placed> placed = place_within(share, program, options, core, ways);
+      if (!placed) continue;
+      Scheduled found = schedule(std::move(*placed), options, tables);
+      if (!best || found.order.estimated_ns < best->order.estimated_ns) best = std::move(found);
+      if (ways == Ways::kAll) break;  // with no rotation there is no reason to spill more than needed
+    }
+  }
+  return best;
+}
+
+Scheduled schedule_somehow(const std::shared_ptr<const isa::Program>& program, const Options& options,
+                           const arch::Tables& tables) {
+  const arch::NeuronCore& core = tables.neuron_core(options.generation);
+  try {
+    return schedule(*place(program, options, core, Ways::kAll), options, tables);
+  } catch (const Fault& fault) {
+    if (!options.neuronx_cc || fault.kind() != FaultKind::kCapacity) throw;
+    if (std::optional<Scheduled> found = schedule_spilling(program, options, tables)) return *found;
+    throw;
   }
 }
 
@@ -76,23 +115,18 @@ isa::Executable compile(std::shared_ptr<const isa::Program> program, const Optio
 
   if (options.neuronx_cc)
     program = share_equal_results(program, core.sbuf_bytes_per_partition, core.partitions, options);
-  Placed placed = place_somehow(program, options, core);
-  program = placed.program;
-  const std::vector<EngineChoice> choices = choose_engines(*program, options, tables);
-  const bool in_order = options.look_ahead == 0;
-  const Dependencies dependencies =
-      find_dependencies(*program, choices, placed.allocation.placements, core, in_order);
-  const auto order = choose_order(*program, choices, dependencies, options, tables);
+  Scheduled scheduled = schedule_somehow(program, options, tables);
+  Placed& placed = scheduled.placed;
 
   isa::Executable executable;
-  executable.program = std::move(program);
+  executable.program = std::move(placed.program);
   executable.generation = arch::version(options.generation);
   executable.placements = std::move(placed.allocation.placements);
   executable.sbuf_bytes_per_partition_used = placed.allocation.sbuf_bytes_per_partition_used;
   executable.psum_banks_used = placed.allocation.psum_banks_used;
   executable.hbm_bytes_used = placed.allocation.hbm_bytes_used;
   executable.spill_bytes = placed.spill_bytes;
-  synchronise(choices, dependencies, order, executable);
+  synchronise(scheduled.choices, scheduled.dependencies, scheduled.order.instructions, executable);
   return executable;
 }
 

@@ -71,6 +71,8 @@ class RoughRun {
         start_ns_(program.size()),
         done_ns_(program.size()) {}
 
+  double end_ns() const { return done_ns_.empty() ? 0 : *std::ranges::max_element(done_ns_); }
+
   const std::vector<double>& in_program_order() {
     for (InstructionIndex i = 0; i < program_.size(); ++i) start(i, ready_ns(i));
     return start_ns_;
@@ -202,10 +204,8 @@ const std::vector<double>& RoughRun::with_look_ahead(uint32_t window) {
 
 }  // namespace
 
-std::vector<InstructionIndex> choose_order(const isa::Program& program,
-                                           const std::vector<EngineChoice>& choices,
-                                           const Dependencies& dependencies, const Options& options,
-                                           const arch::Tables& tables) {
+Order choose_order(const isa::Program& program, const std::vector<EngineChoice>& choices,
+                   const Dependencies& dependencies, const Options& options, const arch::Tables& tables) {
   RoughRun run(program, choices, dependencies, options, tables);
   const std::vector<double>& start = options.look_ahead > 0
                                          ? run.with_look_ahead(static_cast<uint32_t>(options.look_ahead))
@@ -213,7 +213,7 @@ std::vector<InstructionIndex> choose_order(const isa::Program& program,
   std::vector<InstructionIndex> order(program.size());
   std::iota(order.begin(), order.end(), 0u);
   std::ranges::stable_sort(order, {}, [&](InstructionIndex i) { return start[i]; });
-  return order;
+  return {std::move(order), run.end_ns()};
 }
 
 }  // namespace opentrn::backend

@@ -13,10 +13,11 @@
 
 namespace opentrn::backend {
 
-// A topological order of the dependencies: instruction indices.
-std::vector<isa::InstructionIndex> choose_order(const isa::Program& program,
-                                                const std::vector<EngineChoice>& choices,
-                                                const Dependencies& dependencies, const Options& options,
-                                                const arch::Tables& tables);
+struct Order {
+  std::vector<isa::InstructionIndex> instructions;  // a topological order of the dependencies
+  double estimated_ns = 0;  // of the whole, roughly: to compare ways to compile one kernel
+};
+Order choose_order(const isa::Program& program, const std::vector<EngineChoice>& choices,
+                   const Dependencies& dependencies, const Options& options, const arch::Tables& tables);
 
 }  // namespace opentrn::backend
