@@ -4,9 +4,10 @@
     python fidelity/run.py --rows measured.csv --checkouts DIR [--json] [--only TEXT] [--jobs N] [--timeout S]
 
 The rows file has the columns id, category, workload, metric, value, unit, source, note. DIR holds checkouts of
-the kernel repositories as `owner+name`; adapters import kernels from there and nothing is copied. A row is
-predicted by running its kernel without values and timing the recorded program. Rows without an adapter, or
-whose checkout is missing, are counted and named by reason, never guessed.
+the kernel repositories as `owner+name`; adapters import kernels from there and nothing is copied. Rows of one
+kernel are predicted together, by running it without values and timing the recorded program; every metric that a
+profile has is compared, not only times. Rows without an adapter, or whose checkout is missing, are counted and named
+by reason, never guessed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import csv
 import json
 import multiprocessing
 import os
+import re
 import statistics
 import sys
 import time
@@ -28,9 +30,15 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
-from adapters import ADAPTERS, NotReproducible  # noqa: E402
+from adapters import ADAPTERS, NotReproducible, is_known  # noqa: E402
 
 WORST_SHOWN = 10
+CATEGORIES = ("kernel", "op", "dma")  # what one core does; the rest needs models and fabrics
+# Shares below this many percent are compared as if they were this large: 0.07% against 0.1% is no error to chase.
+SHARE_FLOOR = 1.0
+METRIC_OF_ID = re.compile(
+    r"(lat|p50|p99|instr|mfu|hfu\w*|mbu|(pe|dma|vector)-active|hbm-bytes|\w+_(bytes|flops|engine_active_time))$"
+)
 
 
 @dataclass
@@ -47,6 +55,8 @@ class Prediction:
     @property
     def error(self) -> float:
         """Signed, as a fraction of the published value."""
+        if self.row["unit"] == "%":
+            return (self.predicted - self.published) / max(self.published, SHARE_FLOOR)
         return self.predicted / self.published - 1.0
 
     @property
@@ -54,50 +64,68 @@ class Prediction:
         return self.row["id"].split(".")[0]
 
 
-def _predict_in_child(row: dict[str, str], checkouts: str, pipe) -> None:
+def kernel_of(row: dict[str, str]) -> tuple[str, str]:
+    """What rows of the same run share."""
+    prefix, _, last = row["id"].rpartition(".")
+    return row["workload"], prefix if METRIC_OF_ID.match(last) else row["id"]
+
+
+def _predict_in_child(rows: list[dict[str, str]], checkouts: str, pipe) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # kernels print their own log
     try:
-        adapter = ADAPTERS[row["id"].split(".")[0]]
-        result = adapter(row, Path(checkouts))
-        pipe.send(("ok", result.microseconds, result.bound_by))
+        result = ADAPTERS[rows[0]["id"].split(".")[0]](rows[0], Path(checkouts))
     except NotReproducible as reason:
-        pipe.send(("skip", str(reason), ""))
+        pipe.send([("skip", str(reason), "")] * len(rows))
+        return
     except BaseException as error:  # noqa: BLE001 -- reported with the row
         frame = traceback.extract_tb(error.__traceback__)[-1]
         text = str(error).strip().splitlines() or [""]
-        pipe.send(
-            ("fail", f"{type(error).__name__}: {text[0]} ({Path(frame.filename).name}:{frame.lineno})", "")
-        )
+        where = f"{Path(frame.filename).name}:{frame.lineno}"
+        pipe.send([("fail", f"{type(error).__name__}: {text[0]} ({where})", "")] * len(rows))
+        return
+    answers = []
+    for row in rows:
+        try:
+            answers.append(("ok", result.value_of(row), result.bound_by))
+        except NotReproducible as reason:
+            answers.append(("skip", str(reason), ""))
+    pipe.send(answers)
 
 
-def predict(row: dict[str, str], checkouts: str, timeout: float) -> Prediction:
-    """Predict one row in a process of its own: kernels are other people's code, and may need gigabytes."""
-    result = Prediction(row, float(row["value"]))
-    if row["id"].split(".")[0] not in ADAPTERS:
-        result.reason = "no adapter for this family"
-        return result
+def predict(rows: list[dict[str, str]], checkouts: str, timeout: float) -> list[Prediction]:
+    """Predict the rows of one kernel in a process of its own: kernels are other people's code, and may need
+    gigabytes."""
+    results = [Prediction(row, float(row["value"])) for row in rows]
+
+    def all_because(reason: str) -> list[Prediction]:
+        for result in results:
+            result.reason = reason
+        return results
+
+    if rows[0]["id"].split(".")[0] not in ADAPTERS:
+        return all_because("no adapter for this family")
     parent, child = multiprocessing.Pipe()
     process = multiprocessing.get_context("fork").Process(
-        target=_predict_in_child, args=(row, checkouts, child)
+        target=_predict_in_child, args=(rows, checkouts, child)
     )
     start = time.monotonic()
     process.start()
     child.close()
     try:
-        if parent.poll(timeout):
-            kind, value, bound_by = parent.recv()
-            if kind == "ok":
-                result.predicted, result.bound_by = value, bound_by
-            else:
-                result.reason = value if kind == "skip" else f"failed: {value}"
-        else:
-            result.reason = f"failed: no result after {timeout:.0f} s"
+        answers = parent.recv() if parent.poll(timeout) else None
     except EOFError:
-        result.reason = "failed: the process died"
+        answers = [("fail", "the process died", "")] * len(rows)
     process.kill()
     process.join()
-    result.seconds = time.monotonic() - start
-    return result
+    if answers is None:
+        return all_because(f"failed: no result after {timeout:.0f} s")
+    for result, (kind, value, bound_by) in zip(results, answers, strict=True):
+        result.seconds = (time.monotonic() - start) / len(rows)
+        if kind == "ok":
+            result.predicted, result.bound_by = value, bound_by
+        else:
+            result.reason = value if kind == "skip" else f"failed: {value}"
+    return results
 
 
 def percentile(values: list[float], fraction: float) -> float:
@@ -135,10 +163,11 @@ def summarise(predictions: list[Prediction]) -> dict:
 
 def print_table(predictions: list[Prediction], summary: dict) -> None:
     done = [p for p in predictions if p.predicted is not None]
-    print(f"{'row':<72} {'published':>11} {'predicted':>11} {'error':>8}  bound by")
+    print(f"{'row':<72} {'published':>12} {'predicted':>12} {'unit':<12} {'error':>8}  bound by")
     for p in done:
         print(
-            f"{p.row['id'][:72]:<72} {p.published:>11.1f} {p.predicted:>11.1f} {p.error:>+8.1%}  {p.bound_by}"
+            f"{p.row['id'][:72]:<72} {p.published:>12.6g} {p.predicted:>12.6g} {p.row['unit']:<12} "
+            f"{p.error:>+8.1%}  {p.bound_by}"
         )
     reasons = defaultdict(list)
     for p in predictions:
@@ -159,6 +188,15 @@ def print_table(predictions: list[Prediction], summary: dict) -> None:
             )
 
 
+def show_progress(done: int, of: int, seconds: float, last: str) -> None:
+    """One line that is rewritten on a terminal; elsewhere a line for every tenth part."""
+    line = f"{done} of {of} kernels, {seconds:.0f} s: {last}"
+    if sys.stderr.isatty():
+        print(f"\r\033[K{line[:100]}", end="\n" if done == of else "", file=sys.stderr, flush=True)
+    elif done == of or done * 10 // of != (done - 1) * 10 // of:
+        print(line, file=sys.stderr, flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="./dev fidelity", description=__doc__.splitlines()[0])
     parser.add_argument("--rows", required=True, help="CSV file of published measurements")
@@ -170,21 +208,25 @@ def main() -> int:
     args = parser.parse_args()
     with open(args.rows, newline="", encoding="utf-8") as file:
         rows = [
-            row
-            for row in csv.DictReader(file)
-            if row["unit"] == "us"
-            and row["metric"].startswith(("latency", "duration"))
-            and args.only in row["id"]
+            row for row in csv.DictReader(file) if row["category"] in CATEGORIES and args.only in row["id"]
         ]
     if not rows:
-        print(f"{args.rows}: no kernel latency row matches", file=sys.stderr)
+        print(f"{args.rows}: no row of category {', '.join(CATEGORIES)} matches", file=sys.stderr)
         return 2
+    kernels = defaultdict(list)
+    predictions = []
+    for row in rows:
+        if is_known(row):
+            kernels[kernel_of(row)].append(row)
+        else:
+            reason = f"'{row['metric']}' is nothing a run of one kernel shows"
+            predictions.append(Prediction(row, float(row["value"]), reason=reason))
+    start = time.monotonic()
     with ThreadPoolExecutor(args.jobs) as pool:
-        predictions = []
-        for p in pool.map(lambda row: predict(row, args.checkouts, args.timeout), rows):
-            predictions.append(p)
-            if sys.stderr.isatty():
-                print(f"\r{len(predictions)} of {len(rows)} rows", end="", file=sys.stderr)
+        jobs = pool.map(lambda group: predict(group, args.checkouts, args.timeout), kernels.values())
+        for count, results in enumerate(jobs, 1):
+            predictions += results
+            show_progress(count, len(kernels), time.monotonic() - start, results[0].row["id"])
     summary = summarise(predictions)
     print_table(predictions, summary)
     if args.json:

@@ -5,7 +5,7 @@ row has no public kernel, no stated shape, or no checkout. It never returns a gu
 """
 
 from adapters import accelopt, autocomp, nki_docs, nkiautotune, nkilib
-from adapters._common import NotReproducible, Predicted
+from adapters._common import NotReproducible, Predicted, is_known
 
 ADAPTERS = {
     "accelopt": accelopt.predict,
@@ -15,4 +15,4 @@ ADAPTERS = {
     "nkilib": nkilib.predict,
 }
 
-__all__ = ["ADAPTERS", "NotReproducible", "Predicted"]
+__all__ = ["ADAPTERS", "NotReproducible", "Predicted", "is_known"]

@@ -6,7 +6,7 @@ import importlib.util
 import subprocess
 import sys
 import types
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,104 @@ class NotReproducible(Exception):
 
 @dataclass
 class Predicted:
-    """A prediction in microseconds and what bounds it."""
+    """What one run predicts.
+
+    `microseconds`: as the family publishes it, with or without the launch. `bound_by`: the verdict.
+    `figures`: every other metric by the name the rows give it, in the unit of METRICS; empty where several
+    launches make up the run.
+    """
 
     microseconds: float
     bound_by: str
+    figures: dict[str, float] = field(default_factory=dict)
+
+    def value_of(self, row: dict[str, str]) -> float:
+        """The row's metric in the row's unit. Raises NotReproducible when this run does not have it."""
+        metric, unit = row["metric"], row["unit"]
+        if is_time(row):
+            return self.microseconds * MICROSECONDS[unit]
+        if metric not in self.figures or METRICS[metric] != unit:
+            raise NotReproducible(f"no figure for '{metric}' in {unit}")
+        return self.figures[metric]
+
+
+# Metrics of a profile that rows publish, with their unit. Names are those of the rows.
+METRICS = {
+    "HBM bytes read": "bytes",
+    "HBM bytes written": "bytes",
+    "HBM bytes moved (read+write)": "bytes",
+    "TensorE hardware FLOPs": "FLOP",
+    "of which transpose FLOPs": "FLOP",
+    "TensorE matmul instruction count": "instructions",
+    "MFU": "%",
+    "HFU (estimated)": "%",
+    "hardware FLOPS utilization": "%",
+    "HBM bandwidth utilization (MBU)": "%",
+    "TensorE active time share": "%",
+    "TensorE active share": "%",
+    "VectorE active share": "%",
+    "ScalarE active share": "%",
+    "GpSimdE active share": "%",
+    "DMA active time share": "%",
+}
+TIMES = ("latency", "latency p50", "latency p90", "latency p99", "duration")
+MICROSECONDS = {"us": 1.0, "ms": 1e-3, "s": 1e-6, "ns": 1e3}
+FP32_PASSES_COUNTED = (
+    2  # by AWS's profiler, for each FP32 matmul (kernel-optimization.rst: 65,536 instructions)
+)
+
+
+# AWS's profiler relates bytes to the peak of the HBM stack, also when one of its cores runs (kernel-optimization.rst:
+# 38.06% of 725 GB/s over 39.89 ms are the 10.9 GB of version 2).
+CORES_PER_HBM_STACK = {"NeuronCore-v2": 1, "NeuronCore-v3": 2, "NeuronCore-v4": 2}
+
+
+def is_time(row: dict[str, str]) -> bool:
+    return row["metric"] in TIMES and row["unit"] in MICROSECONDS
+
+
+def is_known(row: dict[str, str]) -> bool:
+    """Whether the simulator has this metric in this unit."""
+    return is_time(row) or METRICS.get(row["metric"]) == row["unit"]
+
+
+def figures_of(profile: dict[str, Any], model_flops: float | None = None) -> dict[str, float]:
+    """METRICS from a profile (docs/profiling.md), as AWS's profiler counts them.
+
+    model_flops: of the operation as its publisher counts them; None: those of the multiplications that ran.
+    """
+    summary, flops = profile["summary"], profile["flops"]
+    seconds = summary["total_time"]
+    fp32_extra = (FP32_PASSES_COUNTED - 1) * flops["fp32"]
+    ran = summary["hardware_flops"]
+    peak = ran / seconds / summary["hfu_estimated_percent"] * 100 if ran else float("inf")  # of bf16
+    hardware = ran + fp32_extra
+    matmuls = sum(o["count"] for o in profile["opcodes"] if o["opcode"].startswith("nc_matmul"))
+    transposed = summary["transpose_flops"]
+    read, written = summary["hbm_read_bytes"], summary["hbm_write_bytes"]
+    hfu = 100 * hardware / seconds / peak
+    return {
+        "HBM bytes read": read,
+        "HBM bytes written": written,
+        "HBM bytes moved (read+write)": read + written,
+        "TensorE hardware FLOPs": hardware,
+        "of which transpose FLOPs": summary["transpose_flops"],
+        "TensorE matmul instruction count": matmuls * (hardware - transposed) / (ran - transposed)
+        if ran > transposed
+        else matmuls,
+        "MFU": 100 * (summary["model_flops"] if model_flops is None else model_flops) / seconds / peak,
+        "HFU (estimated)": hfu,
+        "hardware FLOPS utilization": hfu,
+        "HBM bandwidth utilization (MBU)": summary["mbu_estimated_percent"]
+        * profile["cores"]
+        / CORES_PER_HBM_STACK[profile["neuron_core"]],
+        "TensorE active time share": summary["tensor_engine_active_time_percent"],
+        "TensorE active share": summary["tensor_engine_active_time_percent"],
+        "VectorE active share": summary["vector_engine_active_time_percent"],
+        "ScalarE active share": summary["scalar_engine_active_time_percent"],
+        "GpSimdE active share": summary["gpsimd_engine_active_time_percent"],
+        "DMA active time share": summary["dma_active_time_percent"],
+    }
 
 
 def checkout(checkouts: Path, name: str) -> Path:
@@ -73,14 +167,27 @@ def module_from_file(path: Path, name: str) -> types.ModuleType:
 
 
 def timed(
-    kernel: Any, *args: Any, target: str, lnc: int = 1, launch: bool = False, **kwargs: Any
+    kernel: Any,
+    *args: Any,
+    target: str,
+    lnc: int = 1,
+    launch: bool = False,
+    model_flops: float | None = None,
+    **kwargs: Any,
 ) -> Predicted:
-    """Time `kernel`. `launch`: the published figure includes the launch of the kernel on the device."""
+    """Time `kernel`.
+
+    launch: the published figure includes the launch of the kernel on the device. model_flops: as
+    figures_of. kwargs: the kernel's, or those of opentrn.run.
+    """
     from opentrn import run
 
     result = run(kernel, *args, target=target, lnc=lnc, execute=False, **kwargs)
+    if len(result.timings) > 1:
+        return Predicted(result.time_us, result.timings[0].bound_by)
     overhead_us = result.timing.launch_ns / 1e3 if launch else 0.0
-    return Predicted(result.time_us + overhead_us, result.timing.bound_by)
+    figures = figures_of(result.timing.profile(), model_flops)
+    return Predicted(result.time_us + overhead_us, result.timing.bound_by, figures)
 
 
 def fields(row: dict[str, str]) -> dict[str, str]:

@@ -136,6 +136,7 @@ def run(
     compiler: str | None = None,
     eager: bool = False,
     loop_iterations: int | None = None,
+    look_ahead: int | None = None,
     on_progress: Callable[[str, list[list[Any]]], None] | None = None,
     **kwargs: Any,
 ) -> RunResult:
@@ -147,11 +148,13 @@ def run(
     overrides: table values to change,
     {"timing.v3.constant.hbm_sustained_gb_s": 300} or ["key=value"]; they change time and capacity, not values.
     strict: an NKI release ("0.1", "0.3" to "0.6") whose documented refusals hold; see opentrn.strict.
-    compiler: whose habits the backend follows, one of COMPILERS. "nki" leaves the program as it was written;
-    "neuronx-cc" computes equal results once, reorders, and spills what does not fit, as that compiler does.
+    compiler: whose habits the backend follows, one of COMPILERS. "nki" only orders each engine's
+    instructions; "neuronx-cc" also computes equal results once and spills what does not fit.
     None: "neuronx-cc" for NKI 0.1 kernels, which it compiles, else "nki".
     eager: execute every instruction at once, so that a debugger and print() see values; device loops are
     then repeated by Python. loop_iterations: of device loops whose bounds depend on values, with execute=False.
+    look_ahead: over how many instructions the compiler orders those of an engine. None: its usual; 0: they stay
+    as written (what AWS's compiler does with enable-instruction-scheduling=false).
     on_progress: called with what begins ("recording", "timing") and the machines so far, one list per launch.
 
     Raises what the kernel raises; NkiValidationError when the program does not fit; NotModelled for an
@@ -172,14 +175,12 @@ def run(
     timings = []
     if time:
         report("timing", machines)
-        neuronx_cc = compiler_of(kernel, compiler) == "neuronx-cc"
+        habits = {"neuronx_cc": compiler_of(kernel, compiler) == "neuronx-cc"}
+        if look_ahead is not None:
+            habits["look_ahead"] = look_ahead
         timings = [
             _core.compile_and_time(
-                launch,
-                _name(kernel),
-                _settings(overrides),
-                neuronx_cc=neuronx_cc,
-                default_trip_count=loop_iterations,
+                launch, _name(kernel), _settings(overrides), default_trip_count=loop_iterations, **habits
             )
             for launch in machines
         ]

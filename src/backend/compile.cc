@@ -106,9 +106,7 @@ Scheduled schedule_somehow(const std::shared_ptr<const isa::Program>& program, c
 
 }  // namespace
 
-isa::Executable compile(std::shared_ptr<const isa::Program> program, const Options& given) {
-  Options options = given;
-  if (options.neuronx_cc && options.look_ahead == 0) options.look_ahead = kCompilerLookAhead;
+isa::Executable compile(std::shared_ptr<const isa::Program> program, const Options& options) {
   OPENTRN_CHECK(program != nullptr, "no program");
   const arch::Tables& tables = options.tables != nullptr ? *options.tables : arch::default_tables();
   const arch::NeuronCore& core = tables.neuron_core(options.generation);

@@ -28,8 +28,7 @@ struct Options {
   int look_ahead = 0;
 
   // Do what neuronx-cc does with the kernels of NKI 0.1, which the compiler of later versions leaves to the
-  // author: compute equal results once (passes/sharing.h), spill what does not fit (passes/residency.h), and
-  // look ahead by kCompilerLookAhead where `look_ahead` says nothing.
+  // author: compute equal results once (passes/sharing.h) and spill what does not fit (passes/residency.h).
   bool neuronx_cc = false;
 
   // Our choices, not limits of the hardware: they keep rows of different tensors off one DMA element.

@@ -1,0 +1,125 @@
+"""fidelity/run.py: what rows share a run, what metrics a run gives, how errors are counted.
+
+The kernels of the published rows are other repositories'; here a product written below stands in for them.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "fidelity"))
+
+import run  # noqa: E402
+from adapters import NotReproducible, is_known  # noqa: E402
+from adapters._common import METRICS, figures_of, shape, timed  # noqa: E402
+
+
+def row(id: str, metric: str, value: float, unit: str, workload: str = "w", category: str = "kernel"):
+    return {
+        "id": id, "category": category, "workload": workload, "metric": metric, "value": str(value), "unit": unit,
+        "source": "", "note": "",
+    }  # fmt: skip
+
+
+def product(lhs_t, rhs):
+    """[128, 128]^T @ [128, 512] in float32."""
+    import nki.isa as nisa
+    import nki.language as nl
+
+    out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    a, b, c = (nl.ndarray(s, dtype=nl.float32, buffer=nl.sbuf) for s in ((128, 128), (128, 512), (128, 512)))
+    acc = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum)
+    nisa.dma_copy(dst=a, src=lhs_t)
+    nisa.dma_copy(dst=b, src=rhs)
+    nisa.nc_matmul(dst=acc, stationary=a, moving=b)
+    nisa.tensor_copy(dst=c, src=acc)
+    nisa.dma_copy(dst=out, src=c)
+    return out
+
+
+@pytest.fixture(scope="module")
+def predicted():
+    import opentrn
+
+    opentrn.activate()
+    return timed(product, shape((128, 128), "float32"), shape((128, 512), "float32"), target="trn2")
+
+
+def test_every_metric_has_a_figure(predicted):
+    assert set(predicted.figures) == set(METRICS)
+
+
+def test_counts_are_those_of_the_kernel(predicted):
+    assert predicted.figures["HBM bytes read"] == 4 * 128 * (128 + 512)
+    assert predicted.figures["HBM bytes written"] == 4 * 128 * 512
+    assert predicted.figures["HBM bytes moved (read+write)"] == 4 * 128 * (128 + 2 * 512)
+    # AWS's profiler counts two passes for FP32 (kernel-optimization.rst: 65,536 for 32,768 products).
+    assert predicted.figures["TensorE matmul instruction count"] == 2
+    assert predicted.figures["TensorE hardware FLOPs"] == 2 * 2 * 128 * 128 * 512
+
+
+def test_mfu_is_flops_over_time_and_the_peak_of_a_core(predicted):
+    peak = 2 * 128 * 128 * 2.4e9
+    seconds = predicted.microseconds * 1e-6
+    assert predicted.figures["MFU"] == pytest.approx(100 * 2 * 128 * 128 * 512 / seconds / peak, rel=1e-6)
+    assert predicted.figures["HFU (estimated)"] == pytest.approx(2 * predicted.figures["MFU"])
+
+
+def test_the_publisher_may_count_other_flops(predicted):
+    import opentrn
+
+    arguments = shape((128, 128), "float32").zeros(), shape((128, 512), "float32").zeros()
+    profile = opentrn.run(product, *arguments, target="trn2", execute=False).timing.profile()
+    mine = figures_of(profile, model_flops=4 * 128 * 128 * 512)["MFU"]
+    assert mine == pytest.approx(2 * predicted.figures["MFU"])
+
+
+def test_times_come_in_the_unit_of_the_row(predicted):
+    assert predicted.value_of(row("x", "latency", 1, "ms")) == pytest.approx(predicted.microseconds / 1e3)
+    with pytest.raises(NotReproducible):
+        predicted.value_of(row("x", "MFU", 1, "fraction"))
+
+
+def test_rows_of_one_kernel_share_a_run():
+    rows = [row("f.k.base.lat", "latency", 1, "us"), row("f.k.base.hfu_estimated", "HFU (estimated)", 1, "%")]
+    assert run.kernel_of(rows[0]) == run.kernel_of(rows[1])
+    assert run.kernel_of(row("f.k.best.lat", "latency", 1, "us")) != run.kernel_of(rows[0])
+    assert run.kernel_of(row("f.k.v2.s512", "latency", 1, "us")) != run.kernel_of(
+        row("f.k.v2.s1024", "latency", 1, "us")
+    )
+    assert run.kernel_of(rows[0]) != run.kernel_of({**rows[0], "workload": "other"})
+
+
+def test_small_shares_are_compared_in_points():
+    small = run.Prediction(row("x", "VectorE active share", 0, "%"), 0.0, predicted=0.5)
+    assert small.error == pytest.approx(0.5)
+    large = run.Prediction(row("x", "MFU", 50, "%"), 50.0, predicted=40.0)
+    assert large.error == pytest.approx(-0.2)
+
+
+def test_unknown_metrics_are_not_predicted():
+    assert not is_known(row("x", "throughput", 1, "inferences/s"))
+    assert not is_known(row("x", "latency upper bound in unit test (p99)", 1, "us"))
+    assert is_known(row("x", "latency p99", 1, "us"))
+
+
+def test_the_command_says_why_nothing_was_predicted_and_fails(tmp_path):
+    file = tmp_path / "rows.csv"
+    file.write_text(
+        "id,category,workload,metric,value,unit,source,note\n"
+        "nosuch.k,kernel,w,latency,1,us,s,n\n"
+        "nki.trn1.x,dma,w,peak bandwidth,17,GB/s,s,n\n"
+    )
+    done = subprocess.run(
+        [sys.executable, REPOSITORY / "fidelity/run.py", "--rows", file, "--checkouts", tmp_path, "--json"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "no adapter for this family" in done.stdout
+    assert json.loads(done.stdout.splitlines()[-1]) == {"categories": {}}
