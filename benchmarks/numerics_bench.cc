@@ -60,6 +60,12 @@ void measure_all() {
           [&] { out[0] = alu_reduce(AluOp::kMaximum, 0.0f, a.data(), kElements); });
   measure("scan multiply add", kElements,
           [&] { alu_scan(AluOp::kMultiply, AluOp::kAdd, a.data(), b.data(), 0.0f, out.data(), kElements); });
+  constexpr size_t kRows = 16, kPitch = kElements / kRows;
+  const std::vector<float> initial(kRows);
+  measure("scan multiply add, 16 rows", kElements, [&] {
+    alu_scan_rows(AluOp::kMultiply, AluOp::kAdd,
+                  {kRows, kPitch, a.data(), kPitch, b.data(), kPitch, initial.data(), out.data(), kPitch});
+  });
   for (int i = 0; i < kActivationFunctionCount; ++i) {
     const auto f = static_cast<ActivationFunction>(i);
     measure("activate " + std::string(name(f)), kElements,

@@ -261,7 +261,7 @@ void Machine::flush() {
     {
       std::lock_guard turn(pool_turn);
       executed_ = core_->run(*program_, static_cast<isa::InstructionIndex>(executed_),
-                             static_cast<isa::InstructionIndex>(program_->size()));
+                             static_cast<isa::InstructionIndex>(program_->size()), pending_releases());
     }
     launch_->progress_.notify_all();
     if (executed_ < program_->size()) wait_for_peer(lock);
@@ -274,7 +274,17 @@ void Machine::storage_died(isa::TensorId id) {
   dead_.push_back({program_->size(), id});
 }
 
+std::vector<sim::Core::Release> Machine::pending_releases() {
+  std::lock_guard lock(dead_mutex_);
+  std::vector<sim::Core::Release> releases;
+  for (const Dead& dead : dead_)
+    if (dead.after > executed_)
+      releases.emplace_back(static_cast<isa::InstructionIndex>(dead.after - 1), dead.tensor);
+  return releases;
+}
+
 void Machine::release_dead() {
+  if (core_->inside_loop()) return;
   std::lock_guard lock(dead_mutex_);
   while (!dead_.empty() && dead_.front().after <= executed_) {
     core_->release(dead_.front().tensor);

@@ -117,6 +117,8 @@ class Machine : public std::enable_shared_from_this<Machine> {
  private:
   Machine(const MachineOptions& options, std::shared_ptr<Launch> launch);
   void wait_for_peer(std::unique_lock<std::mutex>& lock);
+  // Dead tensors whose last use is still to be executed: released on the way.
+  std::vector<sim::Core::Release> pending_releases();
   void release_dead();
   void check_no_open_loop() const;
   void check_scope(isa::TensorId id) const;

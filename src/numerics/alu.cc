@@ -174,4 +174,19 @@ void alu_scan(AluOp op0, AluOp op1, const float* d0, const float* d1, float init
   }
 }
 
+void alu_scan_rows(AluOp op0, AluOp op1, ScanRows s, bool reverse0, bool reverse1) {
+  while (s.rows > 0) {
+    size_t done = reverse0 || reverse1 ? 0 : simd::scan_rows(op0, op1, s);
+    if (done == 0) {
+      alu_scan(op0, op1, s.d0, s.d1, s.initial[0], s.out, s.n, reverse0, reverse1);
+      done = 1;
+    }
+    s.rows -= done;
+    s.d0 += done * s.d0_pitch;
+    s.d1 += done * s.d1_pitch;
+    s.initial += done;
+    s.out += done * s.out_pitch;
+  }
+}
+
 }  // namespace opentrn::numerics

@@ -51,6 +51,21 @@ float alu_reduce(AluOp op, const float* a, size_t n);
 void alu_scan(AluOp op0, AluOp op1, const float* d0, const float* d1, float initial, float* out, size_t n,
               bool reverse0 = false, bool reverse1 = false);
 
+// Rows of a scan, `pitch` floats apart.
+struct ScanRows {
+  size_t rows;
+  size_t n;  // elements of a row
+  const float* d0;
+  size_t d0_pitch;
+  const float* d1;
+  size_t d1_pitch;
+  const float* initial;  // one per row
+  float* out;            // may be d0 or d1
+  size_t out_pitch;
+};
+// alu_scan of each row; many rows cost far less than one by one.
+void alu_scan_rows(AluOp op0, AluOp op1, ScanRows s, bool reverse0 = false, bool reverse1 = false);
+
 // Integers of one type, held in int64 as load_i64 makes them; results wrap to the type's width.
 // Comparisons and logical operators give 1 or 0. right_shift shifts in zeros. A shift count of the
 // width or more, or negative, gives 0 (the sign for arithmetic_right_shift) [assumed]. divide

@@ -212,6 +212,103 @@ struct Reduce {
   }
 };
 
+#if HWY_TARGET != HWY_SCALAR && !HWY_HAVE_SCALABLE
+constexpr size_t kBlock = 4;  // floats of a 128-bit block
+
+// Blocks of kBlock floats from rows 0, kBlock, 2 kBlock, ... as one vector.
+template <class D>
+HWY_ATTR HWY_INLINE hn::Vec<D> load_blocks(D d, const float* at, size_t pitch) {
+  if constexpr (hn::MaxLanes(D()) == kBlock) {
+    return hn::LoadU(d, at);
+  } else {
+    const hn::Half<D> half;
+    const size_t rows = hn::Lanes(half);
+    return hn::Combine(d, load_blocks(half, at + rows * pitch, pitch), load_blocks(half, at, pitch));
+  }
+}
+
+template <class D>
+HWY_ATTR HWY_INLINE void store_blocks(D d, hn::Vec<D> v, float* at, size_t pitch) {
+  if constexpr (hn::MaxLanes(D()) == kBlock) {
+    hn::StoreU(v, d, at);
+  } else {
+    const hn::Half<D> half;
+    const size_t rows = hn::Lanes(half);
+    store_blocks(half, hn::LowerHalf(half, v), at, pitch);
+    store_blocks(half, hn::UpperHalf(half, v), at + rows * pitch, pitch);
+  }
+}
+
+// Turns the 4 x 4 floats that four vectors hold in each of their blocks.
+template <class D, class V = hn::Vec<D>>
+HWY_ATTR HWY_INLINE void turn_in_blocks(D d, V (&v)[kBlock]) {
+  for (int step = 0; step < 2; ++step) {
+    const V a = hn::InterleaveLower(d, v[0], v[2]), b = hn::InterleaveUpper(d, v[0], v[2]);
+    const V c = hn::InterleaveLower(d, v[1], v[3]), e = hn::InterleaveUpper(d, v[1], v[3]);
+    v[0] = a, v[1] = b, v[2] = c, v[3] = e;
+  }
+}
+
+// Lanes(DF) rows at a time, one per lane: a step waits for the one before it, so a single row leaves the
+// processor idle. Four columns are loaded, turned so that a vector holds one column, and turned back.
+template <class Op0, class Op1>
+HWY_ATTR void scan_row_group(const ScanRows& s) {
+  const DF d;
+  hn::Vec<DF> r = hn::LoadU(d, s.initial);
+  size_t i = 0;
+  for (; i + kBlock <= s.n; i += kBlock) {
+    hn::Vec<DF> x[kBlock], y[kBlock];
+    for (size_t j = 0; j < kBlock; ++j) x[j] = load_blocks(d, s.d0 + j * s.d0_pitch + i, s.d0_pitch);
+    for (size_t j = 0; j < kBlock; ++j) y[j] = load_blocks(d, s.d1 + j * s.d1_pitch + i, s.d1_pitch);
+    turn_in_blocks(d, x);
+    turn_in_blocks(d, y);
+    for (size_t j = 0; j < kBlock; ++j) x[j] = r = Op1::apply(d, Op0::apply(d, x[j], r), y[j]);
+    for (size_t j = 0; j < kBlock; ++j) x[j] = canonical(d, x[j]);
+    turn_in_blocks(d, x);
+    for (size_t j = 0; j < kBlock; ++j) store_blocks(d, x[j], s.out + j * s.out_pitch + i, s.out_pitch);
+  }
+  HWY_ALIGN float carried[HWY_MAX_BYTES / sizeof(float)];
+  hn::Store(r, d, carried);
+  const D1 one;
+  for (size_t p = 0; p < hn::Lanes(d) && i < s.n; ++p) {
+    auto v = hn::Set(one, carried[p]);
+    for (size_t k = i; k < s.n; ++k) {
+      const auto a = hn::LoadU(one, s.d0 + p * s.d0_pitch + k), b = hn::LoadU(one, s.d1 + p * s.d1_pitch + k);
+      v = Op1::apply(one, Op0::apply(one, a, v), b);
+      hn::StoreU(canonical(one, v), one, s.out + p * s.out_pitch + k);
+    }
+  }
+}
+
+template <class Op0>
+HWY_ATTR bool scan_row_group(AluOp op1, const ScanRows& s) {
+  switch (op1) {
+    case AluOp::kAdd: scan_row_group<Op0, Add>(s); return true;
+    case AluOp::kSubtract: scan_row_group<Op0, Subtract>(s); return true;
+    case AluOp::kMultiply: scan_row_group<Op0, Multiply>(s); return true;
+    case AluOp::kMaximum: scan_row_group<Op0, Maximum>(s); return true;
+    case AluOp::kMinimum: scan_row_group<Op0, Minimum>(s); return true;
+    default: return false;
+  }
+}
+
+HWY_ATTR size_t ScanRowsSimd(AluOp op0, AluOp op1, const ScanRows& s) {
+  const size_t lanes = hn::Lanes(DF());
+  if (s.rows < lanes) return 0;
+  bool done = false;
+  switch (op0) {
+    case AluOp::kAdd: done = scan_row_group<Add>(op1, s); break;
+    case AluOp::kMultiply: done = scan_row_group<Multiply>(op1, s); break;
+    case AluOp::kMaximum: done = scan_row_group<Maximum>(op1, s); break;
+    case AluOp::kMinimum: done = scan_row_group<Minimum>(op1, s); break;
+    default: break;
+  }
+  return done ? lanes : 0;
+}
+#else
+HWY_ATTR size_t ScanRowsSimd(AluOp, AluOp, const ScanRows&) { return 0; }
+#endif
+
 HWY_ATTR bool TensorTensorSimd(AluOp op, const float* a, const float* b, float* out, size_t n) {
   return visit(op, TensorTensor{a, b, out, n});
 }
@@ -233,6 +330,7 @@ namespace opentrn::numerics::simd {
 HWY_EXPORT(TensorTensorSimd);
 HWY_EXPORT(TensorScalarSimd);
 HWY_EXPORT(ReduceSimd);
+HWY_EXPORT(ScanRowsSimd);
 
 bool tensor_tensor(AluOp op, const float* a, const float* b, float* out, size_t n) {
   return HWY_DYNAMIC_DISPATCH(TensorTensorSimd)(op, a, b, out, n);
@@ -242,6 +340,9 @@ bool tensor_scalar(AluOp op, const float* a, float scalar, bool reverse, float* 
 }
 bool reduce(AluOp op, const float* a, size_t n, float* result) {
   return HWY_DYNAMIC_DISPATCH(ReduceSimd)(op, a, n, result);
+}
+size_t scan_rows(AluOp op0, AluOp op1, const ScanRows& rows) {
+  return HWY_DYNAMIC_DISPATCH(ScanRowsSimd)(op0, op1, rows);
 }
 
 }  // namespace opentrn::numerics::simd

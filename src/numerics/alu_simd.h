@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "numerics/ops.h"
+#include "numerics/alu.h"
 
 namespace opentrn::numerics::simd {
 
@@ -12,5 +12,8 @@ bool tensor_tensor(AluOp op, const float* a, const float* b, float* out, size_t 
 bool tensor_scalar(AluOp op, const float* a, float scalar, bool reverse, float* out, size_t n);
 // p[0] of alu_reduce; n > 0.
 bool reduce(AluOp op, const float* a, size_t n, float* result);
+
+// Scans the first rows of a group, not reversed; returns how many, 0 where there is no vector form.
+size_t scan_rows(AluOp op0, AluOp op1, const ScanRows& rows);
 
 }  // namespace opentrn::numerics::simd

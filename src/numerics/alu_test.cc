@@ -124,6 +124,35 @@ TEST(Alu, ScanFollowsItsRecurrence) {
   }
 }
 
+TEST_P(AluSimd, ScansOfManyRowsAreScansOfEach) {
+  for (const size_t rows : {1, 3, 16, 37}) {
+    for (const size_t n : {1, 4, 7, 64, 129}) {
+      const size_t pitch = n + 3;
+      const std::vector<float> d0 = mixed_row(5, rows * pitch), d1 = mixed_row(6, rows * pitch),
+                               initial = mixed_row(7, rows);
+      for (const AluOp op0 : float_ops()) {
+        for (const AluOp op1 : {AluOp::kAdd, AluOp::kMultiply, AluOp::kMaximum, AluOp::kMinimum,
+                                AluOp::kSubtract, AluOp::kBypass}) {
+          for (int reverse = 0; reverse < 4; ++reverse) {
+            const bool reverse0 = (reverse & 1) != 0, reverse1 = (reverse & 2) != 0;
+            std::vector<float> out = d1, expected(n);  // in place
+            alu_scan_rows(op0, op1,
+                          {rows, n, d0.data(), pitch, out.data(), pitch, initial.data(), out.data(), pitch},
+                          reverse0, reverse1);
+            for (size_t p = 0; p < rows; ++p) {
+              alu_scan(op0, op1, d0.data() + p * pitch, d1.data() + p * pitch, initial[p], expected.data(), n,
+                       reverse0, reverse1);
+              for (size_t i = 0; i < pitch; ++i)
+                ASSERT_EQ(bits(out[p * pitch + i]), bits(i < n ? expected[i] : d1[p * pitch + i]))
+                    << name(op0) << " " << name(op1) << " row " << p << " of " << rows << " element " << i;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Alu, MaximumAndMinimumPropagateNan) {
   EXPECT_TRUE(std::isnan(alu(AluOp::kMaximum, kNan, 1)));
   EXPECT_TRUE(std::isnan(alu(AluOp::kMaximum, 1, kNan)));

@@ -108,11 +108,12 @@ void Core::set_register(isa::RegisterId id, int64_t value) {
 
 // -- execution
 
-InstructionIndex Core::run(const Program& program, InstructionIndex begin, InstructionIndex end) {
+InstructionIndex Core::run(const Program& program, InstructionIndex begin, InstructionIndex end,
+                           std::vector<Release> releases) {
   OPENTRN_CHECK(begin <= end && end <= program.size(), "range [{}, {}) of {} instructions", begin, end,
                 program.size());
   if (begin != resume_at_) loops_.clear();
-  releases_.clear();
+  releases_ = std::move(releases);
   next_release_ = 0;
   return run_range(program, begin, end);
 }
@@ -397,6 +398,7 @@ void Core::plan_releases(const Program& program) {
 }
 
 void Core::release_after(InstructionIndex index) {
+  if (inside_loop()) return;  // the next iteration may use the tensor again
   while (next_release_ < releases_.size() && releases_[next_release_].first <= index)
     release(releases_[next_release_++].second);
 }

@@ -111,14 +111,19 @@ class Core {
   void release(isa::TensorId id);
 
   // -- execution
+  // A tensor to release once an instruction, and the loop around it, is over.
+  using Release = std::pair<isa::InstructionIndex, isa::TensorId>;
   // Executes [begin, end) in program order. Returns `end`, or the index of a sendrecv or core_barrier whose
   // partner has not arrived: call run() again from there after the partner ran. A range may end inside a
-  // loop when the next one continues there: loop_end jumps back across ranges.
+  // loop when the next one continues there: loop_end jumps back across ranges. `releases`, sorted, are given
+  // back on the way.
   isa::InstructionIndex run(const isa::Program& program, isa::InstructionIndex begin,
-                            isa::InstructionIndex end);
+                            isa::InstructionIndex end, std::vector<Release> releases = {});
   // The whole program; unbound tensors that are not outputs are released after their last use.
   // Returns program.size() or the index where it waits, as above.
   isa::InstructionIndex run(const isa::Program& program);
+
+  bool inside_loop() const { return !loops_.empty(); }
 
   // -- registers
   int64_t register_value(isa::RegisterId id) const;
@@ -187,8 +192,7 @@ class Core {
   isa::InstructionIndex resume_at_ = UINT32_MAX;  // where the last run() stopped
   bool waiting_ = false;                          // it stopped at a rendezvous
   uint64_t executed_ = 0;
-  // Tensors to release after an instruction, sorted by instruction; only in run(program).
-  std::vector<std::pair<isa::InstructionIndex, isa::TensorId>> releases_;
+  std::vector<Release> releases_;  // of this run, sorted
   size_t next_release_ = 0;
   PrintCallback print_;
   CoreGroup* group_ = nullptr;

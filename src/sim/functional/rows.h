@@ -65,6 +65,31 @@ inline float* target_row(const View& view, int64_t p, float* scratch) {
   return reinterpret_cast<float*>(view.row(p));
 }
 
+// Rows of fp32 values, `pitch` floats apart.
+struct FloatRows {
+  const float* data;
+  size_t pitch;
+};
+
+// Whether the rows from p on can be used as FloatRows in place.
+inline bool is_float_rows(const View& view, int64_t p) {
+  return view.free_rank <= 1 && is_plain_float(view.dtype, view.row(p), view.free_stride()) &&
+         view.partition_stride >= 0 && view.partition_stride % 4 == 0;
+}
+
+// Rows [p, p + rows): in place, or in `scratch`, which holds rows * view.elements floats.
+inline FloatRows load_rows(const View& view, int64_t p, int64_t rows, float* scratch) {
+  if (is_float_rows(view, p))
+    return {reinterpret_cast<const float*>(view.row(p)), static_cast<size_t>(view.partition_stride / 4)};
+  const int64_t n = view.elements;
+  for (int64_t i = 0; i < rows; ++i) {
+    float* const to = scratch + i * n;
+    const float* row = load_row(view, p + i, to);
+    if (row != to) std::copy_n(row, n, to);
+  }
+  return {scratch, static_cast<size_t>(n)};
+}
+
 // Integer rows.
 inline void load_row_i64(const View& view, int64_t p, int64_t* out) {
   for_runs_of_partition(view, p, [&](std::byte* at, int64_t n, int64_t stride) {
