@@ -8,21 +8,21 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "base/spin_lock.h"
 
 namespace opentrn {
 
 namespace {
 constexpr int kSpinsBeforeSleep = 4000;
 
-inline void relax_cpu() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
+thread_local LoopSharer* loop_sharer = nullptr;
 }  // namespace
+
+LoopSharer::Scope::Scope(LoopSharer* sharer) : previous_(std::exchange(loop_sharer, sharer)) {}
+LoopSharer::Scope::~Scope() { loop_sharer = previous_; }
 
 // The open job is one word: generation, number of parts, next part to take. A worker takes a part by
 // moving the word on; that it succeeds proves the job is not finished, so `n` and `body` are still its.
@@ -125,6 +125,7 @@ void ThreadPool::parallel_for(size_t n, const std::function<void(size_t, size_t,
     body(0, n, 0);
     return;
   }
+  if (loop_sharer != nullptr) return loop_sharer->parallel_for(n, body);
   State& s = *state_;
   const int parts = static_cast<int>(std::min<size_t>({n, static_cast<size_t>(size()), 0xFFFF}));
   s.n = n;

@@ -12,6 +12,26 @@
 
 namespace opentrn {
 
+// Who runs the loops of a thread instead of a pool: see TaskGraph.
+class LoopSharer {
+ public:
+  // Makes `sharer` take the parallel_for of this thread, whatever the pool, while the scope lives.
+  class Scope {
+   public:
+    explicit Scope(LoopSharer* sharer);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    LoopSharer* previous_;
+  };
+  virtual void parallel_for(size_t n, const std::function<void(size_t, size_t, int)>& body) = 0;
+
+ protected:
+  ~LoopSharer() = default;
+};
+
 class ThreadPool {
  public:
   // `threads` counts the caller: 1 means everything runs inline.
@@ -23,7 +43,8 @@ class ThreadPool {
   int size() const;
 
   // Calls body(begin, end, part) over a partition of [0, n); returns when all parts are done. The
-  // first exception thrown by any part is rethrown here. Not reentrant, one caller at a time.
+  // first exception thrown by any part is rethrown here. One caller at a time, and not from inside a part,
+  // unless that is a task of a TaskGraph.
   void parallel_for(size_t n, const std::function<void(size_t begin, size_t end, int part)>& body);
 
  private:

@@ -252,9 +252,9 @@ HWY_ATTR HWY_INLINE void turn_in_blocks(D d, V (&v)[kBlock]) {
 // Lanes(DF) rows at a time, one per lane: a step waits for the one before it, so a single row leaves the
 // processor idle. Four columns are loaded, turned so that a vector holds one column, and turned back.
 template <class Op0, class Op1>
-HWY_ATTR void scan_row_group(const ScanRows& s) {
+HWY_ATTR void scan_panel(const ScanRows& s, float* HWY_RESTRICT carried) {
   const DF d;
-  hn::Vec<DF> r = hn::LoadU(d, s.initial);
+  hn::Vec<DF> r = hn::Load(d, carried);
   size_t i = 0;
   for (; i + kBlock <= s.n; i += kBlock) {
     hn::Vec<DF> x[kBlock], y[kBlock];
@@ -267,7 +267,6 @@ HWY_ATTR void scan_row_group(const ScanRows& s) {
     turn_in_blocks(d, x);
     for (size_t j = 0; j < kBlock; ++j) store_blocks(d, x[j], s.out + j * s.out_pitch + i, s.out_pitch);
   }
-  HWY_ALIGN float carried[HWY_MAX_BYTES / sizeof(float)];
   hn::Store(r, d, carried);
   const D1 one;
   for (size_t p = 0; p < hn::Lanes(d) && i < s.n; ++p) {
@@ -277,6 +276,33 @@ HWY_ATTR void scan_row_group(const ScanRows& s) {
       v = Op1::apply(one, Op0::apply(one, a, v), b);
       hn::StoreU(canonical(one, v), one, s.out + p * s.out_pitch + k);
     }
+  }
+}
+
+constexpr size_t kMaxLanes = HWY_MAX_BYTES / sizeof(float);
+constexpr size_t kPanelColumns = 128;
+constexpr size_t kPanelPitch = kPanelColumns + 16;  // rows of a panel start in different cache sets
+
+HWY_ATTR HWY_INLINE void copy_rows(const float* from, size_t from_pitch, size_t rows, size_t columns,
+                                   float* to, size_t to_pitch) {
+  for (size_t p = 0; p < rows; ++p) std::copy_n(from + p * from_pitch, columns, to + p * to_pitch);
+}
+
+// By panels: rows are often a power of two apart, so that their lines would fall into one set of the
+// first-level cache and leave it before all their columns are used.
+template <class Op0, class Op1>
+HWY_ATTR void scan_row_group(const ScanRows& s) {
+  const DF d;
+  const size_t lanes = hn::Lanes(d);
+  HWY_ALIGN float carried[kMaxLanes];
+  HWY_ALIGN float x[kMaxLanes * kPanelPitch], y[kMaxLanes * kPanelPitch];
+  hn::Store(hn::LoadU(d, s.initial), d, carried);
+  for (size_t i = 0; i < s.n; i += kPanelColumns) {
+    const size_t n = std::min(kPanelColumns, s.n - i);
+    copy_rows(s.d0 + i, s.d0_pitch, lanes, n, x, kPanelPitch);
+    copy_rows(s.d1 + i, s.d1_pitch, lanes, n, y, kPanelPitch);
+    scan_panel<Op0, Op1>({lanes, n, x, kPanelPitch, y, kPanelPitch, nullptr, x, kPanelPitch}, carried);
+    copy_rows(x, kPanelPitch, lanes, n, s.out + i, s.out_pitch);
   }
 }
 

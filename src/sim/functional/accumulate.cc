@@ -6,6 +6,7 @@
 
 #include "numerics/alu.h"
 #include "numerics/convert.h"
+#include "sim/functional/access.h"
 
 namespace opentrn::sim {
 
@@ -44,6 +45,7 @@ Accumulation::Accumulation(const Context& cx, Accumulators& registers, isa::Redu
       active_(cmd != isa::ReduceCmd::kIdle && cmd != isa::ReduceCmd::kReset) {
   using isa::ReduceCmd;
   if (cmd == ReduceCmd::kIdle) return;
+  check_announced(cx);
   if (cmd == ReduceCmd::kReduce) {
     require_defined(cx, registers, lane, partitions);
     return;
@@ -56,12 +58,18 @@ Accumulation::Accumulation(const Context& cx, Accumulators& registers, isa::Redu
   }
 }
 
+void Accumulation::check_announced(const Context& cx) {
+  OPENTRN_CHECK((engine_state_used(cx.program, cx.in) & (kVectorAccumulators | kScalarAccumulators)) != 0,
+                "{} uses accumulators unannounced", cx.name());
+}
+
 void Accumulation::add_row(int64_t p, const float* row, int64_t n) {
   at(p) = numerics::alu_reduce(op_, at(p), row, static_cast<size_t>(n));
 }
 
 void Accumulation::store(Context& cx, int slot, bool negate) {
   if (!cx.has(slot)) return;
+  check_announced(cx);
   require_defined(cx, registers_, lane_, partitions_);
   const View result = cx.column(slot, partitions_);
   std::array<float, kPartitionsMax> values;

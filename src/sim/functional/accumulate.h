@@ -23,6 +23,9 @@ class Accumulation {
   void store(Context& cx, int slot, bool negate = false);
 
  private:
+  // That the instruction was announced as a user of accumulators: see engine_state_used.
+  static void check_announced(const Context& cx);
+
   Accumulators& registers_;
   AluOp op_;
   int64_t lane_;

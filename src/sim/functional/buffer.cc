@@ -31,24 +31,26 @@ int64_t capacity_for(int64_t bytes) {
                            (bytes + kCapacityQuantum - 1) / kCapacityQuantum * kCapacityQuantum);
 }
 
+// Most words of a mask are all or nothing, and std::popcount is a function call on baseline x86-64.
+int bits_in(uint64_t word) { return word == 0 ? 0 : word == ~uint64_t{0} ? 64 : std::popcount(word); }
+
 }  // namespace
 
 // -- ByteMask
 
-void ByteMask::set_all() {
+void ByteMask::set_range(int64_t begin, int64_t end) {
   words_.clear();
-  count_ = bytes_;
+  begin_ = begin;
+  count_.store(end - begin, std::memory_order_relaxed);
 }
 
-void ByteMask::clear_all() {
-  words_.clear();
-  count_ = 0;
-}
+void ByteMask::set_all() { set_range(0, bytes_); }
+void ByteMask::clear_all() { set_range(0, 0); }
 
 void ByteMask::materialise() {
   if (!words_.empty()) return;
-  words_.assign((bytes_ + 63) / 64, all() ? ~uint64_t{0} : 0);
-  if (all() && bytes_ % 64 != 0) words_.back() = (uint64_t{1} << (bytes_ % 64)) - 1;
+  words_.assign((bytes_ + 63) / 64, 0);
+  for_words(begin_, count(), [&](int64_t i, uint64_t bits) { words_[i] |= bits; });
 }
 
 // Calls word(index, bits of that word inside the range).
@@ -67,37 +69,44 @@ void ByteMask::for_words(int64_t begin, int64_t length, Word&& word) const {
 
 void ByteMask::set(int64_t begin, int64_t length) {
   if (all() || length <= 0) return;
-  if (length == bytes_) return set_all();
+  const int64_t end = begin + length;
+  if (none()) return set_range(begin, end);
+  if (words_.empty() && begin <= begin_ + count() && begin_ <= end)  // the ranges touch
+    return set_range(std::min(begin, begin_), std::max(end, begin_ + count()));
   materialise();
+  int64_t added = 0;
   for_words(begin, length, [&](int64_t i, uint64_t bits) {
-    count_ += std::popcount(bits & ~words_[i]);
+    added += bits_in(bits & ~words_[i]);
     words_[i] |= bits;
   });
-  if (all()) words_.clear();
+  add(added);
+  if (all()) set_all();
 }
 
 void ByteMask::clear(int64_t begin, int64_t length) {
   if (none() || length <= 0) return;
   if (length == bytes_) return clear_all();
   materialise();
+  int64_t removed = 0;
   for_words(begin, length, [&](int64_t i, uint64_t bits) {
-    count_ -= std::popcount(bits & words_[i]);
+    removed += bits_in(bits & words_[i]);
     words_[i] &= ~bits;
   });
-  if (none()) words_.clear();
+  add(-removed);
+  if (none()) clear_all();
 }
 
 bool ByteMask::test_all(int64_t begin, int64_t length) const {
-  if (all()) return true;
-  if (none()) return length <= 0;
+  if (all() || length <= 0) return true;
+  if (words_.empty()) return begin_ <= begin && begin + length <= begin_ + count();
   bool result = true;
   for_words(begin, length, [&](int64_t i, uint64_t bits) { result &= (words_[i] & bits) == bits; });
   return result;
 }
 
 bool ByteMask::test_none(int64_t begin, int64_t length) const {
-  if (none()) return true;
-  if (all()) return length <= 0;
+  if (none() || length <= 0) return true;
+  if (words_.empty()) return begin + length <= begin_ || begin_ + count() <= begin;
   bool result = true;
   for_words(begin, length, [&](int64_t i, uint64_t bits) { result &= (words_[i] & bits) == 0; });
   return result;

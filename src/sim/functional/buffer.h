@@ -6,22 +6,27 @@
 // Masks are addressed by *logical* bytes, row * row_bytes + column, whatever the pitch.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "base/spin_lock.h"
 #include "numerics/dtype.h"
 
 namespace opentrn::sim {
 
-// One bit per byte of a tensor; starts all clear. The states "all" and "none" need no storage.
+// One bit per byte of a tensor; starts all clear. A single range, and so "all" and "none", needs no storage.
+//
+// Instructions on disjoint parts of a tensor may run at the same time: they hold the buffer's lock around
+// everything but all(), none() and count(), which need none for a part that only they touch.
 class ByteMask {
  public:
   explicit ByteMask(int64_t bytes) : bytes_(bytes) {}
 
-  bool all() const { return count_ == bytes_; }
-  bool none() const { return count_ == 0; }
+  bool all() const { return count() == bytes_; }
+  bool none() const { return count() == 0; }
   void set_all();
   void clear_all();
   void set(int64_t begin, int64_t length);
@@ -29,16 +34,19 @@ class ByteMask {
   // True when every byte of the range is set.
   bool test_all(int64_t begin, int64_t length) const;
   bool test_none(int64_t begin, int64_t length) const;
-  int64_t count() const { return count_; }
+  int64_t count() const { return count_.load(std::memory_order_relaxed); }
 
  private:
   template <typename Word>
   void for_words(int64_t begin, int64_t length, Word&& word) const;
+  void set_range(int64_t begin, int64_t end);
+  void add(int64_t change) { count_.store(count() + change, std::memory_order_relaxed); }
   void materialise();
 
   int64_t bytes_;
-  int64_t count_ = 0;
-  std::vector<uint64_t> words_;  // empty while all or none
+  std::atomic<int64_t> count_ = 0;
+  int64_t begin_ = 0;            // of the range [begin_, begin_ + count_), while words_ is empty
+  std::vector<uint64_t> words_;  // empty for a single range
 };
 
 class Buffer {
@@ -67,6 +75,8 @@ class Buffer {
   int64_t row_bytes() const { return row_bytes_; }
   int64_t row_pitch() const { return row_pitch_; }
 
+  // Guards the masks; see ByteMask.
+  SpinLock& mask_lock() const { return mask_lock_; }
   ByteMask& initialised() { return initialised_; }
   const ByteMask& initialised() const { return initialised_; }
   // PSUM: bytes whose last writer was a matmul, which may therefore be accumulated onto.
@@ -92,6 +102,7 @@ class Buffer {
   bool writable_;
   std::shared_ptr<void> owner_;  // of data_, when it is not ours
   int64_t owned_capacity_ = 0;   // > 0: data_ came from aligned allocation of this size
+  mutable SpinLock mask_lock_;
   ByteMask initialised_;
   ByteMask accumulatable_;
 };

@@ -1,6 +1,7 @@
 #include "sim/functional/context.h"
 
 #include <algorithm>
+#include <mutex>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -435,6 +436,7 @@ void Context::check_initialised(const View& view, int slot) const {
   if (mask.all()) return;
   int64_t visited = 0;
   int64_t missing = -1;
+  std::unique_lock guard(view.buffer->mask_lock());
   for_runs(view, [&](std::byte* at, int64_t count, int64_t stride) {
     if (missing >= 0) return;
     const int64_t first = view.buffer->logical(at);
@@ -449,6 +451,7 @@ void Context::check_initialised(const View& view, int slot) const {
     }
     visited += count;
   });
+  guard.unlock();
   if (missing < 0) return;
   fail(FaultKind::kProgram, "sim.uninitialised_read",
        fmt::format("{} reads element [{}, {}] of '{}', which nothing has written", operand_name(slot),
@@ -470,6 +473,7 @@ void Context::mark_written(const View& view, Writer writer) const {
   const bool done = buffer.initialised().all() && (!sets || buffer.accumulatable().all()) &&
                     (!clears || buffer.accumulatable().none());
   if (done) return;
+  std::lock_guard guard(buffer.mask_lock());
   const auto mark = [&](int64_t begin, int64_t bytes) {
     buffer.initialised().set(begin, bytes);
     if (sets) buffer.accumulatable().set(begin, bytes);
@@ -637,6 +641,8 @@ View Context::gather(const IndirectTile& tile, int slot) {
   filled.values = scratch_like(tile.first);
   const int bytes = tile.first.element_bytes;
   const bool checks = core.checks_.uninitialised_reads && !tile.first.buffer->initialised().all();
+  std::unique_lock guard(tile.first.buffer->mask_lock(), std::defer_lock);
+  if (checks) guard.lock();
   for_indirect_elements(filled, [&](std::byte* at, std::byte* value) {
     if (checks && !tile.first.buffer->initialised().test_all(tile.first.buffer->logical(at), bytes))
       fail(FaultKind::kProgram, "sim.uninitialised_read",

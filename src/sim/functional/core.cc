@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 
 #include <fmt/format.h>
 
@@ -44,6 +45,8 @@ void Core::bind(TensorId id, std::shared_ptr<Buffer> buffer) {
   tensors_[id] = {};
   tensors_[id].buffer = std::move(buffer);
   tensors_[id].bound = true;
+  bound_.push_back(id);
+  bound_changed_ = true;
 }
 
 std::shared_ptr<Buffer> Core::buffer(TensorId id) const {
@@ -57,7 +60,9 @@ std::shared_ptr<Buffer> Core::buffer(const Program& program, TensorId id) {
 }
 
 void Core::release(TensorId id) {
-  if (id >= tensors_.size() || tensors_[id].buffer == nullptr) return;
+  if (id >= tensors_.size()) return;
+  std::lock_guard guard(memory_lock_);
+  if (tensors_[id].buffer == nullptr) return;
   TensorSlot slot = std::move(tensors_[id]);
   tensors_[id] = {};
   if (!slot.bound) buffers_.recycle(std::move(slot.buffer));
@@ -65,8 +70,10 @@ void Core::release(TensorId id) {
 
 Core::TensorSlot& Core::touch_slow(const Program& program, TensorId id) {
   const isa::Tensor& tensor = program.tensor(id);
+  std::lock_guard guard(memory_lock_);
   if (id >= tensors_.size()) tensors_.resize(std::max(program.tensor_count(), 2 * tensors_.size()));
   TensorSlot& slot = tensors_[id];
+  if (slot.ready != nullptr) return slot;  // another thread was faster
   int64_t bytes;
   const bool bad = tensor.rows < 0 || tensor.row_elements < 0 ||
                    static_cast<int>(tensor.dtype) >= kDTypeCount ||
@@ -88,7 +95,7 @@ Core::TensorSlot& Core::touch_slow(const Program& program, TensorId id) {
   slot.row_bytes = tensor.row_bytes();
   slot.rows = tensor.rows;
   slot.buffer->set_row_bytes(slot.row_bytes);
-  slot.ready = slot.buffer.get();
+  std::atomic_ref(slot.ready).store(slot.buffer.get(), std::memory_order_release);
   return slot;
 }
 
@@ -135,7 +142,20 @@ InstructionIndex Core::run_range(const Program& program, InstructionIndex begin,
   waiting_ = false;
   resume_at_ = UINT32_MAX;  // should a Fault leave this function
   InstructionIndex pc = begin;
+  // One thread where there is only one, and for what is defined by program order itself.
+  const bool may_share =
+      pool_ != nullptr && pool_->size() > 1 && !checks_.nan_origin && checks_.instructions_max == 0;
+  InstructionIndex look_from = begin;  // nothing before it is worth sharing
+  not_shared_.clear();
   while (pc < end) {
+    if (may_share && pc >= look_from) {
+      const InstructionIndex next = run_stretch(program, pc, end);
+      look_from = std::max(stretch_.end(), pc + 1);
+      if (next != pc) {
+        pc = next;
+        continue;
+      }
+    }
     const isa::Instruction& in = program.instruction(pc);
     if (static_cast<int>(in.opcode) >= isa::kOpcodeCount)
       throw Fault(FaultKind::kInput, "sim.opcode",
@@ -147,6 +167,7 @@ InstructionIndex Core::run_range(const Program& program, InstructionIndex begin,
                   "raise CheckOptions::instructions_max");
     if (isa::is_control(in.opcode)) {
       pc = execute_control(program, pc);
+      look_from = not_shared_.contains(pc) ? end : pc;
       continue;
     }
     if (in.opcode == Opcode::kSendRecv || in.opcode == Opcode::kCoreBarrier) {
@@ -163,6 +184,41 @@ InstructionIndex Core::run_range(const Program& program, InstructionIndex begin,
   }
   resume_at_ = pc;
   return pc;
+}
+
+// Bound buffers may be views of one array of the host's.
+void Core::find_shared_memory() {
+  if (!bound_changed_) return;
+  bound_changed_ = false;
+  std::sort(bound_.begin(), bound_.end());
+  bound_.erase(std::unique(bound_.begin(), bound_.end()), bound_.end());
+  std::erase_if(bound_, [&](TensorId id) { return tensors_[id].buffer == nullptr || !tensors_[id].bound; });
+  std::vector<std::pair<const std::byte*, int64_t>> ranges;
+  for (const TensorId id : bound_)
+    ranges.emplace_back(tensors_[id].buffer->data(), tensors_[id].buffer->bytes());
+  std::sort(ranges.begin(), ranges.end());
+  bool overlap = false;
+  for (size_t i = 1; i < ranges.size(); ++i)
+    overlap |= ranges[i].first < ranges[i - 1].first + ranges[i - 1].second;
+  stretch_.merge(overlap ? bound_ : std::vector<TensorId>{});
+}
+
+InstructionIndex Core::run_stretch(const Program& program, InstructionIndex begin, InstructionIndex end) {
+  find_shared_memory();
+  stretch_.read(program, begin, end);
+  if (!stretch_.worth_sharing(sharing_)) {
+    not_shared_.insert(begin);
+    return begin;
+  }
+  if (tensors_.size() < program.tensor_count()) tensors_.resize(program.tensor_count());
+  executed_ += stretch_.graph().size();
+  stretch_.graph().set_highest_first(sharing_.highest_first);
+  stretch_.graph().run(
+      *pool_, [&](TaskGraph::Task task) { execute(program, begin + task); },
+      [&](TaskGraph::Task task) {
+        if (next_release_ < releases_.size()) release_after(begin + task);
+      });
+  return stretch_.end();
 }
 
 void Core::execute(const Program& program, InstructionIndex index) {

@@ -26,10 +26,12 @@
 // A Fault carries the rule's label, the instruction and operand, the user's source line and the operands'
 // shapes. A malformed Program is a Fault too, never undefined behaviour.
 //
-// Not thread-safe; one Core is driven by one thread at a time and shares work through the ThreadPool.
-// Results do not depend on the pool's size.
+// Not thread-safe; one Core is driven by one thread at a time. With a ThreadPool, instructions that do not
+// depend on each other run at the same time (stretch.h), and long ones are split. Values, prints and Faults
+// are those of program order, whatever the pool's size.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -37,11 +39,14 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
+#include "base/spin_lock.h"
 #include "base/thread_pool.h"
 #include "isa/program.h"
 #include "sim/functional/buffer.h"
+#include "sim/functional/stretch.h"
 
 namespace opentrn::sim {
 
@@ -98,6 +103,7 @@ class Core {
 
   int generation() const { return generation_; }
   CheckOptions& checks() { return checks_; }
+  SharingLimits& sharing() { return sharing_; }
 
   // -- tensors
   // HBM inputs, outputs and tensors shared between cores. Replaces what was bound before. The buffer must
@@ -162,7 +168,9 @@ class Core {
   };
 
   TensorSlot& touch(const isa::Program& program, isa::TensorId id) {
-    if (id < tensors_.size() && tensors_[id].ready != nullptr) return tensors_[id];
+    if (id < tensors_.size() &&
+        std::atomic_ref(tensors_[id].ready).load(std::memory_order_acquire) != nullptr)
+      return tensors_[id];
     return touch_slow(program, id);
   }
   TensorSlot& touch_slow(const isa::Program& program, isa::TensorId id);
@@ -171,6 +179,10 @@ class Core {
   isa::InstructionIndex execute_control(const isa::Program& program, isa::InstructionIndex index);
   isa::InstructionIndex run_range(const isa::Program& program, isa::InstructionIndex begin,
                                   isa::InstructionIndex end);
+  // Runs instructions of [begin, end) on several threads, if that pays; returns the next one.
+  isa::InstructionIndex run_stretch(const isa::Program& program, isa::InstructionIndex begin,
+                                    isa::InstructionIndex end);
+  void find_shared_memory();
   isa::InstructionIndex loop_begin(const Context& cx);
   isa::InstructionIndex loop_end(const Context& cx);
   isa::InstructionIndex while_begin(const Context& cx);
@@ -184,8 +196,14 @@ class Core {
   int generation_;
   ThreadPool* pool_;
   CheckOptions checks_;
+  SpinLock memory_lock_;  // guards buffers_ and what touch() and release() change in tensors_
   BufferPool buffers_;
   std::vector<TensorSlot> tensors_;  // by TensorId
+  std::vector<isa::TensorId> bound_;
+  bool bound_changed_ = false;
+  Stretch stretch_;
+  SharingLimits sharing_;
+  std::unordered_set<isa::InstructionIndex> not_shared_;  // where stretches not worth it begin, in this run
   std::vector<int64_t> registers_;
   std::vector<LoopFrame> loops_;
   std::map<isa::InstructionIndex, TripCounts> trip_counts_;

@@ -5,6 +5,7 @@
 // the four values of an _x4 element), partition p contributes its values one after the other. [assumed order]
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 
 #include <fmt/format.h>
 
@@ -108,6 +109,7 @@ class ProductTarget {
 
  private:
   int decide(int slot, int64_t accumulate) {
+    std::lock_guard guard(view_.buffer->mask_lock());
     const ByteMask& mask = view_.buffer->accumulatable();
     bool all = true, none = true;
     for_each_element_range([&](int64_t first, int64_t bytes) {

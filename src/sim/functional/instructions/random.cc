@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "numerics/xorwow.h"
+#include "sim/functional/access.h"
 #include "sim/functional/engine_state.h"
 #include "sim/functional/instructions/body.h"
 #include "sim/functional/rows.h"
@@ -15,6 +16,12 @@
 namespace opentrn::sim::bodies {
 
 namespace {
+
+EngineState& random_state(const Context& cx) {
+  OPENTRN_CHECK((engine_state_used(cx.program, cx.in) & kRandomState) != 0, "{} draws unannounced",
+                cx.name());
+  return cx.engines();
+}
 
 bool on_gpsimd(const Context& cx) { return cx.engine() == isa::Engine::kGpSimd; }
 
@@ -37,7 +44,7 @@ void dropout(Context& cx) {
     uint32_t* random = scope.array<uint32_t>(n);
     std::byte* row = scope.bytes(n * bytes);
     for (int64_t p = begin; p < end; ++p) {
-      cx.engines().vector_random[static_cast<size_t>(lane + p)].fill(random, static_cast<size_t>(n));
+      random_state(cx).vector_random[static_cast<size_t>(lane + p)].fill(random, static_cast<size_t>(n));
       std::byte* to = row;
       for_runs_of_partition(data, p, [&](std::byte* at, int64_t count, int64_t stride) {
         numerics::copy_bits(bytes, at, stride / bytes, to, 1, static_cast<size_t>(count));
@@ -70,9 +77,9 @@ void rng(Context& cx) {
     for (int64_t p = begin; p < end; ++p) {
       const size_t at = static_cast<size_t>(lane + p);
       if (on_gpsimd(cx))
-        cx.engines().gpsimd_random[at].fill(random, static_cast<size_t>(n));
+        random_state(cx).gpsimd_random[at].fill(random, static_cast<size_t>(n));
       else
-        cx.engines().vector_random[at].fill(random, static_cast<size_t>(n));
+        random_state(cx).vector_random[at].fill(random, static_cast<size_t>(n));
       std::copy_n(random, n, wide);
       store_row_i64(dst, p, wide);
     }
@@ -88,7 +95,7 @@ void set_rng_seed(Context& cx) {
               "use a [1, 1] tile of 32 bits");
   uint32_t value;
   std::memcpy(&value, seed.base, sizeof value);
-  auto& lanes = cx.engines().vector_random;
+  auto& lanes = random_state(cx).vector_random;
   for (uint32_t lane = 0; lane < lanes.size(); ++lane)
     lanes[lane] = numerics::VectorXorwow::from_seed(value, lane);
 }
@@ -118,11 +125,11 @@ void rand_set_state(Context& cx) {
     if (words == static_cast<int64_t>(numerics::Xorwow::kStateWords)) {
       numerics::Xorwow::State state;
       for (size_t i = 0; i < state.size(); ++i) state[i] = static_cast<uint32_t>(row[i]);
-      cx.engines().gpsimd_random[at] = numerics::Xorwow(state);
+      random_state(cx).gpsimd_random[at] = numerics::Xorwow(state);
     } else {
       numerics::VectorXorwow::State state;
       for (size_t i = 0; i < state.size(); ++i) state[i] = static_cast<uint32_t>(row[i]);
-      cx.engines().vector_random[at] = numerics::VectorXorwow(state);
+      random_state(cx).vector_random[at] = numerics::VectorXorwow(state);
     }
   }
 }
@@ -138,9 +145,9 @@ void rand_get_state(Context& cx) {
   for (int64_t p = 0; p < dst.partitions; ++p) {
     const size_t at = static_cast<size_t>(lane + p);
     if (words == static_cast<int64_t>(numerics::Xorwow::kStateWords)) {
-      std::copy_n(cx.engines().gpsimd_random[at].state().begin(), words, row.begin());
+      std::copy_n(random_state(cx).gpsimd_random[at].state().begin(), words, row.begin());
     } else {
-      const auto state = cx.engines().vector_random[at].state();
+      const auto state = random_state(cx).vector_random[at].state();
       std::copy(state.begin(), state.end(), row.begin());
     }
     store_row_i64(dst, p, row.data());
@@ -160,7 +167,7 @@ void rand2(Context& cx) {
     uint32_t* random = scope.array<uint32_t>(n);
     float* row = scope.floats(n);
     for (int64_t p = begin; p < end; ++p) {
-      cx.engines().vector_random[static_cast<size_t>(lane + p)].fill(random, static_cast<size_t>(n));
+      random_state(cx).vector_random[static_cast<size_t>(lane + p)].fill(random, static_cast<size_t>(n));
       numerics::uniform_row(random, low.at(p), high.at(p), row, static_cast<size_t>(n));
       store_row(dst, p, row);
     }

@@ -1,0 +1,239 @@
+#include "base/task_graph.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <exception>
+#include <mutex>
+
+#include "base/fault.h"
+#include "base/spin_lock.h"
+
+namespace opentrn {
+
+namespace {
+
+// Tasks that may be started ahead of the oldest incomplete one: bounds the memory that they hold.
+constexpr uint32_t kWindow = 128;
+// Parts of a shared loop per thread: helpers arrive late and leave early.
+constexpr uint32_t kPartsPerThread = 4;
+
+// A loop of a task that idle threads may take parts of. Lives on the stack of the task's thread.
+struct SharedLoop {
+  const std::function<void(size_t, size_t, int)>& body;
+  size_t n;
+  uint32_t parts;
+  std::atomic<uint32_t> next{0};
+  std::atomic<uint32_t> helpers{0};
+  SpinLock lock;
+  std::exception_ptr error = nullptr;
+
+  void take_parts() {
+    for (uint32_t part; (part = next.fetch_add(1, std::memory_order_relaxed)) < parts;) {
+      const size_t begin = n * part / parts, end = n * (part + 1) / parts;
+      try {
+        if (begin < end) body(begin, end, static_cast<int>(part));
+      } catch (...) {
+        std::lock_guard guard(lock);
+        if (!error) error = std::current_exception();
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void TaskGraph::reset(Task count) {
+  tasks_.assign(count, {});
+  edges_.clear();
+}
+
+void TaskGraph::add_edge(Task before, Task after) {
+  OPENTRN_CHECK(before < after && after < size(), "edge {} -> {} of {} tasks", before, after, size());
+  Node& to = tasks_[after];
+  if (to.newest_before == before) return;
+  to.newest_before = before;
+  ++to.waits_for;
+  edges_.push_back({after, tasks_[before].first_edge});
+  tasks_[before].first_edge = static_cast<uint32_t>(edges_.size() - 1);
+}
+
+class TaskGraphRun : public LoopSharer {
+ public:
+  TaskGraphRun(TaskGraph& graph, const std::function<void(TaskGraph::Task)>& execute,
+               const std::function<void(TaskGraph::Task)>& retired, int threads)
+      : graph_(graph),
+        execute_(execute),
+        retired_(retired),
+        threads_(static_cast<uint32_t>(threads)),
+        limit_(graph.size()),
+        ready_((graph.size() + 63) / 64),
+        complete_((graph.size() + 63) / 64) {
+    for (uint32_t t = 0; t < graph.size(); ++t)
+      if (graph.tasks_[t].waits_for == 0) set(ready_, t);
+    choose_next();
+  }
+
+  // What each thread does until the graph is done.
+  void work() {
+    LoopSharer::Scope scope(this);
+    uint32_t task = take();
+    while (true) {
+      if (task != TaskGraph::kNone) {
+        task = run(task);
+      } else if (finished_.load(std::memory_order_acquire)) {
+        return;
+      } else {
+        task = idle();
+      }
+    }
+  }
+
+  // LoopSharer: a loop inside a task.
+  void parallel_for(size_t n, const std::function<void(size_t, size_t, int)>& body) override {
+    SharedLoop loop{body, n, static_cast<uint32_t>(std::min<size_t>(n, threads_ * kPartsPerThread))};
+    if (!offer(&loop)) return body(0, n, 0);
+    loop.take_parts();
+    {
+      std::lock_guard guard(lock_);
+      open_loop_.store(nullptr, std::memory_order_relaxed);
+    }
+    for (Backoff backoff; loop.helpers.load(std::memory_order_acquire) > 0;) backoff.wait();
+    if (loop.error) std::rethrow_exception(loop.error);
+  }
+
+  void rethrow() {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  using Bits = std::vector<uint64_t>;
+  static void set(Bits& bits, uint32_t i) { bits[i / 64] |= uint64_t{1} << i % 64; }
+  static void clear(Bits& bits, uint32_t i) { bits[i / 64] &= ~(uint64_t{1} << i % 64); }
+  static bool test(const Bits& bits, uint32_t i) { return (bits[i / 64] >> i % 64 & 1) != 0; }
+
+  bool offer(SharedLoop* loop) {
+    if (idle_.load(std::memory_order_relaxed) == 0) return false;
+    std::lock_guard guard(lock_);
+    if (open_loop_.load(std::memory_order_relaxed) != nullptr) return false;
+    open_loop_.store(loop, std::memory_order_release);
+    return true;
+  }
+
+  // Runs a task; returns the next one for this thread, or kNone.
+  uint32_t run(uint32_t task) {
+    std::exception_ptr error;
+    try {
+      execute_(task);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    std::lock_guard guard(lock_);
+    --running_;
+    if (error && task < limit_) {
+      limit_ = task;
+      error_ = error;
+    }
+    if (!error) {
+      set(complete_, task);
+      for (uint32_t e = graph_.tasks_[task].first_edge; e != TaskGraph::kNone; e = graph_.edges_[e].next)
+        if (--graph_.tasks_[graph_.edges_[e].to].waits_for == 0) set(ready_, graph_.edges_[e].to);
+      while (retired_count_ < limit_ && test(complete_, retired_count_)) retired_(retired_count_++);
+    }
+    choose_next();
+    return take_locked();
+  }
+
+  uint32_t take() {
+    std::lock_guard guard(lock_);
+    return take_locked();
+  }
+  uint32_t take_locked() {
+    const uint32_t task = next_.load(std::memory_order_relaxed);
+    if (task == TaskGraph::kNone) return task;
+    clear(ready_, task);
+    ++running_;
+    choose_next();
+    return task;
+  }
+
+  // Finds the lowest ready task inside the window; notices the end.
+  void choose_next() {
+    const uint32_t end = std::min(limit_, retired_count_ + kWindow);
+    const uint32_t found = graph_.highest_first_ ? highest_ready(end) : lowest_ready(end);
+    next_.store(found, std::memory_order_release);
+    if (found == TaskGraph::kNone && running_ == 0) finished_.store(true, std::memory_order_release);
+  }
+
+  uint32_t lowest_ready(uint32_t end) const {
+    for (uint32_t word = retired_count_ / 64; word * 64 < end; ++word) {
+      if (ready_[word] == 0) continue;
+      const uint32_t found = word * 64 + static_cast<uint32_t>(std::countr_zero(ready_[word]));
+      return found < end ? found : TaskGraph::kNone;
+    }
+    return TaskGraph::kNone;
+  }
+  uint32_t highest_ready(uint32_t end) const {
+    for (uint32_t task = end; task-- > retired_count_;)
+      if (test(ready_, task)) return task;
+    return TaskGraph::kNone;
+  }
+
+  // Waits for a task, a loop to help with, or the end.
+  uint32_t idle() {
+    idle_.fetch_add(1, std::memory_order_relaxed);
+    for (Backoff backoff; next_.load(std::memory_order_acquire) == TaskGraph::kNone &&
+                          !finished_.load(std::memory_order_acquire);) {
+      if (open_loop_.load(std::memory_order_relaxed) != nullptr) {
+        help();
+        backoff = {};
+      } else {
+        backoff.wait();
+      }
+    }
+    idle_.fetch_sub(1, std::memory_order_relaxed);
+    return take();
+  }
+
+  void help() {
+    SharedLoop* loop;
+    {
+      std::lock_guard guard(lock_);
+      loop = open_loop_.load(std::memory_order_acquire);
+      if (loop == nullptr) return;
+      if (loop->next.load(std::memory_order_relaxed) >= loop->parts) {
+        open_loop_.store(nullptr, std::memory_order_relaxed);  // all parts are taken
+        return;
+      }
+      loop->helpers.fetch_add(1, std::memory_order_relaxed);
+    }
+    loop->take_parts();
+    loop->helpers.fetch_sub(1, std::memory_order_release);
+  }
+
+  TaskGraph& graph_;
+  const std::function<void(TaskGraph::Task)>& execute_;
+  const std::function<void(TaskGraph::Task)>& retired_;
+  const uint32_t threads_;
+
+  SpinLock lock_;   // guards what follows; atomics are also read without it
+  uint32_t limit_;  // tasks from here on are not started
+  uint32_t retired_count_ = 0;
+  uint32_t running_ = 0;
+  Bits ready_, complete_;
+  std::exception_ptr error_;
+  std::atomic<uint32_t> next_{TaskGraph::kNone};  // what take() gives out
+  std::atomic<bool> finished_{false};
+  std::atomic<uint32_t> idle_{0};
+  std::atomic<SharedLoop*> open_loop_{nullptr};
+};
+
+void TaskGraph::run(ThreadPool& pool, const std::function<void(Task)>& execute,
+                    const std::function<void(Task)>& retired) {
+  if (tasks_.empty()) return;
+  TaskGraphRun run(*this, execute, retired, pool.size());
+  pool.parallel_for(static_cast<size_t>(pool.size()), [&](size_t, size_t, int) { run.work(); });
+  run.rethrow();
+}
+
+}  // namespace opentrn

@@ -1,0 +1,162 @@
+#include "sim/functional/access.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "isa/definitions.h"
+
+namespace opentrn::sim {
+
+using isa::Opcode;
+using isa::Operand;
+using isa::OperandKind;
+
+namespace {
+
+// Steps, counts and offsets above it are somebody's mistake; below it nothing here overflows.
+constexpr int64_t kSane = int64_t{1} << 40;
+// Multiply-adds of the Tensor Engine per element operation of the others, for AccessList::work.
+constexpr int64_t kMultiplyAddsPerWork = 8;
+
+bool runs_alone(Opcode opcode) {
+  return opcode == Opcode::kCustomOp || opcode == Opcode::kDevicePrint || opcode == Opcode::kSendRecv ||
+         opcode == Opcode::kCoreBarrier || isa::is_control(opcode);
+}
+
+// Where the first byte lies and how far dimensions reach from it, rows and bytes apart.
+struct Extent {
+  int64_t low = 0, high = 0;
+  void add(int64_t step, int64_t count) {
+    const int64_t reach = step * (count - 1);
+    (reach < 0 ? low : high) += reach;
+  }
+};
+
+class Reader {
+ public:
+  Reader(const isa::Program& program, const isa::Instruction& in, AccessList& list)
+      : program_(program), in_(in), list_(list) {}
+
+  void read() {
+    const auto slots = isa::definition(in_.opcode).operands;
+    if (slots.empty() && in_.operand_count > 0) return fail();
+    for (int i = 0; i < in_.operand_count; ++i) {
+      const isa::OperandSlot& slot = slots[std::min<size_t>(static_cast<size_t>(i), slots.size() - 1)];
+      add(program_.operand(in_, i), slot.role != isa::Role::kIn);
+    }
+    if (isa::is_matmul(in_.opcode) && in_.operand_count > 0 && contraction_ > 1)
+      list_.work = std::max(list_.work, contraction_ * destination_elements_ / kMultiplyAddsPerWork);
+  }
+
+ private:
+  void fail() { list_.alone = true; }
+
+  void add(const Operand& op, bool writes) {
+    if (op.kind != OperandKind::kAccess || list_.alone) return;
+    const bool known = op.tensor < program_.tensor_count() && op.pattern < program_.pattern_count() &&
+                       static_cast<int>(op.dtype) < kDTypeCount && op.indirect <= program_.indirect_count();
+    if (!known) return fail();
+    const isa::Pattern& pattern = program_.pattern(op);
+    if (pattern.rank > isa::kMaxRank || std::abs(op.offset) > kSane) return fail();
+    int64_t elements = 1;
+    for (const isa::Dim& dim : pattern.view()) {
+      if (dim.count < 1 || dim.count > kSane || std::abs(dim.step) > kSane / dim.count) return fail();
+      elements = std::min(kSane, elements * std::min(dim.count, kSane / elements));
+    }
+    list_.work = std::max(list_.work, elements);
+    if (writes) destination_elements_ = elements;
+    if (!writes && contraction_ == 0 && pattern.rank > 0) contraction_ = pattern.dims[0].count;
+    list_.accesses.push_back(bounds(op, pattern, writes));
+    if (op.indirect != isa::kNoIndirect) add(program_.indirect(op).index, false);
+  }
+
+  // As Context::resolve walks it.
+  Access bounds(const Operand& op, const isa::Pattern& pattern, bool writes) const {
+    const isa::Tensor& tensor = program_.tensor(op.tensor);
+    const int64_t element = size_bytes(op.dtype);
+    const int64_t row_bytes = tensor.row_bytes();
+    Access access{
+        op.tensor, writes, 0, std::max<int64_t>(1, tensor.rows), 0, std::max(row_bytes, tensor.bytes())};
+    if (op.indirect != isa::kNoIndirect || row_bytes <= 0) return access;
+    const bool on_chip = isa::is_on_chip(tensor.space);
+    int64_t row = 0, column = op.offset * element;
+    if (on_chip) {
+      row = column / row_bytes;
+      column %= row_bytes;
+    }
+    Extent rows, columns;
+    for (int d = 0; d < pattern.rank; ++d) {
+      const int64_t step = pattern.dims[d].step * element;
+      const bool along_row = !on_chip || (d > 0 && std::abs(step) < row_bytes);
+      if (along_row) {
+        columns.add(step, pattern.dims[d].count);
+      } else if (step % row_bytes == 0) {
+        rows.add(step / row_bytes, pattern.dims[d].count);
+      } else {
+        return access;
+      }
+    }
+    access.row_begin = row + rows.low;
+    access.row_end = row + rows.high + 1;
+    access.byte_begin = column + columns.low;
+    access.byte_end = column + columns.high + element;
+    return access;
+  }
+
+  const isa::Program& program_;
+  const isa::Instruction& in_;
+  AccessList& list_;
+  int64_t contraction_ = 0;
+  int64_t destination_elements_ = 0;
+};
+
+}  // namespace
+
+uint8_t engine_state_used(const isa::Program& program, const isa::Instruction& in) {
+  const auto reduces = [&](int command_slot, int result_slot) {
+    const bool idle = program.attribute_int(in, command_slot) == static_cast<int64_t>(isa::ReduceCmd::kIdle);
+    return !idle || program.operand(in, result_slot).present();
+  };
+  switch (in.opcode) {
+    case Opcode::kActivation:
+      return reduces(isa::slot::activation::kAReduceCmd, isa::slot::activation::kReduceRes)
+                 ? kScalarAccumulators
+                 : 0;
+    case Opcode::kActivate2:
+      return reduces(isa::slot::activate2::kAReduceCmd, isa::slot::activate2::kReduceRes)
+                 ? kScalarAccumulators
+                 : 0;
+    case Opcode::kActivationReduce: return kScalarAccumulators;
+    case Opcode::kExponential:
+    case Opcode::kSelectReduce:
+    case Opcode::kRangeSelect:
+    case Opcode::kTensorScalarReduce:
+    case Opcode::kTensorScalarCumulative: return kVectorAccumulators;
+    case Opcode::kDropout:
+    case Opcode::kRng:
+    case Opcode::kSetRngSeed:
+    case Opcode::kRandSetState:
+    case Opcode::kRandGetState:
+    case Opcode::kRand2: return kRandomState;
+    default: return 0;
+  }
+}
+
+void read_accesses(const isa::Program& program, const isa::Instruction& in, AccessList& list) {
+  list.accesses.clear();
+  list.engine_state = 0;
+  list.work = 0;
+  list.alone = static_cast<int>(in.opcode) >= isa::kOpcodeCount;
+  if (list.alone) return;
+  const isa::InstructionDefinition& def = isa::definition(in.opcode);
+  const bool repeats = !def.operands.empty() && (def.operands.back().accepts & isa::kRepeats) != 0;
+  const bool complete =
+      repeats ? in.operand_count >= def.operands.size() : in.operand_count == def.operands.size();
+  list.alone = runs_alone(in.opcode) || !complete ||
+               in.attributes + def.attributes.size() > program.attribute_word_count();
+  if (list.alone) return;
+  list.engine_state = engine_state_used(program, in);
+  Reader(program, in, list).read();
+}
+
+}  // namespace opentrn::sim
