@@ -14,7 +14,7 @@ namespace opentrn {
 namespace {
 
 // Tasks that may be started ahead of the oldest incomplete one: bounds the memory that they hold.
-constexpr uint32_t kWindow = 128;
+constexpr uint32_t kWindow = 64;
 // Parts of a shared loop per thread: helpers arrive late and leave early.
 constexpr uint32_t kPartsPerThread = 4;
 

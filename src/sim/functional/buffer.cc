@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <mutex>
 #include <new>
 
 #include <fmt/format.h>
@@ -177,8 +178,43 @@ void Buffer::reset_masks() {
 
 // -- BufferPool
 
+bool BlockList::put(Block block) {
+  if (blocks_.size() == kBlocksMax || bytes_ + block.capacity > kBytesMax) return false;
+  blocks_.push_back(block);
+  bytes_ += block.capacity;
+  return true;
+}
+
+std::optional<BlockList::Block> BlockList::take(int64_t capacity) {
+  for (size_t i = blocks_.size(); i-- > 0;) {
+    const Block block = blocks_[i];
+    if (block.capacity < capacity || block.capacity > 2 * capacity) continue;
+    blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(i));
+    bytes_ -= block.capacity;
+    return block;
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+// What the pools of earlier launches left: fresh memory of the system costs a page fault per 4 KiB, which for
+// element-wise kernels is as much as their arithmetic.
+struct Spare {
+  std::mutex mutex;
+  BlockList list;
+};
+Spare& spare() {
+  static auto* instance = new Spare;  // outlives every buffer
+  return *instance;
+}
+
+}  // namespace
+
 BufferPool::~BufferPool() {
-  for (const Block& block : free_) std::free(block.data);
+  std::lock_guard guard(spare().mutex);
+  while (const auto block = free_.take_any())
+    if (!spare().list.put(*block)) std::free(block->data);
 }
 
 void Buffer::fill_fresh(DType dtype) {
@@ -194,13 +230,14 @@ std::shared_ptr<Buffer> BufferPool::allocate(int64_t bytes) {
   bytes_in_use_ += bytes;
   bytes_peak_ = std::max(bytes_peak_, bytes_in_use_);
   const int64_t capacity = capacity_for(bytes);
-  for (size_t i = free_.size(); i-- > 0;) {
-    if (free_[i].capacity < capacity || free_[i].capacity > 2 * capacity) continue;
-    const Block block = free_[i];
-    free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(i));
-    free_bytes_ -= block.capacity;
-    std::shared_ptr<Buffer> buffer(new Buffer(block.data, bytes, true, nullptr));
-    buffer->owned_capacity_ = block.capacity;
+  std::optional<BlockList::Block> block = free_.take(capacity);
+  if (!block) {
+    std::lock_guard guard(spare().mutex);
+    block = spare().list.take(capacity);
+  }
+  if (block) {
+    std::shared_ptr<Buffer> buffer(new Buffer(block->data, bytes, true, nullptr));
+    buffer->owned_capacity_ = block->capacity;
     return buffer;
   }
   return Buffer::allocate(bytes);
@@ -208,11 +245,8 @@ std::shared_ptr<Buffer> BufferPool::allocate(int64_t bytes) {
 
 void BufferPool::recycle(std::shared_ptr<Buffer> buffer) {
   bytes_in_use_ -= buffer->bytes();
-  const bool keep = buffer.use_count() == 1 && buffer->owned_capacity_ > 0 && free_.size() < kBlocksMax &&
-                    free_bytes_ + buffer->owned_capacity_ <= kFreeBytesMax;
-  if (!keep) return;
-  free_.push_back({buffer->data_, buffer->owned_capacity_});
-  free_bytes_ += buffer->owned_capacity_;
+  const bool ours = buffer.use_count() == 1 && buffer->owned_capacity_ > 0;
+  if (!ours || !free_.put({buffer->data_, buffer->owned_capacity_})) return;
   buffer->owned_capacity_ = 0;
 }
 

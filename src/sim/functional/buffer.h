@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/spin_lock.h"
@@ -107,6 +108,26 @@ class Buffer {
   ByteMask accumulatable_;
 };
 
+// A few free blocks, the newest taken first.
+class BlockList {
+ public:
+  struct Block {
+    std::byte* data;
+    int64_t capacity;
+  };
+  // False when the list is full: the block stays the caller's.
+  bool put(Block block);
+  // A block of at least `capacity` bytes and not many more.
+  std::optional<Block> take(int64_t capacity);
+  std::optional<Block> take_any() { return blocks_.empty() ? std::nullopt : take(blocks_.back().capacity); }
+
+ private:
+  static constexpr size_t kBlocksMax = 64;
+  static constexpr int64_t kBytesMax = int64_t{64} << 20;
+  std::vector<Block> blocks_;
+  int64_t bytes_ = 0;
+};
+
 // A few freed blocks kept for the next tensors: tiles come and go thousands of times per kernel.
 class BufferPool {
  public:
@@ -118,14 +139,7 @@ class BufferPool {
   int64_t bytes_peak() const { return bytes_peak_; }
 
  private:
-  struct Block {
-    std::byte* data;
-    int64_t capacity;
-  };
-  static constexpr size_t kBlocksMax = 64;
-  static constexpr int64_t kFreeBytesMax = int64_t{64} << 20;
-  std::vector<Block> free_;
-  int64_t free_bytes_ = 0;
+  BlockList free_;
   int64_t bytes_in_use_ = 0;
   int64_t bytes_peak_ = 0;
 };
