@@ -1,12 +1,11 @@
 """Side-by-side benchmarks: OpenTrn's machine and an eager NumPy interpreter on the same kernels.
 
-    ./dev bench                        every case at the size its target is stated for
-    ./dev bench --quick                small sizes, to see that it works
-    ./dev bench --case attention --repeat 3
+    ./dev bench                               the lessons' kernels, at the size the targets are stated for
+    ./dev bench --checkouts DIR               the published kernels, from repositories in DIR (owner+name)
+    ./dev bench --scale 4 --case docs-mamba-v3 --repeat 5
+    ./dev bench --native BUILD                nc_matmul against BLAS, a small instruction, the timing model
 
-Each measurement runs in a process of its own, both sides in turn, so that a drifting clock hits both and peak
-memory belongs to one run. Values are compared first: a wrong answer is not a fast one. The interpreter is
-opentrn.oracle, with NumPy's BLAS on all cores.
+benchmarks/README.md says what is measured and what the columns and the JSON mean.
 """
 
 from __future__ import annotations
@@ -17,59 +16,72 @@ import os
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 from benchmarks.cases import CASES, Case, measure
 
 MIB = 2**20
 MEMORY_ALLOWANCE_MIB = 300  # beyond twice the kernel's HBM tensors
+PHASES = ("trace", "backend", "simulate", "analyse")
 
 
 @dataclass(frozen=True)
 class Row:
-    """Medians of one case."""
+    """One case: the fastest launch of each side, and the median ratio of the pairs."""
 
     case: str
+    scale: int
     core_s: float
+    core_cpu_s: float
     numpy_s: float
+    ratio: float
     target_ratio: float
-    timing_s: float
-    instructions: int
     hbm_mib: float
     core_peak_mib: float
-    max_difference: float
-
-    @property
-    def ratio(self) -> float:
-        return self.numpy_s / self.core_s
+    difference: float
+    instructions: int
+    phase_s: dict[str, float]
 
     @property
     def memory_limit_mib(self) -> float:
         return 2 * self.hbm_mib + MEMORY_ALLOWANCE_MIB
+
+    @property
+    def timed_per_s(self) -> float:
+        """Instructions per second through backend, simulation and analysis."""
+        return self.instructions / sum(self.phase_s[phase] for phase in PHASES[1:])
+
+    def json(self) -> dict[str, Any]:
+        return {**asdict(self), "memory_limit_mib": self.memory_limit_mib, "timed_per_s": self.timed_per_s}
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="./dev bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--case", action="append", choices=list(CASES), help="default: all")
-    parser.add_argument("--quick", action="store_true", help="small sizes")
-    parser.add_argument("--repeat", type=int, default=1, help="measurements of each side (median is shown)")
+    parser.add_argument(
+        "--case",
+        action="append",
+        choices=list(CASES),
+        help="default: the published kernels with --checkouts, else the lessons",
+    )
+    parser.add_argument("--checkouts", type=Path, help="folder of the kernels' repositories, as owner+name")
+    parser.add_argument("--scale", type=int, default=1, help="divides sizes, as far as the kernel allows")
+    parser.add_argument("--repeat", type=int, default=3, help="pairs of measurements, each in new processes")
+    parser.add_argument("--launches", type=int, default=3, help="launches per process; the fastest counts")
+    parser.add_argument("--native", type=Path, metavar="BUILD", help="run the C++ benchmarks built in BUILD")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     parser.add_argument("--measure", nargs=2, metavar=("CASE", "BACKEND"), help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def measured_in_child(case: str, backend: str, quick: bool) -> dict[str, float]:
+def measured_in_child(case: str, backend: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Runs one measurement in a new process; returns what it measured."""
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks",
-        "--measure",
-        case,
-        backend,
-        *(["--quick"] if quick else []),
-    ]
+    command = [sys.executable, "-m", "benchmarks", "--measure", case, backend]
+    command += ["--scale", str(arguments.scale), "--launches", str(arguments.launches)]
+    if arguments.checkouts:
+        command += ["--checkouts", str(arguments.checkouts)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"benchmark {case} on {backend} failed:\n{done.stderr}")
@@ -80,56 +92,79 @@ def median(values: list[float]) -> float:
     return sorted(values)[len(values) // 2]
 
 
-def run_case(case: Case, quick: bool, repeat: int) -> Row:
-    """Both sides in turn, `repeat` times."""
-    core, numpy = [], []
-    for _ in range(repeat):
-        core.append(measured_in_child(case.name, "core", quick))
-        numpy.append(measured_in_child(case.name, "oracle", quick))
-    difference = abs(core[0]["checksum"] - numpy[0]["checksum"]) / max(abs(numpy[0]["checksum"]), 1e-30)
+def run_case(case: Case, arguments: argparse.Namespace) -> Row:
+    """Both sides in turn, so that what else the machine does hits both."""
+    pairs = []
+    for _ in range(arguments.repeat):
+        core = measured_in_child(case.name, "core", arguments)
+        pairs.append((core, measured_in_child(case.name, "oracle", arguments)))
+    core, numpy = pairs[0]
+    phases = {phase: min(c["timing"].get(phase, 0.0) for c, _ in pairs) for phase in PHASES}
     return Row(
         case=case.name,
-        core_s=median([m["seconds"] for m in core]),
-        numpy_s=median([m["seconds"] for m in numpy]),
+        scale=arguments.scale,
+        core_s=min(c["seconds"] for c, _ in pairs),
+        core_cpu_s=min(c["cpu_seconds"] for c, _ in pairs),
+        numpy_s=min(n["seconds"] for _, n in pairs),
+        ratio=median([n["seconds"] / c["seconds"] for c, n in pairs]),
         target_ratio=case.target_ratio,
-        timing_s=median([m["timing_seconds"] for m in core]),
-        instructions=int(core[0]["instructions"]),
-        hbm_mib=core[0]["hbm_bytes"] / MIB,
-        core_peak_mib=max(m["peak_bytes"] for m in core) / MIB,
-        max_difference=difference,
+        hbm_mib=core["hbm_bytes"] / MIB,
+        core_peak_mib=max(c["peak_bytes"] for c, _ in pairs) / MIB,
+        difference=abs(core["checksum"] - numpy["checksum"]) / max(abs(numpy["checksum"]), 1e-30),
+        instructions=int(core["timing"]["instructions"]),
+        phase_s=phases,
     )
 
 
-def print_row(row: Row) -> None:
-    per_s = row.instructions / row.timing_s if row.timing_s else 0.0
-    memory = "ok" if row.core_peak_mib <= row.memory_limit_mib else "ABOVE"
-    print(
-        f"{row.case:10} {row.core_s:9.2f} s {row.numpy_s:9.2f} s {row.ratio:7.1f} x {row.target_ratio:6.0f} x"
-        f" {row.instructions:12,} {row.timing_s:8.2f} s {per_s / 1e6:7.2f} M/s"
-        f" {row.core_peak_mib:8.0f} of {row.memory_limit_mib:.0f} MiB {memory}   {row.max_difference:.1e}",
-        flush=True,
+HEADER = (
+    f"{'case':21} {'OpenTrn':>9} {'CPU':>9} {'NumPy':>9} {'faster':>8} {'target':>7} {'peak memory':>17}"
+    f"  {'differs':>7} {'instr.':>8} " + " ".join(f"{phase:>9}" for phase in PHASES) + f" {'timed at':>10}"
+)
+
+
+def format_row(row: Row) -> str:
+    memory = "" if row.core_peak_mib <= row.memory_limit_mib else " ABOVE"
+    phases = " ".join(f"{1e3 * row.phase_s[phase]:6.1f} ms" for phase in PHASES)
+    return (
+        f"{row.case:21} {1e3 * row.core_s:6.0f} ms {1e3 * row.core_cpu_s:6.0f} ms {row.numpy_s:7.2f} s {row.ratio:6.1f} x"
+        f" {row.target_ratio:5.0f} x {row.core_peak_mib:5.0f} of {row.memory_limit_mib:.0f} MiB{memory}"
+        f"  {row.difference:7.1e} {row.instructions:8,} {phases} {row.timed_per_s / 1e6:6.2f} M/s"
     )
+
+
+def print_machine() -> float:
+    """How many cores there are and how busy they are; returns the load average."""
+    cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
+    busy = ": busy, so trust ratios and CPU seconds only" if load > cores / 2 else ""
+    print(f"{cores} cores, load average {load:.1f}{busy}")
+    return load
 
 
 def main() -> int:
     arguments = parse_arguments()
     if arguments.measure:
-        print(json.dumps(measure(*arguments.measure, arguments.quick)))
+        case, backend = arguments.measure
+        print(json.dumps(measure(case, backend, arguments.checkouts, arguments.scale, arguments.launches)))
         return 0
-    load = os.getloadavg()[0]
-    print(f"{len(os.sched_getaffinity(0))} cores; load average {load:.1f}" + (" (busy)" if load > 1 else ""))
-    print(
-        f"{'case':10} {'OpenTrn':>11} {'NumPy':>11} {'faster':>9} {'target':>8} {'instructions':>12}"
-        f" {'timing':>10} {'timed at':>11} {'peak memory':>18}   difference"
-    )
+    load = print_machine()
+    if arguments.native:
+        from benchmarks import native
+
+        figures = native.run(arguments.native)
+        if arguments.json:
+            print(json.dumps({"load": load, "native": figures}))
+        return 0
+    published = arguments.checkouts is not None
+    names = arguments.case or [case.name for case in CASES.values() if case.published == published]
+    print(HEADER)
     rows = []
-    for name in arguments.case or CASES:
-        rows.append(run_case(CASES[name], arguments.quick, arguments.repeat))
-        print_row(rows[-1])
-    if arguments.quick:
-        print("quick sizes: the targets are stated for the full ones")
+    for name in names:
+        rows.append(run_case(CASES[name], arguments))
+        print(format_row(rows[-1]), flush=True)
+    if arguments.scale != 1:
+        print(f"sizes divided by {arguments.scale}: the targets are stated for the full ones")
     if arguments.json:
-        print(json.dumps({"load": load, "rows": [dict(asdict(row), ratio=row.ratio) for row in rows]}))
+        print(json.dumps({"load": load, "rows": [row.json() for row in rows]}))
     return 0
 
 

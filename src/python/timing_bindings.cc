@@ -1,6 +1,7 @@
 // compile_and_time() and the Timing it returns; opentrn/run.py is how users reach them.
 #include "python/timing_bindings.h"
 
+#include <chrono>
 #include <cstddef>
 #include <fstream>
 #include <sstream>
@@ -37,6 +38,23 @@ struct Timing {
   std::vector<isa::Executable> executables;
   trace::Trace trace;
   profile::Profile profile;
+  // What each phase took on this machine, for benchmarks.
+  std::vector<std::pair<const char*, double>> phase_seconds;
+};
+
+// Measures phases one after the other.
+class PhaseClock {
+ public:
+  explicit PhaseClock(Timing& timing) : timing_(timing) {}
+  void end_of(const char* phase) {
+    const auto now = std::chrono::steady_clock::now();
+    timing_.phase_seconds.emplace_back(phase, std::chrono::duration<double>(now - begin_).count());
+    begin_ = now;
+  }
+
+ private:
+  Timing& timing_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 std::shared_ptr<const arch::Tables> tables_of(const std::vector<std::string>& settings,
@@ -88,11 +106,13 @@ std::shared_ptr<Timing> time_programs(const Programs& programs, arch::Generation
                                       const TimeOptions& options) {
   auto timing = std::make_shared<Timing>();
   timing->tables = tables_of(options.settings, options.table_files);
+  PhaseClock clock(*timing);
   for (const auto& program : programs)
     timing->executables.push_back(backend::compile(program, {.generation = generation,
                                                              .tables = timing->tables.get(),
                                                              .look_ahead = options.look_ahead,
                                                              .neuronx_cc = options.neuronx_cc}));
+  clock.end_of("backend");
   std::vector<const isa::Executable*> cores;
   for (const isa::Executable& executable : timing->executables) cores.push_back(&executable);
   trace::Recorder recorder;
@@ -103,7 +123,9 @@ std::shared_ptr<Timing> time_programs(const Programs& programs, arch::Generation
     simulate_options.observed_trips = observed_trips(*options.trips, *programs[0], *cores[0]->program);
   sim::timing::simulate(cores, timing->tables->timing(generation), &recorder, simulate_options);
   timing->trace = recorder.take();
+  clock.end_of("simulate");
   timing->profile = profile::analyse(timing->trace, cores, *timing->tables);
+  clock.end_of("analyse");
   return timing;
 }
 
@@ -258,6 +280,12 @@ void bind_timing(nb::module_& module) {
                    [](const Timing& t) { return std::string(trace::name(t.profile.summary.bound_by())); })
       .def_prop_ro("mfu_percent", [](const Timing& t) { return t.profile.mfu_estimated_percent; })
       .def_prop_ro("mbu_percent", [](const Timing& t) { return t.profile.mbu_estimated_percent; })
+      .def_prop_ro("phase_seconds",
+                   [](const Timing& t) {
+                     nb::dict seconds;
+                     for (const auto& [phase, time] : t.phase_seconds) seconds[phase] = time;
+                     return seconds;
+                   })
       .def("json",
            [](const Timing& t) {
              nb::gil_scoped_release unlocked;

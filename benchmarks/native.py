@@ -1,0 +1,120 @@
+"""The C++ benchmarks of a build directory, run one after the other, with the figures that have a target."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+TILE = (128, 128, 512)  # K, M, N of a full nc_matmul
+BENCHES = ("functional_bench", "opentrn_matmul_tile_bench", "timing_bench")
+_SGEMM = """
+import sys, time
+import numpy as np
+rng = np.random.default_rng(1)
+best = 0.0
+for m, n, k in ((1024, 1024, 1024), (2048, 2048, 2048), (128, 512, 128)):
+    a, b = rng.random((m, k), dtype=np.float32), rng.random((k, n), dtype=np.float32)
+    out = np.empty((m, n), np.float32)
+    repeats = max(1, int(3e9 / (m * n * k)))
+    for _ in range(5):
+        start = time.perf_counter()
+        for _ in range(repeats):
+            np.matmul(a, b, out=out)
+        best = max(best, repeats * m * n * k / (time.perf_counter() - start) / 1e9)
+print(best)
+"""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A measured value beside what it should be."""
+
+    what: str
+    value: float
+    unit: str
+    target: str
+    reached: bool
+
+
+def _find(build: Path, name: str) -> Path:
+    found = sorted(path for path in build.rglob(name) if path.is_file() and os.access(path, os.X_OK))
+    if not found:
+        raise SystemExit(f"{build} has no {name}: ninja -C {build} {' '.join(BENCHES)}")
+    return found[0]
+
+
+def _google(binary: Path, pattern: str) -> dict[str, dict[str, float]]:
+    """Google Benchmark's results by name, the fastest of several repetitions."""
+    done = subprocess.run(
+        [
+            str(binary), f"--benchmark_filter={pattern}", "--benchmark_format=json",
+            "--benchmark_repetitions=3", "--benchmark_min_time=0.05",
+        ],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    best: dict[str, dict[str, float]] = {}
+    for row in json.loads(done.stdout)["benchmarks"]:
+        if row["run_type"] != "iteration":
+            continue
+        name = row["run_name"]
+        if name not in best or row["cpu_time"] < best[name]["cpu_time"]:
+            best[name] = row
+    return best
+
+
+def small_instruction(build: Path) -> list[Figure]:
+    """CPU time of an instruction on one element: what it costs besides arithmetic."""
+    rows = _google(_find(build, "functional_bench"), "tiny")
+    cost = {name: 1e6 / row["instructions"] for name, row in rows.items()}
+    worst = max(cost, key=cost.__getitem__)
+    return [Figure(f"small instruction ({worst})", cost[worst], "us", "at most 3", cost[worst] <= 3)]
+
+
+def matmul_tile(build: Path) -> list[Figure]:
+    """nc_matmul at full size against OpenBLAS, one thread each, in turns: median of the paired ratios."""
+    binary = _find(build, "opentrn_matmul_tile_bench")
+    single = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    pairs = []
+    for _ in range(3):
+        lines = subprocess.run([str(binary)], check=True, capture_output=True, text=True).stdout.splitlines()
+        rows = [json.loads(line) for line in lines]
+        ours = max(row["gmac_per_s"] for row in rows if (row["K"], row["M"], row["N"]) == TILE)
+        blas = subprocess.run(
+            [sys.executable, "-c", _SGEMM], env=single, check=True, capture_output=True, text=True
+        )
+        pairs.append((ours, float(blas.stdout)))
+    ratio = sorted(ours / blas for ours, blas in pairs)[1]
+    ours, blas = max(p[0] for p in pairs), max(p[1] for p in pairs)
+    return [
+        Figure(f"nc_matmul tile {ours:.0f} GMAC/s, BLAS {blas:.0f}", ratio, "x", "at least 1.2", ratio >= 1.2)
+    ]
+
+
+def timing_model(build: Path) -> list[Figure]:
+    """Instructions per second of the backend and of the timing model, by CPU time of one core."""
+    rows = _google(_find(build, "timing_bench"), "matmul|stream")
+    figures = []
+    for name, row in rows.items():
+        rate = row["instructions"] / (row["cpu_time"] * 1e-3) / 1e6
+        simulates = name.startswith("time_")
+        target = "at least 5" if simulates else "-"
+        figures.append(Figure(name, rate, "M instr./s", target, not simulates or rate >= 5))
+    return figures
+
+
+def run(build: Path) -> list[dict[str, object]]:
+    """Prints the figures and returns them."""
+    figures = []
+    for measure in (small_instruction, matmul_tile, timing_model):
+        for figure in measure(build):
+            figures.append(figure)
+            verdict = "" if figure.reached else "  NOT REACHED"
+            print(
+                f"{figure.what:55} {figure.value:8.2f} {figure.unit:11} target {figure.target}{verdict}",
+                flush=True,
+            )
+    return [vars(figure) for figure in figures]
