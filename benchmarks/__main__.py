@@ -126,7 +126,8 @@ def format_row(row: Row) -> str:
     memory = "" if row.core_peak_mib <= row.memory_limit_mib else " ABOVE"
     phases = " ".join(f"{1e3 * row.phase_s[phase]:6.1f} ms" for phase in PHASES)
     return (
-        f"{row.case:21} {1e3 * row.core_s:6.0f} ms {1e3 * row.core_cpu_s:6.0f} ms {row.numpy_s:7.2f} s {row.ratio:6.1f} x"
+        f"{row.case:21} {1e3 * row.core_s:6.0f} ms {1e3 * row.core_cpu_s:6.0f} ms {row.numpy_s:7.2f} s"
+        f" {row.ratio:6.1f} x"
         f" {row.target_ratio:5.0f} x {row.core_peak_mib:5.0f} of {row.memory_limit_mib:.0f} MiB{memory}"
         f"  {row.difference:7.1e} {row.instructions:8,} {phases} {row.timed_per_s / 1e6:6.2f} M/s"
     )
