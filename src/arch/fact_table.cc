@@ -327,8 +327,44 @@ FactValue parse_setting_value(const std::string& text) {
 }  // namespace
 
 void FactTable::apply(const Overrides& overrides) {
+  const std::map<std::string, FactValue> rates = rates_that_others_follow();
   for (const std::string& file : overrides.files) apply_file(file);
   for (const std::string& setting : overrides.settings) apply_setting(setting);
+  follow(rates);
+}
+
+namespace {
+
+// A core's HBM bandwidth is a data sheet's; what the timing model spends is the sustained rate. Whoever
+// changes the first means the second too.
+std::string sustained_of(const std::string& core) {
+  return "timing." + core + ".constant.hbm_sustained_gb_s";
+}
+std::string peak_of(const std::string& core) { return "neuron_core." + core + ".hbm_bandwidth_gb_s"; }
+
+}  // namespace
+
+std::map<std::string, FactValue> FactTable::rates_that_others_follow() const {
+  std::map<std::string, FactValue> rates;
+  for (const std::string& core : items("neuron_core"))
+    for (const std::string& key : {peak_of(core), sustained_of(core)})
+      if (const Fact* fact = find(key)) rates[key] = fact->value;
+  return rates;
+}
+
+void FactTable::follow(const std::map<std::string, FactValue>& before) {
+  for (const std::string& core : items("neuron_core")) {
+    const auto peak = by_key_.find(peak_of(core)), sustained = by_key_.find(sustained_of(core));
+    if (peak == by_key_.end() || sustained == by_key_.end()) continue;
+    const FactValue &old_peak = before.at(peak_of(core)), &old_sustained = before.at(sustained_of(core));
+    const bool moved = peak->second->value != old_peak, own = sustained->second->value != old_sustained;
+    if (!moved || own || !std::holds_alternative<double>(old_peak) ||
+        !std::holds_alternative<double>(old_sustained))
+      continue;
+    const double share = peak->second->as<double>() / std::get<double>(old_peak);
+    replace_value(*sustained->second, std::get<double>(old_sustained) * share,
+                  "follows " + peak_of(core) + ", which was overridden");
+  }
 }
 
 void FactTable::apply_setting(const std::string& setting) {

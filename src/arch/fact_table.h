@@ -61,6 +61,9 @@ class FactTable {
   void add(Fact fact);
   void apply_file(const std::string& path);
   void apply_setting(const std::string& setting);
+  // The sustained HBM rate follows an overridden HBM bandwidth, unless it is overridden itself.
+  std::map<std::string, FactValue> rates_that_others_follow() const;
+  void follow(const std::map<std::string, FactValue>& before);
   Fact& override_target(const std::string& key);
 
   std::deque<Fact> facts_;  // a deque: Spec keeps pointers

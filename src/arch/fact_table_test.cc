@@ -126,6 +126,14 @@ TEST(Overrides, ASettingReplacesTheValueAndSaysSo) {
   EXPECT_EQ(core.hbm_bandwidth_gb_s.fact().confidence, Confidence::kAssumed);
   EXPECT_THAT(core.hbm_bandwidth_gb_s.fact().note, HasSubstr("the table says 362.5"));
   EXPECT_EQ(tables->instance("trn2.48xlarge").chips, 8);
+  const auto sustained = [](const Tables& from) {
+    return from.timing(Generation::kV3).constant("hbm_sustained_gb_s");
+  };
+  // The rate that the timing model spends follows, unless it is set itself.
+  EXPECT_NEAR(sustained(*tables), sustained(default_tables()) * 500 / 362.5, 1e-9);
+  const auto both = load_tables(
+      {{}, {"timing.v3.constant.hbm_sustained_gb_s=100", "neuron_core.v3.hbm_bandwidth_gb_s=500"}});
+  EXPECT_EQ(sustained(*both), 100);
   EXPECT_EQ(default_tables().neuron_core(Generation::kV3).hbm_bandwidth_gb_s, 362.5)
       << "defaults must not change";
 }
