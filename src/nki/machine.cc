@@ -227,6 +227,70 @@ void Machine::check_scope(isa::TensorId id) const {
   throw fault;
 }
 
+// -- scheduling edges
+
+namespace {
+
+// Of every instruction: the begin marker of the innermost loop around it, or kNoLoop.
+constexpr isa::InstructionIndex kNoLoop = UINT32_MAX;
+std::vector<isa::InstructionIndex> loops_around(const isa::Program& program) {
+  std::vector<isa::InstructionIndex> around(program.size()), open;
+  for (isa::InstructionIndex i = 0; i < program.size(); ++i) {
+    const isa::Opcode opcode = program.instruction(i).opcode;
+    if (opcode == isa::Opcode::kLoopEnd || opcode == isa::Opcode::kWhileEnd) open.pop_back();
+    around[i] = open.empty() ? kNoLoop : open.back();
+    if (opcode == isa::Opcode::kLoopBegin || opcode == isa::Opcode::kWhileBegin) open.push_back(i);
+  }
+  return around;
+}
+
+bool encloses(isa::InstructionIndex outer, isa::InstructionIndex inner,
+              const std::vector<isa::InstructionIndex>& around) {
+  while (inner != outer && inner != kNoLoop) inner = around[inner];
+  return inner == outer;
+}
+
+[[noreturn]] void refuse_edge(FaultKind kind, std::string_view label, std::string message, std::string hint,
+                              SourceLocation where = {}) {
+  Fault fault(kind, fmt::format("schedule.{}", label), std::move(message), std::move(hint));
+  if (where.known()) fault.set_location(std::move(where));
+  throw fault;
+}
+
+}  // namespace
+
+void Machine::add_schedule(std::span<const NamedEdge> edges) {
+  std::unordered_multimap<std::string_view, isa::InstructionIndex> by_name;
+  if (!edges.empty())
+    for (isa::InstructionIndex i = 0; i < program_->size(); ++i)
+      if (const uint32_t name = program_->instruction(i).name) by_name.emplace(program_->string(name), i);
+  for (const auto& [consumer_name, producer_name] : edges) {
+    for (const std::string& name : {consumer_name, producer_name})
+      if (!by_name.contains(name))
+        refuse_edge(FaultKind::kProgram, "name", fmt::format("no instruction is named '{}'", name),
+                    "pass name= to the call, and the same name to with_schedule");
+    const auto [consumers, consumers_end] = by_name.equal_range(consumer_name);
+    const auto [producers, producers_end] = by_name.equal_range(producer_name);
+    for (auto consumer = consumers; consumer != consumers_end; ++consumer)
+      for (auto producer = producers; producer != producers_end; ++producer) {
+        if (producer->second >= consumer->second)
+          refuse_edge(FaultKind::kNotModelled, "order",
+                      fmt::format("'{}' shall wait for '{}', which the program issues later", consumer_name,
+                                  producer_name),
+                      "issue the producer first; edges against program order are not modelled");
+        program_->add_edge({consumer->second, producer->second});
+      }
+  }
+  if (program_->edges().empty()) return;
+  const std::vector<isa::InstructionIndex> around = loops_around(*program_);
+  for (const isa::DependencyEdge& edge : program_->edges())
+    if (!encloses(around[edge.producer], around[edge.consumer], around))
+      refuse_edge(FaultKind::kProgram, "loop",
+                  "a scheduling edge leads out of a device loop: its semaphore might never be signalled",
+                  "both instructions must be in the same loop, or the producer around it",
+                  program_->location(program_->instruction(edge.consumer).location));
+}
+
 isa::InstructionIndex Machine::emit(isa::Opcode opcode, isa::Engine engine,
                                     std::span<const isa::Operand> operands,
                                     std::span<const isa::AttributeWord> attributes, isa::LocationId location,

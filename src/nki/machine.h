@@ -107,6 +107,14 @@ class Machine : public std::enable_shared_from_this<Machine> {
   std::shared_ptr<sim::Buffer> value(const TensorView& view);
   int64_t register_value(isa::RegisterId id);
 
+  // Scheduling edges by the names of instructions, once the kernel is recorded: `consumer` starts after
+  // `producer` is complete. Fault{kProgram} "schedule.*" for a name that no instruction has and for an edge
+  // out of a device loop, Fault{kNotModelled} for one against the order of the program.
+  struct NamedEdge {
+    std::string consumer, producer;
+  };
+  void add_schedule(std::span<const NamedEdge> edges);
+
   void set_no_reorder(bool on) { no_reorder_ = on; }
   size_t executed() const { return executed_; }
   sim::Core& core() { return *core_; }

@@ -61,6 +61,7 @@ void flush_unlocked(nki::Machine& machine);
 void bind_tensor(nb::module_& module);
 void bind_machine(nb::module_& module);
 void bind_instructions(nb::module_& module);
+void bind_custom_ops(nb::module_& module);
 
 // Sets the Python exception of a Fault.
 void raise_fault(const Fault& fault);

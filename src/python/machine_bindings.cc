@@ -1,7 +1,9 @@
 // Machine, Launch, registers: opentrn._core as opentrn/core.py uses it.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "isa/definitions.h"
@@ -220,6 +222,12 @@ void bind_machine(nb::module_& module) {
                nb::gil_scoped_acquire locked;
                callback(event.formatted);
              });
+           })
+      .def("add_schedule",
+           [](Machine& self, const std::vector<std::pair<std::string, std::string>>& edges) {
+             std::vector<Machine::NamedEdge> named;
+             for (const auto& [consumer, producer] : edges) named.push_back({consumer, producer});
+             self.add_schedule(named);
            })
       .def("add_edge",
            [](Machine& self, uint32_t consumer, uint32_t producer) {

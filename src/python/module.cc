@@ -29,6 +29,7 @@ NB_MODULE(_core, module) {
   bind_tensor(module);
   bind_machine(module);
   bind_timing(module);
+  bind_custom_ops(module);
   nb::module_ isa = module.def_submodule("isa", "One function per nki.isa instruction.");
   bind_instructions(isa);
 }

@@ -6,8 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import opentrn
 from opentrn import nki
-from opentrn.errors import NkiValidationError
+from opentrn.errors import NkiValidationError, NotModelled
 from opentrn.nki import isa as nisa
 from opentrn.nki import language as nl
 
@@ -239,3 +240,41 @@ def test_backend_choice_is_reported_and_explicit():
     assert nki.last_launch().backend == "oracle"
     with pytest.raises(ValueError, match="known: core, oracle"):
         nki.select_backend("quantum")
+
+
+@nki.jit
+def two_branches(x):
+    a, b, c = (nl.ndarray((128, 64), nl.float32) for _ in range(3))
+    nisa.dma_copy(a, x)
+    nisa.reciprocal(b, a, name="recip")
+    nisa.activation(c, nl.exp, a, name="exp")
+    nisa.tensor_tensor(c, b, c, nl.add)
+    out = nl.ndarray((128, 64), nl.float32, buffer=nl.shared_hbm)
+    nisa.dma_copy(out, c)
+    return out
+
+
+def test_schedule_edges_by_name_bind_the_scheduler():
+    x = np.ones((128, 64), np.float32)
+    free = opentrn.run(two_branches, x)
+    bound = opentrn.run(two_branches.with_schedule([("exp", "recip")]), x)
+    assert np.array_equal(free.outputs, bound.outputs)
+    assert "edge 2 after 1" in bound.program_text() and "edge" not in free.program_text()
+    assert bound.time_us > free.time_us  # the two engines no longer overlap
+
+
+def test_schedule_edges_that_make_no_sense_are_refused():
+    x = np.ones((128, 64), np.float32)
+    with pytest.raises(NkiValidationError, match=r"schedule.name.*no instruction is named 'nobody'"):
+        two_branches.with_schedule([("exp", ["recip", "nobody"])])(x)
+    with pytest.raises(NotModelled, match="schedule.order"):
+        two_branches.with_schedule([("recip", "exp")])(x)
+
+    def out_of_a_loop(x):
+        tile = nl.zeros((128, 64), nl.float32)
+        inside = []
+        nl.fori_loop(0, 2, lambda i: inside.append(nisa.memset(tile, 1.0)))
+        nisa.memset(tile, 2.0).depends_on(inside[0])
+
+    with pytest.raises(NkiValidationError, match="schedule.loop"):
+        nki.simulate(out_of_a_loop)(x)

@@ -95,7 +95,7 @@ def _build(arguments: argparse.Namespace) -> int:
 
 def _sanitize(arguments: argparse.Namespace) -> int:
     _set_up()
-    return testing.run_sanitizers(arguments.preset or ["asan-ubsan", "tsan"])
+    return testing.run_sanitizers(arguments.preset or ["asan-ubsan", "tsan"], arguments.fuzz_seconds)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -125,8 +125,11 @@ def _parser() -> argparse.ArgumentParser:
     build_command = add("build", _build, "configure and build")
     build_command.add_argument("--preset", default="release", choices=_PRESETS, help="default: release")
     build_command.add_argument("targets", nargs="*", help="CMake targets (default: all)")
-    sanitize = add("sanitize", _sanitize, "C++ unit tests under the sanitizers")
+    sanitize = add("sanitize", _sanitize, "C++ unit tests and fuzzers under the sanitizers")
     sanitize.add_argument("--preset", action="append", choices=["asan-ubsan", "tsan"], help="default: both")
+    sanitize.add_argument(
+        "--fuzz-seconds", type=int, default=60, help="of each preset (default: 60; 0: none)"
+    )
     return parser
 
 

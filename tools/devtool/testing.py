@@ -106,10 +106,16 @@ def run_all(pytest_arguments: list[str]) -> int:
     return 0 if total.failed == 0 and total.passed > 0 else 1
 
 
-def run_sanitizers(presets: list[str]) -> int:
-    """Builds and runs the C++ unit tests under each sanitizer preset."""
+def run_sanitizers(presets: list[str], fuzz_seconds: int) -> int:
+    """Builds and runs the C++ unit tests, then the C++ fuzzers, under each sanitizer preset."""
     total = Count()
     for preset in presets:
-        total += run_ctest(build(preset), preset)
+        folder = build(preset)
+        total += run_ctest(folder, preset)
+        if fuzz_seconds > 0:
+            say(f"fuzz: {fuzz_seconds} s under {preset}")
+            command = [folder / "tests" / "fuzz" / "opentrn_fuzz", "--seconds", str(fuzz_seconds)]
+            status = run([*command, "--seed", str(_FUZZ_SEED)], cwd=ROOT, hint="", check=False)
+            total += Count(passed=1) if status == 0 else Count(failed=1)
     print(f"OpenTrn: {total.passed} tests passed, {total.failed} failed, {total.skipped} skipped", flush=True)
     return 0 if total.failed == 0 and total.passed > 0 else 1

@@ -92,7 +92,8 @@ class Kernel:
     def with_schedule(self, edges: Iterable[tuple[str, Any]]) -> Kernel:
         """A copy with extra scheduling edges (consumer, producer or producers), by instruction name.
 
-        Eager execution is program order, so the edges change no value; they are kept for scheduled execution.
+        Execution is in program order, so the edges change no value; they bind the scheduler, and so the time.
+        A name that no instruction has fails the launch.
         """
         checked = []
         for edge in edges:
@@ -113,8 +114,9 @@ class Kernel:
             return self.func(*args, **kwargs)  # a kernel called by a kernel is inlined
         with strict.version(self.options.get("strict")):
             return launch(
-                self.func, self.grid, resolve_target(self.target), args, kwargs, options=self.options
-            )
+                self.func, self.grid, resolve_target(self.target), args, kwargs,
+                options=self.options, schedule=self.schedule,
+            )  # fmt: skip
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -231,6 +233,7 @@ def launch(
     kwargs: dict[str, Any],
     machine_options: dict[str, Any] | None = None,
     options: dict[str, Any] | None = None,
+    schedule: tuple[tuple[str, tuple[str, ...]], ...] = (),
 ) -> Any:
     """Run `func` on a fresh machine and return its results in the caller's kind of array.
 
@@ -249,6 +252,8 @@ def launch(
     def program(machine: Any) -> Any:
         with _launch_context.launched(grid):
             result = func(*device_args, **device_kwargs)
+        if hasattr(machine, "add_schedule"):  # the oracle has no scheduled execution
+            machine.add_schedule([(consumer, p) for consumer, producers in schedule for p in producers])
         strict.check_outputs(result, [tensor for _, tensor in arrays.values()])
         return result
 

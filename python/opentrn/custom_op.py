@@ -1,0 +1,75 @@
+"""Instructions beyond nki.isa: custom operators on the GpSimd Engine, and structured-sparse matmul.
+
+A custom operator is code of yours that runs as one GpSimd instruction: a Python function, or a function of a
+shared library (C or C++) with the interface of `opentrn/custom_op_abi.h`, whose path is `ABI_HEADER`.
+
+    @opentrn.custom_op.register("axpy")
+    def axpy(outputs, inputs):               # numpy arrays over the simulator's memory, outputs zeroed
+        outputs[0][...] = float(inputs[0]) * inputs[1].astype("float32")
+
+    opentrn.custom_op.load_library("./libops.so")             # registers what the library exports
+
+    def kernel(x):
+        ...
+        opentrn.custom_op.call("axpy", outputs=[y], inputs=[2.0, tile])
+
+No public document says how long such an operator takes, so its time is not predicted: run with time=False, or
+--no-time. The operator belongs to the process; a saved program that uses one needs it registered again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opentrn import _core, core, dtypes
+
+ABI_HEADER = Path(__file__).with_name("custom_op_abi.h")
+
+nc_matmul_sparse = core.isa.nc_matmul_sparse
+
+Function = Callable[[list[np.ndarray], list[np.ndarray]], None]
+
+
+def _array(described: tuple[np.ndarray, str, list[int]]) -> np.ndarray:
+    data, dtype, shape = described
+    return data.view(dtypes.to_numpy_dtype(dtype)).reshape(shape)
+
+
+def register(name: str) -> Callable[[Function], Function]:
+    """Decorator: `function(outputs, inputs)` becomes the operator `name`, replacing one of that name.
+
+    The arrays are dense, partition first; a number arrives as a float32 array of rank 0. They are valid during
+    the call only. What the function raises fails the kernel.
+    """
+
+    def keep(function: Function) -> Function:
+        def run(outputs: list[Any], inputs: list[Any]) -> None:
+            function([_array(o) for o in outputs], [_array(i) for i in inputs])
+
+        _core.register_custom_op(name, run)
+        return function
+
+    return keep
+
+
+def load_library(path: str | Path) -> list[str]:
+    """Register every operator that the shared library exports; their names. Raises ValueError."""
+    return _core.load_custom_op_library(str(Path(path).resolve()))
+
+
+def call(name: str, outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
+    """Run operator `name` on GpSimd: `outputs` are tensors, `inputs` tensors or numbers.
+
+    Raises ValueError when no operator has that name.
+    """
+    operator = _core.custom_op_id(name)
+    if operator is None:
+        raise ValueError(f"there is no custom operator {name!r}: register() it, or load_library()")
+    _core.custom_op(operator, list(outputs), list(inputs))
+
+
+__all__ = ["ABI_HEADER", "call", "load_library", "nc_matmul_sparse", "register"]
