@@ -8,6 +8,7 @@
 #include "backend/engine_choice.h"
 #include "backend/lifetime.h"
 #include "backend/order.h"
+#include "backend/passes/renaming.h"
 #include "backend/passes/residency.h"
 #include "backend/passes/sharing.h"
 #include "backend/synchronise.h"
@@ -92,8 +93,8 @@ std::optional<Scheduled> schedule_spilling(const std::shared_ptr<const isa::Prog
   return best;
 }
 
-Scheduled schedule_somehow(const std::shared_ptr<const isa::Program>& program, const Options& options,
-                           const arch::Tables& tables) {
+Scheduled schedule_or_spill(const std::shared_ptr<const isa::Program>& program, const Options& options,
+                            const arch::Tables& tables) {
   const arch::NeuronCore& core = tables.neuron_core(options.generation);
   try {
     return schedule(*place(program, options, core, Ways::kAll), options, tables);
@@ -102,6 +103,23 @@ Scheduled schedule_somehow(const std::shared_ptr<const isa::Program>& program, c
     if (std::optional<Scheduled> found = schedule_spilling(program, options, tables)) return *found;
     throw;
   }
+}
+
+// A compiler that orders instructions also gives reloaded tiles room, where there is some.
+Scheduled schedule_somehow(const std::shared_ptr<const isa::Program>& program, const Options& options,
+                           const arch::Tables& tables) {
+  if (options.look_ahead > 0) {
+    const std::shared_ptr<const isa::Program> renamed = rename_reloaded_tiles(program);
+    if (renamed != program) {
+      try {
+        return schedule(*place(renamed, options, tables.neuron_core(options.generation), Ways::kAll), options,
+                        tables);
+      } catch (const Fault& fault) {
+        if (fault.kind() != FaultKind::kCapacity) throw;
+      }
+    }
+  }
+  return schedule_or_spill(program, options, tables);
 }
 
 }  // namespace

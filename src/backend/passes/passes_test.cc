@@ -4,6 +4,7 @@
 
 #include "backend/compile.h"
 #include "backend/passes/content.h"
+#include "backend/passes/renaming.h"
 #include "backend/passes/residency.h"
 #include "backend/passes/sharing.h"
 #include "backend/sample_programs.h"
@@ -181,6 +182,49 @@ TEST(Residency, CompileReportsWhatWentToHbm) {
   const std::shared_ptr<const isa::Program> program = r.builder.take();
   EXPECT_THROW(compile(program), Fault);
   EXPECT_GT(compile(program, {.neuronx_cc = true}).spill_bytes, 0);
+}
+
+// Loads into one tile, or part of it, over and over.
+std::shared_ptr<const isa::Program> reloads(int rounds, int64_t columns) {
+  Rounds r;
+  const TensorId x = r.builder.sbuf(128, 256, DType::kFloat32), y = r.builder.sbuf(128, 256, DType::kFloat32);
+  for (int i = 0; i < rounds; ++i) {
+    r.builder.dma(r.builder.part(x, 0, 128, 0, columns), r.builder.part(r.in, 0, 128, 0, columns));
+    r.builder.tensor_tensor(r.builder.all(y), r.builder.all(x), r.builder.all(x), AluOp::kMultiply);
+    r.builder.dma(r.builder.all(r.out), r.builder.all(y));
+  }
+  return r.builder.take();
+}
+
+TEST(Renaming, EveryLoadOfAWholeTileGetsATensorOfItsOwn) {
+  const auto program = reloads(4, 256);
+  const auto renamed = rename_reloaded_tiles(program);
+  EXPECT_EQ(renamed->tensor_count(), program->tensor_count() + 3);
+  EXPECT_EQ(renamed->size(), program->size());
+  // The readers follow.
+  const auto tile = [&](isa::InstructionIndex i, int slot) {
+    return renamed->operand(renamed->instruction(i), slot).tensor;
+  };
+  for (isa::InstructionIndex round = 0; round < 4; ++round)
+    EXPECT_EQ(tile(3 * round, 0), tile(3 * round + 1, 1));
+  EXPECT_NE(tile(0, 0), tile(3, 0));
+}
+
+TEST(Renaming, ATileFilledInPartOrByAnEngineKeepsItsPlace) {
+  const auto partly = reloads(4, 128);
+  EXPECT_EQ(rename_reloaded_tiles(partly), partly);
+}
+
+TEST(Renaming, WhereThereIsNoRoomTilesKeepTheirPlace) {
+  Rounds r;
+  const auto in = r.builder.hbm({128, 40000}, DType::kFloat32, "wide");
+  const TensorId x = r.builder.sbuf(128, 40000, DType::kFloat32);
+  for (int i = 0; i < 2; ++i) {
+    r.builder.dma(r.builder.all(x), r.builder.all(in));
+    r.builder.dma(r.builder.all(in), r.builder.all(x));
+  }
+  EXPECT_LE(compile(r.builder.take(), {.look_ahead = kCompilerLookAhead}).sbuf_bytes_per_partition_used,
+            160000);
 }
 
 }  // namespace
