@@ -14,7 +14,9 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return INPUT
     try:
-        return options.command(options)
+        with _warnings_as_messages():
+            return options.command(options)
     except KeyboardInterrupt:
         print("opentrn: interrupted", file=sys.stderr)
         return 130
@@ -53,6 +56,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except Exception as error:  # the API edge: every failure becomes a message and a status
         return _report(error, options)
+
+
+@contextmanager
+def _warnings_as_messages() -> Iterator[None]:
+    """Where a NaN arose is about the kernel's line, not about ours."""
+    from opentrn.errors import NanOriginWarning
+
+    shown = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any, **options: Any) -> None:
+        if issubclass(category, NanOriginWarning):
+            print(f"opentrn: warning: {message}", file=sys.stderr)
+        else:
+            shown(message, category, *rest, **options)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 # -- options -------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -22,6 +23,7 @@ from opentrn.oracle.tensor import _infer
 from opentrn.shapes import ShapeOf
 
 EAGER_ENV = "OPENTRN_EAGER"
+NAN_ENV = "OPENTRN_NAN"
 
 _core.configure(dtypes.dtype_of, isa_ops.op_name, MemoryRegion, errors)
 
@@ -216,6 +218,21 @@ def _shapes_of(value: Any) -> Any:
     return value
 
 
+def _tell_nan_origin(machines: list[Any], execute: str) -> None:
+    """Warn where a NaN in the results first arose, or raise; OPENTRN_NAN is "warn", "error" or "off"."""
+    what = os.environ.get(NAN_ENV, "warn")
+    if what not in ("warn", "error", "off"):
+        raise ValueError(f"{NAN_ENV} is 'warn', 'error' or 'off', not {what!r}")
+    if execute == "never" or what == "off":
+        return
+    origin = _core.nan_origin(machines)
+    if origin is None:
+        return
+    if what == "error":
+        raise errors.NkiValidationError(origin)
+    warnings.warn(errors.NanOriginWarning(origin), stacklevel=3)
+
+
 def run_cores(
     program: Callable[[Any], Any],
     lnc: int = 1,
@@ -264,6 +281,7 @@ def run_cores(
         with machines[0]:
             results[0] = program(machines[0])
             machines[0].flush()
+        _tell_nan_origin(machines, execute)
         return _shapes_of(results) if execute == "never" else results
     threads = [threading.Thread(target=run_one, args=(core,), name=f"core{core}") for core in range(lnc)]
     for thread in threads:
@@ -273,4 +291,5 @@ def run_cores(
     if failures:
         own = [error for error in failures.values() if "sim.peer_ended" not in str(error)]
         raise (own or list(failures.values()))[0]
+    _tell_nan_origin(machines, execute)
     return _shapes_of(results) if execute == "never" else results

@@ -27,3 +27,7 @@ def require(condition: bool, message: str) -> None:
     """Raise NkiValidationError(message) unless `condition` holds."""
     if not condition:
         raise NkiValidationError(message)
+
+
+class NanOriginWarning(RuntimeWarning):
+    """A kernel's results hold a NaN that its inputs did not; says which instruction made the first one."""

@@ -141,6 +141,12 @@ isa::TensorId Machine::tensor_id(const TensorView& view) {
   return it->second.first;
 }
 
+std::vector<std::pair<isa::TensorId, std::shared_ptr<sim::Buffer>>> Machine::host_buffers() const {
+  std::vector<std::pair<isa::TensorId, std::shared_ptr<sim::Buffer>>> buffers;
+  for (const auto& [storage, entry] : host_tensors_) buffers.emplace_back(entry.first, storage->host_bytes);
+  return buffers;
+}
+
 isa::Operand Machine::operand(const TensorView& view) {
   isa::Operand operand;
   operand.kind = isa::OperandKind::kAccess;

@@ -118,6 +118,8 @@ class Machine : public std::enable_shared_from_this<Machine> {
   void set_no_reorder(bool on) { no_reorder_ = on; }
   size_t executed() const { return executed_; }
   sim::Core& core() { return *core_; }
+  // The tensors of the host that the kernel has touched.
+  std::vector<std::pair<isa::TensorId, std::shared_ptr<sim::Buffer>>> host_buffers() const;
 
   // Called by ~Storage: nobody can name this tensor any more.
   void storage_died(isa::TensorId id);

@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "isa/definitions.h"
+#include "nki/nan_search.h"
 #include "python/call_site.h"
 #include "python/convert.h"
 
@@ -160,6 +161,13 @@ VirtualRegister register_alu(nb::handle op, nb::handle a, nb::handle b) {
   return result;
 }
 
+// The text of the fault that find_nan_origin() gives, or None.
+std::optional<std::string> nan_origin(const std::vector<std::shared_ptr<Machine>>& machines) {
+  nb::gil_scoped_release unlocked;
+  const std::optional<Fault> origin = nki::find_nan_origin(machines);
+  return origin ? std::optional<std::string>(origin->what()) : std::nullopt;
+}
+
 void device_print(nb::handle text, const nki::TensorView& tensor) {
   Machine& machine = require_machine();
   const isa::Operand operands[] = {machine.operand(tensor)};
@@ -267,6 +275,7 @@ void bind_machine(nb::module_& module) {
   });
   module.def("from_bytes", &from_bytes);
   module.def("storage_bytes", &storage_bytes);
+  module.def("nan_origin", &nan_origin, "machines"_a);
   module.def("device_print", &device_print);
   module.def("register_alloc", &register_alloc, "x"_a = nb::none());
   module.def("register_move", &register_move, "dst"_a, "src"_a);
