@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ import opentrn
 
 opentrn.activate()
 
-import nki  # noqa: E402
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
+
+import nki  # noqa: E402
 from opentrn.errors import NanOriginWarning, NkiValidationError  # noqa: E402
 
 
@@ -29,7 +31,8 @@ def logarithm(x):
     return out
 
 
-FIRST_NAN_LINE = next(n for n, line in enumerate(open(__file__), 1) if "# the first NaN" in line)
+SOURCE = Path(__file__).read_text(encoding="utf-8").splitlines()
+FIRST_NAN_LINE = next(n for n, line in enumerate(SOURCE, 1) if line.endswith("# the first NaN"))
 
 
 def run(x: np.ndarray, **options):
