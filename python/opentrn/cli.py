@@ -11,6 +11,7 @@ import json
 import linecache
 import os
 import sys
+import textwrap
 import threading
 import time
 import traceback
@@ -131,8 +132,16 @@ def _kernel_help() -> dict[str, Any]:
 
     return {
         "formatter_class": argparse.RawDescriptionHelpFormatter,
-        "epilog": (kernel_file.__doc__ or "").split("\n", 2)[2],
+        "epilog": _wrapped((kernel_file.__doc__ or "").split("\n", 2)[2]),
     }
+
+
+def _wrapped(text: str) -> str:
+    """Paragraphs at the width of a terminal that nobody has resized; indented ones are examples and stay."""
+    return "\n\n".join(
+        part if part.startswith("    ") else textwrap.fill(part, 79, break_on_hyphens=False)
+        for part in text.strip("\n").split("\n\n")
+    )
 
 
 def _add_kernel_options(parser: argparse.ArgumentParser) -> None:

@@ -62,6 +62,8 @@ class Table {
   size_t numbers_begin_, numbers_end_;
 };
 
+constexpr size_t kLineWidth = 79;  // of a terminal that nobody has resized
+
 std::string last_folders(const std::string& file, int folders) {
   size_t slash = file.size();
   while (folders-- >= 0 && slash != std::string::npos && slash > 0) slash = file.rfind('/', slash - 1);
@@ -105,22 +107,23 @@ std::string mix(const Line& line, size_t width) {
 std::string head(const Profile& p) {
   const trace::Summary& s = p.summary;
   std::string out =
-      fmt::format("{} on {} x {}: {} predicted", s.program, s.cores,
+      fmt::format("{}, {} instructions on {} x {}\n{} predicted", s.program, s.instructions, s.cores,
                   arch::name(static_cast<arch::Generation>(s.generation)), time_text(s.total_ns));
-  if (s.launch_ns > 0) out += fmt::format(" (and {} to launch)", time_text(s.launch_ns));
-  out += fmt::format("; {} instructions\n", s.instructions);
+  if (s.launch_ns > 0) out += fmt::format(", and {} to launch", time_text(s.launch_ns));
+  out += '\n';
   if (s.extrapolated_ns > 0)
     out += fmt::format(
-        "{} of it extrapolated from steady loops: the tables by line count the stepped iterations only\n",
+        "{} of it extrapolated from steady loops: tables by line count the stepped\niterations only\n",
         time_text(s.extrapolated_ns));
   if (p.bound_by.empty()) return out;
-  out += fmt::format("bound by {}:", trace::name(p.bound_by[0].resource));
-  for (size_t i = 0; i < p.bound_by.size() && i < 5; ++i) {
-    if (p.bound_by[i].percent < 0.5) break;
-    out += fmt::format("{} {} {:.0f} %", i ? "," : "", trace::name(p.bound_by[i].resource),
-                       p.bound_by[i].percent);
+  std::string line = fmt::format("bound by {}:", trace::name(p.bound_by[0].resource));
+  for (size_t i = 0; i < p.bound_by.size() && p.bound_by[i].percent >= 0.5; ++i) {
+    const std::string part = fmt::format("{} {} {:.0f} %", i ? "," : "", trace::name(p.bound_by[i].resource),
+                                         p.bound_by[i].percent);
+    if (line.size() + part.size() > kLineWidth) break;
+    line += part;
   }
-  return out + "\n";
+  return out + line + "\n";
 }
 
 std::string utilisation(const Profile& p) {
@@ -195,15 +198,22 @@ std::string lines(const Profile& p, const Places& places, const TextOptions& opt
   return out;
 }
 
+constexpr std::string_view kWaitingFor = "waiting for ";
+
 std::string waits(const Profile& p, const Places& places, const TextOptions& options) {
   if (p.waits.empty()) return "";
-  Table table({"engine", "idle at", "because of", "", "reason", "time", "times"}, 5);
+  Table table({"engine", "idle at", "because of", "", "waits for", "time", "times"}, 5);
   const auto count = std::min<size_t>(p.waits.size(), static_cast<size_t>(options.lines_max));
   for (size_t i = 0; i < count; ++i) {
     const Wait& w = p.waits[i];
-    table.row({std::string(isa::name(w.engine)), places(p.lines[w.waiting], 24),
-               places(p.lines[w.waited_for], 24), std::string(isa::name(w.waited_for_opcode)),
-               std::string(trace::name(w.cause)).substr(0, 26), time_text(w.ns), fmt::format("{}", w.count)});
+    const Line &waiting = p.lines[w.waiting], &cause = p.lines[w.waited_for];
+    const bool same_file = !cause.file.empty() && waiting.file == cause.file;
+    std::string_view reason = trace::name(w.cause);
+    if (reason.starts_with(kWaitingFor)) reason.remove_prefix(kWaitingFor.size());
+    table.row({std::string(isa::name(w.engine)), places(waiting, 24),
+               same_file ? fmt::format("line {}", cause.line) : places(cause, 24),
+               std::string(isa::name(w.waited_for_opcode)), std::string(reason), time_text(w.ns),
+               fmt::format("{}", w.count)});
   }
   return "\nWho waited for whom\n" + table.str();
 }
