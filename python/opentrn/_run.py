@@ -136,6 +136,7 @@ def run(
     compiler: str | None = None,
     eager: bool = False,
     loop_iterations: int | None = None,
+    uninitialised: str | None = None,
     look_ahead: int | None = None,
     on_progress: Callable[[str, list[list[Any]]], None] | None = None,
     **kwargs: Any,
@@ -155,6 +156,8 @@ def run(
     then repeated by Python. loop_iterations: of device loops whose bounds depend on values, with execute=False.
     look_ahead: over how many instructions the compiler orders those of an engine. None: its usual; 0: they stay
     as written (what AWS's compiler does with enable-instruction-scheduling=false).
+    uninitialised: what reading memory that nothing wrote does: "fault", the default, or "fill", which reads NaN
+    and 4 as AWS's simulator does, for kernels that move unwritten lanes and never use them.
     on_progress: called with what begins ("recording", "timing") and the machines so far, one list per launch.
 
     Raises what the kernel raises; NkiValidationError when the program does not fit; NotModelled for an
@@ -167,7 +170,7 @@ def run(
     kwargs = {name: _materialise(value) for name, value in kwargs.items()}
     bound = _bind(kernel, target, lnc)
     report = on_progress or (lambda phase, machines: None)
-    with core.observed_launches(_mode(execute, eager)) as machines, strict_version(strict):
+    with core.observed_launches(_mode(execute, eager), uninitialised) as machines, strict_version(strict):
         report("recording", machines)
         outputs = bound(*args, **kwargs)
     if not machines:

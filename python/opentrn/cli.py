@@ -164,6 +164,8 @@ def _add_kernel_options(parser: argparse.ArgumentParser) -> None:
                         help="of device loops whose bounds depend on values that are not computed")  # fmt: skip
     parser.add_argument("--eager", action="store_true",
                         help="execute instruction by instruction, for a debugger or print()")  # fmt: skip
+    parser.add_argument("--uninitialised", choices=("fault", "fill"),
+                        help="what reading unwritten memory does; fill reads NaN and 4 (default fault)")  # fmt: skip
     parser.add_argument("--no-execute", action="store_true", help="predict the time without computing values")
     parser.add_argument("--progress", action="store_true", help="show progress even if stderr is no terminal")
     parser.add_argument("--traceback", action="store_true", help="show the Python traceback of an error")
@@ -190,6 +192,7 @@ def _launch(options: argparse.Namespace, execute: bool, timed: bool = True) -> A
             kernel, target=options.target, lnc=options.lnc, execute=execute, time=timed,
             overrides=options.settings, compiler=options.compiler, strict=options.strict,
             eager=options.eager, loop_iterations=options.loop_iterations,
+            uninitialised=options.uninitialised,
             on_progress=progress.begin, **inputs,
         )  # fmt: skip
 

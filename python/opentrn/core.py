@@ -186,6 +186,7 @@ class _LaunchObserver(threading.local):
     """What `observed_launches` asks of the launches of this thread."""
 
     execute: str | None = None
+    uninitialised: str | None = None
     launches: list[list[Any]] | None = None
 
 
@@ -193,18 +194,20 @@ _observer = _LaunchObserver()
 
 
 @contextmanager
-def observed_launches(execute: str | None = None) -> Iterator[list[list[Any]]]:
+def observed_launches(
+    execute: str | None = None, uninitialised: str | None = None
+) -> Iterator[list[list[Any]]]:
     """Collects the machines of every launch of this thread, one list per launch, whatever dialect starts it.
 
-    `execute` replaces that of the launches. With "never" there are no values: tensors that a kernel returns
+    `execute` and `uninitialised` replace those of the launches, see run_cores(). With "never" there are no values: tensors that a kernel returns
     come back as `opentrn.shapes.ShapeOf`.
     """
-    previous = _observer.execute, _observer.launches
-    _observer.execute, _observer.launches = execute, []
+    previous = _observer.execute, _observer.uninitialised, _observer.launches
+    _observer.execute, _observer.uninitialised, _observer.launches = execute, uninitialised, []
     try:
         yield _observer.launches
     finally:
-        _observer.execute, _observer.launches = previous
+        _observer.execute, _observer.uninitialised, _observer.launches = previous
 
 
 def _shapes_of(value: Any) -> Any:
@@ -250,6 +253,7 @@ def run_cores(
     each machine before its program starts.
     """
     execute = _observer.execute or execute
+    uninitialised = _observer.uninitialised or uninitialised
     if execute == "batched" and os.environ.get(EAGER_ENV, "") not in ("", "0"):
         execute = "eager"
     generation = target_version(target).value

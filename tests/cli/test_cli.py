@@ -205,3 +205,22 @@ def test_literals_are_values(text, expected):
 def test_the_same_seed_gives_the_same_array():
     first, second, other = (kernel_file.read_value(f"8x8:float32:randn({seed})", "x") for seed in (1, 1, 2))
     assert (first == second).all() and not (first == other).all()
+
+
+def test_unwritten_lanes_that_only_move_can_be_allowed(capsys, tmp_path):
+    file = tmp_path / "moves.py"
+    file.write_text(
+        "import nki, nki.isa as nisa, nki.language as nl\n"
+        "@nki.jit\n"
+        "def moves(x):\n"
+        "    tile, copy = nl.ndarray((128, 64), x.dtype), nl.ndarray((128, 64), x.dtype)\n"
+        "    nisa.dma_copy(tile[0:64], x[0:64])\n"
+        "    nisa.tensor_copy(copy, tile)\n"
+        "    out = nl.ndarray((64, 64), x.dtype, buffer=nl.shared_hbm)\n"
+        "    nisa.dma_copy(out, copy[0:64])\n"
+        "    return out\n"
+    )
+    code, _, err = run(capsys, "run", str(file), "-i", "x=128x64:float32:ones")
+    assert code == cli.PROGRAM and "uninitialised_read" in err and "--uninitialised fill" in err
+    code, out, _ = run(capsys, "run", str(file), "-i", "x=128x64:float32:ones", "--uninitialised", "fill")
+    assert code == 0 and "mean 1" in out and "not finite" not in out

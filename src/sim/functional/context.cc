@@ -456,7 +456,7 @@ void Context::check_initialised(const View& view, int slot) const {
   fail(FaultKind::kProgram, "sim.uninitialised_read",
        fmt::format("{} reads element [{}, {}] of '{}', which nothing has written", operand_name(slot),
                    missing / view.elements, missing % view.elements, program.tensor(view.tensor).name),
-       "write the whole tile first, or read only what was written");
+       "write the whole tile first, or read only what was written; --uninitialised fill reads NaN and 4");
 }
 
 void Context::mark_written(const View& view, Writer writer) const {
