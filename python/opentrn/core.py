@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from opentrn import _core, dtypes, errors, isa_ops
+from opentrn import _core, _register_truth, dtypes, errors, isa_ops
 from opentrn.isa_enums import MemoryRegion, nc_version, target_version
-from opentrn.nki import _register_truth
 from opentrn.oracle.tensor import DynamicSlice as DynamicSlice
 from opentrn.oracle.tensor import _infer
 from opentrn.shapes import ShapeOf
@@ -199,8 +198,8 @@ def observed_launches(
 ) -> Iterator[list[list[Any]]]:
     """Collects the machines of every launch of this thread, one list per launch, whatever dialect starts it.
 
-    `execute` and `uninitialised` replace those of the launches, see run_cores(). With "never" there are no values: tensors that a kernel returns
-    come back as `opentrn.shapes.ShapeOf`.
+    `execute` and `uninitialised` replace those of the launches, see run_cores(). With "never" there are no
+    values: tensors that a kernel returns come back as `opentrn.shapes.ShapeOf`.
     """
     previous = _observer.execute, _observer.uninitialised, _observer.launches
     _observer.execute, _observer.uninitialised, _observer.launches = execute, uninitialised, []

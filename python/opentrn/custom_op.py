@@ -29,7 +29,28 @@ from opentrn import _core, core, dtypes
 
 ABI_HEADER = Path(__file__).with_name("custom_op_abi.h")
 
-nc_matmul_sparse = core.isa.nc_matmul_sparse
+
+def nc_matmul_sparse(
+    dst: Any,
+    stationary: Any,
+    moving: Any,
+    indices: Any,
+    pattern: str = "4:16",
+    accumulate: bool | None = None,
+) -> None:
+    """dst[m, n] += sum over k of stationary[k, m] * the moving value that its tag chooses.
+
+    pattern: "4:8", "4:12" or "4:16": M values kept of N along the contraction; R = N / M.
+    stationary: [K, m], the kept values; indices: [K, m / 4] uint16, four 4-bit tags each, the first in the low
+    bits; moving: [K, R, n]. Groups are M partitions; tag t means partition t // R of the group, and index t % R.
+    Source: trainium2_arch.rst, "M:N Structured Sparsity"; NeuronCore-v3 and later.
+    """
+    kept, _, group = pattern.partition(":")
+    if not (kept.isdigit() and group.isdigit()):
+        raise ValueError(f"pattern {pattern!r}: write M:N, for example 4:16")
+    code = int(kept) * 100 + int(group)
+    core.isa.nc_matmul_sparse(dst, stationary, moving, indices, code, accumulate)
+
 
 Function = Callable[[list[np.ndarray], list[np.ndarray]], None]
 

@@ -1,6 +1,8 @@
 """Launching kernels: arrays in and out, grids, targets, nested kernels, refusals."""
 
 import dataclasses
+import subprocess
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -278,3 +280,12 @@ def test_schedule_edges_that_make_no_sense_are_refused():
 
     with pytest.raises(NkiValidationError, match="schedule.loop"):
         nki.simulate(out_of_a_loop)(x)
+
+
+@pytest.mark.parametrize(
+    "first", ["opentrn.core", "opentrn.custom_op", "opentrn._run", "opentrn.strict", "opentrn.nki"]
+)
+def test_every_module_can_be_imported_first(first):
+    code = f"import opentrn, importlib; importlib.import_module({first!r}); opentrn.run"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -255,8 +255,8 @@ def _as_function(method: Any) -> Callable[..., Any]:
 
 def _method_replacements(release: str) -> dict[tuple[type, str], Any]:
     """(class, method) -> its strict form."""
+    from opentrn._register_truth import in_while_condition
     from opentrn.nki import _machine
-    from opentrn.nki._register_truth import in_while_condition
 
     backend = _machine.backend()
     tensor, register = backend.tensor_class, backend.register_class
