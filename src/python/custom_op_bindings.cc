@@ -43,7 +43,9 @@ int64_t register_function(const std::string& name, nb::object function) {
     try {
       (*shared)(describe_all(outputs), describe_all(inputs));
     } catch (nb::python_error& error) {
-      throw Fault(FaultKind::kProgram, "custom_op", fmt::format("{} raised: {}", name, error.what()));
+      const auto kind = nb::cast<std::string>(error.type().attr("__name__"));
+      const auto text = nb::cast<std::string>(nb::str(error.value()));
+      throw Fault(FaultKind::kProgram, "custom_op.raised", fmt::format("{} raised {}: {}", name, kind, text));
     }
   });
 }
