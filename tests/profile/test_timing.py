@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import re
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 
@@ -150,3 +152,10 @@ def test_page_survives_a_closing_tag_in_the_source(tmp_path: Path):
     tagged, _ = load_kernel(f"{kernel}:tagged")
     page = opentrn.run(tagged, SHAPE, execute=False).save_html(tmp_path / "p.html").read_text("utf-8")
     assert page.count("</script>") == 2  # the data's and the program's own
+
+
+@pytest.mark.parametrize("first", ["opentrn", "opentrn.core", "opentrn.nki", "opentrn._run"])
+def test_any_part_can_be_imported_first(first):
+    code = f"import {first}; import opentrn; opentrn.run"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
