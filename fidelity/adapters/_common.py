@@ -85,12 +85,15 @@ def figures_of(profile: dict[str, Any], model_flops: float | None = None) -> dic
     """
     summary, flops = profile["summary"], profile["flops"]
     seconds = summary["total_time"]
-    fp32_extra = (FP32_PASSES_COUNTED - 1) * flops["fp32"]
+    multiplied = sum(count for kind, count in flops.items() if kind not in ("transpose", "elementwise"))
+    # Transposes are counted alike: AccelOpt's fp32 kernels have 2 x 2 x 128 flops for each transposed element.
+    fp32_share = flops["fp32"] / multiplied if multiplied > 0 else 0.0
+    transposed = summary["transpose_flops"] * (1 + (FP32_PASSES_COUNTED - 1) * fp32_share)
+    fp32_extra = (FP32_PASSES_COUNTED - 1) * flops["fp32"] + transposed - summary["transpose_flops"]
     ran = summary["hardware_flops"]
     peak = ran / seconds / summary["hfu_estimated_percent"] * 100 if ran else float("inf")  # of bf16
     hardware = ran + fp32_extra
     matmuls = sum(o["count"] for o in profile["opcodes"] if o["opcode"].startswith("nc_matmul"))
-    transposed = summary["transpose_flops"]
     read, written = summary["hbm_read_bytes"], summary["hbm_write_bytes"]
     hfu = 100 * hardware / seconds / peak
     return {
@@ -98,9 +101,11 @@ def figures_of(profile: dict[str, Any], model_flops: float | None = None) -> dic
         "HBM bytes written": written,
         "HBM bytes moved (read+write)": read + written,
         "TensorE hardware FLOPs": hardware,
-        "of which transpose FLOPs": summary["transpose_flops"],
-        "TensorE matmul instruction count": matmuls * (hardware - transposed) / (ran - transposed)
-        if ran > transposed
+        "of which transpose FLOPs": transposed,
+        "TensorE matmul instruction count": matmuls
+        * (hardware - transposed)
+        / (ran - summary["transpose_flops"])
+        if ran > summary["transpose_flops"]
         else matmuls,
         "MFU": 100 * (summary["model_flops"] if model_flops is None else model_flops) / seconds / peak,
         "HFU (estimated)": hfu,

@@ -15,7 +15,7 @@ import numpy as np
 from opentrn.errors import NkiValidationError
 from opentrn.isa_ops import is_bitvec, op_name
 from opentrn.nki import isa as nisa
-from opentrn.nki_legacy import emit
+from opentrn.nki_legacy import emit, habits
 from opentrn.nki_legacy.dtypes import is_floating, promote, scalar_dtype
 from opentrn.nki_legacy.emit import PSUM, read, write
 from opentrn.nki_legacy.regions import Box, full_box, regions
@@ -98,7 +98,7 @@ class _Plan:
             scalar = self.scalar
             if self.kind == "vector":
                 scalar = read(self.vector.column(self.shape[0], self.op), (box[0], full_box((1,))[0]))
-            nisa.tensor_scalar(write(dst, box), data, self.op, scalar, self.reverse)
+            habits.scale(write(dst, box), data, self.op, scalar, self.reverse)
 
 
 def binary(op: Any, x: Any, y: Any, dtype: Any = None, mask: Any = None) -> Tile:

@@ -28,6 +28,7 @@ from opentrn.errors import NkiValidationError
 from opentrn.isa_enums import MemoryRegion
 from opentrn.nki import isa as nisa
 from opentrn.nki.language import _elementwise as machine_ops
+from opentrn.nki_legacy import habits
 from opentrn.nki_legacy.call_site import call_at, user_site
 from opentrn.nki_legacy.dtypes import device_dtype, host_dtype
 from opentrn.nki_legacy.index import broadcast_shapes
@@ -288,7 +289,7 @@ def _spread(tile: Tile, partitions: int) -> Tile:
         )
         if in_psum:
             return product.reshape(shape)
-        nisa.tensor_copy(write(spread.sub((Range(0, 1, partitions), *part))), read(product))
+        habits.copy(write(spread.sub((Range(0, 1, partitions), *part))), read(product))
     return spread.reshape(shape)
 
 
@@ -323,7 +324,7 @@ def copy_into(dst: Tile, src: Tile) -> None:
     src = _fit(src, dst.shape)
     for box in valid if valid is not None else [full_box(dst.shape)]:
         source = read(src, box)
-        nisa.tensor_copy(write(dst, box), source)
+        habits.copy(write(dst, box), source)
 
 
 def _fit(src: Tile, shape: tuple[int, ...]) -> Tile:

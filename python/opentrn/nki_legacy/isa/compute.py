@@ -9,7 +9,7 @@ import numpy as np
 from opentrn.errors import NkiValidationError
 from opentrn.isa_ops import op_name
 from opentrn.nki import isa as machine
-from opentrn.nki_legacy import emit
+from opentrn.nki_legacy import emit, habits
 from opentrn.nki_legacy.dtypes import promote
 from opentrn.nki_legacy.emit import PSUM, to_sbuf
 from opentrn.nki_legacy.isa._common import (
@@ -132,6 +132,9 @@ def tensor_scalar(
     def call(dst: Tile, box: Box) -> None:
         source = read(data, box)
         a, b = first.at(box), second.at(box)
+        if name1 is None:
+            habits.scale(write(dst, box), source, name0, a, bool(reverse0), to_engine(engine))
+            return
         machine.tensor_scalar(
             write(dst, box), source, name0, a, bool(reverse0), name1, b, bool(reverse1), to_engine(engine)
         )
@@ -294,13 +297,13 @@ def tensor_tensor_scan(
 
 
 def reciprocal(data, *, dtype=None, mask=None, **extra) -> Tile:
-    """1 / data on the Vector engine."""
+    """1 / data."""
     emit.flush()
     data = operand(data, "reciprocal", "data")
 
     def call(dst: Tile, box: Box) -> None:
         source = read(data, box)
-        machine.reciprocal(write(dst, box), source)
+        habits.reciprocal(write(dst, box), source)
 
     return elementwise("reciprocal", data, dtype, mask, extra, call)
 

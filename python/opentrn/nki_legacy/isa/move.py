@@ -11,7 +11,7 @@ from opentrn.errors import NkiValidationError, NotModelled, OutOfBounds
 from opentrn.isa_ops import op_name
 from opentrn.nki import _machine
 from opentrn.nki import isa as machine
-from opentrn.nki_legacy import emit
+from opentrn.nki_legacy import emit, habits
 from opentrn.nki_legacy.dtypes import host_dtype
 from opentrn.nki_legacy.emit import PSUM, SBUF, read, write
 from opentrn.nki_legacy.index import Predicate
@@ -198,7 +198,7 @@ def tensor_copy(src, *, mask=None, dtype=None, engine=engines.unknown, **extra) 
 
     def call(dst: Tile, box: Box) -> None:
         source = read(data, box)
-        machine.tensor_copy(write(dst, box), source, to_engine(engine))
+        habits.copy(write(dst, box), source, to_engine(engine))
 
     return elementwise("tensor_copy", data, dtype, mask, extra, call)
 

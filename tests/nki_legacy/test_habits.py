@@ -1,0 +1,45 @@
+"""Which engine the dialect gives a copy, a product and a reciprocal, and that the values are the same."""
+
+import neuronxcc.nki as nki
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+import numpy as np
+import pytest
+
+
+def _kernel(x, platform_target, engine=None):
+    named = {} if engine is None else {"engine": engine}
+
+    @nki.jit(platform_target=platform_target)
+    def kernel(x):
+        out = nl.ndarray((128, 256), dtype=np.float32, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        product = nl.matmul(tile[:, 0:128], tile[:, 128:384], transpose_x=True)
+        copied = nisa.tensor_copy(product, **named)
+        column = nisa.tensor_reduce(np.max, copied, axis=[1])
+        scaled = nisa.tensor_scalar(copied, np.multiply, column, **named)
+        halved = nisa.tensor_scalar(scaled, np.multiply, 0.5, **named)
+        nl.store(out, nl.add(nisa.reciprocal(halved), nisa.reciprocal(column)))
+        return out
+
+    return kernel(x)
+
+
+def _expected(x):
+    product = x[:, :128].T.astype(np.float64) @ x[:, 128:]
+    column = product.max(axis=1, keepdims=True)
+    return 1 / (product * column * 0.5) + 1 / column
+
+
+@pytest.mark.parametrize(("target", "engine", "on_scalar"), [
+    ("trn1", None, 4),  # copy, two products, the wide reciprocal
+    ("trn1", nisa.vector_engine, 1),  # the reciprocal, which names no engine
+    ("trn2", None, 0),  # left to the backend
+])  # fmt: skip
+def test_scalar_engine_takes_copies_from_psum_products_and_wide_reciprocals(
+    issued, target, engine, on_scalar
+):
+    x = (np.abs(np.random.default_rng(3).standard_normal((128, 384))) + 0.5).astype(np.float32)
+    result = _kernel(x, target, engine)
+    assert issued.count("activation") == on_scalar
+    np.testing.assert_allclose(result, _expected(x), rtol=2e-5)
