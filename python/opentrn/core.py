@@ -156,6 +156,7 @@ for _symbol, _operation in {
     "eq": lambda a, b: a == b,
 }.items():
     setattr(VirtualRegister, f"__{_symbol}__", _compare(_operation, _symbol))
+VirtualRegister.__bool__ = _register_truth.truth
 VirtualRegister.__hash__ = object.__hash__
 VirtualRegister.__neg__ = lambda self: -int(self)
 
@@ -295,9 +296,3 @@ def run_cores(
         raise (own or list(failures.values()))[0]
     _tell_nan_origin(machines, execute)
     return _shapes_of(results) if execute == "never" else results
-
-
-# Last: opentrn.nki loads this module as its backend, whichever of the two is imported first.
-from opentrn.nki import _register_truth  # noqa: E402
-
-VirtualRegister.__bool__ = _register_truth.truth
