@@ -1,10 +1,11 @@
 """Which engine the dialect gives a copy, a product and a reciprocal, and that the values are the same."""
 
-import neuronxcc.nki as nki
-import neuronxcc.nki.isa as nisa
-import neuronxcc.nki.language as nl
 import numpy as np
 import pytest
+
+from opentrn import nki_legacy as nki
+from opentrn.nki_legacy import isa as nisa
+from opentrn.nki_legacy import language as nl
 
 
 def _kernel(x, platform_target, engine=None):
