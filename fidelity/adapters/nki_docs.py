@@ -28,6 +28,11 @@ MATMUL = {
 }
 
 
+# What the tutorials' compiler of 2024 made of a transfer of 128 rows: 42.96 ms for 34,816 of them (hoist-load). Later
+# compilers take half of that (timing.v2.constant.dma_transfer_min_ns says where it was measured).
+TUTORIAL_COMPILER = {"timing.v2.constant.dma_transfer_min_ns": 1200}
+
+
 def _example(checkouts: Path, path: str):
     activate()
     repository = checkout(checkouts, "aws-neuron+aws-neuron-sdk")
@@ -52,7 +57,7 @@ def predict(row: dict[str, str], checkouts: Path) -> Predicted:
         module = _example(checkouts, "matrix_multiplication/matrix_multiplication_nki_kernels.py")
         return timed(
             getattr(module, MATMUL[match[1]]), shape((8192, 4096), "bfloat16"), shape((8192, 8192), "bfloat16"),
-            target="trn1",
+            target="trn1", overrides=TUTORIAL_COMPILER,
         )  # fmt: skip
     if match := re.match(r"nki\.trn2\.matmul-4096x8192x8192\.fp32\.(v[2-5])\.", name):
         # Versions 4 and 5 keep more than SBUF holds: the compiler repeated loads and spilled (their published bandwidth
@@ -73,6 +78,6 @@ def predict(row: dict[str, str], checkouts: Path) -> Predicted:
         rows, state = shape((1, channels, length), "float32"), shape((1, 16, length), "float32")
         return timed(
             getattr(module, f"mamba_{version}"), rows, rows, shape((channels, 16), "float32"), state, state,
-            target="trn1",
+            target="trn1", overrides=TUTORIAL_COMPILER,
         )  # fmt: skip
     raise NotReproducible("no public kernel for this documentation row")
