@@ -4,11 +4,13 @@ Loaded with `-p opentrn_plugin` before the checkout's own conftest. After collec
 up to a minute, every test runs in a forked process of its own, several at a time: a test that hangs is
 killed, one that takes its process down fails alone, and neither costs another collection. Settings come from
 the environment, because the checkout owns the command line:
-  OPENTRN_CONFORMANCE_LOG      file to append one JSON line per result to
+  OPENTRN_CONFORMANCE_LOG      file to append one JSON line per result to; tests with a line in it are left out
+  OPENTRN_CONFORMANCE_COMMIT   commit of OpenTrn, noted with every result
   OPENTRN_CONFORMANCE_OUTPUT   folder for the output of failed tests
   OPENTRN_CONFORMANCE_JOBS     tests that run at once
   OPENTRN_CONFORMANCE_TIMEOUT  seconds one test may take
   OPENTRN_CONFORMANCE_LIMIT    how many tests of the group to run (0: all)
+  OPENTRN_CONFORMANCE_SAMPLE   how many cases of every test function to run (0: all)
   OPENTRN_CONFORMANCE_NOT      tests with this mark are left out (used for "new on trn3": not trn2)
 """
 
@@ -41,6 +43,8 @@ _output_folder = Path(os.environ["OPENTRN_CONFORMANCE_OUTPUT"])
 _jobs = int(os.environ.get("OPENTRN_CONFORMANCE_JOBS", "1"))
 _timeout_s = float(os.environ.get("OPENTRN_CONFORMANCE_TIMEOUT", "300"))
 _limit = int(os.environ.get("OPENTRN_CONFORMANCE_LIMIT", "0"))
+_sample = int(os.environ.get("OPENTRN_CONFORMANCE_SAMPLE", "0"))
+_commit = os.environ.get("OPENTRN_CONFORMANCE_COMMIT", "")
 _left_out_mark = os.environ.get("OPENTRN_CONFORMANCE_NOT", "")
 
 opentrn.activate()
@@ -103,6 +107,7 @@ def _record(test: str, outcome: str, seconds: float, reason: str = "") -> None:
         # The forked process's own: what a finished test costs even on a busy machine.
         "cpu_seconds": round(time.process_time(), 3) if _in_child else 0.0,
         "reason": reason,
+        "commit": _commit,
     }
     with open(_log_path, "a", encoding="utf-8") as log:
         log.write(json.dumps(entry) + "\n")
@@ -148,15 +153,37 @@ def pytest_collectreport(report):
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    """Leave out marked tests and those beyond the limit."""
+    """Leave out marked tests, those outside the sample or beyond the limit, and those that have a result."""
     kept = [i for i in items if not (_left_out_mark and i.get_closest_marker(_left_out_mark))]
+    if _sample:
+        kept = _sampled(kept)
     if _limit:
         kept = kept[:_limit]
-    chosen = set(kept)
+    done = _tests_with_results()
+    chosen = {i for i in kept if i.nodeid not in done}
     removed = [i for i in items if i not in chosen]
     if removed:
         config.hook.pytest_deselected(items=removed)
-        items[:] = kept
+        items[:] = [i for i in kept if i in chosen]
+
+
+def _sampled(items: list[pytest.Item]) -> list[pytest.Item]:
+    """`_sample` cases of every test function, evenly spaced over those that the suite does not skip."""
+    functions: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if not item.get_closest_marker("skip"):
+            functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    chosen = []
+    for cases in functions.values():
+        count = min(_sample, len(cases))
+        chosen += [cases[i * len(cases) // count] for i in range(count)]
+    return chosen
+
+
+def _tests_with_results() -> set[str]:
+    log = Path(_log_path)
+    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    return {json.loads(line)["test"] for line in lines}
 
 
 # --- forked tests ----------------------------------------------------------------------------------------

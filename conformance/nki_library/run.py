@@ -12,7 +12,6 @@ suite's simulation mode, each in a process of its own: one that hangs or crashes
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import json
 import os
 import shutil
@@ -20,28 +19,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 HERE = Path(__file__).resolve().parent
-PYTHON_ROOT = HERE.parent.parent / "python"
-TESTS = Path("test/integration/nkilib")
-# What opentrn_plugin.py supplies at run time, said in every report.
-SUPPLIED = (
-    "test/utils: modules perf_analysis_private and scripts.remote_lock_scripts are imported but not "
-    "published (empty stand-ins)",
-    "test/utils/test_orchestrator.py: reads _compiled_kernel in simulation mode without setting it "
-    "(set to None)",
-    "core/qkv/test_qkv_tkg.py: uses Platforms without importing it (made a builtin)",
-)
-FAILING = ("failed", "error", "timeout", "crashed", "collection error")
+ROOT = HERE.parent.parent
+PYTHON_ROOT = ROOT / "python"
+if str(ROOT) not in sys.path:  # started as a file
+    sys.path.insert(0, str(ROOT))
 
+from conformance.nki_library.results import FAILING, GroupResult, read_log, report  # noqa: E402
+
+TESTS = Path("test/integration/nkilib")
 # Group name -> paths below test/integration/nkilib, small and fast ones first.
 GROUPS: dict[str, list[str]] = {
     "cumsum": ["core/cumsum"],
@@ -62,24 +50,19 @@ GROUPS: dict[str, list[str]] = {
     "attention_bwd": ["core/attention/test_attention_bwd.py"],
     "moe": ["core/moe"],
     "moe_block": ["core/moe_block"],
-    "experimental": ["experimental"],
+    "conv": ["experimental/conv"],
+    "cross_entropy": ["experimental/loss"],
+    "dynamic_shapes": ["experimental/dynamic_shapes"],
+    "experimental_moe": ["experimental/moe"],
+    "experimental_small": [
+        "experimental/benchmark",
+        "experimental/mxfp_subkernels",
+        "experimental/subkernels",
+    ],
+    # Need several ranks (nki-surface: only with simulated collectives).
+    "collectives": ["experimental/collectives"],
+    "transformer": ["experimental/transformer"],
 }
-
-
-@dataclass
-class GroupResult:
-    """Results of one group: test id -> record."""
-
-    name: str
-    tests: dict[str, dict] = field(default_factory=dict)
-    seconds: float = 0.0
-
-    def cpu_seconds(self) -> float:
-        """Processor time of the finished tests, without collection."""
-        return sum(record.get("cpu_seconds", 0.0) for record in self.tests.values())
-
-    def count(self, *outcomes: str) -> int:
-        return sum(record["outcome"] in outcomes for record in self.tests.values())
 
 
 def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
@@ -98,6 +81,21 @@ def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--jobs", type=int, default=2, help="tests that run at once")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one test")
     parser.add_argument("--limit", type=int, default=0, help="stop each group after this many tests (0: all)")
+    parser.add_argument(
+        "--sample",
+        type=int,
+        default=0,
+        help="only so many cases of every test function, evenly spaced (0: all)",
+    )
+    parser.add_argument(
+        "--resume", type=Path, help="folder of results: a test with a result there is not run again"
+    )
+    parser.add_argument(
+        "--again",
+        default="",
+        choices=["", "failed", "slow"],
+        help="with --resume: run tests that failed (failed), or only ran out of time (slow), once more",
+    )
     parser.add_argument("--json", type=Path, help="write every result here")
     parser.add_argument("--install", action="store_true", help="pip install requirements.txt first")
     parser.add_argument("--keep", action="store_true", help="keep the temporary copy and the logs")
@@ -144,14 +142,16 @@ def git(checkout: Path, *arguments: str) -> bytes | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def environment(copy: Path, logs: Path, name: str, options: argparse.Namespace) -> dict[str, str]:
+def environment(copy: Path, logs: Path, log: Path, name: str, options: argparse.Namespace) -> dict[str, str]:
     env = dict(os.environ)
     env["PYTHONPATH"] = os.pathsep.join(map(str, (HERE, PYTHON_ROOT, copy / "src", copy)))
-    env["OPENTRN_CONFORMANCE_LOG"] = str(logs / f"{name}.jsonl")
+    env["OPENTRN_CONFORMANCE_LOG"] = str(log)
+    env["OPENTRN_CONFORMANCE_COMMIT"] = opentrn_commit()
     env["OPENTRN_CONFORMANCE_OUTPUT"] = str(logs / f"{name}.failed")
     env["OPENTRN_CONFORMANCE_JOBS"] = str(options.jobs)
     env["OPENTRN_CONFORMANCE_TIMEOUT"] = str(options.timeout)
     env["OPENTRN_CONFORMANCE_LIMIT"] = str(options.limit)
+    env["OPENTRN_CONFORMANCE_SAMPLE"] = str(options.sample)
     env["OPENTRN_CONFORMANCE_NOT"] = "trn2" if options.only_new else ""
     if options.backend:
         env["OPENTRN_NKI_BACKEND"] = options.backend
@@ -161,6 +161,25 @@ def environment(copy: Path, logs: Path, name: str, options: argparse.Namespace) 
     env.setdefault("PYTHONHASHSEED", "0")
     env.setdefault("NEURON_PYTHONHASHSEED", "0")
     return env
+
+
+def opentrn_commit() -> str:
+    """The commit of this OpenTrn, with a + if its files were changed since."""
+    commit = (git(ROOT, "rev-parse", "--short", "HEAD") or b"unknown").decode().strip()
+    return commit + ("+" if git(ROOT, "status", "--porcelain", "-uno") else "")
+
+
+def log_of(name: str, logs: Path, options: argparse.Namespace) -> Path:
+    """The result log of a group: in the --resume folder, less the results that --again asks for anew."""
+    if options.resume is None:
+        return logs / f"{name}.jsonl"
+    large = ".all" if os.environ.get("NKILIB_SIMULATION_RUN_ALL") == "1" else ""
+    log = options.resume / f"{name}.{options.platform_target}{large}.jsonl"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    again = {"failed": FAILING, "slow": ("timeout",), "": ()}[options.again]
+    kept = {test: entry for test, entry in read_log(log).items() if entry["outcome"] not in again}
+    log.write_text("".join(json.dumps({"test": test, **entry}) + "\n" for test, entry in kept.items()))
+    return log
 
 
 def run_group(
@@ -178,78 +197,19 @@ def run_group(
         "--continue-on-collection-errors", "--tb=short", *paths, *pytest_arguments,
     ]  # fmt: skip
     start = time.monotonic()
+    log = log_of(name, logs, options)
     with open(logs / f"{name}.out", "wb") as output:
         done = subprocess.run(
-            command, cwd=copy, env=environment(copy, logs, name, options), stdout=output, stderr=output
+            command, cwd=copy, env=environment(copy, logs, log, name, options), stdout=output, stderr=output
         )
     result.seconds = time.monotonic() - start
-    log = logs / f"{name}.jsonl"
-    for line in log.read_text().splitlines() if log.exists() else ():
-        entry = json.loads(line)
-        result.tests[entry.pop("test")] = entry
+    result.tests = read_log(log)
     if done.returncode not in (0, 1, 5):  # passed, failed, nothing collected
         tail = (logs / f"{name}.out").read_text(errors="replace")[-1500:]
         reason = f"pytest ended with code {done.returncode}: {tail}"
         result.tests[f"{name} (whole group)"] = {"outcome": "crashed", "seconds": 0.0, "reason": reason}
     shutil.rmtree(logs / f"{name}.artifacts", ignore_errors=True)
     return result
-
-
-def known_failures() -> list[dict]:
-    with open(HERE / "known_failures.toml", "rb") as file:
-        return tomllib.load(file).get("failure", [])
-
-
-def reason_for(test: str, failure: str, target: str, known: list[dict]) -> str | None:
-    """Why `test` is known to fail with the message `failure` on `target`, or None."""
-    for entry in known:
-        if (
-            entry.get("target", target) == target
-            and fnmatch.fnmatchcase(test, entry["pattern"])
-            and entry.get("message", "") in failure
-        ):
-            return entry["reason"]
-    return None
-
-
-def report(results: list[GroupResult], target: str, repairs: list[str], backend: str) -> int:
-    """Print the per-group table, failures and totals.
-
-    Returns the number of failures without a known reason.
-    """
-    known = known_failures()
-    print(f"\nnki-library on OpenTrn, target {target}, backend {backend}")
-    for repair in repairs:
-        print(f"  repaired in the copy: {repair}")
-    for supplied in SUPPLIED:
-        print(f"  supplied: {supplied}")
-    print(f"\n{'group':20} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8} {'cpu':>8}")
-    unknown = 0
-    for result in results:
-        failed = result.count(*FAILING)
-        print(
-            f"{result.name:20} {result.count('passed'):7} {failed:7} "
-            f"{result.count('skipped', 'xfailed'):8} {result.seconds:8.0f} {result.cpu_seconds():8.0f}"
-        )
-    explained: Counter[str] = Counter()
-    for result in results:
-        for test, record in sorted(result.tests.items()):
-            if record["outcome"] not in FAILING:
-                continue
-            reason = reason_for(test, record["reason"], target, known)
-            if reason is not None:
-                explained[reason] += 1
-                continue
-            unknown += 1
-            first_line = (record["reason"].strip().splitlines() or [""])[0][:200]
-            print(f"  UNKNOWN {record['outcome']}: {test}\n      {first_line}")
-    for reason, count in explained.most_common():
-        print(f"  known, {count} tests: {reason}")
-    passed, failed = (sum(r.count(*o) for r in results) for o in (("passed",), FAILING))
-    skipped = sum(r.count("skipped", "xfailed") for r in results)
-    print(f"\n{unknown} of the failures have no entry in known_failures.toml")
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return unknown
 
 
 def backend_name(options: argparse.Namespace) -> str:
