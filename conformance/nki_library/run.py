@@ -4,14 +4,15 @@
     python conformance/nki_library/run.py PATH [options] [pytest arguments]
 
 Nothing is downloaded but the packages in requirements.txt (with --install). The checkout is copied to a
-temporary folder and never written. A Python file of it that does not even parse is replaced, in the copy,
-by the newest version in its git history that does; the report names each. Tests run unmodified in the
+temporary folder and never written. A Python file of it that does not even parse is repaired in the copy from
+its git history (`repair`); the report names each. Tests run unmodified in the
 suite's simulation mode, each in a process of its own: one that hangs or crashes fails alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import os
 import shutil
@@ -108,17 +109,13 @@ def copy_checkout(checkout: Path, target: Path) -> list[str]:
         shutil.copytree(checkout / folder, target / folder, ignore=shutil.ignore_patterns("__pycache__"))
     repairs = []
     for path in sorted((target / "src").rglob("*.py")):
-        if parses(path.read_bytes()):
-            continue
-        name = path.relative_to(target).as_posix()
-        commit = newest_parsing_version(checkout, name, path)
-        repairs.append(
-            f"{name}: does not parse; " + (f"taken from {commit}" if commit else "no version parses")
-        )
+        if not parses(path.read_text(encoding="utf-8")):
+            name = path.relative_to(target).as_posix()
+            repairs.append(f"{name}: does not parse; {repair(checkout, name, path)}")
     return repairs
 
 
-def parses(source: bytes) -> bool:
+def parses(source: str) -> bool:
     try:
         compile(source, "<checkout>", "exec")
     except SyntaxError:
@@ -126,14 +123,33 @@ def parses(source: bytes) -> bool:
     return True
 
 
-def newest_parsing_version(checkout: Path, name: str, destination: Path) -> str | None:
-    """Write the newest committed version of `name` that parses to `destination`; its commit, or None."""
-    log = git(checkout, "log", "--format=%h", "--", name)
-    for commit in (log or b"").decode().split():
-        source = git(checkout, "show", f"{commit}:{name}")
-        if source is not None and parses(source):
-            destination.write_bytes(source)
-            return commit
+def repair(checkout: Path, name: str, path: Path) -> str:
+    """Make the file at `path` parse with the help of its git history; says how.
+
+    First choice is the file as it is, less one of its changes since the newest committed version that parses;
+    else that version.
+    """
+    broken = path.read_text(encoding="utf-8")
+    log = git(checkout, "log", "--format=%h", "--", name) or b""
+    for commit in log.decode().split():
+        committed = git(checkout, "show", f"{commit}:{name}")
+        if committed is None or not parses(old := committed.decode()):
+            continue
+        without = without_one_change(old.splitlines(True), broken.splitlines(True))
+        path.write_text(old if without is None else without[0], encoding="utf-8")
+        return (
+            f"taken from {commit}" if without is None else f"{without[1]}, a change since {commit}, left out"
+        )
+    return "no version parses"
+
+
+def without_one_change(old: list[str], new: list[str]) -> tuple[str, str] | None:
+    """The new source less the first single change that keeps it from parsing, and which; None if none does."""
+    changes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    for kind, old_start, old_end, new_start, new_end in changes:
+        source = "".join(new[:new_start] + old[old_start:old_end] + new[new_end:])
+        if kind != "equal" and parses(source):
+            return source, f"lines {new_start + 1} to {new_end}"
     return None
 
 
