@@ -154,6 +154,12 @@ bool TensorView::is_contiguous() const {
   return true;
 }
 
+int64_t TensorView::own_row_elements() const {
+  int64_t elements = 1;
+  for (int i = 1; i < rank(); ++i) elements *= size(i);
+  return is_contiguous() ? elements : 0;
+}
+
 std::string TensorView::describe() const {
   std::string text = fmt::format("{}{} in {}", name(dtype), shape_text(pattern), isa::name(storage->space));
   if (!storage->name.empty()) text += fmt::format(" ({})", storage->name);
@@ -442,6 +448,15 @@ TensorView TensorView::ap(const ApArguments& a) const {
       if (a.scalar_register) index.index_register = *a.scalar_register;
     }
     view.indirection = std::move(index);
+  }
+  // Kernels of nki-library call .ap on a view of part of each partition with the view's own row as the first
+  // step (mlp_tkg_gate_up_projection.py, TensorView(output_tile)). The documents of 0.6 only allow the step
+  // of the storage, so no documented program changes its meaning: the pattern is one of the view's rows.
+  if (const int64_t own_row = rescale(own_row_elements());
+      on_chip() && view.rank() > 0 && view.stride(0) == own_row && own_row < view.row_elements()) {
+    const int64_t first = a.offset.value_or(0);
+    view.pattern.dims[0].step = view.row_elements();
+    view.offset = rescale(offset) + first / own_row * view.row_elements() + first % own_row;
   }
   if (on_chip() && view.rank() > 0 && view.size(0) > 1 && view.stride(0) != view.row_elements())
     view.fail("ap", fmt::format("the first step is {}; it must be {}, the elements of one partition",

@@ -78,6 +78,9 @@ class TensorView {
     return storage->row_elements * size_bytes(storage->dtype) / size_bytes(dtype);
   }
   bool is_contiguous() const;
+  // Elements of one partition of an on-chip view that are one run of the partition; 0 if they are not one
+  // run.
+  int64_t own_row_elements() const;
   std::string describe() const;  // "bfloat16[128, 512] in sbuf (q_tile)"
 
   // View operations. Errors are Fault{kProgram} labelled NkiTensor.<operation>.

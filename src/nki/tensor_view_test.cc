@@ -63,6 +63,15 @@ TEST(TensorView, ApAddressesTheStorage) {
   EXPECT_THROW(t.ap(beyond), Fault);
 }
 
+TEST(TensorView, ApOnPartOfEachPartitionTakesTheRowOfTheView) {
+  const TensorView right_half = make({128, 256}).slice(1, 128, 256, 1);
+  const TensorView part = right_half.ap({.pattern = {{128, 64}, {1, 32}}, .offset = 128 + 96});
+  EXPECT_EQ(dims(part), (std::vector<Dim>{{256, 64}, {1, 32}}));
+  EXPECT_EQ(part.offset, 256 + 128 + 96) << "one partition on, element 96 of the view's row";
+  const TensorView odd = make({128, 256}).slice(1, 0, 256, 2);
+  EXPECT_THROW(odd.ap({.pattern = {{128, 64}, {1, 32}}}), Fault) << "its rows are not one run";
+}
+
 TEST(TensorView, BroadcastRepeatsOnlySizeOne) {
   EXPECT_EQ(make({128, 1, 64}).broadcast(1, 8).stride(1), 0);
   EXPECT_THROW(make({128, 2, 64}).broadcast(1, 8), Fault);

@@ -218,3 +218,12 @@ def test_setitem_copies_with_one_rounding(tiles):
     tile[...] = 1.0 + 2.0**-9
     tile[:, 1:3] = tiles.of(np.full((2, 2), 5.0, np.float32))
     np.testing.assert_array_equal(tile.numpy().astype(np.float32), [[1, 5, 5, 1]] * 2)
+
+
+def test_ap_on_part_of_each_partition_takes_the_row_of_the_view(tiles):
+    data = np.arange(4 * 8, dtype=np.float32).reshape(4, 8)
+    right_half = tiles.of(data)[:, 4:8]
+    np.testing.assert_array_equal(right_half.ap([[4, 4], [1, 3]], offset=1).numpy(), data[:, 5:8])
+    np.testing.assert_array_equal(right_half.ap([[4, 2], [1, 2]], offset=4).numpy(), data[1:3, 4:6])
+    with pytest.raises(NkiValidationError):
+        tiles.of(data)[:, 0:8:2].ap([[4, 4], [1, 3]])  # its rows are not one run

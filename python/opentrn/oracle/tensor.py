@@ -452,11 +452,20 @@ class NkiTensor:
             )
         if self.is_on_chip and shape[0] > 1:
             row = self.storage.partition_bytes // to_numpy_dtype(dtype).itemsize
+            own_row = self._rescale(self._own_row(), dtype)
+            if strides[0] == own_row < row:  # a pattern of the view's own rows: see TensorView::ap
+                whole_rows, rest = divmod(_as_int(offset or 0), own_row)
+                strides[0] = row
+                base = self._rescale(self.offset, dtype) + whole_rows * row + rest
             require(
                 strides[0] == row,
                 f"pattern {list(pattern)} of {self!r}: the first step must be a partition's {row} elements",
             )
         return self._view(shape, strides, base, dtype, indirection)
+
+    def _own_row(self) -> int:
+        """Elements of one partition of an on-chip view that are one run of it; 0 if they are not one run."""
+        return math.prod(self.shape[1:]) if self.is_contiguous() else 0
 
     def _rescale(self, elements: int, dtype: DType) -> int:
         """A count of elements of self.dtype, in elements of `dtype`."""
