@@ -53,14 +53,14 @@ int64_t Pattern::max_offset() const {
 
 Program::Program() {
   intern_string("");
-  patterns_.push_back({});
-  locations_.push_back({0, 0, 0});
+  add(patterns_, {});
+  add(locations_, {0, 0, 0});
 }
 
 TensorId Program::add_tensor(Tensor tensor) {
   const auto id = static_cast<TensorId>(tensors_.size());
   if (tensor.loop) made_in_loop_[*tensor.loop].push_back(id);
-  tensors_.push_back(std::move(tensor));
+  add(tensors_, std::move(tensor));
   return id;
 }
 
@@ -76,7 +76,7 @@ PatternId Program::intern_pattern(const Pattern& pattern) {
   auto [first, last] = pattern_index_.equal_range(key);
   for (; first != last; ++first)
     if (patterns_[first->second] == pattern) return last_pattern_ = first->second;
-  patterns_.push_back(pattern);
+  add(patterns_, pattern);
   last_pattern_ = static_cast<PatternId>(patterns_.size() - 1);
   pattern_index_.emplace(key, last_pattern_);
   return last_pattern_;
@@ -84,7 +84,7 @@ PatternId Program::intern_pattern(const Pattern& pattern) {
 
 uint32_t Program::intern_string(std::string_view text) {
   auto [it, inserted] = string_index_.try_emplace(std::string(text), static_cast<uint32_t>(strings_.size()));
-  if (inserted) strings_.emplace_back(text);
+  if (inserted) add(strings_, std::string(text));
   return it->second;
 }
 
@@ -98,7 +98,7 @@ LocationId Program::intern_location(std::string_view file, int line, std::string
     if (other.file == location.file && other.line == line && other.function == location.function)
       return first->second;
   }
-  locations_.push_back(location);
+  add(locations_, location);
   location_index_.emplace(key, static_cast<LocationId>(locations_.size() - 1));
   return static_cast<LocationId>(locations_.size() - 1);
 }
@@ -110,8 +110,8 @@ uint32_t Program::intern_list(std::span<const int64_t> values) {
     const auto [begin, length] = lists_[first->second];
     if (std::ranges::equal(std::span(list_words_).subspan(begin, length), values)) return first->second;
   }
-  lists_.emplace_back(static_cast<uint32_t>(list_words_.size()), static_cast<uint32_t>(values.size()));
-  list_words_.insert(list_words_.end(), values.begin(), values.end());
+  add(lists_, {static_cast<uint32_t>(list_words_.size()), static_cast<uint32_t>(values.size())});
+  add_all(list_words_, values);
   list_index_.emplace(key, static_cast<uint32_t>(lists_.size() - 1));
   return static_cast<uint32_t>(lists_.size() - 1);
 }
@@ -127,13 +127,13 @@ uint32_t Program::intern_attributes(std::span<const AttributeWord> words) {
       return begin;
   }
   const uint32_t begin = static_cast<uint32_t>(attributes_.size());
-  attributes_.insert(attributes_.end(), words.begin(), words.end());
+  add_all(attributes_, words);
   attribute_index_.emplace(key, begin);
   return begin;
 }
 
 uint32_t Program::add_indirect(const Indirect& indirect) {
-  indirects_.push_back(indirect);
+  add(indirects_, indirect);
   return static_cast<uint32_t>(indirects_.size());
 }
 
@@ -152,12 +152,12 @@ InstructionIndex Program::append(Opcode opcode, Engine engine, std::span<const O
   const bool is_marker = opcode >= Opcode::kLoopBegin && opcode <= Opcode::kWhileEnd;
   if (is_marker) {  // markers are patched later, so they own their block
     instruction.attributes = static_cast<uint32_t>(attributes_.size());
-    attributes_.insert(attributes_.end(), attributes.begin(), attributes.end());
+    add_all(attributes_, attributes);
   } else {
     instruction.attributes = intern_attributes(attributes);
   }
-  operands_.insert(operands_.end(), operands.begin(), operands.end());
-  instructions_.push_back(instruction);
+  add_all(operands_, operands);
+  add(instructions_, instruction);
   return static_cast<InstructionIndex>(instructions_.size() - 1);
 }
 
@@ -169,8 +169,8 @@ void Program::set_attribute(InstructionIndex index, int slot, AttributeWord word
 
 Program Program::without_instructions() const {
   Program result = *this;
-  result.instructions_.clear();
-  result.operands_.clear();
+  result.instructions_ = {};
+  result.operands_ = {};
   result.edges_.clear();
   return result;
 }
@@ -180,9 +180,20 @@ InstructionIndex Program::append_like(const Instruction& instruction, std::span<
   Instruction copy = instruction;
   copy.operand_count = static_cast<uint8_t>(operands.size());
   copy.operands = static_cast<uint32_t>(operands_.size());
-  operands_.insert(operands_.end(), operands.begin(), operands.end());
-  instructions_.push_back(copy);
+  add_all(operands_, operands);
+  add(instructions_, copy);
   return static_cast<InstructionIndex>(instructions_.size() - 1);
+}
+
+void Program::set_before_move(std::function<void()> wait) {
+  before_move_ = nullptr;
+  if (!wait) return;
+  const auto twice = [this](auto&... tables) {
+    (make_room(tables, std::max<size_t>(1024, tables.size())), ...);
+  };
+  twice(instructions_, operands_, patterns_, indirects_, attributes_, list_words_, lists_, strings_,
+        locations_, tensors_);
+  before_move_ = std::move(wait);
 }
 
 std::span<const int64_t> Program::attribute_list(const Instruction& in, int slot) const {

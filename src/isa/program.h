@@ -11,8 +11,11 @@
 // multiple of the row length. The same form serves `.ap()`, slices, broadcasts (step 0), every view.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -154,6 +157,24 @@ struct DependencyEdge {
   InstructionIndex producer;
 };
 
+// A number that another thread may read while it grows.
+class SharedCount {
+ public:
+  SharedCount() = default;
+  SharedCount(const SharedCount& other) : value_(other.get()) {}
+  SharedCount& operator=(const SharedCount& other) {
+    set(other.get());
+    return *this;
+  }
+  size_t get() const { return value_.load(std::memory_order_relaxed); }
+  void set(size_t value) { value_.store(value, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<size_t> value_ = 0;
+};
+
+// One thread may read what was there when it began, loops excepted, while another one builds on: see
+// set_before_move.
 class Program {
  public:
   Program();
@@ -177,9 +198,12 @@ class Program {
   Program without_instructions() const;
   // and an instruction of the old version, with other operands.
   InstructionIndex append_like(const Instruction& instruction, std::span<const Operand> operands);
+  // `wait` is called before anything moves in memory; it returns when nobody else reads the program. Makes
+  // room first, so that this is rare.
+  void set_before_move(std::function<void()> wait);
 
   // -- reading
-  size_t size() const { return instructions_.size(); }
+  size_t size() const { return instructions_.count.get(); }
   const Instruction& instruction(InstructionIndex index) const { return instructions_[index]; }
   std::span<const Instruction> instructions() const { return instructions_; }
   std::span<const Operand> operands(const Instruction& in) const {
@@ -188,12 +212,12 @@ class Program {
   const Operand& operand(const Instruction& in, int slot) const { return operands_[in.operands + slot]; }
   const Pattern& pattern(const Operand& operand) const { return patterns_[operand.pattern]; }
   const Pattern& pattern(PatternId id) const { return patterns_[id]; }
-  size_t pattern_count() const { return patterns_.size(); }
-  size_t attribute_word_count() const { return attributes_.size(); }
-  size_t list_count() const { return lists_.size(); }
-  size_t string_count() const { return strings_.size(); }
-  size_t location_count() const { return locations_.size(); }
-  size_t indirect_count() const { return indirects_.size(); }
+  size_t pattern_count() const { return patterns_.count.get(); }
+  size_t attribute_word_count() const { return attributes_.count.get(); }
+  size_t list_count() const { return lists_.count.get(); }
+  size_t string_count() const { return strings_.count.get(); }
+  size_t location_count() const { return locations_.count.get(); }
+  size_t indirect_count() const { return indirects_.count.get(); }
   const Indirect& indirect(const Operand& operand) const { return indirects_[operand.indirect - 1]; }
   int64_t attribute_int(const Instruction& in, int slot) const {
     return attributes_[in.attributes + slot].integer;
@@ -212,7 +236,7 @@ class Program {
   const std::string& string(uint32_t id) const { return strings_[id]; }
   const Tensor& tensor(TensorId id) const { return tensors_[id]; }
   Tensor& tensor(TensorId id) { return tensors_[id]; }
-  size_t tensor_count() const { return tensors_.size(); }
+  size_t tensor_count() const { return tensors_.count.get(); }
   // Tensors that each iteration of the loop beginning here makes afresh.
   std::span<const TensorId> made_in_loop(InstructionIndex begin) const;
   uint32_t register_count() const { return register_count_; }
@@ -230,16 +254,41 @@ class Program {
     int line;
     uint32_t function;
   };
-  std::vector<Instruction> instructions_;
-  std::vector<Operand> operands_;
-  std::vector<Pattern> patterns_;
-  std::vector<Indirect> indirects_;
-  std::vector<AttributeWord> attributes_;
-  std::vector<int64_t> list_words_;
-  std::vector<std::pair<uint32_t, uint32_t>> lists_;  // begin, length
-  std::vector<std::string> strings_;
-  std::vector<Location> locations_;
-  std::vector<Tensor> tensors_;
+  // A vector whose size another thread may read, and whose elements move only after before_move_.
+  template <typename T>
+  struct Table : std::vector<T> {
+    SharedCount count;
+  };
+  template <typename T>
+  void add(Table<T>& table, T value) {
+    make_room(table, 1);
+    table.push_back(std::move(value));
+    table.count.set(table.size());
+  }
+  template <typename T>
+  void add_all(Table<T>& table, std::span<const T> values) {
+    make_room(table, values.size());
+    table.insert(table.end(), values.begin(), values.end());
+    table.count.set(table.size());
+  }
+  template <typename T>
+  void make_room(Table<T>& table, size_t more) {
+    if (table.size() + more <= table.capacity()) return;
+    if (before_move_) before_move_();
+    table.reserve(std::max(table.size() + more, 2 * table.capacity()));
+  }
+
+  Table<Instruction> instructions_;
+  Table<Operand> operands_;
+  Table<Pattern> patterns_;
+  Table<Indirect> indirects_;
+  Table<AttributeWord> attributes_;
+  Table<int64_t> list_words_;
+  Table<std::pair<uint32_t, uint32_t>> lists_;  // begin, length
+  Table<std::string> strings_;
+  Table<Location> locations_;
+  Table<Tensor> tensors_;
+  std::function<void()> before_move_;
   std::map<InstructionIndex, std::vector<TensorId>> made_in_loop_;
   std::vector<DependencyEdge> edges_;
   uint32_t register_count_ = 0;

@@ -1,6 +1,8 @@
 #include "nki/machine.h"
 
+#include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "isa/constraints.h"
 
@@ -19,7 +21,17 @@ ThreadPool& pool() {
 }
 std::mutex pool_turn;  // the pool serves one caller at a time
 
+std::function<void(const std::function<void()>&)>& blocking_section() {
+  static auto* section = new std::function<void(const std::function<void()>&)>(
+      [](const std::function<void()>& wait) { wait(); });
+  return *section;
+}
+
 }  // namespace
+
+void set_blocking_section(std::function<void(const std::function<void()>& wait)> section) {
+  blocking_section() = std::move(section);
+}
 
 Launch::Launch(const MachineOptions& options, int core_count)
     : core_count_(core_count),
@@ -46,7 +58,79 @@ Machine::Machine(const MachineOptions& options, std::shared_ptr<Launch> launch)
       program_(std::make_shared<isa::Program>()),
       core_(&launch_->group_.core(options.core_id)) {}
 
-Machine::~Machine() = default;
+Machine::~Machine() {
+  if (!batch_.thread.joinable()) return;
+  {
+    std::lock_guard lock(batch_.mutex);
+    batch_.stop = true;
+  }
+  batch_.changed.notify_all();
+  blocking_section()([this] { batch_.thread.join(); });
+}
+
+// -- batches
+
+// Not inside loops, whose markers are patched later, nor where another core may have to be waited for.
+bool Machine::runs_batches_by_themselves() const {
+  return options_.execute == Execute::kBatched && core_count() == 1 && !has_loops_ && pool().size() > 1;
+}
+
+void Machine::run_batches() {
+  std::unique_lock lock(batch_.mutex);
+  while (true) {
+    batch_.changed.wait(lock, [this] { return batch_.busy.load() || batch_.stop; });
+    if (!batch_.busy.load()) return;
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      std::lock_guard turn(pool_turn);
+      core_->run(*program_, static_cast<isa::InstructionIndex>(batch_.begin),
+                 static_cast<isa::InstructionIndex>(batch_.end), std::move(batch_.releases));
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    batch_.error = error;
+    batch_.busy.store(false);
+    batch_.changed.notify_all();
+  }
+}
+
+void Machine::start_flush() {
+  if (!runs_batches_by_themselves()) return flush();
+  check_no_open_loop();
+  finish_batch();
+  release_dead();
+  if (executed_ == program_->size()) return;
+  program_->set_before_move([this] {
+    blocking_section()([this] {
+      std::unique_lock lock(batch_.mutex);
+      batch_.changed.wait(lock, [this] { return !batch_.busy.load(); });
+    });
+  });
+  std::lock_guard lock(batch_.mutex);
+  batch_.begin = executed_;
+  batch_.end = program_->size();
+  batch_.releases = pending_releases();
+  batch_.busy.store(true);
+  if (!batch_.thread.joinable()) batch_.thread = std::thread([this] { run_batches(); });
+  batch_.changed.notify_all();
+}
+
+void Machine::finish_batch() {
+  if (batch_.end <= executed_) return;  // none is out
+  std::exception_ptr error;
+  blocking_section()([&] {
+    std::unique_lock lock(batch_.mutex);
+    batch_.changed.wait(lock, [this] { return !batch_.busy.load(); });
+    error = std::exchange(batch_.error, nullptr);
+  });
+  program_->set_before_move(nullptr);
+  executed_ = batch_.end;
+  for (auto& [id, buffer] : to_bind_) core_->bind(id, std::move(buffer));
+  to_bind_.clear();
+  if (error) std::rethrow_exception(error);
+}
 
 std::shared_ptr<sim::Buffer> Machine::shared_hbm(const isa::Tensor& tensor) {
   std::lock_guard lock(launch_->mutex_);
@@ -136,7 +220,10 @@ isa::TensorId Machine::tensor_id(const TensorView& view) {
     tensor.name = storage.name;
     tensor.is_input = true;
     it->second.first = program_->add_tensor(std::move(tensor));
-    core_->bind(it->second.first, storage.host_bytes);
+    if (batch_.busy.load())
+      to_bind_.emplace_back(it->second.first, storage.host_bytes);
+    else
+      core_->bind(it->second.first, storage.host_bytes);
   }
   return it->second.first;
 }
@@ -172,6 +259,7 @@ isa::Operand Machine::operand(const TensorView& view) {
 
 isa::RegisterId Machine::begin_loop(isa::Operand lower, isa::Operand upper, int64_t step,
                                     isa::LocationId location) {
+  has_loops_ = true;
   const isa::RegisterId counter = new_register();
   const isa::Operand operands[] = {isa::Operand::reg(counter), lower, upper};
   const isa::AttributeWord attributes[] = {{.integer = step}, {.integer = 0}};
@@ -180,6 +268,7 @@ isa::RegisterId Machine::begin_loop(isa::Operand lower, isa::Operand upper, int6
 }
 
 void Machine::begin_while(isa::RegisterId condition, isa::LocationId location) {
+  has_loops_ = true;
   const isa::Operand operands[] = {isa::Operand::reg(condition)};
   const isa::AttributeWord attributes[] = {{.integer = 0}};
   open_loops_.push_back(
@@ -326,6 +415,7 @@ void Machine::wait_for_peer(std::unique_lock<std::mutex>& lock) {
 void Machine::flush() {
   check_no_open_loop();
   if (options_.execute == Execute::kNever) return;
+  finish_batch();
   std::unique_lock lock(launch_->mutex_);
   while (executed_ < program_->size()) {
     {
@@ -363,8 +453,10 @@ void Machine::release_dead() {
 }
 
 bool Machine::wants_flush() const {
-  return options_.execute == Execute::kBatched && open_loops_.empty() &&
-         program_->size() - executed_ >= kBatchInstructions;
+  if (options_.execute != Execute::kBatched || !open_loops_.empty()) return false;
+  if (batch_.busy.load(std::memory_order_relaxed)) return false;
+  const size_t started = std::max(executed_, batch_.end);
+  return program_->size() - started >= kBatchInstructions;
 }
 
 std::shared_ptr<sim::Buffer> Machine::value(const TensorView& view) {

@@ -2,17 +2,22 @@
 //
 // A kernel is ordinary Python (or C++) that calls emit(); every call appends an instruction. Values
 // are computed in batches: instructions run when enough of them wait, when somebody looks at a value
-// (a register, a printed tensor, a result), or one by one in eager mode. Program order is the order
-// of calls in either case, so batching changes no bit. A machine that does not execute
+// (a register, a printed tensor, a result), or one by one in eager mode. On a core of its own, batches
+// run on another thread while the kernel goes on; a Fault of theirs is thrown by a later call. Program
+// order is the order of calls in every case, so batching changes no bit. A machine that does not execute
 // (Execute::kNever) records only, for timing without data.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -34,6 +39,10 @@ struct MachineOptions {
 };
 
 class Machine;
+
+// How this thread waits for another one that may need what this one holds: a Python host drops its lock
+// around `wait`. Set once, before any Machine exists.
+void set_blocking_section(std::function<void(const std::function<void()>& wait)> section);
 
 // What the cores of one logical NeuronCore share (LNC2): HBM tensors and the rendezvous of sendrecv
 // and core_barrier. Cores execute one at a time; each instruction may use the whole thread pool.
@@ -101,6 +110,8 @@ class Machine : public std::enable_shared_from_this<Machine> {
 
   // True when a batch is full: the caller should flush(), if it can (a Python host drops its lock first).
   bool wants_flush() const;
+  // Starts executing what is recorded, where a batch may run by itself; else as flush().
+  void start_flush();
   // Executes everything recorded so far. On an LNC2 core this may wait for the other core.
   void flush();
   // flush(), then the bytes of the tensor.
@@ -126,6 +137,10 @@ class Machine : public std::enable_shared_from_this<Machine> {
 
  private:
   Machine(const MachineOptions& options, std::shared_ptr<Launch> launch);
+  bool runs_batches_by_themselves() const;
+  // Waits for the batch that is running, and takes over what it left: its progress or its Fault.
+  void finish_batch();
+  void run_batches();  // what the other thread does
   void wait_for_peer(std::unique_lock<std::mutex>& lock);
   // Dead tensors whose last use is still to be executed: released on the way.
   std::vector<sim::Core::Release> pending_releases();
@@ -143,6 +158,7 @@ class Machine : public std::enable_shared_from_this<Machine> {
   size_t shared_created_ = 0;
   bool no_reorder_ = false;
   std::vector<isa::InstructionIndex> open_loops_;  // their begin markers, outermost first
+  bool has_loops_ = false;
   bool abandoned_ = false;
   // Host storages met so far. They are kept: an address may otherwise come again as another array.
   std::unordered_map<const Storage*, std::pair<isa::TensorId, std::shared_ptr<Storage>>> host_tensors_;
@@ -152,6 +168,20 @@ class Machine : public std::enable_shared_from_this<Machine> {
   };
   std::mutex dead_mutex_;
   std::deque<Dead> dead_;
+  std::vector<std::pair<isa::TensorId, std::shared_ptr<sim::Buffer>>> to_bind_;  // met while a batch ran
+
+  // The thread that runs batches; made when first needed. While `busy`, the core is its own.
+  struct Batch {
+    std::thread thread;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::atomic<bool> busy = false;
+    bool stop = false;
+    size_t begin = 0, end = 0;
+    std::vector<sim::Core::Release> releases;
+    std::exception_ptr error;
+  };
+  Batch batch_;
 };
 
 }  // namespace opentrn::nki

@@ -27,6 +27,38 @@ void fill(Machine& m, const TensorView& dst, double value) {
   m.emit(Opcode::kMemset, isa::Engine::kVector, operands, {}, 0);
 }
 
+// Batches that run while more is recorded: values, and the first Fault, are those of program order.
+TEST(Machine, BatchesRunByThemselves) {
+  auto m = machine();
+  const TensorView t = tile(*m), other = tile(*m);
+  fill(*m, t, 0);
+  constexpr int kAdditions = 5000;
+  for (int i = 0; i < kAdditions; ++i) {
+    const TensorView more = tile(*m);
+    fill(*m, more, 1);
+    const isa::Operand operands[] = {m->operand(t), m->operand(t), m->operand(more)};
+    const isa::AttributeWord add[] = {{.integer = static_cast<int64_t>(AluOp::kAdd)}};
+    m->emit(Opcode::kTensorTensor, isa::Engine::kVector, operands, add, 0);
+    if (m->wants_flush()) m->start_flush();
+  }
+  for (int looks = 0; looks < 2; ++looks) {
+    const auto bytes = m->value(t);
+    EXPECT_EQ(reinterpret_cast<const float*>(bytes->data())[5], static_cast<float>(kAdditions));
+    EXPECT_EQ(m->executed(), m->program()->size());
+  }
+  const isa::Operand operands[] = {m->operand(t), m->operand(other)};
+  const isa::InstructionIndex bad = m->emit(Opcode::kTensorCopy, isa::Engine::kVector, operands, {}, 0);
+  for (int i = 0; i < 600; ++i) fill(*m, t, 2);
+  m->start_flush();
+  try {
+    m->flush();
+    FAIL() << "nothing was thrown";
+  } catch (const Fault& fault) {
+    EXPECT_EQ(fault.label(), "sim.uninitialised_read");
+    EXPECT_NE(std::string(fault.what()).find(fmt::format("instruction {}", bad)), std::string::npos);
+  }
+}
+
 TEST(Machine, BatchedAndEagerGiveTheSameValue) {
   for (Execute execute : {Execute::kBatched, Execute::kEager}) {
     auto m = machine(execute);

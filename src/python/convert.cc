@@ -209,4 +209,9 @@ void flush_unlocked(nki::Machine& machine) {
   machine.flush();
 }
 
+void start_flush_unlocked(nki::Machine& machine) {
+  nb::gil_scoped_release unlocked;
+  machine.start_flush();
+}
+
 }  // namespace opentrn::python

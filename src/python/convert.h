@@ -57,6 +57,7 @@ nki::Machine& require_machine();
 
 // Runs pending instructions with the interpreter lock released.
 void flush_unlocked(nki::Machine& machine);
+void start_flush_unlocked(nki::Machine& machine);
 
 void bind_tensor(nb::module_& module);
 void bind_machine(nb::module_& module);

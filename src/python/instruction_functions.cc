@@ -276,7 +276,7 @@ nb::object run_call(const InstructionFunction& function, PyObject* const* args, 
     const isa::InstructionIndex index =
         machine.emit(function.definition->opcode, call.engine, {call.operands.data(), call.operand_count},
                      {call.attributes.data(), function.definition->attributes.size()}, location, call.name);
-    if (machine.wants_flush()) flush_unlocked(machine);
+    if (machine.wants_flush()) start_flush_unlocked(machine);
     return nb::cast(InstructionHandle{machine.shared_from_this(), index});
   } catch (Fault& fault) {
     fault.set_location(machine.program()->location(location));

@@ -190,6 +190,11 @@ Machine& require_machine() {
 }
 
 void bind_machine(nb::module_& module) {
+  nki::set_blocking_section([](const std::function<void()>& wait) {
+    if (PyGILState_Check() == 0) return wait();
+    nb::gil_scoped_release unlocked;
+    wait();
+  });
   nb::class_<Launch>(module, "Launch")
       .def(
           "__init__",
