@@ -111,8 +111,9 @@ TEST(Compile, MatmulsAccumulatingInOneBankDoNotWaitForEachOther) {
   const auto x = b.sbuf(128, 128, DType::kBFloat16), y = b.sbuf(128, 512, DType::kBFloat16);
   const auto acc = b.psum(128, 512);
   for (int k = 0; k < 8; ++k) b.matmul(b.all(acc), b.all(x), b.all(y), k > 0);
-  const auto executable = checked_compile(b.take());
-  EXPECT_TRUE(executable.waits.empty());
+  const auto program = b.take();
+  EXPECT_TRUE(checked_compile(program).waits.empty());
+  EXPECT_TRUE(compile(program, {.look_ahead = kCompilerLookAhead}).waits.empty());
 }
 
 TEST(Compile, NoReorderBlocksAndEdgesBecomeWaits) {

@@ -173,8 +173,8 @@ class DependencyFinder {
     const uint8_t from = stream_of(choices_[producer]);
     const uint8_t to = stream_of(choices_[i]);
     if (from == to && !is_dma_stream(from)) {
-      const bool array_adds_in_order = choices_[i].engine == isa::Engine::kTensor;
-      if ((!reads_result || array_adds_in_order) && in_order_) return;
+      if (choices_[i].engine == isa::Engine::kTensor) reads_result = false;  // the array adds in order
+      if (!reads_result && in_order_) return;
     }
     if (in_order_ && !is_dma_stream(from)) {  // keep the latest of each in-order stream
       Producer& latest = latest_[from];

@@ -13,8 +13,8 @@ namespace opentrn::backend {
 // The window of `look_ahead` that programs are timed with. AWS's compiler orders the instructions of each
 // engine itself unless told not to (its flag enable-instruction-scheduling=false, which
 // awslabs/nki-autotune's fastest kernels need); how far it looks is not published. Over nki-library's 97
-// published attention figures the median error is 17% with 0, 16% with 64, 10% with 96, 6% with 128, 8% with
-// 160, 15% with 256; the same window does well on NKIBench.
+// published attention figures the median error is 22% with 0, 7% with 16, 4% with 64 or 128, 5% with 256; the
+// same window does well on NKIBench.
 inline constexpr int kCompilerLookAhead = 128;
 
 struct Options {
