@@ -289,3 +289,36 @@ def test_every_module_can_be_imported_first(first):
     code = f"import opentrn, importlib; importlib.import_module({first!r}); opentrn.run"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_breakpoints_see_values_in_eager_mode(monkeypatch):
+    seen = []
+
+    def hook(*args, **kwargs):
+        scope = sys._getframe(1).f_locals
+        seen.append((int(scope["_i"]), float(scope["tile"].numpy()[0, 0])))
+
+    monkeypatch.setattr(sys, "breakpointhook", hook)
+
+    def kernel(x):
+        tile = nl.ndarray((128, 8), x.dtype)
+        nisa.dma_copy(tile, x)
+        for _i in nl.dynamic_range(3):
+            nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+            breakpoint()  # noqa: T100
+
+    opentrn.run(kernel, np.zeros((128, 8), np.float32), eager=True, time=False)
+    assert seen == [(0, 1.0), (1, 2.0), (2, 3.0)]
+
+
+def test_an_eager_failure_stops_at_its_own_call():
+    def kernel(x):
+        reached.append("before")
+        nisa.tensor_copy(nl.ndarray((128, 8), x.dtype), nl.ndarray((128, 8), x.dtype))
+        reached.append("after")
+
+    for eager, wanted in ((True, ["before"]), (False, ["before", "after"])):
+        reached = []
+        with pytest.raises(NkiValidationError, match="uninitialised_read"):
+            opentrn.run(kernel, np.zeros((128, 8), np.float32), eager=eager, time=False)
+        assert reached == wanted
