@@ -68,6 +68,17 @@ def test_documented_program_runs(document: str, program: str, tmp_path: Path):
     assert done.returncode == 0, f"{document}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
 
 
+def test_every_documented_opentrn_command_is_run():
+    """A block that shows `opentrn ...` is tagged `console run`; `text` is for output that fails on purpose."""
+    untested = []
+    for path in documents():
+        for tag, block in re.findall(r"^```([^\n]*)\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL):
+            shown = [line for line in block.splitlines() if re.match(r"(\$ )?opentrn ", line)]
+            if shown and tag not in ("console run", "text"):
+                untested.append(f"{relative(path)}: {shown[0]}")
+    assert untested == []
+
+
 def test_readme_names_the_two_commands():
     text = (ROOT / "README.md").read_text()
     assert "./dev demo" in text
