@@ -28,8 +28,12 @@ CostRules::CostRules(const arch::TimingTable& table) {
   for (Engine engine : {Engine::kTensor, Engine::kVector, Engine::kScalar, Engine::kGpSimd, Engine::kSync})
     ps_per_cycle_[static_cast<size_t>(engine)] = kPsPerNs / table.clock_ghz(isa::name(engine));
   ps_per_cycle_[static_cast<size_t>(Engine::kTensor)] /= table.constant("tensor_sustained_rate");
-  vector_issue_ps_ =
-      table.constant("vector_issue_cycles") * ps_per_cycle_[static_cast<size_t>(Engine::kVector)];
+  for (Engine engine : {Engine::kVector, Engine::kScalar}) {
+    const auto at = static_cast<size_t>(engine);
+    issue_ps_[at] =
+        table.constant(engine == Engine::kVector ? "vector_issue_cycles" : "scalar_issue_cycles") *
+        ps_per_cycle_[at];
+  }
   dynamic_min_cycles_ = table.constant("dynamic_address_interval_cycles");
   strided_bytes_ = table.constant("sbuf_strided_access_bytes");
   strided_ps_per_element_ =
@@ -104,7 +108,7 @@ CostRules::Streaming CostRules::streaming(const isa::Program& program, const isa
   if (f.far_strides)
     best.stream = std::max(best.stream, static_cast<double>(f.longest) * strided_ps_per_element_);
   best.busy = std::max(best.busy, best.stream);
-  if (f.engine == Engine::kVector) best.busy = std::max(best.busy, best.stream + vector_issue_ps_);
+  best.busy = std::max(best.busy, best.stream + issue_ps_[static_cast<size_t>(f.engine)]);
   return {static_cast<Ps>(best.busy + 0.5), static_cast<Ps>(best.stream + 0.5), fast && slower.busy < 0};
 }
 

@@ -101,7 +101,7 @@ class CostRules {
   std::array<std::vector<Named>, isa::kOpcodeCount> tensor_rules_;
   std::vector<Named> load_rules_;
   std::array<double, isa::kEngineCount> ps_per_cycle_{};
-  double vector_issue_ps_ = 0;  // between streams
+  std::array<double, isa::kEngineCount> issue_ps_{};  // between streams
   double dynamic_min_cycles_ = 0;
   double strided_bytes_ = 0;
   double strided_ps_per_element_ = 0;
