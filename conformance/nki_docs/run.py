@@ -6,7 +6,8 @@
 Each file runs unmodified in its own pytest process, with opentrn's stand-ins active (opentrn_plugin.py). The
 last line counts files: `N passed, N failed, N skipped`. A file whose failing tests all have an entry in
 known_failures.toml counts as failed too; the report says which failures are new, and the exit status is 1
-only for those, and for entries that no longer fail.
+only for those, and for entries that no longer fail. A file that needs a documented behaviour of the 0.1
+simulator that is not OpenTrn's default runs with it (settings.toml), and the report says so.
 """
 
 from __future__ import annotations
@@ -63,11 +64,18 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def environment(backend: str) -> dict[str, str]:
+def settings_of(name: str) -> dict[str, dict[str, str]]:
+    """Environment variable -> its entry in settings.toml, for the test file `name`."""
+    entries = tomllib.loads((HERE / "settings.toml").read_text())["setting"]
+    return {entry["variable"]: entry for entry in entries if entry["file"] == name}
+
+
+def environment(backend: str, name: str) -> dict[str, str]:
     paths = [str(PYTHON_ROOT), str(HERE), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in paths if p), "PYTHONDONTWRITEBYTECODE": "1"}
     if backend:
         env["OPENTRN_NKI_BACKEND"] = backend
+    env.update({variable: entry["value"] for variable, entry in settings_of(name).items()})
     return env
 
 
@@ -92,7 +100,7 @@ def run_file(path: Path, arguments: argparse.Namespace) -> FileResult:
             done = subprocess.run(
                 command,
                 cwd=folder,
-                env=environment(arguments.backend),
+                env=environment(arguments.backend, path.name),
                 capture_output=True,
                 text=True,
                 timeout=arguments.timeout,
@@ -128,6 +136,8 @@ def report(results: list[FileResult], known: list[dict[str, str]]) -> int:
         print(
             f"{result.outcome:8} {result.name:48} {passed}/{len(result.tests)} tests, {result.seconds:.1f} s"
         )
+        for variable, entry in settings_of(result.name).items():
+            print(f"         with {variable}={entry['value']}: {entry['reason']}")
         if result.error:
             unexpected += 1
             print("         could not run: " + " | ".join(result.error.strip().splitlines()[-2:]))

@@ -159,3 +159,21 @@ def test_weak_scalars_are_wide():
         np.float32,
         np.float16,
     ]
+
+
+@nki.jit
+def squared_in_bfloat16(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nisa.activation(op=np.square, data=nl.load(a), dtype=nl.bfloat16))
+    return out
+
+
+def test_custom_dtypes_round_unless_the_simulator_of_0_1_is_asked_for(monkeypatch):
+    a = np.linspace(1, 2, 32, dtype=np.float32).reshape(4, 8)
+    rounded = np.square(a).astype(nl.bfloat16).astype(np.float32)
+    np.testing.assert_array_equal(squared_in_bfloat16(a), rounded)
+    monkeypatch.setenv("OPENTRN_NKI01_CUSTOM_DTYPES", "fp32")
+    np.testing.assert_allclose(squared_in_bfloat16(a), np.square(a), rtol=1e-6)
+    monkeypatch.setenv("OPENTRN_NKI01_CUSTOM_DTYPES", "fp64")
+    with pytest.raises(NkiValidationError, match="fp32 or unset"):
+        squared_in_bfloat16(a)

@@ -6,6 +6,7 @@ Source: nki/api/nki.api.shared.rst at 1db4d74e, "Supported Data Types" and "NKI 
 from __future__ import annotations
 
 import functools
+import os
 from typing import Any
 
 import ml_dtypes
@@ -60,6 +61,25 @@ def _device_dtype(dtype: np.dtype) -> DType:
         return dtype_of(dtype)
     except TypeError:
         raise NkiValidationError(f"{dtype} is no NKI dtype") from None
+
+
+WIDE_ENV = "OPENTRN_NKI01_CUSTOM_DTYPES"
+
+
+def tile_dtype(dtype: Any, on_chip: bool) -> np.dtype:
+    """The dtype that a tensor asked for as `dtype` gets: that one, or float32 for a custom float on chip.
+
+    The simulator of NKI 0.1 keeps tiles of the dtypes that numpy lacks in float32 (nki_known_issues.rst at
+    1db4d74e, "Custom data types like nl.float32r, nl.bfloat16, nl.float8_e4m3, and nl.float8_e5m2 simulate in
+    fp32 precision"). The device rounds, and so does OpenTrn, unless OPENTRN_NKI01_CUSTOM_DTYPES=fp32 asks for
+    that simulator's results.
+    """
+    mode = os.environ.get(WIDE_ENV, "")
+    if mode not in ("", "fp32"):
+        raise NkiValidationError(f"{WIDE_ENV} is {mode!r}; it can be fp32 or unset")
+    dtype = host_dtype(dtype)
+    custom = dtype == tfloat32 or (is_floating(dtype) and dtype.type.__module__ != "numpy")
+    return _FP32 if mode and on_chip and custom else dtype
 
 
 def is_floating(dtype: Any) -> bool:

@@ -25,7 +25,7 @@ from opentrn.errors import NkiValidationError, NotModelled
 from opentrn.isa_enums import MemoryRegion
 from opentrn.nki import _machine
 from opentrn.nki_legacy import indexing
-from opentrn.nki_legacy.dtypes import device_dtype, host_dtype
+from opentrn.nki_legacy.dtypes import device_dtype, host_dtype, tile_dtype
 from opentrn.nki_legacy.index import DynamicSlice, IndexExpr, broadcast_shapes, signed_progression
 from opentrn.nki_legacy.indexing import Limit
 from opentrn.nki_legacy.psum_state import UNWRITTEN, ZERO_PENDING, PsumState
@@ -50,7 +50,7 @@ class Tensor:
     """Memory with a shape. On chip: `blocks` x [`partitions`, `free`]."""
 
     def __init__(self, shape: Sequence[int], dtype: Any, place: Place, name: str = "", storage: Any = None):
-        self.dtype = host_dtype(dtype)
+        self.dtype = tile_dtype(dtype, place.region.is_on_chip)
         self.place = place
         self.region = place.region
         self.on_chip = place.region.is_on_chip
