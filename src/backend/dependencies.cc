@@ -79,7 +79,7 @@ class DependencyFinder {
       if (!access.writes) use_memory(i, stream, access);
     for (const Access& access : reader_.accesses())
       if (access.writes) use_memory(i, stream, access);
-    if (!in_order_ && keeps_engine_state(in.opcode)) {
+    if (!in_order_ && keeps_engine_state(in)) {
       uint32_t& last = last_stateful_[stream];
       if (last != kNone) depend(i, last, false);
       last = i;
@@ -94,10 +94,12 @@ class DependencyFinder {
   }
 
   // Accumulators of reducing instructions and random states live in the engine, between instructions.
-  static bool keeps_engine_state(isa::Opcode opcode) {
+  bool keeps_engine_state(const isa::Instruction& in) const {
     using O = isa::Opcode;
-    switch (opcode) {
-      case O::kActivation:
+    switch (in.opcode) {
+      case O::kActivation:  // most only compute, and leave the accumulators alone
+        return static_cast<isa::ReduceCmd>(program_.attribute_int(in, isa::slot::activation::kAReduceCmd)) !=
+               isa::ReduceCmd::kIdle;
       case O::kActivationReduce:
       case O::kActivate2:
       case O::kExponential:

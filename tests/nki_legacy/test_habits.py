@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import opentrn
 from opentrn import nki_legacy as nki
 from opentrn.nki_legacy import isa as nisa
 from opentrn.nki_legacy import language as nl
@@ -44,3 +45,24 @@ def test_scalar_engine_takes_copies_from_psum_products_and_wide_reciprocals(
     result = _kernel(x, target, engine)
     assert issued.count("activation") == on_scalar
     np.testing.assert_allclose(result, _expected(x), rtol=2e-5)
+
+
+def test_activations_that_do_not_reduce_may_change_places():
+    """One activation waits for a long load; those written behind it need not wait with it."""
+
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((128, 8192), dtype=np.float32, buffer=nl.shared_hbm)
+        ready = nl.full((128, 8192), 0.5, dtype=np.float32)
+        late = nl.exp(nl.load(x))
+        for _ in nl.affine_range(4):
+            ready[...] = nl.exp(ready)
+        nl.store(out, nl.add(late, ready))
+        return out
+
+    shape = opentrn.ShapeOf((128, 8192), "float32")
+    written, reordered = (
+        opentrn.run(kernel, shape, target="trn1", execute=False, **order).time_us
+        for order in ({"look_ahead": 0}, {})
+    )
+    assert reordered < written - 5
