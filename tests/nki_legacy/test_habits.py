@@ -66,3 +66,23 @@ def test_activations_that_do_not_reduce_may_change_places():
         for order in ({"look_ahead": 0}, {})
     )
     assert reordered < written - 5
+
+
+def test_masked_matmuls_accumulate_in_psum(issued):
+    """What the mask leaves out of the tile is no reason to add on the Vector engine."""
+
+    @nki.jit(platform_target="trn1")
+    def kernel(x):
+        out = nl.ndarray((128, 96), dtype=np.float32, buffer=nl.shared_hbm)
+        total = nl.zeros((128, 128), dtype=np.float32, buffer=nl.psum)
+        tile = nl.load(x)
+        i, j = nl.arange(128)[:, None], nl.arange(128)[None, :]
+        for _ in nl.affine_range(3):
+            total[i, j] += nisa.nc_matmul(tile[i, j], tile[i, j], mask=j < 96)
+        nl.store(out, nl.copy(total[0:128, 0:96]))
+        return out
+
+    x = np.random.default_rng(4).standard_normal((128, 128)).astype(np.float32)
+    np.testing.assert_allclose(kernel(x), 3 * (x.T @ x)[:, :96], rtol=1e-4, atol=1e-3)
+    assert issued.count("tensor_tensor") == 0
+    assert issued.count("nc_matmul") == 3

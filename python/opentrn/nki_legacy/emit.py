@@ -415,17 +415,21 @@ def add_in_place(dst: Tile, value: Any, temporary: bool) -> Tile:
 
 def _accumulate(dst: Tile, work: Deferred) -> bool:
     """One matmul into `dst`, overwriting or adding; False when the region needs another way."""
-    state = _state(dst).uniform(dst)
-    if state is None:  # nothing written yet, partly promised zeros
-        add = False
-        fits = not np.isin(_state(dst).dense(dst), (MATMUL, OTHER)).any()
-    else:
-        add = state == MATMUL
-        fits = state != OTHER
-    if not fits:
+    adds = [_adds(dst if is_full(box, dst.shape) else dst.sub(box)) for box in work.boxes]
+    if None in adds or len(set(adds)) != 1:
         return False
+    (add,) = set(adds)
     work.accumulate(dst, add)
     return True
+
+
+def _adds(part: Tile) -> bool | None:
+    """Whether a matmul into `part` adds to what earlier ones left there; None when neither it nor overwriting
+    is right for all of it."""
+    state = _state(part).uniform(part)
+    if state is None:  # nothing written yet, partly promised zeros
+        return None if np.isin(_state(part).dense(part), (MATMUL, OTHER)).any() else False
+    return None if state == OTHER else state == MATMUL
 
 
 def _assign_reduction(dst: Tile, value: Tile, work: Deferred) -> None:
