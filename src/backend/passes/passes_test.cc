@@ -7,6 +7,7 @@
 #include "backend/passes/renaming.h"
 #include "backend/passes/residency.h"
 #include "backend/passes/sharing.h"
+#include "backend/passes/written_parts.h"
 #include "backend/sample_programs.h"
 
 // That values stay the same is tested by `opentrn_fuzz --only schedule`, which runs what these passes make.
@@ -167,6 +168,40 @@ TEST(Residency, PsumThatIsReadLaterMovesToSbuf) {
   const isa::Executable executable = compile(program, {.neuronx_cc = true});
   EXPECT_GE(count(*executable.program, Opcode::kTensorCopy), 4);
   EXPECT_EQ(executable.spill_bytes, 0);  // none of it left the chip
+}
+
+TEST(WrittenParts, ColumnsGrowTogetherAndAWholeSwallowsItsParts) {
+  isa::Tensor tensor;
+  tensor.rows = 128;
+  tensor.row_elements = 64;
+  const auto columns = [&](int64_t first, int64_t count) {
+    Part part{first, {}, DType::kFloat32};
+    part.pattern.rank = 2;
+    part.pattern.dims[0] = {64, 128};
+    part.pattern.dims[1] = {1, count};
+    return part;
+  };
+  WrittenParts written;
+  for (const int64_t column : {0, 1, 2, 7, 9, 8}) written.add(tensor, columns(column, 1));
+  EXPECT_EQ(written.parts(tensor), (std::vector<Part>{columns(0, 3), columns(7, 3)}));
+  written.add(tensor, columns(8, 1));  // again
+  EXPECT_EQ(written.parts(tensor).size(), 2u);
+  written.add(tensor, columns(0, 64));
+  EXPECT_EQ(written.parts(tensor), std::vector<Part>{columns(0, 64)});
+}
+
+TEST(WrittenParts, PatternsWithGapsStayAsTheyAre) {
+  isa::Tensor tensor;
+  tensor.rows = 128;
+  tensor.row_elements = 64;
+  Part even{0, {}, DType::kFloat32};
+  even.pattern.rank = 2;
+  even.pattern.dims[0] = {64, 128};
+  even.pattern.dims[1] = {2, 32};
+  WrittenParts written;
+  written.add(tensor, even);
+  written.add(tensor, even);
+  EXPECT_EQ(written.parts(tensor), std::vector<Part>{even});
 }
 
 TEST(Residency, CompileReportsWhatWentToHbm) {

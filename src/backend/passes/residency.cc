@@ -8,6 +8,7 @@
 
 #include "backend/passes/rewrite.h"
 #include "backend/passes/tensor_uses.h"
+#include "backend/passes/written_parts.h"
 #include "backend/space_map.h"
 #include "isa/definitions.h"
 
@@ -27,17 +28,10 @@ constexpr InstructionIndex kNever = std::numeric_limits<InstructionIndex>::max()
 constexpr int64_t kReserve = 10;
 constexpr InstructionIndex kFetchWindow = 64;
 constexpr InstructionIndex kFar = 512;
-struct Region {
-  int64_t offset;
-  isa::PatternId pattern;
-  DType dtype;
-  bool operator==(const Region&) const = default;
-};
-
-// What is known of one tensor of the space that is being fitted.
 // A tensor and the write after which it is saved.
 using SavePoint = std::pair<TensorId, InstructionIndex>;
 
+// What is known of one tensor of the space that is being fitted.
 struct Resident {
   bool managed = false;  // may be moved
   bool resident = false;
@@ -47,7 +41,7 @@ struct Resident {
   size_t next = 0;    // next entry of its uses
   InstructionIndex last_write = 0;
   std::vector<InstructionIndex> loads;  // that can be repeated
-  std::vector<Region> written;
+  WrittenParts written;
 };
 
 class Fit {
@@ -173,29 +167,17 @@ class Fit {
     return true;
   }
 
+  // What has been written of `id`, as accesses of `as`.
   std::vector<Operand> whole(TensorId id, TensorId as) {
     std::vector<Operand> result;
-    int64_t elements = 0;
-    const isa::Tensor& tensor = program_.tensor(id);
-    for (const Region& region : state_[id].written) {
+    for (const Part& part : state_[id].written.parts(program_.tensor(id))) {
       Operand operand;
       operand.kind = isa::OperandKind::kAccess;
       operand.tensor = as;
-      operand.dtype = region.dtype;
-      operand.pattern = region.pattern;
-      operand.offset = region.offset;
-      elements += size_bytes(region.dtype) * program_.pattern(region.pattern).element_count();
+      operand.dtype = part.dtype;
+      operand.pattern = rewrite_.to().intern_pattern(part.pattern);
+      operand.offset = part.offset;
       result.push_back(operand);
-    }
-    if (result.size() > 1 && elements == tensor.bytes()) {  // its parts make up the whole
-      isa::Pattern all;
-      all.rank = 2;
-      all.dims[0] = {tensor.row_elements, tensor.rows};
-      all.dims[1] = {1, tensor.row_elements};
-      result.resize(1);
-      result[0].dtype = tensor.dtype;
-      result[0].offset = 0;
-      result[0].pattern = rewrite_.to().intern_pattern(all);
     }
     return result;
   }
@@ -287,8 +269,7 @@ class Fit {
     for (int slot = 0; slot < in.operand_count; ++slot) {
       const Operand& operand = program_.operand(in, slot);
       if (!operand.is_access() || operand.tensor != id) continue;
-      const Region region{operand.offset, operand.pattern, operand.dtype};
-      if (std::ranges::find(state.written, region) == state.written.end()) state.written.push_back(region);
+      state.written.add(program_.tensor(id), {operand.offset, program_.pattern(operand), operand.dtype});
     }
   }
 
