@@ -23,6 +23,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, os.environ.get("OPENTRN_PYTHON_ROOT", str(ROOT / "python")))
+os.environ.setdefault("OPENTRN_NAN", "off")  # random values overflow all the time
 
 import numpy as np  # noqa: E402
 
