@@ -452,8 +452,10 @@ TensorView TensorView::ap(const ApArguments& a) const {
   // Kernels of nki-library call .ap on a view of part of each partition with the view's own row as the first
   // step (mlp_tkg_gate_up_projection.py, TensorView(output_tile)). The documents of 0.6 only allow the step
   // of the storage, so no documented program changes its meaning: the pattern is one of the view's rows.
-  if (const int64_t own_row = rescale(own_row_elements());
-      on_chip() && view.rank() > 0 && view.stride(0) == own_row && own_row < view.row_elements()) {
+  // With one partition the first step says nothing, so such a pattern is one of the storage.
+  if (const int64_t own_row = rescale(own_row_elements()); on_chip() && own_row > 0 && view.rank() > 0 &&
+                                                           view.size(0) > 1 && view.stride(0) == own_row &&
+                                                           own_row < view.row_elements()) {
     const int64_t first = a.offset.value_or(0);
     view.pattern.dims[0].step = view.row_elements();
     view.offset = rescale(offset) + first / own_row * view.row_elements() + first % own_row;

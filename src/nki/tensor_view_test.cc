@@ -70,6 +70,10 @@ TEST(TensorView, ApOnPartOfEachPartitionTakesTheRowOfTheView) {
   EXPECT_EQ(part.offset, 256 + 128 + 96) << "one partition on, element 96 of the view's row";
   const TensorView odd = make({128, 256}).slice(1, 0, 256, 2);
   EXPECT_THROW(odd.ap({.pattern = {{128, 64}, {1, 32}}}), Fault) << "its rows are not one run";
+  EXPECT_THROW(odd.ap({.pattern = {{0, 64}, {1, 32}}}), Fault);
+  const TensorView column = make({128, 256}).slice(1, 0, 1, 1);
+  EXPECT_EQ(column.ap({.pattern = {{1, 1}, {1, 64}}, .offset = 5}).offset, 5)
+      << "one partition: the first step says nothing";
 }
 
 TEST(TensorView, BroadcastRepeatsOnlySizeOne) {

@@ -45,6 +45,7 @@ BODIES = {
     "random_seed.scalar": "nl.random_seed(42)",
     "broadcast": "nl.add(t, t[:, 0:1])",
     "store.psum": "nl.store(nl.ndarray((128, 64), nl.float32, buffer=nl.shared_hbm), p)",
+    "ap.partition_step": "nisa.tensor_copy(t[:, 0:32], t[:, 32:64].ap([[32, 128], [1, 32]]))",
     "dynamic_range.offset":
         "for i in nl.dynamic_range(2):\n    nisa.dma_copy(t[:, 0:1], x.ap([[64, 128], [1, 1]], scalar_offset=i))",
     "dma_transpose.rank":

@@ -453,7 +453,7 @@ class NkiTensor:
         if self.is_on_chip and shape[0] > 1:
             row = self.storage.partition_bytes // to_numpy_dtype(dtype).itemsize
             own_row = self._rescale(self._own_row(), dtype)
-            if strides[0] == own_row < row:  # a pattern of the view's own rows: see TensorView::ap
+            if 0 < strides[0] == own_row < row:  # a pattern of the view's own rows: see TensorView::ap
                 whole_rows, rest = divmod(_as_int(offset or 0), own_row)
                 strides[0] = row
                 base = self._rescale(self.offset, dtype) + whole_rows * row + rest

@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -126,6 +127,21 @@ def _collective_name(given: Arguments) -> str | None:
 def _loop_variable(given: Arguments) -> str | None:
     register = given.get("scalar_offset")
     return "scalar_offset is the loop's variable" if getattr(register, "frozen", False) else None
+
+
+def _ap_row(given: Arguments) -> str | None:
+    """The form of .ap that OpenTrn takes beyond the documents: the first step is the view's own row."""
+    from opentrn.dtypes import to_numpy_dtype
+
+    tensor, pattern = given["self"], given["pattern"]
+    if MemoryRegion(tensor.buffer) not in (MemoryRegion.sbuf, MemoryRegion.psum):
+        return None
+    wanted = given.get("rest", {}).get("dtype") or tensor.dtype
+    size, new_size = (to_numpy_dtype(dtype).itemsize for dtype in (tensor.dtype, wanted))
+    row = tensor.get_pattern()[0][0] * size // new_size
+    own_row = math.prod(tensor.shape[1:]) * size // new_size
+    step, count = pattern[0]
+    return f"it is {step}, a partition has {row}" if count > 1 and step == own_row < row else None
 
 
 # -- neuronxcc.nki
@@ -264,15 +280,14 @@ def _method_replacements(release: str) -> dict[tuple[type, str], Any]:
     for rule in rules_of(release, "name"):
         if rule.where == TENSOR and hasattr(tensor, rule.name):
             result[tensor, rule.name] = _refused_method(rule, getattr(tensor, rule.name), release)
-    for rule in rules_of(release, "loop_variable"):
+    ap_kinds: dict[str, Check] = {"loop_variable": _loop_variable, "ap_row": _ap_row}
+    if ap_checks := [(rule, check) for kind, check in ap_kinds.items() for rule in rules_of(release, kind)]:
         signature = inspect.Signature(
             [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
              for name in ("self", "pattern", "offset", "scalar_offset")]
             + [inspect.Parameter("rest", inspect.Parameter.VAR_KEYWORD)]
         )  # fmt: skip
-        result[tensor, "ap"] = _checking(
-            _as_function(tensor.ap), signature, [(rule, _loop_variable)], release
-        )
+        result[tensor, "ap"] = _checking(_as_function(tensor.ap), signature, ap_checks, release)
     for rule in rules_of(release, "register_condition"):
         truth = register.__bool__
 

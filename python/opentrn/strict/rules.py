@@ -100,6 +100,9 @@ RULES: tuple[Rule, ...] = (
          "a register is no condition of `if`: control flow on the device is nl.dynamic_range and `while`",
          "nl.while_loop or nl.fori_loop over 0 or 1 iterations", "language, 'Dynamic Control Flow'; "
          "nki/api/nki/isa, VirtualRegister"),
+    Rule("ap.partition_step", "ap_row", "0.3", None,
+         "the first step of .ap on a tensor in SBUF or PSUM is the storage's elements per partition",
+         "the step of get_pattern()[0]", "language, 'Low-level raw access pattern: ap'", TENSOR, "ap"),
     # -- 0.3
     Rule("jit.platform_target", "jit_option", "0.3", None, "nki.jit(platform_target=) raises an error",
          "set NEURON_PLATFORM_TARGET_OVERRIDE", "guide 0.2 to 0.3", name="platform_target"),
