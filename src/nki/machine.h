@@ -109,6 +109,7 @@ class Machine : public std::enable_shared_from_this<Machine> {
                              uint32_t name = 0);
 
   // True when a batch is full: the caller should flush(), if it can (a Python host drops its lock first).
+  bool fills_fresh_memory() const { return core_->checks().fill_fresh_memory; }
   bool wants_flush() const;
   // Starts executing what is recorded, where a batch may run by itself; else as flush().
   void start_flush();

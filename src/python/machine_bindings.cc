@@ -51,15 +51,18 @@ nki::TensorView from_bytes(Bytes bytes, const std::vector<int64_t>& shape, nb::h
   return Machine::host_tensor(shape, to_dtype(dtype), to_memory_space(buffer), std::move(storage), name);
 }
 
-// All bytes of the tensor behind a view, sharing memory. Bytes never written read as 0xFF: NaN, or -1.
+// All bytes of the tensor behind a view, sharing memory. Bytes never written read as 0xFF: NaN, or -1; in a
+// launch that fills fresh memory they keep what it was filled with.
 BytesOut storage_bytes(const nki::TensorView& view) {
   std::shared_ptr<sim::Buffer> buffer = view.storage->host_bytes;
+  bool filled = false;
   if (Machine* machine = view.storage->machine ? view.storage->machine.get() : current_machine()) {
     nb::gil_scoped_release unlocked;
     buffer = machine->value(view);
+    filled = view.storage->machine && machine->fills_fresh_memory();
   }
   sim::ByteMask& initialised = buffer->initialised();
-  if (!initialised.all() && buffer->writable())
+  if (!filled && !initialised.all() && buffer->writable())
     for (int64_t i = 0; i < buffer->bytes(); ++i)
       if (initialised.test_none(i, 1)) buffer->data()[i] = std::byte{0xFF};
   auto* owner = new std::shared_ptr<sim::Buffer>(buffer);

@@ -11,6 +11,7 @@ import pytest
 import opentrn
 from opentrn import nki
 from opentrn.errors import NkiValidationError, NotModelled
+from opentrn.nki import _machine
 from opentrn.nki import isa as nisa
 from opentrn.nki import language as nl
 
@@ -322,3 +323,28 @@ def test_an_eager_failure_stops_at_its_own_call():
         with pytest.raises(NkiValidationError, match="uninitialised_read"):
             opentrn.run(kernel, np.zeros((128, 8), np.float32), eager=eager, time=False)
         assert reached == wanted
+
+
+@pytest.mark.parametrize("backend", ["core", "oracle"])
+def test_what_the_simulator_returns_of_memory_never_written(backend):
+    """NaN for floats and 4 for integers: nki/guides/nki_simulator.rst, 'Uninitialized Memory Detection'."""
+
+    @nki.jit
+    def kernel(x):
+        outputs = []
+        for dtype in (nl.uint8, nl.int32, nl.float32):
+            out = nl.ndarray((8, 4), dtype=dtype, buffer=nl.shared_hbm)
+            tile = nl.ndarray((4, 4), dtype=dtype, buffer=nl.sbuf)
+            nisa.memset(tile, 7)
+            nisa.dma_copy(dst=out[0:4], src=tile)
+            outputs.append(out)
+        return tuple(outputs)
+
+    previous = _machine.select(backend)
+    try:
+        outputs = [np.asarray(out) for out in nki.cpu_simulate(kernel)(ramp())]
+    finally:
+        _machine.select(previous)
+    for out in outputs:
+        assert (out[:4] == 7).all()
+        assert (out[4:] == 4).all() if out.dtype.kind in "ui" else np.isnan(out[4:]).all()
