@@ -235,6 +235,10 @@ std::vector<std::pair<isa::TensorId, std::shared_ptr<sim::Buffer>>> Machine::hos
 }
 
 isa::Operand Machine::operand(const TensorView& view) {
+  if (view.pattern.element_count() == 0)
+    throw Fault(FaultKind::kProgram, "NkiTensor.empty",
+                fmt::format("{} has no elements; an instruction needs at least one", view.describe()),
+                "leave the instruction out where there is no work");
   isa::Operand operand;
   operand.kind = isa::OperandKind::kAccess;
   operand.dtype = view.dtype;

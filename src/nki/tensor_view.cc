@@ -210,6 +210,17 @@ TensorView TensorView::slice(int dim, int64_t start, int64_t end, int64_t step) 
   return view;
 }
 
+TensorView TensorView::empty_slice(int dim, int64_t start) const {
+  check_dim("slice", dim);
+  if (start < 0 || start > size(dim))
+    fail("slice",
+         fmt::format("[{}:{}] does not lie in dimension {} of size {}", start, start, dim, size(dim)));
+  check_not_tied("slice", dim);
+  TensorView view = *this;
+  view.pattern.dims[dim].count = 0;
+  return view;
+}
+
 TensorView TensorView::select(int dim, int64_t index) const {
   check_dim("select", dim);
   if (index < 0 || index >= size(dim))

@@ -85,6 +85,9 @@ class TensorView {
 
   // View operations. Errors are Fault{kProgram} labelled NkiTensor.<operation>.
   TensorView slice(int dim, int64_t start, int64_t end, int64_t step) const;
+  // t[nl.ds(start, 0)]: no elements. Only nl.ds makes it (slices and .slice document start < end), and no
+  // instruction takes it (Machine::operand): nki-library's cores without work make one and leave it alone.
+  TensorView empty_slice(int dim, int64_t start) const;
   TensorView select(int dim, int64_t index) const;
   TensorView select_scalar(int dim, std::shared_ptr<const TensorView> index) const;
   TensorView select_register(int dim, isa::RegisterId index) const;

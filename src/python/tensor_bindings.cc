@@ -50,6 +50,7 @@ TensorView apply_dynamic_slice(const TensorView& view, int dim, nb::handle key) 
   VirtualRegister* reg = as_register(start);
   if (can_be_dynamic(view, dim, reg)) return view.slice_register(dim, reg->allocate(), size);
   const int64_t first = to_int(start);
+  if (size == 0) return view.empty_slice(dim, first);
   return view.slice(dim, first, first + size, 1);
 }
 

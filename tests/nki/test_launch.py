@@ -326,6 +326,29 @@ def test_an_eager_failure_stops_at_its_own_call():
 
 
 @pytest.mark.parametrize("backend", ["core", "oracle"])
+def test_a_slice_of_no_elements_is_refused_only_when_it_is_used(backend):
+    """nki-library's cross_entropy makes t[nl.ds(0, 0)] on a core without work, and runs nothing on it."""
+    seen = []
+
+    def kernel(x, use, start):
+        mine, tile = x[nl.ds(start, 0)], nl.load(x)
+        seen.append((tuple(mine.shape), tuple(tile[:, nl.ds(4, 0)].shape)))
+        if use:
+            nisa.dma_copy(dst=tile[nl.ds(4, 0)], src=mine)
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=out, src=tile)
+        return out
+
+    run = nki.simulate(nki.jit(kernel), backend=backend)
+    assert np.array_equal(run(ramp(), False, 128), ramp())
+    assert seen == [((0, 16), (128, 0))]
+    with pytest.raises(NkiValidationError, match="no elements"):
+        run(ramp(), True, 0)
+    with pytest.raises(IndexError):
+        run(ramp(), False, 129)
+
+
+@pytest.mark.parametrize("backend", ["core", "oracle"])
 def test_what_the_simulator_returns_of_memory_never_written(backend):
     """NaN for floats and 4 for integers: nki/guides/nki_simulator.rst, 'Uninitialized Memory Detection'."""
 

@@ -220,8 +220,8 @@ class NkiTensor:
                     start, stop, step = _slice_bounds(k, size)
                     view = view.slice(dim, start, stop, step)
             elif hasattr(k, "start") and hasattr(k, "size"):
-                start = _as_int(k.start)
-                view = view.slice(dim, start, start + _as_int(k.size))
+                start, count = _as_int(k.start), _as_int(k.size)
+                view = view.slice(dim, start, start + count) if count else view._empty_slice(dim, start)
             elif k is None:
                 raise NkiValidationError("None is not an index of an NkiTensor; use expand_dim()")
             else:
@@ -257,6 +257,13 @@ class NkiTensor:
         shape[dim] = -(-(end - start) // step)
         strides[dim] *= step
         return self._view(shape, strides, self.offset + start * self.strides[dim])
+
+    def _empty_slice(self, dim: int, start: int) -> NkiTensor:
+        """t[nl.ds(start, 0)], which no instruction takes: see TensorView::empty_slice."""
+        self._check_not_indirect_dim(dim)
+        if not 0 <= start <= self.shape[dim]:
+            raise OutOfBounds(f"slice {start}:{start} of dimension {dim} with {self.shape[dim]} elements")
+        return self._view((*self.shape[:dim], 0, *self.shape[dim + 1 :]), self.strides)
 
     def _select_static(self, dim: int, index: int) -> NkiTensor:
         self._check_not_indirect_dim(dim)
@@ -526,6 +533,7 @@ class NkiTensor:
         """
         if self.indirection is not None:
             raise NkiValidationError(f"{self!r} is indirect: it has no numpy view")
+        require(0 not in self.shape, f"{self!r} has no elements; an instruction needs at least one")
         dtype = to_numpy_dtype(self.dtype)
         width = dtype.itemsize
         try:

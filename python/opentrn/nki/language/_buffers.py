@@ -30,6 +30,6 @@ def is_on_chip(buffer: Any) -> bool:
 
 def ds(start: Any, size: int) -> Any:
     """`size` elements from `start` on, for use as an index: t[nl.ds(i, 8), :]. `start` may be a register."""
-    if type(start) is int:
+    if type(start) is int and size != 0:  # no elements: only ds may say so, see TensorView::empty_slice
         return slice(start, start + size)
     return _machine.backend().dynamic_slice(start, size)
