@@ -206,7 +206,8 @@ TensorView TensorView::slice(int dim, int64_t start, int64_t end, int64_t step) 
   if (start != 0 || end != size(dim) || step != 1) check_not_tied("slice", dim);
   TensorView view = *this;
   view.offset += start * stride(dim);
-  view.pattern.dims[dim] = {stride(dim) * step, (end - start + step - 1) / step};
+  const int64_t count = (end - start - 1) / step + 1;
+  view.pattern.dims[dim] = {count > 1 ? stride(dim) * step : stride(dim), count};
   return view;
 }
 

@@ -29,6 +29,10 @@ TEST(TensorView, SliceGivesTheDocumentedPattern) {
 
 TEST(TensorView, StepsRoundUp) { EXPECT_EQ(make({128, 64}).slice(1, 0, 63, 2).size(1), 32); }
 
+TEST(TensorView, AStepBeyondTheEndLeavesOneElement) {
+  EXPECT_EQ(make({128, 64}).slice(1, 3, 64, INT64_MAX).size(1), 1);
+}
+
 TEST(TensorView, ReshapeDimPermuteAndFlatten) {
   const TensorView t = make({128, 24}).reshape_dim(1, {4, -1});
   EXPECT_EQ(dims(t), (std::vector<Dim>{{24, 128}, {6, 4}, {1, 6}}));

@@ -363,7 +363,7 @@ InstructionIndex Core::loop_begin(const Context& cx) {
   const int64_t upper = wrap_int32(cx.register_or_immediate(kUpper));
   const int64_t step = cx.integer(kAStep);
   if (step <= 0) cx.broken("step", fmt::format("loop step {}; it must be positive", step));
-  trip_counts_[cx.index].add(lower < upper ? (upper - lower + step - 1) / step : 0);
+  trip_counts_[cx.index].add(lower < upper ? (upper - lower - 1) / step + 1 : 0);  // any step fits
   if (lower >= upper) return leave_loop(match_of(cx, kAMatch, Opcode::kLoopEnd, true));
   renew_tensors(cx.program, cx.index);
   set_register(cx.register_id(kRegister), lower);

@@ -187,6 +187,17 @@ TEST(Loops, NestedCountsAndScalarOffsets) {
   EXPECT_EQ(k.get(t), (std::vector<float>{0, 0, 2, 0, 4, 0, 6, 0, 8, 0, 10, 0}));
 }
 
+TEST(Loops, AStepBeyondTheEndRunsOnce) {
+  TestKernel k;
+  const isa::RegisterId i = k.program.add_register(), count = k.program.add_register();
+  const auto begin = k.loop_begin(i, Operand::imm(0), Operand::imm(5), INT64_MAX);
+  k.emit(Opcode::kRegisterAlu, {Operand::reg(count), Operand::reg(count), Operand::imm(1)},
+         {word(AluOp::kAdd)});
+  k.loop_end(i, begin, INT64_MAX);
+  EXPECT_EQ(k.core.run(k.program), k.program.size());
+  EXPECT_EQ(k.core.register_value(count), 1);
+}
+
 TEST(Loops, ARangeMayEndInsideALoop) {
   TestKernel k;
   const isa::RegisterId i = k.program.add_register(), sum = k.program.add_register();

@@ -54,7 +54,7 @@ int64_t trip_count(const isa::Program& program, isa::InstructionIndex begin, int
     const auto lower = registers.value(program.operand(in, s::kLower)),
                upper = registers.value(program.operand(in, s::kUpper));
     const int64_t step = program.attribute_int(in, s::kAStep);
-    if (lower && upper && step > 0) return std::max<int64_t>(0, (*upper - *lower + step - 1) / step);
+    if (lower && upper && step > 0) return *lower < *upper ? (*upper - *lower - 1) / step + 1 : 0;
   }
   const auto observed = options.observed_trips.find(begin);
   if (observed != options.observed_trips.end() && !observed->second.empty()) {
