@@ -24,6 +24,10 @@ struct RegisterAccess {
 // The role of operand `slot` of an instruction; the last slot of a repeating definition serves the rest.
 isa::Role role_of(const isa::Program& program, const isa::Instruction& instruction, int slot);
 
+// Whether it reads or changes what an engine keeps from one instruction to the next: accumulators of reducing
+// instructions, random states.
+bool keeps_engine_state(const isa::Program& program, const isa::Instruction& instruction);
+
 class AccessReader {
  public:
   explicit AccessReader(const isa::Program& program) : program_(program), footprints_(program) {}

@@ -226,7 +226,7 @@ class OnChip {
     for (const auto* list : {&pinned_, &floating_}) {
       for (TensorId id : *list) {
         const int64_t rows = program_.tensor(id).rows;
-        const int64_t share = rows <= partitions_ / 4 ? 1 : rows <= partitions_ / 2 ? 2 : 4;
+        const int64_t share = quadrants_taken(rows, partitions_);
         changes.push_back({lifetimes_[id].first, share * request_for(id, false, true).bytes});
         changes.push_back({lifetimes_[id].last + 1, -share * request_for(id, false, true).bytes});
       }

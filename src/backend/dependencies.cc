@@ -79,7 +79,7 @@ class DependencyFinder {
       if (!access.writes) use_memory(i, stream, access);
     for (const Access& access : reader_.accesses())
       if (access.writes) use_memory(i, stream, access);
-    if (!in_order_ && keeps_engine_state(in)) {
+    if (!in_order_ && keeps_engine_state(program_, in)) {
       uint32_t& last = last_stateful_[stream];
       if (last != kNone) depend(i, last, false);
       last = i;
@@ -91,30 +91,6 @@ class DependencyFinder {
       depend(i, edges_[next_edge_++].producer, true);
     last_of_stream_[stream] = i;
     if (is_dma_stream(stream)) dma_since_barrier_.push_back(i);
-  }
-
-  // Accumulators of reducing instructions and random states live in the engine, between instructions.
-  bool keeps_engine_state(const isa::Instruction& in) const {
-    using O = isa::Opcode;
-    switch (in.opcode) {
-      case O::kActivation:  // most only compute, and leave the accumulators alone
-        return static_cast<isa::ReduceCmd>(program_.attribute_int(in, isa::slot::activation::kAReduceCmd)) !=
-               isa::ReduceCmd::kIdle;
-      case O::kActivationReduce:
-      case O::kActivate2:
-      case O::kExponential:
-      case O::kSelectReduce:
-      case O::kRangeSelect:
-      case O::kTensorScalarReduce:
-      case O::kTensorScalarCumulative:
-      case O::kDropout:
-      case O::kRng:
-      case O::kSetRngSeed:
-      case O::kRandSetState:
-      case O::kRandGetState:
-      case O::kRand2: return true;
-      default: return false;
-    }
   }
 
   void use_register(InstructionIndex i, const RegisterAccess& access) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "backend/space_map.h"
+
 namespace opentrn::backend {
 
 namespace {
@@ -32,7 +34,7 @@ int64_t peak_live_bytes(const isa::Program& program, const std::vector<Lifetime>
   int64_t quarters = 0, peak = 0;
   for (const Change& change : changes_of(program, lifetimes, space)) {
     const isa::Tensor& tensor = program.tensor(change.tensor);
-    const int64_t share = tensor.rows <= partitions / 4 ? 1 : tensor.rows <= partitions / 2 ? 2 : 4;
+    const int64_t share = quadrants_taken(tensor.rows, partitions);
     quarters += (change.begins ? share : -share) * tensor.row_bytes();
     peak = std::max(peak, quarters);
   }

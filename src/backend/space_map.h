@@ -14,6 +14,11 @@ namespace opentrn::backend {
 using QuadrantMask = uint8_t;
 inline constexpr QuadrantMask kAllQuadrants = 0xF;
 
+// Quadrants that a tensor of so many rows takes: one, a half of them, or all.
+constexpr int64_t quadrants_taken(int64_t rows, int64_t partitions) {
+  return rows <= partitions / 4 ? 1 : rows <= partitions / 2 ? 2 : 4;
+}
+
 // A tensor's alignment: `alignment`, or less for a tensor that is smaller than that.
 int64_t placed_alignment(int64_t bytes, int64_t alignment);
 // The bytes it takes up.

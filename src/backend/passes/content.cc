@@ -88,17 +88,11 @@ bool is_pure(const isa::Program& program, const isa::Instruction& in) {
   switch (in.opcode) {
     case Opcode::kSendRecv:
     case Opcode::kCoreBarrier:
-    case Opcode::kDropout:
-    case Opcode::kRng:
-    case Opcode::kSetRngSeed:
-    case Opcode::kRandSetState:
-    case Opcode::kRandGetState:
-    case Opcode::kRand2:
     case Opcode::kCustomOp:
     case Opcode::kDevicePrint: return false;
     default: break;
   }
-  if (isa::is_control(in.opcode)) return false;
+  if (isa::is_control(in.opcode) || keeps_engine_state(program, in)) return false;
   for (const Operand& operand : program.operands(in)) {
     if (operand.kind == isa::OperandKind::kRegister) return false;
     if (operand.is_access() && operand.indirect != isa::kNoIndirect) return false;

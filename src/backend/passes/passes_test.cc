@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include <gtest/gtest.h>
 
@@ -83,6 +84,20 @@ TEST(Sharing, AResultTooLargeToKeepIsComputedAgain) {
   constexpr int64_t kSbuf = 2000;  // a tile has 1024 B in a partition
   const auto program = squares(4);
   EXPECT_EQ(share_equal_results(program, kSbuf, kPartitions, {}), program);
+}
+
+TEST(Content, WhatAddsToAnEnginesAccumulatorIsDoneEveryTime) {
+  Rounds r;
+  const TensorId x = r.builder.sbuf(128, 256, DType::kFloat32);
+  r.builder.dma(r.builder.all(x), r.builder.all(r.in));
+  r.builder.activation(r.builder.all(x), r.builder.all(x), ActivationFunction::kRelu);
+  const isa::Instruction plain = r.builder.program().instruction(1);
+  EXPECT_TRUE(is_pure(r.builder.program(), plain));
+  isa::Instruction reducing = plain;
+  std::array<isa::AttributeWord, isa::slot::activation::kAReduceCmd + 1> words{};
+  words[isa::slot::activation::kAReduceCmd].integer = static_cast<int64_t>(isa::ReduceCmd::kReduce);
+  reducing.attributes = r.builder.program().intern_attributes(words);
+  EXPECT_FALSE(is_pure(r.builder.program(), reducing));
 }
 
 TEST(Sharing, ATensorThatChangesAfterItIsReadIsLeftAlone) {

@@ -88,7 +88,7 @@ class Fit {
   // Quarters of a partition set, as the allocator counts them: up to 32 rows take one quadrant.
   int64_t weight(TensorId id) const {
     const isa::Tensor& tensor = program_.tensor(id);
-    const int64_t share = tensor.rows <= partitions_ / 4 ? 1 : tensor.rows <= partitions_ / 2 ? 2 : 4;
+    const int64_t share = quadrants_taken(tensor.rows, partitions_);
     return share * placed_bytes(tensor.row_bytes(), alignment_);
   }
   InstructionIndex next_use(TensorId id) const {

@@ -129,7 +129,7 @@ class Sharing {
 
   int64_t weight(TensorId id) const {
     const isa::Tensor& tensor = program_.tensor(id);
-    const int64_t share = tensor.rows <= partitions_ / 4 ? 1 : tensor.rows <= partitions_ / 2 ? 2 : 4;
+    const int64_t share = quadrants_taken(tensor.rows, partitions_);
     return share * placed_bytes(tensor.row_bytes(), alignment_);
   }
 
