@@ -6,16 +6,19 @@ set(OPENTRN_LAYERS
   "base:"
   "numerics:base"
   "arch:base"
+  "graph:base,numerics"
+  "import:base,numerics,graph"
   "isa:base,numerics,arch"
   "sim/functional:base,numerics,arch,isa"
   "backend:base,numerics,arch,isa"
   "trace:base,numerics,arch,isa"
   "sim/timing:base,numerics,arch,isa,backend,trace"
   "profile:base,numerics,arch,isa,trace"
+  "compiler:base,numerics,arch,isa,backend,graph"
   "runtime:base,numerics,arch,isa,sim/functional,sim/timing,backend,trace,profile"
   "nki:base,numerics,arch,isa,sim/functional,sim/timing,backend,trace,profile,runtime"
-  "cli:base,numerics,arch,isa,sim/functional,sim/timing,backend,trace,profile,runtime,nki"
-  "python:base,numerics,arch,isa,sim/functional,sim/timing,backend,trace,profile,runtime,nki,cli"
+  "cli:base,numerics,arch,graph,import,compiler,isa,sim/functional,sim/timing,backend,trace,profile,runtime,nki"
+  "python:base,numerics,arch,graph,import,compiler,isa,sim/functional,sim/timing,backend,trace,profile,runtime,nki,cli"
 )
 
 function(opentrn_target_of LAYER OUT)
