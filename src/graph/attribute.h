@@ -77,6 +77,7 @@ struct Attribute {
 
 // The names of ops' own attributes. op_definitions.cc says which op has which, of what kind and with what
 // default.
+// clang-format off
 #define OPENTRN_GRAPH_ATTRIBUTES(X)                                                                          \
   X(accumulation_type)                                                                                       \
   X(all_gather_dim)                                                                                          \
@@ -119,6 +120,7 @@ struct Attribute {
                                                                                   X(window_dimensions)       \
                                                                                       X(window_reversal)     \
                                                                                           X(window_strides)
+// clang-format on
 
 enum class Attr : uint8_t {
 #define X(name) name,

@@ -8,6 +8,7 @@
 namespace opentrn::graph {
 
 // X(enumerator, dialect, name)
+// clang-format off
 #define OPENTRN_GRAPH_STABLEHLO_OPS(X)                                                                       \
   X(abs)                                                                                                     \
   X(add)                                                                                                     \
@@ -51,6 +52,7 @@ namespace opentrn::graph {
                               X(erf_inv) X(erfc) X(is_inf) X(is_neg_inf) X(is_pos_inf) X(lgamma) X(mulhi)   \
                                   X(next_after) X(polygamma) X(ragged_dot) X(scan) X(sinh) X(square) X(tan) \
                                       X(top_k) X(zeta)
+// clang-format on
 
 // A trailing underscore keeps C++ keywords (and_, case_, if_, not_, or_, return_, while_, xor_) apart.
 enum class OpKind : uint8_t {
