@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import builtins
 import ctypes
+import gc
 import json
 import os
 import re
@@ -228,6 +229,8 @@ def pytest_runtestloop(session):
     """Run the collected tests, `_jobs` at a time."""
     if session.config.option.collectonly:
         return None
+    gc.collect()
+    gc.freeze()  # no test's garbage collections go through what collecting the suite has made
     waiting = list(reversed(session.items))
     running: dict[int, _Running] = {}
     runner = os.getppid()

@@ -31,6 +31,7 @@ if str(ROOT) not in sys.path:  # started as a file
 from conformance.nki_library.results import FAILING, GroupResult, read_log, report  # noqa: E402
 
 TESTS = Path("test/integration/nkilib")
+KEEP_FREED_MEMORY = "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1000000000000:glibc.malloc.hugetlb=1"
 # Group name -> paths below test/integration/nkilib, small and fast ones first.
 GROUPS: dict[str, list[str]] = {
     "cumsum": ["core/cumsum"],
@@ -173,6 +174,9 @@ def environment(copy: Path, logs: Path, log: Path, name: str, options: argparse.
         env["OPENTRN_NKI_BACKEND"] = options.backend
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         env.setdefault(variable, "1")
+    # Tests make and drop arrays of gigabytes. Freed memory is kept in the process and mapped by huge pages:
+    # else most of the time of the largest tests is the kernel's, for page faults.
+    env.setdefault("GLIBC_TUNABLES", KEEP_FREED_MEMORY)
     # Fixed test selection: the suite samples shapes at collection time.
     env.setdefault("PYTHONHASHSEED", "0")
     env.setdefault("NEURON_PYTHONHASHSEED", "0")

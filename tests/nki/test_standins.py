@@ -26,6 +26,18 @@ def test_static_cast_rounds_to_nearest_even():
     assert tf32.tolist() == [1.0, 1 + 2**-9, np.inf]
 
 
+@pytest.mark.parametrize("source", [ndt.bfloat16, ndt.float16, ndt.float8_e4m3, ndt.float8_e5m2, np.int8])
+@pytest.mark.parametrize("target", [ndt.float32, ndt.float8_e4m3, ndt.bfloat16, np.int16])
+def test_a_cast_of_a_large_array_gives_what_ml_dtypes_gives(source, target, monkeypatch):
+    size = np.dtype(source).itemsize
+    patterns = np.tile(np.arange(256**size, dtype=f"u{size}"), (3, 2)).view(source)[:, ::2]
+    with np.errstate(all="ignore"):
+        expected = patterns.astype(target)
+    monkeypatch.setattr(ndt, "_TABLE_FROM", 1)
+    got = ndt.static_cast(patterns, target)
+    assert got.dtype == expected.dtype and got.tobytes() == expected.tobytes()
+
+
 @pytest.mark.parametrize("dtype", [nl.float8_e4m3fn_x4, nl.float8_e5m2_x4, nl.float4_e2m1fn_x4])
 def test_packed_types(dtype):
     values = np.float32([[0, 0.5, 1, -1.5, 2, 3, -4, 6]])
