@@ -13,8 +13,11 @@ namespace {
 
 using opentrn::numerics::MatmulTile;
 
+// Rows of `moving` lie `pitch` elements apart; 0: its columns.
 struct Shape {
   int K, M, N;
+  opentrn::DType dtype = opentrn::DType::kFloat32;
+  int pitch = 0;
 };
 
 // Best of several batches, as the machine may be shared; a batch runs for about 20 ms.
@@ -31,25 +34,29 @@ double best_seconds_per_tile(const MatmulTile& tile) {
   return best;
 }
 
-void measure(Shape s, const char* target) {
+// Random bits of small values: two bf16 or one fp32 in each word.
+std::vector<uint32_t> random_words(opentrn::SplitMix64& rng, size_t elements, opentrn::DType dtype) {
+  std::vector<uint32_t> words(elements * static_cast<size_t>(opentrn::size_bytes(dtype)) / 4);
+  for (uint32_t& word : words) word = (rng.next32() & 0x007f007fu) | 0x3f003f00u;
+  return words;
+}
+
+void measure(const Shape& s, const char* target) {
   opentrn::SplitMix64 rng(1);
-  std::vector<float> stationary(static_cast<size_t>(s.K) * s.M), moving(static_cast<size_t>(s.K) * s.N);
-  std::vector<float> acc(static_cast<size_t>(s.M) * s.N);
-  for (float& x : stationary) x = static_cast<float>(rng.uniform() - 0.5);
-  for (float& x : moving) x = static_cast<float>(rng.uniform() - 0.5);
-  const MatmulTile tile{stationary.data(),
-                        moving.data(),
-                        acc.data(),
-                        s.K,
-                        s.M,
-                        s.N,
-                        static_cast<size_t>(s.M),
-                        static_cast<size_t>(s.N),
-                        static_cast<size_t>(s.N),
-                        true};
+  const size_t k = static_cast<size_t>(s.K), m = static_cast<size_t>(s.M), n = static_cast<size_t>(s.N);
+  const size_t pitch = s.pitch == 0 ? n : static_cast<size_t>(s.pitch);
+  const std::vector<uint32_t> stationary = random_words(rng, k * m, s.dtype);
+  const std::vector<uint32_t> moving = random_words(rng, k * pitch, s.dtype);
+  std::vector<float> acc(m * n);
+  const MatmulTile tile{
+      {stationary.data(), m, s.dtype}, {moving.data(), pitch, s.dtype}, acc.data(), s.K, s.M, s.N, n, true};
   const double seconds = best_seconds_per_tile(tile);
-  std::printf("{\"target\": \"%s\", \"K\": %d, \"M\": %d, \"N\": %d, \"gmac_per_s\": %.2f}\n", target, s.K,
-              s.M, s.N, 1e-9 * s.K * s.M * s.N / seconds);
+  std::printf(
+      "{\"target\": \"%s\", \"K\": %d, \"M\": %d, \"N\": %d, \"dtype\": \"%s\", \"pitch\": %zu, "
+      "\"gmac_per_s\": "
+      "%.2f}\n",
+      target, s.K, s.M, s.N, std::string(opentrn::name(s.dtype)).c_str(), pitch,
+      1e-9 * s.K * s.M * s.N / seconds);
 }
 
 }  // namespace
@@ -58,9 +65,13 @@ int main() {
   for (const std::string& target : opentrn::numerics::simd_targets()) {
     if (target == "SCALAR" || target == "EMU128") continue;
     opentrn::numerics::force_simd_target(target);
-    for (const Shape s :
-         {Shape{128, 128, 512}, {128, 128, 128}, {512, 128, 512}, {64, 64, 512}, {128, 1, 512}}) {
+    for (const Shape& s : {Shape{128, 128, 512},
+                           {128, 128, 128},
+                           {512, 128, 512},
+                           {64, 64, 512},
+                           {128, 1, 512},
+                           {128, 128, 512, opentrn::DType::kBFloat16},
+                           {128, 128, 512, opentrn::DType::kBFloat16, 8192}})
       measure(s, target.c_str());
-    }
   }
 }

@@ -57,7 +57,8 @@ def main() -> None:
     best = max(max(before.values()), max(after.values()))
     for row in map(json.loads, lines):
         print(
-            f"matmul_tile {row['target']:>5} K={row['K']:<4} M={row['M']:<4} N={row['N']:<4}"
+            f"matmul_tile {row['target']:>5} K={row['K']:<4} M={row['M']:<4} N={row['N']:<4} {row['dtype']:8}"
+            f" pitch {row['pitch']:<4}"
             f" {row['gmac_per_s']:7.1f} GMAC/s = {row['gmac_per_s'] / best:.2f} x numpy's best"
         )
 

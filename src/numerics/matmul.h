@@ -11,19 +11,28 @@
 
 #include <cstddef>
 
+#include "numerics/dtype.h"
+
 namespace opentrn::numerics {
 
-// All pitches count floats between rows. `acc` must not overlap the inputs.
+// A matrix in rows of fp32 or of bf16, which is widened on the way in; other types are refused.
+struct MatmulOperand {
+  const void* data;
+  size_t pitch;  // elements between rows
+  DType dtype = DType::kFloat32;
+};
+
+// `acc` must not overlap the operands.
 struct MatmulTile {
-  const float* stationary;  // K x M
-  const float* moving;      // K x N
-  float* acc;               // M x N
+  MatmulOperand stationary;  // K x M
+  MatmulOperand moving;      // K x N
+  float* acc;                // M x N
   int K, M, N;
-  size_t stationary_pitch;
-  size_t moving_pitch;
-  size_t acc_pitch;
+  size_t acc_pitch;  // floats between rows
   bool accumulate;
 };
+// Whether a MatmulOperand may have this type.
+bool is_matmul_operand(DType dtype);
 void matmul_tile(const MatmulTile& tile);
 // Only rows [m_begin, m_end) of acc and columns [n_begin, n_end): for sharing a tile between threads.
 void matmul_tile_range(const MatmulTile& tile, int m_begin, int m_end, int n_begin, int n_end);

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "numerics/dtype.h"
 #include "numerics/simd_targets.h"
 
 namespace opentrn::numerics {
@@ -29,15 +30,43 @@ std::vector<float> random_matrix(SplitMix64& rng, size_t n, Values values) {
   return matrix;
 }
 
+// The upper halves of fp32 values: bf16 elements, also NaN, infinities and subnormals.
+std::vector<uint16_t> as_bfloat16(const std::vector<float>& matrix) {
+  std::vector<uint16_t> codes(matrix.size());
+  for (size_t i = 0; i < matrix.size(); ++i)
+    codes[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(matrix[i]) >> 16);
+  return codes;
+}
+
+// Random values, kept in both types.
+struct Operand {
+  std::vector<float> floats;
+  std::vector<uint16_t> codes;
+  size_t pitch;
+  DType dtype;
+
+  Operand(SplitMix64& rng, int rows, size_t row_pitch, Values values, DType type)
+      : floats(random_matrix(rng, static_cast<size_t>(rows) * row_pitch + 1, values)),
+        codes(as_bfloat16(floats)),
+        pitch(row_pitch),
+        dtype(type) {}
+  MatmulOperand view() const {
+    if (dtype == DType::kFloat32) return {floats.data(), pitch};
+    return {codes.data(), pitch, dtype};
+  }
+};
+
 // Pitches are wider than the tile, so that writing outside it shows.
 void expect_equal_to_reference(Case c, Values values, bool accumulate, uint64_t seed) {
   SplitMix64 rng(seed);
-  const size_t lds = c.M + 3, ldm = c.N + 5, lda = c.N + 7;
-  const std::vector<float> stationary = random_matrix(rng, c.K * lds + 1, values);
-  const std::vector<float> moving = random_matrix(rng, c.K * ldm + 1, values);
-  const std::vector<float> before = random_matrix(rng, c.M * lda + 1, Values::kOrdinary);
+  const auto type = [&] { return rng.below(2) == 0 ? DType::kFloat32 : DType::kBFloat16; };
+  const size_t columns_m = static_cast<size_t>(c.M), columns_n = static_cast<size_t>(c.N);
+  const Operand stationary(rng, c.K, columns_m + 3, values, type());
+  const Operand moving(rng, c.K, columns_n + 5, values, type());
+  const size_t lda = columns_n + 7;
+  const std::vector<float> before = random_matrix(rng, columns_m * lda + 1, Values::kOrdinary);
   std::vector<float> fast = before, slow = before, split = before;
-  MatmulTile tile{stationary.data(), moving.data(), fast.data(), c.K, c.M, c.N, lds, ldm, lda, accumulate};
+  MatmulTile tile{stationary.view(), moving.view(), fast.data(), c.K, c.M, c.N, lda, accumulate};
   matmul_tile(tile);
   tile.acc = slow.data();
   matmul_tile_reference(tile);
@@ -47,7 +76,8 @@ void expect_equal_to_reference(Case c, Values values, bool accumulate, uint64_t 
   matmul_tile_range(tile, 0, m, n, c.N);
   matmul_tile_range(tile, m, c.M, 0, c.N);
   ASSERT_EQ(std::memcmp(fast.data(), slow.data(), fast.size() * sizeof(float)), 0)
-      << "K " << c.K << " M " << c.M << " N " << c.N << " seed " << seed;
+      << "K " << c.K << " M " << c.M << " N " << c.N << " seed " << seed << ", stationary "
+      << name(stationary.dtype) << ", moving " << name(moving.dtype);
   ASSERT_EQ(std::memcmp(split.data(), slow.data(), fast.size() * sizeof(float)), 0);
 }
 
@@ -97,6 +127,20 @@ TEST(MatmulTile, SumsRunDownTheRowsWithOneRoundingEach) {
   const float b[] = {1, 1 - 0x1p-23f};
   matmul_tile(a, b, &acc, 2, 1, 1, 1, 1, 1, false);
   EXPECT_EQ(acc, -0x1p-46f);
+}
+
+TEST(MatmulTile, Bfloat16IsWidenedWithoutRounding) {
+  const uint16_t one_and_a_half = 0x3fc0, negative_two = 0xc000;
+  float acc = 0;
+  matmul_tile({{&one_and_a_half, 1, DType::kBFloat16},
+               {&negative_two, 1, DType::kBFloat16},
+               &acc,
+               1,
+               1,
+               1,
+               1,
+               false});
+  EXPECT_EQ(acc, -3.0f);
 }
 
 TEST(MatmulTile, NanIsCanonical) {

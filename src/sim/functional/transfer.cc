@@ -24,17 +24,6 @@ void move_run(DType src_dtype, const std::byte* from, int64_t from_stride, DType
   }
 }
 
-void move_all(const FlatView& src, const FlatView& dst, DType src_dtype, DType dst_dtype) {
-  RunCursor from(src), to(dst);
-  while (to.remaining() > 0 && from.remaining() > 0) {
-    const int64_t n = std::min(from.remaining(), to.remaining());
-    if (!from.skipped() && !to.skipped())
-      move_run(src_dtype, from.address(), from.stride(), dst_dtype, to.address(), to.stride(), n);
-    from.advance(n);
-    to.advance(n);
-  }
-}
-
 // The part [begin, end) of the outermost dimension.
 FlatView slice(const FlatView& view, int64_t begin, int64_t end) {
   FlatView part = view;
@@ -70,6 +59,17 @@ bool split_outer(FlatView& view, int64_t outer) {
 
 }  // namespace
 
+void transfer_alone(const FlatView& src, const FlatView& dst, DType src_dtype, DType dst_dtype) {
+  RunCursor from(src), to(dst);
+  while (to.remaining() > 0 && from.remaining() > 0) {
+    const int64_t n = std::min(from.remaining(), to.remaining());
+    if (!from.skipped() && !to.skipped())
+      move_run(src_dtype, from.address(), from.stride(), dst_dtype, to.address(), to.stride(), n);
+    from.advance(n);
+    to.advance(n);
+  }
+}
+
 void transfer(const Context& cx, const FlatView& src, const FlatView& dst, DType src_dtype, DType dst_dtype,
               int64_t total) {
   // A byte moved costs less than an element operation of the other bodies.
@@ -80,12 +80,12 @@ void transfer(const Context& cx, const FlatView& src, const FlatView& dst, DType
     if (src.rank == 1 && dst.rank == 1 && outer % 64 == 0) outer = 64;
     if (outer > 1 && split_outer(from, outer) && split_outer(to, outer) && outer_is_disjoint(to)) {
       cx.parallel(outer, work, [&](int64_t begin, int64_t end) {
-        move_all(slice(from, begin, end), slice(to, begin, end), src_dtype, dst_dtype);
+        transfer_alone(slice(from, begin, end), slice(to, begin, end), src_dtype, dst_dtype);
       });
       return;
     }
   }
-  move_all(src, dst, src_dtype, dst_dtype);
+  transfer_alone(src, dst, src_dtype, dst_dtype);
 }
 
 }  // namespace opentrn::sim

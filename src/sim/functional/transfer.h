@@ -10,4 +10,7 @@ namespace opentrn::sim {
 void transfer(const Context& cx, const FlatView& src, const FlatView& dst, DType src_dtype, DType dst_dtype,
               int64_t total);
 
+// The same by the calling thread alone.
+void transfer_alone(const FlatView& src, const FlatView& dst, DType src_dtype, DType dst_dtype);
+
 }  // namespace opentrn::sim

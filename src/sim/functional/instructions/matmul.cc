@@ -29,19 +29,35 @@ constexpr int kAutomatic = -1;
 constexpr int64_t kMultiplyAddsPerWork = 8;
 
 struct Matrix {
-  const float* data;
+  const void* data;
   int64_t rows;
   int64_t columns;
-  size_t pitch;
+  size_t pitch;  // elements
+  DType dtype = DType::kFloat32;
+
+  numerics::MatmulOperand operand() const { return {data, pitch, dtype}; }
+  // Of a matrix of fp32.
+  const float* row(int64_t k) const {
+    return static_cast<const float*>(data) + k * static_cast<int64_t>(pitch);
+  }
 };
 
-// A tile as fp32 rows, in place when it is that already.
-Matrix as_matrix(Context& cx, const View& view) {
-  const bool in_place = view.free_rank <= 1 && is_plain_float(view.dtype, view.base, view.free_stride()) &&
-                        view.partition_stride > 0 && view.partition_stride % 4 == 0;
-  if (in_place)
-    return {reinterpret_cast<const float*>(view.base), view.partitions, view.elements,
-            static_cast<size_t>(view.partition_stride / 4)};
+// What is wanted of the elements: those that the tile kernel takes stay in place, or all become fp32.
+enum class Widen { kIfNeeded, kAll };
+
+bool usable_in_place(const View& view, Widen widen) {
+  const int64_t bytes = view.element_bytes;
+  const bool type =
+      widen == Widen::kAll ? view.dtype == DType::kFloat32 : numerics::is_matmul_operand(view.dtype);
+  return type && view.free_contiguous() && view.partition_stride > 0 && view.partition_stride % bytes == 0 &&
+         reinterpret_cast<uintptr_t>(view.base) % static_cast<uintptr_t>(bytes) == 0;
+}
+
+// A tile as rows, in place when they are what is wanted already.
+Matrix as_matrix(Context& cx, const View& view, Widen widen = Widen::kAll) {
+  if (usable_in_place(view, widen))
+    return {view.base, view.partitions, view.elements,
+            static_cast<size_t>(view.partition_stride / view.element_bytes), view.dtype};
   float* data = cx.scratch.floats(view.total());
   const int64_t n = view.elements;
   cx.parallel(view.partitions, view.total(), [&](int64_t begin, int64_t end) {
@@ -152,13 +168,11 @@ class ProductTarget {
 void multiply(Context& cx, const Matrix& stationary, const Matrix& moving, const ProductTarget& target) {
   const View& dst = target.view();
   numerics::MatmulTile tile{};
-  tile.stationary = stationary.data;
-  tile.moving = moving.data;
+  tile.stationary = stationary.operand();
+  tile.moving = moving.operand();
   tile.K = static_cast<int>(stationary.rows);
   tile.M = static_cast<int>(stationary.columns);
   tile.N = static_cast<int>(moving.columns);
-  tile.stationary_pitch = stationary.pitch;
-  tile.moving_pitch = moving.pitch;
   const bool direct = target.direct();
   if (direct) {
     tile.acc = reinterpret_cast<float*>(dst.base);
@@ -197,8 +211,7 @@ Matrix double_rows(Context& cx, const View& view, int slot) {
   if (matrix.pitch != static_cast<size_t>(matrix.columns)) {
     float* packed = cx.scratch.floats(view.total());
     for (int64_t p = 0; p < view.partitions; ++p)
-      std::copy_n(matrix.data + p * static_cast<int64_t>(matrix.pitch), view.elements,
-                  packed + p * view.elements);
+      std::copy_n(matrix.row(p), view.elements, packed + p * view.elements);
     matrix.data = packed;
   }
   matrix.rows *= 2;
@@ -212,7 +225,7 @@ const int32_t* selection(Context& cx, const Matrix& matrix) {
   int32_t* chosen = cx.scratch.array<int32_t>(matrix.columns);
   std::fill_n(chosen, matrix.columns, -1);
   for (int64_t k = 0; k < matrix.rows; ++k) {
-    const float* row = matrix.data + k * static_cast<int64_t>(matrix.pitch);
+    const float* row = matrix.row(k);
     for (int64_t n = 0; n < matrix.columns; ++n) {
       if (row[n] == 0.0f) continue;
       if (row[n] != 1.0f || chosen[n] >= 0) return nullptr;
@@ -278,8 +291,10 @@ void nc_matmul(Context& cx) {
   cx.separate(target.view(), stationary, moving);
   if (transposes) return transpose_by_matmul(cx, stationary, moving, target);
   const bool double_row = cx.integer(kAPerfMode) == static_cast<int64_t>(isa::MatmulPerfMode::kDoubleRow);
-  const Matrix left = double_row ? double_rows(cx, stationary, kStationary) : as_matrix(cx, stationary);
-  const Matrix right = double_row ? double_rows(cx, moving, kMoving) : as_matrix(cx, moving);
+  const Matrix left =
+      double_row ? double_rows(cx, stationary, kStationary) : as_matrix(cx, stationary, Widen::kIfNeeded);
+  const Matrix right =
+      double_row ? double_rows(cx, moving, kMoving) : as_matrix(cx, moving, Widen::kIfNeeded);
   expect_product_shape(cx, left, right, target.view(), kDst);
   multiply(cx, left, right, target);
 }
@@ -372,9 +387,9 @@ void nc_matmul_sparse(Context& cx) {
         cx.broken("tag",
                   fmt::format("tag {} at [{}, {}]; groups have {} positions", tag, k, m, pattern.group));
       const int64_t row = k / pattern.kept * pattern.kept + tag / ratio;
-      const float* from = right.data + row * static_cast<int64_t>(right.pitch) + tag % ratio * n;
+      const float* from = right.row(row) + tag % ratio * n;
       std::copy_n(from, n, chosen + k * n);
-      weights[k] = left.data[k * static_cast<int64_t>(left.pitch) + m];
+      weights[k] = left.row(k)[m];
     }
     numerics::matmul_tile(weights, chosen, product, static_cast<int>(left.rows), 1, static_cast<int>(n), 1,
                           static_cast<size_t>(n), static_cast<size_t>(n), false);

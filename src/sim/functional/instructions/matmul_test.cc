@@ -107,7 +107,7 @@ TEST_F(MatmulTest, FullTileEqualsTheReferenceOnAnyNumberOfThreads) {
     b = kernel.get(m);
     for (bool accumulate : {false, true})
       numerics::matmul_tile_reference(
-          {a.data(), b.data(), expected.data(), 128, 128, 512, 128, 512, 512, accumulate});
+          {{a.data(), 128}, {b.data(), 512}, expected.data(), 128, 128, 512, 512, accumulate});
     EXPECT_EQ(kernel.get(dst), expected);
   }
 }

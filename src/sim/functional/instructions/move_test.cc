@@ -274,6 +274,25 @@ TEST(NcStreamShuffle, PermutesQuadrantsAndLeaves255) {
   EXPECT_EQ(out[32], 63);
 }
 
+TEST(NcStreamShuffle, SpreadsARowAndMarksOnlyWhatItWrites) {
+  TestKernel k;
+  Floats values(64 * 3);
+  for (int i = 0; i < 64 * 3; ++i) values[i] = static_cast<float>(i);
+  const Tile src = k.sbuf_of(64, 3, values), dst = k.sbuf(64, 3);
+  std::vector<int64_t> mask(32, 2);
+  mask[7] = 255;
+  k.run(Opcode::kNcStreamShuffle, {k.op(dst), k.op(src)}, {word(int64_t{k.program.intern_list(mask)})});
+  const auto row = [&](int64_t p) {
+    const Tile copy = k.sbuf(1, 3);
+    k.run(Opcode::kTensorCopy, {k.op(copy), k.op(dst, 3 * p, {{3, 1}, {1, 3}})});
+    return k.get(copy);
+  };
+  EXPECT_EQ(row(0), (Floats{6, 7, 8}));
+  EXPECT_EQ(row(31), (Floats{6, 7, 8}));
+  EXPECT_EQ(row(32), (Floats{34 * 3, 34 * 3 + 1, 34 * 3 + 2}));
+  EXPECT_EQ(fault_of([&] { row(7); }).label(), "sim.uninitialised_read");
+}
+
 TEST(LocalGather, SharesIndicesWithinSixteenPartitions) {
   TestKernel k;
   Floats values(16 * 4), index(16);

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -87,7 +88,7 @@ void nc_transpose(Context& cx) {
 // A source of fewer partitions than a quadrant may be broadcast. [doc: nki.isa.nc_stream_shuffle]
 void nc_stream_shuffle(Context& cx) {
   using namespace isa::slot::nc_stream_shuffle;
-  constexpr int64_t kUnmodified = 255;
+  constexpr int64_t kUnmodified = 255, kNone = -1;
   const std::span<const int64_t> mask = cx.list(kAShuffleMask);
   if (mask.size() != static_cast<size_t>(kQuadrantPartitions))
     cx.broken("shuffle_mask", fmt::format("{} entries; a quadrant has {}", mask.size(), kQuadrantPartitions));
@@ -97,33 +98,33 @@ void nc_stream_shuffle(Context& cx) {
     cx.broken("dtype", fmt::format("dst is {}, src is {}", name(dst.dtype), name(src.dtype)));
   cx.expect_elements(dst, kDst, src.elements);
 
-  const int64_t row_bytes = src.elements * src.element_bytes;
-  std::array<std::byte*, kPartitionsMax> rows{};
+  std::array<int64_t, kPartitionsMax> source_of{};  // by partition of dst
+  std::array<bool, kPartitionsMax> checked{};
+  bool whole = true;
   for (int64_t p = 0; p < dst.partitions; ++p) {
     const int64_t from = mask[static_cast<size_t>(p % kQuadrantPartitions)];
+    source_of[p] = kNone;
+    whole &= from != kUnmodified;
     if (from == kUnmodified) continue;
     const int64_t partition = p / kQuadrantPartitions * kQuadrantPartitions + from;
     if (from < 0 || from >= kQuadrantPartitions || partition >= src.partitions)
       cx.broken("shuffle_mask", fmt::format("entry {} takes partition {} of {}", p % kQuadrantPartitions,
                                             partition, src.partitions));
-    const View row = row_view(src, partition);
-    cx.check_initialised(row, kSrc);
-    rows[p] = cx.scratch.bytes(row_bytes);
-    std::byte* to = rows[p];
-    for_runs_of_partition(row, 0, [&](std::byte* at, int64_t n, int64_t stride) {
-      numerics::copy_bits(src.element_bytes, at, stride / src.element_bytes, to, 1, static_cast<size_t>(n));
-      to += n * src.element_bytes;
-    });
+    if (!std::exchange(checked[partition], true)) cx.check_initialised(row_view(src, partition), kSrc);
+    source_of[p] = partition;
   }
-  for (int64_t p = 0; p < dst.partitions; ++p) {
-    if (rows[p] == nullptr) continue;
-    cx.mark_written(row_view(dst, p));
-    const std::byte* from = rows[p];
-    for_runs_of_partition(dst, p, [&](std::byte* at, int64_t n, int64_t stride) {
-      numerics::copy_bits(dst.element_bytes, from, 1, at, stride / dst.element_bytes, static_cast<size_t>(n));
-      from += n * dst.element_bytes;
-    });
-  }
+  const auto moves = [&](int64_t p) { return source_of[p] != kNone; };
+  if (whole) cx.mark_written(dst);
+  for (int64_t p = 0; p < dst.partitions && !whole; ++p)
+    if (moves(p)) cx.mark_written(row_view(dst, p));
+  const View values = dst.overlaps(src) ? cx.snapshot(src) : src;
+  const int64_t work = dst.repeats() ? 0 : dst.total() * dst.element_bytes / 16;
+  cx.parallel(dst.partitions, work, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p)
+      if (moves(p))
+        transfer_alone(flatten(row_view(values, source_of[p])), flatten(row_view(dst, p)), dst.dtype,
+                       dst.dtype);
+  });
 }
 
 }  // namespace opentrn::sim::bodies
