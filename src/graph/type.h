@@ -52,6 +52,7 @@ class Type {
   std::span<const int64_t> dims() const { return dims_; }
   int rank() const { return static_cast<int>(dims_.size()); }
   int64_t dim(int axis) const { return dims_[static_cast<size_t>(axis)]; }
+  std::vector<int64_t> dims_vector() const { return dims_; }
   bool is_static() const;
   // Product of the dimensions; a fault when one is dynamic or the product passes INT64_MAX.
   int64_t element_count() const;
