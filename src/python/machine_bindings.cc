@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "isa/definitions.h"
+#include "isa/text.h"
 #include "nki/nan_search.h"
 #include "python/call_site.h"
 #include "python/convert.h"
@@ -252,6 +253,9 @@ void bind_machine(nb::module_& module) {
       .def_prop_ro("generation", &Machine::generation)
       .def_prop_ro("core_id", &Machine::core_id)
       .def_prop_ro("num_cores", &Machine::core_count)
+      .def(
+          "program_text", [](Machine& self) { return isa::to_text(*self.program()); },
+          "What was recorded, in the text form of src/isa/text.h.")
       .def_prop_ro("instruction_count", [](Machine& self) { return self.program()->size(); })
       .def("opcode_counts", [](Machine& self) {
         nb::dict counts;

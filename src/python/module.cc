@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 
 #include "python/convert.h"
+#include "python/tile_objects.h"
 #include "python/timing_bindings.h"
 
 NB_MODULE(_core, module) {
@@ -30,6 +31,7 @@ NB_MODULE(_core, module) {
   bind_machine(module);
   bind_timing(module);
   bind_custom_ops(module);
+  bind_tiles(module);
   nb::module_ isa = module.def_submodule("isa", "One function per nki.isa instruction.");
   bind_instructions(isa);
 }

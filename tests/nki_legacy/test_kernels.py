@@ -167,6 +167,19 @@ def test_access_outside_the_tensor_without_mask_is_refused():
         run(kernel, array(100, 8))
 
 
+def test_zeroing_psum_outside_the_tensor_is_refused():
+    """Without touching memory: zeros in PSUM are remembered per element until something reads them."""
+
+    def kernel(a):
+        i, j = nl.mgrid[0:4, 0:8]
+        t = nl.ndarray((4, 8), dtype=nl.float32, buffer=nl.psum)
+        t[i, j + 100] = 0
+        return returning(nl.copy(t))
+
+    with pytest.raises(NkiValidationError, match="out_of_bound"):
+        run(kernel, array(4, 8))
+
+
 def test_triangular_mask_splits_into_rows(issued):
     def kernel(a):
         i, j = nl.mgrid[0:8, 0:8]

@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 Site = tuple[types.CodeType, int]  # code object of the kernel, line
 
@@ -31,11 +31,17 @@ def user_site() -> Site | None:
         code = frame.f_code
         own = _own_code.get(code)
         if own is None:
-            own = _own_code[code] = code.co_filename.startswith(_OWN)
+            own = _own_code[code] = code.co_filename.startswith(OWN)
         if not own:
             return code, frame.f_lineno
         frame = frame.f_back
     return None
+
+
+def issuer(code: types.CodeType, line: int) -> Callable[[Callable[[Any], None], Any], None]:
+    """A function that calls its first argument with its second, from a frame at `line` of `code`."""
+    placed = _issue.__code__.replace(co_filename=code.co_filename, co_name=code.co_name, co_firstlineno=line)
+    return types.FunctionType(placed, {})
 
 
 def call_at(site: Site | None, function: Callable[[Any], None], tile: Any) -> None:
@@ -43,11 +49,7 @@ def call_at(site: Site | None, function: Callable[[Any], None], tile: Any) -> No
     if site is None:
         function(tile)
         return
-    issuer = _issuers.get(site)
-    if issuer is None:
-        code, line = site
-        placed = _issue.__code__.replace(
-            co_filename=code.co_filename, co_name=code.co_name, co_firstlineno=line
-        )
-        issuer = _issuers[site] = types.FunctionType(placed, {})
-    issuer(function, tile)
+    issue = _issuers.get(site)
+    if issue is None:
+        issue = _issuers[site] = issuer(*site)
+    issue(function, tile)

@@ -11,14 +11,15 @@ an unrounded float32 result, a memory its engine can write, no overlap with its 
 element by element in place), and nobody else holding the result. Otherwise it is issued into a fresh tile
 and copied, which is what the assignment means.
 
+What happens for every instruction (the waiting, reading, writing, and the direct assignment) is in base.py;
+here is what decides the rest.
+
 PSUM: `psum += nisa.nc_matmul(...)` is one matmul that accumulates. The first one into a region that is
 unwritten or zero overwrites it; a region filled by another engine is added to by the Vector engine."""
 
 from __future__ import annotations
 
-import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -28,21 +29,21 @@ from opentrn.errors import NkiValidationError
 from opentrn.isa_enums import MemoryRegion
 from opentrn.nki import isa as nisa
 from opentrn.nki.language import _elementwise as machine_ops
-from opentrn.nki_legacy import habits
-from opentrn.nki_legacy.call_site import call_at, user_site
-from opentrn.nki_legacy.dtypes import device_dtype, host_dtype
-from opentrn.nki_legacy.index import broadcast_shapes
-from opentrn.nki_legacy.psum_state import MATMUL, OTHER, ZERO_PENDING, PsumState
-from opentrn.nki_legacy.regions import Box, Range, _split, full_box, is_full, regions
-from opentrn.nki_legacy.tile import Place, Tensor, Tile
+from opentrn.nki_legacy import base, habits, indexing
+from opentrn.nki_legacy.base import defer, flush, operand, read, session_or_none, set_session, write
+from opentrn.nki_legacy.call_site import OWN, issuer
+from opentrn.nki_legacy.dtypes import device_dtype, host_dtype, tile_dtype
+from opentrn.nki_legacy.index import DynamicSlice, IndexExpr, broadcast_shapes
+from opentrn.nki_legacy.index_form import SCALAR
+from opentrn.nki_legacy.psum_state import MATMUL, OTHER, ZERO_PENDING, elements_of
+from opentrn.nki_legacy.regions import Range, _split, full_box, is_full, regions
+from opentrn.nki_legacy.tile import ParDim, Place, Tensor, Tile, refuse_shape
 
 SBUF, PSUM = MemoryRegion.sbuf, MemoryRegion.psum
 ON_CHIP = frozenset({SBUF, PSUM})
 _FP32 = np.dtype(np.float32)
 _SPREAD_BY_MATMUL = frozenset({_FP32, np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)})
 PSUM_BANK_FLOATS = 512  # 2 KiB of each partition, nki.language.tile_size.psum_fmax
-
-_thread = threading.local()
 
 
 class Session:
@@ -51,17 +52,12 @@ class Session:
     def __init__(self, grid: tuple[int, ...] = ()):
         self.grid = grid
         self.program_ids: tuple[int, ...] = (0,) * len(grid)
-        self.pending: Tile | None = None
         self.shared: list[Tensor] = []  # shared_hbm tensors, in creation order of the first program
         self.shared_made = 0
         self.identities: dict[tuple[int, str], Tensor] = {}  # in HBM, by size and dtype
         self.identity_tiles: dict[str, Tile] = {}  # in SBUF, by dtype
         self.ones: dict[tuple[int, str], Tile] = {}  # [1, n] of ones in SBUF, by n and dtype
         self.reductions: dict[Any, Tile] = {}  # running results of nl.loop_reduce, by call site and loops
-
-
-def session_or_none() -> Session | None:
-    return getattr(_thread, "session", None)
 
 
 def session() -> Session:
@@ -75,104 +71,16 @@ def session() -> Session:
     return current
 
 
-def set_session(current: Session | None) -> None:
-    _thread.session = current
-
-
-class Deferred:
-    """An instruction that waits for its destination."""
-
-    __slots__ = ("shape", "dtype", "region", "issue", "boxes", "sources", "targets", "in_place", "exact",
-                 "accumulate", "reduce", "site")  # fmt: skip
-
-    def __init__(
-        self,
-        shape: tuple[int, ...],
-        dtype: np.dtype,
-        issue: Callable[[Tile], None],
-        boxes: list[Box],
-        sources: Sequence[Tile],
-        region: MemoryRegion,
-        targets: frozenset[MemoryRegion],
-        in_place: bool,
-        exact: bool,
-        accumulate: Callable[[Tile, bool], None] | None,
-    ):
-        self.shape = shape
-        self.dtype = dtype
-        self.issue = issue  # writes a tile of `shape`
-        self.boxes = boxes  # what it writes of the shape
-        self.sources = sources
-        self.region = region  # where a fresh result goes
-        self.targets = targets  # where it can write
-        self.in_place = in_place  # element by element: the destination may be an operand
-        self.exact = exact  # the value before rounding to dtype is what a wider destination may get
-        self.accumulate = accumulate  # (tile, add): a matmul
-        self.site = user_site()
-        self.reduce: Any = None  # nl.loop_reduce: (operator, operand)
-
-    def realise(self, tile: Tile) -> None:
-        """Issue into a fresh tensor, and make `tile` its view."""
-        current = session()
-        if current.pending is tile:
-            current.pending = None
-        fresh = Tensor(self.shape, self.dtype, Place(self.region)).tile()
-        tile.become(fresh)
-        if not (len(self.boxes) == 1 and is_full(self.boxes[0], self.shape)):
-            tile.valid = self.boxes
-        call_at(self.site, self.issue, tile)
-
-
-def flush() -> None:
-    """Issue the waiting instruction, if there is one."""
-    current = session()
-    if current.pending is not None:
-        current.pending.realised()
-
-
-def defer(
-    shape: Sequence[int],
-    dtype: Any,
-    issue: Callable[[Tile], None],
-    *,
-    boxes: list[Box] | None = None,
-    sources: Sequence[Tile] = (),
-    region: MemoryRegion = SBUF,
-    targets: frozenset[MemoryRegion] = ON_CHIP,
-    in_place: bool = True,
-    exact: bool = True,
-    accumulate: Callable[[Tile, bool], None] | None = None,
-) -> Tile:
-    """The result of an operation, a tile of `shape` and `dtype`."""
-    flush()
-    shape = tuple(int(s) for s in shape)
-    dtype = host_dtype(dtype)
-    boxes = [full_box(shape)] if boxes is None else boxes
-    result = Tile(None, (), 0, (), dtype)
-    result.deferred = Deferred(
-        shape, dtype, issue, boxes, sources, region, targets, in_place, exact, accumulate
-    )
-    session().pending = result
-    return result
-
-
 # -- reading and writing -------------------------------------------------------------------------------------
 
 
-def _state(tile: Tile) -> PsumState:
-    return tile._tensor.psum_state(tile._blocks)
-
-
-def _settle_zeros(tile: Tile) -> None:
-    """Write the zeros that a PSUM region was promised, before something reads it."""
-    state = _state(tile)
-    uniform = state.uniform(tile)
-    if uniform is not None:
-        if uniform == ZERO_PENDING:
-            nisa.memset(tile.raw(), 0)
-            state.fill(tile, OTHER)
+def settle_zeros(tile: Tile) -> None:
+    """Write the zeros that part or all of a PSUM region was promised, before something reads it."""
+    if base.psum_uniform(tile) == ZERO_PENDING:
+        nisa.memset(tile.raw(), 0)
+        base.psum_fill(tile, OTHER)
         return
-    states = state.dense(tile)
+    states = elements_of(tile, base.psum_elements(tile))
     waiting = states == ZERO_PENDING
     if not waiting.any():
         return
@@ -180,28 +88,6 @@ def _settle_zeros(tile: Tile) -> None:
     for box in _split(waiting.reshape(whole.shape)):
         nisa.memset(whole.sub(box).raw(), 0)
     states[waiting] = OTHER
-
-
-def read(tile: Tile, box: Box | None = None) -> Any:
-    """The machine's view of an operand, narrowed to `box`."""
-    tile = tile.realised()
-    part = tile if box is None else tile.sub(box)
-    if part.region is PSUM:
-        _settle_zeros(part)
-    return part.raw()
-
-
-def write(tile: Tile, box: Box | None = None, kind: int = OTHER) -> Any:
-    """The machine's view of a destination, narrowed to `box`."""
-    tile = tile.realised()
-    part = tile if box is None else tile.sub(box)
-    part._tensor.written = True
-    if part.is_on_chip and not part._open:
-        rows, low, high = part.addresses_span()
-        part._tensor.spans.setdefault(part._blocks, set()).add((rows.start, rows.count, low, high))
-    if part.region is PSUM:
-        _state(part).fill(part, kind)
-    return part.raw()
 
 
 def fresh(shape: Sequence[int], dtype: Any, region: MemoryRegion = SBUF, name: str = "") -> Tile:
@@ -225,14 +111,13 @@ def is_tile(value: Any) -> bool:
     return isinstance(value, Tile)
 
 
-def operand(value: Any, what: str) -> Tile:
-    """`value` as an on-chip tile with its instruction issued."""
+def refuse_operand(value: Any, what: str, name: str | None) -> None:
+    """Why `value` is no operand `name` of `what`."""
+    where = what if name is None else f"{what}: {name}"
     if not isinstance(value, Tile):
-        raise NkiValidationError(f"{what} needs a tile, got {type(value).__name__}: {value!r}")
-    value.realised().require_tile(what)
-    if not value.is_on_chip:
-        raise NkiValidationError(f"{what}: {value!r} is in HBM; nl.load it into SBUF first")
-    return value
+        raise NkiValidationError(f"{where} needs a tile, got {type(value).__name__}: {value!r}")
+    value.require_tile(where)
+    raise NkiValidationError(f"{where}: {value!r} is in HBM; nl.load it into SBUF first")
 
 
 def to_sbuf(tile: Tile) -> Tile:
@@ -338,33 +223,14 @@ def _fit(src: Tile, shape: tuple[int, ...]) -> Tile:
 
 def assign(dst: Tile, value: Any, temporary: bool) -> None:
     """`dst[...] = value`. `temporary`: nobody else holds `value`."""
-    current = session()
     if isinstance(value, Tile):
-        if value.deferred is None:
-            if dst.same_place(value):
-                return  # t[i] += x: already done in place
-            flush()
-            copy_into(dst, value)
-            return
-        work = value.deferred
-        if work.reduce is not None:
-            _assign_reduction(dst, value, work)
-            return
-        if _can_write_directly(dst, work, temporary):
-            current.pending = None
-            value.deferred = None
-            target = dst if dst.shape == work.shape else dst.with_ones(work.shape)
-            work.issue(target)
-            value.become(target)
-            return
-        value.realised()
-        copy_into(dst, value)
+        _assign_tile(dst, value, temporary)
         return
     if isinstance(value, (bool, int, float, np.generic)):
         flush()
         dst.require_tile("an assignment")
         if dst.region is PSUM and value == 0:
-            _state(dst.realised()).fill(dst, ZERO_PENDING)
+            base.psum_fill(dst.realised(), ZERO_PENDING)
         elif dst.is_on_chip:
             nisa.memset(write(dst), value.item() if isinstance(value, np.generic) else value)
         else:
@@ -373,21 +239,24 @@ def assign(dst: Tile, value: Any, temporary: bool) -> None:
     raise NkiValidationError(f"{value!r} cannot be assigned to {dst!r}; assign a tile or a number")
 
 
-def _can_write_directly(dst: Tile, work: Deferred, temporary: bool) -> bool:
-    if not temporary or dst.block_ranges or dst.region not in work.targets or dst._indirect is not None:
-        return False
-    same_shape = dst.shape == work.shape or (
-        [n for n in dst.shape if n != 1] == [n for n in work.shape if n != 1]
-        and dst.shape[0] == work.shape[0]
-    )
-    if not same_shape:
-        return False
-    if dst.dtype != work.dtype and not (work.exact and work.dtype == _FP32):
-        return False
-    for source in work.sources:
-        if dst.overlaps(source) and not (work.in_place and dst.same_place(source)):
-            return False
-    return True
+def _assign_tile(dst: Tile, value: Tile, temporary: bool) -> None:
+    session()
+    work = value.deferred
+    if work is None:
+        if not dst.same_place(value):  # else t[i] += x: already done in place
+            flush()
+            copy_into(dst, value)
+    elif work.reduce is not None:
+        _assign_reduction(dst, value, work)
+    elif base.can_write_directly(dst, work, temporary):
+        base.drop_waiting()
+        value.deferred = None
+        target = dst if dst.shape == work.shape else dst.with_ones(work.shape)
+        work.issue(target)
+        value.become(target)
+    else:
+        value.realised()
+        copy_into(dst, value)
 
 
 # -- accumulation --------------------------------------------------------------------------------------------
@@ -395,16 +264,18 @@ def _can_write_directly(dst: Tile, work: Deferred, temporary: bool) -> bool:
 
 def add_in_place(dst: Tile, value: Any, temporary: bool) -> Tile:
     """`dst += value`."""
-    current = session()
+    session()
     if isinstance(value, Tile) and value.deferred is not None and temporary and dst is not value:
         work = value.deferred
         if work.accumulate is not None and dst.deferred is None and dst.region is PSUM:
             if not work.boxes:
-                current.pending = None  # masked out
+                base.drop_waiting()  # masked out
                 return dst
-            if dst.shape == work.shape and _accumulate(dst, work):
-                current.pending = None
+            adds = _accumulates(dst, work) if dst.shape == work.shape else None
+            if adds is not None:
+                base.drop_waiting()
                 value.deferred = None
+                work.accumulate(dst, adds)
                 value.become(dst)
                 return dst
     flush()
@@ -413,30 +284,26 @@ def add_in_place(dst: Tile, value: Any, temporary: bool) -> Tile:
     return dst
 
 
-def _accumulate(dst: Tile, work: Deferred) -> bool:
-    """One matmul into `dst`, overwriting or adding; False when the region needs another way."""
-    adds = [_adds(dst if is_full(box, dst.shape) else dst.sub(box)) for box in work.boxes]
-    if None in adds or len(set(adds)) != 1:
-        return False
-    (add,) = set(adds)
-    work.accumulate(dst, add)
-    return True
+def _accumulates(dst: Tile, work: Any) -> bool | None:
+    """Whether one matmul into `dst` adds or overwrites; None when the region needs another way."""
+    adds = {_adds(dst if is_full(box, dst.shape) else dst.sub(box)) for box in work.boxes}
+    return adds.pop() if len(adds) == 1 else None
 
 
 def _adds(part: Tile) -> bool | None:
     """Whether a matmul into `part` adds to what earlier ones left there; None when neither it nor overwriting
     is right for all of it."""
-    state = _state(part).uniform(part)
+    state = base.psum_uniform(part)
     if state is None:  # nothing written yet, partly promised zeros
-        return None if np.isin(_state(part).dense(part), (MATMUL, OTHER)).any() else False
+        states = elements_of(part, base.psum_elements(part))
+        return None if np.isin(states, (MATMUL, OTHER)).any() else False
     return None if state == OTHER else state == MATMUL
 
 
-def _assign_reduction(dst: Tile, value: Tile, work: Deferred) -> None:
+def _assign_reduction(dst: Tile, value: Tile, work: Any) -> None:
     """`dst[...] = nl.loop_reduce(x, op, loops)`: dst = op(dst, x), or x where dst holds nothing yet."""
-    current = session()
     operator, source = work.reduce
-    current.pending = None
+    base.drop_waiting()
     value.deferred = None
     boxes = work.boxes
     if not dst.holds_something():
@@ -451,42 +318,70 @@ def _assign_reduction(dst: Tile, value: Tile, work: Deferred) -> None:
 # -- who holds a result --------------------------------------------------------------------------------------
 
 
-class _Probe:
-    """Measures the reference count of an operand that only the statement holds, and of one with a name."""
-
-    seen = 0
-    keep: Any = None
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        _Probe.seen = sys.getrefcount(value)
-
-    def __iadd__(self, value: Any) -> _Probe:
-        _Probe.seen = sys.getrefcount(value)
-        return self
+_kept: Any = None  # another holder, as the thread is of the waiting result
 
 
 def _result() -> Any:
-    _Probe.keep = object()  # the session also holds the waiting result
-    return _Probe.keep
+    global _kept
+    _kept = object()
+    return _kept
 
 
 def _calibrate() -> tuple[int, int]:
     """Reference counts of a temporary in `t[k] = f()` and in `t += f()`; 0 where a name looks the same."""
-    probe = _Probe()
+    probe = base.Probe()
     probe[0] = _result()
-    plain = _Probe.seen
+    plain = base.probed()
     named = _result()
     probe[0] = named
-    assignment = plain if _Probe.seen > plain else 0
+    assignment = plain if base.probed() > plain else 0
     probe += _result()
-    plain = _Probe.seen
+    plain = base.probed()
     named = _result()
     probe += named
-    return assignment, plain if _Probe.seen > plain else 0
+    return assignment, plain if base.probed() > plain else 0
 
 
-TEMPORARY_IN_SETITEM, TEMPORARY_IN_IADD = _calibrate()
+base.set_temporary(*_calibrate())
+base.configure(
+    tile=Tile,
+    tensor=Tensor,
+    par_dim=ParDim,
+    range=Range,
+    index_expression=IndexExpr,
+    dynamic_slice=DynamicSlice,
+    limit=indexing.Limit,
+    place=Place,
+    sbuf=SBUF,
+    psum=PSUM,
+    on_chip=ON_CHIP,
+    float32=_FP32,
+    scalar_form=SCALAR,
+    plans=indexing.PLANS,
+    plan=indexing.plan,
+    tile_dtype=tile_dtype,
+    host_dtype=host_dtype,
+    device_dtype=device_dtype,
+    refuse_shape=refuse_shape,
+    refuse_operand=refuse_operand,
+    settle_zeros=settle_zeros,
+    session=session,
+    assign=assign,
+    add_in_place=add_in_place,
+    issuer=issuer,
+    own_folder=OWN,
+)
 
-__all__ = ["device_dtype", "regions"]
+__all__ = [
+    "defer",
+    "device_dtype",
+    "flush",
+    "operand",
+    "read",
+    "regions",
+    "session_or_none",
+    "set_session",
+    "write",
+]
 
 from opentrn.nki_legacy import arithmetic  # noqa: E402 -- it imports this module; both need each other when called

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -24,11 +23,10 @@ import numpy as np
 from opentrn.errors import NkiValidationError, NotModelled
 from opentrn.isa_enums import MemoryRegion
 from opentrn.nki import _machine
-from opentrn.nki_legacy import indexing
-from opentrn.nki_legacy.dtypes import device_dtype, host_dtype, tile_dtype
+from opentrn.nki_legacy import base
+from opentrn.nki_legacy.dtypes import device_dtype, host_dtype
 from opentrn.nki_legacy.index import DynamicSlice, IndexExpr, broadcast_shapes, signed_progression
 from opentrn.nki_legacy.indexing import Limit
-from opentrn.nki_legacy.psum_state import UNWRITTEN, ZERO_PENDING, PsumState
 from opentrn.nki_legacy.regions import Box, Range, is_full
 
 PARTITIONS = 128
@@ -46,37 +44,14 @@ class Place(NamedTuple):
     address: Callable[[tuple[int, ...], int, int], tuple[int, int]] | None = None
 
 
-class Tensor:
-    """Memory with a shape. On chip: `blocks` x [`partitions`, `free`]."""
+class Tensor(base.Tensor):
+    """Memory with a shape. On chip: `blocks` x [`partitions`, `free`].
 
-    def __init__(self, shape: Sequence[int], dtype: Any, place: Place, name: str = "", storage: Any = None):
-        self.dtype = tile_dtype(dtype, place.region.is_on_chip)
-        self.place = place
-        self.region = place.region
-        self.on_chip = place.region.is_on_chip
-        self.name = name
-        self.zero_filled = False  # created by nl.zeros or nl.full
-        self.written = False
-        # What was written of each block: (first row, rows, first element, last element) of every access.
-        self.spans: dict[tuple[int, ...], set[tuple[int, int, int, int]]] = {}
-        self.parameter = False  # an argument of the kernel
-        sizes = tuple(int(s) for s in shape)
-        if any(s <= 0 for s in sizes):
-            raise NkiValidationError(f"tensor {name!r}: shape {sizes} must be positive")
-        self.shape = sizes
-        if self.region.is_on_chip:
-            at = next((i for i, s in enumerate(shape) if isinstance(s, ParDim)), 0)
-            self.blocks, self.partitions, self.free = sizes[:at], sizes[at], sizes[at + 1 :]
-            if self.partitions > PARTITIONS:
-                raise NkiValidationError(
-                    f"err_num_partition_exceed_arch_limit: tensor {name!r} has {self.partitions} partitions, "
-                    f"at most {PARTITIONS} exist; use nl.par_dim for another partition dimension"
-                )
-        else:
-            self.blocks, self.partitions, self.free = (), sizes[0] if sizes else 1, sizes[1:]
-        self.row = math.prod(self.free)
-        self._storage: dict[tuple[int, ...], Any] = {} if storage is None else {(): storage}
-        self._psum_state: dict[tuple[int, ...], PsumState] = {}
+    zero_filled: created by nl.zeros or nl.full. written: by some instruction. parameter: an argument of the
+    kernel. spans: per block, (first row, rows, first element, last element) of every access that wrote it.
+    """
+
+    __slots__ = ()
 
     def __repr__(self) -> str:
         name = f" {self.name}" if self.name else ""
@@ -85,46 +60,33 @@ class Tensor:
     def machine(self, block: tuple[int, ...]) -> Any:
         """The machine's tensor of one block."""
         found = self._storage.get(block)
-        if found is None:
-            if self.region.is_on_chip:
-                shape: tuple[int, ...] = (self.partitions, self.row)
-                address = None
-                if self.place.address is not None:
-                    width = self.row * self.dtype.itemsize
-                    address = self.place.address(block, self.partitions, width)
-            else:
-                shape, address = self.shape or (1,), None
-            found = _machine.ndarray(shape, device_dtype(self.dtype), self.region, self.name, address)
-            self._storage[block] = found
-        return found
+        return self._make_machine(block) if found is None else found
 
-    def psum_state(self, block: tuple[int, ...]) -> PsumState:
-        """States of the elements of a PSUM block."""
-        state = self._psum_state.get(block)
-        if state is None:
-            initial = ZERO_PENDING if self.zero_filled else UNWRITTEN
-            state = self._psum_state[block] = PsumState(self.partitions * self.row, initial)
-        return state
+    def _make_machine(self, block: tuple[int, ...]) -> Any:
+        if self.region.is_on_chip:
+            shape: tuple[int, ...] = (self.partitions, self.row)
+            address = None
+            if self.place.address is not None:
+                width = self.row * self.dtype.itemsize
+                address = self.place.address(block, self.partitions, width)
+        else:
+            shape, address = self.shape or (1,), None
+        made = _machine.ndarray(shape, device_dtype(self.dtype), self.region, self.name, address)
+        self._storage[block] = made
+        return made
 
     def block_indices(self) -> list[tuple[int, ...]]:
         return list(itertools.product(*(range(n) for n in self.blocks)))
 
-    def tile(self) -> Tile:
-        """The whole tensor as a view."""
-        blocks = tuple(Range(0, 1, n) for n in self.blocks)
-        if self.region.is_on_chip:
-            dims = ((self.row, self.partitions), *_row_major(self.free))
-        else:
-            dims = _row_major(self.shape)
-        return Tile(self, blocks, 0, dims, self.dtype)
 
-
-def _row_major(shape: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    dims, step = [], 1
-    for size in reversed(shape):
-        dims.append((step, size))
-        step *= size
-    return tuple(reversed(dims))
+def refuse_shape(tensor: Tensor) -> None:
+    """Why no tensor has the shape of `tensor`."""
+    if not tensor.shape or any(s <= 0 for s in tensor.shape):
+        raise NkiValidationError(f"tensor {tensor.name!r}: shape {tensor.shape} must be positive")
+    raise NkiValidationError(
+        f"err_num_partition_exceed_arch_limit: tensor {tensor.name!r} has {tensor.partitions} partitions, "
+        f"at most {PARTITIONS} exist; use nl.par_dim for another partition dimension"
+    )
 
 
 class Indirect(NamedTuple):
@@ -136,97 +98,21 @@ class Indirect(NamedTuple):
     size: int  # elements of the indexed dimension, for messages
 
 
-class Tile:
-    """A view of a Tensor, or the future result of an operation (`deferred`)."""
+class Tile(base.Tile):
+    """A view of a Tensor, or the future result of an operation (`deferred`).
 
-    __slots__ = ("_tensor", "_blocks", "_offset", "_dims", "_dtype", "_indirect", "_limits", "deferred",
-                 "valid", "_open", "_shape", "_raw", "__weakref__")  # fmt: skip
+    Its blocks (per block dimension an int, or the Range that remains), offset, dimensions and dtype; what
+    indexes it at run time (`_indirect`); where it may leave its tensor (`_limits`); `valid`, the boxes that a
+    masked operation has written, or None for all.
+    """
+
+    __slots__ = ()
     __array_priority__ = 2000
     __hash__ = object.__hash__
-
-    def __init__(
-        self,
-        tensor: Tensor | None,
-        blocks: tuple[Any, ...],
-        offset: int,
-        dims: Sequence[tuple[int, int]],
-        dtype: np.dtype,
-        indirect: Indirect | None = None,
-        limits: tuple[Limit, ...] = (),
-    ):
-        self._tensor = tensor
-        self._blocks = blocks  # per block dimension: an int, or the Range that remains
-        self._offset = offset
-        self._dims = dims if type(dims) is tuple else tuple(dims)
-        self._dtype = dtype
-        self._indirect = indirect
-        self._limits = limits
-        self._open = tuple([b for b in blocks if type(b) is Range]) if blocks else ()
-        self._shape: tuple[int, ...] | None = None
-        self._raw: Any = None  # the machine's view, once made
-        self.deferred: Any = None
-        self.valid: list[Box] | None = None  # the part that a masked operation has written; None: all
-
-    # -- properties ------------------------------------------------------------------------------------------
-
-    def realised(self) -> Tile:
-        """self, after issuing the instruction that it waits for."""
-        if self.deferred is not None:
-            self.deferred.realise(self)
-        return self
-
-    @property
-    def tensor(self) -> Tensor:
-        return self.realised()._tensor  # type: ignore[return-value]
-
-    def become(self, other: Tile) -> None:
-        """Be the same view of the same memory as `other`, with nothing to wait for."""
-        self._tensor, self._blocks, self._offset = other._tensor, other._blocks, other._offset
-        self._dims, self._dtype, self._limits = other._dims, other._dtype, other._limits
-        self._open, self._shape, self._raw = other._open, other._shape, other._raw
-        self.deferred = None
-
-    @property
-    def block_ranges(self) -> tuple[Range, ...]:
-        return self._open
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        if self.deferred is not None:
-            return self.deferred.shape
-        if self._shape is None:
-            self._shape = tuple([r.count for r in self._open] + [n for _, n in self._dims])
-        return self._shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.deferred.dtype if self.deferred is not None else self._dtype
-
-    @property
-    def region(self) -> MemoryRegion:
-        return self.deferred.region if self.deferred is not None else self._tensor.region
-
-    buffer = region
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    @property
-    def itemsize(self) -> int:
-        return self.dtype.itemsize
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.shape)
 
     @property
     def name(self) -> str:
         return self.tensor.name
-
-    @property
-    def is_on_chip(self) -> bool:
-        return self._tensor.on_chip if self.deferred is None else self.deferred.region.is_on_chip
 
     def __repr__(self) -> str:
         return f"<{self.region.value} tile {self.dtype.name}{list(self.shape)}>"
@@ -250,32 +136,13 @@ class Tile:
 
     # -- views -----------------------------------------------------------------------------------------------
 
-    def _replace(self, **changes: Any) -> Tile:
-        tile = self.realised()
-        take = changes.pop
-        changed = Tile(
-            tile._tensor,
-            tile._blocks,
-            take("offset", tile._offset),
-            take("dims", tile._dims),
-            take("dtype", tile._dtype),
-            take("indirect", tile._indirect),
-            take("limits", tile._limits),
+    def _refuse_blocks(self, what: str) -> None:
+        raise NkiValidationError(
+            f"{what} needs a tile, but {self!r} "
+            f"still has {len(self.block_ranges)} dimensions before its partition dimension; index them"
         )
-        if changes:
-            raise TypeError(f"a view cannot change {sorted(changes)}")
-        return changed
 
-    def require_tile(self, what: str) -> Tile:
-        """self, if its partition dimension comes first; refused otherwise."""
-        if self.deferred is None and self.block_ranges:
-            raise NkiValidationError(
-                f"{what} needs a tile, but {self!r} "
-                f"still has {len(self.block_ranges)} dimensions before its partition dimension; index them"
-            )
-        return self
-
-    def sub(self, box: Box) -> Tile:
+    def _sub_any(self, box: Box) -> Tile:
         """The part of this tile in `box`."""
         tile = self.realised()
         if is_full(box, tile.shape):
@@ -322,16 +189,6 @@ class Tile:
         if tile._limits or tile._indirect or tile.block_ranges:
             raise NotModelled(f"a permuted view of {self!r}")
         return tile._replace(dims=[tile._dims[a] for a in axes])
-
-    def with_ones(self, shape: tuple[int, ...]) -> Tile:
-        """The same view with dimensions of size one added or dropped to give `shape`."""
-        tile = self.realised()
-        if tile.shape == shape:
-            return tile
-        if tile._limits:
-            tile._check_limits()
-        source = iter([d for d in tile._dims if d[1] != 1])
-        return tile._replace(dims=[(0, 1) if n == 1 else next(source) for n in shape], limits=())
 
     def broadcast_view(self, shape: tuple[int, ...]) -> Tile:
         """Free dimensions of size one repeated with stride 0 to give `shape`; the rank may grow by leading
@@ -428,23 +285,8 @@ class Tile:
 
     # -- indexing --------------------------------------------------------------------------------------------
 
-    def __setitem__(self, key: Any, value: Any) -> None:
-        temporary = sys.getrefcount(value) <= emit.TEMPORARY_IN_SETITEM
-        emit.assign(self.realised()._index(key), value, temporary)
-
-    def __iadd__(self, value: Any) -> Tile:
-        temporary = sys.getrefcount(value) <= emit.TEMPORARY_IN_IADD
-        return emit.add_in_place(self, value, temporary)
-
-    def __getitem__(self, key: Any) -> Tile:
-        return self.realised()._index(key)
-
-    def _index(self, key: Any) -> Tile:
-        quick = indexing.quick_view(self, key if type(key) is tuple else (key,))
-        return self._index_any(key) if quick is None else quick
-
     def _index_any(self, key: Any) -> Tile:
-        """The view of any index, step by step: what indexing.quick_view must agree with."""
+        """The view of any index, step by step: what quick_view must agree with."""
         keys = list(key) if isinstance(key, tuple) else [key]
         rank = self.ndim
         spots = [i for i, k in enumerate(keys) if k is Ellipsis]
@@ -597,10 +439,8 @@ class Tile:
 
     # -- the machine -----------------------------------------------------------------------------------------
 
-    def raw(self) -> Any:
-        """The machine's view of this tile."""
-        if self._raw is not None:
-            return self._raw
+    def _raw_any(self) -> Any:
+        """The machine's view of this tile, whatever kind of view it is."""
         tile = self.realised()
         tile.require_tile("an instruction")
         tile._check_limits()
@@ -641,16 +481,6 @@ class Tile:
         table = storage.reshape((total // how.stride, how.stride))
         return table.ap(pattern, self._offset, scalar_offset=index, indirect_dim=0, dtype=dtype)
 
-    def addresses_span(self) -> tuple[Range, int, int]:
-        """(rows, first, last) of the storage that this view touches: partitions, and free elements of one
-        row."""
-        tile = self.realised()
-        row = max(1, tile._tensor.row * tile._tensor.dtype.itemsize // tile._dtype.itemsize)
-        first_row, first = divmod(tile._offset, row)
-        last = first + sum(s * (n - 1) for s, n in tile._dims[1:] if s > 0)
-        rows = tile._dims[0][1] if tile._dims else 1
-        return Range(first_row, 1, rows), first, last
-
     def holds_something(self) -> bool:
         """True when an instruction wrote part of what this view covers, or it was created with a value."""
         tile = self.realised()
@@ -661,30 +491,6 @@ class Tile:
             first < rows.start + rows.count and rows.start < first + count and low <= last and begin <= high
             for first, count, begin, last in tile._tensor.spans.get(tile._blocks, ())
         )
-
-    def same_place(self, other: Tile) -> bool:
-        """True when both are the same view of the same memory."""
-        if self.deferred is not None or other.deferred is not None:
-            return False
-        return (
-            self._tensor is other._tensor
-            and self._blocks == other._blocks
-            and self._offset == other._offset
-            and [d for d in self._dims if d[1] != 1] == [d for d in other._dims if d[1] != 1]
-            and self._dtype == other._dtype
-            and self._indirect is other._indirect
-        )
-
-    def overlaps(self, other: Tile) -> bool:
-        """True when the two may share an element (conservative)."""
-        if self._tensor is not other._tensor or self._blocks != other._blocks:
-            return False
-        if not self.is_on_chip or self._dtype.itemsize != other._dtype.itemsize:
-            return True
-        (rows_a, low_a, high_a), (rows_b, low_b, high_b) = self.addresses_span(), other.addresses_span()
-        if rows_a.start + rows_a.count <= rows_b.start or rows_b.start + rows_b.count <= rows_a.start:
-            return False
-        return not (high_a < low_b or high_b < low_a)
 
     def to_numpy(self) -> np.ndarray:
         """A copy of the values as a numpy array: for results and printing, never for computing."""
