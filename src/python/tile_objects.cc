@@ -425,6 +425,7 @@ void bind_tiles(nb::module_& module) {
   nb::module_ tiles = module.def_submodule("tiles", "Tensors and views of NKI 0.1.");
   make_types(tiles);
   tiles.def("configure", &configure_tiles);
+  bind_index_expressions(tiles);
   bind_issue(tiles);
 }
 

@@ -40,6 +40,13 @@ struct DeferredObject {
   char in_place, exact;
 };
 
+// An index expression: constant + form (nki_legacy/index.py).
+struct IndexObject {
+  PyObject head;
+  PyObject* form;
+  int64_t constant;
+};
+
 // Objects of the Python layer, given once by configure().
 struct TileTypes {
   PyTypeObject *tile = nullptr, *tensor = nullptr, *deferred = nullptr;
@@ -153,6 +160,7 @@ PyObject* tile_add_in_place(PyObject* self, PyObject* value);       // tile_issu
 void realise(TileObject* tile);                                     // tile_issue.cc
 void bind_issue(nb::module_& tiles);                                // tile_issue.cc
 
+void bind_index_expressions(nb::module_& tiles);
 void bind_tiles(nb::module_& module);
 
 }  // namespace opentrn::python

@@ -154,16 +154,16 @@ nb::object same_view(TileObject* base) {
 
 // Form and constant of an index expression or an int; false for others, and where no plan can be made.
 bool form_of_key(PyObject* key, nb::object& form, int64_t& constant) {
-  static auto* const names =
-      new std::array<nb::object, 4>{nb::str("form"), nb::str("constant"), nb::str("steps"), nb::str("shape")};
+  static auto* const steps = new nb::str("steps");
+  static auto* const shape = new nb::str("shape");
   const TileTypes& t = tile_types();
   if (Py_IS_TYPE(key, t.index_expression)) {
-    const auto attribute = [](PyObject* of, int name) {
-      return checked(PyObject_GetAttr(of, (*names)[static_cast<size_t>(name)].ptr()));
+    form = nb::borrow(reinterpret_cast<IndexObject*>(key)->form);
+    constant = reinterpret_cast<IndexObject*>(key)->constant;
+    const auto attribute = [&](const nb::str& name) {
+      return checked(PyObject_GetAttr(form.ptr(), name.ptr()));
     };
-    form = attribute(key, 0);
-    constant = int_of(attribute(key, 1).ptr());
-    return !is_none(attribute(form.ptr(), 2).ptr()) && PyTuple_GET_SIZE(attribute(form.ptr(), 3).ptr()) >= 2;
+    return !is_none(attribute(*steps).ptr()) && PyTuple_GET_SIZE(attribute(*shape).ptr()) >= 2;
   }
   if (!PyLong_Check(key)) return false;
   form = t.scalar_form;

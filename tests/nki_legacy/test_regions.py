@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opentrn.errors import NkiValidationError
+from opentrn.nki_legacy.box import Range
 from opentrn.nki_legacy.index import DenseTruth, Predicate, arange
-from opentrn.nki_legacy.regions import Range, regions
+from opentrn.nki_legacy.regions import regions
 
 
 def covered(boxes, shape):

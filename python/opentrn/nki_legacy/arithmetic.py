@@ -16,9 +16,10 @@ from opentrn.errors import NkiValidationError
 from opentrn.isa_ops import is_bitvec, op_name
 from opentrn.nki import isa as nisa
 from opentrn.nki_legacy import emit, habits
+from opentrn.nki_legacy.box import Box, full_box
 from opentrn.nki_legacy.dtypes import is_floating, promote, scalar_dtype
 from opentrn.nki_legacy.emit import PSUM, read, write
-from opentrn.nki_legacy.regions import Box, full_box, regions
+from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 
 _FP32 = np.dtype(np.float32)

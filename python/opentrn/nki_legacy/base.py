@@ -29,6 +29,7 @@ def _chosen() -> Any:
 _base = _chosen()
 IS_PLAIN = _base.__name__.endswith("plain")
 
+IndexExpr = _base.IndexExpr
 Tensor = _base.Tensor
 Tile = _base.Tile
 Probe = _base.Probe

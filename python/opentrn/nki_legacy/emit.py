@@ -31,12 +31,13 @@ from opentrn.nki import isa as nisa
 from opentrn.nki.language import _elementwise as machine_ops
 from opentrn.nki_legacy import base, habits, indexing
 from opentrn.nki_legacy.base import defer, flush, operand, read, session_or_none, set_session, write
+from opentrn.nki_legacy.box import Range, full_box, is_full
 from opentrn.nki_legacy.call_site import OWN, issuer
 from opentrn.nki_legacy.dtypes import device_dtype, host_dtype, tile_dtype
 from opentrn.nki_legacy.index import DynamicSlice, IndexExpr, broadcast_shapes
 from opentrn.nki_legacy.index_form import SCALAR
 from opentrn.nki_legacy.psum_state import MATMUL, OTHER, ZERO_PENDING, elements_of
-from opentrn.nki_legacy.regions import Range, _split, full_box, is_full, regions
+from opentrn.nki_legacy.regions import _split, regions
 from opentrn.nki_legacy.tile import ParDim, Place, Tensor, Tile, refuse_shape
 
 SBUF, PSUM = MemoryRegion.sbuf, MemoryRegion.psum

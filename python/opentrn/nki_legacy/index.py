@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from opentrn.errors import NkiValidationError
+from opentrn.nki_legacy import base
 from opentrn.nki_legacy.index_form import Form, affine_form, form_of
 
 _ALL = slice(None)
@@ -62,10 +63,10 @@ def _is_int(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
 
 
-class IndexExpr:
+class IndexExpr(base.IndexExpr):
     """An integer array over index axes; immutable."""
 
-    __slots__ = ("form", "constant")
+    __slots__ = ()
     __array_priority__ = 1000  # numpy scalars leave the operation to us
     __hash__ = None
 
@@ -116,7 +117,7 @@ class IndexExpr:
             "err_cannot_assign_to_index: an index expression cannot be assigned to; nisa.iota makes a tile"
         )
 
-    def __getitem__(self, key: Any) -> IndexExpr:
+    def _item_any(self, key: Any) -> IndexExpr:
         """`i[:, None]`: insert axes of size one. Elements cannot be selected."""
         keys = key if isinstance(key, tuple) else (key,)
         if keys.count(Ellipsis) == 1:
@@ -151,7 +152,8 @@ class IndexExpr:
 
     # -- arithmetic ------------------------------------------------------------------------------------------
 
-    def _add(self, other: Any, sign: int) -> IndexExpr:
+    def _add_any(self, other: Any, sign: int) -> IndexExpr:
+        """self + sign * other."""
         if _is_int(other):
             return _expr(self.form, self.constant + sign * int(other))
         if not isinstance(other, IndexExpr):
@@ -159,27 +161,17 @@ class IndexExpr:
         shape = broadcast_shapes(self.form.shape, other.form.shape)
         return _expr(self.form.plus(other.form, shape, sign), self.constant + sign * other.constant)
 
-    def __add__(self, other: Any) -> IndexExpr:
-        return self._add(other, 1)
+    def _subtracted_from(self, other: Any) -> IndexExpr:
+        return (self * -1)._add_any(other, 1)
 
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> IndexExpr:
-        return self._add(other, -1)
-
-    def __rsub__(self, other: Any) -> IndexExpr:
-        return (self * -1)._add(other, 1)
-
-    def __neg__(self) -> IndexExpr:
-        return self * -1
-
-    def __mul__(self, other: Any) -> IndexExpr:
+    def _multiply_any(self, other: Any) -> IndexExpr:
         if _is_int(other):
             factor = int(other)
             return _expr(self.form.times(factor), self.constant * factor)
         return self._elementwise(other, operator.mul)
 
-    __rmul__ = __mul__
+    def __neg__(self) -> IndexExpr:
+        return self * -1
 
     def __floordiv__(self, other: Any) -> IndexExpr:
         return self._elementwise(other, operator.floordiv)

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from opentrn.nki_legacy.box import Box, Range, full_box, is_full
 from opentrn.nki_legacy.call_site import call_at, user_site
 from opentrn.nki_legacy.psum_state import OTHER, UNWRITTEN, ZERO_PENDING, PsumState
-from opentrn.nki_legacy.regions import Box, Range, full_box, is_full
 
 _types = SimpleNamespace()  # what configure() gives, by name
 _thread = threading.local()
@@ -26,6 +26,31 @@ _temporary = SimpleNamespace(set_item=0, iadd=0)
 def configure(**objects: Any) -> None:
     """Classes and functions of the dialect, see the call in emit.py."""
     _types.__dict__.update(objects)
+
+
+class IndexExpr:
+    """An integer array over index axes: the arithmetic of index.py, without shortcuts."""
+
+    __slots__ = ("form", "constant")
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._item_any(key)
+
+    def __add__(self, other: Any) -> Any:
+        return self._add_any(other, 1)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self._add_any(other, -1)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._subtracted_from(other)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._multiply_any(other)
+
+    __rmul__ = __mul__
 
 
 class Tensor:

@@ -8,40 +8,16 @@ and the instruction runs once per box.
 
 from __future__ import annotations
 
-import functools
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from opentrn.errors import NkiValidationError, NotModelled
+from opentrn.nki_legacy.box import Box, Range, full_box
 from opentrn.nki_legacy.index import Comparison, Predicate
 
 BOXES_MAX = 4096  # a mask that needs more instructions than this is surely a mistake
-
-
-class Range(NamedTuple):
-    """Indices start, start + step, ... (count of them) of one axis."""
-
-    start: int
-    step: int
-    count: int
-
-
-Box = tuple[Range, ...]
-
-
-@functools.lru_cache(maxsize=4096)
-def full_box(shape: tuple[int, ...]) -> Box:
-    """The whole index space of `shape`."""
-    return tuple(Range(0, 1, size) for size in shape)
-
-
-def is_full(box: Box, shape: tuple[int, ...]) -> bool:
-    """True when `box` covers `shape` in order."""
-    if box is full_box(shape):
-        return True
-    return all(r.start == 0 and r.count == n and (r.step == 1 or n == 1) for r, n in zip(box, shape))
 
 
 def progression(indices: np.ndarray) -> Range | None:

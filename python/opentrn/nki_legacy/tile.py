@@ -24,10 +24,10 @@ from opentrn.errors import NkiValidationError, NotModelled
 from opentrn.isa_enums import MemoryRegion
 from opentrn.nki import _machine
 from opentrn.nki_legacy import base
+from opentrn.nki_legacy.box import Box, Range, is_full
 from opentrn.nki_legacy.dtypes import device_dtype, host_dtype
 from opentrn.nki_legacy.index import DynamicSlice, IndexExpr, broadcast_shapes, signed_progression
 from opentrn.nki_legacy.indexing import Limit
-from opentrn.nki_legacy.regions import Box, Range, is_full
 
 PARTITIONS = 128
 

@@ -12,9 +12,10 @@ from opentrn.isa_enums import MemoryRegion
 from opentrn.isa_enums import engine as device_engine
 from opentrn.isa_enums import reduce_cmd as device_reduce_cmd
 from opentrn.nki_legacy import emit
+from opentrn.nki_legacy.box import Box, Range
 from opentrn.nki_legacy.emit import SBUF, read, write
 from opentrn.nki_legacy.isa.constants import engine, reduce_cmd
-from opentrn.nki_legacy.regions import Box, Range, regions
+from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 
 ONE = Range(0, 1, 1)

@@ -10,6 +10,7 @@ from opentrn.errors import NkiValidationError
 from opentrn.isa_ops import op_name
 from opentrn.nki import isa as machine
 from opentrn.nki_legacy import emit, habits
+from opentrn.nki_legacy.box import Box, full_box
 from opentrn.nki_legacy.dtypes import promote
 from opentrn.nki_legacy.emit import PSUM, to_sbuf
 from opentrn.nki_legacy.isa._common import (
@@ -29,7 +30,7 @@ from opentrn.nki_legacy.isa._common import (
 from opentrn.nki_legacy.isa._common import predicate as truth
 from opentrn.nki_legacy.isa.constants import engine as engines
 from opentrn.nki_legacy.isa.constants import reduce_cmd as commands
-from opentrn.nki_legacy.regions import Box, full_box, regions
+from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 
 

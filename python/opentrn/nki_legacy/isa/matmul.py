@@ -11,13 +11,14 @@ from opentrn.errors import NkiValidationError, NotModelled
 from opentrn.isa_enums import matmul_perf_mode
 from opentrn.nki import isa as machine
 from opentrn.nki_legacy import emit
+from opentrn.nki_legacy.box import Box, full_box, is_full
 from opentrn.nki_legacy.emit import PSUM, read, write
 from opentrn.nki_legacy.index import Predicate
 from opentrn.nki_legacy.isa._common import operand, options, to_engine
 from opentrn.nki_legacy.isa.constants import engine as engines
 from opentrn.nki_legacy.isa.constants import nc_version
 from opentrn.nki_legacy.psum_state import MATMUL, OTHER
-from opentrn.nki_legacy.regions import Box, full_box, is_full, regions
+from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 
 _FP32 = np.dtype(np.float32)

@@ -12,6 +12,7 @@ from opentrn.isa_ops import op_name
 from opentrn.nki import _machine
 from opentrn.nki import isa as machine
 from opentrn.nki_legacy import emit, habits
+from opentrn.nki_legacy.box import Box, full_box
 from opentrn.nki_legacy.dtypes import host_dtype
 from opentrn.nki_legacy.emit import PSUM, SBUF, read, write
 from opentrn.nki_legacy.index import Predicate
@@ -21,7 +22,7 @@ from opentrn.nki_legacy.isa.constants import device
 from opentrn.nki_legacy.isa.constants import dge_mode as dge_modes
 from opentrn.nki_legacy.isa.constants import engine as engines
 from opentrn.nki_legacy.isa.constants import oob_mode as oob_modes
-from opentrn.nki_legacy.regions import Box, full_box, regions
+from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 
 

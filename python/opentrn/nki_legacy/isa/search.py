@@ -11,6 +11,7 @@ from opentrn.errors import NkiValidationError, NotModelled
 from opentrn.isa_ops import op_name
 from opentrn.nki import isa as machine
 from opentrn.nki_legacy import emit
+from opentrn.nki_legacy.box import Box, full_box, is_full
 from opentrn.nki_legacy.dtypes import fp32, host_dtype
 from opentrn.nki_legacy.emit import SBUF, read, to_sbuf, write
 from opentrn.nki_legacy.index import Comparison, IndexExpr, Predicate, signed_progression
@@ -26,7 +27,7 @@ from opentrn.nki_legacy.isa._common import (
     to_command,
 )
 from opentrn.nki_legacy.isa.constants import reduce_cmd as commands
-from opentrn.nki_legacy.regions import Box, full_box, is_full, regions
+from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 
 _ONLY_SBUF = frozenset({SBUF})

@@ -11,8 +11,9 @@ import numpy as np
 from opentrn.errors import NkiValidationError, NotModelled
 from opentrn.isa_ops import op_name
 from opentrn.nki_legacy import arithmetic, emit
+from opentrn.nki_legacy.box import full_box
 from opentrn.nki_legacy.dtypes import host_dtype
-from opentrn.nki_legacy.regions import full_box, regions
+from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 
 

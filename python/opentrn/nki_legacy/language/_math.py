@@ -14,10 +14,11 @@ from opentrn.errors import NkiValidationError
 from opentrn.nki import isa as machine
 from opentrn.nki import language as machine_nl
 from opentrn.nki_legacy import arithmetic, emit, isa
+from opentrn.nki_legacy.box import full_box, is_full
 from opentrn.nki_legacy.dtypes import device_dtype, host_dtype, is_floating, scalar_dtype
 from opentrn.nki_legacy.emit import read, wrap, write
 from opentrn.nki_legacy.isa._common import options
-from opentrn.nki_legacy.regions import full_box, is_full, regions
+from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 
 _FP32 = np.dtype(np.float32)

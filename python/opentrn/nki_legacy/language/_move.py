@@ -11,12 +11,13 @@ from opentrn.isa_ops import op_name
 from opentrn.nki import isa as machine
 from opentrn.nki import language as machine_nl
 from opentrn.nki_legacy import emit
+from opentrn.nki_legacy.box import Box, full_box
 from opentrn.nki_legacy.dtypes import device_dtype, host_dtype
 from opentrn.nki_legacy.emit import PSUM, SBUF, read, write
 from opentrn.nki_legacy.index import Predicate
 from opentrn.nki_legacy.isa import matmul as isa_matmul
 from opentrn.nki_legacy.isa import move
-from opentrn.nki_legacy.regions import Box, full_box, regions
+from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 
 _ONLY_SBUF = frozenset({SBUF})

@@ -1,0 +1,30 @@
+"""Boxes: parts of the index space of a tile, one range per axis."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+
+class Range(NamedTuple):
+    """Indices start, start + step, ... (count of them) of one axis."""
+
+    start: int
+    step: int
+    count: int
+
+
+Box = tuple[Range, ...]
+
+
+@functools.lru_cache(maxsize=4096)
+def full_box(shape: tuple[int, ...]) -> Box:
+    """The whole index space of `shape`."""
+    return tuple(Range(0, 1, size) for size in shape)
+
+
+def is_full(box: Box, shape: tuple[int, ...]) -> bool:
+    """True when `box` covers `shape` in order."""
+    if box is full_box(shape):
+        return True
+    return all(r.start == 0 and r.count == n and (r.step == 1 or n == 1) for r, n in zip(box, shape))
