@@ -110,6 +110,14 @@ OpId Function::insert(BlockId block_id, size_t position, OpKind kind, std::vecto
   return id;
 }
 
+ValueId Function::add_result(OpId op_id, Type type) {
+  const ValueId id{static_cast<uint32_t>(values_.size())};
+  std::vector<ValueId>& results = op(op_id).results;
+  values_.push_back({std::move(type), op_id, kNoBlock, static_cast<uint32_t>(results.size())});
+  results.push_back(id);
+  return id;
+}
+
 void Function::replace_uses(ValueId from, ValueId to) {
   for (Op& each : ops_) std::replace(each.operands.begin(), each.operands.end(), from, to);
 }

@@ -92,6 +92,7 @@ class Function {
   std::vector<Type> result_types;
   std::vector<Dictionary> argument_attributes;  // one per argument
   std::vector<Dictionary> result_attributes;    // one per result
+  Dictionary attributes;                        // what else the program says about the function
 
   BlockId body() const { return BlockId{0}; }
   const Value& value(ValueId id) const { return values_[index_of(id)]; }
@@ -118,6 +119,8 @@ class Function {
   // As append, in front of the op at `position` of the block's list.
   OpId insert(BlockId block, size_t position, OpKind kind, std::vector<ValueId> operands,
               std::vector<Type> types, LocationId location = kNoLocation);
+  // One more result of an op that is being built: readers know the types after the regions.
+  ValueId add_result(OpId op, Type type);
   // Every use of `from`, in all blocks, becomes `to`.
   void replace_uses(ValueId from, ValueId to);
 
