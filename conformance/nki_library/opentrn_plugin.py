@@ -8,7 +8,7 @@ the environment, because the checkout owns the command line:
   OPENTRN_CONFORMANCE_COMMIT   commit of OpenTrn, noted with every result
   OPENTRN_CONFORMANCE_OUTPUT   folder for the output of failed tests
   OPENTRN_CONFORMANCE_JOBS     tests that run at once
-  OPENTRN_CONFORMANCE_TIMEOUT  seconds one test may take
+  OPENTRN_CONFORMANCE_TIMEOUT  processor seconds one test may take; ten times that by the clock
   OPENTRN_CONFORMANCE_LIMIT    how many tests of the group to run (0: all)
   OPENTRN_CONFORMANCE_SAMPLE   how many cases of every test function to run (0: all)
   OPENTRN_CONFORMANCE_NOT      tests with this mark are left out (used for "new on trn3": not trn2)
@@ -36,6 +36,7 @@ import opentrn
 
 _REASON_CHARACTERS = 1500
 _POLL_S = 0.05
+_WALL_PER_TIMEOUT = 10  # a test may take so many times its processor seconds: it may sleep or have to wait
 _PR_SET_PDEATHSIG = 1
 _KEEP_OUTPUT = 2  # exit status of a child whose test failed
 
@@ -273,6 +274,12 @@ def _fork(item: pytest.Item, output: Path) -> int:
         os._exit(status)
 
 
+def _cpu_seconds(process: int) -> float:
+    """Processor time of a live process (Linux)."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _reap(running: dict[int, _Running]) -> None:
     """Account for children that ended, and end those that are over their time."""
     now = time.monotonic()
@@ -288,7 +295,7 @@ def _reap(running: dict[int, _Running]) -> None:
                     f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else "an exit without a result"
                 )
                 _record(test.item.nodeid, "crashed", now - test.start_s, f"the test's process ended by {how}")
-        elif now - test.start_s > _timeout_s:
+        elif _cpu_seconds(child) > _timeout_s or now - test.start_s > _WALL_PER_TIMEOUT * _timeout_s:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             del running[child]

@@ -81,7 +81,7 @@ def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
         "--backend", default="", choices=["", "core", "oracle"], help="default: OpenTrn's own choice"
     )
     parser.add_argument("--jobs", type=int, default=2, help="tests that run at once")
-    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one test")
+    parser.add_argument("--timeout", type=float, default=300.0, help="processor seconds for one test")
     parser.add_argument("--limit", type=int, default=0, help="stop each group after this many tests (0: all)")
     parser.add_argument(
         "--sample",

@@ -157,7 +157,7 @@ def run(
     look_ahead: over how many instructions the compiler orders those of an engine. None: its usual; 0: they stay
     as written (what AWS's compiler does with enable-instruction-scheduling=false).
     uninitialised: what reading memory that nothing wrote does: "fault", the default, or "fill", which reads NaN
-    and 4 as AWS's simulator does, for kernels that move unwritten lanes and never use them.
+    and 4 as AWS's simulator does. Copies and transposes may move unwritten elements, see docs/decisions/0014.
     on_progress: called with what begins ("recording", "timing") and the machines so far, one list per launch.
 
     Raises what the kernel raises; NkiValidationError when the program does not fit; NotModelled for an

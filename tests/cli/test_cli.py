@@ -207,7 +207,8 @@ def test_the_same_seed_gives_the_same_array():
     assert (first == second).all() and not (first == other).all()
 
 
-def test_unwritten_lanes_that_only_move_can_be_allowed(capsys, tmp_path):
+@pytest.mark.parametrize("used", [0, 64], ids=["moved only", "used"])
+def test_unwritten_lanes_may_move_and_their_use_can_be_allowed(capsys, tmp_path, used):
     file = tmp_path / "moves.py"
     file.write_text(
         "import nki, nki.isa as nisa, nki.language as nl\n"
@@ -216,11 +217,16 @@ def test_unwritten_lanes_that_only_move_can_be_allowed(capsys, tmp_path):
         "    tile, copy = nl.ndarray((128, 64), x.dtype), nl.ndarray((128, 64), x.dtype)\n"
         "    nisa.dma_copy(tile[0:64], x[0:64])\n"
         "    nisa.tensor_copy(copy, tile)\n"
+        f"    nisa.tensor_scalar(copy[{used}:{used + 64}], copy[{used}:{used + 64}], nl.multiply, 1.0)\n"
         "    out = nl.ndarray((64, 64), x.dtype, buffer=nl.shared_hbm)\n"
         "    nisa.dma_copy(out, copy[0:64])\n"
         "    return out\n"
     )
     code, _, err = run(capsys, "run", str(file), "-i", "x=128x64:float32:ones")
-    assert code == cli.PROGRAM and "uninitialised_read" in err and "--uninitialised fill" in err
+    if used:
+        assert code == cli.PROGRAM and "uninitialised_read" in err and "--uninitialised fill" in err
+        assert "tensor_copy moved it there" in err and "moves.py:6" in err
+    else:
+        assert code == 0
     code, out, _ = run(capsys, "run", str(file), "-i", "x=128x64:float32:ones", "--uninitialised", "fill")
     assert code == 0 and "mean 1" in out and "not finite" not in out

@@ -174,6 +174,7 @@ int64_t Buffer::logical(const std::byte* address) const {
 void Buffer::reset_masks() {
   initialised_.clear_all();
   accumulatable_.clear_all();
+  unwritten_origin_.clear();
 }
 
 // -- BufferPool

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/spin_lock.h"
@@ -85,6 +87,9 @@ class Buffer {
   // Gives every byte the value of CheckOptions::fill_fresh_memory; the masks stay clear.
   void fill_fresh(DType dtype);
   void mark_all_initialised() { initialised_.set_all(); }
+  // Who first moved unwritten elements here, in words; empty when nobody did.
+  const std::string& unwritten_origin() const { return unwritten_origin_; }
+  void set_unwritten_origin(std::string origin) { unwritten_origin_ = std::move(origin); }
   // The logical byte of an address inside the buffer.
   int64_t logical(const std::byte* address) const;
   // The row length of the tensor that this buffer holds; a placed buffer keeps its own.
@@ -106,6 +111,7 @@ class Buffer {
   mutable SpinLock mask_lock_;
   ByteMask initialised_;
   ByteMask accumulatable_;
+  std::string unwritten_origin_;
 };
 
 // A few free blocks, the newest taken first.

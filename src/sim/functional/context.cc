@@ -430,10 +430,10 @@ bool Context::in_psum(int slot) const {
 
 // -- masks
 
-void Context::check_initialised(const View& view, int slot) const {
-  if (view.buffer == nullptr || !core.checks_.uninitialised_reads) return;
+int64_t Context::first_unwritten(const View& view) const {
+  if (view.buffer == nullptr || !core.checks_.uninitialised_reads) return -1;
   const ByteMask& mask = view.buffer->initialised();
-  if (mask.all()) return;
+  if (mask.all()) return -1;
   int64_t visited = 0;
   int64_t missing = -1;
   std::unique_lock guard(view.buffer->mask_lock());
@@ -451,11 +451,17 @@ void Context::check_initialised(const View& view, int slot) const {
     }
     visited += count;
   });
-  guard.unlock();
+  return missing;
+}
+
+void Context::check_initialised(const View& view, int slot) const {
+  const int64_t missing = first_unwritten(view);
   if (missing < 0) return;
+  const std::string& origin = view.buffer->unwritten_origin();
   fail(FaultKind::kProgram, "sim.uninitialised_read",
-       fmt::format("{} reads element [{}, {}] of '{}', which nothing has written", operand_name(slot),
-                   missing / view.elements, missing % view.elements, program.tensor(view.tensor).name),
+       fmt::format("{} reads element [{}, {}] of '{}', which nothing has written{}", operand_name(slot),
+                   missing / view.elements, missing % view.elements, program.tensor(view.tensor).name,
+                   origin.empty() ? "" : fmt::format(" ({})", origin)),
        "write the whole tile first, or read only what was written; --uninitialised fill reads NaN and 4");
 }
 

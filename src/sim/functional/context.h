@@ -78,6 +78,9 @@ class Context {
   isa::RegisterId register_id(int slot) const;
 
   void check_initialised(const View& view, int slot) const;
+  bool checks_reads() const { return core.checks_.uninitialised_reads; }
+  // Number of the first element that nothing has written, -1 when there is none or it does not matter.
+  int64_t first_unwritten(const View& view) const;
   void mark_written(const View& view, Writer writer = Writer::kOther) const;
   void expect_same_shape(const View& a, const View& b, int slot_a, int slot_b) const;
   void expect_elements(const View& view, int slot, int64_t elements) const;

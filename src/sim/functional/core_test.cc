@@ -23,12 +23,12 @@ TEST(Checks, UninitialisedReadNamesElementOperandAndLine) {
   TestKernel k;
   const Tile src = k.sbuf(2, 4), dst = k.sbuf(2, 4);
   k.run(Opcode::kMemset, {k.op(src, 0, {{4, 2}, {1, 3}}), Operand::imm(1)});
-  const Fault fault = fault_of([&] { k.run(Opcode::kTensorCopy, {k.op(dst), k.op(src)}); });
+  const Fault fault = fault_of([&] { k.run(Opcode::kReciprocal, {k.op(dst), k.op(src)}); });
   EXPECT_EQ(fault.label(), "sim.uninitialised_read");
   EXPECT_EQ(fault.kind(), FaultKind::kProgram);
   EXPECT_NE(fault.message().find("element [0, 3]"), std::string::npos) << fault.what();
   EXPECT_EQ(fault.location().line, 2);
-  EXPECT_NE(std::string(fault.what()).find("src: float32[2, 4] of 't0'"), std::string::npos) << fault.what();
+  EXPECT_NE(std::string(fault.what()).find("data: float32[2, 4] of 't0'"), std::string::npos) << fault.what();
 }
 
 TEST(Checks, UninitialisedReadsCanBeAllowed) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sim/functional/context.h"
+#include "sim/functional/unwritten.h"
 
 namespace opentrn::sim {
 

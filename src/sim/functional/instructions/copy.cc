@@ -14,9 +14,11 @@ namespace opentrn::sim::bodies {
 // through fp32. [doc: nki.isa.tensor_copy]
 void tensor_copy(Context& cx) {
   using namespace isa::slot::tensor_copy;
-  View src = cx.source(kSrc);
+  const Unwritten unwritten(cx, kSrc);
+  View src = unwritten.source();
   const View dst = cx.destination(kDst);
   cx.expect_same_shape(dst, src, kDst, kSrc);
+  unwritten.carry_to(cx, dst);
   cx.separate(dst, src);
   const bool through_f32 = cx.generation() == 2 && cx.engine() == isa::Engine::kScalar;
   if (src.dtype == dst.dtype && !through_f32) {

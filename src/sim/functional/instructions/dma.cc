@@ -50,11 +50,13 @@ void require_unique_indices(const Context& cx, const View& dst, bool promised) {
 void dma_copy(Context& cx) {
   using namespace isa::slot::dma_copy;
   cx.skip_indices_out_of_bounds = cx.skip_out_of_bounds(kAOobMode);
-  View src = cx.source(kSrc);
+  const Unwritten unwritten(cx, kSrc);
+  View src = unwritten.source();
   const View dst = cx.destination(kDst);
   expect_same_total(cx, dst, src, kSrc);
   if (src.skipped || dst.skipped) return;
   refuse_repeated_writes(cx, dst);
+  unwritten.carry_to(cx, dst);
   if (shares_memory(dst, src)) {
     if (src.table != nullptr)
       cx.broken("overlap", "an indirect DMA reads and writes the same tensor", "go through another tensor");

@@ -33,7 +33,8 @@ void dma_transpose(Context& cx) {
   using namespace isa::slot::dma_transpose;
   cx.skip_indices_out_of_bounds = cx.skip_out_of_bounds(kAOobMode);
   cx.keep_dimensions = true;
-  const View src = cx.source(kSrc);
+  const Unwritten unwritten(cx, kSrc);
+  const View src = unwritten.source();
   const View dst = cx.destination(kDst);
   const int rank = src.free_rank + 1;
   const std::array<int64_t, 4> axes = axes_of(cx, rank);
@@ -50,14 +51,17 @@ void dma_transpose(Context& cx) {
     return d == 0 ? ByteDim{view.partitions, view.partition_stride} : view.free[d - 1];
   };
   FlatView permuted{.base = src.base, .element_bytes = src.element_bytes};
-  permuted.rank = rank;
+  FlatView flags{.base = unwritten.flags().base, .element_bytes = 1};
+  permuted.rank = flags.rank = rank;
   for (int i = 0; i < rank; ++i) {
     permuted.dims[i] = dim(src, axes[i]);
+    flags.dims[i] = dim(unwritten.flags(), axes[i]);
     if (axes[i] == src.table_dim) permuted.table_dim = i;
     if (dst.free_rank + 1 == rank && dim(dst, i).count != permuted.dims[i].count)
       cx.broken("shape", fmt::format("dimension {} of dst has {} elements, {} expected", i, dim(dst, i).count,
                                      permuted.dims[i].count));
   }
+  if (unwritten.any()) unwritten.carry_to(cx, dst, flags);
   permuted.table = src.table;
   if (permuted.table == nullptr) permuted.rank = collapse(permuted.dims.data(), rank);
   transfer(cx, permuted, flatten(dst), src.dtype, dst.dtype, dst.total());

@@ -225,12 +225,105 @@ TEST(TensorCopyPredicated, OppositePredicatesFillAFreshTile) {
   const Tile dst = k.sbuf(1, 4), out = k.sbuf(1, 4), where = k.sbuf_of(1, 4, {1, 0, 0, 7}, DType::kUint8);
   k.run(Opcode::kTensorCopyPredicated, {k.op(dst), Operand::imm(1), k.op(where)}, {word(int64_t{0})});
   EXPECT_EQ(fault_of([&] {
-              k.run(Opcode::kTensorCopy, {k.op(out), k.op(dst)});
+              k.run(Opcode::kReciprocal, {k.op(out), k.op(dst)});
             }).label(),
             "sim.uninitialised_read");
   k.run(Opcode::kTensorCopyPredicated, {k.op(dst), Operand::imm(2), k.op(where)}, {word(int64_t{1})});
   k.run(Opcode::kTensorCopy, {k.op(out), k.op(dst)});
   EXPECT_EQ(k.get(out), (Floats{1, 2, 2, 1}));
+}
+
+// A 4 x 3 tile of which only [1, 2] was never written.
+Tile with_a_gap(TestKernel& k) {
+  const Tile tile = k.sbuf(4, 3);
+  for (const int64_t row : {0, 2, 3})
+    k.run(Opcode::kMemset, {k.op(tile, row * 3, {{3, 1}, {1, 3}}), Operand::imm(1)});
+  k.run(Opcode::kMemset, {k.op(tile, 3, {{3, 1}, {1, 2}}), Operand::imm(1)});
+  return tile;
+}
+
+// Where reading `tile` element by element fails: row * columns + column.
+Integers unwritten_elements(TestKernel& k, Tile tile) {
+  const Tile one = k.sbuf(1, 1);
+  Integers elements;
+  for (int64_t i = 0; i < tile.rows * tile.columns; ++i) {
+    try {
+      k.run(Opcode::kReciprocal, {k.op(one), k.op(tile, i, {{tile.columns, 1}, {1, 1}})});
+    } catch (const Fault& fault) {
+      EXPECT_EQ(fault.label(), "sim.uninitialised_read") << fault.what();
+      elements.push_back(i);
+    }
+  }
+  return elements;
+}
+
+TEST(Unwritten, MovesCarryItElementByElement) {
+  TestKernel k;
+  const Tile gap = with_a_gap(k);
+  const Tile copy = k.sbuf(4, 3, DType::kBFloat16), other = k.sbuf(3, 4), turned = k.sbuf(3, 4);
+  k.run(Opcode::kTensorCopy, {k.op(copy), k.op(gap)});
+  EXPECT_EQ(unwritten_elements(k, copy), Integers{5});
+  k.run(Opcode::kDmaCopy, {k.op(other), k.op(copy)}, {word(int64_t{0}), word(kError), word(int64_t{0})});
+  EXPECT_EQ(unwritten_elements(k, other), Integers{5});
+  for (const isa::Engine engine : {isa::Engine::kVector, isa::Engine::kTensor}) {
+    const Tile to = engine == isa::Engine::kTensor ? k.psum(3, 4) : turned;
+    k.run(Opcode::kNcTranspose, {k.op(to), k.op(gap)}, {}, engine);
+    EXPECT_EQ(unwritten_elements(k, to), Integers{2 * 4 + 1});
+  }
+  const Tile by_dma = k.sbuf(3, 4);
+  k.run(Opcode::kDmaTranspose, {k.op(by_dma), k.op(gap)},
+        {word(k.list({1, 0})), word(int64_t{0}), word(int64_t{0}), word(kError)});
+  EXPECT_EQ(unwritten_elements(k, by_dma), Integers{2 * 4 + 1});
+  k.run(Opcode::kMemset, {k.op(copy, 5, {{3, 1}, {1, 1}}), Operand::imm(2)});
+  EXPECT_EQ(unwritten_elements(k, copy), Integers{});
+  k.run(Opcode::kTensorCopy, {k.op(gap), k.op(copy)});
+  EXPECT_EQ(unwritten_elements(k, gap), Integers{});
+}
+
+TEST(Unwritten, AMoveWithinATileCarriesItOnce) {
+  TestKernel k;
+  const Tile gap = with_a_gap(k);
+  k.run(Opcode::kTensorCopy, {k.op(gap, 0, {{3, 2}, {1, 3}}), k.op(gap, 3, {{3, 2}, {1, 3}})});
+  EXPECT_EQ(unwritten_elements(k, gap), Integers{2});
+}
+
+TEST(Unwritten, TheFaultOfItsUseNamesTheMove) {
+  TestKernel k;
+  const Tile gap = with_a_gap(k), copy = k.sbuf(4, 3), out = k.sbuf(4, 3);
+  k.run(Opcode::kTensorCopy, {k.op(copy), k.op(gap)});
+  const Fault fault = fault_of([&] { k.run(Opcode::kReciprocal, {k.op(out), k.op(copy)}); });
+  EXPECT_NE(
+      fault.message().find("element [1, 2] of 't1', which nothing has written (tensor_copy moved it there "
+                           "from 't0' at kernel.py:5)"),
+      std::string::npos)
+      << fault.what();
+}
+
+TEST(Unwritten, MayNotLeaveNorBeAllThatMoves) {
+  TestKernel k;
+  const Tile gap = with_a_gap(k), fresh = k.sbuf(4, 3), copy = k.sbuf(4, 3);
+  const auto label_of_copy = [&](Tile to, Tile from) {
+    return fault_of([&] {
+             k.run(Opcode::kDmaCopy, {k.op(to), k.op(from)},
+                   {word(int64_t{0}), word(kError), word(int64_t{0})});
+           })
+        .label();
+  };
+  EXPECT_EQ(label_of_copy(k.tile(isa::MemorySpace::kSharedHbm, 4, 3), gap), "sim.uninitialised_read");
+  EXPECT_EQ(label_of_copy(copy, fresh), "sim.uninitialised_read");
+  const Tile spilled = k.tile(isa::MemorySpace::kPrivateHbm, 4, 3);
+  k.run(Opcode::kDmaCopy, {k.op(spilled), k.op(gap)}, {word(int64_t{0}), word(kError), word(int64_t{0})});
+  k.run(Opcode::kDmaCopy, {k.op(copy), k.op(spilled)}, {word(int64_t{0}), word(kError), word(int64_t{0})});
+  EXPECT_EQ(unwritten_elements(k, copy), Integers{5});
+}
+
+TEST(Unwritten, TheMatrixMultiplyTransposeOfTheFirstChipUsesWhatItMoves) {
+  TestKernel k(2);
+  const Tile gap = with_a_gap(k), to = k.psum(3, 4);
+  EXPECT_EQ(fault_of([&] {
+              k.run(Opcode::kNcTranspose, {k.op(to), k.op(gap)}, {}, isa::Engine::kTensor);
+            }).label(),
+            "sim.uninitialised_read");
 }
 
 TEST(NcTranspose, Fp8BecomesSixteenBitElements) {

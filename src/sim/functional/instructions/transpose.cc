@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -55,8 +56,10 @@ View widened(Context& cx, const View& view) {
 
 void nc_transpose(Context& cx) {
   using namespace isa::slot::nc_transpose;
-  View data = cx.source(kData);
   const bool on_tensor = cx.in_psum(kDst) && cx.engine() != isa::Engine::kVector;
+  const bool computes = on_tensor && cx.generation() == 2;  // see spread_non_finite
+  const std::optional<Unwritten> unwritten = computes ? std::nullopt : std::optional<Unwritten>({cx, kData});
+  View data = computes ? cx.source(kData) : unwritten->source();
   const View dst = cx.destination(kDst, on_tensor ? Writer::kMatmul : Writer::kOther);
   // fp8 data become 16-bit elements whose upper half is zero. [doc: trainium2_arch.rst, transpose support]
   const bool widens = on_tensor && is_fp8(data.dtype) && dst.element_bytes == 2;
@@ -65,6 +68,12 @@ void nc_transpose(Context& cx) {
   if (widens) data = widened(cx, data);
   cx.expect_partitions(dst, kDst, data.elements);
   cx.expect_elements(dst, kDst, data.partitions);
+  if (unwritten && unwritten->any()) {
+    FlatView flags{.base = unwritten->flags().base, .element_bytes = 1};
+    flags.rank = 2;
+    flags.dims = {ByteDim{data.elements, 1}, ByteDim{data.partitions, data.elements}};
+    unwritten->carry_to(cx, dst, flags);
+  }
   if (dst.overlaps(data) || !data.free_contiguous()) data = cx.snapshot(data);
   const int bytes = data.element_bytes;
   const size_t rows = static_cast<size_t>(data.partitions), columns = static_cast<size_t>(data.elements);
@@ -81,7 +90,7 @@ void nc_transpose(Context& cx) {
                         result.base, rows);
     transfer(cx, flatten(result), flatten(dst), dst.dtype, dst.dtype, dst.total());
   }
-  if (on_tensor && cx.generation() == 2) spread_non_finite(dst);
+  if (computes) spread_non_finite(dst);
 }
 
 // Output partition i of every quadrant of 32 copies input partition mask[i] of that quadrant; 255 leaves it.
