@@ -54,7 +54,8 @@ namespace opentrn::sim {
 struct CheckOptions {
   bool uninitialised_reads = true;  // "sim.uninitialised_read"
   // Fresh memory reads as NaN, integers as 4, as in AWS's simulator [doc: nki/guides/nki_simulator.rst].
-  // For kernels that compute with unwritten lanes and drop the results; goes with uninitialised_reads = false.
+  // For kernels that compute with unwritten lanes and drop the results; goes with uninitialised_reads =
+  // false.
   bool fill_fresh_memory = false;
   bool accumulators = true;       // "sim.undefined_accumulator": reduce without reset or load
   bool psum_accumulation = true;  // "nc_matmul.accumulate_uninitialised"
