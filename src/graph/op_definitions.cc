@@ -283,6 +283,7 @@ constexpr AttrSpec kScan[] = {
 };
 constexpr AttrSpec kTopK[] = {
     {Attr::k, AttrKind::kInt, Needed::kYes},
+    {Attr::is_stable, AttrKind::kBool, Needed::kNo},  // true where absent
 };
 constexpr AttrSpec kCall[] = {
     {Attr::callee, AttrKind::kSymbol, Needed::kYes},

@@ -35,11 +35,7 @@ Attribute Parser::parse_attribute() {
   const Nested nested(*this);
   const char c = in_.peek();
   const size_t start = in_.position();
-  if (c == '"') {
-    std::string value = in_.string();
-    if (in_.eat(":")) skip_type_text();
-    return Attribute(std::move(value));
-  }
+  if (c == '"') return Attribute(in_.string());
   if (c == '[') return parse_array_attribute();
   if (c == '{') return Attribute::dictionary(parse_dictionary());
   if (c == '@') return Attribute(SymbolRef{parse_symbol()});

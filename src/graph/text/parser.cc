@@ -229,7 +229,8 @@ Function& Parser::open_function(std::string name, size_t position) {
 }
 
 // (%a: type {...} loc(...), ...) -> (type {...}, ...); a declaration has types without names.
-void Parser::parse_function_signature(std::vector<std::pair<std::string_view, Type>>& arguments) {
+void Parser::parse_function_signature(std::vector<std::pair<std::string_view, Type>>& arguments,
+                                      std::vector<Dictionary>& attributes) {
   in_.expect("(");
   if (!in_.eat(")")) {
     do {
@@ -239,7 +240,7 @@ void Parser::parse_function_signature(std::vector<std::pair<std::string_view, Ty
         in_.expect(":");
       }
       arguments.emplace_back(name, parse_type());
-      function().argument_attributes.push_back(in_.peek() == '{' ? parse_dictionary() : Dictionary{});
+      attributes.push_back(in_.peek() == '{' ? parse_dictionary() : Dictionary{});
       if (in_.eat_word("loc")) (void)parse_location();
     } while (in_.eat(","));
     in_.expect(")");
@@ -266,11 +267,13 @@ void Parser::parse_function() {
   const size_t start = (in_.peek(), in_.position());
   open_function(parse_symbol(), start).is_public = !is_private;
   std::vector<std::pair<std::string_view, Type>> arguments;
-  parse_function_signature(arguments);
+  std::vector<Dictionary> attributes;
+  parse_function_signature(arguments, attributes);
   for (const auto& [name, type] : arguments) {
     const ValueId value = function().add_argument(function().body(), type);
     if (!name.empty()) define(name, value, 1, start);
   }
+  function().argument_attributes = std::move(attributes);
   if (in_.eat_word("attributes")) function().attributes = parse_dictionary();
   if (in_.eat("{")) {
     parse_block_ops(function().body());

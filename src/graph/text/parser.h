@@ -81,7 +81,8 @@ class Parser {
   void parse_generic_module();
   void parse_function();
   void parse_generic_function();
-  void parse_function_signature(std::vector<std::pair<std::string_view, Type>>& arguments);
+  void parse_function_signature(std::vector<std::pair<std::string_view, Type>>& arguments,
+                                std::vector<Dictionary>& attributes);
   void parse_sdy_mesh();
   Function& open_function(std::string name, size_t position);
   template <typename Parse>
