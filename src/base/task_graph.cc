@@ -134,14 +134,21 @@ class TaskGraphRun : public LoopSharer {
       limit_ = task;
       error_ = error;
     }
+    uint32_t follower = TaskGraph::kNone;  // the lowest task that this one made ready
     if (!error) {
       set(complete_, task);
-      for (uint32_t e = graph_.tasks_[task].first_edge; e != TaskGraph::kNone; e = graph_.edges_[e].next)
-        if (--graph_.tasks_[graph_.edges_[e].to].waits_for == 0) set(ready_, graph_.edges_[e].to);
+      for (uint32_t e = graph_.tasks_[task].first_edge; e != TaskGraph::kNone; e = graph_.edges_[e].next) {
+        const uint32_t to = graph_.edges_[e].to;
+        if (--graph_.tasks_[to].waits_for > 0) continue;
+        set(ready_, to);
+        follower = std::min(follower, to);
+      }
       while (retired_count_ < limit_ && test(complete_, retired_count_)) retired_(retired_count_++);
     }
+    const bool follows = follower < end_of_window() && !graph_.highest_first_;
+    if (follows) start(follower);
     choose_next();
-    return take_locked();
+    return follows ? follower : take_locked();
   }
 
   uint32_t take() {
@@ -151,15 +158,20 @@ class TaskGraphRun : public LoopSharer {
   uint32_t take_locked() {
     const uint32_t task = next_.load(std::memory_order_relaxed);
     if (task == TaskGraph::kNone) return task;
-    clear(ready_, task);
-    ++running_;
+    start(task);
     choose_next();
     return task;
   }
 
+  void start(uint32_t task) {
+    clear(ready_, task);
+    ++running_;
+  }
+  uint32_t end_of_window() const { return std::min(limit_, retired_count_ + kWindow); }
+
   // Finds the lowest ready task inside the window; notices the end.
   void choose_next() {
-    const uint32_t end = std::min(limit_, retired_count_ + kWindow);
+    const uint32_t end = end_of_window();
     const uint32_t found = graph_.highest_first_ ? highest_ready(end) : lowest_ready(end);
     next_.store(found, std::memory_order_release);
     if (found == TaskGraph::kNone && running_ == 0) finished_.store(true, std::memory_order_release);

@@ -1,8 +1,9 @@
 // TaskGraph: runs numbered tasks on the threads of a ThreadPool, each after those it depends on.
 //
 // Every edge leads from a lower number to a higher one, so that running the tasks one by one in number order
-// is always right; run() does what that would do. Of the tasks that are ready, the lowest goes first: memory
-// then lives about as long as in number order, and neighbours find each other's data in the cache.
+// is always right; run() does what that would do. A thread goes on with a task that the one it completed made
+// ready, whose operands are in its cache; else the lowest ready task goes first. As only a few tasks beyond
+// the oldest incomplete one may start, memory lives about as long as in number order.
 //
 // A ThreadPool::parallel_for inside a task shares its loop with those threads that have no task to run.
 //

@@ -51,6 +51,29 @@ TEST(TaskGraph, ATaskRunsOnceAndAfterThoseItDependsOn) {
   }
 }
 
+TEST(TaskGraph, AThreadGoesOnWithWhatItMadeReady) {
+  ThreadPool pool(1);
+  TaskGraph graph;
+  graph.reset(5);
+  graph.add_edge(0, 3);
+  graph.add_edge(0, 4);
+  std::vector<Task> order;
+  graph.run(
+      pool, [&](Task t) { order.push_back(t); }, [](Task) {});
+  EXPECT_EQ(order, (std::vector<Task>{0, 3, 1, 2, 4}));
+}
+
+TEST(TaskGraph, NothingBeyondTheWindowFollows) {
+  ThreadPool pool(1);
+  TaskGraph graph;
+  graph.reset(1000);
+  graph.add_edge(0, 900);
+  std::vector<Task> order;
+  graph.run(
+      pool, [&](Task t) { order.push_back(t); }, [](Task) {});
+  EXPECT_EQ(order[900], 900u);
+}
+
 TEST(TaskGraph, TheFailureOfTheLowestTaskIsTheOneReported) {
   for (int threads : {1, 2, 4}) {
     ThreadPool pool(threads);

@@ -122,6 +122,7 @@ InstructionIndex Core::run(const Program& program, InstructionIndex begin, Instr
   if (begin != resume_at_) loops_.clear();
   releases_ = std::move(releases);
   next_release_ = 0;
+  hasten_releases(program, begin, end);
   return run_range(program, begin, end);
 }
 
@@ -415,6 +416,36 @@ InstructionIndex Core::while_end(const Context& cx) {
 //
 // A tensor used inside a loop lives until the outermost loop around its last use ends.
 
+namespace {
+
+// use(id) for every tensor that an instruction names.
+template <typename Use>
+void for_tensors(const Program& program, const isa::Instruction& in, Use&& use) {
+  for (const Operand& op : program.operands(in)) {
+    if (op.kind != OperandKind::kAccess) continue;
+    use(op.tensor);
+    if (op.indirect == isa::kNoIndirect || op.indirect > program.indirect_count()) continue;
+    const Operand& index = program.indirect(op).index;
+    if (index.kind == OperandKind::kAccess) use(index.tensor);
+  }
+}
+
+}  // namespace
+
+// The caller says from where on nobody can name a tensor; its last use is earlier, often by a whole iteration
+// of the kernel's Python. Memory that comes free early is still in the cache for the next tile.
+void Core::hasten_releases(const Program& program, InstructionIndex begin, InstructionIndex end) {
+  if (releases_.empty()) return;
+  last_use_.assign(program.tensor_count(), begin);
+  for (InstructionIndex i = begin; i < end; ++i)
+    for_tensors(program, program.instruction(i), [&](TensorId id) {
+      if (id < last_use_.size()) last_use_[id] = i;
+    });
+  for (Release& release : releases_)
+    if (release.second < last_use_.size()) release.first = std::min(release.first, last_use_[release.second]);
+  std::sort(releases_.begin(), releases_.end());
+}
+
 void Core::plan_releases(const Program& program) {
   releases_.clear();
   next_release_ = 0;
@@ -435,15 +466,9 @@ void Core::plan_releases(const Program& program) {
       }
     }
     const InstructionIndex at = std::max(i, loop_end);
-    const auto use = [&](const Operand& op) {
-      if (op.kind == OperandKind::kAccess && op.tensor < last_use.size()) last_use[op.tensor] = at;
-    };
-    for (const Operand& op : program.operands(in)) {
-      use(op);
-      if (op.kind == OperandKind::kAccess && op.indirect != isa::kNoIndirect &&
-          op.indirect <= program.indirect_count())
-        use(program.indirect(op).index);
-    }
+    for_tensors(program, in, [&](TensorId id) {
+      if (id < last_use.size()) last_use[id] = at;
+    });
   }
   for (TensorId id = 0; id < last_use.size(); ++id) {
     const isa::Tensor& tensor = program.tensor(id);

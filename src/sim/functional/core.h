@@ -122,8 +122,8 @@ class Core {
   using Release = std::pair<isa::InstructionIndex, isa::TensorId>;
   // Executes [begin, end) in program order. Returns `end`, or the index of a sendrecv or core_barrier whose
   // partner has not arrived: call run() again from there after the partner ran. A range may end inside a
-  // loop when the next one continues there: loop_end jumps back across ranges. `releases`, sorted, are given
-  // back on the way.
+  // loop when the next one continues there: loop_end jumps back across ranges. `releases` are given back on
+  // the way, after the last use before the instruction that they name.
   isa::InstructionIndex run(const isa::Program& program, isa::InstructionIndex begin,
                             isa::InstructionIndex end, std::vector<Release> releases = {});
   // The whole program; unbound tensors that are not outputs are released after their last use.
@@ -190,6 +190,7 @@ class Core {
   isa::InstructionIndex while_end(const Context& cx);
   void renew_tensors(const isa::Program& program, isa::InstructionIndex begin);
   void plan_releases(const isa::Program& program);
+  void hasten_releases(const isa::Program& program, isa::InstructionIndex begin, isa::InstructionIndex end);
   void release_after(isa::InstructionIndex index);
   isa::InstructionIndex leave_loop(isa::InstructionIndex end_marker);
   bool rendezvous(const isa::Program& program, isa::InstructionIndex index);
@@ -213,6 +214,7 @@ class Core {
   uint64_t executed_ = 0;
   std::vector<Release> releases_;  // of this run, sorted
   size_t next_release_ = 0;
+  std::vector<isa::InstructionIndex> last_use_;  // by TensorId, in the range that runs
   PrintCallback print_;
   CoreGroup* group_ = nullptr;
   int rank_ = 0;

@@ -113,6 +113,26 @@ TEST(Tensors, ReleasedMemoryIsUninitialisedAgain) {
             "sim.uninitialised_read");
 }
 
+// As a kernel's Python does, whose names keep tiles until the next iteration binds them anew.
+TEST(Tensors, ReleasesNamedLateHappenAfterTheLastUse) {
+  TestKernel k;
+  const Tile sum = k.sbuf(1, 256);
+  k.emit(Opcode::kMemset, {k.op(sum), Operand::imm(0)});
+  std::vector<Core::Release> releases;
+  std::vector<Tile> tiles;
+  for (int i = 0; i < 20; ++i) {
+    tiles.push_back(k.sbuf(1, 256));
+    k.emit(Opcode::kMemset, {k.op(tiles.back()), Operand::imm(1)});
+    k.emit(Opcode::kTensorTensor, {k.op(sum), k.op(sum), k.op(tiles.back())}, {word(AluOp::kAdd)});
+  }
+  const auto end = static_cast<isa::InstructionIndex>(k.program.size());
+  for (const Tile& tile : tiles) releases.emplace_back(end - 1, tile.id);
+  k.core.run(k.program, 0, end, releases);
+  EXPECT_EQ(k.get(sum)[255], 20.0f);
+  EXPECT_EQ(k.core.tensor_bytes_in_use(), 1024);
+  EXPECT_LE(k.core.tensor_bytes_peak(), 2 * 1024);
+}
+
 TEST(Tensors, RunningAWholeProgramReleasesAfterTheLastUse) {
   TestKernel k;
   std::vector<Tile> chain;

@@ -128,9 +128,13 @@ void nc_stream_shuffle(Context& cx) {
     if (moves(p)) cx.mark_written(row_view(dst, p));
   const View values = dst.overlaps(src) ? cx.snapshot(src) : src;
   const int64_t work = dst.repeats() ? 0 : dst.total() * dst.element_bytes / 16;
+  const bool plain = dst.free_contiguous() && values.free_contiguous();
+  const size_t row_bytes = static_cast<size_t>(dst.elements * dst.element_bytes);
   cx.parallel(dst.partitions, work, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p)
-      if (moves(p))
+      if (moves(p) && plain)
+        std::memcpy(dst.row(p), values.row(source_of[p]), row_bytes);
+      else if (moves(p))
         transfer_alone(flatten(row_view(values, source_of[p])), flatten(row_view(dst, p)), dst.dtype,
                        dst.dtype);
   });
