@@ -36,7 +36,8 @@ isa = _core.isa
 for _name in ("register_alloc", "register_move", "register_load", "register_store"):
     setattr(isa, _name, getattr(_core, _name))
 
-Machine.nc_version = property(lambda self: nc_version(self.generation))
+_VERSIONS = {member.value: member for member in nc_version}
+Machine.nc_version = property(lambda self: _VERSIONS[self.generation])
 
 
 def _numpy(self: Any) -> np.ndarray:

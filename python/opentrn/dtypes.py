@@ -174,6 +174,11 @@ def to_numpy_dtype(dtype: Any) -> np.dtype:
     return _STORAGE[str.__str__(dtype_of(dtype))]
 
 
+_FLOATS = frozenset(
+    name for name in _STORAGE if "float" in name and name not in _PACKED_X4 and name != "float8_e8m0fnu"
+)
+
+
 def is_integer(dtype: Any) -> bool:
     """True for int8..int64, uint8..uint64 and bool_ (a byte); False for floats and packed types."""
     name = dtype_of(dtype)
@@ -182,8 +187,7 @@ def is_integer(dtype: Any) -> bool:
 
 def is_float(dtype: Any) -> bool:
     """True for every scalar float, fp8 included; False for packed types and float8_e8m0fnu (a scale)."""
-    name = str.__str__(dtype_of(dtype))
-    return ("float" in name) and name not in _PACKED_X4 and name != "float8_e8m0fnu"
+    return str.__str__(dtype_of(dtype)) in _FLOATS
 
 
 def is_packed_x4(dtype: Any) -> bool:

@@ -61,12 +61,17 @@ _ALIASES = {
 }  # fmt: skip
 
 
+_KNOWN = (ALU_OPS | ACTIVATION_FUNCTIONS) - set(_ALIASES)
+
+
 def op_name(op: Any) -> str:
     """The operator or activation function that `op` names.
 
     Accepts a name, an object with `op_name`, `__name__` (functions, numpy ufuncs) or `name` (enum members).
     Raises TypeError for anything else, and for a name outside the known operators.
     """
+    if type(op) is str and op in _KNOWN:
+        return op
     if isinstance(op, str):
         name = op
     else:

@@ -8,6 +8,7 @@ Type Promotion"."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 
 _FP32 = np.dtype(np.float32)
+(_ONE,) = full_box((1,))
 
 
 def _plain(value: Any) -> Any:
@@ -71,12 +73,12 @@ class _Plan:
             self.scalar = _plain(x if self.reverse else y)
             self.kind = "scalar"
             return
-        wide = self.shape[0] * 1 != int(np.prod(self.shape))
+        size = math.prod(self.shape)
+        wide = self.shape[0] != size
         self.kind = "tensor"
         if wide and not is_bitvec(op):
             for data, vector, reverse in ((x, y, False), (y, x, True)):
-                full = data.size == int(np.prod(self.shape))
-                if full and data.shape[0] == self.shape[0] and _is_vector(vector, self.shape):
+                if data.size == size and data.shape[0] == self.shape[0] and _is_vector(vector, self.shape):
                     self.data, self.vector, self.reverse, self.kind = data, vector, reverse, "vector"
                     self.data = emit.broadcast(data, self.shape)
                     return
@@ -98,7 +100,7 @@ class _Plan:
                 continue
             scalar = self.scalar
             if self.kind == "vector":
-                scalar = read(self.vector.column(self.shape[0], self.op), (box[0], full_box((1,))[0]))
+                scalar = read(self.vector.column(self.shape[0], self.op), (box[0], _ONE))
             habits.scale(write(dst, box), data, self.op, scalar, self.reverse)
 
 

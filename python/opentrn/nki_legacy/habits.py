@@ -24,7 +24,7 @@ WIDE_RECIPROCAL = 49
 
 
 def _scalar_takes(dst: Any, src: Any) -> bool:
-    return is_float(dst.dtype) and is_float(src.dtype) and machine.get_nc_version() == nc_version.gen2
+    return machine.get_nc_version() == nc_version.gen2 and is_float(dst.dtype) and is_float(src.dtype)
 
 
 def copy(dst: Any, src: Any, engine: Any = engines.unknown) -> None:

@@ -13,7 +13,7 @@ from opentrn.isa_enums import engine as device_engine
 from opentrn.isa_enums import reduce_cmd as device_reduce_cmd
 from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.box import Box, Range
-from opentrn.nki_legacy.emit import SBUF, read, write
+from opentrn.nki_legacy.emit import SBUF, operand, read, write
 from opentrn.nki_legacy.isa.constants import engine, reduce_cmd
 from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
@@ -24,6 +24,8 @@ ONE = Range(0, 1, 1)
 def options(what: str, extra: dict[str, Any]) -> MemoryRegion:
     """Undocumented keywords that kernels pass: `name` (ignored) and `buffer`, the memory of a fresh
     result."""
+    if not extra:
+        return SBUF
     unknown = set(extra) - {"name", "buffer"}
     if unknown:
         raise TypeError(f"{what} got unknown arguments {sorted(unknown)}")
@@ -31,10 +33,6 @@ def options(what: str, extra: dict[str, Any]) -> MemoryRegion:
     if buffer is None:
         return SBUF
     return buffer.region if hasattr(buffer, "region") else MemoryRegion(buffer)
-
-
-def operand(value: Any, what: str, name: str) -> Tile:
-    return emit.operand(value, f"{what}: {name}")
 
 
 def plain(value: Any) -> Any:
@@ -45,15 +43,20 @@ def plain(value: Any) -> Any:
 class PerPartition:
     """A scalar operand: a number, or a tile with one value per partition of `data`."""
 
+    __slots__ = ("tile", "value")
+
     def __init__(self, value: Any, data: Tile, what: str):
         self.tile: Tile | None = None
+        self.value = value
+        if value is None or type(value) is float:
+            return
         self.value = plain(value)
         if isinstance(value, Tile):
             tile = emit.operand(value, what)
             if tile.size == 1 and data.shape[0] != 1:
                 tile = emit.broadcast(tile.column(1, what), (data.shape[0], 1))
             self.tile = tile.column(data.shape[0], what)
-        elif value is not None and not isinstance(value, (bool, int, float, np.generic)):
+        elif not isinstance(value, (bool, int, float, np.generic)):
             raise NkiValidationError(f"{what}: {value!r} is neither a number nor a tile")
 
     @property
@@ -127,15 +130,19 @@ def rows_of(boxes: list[Box], what: str) -> list[Box]:
     return boxes
 
 
+_ENGINES = {member: device_engine[member.name] for member in engine}
+_COMMANDS = {member: device_reduce_cmd[member.name] for member in reduce_cmd}
+
+
 def to_engine(value: Any) -> device_engine:
     """The machine's engine of a 0.1 (or later) engine member."""
     if value is None:
         return device_engine.unknown
-    return device_engine[value.name] if isinstance(value, engine) else device_engine(value)
+    return _ENGINES[value] if isinstance(value, engine) else device_engine(value)
 
 
 def to_command(value: Any) -> device_reduce_cmd:
-    return device_reduce_cmd[value.name] if isinstance(value, reduce_cmd) else device_reduce_cmd(value)
+    return _COMMANDS[value] if isinstance(value, reduce_cmd) else device_reduce_cmd(value)
 
 
 __all__ = [

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from opentrn.errors import NkiValidationError, NotModelled
+from opentrn.isa_enums import engine as device_engine
 from opentrn.isa_enums import matmul_perf_mode
 from opentrn.nki import isa as machine
 from opentrn.nki_legacy import emit
@@ -31,8 +32,10 @@ def _generation() -> int:
 
 
 def _perf_mode(value: Any) -> matmul_perf_mode:
-    if value is None or isinstance(value, matmul_perf_mode):
-        return value or matmul_perf_mode.none
+    if value is None:
+        return matmul_perf_mode.none
+    if isinstance(value, matmul_perf_mode):
+        return value
     try:
         return matmul_perf_mode[str(getattr(value, "name", value))]
     except KeyError:
@@ -73,33 +76,38 @@ def nc_matmul(
     moving = emit.to_sbuf(operand(moving, "nc_matmul", "moving"))
     mode = _perf_mode(perf_mode)
     skip = 1 if mode is matmul_perf_mode.none else 2
-    rows = math.prod(stationary.shape[skip:])
-    columns = math.prod(moving.shape[skip:])
-    shape = (rows, *moving.shape[skip:]) if len(moving.shape) > skip else (rows, columns)
-    boxes3 = _operand_boxes(mask, stationary, moving, (rows, columns))
-    if any(not is_full(b, (stationary.shape[0], rows, columns)) for b in boxes3) and (
-        stationary.ndim != 2 or moving.ndim != 2
-    ):
-        raise NotModelled("nc_matmul: an index mask on operands of more than two dimensions")
+    free = moving.shape[skip:]
+    rows, columns = math.prod(stationary.shape[skip:]), math.prod(free)
+    shape = (rows, *free) if free else (rows, columns)
     if shape != (rows, columns) and len(shape) == 1:
         shape = (rows, columns)
     dtype = _FP32
     if is_transpose and _generation() >= nc_version.gen3:
         dtype = stationary.dtype
-
-    def multiply(dst: Tile, add: bool) -> None:
-        for box in boxes3:
-            a, b, out = stationary, moving, None
-            if mask is not None and stationary.ndim == 2 and moving.ndim == 2:
-                a, b = stationary.sub((box[0], box[1])), moving.sub((box[0], box[2]))
-                out = (box[1], box[2])
-            left, right = read(a), read(b)
-            machine.nc_matmul(write(dst, out, MATMUL), left, right, *flags, add, *placing, mode)
-
     flags = (bool(is_stationary_onezero), bool(is_moving_onezero), bool(is_transpose))
     placing = (tuple([int(t) for t in tile_position]), tuple([int(t) for t in tile_size]))
 
-    boxes = [(b[1], b[2]) if len(shape) == 2 else full_box(shape) for b in boxes3]
+    def multiply_all(dst: Tile, add: bool) -> None:
+        left, right = read(stationary), read(moving)
+        machine.nc_matmul(write(dst, None, MATMUL), left, right, *flags, add, *placing, mode)
+
+    multiply, boxes = multiply_all, None
+    if mask is not None:
+        boxes3 = _operand_boxes(mask, stationary, moving, (rows, columns))
+        boxes = [(b[1], b[2]) if len(shape) == 2 else full_box(shape) for b in boxes3]
+        flat = stationary.ndim == 2 and moving.ndim == 2
+        if not flat and any(not is_full(b, (stationary.shape[0], rows, columns)) for b in boxes3):
+            raise NotModelled("nc_matmul: an index mask on operands of more than two dimensions")
+
+        def multiply(dst: Tile, add: bool) -> None:
+            for box in boxes3:
+                a, b, out = stationary, moving, None
+                if flat:
+                    a, b = stationary.sub((box[0], box[1])), moving.sub((box[0], box[2]))
+                    out = (box[1], box[2])
+                left, right = read(a), read(b)
+                machine.nc_matmul(write(dst, out, MATMUL), left, right, *flags, add, *placing, mode)
+
     return emit.defer(
         shape,
         dtype,
@@ -123,13 +131,15 @@ def nc_transpose(data, *, mask=None, dtype=None, engine=engines.unknown, **extra
     """
     emit.flush()
     data = operand(data, "nc_transpose", "data")
-    on_vector = to_engine(engine).name == "vector"
+    issuer = to_engine(engine)
+    on_vector = issuer is device_engine.vector
+    passes_bits = on_vector or _generation() >= nc_version.gen3
     free = math.prod(data.shape[1:])
     shape = (free, data.shape[0])
-    if not on_vector and data.region is PSUM:
+    if not on_vector:
         data = emit.to_sbuf(data)
-    raw = data.dtype if on_vector or _generation() >= nc_version.gen3 else _FP32
-    if not on_vector and _generation() < nc_version.gen3 and data.dtype != _FP32:
+    raw = data.dtype if passes_bits else _FP32
+    if not passes_bits and data.dtype != _FP32:
         identity = _identity(data.dtype)[0 : data.shape[0], 0 : data.shape[0]]
         result = nc_matmul(data, identity, is_moving_onezero=True, mask=mask)
         return result if dtype is None or np.dtype(dtype) == _FP32 else _cast(result, dtype)
@@ -141,9 +151,7 @@ def nc_transpose(data, *, mask=None, dtype=None, engine=engines.unknown, **extra
     def issue(dst: Tile) -> None:
         for box, out in zip(boxes, swapped):
             source = read(data, box)
-            machine.nc_transpose(
-                write(dst, out, MATMUL if dst.region is PSUM else OTHER), source, to_engine(engine)
-            )
+            machine.nc_transpose(write(dst, out, MATMUL if dst.region is PSUM else OTHER), source, issuer)
 
     result = emit.defer(
         shape,
