@@ -101,6 +101,14 @@ class Machine : public std::enable_shared_from_this<Machine> {
   // The body was left by break, return or an exception: whatever comes next is a fault.
   void abandon_loop() { abandoned_ = true; }
 
+  // The location of a place in the host's code, known by its address after `intern` has made it once.
+  template <typename Intern>
+  isa::LocationId location_of(const void* place, Intern&& intern) {
+    const auto [found, added] = place_locations_.try_emplace(place, 0);
+    if (added) found->second = intern();
+    return found->second;
+  }
+
   isa::RegisterId new_register() { return program_->add_register(); }
 
   isa::Operand operand(const TensorView& view);
@@ -160,6 +168,7 @@ class Machine : public std::enable_shared_from_this<Machine> {
   bool no_reorder_ = false;
   std::vector<isa::InstructionIndex> open_loops_;  // their begin markers, outermost first
   bool has_loops_ = false;
+  std::unordered_map<const void*, isa::LocationId> place_locations_;
   bool abandoned_ = false;
   // Host storages met so far. They are kept: an address may otherwise come again as another array.
   std::unordered_map<const Storage*, std::pair<isa::TensorId, std::shared_ptr<Storage>>> host_tensors_;

@@ -67,14 +67,15 @@ const Site& site_of(PyFrameObject* frame, PyObject* code) {
 
 }  // namespace
 
-isa::LocationId call_site(isa::Program& program) {
+isa::LocationId call_site(nki::Machine& machine) {
   PyFrameObject* frame = PyEval_GetFrame();
   Py_XINCREF(reinterpret_cast<PyObject*>(frame));
   while (frame) {
     PyObject* code = reinterpret_cast<PyObject*>(PyFrame_GetCode(frame));
     if (!is_ours(code)) {
       const Site& site = site_of(frame, code);
-      const isa::LocationId id = program.intern_location(site.file, site.line, site.function);
+      const isa::LocationId id = machine.location_of(
+          &site, [&] { return machine.program()->intern_location(site.file, site.line, site.function); });
       Py_DECREF(code);
       Py_DECREF(reinterpret_cast<PyObject*>(frame));
       return id;

@@ -62,8 +62,7 @@ isa::RegisterId VirtualRegister::allocate() {
   id = machine->new_register();
   if (known) {
     const isa::Operand operands[] = {isa::Operand::reg(id), isa::Operand::imm(static_cast<double>(*known))};
-    machine->emit(isa::Opcode::kRegisterMove, isa::Engine::kUnknown, operands, {},
-                  call_site(*machine->program()));
+    machine->emit(isa::Opcode::kRegisterMove, isa::Engine::kUnknown, operands, {}, call_site(*machine));
   }
   return id;
 }

@@ -64,8 +64,7 @@ void emit_custom_op(int64_t id, nb::sequence outputs, nb::sequence inputs) {
     const nki::TensorView* tensor = as_tensor(input);
     operands.push_back(tensor ? machine.operand(*tensor) : isa::Operand::imm(nb::cast<double>(input)));
   }
-  machine.emit(isa::Opcode::kCustomOp, isa::Engine::kGpSimd, operands, attributes,
-               call_site(*machine.program()));
+  machine.emit(isa::Opcode::kCustomOp, isa::Engine::kGpSimd, operands, attributes, call_site(machine));
   if (machine.wants_flush()) flush_unlocked(machine);
 }
 

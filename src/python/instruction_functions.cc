@@ -268,7 +268,7 @@ nb::object run_call(const InstructionFunction& function, PyObject* const* args, 
       function, machine, {}, {}, function.definition->operands.size(), {}, function.signature->default_engine,
       0};
   match_arguments(call, args, positional, keywords);
-  const isa::LocationId location = call_site(*machine.program());
+  const isa::LocationId location = call_site(machine);
   try {
     const auto& parameters = function.signature->parameters;
     for (size_t i = 0; i < parameters.size(); ++i)

@@ -82,12 +82,12 @@ nki::TensorView ndarray(Machine& machine, nb::handle shape, nb::handle dtype, nb
   }
   return machine.ndarray(sizes, to_dtype(dtype), to_memory_space(buffer),
                          name.is_none() ? std::string() : nb::cast<std::string>(nb::str(name)), place,
-                         call_site(*machine.program()));
+                         call_site(machine));
 }
 
 void emit_register(Machine& machine, isa::Opcode opcode, isa::Operand dst, isa::Operand src) {
   const isa::Operand operands[] = {dst, src};
-  machine.emit(opcode, isa::Engine::kUnknown, operands, {}, call_site(*machine.program()));
+  machine.emit(opcode, isa::Engine::kUnknown, operands, {}, call_site(machine));
 }
 
 void check_writable(const VirtualRegister& reg) {
@@ -144,12 +144,12 @@ isa::Operand loop_bound(nb::handle value) {
 
 VirtualRegister begin_loop(Machine& machine, nb::handle lower, nb::handle upper, int64_t step) {
   const isa::Operand from = loop_bound(lower), to = loop_bound(upper);
-  const isa::RegisterId counter = machine.begin_loop(from, to, step, call_site(*machine.program()));
+  const isa::RegisterId counter = machine.begin_loop(from, to, step, call_site(machine));
   return {machine.shared_from_this(), counter, std::nullopt, true, machine.open_loops()};
 }
 
 void begin_while(Machine& machine, VirtualRegister& condition) {
-  machine.begin_while(condition.allocate(), call_site(*machine.program()));
+  machine.begin_while(condition.allocate(), call_site(machine));
 }
 
 // A new register with `a op b`, computed where the program runs.
@@ -160,8 +160,7 @@ VirtualRegister register_alu(nb::handle op, nb::handle a, nb::handle b) {
                          machine.open_loops()};
   const isa::Operand operands[] = {isa::Operand::reg(result.id), left, right};
   const isa::AttributeWord attributes[] = {{static_cast<int64_t>(to_alu_op(op))}};
-  machine.emit(isa::Opcode::kRegisterAlu, isa::Engine::kUnknown, operands, attributes,
-               call_site(*machine.program()));
+  machine.emit(isa::Opcode::kRegisterAlu, isa::Engine::kUnknown, operands, attributes, call_site(machine));
   return result;
 }
 
@@ -177,8 +176,7 @@ void device_print(nb::handle text, const nki::TensorView& tensor) {
   const isa::Operand operands[] = {machine.operand(tensor)};
   const isa::AttributeWord attributes[] = {
       {static_cast<int64_t>(machine.program()->intern_string(nb::cast<std::string>(nb::str(text))))}};
-  machine.emit(isa::Opcode::kDevicePrint, isa::Engine::kUnknown, operands, attributes,
-               call_site(*machine.program()));
+  machine.emit(isa::Opcode::kDevicePrint, isa::Engine::kUnknown, operands, attributes, call_site(machine));
 }
 
 }  // namespace
@@ -230,7 +228,7 @@ void bind_machine(nb::module_& module) {
       .def_prop_ro("open_loops", &Machine::open_loops)
       .def("begin_loop", &begin_loop, "lower"_a, "upper"_a, "step"_a)
       .def("begin_while", &begin_while, "condition"_a)
-      .def("end_loop", [](Machine& self) { self.end_loop(call_site(*self.program())); })
+      .def("end_loop", [](Machine& self) { self.end_loop(call_site(self)); })
       .def("abandon_loop", &Machine::abandon_loop)
       .def("set_no_reorder", &Machine::set_no_reorder)
       .def("set_print_callback",

@@ -246,8 +246,16 @@ enum DeferArgument {
   kAccumulate,
   kDeferArguments
 };
-constexpr std::array<const char*, kDeferArguments> kDeferNames = {
-    "shape", "dtype", "issue", "boxes", "sources", "region", "targets", "in_place", "exact", "accumulate"};
+// Their names, interned, as those of a call usually are.
+const std::array<PyObject*, kDeferArguments>& defer_names() {
+  static const auto* const names = new std::array<PyObject*, kDeferArguments>{
+      PyUnicode_InternFromString("shape"),   PyUnicode_InternFromString("dtype"),
+      PyUnicode_InternFromString("issue"),   PyUnicode_InternFromString("boxes"),
+      PyUnicode_InternFromString("sources"), PyUnicode_InternFromString("region"),
+      PyUnicode_InternFromString("targets"), PyUnicode_InternFromString("in_place"),
+      PyUnicode_InternFromString("exact"),   PyUnicode_InternFromString("accumulate")};
+  return *names;
+}
 
 using DeferValues = std::array<PyObject*, kDeferArguments>;
 
@@ -255,13 +263,15 @@ DeferValues match_defer(PyObject* const* arguments, Py_ssize_t positional, PyObj
   DeferValues values{};
   if (positional > kIssue + 1) throw nb::type_error("defer takes shape, dtype and issue; the rest by name");
   std::copy_n(arguments, positional, values.begin());
+  const auto& names = defer_names();
   const Py_ssize_t count = keywords ? PyTuple_GET_SIZE(keywords) : 0;
   for (Py_ssize_t k = 0; k < count; ++k) {
     PyObject* name = PyTuple_GET_ITEM(keywords, k);
-    size_t i = 0;
-    while (i < kDeferNames.size() && PyUnicode_CompareWithASCIIString(name, kDeferNames[i]) != 0) ++i;
-    if (i == kDeferNames.size()) throw nb::type_error("defer got an unknown argument");
-    values[i] = arguments[positional + k];
+    auto found = std::ranges::find(names, name);
+    if (found == names.end())
+      found = std::ranges::find_if(names, [&](PyObject* one) { return PyUnicode_Compare(one, name) == 0; });
+    if (found == names.end()) throw nb::type_error("defer got an unknown argument");
+    values[static_cast<size_t>(found - names.begin())] = arguments[positional + k];
   }
   if (!values[kShape] || !values[kDtype] || !values[kIssue])
     throw nb::type_error("defer needs more arguments");

@@ -243,9 +243,9 @@ nb::object machine_tensor(TensorObject* tensor, PyObject* block) {
     shape = {tensor->partitions, tensor->row};
   else
     shape = PyTuple_GET_SIZE(tensor->shape) == 0 ? std::vector<int64_t>{1} : to_ints(tensor->shape);
-  nb::object made = nb::cast(machine->ndarray(
-      shape, device_dtype_of(tensor->dtype), to_memory_space(tensor->region),
-      nb::cast<std::string>(nb::handle(tensor->name)), std::nullopt, call_site(*machine->program())));
+  nb::object made = nb::cast(
+      machine->ndarray(shape, device_dtype_of(tensor->dtype), to_memory_space(tensor->region),
+                       nb::cast<std::string>(nb::handle(tensor->name)), std::nullopt, call_site(*machine)));
   if (PyDict_SetItem(tensor->storage, block, made.ptr()) < 0) throw nb::python_error();
   return made;
 }
