@@ -98,6 +98,7 @@ void CoreRun::load_head(size_t engine) {
     return;
   }
   head.at = queue_[engine][cursor_[engine]];
+  fetch_ahead(engine);
   const isa::ScheduledInstruction& entry = executable_.schedule[head.at];
   const isa::Instruction& in = program_.instruction(entry.instruction);
   head.dma = entry.engine == Engine::kDma;
@@ -105,6 +106,18 @@ void CoreRun::load_head(size_t engine) {
   if (head.meets) head.round = meeting_round_[meeting_key(in) % meeting_round_.size()];
   if (!head.dma) head.cost = machine_.cost(program_, in, entry.engine, patterns_);
   resolve(head, engine);
+}
+
+// A program of many tensors does not fit the cache; what an instruction costs depends on each of its tensors.
+// Matmuls come back to a few.
+void CoreRun::fetch_ahead(size_t engine) const {
+  if (engine == index(Engine::kTensor)) return;
+  constexpr size_t kInstructionsAhead = 4;
+  const size_t ahead = cursor_[engine] + kInstructionsAhead;
+  if (ahead >= queue_[engine].size()) return;
+  const isa::ScheduledInstruction& entry = executable_.schedule[queue_[engine][ahead]];
+  for (const isa::Operand& operand : program_.operands(program_.instruction(entry.instruction)))
+    if (operand.is_access()) __builtin_prefetch(&program_.tensor(operand.tensor));
 }
 
 // Cores meet under the pipe of a sendrecv, or at barriers.

@@ -89,6 +89,7 @@ class CoreRun {
   };
 
   void load_head(size_t engine);
+  void fetch_ahead(size_t engine) const;
   bool resolve(Head& head, size_t engine);
   Ps earliest(const Head& head, size_t engine, bool* port) const;
   void start_compute(Head& head, size_t engine, Ps start);

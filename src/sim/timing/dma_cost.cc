@@ -43,9 +43,13 @@ DmaRules::Side DmaRules::side_of(const isa::Executable& executable, const Operan
   side.bytes = facts.elements * element;
   side.run_bytes = (side.on_chip ? facts.run_on_chip : facts.run_flat) * element;
   if (side.on_chip) {
-    const int64_t row_elements = std::max<int64_t>(1, tensor.row_bytes() / element);
-    const int64_t stride = std::max<int64_t>(1, std::abs(facts.row_step) / row_elements);
-    side.first_row = executable.placements[operand.tensor].address.partition + operand.offset / row_elements;
+    // Divisions only where their result is not plain to see: this runs for every operand of every transfer.
+    const int64_t row_elements = std::max<int64_t>(
+        1, operand.dtype == tensor.dtype ? tensor.row_elements : tensor.row_bytes() / element);
+    const int64_t step = std::abs(facts.row_step);
+    const int64_t stride = step == row_elements ? 1 : std::max<int64_t>(1, step / row_elements);
+    side.first_row = executable.placements[operand.tensor].address.partition;
+    if (operand.offset != 0) side.first_row += operand.offset / row_elements;
     if (facts.row_step < 0) side.first_row -= stride * (facts.rows - 1);
     side.rows = facts.row_step == 0 ? 1 : (facts.rows - 1) * stride + 1;
   } else if (operand.indirect != isa::kNoIndirect) {

@@ -16,7 +16,8 @@ DmaEngines::DmaEngines(const arch::TimingTable& table, int engines)
       hwdge_instruction_(to_ps(table.constant("hwdge_instruction_ns"))),
       swdge_descriptor_ps_(table.constant("dma_swdge_descriptor_ns") * kPsPerNs),
       swdge_spread_ps_(table.constant("dma_swdge_spread_ns") * kPsPerNs) {
-  for (Engine& engine : engines_) engine.last.fill(kNobody);
+  groups_[0].end = engines;
+  groups_[0].state.last.fill(kNobody);
   unit_holder_.fill(kNobody);
   for (isa::Engine engine : {isa::Engine::kTensor, isa::Engine::kVector, isa::Engine::kScalar,
                              isa::Engine::kGpSimd, isa::Engine::kSync})
@@ -80,6 +81,36 @@ Ps DmaEngines::Engine::foresee(int queue, Ps work, int queues) const {
   return end;
 }
 
+bool DmaEngines::Engine::same(const Engine& other, int queues) const {
+  return time == other.time && std::equal(left.begin(), left.begin() + queues, other.left.begin()) &&
+         std::equal(last.begin(), last.begin() + queues, other.last.begin());
+}
+
+int DmaEngines::split_at(int engine, int from) {
+  int group = from;
+  while (group < group_count_ && groups_[static_cast<size_t>(group)].end <= engine) ++group;
+  const int begin = group == 0 ? 0 : groups_[static_cast<size_t>(group - 1)].end;
+  if (begin == engine || group == group_count_) return group;
+  std::copy_backward(groups_.begin() + group, groups_.begin() + group_count_,
+                     groups_.begin() + group_count_ + 1);
+  ++group_count_;
+  groups_[static_cast<size_t>(group)].end = engine;
+  return group + 1;
+}
+
+void DmaEngines::join(int first, int last) {
+  int kept = first;
+  for (int next = first + 1; next < group_count_; ++next) {
+    Group& group = groups_[static_cast<size_t>(kept)];
+    const Group& candidate = groups_[static_cast<size_t>(next)];
+    if (next <= last && group.state.same(candidate.state, slots_))
+      group.end = candidate.end;
+    else if (++kept != next)
+      groups_[static_cast<size_t>(kept)] = candidate;
+  }
+  group_count_ = kept + 1;
+}
+
 int DmaEngines::slot_of(int queue) {
   for (int slot = 0; slot < slots_; ++slot)
     if (queue_of_slot_[static_cast<size_t>(slot)] == queue) return slot;
@@ -96,8 +127,16 @@ Transfer DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue,
   const Ps later = spread(mode, work);
   Ps first_begin = 0, busy_until = 0;
   transfer.engines_end = -1;
-  for (int e = work.first_engine; e <= work.last_engine; ++e) {
-    Engine& engine = engines_[static_cast<size_t>(e)];
+  // Engines of one group do the same: the first speaks for all.
+  const int first_group = split_at(work.first_engine, 0);
+  if (work.first_busy != work.middle_busy) split_at(work.first_engine + 1, first_group);
+  if (work.last_busy != work.middle_busy) split_at(work.last_engine, first_group);
+  for (int e = work.first_engine; later != 0 && e < work.last_engine; ++e) split_at(e + 1, first_group);
+  const int end_group = split_at(work.last_engine + 1, first_group);
+  int e = work.first_engine;
+  for (int g = first_group; g < end_group; ++g) {
+    Group& group = groups_[static_cast<size_t>(g)];
+    Engine& engine = group.state;
     const Ps busy = e == work.first_engine  ? work.first_busy
                     : e == work.last_engine ? work.last_busy
                                             : work.middle_busy;
@@ -117,8 +156,10 @@ Transfer DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue,
       transfer.queued_behind = begin > arrival ? engine.last[static_cast<size_t>(slot)] : kNobody;
     }
     engine.last[static_cast<size_t>(slot)] = id;
-    busy_ += busy;
+    busy_ += busy * (group.end - e);
+    e = group.end;
   }
+  if (group_count_ > 1) join(std::max(0, first_group - 1), std::min(end_group, group_count_ - 1));
   const int64_t hbm_bytes = work.hbm_read + work.hbm_written;
   transfer.data_end = hbm_bytes > 0 ? std::max(transfer.engines_end, hbm.reserve(first_begin, hbm_bytes))
                                     : transfer.engines_end;
@@ -131,7 +172,7 @@ Transfer DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue,
 }
 
 void DmaEngines::shift(Ps by) {
-  for (Engine& engine : engines_) engine.time += by;
+  for (int g = 0; g < group_count_; ++g) groups_[static_cast<size_t>(g)].state.time += by;
   for (Ps& free : unit_free_) free += by;
   active_until_ += by;
 }

@@ -63,7 +63,17 @@ class DmaEngines {
     void drain(Ps now, int queues);
     // When `work` more of `queue` will be through.
     Ps foresee(int queue, Ps work, int queues) const;
+    bool same(const Engine& other, int queues) const;
   };
+  // Neighbouring engines with one history, as transfers of whole tiles make all of them, share one state.
+  struct Group {
+    int end = 0;  // engines up to here, from the end of the group before
+    Engine state;
+  };
+  // Makes a group begin at `engine`; returns which. `from`: a group that begins at or before it.
+  int split_at(int engine, int from);
+  // Joins equal neighbours among groups [first, last].
+  void join(int first, int last);
   int slot_of(int queue);
   // How much later descriptors reach each further engine.
   Ps spread(isa::DgeMode mode, const DmaWork& work) const;
@@ -71,7 +81,8 @@ class DmaEngines {
                 Transfer& transfer);
 
   int count_ = 0;
-  std::array<Engine, kDmaEnginesMax> engines_{};
+  std::array<Group, kDmaEnginesMax> groups_{};  // the first group_count_ are in use
+  int group_count_ = 1;
   std::array<int, kDmaQueuesMax> queue_of_slot_{};
   int slots_ = 0;
   std::array<Ps, isa::kEngineCount> unit_free_{};  // descriptor generation, by triggering engine

@@ -6,6 +6,7 @@
 
 #include "backend/compile.h"
 #include "backend/sample_programs.h"
+#include "base/random.h"
 #include "sim/timing/reference_run.h"
 
 namespace opentrn::sim::timing {
@@ -43,6 +44,44 @@ TEST(Simulate, PropertyFastEqualsReferenceForEveryInstruction) {
         ASSERT_NEAR(fast.instructions_of[0].end_ns[at], slow.end_ns[at], 0.002)
             << "seed " << seed << " entry " << at;
       }
+      ASSERT_NEAR(fast.total_ns, slow.total_ns, 0.002);
+    }
+  }
+}
+
+// Which DMA engines take part follows from the partitions: all of them, or any range.
+std::shared_ptr<const isa::Program> random_transfers(uint64_t seed) {
+  SplitMix64 random(seed);
+  const auto pick = [&](int64_t n) { return static_cast<int64_t>(random.below(static_cast<uint32_t>(n))); };
+  ProgramBuilder b;
+  const auto dram = b.hbm({128, 512}, DType::kFloat32, "dram", true);
+  std::vector<isa::TensorId> tiles;
+  for (int i = 0; i < 6; ++i) tiles.push_back(b.sbuf(128, 512, DType::kFloat32));
+  for (int i = 0; i < 60; ++i) {
+    const bool whole = random.below(2) == 0;
+    const int64_t first = whole ? 0 : pick(128), rows = whole ? 128 : 1 + pick(128 - first);
+    const int64_t columns = 1 + pick(512);
+    const auto tile = b.part(tiles[static_cast<size_t>(pick(6))], first, rows, 0, columns);
+    const auto rows_of_dram = b.part(dram, 0, rows, 0, columns);
+    const auto mode = random.below(3) == 0 ? isa::DgeMode::kSwdge : isa::DgeMode::kNone;
+    if (random.below(4) != 0)
+      b.dma(tile, rows_of_dram, mode);
+    else
+      b.dma(rows_of_dram, tile, mode);
+  }
+  return b.take();
+}
+
+TEST(Simulate, PropertyFastEqualsReferenceForTransfersOfAnyPartitions) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    for (Generation generation : {Generation::kV2, Generation::kV3, Generation::kV4}) {
+      const auto executable = compiled(random_transfers(seed), generation);
+      const TimingResult fast =
+          simulate(executable, arch::timing(generation), nullptr, {.keep_instructions = true});
+      const ReferenceTimes slow = reference_run(executable, arch::timing(generation));
+      for (size_t at = 0; at < executable.schedule.size(); ++at)
+        ASSERT_NEAR(fast.instructions_of[0].end_ns[at], slow.end_ns[at], 0.002)
+            << "seed " << seed << " entry " << at;
       ASSERT_NEAR(fast.total_ns, slow.total_ns, 0.002);
     }
   }
