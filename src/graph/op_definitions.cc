@@ -142,11 +142,11 @@ constexpr AttrSpec kDynamicConv[] = {
     {Attr::precision_config, AttrKind::kPrecisions, Needed::kNo},
 };
 constexpr AttrSpec kDynamicGather[] = {
-    {Attr::offset_dims, AttrKind::kInts, Needed::kYes},
+    {Attr::offset_dims, AttrKind::kInts, Needed::kNo},
     {Attr::collapsed_slice_dims, AttrKind::kInts, Needed::kNo},
     {Attr::operand_batching_dims, AttrKind::kInts, Needed::kNo},
     {Attr::start_indices_batching_dims, AttrKind::kInts, Needed::kNo},
-    {Attr::start_index_map, AttrKind::kInts, Needed::kYes},
+    {Attr::start_index_map, AttrKind::kInts, Needed::kNo},
     {Attr::index_vector_dim, AttrKind::kInt, Needed::kYes},
     {Attr::indices_are_sorted, AttrKind::kBool, Needed::kNo},
 };
@@ -164,11 +164,11 @@ constexpr AttrSpec kFft[] = {
     {Attr::fft_length, AttrKind::kInts, Needed::kYes},
 };
 constexpr AttrSpec kGather[] = {
-    {Attr::offset_dims, AttrKind::kInts, Needed::kYes},
+    {Attr::offset_dims, AttrKind::kInts, Needed::kNo},
     {Attr::collapsed_slice_dims, AttrKind::kInts, Needed::kNo},
     {Attr::operand_batching_dims, AttrKind::kInts, Needed::kNo},
     {Attr::start_indices_batching_dims, AttrKind::kInts, Needed::kNo},
-    {Attr::start_index_map, AttrKind::kInts, Needed::kYes},
+    {Attr::start_index_map, AttrKind::kInts, Needed::kNo},
     {Attr::index_vector_dim, AttrKind::kInt, Needed::kYes},
     {Attr::slice_sizes, AttrKind::kInts, Needed::kYes},
     {Attr::indices_are_sorted, AttrKind::kBool, Needed::kNo},

@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 
 #include "python/convert.h"
+#include "python/graph_bindings.h"
 #include "python/tile_objects.h"
 #include "python/timing_bindings.h"
 
@@ -32,6 +33,8 @@ NB_MODULE(_core, module) {
   bind_timing(module);
   bind_custom_ops(module);
   bind_tiles(module);
+  nb::module_ graph = module.def_submodule("graph", "Graph modules and their evaluation.");
+  bind_graph(graph);
   nb::module_ isa = module.def_submodule("isa", "One function per nki.isa instruction.");
   bind_instructions(isa);
 }

@@ -1,9 +1,11 @@
 // The reference evaluator: runs a function of a module, op by op, with plain loops.
 //
 // It is the oracle of the compiler: slow, obvious, written from stablehlo/docs/spec.md. Arithmetic is done
-// in the op's element type: integers wrap, f32 and f64 as the host's IEEE types, narrower floats in f32
-// rounded once to nearest even, complex on pairs. Where the spec leaves a choice (order of a reduction) it
-// goes in row-major order. Sizes of dynamic dimensions are known here: every value has a static type.
+// in the op's element type: integers wrap, floats are computed in double and rounded once per op to
+// nearest even, complex numbers on pairs. Where the spec leaves a choice (order of a reduction) it
+// goes in row-major order; matrix products and convolutions sum as accumulator.h says. Sizes of dynamic
+// dimensions are known here: every value has a static type. Transcendental functions are the host C
+// library's double ones, rounded once: f64 results may differ in the last place between hosts.
 #pragma once
 
 #include <functional>
@@ -44,6 +46,13 @@ struct Options {
   Observer observer;
   // Floating-point values are computed and kept in f64 whatever their type says: the yardstick of `diff`.
   bool float64 = false;
+  // Where infeed ops take their values (without the token) and outfeed ops leave theirs; called from
+  // several threads under evaluate_parallel. An infeed without a source is a fault; outfeeds are dropped.
+  std::function<std::vector<RuntimeValue>()> infeed;
+  std::function<void(std::span<const RuntimeValue>)> outfeed;
+  // A while loop that runs longer is a fault, not a hang. Nested calls are limited to kCallDepthMax
+  // (interpreter.h): StableHLO has no recursion.
+  int64_t while_trips_max = 100'000'000;
 };
 
 // Arguments must have the parameters' types (a dynamic dimension takes any size within its bound).

@@ -69,7 +69,7 @@ Types broadcast_select(const Context& c) {
 Types constant_like(const Context& c) { return {c.tensor(0)}; }
 
 Types top_k(const Context& c) {
-  const Type& operand = c.tensor(0, kInts | kFloats);
+  const Type& operand = c.tensor(0, kAnyPlain);
   const int64_t k = c.integer(Attr::k);
   c.check(operand.rank() >= 1, 0, "{} has no last dimension", operand.to_string());
   Dims dims = operand.dims_vector();

@@ -1,0 +1,52 @@
+// What sums of products are kept in: f64 for f64, f32 for every narrower float (each product and each sum
+// rounded, as a loop in f32 does), 64-bit integers that wrap, parts alike for complex numbers. Results are
+// rounded to their type once, at the end. Under Options::float64 everything is f64.
+#pragma once
+
+#include <complex>
+#include <type_traits>
+#include <vector>
+
+#include "graph/eval/call.h"
+
+namespace opentrn::graph::eval {
+
+template <typename S>
+S multiply_add(S sum, S a, S b) {
+  if constexpr (std::is_same_v<S, Bool>) {
+    return sum | (a & b);
+  } else if constexpr (std::is_same_v<S, Signed>) {
+    return static_cast<S>(static_cast<Unsigned>(sum) + static_cast<Unsigned>(a) * static_cast<Unsigned>(b));
+  } else if constexpr (std::is_same_v<S, Complex> || std::is_same_v<S, std::complex<float>>) {
+    return {sum.real() + (a.real() * b.real() - a.imag() * b.imag()),
+            sum.imag() + (a.real() * b.imag() + a.imag() * b.real())};
+  } else {
+    return sum + a * b;
+  }
+}
+
+// Calls body(lhs, rhs) with the values of both tensors in the accumulator's type and gives its sums in
+// their compute type.
+template <typename Body>
+Storage sum_in_accumulator(const Call& call, const Tensor& lhs, const Tensor& rhs, Body&& body) {
+  const bool double_sums = call.options().float64 || real_part(lhs.element()) == ElementType::kF64 ||
+                           real_part(rhs.element()) == ElementType::kF64 ||
+                           real_part(call.stated().element()) == ElementType::kF64;
+  return visit_values(lhs, [&]<typename T>(const std::vector<T>& values) -> Storage {
+    const std::vector<T>& others = rhs.values<T>();
+    if constexpr (std::is_same_v<T, Real> || std::is_same_v<T, Complex>) {
+      using Single = std::conditional_t<std::is_same_v<T, Real>, float, std::complex<float>>;
+      if (!double_sums) {
+        std::vector<Single> a(values.size());
+        std::vector<Single> b(others.size());
+        for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<Single>(values[i]);
+        for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<Single>(others[i]);
+        const std::vector<Single> sums = body(a, b);
+        return std::vector<T>(sums.begin(), sums.end());
+      }
+    }
+    return body(values, others);
+  });
+}
+
+}  // namespace opentrn::graph::eval

@@ -1,0 +1,69 @@
+#include "graph/eval/process.h"
+
+#include <algorithm>
+
+namespace opentrn::graph::eval {
+
+std::vector<std::vector<Tensor>> ProcessGrid::meet(const ProcessGroup& group, int64_t channel,
+                                                   int64_t process, std::vector<Tensor> brought) {
+  std::unique_lock lock(mutex_);
+  const int64_t before = attended_[{channel, group, process}]++;
+  const MeetingKey key{channel, group, before};
+  meetings_[key].brought.emplace(process, std::move(brought));
+  changed_.notify_all();
+  wait_until(
+      lock, [&] { return meetings_[key].brought.size() == group.size(); },
+      "the other processes of its group at a collective");
+  Meeting& meeting = meetings_[key];
+  std::vector<std::vector<Tensor>> all;
+  for (const int64_t member : group) all.push_back(meeting.brought.at(member));
+  if (++meeting.left == group.size()) meetings_.erase(key);
+  return all;
+}
+
+void ProcessGrid::send(int64_t channel, int64_t receiver, std::vector<Tensor> tensors) {
+  const std::lock_guard lock(mutex_);
+  queues_[{channel, receiver}].push_back(std::move(tensors));
+  changed_.notify_all();
+}
+
+std::vector<Tensor> ProcessGrid::receive(int64_t channel, int64_t receiver) {
+  std::unique_lock lock(mutex_);
+  auto& queue = queues_[{channel, receiver}];
+  wait_until(
+      lock, [&] { return !queue.empty(); }, "a send at a recv");
+  std::vector<Tensor> tensors = std::move(queue.front());
+  queue.pop_front();
+  return tensors;
+}
+
+void ProcessGrid::leave(bool failed) {
+  const std::lock_guard lock(mutex_);
+  --running_;
+  if (failed) stopped_ = true;
+  find_deadlock();
+  changed_.notify_all();
+}
+
+void ProcessGrid::wait_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done,
+                             const char* what) {
+  waiting_.push_back(&done);
+  find_deadlock();
+  changed_.wait(lock, [&] { return done() || stopped_; });
+  waiting_.erase(std::find(waiting_.begin(), waiting_.end(), &done));
+  if (!done())
+    throw Fault(FaultKind::kInput, "eval.deadlock",
+                fmt::format("a process waits for {}, and no running process can bring it", what),
+                "give every process of a group the same sequence of collectives");
+}
+
+// Everybody who still runs waits, and nobody has what they wait for.
+void ProcessGrid::find_deadlock() {
+  if (static_cast<int64_t>(waiting_.size()) < running_ || waiting_.empty()) return;
+  for (const auto* done : waiting_)
+    if ((*done)()) return;
+  stopped_ = true;
+  changed_.notify_all();
+}
+
+}  // namespace opentrn::graph::eval
