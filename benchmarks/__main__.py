@@ -3,6 +3,7 @@
     ./dev bench                               the lessons' kernels, at the size the targets are stated for
     ./dev bench --checkouts DIR               the published kernels, from repositories in DIR (owner+name)
     ./dev bench --scale 4 --case docs-mamba-v3 --repeat 5
+    ./dev bench --checkouts DIR --recording   what recording the published kernels costs per instruction
     ./dev bench --native BUILD                nc_matmul against BLAS, a small instruction, the timing model
 
 benchmarks/README.md says what is measured and what the columns and the JSON mean.
@@ -71,6 +72,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=3, help="pairs of measurements, each in new processes")
     parser.add_argument("--launches", type=int, default=3, help="launches per process; the fastest counts")
     parser.add_argument("--native", type=Path, metavar="BUILD", help="run the C++ benchmarks built in BUILD")
+    parser.add_argument("--recording", action="store_true", help="CPU time of recording, per instruction")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     parser.add_argument("--measure", nargs=2, metavar=("CASE", "BACKEND"), help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -141,6 +143,22 @@ def print_machine() -> float:
     return load
 
 
+def print_recording(arguments: argparse.Namespace, load: float) -> int:
+    """The table of --recording."""
+    from benchmarks import recording
+
+    if arguments.checkouts is None:
+        raise SystemExit("--recording measures published kernels: it needs --checkouts DIR")
+    print(recording.HEADER)
+    rows = []
+    for row in recording.run(arguments.checkouts, arguments.launches):
+        print(recording.format_row(row), flush=True)
+        rows.append({**asdict(row), "us_per_instruction": row.us_per_instruction})
+    if arguments.json:
+        print(json.dumps({"load": load, "recording": rows}))
+    return 0
+
+
 def main() -> int:
     arguments = parse_arguments()
     if arguments.measure:
@@ -155,6 +173,8 @@ def main() -> int:
         if arguments.json:
             print(json.dumps({"load": load, "native": figures}))
         return 0
+    if arguments.recording:
+        return print_recording(arguments, load)
     published = arguments.checkouts is not None
     names = arguments.case or [case.name for case in CASES.values() if case.published == published]
     print(HEADER)

@@ -56,15 +56,19 @@ void become(TileObject* tile, TileObject* other) {
 
 // -- where a deferred instruction was written
 
+// Code objects, and places in them, that something is remembered of: more come up where kernels are
+// generated.
+constexpr size_t kPlacesMax = 4096;
+
 bool is_own_code(PyObject* code) {
-  static auto* known = new std::unordered_map<PyObject*, bool>;  // code objects are kept
-  const auto [found, added] = known->try_emplace(code, false);
-  if (added) {
-    Py_INCREF(code);
-    PyObject* file = reinterpret_cast<PyCodeObject*>(code)->co_filename;
-    found->second = PyUnicode_Tailmatch(file, tile_types().own_folder.ptr(), 0, PY_SSIZE_T_MAX, -1) == 1;
-  }
-  return found->second;
+  static auto* known = new std::unordered_map<PyObject*, std::pair<nb::object, bool>>;  // keeps the code
+  const auto found = known->find(code);
+  if (found != known->end()) return found->second.second;
+  PyObject* file = reinterpret_cast<PyCodeObject*>(code)->co_filename;
+  const bool own = PyUnicode_Tailmatch(file, tile_types().own_folder.ptr(), 0, PY_SSIZE_T_MAX, -1) == 1;
+  if (known->size() >= kPlacesMax) known->clear();
+  known->emplace(code, std::pair{nb::borrow(code), own});
+  return own;
 }
 
 // The innermost code outside of OpenTrn, and the offset of the bytecode that it executes.
@@ -97,14 +101,16 @@ nb::object issuer_at(const DeferredObject* work) {
       return reinterpret_cast<size_t>(key.code) * 31 + static_cast<size_t>(key.instruction);
     }
   };
-  static auto* known = new std::unordered_map<Key, nb::object, Hash>;  // code objects are kept
-  const auto [found, added] = known->try_emplace({work->code, work->instruction});
-  if (added) {
-    Py_INCREF(work->code);
-    const int line = PyCode_Addr2Line(reinterpret_cast<PyCodeObject*>(work->code), work->instruction);
-    found->second = tile_types().issuer(nb::handle(work->code), line);
-  }
-  return found->second;
+  static auto* known =
+      new std::unordered_map<Key, std::pair<nb::object, nb::object>, Hash>;  // keeps the code
+  const Key key{work->code, work->instruction};
+  const auto found = known->find(key);
+  if (found != known->end()) return found->second.second;
+  const int line = PyCode_Addr2Line(reinterpret_cast<PyCodeObject*>(work->code), work->instruction);
+  nb::object issuer = tile_types().issuer(nb::handle(work->code), line);
+  if (known->size() >= kPlacesMax) known->clear();
+  known->emplace(key, std::pair{nb::borrow(work->code), issuer});
+  return issuer;
 }
 
 void issue_at_site(const DeferredObject* work, TileObject* tile) {
@@ -290,14 +296,25 @@ nb::object plain_sizes(PyObject* shape) {
   return checked(PySequence_Tuple(sizes.ptr()));
 }
 
-nb::object full_box(PyObject* shape) {
+nb::object new_full_box(PyObject* shape) {
   nb::object box = checked(PyTuple_New(PyTuple_GET_SIZE(shape)));
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); ++i)
-    PyTuple_SET_ITEM(
-        box.ptr(), i,
-        checked(PyObject_CallFunction(object(tile_types().range), "iiO", 0, 1, PyTuple_GET_ITEM(shape, i)))
-            .release()
-            .ptr());
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); ++i) {
+    nb::object range =
+        checked(PyObject_CallFunction(object(tile_types().range), "iiO", 0, 1, PyTuple_GET_ITEM(shape, i)));
+    PyTuple_SET_ITEM(box.ptr(), i, range.release().ptr());
+  }
+  return box;
+}
+
+// The whole index space of a shape, as box.py's full_box.
+nb::object full_box(PyObject* shape) {
+  static PyObject* const known = PyDict_New();  // shape -> box
+  constexpr Py_ssize_t kShapesMax = 4096;
+  if (PyObject* found = PyDict_GetItemWithError(known, shape)) return nb::borrow(found);
+  if (PyErr_Occurred()) throw nb::python_error();
+  if (PyDict_GET_SIZE(known) >= kShapesMax) PyDict_Clear(known);
+  nb::object box = new_full_box(shape);
+  if (PyDict_SetItem(known, shape, box.ptr()) < 0) throw nb::python_error();
   return box;
 }
 
