@@ -9,15 +9,19 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
-__all__ = ["RunResult", "ShapeOf", "activate", "run", "__version__"]
+__all__ = ["CompiledModel", "RunResult", "ShapeOf", "activate", "compile", "coverage", "run", "__version__"]
 
 
 def __getattr__(name: str) -> object:
-    """`run`, `RunResult` and `ShapeOf`, imported at first use: they load the C++ machine."""
+    """What needs the C++ machine is imported at first use."""
     if name in ("RunResult", "ShapeOf", "run"):
         from opentrn import _run
 
         return getattr(_run, name)
+    if name in ("CompiledModel", "compile", "coverage"):
+        from opentrn import model
+
+        return getattr(model, name)
     raise AttributeError(f"module 'opentrn' has no attribute {name!r}")
 
 

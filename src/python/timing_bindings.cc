@@ -270,6 +270,16 @@ int run_cli(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+nb::object time_program(std::shared_ptr<const isa::Program> program, arch::Generation generation,
+                        const std::vector<std::string>& settings) {
+  std::shared_ptr<Timing> timing;
+  {
+    nb::gil_scoped_release unlocked;
+    timing = time_programs({std::move(program)}, generation, {.settings = settings});
+  }
+  return nb::cast(timing);
+}
+
 void bind_timing(nb::module_& module) {
   nb::class_<Timing>(module, "Timing", nb::dynamic_attr())
       .def_prop_ro("total_ns", [](const Timing& t) { return t.profile.summary.total_ns; })

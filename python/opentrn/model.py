@@ -1,0 +1,133 @@
+"""Whole models on a simulated NeuronCore: compile, run, time.
+
+    model = opentrn.compile("model.mlir", target="trn2")
+    outputs = model(x)                 # values, in the device's number formats
+    print(model.time().text())         # predicted time, and where it goes
+
+A model is StableHLO text. It is compiled ahead of time into the instruction programs that NKI kernels become.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from opentrn import _core
+from opentrn._run import Timing, _settings
+
+__all__ = ["CompiledModel", "Coverage", "Port", "compile", "coverage"]
+
+_DTYPES = {
+    "i1": np.bool_,
+    "bf16": ml_dtypes.bfloat16,
+    "f16": np.float16,
+    "f32": np.float32,
+    "f64": np.float64,
+    "f8E3M4": ml_dtypes.float8_e3m4,
+    "f8E4M3": ml_dtypes.float8_e4m3,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E5M2": ml_dtypes.float8_e5m2,
+} | {
+    f"{prefix}{bits}": np.dtype(f"{kind}{bits}")
+    for prefix, kind in (("i", "int"), ("ui", "uint"))
+    for bits in (8, 16, 32, 64)
+}
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or a result of a model: its name in the program, its type and shape."""
+
+    name: str
+    element: str
+    shape: tuple[int, ...]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The NumPy type; KeyError for an element type that NumPy and ml_dtypes do not have."""
+        return np.dtype(_DTYPES[self.element])
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How often a model has an op, and how many of them no device kernel takes."""
+
+    op: str
+    count: int
+    unsupported: int
+    example: str
+
+
+class CompiledModel:
+    """A model compiled for one NeuronCore; compile() makes it."""
+
+    def __init__(self, loaded: Any, target: str) -> None:
+        self._loaded = loaded
+        self.target = target
+        self.inputs = [Port(name, element, tuple(shape)) for name, element, shape in loaded.inputs]
+        self.outputs = [Port(name, element, tuple(shape)) for name, element, shape in loaded.outputs]
+
+    @property
+    def instruction_count(self) -> int:
+        """Instructions of the program, as recorded."""
+        return self._loaded.instruction_count
+
+    def __call__(self, *arrays: Any) -> list[np.ndarray]:
+        """The values of one inference.
+
+        arrays: one per input, of its shape; converted to its type where NumPy converts safely.
+        Raises ValueError for a wrong number or shape, TypeError for a type that does not convert.
+        """
+        if len(arrays) != len(self.inputs):
+            raise ValueError(f"the model takes {len(self.inputs)} inputs, {len(arrays)} were given")
+        raw = [_bytes_of(array, port) for array, port in zip(arrays, self.inputs)]
+        return [
+            np.frombuffer(data, dtype=port.dtype).reshape(port.shape)
+            for data, port in zip(self._loaded.run(raw), self.outputs)
+        ]
+
+    def time(self, overrides: Mapping[str, Any] | Iterable[str] = ()) -> Timing:
+        """The predicted time of one inference. overrides: table values to change, as for opentrn.run."""
+        return self._loaded.time(_settings(overrides))
+
+    def program_text(self) -> str:
+        """The program, one instruction per line."""
+        return self._loaded.listing()
+
+
+def compile(source: str | Path, *, target: str = "trn2") -> CompiledModel:
+    """Compile a model for one NeuronCore of `target`.
+
+    source: a path to StableHLO text, or the text itself. Raises ValueError for a malformed model or an unknown
+    target, NotModelled for an op without a device kernel, by name and with its place in the model.
+    """
+    text, name = _read(source)
+    return CompiledModel(_core.compile_text(text, name, target), target)
+
+
+def coverage(source: str | Path) -> list[Coverage]:
+    """Which ops a model has and which of them have a device kernel, without compiling it."""
+    text, name = _read(source)
+    return [Coverage(*row) for row in _core.coverage_text(text, name)]
+
+
+def _read(source: str | Path) -> tuple[str, str]:
+    if isinstance(source, str) and "\n" in source:
+        return source, "<text>"
+    return Path(source).read_text(encoding="utf-8"), str(source)
+
+
+def _bytes_of(array: Any, port: Port) -> np.ndarray:
+    given = np.asarray(array)
+    if given.shape != port.shape:
+        raise ValueError(f"{port.name} takes shape {port.shape}, got {given.shape}")
+    if given.dtype != port.dtype:
+        if not np.can_cast(given.dtype, port.dtype, casting="same_kind"):
+            raise TypeError(f"{port.name} takes {port.element}, got {given.dtype}")
+        given = given.astype(port.dtype)
+    return np.ascontiguousarray(given).reshape(-1).view(np.uint8) if given.size else np.empty(0, np.uint8)

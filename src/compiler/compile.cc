@@ -1,0 +1,99 @@
+#include "compiler/compile.h"
+
+#include <cstring>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "compiler/lowering/device_type.h"
+#include "compiler/lowering/lowering.h"
+#include "compiler/passes/passes.h"
+
+namespace opentrn::compiler {
+
+using graph::ElementType;
+using graph::Function;
+using graph::Op;
+using graph::OpId;
+
+namespace {
+
+Function prepared(const graph::Module& module) {
+  Function function = inline_calls(module, module.entry());
+  fold_constants(function);
+  remove_dead_ops(function);
+  return function;
+}
+
+template <typename From, typename To>
+std::vector<std::byte> converted(std::span<const std::byte> bytes) {
+  std::vector<std::byte> result(bytes.size() / sizeof(From) * sizeof(To));
+  for (size_t i = 0; i < bytes.size() / sizeof(From); ++i) {
+    From from;
+    std::memcpy(&from, bytes.data() + i * sizeof(From), sizeof(From));
+    const To to = static_cast<To>(from);
+    std::memcpy(result.data() + i * sizeof(To), &to, sizeof(To));
+  }
+  return result;
+}
+
+}  // namespace
+
+CompiledModule compile(const graph::Module& module, const Options& options) {
+  const Function function = prepared(module);
+  CompiledModule compiled;
+  compiled.program = std::make_shared<isa::Program>();
+  compiled.program->name = module.name.empty() ? function.name : module.name;
+  Lowering lowering(module, function, compiled.program, options.generation);
+  lowering.run();
+  const auto arguments = function.arguments(), returned = function.returned();
+  for (size_t i = 0; i < arguments.size(); ++i)
+    compiled.inputs.push_back({lowering.inputs()[i], function.type(arguments[i])});
+  for (size_t i = 0; i < returned.size(); ++i)
+    compiled.outputs.push_back({lowering.outputs()[i], function.type(returned[i])});
+  for (Constant& constant : lowering.take_constants())
+    compiled.constants.push_back({constant.tensor, std::move(constant.literal)});
+  return compiled;
+}
+
+std::vector<OpCoverage> coverage(const graph::Module& module) {
+  const Function function = prepared(module);
+  std::map<std::string_view, OpCoverage> found;
+  for (const OpId id : function.block(function.body()).ops) {
+    const Op& op = function.op(id);
+    OpCoverage& row = found[graph::name(op.kind)];
+    row.op = graph::name(op.kind);
+    ++row.count;
+    if (has_lowering(function, op)) continue;
+    if (row.unsupported++ == 0) {
+      for (const auto value : op.operands) row.example += function.type(value).to_string() + " ";
+      row.example += "->";
+      for (const auto value : op.results) row.example += " " + function.type(value).to_string();
+    }
+  }
+  std::vector<OpCoverage> rows;
+  for (auto& [name, row] : found) rows.push_back(std::move(row));
+  return rows;
+}
+
+std::vector<std::byte> to_device(const graph::Literal& literal) {
+  switch (literal.type().element()) {
+    case ElementType::kI64:
+    case ElementType::kIndex:
+    case ElementType::kUI64: return converted<uint64_t, uint32_t>(literal.bytes());
+    case ElementType::kF64: return converted<double, float>(literal.bytes());
+    default: return {literal.bytes().begin(), literal.bytes().end()};
+  }
+}
+
+graph::Literal from_device(const graph::Type& type, std::span<const std::byte> bytes) {
+  switch (type.element()) {
+    case ElementType::kI64:
+    case ElementType::kIndex: return {type, converted<int32_t, int64_t>(bytes)};
+    case ElementType::kUI64: return {type, converted<uint32_t, uint64_t>(bytes)};
+    case ElementType::kF64: return {type, converted<float, double>(bytes)};
+    default: return {type, std::vector<std::byte>(bytes.begin(), bytes.end())};
+  }
+}
+
+}  // namespace opentrn::compiler

@@ -1,0 +1,59 @@
+// The graph compiler: graph::Module to isa::Program.
+//
+//   passes (passes/passes.h) -> plan (lowering/plan.h) -> device kernels (lowering/)
+//
+// The program is then like any other: backend::compile() schedules it, sim/functional runs it, sim/timing
+// times it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "arch/arch.h"
+#include "graph/literal.h"
+#include "graph/module.h"
+#include "isa/program.h"
+
+namespace opentrn::compiler {
+
+struct Options {
+  arch::Generation generation = arch::Generation::kV3;
+};
+
+// A tensor of the program that is an input or a result of the model.
+struct Port {
+  isa::TensorId tensor;
+  graph::Type type;
+};
+
+struct CompiledConstant {
+  isa::TensorId tensor;
+  graph::Literal literal;
+};
+
+struct CompiledModule {
+  std::shared_ptr<isa::Program> program;
+  std::vector<Port> inputs, outputs;
+  std::vector<CompiledConstant> constants;
+};
+
+// Compiles the module's entry. Fault{kNotModelled, "compiler.no_lowering"} names the first op without a
+// device kernel; kInput faults are the model's.
+CompiledModule compile(const graph::Module& module, const Options& options = {});
+
+// What of a model is supported, without compiling it.
+struct OpCoverage {
+  std::string op;
+  int64_t count = 0;
+  int64_t unsupported = 0;
+  std::string example;  // operand and result types of the first unsupported one
+};
+std::vector<OpCoverage> coverage(const graph::Module& module);
+
+// Elements of a host array as a device stores them, and back (device_type.h): 64-bit integers and f64
+// lose half of their bits.
+std::vector<std::byte> to_device(const graph::Literal& literal);
+graph::Literal from_device(const graph::Type& type, std::span<const std::byte> bytes);
+
+}  // namespace opentrn::compiler

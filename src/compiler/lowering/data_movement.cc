@@ -1,0 +1,129 @@
+// Ops that only move data and are no views: concatenate, pad, dynamic_slice and dynamic_update_slice at
+// constant places. Each is DMA from view to view.
+#include <algorithm>
+
+#include "compiler/lowering/device_type.h"
+#include "compiler/lowering/lowering.h"
+#include "compiler/lowering/matrix.h"
+
+namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::Function;
+using graph::Op;
+using graph::OpKind;
+
+namespace {
+
+constexpr int64_t kFillColumns = 2048;
+
+bool indices_are_known(const Function& function, std::span<const graph::ValueId> indices) {
+  return std::all_of(indices.begin(), indices.end(),
+                     [&](graph::ValueId id) { return splat_of(function, id).has_value(); });
+}
+
+bool takes(const Function& function, const Op& op) {
+  for (const graph::ValueId id : op.operands)
+    if (!function.type(id).is_tensor() || !device_dtype(function.type(id).element())) return false;
+  const std::span operands(op.operands);
+  switch (op.kind) {
+    case OpKind::concatenate_: return true;
+    case OpKind::pad_: return splat_of(function, op.operands[1]).has_value();
+    case OpKind::dynamic_slice_: return indices_are_known(function, operands.subspan(1));
+    case OpKind::dynamic_update_slice_: return indices_are_known(function, operands.subspan(2));
+    default: return false;
+  }
+}
+
+void copy_unless_empty(Emitter& emitter, const View& dst, const View& src) {
+  if (src.element_count() > 0) emitter.copy(dst, src);
+}
+
+void concatenate(Lowering& lowering, const Op& op) {
+  const auto axis = static_cast<size_t>(op.integer(Attr::dimension));
+  const View out = lowering.allocate(op.results[0]);
+  View place = out;
+  for (const graph::ValueId operand : op.operands) {
+    const View source = lowering.view(operand);
+    place.dims[axis].count = source.dims[axis].count;
+    copy_unless_empty(lowering.emitter(), place, source);
+    place.offset += source.dims[axis].count * out.dims[axis].step;
+  }
+}
+
+void fill(Emitter& emitter, const View& out, double value) {
+  const Matrix all(View{out.tensor, out.dtype, out.offset, {}}, {{0, 1}}, out.dims);
+  const int64_t total = all.columns();
+  const Tile tile = emitter.sbuf(1, std::min(kFillColumns, total), out.dtype, "fill");
+  emitter.memset(tile, value);
+  for (int64_t c = 0; c < total; c += kFillColumns)
+    all.store(emitter, tile.column_range(0, std::min(kFillColumns, total - c)), 0, c);
+}
+
+// Source element i of a dimension goes to low + i * (interior + 1); those outside the result are left out.
+void pad(Lowering& lowering, const Op& op) {
+  View source = lowering.view(op.operands[0]);
+  const View out = lowering.allocate(op.results[0]);
+  if (out.element_count() == 0) return;
+  fill(lowering.emitter(), out, *splat_of(lowering.function(), op.operands[1]));
+  const auto low = op.integers(Attr::edge_padding_low), interior = op.integers(Attr::interior_padding);
+  View place = out;
+  for (size_t i = 0; i < out.dims.size(); ++i) {
+    const int64_t step = interior[i] + 1;
+    const int64_t first = low[i] >= 0 ? 0 : (-low[i] + step - 1) / step;
+    const int64_t room = out.dims[i].count - (low[i] + first * step);
+    const int64_t count =
+        std::clamp<int64_t>((room + step - 1) / step, 0, std::max<int64_t>(source.dims[i].count - first, 0));
+    source.offset += first * source.dims[i].step;
+    source.dims[i].count = count;
+    place.offset += (low[i] + first * step) * out.dims[i].step;
+    place.dims[i] = {out.dims[i].step * step, count};
+  }
+  copy_unless_empty(lowering.emitter(), place, source);
+}
+
+// Start indices are clamped so that the box lies inside.
+View box_at(const Function& function, const View& whole, std::span<const graph::ValueId> indices,
+            std::span<const int64_t> sizes) {
+  View box = whole;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const auto asked = static_cast<int64_t>(*splat_of(function, indices[i]));
+    box.offset += std::clamp<int64_t>(asked, 0, whole.dims[i].count - sizes[i]) * whole.dims[i].step;
+    box.dims[i].count = sizes[i];
+  }
+  return box;
+}
+
+void dynamic_slice(Lowering& lowering, const Op& op) {
+  const View box = box_at(lowering.function(), lowering.view(op.operands[0]),
+                          std::span(op.operands).subspan(1), op.integers(Attr::slice_sizes));
+  copy_unless_empty(lowering.emitter(), lowering.allocate(op.results[0]), box);
+}
+
+void dynamic_update_slice(Lowering& lowering, const Op& op) {
+  const View update = lowering.view(op.operands[1]);
+  const View source = lowering.view(op.operands[0]);
+  const View out = lowering.allocate(op.results[0]);
+  std::vector<int64_t> sizes;
+  for (const isa::Dim& dim : update.dims) sizes.push_back(dim.count);
+  copy_unless_empty(lowering.emitter(), out, source);
+  copy_unless_empty(lowering.emitter(),
+                    box_at(lowering.function(), out, std::span(op.operands).subspan(2), sizes), update);
+}
+
+}  // namespace
+
+bool has_data_movement(const Function& function, const Op& op) { return takes(function, op); }
+
+bool lower_data_movement(Lowering& lowering, const Op& op) {
+  if (!takes(lowering.function(), op)) return false;
+  switch (op.kind) {
+    case OpKind::concatenate_: concatenate(lowering, op); break;
+    case OpKind::pad_: pad(lowering, op); break;
+    case OpKind::dynamic_slice_: dynamic_slice(lowering, op); break;
+    default: dynamic_update_slice(lowering, op); break;
+  }
+  return true;
+}
+
+}  // namespace opentrn::compiler

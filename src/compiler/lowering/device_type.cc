@@ -1,0 +1,23 @@
+#include "compiler/lowering/device_type.h"
+
+namespace opentrn::compiler {
+
+using graph::ElementType;
+
+std::optional<DType> device_dtype(ElementType element) {
+  switch (element) {
+    case ElementType::kI1: return DType::kUint8;
+    case ElementType::kI64:
+    case ElementType::kIndex: return DType::kInt32;
+    case ElementType::kUI64: return DType::kUint32;
+    case ElementType::kF64: return DType::kFloat32;
+    default: return graph::to_dtype(element);
+  }
+}
+
+bool is_narrowed(ElementType element) {
+  return element == ElementType::kI64 || element == ElementType::kUI64 || element == ElementType::kIndex ||
+         element == ElementType::kF64;
+}
+
+}  // namespace opentrn::compiler

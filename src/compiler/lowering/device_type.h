@@ -1,0 +1,17 @@
+// How a graph's element types lie in a device's memory, and what that does to values.
+#pragma once
+
+#include <optional>
+
+#include "graph/element_type.h"
+#include "numerics/dtype.h"
+
+namespace opentrn::compiler {
+
+// i1 takes a byte. 64-bit integers are kept as 32-bit ones and f64 as f32, as AWS's compiler does; a model
+// that has them says so in its report. nullopt: no device form (complex, sub-byte and "fnuz" types).
+std::optional<DType> device_dtype(graph::ElementType element);
+// True where the device form holds fewer values than the type.
+bool is_narrowed(graph::ElementType element);
+
+}  // namespace opentrn::compiler

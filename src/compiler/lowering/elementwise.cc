@@ -1,0 +1,471 @@
+#include "compiler/lowering/elementwise.h"
+
+#include <cmath>
+#include <numbers>
+
+#include <fmt/format.h>
+
+#include "compiler/lowering/device_type.h"
+#include "graph/op_definitions.h"
+
+namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::ComparisonDirection;
+using graph::ElementType;
+using graph::Op;
+using graph::OpKind;
+
+namespace {
+
+constexpr double kTwoPi = 2.0 * std::numbers::pi;
+// fp32 numbers of this size and more are whole.
+constexpr double kWhole = 8388608.0;
+
+bool is_int32(ElementType element) {
+  const auto dtype = device_dtype(element);
+  return dtype == DType::kInt32 || dtype == DType::kUint32;
+}
+
+std::optional<ActivationFunction> activation_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::exponential_: return ActivationFunction::kExp;
+    case OpKind::tanh_: return ActivationFunction::kTanh;
+    case OpKind::logistic_: return ActivationFunction::kSigmoid;
+    case OpKind::log_: return ActivationFunction::kLog;
+    case OpKind::sqrt_: return ActivationFunction::kSqrt;
+    case OpKind::rsqrt_: return ActivationFunction::kRsqrt;
+    case OpKind::chlo_erf_: return ActivationFunction::kErf;
+    case OpKind::chlo_square_: return ActivationFunction::kSquare;
+    default: return std::nullopt;
+  }
+}
+
+std::optional<AluOp> arithmetic_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::add_: return AluOp::kAdd;
+    case OpKind::subtract_: return AluOp::kSubtract;
+    case OpKind::multiply_: return AluOp::kMultiply;
+    case OpKind::divide_: return AluOp::kDivide;
+    case OpKind::maximum_: return AluOp::kMaximum;
+    case OpKind::minimum_: return AluOp::kMinimum;
+    case OpKind::power_: return AluOp::kPower;
+    case OpKind::remainder_: return AluOp::kFmod;
+    default: return std::nullopt;
+  }
+}
+
+std::optional<AluOp> bitwise_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::and_: return AluOp::kBitwiseAnd;
+    case OpKind::or_: return AluOp::kBitwiseOr;
+    case OpKind::xor_: return AluOp::kBitwiseXor;
+    case OpKind::shift_left_: return AluOp::kLeftShift;
+    case OpKind::shift_right_logical_: return AluOp::kRightShift;
+    case OpKind::shift_right_arithmetic_: return AluOp::kArithmeticRightShift;
+    default: return std::nullopt;
+  }
+}
+
+AluOp comparison_of(ComparisonDirection direction) {
+  switch (direction) {
+    case ComparisonDirection::kEq: return AluOp::kEqual;
+    case ComparisonDirection::kNe: return AluOp::kNotEqual;
+    case ComparisonDirection::kGe: return AluOp::kGreaterEqual;
+    case ComparisonDirection::kGt: return AluOp::kGreater;
+    case ComparisonDirection::kLe: return AluOp::kLessEqual;
+    case ComparisonDirection::kLt: return AluOp::kLess;
+  }
+  OPENTRN_CHECK(false, "comparison direction {}", static_cast<int>(direction));
+  return AluOp::kEqual;
+}
+
+bool commutes(AluOp op) {
+  return op == AluOp::kAdd || op == AluOp::kMultiply || op == AluOp::kMaximum || op == AluOp::kMinimum ||
+         op == AluOp::kEqual || op == AluOp::kNotEqual;
+}
+
+// `a op b` is `b mirrored(op) a`.
+AluOp mirrored(AluOp op) {
+  switch (op) {
+    case AluOp::kGreater: return AluOp::kLess;
+    case AluOp::kGreaterEqual: return AluOp::kLessEqual;
+    case AluOp::kLess: return AluOp::kGreater;
+    case AluOp::kLessEqual: return AluOp::kGreaterEqual;
+    default: return op;
+  }
+}
+
+// One op being written.
+class Body {
+ public:
+  Body(Emitter& emitter, const Op& op, ElementType result, int64_t rows, int64_t columns)
+      : emitter_(emitter), op_(op), result_(result), rows_(rows), columns_(columns) {}
+
+  Tile fresh(DType dtype) {
+    return emitter_.sbuf(rows_, columns_, dtype, std::string(graph::name(op_.kind)) + "_t");
+  }
+  Tile result() {
+    return emitter_.sbuf(rows_, columns_, *device_dtype(result_), std::string(graph::name(op_.kind)));
+  }
+
+  // The term as a tile of all columns.
+  Tile full(const Term& term) {
+    if (term.splat) {
+      const Tile tile = fresh(*device_dtype(term.element));
+      emitter_.memset(tile, *term.splat);
+      return tile;
+    }
+    return term.column && columns_ > 1 ? term.tile.repeated(columns_) : term.tile;
+  }
+
+  // A float column as the fp32 scalar operand of an instruction.
+  Scalar scalar(const Term& term) {
+    if (term.splat) return *term.splat;
+    if (term.tile.dtype == DType::kFloat32) return term.tile;
+    const Tile wide = emitter_.sbuf(rows_, 1, DType::kFloat32, "column");
+    emitter_.tensor_copy(wide, term.tile);
+    return wide;
+  }
+
+  bool is_scalar(const Term& term) const { return term.splat || (term.column && columns_ > 1); }
+
+  void float_binary(AluOp op, const Tile& dst, const Term& a, const Term& b) {
+    if (is_scalar(b) && !a.splat) return emitter_.tensor_scalar(op, dst, full(a), scalar(b));
+    if (is_scalar(a) && !b.splat) {
+      if (commutes(op) || mirrored(op) != op)
+        return emitter_.tensor_scalar(mirrored(op), dst, full(b), scalar(a));
+      return emitter_.tensor_scalar(op, dst, full(b), scalar(a), /*reverse=*/true);
+    }
+    emitter_.tensor_tensor(op, dst, full(a), full(b));
+  }
+
+  // Operands as 32-bit integers.
+  Tile wide_int(const Term& term) {
+    if (is_int32(term.element) || term.splat) {
+      if (!term.splat) return full(term);
+      const Tile tile = fresh(is_int32(term.element) ? *device_dtype(term.element) : DType::kInt32);
+      emitter_.memset(tile, *term.splat);
+      return tile;
+    }
+    const Tile tile = fresh(DType::kInt32);
+    emitter_.tensor_copy(tile, full(term));
+    return tile;
+  }
+
+  // Wraps a 32-bit integer to the result's width.
+  Tile narrowed(const Tile& wide) {
+    if (is_int32(result_)) return wide;
+    const int unused = 32 - graph::bit_width(result_);
+    const Tile counts = fresh(DType::kInt32), shifted = fresh(DType::kInt32), back = fresh(DType::kInt32);
+    emitter_.memset(counts, unused);
+    emitter_.tensor_tensor(AluOp::kLeftShift, shifted, wide, counts);
+    emitter_.tensor_tensor(
+        graph::is_unsigned_integer(result_) ? AluOp::kRightShift : AluOp::kArithmeticRightShift, back,
+        shifted, counts);
+    const Tile dst = result();
+    emitter_.tensor_copy(dst, back);
+    return dst;
+  }
+
+  Tile int_binary(AluOp op, const Term& a, const Term& b) {
+    const Tile x = wide_int(a), y = wide_int(b);
+    const Tile dst = fresh(x.dtype);
+    emitter_.tensor_tensor(op, dst, x, y);
+    return narrowed(dst);
+  }
+
+  Tile compare(const Term& a, const Term& b) {
+    const AluOp op = comparison_of(op_.enumeration(Attr::comparison_direction, ComparisonDirection::kEq));
+    const Tile dst = result();
+    if (!is_int32(a.element)) {
+      float_binary(op, dst, a, b);
+      return dst;
+    }
+    const Tile x = wide_int(a), y = wide_int(b), wide = fresh(x.dtype);
+    emitter_.tensor_tensor(op, wide, x, y);
+    emitter_.tensor_copy(dst, wide);
+    return dst;
+  }
+
+  Tile select(const Term& predicate, const Term& on_true, const Term& on_false) {
+    const Tile dst = result();
+    if (on_false.splat)
+      emitter_.memset(dst, *on_false.splat);
+    else
+      emitter_.tensor_copy(dst, full(on_false));
+    emitter_.copy_where(dst, full(on_true), full(predicate));
+    return dst;
+  }
+
+  Tile activation(ActivationFunction function, const Term& x, double scale = 1.0) {
+    const Tile dst = result();
+    emitter_.activation(function, dst, full(x), scale);
+    return dst;
+  }
+
+  Tile scaled(const Term& x, AluOp op, double number) {
+    const Tile dst = result();
+    emitter_.tensor_scalar(op, dst, full(x), number);
+    return dst;
+  }
+
+  Tile fp32(AluOp op, const Tile& a, const Scalar& b, bool reverse = false) {
+    const Tile dst = fresh(DType::kFloat32);
+    emitter_.tensor_scalar(op, dst, a, b, reverse);
+    return dst;
+  }
+  Tile fp32(AluOp op, const Tile& a, const Tile& b) {
+    const Tile dst = fresh(DType::kFloat32);
+    emitter_.tensor_tensor(op, dst, a, b);
+    return dst;
+  }
+  Tile fp32(ActivationFunction function, const Tile& a, double scale = 1.0) {
+    const Tile dst = fresh(DType::kFloat32);
+    emitter_.activation(function, dst, a, scale);
+    return dst;
+  }
+  Tile rounded(const Tile& value) {
+    if (*device_dtype(result_) == DType::kFloat32) return value;
+    const Tile dst = result();
+    emitter_.tensor_copy(dst, value);
+    return dst;
+  }
+
+  // x - mod(x, 1), exact in fp32: mod has the sign of the divisor, fmod that of x.
+  Tile whole_part(const Tile& x, AluOp remainder) {
+    return fp32(AluOp::kSubtract, x, fp32(remainder, x, 1.0));
+  }
+
+  // Adding and taking away 1.5 * 2^23 leaves the nearest whole number, ties to even, for |x| < 2^22.
+  Tile nearest_even(const Tile& x) {
+    const double magic = 1.5 * kWhole;
+    const Tile near = fp32(AluOp::kSubtract, fp32(AluOp::kAdd, x, magic), magic);
+    const Tile dst = fresh(DType::kFloat32), small = fresh(DType::kUint8), size = fp32(AluOp::kAbs, x, 0.0);
+    emitter_.tensor_scalar(AluOp::kLess, small, size, kWhole / 2);
+    emitter_.tensor_copy(dst, x);
+    emitter_.copy_where(dst, near, small);
+    return dst;
+  }
+
+  // sin(x + shift) by range reduction to [-pi, pi]; the Scalar engine does none itself.
+  Tile sine(const Tile& x, double shift) {
+    const Tile moved = shift == 0 ? x : fp32(AluOp::kAdd, x, shift);
+    const Tile turns = nearest_even(fp32(AluOp::kMultiply, moved, 1.0 / kTwoPi));
+    // 2 pi in three parts, so that turns * part is exact or small (Cody and Waite).
+    constexpr double kHigh = 6.28125, kMiddle = 1.93500518798828125e-3;
+    const double low = kTwoPi - kHigh - kMiddle;
+    Tile rest = fp32(AluOp::kSubtract, moved, fp32(AluOp::kMultiply, turns, kHigh));
+    rest = fp32(AluOp::kSubtract, rest, fp32(AluOp::kMultiply, turns, kMiddle));
+    rest = fp32(AluOp::kSubtract, rest, fp32(AluOp::kMultiply, turns, low));
+    const Tile inside =
+        fp32(AluOp::kMaximum, fp32(AluOp::kMinimum, rest, std::numbers::pi), -std::numbers::pi);
+    return rounded(fp32(ActivationFunction::kSin, inside));
+  }
+
+  // 2 t / (1 - t) with t = tanh(x / 2), which keeps small results exact; exp(x) - 1 beyond |x| > 1.
+  Tile expm1(const Tile& x) {
+    const Tile t = fp32(ActivationFunction::kTanh, x, 0.5);
+    const Tile below = fp32(AluOp::kSubtract, t, 1.0, /*reverse=*/true);
+    const Tile near = fp32(AluOp::kDivide, fp32(AluOp::kMultiply, t, 2.0), below);
+    const Tile dst = fp32(AluOp::kSubtract, fp32(ActivationFunction::kExp, x), 1.0);
+    const Tile small = fresh(DType::kUint8);
+    emitter_.tensor_scalar(AluOp::kAbs, 0.0, AluOp::kLess, 1.0, small, x);
+    emitter_.copy_where(dst, near, small);
+    return rounded(dst);
+  }
+
+  // x log(u) / (u - 1) with u = 1 + x rounded (Kahan); x itself where u is 1.
+  Tile log1p(const Tile& x) {
+    const Tile u = fp32(AluOp::kAdd, x, 1.0);
+    const Tile gap = fp32(AluOp::kSubtract, u, 1.0);
+    const Tile log = fp32(ActivationFunction::kLog, u);
+    const Tile tiny = fresh(DType::kUint8), far = fresh(DType::kUint8);
+    emitter_.tensor_scalar(AluOp::kEqual, tiny, gap, 0.0);
+    emitter_.tensor_scalar(AluOp::kGreater, far, u, kWhole);
+    const Tile dst = fp32(AluOp::kDivide, fp32(AluOp::kMultiply, x, log), gap);
+    emitter_.copy_where(dst, x, tiny);
+    emitter_.copy_where(dst, log, far);
+    return rounded(dst);
+  }
+
+  Tile cube_root(const Tile& x) {
+    const Tile size = fp32(AluOp::kPower, fp32(AluOp::kAbs, x, 0.0), 1.0 / 3.0);
+    return rounded(fp32(AluOp::kMultiply, size, fp32(ActivationFunction::kSign, x)));
+  }
+
+  Tile convert(const Term& x) {
+    const ElementType from = x.element;
+    if (graph::is_bool(result_)) return scaled(x, AluOp::kNotEqual, 0.0);
+    if (graph::is_float(from) && graph::is_integer(result_)) {
+      const Tile dst = result();
+      emitter_.tensor_copy(dst, whole_part(full(x), AluOp::kFmod));
+      return dst;
+    }
+    if (graph::is_integer(from) && graph::is_integer(result_)) return narrowed(wide_int(x));
+    const Tile dst = result();
+    emitter_.tensor_copy(dst, full(x));
+    return dst;
+  }
+
+  Tile unary(const Term& x) {
+    const bool is_float = graph::is_float(x.element);
+    switch (op_.kind) {
+      case OpKind::negate_: {
+        if (is_float) return scaled(x, AluOp::kMultiply, -1.0);
+        return int_binary(AluOp::kSubtract, Term{.element = result_, .splat = 0.0}, x);
+      }
+      case OpKind::abs_: {
+        if (is_float) return scaled(x, AluOp::kAbs, 0.0);
+        const Tile wide = wide_int(x), negative = fresh(DType::kInt32), zero = fresh(DType::kInt32);
+        emitter_.memset(zero, 0.0);
+        emitter_.tensor_tensor(AluOp::kSubtract, negative, zero, wide);
+        const Tile dst = fresh(DType::kInt32);
+        emitter_.tensor_tensor(AluOp::kMaximum, dst, wide, negative);
+        return narrowed(dst);
+      }
+      case OpKind::not_:
+        if (graph::is_bool(x.element)) return scaled(x, AluOp::kEqual, 0.0);
+        return int_binary(AluOp::kBitwiseXor, x, Term{.element = result_, .splat = -1.0});
+      case OpKind::convert_: return convert(x);
+      case OpKind::floor_: return rounded(whole_part(full(x), AluOp::kMod));
+      case OpKind::ceil_: {
+        const Tile negative = fp32(AluOp::kMultiply, full(x), -1.0);
+        return rounded(fp32(AluOp::kMultiply, whole_part(negative, AluOp::kMod), -1.0));
+      }
+      case OpKind::round_nearest_even_: return rounded(nearest_even(full(x)));
+      case OpKind::sine_: return sine(full(x), 0.0);
+      case OpKind::cosine_: return sine(full(x), std::numbers::pi / 2);
+      case OpKind::exponential_minus_one_: return expm1(full(x));
+      case OpKind::log_plus_one_: return log1p(full(x));
+      case OpKind::cbrt_: return cube_root(full(x));
+      case OpKind::sign_: return activation(ActivationFunction::kSign, x);
+      case OpKind::is_finite_: {
+        const Tile dst = result();
+        emitter_.tensor_scalar(AluOp::kAbs, 0.0, AluOp::kLess, std::numeric_limits<double>::infinity(), dst,
+                               full(x));
+        return dst;
+      }
+      case OpKind::chlo_erfc_: {
+        const Tile erf = fp32(ActivationFunction::kErf, full(x));
+        return rounded(fp32(AluOp::kSubtract, erf, 1.0, /*reverse=*/true));
+      }
+      default: return activation(*activation_of(op_.kind), x);
+    }
+  }
+
+  Tile binary(const Term& a, const Term& b) {
+    if (op_.kind == OpKind::compare_) return compare(a, b);
+    if (const auto op = bitwise_of(op_.kind)) {
+      if (graph::is_bool(a.element)) {
+        const Tile dst = result();
+        emitter_.tensor_tensor(*op, dst, full(a), full(b));
+        return dst;
+      }
+      return int_binary(*op, a, b);
+    }
+    const AluOp op = *arithmetic_of(op_.kind);
+    if (graph::is_integer(a.element)) return int_binary(op, a, b);
+    const Tile dst = result();
+    if (graph::is_bool(a.element)) {  // add is or, multiply is and
+      const AluOp boolean =
+          op == AluOp::kAdd || op == AluOp::kMaximum ? AluOp::kBitwiseOr : AluOp::kBitwiseAnd;
+      emitter_.tensor_tensor(boolean, dst, full(a), full(b));
+      return dst;
+    }
+    float_binary(op, dst, a, b);
+    return dst;
+  }
+
+  Tile clamp(const Term& low, const Term& x, const Term& high) {
+    if (graph::is_float(x.element)) {
+      const Tile above = fresh(*device_dtype(result_)), dst = result();
+      float_binary(AluOp::kMaximum, above, x, low);
+      float_binary(AluOp::kMinimum, dst, Term{.element = result_, .splat = {}, .tile = above}, high);
+      return dst;
+    }
+    const Tile above = int_binary(AluOp::kMaximum, x, low);
+    return int_binary(AluOp::kMinimum, Term{.element = result_, .splat = {}, .tile = above}, high);
+  }
+
+ private:
+  Emitter& emitter_;
+  const Op& op_;
+  ElementType result_;
+  int64_t rows_;
+  int64_t columns_;
+};
+
+bool has_unary(OpKind kind, ElementType from, ElementType to) {
+  const bool is_float = graph::is_float(from);
+  switch (kind) {
+    case OpKind::negate_:
+    case OpKind::abs_: return is_float || graph::is_integer(from);
+    case OpKind::not_: return !is_float;
+    case OpKind::convert_: return true;
+    case OpKind::floor_:
+    case OpKind::ceil_:
+    case OpKind::round_nearest_even_:
+    case OpKind::sine_:
+    case OpKind::cosine_:
+    case OpKind::exponential_minus_one_:
+    case OpKind::log_plus_one_:
+    case OpKind::cbrt_:
+    case OpKind::sign_:
+    case OpKind::is_finite_:
+    case OpKind::chlo_erfc_: return is_float;
+    default: return is_float && activation_of(kind).has_value();
+  }
+}
+
+}  // namespace
+
+bool has_elementwise(const graph::Function& function, const Op& op) {
+  if (op.results.size() != 1 || op.operands.empty()) return false;
+  for (const auto id : op.operands)
+    if (!function.type(id).is_tensor() || function.type(id).quantization() ||
+        !device_dtype(function.type(id).element()))
+      return false;
+  const graph::Type& result = function.type(op.results[0]);
+  if (!result.is_tensor() || result.quantization() || !device_dtype(result.element())) return false;
+  const ElementType first = function.type(op.operands[0]).element();
+  switch (op.kind) {
+    case OpKind::select_:
+    case OpKind::clamp_: return true;
+    case OpKind::compare_:
+      return op.enumeration(Attr::compare_type, graph::ComparisonType::kNone) !=
+             graph::ComparisonType::kTotalOrder;
+    default: break;
+  }
+  if (graph::definition(op.kind).op_class == graph::OpClass::kBinaryElementwise && op.operands.size() == 2) {
+    if (bitwise_of(op.kind)) return !graph::is_float(first);
+    if (!arithmetic_of(op.kind)) return false;
+    if (graph::is_integer(first)) {
+      // GpSimd divides by zero as nobody says; StableHLO gives -1.
+      return op.kind != OpKind::divide_ && op.kind != OpKind::remainder_ && op.kind != OpKind::power_;
+    }
+    if (graph::is_bool(first))
+      return op.kind == OpKind::add_ || op.kind == OpKind::multiply_ || op.kind == OpKind::maximum_ ||
+             op.kind == OpKind::minimum_;
+    return true;
+  }
+  return op.operands.size() == 1 && has_unary(op.kind, first, result.element());
+}
+
+Term emit_elementwise(Emitter& emitter, const graph::Function& function, const Op& op,
+                      std::span<const Term> operands, int64_t rows, int64_t columns) {
+  const ElementType element = function.type(op.results[0]).element();
+  Body body(emitter, op, element, rows, columns);
+  Term result{.element = element, .splat = {}, .tile = {}, .column = false};
+  if (op.kind == OpKind::select_)
+    result.tile = body.select(operands[0], operands[1], operands[2]);
+  else if (op.kind == OpKind::clamp_)
+    result.tile = body.clamp(operands[0], operands[1], operands[2]);
+  else if (operands.size() == 2)
+    result.tile = body.binary(operands[0], operands[1]);
+  else
+    result.tile = body.unary(operands[0]);
+  return result;
+}
+
+}  // namespace opentrn::compiler

@@ -1,0 +1,32 @@
+// Element-wise ops on tiles: one graph op to a few instructions.
+//
+// Floats: one rounding to the op's element type per op, as StableHLO has it; bodies of several
+// instructions keep fp32 in between. Integers of 32 bits are exact (GpSimd); narrower ones are computed
+// in 32 bits and wrapped.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "compiler/lowering/emitter.h"
+#include "graph/module.h"
+
+namespace opentrn::compiler {
+
+// An operand or result inside a kernel: a number, or a tile of [rows, columns] or, if `column`, [rows, 1]
+// that stands for every column.
+struct Term {
+  graph::ElementType element = graph::ElementType::kF32;
+  std::optional<double> splat;
+  Tile tile;
+  bool column = false;
+};
+
+// True when emit_elementwise has a body for this op on these element types.
+bool has_elementwise(const graph::Function& function, const graph::Op& op);
+
+// `columns`: of the result (1 when every operand is a column). Operands are tiles of `rows` rows or splats.
+Term emit_elementwise(Emitter& emitter, const graph::Function& function, const graph::Op& op,
+                      std::span<const Term> operands, int64_t rows, int64_t columns);
+
+}  // namespace opentrn::compiler

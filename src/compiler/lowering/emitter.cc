@@ -1,0 +1,279 @@
+#include "compiler/lowering/emitter.h"
+
+#include <fmt/format.h>
+
+#include "isa/constraints.h"
+#include "isa/definitions.h"
+
+namespace opentrn::compiler {
+
+using isa::Dim;
+using isa::Engine;
+using isa::Opcode;
+using isa::Operand;
+
+Tile Tile::row_range(int64_t begin, int64_t count) const {
+  Tile part = *this;
+  part.offset += begin * row_elements;
+  part.rows = count;
+  return part;
+}
+
+Tile Tile::column_range(int64_t begin, int64_t count) const {
+  Tile part = *this;
+  part.offset += begin * column_step;
+  part.columns = count;
+  return part;
+}
+
+Tile Tile::patch(int64_t begin, int64_t run_count, int64_t step_of_runs, int64_t count, int64_t step) const {
+  Tile part = *this;
+  part.offset += begin * column_step;
+  part.columns = count;
+  part.column_step = column_step * step;
+  part.runs = run_count;
+  part.run_step = column_step * step_of_runs;
+  return part;
+}
+
+Tile Tile::repeated(int64_t count) const {
+  OPENTRN_CHECK(columns == 1, "a tile of {} columns cannot be repeated", columns);
+  Tile wide = *this;
+  wide.columns = count;
+  wide.column_step = 0;
+  return wide;
+}
+
+Tile Tile::as(DType other) const {
+  OPENTRN_CHECK(size_bytes(other) == size_bytes(dtype), "{} seen as {}", name(dtype), name(other));
+  Tile same = *this;
+  same.dtype = other;
+  return same;
+}
+
+int64_t View::element_count() const {
+  int64_t count = 1;
+  for (const Dim& dim : dims) count *= dim.count;
+  return count;
+}
+
+View View::merged() const {
+  View result{tensor, dtype, offset, {}};
+  for (const Dim& dim : dims) {
+    if (dim.count == 1) continue;
+    if (!result.dims.empty() && result.dims.back().step == dim.step * dim.count) {
+      result.dims.back() = {dim.step, result.dims.back().count * dim.count};
+      continue;
+    }
+    result.dims.push_back(dim);
+  }
+  return result;
+}
+
+bool View::contiguous() const {
+  const View whole = merged();
+  return whole.dims.empty() || (whole.dims.size() == 1 && whole.dims[0].step == 1);
+}
+
+Emitter::Emitter(std::shared_ptr<isa::Program> program, arch::Generation generation)
+    : program_(std::move(program)), generation_(generation) {}
+
+void Emitter::set_location(const SourceLocation& location) {
+  location_ = location.known() || !location.function.empty()
+                  ? program_->intern_location(location.file, location.line, location.function)
+                  : 0;
+}
+
+Tile Emitter::on_chip(isa::MemorySpace space, int64_t rows, int64_t columns, DType dtype, std::string name) {
+  isa::Tensor tensor;
+  tensor.space = space;
+  tensor.dtype = dtype;
+  tensor.rows = rows;
+  tensor.row_elements = columns;
+  tensor.shape = {rows, columns};
+  tensor.name = std::move(name);
+  tensor.location = location_;
+  const isa::TensorId id = program_->add_tensor(std::move(tensor));
+  return {.tensor = id,
+          .space = space,
+          .dtype = dtype,
+          .row_elements = columns,
+          .rows = rows,
+          .columns = columns};
+}
+
+Tile Emitter::sbuf(int64_t rows, int64_t columns, DType dtype, std::string name) {
+  return on_chip(isa::MemorySpace::kSbuf, rows, columns, dtype, std::move(name));
+}
+
+Tile Emitter::psum(int64_t rows, int64_t columns, DType dtype, std::string name) {
+  return on_chip(isa::MemorySpace::kPsum, rows, columns, dtype, std::move(name));
+}
+
+View Emitter::hbm(std::span<const int64_t> shape, DType dtype, std::string name) {
+  View view;
+  view.dtype = dtype;
+  int64_t step = 1;
+  view.dims.resize(shape.size());
+  for (size_t i = shape.size(); i-- > 0;) {
+    view.dims[i] = {step, shape[i]};
+    step *= shape[i];
+  }
+  isa::Tensor tensor;
+  tensor.space = isa::MemorySpace::kHbm;
+  tensor.dtype = dtype;
+  tensor.rows = 1;
+  tensor.row_elements = step;
+  tensor.shape.assign(shape.begin(), shape.end());
+  tensor.name = std::move(name);
+  tensor.location = location_;
+  view.tensor = program_->add_tensor(std::move(tensor));
+  return view;
+}
+
+View Emitter::input(std::span<const int64_t> shape, DType dtype, std::string name) {
+  const View view = hbm(shape, dtype, std::move(name));
+  program_->tensor(view.tensor).is_input = true;
+  return view;
+}
+
+void Emitter::mark_output(const View& whole) { program_->tensor(whole.tensor).is_output = true; }
+
+Operand Emitter::operand(const Tile& tile) {
+  isa::Pattern pattern;
+  pattern.rank = 0;
+  pattern.dims[pattern.rank++] = {tile.row_elements, tile.rows};
+  if (tile.runs > 1) pattern.dims[pattern.rank++] = {tile.run_step, tile.runs};
+  pattern.dims[pattern.rank++] = {tile.column_step, tile.columns};
+  Operand result;
+  result.kind = isa::OperandKind::kAccess;
+  result.dtype = tile.dtype;
+  result.tensor = tile.tensor;
+  result.pattern = program_->intern_pattern(pattern);
+  result.offset = tile.offset;
+  return result;
+}
+
+Operand Emitter::operand(const View& view) {
+  const View box = view.merged();
+  OPENTRN_CHECK(box.dims.size() <= isa::kMaxRank, "a view of {} dimensions reached a DMA", box.dims.size());
+  isa::Pattern pattern;
+  pattern.rank = static_cast<uint8_t>(box.dims.size());
+  for (size_t i = 0; i < box.dims.size(); ++i) pattern.dims[i] = box.dims[i];
+  Operand result;
+  result.kind = isa::OperandKind::kAccess;
+  result.dtype = box.dtype;
+  result.tensor = box.tensor;
+  result.pattern = program_->intern_pattern(pattern);
+  result.offset = box.offset;
+  return result;
+}
+
+Operand Emitter::operand(const Scalar& scalar) {
+  if (const auto* number = std::get_if<double>(&scalar)) return Operand::imm(*number);
+  return operand(std::get<Tile>(scalar));
+}
+
+void Emitter::append(Opcode opcode, Engine engine, std::initializer_list<Operand> operands,
+                     std::initializer_list<int64_t> attributes) {
+  std::vector<isa::AttributeWord> words;
+  for (const int64_t value : attributes) words.push_back({.integer = value});
+  const std::vector<Operand> list(operands);
+  const auto index = program_->append(opcode, engine, list, words, location_);
+  try {
+    isa::check(*program_, program_->instruction(index), generation());
+  } catch (Fault& fault) {
+    throw Fault(FaultKind::kInternal, "compiler.kernel",
+                fmt::format("a device kernel broke a rule: {}", fault.what()), "please report this model");
+  }
+}
+
+void Emitter::load(const Tile& dst, const View& src) {
+  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), operand(src)}, {0, 0, 0});
+}
+
+void Emitter::store(const View& dst, const Tile& src) {
+  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), operand(src)}, {0, 0, 0});
+}
+
+void Emitter::copy(const View& dst, const View& src) {
+  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), operand(src)}, {0, 0, 0});
+}
+
+void Emitter::gather_rows(const Tile& dst, const View& table, const Tile& index) {
+  OPENTRN_CHECK(table.dims.size() == 2, "a table has rows and columns, this one {} dimensions",
+                table.dims.size());
+  isa::Pattern pattern;
+  pattern.rank = 2;
+  pattern.dims[0] = {table.dims[0].step, dst.rows};
+  pattern.dims[1] = table.dims[1];
+  Operand source;
+  source.kind = isa::OperandKind::kAccess;
+  source.dtype = table.dtype;
+  source.tensor = table.tensor;
+  source.pattern = program_->intern_pattern(pattern);
+  source.offset = table.offset;
+  isa::Indirect indirect;
+  indirect.kind = isa::IndirectKind::kVector;
+  indirect.dim = 0;
+  indirect.index = operand(index);
+  indirect.stride = table.dims[0].step;
+  indirect.bound = table.dims[0].count;
+  source.indirect = program_->add_indirect(indirect);
+  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {0, 0, 0});
+}
+
+void Emitter::memset(const Tile& dst, double value) {
+  append(Opcode::kMemset, Engine::kUnknown, {operand(dst), Operand::imm(value)}, {});
+}
+
+void Emitter::tensor_copy(const Tile& dst, const Tile& src, Engine engine) {
+  append(Opcode::kTensorCopy, engine, {operand(dst), operand(src)}, {});
+}
+
+void Emitter::tensor_tensor(AluOp op, const Tile& dst, const Tile& a, const Tile& b) {
+  append(Opcode::kTensorTensor, Engine::kUnknown, {operand(dst), operand(a), operand(b)},
+         {static_cast<int64_t>(op)});
+}
+
+void Emitter::tensor_scalar(AluOp op, const Tile& dst, const Tile& data, const Scalar& scalar, bool reverse) {
+  append(Opcode::kTensorScalar, Engine::kUnknown,
+         {operand(dst), operand(data), operand(scalar), Operand::none()},
+         {static_cast<int64_t>(op), reverse, -1, 0});
+}
+
+void Emitter::tensor_scalar(AluOp op0, const Scalar& scalar0, AluOp op1, const Scalar& scalar1,
+                            const Tile& dst, const Tile& data) {
+  append(Opcode::kTensorScalar, Engine::kUnknown,
+         {operand(dst), operand(data), operand(scalar0), operand(scalar1)},
+         {static_cast<int64_t>(op0), 0, static_cast<int64_t>(op1), 0});
+}
+
+void Emitter::activation(ActivationFunction function, const Tile& dst, const Tile& data, double scale,
+                         std::optional<Tile> bias) {
+  append(Opcode::kActivation, Engine::kUnknown,
+         {operand(dst), operand(data), bias ? operand(*bias) : Operand::none(), Operand::imm(scale),
+          Operand::none()},
+         {static_cast<int64_t>(function), -1, 0});
+}
+
+void Emitter::reduce(AluOp op, const Tile& dst, const Tile& data) {
+  append(Opcode::kTensorReduce, Engine::kUnknown, {operand(dst), operand(data)},
+         {static_cast<int64_t>(op), 1, 0});
+}
+
+void Emitter::copy_where(const Tile& dst, const Tile& src, const Tile& predicate) {
+  append(Opcode::kTensorCopyPredicated, Engine::kUnknown, {operand(dst), operand(src), operand(predicate)},
+         {0});
+}
+
+void Emitter::matmul(const Tile& dst, const Tile& stationary, const Tile& moving, bool accumulate) {
+  append(Opcode::kNcMatmul, Engine::kUnknown, {operand(dst), operand(stationary), operand(moving)},
+         {accumulate ? 1 : 0, 0, 0, 0, 0, 0, 0, 0, 0});
+}
+
+void Emitter::transpose(const Tile& dst, const Tile& data) {
+  append(Opcode::kNcTranspose, Engine::kTensor, {operand(dst), operand(data)}, {});
+}
+
+}  // namespace opentrn::compiler

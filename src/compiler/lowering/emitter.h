@@ -1,0 +1,119 @@
+// Emitter: writes the instructions of device kernels into an isa::Program.
+//
+// Kernels work on tiles (rectangles of SBUF or PSUM, partitions by columns) and on views (strided boxes of
+// HBM tensors). One method is one instruction; tiles are virtual, the backend places them. Every
+// instruction is checked against the rules of isa/constraints.h: a broken one is a bug of the kernel here,
+// never of the user's model.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "arch/arch.h"
+#include "isa/program.h"
+
+namespace opentrn::compiler {
+
+inline constexpr int64_t kPartitions = 128;
+inline constexpr int64_t kPsumBankColumns = 512;  // fp32
+
+// A rectangle of an on-chip tensor. A column stride of 0 repeats one column. Columns may come in several
+// equal runs (the rows of an image patch).
+struct Tile {
+  isa::TensorId tensor = 0;
+  isa::MemorySpace space = isa::MemorySpace::kSbuf;
+  DType dtype = DType::kFloat32;
+  int64_t row_elements = 0;  // of the tensor
+  int64_t offset = 0;        // elements, of the first row and column
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t column_step = 1;
+  int64_t runs = 1;  // `columns` is of one run
+  int64_t run_step = 0;
+
+  Tile row_range(int64_t begin, int64_t count) const;
+  Tile column_range(int64_t begin, int64_t count) const;
+  // Runs of `count` columns, `step` apart, from column `begin`; the runs are `run_step` apart.
+  Tile patch(int64_t begin, int64_t runs, int64_t run_step, int64_t count, int64_t step) const;
+  // A [rows, 1] tile as `count` equal columns.
+  Tile repeated(int64_t count) const;
+  Tile as(DType other) const;  // same bits; element sizes are equal
+};
+
+// A strided box of an HBM tensor: what a graph value looks like in memory.
+struct View {
+  isa::TensorId tensor = 0;
+  DType dtype = DType::kFloat32;
+  int64_t offset = 0;          // elements
+  std::vector<isa::Dim> dims;  // outermost first
+
+  int64_t element_count() const;
+  // Neighbouring dimensions that one step walks are made one; single ones are dropped.
+  View merged() const;
+  bool contiguous() const;
+};
+
+// A number, or one number per partition ([P, 1], fp32 unless the data are integers).
+using Scalar = std::variant<double, Tile>;
+
+class Emitter {
+ public:
+  Emitter(std::shared_ptr<isa::Program> program, arch::Generation generation);
+
+  const isa::Program& program() const { return *program_; }
+  int generation() const { return static_cast<int>(generation_); }
+  void set_location(const SourceLocation& location);
+
+  Tile sbuf(int64_t rows, int64_t columns, DType dtype, std::string name);
+  Tile psum(int64_t rows, int64_t columns, DType dtype, std::string name);
+  // Row-major.
+  View hbm(std::span<const int64_t> shape, DType dtype, std::string name);
+  View input(std::span<const int64_t> shape, DType dtype, std::string name);
+  void mark_output(const View& whole);
+
+  // Elements pass in row-major order of either side. dst and src: SBUF tiles or views.
+  void load(const Tile& dst, const View& src);
+  void store(const View& dst, const Tile& src);
+  void copy(const View& dst, const View& src);
+  // Row r of dst is the `columns` elements of `table` (dims: rows, columns) at row index[r]; `index` is int32
+  // [rows, 1], values in [0, rows of the table).
+  void gather_rows(const Tile& dst, const View& table, const Tile& index);
+
+  void memset(const Tile& dst, double value);
+  void tensor_copy(const Tile& dst, const Tile& src, isa::Engine engine = isa::Engine::kUnknown);
+  void tensor_tensor(AluOp op, const Tile& dst, const Tile& a, const Tile& b);
+  // dst = data op scalar; `reverse`: scalar op data.
+  void tensor_scalar(AluOp op, const Tile& dst, const Tile& data, const Scalar& scalar, bool reverse = false);
+  // dst = (data op0 scalar0) op1 scalar1
+  void tensor_scalar(AluOp op0, const Scalar& scalar0, AluOp op1, const Scalar& scalar1, const Tile& dst,
+                     const Tile& data);
+  // dst = function(data * scale + bias)
+  void activation(ActivationFunction function, const Tile& dst, const Tile& data, double scale = 1.0,
+                  std::optional<Tile> bias = std::nullopt);
+  // dst [rows, 1]
+  void reduce(AluOp op, const Tile& dst, const Tile& data);
+  // dst = predicate ? src : dst
+  void copy_where(const Tile& dst, const Tile& src, const Tile& predicate);
+  void matmul(const Tile& dst, const Tile& stationary, const Tile& moving, bool accumulate);
+  // dst (PSUM) = data transposed.
+  void transpose(const Tile& dst, const Tile& data);
+
+ private:
+  isa::Operand operand(const Tile& tile);
+  isa::Operand operand(const View& view);
+  isa::Operand operand(const Scalar& scalar);
+  void append(isa::Opcode opcode, isa::Engine engine, std::initializer_list<isa::Operand> operands,
+              std::initializer_list<int64_t> attributes);
+  Tile on_chip(isa::MemorySpace space, int64_t rows, int64_t columns, DType dtype, std::string name);
+
+  std::shared_ptr<isa::Program> program_;
+  arch::Generation generation_;
+  isa::LocationId location_ = 0;
+};
+
+}  // namespace opentrn::compiler

@@ -1,0 +1,89 @@
+// gather of whole rows: the embedding lookup, and indexing of the leading dimension.
+//
+// 128 indices go over partitions, are clamped into the table as StableHLO asks, and steer one indirect DMA.
+#include <algorithm>
+
+#include "compiler/lowering/device_type.h"
+#include "compiler/lowering/lowering.h"
+#include "compiler/lowering/matrix.h"
+
+namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::Op;
+using graph::OpKind;
+
+namespace {
+
+// Columns of one transfer.
+constexpr int64_t kRowElements = 8192;
+
+bool is_leading(std::span<const int64_t> list) { return list.size() == 1 && list[0] == 0; }
+
+bool takes(const graph::Function& function, const Op& op) {
+  if (op.kind != OpKind::gather_) return false;
+  const graph::Type& table = function.type(op.operands[0]);
+  const graph::Type& indices = function.type(op.operands[1]);
+  const graph::Type& result = function.type(op.results[0]);
+  if (table.quantization() || !device_dtype(table.element()) ||
+      device_dtype(indices.element()) != DType::kInt32)
+    return false;
+  if (!op.has(Attr::collapsed_slice_dims) || !is_leading(op.integers(Attr::collapsed_slice_dims)))
+    return false;
+  if (!is_leading(op.integers(Attr::start_index_map))) return false;
+  if (op.has(Attr::operand_batching_dims) && !op.integers(Attr::operand_batching_dims).empty()) return false;
+  const int64_t vector_dim = op.integer(Attr::index_vector_dim);
+  const bool implicit = vector_dim == indices.rank();
+  if (!implicit && (vector_dim != indices.rank() - 1 || indices.dim(indices.rank() - 1) != 1)) return false;
+  const auto sizes = op.integers(Attr::slice_sizes);
+  for (int i = 1; i < table.rank(); ++i)
+    if (sizes[static_cast<size_t>(i)] != table.dim(i)) return false;
+  // Offset dimensions come last, in order.
+  const auto offsets = op.integers(Attr::offset_dims);
+  const auto first = static_cast<int64_t>(result.rank()) - static_cast<int64_t>(offsets.size());
+  for (size_t i = 0; i < offsets.size(); ++i)
+    if (offsets[i] != first + static_cast<int64_t>(i)) return false;
+  return table.dim(0) > 0;
+}
+
+}  // namespace
+
+bool has_gather(const graph::Function& function, const Op& op) { return takes(function, op); }
+
+bool lower_gather(Lowering& lowering, const Op& op) {
+  const graph::Function& function = lowering.function();
+  if (!takes(function, op)) return false;
+  Emitter& emitter = lowering.emitter();
+  const int64_t table_rows = function.type(op.operands[0]).dim(0);
+  const int64_t width = function.type(op.operands[0]).element_count() / table_rows;
+  const int64_t count = function.type(op.operands[1]).element_count();
+  const std::vector<int64_t> table_shape{table_rows, width}, list{count}, result_shape{count, width};
+  const View table = lowering.reshaped_or_copied(lowering.view(op.operands[0]), table_shape);
+  const Matrix indices(lowering.reshaped_or_copied(lowering.view(op.operands[1]), list), 1);
+  const Matrix out(*Lowering::reshaped(lowering.allocate(op.results[0]), result_shape), 1);
+  for (int64_t row = 0; row < count; row += kPartitions) {
+    const int64_t rows = std::min(kPartitions, count - row);
+    const Tile asked = emitter.sbuf(rows, 1, DType::kInt32, "index");
+    indices.load(emitter, asked, row, 0);
+    const Tile low = emitter.sbuf(rows, 1, DType::kInt32, "low"),
+               high = emitter.sbuf(rows, 1, DType::kInt32, "high");
+    emitter.memset(low, 0.0);
+    emitter.memset(high, static_cast<double>(table_rows - 1));
+    const Tile above = emitter.sbuf(rows, 1, DType::kInt32, "index"),
+               inside = emitter.sbuf(rows, 1, DType::kInt32, "index");
+    emitter.tensor_tensor(AluOp::kMaximum, above, asked, low);
+    emitter.tensor_tensor(AluOp::kMinimum, inside, above, high);
+    for (int64_t column = 0; column < width; column += kRowElements) {
+      const int64_t columns = std::min(kRowElements, width - column);
+      View part = table;
+      part.offset += column * table.dims[1].step;
+      part.dims[1].count = columns;
+      const Tile rows_tile = emitter.sbuf(rows, columns, table.dtype, "gathered");
+      emitter.gather_rows(rows_tile, part, inside);
+      out.store(emitter, rows_tile, row, column);
+    }
+  }
+  return true;
+}
+
+}  // namespace opentrn::compiler

@@ -1,0 +1,199 @@
+#include "compiler/lowering/lowering.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "compiler/lowering/device_type.h"
+#include "compiler/lowering/elementwise.h"
+
+namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::index_of;
+using graph::Op;
+using graph::OpKind;
+using graph::ValueId;
+
+namespace {
+
+// fp32 elements of full values that a row-wise group may hold in a partition: half of the smallest SBUF
+// partition (192 KiB), since two tiles of rows are in work at a time.
+constexpr int64_t kColumnsMax = 96 * 1024 / 4;
+
+DType dtype_of(const graph::Type& type) {
+  if (type.is_tensor() && !type.quantization())
+    if (const auto dtype = device_dtype(type.element())) return *dtype;
+  throw Fault(FaultKind::kNotModelled, "compiler.type",
+              fmt::format("{} has no form on a device", type.to_string()),
+              "convert it to a type of the device in the model");
+}
+
+std::string shape_text(const graph::Function& function, const Op& op) {
+  std::string text;
+  for (const ValueId id : op.operands) text += (text.empty() ? "" : ", ") + function.type(id).to_string();
+  text = "(" + text + ")";
+  for (const ValueId id : op.results) text += " -> " + function.type(id).to_string();
+  return text;
+}
+
+}  // namespace
+
+Lowering::Lowering(const graph::Module& module, const graph::Function& function,
+                   std::shared_ptr<isa::Program> program, arch::Generation generation)
+    : module_(module),
+      function_(function),
+      emitter_(std::move(program), generation),
+      plan_(function, kColumnsMax),
+      views_(function.value_count()) {}
+
+void Lowering::run() {
+  for (const ValueId id : function_.arguments()) {
+    const graph::Type& type = function_.type(id);
+    const View whole = emitter_.input(type.dims(), dtype_of(type), fmt::format("input{}", inputs_.size()));
+    inputs_.push_back(whole.tensor);
+    views_[index_of(id)] = whole;
+  }
+  for (const int group : plan_.order()) lower_group(group);
+  return_values();
+}
+
+void Lowering::return_values() {
+  for (const ValueId id : function_.returned()) {
+    View source = view(id);
+    const graph::OpId made = function_.value(id).op;
+    // A result must be a tensor of its own: not a view, an input, a constant, or another result.
+    const bool whole = made != graph::kNoOp && plan_.base_of(id) == id && plan_.group_of(id) >= 0 &&
+                       source.contiguous() && source.offset == 0 &&
+                       std::find(outputs_.begin(), outputs_.end(), source.tensor) == outputs_.end();
+    if (!whole) {
+      const View target =
+          emitter_.hbm(function_.type(id).dims(), source.dtype, fmt::format("output{}", outputs_.size()));
+      if (target.element_count() > 0) emitter_.copy(target, source);
+      source = target;
+    }
+    emitter_.mark_output(source);
+    outputs_.push_back(source.tensor);
+  }
+}
+
+void Lowering::lower_group(int index) {
+  const Group& group = plan_.groups()[static_cast<size_t>(index)];
+  const Op& first = function_.op(group.ops.front());
+  emitter_.set_location(module_.source(first.location));
+  if (group.rowwise) return lower_rowwise(*this, index);
+  if (lower_dot_general(*this, first) || lower_gather(*this, first) || lower_data_movement(*this, first))
+    return;
+  Fault fault(
+      FaultKind::kNotModelled, "compiler.no_lowering",
+      fmt::format("{} {} has no device kernel yet", graph::name(first.kind), shape_text(function_, first)),
+      "`opentrn coverage` lists every op of the model that has none");
+  fault.set_location(module_.source(first.location));
+  throw fault;
+}
+
+View Lowering::allocate(ValueId value) {
+  const graph::Type& type = function_.type(value);
+  const View whole = emitter_.hbm(type.dims(), dtype_of(type), fmt::format("v{}", index_of(value)));
+  views_[index_of(value)] = whole;
+  return whole;
+}
+
+View Lowering::view(ValueId value) {
+  auto& known = views_[index_of(value)];
+  if (known) return *known;
+  const graph::OpId id = function_.value(value).op;
+  OPENTRN_CHECK(id != graph::kNoOp, "value {} was read before it was made", index_of(value));
+  const Op& op = function_.op(id);
+  OPENTRN_CHECK(op.kind == OpKind::constant_ || is_view_op(op.kind), "{} was read before it was lowered",
+                graph::name(op.kind));
+  const View made =
+      op.kind == OpKind::constant_ ? constant(op) : view_of_op(op, function_.value(value).index);
+  views_[index_of(value)] = made;
+  return made;
+}
+
+View Lowering::constant(const Op& op) {
+  const graph::Literal& literal = op.literal(Attr::value);
+  const graph::Type& type = literal.type();
+  const std::vector<int64_t> one{1};
+  const bool splat = literal.is_splat();
+  View whole = emitter_.input(splat ? std::span<const int64_t>(one) : type.dims(), dtype_of(type),
+                              fmt::format("constant{}", constants_.size()));
+  constants_.push_back({whole.tensor, literal});
+  if (splat) {
+    whole.dims.clear();
+    for (const int64_t dim : type.dims()) whole.dims.push_back({0, dim});
+  }
+  return whole;
+}
+
+View Lowering::view_of_op(const Op& op, uint32_t result) {
+  View source = view(op.operands[result]);
+  const auto dims = function_.type(op.results[result]).dims();
+  View made{source.tensor, source.dtype, source.offset, {}};
+  switch (op.kind) {
+    case OpKind::optimization_barrier_: return source;
+    case OpKind::transpose_:
+      for (const int64_t from : op.integers(Attr::permutation)) made.dims.push_back(source.dims[from]);
+      return made;
+    case OpKind::broadcast_in_dim_: {
+      for (const int64_t dim : dims) made.dims.push_back({0, dim});
+      const auto places = op.integers(Attr::broadcast_dimensions);
+      for (size_t i = 0; i < places.size(); ++i)
+        if (source.dims[i].count != 1) made.dims[places[i]] = source.dims[i];
+      return made;
+    }
+    case OpKind::slice_: {
+      const auto starts = op.integers(Attr::start_indices), strides = op.integers(Attr::strides);
+      for (size_t i = 0; i < dims.size(); ++i) {
+        made.offset += starts[i] * source.dims[i].step;
+        made.dims.push_back({source.dims[i].step * strides[i], dims[i]});
+      }
+      return made;
+    }
+    default: return reshaped_or_copied(source, dims);
+  }
+}
+
+// Both shapes are walked from the outside; a run of source dimensions and a run of target dimensions with
+// one product are matched, and the run must be one stride.
+std::optional<View> Lowering::reshaped(const View& view, std::span<const int64_t> dims) {
+  View made{view.tensor, view.dtype, view.offset, {}};
+  const View source = view.merged();
+  if (view.element_count() == 0) {
+    for (const int64_t dim : dims) made.dims.push_back({1, dim});
+    return made;
+  }
+  size_t at = 0;
+  int64_t left = source.dims.empty() ? 1 : source.dims[0].count;  // of source.dims[at] not yet handed out
+  for (const int64_t dim : dims) {
+    if (dim == 1) {
+      made.dims.push_back({0, 1});
+      continue;
+    }
+    while (left == 1 && at + 1 < source.dims.size()) left = source.dims[++at].count;
+    if (left % dim != 0) return std::nullopt;
+    left /= dim;
+    made.dims.push_back({source.dims[at].step * left, dim});
+  }
+  return made;
+}
+
+View Lowering::reshaped_or_copied(const View& view, std::span<const int64_t> dims) {
+  if (auto made = reshaped(view, dims)) return *made;
+  std::vector<int64_t> counts;
+  for (const isa::Dim& dim : view.dims) counts.push_back(dim.count);
+  const View copy = emitter_.hbm(counts, view.dtype, "reshaped");
+  emitter_.copy(copy, view);
+  return *reshaped(copy, dims);
+}
+
+bool has_lowering(const graph::Function& function, const Op& op) {
+  if (op.kind == OpKind::constant_ || op.kind == OpKind::return_ || is_view_op(op.kind)) return true;
+  if (op.kind == OpKind::reduce_) return is_reduction(function, op);
+  return has_elementwise(function, op) || has_dot_general(function, op) || has_convolution(function, op) ||
+         has_reduce_window(function, op) || has_gather(function, op) || has_data_movement(function, op);
+}
+
+}  // namespace opentrn::compiler

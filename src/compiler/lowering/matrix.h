@@ -1,0 +1,43 @@
+// A view by rows and columns, each a list of dimensions; tiles are loaded from and stored to it.
+#pragma once
+
+#include <vector>
+
+#include "compiler/lowering/emitter.h"
+
+namespace opentrn::compiler {
+
+class Matrix {
+ public:
+  Matrix() = default;
+  // The first `row_rank` dimensions of the view go over rows.
+  Matrix(const View& view, int row_rank);
+  Matrix(const View& base, std::vector<isa::Dim> row_dims, std::vector<isa::Dim> column_dims);
+
+  DType dtype() const { return base_.dtype; }
+  int64_t rows() const;
+  int64_t columns() const;
+  bool same_in_every_row() const { return all_still(row_dims_); }
+  bool same_in_every_column() const { return all_still(column_dims_); }
+  // Elements lie one after another in memory along the columns (rows).
+  bool columns_are_runs() const { return !column_dims_.empty() && column_dims_.back().step == 1; }
+  bool rows_are_runs() const { return !row_dims_.empty() && row_dims_.back().step == 1; }
+  // Every element, rows outermost.
+  View all() const;
+  Matrix transposed() const { return {base_, column_dims_, row_dims_}; }
+  Matrix moved(int64_t elements) const;
+
+  // tile: row_count x column_count, of the matrix's dtype or another that DMA converts to.
+  void load(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_t column_begin) const;
+  void store(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_t column_begin) const;
+
+ private:
+  static bool all_still(const std::vector<isa::Dim>& dims);
+  template <typename Transfer>
+  void for_parts(const Tile& tile, int64_t row_begin, int64_t column_begin, Transfer&& transfer) const;
+
+  View base_;  // without dimensions
+  std::vector<isa::Dim> row_dims_, column_dims_;
+};
+
+}  // namespace opentrn::compiler

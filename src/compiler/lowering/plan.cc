@@ -1,0 +1,330 @@
+#include "compiler/lowering/plan.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "compiler/lowering/elementwise.h"
+#include "compiler/lowering/literal_number.h"
+
+namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::Function;
+using graph::index_of;
+using graph::Op;
+using graph::OpId;
+using graph::OpKind;
+using graph::ValueId;
+
+namespace {
+
+int64_t product(std::span<const int64_t> dims) {
+  int64_t result = 1;
+  for (const int64_t dim : dims) result *= dim;
+  return result;
+}
+
+std::vector<int64_t> without_ones(std::span<const int64_t> dims) {
+  std::vector<int64_t> result;
+  std::copy_if(dims.begin(), dims.end(), std::back_inserter(result), [](int64_t dim) { return dim != 1; });
+  return result;
+}
+
+// The operand's dimensions, kept ones first, when `dimensions` are reduced.
+std::vector<int64_t> kept_then_reduced(int rank, std::span<const int64_t> dimensions) {
+  std::vector<int64_t> order;
+  for (int i = 0; i < rank; ++i)
+    if (std::find(dimensions.begin(), dimensions.end(), i) == dimensions.end()) order.push_back(i);
+  for (int i = 0; i < rank; ++i)
+    if (std::find(dimensions.begin(), dimensions.end(), i) != dimensions.end()) order.push_back(i);
+  return order;
+}
+
+}  // namespace
+
+bool is_view_op(OpKind kind) {
+  switch (kind) {
+    case OpKind::broadcast_in_dim_:
+    case OpKind::transpose_:
+    case OpKind::reshape_:
+    case OpKind::slice_:
+    case OpKind::optimization_barrier_: return true;
+    default: return false;
+  }
+}
+
+std::optional<double> splat_of(const Function& function, ValueId value) {
+  for (;;) {
+    const OpId id = function.value(value).op;
+    if (id == graph::kNoOp) return std::nullopt;
+    const Op& op = function.op(id);
+    if (op.kind == OpKind::constant_) return splat_value(op.literal(Attr::value));
+    if (!is_view_op(op.kind)) return std::nullopt;
+    value = op.operands[function.value(value).index];
+  }
+}
+
+std::optional<OpKind> combiner_of(const Function& function, const Op& reduce) {
+  if (reduce.regions.size() != 1) return std::nullopt;
+  const graph::Block& body = function.block(reduce.regions[0]);
+  if (body.ops.size() != 2 || body.arguments.size() != 2) return std::nullopt;
+  const Op& op = function.op(body.ops[0]);
+  const Op& end = function.op(body.ops[1]);
+  if (op.operands.size() != 2 || end.operands.size() != 1 || end.operands[0] != op.results[0])
+    return std::nullopt;
+  const bool straight = op.operands[0] == body.arguments[0] && op.operands[1] == body.arguments[1];
+  const bool crossed = op.operands[1] == body.arguments[0] && op.operands[0] == body.arguments[1];
+  if (!straight && !crossed) return std::nullopt;
+  switch (op.kind) {
+    case OpKind::add_:
+    case OpKind::multiply_:
+    case OpKind::maximum_:
+    case OpKind::minimum_:
+    case OpKind::and_:
+    case OpKind::or_: return op.kind;
+    default: return std::nullopt;
+  }
+}
+
+bool is_reduction(const Function& function, const Op& op) {
+  return op.kind == OpKind::reduce_ && op.results.size() == 1 && combiner_of(function, op).has_value() &&
+         graph::is_float(function.type(op.operands[0]).element()) &&
+         splat_of(function, op.operands[1]).has_value();
+}
+
+int64_t Group::rows() const { return product(std::span(shape).first(static_cast<size_t>(row_rank()))); }
+int64_t Group::columns() const { return product(std::span(shape).subspan(static_cast<size_t>(row_rank()))); }
+
+Plan::Plan(const Function& function, int64_t columns_max) : function_(function), columns_max_(columns_max) {
+  group_of_op_.assign(function.op_count(), -1);
+  form_of_value_.assign(function.value_count(), Form::kFull);
+  for (const OpId id : function.block(function.body()).ops) place(id);
+  find_outputs();
+}
+
+int Plan::group_of(ValueId value) const {
+  const OpId id = function_.value(value).op;
+  return id == graph::kNoOp ? -1 : group_of_op_[index_of(id)];
+}
+
+ValueId Plan::base_of(ValueId value) const {
+  for (;;) {
+    const OpId id = function_.value(value).op;
+    if (id == graph::kNoOp || !is_view_op(function_.op(id).kind)) return value;
+    value = function_.op(id).operands[function_.value(value).index];
+  }
+}
+
+// A full value may be reshaped if the rows stay what they are; a column may gain and lose dimensions of
+// one, and be broadcast along the columns.
+std::optional<Plan::Seen> Plan::seen_inside(int group, ValueId value) const {
+  if (group_of(value) == group) return Seen{value, form_of_value_[index_of(value)]};
+  const OpId id = function_.value(value).op;
+  if (id == graph::kNoOp || !groups_[group].permutation.empty()) return std::nullopt;
+  const Op& op = function_.op(id);
+  if (op.kind != OpKind::reshape_ && op.kind != OpKind::broadcast_in_dim_) return std::nullopt;
+  const auto inner = seen_inside(group, op.operands[0]);
+  if (!inner || inner->form != Form::kColumn) return std::nullopt;
+  const Group& g = groups_[group];
+  const auto from = function_.type(op.operands[0]).dims();
+  const auto to = function_.type(value).dims();
+  if (op.kind == OpKind::reshape_)
+    return without_ones(from) == without_ones(to) ? inner : std::optional<Seen>{};
+  // Row dimensions keep their places, so that row i stays row i.
+  const auto places = op.integers(Attr::broadcast_dimensions);
+  const auto rank = static_cast<size_t>(g.row_rank());
+  if (to.size() < rank ||
+      !std::equal(to.begin(), to.begin() + static_cast<std::ptrdiff_t>(rank), g.shape.begin()))
+    return std::nullopt;
+  for (size_t i = 0; i < from.size(); ++i)
+    if (from[i] != 1 && (places[i] >= static_cast<int64_t>(rank) || to[places[i]] != from[i]))
+      return std::nullopt;
+  // Every row dimension other than one comes from the operand.
+  int64_t elements = 1;
+  for (size_t i = 0; i < rank; ++i) elements *= to[i];
+  if (product(from) != elements) return std::nullopt;
+  return inner;
+}
+
+std::vector<int> Plan::groups_read_by(OpId id) const {
+  std::vector<int> read;
+  for (const ValueId operand : function_.op(id).operands) {
+    const int group = group_of(base_of(operand));
+    if (group >= 0) read.push_back(group);
+  }
+  return read;
+}
+
+bool Plan::depends(int from, int on) const {
+  std::vector<bool> seen(groups_.size());
+  std::vector<int> waiting{from};
+  while (!waiting.empty()) {
+    const int at = waiting.back();
+    waiting.pop_back();
+    if (at == on) return true;
+    // A group whose last op comes before the first op of `on` cannot depend on it.
+    if (groups_[at].ops.back() < groups_[on].ops.front()) continue;
+    for (const int next : reads_[at])
+      if (!seen[next]) {
+        seen[next] = true;
+        waiting.push_back(next);
+      }
+  }
+  return false;
+}
+
+// What the op's result would be to the group; nullopt when it does not fit the iteration space.
+std::optional<Form> Plan::result_form(int group, OpId id) const {
+  const Op& op = function_.op(id);
+  const Group& g = groups_[group];
+  const auto dims = function_.type(op.results[0]).dims();
+  if (op.kind == OpKind::reduce_) {
+    const auto inside = seen_inside(group, op.operands[0]);
+    if (!inside || inside->form != Form::kFull) return std::nullopt;
+    const auto reduced = op.integers(Attr::dimensions);
+    const auto rank = static_cast<int>(g.shape.size());
+    const int kept = rank - static_cast<int>(reduced.size());
+    for (const int64_t d : reduced)
+      if (d < kept) return std::nullopt;
+    if (g.split && *g.split != kept) return std::nullopt;
+    return Form::kColumn;
+  }
+  bool any_full = false, any_column = false;
+  for (const ValueId operand : op.operands) {
+    const auto inside = seen_inside(group, operand);
+    if (!inside) {
+      // It comes from outside, so nothing behind it may be made here.
+      if (group_of(base_of(operand)) == group) return std::nullopt;
+      continue;
+    }
+    any_full |= inside->form == Form::kFull;
+    any_column |= inside->form == Form::kColumn;
+  }
+  if (std::equal(dims.begin(), dims.end(), g.shape.begin(), g.shape.end())) {
+    // With one column, full and column look alike.
+    return any_full || any_column ? std::optional(Form::kFull) : std::nullopt;
+  }
+  if (any_full || !g.split) return std::nullopt;
+  const auto row_dims = std::span(g.shape).first(static_cast<size_t>(g.row_rank()));
+  if (without_ones(dims) != without_ones(row_dims)) return std::nullopt;
+  return Form::kColumn;
+}
+
+// Five full values alive at once are the most that the kernels of practice need; a group of fewer has fewer.
+bool Plan::fits(const Group& group) const {
+  if (!group.split) return true;
+  int64_t loaded = 0;
+  for (const OpId id : group.ops) {
+    const Op& op = function_.op(id);
+    for (const ValueId operand : op.operands)
+      if (group_of(base_of(operand)) != group_of(op.results[0]) && !splat_of(function_, operand)) ++loaded;
+  }
+  const auto full = static_cast<int64_t>(group.ops.size()) + loaded;
+  return group.columns() * std::min<int64_t>(full, 5) <= columns_max_;
+}
+
+bool Plan::try_join(OpId id, int group) {
+  const auto form = result_form(group, id);
+  if (!form) return false;
+  for (const int other : groups_read_by(id))
+    if (other != group && depends(other, group)) return false;
+  const Op& op = function_.op(id);
+  Group changed = groups_[group];
+  changed.ops.push_back(id);
+  if (op.kind == OpKind::reduce_)
+    changed.split = static_cast<int>(changed.shape.size() - op.integers(Attr::dimensions).size());
+  group_of_op_[index_of(id)] = group;
+  if (!fits(changed)) {
+    group_of_op_[index_of(id)] = -1;
+    return false;
+  }
+  groups_[group] = std::move(changed);
+  form_of_value_[index_of(op.results[0])] = *form;
+  for (const int other : groups_read_by(id))
+    if (other != group) reads_[group].push_back(other);
+  return true;
+}
+
+void Plan::start_group(OpId id) {
+  const Op& op = function_.op(id);
+  Group group;
+  group.ops = {id};
+  if (is_reduction(function_, op)) {
+    group.rowwise = true;
+    const graph::Type& type = function_.type(op.operands[0]);
+    const auto reduced = op.integers(Attr::dimensions);
+    const auto order = kept_then_reduced(type.rank(), reduced);
+    for (const int64_t d : order) group.shape.push_back(type.dim(static_cast<int>(d)));
+    if (!std::is_sorted(order.begin(), order.end())) group.permutation = order;
+    group.split = type.rank() - static_cast<int>(reduced.size());
+    form_of_value_[index_of(op.results[0])] = Form::kColumn;
+  } else if (has_elementwise(function_, op)) {
+    group.rowwise = true;
+    const auto dims = function_.type(op.results[0]).dims();
+    group.shape.assign(dims.begin(), dims.end());
+  }
+  group_of_op_[index_of(id)] = static_cast<int>(groups_.size());
+  reads_.push_back(groups_read_by(id));
+  groups_.push_back(std::move(group));
+}
+
+void Plan::place(OpId id) {
+  const Op& op = function_.op(id);
+  if (op.kind == OpKind::constant_ || op.kind == OpKind::return_ || is_view_op(op.kind)) return;
+  if (has_elementwise(function_, op) || is_reduction(function_, op)) {
+    std::vector<int> candidates = groups_read_by(id);
+    std::sort(candidates.rbegin(), candidates.rend());
+    candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
+    for (const int group : candidates)
+      if (groups_[group].rowwise && try_join(id, group)) return;
+  }
+  start_group(id);
+}
+
+std::vector<int> Plan::order() const {
+  // 0 new, 1 begun, 2 done; a stack, as chains of groups can be long.
+  std::vector<int> result;
+  std::vector<uint8_t> state(groups_.size());
+  for (int root = 0; root < static_cast<int>(groups_.size()); ++root) {
+    std::vector<int> stack{root};
+    while (!stack.empty()) {
+      const int at = stack.back();
+      if (state[at] == 2) {
+        stack.pop_back();
+        continue;
+      }
+      if (state[at] == 1) {
+        state[at] = 2;
+        result.push_back(at);
+        stack.pop_back();
+        continue;
+      }
+      state[at] = 1;
+      for (const int next : reads_[at])
+        if (state[next] == 0) stack.push_back(next);
+    }
+  }
+  return result;
+}
+
+void Plan::find_outputs() {
+  read_outside_.assign(function_.value_count(), false);
+  for (const OpId id : function_.block(function_.body()).ops) {
+    const Op& op = function_.op(id);
+    if (is_view_op(op.kind)) continue;
+    for (const ValueId operand : op.operands) {
+      const int group = group_of_op_[index_of(id)];
+      if (group < 0 || !seen_inside(group, operand)) read_outside_[index_of(base_of(operand))] = true;
+    }
+  }
+}
+
+std::vector<ValueId> Plan::outputs(int group) const {
+  std::vector<ValueId> result;
+  for (const OpId id : groups_[group].ops)
+    for (const ValueId value : function_.op(id).results)
+      if (read_outside_[index_of(value)]) result.push_back(value);
+  return result;
+}
+
+}  // namespace opentrn::compiler

@@ -1,0 +1,93 @@
+// The plan of a function: which ops become one device kernel, and in what order kernels run.
+//
+// A row-wise group is element-wise ops and reductions over one iteration space: `row_dims` go over
+// partitions, `column_dims` along them. A value inside is full (rows x columns) or a column (one number per
+// row: what a reduction over the columns gives, and what is computed from such). Softmax, layer and RMS
+// norm, GELU, bias and residual are row-wise groups as they stand; nothing has to be recognised by name.
+// Ops that only rearrange (broadcast_in_dim, transpose, reshape, slice) are no kernels: a consumer reads
+// through them (views.h).
+//
+// Groups grow greedily, op by op in program order: an op joins the group of an operand when it fits its
+// iteration space, when no operand from outside depends on the group, and when the tiles alive at once fit
+// SBUF. What remains is one kernel per op.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "graph/module.h"
+
+namespace opentrn::compiler {
+
+struct Group {
+  std::vector<graph::OpId> ops;  // in program order
+  bool rowwise = false;
+  // Row-wise only. Empty `split` while no reduction has fixed it: rows are then all dimensions but the last.
+  std::vector<int64_t> shape;
+  std::optional<int> split;
+  // For reductions over leading dimensions: the order in which `shape` takes the operand's dimensions.
+  std::vector<int64_t> permutation;
+
+  int row_rank() const { return split.value_or(shape.empty() ? 0 : static_cast<int>(shape.size()) - 1); }
+  int64_t rows() const;
+  int64_t columns() const;
+};
+
+// How a value is seen by a row-wise group.
+enum class Form : uint8_t { kFull, kColumn };
+
+class Plan {
+ public:
+  // `columns_max`: elements of fp32 that a partition can hold of one group's full values alive at once.
+  Plan(const graph::Function& function, int64_t columns_max);
+
+  const std::vector<Group>& groups() const { return groups_; }
+  // Kernels in an order that respects what they read.
+  std::vector<int> order() const;
+  // The group that makes this value; -1 for arguments, constants and views.
+  int group_of(graph::ValueId value) const;
+  // How `group` sees a value, where it makes it: through columns' broadcasts and reshapes too. `base` is
+  // the value that an op of the group makes.
+  struct Seen {
+    graph::ValueId base;
+    Form form;
+  };
+  std::optional<Seen> seen_inside(int group, graph::ValueId value) const;
+  // Values of the group that others read, or that the function returns.
+  std::vector<graph::ValueId> outputs(int group) const;
+  // The value behind broadcasts, transposes, reshapes and slices: an argument, a constant or what a group
+  // makes.
+  graph::ValueId base_of(graph::ValueId value) const;
+
+ private:
+  void place(graph::OpId id);
+  bool try_join(graph::OpId id, int group);
+  void start_group(graph::OpId id);
+  std::vector<int> groups_read_by(graph::OpId id) const;
+  bool depends(int from, int on) const;
+  bool fits(const Group& group) const;
+  void find_outputs();
+  std::optional<Form> result_form(int group, graph::OpId id) const;
+
+  const graph::Function& function_;
+  int64_t columns_max_;
+  std::vector<Group> groups_;
+  std::vector<std::vector<int>> reads_;  // by group
+  std::vector<int> group_of_op_;
+  std::vector<Form> form_of_value_;
+  std::vector<bool> read_outside_;  // by value: somebody reads it from memory
+};
+
+// broadcast_in_dim, transpose, reshape, slice, optimization_barrier: values that are read through.
+bool is_view_op(graph::OpKind kind);
+// The number that every element of the value has, where constants say so.
+std::optional<double> splat_of(const graph::Function& function, graph::ValueId value);
+// add_, multiply_, maximum_, minimum_, and_ or or_ when the region of a reduce is that op of its two
+// arguments; nullopt otherwise.
+std::optional<graph::OpKind> combiner_of(const graph::Function& function, const graph::Op& reduce);
+
+// True for a reduce that a row-wise group can hold: one float operand, a known combiner, a known start.
+bool is_reduction(const graph::Function& function, const graph::Op& op);
+
+}  // namespace opentrn::compiler

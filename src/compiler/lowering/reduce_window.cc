@@ -1,0 +1,131 @@
+// reduce_window over the last two dimensions at most: pooling. Everything else goes over partitions; each tap
+// is one Vector instruction on a strided access of the band in SBUF.
+#include <algorithm>
+#include <limits>
+
+#include "compiler/lowering/device_type.h"
+#include "compiler/lowering/lowering.h"
+#include "compiler/lowering/window.h"
+
+namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::Op;
+using graph::OpKind;
+
+namespace {
+
+constexpr int64_t kBandBytes = 24 * 1024;
+
+std::optional<AluOp> alu_of(const graph::Function& function, const Op& op) {
+  const auto combiner = combiner_of(function, op);
+  if (!combiner) return std::nullopt;
+  switch (*combiner) {
+    case OpKind::add_: return AluOp::kAdd;
+    case OpKind::maximum_: return AluOp::kMaximum;
+    case OpKind::minimum_: return AluOp::kMinimum;
+    case OpKind::multiply_: return AluOp::kMultiply;
+    default: return std::nullopt;
+  }
+}
+
+struct Shape {
+  std::vector<int64_t> spatial;  // dimensions with a window; one or two
+  std::vector<int64_t> others;
+};
+
+// Window attributes of one dimension.
+Window window_of(const graph::Function& function, const Op& op, int64_t d) {
+  const auto rank = static_cast<size_t>(function.type(op.operands[0]).rank());
+  const auto at = [&](Attr attr) { return op.integers_or(attr, rank, 1)[static_cast<size_t>(d)]; };
+  return {.input = function.type(op.operands[0]).dim(static_cast<int>(d)),
+          .output = function.type(op.results[0]).dim(static_cast<int>(d)),
+          .size = op.integers(Attr::window_dimensions)[static_cast<size_t>(d)],
+          .stride = at(Attr::window_strides),
+          .low = op.has(Attr::padding) ? op.matrix(Attr::padding).at(d, 0) : 0,
+          .base_dilation = at(Attr::base_dilations),
+          .window_dilation = at(Attr::window_dilations)};
+}
+
+bool is_plain(const Window& w) {
+  return w.size == 1 && w.stride == 1 && w.low == 0 && w.base_dilation == 1 && w.input == w.output;
+}
+
+Shape shape_of(const graph::Function& function, const Op& op) {
+  Shape shape;
+  for (int64_t d = 0; d < function.type(op.operands[0]).rank(); ++d)
+    (is_plain(window_of(function, op, d)) ? shape.others : shape.spatial).push_back(d);
+  return shape;
+}
+
+bool takes(const graph::Function& function, const Op& op) {
+  if (op.kind != OpKind::reduce_window_ || op.results.size() != 1 || !alu_of(function, op)) return false;
+  const auto element = function.type(op.operands[0]).element();
+  if (!graph::is_float(element) || !device_dtype(element) || !splat_of(function, op.operands[1]))
+    return false;
+  return shape_of(function, op).spatial.size() <= 2;
+}
+
+}  // namespace
+
+bool has_reduce_window(const graph::Function& function, const Op& op) { return takes(function, op); }
+
+bool lower_reduce_window(Lowering& lowering, const Op& op) {
+  const graph::Function& function = lowering.function();
+  if (!takes(function, op)) return false;
+  Emitter& emitter = lowering.emitter();
+  const AluOp alu = *alu_of(function, op);
+  const double initial = *splat_of(function, op.operands[1]);
+  const Shape shape = shape_of(function, op);
+  const View in = lowering.view(op.operands[0]), out = lowering.allocate(op.results[0]);
+  if (out.element_count() == 0) return true;
+  Window windows[2];
+  std::vector<isa::Dim> in_space(2, {0, 1}), out_space(2, {0, 1}), in_others, out_others;
+  for (size_t i = 0; i < shape.spatial.size(); ++i) {
+    const size_t at = i + 2 - shape.spatial.size();
+    windows[at] = window_of(function, op, shape.spatial[i]);
+    in_space[at] = in.dims[shape.spatial[i]];
+    out_space[at] = out.dims[shape.spatial[i]];
+  }
+  for (const int64_t d : shape.others) {
+    in_others.push_back(in.dims[d]);
+    out_others.push_back(out.dims[d]);
+  }
+  // Channels must be one stride; the rest of them is walked image by image.
+  const Matrix result(out, out_others, out_space);
+  View merged{in.tensor, in.dtype, in.offset, in_others};
+  merged = merged.merged();
+  const isa::Dim channels = merged.dims.empty() ? isa::Dim{0, 1} : merged.dims.back();
+  int64_t images = 1;
+  for (size_t i = 0; i + 1 < merged.dims.size(); ++i) images *= merged.dims[i].count;
+  const int64_t band_size = band_rows(windows[0], windows[1], size_bytes(in.dtype), kBandBytes);
+  for (int64_t n = 0; n < images; ++n) {
+    View image{in.tensor, in.dtype, in.offset, {channels, in_space[0], in_space[1]}};
+    int64_t rest = n;
+    for (size_t i = merged.dims.size(); i-- > 1;) {
+      image.offset += rest % merged.dims[i - 1].count * merged.dims[i - 1].step;
+      rest /= merged.dims[i - 1].count;
+    }
+    for (int64_t c = 0; c < channels.count; c += kPartitions)
+      for (int64_t row = 0; row < windows[0].output; row += band_size) {
+        const int64_t rows = std::min(band_size, windows[0].output - row), width = windows[1].output;
+        const int64_t count = std::min(kPartitions, channels.count - c);
+        const Band band = load_band(emitter, image, c, count, windows[0], windows[1], row, rows, initial);
+        Tile total = emitter.sbuf(count, rows * width, DType::kFloat32, "pool");
+        emitter.memset(total, initial);
+        for (int64_t y = 0; y < windows[0].size; ++y)
+          for (int64_t x = 0; x < windows[1].size; ++x) {
+            const Tile next = emitter.sbuf(count, rows * width, DType::kFloat32, "pool");
+            emitter.tensor_tensor(alu, next, total,
+                                  tap(band, windows[0], windows[1], y, x, 0, rows, 0, width));
+            total = next;
+          }
+        const Tile rounded = emitter.sbuf(count, rows * width, out.dtype, "pool");
+        emitter.tensor_copy(rounded, total);
+        result.store(emitter, rounded, n * channels.count + c, row * width);
+      }
+  }
+  return true;
+}
+
+}  // namespace opentrn::compiler

@@ -1,0 +1,296 @@
+// Row-wise groups: element-wise ops and reductions along rows (plan.h).
+//
+//   for each block of columns            (one, when a reduction needs whole rows)
+//     load what is the same in every row
+//     for each 128 rows
+//       load, compute op by op, store
+//
+// A group without a reduction whose operands are all plain memory is cut into 128 equal rows whatever its
+// shape is, so that all partitions work. Reductions over more columns than a partition holds go block by
+// block and combine.
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "compiler/lowering/device_type.h"
+#include "compiler/lowering/elementwise.h"
+#include "compiler/lowering/lowering.h"
+#include "compiler/lowering/matrix.h"
+
+namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::index_of;
+using graph::Op;
+using graph::OpId;
+using graph::OpKind;
+using graph::ValueId;
+
+namespace {
+
+// Columns of a group that no reduction holds together: long enough to hide the fixed cost of an
+// instruction, short enough for several tiles of several rows in SBUF.
+constexpr int64_t kFreeColumns = 2048;
+// Columns of a lone reduction's block.
+constexpr int64_t kReductionColumns = 8192;
+
+AluOp alu_of(OpKind combiner) {
+  switch (combiner) {
+    case OpKind::add_: return AluOp::kAdd;
+    case OpKind::multiply_: return AluOp::kMultiply;
+    case OpKind::maximum_:
+    case OpKind::or_: return AluOp::kMaximum;
+    default: return AluOp::kMinimum;
+  }
+}
+
+bool is_neutral(OpKind combiner, double number) {
+  switch (combiner) {
+    case OpKind::add_: return number == 0.0;
+    case OpKind::multiply_: return number == 1.0;
+    case OpKind::maximum_: return number == -std::numeric_limits<double>::infinity();
+    case OpKind::minimum_: return number == std::numeric_limits<double>::infinity();
+    default: return false;
+  }
+}
+
+class RowwiseKernel {
+ public:
+  RowwiseKernel(Lowering& lowering, int index)
+      : lowering_(lowering),
+        emitter_(lowering.emitter()),
+        function_(lowering.function()),
+        plan_(lowering.plan()),
+        index_(index),
+        group_(plan_.groups()[static_cast<size_t>(index)]),
+        rows_(group_.rows()),
+        columns_(group_.columns()) {}
+
+  void run() {
+    find_operands();
+    for (const ValueId value : plan_.outputs(index_)) outputs_.emplace(value, matrix_of_output(value));
+    if (!group_.split) cut_into_equal_rows();
+    if (rows_ * columns_ == 0) return empty();
+    if (is_lone_reduction() && columns_ > kReductionColumns) return reduce_in_blocks();
+    const int64_t block = group_.split ? columns_ : std::min(columns_, kFreeColumns);
+    for (int64_t column = 0; column < columns_; column += block) {
+      column_begin_ = column;
+      column_count_ = std::min(block, columns_ - column);
+      invariant_.clear();
+      for (int64_t row = 0; row < rows_; row += kPartitions) {
+        row_begin_ = row;
+        row_count_ = std::min(kPartitions, rows_ - row);
+        compute_tile();
+      }
+    }
+  }
+
+ private:
+  Matrix matrix(const View& view, bool is_column) const {
+    if (is_column) return {view, view.dims, {}};
+    View ordered = view;
+    if (!group_.permutation.empty())
+      for (size_t i = 0; i < view.dims.size(); ++i)
+        ordered.dims[i] = view.dims[static_cast<size_t>(group_.permutation[i])];
+    return {ordered, group_.row_rank()};
+  }
+
+  // A scalar operand (select's predicate, clamp's bounds) stands for every element.
+  Matrix matrix_of_operand(ValueId value, bool is_column) {
+    View view = lowering_.view(value);
+    if (view.dims.empty() && !is_column)
+      for (const int64_t dim : group_.shape) view.dims.push_back({0, dim});
+    return matrix(view, is_column);
+  }
+
+  Matrix matrix_of_output(ValueId value) {
+    const bool is_column = plan_.seen_inside(index_, value)->form == Form::kColumn;
+    return matrix(lowering_.allocate(value), is_column);
+  }
+
+  void find_operands() {
+    for (const OpId id : group_.ops) {
+      const Op& op = function_.op(id);
+      const bool column_op =
+          op.kind != OpKind::reduce_ && plan_.seen_inside(index_, op.results[0])->form == Form::kColumn;
+      const size_t count = op.kind == OpKind::reduce_ ? 1 : op.operands.size();
+      for (size_t i = 0; i < count; ++i) {
+        const ValueId operand = op.operands[i];
+        if (plan_.seen_inside(index_, operand) || splat_of(function_, operand)) continue;
+        operands_.try_emplace({operand, column_op}, matrix_of_operand(operand, column_op));
+      }
+    }
+  }
+
+  // Without a reduction any cut of the elements is as good as another, if every operand and result is
+  // one run of memory (or one number).
+  void cut_into_equal_rows() {
+    const int64_t total = rows_ * columns_;
+    const auto plain = [&](const Matrix& m) {
+      return m.all().contiguous() || (m.same_in_every_row() && m.same_in_every_column());
+    };
+    for (const auto& [key, m] : operands_)
+      if (!plain(m)) return;
+    int64_t rows = std::min(kPartitions, total);
+    while (rows > 1 && total % rows != 0) --rows;
+    if (rows <= std::min(rows_, kPartitions)) return;
+    rows_ = rows;
+    columns_ = total / rows;
+    const auto recut = [&](Matrix& m) {
+      const bool still = m.same_in_every_row() && m.same_in_every_column();
+      m = {m.all(), {{still ? 0 : columns_, rows_}}, {{still ? 0 : 1, columns_}}};
+    };
+    for (auto& [key, m] : operands_) recut(m);
+    for (auto& [value, m] : outputs_) recut(m);
+  }
+
+  bool is_lone_reduction() const {
+    return group_.ops.size() == 1 && function_.op(group_.ops[0]).kind == OpKind::reduce_;
+  }
+
+  // A reduction of nothing is its initial value; other results have no elements.
+  void empty() {
+    for (auto& [value, m] : outputs_) {
+      const Op& op = function_.op(function_.value(value).op);
+      if (op.kind != OpKind::reduce_ || function_.type(value).element_count() == 0) continue;
+      column_count_ = 1;
+      for (int64_t row = 0; row < rows_; row += kPartitions) {
+        row_begin_ = row;
+        row_count_ = std::min(kPartitions, rows_ - row);
+        const Tile tile = emitter_.sbuf(row_count_, 1, m.dtype(), "empty");
+        emitter_.memset(tile, *splat_of(function_, op.operands[1]));
+        store(m, tile);
+      }
+    }
+  }
+
+  Tile load(const Matrix& m, bool narrow) {
+    const Tile tile = emitter_.sbuf(row_count_, narrow ? 1 : column_count_, m.dtype(), "load");
+    m.load(emitter_, tile, row_begin_, narrow ? 0 : column_begin_);
+    return tile;
+  }
+
+  void store(const Matrix& m, const Tile& tile) {
+    m.store(emitter_, tile, row_begin_, m.columns() == 1 ? 0 : column_begin_);
+  }
+
+  // -- values
+  Term operand(ValueId value, bool column_op) {
+    const graph::ElementType element = function_.type(value).element();
+    if (const auto number = splat_of(function_, value)) return {.element = element, .splat = number};
+    if (const auto seen = plan_.seen_inside(index_, value)) {
+      Term term = terms_.at(seen->base);
+      term.column = seen->form == Form::kColumn;
+      return term;
+    }
+    return {
+        .element = element, .splat = {}, .tile = loaded(value, column_op), .column = column_op || narrow_};
+  }
+
+  Tile loaded(ValueId value, bool column_op) {
+    const std::pair key{value, column_op};
+    const Matrix& m = operands_.at(key);
+    narrow_ = column_op || (m.same_in_every_column() && column_count_ > 1);
+    const bool kept = m.same_in_every_row() && row_count_ == std::min(kPartitions, rows_);
+    auto& cache = kept ? invariant_ : loads_;
+    auto found = cache.find(key);
+    if (found == cache.end()) found = cache.emplace(key, load(m, narrow_)).first;
+    return found->second;
+  }
+
+  Term reduce(const Op& op, const Term& data) {
+    const OpKind combiner = *combiner_of(function_, op);
+    const graph::ElementType element = function_.type(op.results[0]).element();
+    const Tile dst = emitter_.sbuf(row_count_, 1, *device_dtype(element), "reduce");
+    emitter_.reduce(alu_of(combiner), dst, data.column ? data.tile.repeated(column_count_) : data.tile);
+    return {.element = element, .splat = {}, .tile = with_initial(op, combiner, dst), .column = true};
+  }
+
+  Tile with_initial(const Op& op, OpKind combiner, const Tile& reduced) {
+    const double initial = *splat_of(function_, op.operands[1]);
+    if (is_neutral(combiner, initial)) return reduced;
+    const Tile dst = emitter_.sbuf(row_count_, 1, reduced.dtype, "reduce");
+    emitter_.tensor_scalar(alu_of(combiner), dst, reduced, initial);
+    return dst;
+  }
+
+  void compute_tile() {
+    terms_.clear();
+    loads_.clear();
+    for (const OpId id : group_.ops) {
+      const Op& op = function_.op(id);
+      emitter_.set_location(lowering_.module().source(op.location));
+      const ValueId result = op.results[0];
+      Term term;
+      if (op.kind == OpKind::reduce_) {
+        term = reduce(op, operand(op.operands[0], false));
+      } else {
+        const bool column_op = plan_.seen_inside(index_, result)->form == Form::kColumn;
+        std::vector<Term> operands;
+        for (const ValueId value : op.operands) operands.push_back(operand(value, column_op));
+        term = emit_elementwise(emitter_, function_, op, operands, row_count_, column_op ? 1 : column_count_);
+        term.column = column_op;
+      }
+      if (const auto output = outputs_.find(result); output != outputs_.end())
+        store(output->second, term.tile);
+      terms_[result] = term;
+    }
+  }
+
+  void reduce_in_blocks() {
+    const Op& op = function_.op(group_.ops[0]);
+    const OpKind combiner = *combiner_of(function_, op);
+    for (int64_t row = 0; row < rows_; row += kPartitions) {
+      row_begin_ = row;
+      row_count_ = std::min(kPartitions, rows_ - row);
+      std::optional<Tile> total;
+      for (int64_t column = 0; column < columns_; column += kReductionColumns) {
+        column_begin_ = column;
+        column_count_ = std::min(kReductionColumns, columns_ - column);
+        loads_.clear();
+        invariant_.clear();
+        const Term data = operand(op.operands[0], false);
+        const Tile part = emitter_.sbuf(row_count_, 1, DType::kFloat32, "reduce");
+        emitter_.reduce(alu_of(combiner), part, data.column ? data.tile.repeated(column_count_) : data.tile);
+        if (total) {
+          const Tile sum = emitter_.sbuf(row_count_, 1, DType::kFloat32, "reduce");
+          emitter_.tensor_tensor(alu_of(combiner), sum, *total, part);
+          total = sum;
+        } else {
+          total = part;
+        }
+      }
+      const Matrix& target = outputs_.at(op.results[0]);
+      const Tile last = with_initial(op, combiner, *total);
+      const Tile rounded = emitter_.sbuf(row_count_, 1, target.dtype(), "reduce");
+      emitter_.tensor_copy(rounded, last);
+      store(target, rounded);
+    }
+  }
+
+  Lowering& lowering_;
+  Emitter& emitter_;
+  const graph::Function& function_;
+  const Plan& plan_;
+  int index_;
+  const Group& group_;
+  int64_t rows_, columns_;
+
+  using Key = std::pair<ValueId, bool>;  // value, and whether a column op reads it
+  std::map<Key, Matrix> operands_;
+  std::map<ValueId, Matrix> outputs_;
+
+  int64_t row_begin_ = 0, row_count_ = 0, column_begin_ = 0, column_count_ = 0;
+  bool narrow_ = false;  // the last load was one column that stands for all
+  std::map<Key, Tile> invariant_, loads_;
+  std::map<ValueId, Term> terms_;
+};
+
+}  // namespace
+
+void lower_rowwise(Lowering& lowering, int group) { RowwiseKernel(lowering, group).run(); }
+
+}  // namespace opentrn::compiler

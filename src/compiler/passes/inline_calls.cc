@@ -1,0 +1,124 @@
+#include <map>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "compiler/passes/passes.h"
+
+namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::BlockId;
+using graph::Function;
+using graph::index_of;
+using graph::Module;
+using graph::Op;
+using graph::OpId;
+using graph::OpKind;
+using graph::SymbolRef;
+using graph::ValueId;
+
+namespace {
+
+constexpr int kDepthMax = 256;
+
+// Composites that kernels take whole, by the name JAX gives them.
+std::optional<OpKind> kernel_op(const Op& composite) {
+  static const std::map<std::string, OpKind, std::less<>> kKnown{
+      {"chlo.erf", OpKind::chlo_erf_},
+      {"chlo.square", OpKind::chlo_square_},
+      {"chlo.erfc", OpKind::chlo_erfc_},
+  };
+  const auto found = kKnown.find(composite.string(Attr::name));
+  if (found == kKnown.end() || composite.operands.size() != 1) return std::nullopt;
+  return found->second;
+}
+
+class Inliner {
+ public:
+  Inliner(const Module& module, Function& target) : module_(module), target_(target) {}
+
+  using Values = std::vector<ValueId>;
+
+  // Clones the ops of `block` but its return; gives what it returns.
+  Values clone(const Function& source, BlockId block, BlockId into, std::vector<ValueId>& map, int depth) {
+    if (depth > kDepthMax)
+      throw Fault(FaultKind::kInput, "graph.recursion",
+                  fmt::format("calls are {} deep, or @{} calls itself", depth, source.name));
+    for (const OpId id : source.block(block).ops) {
+      const Op& op = source.op(id);
+      Values operands;
+      for (const ValueId value : op.operands) operands.push_back(map[index_of(value)]);
+      if (op.kind == OpKind::return_) return operands;
+      const Values results = clone_op(source, op, std::move(operands), into, map, depth);
+      for (size_t i = 0; i < results.size(); ++i) map[index_of(op.results[i])] = results[i];
+    }
+    return {};
+  }
+
+ private:
+  const Function& callee(const Op& op, Attr attr) {
+    const graph::Attribute* found = op.find(attr);
+    const auto* symbol = found ? found->get<SymbolRef>() : nullptr;
+    const Function* function = symbol ? module_.find(symbol->name) : nullptr;
+    if (function && function->arguments().size() == op.operands.size()) return *function;
+    Fault fault(FaultKind::kInput, "graph.callee",
+                fmt::format("{} of @{}, which is no function of {} arguments", graph::name(op.kind),
+                            symbol ? symbol->name : "", op.operands.size()));
+    fault.set_location(module_.source(op.location));
+    throw fault;
+  }
+
+  Values clone_op(const Function& source, const Op& op, Values operands, BlockId into,
+                  std::vector<ValueId>& map, int depth) {
+    if (op.kind == OpKind::call_) return inlined(callee(op, Attr::callee), operands, into, depth);
+    OpKind kind = op.kind;
+    if (op.kind == OpKind::composite_) {
+      const auto direct = kernel_op(op);
+      if (!direct) return inlined(callee(op, Attr::decomposition), operands, into, depth);
+      kind = *direct;
+    }
+    std::vector<graph::Type> types;
+    for (const ValueId value : op.results) types.push_back(source.type(value));
+    const OpId made = target_.append(into, kind, std::move(operands), std::move(types), op.location);
+    if (kind == op.kind) target_.op(made).attributes = op.attributes;
+    for (const BlockId region : op.regions) clone_region(source, region, made, map, depth);
+    return target_.op(made).results;
+  }
+
+  void clone_region(const Function& source, BlockId region, OpId parent, std::vector<ValueId>& map,
+                    int depth) {
+    const BlockId block = target_.add_block(parent);
+    for (const ValueId value : source.block(region).arguments)
+      map[index_of(value)] = target_.add_argument(block, source.type(value));
+    Values returned = clone(source, region, block, map, depth);
+    target_.append(block, OpKind::return_, std::move(returned), {});
+  }
+
+  Values inlined(const Function& function, const Values& operands, BlockId into, int depth) {
+    std::vector<ValueId> map(function.value_count());
+    for (size_t i = 0; i < operands.size(); ++i) map[index_of(function.arguments()[i])] = operands[i];
+    return clone(function, function.body(), into, map, depth + 1);
+  }
+
+  const Module& module_;
+  Function& target_;
+};
+
+}  // namespace
+
+Function inline_calls(const Module& module, const Function& entry) {
+  Function flat(entry.name);
+  flat.result_types = entry.result_types;
+  flat.result_attributes = entry.result_attributes;
+  std::vector<ValueId> map(entry.value_count());
+  for (const ValueId value : entry.arguments())
+    map[index_of(value)] = flat.add_argument(flat.body(), entry.type(value));
+  flat.argument_attributes = entry.argument_attributes;
+  Inliner inliner(module, flat);
+  std::vector<ValueId> returned = inliner.clone(entry, entry.body(), flat.body(), map, 0);
+  flat.append(flat.body(), OpKind::return_, std::move(returned), {});
+  return flat;
+}
+
+}  // namespace opentrn::compiler

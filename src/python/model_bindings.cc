@@ -1,0 +1,131 @@
+#include "python/model_bindings.h"
+
+#include <cstring>
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "arch/tables.h"
+#include "compiler/compile.h"
+#include "graph/text/text.h"
+#include "isa/text.h"
+#include "python/timing_bindings.h"
+#include "runtime/model.h"
+
+namespace opentrn::python {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+using ByteArray = nb::ndarray<nb::numpy, const uint8_t, nb::ndim<1>, nb::c_contig>;
+using compiler::CompiledModule;
+using runtime::Model;
+
+// The model and the types of its ports, which convert what goes in and out.
+struct LoadedModel {
+  Model model;
+  std::vector<graph::Type> input_types, output_types;
+};
+
+std::shared_ptr<sim::Buffer> buffer_of(std::vector<std::byte> bytes) {
+  auto owner = std::make_shared<std::vector<std::byte>>(std::move(bytes));
+  return sim::Buffer::wrap_read_only(owner->data(), static_cast<int64_t>(owner->size()), owner);
+}
+
+std::shared_ptr<LoadedModel> loaded(CompiledModule compiled, arch::Generation generation) {
+  auto result = std::make_shared<LoadedModel>();
+  Model& model = result->model;
+  model.program = compiled.program;
+  model.generation = generation;
+  const auto port = [&](const compiler::Port& from) {
+    const auto dims = from.type.dims();
+    return runtime::Port{compiled.program->tensor(from.tensor).name,
+                         from.tensor,
+                         std::string(graph::name(from.type.element())),
+                         {dims.begin(), dims.end()}};
+  };
+  for (const compiler::Port& from : compiled.inputs) {
+    model.inputs.push_back(port(from));
+    result->input_types.push_back(from.type);
+  }
+  for (const compiler::Port& from : compiled.outputs) {
+    model.outputs.push_back(port(from));
+    result->output_types.push_back(from.type);
+  }
+  for (const compiler::CompiledConstant& constant : compiled.constants)
+    model.constants.push_back({constant.tensor, buffer_of(compiler::to_device(constant.literal))});
+  return result;
+}
+
+std::shared_ptr<LoadedModel> compile_text(const std::string& text, const std::string& filename,
+                                          const std::string& target) {
+  nb::gil_scoped_release unlocked;
+  const arch::Generation generation = arch::resolve_target(target);
+  return loaded(compiler::compile(graph::parse_module(text, filename), {.generation = generation}),
+                generation);
+}
+
+nb::list run(const LoadedModel& self, const std::vector<ByteArray>& arrays) {
+  std::vector<std::shared_ptr<sim::Buffer>> inputs, outputs;
+  for (size_t i = 0; i < arrays.size() && i < self.input_types.size(); ++i) {
+    const auto* data = reinterpret_cast<const std::byte*>(arrays[i].data());
+    inputs.push_back(buffer_of(compiler::to_device(
+        graph::Literal(self.input_types[i], std::vector<std::byte>(data, data + arrays[i].size())))));
+  }
+  {
+    nb::gil_scoped_release unlocked;
+    outputs = runtime::execute(self.model, inputs);
+  }
+  nb::list results;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const graph::Literal value = compiler::from_device(
+        self.output_types[i], {outputs[i]->data(), static_cast<size_t>(outputs[i]->bytes())});
+    const auto bytes = value.dense();
+    results.append(nb::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  }
+  return results;
+}
+
+nb::list describe(const std::vector<runtime::Port>& ports) {
+  nb::list rows;
+  for (const runtime::Port& port : ports) {
+    nb::list shape;
+    for (const int64_t dim : port.shape) shape.append(dim);
+    rows.append(nb::make_tuple(port.name, port.element, shape));
+  }
+  return rows;
+}
+
+nb::list coverage_text(const std::string& text, const std::string& filename) {
+  nb::list rows;
+  for (const compiler::OpCoverage& row : compiler::coverage(graph::parse_module(text, filename)))
+    rows.append(nb::make_tuple(row.op, row.count, row.unsupported, row.example));
+  return rows;
+}
+
+}  // namespace
+
+void bind_models(nb::module_& module) {
+  nb::class_<LoadedModel>(module, "LoadedModel")
+      .def_prop_ro("inputs", [](const LoadedModel& self) { return describe(self.model.inputs); })
+      .def_prop_ro("outputs", [](const LoadedModel& self) { return describe(self.model.outputs); })
+      .def_prop_ro("instruction_count", [](const LoadedModel& self) { return self.model.program->size(); })
+      .def_prop_ro("constant_bytes", [](const LoadedModel& self) { return self.model.constant_bytes(); })
+      .def("run", &run, "inputs"_a)
+      .def(
+          "time",
+          [](const LoadedModel& self, const std::vector<std::string>& settings) {
+            return time_program(self.model.program, self.model.generation, settings);
+          },
+          "settings"_a = std::vector<std::string>{})
+      .def("listing", [](const LoadedModel& self) { return isa::to_text(*self.model.program); });
+  module.def("compile_text", &compile_text, "text"_a, "filename"_a, "target"_a);
+  module.def("coverage_text", &coverage_text, "text"_a, "filename"_a);
+}
+
+}  // namespace opentrn::python

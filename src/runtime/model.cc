@@ -1,0 +1,55 @@
+#include "runtime/model.h"
+
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "base/thread_pool.h"
+#include "sim/functional/core.h"
+
+namespace opentrn::runtime {
+
+namespace {
+
+// One for the process, which serves one caller at a time.
+ThreadPool& pool() {
+  static ThreadPool instance(default_thread_count());
+  new ThreadPool(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+  return instance;
+}
+std::mutex pool_turn;
+
+}  // namespace
+
+int64_t Model::constant_bytes() const {
+  int64_t bytes = 0;
+  for (const ConstantData& constant : constants) bytes += constant.bytes->bytes();
+  return bytes;
+}
+
+std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
+                                                  std::span<const std::shared_ptr<sim::Buffer>> inputs) {
+  if (inputs.size() != model.inputs.size())
+    throw Fault(FaultKind::kInput, "model.inputs",
+                fmt::format("{} inputs for a model that takes {}", inputs.size(), model.inputs.size()));
+  std::lock_guard turn(pool_turn);
+  sim::Core core(static_cast<int>(model.generation), &pool());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Port& port = model.inputs[i];
+    if (inputs[i]->bytes() != model.device_bytes(port))
+      throw Fault(FaultKind::kInput, "model.inputs",
+                  fmt::format("input {} ({}) has {} bytes; it takes {}", i, port.name, inputs[i]->bytes(),
+                              model.device_bytes(port)));
+    core.bind(port.tensor, inputs[i]);
+  }
+  for (const ConstantData& constant : model.constants) core.bind(constant.tensor, constant.bytes);
+  std::vector<std::shared_ptr<sim::Buffer>> outputs;
+  for (const Port& port : model.outputs) {
+    outputs.push_back(sim::Buffer::allocate(model.device_bytes(port)));
+    core.bind(port.tensor, outputs.back());
+  }
+  core.run(*model.program);
+  return outputs;
+}
+
+}  // namespace opentrn::runtime

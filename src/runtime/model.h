@@ -1,0 +1,46 @@
+// A compiled model, ready to run: a program, what goes in and out, and the constants it reads.
+//
+// What the graph compiler gives and what a .neuron file holds. One core runs it; values come from
+// sim/functional, time from backend and sim/timing, which do not need the values.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "arch/arch.h"
+#include "isa/program.h"
+#include "sim/functional/buffer.h"
+
+namespace opentrn::runtime {
+
+// One input or output: an HBM tensor of the program, in the element type that the device stores.
+struct Port {
+  std::string name;
+  isa::TensorId tensor = 0;
+  std::string element;  // the model's own element type, "i64"; the device may hold a narrower one
+  std::vector<int64_t> shape;
+};
+
+struct ConstantData {
+  isa::TensorId tensor = 0;
+  std::shared_ptr<sim::Buffer> bytes;
+};
+
+struct Model {
+  std::shared_ptr<const isa::Program> program;
+  arch::Generation generation = arch::Generation::kV3;
+  std::vector<Port> inputs, outputs;
+  std::vector<ConstantData> constants;
+
+  int64_t device_bytes(const Port& port) const { return program->tensor(port.tensor).bytes(); }
+  int64_t constant_bytes() const;
+};
+
+// Values of one inference: outputs in the order of the ports. Inputs hold device_bytes() each; an input fault
+// names the port otherwise. Deterministic for every number of threads.
+std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
+                                                  std::span<const std::shared_ptr<sim::Buffer>> inputs);
+
+}  // namespace opentrn::runtime
