@@ -1,4 +1,4 @@
-"""The `opentrn` program: run, profile and list kernels; ls and describe are the C++ core's.
+"""The `opentrn` program: kernels here, whole models in cli_model.py; ls and describe are the C++ core's.
 
 Exit status: 0, or whose fault it is: 1 the kernel's, 2 the input's or the command line's, 3 the program does
 not fit, 4 OpenTrn does not model it, 5 the public specification does not say, 70 a bug of OpenTrn's.
@@ -81,7 +81,7 @@ def _warnings_as_messages() -> Iterator[None]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from opentrn import __version__
+    from opentrn import __version__, cli_model
 
     parser = argparse.ArgumentParser(
         prog="opentrn",
@@ -95,7 +95,10 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
     run = commands.add_parser(
-        "run", help="run a kernel: outputs and predicted time", description="Run a kernel.", **_kernel_help()
+        "run",
+        help="run a kernel or a model: outputs and predicted time",
+        description="Run a kernel or a model.",
+        **_kernel_help(),
     )
     _add_kernel_options(run)
     run.add_argument("--json", action="store_true", help="print everything as JSON")
@@ -122,6 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_kernel_options(disasm)
     disasm.set_defaults(command=_disasm, no_execute=True)
 
+    cli_model.add_commands(commands)
     for name, text in (("ls", "list the machines OpenTrn knows"), ("describe", "everything the tables say")):
         commands.add_parser(name, help=text, add_help=False)
     return parser
@@ -145,7 +149,9 @@ def _wrapped(text: str) -> str:
 
 
 def _add_kernel_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kernel", help="file.py:function, package.module:function or a saved program")
+    parser.add_argument(
+        "kernel", help="file.py:function, package.module:function, a model or a saved program"
+    )
     parser.add_argument("--input", "-i", action="append", default=[], metavar="NAME=VALUE",
                         help="an argument: 128x512:bfloat16:randn(1), file.npy, 3, True")  # fmt: skip
     parser.add_argument("--grid", metavar="N[,N]", help="launch grid of an NKI 0.1 kernel")
@@ -217,12 +223,15 @@ def _require_arguments(kernel: Any, inputs: dict[str, Any]) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from opentrn import cli_model
     from opentrn.kernel_file import UsageError
 
     if options.no_execute and options.no_time:
         raise UsageError("--no-execute and --no-time leave nothing to do")
     if options.no_execute and options.save_outputs:
         raise UsageError("--save-outputs needs values: leave --no-execute out")
+    if cli_model.is_model(options.kernel):
+        return cli_model.run_command(options)
     result = _launch(options, execute=not options.no_execute, timed=not options.no_time)
     outputs = [_output_facts(value) for value in _flat(result.outputs)]
     saved = _save(result.outputs, options) if options.save_outputs else []
@@ -269,9 +278,22 @@ def _time_program_file(options: argparse.Namespace) -> Any:
     return RunResult(None, timing.profile()["program"], options.target, [], [timing])
 
 
+def _time_model(options: argparse.Namespace) -> Any:
+    from opentrn import cli_model
+    from opentrn._run import RunResult
+
+    model = cli_model.load(options, options.kernel)
+    timing = model.time(options.settings)
+    return RunResult(None, timing.profile()["program"], model.target, [], [timing])
+
+
 def _profile(options: argparse.Namespace) -> int:
+    from opentrn import cli_model
+
     if _is_program_file(options.kernel):
         result = _time_program_file(options)
+    elif cli_model.is_model(options.kernel):
+        result = _time_model(options)
     else:
         result = _launch(options, execute=not options.no_execute)
     if options.json != "-":
@@ -289,10 +311,13 @@ def _profile(options: argparse.Namespace) -> int:
 
 
 def _disasm(options: argparse.Namespace) -> int:
-    from opentrn import _core
+    from opentrn import _core, cli_model
 
     if _is_program_file(options.kernel):
         sys.stdout.write(_core.listing_of_file(options.kernel))
+        return 0
+    if cli_model.is_model(options.kernel):
+        sys.stdout.write(cli_model.load(options, options.kernel).program_text())
         return 0
     result = _launch(options, execute=False, timed=False)
     for number, machines in enumerate(result.machines):

@@ -20,7 +20,7 @@ import numpy as np
 from opentrn import _core
 from opentrn._run import Timing, _settings
 
-__all__ = ["CompiledModel", "Coverage", "Port", "compile", "coverage"]
+__all__ = ["CompiledModel", "Coverage", "Port", "compile", "coverage", "load"]
 
 _DTYPES = {
     "i1": np.bool_,
@@ -95,6 +95,16 @@ class CompiledModel:
         """The predicted time of one inference. overrides: table values to change, as for opentrn.run."""
         return self._loaded.time(_settings(overrides))
 
+    def save(self, path: str | Path) -> Path:
+        """Write the model as one .neuron file: program, constants, inputs and outputs."""
+        self._loaded.save(str(path))
+        return Path(path)
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of constants on the device."""
+        return self._loaded.constant_bytes
+
     def program_text(self) -> str:
         """The program, one instruction per line."""
         return self._loaded.listing()
@@ -108,6 +118,12 @@ def compile(source: str | Path, *, target: str = "trn2") -> CompiledModel:
     """
     text, name = _read(source)
     return CompiledModel(_core.compile_text(text, name, target), target)
+
+
+def load(path: str | Path) -> CompiledModel:
+    """Read what CompiledModel.save() wrote. Raises ValueError when the file is none or is damaged."""
+    loaded = _core.load_model(str(path))
+    return CompiledModel(loaded, f"NeuronCore-v{loaded.generation}")
 
 
 def coverage(source: str | Path) -> list[Coverage]:

@@ -14,6 +14,7 @@
 #include "isa/text.h"
 #include "python/timing_bindings.h"
 #include "runtime/model.h"
+#include "runtime/model_file.h"
 
 namespace opentrn::python {
 
@@ -70,6 +71,26 @@ std::shared_ptr<LoadedModel> compile_text(const std::string& text, const std::st
                 generation);
 }
 
+std::vector<graph::Type> types_of(const std::vector<runtime::Port>& ports) {
+  std::vector<graph::Type> types;
+  for (const runtime::Port& port : ports) {
+    const auto element = graph::element_type_from_name(port.element);
+    if (!element)
+      throw Fault(FaultKind::kInput, "model_file",
+                  fmt::format("{} is of unknown type {}", port.name, port.element));
+    types.push_back(graph::Type::tensor(*element, port.shape));
+  }
+  return types;
+}
+
+std::shared_ptr<LoadedModel> load_model(const std::string& path) {
+  auto result = std::make_shared<LoadedModel>();
+  result->model = runtime::load_model(path);
+  result->input_types = types_of(result->model.inputs);
+  result->output_types = types_of(result->model.outputs);
+  return result;
+}
+
 nb::list run(const LoadedModel& self, const std::vector<ByteArray>& arrays) {
   std::vector<std::shared_ptr<sim::Buffer>> inputs, outputs;
   for (size_t i = 0; i < arrays.size() && i < self.input_types.size(); ++i) {
@@ -123,8 +144,13 @@ void bind_models(nb::module_& module) {
             return time_program(self.model.program, self.model.generation, settings);
           },
           "settings"_a = std::vector<std::string>{})
+      .def("save", [](const LoadedModel& self, const std::string& path) { runtime::save(self.model, path); })
+      .def_prop_ro("generation",
+                   [](const LoadedModel& self) { return static_cast<int>(self.model.generation); })
       .def("listing", [](const LoadedModel& self) { return isa::to_text(*self.model.program); });
   module.def("compile_text", &compile_text, "text"_a, "filename"_a, "target"_a);
+  module.def("load_model", &load_model, "path"_a);
+  module.def("is_model_file", &runtime::is_model_file, "path"_a);
   module.def("coverage_text", &coverage_text, "text"_a, "filename"_a);
 }
 

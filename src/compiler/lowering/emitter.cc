@@ -137,7 +137,11 @@ View Emitter::input(std::span<const int64_t> shape, DType dtype, std::string nam
   return view;
 }
 
-void Emitter::mark_output(const View& whole) { program_->tensor(whole.tensor).is_output = true; }
+void Emitter::mark_output(const View& whole, std::string name) {
+  isa::Tensor& tensor = program_->tensor(whole.tensor);
+  tensor.is_output = true;
+  tensor.name = std::move(name);
+}
 
 Operand Emitter::operand(const Tile& tile) {
   isa::Pattern pattern;

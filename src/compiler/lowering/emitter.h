@@ -74,7 +74,7 @@ class Emitter {
   // Row-major.
   View hbm(std::span<const int64_t> shape, DType dtype, std::string name);
   View input(std::span<const int64_t> shape, DType dtype, std::string name);
-  void mark_output(const View& whole);
+  void mark_output(const View& whole, std::string name);
 
   // Elements pass in row-major order of either side. dst and src: SBUF tiles or views.
   void load(const Tile& dst, const View& src);

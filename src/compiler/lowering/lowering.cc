@@ -72,7 +72,7 @@ void Lowering::return_values() {
       if (target.element_count() > 0) emitter_.copy(target, source);
       source = target;
     }
-    emitter_.mark_output(source);
+    emitter_.mark_output(source, fmt::format("output{}", outputs_.size()));
     outputs_.push_back(source.tensor);
   }
 }

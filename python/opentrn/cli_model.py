@@ -1,0 +1,182 @@
+"""The commands that take whole models: compile and coverage, and run, profile and disasm of a model."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SUFFIXES = (".mlir", ".stablehlo", ".neuron")
+
+
+def is_model(name: str) -> bool:
+    """True for a model's source and for what `opentrn compile` writes."""
+    from opentrn import _core
+
+    return Path(name).suffix in SUFFIXES or _core.is_model_file(name)
+
+
+def load(options: argparse.Namespace, name: str) -> Any:
+    """The model that `name` means, compiled for the target unless it is already."""
+    from opentrn import _core, model
+
+    if Path(name).suffix == ".neuron" or _core.is_model_file(name):
+        return model.load(name)
+    return model.compile(name, target=options.target)
+
+
+def inputs_of(model: Any, given: list[str]) -> list[np.ndarray]:
+    """One array per input: those given as "name=value" or "number=value", others seeded normal numbers."""
+    from opentrn.kernel_file import UsageError, read_value
+
+    values: dict[int, Any] = {}
+    names = {port.name: number for number, port in enumerate(model.inputs)}
+    for text in given:
+        key, equals, value = text.partition("=")
+        number = names.get(key, int(key) if key.isdecimal() else -1)
+        if not equals or not 0 <= number < len(model.inputs):
+            raise UsageError(
+                f"--input {text}: write NAME=FILE.npy; the model's inputs: {', '.join(names) or 'none'}"
+            )
+        values[number] = read_value(value, f"input {key}")
+    random = np.random.default_rng(0)
+    return [values[i] if i in values else _random(port, random) for i, port in enumerate(model.inputs)]
+
+
+def _random(port: Any, random: np.random.Generator) -> np.ndarray:
+    if port.dtype.kind in "biu":
+        return random.integers(0, 2, port.shape).astype(port.dtype)
+    return random.standard_normal(port.shape).astype(port.dtype)
+
+
+def compile_command(options: argparse.Namespace) -> int:
+    """opentrn compile: what the program holds, how long it takes, and the file."""
+    begin = time.perf_counter()
+    model = load(options, options.model)
+    seconds = time.perf_counter() - begin
+    output = Path(options.output or Path(options.model).with_suffix(".neuron").name)
+    model.save(output)
+    timing = model.time(options.settings)
+    facts = {
+        "model": options.model,
+        "target": options.target,
+        "compile_s": round(seconds, 3),
+        "instructions": model.instruction_count,
+        "constant_bytes": model.constant_bytes,
+        "inputs": [[port.name, port.element, list(port.shape)] for port in model.inputs],
+        "outputs": [[port.name, port.element, list(port.shape)] for port in model.outputs],
+        "time_us": timing.time_us,
+        "bound_by": timing.bound_by,
+        "file": str(output),
+        "file_bytes": output.stat().st_size,
+    }
+    if options.json:
+        print(json.dumps(facts, indent=1))
+        return 0
+    print(f"compiled {options.model} for {options.target} in {seconds:.2f} s: "
+          f"{facts['instructions']:,} instructions, {_size(model.constant_bytes)} of constants")  # fmt: skip
+    for kind in ("inputs", "outputs"):
+        for name, element, shape in facts[kind]:
+            print(f"  {kind[:-1]:<6} {name:<10} {element} [{', '.join(map(str, shape))}]")
+    print(f"predicted: {timing.time_us:.2f} us, bound by {timing.bound_by}; "
+          f"MFU {timing.mfu_percent:.1f} %, MBU {timing.mbu_percent:.1f} %")  # fmt: skip
+    print(f"wrote {output} ({_size(facts['file_bytes'])})")
+    return 0
+
+
+def _size(count: int) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.4g} {unit}"
+        count /= 1024
+    return f"{count:.4g} GiB"
+
+
+def coverage_command(options: argparse.Namespace) -> int:
+    """opentrn coverage: exit status 4 when an op has no device kernel, so that scripts can tell."""
+    from opentrn import model
+    from opentrn.cli import NOT_MODELLED
+
+    rows = model.coverage(options.model)
+    unsupported = sum(row.unsupported for row in rows)
+    if options.json:
+        print(json.dumps({"ops": [vars(row) for row in rows], "unsupported": unsupported}, indent=1))
+        return NOT_MODELLED if unsupported else 0
+    print(f"{'op':<36} {'count':>6}  {'without a kernel':>16}")
+    for row in sorted(rows, key=lambda row: (-row.unsupported, -row.count, row.op)):
+        print(f"{row.op:<36} {row.count:>6}  {row.unsupported or '-':>16}")
+        if row.unsupported:
+            print(f"    for example {row.example}")
+    total = sum(row.count for row in rows)
+    print(f"{total - unsupported} of {total} ops have a device kernel")
+    return NOT_MODELLED if unsupported else 0
+
+
+def run_command(options: argparse.Namespace) -> int:
+    """opentrn run MODEL."""
+    from opentrn.cli import _output_facts, _output_text
+
+    model = load(options, options.kernel)
+    outputs = [] if options.no_execute else model(*inputs_of(model, options.input))
+    timing = None if options.no_time else model.time(options.settings)
+    facts = [_output_facts(value) for value in outputs]
+    saved = _save(outputs, options) if options.save_outputs else []
+    if options.json:
+        print(json.dumps({
+            "model": options.kernel, "target": model.target, "outputs": facts, "saved": saved,
+            "instructions": model.instruction_count, "time_us": timing.time_us if timing else None,
+            "profiles": [timing.profile()] if timing else [],
+        }, indent=1))  # fmt: skip
+        return 0
+    if not options.input and not options.no_execute and model.inputs:
+        print("inputs: seeded random numbers (--input NAME=FILE.npy for yours)", file=sys.stderr)
+    for number, row in enumerate(facts):
+        print(f"output {number}: {_output_text(row)}")
+    for path in saved:
+        print(f"saved {path}")
+    if timing:
+        print(f"predicted: {timing.time_us:.2f} us on {model.target}, bound by {timing.bound_by}; "
+              f"MFU {timing.mfu_percent:.1f} %, MBU {timing.mbu_percent:.1f} %")  # fmt: skip
+    return 0
+
+
+def _save(outputs: list[np.ndarray], options: argparse.Namespace) -> list[str]:
+    folder = Path(options.save_outputs)
+    folder.mkdir(parents=True, exist_ok=True)
+    saved = []
+    for number, value in enumerate(outputs):
+        path = folder / f"{Path(options.kernel).stem}.{number}.npy"
+        np.save(path, value)
+        saved.append(str(path))
+    return saved
+
+
+def add_commands(commands: Any) -> None:
+    """`compile` and `coverage` on the parser of the program."""
+    compile_parser = commands.add_parser(
+        "compile",
+        help="compile a model to a .neuron file",
+        description="Compile a whole model (StableHLO text).",
+    )
+    compile_parser.add_argument("model", help="file.mlir")
+    compile_parser.add_argument("--target", default="trn2", help="trn1, inf2, trn2 or trn3 (default trn2)")
+    compile_parser.add_argument(
+        "-o", "--output", metavar="FILE", help="default: the model's name with .neuron"
+    )
+    compile_parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE",
+                                help="what-if: change a table value for the predicted time")  # fmt: skip
+    compile_parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    compile_parser.set_defaults(command=compile_command)
+    coverage_parser = commands.add_parser(
+        "coverage", help="which ops of a model have a device kernel",
+        description="Say which ops of a model have a device kernel, without compiling it. "
+        "Exit status 4 when one has none.",
+    )  # fmt: skip
+    coverage_parser.add_argument("model", help="file.mlir")
+    coverage_parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    coverage_parser.set_defaults(command=coverage_command)
