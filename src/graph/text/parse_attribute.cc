@@ -17,8 +17,20 @@ bool is_integer_word(std::string_view word) {
 
 }  // namespace
 
+// On one line: runs of space become one, but in strings.
 Attribute Parser::opaque_from(size_t start) {
-  return Attribute(Opaque{std::string(in_.slice(start, in_.position()))});
+  std::string text;
+  bool quoted = false;
+  for (const char c : in_.slice(start, in_.position())) {
+    if (c == '"' && (text.empty() || text.back() != '\\')) quoted = !quoted;
+    const bool space = !quoted && (c == ' ' || c == '\n' || c == '\t' || c == '\r');
+    if (!space) {
+      text += c;
+    } else if (!text.empty() && text.back() != ' ') {
+      text += ' ';
+    }
+  }
+  return Attribute(Opaque{std::move(text)});
 }
 
 // A type that is kept as text: its word and what is in its brackets.

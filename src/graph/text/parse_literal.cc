@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "graph/element_value.h"
+#include "graph/own_attribute.h"
 #include "graph/text/hex.h"
 #include "graph/text/parser.h"
 
@@ -207,42 +208,18 @@ Literal Parser::literal_from_elements(std::string_view elements, size_t position
   return {std::move(type), std::move(bytes)};
 }
 
-// The bytes as they lie in memory. i1 comes packed eight to a byte (and a splat as 0x00 or 0xFF); newer
-// MLIR writes a byte each.
+// The bytes as they lie in memory.
 Literal Parser::literal_from_hex(std::string_view digits, size_t position, Type type) {
-  std::vector<std::byte> bytes(digits.size() / 2);
-  if (digits.size() % 2 != 0 || !decode_hex(digits, bytes.data()))
+  auto bytes = std::make_shared<std::vector<std::byte>>(digits.size() / 2);
+  if (digits.size() % 2 != 0 || !decode_hex(digits, bytes->data()))
     in_.fail(position, "expected pairs of hexadecimal digits");
-  const auto count = static_cast<size_t>(type.element_count());
-  if (is_bool(type.element()) && !bytes.empty()) {
-    const bool one_byte_for_all = bytes.size() == 1 && (count <= 1 || count > 8 || bytes[0] == std::byte{0} ||
-                                                        bytes[0] == std::byte{0xFF});
-    if (one_byte_for_all) {
-      bytes[0] = std::byte{bytes[0] != std::byte{0} ? uint8_t{1} : uint8_t{0}};
-    } else if (bytes.size() == (count + 7) / 8) {
-      std::vector<std::byte> wide(count);
-      for (size_t i = 0; i < count; ++i) wide[i] = (bytes[i / 8] >> (i % 8)) & std::byte{1};
-      bytes = std::move(wide);
-    } else {
-      for (std::byte& each : bytes) each = std::byte{each != std::byte{0} ? uint8_t{1} : uint8_t{0}};
-    }
-  } else if (bit_width(type.element()) < 8) {
-    for (std::byte& each : bytes) {
-      if (is_integer(type.element())) {
-        store_integer(type.element(), static_cast<int64_t>(each), &each);
-      } else {
-        each &= std::byte{static_cast<uint8_t>((1 << bit_width(type.element())) - 1)};
-      }
-    }
-  } else if (type.element() == ElementType::kTF32) {
-    in_.fail_not_modelled(position, "raw bytes of tf32 are not taken", "write the values in decimal");
+  const std::span<const std::byte> view = *bytes;
+  try {
+    return literal_from_storage(std::move(type), view, std::move(bytes));
+  } catch (const Fault& fault) {
+    if (fault.kind() == FaultKind::kNotModelled) in_.fail_not_modelled(position, fault.message());
+    in_.fail(position, fault.message());
   }
-  const size_t size = static_cast<size_t>(storage_bytes(type.element()));
-  if (bytes.size() != size && bytes.size() != count * size)
-    in_.fail(position, fmt::format("{} bytes of data for {}, which takes {}", bytes.size(), type.to_string(),
-                                   count * size));
-  if (count == 0) bytes.clear();
-  return {std::move(type), std::move(bytes)};
 }
 
 // dense_resource<name> : type, whose bytes stand at the end of the file, behind the alignment in 4 bytes.
