@@ -291,3 +291,28 @@ def test_inputs_are_checked():
         model()
     with pytest.raises(TypeError, match="takes f32"):
         model(np.zeros(4, np.complex64))
+
+
+def test_a_large_product_keeps_the_tensor_engine_busy():
+    size = "tensor<4096x4096xbf16>"
+    text = f"""
+func.func @main(%a: {size}, %b: {size}) -> {size} {{
+  %r = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : ({size}, {size}) -> {size}
+  return %r : {size}
+}}
+"""
+    assert opentrn.compile(text).time().mfu_percent > 90  # issue 3's bound, in simulated time
+
+
+def test_panels_kept_in_memory_give_the_same_values():
+    # Two right panels, and a left side too large to stay in SBUF: it is kept in HBM, transposed.
+    text = """
+func.func @main(%a: tensor<1280x2048xbf16>, %b: tensor<2048x2560xbf16>) -> tensor<1280x2560xf32> {
+  %r = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+    : (tensor<1280x2048xbf16>, tensor<2048x2560xbf16>) -> tensor<1280x2560xf32>
+  return %r : tensor<1280x2560xf32>
+}
+"""
+    a, b = normal(1280, 2048).astype(ml_dtypes.bfloat16), normal(2048, 2560).astype(ml_dtypes.bfloat16)
+    model = check(text, [a, b], [a.astype(np.float64) @ b.astype(np.float64)])
+    assert "lhs_panel" in model.program_text()

@@ -11,6 +11,7 @@
 // it lies, 128 rows at a time, and transposed by the Tensor engine, which is far cheaper than DMA of single
 // elements.
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include <fmt/format.h>
@@ -44,17 +45,32 @@ class Side {
         name_(std::move(name)),
         on_chip_(matrix_.columns_are_runs() && !matrix_.rows_are_runs() && matrix_.columns() > 1) {}
 
+  // Panels will be asked for again: those that cost transposes are kept in HBM as they lie in SBUF, so that
+  // the next time is one long transfer.
+  void keep_transposed() { keeps_ = on_chip_ && matrix_.columns() % kPartitions == 0; }
+
   // [K block, free_count] tiles for free indices from free_begin.
   std::vector<Tile> panels(int64_t free_begin, int64_t free_count) {
+    const int64_t blocks = tiles(matrix_.columns(), kPartitions);
+    const Tile all =
+        emitter_.sbuf(std::min(kPartitions, matrix_.columns()), blocks * free_count, matrix_.dtype(), name_);
     std::vector<Tile> result;
-    for (int64_t k = 0; k < matrix_.columns(); k += kPartitions)
-      result.push_back(
-          emitter_.sbuf(std::min(kPartitions, matrix_.columns() - k), free_count, matrix_.dtype(), name_));
-    if (on_chip_)
+    for (int64_t i = 0; i < blocks; ++i)
+      result.push_back(all.column_range(i * free_count, free_count)
+                           .row_range(0, std::min(kPartitions, matrix_.columns() - i * kPartitions)));
+    if (const auto kept = kept_.find(free_begin); kept != kept_.end())
+      emitter_.load(all, kept->second);
+    else if (on_chip_)
       transposed(result, free_begin, free_count);
     else
       for (size_t i = 0; i < result.size(); ++i)
         matrix_.transposed().load(emitter_, result[i], static_cast<int64_t>(i) * kPartitions, free_begin);
+    if (keeps_ && kept_.find(free_begin) == kept_.end()) {
+      const std::vector<int64_t> shape{all.rows, all.columns};
+      const View copy = emitter_.hbm(shape, matrix_.dtype(), name_ + "_panel");
+      emitter_.store(copy, all);
+      kept_.emplace(free_begin, copy);
+    }
     return result;
   }
 
@@ -80,6 +96,8 @@ class Side {
   Matrix matrix_;
   std::string name_;
   bool on_chip_;  // transposed by the Tensor engine
+  bool keeps_ = false;
+  std::map<int64_t, View> kept_;  // by free_begin
 };
 
 std::vector<isa::Dim> pick(const View& view, std::span<const int64_t> dimensions) {
@@ -107,6 +125,7 @@ void multiply(Emitter& emitter, const Matrix& left_m_by_k, const Matrix& right_n
   const bool keep_left =
       panel < n && tiles(m, kPartitions) * k_tiles * kPartitions * element <= kLeftPanelBytes;
   Side left(emitter, left_m_by_k, "lhs"), right(emitter, right_n_by_k, "rhs");
+  if (panel < n && !keep_left) left.keep_transposed();
   std::vector<std::vector<Tile>> kept(static_cast<size_t>(tiles(m, kPartitions)));
   for (int64_t n0 = 0; n0 < n; n0 += panel) {
     const int64_t panel_columns = std::min(panel, n - n0);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/tables.h"
 #include "isa/constraints.h"
 #include "isa/definitions.h"
 
@@ -76,7 +77,10 @@ bool View::contiguous() const {
 }
 
 Emitter::Emitter(std::shared_ptr<isa::Program> program, arch::Generation generation)
-    : program_(std::move(program)), generation_(generation) {}
+    : program_(std::move(program)),
+      generation_(generation),
+      psum_banks_(arch::neuron_core(generation).psum_banks),
+      psum_bank_bytes_(arch::neuron_core(generation).psum_bank_bytes_per_partition) {}
 
 void Emitter::set_location(const SourceLocation& location) {
   location_ = location.known() || !location.function.empty()
@@ -107,7 +111,12 @@ Tile Emitter::sbuf(int64_t rows, int64_t columns, DType dtype, std::string name)
 }
 
 Tile Emitter::psum(int64_t rows, int64_t columns, DType dtype, std::string name) {
-  return on_chip(isa::MemorySpace::kPsum, rows, columns, dtype, std::move(name));
+  OPENTRN_CHECK(columns * size_bytes(dtype) <= psum_bank_bytes_, "{} columns of {} in one bank", columns,
+                opentrn::name(dtype));
+  const Tile tile = on_chip(isa::MemorySpace::kPsum, rows, columns, dtype, std::move(name));
+  program_->tensor(tile.tensor).address = isa::Address{0, next_psum_bank_ * psum_bank_bytes_};
+  next_psum_bank_ = (next_psum_bank_ + 1) % psum_banks_;
+  return tile;
 }
 
 View Emitter::hbm(std::span<const int64_t> shape, DType dtype, std::string name) {

@@ -70,6 +70,8 @@ class Emitter {
   void set_location(const SourceLocation& location);
 
   Tile sbuf(int64_t rows, int64_t columns, DType dtype, std::string name);
+  // A bank of its own, in turn, so that the next product need not wait until this one is copied out. Kernels
+  // hold fewer of them at once than there are banks.
   Tile psum(int64_t rows, int64_t columns, DType dtype, std::string name);
   // Row-major.
   View hbm(std::span<const int64_t> shape, DType dtype, std::string name);
@@ -114,6 +116,8 @@ class Emitter {
   std::shared_ptr<isa::Program> program_;
   arch::Generation generation_;
   isa::LocationId location_ = 0;
+  int64_t psum_banks_, psum_bank_bytes_;
+  int64_t next_psum_bank_ = 0;
 };
 
 }  // namespace opentrn::compiler
