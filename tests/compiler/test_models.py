@@ -316,3 +316,22 @@ func.func @main(%a: tensor<1280x2048xbf16>, %b: tensor<2048x2560xbf16>) -> tenso
     a, b = normal(1280, 2048).astype(ml_dtypes.bfloat16), normal(2048, 2560).astype(ml_dtypes.bfloat16)
     model = check(text, [a, b], [a.astype(np.float64) @ b.astype(np.float64)])
     assert "lhs_panel" in model.program_text()
+
+
+def test_values_stay_on_chip_between_kernels():
+    text = """
+func.func @main(%x: tensor<200x96xf32>, %w: tensor<96x64xf32>, %v: tensor<64x96xf32>) -> tensor<200x96xf32> {
+  %a = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<200x96xf32>, tensor<96x64xf32>) -> tensor<200x64xf32>
+  %t = stablehlo.tanh %a : tensor<200x64xf32>
+  %b = stablehlo.dot_general %t, %v, contracting_dims = [1] x [0]
+    : (tensor<200x64xf32>, tensor<64x96xf32>) -> tensor<200x96xf32>
+  %r = stablehlo.add %b, %x : tensor<200x96xf32>
+  return %r : tensor<200x96xf32>
+}
+"""
+    x, w, v = normal(200, 96), normal(96, 64) / 8, normal(64, 96)
+    wide = np.tanh(x.astype(np.float64) @ w.astype(np.float64)) @ v.astype(np.float64) + x
+    model = check(text, [x, w, v], [wide])
+    # x twice, w, v, and the result: 200 rows are two tiles.
+    assert len(re.findall("dma_copy", model.program_text())) == 2 + 1 + 1 + 2 + 2

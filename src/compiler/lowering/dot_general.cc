@@ -51,6 +51,8 @@ class Side {
 
   // [K block, free_count] tiles for free indices from free_begin.
   std::vector<Tile> panels(int64_t free_begin, int64_t free_count) {
+    if (!on_chip_)
+      if (auto tiles = kept_panels(free_begin, free_count)) return *tiles;
     const int64_t blocks = tiles(matrix_.columns(), kPartitions);
     const Tile all =
         emitter_.sbuf(std::min(kPartitions, matrix_.columns()), blocks * free_count, matrix_.dtype(), name_);
@@ -58,30 +60,44 @@ class Side {
     for (int64_t i = 0; i < blocks; ++i)
       result.push_back(all.column_range(i * free_count, free_count)
                            .row_range(0, std::min(kPartitions, matrix_.columns() - i * kPartitions)));
-    if (const auto kept = kept_.find(free_begin); kept != kept_.end())
-      emitter_.load(all, kept->second);
-    else if (on_chip_)
+    if (const auto stored = stored_.find(free_begin); stored != stored_.end()) {
+      emitter_.load(all, stored->second);
+      return result;
+    }
+    if (on_chip_)
       transposed(result, free_begin, free_count);
     else
       for (size_t i = 0; i < result.size(); ++i)
         matrix_.transposed().load(emitter_, result[i], static_cast<int64_t>(i) * kPartitions, free_begin);
-    if (keeps_ && kept_.find(free_begin) == kept_.end()) {
+    if (keeps_) {
       const std::vector<int64_t> shape{all.rows, all.columns};
       const View copy = emitter_.hbm(shape, matrix_.dtype(), name_ + "_panel");
       emitter_.store(copy, all);
-      kept_.emplace(free_begin, copy);
+      stored_.emplace(free_begin, copy);
     }
     return result;
   }
 
  private:
+  // Where an earlier kernel left the operand in SBUF as it is needed. Both sides of a product must lie on the
+  // same partitions: from the first one.
+  std::optional<std::vector<Tile>> kept_panels(int64_t free_begin, int64_t free_count) {
+    std::vector<Tile> result;
+    for (int64_t k = 0; k < matrix_.columns(); k += kPartitions) {
+      const auto tile = matrix_.transposed().kept(emitter_, k, std::min(kPartitions, matrix_.columns() - k),
+                                                  free_begin, free_count, /*first_partition=*/true);
+      if (!tile) return std::nullopt;
+      result.push_back(*tile);
+    }
+    return result;
+  }
+
   void transposed(std::vector<Tile>& panels, int64_t free_begin, int64_t free_count) {
     for (int64_t f = 0; f < free_count; f += kPartitions) {
       const int64_t rows = std::min(kPartitions, free_count - f);
       for (int64_t k = 0; k < matrix_.columns(); k += kNaturalColumns) {
         const int64_t width = std::min(kNaturalColumns, matrix_.columns() - k);
-        const Tile natural = emitter_.sbuf(rows, width, matrix_.dtype(), name_ + "_rows");
-        matrix_.load(emitter_, natural, free_begin + f, k);
+        const Tile natural = matrix_.fetch(emitter_, free_begin + f, rows, k, width, name_ + "_rows");
         for (int64_t part = 0; part < width; part += kPartitions) {
           const Tile& target = panels[static_cast<size_t>((k + part) / kPartitions)];
           const Tile turned = emitter_.psum(target.rows, rows, matrix_.dtype(), name_ + "_T");
@@ -97,7 +113,7 @@ class Side {
   std::string name_;
   bool on_chip_;  // transposed by the Tensor engine
   bool keeps_ = false;
-  std::map<int64_t, View> kept_;  // by free_begin
+  std::map<int64_t, View> stored_;  // by free_begin
 };
 
 std::vector<isa::Dim> pick(const View& view, std::span<const int64_t> dimensions) {
@@ -114,14 +130,21 @@ std::vector<int64_t> free_dimensions(size_t rank, std::span<const int64_t> a, st
   return result;
 }
 
+// Columns of a right panel.
+int64_t right_panel(const Matrix& left) {
+  const int64_t k_tiles = std::max<int64_t>(1, tiles(left.columns(), kPartitions));
+  const int64_t columns = kRightPanelBytes / (k_tiles * size_bytes(left.dtype()));
+  return std::max(kPsumBankColumns, columns / kPsumBankColumns * kPsumBankColumns);
+}
+
 // The products of one batch.
-void multiply(Emitter& emitter, const Matrix& left_m_by_k, const Matrix& right_n_by_k, const Matrix& out) {
+// `out_row`: of the first row among the rows of all batches.
+void multiply(Emitter& emitter, const Matrix& left_m_by_k, const Matrix& right_n_by_k, const Matrix& out,
+              isa::TensorId out_tensor, int64_t out_row) {
   const int64_t m = left_m_by_k.rows(), k = left_m_by_k.columns(), n = right_n_by_k.rows();
   const int64_t element = size_bytes(left_m_by_k.dtype());
   const int64_t k_tiles = std::max<int64_t>(1, tiles(k, kPartitions));
-  const int64_t panel =
-      std::clamp(kRightPanelBytes / (k_tiles * element) / kPsumBankColumns * kPsumBankColumns,
-                 kPsumBankColumns, n + kPsumBankColumns);
+  const int64_t panel = right_panel(left_m_by_k);
   const bool keep_left =
       panel < n && tiles(m, kPartitions) * k_tiles * kPartitions * element <= kLeftPanelBytes;
   Side left(emitter, left_m_by_k, "lhs"), right(emitter, right_n_by_k, "rhs");
@@ -134,7 +157,9 @@ void multiply(Emitter& emitter, const Matrix& left_m_by_k, const Matrix& right_n
       const int64_t rows = std::min(kPartitions, m - m0);
       auto& stationary = kept[static_cast<size_t>(m0 / kPartitions)];
       if (stationary.empty()) stationary = left.panels(m0, rows);
-      const Tile result = emitter.sbuf(rows, panel_columns, out.dtype(), "dot");
+      const auto place =
+          panel_columns == n ? emitter.residency().place(out_tensor, out_row + m0, rows) : std::nullopt;
+      const Tile result = place ? *place : emitter.sbuf(rows, panel_columns, out.dtype(), "dot");
       for (int64_t c = 0; c < panel_columns; c += kPsumBankColumns) {
         const int64_t columns = std::min(kPsumBankColumns, panel_columns - c);
         const Tile sum = emitter.psum(rows, columns, DType::kFloat32, "sum");
@@ -142,7 +167,7 @@ void multiply(Emitter& emitter, const Matrix& left_m_by_k, const Matrix& right_n
           emitter.matmul(sum, stationary[i], moving[i].column_range(c, columns), i > 0);
         emitter.tensor_copy(result.column_range(c, columns), sum);
       }
-      out.store(emitter, result, m0, n0);
+      if (!place) out.store(emitter, result, m0, n0);
       if (!keep_left) stationary.clear();
     }
   }
@@ -202,6 +227,13 @@ bool lower_dot_general(Lowering& lowering, const Op& op) {
                       {out.dims.begin() + split, out.dims.end()});
   const std::vector<isa::Dim> l_batch = pick(l, lb), r_batch = pick(r, rb);
   std::vector<int64_t> at(lb.size());
+  int64_t batches = 1, row = 0;
+  for (const isa::Dim& dim : l_batch) batches *= dim.count;
+  // Rows of a batch must begin where an instruction can write.
+  const int64_t m = left.rows();
+  const bool placeable = batches == 1 || m % kPartitions == 0 || m == 64 || m == 32;
+  if (placeable && right_panel(left) >= right.rows())
+    lowering.emitter().residency().reserve(out, batches * m, right.rows());
   for (;;) {
     int64_t l_move = 0, r_move = 0, o_move = 0;
     for (size_t i = 0; i < at.size(); ++i) {
@@ -209,7 +241,9 @@ bool lower_dot_general(Lowering& lowering, const Op& op) {
       r_move += at[i] * r_batch[i].step;
       o_move += at[i] * out.dims[i].step;
     }
-    multiply(lowering.emitter(), left.moved(l_move), right.moved(r_move), result.moved(o_move));
+    multiply(lowering.emitter(), left.moved(l_move), right.moved(r_move), result.moved(o_move), out.tensor,
+             row);
+    row += left.rows();
     size_t i = at.size();
     while (i-- > 0) {
       if (++at[i] < l_batch[i].count) break;

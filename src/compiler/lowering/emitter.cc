@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "arch/tables.h"
+#include "compiler/lowering/residency.h"
 #include "isa/constraints.h"
 #include "isa/definitions.h"
 
@@ -182,6 +183,11 @@ Operand Emitter::operand(const View& view) {
   return result;
 }
 
+Operand Emitter::read_operand(const View& view) {
+  if (residency_) residency_->flush(view.tensor);
+  return operand(view);
+}
+
 Operand Emitter::operand(const Scalar& scalar) {
   if (const auto* number = std::get_if<double>(&scalar)) return Operand::imm(*number);
   return operand(std::get<Tile>(scalar));
@@ -202,7 +208,8 @@ void Emitter::append(Opcode opcode, Engine engine, std::initializer_list<Operand
 }
 
 void Emitter::load(const Tile& dst, const View& src) {
-  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), operand(src)}, {0, 0, 0});
+  const Operand source = read_operand(src);
+  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {0, 0, 0});
 }
 
 void Emitter::store(const View& dst, const Tile& src) {
@@ -210,12 +217,14 @@ void Emitter::store(const View& dst, const Tile& src) {
 }
 
 void Emitter::copy(const View& dst, const View& src) {
-  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), operand(src)}, {0, 0, 0});
+  const Operand source = read_operand(src);
+  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {0, 0, 0});
 }
 
 void Emitter::gather_rows(const Tile& dst, const View& table, const Tile& index) {
   OPENTRN_CHECK(table.dims.size() == 2, "a table has rows and columns, this one {} dimensions",
                 table.dims.size());
+  if (residency_) residency_->flush(table.tensor);
   isa::Pattern pattern;
   pattern.rank = 2;
   pattern.dims[0] = {table.dims[0].step, dst.rows};

@@ -61,6 +61,8 @@ struct View {
 // A number, or one number per partition ([P, 1], fp32 unless the data are integers).
 using Scalar = std::variant<double, Tile>;
 
+class Residency;
+
 class Emitter {
  public:
   Emitter(std::shared_ptr<isa::Program> program, arch::Generation generation);
@@ -68,6 +70,9 @@ class Emitter {
   const isa::Program& program() const { return *program_; }
   int generation() const { return static_cast<int>(generation_); }
   void set_location(const SourceLocation& location);
+  // What is asked before an HBM tensor is read. Must outlive the emitter's use.
+  void set_residency(Residency* residency) { residency_ = residency; }
+  Residency& residency() { return *residency_; }
 
   Tile sbuf(int64_t rows, int64_t columns, DType dtype, std::string name);
   // A bank of its own, in turn, so that the next product need not wait until this one is copied out. Kernels
@@ -108,6 +113,7 @@ class Emitter {
  private:
   isa::Operand operand(const Tile& tile);
   isa::Operand operand(const View& view);
+  isa::Operand read_operand(const View& view);
   isa::Operand operand(const Scalar& scalar);
   void append(isa::Opcode opcode, isa::Engine engine, std::initializer_list<isa::Operand> operands,
               std::initializer_list<int64_t> attributes);
@@ -116,6 +122,7 @@ class Emitter {
   std::shared_ptr<isa::Program> program_;
   arch::Generation generation_;
   isa::LocationId location_ = 0;
+  Residency* residency_ = nullptr;
   int64_t psum_banks_, psum_bank_bytes_;
   int64_t next_psum_bank_ = 0;
 };

@@ -60,7 +60,9 @@ bool lower_gather(Lowering& lowering, const Op& op) {
   const std::vector<int64_t> table_shape{table_rows, width}, list{count}, result_shape{count, width};
   const View table = lowering.reshaped_or_copied(lowering.view(op.operands[0]), table_shape);
   const Matrix indices(lowering.reshaped_or_copied(lowering.view(op.operands[1]), list), 1);
-  const Matrix out(*Lowering::reshaped(lowering.allocate(op.results[0]), result_shape), 1);
+  const View whole = lowering.allocate(op.results[0]);
+  const Matrix out(*Lowering::reshaped(whole, result_shape), 1);
+  if (width <= kRowElements) emitter.residency().reserve(whole, count, width);
   for (int64_t row = 0; row < count; row += kPartitions) {
     const int64_t rows = std::min(kPartitions, count - row);
     const Tile asked = emitter.sbuf(rows, 1, DType::kInt32, "index");
@@ -80,7 +82,8 @@ bool lower_gather(Lowering& lowering, const Op& op) {
       part.dims[1].count = columns;
       const Tile rows_tile = emitter.sbuf(rows, columns, table.dtype, "gathered");
       emitter.gather_rows(rows_tile, part, inside);
-      out.store(emitter, rows_tile, row, column);
+      if (!emitter.residency().adopt(whole.tensor, row, rows_tile))
+        out.store(emitter, rows_tile, row, column);
     }
   }
   return true;

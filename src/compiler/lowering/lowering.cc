@@ -44,8 +44,12 @@ Lowering::Lowering(const graph::Module& module, const graph::Function& function,
     : module_(module),
       function_(function),
       emitter_(std::move(program), generation),
+      residency_(emitter_),
       plan_(function, kColumnsMax),
-      views_(function.value_count()) {}
+      views_(function.value_count()) {
+  emitter_.set_residency(&residency_);
+  find_last_readers();
+}
 
 void Lowering::run() {
   for (const ValueId id : function_.arguments()) {
@@ -54,8 +58,31 @@ void Lowering::run() {
     inputs_.push_back(whole.tensor);
     views_[index_of(id)] = whole;
   }
-  for (const int group : plan_.order()) lower_group(group);
+  const std::vector<int> order = plan_.order();
+  for (size_t i = 0; i < order.size(); ++i) {
+    lower_group(order[i]);
+    drop_what_nobody_reads(static_cast<int>(i));
+  }
   return_values();
+}
+
+void Lowering::find_last_readers() {
+  const std::vector<int> order = plan_.order();
+  std::vector<int> last(function_.value_count(), -1);
+  for (size_t i = 0; i < order.size(); ++i)
+    for (const graph::OpId id : plan_.groups()[static_cast<size_t>(order[i])].ops)
+      for (const ValueId operand : function_.op(id).operands)
+        last[index_of(plan_.base_of(operand))] = static_cast<int>(i);
+  for (const ValueId id : function_.returned()) last[index_of(plan_.base_of(id))] = -1;
+  last_read_.resize(order.size());
+  for (size_t value = 0; value < last.size(); ++value)
+    if (last[value] >= 0)
+      last_read_[static_cast<size_t>(last[value])].push_back(ValueId{static_cast<uint32_t>(value)});
+}
+
+void Lowering::drop_what_nobody_reads(int position) {
+  for (const ValueId value : last_read_[static_cast<size_t>(position)])
+    if (const auto& view = views_[index_of(value)]) residency_.drop(view->tensor);
 }
 
 void Lowering::return_values() {
@@ -72,6 +99,7 @@ void Lowering::return_values() {
       if (target.element_count() > 0) emitter_.copy(target, source);
       source = target;
     }
+    residency_.flush(source.tensor);
     emitter_.mark_output(source, fmt::format("output{}", outputs_.size()));
     outputs_.push_back(source.tensor);
   }

@@ -12,6 +12,7 @@
 
 #include "compiler/lowering/emitter.h"
 #include "compiler/lowering/plan.h"
+#include "compiler/lowering/residency.h"
 #include "graph/module.h"
 
 namespace opentrn::compiler {
@@ -51,6 +52,8 @@ class Lowering {
 
  private:
   void lower_group(int group);
+  void find_last_readers();
+  void drop_what_nobody_reads(int position);
   void return_values();
   View view_of_op(const graph::Op& op, uint32_t result);
   View constant(const graph::Op& op);
@@ -58,8 +61,10 @@ class Lowering {
   const graph::Module& module_;
   const graph::Function& function_;
   Emitter emitter_;
+  Residency residency_;
   Plan plan_;
-  std::vector<std::optional<View>> views_;  // by value
+  std::vector<std::optional<View>> views_;              // by value
+  std::vector<std::vector<graph::ValueId>> last_read_;  // by position in the order of groups
   std::vector<isa::TensorId> inputs_, outputs_;
   std::vector<Constant> constants_;
 };

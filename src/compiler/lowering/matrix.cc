@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/lowering/boxes.h"
+#include "compiler/lowering/residency.h"
 
 namespace opentrn::compiler {
 
@@ -68,6 +69,30 @@ void Matrix::for_parts(const Tile& tile, int64_t row_begin, int64_t column_begin
 void Matrix::load(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_t column_begin) const {
   for_parts(tile, row_begin, column_begin,
             [&](const View& part, const Tile& place) { emitter.load(place, part); });
+}
+
+std::optional<Tile> Matrix::kept(Emitter& emitter, int64_t row_begin, int64_t row_count, int64_t column_begin,
+                                 int64_t column_count, bool first_partition) const {
+  const int64_t width = emitter.residency().columns(base_.tensor);
+  if (width == 0) return std::nullopt;
+  const auto rows = boxes_of(row_dims_, row_begin, row_count),
+             columns = boxes_of(column_dims_, column_begin, column_count);
+  if (rows.size() != 1 || columns.size() != 1) return std::nullopt;
+  const auto row_dims = merged(rows[0].dims), column_dims = merged(columns[0].dims);
+  const bool rows_in_order = row_dims.empty() || (row_dims.size() == 1 && row_dims[0].step == width);
+  const bool columns_in_order = column_dims.empty() || (column_dims.size() == 1 && column_dims[0].step == 1);
+  if (!rows_in_order || !columns_in_order) return std::nullopt;
+  const int64_t element = base_.offset + rows[0].offset + columns[0].offset;
+  if (first_partition && element / width % kPartitions != 0) return std::nullopt;
+  return emitter.residency().find(base_.tensor, element, row_count, column_count);
+}
+
+Tile Matrix::fetch(Emitter& emitter, int64_t row_begin, int64_t row_count, int64_t column_begin,
+                   int64_t column_count, const std::string& name) const {
+  if (const auto tile = kept(emitter, row_begin, row_count, column_begin, column_count, false)) return *tile;
+  const Tile tile = emitter.sbuf(row_count, column_count, dtype(), name);
+  load(emitter, tile, row_begin, column_begin);
+  return tile;
 }
 
 void Matrix::store(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_t column_begin) const {

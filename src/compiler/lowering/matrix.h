@@ -1,6 +1,8 @@
 // A view by rows and columns, each a list of dimensions; tiles are loaded from and stored to it.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "compiler/lowering/emitter.h"
@@ -29,6 +31,12 @@ class Matrix {
 
   // tile: row_count x column_count, of the matrix's dtype or another that DMA converts to.
   void load(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_t column_begin) const;
+  // The elements as a tile: the one they are kept in, or a new one that is loaded.
+  Tile fetch(Emitter& emitter, int64_t row_begin, int64_t row_count, int64_t column_begin,
+             int64_t column_count, const std::string& name) const;
+  // Only where they are kept, and begin at partition 0 if `first_partition`.
+  std::optional<Tile> kept(Emitter& emitter, int64_t row_begin, int64_t row_count, int64_t column_begin,
+                           int64_t column_count, bool first_partition) const;
   void store(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_t column_begin) const;
 
  private:

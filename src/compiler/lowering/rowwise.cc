@@ -74,6 +74,7 @@ class RowwiseKernel {
     for (const ValueId value : plan_.outputs(index_)) outputs_.emplace(value, matrix_of_output(value));
     if (!group_.split) cut_into_equal_rows();
     if (rows_ * columns_ == 0) return empty();
+    keep_results();
     if (is_lone_reduction() && columns_ > kReductionColumns) return reduce_in_blocks();
     const int64_t block = group_.split ? columns_ : std::min(columns_, kFreeColumns);
     for (int64_t column = 0; column < columns_; column += block) {
@@ -128,6 +129,8 @@ class RowwiseKernel {
   // Without a reduction any cut of the elements is as good as another, if every operand and result is
   // one run of memory (or one number).
   void cut_into_equal_rows() {
+    // Rows that fill most partitions stay what they are: the next kernel may find them in SBUF.
+    if (columns_ <= kFreeColumns && 4 * rows_ >= 3 * kPartitions) return;
     const int64_t total = rows_ * columns_;
     const auto plain = [&](const Matrix& m) {
       return m.all().contiguous() || (m.same_in_every_row() && m.same_in_every_column());
@@ -162,18 +165,34 @@ class RowwiseKernel {
         row_count_ = std::min(kPartitions, rows_ - row);
         const Tile tile = emitter_.sbuf(row_count_, 1, m.dtype(), "empty");
         emitter_.memset(tile, *splat_of(function_, op.operands[1]));
-        store(m, tile);
+        store(value, m, tile);
       }
     }
   }
 
   Tile load(const Matrix& m, bool narrow) {
-    const Tile tile = emitter_.sbuf(row_count_, narrow ? 1 : column_count_, m.dtype(), "load");
-    m.load(emitter_, tile, row_begin_, narrow ? 0 : column_begin_);
-    return tile;
+    return m.fetch(emitter_, row_begin_, row_count_, narrow ? 0 : column_begin_, narrow ? 1 : column_count_,
+                   "load");
   }
 
-  void store(const Matrix& m, const Tile& tile) {
+  // Results made in whole rows may stay in SBUF.
+  void keep_results() {
+    if (!group_.permutation.empty() || (!group_.split && columns_ > kFreeColumns)) return;
+    for (const auto& [value, m] : outputs_) {
+      const View whole = lowering_.view(value);
+      emitter_.residency().reserve(whole, rows_, whole.element_count() / rows_);
+    }
+  }
+
+  void store(ValueId value, const Matrix& m, const Tile& tile) {
+    Residency& residency = emitter_.residency();
+    const isa::TensorId tensor = lowering_.view(value).tensor;
+    if (residency.is_kept(tensor)) {
+      if (residency.adopt(tensor, row_begin_, tile)) return;
+      const auto place = residency.place(tensor, row_begin_, row_count_);
+      OPENTRN_CHECK(place.has_value(), "a block of rows of a kept value has no place");
+      return emitter_.tensor_copy(*place, tile);
+    }
     m.store(emitter_, tile, row_begin_, m.columns() == 1 ? 0 : column_begin_);
   }
 
@@ -235,7 +254,7 @@ class RowwiseKernel {
         term.column = column_op;
       }
       if (const auto output = outputs_.find(result); output != outputs_.end())
-        store(output->second, term.tile);
+        store(result, output->second, term.tile);
       terms_[result] = term;
     }
   }
@@ -267,7 +286,7 @@ class RowwiseKernel {
       const Tile last = with_initial(op, combiner, *total);
       const Tile rounded = emitter_.sbuf(row_count_, 1, target.dtype(), "reduce");
       emitter_.tensor_copy(rounded, last);
-      store(target, rounded);
+      store(op.results[0], target, rounded);
     }
   }
 

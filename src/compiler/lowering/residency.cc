@@ -1,0 +1,109 @@
+#include "compiler/lowering/residency.h"
+
+#include <algorithm>
+
+#include "compiler/lowering/matrix.h"
+
+namespace opentrn::compiler {
+
+namespace {
+
+// Bytes of a partition for one value and for all: a third of the smallest SBUF, so that kernels keep room for
+// two rounds of their own tiles.
+constexpr int64_t kValueBytes = 24 * 1024;
+constexpr int64_t kTotalBytes = 64 * 1024;
+
+// Engines begin at partition 0, 32, 64 or 96, and reach as far as isa.C7 says.
+bool can_begin_at(int64_t partition, int64_t count) {
+  if (partition == 0) return true;
+  if (partition == 64) return count <= 64;
+  return partition % 32 == 0 && count <= 32;
+}
+
+}  // namespace
+
+int64_t Residency::Value::partition_bytes() const {
+  return static_cast<int64_t>(blocks.size()) * columns * size_bytes(whole.dtype);
+}
+
+bool Residency::reserve(const View& whole, int64_t rows, int64_t columns) {
+  Value value{whole, rows, columns, {}, false};
+  value.blocks.resize(static_cast<size_t>((rows + kPartitions - 1) / kPartitions));
+  if (rows * columns == 0 || value.partition_bytes() > kValueBytes) return false;
+  while (partition_bytes_ + value.partition_bytes() > kTotalBytes) {
+    const isa::TensorId oldest = oldest_.front();
+    flush(oldest);
+    drop(oldest);
+  }
+  partition_bytes_ += value.partition_bytes();
+  oldest_.push_back(whole.tensor);
+  values_.emplace(whole.tensor, std::move(value));
+  return true;
+}
+
+std::optional<Tile> Residency::place(isa::TensorId tensor, int64_t row, int64_t count) {
+  const auto found = values_.find(tensor);
+  if (found == values_.end()) return std::nullopt;
+  Value& value = found->second;
+  const int64_t partition = row % kPartitions;
+  if (partition + count > kPartitions || !can_begin_at(partition, count)) return std::nullopt;
+  auto& block = value.blocks[static_cast<size_t>(row / kPartitions)];
+  if (!block)
+    block = emitter_.sbuf(std::min(kPartitions, value.rows - (row - partition)), value.columns,
+                          value.whole.dtype, "kept");
+  return block->row_range(partition, count);
+}
+
+bool Residency::adopt(isa::TensorId tensor, int64_t row, const Tile& tile) {
+  const auto found = values_.find(tensor);
+  if (found == values_.end()) return false;
+  Value& value = found->second;
+  const bool fits = row % kPartitions == 0 && tile.rows == std::min(kPartitions, value.rows - row) &&
+                    tile.columns == value.columns && (tile.column_step == 1 || tile.columns == 1) &&
+                    tile.runs == 1 && tile.dtype == value.whole.dtype &&
+                    tile.space == isa::MemorySpace::kSbuf;
+  if (fits) value.blocks[static_cast<size_t>(row / kPartitions)] = tile;
+  return fits;
+}
+
+int64_t Residency::columns(isa::TensorId tensor) const {
+  const auto found = values_.find(tensor);
+  return found == values_.end() ? 0 : found->second.columns;
+}
+
+std::optional<Tile> Residency::find(isa::TensorId tensor, int64_t element, int64_t rows,
+                                    int64_t columns) const {
+  const auto found = values_.find(tensor);
+  if (found == values_.end()) return std::nullopt;
+  const Value& value = found->second;
+  const int64_t row = element / value.columns, column = element % value.columns,
+                partition = row % kPartitions;
+  if (column + columns > value.columns || partition + rows > kPartitions || !can_begin_at(partition, rows))
+    return std::nullopt;
+  const auto& block = value.blocks[static_cast<size_t>(row / kPartitions)];
+  if (!block) return std::nullopt;
+  return block->row_range(partition, rows).column_range(column, columns);
+}
+
+void Residency::flush(isa::TensorId tensor) {
+  const auto found = values_.find(tensor);
+  if (found == values_.end() || found->second.stored) return;
+  Value& value = found->second;
+  value.stored = true;
+  const Matrix all({tensor, value.whole.dtype, value.whole.offset, {}}, {{value.columns, value.rows}},
+                   {{1, value.columns}});
+  for (size_t i = 0; i < value.blocks.size(); ++i) {
+    OPENTRN_CHECK(value.blocks[i].has_value(), "rows of a kept value were never made");
+    all.store(emitter_, *value.blocks[i], static_cast<int64_t>(i) * kPartitions, 0);
+  }
+}
+
+void Residency::drop(isa::TensorId tensor) {
+  const auto found = values_.find(tensor);
+  if (found == values_.end()) return;
+  partition_bytes_ -= found->second.partition_bytes();
+  values_.erase(found);
+  std::erase(oldest_, tensor);
+}
+
+}  // namespace opentrn::compiler

@@ -1,0 +1,59 @@
+// Values that stay in SBUF from the kernel that makes them to those that read them.
+//
+// A value of R rows and C columns (its dimensions flattened, as its HBM tensor is laid out) is kept as one
+// tile per 128 rows. Its HBM tensor exists, but is written only when somebody needs it there: a reader whose
+// access is no rectangle of one tile, or a result of the model. What is kept at once is bounded; the oldest
+// value goes to HBM when there is no more room.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "compiler/lowering/emitter.h"
+
+namespace opentrn::compiler {
+
+class Residency {
+ public:
+  explicit Residency(Emitter& emitter) : emitter_(emitter) {}
+
+  // Room for the value in `whole` (contiguous). False: it is too large, and its maker stores it.
+  bool reserve(const View& whole, int64_t rows, int64_t columns);
+  bool is_kept(isa::TensorId tensor) const { return values_.contains(tensor); }
+  // Rows [row, row + count) as a tile to write; nullopt when no instruction can write there, or the value is
+  // not kept.
+  std::optional<Tile> place(isa::TensorId tensor, int64_t row, int64_t count);
+  // The tile is rows [row, row + tile.rows) of a kept value, all columns; row is a multiple of 128. False:
+  // the tile cannot stand for them.
+  bool adopt(isa::TensorId tensor, int64_t row, const Tile& tile);
+
+  // `rows` x `columns` elements of which the first is `element` of the tensor, rows one tensor row apart.
+  std::optional<Tile> find(isa::TensorId tensor, int64_t element, int64_t rows, int64_t columns) const;
+  // Columns of the tensor; 0 when it is not kept.
+  int64_t columns(isa::TensorId tensor) const;
+
+  // Somebody reads the tensor in HBM.
+  void flush(isa::TensorId tensor);
+  // Nobody reads the value any more.
+  void drop(isa::TensorId tensor);
+
+ private:
+  struct Value {
+    View whole;
+    int64_t rows, columns;
+    std::vector<std::optional<Tile>> blocks;
+    bool stored = false;
+
+    int64_t partition_bytes() const;
+  };
+
+  Emitter& emitter_;
+  std::map<isa::TensorId, Value> values_;
+  std::deque<isa::TensorId> oldest_;
+  int64_t partition_bytes_ = 0;
+};
+
+}  // namespace opentrn::compiler
