@@ -28,6 +28,10 @@ TOLERANCE = {
 }
 
 
+# Of sentence embeddings, for the whole encoder as one model; "bf16" rounds the operands of matrix products only.
+WHOLE_MODEL_COSINE = {"fp32": 0.9999, "bf16": 0.999}
+
+
 @dataclass(frozen=True)
 class Difference:
     """Distance of a result from the reference."""

@@ -30,6 +30,7 @@ def test_one_layer_agrees_with_pytorch(target: str, tmp_path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("  ok\n") == 4  # two kernels in two dtypes
+    assert done.stdout.count("whole encoder as one compiled model") == 2
 
 
 @pytest.mark.parametrize("name", list(TOLERANCE))
