@@ -17,6 +17,7 @@
 #include "graph/op_definitions.h"
 #include "graph/text/text.h"
 #include "graph/verify.h"
+#include "import/vhlo.h"
 
 namespace opentrn::python {
 
@@ -131,18 +132,25 @@ nb::list evaluate_parallel(const graph::Module& module, const std::vector<std::s
   return all;
 }
 
-std::vector<std::string> spelled(std::span<const graph::Type> types) {
-  std::vector<std::string> names;
-  for (const graph::Type& type : types) names.push_back(type.to_string());
-  return names;
+// (spelling, element type name, dimensions with -1 for a dynamic one); no element type for tokens and tuples.
+nb::list described(std::span<const graph::Type> types) {
+  nb::list list;
+  for (const graph::Type& type : types) {
+    std::vector<int64_t> dims;
+    if (type.is_tensor())
+      for (const int64_t dim : type.dims()) dims.push_back(dim == graph::kDynamic ? -1 : dim);
+    list.append(
+        nb::make_tuple(type.to_string(), type.is_tensor() ? std::string(name(type.element())) : "", dims));
+  }
+  return list;
 }
 
 // (name, is_public, argument types, result types)
 nb::list functions_of(const graph::Module& module) {
   nb::list list;
   for (const graph::Function& function : module.functions)
-    list.append(nb::make_tuple(function.name, function.is_public, spelled(function.argument_types()),
-                               spelled(function.result_types)));
+    list.append(nb::make_tuple(function.name, function.is_public, described(function.argument_types()),
+                               described(function.result_types)));
   return list;
 }
 
@@ -193,6 +201,7 @@ void bind_graph(nb::module_& module) {
   nb::class_<graph::Module>(module, "Module")
       .def_prop_ro("name", [](const graph::Module& self) { return self.name; })
       .def_prop_ro("functions", functions_of)
+      .def_prop_ro("entry", [](const graph::Module& self) { return self.entry().name; })
       .def(
           "to_text",
           [](const graph::Module& self, bool generic, bool locations, int64_t elide_larger) {
@@ -206,6 +215,9 @@ void bind_graph(nb::module_& module) {
            "arguments"_a);
   module.def("parse", [](std::string_view text, std::string_view filename) {
     return graph::parse_module(text, filename);
+  });
+  module.def("read_vhlo", [](const nb::bytes& data) {
+    return import::read_vhlo({reinterpret_cast<const std::byte*>(data.c_str()), data.size()});
   });
   module.def("op_table", op_table);
   module.def("run_checked_file", run_checked_file, "text"_a, "filename"_a, "norm_tolerance"_a = 0.0);

@@ -249,6 +249,18 @@ TEST_F(EvaluateTest, AnEndlessLoopIsRefused) {
   EXPECT_EQ(label_of_run(main_.op(loop).results[0], {.while_trips_max = 10}), "eval.stablehlo.while");
 }
 
+TEST_F(EvaluateTest, AnAsynchronousRegionIsDoneWhenItIsAwaited) {
+  const ValueId x = argument(literal<int32_t>(ElementType::kI32, {2}, {3, 4}));
+  const OpId start = main_.append(main_.body(), OpKind::async_start_, {x}, {Type::token()});
+  const BlockId region = main_.add_block(start);
+  const ValueId inside = main_.add_argument(region, b_.type(x));
+  Builder r(module_, main_, region);
+  r.return_values({r.add(OpKind::add_, {inside, inside})});
+  const OpId done =
+      main_.append(main_.body(), OpKind::async_done_, {main_.op(start).results[0]}, {b_.type(x)});
+  EXPECT_THAT(values_of<int32_t>(run(main_.op(done).results[0])), ElementsAre(6, 8));
+}
+
 TEST(EvaluateParallel, ProcessesMeetAndDeadlocksAreFaults) {
   Module module;
   module.add_function("gather");

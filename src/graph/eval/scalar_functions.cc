@@ -328,6 +328,14 @@ T arc_tangent_2(T y, T x, ElementType) {
   }
 }
 
+// A step of the decompositions of asin and its kin (ChloDecompositionPatternsMath.td):
+// sqrt(a^2 - x^2) + i log(a + sqrt(a^2 - 1)), a half the sum of the distances from -1 and 1. The imaginary
+// part is the magnitude of asin's.
+Complex asin_acos_kernel(Complex z, ElementType) {
+  const double a = (std::abs(z + 1.0) + std::abs(z - 1.0)) / 2;
+  return {std::sqrt((a - z.real()) * (a + z.real())), std::fabs(std::asin(z).imag())};
+}
+
 Complex conjugate(Complex a, ElementType) { return std::conj(a); }
 Real identity(Real a, ElementType) { return a; }
 
@@ -471,7 +479,9 @@ UnaryFunction<T> unary_function(OpKind kind) {
     const auto found = unary_of_real<T>(kind);
     return found ? found : unary_of_float<T>(kind);
   } else {
-    return kind == OpKind::chlo_conj_ ? conjugate : unary_of_float<T>(kind);
+    if (kind == OpKind::chlo_conj_) return conjugate;
+    if (kind == OpKind::chlo__asin_acos_kernel_) return asin_acos_kernel;
+    return unary_of_float<T>(kind);
   }
 }
 
