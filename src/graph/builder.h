@@ -32,6 +32,7 @@ class Builder {
   BlockId block() const { return block_; }
   const Type& type(ValueId id) const { return function_.type(id); }
   void set_location(LocationId location) { location_ = location; }
+  LocationId location() const { return location_; }
 
   // Result types by shape_rules.h; `stated` for ops whose result the program states. Faults as
   // infer_types.

@@ -4,6 +4,7 @@
 
 #include "python/convert.h"
 #include "python/graph_bindings.h"
+#include "python/import_bindings.h"
 #include "python/model_bindings.h"
 #include "python/tile_objects.h"
 #include "python/timing_bindings.h"
@@ -36,6 +37,7 @@ NB_MODULE(_core, module) {
   bind_tiles(module);
   nb::module_ graph = module.def_submodule("graph", "Graph modules and their evaluation.");
   bind_graph(graph);
+  bind_import(graph);
   bind_models(module);
   nb::module_ isa = module.def_submodule("isa", "One function per nki.isa instruction.");
   bind_instructions(isa);

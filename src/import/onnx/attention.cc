@@ -1,0 +1,299 @@
+// Attention and what belongs to it: rotary embedding, linear attention, causal convolution with state.
+#include <cmath>
+#include <limits>
+
+#include "import/onnx/loop.h"
+#include "import/onnx/ops.h"
+
+namespace opentrn::import::onnx {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// [batch, length, heads * size] to [batch, heads, length, size].
+ValueId split_heads(const Emit& e, ValueId x, int64_t heads) {
+  const Dims d = e.dims(x);
+  return e.transpose(e.reshape(x, {d[0], d[1], heads, d[2] / heads}), {0, 2, 1, 3});
+}
+
+ValueId join_heads(const Emit& e, ValueId x) {
+  const Dims d = e.dims(x);
+  return e.reshape(e.transpose(x, {0, 2, 1, 3}), {d[0], d[2], d[1] * d[3]});
+}
+
+// Each head `times` times, one after the other.
+ValueId repeat_heads(const Emit& e, ValueId x, int64_t times) {
+  if (times == 1) return x;
+  const Dims d = e.dims(x);
+  const ValueId wide = e.builder().broadcast_in_dim(x, {d[0], d[1], times, d[2], d[3]}, {0, 1, 3, 4});
+  return e.reshape(wide, {d[0], d[1] * times, d[2], d[3]});
+}
+
+// A row that is masked as a whole gets zeros.
+ValueId masked_softmax(const Emit& e, ValueId x) {
+  const int64_t axis = e.rank(x) - 1;
+  const ValueId top = e.reduce(OpKind::maximum_, x, {axis}, true);
+  const ValueId empty = e.compare(ComparisonDirection::kEq, top, -kInfinity);
+  const ValueId safe = e.select(empty, e.like(top, 0), top);
+  const ValueId weights = e.exp(e.sub(x, safe));
+  const ValueId total = e.sum(weights, {axis}, true);
+  return e.div(weights, e.select(empty, e.like(total, 1), total));
+}
+
+struct Frontier {
+  ValueId query;  // absolute positions of queries, [q, 1] or [batch, 1, q, 1]
+  ValueId key;    // [keys]
+};
+
+// Keys before the query block: the cache's length, or the valid ones of an external cache without the block.
+Frontier frontier(const Node& n, int64_t queries, int64_t keys, int64_t past) {
+  const Emit& e = n.emit;
+  const ValueId key = e.iota(ElementType::kI64, {keys}, 0);
+  const ValueId step = e.iota(ElementType::kI64, {queries, 1}, 0);
+  if (!n.has(6)) return {e.add(step, static_cast<double>(past)), key};
+  const ValueId valid = e.reshape(e.cast(n.in(6), ElementType::kI64), {product(n.dims(6)), 1, 1, 1});
+  return {e.add(e.sub(valid, static_cast<double>(queries)), step), key};
+}
+
+// Scores with every position where `allowed` is false set to minus infinity.
+ValueId masked(const Emit& e, ValueId scores, ValueId allowed) {
+  return e.select(allowed, scores, e.like(scores, -kInfinity));
+}
+
+ValueId with_mask(const Node& n, ValueId scores, ValueId mask, int64_t keys) {
+  const Emit& e = n.emit;
+  const bool boolean = e.element(mask) == ElementType::kI1;
+  const int64_t last = e.rank(mask) - 1;
+  n.check(last >= 0 && e.dim(mask, last) <= keys, "the mask has rank {}", last + 1);
+  if (const int64_t missing = keys - e.dim(mask, last); missing > 0 && e.dim(mask, last) != 1) {
+    Dims low(static_cast<size_t>(last + 1), 0);
+    Dims high = low;
+    high.back() = missing;
+    mask = e.pad(mask, e.scalar(e.element(mask), boolean ? 0 : -kInfinity), low, high);
+  }
+  return boolean ? masked(e, scores, mask) : e.add(scores, e.cast(mask, e.element(scores)));
+}
+
+}  // namespace
+
+void import_attention(Node& n) {
+  const Emit& e = n.emit;
+  const bool packed = n.rank(0) == 3;
+  ValueId q = n.in(0), k = n.in(1), v = n.in(2);
+  if (packed) {
+    const int64_t q_heads = n.integer("q_num_heads", 0);
+    const int64_t kv_heads = n.integer("kv_num_heads", 0);
+    n.check(q_heads > 0 && kv_heads > 0 && e.dim(q, 2) % q_heads == 0 && e.dim(k, 2) % kv_heads == 0 &&
+                e.dim(v, 2) % kv_heads == 0,
+            "q_num_heads {} and kv_num_heads {}", q_heads, kv_heads);
+    q = split_heads(e, q, q_heads);
+    k = split_heads(e, k, kv_heads);
+    v = split_heads(e, v, kv_heads);
+  }
+  n.check(e.rank(q) == 4 && e.rank(k) == 4 && e.rank(v) == 4, "Q, K and V must have rank 3 or 4");
+  int64_t past = 0;
+  if (n.has(4)) {
+    past = e.dim(n.in(4), 2);
+    k = e.concat({n.in(4), k}, 2);
+    v = e.concat({n.in(5), v}, 2);
+  }
+  n.set(1, k);
+  n.set(2, v);
+  const int64_t q_heads = e.dim(q, 1);
+  n.check(e.dim(k, 1) > 0 && q_heads % e.dim(k, 1) == 0, "{} query heads for {} key heads", q_heads,
+          e.dim(k, 1));
+  k = repeat_heads(e, k, q_heads / e.dim(k, 1));
+  v = repeat_heads(e, v, q_heads / e.dim(v, 1));
+  const int64_t queries = e.dim(q, 2);
+  const int64_t keys = e.dim(k, 2);
+  const double scale = n.real("scale", 1 / std::sqrt(static_cast<double>(e.dim(q, 3))));
+  // The root of the scale on either side keeps narrow formats from overflowing.
+  const double root = std::sqrt(scale);
+  ValueId scores = e.dot_general(e.mul(q, root), e.mul(k, root), {0, 1}, {0, 1}, {3}, {3});
+  const int64_t mode = n.integer("qk_matmul_output_mode", 0);
+  const ValueId raw = scores;
+  const double cap = n.real("softcap", 0);
+  const auto capped = [&](ValueId x) { return cap > 0 ? e.mul(e.tanh(e.div(x, cap)), cap) : x; };
+  scores = capped(scores);
+  const ValueId after_cap = scores;
+  if (n.has(3)) scores = with_mask(n, scores, n.in(3), keys);
+  const int64_t left = n.integer("left_window_size", -1);
+  const int64_t right = n.integer("right_window_size", -1);
+  if (n.flag("is_causal", false) || left >= 0 || right >= 0) {
+    const Frontier f = frontier(n, queries, keys, past);
+    if (n.flag("is_causal", false))
+      scores = masked(e, scores, e.compare(ComparisonDirection::kLe, f.key, f.query));
+    if (left >= 0)
+      scores = masked(e, scores,
+                      e.compare(ComparisonDirection::kGe, f.key, e.sub(f.query, static_cast<double>(left))));
+    if (right >= 0)
+      scores = masked(e, scores,
+                      e.compare(ComparisonDirection::kLe, f.key, e.add(f.query, static_cast<double>(right))));
+  }
+  if (n.has(6)) {
+    const ValueId valid = e.reshape(e.cast(n.in(6), ElementType::kI64), {product(n.dims(6)), 1, 1, 1});
+    scores =
+        masked(e, scores, e.compare(ComparisonDirection::kLt, e.iota(ElementType::kI64, {keys}, 0), valid));
+  }
+  const ValueId biased = scores;
+  const ElementType narrow = e.element(q);
+  const ElementType wide = n.data_type("softmax_precision").value_or(narrow);
+  const ValueId weights = e.cast(masked_softmax(e, e.cast(scores, wide)), narrow);
+  const ValueId y = e.dot_general(weights, v, {0, 1}, {0, 1}, {3}, {2});
+  n.set(0, packed ? join_heads(e, y) : y);
+  if (n.wants(3)) {
+    const ValueId by_mode[] = {raw, after_cap, biased, weights};
+    n.check(0 <= mode && mode <= 3, "qk_matmul_output_mode is {}", mode);
+    n.set(3, by_mode[mode]);
+  }
+}
+
+// score_mod and prob_mod are graphs of one input.
+void import_flex_attention(Node& n) {
+  const Emit& e = n.emit;
+  const ValueId q = n.in(0);
+  n.check(n.rank(0) == 4 && n.rank(1) == 4 && n.rank(2) == 4, "Q, K and V must have rank 4");
+  n.check(e.dim(n.in(1), 1) > 0 && e.dim(q, 1) % e.dim(n.in(1), 1) == 0, "{} query heads", e.dim(q, 1));
+  const int64_t times = e.dim(q, 1) / e.dim(n.in(1), 1);
+  const ValueId k = repeat_heads(e, n.in(1), times);
+  const ValueId v = repeat_heads(e, n.in(2), times);
+  const double root = std::sqrt(n.real("scale", 1 / std::sqrt(static_cast<double>(e.dim(q, 3)))));
+  const ElementType narrow = e.element(q);
+  const ElementType wide =
+      n.data_type("softmax_precision").value_or(graph::bit_width(narrow) < 32 ? ElementType::kF32 : narrow);
+  ValueId scores = e.cast(e.dot_general(e.mul(q, root), e.mul(k, root), {0, 1}, {0, 1}, {3}, {3}), wide);
+  const auto modified = [&](std::string_view name, ValueId x) {
+    if (!n.attribute(name)) return x;
+    const Values results = n.surroundings().subgraph(n.graph(name), {x}, e.builder());
+    n.check(results.size() == 1, "{} returns {} values", name, results.size());
+    return e.cast(results[0], wide);
+  };
+  scores = modified("score_mod", scores);
+  const ValueId weights = modified("prob_mod", e.softmax(scores, 3));
+  n.set(0, e.cast(e.dot_general(weights, e.cast(v, wide), {0, 1}, {0, 1}, {3}, {2}), e.element(v)));
+}
+
+void import_rotary_embedding(Node& n) {
+  const Emit& e = n.emit;
+  const Dims from = n.dims(0);
+  const bool packed = from.size() == 3;
+  const int64_t heads = n.integer("num_heads", 0);
+  n.check(from.size() == 4 || (packed && heads > 0 && from[2] % heads == 0), "input of rank {}, {} heads",
+          from.size(), heads);
+  // [batch, length, heads, size]
+  const ValueId x = packed ? e.reshape(n.in(0), {from[0], from[1], heads, from[2] / heads})
+                           : e.transpose(n.in(0), {0, 2, 1, 3});
+  const Dims d = e.dims(x);
+  const int64_t given = n.integer("rotary_embedding_dim", 0);
+  const int64_t size = given == 0 ? d[3] : given;
+  n.check(size % 2 == 0 && size <= d[3], "rotary_embedding_dim is {}", size);
+  ValueId cosine = n.in(1), sine = n.in(2);
+  if (n.has(3)) {
+    cosine = e.take_along(cosine, n.in(3), 0);
+    sine = e.take_along(sine, n.in(3), 0);
+  }
+  cosine = e.unsqueeze(cosine, 2);
+  sine = e.unsqueeze(sine, 2);
+  const ValueId turned = e.slice(x, 3, 0, size);
+  const bool interleaved = n.flag("interleaved", false);
+  const ValueId a = interleaved ? e.slice(turned, 3, 0, size, 2) : e.slice(turned, 3, 0, size / 2);
+  const ValueId b = interleaved ? e.slice(turned, 3, 1, size, 2) : e.slice(turned, 3, size / 2, size);
+  const ValueId real = e.sub(e.mul(cosine, a), e.mul(sine, b));
+  const ValueId imaginary = e.add(e.mul(sine, a), e.mul(cosine, b));
+  ValueId rotated = interleaved ? e.reshape(e.concat({e.unsqueeze(real, 4), e.unsqueeze(imaginary, 4)}, 4),
+                                            {d[0], d[1], d[2], size})
+                                : e.concat({real, imaginary}, 3);
+  if (size < d[3]) rotated = e.concat({rotated, e.slice(x, 3, size, d[3])}, 3);
+  n.set(0, packed ? e.reshape(rotated, from) : e.transpose(rotated, {0, 2, 1, 3}));
+}
+
+// State [batch, kv heads, dk, dv], one token at a time.
+void import_linear_attention(Node& n) {
+  const Emit& outer = n.emit;
+  const int64_t q_heads = n.integer("q_num_heads", 0);
+  const int64_t kv_heads = n.integer("kv_num_heads", 0);
+  n.check(n.rank(0) == 3 && q_heads > 0 && kv_heads > 0 && q_heads % kv_heads == 0,
+          "{} query heads, {} key heads", q_heads, kv_heads);
+  const std::string rule = n.string("update_rule", "gated_delta");
+  const bool gated = rule == "gated" || rule == "gated_delta";
+  const bool delta = rule == "delta" || rule == "gated_delta";
+  n.check(gated || delta || rule == "linear", "update_rule is '{}'", rule);
+  const ElementType narrow = n.element(0);
+  const ElementType wide = n.has(3) && graph::bit_width(n.element(3)) > 32 ? n.element(3) : ElementType::kF32;
+  // [length, batch, heads, size]
+  const auto by_time = [&](ValueId x, int64_t heads) {
+    const Dims d = outer.dims(x);
+    return outer.transpose(outer.reshape(outer.cast(x, wide), {d[0], d[1], heads, d[2] / heads}),
+                           {1, 0, 2, 3});
+  };
+  const ValueId q = by_time(n.in(0), q_heads);
+  const ValueId k = by_time(n.in(1), kv_heads);
+  const ValueId v = by_time(n.in(2), kv_heads);
+  const Dims kd = outer.dims(k);
+  const int64_t dv = outer.dim(v, 3);
+  std::optional<ValueId> decay, beta;
+  if (gated) decay = by_time(n.in(4), kv_heads);
+  if (delta) {
+    const int64_t columns = outer.dim(n.in(5), 2);
+    beta = by_time(n.in(5), columns);  // [length, batch, heads or 1, 1]
+  }
+  const double given = n.real("scale", 0);
+  const double scale = given == 0 ? 1 / std::sqrt(static_cast<double>(kd[3])) : given;
+  const ElementType state_type = n.has(3) ? n.element(3) : narrow;
+  const ValueId start =
+      n.has(3) ? outer.cast(n.in(3), wide) : outer.full(wide, {kd[1], kv_heads, kd[3], dv}, 0);
+  const auto body = [&](Builder& b, ValueId index, const Values& states) {
+    const Emit e(b);
+    const auto now = [&](ValueId x) {
+      Dims sizes = e.dims(x);
+      sizes[0] = 1;
+      Values place(4, e.scalar(ElementType::kI64, 0));
+      place[0] = index;
+      return e.squeeze(e.dynamic_slice(x, place, sizes), 0);
+    };
+    ValueId state = states[0];
+    const ValueId key = now(k);
+    ValueId value = now(v);
+    if (decay) state = e.mul(state, e.unsqueeze(e.reshape(e.exp(now(*decay)), e.dims(now(*decay))), 3));
+    if (delta) {
+      const ValueId recalled = e.dot_general(key, state, {0, 1}, {0, 1}, {2}, {2});
+      value = e.mul(e.sub(value, recalled), now(*beta));
+    }
+    const ValueId outer_product = e.mul(e.unsqueeze(key, 3), e.unsqueeze(value, 2));
+    const ValueId next = e.add(state, outer_product);
+    const ValueId query = e.reshape(now(q), {kd[1], kv_heads, q_heads / kv_heads, kd[3]});
+    const ValueId read = e.dot_general(e.mul(query, scale), next, {0, 1}, {0, 1}, {3}, {2});
+    return Iteration{std::nullopt, {next}, {e.reshape(read, {kd[1], q_heads * dv})}};
+  };
+  const LoopResult result = loop(n, kd[0], std::nullopt, {start}, body);
+  n.set(0, outer.cast(outer.transpose(result.scanned[0], {1, 0, 2}), narrow));
+  n.set(1, outer.cast(result.states[0], state_type));
+}
+
+void import_causal_conv_with_state(Node& n) {
+  const Emit& e = n.emit;
+  n.check(n.rank(0) == 3 && n.rank(1) == 3, "input of rank {} and weight of rank {}", n.rank(0), n.rank(1));
+  const Dims d = n.dims(0);
+  const int64_t taps = e.dim(n.in(1), 2);
+  n.check(taps > 0 && taps < 1 << 12 && e.dim(n.in(1), 0) == d[1], "{} taps", taps);
+  const ValueId past = n.has(3) ? n.in(3) : e.full(n.element(0), {d[0], d[1], taps - 1}, 0);
+  const ValueId padded = e.concat({past, n.in(0)}, 2);
+  const ValueId y = depthwise_convolution(e, padded, n.in(1));
+  ValueId result = n.has(2) ? e.add(y, e.unsqueeze(n.in(2), 1)) : y;
+  const std::string name = n.string("activation", "none");
+  n.check(name == "none" || name == "silu" || name == "swish", "activation is '{}'", name);
+  if (name != "none")
+    result = e.in(ElementType::kF32, result, [&](ValueId x) { return e.mul(x, e.sigmoid(x)); });
+  n.set(0, result);
+  const int64_t length = e.dim(padded, 2);
+  n.set(1, e.slice(padded, 2, length - (taps - 1), length));
+}
+
+void import_swiglu(Node& n) {
+  const Emit& e = n.emit;
+  const ValueId gate = e.mul(n.in(0), e.sigmoid(e.mul(n.in(0), n.real("alpha", 1))));
+  n.set(0, e.mul(gate, n.in(1)));
+}
+
+}  // namespace opentrn::import::onnx

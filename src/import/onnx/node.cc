@@ -1,0 +1,140 @@
+#include "import/onnx/node.h"
+
+#include <algorithm>
+
+#include <fmt/ranges.h>
+
+#include "base/fault.h"
+#include "graph/element_value.h"
+#include "import/onnx/tensor.h"
+
+namespace opentrn::import::onnx {
+
+ValueId Node::in(size_t i) const {
+  if (!has(i)) bad(fmt::format("input {} is missing", i));
+  return *inputs_[i];
+}
+
+std::optional<Literal> Node::maybe_constant(size_t i) const { return surroundings_.fold(in(i)); }
+
+Literal Node::constant(size_t i) const {
+  if (auto folded = maybe_constant(i)) return *folded;
+  const auto names = surroundings_.inputs_of(in(i));
+  if (names.empty())
+    refuse(fmt::format("input {} must be known at compile time; it changes from iteration to iteration", i));
+  throw Fault(FaultKind::kNotModelled, "onnx.constant",
+              fmt::format("input {} of {} must be known at compile time; it depends on input '{}'", i,
+                          proto_.op_type, fmt::join(names, "', '")),
+              "give that input's value when importing");
+}
+
+Dims Node::integers(size_t i) const {
+  const Literal literal = constant(i);
+  const ElementType element = literal.type().element();
+  check(graph::is_integer(element) || graph::is_bool(element), "input {} is {}; integers are wanted", i,
+        literal.type().to_string());
+  check(literal.type().element_count() <= 1 << 20, "input {} has {} entries", i,
+        literal.type().element_count());
+  Dims values;
+  for (int64_t k = 0; k < literal.type().element_count(); ++k)
+    values.push_back(graph::load_integer(element, literal.element(k)));
+  return values;
+}
+
+int64_t Node::integer(size_t i) const {
+  const Dims values = integers(i);
+  check(values.size() == 1, "input {} has {} entries; one is wanted", i, values.size());
+  return values[0];
+}
+
+std::vector<double> Node::reals(size_t i) const {
+  const Literal literal = constant(i);
+  const ElementType element = literal.type().element();
+  check(literal.type().element_count() <= 1 << 20, "input {} has {} entries", i,
+        literal.type().element_count());
+  check(!graph::is_complex(element), "input {} is complex", i);
+  std::vector<double> values;
+  for (int64_t k = 0; k < literal.type().element_count(); ++k)
+    values.push_back(graph::is_float(element)
+                         ? graph::load_real(element, literal.element(k))
+                         : static_cast<double>(graph::load_integer(element, literal.element(k))));
+  return values;
+}
+
+int64_t Node::integer(std::string_view name, int64_t absent) const {
+  const AttributeValue* found = attribute(name);
+  if (!found) return absent;
+  check(found->i.has_value(), "attribute {} is no integer", name);
+  return *found->i;
+}
+
+double Node::real(std::string_view name, double absent) const {
+  const AttributeValue* found = attribute(name);
+  if (!found) return absent;
+  check(found->f.has_value(), "attribute {} is no float", name);
+  return *found->f;
+}
+
+std::string Node::string(std::string_view name, std::string_view absent) const {
+  const AttributeValue* found = attribute(name);
+  if (!found) return std::string(absent);
+  check(found->s.has_value(), "attribute {} is no string", name);
+  return *found->s;
+}
+
+std::optional<Dims> Node::integers(std::string_view name) const {
+  const AttributeValue* found = attribute(name);
+  if (!found) return std::nullopt;
+  return found->ints;
+}
+
+Dims Node::integers(std::string_view name, Dims absent) const {
+  return integers(name).value_or(std::move(absent));
+}
+
+std::optional<std::vector<float>> Node::reals(std::string_view name) const {
+  const AttributeValue* found = attribute(name);
+  if (!found) return std::nullopt;
+  return found->floats;
+}
+
+const Graph& Node::graph(std::string_view name) const {
+  const AttributeValue* found = attribute(name);
+  check(found && found->g, "attribute {} is no graph", name);
+  return *found->g;
+}
+
+std::optional<ElementType> Node::data_type(std::string_view name) const {
+  const AttributeValue* found = attribute(name);
+  if (!found) return std::nullopt;
+  check(found->i.has_value(), "attribute {} is no type", name);
+  return element_type(static_cast<DataType>(*found->i));
+}
+
+int64_t Node::axis(int64_t value, int64_t rank) const {
+  check(-rank <= value && value < rank, "axis {} of rank {}", value, rank);
+  return value < 0 ? value + rank : value;
+}
+
+Dims Node::axes(Dims values, int64_t rank) const {
+  for (int64_t& value : values) value = axis(value, rank);
+  Dims sorted = values;
+  std::sort(sorted.begin(), sorted.end());
+  check(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end(), "axes [{}] repeat one",
+        fmt::join(values, ", "));
+  return values;
+}
+
+void Node::set(size_t i, ValueId value) {
+  if (i < outputs_.size()) outputs_[i] = value;
+}
+
+void Node::bad(std::string message) const {
+  throw Fault(FaultKind::kInput, "onnx." + proto_.op_type, std::move(message));
+}
+
+void Node::refuse(std::string message, std::string hint) const {
+  throw Fault(FaultKind::kNotModelled, "onnx." + proto_.op_type, std::move(message), std::move(hint));
+}
+
+}  // namespace opentrn::import::onnx

@@ -1,0 +1,43 @@
+// ONNX models (opset 7 to current) to graph::Module.
+//
+// Every shape is static: symbolic dimensions of inputs get their sizes from Options::dimensions, and shape
+// arithmetic inside the model (Shape, Gather, Concat, Reshape) is folded while importing. The entry function
+// is "main"; its argument and result attributes hold the ONNX names under "onnx.name"; the location of an op
+// is its node's name.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/module.h"
+
+namespace opentrn::import::onnx {
+
+struct Options {
+  std::map<std::string, int64_t> dimensions;  // of symbolic dimensions, by name
+  // Inputs that are constants: shapes and axes that a model takes as input. They are no arguments.
+  std::map<std::string, graph::Literal> constants;
+};
+
+// Weights are not copied: literals keep the mapping of the file and of external data beside it.
+// Faults: kInput for a malformed or wrong model (with offset or node), kNotModelled for an operator or form
+// that is not imported (by name, with the node).
+graph::Module import_file(const std::filesystem::path& path, const Options& options = {});
+// `owner` keeps the bytes; `folder` is where external data is looked for, refused when empty.
+graph::Module import_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                           const std::filesystem::path& folder, const Options& options = {});
+
+// A row of the table of operators.
+struct OperatorRow {
+  std::string domain;
+  std::string op_type;
+  int64_t since;
+  std::string refusal;  // why it is never imported; "" when it is
+};
+std::vector<OperatorRow> operators();
+
+}  // namespace opentrn::import::onnx

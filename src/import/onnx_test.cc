@@ -1,0 +1,355 @@
+// Models written here byte by byte with protozero, imported and evaluated.
+#include "import/onnx/onnx.h"
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <protozero/pbf_writer.hpp>
+
+#include "base/fault.h"
+#include "base/random.h"
+#include "graph/element_value.h"
+#include "graph/eval/evaluate.h"
+#include "import/onnx/proto.h"
+
+namespace opentrn::import::onnx {
+namespace {
+
+using graph::ElementType;
+using graph::Literal;
+using graph::Type;
+using protozero::pbf_writer;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr int kFloat = 1;
+constexpr int kInt64 = 7;
+
+std::string tensor_of_floats(const std::string& name, const std::vector<int64_t>& dims,
+                             const std::vector<float>& values) {
+  std::string data;
+  pbf_writer w(data);
+  for (const int64_t dim : dims) w.add_int64(1, dim);
+  w.add_int32(2, kFloat);
+  w.add_string(8, name);
+  w.add_bytes(9, reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+  return data;
+}
+
+std::string tensor_of_integers(const std::string& name, const std::vector<int64_t>& values) {
+  std::string data;
+  pbf_writer w(data);
+  w.add_int64(1, static_cast<int64_t>(values.size()));
+  w.add_int32(2, kInt64);
+  w.add_packed_int64(7, values.begin(), values.end());
+  w.add_string(8, name);
+  return data;
+}
+
+// A dimension below 0 is symbolic, called "batch".
+std::string value_info(const std::string& name, int type, const std::vector<int64_t>& dims) {
+  std::string shape, tensor, wrapped, data;
+  pbf_writer s(shape);
+  for (const int64_t dim : dims) {
+    std::string one;
+    pbf_writer d(one);
+    if (dim >= 0)
+      d.add_int64(1, dim);
+    else
+      d.add_string(2, "batch");
+    s.add_message(1, one);
+  }
+  pbf_writer t(tensor);
+  t.add_int32(1, type);
+  t.add_message(2, shape);
+  pbf_writer(wrapped).add_message(1, tensor);
+  pbf_writer v(data);
+  v.add_string(1, name);
+  v.add_message(2, wrapped);
+  return data;
+}
+
+struct Attribute {
+  std::string name;
+  int64_t value;
+};
+
+std::string node(const std::string& op, const std::vector<std::string>& inputs, const std::string& output,
+                 const std::vector<Attribute>& attributes = {}, const std::string& domain = "") {
+  std::string data;
+  pbf_writer w(data);
+  for (const std::string& input : inputs) w.add_string(1, input);
+  w.add_string(2, output);
+  w.add_string(3, "node_of_" + output);
+  w.add_string(4, op);
+  for (const Attribute& attribute : attributes) {
+    std::string one;
+    pbf_writer a(one);
+    a.add_string(1, attribute.name);
+    a.add_int64(3, attribute.value);
+    a.add_int32(20, 2);
+    w.add_message(5, one);
+  }
+  w.add_string(7, domain);
+  return data;
+}
+
+struct ModelText {
+  std::vector<std::string> nodes, initializers, inputs, outputs;
+  int64_t opset = 17;
+
+  std::string bytes() const {
+    std::string graph, opset_import, data;
+    pbf_writer g(graph);
+    for (const std::string& each : nodes) g.add_message(1, each);
+    for (const std::string& each : initializers) g.add_message(5, each);
+    for (const std::string& each : inputs) g.add_message(11, each);
+    for (const std::string& each : outputs) g.add_message(12, each);
+    pbf_writer(opset_import).add_int64(2, opset);
+    pbf_writer m(data);
+    m.add_int64(1, 8);
+    m.add_message(7, graph);
+    m.add_message(8, opset_import);
+    return data;
+  }
+};
+
+graph::Module imported(const std::string& bytes, const Options& options = {},
+                       const std::filesystem::path& folder = {}) {
+  const auto copy = std::make_shared<const std::string>(bytes);
+  return import_bytes(std::as_bytes(std::span(*copy)), copy, folder, options);
+}
+
+std::vector<float> run(const graph::Module& module, const std::vector<std::vector<float>>& arguments) {
+  std::vector<graph::eval::RuntimeValue> values;
+  const auto types = module.entry().argument_types();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto bytes = std::as_bytes(std::span(arguments[i]));
+    values.push_back({Literal(types[i], std::vector<std::byte>(bytes.begin(), bytes.end()))});
+  }
+  const auto results = graph::eval::evaluate(module, module.entry(), values);
+  const auto bytes = results.at(0).literal().dense();
+  std::vector<float> floats(bytes.size() / sizeof(float));
+  std::memcpy(floats.data(), bytes.data(), bytes.size());
+  return floats;
+}
+
+std::string label_of(auto&& call) {
+  try {
+    call();
+  } catch (const Fault& fault) {
+    return fault.label();
+  }
+  return "";
+}
+
+// y = x w + b with x [batch, 2].
+ModelText linear() {
+  ModelText m;
+  m.inputs = {value_info("x", kFloat, {-1, 2})};
+  m.outputs = {value_info("y", kFloat, {-1, 3})};
+  m.initializers = {tensor_of_floats("w", {2, 3}, {1, 2, 3, 4, 5, 6}),
+                    tensor_of_floats("b", {3}, {10, 20, 30})};
+  m.nodes = {node("MatMul", {"x", "w"}, "product"), node("Add", {"product", "b"}, "y")};
+  return m;
+}
+
+// The chain that exporters write for view(batch, -1): Shape, Gather, Unsqueeze, Concat, Reshape.
+ModelText reshaping() {
+  ModelText m;
+  m.inputs = {value_info("x", kFloat, {-1, 2, 3})};
+  m.outputs = {value_info("y", kFloat, {-1, 6})};
+  m.initializers = {tensor_of_integers("zero", {0}), tensor_of_integers("minus_one", {-1})};
+  m.nodes = {node("Shape", {"x"}, "shape"), node("Gather", {"shape", "zero"}, "size", {{"axis", 0}}),
+             node("Concat", {"size", "minus_one"}, "target", {{"axis", 0}}),
+             node("Reshape", {"x", "target"}, "y")};
+  return m;
+}
+
+TEST(Onnx, AModelWithWeightsRuns) {
+  const graph::Module module = imported(linear().bytes(), {.dimensions = {{"batch", 2}}, .constants = {}});
+  EXPECT_THAT(run(module, {{1, 0, 0, 1}}), ElementsAre(11, 22, 33, 14, 25, 36));
+}
+
+TEST(Onnx, ASymbolicDimensionNeedsASize) {
+  try {
+    imported(linear().bytes());
+    FAIL();
+  } catch (const Fault& fault) {
+    EXPECT_EQ(fault.label(), "onnx.dimension");
+    EXPECT_THAT(fault.what(), HasSubstr("batch"));
+  }
+}
+
+TEST(Onnx, ShapeArithmeticFolds) {
+  const graph::Module module = imported(reshaping().bytes(), {.dimensions = {{"batch", 4}}, .constants = {}});
+  const graph::Function& main = module.entry();
+  EXPECT_EQ(main.result_types[0].to_string(), "tensor<4x6xf32>");
+  // The chain is gone: a reshape and the return are left.
+  EXPECT_EQ(main.block(main.body()).ops.size(), 2U);
+}
+
+TEST(Onnx, AnOpsPlaceIsItsNodesName) {
+  const graph::Module module = imported(linear().bytes(), {.dimensions = {{"batch", 2}}, .constants = {}});
+  const graph::Function& main = module.entry();
+  bool found = false;
+  for (const graph::OpId id : main.block(main.body()).ops)
+    found |= module.location(main.op(id).location).name == "node_of_product";
+  EXPECT_TRUE(found);
+}
+
+TEST(Onnx, RefusalsNameOperatorAndNode) {
+  ModelText m = linear();
+  m.nodes[1] = node("NoSuchOperator", {"product", "b"}, "y");
+  const Options options{.dimensions = {{"batch", 2}}, .constants = {}};
+  try {
+    imported(m.bytes(), options);
+    FAIL();
+  } catch (const Fault& fault) {
+    EXPECT_EQ(fault.label(), "onnx.operator");
+    EXPECT_THAT(fault.what(), HasSubstr("NoSuchOperator"));
+    EXPECT_THAT(fault.what(), HasSubstr("node_of_y"));
+  }
+  m.nodes[1] = node("NonZero", {"product"}, "y");
+  EXPECT_THAT(label_of([&] { imported(m.bytes(), options); }), "onnx.operator");
+  m.nodes[1] = node("Add", {"product", "nobody"}, "y");
+  EXPECT_EQ(label_of([&] { imported(m.bytes(), options); }), "onnx.name");
+  m.nodes[1] = node("Add", {"product", "w"}, "y");
+  m.initializers[0] = tensor_of_floats("w", {2, 3}, {1, 2, 3});
+  EXPECT_EQ(label_of([&] { imported(m.bytes(), options); }), "onnx.tensor");
+}
+
+TEST(Onnx, AShapeThatIsAnInputNeedsItsValue) {
+  ModelText m;
+  m.inputs = {value_info("x", kFloat, {2, 3}), value_info("shape", kInt64, {1})};
+  m.outputs = {value_info("y", kFloat, {6})};
+  m.nodes = {node("Reshape", {"x", "shape"}, "y")};
+  EXPECT_EQ(label_of([&] { imported(m.bytes()); }), "onnx.constant");
+  const int64_t six = 6;
+  const auto bytes = std::as_bytes(std::span(&six, 1));
+  const Options options{
+      .dimensions = {},
+      .constants = {{"shape", Literal(Type::tensor(ElementType::kI64, {1}),
+                                      std::vector<std::byte>(bytes.begin(), bytes.end()))}}};
+  EXPECT_EQ(imported(m.bytes(), options).entry().result_types[0].to_string(), "tensor<6xf32>");
+}
+
+class ExternalData : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(testing::TempDir()) / "opentrn_onnx_external";
+    std::filesystem::create_directories(folder_);
+    const std::vector<float> values{0, 1, 2, 3, 4, 5, 6};
+    std::ofstream(folder_ / "weights.bin", std::ios::binary)
+        .write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(values.size() * 4));
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  static ModelText model(const std::string& location, const std::string& length) {
+    std::string tensor;
+    pbf_writer w(tensor);
+    w.add_int64(1, 2);
+    w.add_int64(1, 3);
+    w.add_int32(2, kFloat);
+    w.add_string(8, "w");
+    for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{
+             {"location", location}, {"offset", "4"}, {"length", length}}) {
+      std::string entry;
+      pbf_writer e(entry);
+      e.add_string(1, key);
+      e.add_string(2, value);
+      w.add_message(13, entry);
+    }
+    w.add_int32(14, 1);
+    ModelText m = linear();
+    m.initializers[0] = tensor;
+    return m;
+  }
+
+  std::filesystem::path folder_;
+  Options options_{.dimensions = {{"batch", 2}}, .constants = {}};
+};
+
+TEST_F(ExternalData, IsReadFromBesideTheModel) {
+  const graph::Module module = imported(model("weights.bin", "24").bytes(), options_, folder_);
+  EXPECT_THAT(run(module, {{1, 0, 0, 1}}), ElementsAre(11, 22, 33, 14, 25, 36));
+}
+
+TEST_F(ExternalData, StaysInTheModelsFolderAndInTheFile) {
+  for (const char* location : {"../weights.bin", "/etc/passwd", "a/../../weights.bin"})
+    EXPECT_EQ(label_of([&] { imported(model(location, "24").bytes(), options_, folder_); }), "onnx.tensor");
+  EXPECT_EQ(label_of([&] { imported(model("weights.bin", "28").bytes(), options_, folder_); }),
+            "onnx.tensor");
+  EXPECT_EQ(label_of([&] { imported(model("weights.bin", "-1").bytes(), options_, folder_); }),
+            "onnx.tensor");
+  EXPECT_EQ(label_of([&] { imported(model("none.bin", "24").bytes(), options_, folder_); }), "onnx.file");
+}
+
+TEST(OnnxProtobuf, FaultsSayWhere) {
+  const std::string whole = linear().bytes();
+  try {
+    imported(whole.substr(0, whole.size() - 5));
+    FAIL();
+  } catch (const Fault& fault) {
+    EXPECT_EQ(fault.kind(), FaultKind::kInput);
+    EXPECT_THAT(fault.what(), HasSubstr("offset"));
+  }
+}
+
+TEST(OnnxProtobuf, GraphsNestToALimit) {
+  std::string graph;
+  for (int i = 0; i < 100; ++i) {
+    std::string attribute, outer_node, outer;
+    pbf_writer a(attribute);
+    a.add_string(1, "body");
+    a.add_message(6, graph);
+    pbf_writer n(outer_node);
+    n.add_string(4, "Loop");
+    n.add_message(5, attribute);
+    pbf_writer(outer).add_message(1, outer_node);
+    graph = outer;
+  }
+  std::string model;
+  pbf_writer(model).add_message(7, graph);
+  EXPECT_EQ(label_of([&] { imported(model); }), "onnx.protobuf");
+}
+
+// Damaged models are faults of the input, of what is not modelled, or models: never a crash.
+TEST(OnnxFuzz, DamagedModelsNeverCrash) {
+  SplitMix64 random(20261121);
+  const std::string originals[] = {linear().bytes(), reshaping().bytes()};
+  for (int i = 0; i < 4000; ++i) {
+    std::string bytes = originals[random.below(2)];
+    for (uint32_t n = 1 + random.below(4); n > 0 && !bytes.empty(); --n) {
+      const size_t at = random.below(static_cast<uint32_t>(bytes.size()));
+      switch (random.below(4)) {
+        case 0: bytes[at] = static_cast<char>(random.below(256)); break;
+        case 1: bytes[at] = static_cast<char>(bytes[at] ^ (1 << random.below(8))); break;
+        case 2: bytes.erase(at, 1 + random.below(8)); break;
+        default:
+          bytes.insert(at, bytes, random.below(static_cast<uint32_t>(bytes.size())), 1 + random.below(8));
+      }
+    }
+    try {
+      imported(bytes, {.dimensions = {{"batch", 2}}, .constants = {}});
+    } catch (const Fault& fault) {
+      EXPECT_TRUE(fault.kind() == FaultKind::kInput || fault.kind() == FaultKind::kNotModelled ||
+                  fault.kind() == FaultKind::kCapacity)
+          << fault.what();
+    }
+  }
+}
+
+TEST(OnnxOperators, HaveOneRowPerVersion) {
+  std::set<std::pair<std::string, int64_t>> seen;
+  for (const OperatorRow& row : operators())
+    EXPECT_TRUE(seen.emplace(row.domain + "." + row.op_type, row.since).second) << row.op_type;
+  EXPECT_GT(seen.size(), 170U);
+}
+
+}  // namespace
+}  // namespace opentrn::import::onnx
