@@ -4,7 +4,6 @@
 
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/lowering.h"
-#include "compiler/lowering/matrix.h"
 
 namespace opentrn::compiler {
 
@@ -14,8 +13,6 @@ using graph::Op;
 using graph::OpKind;
 
 namespace {
-
-constexpr int64_t kFillColumns = 2048;
 
 bool indices_are_known(const Function& function, std::span<const graph::ValueId> indices) {
   return std::all_of(indices.begin(), indices.end(),
@@ -27,8 +24,8 @@ bool takes(const Function& function, const Op& op) {
     if (!function.type(id).is_tensor() || !device_dtype(function.type(id).element())) return false;
   const std::span operands(op.operands);
   switch (op.kind) {
-    case OpKind::concatenate_: return true;
-    case OpKind::pad_: return splat_of(function, op.operands[1]).has_value();
+    case OpKind::concatenate_:
+    case OpKind::pad_: return true;
     case OpKind::dynamic_slice_: return indices_are_known(function, operands.subspan(1));
     case OpKind::dynamic_update_slice_: return indices_are_known(function, operands.subspan(2));
     default: return false;
@@ -51,21 +48,14 @@ void concatenate(Lowering& lowering, const Op& op) {
   }
 }
 
-void fill(Emitter& emitter, const View& out, double value) {
-  const Matrix all(View{out.tensor, out.dtype, out.offset, {}}, {{0, 1}}, out.dims);
-  const int64_t total = all.columns();
-  const Tile tile = emitter.sbuf(1, std::min(kFillColumns, total), out.dtype, "fill");
-  emitter.memset(tile, value);
-  for (int64_t c = 0; c < total; c += kFillColumns)
-    all.store(emitter, tile.column_range(0, std::min(kFillColumns, total - c)), 0, c);
-}
-
 // Source element i of a dimension goes to low + i * (interior + 1); those outside the result are left out.
 void pad(Lowering& lowering, const Op& op) {
   View source = lowering.view(op.operands[0]);
   const View out = lowering.allocate(op.results[0]);
   if (out.element_count() == 0) return;
-  fill(lowering.emitter(), out, *splat_of(lowering.function(), op.operands[1]));
+  View value = lowering.view(op.operands[1]);
+  for (const isa::Dim& dim : out.dims) value.dims.push_back({0, dim.count});
+  lowering.emitter().copy(out, value);
   const auto low = op.integers(Attr::edge_padding_low), interior = op.integers(Attr::interior_padding);
   View place = out;
   for (size_t i = 0; i < out.dims.size(); ++i) {

@@ -37,6 +37,7 @@ std::optional<ActivationFunction> activation_of(OpKind kind) {
     case OpKind::rsqrt_: return ActivationFunction::kRsqrt;
     case OpKind::chlo_erf_: return ActivationFunction::kErf;
     case OpKind::chlo_square_: return ActivationFunction::kSquare;
+    case OpKind::chlo_atan_: return ActivationFunction::kArctan;
     default: return std::nullopt;
   }
 }
@@ -153,6 +154,13 @@ class Body {
     return tile;
   }
 
+  Tile without_sign_extension(const Tile& wide, ElementType element) {
+    const Tile mask = fresh(DType::kInt32), dst = fresh(DType::kInt32);
+    emitter_.memset(mask, static_cast<double>((int64_t{1} << graph::bit_width(element)) - 1));
+    emitter_.tensor_tensor(AluOp::kBitwiseAnd, dst, wide, mask);
+    return dst;
+  }
+
   // Wraps a 32-bit integer to the result's width.
   Tile narrowed(const Tile& wide) {
     if (is_int32(result_)) return wide;
@@ -169,10 +177,36 @@ class Body {
   }
 
   Tile int_binary(AluOp op, const Term& a, const Term& b) {
-    const Tile x = wide_int(a), y = wide_int(b);
+    Tile x = wide_int(a);
+    const Tile y = wide_int(b);
+    if (op == AluOp::kRightShift && !is_int32(a.element)) x = without_sign_extension(x, a.element);
     const Tile dst = fresh(x.dtype);
     emitter_.tensor_tensor(op, dst, x, y);
     return narrowed(dst);
+  }
+
+  // Quotient towards zero; -1 for a divisor of zero, and its remainder is x [doc: stablehlo spec leaves both
+  // open; this is what XLA does].
+  Tile int_division(const Term& a, const Term& b, bool remainder) {
+    const Tile x = wide_int(a), y = wide_int(b);
+    const auto made = [&](AluOp op, const Tile& l, const Tile& r) {
+      const Tile dst = fresh(x.dtype);
+      emitter_.tensor_tensor(op, dst, l, r);
+      return dst;
+    };
+    const Tile zero = fresh(x.dtype);
+    emitter_.memset(zero, 0.0);
+    const Tile is_zero = made(AluOp::kEqual, y, zero);
+    const Tile divisor = made(AluOp::kAdd, y, is_zero);
+    const Tile quotient = made(AluOp::kDivide, x, divisor);
+    if (remainder) {
+      const Tile rest = made(AluOp::kSubtract, x, made(AluOp::kMultiply, quotient, divisor));
+      emitter_.copy_where(rest, x, is_zero.as(DType::kUint32));
+      return narrowed(rest);
+    }
+    emitter_.copy_where(quotient, made(AluOp::kSubtract, zero, made(AluOp::kEqual, zero, zero)),
+                        is_zero.as(DType::kUint32));
+    return narrowed(quotient);
   }
 
   Tile compare(const Term& a, const Term& b) {
@@ -232,6 +266,13 @@ class Body {
     return dst;
   }
 
+  Tile in_fp32(const Tile& value) {
+    if (value.dtype == DType::kFloat32) return value;
+    const Tile dst = fresh(DType::kFloat32);
+    emitter_.tensor_copy(dst, value);
+    return dst;
+  }
+
   // x - mod(x, 1), exact in fp32: mod has the sign of the divisor, fmod that of x.
   Tile whole_part(const Tile& x, AluOp remainder) {
     return fp32(AluOp::kSubtract, x, fp32(remainder, x, 1.0));
@@ -249,7 +290,9 @@ class Body {
   }
 
   // sin(x + shift) by range reduction to [-pi, pi]; the Scalar engine does none itself.
-  Tile sine(const Tile& x, double shift) {
+  Tile sine(const Tile& x, double shift) { return rounded(sine_of(x, shift)); }
+
+  Tile sine_of(const Tile& x, double shift) {
     const Tile moved = shift == 0 ? x : fp32(AluOp::kAdd, x, shift);
     const Tile turns = nearest_even(fp32(AluOp::kMultiply, moved, 1.0 / kTwoPi));
     // 2 pi in three parts, so that turns * part is exact or small (Cody and Waite).
@@ -260,7 +303,7 @@ class Body {
     rest = fp32(AluOp::kSubtract, rest, fp32(AluOp::kMultiply, turns, low));
     const Tile inside =
         fp32(AluOp::kMaximum, fp32(AluOp::kMinimum, rest, std::numbers::pi), -std::numbers::pi);
-    return rounded(fp32(ActivationFunction::kSin, inside));
+    return fp32(ActivationFunction::kSin, inside);
   }
 
   // 2 t / (1 - t) with t = tanh(x / 2), which keeps small results exact; exp(x) - 1 beyond |x| > 1.
@@ -272,7 +315,7 @@ class Body {
     const Tile small = fresh(DType::kUint8);
     emitter_.tensor_scalar(AluOp::kAbs, 0.0, AluOp::kLess, 1.0, small, x);
     emitter_.copy_where(dst, near, small);
-    return rounded(dst);
+    return dst;
   }
 
   // x log(u) / (u - 1) with u = 1 + x rounded (Kahan); x itself where u is 1.
@@ -287,6 +330,37 @@ class Body {
     emitter_.copy_where(dst, x, tiny);
     emitter_.copy_where(dst, log, far);
     return rounded(dst);
+  }
+
+  // (e^x - e^-x) / 2 as (m + m / (m + 1)) / 2 with m = e^x - 1, which keeps small results exact.
+  Tile sinh(const Tile& x) {
+    const Tile m = expm1(x);
+    const Tile sum = fp32(AluOp::kAdd, m, fp32(AluOp::kDivide, m, fp32(AluOp::kAdd, m, 1.0)));
+    const Tile half = fp32(AluOp::kMultiply, sum, 0.5);
+    // Far below zero m is -1 and the quotient is nothing.
+    const Tile far = fp32(AluOp::kMultiply, fp32(ActivationFunction::kExp, x, -1.0), -0.5),
+               low = fresh(DType::kUint8);
+    emitter_.tensor_scalar(AluOp::kLess, low, x, -8.0);
+    emitter_.copy_where(half, far, low);
+    const Tile near = fp32(AluOp::kMultiply, fp32(ActivationFunction::kExp, x), 0.5),
+               high = fresh(DType::kUint8);
+    emitter_.tensor_scalar(AluOp::kGreater, high, x, 8.0);
+    emitter_.copy_where(half, near, high);
+    return half;
+  }
+
+  Tile cosh(const Tile& x) {
+    const Tile sum =
+        fp32(AluOp::kAdd, fp32(ActivationFunction::kExp, x), fp32(ActivationFunction::kExp, x, -1.0));
+    return fp32(AluOp::kMultiply, sum, 0.5);
+  }
+
+  // Half away from zero: the nearest whole number of |x| + 0.5 below, unless x is whole already.
+  Tile round_away(const Tile& x) {
+    const Tile size = fp32(AluOp::kAbs, x, 0.0);
+    const Tile below = whole_part(size, AluOp::kMod);
+    const Tile up = fp32(AluOp::kGreaterEqual, fp32(AluOp::kSubtract, size, below), 0.5);
+    return fp32(AluOp::kMultiply, fp32(AluOp::kAdd, below, up), fp32(ActivationFunction::kSign, x));
   }
 
   Tile cube_root(const Tile& x) {
@@ -336,10 +410,23 @@ class Body {
       case OpKind::round_nearest_even_: return rounded(nearest_even(full(x)));
       case OpKind::sine_: return sine(full(x), 0.0);
       case OpKind::cosine_: return sine(full(x), std::numbers::pi / 2);
-      case OpKind::exponential_minus_one_: return expm1(full(x));
-      case OpKind::log_plus_one_: return log1p(full(x));
+      case OpKind::exponential_minus_one_: return rounded(expm1(full(x)));
+      case OpKind::log_plus_one_: return log1p(in_fp32(full(x)));
       case OpKind::cbrt_: return cube_root(full(x));
-      case OpKind::sign_: return activation(ActivationFunction::kSign, x);
+      case OpKind::chlo_sinh_: return rounded(sinh(in_fp32(full(x))));
+      case OpKind::chlo_cosh_: return rounded(cosh(full(x)));
+      case OpKind::round_nearest_afz_: return rounded(round_away(full(x)));
+      case OpKind::tan_:
+      case OpKind::chlo_tan_: {
+        const Tile over = sine_of(full(x), 0.0), under = sine_of(full(x), std::numbers::pi / 2);
+        return rounded(fp32(AluOp::kDivide, over, under));
+      }
+      case OpKind::sign_: {
+        if (is_float) return activation(ActivationFunction::kSign, x);
+        // min(max(x, -1), 1)
+        return clamp(Term{.element = x.element, .splat = graph::is_unsigned_integer(x.element) ? 0.0 : -1.0},
+                     x, Term{.element = x.element, .splat = 1.0});
+      }
       case OpKind::is_finite_: {
         const Tile dst = result();
         emitter_.tensor_scalar(AluOp::kAbs, 0.0, AluOp::kLess, std::numeric_limits<double>::infinity(), dst,
@@ -365,6 +452,8 @@ class Body {
       return int_binary(*op, a, b);
     }
     const AluOp op = *arithmetic_of(op_.kind);
+    if (graph::is_integer(a.element) && (op_.kind == OpKind::divide_ || op_.kind == OpKind::remainder_))
+      return int_division(a, b, op_.kind == OpKind::remainder_);
     if (graph::is_integer(a.element)) return int_binary(op, a, b);
     const Tile dst = result();
     if (graph::is_bool(a.element)) {  // add is or, multiply is and
@@ -411,9 +500,14 @@ bool has_unary(OpKind kind, ElementType from, ElementType to) {
     case OpKind::exponential_minus_one_:
     case OpKind::log_plus_one_:
     case OpKind::cbrt_:
-    case OpKind::sign_:
     case OpKind::is_finite_:
+    case OpKind::tan_:
+    case OpKind::chlo_tan_:
+    case OpKind::chlo_sinh_:
+    case OpKind::chlo_cosh_:
+    case OpKind::round_nearest_afz_:
     case OpKind::chlo_erfc_: return is_float;
+    case OpKind::sign_: return is_float || graph::is_integer(from);
     default: return is_float && activation_of(kind).has_value();
   }
 }
@@ -440,10 +534,7 @@ bool has_elementwise(const graph::Function& function, const Op& op) {
   if (graph::definition(op.kind).op_class == graph::OpClass::kBinaryElementwise && op.operands.size() == 2) {
     if (bitwise_of(op.kind)) return !graph::is_float(first);
     if (!arithmetic_of(op.kind)) return false;
-    if (graph::is_integer(first)) {
-      // GpSimd divides by zero as nobody says; StableHLO gives -1.
-      return op.kind != OpKind::divide_ && op.kind != OpKind::remainder_ && op.kind != OpKind::power_;
-    }
+    if (graph::is_integer(first)) return op.kind != OpKind::power_;
     if (graph::is_bool(first))
       return op.kind == OpKind::add_ || op.kind == OpKind::multiply_ || op.kind == OpKind::maximum_ ||
              op.kind == OpKind::minimum_;

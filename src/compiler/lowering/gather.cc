@@ -30,7 +30,7 @@ bool takes(const graph::Function& function, const Op& op) {
     return false;
   if (!op.has(Attr::collapsed_slice_dims) || !is_leading(op.integers(Attr::collapsed_slice_dims)))
     return false;
-  if (!is_leading(op.integers(Attr::start_index_map))) return false;
+  if (!is_leading(op.integers_or(Attr::start_index_map, 0, 0))) return false;
   if (op.has(Attr::operand_batching_dims) && !op.integers(Attr::operand_batching_dims).empty()) return false;
   const int64_t vector_dim = op.integer(Attr::index_vector_dim);
   const bool implicit = vector_dim == indices.rank();
@@ -39,7 +39,7 @@ bool takes(const graph::Function& function, const Op& op) {
   for (int i = 1; i < table.rank(); ++i)
     if (sizes[static_cast<size_t>(i)] != table.dim(i)) return false;
   // Offset dimensions come last, in order.
-  const auto offsets = op.integers(Attr::offset_dims);
+  const std::vector<int64_t> offsets = op.integers_or(Attr::offset_dims, 0, 0);
   const auto first = static_cast<int64_t>(result.rank()) - static_cast<int64_t>(offsets.size());
   for (size_t i = 0; i < offsets.size(); ++i)
     if (offsets[i] != first + static_cast<int64_t>(i)) return false;

@@ -173,6 +173,15 @@ View Lowering::view_of_op(const Op& op, uint32_t result) {
         if (source.dims[i].count != 1) made.dims[places[i]] = source.dims[i];
       return made;
     }
+    case OpKind::reverse_: {
+      made = source;
+      for (const int64_t d : op.integers(Attr::dimensions)) {
+        isa::Dim& dim = made.dims[static_cast<size_t>(d)];
+        made.offset += (dim.count - 1) * dim.step;
+        dim.step = -dim.step;
+      }
+      return made;
+    }
     case OpKind::slice_: {
       const auto starts = op.integers(Attr::start_indices), strides = op.integers(Attr::strides);
       for (size_t i = 0; i < dims.size(); ++i) {

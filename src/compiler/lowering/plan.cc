@@ -48,6 +48,7 @@ bool is_view_op(OpKind kind) {
     case OpKind::transpose_:
     case OpKind::reshape_:
     case OpKind::slice_:
+    case OpKind::reverse_:
     case OpKind::optimization_barrier_: return true;
     default: return false;
   }

@@ -79,7 +79,7 @@ class Plan {
   std::vector<bool> read_outside_;  // by value: somebody reads it from memory
 };
 
-// broadcast_in_dim, transpose, reshape, slice, optimization_barrier: values that are read through.
+// broadcast_in_dim, transpose, reshape, slice, reverse, optimization_barrier: values that are read through.
 bool is_view_op(graph::OpKind kind);
 // The number that every element of the value has, where constants say so.
 std::optional<double> splat_of(const graph::Function& function, graph::ValueId value);

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Run StableHLO's test data through the compiler and a simulated NeuronCore, against the reference evaluator.
+
+    python -m conformance.stablehlo.device PATH [--filter PATTERN] [--jobs N] [--target trn2] [--json FILE]
+
+Every program of stablehlo/testdata whose tensors have device types is compiled, run, and its results are compared
+with those of the evaluator, which passes the suite's own checks (run.py). An op without a device kernel is a
+failure that names it. The last line counts files: `N passed, N failed, N skipped`; skipped are programs with
+types that no device has (f64, complex, 64-bit and sub-byte data, quantized) and dynamic shapes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+# Types that no device has, in main's own lines. 64-bit integers are told by the file's name: as indices inside a
+# program they are fine.
+NOT_ON_DEVICE = re.compile(r"f64|complex<|[x<]u?i[24]>|quant\.uniform|\?x|FNUZ")
+WIDE_INTEGERS = re.compile(r"_u?int64_|_u?int64\.|_u?int4")
+# What main computes with, `%0:2 = call @inputs() : () -> (...)`, becomes its arguments.
+INPUTS = re.compile(r"^ *(%\w+)(?::\d+)? = call @inputs\(\) : \(\) -> (.*)$", re.MULTILINE)
+CHECK = re.compile(r"^\s*stablehlo\.custom_call @check\..*$", re.MULTILINE)
+# One rounding of the result's type, times the steps of a sum or the few ulp of an activation function.
+RELATIVE = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
+
+
+@dataclass
+class Outcome:
+    """What became of one file."""
+
+    file: str
+    outcome: str  # passed, failed, skipped
+    reason: str = ""
+
+
+def _main_signature(text: str) -> str:
+    """Types of the values that main works on: of its lines, without the data of constants."""
+    body = text.split("func.func private", 1)[0]
+    return re.sub(r'"0x[0-9A-Fa-f]*"', "", body)
+
+
+def _with_arguments(text: str) -> str:
+    """The program with its inputs as arguments of main, so that the compiler does not see their values."""
+    call = INPUTS.search(text)
+    if call is None:
+        return text
+    types = re.findall(r"tensor<[^>]*>", call.group(2))
+    text = text[: call.start()] + text[call.end() :]
+    for number in range(len(types)):
+        text = text.replace(f"{call.group(1)}#{number}", f"%in{number}")
+    if len(types) == 1:
+        text = re.sub(rf"{call.group(1)}(?![\w#:])", "%in0", text)
+    arguments = ", ".join(f"%in{number}: {kind}" for number, kind in enumerate(types))
+    return text.replace("@main()", f"@main({arguments})", 1)
+
+
+def _differs(got: np.ndarray, want: np.ndarray) -> str:
+    if got.shape != want.shape:
+        return f"shape {got.shape}, expected {want.shape}"
+    if want.dtype.kind in "biu":
+        wrong = int((got != want).sum())
+        return f"{wrong} of {want.size} whole numbers differ" if wrong else ""
+    a, b = got.astype(np.float64), want.astype(np.float64)
+    np.seterr(invalid="ignore")  # infinities minus infinities
+    bound = RELATIVE.get(str(want.dtype), 0.1)
+    scale = np.abs(b[np.isfinite(b)]).max(initial=1e-30)
+    same = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= bound * scale)
+    return (
+        ""
+        if same.all()
+        else f"{int((~same).sum())} of {want.size} values differ by up to {np.nanmax(np.abs(a - b)):.3g} of {scale:.3g}"
+    )
+
+
+def _as_list(value: object) -> list:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def run_file(path: str, target: str) -> Outcome:
+    """Compile, run, compare one file."""
+    import opentrn
+    from opentrn import graph
+
+    text = Path(path).read_text()
+    name = Path(path).name
+    if NOT_ON_DEVICE.search(_main_signature(text)) or WIDE_INTEGERS.search(name):
+        return Outcome(name, "skipped", "types or shapes that no device has")
+    program = CHECK.sub("", text)
+    try:
+        module = graph.parse(program)
+        want = module.evaluate()
+        inputs = _as_list(module.evaluate(function="inputs")) if "@inputs()" in program else []
+    except Exception as error:  # what the evaluator refuses is run.py's to report
+        return Outcome(name, "skipped", f"the evaluator: {error}".split("\n")[0])
+    try:
+        got = opentrn.compile(_with_arguments(program), target=target)(*inputs)
+    except NotImplementedError as error:
+        found = re.search(r"(stablehlo|chlo)\.[a-z_0-9]+", str(error))
+        return Outcome(name, "failed", f"no kernel: {found.group(0) if found else str(error)[:80]}")
+    except Exception as error:
+        return Outcome(name, "failed", f"{type(error).__name__}: {str(error)[:200]}".replace("\n", " "))
+    for number, (a, b) in enumerate(zip(got, _as_list(want))):
+        if wrong := _differs(a, np.asarray(b)):
+            return Outcome(name, "failed", f"wrong value: result {number}: {wrong}")
+    return Outcome(name, "passed")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("checkout", type=Path, help="a checkout of openxla/stablehlo")
+    parser.add_argument("--filter", default="", help="files whose name contains this")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
+    parser.add_argument("--target", default="trn2", help="trn1, trn2 or trn3 (default: trn2)")
+    parser.add_argument("--json", type=Path, help="write every result here")
+    arguments = parser.parse_args()
+    folder = arguments.checkout / "stablehlo" / "testdata"
+    files = sorted(str(path) for path in folder.glob("*.mlir") if arguments.filter in path.name)
+    if not files:
+        print(f"no test files in {folder} match {arguments.filter}", file=sys.stderr)
+        return 2
+    begin = time.perf_counter()
+    with ProcessPoolExecutor(arguments.jobs) as pool:
+        outcomes = list(pool.map(run_file, files, [arguments.target] * len(files), chunksize=16))
+    reasons = Counter(row.reason for row in outcomes if row.reason.startswith("no kernel"))
+    for reason, count in reasons.most_common():
+        print(f"failed {count}: {reason}")
+    for row in outcomes:
+        if row.outcome == "failed" and not row.reason.startswith("no kernel"):
+            print(f"FAILED {row.file}: {row.reason}")
+    for reason, count in Counter(row.reason for row in outcomes if row.outcome == "skipped").most_common(8):
+        print(f"skipped {count}: {reason}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps([asdict(row) for row in outcomes], indent=1))
+    counts = Counter(row.outcome for row in outcomes)
+    print(f"{len(files)} files in {time.perf_counter() - begin:.1f} s")
+    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
+    return 1 if counts["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
