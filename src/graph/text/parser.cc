@@ -215,7 +215,9 @@ void Parser::parse_sdy_mesh() {
   Dictionary meshes;
   if (const auto found = module_.attributes.find("sdy.meshes"); found != module_.attributes.end())
     if (const Dictionary* known = found->second.as_dictionary()) meshes = *known;
-  meshes[name] = Attribute(Opaque{fmt::format("#sdy.mesh{}", in_.balanced())});
+  std::string text = fmt::format("#sdy.mesh{}", in_.balanced());
+  if (in_.peek() == '{') text += fmt::format(" {}", in_.balanced());
+  meshes[name] = Attribute(Opaque{std::move(text)});
   module_.attributes["sdy.meshes"] = Attribute::dictionary(std::move(meshes));
   if (in_.eat_word("loc")) (void)parse_location();
 }

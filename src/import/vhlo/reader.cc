@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "graph/own_attribute.h"
+#include "graph/text/spelling.h"
 #include "import/vhlo.h"
 #include "import/vhlo/container.h"
 #include "import/vhlo/entries.h"
@@ -284,7 +285,15 @@ class ModuleReader {
       meshes = *found->second.as_dictionary();
     const DecodedAttribute* mesh = op.find("mesh");
     if (!mesh) fail("sdy.mesh has no mesh");
-    meshes[op.text("sym_name")] = mesh->value;
+    const auto* text = mesh->value.get<graph::Opaque>();
+    graph::Dictionary rest;
+    for (const auto& [key, value] : op.attributes)
+      if (key != "mesh" && key != "sym_name" && key != "sym_visibility") rest[key] = value->value;
+    // As the text form has it: the mesh and what else the program says about it.
+    meshes[op.text("sym_name")] = text && !rest.empty()
+                                      ? Attribute(graph::Opaque{fmt::format(
+                                            "{} {}", text->text, graph::text::spelled_dictionary(rest, {}))})
+                                      : mesh->value;
     module_.attributes["sdy.meshes"] = Attribute::dictionary(std::move(meshes));
   }
 

@@ -1,0 +1,28 @@
+// One entry for model files of every format that OpenTrn reads: what the command line and the compiler use.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "graph/module.h"
+
+namespace opentrn::import {
+
+enum class Format : uint8_t { kStablehloText, kVhloBytecode, kHloProto, kOnnx };
+std::string_view name(Format format);
+
+// By the first bytes: ML\xEFR is bytecode; a protocol buffer is HLO when its first field is a name or a
+// module, ONNX when it is a version; text is StableHLO. Input fault when it is none of them.
+Format sniff(std::span<const std::byte> bytes, std::string_view filename);
+
+// `owner`, when given, keeps `bytes` alive, and constants may refer to them.
+graph::Module load(std::span<const std::byte> bytes, std::string_view filename,
+                   std::shared_ptr<const void> owner = nullptr);
+// Reads the file; constants of bytecode refer to what was read, those of ONNX to the mapped file. Input fault
+// when it cannot be read.
+graph::Module load_file(const std::string& path);
+
+}  // namespace opentrn::import
