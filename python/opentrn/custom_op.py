@@ -13,12 +13,14 @@ shared library (C or C++) with the interface of `opentrn/custom_op_abi.h`, whose
         ...
         opentrn.custom_op.call("axpy", outputs=[y], inputs=[2.0, tile])
 
-No public document says how long such an operator takes, so its time is not predicted: run with time=False, or
---no-time. The operator belongs to the process; a saved program that uses one needs it registered again.
+No public document says how long such an operator takes: state it where you register it (`ns`,
+`cycles_per_element`, or `set_time` for one of a library), or run with time=False or --no-time. The operator belongs
+to the process; a saved program that uses one needs it registered again for values, and carries its time.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -60,17 +62,36 @@ def _array(described: tuple[np.ndarray, str, list[int]]) -> np.ndarray:
     return data.view(dtypes.to_numpy_dtype(dtype)).reshape(shape)
 
 
-def register(name: str) -> Callable[[Function], Function]:
+_UNKNOWN = (-1.0, -1.0)
+_times: dict[str, tuple[float, float]] = {}  # by operator: nanoseconds, GpSimd cycles per element
+
+
+def set_time(name: str, ns: float | None = None, cycles_per_element: float | None = None) -> None:
+    """State how long operator `name` takes in kernels recorded from now on; neither argument: not known.
+
+    It occupies GpSimd for `ns` nanoseconds and `cycles_per_element` of the engine's cycles for every element per
+    partition of its longest operand. Raises ValueError for a time that is negative or not finite.
+    """
+    for what, value in (("ns", ns), ("cycles_per_element", cycles_per_element)):
+        if value is not None and not 0 <= value < math.inf:
+            raise ValueError(
+                f"{what} of custom operator {name!r} is {value}; a time is finite and not negative"
+            )
+    _times[name] = tuple(-1.0 if value is None else float(value) for value in (ns, cycles_per_element))
+
+
+def register(
+    name: str, ns: float | None = None, cycles_per_element: float | None = None
+) -> Callable[[Function], Function]:
     """Decorator: `function(outputs, inputs)` becomes the operator `name`, replacing one of that name.
 
-    The arrays are dense, partition first; a number arrives as a float32 array of rank 0. They are valid during
-    the call only. What the function raises fails the kernel.
-    """
+    @@"""
 
     def keep(function: Function) -> Function:
         def run(outputs: list[Any], inputs: list[Any]) -> None:
             function([_array(o) for o in outputs], [_array(i) for i in inputs])
 
+        set_time(name, ns, cycles_per_element)
         _core.register_custom_op(name, run)
         return function
 
@@ -90,7 +111,7 @@ def call(name: str, outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
     operator = _core.custom_op_id(name)
     if operator is None:
         raise ValueError(f"there is no custom operator {name!r}: register() it, or load_library()")
-    _core.custom_op(operator, list(outputs), list(inputs))
+    _core.custom_op(operator, list(outputs), list(inputs), *_times.get(name, _UNKNOWN))
 
 
-__all__ = ["ABI_HEADER", "call", "load_library", "nc_matmul_sparse", "register"]
+__all__ = ["ABI_HEADER", "call", "load_library", "nc_matmul_sparse", "register", "set_time"]

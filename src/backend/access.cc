@@ -2,15 +2,6 @@
 
 namespace opentrn::backend {
 
-isa::Role role_of(const isa::Program& program, const isa::Instruction& in, int slot) {
-  if (in.opcode == isa::Opcode::kCustomOp)
-    return slot < program.attribute_int(in, isa::slot::custom_op::kAOutputs) ? isa::Role::kOut
-                                                                             : isa::Role::kIn;
-  const auto operands = isa::definition(in.opcode).operands;
-  const size_t index = std::min<size_t>(static_cast<size_t>(slot), operands.size() - 1);
-  return operands[index].role;
-}
-
 bool keeps_engine_state(const isa::Program& program, const isa::Instruction& in) {
   using O = isa::Opcode;
   switch (in.opcode) {

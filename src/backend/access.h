@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "backend/footprint.h"
-#include "isa/definitions.h"
 #include "isa/program.h"
+#include "isa/roles.h"
 
 namespace opentrn::backend {
 
@@ -21,8 +21,7 @@ struct RegisterAccess {
   bool writes = false;
 };
 
-// The role of operand `slot` of an instruction; the last slot of a repeating definition serves the rest.
-isa::Role role_of(const isa::Program& program, const isa::Instruction& instruction, int slot);
+using isa::role_of;
 
 // Whether it reads or changes what an engine keeps from one instruction to the next: accumulators of reducing
 // instructions, random states.

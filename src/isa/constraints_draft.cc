@@ -252,7 +252,7 @@ void Draft::fill() {
     case Opcode::kRand2: operands = {sbuf(kF32, {64, 16}), zero, Operand::imm(1.0)}; return;
     case Opcode::kCustomOp:
       same(2);
-      attributes = {word(0), word(1)};
+      attributes = {word(0), word(1), word_real(-1), word_real(-1)};
       return;
     case Opcode::kRegisterLoad: operands = {Operand::reg(program.add_register()), sbuf(kI32, {1, 1})}; return;
     case Opcode::kRegisterMove: operands = {Operand::reg(program.add_register()), Operand::imm(3)}; return;

@@ -264,10 +264,12 @@ enum { kDst };
 namespace rand2 {
 enum { kDst, kMin, kMax };
 }
-// operands: n_out outputs, then inputs; op_id indexes the custom operator registry.
+// operands: n_out outputs, then inputs; op_id indexes the custom operator registry. Its author states its
+// time: ns + cycles_per_element * (elements per partition of the longest operand) cycles of GpSimd; both are
+// negative when it is not stated.
 namespace custom_op {
 enum { kOperand0 };
-enum { kAOpId, kAOutputs };
+enum { kAOpId, kAOutputs, kANs, kACyclesPerElement };
 }  // namespace custom_op
 namespace register_load {
 enum { kDst, kSrc };

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "isa/definitions.h"
+#include "isa/roles.h"
 #include "numerics/convert.h"
 #include "sim/functional/core_group.h"
 
@@ -32,24 +32,9 @@ bool holds_nan(const sim::Buffer& buffer, DType dtype) {
   return false;
 }
 
-// By TensorId: HBM tensors that some instruction writes.
-std::vector<bool> written_tensors(const isa::Program& program) {
-  std::vector<bool> written(program.tensor_count());
-  for (const isa::Instruction& in : program.instructions()) {
-    const auto slots = isa::definition(in.opcode).operands;
-    size_t slot = 0;
-    for (const isa::Operand& operand : program.operands(in)) {
-      const isa::Role role = slots[std::min(slot++, slots.size() - 1)].role;
-      if (operand.is_access() && (role != isa::Role::kIn || in.opcode == isa::Opcode::kCustomOp))
-        written[operand.tensor] = true;
-    }
-  }
-  return written;
-}
-
 bool results_hold_nan(Machine& machine) {
   const isa::Program& program = *machine.program();
-  const std::vector<bool> written = written_tensors(program);
+  const std::vector<bool> written = isa::written_tensors(program);
   for (TensorId id = 0; id < program.tensor_count(); ++id) {
     const isa::Tensor& tensor = program.tensor(id);
     if (!written[id] || !isa::is_hbm(tensor.space)) continue;
@@ -62,7 +47,7 @@ bool results_hold_nan(Machine& machine) {
 // Gives `core` the memory that the second run starts from; false when that is not to be had.
 bool bind_again(Machine& machine, sim::Core& core, std::vector<std::shared_ptr<sim::Buffer>>& shared) {
   const isa::Program& program = *machine.program();
-  const std::vector<bool> written = written_tensors(program);
+  const std::vector<bool> written = isa::written_tensors(program);
   for (const auto& [id, buffer] : machine.host_buffers()) {
     const DType dtype = program.tensor(id).dtype;
     if (written[id]) {

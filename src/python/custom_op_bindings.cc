@@ -50,7 +50,8 @@ int64_t register_function(const std::string& name, nb::object function) {
   });
 }
 
-void emit_custom_op(int64_t id, nb::sequence outputs, nb::sequence inputs) {
+void emit_custom_op(int64_t id, nb::sequence outputs, nb::sequence inputs, double ns,
+                    double cycles_per_element) {
   nki::Machine& machine = require_machine();
   std::vector<isa::Operand> operands;
   for (nb::handle output : outputs) {
@@ -59,7 +60,9 @@ void emit_custom_op(int64_t id, nb::sequence outputs, nb::sequence inputs) {
     operands.push_back(machine.operand(*tensor));
   }
   const isa::AttributeWord attributes[] = {{.integer = id},
-                                           {.integer = static_cast<int64_t>(operands.size())}};
+                                           {.integer = static_cast<int64_t>(operands.size())},
+                                           {.real = ns},
+                                           {.real = cycles_per_element}};
   for (nb::handle input : inputs) {
     const nki::TensorView* tensor = as_tensor(input);
     operands.push_back(tensor ? machine.operand(*tensor) : isa::Operand::imm(nb::cast<double>(input)));
@@ -73,7 +76,7 @@ void emit_custom_op(int64_t id, nb::sequence outputs, nb::sequence inputs) {
 void bind_custom_ops(nb::module_& module) {
   module.def("register_custom_op", &register_function, "name"_a, "function"_a);
   module.def("load_custom_op_library", &sim::load_custom_op_library, "path"_a);
-  module.def("custom_op", &emit_custom_op, "id"_a, "outputs"_a, "inputs"_a);
+  module.def("custom_op", &emit_custom_op, "id"_a, "outputs"_a, "inputs"_a, "ns"_a, "cycles_per_element"_a);
   module.def("custom_op_id", [](const std::string& name) -> nb::object {
     const auto id = sim::custom_op_id(name);
     return id ? nb::cast(*id) : nb::none();

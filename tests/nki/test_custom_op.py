@@ -48,6 +48,26 @@ def test_its_time_is_unknown_and_said_to_be():
         opentrn.run(calling("test.nothing"), X)
 
 
+def test_its_time_is_what_its_author_states():
+    def predicted_ns(*args, **kwargs):
+        custom_op.register("test.timed", *args, **kwargs)(lambda outputs, inputs: None)
+        return 1000 * opentrn.run(calling("test.timed"), X).time_us
+
+    free, fixed, streamed = (
+        predicted_ns(ns=0),
+        predicted_ns(250),
+        predicted_ns(ns=250, cycles_per_element=14),
+    )
+    assert fixed - free == pytest.approx(250, abs=1)
+    gpsimd_ghz = 1.2  # trainium2_arch.rst
+    assert streamed - fixed == pytest.approx(14 * X.shape[1] / gpsimd_ghz, abs=1)
+    with pytest.raises(ValueError, match="-1; a time is finite"):
+        custom_op.set_time("test.timed", ns=-1)
+    custom_op.set_time("test.timed")
+    with pytest.raises(NotModelled, match="cycles_per_element"):
+        opentrn.run(calling("test.timed"), X)
+
+
 def test_unknown_operators_and_libraries():
     with pytest.raises(ValueError, match="no custom operator 'test.unknown'"):
         opentrn.run(calling("test.unknown"), X, time=False)

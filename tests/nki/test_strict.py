@@ -214,12 +214,15 @@ def test_nothing_stays_replaced(tmp_path):
 LEGACY_HEAD = """
 import numpy as np
 from opentrn import nki_legacy as nki
-from opentrn.nki_legacy import isa as nisa, language as nl, typing as nt
+from opentrn.nki_legacy import compiler as ncc, isa as nisa, language as nl, typing as nt
 
 @nki.jit
 def inner(a):
     nl.store(a, nl.load(a))
 """
+ALLOCATED = (
+    "t = nl.ndarray((nl.par_dim(128), 64), dtype=np.float32, buffer=ncc.sbuf.mod_alloc(base_addr=0))\n"
+)
 LEGACY = {
     "err_shared_hbm_must_in_kernel_level":
         "for i in range(1):\n    b = nl.ndarray((128, 64), dtype=np.float32, buffer=nl.shared_hbm)\n"
@@ -235,6 +238,15 @@ LEGACY = {
         "b = nl.full((128, 64), fill_value=1.0, dtype=np.float32, buffer=nl.shared_hbm)\nreturn b",
     "err_exceed_max_supported_dimension":
         "t = nl.zeros((64, 32, 2), dtype=np.float32, buffer=nl.sbuf)\nnl.store(a, nl.load(a))\nnl.transpose(t)",
+    "err_num_partition_mismatch":
+        "t = nl.load(a)\nnl.store(a, nisa.tensor_tensor(t, nl.load(a[0:1]), op=nl.add))",
+    "err_bias_tensor_must_be_specified_in_allocation":
+        ALLOCATED + "t[...] = nl.load(a)\nnl.store(a, nisa.activation(np.exp, data=t))",
+    "err_tensor_creation_on_scratchpad_with_init_value_not_supported":
+        "t = nl.full((nl.par_dim(128), 64), fill_value=1.0, dtype=np.float32,\n"
+        "            buffer=ncc.sbuf.mod_alloc(base_addr=0))\nnl.store(a, t)",
+    "err_transpose_on_tensor_engine_not_allowed_in_allocated_kernel":
+        ALLOCATED + "t[...] = nl.load(a)\nnisa.nc_transpose(t)\nnl.store(a, t)",
 }  # fmt: skip
 
 

@@ -157,6 +157,11 @@ def _transpose_dimensions(given: Arguments) -> str | None:
     return f"x has {rank}" if rank > 2 else None
 
 
+def _partitions(given: Arguments) -> str | None:
+    counts = [given[name].shape[0] for name in ("data1", "data2") if getattr(given.get(name), "shape", ())]
+    return f"data1 has {counts[0]}, data2 has {counts[1]}" if len(set(counts)) > 1 else None
+
+
 # kind of rule -> the check, and the functions it belongs to
 _CHECKS: dict[str, tuple[Check, tuple[tuple[str, str], ...]]] = {
     "enum_integer": (_enum_integer, ((ISA, "*"),)),
@@ -177,6 +182,7 @@ _CHECKS: dict[str, tuple[Check, tuple[tuple[str, str], ...]]] = {
 }
 _LEGACY_CHECKS: dict[str, tuple[Check, tuple[tuple[str, str], ...]]] = {
     "hbm_value": (_hbm_value, tuple((LANGUAGE, name) for name in ("full", "zeros", "ones"))),
+    "partitions": (_partitions, ((ISA, "tensor_tensor"),)),
     "transpose_dimensions": (_transpose_dimensions, ((LANGUAGE, "transpose"),)),
 }
 

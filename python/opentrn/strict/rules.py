@@ -204,17 +204,25 @@ RULES: tuple[Rule, ...] = (
          "a tensor in HBM is made with an initial value", "nl.ndarray, then nl.store", "nki.errors"),
     Rule("err_exceed_max_supported_dimension", "transpose_dimensions", "0.1", "0.1",
          "nl.transpose takes two dimensions", "a two-dimensional tile", "nki.errors"),
+    Rule("err_num_partition_mismatch", "partitions", "0.1", "0.1",
+         "the operands of tensor_tensor have the same number of partitions", "broadcast_to", "nki.errors"),
+    Rule("err_bias_tensor_must_be_specified_in_allocation", "allocated_bias", "0.1", "0.1",
+         "activation in a kernel that allocates has a bias", "bias= a tile that the kernel has allocated",
+         "nki.errors"),
+    Rule("err_tensor_creation_on_scratchpad_with_init_value_not_supported", "allocated_value", "0.1", "0.1",
+         "a kernel that allocates makes no tensor with an initial value", "nl.ndarray, then nisa.memset",
+         "nki.errors"),
+    Rule("err_transpose_on_tensor_engine_not_allowed_in_allocated_kernel", "allocated_transpose", "0.1", "0.1",
+         "a kernel that allocates leaves no transpose to the Tensor Engine's identity matrix",
+         "nc_matmul with an identity of its own, nc_transpose on the Vector Engine, or matmul(transpose_x=True)",
+         "nki.errors"),
 )  # fmt: skip
 
 
 # Documented errors of 0.1 that no mode of OpenTrn raises, and why.
 NOT_REPRODUCED: dict[str, str] = {
     "err_annotation_shape_mismatch": "annotations of local variables are not evaluated by Python",
-    "err_bias_tensor_must_be_specified_in_allocation": "OpenTrn's allocator needs no bias tile",
     "err_cannot_update_immutable_parameter": "outputs passed as arguments, which the documents' own tests use",
-    "err_num_partition_mismatch": "the dialect broadcasts a tile of one partition, as its reference does",
-    "err_tensor_creation_on_scratchpad_with_init_value_not_supported": "a memset serves an allocated tile too",
-    "err_transpose_on_tensor_engine_not_allowed_in_allocated_kernel": "the identity matrix needs no address",
     "err_unexpected_output_dependencies": "iterations of affine_range run in order",
     "err_unsupported_expression_in_mask": "masks are concrete, so every expression of loop indices is one",
     "err_while_loop_requires_unconditional_entry": "Python's while is followed as written",

@@ -213,9 +213,47 @@ def _legacy_findings(source: _Source, kernel: Callable[..., Any], release: str) 
             annotation = ast.unparse(argument.annotation) if argument.annotation else ""
             if "mutable_tensor" in annotation and argument.arg not in returned:
                 yield argument, rule, f"parameter {argument.arg}"
+    if _allocates(definition):
+        yield from _findings_in_allocated(definition, release)
     for rule in rules_of(release, "scope"):
         for node, name in _out_of_scope(definition):
             yield node, rule, f"variable {name}"
+
+
+def _allocates(definition: ast.FunctionDef) -> bool:
+    """Whether a function places tiles itself: `ncc.sbuf.mod_alloc(...)`, `ncc.psum.alloc(...)`."""
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr in ("alloc", "mod_alloc")
+        and ast.unparse(node.value).rpartition(".")[2] in ("sbuf", "psum")
+        for node in ast.walk(definition)
+    )
+
+
+def _findings_in_allocated(definition: ast.FunctionDef, release: str) -> Iterator[_Finding]:
+    """Calls that need a tile which the compiler would have to place."""
+    bad = {
+        "allocated_bias": lambda name, given: name == "activation" and "bias" not in given,
+        "allocated_value": lambda name, given: (
+            name in ("full", "zeros", "ones") and "alloc" in given.get("buffer", "")
+        ),
+        "allocated_transpose": lambda name, given: (
+            (name == "nc_transpose" and "Vector" not in given.get("engine", "").title())
+            or (name == "matmul" and given.get("transpose_x") != "True")
+        ),
+    }
+    for rule in rules_of(release, *bad):
+        for node in ast.walk(definition):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            if ast.unparse(node.func.value).rpartition(".")[2] not in _NAMESPACES:
+                continue
+            given = {k.arg: ast.unparse(k.value) for k in node.keywords if k.arg}
+            if bad[rule.kind](node.func.attr, given):
+                yield node, rule, ast.unparse(node.func)
+
+
+_NAMESPACES = ("nisa", "nl", "isa", "language")
 
 
 def _is_plain(statement: ast.stmt) -> bool:

@@ -25,14 +25,13 @@ void for_each_access(const isa::Program& program, const isa::Instruction& in, Vi
 }  // namespace
 
 TensorUses::TensorUses(const isa::Program& program)
-    : program_(program), begin_(program.tensor_count() + 1), written_(program.tensor_count()) {
+    : program_(program), begin_(program.tensor_count() + 1), written_(isa::written_tensors(program)) {
   constexpr isa::InstructionIndex kNone = ~0u;
   std::vector<isa::InstructionIndex> last(program.tensor_count(), kNone);
   for (isa::InstructionIndex i = 0; i < program.size(); ++i)
-    for_each_access(program, program.instruction(i), [&](isa::TensorId tensor, bool, bool writes) {
+    for_each_access(program, program.instruction(i), [&](isa::TensorId tensor, bool, bool) {
       if (last[tensor] != i) ++begin_[tensor + 1];
       last[tensor] = i;
-      if (writes) written_[tensor] = true;
     });
   for (size_t t = 0; t + 1 < begin_.size(); ++t) begin_[t + 1] += begin_[t];
   uses_.resize(begin_.back());

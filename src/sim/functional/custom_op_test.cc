@@ -22,7 +22,8 @@ TEST(CustomOp, RunsARegisteredBody) {
   EXPECT_EQ(custom_op_id("test.axpy"), id);
   TestKernel k;
   const Tile x = k.sbuf_of(2, 2, {1, 2, 3, 4}), y = k.sbuf(2, 2);
-  k.run(Opcode::kCustomOp, {k.op(y), k.op(x), Operand::imm(3)}, {word(id), word(int64_t{1})});
+  k.run(Opcode::kCustomOp, {k.op(y), k.op(x), Operand::imm(3)},
+        {word(id), word(int64_t{1}), word_real(-1), word_real(-1)});
   EXPECT_EQ(k.get(y), (std::vector<float>{3, 6, 9, 12}));
 }
 
@@ -30,7 +31,8 @@ TEST(CustomOp, AnUnknownIdAndAMissingLibraryAreFaults) {
   TestKernel k;
   const Tile x = k.sbuf_of(1, 1, {1});
   EXPECT_EQ(fault_of([&] {
-              k.run(Opcode::kCustomOp, {k.op(x), k.op(x)}, {word(int64_t{12345}), word(int64_t{1})});
+              k.run(Opcode::kCustomOp, {k.op(x), k.op(x)},
+                    {word(int64_t{12345}), word(int64_t{1}), word_real(-1), word_real(-1)});
             }).label(),
             "custom_op.op_id");
   EXPECT_EQ(fault_of([] { load_custom_op_library("/no/such/library.so"); }).label(), "custom_op.library");

@@ -80,8 +80,26 @@ void CostRules::add_rules(const arch::TimingTable& table, const isa::Instruction
   }
 }
 
+CostRules::Streaming CostRules::custom_op(const isa::Program& program, const isa::Instruction& in,
+                                          const OperandFeatures& f) const {
+  const double ns = program.attribute_real(in, isa::slot::custom_op::kANs);
+  const double cycles_per_element = program.attribute_real(in, isa::slot::custom_op::kACyclesPerElement);
+  if (ns < 0 && cycles_per_element < 0) {
+    Fault fault(FaultKind::kNotModelled, "custom_op", "how long this custom operator takes is not known",
+                "state it: custom_op.register(name, ns=..., cycles_per_element=...); or run without timing");
+    fault.set_location(program.location(in.location));
+    throw fault;
+  }
+  const double cycles = std::max(0.0, cycles_per_element) * static_cast<double>(f.longest);
+  const double ps =
+      std::max(0.0, ns) * kPsPerNs + cycles * ps_per_cycle_[static_cast<size_t>(Engine::kGpSimd)];
+  return {static_cast<Ps>(ps + 0.5), static_cast<Ps>(ps + 0.5), false};
+}
+
 CostRules::Streaming CostRules::streaming(const isa::Program& program, const isa::Instruction& in,
                                           const OperandFeatures& f) const {
+  if (in.opcode == Opcode::kCustomOp) [[unlikely]]
+    return custom_op(program, in, f);
   const auto& rules = rules_[static_cast<size_t>(in.opcode)][static_cast<size_t>(f.engine)];
   if (rules.empty()) [[unlikely]] {
     Fault fault(FaultKind::kNotModelled, std::string(isa::name(in.opcode)),

@@ -1,0 +1,27 @@
+#include "isa/roles.h"
+
+#include <algorithm>
+
+namespace opentrn::isa {
+
+Role role_of(const Program& program, const Instruction& in, int slot) {
+  if (in.opcode == Opcode::kCustomOp)
+    return slot < program.attribute_int(in, isa::slot::custom_op::kAOutputs) ? Role::kOut : Role::kIn;
+  const auto operands = definition(in.opcode).operands;
+  const size_t index = std::min<size_t>(static_cast<size_t>(slot), operands.size() - 1);
+  return operands[index].role;
+}
+
+std::vector<bool> written_tensors(const Program& program) {
+  std::vector<bool> written(program.tensor_count());
+  for (const Instruction& in : program.instructions()) {
+    int slot = 0;
+    for (const Operand& operand : program.operands(in)) {
+      if (operand.is_access() && role_of(program, in, slot) != Role::kIn) written[operand.tensor] = true;
+      ++slot;
+    }
+  }
+  return written;
+}
+
+}  // namespace opentrn::isa
