@@ -41,26 +41,34 @@ std::string fp8_peak(const arch::PeakTflops& rates) {
 
 std::string kib(const arch::Spec<int64_t>& bytes) { return bytes.known() ? cell(bytes / 1024.0) : "?"; }
 
+// "16x23": engines and the GB/s of each.
+std::string dma(const arch::NeuronCore& core) {
+  const bool known = core.dma_engines.known() && core.dma_engine_gb_s.known();
+  return known ? fmt::format("{}x{}", cell(core.dma_engines), cell(core.dma_engine_gb_s)) : "?";
+}
+
 std::string section(std::string_view title, const TextTable& table) {
   return fmt::format("{}\n{}\n", title, table.str());
 }
 
 std::string cores(const Tables& tables) {
-  TextTable table({"name", "Tensor", "Vector", "Scalar", "GpSimd", "SBUF KiB", "PSUM KiB", "DMA", "GB/s",
-                   "HBM GB/s", "BF16", "FP8", "FP32"});
+  TextTable table(
+      {"name", "Tensor", "Vector", "Scalar", "GpSimd", "SBUF", "PSUM", "DMA", "HBM", "BF16", "FP8", "FP32"});
   for (const auto& core : tables.neuron_cores())
-    table.add_row(
-        {core.name, cell(core.tensor_clock_ghz), cell(core.vector_clock_ghz), cell(core.scalar_clock_ghz),
-         cell(core.gpsimd_clock_ghz), kib(core.sbuf_bytes_per_partition), kib(core.psum_bytes_per_partition),
-         cell(core.dma_engines), cell(core.dma_engine_gb_s), cell(core.hbm_bandwidth_gb_s),
-         peak(core.peak_tflops, "bf16"), fp8_peak(core.peak_tflops), peak(core.peak_tflops, "fp32")});
+    table.add_row({core.name, cell(core.tensor_clock_ghz), cell(core.vector_clock_ghz),
+                   cell(core.scalar_clock_ghz), cell(core.gpsimd_clock_ghz),
+                   kib(core.sbuf_bytes_per_partition), kib(core.psum_bytes_per_partition), dma(core),
+                   cell(core.hbm_bandwidth_gb_s), peak(core.peak_tflops, "bf16"), fp8_peak(core.peak_tflops),
+                   peak(core.peak_tflops, "fp32")});
   return section(
-      "NeuronCores: clocks in GHz, memory per partition, DMA engines and rate of each, dense TFLOPS", table);
+      "NeuronCores: clocks in GHz, KiB per partition, DMA engines x GB/s of each, GB/s\n"
+      "of HBM, dense TFLOPS",
+      table);
 }
 
 std::string chips(const Tables& tables) {
-  TextTable table({"name", "cores", "of", "GiB", "GB/s", "BF16", "FP8", "FP32", "sparse", "links",
-                   "link GB/s", "CC-cores"});
+  TextTable table(
+      {"name", "cores", "of", "GiB", "GB/s", "BF16", "FP8", "FP32", "sparse", "links", "GB/s", "CC"});
   for (const auto& chip : tables.chips())
     table.add_row({chip.name, cell(chip.cores), std::string(table_key(chip.generation)),
                    cell(chip.memory_gib), cell(chip.memory_bandwidth_gb_s), peak(chip.peak_tflops, "bf16"),
@@ -68,33 +76,31 @@ std::string chips(const Tables& tables) {
                    peak(chip.peak_tflops, "sparse"), cell(chip.neuronlink_links), cell(chip.neuronlink_gb_s),
                    cell(chip.cc_cores)});
   return section(
-      "Chips: device memory, data-sheet TFLOPS, NeuronLink of the whole chip (FP8 is MXFP8 on Trainium3)",
+      "Chips: device memory, data-sheet TFLOPS (FP8 is MXFP8 on Trainium3), NeuronLinks\n"
+      "and the rate of all of them, CC-cores",
       table);
 }
 
 std::string instances(const Tables& tables) {
-  TextTable table({"name", "chips", "of", "cores", "vCPU", "host GiB", "GiB", "GB/s", "BF16", "topology",
-                   "Gbps", "USD/h"});
+  TextTable table({"name", "chips", "of", "host", "GiB", "BF16", "topology", "Gbps", "USD/h"});
   for (const auto& instance : tables.instances()) {
     const arch::Totals sum = arch::totals(tables, instance);
-    table.add_row({instance.name, cell(instance.chips), instance.chip, cell(sum.cores), cell(instance.vcpus),
-                   cell(instance.host_memory_gib), cell(sum.memory_gib), cell(sum.memory_bandwidth_gb_s),
-                   total(sum, "bf16"), cell(instance.topology), cell(instance.network_gbps),
-                   price(instance.price.on_demand_usd_h)});
+    table.add_row({instance.name, cell(instance.chips), instance.chip, cell(instance.host_memory_gib),
+                   cell(sum.memory_gib), total(sum, "bf16"), cell(instance.topology),
+                   cell(instance.network_gbps), price(instance.price.on_demand_usd_h)});
   }
-  return section("Instances: device memory and rates of all chips, network, on-demand price in us-east-1",
-                 table);
+  return section(
+      "Instances: memory of host and devices in GiB, TFLOPS of all chips, network,\n"
+      "on-demand price in us-east-1",
+      table);
 }
 
 std::string ultraservers(const Tables& tables) {
-  TextTable table(
-      {"name", "servers", "chips", "of", "GiB", "GB/s", "BF16", "FP8", "topology", "Gbps", "USD/h"});
+  TextTable table({"name", "chips", "of", "GiB", "BF16", "topology", "Gbps", "USD/h"});
   for (const auto& server : tables.ultraservers()) {
     const arch::Totals sum = arch::totals(tables, server);
-    table.add_row({server.name, cell(server.servers), cell(sum.chips), server.chip, cell(sum.memory_gib),
-                   cell(sum.memory_bandwidth_gb_s), total(sum, "bf16"),
-                   total(sum, sum.peak_tflops.contains("mxfp8") ? "mxfp8" : "fp8"), cell(server.topology),
-                   cell(server.network_gbps), price(server.price.on_demand_usd_h)});
+    table.add_row({server.name, cell(sum.chips), server.chip, cell(sum.memory_gib), total(sum, "bf16"),
+                   cell(server.topology), cell(server.network_gbps), price(server.price.on_demand_usd_h)});
   }
   return section("UltraServers", table);
 }
@@ -129,8 +135,8 @@ std::string comparison_instances(const Tables& tables) {
 std::string list_text(const Tables& tables) {
   return cores(tables) + chips(tables) + instances(tables) + ultraservers(tables) + ultraclusters(tables) +
          comparison_chips(tables) + comparison_instances(tables) +
-         "? = no public source gives it; - = does not apply. `opentrn describe <name>` says where each "
-         "number is from.\n";
+         "? = no public source gives it; - = does not apply. `opentrn describe <name>` says\n"
+         "more, and where each number is from.\n";
 }
 
 template <typename Items>

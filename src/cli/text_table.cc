@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <numeric>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -52,12 +53,14 @@ std::string TextTable::str() const {
       if (r > 0 && !is_numeric(rows_[r][c])) right[c] = false;
     }
   }
+  const size_t cells = std::accumulate(width.begin(), width.end(), size_t{0});
+  const std::string gap(cells + 2 * columns <= kLineWidth ? 2 : 1, ' ');
   std::string out;
   for (const std::vector<std::string>& row : rows_) {
     std::string line;
     for (size_t c = 0; c < columns; ++c)
-      line +=
-          right[c] ? fmt::format("  {:>{}}", row[c], width[c]) : fmt::format("  {:<{}}", row[c], width[c]);
+      line += gap +
+              (right[c] ? fmt::format("{:>{}}", row[c], width[c]) : fmt::format("{:<{}}", row[c], width[c]));
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";
   }

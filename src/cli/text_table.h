@@ -8,7 +8,7 @@
 
 namespace opentrn::cli {
 
-inline constexpr size_t kLineWidth = 120;
+inline constexpr size_t kLineWidth = 80;  // of a terminal that nobody has resized
 
 // A value that no public source gives prints as "?", one that does not apply as "-".
 std::string cell(double value);  // 6 significant digits below 1000, thousands grouped above
@@ -24,7 +24,7 @@ class TextTable {
   // A column whose every cell is a number, "?" or "-" is set to the right.
   explicit TextTable(std::vector<std::string> header);
   void add_row(std::vector<std::string> cells);
-  // Lines without trailing blanks, indented by two.
+  // Lines without trailing blanks. Two blanks before each column, one where the table would be too wide.
   std::string str() const;
 
  private:
