@@ -85,7 +85,10 @@ def register(
 ) -> Callable[[Function], Function]:
     """Decorator: `function(outputs, inputs)` becomes the operator `name`, replacing one of that name.
 
-    @@"""
+    `ns` and `cycles_per_element` state its time, see set_time(). The arrays are dense, partition first; a number
+    arrives as a float32 array of rank 0. They are valid during the call only. What the function raises fails the
+    kernel.
+    """
 
     def keep(function: Function) -> Function:
         def run(outputs: list[Any], inputs: list[Any]) -> None:
