@@ -120,7 +120,7 @@ std::string comparison_chips(const Tables& tables) {
                    chip.achieved_tflops.contains("bf16") ? peak(chip.achieved_tflops, "bf16") : "?",
                    peak(chip.peak_tflops, "fp8"), peak(chip.peak_tflops, "fp32"), cell(chip.scale_up_gb_s),
                    cell(chip.tdp_w)});
-  return section("Chips of other makers: dense TFLOPS, best measured BF16 matmul, scale-up link one way",
+  return section("Chips of other makers: dense TFLOPS, best measured BF16 matmul, scale-up link\none way",
                  table);
 }
 
@@ -135,8 +135,8 @@ std::string comparison_instances(const Tables& tables) {
 std::string list_text(const Tables& tables) {
   return cores(tables) + chips(tables) + instances(tables) + ultraservers(tables) + ultraclusters(tables) +
          comparison_chips(tables) + comparison_instances(tables) +
-         "? = no public source gives it; - = does not apply. `opentrn describe <name>` says\n"
-         "more, and where each number is from.\n";
+         "? = no public source gives it; - = does not apply. `opentrn describe <name>`\n"
+         "says more, and where each number is from.\n";
 }
 
 template <typename Items>

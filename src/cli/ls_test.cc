@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Ls, NamesEveryMachineWithinTheLineWidth) {
+TEST(Ls, NamesEveryMachineWithinTheWidthOfATerminal) {
   const Ran ran = run_for_test({"ls"});
   EXPECT_EQ(ran.code, 0);
   const arch::Tables& tables = arch::default_tables();
@@ -19,7 +19,7 @@ TEST(Ls, NamesEveryMachineWithinTheLineWidth) {
   for (const auto& instance : tables.instances()) EXPECT_THAT(ran.out, HasSubstr(instance.name));
   for (const auto& server : tables.ultraservers()) EXPECT_THAT(ran.out, HasSubstr(server.name));
   for (const auto& chip : tables.comparison_chips()) EXPECT_THAT(ran.out, HasSubstr(chip.name));
-  EXPECT_LE(longest_line(ran.out), kLineWidth);
+  EXPECT_LE(longest_line(ran.out), kTerminalWidth);
 }
 
 TEST(Ls, JsonHoldsValuesAndNullForUnknown) {

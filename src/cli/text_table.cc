@@ -54,7 +54,7 @@ std::string TextTable::str() const {
     }
   }
   const size_t cells = std::accumulate(width.begin(), width.end(), size_t{0});
-  const std::string gap(cells + 2 * columns <= kLineWidth ? 2 : 1, ' ');
+  const std::string gap(cells + 2 * columns <= kTerminalWidth ? 2 : 1, ' ');
   std::string out;
   for (const std::vector<std::string>& row : rows_) {
     std::string line;

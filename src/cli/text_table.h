@@ -8,7 +8,8 @@
 
 namespace opentrn::cli {
 
-inline constexpr size_t kLineWidth = 80;  // of a terminal that nobody has resized
+inline constexpr size_t kLineWidth = 120;
+inline constexpr size_t kTerminalWidth = 80;  // of one that nobody has resized
 
 // A value that no public source gives prints as "?", one that does not apply as "-".
 std::string cell(double value);  // 6 significant digits below 1000, thousands grouped above

@@ -93,5 +93,6 @@ def test_help_names_every_command():
         "fuzz",
         "build",
         "sanitize",
+        "wheel-test",
     ):
         assert f"    {command}" in done.stdout

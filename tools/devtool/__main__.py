@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from devtool import environment, style, suites, system, testing
+from devtool import environment, style, suites, system, testing, wheel
 from devtool.build import build
 from devtool.paths import ROOT, venv_bin
 from devtool.report import DevError, run, say
@@ -46,6 +46,11 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _test(arguments: argparse.Namespace) -> int:
     _set_up()
     return testing.run_all(arguments.rest)
+
+
+def _wheel_test(arguments: argparse.Namespace) -> int:
+    _set_up()
+    return wheel.check(venv_bin("python"))
 
 
 def _bench(arguments: argparse.Namespace) -> int:
@@ -116,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     add("test", _test, "build and run every test; arguments go to pytest")
     add("bench", _bench, "side-by-side benchmarks")
     add("conformance", _conformance, "another project's tests: nki-docs|nki-samples|nki-library|stablehlo PATH")
+    add("wheel-test", _wheel_test, "build the wheel, install it into a new environment, run a kernel with it")
     add("fidelity", _fidelity, "predicted against published times")
     lint = add("lint", _lint, "check layers, ruff and clang-format")
     lint.add_argument("--tidy", action="store_true", help="also run clang-tidy (slow)")

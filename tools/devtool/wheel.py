@@ -1,0 +1,67 @@
+"""./dev wheel-test: builds the wheel of this tree, installs it where nothing else is, and runs a kernel with it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from devtool.paths import ROOT
+from devtool.report import run, say
+
+# Run in a folder of its own, so that only the installed package can be found.
+_PROGRAM = """
+import numpy as np
+import opentrn
+import opentrn.nki.isa as nisa
+import opentrn.nki.language as nl
+
+assert "site-packages" in opentrn.__file__, opentrn.__file__
+
+
+def kernel(x):
+    tile = nl.ndarray(x.shape, x.dtype)
+    nisa.dma_copy(tile, x)
+    nisa.activation(tile, nl.exp, tile)
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+x = np.linspace(-1, 1, 128 * 64, dtype=np.float32).reshape(128, 64)
+result = opentrn.run(kernel, x)
+assert np.allclose(result.outputs, np.exp(x), rtol=1e-4)
+assert result.time_us > 0
+"""
+
+
+def check(python: Path) -> int:
+    """Builds with `python` (its pip fetches the build requirements); the build folder build-wheel is kept."""
+    with tempfile.TemporaryDirectory(prefix="opentrn-wheel-") as temporary:
+        folder = Path(temporary)
+        say("build the wheel")
+        pip = [python, "-m", "pip", "-q", "--disable-pip-version-check"]
+        run(
+            [*pip, "wheel", "--no-deps", "-w", folder, ROOT],
+            hint="pip fetches scikit-build-core and nanobind; pyproject.toml names them",
+        )
+        (wheel,) = folder.glob("opentrn-*.whl")
+        say(f"install {wheel.name} into a new environment")
+        run([python, "-m", "venv", folder / "env"], hint="install python3-venv")
+        bin_ = folder / "env" / "bin"
+        run(
+            [bin_ / "python", "-m", "pip", "-q", "--disable-pip-version-check", "install", wheel],
+            hint="pip fetches numpy and ml_dtypes",
+        )
+        say("run a kernel and the command")
+        program = folder / "program.py"
+        program.write_text(_PROGRAM)
+        alone = {"PYTHONPATH": "", "PYTHONSAFEPATH": "1"}
+        run(
+            [bin_ / "python", program],
+            hint="the wheel lacks something that the tree has",
+            cwd=folder,
+            env=alone,
+        )
+        run([bin_ / "opentrn", "ls"], hint="the wheel lacks the command", cwd=folder, env=alone, quiet=True)
+    say("the wheel works")
+    return 0
