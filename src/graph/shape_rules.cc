@@ -228,6 +228,7 @@ std::vector<Type> infer_types(const Module& module, const Function& function, co
   const Context c(module, function, op, stated, rule.elements);
   try {
     check_definition(c, op);
+    for (size_t i = 0; i < c.operand_count(); ++i) check_type(c, c.operand_type(i));
     for (const Type& type : stated) check_type(c, type);
     const Types inferred = rule.infer(c);
     return stated.empty() ? inferred : reconciled(c, rule, inferred);

@@ -15,9 +15,11 @@ struct Groups {
 };
 
 // unique: entries differ; range: they are 0 .. n-1 for some n, -1 filling ragged groups.
-Groups checked_groups(const Context& c, int unique, int range, bool complete) {
+Groups checked_groups(const Context& c, int unique, int range, bool complete, bool ragged = false) {
   const IntMatrix& groups = c.op().matrix(Attr::replica_groups);
   Dims ids;
+  c.check(ragged || !contains(groups.values, -1), range, "replica_groups is {}; groups must be of one size",
+          text(groups.values));
   for (const int64_t id : groups.values)
     if (id != -1) ids.push_back(id);
   c.check(is_unique(ids), unique, "replica_groups is {}; entries must differ", text(groups.values));
@@ -73,9 +75,8 @@ Types all_gather(const Context& c) {
         c.stated()[i].rank() == operand.rank()) {
       // Whole numbers of partitions per replica; the run knows how many.
       const int64_t stated = c.stated()[i].dim(static_cast<int>(axis));
-      const int64_t unit = times(size, by);
-      const bool known = !is_dynamic(stated) && !is_dynamic(unit) && unit != 0;
-      c.check(!known || stated % unit == 0, 6, "{} gathered in groups of {} cannot be {}",
+      const bool known = !is_dynamic(stated) && !is_dynamic(size) && size != 0;
+      c.check(!known || stated % size == 0, 6, "{} gathered in groups of {} cannot be {}",
               operand.to_string(), by, c.stated()[i].to_string());
       size = stated;
     } else {
@@ -87,7 +88,7 @@ Types all_gather(const Context& c) {
 }
 
 Types all_reduce(const Context& c) {
-  checked_groups(c, 1, 3, true);
+  checked_groups(c, 1, 3, true, true);
   check_global_ids(c, 4);
   Types results;
   for (size_t i = 0; i < c.operand_count(); ++i) {
@@ -167,7 +168,7 @@ size_t checked_root(const Context& c, int constraint) {
 }  // namespace
 
 Types collective_broadcast(const Context& c) {
-  checked_groups(c, 1, 2, false);
+  checked_groups(c, 1, 2, false, true);
   const size_t n = checked_root(c, 4);
   c.check(!c.has_stated() || c.stated().size() == n, 5, "{} results for {} operands", c.stated().size(), n);
   Types results;
@@ -176,8 +177,9 @@ Types collective_broadcast(const Context& c) {
 }
 
 Types collective_reduce(const Context& c) {
-  checked_groups(c, 1, 2, false);
+  checked_groups(c, 1, 2, false, true);
   const size_t n = checked_root(c, 3);
+  check_global_ids(c, 1);
   Types results;
   for (size_t i = 0; i < n; ++i) {
     const Types scalar{typed(c.tensor(i), {})};

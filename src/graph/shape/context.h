@@ -36,6 +36,7 @@ enum ElementSet : uint32_t {
   kQuantized = kQuantizedPerTensor | kQuantizedPerAxis,
   kAnyPlain = kBools | kNumbers,
   kAnyElement = kAnyPlain | kQuantized,
+  kPerTensor = kAnyPlain | kQuantizedPerTensor,  // what most ops take
 };
 
 struct Signature {
@@ -57,9 +58,9 @@ class Context {
   // Any type.
   const Type& operand_type(size_t i) const { return function_.type(op_.operands[i]); }
   // A tensor whose elements are of `allowed`; "op.I<i+1>" otherwise.
-  const Type& tensor(size_t i, uint32_t allowed = kAnyElement) const;
-  const Type& scalar(size_t i, uint32_t allowed = kAnyElement) const;
-  const Type& vector(size_t i, uint32_t allowed = kAnyElement) const;
+  const Type& tensor(size_t i, uint32_t allowed = kPerTensor) const;
+  const Type& scalar(size_t i, uint32_t allowed = kPerTensor) const;
+  const Type& vector(size_t i, uint32_t allowed = kPerTensor) const;
   void want_tensor(const Type& type, std::string_view what, std::string_view label, uint32_t allowed) const;
 
   bool has_stated() const { return !stated_.empty(); }

@@ -1,4 +1,7 @@
 // Control flow, calls, tuples, tokens and what talks to the world outside.
+#include <algorithm>
+#include <cctype>
+
 #include "graph/shape/rules.h"
 
 namespace opentrn::graph::shape {
@@ -103,7 +106,11 @@ Types call(const Context& c) { return callee_results(c, callee_of(c, Attr::calle
 Types composite(const Context& c) {
   const std::string& composite_name = c.op().string(Attr::name);
   const size_t dot = composite_name.find('.');
-  c.check(dot != std::string::npos && dot > 0 && dot + 1 < composite_name.size(), 1,
+  const bool plain = std::all_of(composite_name.begin(), composite_name.end(), [](char ch) {
+    return std::isalnum(static_cast<unsigned char>(ch)) || ch == '_' || ch == '.' || ch == '$' || ch == '-';
+  });
+  const bool starts = !composite_name.empty() && !std::isdigit(static_cast<unsigned char>(composite_name[0]));
+  c.check(plain && starts && dot != std::string::npos && dot > 0 && dot + 1 < composite_name.size(), 1,
           "name is {}; it must have a namespace: my_namespace.my_op", composite_name);
   return callee_results(c, callee_of(c, Attr::decomposition, 2), 3);
 }
@@ -166,7 +173,7 @@ Types infeed(const Context& c) {
 }
 
 Types outfeed(const Context& c) {
-  for (size_t i = 0; i + 1 < c.operand_count(); ++i) c.tensor(i);
+  for (size_t i = 0; i + 1 < c.operand_count(); ++i) c.tensor(i, kAnyElement);
   want_token(c, c.operand_count() - 1);
   return {Type::token()};
 }
@@ -182,6 +189,8 @@ Types recv(const Context& c) {
   check_channel(c, 3);
   const auto stated = c.stated();
   if (stated.empty() || !stated.back().is_token()) c.fail("results", "the last result must be a token");
+  for (const Type& type : stated.first(stated.size() - 1))
+    if (!type.is_tensor()) c.fail("results", fmt::format("a result is {}, not a tensor", type.to_string()));
   return {stated.begin(), stated.end()};
 }
 

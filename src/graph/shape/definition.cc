@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "graph/op_definitions.h"
 #include "graph/shape/rules.h"
 

@@ -160,7 +160,7 @@ Types select(const Context& c) {
 }
 
 Types bitcast_convert(const Context& c) {
-  const Type& operand = c.tensor(0);
+  const Type& operand = c.tensor(0, kAnyElement);
   const Type& result = c.stated_tensor(0);
   c.check(is_complex(operand.element()) == is_complex(result.element()), 2, "{} to {}: complex stays complex",
           operand.to_string(), result.to_string());

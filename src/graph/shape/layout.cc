@@ -13,10 +13,17 @@ const Quantization* axis_quantized(const Type& type) {
   return q && q->per_axis() ? q : nullptr;
 }
 
-// Elements of operand and result agree, per-axis parameters aside.
-void want_result_element(const Context& c, const Type& operand, const Type& result, int constraint) {
-  c.check(same_element(operand, result), constraint, "{} becomes {}; elements must stay the same",
-          operand.to_string(), result.to_string());
+bool same_parameters(const Type& a, const Type& b) {
+  const Quantization* p = a.quantization();
+  const Quantization* q = b.quantization();
+  return !p || !q || (p->scales == q->scales && p->zero_points == q->zero_points);
+}
+
+// Elements of operand and result are the same; moving data keeps scales and zero points.
+void want_result_element(const Context& c, const Type& operand, const Type& result, int constraint,
+                         bool parameters = true) {
+  c.check(same_element(operand, result) && (!parameters || same_parameters(operand, result)), constraint,
+          "{} becomes {}; elements must stay the same", operand.to_string(), result.to_string());
 }
 
 int64_t count_of(std::span<const int64_t> dims) {
@@ -67,7 +74,14 @@ Dims padded(const Context& c, const Type& operand, std::span<const int64_t> low,
 
 }  // namespace
 
-Types constant(const Context& c) { return {c.op().literal(Attr::value).type()}; }
+Types constant(const Context& c) {
+  const Type& value = c.op().literal(Attr::value).type();
+  // A quantized constant is written as its stored integers.
+  if (c.has_stated() && c.stated()[0].is_tensor())
+    if (const Quantization* q = c.stated()[0].quantization(); q && q->storage == value.element())
+      return {typed(c.stated()[0], value.dims_vector())};
+  return {value};
+}
 
 Types iota(const Context& c) {
   const Type& result = c.stated_tensor(0, kNumbers | kQuantizedPerTensor);
@@ -77,7 +91,7 @@ Types iota(const Context& c) {
 }
 
 Types broadcast(const Context& c) {
-  const Type& operand = c.tensor(0);
+  const Type& operand = c.tensor(0, kAnyElement);
   const auto sizes = c.integers(Attr::broadcast_sizes);
   c.check(in_range(sizes, 0, INT64_MAX), 0, "broadcast_sizes is {}; sizes must not be negative", text(sizes));
   return {typed(operand, concatenated({sizes, operand.dims()}))};
@@ -85,7 +99,8 @@ Types broadcast(const Context& c) {
 
 void check_broadcast(const Context& c, const Type& operand, const Type& result,
                      std::span<const int64_t> dimensions) {
-  want_result_element(c, operand, result, 1);
+  // Per-axis parameters are repeated where their dimension is: C6.
+  want_result_element(c, operand, result, 1, !axis_quantized(operand));
   c.check(static_cast<int>(dimensions.size()) == operand.rank(), 2,
           "broadcast_dimensions has {} entries for {}", dimensions.size(), operand.to_string());
   c.check(in_range(dimensions, 0, result.rank()), 3, "broadcast_dimensions is {}; the result has rank {}",
@@ -101,7 +116,7 @@ void check_broadcast(const Context& c, const Type& operand, const Type& result,
 }
 
 Types broadcast_in_dim(const Context& c) {
-  const Type& operand = c.tensor(0);
+  const Type& operand = c.tensor(0, kAnyElement);
   const Type& result = c.stated_tensor(0);
   check_broadcast(c, operand, result, c.integers(Attr::broadcast_dimensions));
   return {result};
@@ -117,14 +132,14 @@ void check_reshape(const Context& c, const Type& operand, const Type& result) {
 }
 
 Types reshape(const Context& c) {
-  const Type& operand = c.tensor(0);
+  const Type& operand = c.tensor(0, kAnyElement);
   const Type& result = c.stated_tensor(0);
   check_reshape(c, operand, result);
   return {result};
 }
 
 Types transpose(const Context& c) {
-  const Type& operand = c.tensor(0);
+  const Type& operand = c.tensor(0, kAnyElement);
   const auto permutation = c.integers(Attr::permutation);
   c.check(static_cast<int>(permutation.size()) == operand.rank() && is_unique(permutation) &&
               in_range(permutation, 0, operand.rank()),
@@ -135,6 +150,7 @@ Types transpose(const Context& c) {
     dims.push_back(operand.dim(static_cast<int>(from)));
     if (!operand.bounds().empty()) bounds.push_back(operand.bounds()[static_cast<size_t>(from)]);
   }
+  if (c.has_stated() && c.stated()[0].is_tensor()) want_result_element(c, operand, c.stated()[0], 1);
   const Quantization* from = axis_quantized(operand);
   const Quantization* to = c.has_stated() ? axis_quantized(c.stated()[0]) : nullptr;
   if (from && to)
@@ -316,7 +332,7 @@ Types dynamic_update_slice(const Context& c) {
 }
 
 Types get_dimension_size(const Context& c) {
-  const Type& operand = c.tensor(0);
+  const Type& operand = c.tensor(0, kAnyElement);
   const int64_t axis = c.integer(Attr::dimension);
   c.check(0 <= axis && axis < operand.rank(), 1, "dimension is {} of {}", axis, operand.to_string());
   return {Type::scalar(ElementType::kI32)};
@@ -346,7 +362,7 @@ Types set_dimension_size(const Context& c) {
 }
 
 Types dynamic_broadcast_in_dim(const Context& c) {
-  const Type& operand = c.tensor(0);
+  const Type& operand = c.tensor(0, kAnyElement);
   const Type& sizes = c.vector(1, kInts);
   const Type& result = c.stated_tensor(0);
   check_broadcast(c, operand, result, c.integers(Attr::broadcast_dimensions));
@@ -375,7 +391,7 @@ Types dynamic_iota(const Context& c) {
 }
 
 Types dynamic_reshape(const Context& c) {
-  const Type& operand = c.tensor(0);
+  const Type& operand = c.tensor(0, kAnyElement);
   const Type& sizes = c.vector(1, kInts);
   const Type& result = c.stated_tensor(0);
   check_reshape(c, operand, result);

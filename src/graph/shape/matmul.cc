@@ -53,8 +53,8 @@ Type quantized_product(const Context& c, const Type& lhs, const Type& rhs, const
 
 void check_precision(const Context& c, int constraint) {
   const Dims precision = c.list(Attr::precision_config);
-  c.check(precision.empty() || precision.size() == 2, constraint,
-          "precision_config has {} entries; it must have 2", precision.size());
+  c.check(precision.size() <= 2, constraint,
+          "precision_config has {} entries; it must have 2, or 1 for both operands", precision.size());
 }
 
 void check_algorithm(const Context& c) {
@@ -86,7 +86,7 @@ void append_others(Dims& dims, const Type& type, std::span<const int64_t> skippe
 
 Types dot_general(const Context& c) {
   const Type& lhs = c.tensor(0);
-  const Type& rhs = c.tensor(1);
+  const Type& rhs = c.tensor(1, kAnyElement);
   const Dims lb = c.list(Attr::lhs_batching_dimensions);
   const Dims rb = c.list(Attr::rhs_batching_dimensions);
   const Dims lc = c.list(Attr::lhs_contracting_dimensions);
@@ -132,7 +132,7 @@ Types dot_general(const Context& c) {
 
 Types dot(const Context& c) {
   const Type& lhs = c.tensor(0);
-  const Type& rhs = c.tensor(1);
+  const Type& rhs = c.tensor(1, kAnyElement);
   const bool ranks = lhs.rank() >= 1 && lhs.rank() <= 2 && rhs.rank() >= 1 && rhs.rank() <= 2;
   c.check(ranks, 0, "{} dot {}: vectors and matrices only", lhs.to_string(), rhs.to_string());
   c.check(agrees(lhs.dim(lhs.rank() - 1), rhs.dim(0)), 0, "{} dot {}: the contracted dimensions differ",
@@ -198,7 +198,8 @@ Types einsum(const Context& c) {
     c.check(sizes.contains(letter), 0, "output dimension {} is in no input", letter);
     dims.push_back(sizes[letter]);
   }
-  return {typed(c.tensor(0), std::move(dims))};
+  const Type& element = c.has_stated() ? c.stated_tensor(0) : c.tensor(0);
+  return {typed(element, std::move(dims))};
 }
 
 namespace {
@@ -258,7 +259,7 @@ void check_groups(const Context& c, const Convolution& v) {
 
 Convolution checked(const Context& c) {
   const Type& lhs = c.tensor(0);
-  const Type& rhs = c.tensor(1);
+  const Type& rhs = c.tensor(1, kAnyElement);
   c.check(lhs.rank() == rhs.rank() && lhs.rank() >= 2, 1, "operands are {} and {}", lhs.to_string(),
           rhs.to_string());
   const auto n = static_cast<size_t>(lhs.rank() - 2);
@@ -279,6 +280,8 @@ Convolution checked(const Context& c) {
                 c.integer(Attr::output_feature_dimension),
                 c.integer(Attr::feature_group_count),
                 c.integer(Attr::batch_group_count)};
+  // StableHLO's own dynamic_conv programs state two strides for one dimension; those behind n have no meaning.
+  if (c.op().kind == OpKind::dynamic_conv_ && v.strides.size() > n) v.strides.resize(n);
   check_window_list(c, v.strides, n, 2, "window_strides");
   check_window_list(c, v.lhs_dilation, n, 5, "lhs_dilation");
   check_window_list(c, v.rhs_dilation, n, 7, "rhs_dilation");

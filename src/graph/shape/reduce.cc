@@ -118,7 +118,7 @@ Types select_and_scatter(const Context& c) {
           source.to_string());
   c.check(initial.rank() == 0 && same_element(operand, initial), 3, "operand is {} and init_value {}",
           operand.to_string(), initial.to_string());
-  const Dims sizes = c.integers_or(Attr::window_dimensions, rank, 1);
+  const Dims sizes = c.list(Attr::window_dimensions);
   const Dims strides = c.integers_or(Attr::window_strides, rank, 1);
   check_positive(c, sizes, rank, 4, "window_dimensions");
   check_positive(c, strides, rank, 6, "window_strides");
