@@ -280,7 +280,8 @@ Convolution checked(const Context& c) {
                 c.integer(Attr::output_feature_dimension),
                 c.integer(Attr::feature_group_count),
                 c.integer(Attr::batch_group_count)};
-  // StableHLO's own dynamic_conv programs state two strides for one dimension; those behind n have no meaning.
+  // StableHLO's own dynamic_conv programs state two strides for one dimension; those behind n have no
+  // meaning.
   if (c.op().kind == OpKind::dynamic_conv_ && v.strides.size() > n) v.strides.resize(n);
   check_window_list(c, v.strides, n, 2, "window_strides");
   check_window_list(c, v.lhs_dilation, n, 5, "lhs_dilation");
