@@ -124,7 +124,7 @@ class Convolution {
     for (int64_t c = 0; c < kernel_in_.count; c += kPartitions)
       bands.push_back(load_band(emitter_, channels, group * kernel_in_.count + c,
                                 std::min(kPartitions, kernel_in_.count - c), windows_[0], windows_[1],
-                                out_row, out_rows, 0.0));
+                                out_row, out_rows, 0.0, image_.dtype));
     if (out_features_.step == 1 && out_features_.count > 1)
       positions_over_partitions(bands, group, out_row, out_rows);
     else

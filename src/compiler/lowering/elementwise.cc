@@ -161,20 +161,7 @@ class Body {
     return dst;
   }
 
-  // Wraps a 32-bit integer to the result's width.
-  Tile narrowed(const Tile& wide) {
-    if (is_int32(result_)) return wide;
-    const int unused = 32 - graph::bit_width(result_);
-    const Tile counts = fresh(DType::kInt32), shifted = fresh(DType::kInt32), back = fresh(DType::kInt32);
-    emitter_.memset(counts, unused);
-    emitter_.tensor_tensor(AluOp::kLeftShift, shifted, wide, counts);
-    emitter_.tensor_tensor(
-        graph::is_unsigned_integer(result_) ? AluOp::kRightShift : AluOp::kArithmeticRightShift, back,
-        shifted, counts);
-    const Tile dst = result();
-    emitter_.tensor_copy(dst, back);
-    return dst;
-  }
+  Tile narrowed(const Tile& wide) { return narrow_integer(emitter_, wide, result_); }
 
   Tile int_binary(AluOp op, const Term& a, const Term& b) {
     Tile x = wide_int(a);
@@ -513,6 +500,24 @@ bool has_unary(OpKind kind, ElementType from, ElementType to) {
 }
 
 }  // namespace
+
+DType wide_integer(ElementType element) {
+  return device_dtype(element) == DType::kUint32 ? DType::kUint32 : DType::kInt32;
+}
+
+Tile narrow_integer(Emitter& emitter, const Tile& wide, ElementType element) {
+  if (is_int32(element)) return wide;
+  const auto fresh = [&](DType dtype) { return emitter.sbuf(wide.rows, wide.columns, dtype, "narrow"); };
+  const Tile counts = fresh(DType::kInt32), shifted = fresh(DType::kInt32), back = fresh(DType::kInt32);
+  emitter.memset(counts, 32 - graph::bit_width(element));
+  emitter.tensor_tensor(AluOp::kLeftShift, shifted, wide, counts);
+  emitter.tensor_tensor(
+      graph::is_unsigned_integer(element) ? AluOp::kRightShift : AluOp::kArithmeticRightShift, back, shifted,
+      counts);
+  const Tile dst = fresh(*device_dtype(element));
+  emitter.tensor_copy(dst, back);
+  return dst;
+}
 
 bool has_elementwise(const graph::Function& function, const Op& op) {
   if (op.results.size() != 1 || op.operands.empty()) return false;

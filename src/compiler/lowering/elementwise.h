@@ -29,4 +29,9 @@ bool has_elementwise(const graph::Function& function, const graph::Op& op);
 Term emit_elementwise(Emitter& emitter, const graph::Function& function, const graph::Op& op,
                       std::span<const Term> operands, int64_t rows, int64_t columns);
 
+// A tile of 32-bit integers wrapped to the width of `element`, in its device type.
+Tile narrow_integer(Emitter& emitter, const Tile& wide, graph::ElementType element);
+// The 32-bit type that integers of `element` are computed in.
+DType wide_integer(graph::ElementType element);
+
 }  // namespace opentrn::compiler

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "compiler/lowering/device_type.h"
 #include "compiler/lowering/elementwise.h"
 #include "compiler/lowering/literal_number.h"
 
@@ -88,9 +89,14 @@ std::optional<OpKind> combiner_of(const Function& function, const Op& reduce) {
 }
 
 bool is_reduction(const Function& function, const Op& op) {
-  return op.kind == OpKind::reduce_ && op.results.size() == 1 && combiner_of(function, op).has_value() &&
-         graph::is_float(function.type(op.operands[0]).element()) &&
-         splat_of(function, op.operands[1]).has_value();
+  if (op.kind != OpKind::reduce_ || op.results.size() != 1 || !combiner_of(function, op)) return false;
+  if (!splat_of(function, op.operands[1])) return false;
+  const graph::Type& type = function.type(op.operands[0]);
+  if (!device_dtype(type.element()) || type.quantization()) return false;
+  if (graph::is_float(type.element())) return true;
+  int64_t columns = 1;
+  for (const int64_t d : op.integers(Attr::dimensions)) columns *= type.dim(static_cast<int>(d));
+  return columns <= kExactReductionColumns;
 }
 
 int64_t Group::rows() const { return product(std::span(shape).first(static_cast<size_t>(row_rank()))); }

@@ -87,7 +87,9 @@ std::optional<double> splat_of(const graph::Function& function, graph::ValueId v
 // arguments; nullopt otherwise.
 std::optional<graph::OpKind> combiner_of(const graph::Function& function, const graph::Op& reduce);
 
-// True for a reduce that a row-wise group can hold: one float operand, a known combiner, a known start.
+// Columns of a reduction of integers or booleans, which is done by halves and needs all of them at once.
+inline constexpr int64_t kExactReductionColumns = 8192;
+// True for a reduce that a row-wise group can hold: one operand, a known combiner, a known start.
 bool is_reduction(const graph::Function& function, const graph::Op& op);
 
 }  // namespace opentrn::compiler

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "compiler/lowering/device_type.h"
+#include "compiler/lowering/elementwise.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/window.h"
 
@@ -61,8 +62,7 @@ Shape shape_of(const graph::Function& function, const Op& op) {
 bool takes(const graph::Function& function, const Op& op) {
   if (op.kind != OpKind::reduce_window_ || op.results.size() != 1 || !alu_of(function, op)) return false;
   const auto element = function.type(op.operands[0]).element();
-  if (!graph::is_float(element) || !device_dtype(element) || !splat_of(function, op.operands[1]))
-    return false;
+  if (graph::is_bool(element) || !device_dtype(element) || !splat_of(function, op.operands[1])) return false;
   return shape_of(function, op).spatial.size() <= 2;
 }
 
@@ -76,6 +76,9 @@ bool lower_reduce_window(Lowering& lowering, const Op& op) {
   Emitter& emitter = lowering.emitter();
   const AluOp alu = *alu_of(function, op);
   const double initial = *splat_of(function, op.operands[1]);
+  const graph::ElementType element = function.type(op.operands[0]).element();
+  const bool is_float = graph::is_float(element);
+  const DType total_type = is_float ? DType::kFloat32 : wide_integer(element);
   const Shape shape = shape_of(function, op);
   const View in = lowering.view(op.operands[0]), out = lowering.allocate(op.results[0]);
   if (out.element_count() == 0) return true;
@@ -98,7 +101,8 @@ bool lower_reduce_window(Lowering& lowering, const Op& op) {
   const isa::Dim channels = merged.dims.empty() ? isa::Dim{0, 1} : merged.dims.back();
   int64_t images = 1;
   for (size_t i = 0; i + 1 < merged.dims.size(); ++i) images *= merged.dims[i].count;
-  const int64_t band_size = band_rows(windows[0], windows[1], size_bytes(in.dtype), kBandBytes);
+  const DType band_type = is_float ? in.dtype : total_type;
+  const int64_t band_size = band_rows(windows[0], windows[1], size_bytes(band_type), kBandBytes);
   for (int64_t n = 0; n < images; ++n) {
     View image{in.tensor, in.dtype, in.offset, {channels, in_space[0], in_space[1]}};
     int64_t rest = n;
@@ -110,18 +114,24 @@ bool lower_reduce_window(Lowering& lowering, const Op& op) {
       for (int64_t row = 0; row < windows[0].output; row += band_size) {
         const int64_t rows = std::min(band_size, windows[0].output - row), width = windows[1].output;
         const int64_t count = std::min(kPartitions, channels.count - c);
-        const Band band = load_band(emitter, image, c, count, windows[0], windows[1], row, rows, initial);
-        Tile total = emitter.sbuf(count, rows * width, DType::kFloat32, "pool");
+        const Band band =
+            load_band(emitter, image, c, count, windows[0], windows[1], row, rows, initial, band_type);
+        Tile total = emitter.sbuf(count, rows * width, total_type, "pool");
         emitter.memset(total, initial);
         for (int64_t y = 0; y < windows[0].size; ++y)
           for (int64_t x = 0; x < windows[1].size; ++x) {
-            const Tile next = emitter.sbuf(count, rows * width, DType::kFloat32, "pool");
+            const Tile next = emitter.sbuf(count, rows * width, total_type, "pool");
             emitter.tensor_tensor(alu, next, total,
                                   tap(band, windows[0], windows[1], y, x, 0, rows, 0, width));
             total = next;
           }
-        const Tile rounded = emitter.sbuf(count, rows * width, out.dtype, "pool");
-        emitter.tensor_copy(rounded, total);
+        Tile rounded = total;
+        if (!is_float) {
+          rounded = narrow_integer(emitter, total, element);
+        } else if (out.dtype != DType::kFloat32) {
+          rounded = emitter.sbuf(count, rows * width, out.dtype, "pool");
+          emitter.tensor_copy(rounded, total);
+        }
         result.store(emitter, rounded, n * channels.count + c, row * width);
       }
   }

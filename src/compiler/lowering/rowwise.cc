@@ -9,6 +9,7 @@
 // shape is, so that all partitions work. Reductions over more columns than a partition holds go block by
 // block and combine.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
@@ -47,13 +48,22 @@ AluOp alu_of(OpKind combiner) {
   }
 }
 
-bool is_neutral(OpKind combiner, double number) {
+// The smallest and the largest value of a type.
+std::pair<double, double> range_of(graph::ElementType element) {
+  if (graph::is_bool(element)) return {0.0, 1.0};
+  if (graph::is_float(element))
+    return {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+  const double size = std::ldexp(1.0, graph::bit_width(element));
+  return graph::is_unsigned_integer(element) ? std::pair(0.0, size - 1) : std::pair(-size / 2, size / 2 - 1);
+}
+
+bool is_neutral(OpKind combiner, graph::ElementType element, double number) {
   switch (combiner) {
     case OpKind::add_: return number == 0.0;
     case OpKind::multiply_: return number == 1.0;
-    case OpKind::maximum_: return number == -std::numeric_limits<double>::infinity();
-    case OpKind::minimum_: return number == std::numeric_limits<double>::infinity();
-    default: return false;
+    case OpKind::maximum_:
+    case OpKind::or_: return number == range_of(element).first;
+    default: return number == range_of(element).second;
   }
 }
 
@@ -151,7 +161,9 @@ class RowwiseKernel {
   }
 
   bool is_lone_reduction() const {
-    return group_.ops.size() == 1 && function_.op(group_.ops[0]).kind == OpKind::reduce_;
+    const Op& op = function_.op(group_.ops[0]);
+    return group_.ops.size() == 1 && op.kind == OpKind::reduce_ &&
+           graph::is_float(function_.type(op.results[0]).element());
   }
 
   // A reduction of nothing is its initial value; other results have no elements.
@@ -223,14 +235,60 @@ class RowwiseKernel {
   Term reduce(const Op& op, const Term& data) {
     const OpKind combiner = *combiner_of(function_, op);
     const graph::ElementType element = function_.type(op.results[0]).element();
+    if (!graph::is_float(element))
+      return {.element = element,
+              .splat = {},
+              .tile = reduce_exactly(op, combiner, element,
+                                     data.column ? data.tile.repeated(column_count_) : data.tile),
+              .column = true};
     const Tile dst = emitter_.sbuf(row_count_, 1, *device_dtype(element), "reduce");
     emitter_.reduce(alu_of(combiner), dst, data.column ? data.tile.repeated(column_count_) : data.tile);
     return {.element = element, .splat = {}, .tile = with_initial(op, combiner, dst), .column = true};
   }
 
+  // Integers and booleans by halves, as the Vector engine's reduction would round them to fp32.
+  Tile reduce_exactly(const Op& op, OpKind combiner, graph::ElementType element, Tile data) {
+    const bool is_bool = graph::is_bool(element);
+    const bool all =
+        combiner == OpKind::and_ || combiner == OpKind::minimum_ || combiner == OpKind::multiply_;
+    const AluOp alu = is_bool                    ? (all ? AluOp::kBitwiseAnd : AluOp::kBitwiseOr)
+                      : combiner == OpKind::and_ ? AluOp::kBitwiseAnd
+                      : combiner == OpKind::or_  ? AluOp::kBitwiseOr
+                                                 : alu_of(combiner);
+    const DType dtype = is_bool ? DType::kUint8 : wide_integer(element);
+    const auto fresh = [&](int64_t columns) { return emitter_.sbuf(row_count_, columns, dtype, "reduce"); };
+    if (data.dtype != dtype) {
+      const Tile wide = fresh(data.columns);
+      emitter_.tensor_copy(wide, data);
+      data = wide;
+    }
+    while (data.columns > 1) {
+      const int64_t half = data.columns / 2;
+      const Tile folded = fresh(half);
+      emitter_.tensor_tensor(alu, folded, data.column_range(0, half), data.column_range(half, half));
+      if (data.columns % 2 == 0) {
+        data = folded;
+        continue;
+      }
+      const Tile last = fresh(1), rest = fresh(half);
+      emitter_.tensor_tensor(alu, last, folded.column_range(0, 1), data.column_range(2 * half, 1));
+      if (half > 1) emitter_.tensor_copy(rest.column_range(1, half - 1), folded.column_range(1, half - 1));
+      emitter_.tensor_copy(rest.column_range(0, 1), last);
+      data = rest;
+    }
+    const double initial = *splat_of(function_, op.operands[1]);
+    if (!is_neutral(combiner, element, initial)) {
+      const Tile start = fresh(1), sum = fresh(1);
+      emitter_.memset(start, initial);
+      emitter_.tensor_tensor(alu, sum, data, start);
+      data = sum;
+    }
+    return is_bool ? data : narrow_integer(emitter_, data, element);
+  }
+
   Tile with_initial(const Op& op, OpKind combiner, const Tile& reduced) {
     const double initial = *splat_of(function_, op.operands[1]);
-    if (is_neutral(combiner, initial)) return reduced;
+    if (is_neutral(combiner, function_.type(op.results[0]).element(), initial)) return reduced;
     const Tile dst = emitter_.sbuf(row_count_, 1, reduced.dtype, "reduce");
     emitter_.tensor_scalar(alu_of(combiner), dst, reduced, initial);
     return dst;

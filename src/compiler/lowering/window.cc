@@ -29,11 +29,11 @@ int64_t band_rows(const Window& vertical, const Window& horizontal, int64_t elem
 }
 
 Band load_band(Emitter& emitter, const View& image, int64_t channel, int64_t channels, const Window& vertical,
-               const Window& horizontal, int64_t out_row, int64_t out_rows, double fill) {
+               const Window& horizontal, int64_t out_row, int64_t out_rows, double fill, DType dtype) {
   const int64_t height = vertical.extent(out_rows), width = horizontal.extent(horizontal.output);
   const Inside rows = inside(vertical, out_row * vertical.stride, height);
   const Inside columns = inside(horizontal, 0, width);
-  const Band band{emitter.sbuf(channels, height * width, image.dtype, "band"), width};
+  const Band band{emitter.sbuf(channels, height * width, dtype, "band"), width};
   const bool whole = rows.count == height && columns.count == width;
   if (!whole) emitter.memset(band.tile, fill);
   if (rows.count == 0 || columns.count == 0) return band;

@@ -33,7 +33,7 @@ struct Band {
 // (height x width), both spatial dimensions given as strides; what is padding is `fill`.
 Band load_band(Emitter& emitter, const View& channels_height_width, int64_t channel, int64_t channels,
                const Window& vertical, const Window& horizontal, int64_t out_row, int64_t out_rows,
-               double fill);
+               double fill, DType dtype);
 
 // Output rows whose band stays below `bytes` of a partition; at least one.
 int64_t band_rows(const Window& vertical, const Window& horizontal, int64_t element_bytes, int64_t bytes);
