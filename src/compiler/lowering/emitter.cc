@@ -245,6 +245,41 @@ void Emitter::gather_rows(const Tile& dst, const View& table, const Tile& index)
   append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {0, 0, 0});
 }
 
+void Emitter::register_load(isa::RegisterId dst, const View& element) {
+  const Operand source = read_operand(element);
+  append(Opcode::kRegisterLoad, Engine::kUnknown, {Operand::reg(dst), source}, {});
+}
+
+void Emitter::register_alu(AluOp op, isa::RegisterId dst, RegisterOrNumber a, RegisterOrNumber b) {
+  const auto either = [](const RegisterOrNumber& x) {
+    const auto* id = std::get_if<isa::RegisterId>(&x);
+    return id ? Operand::reg(*id) : Operand::imm(static_cast<double>(std::get<int64_t>(x)));
+  };
+  append(Opcode::kRegisterAlu, Engine::kUnknown, {Operand::reg(dst), either(a), either(b)},
+         {static_cast<int64_t>(op)});
+}
+
+Operand Emitter::moved_operand(const View& view, isa::RegisterId offset, int64_t bound) {
+  Operand moved = operand(view);
+  isa::Indirect indirect;
+  indirect.kind = isa::IndirectKind::kScalar;
+  indirect.index = Operand::reg(offset);
+  indirect.stride = 1;
+  indirect.bound = bound;
+  moved.indirect = program_->add_indirect(indirect);
+  return moved;
+}
+
+void Emitter::load_at(const Tile& dst, const View& src, isa::RegisterId offset, int64_t bound) {
+  if (residency_) residency_->flush(src.tensor);
+  const Operand source = moved_operand(src, offset, bound);
+  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {0, 0, 0});
+}
+
+void Emitter::store_at(const View& dst, isa::RegisterId offset, int64_t bound, const Tile& src) {
+  append(Opcode::kDmaCopy, Engine::kUnknown, {moved_operand(dst, offset, bound), operand(src)}, {0, 0, 0});
+}
+
 void Emitter::memset(const Tile& dst, double value) {
   append(Opcode::kMemset, Engine::kUnknown, {operand(dst), Operand::imm(value)}, {});
 }

@@ -91,6 +91,15 @@ class Emitter {
   // [rows, 1], values in [0, rows of the table).
   void gather_rows(const Tile& dst, const View& table, const Tile& index);
 
+  // -- addresses known at run time: registers are 32-bit integers
+  isa::RegisterId new_register() { return program_->add_register(); }
+  void register_load(isa::RegisterId dst, const View& element);
+  using RegisterOrNumber = std::variant<isa::RegisterId, int64_t>;
+  void register_alu(AluOp op, isa::RegisterId dst, RegisterOrNumber a, RegisterOrNumber b);
+  // As load and store, `offset` elements further on; the register holds a number in [0, bound).
+  void load_at(const Tile& dst, const View& src, isa::RegisterId offset, int64_t bound);
+  void store_at(const View& dst, isa::RegisterId offset, int64_t bound, const Tile& src);
+
   void memset(const Tile& dst, double value);
   void tensor_copy(const Tile& dst, const Tile& src, isa::Engine engine = isa::Engine::kUnknown);
   void tensor_tensor(AluOp op, const Tile& dst, const Tile& a, const Tile& b);
@@ -114,6 +123,7 @@ class Emitter {
   isa::Operand operand(const Tile& tile);
   isa::Operand operand(const View& view);
   isa::Operand read_operand(const View& view);
+  isa::Operand moved_operand(const View& view, isa::RegisterId offset, int64_t bound);
   isa::Operand operand(const Scalar& scalar);
   void append(isa::Opcode opcode, isa::Engine engine, std::initializer_list<isa::Operand> operands,
               std::initializer_list<int64_t> attributes);

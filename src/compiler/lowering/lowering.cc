@@ -111,7 +111,8 @@ void Lowering::lower_group(int index) {
   emitter_.set_location(module_.source(first.location));
   if (group.rowwise) return lower_rowwise(*this, index);
   if (lower_dot_general(*this, first) || lower_convolution(*this, first) ||
-      lower_reduce_window(*this, first) || lower_gather(*this, first) || lower_data_movement(*this, first))
+      lower_reduce_window(*this, first) || lower_gather(*this, first) || lower_scatter(*this, first) ||
+      lower_data_movement(*this, first))
     return;
   Fault fault(
       FaultKind::kNotModelled, "compiler.no_lowering",
@@ -232,7 +233,8 @@ bool has_lowering(const graph::Function& function, const Op& op) {
   if (op.kind == OpKind::reduce_) return is_reduction(function, op);
   return has_elementwise(function, op) || has_dot_general(function, op) || has_convolution(function, op) ||
          has_reduce_window(function, op) || has_convolution(function, op) ||
-         has_reduce_window(function, op) || has_gather(function, op) || has_data_movement(function, op);
+         has_reduce_window(function, op) || has_gather(function, op) || has_scatter(function, op) ||
+         has_data_movement(function, op);
 }
 
 }  // namespace opentrn::compiler

@@ -75,10 +75,12 @@ bool lower_dot_general(Lowering& lowering, const graph::Op& op);
 bool lower_gather(Lowering& lowering, const graph::Op& op);
 bool lower_convolution(Lowering& lowering, const graph::Op& op);
 bool lower_reduce_window(Lowering& lowering, const graph::Op& op);
+bool lower_scatter(Lowering& lowering, const graph::Op& op);
 bool lower_data_movement(Lowering& lowering, const graph::Op& op);
 bool has_dot_general(const graph::Function& function, const graph::Op& op);
 bool has_convolution(const graph::Function& function, const graph::Op& op);
 bool has_reduce_window(const graph::Function& function, const graph::Op& op);
+bool has_scatter(const graph::Function& function, const graph::Op& op);
 bool has_gather(const graph::Function& function, const graph::Op& op);
 bool has_data_movement(const graph::Function& function, const graph::Op& op);
 

@@ -1,0 +1,245 @@
+// scatter at indices known at run time, one update window after the other, in the order StableHLO's reference
+// takes them, so that windows that meet combine as they should.
+//
+// The operand is copied to a working tensor with room for one more window behind it. A window whose index
+// lies outside goes there: no branch is needed, and time does not depend on values. Addresses are computed in
+// registers. What costs is the fixed time of three transfers per window; scatters of many small windows are
+// slow, as they are on the hardware.
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "compiler/lowering/device_type.h"
+#include "compiler/lowering/elementwise.h"
+#include "compiler/lowering/lowering.h"
+#include "compiler/lowering/matrix.h"
+
+namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::Function;
+using graph::Op;
+using graph::OpKind;
+
+namespace {
+
+// Windows that are unrolled, and elements of one.
+constexpr int64_t kWindowsMax = 4096;
+constexpr int64_t kWindowElementsMax = 8192;
+
+// The op with which an update meets what is there; nullopt: the update takes its place.
+struct Update {
+  std::optional<OpKind> combiner;
+};
+
+std::optional<Update> update_of(const Function& function, const Op& op) {
+  if (const auto combiner = combiner_of(function, op)) return Update{combiner};
+  const graph::Block& body = function.block(op.regions[0]);
+  const Op& end = function.op(body.ops[0]);
+  if (body.ops.size() == 1 && end.operands.size() == 1 && body.arguments.size() == 2 &&
+      end.operands[0] == body.arguments[1])
+    return Update{std::nullopt};
+  return std::nullopt;
+}
+
+using Dimensions = std::vector<int64_t>;
+
+bool contains(const Dimensions& list, int64_t d) {
+  return std::find(list.begin(), list.end(), d) != list.end();
+}
+
+// The attributes, and what follows from them.
+struct Geometry {
+  Dimensions update_window, inserted, input_batching, index_batching, to_operand;
+  int64_t vector_dim = 0;
+  Dimensions operand, indices, updates;  // sizes
+  Dimensions window;                     // by operand dimension: its extent in a window
+
+  Geometry(const Function& function, const Op& op) {
+    const auto list = [&](Attr attr) { return op.integers_or(attr, 0, 0); };
+    const auto sizes = [&](size_t i) {
+      const auto dims = function.type(op.operands[i]).dims();
+      return Dimensions(dims.begin(), dims.end());
+    };
+    update_window = list(Attr::update_window_dims);
+    inserted = list(Attr::inserted_window_dims);
+    input_batching = list(Attr::input_batching_dims);
+    index_batching = list(Attr::scatter_indices_batching_dims);
+    to_operand = list(Attr::scatter_dims_to_operand_dims);
+    vector_dim = op.integer(Attr::index_vector_dim);
+    operand = sizes(0);
+    indices = sizes(1);
+    updates = sizes(2);
+    window.assign(operand.size(), 1);
+    size_t next = 0;
+    for (size_t d = 0; d < operand.size(); ++d)
+      if (!contains(inserted, static_cast<int64_t>(d)) && !contains(input_batching, static_cast<int64_t>(d)))
+        window[d] = updates[static_cast<size_t>(update_window[next++])];
+  }
+
+  // Dimensions of the updates that number the windows.
+  Dimensions update_scatter() const {
+    Dimensions result;
+    for (int64_t d = 0; d < static_cast<int64_t>(updates.size()); ++d)
+      if (!contains(update_window, d)) result.push_back(d);
+    return result;
+  }
+  int64_t window_count() const {
+    int64_t count = 1;
+    for (const int64_t d : update_scatter()) count *= updates[static_cast<size_t>(d)];
+    return count;
+  }
+  int64_t window_elements() const {
+    return std::accumulate(window.begin(), window.end(), int64_t{1}, std::multiplies<>());
+  }
+};
+
+bool takes(const Function& function, const Op& op) {
+  if (op.kind != OpKind::scatter_ || op.results.size() != 1 || op.operands.size() != 3 ||
+      !update_of(function, op))
+    return false;
+  const graph::Type& operand = function.type(op.operands[0]);
+  const auto index = device_dtype(function.type(op.operands[1]).element());
+  if (operand.quantization() || !device_dtype(operand.element()) || !index || size_bytes(*index) != 4)
+    return false;
+  const Geometry g(function, op);
+  return g.window_count() <= kWindowsMax && g.window_elements() <= kWindowElementsMax;
+}
+
+class Scatter {
+ public:
+  Scatter(Lowering& lowering, const Op& op)
+      : lowering_(lowering),
+        emitter_(lowering.emitter()),
+        function_(lowering.function()),
+        op_(op),
+        g_(function_, op),
+        element_(function_.type(op.operands[0]).element()) {}
+
+  void run() {
+    const View source = lowering_.view(op_.operands[0]);
+    const View out = lowering_.allocate(op_.results[0]);
+    elements_ = out.element_count();
+    if (elements_ == 0) return;
+    if (g_.window_count() == 0 || g_.window_elements() == 0) return emitter_.copy(out, source);
+    make_working_tensor(out, source);
+    indices_ = lowering_.view(op_.operands[1]);
+    updates_ = lowering_.view(op_.operands[2]);
+    const Dimensions scatter = g_.update_scatter();
+    Dimensions at(scatter.size());
+    for (int64_t n = 0; n < g_.window_count(); ++n) {
+      int64_t rest = n;
+      for (size_t i = scatter.size(); i-- > 0;) {
+        const int64_t size = g_.updates[static_cast<size_t>(scatter[i])];
+        at[i] = rest % size;
+        rest /= size;
+      }
+      combine(at, scatter);
+    }
+    View done = work_;
+    done.dims = out.dims;
+    emitter_.copy(out, done);
+  }
+
+ private:
+  void make_working_tensor(const View& out, const View& source) {
+    steps_.clear();
+    int64_t span = 1;
+    for (size_t d = 0; d < g_.operand.size(); ++d) {
+      steps_.push_back(out.dims[d].step);
+      span += (g_.window[d] - 1) * out.dims[d].step;
+    }
+    const std::vector<int64_t> shape{elements_ + span};
+    work_ = emitter_.hbm(shape, out.dtype, "scatter");
+    View body = work_, tail = work_;
+    body.dims = out.dims;
+    emitter_.copy(body, source);
+    tail.offset = elements_;
+    tail.dims = {{1, span}};
+    const Tile zero = emitter_.sbuf(1, 1, out.dtype, "zero");
+    emitter_.memset(zero, 0.0);
+    emitter_.store(tail, zero.repeated(span));
+  }
+
+  // The element of the window's first place in a register; beyond the operand where the window does not fit.
+  isa::RegisterId address(const Dimensions& at) {
+    const isa::RegisterId total = emitter_.new_register(), inside = emitter_.new_register();
+    int64_t fixed = 0;
+    for (size_t i = 0; i < g_.input_batching.size(); ++i)
+      fixed += at[static_cast<size_t>(place_in_scatter(g_.index_batching[i]))] *
+               steps_[static_cast<size_t>(g_.input_batching[i])];
+    emitter_.register_alu(AluOp::kAdd, total, fixed, int64_t{0});
+    emitter_.register_alu(AluOp::kAdd, inside, int64_t{1}, int64_t{0});
+    const isa::RegisterId index = emitter_.new_register(), test = emitter_.new_register();
+    for (size_t j = 0; j < g_.to_operand.size(); ++j) {
+      const auto d = static_cast<size_t>(g_.to_operand[j]);
+      emitter_.register_load(index, index_element(at, static_cast<int64_t>(j)));
+      emitter_.register_alu(AluOp::kGreaterEqual, test, index, int64_t{0});
+      emitter_.register_alu(AluOp::kBitwiseAnd, inside, inside, test);
+      emitter_.register_alu(AluOp::kLessEqual, test, index, g_.operand[d] - g_.window[d]);
+      emitter_.register_alu(AluOp::kBitwiseAnd, inside, inside, test);
+      emitter_.register_alu(AluOp::kMultiply, index, index, steps_[d]);
+      emitter_.register_alu(AluOp::kAdd, total, total, index);
+    }
+    // inside * (total - elements) + elements
+    emitter_.register_alu(AluOp::kSubtract, total, total, elements_);
+    emitter_.register_alu(AluOp::kMultiply, total, total, inside);
+    emitter_.register_alu(AluOp::kAdd, total, total, elements_);
+    return total;
+  }
+
+  // Which scatter dimension of the updates belongs to dimension `d` of the indices.
+  int64_t place_in_scatter(int64_t d) const { return d < g_.vector_dim ? d : d - 1; }
+
+  View index_element(const Dimensions& at, int64_t component) const {
+    View element{indices_.tensor, indices_.dtype, indices_.offset, {}};
+    for (int64_t d = 0; d < static_cast<int64_t>(indices_.dims.size()); ++d)
+      element.offset += indices_.dims[static_cast<size_t>(d)].step *
+                        (d == g_.vector_dim ? component : at[static_cast<size_t>(place_in_scatter(d))]);
+    return element;
+  }
+
+  void combine(const Dimensions& at, const Dimensions& scatter) {
+    const isa::RegisterId offset = address(at);
+    View update{updates_.tensor, updates_.dtype, updates_.offset, {}},
+        window{work_.tensor, work_.dtype, 0, {}};
+    for (size_t i = 0; i < scatter.size(); ++i)
+      update.offset += at[i] * updates_.dims[static_cast<size_t>(scatter[i])].step;
+    for (const int64_t d : g_.update_window) update.dims.push_back(updates_.dims[static_cast<size_t>(d)]);
+    for (size_t d = 0; d < g_.operand.size(); ++d) window.dims.push_back({steps_[d], g_.window[d]});
+    const int64_t count = g_.window_elements();
+    const Tile fresh = emitter_.sbuf(1, count, work_.dtype, "update");
+    emitter_.load(fresh, update);
+    const auto combiner = update_of(function_, op_)->combiner;
+    if (!combiner) return emitter_.store_at(window, offset, elements_ + 1, fresh);
+    const Tile there = emitter_.sbuf(1, count, work_.dtype, "there");
+    emitter_.load_at(there, window, offset, elements_ + 1);
+    const Op& body = function_.op(function_.block(op_.regions[0]).ops[0]);
+    const std::vector<Term> operands{{.element = element_, .splat = {}, .tile = there, .column = false},
+                                     {.element = element_, .splat = {}, .tile = fresh, .column = false}};
+    const Term sum = emit_elementwise(emitter_, function_, body, operands, 1, count);
+    emitter_.store_at(window, offset, elements_ + 1, sum.tile);
+  }
+
+  Lowering& lowering_;
+  Emitter& emitter_;
+  const Function& function_;
+  const Op& op_;
+  Geometry g_;
+  graph::ElementType element_;
+  int64_t elements_ = 0;
+  View work_, indices_, updates_;
+  Dimensions steps_;  // of the operand's dimensions in the working tensor
+};
+
+}  // namespace
+
+bool has_scatter(const Function& function, const Op& op) { return takes(function, op); }
+
+bool lower_scatter(Lowering& lowering, const Op& op) {
+  if (!takes(lowering.function(), op)) return false;
+  Scatter(lowering, op).run();
+  return true;
+}
+
+}  // namespace opentrn::compiler
