@@ -335,3 +335,58 @@ func.func @main(%x: tensor<200x96xf32>, %w: tensor<96x64xf32>, %v: tensor<64x96x
     model = check(text, [x, w, v], [wide])
     # x twice, w, v, and the result: 200 rows are two tiles.
     assert len(re.findall("dma_copy", model.program_text())) == 2 + 1 + 1 + 2 + 2
+
+
+def test_scatter_adds_in_order_and_leaves_out_what_is_outside():
+    text = """
+func.func @main(%x: tensor<5x3xf32>, %i: tensor<6xi32>, %u: tensor<6x3xf32>) -> tensor<5x3xf32> {
+  %r = "stablehlo.scatter"(%x, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<
+    update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0],
+    index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<5x3xf32>, tensor<6xi32>, tensor<6x3xf32>) -> tensor<5x3xf32>
+  return %r : tensor<5x3xf32>
+}
+"""
+    x, index, updates = normal(5, 3), np.array([4, 0, 4, -1, 5, 2], np.int32), normal(6, 3)
+    want = x.astype(np.float64)
+    for place, row in zip(index, updates):
+        if 0 <= place < 5:
+            want[place] += row
+    check(text, [x, index, updates], [want])
+
+
+def test_argmax_takes_the_first_of_equal_values():
+    text = """
+func.func @main(%x: tensor<3x13xf32>, %k: tensor<3x13xi32>) -> (tensor<3xf32>, tensor<3xi32>) {
+  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %r:2 = "stablehlo.reduce"(%x, %k, %low, %zero) <{dimensions = array<i64: 1>}> ({
+  ^bb0(%a: tensor<f32>, %i: tensor<i32>, %b: tensor<f32>, %j: tensor<i32>):
+    %g = stablehlo.compare GE, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %v = stablehlo.select %g, %a, %b : tensor<i1>, tensor<f32>
+    %n = stablehlo.select %g, %i, %j : tensor<i1>, tensor<i32>
+    stablehlo.return %v, %n : tensor<f32>, tensor<i32>
+  }) : (tensor<3x13xf32>, tensor<3x13xi32>, tensor<f32>, tensor<i32>) -> (tensor<3xf32>, tensor<3xi32>)
+  return %r#0, %r#1 : tensor<3xf32>, tensor<3xi32>
+}
+"""
+    x = RNG.integers(0, 4, (3, 13)).astype(np.float32)
+    check(
+        text, [x, np.tile(np.arange(13, dtype=np.int32), (3, 1))], [x.max(1).astype(np.float64), x.argmax(1)]
+    )
+
+
+def test_sums_of_integers_wrap():
+    text = """
+func.func @main(%x: tensor<4x1001xi32>) -> tensor<4xi32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %a = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1]
+    : (tensor<4x1001xi32>, tensor<i32>) -> tensor<4xi32>
+  return %a : tensor<4xi32>
+}
+"""
+    x = RNG.integers(-(2**31), 2**31, (4, 1001)).astype(np.int32)
+    check(text, [x], [x.astype(np.int64).sum(1).astype(np.int32)])

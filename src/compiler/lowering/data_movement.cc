@@ -1,5 +1,5 @@
-// Ops that only move data and are no views: concatenate, pad, dynamic_slice and dynamic_update_slice at
-// constant places. Each is DMA from view to view.
+// Ops that only move data and are no views: concatenate, pad, bitcast_convert, dynamic_slice and
+// dynamic_update_slice at constant places. Each is DMA from view to view.
 #include <algorithm>
 
 #include "compiler/lowering/device_type.h"
@@ -26,6 +26,11 @@ bool takes(const Function& function, const Op& op) {
   switch (op.kind) {
     case OpKind::concatenate_:
     case OpKind::pad_: return true;
+    case OpKind::bitcast_convert_: {
+      const auto to = device_dtype(function.type(op.results[0]).element());
+      return to && function.type(op.operands[0]).rank() == function.type(op.results[0]).rank() &&
+             size_bytes(*to) == size_bytes(*device_dtype(function.type(op.operands[0]).element()));
+    }
     case OpKind::dynamic_slice_: return indices_are_known(function, operands.subspan(1));
     case OpKind::dynamic_update_slice_: return indices_are_known(function, operands.subspan(2));
     default: return false;
@@ -108,6 +113,13 @@ bool has_data_movement(const Function& function, const Op& op) { return takes(fu
 bool lower_data_movement(Lowering& lowering, const Op& op) {
   if (!takes(lowering.function(), op)) return false;
   switch (op.kind) {
+    case OpKind::bitcast_convert_: {
+      View source = lowering.view(op.operands[0]);
+      const View out = lowering.allocate(op.results[0]);
+      source.dtype = out.dtype;
+      copy_unless_empty(lowering.emitter(), out, source);
+      break;
+    }
     case OpKind::concatenate_: concatenate(lowering, op); break;
     case OpKind::pad_: pad(lowering, op); break;
     case OpKind::dynamic_slice_: dynamic_slice(lowering, op); break;

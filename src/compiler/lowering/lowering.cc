@@ -112,7 +112,7 @@ void Lowering::lower_group(int index) {
   if (group.rowwise) return lower_rowwise(*this, index);
   if (lower_dot_general(*this, first) || lower_convolution(*this, first) ||
       lower_reduce_window(*this, first) || lower_gather(*this, first) || lower_scatter(*this, first) ||
-      lower_data_movement(*this, first))
+      lower_reduce(*this, first) || lower_data_movement(*this, first))
     return;
   Fault fault(
       FaultKind::kNotModelled, "compiler.no_lowering",
@@ -230,7 +230,7 @@ View Lowering::reshaped_or_copied(const View& view, std::span<const int64_t> dim
 
 bool has_lowering(const graph::Function& function, const Op& op) {
   if (op.kind == OpKind::constant_ || op.kind == OpKind::return_ || is_view_op(op.kind)) return true;
-  if (op.kind == OpKind::reduce_) return is_reduction(function, op);
+  if (op.kind == OpKind::reduce_) return is_reduction(function, op) || has_reduce(function, op);
   return has_elementwise(function, op) || has_dot_general(function, op) || has_convolution(function, op) ||
          has_reduce_window(function, op) || has_convolution(function, op) ||
          has_reduce_window(function, op) || has_gather(function, op) || has_scatter(function, op) ||

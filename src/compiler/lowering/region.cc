@@ -1,0 +1,52 @@
+#include "compiler/lowering/region.h"
+
+#include <map>
+#include <set>
+
+#include "compiler/lowering/plan.h"
+
+namespace opentrn::compiler {
+
+using graph::Op;
+using graph::OpId;
+using graph::OpKind;
+using graph::ValueId;
+
+bool is_elementwise_region(const graph::Function& function, graph::BlockId block_id) {
+  const graph::Block& block = function.block(block_id);
+  std::set<ValueId> known(block.arguments.begin(), block.arguments.end());
+  for (const OpId id : block.ops) {
+    const Op& op = function.op(id);
+    for (const ValueId operand : op.operands)
+      if (!known.contains(operand)) return false;
+    if (op.kind != OpKind::return_ && !(op.kind == OpKind::constant_ && splat_of(function, op.results[0])) &&
+        !has_elementwise(function, op))
+      return false;
+    known.insert(op.results.begin(), op.results.end());
+  }
+  return true;
+}
+
+std::vector<Term> emit_region(Emitter& emitter, const graph::Function& function, graph::BlockId block_id,
+                              std::span<const Term> arguments, int64_t rows, int64_t columns) {
+  const graph::Block& block = function.block(block_id);
+  std::map<ValueId, Term> terms;
+  for (size_t i = 0; i < arguments.size(); ++i) terms.emplace(block.arguments[i], arguments[i]);
+  for (const OpId id : block.ops) {
+    const Op& op = function.op(id);
+    std::vector<Term> operands;
+    for (const ValueId operand : op.operands) operands.push_back(terms.at(operand));
+    if (op.kind == OpKind::return_) return operands;
+    if (op.kind == OpKind::constant_) {
+      const ValueId result = op.results[0];
+      terms[result] = {
+          .element = function.type(result).element(), .splat = splat_of(function, result), .tile = {}};
+      continue;
+    }
+    terms[op.results[0]] = emit_elementwise(emitter, function, op, operands, rows, columns);
+  }
+  OPENTRN_CHECK(false, "a region ends without a return");
+  return {};
+}
+
+}  // namespace opentrn::compiler
