@@ -94,13 +94,15 @@ class DependencyFinder {
   }
 
   void use_register(InstructionIndex i, const RegisterAccess& access) {
+    // An instruction may read the register that it writes.
     Register& reg = registers_[access.id];
-    if (reg.writer != kNone) depend(i, reg.writer, true);
+    if (reg.writer != kNone && reg.writer != i) depend(i, reg.writer, true);
     if (!access.writes) {
       reg.readers.push_back(i);
       return;
     }
-    for (uint32_t reader : reg.readers) depend(i, reader, false);
+    for (uint32_t reader : reg.readers)
+      if (reader != i) depend(i, reader, false);
     reg.readers.clear();
     reg.writer = i;
   }
