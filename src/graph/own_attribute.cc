@@ -163,7 +163,7 @@ class Converter {
                 fmt::format("{} of {} takes {}", name(spec_.attr), op_name_, expected));
   }
 
-  static constexpr int64_t kIntegersMax = 1 << 24;  // a splat could ask for any number
+  static constexpr int64_t kIntegersMax = 1 << 20;  // a splat could ask for any number
   std::string_view op_name_;
   const AttrSpec& spec_;
 };

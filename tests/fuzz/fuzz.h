@@ -21,6 +21,8 @@ template <typename... Args>
 void text_case(uint64_t seed);
 // File forms, whole and mutated, also behind a right checksum.
 void file_case(uint64_t seed);
+// Models as text, VHLO bytecode and HLO, whole and mutated.
+void graph_case(uint64_t seed);
 // Meaningless but well-formed programs on the constraints and the functional model: a Fault, or values.
 void run_case(uint64_t seed);
 // Meaningful kernels: program order, and the schedule of the backend under random interleavings, give equal

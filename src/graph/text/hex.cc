@@ -57,14 +57,16 @@ bool decode_hex(std::string_view digits, std::byte* to) {
 }
 
 void append_hex(std::span<const std::byte> bytes, std::string& to) {
-  constexpr char kDigits[] = "0123456789ABCDEF";
+  static constexpr auto kPairs = [] {
+    constexpr char kDigits[] = "0123456789ABCDEF";
+    std::array<std::array<char, 2>, 256> pairs{};
+    for (size_t i = 0; i < 256; ++i) pairs[i] = {kDigits[i >> 4], kDigits[i & 15]};
+    return pairs;
+  }();
   const size_t start = to.size();
   to.resize(start + 2 * bytes.size());
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    const auto byte = static_cast<uint8_t>(bytes[i]);
-    to[start + 2 * i] = kDigits[byte >> 4];
-    to[start + 2 * i + 1] = kDigits[byte & 15];
-  }
+  for (size_t i = 0; i < bytes.size(); ++i)
+    std::memcpy(&to[start + 2 * i], kPairs[static_cast<uint8_t>(bytes[i])].data(), 2);
 }
 
 }  // namespace opentrn::graph::text

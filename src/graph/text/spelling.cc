@@ -125,24 +125,25 @@ std::string spelled_real(ElementType element, const std::byte* bytes) {
 std::string spelled_literal(const Literal& literal, const PrintOptions& options) {
   const Type& type = literal.type();
   const int64_t count = type.element_count();
-  std::string data;
+  std::string data = "dense<";
   if (options.elide_larger >= 0 && count > options.elide_larger && !literal.is_splat())
     return fmt::format("dense_resource<__elided__> : {}", type.to_string());
   if (count == 0) {
-    data = "";
+    // nothing between the brackets
   } else if (literal.is_splat()) {
-    data = scalar(type.element(), literal.element(0));
+    data += scalar(type.element(), literal.element(0));
   } else if (count > kListMax && bit_width(type.element()) >= 8 && type.element() != ElementType::kTF32) {
-    data.reserve(literal.bytes().size() * 2 + 4);
-    data = "\"0x";
+    data.reserve(literal.bytes().size() * 2 + 64);
+    data += "\"0x";
     append_hex(literal.bytes(), data);
     data += '"';
   } else {
     int64_t at = 0;
     append_list(literal, 0, at, data);
   }
-  // The type of quantized data is that of what is stored.
-  return fmt::format("dense<{}> : {}", data, type.to_string());
+  // Appended, not formatted: the data may be hundreds of megabytes.
+  data += "> : " + type.to_string();
+  return data;
 }
 
 std::string spelled_integers(std::span<const int64_t> values) {
