@@ -142,6 +142,7 @@ class Module:
 
     def __init__(self, raw: Any):
         self._raw = raw
+        self._verified = False
 
     @property
     def name(self) -> str:
@@ -170,6 +171,11 @@ class Module:
     def verify(self) -> None:
         """Raises ValueError at the first broken rule, with its label ("dot_general.C4") and location."""
         self._raw.verify()
+        self._verified = True
+
+    def _verify_once(self) -> None:
+        if not self._verified:
+            self.verify()
 
     def evaluate(
         self,
@@ -178,12 +184,13 @@ class Module:
         float64: bool = False,
         custom_call: Callable[[str, list[Value]], Sequence[Value] | None] | None = None,
     ) -> list[Value]:
-        """Results of `function` (default: the entry) for NumPy arguments.
+        """Results of `function` (default: the entry) for NumPy arguments; the module is verified first.
 
         `float64` computes and keeps every float in f64 whatever its type says, and returns f64 arrays: the
         yardstick for rounding errors. `custom_call(target, operands)` returns a custom call's results, or
         None for a target that it does not know.
         """
+        self._verify_once()
         name = function or self.entry
         signature = self.functions.get(name)
         wanted = signature.arguments if signature is not None else ()
@@ -205,6 +212,7 @@ class Module:
         Process number is replica * partitions + partition. A run in which all wait for what nobody sends is
         a ValueError.
         """
+        self._verify_once()
         functions = self.functions
         names = [name for row in programs for name in row]
         raw = [

@@ -115,6 +115,8 @@ CASES = [
          [ints(1, 2, 3), ints(0).reshape(())], [ints(1, 3, 6), ints(6).reshape(())], returned="%r, %q"),
     Case("stablehlo.dot", '%r = "stablehlo.dot"(%a, %b) : ({A}, {B}) -> {R}', [X, Y],
          (X.astype(np.float64) @ Y).astype(np.float32), 4),
+    Case("stablehlo.dot_general", """%r = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : ({A}, {B}) -> {R}""",
+         [KEYS.astype(np.int8), KEYS.T.astype(np.int8).copy()], (KEYS @ KEYS.T).astype(np.float32)),
     Case("stablehlo.dot_general", """%r = stablehlo.dot_general %a, %b, batching_dims = [0] x [1], contracting_dims = [2] x [0]
            : ({A}, {B}) -> {R}""", [np.stack([X, 2 * X]), np.stack([Y, -Y], axis=1)],
          np.stack([X.astype(np.float64) @ Y, -2 * (X.astype(np.float64) @ Y)]).astype(np.float32), 4),

@@ -25,23 +25,44 @@ S multiply_add(S sum, S a, S b) {
   }
 }
 
+// The operand in the compute type of the result: integers times integers may give floats. Exact below 2^53.
+inline Tensor in_result_class(const Call& call, const Tensor& operand) {
+  Storage values = zeros(call.stated().element(), operand.size());
+  return std::visit(
+      [&]<typename To>(std::vector<To>& all) {
+        return visit_values(operand, [&]<typename From>(const std::vector<From>& from) {
+          if constexpr (std::is_same_v<To, From>) return operand;
+          if constexpr (std::is_same_v<To, Bool> ||
+                        (std::is_same_v<From, Complex> && !std::is_same_v<To, Complex>))
+            call.fail(
+                fmt::format("{} for a result of {}", operand.type().to_string(), call.stated().to_string()));
+          else
+            for (size_t i = 0; i < from.size(); ++i) all[i] = static_cast<To>(from[i]);
+          return Tensor(operand.type().with_element(call.stated().element()), std::move(values));
+        });
+      },
+      values);
+}
+
 // Calls body(lhs, rhs) with the values of both tensors in the accumulator's type and gives its sums in
-// their compute type.
+// the result's compute type.
 template <typename Body>
-Storage sum_in_accumulator(const Call& call, const Tensor& lhs, const Tensor& rhs, Body&& body) {
-  const bool double_sums = call.options().float64 || real_part(lhs.element()) == ElementType::kF64 ||
-                           real_part(rhs.element()) == ElementType::kF64 ||
+Storage sum_in_accumulator(const Call& call, const Tensor& a, const Tensor& b, Body&& body) {
+  const Tensor lhs = in_result_class(call, a);
+  const Tensor rhs = in_result_class(call, b);
+  const bool double_sums = call.options().float64 || real_part(a.element()) == ElementType::kF64 ||
+                           real_part(b.element()) == ElementType::kF64 ||
                            real_part(call.stated().element()) == ElementType::kF64;
   return visit_values(lhs, [&]<typename T>(const std::vector<T>& values) -> Storage {
     const std::vector<T>& others = rhs.values<T>();
     if constexpr (std::is_same_v<T, Real> || std::is_same_v<T, Complex>) {
       using Single = std::conditional_t<std::is_same_v<T, Real>, float, std::complex<float>>;
       if (!double_sums) {
-        std::vector<Single> a(values.size());
-        std::vector<Single> b(others.size());
-        for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<Single>(values[i]);
-        for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<Single>(others[i]);
-        const std::vector<Single> sums = body(a, b);
+        std::vector<Single> left(values.size());
+        std::vector<Single> right(others.size());
+        for (size_t i = 0; i < left.size(); ++i) left[i] = static_cast<Single>(values[i]);
+        for (size_t i = 0; i < right.size(); ++i) right[i] = static_cast<Single>(others[i]);
+        const std::vector<Single> sums = body(left, right);
         return std::vector<T>(sums.begin(), sums.end());
       }
     }

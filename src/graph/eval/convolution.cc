@@ -161,8 +161,6 @@ Tensor convolution(const Call& call) {
   const Tensor rhs = transpose(call.tensor(1), permutation(op.integer(Attr::kernel_output_feature_dimension),
                                                            op.integer(Attr::kernel_input_feature_dimension),
                                                            op.integers(Attr::kernel_spatial_dimensions)));
-  if (lhs.storage().index() != rhs.storage().index())
-    call.fail(fmt::format("{} with {}", lhs.type().to_string(), rhs.type().to_string()));
   const Convolution conv = describe(call, lhs, rhs);
   Dims dims{conv.batch / conv.batch_groups, conv.output_features};
   dims.insert(dims.end(), conv.output.begin(), conv.output.end());

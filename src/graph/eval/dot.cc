@@ -69,8 +69,6 @@ Product multiply(const Call& call, const Tensor& lhs, const Tensor& rhs, const D
       sizes_of(lhs, dims.lhs_inner) != sizes_of(rhs, dims.rhs_inner))
     call.fail(fmt::format("{} and {} do not match in their batch or contracting dimensions",
                           lhs.type().to_string(), rhs.type().to_string()));
-  if (lhs.storage().index() != rhs.storage().index())
-    call.fail(fmt::format("{} times {}", lhs.type().to_string(), rhs.type().to_string()));
   const Tensor a = transpose(lhs, joined({dims.lhs_batch, lhs_rest, dims.lhs_inner}));
   const Tensor b = transpose(rhs, joined({dims.rhs_batch, dims.rhs_inner, rhs_rest}));
   const int64_t batch = product(sizes_of(lhs, dims.lhs_batch));

@@ -55,8 +55,9 @@ struct Options {
   int64_t while_trips_max = 100'000'000;
 };
 
-// Arguments must have the parameters' types (a dynamic dimension takes any size within its bound).
-// Input fault on a mismatch, kNotModelled for an op outside the spec's semantics (by name).
+// The module has passed verify(): a malformed one may end in an internal fault. Arguments must have the
+// parameters' types (a dynamic dimension takes any size within its bound). Input fault on a mismatch,
+// kNotModelled for an op outside the spec's semantics (by name).
 std::vector<RuntimeValue> evaluate(const Module& module, const Function& function,
                                    std::span<const RuntimeValue> arguments, const Options& options = {});
 
