@@ -142,7 +142,7 @@ class Fuzzer {
 TEST(Malformed, EveryInstructionFaultsOrWorks) {
   std::map<std::string, int> went_through;
   std::map<std::string, int> labels;
-  for (uint64_t seed = 0; seed < 40; ++seed) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
     Fuzzer fuzzer(seed);
     for (int round = 0; round < 12; ++round)
       for (const isa::InstructionDefinition& def : isa::definitions()) {
