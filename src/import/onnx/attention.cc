@@ -80,6 +80,8 @@ ValueId with_mask(const Node& n, ValueId scores, ValueId mask, int64_t keys) {
 void import_attention(Node& n) {
   const Emit& e = n.emit;
   const bool packed = n.rank(0) == 3;
+  n.check(n.rank(0) == n.rank(1) && n.rank(0) == n.rank(2), "Q, K and V of ranks {}, {} and {}", n.rank(0),
+          n.rank(1), n.rank(2));
   ValueId q = n.in(0), k = n.in(1), v = n.in(2);
   if (packed) {
     const int64_t q_heads = n.integer("q_num_heads", 0);
@@ -213,7 +215,8 @@ void import_linear_attention(Node& n) {
   const Emit& outer = n.emit;
   const int64_t q_heads = n.integer("q_num_heads", 0);
   const int64_t kv_heads = n.integer("kv_num_heads", 0);
-  n.check(n.rank(0) == 3 && q_heads > 0 && kv_heads > 0 && q_heads % kv_heads == 0,
+  n.check(n.rank(0) == 3 && n.rank(1) == 3 && n.rank(2) == 3 && q_heads > 0 && kv_heads > 0 &&
+              q_heads % kv_heads == 0,
           "{} query heads, {} key heads", q_heads, kv_heads);
   const std::string rule = n.string("update_rule", "gated_delta");
   const bool gated = rule == "gated" || rule == "gated_delta";

@@ -56,6 +56,13 @@ Dims range(int64_t begin, int64_t end) {
 
 int64_t product(const Dims& dims) { return Type::tensor(ElementType::kI1, dims).element_count(); }
 
+int64_t Emit::dim(ValueId x, int64_t axis) const {
+  if (axis < 0 || axis >= rank(x))
+    throw Fault(FaultKind::kInput, "onnx.rank",
+                fmt::format("{} has no dimension {}", type(x).to_string(), axis));
+  return type(x).dim(static_cast<int>(axis));
+}
+
 ValueId Emit::full(ElementType element, Dims dims, double value) const {
   return b_->splat(Type::tensor(element, std::move(dims)), value);
 }
@@ -107,12 +114,14 @@ ValueId Emit::transpose(ValueId x, Dims permutation) const {
 
 ValueId Emit::unsqueeze(ValueId x, int64_t axis) const {
   Dims to = dims(x);
+  if (axis != rank(x)) (void)dim(x, axis);
   to.insert(to.begin() + axis, 1);
   return reshape(x, std::move(to));
 }
 
 ValueId Emit::squeeze(ValueId x, int64_t axis) const {
   Dims to = dims(x);
+  (void)dim(x, axis);
   to.erase(to.begin() + axis);
   return reshape(x, std::move(to));
 }
@@ -155,7 +164,10 @@ ValueId Emit::pad(ValueId x, ValueId value, Dims low, Dims high, Dims interior) 
 
 ValueId Emit::reduce(OpKind combiner, ValueId x, const Dims& axes, bool keep) const {
   Dims kept = dims(x);
-  for (const int64_t axis : axes) kept[static_cast<size_t>(axis)] = 1;
+  for (const int64_t axis : axes) {
+    (void)dim(x, axis);
+    kept[static_cast<size_t>(axis)] = 1;
+  }
   const ValueId reduced = axes.empty() ? x : b_->reduce(combiner, x, axes);
   return keep ? reshape(reduced, std::move(kept)) : reduced;
 }
@@ -281,6 +293,7 @@ ValueId Emit::wrap_indices(ValueId indices, int64_t size) const {
 
 ValueId Emit::take_along(ValueId data, ValueId indices, int64_t axis) const {
   Dims sizes = dims(data);
+  (void)dim(data, axis);
   sizes[static_cast<size_t>(axis)] = 1;
   Dims offset;
   for (int64_t i = 0; i < rank(data); ++i)

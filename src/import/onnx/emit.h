@@ -39,7 +39,8 @@ class Emit {
   ElementType element(ValueId x) const { return type(x).element(); }
   int64_t rank(ValueId x) const { return type(x).rank(); }
   Dims dims(ValueId x) const { return type(x).dims_vector(); }
-  int64_t dim(ValueId x, int64_t axis) const { return type(x).dim(static_cast<int>(axis)); }
+  // Input fault when x has no such axis.
+  int64_t dim(ValueId x, int64_t axis) const;
 
   ValueId constant(Literal value) const { return b_->constant(std::move(value)); }
   ValueId full(ElementType element, Dims dims, double value) const;

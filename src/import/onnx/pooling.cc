@@ -181,6 +181,7 @@ void import_global_lp_pool(Node& n) {
 void import_max_unpool(Node& n) {
   const Emit& e = n.emit;
   const Dims dims = n.dims(0);
+  n.check(dims.size() >= 3, "input of rank {}", dims.size());
   const Dims spatial(dims.begin() + 2, dims.end());
   const auto windows = windows_of(n, spatial, {});
   Dims own{dims[0], dims[1]};
