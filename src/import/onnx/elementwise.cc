@@ -69,8 +69,9 @@ void import_min(Node& n) { variadic<OpKind::minimum_>(n); }
 void import_sum(Node& n) { variadic<OpKind::add_>(n); }
 
 void import_mean(Node& n) {
-  variadic<OpKind::add_>(n);
-  n.set(0, n.emit.div(*n.outputs()[0], static_cast<double>(n.input_count())));
+  ValueId total = n.in(0);
+  for (size_t i = 1; i < n.input_count(); ++i) total = n.emit.add(total, n.in(i));
+  n.set(0, n.emit.div(total, static_cast<double>(n.input_count())));
 }
 
 void import_identity(Node& n) { n.set(0, n.in(0)); }
