@@ -8,6 +8,7 @@
 #include "backend/engine_choice.h"
 #include "backend/lifetime.h"
 #include "backend/order.h"
+#include "backend/passes/merging.h"
 #include "backend/passes/renaming.h"
 #include "backend/passes/residency.h"
 #include "backend/passes/sharing.h"
@@ -129,8 +130,10 @@ isa::Executable compile(std::shared_ptr<const isa::Program> program, const Optio
   const arch::Tables& tables = options.tables != nullptr ? *options.tables : arch::default_tables();
   const arch::NeuronCore& core = tables.neuron_core(options.generation);
 
-  if (options.neuronx_cc)
+  if (options.neuronx_cc) {
     program = share_equal_results(program, core.sbuf_bytes_per_partition, core.partitions, options);
+    program = merge_iterations(program, core.psum_bank_bytes_per_partition);
+  }
   Scheduled scheduled = schedule_somehow(program, options, tables);
   Placed& placed = scheduled.placed;
 

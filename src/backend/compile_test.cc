@@ -73,6 +73,43 @@ TEST(Compile, LoadsAreIssuedBeforeEarlierStoresThatAreNotReady) {
   EXPECT_LT(position(9), position(2));
 }
 
+// Two tiles are loaded, and stored again in the other order.
+std::shared_ptr<const isa::Program> crossed() {
+  ProgramBuilder b;
+  const auto in = b.hbm({128, 1024}, DType::kFloat32, "in"),
+             out = b.hbm({128, 1024}, DType::kFloat32, "out", true);
+  const auto late = b.sbuf(128, 512, DType::kFloat32), early = b.sbuf(128, 512, DType::kFloat32);
+  b.dma(b.all(late), b.part(in, 0, 128, 0, 512));
+  b.dma(b.all(early), b.part(in, 0, 128, 512, 512));
+  for (const auto tile : {early, late}) {
+    b.tensor_scalar(b.all(tile), b.all(tile), 2);
+    b.dma(b.part(out, 0, 128, tile == late ? 0 : 512, 512), b.all(tile));
+  }
+  return b.take();
+}
+
+TEST(Compile, NeuronxCcLoadsFirstWhatTheFirstResultNeeds) {
+  const auto first_load = [](const Options& options) {
+    return checked_compile(crossed(), options).schedule[0].instruction;
+  };
+  EXPECT_EQ(first_load({.look_ahead = 8}), 0u);
+  EXPECT_EQ(first_load({.look_ahead = 8, .neuronx_cc = true}), 1u);
+  EXPECT_EQ(first_load({.neuronx_cc = true}), 0u);  // program order was asked for
+}
+
+TEST(EngineChoice, NeuronxCcHasGpSimdStartTheStoresOfResults) {
+  const auto triggers = [](const Options& options) {
+    const auto executable = checked_compile(crossed(), options);
+    return std::pair(entry_of(executable, 0).trigger, entry_of(executable, 3).trigger);
+  };
+  EXPECT_EQ(triggers({.generation = Generation::kV2}), std::pair(Engine::kSync, Engine::kSync));
+  EXPECT_EQ(triggers({.generation = Generation::kV2, .neuronx_cc = true}),
+            std::pair(Engine::kSync, Engine::kGpSimd));
+  // GpSimd cannot start hardware descriptor generation.
+  EXPECT_EQ(triggers({.generation = Generation::kV3, .neuronx_cc = true}),
+            std::pair(Engine::kSync, Engine::kSync));
+}
+
 TEST(Compile, AWaitImpliedByAnotherIsDropped) {
   ProgramBuilder b;
   const auto x = b.sbuf(128, 8, DType::kFloat32), y = b.sbuf(128, 8, DType::kFloat32),

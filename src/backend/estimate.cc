@@ -41,6 +41,7 @@ Estimator::Estimator(const isa::Program& program, const arch::Tables& tables, ar
   }
   dma_latency_ns_ = timing.constant("dma_semaphore_to_start_ns");
   dma_bytes_per_ns_ = timing.constant("dma_engine_gb_s") * timing.constant("dma_engines");
+  dma_descriptor_bytes_ = timing.constant("dma_engine_gb_s") * timing.constant("dma_descriptor_min_ns");
 }
 
 int64_t Estimator::elements(const isa::Instruction& in) {
@@ -57,16 +58,37 @@ int64_t Estimator::elements(const isa::Instruction& in) {
 }
 
 double Estimator::busy_ns(const isa::Instruction& in, Engine engine) {
-  if (engine == Engine::kDma) return static_cast<double>(dma_bytes(in)) / dma_bytes_per_ns_;
+  if (engine == Engine::kDma) return dma_bytes(in) / dma_bytes_per_ns_;
   const Line& line = lines_[static_cast<size_t>(in.opcode)][static_cast<size_t>(engine)];
   const double n = static_cast<double>(elements(in));
   return std::max(line.min_ns, line.ns_per_element * n) + line.extra_ns;
 }
 
-int64_t Estimator::dma_bytes(const isa::Instruction& in) const {
+int64_t Estimator::run(const isa::Operand& operand) {
+  if (run_.size() <= operand.pattern) run_.resize(program_.pattern_count(), -1);
+  int64_t& cached = run_[operand.pattern];
+  if (cached < 0) {
+    cached = 1;
+    const auto dims = program_.pattern(operand).view();
+    for (size_t d = dims.size(); d-- > 0;) {
+      if (dims[d].count == 1) continue;
+      if (dims[d].step != cached) break;
+      cached *= dims[d].count;
+    }
+  }
+  return cached;
+}
+
+double Estimator::dma_bytes(const isa::Instruction& in) {
   const isa::Operand& destination = program_.operand(in, 0);
   if (!destination.is_access()) return 0;
-  return program_.pattern(destination).element_count() * size_bytes(destination.dtype);
+  const double elements = static_cast<double>(program_.pattern(destination).element_count());
+  const double bytes = elements * size_bytes(destination.dtype);
+  if (in.opcode != isa::Opcode::kDmaCopy) return bytes;
+  const isa::Operand& source = program_.operand(in, isa::slot::dma_copy::kSrc);
+  if (!source.is_access()) return bytes;
+  const double descriptors = elements / static_cast<double>(std::min(run(destination), run(source)));
+  return std::max(bytes, descriptors * dma_descriptor_bytes_);
 }
 
 }  // namespace opentrn::backend

@@ -20,7 +20,9 @@ class Estimator {
   double latency_ns(isa::Engine engine) const { return latency_ns_[static_cast<size_t>(engine)]; }
   double dma_bytes_per_ns() const { return dma_bytes_per_ns_; }
   double dma_latency_ns() const { return dma_latency_ns_; }
-  int64_t dma_bytes(const isa::Instruction& instruction) const;
+  // What a transfer takes of all engines' bandwidth: its bytes, or more when it is cut into descriptors so
+  // small that their number decides.
+  double dma_bytes(const isa::Instruction& instruction);
 
  private:
   struct Line {
@@ -31,8 +33,12 @@ class Estimator {
   const isa::Program& program_;
   std::array<std::array<Line, isa::kEngineCount>, isa::kOpcodeCount> lines_{};
   std::array<double, isa::kEngineCount> latency_ns_{};
+  int64_t run(const isa::Operand& operand);
+
   std::vector<int64_t> per_partition_;  // by PatternId, -1 unknown
+  std::vector<int64_t> run_;            // likewise: elements of the innermost run
   double dma_bytes_per_ns_ = 1;
+  double dma_descriptor_bytes_ = 1;  // that an engine moves in the time of the smallest descriptor
   double dma_latency_ns_ = 0;
 };
 

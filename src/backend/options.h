@@ -17,6 +17,15 @@ namespace opentrn::backend {
 // same window does well on NKIBench.
 inline constexpr int kCompilerLookAhead = 128;
 
+// The same for NKI 0.1 kernels, which go through neuronx-cc. Most published figures are the same to 1% with
+// 128 and 1024; with fewer the two Stable Diffusion attentions of autocomp, whose scaling of Q waits for
+// loads, cannot begin with their second row.
+inline constexpr int kNeuronxCcLookAhead = 1024;
+
+constexpr int usual_look_ahead(bool neuronx_cc) {
+  return neuronx_cc ? kNeuronxCcLookAhead : kCompilerLookAhead;
+}
+
 struct Options {
   arch::Generation generation = arch::Generation::kV3;
   // Sizes, clocks and costs; null means the default tables. Must outlive the call.
@@ -28,7 +37,9 @@ struct Options {
   int look_ahead = 0;
 
   // Do what neuronx-cc does with the kernels of NKI 0.1, which the compiler of later versions leaves to the
-  // author: compute equal results once (passes/sharing.h) and spill what does not fit (passes/residency.h).
+  // author: compute equal results once (passes/sharing.h), merge small instructions of a loop
+  // (passes/merging.h), spill what does not fit (passes/residency.h), load first what is needed first
+  // (order.h).
   bool neuronx_cc = false;
 
   // Our choices, not limits of the hardware: they keep rows of different tensors off one DMA element.

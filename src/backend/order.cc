@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <numeric>
 #include <queue>
+#include <tuple>
 
 #include "backend/estimate.h"
 
@@ -13,6 +15,8 @@ namespace {
 
 using isa::Engine;
 using isa::InstructionIndex;
+
+constexpr InstructionIndex kNoDeadline = std::numeric_limits<InstructionIndex>::max();
 
 // DMA bandwidth as slices of time with room for so many bytes each: a transfer takes the first room from
 // its start on, whatever order transfers are asked for in.
@@ -59,6 +63,19 @@ class BandwidthSlices {
   std::vector<size_t> next_;
 };
 
+// For each instruction the first one that gives its result out of the core, by program order: what waits for
+// it, at the end of everything that reads its result. Itself when nothing does.
+std::vector<InstructionIndex> find_deadlines(const Dependencies& dependencies, size_t size) {
+  std::vector<InstructionIndex> deadlines(size, kNoDeadline);
+  for (InstructionIndex i = static_cast<InstructionIndex>(size); i-- > 0;) {
+    if (deadlines[i] == kNoDeadline) deadlines[i] = i;
+    for (const Dependency& dependency : dependencies.of(i))
+      if (dependency.reads_result)
+        deadlines[dependency.producer] = std::min(deadlines[dependency.producer], deadlines[i]);
+  }
+  return deadlines;
+}
+
 class RoughRun {
  public:
   RoughRun(const isa::Program& program, const std::vector<EngineChoice>& choices,
@@ -69,8 +86,16 @@ class RoughRun {
         estimator_(program, tables, options.generation),
         dma_(estimator_.dma_bytes_per_ns()),
         start_ns_(program.size()),
-        done_ns_(program.size()) {}
+        done_ns_(program.size()) {
+    if (options.neuronx_cc && options.look_ahead > 0)
+      deadlines_ = find_deadlines(dependencies, program.size());
+  }
 
+  // Of transfers that can start at the same time, the one with the earliest goes first. Engines go by program
+  // order.
+  InstructionIndex deadline(InstructionIndex i) const {
+    return choices_[i].engine == Engine::kDma && !deadlines_.empty() ? deadlines_[i] : i;
+  }
   double end_ns() const { return done_ns_.empty() ? 0 : *std::ranges::max_element(done_ns_); }
 
   const std::vector<double>& in_program_order() {
@@ -102,8 +127,7 @@ class RoughRun {
     }
     if (choices_[i].engine == Engine::kDma) {
       start_ns_[i] = ready;
-      done_ns_[i] =
-          dma_.reserve(ready, static_cast<double>(estimator_.dma_bytes(in))) + estimator_.dma_latency_ns();
+      done_ns_[i] = dma_.reserve(ready, estimator_.dma_bytes(in)) + estimator_.dma_latency_ns();
       if (in.opcode == isa::Opcode::kSendRecv) last_meeting_ns_ = start_ns_[i];
       return;
     }
@@ -122,6 +146,7 @@ class RoughRun {
   BandwidthSlices dma_;
   std::array<double, isa::kEngineCount> free_ns_{};
   std::vector<double> start_ns_, done_ns_;
+  std::vector<InstructionIndex> deadlines_;  // empty: program order
   double last_meeting_ns_ = 0;
 };
 
@@ -139,9 +164,9 @@ const std::vector<double>& RoughRun::with_look_ahead(uint32_t window) {
 
   struct Candidate {
     double ready;
-    InstructionIndex index;
+    InstructionIndex deadline, index;
     bool operator>(const Candidate& other) const {
-      return std::pair(ready, index) > std::pair(other.ready, other.index);
+      return std::tuple(ready, deadline, index) > std::tuple(other.ready, other.deadline, other.index);
     }
   };
   using ByReady = std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>>;
@@ -153,10 +178,12 @@ const std::vector<double>& RoughRun::with_look_ahead(uint32_t window) {
   std::array<Queue, isa::kEngineCount> queues;
   std::vector<bool> started(n, false);
   uint32_t oldest = 0, admitted = 0, left = n;
+  const auto wait = [&](InstructionIndex i) {
+    queues[static_cast<size_t>(choices_[i].engine)].waiting.push({ready_ns(i), deadline(i), i});
+  };
   const auto admit = [&] {
     for (; admitted < n && admitted < oldest + window; ++admitted)
-      if (open[admitted] == 0)
-        queues[static_cast<size_t>(choices_[admitted].engine)].waiting.push({ready_ns(admitted), admitted});
+      if (open[admitted] == 0) wait(admitted);
   };
   admit();
   while (left > 0) {
@@ -193,8 +220,7 @@ const std::vector<double>& RoughRun::with_look_ahead(uint32_t window) {
     --left;
     for (uint32_t u = first_user[i]; u < first_user[i + 1]; ++u) {
       const InstructionIndex user = users[u];
-      if (--open[user] == 0 && user < admitted)
-        queues[static_cast<size_t>(choices_[user].engine)].waiting.push({ready_ns(user), user});
+      if (--open[user] == 0 && user < admitted) wait(user);
     }
     while (oldest < n && started[oldest]) ++oldest;
     admit();
@@ -212,7 +238,8 @@ Order choose_order(const isa::Program& program, const std::vector<EngineChoice>&
                                          : run.in_program_order();
   std::vector<InstructionIndex> order(program.size());
   std::iota(order.begin(), order.end(), 0u);
-  std::ranges::stable_sort(order, {}, [&](InstructionIndex i) { return start[i]; });
+  std::ranges::stable_sort(order, {},
+                           [&](InstructionIndex i) { return std::pair(start[i], run.deadline(i)); });
   return {std::move(order), run.end_ns()};
 }
 

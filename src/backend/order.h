@@ -3,7 +3,9 @@
 // A rough run of the program (estimate.h) gives every instruction an expected start; the order is by that.
 // Compute engines keep program order unless `look_ahead` lets them pick a later instruction whose inputs
 // are ready. DMA triggers always go by readiness, so that a load is issued as soon as its buffer is free
-// and a store does not hold up the loads behind it.
+// and a store does not hold up the loads behind it. Under Options::neuronx_cc transfers that are ready at
+// once go by when the first result that depends on them leaves the core, not by program order: K before most
+// of Q in an attention kernel that loads both in one loop.
 #pragma once
 
 #include <vector>

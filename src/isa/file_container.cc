@@ -15,7 +15,7 @@ namespace opentrn::isa {
 namespace {
 
 constexpr size_t kHeaderBytes = 40;
-constexpr uint16_t kVersion = 1;
+constexpr uint16_t kVersion = 2;
 constexpr char kMagic[4] = {'O', 'T', 'R', 'N'};
 constexpr int kZstdLevel = 3;
 

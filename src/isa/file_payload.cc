@@ -49,6 +49,7 @@ class ProgramWriter {
     write_lists(out);
     write_tensors(out);
     write_indirects(out);
+    write_iterations(out);
     write_instructions(out);
     out.number(program_.edges().size());
     for (const DependencyEdge& edge : program_.edges()) {
@@ -133,6 +134,19 @@ class ProgramWriter {
       out.signed_number(indirect.num_elem);
     }
   }
+  // The loop of each iteration; a loop that comes for the first time brings where it stands.
+  void write_iterations(Writer& out) {
+    out.number(program_.iteration_count() - 1);
+    WrittenLoopId known = 0;
+    for (IterationId i = 1; i < program_.iteration_count(); ++i) {
+      const WrittenLoopId loop = program_.loop_of(i);
+      out.number(loop);
+      if (loop < known) continue;
+      known = loop + 1;
+      out.number(program_.written_loop(loop).outer);
+      out.byte(program_.written_loop(loop).independent ? 1 : 0);
+    }
+  }
   void write_instructions(Writer& out) {
     out.number(program_.size());
     for (const Instruction& in : program_.instructions()) {
@@ -150,6 +164,7 @@ class ProgramWriter {
       out.byte(static_cast<uint8_t>(count));
       out.number(in.location);
       out.number(in.name);
+      out.number(in.iteration);
       for (const Operand& operand : program_.operands(in)) put_operand(out, operand);
       for (size_t i = in.operand_count; i < count; ++i) put_operand(out, Operand::none());
       for (size_t i = 0; i < slots.size(); ++i) {
@@ -183,6 +198,7 @@ class ProgramReader {
     read_lists();
     read_tensors();
     read_indirects();
+    read_iterations();
     read_instructions();
     for (size_t n = in_.count("edges"), i = 0; i < n; ++i) {
       const auto consumer = static_cast<InstructionIndex>(in_.below(program_.size(), "instruction"));
@@ -295,6 +311,18 @@ class ProgramReader {
       in_.fail(fmt::format("{} is {}", slot.name, value));
     return {.integer = value};
   }
+  void read_iterations() {
+    for (size_t n = in_.count("iterations"), i = 0; i < n; ++i) {
+      const auto loop =
+          static_cast<WrittenLoopId>(in_.below(program_.written_loop_count() + 1, "written-out loop"));
+      if (loop < program_.written_loop_count()) {
+        program_.next_iteration(loop);
+        continue;
+      }
+      const auto outer = static_cast<IterationId>(in_.below(program_.iteration_count(), "iteration"));
+      program_.begin_written_loop({outer, in_.below(2, "flag") != 0});
+    }
+  }
   void read_instructions() {
     std::vector<Operand> operands;
     std::vector<AttributeWord> attributes;
@@ -311,11 +339,13 @@ class ProgramReader {
             fmt::format("{} has {} operands; it takes {}", row.name, operands.size(), row.operands.size()));
       const LocationId location = mapped(locations_, "location");
       const uint32_t name = mapped(strings_, "string");
+      program_.set_iteration(static_cast<IterationId>(in_.below(program_.iteration_count(), "iteration")));
       for (Operand& operand : operands) operand = read_operand(true);
       attributes.resize(row.attributes.size());
       for (size_t k = 0; k < attributes.size(); ++k) attributes[k] = read_attribute(row.attributes[k]);
       program_.append(opcode, engine, operands, attributes, location, name, flags);
     }
+    program_.set_iteration(kNoIteration);
   }
   uint32_t mapped(const std::vector<uint32_t>& ids, std::string_view what) {
     return ids[static_cast<size_t>(in_.below(ids.size(), what))];

@@ -55,6 +55,7 @@ Program::Program() {
   intern_string("");
   add(patterns_, {});
   add(locations_, {0, 0, 0});
+  add(iterations_, WrittenLoopId{0});
 }
 
 TensorId Program::add_tensor(Tensor tensor) {
@@ -149,6 +150,7 @@ InstructionIndex Program::append(Opcode opcode, Engine engine, std::span<const O
   instruction.operands = static_cast<uint32_t>(operands_.size());
   instruction.location = location;
   instruction.name = name;
+  instruction.iteration = now_;
   const bool is_marker = opcode >= Opcode::kLoopBegin && opcode <= Opcode::kWhileEnd;
   if (is_marker) {  // markers are patched later, so they own their block
     instruction.attributes = static_cast<uint32_t>(attributes_.size());
@@ -159,6 +161,18 @@ InstructionIndex Program::append(Opcode opcode, Engine engine, std::span<const O
   add_all(operands_, operands);
   add(instructions_, instruction);
   return static_cast<InstructionIndex>(instructions_.size() - 1);
+}
+
+IterationId Program::begin_written_loop(WrittenLoop loop) {
+  OPENTRN_CHECK(loop.outer < iterations_.size(), "iteration {} of {}", loop.outer, iterations_.size());
+  add(written_loops_, loop);
+  return next_iteration(static_cast<WrittenLoopId>(written_loops_.size() - 1));
+}
+
+IterationId Program::next_iteration(WrittenLoopId loop) {
+  OPENTRN_CHECK(loop < written_loops_.size(), "loop {} of {}", loop, written_loops_.size());
+  add(iterations_, loop);
+  return static_cast<IterationId>(iterations_.size() - 1);
 }
 
 void Program::set_attribute(InstructionIndex index, int slot, AttributeWord word) {
@@ -192,7 +206,7 @@ void Program::set_before_move(std::function<void()> wait) {
     (make_room(tables, std::max<size_t>(1024, tables.size())), ...);
   };
   twice(instructions_, operands_, patterns_, indirects_, attributes_, list_words_, lists_, strings_,
-        locations_, tensors_);
+        locations_, tensors_, written_loops_, iterations_);
   before_move_ = std::move(wait);
 }
 
@@ -210,6 +224,7 @@ size_t Program::memory_bytes() const {
   return instructions_.capacity() * sizeof(Instruction) + operands_.capacity() * sizeof(Operand) +
          patterns_.capacity() * sizeof(Pattern) + indirects_.capacity() * sizeof(Indirect) +
          attributes_.capacity() * sizeof(AttributeWord) + tensors_.capacity() * sizeof(Tensor) +
+         written_loops_.capacity() * sizeof(WrittenLoop) + iterations_.capacity() * sizeof(WrittenLoopId) +
          edges_.capacity() * sizeof(DependencyEdge);
 }
 

@@ -37,9 +37,12 @@ using PatternId = uint32_t;
 using RegisterId = uint32_t;
 using LocationId = uint32_t;
 using InstructionIndex = uint32_t;
+using WrittenLoopId = uint32_t;
+using IterationId = uint32_t;
 
 inline constexpr int kMaxRank = 8;
 inline constexpr uint32_t kNoIndirect = 0;
+inline constexpr IterationId kNoIteration = 0;
 
 struct Dim {
   int64_t step = 0;  // elements
@@ -115,8 +118,8 @@ struct Instruction {
   uint32_t operands = 0;    // index of the first operand
   uint32_t attributes = 0;  // index of the attribute block's first word
   LocationId location = 0;
-  uint32_t name = 0;  // string pool index, 0 = unnamed
-  uint32_t reserved = 0;
+  uint32_t name = 0;                     // string pool index, 0 = unnamed
+  IterationId iteration = kNoIteration;  // of the innermost written-out loop it was recorded in
 };
 inline constexpr uint8_t kFlagNoReorder = 1;  // must keep its place relative to its neighbours
 
@@ -143,6 +146,14 @@ struct Tensor {
 
   int64_t row_bytes() const { return row_elements * size_bytes(dtype); }
   int64_t bytes() const { return rows * row_bytes(); }
+};
+
+// One execution of a loop that the kernel wrote out, iteration by iteration. Not a device loop: those are
+// markers in the program. Compilers that see the kernel's loops (neuronx-cc) work on them.
+struct WrittenLoop {
+  IterationId outer = kNoIteration;  // of the loop around it
+  bool independent = false;  // nl.affine_range: the author says that iterations do not depend on each other
+  bool operator==(const WrittenLoop&) const = default;
 };
 
 // One word of an attribute block. Which member is live follows from the slot's AttributeKind.
@@ -192,6 +203,11 @@ class Program {
                           std::span<const AttributeWord> attributes, LocationId location, uint32_t name = 0,
                           uint8_t flags = 0);
   void add_edge(DependencyEdge edge) { edges_.push_back(edge); }
+  // Instructions appended from now on belong to this iteration; kNoIteration after the outermost loop.
+  void set_iteration(IterationId iteration) { now_ = iteration; }
+  IterationId iteration() const { return now_; }
+  IterationId begin_written_loop(WrittenLoop loop);  // its first iteration
+  IterationId next_iteration(WrittenLoopId loop);
   // Overwrites one attribute word of an instruction that owns its block (loop markers).
   void set_attribute(InstructionIndex index, int slot, AttributeWord word);
   // For passes that write a new version of a program: its tables and tensors, without instructions and edges;
@@ -241,6 +257,10 @@ class Program {
   std::span<const TensorId> made_in_loop(InstructionIndex begin) const;
   uint32_t register_count() const { return register_count_; }
   SourceLocation location(LocationId id) const;
+  size_t written_loop_count() const { return written_loops_.count.get(); }
+  const WrittenLoop& written_loop(WrittenLoopId id) const { return written_loops_[id]; }
+  size_t iteration_count() const { return iterations_.count.get(); }  // kNoIteration included
+  WrittenLoopId loop_of(IterationId iteration) const { return iterations_[iteration]; }
   std::span<const DependencyEdge> edges() const { return edges_; }
 
   // Bytes held by the program itself, for progress reports and limits.
@@ -288,6 +308,9 @@ class Program {
   Table<std::string> strings_;
   Table<Location> locations_;
   Table<Tensor> tensors_;
+  Table<WrittenLoop> written_loops_;
+  Table<WrittenLoopId> iterations_;  // by IterationId: its loop
+  IterationId now_ = kNoIteration;
   std::function<void()> before_move_;
   std::map<InstructionIndex, std::vector<TensorId>> made_in_loop_;
   std::vector<DependencyEdge> edges_;

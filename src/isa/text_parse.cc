@@ -43,6 +43,7 @@ class Parser {
   void read_header(std::string_view kind);
   void read_tensor();
   void read_edge();
+  void read_iteration();
   void read_instruction();
   void read_operand_list(const InstructionDefinition& row, size_t slot, std::vector<Operand>& operands);
   AttributeWord read_attribute(const AttributeSlot& slot);
@@ -86,6 +87,8 @@ void Parser::read_program() {
       read_tensor();
     else if (at_.accept_word("edge"))
       read_edge();
+    else if (at_.accept_word("iteration"))
+      read_iteration();
     else if (at_.accept_word("executable"))
       break;
     else
@@ -305,6 +308,21 @@ void Parser::read_operand_list(const InstructionDefinition& row, size_t slot,
   at_.expect(']');
 }
 
+void Parser::read_iteration() {
+  const auto next = static_cast<int64_t>(program_.iteration_count());
+  at_.integer(next, next, "the iteration's number");
+  if (!at_.accept_word("of")) at_.fail("expected 'of'");
+  const auto loops = static_cast<int64_t>(program_.written_loop_count());
+  const int64_t loop = at_.integer(0, loops, "the loop's number");
+  if (loop < loops) {
+    program_.next_iteration(static_cast<WrittenLoopId>(loop));
+    return;
+  }
+  if (!at_.accept_word("in")) at_.fail("expected 'in', since the loop is new");
+  const auto outer = static_cast<IterationId>(at_.integer(0, next - 1, "the iteration around it"));
+  program_.begin_written_loop({outer, at_.accept_word("independent")});
+}
+
 void Parser::read_instruction() {
   const std::string_view opcode_name = at_.word();
   const auto opcode = opcode_from_name(opcode_name);
@@ -321,6 +339,7 @@ void Parser::read_instruction() {
   }
   uint32_t name = 0;
   uint8_t flags = 0;
+  IterationId iteration = kNoIteration;
   while (!at_.line_ends() && at_.peek() != '@') {
     const std::string_view key = at_.word();
     if (key == "no_reorder") {
@@ -328,6 +347,11 @@ void Parser::read_instruction() {
       continue;
     }
     at_.expect('=');
+    if (key == "iteration") {
+      const auto last = static_cast<int64_t>(program_.iteration_count()) - 1;
+      iteration = static_cast<IterationId>(at_.integer(0, last, "the iteration"));
+      continue;
+    }
     if (key == "name") {
       name = program_.intern_string(at_.quoted());
       continue;
@@ -349,7 +373,9 @@ void Parser::read_instruction() {
     else
       operands[slot] = read_operand();
   }
+  program_.set_iteration(iteration);
   program_.append(*opcode, engine, operands, attributes, read_location(), name, flags);
+  program_.set_iteration(kNoIteration);
 }
 
 void Parser::read_totals(Executable& executable) {

@@ -180,6 +180,7 @@ void put_instruction(Out& out, const Program& program, const Instruction& in) {
   for (size_t i = 0; i < row.attributes.size(); ++i)
     put_attribute(out, program, in, static_cast<int>(i), row.attributes[i]);
   if (in.flags & kFlagNoReorder) put_raw(out, " no_reorder");
+  if (in.iteration != kNoIteration) put(out, " iteration={}", in.iteration);
   if (in.name != 0) {
     put_raw(out, " name=");
     put_quoted(out, program.string(in.name));
@@ -213,6 +214,20 @@ void put_tensor(Out& out, const Program& program, TensorId id) {
   out.push_back('\n');
 }
 
+void put_iterations(Out& out, const Program& program) {
+  WrittenLoopId known = 0;
+  for (IterationId i = 1; i < program.iteration_count(); ++i) {
+    const WrittenLoopId loop = program.loop_of(i);
+    put(out, "iteration {} of {}", i, loop);
+    if (loop >= known) {
+      known = loop + 1;
+      put(out, " in {}{}", program.written_loop(loop).outer,
+          program.written_loop(loop).independent ? " independent" : "");
+    }
+    out.push_back('\n');
+  }
+}
+
 bool begins(Opcode opcode) { return opcode == Opcode::kLoopBegin || opcode == Opcode::kWhileBegin; }
 bool ends(Opcode opcode) { return opcode == Opcode::kLoopEnd || opcode == Opcode::kWhileEnd; }
 
@@ -221,6 +236,7 @@ void put_program(Out& out, const Program& program) {
   put_quoted(out, program.name);
   put(out, "\nregisters {}\n", program.register_count());
   for (TensorId id = 0; id < program.tensor_count(); ++id) put_tensor(out, program, id);
+  put_iterations(out, program);
   size_t depth = 0;
   for (const Instruction& in : program.instructions()) {
     if (ends(in.opcode) && depth > 0) --depth;

@@ -19,7 +19,10 @@ class Generator {
     program_.name = text();
     for (uint32_t i = 1 + random_.below(4); i > 0; --i) program_.add_register();
     for (uint32_t i = 1 + random_.below(6); i > 0; --i) add_tensor();
-    for (int i = 0; i < instructions; ++i) add_instruction();
+    for (int i = 0; i < instructions; ++i) {
+      if (chance(4)) move_to_iteration();
+      add_instruction();
+    }
     while (!open_.empty()) end_loop();
     for (uint32_t i = random_.below(3); i > 0 && program_.size() > 0; --i)
       program_.add_edge({any_instruction(), any_instruction()});
@@ -29,6 +32,18 @@ class Generator {
  private:
   bool chance(uint32_t one_in) { return random_.below(one_in) == 0; }
   InstructionIndex any_instruction() { return random_.below(static_cast<uint32_t>(program_.size())); }
+
+  void move_to_iteration() {
+    if (chance(3) || program_.written_loop_count() == 0) {
+      const IterationId outer = random_.below(static_cast<uint32_t>(program_.iteration_count()));
+      program_.set_iteration(program_.begin_written_loop({outer, chance(2)}));
+    } else if (chance(4)) {
+      program_.set_iteration(kNoIteration);
+    } else {
+      const WrittenLoopId loop = random_.below(static_cast<uint32_t>(program_.written_loop_count()));
+      program_.set_iteration(program_.next_iteration(loop));
+    }
+  }
 
   std::string text() {
     constexpr std::array<std::string_view, 7> kTexts = {

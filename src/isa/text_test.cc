@@ -17,11 +17,14 @@ tensor %1 sbuf float32 [128, 512] "tile"
 tensor %2 psum float32 [128, 512] "acc" at 0:2048
 tensor %3 sbuf uint32 [128, 1] "rows"
 tensor %4 sbuf float32 [128, 8] "step" loop 1
+iteration 1 of 0 in 0 independent
+iteration 2 of 1 in 1
+iteration 3 of 0
 dma_copy on sync dst=%1 src=%0{vector dim=0 index=%3 stride=512 bound=128 elements=1} priority=-1
 loop_begin register=r0 lower=0 upper=4 step=1 match=3
   activation on scalar dst=%1[512:128, 1:256] data=%1[+256, 512:128, 1:256] scale=0.5 op=exp @ k.py:41 exp
 loop_end register=r0 step=1 match=1
-nc_matmul on tensor dst=%2 stationary=%1[512:128, 1:128] moving=%1 accumulate=auto no_reorder name="a"
+nc_matmul on tensor dst=%2 stationary=%1[512:128, 1:128] moving=%1 accumulate=auto no_reorder iteration=2 name="a"
 device_print tensor=%1 text="a \"b\" \\"
 edge 4 after 0
 )";

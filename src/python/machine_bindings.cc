@@ -230,6 +230,24 @@ void bind_machine(nb::module_& module) {
       .def("begin_while", &begin_while, "condition"_a)
       .def("end_loop", [](Machine& self) { self.end_loop(call_site(self)); })
       .def("abandon_loop", &Machine::abandon_loop)
+      // Loops of the kernel that are written out; see isa::WrittenLoop.
+      .def_prop_rw(
+          "iteration", [](Machine& self) { return self.program()->iteration(); },
+          [](Machine& self, uint32_t iteration) { self.program()->set_iteration(iteration); })
+      .def(
+          "begin_written_loop",
+          [](Machine& self, bool independent) {
+            isa::Program& program = *self.program();
+            program.set_iteration(program.begin_written_loop({program.iteration(), independent}));
+            return program.loop_of(program.iteration());
+          },
+          "independent"_a)
+      .def(
+          "next_iteration",
+          [](Machine& self, uint32_t loop) {
+            self.program()->set_iteration(self.program()->next_iteration(loop));
+          },
+          "loop"_a)
       .def("set_no_reorder", &Machine::set_no_reorder)
       .def("set_print_callback",
            [](Machine& self, nb::object callback) {

@@ -113,7 +113,27 @@ nb::object issuer_at(const DeferredObject* work) {
   return issuer;
 }
 
+// Records into an iteration of the kernel's loops, for as long as it lives.
+class AtIteration {
+ public:
+  explicit AtIteration(isa::IterationId iteration) : machine_(current_machine()) {
+    if (machine_ == nullptr) return;
+    before_ = machine_->program()->iteration();
+    machine_->program()->set_iteration(iteration);
+  }
+  ~AtIteration() {
+    if (machine_ != nullptr) machine_->program()->set_iteration(before_);
+  }
+  AtIteration(const AtIteration&) = delete;
+  AtIteration& operator=(const AtIteration&) = delete;
+
+ private:
+  nki::Machine* machine_;
+  isa::IterationId before_ = isa::kNoIteration;
+};
+
 void issue_at_site(const DeferredObject* work, TileObject* tile) {
+  const AtIteration at(work->iteration);
   if (is_none(work->code)) {
     checked(PyObject_CallOneArg(work->issue, object(tile)));
     return;
@@ -344,6 +364,8 @@ nb::object new_deferred(const DeferValues& values, PyObject* shape, PyObject* dt
   auto [code, instruction] = user_code();
   work->code = code.release().ptr();
   work->instruction = instruction;
+  const nki::Machine* machine = current_machine();
+  work->iteration = machine != nullptr ? machine->program()->iteration() : isa::kNoIteration;
   return made;
 }
 

@@ -35,8 +35,9 @@ struct TileObject {
 struct DeferredObject {
   PyObject head;
   PyObject *shape, *dtype, *issue, *boxes, *sources, *region, *targets, *accumulate, *reduce;
-  PyObject* code;   // of the kernel's line that wrote it; None outside of kernels
-  int instruction;  // bytecode offset in `code`
+  PyObject* code;              // of the kernel's line that wrote it; None outside of kernels
+  int instruction;             // bytecode offset in `code`
+  isa::IterationId iteration;  // of the kernel's written-out loops
   char in_place, exact;
 };
 

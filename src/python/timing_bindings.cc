@@ -66,7 +66,7 @@ std::shared_ptr<const arch::Tables> tables_of(const std::vector<std::string>& se
 struct TimeOptions {
   std::string name;
   std::vector<std::string> settings, table_files;
-  int look_ahead = backend::kCompilerLookAhead;
+  std::optional<int> look_ahead;  // none: the compiler's usual
   bool neuronx_cc = false;
   bool dma_engine_tracks = false;
   std::optional<int64_t> default_trip_count;
@@ -107,10 +107,11 @@ std::shared_ptr<Timing> time_programs(const Programs& programs, arch::Generation
   auto timing = std::make_shared<Timing>();
   timing->tables = tables_of(options.settings, options.table_files);
   PhaseClock clock(*timing);
+  const int look_ahead = options.look_ahead.value_or(backend::usual_look_ahead(options.neuronx_cc));
   for (const auto& program : programs)
     timing->executables.push_back(backend::compile(program, {.generation = generation,
                                                              .tables = timing->tables.get(),
-                                                             .look_ahead = options.look_ahead,
+                                                             .look_ahead = look_ahead,
                                                              .neuronx_cc = options.neuronx_cc}));
   clock.end_of("backend");
   std::vector<const isa::Executable*> cores;
@@ -131,9 +132,9 @@ std::shared_ptr<Timing> time_programs(const Programs& programs, arch::Generation
 
 std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::string& name,
                                          const std::vector<std::string>& settings,
-                                         const std::vector<std::string>& table_files, int look_ahead,
-                                         bool neuronx_cc, bool dma_engine_tracks,
-                                         std::optional<int64_t> default_trip_count) {
+                                         const std::vector<std::string>& table_files,
+                                         std::optional<int> look_ahead, bool neuronx_cc,
+                                         bool dma_engine_tracks, std::optional<int64_t> default_trip_count) {
   if (machines.empty())
     throw Fault(FaultKind::kInput, "compile_and_time", "there is no machine to time",
                 "launch the kernel first");
@@ -150,8 +151,8 @@ std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::st
 
 // Programs that save_program() wrote, one file per core.
 std::shared_ptr<Timing> time_files(const std::vector<std::string>& paths, const std::string& target,
-                                   const std::vector<std::string>& settings, bool neuronx_cc, int look_ahead,
-                                   std::optional<int64_t> default_trip_count) {
+                                   const std::vector<std::string>& settings, bool neuronx_cc,
+                                   std::optional<int> look_ahead, std::optional<int64_t> default_trip_count) {
   nb::gil_scoped_release unlocked;
   Programs programs;
   for (const std::string& path : paths)
@@ -313,8 +314,8 @@ void bind_timing(nb::module_& module) {
       .def("strings", &strings);
   module.def("compile_and_time", &compile_and_time, "machines"_a, "name"_a = "kernel",
              "settings"_a = std::vector<std::string>{}, "table_files"_a = std::vector<std::string>{},
-             "look_ahead"_a = backend::kCompilerLookAhead, "neuronx_cc"_a = false,
-             "dma_engine_tracks"_a = false, "default_trip_count"_a = nb::none());
+             "look_ahead"_a = nb::none(), "neuronx_cc"_a = false, "dma_engine_tracks"_a = false,
+             "default_trip_count"_a = nb::none());
   module.def("event_layout", &event_layout);
   module.def("critical_layout", &critical_layout);
   module.def("resource_names", [] {
@@ -356,8 +357,7 @@ void bind_timing(nb::module_& module) {
       },
       "machine"_a, "path"_a, "name"_a = "kernel");
   module.def("time_files", &time_files, "paths"_a, "target"_a, "settings"_a = std::vector<std::string>{},
-             "neuronx_cc"_a = false, "look_ahead"_a = backend::kCompilerLookAhead,
-             "default_trip_count"_a = nb::none());
+             "neuronx_cc"_a = false, "look_ahead"_a = nb::none(), "default_trip_count"_a = nb::none());
   module.def("run_cli", &run_cli, "arguments"_a);
 }
 

@@ -25,6 +25,8 @@ void file_case(uint64_t seed);
 void graph_case(uint64_t seed);
 // Meaningless but well-formed programs on the constraints and the functional model: a Fault, or values.
 void run_case(uint64_t seed);
+// Meaningful kernels: a program and what the backend's passes make of it for neuronx-cc give equal bits.
+void passes_case(uint64_t seed);
 // Meaningful kernels: program order, and the schedule of the backend under random interleavings, give equal
 // bits.
 void schedule_case(uint64_t seed);

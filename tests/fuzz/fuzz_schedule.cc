@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include "backend/compile.h"
+#include "backend/passes/merging.h"
 #include "backend/passes/rewrite.h"
+#include "backend/passes/sharing.h"
 #include "isa/constraints.h"
 #include "isa/file.h"
 #include "isa/text.h"
@@ -37,12 +39,12 @@ Buffers bindings(const Kernel& kernel, uint64_t seed) {
   return all;
 }
 
-void compare(const Kernel& kernel, const Buffers& expected, const Buffers& found, uint64_t interleaving) {
+void compare(const Kernel& kernel, const Buffers& expected, const Buffers& found, const std::string& what) {
   for (size_t i = kernel.inputs.size(); i < expected.size(); ++i) {
     const sim::Buffer &a = *expected[i].buffer, &b = *found[i].buffer;
     if (std::memcmp(a.data(), b.data(), static_cast<size_t>(a.bytes())) != 0)
-      broken("output {} differs between program order and schedule (interleaving {})\n{}",
-             i - kernel.inputs.size(), interleaving, isa::to_text(*kernel.program));
+      broken("output {} differs between program order and {}\n{}", i - kernel.inputs.size(), what,
+             isa::to_text(*kernel.program));
   }
 }
 
@@ -80,7 +82,35 @@ std::optional<isa::Executable> compile_tight(const Kernel& kernel, backend::Opti
   }
 }
 
+void run(const isa::Program& program, int generation, const Buffers& buffers) {
+  for (const isa::Instruction& in : program.instructions()) isa::check(program, in, generation);
+  sim::Core core(generation);
+  for (const sim::Binding& binding : buffers) core.bind(binding.tensor, binding.buffer);
+  core.run(program);
+}
+
 }  // namespace
+
+void passes_case(uint64_t seed) {
+  SplitMix64 random(seed);
+  const Kernel kernel = random_kernel(random, false);
+  const int generation = static_cast<int>(3 + random.below(2));
+  constexpr int64_t kSbufBytes = 196608, kPartitions = 128, kBankBytes = 2048;
+  try {
+    const uint64_t values = random.next();
+    const Buffers expected = bindings(kernel, values);
+    run(*kernel.program, generation, expected);
+    const auto shared = backend::share_equal_results(kernel.program, kSbufBytes, kPartitions, {});
+    for (const auto& program : {backend::merge_iterations(kernel.program, kBankBytes),
+                                backend::merge_iterations(shared, kBankBytes)}) {
+      const Buffers found = bindings(kernel, values);
+      run(*program, generation, found);
+      compare(kernel, expected, found, "\n" + isa::to_text(*program));
+    }
+  } catch (const Fault& fault) {
+    broken("a legal kernel was refused: {}\n{}", fault.what(), isa::to_text(*kernel.program));
+  }
+}
 
 void schedule_case(uint64_t seed) {
   SplitMix64 random(seed);
@@ -88,18 +118,18 @@ void schedule_case(uint64_t seed) {
   const Kernel kernel = random_kernel(random, loops);
   const int generation = static_cast<int>(3 + random.below(2));
   try {
-    for (const isa::Instruction& in : kernel.program->instructions())
-      isa::check(*kernel.program, in, generation);
     const uint64_t values = random.next();
     const Buffers expected = bindings(kernel, values);
-    sim::Core core(generation);
-    for (const sim::Binding& binding : expected) core.bind(binding.tensor, binding.buffer);
-    core.run(*kernel.program);
+    run(*kernel.program, generation, expected);
 
     backend::Options options;
     options.generation = static_cast<arch::Generation>(generation);
     options.look_ahead = static_cast<int>(random.below(3)) * 8;
     std::vector<isa::Executable> compiled = {backend::compile(kernel.program, options)};
+    options.neuronx_cc = true;
+    compiled.push_back(backend::compile(kernel.program, options));
+    for (const isa::Instruction& in : compiled.back().program->instructions())
+      isa::check(*compiled.back().program, in, generation);
     if (auto tight = compile_tight(kernel, options, random)) compiled.push_back(std::move(*tight));
     for (size_t i = 0; i < 2 * compiled.size(); ++i) {
       const isa::Executable executable = isa::decode_executable(isa::encode(compiled[i / 2]));
@@ -107,7 +137,7 @@ void schedule_case(uint64_t seed) {
       sim::PhysicalOptions physical;
       physical.seed = random.next();
       sim::run_executable(executable, found, physical);
-      compare(kernel, expected, found, physical.seed);
+      compare(kernel, expected, found, fmt::format("the schedule, interleaving {}", physical.seed));
     }
   } catch (const Fault& fault) {
     broken("a legal kernel was refused: {}\n{}", fault.what(), isa::to_text(*kernel.program));

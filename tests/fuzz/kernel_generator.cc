@@ -37,6 +37,8 @@ class Generator {
     for (uint32_t n = 3 + random_.below(30); n > 0; --n) {
       if (loops_ && random_.below(12) == 0)
         loop();
+      else if (!loops_ && random_.below(6) == 0)
+        written_loop();
       else
         step(false);
     }
@@ -176,6 +178,99 @@ class Generator {
     const isa::InstructionIndex begin = builder_.loop_begin(counter, 0, 1 + random_.below(3));
     for (uint32_t n = 1 + random_.below(4); n > 0; --n) step(true);
     builder_.loop_end(counter, begin);
+  }
+  // One statement of a written-out loop: what it does, and where its operands are in iteration `i`.
+  struct Place {
+    int temporary = -1;  // of the same iteration, by statement; else columns of a tile that advance
+    Tile tile{};
+    int64_t column = 0, step = 0;
+  };
+  struct Statement {
+    uint32_t kind = 0;
+    Place a, b, dst;
+    bool psum = false;  // where its temporary is
+  };
+  // Iterations write the same instructions at columns that advance; some overlap, so that not all may be
+  // merged.
+  void written_loop() {
+    const Tile first = any();
+    const int64_t iterations = 2 + random_.below(7),
+                  width = 1 + random_.below(static_cast<uint32_t>(std::min<int64_t>(8, first.columns)));
+    const auto place = [&](size_t statements) {
+      Place p;
+      if (statements > 0 && random_.below(2) == 0) {
+        p.temporary = static_cast<int>(random_.below(static_cast<uint32_t>(statements)));
+        return p;
+      }
+      p.tile = like_rows(first, width);
+      const int64_t room = p.tile.columns - width;
+      const int64_t steps[] = {0, 1, width, width, 2 * width};
+      p.step = steps[random_.below(std::size(steps))];
+      if (room < p.step * (iterations - 1)) p.step = 0;
+      p.column = random_.below(static_cast<uint32_t>(room - p.step * (iterations - 1) + 1));
+      return p;
+    };
+    std::vector<Statement> body;
+    for (uint32_t n = 1 + random_.below(4); n > 0; --n) {
+      Statement s{random_.below(5), place(body.size()), place(body.size()), place(0), random_.below(3) == 0};
+      if (random_.below(2) == 0) s.dst.temporary = static_cast<int>(body.size());
+      body.push_back(s);
+    }
+    isa::Program& program = builder_.program();
+    const bool independent = random_.below(4) > 0;
+    isa::IterationId now = program.begin_written_loop({isa::kNoIteration, independent});
+    for (int64_t i = 0; i < iterations; ++i) {
+      if (i > 0) now = program.next_iteration(program.loop_of(now));
+      program.set_iteration(now);
+      run(body, i, width, first);
+    }
+    program.set_iteration(isa::kNoIteration);
+  }
+  void run(const std::vector<Statement>& body, int64_t i, int64_t width, const Tile& first) {
+    const int64_t rows = first.rows;
+    std::vector<Operand> temporaries;
+    const auto at = [&](const Place& p) {
+      if (p.temporary >= 0) return temporaries[static_cast<size_t>(p.temporary)];
+      return builder_.part(p.tile.id, 0, rows, p.column + i * p.step, width);
+    };
+    for (const Statement& s : body) {
+      // Statements without a temporary have their destination there, so that every number names something.
+      const bool own = s.dst.temporary >= 0;
+      const Operand dst = own ? builder_.all(s.psum ? builder_.psum(rows, width)
+                                                    : builder_.sbuf(rows, width, DType::kFloat32))
+                              : builder_.part(s.dst.tile.id, 0, rows, s.dst.column + i * s.dst.step, width);
+      const Operand a = at(s.a);
+      Operand b = at(s.b);
+      if (in_psum(a) && in_psum(b))
+        b = builder_.part(first.id, 0, rows, 0, width);  // one of two may be there
+      switch (s.kind) {
+        case 0: builder_.tensor_tensor(dst, a, b, AluOp::kAdd); break;
+        case 1: builder_.tensor_scalar(dst, a, 0.75, AluOp::kMultiply); break;
+        case 2: builder_.copy(dst, a); break;
+        case 3: builder_.activation(dst, a, ActivationFunction::kTanh); break;
+        default: sum(dst, a, rows, width);
+      }
+      temporaries.push_back(dst);
+    }
+  }
+  bool in_psum(const Operand& operand) {
+    return builder_.program().tensor(operand.tensor).space == isa::MemorySpace::kPsum;
+  }
+  // The sum of each row into the first column of dst, which is copied there first.
+  void sum(const Operand& dst, const Operand& a, int64_t rows, int64_t width) {
+    builder_.copy(dst, a);
+    Operand column = dst;
+    isa::Pattern pattern = builder_.program().pattern(dst);
+    OPENTRN_CHECK(pattern.rank == 2 && pattern.dims[0].count == rows && pattern.dims[1].count == width,
+                  "not a tile");
+    pattern.dims[1].count = 1;
+    column.pattern = builder_.program().intern_pattern(pattern);
+    builder_.append(Opcode::kTensorReduce, {column, a}, {static_cast<int64_t>(AluOp::kAdd), 1, 0});
+  }
+  Tile like_rows(const Tile& tile, int64_t columns) {
+    for (int tries = 0; tries < 8; ++tries)
+      if (const Tile other = any(); other.rows == tile.rows && other.columns >= columns) return other;
+    return tile;
   }
   // A fresh tile is written whole by the instruction that asked for it.
   bool is_written(const Tile& tile) const { return std::ranges::find(written_, tile.id) != written_.end(); }

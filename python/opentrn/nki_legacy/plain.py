@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from opentrn.nki_legacy import written_loops
 from opentrn.nki_legacy.box import Box, Range, full_box, is_full
 from opentrn.nki_legacy.call_site import call_at, user_site
 from opentrn.nki_legacy.psum_state import OTHER, UNWRITTEN, ZERO_PENDING, PsumState
@@ -281,7 +282,7 @@ class Deferred:
     """An instruction that waits for its destination."""
 
     __slots__ = ("shape", "dtype", "issue", "boxes", "sources", "region", "targets", "in_place", "exact",
-                 "accumulate", "reduce", "site")  # fmt: skip
+                 "accumulate", "reduce", "site", "iteration")  # fmt: skip
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype, issue: Callable[[Tile], None]):
         self.shape = shape
@@ -289,6 +290,7 @@ class Deferred:
         self.issue = issue
         self.reduce: Any = None  # nl.loop_reduce: (operator, operand)
         self.site = user_site()
+        self.iteration = written_loops.iteration()
 
     def realise(self, tile: Tile) -> None:
         """Issue into a fresh tensor, and make `tile` its view."""
@@ -298,7 +300,8 @@ class Deferred:
         tile.become(_types.tensor(self.shape, self.dtype, _types.place(self.region)).tile())
         if not (len(self.boxes) == 1 and is_full(self.boxes[0], self.shape)):
             tile.valid = self.boxes
-        call_at(self.site, self.issue, tile)
+        with written_loops.at(self.iteration):
+            call_at(self.site, self.issue, tile)
 
 
 def set_session(session: Any) -> None:

@@ -57,6 +57,12 @@ void Rewrite::keep(isa::InstructionIndex index) {
   place_[index] = to_.append_like(in, operands_);
 }
 
+void Rewrite::keep_as(std::span<const isa::InstructionIndex> indices,
+                      std::span<const isa::Operand> operands) {
+  const isa::InstructionIndex now = to_.append_like(from_.instruction(indices[0]), operands);
+  for (const isa::InstructionIndex index : indices) place_[index] = now;
+}
+
 void Rewrite::repeat(isa::InstructionIndex index, int slot, const isa::Operand& operand) {
   const isa::Instruction& in = from_.instruction(index);
   operands_.clear();

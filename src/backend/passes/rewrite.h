@@ -31,6 +31,8 @@ class Rewrite {
   void keep(isa::InstructionIndex index);
   // The same, but with `slot` as given; for instructions that are repeated.
   void repeat(isa::InstructionIndex index, int slot, const isa::Operand& operand);
+  // Several instructions as one: like the first of them, with `operands`, which are taken as they are.
+  void keep_as(std::span<const isa::InstructionIndex> indices, std::span<const isa::Operand> operands);
   // dst = src by DMA or, with kTensorCopy, on an engine; the location is that of instruction `like`.
   void copy(isa::Opcode opcode, const isa::Operand& dst, const isa::Operand& src, isa::InstructionIndex like,
             std::string_view name);

@@ -267,13 +267,19 @@ class PhysicalMachine {
     try {
       cx.validate();
       for (int slot = 0; slot < cx.operand_count(); ++slot)
-        if (role(slot) != Role::kOut) track_operand(cx, slot, now, false);
+        if (role(slot) != Role::kOut && !overwrites(cx.in, slot)) track_operand(cx, slot, now, false);
       for (int slot = 0; slot < cx.operand_count(); ++slot)
         if (role(slot) != Role::kIn) track_operand(cx, slot, now, true);
     } catch (Fault& fault) {
       cx.locate(fault);
       throw;
     }
+  }
+
+  // A matmul that does not accumulate: it may be the first to use a place that was another tensor's.
+  bool overwrites(const isa::Instruction& in, int slot) const {
+    return in.opcode == isa::Opcode::kNcMatmul && slot == isa::slot::nc_matmul::kDst &&
+           program_.attribute_int(in, isa::slot::nc_matmul::kAAccumulate) == 0;
   }
 
   void track_operand(Context& cx, int slot, ExecutionId now, bool writes) {

@@ -83,6 +83,21 @@ double DmaRules::rate_of(const isa::Program& program, const isa::Instruction& in
   return rate;
 }
 
+// Rows of HBM that a transfer puts into columns of a tile, or the other way round; 0 when it does not
+// transpose.
+int64_t DmaRules::transposed_rows(const isa::Program& program, std::span<const Operand> operands,
+                                  int64_t partitions) const {
+  for (const Operand& operand : operands) {
+    if (isa::is_on_chip(program.tensor(operand.tensor).space)) continue;
+    const auto dims = program.pattern(operand).view();
+    if (dims.size() < 2 || dims[0].count != partitions || operand.indirect != isa::kNoIndirect) continue;
+    const isa::Dim& outer = *std::ranges::max_element(
+        dims, {}, [](const isa::Dim& dim) { return dim.count > 1 ? std::abs(dim.step) : 0; });
+    if (std::abs(outer.step) > std::abs(dims[0].step) && outer.count > 1) return outer.count;
+  }
+  return 0;
+}
+
 DmaWork DmaRules::work(const isa::Executable& executable, const isa::ScheduledInstruction& entry,
                        const std::vector<PatternFacts>& patterns) const {
   const isa::Program& program = *executable.program;
@@ -116,8 +131,13 @@ DmaWork DmaRules::work(const isa::Executable& executable, const isa::ScheduledIn
     moved = static_cast<double>(dst.bytes) * static_cast<double>(std::max<size_t>(1, operands.size() - 2));
 
   double per_engine_pieces[3];
+  int64_t rows_per_engine = std::max<int64_t>(1, partitions_ / engines_);
+  if (const int64_t rows = transposed_rows(program, operands, rows_of.rows)) {
+    rows_of.first_row = 0;
+    rows_of.rows = rows;
+    rows_per_engine = std::max(rows_per_engine, (rows + engines_ - 1) / engines_);
+  }
   if (rows_of.on_chip) {
-    const int64_t rows_per_engine = std::max<int64_t>(1, partitions_ / engines_);
     const int64_t first = rows_of.first_row, last = rows_of.first_row + rows_of.rows - 1;
     work.first_engine = static_cast<int>(std::clamp<int64_t>(first / rows_per_engine, 0, engines_ - 1));
     work.last_engine = static_cast<int>(std::clamp<int64_t>(last / rows_per_engine, 0, engines_ - 1));

@@ -2,16 +2,17 @@
 //
 // A transfer is cut into descriptors: pieces contiguous on both sides, never across a partition. SBUF
 // partition p is served by DMA engine p * engines / partitions, so a tile of few partitions uses few engines;
-// transfers between HBM and HBM spread over all. An engine needs for each descriptor its bytes at the
-// engine's rate and a little more, for each transfer a little more (the semaphore update), and, on v2, for a
-// transfer of 8 descriptors a least time. The published curve of throughput against bytes per partition is
-// flat below 2 KiB because GpSimd writes the descriptors of its transfers one by one (dma_engines.h), not
-// because of the engines: they are done with 8 descriptors of 256 B in 97 ns.
-// Sources: DMA overview, DMA bandwidth guide, timing tables.
+// a transfer that transposes is dealt out by rows of HBM instead, and between HBM and HBM all engines work.
+// An engine needs for each descriptor its bytes at the engine's rate and a little more, for each transfer a
+// little more (the semaphore update), and, on v2, for a transfer of 8 descriptors a least time. The published
+// curve of throughput against bytes per partition is flat below 2 KiB because GpSimd writes the descriptors
+// of its transfers one by one (dma_engines.h), not because of the engines: they are done with 8 descriptors
+// of 256 B in 97 ns. Sources: DMA overview, DMA bandwidth guide, timing tables.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "arch/timing_table.h"
@@ -44,6 +45,8 @@ class DmaRules {
   struct Side;
   Side side_of(const isa::Executable& executable, const isa::Operand& operand,
                const std::vector<PatternFacts>& patterns) const;
+  int64_t transposed_rows(const isa::Program& program, std::span<const isa::Operand> operands,
+                          int64_t partitions) const;
   double rate_of(const isa::Program& program, const isa::Instruction& in) const;
 
   int engines_ = 0;

@@ -15,6 +15,7 @@ from opentrn.nki_legacy.box import full_box
 from opentrn.nki_legacy.dtypes import host_dtype
 from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
+from opentrn.nki_legacy.written_loops import written_loop
 
 
 class LoopIndex(int):
@@ -27,12 +28,14 @@ class _Loop:
     """One execution of a loop."""
 
 
-def _iterate(args: tuple[Any, ...]) -> Iterator[LoopIndex]:
+def _iterate(args: tuple[Any, ...], independent: bool = False) -> Iterator[LoopIndex]:
     loop = _Loop()
-    for value in range(*(int(a) for a in args)):
-        index = LoopIndex(value)
-        index.loop = loop
-        yield index
+    with written_loop(independent) as next_iteration:
+        for value in range(*(int(a) for a in args)):
+            index = LoopIndex(value)
+            index.loop = loop
+            next_iteration()
+            yield index
 
 
 # Keywords of loops (directives, precise_schedule) guide the official scheduler; here, program order rules.
@@ -40,7 +43,7 @@ def _iterate(args: tuple[Any, ...]) -> Iterator[LoopIndex]:
 
 def affine_range(*args: int, **hints: Any) -> Iterator[LoopIndex]:
     """Iterations that do not depend on each other (except by reduction). Executed one after the other."""
-    return _iterate(args)
+    return _iterate(args, independent=True)
 
 
 def sequential_range(*args: int, **hints: Any) -> Iterator[LoopIndex]:
