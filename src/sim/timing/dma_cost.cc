@@ -84,13 +84,17 @@ double DmaRules::rate_of(const isa::Program& program, const isa::Instruction& in
 }
 
 // Rows of HBM that a transfer puts into columns of a tile, or the other way round; 0 when it does not
-// transpose.
+// transpose: neighbours in memory must go to neighbouring partitions.
 int64_t DmaRules::transposed_rows(const isa::Program& program, std::span<const Operand> operands,
                                   int64_t partitions) const {
   for (const Operand& operand : operands) {
     if (isa::is_on_chip(program.tensor(operand.tensor).space)) continue;
     const auto dims = program.pattern(operand).view();
     if (dims.size() < 2 || dims[0].count != partitions || operand.indirect != isa::kNoIndirect) continue;
+    const auto runs_along_memory = [&](const isa::Dim& dim) {
+      return dim.count == 1 || std::abs(dim.step) > std::abs(dims[0].step);
+    };
+    if (!std::ranges::all_of(dims.subspan(1), runs_along_memory)) continue;
     const isa::Dim& outer = *std::ranges::max_element(
         dims, {}, [](const isa::Dim& dim) { return dim.count > 1 ? std::abs(dim.step) : 0; });
     if (std::abs(outer.step) > std::abs(dims[0].step) && outer.count > 1) return outer.count;
