@@ -25,12 +25,10 @@ struct Target {
   const char* name;
   void (*run)(uint64_t);
 };
-constexpr Target kTargets[] = {{"text", opentrn::fuzz::text_case},
-                               {"file", opentrn::fuzz::file_case},
-                               {"graph", opentrn::fuzz::graph_case},
-                               {"run", opentrn::fuzz::run_case},
-                               {"passes", opentrn::fuzz::passes_case},
-                               {"schedule", opentrn::fuzz::schedule_case}};
+constexpr Target kTargets[] = {
+    {"text", opentrn::fuzz::text_case},     {"file", opentrn::fuzz::file_case},
+    {"graph", opentrn::fuzz::graph_case},   {"run", opentrn::fuzz::run_case},
+    {"passes", opentrn::fuzz::passes_case}, {"schedule", opentrn::fuzz::schedule_case}};
 
 // What a signal handler may read.
 char current[128];
