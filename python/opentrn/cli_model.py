@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-SUFFIXES = (".mlir", ".stablehlo", ".neuron")
+SUFFIXES = (".mlir", ".mlirbc", ".stablehlo", ".onnx", ".pb", ".neuron")
 
 
 def is_model(name: str) -> bool:
@@ -27,7 +27,20 @@ def load(options: argparse.Namespace, name: str) -> Any:
 
     if Path(name).suffix == ".neuron" or _core.is_model_file(name):
         return model.load(name)
-    return model.compile(name, target=options.target)
+    return model.compile(name, target=options.target, dimensions=dimensions_of(options))
+
+
+def dimensions_of(options: argparse.Namespace) -> dict[str, int]:
+    """Sizes given as --dim NAME=SIZE."""
+    from opentrn.kernel_file import UsageError
+
+    sizes = {}
+    for text in options.dim:
+        name, _, size = text.partition("=")
+        if not name or not size.isdecimal():
+            raise UsageError(f"--dim {text}: write NAME=SIZE, batch=1")
+        sizes[name] = int(size)
+    return sizes
 
 
 def inputs_of(model: Any, given: list[str]) -> list[np.ndarray]:
@@ -102,7 +115,7 @@ def coverage_command(options: argparse.Namespace) -> int:
     from opentrn import model
     from opentrn.cli import NOT_MODELLED
 
-    rows = model.coverage(options.model)
+    rows = model.coverage(options.model, dimensions=dimensions_of(options))
     unsupported = sum(row.unsupported for row in rows)
     if options.json:
         print(json.dumps({"ops": [vars(row) for row in rows], "unsupported": unsupported}, indent=1))
@@ -156,14 +169,25 @@ def _save(outputs: list[np.ndarray], options: argparse.Namespace) -> list[str]:
     return saved
 
 
+def add_dimensions(parser: argparse.ArgumentParser) -> None:
+    """--dim, for every command that may compile a model."""
+    parser.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE",
+                        help="the size of a symbolic dimension of an ONNX model")  # fmt: skip
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="StableHLO (.mlir, .mlirbc), HLO (.pb) or ONNX (.onnx)")
+    add_dimensions(parser)
+
+
 def add_commands(commands: Any) -> None:
     """`compile` and `coverage` on the parser of the program."""
     compile_parser = commands.add_parser(
         "compile",
         help="compile a model to a .neuron file",
-        description="Compile a whole model (StableHLO text).",
+        description="Compile a whole model for one NeuronCore.",
     )
-    compile_parser.add_argument("model", help="file.mlir")
+    _add_model(compile_parser)
     compile_parser.add_argument("--target", default="trn2", help="trn1, inf2, trn2 or trn3 (default trn2)")
     compile_parser.add_argument(
         "-o", "--output", metavar="FILE", help="default: the model's name with .neuron"
@@ -177,6 +201,6 @@ def add_commands(commands: Any) -> None:
         description="Say which ops of a model have a device kernel, without compiling it. "
         "Exit status 4 when one has none.",
     )  # fmt: skip
-    coverage_parser.add_argument("model", help="file.mlir")
+    _add_model(coverage_parser)
     coverage_parser.add_argument("--json", action="store_true", help="print everything as JSON")
     coverage_parser.set_defaults(command=coverage_command)

@@ -4,7 +4,8 @@
     outputs = model(x)                 # values, in the device's number formats
     print(model.time().text())         # predicted time, and where it goes
 
-A model is StableHLO text. It is compiled ahead of time into the instruction programs that NKI kernels become.
+A model is StableHLO text or bytecode, an HLO protocol buffer or ONNX. It is compiled ahead of time into the
+instruction programs that NKI kernels become.
 """
 
 from __future__ import annotations
@@ -110,14 +111,17 @@ class CompiledModel:
         return self._loaded.listing()
 
 
-def compile(source: str | Path, *, target: str = "trn2") -> CompiledModel:
+def compile(
+    source: str | Path, *, target: str = "trn2", dimensions: Mapping[str, int] | None = None
+) -> CompiledModel:
     """Compile a model for one NeuronCore of `target`.
 
-    source: a path to StableHLO text, or the text itself. Raises ValueError for a malformed model or an unknown
-    target, NotModelled for an op without a device kernel, by name and with its place in the model.
+    source: a path to StableHLO text or bytecode, an HLO protocol buffer or an ONNX model; or StableHLO text
+    itself. dimensions: sizes of the symbolic dimensions of an ONNX model, {"batch": 1}. Raises ValueError for a
+    malformed model or an unknown target, NotModelled for an op without a device kernel, by name and with its
+    place in the model.
     """
-    text, name = _read(source)
-    return CompiledModel(_core.compile_text(text, name, target), target)
+    return CompiledModel(_core.compile_model(*_read(source), target, dict(dimensions or {})), target)
 
 
 def load(path: str | Path) -> CompiledModel:
@@ -126,16 +130,16 @@ def load(path: str | Path) -> CompiledModel:
     return CompiledModel(loaded, f"NeuronCore-v{loaded.generation}")
 
 
-def coverage(source: str | Path) -> list[Coverage]:
+def coverage(source: str | Path, *, dimensions: Mapping[str, int] | None = None) -> list[Coverage]:
     """Which ops a model has and which of them have a device kernel, without compiling it."""
-    text, name = _read(source)
-    return [Coverage(*row) for row in _core.coverage_text(text, name)]
+    return [Coverage(*row) for row in _core.coverage(*_read(source), dict(dimensions or {}))]
 
 
-def _read(source: str | Path) -> tuple[str, str]:
+def _read(source: str | Path) -> tuple[str | None, str]:
+    """(text, "<text>") for a program handed over, (None, path) for a file."""
     if isinstance(source, str) and "\n" in source:
         return source, "<text>"
-    return Path(source).read_text(encoding="utf-8"), str(source)
+    return None, str(source)
 
 
 def _bytes_of(array: Any, port: Port) -> np.ndarray:

@@ -8,6 +8,7 @@
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/passes/passes.h"
+#include "graph/verify.h"
 
 namespace opentrn::compiler {
 
@@ -19,10 +20,19 @@ using graph::OpId;
 namespace {
 
 Function prepared(const graph::Module& module) {
+  graph::verify(module);
   Function function = inline_calls(module, module.entry());
   fold_constants(function);
   remove_dead_ops(function);
   return function;
+}
+
+std::string port_name(const std::vector<graph::Dictionary>& attributes, size_t i,
+                      std::string_view otherwise) {
+  if (i < attributes.size())
+    if (const auto found = attributes[i].find("onnx.name"); found != attributes[i].end())
+      if (const auto* name = found->second.get<std::string>()) return *name;
+  return fmt::format("{}{}", otherwise, i);
 }
 
 template <typename From, typename To>
@@ -48,9 +58,11 @@ CompiledModule compile(const graph::Module& module, const Options& options) {
   lowering.run();
   const auto arguments = function.arguments(), returned = function.returned();
   for (size_t i = 0; i < arguments.size(); ++i)
-    compiled.inputs.push_back({lowering.inputs()[i], function.type(arguments[i])});
+    compiled.inputs.push_back({lowering.inputs()[i], function.type(arguments[i]),
+                               port_name(function.argument_attributes, i, "input")});
   for (size_t i = 0; i < returned.size(); ++i)
-    compiled.outputs.push_back({lowering.outputs()[i], function.type(returned[i])});
+    compiled.outputs.push_back({lowering.outputs()[i], function.type(returned[i]),
+                                port_name(function.result_attributes, i, "output")});
   for (Constant& constant : lowering.take_constants())
     compiled.constants.push_back({constant.tensor, std::move(constant.literal)});
   return compiled;

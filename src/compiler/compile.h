@@ -25,6 +25,7 @@ struct Options {
 struct Port {
   isa::TensorId tensor;
   graph::Type type;
+  std::string name;  // the model's own where it has one (ONNX), else input0, output0, ...
 };
 
 struct CompiledConstant {
@@ -38,8 +39,8 @@ struct CompiledModule {
   std::vector<CompiledConstant> constants;
 };
 
-// Compiles the module's entry. Fault{kNotModelled, "compiler.no_lowering"} names the first op without a
-// device kernel; kInput faults are the model's.
+// Verifies and compiles the module's entry. Fault{kNotModelled, "compiler.no_lowering"} names the first op
+// without a device kernel; kInput faults are the model's.
 CompiledModule compile(const graph::Module& module, const Options& options = {});
 
 // What of a model is supported, without compiling it.

@@ -1,8 +1,12 @@
 #include "python/model_bindings.h"
 
-#include <cstring>
+#include <filesystem>
+#include <map>
+#include <optional>
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -11,6 +15,8 @@
 #include "arch/tables.h"
 #include "compiler/compile.h"
 #include "graph/text/text.h"
+#include "import/load.h"
+#include "import/onnx/onnx.h"
 #include "isa/text.h"
 #include "python/timing_bindings.h"
 #include "runtime/model.h"
@@ -45,10 +51,8 @@ std::shared_ptr<LoadedModel> loaded(CompiledModule compiled, arch::Generation ge
   model.generation = generation;
   const auto port = [&](const compiler::Port& from) {
     const auto dims = from.type.dims();
-    return runtime::Port{compiled.program->tensor(from.tensor).name,
-                         from.tensor,
-                         std::string(graph::name(from.type.element())),
-                         {dims.begin(), dims.end()}};
+    return runtime::Port{
+        from.name, from.tensor, std::string(graph::name(from.type.element())), {dims.begin(), dims.end()}};
   };
   for (const compiler::Port& from : compiled.inputs) {
     model.inputs.push_back(port(from));
@@ -63,12 +67,22 @@ std::shared_ptr<LoadedModel> loaded(CompiledModule compiled, arch::Generation ge
   return result;
 }
 
-std::shared_ptr<LoadedModel> compile_text(const std::string& text, const std::string& filename,
-                                          const std::string& target) {
+using Dimensions = std::map<std::string, int64_t>;
+
+// Text that was handed over, or a file of any format; `dimensions` are those that an ONNX model leaves open.
+graph::Module module_of(const std::optional<std::string>& text, const std::string& path,
+                        const Dimensions& dimensions) {
+  if (text) return graph::parse_module(*text, path);
+  if (std::filesystem::path(path).extension() == ".onnx")
+    return import::onnx::import_file(path, {.dimensions = dimensions, .constants = {}});
+  return import::load_file(path);
+}
+
+std::shared_ptr<LoadedModel> compile_model(const std::optional<std::string>& text, const std::string& path,
+                                           const std::string& target, const Dimensions& dimensions) {
   nb::gil_scoped_release unlocked;
   const arch::Generation generation = arch::resolve_target(target);
-  return loaded(compiler::compile(graph::parse_module(text, filename), {.generation = generation}),
-                generation);
+  return loaded(compiler::compile(module_of(text, path, dimensions), {.generation = generation}), generation);
 }
 
 std::vector<graph::Type> types_of(const std::vector<runtime::Port>& ports) {
@@ -122,9 +136,10 @@ nb::list describe(const std::vector<runtime::Port>& ports) {
   return rows;
 }
 
-nb::list coverage_text(const std::string& text, const std::string& filename) {
+nb::list coverage(const std::optional<std::string>& text, const std::string& path,
+                  const Dimensions& dimensions) {
   nb::list rows;
-  for (const compiler::OpCoverage& row : compiler::coverage(graph::parse_module(text, filename)))
+  for (const compiler::OpCoverage& row : compiler::coverage(module_of(text, path, dimensions)))
     rows.append(nb::make_tuple(row.op, row.count, row.unsupported, row.example));
   return rows;
 }
@@ -148,10 +163,11 @@ void bind_models(nb::module_& module) {
       .def_prop_ro("generation",
                    [](const LoadedModel& self) { return static_cast<int>(self.model.generation); })
       .def("listing", [](const LoadedModel& self) { return isa::to_text(*self.model.program); });
-  module.def("compile_text", &compile_text, "text"_a, "filename"_a, "target"_a);
+  module.def("compile_model", &compile_model, "text"_a.none(), "path"_a, "target"_a,
+             "dimensions"_a = Dimensions{});
   module.def("load_model", &load_model, "path"_a);
   module.def("is_model_file", &runtime::is_model_file, "path"_a);
-  module.def("coverage_text", &coverage_text, "text"_a, "filename"_a);
+  module.def("coverage", &coverage, "text"_a.none(), "path"_a, "dimensions"_a = Dimensions{});
 }
 
 }  // namespace opentrn::python

@@ -1,0 +1,68 @@
+"""opentrn.compile on formats other than text: the same program gives the same values by each route."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import opentrn
+
+
+def _varint(value: int) -> bytes:
+    out = b""
+    while value >= 0x80:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def _field(number: int, value: int | bytes | str) -> bytes:
+    """One field of a protocol buffer: a number or a length-delimited value."""
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value)
+    data = value.encode() if isinstance(value, str) else value
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
+
+
+def _value_info(name: str, dims: list[int | str]) -> bytes:
+    shape = b"".join(_field(1, _field(1, dim) if isinstance(dim, int) else _field(2, dim)) for dim in dims)
+    return _field(1, name) + _field(2, _field(1, _field(1, 1) + _field(2, shape)))
+
+
+@pytest.fixture()
+def onnx_model(tmp_path: Path) -> Path:
+    """relu(x @ w) as ONNX, opset 17, x: [batch, 4] (field numbers of onnx.proto)."""
+    weight = np.arange(12, dtype=np.float32).reshape(4, 3) - 5
+    initializer = _field(1, 4) + _field(1, 3) + _field(2, 1) + _field(8, "w") + _field(9, weight.tobytes())
+    product = _field(1, "x") + _field(1, "w") + _field(2, "h") + _field(3, "product") + _field(4, "MatMul")
+    relu = _field(1, "h") + _field(2, "y") + _field(3, "relu") + _field(4, "Relu")
+    graph = (
+        _field(1, product) + _field(1, relu) + _field(2, "g") + _field(5, initializer)
+        + _field(11, _value_info("x", ["batch", 4])) + _field(12, _value_info("y", ["batch", 3]))
+    )  # fmt: skip
+    path = tmp_path / "model.onnx"
+    path.write_bytes(_field(1, 8) + _field(7, graph) + _field(8, _field(1, "") + _field(2, 17)))
+    return path
+
+
+def test_onnx(onnx_model: Path):
+    model = opentrn.compile(onnx_model, dimensions={"batch": 2})
+    assert [(port.name, port.shape) for port in (*model.inputs, *model.outputs)] == [
+        ("x", (2, 4)),
+        ("y", (2, 3)),
+    ]
+    x = np.array([[1, 2, 3, 4], [-1, 0, 2, 0.5]], np.float32)
+    weight = np.arange(12, dtype=np.float32).reshape(4, 3) - 5
+    np.testing.assert_allclose(model(x)[0], np.maximum(x @ weight, 0), rtol=1e-6)
+
+
+def test_an_open_dimension_is_asked_for(onnx_model: Path):
+    with pytest.raises(ValueError, match="batch"):
+        opentrn.compile(onnx_model)
+
+
+def test_bytes_of_no_format_are_refused(tmp_path: Path):
+    path = tmp_path / "noise.pb"
+    path.write_bytes(bytes(range(256)))
+    with pytest.raises(ValueError, match="noise.pb"):
+        opentrn.compile(path)
