@@ -23,7 +23,7 @@ from opentrn import core as _configured  # noqa: F401  (gives _core its exceptio
 __all__ = ["Function", "Module", "OpRow", "TensorType", "ops", "parse"]
 
 # Element types as MLIR spells them -> NumPy. tf32 is held as float32 whose 13 low bits are zero.
-_DTYPES: dict[str, np.dtype] = {
+DTYPES: dict[str, np.dtype] = {
     "i1": np.dtype(bool),
     **{f"i{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
     **{f"ui{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
@@ -51,7 +51,7 @@ _DTYPES: dict[str, np.dtype] = {
     "complex<f32>": np.dtype("complex64"),
     "complex<f64>": np.dtype("complex128"),
 }
-_ELEMENTS = {dtype: name for name, dtype in _DTYPES.items() if name not in ("index", "tf32")}
+_ELEMENTS = {dtype: name for name, dtype in DTYPES.items() if name not in ("index", "tf32")}
 
 # An array, None for a token, a list for a tuple (for a tensor parameter: of numbers).
 Value = Any
@@ -109,7 +109,7 @@ def parse(source: str | bytes, filename: str = "<text>") -> Module:
 
 def _type_of(row: tuple[str, str, list[int]]) -> TensorType:
     text, element, shape = row
-    return TensorType(text, _DTYPES.get(element), tuple(shape), element)
+    return TensorType(text, DTYPES.get(element), tuple(shape), element)
 
 
 def _to_raw(value: Value, wanted: TensorType | None) -> Any:
@@ -134,7 +134,7 @@ def _from_raw(raw: Any) -> Value:
     if isinstance(raw, list):
         return [_from_raw(element) for element in raw]
     element, shape, data = raw
-    return np.frombuffer(data, dtype=_DTYPES[element]).reshape(shape).copy()
+    return np.frombuffer(data, dtype=DTYPES[element]).reshape(shape).copy()
 
 
 class Module:

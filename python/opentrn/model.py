@@ -15,29 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from opentrn import _core
 from opentrn._run import Timing, _settings
+from opentrn.graph import DTYPES
 
 __all__ = ["CompiledModel", "Coverage", "Port", "compile", "coverage", "load"]
-
-_DTYPES = {
-    "i1": np.bool_,
-    "bf16": ml_dtypes.bfloat16,
-    "f16": np.float16,
-    "f32": np.float32,
-    "f64": np.float64,
-    "f8E3M4": ml_dtypes.float8_e3m4,
-    "f8E4M3": ml_dtypes.float8_e4m3,
-    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
-    "f8E5M2": ml_dtypes.float8_e5m2,
-} | {
-    f"{prefix}{bits}": np.dtype(f"{kind}{bits}")
-    for prefix, kind in (("i", "int"), ("ui", "uint"))
-    for bits in (8, 16, 32, 64)
-}
 
 
 @dataclass(frozen=True)
@@ -51,7 +35,7 @@ class Port:
     @property
     def dtype(self) -> np.dtype:
         """The NumPy type; KeyError for an element type that NumPy and ml_dtypes do not have."""
-        return np.dtype(_DTYPES[self.element])
+        return DTYPES[self.element]
 
 
 @dataclass(frozen=True)

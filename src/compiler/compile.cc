@@ -63,8 +63,7 @@ CompiledModule compile(const graph::Module& module, const Options& options) {
   for (size_t i = 0; i < returned.size(); ++i)
     compiled.outputs.push_back({lowering.outputs()[i], function.type(returned[i]),
                                 port_name(function.result_attributes, i, "output")});
-  for (Constant& constant : lowering.take_constants())
-    compiled.constants.push_back({constant.tensor, std::move(constant.literal)});
+  compiled.constants = lowering.take_constants();
   return compiled;
 }
 

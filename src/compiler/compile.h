@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "arch/arch.h"
+#include "compiler/constant.h"
 #include "graph/literal.h"
 #include "graph/module.h"
 #include "isa/program.h"
@@ -28,15 +29,10 @@ struct Port {
   std::string name;  // the model's own where it has one (ONNX), else input0, output0, ...
 };
 
-struct CompiledConstant {
-  isa::TensorId tensor;
-  graph::Literal literal;
-};
-
 struct CompiledModule {
   std::shared_ptr<isa::Program> program;
   std::vector<Port> inputs, outputs;
-  std::vector<CompiledConstant> constants;
+  std::vector<Constant> constants;
 };
 
 // Verifies and compiles the module's entry. Fault{kNotModelled, "compiler.no_lowering"} names the first op

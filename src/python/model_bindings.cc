@@ -62,7 +62,7 @@ std::shared_ptr<LoadedModel> loaded(CompiledModule compiled, arch::Generation ge
     model.outputs.push_back(port(from));
     result->output_types.push_back(from.type);
   }
-  for (const compiler::CompiledConstant& constant : compiled.constants)
+  for (const compiler::Constant& constant : compiled.constants)
     model.constants.push_back({constant.tensor, buffer_of(compiler::to_device(constant.literal))});
   return result;
 }

@@ -21,6 +21,21 @@ namespace {
 // partition (192 KiB), since two tiles of rows are in work at a time.
 constexpr int64_t kColumnsMax = 96 * 1024 / 4;
 
+// Ops that are a kernel of their own; an op goes to the first that takes it.
+struct Kernel {
+  bool (*has)(const graph::Function& function, const Op& op);
+  bool (*lower)(Lowering& lowering, const Op& op);
+};
+constexpr Kernel kKernels[] = {
+    {has_dot_general, lower_dot_general},
+    {has_convolution, lower_convolution},
+    {has_reduce_window, lower_reduce_window},
+    {has_gather, lower_gather},
+    {has_scatter, lower_scatter},
+    {has_reduce, lower_reduce},
+    {has_data_movement, lower_data_movement},
+};
+
 DType dtype_of(const graph::Type& type) {
   if (type.is_tensor() && !type.quantization())
     if (const auto dtype = device_dtype(type.element())) return *dtype;
@@ -110,10 +125,8 @@ void Lowering::lower_group(int index) {
   const Op& first = function_.op(group.ops.front());
   emitter_.set_location(module_.source(first.location));
   if (group.rowwise) return lower_rowwise(*this, index);
-  if (lower_dot_general(*this, first) || lower_convolution(*this, first) ||
-      lower_reduce_window(*this, first) || lower_gather(*this, first) || lower_scatter(*this, first) ||
-      lower_reduce(*this, first) || lower_data_movement(*this, first))
-    return;
+  for (const Kernel& kernel : kKernels)
+    if (kernel.lower(*this, first)) return;
   Fault fault(
       FaultKind::kNotModelled, "compiler.no_lowering",
       fmt::format("{} {} has no device kernel yet", graph::name(first.kind), shape_text(function_, first)),
@@ -230,11 +243,9 @@ View Lowering::reshaped_or_copied(const View& view, std::span<const int64_t> dim
 
 bool has_lowering(const graph::Function& function, const Op& op) {
   if (op.kind == OpKind::constant_ || op.kind == OpKind::return_ || is_view_op(op.kind)) return true;
-  if (op.kind == OpKind::reduce_) return is_reduction(function, op) || has_reduce(function, op);
-  return has_elementwise(function, op) || has_dot_general(function, op) || has_convolution(function, op) ||
-         has_reduce_window(function, op) || has_convolution(function, op) ||
-         has_reduce_window(function, op) || has_gather(function, op) || has_scatter(function, op) ||
-         has_data_movement(function, op);
+  return is_reduction(function, op) || has_elementwise(function, op) ||
+         std::any_of(std::begin(kKernels), std::end(kKernels),
+                     [&](const Kernel& kernel) { return kernel.has(function, op); });
 }
 
 }  // namespace opentrn::compiler

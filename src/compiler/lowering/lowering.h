@@ -2,7 +2,8 @@
 //
 // Every value that a kernel reads from another lies in HBM, row-major unless a kernel says otherwise;
 // rearranging ops are views of what they rearrange, and become copies only where no strides express them.
-// Kernels are in files of their own, one family each; lower_group() is their table.
+// Kernels are in files of their own, one family each; kKernels in
+// lowering.cc is their table.
 #pragma once
 
 #include <memory>
@@ -10,18 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/constant.h"
 #include "compiler/lowering/emitter.h"
 #include "compiler/lowering/plan.h"
 #include "compiler/lowering/residency.h"
 #include "graph/module.h"
 
 namespace opentrn::compiler {
-
-// A literal that must lie in an HBM tensor before the program runs.
-struct Constant {
-  isa::TensorId tensor;
-  graph::Literal literal;
-};
 
 class Lowering {
  public:

@@ -5,7 +5,7 @@
 
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/elementwise.h"
-#include "compiler/lowering/literal_number.h"
+#include "graph/element_value.h"
 
 namespace opentrn::compiler {
 
@@ -23,6 +23,16 @@ int64_t product(std::span<const int64_t> dims) {
   int64_t result = 1;
   for (const int64_t dim : dims) result *= dim;
   return result;
+}
+
+std::optional<double> splat_value(const graph::Literal& literal) {
+  const graph::ElementType element = literal.type().element();
+  if (!literal.is_splat() || graph::is_complex(element)) return std::nullopt;
+  const std::byte* bytes = literal.bytes().data();
+  if (graph::is_float(element)) return graph::load_real(element, bytes);
+  if (element == graph::ElementType::kUI64)
+    return static_cast<double>(static_cast<uint64_t>(graph::load_integer(element, bytes)));
+  return static_cast<double>(graph::load_integer(element, bytes));
 }
 
 std::vector<int64_t> without_ones(std::span<const int64_t> dims) {

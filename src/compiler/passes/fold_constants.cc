@@ -1,6 +1,5 @@
 #include <cstring>
 
-#include "compiler/lowering/literal_number.h"
 #include "compiler/passes/passes.h"
 
 namespace opentrn::compiler {
