@@ -9,7 +9,7 @@ import numpy as np
 
 from opentrn import graph
 
-ELEMENT_OF = {dtype: name for name, dtype in graph._DTYPES.items() if name not in ("index", "tf32")}
+ELEMENT_OF = {dtype: name for name, dtype in graph.DTYPES.items() if name not in ("index", "tf32")}
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
 

@@ -253,7 +253,7 @@ NARROW = [
 @pytest.mark.parametrize("element", NARROW)
 def test_convert_to_a_narrow_float_agrees_with_ml_dtypes(element: str):
     """All codes of a 16-bit pattern as the upper half of f32, and random ones around them."""
-    dtype = graph._DTYPES[element]
+    dtype = graph.DTYPES[element]
     rng = np.random.default_rng(7)
     patterns = np.arange(0, 2**16, 3, dtype=np.uint32) << 16
     x = np.concatenate([patterns, patterns + rng.integers(0, 2**16, patterns.size, dtype=np.uint32)]).view(

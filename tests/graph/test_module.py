@@ -117,9 +117,9 @@ def test_an_infeed_without_a_source_is_an_error():
         graph.parse(text).evaluate()
 
 
-@pytest.mark.parametrize("element", sorted(graph._DTYPES))
+@pytest.mark.parametrize("element", sorted(graph.DTYPES))
 def test_every_element_type_passes_through_unchanged(element: str):
-    dtype = graph._DTYPES[element]
+    dtype = graph.DTYPES[element]
     x = np.array([0, 1, 1, 0]).astype(dtype)
     text = f"func.func @main(%a: tensor<4x{element}>) -> tensor<4x{element}> {{ return %a : tensor<4x{element}> }}"
     (y,) = graph.parse(text).evaluate(x)
