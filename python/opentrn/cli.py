@@ -156,7 +156,7 @@ def _add_kernel_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--input", "-i", action="append", default=[], metavar="NAME=VALUE",
                         help="an argument: 128x512:bfloat16:randn(1), file.npy, 3, True")  # fmt: skip
-    cli_model.add_dimensions(parser)
+    cli_model.add_compilation(parser)
     parser.add_argument("--grid", metavar="N[,N]", help="launch grid of an NKI 0.1 kernel")
     parser.add_argument("--target", default="trn2", help="trn1, inf2, trn2 or trn3 (default trn2)")
     parser.add_argument("--lnc", type=int, default=1, choices=(1, 2), help="cores of the logical core")

@@ -27,7 +27,14 @@ def load(options: argparse.Namespace, name: str) -> Any:
 
     if Path(name).suffix == ".neuron" or _core.is_model_file(name):
         return model.load(name)
-    return model.compile(name, target=options.target, dimensions=dimensions_of(options))
+    return model.compile(
+        name,
+        target=options.target,
+        dimensions=dimensions_of(options),
+        optlevel=options.optlevel,
+        auto_cast=options.auto_cast,
+        auto_cast_type=options.auto_cast_type,
+    )
 
 
 def dimensions_of(options: argparse.Namespace) -> dict[str, int]:
@@ -81,6 +88,10 @@ def compile_command(options: argparse.Namespace) -> int:
         "compile_s": round(seconds, 3),
         "instructions": model.instruction_count,
         "constant_bytes": model.constant_bytes,
+        "optlevel": options.optlevel,
+        "auto_cast": options.auto_cast,
+        "auto_cast_type": options.auto_cast_type if options.auto_cast != "none" else None,
+        "passes": model.passes,
         "inputs": [[port.name, port.element, list(port.shape)] for port in model.inputs],
         "outputs": [[port.name, port.element, list(port.shape)] for port in model.outputs],
         "time_us": timing.time_us,
@@ -93,6 +104,8 @@ def compile_command(options: argparse.Namespace) -> int:
         return 0
     print(f"compiled {options.model} for {options.target} in {seconds:.2f} s: "
           f"{facts['instructions']:,} instructions, {_size(model.constant_bytes)} of constants")  # fmt: skip
+    if options.auto_cast != "none":
+        print(f"auto-cast {options.auto_cast} to {options.auto_cast_type}: {model.passes['casts']} casts")
     for kind in ("inputs", "outputs"):
         for name, element, shape in facts[kind]:
             print(f"  {kind[:-1]:<6} {name:<10} {element} [{', '.join(map(str, shape))}]")
@@ -175,9 +188,15 @@ def add_dimensions(parser: argparse.ArgumentParser) -> None:
                         help="the size of a symbolic dimension of an ONNX model")  # fmt: skip
 
 
-def _add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="StableHLO (.mlir, .mlirbc), HLO (.pb) or ONNX (.onnx)")
+def add_compilation(parser: argparse.ArgumentParser) -> None:
+    """How a model is compiled, for every command that may do so: neuronx-cc's names."""
     add_dimensions(parser)
+    parser.add_argument("-O", "--optlevel", type=int, default=2, choices=[1, 2],
+                        help="1: ops as they stand; 2 (default): simplified, folded and fused")  # fmt: skip
+    parser.add_argument("--auto-cast", default="none", choices=["none", "matmult", "all"],
+                        help="which fp32 operations are computed in --auto-cast-type (default none)")  # fmt: skip
+    parser.add_argument("--auto-cast-type", default="bf16", choices=["bf16", "fp16", "tf32", "fp8_e4m3"],
+                        help="default bf16")  # fmt: skip
 
 
 def add_commands(commands: Any) -> None:
@@ -187,7 +206,8 @@ def add_commands(commands: Any) -> None:
         help="compile a model to a .neuron file",
         description="Compile a whole model for one NeuronCore.",
     )
-    _add_model(compile_parser)
+    compile_parser.add_argument("model", help="StableHLO (.mlir, .mlirbc), HLO (.pb) or ONNX (.onnx)")
+    add_compilation(compile_parser)
     compile_parser.add_argument("--target", default="trn2", help="trn1, inf2, trn2 or trn3 (default trn2)")
     compile_parser.add_argument(
         "-o", "--output", metavar="FILE", help="default: the model's name with .neuron"
@@ -201,6 +221,7 @@ def add_commands(commands: Any) -> None:
         description="Say which ops of a model have a device kernel, without compiling it. "
         "Exit status 4 when one has none.",
     )  # fmt: skip
-    _add_model(coverage_parser)
+    coverage_parser.add_argument("model", help="StableHLO (.mlir, .mlirbc), HLO (.pb) or ONNX (.onnx)")
+    add_dimensions(coverage_parser)
     coverage_parser.add_argument("--json", action="store_true", help="print everything as JSON")
     coverage_parser.set_defaults(command=coverage_command)

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from opentrn import _core
+from opentrn import _core, graph
 from opentrn._run import Timing, _settings
 from opentrn.graph import DTYPES
 
-__all__ = ["CompiledModel", "Coverage", "Port", "compile", "coverage", "load"]
+__all__ = ["CompiledModel", "Coverage", "Port", "compile", "coverage", "load", "prepare"]
 
 
 @dataclass(frozen=True)
@@ -90,22 +90,57 @@ class CompiledModel:
         """Bytes of constants on the device."""
         return self._loaded.constant_bytes
 
+    @property
+    def passes(self) -> dict[str, int]:
+        """How much the compiler's passes changed: casts added, ops simplified, folded and shared.
+
+        Zeros for a model that was loaded from a file."""
+        return dict(self._loaded.passes)
+
     def program_text(self) -> str:
         """The program, one instruction per line."""
         return self._loaded.listing()
 
 
 def compile(
-    source: str | Path, *, target: str = "trn2", dimensions: Mapping[str, int] | None = None
+    source: str | Path,
+    *,
+    target: str = "trn2",
+    dimensions: Mapping[str, int] | None = None,
+    optlevel: int = 2,
+    auto_cast: str = "none",
+    auto_cast_type: str = "bf16",
 ) -> CompiledModel:
     """Compile a model for one NeuronCore of `target`.
 
     source: a path to StableHLO text or bytecode, an HLO protocol buffer or an ONNX model; or StableHLO text
-    itself. dimensions: sizes of the symbolic dimensions of an ONNX model, {"batch": 1}. Raises ValueError for a
-    malformed model or an unknown target, NotModelled for an op without a device kernel, by name and with its
-    place in the model.
+    itself. dimensions: sizes of the symbolic dimensions of an ONNX model, {"batch": 1}. optlevel: 1 or 2 (what
+    they mean: docs/models.md). auto_cast: which fp32 operations are computed in auto_cast_type: "none",
+    "matmult" or "all"; auto_cast_type: "bf16", "fp16", "tf32" or "fp8_e4m3". Raises ValueError for a malformed
+    model, an unknown target or option, NotModelled for an op without a device kernel, by name and with its place
+    in the model.
     """
-    return CompiledModel(_core.compile_model(*_read(source), target, dict(dimensions or {})), target)
+    loaded = _core.compile_model(
+        *_read(source), target, dict(dimensions or {}), optlevel, auto_cast, auto_cast_type
+    )
+    return CompiledModel(loaded, target)
+
+
+def prepare(
+    source: str | Path,
+    *,
+    dimensions: Mapping[str, int] | None = None,
+    optlevel: int = 2,
+    auto_cast: str = "none",
+    auto_cast_type: str = "bf16",
+) -> graph.Module:
+    """The graph that kernels are made from: after the passes of compile() with the same options.
+
+    Evaluating it gives the values that a device with exact arithmetic would.
+    """
+    return graph.parse(
+        _core.prepared_text(*_read(source), dict(dimensions or {}), optlevel, auto_cast, auto_cast_type)
+    )
 
 
 def load(path: str | Path) -> CompiledModel:

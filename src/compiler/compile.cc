@@ -19,11 +19,24 @@ using graph::OpId;
 
 namespace {
 
-Function prepared(const graph::Module& module) {
+Function prepared(const graph::Module& module, const Options& options, PassCounts& counts) {
   graph::verify(module);
   Function function = inline_calls(module, module.entry());
-  fold_constants(function);
-  remove_dead_ops(function);
+  counts.casts = auto_cast(function, options.auto_cast, options.auto_cast_type);
+  const bool improve = options.level >= Level::k2;
+  for (bool more = improve; more;) {
+    const int64_t simplified = simplify(function), folded = fold_constants(function, /*fold_ops=*/true),
+                  shared = share_equal_ops(function);
+    counts.simplified += simplified;
+    counts.folded += folded;
+    counts.shared += shared;
+    remove_dead_ops(function);
+    more = simplified + folded + shared > 0;
+  }
+  if (!improve) {
+    counts.folded = fold_constants(function, /*fold_ops=*/false);
+    remove_dead_ops(function);
+  }
   return function;
 }
 
@@ -50,8 +63,8 @@ std::vector<std::byte> converted(std::span<const std::byte> bytes) {
 }  // namespace
 
 CompiledModule compile(const graph::Module& module, const Options& options) {
-  const Function function = prepared(module);
   CompiledModule compiled;
+  const Function function = prepared(module, options, compiled.passes);
   compiled.program = std::make_shared<isa::Program>();
   compiled.program->name = module.name.empty() ? function.name : module.name;
   Lowering lowering(module, function, compiled.program, options.generation);
@@ -67,8 +80,17 @@ CompiledModule compile(const graph::Module& module, const Options& options) {
   return compiled;
 }
 
+graph::Module prepare(const graph::Module& module, const Options& options) {
+  PassCounts counts;
+  graph::Module result = module;  // for the locations
+  result.functions.clear();
+  result.functions.push_back(prepared(module, options, counts));
+  return result;
+}
+
 std::vector<OpCoverage> coverage(const graph::Module& module) {
-  const Function function = prepared(module);
+  PassCounts counts;
+  const Function function = prepared(module, {}, counts);
   std::map<std::string_view, OpCoverage> found;
   for (const OpId id : function.block(function.body()).ops) {
     const Op& op = function.op(id);

@@ -10,17 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "arch/arch.h"
 #include "compiler/constant.h"
+#include "compiler/options.h"
 #include "graph/literal.h"
 #include "graph/module.h"
 #include "isa/program.h"
 
 namespace opentrn::compiler {
-
-struct Options {
-  arch::Generation generation = arch::Generation::kV3;
-};
 
 // A tensor of the program that is an input or a result of the model.
 struct Port {
@@ -29,11 +25,23 @@ struct Port {
   std::string name;  // the model's own where it has one (ONNX), else input0, output0, ...
 };
 
+// How much the passes changed.
+struct PassCounts {
+  int64_t casts = 0;       // of auto_cast
+  int64_t simplified = 0;  // ops replaced by identities
+  int64_t folded = 0;      // ops that became constants
+  int64_t shared = 0;      // ops that repeat another
+};
+
 struct CompiledModule {
   std::shared_ptr<isa::Program> program;
   std::vector<Port> inputs, outputs;
   std::vector<Constant> constants;
+  PassCounts passes;
 };
+
+// The entry as the kernels are made from it: after the passes, in terms that the evaluator knows.
+graph::Module prepare(const graph::Module& module, const Options& options = {});
 
 // Verifies and compiles the module's entry. Fault{kNotModelled, "compiler.no_lowering"} names the first op
 // without a device kernel; kInput faults are the model's.

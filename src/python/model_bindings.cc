@@ -36,6 +36,7 @@ using runtime::Model;
 // The model and the types of its ports, which convert what goes in and out.
 struct LoadedModel {
   Model model;
+  compiler::PassCounts passes;
   std::vector<graph::Type> input_types, output_types;
 };
 
@@ -46,6 +47,7 @@ std::shared_ptr<sim::Buffer> buffer_of(std::vector<std::byte> bytes) {
 
 std::shared_ptr<LoadedModel> loaded(CompiledModule compiled, arch::Generation generation) {
   auto result = std::make_shared<LoadedModel>();
+  result->passes = compiled.passes;
   Model& model = result->model;
   model.program = compiled.program;
   model.generation = generation;
@@ -78,11 +80,58 @@ graph::Module module_of(const std::optional<std::string>& text, const std::strin
   return import::load_file(path);
 }
 
+compiler::Options options_of(arch::Generation generation, int level, const std::string& auto_cast,
+                             const std::string& auto_cast_type) {
+  static const std::map<std::string, compiler::AutoCastMode> kModes{
+      {"none", compiler::AutoCastMode::kNone},
+      {"matmult", compiler::AutoCastMode::kMatmult},
+      {"all", compiler::AutoCastMode::kAll}};
+  static const std::map<std::string, graph::ElementType> kTypes{{"bf16", graph::ElementType::kBF16},
+                                                                {"fp16", graph::ElementType::kF16},
+                                                                {"tf32", graph::ElementType::kTF32},
+                                                                {"fp8_e4m3", graph::ElementType::kF8E4M3}};
+  const auto mode = kModes.find(auto_cast);
+  const auto type = kTypes.find(auto_cast_type);
+  if (mode == kModes.end())
+    throw Fault(FaultKind::kInput, "compiler.auto_cast",
+                fmt::format("auto-cast {} is none of none, matmult, all", auto_cast));
+  if (type == kTypes.end())
+    throw Fault(FaultKind::kInput, "compiler.auto_cast",
+                fmt::format("auto-cast type {} is none of bf16, fp16, tf32, fp8_e4m3", auto_cast_type));
+  if (level < 1 || level > 2)
+    throw Fault(FaultKind::kInput, "compiler.level", fmt::format("-O{} is none of -O1, -O2", level));
+  return {.generation = generation,
+          .level = static_cast<compiler::Level>(level),
+          .auto_cast = mode->second,
+          .auto_cast_type = type->second};
+}
+
 std::shared_ptr<LoadedModel> compile_model(const std::optional<std::string>& text, const std::string& path,
-                                           const std::string& target, const Dimensions& dimensions) {
+                                           const std::string& target, const Dimensions& dimensions, int level,
+                                           const std::string& auto_cast, const std::string& auto_cast_type) {
   nb::gil_scoped_release unlocked;
   const arch::Generation generation = arch::resolve_target(target);
-  return loaded(compiler::compile(module_of(text, path, dimensions), {.generation = generation}), generation);
+  return loaded(compiler::compile(module_of(text, path, dimensions),
+                                  options_of(generation, level, auto_cast, auto_cast_type)),
+                generation);
+}
+
+std::string prepared_text(const std::optional<std::string>& text, const std::string& path,
+                          const Dimensions& dimensions, int level, const std::string& auto_cast,
+                          const std::string& auto_cast_type) {
+  nb::gil_scoped_release unlocked;
+  return graph::print_module(
+      compiler::prepare(module_of(text, path, dimensions),
+                        options_of(arch::Generation::kV3, level, auto_cast, auto_cast_type)));
+}
+
+nb::dict describe(const compiler::PassCounts& passes) {
+  nb::dict row;
+  row["casts"] = passes.casts;
+  row["simplified"] = passes.simplified;
+  row["folded"] = passes.folded;
+  row["shared"] = passes.shared;
+  return row;
 }
 
 std::vector<graph::Type> types_of(const std::vector<runtime::Port>& ports) {
@@ -151,6 +200,7 @@ void bind_models(nb::module_& module) {
       .def_prop_ro("inputs", [](const LoadedModel& self) { return describe(self.model.inputs); })
       .def_prop_ro("outputs", [](const LoadedModel& self) { return describe(self.model.outputs); })
       .def_prop_ro("instruction_count", [](const LoadedModel& self) { return self.model.program->size(); })
+      .def_prop_ro("passes", [](const LoadedModel& self) { return describe(self.passes); })
       .def_prop_ro("constant_bytes", [](const LoadedModel& self) { return self.model.constant_bytes(); })
       .def("run", &run, "inputs"_a)
       .def(
@@ -164,7 +214,10 @@ void bind_models(nb::module_& module) {
                    [](const LoadedModel& self) { return static_cast<int>(self.model.generation); })
       .def("listing", [](const LoadedModel& self) { return isa::to_text(*self.model.program); });
   module.def("compile_model", &compile_model, "text"_a.none(), "path"_a, "target"_a,
-             "dimensions"_a = Dimensions{});
+             "dimensions"_a = Dimensions{}, "level"_a = 2, "auto_cast"_a = "none",
+             "auto_cast_type"_a = "bf16");
+  module.def("prepared_text", &prepared_text, "text"_a.none(), "path"_a, "dimensions"_a = Dimensions{},
+             "level"_a = 2, "auto_cast"_a = "none", "auto_cast_type"_a = "bf16");
   module.def("load_model", &load_model, "path"_a);
   module.def("is_model_file", &runtime::is_model_file, "path"_a);
   module.def("coverage", &coverage, "text"_a.none(), "path"_a, "dimensions"_a = Dimensions{});

@@ -26,8 +26,15 @@ namespace {
 constexpr int64_t kBandBytes = 24 * 1024;
 
 bool is_matmul_type(graph::ElementType element) {
-  const auto dtype = device_dtype(element);
-  return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
+  switch (device_dtype(element).value_or(DType::kInt64)) {
+    case DType::kFloat32:
+    case DType::kTFloat32:
+    case DType::kBFloat16:
+    case DType::kFloat16:
+    case DType::kFloat8E4M3:
+    case DType::kFloat8E5M2: return true;
+    default: return false;
+  }
 }
 
 bool takes(const graph::Function& function, const Op& op) {

@@ -176,6 +176,7 @@ void multiply(Emitter& emitter, const Matrix& left_m_by_k, const Matrix& right_n
 bool is_matmul_type(graph::ElementType element) {
   switch (device_dtype(element).value_or(DType::kInt64)) {
     case DType::kFloat32:
+    case DType::kTFloat32:
     case DType::kBFloat16:
     case DType::kFloat16:
     case DType::kFloat8E4M3:

@@ -1,6 +1,11 @@
+#include <algorithm>
 #include <cstring>
+#include <optional>
+#include <vector>
 
 #include "compiler/passes/passes.h"
+#include "graph/eval/evaluate.h"
+#include "graph/op_definitions.h"
 
 namespace opentrn::compiler {
 
@@ -8,8 +13,10 @@ using graph::Attr;
 using graph::ElementType;
 using graph::Literal;
 using graph::Op;
+using graph::OpClass;
 using graph::OpId;
 using graph::OpKind;
+using graph::ValueId;
 
 namespace {
 
@@ -41,19 +48,141 @@ Literal counted(const graph::Type& type, int64_t axis) {
   return {type, std::move(bytes)};
 }
 
+// What costs less to do here than to keep the operand, whatever its size.
+bool only_rearranges(OpKind kind) {
+  return kind == OpKind::transpose_ || kind == OpKind::reshape_ || kind == OpKind::convert_;
+}
+
+bool is_elementwise(const Op& op) {
+  const OpClass op_class = graph::definition(op.kind).op_class;
+  return op_class == OpClass::kUnaryElementwise || op_class == OpClass::kBinaryElementwise ||
+         op.kind == OpKind::select_ || op.kind == OpKind::convert_;
+}
+
+bool can_fold(OpKind kind) {
+  switch (kind) {
+    case OpKind::broadcast_in_dim_:
+    case OpKind::clamp_:
+    case OpKind::compare_:
+    case OpKind::concatenate_:
+    case OpKind::convert_:
+    case OpKind::pad_:
+    case OpKind::reshape_:
+    case OpKind::reverse_:
+    case OpKind::select_:
+    case OpKind::slice_:
+    case OpKind::transpose_: return true;
+    // Rounding to another size is a device's own business.
+    case OpKind::reduce_precision_: return false;
+    default: {
+      const OpClass op_class = graph::definition(kind).op_class;
+      return op_class == OpClass::kUnaryElementwise || op_class == OpClass::kBinaryElementwise;
+    }
+  }
+}
+
+// The op alone, by the reference evaluator.
+Literal evaluated(const Op& op, std::span<const Literal> operands, const graph::Type& result) {
+  graph::Module module;
+  graph::Function& single = module.add_function("main");
+  std::vector<ValueId> arguments;
+  std::vector<graph::eval::RuntimeValue> values;
+  for (const Literal& operand : operands) {
+    arguments.push_back(single.add_argument(single.body(), operand.type()));
+    values.push_back({operand});
+  }
+  const OpId made = single.append(single.body(), op.kind, std::move(arguments), {result});
+  single.op(made).attributes = op.attributes;
+  single.append(single.body(), OpKind::return_, {single.op(made).results[0]}, {});
+  single.result_types = {result};
+  return graph::eval::evaluate(module, single, values)[0].literal();
+}
+
+class Folding {
+ public:
+  explicit Folding(graph::Function& function) : function_(function) {}
+
+  bool fold(Op& op) {
+    if (op.results.size() != 1 || op.operands.empty() || !op.regions.empty() || !can_fold(op.kind))
+      return false;
+    const graph::Type& result = function_.type(op.results[0]);
+    if (!result.is_tensor() || !result.is_static() || result.quantization()) return false;
+    std::vector<Literal> operands;
+    int64_t elements = result.element_count();
+    for (const ValueId operand : op.operands) {
+      const OpId maker = function_.value(operand).op;
+      if (maker == graph::kNoOp || function_.op(maker).kind != OpKind::constant_) return false;
+      operands.push_back(function_.op(maker).literal(Attr::value));
+      if (operands.back().type().quantization()) return false;
+      elements = std::max(elements, operands.back().type().element_count());
+    }
+    if (elements == 0) return false;
+    const bool splats = std::all_of(operands.begin(), operands.end(),
+                                    [](const Literal& literal) { return literal.is_splat(); });
+    if (auto value = splats ? folded_splat(op, operands, result) : folded(op, operands, result, elements)) {
+      op.kind = OpKind::constant_;
+      op.operands.clear();
+      op.attributes.clear();
+      op.set(Attr::value, std::move(*value));
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  // One number stands for all, before and after.
+  std::optional<Literal> folded_splat(const Op& op, std::vector<Literal>& operands,
+                                      const graph::Type& result) {
+    if (op.kind == OpKind::concatenate_ || op.kind == OpKind::pad_) return std::nullopt;
+    const auto with_first = [&](const Literal& from) {
+      const auto size = static_cast<size_t>(graph::storage_bytes(from.type().element()));
+      return Literal(result,
+                     std::vector<std::byte>(from.bytes().begin(),
+                                            from.bytes().begin() + static_cast<std::ptrdiff_t>(size)));
+    };
+    if (!is_elementwise(op)) return with_first(operands[0]);
+    for (Literal& operand : operands) operand = one(operand);
+    return with_first(evaluated(op, operands, result.with_dims({})));
+  }
+
+  static Literal one(const Literal& splat) {
+    return {splat.type().with_dims({}), std::vector<std::byte>(splat.bytes().begin(), splat.bytes().end())};
+  }
+
+  std::optional<Literal> folded(const Op& op, std::span<const Literal> operands, const graph::Type& result,
+                                int64_t elements) {
+    if (elements > kFoldedElements && !only_rearranges(op.kind)) return std::nullopt;
+    // A broadcast is free to read and not to keep.
+    if (op.kind == OpKind::broadcast_in_dim_ && elements > operands[0].type().element_count())
+      return std::nullopt;
+    if (op.kind == OpKind::reshape_)
+      return Literal(result, operands[0].bytes(), std::make_shared<Literal>(operands[0]));
+    return evaluated(op, operands, result);
+  }
+
+  graph::Function& function_;
+};
+
+bool fold_iota(const graph::Function& function, Op& op) {
+  if (op.kind != OpKind::iota_) return false;
+  const graph::Type& type = function.type(op.results[0]);
+  if (!type.is_static() || !can_count_in(type.element())) return false;
+  Literal value = counted(type, op.integer(Attr::iota_dimension));
+  op.kind = OpKind::constant_;
+  op.attributes.clear();
+  op.set(Attr::value, std::move(value));
+  return true;
+}
+
 }  // namespace
 
-void fold_constants(graph::Function& function) {
-  for (size_t i = 0; i < function.op_count(); ++i) {
-    Op& op = function.op(OpId{static_cast<uint32_t>(i)});
-    if (op.kind != OpKind::iota_) continue;
-    const graph::Type& type = function.type(op.results[0]);
-    if (!type.is_static() || !can_count_in(type.element())) continue;
-    Literal value = counted(type, op.integer(Attr::iota_dimension));
-    op.kind = OpKind::constant_;
-    op.attributes.clear();
-    op.set(Attr::value, std::move(value));
-  }
+int64_t fold_constants(graph::Function& function, bool fold_ops) {
+  int64_t folded = 0;
+  Folding folding(function);
+  graph::walk(function, function.body(), [&](OpId id) {
+    folded += fold_iota(function, function.op(id)) || (fold_ops && folding.fold(function.op(id)));
+  });
+  return folded;
 }
 
 }  // namespace opentrn::compiler

@@ -1,6 +1,10 @@
-// Passes over a function, each one file, in the order in which compile() runs them.
+// Passes over a function, each one file, in the order in which compile() runs them. Those that improve say
+// how much they changed.
 #pragma once
 
+#include <vector>
+
+#include "compiler/options.h"
 #include "graph/module.h"
 
 namespace opentrn::compiler {
@@ -9,9 +13,21 @@ namespace opentrn::compiler {
 // After it the function has no call_ and no composite_. Input fault for recursion and unknown callees.
 graph::Function inline_calls(const graph::Module& module, const graph::Function& entry);
 
-// Values that are known without running: iota becomes a constant. After it no op has a result that depends
-// on no operand, but constants.
-void fold_constants(graph::Function& function);
+// fp32 to a narrower type (auto_cast.cc says what exactly). Gives the number of casts added.
+int64_t auto_cast(graph::Function& function, AutoCastMode mode, graph::ElementType type);
+
+// Identities that keep every bit of every result: chains of converts, reshapes, transposes and broadcasts,
+// operations with a neutral element, divisions by powers of two. Gives the number of ops replaced.
+int64_t simplify(graph::Function& function);
+
+// Values that are known without running. `fold_ops`: besides iota, ops whose operands are constants, by the
+// reference evaluator, up to kFoldedElements per result; what only widens, narrows or rearranges a constant
+// is folded whatever its size. Gives the number of ops replaced.
+inline constexpr int64_t kFoldedElements = int64_t{1} << 20;
+int64_t fold_constants(graph::Function& function, bool fold_ops);
+
+// One op for all that compute the same of the same operands. Gives the number of ops replaced.
+int64_t share_equal_ops(graph::Function& function);
 
 // Drops ops whose results nobody reads and that do nothing else. Ops stay in the tables, not in blocks.
 void remove_dead_ops(graph::Function& function);
