@@ -26,15 +26,16 @@ Function prepared(const graph::Module& module, const Options& options, PassCount
   const bool improve = options.level >= Level::k2;
   for (bool more = improve; more;) {
     const int64_t simplified = simplify(function), folded = fold_constants(function, /*fold_ops=*/true),
-                  shared = share_equal_ops(function);
-    counts.simplified += simplified;
+                  sliced = slice_at_known_places(function), shared = share_equal_ops(function);
+    counts.simplified += simplified + sliced;
     counts.folded += folded;
     counts.shared += shared;
     remove_dead_ops(function);
-    more = simplified + folded + shared > 0;
+    more = simplified + folded + sliced + shared > 0;
   }
   if (!improve) {
     counts.folded = fold_constants(function, /*fold_ops=*/false);
+    slice_at_known_places(function);
     remove_dead_ops(function);
   }
   return function;

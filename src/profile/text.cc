@@ -65,6 +65,7 @@ class Table {
 constexpr size_t kLineWidth = 79;  // of a terminal that nobody has resized
 
 std::string last_folders(const std::string& file, int folders) {
+  if (file.empty()) return file;  // a model that names no source
   size_t slash = file.size();
   while (folders-- >= 0 && slash != std::string::npos && slash > 0) slash = file.rfind('/', slash - 1);
   return slash == std::string::npos ? file : file.substr(slash + 1);

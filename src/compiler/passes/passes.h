@@ -29,6 +29,9 @@ int64_t fold_constants(graph::Function& function, bool fold_ops);
 // One op for all that compute the same of the same operands. Gives the number of ops replaced.
 int64_t share_equal_ops(graph::Function& function);
 
+// gather and dynamic_slice whose places are constants become slices, which are read through. Gives their number.
+int64_t slice_at_known_places(graph::Function& function);
+
 // Drops ops whose results nobody reads and that do nothing else. Ops stay in the tables, not in blocks.
 void remove_dead_ops(graph::Function& function);
 

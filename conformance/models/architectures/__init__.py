@@ -1,0 +1,1 @@
+"""The architectures: each module builds one from a local configuration with seeded weights, nothing downloaded."""

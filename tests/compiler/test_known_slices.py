@@ -1,0 +1,95 @@
+"""Gathers and dynamic slices at constant places cost no instruction but a copy; values are NumPy's."""
+
+import numpy as np
+import pytest
+
+import opentrn
+
+X = np.random.default_rng(3).standard_normal((6, 5, 8)).astype(np.float32)
+
+
+def listing(values: np.ndarray) -> str:
+    return str(values.tolist())
+
+
+def gather(indices: np.ndarray, dimensions: str, sizes: str, result: str) -> str:
+    shape = "x".join(map(str, indices.shape)) + "x" if indices.ndim else ""
+    return f"""
+func.func @main(%x: tensor<6x5x8xf32>) -> tensor<{result}xf32> {{
+  %i = stablehlo.constant dense<{listing(indices)}> : tensor<{shape}i64>
+  %r = "stablehlo.gather"(%x, %i) <{{dimension_numbers = #stablehlo.gather<{dimensions}>,
+    slice_sizes = array<i64: {sizes}>}}> : (tensor<6x5x8xf32>, tensor<{shape}i64>) -> tensor<{result}xf32>
+  return %r : tensor<{result}xf32>
+}}
+"""
+
+
+STEPS = np.arange(0, 6, 2)
+PLANE = np.stack(np.meshgrid(np.arange(1, 4), np.arange(0, 8, 3), indexing="ij"), axis=-1)
+CASES = {
+    "one row": (np.array(4), "offset_dims = [0, 1], collapsed_slice_dims = [0], start_index_map = [0], "
+                "index_vector_dim = 0", "1, 5, 8", "5x8", X[4]),
+    "one column": (np.array(3), "offset_dims = [0, 1], collapsed_slice_dims = [1], start_index_map = [1], "
+                   "index_vector_dim = 0", "6, 1, 8", "6x8", X[:, 3]),
+    "every second row": (STEPS, "offset_dims = [1, 2], collapsed_slice_dims = [0], start_index_map = [0], "
+                         "index_vector_dim = 1", "1, 5, 8", "3x5x8", X[::2]),
+    "in the middle, in front": (STEPS, "offset_dims = [0, 2], collapsed_slice_dims = [2], start_index_map = [2], "
+                                "index_vector_dim = 1", "6, 5, 1", "6x3x5", X[:, :, 0:6:2].transpose(0, 2, 1)),
+    "two components": (PLANE, "offset_dims = [2], collapsed_slice_dims = [1, 2], start_index_map = [1, 2], "
+                       "index_vector_dim = 2", "6, 1, 1", "3x3x6", X[:, 1:4, ::3].transpose(1, 2, 0)),
+    "components swapped": (PLANE[..., ::-1] // [3, 1], "offset_dims = [2], collapsed_slice_dims = [0, 1], "
+                           "start_index_map = [1, 0], index_vector_dim = 2", "1, 1, 8", "3x3x8", None),
+    "repeated": (np.full((4,), 2), "offset_dims = [1, 2], collapsed_slice_dims = [0], start_index_map = [0], "
+                 "index_vector_dim = 1", "1, 5, 8", "4x5x8", np.stack([X[2]] * 4)),
+    "clamped into the operand": (np.array(40), "offset_dims = [0, 1, 2], start_index_map = [0], "
+                                 "index_vector_dim = 0", "4, 5, 8", "4x5x8", X[2:]),
+    "a window kept": (np.array([2, 1]), "offset_dims = [0, 1, 2], start_index_map = [0, 2], "
+                      "index_vector_dim = 0", "2, 5, 4", "2x5x4", X[2:4, :, 1:5]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gather_at_constant_places(name: str):
+    indices, dimensions, sizes, result, expected = CASES[name]
+    if expected is None:  # start_index_map = [1, 0]
+        expected = X[indices[..., 1], indices[..., 0]]
+    text = gather(indices, dimensions, sizes, result)
+    model = opentrn.compile(text)
+    np.testing.assert_array_equal(model(X)[0], expected)
+    program = model.program_text()
+    assert "indirect" not in program and program.count("dma_copy") == model.instruction_count
+
+
+def test_batching_dimensions_follow_the_indices():
+    text = gather(
+        np.full((6, 1), 2), "offset_dims = [1], collapsed_slice_dims = [1], operand_batching_dims = [0], "
+        "start_indices_batching_dims = [0], start_index_map = [1], index_vector_dim = 1", "1, 1, 8", "6x8",
+    )  # fmt: skip
+    np.testing.assert_array_equal(opentrn.compile(text)(X)[0], X[:, 2])
+
+
+def test_a_diagonal_is_no_slice():
+    """Rows 0, 1, 4 are not in equal steps: the row gather takes them."""
+    rows = np.array([0, 1, 4])
+    text = gather(rows, "offset_dims = [1, 2], collapsed_slice_dims = [0], start_index_map = [0], "
+                  "index_vector_dim = 1", "1, 5, 8", "3x5x8")  # fmt: skip
+    np.testing.assert_array_equal(opentrn.compile(text)(X)[0], X[rows])
+
+
+def test_dynamic_slice_at_a_constant_place():
+    text = """
+func.func @main(%x: tensor<6x5x8xf32>) -> tensor<2x5x4xf32> {
+  %a = stablehlo.constant dense<3> : tensor<i32>
+  %b = stablehlo.constant dense<-7> : tensor<i32>
+  %c = stablehlo.constant dense<9> : tensor<i32>
+  %r = stablehlo.dynamic_slice %x, %a, %b, %c, sizes = [2, 5, 4]
+    : (tensor<6x5x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<2x5x4xf32>
+  return %r : tensor<2x5x4xf32>
+}
+"""
+    np.testing.assert_array_equal(opentrn.compile(text)(X)[0], X[3:5, :, 4:])
+
+
+def test_a_model_without_source_lines_has_a_profile():
+    text = opentrn.compile("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n return %x : tensor<4xf32>\n}\n")
+    assert "predicted" in text.time().text()
