@@ -1,6 +1,6 @@
 """One row of run.py: export, compile, run, compare. Prints one line of JSON last.
 
-    python -m conformance.models.row MODEL ROUTE SIZE TARGET FOLDER
+python -m conformance.models.row MODEL ROUTE SIZE TARGET FOLDER
 """
 
 from __future__ import annotations
@@ -32,7 +32,12 @@ def export_onnx(case: TorchCase, route: str, path: Path) -> None:
         warnings.simplefilter("ignore")
         if route == "onnx":
             torch.onnx.export(
-                case.module, arguments, str(path), dynamo=False, input_names=list(case.inputs), opset_version=17
+                case.module,
+                arguments,
+                str(path),
+                dynamo=False,
+                input_names=list(case.inputs),
+                opset_version=17,
             )
         else:
             torch.onnx.export(
@@ -83,7 +88,9 @@ def distance(expected: np.ndarray, got: np.ndarray) -> tuple[float, float, float
     return absolute, relative, abs(1.0 - float(a @ b) / norms) if norms else float(absolute != 0.0)
 
 
-def compare(expected: Sequence[np.ndarray], got: Sequence[np.ndarray], tolerance: Tolerance) -> dict[str, Any]:
+def compare(
+    expected: Sequence[np.ndarray], got: Sequence[np.ndarray], tolerance: Tolerance
+) -> dict[str, Any]:
     """The largest distances over the outputs, and what breaks the tolerance."""
     if len(expected) != len(got):
         return {"status": "failed", "reason": f"{len(got)} results, expected {len(expected)}"}
@@ -104,13 +111,21 @@ def compare(expected: Sequence[np.ndarray], got: Sequence[np.ndarray], tolerance
     return facts
 
 
-def device(path: Path, target: str, feed: Callable[[Any], list[np.ndarray]]) -> tuple[dict[str, Any], list[np.ndarray]]:
+def device(
+    path: Path, target: str, feed: Callable[[Any], list[np.ndarray]]
+) -> tuple[dict[str, Any], list[np.ndarray]]:
     """Compile, run and time with OpenTrn."""
     import opentrn
 
-    missing = [f"{row.op} x{row.unsupported} ({row.example})" for row in opentrn.coverage(path) if row.unsupported]
+    missing = [
+        f"{row.op} x{row.unsupported} ({row.example})" for row in opentrn.coverage(path) if row.unsupported
+    ]
     if missing:
-        return {"status": "failed", "reason": "no device kernel: " + "; ".join(missing), "without_kernel": missing}, []
+        return {
+            "status": "failed",
+            "reason": "no device kernel: " + "; ".join(missing),
+            "without_kernel": missing,
+        }, []
     begin, begin_cpu = time.perf_counter(), time.process_time()
     model = opentrn.compile(path, target=target)
     facts: dict[str, Any] = {
@@ -136,7 +151,10 @@ def torch_row(case: TorchCase, route: str, target: str, folder: Path) -> dict[st
     facts: dict[str, Any] = {"reference_s": seconds}
     exported = compare(torch_results(case), expected, case.tolerance)
     if exported["status"] == "failed":
-        return facts | {"status": "skipped", "reason": f"ONNX Runtime differs from PyTorch: {exported['reason']}"}
+        return facts | {
+            "status": "skipped",
+            "reason": f"ONNX Runtime differs from PyTorch: {exported['reason']}",
+        }
     more, got = device(path, target, lambda model: [case.inputs[port.name] for port in model.inputs])
     facts |= more
     return facts | compare(expected, got, case.tolerance) if got else facts

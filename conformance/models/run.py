@@ -66,7 +66,12 @@ def run_row(model: str, route: str, options: argparse.Namespace) -> dict[str, An
     lines = done.stdout.strip().splitlines()
     if done.returncode != 0 or not lines:
         tail = "\n".join(done.stderr.strip().splitlines()[-12:])
-        return {"model": model, "route": route, "status": "failed", "reason": f"exit {done.returncode}: {tail}"}
+        return {
+            "model": model,
+            "route": route,
+            "status": "failed",
+            "reason": f"exit {done.returncode}: {tail}",
+        }
     row: dict[str, Any] = json.loads(lines[-1])
     row["wall_s"] = time.monotonic() - begin
     return row
@@ -76,7 +81,9 @@ def main() -> int:
     """0 when every row passed or was skipped."""
     names = [entry.name for entry in ENTRIES]
     parser = argparse.ArgumentParser(
-        prog="./dev conformance models", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="./dev conformance models",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--only", action="append", choices=names, help="only this model; may be repeated")
     parser.add_argument("--route", action="append", choices=sorted({r for rs in ROUTES.values() for r in rs}))
@@ -98,7 +105,9 @@ def main() -> int:
             print(row_text(rows[-1]), flush=True)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
-    counts = {status: sum(row["status"] == status for row in rows) for status in ("passed", "failed", "skipped")}
+    counts = {
+        status: sum(row["status"] == status for row in rows) for status in ("passed", "failed", "skipped")
+    }
     print(", ".join(f"{count} {status}" for status, count in counts.items()))
     return 1 if counts["failed"] else 0
 

@@ -41,6 +41,12 @@ CASES = {
                            "start_index_map = [1, 0], index_vector_dim = 2", "1, 1, 8", "3x3x8", None),
     "repeated": (np.full((4,), 2), "offset_dims = [1, 2], collapsed_slice_dims = [0], start_index_map = [0], "
                  "index_vector_dim = 1", "1, 5, 8", "4x5x8", np.stack([X[2]] * 4)),
+    "nearest neighbours": (np.repeat(np.arange(5), 2), "offset_dims = [0, 2], collapsed_slice_dims = [1], "
+                           "start_index_map = [1], index_vector_dim = 1", "6, 1, 8", "6x10x8",
+                           X.repeat(2, axis=1)),
+    "repeats of a stride": (np.repeat(np.arange(1, 7, 2), 3), "offset_dims = [0, 1], collapsed_slice_dims = [2], "
+                            "start_index_map = [2], index_vector_dim = 1", "6, 5, 1", "6x5x9",
+                            X[:, :, 1:7:2].repeat(3, axis=2)),
     "clamped into the operand": (np.array(40), "offset_dims = [0, 1, 2], start_index_map = [0], "
                                  "index_vector_dim = 0", "4, 5, 8", "4x5x8", X[2:]),
     "a window kept": (np.array([2, 1]), "offset_dims = [0, 1, 2], start_index_map = [0, 2], "
@@ -91,5 +97,7 @@ func.func @main(%x: tensor<6x5x8xf32>) -> tensor<2x5x4xf32> {
 
 
 def test_a_model_without_source_lines_has_a_profile():
-    text = opentrn.compile("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n return %x : tensor<4xf32>\n}\n")
+    text = opentrn.compile(
+        "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n return %x : tensor<4xf32>\n}\n"
+    )
     assert "predicted" in text.time().text()

@@ -5,15 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 from transformers import BertConfig, BertModel
 
 from conformance.models.case import Tolerance, TorchCase, seeded, tokens
 
-FULL = dict(hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096, length=128)
-SMALL = dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, vocab_size=500,
-             length=16)  # fmt: skip
+FULL = {
+    "hidden_size": 1024,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "intermediate_size": 4096,
+    "length": 128,
+}
+SMALL = {
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 128,
+    "vocab_size": 500,
+    "length": 16,
+}
 
 
 class Encoder(nn.Module):
@@ -25,7 +36,10 @@ class Encoder(nn.Module):
 
     def forward(self, input_ids: Any, attention_mask: Any, token_type_ids: Any) -> Any:
         out = self.model(
-            input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids, return_dict=True
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            return_dict=True,
         )
         return out.last_hidden_state, out.pooler_output
 

@@ -50,6 +50,9 @@ def build(c: Configuration) -> TorchCase:
     categories = [random.integers(0, count, c.batch) for count in c.categories]
     return TorchCase(
         module=seeded(lambda: Scorer(c)),
-        inputs={"amounts": 100 * normal((c.batch, c.amounts)), "categories": torch.tensor(categories).t().numpy()},
+        inputs={
+            "amounts": 100 * normal((c.batch, c.amounts)),
+            "categories": torch.tensor(categories).t().numpy(),
+        },
         tolerance=Tolerance(relative=1e-4, cosine=0.999999),
     )

@@ -11,8 +11,8 @@ from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel
 
 from conformance.models.case import Tolerance, TorchCase, normal, seeded, tokens
 
-FULL = dict(length=128)
-SMALL = dict(n_embd=64, n_layer=2, n_head=4, vocab_size=500, n_positions=64, length=16)
+FULL = {"length": 128}
+SMALL = {"n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 500, "n_positions": 64, "length": 16}
 TOLERANCE = Tolerance(relative=1e-4, cosine=0.999999)
 
 
@@ -59,6 +59,8 @@ def build_decode(sizes: dict[str, int]) -> TorchCase:
     model, config, length = _model(sizes)
     cache = (config.n_layer, 1, config.n_head, length, config.n_embd // config.n_head)
     inputs: dict[str, np.ndarray] = {
-        "input_ids": tokens((1, 1), config.vocab_size), "keys": normal(cache, seed=1), "values": normal(cache, seed=2),
-    }  # fmt: skip
+        "input_ids": tokens((1, 1), config.vocab_size),
+        "keys": normal(cache, seed=1),
+        "values": normal(cache, seed=2),
+    }
     return TorchCase(Decode(model).eval(), inputs, TOLERANCE)

@@ -9,10 +9,24 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from conformance.models.case import Tolerance, TorchCase, seeded, tokens
 
-FULL = dict(hidden_size=2048, intermediate_size=5632, num_hidden_layers=4, num_attention_heads=32,
-            num_key_value_heads=4, vocab_size=32000, length=128)  # fmt: skip
-SMALL = dict(hidden_size=64, intermediate_size=176, num_hidden_layers=2, num_attention_heads=4,
-             num_key_value_heads=2, vocab_size=500, length=16)  # fmt: skip
+FULL = {
+    "hidden_size": 2048,
+    "intermediate_size": 5632,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+    "vocab_size": 32000,
+    "length": 128,
+}
+SMALL = {
+    "hidden_size": 64,
+    "intermediate_size": 176,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 500,
+    "length": 16,
+}
 
 
 class Decoder(nn.Module):

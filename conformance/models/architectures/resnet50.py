@@ -31,10 +31,15 @@ class Bottleneck(nn.Module):
         super().__init__()
         out = 4 * width
         self.body = nn.Sequential(
-            nn.Conv2d(channels, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
-            nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
-            nn.Conv2d(width, out, 1, bias=False), nn.BatchNorm2d(out),
-        )  # fmt: skip
+            nn.Conv2d(channels, width, 1, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+            nn.Conv2d(width, width, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+            nn.Conv2d(width, out, 1, bias=False),
+            nn.BatchNorm2d(out),
+        )
         self.around: nn.Module = nn.Identity()
         if stride != 1 or channels != out:
             self.around = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
@@ -46,8 +51,11 @@ class Bottleneck(nn.Module):
 def network(c: Configuration) -> nn.Module:
     """The whole classifier, with statistics of batch normalisation that are not trivial."""
     layers: list[nn.Module] = [
-        nn.Conv2d(3, c.width, 7, 2, 3, bias=False), nn.BatchNorm2d(c.width), nn.ReLU(), nn.MaxPool2d(3, 2, 1),
-    ]  # fmt: skip
+        nn.Conv2d(3, c.width, 7, 2, 3, bias=False),
+        nn.BatchNorm2d(c.width),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2, 1),
+    ]
     channels = c.width
     for stage, count in enumerate(c.blocks):
         width = c.width << stage

@@ -68,7 +68,9 @@ class UNet(nn.Module):
 
     def __init__(self, c: Configuration) -> None:
         super().__init__()
-        self.frequencies = nn.Buffer(torch.exp(torch.arange(c.time // 2) * (-math.log(10000.0) / (c.time // 2))))
+        self.frequencies = nn.Buffer(
+            torch.exp(torch.arange(c.time // 2) * (-math.log(10000.0) / (c.time // 2)))
+        )
         self.time = nn.Sequential(nn.Linear(c.time, c.time), nn.SiLU(), nn.Linear(c.time, c.time))
         self.first = nn.Conv2d(3, c.channels[0], 3, 1, 1)
         self.down, self.shrink = nn.ModuleList(), nn.ModuleList()

@@ -9,9 +9,16 @@ from transformers import ViTConfig, ViTForImageClassification
 
 from conformance.models.case import Tolerance, TorchCase, normal, seeded
 
-FULL = dict(num_labels=1000)
-SMALL = dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, image_size=32,
-             patch_size=8, num_labels=10)  # fmt: skip
+FULL = {"num_labels": 1000}
+SMALL = {
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 128,
+    "image_size": 32,
+    "patch_size": 8,
+    "num_labels": 10,
+}
 
 
 class Classifier(nn.Module):

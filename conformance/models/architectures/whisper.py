@@ -10,10 +10,22 @@ from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
 from conformance.models.case import Tolerance, TorchCase, normal, seeded
 
-FULL = dict(d_model=512, encoder_layers=6, encoder_attention_heads=8, encoder_ffn_dim=2048, num_mel_bins=80,
-            max_source_positions=1500)  # fmt: skip
-SMALL = dict(d_model=64, encoder_layers=2, encoder_attention_heads=4, encoder_ffn_dim=128, num_mel_bins=20,
-             max_source_positions=40)  # fmt: skip
+FULL = {
+    "d_model": 512,
+    "encoder_layers": 6,
+    "encoder_attention_heads": 8,
+    "encoder_ffn_dim": 2048,
+    "num_mel_bins": 80,
+    "max_source_positions": 1500,
+}
+SMALL = {
+    "d_model": 64,
+    "encoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "encoder_ffn_dim": 128,
+    "num_mel_bins": 20,
+    "max_source_positions": 40,
+}
 
 
 class Encoder(nn.Module):

@@ -152,8 +152,9 @@ class Folding {
   std::optional<Literal> folded(const Op& op, std::span<const Literal> operands, const graph::Type& result,
                                 int64_t elements) {
     if (elements > kFoldedElements && !only_rearranges(op.kind)) return std::nullopt;
-    // A broadcast is free to read and not to keep.
-    if (op.kind == OpKind::broadcast_in_dim_ && elements > operands[0].type().element_count())
+    // A broadcast is free to read and not to keep; integers are places, on which other passes depend.
+    const bool places = graph::is_integer(result.element()) && elements <= kFoldedPlaces;
+    if (op.kind == OpKind::broadcast_in_dim_ && elements > operands[0].type().element_count() && !places)
       return std::nullopt;
     if (op.kind == OpKind::reshape_)
       return Literal(result, operands[0].bytes(), std::make_shared<Literal>(operands[0]));

@@ -4,6 +4,7 @@
 // A gather is a slice when each operand dimension's start moves with at most one dimension of the indices, in
 // equal steps, and no dimension of the indices moves two operand dimensions (a diagonal is no box).
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -108,8 +109,26 @@ bool contains(std::span<const int64_t> values, int64_t value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
-// The box of the operand that a gather reads, by operand dimension.
-std::optional<std::vector<Span>> box_of(const Function& function, const Op& op) {
+// How often each element of the list, `components` numbers long, follows itself along a dimension of `count`
+// with `inner` numbers behind each: the largest divisor of `count` that holds for all.
+int64_t repeats_of(std::span<const int64_t> values, int64_t count, int64_t inner) {
+  int64_t run = count;
+  for (int64_t i = 0; i + inner < static_cast<int64_t>(values.size()); ++i) {
+    const int64_t place = i / inner % count;
+    if (place + 1 < count && values[static_cast<size_t>(i)] != values[static_cast<size_t>(i + inner)])
+      run = std::gcd(run, place + 1);
+  }
+  return run;
+}
+
+// What a gather reads: a box of the operand, by operand dimension. `dims`: of the indices without their
+// vector dimension, each as a number of places and how often each is repeated.
+struct Reading {
+  std::vector<Span> box;
+  std::vector<int64_t> dims;
+};
+
+std::optional<Reading> reading_of(const Function& function, const Op& op) {
   const graph::Type& operand = function.type(op.operands[0]);
   const graph::Type& indices = function.type(op.operands[1]);
   const auto known = known_integers(function, op.operands[1]);
@@ -118,14 +137,21 @@ std::optional<std::vector<Span>> box_of(const Function& function, const Op& op) 
              batching = list(op, Attr::operand_batching_dims),
              index_batching = list(op, Attr::start_indices_batching_dims);
   const int64_t vector_dim = op.integer(Attr::index_vector_dim);
-  std::vector<int64_t> dims;
-  int64_t inner = 1;
+  Reading reading;
+  std::vector<int64_t>& dims = reading.dims;
+  int64_t inner = 1, behind = static_cast<int64_t>(known->size());
   for (int d = 0; d < indices.rank(); ++d) {
-    if (d != vector_dim) dims.push_back(indices.dim(d));
+    behind /= indices.dim(d);
     if (d > vector_dim) inner *= indices.dim(d);
+    if (d == vector_dim) continue;
+    const bool batch = contains(index_batching, d);
+    const int64_t repeats = batch ? 1 : repeats_of(*known, indices.dim(d), behind);
+    dims.push_back(indices.dim(d) / repeats);
+    dims.push_back(repeats);
   }
   const auto components = static_cast<int64_t>(map.size());
-  std::vector<Span> spans(static_cast<size_t>(operand.rank()));
+  std::vector<Span>& spans = reading.box;
+  spans.resize(static_cast<size_t>(operand.rank()));
   for (size_t d = 0; d < spans.size(); ++d) spans[d].size = sizes[d];
   for (int64_t c = 0; c < components; ++c) {
     const int64_t d = map[static_cast<size_t>(c)], size = sizes[static_cast<size_t>(d)];
@@ -140,14 +166,14 @@ std::optional<std::vector<Span>> box_of(const Function& function, const Op& op) 
     spans[static_cast<size_t>(d)].size = size;
   }
   for (size_t i = 0; i < batching.size(); ++i) {
-    const int64_t dim = index_batching[i] - (index_batching[i] > vector_dim ? 1 : 0);
+    const int64_t dim = 2 * (index_batching[i] - (index_batching[i] > vector_dim ? 1 : 0));
     spans[static_cast<size_t>(batching[i])] = {
         .count = dims[static_cast<size_t>(dim)], .size = 1, .index_dim = static_cast<size_t>(dim)};
   }
   for (size_t a = 0; a < spans.size(); ++a)
     for (size_t b = 0; b < a; ++b)
       if (spans[a].index_dim && spans[a].index_dim == spans[b].index_dim) return std::nullopt;
-  return spans;
+  return reading;
 }
 
 class Slicer {
@@ -168,18 +194,29 @@ class Slicer {
 
  private:
   void gather(OpId id) {
-    const auto box = box_of(function_, function_.op(id));
-    if (!box) return;
+    const auto reading = reading_of(function_, function_.op(id));
+    if (!reading) return;
     const Op op = function_.op(id);
     const graph::Type& result = function_.type(op.results[0]);
     const auto offsets = list(op, Attr::offset_dims), collapsed = list(op, Attr::collapsed_slice_dims),
                batching = list(op, Attr::operand_batching_dims);
-    std::vector<int64_t> index_places, kept, places;
-    for (int64_t d = 0; d < result.rank(); ++d)
-      if (!contains(offsets, d)) index_places.push_back(d);
+    // The result with every dimension of the indices as two, places and repeats.
+    std::vector<int64_t> wide, offset_places, index_places;
+    for (int64_t d = 0; d < result.rank(); ++d) {
+      if (contains(offsets, d)) {
+        offset_places.push_back(static_cast<int64_t>(wide.size()));
+        wide.push_back(result.dim(static_cast<int>(d)));
+        continue;
+      }
+      for (int part = 0; part < 2; ++part) {
+        wide.push_back(reading->dims[index_places.size()]);
+        index_places.push_back(static_cast<int64_t>(wide.size()) - 1);
+      }
+    }
+    std::vector<int64_t> kept, places;
     size_t offset = 0;
-    for (size_t d = 0; d < box->size(); ++d) {
-      const Span& span = (*box)[d];
+    for (size_t d = 0; d < reading->box.size(); ++d) {
+      const Span& span = reading->box[d];
       const bool stays =
           !contains(collapsed, static_cast<int64_t>(d)) && !contains(batching, static_cast<int64_t>(d));
       const size_t place = offset;
@@ -189,13 +226,14 @@ class Slicer {
         places.push_back(index_places[*span.index_dim]);
       } else if (stays) {
         kept.push_back(span.size);
-        places.push_back(offsets[place]);
+        places.push_back(offset_places[place]);
       }
     }
-    const ValueId sliced = slice(op, *box);
+    const ValueId sliced = slice(op, reading->box);
     const ValueId reshaped = insert(OpKind::reshape_, {sliced}, result.with_dims(kept), op.location);
-    become(id, OpKind::broadcast_in_dim_, {reshaped});
-    function_.op(id).set(Attr::broadcast_dimensions, places);
+    const ValueId spread = insert(OpKind::broadcast_in_dim_, {reshaped}, result.with_dims(wide), op.location);
+    function_.op(function_.value(spread).op).set(Attr::broadcast_dimensions, places);
+    become(id, OpKind::reshape_, {spread});
   }
 
   void dynamic_slice(OpId id) {

@@ -24,12 +24,14 @@ int64_t simplify(graph::Function& function);
 // reference evaluator, up to kFoldedElements per result; what only widens, narrows or rearranges a constant
 // is folded whatever its size. Gives the number of ops replaced.
 inline constexpr int64_t kFoldedElements = int64_t{1} << 20;
+inline constexpr int64_t kFoldedPlaces = int64_t{1} << 14;  // of a broadcast of integers
 int64_t fold_constants(graph::Function& function, bool fold_ops);
 
 // One op for all that compute the same of the same operands. Gives the number of ops replaced.
 int64_t share_equal_ops(graph::Function& function);
 
-// gather and dynamic_slice whose places are constants become slices, which are read through. Gives their number.
+// gather and dynamic_slice whose places are constants become slices, which are read through. Gives their
+// number.
 int64_t slice_at_known_places(graph::Function& function);
 
 // Drops ops whose results nobody reads and that do nothing else. Ops stay in the tables, not in blocks.
