@@ -120,7 +120,11 @@ def _parser() -> argparse.ArgumentParser:
     add("demo", _demo, "MiniLM's attention and MLP as NKI kernels: values, time, profile page")
     add("test", _test, "build and run every test; arguments go to pytest")
     add("bench", _bench, "side-by-side benchmarks")
-    add("conformance", _conformance, "another project's tests: nki-docs|nki-samples|nki-library|stablehlo PATH")
+    add(
+        "conformance",
+        _conformance,
+        "another project's tests: nki-docs|nki-samples|nki-library|stablehlo PATH",
+    )
     add("wheel-test", _wheel_test, "build the wheel, install it into a new environment, run a kernel with it")
     add("fidelity", _fidelity, "predicted against published times")
     lint = add("lint", _lint, "check layers, ruff and clang-format")

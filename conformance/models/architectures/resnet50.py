@@ -1,4 +1,4 @@
-"""ResNet-50 (He et al. 2016, the 1.5 form: the stride is in the 3x3 convolution), batch normalisation as in inference."""
+"""ResNet-50 (He et al. 2016; version 1.5: the 3x3 convolution has the stride), with batch norm as in inference."""
 
 from __future__ import annotations
 
