@@ -26,14 +26,15 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
-from adapters import ADAPTERS, NotReproducible, is_known  # noqa: E402
+from adapters import ADAPTERS, NotReproducible, family_of, is_known, models  # noqa: E402
 
 WORST_SHOWN = 10
-CATEGORIES = ("kernel", "op", "dma")  # what one core does; the rest needs models and fabrics
+CATEGORIES = ("kernel", "op", "dma", models.CATEGORY)
 # Shares below this many percent are compared as if they were this large: 0.07% against 0.1% is no error to chase.
 SHARE_FLOOR = 1.0
 METRIC_OF_ID = re.compile(
@@ -61,11 +62,13 @@ class Prediction:
 
     @property
     def family(self) -> str:
-        return self.row["id"].split(".")[0]
+        return family_of(self.row)
 
 
-def kernel_of(row: dict[str, str]) -> tuple[str, str]:
+def kernel_of(row: dict[str, str]) -> Any:
     """What rows of the same run share."""
+    if row["category"] == models.CATEGORY:
+        return models.run_key(row)
     prefix, _, last = row["id"].rpartition(".")
     return row["workload"], prefix if METRIC_OF_ID.match(last) else row["id"]
 
@@ -73,7 +76,7 @@ def kernel_of(row: dict[str, str]) -> tuple[str, str]:
 def _predict_in_child(rows: list[dict[str, str]], checkouts: str, pipe) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # kernels print their own log
     try:
-        result = ADAPTERS[rows[0]["id"].split(".")[0]](rows[0], Path(checkouts))
+        result = ADAPTERS[family_of(rows[0])](rows[0], Path(checkouts))
     except NotReproducible as reason:
         pipe.send([("skip", str(reason), "")] * len(rows))
         return
@@ -102,7 +105,7 @@ def predict(rows: list[dict[str, str]], checkouts: str, timeout: float) -> list[
             result.reason = reason
         return results
 
-    if rows[0]["id"].split(".")[0] not in ADAPTERS:
+    if family_of(rows[0]) not in ADAPTERS:
         return all_because("no adapter for this family")
     parent, child = multiprocessing.Pipe()
     process = multiprocessing.get_context("fork").Process(

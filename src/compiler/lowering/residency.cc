@@ -26,14 +26,22 @@ int64_t Residency::Value::partition_bytes() const {
   return static_cast<int64_t>(blocks.size()) * columns * size_bytes(whole.dtype);
 }
 
+bool Residency::Value::complete() const {
+  return std::all_of(blocks.begin(), blocks.end(), [](const auto& block) { return block.has_value(); });
+}
+
 bool Residency::reserve(const View& whole, int64_t rows, int64_t columns) {
   Value value{whole, rows, columns, {}, false};
   value.blocks.resize(static_cast<size_t>((rows + kPartitions - 1) / kPartitions));
   if (rows * columns == 0 || value.partition_bytes() > kValueBytes) return false;
   while (partition_bytes_ + value.partition_bytes() > kTotalBytes) {
-    const isa::TensorId oldest = oldest_.front();
-    flush(oldest);
-    drop(oldest);
+    // What the running kernel still makes must stay.
+    const auto oldest = std::find_if(oldest_.begin(), oldest_.end(),
+                                     [&](isa::TensorId tensor) { return values_.at(tensor).complete(); });
+    if (oldest == oldest_.end()) return false;
+    const isa::TensorId leaving = *oldest;
+    flush(leaving);
+    drop(leaving);
   }
   partition_bytes_ += value.partition_bytes();
   oldest_.push_back(whole.tensor);

@@ -48,6 +48,7 @@ class Residency {
     bool stored = false;
 
     int64_t partition_bytes() const;
+    bool complete() const;
   };
 
   Emitter& emitter_;

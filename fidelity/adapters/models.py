@@ -1,0 +1,278 @@
+"""Rows of category `model_inference`: encoders, CNNs and vision transformers on Trn1 and Inf2.
+
+Everything comes from the workload's text: the model and, in brackets, its sizes; instance, batch, sequence or image,
+types, how it was served. The network is written by its published architecture (fidelity/networks), compiled for one
+core, and its predicted device time becomes the published metrics by the formulas of `Serving`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from adapters._common import NotReproducible, fields
+from networks import Encoder, Network, clip, decoder, encoder, resnet, unet, vgg, vision_encoder
+
+CATEGORY = "model_inference"
+THROUGHPUT = ("inferences/s",)
+MILLISECONDS = {"ms": 1e-3, "us": 1.0}
+LATENCIES = ("latency mean", "latency p50", "latency p95", "latency p99")
+
+# The benchmark scripts give CLIP the 100 class names of CIFAR-100 as "a photo of a ..."
+# (aws-neuron-sdk@81ce03ae:archive/src/benchmark/pytorch/hf-openai-clip_benchmark.py), padded to the longest: start,
+# four words, a name of three pieces (aquarium _ fish), end.
+CLIP_TEXTS, CLIP_TOKENS = 100, 9
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a row's text says.
+
+    family: "encoder", "decoder", "cnn" or "vit". side: of the square images; 0 for text. sizes: the bracket of the
+    model, such as "enc 12L h768 a12 ffn3072 110M".
+    """
+
+    model: str
+    sizes: str
+    family: str
+    instance: str
+    chips: int
+    cores: int
+    batch: int
+    tokens: int
+    side: int
+    product_type: str
+    realtime: bool
+    task: str
+
+    def size(self, pattern: str, default: int | None = None) -> int:
+        """The number of the bracket that `pattern` has in its group."""
+        found = re.search(pattern, self.sizes)
+        if not found and default is None:
+            raise NotReproducible(f"no '{pattern}' in the sizes of {self.model}")
+        return int(found[1]) if found else int(default or 0)
+
+
+def family_of(row: dict[str, str]) -> str:
+    """ "encoder", "decoder", "cnn", "vit", or "" for a model that is none of these."""
+    model = fields(row).get("model", "")
+    for text, family in (("(enc ", "encoder"), ("(dec ", "decoder"), ("(CNN", "cnn"), ("UNet", "cnn"), ("ViT", "vit")):
+        if text in model and "Stable Diffusion" not in model:
+            return family
+    return "vit" if "vision-perceiver" in model else ""
+
+
+def parse(row: dict[str, str]) -> Workload:
+    """Raises NotReproducible when the text lacks what a prediction needs."""
+    items = fields(row)
+    named = re.match(r"([^(]+?)\s*(?:\((.*)\))?$", items["model"])
+    instance = re.match(r"(\S+) x1 \((\d+) chips (\d+) cores .*NC-v2\)", items.get("instance", ""))
+    if not named or not instance:
+        raise NotReproducible("no instance with NeuronCore-v2 is stated")
+    if "sdk" not in items:
+        raise NotReproducible("no release of the software is stated (published before its general availability)")
+    if items.get("mode") != "DataParallel":
+        raise NotReproducible(f"mode {items.get('mode')} needs more than one core")
+    family = family_of(row)
+    image = re.fullmatch(r"(\d+)x\1", items.get("image", ""))
+    if family in ("encoder", "decoder") and "seq" not in items:
+        raise NotReproducible("the sequence length is not stated")
+    if family in ("cnn", "vit") and not image:
+        raise NotReproducible("the image's size is not stated")
+    return Workload(
+        model=named[1].strip(),
+        sizes=named[2] or "",
+        family=family,
+        instance=instance[1],
+        chips=int(instance[2]),
+        cores=int(instance[3]),
+        batch=int(items["batch"]),
+        tokens=int(items.get("seq", 0)),
+        side=int(image[1]) if image else 0,
+        product_type=_product_type(items),
+        realtime=items.get("run") == "RealTime",
+        task=items.get("task", ""),
+    )
+
+
+def _product_type(items: dict[str, str]) -> str:
+    cast, dtype = items.get("autocast", "None"), items.get("dtype", "")
+    if cast == "Matmult-BF16" or "BF16" in dtype:
+        return "bf16"
+    if dtype == "FP32" and cast == "None":
+        return "f32"
+    raise NotReproducible(f"numerics {dtype}, autocast {cast}")
+
+
+# -- networks
+def _encoder(w: Workload) -> Network:
+    # google-bert and google-research's configurations; RoBERTa: two more positions, one token type.
+    name = w.model.split("/")[-1]
+    if "xlm-roberta" in name:
+        raise NotReproducible("the rows of xlm-roberta-base are bound by the host (facts, section 4)")
+    distil, electra, albert = (kind in name for kind in ("distilbert", "electra", "albert"))
+    albert = albert and "camembert" not in name
+    roberta = "roberta" in name or "camembert" in name
+    config = Encoder(
+        layers=w.size(r"(\d+)L"),
+        hidden=w.size(r"h(\d+)"),
+        heads=w.size(r"a(\d+)"),
+        inner=w.size(r"ffn(\d+)"),
+        vocabulary=w.size(r"vocab(\d+)", 50265 if roberta else 30000 if albert else 28996 if "-cased" in name else 30522),
+        positions=514 if roberta else 512,
+        embedding=w.size(r"emb(\d+)", 0),
+        token_types=0 if distil else 1 if roberta else 2,
+        pooled=not (distil or electra),
+        gelu="tanh" if albert else "erf",
+        classes=2 if w.task == "Sequence Classification" else 0,
+    )
+    return encoder(config, w.batch, w.tokens, w.product_type, shared=albert)
+
+
+def _decoder(w: Workload) -> Network:
+    hidden = w.size(r"h(\d+)")
+    config = Encoder(w.size(r"(\d+)L"), hidden, w.size(r"a(\d+)"), 4 * hidden, 50257, 1024, gelu="tanh")
+    return decoder(config, w.batch, w.tokens, w.product_type)
+
+
+def _cnn(w: Workload) -> Network:
+    if w.model == "UNet":
+        return unet(w.batch, w.side, w.product_type)
+    named = re.fullmatch(r"(resnet|vgg)-?(\d+)", w.model.lower())
+    if not named:
+        raise NotReproducible(f"no architecture for {w.model}")
+    return {"resnet": resnet, "vgg": vgg}[named[1]](int(named[2]), w.batch, w.side, w.product_type)
+
+
+def _vit(w: Workload) -> Network:
+    patch = re.search(r"patch(\d+)", w.model)
+    if not patch:
+        raise NotReproducible(f"no architecture for {w.model}")
+    tokens = (w.side // int(patch[1])) ** 2 + 1
+    if "clip" not in w.model:
+        config = Encoder(
+            w.size(r"(\d+)L"), w.size(r"h(\d+)"), w.size(r"a(\d+)"), w.size(r"ffn(\d+)"), positions=tokens, classes=1000
+        )
+        return vision_encoder(config, w.batch, w.side, int(patch[1]), w.product_type)
+
+    def tower(part: str, positions: int, vocabulary: int) -> Encoder:
+        layers, hidden = w.size(rf"{part} (\d+)L"), w.size(rf"{part} \d+L h(\d+)")
+        return Encoder(layers, hidden, hidden // 64, 4 * hidden, vocabulary, positions, gelu="quick")
+
+    vision, text = tower("vision", tokens, 0), tower("text", 77, 49408)
+    # Radford et al. 2021, table 20: both are compared in a space of the text's width.
+    return clip(vision, text, text.hidden, w.batch, w.side, int(patch[1]), CLIP_TEXTS, CLIP_TOKENS, w.product_type)
+
+
+_NETWORKS: dict[str, Callable[[Workload], Network]] = {
+    "encoder": _encoder, "decoder": _decoder, "cnn": _cnn, "vit": _vit,
+}  # fmt: skip
+
+
+def network(w: Workload) -> Network:
+    """One batch. Raises NotReproducible for a model without an architecture here."""
+    return _NETWORKS[w.family](w)
+
+
+# -- serving
+@dataclass(frozen=True)
+class Serving:
+    """How a row's numbers were taken, and what follows from the device's time of one batch.
+
+    cores: those that run a copy of the model each. workers: threads that feed one core. host_us: of one inference, outside
+    the device.
+
+        latency    = device + host                       one worker: the core waits while the host works
+                   = max(2 device, device + host)        two: each batch waits for the other worker's
+        throughput = cores * batch * workers / latency
+    """
+
+    cores: int
+    workers: int
+    batch: int
+    host_us: float
+
+    def latency_us(self, device_us: float) -> float:
+        return max(self.workers * device_us, device_us + self.host_us)
+
+    def throughput(self, device_us: float) -> float:
+        """Inferences per second."""
+        return self.cores * self.batch * self.workers / self.latency_us(device_us) * 1e6
+
+
+def serving(w: Workload, moved_bytes: int) -> Serving:
+    """NeuronPerf runs one copy or one per core, each with one worker or two, and the page for low latency takes from
+    these four what is fastest, the page for throughput what does most (aws-neuron-sdk@81ce03ae:
+    archive/neuronperf/neuronperf_benchmark_guide.rst). On the pages of encoders both have one worker on each of the two
+    cores of one chip, whatever the instance (facts, section 4: two batches in flight, four for CNN and ViT batch rows).
+
+    moved_bytes: inputs and results of one inference.
+    """
+    host = host_costs()
+    host_us = host["kernel_launch_us"] + moved_bytes / host["host_transfer_gb_s"] / 1e3
+    cores = w.cores // w.chips
+    if w.family in ("encoder", "decoder"):
+        return Serving(cores, 1, w.batch, host_us)
+    return Serving(1, 1, w.batch, host_us) if w.realtime else Serving(cores, 2, w.batch, host_us)
+
+
+@cache
+def host_costs() -> dict[str, float]:
+    """The table `runtime` of src/arch/tables: microseconds and GB/s of the host."""
+    from opentrn import _core
+
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        _core.run_cli(["describe", "runtime", "--json"])
+    return {fact["key"].removeprefix("runtime."): fact["value"] for fact in json.loads(printed.getvalue())["facts"]}
+
+
+# -- prediction
+@dataclass
+class Served:
+    """The device's time of one batch; value_of() gives what a row publishes."""
+
+    device_us: float
+    bound_by: str
+    moved_bytes: int
+
+    def value_of(self, row: dict[str, str]) -> float:
+        """The row's metric in the row's unit. Percentiles are equal: the prediction has no noise."""
+        served = serving(parse(row), self.moved_bytes)
+        metric, unit = row["metric"], row["unit"]
+        if metric == "throughput" and unit in THROUGHPUT:
+            return served.throughput(self.device_us)
+        if metric in LATENCIES and unit in MILLISECONDS:
+            return served.latency_us(self.device_us) * MILLISECONDS[unit]
+        raise NotReproducible(f"no figure for '{metric}' in {unit}")
+
+
+def is_known(row: dict[str, str]) -> bool:
+    """Whether a prediction has this row's metric."""
+    metric, unit = row["metric"], row["unit"]
+    return (metric == "throughput" and unit in THROUGHPUT) or (metric in LATENCIES and unit in MILLISECONDS)
+
+
+def run_key(row: dict[str, str]) -> Any:
+    """Rows with the same key have the same network, hence one run: instance and serving do not matter."""
+    try:
+        w = parse(row)
+    except NotReproducible as reason:
+        return str(reason), ""
+    return w.model, w.sizes, w.batch, w.tokens, w.side, w.product_type, w.task
+
+
+def predict(row: dict[str, str], checkouts: Path) -> Served:
+    """Compiles and times one batch of the row's network on one NeuronCore-v2."""
+    from opentrn import model
+
+    written = network(parse(row))
+    timing = model.compile(written.text, target="trn1").time()
+    return Served(timing.time_us, timing.bound_by, written.moved_bytes)

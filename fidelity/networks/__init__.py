@@ -1,0 +1,12 @@
+"""Networks of published measurements, written as StableHLO from their published architectures: shapes, no weights.
+
+Parameters are arguments. Products and convolutions take the type of the row's autocast, everything else fp32, as
+AWS's compiler does with `--auto-cast matmult`; parameters of products come in that type, stored as products want them
+(inputs by outputs), because a compiler that holds the parameters converts and lays them out once.
+"""
+
+from networks.convolutional import resnet, unet, vgg
+from networks.stablehlo import Network
+from networks.transformer import Encoder, clip, decoder, encoder, vision_encoder
+
+__all__ = ["Encoder", "Network", "clip", "decoder", "encoder", "resnet", "unet", "vgg", "vision_encoder"]
