@@ -7,8 +7,7 @@ row has no public kernel, no stated shape, or no checkout. It never returns a gu
 from collections.abc import Callable
 from typing import Any
 
-from adapters import accelopt, autocomp, models, nki_docs, nkiautotune, nkilib
-from adapters import _common
+from adapters import _common, accelopt, autocomp, models, nki_docs, nkiautotune, nkilib
 from adapters._common import NotReproducible, Predicted
 
 ADAPTERS: dict[str, Callable[..., Any]] = {

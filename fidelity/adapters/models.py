@@ -17,8 +17,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from adapters._common import NotReproducible, fields
 from networks import Encoder, Network, clip, decoder, encoder, resnet, unet, vgg, vision_encoder
+
+from adapters._common import NotReproducible, fields
 
 CATEGORY = "model_inference"
 THROUGHPUT = ("inferences/s",)
@@ -63,7 +64,13 @@ class Workload:
 def family_of(row: dict[str, str]) -> str:
     """ "encoder", "decoder", "cnn", "vit", or "" for a model that is none of these."""
     model = fields(row).get("model", "")
-    for text, family in (("(enc ", "encoder"), ("(dec ", "decoder"), ("(CNN", "cnn"), ("UNet", "cnn"), ("ViT", "vit")):
+    for text, family in (
+        ("(enc ", "encoder"),
+        ("(dec ", "decoder"),
+        ("(CNN", "cnn"),
+        ("UNet", "cnn"),
+        ("ViT", "vit"),
+    ):
         if text in model and "Stable Diffusion" not in model:
             return family
     return "vit" if "vision-perceiver" in model else ""
@@ -77,7 +84,9 @@ def parse(row: dict[str, str]) -> Workload:
     if not named or not instance:
         raise NotReproducible("no instance with NeuronCore-v2 is stated")
     if "sdk" not in items:
-        raise NotReproducible("no release of the software is stated (published before its general availability)")
+        raise NotReproducible(
+            "no release of the software is stated (published before its general availability)"
+        )
     if items.get("mode") != "DataParallel":
         raise NotReproducible(f"mode {items.get('mode')} needs more than one core")
     family = family_of(row)
@@ -120,12 +129,13 @@ def _encoder(w: Workload) -> Network:
     distil, electra, albert = (kind in name for kind in ("distilbert", "electra", "albert"))
     albert = albert and "camembert" not in name
     roberta = "roberta" in name or "camembert" in name
+    vocabulary = 50265 if roberta else 30000 if albert else 28996 if "-cased" in name else 30522
     config = Encoder(
         layers=w.size(r"(\d+)L"),
         hidden=w.size(r"h(\d+)"),
         heads=w.size(r"a(\d+)"),
         inner=w.size(r"ffn(\d+)"),
-        vocabulary=w.size(r"vocab(\d+)", 50265 if roberta else 30000 if albert else 28996 if "-cased" in name else 30522),
+        vocabulary=w.size(r"vocab(\d+)", vocabulary),
         positions=514 if roberta else 512,
         embedding=w.size(r"emb(\d+)", 0),
         token_types=0 if distil else 1 if roberta else 2,
@@ -158,7 +168,12 @@ def _vit(w: Workload) -> Network:
     tokens = (w.side // int(patch[1])) ** 2 + 1
     if "clip" not in w.model:
         config = Encoder(
-            w.size(r"(\d+)L"), w.size(r"h(\d+)"), w.size(r"a(\d+)"), w.size(r"ffn(\d+)"), positions=tokens, classes=1000
+            w.size(r"(\d+)L"),
+            w.size(r"h(\d+)"),
+            w.size(r"a(\d+)"),
+            w.size(r"ffn(\d+)"),
+            positions=tokens,
+            classes=1000,
         )
         return vision_encoder(config, w.batch, w.side, int(patch[1]), w.product_type)
 
@@ -168,7 +183,9 @@ def _vit(w: Workload) -> Network:
 
     vision, text = tower("vision", tokens, 0), tower("text", 77, 49408)
     # Radford et al. 2021, table 20: both are compared in a space of the text's width.
-    return clip(vision, text, text.hidden, w.batch, w.side, int(patch[1]), CLIP_TEXTS, CLIP_TOKENS, w.product_type)
+    return clip(
+        vision, text, text.hidden, w.batch, w.side, int(patch[1]), CLIP_TEXTS, CLIP_TOKENS, w.product_type
+    )
 
 
 _NETWORKS: dict[str, Callable[[Workload], Network]] = {
@@ -186,8 +203,8 @@ def network(w: Workload) -> Network:
 class Serving:
     """How a row's numbers were taken, and what follows from the device's time of one batch.
 
-    cores: those that run a copy of the model each. workers: threads that feed one core. host_us: of one inference, outside
-    the device.
+    cores: those that run a copy of the model each. workers: threads that feed one core. host_us: of one
+    inference, outside the device.
 
         latency    = device + host                       one worker: the core waits while the host works
                    = max(2 device, device + host)        two: each batch waits for the other worker's
@@ -231,7 +248,10 @@ def host_costs() -> dict[str, float]:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         _core.run_cli(["describe", "runtime", "--json"])
-    return {fact["key"].removeprefix("runtime."): fact["value"] for fact in json.loads(printed.getvalue())["facts"]}
+    return {
+        fact["key"].removeprefix("runtime."): fact["value"]
+        for fact in json.loads(printed.getvalue())["facts"]
+    }
 
 
 # -- prediction

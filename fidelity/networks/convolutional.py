@@ -33,7 +33,9 @@ class Layers:
         """The input is [batch, channels, side, side]."""
         return self.graph.transpose(self.graph.input(batch, channels, side, side), 1, 0, 2, 3)
 
-    def convolution(self, x: Value, features: int, size: int, stride: int = 1, padding: int | None = None) -> Value:
+    def convolution(
+        self, x: Value, features: int, size: int, stride: int = 1, padding: int | None = None
+    ) -> Value:
         g = self.graph
         y = g.convolution(x, features, size, stride, size // 2 if padding is None else padding)
         return g.binary("add", y, g.argument(features), [0])

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-
 ELEMENT_BYTES = {"f32": 4, "i32": 4, "bf16": 2, "f16": 2}
 
 

@@ -1,4 +1,4 @@
-"""Transformers: BERT and its kin, GPT-2, ViT, CLIP. Architectures: the papers and the configurations of Hugging Face."""
+"""Transformers: BERT and its kin, GPT-2, ViT, CLIP, by their papers and the configurations of Hugging Face."""
 
 from __future__ import annotations
 
@@ -146,7 +146,9 @@ def _additive(g: Graph, keep: Value) -> Value:
     return g.binary("multiply", g.binary("subtract", ones, g.converted(keep, "f32")), MASKED)
 
 
-def encoder(config: Encoder, batch: int, tokens: int, product_type: str = "bf16", shared: bool = False) -> Network:
+def encoder(
+    config: Encoder, batch: int, tokens: int, product_type: str = "bf16", shared: bool = False
+) -> Network:
     """BERT, RoBERTa, DistilBERT, ELECTRA, and with `shared` layers ALBERT: ids and mask to hidden states."""
     g = Graph("encoder", product_type)
     net = (SharedLayers if shared else Transformer)(g, config)
@@ -209,10 +211,14 @@ def _vision(g: Graph, config: Encoder, batch: int, image: int, patch: int, clip_
     return net.norm(first) if clip_like else first
 
 
-def vision_encoder(config: Encoder, batch: int, image: int, patch: int, product_type: str = "bf16") -> Network:
+def vision_encoder(
+    config: Encoder, batch: int, image: int, patch: int, product_type: str = "bf16"
+) -> Network:
     """ViT: images to class scores."""
     g = Graph("vit", product_type)
-    return g.network(Transformer(g, config).linear(_vision(g, config, batch, image, patch, False), config.classes))
+    return g.network(
+        Transformer(g, config).linear(_vision(g, config, batch, image, patch, False), config.classes)
+    )
 
 
 def clip(
@@ -237,7 +243,9 @@ def clip(
     seen = g.product(seen, g.parameter(vision.hidden, width), (1, 0))
 
     def unit(v: Value) -> Value:
-        return g.binary("multiply", v, g.unary("rsqrt", g.reduce("add", g.binary("multiply", v, v), [1])), [0])
+        return g.binary(
+            "multiply", v, g.unary("rsqrt", g.reduce("add", g.binary("multiply", v, v), [1])), [0]
+        )
 
     scores = g.product(unit(said), unit(seen), (1, 1))
     return g.network(g.binary("multiply", scores, 100.0))

@@ -43,7 +43,13 @@ def parameters(network) -> int:
 
 def test_a_workload_is_what_its_text_says():
     w = models.parse(row(where="batch=8; seq=128", rest="dtype=BF16; autocast=None; run=Batch; sdk=2.9.0"))
-    assert (w.model, w.family, w.instance, w.chips, w.cores) == ("bert-base-uncased", "encoder", "inf2.xlarge", 1, 2)
+    assert (w.model, w.family, w.instance, w.chips, w.cores) == (
+        "bert-base-uncased",
+        "encoder",
+        "inf2.xlarge",
+        1,
+        2,
+    )
     assert (w.batch, w.tokens, w.side, w.product_type, w.realtime) == (8, 128, 0, "bf16", False)
     image = models.parse(row("resnet34 (CNN 21.8M 3.7GMAC)", "batch=1; image=224x224"))
     assert (image.family, image.side, image.realtime) == ("cnn", 224, True)
@@ -68,7 +74,10 @@ def test_what_is_not_stated_is_not_guessed(changed, reason):
 
 
 def test_models_without_an_architecture_are_refused():
-    for model, where in (("deepmind/vision-perceiver-learned", "image=224x224"), ("wide (CNN 1M)", "image=224x224")):
+    for model, where in (
+        ("deepmind/vision-perceiver-learned", "image=224x224"),
+        ("wide (CNN 1M)", "image=224x224"),
+    ):
         with pytest.raises(NotReproducible, match="architecture"):
             models.network(models.parse(row(model, f"batch=1; {where}")))
     with pytest.raises(NotReproducible, match="host"):
@@ -107,7 +116,11 @@ def test_networks_have_the_parameters_that_are_published(model, where, millions)
 
 @pytest.mark.parametrize(
     ("model", "gigamacs"),
-    [("resnet34 (CNN 21.8M 3.7GMAC)", 3.66), ("resnet50 (CNN 25.6M 4.1GMAC)", 4.09), ("vgg11 (CNN 132.9M)", 7.61)],
+    [
+        ("resnet34 (CNN 21.8M 3.7GMAC)", 3.66),
+        ("resnet50 (CNN 25.6M 4.1GMAC)", 4.09),
+        ("vgg11 (CNN 132.9M)", 7.61),
+    ],
 )
 def test_networks_multiply_as_often_as_is_published(model, gigamacs):
     import opentrn
@@ -131,13 +144,18 @@ def test_one_worker_waits_for_the_host_and_two_do_not():
 
 
 def test_who_is_served_how():
-    encoder = models.serving(models.parse(row(instance="inf2.48xlarge x1 (12 chips 24 cores Inferentia2/NC-v2)")), 0)
+    encoder = models.serving(
+        models.parse(row(instance="inf2.48xlarge x1 (12 chips 24 cores Inferentia2/NC-v2)")), 0
+    )
     assert (encoder.cores, encoder.workers) == (2, 1)
     cnn = "resnet50 (CNN 25.6M 4.1GMAC)"
     realtime = models.serving(models.parse(row(cnn, "batch=1; image=224x224")), 0)
     assert (realtime.cores, realtime.workers) == (1, 1)
     batch = models.serving(
-        models.parse(row(cnn, "batch=8; image=224x224", rest="dtype=FP32; autocast=Matmult-BF16; run=Batch; sdk=2")), 0
+        models.parse(
+            row(cnn, "batch=8; image=224x224", rest="dtype=FP32; autocast=Matmult-BF16; run=Batch; sdk=2")
+        ),
+        0,
     )
     assert (batch.cores, batch.workers) == (2, 2)
 

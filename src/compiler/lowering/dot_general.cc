@@ -31,6 +31,8 @@ namespace {
 // Bytes of a partition for the right panel, and for keeping the left panels of all rows.
 constexpr int64_t kRightPanelBytes = 64 * 1024;
 constexpr int64_t kLeftPanelBytes = 32 * 1024;
+// Fewer columns than this keep the Tensor engine at its least interval.
+constexpr int64_t kLeastPanelColumns = 64;
 // Columns of the contraction loaded at once when rows are transposed on chip.
 constexpr int64_t kNaturalColumns = 2048;
 
@@ -134,7 +136,8 @@ std::vector<int64_t> free_dimensions(size_t rank, std::span<const int64_t> a, st
 int64_t right_panel(const Matrix& left) {
   const int64_t k_tiles = std::max<int64_t>(1, tiles(left.columns(), kPartitions));
   const int64_t columns = kRightPanelBytes / (k_tiles * size_bytes(left.dtype()));
-  return std::max(kPsumBankColumns, columns / kPsumBankColumns * kPsumBankColumns);
+  if (columns >= kPsumBankColumns) return columns / kPsumBankColumns * kPsumBankColumns;
+  return std::max(kLeastPanelColumns, columns / kLeastPanelColumns * kLeastPanelColumns);
 }
 
 // The products of one batch.
