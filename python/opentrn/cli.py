@@ -116,6 +116,8 @@ def _parser() -> argparse.ArgumentParser:
     profile.add_argument("--perfetto", metavar="FILE", help="write the events for ui.perfetto.dev")
     profile.add_argument("--json", metavar="FILE", help="write the profile as JSON ('-' prints it)")
     profile.add_argument("--lines", type=int, default=12, metavar="N", help="rows of each table (default 12)")
+    profile.add_argument("--depth", type=int, default=0, metavar="N",
+                         help="levels of a model's layers to show (default: as many as fit a screen)")  # fmt: skip
     profile.set_defaults(command=_profile)
 
     disasm = commands.add_parser(
@@ -302,6 +304,7 @@ def _profile(options: argparse.Namespace) -> int:
     if options.json != "-":
         for number, timing in enumerate(result.timings):
             print(("\n" if number else "") + timing.text(options.lines), end="")
+            print(timing.model_text(options.lines, options.depth), end="")
     if options.html:
         print(f"\npage: {result.save_html(options.html)}", file=sys.stderr)
     if options.perfetto:

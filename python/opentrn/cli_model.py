@@ -82,6 +82,7 @@ def compile_command(options: argparse.Namespace) -> int:
     output = Path(options.output or Path(options.model).with_suffix(".neuron").name)
     model.save(output)
     timing = model.time(options.settings)
+    saved = _save_report(timing, options.report) if options.report else []
     facts = {
         "model": options.model,
         "target": options.target,
@@ -98,7 +99,10 @@ def compile_command(options: argparse.Namespace) -> int:
         "bound_by": timing.bound_by,
         "file": str(output),
         "file_bytes": output.stat().st_size,
+        "report": saved,
     }
+    if options.report == "-":
+        facts["profile"] = timing.profile()
     if options.json:
         print(json.dumps(facts, indent=1))
         return 0
@@ -112,7 +116,28 @@ def compile_command(options: argparse.Namespace) -> int:
     print(f"predicted: {timing.time_us:.2f} us, bound by {timing.bound_by}; "
           f"MFU {timing.mfu_percent:.1f} %, MBU {timing.mbu_percent:.1f} %")  # fmt: skip
     print(f"wrote {output} ({_size(facts['file_bytes'])})")
+    for path in saved:
+        print(f"report: {path}")
+    if options.report == "-":
+        print(timing.model_text(), end="")
     return 0
+
+
+def _save_report(timing: Any, target: str) -> list[str]:
+    """The report as a page or as JSON, by the file's suffix; "-" is printed by the caller."""
+    from opentrn.kernel_file import UsageError
+    from opentrn.report import html
+
+    if target == "-":
+        return []
+    path = Path(target)
+    if path.suffix == ".html":
+        html.save(timing, path)
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(timing.profile(), indent=1) + "\n", encoding="utf-8")
+    else:
+        raise UsageError(f"--report {target}: write FILE.html, FILE.json or no file")
+    return [target]
 
 
 def _size(count: int) -> str:
@@ -214,6 +239,8 @@ def add_commands(commands: Any) -> None:
     )
     compile_parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE",
                                 help="what-if: change a table value for the predicted time")  # fmt: skip
+    compile_parser.add_argument("--report", nargs="?", const="-", metavar="FILE",
+                                help="time by layer, memory and price: printed, or FILE.html or FILE.json")  # fmt: skip
     compile_parser.add_argument("--json", action="store_true", help="print everything as JSON")
     compile_parser.set_defaults(command=compile_command)
     coverage_parser = commands.add_parser(

@@ -51,9 +51,10 @@ class Coverage:
 class CompiledModel:
     """A model compiled for one NeuronCore; compile() makes it."""
 
-    def __init__(self, loaded: Any, target: str) -> None:
+    def __init__(self, loaded: Any, target: str, facts: Mapping[str, str] | None = None) -> None:
         self._loaded = loaded
         self.target = target
+        self.facts = dict(facts or {})
         self.inputs = [Port(name, element, tuple(shape)) for name, element, shape in loaded.inputs]
         self.outputs = [Port(name, element, tuple(shape)) for name, element, shape in loaded.outputs]
 
@@ -82,7 +83,7 @@ class CompiledModel:
 
     def save(self, path: str | Path) -> Path:
         """Write the model as one .neuron file: program, constants, inputs and outputs."""
-        self._loaded.save(str(path))
+        _core.save_models([self._loaded], [{}], self.facts, str(path))
         return Path(path)
 
     @property
@@ -145,8 +146,9 @@ def prepare(
 
 def load(path: str | Path) -> CompiledModel:
     """Read what CompiledModel.save() wrote. Raises ValueError when the file is none or is damaged."""
-    loaded = _core.load_model(str(path))
-    return CompiledModel(loaded, f"NeuronCore-v{loaded.generation}")
+    facts, buckets = _core.load_models(str(path))
+    _, loaded = buckets[0]
+    return CompiledModel(loaded, f"NeuronCore-v{loaded.generation}", facts)
 
 
 def coverage(source: str | Path, *, dimensions: Mapping[str, int] | None = None) -> list[Coverage]:

@@ -78,6 +78,7 @@ CompiledModule compile(const graph::Module& module, const Options& options) {
     compiled.outputs.push_back({lowering.outputs()[i], function.type(returned[i]),
                                 port_name(function.result_attributes, i, "output")});
   compiled.constants = lowering.take_constants();
+  compiled.origin = lowering.take_origin();
   return compiled;
 }
 

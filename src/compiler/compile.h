@@ -14,6 +14,7 @@
 #include "compiler/options.h"
 #include "graph/literal.h"
 #include "graph/module.h"
+#include "isa/origin.h"
 #include "isa/program.h"
 
 namespace opentrn::compiler {
@@ -38,6 +39,7 @@ struct CompiledModule {
   std::vector<Port> inputs, outputs;
   std::vector<Constant> constants;
   PassCounts passes;
+  isa::Origin origin;  // of every instruction
 };
 
 // The entry as the kernels are made from it: after the passes, in terms that the evaluator knows.

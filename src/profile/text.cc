@@ -4,63 +4,11 @@
 
 #include "isa/definitions.h"
 #include "profile/reports.h"
+#include "profile/text_format.h"
 
 namespace opentrn::profile {
 
 namespace {
-
-constexpr size_t kColumnsMax = 120;
-
-std::string time_text(double ns) {
-  if (ns == 0) return "0";
-  if (ns < 1e3) return fmt::format("{:.0f} ns", ns);
-  if (ns < 1e6) return fmt::format("{:.2f} us", ns / 1e3);
-  if (ns < 1e9) return fmt::format("{:.2f} ms", ns / 1e6);
-  return fmt::format("{:.2f} s", ns / 1e9);
-}
-
-std::string scaled(double value, double step, const std::vector<std::string>& units) {
-  size_t unit = 0;
-  while (value >= step && unit + 1 < units.size()) value /= step, ++unit;
-  return unit == 0 ? fmt::format("{:.0f} {}", value, units[0]) : fmt::format("{:.2f} {}", value, units[unit]);
-}
-std::string bytes_text(double bytes) { return scaled(bytes, 1024, {"B", "KiB", "MiB", "GiB"}); }
-std::string flops_text(double flops) {
-  return scaled(flops, 1000, {"flop", "Kflop", "Mflop", "Gflop", "Tflop"});
-}
-std::string percent_text(double percent) { return fmt::format("{:.1f} %", percent); }
-
-// Columns are as wide as their widest cell; those from `numbers_begin` up to `numbers_end` are set to the
-// right.
-class Table {
- public:
-  Table(std::vector<std::string> header, size_t numbers_begin, size_t numbers_end = 99)
-      : rows_{std::move(header)}, numbers_begin_(numbers_begin), numbers_end_(numbers_end) {}
-  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-  size_t size() const { return rows_.size() - 1; }
-
-  std::string str() const {
-    std::vector<size_t> width(rows_[0].size());
-    for (const auto& row : rows_)
-      for (size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
-    std::string out;
-    for (const auto& row : rows_) {
-      std::string line = " ";
-      for (size_t c = 0; c < row.size(); ++c)
-        line += is_number(c) ? fmt::format(" {:>{}} ", row[c], width[c])
-                             : fmt::format(" {:<{}} ", row[c], width[c]);
-      line.resize(std::min(line.size(), kColumnsMax));
-      out += line.erase(line.find_last_not_of(' ') + 1) + "\n";
-    }
-    return out;
-  }
-
- private:
-  bool is_number(size_t column) const { return column >= numbers_begin_ && column < numbers_end_; }
-
-  std::vector<std::vector<std::string>> rows_;
-  size_t numbers_begin_, numbers_end_;
-};
 
 constexpr size_t kLineWidth = 79;  // of a terminal that nobody has resized
 

@@ -64,6 +64,7 @@ std::shared_ptr<LoadedModel> loaded(CompiledModule compiled, arch::Generation ge
     model.outputs.push_back(port(from));
     result->output_types.push_back(from.type);
   }
+  model.origin = compiled.origin;
   for (const compiler::Constant& constant : compiled.constants)
     model.constants.push_back({constant.tensor, buffer_of(compiler::to_device(constant.literal))});
   return result;
@@ -146,12 +147,28 @@ std::vector<graph::Type> types_of(const std::vector<runtime::Port>& ports) {
   return types;
 }
 
-std::shared_ptr<LoadedModel> load_model(const std::string& path) {
-  auto result = std::make_shared<LoadedModel>();
-  result->model = runtime::load_model(path);
-  result->input_types = types_of(result->model.inputs);
-  result->output_types = types_of(result->model.outputs);
-  return result;
+using Facts = std::map<std::string, std::string>;
+
+// (facts, [(dimensions, model)])
+nb::tuple load_models(const std::string& path) {
+  runtime::Artifact artifact = runtime::load_artifact(path);
+  nb::list buckets;
+  for (runtime::Bucket& bucket : artifact.buckets) {
+    auto result = std::make_shared<LoadedModel>();
+    result->model = std::move(bucket.model);
+    result->input_types = types_of(result->model.inputs);
+    result->output_types = types_of(result->model.outputs);
+    buckets.append(nb::make_tuple(bucket.dimensions, result));
+  }
+  return nb::make_tuple(artifact.facts, buckets);
+}
+
+void save_models(const std::vector<std::shared_ptr<LoadedModel>>& models,
+                 const std::vector<Dimensions>& dimensions, const Facts& facts, const std::string& path) {
+  const nb::gil_scoped_release unlocked;
+  runtime::Artifact artifact{{}, facts};
+  for (size_t i = 0; i < models.size(); ++i) artifact.buckets.push_back({dimensions.at(i), models[i]->model});
+  runtime::save(artifact, path);
 }
 
 nb::list run(const LoadedModel& self, const std::vector<ByteArray>& arrays) {
@@ -206,10 +223,9 @@ void bind_models(nb::module_& module) {
       .def(
           "time",
           [](const LoadedModel& self, const std::vector<std::string>& settings) {
-            return time_program(self.model.program, self.model.generation, settings);
+            return time_program(self.model.program, self.model.generation, settings, self.model.origin);
           },
           "settings"_a = std::vector<std::string>{})
-      .def("save", [](const LoadedModel& self, const std::string& path) { runtime::save(self.model, path); })
       .def_prop_ro("generation",
                    [](const LoadedModel& self) { return static_cast<int>(self.model.generation); })
       .def("listing", [](const LoadedModel& self) { return isa::to_text(*self.model.program); });
@@ -218,7 +234,8 @@ void bind_models(nb::module_& module) {
              "auto_cast_type"_a = "bf16");
   module.def("prepared_text", &prepared_text, "text"_a.none(), "path"_a, "dimensions"_a = Dimensions{},
              "level"_a = 2, "auto_cast"_a = "none", "auto_cast_type"_a = "bf16");
-  module.def("load_model", &load_model, "path"_a);
+  module.def("load_models", &load_models, "path"_a);
+  module.def("save_models", &save_models, "models"_a, "dimensions"_a, "facts"_a, "path"_a);
   module.def("is_model_file", &runtime::is_model_file, "path"_a);
   module.def("coverage", &coverage, "text"_a.none(), "path"_a, "dimensions"_a = Dimensions{});
 }

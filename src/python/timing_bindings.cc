@@ -38,6 +38,7 @@ struct Timing {
   std::vector<isa::Executable> executables;
   trace::Trace trace;
   profile::Profile profile;
+  std::optional<profile::ModelProfile> model;  // of a compiled model
   // What each phase took on this machine, for benchmarks.
   std::vector<std::pair<const char*, double>> phase_seconds;
 };
@@ -272,11 +273,17 @@ int run_cli(const std::vector<std::string>& arguments) {
 }  // namespace
 
 nb::object time_program(std::shared_ptr<const isa::Program> program, arch::Generation generation,
-                        const std::vector<std::string>& settings) {
+                        const std::vector<std::string>& settings, const isa::Origin& origin) {
   std::shared_ptr<Timing> timing;
   {
     nb::gil_scoped_release unlocked;
+    const isa::InstructionIndex instructions = program->size();
     timing = time_programs({std::move(program)}, generation, {.settings = settings});
+    const isa::Executable& executable = timing->executables[0];
+    OPENTRN_CHECK(executable.program->size() == instructions, "{} instructions became {}", instructions,
+                  executable.program->size());
+    if (!origin.empty())
+      timing->model = profile::analyse_model(timing->trace, executable, origin, *timing->tables);
   }
   return nb::cast(timing);
 }
@@ -300,12 +307,20 @@ void bind_timing(nb::module_& module) {
       .def("json",
            [](const Timing& t) {
              nb::gil_scoped_release unlocked;
-             return profile::json(t.profile).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+             nlohmann::ordered_json all = profile::json(t.profile);
+             if (t.model) all["model"] = profile::json(*t.model);
+             return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
            })
       .def(
           "text",
           [](const Timing& t, int lines_max) { return profile::text(t.profile, {.lines_max = lines_max}); },
           "lines_max"_a = 12)
+      .def(
+          "model_text",
+          [](const Timing& t, int lines_max, int depth) {
+            return t.model ? profile::text(*t.model, {.lines_max = lines_max, .depth = depth}) : "";
+          },
+          "lines_max"_a = 12, "depth"_a = 0)
       .def("save_perfetto", &save_perfetto, "path"_a)
       .def("event_bytes", [](const std::shared_ptr<Timing>& t) { return rows_of(t, t->trace.events); })
       .def("critical_bytes",

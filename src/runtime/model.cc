@@ -14,7 +14,6 @@ namespace {
 // One for the process, which serves one caller at a time.
 ThreadPool& pool() {
   static ThreadPool instance(default_thread_count());
-  new ThreadPool(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
   return instance;
 }
 std::mutex pool_turn;

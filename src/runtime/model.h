@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "arch/arch.h"
+#include "isa/origin.h"
 #include "isa/program.h"
 #include "sim/functional/buffer.h"
 
@@ -33,6 +34,7 @@ struct Model {
   arch::Generation generation = arch::Generation::kV3;
   std::vector<Port> inputs, outputs;
   std::vector<ConstantData> constants;
+  isa::Origin origin;  // what reports are made by; may be empty
 
   int64_t device_bytes(const Port& port) const { return program->tensor(port.tensor).bytes(); }
   int64_t constant_bytes() const;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <fstream>
+#include <tuple>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -14,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "isa/file.h"
+#include "runtime/origin_file.h"
 
 namespace opentrn::runtime {
 
@@ -22,7 +25,7 @@ using nlohmann::json;
 namespace {
 
 constexpr std::string_view kMagic = "OTNM";
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kPreamble = 24;
 constexpr size_t kAlignment = 64;
 
@@ -115,24 +118,15 @@ std::vector<Port> ports_of(const std::string& path, const isa::Program& program,
   return ports;
 }
 
-Model read(const std::string& path, const std::shared_ptr<Mapping>& mapping) {
-  const std::string_view file = mapping->text();
-  if (file.size() < kPreamble || file.substr(0, 4) != kMagic) fail(path, "is no compiled model");
-  if (number_at<uint32_t>(file, 4) != kVersion)
-    fail(path,
-         fmt::format("is of version {}; this OpenTrn reads {}", number_at<uint32_t>(file, 4), kVersion));
-  const auto header_bytes = number_at<uint64_t>(file, 8);
-  if (header_bytes > file.size() - kPreamble) fail(path, "ends within its header");
-  const std::string_view text = file.substr(kPreamble, header_bytes);
-  if (fnv1a(text) != number_at<uint64_t>(file, 16)) fail(path, "has a damaged header");
-  const json header = json::parse(text);
+Model read_model(const std::string& path, std::string_view file, const std::shared_ptr<Mapping>& mapping,
+                 const json& header, arch::Generation generation) {
   Model model;
-  const int generation = header.at("generation");
-  if (generation < 1 || generation > 4) fail(path, fmt::format("is for NeuronCore-v{}", generation));
-  model.generation = static_cast<arch::Generation>(generation);
+  model.generation = generation;
   const std::string_view program = piece(path, file, header.at("program"), "the program");
   model.program = std::make_shared<isa::Program>(
       isa::decode_program({reinterpret_cast<const std::byte*>(program.data()), program.size()}, path));
+  model.origin =
+      decode_origin(piece(path, file, header.at("origin"), "the table of ops"), model.program->size());
   model.inputs = ports_of(path, *model.program, header.at("inputs"));
   model.outputs = ports_of(path, *model.program, header.at("outputs"));
   for (const json& row : header.at("constants")) {
@@ -148,62 +142,161 @@ Model read(const std::string& path, const std::shared_ptr<Mapping>& mapping) {
   return model;
 }
 
-}  // namespace
-
-void save(const Model& model, const std::string& path) {
-  const std::vector<std::byte> program = isa::encode(*model.program);
-  json header{{"name", model.program->name},
-              {"generation", static_cast<int>(model.generation)},
-              {"inputs", ports_json(model.inputs)},
-              {"outputs", ports_json(model.outputs)}};
-  // The header says where things lie, and its own size moves them: a few rounds settle it.
-  std::string text;
-  size_t begin = 0;
-  for (int round = 0; round < 8; ++round) {
-    size_t at = begin;
-    header["program"] = {{"offset", at}, {"bytes", program.size()}};
-    at = aligned(at + program.size());
-    json constants = json::array();
-    for (const ConstantData& constant : model.constants) {
-      constants.push_back({{"tensor", constant.tensor}, {"offset", at}, {"bytes", constant.bytes->bytes()}});
-      at = aligned(at + static_cast<size_t>(constant.bytes->bytes()));
-    }
-    header["constants"] = std::move(constants);
-    text = header.dump();
-    const size_t needed = aligned(kPreamble + text.size());
-    if (needed <= begin) break;
-    begin = needed + kAlignment;
-  }
-  std::ofstream file(path, std::ios::binary);
-  size_t written = 0;
-  const auto put = [&](const void* data, size_t bytes) {
-    file.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
-    written += bytes;
-  };
-  const auto pad_to = [&](size_t offset) {
-    static constexpr char kZeros[2 * kAlignment] = {};
-    while (written < offset) put(kZeros, std::min(sizeof kZeros, offset - written));
-  };
-  const uint64_t header_bytes = text.size(), check = fnv1a(text);
-  put(kMagic.data(), kMagic.size());
-  put(&kVersion, sizeof kVersion);
-  put(&header_bytes, sizeof header_bytes);
-  put(&check, sizeof check);
-  put(text.data(), text.size());
-  pad_to(begin);
-  put(program.data(), program.size());
-  for (const ConstantData& constant : model.constants) {
-    pad_to(aligned(written));
-    put(constant.bytes->data(), static_cast<size_t>(constant.bytes->bytes()));
-  }
-  file.flush();
-  if (!file)
-    throw Fault(FaultKind::kInput, "model_file",
-                fmt::format("{} cannot be written: {}", path, std::strerror(errno)),
-                "does the folder exist, and is there room?");
+Artifact read(const std::string& path, const std::shared_ptr<Mapping>& mapping) {
+  const std::string_view file = mapping->text();
+  if (file.size() < kPreamble || file.substr(0, 4) != kMagic) fail(path, "is no compiled model");
+  if (number_at<uint32_t>(file, 4) != kVersion)
+    fail(path,
+         fmt::format("is of version {}; this OpenTrn reads {}", number_at<uint32_t>(file, 4), kVersion));
+  const auto header_bytes = number_at<uint64_t>(file, 8);
+  if (header_bytes > file.size() - kPreamble) fail(path, "ends within its header");
+  const std::string_view text = file.substr(kPreamble, header_bytes);
+  if (fnv1a(text) != number_at<uint64_t>(file, 16)) fail(path, "has a damaged header");
+  const json header = json::parse(text);
+  const int generation = header.at("generation");
+  if (generation < 1 || generation > 4) fail(path, fmt::format("is for NeuronCore-v{}", generation));
+  Artifact artifact;
+  artifact.facts = header.at("facts").get<std::map<std::string, std::string>>();
+  for (const json& row : header.at("buckets"))
+    artifact.buckets.push_back(
+        {row.at("dimensions").get<std::map<std::string, int64_t>>(),
+         read_model(path, file, mapping, row, static_cast<arch::Generation>(generation))});
+  if (artifact.buckets.empty()) fail(path, "holds no program");
+  return artifact;
 }
 
-Model load_model(const std::string& path) {
+// Pieces of the file, in order, each written once however often it is asked for.
+class Layout {
+ public:
+  // Where the piece lies, from the begin of the pieces. `bytes` must outlive the layout.
+  json place(std::string_view bytes) {
+    auto& same = known_[{bytes.size(), fnv1a(bytes)}];
+    for (const size_t number : same)
+      if (pieces_[number].bytes == bytes) return at(pieces_[number]);
+    same.push_back(pieces_.size());
+    pieces_.push_back({end_, bytes});
+    end_ = aligned(end_ + bytes.size());
+    return at(pieces_.back());
+  }
+  struct Piece {
+    size_t offset;
+    std::string_view bytes;
+  };
+  const std::vector<Piece>& pieces() const { return pieces_; }
+
+ private:
+  static json at(const Piece& piece) { return {{"offset", piece.offset}, {"bytes", piece.bytes.size()}}; }
+
+  std::vector<Piece> pieces_;
+  std::map<std::pair<size_t, uint64_t>, std::vector<size_t>> known_;
+  size_t end_ = 0;
+};
+
+size_t offset_count(const json& header) {
+  size_t count = 0;
+  for (const json& bucket : header["buckets"]) count += 2 + bucket["constants"].size();
+  return count;
+}
+
+void move_pieces(json& header, size_t by) {
+  const auto move = [by](json& place) { place["offset"] = place["offset"].get<size_t>() + by; };
+  for (json& bucket : header["buckets"]) {
+    move(bucket["program"]);
+    move(bucket["origin"]);
+    for (json& constant : bucket["constants"]) move(constant);
+  }
+}
+
+// A file beside `path` that takes its name when it is whole: readers see the old one or the new one.
+class NewFile {
+ public:
+  explicit NewFile(const std::string& path)
+      : path_(path),
+        temporary_(fmt::format("{}.{}.{:x}.part", path, ::getpid(),
+                               static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this)))),
+        file_(temporary_, std::ios::binary) {}
+  ~NewFile() {
+    if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  void put(const void* data, size_t bytes) {
+    file_.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
+    written_ += bytes;
+  }
+  void pad_to(size_t offset) {
+    static constexpr char kZeros[kAlignment] = {};
+    while (written_ < offset) put(kZeros, std::min(sizeof kZeros, offset - written_));
+  }
+  void finish() {
+    file_.close();
+    if (!file_ || ::rename(temporary_.c_str(), path_.c_str()) != 0)
+      throw Fault(FaultKind::kInput, "model_file",
+                  fmt::format("{} cannot be written: {}", path_, std::strerror(errno)),
+                  "give another path with -o");
+    temporary_.clear();
+  }
+
+ private:
+  std::string path_, temporary_;
+  std::ofstream file_;
+  size_t written_ = 0;
+};
+
+std::string_view text_of(const auto& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+void save(const Artifact& artifact, const std::string& path) {
+  OPENTRN_CHECK(!artifact.buckets.empty(), "an artifact without a program");
+  std::deque<std::vector<std::byte>> programs;
+  std::deque<std::vector<uint8_t>> origins;
+  Layout layout;
+  json header{{"generation", static_cast<int>(artifact.buckets[0].model.generation)},
+              {"facts", artifact.facts},
+              {"buckets", json::array()}};
+  for (const Bucket& bucket : artifact.buckets) {
+    const Model& model = bucket.model;
+    json constants = json::array();
+    for (const ConstantData& constant : model.constants) {
+      json row = layout.place({reinterpret_cast<const char*>(constant.bytes->data()),
+                               static_cast<size_t>(constant.bytes->bytes())});
+      row["tensor"] = constant.tensor;
+      constants.push_back(std::move(row));
+    }
+    header["buckets"].push_back(
+        {{"name", model.program->name},
+         {"dimensions", bucket.dimensions},
+         {"inputs", ports_json(model.inputs)},
+         {"outputs", ports_json(model.outputs)},
+         {"program", layout.place(text_of(programs.emplace_back(isa::encode(*model.program))))},
+         {"origin", layout.place(text_of(origins.emplace_back(encode(model.origin))))},
+         {"constants", std::move(constants)}});
+  }
+  // Offsets count from the begin of the file, behind a header whose size depends on them: room for one more
+  // digit or two per offset is left.
+  const size_t begin = aligned(kPreamble + header.dump().size() + 24 * offset_count(header));
+  move_pieces(header, begin);
+  const std::string text = header.dump();
+  OPENTRN_CHECK(kPreamble + text.size() <= begin, "a header of {} bytes in {}", text.size(), begin);
+  NewFile file(path);
+  const uint64_t header_bytes = text.size(), check = fnv1a(text);
+  file.put(kMagic.data(), kMagic.size());
+  file.put(&kVersion, sizeof kVersion);
+  file.put(&header_bytes, sizeof header_bytes);
+  file.put(&check, sizeof check);
+  file.put(text.data(), text.size());
+  for (const Layout::Piece& piece : layout.pieces()) {
+    file.pad_to(begin + piece.offset);
+    file.put(piece.bytes.data(), piece.bytes.size());
+  }
+  file.finish();
+}
+
+Artifact load_artifact(const std::string& path) {
   const auto mapping = std::make_shared<Mapping>(path);
   try {
     return read(path, mapping);

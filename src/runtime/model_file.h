@@ -2,26 +2,41 @@
 //
 //   offset  bytes  what
 //        0      4  "OTNM"
-//        4      4  version, 1
+//        4      4  version, 2
 //        8      8  bytes of the header
 //       16      8  FNV-1a of the header
-//       24         the header: JSON with the name, the generation, inputs, outputs, and where in the file the
-//       program
-//                  (isa/file.h) and each constant lie
-//    ...           program; constants, each at a multiple of 64
+//       24         the header: JSON with the generation, facts about the compilation, and the buckets; each
+//       with
+//                  its dimensions, inputs, outputs, and where in the file its program (isa/file.h), its table
+//                  of ops (origin_file.h) and each constant lie
+//    ...           programs, tables, constants, each at a multiple of 64; equal ones once
 //
 // Constants are mapped, not read: a model of many gigabytes opens at once. A malformed file is
 // Fault{kInput, "model_file"}: offsets, sizes and tensors are checked against the file and the program.
 #pragma once
 
+#include <map>
 #include <string>
+#include <vector>
 
 #include "runtime/model.h"
 
 namespace opentrn::runtime {
 
-void save(const Model& model, const std::string& path);
-Model load_model(const std::string& path);
+// The model compiled for one choice of its open dimensions; none when it has no open ones.
+struct Bucket {
+  std::map<std::string, int64_t> dimensions;
+  Model model;
+};
+
+struct Artifact {
+  std::vector<Bucket> buckets;               // at least one; all of one generation
+  std::map<std::string, std::string> facts;  // "compiler", "source", "options": for people
+};
+
+// The file is written beside `path` and renamed: a reader never sees half of one, nor do two writers mix.
+void save(const Artifact& artifact, const std::string& path);
+Artifact load_artifact(const std::string& path);
 // True when the file begins as a container does.
 bool is_model_file(const std::string& path);
 

@@ -35,13 +35,14 @@ def page(timing: Any) -> str:
     """The page of a `Timing`, as text."""
     files = resources.files(__package__)
     parts = {kind: files.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js")}
+    model_script = files.joinpath("model.js").read_text("utf-8")
     data = json.dumps(_data(timing), separators=(",", ":")).replace("</", "<\\/")
     profile_name = json.loads(timing.json())["program"]
     return (
         parts["html"]
         .replace("{{title}}", _escaped(profile_name))
         .replace("{{css}}", parts["css"])
-        .replace("{{js}}", parts["js"])
+        .replace("{{js}}", model_script + parts["js"])
         .replace("{{data}}", data)
     )
 

@@ -586,6 +586,7 @@ class Timeline {
 let timeline;
 async function main() {
   drawHead();
+  drawModel();
   const [events, critical] = await Promise.all([unpack(data.events, EVENT_COLUMNS), unpack(data.critical, CRITICAL_COLUMNS)]);
   timeline = new Timeline(events, critical);
   drawTables(timeline);

@@ -83,7 +83,8 @@ Emitter::Emitter(std::shared_ptr<isa::Program> program, arch::Generation generat
       psum_banks_(arch::neuron_core(generation).psum_banks),
       psum_bank_bytes_(arch::neuron_core(generation).psum_bank_bytes_per_partition) {}
 
-void Emitter::set_location(const SourceLocation& location) {
+void Emitter::set_op(uint32_t op, const SourceLocation& location) {
+  span_.op = op;
   location_ = location.known() || !location.function.empty()
                   ? program_->intern_location(location.file, location.line, location.function)
                   : 0;
@@ -199,6 +200,8 @@ void Emitter::append(Opcode opcode, Engine engine, std::initializer_list<Operand
   for (const int64_t value : attributes) words.push_back({.integer = value});
   const std::vector<Operand> list(operands);
   const auto index = program_->append(opcode, engine, list, words, location_);
+  span_.begin = index;
+  origin_.note(span_);
   try {
     isa::check(*program_, program_->instruction(index), generation());
   } catch (Fault& fault) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "arch/arch.h"
+#include "isa/origin.h"
 #include "isa/program.h"
 
 namespace opentrn::compiler {
@@ -69,7 +70,26 @@ class Emitter {
 
   const isa::Program& program() const { return *program_; }
   int generation() const { return static_cast<int>(generation_); }
-  void set_location(const SourceLocation& location);
+  // Instructions that follow belong to this op of the origin's table, at this place of the model.
+  void set_op(uint32_t op, const SourceLocation& location);
+  // A further kernel begins.
+  void begin_kernel() { ++span_.kernel; }
+  // Where every instruction comes from. Ops are added by whoever numbers them.
+  isa::Origin& origin() { return origin_; }
+  // Instructions of its lifetime move what others need elsewhere.
+  class Moving {
+   public:
+    Moving(Emitter& emitter, isa::Purpose purpose) : emitter_(emitter), before_(emitter.span_.purpose) {
+      emitter_.span_.purpose = purpose;
+    }
+    ~Moving() { emitter_.span_.purpose = before_; }
+    Moving(const Moving&) = delete;
+    Moving& operator=(const Moving&) = delete;
+
+   private:
+    Emitter& emitter_;
+    isa::Purpose before_;
+  };
   // What is asked before an HBM tensor is read. Must outlive the emitter's use.
   void set_residency(Residency* residency) { residency_ = residency; }
   Residency& residency() { return *residency_; }
@@ -132,6 +152,8 @@ class Emitter {
   std::shared_ptr<isa::Program> program_;
   arch::Generation generation_;
   isa::LocationId location_ = 0;
+  isa::Origin origin_;
+  isa::OriginSpan span_;
   Residency* residency_ = nullptr;
   int64_t psum_banks_, psum_bank_bytes_;
   int64_t next_psum_bank_ = 0;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/cost.h"
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/elementwise.h"
 
@@ -61,7 +62,8 @@ Lowering::Lowering(const graph::Module& module, const graph::Function& function,
       emitter_(std::move(program), generation),
       residency_(emitter_),
       plan_(function, kColumnsMax),
-      views_(function.value_count()) {
+      views_(function.value_count()),
+      origin_op_(function.op_count(), isa::kNoModelOp) {
   emitter_.set_residency(&residency_);
   find_last_readers();
 }
@@ -102,8 +104,9 @@ void Lowering::drop_what_nobody_reads(int position) {
 
 void Lowering::return_values() {
   for (const ValueId id : function_.returned()) {
-    View source = view(id);
     const graph::OpId made = function_.value(id).op;
+    if (made != graph::kNoOp) begin_op(made);
+    View source = view(id);
     // A result must be a tensor of its own: not a view, an input, a constant, or another result.
     const bool whole = made != graph::kNoOp && plan_.base_of(id) == id && plan_.group_of(id) >= 0 &&
                        source.contiguous() && source.offset == 0 &&
@@ -111,10 +114,11 @@ void Lowering::return_values() {
     if (!whole) {
       const View target =
           emitter_.hbm(function_.type(id).dims(), source.dtype, fmt::format("output{}", outputs_.size()));
+      const Emitter::Moving moving(emitter_, isa::Purpose::kResultCopy);
       if (target.element_count() > 0) emitter_.copy(target, source);
       source = target;
     }
-    residency_.flush(source.tensor);
+    residency_.flush(source.tensor, isa::Purpose::kCompute);
     emitter_.mark_output(source, fmt::format("output{}", outputs_.size()));
     outputs_.push_back(source.tensor);
   }
@@ -123,7 +127,8 @@ void Lowering::return_values() {
 void Lowering::lower_group(int index) {
   const Group& group = plan_.groups()[static_cast<size_t>(index)];
   const Op& first = function_.op(group.ops.front());
-  emitter_.set_location(module_.source(first.location));
+  emitter_.begin_kernel();
+  begin_op(group.ops.front());
   if (group.rowwise) return lower_rowwise(*this, index);
   for (const Kernel& kernel : kKernels)
     if (kernel.lower(*this, first)) return;
@@ -133,6 +138,22 @@ void Lowering::lower_group(int index) {
       "`opentrn coverage` lists every op of the model that has none");
   fault.set_location(module_.source(first.location));
   throw fault;
+}
+
+// Ops are numbered as they are met.
+void Lowering::begin_op(graph::OpId id) {
+  const Op& op = function_.op(id);
+  uint32_t& number = origin_op_[index_of(id)];
+  const SourceLocation where = module_.source(op.location);
+  if (number == isa::kNoModelOp) {
+    std::string results;
+    for (const ValueId value : op.results)
+      results += (results.empty() ? "" : ", ") + function_.type(value).to_string();
+    std::vector<isa::ModelOp>& ops = emitter_.origin().ops;
+    number = static_cast<uint32_t>(ops.size());
+    ops.push_back({std::string(graph::name(op.kind)), std::move(results), where, flops(function_, op)});
+  }
+  emitter_.set_op(number, where);
 }
 
 View Lowering::allocate(ValueId value) {
@@ -237,6 +258,7 @@ View Lowering::reshaped_or_copied(const View& view, std::span<const int64_t> dim
   std::vector<int64_t> counts;
   for (const isa::Dim& dim : view.dims) counts.push_back(dim.count);
   const View copy = emitter_.hbm(counts, view.dtype, "reshaped");
+  const Emitter::Moving moving(emitter_, isa::Purpose::kLayoutCopy);
   emitter_.copy(copy, view);
   return *reshaped(copy, dims);
 }

@@ -31,12 +31,15 @@ class Lowering {
   const std::vector<isa::TensorId>& inputs() const { return inputs_; }
   const std::vector<isa::TensorId>& outputs() const { return outputs_; }
   std::vector<Constant> take_constants() { return std::move(constants_); }
+  isa::Origin take_origin() { return std::move(emitter_.origin()); }
 
   // -- for kernels
   const graph::Module& module() const { return module_; }
   const graph::Function& function() const { return function_; }
   const Plan& plan() const { return plan_; }
   Emitter& emitter() { return emitter_; }
+  // Instructions that follow are the op's: for reports and messages.
+  void begin_op(graph::OpId id);
   // Where the value lies, seen with its own dimensions. Reads through rearranging ops; copies where needed.
   View view(graph::ValueId value);
   // Room for a value that a kernel makes; row-major.
@@ -61,6 +64,7 @@ class Lowering {
   Plan plan_;
   std::vector<std::optional<View>> views_;              // by value
   std::vector<std::vector<graph::ValueId>> last_read_;  // by position in the order of groups
+  std::vector<uint32_t> origin_op_;                     // by op: its number in the origin
   std::vector<isa::TensorId> inputs_, outputs_;
   std::vector<Constant> constants_;
 };

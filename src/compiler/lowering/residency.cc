@@ -40,7 +40,7 @@ bool Residency::reserve(const View& whole, int64_t rows, int64_t columns) {
                                      [&](isa::TensorId tensor) { return values_.at(tensor).complete(); });
     if (oldest == oldest_.end()) return false;
     const isa::TensorId leaving = *oldest;
-    flush(leaving);
+    flush(leaving, isa::Purpose::kSpill);
     drop(leaving);
   }
   partition_bytes_ += value.partition_bytes();
@@ -93,11 +93,12 @@ std::optional<Tile> Residency::find(isa::TensorId tensor, int64_t element, int64
   return block->row_range(partition, rows).column_range(column, columns);
 }
 
-void Residency::flush(isa::TensorId tensor) {
+void Residency::flush(isa::TensorId tensor, isa::Purpose purpose) {
   const auto found = values_.find(tensor);
   if (found == values_.end() || found->second.stored) return;
   Value& value = found->second;
   value.stored = true;
+  const Emitter::Moving moving(emitter_, purpose);
   const Matrix all({tensor, value.whole.dtype, value.whole.offset, {}}, {{value.columns, value.rows}},
                    {{1, value.columns}});
   for (size_t i = 0; i < value.blocks.size(); ++i) {

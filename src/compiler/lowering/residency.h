@@ -35,8 +35,8 @@ class Residency {
   // Columns of the tensor; 0 when it is not kept.
   int64_t columns(isa::TensorId tensor) const;
 
-  // Somebody reads the tensor in HBM.
-  void flush(isa::TensorId tensor);
+  // Somebody reads the tensor in HBM; `purpose` is why that costs a store.
+  void flush(isa::TensorId tensor, isa::Purpose purpose = isa::Purpose::kWriteBack);
   // Nobody reads the value any more.
   void drop(isa::TensorId tensor);
 

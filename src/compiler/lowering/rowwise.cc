@@ -299,7 +299,7 @@ class RowwiseKernel {
     loads_.clear();
     for (const OpId id : group_.ops) {
       const Op& op = function_.op(id);
-      emitter_.set_location(lowering_.module().source(op.location));
+      lowering_.begin_op(id);
       const ValueId result = op.results[0];
       Term term;
       if (op.kind == OpKind::reduce_) {
