@@ -30,6 +30,7 @@ ENTRIES = (
     Entry("gpt2-decode", "gpt2", "build_decode"),
     Entry("gpt2-prefill", "gpt2", "build_prefill"),
     Entry("vit-b", "vit_b"),
+    Entry("minilm", "minilm"),
     Entry("resnet50", "resnet50"),
     Entry("llama", "llama"),
     Entry("whisper", "whisper"),

@@ -33,6 +33,10 @@ Function prepared(const graph::Module& module, const Options& options, PassCount
     remove_dead_ops(function);
     more = simplified + folded + sliced + shared > 0;
   }
+  if (improve && arrange_constants(function) > 0) {
+    fold_constants(function, /*fold_ops=*/true);
+    remove_dead_ops(function);
+  }
   if (!improve) {
     counts.folded = fold_constants(function, /*fold_ops=*/false);
     slice_at_known_places(function);

@@ -103,23 +103,24 @@ class Convolution {
   }
 
  private:
-  // Kernel tiles [input channels, output channels] by tap and channel block.
+  // Kernel tiles [input channels, output channels] by tap and channel block. All taps of a block are one
+  // load.
   void load_kernel(int64_t group) {
+    const int64_t taps = windows_[0].size * windows_[1].size;
+    std::vector<Tile> blocks;
+    View base{
+        kernel_.tensor, kernel_.dtype, kernel_.offset + group * features_per_group_ * kernel_out_.step, {}};
+    const Matrix whole(base, {kernel_in_},
+                       {kernel_space_[0], kernel_space_[1], {kernel_out_.step, features_per_group_}});
+    for (int64_t c = 0; c < kernel_in_.count; c += kPartitions) {
+      blocks.push_back(emitter_.sbuf(std::min(kPartitions, kernel_in_.count - c), taps * features_per_group_,
+                                     kernel_.dtype, "kernel"));
+      whole.load(emitter_, blocks.back(), c, 0);
+    }
     kernel_tiles_.clear();
-    for (int64_t y = 0; y < windows_[0].size; ++y)
-      for (int64_t x = 0; x < windows_[1].size; ++x)
-        for (int64_t c = 0; c < kernel_in_.count; c += kPartitions) {
-          View base{kernel_.tensor,
-                    kernel_.dtype,
-                    kernel_.offset + y * kernel_space_[0].step + x * kernel_space_[1].step +
-                        group * features_per_group_ * kernel_out_.step,
-                    {}};
-          const Matrix taps(base, {kernel_in_}, {{kernel_out_.step, features_per_group_}});
-          const Tile tile = emitter_.sbuf(std::min(kPartitions, kernel_in_.count - c), features_per_group_,
-                                          kernel_.dtype, "kernel");
-          taps.load(emitter_, tile, c, 0);
-          kernel_tiles_.push_back(tile);
-        }
+    for (int64_t tap = 0; tap < taps; ++tap)
+      for (const Tile& block : blocks)
+        kernel_tiles_.push_back(block.column_range(tap * features_per_group_, features_per_group_));
   }
 
   void band(int64_t group, int64_t out_row, int64_t out_rows) {

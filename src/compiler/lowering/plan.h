@@ -23,13 +23,15 @@ namespace opentrn::compiler {
 struct Group {
   std::vector<graph::OpId> ops;  // in program order
   bool rowwise = false;
-  // Row-wise only. Empty `split` while no reduction has fixed it: rows are then all dimensions but the last.
+  // Row-wise only. Empty `split` while no reduction has fixed it: rows are then the first `free_rank`
+  // dimensions.
   std::vector<int64_t> shape;
   std::optional<int> split;
+  int free_rank = 0;
   // For reductions over leading dimensions: the order in which `shape` takes the operand's dimensions.
   std::vector<int64_t> permutation;
 
-  int row_rank() const { return split.value_or(shape.empty() ? 0 : static_cast<int>(shape.size()) - 1); }
+  int row_rank() const { return split.value_or(free_rank); }
   int64_t rows() const;
   int64_t columns() const;
 };

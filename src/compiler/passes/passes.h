@@ -34,6 +34,10 @@ int64_t share_equal_ops(graph::Function& function);
 // number.
 int64_t slice_at_known_places(graph::Function& function);
 
+// Kernels of convolutions that are constants, transposed to the order that is read (fold_constants does it).
+// Gives the number of transposes.
+int64_t arrange_constants(graph::Function& function);
+
 // Drops ops whose results nobody reads and that do nothing else. Ops stay in the tables, not in blocks.
 void remove_dead_ops(graph::Function& function);
 
