@@ -207,6 +207,27 @@ def _save(outputs: list[np.ndarray], options: argparse.Namespace) -> list[str]:
     return saved
 
 
+def diff_command(options: argparse.Namespace) -> int:
+    """opentrn diff MODEL: exit status 70 when an op's error is a bug of ours."""
+    from opentrn import diff, model
+    from opentrn.cli import INTERNAL
+
+    compiled = model.compile(
+        options.model, target=options.target, dimensions=dimensions_of(options), optlevel=options.optlevel,
+        auto_cast=options.auto_cast, auto_cast_type=options.auto_cast_type,
+    )  # fmt: skip
+    report = diff.diff(
+        options.model, *inputs_of(compiled, options.input), target=options.target,
+        dimensions=dimensions_of(options), optlevel=options.optlevel,
+        auto_cast=options.auto_cast, auto_cast_type=options.auto_cast_type,
+    )  # fmt: skip
+    if options.json:
+        print(json.dumps(report.json(), indent=1))
+    else:
+        print(report.text(rows_max=options.lines), end="")
+    return 0 if report.is_clean else INTERNAL
+
+
 def add_dimensions(parser: argparse.ArgumentParser) -> None:
     """--dim, for every command that may compile a model."""
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE",
@@ -252,3 +273,16 @@ def add_commands(commands: Any) -> None:
     add_dimensions(coverage_parser)
     coverage_parser.add_argument("--json", action="store_true", help="print everything as JSON")
     coverage_parser.set_defaults(command=coverage_command)
+    diff_parser = commands.add_parser(
+        "diff", help="compare every op of a model with float64",
+        description="Run a model with every op's value kept, and compare each with float64: rounding, or a bug? "
+        "Exit status 70 when an op's error is a bug.",
+    )  # fmt: skip
+    diff_parser.add_argument("model", help="StableHLO (.mlir, .mlirbc), HLO (.pb) or ONNX (.onnx)")
+    add_compilation(diff_parser)
+    diff_parser.add_argument("--target", default="trn2", help="trn1, inf2, trn2 or trn3 (default trn2)")
+    diff_parser.add_argument("--input", "-i", action="append", default=[], metavar="NAME=VALUE",
+                             help="an input: file.npy; others are seeded random numbers")  # fmt: skip
+    diff_parser.add_argument("--lines", type=int, default=12, metavar="N", help="ops to show (default 12)")
+    diff_parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    diff_parser.set_defaults(command=diff_command)

@@ -73,4 +73,18 @@ double flops(const Function& function, const Op& op) {
   return elementwise ? results : 0;
 }
 
+double terms(const Function& function, const Op& op) {
+  switch (op.kind) {
+    case OpKind::dot_general_: return contracted(function, op);
+    case OpKind::convolution_: return convolved(function, op);
+    case OpKind::reduce_window_: return window(op);
+    case OpKind::reduce_: {
+      const double results = elements(function, op.results[0]);
+      return results == 0 ? 1 : elements(function, op.operands[0]) / results;
+    }
+    case OpKind::scatter_: return 1 + elements(function, op.operands.back());
+    default: return 1;
+  }
+}
+
 }  // namespace opentrn::compiler

@@ -11,4 +11,7 @@ namespace opentrn::compiler {
 // and while_ are not looked into: how often they run is not known.
 double flops(const graph::Function& function, const graph::Op& op);
 
+// How many terms one element of the result is the sum of; 1 for what is no sum. Of a scatter: at most.
+double terms(const graph::Function& function, const graph::Op& op);
+
 }  // namespace opentrn::compiler

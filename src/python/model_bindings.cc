@@ -14,6 +14,7 @@
 
 #include "arch/tables.h"
 #include "compiler/compile.h"
+#include "compiler/taps.h"
 #include "graph/text/text.h"
 #include "import/load.h"
 #include "import/onnx/onnx.h"
@@ -210,6 +211,40 @@ nb::list coverage(const std::optional<std::string>& text, const std::string& pat
   return rows;
 }
 
+std::shared_ptr<LoadedModel> compile_graph(const graph::Module& module, const std::string& target,
+                                           int level) {
+  const nb::gil_scoped_release unlocked;
+  const arch::Generation generation = arch::resolve_target(target);
+  return loaded(compiler::compile(module, options_of(generation, level, "none", "bf16")), generation);
+}
+
+graph::Module prepare(const std::optional<std::string>& text, const std::string& path,
+                      const Dimensions& dimensions, int level, const std::string& auto_cast,
+                      const std::string& auto_cast_type) {
+  const nb::gil_scoped_release unlocked;
+  return compiler::prepare(module_of(text, path, dimensions),
+                           options_of(arch::Generation::kV3, level, auto_cast, auto_cast_type));
+}
+
+// {"taps": [(kind, file, line, name, type, element, judgement, terms)], "whole": module, ...}
+nb::dict tap(const graph::Module& module) {
+  constexpr std::string_view kJudgements[] = {"exact", "rounded", "function", "sum", "unknown"};
+  compiler::Taps taps = compiler::tap(module);
+  nb::list rows;
+  for (const compiler::Tap& row : taps.taps)
+    rows.append(nb::make_tuple(row.kind, row.where.file, row.where.line, row.where.function,
+                               row.type.to_string(), std::string(graph::name(row.type.element())),
+                               std::string(kJudgements[static_cast<size_t>(row.judgement)]), row.terms));
+  nb::dict result;
+  result["taps"] = rows;
+  result["result_count"] = taps.result_count;
+  result["whole"] = std::move(taps.whole);
+  result["alone"] = std::move(taps.alone);
+  result["functions"] = std::move(taps.functions);
+  result["magnitudes"] = std::move(taps.magnitudes);
+  return result;
+}
+
 }  // namespace
 
 void bind_models(nb::module_& module) {
@@ -236,6 +271,10 @@ void bind_models(nb::module_& module) {
              "level"_a = 2, "auto_cast"_a = "none", "auto_cast_type"_a = "bf16");
   module.def("load_models", &load_models, "path"_a);
   module.def("save_models", &save_models, "models"_a, "dimensions"_a, "facts"_a, "path"_a);
+  module.def("compile_graph", &compile_graph, "module"_a, "target"_a, "level"_a = 2);
+  module.def("prepare", &prepare, "text"_a.none(), "path"_a, "dimensions"_a, "level"_a, "auto_cast"_a,
+             "auto_cast_type"_a);
+  module.def("tap", &tap, "module"_a);
   module.def("is_model_file", &runtime::is_model_file, "path"_a);
   module.def("coverage", &coverage, "text"_a.none(), "path"_a, "dimensions"_a = Dimensions{});
 }

@@ -1,0 +1,237 @@
+#include "compiler/taps.h"
+
+#include <algorithm>
+
+#include "compiler/cost.h"
+#include "compiler/lowering/device_type.h"
+#include "compiler/lowering/plan.h"
+#include "compiler/passes/passes.h"
+
+namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::BlockId;
+using graph::Function;
+using graph::index_of;
+using graph::Op;
+using graph::OpId;
+using graph::OpKind;
+using graph::ValueId;
+
+namespace {
+
+bool is_tapped(const Function& function, const Op& op, ValueId value) {
+  if (op.kind == OpKind::constant_ || op.kind == OpKind::return_ || is_view_op(op.kind)) return false;
+  const graph::Type& type = function.type(value);
+  return type.is_tensor() && type.is_static() && !type.quantization() && type.element_count() > 0 &&
+         device_dtype(type.element()).has_value();
+}
+
+// The op that a region of two arguments applies to them; nullopt when it does more.
+bool region_is(const Function& function, const Op& op, std::initializer_list<OpKind> kinds) {
+  if (op.regions.size() != 1) return false;
+  const auto& ops = function.block(op.regions[0]).ops;
+  if (ops.size() != 2) return false;
+  const OpKind inner = function.op(ops[0]).kind;
+  return std::find(kinds.begin(), kinds.end(), inner) != kinds.end();
+}
+
+Judgement judgement_of_region(const Function& function, const Op& op) {
+  if (region_is(function, op, {OpKind::maximum_, OpKind::minimum_, OpKind::and_, OpKind::or_, OpKind::xor_}))
+    return Judgement::kExact;
+  return region_is(function, op, {OpKind::add_}) ? Judgement::kSum : Judgement::kUnknown;
+}
+
+// A scatter that replaces has no op in its region, only a return.
+bool region_only_returns(const Function& function, const Op& op) {
+  return op.regions.size() == 1 && function.block(op.regions[0]).ops.size() == 1;
+}
+
+Judgement judgement_of(const Function& function, const Op& op) {
+  switch (op.kind) {
+    case OpKind::while_:
+    case OpKind::if_:
+    case OpKind::case_:
+    case OpKind::rng_:
+    case OpKind::rng_bit_generator_:
+    case OpKind::fft_:
+    case OpKind::cholesky_:
+    case OpKind::triangular_solve_:
+    case OpKind::custom_call_:
+    case OpKind::map_:
+    case OpKind::batch_norm_grad_:
+    case OpKind::batch_norm_inference_:
+    case OpKind::batch_norm_training_:
+    case OpKind::select_and_scatter_:
+    case OpKind::uniform_quantize_:
+    case OpKind::uniform_dequantize_:
+    case OpKind::chlo_scan_: return Judgement::kUnknown;
+    case OpKind::scatter_:
+      if (region_only_returns(function, op)) return Judgement::kExact;
+      [[fallthrough]];
+    case OpKind::reduce_:
+    case OpKind::reduce_window_:
+      if (op.results.size() != 1) return Judgement::kUnknown;
+      if (graph::is_float(function.type(op.results[0]).element())) return judgement_of_region(function, op);
+      return Judgement::kExact;
+    default: break;
+  }
+  if (!graph::is_float(function.type(op.results[0]).element())) return Judgement::kExact;
+  switch (op.kind) {
+    case OpKind::dot_general_:
+    case OpKind::dot_:
+    case OpKind::convolution_: return Judgement::kSum;
+    case OpKind::add_:
+    case OpKind::subtract_:
+    case OpKind::multiply_:
+    case OpKind::convert_:
+    case OpKind::chlo_square_:
+    case OpKind::reduce_precision_: return Judgement::kRounded;
+    case OpKind::abs_:
+    case OpKind::negate_:
+    case OpKind::maximum_:
+    case OpKind::minimum_:
+    case OpKind::clamp_:
+    case OpKind::select_:
+    case OpKind::sign_:
+    case OpKind::floor_:
+    case OpKind::ceil_:
+    case OpKind::round_nearest_afz_:
+    case OpKind::round_nearest_even_:
+    case OpKind::bitcast_convert_:
+    case OpKind::concatenate_:
+    case OpKind::pad_:
+    case OpKind::gather_:
+    case OpKind::torch_index_select_:
+    case OpKind::dynamic_slice_:
+    case OpKind::dynamic_update_slice_:
+    case OpKind::sort_:
+    case OpKind::chlo_top_k_:
+    case OpKind::iota_: return Judgement::kExact;
+    default: return Judgement::kFunction;
+  }
+}
+
+// Copies ops of one function into another, value by value.
+class Copier {
+ public:
+  Copier(const Function& from, Function& to) : from_(from), to_(to), map_(from.value_count()) {}
+
+  ValueId& operator[](ValueId value) { return map_[index_of(value)]; }
+
+  OpId copy(const Op& op, BlockId into, bool magnitudes = false) {
+    std::vector<ValueId> operands;
+    for (const ValueId value : op.operands) operands.push_back(operand(value, into, op, magnitudes));
+    std::vector<graph::Type> types;
+    for (const ValueId value : op.results) types.push_back(from_.type(value));
+    const OpId made = to_.append(into, op.kind, std::move(operands), std::move(types), op.location);
+    to_.op(made).attributes = op.attributes;
+    to_.op(made).extra = op.extra;
+    for (const BlockId region : op.regions) copy_region(region, made);
+    for (size_t i = 0; i < op.results.size(); ++i) (*this)[op.results[i]] = to_.op(made).results[i];
+    return made;
+  }
+
+ private:
+  ValueId operand(ValueId value, BlockId into, const Op& op, bool magnitudes) {
+    const ValueId mapped = map_[index_of(value)];
+    const graph::Type& type = from_.type(value);
+    if (!magnitudes || !type.is_tensor() || !graph::is_float(type.element())) return mapped;
+    const OpId made = to_.append(into, OpKind::abs_, {mapped}, {type}, op.location);
+    return to_.op(made).results[0];
+  }
+
+  void copy_region(BlockId region, OpId parent) {
+    const BlockId block = to_.add_block(parent);
+    for (const ValueId value : from_.block(region).arguments)
+      (*this)[value] = to_.add_argument(block, from_.type(value));
+    for (const OpId id : from_.block(region).ops) copy(from_.op(id), block);
+  }
+
+  const Function& from_;
+  Function& to_;
+  std::vector<ValueId> map_;
+};
+
+enum class Which : uint8_t { kAll, kFunctions, kMagnitudes };
+
+bool wanted(Which which, Judgement judgement) {
+  return which == Which::kAll || (which == Which::kFunctions && judgement == Judgement::kFunction) ||
+         (which == Which::kMagnitudes && judgement == Judgement::kSum);
+}
+
+// A module with one function like `like`'s entry: its name, its locations.
+graph::Module module_with(const graph::Module& like, Function function) {
+  graph::Module module = like;
+  module.functions.clear();
+  module.functions.push_back(std::move(function));
+  return module;
+}
+
+graph::Module separate(const graph::Module& module, const std::vector<ValueId>& tapped, Which which) {
+  const Function& from = module.entry();
+  Function to(from.name);
+  Copier copier(from, to);
+  for (const ValueId value : from.arguments()) copier[value] = to.add_argument(to.body(), from.type(value));
+  std::vector<ValueId> argument_of(from.value_count());
+  std::vector<bool> is_tap(from.value_count());
+  for (const ValueId value : tapped) {
+    argument_of[index_of(value)] = to.add_argument(to.body(), from.type(value));
+    is_tap[index_of(value)] = true;
+  }
+  to.argument_attributes.resize(to.arguments().size());
+  std::vector<ValueId> returned;
+  for (const OpId id : from.block(from.body()).ops) {
+    const Op& op = from.op(id);
+    if (op.kind == OpKind::return_) continue;
+    const bool has_taps =
+        std::any_of(op.results.begin(), op.results.end(), [&](ValueId v) { return is_tap[index_of(v)]; });
+    const bool judged = has_taps && wanted(which, judgement_of(from, op));
+    if (!has_taps || judged) copier.copy(op, to.body(), judged && which == Which::kMagnitudes);
+    for (const ValueId value : op.results) {
+      if (!is_tap[index_of(value)]) continue;
+      if (judged) {
+        returned.push_back(copier[value]);
+        to.result_types.push_back(from.type(value));
+      }
+      copier[value] = argument_of[index_of(value)];
+    }
+  }
+  to.result_attributes.resize(returned.size());
+  to.append(to.body(), OpKind::return_, std::move(returned), {});
+  remove_dead_ops(to);
+  return module_with(module, std::move(to));
+}
+
+}  // namespace
+
+Taps tap(const graph::Module& module) {
+  const Function& from = module.entry();
+  Taps result;
+  std::vector<ValueId> tapped;
+  for (const OpId id : from.block(from.body()).ops) {
+    const Op& op = from.op(id);
+    for (const ValueId value : op.results) {
+      if (!is_tapped(from, op, value)) continue;
+      tapped.push_back(value);
+      result.taps.push_back({std::string(graph::name(op.kind)), module.source(op.location), from.type(value),
+                             judgement_of(from, op), terms(from, op)});
+    }
+  }
+  Function whole = from;
+  Op& last = whole.op(whole.block(whole.body()).ops.back());
+  OPENTRN_CHECK(last.kind == OpKind::return_, "the entry ends with {}", graph::name(last.kind));
+  result.result_count = last.operands.size();
+  for (const ValueId value : tapped) {
+    last.operands.push_back(value);
+    whole.result_types.push_back(whole.type(value));
+  }
+  whole.result_attributes.resize(last.operands.size());
+  result.whole = module_with(module, std::move(whole));
+  result.alone = separate(module, tapped, Which::kAll);
+  result.functions = separate(module, tapped, Which::kFunctions);
+  result.magnitudes = separate(module, tapped, Which::kMagnitudes);
+  return result;
+}
+
+}  // namespace opentrn::compiler
