@@ -116,7 +116,7 @@ class Diff:
         ]
         if len(self.ops) > len(shown):
             lines.append(f"  ... and {len(self.ops) - len(shown)} more")
-        lines.append("  abs, rel: accumulated since the inputs; own limit: share of what rounding explains")
+        lines.append("  abs, rel: accumulated; own limit: own error over what rounding explains")
         for number, row in enumerate(self.results):
             lines.append(
                 f"result {number}: max abs {row['max_abs']:.1e}, rel {row['max_rel']:.1e};"
