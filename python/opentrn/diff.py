@@ -120,7 +120,7 @@ class Diff:
         for number, row in enumerate(self.results):
             lines.append(
                 f"result {number}: max abs {row['max_abs']:.1e}, rel {row['max_rel']:.1e};"
-                f" fused program {'has the same bits' if row['same_bits'] else 'differs'}: {row['verdict']}"
+                f" fused: {'same bits' if row['same_bits'] else 'other bits'}, {row['verdict']}"
             )
         first = self.first_bug
         if first is None:
