@@ -107,10 +107,10 @@ class Diff:
         del shown[rows_max:]
         lines = [
             f"{len(self.ops)} ops on {self.target} against float64",
-            f"  {'op':<18} {'at':<22} {'max abs':>7} {'rel':>7}  {'own limit':>9}  verdict",
+            f"  {'op':<16} {'at':<20} {'max abs':>7} {'rel':>7}  {'own limit':>9}  verdict",
         ]
         lines += [
-            f"  {_tail(row.op.rpartition('.')[2], 18):<18} {_tail(row.place, 22):<22} {row.max_abs:>7.0e}"
+            f"  {_tail(row.op.rpartition('.')[2], 16):<16} {_tail(row.place, 20):<20} {row.max_abs:>7.0e}"
             f" {row.max_rel:>7.0e}  {_share(row.of_limit):>9}  {row.verdict}"
             for row in shown
         ]
