@@ -17,6 +17,7 @@ set(OPENTRN_LAYERS
   "compiler:base,numerics,arch,isa,backend,graph"
   "runtime:base,numerics,arch,isa,sim/functional,sim/timing,backend,trace,profile"
   "nki:base,numerics,arch,isa,sim/functional,sim/timing,backend,trace,profile,runtime"
+  "pjrt:base,numerics,arch,graph,import,compiler,isa,sim/functional,sim/timing,backend,trace,profile,runtime"
   "cli:base,numerics,arch,graph,import,compiler,isa,sim/functional,sim/timing,backend,trace,profile,runtime,nki"
   "python:base,numerics,arch,graph,import,isa,sim/functional,sim/timing,backend,compiler,trace,profile,runtime,nki,cli"
 )

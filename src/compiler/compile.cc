@@ -125,6 +125,8 @@ std::vector<std::byte> to_device(const graph::Literal& literal) {
   }
 }
 
+bool same_on_device(ElementType element) { return !is_narrowed(element); }
+
 graph::Literal from_device(const graph::Type& type, std::span<const std::byte> bytes) {
   switch (type.element()) {
     case ElementType::kI64:

@@ -34,6 +34,14 @@ std::optional<OpKind> kernel_op(const Op& composite) {
   return found->second;
 }
 
+// Ops that only say how a value is spread over devices: on one device they are their operand.
+bool is_sharding_note(const Op& op) {
+  if (op.kind != OpKind::custom_call_ || op.operands.size() != 1 || op.results.size() != 1) return false;
+  const std::string& target = op.string(Attr::call_target_name);
+  return target == "sdy.sharding_constraint" || target == "sdy.reshard" || target == "Sharding" ||
+         target == "annotate_device_placement";
+}
+
 class Inliner {
  public:
   Inliner(const Module& module, Function& target) : module_(module), target_(target) {}
@@ -72,6 +80,7 @@ class Inliner {
   Values clone_op(const Function& source, const Op& op, Values operands, BlockId into,
                   std::vector<ValueId>& map, int depth) {
     if (op.kind == OpKind::call_) return inlined(callee(op, Attr::callee), operands, into, depth);
+    if (is_sharding_note(op)) return operands;
     OpKind kind = op.kind;
     if (op.kind == OpKind::composite_) {
       const auto direct = kernel_op(op);

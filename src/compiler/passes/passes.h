@@ -10,7 +10,7 @@
 namespace opentrn::compiler {
 
 // The entry with every call, and every composite that no kernel takes as one op, replaced by its body.
-// After it the function has no call_ and no composite_. Input fault for recursion and unknown callees.
+// After it the function has no call_, no composite_ and no notes on sharding. Input fault for recursion and unknown callees.
 graph::Function inline_calls(const graph::Module& module, const graph::Function& entry);
 
 // fp32 to a narrower type (auto_cast.cc says what exactly). Gives the number of casts added.

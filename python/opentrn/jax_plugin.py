@@ -1,0 +1,30 @@
+"""The `neuron` platform of JAX: how JAX finds OpenTrn's PJRT plugin.
+
+JAX calls `initialize()` through the entry point `jax_plugins` of an installed OpenTrn, or through
+`jax_plugins/opentrn.py` of a checkout on PYTHONPATH. Without Python,
+`PJRT_NAMES_AND_LIBRARY_PATHS=neuron:<library_path()>` does the same.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+# Below the CPU's 0: a program moves to simulated devices only when it is told to, by JAX_PLATFORMS=neuron or
+# jax.devices("neuron").
+_PRIORITY = -100
+
+
+def library_path() -> Path:
+    """The plugin's shared library; FileNotFoundError where this OpenTrn was built without it."""
+    path = Path(__file__).with_name("libneuronpjrt.so")
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is missing: build OpenTrn (`./dev build`), or install its wheel")
+    return path
+
+
+def initialize() -> None:
+    """Registers the platform `neuron` with JAX."""
+    from jax._src import xla_bridge
+
+    if "neuron" not in xla_bridge._backend_factories:
+        xla_bridge.register_plugin("neuron", priority=_PRIORITY, library_path=str(library_path()))

@@ -1,0 +1,100 @@
+#include "pjrt/array.h"
+
+#include <cstring>
+#include <utility>
+
+#include "base/fault.h"
+
+namespace opentrn::pjrt {
+
+namespace {
+
+std::vector<int64_t> row_major_strides(const graph::Type& type) {
+  std::vector<int64_t> strides(static_cast<size_t>(type.rank()));
+  int64_t step = graph::storage_bytes(type.element());
+  for (size_t d = strides.size(); d-- > 0;) {
+    strides[d] = step;
+    step *= type.dims()[d];
+  }
+  return strides;
+}
+
+// Calls move(offset, index) for every row-major element, `offset` by the strides.
+template <typename Move>
+void for_elements(const graph::Type& type, std::span<const int64_t> strides, Move&& move) {
+  const int64_t count = type.element_count();
+  std::vector<int64_t> at(strides.size());
+  int64_t offset = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    move(offset, i);
+    for (size_t d = at.size(); d-- > 0;) {
+      offset += strides[d];
+      if (++at[d] < type.dims()[d]) break;
+      offset -= strides[d] * type.dims()[d];
+      at[d] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+Array::Array(Device* on, graph::Type of) : device(on), type(std::move(of)) {
+  device->take(type.byte_count());
+}
+
+Array::~Array() { device->give_back(type.byte_count()); }
+
+void Array::set(graph::Literal literal) {
+  value = std::move(literal);
+  ready->set(std::nullopt);
+}
+
+Buffer::Buffer(std::shared_ptr<Array> holds)
+    : device(holds->device), type(holds->type), dims(type.dims_vector()), array(std::move(holds)) {
+  for (size_t d = dims.size(); d-- > 0;) minor_to_major.push_back(static_cast<int64_t>(d));
+}
+
+const std::shared_ptr<Array>& Buffer::live() const {
+  if (!array)
+    throw Fault(FaultKind::kInput, "pjrt.deleted",
+                "the buffer has been deleted or donated",
+                "keep a copy of an array that is donated, or do not donate it");
+  return array;
+}
+
+std::vector<std::byte> read_host(const void* data, const graph::Type& type,
+                                 std::span<const int64_t> byte_strides) {
+  const auto* from = static_cast<const std::byte*>(data);
+  std::vector<std::byte> elements(static_cast<size_t>(type.byte_count()));
+  const std::vector<int64_t> plain = row_major_strides(type);
+  const auto size = static_cast<size_t>(graph::storage_bytes(type.element()));
+  if (byte_strides.empty() || std::equal(plain.begin(), plain.end(), byte_strides.begin(), byte_strides.end())) {
+    if (!elements.empty()) std::memcpy(elements.data(), from, elements.size());
+  } else {
+    for_elements(type, byte_strides, [&](int64_t offset, int64_t i) {
+      std::memcpy(elements.data() + static_cast<size_t>(i) * size, from + offset, size);
+    });
+  }
+  return elements;
+}
+
+void write_host(std::span<const std::byte> elements, const graph::Type& type,
+                std::span<const int64_t> minor_to_major, void* data) {
+  auto* to = static_cast<std::byte*>(data);
+  const auto size = static_cast<size_t>(graph::storage_bytes(type.element()));
+  std::vector<int64_t> strides(static_cast<size_t>(type.rank()));
+  int64_t step = static_cast<int64_t>(size);
+  for (const int64_t d : minor_to_major) {
+    strides[static_cast<size_t>(d)] = step;
+    step *= type.dim(static_cast<int>(d));
+  }
+  if (minor_to_major.empty() || strides == row_major_strides(type)) {
+    if (!elements.empty()) std::memcpy(to, elements.data(), elements.size());
+    return;
+  }
+  for_elements(type, strides, [&](int64_t offset, int64_t i) {
+    std::memcpy(to + offset, elements.data() + static_cast<size_t>(i) * size, size);
+  });
+}
+
+}  // namespace opentrn::pjrt

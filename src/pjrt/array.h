@@ -1,0 +1,53 @@
+// What a buffer holds, and copies between it and the host.
+//
+// An array keeps elements as graph::Literal does, in the model's own types; what the device narrows (64-bit
+// types) is converted when a program reads it. Its value comes with its completion.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "graph/literal.h"
+#include "pjrt/client.h"
+#include "pjrt/completion.h"
+
+namespace opentrn::pjrt {
+
+struct Array {
+  // Takes room in the device's HBM while it lives.
+  Array(Device* device, graph::Type type);
+  ~Array();
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+
+  Device* const device;
+  const graph::Type type;
+  std::shared_ptr<Completion> ready = std::make_shared<Completion>();
+  graph::Literal value;  // once ready
+
+  void set(graph::Literal literal);
+  void fail(Status status) { ready->set(std::move(status)); }
+};
+
+// PJRT_Buffer: a handle to an array, until it is deleted or donated.
+struct Buffer {
+  explicit Buffer(std::shared_ptr<Array> array);
+
+  Device* device;
+  graph::Type type;
+  std::vector<int64_t> dims, minor_to_major;
+  std::shared_ptr<Array> array;  // null: deleted
+  int external_references = 0;
+
+  // Input fault when it has been deleted.
+  const std::shared_ptr<Array>& live() const;
+};
+
+// Row-major elements of a host array; byte strides may be negative or 0, and are empty for row-major.
+std::vector<std::byte> read_host(const void* data, const graph::Type& type,
+                                 std::span<const int64_t> byte_strides);
+// The other way. `minor_to_major` is the order of dimensions in memory, fastest first; empty for row-major.
+void write_host(std::span<const std::byte> elements, const graph::Type& type,
+                std::span<const int64_t> minor_to_major, void* data);
+
+}  // namespace opentrn::pjrt

@@ -1,0 +1,113 @@
+#include "pjrt/client.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/fault.h"
+
+namespace opentrn::pjrt {
+
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
+// Bytes of HBM that one logical core may use: its share of its chip's.
+int64_t memory_of_core(const Settings& settings) {
+  for (const arch::Chip& chip : arch::default_tables().chips())
+    if (chip.generation == settings.generation)
+      return static_cast<int64_t>(chip.memory_gib * kGiB) / chip.cores * settings.physical_cores_per_core;
+  throw Fault(FaultKind::kInternal, "", "no chip of this generation");
+}
+
+}  // namespace
+
+abi::NamedValue& NamedValues::next(std::string name, abi::ValueKind kind) {
+  const std::string& kept = texts_.emplace_back(std::move(name));
+  abi::NamedValue& value = values_.emplace_back();
+  value.struct_size = sizeof(abi::NamedValue);
+  value.extension = nullptr;
+  value.name = kept.data();
+  value.name_size = kept.size();
+  value.kind = kind;
+  value.size = 1;
+  return value;
+}
+
+void NamedValues::add(std::string name, std::string text) {
+  const std::string& kept = texts_.emplace_back(std::move(text));
+  abi::NamedValue& value = next(std::move(name), abi::ValueKind::kString);
+  value.string = kept.data();
+  value.size = kept.size();
+}
+
+void NamedValues::add(std::string name, int64_t number) {
+  next(std::move(name), abi::ValueKind::kInt64).int64 = number;
+}
+
+void NamedValues::add(std::string name, double number) {
+  next(std::move(name), abi::ValueKind::kFloat).real = static_cast<float>(number);
+}
+
+void NamedValues::add(std::string name, std::vector<int64_t> list) {
+  const std::vector<int64_t>& kept = lists_.emplace_back(std::move(list));
+  abi::NamedValue& value = next(std::move(name), abi::ValueKind::kInt64List);
+  value.int64_list = kept.data();
+  value.size = kept.size();
+}
+
+void Device::take(int64_t bytes) {
+  std::lock_guard lock(mutex);
+  if (bytes_in_use + bytes > bytes_limit)
+    throw Fault(FaultKind::kCapacity, "pjrt.hbm",
+                fmt::format("{} bytes more do not fit the HBM of device {}: {} of {} are in use", bytes, id,
+                            bytes_in_use, bytes_limit),
+                "free arrays, shard them over more devices, or choose a larger target with "
+                "NEURON_PLATFORM_TARGET_OVERRIDE");
+  bytes_in_use += bytes;
+  bytes_peak = std::max(bytes_peak, bytes_in_use);
+  largest_allocation = std::max(largest_allocation, bytes);
+  ++allocations;
+}
+
+void Device::give_back(int64_t bytes) {
+  std::lock_guard lock(mutex);
+  bytes_in_use -= bytes;
+}
+
+Client::Client(Settings from) : settings(std::move(from)), topology{this} {
+  const int generation = static_cast<int>(settings.generation);
+  platform_version = fmt::format("OpenTrn, a simulated {} (NeuronCore-v{})", settings.target, generation);
+  const int64_t bytes = memory_of_core(settings);
+  for (size_t i = 0; i < settings.cores.size(); ++i) {
+    auto device = std::make_unique<Device>();
+    device->client = this;
+    device->id = static_cast<int>(i);
+    device->core = settings.cores[i];
+    device->kind = fmt::format("NC_v{}", generation);
+    device->text = fmt::format("NeuronDevice(id={})", i);
+    device->debug_text =
+        fmt::format("NeuronDevice(id={}, core={}, {})", i, device->core, settings.target);
+    device->attributes.add("core", int64_t{device->core});
+    device->attributes.add("target", settings.target);
+    device->bytes_limit = bytes;
+    device->memory = {static_cast<int>(i), device.get(), fmt::format("NeuronDeviceMemory(device={})", i),
+                      fmt::format("HBM of NeuronDevice(id={})", i)};
+    devices.push_back(device.get());
+    memories.push_back(&device->memory);
+    owned_devices.push_back(std::move(device));
+  }
+}
+
+const NamedValues& plugin_attributes() {
+  static const NamedValues& values = *[] {
+    auto* made = new NamedValues;
+    made->add("stablehlo_current_version", std::vector<int64_t>{1, 16, 0});
+    made->add("stablehlo_minimum_version", std::vector<int64_t>{0, 9, 0});
+    made->add("sdy_current_version", std::vector<int64_t>{0, 0, 1});
+    return made;
+  }();
+  return values;
+}
+
+}  // namespace opentrn::pjrt

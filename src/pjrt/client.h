@@ -1,0 +1,86 @@
+// The client: devices, their memories, and the thread that works for them.
+//
+// A device is a logical NeuronCore with one memory, its share of HBM. Devices are their own descriptions:
+// what PJRT asks of either is fixed when the client is made.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "pjrt/abi.h"
+#include "pjrt/settings.h"
+#include "pjrt/worker.h"
+
+namespace opentrn::pjrt {
+
+// Names and numbers as PJRT wants them: the text stays where it is.
+class NamedValues {
+ public:
+  void add(std::string name, std::string value);
+  void add(std::string name, int64_t value);
+  void add(std::string name, double value);
+  void add(std::string name, std::vector<int64_t> value);
+  const abi::NamedValue* data() const { return values_.data(); }
+  size_t size() const { return values_.size(); }
+
+ private:
+  abi::NamedValue& next(std::string name, abi::ValueKind kind);
+
+  std::list<std::string> texts_;
+  std::list<std::vector<int64_t>> lists_;
+  std::vector<abi::NamedValue> values_;
+};
+
+struct Memory {
+  int id = 0;
+  Device* device = nullptr;
+  std::string debug_text, text;
+};
+
+struct Device {
+  Client* client = nullptr;
+  int id = 0;
+  int core = 0;      // its number on the machine: local hardware id
+  std::string kind;  // "NC_v3"
+  std::string debug_text, text;
+  NamedValues attributes;
+  Memory memory;
+  Memory* memories[1] = {&memory};
+  Device* self[1] = {this};
+
+  // HBM in use by live buffers.
+  std::mutex mutex;
+  int64_t bytes_limit = 0, bytes_in_use = 0, bytes_peak = 0, allocations = 0, largest_allocation = 0;
+
+  // Fault{kCapacity} when the device's HBM has no room for it.
+  void take(int64_t bytes);
+  void give_back(int64_t bytes);
+};
+
+struct Topology {
+  Client* client = nullptr;
+};
+
+struct Client {
+  explicit Client(Settings settings);
+
+  Settings settings;
+  std::string platform_version;
+  std::vector<std::unique_ptr<Device>> owned_devices;
+  std::vector<Device*> devices;
+  std::vector<Memory*> memories;
+  Topology topology;
+  Worker worker;
+};
+
+inline constexpr std::string_view kPlatform = "neuron";
+inline constexpr std::string_view kMemoryKind = "device";
+
+// What PJRT_Plugin_Attributes tells: versions of the programs that are taken.
+const NamedValues& plugin_attributes();
+
+}  // namespace opentrn::pjrt

@@ -1,0 +1,116 @@
+#include "pjrt/compile_options.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <protozero/pbf_reader.hpp>
+#include <protozero/pbf_writer.hpp>
+
+#include "base/fault.h"
+
+namespace opentrn::pjrt {
+
+namespace {
+
+using protozero::pbf_reader;
+
+// By computation: the devices of its replicas.
+std::vector<std::vector<int>> read_assignment(pbf_reader reader) {
+  std::vector<std::vector<int>> computations;
+  while (reader.next()) {
+    if (reader.tag() != 3) {
+      reader.skip();
+      continue;
+    }
+    pbf_reader computation = reader.get_message();
+    std::vector<int>& ids = computations.emplace_back();
+    while (computation.next()) {
+      if (computation.tag() != 1) {
+        computation.skip();
+      } else if (computation.wire_type() == protozero::pbf_wire_type::length_delimited) {
+        for (const int64_t id : computation.get_packed_int64()) ids.push_back(static_cast<int>(id));
+      } else {
+        ids.push_back(static_cast<int>(computation.get_int64()));
+      }
+    }
+  }
+  return computations;
+}
+
+void read_build_options(pbf_reader reader, CompileOptions& options) {
+  std::vector<std::vector<int>> assignment;
+  while (reader.next()) switch (reader.tag()) {
+      case 4: options.replicas = static_cast<int>(reader.get_int64()); break;
+      case 5: options.partitions = static_cast<int>(reader.get_int64()); break;
+      case 9: assignment = read_assignment(reader.get_message()); break;
+      default: reader.skip();
+    }
+  for (int replica = 0; replica < options.replicas && !assignment.empty(); ++replica)
+    for (const auto& computation : assignment)
+      if (static_cast<size_t>(replica) < computation.size())
+        options.devices.push_back(computation[static_cast<size_t>(replica)]);
+}
+
+std::string text_of_override(pbf_reader reader) {
+  std::string text;
+  while (reader.next()) switch (reader.tag()) {
+      case 1: text = reader.get_string(); break;
+      case 2: text = reader.get_bool() ? "true" : "false"; break;
+      case 3: text = fmt::format("{}", reader.get_int64()); break;
+      case 4: text = fmt::format("{}", reader.get_double()); break;
+      default: reader.skip();
+    }
+  return text;
+}
+
+void read_override(pbf_reader reader, CompileOptions& options) {
+  std::string key, value;
+  while (reader.next()) switch (reader.tag()) {
+      case 1: key = reader.get_string(); break;
+      case 2: value = text_of_override(reader.get_message()); break;
+      default: reader.skip();
+    }
+  options.overrides[key] = value;
+}
+
+}  // namespace
+
+CompileOptions read_compile_options(std::string_view bytes) {
+  CompileOptions options;
+  try {
+    pbf_reader reader(bytes.data(), bytes.size());
+    while (reader.next()) switch (reader.tag()) {
+        case 3: read_build_options(reader.get_message(), options); break;
+        case 7: read_override(reader.get_message(), options); break;
+        default: reader.skip();
+      }
+  } catch (const protozero::exception& error) {
+    throw Fault(FaultKind::kInput, "pjrt.compile_options",
+                fmt::format("the compile options are no CompileOptionsProto: {}", error.what()));
+  }
+  options.replicas = std::max(options.replicas, 1);
+  options.partitions = std::max(options.partitions, 1);
+  const size_t count = static_cast<size_t>(options.replicas) * static_cast<size_t>(options.partitions);
+  if (!options.devices.empty() && options.devices.size() != count)
+    throw Fault(FaultKind::kInput, "pjrt.compile_options",
+                fmt::format("{} devices are assigned to {} replicas of {} partitions", options.devices.size(),
+                            options.replicas, options.partitions));
+  return options;
+}
+
+std::string device_assignment(int replicas, int partitions, std::span<const int> devices) {
+  std::string bytes;
+  protozero::pbf_writer writer(bytes);
+  writer.add_int32(1, replicas);
+  writer.add_int32(2, partitions);
+  for (int partition = 0; partition < partitions; ++partition) {
+    protozero::pbf_writer computation(writer, 3);
+    std::vector<int64_t> ids;
+    for (int replica = 0; replica < replicas; ++replica)
+      ids.push_back(devices[static_cast<size_t>(replica * partitions + partition)]);
+    computation.add_packed_int64(1, ids.begin(), ids.end());
+  }
+  return bytes;
+}
+
+}  // namespace opentrn::pjrt

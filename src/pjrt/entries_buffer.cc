@@ -1,0 +1,110 @@
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "pjrt/element.h"
+#include "pjrt/entries.h"
+
+namespace opentrn::pjrt {
+
+namespace {
+
+// The order of dimensions in the host's memory; empty for row-major.
+std::vector<int64_t> minor_to_major_of(const abi::Layout* layout) {
+  if (!layout) return {};
+  if (layout->kind == abi::LayoutKind::kTiled && layout->tiled.tiles == 0)
+    return {layout->tiled.minor_to_major, layout->tiled.minor_to_major + layout->tiled.minor_to_major_size};
+  throw Fault(FaultKind::kNotModelled, "pjrt.layout", "a host layout of tiles or byte strides is not taken");
+}
+
+// `read` on the value when it is there, on the client's thread.
+Event* read_later(const std::shared_ptr<Array>& array, std::function<void(const graph::Literal&)> read) {
+  auto event = std::make_shared<Completion>();
+  array->ready->then([event, array, read = std::move(read)](const Completion::Outcome& failed) {
+    if (failed) return event->set(failed);
+    read(array->value);
+    event->set(std::nullopt);
+  });
+  return new Event{event};
+}
+
+Buffer* copy_to(const Buffer& buffer, Device* device) {
+  const std::shared_ptr<Array>& source = buffer.live();
+  auto copy = std::make_shared<Array>(device, source->type);
+  source->ready->then([source, copy](const Completion::Outcome& failed) {
+    if (failed) return copy->fail(*failed);
+    copy->set(source->value);
+  });
+  return new Buffer(copy);
+}
+
+}  // namespace
+
+void buffer_destroy(abi::BufferArgs& args) { delete args.buffer; }
+void buffer_element_type(abi::BufferElementType& args) { args.type = abi_type_of(args.buffer->type.element()); }
+
+void buffer_dims(abi::BufferDimensions& args) {
+  args.dims = args.buffer->dims.data();
+  args.rank = args.buffer->dims.size();
+}
+
+void buffer_dynamic_dims(abi::BufferDynamicDimensions& args) {
+  args.dims = nullptr;
+  args.count = 0;
+}
+
+void buffer_layout(abi::BufferLayout& args) {
+  abi::Layout& layout = args.layout;
+  layout.struct_size = sizeof(abi::Layout);
+  layout.extension = nullptr;
+  layout.kind = abi::LayoutKind::kTiled;
+  layout.tiled.struct_size = sizeof(abi::TiledLayout);
+  layout.tiled.extension = nullptr;
+  layout.tiled.minor_to_major = args.buffer->minor_to_major.data();
+  layout.tiled.minor_to_major_size = args.buffer->minor_to_major.size();
+  layout.tiled.tile_dims = nullptr;
+  layout.tiled.tile_dim_sizes = nullptr;
+  layout.tiled.tiles = 0;
+}
+
+void buffer_size(abi::BufferSize& args) { args.bytes = static_cast<size_t>(args.buffer->type.byte_count()); }
+void buffer_device(abi::BufferDevice& args) { args.device = args.buffer->device; }
+void buffer_memory(abi::BufferMemory& args) { args.memory = &args.buffer->device->memory; }
+void buffer_delete(abi::BufferArgs& args) { args.buffer->array.reset(); }
+void buffer_is_deleted(abi::BufferFlag& args) { args.flag = !args.buffer->array; }
+void buffer_is_on_cpu(abi::BufferFlag& args) { args.flag = false; }
+void buffer_to_device(abi::BufferToDevice& args) { args.copy = copy_to(*args.buffer, args.device); }
+void buffer_to_memory(abi::BufferToMemory& args) { args.copy = copy_to(*args.buffer, args.memory->device); }
+
+void buffer_to_host(abi::BufferToHost& args) {
+  const std::shared_ptr<Array>& array = args.buffer->live();
+  const auto bytes = static_cast<size_t>(array->type.byte_count());
+  if (!args.data) {
+    args.size = bytes;
+    return;
+  }
+  if (args.size < bytes)
+    throw Fault(FaultKind::kInput, "pjrt.to_host",
+                fmt::format("{} bytes of room for an array of {}", args.size, bytes));
+  args.event = read_later(array, [data = args.data, order = minor_to_major_of(args.host_layout)](
+                                     const graph::Literal& value) {
+    write_host(value.bytes(), value.type(), order, data);
+  });
+}
+
+void buffer_raw_to_host(abi::BufferRawToHost& args) {
+  const std::shared_ptr<Array>& array = args.buffer->live();
+  if (args.offset < 0 || args.size < 0 || args.offset > array->type.byte_count() - args.size)
+    throw Fault(FaultKind::kInput, "pjrt.to_host",
+                fmt::format("bytes {} to {} of an array of {}", args.offset, args.offset + args.size,
+                            array->type.byte_count()));
+  args.event = read_later(array, [args](const graph::Literal& value) {
+    std::memcpy(args.data, value.bytes().data() + args.offset, static_cast<size_t>(args.size));
+  });
+}
+
+void buffer_ready_event(abi::BufferReadyEvent& args) { args.event = new Event{args.buffer->live()->ready}; }
+void buffer_reference(abi::BufferArgs& args) { ++args.buffer->external_references; }
+void buffer_dereference(abi::BufferArgs& args) { --args.buffer->external_references; }
+
+}  // namespace opentrn::pjrt

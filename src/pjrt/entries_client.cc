@@ -1,0 +1,139 @@
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "pjrt/element.h"
+#include "pjrt/entries.h"
+
+namespace opentrn::pjrt {
+
+namespace {
+
+template <typename Record>
+void give(Record& args, std::string_view text) {
+  args.text = text.data();
+  args.size = text.size();
+}
+
+graph::Type type_of(abi::ElementType element, const int64_t* dims, size_t rank) {
+  return graph::Type::tensor(element_of(element), {dims, dims + rank});
+}
+
+Device* device_of(const Client* client, Device* device, Memory* memory) {
+  return memory ? memory->device : device ? device : client->devices.front();
+}
+
+// A program that does not run on the simulated device is never a silent matter.
+void report(const Program& program) {
+  if (!program.host_reason().empty())
+    fmt::print(stderr, "opentrn: {} runs on the host, by the reference evaluator: {}\n", program.name(),
+               program.host_reason());
+}
+
+}  // namespace
+
+void client_create(abi::ClientCreate& args) { args.client = new Client(settings_of_environment()); }
+void client_destroy(abi::ClientArgs& args) { delete args.client; }
+void client_platform_name(abi::ClientText& args) { give(args, kPlatform); }
+void client_platform_version(abi::ClientText& args) { give(args, args.client->platform_version); }
+void client_process_index(abi::ClientNumber& args) { args.number = 0; }
+
+void client_devices(abi::ClientDevices& args) {
+  args.devices = args.client->devices.data();
+  args.count = args.client->devices.size();
+}
+
+void client_memories(abi::ClientMemories& args) {
+  args.memories = args.client->memories.data();
+  args.count = args.client->memories.size();
+}
+
+void client_lookup_device(abi::ClientLookup& args) {
+  for (Device* device : args.client->devices)
+    if (device->id == args.id) {
+      args.device = device;
+      return;
+    }
+  throw Fault(FaultKind::kInput, "pjrt.devices",
+              fmt::format("there is no device {}; there are {}", args.id, args.client->devices.size()));
+}
+
+void client_lookup_addressable_device(abi::ClientLookup& args) {
+  for (Device* device : args.client->devices)
+    if (device->core == args.id) {
+      args.device = device;
+      return;
+    }
+  throw Fault(FaultKind::kInput, "pjrt.devices", fmt::format("no device has core {}", args.id));
+}
+
+void client_topology(abi::ClientTopology& args) { args.topology = &args.client->topology; }
+
+void client_compile(abi::ClientCompile& args) {
+  auto program = std::make_shared<const Program>(std::string(args.program->code, args.program->code_size),
+                                                 std::string(args.options, args.options_size),
+                                                 args.client->settings);
+  report(*program);
+  args.executable = new LoadedExecutable(args.client, std::move(program));
+}
+
+void client_load(abi::ClientLoad& args) {
+  args.loaded = new LoadedExecutable(args.client, args.executable->program);
+}
+
+void client_default_assignment(abi::ClientDefaultAssignment& args) {
+  const auto count = static_cast<size_t>(args.replicas) * static_cast<size_t>(args.partitions);
+  if (count > args.client->devices.size() || count > args.size)
+    throw Fault(FaultKind::kInput, "pjrt.devices",
+                fmt::format("{} replicas of {} partitions do not fit {} devices", args.replicas, args.partitions,
+                            args.client->devices.size()),
+                "set NEURON_RT_NUM_CORES, or an instance as NEURON_PLATFORM_TARGET_OVERRIDE");
+  for (size_t i = 0; i < count; ++i) args.assignment[i] = args.client->devices[i]->id;
+}
+
+// One process is all there is.
+void client_update_processes(abi::ClientUpdateProcesses&) {}
+
+void client_buffer_from_host(abi::ClientBufferFromHost& args) {
+  const graph::Type type = type_of(args.type, args.dims, args.rank);
+  auto array = std::make_shared<Array>(device_of(args.client, args.device, args.memory), type);
+  array->set({type, read_host(args.data, type, {args.byte_strides, args.byte_stride_count})});
+  args.buffer = new Buffer(std::move(array));
+  args.done_with_host_buffer = new Event{Completion::already()};
+}
+
+void client_uninitialized_buffer(abi::ClientUninitialized& args) {
+  const graph::Type type = type_of(args.type, args.dims, args.rank);
+  auto array = std::make_shared<Array>(device_of(args.client, args.device, args.memory), type);
+  array->set({type, std::vector<std::byte>(static_cast<size_t>(type.byte_count()))});
+  args.buffer = new Buffer(std::move(array));
+}
+
+void client_error_buffer(abi::ClientErrorBuffer& args) {
+  auto array = std::make_shared<Array>(device_of(args.client, nullptr, args.memory),
+                                       type_of(args.type, args.dims, args.rank));
+  array->fail({args.code, std::string(args.message, args.message_size)});
+  args.buffer = new Buffer(std::move(array));
+}
+
+// A client's topology lives as long as the client.
+void topology_destroy(abi::TopologyArgs&) {}
+void topology_platform_name(abi::TopologyText& args) { give(args, kPlatform); }
+void topology_platform_version(abi::TopologyText& args) { give(args, args.topology->client->platform_version); }
+
+void topology_devices(abi::TopologyDevices& args) {
+  args.devices = args.topology->client->devices.data();
+  args.count = args.topology->client->devices.size();
+}
+
+void topology_attributes(abi::TopologyAttributes& args) {
+  args.attributes = nullptr;
+  args.count = 0;
+}
+
+void topology_fingerprint(abi::TopologyFingerprint& args) {
+  args.fingerprint = std::hash<std::string>{}(
+      fmt::format("{} {}", args.topology->client->platform_version, args.topology->client->devices.size()));
+}
+
+}  // namespace opentrn::pjrt

@@ -1,0 +1,151 @@
+#include <algorithm>
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "pjrt/entries.h"
+
+namespace opentrn::pjrt {
+
+namespace {
+
+// Text that the caller frees.
+template <typename Record>
+void give_owned(Record& args, std::string text) {
+  auto* owner = new std::string(std::move(text));
+  args.bytes = owner->data();
+  args.size = owner->size();
+  args.owner = owner;
+  args.deleter = [](void* mine) { delete static_cast<std::string*>(mine); };
+}
+
+template <typename Record>
+void give(Record& args, const std::string& text) {
+  args.text = text.data();
+  args.size = text.size();
+}
+
+int64_t bytes_of(const std::vector<graph::Type>& types) {
+  int64_t bytes = 0;
+  for (const graph::Type& type : types) bytes += type.byte_count();
+  return bytes;
+}
+
+}  // namespace
+
+void executable_destroy(abi::ExecutableArgs& args) { delete args.executable; }
+void executable_name(abi::ExecutableText& args) { give(args, args.executable->program->name()); }
+void executable_fingerprint(abi::ExecutableText& args) { give(args, args.executable->program->fingerprint()); }
+
+void executable_replicas(abi::ExecutableNumber& args) {
+  args.number = static_cast<size_t>(args.executable->program->options().replicas);
+}
+void executable_partitions(abi::ExecutableNumber& args) {
+  args.number = static_cast<size_t>(args.executable->program->options().partitions);
+}
+void executable_outputs(abi::ExecutableNumber& args) { args.number = args.executable->output_types.size(); }
+
+// Instructions have no public encoding; a number that grows with the program is what callers want.
+void executable_code_size(abi::ExecutableNumber& args) {
+  const runtime::Model* model = args.executable->program->device_model();
+  args.number = model ? static_cast<size_t>(model->program->size()) : 0;
+}
+
+void executable_costs(abi::ExecutableCost& args) {
+  args.properties = args.executable->costs.data();
+  args.count = args.executable->costs.size();
+}
+
+void executable_memory_stats(abi::ExecutableMemoryStats& args) {
+  const Program& program = *args.executable->program;
+  const abi::Args header = args;
+  Executable* const executable = args.executable;
+  args = {};
+  static_cast<abi::Args&>(args) = header;
+  args.executable = executable;
+  args.argument = bytes_of(program.inputs());
+  args.output = bytes_of(program.outputs());
+  for (const size_t i : program.donated()) args.alias += program.inputs()[i].byte_count();
+  if (const runtime::Model* model = program.device_model()) {
+    const isa::Program& code = *model->program;
+    for (isa::TensorId id = 0; id < code.tensor_count(); ++id)
+      if (const isa::Tensor& tensor = code.tensor(id);
+          tensor.space == isa::MemorySpace::kHbm && !tensor.is_input && !tensor.is_output)
+        args.temporary += tensor.bytes();
+    args.code = model->constant_bytes();
+  }
+  args.total = args.argument + args.output + args.temporary + args.code;
+  args.peak = args.total;
+  args.total_allocated = args.total;
+}
+
+void executable_output_types(abi::ExecutableElementTypes& args) {
+  args.types = args.executable->output_types.data();
+  args.count = args.executable->output_types.size();
+}
+
+void executable_output_dims(abi::ExecutableDimensions& args) {
+  args.count = args.executable->output_ranks.size();
+  args.dims = args.executable->output_dims.data();
+  args.ranks = args.executable->output_ranks.data();
+}
+
+void executable_output_memory_kinds(abi::ExecutableMemoryKinds& args) {
+  args.count = args.executable->output_memory_kinds.size();
+  args.kinds = args.executable->output_memory_kinds.data();
+  args.sizes = args.executable->output_memory_kind_sizes.data();
+}
+
+void executable_serialize(abi::ExecutableSerialized& args) {
+  give_owned(args, args.executable->program->serialised());
+}
+
+void executable_deserialize(abi::ExecutableDeserialize& args) {
+  args.loaded = new LoadedExecutable(args.client, std::make_shared<const Program>(Program::deserialised(
+                                                      {args.bytes, args.size}, args.client->settings)));
+}
+
+void loaded_destroy(abi::LoadedArgs& args) { delete args.executable; }
+void loaded_executable(abi::LoadedExecutableOf& args) {
+  args.executable = new Executable(args.loaded->executable.program);
+}
+
+void loaded_devices(abi::LoadedDevices& args) {
+  args.devices = args.executable->devices.data();
+  args.count = args.executable->devices.size();
+}
+
+void loaded_logical_ids(abi::LoadedLogicalIds& args) {
+  args.ids = args.executable->logical_ids.data();
+  args.count = args.executable->logical_ids.size();
+}
+
+void loaded_assignment(abi::LoadedSerialized& args) {
+  const CompileOptions& options = args.executable->executable.program->options();
+  std::vector<int> ids;
+  for (const Device* device : args.executable->devices) ids.push_back(device->id);
+  give_owned(args, device_assignment(options.replicas, options.partitions, ids));
+}
+
+void loaded_delete(abi::LoadedArgs& args) { args.executable->deleted = true; }
+void loaded_is_deleted(abi::LoadedFlag& args) { args.flag = args.executable->deleted; }
+void loaded_fingerprint(abi::LoadedText& args) { give(args, args.executable->executable.program->fingerprint()); }
+
+void loaded_execute(abi::Execute& args) {
+  LoadedExecutable& loaded = *args.executable;
+  if (loaded.deleted)
+    throw Fault(FaultKind::kInput, "pjrt.deleted", "the executable has been deleted");
+  if (args.devices != 1)
+    throw Fault(FaultKind::kNotModelled, "pjrt.devices",
+                fmt::format("{} runs on {} devices at once", loaded.executable.program->name(), args.devices));
+  Device* device = args.device ? args.device : loaded.devices.front();
+  std::shared_ptr<Completion> complete;
+  if (args.complete) complete = std::make_shared<Completion>();
+  const std::vector<Buffer*> results =
+      loaded.execute(device, {args.arguments[0], args.argument_count},
+                     {args.options->non_donatable, args.options->non_donatable_count}, complete);
+  std::copy(results.begin(), results.end(), args.outputs[0]);
+  if (args.complete) args.complete[0] = new Event{complete};
+}
+
+}  // namespace opentrn::pjrt

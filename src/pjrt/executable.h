@@ -1,0 +1,44 @@
+// Executables: a program, and where it is loaded. Execution is asynchronous: the call makes the arrays of
+// the results and hands the work to the client's thread.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pjrt/array.h"
+#include "pjrt/client.h"
+#include "pjrt/program.h"
+
+namespace opentrn::pjrt {
+
+// What PJRT asks of a program, in the ABI's form.
+struct Executable {
+  explicit Executable(std::shared_ptr<const Program> program);
+
+  std::shared_ptr<const Program> program;
+  std::vector<abi::ElementType> output_types;
+  std::vector<int64_t> output_dims;  // of all outputs, one after the other
+  std::vector<size_t> output_ranks;
+  std::vector<const char*> output_memory_kinds;
+  std::vector<size_t> output_memory_kind_sizes;
+  NamedValues costs;
+};
+
+struct LoadedExecutable {
+  LoadedExecutable(Client* client, std::shared_ptr<const Program> program);
+
+  Client* client;
+  Executable executable;
+  std::vector<Device*> devices;
+  std::vector<abi::LogicalId> logical_ids;
+  bool deleted = false;
+
+  // One device's call. `arguments` that the program donates, and that are not in `keep`, are deleted.
+  // `complete`, where not null, is done when the results are.
+  std::vector<Buffer*> execute(Device* device, std::span<Buffer* const> arguments,
+                               std::span<const int64_t> keep, std::shared_ptr<Completion> complete);
+};
+
+}  // namespace opentrn::pjrt

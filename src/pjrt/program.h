@@ -1,0 +1,59 @@
+// A module made ready to run: compiled for the device, or, where an op has no device kernel, held by the
+// reference evaluator on the host.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/literal.h"
+#include "graph/module.h"
+#include "pjrt/compile_options.h"
+#include "pjrt/settings.h"
+#include "runtime/model.h"
+
+namespace opentrn::pjrt {
+
+class Program {
+ public:
+  // `code`: a program in any form that import/load.h takes. Faults of the model and of the compiler pass;
+  // a missing kernel is one only under settings.strict.
+  Program(std::string code, std::string options, const Settings& settings);
+
+  const std::string& name() const { return name_; }
+  const CompileOptions& options() const { return options_; }
+  const std::vector<graph::Type>& inputs() const { return inputs_; }
+  const std::vector<graph::Type>& outputs() const { return outputs_; }
+  // Arguments whose buffers the program may take over, and which are deleted by a call.
+  const std::vector<size_t>& donated() const { return donated_; }
+  // 16 hexadecimal digits of the program, the options and the target.
+  const std::string& fingerprint() const { return fingerprint_; }
+  // Why the evaluator runs it; empty when a device does.
+  const std::string& host_reason() const { return host_reason_; }
+  const runtime::Model* device_model() const { return model_ ? &*model_ : nullptr; }
+
+  // One device's values. Any number of threads.
+  std::vector<graph::Literal> run(std::span<const graph::Literal> arguments) const;
+
+  // Everything that makes it again.
+  std::string serialised() const;
+  static Program deserialised(std::string_view bytes, const Settings& settings);
+
+ private:
+  void compile(const Settings& settings);
+  std::vector<graph::Literal> run_on_device(std::span<const graph::Literal> arguments) const;
+  std::vector<graph::Literal> evaluate(std::span<const graph::Literal> arguments) const;
+
+  std::string code_, options_bytes_;
+  CompileOptions options_;
+  graph::Module module_;
+  std::optional<graph::Function> host_function_;  // what the evaluator runs
+  std::string name_, fingerprint_, host_reason_;
+  std::vector<graph::Type> inputs_, outputs_;
+  std::vector<size_t> donated_;
+  std::optional<runtime::Model> model_;
+};
+
+}  // namespace opentrn::pjrt

@@ -1,0 +1,96 @@
+#include "pjrt/settings.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "base/fault.h"
+
+namespace opentrn::pjrt {
+
+namespace {
+
+constexpr int kCoresMax = 4096;
+
+[[noreturn]] void refuse(const char* name, const std::string& value, const std::string& takes) {
+  throw Fault(FaultKind::kInput, "environment", fmt::format("{} is '{}'; it takes {}", name, value, takes),
+              fmt::format("set {} to such a value, or unset it", name));
+}
+
+int number(const char* name, const std::string& value, const char* begin, const char* end, int least, int most,
+           const std::string& takes) {
+  int result = 0;
+  const auto [stop, error] = std::from_chars(begin, end, result);
+  if (error != std::errc{} || stop != end || result < least || result > most) refuse(name, value, takes);
+  return result;
+}
+
+int number(const char* name, const std::string& value, int least, int most) {
+  return number(name, value, value.data(), value.data() + value.size(), least, most,
+                fmt::format("a number from {} to {}", least, most));
+}
+
+// "0-3", "1,5", "0-1,4"
+std::vector<int> cores_of(const char* name, const std::string& value) {
+  const std::string takes = "core numbers and ranges, such as 0-3 or 1,5";
+  std::vector<int> cores;
+  size_t begin = 0;
+  while (begin <= value.size()) {
+    const size_t end = std::min(value.find(',', begin), value.size());
+    const size_t dash = value.find('-', begin);
+    const char* text = value.data();
+    const bool range = dash < end;
+    const int first =
+        number(name, value, text + begin, text + (range ? dash : end), 0, kCoresMax - 1, takes);
+    const int last = range ? number(name, value, text + dash + 1, text + end, first, kCoresMax - 1, takes) : first;
+    for (int core = first; core <= last; ++core) cores.push_back(core);
+    begin = end + 1;
+  }
+  return cores;
+}
+
+const arch::Instance* instance_named(const std::string& name) {
+  for (const arch::Instance& instance : arch::default_tables().instances())
+    if (instance.name == name) return &instance;
+  return nullptr;
+}
+
+std::vector<int> first_cores(int count) {
+  std::vector<int> cores(static_cast<size_t>(count));
+  std::iota(cores.begin(), cores.end(), 0);
+  return cores;
+}
+
+}  // namespace
+
+Settings read_settings(const std::function<std::optional<std::string>(const char*)>& variable) {
+  Settings settings;
+  if (const auto target = variable("NEURON_PLATFORM_TARGET_OVERRIDE")) settings.target = *target;
+  settings.generation = arch::resolve_target(settings.target);
+  const arch::Instance* instance = instance_named(settings.target);
+  if (instance && instance->lnc_default.known()) settings.physical_cores_per_core = instance->lnc_default;
+  if (const auto lnc = variable("NEURON_LOGICAL_NC_CONFIG"))
+    settings.physical_cores_per_core = number("NEURON_LOGICAL_NC_CONFIG", *lnc, 1, 2);
+  if (instance)
+    settings.cores = first_cores(instance->chips * arch::chip(instance->chip).cores /
+                                 settings.physical_cores_per_core);
+  if (const auto count = variable("NEURON_RT_NUM_CORES"))
+    settings.cores = first_cores(number("NEURON_RT_NUM_CORES", *count, 1, kCoresMax));
+  if (const auto cores = variable("NEURON_RT_VISIBLE_CORES"))
+    settings.cores = cores_of("NEURON_RT_VISIBLE_CORES", *cores);
+  if (const auto strict = variable("OPENTRN_STRICT"))
+    settings.strict = number("OPENTRN_STRICT", *strict, 0, 1) == 1;
+  return settings;
+}
+
+Settings settings_of_environment() {
+  return read_settings([](const char* name) -> std::optional<std::string> {
+    const char* value = std::getenv(name);
+    if (!value || !*value) return std::nullopt;
+    return value;
+  });
+}
+
+}  // namespace opentrn::pjrt

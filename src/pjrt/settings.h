@@ -1,0 +1,33 @@
+// What the plugin takes from its environment: Neuron's own variables, by their documented meaning.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "arch/arch.h"
+
+namespace opentrn::pjrt {
+
+struct Settings {
+  arch::Generation generation = arch::Generation::kV3;
+  std::string target = "trn2";
+  // Physical ids of the devices, one logical NeuronCore each.
+  std::vector<int> cores{0};
+  int physical_cores_per_core = 1;  // LNC
+  // Programs with an op that has no device kernel are refused instead of run by the reference evaluator.
+  bool strict = false;
+};
+
+// `variable` gives the value of an environment variable. Read are
+//   NEURON_PLATFORM_TARGET_OVERRIDE   a chip ("trn2": one core) or an instance ("trn2.48xlarge": all of its)
+//   NEURON_LOGICAL_NC_CONFIG          physical cores of a logical one, 1 or 2; otherwise the instance's own
+//   NEURON_RT_NUM_CORES               so many cores
+//   NEURON_RT_VISIBLE_CORES           these: "0-3", "1,5"
+//   OPENTRN_STRICT                    1: no op runs on the host
+// Input fault for a value that is none of theirs.
+Settings read_settings(const std::function<std::optional<std::string>(const char*)>& variable);
+Settings settings_of_environment();
+
+}  // namespace opentrn::pjrt

@@ -1,0 +1,40 @@
+#include "pjrt/status.h"
+
+#include <exception>
+#include <new>
+
+namespace opentrn::pjrt {
+
+namespace {
+
+abi::Code code_of(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kProgram:
+    case FaultKind::kInput: return abi::Code::kInvalidArgument;
+    case FaultKind::kCapacity: return abi::Code::kResourceExhausted;
+    case FaultKind::kNotModelled:
+    case FaultKind::kUnspecified: return abi::Code::kUnimplemented;
+    case FaultKind::kInternal: return abi::Code::kInternal;
+  }
+  return abi::Code::kInternal;
+}
+
+}  // namespace
+
+Error* error_of(Status status) { return new Error{std::move(status)}; }
+
+Status status_of_exception() {
+  try {
+    throw;
+  } catch (const Fault& fault) {
+    return {code_of(fault.kind()), fault.what()};
+  } catch (const std::bad_alloc&) {
+    return {abi::Code::kResourceExhausted, "the host has no memory left for this"};
+  } catch (const std::exception& error) {
+    return {abi::Code::kInternal, error.what()};
+  } catch (...) {
+    return {abi::Code::kInternal, "an exception of unknown type"};
+  }
+}
+
+}  // namespace opentrn::pjrt

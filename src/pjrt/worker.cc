@@ -1,0 +1,40 @@
+#include "pjrt/worker.h"
+
+#include <utility>
+
+namespace opentrn::pjrt {
+
+Worker::Worker() : thread_([this] { run(); }) {}
+
+Worker::~Worker() {
+  {
+    std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  woken_.notify_one();
+  thread_.join();
+}
+
+void Worker::add(std::function<void()> task) {
+  {
+    std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  woken_.notify_one();
+}
+
+void Worker::run() {
+  for (;;) {
+    std::function<void()> task;
+    {
+      std::unique_lock lock(mutex_);
+      woken_.wait(lock, [&] { return ending_ || !tasks_.empty(); });
+      if (tasks_.empty()) return;
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    task();
+  }
+}
+
+}  // namespace opentrn::pjrt

@@ -1,0 +1,34 @@
+// Worker: one thread that runs tasks in the order they come. Executions and copies to the host go through
+// it, so what a task reads was made by an earlier one.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace opentrn::pjrt {
+
+class Worker {
+ public:
+  Worker();
+  // Runs what is left, then ends.
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // Tasks must not throw.
+  void add(std::function<void()> task);
+
+ private:
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable woken_;
+  std::deque<std::function<void()>> tasks_;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace opentrn::pjrt
