@@ -22,6 +22,7 @@ namespace {
 Function prepared(const graph::Module& module, const Options& options, PassCounts& counts) {
   graph::verify(module);
   Function function = inline_calls(module, module.entry());
+  widen_product_operands(function);
   counts.casts = auto_cast(function, options.auto_cast, options.auto_cast_type);
   const bool improve = options.level >= Level::k2;
   for (bool more = improve; more;) {

@@ -102,8 +102,10 @@ constexpr abi::Api make_api() {
   f[70] = guarded<abi::BufferToHost, buffer_to_host>;
   f[71] = guarded<abi::BufferFlag, buffer_is_on_cpu>;
   f[72] = guarded<abi::BufferReadyEvent, buffer_ready_event>;
+  f[73] = guarded<abi::BufferPointer, buffer_pointer>;
   f[74] = guarded<abi::BufferArgs, buffer_reference>;
   f[75] = guarded<abi::BufferArgs, buffer_dereference>;
+  f[76] = guarded<abi::BufferPointer, buffer_pointer>;
   f[83] = guarded<abi::TopologyArgs, topology_destroy>;
   f[84] = guarded<abi::TopologyText, topology_platform_name>;
   f[85] = guarded<abi::TopologyText, topology_platform_version>;

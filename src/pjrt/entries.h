@@ -116,6 +116,7 @@ void buffer_to_memory(abi::BufferToMemory& args);
 void buffer_to_host(abi::BufferToHost& args);
 void buffer_raw_to_host(abi::BufferRawToHost& args);
 void buffer_ready_event(abi::BufferReadyEvent& args);
+void buffer_pointer(abi::BufferPointer& args);
 void buffer_reference(abi::BufferArgs& args);
 void buffer_dereference(abi::BufferArgs& args);
 

@@ -104,6 +104,13 @@ void buffer_raw_to_host(abi::BufferRawToHost& args) {
 }
 
 void buffer_ready_event(abi::BufferReadyEvent& args) { args.event = new Event{args.buffer->live()->ready}; }
+// Where the host keeps the elements: it tells equal memory from other memory, which is what callers ask for.
+void buffer_pointer(abi::BufferPointer& args) {
+  const std::shared_ptr<Array>& array = args.buffer->live();
+  if (const auto& failed = array->ready->wait()) throw Failed{*failed};
+  args.pointer = reinterpret_cast<uintptr_t>(array->value.bytes().data());
+}
+
 void buffer_reference(abi::BufferArgs& args) { ++args.buffer->external_references; }
 void buffer_dereference(abi::BufferArgs& args) { --args.buffer->external_references; }
 

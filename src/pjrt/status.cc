@@ -26,6 +26,8 @@ Error* error_of(Status status) { return new Error{std::move(status)}; }
 Status status_of_exception() {
   try {
     throw;
+  } catch (const Failed& failed) {
+    return failed.status;
   } catch (const Fault& fault) {
     return {code_of(fault.kind()), fault.what()};
   } catch (const std::bad_alloc&) {

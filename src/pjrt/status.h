@@ -21,6 +21,11 @@ struct Error {
   Status status;
 };
 
+// Thrown where an earlier failure is met again.
+struct Failed {
+  Status status;
+};
+
 Error* error_of(Status status);
 // Of the exception that is being handled. Nothing may leave the plugin: the caller is C.
 Status status_of_exception();

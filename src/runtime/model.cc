@@ -11,9 +11,10 @@ namespace opentrn::runtime {
 
 namespace {
 
-// One for the process, which serves one caller at a time.
+// One for the process, which serves one caller at a time. Never destroyed: threads of a plugin may still run
+// when static objects are.
 ThreadPool& pool() {
-  static ThreadPool instance(default_thread_count());
+  static ThreadPool& instance = *new ThreadPool(default_thread_count());
   return instance;
 }
 std::mutex pool_turn;

@@ -506,7 +506,7 @@ DType wide_integer(ElementType element) {
 }
 
 Tile narrow_integer(Emitter& emitter, const Tile& wide, ElementType element) {
-  if (is_int32(element)) return wide;
+  if (is_int32(element)) return wide.as(*device_dtype(element));  // wraps: the bits stay
   const auto fresh = [&](DType dtype) { return emitter.sbuf(wide.rows, wide.columns, dtype, "narrow"); };
   const Tile counts = fresh(DType::kInt32), shifted = fresh(DType::kInt32), back = fresh(DType::kInt32);
   emitter.memset(counts, 32 - graph::bit_width(element));

@@ -133,6 +133,7 @@ class Folding {
   // One number stands for all, before and after.
   std::optional<Literal> folded_splat(const Op& op, std::vector<Literal>& operands,
                                       const graph::Type& result) {
+    if (result.element_count() == 0) return Literal(result, std::vector<std::byte>{});
     if (op.kind == OpKind::concatenate_ || op.kind == OpKind::pad_) return std::nullopt;
     const auto with_first = [&](const Literal& from) {
       const auto size = static_cast<size_t>(graph::storage_bytes(from.type().element()));

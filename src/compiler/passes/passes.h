@@ -10,8 +10,12 @@
 namespace opentrn::compiler {
 
 // The entry with every call, and every composite that no kernel takes as one op, replaced by its body.
-// After it the function has no call_, no composite_ and no notes on sharding. Input fault for recursion and unknown callees.
+// After it the function has no call_, no composite_ and no notes on sharding. Input fault for recursion and
+// unknown callees.
 graph::Function inline_calls(const graph::Module& module, const graph::Function& entry);
+
+// Operands of products become of one float type, which holds every number of both.
+void widen_product_operands(graph::Function& function);
 
 // fp32 to a narrower type (auto_cast.cc says what exactly). Gives the number of casts added.
 int64_t auto_cast(graph::Function& function, AutoCastMode mode, graph::ElementType type);
