@@ -8,13 +8,6 @@ extern "C" const opentrn::pjrt::abi::Api* GetPjrtApi();
 namespace opentrn::pjrt::abi {
 namespace {
 
-// Sizes to the end of the last field, as STRUCT_SIZE counts them.
-template <typename Record, typename Field>
-constexpr size_t end_of(Field Record::*field) {
-  const Record* none = nullptr;
-  return reinterpret_cast<size_t>(&(none->*field)) + sizeof(Field);
-}
-
 TEST(Abi, SizesOfRecords) {
   EXPECT_EQ(sizeof(Version), 24u);
   EXPECT_EQ(sizeof(NamedValue), 56u);

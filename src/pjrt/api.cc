@@ -16,7 +16,8 @@ Error* unguarded(abi::Args* args) {
 }
 
 Error* unimplemented(abi::Args*) {
-  return error_of({abi::Code::kUnimplemented, "OpenTrn's plugin does not have this function of the PJRT API"});
+  return error_of(
+      {abi::Code::kUnimplemented, "OpenTrn's plugin does not have this function of the PJRT API"});
 }
 
 // No error of this plugin carries a payload.

@@ -56,8 +56,7 @@ Buffer::Buffer(std::shared_ptr<Array> holds)
 
 const std::shared_ptr<Array>& Buffer::live() const {
   if (!array)
-    throw Fault(FaultKind::kInput, "pjrt.deleted",
-                "the buffer has been deleted or donated",
+    throw Fault(FaultKind::kInput, "pjrt.deleted", "the buffer has been deleted or donated",
                 "keep a copy of an array that is donated, or do not donate it");
   return array;
 }
@@ -68,7 +67,8 @@ std::vector<std::byte> read_host(const void* data, const graph::Type& type,
   std::vector<std::byte> elements(static_cast<size_t>(type.byte_count()));
   const std::vector<int64_t> plain = row_major_strides(type);
   const auto size = static_cast<size_t>(graph::storage_bytes(type.element()));
-  if (byte_strides.empty() || std::equal(plain.begin(), plain.end(), byte_strides.begin(), byte_strides.end())) {
+  if (byte_strides.empty() ||
+      std::equal(plain.begin(), plain.end(), byte_strides.begin(), byte_strides.end())) {
     if (!elements.empty()) std::memcpy(elements.data(), from, elements.size());
   } else {
     for_elements(type, byte_strides, [&](int64_t offset, int64_t i) {

@@ -86,8 +86,7 @@ Client::Client(Settings from) : settings(std::move(from)), topology{this} {
     device->core = settings.cores[i];
     device->kind = fmt::format("NC_v{}", generation);
     device->text = fmt::format("NeuronDevice(id={})", i);
-    device->debug_text =
-        fmt::format("NeuronDevice(id={}, core={}, {})", i, device->core, settings.target);
+    device->debug_text = fmt::format("NeuronDevice(id={}, core={}, {})", i, device->core, settings.target);
     device->attributes.add("core", int64_t{device->core});
     device->attributes.add("target", settings.target);
     device->bytes_limit = bytes;

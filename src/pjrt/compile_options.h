@@ -1,4 +1,5 @@
-// What is read of a serialised CompileOptionsProto. Source of the fields: xla/pjrt/proto/compile_options.proto.
+// What is read of a serialised CompileOptionsProto. Source of the fields:
+// xla/pjrt/proto/compile_options.proto.
 #pragma once
 
 #include <map>

@@ -41,7 +41,9 @@ Buffer* copy_to(const Buffer& buffer, Device* device) {
 }  // namespace
 
 void buffer_destroy(abi::BufferArgs& args) { delete args.buffer; }
-void buffer_element_type(abi::BufferElementType& args) { args.type = abi_type_of(args.buffer->type.element()); }
+void buffer_element_type(abi::BufferElementType& args) {
+  args.type = abi_type_of(args.buffer->type.element());
+}
 
 void buffer_dims(abi::BufferDimensions& args) {
   args.dims = args.buffer->dims.data();
@@ -86,10 +88,10 @@ void buffer_to_host(abi::BufferToHost& args) {
   if (args.size < bytes)
     throw Fault(FaultKind::kInput, "pjrt.to_host",
                 fmt::format("{} bytes of room for an array of {}", args.size, bytes));
-  args.event = read_later(array, [data = args.data, order = minor_to_major_of(args.host_layout)](
-                                     const graph::Literal& value) {
-    write_host(value.bytes(), value.type(), order, data);
-  });
+  args.event = read_later(
+      array, [data = args.data, order = minor_to_major_of(args.host_layout)](const graph::Literal& value) {
+        write_host(value.bytes(), value.type(), order, data);
+      });
 }
 
 void buffer_raw_to_host(abi::BufferRawToHost& args) {

@@ -70,9 +70,9 @@ void client_lookup_addressable_device(abi::ClientLookup& args) {
 void client_topology(abi::ClientTopology& args) { args.topology = &args.client->topology; }
 
 void client_compile(abi::ClientCompile& args) {
-  auto program = std::make_shared<const Program>(std::string(args.program->code, args.program->code_size),
-                                                 std::string(args.options, args.options_size),
-                                                 args.client->settings);
+  auto program =
+      std::make_shared<const Program>(std::string(args.program->code, args.program->code_size),
+                                      std::string(args.options, args.options_size), args.client->settings);
   report(*program);
   args.executable = new LoadedExecutable(args.client, std::move(program));
 }
@@ -85,8 +85,8 @@ void client_default_assignment(abi::ClientDefaultAssignment& args) {
   const auto count = static_cast<size_t>(args.replicas) * static_cast<size_t>(args.partitions);
   if (count > args.client->devices.size() || count > args.size)
     throw Fault(FaultKind::kInput, "pjrt.devices",
-                fmt::format("{} replicas of {} partitions do not fit {} devices", args.replicas, args.partitions,
-                            args.client->devices.size()),
+                fmt::format("{} replicas of {} partitions do not fit {} devices", args.replicas,
+                            args.partitions, args.client->devices.size()),
                 "set NEURON_RT_NUM_CORES, or an instance as NEURON_PLATFORM_TARGET_OVERRIDE");
   for (size_t i = 0; i < count; ++i) args.assignment[i] = args.client->devices[i]->id;
 }
@@ -119,7 +119,9 @@ void client_error_buffer(abi::ClientErrorBuffer& args) {
 // A client's topology lives as long as the client.
 void topology_destroy(abi::TopologyArgs&) {}
 void topology_platform_name(abi::TopologyText& args) { give(args, kPlatform); }
-void topology_platform_version(abi::TopologyText& args) { give(args, args.topology->client->platform_version); }
+void topology_platform_version(abi::TopologyText& args) {
+  give(args, args.topology->client->platform_version);
+}
 
 void topology_devices(abi::TopologyDevices& args) {
   args.devices = args.topology->client->devices.data();

@@ -35,7 +35,9 @@ int64_t bytes_of(const std::vector<graph::Type>& types) {
 
 void executable_destroy(abi::ExecutableArgs& args) { delete args.executable; }
 void executable_name(abi::ExecutableText& args) { give(args, args.executable->program->name()); }
-void executable_fingerprint(abi::ExecutableText& args) { give(args, args.executable->program->fingerprint()); }
+void executable_fingerprint(abi::ExecutableText& args) {
+  give(args, args.executable->program->fingerprint());
+}
 
 void executable_replicas(abi::ExecutableNumber& args) {
   args.number = static_cast<size_t>(args.executable->program->options().replicas);
@@ -129,15 +131,17 @@ void loaded_assignment(abi::LoadedSerialized& args) {
 
 void loaded_delete(abi::LoadedArgs& args) { args.executable->deleted = true; }
 void loaded_is_deleted(abi::LoadedFlag& args) { args.flag = args.executable->deleted; }
-void loaded_fingerprint(abi::LoadedText& args) { give(args, args.executable->executable.program->fingerprint()); }
+void loaded_fingerprint(abi::LoadedText& args) {
+  give(args, args.executable->executable.program->fingerprint());
+}
 
 void loaded_execute(abi::Execute& args) {
   LoadedExecutable& loaded = *args.executable;
-  if (loaded.deleted)
-    throw Fault(FaultKind::kInput, "pjrt.deleted", "the executable has been deleted");
+  if (loaded.deleted) throw Fault(FaultKind::kInput, "pjrt.deleted", "the executable has been deleted");
   if (args.devices != 1)
-    throw Fault(FaultKind::kNotModelled, "pjrt.devices",
-                fmt::format("{} runs on {} devices at once", loaded.executable.program->name(), args.devices));
+    throw Fault(
+        FaultKind::kNotModelled, "pjrt.devices",
+        fmt::format("{} runs on {} devices at once", loaded.executable.program->name(), args.devices));
   Device* device = args.device ? args.device : loaded.devices.front();
   std::shared_ptr<Completion> complete;
   if (args.complete) complete = std::make_shared<Completion>();

@@ -4,9 +4,7 @@ namespace opentrn::pjrt {
 
 namespace {
 
-Error* error_of(const Completion::Outcome& outcome) {
-  return outcome ? pjrt::error_of(*outcome) : nullptr;
-}
+Error* error_of(const Completion::Outcome& outcome) { return outcome ? pjrt::error_of(*outcome) : nullptr; }
 
 }  // namespace
 

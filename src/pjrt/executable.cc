@@ -75,7 +75,8 @@ LoadedExecutable::LoadedExecutable(Client* of, std::shared_ptr<const Program> pr
                               client->devices.size()),
                   "set NEURON_RT_NUM_CORES, or an instance as NEURON_PLATFORM_TARGET_OVERRIDE");
     devices.push_back(client->devices[id]);
-    logical_ids.push_back({static_cast<int>(i) / options.partitions, static_cast<int>(i) % options.partitions});
+    logical_ids.push_back(
+        {static_cast<int>(i) / options.partitions, static_cast<int>(i) % options.partitions});
   }
 }
 
@@ -89,7 +90,8 @@ std::vector<Buffer*> LoadedExecutable::execute(Device* device, std::span<Buffer*
   for (const graph::Type& type : program.outputs())
     call.results.push_back(std::make_shared<Array>(device, type));
   for (const size_t i : program.donated())
-    if (std::find(keep.begin(), keep.end(), static_cast<int64_t>(i)) == keep.end()) arguments[i]->array.reset();
+    if (std::find(keep.begin(), keep.end(), static_cast<int64_t>(i)) == keep.end())
+      arguments[i]->array.reset();
   std::vector<Buffer*> results;
   for (const auto& array : call.results) results.push_back(new Buffer(array));
   client->worker.add([call = std::move(call)] { call.run(); });

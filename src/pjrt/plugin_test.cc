@@ -1,1 +1,301 @@
+// The plugin as a framework drives it, through the table alone.
+#include <cstring>
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
+
+#include "pjrt/abi.h"
+#include "pjrt/compile_options.h"
+#include "pjrt/settings.h"
+
+extern "C" const opentrn::pjrt::abi::Api* GetPjrtApi();
+
+namespace opentrn::pjrt {
+namespace {
+
+// Places in the table, as the ABI numbers them.
+enum Function {
+  kErrorDestroy = 0,
+  kErrorMessage = 1,
+  kErrorCode = 2,
+  kEventDestroy = 5,
+  kEventAwait = 8,
+  kClientCreate = 10,
+  kClientDestroy = 11,
+  kClientCompile = 20,
+  kBufferFromHost = 22,
+  kSerialize = 49,
+  kLoadedDestroy = 50,
+  kGetExecutable = 51,
+  kExecutableDestroy = 40,
+  kExecute = 55,
+  kDeserialize = 56,
+  kBufferDestroy = 58,
+  kBufferIsDeleted = 68,
+  kToHost = 70,
+  kUnimplemented = 77,
+};
+
+template <typename Record>
+Record record() {
+  Record made{};
+  made.struct_size = sizeof(Record);
+  return made;
+}
+
+struct Failure {
+  abi::Code code = abi::Code::kOk;
+  std::string message;
+};
+
+template <typename Record>
+Failure call(Function function, Record& args) {
+  const abi::Api* api = GetPjrtApi();
+  Error* error = api->functions[function](&args);
+  if (!error) return {};
+  auto code = record<abi::ErrorCode>();
+  code.error = error;
+  api->functions[kErrorCode](&code);
+  auto message = record<abi::ErrorMessage>();
+  message.error = error;
+  api->functions[kErrorMessage](&message);
+  Failure failure{code.code, std::string(message.message, message.size)};
+  auto destroy = record<abi::ErrorArgs>();
+  destroy.error = error;
+  api->functions[kErrorDestroy](&destroy);
+  return failure;
+}
+
+constexpr std::string_view kAddAndDouble = R"(
+module @sample {
+  func.func public @main(%a: tensor<2x3xf32>, %b: tensor<2x3xf32> {jax.buffer_donor = true}) -> tensor<2x3xf32> {
+    %0 = stablehlo.add %a, %b : tensor<2x3xf32>
+    %1 = stablehlo.add %0, %0 : tensor<2x3xf32>
+    return %1 : tensor<2x3xf32>
+  }
+})";
+
+class Plugin : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto args = record<abi::ClientCreate>();
+    ASSERT_EQ(call(kClientCreate, args).message, "");
+    client_ = args.client;
+  }
+  void TearDown() override {
+    auto args = record<abi::ClientArgs>();
+    args.client = client_;
+    call(kClientDestroy, args);
+  }
+
+  Failure compile(std::string code, LoadedExecutable** loaded) {
+    auto program = record<abi::Program>();
+    program.code = code.data();
+    program.code_size = code.size();
+    program.format = "mlir";
+    program.format_size = 4;
+    auto args = record<abi::ClientCompile>();
+    args.client = client_;
+    args.program = &program;
+    args.options = "";
+    const Failure failure = call(kClientCompile, args);
+    *loaded = args.executable;
+    return failure;
+  }
+
+  Buffer* buffer(const std::vector<float>& values, std::vector<int64_t> dims,
+                 std::vector<int64_t> strides = {}) {
+    auto args = record<abi::ClientBufferFromHost>();
+    args.client = client_;
+    args.data = values.data();
+    args.type = abi::ElementType::kF32;
+    args.dims = dims.data();
+    args.rank = dims.size();
+    args.byte_strides = strides.data();
+    args.byte_stride_count = strides.size();
+    EXPECT_EQ(call(kBufferFromHost, args).message, "");
+    auto event = record<abi::EventArgs>();
+    event.event = args.done_with_host_buffer;
+    call(kEventDestroy, event);
+    return args.buffer;
+  }
+
+  std::vector<float> values(Buffer* from) {
+    auto args = record<abi::BufferToHost>();
+    args.buffer = from;
+    EXPECT_EQ(call(kToHost, args).message, "");
+    std::vector<float> result(args.size / sizeof(float));
+    args.data = result.data();
+    EXPECT_EQ(call(kToHost, args).message, "");
+    auto event = record<abi::EventArgs>();
+    event.event = args.event;
+    EXPECT_EQ(call(kEventAwait, event).message, "");
+    call(kEventDestroy, event);
+    return result;
+  }
+
+  Failure execute(LoadedExecutable* loaded, std::vector<Buffer*> arguments, Buffer** result) {
+    auto options = record<abi::ExecuteOptions>();
+    auto args = record<abi::Execute>();
+    Buffer* const* list = arguments.data();
+    Buffer** outputs = result;
+    args.executable = loaded;
+    args.options = &options;
+    args.arguments = &list;
+    args.devices = 1;
+    args.argument_count = arguments.size();
+    args.outputs = &outputs;
+    return call(kExecute, args);
+  }
+
+  bool is_deleted(Buffer* buffer) {
+    auto args = record<abi::BufferFlag>();
+    args.buffer = buffer;
+    call(kBufferIsDeleted, args);
+    return args.flag;
+  }
+
+  void destroy(Buffer* buffer) {
+    auto args = record<abi::BufferArgs>();
+    args.buffer = buffer;
+    call(kBufferDestroy, args);
+  }
+  void destroy(LoadedExecutable* loaded) {
+    auto args = record<abi::LoadedArgs>();
+    args.executable = loaded;
+    call(kLoadedDestroy, args);
+  }
+
+  Client* client_ = nullptr;
+};
+
+TEST_F(Plugin, CompilesAndRunsAndDonates) {
+  LoadedExecutable* loaded = nullptr;
+  ASSERT_EQ(compile(std::string(kAddAndDouble), &loaded).message, "");
+  Buffer* a = buffer({1, 2, 3, 4, 5, 6}, {2, 3});
+  Buffer* b = buffer({1, 10, 2, 20, 3, 30}, {2, 3}, {4, 8});  // column-major
+  Buffer* result = nullptr;
+  ASSERT_EQ(execute(loaded, {a, b}, &result).message, "");
+  EXPECT_EQ(values(result), (std::vector<float>{4, 8, 12, 28, 50, 72}));
+  EXPECT_FALSE(is_deleted(a));
+  EXPECT_TRUE(is_deleted(b));
+  Buffer* again = nullptr;
+  const Failure failure = execute(loaded, {a, b}, &again);
+  EXPECT_EQ(failure.code, abi::Code::kInvalidArgument);
+  EXPECT_NE(failure.message.find("deleted"), std::string::npos) << failure.message;
+  for (Buffer* each : {a, b, result}) destroy(each);
+  destroy(loaded);
+}
+
+TEST_F(Plugin, AProgramComesBackFromItsBytes) {
+  LoadedExecutable* loaded = nullptr;
+  ASSERT_EQ(compile(std::string(kAddAndDouble), &loaded).message, "");
+  auto get = record<abi::LoadedExecutableOf>();
+  get.loaded = loaded;
+  call(kGetExecutable, get);
+  auto bytes = record<abi::ExecutableSerialized>();
+  bytes.executable = get.executable;
+  ASSERT_EQ(call(kSerialize, bytes).message, "");
+  auto back = record<abi::ExecutableDeserialize>();
+  back.client = client_;
+  back.bytes = bytes.bytes;
+  back.size = bytes.size;
+  ASSERT_EQ(call(kDeserialize, back).message, "");
+  Buffer *a = buffer({1, 2, 3, 4, 5, 6}, {2, 3}), *b = buffer({1, 1, 1, 1, 1, 1}, {2, 3}), *result = nullptr;
+  ASSERT_EQ(execute(back.loaded, {a, b}, &result).message, "");
+  EXPECT_EQ(values(result), (std::vector<float>{4, 6, 8, 10, 12, 14}));
+  // Cut short, it is refused.
+  back.size = bytes.size - 1;
+  EXPECT_EQ(call(kDeserialize, back).code, abi::Code::kInvalidArgument);
+  bytes.deleter(bytes.owner);
+  for (Buffer* each : {a, b, result}) destroy(each);
+  destroy(loaded);
+}
+
+TEST_F(Plugin, FaultsBecomeErrors) {
+  LoadedExecutable* loaded = nullptr;
+  EXPECT_EQ(compile("module {", &loaded).code, abi::Code::kInvalidArgument);
+  EXPECT_EQ(compile("", &loaded).code, abi::Code::kInvalidArgument);
+  ASSERT_EQ(compile(std::string(kAddAndDouble), &loaded).message, "");
+  Buffer* wrong = buffer({1, 2}, {2});
+  Buffer* result = nullptr;
+  const Failure shape = execute(loaded, {wrong, wrong}, &result);
+  EXPECT_EQ(shape.code, abi::Code::kInvalidArgument);
+  EXPECT_NE(shape.message.find("tensor<2x3xf32>"), std::string::npos) << shape.message;
+  EXPECT_EQ(execute(loaded, {wrong}, &result).code, abi::Code::kInvalidArgument);
+  auto args = record<abi::ClientArgs>();
+  EXPECT_EQ(call(kUnimplemented, args).code, abi::Code::kUnimplemented);
+  destroy(wrong);
+  destroy(loaded);
+}
+
+TEST_F(Plugin, AnArrayLargerThanHbmIsRefused) {
+  LoadedExecutable* loaded = nullptr;
+  // 64 GiB of result; a core of Trainium2 has 12.
+  ASSERT_EQ(compile(R"(module { func.func public @main(%a: tensor<f32>) -> tensor<131072x131072xf32> {
+      %0 = stablehlo.broadcast_in_dim %a, dims = [] : (tensor<f32>) -> tensor<131072x131072xf32>
+      return %0 : tensor<131072x131072xf32> } })",
+                    &loaded)
+                .message,
+            "");
+  Buffer* a = buffer({1}, {});
+  Buffer* result = nullptr;
+  const Failure failure = execute(loaded, {a}, &result);
+  EXPECT_EQ(failure.code, abi::Code::kResourceExhausted);
+  EXPECT_NE(failure.message.find("HBM"), std::string::npos) << failure.message;
+  destroy(a);
+  destroy(loaded);
+}
+
+Settings settings_from(std::map<std::string, std::string> variables) {
+  return read_settings([&](const char* name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  });
+}
+
+TEST(Settings, OneCoreUnlessToldOtherwise) {
+  EXPECT_EQ(settings_from({}).cores, std::vector<int>{0});
+  EXPECT_EQ(settings_from({{"NEURON_PLATFORM_TARGET_OVERRIDE", "trn1"}}).generation, arch::Generation::kV2);
+}
+
+TEST(Settings, AnInstanceHasItsCores) {
+  // 16 chips of 8 cores, two of them a logical one.
+  EXPECT_EQ(settings_from({{"NEURON_PLATFORM_TARGET_OVERRIDE", "trn2.48xlarge"}}).cores.size(), 64u);
+  EXPECT_EQ(
+      settings_from({{"NEURON_PLATFORM_TARGET_OVERRIDE", "trn2.48xlarge"}, {"NEURON_LOGICAL_NC_CONFIG", "1"}})
+          .cores.size(),
+      128u);
+  EXPECT_EQ(settings_from({{"NEURON_PLATFORM_TARGET_OVERRIDE", "trn1.32xlarge"}}).cores.size(), 32u);
+}
+
+TEST(Settings, CoresAreCountedOrNamed) {
+  EXPECT_EQ(settings_from({{"NEURON_RT_NUM_CORES", "3"}}).cores, (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(settings_from({{"NEURON_RT_VISIBLE_CORES", "4-6,1"}}).cores, (std::vector<int>{4, 5, 6, 1}));
+  for (const char* wrong : {"", "a", "3-1", "1,", "-2", "1-99999999999"})
+    EXPECT_THROW(settings_from({{"NEURON_RT_VISIBLE_CORES", wrong}}), Fault) << wrong;
+  EXPECT_THROW(settings_from({{"NEURON_RT_NUM_CORES", "0"}}), Fault);
+  EXPECT_THROW(settings_from({{"NEURON_PLATFORM_TARGET_OVERRIDE", "trn9"}}), Fault);
+}
+
+TEST(CompileOptions, AnAssignmentGoesThereAndBack) {
+  const std::vector<int> devices{5, 1, 4, 2, 0, 3};
+  std::string build;  // executable_build_options: num_replicas, num_partitions, device_assignment
+  const std::string assignment = device_assignment(2, 3, devices);
+  build += "\x20\x02\x28\x03\x4a";
+  build += static_cast<char>(assignment.size());
+  build += assignment;
+  std::string bytes = "\x1a";
+  bytes += static_cast<char>(build.size());
+  bytes += build;
+  const CompileOptions options = read_compile_options(bytes);
+  EXPECT_EQ(options.replicas, 2);
+  EXPECT_EQ(options.partitions, 3);
+  EXPECT_EQ(options.devices, devices);
+  for (size_t cut = 1; cut < bytes.size(); ++cut)
+    EXPECT_THROW(read_compile_options(std::string_view(bytes).substr(0, cut)), Fault) << cut;
+}
+
+}  // namespace
+}  // namespace opentrn::pjrt

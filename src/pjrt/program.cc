@@ -94,7 +94,9 @@ std::string take_sized(std::string_view& from) {
 }  // namespace
 
 Program::Program(std::string code, std::string options, const Settings& settings)
-    : code_(std::move(code)), options_bytes_(std::move(options)), options_(read_compile_options(options_bytes_)) {
+    : code_(std::move(code)),
+      options_bytes_(std::move(options)),
+      options_(read_compile_options(options_bytes_)) {
   fingerprint_ = fmt::format(
       "{:016x}", fnv1a(settings.target, fnv1a(options_bytes_, fnv1a(code_, 0xcbf29ce484222325ull))));
   module_ = import::load(bytes_of(code_), "program");

@@ -19,8 +19,8 @@ constexpr int kCoresMax = 4096;
               fmt::format("set {} to such a value, or unset it", name));
 }
 
-int number(const char* name, const std::string& value, const char* begin, const char* end, int least, int most,
-           const std::string& takes) {
+int number(const char* name, const std::string& value, const char* begin, const char* end, int least,
+           int most, const std::string& takes) {
   int result = 0;
   const auto [stop, error] = std::from_chars(begin, end, result);
   if (error != std::errc{} || stop != end || result < least || result > most) refuse(name, value, takes);
@@ -42,9 +42,9 @@ std::vector<int> cores_of(const char* name, const std::string& value) {
     const size_t dash = value.find('-', begin);
     const char* text = value.data();
     const bool range = dash < end;
-    const int first =
-        number(name, value, text + begin, text + (range ? dash : end), 0, kCoresMax - 1, takes);
-    const int last = range ? number(name, value, text + dash + 1, text + end, first, kCoresMax - 1, takes) : first;
+    const int first = number(name, value, text + begin, text + (range ? dash : end), 0, kCoresMax - 1, takes);
+    const int last =
+        range ? number(name, value, text + dash + 1, text + end, first, kCoresMax - 1, takes) : first;
     for (int core = first; core <= last; ++core) cores.push_back(core);
     begin = end + 1;
   }
@@ -74,8 +74,8 @@ Settings read_settings(const std::function<std::optional<std::string>(const char
   if (const auto lnc = variable("NEURON_LOGICAL_NC_CONFIG"))
     settings.physical_cores_per_core = number("NEURON_LOGICAL_NC_CONFIG", *lnc, 1, 2);
   if (instance)
-    settings.cores = first_cores(instance->chips * arch::chip(instance->chip).cores /
-                                 settings.physical_cores_per_core);
+    settings.cores =
+        first_cores(instance->chips * arch::chip(instance->chip).cores / settings.physical_cores_per_core);
   if (const auto count = variable("NEURON_RT_NUM_CORES"))
     settings.cores = first_cores(number("NEURON_RT_NUM_CORES", *count, 1, kCoresMax));
   if (const auto cores = variable("NEURON_RT_VISIBLE_CORES"))

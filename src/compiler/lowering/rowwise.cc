@@ -232,17 +232,24 @@ class RowwiseKernel {
     return found->second;
   }
 
+  // What a reduction reads: all columns, also where one number or one column stands for them.
+  Tile all_columns(const Term& data) {
+    if (!data.splat) return data.column ? data.tile.repeated(column_count_) : data.tile;
+    const Tile number = emitter_.sbuf(row_count_, 1, *device_dtype(data.element), "splat");
+    emitter_.memset(number, *data.splat);
+    return number.repeated(column_count_);
+  }
+
   Term reduce(const Op& op, const Term& data) {
     const OpKind combiner = *combiner_of(function_, op);
     const graph::ElementType element = function_.type(op.results[0]).element();
     if (!graph::is_float(element))
       return {.element = element,
               .splat = {},
-              .tile = reduce_exactly(op, combiner, element,
-                                     data.column ? data.tile.repeated(column_count_) : data.tile),
+              .tile = reduce_exactly(op, combiner, element, all_columns(data)),
               .column = true};
     const Tile dst = emitter_.sbuf(row_count_, 1, *device_dtype(element), "reduce");
-    emitter_.reduce(alu_of(combiner), dst, data.column ? data.tile.repeated(column_count_) : data.tile);
+    emitter_.reduce(alu_of(combiner), dst, all_columns(data));
     return {.element = element, .splat = {}, .tile = with_initial(op, combiner, dst), .column = true};
   }
 
@@ -331,7 +338,7 @@ class RowwiseKernel {
         invariant_.clear();
         const Term data = operand(op.operands[0], false);
         const Tile part = emitter_.sbuf(row_count_, 1, DType::kFloat32, "reduce");
-        emitter_.reduce(alu_of(combiner), part, data.column ? data.tile.repeated(column_count_) : data.tile);
+        emitter_.reduce(alu_of(combiner), part, all_columns(data));
         if (total) {
           const Tile sum = emitter_.sbuf(row_count_, 1, DType::kFloat32, "reduce");
           emitter_.tensor_tensor(alu_of(combiner), sum, *total, part);

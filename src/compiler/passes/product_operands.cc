@@ -38,9 +38,9 @@ void widen_product_operands(Function& function) {
       for (size_t i = 0; i < 2; ++i) {
         const ValueId operand = function.op(product).operands[i];
         if (function.type(operand).element() == common) continue;
-        const OpId made = function.insert(id, at++, OpKind::convert_, {operand},
-                                          {function.type(operand).with_element(common)},
-                                          function.op(product).location);
+        const OpId made =
+            function.insert(id, at++, OpKind::convert_, {operand},
+                            {function.type(operand).with_element(common)}, function.op(product).location);
         function.op(product).operands[i] = function.op(made).results[0];
       }
     }

@@ -1,0 +1,134 @@
+"""JAX programs on the `neuron` platform against the same on JAX's CPU."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jax", reason="the platform is JAX's")
+pytest.importorskip("opentrn._core", exc_type=ImportError)
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = Path(__file__).with_name("programs.py")
+NAMES = [
+    node.name
+    for node in ast.parse(SOURCE.read_text()).body
+    if isinstance(node, ast.FunctionDef) and node.decorator_list
+]
+# fp32 results: engines and XLA sum in different orders and round functions differently.
+RTOL, ATOL = 2e-4, 2e-5
+LOOSER = {"attention_in_bf16": 2e-2}
+
+
+def run(platform: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Python with JAX on a platform; the checkout's `python` folder makes `neuron` known to it."""
+    variables = dict(
+        os.environ, JAX_PLATFORMS=platform, PYTHONPATH=f"{ROOT / 'python'}:{ROOT}", **environment
+    )
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, env=variables, capture_output=True, text=True, timeout=300
+    )
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, np.ndarray]]:
+    folder = tmp_path_factory.mktemp("jax")
+    found = {}
+    for platform in ("neuron", "cpu"):
+        done = run(platform, "-m", "tests.jax.programs", str(folder / f"{platform}.npz"))
+        assert done.returncode == 0, done.stderr
+        found[platform] = dict(np.load(folder / f"{platform}.npz"))
+        assert str(found[platform]["platform"]) == platform
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_program_gives_what_it_gives_on_the_cpu(results: dict, name: str):
+    ours, theirs = (
+        {key: value for key, value in results[platform].items() if key.startswith(f"{name}/")}
+        for platform in ("neuron", "cpu")
+    )
+    assert f"{name}/error" not in theirs, theirs
+    assert f"{name}/error" not in ours, str(ours.get(f"{name}/error"))
+    assert ours.keys() == theirs.keys()
+    for key, value in ours.items():
+        other = theirs[key]
+        assert value.dtype == other.dtype and value.shape == other.shape
+        if np.issubdtype(value.dtype, np.floating):
+            np.testing.assert_allclose(value, other, rtol=LOOSER.get(name, RTOL), atol=LOOSER.get(name, ATOL))
+        else:
+            np.testing.assert_array_equal(value, other)
+
+
+def test_the_platform_needs_no_python_of_ours():
+    library = ROOT / "python" / "opentrn" / "libneuronpjrt.so"
+    variables = {"PJRT_NAMES_AND_LIBRARY_PATHS": f"neuron:{library}", "PYTHONPATH": ""}
+    code = "import jax; print(jax.default_backend(), jax.numpy.arange(3).sum())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=dict(os.environ, JAX_PLATFORMS="neuron", **variables),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout == "neuron 3\n", done.stderr
+
+
+def test_the_cpu_stays_the_default():
+    done = run("", "-c", "import jax; print(jax.default_backend(), jax.devices('neuron'))")
+    assert done.stdout == "cpu [NeuronDevice(id=0)]\n", done.stderr
+
+
+def test_an_instance_has_its_devices():
+    code = "import jax; print(jax.device_count(), jax.devices()[0].device_kind)"
+    done = run("neuron", "-c", code, NEURON_PLATFORM_TARGET_OVERRIDE="trn1.32xlarge")
+    assert done.stdout == "32 NC_v2\n", done.stderr
+
+
+def test_a_wrong_target_is_an_exception_with_a_remedy():
+    done = run("neuron", "-c", "import jax; jax.devices()", NEURON_PLATFORM_TARGET_OVERRIDE="trn9")
+    assert done.returncode == 1
+    assert "'trn9' is not a target" in done.stderr and "did you mean" in done.stderr
+
+
+def test_too_large_an_array_is_an_exception_in_the_users_program():
+    code = (
+        "import jax.numpy as jnp\ntry:\n  jnp.zeros((200_000, 200_000))\nexcept Exception as e:\n  print(e)"
+    )
+    done = run("neuron", "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert "RESOURCE_EXHAUSTED" in done.stdout and "HBM" in done.stdout
+
+
+def test_strict_refuses_what_has_no_device_kernel():
+    # No NeuronCore stores 4-bit integers.
+    code = "import jax.numpy as jnp\nprint((jnp.arange(3).astype(jnp.int4) + 1).astype(jnp.int32))"
+    loose = run("neuron", "-c", code)
+    assert loose.stdout == "[1 2 3]\n"
+    assert (
+        "runs on the host, by the reference evaluator: tensor<3xi4> has no form on a device" in loose.stderr
+    )
+    strict = run("neuron", "-c", code, OPENTRN_STRICT="1")
+    assert strict.returncode == 1
+    assert "UNIMPLEMENTED" in strict.stderr
+
+
+def test_the_persistent_cache_takes_programs(tmp_path: Path):
+    code = (
+        "import jax, jax.numpy as jnp\n"
+        f"jax.config.update('jax_compilation_cache_dir', {str(tmp_path)!r})\n"
+        "jax.config.update('jax_persistent_cache_min_compile_time_secs', 0)\n"
+        "jax.config.update('jax_persistent_cache_min_entry_size_bytes', -1)\n"
+        "print(jax.jit(lambda x: jnp.tanh(x) @ x.T)(jnp.ones((4, 3))).sum())"
+    )
+    first, second = run("neuron", "-c", code), run("neuron", "-c", code)
+    assert first.returncode == 0, first.stderr
+    assert list(tmp_path.iterdir())
+    assert first.stdout == second.stdout
+    assert "error" not in second.stderr.lower()
