@@ -26,7 +26,8 @@ Type quantized_product(const Context& c, const Type& lhs, const Type& rhs, const
     // XLA, and so JAX, multiplies floats of two types.
     const bool floats = graph::is_float(lhs.element()) && graph::is_float(rhs.element());
     c.check(same_element(lhs, rhs) || floats, element_constraint,
-            "operands are {} and {}; their elements must be the same, or both floats", lhs.to_string(), rhs.to_string());
+            "operands are {} and {}; their elements must be the same, or both floats", lhs.to_string(),
+            rhs.to_string());
     return lhs;
   }
   c.check(q != nullptr, n.first, "lhs is {} and rhs {}; a quantized lhs needs a quantized rhs",
