@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Run StableHLO's test data through the compiler and a simulated NeuronCore, against the reference evaluator.
 
-    python -m conformance.stablehlo.device PATH [--filter PATTERN] [--jobs N] [--target trn2] [--json FILE]
+    ./dev conformance stablehlo --device PATH [--filter PATTERN] [--jobs N] [--target trn2] [--json FILE]
 
 Every program of stablehlo/testdata whose tensors have device types is compiled, run, and its results are compared
 with those of the evaluator, which passes the suite's own checks (run.py). An op without a device kernel is a
@@ -115,7 +115,7 @@ def run_file(path: str, target: str) -> Outcome:
     return Outcome(name, "passed")
 
 
-def main() -> int:
+def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -124,7 +124,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
     parser.add_argument("--target", default="trn2", help="trn1, trn2 or trn3 (default: trn2)")
     parser.add_argument("--json", type=Path, help="write every result here")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     folder = arguments.checkout / "stablehlo" / "testdata"
     files = sorted(str(path) for path in folder.glob("*.mlir") if arguments.filter in path.name)
     if not files:

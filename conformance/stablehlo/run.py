@@ -2,6 +2,7 @@
 """Run the test programs of a checkout of openxla/stablehlo on OpenTrn's parser, verifier and evaluator.
 
     python -m conformance.stablehlo.run PATH [--filter PATTERN] [--jobs N] [--json FILE] [--timing]
+    python -m conformance.stablehlo.run --device PATH [...]     compiled, on a simulated NeuronCore (device.py)
 
 stablehlo/tests/interpret and stablehlo/testdata: every part between `// -----` lines is parsed, verified and
 run; the checks in it (`check.expect_eq`, `check.expect_close`, ...) decide, with the tolerances of
@@ -139,6 +140,10 @@ def report(parts: list[Part], timing: bool) -> None:
 
 
 def main() -> int:
+    if "--device" in sys.argv[1:]:
+        from conformance.stablehlo import device
+
+        return device.main([word for word in sys.argv[1:] if word != "--device"])
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

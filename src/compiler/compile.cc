@@ -7,7 +7,9 @@
 
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/lowering.h"
+#include "compiler/passes/expand.h"
 #include "compiler/passes/passes.h"
+#include "graph/element_value.h"
 #include "graph/verify.h"
 
 namespace opentrn::compiler {
@@ -19,13 +21,9 @@ using graph::OpId;
 
 namespace {
 
-Function prepared(const graph::Module& module, const Options& options, PassCounts& counts) {
-  graph::verify(module);
-  Function function = inline_calls(module, module.entry());
-  widen_product_operands(function);
-  counts.casts = auto_cast(function, options.auto_cast, options.auto_cast_type);
-  const bool improve = options.level >= Level::k2;
-  for (bool more = improve; more;) {
+// Passes that leave less to do for one another.
+void improve(Function& function, PassCounts& counts) {
+  for (bool more = true; more;) {
     const int64_t simplified = simplify(function), folded = fold_constants(function, /*fold_ops=*/true),
                   sliced = slice_at_known_places(function), shared = share_equal_ops(function);
     counts.simplified += simplified + sliced;
@@ -34,15 +32,31 @@ Function prepared(const graph::Module& module, const Options& options, PassCount
     remove_dead_ops(function);
     more = simplified + folded + sliced + shared > 0;
   }
-  if (improve && arrange_constants(function) > 0) {
-    fold_constants(function, /*fold_ops=*/true);
-    remove_dead_ops(function);
-  }
-  if (!improve) {
+}
+
+// The program's own ops, improved.
+Function improved(const graph::Module& module, const Options& options, PassCounts& counts) {
+  graph::verify(module);
+  Function function = inline_calls(module, module.entry());
+  widen_product_operands(function);
+  counts.casts = auto_cast(function, options.auto_cast, options.auto_cast_type);
+  if (options.level >= Level::k2) {
+    improve(function, counts);
+  } else {
     counts.folded = fold_constants(function, /*fold_ops=*/false);
     slice_at_known_places(function);
     remove_dead_ops(function);
   }
+  return function;
+}
+
+// What kernels are made from.
+Function prepared(const graph::Module& module, const Options& options, PassCounts& counts) {
+  Function function = improved(module, options, counts);
+  const bool expanded = expand(function), improves = options.level >= Level::k2;
+  if (expanded && improves) improve(function, counts);
+  if (improves && arrange_constants(function) > 0) fold_constants(function, /*fold_ops=*/true);
+  remove_dead_ops(function);
   return function;
 }
 
@@ -63,6 +77,14 @@ std::vector<std::byte> converted(std::span<const std::byte> bytes) {
     const To to = static_cast<To>(from);
     std::memcpy(result.data() + i * sizeof(To), &to, sizeof(To));
   }
+  return result;
+}
+
+// The upper bits of a byte that holds a smaller integer are the host's own; the device reads all of them.
+std::vector<std::byte> extended(const graph::Literal& literal) {
+  std::vector<std::byte> result(literal.bytes().begin(), literal.bytes().end());
+  for (std::byte& byte : result)
+    graph::store_integer(literal.type().element(), std::to_integer<int64_t>(byte), &byte);
   return result;
 }
 
@@ -97,14 +119,14 @@ graph::Module prepare(const graph::Module& module, const Options& options) {
 
 std::vector<OpCoverage> coverage(const graph::Module& module) {
   PassCounts counts;
-  const Function function = prepared(module, {}, counts);
+  const Function function = improved(module, {}, counts);
   std::map<std::string_view, OpCoverage> found;
   for (const OpId id : function.block(function.body()).ops) {
     const Op& op = function.op(id);
     OpCoverage& row = found[graph::name(op.kind)];
     row.op = graph::name(op.kind);
     ++row.count;
-    if (has_lowering(function, op)) continue;
+    if (has_expansion(function, op) || has_lowering(function, op)) continue;
     if (row.unsupported++ == 0) {
       for (const auto value : op.operands) row.example += function.type(value).to_string() + " ";
       row.example += "->";
@@ -122,6 +144,10 @@ std::vector<std::byte> to_device(const graph::Literal& literal) {
     case ElementType::kIndex:
     case ElementType::kUI64: return converted<uint64_t, uint32_t>(literal.bytes());
     case ElementType::kF64: return converted<double, float>(literal.bytes());
+    case ElementType::kI2:
+    case ElementType::kI4:
+    case ElementType::kUI2:
+    case ElementType::kUI4: return extended(literal);
     default: return {literal.bytes().begin(), literal.bytes().end()};
   }
 }

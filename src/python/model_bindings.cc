@@ -211,11 +211,12 @@ nb::list coverage(const std::optional<std::string>& text, const std::string& pat
   return rows;
 }
 
-std::shared_ptr<LoadedModel> compile_graph(const graph::Module& module, const std::string& target,
-                                           int level) {
+std::shared_ptr<LoadedModel> compile_graph(const graph::Module& module, const std::string& target, int level,
+                                           const std::string& auto_cast, const std::string& auto_cast_type) {
   const nb::gil_scoped_release unlocked;
   const arch::Generation generation = arch::resolve_target(target);
-  return loaded(compiler::compile(module, options_of(generation, level, "none", "bf16")), generation);
+  return loaded(compiler::compile(module, options_of(generation, level, auto_cast, auto_cast_type)),
+                generation);
 }
 
 graph::Module prepare(const std::optional<std::string>& text, const std::string& path,
@@ -271,7 +272,8 @@ void bind_models(nb::module_& module) {
              "level"_a = 2, "auto_cast"_a = "none", "auto_cast_type"_a = "bf16");
   module.def("load_models", &load_models, "path"_a);
   module.def("save_models", &save_models, "models"_a, "dimensions"_a, "facts"_a, "path"_a);
-  module.def("compile_graph", &compile_graph, "module"_a, "target"_a, "level"_a = 2);
+  module.def("compile_graph", &compile_graph, "module"_a, "target"_a, "level"_a = 2, "auto_cast"_a = "none",
+             "auto_cast_type"_a = "bf16");
   module.def("prepare", &prepare, "text"_a.none(), "path"_a, "dimensions"_a, "level"_a, "auto_cast"_a,
              "auto_cast_type"_a);
   module.def("tap", &tap, "module"_a);

@@ -6,7 +6,11 @@ using graph::ElementType;
 
 std::optional<DType> device_dtype(ElementType element) {
   switch (element) {
-    case ElementType::kI1: return DType::kUint8;
+    case ElementType::kI1:
+    case ElementType::kUI2:
+    case ElementType::kUI4: return DType::kUint8;
+    case ElementType::kI2:
+    case ElementType::kI4: return DType::kInt8;
     case ElementType::kI64:
     case ElementType::kIndex: return DType::kInt32;
     case ElementType::kUI64: return DType::kUint32;

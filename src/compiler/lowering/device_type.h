@@ -8,8 +8,9 @@
 
 namespace opentrn::compiler {
 
-// i1 takes a byte. 64-bit integers are kept as 32-bit ones and f64 as f32, as AWS's compiler does; a model
-// that has them says so in its report. nullopt: no device form (complex, sub-byte and "fnuz" types).
+// i1 and integers of 2 and 4 bits take a byte, as in a Literal. 64-bit integers are kept as 32-bit ones and
+// f64 as f32, as AWS's compiler does; a model that has them says so in its report. nullopt: no device form
+// (complex numbers, floats of 4 and 6 bits, "fnuz" formats).
 std::optional<DType> device_dtype(graph::ElementType element);
 // True where the device form holds fewer values than the type.
 bool is_narrowed(graph::ElementType element);

@@ -18,7 +18,6 @@ using graph::OpKind;
 
 namespace {
 
-constexpr double kTwoPi = 2.0 * std::numbers::pi;
 // fp32 numbers of this size and more are whole.
 constexpr double kWhole = 8388608.0;
 
@@ -37,7 +36,6 @@ std::optional<ActivationFunction> activation_of(OpKind kind) {
     case OpKind::rsqrt_: return ActivationFunction::kRsqrt;
     case OpKind::chlo_erf_: return ActivationFunction::kErf;
     case OpKind::chlo_square_: return ActivationFunction::kSquare;
-    case OpKind::chlo_atan_: return ActivationFunction::kArctan;
     default: return std::nullopt;
   }
 }
@@ -276,21 +274,56 @@ class Body {
     return dst;
   }
 
-  // sin(x + shift) by range reduction to [-pi, pi]; the Scalar engine does none itself.
-  Tile sine(const Tile& x, double shift) { return rounded(sine_of(x, shift)); }
-
-  Tile sine_of(const Tile& x, double shift) {
-    const Tile moved = shift == 0 ? x : fp32(AluOp::kAdd, x, shift);
-    const Tile turns = nearest_even(fp32(AluOp::kMultiply, moved, 1.0 / kTwoPi));
-    // 2 pi in three parts, so that turns * part is exact or small (Cody and Waite).
-    constexpr double kHigh = 6.28125, kMiddle = 1.93500518798828125e-3;
-    const double low = kTwoPi - kHigh - kMiddle;
-    Tile rest = fp32(AluOp::kSubtract, moved, fp32(AluOp::kMultiply, turns, kHigh));
+  // sin(x + shift pi), shift 0 or 1/2: with k the nearest whole number to x / pi + shift and r = x - (k -
+  // shift) pi in [-pi/2, pi/2], it is (-1)^k sin r; the Scalar engine takes sines of [-pi, pi] alone.
+  Tile sine(const Tile& x, double shift) {
+    Tile k = fp32(AluOp::kMultiply, x, std::numbers::inv_pi);
+    if (shift != 0) k = fp32(AluOp::kAdd, k, shift);
+    k = nearest_even(k);
+    const Tile turns = shift == 0 ? k : fp32(AluOp::kSubtract, k, shift);
+    // pi in three parts of 8, 11 and 24 bits, so that turns * part is exact for |x| below 10^4 (Cody and
+    // Waite).
+    constexpr double kHigh = 3.140625, kMiddle = 9.67502593994140625e-4;
+    Tile rest = fp32(AluOp::kSubtract, x, fp32(AluOp::kMultiply, turns, kHigh));
     rest = fp32(AluOp::kSubtract, rest, fp32(AluOp::kMultiply, turns, kMiddle));
-    rest = fp32(AluOp::kSubtract, rest, fp32(AluOp::kMultiply, turns, low));
-    const Tile inside =
+    rest = fp32(AluOp::kSubtract, rest, fp32(AluOp::kMultiply, turns, std::numbers::pi - kHigh - kMiddle));
+    const Tile bounded =
         fp32(AluOp::kMaximum, fp32(AluOp::kMinimum, rest, std::numbers::pi), -std::numbers::pi);
-    return fp32(ActivationFunction::kSin, inside);
+    const Tile sign = fresh(DType::kFloat32), odd = fp32(AluOp::kMod, k, 2.0);
+    emitter_.tensor_scalar(AluOp::kMultiply, -2.0, AluOp::kAdd, 1.0, sign, odd);
+    return rounded(fp32(AluOp::kMultiply, fp32(ActivationFunction::kSin, bounded), sign));
+  }
+
+  // The Scalar engine takes arctangents of [-pi/2, pi/2]; beyond 1 it is pi/2 less that of the reciprocal.
+  Tile arctangent(const Tile& x) {
+    const Tile size = fp32(AluOp::kAbs, x, 0.0), large = fresh(DType::kUint8);
+    emitter_.tensor_scalar(AluOp::kGreater, large, size, 1.0);
+    const Tile inverse = fp32(AluOp::kDivide, size, 1.0, /*reverse=*/true);
+    const Tile inside = fresh(DType::kFloat32);
+    emitter_.tensor_copy(inside, size);
+    emitter_.copy_where(inside, inverse, large);
+    const Tile angle = fp32(ActivationFunction::kArctan, inside);
+    emitter_.copy_where(angle, fp32(AluOp::kSubtract, angle, std::numbers::pi / 2, /*reverse=*/true), large);
+    // Small numbers are their own arctangent, -0 too.
+    return with_sign(angle, x);
+  }
+
+  // |magnitude| with the sign bit of `from`.
+  Tile with_sign(const Tile& magnitude, const Tile& from) {
+    const Tile mask = fresh(DType::kUint32), sign = fresh(DType::kUint32), dst = fresh(DType::kFloat32);
+    emitter_.memset(mask, 2147483648.0);
+    emitter_.tensor_tensor(AluOp::kBitwiseAnd, sign, from.as(DType::kUint32), mask);
+    emitter_.tensor_tensor(AluOp::kBitwiseOr, dst.as(DType::kUint32), magnitude.as(DType::kUint32), sign);
+    return dst;
+  }
+
+  // Copied as whole numbers, which keeps every bit.
+  Tile same_bits(const Tile& x) {
+    const Tile dst = result();
+    const int64_t bytes = size_bytes(dst.dtype);
+    const DType whole = bytes == 4 ? DType::kUint32 : bytes == 2 ? DType::kUint16 : DType::kUint8;
+    emitter_.tensor_copy(dst.as(whole), x.as(whole));
+    return dst;
   }
 
   // 2 t / (1 - t) with t = tanh(x / 2), which keeps small results exact; exp(x) - 1 beyond |x| > 1.
@@ -317,29 +350,6 @@ class Body {
     emitter_.copy_where(dst, x, tiny);
     emitter_.copy_where(dst, log, far);
     return rounded(dst);
-  }
-
-  // (e^x - e^-x) / 2 as (m + m / (m + 1)) / 2 with m = e^x - 1, which keeps small results exact.
-  Tile sinh(const Tile& x) {
-    const Tile m = expm1(x);
-    const Tile sum = fp32(AluOp::kAdd, m, fp32(AluOp::kDivide, m, fp32(AluOp::kAdd, m, 1.0)));
-    const Tile half = fp32(AluOp::kMultiply, sum, 0.5);
-    // Far below zero m is -1 and the quotient is nothing.
-    const Tile far = fp32(AluOp::kMultiply, fp32(ActivationFunction::kExp, x, -1.0), -0.5),
-               low = fresh(DType::kUint8);
-    emitter_.tensor_scalar(AluOp::kLess, low, x, -8.0);
-    emitter_.copy_where(half, far, low);
-    const Tile near = fp32(AluOp::kMultiply, fp32(ActivationFunction::kExp, x), 0.5),
-               high = fresh(DType::kUint8);
-    emitter_.tensor_scalar(AluOp::kGreater, high, x, 8.0);
-    emitter_.copy_where(half, near, high);
-    return half;
-  }
-
-  Tile cosh(const Tile& x) {
-    const Tile sum =
-        fp32(AluOp::kAdd, fp32(ActivationFunction::kExp, x), fp32(ActivationFunction::kExp, x, -1.0));
-    return fp32(AluOp::kMultiply, sum, 0.5);
   }
 
   // Half away from zero: the nearest whole number of |x| + 0.5 below, unless x is whole already.
@@ -396,18 +406,13 @@ class Body {
       }
       case OpKind::round_nearest_even_: return rounded(nearest_even(full(x)));
       case OpKind::sine_: return sine(full(x), 0.0);
-      case OpKind::cosine_: return sine(full(x), std::numbers::pi / 2);
+      case OpKind::cosine_: return sine(full(x), 0.5);
       case OpKind::exponential_minus_one_: return rounded(expm1(full(x)));
       case OpKind::log_plus_one_: return log1p(in_fp32(full(x)));
       case OpKind::cbrt_: return cube_root(full(x));
-      case OpKind::chlo_sinh_: return rounded(sinh(in_fp32(full(x))));
-      case OpKind::chlo_cosh_: return rounded(cosh(full(x)));
+      case OpKind::chlo_atan_: return rounded(arctangent(in_fp32(full(x))));
+      case OpKind::bitcast_convert_: return same_bits(full(x));
       case OpKind::round_nearest_afz_: return rounded(round_away(full(x)));
-      case OpKind::tan_:
-      case OpKind::chlo_tan_: {
-        const Tile over = sine_of(full(x), 0.0), under = sine_of(full(x), std::numbers::pi / 2);
-        return rounded(fp32(AluOp::kDivide, over, under));
-      }
       case OpKind::sign_: {
         if (is_float) return activation(ActivationFunction::kSign, x);
         // min(max(x, -1), 1)
@@ -419,10 +424,6 @@ class Body {
         emitter_.tensor_scalar(AluOp::kAbs, 0.0, AluOp::kLess, std::numeric_limits<double>::infinity(), dst,
                                full(x));
         return dst;
-      }
-      case OpKind::chlo_erfc_: {
-        const Tile erf = fp32(ActivationFunction::kErf, full(x));
-        return rounded(fp32(AluOp::kSubtract, erf, 1.0, /*reverse=*/true));
       }
       default: return activation(*activation_of(op_.kind), x);
     }
@@ -488,12 +489,11 @@ bool has_unary(OpKind kind, ElementType from, ElementType to) {
     case OpKind::log_plus_one_:
     case OpKind::cbrt_:
     case OpKind::is_finite_:
-    case OpKind::tan_:
-    case OpKind::chlo_tan_:
-    case OpKind::chlo_sinh_:
-    case OpKind::chlo_cosh_:
-    case OpKind::round_nearest_afz_:
-    case OpKind::chlo_erfc_: return is_float;
+    case OpKind::chlo_atan_:
+    case OpKind::round_nearest_afz_: return is_float;
+    case OpKind::bitcast_convert_:
+      return !is_narrowed(from) && !is_narrowed(to) && !graph::is_bool(from) && !graph::is_bool(to) &&
+             graph::bit_width(from) == graph::bit_width(to);
     case OpKind::sign_: return is_float || graph::is_integer(from);
     default: return is_float && activation_of(kind).has_value();
   }

@@ -23,14 +23,29 @@ namespace {
 constexpr int kDepthMax = 256;
 
 // Composites that kernels take whole, by the name JAX gives them.
-std::optional<OpKind> kernel_op(const Op& composite) {
+std::optional<OpKind> kernel_op(const Function& source, const Op& composite) {
   static const std::map<std::string, OpKind, std::less<>> kKnown{
       {"chlo.erf", OpKind::chlo_erf_},
       {"chlo.square", OpKind::chlo_square_},
       {"chlo.erfc", OpKind::chlo_erfc_},
+      {"chlo.erf_inv", OpKind::chlo_erf_inv_},
+      {"chlo.acos", OpKind::chlo_acos_},
+      {"chlo.acosh", OpKind::chlo_acosh_},
+      {"chlo.asin", OpKind::chlo_asin_},
+      {"chlo.asinh", OpKind::chlo_asinh_},
+      {"chlo.atan", OpKind::chlo_atan_},
+      {"chlo.atanh", OpKind::chlo_atanh_},
+      {"chlo.bessel_i1e", OpKind::chlo_bessel_i1e_},
+      {"chlo.cosh", OpKind::chlo_cosh_},
+      {"chlo.digamma", OpKind::chlo_digamma_},
+      {"chlo.lgamma", OpKind::chlo_lgamma_},
+      {"chlo.sinh", OpKind::chlo_sinh_},
+      {"chlo.tan", OpKind::chlo_tan_},
   };
   const auto found = kKnown.find(composite.string(Attr::name));
-  if (found == kKnown.end() || composite.operands.size() != 1) return std::nullopt;
+  if (found == kKnown.end() || composite.operands.size() != 1 ||
+      graph::is_complex(source.type(composite.operands[0]).element()))
+    return std::nullopt;
   return found->second;
 }
 
@@ -83,7 +98,7 @@ class Inliner {
     if (is_sharding_note(op)) return operands;
     OpKind kind = op.kind;
     if (op.kind == OpKind::composite_) {
-      const auto direct = kernel_op(op);
+      const auto direct = kernel_op(source, op);
       if (!direct) return inlined(callee(op, Attr::decomposition), operands, into, depth);
       kind = *direct;
     }

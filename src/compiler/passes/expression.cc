@@ -1,0 +1,39 @@
+#include "compiler/passes/expression.h"
+
+namespace opentrn::compiler {
+
+using graph::ElementType;
+using graph::OpKind;
+
+Expr Expr::seen_as(ElementType element) const {
+  if (type().element() == element) return *this;
+  return {*builder_, builder_->add(OpKind::bitcast_convert_, {id_}, {}, {type().with_element(element)})};
+}
+
+Expr select(const Expr& condition, const Expr& on_true, const Expr& on_false) {
+  return {condition.builder(),
+          condition.builder().add(OpKind::select_, {condition.id(), on_true.id(), on_false.id()})};
+}
+
+Expr abs(const Expr& x) { return x.unary(OpKind::abs_); }
+Expr exp(const Expr& x) { return x.unary(OpKind::exponential_); }
+Expr expm1(const Expr& x) { return x.unary(OpKind::exponential_minus_one_); }
+Expr log(const Expr& x) { return x.unary(OpKind::log_); }
+Expr log1p(const Expr& x) { return x.unary(OpKind::log_plus_one_); }
+Expr sqrt(const Expr& x) { return x.unary(OpKind::sqrt_); }
+Expr sin(const Expr& x) { return x.unary(OpKind::sine_); }
+Expr cos(const Expr& x) { return x.unary(OpKind::cosine_); }
+Expr floor(const Expr& x) { return x.unary(OpKind::floor_); }
+Expr nearest(const Expr& x) { return x.unary(OpKind::round_nearest_even_); }
+Expr min(const Expr& a, const Expr& b) { return a.binary(OpKind::minimum_, b); }
+Expr max(const Expr& a, const Expr& b) { return a.binary(OpKind::maximum_, b); }
+Expr is_nan(const Expr& x) { return x != x; }
+Expr is_negative(const Expr& x) { return x.seen_as(ElementType::kI32) < 0.0; }
+
+Expr polynomial(const Expr& x, std::span<const double> coefficients) {
+  Expr sum = x.number(coefficients.back());
+  for (size_t i = coefficients.size() - 1; i-- > 0;) sum = sum * x + coefficients[i];
+  return sum;
+}
+
+}  // namespace opentrn::compiler

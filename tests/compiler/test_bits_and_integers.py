@@ -1,0 +1,175 @@
+"""Ops on bits and products of integers on the simulated core: exact, against NumPy, ml_dtypes and the evaluator."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import opentrn
+from opentrn import graph
+
+RNG = np.random.default_rng(5)
+INTEGERS = {
+    f"{sign}i{bits}": np.dtype(f"{'u' if sign else ''}int{bits}")
+    for sign in ("", "u")
+    for bits in (8, 16, 32)
+}
+FLOATS = {"f32": np.dtype(np.float32), "f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
+
+
+def tensor(shape: tuple[int, ...], element: str) -> str:
+    return f"tensor<{''.join(f'{d}x' for d in shape)}{element}>"
+
+
+def any_integers(dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """Of all sizes, the extremes and 0 and 1 among them."""
+    info = np.iinfo(dtype)
+    values = RNG.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
+    small = (values >> RNG.integers(0, info.bits, shape).astype(dtype)).astype(dtype)
+    few = np.array([0, 1, info.min, info.max], dtype)
+    small.reshape(-1)[:4] = few[: small.size]
+    return small
+
+
+def any_codes(dtype: np.dtype, count: int) -> np.ndarray:
+    """Floats of every kind: their codes are random."""
+    codes = np.dtype(f"uint{8 * dtype.itemsize}")
+    return RNG.integers(0, np.iinfo(codes).max, count, dtype=codes, endpoint=True).view(dtype)
+
+
+def run(body: str, types: list[str], result: str, *arrays: np.ndarray) -> np.ndarray:
+    """The device's result, which is the evaluator's too, bit for bit (any NaN is like any other)."""
+    arguments = ", ".join(f"%a{i}: {kind}" for i, kind in enumerate(types))
+    text = f"func.func @main({arguments}) -> {result} {{\n  %r = {body}\n  return %r : {result}\n}}\n"
+    (got,) = opentrn.compile(text)(*arrays)
+    want = np.asarray(graph.parse(text).evaluate(*arrays)[0])
+    assert got.dtype == want.dtype and got.shape == want.shape
+    if got.dtype.kind in "iub":
+        np.testing.assert_array_equal(got, want)
+    else:
+        a, b = got.astype(np.float64), want.astype(np.float64)
+        assert ((a == b) & (np.signbit(a) == np.signbit(b)) | np.isnan(a) & np.isnan(b)).all()
+    return got
+
+
+@pytest.mark.parametrize("element", INTEGERS)
+def test_counts_of_bits(element):
+    dtype = INTEGERS[element]
+    x = any_integers(dtype, (500,))
+    kind = tensor(x.shape, element)
+    ones = run(f"stablehlo.popcnt %a0 : {kind}", [kind], kind, x)
+    np.testing.assert_array_equal(ones, np.bitwise_count(x.view(f"uint{dtype.itemsize * 8}")))
+    zeros = run(f"stablehlo.count_leading_zeros %a0 : {kind}", [kind], kind, x)
+    bits = dtype.itemsize * 8
+    want = [bits - (int(v) & (2**bits - 1)).bit_length() for v in x]
+    np.testing.assert_array_equal(zeros, np.array(want, dtype))
+
+
+@pytest.mark.parametrize("element", INTEGERS)
+def test_whole_powers_and_upper_halves(element):
+    dtype = INTEGERS[element]
+    a, b = any_integers(dtype, (400,)), any_integers(dtype, (400,))
+    kind = tensor(a.shape, element)
+    got = run(f"stablehlo.power %a0, %a1 : {kind}", [kind] * 2, kind, a, b)
+    for base, exponent, power in zip(a.tolist(), b.tolist(), got.tolist()):
+        if exponent >= 0:
+            assert (power - pow(base, exponent, 2**64)) % 2 ** (8 * dtype.itemsize) == 0
+    high = run(f"chlo.mulhi %a0, %a1 : {kind}, {kind} -> {kind}", [kind] * 2, kind, a, b)
+    want = [int(x) * int(y) >> (8 * dtype.itemsize) for x, y in zip(a, b)]
+    np.testing.assert_array_equal(high, np.array(want, np.int64).astype(dtype))
+
+
+@pytest.mark.parametrize("element", FLOATS)
+@pytest.mark.parametrize(("exponent", "mantissa"), [(8, 7), (5, 10), (5, 2), (4, 3), (8, 0), (2, 1)])
+def test_reduced_precision(element, exponent, mantissa):
+    x = any_codes(FLOATS[element], 3000)
+    kind = tensor(x.shape, element)
+    got = run(f"stablehlo.reduce_precision %a0, format = e{exponent}m{mantissa} : {kind}", [kind], kind, x)
+    if (element, exponent, mantissa) == ("f32", 8, 7):
+        normal = np.abs(x) >= 2.0**-126
+        np.testing.assert_array_equal(got[normal], x.astype(ml_dtypes.bfloat16).astype(np.float32)[normal])
+
+
+@pytest.mark.parametrize("element", FLOATS)
+def test_the_next_number(element):
+    dtype = FLOATS[element]
+    x, y = any_codes(dtype, 2000), any_codes(dtype, 2000)
+    y[:500] = x[:500]
+    x[500:600], y[550:650] = 0, np.inf
+    kind = tensor(x.shape, element)
+    got = run(f"chlo.next_after %a0, %a1 : {kind}, {kind} -> {kind}", [kind] * 2, kind, x, y)
+    if element != "bf16":
+        np.testing.assert_array_equal(got, np.nextafter(x, y))
+    for op in ("is_inf", "is_pos_inf", "is_neg_inf"):
+        run(f"chlo.{op} %a0 : {kind} -> {tensor(x.shape, 'i1')}", [kind], tensor(x.shape, "i1"), x)
+
+
+@pytest.mark.parametrize("element", FLOATS)
+def test_bits_seen_as_another_type(element):
+    x = any_codes(FLOATS[element], 1000)
+    x[np.isnan(x)] = 1  # the evaluator knows one NaN
+    bits = 8 * x.itemsize
+    kind, whole = tensor(x.shape, element), tensor(x.shape, f"ui{bits}")
+    got = run(f"stablehlo.bitcast_convert %a0 : ({kind}) -> {whole}", [kind], whole, x)
+    np.testing.assert_array_equal(got, x.view(f"uint{bits}"))
+    back = run(f"stablehlo.bitcast_convert %a0 : ({whole}) -> {kind}", [whole], kind, got)
+    np.testing.assert_array_equal(back.view(f"uint{bits}"), got)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(sorted(INTEGERS)),
+    st.integers(1, 40),
+    st.integers(1, 600),
+    st.integers(1, 40),
+    st.booleans(),
+)
+def test_products_of_integers_are_exact(element, m, k, n, widens):
+    dtype = INTEGERS[element]
+    a, b = any_integers(dtype, (m, k)), any_integers(dtype, (k, n))
+    result = element if not widens else ("ui32" if element.startswith("u") else "i32")
+    types = [tensor(a.shape, element), tensor(b.shape, element)]
+    out = tensor((m, n), result)
+    body = f"stablehlo.dot_general %a0, %a1, contracting_dims = [1] x [0] : ({types[0]}, {types[1]}) -> {out}"
+    got = run(body, types, out, a, b)
+    want = (a.astype(np.uint64) @ b.astype(np.uint64)).astype(got.dtype)  # modulo 2**64
+    np.testing.assert_array_equal(got, want)
+
+
+def test_eight_bit_data_less_a_zero_point_are_one_product():
+    text = """
+func.func @main(%a: tensor<40x300xui8>, %b: tensor<300x50xi8>) -> tensor<40x50xi32> {
+  %z = stablehlo.constant dense<131> : tensor<40x300xi32>
+  %x = stablehlo.convert %a : (tensor<40x300xui8>) -> tensor<40x300xi32>
+  %c = stablehlo.subtract %x, %z : tensor<40x300xi32>
+  %y = stablehlo.convert %b : (tensor<300x50xi8>) -> tensor<300x50xi32>
+  %r = stablehlo.dot_general %c, %y, contracting_dims = [1] x [0]
+    : (tensor<40x300xi32>, tensor<300x50xi32>) -> tensor<40x50xi32>
+  return %r : tensor<40x50xi32>
+}
+"""
+    a, b = any_integers(np.dtype(np.uint8), (40, 300)), any_integers(np.dtype(np.int8), (300, 50))
+    model = opentrn.compile(text)
+    np.testing.assert_array_equal(model(a, b)[0], (a.astype(np.int32) - 131) @ b.astype(np.int32))
+    assert model.program_text().count("nc_matmul") <= 4
+
+
+CONVOLUTION = """
+func.func @main(%x: tensor<2x9x9x{c}x{e}>, %w: tensor<3x3x{ci}x8x{e}>) -> tensor<2x5x5x8xi32> {{
+  %r = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+    window = {{stride = [2, 2], pad = [[1, 1], [1, 1]]}}
+    {{batch_group_count = 1 : i64, feature_group_count = {g} : i64}}
+    : (tensor<2x9x9x{c}x{e}>, tensor<3x3x{ci}x8x{e}>) -> tensor<2x5x5x8xi32>
+  return %r : tensor<2x5x5x8xi32>
+}}
+"""
+
+
+@pytest.mark.parametrize(("element", "channels", "groups"), [("i8", 200, 1), ("i32", 60, 1), ("i16", 8, 4)])
+def test_convolutions_of_integers_are_exact(element, channels, groups):
+    text = CONVOLUTION.format(e=element, c=channels, ci=channels // groups, g=groups)
+    x = any_integers(INTEGERS[element], (2, 9, 9, channels))
+    w = any_integers(INTEGERS[element], (3, 3, channels // groups, 8))
+    (got,) = opentrn.compile(text)(x, w)
+    np.testing.assert_array_equal(got, np.asarray(graph.parse(text).evaluate(x, w)[0]))
