@@ -145,7 +145,9 @@ def _types_of(case: Any) -> set[str]:
     """Names of the element types of the case's inputs, outputs and casts, as ONNX has them."""
     from onnx import TensorProto
 
-    types = {value.type.tensor_type.elem_type for value in [*case.model.graph.input, *case.model.graph.output]}
+    types = {
+        value.type.tensor_type.elem_type for value in [*case.model.graph.input, *case.model.graph.output]
+    }
     for node in case.model.graph.node:
         types |= {attribute.i for attribute in node.attribute if attribute.name == "to"}
     return {TensorProto.DataType.Name(number) for number in types}

@@ -116,10 +116,10 @@ def compile(
 
     source: a path to StableHLO text or bytecode, an HLO protocol buffer or an ONNX model; or StableHLO text
     itself; or a module of opentrn.graph. dimensions: sizes of the symbolic dimensions of an ONNX model,
-    {"batch": 1}. optlevel: 1 or 2 (what they mean: docs/models.md). auto_cast: which fp32 operations are computed in auto_cast_type: "none",
-    "matmult" or "all"; auto_cast_type: "bf16", "fp16", "tf32" or "fp8_e4m3". Raises ValueError for a malformed
-    model, an unknown target or option, NotModelled for an op without a device kernel, by name and with its place
-    in the model.
+    {"batch": 1}. optlevel: 1 or 2 (what they mean: docs/models.md). auto_cast: which fp32 operations are computed
+    in auto_cast_type: "none", "matmult" or "all"; auto_cast_type: "bf16", "fp16", "tf32" or "fp8_e4m3". Raises
+    ValueError for a malformed model, an unknown target or option, NotModelled for an op without a device kernel,
+    by name and with its place in the model.
     """
     options = (optlevel, auto_cast, auto_cast_type)
     if isinstance(source, graph.Module):

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "compiler/passes/passes.h"
+#include "graph/element_value.h"
 #include "graph/eval/evaluate.h"
 #include "graph/op_definitions.h"
 
@@ -20,30 +21,19 @@ using graph::ValueId;
 
 namespace {
 
-// Integers and f32: what frameworks number things with. Others keep their op.
-bool can_count_in(ElementType element) {
-  return element == ElementType::kI32 || element == ElementType::kUI32 || element == ElementType::kI64 ||
-         element == ElementType::kUI64 || element == ElementType::kF32;
-}
-
-template <typename T>
-void put(std::vector<std::byte>& bytes, int64_t index, int64_t value) {
-  const T typed = static_cast<T>(value);
-  std::memcpy(bytes.data() + static_cast<size_t>(index) * sizeof(T), &typed, sizeof(T));
-}
-
 Literal counted(const graph::Type& type, int64_t axis) {
+  const ElementType element = type.element();
+  const int64_t bytes_each = graph::storage_bytes(element);
   std::vector<std::byte> bytes(static_cast<size_t>(type.byte_count()));
   int64_t inner = 1;
   for (int i = static_cast<int>(axis) + 1; i < type.rank(); ++i) inner *= type.dim(i);
   for (int64_t i = 0; i < type.element_count(); ++i) {
     const int64_t value = i / inner % type.dim(static_cast<int>(axis));
-    switch (type.element()) {
-      case ElementType::kI32:
-      case ElementType::kUI32: put<uint32_t>(bytes, i, value); break;
-      case ElementType::kF32: put<float>(bytes, i, value); break;
-      default: put<uint64_t>(bytes, i, value); break;
-    }
+    std::byte* place = bytes.data() + i * bytes_each;
+    if (graph::is_float(element))
+      graph::store_real(element, static_cast<double>(value), place);
+    else
+      graph::store_integer(element, value, place);
   }
   return {type, std::move(bytes)};
 }
@@ -168,7 +158,7 @@ class Folding {
 bool fold_iota(const graph::Function& function, Op& op) {
   if (op.kind != OpKind::iota_) return false;
   const graph::Type& type = function.type(op.results[0]);
-  if (!type.is_static() || !can_count_in(type.element())) return false;
+  if (!type.is_static() || graph::is_complex(type.element())) return false;
   Literal value = counted(type, op.integer(Attr::iota_dimension));
   op.kind = OpKind::constant_;
   op.attributes.clear();
