@@ -314,6 +314,7 @@ def _moved(value: np.ndarray, towards: float) -> np.ndarray:
     """Floats one unit in the last place up or down; others as they are."""
     if value.dtype.kind in "biu" or value.dtype.kind == "c":
         return value
-    if value.dtype in (np.float16, np.float32, np.float64):
-        return np.nextafter(value, value.dtype.type(towards))
-    return np.nextafter(value, np.asarray(towards, value.dtype))
+    with np.errstate(
+        over="ignore"
+    ):  # beyond the largest number is infinity, which is no neighbour to judge by
+        return np.nextafter(value, np.asarray(towards, value.dtype))

@@ -46,8 +46,24 @@ int usual_depth(const Layer& whole) {
   return depth;
 }
 
+// Critical time that a layer must have for one of the `rows_max` rows of a level.
+double least_shown(const Layer& layer, size_t rows_max) {
+  std::vector<double> times;
+  for (const Layer& child : layer.children) times.push_back(child.critical_ns);
+  if (times.size() <= rows_max) return 0;
+  std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(rows_max) - 1,
+                           std::ranges::greater{});
+  return times[rows_max - 1];
+}
+
 void add_rows(Table& table, const Layer& layer, int indent, int depth, double total_ns) {
+  const double least_ns = least_shown(layer, kRowsWanted);
+  size_t left_out = 0;
   for (const Layer& child : layer.children) {
+    if (child.critical_ns < least_ns) {
+      ++left_out;
+      continue;
+    }
     std::string name = child.name;
     const Layer& shown = through_chain(child, name);
     if (shown.instructions > 0)
@@ -55,9 +71,11 @@ void add_rows(Table& table, const Layer& layer, int indent, int depth, double to
                      shortened(name, kNameWidth - static_cast<size_t>(std::min(indent, 12))),
                  time_text(shown.critical_ns), percent_text(100 * shown.critical_ns / total_ns),
                  fmt::format("{:.1f}", shown.mfu_percent), fmt::format("{:.1f}", shown.mbu_percent),
-                 std::string(trace::name(shown.bound_by()))});
+                 shown.critical_ns > 0 ? std::string(trace::name(shown.bound_by())) : ""});
     if (depth > 1) add_rows(table, shown, indent + 1, depth - 1, total_ns);
   }
+  if (left_out > 0)
+    table.row({std::string(static_cast<size_t>(indent), ' ') + fmt::format("... {} more", left_out)});
 }
 
 std::string layers(const ModelProfile& model, const TextOptions& options) {

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import opentrn
+from opentrn import _core
 
 
 def _varint(value: int) -> bytes:
@@ -54,6 +55,40 @@ def test_onnx(onnx_model: Path):
     x = np.array([[1, 2, 3, 4], [-1, 0, 2, 0.5]], np.float32)
     weight = np.arange(12, dtype=np.float32).reshape(4, 3) - 5
     np.testing.assert_allclose(model(x)[0], np.maximum(x @ weight, 0), rtol=1e-6)
+
+
+SCOPES = "['', 'model', 'model.encoder.layer', 'model.encoder.layer.0', 'linear_3']"
+STACK = (
+    'File "/home/me/net.py", line 12, in forward\n    return self.encoder(x)\n'
+    '  File "/home/me/block.py", line 7, in forward\n    return self.dense(x)\n'
+    '  File "/venv/torch/nn/modules/linear.py", line 134, in forward\n    return F.linear(x)'
+)
+
+
+@pytest.mark.parametrize(
+    ("scopes", "stack", "name", "place"),
+    [
+        (SCOPES, STACK, "model/encoder.layer/0/linear_3", "/home/me/block.py:7"),
+        ("", "", "relu", ":0"),
+        ("['", 'File "x.py", line', "relu", ":0"),  # damaged: left out, not refused
+        ("", 'File "/x/torch/functional.py", line 5, in f', "relu", "/x/torch/functional.py:5"),
+    ],
+)
+def test_torchs_metadata_of_onnx_nodes_is_the_location(onnx_model: Path, scopes, stack, name, place):
+    """The keys that torch.onnx.export(dynamo=True) writes (torch/onnx/_internal/exporter)."""
+    data = onnx_model.read_bytes()
+    metadata = b"".join(
+        _field(9, _field(1, f"pkg.torch.onnx.{key}") + _field(2, value))
+        for key, value in (("name_scopes", scopes), ("stack_trace", stack))
+    )
+    relu = _field(1, "h") + _field(2, "y") + _field(3, "relu") + _field(4, "Relu")
+    opset = _field(8, _field(1, "") + _field(2, 17))
+    graph = data[data.index(_field(1, "x") + _field(1, "w")) - 2 : -len(opset)]
+    changed = graph.replace(_field(1, relu), _field(1, relu + metadata))
+    onnx_model.write_bytes(_field(1, 8) + _field(7, changed) + opset)
+    prepared = _core.prepare(None, str(onnx_model), {"batch": 2}, 2, "none", "bf16")
+    _, file, line, function, *_ = _core.tap(prepared)["taps"][-1]
+    assert (function, f"{file}:{line}") == (name, place)
 
 
 def test_an_open_dimension_is_asked_for(onnx_model: Path):

@@ -43,7 +43,7 @@ function layerTable(rows, wholeNs) {
       body.append(el("tr", { style: inner ? "cursor:pointer" : null, onclick: inner ? toggle : null, title: row.path },
         el("td", { class: "layer", style: `padding-left:${10 + 16 * row.depth}px` }, el("span", { class: "twist" }, inner ? (open.has(row.path) ? "▾" : "▸") : ""), row.name),
         el("td", { class: "share" }, el("span", { class: "share" }, el("i", { style: `width:${60 * layer.critical_percent / hottest}px` }), percent(layer.critical_percent))),
-        ...[time(layer.critical_ns), time(layer.active_ns), percent(layer.mfu_percent), percent(layer.mbu_percent), flops(layer.tensor_flops),
+        ...[time(layer.critical_ns), time(layer.active_ns), percent(layer.mfu_percent), percent(layer.mbu_percent), layer.tensor_flops ? flops(layer.tensor_flops) : "",
           bytes(layer.hbm_bytes_read + layer.hbm_bytes_written), layer.moved_bytes ? bytes(layer.moved_bytes) : "", layer.transposes ? count(layer.transposes) : ""].map((text) => el("td", { class: "n" }, text)),
         el("td", {}, layer.bound_by || "")));
       if (open.has(row.path)) add(row.rows);

@@ -1,4 +1,5 @@
 #include "import/onnx/onnx.h"
+#include "import/onnx/location.h"
 
 #include <algorithm>
 #include <set>
@@ -214,8 +215,7 @@ class Importer {
       // Expansion of nested functions multiplies: bounded, so that a small file cannot fill memory.
       if (builder.function().op_count() > kOpsMax)
         throw Fault(FaultKind::kCapacity, "onnx.size", fmt::format("the graph passes {} ops", kOpsMax));
-      const std::string name = node.name.empty() ? node.op_type : node.name;
-      builder.set_location(module_.intern({name, "", 0, 0}));
+      builder.set_location(module_.intern(location_of(node)));
       try {
         import_node(node, frame, builder);
       } catch (Fault& fault) {

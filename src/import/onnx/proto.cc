@@ -112,11 +112,25 @@ class ModelReader {
         case 5: n.attributes.push_back(attribute(m.get_view(), depth)); return;
         case 7: n.domain = m.get_string(); return;
         case 8: n.overload = m.get_string(); return;
+        case 9: node_metadata(m.get_view(), n); return;
         default: m.skip();
       }
     });
     if (n.domain == "ai.onnx") n.domain.clear();
     return n;
+  }
+
+  void node_metadata(data_view view, NodeProto& node) const {
+    std::string key, value;
+    message(view, "StringStringEntryProto", [&](pbf_reader& m) {
+      switch (m.tag()) {
+        case 1: key = m.get_string(); return;
+        case 2: value = m.get_string(); return;
+        default: m.skip();
+      }
+    });
+    if (key == "pkg.torch.onnx.name_scopes") node.name_scopes = std::move(value);
+    if (key == "pkg.torch.onnx.stack_trace") node.stack_trace = std::move(value);
   }
 
   FunctionProto function(data_view view) const {

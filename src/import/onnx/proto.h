@@ -85,7 +85,8 @@ struct NodeProto {
   std::vector<std::string> inputs;  // "" where an optional input is left out
   std::vector<std::string> outputs;
   std::vector<AttributeValue> attributes;
-  size_t offset = 0;  // of the message in the file
+  std::string name_scopes, stack_trace;  // what PyTorch's exporter says in the metadata (location.h)
+  size_t offset = 0;                     // of the message in the file
 };
 
 struct Dimension {
