@@ -59,19 +59,19 @@ def test_onnx(onnx_model: Path):
 
 SCOPES = "['', 'model', 'model.encoder.layer', 'model.encoder.layer.0', 'linear_3']"
 STACK = (
-    'File "/home/me/net.py", line 12, in forward\n    return self.encoder(x)\n'
-    '  File "/home/me/block.py", line 7, in forward\n    return self.dense(x)\n'
-    '  File "/venv/torch/nn/modules/linear.py", line 134, in forward\n    return F.linear(x)'
+    'File "app/net.py", line 12, in forward\n    return self.encoder(x)\n'
+    '  File "app/block.py", line 7, in forward\n    return self.dense(x)\n'
+    '  File "lib/torch/nn/modules/linear.py", line 134, in forward\n    return F.linear(x)'
 )
 
 
 @pytest.mark.parametrize(
     ("scopes", "stack", "name", "place"),
     [
-        (SCOPES, STACK, "model/encoder.layer/0/linear_3", "/home/me/block.py:7"),
+        (SCOPES, STACK, "model/encoder.layer/0/linear_3", "app/block.py:7"),
         ("", "", "relu", ":0"),
         ("['", 'File "x.py", line', "relu", ":0"),  # damaged: left out, not refused
-        ("", 'File "/x/torch/functional.py", line 5, in f', "relu", "/x/torch/functional.py:5"),
+        ("", 'File "lib/torch/functional.py", line 5, in f', "relu", "lib/torch/functional.py:5"),
     ],
 )
 def test_torchs_metadata_of_onnx_nodes_is_the_location(onnx_model: Path, scopes, stack, name, place):
