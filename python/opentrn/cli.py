@@ -288,7 +288,7 @@ def _time_model(options: argparse.Namespace) -> Any:
     from opentrn._run import RunResult
 
     model = cli_model.load(options, options.kernel)
-    timing = model.time(options.settings)
+    timing = model.time(options.settings, loop_iterations=options.loop_iterations)
     return RunResult(None, timing.profile()["program"], model.target, [], [timing])
 
 

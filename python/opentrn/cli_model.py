@@ -81,7 +81,7 @@ def compile_command(options: argparse.Namespace) -> int:
     seconds = time.perf_counter() - begin
     output = Path(options.output or Path(options.model).with_suffix(".neuron").name)
     model.save(output)
-    timing = model.time(options.settings)
+    timing = model.time(options.settings, loop_iterations=options.loop_iterations)
     saved = _save_report(timing, options.report) if options.report else []
     facts = {
         "model": options.model,
@@ -174,7 +174,9 @@ def run_command(options: argparse.Namespace) -> int:
 
     model = load(options, options.kernel)
     outputs = [] if options.no_execute else model(*inputs_of(model, options.input))
-    timing = None if options.no_time else model.time(options.settings)
+    timing = (
+        None if options.no_time else model.time(options.settings, loop_iterations=options.loop_iterations)
+    )
     facts = [_output_facts(value) for value in outputs]
     saved = _save(outputs, options) if options.save_outputs else []
     if options.json:
@@ -262,6 +264,8 @@ def add_commands(commands: Any) -> None:
                                 help="what-if: change a table value for the predicted time")  # fmt: skip
     compile_parser.add_argument("--report", nargs="?", const="-", metavar="FILE",
                                 help="time by layer, memory and price: printed, or FILE.html or FILE.json")  # fmt: skip
+    compile_parser.add_argument("--loop-iterations", type=int, metavar="N",
+                                help="of loops whose bounds depend on values, for the predicted time")  # fmt: skip
     compile_parser.add_argument("--json", action="store_true", help="print everything as JSON")
     compile_parser.set_defaults(command=compile_command)
     coverage_parser = commands.add_parser(

@@ -77,9 +77,15 @@ class CompiledModel:
             for data, port in zip(self._loaded.run(raw), self.outputs)
         ]
 
-    def time(self, overrides: Mapping[str, Any] | Iterable[str] = ()) -> Timing:
-        """The predicted time of one inference. overrides: table values to change, as for opentrn.run."""
-        return self._loaded.time(_settings(overrides))
+    def time(
+        self, overrides: Mapping[str, Any] | Iterable[str] = (), *, loop_iterations: int | None = None
+    ) -> Timing:
+        """The predicted time of one inference. overrides: table values to change, as for opentrn.run.
+
+        Loops whose bounds depend on values run as often as in the last call of the model; before the first one
+        loop_iterations says how often (a branch at most once), and ValueError is raised without it.
+        """
+        return self._loaded.time(_settings(overrides), loop_iterations)
 
     def save(self, path: str | Path) -> Path:
         """Write the model as one .neuron file: program, constants, inputs and outputs."""

@@ -25,12 +25,13 @@ namespace {
 void improve(Function& function, PassCounts& counts) {
   for (bool more = true; more;) {
     const int64_t simplified = simplify(function), folded = fold_constants(function, /*fold_ops=*/true),
-                  sliced = slice_at_known_places(function), shared = share_equal_ops(function);
-    counts.simplified += simplified + sliced;
+                  sliced = slice_at_known_places(function), shared = share_equal_ops(function),
+                  hoisted = simplify_loops(function);
+    counts.simplified += simplified + sliced + hoisted;
     counts.folded += folded;
     counts.shared += shared;
     remove_dead_ops(function);
-    more = simplified + folded + sliced + shared > 0;
+    more = simplified + folded + sliced + shared + hoisted > 0;
   }
 }
 
@@ -121,18 +122,27 @@ std::vector<OpCoverage> coverage(const graph::Module& module) {
   PassCounts counts;
   const Function function = improved(module, {}, counts);
   std::map<std::string_view, OpCoverage> found;
-  for (const OpId id : function.block(function.body()).ops) {
+  const auto count = [&](OpId id) {
     const Op& op = function.op(id);
     OpCoverage& row = found[graph::name(op.kind)];
     row.op = graph::name(op.kind);
     ++row.count;
-    if (has_expansion(function, op) || has_lowering(function, op)) continue;
+    if (has_expansion(function, op) || has_lowering(function, op)) return;
     if (row.unsupported++ == 0) {
       for (const auto value : op.operands) row.example += function.type(value).to_string() + " ";
       row.example += "->";
       for (const auto value : op.results) row.example += " " + function.type(value).to_string();
     }
-  }
+  };
+  // Bodies of loops and branches are programs; regions of other ops are part of their kernel.
+  const auto visit = [&](const auto& self, graph::BlockId block) -> void {
+    for (const OpId id : function.block(block).ops) {
+      count(id);
+      if (has_control_flow(function, function.op(id)))
+        for (const graph::BlockId region : function.op(id).regions) self(self, region);
+    }
+  };
+  visit(visit, function.body());
   std::vector<OpCoverage> rows;
   for (auto& [name, row] : found) rows.push_back(std::move(row));
   return rows;

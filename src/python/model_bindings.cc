@@ -39,6 +39,7 @@ struct LoadedModel {
   Model model;
   compiler::PassCounts passes;
   std::vector<graph::Type> input_types, output_types;
+  std::optional<runtime::LoopTrips> trips;  // of the last run
 };
 
 std::shared_ptr<sim::Buffer> buffer_of(std::vector<std::byte> bytes) {
@@ -172,7 +173,7 @@ void save_models(const std::vector<std::shared_ptr<LoadedModel>>& models,
   runtime::save(artifact, path);
 }
 
-nb::list run(const LoadedModel& self, const std::vector<ByteArray>& arrays) {
+nb::list run(LoadedModel& self, const std::vector<ByteArray>& arrays) {
   std::vector<std::shared_ptr<sim::Buffer>> inputs, outputs;
   for (size_t i = 0; i < arrays.size() && i < self.input_types.size(); ++i) {
     const auto* data = reinterpret_cast<const std::byte*>(arrays[i].data());
@@ -181,7 +182,9 @@ nb::list run(const LoadedModel& self, const std::vector<ByteArray>& arrays) {
   }
   {
     nb::gil_scoped_release unlocked;
-    outputs = runtime::execute(self.model, inputs);
+    runtime::LoopTrips trips;
+    outputs = runtime::execute(self.model, inputs, &trips);
+    self.trips = std::move(trips);
   }
   nb::list results;
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -258,10 +261,12 @@ void bind_models(nb::module_& module) {
       .def("run", &run, "inputs"_a)
       .def(
           "time",
-          [](const LoadedModel& self, const std::vector<std::string>& settings) {
-            return time_program(self.model.program, self.model.generation, settings, self.model.origin);
+          [](const LoadedModel& self, const std::vector<std::string>& settings,
+             std::optional<int64_t> loop_iterations) {
+            return time_program(self.model.program, self.model.generation, settings, self.model.origin,
+                                self.trips ? &*self.trips : nullptr, loop_iterations);
           },
-          "settings"_a = std::vector<std::string>{})
+          "settings"_a = std::vector<std::string>{}, "loop_iterations"_a = nb::none())
       .def_prop_ro("generation",
                    [](const LoadedModel& self) { return static_cast<int>(self.model.generation); })
       .def("listing", [](const LoadedModel& self) { return isa::to_text(*self.model.program); });

@@ -273,12 +273,14 @@ int run_cli(const std::vector<std::string>& arguments) {
 }  // namespace
 
 nb::object time_program(std::shared_ptr<const isa::Program> program, arch::Generation generation,
-                        const std::vector<std::string>& settings, const isa::Origin& origin) {
+                        const std::vector<std::string>& settings, const isa::Origin& origin,
+                        const runtime::LoopTrips* trips, std::optional<int64_t> loop_iterations) {
   std::shared_ptr<Timing> timing;
   {
     nb::gil_scoped_release unlocked;
     const isa::InstructionIndex instructions = program->size();
-    timing = time_programs({std::move(program)}, generation, {.settings = settings});
+    timing = time_programs({std::move(program)}, generation,
+                           {.settings = settings, .default_trip_count = loop_iterations, .trips = trips});
     const isa::Executable& executable = timing->executables[0];
     OPENTRN_CHECK(executable.program->size() == instructions, "{} instructions became {}", instructions,
                   executable.program->size());

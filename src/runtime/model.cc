@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "base/thread_pool.h"
-#include "sim/functional/core.h"
 
 namespace opentrn::runtime {
 
@@ -28,7 +27,8 @@ int64_t Model::constant_bytes() const {
 }
 
 std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
-                                                  std::span<const std::shared_ptr<sim::Buffer>> inputs) {
+                                                  std::span<const std::shared_ptr<sim::Buffer>> inputs,
+                                                  LoopTrips* trips) {
   if (inputs.size() != model.inputs.size())
     throw Fault(FaultKind::kInput, "model.inputs",
                 fmt::format("{} inputs for a model that takes {}", inputs.size(), model.inputs.size()));
@@ -49,6 +49,7 @@ std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
     core.bind(port.tensor, outputs.back());
   }
   core.run(*model.program);
+  if (trips) *trips = core.trip_counts();
   return outputs;
 }
 

@@ -4,6 +4,7 @@
 // sim/functional, time from backend and sim/timing, which do not need the values.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include "isa/origin.h"
 #include "isa/program.h"
 #include "sim/functional/buffer.h"
+#include "sim/functional/core.h"
 
 namespace opentrn::runtime {
 
@@ -40,9 +42,14 @@ struct Model {
   int64_t constant_bytes() const;
 };
 
+// How often the loops of a program ran, by the instruction that begins them.
+using LoopTrips = std::map<isa::InstructionIndex, sim::TripCounts>;
+
 // Values of one inference: outputs in the order of the ports. Inputs hold device_bytes() each; an input fault
-// names the port otherwise. Deterministic for every number of threads.
+// names the port otherwise. Deterministic for every number of threads. `trips`: where given, takes how often
+// loops ran, which a timing run of a program whose loops depend on values asks for.
 std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
-                                                  std::span<const std::shared_ptr<sim::Buffer>> inputs);
+                                                  std::span<const std::shared_ptr<sim::Buffer>> inputs,
+                                                  LoopTrips* trips = nullptr);
 
 }  // namespace opentrn::runtime

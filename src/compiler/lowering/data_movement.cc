@@ -1,5 +1,4 @@
-// Ops that only move data and are no views: concatenate, pad, bitcast_convert, dynamic_slice and
-// dynamic_update_slice at constant places. Each is DMA from view to view.
+// Ops that only move data and are no views: concatenate, pad, bitcast_convert. Each is DMA from view to view.
 #include <algorithm>
 
 #include "compiler/lowering/device_type.h"
@@ -14,15 +13,9 @@ using graph::OpKind;
 
 namespace {
 
-bool indices_are_known(const Function& function, std::span<const graph::ValueId> indices) {
-  return std::all_of(indices.begin(), indices.end(),
-                     [&](graph::ValueId id) { return splat_of(function, id).has_value(); });
-}
-
 bool takes(const Function& function, const Op& op) {
   for (const graph::ValueId id : op.operands)
     if (!function.type(id).is_tensor() || !device_dtype(function.type(id).element())) return false;
-  const std::span operands(op.operands);
   switch (op.kind) {
     case OpKind::concatenate_:
     case OpKind::pad_: return true;
@@ -31,8 +24,6 @@ bool takes(const Function& function, const Op& op) {
       return to && function.type(op.operands[0]).rank() == function.type(op.results[0]).rank() &&
              size_bytes(*to) == size_bytes(*device_dtype(function.type(op.operands[0]).element()));
     }
-    case OpKind::dynamic_slice_: return indices_are_known(function, operands.subspan(1));
-    case OpKind::dynamic_update_slice_: return indices_are_known(function, operands.subspan(2));
     default: return false;
   }
 }
@@ -77,35 +68,6 @@ void pad(Lowering& lowering, const Op& op) {
   copy_unless_empty(lowering.emitter(), place, source);
 }
 
-// Start indices are clamped so that the box lies inside.
-View box_at(const Function& function, const View& whole, std::span<const graph::ValueId> indices,
-            std::span<const int64_t> sizes) {
-  View box = whole;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    const auto asked = static_cast<int64_t>(*splat_of(function, indices[i]));
-    box.offset += std::clamp<int64_t>(asked, 0, whole.dims[i].count - sizes[i]) * whole.dims[i].step;
-    box.dims[i].count = sizes[i];
-  }
-  return box;
-}
-
-void dynamic_slice(Lowering& lowering, const Op& op) {
-  const View box = box_at(lowering.function(), lowering.view(op.operands[0]),
-                          std::span(op.operands).subspan(1), op.integers(Attr::slice_sizes));
-  copy_unless_empty(lowering.emitter(), lowering.allocate(op.results[0]), box);
-}
-
-void dynamic_update_slice(Lowering& lowering, const Op& op) {
-  const View update = lowering.view(op.operands[1]);
-  const View source = lowering.view(op.operands[0]);
-  const View out = lowering.allocate(op.results[0]);
-  std::vector<int64_t> sizes;
-  for (const isa::Dim& dim : update.dims) sizes.push_back(dim.count);
-  copy_unless_empty(lowering.emitter(), out, source);
-  copy_unless_empty(lowering.emitter(),
-                    box_at(lowering.function(), out, std::span(op.operands).subspan(2), sizes), update);
-}
-
 }  // namespace
 
 bool has_data_movement(const Function& function, const Op& op) { return takes(function, op); }
@@ -121,9 +83,7 @@ bool lower_data_movement(Lowering& lowering, const Op& op) {
       break;
     }
     case OpKind::concatenate_: concatenate(lowering, op); break;
-    case OpKind::pad_: pad(lowering, op); break;
-    case OpKind::dynamic_slice_: dynamic_slice(lowering, op); break;
-    default: dynamic_update_slice(lowering, op); break;
+    default: pad(lowering, op); break;
   }
   return true;
 }

@@ -99,6 +99,7 @@ Tile Emitter::on_chip(isa::MemorySpace space, int64_t rows, int64_t columns, DTy
   tensor.shape = {rows, columns};
   tensor.name = std::move(name);
   tensor.location = location_;
+  if (!open_loops_.empty()) tensor.loop = open_loops_.back();
   const isa::TensorId id = program_->add_tensor(std::move(tensor));
   return {.tensor = id,
           .space = space,
@@ -121,7 +122,7 @@ Tile Emitter::psum(int64_t rows, int64_t columns, DType dtype, std::string name)
   return tile;
 }
 
-View Emitter::hbm(std::span<const int64_t> shape, DType dtype, std::string name) {
+View Emitter::in_hbm(std::span<const int64_t> shape, DType dtype, std::string name, bool is_input) {
   View view;
   view.dtype = dtype;
   int64_t step = 1;
@@ -138,14 +139,18 @@ View Emitter::hbm(std::span<const int64_t> shape, DType dtype, std::string name)
   tensor.shape.assign(shape.begin(), shape.end());
   tensor.name = std::move(name);
   tensor.location = location_;
+  tensor.is_input = is_input;
+  if (!is_input && !open_loops_.empty()) tensor.loop = open_loops_.back();
   view.tensor = program_->add_tensor(std::move(tensor));
   return view;
 }
 
+View Emitter::hbm(std::span<const int64_t> shape, DType dtype, std::string name) {
+  return in_hbm(shape, dtype, std::move(name), false);
+}
+
 View Emitter::input(std::span<const int64_t> shape, DType dtype, std::string name) {
-  const View view = hbm(shape, dtype, std::move(name));
-  program_->tensor(view.tensor).is_input = true;
-  return view;
+  return in_hbm(shape, dtype, std::move(name), true);
 }
 
 void Emitter::mark_output(const View& whole, std::string name) {
@@ -198,8 +203,12 @@ void Emitter::append(Opcode opcode, Engine engine, std::initializer_list<Operand
                      std::initializer_list<int64_t> attributes) {
   std::vector<isa::AttributeWord> words;
   for (const int64_t value : attributes) words.push_back({.integer = value});
-  const std::vector<Operand> list(operands);
-  const auto index = program_->append(opcode, engine, list, words, location_);
+  append(opcode, std::span(operands.begin(), operands.size()), words, engine);
+}
+
+isa::InstructionIndex Emitter::append(Opcode opcode, std::span<const Operand> operands,
+                                      std::span<const isa::AttributeWord> words, Engine engine) {
+  const auto index = program_->append(opcode, engine, operands, words, location_);
   span_.begin = index;
   origin_.note(span_);
   try {
@@ -208,6 +217,7 @@ void Emitter::append(Opcode opcode, Engine engine, std::initializer_list<Operand
     throw Fault(FaultKind::kInternal, "compiler.kernel",
                 fmt::format("a device kernel broke a rule: {}", fault.what()), "please report this model");
   }
+  return index;
 }
 
 void Emitter::load(const Tile& dst, const View& src) {
@@ -248,16 +258,60 @@ void Emitter::gather_rows(const Tile& dst, const View& table, const Tile& index)
   append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {0, 0, 0});
 }
 
+namespace {
+
+Operand either(const Emitter::RegisterOrNumber& x) {
+  const auto* id = std::get_if<isa::RegisterId>(&x);
+  return id ? Operand::reg(*id) : Operand::imm(static_cast<double>(std::get<int64_t>(x)));
+}
+
+isa::AttributeWord word(int64_t value) { return {.integer = value}; }
+
+}  // namespace
+
 void Emitter::register_load(isa::RegisterId dst, const View& element) {
-  const Operand source = read_operand(element);
+  const auto kept = residency_ ? residency_->find(element.tensor, element.offset, 1, 1) : std::nullopt;
+  const Operand source = kept ? operand(*kept) : read_operand(element);
   append(Opcode::kRegisterLoad, Engine::kUnknown, {Operand::reg(dst), source}, {});
 }
 
+void Emitter::register_store(const View& element, isa::RegisterId src) {
+  append(Opcode::kRegisterStore, Engine::kUnknown, {operand(element), Operand::reg(src)}, {});
+}
+
+void Emitter::register_store(const Tile& element, isa::RegisterId src) {
+  append(Opcode::kRegisterStore, Engine::kUnknown, {operand(element), Operand::reg(src)}, {});
+}
+
+void Emitter::begin_loop(isa::RegisterId counter, RegisterOrNumber lower, RegisterOrNumber upper,
+                         int64_t step) {
+  const Operand operands[] = {Operand::reg(counter), either(lower), either(upper)};
+  const isa::AttributeWord words[] = {word(step), word(0)};
+  open_loops_.push_back(append(Opcode::kLoopBegin, operands, words, Engine::kUnknown));
+}
+
+void Emitter::begin_while(isa::RegisterId condition) {
+  const Operand operands[] = {Operand::reg(condition)};
+  const isa::AttributeWord words[] = {word(0)};
+  open_loops_.push_back(append(Opcode::kWhileBegin, operands, words, Engine::kUnknown));
+}
+
+// Begin and end name each other.
+void Emitter::end_loop() {
+  const isa::InstructionIndex begin = open_loops_.back();
+  open_loops_.pop_back();
+  const isa::Instruction first = program_->instruction(begin);
+  const bool counted = first.opcode == Opcode::kLoopBegin;
+  const Operand operands[] = {program_->operand(first, 0)};
+  std::vector<isa::AttributeWord> words;
+  if (counted) words.push_back(word(program_->attribute_int(first, isa::slot::loop::kAStep)));
+  words.push_back(word(begin));
+  const auto end = append(counted ? Opcode::kLoopEnd : Opcode::kWhileEnd, operands, words, Engine::kUnknown);
+  program_->set_attribute(
+      begin, counted ? int{isa::slot::loop::kAMatch} : int{isa::slot::while_loop::kAMatch}, word(end));
+}
+
 void Emitter::register_alu(AluOp op, isa::RegisterId dst, RegisterOrNumber a, RegisterOrNumber b) {
-  const auto either = [](const RegisterOrNumber& x) {
-    const auto* id = std::get_if<isa::RegisterId>(&x);
-    return id ? Operand::reg(*id) : Operand::imm(static_cast<double>(std::get<int64_t>(x)));
-  };
   append(Opcode::kRegisterAlu, Engine::kUnknown, {Operand::reg(dst), either(a), either(b)},
          {static_cast<int64_t>(op)});
 }
@@ -281,6 +335,16 @@ void Emitter::load_at(const Tile& dst, const View& src, isa::RegisterId offset, 
 
 void Emitter::store_at(const View& dst, isa::RegisterId offset, int64_t bound, const Tile& src) {
   append(Opcode::kDmaCopy, Engine::kUnknown, {moved_operand(dst, offset, bound), operand(src)}, {0, 0, 0});
+}
+
+void Emitter::copy_from(const View& dst, const View& src, isa::RegisterId offset, int64_t bound) {
+  if (residency_) residency_->flush(src.tensor);
+  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), moved_operand(src, offset, bound)}, {0, 0, 0});
+}
+
+void Emitter::copy_to(const View& dst, isa::RegisterId offset, int64_t bound, const View& src) {
+  const Operand source = read_operand(src);
+  append(Opcode::kDmaCopy, Engine::kUnknown, {moved_operand(dst, offset, bound), source}, {0, 0, 0});
 }
 
 void Emitter::memset(const Tile& dst, double value) {

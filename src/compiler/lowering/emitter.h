@@ -114,11 +114,26 @@ class Emitter {
   // -- addresses known at run time: registers are 32-bit integers
   isa::RegisterId new_register() { return program_->add_register(); }
   void register_load(isa::RegisterId dst, const View& element);
+  void register_store(const View& element, isa::RegisterId src);
+  void register_store(const Tile& element, isa::RegisterId src);
   using RegisterOrNumber = std::variant<isa::RegisterId, int64_t>;
   void register_alu(AluOp op, isa::RegisterId dst, RegisterOrNumber a, RegisterOrNumber b);
+  void register_move(isa::RegisterId dst, RegisterOrNumber src) {
+    register_alu(AluOp::kAdd, dst, src, int64_t{0});
+  }
   // As load and store, `offset` elements further on; the register holds a number in [0, bound).
   void load_at(const Tile& dst, const View& src, isa::RegisterId offset, int64_t bound);
   void store_at(const View& dst, isa::RegisterId offset, int64_t bound, const Tile& src);
+  // From memory to memory; only the one of the two that has a register is moved.
+  void copy_from(const View& dst, const View& src, isa::RegisterId offset, int64_t bound);
+  void copy_to(const View& dst, isa::RegisterId offset, int64_t bound, const View& src);
+
+  // -- loops. Tensors made between begin and end belong to one iteration.
+  // counter = lower, lower + step, ... below upper
+  void begin_loop(isa::RegisterId counter, RegisterOrNumber lower, RegisterOrNumber upper, int64_t step);
+  // Goes on while the register, looked at before every iteration, is not 0.
+  void begin_while(isa::RegisterId condition);
+  void end_loop();
 
   void memset(const Tile& dst, double value);
   void tensor_copy(const Tile& dst, const Tile& src, isa::Engine engine = isa::Engine::kUnknown);
@@ -147,9 +162,14 @@ class Emitter {
   isa::Operand operand(const Scalar& scalar);
   void append(isa::Opcode opcode, isa::Engine engine, std::initializer_list<isa::Operand> operands,
               std::initializer_list<int64_t> attributes);
+  View in_hbm(std::span<const int64_t> shape, DType dtype, std::string name, bool is_input);
   Tile on_chip(isa::MemorySpace space, int64_t rows, int64_t columns, DType dtype, std::string name);
 
+  isa::InstructionIndex append(isa::Opcode opcode, std::span<const isa::Operand> operands,
+                               std::span<const isa::AttributeWord> attributes, isa::Engine engine);
+
   std::shared_ptr<isa::Program> program_;
+  std::vector<isa::InstructionIndex> open_loops_;  // innermost last
   arch::Generation generation_;
   isa::LocationId location_ = 0;
   isa::Origin origin_;

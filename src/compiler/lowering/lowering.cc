@@ -7,6 +7,8 @@
 #include "compiler/cost.h"
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/elementwise.h"
+#include "compiler/lowering/matrix.h"
+#include "compiler/lowering/region.h"
 
 namespace opentrn::compiler {
 
@@ -34,6 +36,8 @@ constexpr Kernel kKernels[] = {
     {has_gather, lower_gather},
     {has_scatter, lower_scatter},
     {has_reduce, lower_reduce},
+    {has_control_flow, lower_control_flow},
+    {has_dynamic_slices, lower_dynamic_slices},
     {has_data_movement, lower_data_movement},
 };
 
@@ -61,11 +65,9 @@ Lowering::Lowering(const graph::Module& module, const graph::Function& function,
       function_(function),
       emitter_(std::move(program), generation),
       residency_(emitter_),
-      plan_(function, kColumnsMax),
       views_(function.value_count()),
       origin_op_(function.op_count(), isa::kNoModelOp) {
   emitter_.set_residency(&residency_);
-  find_last_readers();
 }
 
 void Lowering::run() {
@@ -75,31 +77,124 @@ void Lowering::run() {
     inputs_.push_back(whole.tensor);
     views_[index_of(id)] = whole;
   }
-  const std::vector<int> order = plan_.order();
-  for (size_t i = 0; i < order.size(); ++i) {
-    lower_group(order[i]);
-    drop_what_nobody_reads(static_cast<int>(i));
-  }
+  begin_scope(function_.body(), std::nullopt);
+  lower_groups();
   return_values();
 }
 
-void Lowering::find_last_readers() {
-  const std::vector<int> order = plan_.order();
-  std::vector<int> last(function_.value_count(), -1);
-  for (size_t i = 0; i < order.size(); ++i)
-    for (const graph::OpId id : plan_.groups()[static_cast<size_t>(order[i])].ops)
-      for (const ValueId operand : function_.op(id).operands)
-        last[index_of(plan_.base_of(operand))] = static_cast<int>(i);
-  for (const ValueId id : function_.returned()) last[index_of(plan_.base_of(id))] = -1;
-  last_read_.resize(order.size());
-  for (size_t value = 0; value < last.size(); ++value)
-    if (last[value] >= 0)
-      last_read_[static_cast<size_t>(last[value])].push_back(ValueId{static_cast<uint32_t>(value)});
+void Lowering::begin_scope(graph::BlockId block, std::optional<size_t> counter) {
+  scopes_.push_back(
+      std::make_unique<Scope>(Scope{Plan(function_, block, kColumnsMax, counter), {}, {}, {}, {}}));
+  Scope& scope = *scopes_.back();
+  scope.order = scope.plan.order();
+  find_last_readers(scope);
 }
 
-void Lowering::drop_what_nobody_reads(int position) {
-  for (const ValueId value : last_read_[static_cast<size_t>(position)])
-    if (const auto& view = views_[index_of(value)]) residency_.drop(view->tensor);
+// A block may be lowered again, elsewhere: nothing of it stays.
+void Lowering::end_scope() {
+  for (const ValueId value : scopes_.back()->views_set) views_[index_of(value)].reset();
+  for (const ValueId value : scopes_.back()->scalars_set) scalars_.erase(value);
+  scopes_.pop_back();
+}
+
+void Lowering::lower_block(graph::BlockId block, std::optional<size_t> counter,
+                           const std::function<void()>& begin, const std::function<void(Returned)>& then) {
+  begin_scope(block, counter);
+  begin();
+  lower_groups();
+  begin_op(function_.block(block).parent);
+  then(function_.op(function_.block(block).ops.back()).operands);
+  end_scope();
+}
+
+void Lowering::lower_groups() {
+  for (size_t place = 0; place < scopes_.back()->order.size(); ++place) {
+    lower_group(scopes_.back()->order[place]);
+    drop_what_nobody_reads(place);
+  }
+}
+
+// Only values that the block itself makes: its arguments and what lies around live on.
+void Lowering::find_last_readers(Scope& scope) const {
+  const Plan& plan = scope.plan;
+  std::vector<int> last(function_.value_count(), -1);
+  for (size_t i = 0; i < scope.order.size(); ++i)
+    for (const graph::OpId id : plan.groups()[static_cast<size_t>(scope.order[i])].ops)
+      for (const ValueId base : plan.bases_read_by(id))
+        if (plan.group_of(base) >= 0) last[index_of(base)] = static_cast<int>(i);
+  for (const ValueId id : function_.op(function_.block(plan.block()).ops.back()).operands)
+    last[index_of(plan.base_of(id))] = -1;
+  scope.last_read.resize(scope.order.size());
+  for (size_t value = 0; value < last.size(); ++value)
+    if (last[value] >= 0)
+      scope.last_read[static_cast<size_t>(last[value])].push_back(ValueId{static_cast<uint32_t>(value)});
+}
+
+void Lowering::drop_what_nobody_reads(size_t place) {
+  for (const ValueId value : scopes_.back()->last_read[place])
+    if (const auto& view = views_[index_of(value)]; view && !taken_over_.contains(value))
+      residency_.drop(view->tensor);
+}
+
+void Lowering::set_view(ValueId value, const View& view) {
+  views_[index_of(value)] = view;
+  scopes_.back()->views_set.push_back(value);
+}
+
+void Lowering::set_scalar(ValueId value, Scalar scalar) {
+  scalars_.insert_or_assign(value, scalar);
+  scopes_.back()->scalars_set.push_back(value);
+}
+
+// Whether the value is there to be loaded, made by a kernel.
+bool Lowering::lies_in_memory(ValueId value) const {
+  return views_[index_of(value)].has_value() || plan().group_of(value) >= 0;
+}
+
+View Lowering::take_over(ValueId operand, ValueId result) {
+  const View place = view(operand);
+  taken_over_.insert(operand);
+  set_view(result, place);
+  return place;
+}
+
+void Lowering::keep(const View& whole) {
+  const int64_t count = whole.element_count();
+  if (count == 0) return;
+  const int64_t columns = whole.dims.empty() ? 1 : whole.dims.back().count;
+  if (residency_.reserve(whole, count / columns, columns)) residency_.make_tiles(whole.tensor);
+}
+
+void Lowering::assign(const View& whole, const View& source) {
+  const int64_t rows = residency_.rows(whole.tensor), columns = residency_.columns(whole.tensor);
+  if (whole.element_count() == 0) return;
+  if (rows == 0) return emitter_.copy(whole, source);
+  const std::vector<int64_t> shape{rows, columns};
+  const Matrix from(reshaped_or_copied(source, shape), 1);
+  for (int64_t row = 0; row < rows; row += kPartitions) {
+    const int64_t count = std::min(kPartitions, rows - row);
+    const Tile place = *residency_.place(whole.tensor, row, count);
+    if (const auto tile = from.kept(emitter_, row, count, 0, columns, false))
+      emitter_.tensor_copy(place, *tile);
+    else
+      from.load(emitter_, place, row, 0);
+  }
+  residency_.changed(whole.tensor);
+}
+
+std::set<isa::TensorId> Lowering::captured_tensors(const Op& op) {
+  std::set<isa::TensorId> tensors;
+  for (const ValueId value : captured_by(function_, op))
+    if (lies_in_memory(value)) tensors.insert(view(value).tensor);
+  return tensors;
+}
+
+void Lowering::prepare_captured(const Op& op, bool is_loop) {
+  for (const ValueId value : captured_by(function_, op)) {
+    if (splat_of(function_, value) || scalars_.contains(value)) continue;
+    const View seen = view(value);
+    if (is_loop) residency_.flush(seen.tensor);
+  }
 }
 
 void Lowering::return_values() {
@@ -108,7 +203,7 @@ void Lowering::return_values() {
     if (made != graph::kNoOp) begin_op(made);
     View source = view(id);
     // A result must be a tensor of its own: not a view, an input, a constant, or another result.
-    const bool whole = made != graph::kNoOp && plan_.base_of(id) == id && plan_.group_of(id) >= 0 &&
+    const bool whole = made != graph::kNoOp && plan().base_of(id) == id && plan().group_of(id) >= 0 &&
                        source.contiguous() && source.offset == 0 &&
                        std::find(outputs_.begin(), outputs_.end(), source.tensor) == outputs_.end();
     if (!whole) {
@@ -125,7 +220,7 @@ void Lowering::return_values() {
 }
 
 void Lowering::lower_group(int index) {
-  const Group& group = plan_.groups()[static_cast<size_t>(index)];
+  const Group& group = plan().groups()[static_cast<size_t>(index)];
   const Op& first = function_.op(group.ops.front());
   emitter_.begin_kernel();
   begin_op(group.ops.front());
@@ -159,21 +254,21 @@ void Lowering::begin_op(graph::OpId id) {
 View Lowering::allocate(ValueId value) {
   const graph::Type& type = function_.type(value);
   const View whole = emitter_.hbm(type.dims(), dtype_of(type), fmt::format("v{}", index_of(value)));
-  views_[index_of(value)] = whole;
+  set_view(value, whole);
   return whole;
 }
 
 View Lowering::view(ValueId value) {
-  auto& known = views_[index_of(value)];
-  if (known) return *known;
+  if (const auto& known = views_[index_of(value)]) return *known;
   const graph::OpId id = function_.value(value).op;
   OPENTRN_CHECK(id != graph::kNoOp, "value {} was read before it was made", index_of(value));
   const Op& op = function_.op(id);
   OPENTRN_CHECK(op.kind == OpKind::constant_ || is_view_op(op.kind), "{} was read before it was lowered",
                 graph::name(op.kind));
-  const View made =
-      op.kind == OpKind::constant_ ? constant(op) : view_of_op(op, function_.value(value).index);
-  views_[index_of(value)] = made;
+  // Constants are inputs of the program and the same everywhere.
+  if (op.kind == OpKind::constant_) return *(views_[index_of(value)] = constant(op));
+  const View made = view_of_op(op, function_.value(value).index);
+  set_view(value, made);
   return made;
 }
 

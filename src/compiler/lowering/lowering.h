@@ -1,4 +1,5 @@
-// Lowering of one function: graph values to HBM tensors, groups of the plan to device kernels.
+// Lowering of one function: graph values to HBM tensors, groups of a block's plan to device kernels. Blocks
+// of loops and branches are lowered where their op stands, each with a plan of its own.
 //
 // Every value that a kernel reads from another lies in HBM, row-major unless a kernel says otherwise;
 // rearranging ops are views of what they rearrange, and become copies only where no strides express them.
@@ -6,8 +7,11 @@
 // lowering.cc is their table.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -36,7 +40,7 @@ class Lowering {
   // -- for kernels
   const graph::Module& module() const { return module_; }
   const graph::Function& function() const { return function_; }
-  const Plan& plan() const { return plan_; }
+  const Plan& plan() const { return scopes_.back()->plan; }
   Emitter& emitter() { return emitter_; }
   // Instructions that follow are the op's: for reports and messages.
   void begin_op(graph::OpId id);
@@ -44,27 +48,61 @@ class Lowering {
   View view(graph::ValueId value);
   // Room for a value that a kernel makes; row-major.
   View allocate(graph::ValueId value);
+  // The result lies where the operand lies, which is not read any more (Plan::may_overwrite). Its kept tile,
+  // if there is one, is the result's.
+  View take_over(graph::ValueId operand, graph::ValueId result);
+  // Keeps a value in SBUF, its last dimension along the partitions, if there is room.
+  void keep(const View& whole);
+  // Copies a value to a place of the same shape, kept or not.
+  void assign(const View& whole, const View& source);
+  // A single integer or boolean in a register, or as a number.
+  using Scalar = Emitter::RegisterOrNumber;
+  Scalar scalar(graph::ValueId value);
+  void set_scalar(graph::ValueId value, Scalar scalar);
+  void set_view(graph::ValueId value, const View& view);
+  // What the region takes from outside is brought to where it is best read: views are made, and for a loop
+  // what SBUF holds is written to HBM too, once.
+  void prepare_captured(const graph::Op& op, bool is_loop);
+  std::set<isa::TensorId> captured_tensors(const graph::Op& op);
+  // Lowers the region and calls `then` with what it returns, while its values still exist. Its arguments have
+  // been given views or scalars before; `counter` is Plan's. `begin` is called when the block is planned.
+  using Returned = std::span<const graph::ValueId>;
+  void lower_block(graph::BlockId block, std::optional<size_t> counter, const std::function<void()>& begin,
+                   const std::function<void(Returned)>& then);
   // The same elements with another shape, when strides can say so.
   static std::optional<View> reshaped(const View& view, std::span<const int64_t> dims);
   // As reshaped(), through a copy where strides cannot.
   View reshaped_or_copied(const View& view, std::span<const int64_t> dims);
 
  private:
+  // A block that is being lowered, and what has been remembered of its values.
+  struct Scope {
+    Plan plan;
+    std::vector<int> order;                              // of the plan's groups
+    std::vector<std::vector<graph::ValueId>> last_read;  // by place in the order
+    std::vector<graph::ValueId> views_set, scalars_set;  // to be forgotten
+  };
+  void begin_scope(graph::BlockId block, std::optional<size_t> counter);
+  void end_scope();
+  void lower_groups();
   void lower_group(int group);
-  void find_last_readers();
-  void drop_what_nobody_reads(int position);
+  void find_last_readers(Scope& scope) const;
+  void drop_what_nobody_reads(size_t place);
   void return_values();
   View view_of_op(const graph::Op& op, uint32_t result);
   View constant(const graph::Op& op);
+  bool lies_in_memory(graph::ValueId value) const;
+  Scalar scalar_of_op(const graph::Op& op);
 
   const graph::Module& module_;
   const graph::Function& function_;
   Emitter emitter_;
   Residency residency_;
-  Plan plan_;
-  std::vector<std::optional<View>> views_;              // by value
-  std::vector<std::vector<graph::ValueId>> last_read_;  // by position in the order of groups
-  std::vector<uint32_t> origin_op_;                     // by op: its number in the origin
+  std::vector<std::unique_ptr<Scope>> scopes_;  // innermost last
+  std::vector<std::optional<View>> views_;      // by value
+  std::map<graph::ValueId, Scalar> scalars_;
+  std::set<graph::ValueId> taken_over_;  // values whose place is another's now
+  std::vector<uint32_t> origin_op_;      // by op: its number in the origin
   std::vector<isa::TensorId> inputs_, outputs_;
   std::vector<Constant> constants_;
 };
@@ -78,6 +116,8 @@ bool lower_reduce_window(Lowering& lowering, const graph::Op& op);
 bool lower_reduce(Lowering& lowering, const graph::Op& op);
 bool lower_scatter(Lowering& lowering, const graph::Op& op);
 bool lower_data_movement(Lowering& lowering, const graph::Op& op);
+bool lower_control_flow(Lowering& lowering, const graph::Op& op);
+bool lower_dynamic_slices(Lowering& lowering, const graph::Op& op);
 bool has_dot_general(const graph::Function& function, const graph::Op& op);
 bool has_convolution(const graph::Function& function, const graph::Op& op);
 bool has_reduce_window(const graph::Function& function, const graph::Op& op);
@@ -85,8 +125,11 @@ bool has_reduce(const graph::Function& function, const graph::Op& op);
 bool has_scatter(const graph::Function& function, const graph::Op& op);
 bool has_gather(const graph::Function& function, const graph::Op& op);
 bool has_data_movement(const graph::Function& function, const graph::Op& op);
+bool has_control_flow(const graph::Function& function, const graph::Op& op);
+bool has_dynamic_slices(const graph::Function& function, const graph::Op& op);
 
-// True when some kernel takes the op; for coverage reports, without lowering.
+// True when some kernel takes the op; for coverage reports, without lowering. Says nothing about the ops
+// inside loops and branches, which are asked about themselves.
 bool has_lowering(const graph::Function& function, const graph::Op& op);
 
 }  // namespace opentrn::compiler

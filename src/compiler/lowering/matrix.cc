@@ -71,6 +71,18 @@ void Matrix::load(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_t
             [&](const View& part, const Tile& place) { emitter.load(place, part); });
 }
 
+void Matrix::load_at(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_t column_begin,
+                     isa::RegisterId offset, int64_t bound) const {
+  for_parts(tile, row_begin, column_begin,
+            [&](const View& part, const Tile& place) { emitter.load_at(place, part, offset, bound); });
+}
+
+void Matrix::store_at(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_t column_begin,
+                      isa::RegisterId offset, int64_t bound) const {
+  for_parts(tile, row_begin, column_begin,
+            [&](const View& part, const Tile& place) { emitter.store_at(part, offset, bound, place); });
+}
+
 std::optional<Tile> Matrix::kept(Emitter& emitter, int64_t row_begin, int64_t row_count, int64_t column_begin,
                                  int64_t column_count, bool first_partition) const {
   const int64_t width = emitter.residency().columns(base_.tensor);

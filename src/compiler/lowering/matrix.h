@@ -31,6 +31,11 @@ class Matrix {
 
   // tile: row_count x column_count, of the matrix's dtype or another that DMA converts to.
   void load(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_t column_begin) const;
+  // The same, all of it `offset` elements further on; the register holds a number in [0, bound).
+  void load_at(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_t column_begin,
+               isa::RegisterId offset, int64_t bound) const;
+  void store_at(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_t column_begin,
+                isa::RegisterId offset, int64_t bound) const;
   // The elements as a tile: the one they are kept in, or a new one that is loaded.
   Tile fetch(Emitter& emitter, int64_t row_begin, int64_t row_count, int64_t column_begin,
              int64_t column_count, const std::string& name) const;

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <map>
 
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/elementwise.h"
+#include "compiler/lowering/region.h"
+#include "compiler/lowering/scalars.h"
 #include "graph/element_value.h"
 
 namespace opentrn::compiler {
@@ -132,11 +135,53 @@ bool is_reduction(const Function& function, const Op& op) {
 int64_t Group::rows() const { return product(std::span(shape).first(static_cast<size_t>(row_rank()))); }
 int64_t Group::columns() const { return product(std::span(shape).subspan(static_cast<size_t>(row_rank()))); }
 
-Plan::Plan(const Function& function, int64_t columns_max) : function_(function), columns_max_(columns_max) {
+Plan::Plan(const Function& function, graph::BlockId block, int64_t columns_max,
+           std::optional<size_t> in_register)
+    : function_(function), block_(block), columns_max_(columns_max) {
   group_of_op_.assign(function.op_count(), -1);
+  place_of_op_.assign(function.op_count(), 0);
   form_of_value_.assign(function.value_count(), Form::kFull);
-  for (const OpId id : function.block(function.body()).ops) place(id);
-  find_outputs();
+  uint32_t place_in_block = 0;
+  for (const OpId id : function.block(block).ops) place_of_op_[index_of(id)] = place_in_block++;
+  find_register_ops(in_register);
+  for (const OpId id : function.block(block).ops) place(id);
+  find_outputs(in_register);
+  find_overwritten();
+}
+
+// Backwards, so that every reader is known. An op qualifies when it has readers and all of them are
+// addresses, or arithmetic that qualifies itself.
+void Plan::find_register_ops(std::optional<size_t> in_register) {
+  in_registers_.assign(function_.op_count(), false);
+  std::vector<bool> addressed(function_.value_count(), false), otherwise(function_.value_count(), false);
+  const auto& ops = function_.block(block_).ops;
+  for (auto it = ops.rbegin(); it != ops.rend(); ++it) {
+    const Op& op = function_.op(*it);
+    const bool chosen = op.results.size() == 1 && is_register_op(function_, op) &&
+                        addressed[index_of(op.results[0])] && !otherwise[index_of(op.results[0])];
+    in_registers_[index_of(*it)] = chosen;
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      const bool to_register =
+          chosen || is_address(op, i) || (op.kind == OpKind::return_ && in_register == i);
+      (to_register ? addressed : otherwise)[index_of(op.operands[i])] = true;
+    }
+    for (const ValueId value : captured_by(function_, op)) otherwise[index_of(value)] = true;
+  }
+}
+
+void Plan::add_base(ValueId value, std::vector<ValueId>& bases) const {
+  value = base_of(value);
+  const OpId id = function_.value(value).op;
+  if (id == graph::kNoOp || !in_registers_[index_of(id)]) return bases.push_back(value);
+  for (const ValueId operand : function_.op(id).operands) add_base(operand, bases);
+}
+
+std::vector<ValueId> Plan::bases_read_by(OpId id) const {
+  const Op& op = function_.op(id);
+  std::vector<ValueId> bases;
+  for (const ValueId operand : op.operands) add_base(operand, bases);
+  for (const ValueId value : captured_by(function_, op)) add_base(value, bases);
+  return bases;
 }
 
 int Plan::group_of(ValueId value) const {
@@ -185,10 +230,8 @@ std::optional<Plan::Seen> Plan::seen_inside(int group, ValueId value) const {
 
 std::vector<int> Plan::groups_read_by(OpId id) const {
   std::vector<int> read;
-  for (const ValueId operand : function_.op(id).operands) {
-    const int group = group_of(base_of(operand));
-    if (group >= 0) read.push_back(group);
-  }
+  for (const ValueId base : bases_read_by(id))
+    if (const int group = group_of(base); group >= 0) read.push_back(group);
   return read;
 }
 
@@ -200,7 +243,9 @@ bool Plan::depends(int from, int on) const {
     waiting.pop_back();
     if (at == on) return true;
     // A group whose last op comes before the first op of `on` cannot depend on it.
-    if (groups_[at].ops.back() < groups_[on].ops.front()) continue;
+    if (in_order_of_block_ &&
+        place_of_op_[index_of(groups_[at].ops.back())] < place_of_op_[index_of(groups_[on].ops.front())])
+      continue;
     for (const int next : reads_[at])
       if (!seen[next]) {
         seen[next] = true;
@@ -309,6 +354,7 @@ void Plan::start_group(OpId id) {
 void Plan::place(OpId id) {
   const Op& op = function_.op(id);
   if (op.kind == OpKind::constant_ || op.kind == OpKind::return_ || is_view_op(op.kind)) return;
+  if (in_registers_[index_of(id)]) return;
   if (has_elementwise(function_, op) || is_reduction(function_, op)) {
     std::vector<int> candidates = groups_read_by(id);
     std::sort(candidates.rbegin(), candidates.rend());
@@ -345,15 +391,71 @@ std::vector<int> Plan::order() const {
   return result;
 }
 
-void Plan::find_outputs() {
-  read_outside_.assign(function_.value_count(), false);
-  for (const OpId id : function_.block(function_.body()).ops) {
+bool Plan::may_overwrite(OpId id, size_t operand) const { return overwritten_.contains({id, operand}); }
+
+bool Plan::is_loop_body() const {
+  const OpId parent = function_.block(block_).parent;
+  return parent != graph::kNoOp && function_.op(parent).kind == OpKind::while_ &&
+         function_.op(parent).regions[1] == block_;
+}
+
+// What a kernel of the block has made, or what a loop's body is given, lies in memory of its own.
+void Plan::find_overwritten() {
+  std::map<ValueId, std::vector<OpId>> readers;  // an op that reads twice is there twice
+  for (const OpId id : function_.block(block_).ops) {
     const Op& op = function_.op(id);
-    if (is_view_op(op.kind)) continue;
-    for (const ValueId operand : op.operands) {
-      const int group = group_of_op_[index_of(id)];
-      if (group < 0 || !seen_inside(group, operand)) read_outside_[index_of(base_of(operand))] = true;
+    if (op.kind != OpKind::dynamic_update_slice_ && op.kind != OpKind::while_) continue;
+    if (readers.empty())
+      for (const OpId other : function_.block(block_).ops)
+        if (!is_view_op(function_.op(other).kind) && !in_registers_[index_of(other)])
+          for (const ValueId base : bases_read_by(other)) readers[base].push_back(other);
+    const size_t count = op.kind == OpKind::while_ ? op.operands.size() : 1;
+    for (size_t i = 0; i < count; ++i) {
+      const ValueId value = op.operands[i];
+      const bool own = group_of(value) >= 0 || (is_loop_body() && function_.value(value).block == block_);
+      if (own && order_before(id, readers[value])) overwritten_.insert({id, i});
     }
+  }
+}
+
+// False when some reader cannot come first, or the op itself reads the value twice.
+bool Plan::order_before(OpId id, std::span<const OpId> readers) {
+  const int writer = group_of_op_[index_of(id)];
+  if (std::count(readers.begin(), readers.end(), id) != 1) return false;
+  std::vector<int> before;
+  for (const OpId reader : readers) {
+    if (reader == id) continue;
+    const int group = group_of_op_[index_of(reader)];
+    if (group < 0 || depends(group, writer)) return false;
+    before.push_back(group);
+  }
+  if (!before.empty()) in_order_of_block_ = false;
+  auto& reads = reads_[static_cast<size_t>(writer)];
+  reads.insert(reads.end(), before.begin(), before.end());
+  return true;
+}
+
+void Plan::find_outputs(std::optional<size_t> in_register) {
+  read_outside_.assign(function_.value_count(), false);
+  std::optional<ValueId> counter;  // of a loop, which only readers of memory need there
+  if (is_loop_body() && in_register) counter = function_.block(block_).arguments[*in_register];
+  std::vector<ValueId> bases;
+  for (const OpId id : function_.block(block_).ops) {
+    const Op& op = function_.op(id);
+    if (is_view_op(op.kind) || in_registers_[index_of(id)]) continue;
+    const int group = group_of_op_[index_of(id)];
+    bases.clear();
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      if (op.kind == OpKind::return_ && counter && in_register == i) continue;
+      if (group >= 0 && seen_inside(group, op.operands[i])) continue;
+      const size_t before = bases.size();
+      add_base(op.operands[i], bases);
+      if (counter && is_address(op, i))
+        bases.erase(std::remove(bases.begin() + static_cast<std::ptrdiff_t>(before), bases.end(), *counter),
+                    bases.end());
+    }
+    for (const ValueId value : captured_by(function_, op)) add_base(value, bases);
+    for (const ValueId base : bases) read_outside_[index_of(base)] = true;
   }
 }
 

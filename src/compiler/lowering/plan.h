@@ -1,4 +1,6 @@
-// The plan of a function: which ops become one device kernel, and in what order kernels run.
+// The plan of a block: which ops become one device kernel, and in what order kernels run. Ops with regions of
+// their own (loops, branches) are one kernel here; their blocks are planned when they are lowered. Values of
+// the blocks around are memory that is there.
 //
 // A row-wise group is element-wise ops and reductions over one iteration space: `row_dims` go over
 // partitions, `column_dims` along them. A value inside is full (rows x columns) or a column (one number per
@@ -10,10 +12,16 @@
 // Groups grow greedily, op by op in program order: an op joins the group of an operand when it fits its
 // iteration space, when no operand from outside depends on the group, and when the tiles alive at once fit
 // SBUF. What remains is one kernel per op.
+//
+// Integer arithmetic on single numbers that nothing reads but addresses is no kernel either: the sequencer
+// does it in registers (scalars.h).
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "graph/module.h"
@@ -42,7 +50,12 @@ enum class Form : uint8_t { kFull, kColumn };
 class Plan {
  public:
   // `columns_max`: elements of fp32 that a partition can hold of one group's full values alive at once.
-  Plan(const graph::Function& function, int64_t columns_max);
+  // `in_register`: which value that the block returns is asked for in a register: a loop's counter or
+  // condition.
+  Plan(const graph::Function& function, graph::BlockId block, int64_t columns_max,
+       std::optional<size_t> in_register = std::nullopt);
+
+  graph::BlockId block() const { return block_; }
 
   const std::vector<Group>& groups() const { return groups_; }
   // Kernels in an order that respects what they read.
@@ -61,19 +74,39 @@ class Plan {
   // The value behind broadcasts, transposes, reshapes and slices: an argument, a constant or what a group
   // makes.
   graph::ValueId base_of(graph::ValueId value) const;
+  // What the op reads of memory: bases of its operands and of what its regions take from outside, those
+  // behind arithmetic in registers included.
+  std::vector<graph::ValueId> bases_read_by(graph::OpId id) const;
+  // The op is done in registers where its value is needed.
+  bool in_registers(graph::OpId id) const { return in_registers_[graph::index_of(id)]; }
+  // The op may write its result where its operand lies: nobody reads the operand afterwards. Updates and
+  // loops ask; other readers are ordered before them.
+  bool may_overwrite(graph::OpId id, size_t operand) const;
+  // A value of the block has a reader that takes it from memory.
+  bool read_from_memory(graph::ValueId value) const { return read_outside_[graph::index_of(value)]; }
 
  private:
+  bool is_loop_body() const;
+  void find_register_ops(std::optional<size_t> in_register);
+  void find_overwritten();
+  bool order_before(graph::OpId id, std::span<const graph::OpId> readers);
+  void add_base(graph::ValueId value, std::vector<graph::ValueId>& bases) const;
   void place(graph::OpId id);
   bool try_join(graph::OpId id, int group);
   void start_group(graph::OpId id);
   std::vector<int> groups_read_by(graph::OpId id) const;
   bool depends(int from, int on) const;
   bool fits(const Group& group) const;
-  void find_outputs();
+  void find_outputs(std::optional<size_t> in_register);
   std::optional<Form> result_form(int group, graph::OpId id) const;
 
   const graph::Function& function_;
+  graph::BlockId block_;
   int64_t columns_max_;
+  std::vector<bool> in_registers_;     // by op
+  std::vector<uint32_t> place_of_op_;  // in the block's list
+  bool in_order_of_block_ = true;      // a group reads only what comes before it in the block
+  std::set<std::pair<graph::OpId, size_t>> overwritten_;
   std::vector<Group> groups_;
   std::vector<std::vector<int>> reads_;  // by group
   std::vector<int> group_of_op_;

@@ -31,22 +31,56 @@ bool Residency::Value::complete() const {
 }
 
 bool Residency::reserve(const View& whole, int64_t rows, int64_t columns) {
-  Value value{whole, rows, columns, {}, false};
+  Value value{whole, rows, columns, {}, false, false};
   value.blocks.resize(static_cast<size_t>((rows + kPartitions - 1) / kPartitions));
   if (rows * columns == 0 || value.partition_bytes() > kValueBytes) return false;
-  while (partition_bytes_ + value.partition_bytes() > kTotalBytes) {
-    // What the running kernel still makes must stay.
-    const auto oldest = std::find_if(oldest_.begin(), oldest_.end(),
-                                     [&](isa::TensorId tensor) { return values_.at(tensor).complete(); });
-    if (oldest == oldest_.end()) return false;
-    const isa::TensorId leaving = *oldest;
-    flush(leaving, isa::Purpose::kSpill);
-    drop(leaving);
-  }
+  while (partition_bytes_ + value.partition_bytes() > kTotalBytes)
+    if (!evict_one({})) return false;
   partition_bytes_ += value.partition_bytes();
   oldest_.push_back(whole.tensor);
   values_.emplace(whole.tensor, std::move(value));
   return true;
+}
+
+void Residency::make_tiles(isa::TensorId tensor) {
+  Value& value = values_.at(tensor);
+  value.unwritten = true;
+  for (int64_t row = 0; row < value.rows; row += kPartitions)
+    place(tensor, row, std::min(kPartitions, value.rows - row));
+}
+
+bool Residency::evict_one(const std::set<isa::TensorId>& but) {
+  const auto oldest = std::find_if(oldest_.begin(), oldest_.end(), [&](isa::TensorId tensor) {
+    // What the running kernel still makes must stay.
+    const Value& value = values_.at(tensor);
+    return !is_fixed(tensor) && !but.contains(tensor) && !value.unwritten && value.complete();
+  });
+  if (oldest == oldest_.end()) return false;
+  const isa::TensorId tensor = *oldest;
+  flush(tensor, isa::Purpose::kSpill);
+  drop(tensor);
+  return true;
+}
+
+void Residency::enter_region(const std::set<isa::TensorId>& wanted) {
+  while (2 * partition_bytes_ > kTotalBytes && evict_one(wanted)) {
+  }
+  auto& kept = regions_.emplace_back();
+  for (const auto& [tensor, value] : values_) kept.emplace(tensor, value.stored);
+}
+
+void Residency::leave_region() {
+  const auto kept = std::move(regions_.back());
+  regions_.pop_back();
+  std::vector<isa::TensorId> made;
+  for (auto& [tensor, value] : values_) {
+    const auto found = kept.find(tensor);
+    if (found == kept.end())
+      made.push_back(tensor);
+    else
+      value.stored = found->second;
+  }
+  for (const isa::TensorId tensor : made) drop(tensor);
 }
 
 std::optional<Tile> Residency::place(isa::TensorId tensor, int64_t row, int64_t count) {
@@ -77,6 +111,16 @@ bool Residency::adopt(isa::TensorId tensor, int64_t row, const Tile& tile) {
 int64_t Residency::columns(isa::TensorId tensor) const {
   const auto found = values_.find(tensor);
   return found == values_.end() ? 0 : found->second.columns;
+}
+
+int64_t Residency::rows(isa::TensorId tensor) const {
+  const auto found = values_.find(tensor);
+  return found == values_.end() ? 0 : found->second.rows;
+}
+
+void Residency::changed(isa::TensorId tensor) {
+  const auto found = values_.find(tensor);
+  if (found != values_.end()) found->second.stored = found->second.unwritten = false;
 }
 
 std::optional<Tile> Residency::find(isa::TensorId tensor, int64_t element, int64_t rows,

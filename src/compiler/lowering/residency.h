@@ -4,12 +4,17 @@
 // tile per 128 rows. Its HBM tensor exists, but is written only when somebody needs it there: a reader whose
 // access is no rectangle of one tile, or a result of the model. What is kept at once is bounded; the oldest
 // value goes to HBM when there is no more room.
+//
+// Code of a region (a loop's body, a branch) may run never or many times, so nothing that is recorded there
+// about values made outside is true afterwards: these stay where they are while a region is open, and count
+// as not stored again when it ends.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "compiler/lowering/emitter.h"
@@ -26,6 +31,9 @@ class Residency {
   // Rows [row, row + count) as a tile to write; nullopt when no instruction can write there, or the value is
   // not kept.
   std::optional<Tile> place(isa::TensorId tensor, int64_t row, int64_t count);
+  // Every tile of a value that is written later, perhaps in a region; it cannot leave until changed() says
+  // so.
+  void make_tiles(isa::TensorId tensor);
   // The tile is rows [row, row + tile.rows) of a kept value, all columns; row is a multiple of 128. False:
   // the tile cannot stand for them.
   bool adopt(isa::TensorId tensor, int64_t row, const Tile& tile);
@@ -39,6 +47,15 @@ class Residency {
   void flush(isa::TensorId tensor, isa::Purpose purpose = isa::Purpose::kWriteBack);
   // Nobody reads the value any more.
   void drop(isa::TensorId tensor);
+  // The tile of rows [row, row + count) has been written again.
+  void changed(isa::TensorId tensor);
+  int64_t rows(isa::TensorId tensor) const;
+
+  // Sends values that are not `wanted` to HBM until a region has half of the room, and begins it.
+  void enter_region(const std::set<isa::TensorId>& wanted);
+  void leave_region();
+  // Made before the innermost open region.
+  bool is_fixed(isa::TensorId tensor) const { return !regions_.empty() && regions_.back().contains(tensor); }
 
  private:
   struct Value {
@@ -46,13 +63,17 @@ class Residency {
     int64_t rows, columns;
     std::vector<std::optional<Tile>> blocks;
     bool stored = false;
+    bool unwritten = false;
 
     int64_t partition_bytes() const;
     bool complete() const;
   };
 
+  bool evict_one(const std::set<isa::TensorId>& but);
+
   Emitter& emitter_;
   std::map<isa::TensorId, Value> values_;
+  std::vector<std::map<isa::TensorId, bool>> regions_;  // what was kept when each began, and whether stored
   std::deque<isa::TensorId> oldest_;
   int64_t partition_bytes_ = 0;
 };

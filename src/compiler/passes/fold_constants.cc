@@ -125,7 +125,9 @@ class Folding {
     if (result.element_count() == 0) return Literal(result, std::vector<std::byte>{});
     if (op.kind == OpKind::concatenate_ || op.kind == OpKind::pad_) return std::nullopt;
     const auto with_first = [&](const Literal& from) {
-      const auto size = static_cast<size_t>(graph::storage_bytes(from.type().element()));
+      const auto size = result.element_count() == 0
+                            ? size_t{0}
+                            : static_cast<size_t>(graph::storage_bytes(from.type().element()));
       return Literal(result,
                      std::vector<std::byte>(from.bytes().begin(),
                                             from.bytes().begin() + static_cast<std::ptrdiff_t>(size)));

@@ -42,6 +42,10 @@ int64_t slice_at_known_places(graph::Function& function);
 // Gives the number of transposes.
 int64_t arrange_constants(graph::Function& function);
 
+// Values that a while carries unchanged are read from outside; ops of its body that read nothing of it move
+// in front of it. Gives how many.
+int64_t simplify_loops(graph::Function& function);
+
 // Drops ops whose results nobody reads and that do nothing else. Ops stay in the tables, not in blocks.
 void remove_dead_ops(graph::Function& function);
 

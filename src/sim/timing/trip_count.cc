@@ -18,7 +18,28 @@ std::optional<int64_t> evaluate(AluOp op, int64_t a, int64_t b) {
     case AluOp::kMultiply: return a * b;
     case AluOp::kMaximum: return std::max(a, b);
     case AluOp::kMinimum: return std::min(a, b);
+    case AluOp::kEqual: return a == b;
+    case AluOp::kNotEqual: return a != b;
+    case AluOp::kGreater: return a > b;
+    case AluOp::kGreaterEqual: return a >= b;
+    case AluOp::kLess: return a < b;
+    case AluOp::kLessEqual: return a <= b;
+    case AluOp::kBitwiseAnd: return a & b;
+    case AluOp::kBitwiseOr: return a | b;
+    case AluOp::kBitwiseXor: return a ^ b;
     default: return std::nullopt;
+  }
+}
+
+bool is_comparison(AluOp op) {
+  switch (op) {
+    case AluOp::kEqual:
+    case AluOp::kNotEqual:
+    case AluOp::kGreater:
+    case AluOp::kGreaterEqual:
+    case AluOp::kLess:
+    case AluOp::kLessEqual: return true;
+    default: return false;
   }
 }
 
@@ -30,17 +51,26 @@ std::optional<int64_t> RegisterTracker::value(const Operand& operand) const {
   return std::nullopt;
 }
 
+bool RegisterTracker::is_truth(const Operand& operand) const {
+  return operand.kind == isa::OperandKind::kRegister && truth_[operand.tensor];
+}
+
 void RegisterTracker::follow(const isa::Instruction& in) {
   if (in.opcode == Opcode::kRegisterLoad) {
-    known_[program_.operand(in, isa::slot::register_load::kDst).tensor] = std::nullopt;
+    const auto dst = program_.operand(in, isa::slot::register_load::kDst).tensor;
+    known_[dst] = std::nullopt;
+    truth_[dst] = false;
   } else if (in.opcode == Opcode::kRegisterMove) {
     namespace s = isa::slot::register_move;
-    known_[program_.operand(in, s::kDst).tensor] = value(program_.operand(in, s::kSrc));
+    const auto dst = program_.operand(in, s::kDst).tensor;
+    known_[dst] = value(program_.operand(in, s::kSrc));
+    truth_[dst] = is_truth(program_.operand(in, s::kSrc));
   } else if (in.opcode == Opcode::kRegisterAlu) {
     namespace s = isa::slot::register_alu;
     const auto a = value(program_.operand(in, s::kA)), b = value(program_.operand(in, s::kB));
-    auto& dst = known_[program_.operand(in, s::kDst).tensor];
-    dst = a && b ? evaluate(program_.attribute_alu(in, s::kAOp), *a, *b) : std::nullopt;
+    const auto dst = program_.operand(in, s::kDst).tensor;
+    known_[dst] = a && b ? evaluate(program_.attribute_alu(in, s::kAOp), *a, *b) : std::nullopt;
+    truth_[dst] = is_comparison(program_.attribute_alu(in, s::kAOp));
   }
 }
 
@@ -64,7 +94,13 @@ int64_t trip_count(const isa::Program& program, isa::InstructionIndex begin, int
     }
     return observed->second.back().first;
   }
-  if (options.default_trip_count) return *options.default_trip_count;
+  if (options.default_trip_count) {
+    // A branch is a loop from 0 to a truth value: taken, not repeated.
+    namespace s = isa::slot::loop;
+    const bool is_branch =
+        in.opcode == Opcode::kLoopBegin && registers.is_truth(program.operand(in, s::kUpper));
+    return is_branch ? std::min<int64_t>(*options.default_trip_count, 1) : *options.default_trip_count;
+  }
   Fault fault(
       FaultKind::kInput, "timing.trip_count",
       fmt::format(

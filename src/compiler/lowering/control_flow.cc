@@ -1,0 +1,322 @@
+// while, if and case: loops and branches of the program, whose bodies are lowered where they stand.
+//
+// What a while carries lies in fixed places: tiles in SBUF where it is small, HBM otherwise. The results of
+// the body are copied there at its end; what the body updates in place (dynamic_slices.cc) already lies
+// there. A while that counts (i < n; i + step, as JAX's fori_loop and scan make it) becomes a counted loop
+// with i in a register.
+//
+// A branch is a loop of one or no iteration (docs/decisions/0011). A predicate that is a constant leaves one
+// branch.
+#include <algorithm>
+#include <optional>
+
+#include "compiler/lowering/device_type.h"
+#include "compiler/lowering/lowering.h"
+#include "compiler/lowering/region.h"
+
+namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::BlockId;
+using graph::Function;
+using graph::Op;
+using graph::OpId;
+using graph::OpKind;
+using graph::ValueId;
+
+namespace {
+
+const Op* maker_of(const Function& function, ValueId value) {
+  const OpId id = function.value(value).op;
+  return id == graph::kNoOp ? nullptr : &function.op(id);
+}
+
+const Op& return_of(const Function& function, BlockId block) {
+  return function.op(function.block(block).ops.back());
+}
+
+// A while that counts: its slot, the bound it stays below, the step.
+struct Counted {
+  size_t slot;
+  ValueId bound;
+  int64_t step;
+};
+
+std::optional<Counted> counted(const Function& function, const Op& op) {
+  const graph::Block& cond = function.block(op.regions[0]);
+  const graph::Block& body = function.block(op.regions[1]);
+  const Op* compare = maker_of(function, return_of(function, op.regions[0]).operands[0]);
+  if (!compare || compare->kind != OpKind::compare_ || compare->block != op.regions[0]) return std::nullopt;
+  const auto direction = compare->enumeration(Attr::comparison_direction, graph::ComparisonDirection::kEq);
+  if (direction != graph::ComparisonDirection::kLt) return std::nullopt;
+  const auto slot = std::find(cond.arguments.begin(), cond.arguments.end(), compare->operands[0]);
+  if (slot == cond.arguments.end()) return std::nullopt;
+  const ValueId bound = compare->operands[1];
+  const graph::ElementType element = function.type(bound).element();
+  if (element != graph::ElementType::kI32 && element != graph::ElementType::kI64) return std::nullopt;
+  const graph::Value& made = function.value(bound);
+  const bool from_outside =
+      made.op == graph::kNoOp ? made.block != op.regions[0] : function.op(made.op).block != op.regions[0];
+  if (!from_outside && !splat_of(function, bound)) return std::nullopt;
+  const auto index = static_cast<size_t>(slot - cond.arguments.begin());
+  const Op* add = maker_of(function, return_of(function, op.regions[1]).operands[index]);
+  if (!add || add->kind != OpKind::add_) return std::nullopt;
+  const size_t at = add->operands[0] == body.arguments[index] ? 0 : 1;
+  const auto step = splat_of(function, add->operands[1 - at]);
+  if (add->operands[at] != body.arguments[index] || !step || *step < 1) return std::nullopt;
+  return Counted{index, bound, static_cast<int64_t>(*step)};
+}
+
+// The body writes a part of its argument where it lies, if it can; such a value stays in HBM.
+bool is_updated_in(const Function& function, BlockId body, ValueId argument) {
+  for (const OpId id : function.block(body).ops) {
+    const Op& op = function.op(id);
+    if (op.kind == OpKind::dynamic_update_slice_ && op.operands[0] == argument) return true;
+    if (op.kind != OpKind::while_) continue;
+    const auto& inner = function.block(op.regions[1]).arguments;
+    for (size_t i = 0; i < op.operands.size(); ++i)
+      if (op.operands[i] == argument && is_updated_in(function, op.regions[1], inner[i])) return true;
+  }
+  return false;
+}
+
+bool same_place(const View& a, const View& b) {
+  return a.tensor == b.tensor && a.offset == b.offset && a.merged().dims == b.merged().dims;
+}
+
+class While {
+ public:
+  While(Lowering& lowering, const Op& op)
+      : lowering_(lowering),
+        emitter_(lowering.emitter()),
+        function_(lowering.function()),
+        op_(op),
+        counted_(counted(function_, op)) {}
+
+  void run() {
+    lowering_.prepare_captured(op_, true);
+    make_places();
+    wanted_ = lowering_.captured_tensors(op_);
+    for (const auto& place : places_)
+      if (place) wanted_.insert(place->tensor);
+    if (counted_)
+      count();
+    else
+      test();
+  }
+
+ private:
+  bool is_counter(size_t slot) const { return counted_ && counted_->slot == slot; }
+
+  void make_places() {
+    const OpId id = function_.value(op_.results[0]).op;
+    const auto& arguments = function_.block(op_.regions[1]).arguments;
+    for (size_t i = 0; i < op_.operands.size(); ++i) {
+      places_.emplace_back();
+      if (is_counter(i)) continue;
+      const View start = lowering_.view(op_.operands[i]);
+      // A kept tile may be another value's too, so only memory is taken over.
+      if (lowering_.plan().may_overwrite(id, i) && !emitter_.residency().is_kept(start.tensor)) {
+        places_[i] = lowering_.take_over(op_.operands[i], op_.results[i]);
+        continue;
+      }
+      places_[i] = lowering_.allocate(op_.results[i]);
+      if (!is_updated_in(function_, op_.regions[1], arguments[i])) lowering_.keep(*places_[i]);
+      lowering_.assign(*places_[i], start);
+    }
+  }
+
+  void count() {
+    const size_t slot = counted_->slot;
+    const isa::RegisterId counter = emitter_.new_register(), last = emitter_.new_register();
+    const auto lower = lowering_.scalar(op_.operands[slot]), upper = lowering_.scalar(counted_->bound);
+    emitter_.register_move(last, lower);
+    begin_region();
+    emitter_.begin_loop(counter, lower, upper, counted_->step);
+    lowering_.lower_block(
+        op_.regions[1], slot, [&] { give_arguments(op_.regions[1], counter); },
+        [&](Lowering::Returned returned) {
+          carry(returned);
+          emitter_.register_alu(AluOp::kAdd, last, counter, counted_->step);
+        });
+    emitter_.end_loop();
+    emitter_.residency().leave_region();
+    lowering_.set_scalar(op_.results[slot], last);
+    if (lowering_.plan().read_from_memory(op_.results[slot]))
+      store_counter(lowering_.allocate(op_.results[slot]), last);
+  }
+
+  void test() {
+    const isa::RegisterId condition = emitter_.new_register();
+    begin_region();
+    evaluate(condition);
+    emitter_.residency().leave_region();
+    begin_region();
+    emitter_.begin_while(condition);
+    lowering_.lower_block(
+        op_.regions[1], std::nullopt, [&] { give_arguments(op_.regions[1], std::nullopt); },
+        [&](Lowering::Returned returned) { carry(returned); });
+    evaluate(condition);
+    emitter_.end_loop();
+    emitter_.residency().leave_region();
+  }
+
+  // In the next iteration the places hold something else than what has been stored before.
+  void begin_region() {
+    for (const auto& place : places_)
+      if (place) emitter_.residency().changed(place->tensor);
+    emitter_.residency().enter_region(wanted_);
+  }
+
+  void evaluate(isa::RegisterId condition) {
+    lowering_.lower_block(
+        op_.regions[0], 0, [&] { give_arguments(op_.regions[0], std::nullopt); },
+        [&](Lowering::Returned returned) {
+          emitter_.register_move(condition, lowering_.scalar(returned[0]));
+        });
+  }
+
+  void give_arguments(BlockId block, std::optional<isa::RegisterId> counter) {
+    const auto& arguments = function_.block(block).arguments;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (places_[i]) {
+        lowering_.set_view(arguments[i], *places_[i]);
+        continue;
+      }
+      lowering_.set_scalar(arguments[i], *counter);
+      if (lowering_.plan().read_from_memory(arguments[i]))
+        store_counter(lowering_.allocate(arguments[i]), *counter);
+    }
+  }
+
+  void store_counter(const View& place, isa::RegisterId counter) {
+    lowering_.keep(place);
+    if (const auto tile = emitter_.residency().place(place.tensor, 0, 1))
+      emitter_.register_store(*tile, counter);
+    else
+      emitter_.register_store(place, counter);
+    emitter_.residency().changed(place.tensor);
+  }
+
+  // All at once: what lies in a place that is about to be written is brought aside first.
+  void carry(Lowering::Returned returned) {
+    std::vector<std::optional<View>> sources(returned.size());
+    for (size_t i = 0; i < returned.size(); ++i)
+      if (places_[i]) sources[i] = lowering_.view(returned[i]);
+    for (size_t i = 0; i < returned.size(); ++i) {
+      if (!places_[i] || same_place(*sources[i], *places_[i])) continue;
+      const bool endangered = std::any_of(places_.begin(), places_.end(), [&](const auto& place) {
+        return place && place->tensor == sources[i]->tensor;
+      });
+      if (!endangered) continue;
+      const View aside = emitter_.hbm(function_.type(returned[i]).dims(), sources[i]->dtype, "aside");
+      lowering_.keep(aside);
+      lowering_.assign(aside, *sources[i]);
+      sources[i] = aside;
+    }
+    for (size_t i = 0; i < returned.size(); ++i)
+      if (places_[i] && !same_place(*sources[i], *places_[i])) lowering_.assign(*places_[i], *sources[i]);
+  }
+
+  Lowering& lowering_;
+  Emitter& emitter_;
+  const Function& function_;
+  const Op& op_;
+  std::optional<Counted> counted_;
+  std::vector<std::optional<View>> places_;  // by slot; none for the counter
+  std::set<isa::TensorId> wanted_;
+};
+
+class Branch {
+ public:
+  Branch(Lowering& lowering, const Op& op)
+      : lowering_(lowering), emitter_(lowering.emitter()), function_(lowering.function()), op_(op) {}
+
+  void run() {
+    const auto asked = lowering_.scalar(op_.operands[0]);
+    if (const auto* number = std::get_if<int64_t>(&asked)) return lower(block_of(*number));
+    lowering_.prepare_captured(op_, false);
+    wanted_ = lowering_.captured_tensors(op_);
+    make_places();
+    const isa::RegisterId chosen = std::get<isa::RegisterId>(asked);
+    // Every test is a comparison, by which the timing model tells a branch from a loop.
+    const isa::RegisterId any = emitter_.new_register(), none = emitter_.new_register();
+    emitter_.register_move(any, int64_t{0});
+    for (size_t i = 0; i + 1 < op_.regions.size(); ++i) {
+      const isa::RegisterId test = emitter_.new_register();
+      emitter_.register_alu(AluOp::kEqual, test, chosen,
+                            op_.kind == OpKind::if_ ? 1 : static_cast<int64_t>(i));
+      emitter_.register_alu(AluOp::kBitwiseOr, any, any, test);
+      lower_when(test, op_.regions[i]);
+    }
+    emitter_.register_alu(AluOp::kEqual, none, any, int64_t{0});
+    lower_when(none, op_.regions.back());
+  }
+
+ private:
+  BlockId block_of(int64_t number) const {
+    if (op_.kind == OpKind::if_) return op_.regions[number != 0 ? 0 : 1];
+    const auto count = static_cast<int64_t>(op_.regions.size());
+    return op_.regions[static_cast<size_t>(number >= 0 && number < count ? number : count - 1)];
+  }
+
+  void make_places() {
+    for (const ValueId result : op_.results) {
+      places_.push_back(lowering_.allocate(result));
+      lowering_.keep(places_.back());
+      wanted_.insert(places_.back().tensor);
+    }
+  }
+
+  void lower_when(isa::RegisterId test, BlockId block) {
+    const isa::RegisterId once = emitter_.new_register();
+    emitter_.residency().enter_region(wanted_);
+    emitter_.begin_loop(once, int64_t{0}, test, 1);
+    lowering_.lower_block(
+        block, std::nullopt, [] {}, [&](Lowering::Returned returned) { give(returned); });
+    emitter_.end_loop();
+    emitter_.residency().leave_region();
+  }
+
+  // The only branch there is.
+  void lower(BlockId block) {
+    make_places();
+    emitter_.residency().enter_region(wanted_);
+    lowering_.lower_block(
+        block, std::nullopt, [] {}, [&](Lowering::Returned returned) { give(returned); });
+    emitter_.residency().leave_region();
+  }
+
+  void give(Lowering::Returned returned) {
+    for (size_t i = 0; i < returned.size(); ++i) lowering_.assign(places_[i], lowering_.view(returned[i]));
+  }
+
+  Lowering& lowering_;
+  Emitter& emitter_;
+  const Function& function_;
+  const Op& op_;
+  std::vector<View> places_;
+  std::set<isa::TensorId> wanted_;
+};
+
+}  // namespace
+
+bool has_control_flow(const Function& function, const Op& op) {
+  if (op.kind != OpKind::while_ && op.kind != OpKind::if_ && op.kind != OpKind::case_) return false;
+  if (op.kind == OpKind::while_ && op.results.empty()) return false;
+  return std::all_of(op.results.begin(), op.results.end(), [&](ValueId id) {
+    const graph::Type& type = function.type(id);
+    return type.is_tensor() && type.is_static() && !type.quantization() && device_dtype(type.element());
+  });
+}
+
+bool lower_control_flow(Lowering& lowering, const Op& op) {
+  if (!has_control_flow(lowering.function(), op)) return false;
+  if (op.kind == OpKind::while_)
+    While(lowering, op).run();
+  else
+    Branch(lowering, op).run();
+  return true;
+}
+
+}  // namespace opentrn::compiler

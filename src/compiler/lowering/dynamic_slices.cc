@@ -1,0 +1,174 @@
+// dynamic_slice and dynamic_update_slice: boxes at places that registers hold.
+//
+// Start indices are clamped so that the box lies inside, as StableHLO has it; constants are clamped here. A
+// slice that is small is loaded into SBUF and stays. An update is written where the operand lies if nobody
+// reads that any more (a key-value cache, the results of a scan): its cost is then that of the update alone.
+#include <algorithm>
+
+#include "compiler/lowering/device_type.h"
+#include "compiler/lowering/lowering.h"
+#include "compiler/lowering/matrix.h"
+
+namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::Function;
+using graph::Op;
+using graph::OpKind;
+using graph::ValueId;
+
+namespace {
+
+// A box of memory, further on by what a register holds.
+struct MovedBox {
+  View box;
+  std::optional<isa::RegisterId> offset;  // elements, in [0, bound)
+  int64_t bound = 1;
+};
+
+class BoxFinder {
+ public:
+  BoxFinder(Lowering& lowering, const View& whole, std::span<const int64_t> sizes)
+      : lowering_(lowering), emitter_(lowering.emitter()), whole_(whole), found_{whole, std::nullopt, 1} {
+    for (size_t d = 0; d < sizes.size(); ++d) found_.box.dims[d].count = sizes[d];
+  }
+
+  MovedBox at(std::span<const ValueId> indices) {
+    for (size_t d = 0; d < indices.size(); ++d) {
+      const int64_t last = whole_.dims[d].count - found_.box.dims[d].count;
+      if (last == 0) continue;
+      const Lowering::Scalar index = lowering_.scalar(indices[d]);
+      const auto* number = std::get_if<int64_t>(&index);
+      if (number)
+        found_.box.offset += std::clamp<int64_t>(*number, 0, last) * whole_.dims[d].step;
+      else
+        add(std::get<isa::RegisterId>(index), last, whole_.dims[d].step,
+            graph::is_unsigned_integer(lowering_.function().type(indices[d]).element()));
+    }
+    return found_;
+  }
+
+ private:
+  void add(isa::RegisterId index, int64_t last, int64_t step, bool is_unsigned) {
+    const isa::RegisterId place = emitter_.new_register();
+    if (is_unsigned) {  // the registers are signed: numbers with the highest bit lie above, not below
+      const isa::RegisterId above = emitter_.new_register();
+      emitter_.register_alu(AluOp::kLess, above, index, int64_t{0});
+      emitter_.register_alu(AluOp::kMultiply, above, above, last);
+      emitter_.register_alu(AluOp::kMaximum, place, index, above);
+    } else {
+      emitter_.register_alu(AluOp::kMaximum, place, index, int64_t{0});
+    }
+    emitter_.register_alu(AluOp::kMinimum, place, place, last);
+    if (step < 0) {  // from the far end, so that the register never goes below 0
+      found_.box.offset += last * step;
+      emitter_.register_alu(AluOp::kSubtract, place, last, place);
+      step = -step;
+    }
+    if (step != 1) emitter_.register_alu(AluOp::kMultiply, place, place, step);
+    found_.bound += last * step;
+    if (!found_.offset) {
+      found_.offset = place;
+      return;
+    }
+    const isa::RegisterId sum = emitter_.new_register();
+    emitter_.register_alu(AluOp::kAdd, sum, *found_.offset, place);
+    found_.offset = sum;
+  }
+
+  Lowering& lowering_;
+  Emitter& emitter_;
+  View whole_;
+  MovedBox found_;
+};
+
+int64_t columns_of(const View& view) { return view.dims.empty() ? 1 : view.dims.back().count; }
+int row_rank_of(const View& view) { return view.dims.empty() ? 0 : static_cast<int>(view.dims.size()) - 1; }
+
+void load(Lowering& lowering, const Op& op) {
+  Emitter& emitter = lowering.emitter();
+  const MovedBox from = BoxFinder(lowering, lowering.view(op.operands[0]), op.integers(Attr::slice_sizes))
+                            .at(std::span(op.operands).subspan(1));
+  const View out = lowering.allocate(op.results[0]);
+  if (out.element_count() == 0) return;
+  lowering.keep(out);
+  if (!emitter.residency().is_kept(out.tensor)) {
+    if (from.offset) return emitter.copy_from(out, from.box, *from.offset, from.bound);
+    return emitter.copy(out, from.box);
+  }
+  const Matrix box(from.box, row_rank_of(from.box));
+  const int64_t columns = columns_of(out), rows = out.element_count() / columns;
+  for (int64_t row = 0; row < rows; row += kPartitions) {
+    const Tile tile = *emitter.residency().place(out.tensor, row, std::min(kPartitions, rows - row));
+    if (from.offset)
+      box.load_at(emitter, tile, row, 0, *from.offset, from.bound);
+    else
+      box.load(emitter, tile, row, 0);
+  }
+  emitter.residency().changed(out.tensor);
+}
+
+// Where the operand lies, or a copy of it.
+View place_of_update(Lowering& lowering, const Op& op) {
+  Residency& residency = lowering.emitter().residency();
+  const ValueId operand = op.operands[0];
+  const View source = lowering.view(operand);
+  const bool stays = residency.is_kept(source.tensor) && residency.is_fixed(source.tensor);
+  if (!stays && lowering.plan().may_overwrite(lowering.function().value(op.results[0]).op, 0)) {
+    residency.flush(source.tensor);
+    residency.drop(source.tensor);
+    return lowering.take_over(operand, op.results[0]);
+  }
+  const View out = lowering.allocate(op.results[0]);
+  if (out.element_count() > 0) lowering.emitter().copy(out, source);
+  return out;
+}
+
+void update(Lowering& lowering, const Op& op) {
+  Emitter& emitter = lowering.emitter();
+  const View fresh = lowering.view(op.operands[1]);
+  const View out = place_of_update(lowering, op);
+  if (fresh.element_count() == 0) return;
+  std::vector<int64_t> sizes;
+  for (const isa::Dim& dim : fresh.dims) sizes.push_back(dim.count);
+  const MovedBox to = BoxFinder(lowering, out, sizes).at(std::span(op.operands).subspan(2));
+  const int64_t columns = columns_of(fresh), rows = fresh.element_count() / columns;
+  const Matrix from(fresh, row_rank_of(fresh)), box(to.box, row_rank_of(to.box));
+  std::vector<Tile> tiles;
+  for (int64_t row = 0; row < rows; row += kPartitions)
+    if (const auto tile = from.kept(emitter, row, std::min(kPartitions, rows - row), 0, columns, false))
+      tiles.push_back(*tile);
+  if (static_cast<int64_t>(tiles.size()) * kPartitions < rows) {
+    if (to.offset) return emitter.copy_to(to.box, *to.offset, to.bound, fresh);
+    return emitter.copy(to.box, fresh);
+  }
+  int64_t row = 0;
+  for (const Tile& tile : tiles) {
+    if (to.offset)
+      box.store_at(emitter, tile, row, 0, *to.offset, to.bound);
+    else
+      box.store(emitter, tile, row, 0);
+    row += kPartitions;
+  }
+}
+
+}  // namespace
+
+bool has_dynamic_slices(const Function& function, const Op& op) {
+  if (op.kind != OpKind::dynamic_slice_ && op.kind != OpKind::dynamic_update_slice_) return false;
+  return std::all_of(op.operands.begin(), op.operands.end(), [&](ValueId id) {
+    const graph::Type& type = function.type(id);
+    return type.is_tensor() && type.is_static() && !type.quantization() && device_dtype(type.element());
+  });
+}
+
+bool lower_dynamic_slices(Lowering& lowering, const Op& op) {
+  if (!has_dynamic_slices(lowering.function(), op)) return false;
+  if (op.kind == OpKind::dynamic_slice_)
+    load(lowering, op);
+  else
+    update(lowering, op);
+  return true;
+}
+
+}  // namespace opentrn::compiler
