@@ -154,17 +154,32 @@ def coverage_command(options: argparse.Namespace) -> int:
     from opentrn.cli import NOT_MODELLED
 
     rows = model.coverage(options.model, dimensions=dimensions_of(options))
-    unsupported = sum(row.unsupported for row in rows)
+    rows.sort(key=lambda row: (-row.unsupported, -row.emulated, -row.flops, -row.count, row.op))
+    unsupported, total = sum(row.unsupported for row in rows), sum(row.count for row in rows)
+    flops = sum(row.flops for row in rows)
     if options.json:
-        print(json.dumps({"ops": [vars(row) for row in rows], "unsupported": unsupported}, indent=1))
+        ops = [
+            vars(row)
+            | {"supported": row.supported, "flops_percent": 100 * row.flops / flops if flops else 0.0}
+            for row in rows
+        ]
+        print(json.dumps({"ops": ops, "unsupported": unsupported, "count": total, "flops": flops}, indent=1))
         return NOT_MODELLED if unsupported else 0
-    print(f"{'op':<36} {'count':>6}  {'without a kernel':>16}")
-    for row in sorted(rows, key=lambda row: (-row.unsupported, -row.count, row.op)):
-        print(f"{row.op:<36} {row.count:>6}  {row.unsupported or '-':>16}")
-        if row.unsupported:
-            print(f"    for example {row.example}")
-    total = sum(row.count for row in rows)
-    print(f"{total - unsupported} of {total} ops have a device kernel")
+    print(f"{'op':<34} {'count':>6} {'flop':>7} {'supported':>9} {'emulated':>8} {'refused':>7}")
+    for row in rows:
+        share = f"{100 * row.flops / flops:.1f} %" if row.flops else ""
+        print(f"{row.op:<34} {row.count:>6} {share:>7} {row.supported or '-':>9} {row.emulated or '-':>8} "
+              f"{row.unsupported or '-':>7}")  # fmt: skip
+        if row.unsupported or row.emulated:
+            text = f"    {row.place}: {row.example}" if row.place else f"    {row.example}"
+            print(text if len(text) <= 79 else text[:76] + "...")
+    refused_flops = sum(row.flops * row.unsupported / row.count for row in rows)
+    without = (
+        f"; those without: {100 * refused_flops / flops:.1f} % of the flops" if unsupported and flops else ""
+    )
+    print(f"{total - unsupported} of {total} ops have a device kernel{without}")
+    if any(row.emulated for row in rows):
+        print("emulated: done as other ops, or 64-bit types in 32 bits")
     return NOT_MODELLED if unsupported else 0
 
 

@@ -40,12 +40,32 @@ class Port:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How often a model has an op, and how many of them no device kernel takes."""
+    """How often a model has an op, and how many of them no device kernel takes.
+
+    `emulated`: done as other ops, or in the 32 bits that stand for the model's 64. `flops`: of the model's
+    arithmetic. `example`, `file`, `line`, `name`: types and place of the first unsupported one, else of the first
+    emulated one, else of the first.
+    """
 
     op: str
     count: int
     unsupported: int
     example: str
+    emulated: int = 0
+    flops: float = 0.0
+    file: str = ""
+    line: int = 0
+    name: str = ""
+
+    @property
+    def supported(self) -> int:
+        """As the model states them, by a device kernel."""
+        return self.count - self.unsupported - self.emulated
+
+    @property
+    def place(self) -> str:
+        """The framework's name of the example, else its line."""
+        return self.name or (f"{Path(self.file).name}:{self.line}" if self.line else "")
 
 
 class CompiledModel:

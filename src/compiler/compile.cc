@@ -1,10 +1,12 @@
 #include "compiler/compile.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
 #include <fmt/format.h>
 
+#include "compiler/cost.h"
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/passes/expand.h"
@@ -18,6 +20,7 @@ using graph::ElementType;
 using graph::Function;
 using graph::Op;
 using graph::OpId;
+using graph::OpKind;
 
 namespace {
 
@@ -89,6 +92,48 @@ std::vector<std::byte> extended(const graph::Literal& literal) {
   return result;
 }
 
+std::string types_text(const Function& function, const Op& op) {
+  std::string text;
+  for (const auto value : op.operands) text += function.type(value).to_string() + " ";
+  text += "->";
+  for (const auto value : op.results) text += " " + function.type(value).to_string();
+  return text;
+}
+
+bool has_narrowed_type(const Function& function, const Op& op) {
+  const auto narrowed = [&](graph::ValueId value) {
+    const graph::Type& type = function.type(value);
+    return type.is_tensor() && is_narrowed(type.element());
+  };
+  return std::any_of(op.operands.begin(), op.operands.end(), narrowed) ||
+         std::any_of(op.results.begin(), op.results.end(), narrowed);
+}
+
+// Ops of the block, and of the bodies of control flow, which become programs of their own.
+void count_ops(const graph::Module& module, const Function& function, graph::BlockId block,
+               std::map<std::string_view, OpCoverage>& found) {
+  for (const OpId id : function.block(block).ops) {
+    const Op& op = function.op(id);
+    if (op.kind == OpKind::return_) continue;
+    OpCoverage& row = found[graph::name(op.kind)];
+    const bool expanded = has_expansion(function, op), supported = expanded || has_lowering(function, op);
+    const bool emulated = supported && (expanded || has_narrowed_type(function, op));
+    const bool shows = row.count == 0 || (!supported && row.unsupported == 0) ||
+                       (emulated && row.unsupported + row.emulated == 0);
+    row.op = graph::name(op.kind);
+    ++row.count;
+    row.emulated += emulated;
+    row.unsupported += !supported;
+    row.flops += flops(function, op);
+    if (shows) {
+      row.example = types_text(function, op);
+      row.where = module.source(op.location);
+    }
+    if (op.kind == OpKind::while_ || op.kind == OpKind::if_ || op.kind == OpKind::case_)
+      for (const graph::BlockId region : op.regions) count_ops(module, function, region, found);
+  }
+}
+
 }  // namespace
 
 CompiledModule compile(const graph::Module& module, const Options& options) {
@@ -122,27 +167,7 @@ std::vector<OpCoverage> coverage(const graph::Module& module) {
   PassCounts counts;
   const Function function = improved(module, {}, counts);
   std::map<std::string_view, OpCoverage> found;
-  const auto count = [&](OpId id) {
-    const Op& op = function.op(id);
-    OpCoverage& row = found[graph::name(op.kind)];
-    row.op = graph::name(op.kind);
-    ++row.count;
-    if (has_expansion(function, op) || has_lowering(function, op)) return;
-    if (row.unsupported++ == 0) {
-      for (const auto value : op.operands) row.example += function.type(value).to_string() + " ";
-      row.example += "->";
-      for (const auto value : op.results) row.example += " " + function.type(value).to_string();
-    }
-  };
-  // Bodies of loops and branches are programs; regions of other ops are part of their kernel.
-  const auto visit = [&](const auto& self, graph::BlockId block) -> void {
-    for (const OpId id : function.block(block).ops) {
-      count(id);
-      if (has_control_flow(function, function.op(id)))
-        for (const graph::BlockId region : function.op(id).regions) self(self, region);
-    }
-  };
-  visit(visit, function.body());
+  count_ops(module, function, function.body(), found);
   std::vector<OpCoverage> rows;
   for (auto& [name, row] : found) rows.push_back(std::move(row));
   return rows;

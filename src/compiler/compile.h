@@ -53,8 +53,12 @@ CompiledModule compile(const graph::Module& module, const Options& options = {})
 struct OpCoverage {
   std::string op;
   int64_t count = 0;
-  int64_t unsupported = 0;
-  std::string example;  // operand and result types of the first unsupported one
+  int64_t emulated = 0;     // done as other ops, or in the 32 bits that stand for the model's 64
+  int64_t unsupported = 0;  // no device kernel
+  double flops = 0;         // cost.h
+  // Of the first unsupported, else of the first emulated, else of the first one.
+  std::string example;  // operand and result types
+  SourceLocation where;
 };
 std::vector<OpCoverage> coverage(const graph::Module& module);
 

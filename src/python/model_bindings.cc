@@ -210,7 +210,8 @@ nb::list coverage(const std::optional<std::string>& text, const std::string& pat
                   const Dimensions& dimensions) {
   nb::list rows;
   for (const compiler::OpCoverage& row : compiler::coverage(module_of(text, path, dimensions)))
-    rows.append(nb::make_tuple(row.op, row.count, row.unsupported, row.example));
+    rows.append(nb::make_tuple(row.op, row.count, row.unsupported, row.example, row.emulated, row.flops,
+                               row.where.file, row.where.line, row.where.function));
   return rows;
 }
 

@@ -72,6 +72,34 @@ def test_coverage_names_what_has_no_kernel(tmp_path, capsys):
     assert cli.main(["run", str(source)]) == cli.NOT_MODELLED
 
 
+WIDE = """func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x4xf32>, %i: tensor<8xi64>)
+    -> (tensor<8x4xf32>, tensor<8xi64>) {
+  %h = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+  %t = stablehlo.tanh %h : tensor<8x4xf32>
+  %j = stablehlo.add %i, %i : tensor<8xi64>
+  return %t, %j : tensor<8x4xf32>, tensor<8xi64>
+}
+"""
+
+
+def test_coverage_counts_flops_and_what_is_emulated(tmp_path, capsys):
+    source = tmp_path / "wide.mlir"
+    source.write_text(WIDE)
+    assert cli.main(["coverage", str(source), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    rows = {row["op"]: row for row in facts["ops"]}
+    assert rows["stablehlo.dot_general"]["flops"] == 2 * 8 * 16 * 4
+    assert rows["stablehlo.tanh"]["flops"] == 8 * 4 and rows["stablehlo.add"]["flops"] == 8
+    assert facts["flops"] == 2 * 8 * 16 * 4 + 8 * 4 + 8
+    assert rows["stablehlo.add"]["emulated"] == 1 and rows["stablehlo.tanh"]["supported"] == 1
+    assert (rows["stablehlo.add"]["line"], rows["stablehlo.dot_general"]["line"]) == (6, 3)
+    assert cli.main(["coverage", str(source)]) == 0
+    text = capsys.readouterr().out
+    assert "wide.mlir:6" in text and "4 of 4 ops" not in text and max(map(len, text.splitlines())) <= 79
+    assert "3 of 3 ops have a device kernel" in text
+
+
 def test_a_saved_model_keeps_its_constants(tmp_path):
     compiled = opentrn.compile(CONSTANTS)
     again = model.load(compiled.save(tmp_path / "c.neuron"))
