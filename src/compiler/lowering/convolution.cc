@@ -1,17 +1,21 @@
-// Convolution over one or two spatial dimensions, as matrix products over shifted views of the image.
+// Convolution over one or two spatial dimensions, as products over shifted views of the images.
 //
-//   for each image, feature group and band of result rows
-//     load the band: [input channels <= 128, padded rows x width], zeros where there is padding
-//     for each block of results
-//       PSUM = sum over taps and channel blocks of kernel[tap]^T image[tap]
+//   for each part: features whose kernel is held in SBUF     [input channels <= 128, taps x features]
+//     for each panel: images, or a band of rows of one image
+//       load the band: [input channels <= 128, images x padded rows x width], zeros where there is padding
+//       for each block of results: PSUM = sum over taps and channel blocks of kernel[tap]^T band[tap]
 //
-// Nothing is copied per tap: a tap is a strided access of the band in SBUF. Where features are the innermost
-// dimension of the result, positions go over partitions instead, so that stores are long runs.
+// Nothing is copied per tap: a tap is a strided access of the band. Few input channels leave most of the
+// Tensor engine's rows idle, so the rows of a window are then stacked over partitions, one copy of the band
+// each. Where features are the innermost dimension of the result, positions go over partitions instead of
+// features, so that stores are long runs.
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/lowering.h"
+#include "compiler/lowering/tile_source.h"
 #include "compiler/lowering/window.h"
 
 namespace opentrn::compiler {
@@ -22,19 +26,16 @@ using graph::OpKind;
 
 namespace {
 
-// Bytes of a partition for the band of one channel block.
-constexpr int64_t kBandBytes = 24 * 1024;
+// Bytes of a partition for one band of all channel blocks, and of one of them; and for the kernels of a part.
+constexpr int64_t kBandBytes = 32 * 1024;
+constexpr int64_t kBandBlockBytes = 16 * 1024;
+constexpr int64_t kKernelBytes = 40 * 1024;
+
+int64_t tiles(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
 bool is_matmul_type(graph::ElementType element) {
-  switch (device_dtype(element).value_or(DType::kInt64)) {
-    case DType::kFloat32:
-    case DType::kTFloat32:
-    case DType::kBFloat16:
-    case DType::kFloat16:
-    case DType::kFloat8E4M3:
-    case DType::kFloat8E5M2: return true;
-    default: return false;
-  }
+  const auto dtype = device_dtype(element);
+  return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
 }
 
 bool takes(const graph::Function& function, const Op& op) {
@@ -49,191 +50,362 @@ bool takes(const graph::Function& function, const Op& op) {
          device_dtype(function.type(op.results[0]).element());
 }
 
-class Convolution {
+// Which dimensions of the result go over partitions.
+enum class Order : uint8_t {
+  kFeaturesImages,  // features; columns are images and positions
+  kImagesFeatures,  // images and features; columns are positions
+  kPositions,       // images and positions; columns are features
+  kOther,           // as kFeaturesImages, and no group's shape
+};
+
+Order order_of(const Op& op, int rank) {
+  const int64_t feature = op.integer(Attr::output_feature_dimension),
+                batch = op.integer(Attr::output_batch_dimension);
+  const auto spatial = op.integers(Attr::output_spatial_dimensions);
+  if (!std::is_sorted(spatial.begin(), spatial.end())) return Order::kOther;
+  if (feature == 0 && batch == 1) return Order::kFeaturesImages;
+  if (batch == 0 && feature == 1) return Order::kImagesFeatures;
+  if (batch == 0 && feature == rank - 1) return Order::kPositions;
+  return Order::kOther;
+}
+
+// Neighbouring outputs: whole images, or rows of one image, or part of a row.
+struct Positions {
+  int64_t image, images, row, rows, column, columns;
+};
+
+class Convolution : public TileSource {
  public:
   Convolution(Lowering& lowering, const Op& op)
       : emitter_(lowering.emitter()),
-        op_(op),
         image_(lowering.view(op.operands[0])),
         kernel_(lowering.view(op.operands[1])),
-        out_(lowering.allocate(op.results[0])) {
+        order_(order_of(op, lowering.function().type(op.results[0]).rank())) {
     const auto in = op.integers(Attr::input_spatial_dimensions),
                taps = op.integers(Attr::kernel_spatial_dimensions),
                out = op.integers(Attr::output_spatial_dimensions);
+    const graph::Type& result = lowering.function().type(op.results[0]);
     const size_t rank = in.size();
     const auto strides = op.integers_or(Attr::window_strides, rank, 1),
                base = op.integers_or(Attr::lhs_dilation, rank, 1),
                dilation = op.integers_or(Attr::rhs_dilation, rank, 1);
     const graph::Attribute* padding = op.find(Attr::padding);
     for (size_t i = 0; i < rank; ++i) {
-      Window& window = windows_[i + 2 - rank];
-      window = {.input = image_.dims[in[i]].count,
-                .output = out_.dims[out[i]].count,
-                .size = kernel_.dims[taps[i]].count,
-                .stride = strides[i],
-                .low = padding ? op.matrix(Attr::padding).at(static_cast<int64_t>(i), 0) : 0,
-                .base_dilation = base[i],
-                .window_dilation = dilation[i]};
+      windows_[i + 2 - rank] = {.input = image_.dims[in[i]].count,
+                                .output = result.dim(static_cast<int>(out[i])),
+                                .size = kernel_.dims[taps[i]].count,
+                                .stride = strides[i],
+                                .low = padding ? op.matrix(Attr::padding).at(static_cast<int64_t>(i), 0) : 0,
+                                .base_dilation = base[i],
+                                .window_dilation = dilation[i]};
       image_space_[i + 2 - rank] = image_.dims[in[i]];
       kernel_space_[i + 2 - rank] = kernel_.dims[taps[i]];
-      out_space_[i + 2 - rank] = out_.dims[out[i]];
     }
     groups_ = op.integer(Attr::feature_group_count);
+    images_ = image_.dims[op.integer(Attr::input_batch_dimension)];
     input_features_ = image_.dims[op.integer(Attr::input_feature_dimension)];
     kernel_in_ = kernel_.dims[op.integer(Attr::kernel_input_feature_dimension)];
     kernel_out_ = kernel_.dims[op.integer(Attr::kernel_output_feature_dimension)];
-    out_features_ = out_.dims[op.integer(Attr::output_feature_dimension)];
-    features_per_group_ = kernel_out_.count / groups_;
+    group_features_ = kernel_out_.count / groups_;
+    choose_sizes();
   }
 
-  void run() {
-    if (out_.element_count() == 0) return;
-    const isa::Dim images = image_.dims[op_.integer(Attr::input_batch_dimension)];
-    const isa::Dim results = out_.dims[op_.integer(Attr::output_batch_dimension)];
-    const int64_t rows = band_rows(windows_[0], windows_[1], size_bytes(image_.dtype), kBandBytes);
-    for (int64_t group = 0; group < groups_; ++group) {
-      load_kernel(group);
-      for (int64_t n = 0; n < images.count; ++n)
-        for (int64_t row = 0; row < windows_[0].output; row += rows) {
-          image_move_ = n * images.step;
-          out_move_ = n * results.step;
-          band(group, row, std::min(rows, windows_[0].output - row));
-        }
+  std::vector<std::vector<RowBlock>> parts() const override {
+    std::vector<std::vector<RowBlock>> result;
+    if (order_ == Order::kPositions) {
+      for (const Positions& panel : panels_) {
+        auto& part = result.emplace_back();
+        for (const Positions& block : cut(panel, kPartitions)) part.push_back({first(block), size(block)});
+      }
+      return result;
     }
-  }
-
- private:
-  // Kernel tiles [input channels, output channels] by tap and channel block. All taps of a block are one
-  // load.
-  void load_kernel(int64_t group) {
-    const int64_t taps = windows_[0].size * windows_[1].size;
-    std::vector<Tile> blocks;
-    View base{
-        kernel_.tensor, kernel_.dtype, kernel_.offset + group * features_per_group_ * kernel_out_.step, {}};
-    const Matrix whole(base, {kernel_in_},
-                       {kernel_space_[0], kernel_space_[1], {kernel_out_.step, features_per_group_}});
-    for (int64_t c = 0; c < kernel_in_.count; c += kPartitions) {
-      blocks.push_back(emitter_.sbuf(std::min(kPartitions, kernel_in_.count - c), taps * features_per_group_,
-                                     kernel_.dtype, "kernel"));
-      whole.load(emitter_, blocks.back(), c, 0);
-    }
-    kernel_tiles_.clear();
-    for (int64_t tap = 0; tap < taps; ++tap)
-      for (const Tile& block : blocks)
-        kernel_tiles_.push_back(block.column_range(tap * features_per_group_, features_per_group_));
-  }
-
-  void band(int64_t group, int64_t out_row, int64_t out_rows) {
-    View channels{image_.tensor,
-                  image_.dtype,
-                  image_.offset + image_move_,
-                  {input_features_, image_space_[0], image_space_[1]}};
-    std::vector<Band> bands;
-    for (int64_t c = 0; c < kernel_in_.count; c += kPartitions)
-      bands.push_back(load_band(emitter_, channels, group * kernel_in_.count + c,
-                                std::min(kPartitions, kernel_in_.count - c), windows_[0], windows_[1],
-                                out_row, out_rows, 0.0, image_.dtype));
-    if (out_features_.step == 1 && out_features_.count > 1)
-      positions_over_partitions(bands, group, out_row, out_rows);
-    else
-      features_over_partitions(bands, group, out_row, out_rows);
-  }
-
-  // stationary(i) and moving(i) of the i-th term of a sum.
-  template <typename Stationary, typename Moving>
-  Tile summed(int64_t rows, int64_t columns, const std::vector<Band>& bands, Stationary&& stationary,
-              Moving&& moving) {
-    const Tile sum = emitter_.psum(rows, columns, DType::kFloat32, "sum");
-    size_t tile = 0;
-    for (int64_t y = 0; y < windows_[0].size; ++y)
-      for (int64_t x = 0; x < windows_[1].size; ++x)
-        for (const Band& band : bands) {
-          emitter_.matmul(sum, stationary(band, y, x, kernel_tiles_[tile]),
-                          moving(band, y, x, kernel_tiles_[tile]), tile > 0);
-          ++tile;
-        }
-    const Tile result = emitter_.sbuf(rows, columns, out_.dtype, "conv");
-    emitter_.tensor_copy(result, sum);
+    const int64_t images = order_ == Order::kImagesFeatures ? images_.count : 1;
+    for (int64_t f = 0; f < kernel_out_.count; f = next_features(f))
+      for (int64_t image = 0; image < images; ++image) {
+        auto& part = result.emplace_back();
+        for (int64_t block = f; block < next_features(f); block += kPartitions)
+          part.push_back(
+              {image * kernel_out_.count + block, std::min(kPartitions, next_features(f) - block)});
+      }
     return result;
   }
 
-  View out_base(int64_t group) const {
-    return {out_.tensor,
-            out_.dtype,
-            out_.offset + out_move_ + group * features_per_group_ * out_features_.step,
-            {}};
+  std::vector<ColumnBlock> panels() const override {
+    std::vector<ColumnBlock> result;
+    if (order_ == Order::kPositions)
+      for (int64_t f = 0; f < kernel_out_.count; f = next_features(f))
+        result.push_back({f, next_features(f) - f});
+    else
+      for (const Positions& panel : panels_) result.push_back({first(panel), size(panel)});
+    return result;
   }
 
-  void features_over_partitions(const std::vector<Band>& bands, int64_t group, int64_t out_row,
-                                int64_t out_rows) {
-    const int64_t width = windows_[1].output;
-    const int64_t block_columns = std::min(width, kPsumBankColumns);
-    const int64_t block_rows = width <= kPsumBankColumns ? std::max<int64_t>(1, kPsumBankColumns / width) : 1;
-    const Matrix out(out_base(group), {{out_features_.step, features_per_group_}},
-                     {out_space_[0], out_space_[1]});
-    for (int64_t f = 0; f < features_per_group_; f += kPartitions) {
-      const int64_t features = std::min(kPartitions, features_per_group_ - f);
-      for (int64_t row = 0; row < out_rows; row += block_rows)
-        for (int64_t column = 0; column < width; column += block_columns) {
-          const int64_t rows = std::min(block_rows, out_rows - row),
-                        columns = std::min(block_columns, width - column);
-          const Tile result = summed(
-              features, rows * columns, bands,
-              [&](const Band&, int64_t, int64_t, const Tile& kernel) {
-                return kernel.column_range(f, features);
-              },
-              [&](const Band& band, int64_t y, int64_t x, const Tile&) {
-                return tap(band, windows_[0], windows_[1], y, x, row, rows, column, columns);
-              });
-          out.store(emitter_, result, f, (out_row + row) * width + column);
+  std::vector<ColumnBlock> tiles_of(const ColumnBlock& panel) const override {
+    std::vector<ColumnBlock> result;
+    if (order_ == Order::kPositions)
+      for (int64_t c = 0; c < panel.count; c += kPsumBankColumns)
+        result.push_back({panel.begin + c, std::min(kPsumBankColumns, panel.count - c)});
+    else
+      for (const Positions& block : cut(positions(panel.begin, panel.count), kPsumBankColumns))
+        result.push_back({first(block), size(block)});
+    return result;
+  }
+
+  bool keepable() const override { return order_ == Order::kFeaturesImages && groups_ == 1; }
+
+  void begin_rows(const std::vector<RowBlock>& part) override {
+    const RowBlock& front = part.front();
+    if (order_ == Order::kPositions) {
+      load_bands(positions(front.begin, part.back().begin + part.back().count - front.begin), 0);
+      return;
+    }
+    const int64_t feature = front.begin % kernel_out_.count;
+    image_move_ = front.begin / kernel_out_.count * images_.step;
+    load_kernel(feature);
+  }
+
+  void begin_columns(const ColumnBlock& panel) override {
+    if (order_ == Order::kPositions)
+      load_kernel(panel.begin);
+    else
+      load_bands(positions(panel.begin, panel.count), part_begin_ / group_features_);
+  }
+
+  Tile sums(const RowBlock& rows, const ColumnBlock& columns) override {
+    const bool over_positions = order_ == Order::kPositions;
+    const Positions at =
+        over_positions ? positions(rows.begin, rows.count) : positions(columns.begin, columns.count);
+    const ColumnBlock features =
+        over_positions ? columns : ColumnBlock{rows.begin % kernel_out_.count, rows.count};
+    // Bands are of one group of features; over positions they follow the columns.
+    if (over_positions && features.begin / group_features_ != band_group_)
+      load_bands(band_, features.begin / group_features_);
+    const Tile sum = emitter_.psum(rows.count, columns.count, DType::kFloat32, "sum");
+    const int64_t vertical = stacked_ ? 1 : windows_[0].size;
+    bool accumulate = false;
+    for (int64_t y = 0; y < vertical; ++y)
+      for (int64_t x = 0; x < windows_[1].size; ++x)
+        for (size_t c = 0; c < bands_.size(); ++c) {
+          const Tile seen = tap(bands_[c], row_window(), windows_[1], y, x, at.row - band_.row, at.rows,
+                                at.column, at.columns, at.image - band_.image, at.images);
+          const int64_t place = (y * windows_[1].size + x) * part_features_ + features.begin - part_begin_;
+          const Tile weights = kernels_[c].column_range(place, features.count);
+          emitter_.matmul(sum, over_positions ? seen : weights, over_positions ? weights : seen, accumulate);
+          accumulate = true;
         }
+    if (!accumulate) emitter_.memset(sum, 0.0);
+    return sum;
+  }
+
+ private:
+  void choose_sizes() {
+    const int64_t element = size_bytes(image_.dtype),
+                  blocks = std::max<int64_t>(1, tiles(kernel_in_.count, kPartitions));
+    const int64_t taps = windows_[0].size * windows_[1].size;
+    stacked_ = windows_[0].size > 1 && windows_[0].size * kernel_in_.count <= kPartitions &&
+               windows_[0].base_dilation == 1 && order_ != Order::kPositions;
+    const int64_t held = kKernelBytes / std::max<int64_t>(1, blocks * taps * element);
+    part_limit_ = std::max(kPartitions, held / kPartitions * kPartitions);
+    const int64_t limit = std::min(kBandBytes / blocks, kBandBlockBytes);
+    const int64_t width = windows_[1].extent(windows_[1].output);
+    const auto bytes = [&](int64_t images, int64_t rows) {
+      return images * row_window().extent(rows) * width * element;
+    };
+    const int64_t count = order_ == Order::kImagesFeatures ? 1 : images_.count;
+    const int64_t height = windows_[0].output;
+    if (bytes(1, height) <= limit) {
+      const int64_t together = std::clamp<int64_t>(limit / std::max<int64_t>(1, bytes(1, height)), 1, count);
+      for (int64_t image = 0; image < count; image += together)
+        panels_.push_back({image, std::min(together, count - image), 0, height, 0, windows_[1].output});
+      return;
+    }
+    int64_t rows = height;
+    while (rows > 1 && bytes(1, rows) > limit) rows = (rows + 1) / 2;
+    for (int64_t image = 0; image < count; ++image)
+      for (int64_t row = 0; row < height; row += rows)
+        panels_.push_back({image, 1, row, std::min(rows, height - row), 0, windows_[1].output});
+  }
+
+  // The vertical window as the bands have it: stacked bands have one row per output row.
+  Window row_window() const {
+    if (!stacked_) return windows_[0];
+    return {.input = windows_[0].output, .output = windows_[0].output};
+  }
+
+  // -- positions by number: images, rows, columns
+  int64_t first(const Positions& at) const {
+    return (at.image * windows_[0].output + at.row) * windows_[1].output + at.column;
+  }
+  static int64_t size(const Positions& at) { return at.images * at.rows * at.columns; }
+  // What cut() or panels_ has made.
+  Positions positions(int64_t begin, int64_t count) const {
+    const int64_t width = windows_[1].output, area = width * windows_[0].output;
+    Positions at{begin / area, 1, begin % area / width, 1, begin % width, count};
+    if (count >= width) at.rows = count / width, at.columns = width;
+    if (count > area) at.images = count / area, at.rows = windows_[0].output;
+    return at;
+  }
+  std::vector<Positions> cut(const Positions& all, int64_t limit) const {
+    const int64_t width = windows_[1].output, area = width * windows_[0].output;
+    std::vector<Positions> result;
+    if (all.images > 1 && area <= limit) {
+      for (int64_t i = 0; i < all.images; i += limit / area)
+        result.push_back({all.image + i, std::min(limit / area, all.images - i), 0, all.rows, 0, width});
+      return result;
+    }
+    const int64_t rows = std::max<int64_t>(1, limit / width), columns = std::min(limit, width);
+    for (int64_t i = 0; i < all.images; ++i)
+      for (int64_t row = 0; row < all.rows; row += rows)
+        for (int64_t column = 0; column < width; column += columns)
+          result.push_back({all.image + i, 1, all.row + row, std::min(rows, all.rows - row), column,
+                            std::min(columns, width - column)});
+    return result;
+  }
+
+  // -- features: a part ends with its group
+  int64_t next_features(int64_t feature) const {
+    const int64_t group_end = (feature / group_features_ + 1) * group_features_;
+    return std::min(group_end, feature + part_limit_);
+  }
+
+  // Kernel tiles [input channels, taps x features] by channel block; stacked: [rows of the window x channels,
+  // taps of a row x features].
+  void load_kernel(int64_t feature) {
+    if (!kernels_.empty() && part_begin_ == feature) return;
+    part_begin_ = feature;
+    part_features_ = next_features(feature) - feature;
+    kernels_.clear();
+    View base{kernel_.tensor, kernel_.dtype, kernel_.offset + feature * kernel_out_.step, {}};
+    const isa::Dim features{kernel_out_.step, part_features_};
+    if (stacked_) {
+      const Matrix all(base, {kernel_space_[0], kernel_in_}, {kernel_space_[1], features});
+      const Tile tile = emitter_.sbuf(all.rows(), all.columns(), kernel_.dtype, "kernel");
+      all.load(emitter_, tile, 0, 0);
+      kernels_.push_back(tile);
+      return;
+    }
+    const Matrix all(base, {kernel_in_}, {kernel_space_[0], kernel_space_[1], features});
+    for (int64_t c = 0; c < kernel_in_.count; c += kPartitions) {
+      const Tile tile =
+          emitter_.sbuf(std::min(kPartitions, kernel_in_.count - c), all.columns(), kernel_.dtype, "kernel");
+      all.load(emitter_, tile, c, 0);
+      kernels_.push_back(tile);
     }
   }
 
-  void positions_over_partitions(const std::vector<Band>& bands, int64_t group, int64_t out_row,
-                                 int64_t out_rows) {
-    const int64_t width = windows_[1].output;
-    const int64_t block_columns = std::min(width, kPartitions);
-    const int64_t block_rows = width <= kPartitions ? std::max<int64_t>(1, kPartitions / width) : 1;
-    const Matrix out(out_base(group), {out_space_[0], out_space_[1]},
-                     {{out_features_.step, features_per_group_}});
-    for (int64_t row = 0; row < out_rows; row += block_rows)
-      for (int64_t column = 0; column < width; column += block_columns)
-        for (int64_t f = 0; f < features_per_group_; f += kPsumBankColumns) {
-          const int64_t rows = std::min(block_rows, out_rows - row),
-                        columns = std::min(block_columns, width - column);
-          const int64_t features = std::min(kPsumBankColumns, features_per_group_ - f);
-          const Tile result = summed(
-              rows * columns, features, bands,
-              [&](const Band& band, int64_t y, int64_t x, const Tile&) {
-                return tap(band, windows_[0], windows_[1], y, x, row, rows, column, columns);
-              },
-              [&](const Band&, int64_t, int64_t, const Tile& kernel) {
-                return kernel.column_range(f, features);
-              });
-          out.store(emitter_, result, (out_row + row) * width + column, f);
-        }
+  void load_bands(const Positions& at, int64_t group) {
+    band_ = at;
+    band_group_ = group;
+    bands_.clear();
+    View channels{image_.tensor,
+                  image_.dtype,
+                  image_.offset + image_move_ + at.image * images_.step +
+                      group * kernel_in_.count * input_features_.step,
+                  {input_features_, {images_.step, at.images}, image_space_[0], image_space_[1]}};
+    if (stacked_) {
+      channels.dims[0].count = kernel_in_.count;
+      const int64_t width = windows_[1].extent(windows_[1].output);
+      const Band band{emitter_.sbuf(windows_[0].size * kernel_in_.count, at.images * at.rows * width,
+                                    image_.dtype, "band"),
+                      width, at.rows};
+      if (windows_[0].low != 0 || windows_[1].low != 0 || padded_behind()) emitter_.memset(band.tile, 0.0);
+      for (int64_t y = 0; y < windows_[0].size; ++y)
+        load_tap_rows(emitter_, band, y * kernel_in_.count, channels, windows_[0], windows_[1], y, at.row,
+                      at.rows);
+      bands_.push_back(band);
+      return;
+    }
+    for (int64_t c = 0; c < kernel_in_.count; c += kPartitions) {
+      channels.dims[0].count = std::min(kPartitions, kernel_in_.count - c);
+      bands_.push_back(pointwise() ? whole_band(channels, at)
+                                   : load_band(emitter_, channels, windows_[0], windows_[1], at.row, at.rows,
+                                               0.0, image_.dtype));
+      channels.offset += channels.dims[0].count * input_features_.step;
+    }
+  }
+
+  bool padded_behind() const {
+    return windows_[0].extent(windows_[0].output) - windows_[0].low > windows_[0].input ||
+           windows_[1].extent(windows_[1].output) - windows_[1].low > windows_[1].input ||
+           windows_[1].base_dilation > 1;
+  }
+  // One tap, nothing skipped and nothing added: the band is the image, which may lie in SBUF already.
+  bool pointwise() const {
+    return std::all_of(std::begin(windows_), std::end(windows_), [](const Window& w) {
+      return w.size == 1 && w.stride == 1 && w.low == 0 && w.base_dilation == 1 && w.input == w.output;
+    });
+  }
+  Band whole_band(View channels, const Positions& at) {
+    channels.offset += at.row * image_space_[0].step;
+    channels.dims[2].count = at.rows;
+    const Matrix all(channels, 1);
+    if (const auto kept = all.kept(emitter_, 0, all.rows(), 0, all.columns(), /*first_partition=*/true))
+      return {*kept, windows_[1].output, at.rows};
+    const Tile tile = emitter_.sbuf(all.rows(), all.columns(), all.dtype(), "band");
+    all.load(emitter_, tile, 0, 0);
+    return {tile, windows_[1].output, at.rows};
   }
 
   Emitter& emitter_;
-  const Op& op_;
-  View image_, kernel_, out_;
+  View image_, kernel_;
+  Order order_;
   Window windows_[2];
-  isa::Dim image_space_[2] = {{0, 1}, {0, 1}}, kernel_space_[2] = {{0, 1}, {0, 1}},
-           out_space_[2] = {{0, 1}, {0, 1}};
-  isa::Dim input_features_, kernel_in_, kernel_out_, out_features_;
-  int64_t groups_ = 1, features_per_group_ = 1;
-  int64_t image_move_ = 0, out_move_ = 0;
-  std::vector<Tile> kernel_tiles_;
+  isa::Dim image_space_[2] = {{0, 1}, {0, 1}}, kernel_space_[2] = {{0, 1}, {0, 1}};
+  isa::Dim images_, input_features_, kernel_in_, kernel_out_;
+  int64_t groups_ = 1, group_features_ = 1;
+  bool stacked_ = false;
+  int64_t part_limit_ = 0;
+  std::vector<Positions> panels_;
+
+  int64_t image_move_ = 0, part_begin_ = 0, part_features_ = 0;
+  std::vector<Tile> kernels_;
+  Positions band_{};
+  int64_t band_group_ = 0;
+  std::vector<Band> bands_;
 };
 
 }  // namespace
 
+// A convolution whose result's dimensions are in no order that a group has is a kernel of its own.
 bool has_convolution(const graph::Function& function, const Op& op) { return takes(function, op); }
+
+std::optional<int> convolution_row_rank(const graph::Function& function, const Op& op) {
+  if (!takes(function, op)) return std::nullopt;
+  const int rank = function.type(op.results[0]).rank();
+  switch (order_of(op, rank)) {
+    case Order::kFeaturesImages: return 1;
+    case Order::kImagesFeatures: return 2;
+    case Order::kPositions: return rank - 1;
+    case Order::kOther: return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::unique_ptr<TileSource> convolution_source(Lowering& lowering, const Op& op) {
+  return std::make_unique<Convolution>(lowering, op);
+}
 
 bool lower_convolution(Lowering& lowering, const Op& op) {
   if (!takes(lowering.function(), op)) return false;
-  Convolution(lowering, op).run();
+  const View out = lowering.allocate(op.results[0]);
+  if (out.element_count() == 0) return true;
+  Convolution source(lowering, op);
+  std::vector<isa::Dim> columns{out.dims[op.integer(Attr::output_batch_dimension)]};
+  for (const int64_t d : op.integers(Attr::output_spatial_dimensions)) columns.push_back(out.dims[d]);
+  const Matrix target(View{out.tensor, out.dtype, out.offset, {}},
+                      {out.dims[op.integer(Attr::output_feature_dimension)]}, columns);
+  for (const auto& part : source.parts()) {
+    source.begin_rows(part);
+    for (const ColumnBlock& panel : source.panels()) {
+      source.begin_columns(panel);
+      for (const RowBlock& rows : part)
+        for (const ColumnBlock& tile : source.tiles_of(panel)) {
+          const Tile result = lowering.emitter().sbuf(rows.count, tile.count, out.dtype, "conv");
+          lowering.emitter().tensor_copy(result, source.sums(rows, tile));
+          target.store(lowering.emitter(), result, rows.begin, tile.begin);
+        }
+    }
+  }
   return true;
 }
 

@@ -5,13 +5,16 @@
 //       right[k]: [K <= 128, N panel]             contraction over partitions
 //       for each 128 result rows M
 //         left[k]: [K <= 128, M <= 128]           stationary
-//         for each 512 columns: PSUM = sum over k of left[k]^T right[k]; copy out; store
+//         for each 512 columns: PSUM = sum over k of left[k]^T right[k]
+//
+// What becomes of the sums is the row-wise group's matter (tile_source.h).
 //
 // The contraction must lie over partitions. An operand whose memory runs along the contraction is loaded as
 // it lies, 128 rows at a time, and transposed by the Tensor engine, which is far cheaper than DMA of single
 // elements.
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 
 #include <fmt/format.h>
@@ -19,6 +22,7 @@
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
+#include "compiler/lowering/tile_source.h"
 
 namespace opentrn::compiler {
 
@@ -140,42 +144,6 @@ int64_t right_panel(const Matrix& left) {
   return std::max(kLeastPanelColumns, columns / kLeastPanelColumns * kLeastPanelColumns);
 }
 
-// The products of one batch.
-// `out_row`: of the first row among the rows of all batches.
-void multiply(Emitter& emitter, const Matrix& left_m_by_k, const Matrix& right_n_by_k, const Matrix& out,
-              isa::TensorId out_tensor, int64_t out_row) {
-  const int64_t m = left_m_by_k.rows(), k = left_m_by_k.columns(), n = right_n_by_k.rows();
-  const int64_t element = size_bytes(left_m_by_k.dtype());
-  const int64_t k_tiles = std::max<int64_t>(1, tiles(k, kPartitions));
-  const int64_t panel = right_panel(left_m_by_k);
-  const bool keep_left =
-      panel < n && tiles(m, kPartitions) * k_tiles * kPartitions * element <= kLeftPanelBytes;
-  Side left(emitter, left_m_by_k, "lhs"), right(emitter, right_n_by_k, "rhs");
-  if (panel < n && !keep_left) left.keep_transposed();
-  std::vector<std::vector<Tile>> kept(static_cast<size_t>(tiles(m, kPartitions)));
-  for (int64_t n0 = 0; n0 < n; n0 += panel) {
-    const int64_t panel_columns = std::min(panel, n - n0);
-    const std::vector<Tile> moving = right.panels(n0, panel_columns);
-    for (int64_t m0 = 0; m0 < m; m0 += kPartitions) {
-      const int64_t rows = std::min(kPartitions, m - m0);
-      auto& stationary = kept[static_cast<size_t>(m0 / kPartitions)];
-      if (stationary.empty()) stationary = left.panels(m0, rows);
-      const auto place =
-          panel_columns == n ? emitter.residency().place(out_tensor, out_row + m0, rows) : std::nullopt;
-      const Tile result = place ? *place : emitter.sbuf(rows, panel_columns, out.dtype(), "dot");
-      for (int64_t c = 0; c < panel_columns; c += kPsumBankColumns) {
-        const int64_t columns = std::min(kPsumBankColumns, panel_columns - c);
-        const Tile sum = emitter.psum(rows, columns, DType::kFloat32, "sum");
-        for (size_t i = 0; i < moving.size(); ++i)
-          emitter.matmul(sum, stationary[i], moving[i].column_range(c, columns), i > 0);
-        emitter.tensor_copy(result.column_range(c, columns), sum);
-      }
-      if (!place) out.store(emitter, result, m0, n0);
-      if (!keep_left) stationary.clear();
-    }
-  }
-}
-
 bool is_matmul_type(graph::ElementType element) {
   switch (device_dtype(element).value_or(DType::kInt64)) {
     case DType::kFloat32:
@@ -188,73 +156,132 @@ bool is_matmul_type(graph::ElementType element) {
   }
 }
 
-// Zeros, for a contraction over nothing.
-void fill_zero(Emitter& emitter, const View& out) {
-  const Matrix all(View{out.tensor, out.dtype, out.offset, {}}, {{0, 1}}, out.dims);
-  for (int64_t c = 0; c < all.columns(); c += kNaturalColumns) {
-    const Tile zero = emitter.sbuf(1, std::min(kNaturalColumns, all.columns() - c), out.dtype, "zero");
-    emitter.memset(zero, 0.0);
-    all.store(emitter, zero, 0, c);
-  }
-}
-
 bool takes(const graph::Function& function, const Op& op) {
   return op.kind == OpKind::dot_general_ && is_matmul_type(function.type(op.operands[0]).element()) &&
          function.type(op.operands[0]).element() == function.type(op.operands[1]).element() &&
          graph::is_float(function.type(op.results[0]).element());
 }
 
+class Product : public TileSource {
+ public:
+  Product(Lowering& lowering, const Op& op) : emitter_(lowering.emitter()) {
+    const std::vector<int64_t> none;
+    const auto dims = [&](Attr attr) {
+      return op.has(attr) ? op.integers(attr) : std::span<const int64_t>(none);
+    };
+    const auto lb = dims(Attr::lhs_batching_dimensions), rb = dims(Attr::rhs_batching_dimensions);
+    const auto lc = dims(Attr::lhs_contracting_dimensions), rc = dims(Attr::rhs_contracting_dimensions);
+    const View l = lowering.view(op.operands[0]), r = lowering.view(op.operands[1]);
+    left_ = {l, pick(l, free_dimensions(l.dims.size(), lb, lc)), pick(l, lc)};
+    right_ = {r, pick(r, free_dimensions(r.dims.size(), rb, rc)), pick(r, rc)};
+    l_batch_ = pick(l, lb);
+    r_batch_ = pick(r, rb);
+    for (const isa::Dim& dim : l_batch_) batches_ *= dim.count;
+    panel_ = std::min(right_panel(left_), right_.rows());
+    const int64_t m_tiles = tiles(left_.rows(), kPartitions), k_tiles = tiles(left_.columns(), kPartitions);
+    keep_left_ = panel_ < right_.rows() &&
+                 m_tiles * k_tiles * kPartitions * size_bytes(left_.dtype()) <= kLeftPanelBytes;
+  }
+
+  // A batch is a part.
+  std::vector<std::vector<RowBlock>> parts() const override {
+    std::vector<std::vector<RowBlock>> result;
+    const int64_t m = left_.rows();
+    for (int64_t batch = 0; batch < batches_; ++batch) {
+      auto& part = result.emplace_back();
+      for (int64_t row = 0; row < m; row += kPartitions)
+        part.push_back({batch * m + row, std::min(kPartitions, m - row)});
+    }
+    return result;
+  }
+  std::vector<ColumnBlock> panels() const override {
+    std::vector<ColumnBlock> result;
+    const int64_t n = right_.rows();
+    for (int64_t c = 0; c < n; c += panel_) result.push_back({c, std::min(panel_, n - c)});
+    return result;
+  }
+  std::vector<ColumnBlock> tiles_of(const ColumnBlock& panel) const override {
+    std::vector<ColumnBlock> result;
+    for (int64_t c = 0; c < panel.count; c += kSumColumns)
+      result.push_back({panel.begin + c, std::min(kSumColumns, panel.count - c)});
+    return result;
+  }
+  // Rows of a batch must begin where an instruction can write.
+  bool keepable() const override {
+    const int64_t m = left_.rows();
+    return batches_ == 1 || m % kPartitions == 0 || m == kPartitions / 2 || m == kPartitions / 4;
+  }
+
+  void begin_rows(const std::vector<RowBlock>& part) override {
+    first_row_ = part.front().begin;
+    int64_t batch = first_row_ / left_.rows(), l_move = 0, r_move = 0;
+    for (size_t i = l_batch_.size(); i-- > 0; batch /= l_batch_[i].count) {
+      l_move += batch % l_batch_[i].count * l_batch_[i].step;
+      r_move += batch % l_batch_[i].count * r_batch_[i].step;
+    }
+    left_side_.emplace(emitter_, left_.moved(l_move), "lhs");
+    right_side_.emplace(emitter_, right_.moved(r_move), "rhs");
+    if (panel_ < right_.rows() && !keep_left_) left_side_->keep_transposed();
+    kept_.clear();
+  }
+  void begin_columns(const ColumnBlock& panel) override {
+    panel_begin_ = panel.begin;
+    moving_ = right_side_->panels(panel.begin, panel.count);
+    block_row_ = -1;
+  }
+
+  Tile sums(const RowBlock& rows, const ColumnBlock& tile) override {
+    const std::vector<Tile>& stationary = stationary_of(rows);
+    const Tile sum = emitter_.psum_banks(rows.count, tile.count, "sum");
+    if (moving_.empty()) emitter_.memset(sum, 0.0);  // a contraction over nothing
+    for (int64_t c = 0; c < tile.count; c += kPsumBankColumns) {
+      const int64_t columns = std::min(kPsumBankColumns, tile.count - c);
+      for (size_t i = 0; i < moving_.size(); ++i)
+        emitter_.matmul(sum.column_range(c, columns), stationary[i],
+                        moving_[i].column_range(tile.begin - panel_begin_ + c, columns), i > 0);
+    }
+    return sum;
+  }
+
+ private:
+  const std::vector<Tile>& stationary_of(const RowBlock& rows) {
+    const int64_t row = rows.begin - first_row_;
+    if (keep_left_) {
+      auto& kept = kept_[row];
+      if (kept.empty()) kept = left_side_->panels(row, rows.count);
+      return kept;
+    }
+    if (block_row_ != row) block_ = left_side_->panels(row, rows.count);
+    block_row_ = row;
+    return block_;
+  }
+
+  Emitter& emitter_;
+  Matrix left_, right_;  // free by contracted
+  std::vector<isa::Dim> l_batch_, r_batch_;
+  int64_t batches_ = 1, panel_ = 0;
+  bool keep_left_ = false;  // the left panels of all rows, while columns come in several panels
+
+  std::optional<Side> left_side_, right_side_;
+  int64_t first_row_ = 0, panel_begin_ = 0;
+  std::vector<Tile> moving_;
+  std::map<int64_t, std::vector<Tile>> kept_;
+  int64_t block_row_ = -1;
+  std::vector<Tile> block_;
+};
+
 }  // namespace
 
-bool has_dot_general(const graph::Function& function, const Op& op) { return takes(function, op); }
+std::optional<int> dot_general_row_rank(const graph::Function& function, const Op& op) {
+  if (!takes(function, op)) return std::nullopt;
+  const auto contracted = op.has(Attr::lhs_contracting_dimensions)
+                              ? op.integers(Attr::lhs_contracting_dimensions).size()
+                              : size_t{0};
+  return function.type(op.operands[0]).rank() - static_cast<int>(contracted);
+}
 
-bool lower_dot_general(Lowering& lowering, const Op& op) {
-  if (!takes(lowering.function(), op)) return false;
-  const std::vector<int64_t> none;
-  const auto dims = [&](Attr attr) {
-    return op.has(attr) ? op.integers(attr) : std::span<const int64_t>(none);
-  };
-  const auto lb = dims(Attr::lhs_batching_dimensions), rb = dims(Attr::rhs_batching_dimensions);
-  const auto lc = dims(Attr::lhs_contracting_dimensions), rc = dims(Attr::rhs_contracting_dimensions);
-  const View l = lowering.view(op.operands[0]), r = lowering.view(op.operands[1]);
-  const auto lf = free_dimensions(l.dims.size(), lb, lc), rf = free_dimensions(r.dims.size(), rb, rc);
-  const View out = lowering.allocate(op.results[0]);
-  if (out.element_count() == 0) return true;
-  const Matrix left(l, pick(l, lf), pick(l, lc)), right(r, pick(r, rf), pick(r, rc));
-  if (left.columns() == 0) {
-    fill_zero(lowering.emitter(), out);
-    return true;
-  }
-  const auto batch = static_cast<std::ptrdiff_t>(lb.size());
-  const auto split = batch + static_cast<std::ptrdiff_t>(lf.size());
-  const Matrix result(out, {out.dims.begin() + batch, out.dims.begin() + split},
-                      {out.dims.begin() + split, out.dims.end()});
-  const std::vector<isa::Dim> l_batch = pick(l, lb), r_batch = pick(r, rb);
-  std::vector<int64_t> at(lb.size());
-  int64_t batches = 1, row = 0;
-  for (const isa::Dim& dim : l_batch) batches *= dim.count;
-  // Rows of a batch must begin where an instruction can write.
-  const int64_t m = left.rows();
-  const bool placeable = batches == 1 || m % kPartitions == 0 || m == 64 || m == 32;
-  if (placeable && right_panel(left) >= right.rows())
-    lowering.emitter().residency().reserve(out, batches * m, right.rows());
-  for (;;) {
-    int64_t l_move = 0, r_move = 0, o_move = 0;
-    for (size_t i = 0; i < at.size(); ++i) {
-      l_move += at[i] * l_batch[i].step;
-      r_move += at[i] * r_batch[i].step;
-      o_move += at[i] * out.dims[i].step;
-    }
-    multiply(lowering.emitter(), left.moved(l_move), right.moved(r_move), result.moved(o_move), out.tensor,
-             row);
-    row += left.rows();
-    size_t i = at.size();
-    while (i-- > 0) {
-      if (++at[i] < l_batch[i].count) break;
-      at[i] = 0;
-    }
-    if (i == static_cast<size_t>(-1)) return true;
-  }
+std::unique_ptr<TileSource> product_source(Lowering& lowering, const Op& op) {
+  return std::make_unique<Product>(lowering, op);
 }
 
 }  // namespace opentrn::compiler

@@ -98,13 +98,15 @@ AluOp mirrored(AluOp op) {
 // One op being written.
 class Body {
  public:
-  Body(Emitter& emitter, const Op& op, ElementType result, int64_t rows, int64_t columns)
-      : emitter_(emitter), op_(op), result_(result), rows_(rows), columns_(columns) {}
+  Body(Emitter& emitter, const Op& op, ElementType result, int64_t rows, int64_t columns,
+       const std::optional<Tile>& into)
+      : emitter_(emitter), op_(op), result_(result), rows_(rows), columns_(columns), into_(into) {}
 
   Tile fresh(DType dtype) {
     return emitter_.sbuf(rows_, columns_, dtype, std::string(graph::name(op_.kind)) + "_t");
   }
   Tile result() {
+    if (into_ && into_->dtype == *device_dtype(result_)) return *into_;
     return emitter_.sbuf(rows_, columns_, *device_dtype(result_), std::string(graph::name(op_.kind)));
   }
 
@@ -471,6 +473,7 @@ class Body {
   ElementType result_;
   int64_t rows_;
   int64_t columns_;
+  std::optional<Tile> into_;
 };
 
 bool has_unary(OpKind kind, ElementType from, ElementType to) {
@@ -549,9 +552,10 @@ bool has_elementwise(const graph::Function& function, const Op& op) {
 }
 
 Term emit_elementwise(Emitter& emitter, const graph::Function& function, const Op& op,
-                      std::span<const Term> operands, int64_t rows, int64_t columns) {
+                      std::span<const Term> operands, int64_t rows, int64_t columns,
+                      const std::optional<Tile>& into) {
   const ElementType element = function.type(op.results[0]).element();
-  Body body(emitter, op, element, rows, columns);
+  Body body(emitter, op, element, rows, columns, into);
   Term result{.element = element, .splat = {}, .tile = {}, .column = false};
   if (op.kind == OpKind::select_)
     result.tile = body.select(operands[0], operands[1], operands[2]);

@@ -26,8 +26,10 @@ struct Term {
 bool has_elementwise(const graph::Function& function, const graph::Op& op);
 
 // `columns`: of the result (1 when every operand is a column). Operands are tiles of `rows` rows or splats.
+// `into`: where the result should go; the term says where it is.
 Term emit_elementwise(Emitter& emitter, const graph::Function& function, const graph::Op& op,
-                      std::span<const Term> operands, int64_t rows, int64_t columns);
+                      std::span<const Term> operands, int64_t rows, int64_t columns,
+                      const std::optional<Tile>& into = std::nullopt);
 
 // A tile of 32-bit integers wrapped to the width of `element`, in its device type.
 Tile narrow_integer(Emitter& emitter, const Tile& wide, graph::ElementType element);

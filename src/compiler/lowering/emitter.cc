@@ -38,6 +38,14 @@ Tile Tile::patch(int64_t begin, int64_t run_count, int64_t step_of_runs, int64_t
   return part;
 }
 
+Tile Tile::patches(int64_t begin, int64_t group_count, int64_t group_stride, int64_t run_count,
+                   int64_t run_stride, int64_t count, int64_t step) const {
+  Tile result = patch(begin, run_count, run_stride, count, step);
+  result.groups = group_count;
+  result.group_step = group_stride;
+  return result;
+}
+
 Tile Tile::repeated(int64_t count) const {
   OPENTRN_CHECK(columns == 1, "a tile of {} columns cannot be repeated", columns);
   Tile wide = *this;
@@ -122,6 +130,15 @@ Tile Emitter::psum(int64_t rows, int64_t columns, DType dtype, std::string name)
   return tile;
 }
 
+Tile Emitter::psum_banks(int64_t rows, int64_t columns, std::string name) {
+  const int64_t banks = (columns + kPsumBankColumns - 1) / kPsumBankColumns;
+  if (next_psum_bank_ + banks > psum_banks_) next_psum_bank_ = 0;
+  const Tile tile = on_chip(isa::MemorySpace::kPsum, rows, columns, DType::kFloat32, std::move(name));
+  program_->tensor(tile.tensor).address = isa::Address{0, next_psum_bank_ * psum_bank_bytes_};
+  next_psum_bank_ = (next_psum_bank_ + banks) % psum_banks_;
+  return tile;
+}
+
 View Emitter::in_hbm(std::span<const int64_t> shape, DType dtype, std::string name, bool is_input) {
   View view;
   view.dtype = dtype;
@@ -163,6 +180,7 @@ Operand Emitter::operand(const Tile& tile) {
   isa::Pattern pattern;
   pattern.rank = 0;
   pattern.dims[pattern.rank++] = {tile.row_elements, tile.rows};
+  if (tile.groups > 1) pattern.dims[pattern.rank++] = {tile.group_step, tile.groups};
   if (tile.runs > 1) pattern.dims[pattern.rank++] = {tile.run_step, tile.runs};
   pattern.dims[pattern.rank++] = {tile.column_step, tile.columns};
   Operand result;

@@ -36,11 +36,16 @@ struct Tile {
   int64_t column_step = 1;
   int64_t runs = 1;  // `columns` is of one run
   int64_t run_step = 0;
+  int64_t groups = 1;  // of runs, such as the images of a batch
+  int64_t group_step = 0;
 
   Tile row_range(int64_t begin, int64_t count) const;
   Tile column_range(int64_t begin, int64_t count) const;
   // Runs of `count` columns, `step` apart, from column `begin`; the runs are `run_step` apart.
   Tile patch(int64_t begin, int64_t runs, int64_t run_step, int64_t count, int64_t step) const;
+  // `groups` of that, `group_step` apart.
+  Tile patches(int64_t begin, int64_t groups, int64_t group_step, int64_t runs, int64_t run_step,
+               int64_t count, int64_t step) const;
   // A [rows, 1] tile as `count` equal columns.
   Tile repeated(int64_t count) const;
   Tile as(DType other) const;  // same bits; element sizes are equal
@@ -98,6 +103,8 @@ class Emitter {
   // A bank of its own, in turn, so that the next product need not wait until this one is copied out. Kernels
   // hold fewer of them at once than there are banks.
   Tile psum(int64_t rows, int64_t columns, DType dtype, std::string name);
+  // fp32 over as many banks as the columns take, neighbours in memory.
+  Tile psum_banks(int64_t rows, int64_t columns, std::string name);
   // Row-major.
   View hbm(std::span<const int64_t> shape, DType dtype, std::string name);
   View input(std::span<const int64_t> shape, DType dtype, std::string name);

@@ -30,7 +30,6 @@ struct Kernel {
   bool (*lower)(Lowering& lowering, const Op& op);
 };
 constexpr Kernel kKernels[] = {
-    {has_dot_general, lower_dot_general},
     {has_convolution, lower_convolution},
     {has_reduce_window, lower_reduce_window},
     {has_gather, lower_gather},
@@ -360,7 +359,7 @@ View Lowering::reshaped_or_copied(const View& view, std::span<const int64_t> dim
 
 bool has_lowering(const graph::Function& function, const Op& op) {
   if (op.kind == OpKind::constant_ || op.kind == OpKind::return_ || is_view_op(op.kind)) return true;
-  return is_reduction(function, op) || has_elementwise(function, op) ||
+  return is_reduction(function, op) || has_elementwise(function, op) || source_row_rank(function, op) ||
          std::any_of(std::begin(kKernels), std::end(kKernels),
                      [&](const Kernel& kernel) { return kernel.has(function, op); });
 }

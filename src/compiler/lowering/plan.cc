@@ -7,6 +7,7 @@
 
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/elementwise.h"
+#include "compiler/lowering/lowering.h"
 #include "compiler/lowering/region.h"
 #include "compiler/lowering/scalars.h"
 #include "graph/element_value.h"
@@ -119,6 +120,11 @@ std::optional<OpKind> combiner_of(const Function& function, const Op& reduce) {
     case OpKind::or_: return op.kind;
     default: return std::nullopt;
   }
+}
+
+std::optional<int> source_row_rank(const Function& function, const Op& op) {
+  const auto product = dot_general_row_rank(function, op);
+  return product ? product : convolution_row_rank(function, op);
 }
 
 bool is_reduction(const Function& function, const Op& op) {
@@ -294,7 +300,7 @@ std::optional<Form> Plan::result_form(int group, OpId id) const {
 
 // Five full values alive at once are the most that the kernels of practice need; a group of fewer has fewer.
 bool Plan::fits(const Group& group) const {
-  if (!group.split) return true;
+  if (!group.whole_rows) return true;
   int64_t loaded = 0;
   for (const OpId id : group.ops) {
     const Op& op = function_.op(id);
@@ -313,8 +319,10 @@ bool Plan::try_join(OpId id, int group) {
   const Op& op = function_.op(id);
   Group changed = groups_[group];
   changed.ops.push_back(id);
-  if (op.kind == OpKind::reduce_)
+  if (op.kind == OpKind::reduce_) {
     changed.split = static_cast<int>(changed.shape.size() - op.integers(Attr::dimensions).size());
+    changed.whole_rows = true;
+  }
   group_of_op_[index_of(id)] = group;
   if (!fits(changed)) {
     group_of_op_[index_of(id)] = -1;
@@ -339,7 +347,13 @@ void Plan::start_group(OpId id) {
     for (const int64_t d : order) group.shape.push_back(type.dim(static_cast<int>(d)));
     if (!std::is_sorted(order.begin(), order.end())) group.permutation = order;
     group.split = type.rank() - static_cast<int>(reduced.size());
+    group.whole_rows = true;
     form_of_value_[index_of(op.results[0])] = Form::kColumn;
+  } else if (const auto rank = source_row_rank(function_, op)) {
+    group.rowwise = group.has_source = true;
+    const auto dims = function_.type(op.results[0]).dims();
+    group.shape.assign(dims.begin(), dims.end());
+    group.split = *rank;
   } else if (has_elementwise(function_, op)) {
     group.rowwise = true;
     const auto dims = function_.type(op.results[0]).dims();

@@ -9,6 +9,9 @@
 // Ops that only rearrange (broadcast_in_dim, transpose, reshape, slice) are no kernels: a consumer reads
 // through them (views.h).
 //
+// A product or a convolution begins a group of which it makes the full values: rows are its left free
+// dimensions or its features, columns the others; what follows reads its sums on their way out of PSUM.
+//
 // Groups grow greedily, op by op in program order: an op joins the group of an operand when it fits its
 // iteration space, when no operand from outside depends on the group, and when the tiles alive at once fit
 // SBUF. What remains is one kernel per op.
@@ -31,6 +34,8 @@ namespace opentrn::compiler {
 struct Group {
   std::vector<graph::OpId> ops;  // in program order
   bool rowwise = false;
+  bool has_source = false;  // the first op is a product or a convolution (tile_source.h)
+  bool whole_rows = false;  // a reduction needs every column of a row at once
   // Row-wise only. Empty `split` while no reduction has fixed it: rows are then the first `free_rank`
   // dimensions.
   std::vector<int64_t> shape;
@@ -121,6 +126,9 @@ std::optional<double> splat_of(const graph::Function& function, graph::ValueId v
 // add_, multiply_, maximum_, minimum_, and_ or or_ when the region of a reduce is that op of its two
 // arguments; nullopt otherwise.
 std::optional<graph::OpKind> combiner_of(const graph::Function& function, const graph::Op& reduce);
+
+// How many of the result's dimensions go over rows, when the op is a source (tile_source.h).
+std::optional<int> source_row_rank(const graph::Function& function, const graph::Op& op);
 
 // Columns of a reduction of integers or booleans, which is done by halves and needs all of them at once.
 inline constexpr int64_t kExactReductionColumns = 8192;

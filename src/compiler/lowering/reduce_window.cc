@@ -114,8 +114,10 @@ bool lower_reduce_window(Lowering& lowering, const Op& op) {
       for (int64_t row = 0; row < windows[0].output; row += band_size) {
         const int64_t rows = std::min(band_size, windows[0].output - row), width = windows[1].output;
         const int64_t count = std::min(kPartitions, channels.count - c);
-        const Band band =
-            load_band(emitter, image, c, count, windows[0], windows[1], row, rows, initial, band_type);
+        View block = image;
+        block.offset += c * image.dims[0].step;
+        block.dims = {{image.dims[0].step, count}, {0, 1}, image.dims[1], image.dims[2]};
+        const Band band = load_band(emitter, block, windows[0], windows[1], row, rows, initial, band_type);
         Tile total = emitter.sbuf(count, rows * width, total_type, "pool");
         emitter.memset(total, initial);
         for (int64_t y = 0; y < windows[0].size; ++y)

@@ -5,6 +5,8 @@
 //     for each 128 rows
 //       load, compute op by op, store
 //
+// Where a product or a convolution is the group's source, it says in which order tiles come (tile_source.h).
+//
 // A group without a reduction whose operands are all plain memory is cut into 128 equal rows whatever its
 // shape is, so that all partitions work. Reductions over more columns than a partition holds go block by
 // block and combine.
@@ -20,6 +22,7 @@
 #include "compiler/lowering/elementwise.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
+#include "compiler/lowering/tile_source.h"
 
 namespace opentrn::compiler {
 
@@ -76,6 +79,8 @@ class RowwiseKernel {
         plan_(lowering.plan()),
         index_(index),
         group_(plan_.groups()[static_cast<size_t>(index)]),
+        ops_(group_.ops),
+        whole_rows_(group_.whole_rows),
         rows_(group_.rows()),
         columns_(group_.columns()) {}
 
@@ -84,9 +89,14 @@ class RowwiseKernel {
     for (const ValueId value : plan_.outputs(index_)) outputs_.emplace(value, matrix_of_output(value));
     if (!group_.split) cut_into_equal_rows();
     if (rows_ * columns_ == 0) return empty();
+    if (group_.has_source) {
+      source_ = make_source();
+      if (group_.whole_rows && source_->panels().size() > 1) finish_source();
+    }
     keep_results();
+    if (source_) return run_source();
     if (is_lone_reduction() && columns_ > kReductionColumns) return reduce_in_blocks();
-    const int64_t block = group_.split ? columns_ : std::min(columns_, kFreeColumns);
+    const int64_t block = group_.whole_rows ? columns_ : std::min(columns_, kFreeColumns);
     for (int64_t column = 0; column < columns_; column += block) {
       column_begin_ = column;
       column_count_ = std::min(block, columns_ - column);
@@ -100,6 +110,49 @@ class RowwiseKernel {
   }
 
  private:
+  const Op& source_op() const { return function_.op(group_.ops[0]); }
+
+  std::unique_ptr<TileSource> make_source() {
+    return source_op().kind == OpKind::dot_general_ ? product_source(lowering_, source_op())
+                                                    : convolution_source(lowering_, source_op());
+  }
+
+  void run_source() {
+    for (const auto& part : source_->parts()) {
+      source_->begin_rows(part);
+      for (const ColumnBlock& panel : source_->panels()) {
+        source_->begin_columns(panel);
+        invariant_.clear();
+        tiles_ = whole_rows_ ? std::vector<ColumnBlock>{panel} : source_->tiles_of(panel);
+        for (const RowBlock& rows : part)
+          for (const ColumnBlock& tile : tiles_) {
+            row_begin_ = rows.begin;
+            row_count_ = rows.count;
+            column_begin_ = tile.begin;
+            column_count_ = tile.count;
+            compute_tile();
+          }
+      }
+    }
+  }
+
+  // Reductions need whole rows, and the source makes its columns panel by panel: all of its result first.
+  void finish_source() {
+    const ValueId value = source_op().results[0];
+    if (!outputs_.contains(value)) outputs_.emplace(value, matrix_of_output(value));
+    const std::map<ValueId, Matrix> outputs = std::exchange(outputs_, {{value, outputs_.at(value)}});
+    keep_results();
+    const std::vector<OpId> ops = std::exchange(ops_, {group_.ops[0]});
+    const bool whole_rows = std::exchange(whole_rows_, false);
+    run_source();
+    ops_ = ops;
+    whole_rows_ = whole_rows;
+    outputs_ = outputs;
+    outputs_.erase(value);
+    operands_.try_emplace({value, false}, matrix_of_operand(value, false));
+    source_.reset();
+  }
+
   Matrix matrix(const View& view, bool is_column) const {
     if (is_column) return {view, view.dims, {}};
     View ordered = view;
@@ -125,6 +178,7 @@ class RowwiseKernel {
   void find_operands() {
     for (const OpId id : group_.ops) {
       const Op& op = function_.op(id);
+      if (group_.has_source && id == group_.ops[0]) continue;
       const bool column_op =
           op.kind != OpKind::reduce_ && plan_.seen_inside(index_, op.results[0])->form == Form::kColumn;
       const size_t count = op.kind == OpKind::reduce_ ? 1 : op.operands.size();
@@ -182,30 +236,51 @@ class RowwiseKernel {
     }
   }
 
-  Tile load(const Matrix& m, bool narrow) {
-    return m.fetch(emitter_, row_begin_, row_count_, narrow ? 0 : column_begin_, narrow ? 1 : column_count_,
+  Tile load(const Matrix& m, bool narrow, int64_t row_begin, int64_t row_count) {
+    return m.fetch(emitter_, row_begin, row_count, narrow ? 0 : column_begin_, narrow ? 1 : column_count_,
                    "load");
   }
 
   // Results made in whole rows may stay in SBUF.
   void keep_results() {
     if (!group_.permutation.empty() || (!group_.split && columns_ > kFreeColumns)) return;
+    if (source_ && !source_->keepable()) return;
     for (const auto& [value, m] : outputs_) {
       const View whole = lowering_.view(value);
       emitter_.residency().reserve(whole, rows_, whole.element_count() / rows_);
     }
   }
 
+  // Where this tile of a kept value goes; nullopt when the value is not kept, or a whole block can be
+  // adopted.
+  std::optional<Tile> kept_place(ValueId value, bool narrow) {
+    Residency& residency = emitter_.residency();
+    const isa::TensorId tensor = lowering_.view(value).tensor;
+    if (!residency.is_kept(tensor)) return std::nullopt;
+    const auto place = residency.place(tensor, row_begin_, row_count_);
+    OPENTRN_CHECK(place.has_value(), "a block of rows of a kept value has no place");
+    return narrow ? *place : place->column_range(column_begin_, column_count_);
+  }
+
   void store(ValueId value, const Matrix& m, const Tile& tile) {
     Residency& residency = emitter_.residency();
+    const bool narrow = m.columns() == 1;
     const isa::TensorId tensor = lowering_.view(value).tensor;
     if (residency.is_kept(tensor)) {
       if (residency.adopt(tensor, row_begin_, tile)) return;
-      const auto place = residency.place(tensor, row_begin_, row_count_);
-      OPENTRN_CHECK(place.has_value(), "a block of rows of a kept value has no place");
-      return emitter_.tensor_copy(*place, tile);
+      const Tile place = *kept_place(value, narrow);
+      if (place.tensor != tile.tensor || place.offset != tile.offset) emitter_.tensor_copy(place, tile);
+      return;
     }
-    m.store(emitter_, tile, row_begin_, m.columns() == 1 ? 0 : column_begin_);
+    m.store(emitter_, in_sbuf(tile, m.dtype()), row_begin_, narrow ? 0 : column_begin_);
+  }
+
+  // DMA does not reach PSUM.
+  Tile in_sbuf(const Tile& tile, DType dtype) {
+    if (tile.space == isa::MemorySpace::kSbuf) return tile;
+    const Tile copy = emitter_.sbuf(tile.rows, tile.columns, dtype, "out");
+    emitter_.tensor_copy(copy, tile);
+    return copy;
   }
 
   // -- values
@@ -222,13 +297,26 @@ class RowwiseKernel {
   }
 
   Tile loaded(ValueId value, bool column_op) {
-    const std::pair key{value, column_op};
+    const Key key{value, column_op};
     const Matrix& m = operands_.at(key);
     narrow_ = column_op || (m.same_in_every_column() && column_count_ > 1);
-    const bool kept = m.same_in_every_row() && row_count_ == std::min(kPartitions, rows_);
-    auto& cache = kept ? invariant_ : loads_;
-    auto found = cache.find(key);
-    if (found == cache.end()) found = cache.emplace(key, load(m, narrow_)).first;
+    if (m.same_in_every_row()) {
+      auto found = invariant_.find({key, column_begin_});
+      if (found == invariant_.end()) {
+        const int64_t rows = std::min(kPartitions, rows_);
+        found = invariant_.emplace(std::pair(key, column_begin_), load(m, narrow_, 0, rows)).first;
+      }
+      return found->second.row_range(0, row_count_);
+    }
+    if (narrow_ && source_) {
+      auto found = narrow_tiles_.find({key, row_begin_});
+      if (found == narrow_tiles_.end())
+        found =
+            narrow_tiles_.emplace(std::pair(key, row_begin_), load(m, true, row_begin_, row_count_)).first;
+      return found->second;
+    }
+    auto found = loads_.find(key);
+    if (found == loads_.end()) found = loads_.emplace(key, load(m, narrow_, row_begin_, row_count_)).first;
     return found->second;
   }
 
@@ -301,25 +389,87 @@ class RowwiseKernel {
     return dst;
   }
 
+  // The sums where they are, as long as they have the type of the result; else in SBUF, rounded to it.
+  Tile source_tile(const ValueId value) {
+    const DType dtype = *device_dtype(function_.type(value).element());
+    if (source_->tiles_of({column_begin_, column_count_}).size() == 1) {
+      const Tile sums = source_->sums({row_begin_, row_count_}, {column_begin_, column_count_});
+      if (dtype == DType::kFloat32) return sums;
+      return in_sbuf(sums, dtype);
+    }
+    const Tile all = emitter_.sbuf(row_count_, column_count_, dtype, "sums");
+    for (const ColumnBlock& tile : source_->tiles_of({column_begin_, column_count_}))
+      emitter_.tensor_copy(all.column_range(tile.begin - column_begin_, tile.count),
+                           source_->sums({row_begin_, row_count_}, tile));
+    return all;
+  }
+
+  Term source_term(const Op& op) {
+    const ValueId value = op.results[0];
+    const Tile tile =
+        source_ ? source_tile(value) : load(operands_.at({value, false}), false, row_begin_, row_count_);
+    return {.element = function_.type(value).element(), .splat = {}, .tile = tile, .column = false};
+  }
+
+  // Ops whose instructions read PSUM.
+  static bool reads_sums(OpKind kind) {
+    switch (kind) {
+      case OpKind::add_:
+      case OpKind::subtract_:
+      case OpKind::multiply_:
+      case OpKind::divide_:
+      case OpKind::maximum_:
+      case OpKind::minimum_:
+      case OpKind::convert_:
+      case OpKind::exponential_:
+      case OpKind::tanh_:
+      case OpKind::logistic_:
+      case OpKind::rsqrt_:
+      case OpKind::sqrt_:
+      case OpKind::chlo_erf_:
+      case OpKind::reduce_: return true;
+      default: return false;
+    }
+  }
+
+  Term operand_for(const Op& op, ValueId value, bool column_op) {
+    Term term = operand(value, column_op);
+    if (!term.splat && term.tile.space == isa::MemorySpace::kPsum && !reads_sums(op.kind)) {
+      term.tile = in_sbuf(term.tile, DType::kFloat32);
+      terms_.at(plan_.seen_inside(index_, value)->base).tile = term.tile;
+    }
+    return term;
+  }
+
   void compute_tile() {
     terms_.clear();
     loads_.clear();
-    for (const OpId id : group_.ops) {
+    for (const OpId id : ops_) {
       const Op& op = function_.op(id);
       lowering_.begin_op(id);
       const ValueId result = op.results[0];
+      const auto output = outputs_.find(result);
       Term term;
-      if (op.kind == OpKind::reduce_) {
-        term = reduce(op, operand(op.operands[0], false));
+      if (group_.has_source && id == group_.ops[0]) {
+        term = source_term(op);
+        if (!source_) {
+          terms_[result] = term;
+          continue;
+        }
+      } else if (op.kind == OpKind::reduce_) {
+        term = reduce(op, operand_for(op, op.operands[0], false));
       } else {
         const bool column_op = plan_.seen_inside(index_, result)->form == Form::kColumn;
         std::vector<Term> operands;
-        for (const ValueId value : op.operands) operands.push_back(operand(value, column_op));
-        term = emit_elementwise(emitter_, function_, op, operands, row_count_, column_op ? 1 : column_count_);
+        for (const ValueId value : op.operands) operands.push_back(operand_for(op, value, column_op));
+        const bool in_parts = source_ && !column_op && column_count_ < columns_;
+        const auto into =
+            in_parts && output != outputs_.end() ? kept_place(result, /*narrow=*/false) : std::nullopt;
+        term = emit_elementwise(emitter_, function_, op, operands, row_count_, column_op ? 1 : column_count_,
+                                into);
         term.column = column_op;
       }
-      if (const auto output = outputs_.find(result); output != outputs_.end())
-        store(result, output->second, term.tile);
+      if (output != outputs_.end()) store(result, output->second, term.tile);
       terms_[result] = term;
     }
   }
@@ -361,7 +511,11 @@ class RowwiseKernel {
   const Plan& plan_;
   int index_;
   const Group& group_;
+  std::vector<OpId> ops_;  // of the group, as long as all are computed together
+  bool whole_rows_;
   int64_t rows_, columns_;
+  std::unique_ptr<TileSource> source_;
+  std::vector<ColumnBlock> tiles_;  // of the panel
 
   using Key = std::pair<ValueId, bool>;  // value, and whether a column op reads it
   std::map<Key, Matrix> operands_;
@@ -369,7 +523,9 @@ class RowwiseKernel {
 
   int64_t row_begin_ = 0, row_count_ = 0, column_begin_ = 0, column_count_ = 0;
   bool narrow_ = false;  // the last load was one column that stands for all
-  std::map<Key, Tile> invariant_, loads_;
+  std::map<Key, Tile> loads_;
+  std::map<std::pair<Key, int64_t>, Tile> invariant_;     // the same in every row; by first column
+  std::map<std::pair<Key, int64_t>, Tile> narrow_tiles_;  // the same in every column; by first row
   std::map<ValueId, Term> terms_;
 };
 

@@ -28,32 +28,54 @@ int64_t band_rows(const Window& vertical, const Window& horizontal, int64_t elem
   return rows;
 }
 
-Band load_band(Emitter& emitter, const View& image, int64_t channel, int64_t channels, const Window& vertical,
-               const Window& horizontal, int64_t out_row, int64_t out_rows, double fill, DType dtype) {
+Band load_band(Emitter& emitter, const View& images, const Window& vertical, const Window& horizontal,
+               int64_t out_row, int64_t out_rows, double fill, DType dtype) {
   const int64_t height = vertical.extent(out_rows), width = horizontal.extent(horizontal.output);
+  const int64_t count = images.dims[1].count;
   const Inside rows = inside(vertical, out_row * vertical.stride, height);
   const Inside columns = inside(horizontal, 0, width);
-  const Band band{emitter.sbuf(channels, height * width, dtype, "band"), width};
+  const Band band{emitter.sbuf(images.dims[0].count, count * height * width, dtype, "band"), width, height};
   const bool whole = rows.count == height && columns.count == width;
   if (!whole) emitter.memset(band.tile, fill);
   if (rows.count == 0 || columns.count == 0) return band;
-  View part = image;
-  part.offset +=
-      channel * image.dims[0].step + rows.first * image.dims[1].step + columns.first * image.dims[2].step;
-  part.dims = {
-      {image.dims[0].step, channels}, {image.dims[1].step, rows.count}, {image.dims[2].step, columns.count}};
-  emitter.load(band.tile.patch(rows.place * width + columns.place, rows.count, vertical.base_dilation * width,
-                               columns.count, horizontal.base_dilation),
+  View part = images;
+  part.offset += rows.first * images.dims[2].step + columns.first * images.dims[3].step;
+  part.dims[2].count = rows.count;
+  part.dims[3].count = columns.count;
+  emitter.load(band.tile.patches(rows.place * width + columns.place, count, height * width, rows.count,
+                                 vertical.base_dilation * width, columns.count, horizontal.base_dilation),
                part);
   return band;
 }
 
+void load_tap_rows(Emitter& emitter, const Band& band, int64_t first, const View& images,
+                   const Window& vertical, const Window& horizontal, int64_t y, int64_t out_row,
+                   int64_t out_rows) {
+  const Inside columns = inside(horizontal, 0, band.width);
+  // Output rows whose tap lies in the image; base dilation is 1 here.
+  const int64_t shift = y * vertical.window_dilation - vertical.low;
+  int64_t from = out_row, to = out_row + out_rows;
+  while (from < to && from * vertical.stride + shift < 0) ++from;
+  while (from < to && (to - 1) * vertical.stride + shift >= vertical.input) --to;
+  if (from >= to || columns.count == 0) return;
+  View part = images;
+  part.offset += (from * vertical.stride + shift) * images.dims[2].step + columns.first * images.dims[3].step;
+  part.dims[2] = {images.dims[2].step * vertical.stride, to - from};
+  part.dims[3].count = columns.count;
+  const Tile place =
+      band.tile.row_range(first, images.dims[0].count)
+          .patches((from - out_row) * band.width + columns.place, images.dims[1].count,
+                   band.height * band.width, to - from, band.width, columns.count, horizontal.base_dilation);
+  emitter.load(place, part);
+}
+
 Tile tap(const Band& band, const Window& vertical, const Window& horizontal, int64_t y, int64_t x,
-         int64_t row, int64_t rows, int64_t column, int64_t columns) {
+         int64_t row, int64_t rows, int64_t column, int64_t columns, int64_t image, int64_t images) {
   const int64_t top = row * vertical.stride + y * vertical.window_dilation;
   const int64_t left = column * horizontal.stride + x * horizontal.window_dilation;
-  return band.tile.patch(top * band.width + left, rows, vertical.stride * band.width, columns,
-                         horizontal.stride);
+  const int64_t step = band.height * band.width;
+  return band.tile.patches(image * step + top * band.width + left, images, step, rows,
+                           vertical.stride * band.width, columns, horizontal.stride);
 }
 
 }  // namespace opentrn::compiler
