@@ -167,10 +167,10 @@ class Graph:
         """x: [channels, images, height, width], the order in which a channel's positions are one run of memory."""
         x = self.converted(x, self.product_type)
         channels, images, *sides = x.shape
-        kernel = self.parameter(size, size, channels // groups, features)
+        kernel = self.parameter(channels // groups, size, size, features)
         heights = [(side + 2 * padding - size) // stride + 1 for side in sides]
         text = (
-            f"stablehlo.convolution({x}, {kernel}) dim_numbers = [f, b, 0, 1]x[0, 1, i, o]->[f, b, 0, 1], "
+            f"stablehlo.convolution({x}, {kernel}) dim_numbers = [f, b, 0, 1]x[i, 0, 1, o]->[f, b, 0, 1], "
             f"window = {{stride = [{stride}, {stride}], pad = [[{padding}, {padding}], [{padding}, {padding}]]}} "
             f"{{batch_group_count = 1 : i64, feature_group_count = {groups} : i64}}"
         )

@@ -30,8 +30,8 @@ func.func @main(%x: {image}{argument}) -> {result} {{
 def test_constant_kernels_are_turned_to_long_runs():
     """The same product as with the kernel as an argument, bit for bit, with a fraction of the descriptors."""
     torch = pytest.importorskip("torch")
-    kernel = RNG.standard_normal((40, 24, 3, 3)).astype(np.float32)
-    x = RNG.standard_normal((1, 24, 9, 9)).astype(np.float32)
+    kernel = RNG.standard_normal((40, 48, 3, 3)).astype(np.float32)
+    x = RNG.standard_normal((1, 48, 9, 9)).astype(np.float32)
     constant, argument = (opentrn.compile(convolution(kernel, fixed)) for fixed in (True, False))
     got = constant(x)[0]
     np.testing.assert_array_equal(got, argument(x, kernel)[0])
