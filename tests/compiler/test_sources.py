@@ -120,7 +120,8 @@ func.func @main(%x: tensor<{batch}x{rows}x16xf32>, %y: tensor<{batch}x24x16xf32>
     : (tensor<{batch}x{rows}x16xf32>, tensor<{batch}x24x16xf32>) -> {full}
   %a = stablehlo.multiply %d, %z : {full}
   %r = stablehlo.floor %a : {full}
-  %s = stablehlo.add %r, %d : {full}
+  %q = stablehlo.multiply %d, %d : {full}
+  %s = stablehlo.add %r, %q : {full}
   return %s : {full}
 }}
 """)

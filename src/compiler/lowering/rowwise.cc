@@ -411,7 +411,7 @@ class RowwiseKernel {
     return {.element = function_.type(value).element(), .splat = {}, .tile = tile, .column = false};
   }
 
-  // Ops whose instructions read PSUM.
+  // Ops whose instructions read PSUM, one operand of them.
   static bool reads_sums(OpKind kind) {
     switch (kind) {
       case OpKind::add_:
@@ -434,7 +434,8 @@ class RowwiseKernel {
 
   Term operand_for(const Op& op, ValueId value, bool column_op) {
     Term term = operand(value, column_op);
-    if (!term.splat && term.tile.space == isa::MemorySpace::kPsum && !reads_sums(op.kind)) {
+    const bool reads_twice = std::count(op.operands.begin(), op.operands.end(), value) > 1;
+    if (!term.splat && term.tile.space == isa::MemorySpace::kPsum && (!reads_sums(op.kind) || reads_twice)) {
       term.tile = in_sbuf(term.tile, DType::kFloat32);
       terms_.at(plan_.seen_inside(index_, value)->base).tile = term.tile;
     }
