@@ -41,11 +41,17 @@ struct Args {
   Extension* extension;
 };
 
+using Function = Error* (*)(Args*);
+
+// The only extension here: how a compiled program's parameters and outputs are spread.
+inline constexpr int kShardingsExtension = 19;
+struct ShardingsExtension : Extension {
+  Function parameters, outputs;
+};
+
 struct Version : Args {
   int major, minor;
 };
-
-using Function = Error* (*)(Args*);
 
 struct Api : Args {
   Version version;
@@ -409,6 +415,12 @@ struct ExecutableDeserialize : Args {
   LoadedExecutable* loaded;
   const char* overridden_options;
   size_t overridden_options_size;
+};
+struct ExecutableShardings : Args {
+  Executable* executable;
+  size_t count;
+  const char* const* shardings;  // serialised xla.OpSharding
+  const size_t* sizes;
 };
 struct LoadedArgs : Args {
   LoadedExecutable* executable;

@@ -23,8 +23,20 @@ Error* unimplemented(abi::Args*) {
 // No error of this plugin carries a payload.
 Error* no_payload(abi::Args*) { return nullptr; }
 
+constexpr abi::ShardingsExtension make_shardings() {
+  abi::ShardingsExtension extension{};
+  extension.struct_size = sizeof(extension);
+  extension.type = abi::kShardingsExtension;
+  extension.parameters = guarded<abi::ExecutableShardings, executable_parameter_shardings>;
+  extension.outputs = guarded<abi::ExecutableShardings, executable_output_shardings>;
+  return extension;
+}
+
+abi::ShardingsExtension shardings = make_shardings();
+
 constexpr abi::Api make_api() {
   abi::Api api{};
+  api.extension = &shardings;
   api.struct_size = sizeof(abi::Api);
   api.version.struct_size = sizeof(abi::Version);
   api.version.major = abi::kMajor;
@@ -79,6 +91,7 @@ constexpr abi::Api make_api() {
   f[45] = guarded<abi::ExecutableNumber, executable_code_size>;
   f[46] = guarded<abi::ExecutableCost, executable_costs>;
   f[47] = guarded<abi::ExecutableMemoryKinds, executable_output_memory_kinds>;
+  f[48] = guarded<abi::ExecutableArgs, executable_optimized>;
   f[49] = guarded<abi::ExecutableSerialized, executable_serialize>;
   f[50] = guarded<abi::LoadedArgs, loaded_destroy>;
   f[51] = guarded<abi::LoadedExecutableOf, loaded_executable>;

@@ -25,6 +25,15 @@ void give(Record& args, const std::string& text) {
   args.size = text.size();
 }
 
+// Of a program over one device, nothing: jaxlib's executable with shardings and without layouts cannot be
+// serialised.
+void give_shardings(abi::ExecutableShardings& args, const Texts& shardings) {
+  const bool spread = args.executable->program->options().partitions > 1;
+  args.count = shardings.pointers.size();
+  args.shardings = spread ? shardings.pointers.data() : nullptr;
+  args.sizes = spread ? shardings.sizes.data() : nullptr;
+}
+
 int64_t bytes_of(const std::vector<graph::Type>& types) {
   int64_t bytes = 0;
   for (const graph::Type& type : types) bytes += type.byte_count();
@@ -98,13 +107,22 @@ void executable_output_memory_kinds(abi::ExecutableMemoryKinds& args) {
   args.sizes = args.executable->output_memory_kind_sizes.data();
 }
 
+// There is no HLO form of a compiled program. For one device UNIMPLEMENTED makes jaxlib take layouts for
+// row-major ones; with shardings it then follows a null layout when it serialises, and any other code makes
+// it take layouts for unknown.
+void executable_optimized(abi::ExecutableArgs& args) {
+  const bool spread = args.executable->program->options().partitions > 1;
+  throw Failed{{spread ? abi::Code::kFailedPrecondition : abi::Code::kUnimplemented,
+                "OpenTrn has no optimized HLO of a program"}};
+}
+
 void executable_serialize(abi::ExecutableSerialized& args) {
   give_owned(args, args.executable->program->serialised());
 }
 
 void executable_deserialize(abi::ExecutableDeserialize& args) {
-  args.loaded = new LoadedExecutable(args.client, std::make_shared<const Program>(Program::deserialised(
-                                                      {args.bytes, args.size}, args.client->settings)));
+  args.loaded = new LoadedExecutable(args.client,
+                                     Program::deserialised({args.bytes, args.size}, args.client->settings));
 }
 
 void loaded_destroy(abi::LoadedArgs& args) { delete args.executable; }
@@ -138,18 +156,28 @@ void loaded_fingerprint(abi::LoadedText& args) {
 void loaded_execute(abi::Execute& args) {
   LoadedExecutable& loaded = *args.executable;
   if (loaded.deleted) throw Fault(FaultKind::kInput, "pjrt.deleted", "the executable has been deleted");
-  if (args.devices != 1)
-    throw Fault(
-        FaultKind::kNotModelled, "pjrt.devices",
-        fmt::format("{} runs on {} devices at once", loaded.executable.program->name(), args.devices));
-  Device* device = args.device ? args.device : loaded.devices.front();
+  const std::vector<Device*> devices = args.device ? std::vector<Device*>{args.device} : loaded.devices;
+  if (args.devices != devices.size())
+    throw Fault(FaultKind::kInput, "pjrt.execute",
+                fmt::format("{} is compiled for {} devices and called on {}",
+                            loaded.executable.program->name(), devices.size(), args.devices));
+  std::vector<std::span<Buffer* const>> arguments;
+  for (size_t i = 0; i < args.devices; ++i) arguments.push_back({args.arguments[i], args.argument_count});
   std::shared_ptr<Completion> complete;
   if (args.complete) complete = std::make_shared<Completion>();
-  const std::vector<Buffer*> results =
-      loaded.execute(device, {args.arguments[0], args.argument_count},
-                     {args.options->non_donatable, args.options->non_donatable_count}, complete);
-  std::copy(results.begin(), results.end(), args.outputs[0]);
-  if (args.complete) args.complete[0] = new Event{complete};
+  const auto results = loaded.execute(
+      devices, arguments, {args.options->non_donatable, args.options->non_donatable_count}, complete);
+  for (size_t i = 0; i < args.devices; ++i) {
+    std::copy(results[i].begin(), results[i].end(), args.outputs[i]);
+    if (args.complete) args.complete[i] = new Event{complete};
+  }
+}
+
+void executable_parameter_shardings(abi::ExecutableShardings& args) {
+  give_shardings(args, args.executable->parameter_shardings);
+}
+void executable_output_shardings(abi::ExecutableShardings& args) {
+  give_shardings(args, args.executable->output_shardings);
 }
 
 }  // namespace opentrn::pjrt

@@ -10,26 +10,34 @@ namespace opentrn::pjrt {
 
 namespace {
 
+using Arrays = std::vector<std::vector<std::shared_ptr<Array>>>;  // by device
+
 struct Call {
   std::shared_ptr<const Program> program;
-  std::vector<std::shared_ptr<Array>> arguments, results;
+  Arrays arguments, results;
   std::shared_ptr<Completion> complete;
 
   void finish(const Completion::Outcome& outcome) const {
     if (outcome)
-      for (const auto& result : results) result->fail(*outcome);
+      for (const auto& of_device : results)
+        for (const auto& result : of_device) result->fail(*outcome);
     if (complete) complete->set(outcome);
   }
 
   void run() const {
     try {
-      std::vector<graph::Literal> values;
-      for (const auto& argument : arguments) {
-        if (const auto& failed = argument->ready->wait()) return finish(failed);
-        values.push_back(argument->value);
+      std::vector<std::vector<graph::Literal>> values;
+      for (const auto& of_device : arguments) {
+        std::vector<graph::Literal>& each = values.emplace_back();
+        for (const auto& argument : of_device) {
+          if (const auto& failed = argument->ready->wait()) return finish(failed);
+          each.push_back(argument->value);
+        }
       }
-      std::vector<graph::Literal> made = program->run(values);
-      for (size_t i = 0; i < results.size(); ++i) results[i]->set(std::move(made[i]));
+      std::vector<std::vector<graph::Literal>> made = program->run(std::move(values));
+      for (size_t device = 0; device < results.size(); ++device)
+        for (size_t i = 0; i < results[device].size(); ++i)
+          results[device][i]->set(std::move(made[device][i]));
       finish(std::nullopt);
     } catch (...) {
       finish(status_of_exception());
@@ -49,9 +57,29 @@ void check_arguments(const Program& program, std::span<Buffer* const> arguments)
                               arguments[i]->type.to_string()));
 }
 
+std::vector<std::string> serialised(const std::vector<Sharding>& shardings,
+                                    const std::vector<graph::Type>& types, int64_t devices) {
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < shardings.size(); ++i)
+    texts.push_back(op_sharding(shardings[i], types[i].rank(), devices));
+  return texts;
+}
+
 }  // namespace
 
-Executable::Executable(std::shared_ptr<const Program> from) : program(std::move(from)) {
+Texts::Texts(std::vector<std::string> from) : texts(std::move(from)) {
+  for (const std::string& text : texts) {
+    pointers.push_back(text.data());
+    sizes.push_back(text.size());
+  }
+}
+
+Executable::Executable(std::shared_ptr<const Program> from)
+    : program(std::move(from)),
+      parameter_shardings(
+          serialised(program->input_shardings(), program->inputs(), program->options().partitions)),
+      output_shardings(
+          serialised(program->output_shardings(), program->outputs(), program->options().partitions)) {
   for (const graph::Type& type : program->outputs()) {
     output_types.push_back(abi_type_of(type.element()));
     output_ranks.push_back(static_cast<size_t>(type.rank()));
@@ -80,20 +108,29 @@ LoadedExecutable::LoadedExecutable(Client* of, std::shared_ptr<const Program> pr
   }
 }
 
-std::vector<Buffer*> LoadedExecutable::execute(Device* device, std::span<Buffer* const> arguments,
-                                               std::span<const int64_t> keep,
-                                               std::shared_ptr<Completion> complete) {
+std::vector<std::vector<Buffer*>> LoadedExecutable::execute(
+    std::span<Device* const> on, std::span<const std::span<Buffer* const>> arguments,
+    std::span<const int64_t> keep, std::shared_ptr<Completion> complete) {
   const Program& program = *executable.program;
-  check_arguments(program, arguments);
   Call call{executable.program, {}, {}, std::move(complete)};
-  for (const Buffer* argument : arguments) call.arguments.push_back(argument->live());
-  for (const graph::Type& type : program.outputs())
-    call.results.push_back(std::make_shared<Array>(device, type));
+  for (size_t device = 0; device < on.size(); ++device) {
+    check_arguments(program, arguments[device]);
+    auto& of_device = call.arguments.emplace_back();
+    for (const Buffer* argument : arguments[device]) of_device.push_back(argument->live());
+  }
+  for (Device* device : on) {
+    auto& of_device = call.results.emplace_back();
+    for (const graph::Type& type : program.outputs())
+      of_device.push_back(std::make_shared<Array>(device, type));
+  }
   for (const size_t i : program.donated())
     if (std::find(keep.begin(), keep.end(), static_cast<int64_t>(i)) == keep.end())
-      arguments[i]->array.reset();
-  std::vector<Buffer*> results;
-  for (const auto& array : call.results) results.push_back(new Buffer(array));
+      for (const auto& of_device : arguments) of_device[i]->array.reset();
+  std::vector<std::vector<Buffer*>> results;
+  for (const auto& of_device : call.results) {
+    std::vector<Buffer*>& each = results.emplace_back();
+    for (const auto& array : of_device) each.push_back(new Buffer(array));
+  }
   client->worker.add([call = std::move(call)] { call.run(); });
   return results;
 }

@@ -13,6 +13,17 @@
 
 namespace opentrn::pjrt {
 
+// Byte strings as the ABI lists them.
+struct Texts {
+  std::vector<std::string> texts;
+  std::vector<const char*> pointers;
+  std::vector<size_t> sizes;
+
+  explicit Texts(std::vector<std::string> from);
+  Texts(const Texts&) = delete;
+  Texts& operator=(const Texts&) = delete;
+};
+
 // What PJRT asks of a program, in the ABI's form.
 struct Executable {
   explicit Executable(std::shared_ptr<const Program> program);
@@ -24,6 +35,7 @@ struct Executable {
   std::vector<const char*> output_memory_kinds;
   std::vector<size_t> output_memory_kind_sizes;
   NamedValues costs;
+  Texts parameter_shardings, output_shardings;
 };
 
 struct LoadedExecutable {
@@ -35,10 +47,12 @@ struct LoadedExecutable {
   std::vector<abi::LogicalId> logical_ids;
   bool deleted = false;
 
-  // One device's call. `arguments` that the program donates, and that are not in `keep`, are deleted.
-  // `complete`, where not null, is done when the results are.
-  std::vector<Buffer*> execute(Device* device, std::span<Buffer* const> arguments,
-                               std::span<const int64_t> keep, std::shared_ptr<Completion> complete);
+  // By device. `arguments` that the program donates, and that are not in `keep`, are deleted. `complete`,
+  // where not null, is done when the results are.
+  std::vector<std::vector<Buffer*>> execute(std::span<Device* const> on,
+                                            std::span<const std::span<Buffer* const>> arguments,
+                                            std::span<const int64_t> keep,
+                                            std::shared_ptr<Completion> complete);
 };
 
 }  // namespace opentrn::pjrt

@@ -4,12 +4,11 @@
 
 #include <fmt/format.h>
 
-#include "compiler/compile.h"
 #include "compiler/passes/passes.h"
 #include "graph/eval/evaluate.h"
 #include "graph/verify.h"
 #include "import/load.h"
-#include "sim/functional/buffer.h"
+#include "pjrt/device_program.h"
 
 namespace opentrn::pjrt {
 
@@ -24,40 +23,6 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 uint64_t fnv1a(std::string_view text, uint64_t hash) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
   return hash;
-}
-
-std::shared_ptr<sim::Buffer> device_buffer(const graph::Literal& literal) {
-  const auto wrapped = [](std::span<const std::byte> bytes, std::shared_ptr<void> owner) {
-    return sim::Buffer::wrap_read_only(bytes.data(), static_cast<int64_t>(bytes.size()), std::move(owner));
-  };
-  if (compiler::same_on_device(literal.type().element())) {
-    auto owner = std::make_shared<graph::Literal>(literal);
-    return wrapped(owner->bytes(), owner);
-  }
-  auto owner = std::make_shared<std::vector<std::byte>>(compiler::to_device(literal));
-  return wrapped(*owner, owner);
-}
-
-graph::Literal host_literal(const graph::Type& type, const std::shared_ptr<sim::Buffer>& buffer) {
-  const std::span<const std::byte> bytes{buffer->data(), static_cast<size_t>(buffer->bytes())};
-  if (compiler::same_on_device(type.element())) return {type, bytes, buffer};
-  return compiler::from_device(type, bytes);
-}
-
-runtime::Port port_of(const compiler::Port& from) {
-  const auto dims = from.type.dims();
-  return {from.name, from.tensor, std::string(graph::name(from.type.element())), {dims.begin(), dims.end()}};
-}
-
-runtime::Model model_of(const compiler::CompiledModule& compiled, arch::Generation generation) {
-  runtime::Model model;
-  model.program = compiled.program;
-  model.generation = generation;
-  for (const compiler::Port& port : compiled.inputs) model.inputs.push_back(port_of(port));
-  for (const compiler::Port& port : compiled.outputs) model.outputs.push_back(port_of(port));
-  for (const compiler::Constant& constant : compiled.constants)
-    model.constants.push_back({constant.tensor, device_buffer(constant.literal)});
-  return model;
 }
 
 std::vector<size_t> donated_arguments(const graph::Function& function) {
@@ -103,40 +68,113 @@ Program::Program(std::string code, std::string options, const Settings& settings
   graph::verify(module_);
   const graph::Function& entry = module_.entry();
   name_ = module_.name.empty() ? entry.name : module_.name;
-  inputs_ = entry.argument_types();
-  outputs_ = entry.result_types;
+  whole_inputs_ = entry.argument_types();
+  whole_outputs_ = entry.result_types;
   donated_ = donated_arguments(entry);
+  spread();
   compile(settings);
 }
 
-void Program::compile(const Settings& settings) {
-  try {
-    model_ = model_of(compiler::compile(module_, {.generation = settings.generation}), settings.generation);
-  } catch (const Fault& fault) {
-    if (fault.kind() != FaultKind::kNotModelled || settings.strict) throw;
-    host_reason_ = fault.message();
-    host_function_ = compiler::inline_calls(module_, module_.entry());
+void Program::spread() {
+  if (options_.replicas != 1)
+    throw Fault(FaultKind::kNotModelled, "pjrt.replicas",
+                fmt::format("{} runs {} replicas of its program", name_, options_.replicas),
+                "use partitions, as JAX's shardings do");
+  const Meshes meshes = meshes_of(module_);
+  const auto sharding_of = [&](const std::vector<graph::Dictionary>& attributes, size_t i) {
+    if (i < attributes.size())
+      if (const auto found = attributes[i].find("sdy.sharding"); found != attributes[i].end())
+        if (const auto* text = found->second.get<graph::Opaque>()) return parse_sharding(text->text, meshes);
+    return Sharding{};
+  };
+  const graph::Function& entry = module_.entry();
+  for (size_t i = 0; i < whole_inputs_.size(); ++i) {
+    input_shardings_.push_back(sharding_of(entry.argument_attributes, i));
+    inputs_.push_back(input_shardings_.back().local(whole_inputs_[i]));
+  }
+  for (size_t i = 0; i < whole_outputs_.size(); ++i)
+    output_shardings_.push_back(sharding_of(entry.result_attributes, i));
+}
+
+// A result that nobody has asked for otherwise stays as a manual computation leaves it, or whole.
+void Program::spread_results() {
+  for (size_t i = 0; i < whole_outputs_.size(); ++i) {
+    const bool stated = output_is_stated(i);
+    const graph::ValueId value = flat_->returned()[i];
+    const graph::OpId maker = flat_->value(value).op;
+    if (!stated && maker != graph::kNoOp)
+      if (const auto found = manual_.find(&flat_->op(maker)); found != manual_.end())
+        output_shardings_[i] = found->second.results()[flat_->value(value).index];
+    outputs_.push_back(output_shardings_[i].local(whole_outputs_[i]));
   }
 }
 
-std::vector<graph::Literal> Program::run(std::span<const graph::Literal> arguments) const {
-  return model_ ? run_on_device(arguments) : evaluate(arguments);
+bool Program::output_is_stated(size_t i) const {
+  const auto& attributes = module_.entry().result_attributes;
+  return i < attributes.size() && attributes[i].contains("sdy.sharding");
 }
 
-std::vector<graph::Literal> Program::run_on_device(std::span<const graph::Literal> arguments) const {
-  std::vector<std::shared_ptr<sim::Buffer>> inputs;
-  for (const graph::Literal& argument : arguments) inputs.push_back(device_buffer(argument));
-  const auto outputs = runtime::execute(*model_, inputs);
-  std::vector<graph::Literal> results;
-  for (size_t i = 0; i < outputs.size(); ++i) results.push_back(host_literal(outputs_[i], outputs[i]));
-  return results;
+void Program::compile(const Settings& settings) {
+  flat_ = compiler::inline_calls(module_, module_.entry());
+  graph::walk(*flat_, flat_->body(), [&](graph::OpId id) {
+    const graph::Op& op = flat_->op(id);
+    if (!is_manual_computation(op)) return;
+    const auto [made, fresh] =
+        manual_.try_emplace(&op, module_, *flat_, op, options_.partitions, settings.generation);
+    if (host_reason_.empty()) host_reason_ = made->second.host_reason();
+  });
+  spread_results();
+  if (settings.strict && !host_reason_.empty())
+    throw Fault(FaultKind::kNotModelled, "compiler.no_lowering", host_reason_);
+  if (!manual_.empty()) return;
+  try {
+    model_ = compile_for_device(module_, settings.generation);
+    flat_.reset();
+  } catch (const Fault& fault) {
+    if (fault.kind() != FaultKind::kNotModelled || settings.strict) throw;
+    host_reason_ = fault.message();
+  }
+}
+
+std::vector<std::vector<graph::Literal>> Program::run(
+    std::vector<std::vector<graph::Literal>> arguments) const {
+  if (arguments.size() == 1) return {run_whole(arguments[0])};
+  std::vector<graph::Literal> whole;
+  for (size_t i = 0; i < whole_inputs_.size(); ++i) {
+    std::vector<graph::Literal> parts;
+    for (const auto& of_device : arguments) parts.push_back(of_device[i]);
+    whole.push_back(joined(parts, whole_inputs_[i], input_shardings_[i]));
+  }
+  const std::vector<graph::Literal> results = run_whole(whole);
+  std::vector<std::vector<graph::Literal>> parts(arguments.size());
+  for (size_t device = 0; device < parts.size(); ++device)
+    for (size_t i = 0; i < results.size(); ++i)
+      parts[device].push_back(part_of(results[i], output_shardings_[i], static_cast<int64_t>(device)));
+  return parts;
+}
+
+std::vector<graph::Literal> Program::run_whole(std::span<const graph::Literal> arguments) const {
+  return model_ ? run_on_device(*model_, whole_outputs_, arguments) : evaluate(arguments);
 }
 
 std::vector<graph::Literal> Program::evaluate(std::span<const graph::Literal> arguments) const {
-  std::vector<graph::eval::RuntimeValue> values;
+  using graph::eval::RuntimeValue;
+  std::vector<RuntimeValue> values;
   for (const graph::Literal& argument : arguments) values.push_back({argument});
+  graph::eval::Options options;
+  options.custom_call =
+      [this](const graph::Op& op, const graph::Module&,
+             std::span<const RuntimeValue> operands) -> std::optional<std::vector<RuntimeValue>> {
+    const auto found = manual_.find(&op);
+    if (found == manual_.end()) return std::nullopt;
+    std::vector<graph::Literal> literals;
+    for (const RuntimeValue& operand : operands) literals.push_back(operand.literal());
+    std::vector<RuntimeValue> results;
+    for (graph::Literal& result : found->second.run(literals)) results.push_back({std::move(result)});
+    return results;
+  };
   std::vector<graph::Literal> results;
-  for (const auto& value : graph::eval::evaluate(module_, *host_function_, values)) {
+  for (const RuntimeValue& value : graph::eval::evaluate(module_, *flat_, values, options)) {
     const graph::Literal& literal = value.literal();
     results.push_back(literal.is_splat() ? graph::Literal(literal.type(), literal.dense()) : literal);
   }
@@ -150,13 +188,14 @@ std::string Program::serialised() const {
   return bytes;
 }
 
-Program Program::deserialised(std::string_view bytes, const Settings& settings) {
+std::shared_ptr<const Program> Program::deserialised(std::string_view bytes, const Settings& settings) {
   if (!bytes.starts_with(kMagic))
     throw Fault(FaultKind::kInput, "pjrt.serialised", "this is no executable of OpenTrn's",
                 "remove it from the compilation cache");
   bytes.remove_prefix(kMagic.size());
   std::string options = take_sized(bytes);
-  return {take_sized(bytes), std::move(options), settings};
+  std::string code = take_sized(bytes);
+  return std::make_shared<const Program>(std::move(code), std::move(options), settings);
 }
 
 }  // namespace opentrn::pjrt

@@ -1,7 +1,11 @@
 // A module made ready to run: compiled for the device, or, where an op has no device kernel, held by the
 // reference evaluator on the host.
+//
+// A program over several devices runs as a whole: parts of arrays are joined, one device computes, and
+// results are cut. Regions that devices run each for themselves (manual.h) do so.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,7 +15,9 @@
 #include "graph/literal.h"
 #include "graph/module.h"
 #include "pjrt/compile_options.h"
+#include "pjrt/manual.h"
 #include "pjrt/settings.h"
+#include "pjrt/sharding.h"
 #include "runtime/model.h"
 
 namespace opentrn::pjrt {
@@ -24,8 +30,11 @@ class Program {
 
   const std::string& name() const { return name_; }
   const CompileOptions& options() const { return options_; }
+  // Of one device.
   const std::vector<graph::Type>& inputs() const { return inputs_; }
   const std::vector<graph::Type>& outputs() const { return outputs_; }
+  const std::vector<Sharding>& input_shardings() const { return input_shardings_; }
+  const std::vector<Sharding>& output_shardings() const { return output_shardings_; }
   // Arguments whose buffers the program may take over, and which are deleted by a call.
   const std::vector<size_t>& donated() const { return donated_; }
   // 16 hexadecimal digits of the program, the options and the target.
@@ -34,26 +43,34 @@ class Program {
   const std::string& host_reason() const { return host_reason_; }
   const runtime::Model* device_model() const { return model_ ? &*model_ : nullptr; }
 
-  // One device's values. Any number of threads.
-  std::vector<graph::Literal> run(std::span<const graph::Literal> arguments) const;
+  // Values by device. Any number of threads.
+  std::vector<std::vector<graph::Literal>> run(std::vector<std::vector<graph::Literal>> arguments) const;
 
   // Everything that makes it again.
   std::string serialised() const;
-  static Program deserialised(std::string_view bytes, const Settings& settings);
+  static std::shared_ptr<const Program> deserialised(std::string_view bytes, const Settings& settings);
+
+  Program(const Program&) = delete;  // manual_ refers to it
+  Program& operator=(const Program&) = delete;
 
  private:
+  void spread();
+  void spread_results();
+  bool output_is_stated(size_t i) const;
   void compile(const Settings& settings);
-  std::vector<graph::Literal> run_on_device(std::span<const graph::Literal> arguments) const;
+  std::vector<graph::Literal> run_whole(std::span<const graph::Literal> arguments) const;
   std::vector<graph::Literal> evaluate(std::span<const graph::Literal> arguments) const;
 
   std::string code_, options_bytes_;
   CompileOptions options_;
   graph::Module module_;
-  std::optional<graph::Function> host_function_;  // what the evaluator runs
   std::string name_, fingerprint_, host_reason_;
-  std::vector<graph::Type> inputs_, outputs_;
+  std::vector<graph::Type> whole_inputs_, whole_outputs_, inputs_, outputs_;
+  std::vector<Sharding> input_shardings_, output_shardings_;
   std::vector<size_t> donated_;
   std::optional<runtime::Model> model_;
+  std::optional<graph::Function> flat_;                   // what the evaluator runs
+  std::map<const graph::Op*, ManualComputation> manual_;  // of flat_
 };
 
 }  // namespace opentrn::pjrt

@@ -105,7 +105,10 @@ class Inliner {
     std::vector<graph::Type> types;
     for (const ValueId value : op.results) types.push_back(source.type(value));
     const OpId made = target_.append(into, kind, std::move(operands), std::move(types), op.location);
-    if (kind == op.kind) target_.op(made).attributes = op.attributes;
+    if (kind == op.kind) {
+      target_.op(made).attributes = op.attributes;
+      target_.op(made).extra = op.extra;
+    }
     for (const BlockId region : op.regions) clone_region(source, region, made, map, depth);
     return target_.op(made).results;
   }

@@ -1,0 +1,20 @@
+// Graphs compiled for one core, and their values on host literals.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "arch/arch.h"
+#include "graph/literal.h"
+#include "graph/module.h"
+#include "runtime/model.h"
+
+namespace opentrn::pjrt {
+
+// Faults of compiler::compile.
+runtime::Model compile_for_device(const graph::Module& module, arch::Generation generation);
+// `results`: the types of what comes out.
+std::vector<graph::Literal> run_on_device(const runtime::Model& model, std::span<const graph::Type> results,
+                                          std::span<const graph::Literal> arguments);
+
+}  // namespace opentrn::pjrt
