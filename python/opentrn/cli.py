@@ -38,9 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words and words[0] in _CPP_COMMANDS:
-        from opentrn import _core
-
-        return _core.run_cli(words)
+        return _describe_or_list(words)
     parser = _parser()
     options = parser.parse_args(words)
     if options.command is None:
@@ -57,6 +55,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except Exception as error:  # the API edge: every failure becomes a message and a status
         return _report(error, options)
+
+
+def _describe_or_list(words: list[str]) -> int:
+    """A compiled model is described here, everything else by the C++ core."""
+    from opentrn import _core, cli_model
+
+    files = [word for word in words[1:] if not word.startswith("-")]
+    if words[0] != "describe" or len(files) != 1 or not _core.is_model_file(files[0]):
+        return _core.run_cli(words)
+    try:
+        return cli_model.describe_command(files[0], "--json" in words)
+    except Exception as error:  # the API edge
+        return _report(error, argparse.Namespace())
 
 
 @contextmanager
@@ -159,6 +170,7 @@ def _add_kernel_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--input", "-i", action="append", default=[], metavar="NAME=VALUE",
                         help="an argument: 128x512:bfloat16:randn(1), file.npy, 3, True")  # fmt: skip
     cli_model.add_compilation(parser)
+    cli_model.add_no_cache(parser)
     parser.add_argument("--grid", metavar="N[,N]", help="launch grid of an NKI 0.1 kernel")
     parser.add_argument("--target", default="trn2", help="trn1, inf2, trn2 or trn3 (default trn2)")
     parser.add_argument("--lnc", type=int, default=1, choices=(1, 2), help="cores of the logical core")

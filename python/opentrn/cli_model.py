@@ -34,6 +34,7 @@ def load(options: argparse.Namespace, name: str) -> Any:
         optlevel=options.optlevel,
         auto_cast=options.auto_cast,
         auto_cast_type=options.auto_cast_type,
+        cache=not options.no_cache,
     )
 
 
@@ -80,7 +81,7 @@ def compile_command(options: argparse.Namespace) -> int:
     model = load(options, options.model)
     seconds = time.perf_counter() - begin
     output = Path(options.output or Path(options.model).with_suffix(".neuron").name)
-    model.save(output)
+    model.save(output, weights=options.weights)
     timing = model.time(options.settings, loop_iterations=options.loop_iterations)
     saved = _save_report(timing, options.report) if options.report else []
     facts = {
@@ -89,6 +90,7 @@ def compile_command(options: argparse.Namespace) -> int:
         "compile_s": round(seconds, 3),
         "instructions": model.instruction_count,
         "constant_bytes": model.constant_bytes,
+        "cache": model.cached,
         "optlevel": options.optlevel,
         "auto_cast": options.auto_cast,
         "auto_cast_type": options.auto_cast_type if options.auto_cast != "none" else None,
@@ -106,7 +108,8 @@ def compile_command(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(facts, indent=1))
         return 0
-    print(f"compiled {options.model} for {options.target} in {seconds:.2f} s: "
+    how = "taken from the cache" if model.cached == "hit" else "compiled"
+    print(f"{how}: {options.model} for {options.target} in {seconds:.2f} s, "
           f"{facts['instructions']:,} instructions, {_size(model.constant_bytes)} of constants")  # fmt: skip
     if options.auto_cast != "none":
         print(f"auto-cast {options.auto_cast} to {options.auto_cast_type}: {model.passes['casts']} casts")
@@ -245,6 +248,86 @@ def diff_command(options: argparse.Namespace) -> int:
     return 0 if report.is_clean else INTERNAL
 
 
+def describe_command(path: str, as_json: bool) -> int:
+    """opentrn describe FILE.neuron: what the file holds."""
+    from opentrn import _core, model
+
+    facts, buckets = _core.load_models(path)
+    rows = []
+    for dimensions, loaded in buckets:
+        compiled = model.CompiledModel(loaded, facts.get("target", ""), facts)
+        timing = compiled.time()
+        memory = timing.profile()["memory"]
+        rows.append({
+            "dimensions": dimensions,
+            "neuron_core": loaded.generation,
+            "inputs": [[port.name, port.element, list(port.shape)] for port in compiled.inputs],
+            "outputs": [[port.name, port.element, list(port.shape)] for port in compiled.outputs],
+            "instructions": loaded.instruction_count, "kernels": loaded.kernel_count, "ops": loaded.op_count,
+            "constant_bytes": loaded.constant_bytes, "weight_files": loaded.weight_files,
+            "time_us": timing.time_us, "memory": memory,
+            "memory_map": [
+                dict(zip(("memory", "name", "role", "offset", "bytes"), row)) for row in timing.memory_map()
+            ],
+        })  # fmt: skip
+    if as_json:
+        print(json.dumps({"file": path, "facts": facts, "programs": rows}, indent=1))
+        return 0
+    print(f"{path}: {_size(Path(path).stat().st_size)}, {facts.get('compiler', 'compiler unknown')}")
+    for name in ("source", "target", "options"):
+        if name in facts:
+            print(f"  {name:<8} {facts[name]}")
+    for row in rows:
+        _describe_program(row)
+    return 0
+
+
+def _describe_program(row: dict[str, Any]) -> None:
+    sizes = ", ".join(f"{name}={size}" for name, size in row["dimensions"].items())
+    print(f"program{' for ' + sizes if sizes else ''}: {row['instructions']:,} instructions, {row['kernels']} kernels "
+          f"of {row['ops']} ops, {row['time_us']:.2f} us")  # fmt: skip
+    for kind in ("inputs", "outputs"):
+        for name, element, shape in row[kind]:
+            print(f"  {kind[:-1]:<8} {name:<18} {element} [{', '.join(map(str, shape))}]")
+    for file, count in row["weight_files"].items():
+        print(f"  weights  {_size(count)} in {file}")
+    memory = row["memory"]
+    print(f"  memory   SBUF {_size(memory['sbuf_bytes_per_partition_used'])} of "
+          f"{_size(memory['sbuf_bytes_per_partition_limit'])} a partition, PSUM {memory['psum_banks_used']} of "
+          f"{memory['psum_banks_limit']} banks, HBM {_size(memory['hbm_bytes_used'])}")  # fmt: skip
+    for role in ("input", "constant", "intermediate", "output"):
+        tensors = [tensor for tensor in row["memory_map"] if tensor["role"] == role]
+        if tensors:
+            print(f"  HBM      {len(tensors):>5} {role + 's':<14} {_size(sum(t['bytes'] for t in tensors)):>10}"
+                  f"  from offset {min(t['offset'] for t in tensors):#x}")  # fmt: skip
+
+
+def cache_command(options: argparse.Namespace) -> int:
+    """opentrn cache ls | clear."""
+    from opentrn import cache
+
+    if options.action == "clear":
+        count, freed = cache.clear(options.older_than)
+        print(f"removed {count} compiled models ({_size(freed)}) from {cache.folder()}")
+        return 0
+    rows = []
+    for entry in cache.entries():
+        try:
+            facts = entry.facts
+        except ValueError as error:
+            facts = {"damaged": str(error).partition("\n")[0]}
+        rows.append({"key": entry.key, "bytes": entry.bytes, "used": entry.used, **facts})
+    if options.json:
+        print(json.dumps({"folder": str(cache.folder()), "entries": rows}, indent=1))
+        return 0
+    print(f"{len(rows)} compiled models in {cache.folder()}")
+    for row in rows:
+        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["used"]))
+        what = row.get("damaged") or f"{Path(row.get('source', '?')).name} for {row.get('target', '?')}"
+        print(f"  {row['key'][:12]}  {_size(row['bytes']):>10}  {used}  {what}")
+    return 0
+
+
 def add_dimensions(parser: argparse.ArgumentParser) -> None:
     """--dim, for every command that may compile a model."""
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE",
@@ -262,6 +345,12 @@ def add_compilation(parser: argparse.ArgumentParser) -> None:
                         help="default bf16")  # fmt: skip
 
 
+def add_no_cache(parser: argparse.ArgumentParser) -> None:
+    """--no-cache, for every command that keeps what it compiles."""
+    parser.add_argument("--no-cache", action="store_true",
+                        help="compile even if the cache has the model, and do not keep it there")  # fmt: skip
+
+
 def add_commands(commands: Any) -> None:
     """`compile` and `coverage` on the parser of the program."""
     compile_parser = commands.add_parser(
@@ -271,12 +360,15 @@ def add_commands(commands: Any) -> None:
     )
     compile_parser.add_argument("model", help="StableHLO (.mlir, .mlirbc), HLO (.pb) or ONNX (.onnx)")
     add_compilation(compile_parser)
+    add_no_cache(compile_parser)
     compile_parser.add_argument("--target", default="trn2", help="trn1, inf2, trn2 or trn3 (default trn2)")
     compile_parser.add_argument(
         "-o", "--output", metavar="FILE", help="default: the model's name with .neuron"
     )
     compile_parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE",
                                 help="what-if: change a table value for the predicted time")  # fmt: skip
+    compile_parser.add_argument("--weights", choices=["copy", "reference"], default="copy",
+                                help="reference: the file names an ONNX model's weights, holds no copy")  # fmt: skip
     compile_parser.add_argument("--report", nargs="?", const="-", metavar="FILE",
                                 help="time by layer, memory and price: printed, or FILE.html or FILE.json")  # fmt: skip
     compile_parser.add_argument("--loop-iterations", type=int, metavar="N",
@@ -305,3 +397,13 @@ def add_commands(commands: Any) -> None:
     diff_parser.add_argument("--lines", type=int, default=12, metavar="N", help="ops to show (default 12)")
     diff_parser.add_argument("--json", action="store_true", help="print everything as JSON")
     diff_parser.set_defaults(command=diff_command)
+    cache_parser = commands.add_parser(
+        "cache", help="list or clear the compiled models that are kept",
+        description="What `compile`, `run` and `profile` keep of compiled models. The folder is $OPENTRN_CACHE, else "
+        "$NEURON_COMPILE_CACHE_URL, else ~/.cache/opentrn.",
+    )  # fmt: skip
+    cache_parser.add_argument("action", choices=["ls", "clear"])
+    cache_parser.add_argument("--older-than", type=float, default=0.0, metavar="DAYS",
+                              help="clear only what nobody has used for so many days")  # fmt: skip
+    cache_parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    cache_parser.set_defaults(command=cache_command)

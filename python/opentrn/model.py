@@ -10,7 +10,9 @@ instruction programs that NKI kernels become.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,6 +77,7 @@ class CompiledModel:
         self._loaded = loaded
         self.target = target
         self.facts = dict(facts or {})
+        self.cached: str | None = None  # "hit", "miss", or "not kept" where the cache cannot be written
         self.inputs = [Port(name, element, tuple(shape)) for name, element, shape in loaded.inputs]
         self.outputs = [Port(name, element, tuple(shape)) for name, element, shape in loaded.outputs]
 
@@ -107,9 +110,13 @@ class CompiledModel:
         """
         return self._loaded.time(_settings(overrides), loop_iterations)
 
-    def save(self, path: str | Path) -> Path:
-        """Write the model as one .neuron file: program, constants, inputs and outputs."""
-        _core.save_models([self._loaded], [{}], self.facts, str(path))
+    def save(self, path: str | Path, *, weights: str = "copy") -> Path:
+        """Write the model as one .neuron file: program, constants, inputs and outputs, table of ops.
+
+        weights: "copy" them into the file, or "reference" those that lie in an ONNX model or beside it: the file is
+        then small, and loading it raises ValueError once that model is gone or changed.
+        """
+        _core.save_models([self._loaded], [{}], self.facts, str(path), _references(weights))
         return Path(path)
 
     @property
@@ -119,10 +126,8 @@ class CompiledModel:
 
     @property
     def passes(self) -> dict[str, int]:
-        """How much the compiler's passes changed: casts added, ops simplified, folded and shared.
-
-        Zeros for a model that was loaded from a file."""
-        return dict(self._loaded.passes)
+        """How much the compiler's passes changed: casts added, ops simplified, folded and shared."""
+        return json.loads(self.facts["passes"]) if "passes" in self.facts else dict(self._loaded.passes)
 
     def program_text(self) -> str:
         """The program, one instruction per line."""
@@ -137,21 +142,80 @@ def compile(
     optlevel: int = 2,
     auto_cast: str = "none",
     auto_cast_type: str = "bf16",
+    cache: bool = False,
 ) -> CompiledModel:
     """Compile a model for one NeuronCore of `target`.
 
     source: a path to StableHLO text or bytecode, an HLO protocol buffer or an ONNX model; or StableHLO text
     itself; or a module of opentrn.graph. dimensions: sizes of the symbolic dimensions of an ONNX model,
     {"batch": 1}. optlevel: 1 or 2 (what they mean: docs/models.md). auto_cast: which fp32 operations are computed
-    in auto_cast_type: "none", "matmult" or "all"; auto_cast_type: "bf16", "fp16", "tf32" or "fp8_e4m3". Raises
+    in auto_cast_type: "none", "matmult" or "all"; auto_cast_type: "bf16", "fp16", "tf32" or "fp8_e4m3". cache: keep
+    compiled models in a folder and take what is there (opentrn.cache); `cached` of the result says which. Raises
     ValueError for a malformed model, an unknown target or option, NotModelled for an op without a device kernel,
     by name and with its place in the model.
     """
     options = (optlevel, auto_cast, auto_cast_type)
     if isinstance(source, graph.Module):
         return CompiledModel(_core.compile_graph(source._raw, target, *options), target)
+    facts = {
+        "source": _read(source)[1],
+        "target": target,
+        "options": json.dumps(
+            {
+                "dimensions": dict(dimensions or {}),
+                "optlevel": optlevel,
+                "auto_cast": auto_cast,
+                "auto_cast_type": auto_cast_type,
+            }
+        ),
+    }
+    if cache:
+        return _through_cache(source, facts, lambda: _compile(source, target, dimensions, options, facts))
+    return _compile(source, target, dimensions, options, facts)
+
+
+def _compile(
+    source: str | Path,
+    target: str,
+    dimensions: Mapping[str, int] | None,
+    options: tuple[int, str, str],
+    facts: dict[str, str],
+) -> CompiledModel:
+    from opentrn import __version__
+
     loaded = _core.compile_model(*_read(source), target, dict(dimensions or {}), *options)
-    return CompiledModel(loaded, target)
+    noted = {"compiler": f"opentrn {__version__}", "passes": json.dumps(dict(loaded.passes))}
+    return CompiledModel(loaded, target, facts | noted)
+
+
+def _through_cache(
+    source: str | Path, facts: dict[str, str], compile_it: Callable[[], CompiledModel]
+) -> CompiledModel:
+    """The entry of the cache, or what `compile_it` gives, which becomes the entry."""
+    from opentrn import cache
+
+    text, path = _read(source)
+    entry = cache.path_of(
+        cache.key_of(text, path, {"target": facts["target"]} | json.loads(facts["options"]))
+    )
+    if entry.exists():
+        try:
+            model = load(entry)
+        except ValueError as error:  # damaged, or the weights it refers to are gone: not the user's fault
+            print(f"opentrn: compiled again: {error}".partition("\n")[0], file=sys.stderr)
+        else:
+            cache.touch(entry)
+            model.cached = "hit"
+            return model
+    model = compile_it()
+    model.cached = "miss"
+    try:
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        _core.save_models([model._loaded], [{}], model.facts, str(entry), True)
+    except (OSError, ValueError) as error:
+        print(f"opentrn: the cache cannot be written: {error}".partition("\n")[0], file=sys.stderr)
+        model.cached = "not kept"
+    return model
 
 
 def prepare(
@@ -175,12 +239,18 @@ def load(path: str | Path) -> CompiledModel:
     """Read what CompiledModel.save() wrote. Raises ValueError when the file is none or is damaged."""
     facts, buckets = _core.load_models(str(path))
     _, loaded = buckets[0]
-    return CompiledModel(loaded, f"NeuronCore-v{loaded.generation}", facts)
+    return CompiledModel(loaded, facts.get("target", f"NeuronCore-v{loaded.generation}"), facts)
 
 
 def coverage(source: str | Path, *, dimensions: Mapping[str, int] | None = None) -> list[Coverage]:
     """Which ops a model has and which of them have a device kernel, without compiling it."""
     return [Coverage(*row) for row in _core.coverage(*_read(source), dict(dimensions or {}))]
+
+
+def _references(weights: str) -> bool:
+    if weights not in ("copy", "reference"):
+        raise ValueError(f"weights={weights!r}: copy or reference")
+    return weights == "reference"
 
 
 def _read(source: str | Path) -> tuple[str | None, str]:

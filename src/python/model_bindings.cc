@@ -14,6 +14,7 @@
 
 #include "arch/tables.h"
 #include "compiler/compile.h"
+#include "compiler/lowering/device_type.h"
 #include "compiler/taps.h"
 #include "graph/text/text.h"
 #include "import/load.h"
@@ -47,6 +48,23 @@ std::shared_ptr<sim::Buffer> buffer_of(std::vector<std::byte> bytes) {
   return sim::Buffer::wrap_read_only(owner->data(), static_cast<int64_t>(owner->size()), owner);
 }
 
+// The bytes as the device holds them; weights in a file of the user's are not copied.
+runtime::ConstantData constant_data(const compiler::Constant& constant) {
+  const graph::Literal& literal = constant.literal;
+  if (compiler::is_narrowed(literal.type().element()))
+    return {constant.tensor, buffer_of(compiler::to_device(literal)), "", 0};
+  const auto owner = std::make_shared<graph::Literal>(literal);
+  runtime::ConstantData data{
+      constant.tensor,
+      sim::Buffer::wrap_read_only(owner->bytes().data(), static_cast<int64_t>(owner->bytes().size()), owner),
+      "", 0};
+  if (const auto place = import::onnx::file_place(owner->bytes().data())) {
+    data.file = place->path.string();
+    data.file_offset = static_cast<int64_t>(place->offset);
+  }
+  return data;
+}
+
 std::shared_ptr<LoadedModel> loaded(CompiledModule compiled, arch::Generation generation) {
   auto result = std::make_shared<LoadedModel>();
   result->passes = compiled.passes;
@@ -68,7 +86,7 @@ std::shared_ptr<LoadedModel> loaded(CompiledModule compiled, arch::Generation ge
   }
   model.origin = compiled.origin;
   for (const compiler::Constant& constant : compiled.constants)
-    model.constants.push_back({constant.tensor, buffer_of(compiler::to_device(constant.literal))});
+    model.constants.push_back(constant_data(constant));
   return result;
 }
 
@@ -166,11 +184,13 @@ nb::tuple load_models(const std::string& path) {
 }
 
 void save_models(const std::vector<std::shared_ptr<LoadedModel>>& models,
-                 const std::vector<Dimensions>& dimensions, const Facts& facts, const std::string& path) {
+                 const std::vector<Dimensions>& dimensions, const Facts& facts, const std::string& path,
+                 bool reference_weights) {
   const nb::gil_scoped_release unlocked;
   runtime::Artifact artifact{{}, facts};
   for (size_t i = 0; i < models.size(); ++i) artifact.buckets.push_back({dimensions.at(i), models[i]->model});
-  runtime::save(artifact, path);
+  runtime::save(artifact, path,
+                reference_weights ? runtime::Weights::kReferenced : runtime::Weights::kCopied);
 }
 
 nb::list run(LoadedModel& self, const std::vector<ByteArray>& arrays) {
@@ -258,6 +278,15 @@ void bind_models(nb::module_& module) {
       .def_prop_ro("outputs", [](const LoadedModel& self) { return describe(self.model.outputs); })
       .def_prop_ro("instruction_count", [](const LoadedModel& self) { return self.model.program->size(); })
       .def_prop_ro("passes", [](const LoadedModel& self) { return describe(self.passes); })
+      .def_prop_ro("kernel_count", [](const LoadedModel& self) { return self.model.origin.kernel_count(); })
+      .def_prop_ro("op_count", [](const LoadedModel& self) { return self.model.origin.ops.size(); })
+      .def_prop_ro("weight_files",
+                   [](const LoadedModel& self) {
+                     std::map<std::string, int64_t> bytes;
+                     for (const runtime::ConstantData& constant : self.model.constants)
+                       if (!constant.file.empty()) bytes[constant.file] += constant.bytes->bytes();
+                     return bytes;
+                   })
       .def_prop_ro("constant_bytes", [](const LoadedModel& self) { return self.model.constant_bytes(); })
       .def("run", &run, "inputs"_a)
       .def(
@@ -277,7 +306,16 @@ void bind_models(nb::module_& module) {
   module.def("prepared_text", &prepared_text, "text"_a.none(), "path"_a, "dimensions"_a = Dimensions{},
              "level"_a = 2, "auto_cast"_a = "none", "auto_cast_type"_a = "bf16");
   module.def("load_models", &load_models, "path"_a);
-  module.def("save_models", &save_models, "models"_a, "dimensions"_a, "facts"_a, "path"_a);
+  module.def("save_models", &save_models, "models"_a, "dimensions"_a, "facts"_a, "path"_a,
+             "reference_weights"_a = false);
+  module.def(
+      "external_files",
+      [](const std::string& path) {
+        std::vector<std::string> files;
+        for (const auto& file : import::onnx::external_files(path)) files.push_back(file.string());
+        return files;
+      },
+      "path"_a);
   module.def("compile_graph", &compile_graph, "module"_a, "target"_a, "level"_a = 2, "auto_cast"_a = "none",
              "auto_cast_type"_a = "bf16");
   module.def("prepare", &prepare, "text"_a.none(), "path"_a, "dimensions"_a, "level"_a, "auto_cast"_a,

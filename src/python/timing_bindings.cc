@@ -1,10 +1,12 @@
 // compile_and_time() and the Timing it returns; opentrn/run.py is how users reach them.
 #include "python/timing_bindings.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <fstream>
 #include <sstream>
+#include <tuple>
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -250,6 +252,27 @@ std::vector<std::string> strings(const Timing& self) {
   return all;
 }
 
+// (memory, name, role, offset, bytes) of every placed HBM tensor of the first core, by offset.
+nb::list memory_map(const Timing& self) {
+  const isa::Executable& executable = self.executables[0];
+  std::vector<std::tuple<int64_t, isa::TensorId>> order;
+  for (isa::TensorId id = 0; id < executable.program->tensor_count(); ++id)
+    if (isa::is_hbm(executable.program->tensor(id).space) && executable.placements[id].placed)
+      order.emplace_back(executable.placements[id].address.byte_offset, id);
+  std::sort(order.begin(), order.end());
+  nb::list rows;
+  for (const auto& [offset, id] : order) {
+    const isa::Tensor& tensor = executable.program->tensor(id);
+    const bool constant = tensor.is_input && tensor.name.starts_with("constant");
+    const char* role = tensor.is_output  ? "output"
+                       : constant        ? "constant"
+                       : tensor.is_input ? "input"
+                                         : "intermediate";
+    rows.append(nb::make_tuple(isa::name(tensor.space), tensor.name, role, offset, tensor.bytes()));
+  }
+  return rows;
+}
+
 void save_perfetto(const Timing& self, const std::string& path) {
   nb::gil_scoped_release unlocked;
   std::ofstream file(path, std::ios::binary);
@@ -328,6 +351,7 @@ void bind_timing(nb::module_& module) {
       .def("critical_bytes",
            [](const std::shared_ptr<Timing>& t) { return rows_of(t, t->trace.critical_path); })
       .def("tracks", &tracks)
+      .def("memory_map", &memory_map)
       .def("strings", &strings);
   module.def("compile_and_time", &compile_and_time, "machines"_a, "name"_a = "kernel",
              "settings"_a = std::vector<std::string>{}, "table_files"_a = std::vector<std::string>{},

@@ -29,6 +29,9 @@ struct Port {
 struct ConstantData {
   isa::TensorId tensor = 0;
   std::shared_ptr<sim::Buffer> bytes;
+  // Where the same bytes lie in a file of the user's; no path when they lie in none.
+  std::string file;
+  int64_t file_offset = 0;
 };
 
 struct Model {

@@ -118,8 +118,39 @@ std::vector<Port> ports_of(const std::string& path, const isa::Program& program,
   return ports;
 }
 
+struct FileFacts {
+  int64_t bytes = -1, modified_ns = 0;
+};
+
+FileFacts facts_of(const std::string& file) {
+  struct stat facts {};
+  if (::stat(file.c_str(), &facts) != 0) return {};
+  return {facts.st_size, int64_t{facts.st_mtim.tv_sec} * 1'000'000'000 + facts.st_mtim.tv_nsec};
+}
+
+// Files of the user's that constants lie in, each mapped once.
+class WeightFiles {
+ public:
+  std::shared_ptr<Mapping> open(const std::string& path, const json& row) {
+    const std::string name = row.at("file");
+    auto& found = files_[name];
+    if (!found) {
+      const FileFacts now = facts_of(name);
+      if (now.bytes != row.at("file_bytes").get<int64_t>() ||
+          now.modified_ns != row.at("file_modified_ns").get<int64_t>())
+        fail(path, fmt::format("takes weights from {}, which {}", name,
+                               now.bytes < 0 ? "is gone" : "has changed since"));
+      found = std::make_shared<Mapping>(name);
+    }
+    return found;
+  }
+
+ private:
+  std::map<std::string, std::shared_ptr<Mapping>> files_;
+};
+
 Model read_model(const std::string& path, std::string_view file, const std::shared_ptr<Mapping>& mapping,
-                 const json& header, arch::Generation generation) {
+                 WeightFiles& weights, const json& header, arch::Generation generation) {
   Model model;
   model.generation = generation;
   const std::string_view program = piece(path, file, header.at("program"), "the program");
@@ -132,12 +163,18 @@ Model read_model(const std::string& path, std::string_view file, const std::shar
   for (const json& row : header.at("constants")) {
     const isa::TensorId tensor = row.at("tensor");
     check_tensor(path, *model.program, tensor, "a constant");
-    const std::string_view bytes = piece(path, file, row, "a constant");
+    const bool referenced = row.contains("file");
+    const std::shared_ptr<Mapping> holder = referenced ? weights.open(path, row) : mapping;
+    const std::string_view bytes = piece(path, holder->text(), row, "a constant");
     if (static_cast<int64_t>(bytes.size()) != model.program->tensor(tensor).bytes())
       fail(path, fmt::format("tensor {} has {} bytes of data; it takes {}", tensor, bytes.size(),
                              model.program->tensor(tensor).bytes()));
     model.constants.push_back(
-        {tensor, sim::Buffer::wrap_read_only(bytes.data(), static_cast<int64_t>(bytes.size()), mapping)});
+        {tensor, sim::Buffer::wrap_read_only(bytes.data(), static_cast<int64_t>(bytes.size()), holder)});
+    if (referenced) {
+      model.constants.back().file = row.at("file");
+      model.constants.back().file_offset = row.at("offset");
+    }
   }
   return model;
 }
@@ -156,11 +193,12 @@ Artifact read(const std::string& path, const std::shared_ptr<Mapping>& mapping) 
   const int generation = header.at("generation");
   if (generation < 1 || generation > 4) fail(path, fmt::format("is for NeuronCore-v{}", generation));
   Artifact artifact;
+  WeightFiles weights;
   artifact.facts = header.at("facts").get<std::map<std::string, std::string>>();
   for (const json& row : header.at("buckets"))
     artifact.buckets.push_back(
         {row.at("dimensions").get<std::map<std::string, int64_t>>(),
-         read_model(path, file, mapping, row, static_cast<arch::Generation>(generation))});
+         read_model(path, file, mapping, weights, row, static_cast<arch::Generation>(generation))});
   if (artifact.buckets.empty()) fail(path, "holds no program");
   return artifact;
 }
@@ -192,6 +230,16 @@ class Layout {
   size_t end_ = 0;
 };
 
+// A constant whose bytes stay in the user's file, and what shows that the file is still the same.
+json reference(const ConstantData& constant) {
+  const FileFacts facts = facts_of(constant.file);
+  return {{"file", constant.file},
+          {"offset", constant.file_offset},
+          {"bytes", constant.bytes->bytes()},
+          {"file_bytes", facts.bytes},
+          {"file_modified_ns", facts.modified_ns}};
+}
+
 size_t offset_count(const json& header) {
   size_t count = 0;
   for (const json& bucket : header["buckets"]) count += 2 + bucket["constants"].size();
@@ -203,7 +251,8 @@ void move_pieces(json& header, size_t by) {
   for (json& bucket : header["buckets"]) {
     move(bucket["program"]);
     move(bucket["origin"]);
-    for (json& constant : bucket["constants"]) move(constant);
+    for (json& constant : bucket["constants"])
+      if (!constant.contains("file")) move(constant);
   }
 }
 
@@ -250,7 +299,7 @@ std::string_view text_of(const auto& bytes) {
 
 }  // namespace
 
-void save(const Artifact& artifact, const std::string& path) {
+void save(const Artifact& artifact, const std::string& path, Weights weights) {
   OPENTRN_CHECK(!artifact.buckets.empty(), "an artifact without a program");
   std::deque<std::vector<std::byte>> programs;
   std::deque<std::vector<uint8_t>> origins;
@@ -262,8 +311,10 @@ void save(const Artifact& artifact, const std::string& path) {
     const Model& model = bucket.model;
     json constants = json::array();
     for (const ConstantData& constant : model.constants) {
-      json row = layout.place({reinterpret_cast<const char*>(constant.bytes->data()),
-                               static_cast<size_t>(constant.bytes->bytes())});
+      const bool referenced = weights == Weights::kReferenced && !constant.file.empty();
+      json row = referenced ? reference(constant)
+                            : layout.place({reinterpret_cast<const char*>(constant.bytes->data()),
+                                            static_cast<size_t>(constant.bytes->bytes())});
       row["tensor"] = constant.tensor;
       constants.push_back(std::move(row));
     }

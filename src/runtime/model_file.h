@@ -35,7 +35,11 @@ struct Artifact {
 };
 
 // The file is written beside `path` and renamed: a reader never sees half of one, nor do two writers mix.
-void save(const Artifact& artifact, const std::string& path);
+//
+// `weights`: copied into the file; or, those that lie in files of the user's, named by path and offset: the
+// file is then small, and useless (an input fault says so) once such a file is gone or changed.
+enum class Weights : uint8_t { kCopied, kReferenced };
+void save(const Artifact& artifact, const std::string& path, Weights weights = Weights::kCopied);
 Artifact load_artifact(const std::string& path);
 // True when the file begins as a container does.
 bool is_model_file(const std::string& path);

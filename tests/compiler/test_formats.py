@@ -4,45 +4,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx_bytes import field, value_info
 
 import opentrn
 from opentrn import _core
-
-
-def _varint(value: int) -> bytes:
-    out = b""
-    while value >= 0x80:
-        out += bytes([value & 0x7F | 0x80])
-        value >>= 7
-    return out + bytes([value])
-
-
-def _field(number: int, value: int | bytes | str) -> bytes:
-    """One field of a protocol buffer: a number or a length-delimited value."""
-    if isinstance(value, int):
-        return _varint(number << 3) + _varint(value)
-    data = value.encode() if isinstance(value, str) else value
-    return _varint(number << 3 | 2) + _varint(len(data)) + data
-
-
-def _value_info(name: str, dims: list[int | str]) -> bytes:
-    shape = b"".join(_field(1, _field(1, dim) if isinstance(dim, int) else _field(2, dim)) for dim in dims)
-    return _field(1, name) + _field(2, _field(1, _field(1, 1) + _field(2, shape)))
 
 
 @pytest.fixture()
 def onnx_model(tmp_path: Path) -> Path:
     """relu(x @ w) as ONNX, opset 17, x: [batch, 4] (field numbers of onnx.proto)."""
     weight = np.arange(12, dtype=np.float32).reshape(4, 3) - 5
-    initializer = _field(1, 4) + _field(1, 3) + _field(2, 1) + _field(8, "w") + _field(9, weight.tobytes())
-    product = _field(1, "x") + _field(1, "w") + _field(2, "h") + _field(3, "product") + _field(4, "MatMul")
-    relu = _field(1, "h") + _field(2, "y") + _field(3, "relu") + _field(4, "Relu")
+    initializer = field(1, 4) + field(1, 3) + field(2, 1) + field(8, "w") + field(9, weight.tobytes())
+    product = field(1, "x") + field(1, "w") + field(2, "h") + field(3, "product") + field(4, "MatMul")
+    relu = field(1, "h") + field(2, "y") + field(3, "relu") + field(4, "Relu")
     graph = (
-        _field(1, product) + _field(1, relu) + _field(2, "g") + _field(5, initializer)
-        + _field(11, _value_info("x", ["batch", 4])) + _field(12, _value_info("y", ["batch", 3]))
+        field(1, product) + field(1, relu) + field(2, "g") + field(5, initializer)
+        + field(11, value_info("x", ["batch", 4])) + field(12, value_info("y", ["batch", 3]))
     )  # fmt: skip
     path = tmp_path / "model.onnx"
-    path.write_bytes(_field(1, 8) + _field(7, graph) + _field(8, _field(1, "") + _field(2, 17)))
+    path.write_bytes(field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 17)))
     return path
 
 
@@ -78,14 +58,14 @@ def test_torchs_metadata_of_onnx_nodes_is_the_location(onnx_model: Path, scopes,
     """The keys that torch.onnx.export(dynamo=True) writes (torch/onnx/_internal/exporter)."""
     data = onnx_model.read_bytes()
     metadata = b"".join(
-        _field(9, _field(1, f"pkg.torch.onnx.{key}") + _field(2, value))
+        field(9, field(1, f"pkg.torch.onnx.{key}") + field(2, value))
         for key, value in (("name_scopes", scopes), ("stack_trace", stack))
     )
-    relu = _field(1, "h") + _field(2, "y") + _field(3, "relu") + _field(4, "Relu")
-    opset = _field(8, _field(1, "") + _field(2, 17))
-    graph = data[data.index(_field(1, "x") + _field(1, "w")) - 2 : -len(opset)]
-    changed = graph.replace(_field(1, relu), _field(1, relu + metadata))
-    onnx_model.write_bytes(_field(1, 8) + _field(7, changed) + opset)
+    relu = field(1, "h") + field(2, "y") + field(3, "relu") + field(4, "Relu")
+    opset = field(8, field(1, "") + field(2, 17))
+    graph = data[data.index(field(1, "x") + field(1, "w")) - 2 : -len(opset)]
+    changed = graph.replace(field(1, relu), field(1, relu + metadata))
+    onnx_model.write_bytes(field(1, 8) + field(7, changed) + opset)
     prepared = _core.prepare(None, str(onnx_model), {"batch": 2}, 2, "none", "bf16")
     _, file, line, function, *_ = _core.tap(prepared)["taps"][-1]
     assert (function, f"{file}:{line}") == (name, place)

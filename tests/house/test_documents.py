@@ -45,7 +45,9 @@ def environment(folder: Path) -> dict[str, str]:
         (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {start} "$@"\n')
         (programs / name).chmod(0o755)
     path = os.pathsep.join([str(programs), os.environ["PATH"]])
-    return dict(os.environ, PATH=path, PYTHONPATH=str(ROOT / "python"), OUT=str(folder))
+    python_path = str(ROOT / "python")
+    cache = str(folder / "cache")
+    return dict(os.environ, PATH=path, PYTHONPATH=python_path, OUT=str(folder), OPENTRN_CACHE=cache)
 
 
 @pytest.mark.parametrize(("document", "command"), commands())

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +31,16 @@ graph::Module import_file(const std::filesystem::path& path, const Options& opti
 // `owner` keeps the bytes; `folder` is where external data is looked for, refused when empty.
 graph::Module import_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                            const std::filesystem::path& folder, const Options& options = {});
+
+// Files beside the model that its tensors' data lies in, by path; what a content hash of the model needs.
+std::vector<std::filesystem::path> external_files(const std::filesystem::path& path);
+
+// Where in a mapped file a byte of a literal lies; nothing for bytes in memory.
+struct FilePlace {
+  std::filesystem::path path;  // absolute
+  size_t offset = 0;
+};
+std::optional<FilePlace> file_place(const std::byte* byte);
 
 // A row of the table of operators.
 struct OperatorRow {

@@ -8,11 +8,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <map>
+#include <mutex>
 
 #include <fmt/format.h>
 
 #include "base/fault.h"
 #include "graph/element_value.h"
+#include "import/onnx/onnx.h"
 
 namespace opentrn::import::onnx {
 
@@ -134,6 +137,24 @@ std::vector<std::byte> listed(const Tensor& tensor, const Type& type) {
 
 }  // namespace
 
+namespace {
+
+// Every file that is mapped, for file_place(). Never destroyed: literals may outlive static objects.
+struct OpenFiles {
+  struct File {
+    size_t size;
+    std::filesystem::path path;
+  };
+  std::mutex mutex;
+  std::map<const std::byte*, File> by_begin;
+};
+OpenFiles& open_files() {
+  static auto* files = new OpenFiles;
+  return *files;
+}
+
+}  // namespace
+
 std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path) {
   const auto refuse = [&](const char* what) {
     throw Fault(FaultKind::kInput, "onnx.file",
@@ -155,11 +176,32 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
   void* place = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
   ::close(file);
   if (place == MAP_FAILED) refuse("cannot be mapped");
-  return std::shared_ptr<const MappedFile>(new MappedFile({static_cast<const std::byte*>(place), size}));
+  std::shared_ptr<const MappedFile> mapped(new MappedFile({static_cast<const std::byte*>(place), size}));
+  OpenFiles& files = open_files();
+  const std::lock_guard turn(files.mutex);
+  files.by_begin[mapped->bytes().data()] = {size, std::filesystem::absolute(path)};
+  return mapped;
+}
+
+std::optional<FilePlace> file_place(const std::byte* byte) {
+  OpenFiles& files = open_files();
+  const std::lock_guard turn(files.mutex);
+  auto found = files.by_begin.upper_bound(byte);
+  if (found == files.by_begin.begin()) return std::nullopt;
+  --found;
+  const auto offset = static_cast<size_t>(byte - found->first);
+  if (offset >= found->second.size) return std::nullopt;
+  return FilePlace{found->second.path, offset};
 }
 
 MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (bytes_.empty()) return;
+  {
+    OpenFiles& files = open_files();
+    const std::lock_guard turn(files.mutex);
+    files.by_begin.erase(bytes_.data());
+  }
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 ElementType element_type(DataType type) {
