@@ -9,6 +9,7 @@
 #include "compiler/cost.h"
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/lowering.h"
+#include "compiler/passes/attention.h"
 #include "compiler/passes/expand.h"
 #include "compiler/passes/passes.h"
 #include "graph/element_value.h"
@@ -134,11 +135,22 @@ void count_ops(const graph::Module& module, const Function& function, graph::Blo
   }
 }
 
+// What kernels take whole becomes one op, which the evaluator does not know.
+Function with_kernel_ops(const graph::Module& module, const Options& options, PassCounts& counts) {
+  Function function = prepared(module, options, counts);
+  if (options.level >= Level::k2) counts.attention = recognise_attention(function);
+  if (counts.attention > 0) simplify(function);
+  remove_dead_ops(function);
+  // What recognition reads masks from is data to the kernels.
+  counts.folded += fold_constants(function, /*fold_ops=*/false);
+  return function;
+}
+
 }  // namespace
 
 CompiledModule compile(const graph::Module& module, const Options& options) {
   CompiledModule compiled;
-  const Function function = prepared(module, options, compiled.passes);
+  const Function function = with_kernel_ops(module, options, compiled.passes);
   compiled.program = std::make_shared<isa::Program>();
   compiled.program->name = module.name.empty() ? function.name : module.name;
   Lowering lowering(module, function, compiled.program, options.generation);

@@ -32,6 +32,7 @@ struct PassCounts {
   int64_t simplified = 0;  // ops replaced by identities
   int64_t folded = 0;      // ops that became constants
   int64_t shared = 0;      // ops that repeat another
+  int64_t attention = 0;   // attentions that are one kernel
 };
 
 struct CompiledModule {

@@ -152,6 +152,7 @@ nb::dict describe(const compiler::PassCounts& passes) {
   row["simplified"] = passes.simplified;
   row["folded"] = passes.folded;
   row["shared"] = passes.shared;
+  row["attention"] = passes.attention;
   return row;
 }
 

@@ -139,6 +139,13 @@ Tile Emitter::psum_banks(int64_t rows, int64_t columns, std::string name) {
   return tile;
 }
 
+Tile Emitter::psum_at(int64_t bank, int64_t byte, int64_t rows, int64_t columns, DType dtype,
+                      std::string name) {
+  const Tile tile = on_chip(isa::MemorySpace::kPsum, rows, columns, dtype, std::move(name));
+  program_->tensor(tile.tensor).address = isa::Address{0, bank * psum_bank_bytes_ + byte};
+  return tile;
+}
+
 View Emitter::in_hbm(std::span<const int64_t> shape, DType dtype, std::string name, bool is_input) {
   View view;
   view.dtype = dtype;
@@ -397,6 +404,35 @@ void Emitter::activation(ActivationFunction function, const Tile& dst, const Til
          {operand(dst), operand(data), bias ? operand(*bias) : Operand::none(), Operand::imm(scale),
           Operand::none()},
          {static_cast<int64_t>(function), -1, 0});
+}
+
+void Emitter::activation_sum(ActivationFunction function, const Tile& dst, const Tile& data, double scale,
+                             const Tile& bias, bool begins, std::optional<Tile> sum) {
+  append(Opcode::kActivation, Engine::kUnknown,
+         {operand(dst), operand(data), operand(bias), Operand::imm(scale),
+          sum ? operand(*sum) : Operand::none()},
+         {static_cast<int64_t>(function), static_cast<int64_t>(AluOp::kAdd),
+          static_cast<int64_t>(begins ? isa::ReduceCmd::kResetReduce : isa::ReduceCmd::kReduce)});
+}
+
+void Emitter::tensor_scalar_max(AluOp op, const Tile& dst, const Tile& data, const Scalar& scalar,
+                                const Chain& chain) {
+  const auto command = !chain.begins ? isa::ReduceCmd::kReduce
+                       : chain.first ? isa::ReduceCmd::kLoadReduce
+                                     : isa::ReduceCmd::kResetReduce;
+  append(
+      Opcode::kTensorScalarReduce, Engine::kUnknown,
+      {operand(dst), operand(data), operand(scalar),
+       chain.negated ? operand(*chain.negated) : Operand::none(),
+       chain.first ? operand(*chain.first) : Operand::none()},
+      {static_cast<int64_t>(op), 0, static_cast<int64_t>(AluOp::kMaximum), static_cast<int64_t>(command), 1});
+}
+
+void Emitter::scalar_tensor_tensor(AluOp op0, const Scalar& scalar, AluOp op1, const Tile& dst,
+                                   const Tile& data, const Tile& tensor) {
+  append(Opcode::kScalarTensorTensor, Engine::kUnknown,
+         {operand(dst), operand(data), operand(scalar), operand(tensor)},
+         {static_cast<int64_t>(op0), static_cast<int64_t>(op1), 0, 0});
 }
 
 void Emitter::reduce(AluOp op, const Tile& dst, const Tile& data) {

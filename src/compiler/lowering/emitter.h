@@ -105,6 +105,8 @@ class Emitter {
   Tile psum(int64_t rows, int64_t columns, DType dtype, std::string name);
   // fp32 over as many banks as the columns take, neighbours in memory.
   Tile psum_banks(int64_t rows, int64_t columns, std::string name);
+  // In a bank that the kernel chooses; columns may go on into the banks after it.
+  Tile psum_at(int64_t bank, int64_t byte, int64_t rows, int64_t columns, DType dtype, std::string name);
   // Row-major.
   View hbm(std::span<const int64_t> shape, DType dtype, std::string name);
   View input(std::span<const int64_t> shape, DType dtype, std::string name);
@@ -153,6 +155,21 @@ class Emitter {
   // dst = function(data * scale + bias)
   void activation(ActivationFunction function, const Tile& dst, const Tile& data, double scale = 1.0,
                   std::optional<Tile> bias = std::nullopt);
+  // As activation, and the sums of dst's rows before rounding: over a chain of calls that the first one
+  // begins, read out where `sum` ([rows, 1]) is given.
+  void activation_sum(ActivationFunction function, const Tile& dst, const Tile& data, double scale,
+                      const Tile& bias, bool begins, std::optional<Tile> sum);
+  // dst = data op scalar, and the largest of dst's rows: over a chain of calls, which begins with `first` of
+  // [rows, 1], or with nothing. Its negative is read out where `negated` ([rows, 1]) is given.
+  struct Chain {
+    bool begins = true;
+    std::optional<Tile> first, negated;
+  };
+  void tensor_scalar_max(AluOp op, const Tile& dst, const Tile& data, const Scalar& scalar,
+                         const Chain& chain);
+  // dst = (data op0 scalar) op1 tensor
+  void scalar_tensor_tensor(AluOp op0, const Scalar& scalar, AluOp op1, const Tile& dst, const Tile& data,
+                            const Tile& tensor);
   // dst [rows, 1]
   void reduce(AluOp op, const Tile& dst, const Tile& data);
   // dst = predicate ? src : dst

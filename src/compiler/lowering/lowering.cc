@@ -30,6 +30,7 @@ struct Kernel {
   bool (*lower)(Lowering& lowering, const Op& op);
 };
 constexpr Kernel kKernels[] = {
+    {has_attention, lower_attention},
     {has_convolution, lower_convolution},
     {has_reduce_window, lower_reduce_window},
     {has_gather, lower_gather},

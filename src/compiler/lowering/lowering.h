@@ -109,6 +109,7 @@ class Lowering {
 
 // Kernels: true when the op is theirs and has been lowered.
 void lower_rowwise(Lowering& lowering, int group);
+bool lower_attention(Lowering& lowering, const graph::Op& op);
 bool lower_gather(Lowering& lowering, const graph::Op& op);
 bool lower_convolution(Lowering& lowering, const graph::Op& op);
 bool lower_reduce_window(Lowering& lowering, const graph::Op& op);
@@ -120,6 +121,7 @@ bool lower_dynamic_slices(Lowering& lowering, const graph::Op& op);
 // How many dimensions of the result go over rows, where the op can be the source of a group (tile_source.h).
 std::optional<int> dot_general_row_rank(const graph::Function& function, const graph::Op& op);
 std::optional<int> convolution_row_rank(const graph::Function& function, const graph::Op& op);
+bool has_attention(const graph::Function& function, const graph::Op& op);
 bool has_convolution(const graph::Function& function, const graph::Op& op);
 bool has_reduce_window(const graph::Function& function, const graph::Op& op);
 bool has_reduce(const graph::Function& function, const graph::Op& op);

@@ -167,13 +167,20 @@ bool fold_iota(const graph::Function& function, Op& op) {
   return true;
 }
 
+bool is_small_iota(const graph::Function& function, const Op& op) {
+  return op.kind == OpKind::iota_ && function.type(op.results[0]).is_static() &&
+         function.type(op.results[0]).element_count() <= kFoldedElements;
+}
+
 }  // namespace
 
 int64_t fold_constants(graph::Function& function, bool fold_ops) {
   int64_t folded = 0;
   Folding folding(function);
   graph::walk(function, function.body(), [&](OpId id) {
-    folded += fold_iota(function, function.op(id)) || (fold_ops && folding.fold(function.op(id)));
+    Op& op = function.op(id);
+    if (!fold_ops || is_small_iota(function, op)) folded += fold_iota(function, op);
+    if (fold_ops) folded += folding.fold(op);
   });
   return folded;
 }

@@ -24,10 +24,11 @@ int64_t auto_cast(graph::Function& function, AutoCastMode mode, graph::ElementTy
 // operations with a neutral element, divisions by powers of two. Gives the number of ops replaced.
 int64_t simplify(graph::Function& function);
 
-// Values that are known without running. `fold_ops`: besides iota, ops whose operands are constants, by the
-// reference evaluator, up to kFoldedElements per result; what only widens, narrows or rearranges a constant
-// is folded whatever its size. Gives the number of ops replaced.
-inline constexpr int64_t kFoldedElements = int64_t{1} << 20;
+// Values that are known without running. `fold_ops`: ops whose operands are constants, by the reference
+// evaluator, up to kFoldedElements per result, and iotas of that size; what only widens, narrows or
+// rearranges a constant is folded whatever its size. Otherwise: iotas of every size. Gives the number of ops
+// replaced.
+inline constexpr int64_t kFoldedElements = int64_t{1} << 16;
 inline constexpr int64_t kFoldedPlaces = int64_t{1} << 14;  // of a broadcast of integers
 int64_t fold_constants(graph::Function& function, bool fold_ops);
 

@@ -20,6 +20,16 @@ bool must_stay(const Op& op) {
          graph::definition(op.kind).op_class == graph::OpClass::kCollective;
 }
 
+// Something in the op's regions has an effect.
+bool holds_what_must_stay(const graph::Function& function, const Op& op) {
+  bool found = false;
+  for (const BlockId region : op.regions)
+    graph::walk(function, region, [&](OpId id) {
+      found |= function.op(id).kind != OpKind::return_ && must_stay(function.op(id));
+    });
+  return found;
+}
+
 // Backwards, so that a reader is judged before what it reads. True when something of the block stays that
 // must stay.
 void mark(const graph::Function& function, BlockId block, std::vector<bool>& read, std::vector<bool>& stays) {
@@ -28,8 +38,7 @@ void mark(const graph::Function& function, BlockId block, std::vector<bool>& rea
     const Op& op = function.op(*it);
     const bool wanted = must_stay(op) || std::any_of(op.results.begin(), op.results.end(),
                                                      [&](ValueId value) { return read[index_of(value)]; });
-    // Regions may hold what must stay; keeping their op is always right.
-    if (!wanted && op.regions.empty()) continue;
+    if (!wanted && !holds_what_must_stay(function, op)) continue;
     stays[index_of(*it)] = true;
     for (const ValueId value : op.operands) read[index_of(value)] = true;
     for (const BlockId region : op.regions) mark(function, region, read, stays);

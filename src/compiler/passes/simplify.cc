@@ -127,7 +127,13 @@ class Simplifier {
   std::optional<ValueId> chosen(const Op& op) const {
     if (op.operands[1] == op.operands[2]) return op.operands[1];
     const auto predicate = splat_of(function_, op.operands[0]);
-    if (!predicate) return std::nullopt;
+    if (!predicate) {
+      // Of truth values: where it holds, true.
+      const bool same =
+          graph::is_bool(type(op.results[0]).element()) && type(op.operands[0]) == type(op.results[0]) &&
+          splat_of(function_, op.operands[1]) == 1.0 && splat_of(function_, op.operands[2]) == 0.0;
+      return same ? std::optional(op.operands[0]) : std::nullopt;
+    }
     return op.operands[*predicate != 0 ? 1 : 2];
   }
 

@@ -1,0 +1,512 @@
+// softmax(scale * Q K^T + masks) V (passes/attention.h), without writing the scores to memory.
+//
+//   for each outer batch and head
+//     K transposed [d, k] and V [k, e] in SBUF
+//     for each 128 queries, and each 2048 keys that they can see
+//       S = Q K^T in PSUM                                  Tensor
+//       X = scale S, m = max over keys of X so far         Vector, in one pass
+//       P = exp(X - m), l = sums of its rows               Scalar
+//       P transposed, 128 keys at a time                   Tensor, copied out by Vector and Scalar in turn
+//       O = P V in PSUM                                    Tensor
+//       with more than one block of keys: earlier sums are scaled to the new maximum
+//     O / l
+//
+// The scores of the next two blocks are begun before the transposes of this one, so that no engine waits.
+// With a diagonal, keys that no query of the block sees are never touched, and a constant corner masks the
+// last 128.
+//
+// PSUM: four banks for scores, three in halves for transposes, one in quarters for results.
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <tuple>
+
+#include "compiler/lowering/lowering.h"
+#include "compiler/lowering/matrix.h"
+#include "compiler/passes/attention.h"
+
+namespace opentrn::compiler {
+
+using graph::Op;
+
+namespace {
+
+constexpr int64_t kBlockKeys = 2048;
+constexpr int64_t kScoreBanks = 4, kTransposeBank = 4, kTransposeHalves = 6, kResultBank = 7;
+constexpr int64_t kHalfBankBytes = 1024;
+// Bytes of a partition for the rows of several heads of one operand, loaded together.
+constexpr int64_t kRowsBytes = 16 * 1024;
+constexpr int64_t kMaskBytes = 32 * 1024;
+// Blocks whose scores are begun before the first of them is summed up.
+constexpr size_t kBlocksAhead = 2;
+// Copies out of PSUM: of each four, Vector does one and Scalar three, which leaves both with the same work.
+constexpr bool kCopiedByVector[] = {true, false, false, false};
+
+int64_t tiles(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+int64_t product(std::span<const isa::Dim> dims) {
+  int64_t result = 1;
+  for (const isa::Dim& dim : dims) result *= dim.count;
+  return result;
+}
+
+// Element offset of the `index`-th combination of the dimensions' indices.
+int64_t offset_of(std::span<const isa::Dim> dims, int64_t index) {
+  int64_t offset = 0;
+  for (size_t i = dims.size(); i-- > 0;) {
+    offset += index % dims[i].count * dims[i].step;
+    index /= dims[i].count;
+  }
+  return offset;
+}
+
+// Q, K or V: [outer..., heads..., rows, columns].
+struct Input {
+  View base;  // without dimensions
+  std::vector<isa::Dim> outer, heads;
+  isa::Dim rows, columns;
+
+  Input(const View& view, size_t outer_rank) : base{view.tensor, view.dtype, view.offset, {}} {
+    const auto begin = view.dims.begin();
+    const auto heads_begin = begin + static_cast<std::ptrdiff_t>(outer_rank);
+    outer.assign(begin, heads_begin);
+    heads.assign(heads_begin, view.dims.end() - 2);
+    rows = view.dims.end()[-2];
+    columns = view.dims.back();
+  }
+  // Where the head's first element lies, relative to the outer batch.
+  int64_t head_offset(int64_t head) const { return offset_of(heads, head); }
+  View of_batch(int64_t batch) const {
+    View view = base;
+    view.offset += offset_of(outer, batch);
+    return view;
+  }
+};
+
+class AttentionKernel {
+ public:
+  AttentionKernel(Lowering& lowering, const Op& op)
+      : lowering_(lowering),
+        emitter_(lowering.emitter()),
+        attention_(*attention_of(op)),
+        outer_rank_(lowering.function().type(op.operands[0]).rank() > 2 ? 1 : 0),
+        q_(lowering.view(op.operands[0]), outer_rank_),
+        k_(lowering.view(op.operands[1]), outer_rank_),
+        v_(lowering.view(op.operands[2]), outer_rank_),
+        out_(lowering.allocate(op.results[0])),
+        heads_(product(q_.heads)),
+        queries_(q_.rows.count),
+        keys_(k_.rows.count),
+        features_(q_.columns.count),
+        values_(v_.columns.count),
+        dtype_(v_.base.dtype) {
+    for (const AttentionOp::Mask& mask : attention_.masks)
+      masks_.push_back({Input(lowering.view(mask.value), outer_rank_), mask.is_predicate, mask.fill, {}});
+  }
+
+  void run() {
+    if (out_.element_count() == 0 || keys_ == 0) return;
+    const int64_t batches = product(q_.outer);
+    const bool placeable = batches == 1 || queries_ % kPartitions == 0 || queries_ == 64 || queries_ == 32;
+    if (placeable) emitter_.residency().reserve(out_, batches * queries_, heads_ * values_);
+    if (attention_.corner) corner_ = loaded_corner();
+    for (int64_t batch = 0; batch < batches; ++batch) {
+      batch_ = batch;
+      for (Mask& mask : masks_) mask.loaded.clear();
+      rows_.clear();
+      k_offset_.reset();
+      v_offset_.reset();
+      for (int64_t head = 0; head < heads_; ++head) this->head(head);
+    }
+    finish();
+  }
+
+ private:
+  struct Mask {
+    Input input;
+    bool is_predicate;
+    double fill;
+    std::map<std::pair<int64_t, int64_t>, Tile> loaded;  // by element offset and width
+  };
+
+  // What blocks of keys so far gave.
+  struct Running {
+    Tile shift, sum, result;  // shift: -m
+  };
+
+  // 128 queries of a head against a block of keys.
+  struct Job {
+    int64_t batch, head, query, rows, key, keys;
+    bool first, last;
+    Tile weights;                 // P [rows, keys]
+    std::vector<Tile> values;     // V by 128 keys
+    Tile sum;                     // l of this block
+    std::optional<Tile> rescale;  // of what earlier blocks gave
+    std::shared_ptr<Running> running;
+  };
+
+  // -- operands
+  Tile loaded_corner() {
+    const Matrix matrix(lowering_.view(*attention_.corner), 1);
+    return matrix.fetch(emitter_, 0, kPartitions, 0, kPartitions, "corner");
+  }
+
+  // Rows of the head, 128 at a time. Heads that lie side by side are loaded together, as long runs.
+  Tile rows_of(const Input& input, int64_t head, int64_t row, int64_t count) {
+    const View base = input.of_batch(batch_);
+    const int64_t offset = input.head_offset(head), width = input.columns.count;
+    const int64_t element = size_bytes(input.base.dtype);
+    View one = base;
+    one.offset += offset;
+    const Matrix alone(one, {input.rows}, {input.columns});
+    if (const auto kept = alone.kept(emitter_, row, count, 0, width, false)) return *kept;
+    const int64_t run = input.rows.step > 0 ? input.rows.step : width;
+    const int64_t together = std::max<int64_t>(
+        1, std::min(run / width, kRowsBytes / std::max<int64_t>(1, tiles(input.rows.count, kPartitions) *
+                                                                       width * element)));
+    const bool side_by_side = input.columns.step == 1 && offset % width == 0 && offset < run &&
+                              product(input.heads) > 1 && input.rows.step % width == 0;
+    if (!side_by_side || together == 1) return alone.fetch(emitter_, row, count, 0, width, "head_rows");
+    const int64_t first = offset / width / together * together;
+    const int64_t heads_there = std::min(together, heads_width(input) / width - first);
+    const auto key = std::make_tuple(input.base.tensor, base.offset + first * width, row);
+    auto found = rows_.find(key);
+    if (found == rows_.end()) {
+      View start = base;
+      start.offset += first * width;
+      const Matrix matrix(start, {input.rows}, {{1, heads_there * width}});
+      found = rows_.emplace(key, matrix.fetch(emitter_, row, count, 0, heads_there * width, "rows")).first;
+    }
+    return found->second.column_range(offset - first * width, width);
+  }
+
+  // Elements from the first head's beginning to the last one's end.
+  static int64_t heads_width(const Input& input) {
+    int64_t last = 0;
+    for (const isa::Dim& dim : input.heads) last += (dim.count - 1) * dim.step;
+    return last + input.columns.count;
+  }
+
+  Tile half_bank(int64_t rows, int64_t columns, DType dtype) {
+    const int64_t half = next_half_;
+    next_half_ = (next_half_ + 1) % kTransposeHalves;
+    return emitter_.psum_at(kTransposeBank, half * kHalfBankBytes, rows, columns, dtype, "turned");
+  }
+
+  void copy_out(const Tile& dst, const Tile& src) {
+    const bool vector = kCopiedByVector[copies_++ % std::size(kCopiedByVector)];
+    emitter_.tensor_copy(dst, src, vector ? isa::Engine::kVector : isa::Engine::kScalar);
+  }
+
+  // Tiles of up to 128 rows, one below the other, turned into `dst` [columns, rows of all]. Parts that fit
+  // half a bank are copied out at once.
+  void turn(const Tile& dst, const std::vector<Tile>& parts) {
+    const int64_t at_once = kHalfBankBytes / size_bytes(dst.dtype) / kPartitions;
+    int64_t column = 0;
+    for (size_t i = 0; i < parts.size(); i += static_cast<size_t>(at_once)) {
+      const size_t end = std::min(parts.size(), i + static_cast<size_t>(at_once));
+      int64_t width = 0;
+      for (size_t p = i; p < end; ++p) width += parts[p].rows;
+      const Tile turned = half_bank(dst.rows, width, dst.dtype);
+      int64_t at = 0;
+      for (size_t p = i; p < end; ++p) {
+        emitter_.transpose(turned.column_range(at, parts[p].rows), parts[p]);
+        at += parts[p].rows;
+      }
+      copy_out(dst.column_range(column, width), turned);
+      column += width;
+    }
+  }
+
+  // [features, rows] of rows from `row`.
+  Tile turned_rows(const Input& input, int64_t head, int64_t row, int64_t count, const char* name) {
+    const int64_t features = input.columns.count;
+    if (input.rows.step == 1 && input.columns.step != 1) {  // as it lies
+      View one = input.of_batch(batch_);
+      one.offset += input.head_offset(head);
+      return Matrix(one, {input.columns}, {input.rows}).fetch(emitter_, 0, features, row, count, name);
+    }
+    const Tile panel = emitter_.sbuf(features, count, input.base.dtype, name);
+    std::vector<Tile> parts;
+    for (int64_t r = 0; r < count; r += kPartitions)
+      parts.push_back(rows_of(input, head, row + r, std::min(kPartitions, count - r)));
+    turn(panel, parts);
+    return panel;
+  }
+
+  // V by 128 keys.
+  std::vector<Tile> value_tiles(int64_t head) {
+    std::vector<Tile> result;
+    const bool columns_apart = v_.columns.step != 1 && v_.rows.step == 1 && values_ <= kPartitions;
+    for (int64_t key = 0; key < keys_; key += kPartitions) {
+      const int64_t count = std::min(kPartitions, keys_ - key);
+      if (!columns_apart) {
+        result.push_back(rows_of(v_, head, key, count));
+        continue;
+      }
+      View one = v_.of_batch(batch_);
+      one.offset += v_.head_offset(head);
+      const Matrix columns_by_keys(one, {v_.columns}, {v_.rows});
+      const Tile tile = emitter_.sbuf(count, values_, dtype_, "values");
+      turn(tile, {columns_by_keys.fetch(emitter_, 0, values_, key, count, "values_rows")});
+      result.push_back(tile);
+    }
+    return result;
+  }
+
+  // -- the order of work
+  void head(int64_t head) {
+    if (!k_offset_ || *k_offset_ != k_.head_offset(head))
+      keys_tile_ = turned_rows(k_, head, 0, keys_, "keys");
+    k_offset_ = k_.head_offset(head);
+    // A panel of queries is turned together.
+    constexpr int64_t kTogether = 4 * kPartitions;
+    for (int64_t q = 0; q < queries_; q += kTogether) {
+      const int64_t width = std::min(kTogether, queries_ - q);
+      const Tile panel = turned_rows(q_, head, q, width, "queries");
+      for (int64_t part = 0; part < width; part += kPartitions)
+        queries(head, q + part, panel.column_range(part, std::min(kPartitions, width - part)));
+    }
+  }
+
+  void queries(int64_t head, int64_t query, const Tile& turned) {
+    const int64_t visible =
+        attention_.diagonal ? std::min(keys_, query + turned.columns + *attention_.diagonal) : keys_;
+    auto running = std::make_shared<Running>();
+    for (int64_t key = 0; key < visible; key += kBlockKeys) {
+      const int64_t count = std::min(kBlockKeys, visible - key);
+      Job job{.batch = batch_,
+              .head = head,
+              .query = query,
+              .rows = turned.columns,
+              .key = key,
+              .keys = count,
+              .first = key == 0,
+              .last = key + count == visible,
+              .weights = {},
+              .values = {},
+              .sum = {},
+              .rescale = {},
+              .running = running};
+      weigh(job, turned);
+      // After the first scores, which do not need them.
+      if (!v_offset_ || *v_offset_ != v_.head_offset(head)) values_tiles_ = value_tiles(head);
+      v_offset_ = v_.head_offset(head);
+      for (int64_t k = key; k < key + count; k += kPartitions)
+        job.values.push_back(values_tiles_[static_cast<size_t>(k / kPartitions)]);
+      waiting_.push_back(std::move(job));
+      if (waiting_.size() > kBlocksAhead) sum_up_first();
+    }
+  }
+
+  void sum_up_first() {
+    sum_up(waiting_.front());
+    waiting_.pop_front();
+  }
+
+  void finish() {
+    while (!waiting_.empty()) sum_up_first();
+  }
+
+  Tile column(int64_t rows, const char* name, int64_t columns = 1) {
+    return emitter_.sbuf(rows, columns, DType::kFloat32, name);
+  }
+
+  // S, its maximum, P and the sums of its rows. One pass of Vector takes scores from PSUM, scales them and
+  // finds their maximum.
+  void weigh(Job& job, const Tile& turned) {
+    const int64_t regions = tiles(job.keys, kPsumBankColumns);
+    const Tile scaled = emitter_.sbuf(job.rows, job.keys, DType::kFloat32, "scaled");
+    const Tile shift = column(job.rows, "shift");
+    const bool alone = job.first && job.last;
+    // A block that is masked as a whole must not make infinity minus infinity of what others hold.
+    std::optional<Tile> least;
+    if (!alone) {
+      least = column(job.rows, "least");
+      if (job.first)
+        emitter_.memset(*least, -std::numeric_limits<float>::max());
+      else
+        emitter_.tensor_scalar(AluOp::kMultiply, *least, job.running->shift, -1.0);
+    }
+    for (int64_t r = 0; r < regions; ++r) {
+      const Tile scores = scores_of(job, turned, r * kPsumBankColumns);
+      const Tile part = masked(job, scores, r * kPsumBankColumns);
+      emitter_.tensor_scalar_max(AluOp::kMultiply, scaled.column_range(r * kPsumBankColumns, part.columns),
+                                 part, masks_.empty() ? attention_.scale : 1.0,
+                                 {.begins = r == 0,
+                                  .first = r == 0 ? least : std::nullopt,
+                                  .negated = r + 1 == regions ? std::optional(shift) : std::nullopt});
+    }
+    if (!job.first) {
+      job.rescale = column(job.rows, "rescale");
+      emitter_.activation(ActivationFunction::kExp, *job.rescale, job.running->shift, -1.0, shift);
+    }
+    job.running->shift = shift;
+    job.weights = emitter_.sbuf(job.rows, job.keys, dtype_, "weights");
+    job.sum = column(job.rows, "sum");
+    for (int64_t r = 0; r < regions; ++r) {
+      const int64_t begin = r * kPsumBankColumns, width = std::min(kPsumBankColumns, job.keys - begin);
+      emitter_.activation_sum(ActivationFunction::kExp, job.weights.column_range(begin, width),
+                              scaled.column_range(begin, width), 1.0, shift, r == 0,
+                              r + 1 == regions ? std::optional(job.sum) : std::nullopt);
+    }
+  }
+
+  Tile scores_of(const Job& job, const Tile& turned, int64_t begin) {
+    const int64_t width = std::min(kPsumBankColumns, job.keys - begin);
+    const Tile scores = emitter_.psum_at(next_bank_, 0, job.rows, width, DType::kFloat32, "scores");
+    next_bank_ = (next_bank_ + 1) % kScoreBanks;
+    emitter_.matmul(scores, turned, keys_tile_.column_range(job.key + begin, width), false);
+    if (attention_.diagonal) mask_corner(job, scores, begin);
+    return scores;
+  }
+
+  // Key `query + r + diagonal` is the last one that row r sees: 128 columns from there have the corner's
+  // shape.
+  void mask_corner(const Job& job, const Tile& scores, int64_t begin) {
+    const int64_t corner = job.query + *attention_.diagonal - job.key - begin;
+    const int64_t from = std::max<int64_t>(0, corner), to = std::min(scores.columns, corner + kPartitions);
+    if (from >= to) return;
+    const Tile part = scores.column_range(from, to - from);
+    emitter_.tensor_tensor(AluOp::kAdd, part, part,
+                           corner_.row_range(0, job.rows).column_range(from - corner, to - from));
+  }
+
+  // The scaled scores with every mask, in SBUF; the scores themselves without masks.
+  Tile masked(const Job& job, const Tile& scores, int64_t begin) {
+    Tile result = scores;
+    double scale = attention_.scale;
+    for (Mask& mask : masks_) {
+      const Tile next = emitter_.sbuf(job.rows, scores.columns, DType::kFloat32, "masked");
+      const Tile tile = mask_tile(mask, job, job.key + begin, scores.columns);
+      if (mask.is_predicate) {
+        const Tile scaled = emitter_.sbuf(job.rows, scores.columns, DType::kFloat32, "scaled");
+        emitter_.tensor_scalar(AluOp::kMultiply, scaled, result, scale);
+        emitter_.memset(next, mask.fill);
+        emitter_.copy_where(next, scaled, tile);
+      } else {
+        emitter_.scalar_tensor_tensor(AluOp::kMultiply, scale, AluOp::kAdd, next, result, tile);
+      }
+      result = next;
+      scale = 1.0;
+    }
+    return result;
+  }
+
+  Tile mask_tile(Mask& mask, const Job& job, int64_t key, int64_t width) {
+    View view = mask.input.of_batch(batch_);
+    view.offset +=
+        mask.input.head_offset(job.head) + job.query * mask.input.rows.step + key * mask.input.columns.step;
+    const bool keep = tiles(queries_, kPartitions) * keys_ * 4 <= kMaskBytes || mask.input.rows.step == 0;
+    const std::pair at{view.offset, width};
+    if (const auto found = mask.loaded.find(at); found != mask.loaded.end()) return found->second;
+    // Rows that are all alike are loaded for all partitions, so that any query finds them.
+    const int64_t rows = mask.input.rows.step == 0 ? std::min(kPartitions, queries_) : job.rows;
+    const Matrix matrix(view, {{mask.input.rows.step, rows}}, {{mask.input.columns.step, width}});
+    const Tile tile = matrix.fetch(emitter_, 0, rows, 0, width, "mask");
+    if (keep) mask.loaded.emplace(at, tile);
+    return tile;
+  }
+
+  // O, joined with that of earlier blocks.
+  void sum_up(const Job& job) {
+    const int64_t quarter = next_quarter_;
+    const bool whole_bank = values_ > kPsumBankColumns / 4;
+    next_quarter_ = (next_quarter_ + 1) % 4;
+    const Tile result = emitter_.psum_at(kResultBank, whole_bank ? 0 : quarter * kHalfBankBytes / 2, job.rows,
+                                         values_, DType::kFloat32, "result");
+    const int64_t at_once = kHalfBankBytes / size_bytes(dtype_) / kPartitions * kPartitions;
+    for (int64_t key = 0; key < job.keys; key += at_once) {
+      const int64_t width = std::min(at_once, job.keys - key);
+      accumulate(job, result, key, width);
+    }
+    join(job, result);
+  }
+
+  // P of `width` keys turned, each 128 of them on the partitions from the first, and multiplied.
+  void accumulate(const Job& job, const Tile& result, int64_t key, int64_t width) {
+    const int64_t blocks = tiles(width, kPartitions), deep = std::min(kPartitions, width);
+    const Tile turned = half_bank(deep, blocks * job.rows, dtype_);
+    const Tile panel = emitter_.sbuf(deep, blocks * job.rows, dtype_, "weights_T");
+    const int64_t whole = width / kPartitions;
+    for (int64_t i = 0; i < blocks; ++i) {
+      const int64_t rows = std::min(kPartitions, width - i * kPartitions);
+      emitter_.transpose(turned.row_range(0, rows).column_range(i * job.rows, job.rows),
+                         job.weights.column_range(key + i * kPartitions, rows));
+    }
+    if (whole > 0)
+      copy_out(panel.column_range(0, whole * job.rows), turned.column_range(0, whole * job.rows));
+    if (const int64_t rest = width - whole * kPartitions; rest > 0)
+      copy_out(panel.row_range(0, rest).column_range(whole * job.rows, job.rows),
+               turned.row_range(0, rest).column_range(whole * job.rows, job.rows));
+    for (int64_t i = 0; i < blocks; ++i) {
+      const int64_t rows = std::min(kPartitions, width - i * kPartitions);
+      const Tile& value = job.values[static_cast<size_t>((key / kPartitions) + i)];
+      emitter_.matmul(result, panel.row_range(0, rows).column_range(i * job.rows, job.rows),
+                      value.row_range(0, rows), key + i > 0);
+    }
+  }
+
+  void join(const Job& job, const Tile& result) {
+    Tile total = result, sum = job.sum;
+    if (!job.first) {
+      total = emitter_.sbuf(job.rows, values_, DType::kFloat32, "joined");
+      emitter_.scalar_tensor_tensor(AluOp::kMultiply, *job.rescale, AluOp::kAdd, total, job.running->result,
+                                    result);
+      sum = column(job.rows, "sum");
+      emitter_.scalar_tensor_tensor(AluOp::kMultiply, *job.rescale, AluOp::kAdd, sum, job.running->sum,
+                                    job.sum);
+    } else if (!job.last) {
+      total = emitter_.sbuf(job.rows, values_, DType::kFloat32, "joined");
+      emitter_.tensor_copy(total, result);
+    }
+    job.running->result = total;
+    job.running->sum = sum;
+    if (job.last) store(job, total, sum);
+  }
+
+  void store(const Job& job, const Tile& total, const Tile& sum) {
+    const int64_t row = job.batch * queries_ + job.query, width = heads_ * values_;
+    const auto place = emitter_.residency().place(out_.tensor, row, job.rows);
+    const Tile result = place ? place->column_range(job.head * values_, values_)
+                              : emitter_.sbuf(job.rows, values_, out_.dtype, "attention");
+    emitter_.tensor_scalar(AluOp::kDivide, result, total, sum);
+    if (place) return;
+    View base{out_.tensor, out_.dtype, out_.offset + row * width + job.head * values_, {}};
+    Matrix(base, {{width, job.rows}}, {{1, values_}}).store(emitter_, result, 0, 0);
+  }
+
+  Lowering& lowering_;
+  Emitter& emitter_;
+  AttentionOp attention_;
+  size_t outer_rank_;
+  Input q_, k_, v_;
+  View out_;
+  int64_t heads_, queries_, keys_, features_, values_;
+  DType dtype_;
+  std::vector<Mask> masks_;
+  Tile corner_;
+
+  int64_t batch_ = 0;
+  std::map<std::tuple<isa::TensorId, int64_t, int64_t>, Tile> rows_;
+  std::optional<int64_t> k_offset_, v_offset_;  // of the head whose keys and values are in SBUF
+  Tile keys_tile_;
+  std::vector<Tile> values_tiles_;
+  std::deque<Job> waiting_;  // weighed, not summed up
+  int64_t next_half_ = 0, next_bank_ = 0, next_quarter_ = 0, copies_ = 0;
+};
+
+}  // namespace
+
+bool has_attention(const graph::Function&, const Op& op) { return attention_of(op).has_value(); }
+
+bool lower_attention(Lowering& lowering, const Op& op) {
+  if (!attention_of(op)) return false;
+  AttentionKernel(lowering, op).run();
+  return true;
+}
+
+}  // namespace opentrn::compiler

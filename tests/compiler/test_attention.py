@@ -1,0 +1,231 @@
+"""Attention as one kernel: found in the forms that exporters write, and equal to the graph evaluated in float64."""
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import opentrn
+from opentrn import graph
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+
+@dataclass(frozen=True)
+class Form:
+    """Shapes and the way of writing of one attention."""
+
+    batch: int = 2
+    heads: int = 3
+    queries: int = 40
+    keys: int = 40
+    features: int = 16
+    element: str = "f32"
+    mask: str = "none"  # none, added (per key), full (per query and key), select, causal-select, causal-added
+    shared: int = 1  # heads that have one key and value
+    values_left: bool = True  # JAX writes the last product so
+    heads_first: bool = False  # inputs [batch, heads, tokens, features], as torch has them
+
+    def text(self) -> str:
+        b, h, q, k, d, e = self.batch, self.heads, self.queries, self.keys, self.features, self.element
+        kv = h // self.shared
+        scores, rows = f"{b}x{h}x{q}x{k}xf32", f"{b}x{h}x{q}xf32"
+
+        def tokens(count: int, heads: int) -> str:
+            return f"{b}x{heads}x{count}x{d}x{e}" if self.heads_first else f"{b}x{count}x{heads}x{d}x{e}"
+
+        head, token = (1, 2) if self.heads_first else (2, 1)
+        lines = []
+        key, value = "%k", "%v"
+        if self.shared > 1:
+            wide = f"{b}x{k}x{kv}x{self.shared}x{d}x{e}"
+            for name in "kv":
+                lines += [
+                    f"%{name}w = stablehlo.broadcast_in_dim %{name}, dims = [0, 1, 2, 4]"
+                    f" : (tensor<{tokens(k, kv)}>) -> tensor<{wide}>",
+                    f"%{name}r = stablehlo.reshape %{name}w : (tensor<{wide}>) -> tensor<{tokens(k, h)}>",
+                ]
+            key, value = "%kr", "%vr"
+        lines += [
+            f"%s = stablehlo.dot_general %q, {key}, batching_dims = [0, {head}] x [0, {head}],"
+            f" contracting_dims = [3] x [3]"
+            f" : (tensor<{tokens(q, h)}>, tensor<{tokens(k, h)}>) -> tensor<{scores}>",
+            f"%scale = stablehlo.constant dense<{d**-0.5:.9e}> : tensor<{scores}>",
+            f"%scaled = stablehlo.multiply %s, %scale : tensor<{scores}>",
+            *self.masked(scores),
+            "%low = stablehlo.constant dense<0xFF800000> : tensor<f32>",
+            "%zero = stablehlo.constant dense<0.0> : tensor<f32>",
+            f"%m = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [3]"
+            f" : (tensor<{scores}>, tensor<f32>) -> tensor<{rows}>",
+            f"%mb = stablehlo.broadcast_in_dim %m, dims = [0, 1, 2] : (tensor<{rows}>) -> tensor<{scores}>",
+            f"%c = stablehlo.subtract %x, %mb : tensor<{scores}>",
+            f"%e = stablehlo.exponential %c : tensor<{scores}>",
+            f"%l = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [3]"
+            f" : (tensor<{scores}>, tensor<f32>) -> tensor<{rows}>",
+            f"%lb = stablehlo.broadcast_in_dim %l, dims = [0, 1, 2] : (tensor<{rows}>) -> tensor<{scores}>",
+            f"%p = stablehlo.divide %e, %lb : tensor<{scores}>",
+            f"%pn = stablehlo.convert %p : (tensor<{scores}>) -> tensor<{b}x{h}x{q}x{k}x{e}>",
+        ]
+        if self.values_left:
+            lines += [
+                f"%o = stablehlo.dot_general {value}, %pn, batching_dims = [0, {head}] x [0, 1],"
+                f" contracting_dims = [{token}] x [3]"
+                f" : (tensor<{tokens(k, h)}>, tensor<{b}x{h}x{q}x{k}x{e}>) -> tensor<{b}x{h}x{d}x{q}x{e}>",
+                f"%r = stablehlo.transpose %o, dims = [0, 3, 1, 2]"
+                f" : (tensor<{b}x{h}x{d}x{q}x{e}>) -> tensor<{b}x{q}x{h}x{d}x{e}>",
+            ]
+        else:
+            lines += [
+                f"%o = stablehlo.dot_general %pn, {value}, batching_dims = [0, 1] x [0, {head}],"
+                f" contracting_dims = [3] x [{token}]"
+                f" : (tensor<{b}x{h}x{q}x{k}x{e}>, tensor<{tokens(k, h)}>) -> tensor<{b}x{h}x{q}x{d}x{e}>",
+                f"%r = stablehlo.transpose %o, dims = [0, 2, 1, 3]"
+                f" : (tensor<{b}x{h}x{q}x{d}x{e}>) -> tensor<{b}x{q}x{h}x{d}x{e}>",
+            ]
+        body = "\n  ".join(lines)
+        return (
+            f"func.func @main(%q: tensor<{tokens(q, h)}>, %k: tensor<{tokens(k, kv)}>, %v: tensor<{tokens(k, kv)}>"
+            f"{self.mask_argument()}) -> tensor<{b}x{q}x{h}x{d}x{e}> {{\n  {body}\n"
+            f"  return %r : tensor<{b}x{q}x{h}x{d}x{e}>\n}}\n"
+        )
+
+    def mask_argument(self) -> str:
+        kind = {
+            "added": f"{self.batch}x{self.keys}xf32",
+            "full": f"{self.batch}x{self.queries}x{self.keys}xf32",
+            "select": f"{self.queries}x{self.keys}xi1",
+        }.get(self.mask)
+        return f", %mask: tensor<{kind}>" if kind else ""
+
+    def masked(self, scores: str) -> list[str]:
+        q, k = self.queries, self.keys
+        low = f"%fill = stablehlo.constant dense<-3.0e38> : tensor<{scores}>"
+        diagonal = [
+            f"%i = stablehlo.iota dim = 0 : tensor<{q}x{k}xi32>",
+            f"%gap = stablehlo.constant dense<{k - q}> : tensor<{q}x{k}xi32>",
+            f"%ig = stablehlo.add %i, %gap : tensor<{q}x{k}xi32>",
+            f"%j = stablehlo.iota dim = 1 : tensor<{q}x{k}xi32>",
+            f"%keep = stablehlo.compare GE, %ig, %j : (tensor<{q}x{k}xi32>, tensor<{q}x{k}xi32>) -> tensor<{q}x{k}xi1>",
+        ]
+        spread = f"-> tensor<{scores}>"
+        spread_bool = f"-> tensor<{scores.replace('f32', 'i1')}>"
+        add = f"%x = stablehlo.add %scaled, %mb0 : tensor<{scores}>"
+        select = f"%x = stablehlo.select %kb, %scaled, %fill : tensor<{scores.replace('f32', 'i1')}>, tensor<{scores}>"
+        if self.mask == "added":
+            shape = f"tensor<{self.batch}x{k}xf32>"
+            return [f"%mb0 = stablehlo.broadcast_in_dim %mask, dims = [0, 3] : ({shape}) {spread}", add]
+        if self.mask == "full":
+            shape = f"tensor<{self.batch}x{q}x{k}xf32>"
+            return [f"%mb0 = stablehlo.broadcast_in_dim %mask, dims = [0, 2, 3] : ({shape}) {spread}", add]
+        if self.mask == "select":
+            shape = f"tensor<{q}x{k}xi1>"
+            return [
+                low,
+                f"%kb = stablehlo.broadcast_in_dim %mask, dims = [2, 3] : ({shape}) {spread_bool}",
+                select,
+            ]
+        if self.mask == "causal-select":
+            shape = f"tensor<{q}x{k}xi1>"
+            return [
+                low, *diagonal,
+                f"%kb = stablehlo.broadcast_in_dim %keep, dims = [2, 3] : ({shape}) {spread_bool}", select,
+            ]  # fmt: skip
+        if self.mask == "causal-added":
+            shape = f"tensor<{q}x{k}xf32>"
+            return [
+                *diagonal,
+                f"%none = stablehlo.constant dense<0.0> : {shape}",
+                f"%much = stablehlo.constant dense<0xFF800000> : {shape}",
+                f"%bias = stablehlo.select %keep, %none, %much : tensor<{q}x{k}xi1>, {shape}",
+                f"%mb0 = stablehlo.broadcast_in_dim %bias, dims = [2, 3] : ({shape}) {spread}",
+                add,
+            ]
+        return [f"%one = stablehlo.constant dense<1.0> : tensor<{scores}>",
+                f"%x = stablehlo.multiply %scaled, %one : tensor<{scores}>"]  # fmt: skip
+
+    def inputs(self) -> list[np.ndarray]:
+        random = np.random.default_rng(3)
+        dtype = {"f32": np.dtype(np.float32), "bf16": BFLOAT16}[self.element]
+
+        def tokens(count: int, heads: int) -> np.ndarray:
+            shape = (heads, count) if self.heads_first else (count, heads)
+            return random.standard_normal((self.batch, *shape, self.features)).astype(dtype)
+
+        kv = self.heads // self.shared
+        arrays = [tokens(self.queries, self.heads), tokens(self.keys, kv), tokens(self.keys, kv)]
+        if self.mask == "added":
+            arrays.append(
+                np.where(random.random((self.batch, self.keys)) < 0.3, -1e4, 0.0).astype(np.float32)
+            )
+        if self.mask == "full":
+            arrays.append(random.standard_normal((self.batch, self.queries, self.keys)).astype(np.float32))
+        if self.mask == "select":
+            keep = random.random((self.queries, self.keys)) < 0.7
+            keep[:, 0] = True
+            arrays.append(keep)
+        return arrays
+
+
+FORMS = [
+    Form(),
+    Form(values_left=False),
+    Form(heads_first=True, values_left=False, mask="added"),
+    Form(queries=197, keys=197, batch=1, heads=2, element="bf16"),
+    Form(queries=128, keys=300, batch=1, features=64, element="bf16", mask="added"),
+    Form(queries=130, keys=70, mask="full"),
+    Form(queries=33, keys=140, mask="select", values_left=False),
+    Form(queries=260, keys=260, batch=1, heads=2, mask="causal-select"),
+    Form(queries=150, keys=278, batch=1, heads=2, mask="causal-added", element="bf16"),
+    Form(queries=140, keys=140, heads=6, shared=3, mask="causal-select", element="bf16"),
+    Form(queries=5, keys=2100, batch=1, heads=1),  # two blocks of keys
+    Form(queries=200, keys=4200, batch=1, heads=1, features=8, mask="causal-select"),
+    Form(queries=1, keys=150, batch=3, features=128, mask="added"),
+]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_attention_is_one_kernel_with_the_values_of_float64(form: Form):
+    text, arrays = form.text(), form.inputs()
+    model = opentrn.compile(text)
+    assert model.passes["attention"] == 1
+    got = model(*arrays)[0].astype(np.float64)
+    want = np.asarray(graph.parse(text).evaluate(*arrays, float64=True)[0], np.float64)
+    # Weights and results round to the element type once each; sums are of normal numbers times weights of sum one.
+    bound = 2.0**-7 if form.element == "bf16" else 4e-6
+    np.testing.assert_allclose(got, want, rtol=0, atol=bound * max(1.0, np.abs(want).max()))
+
+
+def test_without_fusion_the_values_are_the_same_within_rounding():
+    form = Form(queries=130, keys=130, mask="causal-select")
+    text, arrays = form.text(), form.inputs()
+    fused, plain = opentrn.compile(text), opentrn.compile(text, optlevel=1)
+    assert plain.passes["attention"] == 0
+    np.testing.assert_allclose(fused(*arrays)[0], plain(*arrays)[0], rtol=0, atol=4e-6)
+    assert fused.time().total_ns < plain.time().total_ns
+
+
+def test_keys_that_nobody_sees_are_not_touched():
+    """Of two blocks of queries the first sees half of the keys: a quarter of the tiles is never made."""
+    square = {"queries": 256, "keys": 256, "batch": 1, "heads": 1}
+
+    def transposes(form: Form) -> int:
+        return opentrn.compile(form.text()).program_text().count("nc_transpose")
+
+    operands = 4  # of 128 rows of Q and of K
+    assert transposes(Form(**square)) == operands + 4
+    assert transposes(Form(**square, mask="causal-select")) == operands + 3
+
+
+def test_a_row_that_sees_nothing_is_nan_as_in_the_graph():
+    form = Form(queries=4, keys=6, batch=1, heads=1, mask="added")
+    arrays = form.inputs()
+    arrays[3][:] = -np.inf
+    assert np.isnan(opentrn.compile(form.text())(*arrays)[0]).all()
+
+
+def test_other_exponentials_are_left_alone():
+    """Scores that are shifted by something else than their own maximum are no softmax."""
+    text = Form().text().replace("stablehlo.reduce(%x init: %low) applies stablehlo.maximum",
+                                 "stablehlo.reduce(%s init: %low) applies stablehlo.maximum")  # fmt: skip
+    assert opentrn.compile(text).passes["attention"] == 0
