@@ -9,6 +9,7 @@
 #include "compiler/cost.h"
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/lowering.h"
+#include "compiler/passes/activations.h"
 #include "compiler/passes/attention.h"
 #include "compiler/passes/expand.h"
 #include "compiler/passes/passes.h"
@@ -55,13 +56,20 @@ Function improved(const graph::Module& module, const Options& options, PassCount
   return function;
 }
 
-// What kernels are made from.
-Function prepared(const graph::Module& module, const Options& options, PassCounts& counts) {
+// What kernels are made from. `kernel_ops`: what kernels take whole becomes one op, which the evaluator does
+// not know.
+Function prepared(const graph::Module& module, const Options& options, PassCounts& counts, bool kernel_ops) {
   Function function = improved(module, options, counts);
-  const bool expanded = expand(function), improves = options.level >= Level::k2;
+  const bool improves = options.level >= Level::k2;
+  if (improves && kernel_ops) counts.activations = recognise_activations(function);
+  const bool expanded = expand(function);
   if (expanded && improves) improve(function, counts);
   if (improves && arrange_constants(function) > 0) fold_constants(function, /*fold_ops=*/true);
+  if (improves && kernel_ops) counts.attention = recognise_attention(function);
+  if (counts.attention > 0) simplify(function);
   remove_dead_ops(function);
+  // What attention reads its masks from is data to other kernels.
+  if (kernel_ops) counts.folded += fold_constants(function, /*fold_ops=*/false);
   return function;
 }
 
@@ -135,22 +143,11 @@ void count_ops(const graph::Module& module, const Function& function, graph::Blo
   }
 }
 
-// What kernels take whole becomes one op, which the evaluator does not know.
-Function with_kernel_ops(const graph::Module& module, const Options& options, PassCounts& counts) {
-  Function function = prepared(module, options, counts);
-  if (options.level >= Level::k2) counts.attention = recognise_attention(function);
-  if (counts.attention > 0) simplify(function);
-  remove_dead_ops(function);
-  // What recognition reads masks from is data to the kernels.
-  counts.folded += fold_constants(function, /*fold_ops=*/false);
-  return function;
-}
-
 }  // namespace
 
 CompiledModule compile(const graph::Module& module, const Options& options) {
   CompiledModule compiled;
-  const Function function = with_kernel_ops(module, options, compiled.passes);
+  const Function function = prepared(module, options, compiled.passes, /*kernel_ops=*/true);
   compiled.program = std::make_shared<isa::Program>();
   compiled.program->name = module.name.empty() ? function.name : module.name;
   Lowering lowering(module, function, compiled.program, options.generation);
@@ -171,7 +168,7 @@ graph::Module prepare(const graph::Module& module, const Options& options) {
   PassCounts counts;
   graph::Module result = module;  // for the locations
   result.functions.clear();
-  result.functions.push_back(prepared(module, options, counts));
+  result.functions.push_back(prepared(module, options, counts, /*kernel_ops=*/false));
   return result;
 }
 

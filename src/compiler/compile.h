@@ -28,11 +28,12 @@ struct Port {
 
 // How much the passes changed.
 struct PassCounts {
-  int64_t casts = 0;       // of auto_cast
-  int64_t simplified = 0;  // ops replaced by identities
-  int64_t folded = 0;      // ops that became constants
-  int64_t shared = 0;      // ops that repeat another
-  int64_t attention = 0;   // attentions that are one kernel
+  int64_t casts = 0;        // of auto_cast
+  int64_t simplified = 0;   // ops replaced by identities
+  int64_t folded = 0;       // ops that became constants
+  int64_t shared = 0;       // ops that repeat another
+  int64_t attention = 0;    // attentions that are one kernel
+  int64_t activations = 0;  // GELU and SiLU that are one function of the Scalar engine
 };
 
 struct CompiledModule {

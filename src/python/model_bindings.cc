@@ -153,6 +153,7 @@ nb::dict describe(const compiler::PassCounts& passes) {
   row["folded"] = passes.folded;
   row["shared"] = passes.shared;
   row["attention"] = passes.attention;
+  row["activations"] = passes.activations;
   return row;
 }
 

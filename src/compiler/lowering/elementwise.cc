@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "compiler/lowering/device_type.h"
+#include "compiler/passes/activations.h"
 #include "graph/op_definitions.h"
 
 namespace opentrn::compiler {
@@ -427,6 +428,7 @@ class Body {
                                full(x));
         return dst;
       }
+      case OpKind::composite_: return activation(*activation_of_composite(op_), x);
       default: return activation(*activation_of(op_.kind), x);
     }
   }
@@ -548,6 +550,7 @@ bool has_elementwise(const graph::Function& function, const Op& op) {
              op.kind == OpKind::minimum_;
     return true;
   }
+  if (op.kind == OpKind::composite_) return activation_of_composite(op).has_value();
   return op.operands.size() == 1 && has_unary(op.kind, first, result.element());
 }
 
