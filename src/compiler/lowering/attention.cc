@@ -38,10 +38,13 @@ constexpr int64_t kBlockKeys = 2048;
 constexpr int64_t kScoreBanks = 4, kTransposeBank = 4, kTransposeHalves = 6, kResultBank = 7;
 constexpr int64_t kHalfBankBytes = 1024;
 // Bytes of a partition for the rows of several heads of one operand, loaded together.
-constexpr int64_t kRowsBytes = 16 * 1024;
+constexpr int64_t kRowsBytes = 12 * 1024;
 constexpr int64_t kMaskBytes = 32 * 1024;
-// Blocks whose scores are begun before the first of them is summed up.
-constexpr size_t kBlocksAhead = 2;
+// Results of all heads of a batch that are stored together, where they do not stay in SBUF.
+constexpr int64_t kResultBytes = 24 * 1024;
+// Blocks whose scores are begun before the first of them is summed up: enough to hide that each engine waits
+// for the one before it, which takes longer than the work where there are few keys.
+size_t blocks_ahead(int64_t keys) { return keys <= kPsumBankColumns ? 6 : keys <= kBlockKeys / 2 ? 4 : 2; }
 // Copies out of PSUM: of each four, Vector does one and Scalar three, which leaves both with the same work.
 constexpr bool kCopiedByVector[] = {true, false, false, false};
 
@@ -116,10 +119,15 @@ class AttentionKernel {
     for (int64_t batch = 0; batch < batches; ++batch) {
       batch_ = batch;
       for (Mask& mask : masks_) mask.loaded.clear();
-      rows_.clear();
+      std::swap(rows_, next_rows_);
+      next_rows_.clear();
       k_offset_.reset();
       v_offset_.reset();
-      for (int64_t head = 0; head < heads_; ++head) this->head(head);
+      for (int64_t head = 0; head < heads_; ++head) {
+        this->head(head);
+        // Loads of the next batch wait for nobody; stores of this one would hold them up.
+        if (head == 0 && batch + 1 < batches) load_rows_of(batch + 1);
+      }
     }
     finish();
   }
@@ -154,33 +162,55 @@ class AttentionKernel {
     return matrix.fetch(emitter_, 0, kPartitions, 0, kPartitions, "corner");
   }
 
+  using Rows = std::map<std::tuple<isa::TensorId, int64_t, int64_t>, Tile>;
+
   // Rows of the head, 128 at a time. Heads that lie side by side are loaded together, as long runs.
   Tile rows_of(const Input& input, int64_t head, int64_t row, int64_t count) {
-    const View base = input.of_batch(batch_);
+    const Matrix alone = head_rows(input, batch_, head);
+    if (const auto kept = alone.kept(emitter_, row, count, 0, input.columns.count, false)) return *kept;
+    const auto shared = shared_rows(input, batch_, head, row, count, rows_);
+    return shared ? *shared : alone.fetch(emitter_, row, count, 0, input.columns.count, "head_rows");
+  }
+
+  static Matrix head_rows(const Input& input, int64_t batch, int64_t head) {
+    View one = input.of_batch(batch);
+    one.offset += input.head_offset(head);
+    return {one, {input.rows}, {input.columns}};
+  }
+
+  // The head's columns of rows that are loaded for several heads; nullopt where heads do not lie side by
+  // side.
+  std::optional<Tile> shared_rows(const Input& input, int64_t batch, int64_t head, int64_t row, int64_t count,
+                                  Rows& loaded) {
+    const View base = input.of_batch(batch);
     const int64_t offset = input.head_offset(head), width = input.columns.count;
-    const int64_t element = size_bytes(input.base.dtype);
-    View one = base;
-    one.offset += offset;
-    const Matrix alone(one, {input.rows}, {input.columns});
-    if (const auto kept = alone.kept(emitter_, row, count, 0, width, false)) return *kept;
     const int64_t run = input.rows.step > 0 ? input.rows.step : width;
-    const int64_t together = std::max<int64_t>(
-        1, std::min(run / width, kRowsBytes / std::max<int64_t>(1, tiles(input.rows.count, kPartitions) *
-                                                                       width * element)));
+    const int64_t bytes = tiles(input.rows.count, kPartitions) * width * size_bytes(input.base.dtype);
+    const int64_t together = std::max<int64_t>(1, std::min(run / width, kRowsBytes / bytes));
     const bool side_by_side = input.columns.step == 1 && offset % width == 0 && offset < run &&
                               product(input.heads) > 1 && input.rows.step % width == 0;
-    if (!side_by_side || together == 1) return alone.fetch(emitter_, row, count, 0, width, "head_rows");
+    if (!side_by_side || together == 1) return std::nullopt;
     const int64_t first = offset / width / together * together;
     const int64_t heads_there = std::min(together, heads_width(input) / width - first);
     const auto key = std::make_tuple(input.base.tensor, base.offset + first * width, row);
-    auto found = rows_.find(key);
-    if (found == rows_.end()) {
+    auto found = loaded.find(key);
+    if (found == loaded.end()) {
       View start = base;
       start.offset += first * width;
       const Matrix matrix(start, {input.rows}, {{1, heads_there * width}});
-      found = rows_.emplace(key, matrix.fetch(emitter_, row, count, 0, heads_there * width, "rows")).first;
+      found = loaded.emplace(key, matrix.fetch(emitter_, row, count, 0, heads_there * width, "rows")).first;
     }
     return found->second.column_range(offset - first * width, width);
+  }
+
+  void load_rows_of(int64_t batch) {
+    for (const Input* input : {&k_, &q_, &v_})
+      for (int64_t row = 0; row < input->rows.count; row += kPartitions) {
+        const int64_t count = std::min(kPartitions, input->rows.count - row);
+        const Matrix alone = head_rows(*input, batch, 0);
+        if (!alone.kept(emitter_, row, count, 0, input->columns.count, false))
+          shared_rows(*input, batch, 0, row, count, next_rows_);
+      }
   }
 
   // Elements from the first head's beginning to the last one's end.
@@ -298,7 +328,7 @@ class AttentionKernel {
       for (int64_t k = key; k < key + count; k += kPartitions)
         job.values.push_back(values_tiles_[static_cast<size_t>(k / kPartitions)]);
       waiting_.push_back(std::move(job));
-      if (waiting_.size() > kBlocksAhead) sum_up_first();
+      if (waiting_.size() > blocks_ahead(keys_)) sum_up_first();
     }
   }
 
@@ -470,13 +500,20 @@ class AttentionKernel {
 
   void store(const Job& job, const Tile& total, const Tile& sum) {
     const int64_t row = job.batch * queries_ + job.query, width = heads_ * values_;
-    const auto place = emitter_.residency().place(out_.tensor, row, job.rows);
-    const Tile result = place ? place->column_range(job.head * values_, values_)
-                              : emitter_.sbuf(job.rows, values_, out_.dtype, "attention");
-    emitter_.tensor_scalar(AluOp::kDivide, result, total, sum);
-    if (place) return;
-    View base{out_.tensor, out_.dtype, out_.offset + row * width + job.head * values_, {}};
-    Matrix(base, {{width, job.rows}}, {{1, values_}}).store(emitter_, result, 0, 0);
+    const int64_t first = job.head * values_;
+    if (const auto place = emitter_.residency().place(out_.tensor, row, job.rows)) {
+      emitter_.tensor_scalar(AluOp::kDivide, place->column_range(first, values_), total, sum);
+      return;
+    }
+    const bool together =
+        heads_ > 1 && tiles(queries_, kPartitions) * width * size_bytes(out_.dtype) <= kResultBytes;
+    const int64_t columns = together ? width : values_;
+    auto& rows = results_[job.query];
+    if (!together || job.head == 0) rows = emitter_.sbuf(job.rows, columns, out_.dtype, "attention");
+    emitter_.tensor_scalar(AluOp::kDivide, rows.column_range(together ? first : 0, values_), total, sum);
+    if (together && job.head + 1 < heads_) return;
+    const View base{out_.tensor, out_.dtype, out_.offset + row * width + (together ? 0 : first), {}};
+    Matrix(base, {{width, job.rows}}, {{1, columns}}).store(emitter_, rows, 0, 0);
   }
 
   Lowering& lowering_;
@@ -491,7 +528,8 @@ class AttentionKernel {
   Tile corner_;
 
   int64_t batch_ = 0;
-  std::map<std::tuple<isa::TensorId, int64_t, int64_t>, Tile> rows_;
+  Rows rows_, next_rows_;                       // of this batch and the next
+  std::map<int64_t, Tile> results_;             // by first query: rows of all heads
   std::optional<int64_t> k_offset_, v_offset_;  // of the head whose keys and values are in SBUF
   Tile keys_tile_;
   std::vector<Tile> values_tiles_;
