@@ -197,14 +197,32 @@ class Body {
     return narrowed(quotient);
   }
 
+  // Integers in the order of the floats' bits: -NaN, -inf, ..., -0, 0, ..., inf, NaN. Every format fits fp32.
+  Tile total_order_key(const Term& term) {
+    const Tile number = fresh(DType::kFloat32), sign = fresh(DType::kInt32), flip = fresh(DType::kInt32),
+               key = fresh(DType::kInt32), places = fresh(DType::kInt32), low = fresh(DType::kInt32);
+    emitter_.tensor_copy(number, full(term));
+    emitter_.memset(places, 31.0);
+    emitter_.memset(low, 2147483647.0);
+    const Tile bits = number.as(DType::kInt32);
+    emitter_.tensor_tensor(AluOp::kArithmeticRightShift, sign, bits, places);
+    emitter_.tensor_tensor(AluOp::kBitwiseAnd, flip, sign, low);
+    emitter_.tensor_tensor(AluOp::kBitwiseXor, key, bits, flip);
+    return key;
+  }
+
   Tile compare(const Term& a, const Term& b) {
     const AluOp op = comparison_of(op_.enumeration(Attr::comparison_direction, ComparisonDirection::kEq));
     const Tile dst = result();
-    if (!is_int32(a.element)) {
+    const bool total =
+        graph::is_float(a.element) && op_.enumeration(Attr::compare_type, graph::ComparisonType::kNone) ==
+                                          graph::ComparisonType::kTotalOrder;
+    if (!is_int32(a.element) && !total) {
       float_binary(op, dst, a, b);
       return dst;
     }
-    const Tile x = wide_int(a), y = wide_int(b), wide = fresh(x.dtype);
+    const Tile x = total ? total_order_key(a) : wide_int(a), y = total ? total_order_key(b) : wide_int(b),
+               wide = fresh(x.dtype);
     emitter_.tensor_tensor(op, wide, x, y);
     emitter_.tensor_copy(dst, wide);
     return dst;
@@ -535,10 +553,8 @@ bool has_elementwise(const graph::Function& function, const Op& op) {
   const ElementType first = function.type(op.operands[0]).element();
   switch (op.kind) {
     case OpKind::select_:
-    case OpKind::clamp_: return true;
-    case OpKind::compare_:
-      return op.enumeration(Attr::compare_type, graph::ComparisonType::kNone) !=
-             graph::ComparisonType::kTotalOrder;
+    case OpKind::clamp_:
+    case OpKind::compare_: return true;
     default: break;
   }
   if (graph::definition(op.kind).op_class == graph::OpClass::kBinaryElementwise && op.operands.size() == 2) {

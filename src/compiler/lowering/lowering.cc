@@ -1,6 +1,7 @@
 #include "compiler/lowering/lowering.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -34,10 +35,12 @@ constexpr Kernel kKernels[] = {
     {has_convolution, lower_convolution},
     {has_reduce_window, lower_reduce_window},
     {has_gather, lower_gather},
+    {has_gather_elements, lower_gather_elements},
     {has_scatter, lower_scatter},
     {has_reduce, lower_reduce},
     {has_control_flow, lower_control_flow},
     {has_dynamic_slices, lower_dynamic_slices},
+    {has_sort, lower_sort},
     {has_data_movement, lower_data_movement},
 };
 
@@ -266,14 +269,13 @@ View Lowering::view(ValueId value) {
   OPENTRN_CHECK(op.kind == OpKind::constant_ || is_view_op(op.kind), "{} was read before it was lowered",
                 graph::name(op.kind));
   // Constants are inputs of the program and the same everywhere.
-  if (op.kind == OpKind::constant_) return *(views_[index_of(value)] = constant(op));
+  if (op.kind == OpKind::constant_) return *(views_[index_of(value)] = constant(op.literal(Attr::value)));
   const View made = view_of_op(op, function_.value(value).index);
   set_view(value, made);
   return made;
 }
 
-View Lowering::constant(const Op& op) {
-  const graph::Literal& literal = op.literal(Attr::value);
+View Lowering::constant(const graph::Literal& literal) {
   const graph::Type& type = literal.type();
   const std::vector<int64_t> one{1};
   const bool splat = literal.is_splat();
@@ -285,6 +287,19 @@ View Lowering::constant(const Op& op) {
     for (const int64_t dim : type.dims()) whole.dims.push_back({0, dim});
   }
   return whole;
+}
+
+View Lowering::counted(int64_t count) {
+  const auto found = counted_.find(count);
+  if (found != counted_.end()) return found->second;
+  std::vector<std::byte> bytes(static_cast<size_t>(count) * sizeof(float));
+  for (int64_t i = 0; i < count; ++i) {
+    const auto number = static_cast<float>(i);
+    std::memcpy(bytes.data() + static_cast<size_t>(i) * sizeof(float), &number, sizeof(float));
+  }
+  const View whole =
+      constant(graph::Literal(graph::Type::tensor(graph::ElementType::kF32, {count}), std::move(bytes)));
+  return counted_.emplace(count, whole).first->second;
 }
 
 View Lowering::view_of_op(const Op& op, uint32_t result) {

@@ -48,6 +48,9 @@ class Lowering {
   View view(graph::ValueId value);
   // Room for a value that a kernel makes; row-major.
   View allocate(graph::ValueId value);
+  // An input of the program with these values, which a kernel wants and the model need not have.
+  View constant(const graph::Literal& literal);
+  View counted(int64_t count);  // fp32, 0, 1, 2, ...; kept for the next that asks
   // The result lies where the operand lies, which is not read any more (Plan::may_overwrite). Its kept tile,
   // if there is one, is the result's.
   View take_over(graph::ValueId operand, graph::ValueId result);
@@ -90,7 +93,6 @@ class Lowering {
   void drop_what_nobody_reads(size_t place);
   void return_values();
   View view_of_op(const graph::Op& op, uint32_t result);
-  View constant(const graph::Op& op);
   bool lies_in_memory(graph::ValueId value) const;
   Scalar scalar_of_op(const graph::Op& op);
 
@@ -101,6 +103,7 @@ class Lowering {
   std::vector<std::unique_ptr<Scope>> scopes_;  // innermost last
   std::vector<std::optional<View>> views_;      // by value
   std::map<graph::ValueId, Scalar> scalars_;
+  std::map<int64_t, View> counted_;      // by count
   std::set<graph::ValueId> taken_over_;  // values whose place is another's now
   std::vector<uint32_t> origin_op_;      // by op: its number in the origin
   std::vector<isa::TensorId> inputs_, outputs_;
@@ -117,6 +120,8 @@ bool lower_reduce(Lowering& lowering, const graph::Op& op);
 bool lower_scatter(Lowering& lowering, const graph::Op& op);
 bool lower_data_movement(Lowering& lowering, const graph::Op& op);
 bool lower_control_flow(Lowering& lowering, const graph::Op& op);
+bool lower_gather_elements(Lowering& lowering, const graph::Op& op);
+bool lower_sort(Lowering& lowering, const graph::Op& op);
 bool lower_dynamic_slices(Lowering& lowering, const graph::Op& op);
 // How many dimensions of the result go over rows, where the op can be the source of a group (tile_source.h).
 std::optional<int> dot_general_row_rank(const graph::Function& function, const graph::Op& op);
@@ -129,6 +134,8 @@ bool has_scatter(const graph::Function& function, const graph::Op& op);
 bool has_gather(const graph::Function& function, const graph::Op& op);
 bool has_data_movement(const graph::Function& function, const graph::Op& op);
 bool has_control_flow(const graph::Function& function, const graph::Op& op);
+bool has_gather_elements(const graph::Function& function, const graph::Op& op);
+bool has_sort(const graph::Function& function, const graph::Op& op);
 bool has_dynamic_slices(const graph::Function& function, const graph::Op& op);
 
 // True when some kernel takes the op; for coverage reports, without lowering. Says nothing about the ops

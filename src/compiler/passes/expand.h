@@ -27,6 +27,7 @@ std::span<const Expansion> trigonometric_expansions();
 std::span<const Expansion> special_function_expansions();
 std::span<const Expansion> bit_expansions();
 std::span<const Expansion> integer_product_expansions();
+std::span<const Expansion> window_expansions();
 
 // True when expand() replaces the op.
 bool has_expansion(const graph::Function& function, const graph::Op& op);

@@ -45,7 +45,8 @@ bool only_rearranges(OpKind kind) {
 bool is_elementwise(const Op& op) {
   const OpClass op_class = graph::definition(op.kind).op_class;
   return op_class == OpClass::kUnaryElementwise || op_class == OpClass::kBinaryElementwise ||
-         op.kind == OpKind::select_ || op.kind == OpKind::convert_;
+         op.kind == OpKind::select_ || op.kind == OpKind::convert_ || op.kind == OpKind::clamp_ ||
+         op.kind == OpKind::compare_;
 }
 
 bool can_fold(OpKind kind) {
@@ -125,9 +126,7 @@ class Folding {
     if (result.element_count() == 0) return Literal(result, std::vector<std::byte>{});
     if (op.kind == OpKind::concatenate_ || op.kind == OpKind::pad_) return std::nullopt;
     const auto with_first = [&](const Literal& from) {
-      const auto size = result.element_count() == 0
-                            ? size_t{0}
-                            : static_cast<size_t>(graph::storage_bytes(from.type().element()));
+      const auto size = static_cast<size_t>(graph::storage_bytes(from.type().element()));
       return Literal(result,
                      std::vector<std::byte>(from.bytes().begin(),
                                             from.bytes().begin() + static_cast<std::ptrdiff_t>(size)));

@@ -1,0 +1,201 @@
+// sort: a merging network over rows, with any comparator.
+//
+// The sorted dimension lies along columns, the others over partitions, so that 128 rows are sorted at once.
+// The network is Batcher's bitonic one with the first half-step of every merge mirrored: every comparison
+// then puts the smaller element at the lower place, and columns beyond the last can simply be left out, as if
+// they were larger than everything. For n columns it has log2(n) (log2(n) + 1) / 2 steps; a step is two
+// copies and two predicated copies of n/2 columns per operand, and the comparator twice (once where no order
+// of equals has to be kept).
+//
+// Equal elements keep their order: the network alone would not, so the place that an element came from
+// decides.
+#include <algorithm>
+
+#include "compiler/lowering/device_type.h"
+#include "compiler/lowering/lowering.h"
+#include "compiler/lowering/matrix.h"
+#include "compiler/lowering/region.h"
+
+namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::Function;
+using graph::Op;
+using graph::OpKind;
+using graph::ValueId;
+
+namespace {
+
+// Columns of all operands together, places included: with what a step needs for itself they fit SBUF.
+constexpr int64_t kColumnsMax = 12288;
+
+int64_t length_of(const Function& function, const Op& op) {
+  const graph::Type& type = function.type(op.operands[0]);
+  const int64_t d = op.integer_or(Attr::dimension, -1);
+  return type.rank() == 0 ? 1 : type.dim(static_cast<int>(d < 0 ? d + type.rank() : d));
+}
+
+// Whole numbers compared as they are: equal ones are the same, in whatever order.
+bool equals_are_the_same(const Function& function, const Op& op) {
+  const graph::Block& body = function.block(op.regions[0]);
+  return op.operands.size() == 1 && !graph::is_float(function.type(op.operands[0]).element()) &&
+         body.ops.size() == 2 && function.op(body.ops[0]).kind == OpKind::compare_;
+}
+
+bool takes(const Function& function, const Op& op) {
+  if (op.kind != OpKind::sort_ || op.operands.empty() || !is_elementwise_region(function, op.regions[0]))
+    return false;
+  for (const ValueId id : op.operands) {
+    const graph::Type& type = function.type(id);
+    if (!type.is_tensor() || type.quantization() || !device_dtype(type.element())) return false;
+  }
+  return length_of(function, op) * static_cast<int64_t>(op.operands.size() + 1) <= kColumnsMax;
+}
+
+class Sort {
+ public:
+  Sort(Lowering& lowering, const Op& op)
+      : lowering_(lowering),
+        emitter_(lowering.emitter()),
+        function_(lowering.function()),
+        op_(op),
+        length_(length_of(function_, op)),
+        by_place_(!equals_are_the_same(function_, op)) {}
+
+  void run() {
+    for (size_t i = 0; i < op_.operands.size(); ++i) {
+      inputs_.push_back(matrix_of(lowering_.view(op_.operands[i])));
+      outputs_.push_back(matrix_of(lowering_.allocate(op_.results[i])));
+    }
+    const int64_t rows = inputs_[0].rows();
+    if (rows * length_ == 0) return;
+    View places;
+    if (by_place_) places = lowering_.counted(length_);
+    for (int64_t row = 0; row < rows; row += kPartitions) {
+      rows_ = std::min(kPartitions, rows - row);
+      data_.clear();
+      for (const Matrix& input : inputs_) data_.push_back(loaded(input, row));
+      if (by_place_) {
+        const Matrix all(places, {{0, rows_}}, {{1, length_}});
+        data_.push_back(emitter_.sbuf(rows_, length_, DType::kFloat32, "place"));
+        all.load(emitter_, data_.back(), 0, 0);
+      }
+      for (int64_t half = 1; half < length_; half *= 2) merge(half);
+      for (size_t i = 0; i < outputs_.size(); ++i) outputs_[i].store(emitter_, data_[i], row, 0);
+    }
+  }
+
+ private:
+  Matrix matrix_of(const View& view) const {
+    if (view.dims.empty()) return {view, {}, {}};
+    const int64_t d = op_.integer_or(Attr::dimension, -1);
+    const auto at = static_cast<size_t>(d < 0 ? d + static_cast<int64_t>(view.dims.size()) : d);
+    std::vector<isa::Dim> rows;
+    for (size_t i = 0; i < view.dims.size(); ++i)
+      if (i != at) rows.push_back(view.dims[i]);
+    return {view, rows, {view.dims[at]}};
+  }
+
+  // A tile of our own, as it is written to.
+  Tile loaded(const Matrix& input, int64_t row) {
+    const Tile tile = emitter_.sbuf(rows_, length_, input.dtype(), "sort");
+    if (const auto kept = input.kept(emitter_, row, rows_, 0, length_, false))
+      emitter_.tensor_copy(tile, *kept);
+    else
+      input.load(emitter_, tile, row, 0);
+    return tile;
+  }
+
+  // Columns of `runs` runs, `step` columns apart.
+  struct Columns {
+    int64_t begin, runs, step, count, direction;
+
+    Tile of(const Tile& tile) const { return tile.patch(begin, runs, step, count, direction); }
+    // As many columns of a tile of their own.
+    Tile packed(const Tile& tile) const { return tile.patch(0, runs, count, count, 1); }
+  };
+
+  // Sorted runs of `half` columns become sorted runs of twice as many. What a last, shorter run lacks would
+  // be larger than everything.
+  void merge(int64_t half) {
+    const int64_t width = 2 * half, whole = length_ / width, rest = length_ % width, last = whole * width;
+    if (whole > 0) exchange({0, whole, width, half, 1}, {width - 1, whole, width, half, -1});
+    if (rest > half)
+      exchange({last + width - rest, 1, 0, rest - half, 1}, {last + rest - 1, 1, 0, rest - half, -1});
+    for (int64_t gap = half / 2; gap >= 1; gap /= 2) {
+      const int64_t runs = length_ / (2 * gap), left = length_ % (2 * gap), begin = runs * 2 * gap;
+      if (runs > 0) exchange({0, runs, 2 * gap, gap, 1}, {gap, runs, 2 * gap, gap, 1});
+      if (left > gap) exchange({begin, 1, 0, left - gap, 1}, {begin + gap, 1, 0, left - gap, 1});
+    }
+  }
+
+  // Puts the smaller of each pair at the lower place.
+  void exchange(const Columns& low, const Columns& high) {
+    std::vector<Tile> lows, highs;
+    for (const Tile& tile : data_) {
+      lows.push_back(copied(tile, low));
+      highs.push_back(copied(tile, high));
+    }
+    const Tile swap = must_swap(lows, highs);
+    for (size_t i = 0; i < data_.size(); ++i) {
+      emitter_.copy_where(low.of(data_[i]), low.packed(highs[i]), low.packed(swap));
+      emitter_.copy_where(high.of(data_[i]), low.packed(lows[i]), low.packed(swap));
+    }
+  }
+
+  Tile copied(const Tile& tile, const Columns& columns) {
+    const Tile copy = emitter_.sbuf(rows_, columns.runs * columns.count, tile.dtype, "pair");
+    emitter_.tensor_copy(columns.packed(copy), columns.of(tile));
+    return copy;
+  }
+
+  // high before low; or equal, and high came first.
+  Tile must_swap(std::span<const Tile> lows, std::span<const Tile> highs) {
+    const Tile before = less(highs, lows);
+    if (!by_place_) return before;
+    const auto fresh = [&] { return emitter_.sbuf(rows_, before.columns, DType::kUint8, "swap"); };
+    const Tile after = less(lows, highs), came_first = fresh(), equal_and_first = fresh(), swap = fresh();
+    emitter_.tensor_tensor(AluOp::kLess, came_first, highs.back(), lows.back());
+    emitter_.tensor_tensor(AluOp::kGreater, equal_and_first, came_first, after);
+    emitter_.tensor_tensor(AluOp::kBitwiseOr, swap, before, equal_and_first);
+    return swap;
+  }
+
+  // The comparator's truth for each pair.
+  Tile less(std::span<const Tile> a, std::span<const Tile> b) {
+    std::vector<Term> arguments;
+    for (size_t i = 0; i < op_.operands.size(); ++i)
+      for (const Tile& tile : {a[i], b[i]})
+        arguments.push_back({.element = function_.type(op_.operands[i]).element(),
+                             .splat = {},
+                             .tile = tile,
+                             .column = false});
+    const Term answer =
+        emit_region(emitter_, function_, op_.regions[0], arguments, a[0].rows, a[0].columns)[0];
+    if (!answer.splat) return answer.tile;
+    const Tile tile = emitter_.sbuf(rows_, a[0].columns, DType::kUint8, "swap");
+    emitter_.memset(tile, *answer.splat);
+    return tile;
+  }
+
+  Lowering& lowering_;
+  Emitter& emitter_;
+  const Function& function_;
+  const Op& op_;
+  int64_t length_, rows_ = 0;
+  bool by_place_;
+  std::vector<Matrix> inputs_, outputs_;
+  std::vector<Tile> data_;  // by operand; then the places
+};
+
+}  // namespace
+
+bool has_sort(const Function& function, const Op& op) { return takes(function, op); }
+
+bool lower_sort(Lowering& lowering, const Op& op) {
+  if (!takes(lowering.function(), op)) return false;
+  Sort(lowering, op).run();
+  return true;
+}
+
+}  // namespace opentrn::compiler

@@ -1,0 +1,312 @@
+// Ops with regions, as ops on whole tensors: map, reduce_window and select_and_scatter with any element-wise
+// region, top_k as a sort.
+//
+// Windows of a reduction are combined by doubling: sums over 2, 4, 8, ... neighbours, from which any window
+// follows, dimension by dimension. StableHLO leaves the grouping to the implementation, not the order, and
+// lets an initial value be met as often as wanted. A window of n elements takes log2(n) combinations.
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "compiler/lowering/device_type.h"
+#include "compiler/lowering/lowering.h"
+#include "compiler/passes/expand.h"
+#include "compiler/passes/inline_region.h"
+
+namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::Builder;
+using graph::Function;
+using graph::Op;
+using graph::OpKind;
+using graph::ValueId;
+
+namespace {
+
+using Values = std::vector<ValueId>;
+using Operands = std::span<const ValueId>;
+using Dims = std::vector<int64_t>;
+
+// Places of a window that select_and_scatter goes through one by one.
+constexpr int64_t kPlacesMax = 256;
+
+Dims dims_of(const graph::Type& type) { return {type.dims().begin(), type.dims().end()}; }
+
+bool is_static_tensor(const Function& function, ValueId id) {
+  const graph::Type& type = function.type(id);
+  return type.is_tensor() && type.is_static() && !type.quantization() && type.element_count() > 0 &&
+         device_dtype(type.element());
+}
+
+bool all_static(const Function& function, const Op& op) {
+  const auto fits = [&](ValueId id) { return is_static_tensor(function, id); };
+  return std::all_of(op.operands.begin(), op.operands.end(), fits) &&
+         std::all_of(op.results.begin(), op.results.end(), fits);
+}
+
+// -- map
+
+bool takes_map(const Function& function, const Op& op) {
+  return all_static(function, op) && can_inline_region(function, op.regions[0]);
+}
+
+Values map(Builder& builder, const Function& function, const Op& op, Operands operands) {
+  return inline_region(builder, function, op.regions[0], operands, dims_of(function.type(op.results[0])));
+}
+
+// -- windows
+
+struct Windows {
+  Dims size, stride, base_dilation, dilation, low, high;
+
+  Windows(const Function& function, const Op& op) {
+    const auto rank = static_cast<size_t>(function.type(op.operands[0]).rank());
+    size = op.integers_or(Attr::window_dimensions, rank, 1);
+    stride = op.integers_or(Attr::window_strides, rank, 1);
+    base_dilation = op.integers_or(Attr::base_dilations, rank, 1);
+    dilation = op.integers_or(Attr::window_dilations, rank, 1);
+    low.assign(rank, 0);
+    high.assign(rank, 0);
+    if (!op.has(Attr::padding)) return;
+    const auto& padding = op.matrix(Attr::padding).values;
+    for (size_t d = 0; d < rank; ++d) {
+      low[d] = padding[2 * d];
+      high[d] = padding[2 * d + 1];
+    }
+  }
+
+  int64_t places() const {
+    return std::accumulate(size.begin(), size.end(), int64_t{1}, std::multiplies<>());
+  }
+};
+
+ValueId padded(Builder& builder, ValueId value, ValueId filling, const Dims& low, const Dims& high,
+               const Dims& interior) {
+  const bool nothing = std::all_of(low.begin(), low.end(), [](int64_t n) { return n == 0; }) &&
+                       std::all_of(high.begin(), high.end(), [](int64_t n) { return n == 0; }) &&
+                       std::all_of(interior.begin(), interior.end(), [](int64_t n) { return n == 0; });
+  if (nothing) return value;
+  return builder.add(
+      OpKind::pad_, {value, filling},
+      {{Attr::edge_padding_low, low}, {Attr::edge_padding_high, high}, {Attr::interior_padding, interior}});
+}
+
+// `count` elements of each dimension from `start`, `step` apart.
+ValueId strided(Builder& builder, ValueId value, const Dims& start, const Dims& count, const Dims& step) {
+  Dims limit(start.size());
+  for (size_t d = 0; d < start.size(); ++d) limit[d] = start[d] + (count[d] - 1) * step[d] + 1;
+  if (dims_of(builder.type(value)) == count) return value;
+  return builder.add(OpKind::slice_, {value},
+                     {{Attr::start_indices, start}, {Attr::limit_indices, limit}, {Attr::strides, step}});
+}
+
+// Neighbours along one dimension: windows of `size` elements, `dilation` apart, at every place.
+class Doubling {
+ public:
+  Doubling(Builder& builder, const Function& function, const Op& op, size_t dimension)
+      : builder_(builder), function_(function), op_(op), dimension_(dimension) {}
+
+  Values windows(const Values& values, int64_t size, int64_t dilation) {
+    std::optional<Values> total;
+    int64_t covered = 0;
+    Values run = values;  // over `length` neighbours
+    for (int64_t length = 1; length <= size; length *= 2) {
+      if (length > 1) run = joined(run, run, length / 2 * dilation);
+      if ((size & length) == 0) continue;
+      total = total ? joined(*total, run, covered * dilation) : run;
+      covered += length;
+    }
+    return *total;
+  }
+
+ private:
+  // Each element of `a` with the one of `b` that lies `distance` further on.
+  Values joined(const Values& a, const Values& b, int64_t distance) {
+    Dims count = dims_of(builder_.type(b[0]));
+    count[dimension_] =
+        std::min(builder_.type(a[0]).dim(static_cast<int>(dimension_)), count[dimension_] - distance);
+    Values arguments;
+    for (const ValueId value : a) arguments.push_back(part(value, 0, count));
+    for (const ValueId value : b) arguments.push_back(part(value, distance, count));
+    return inline_region(builder_, function_, op_.regions[0], arguments, count);
+  }
+
+  ValueId part(ValueId value, int64_t begin, const Dims& count) {
+    Dims start(count.size(), 0);
+    start[dimension_] = begin;
+    return strided(builder_, value, start, count, Dims(count.size(), 1));
+  }
+
+  Builder& builder_;
+  const Function& function_;
+  const Op& op_;
+  size_t dimension_;
+};
+
+bool takes_reduce_window(const Function& function, const Op& op) {
+  return !has_reduce_window(function, op) && all_static(function, op) &&
+         can_inline_region(function, op.regions[0]);
+}
+
+Values reduce_window(Builder& builder, const Function& function, const Op& op, Operands operands) {
+  const Windows windows(function, op);
+  const size_t count = op.results.size(), rank = windows.size.size();
+  Dims interior = windows.base_dilation;
+  for (int64_t& n : interior) --n;
+  Values values;
+  for (size_t i = 0; i < count; ++i)
+    values.push_back(padded(builder, operands[i], operands[count + i], windows.low, windows.high, interior));
+  for (size_t d = rank; d-- > 0;)
+    if (windows.size[d] > 1)
+      values = Doubling(builder, function, op, d).windows(values, windows.size[d], windows.dilation[d]);
+  const Dims dims = dims_of(function.type(op.results[0]));
+  Values arguments;
+  for (size_t i = 0; i < count; ++i)
+    arguments.push_back(builder.broadcast_in_dim(operands[count + i], dims, {}));
+  for (const ValueId value : values)
+    arguments.push_back(strided(builder, value, Dims(rank, 0), dims, windows.stride));
+  return inline_region(builder, function, op.regions[0], arguments, dims);
+}
+
+// -- select_and_scatter
+
+bool takes_select_and_scatter(const Function& function, const Op& op) {
+  return all_static(function, op) && Windows(function, op).places() <= kPlacesMax &&
+         can_inline_region(function, op.regions[0]) && can_inline_region(function, op.regions[1]);
+}
+
+// Which place of its window each source element belongs to is found place by place; then each place's source
+// elements are spread to where their windows have it, and meet what is there. The last place comes first: of
+// two windows that share an element, the earlier one has it at the later place, and it goes first.
+class SelectAndScatter {
+ public:
+  SelectAndScatter(Builder& builder, const Function& function, const Op& op, Operands operands)
+      : builder_(builder),
+        function_(function),
+        op_(op),
+        operands_(operands),
+        windows_(function, op),
+        shape_(dims_of(function.type(op.operands[0]))),
+        source_shape_(dims_of(function.type(op.operands[1]))) {}
+
+  Values run() {
+    select();
+    ValueId result = builder_.broadcast_in_dim(operands_[2], shape_, {});
+    const ValueId no = builder_.splat(truth().with_dims({}), 0.0);
+    for (int64_t place = windows_.places(); place-- > 0;) {
+      Dims low = offset_of(place), high(low.size()), interior(low.size());
+      for (size_t d = 0; d < low.size(); ++d) {
+        low[d] -= windows_.low[d];
+        interior[d] = windows_.stride[d] - 1;
+        high[d] = shape_[d] - low[d] - ((source_shape_[d] - 1) * windows_.stride[d] + 1);
+      }
+      const ValueId hit = builder_.compare(graph::ComparisonDirection::kEq, chosen_, number(place));
+      const ValueId hits = padded(builder_, hit, no, low, high, interior);
+      const ValueId source = padded(builder_, operands_[1], operands_[2], low, high, interior);
+      const std::vector<ValueId> pair{result, source};
+      const ValueId met = inline_region(builder_, function_, op_.regions[1], pair, shape_)[0];
+      result = builder_.add(OpKind::select_, {hits, met, result});
+    }
+    return {result};
+  }
+
+ private:
+  graph::Type truth() const { return graph::Type::tensor(graph::ElementType::kI1, source_shape_); }
+  ValueId number(int64_t value) {
+    return builder_.splat(graph::Type::tensor(graph::ElementType::kI32, source_shape_),
+                          static_cast<double>(value));
+  }
+
+  Dims offset_of(int64_t place) const {
+    Dims offset(windows_.size.size());
+    for (size_t d = offset.size(); d-- > 0;) {
+      offset[d] = place % windows_.size[d];
+      place /= windows_.size[d];
+    }
+    return offset;
+  }
+
+  void select() {
+    const graph::Type scalar = function_.type(op_.operands[0]).with_dims({});
+    const ValueId filling = builder_.splat(scalar, 0.0);
+    const Dims none(shape_.size(), 0);
+    const ValueId everything = padded(builder_, operands_[0], filling, windows_.low, windows_.high, none);
+    const ValueId real =
+        padded(builder_, builder_.splat(graph::Type::tensor(graph::ElementType::kI1, shape_), 1.0),
+               builder_.splat(truth().with_dims({}), 0.0), windows_.low, windows_.high, none);
+    ValueId best{};
+    for (int64_t place = 0; place < windows_.places(); ++place) {
+      const Dims offset = offset_of(place);
+      const ValueId value = strided(builder_, everything, offset, source_shape_, windows_.stride);
+      const ValueId exists = strided(builder_, real, offset, source_shape_, windows_.stride);
+      if (place == 0) {
+        best = value;
+        chosen_ = builder_.add(OpKind::select_, {exists, number(0), number(-1)});
+        continue;
+      }
+      const std::vector<ValueId> pair{best, value};
+      const ValueId stays = inline_region(builder_, function_, op_.regions[0], pair, source_shape_)[0];
+      const ValueId any = builder_.compare(graph::ComparisonDirection::kGe, chosen_, number(0));
+      const ValueId keeps = builder_.add(OpKind::and_, {stays, any});
+      const ValueId takes = builder_.add(OpKind::and_, {exists, builder_.add(OpKind::not_, {keeps})});
+      best = builder_.add(OpKind::select_, {takes, value, best});
+      chosen_ = builder_.add(OpKind::select_, {takes, number(place), chosen_});
+    }
+  }
+
+  Builder& builder_;
+  const Function& function_;
+  const Op& op_;
+  Operands operands_;
+  Windows windows_;
+  Dims shape_, source_shape_;
+  ValueId chosen_{};  // by source element: the place in its window, -1 where the window is all padding
+};
+
+Values select_and_scatter(Builder& builder, const Function& function, const Op& op, Operands operands) {
+  return SelectAndScatter(builder, function, op, operands).run();
+}
+
+// -- top_k
+
+bool takes_top_k(const Function& function, const Op& op) {
+  return is_static_tensor(function, op.operands[0]) && function.type(op.operands[0]).rank() > 0;
+}
+
+// The largest first, equal ones in their order.
+Values top_k(Builder& builder, const Function& function, const Op& op, Operands operands) {
+  const graph::Type& type = function.type(op.operands[0]);
+  const graph::Type places = function.type(op.results[1]).with_dims(dims_of(type));
+  const int64_t last = type.rank() - 1;
+  const ValueId numbers = builder.add(OpKind::iota_, {}, {{Attr::iota_dimension, last}}, {places});
+  const graph::Type x = type.with_dims({}), place = places.with_dims({});
+  const auto kind =
+      graph::is_float(type.element()) ? graph::ComparisonType::kTotalOrder : graph::ComparisonType::kNone;
+  const graph::RegionBody larger{
+      {x, x, place, place}, [&](Builder& body, std::span<const ValueId> a) -> Values {
+        return {body.add(OpKind::compare_, {a[0], a[1]},
+                         {{Attr::comparison_direction, static_cast<int64_t>(graph::ComparisonDirection::kGt)},
+                          {Attr::compare_type, static_cast<int64_t>(kind)}})};
+      }};
+  const graph::OpId sorted =
+      builder.add_with_regions(OpKind::sort_, {operands[0], numbers},
+                               {{Attr::dimension, last}, {Attr::is_stable, true}}, {type, places}, {larger});
+  const Values all = builder.function().op(sorted).results;
+  const Dims first(static_cast<size_t>(type.rank()), 0);
+  return {builder.slice(all[0], first, dims_of(function.type(op.results[0]))),
+          builder.slice(all[1], first, dims_of(function.type(op.results[1])))};
+}
+
+constexpr Expansion kExpansions[] = {
+    {OpKind::map_, takes_map, map},
+    {OpKind::reduce_window_, takes_reduce_window, reduce_window},
+    {OpKind::select_and_scatter_, takes_select_and_scatter, select_and_scatter},
+    {OpKind::chlo_top_k_, takes_top_k, top_k},
+};
+
+}  // namespace
+
+std::span<const Expansion> window_expansions() { return kExpansions; }
+
+}  // namespace opentrn::compiler
