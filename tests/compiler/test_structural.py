@@ -53,9 +53,10 @@ def sort_text(shape: tuple, element: str, dimension: int, order: str, others: tu
     pairs = ", ".join(f"%a{i}: tensor<{kind}>, %b{i}: tensor<{kind}>" for i, kind in enumerate(kinds))
     names = ", ".join(f"%x{i}" for i in range(len(kinds)))
     results = ", ".join(f"%r#{i}" for i in range(len(kinds))) if others else "%r"
+    result = f"%r:{len(kinds)}" if others else "%r"
     return f"""
 func.func @main({arguments}) -> ({types}) {{
-  %r{f":{len(kinds)}" if others else ""} = "stablehlo.sort"({names}) <{{dimension = {dimension} : i64, is_stable = true}}> ({{
+  {result} = "stablehlo.sort"({names}) <{{dimension = {dimension} : i64, is_stable = true}}> ({{
     ^bb0({pairs}):
       %c = stablehlo.compare {order} : (tensor<{element}>, tensor<{element}>) -> tensor<i1>
       stablehlo.return %c : tensor<i1>
@@ -98,10 +99,11 @@ def test_top_k(seed):
     shape = (int(random.integers(1, 140)), int(random.integers(1, 40)))
     k = int(random.integers(0, shape[1] + 1))
     element = str(random.choice(list(ELEMENTS)))
+    x, results = tensor(shape, element), f"{tensor((shape[0], k), element)}, {tensor((shape[0], k), 'i32')}"
     text = f"""
-func.func @main(%x: {tensor(shape, element)}) -> ({tensor((shape[0], k), element)}, {tensor((shape[0], k), "i32")}) {{
-  %v, %i = chlo.top_k(%x, k = {k}) : {tensor(shape, element)} -> ({tensor((shape[0], k), element)}, {tensor((shape[0], k), "i32")})
-  return %v, %i : {tensor((shape[0], k), element)}, {tensor((shape[0], k), "i32")}
+func.func @main(%x: {x}) -> ({results}) {{
+  %v, %i = chlo.top_k(%x, k = {k}) : {x} -> ({results})
+  return %v, %i : {results}
 }}
 """
     agrees(text, values(random, shape, element))
