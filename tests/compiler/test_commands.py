@@ -10,13 +10,13 @@ import opentrn
 from opentrn import cli, model
 
 MLP = Path(__file__).parents[2] / "examples" / "mlp.mlir"
-SORT = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+SORT = """func.func @main(%x: tensor<40000xf32>) -> tensor<40000xf32> {
   %r = "stablehlo.sort"(%x) <{dimension = 0 : i64}> ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %c = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
     stablehlo.return %c : tensor<i1>
-  }) : (tensor<4xf32>) -> tensor<4xf32>
-  return %r : tensor<4xf32>
+  }) : (tensor<40000xf32>) -> tensor<40000xf32>
+  return %r : tensor<40000xf32>
 }
 """
 CONSTANTS = """func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
