@@ -115,6 +115,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--json", action="store_true", help="print everything as JSON")
     run.add_argument("--save-outputs", metavar="DIR", help="write outputs as DIR/<kernel>.<n>.npy")
     run.add_argument("--save-program", metavar="FILE", help="write the program, for profile and disasm")
+    run.add_argument("--pad", action="append", default=[], metavar="NAME",
+                     help="a dimension that may be padded because the model masks it")  # fmt: skip
     run.add_argument("--no-time", action="store_true", help="values only")
     run.set_defaults(command=_run)
 
@@ -299,7 +301,7 @@ def _time_model(options: argparse.Namespace) -> Any:
     from opentrn import cli_model
     from opentrn._run import RunResult
 
-    model = cli_model.load(options, options.kernel)
+    model = cli_model.load_one(options, options.kernel)
     timing = model.time(options.settings, loop_iterations=options.loop_iterations)
     return RunResult(None, timing.profile()["program"], model.target, [], [timing])
 
@@ -335,7 +337,7 @@ def _disasm(options: argparse.Namespace) -> int:
         sys.stdout.write(_core.listing_of_file(options.kernel))
         return 0
     if cli_model.is_model(options.kernel):
-        sys.stdout.write(cli_model.load(options, options.kernel).program_text())
+        sys.stdout.write(cli_model.load_one(options, options.kernel).program_text())
         return 0
     result = _launch(options, execute=False, timed=False)
     for number, machines in enumerate(result.machines):

@@ -38,35 +38,87 @@ def load(options: argparse.Namespace, name: str) -> Any:
     )
 
 
-def dimensions_of(options: argparse.Namespace) -> dict[str, int]:
-    """Sizes given as --dim NAME=SIZE."""
+def load_one(options: argparse.Namespace, name: str) -> Any:
+    """As load(), one program: of several that for the sizes of --dim, else the largest."""
+    from opentrn.buckets import BucketedModel
+
+    model = load(options, name)
+    if not isinstance(model, BucketedModel):
+        return model
+    sizes = dimensions_of(options)
+    wanted = {key: given[0] for key, given in sizes.items() if len(given) == 1}
+    return model.pick(wanted)[1] if wanted else model.buckets[-1][1]
+
+
+def dimensions_of(options: argparse.Namespace) -> dict[str, list[int]]:
+    """Sizes given as --dim NAME=SIZE[,SIZE]."""
     from opentrn.kernel_file import UsageError
 
     sizes = {}
     for text in options.dim:
-        name, _, size = text.partition("=")
-        if not name or not size.isdecimal():
-            raise UsageError(f"--dim {text}: write NAME=SIZE, batch=1")
-        sizes[name] = int(size)
+        name, _, given = text.partition("=")
+        if not name or not given or not all(size.isdecimal() for size in given.split(",")):
+            raise UsageError(f"--dim {text}: write NAME=SIZE or NAME=SIZE,SIZE: batch=1,8")
+        sizes[name] = [int(size) for size in given.split(",")]
     return sizes
 
 
-def inputs_of(model: Any, given: list[str]) -> list[np.ndarray]:
-    """One array per input: those given as "name=value" or "number=value", others seeded normal numbers."""
+def one_size_of(options: argparse.Namespace) -> dict[str, int]:
+    """As dimensions_of(), for commands that work on one program."""
+    from opentrn.kernel_file import UsageError
+
+    sizes = dimensions_of(options)
+    for name, given in sizes.items():
+        if len(given) > 1:
+            raise UsageError(f"--dim {name}: one size for this command")
+    return {name: given[0] for name, given in sizes.items()}
+
+
+def inputs_of(model: Any, given: list[str], sizes: dict[str, int] | None = None) -> list[np.ndarray]:
+    """One array per input: those given as "name=value" or "number=value", others seeded normal numbers.
+
+    sizes: of the open dimensions of a BucketedModel, for inputs that are not given; those that are go before, the
+    largest program's sizes come last.
+    """
     from opentrn.kernel_file import UsageError, read_value
 
     values: dict[int, Any] = {}
-    names = {port.name: number for number, port in enumerate(model.inputs)}
+    ports = _ports(model, {})
+    names = {port.name: number for number, port in enumerate(ports)}
     for text in given:
         key, equals, value = text.partition("=")
         number = names.get(key, int(key) if key.isdecimal() else -1)
-        if not equals or not 0 <= number < len(model.inputs):
+        if not equals or not 0 <= number < len(ports):
             raise UsageError(
                 f"--input {text}: write NAME=FILE.npy; the model's inputs: {', '.join(names) or 'none'}"
             )
         values[number] = read_value(value, f"input {key}")
+    if sizes is not None:
+        sizes = dict(sizes)
+        for row in model.dimensions:
+            for number, axis in row.inputs:
+                if number in values and np.ndim(values[number]) > axis:
+                    sizes[row.name] = np.shape(values[number])[axis]
+        ports = _ports(model, sizes)
     random = np.random.default_rng(0)
-    return [values[i] if i in values else _random(port, random) for i, port in enumerate(model.inputs)]
+    return [values[i] if i in values else _random(port, random) for i, port in enumerate(ports)]
+
+
+def _ports(model: Any, sizes: dict[str, int]) -> list[Any]:
+    """The inputs; of a model with several programs the largest one's, with `sizes` in place of its own."""
+    from dataclasses import replace
+
+    from opentrn.buckets import BucketedModel
+
+    if not isinstance(model, BucketedModel):
+        return model.inputs
+    ports = list(model.buckets[-1][1].inputs)
+    for row in model.dimensions:
+        for number, axis in row.inputs:
+            shape = list(ports[number].shape)
+            shape[axis] = sizes.get(row.name, shape[axis])
+            ports[number] = replace(ports[number], shape=tuple(shape))
+    return ports
 
 
 def _random(port: Any, random: np.random.Generator) -> np.ndarray:
@@ -82,6 +134,8 @@ def compile_command(options: argparse.Namespace) -> int:
     seconds = time.perf_counter() - begin
     output = Path(options.output or Path(options.model).with_suffix(".neuron").name)
     model.save(output, weights=options.weights)
+    programs, cached = _programs(model), model.cached
+    model = programs[-1][1]
     timing = model.time(options.settings, loop_iterations=options.loop_iterations)
     saved = _save_report(timing, options.report) if options.report else []
     facts = {
@@ -90,7 +144,7 @@ def compile_command(options: argparse.Namespace) -> int:
         "compile_s": round(seconds, 3),
         "instructions": model.instruction_count,
         "constant_bytes": model.constant_bytes,
-        "cache": model.cached,
+        "cache": cached,
         "optlevel": options.optlevel,
         "auto_cast": options.auto_cast,
         "auto_cast_type": options.auto_cast_type if options.auto_cast != "none" else None,
@@ -103,12 +157,17 @@ def compile_command(options: argparse.Namespace) -> int:
         "file_bytes": output.stat().st_size,
         "report": saved,
     }
+    if len(programs) > 1:
+        facts["programs"] = [
+            {"dimensions": sizes, "instructions": part.instruction_count, "time_us": part.time().time_us}
+            for sizes, part in programs
+        ]
     if options.report == "-":
         facts["profile"] = timing.profile()
     if options.json:
         print(json.dumps(facts, indent=1))
         return 0
-    how = "taken from the cache" if model.cached == "hit" else "compiled"
+    how = "taken from the cache" if cached == "hit" else "compiled"
     print(f"{how}: {options.model} for {options.target} in {seconds:.2f} s, "
           f"{facts['instructions']:,} instructions, {_size(model.constant_bytes)} of constants")  # fmt: skip
     if options.auto_cast != "none":
@@ -118,12 +177,21 @@ def compile_command(options: argparse.Namespace) -> int:
             print(f"  {kind[:-1]:<6} {name:<10} {element} [{', '.join(map(str, shape))}]")
     print(f"predicted: {timing.time_us:.2f} us, bound by {timing.bound_by}; "
           f"MFU {timing.mfu_percent:.1f} %, MBU {timing.mbu_percent:.1f} %")  # fmt: skip
+    for row in facts.get("programs", []):
+        sizes = ", ".join(f"{name}={size}" for name, size in row["dimensions"].items())
+        print(f"  program for {sizes}: {row['instructions']:,} instructions, {row['time_us']:.2f} us")
     print(f"wrote {output} ({_size(facts['file_bytes'])})")
     for path in saved:
         print(f"report: {path}")
     if options.report == "-":
         print(timing.model_text(), end="")
     return 0
+
+
+def _programs(model: Any) -> list[tuple[dict[str, int], Any]]:
+    from opentrn.buckets import BucketedModel
+
+    return model.buckets if isinstance(model, BucketedModel) else [({}, model)]
 
 
 def _save_report(timing: Any, target: str) -> list[str]:
@@ -156,7 +224,7 @@ def coverage_command(options: argparse.Namespace) -> int:
     from opentrn import model
     from opentrn.cli import NOT_MODELLED
 
-    rows = model.coverage(options.model, dimensions=dimensions_of(options))
+    rows = model.coverage(options.model, dimensions=one_size_of(options))
     rows.sort(key=lambda row: (-row.unsupported, -row.emulated, -row.flops, -row.count, row.op))
     unsupported, total = sum(row.unsupported for row in rows), sum(row.count for row in rows)
     flops = sum(row.flops for row in rows)
@@ -186,12 +254,31 @@ def coverage_command(options: argparse.Namespace) -> int:
     return NOT_MODELLED if unsupported else 0
 
 
+def _execute(loaded: Any, options: argparse.Namespace) -> tuple[list[np.ndarray], Any]:
+    """The values, and the program that made them."""
+    from opentrn.buckets import BucketedModel
+    from opentrn.kernel_file import UsageError
+
+    if not isinstance(loaded, BucketedModel):
+        if options.pad:
+            raise UsageError(f"--pad {options.pad[0]}: this model has one program, for one size")
+        return [] if options.no_execute else loaded(*inputs_of(loaded, options.input)), loaded
+    sizes = {name: given[0] for name, given in dimensions_of(options).items() if len(given) == 1}
+    arrays = inputs_of(loaded, options.input, sizes)
+    sizes = loaded.sizes_of(arrays)
+    bucket, model = loaded.pick(sizes)
+    if bucket != sizes:
+        shown = [", ".join(f"{name}={size}" for name, size in row.items()) for row in (sizes, bucket)]
+        print(f"{shown[0]} runs in the program for {shown[1]}, padded", file=sys.stderr)
+    return [] if options.no_execute else loaded(*arrays, allow_padding=options.pad), model
+
+
 def run_command(options: argparse.Namespace) -> int:
     """opentrn run MODEL."""
     from opentrn.cli import _output_facts, _output_text
 
-    model = load(options, options.kernel)
-    outputs = [] if options.no_execute else model(*inputs_of(model, options.input))
+    loaded = load(options, options.kernel)
+    outputs, model = _execute(loaded, options)
     timing = (
         None if options.no_time else model.time(options.settings, loop_iterations=options.loop_iterations)
     )
@@ -233,12 +320,12 @@ def diff_command(options: argparse.Namespace) -> int:
     from opentrn.cli import INTERNAL
 
     compiled = model.compile(
-        options.model, target=options.target, dimensions=dimensions_of(options), optlevel=options.optlevel,
+        options.model, target=options.target, dimensions=one_size_of(options), optlevel=options.optlevel,
         auto_cast=options.auto_cast, auto_cast_type=options.auto_cast_type,
     )  # fmt: skip
     report = diff.diff(
         options.model, *inputs_of(compiled, options.input), target=options.target,
-        dimensions=dimensions_of(options), optlevel=options.optlevel,
+        dimensions=one_size_of(options), optlevel=options.optlevel,
         auto_cast=options.auto_cast, auto_cast_type=options.auto_cast_type,
     )  # fmt: skip
     if options.json:
@@ -330,8 +417,8 @@ def cache_command(options: argparse.Namespace) -> int:
 
 def add_dimensions(parser: argparse.ArgumentParser) -> None:
     """--dim, for every command that may compile a model."""
-    parser.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE",
-                        help="the size of a symbolic dimension of an ONNX model")  # fmt: skip
+    parser.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE[,SIZE]",
+                        help="size of a symbolic dimension of an ONNX model; several: a program each")  # fmt: skip
 
 
 def add_compilation(parser: argparse.ArgumentParser) -> None:

@@ -12,16 +12,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from opentrn import _core, graph
 from opentrn._run import Timing, _settings
 from opentrn.graph import DTYPES
+
+if TYPE_CHECKING:
+    from opentrn.buckets import BucketedModel
 
 __all__ = ["CompiledModel", "Coverage", "Port", "compile", "coverage", "load", "prepare"]
 
@@ -138,40 +141,46 @@ def compile(
     source: str | Path | graph.Module,
     *,
     target: str = "trn2",
-    dimensions: Mapping[str, int] | None = None,
+    dimensions: Mapping[str, int | Sequence[int]] | None = None,
     optlevel: int = 2,
     auto_cast: str = "none",
     auto_cast_type: str = "bf16",
     cache: bool = False,
-) -> CompiledModel:
+) -> CompiledModel | BucketedModel:
     """Compile a model for one NeuronCore of `target`.
 
     source: a path to StableHLO text or bytecode, an HLO protocol buffer or an ONNX model; or StableHLO text
     itself; or a module of opentrn.graph. dimensions: sizes of the symbolic dimensions of an ONNX model,
-    {"batch": 1}. optlevel: 1 or 2 (what they mean: docs/models.md). auto_cast: which fp32 operations are computed
-    in auto_cast_type: "none", "matmult" or "all"; auto_cast_type: "bf16", "fp16", "tf32" or "fp8_e4m3". cache: keep
-    compiled models in a folder and take what is there (opentrn.cache); `cached` of the result says which. Raises
-    ValueError for a malformed model, an unknown target or option, NotModelled for an op without a device kernel,
-    by name and with its place in the model.
+    {"batch": 1}; several sizes, {"batch": [1, 8]}, give a BucketedModel (opentrn.buckets). optlevel: 1 or 2 (what
+    they mean: docs/models.md). auto_cast: which fp32 operations are computed in auto_cast_type: "none", "matmult"
+    or "all"; auto_cast_type: "bf16", "fp16", "tf32" or "fp8_e4m3". cache: keep compiled models in a folder and take
+    what is there (opentrn.cache); `cached` of the result says which. Raises ValueError for a malformed model, an
+    unknown target or option, NotModelled for an op without a device kernel, by name and with its place in the
+    model.
     """
     options = (optlevel, auto_cast, auto_cast_type)
     if isinstance(source, graph.Module):
         return CompiledModel(_core.compile_graph(source._raw, target, *options), target)
-    facts = {
-        "source": _read(source)[1],
-        "target": target,
-        "options": json.dumps(
-            {
-                "dimensions": dict(dimensions or {}),
-                "optlevel": optlevel,
-                "auto_cast": auto_cast,
-                "auto_cast_type": auto_cast_type,
-            }
-        ),
-    }
+    from opentrn import buckets
+
+    lists, several = buckets.sizes_given(dimensions)
+
+    def one(sizes: Mapping[str, int]) -> CompiledModel:
+        kept = {
+            "dimensions": dict(sizes), "optlevel": optlevel, "auto_cast": auto_cast, "auto_cast_type": auto_cast_type
+        }  # fmt: skip
+        facts = {"source": _read(source)[1], "target": target, "options": json.dumps(kept)}
+        if cache:
+            return _through_cache(source, facts, lambda: _compile(source, target, sizes, options, facts))
+        return _compile(source, target, sizes, options, facts)
+
+    if not several:
+        return one({name: sizes[0] for name, sizes in lists.items()})
+    model = buckets.compile_buckets(source, lists, one, options)
     if cache:
-        return _through_cache(source, facts, lambda: _compile(source, target, dimensions, options, facts))
-    return _compile(source, target, dimensions, options, facts)
+        found = {part.cached for _, part in model.buckets}
+        model.cached = found.pop() if len(found) == 1 else "miss"
+    return model
 
 
 def _compile(
@@ -235,10 +244,14 @@ def prepare(
     )
 
 
-def load(path: str | Path) -> CompiledModel:
+def load(path: str | Path) -> CompiledModel | BucketedModel:
     """Read what CompiledModel.save() wrote. Raises ValueError when the file is none or is damaged."""
-    facts, buckets = _core.load_models(str(path))
-    _, loaded = buckets[0]
+    facts, programs = _core.load_models(str(path))
+    if len(programs) > 1:
+        from opentrn import buckets
+
+        return buckets.from_file(facts, programs)
+    _, loaded = programs[0]
     return CompiledModel(loaded, facts.get("target", f"NeuronCore-v{loaded.generation}"), facts)
 
 

@@ -15,6 +15,7 @@
 #include "arch/tables.h"
 #include "compiler/compile.h"
 #include "compiler/lowering/device_type.h"
+#include "compiler/padding.h"
 #include "compiler/taps.h"
 #include "graph/text/text.h"
 #include "import/load.h"
@@ -253,6 +254,17 @@ graph::Module prepare(const std::optional<std::string>& text, const std::string&
                            options_of(arch::Generation::kV3, level, auto_cast, auto_cast_type));
 }
 
+// ([(result, axis)], what mixes): prove_padding() for (argument, axis) pairs.
+nb::tuple prove_padding(const graph::Module& module,
+                        const std::vector<std::tuple<size_t, int64_t>>& arguments) {
+  std::vector<compiler::PortAxis> axes;
+  for (const auto& [port, axis] : arguments) axes.push_back({port, axis});
+  const compiler::PaddingProof proof = compiler::prove_padding(module, axes);
+  nb::list results;
+  for (const compiler::PortAxis& at : proof.results) results.append(nb::make_tuple(at.port, at.axis));
+  return nb::make_tuple(results, proof.mixing);
+}
+
 // {"taps": [(kind, file, line, name, type, element, judgement, terms)], "whole": module, ...}
 nb::dict tap(const graph::Module& module) {
   constexpr std::string_view kJudgements[] = {"exact", "rounded", "function", "sum", "unknown"};
@@ -322,6 +334,8 @@ void bind_models(nb::module_& module) {
              "auto_cast_type"_a = "bf16");
   module.def("prepare", &prepare, "text"_a.none(), "path"_a, "dimensions"_a, "level"_a, "auto_cast"_a,
              "auto_cast_type"_a);
+  module.def("difference_but_for_size", &compiler::difference_but_for_size, "smaller"_a, "larger"_a);
+  module.def("prove_padding", &prove_padding, "module"_a, "arguments"_a);
   module.def("tap", &tap, "module"_a);
   module.def("is_model_file", &runtime::is_model_file, "path"_a);
   module.def("coverage", &coverage, "text"_a.none(), "path"_a, "dimensions"_a = Dimensions{});
