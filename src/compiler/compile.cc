@@ -44,6 +44,7 @@ void improve(Function& function, PassCounts& counts) {
 Function improved(const graph::Module& module, const Options& options, PassCounts& counts) {
   graph::verify(module);
   Function function = inline_calls(module, module.entry());
+  replace_empty_reductions(function);
   widen_product_operands(function);
   counts.casts = auto_cast(function, options.auto_cast, options.auto_cast_type);
   if (options.level >= Level::k2) {

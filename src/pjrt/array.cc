@@ -36,6 +36,17 @@ void for_elements(const graph::Type& type, std::span<const int64_t> strides, Mov
   }
 }
 
+// A host's byte of a narrow integer may have anything in its upper bits; a literal's extends the value.
+void extend(graph::ElementType element, std::span<std::byte> elements) {
+  const int width = graph::bit_width(element);
+  if (width >= 8 || !graph::is_integer(element)) return;
+  for (std::byte& byte : elements) {
+    const auto high = static_cast<uint8_t>(static_cast<uint8_t>(byte) << (8 - width));
+    byte = graph::is_signed_integer(element) ? std::byte(static_cast<int8_t>(high) >> (8 - width))
+                                             : std::byte(high >> (8 - width));
+  }
+}
+
 }  // namespace
 
 Array::Array(Device* on, graph::Type of) : device(on), type(std::move(of)) {
@@ -75,6 +86,7 @@ std::vector<std::byte> read_host(const void* data, const graph::Type& type,
       std::memcpy(elements.data() + static_cast<size_t>(i) * size, from + offset, size);
     });
   }
+  extend(type.element(), elements);
   return elements;
 }
 

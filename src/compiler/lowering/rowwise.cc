@@ -88,7 +88,7 @@ class RowwiseKernel {
     find_operands();
     for (const ValueId value : plan_.outputs(index_)) outputs_.emplace(value, matrix_of_output(value));
     if (!group_.split) cut_into_equal_rows();
-    if (rows_ * columns_ == 0) return empty();
+    if (rows_ * columns_ == 0) return;  // nobody reduces nothing: passes/empty_reductions.cc
     if (group_.has_source) {
       source_ = make_source();
       if (group_.whole_rows && source_->panels().size() > 1) finish_source();
@@ -218,22 +218,6 @@ class RowwiseKernel {
     const Op& op = function_.op(group_.ops[0]);
     return group_.ops.size() == 1 && op.kind == OpKind::reduce_ &&
            graph::is_float(function_.type(op.results[0]).element());
-  }
-
-  // A reduction of nothing is its initial value; other results have no elements.
-  void empty() {
-    for (auto& [value, m] : outputs_) {
-      const Op& op = function_.op(function_.value(value).op);
-      if (op.kind != OpKind::reduce_ || function_.type(value).element_count() == 0) continue;
-      column_count_ = 1;
-      for (int64_t row = 0; row < rows_; row += kPartitions) {
-        row_begin_ = row;
-        row_count_ = std::min(kPartitions, rows_ - row);
-        const Tile tile = emitter_.sbuf(row_count_, 1, m.dtype(), "empty");
-        emitter_.memset(tile, *splat_of(function_, op.operands[1]));
-        store(value, m, tile);
-      }
-    }
   }
 
   Tile load(const Matrix& m, bool narrow, int64_t row_begin, int64_t row_count) {

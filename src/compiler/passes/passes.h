@@ -14,6 +14,9 @@ namespace opentrn::compiler {
 // unknown callees.
 graph::Function inline_calls(const graph::Module& module, const graph::Function& entry);
 
+// Results of reductions over no elements become their initial values.
+void replace_empty_reductions(graph::Function& function);
+
 // Operands of products become of one float type, which holds every number of both.
 void widen_product_operands(graph::Function& function);
 

@@ -1,0 +1,46 @@
+"""The runner of JAX's tests: how it reads reports, and what its table of exclusions may say."""
+
+from pathlib import Path
+
+import pytest
+
+from conformance.jax import run
+
+REPORT = """<testsuites><testsuite>
+<testcase classname="tests.lax_test.LaxTest" name="test_a" />
+<testcase classname="tests.lax_test.LaxTest" name="test_b"><failure message="Wrong: 1&#10;more">...</failure></testcase>
+<testcase classname="tests.lax_test.LaxTest" name="test_c"><skipped message="no gpu" /></testcase>
+<testcase classname="tests.lax_test.LaxTest" name="test_d"><error message="died" /></testcase>
+</testsuite></testsuites>"""
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> run.SuiteResult:
+    report = tmp_path / "report.xml"
+    report.write_text(REPORT)
+    return run.SuiteResult("lax", *run.outcomes_of(report))
+
+
+def test_outcomes_and_messages_come_from_the_report(result: run.SuiteResult):
+    assert {outcome: result.count(outcome) for outcome in ("passed", "failed", "skipped")} == {
+        "passed": 1,
+        "failed": 2,
+        "skipped": 1,
+    }
+    assert result.messages["LaxTest.test_b"] == "Wrong: 1"
+
+
+def test_an_excluded_failure_is_skipped_and_a_needless_entry_is_named(result: run.SuiteResult):
+    rows = [
+        {"test": "lax/LaxTest.test_b*", "reason": "because"},
+        {"test": "lax/LaxTest.test_a", "reason": "passes"},
+        {"test": "nn/LaxTest.test_d", "reason": "another suite"},
+    ]
+    assert run.exclude(result, rows) == ["lax/LaxTest.test_a"]
+    assert result.outcomes["LaxTest.test_b"] == "skipped"
+    assert result.outcomes["LaxTest.test_d"] == "failed"
+
+
+def test_every_exclusion_has_a_suite_and_a_reason():
+    for row in run.read_exclusions():
+        assert row["test"].split("/")[0] in run.SUITES and row["reason"]
