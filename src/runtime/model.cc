@@ -51,10 +51,11 @@ std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
   core.run(*model.program);
   for (size_t i = 0; i < outputs.size(); ++i)
     if (!outputs[i]->initialised().all())
-      throw Fault(FaultKind::kInternal, "model.outputs",
-                  fmt::format("the program wrote {} of the {} bytes of output {} ({})",
-                              outputs[i]->initialised().count(), outputs[i]->bytes(), i, model.outputs[i].name),
-                  "please report this model");
+      throw Fault(
+          FaultKind::kInternal, "model.outputs",
+          fmt::format("the program wrote {} of the {} bytes of output {} ({})",
+                      outputs[i]->initialised().count(), outputs[i]->bytes(), i, model.outputs[i].name),
+          "please report this model");
   if (trips) *trips = core.trip_counts();
   return outputs;
 }
