@@ -16,6 +16,7 @@ def values(random: np.random.Generator, shape: tuple, element: str) -> np.ndarra
         numbers = random.integers(-4, 5, shape).astype(np.float32)
         special = random.random(shape)
         numbers[special < 0.1] = np.nan
+        numbers[special < 0.05] = -np.nan
         numbers[special > 0.9] = -0.0
         numbers[(special > 0.5) & (special < 0.55)] = np.inf
         return numbers.astype(ELEMENTS[element])
@@ -97,7 +98,9 @@ def test_a_sort_that_is_too_long_is_refused_by_name():
 def test_top_k(seed):
     random = np.random.default_rng(seed)
     shape = (int(random.integers(1, 140)), int(random.integers(1, 40)))
-    k = int(random.integers(0, shape[1] + 1))
+    if seed % 4 == 3:  # a row that is cut
+        shape = (int(random.integers(1, 5)), int(random.integers(1000, 5000)))
+    k = int(random.integers(0, min(shape[1], 60) + 1))
     element = str(random.choice(list(ELEMENTS)))
     x, results = tensor(shape, element), f"{tensor((shape[0], k), element)}, {tensor((shape[0], k), 'i32')}"
     text = f"""

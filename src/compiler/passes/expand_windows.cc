@@ -5,6 +5,7 @@
 // follows, dimension by dimension. StableHLO leaves the grouping to the implementation, not the order, and
 // lets an initial value be met as often as wanted. A window of n elements takes log2(n) combinations.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -30,6 +31,8 @@ using Dims = std::vector<int64_t>;
 
 // Places of a window that select_and_scatter goes through one by one.
 constexpr int64_t kPlacesMax = 256;
+// Columns of a row of top_k that are sorted together, where not many more are wanted.
+constexpr int64_t kPiece = 256;
 
 Dims dims_of(const graph::Type& type) { return {type.dims().begin(), type.dims().end()}; }
 
@@ -274,12 +277,10 @@ bool takes_top_k(const Function& function, const Op& op) {
   return is_static_tensor(function, op.operands[0]) && function.type(op.operands[0]).rank() > 0;
 }
 
-// The largest first, equal ones in their order.
-Values top_k(Builder& builder, const Function& function, const Op& op, Operands operands) {
-  const graph::Type& type = function.type(op.operands[0]);
-  const graph::Type places = function.type(op.results[1]).with_dims(dims_of(type));
+// Columns of values and their places, the largest values first, equal ones in their order.
+Values sorted(Builder& builder, ValueId values, ValueId numbers) {
+  const graph::Type type = builder.type(values), places = builder.type(numbers);
   const int64_t last = type.rank() - 1;
-  const ValueId numbers = builder.add(OpKind::iota_, {}, {{Attr::iota_dimension, last}}, {places});
   const graph::Type x = type.with_dims({}), place = places.with_dims({});
   const auto kind =
       graph::is_float(type.element()) ? graph::ComparisonType::kTotalOrder : graph::ComparisonType::kNone;
@@ -289,13 +290,61 @@ Values top_k(Builder& builder, const Function& function, const Op& op, Operands 
                          {{Attr::comparison_direction, static_cast<int64_t>(graph::ComparisonDirection::kGt)},
                           {Attr::compare_type, static_cast<int64_t>(kind)}})};
       }};
-  const graph::OpId sorted =
-      builder.add_with_regions(OpKind::sort_, {operands[0], numbers},
+  const graph::OpId made =
+      builder.add_with_regions(OpKind::sort_, {values, numbers},
                                {{Attr::dimension, last}, {Attr::is_stable, true}}, {type, places}, {larger});
-  const Values all = builder.function().op(sorted).results;
-  const Dims first(static_cast<size_t>(type.rank()), 0);
-  return {builder.slice(all[0], first, dims_of(function.type(op.results[0]))),
-          builder.slice(all[1], first, dims_of(function.type(op.results[1])))};
+  return builder.function().op(made).results;
+}
+
+// What no value lies below, in the total order of floats.
+graph::Literal lowest(graph::ElementType element) {
+  const graph::Type type = graph::Type::tensor(element, {});
+  if (!graph::is_float(element)) return graph::neutral_element(OpKind::maximum_, element);
+  return graph::splat_literal(type, -std::numeric_limits<double>::quiet_NaN());
+}
+
+// The last `count` dimensions become these.
+ValueId with_last(Builder& builder, ValueId value, int count, const Dims& last) {
+  Dims dims = dims_of(builder.type(value));
+  dims.resize(dims.size() - static_cast<size_t>(count));
+  dims.insert(dims.end(), last.begin(), last.end());
+  return builder.reshape(value, std::move(dims));
+}
+
+// Rows that are long for what is wanted of them are cut: pieces are sorted beside each other, and what each
+// may give goes on. Pieces stay in order, so that equal values do.
+Values largest(Builder& builder, ValueId values, ValueId numbers, int64_t k) {
+  const graph::Type type = builder.type(values);
+  const int64_t last = type.rank() - 1, length = type.dim(static_cast<int>(last));
+  const int64_t piece = std::max(kPiece, 4 * k);
+  if (length > 2 * piece) {
+    const int64_t pieces = (length + piece - 1) / piece, missing = pieces * piece - length;
+    const auto rank = static_cast<size_t>(type.rank());
+    Dims none(rank, 0), high(rank, 0);
+    high.back() = missing;
+    const ValueId least = builder.constant(lowest(type.element()));
+    const ValueId zero = builder.splat(builder.type(numbers).with_dims({}), 0.0);
+    const ValueId all =
+        with_last(builder, padded(builder, values, least, none, high, none), 1, {pieces, piece});
+    const ValueId all_numbers =
+        with_last(builder, padded(builder, numbers, zero, none, high, none), 1, {pieces, piece});
+    const Values best = largest(builder, all, all_numbers, k);
+    return largest(builder, with_last(builder, best[0], 2, {pieces * k}),
+                   with_last(builder, best[1], 2, {pieces * k}), k);
+  }
+  const Values all = sorted(builder, values, numbers);
+  Dims count = dims_of(type);
+  count.back() = k;
+  const Dims first(count.size(), 0);
+  return {builder.slice(all[0], first, count), builder.slice(all[1], first, count)};
+}
+
+Values top_k(Builder& builder, const Function& function, const Op& op, Operands operands) {
+  const graph::Type& type = function.type(op.operands[0]);
+  const graph::Type places = function.type(op.results[1]).with_dims(dims_of(type));
+  const int64_t last = type.rank() - 1;
+  const ValueId numbers = builder.add(OpKind::iota_, {}, {{Attr::iota_dimension, last}}, {places});
+  return largest(builder, operands[0], numbers, op.integer(Attr::k));
 }
 
 constexpr Expansion kExpansions[] = {
