@@ -103,7 +103,8 @@ PROGRAMS = {
         lambda x: lax.scan(lambda c, v: (c * 0.5 + v, c), jnp.zeros(8), x, reverse=True), normal(9, 8),
     ),
     "scan over weights": (
-        lambda x, w: lax.scan(lambda c, w: (jnp.tanh(c @ w), None), x, w)[0], normal(64, 128), normal(4, 128, 128) * 0.1,
+        lambda x, w: lax.scan(lambda c, w: (jnp.tanh(c @ w), None), x, w)[0],
+        normal(64, 128), normal(4, 128, 128) * 0.1,
     ),
     "decode": (decode, normal(16), normal(32, 16), normal(16, 16) * 0.3),
     "map": (lambda x: lax.map(jax.nn.softmax, x), normal(5, 16)),
