@@ -140,3 +140,29 @@ def test_the_persistent_cache_takes_programs(tmp_path: Path):
     assert list(tmp_path.iterdir())
     assert first.stdout == second.stdout
     assert "error" not in second.stderr.lower()
+
+
+def test_the_example_trains_as_on_the_cpu():
+    small = [
+        "--steps",
+        "6",
+        "--width",
+        "32",
+        "--layers",
+        "1",
+        "--heads",
+        "2",
+        "--context",
+        "32",
+        "--batch",
+        "4",
+    ]
+    losses = []
+    for platform in ("neuron", "cpu"):
+        done = run(platform, "examples/char_gpt.py", *small)
+        assert done.returncode == 0, done.stderr
+        losses.append([float(line.split()[-1]) for line in done.stdout.splitlines() if "loss" in line])
+        if platform == "neuron":
+            assert "on the host" not in done.stderr
+    assert len(losses[0]) == 6 and losses[0][-1] < losses[0][0]
+    np.testing.assert_allclose(losses[0], losses[1], atol=2e-5)
