@@ -106,7 +106,7 @@ class Side {
         const Tile natural = matrix_.fetch(emitter_, free_begin + f, rows, k, width, name_ + "_rows");
         for (int64_t part = 0; part < width; part += kPartitions) {
           const Tile& target = panels[static_cast<size_t>((k + part) / kPartitions)];
-          const Tile turned = emitter_.psum(target.rows, rows, matrix_.dtype(), name_ + "_T");
+          const Tile turned = emitter_.psum_turned(target.rows, rows, matrix_.dtype(), name_ + "_T");
           emitter_.transpose(turned, natural.column_range(part, target.rows));
           emitter_.tensor_copy(target.column_range(f, rows), turned);
         }
@@ -227,7 +227,7 @@ class Product : public TileSource {
   void begin_columns(const ColumnBlock& panel) override {
     panel_begin_ = panel.begin;
     moving_ = right_side_->panels(panel.begin, panel.count);
-    block_row_ = -1;
+    if (!keep_left_) kept_.clear();
   }
 
   Tile sums(const RowBlock& rows, const ColumnBlock& tile) override {
@@ -244,16 +244,21 @@ class Product : public TileSource {
   }
 
  private:
+  // What the next block of rows needs is made before this one is used, so that the Tensor engine does not
+  // wait for its transposes.
   const std::vector<Tile>& stationary_of(const RowBlock& rows) {
-    const int64_t row = rows.begin - first_row_;
-    if (keep_left_) {
-      auto& kept = kept_[row];
-      if (kept.empty()) kept = left_side_->panels(row, rows.count);
-      return kept;
-    }
-    if (block_row_ != row) block_ = left_side_->panels(row, rows.count);
-    block_row_ = row;
-    return block_;
+    const int64_t row = rows.begin - first_row_, next = row + rows.count;
+    const auto& block = block_of(row, rows.count);
+    if (next < left_.rows()) block_of(next, std::min(kPartitions, left_.rows() - next));
+    if (!keep_left_)
+      std::erase_if(kept_, [&](const auto& entry) { return entry.first != row && entry.first != next; });
+    return block;
+  }
+
+  const std::vector<Tile>& block_of(int64_t row, int64_t count) {
+    auto& kept = kept_[row];
+    if (kept.empty()) kept = left_side_->panels(row, count);
+    return kept;
   }
 
   Emitter& emitter_;
@@ -265,9 +270,7 @@ class Product : public TileSource {
   std::optional<Side> left_side_, right_side_;
   int64_t first_row_ = 0, panel_begin_ = 0;
   std::vector<Tile> moving_;
-  std::map<int64_t, std::vector<Tile>> kept_;
-  int64_t block_row_ = -1;
-  std::vector<Tile> block_;
+  std::map<int64_t, std::vector<Tile>> kept_;  // stationary, by row
 };
 
 }  // namespace

@@ -85,6 +85,13 @@ bool View::contiguous() const {
   return whole.dims.empty() || (whole.dims.size() == 1 && whole.dims[0].step == 1);
 }
 
+namespace {
+
+// Banks for tiles that are transposed on their way into SBUF.
+constexpr int64_t kTurningBanks = 2;
+
+}  // namespace
+
 Emitter::Emitter(std::shared_ptr<isa::Program> program, arch::Generation generation)
     : program_(std::move(program)),
       generation_(generation),
@@ -132,11 +139,20 @@ Tile Emitter::psum(int64_t rows, int64_t columns, DType dtype, std::string name)
 
 Tile Emitter::psum_banks(int64_t rows, int64_t columns, std::string name) {
   const int64_t banks = (columns + kPsumBankColumns - 1) / kPsumBankColumns;
-  if (next_psum_bank_ + banks > psum_banks_) next_psum_bank_ = 0;
+  const int64_t usable = psum_banks_ - kTurningBanks;
+  if (next_psum_bank_ + banks > usable) next_psum_bank_ = 0;
   const Tile tile = on_chip(isa::MemorySpace::kPsum, rows, columns, DType::kFloat32, std::move(name));
   program_->tensor(tile.tensor).address = isa::Address{0, next_psum_bank_ * psum_bank_bytes_};
-  next_psum_bank_ = (next_psum_bank_ + banks) % psum_banks_;
+  next_psum_bank_ = (next_psum_bank_ + banks) % usable;
   return tile;
+}
+
+Tile Emitter::psum_turned(int64_t rows, int64_t columns, DType dtype, std::string name) {
+  constexpr int64_t kSlotBytes = kPartitions * sizeof(float);
+  const int64_t slots = kTurningBanks * psum_bank_bytes_ / kSlotBytes;
+  const int64_t slot = next_psum_slot_;
+  next_psum_slot_ = (slot + 1) % slots;
+  return psum_at(psum_banks_ - kTurningBanks, slot * kSlotBytes, rows, columns, dtype, std::move(name));
 }
 
 Tile Emitter::psum_at(int64_t bank, int64_t byte, int64_t rows, int64_t columns, DType dtype,

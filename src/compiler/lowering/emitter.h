@@ -103,8 +103,11 @@ class Emitter {
   // A bank of its own, in turn, so that the next product need not wait until this one is copied out. Kernels
   // hold fewer of them at once than there are banks.
   Tile psum(int64_t rows, int64_t columns, DType dtype, std::string name);
-  // fp32 over as many banks as the columns take, neighbours in memory.
+  // fp32 over as many banks as the columns take, neighbours in memory; of all but the last two.
   Tile psum_banks(int64_t rows, int64_t columns, std::string name);
+  // For a tile that is transposed and copied out at once: of up to 128 columns, in the last two banks, which
+  // psum_banks() leaves alone.
+  Tile psum_turned(int64_t rows, int64_t columns, DType dtype, std::string name);
   // In a bank that the kernel chooses; columns may go on into the banks after it.
   Tile psum_at(int64_t bank, int64_t byte, int64_t rows, int64_t columns, DType dtype, std::string name);
   // Row-major.
@@ -200,7 +203,7 @@ class Emitter {
   isa::OriginSpan span_;
   Residency* residency_ = nullptr;
   int64_t psum_banks_, psum_bank_bytes_;
-  int64_t next_psum_bank_ = 0;
+  int64_t next_psum_bank_ = 0, next_psum_slot_ = 0;
 };
 
 }  // namespace opentrn::compiler

@@ -19,8 +19,8 @@
 
 namespace opentrn::compiler {
 
-// Columns of one tile of sums: half of PSUM, so that the next sums begin while these are read.
-inline constexpr int64_t kSumColumns = 4 * kPsumBankColumns;
+// Columns of one tile of sums: so many that two of them, and what is being transposed, fit PSUM.
+inline constexpr int64_t kSumColumns = 3 * kPsumBankColumns;
 
 struct RowBlock {
   int64_t begin = 0, count = 0;  // at most 128 rows
