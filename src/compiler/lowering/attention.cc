@@ -147,9 +147,10 @@ class AttentionKernel {
 
   // 128 queries of a head against a block of keys.
   struct Job {
-    int64_t batch, head, query, rows, key, keys;
-    bool first, last;
+    int64_t batch = 0, head = 0, query = 0, rows = 0, key = 0, keys = 0;
+    bool first = false, last = false;
     Tile weights;                 // P [rows, keys]
+    std::vector<Tile> turned;     // P^T by 128 keys
     std::vector<Tile> values;     // V by 128 keys
     Tile sum;                     // l of this block
     std::optional<Tile> rescale;  // of what earlier blocks gave
@@ -327,18 +328,22 @@ class AttentionKernel {
       v_offset_ = v_.head_offset(head);
       for (int64_t k = key; k < key + count; k += kPartitions)
         job.values.push_back(values_tiles_[static_cast<size_t>(k / kPartitions)]);
-      waiting_.push_back(std::move(job));
-      if (waiting_.size() > blocks_ahead(keys_)) sum_up_first();
+      weighed_.push_back(std::move(job));
+      if (weighed_.size() > blocks_ahead(keys_)) turn_first();
     }
   }
 
-  void sum_up_first() {
-    sum_up(waiting_.front());
-    waiting_.pop_front();
+  // Weights are turned one block ahead of the products that need them.
+  void turn_first() {
+    turn_weights(weighed_.front());
+    std::swap(turned_, weighed_.front());
+    if (weighed_.front().rows > 0) sum_up(weighed_.front());
+    weighed_.pop_front();
   }
 
   void finish() {
-    while (!waiting_.empty()) sum_up_first();
+    while (!weighed_.empty()) turn_first();
+    sum_up(turned_);
   }
 
   Tile column(int64_t rows, const char* name, int64_t columns = 1) {
@@ -441,6 +446,31 @@ class AttentionKernel {
     return tile;
   }
 
+  // P turned, 128 keys at a time: what the second product holds stationary.
+  void turn_weights(Job& job) {
+    const int64_t at_once = kHalfBankBytes / size_bytes(dtype_) / kPartitions * kPartitions;
+    for (int64_t key = 0; key < job.keys; key += at_once)
+      turn_weights(job, key, std::min(at_once, job.keys - key));
+  }
+
+  void turn_weights(Job& job, int64_t key, int64_t width) {
+    const int64_t blocks = tiles(width, kPartitions), deep = std::min(kPartitions, width);
+    const Tile turned = half_bank(deep, blocks * job.rows, dtype_);
+    const Tile panel = emitter_.sbuf(deep, blocks * job.rows, dtype_, "weights_T");
+    for (int64_t i = 0; i < blocks; ++i) {
+      const int64_t rows = std::min(kPartitions, width - i * kPartitions);
+      emitter_.transpose(turned.row_range(0, rows).column_range(i * job.rows, job.rows),
+                         job.weights.column_range(key + i * kPartitions, rows));
+      job.turned.push_back(panel.row_range(0, rows).column_range(i * job.rows, job.rows));
+    }
+    const int64_t whole = width / kPartitions, rest = width - whole * kPartitions;
+    if (whole > 0)
+      copy_out(panel.column_range(0, whole * job.rows), turned.column_range(0, whole * job.rows));
+    if (rest > 0)
+      copy_out(panel.row_range(0, rest).column_range(whole * job.rows, job.rows),
+               turned.row_range(0, rest).column_range(whole * job.rows, job.rows));
+  }
+
   // O, joined with that of earlier blocks.
   void sum_up(const Job& job) {
     const int64_t quarter = next_quarter_;
@@ -448,36 +478,9 @@ class AttentionKernel {
     next_quarter_ = (next_quarter_ + 1) % 4;
     const Tile result = emitter_.psum_at(kResultBank, whole_bank ? 0 : quarter * kHalfBankBytes / 2, job.rows,
                                          values_, DType::kFloat32, "result");
-    const int64_t at_once = kHalfBankBytes / size_bytes(dtype_) / kPartitions * kPartitions;
-    for (int64_t key = 0; key < job.keys; key += at_once) {
-      const int64_t width = std::min(at_once, job.keys - key);
-      accumulate(job, result, key, width);
-    }
+    for (size_t i = 0; i < job.turned.size(); ++i)
+      emitter_.matmul(result, job.turned[i], job.values[i].row_range(0, job.turned[i].rows), i > 0);
     join(job, result);
-  }
-
-  // P of `width` keys turned, each 128 of them on the partitions from the first, and multiplied.
-  void accumulate(const Job& job, const Tile& result, int64_t key, int64_t width) {
-    const int64_t blocks = tiles(width, kPartitions), deep = std::min(kPartitions, width);
-    const Tile turned = half_bank(deep, blocks * job.rows, dtype_);
-    const Tile panel = emitter_.sbuf(deep, blocks * job.rows, dtype_, "weights_T");
-    const int64_t whole = width / kPartitions;
-    for (int64_t i = 0; i < blocks; ++i) {
-      const int64_t rows = std::min(kPartitions, width - i * kPartitions);
-      emitter_.transpose(turned.row_range(0, rows).column_range(i * job.rows, job.rows),
-                         job.weights.column_range(key + i * kPartitions, rows));
-    }
-    if (whole > 0)
-      copy_out(panel.column_range(0, whole * job.rows), turned.column_range(0, whole * job.rows));
-    if (const int64_t rest = width - whole * kPartitions; rest > 0)
-      copy_out(panel.row_range(0, rest).column_range(whole * job.rows, job.rows),
-               turned.row_range(0, rest).column_range(whole * job.rows, job.rows));
-    for (int64_t i = 0; i < blocks; ++i) {
-      const int64_t rows = std::min(kPartitions, width - i * kPartitions);
-      const Tile& value = job.values[static_cast<size_t>((key / kPartitions) + i)];
-      emitter_.matmul(result, panel.row_range(0, rows).column_range(i * job.rows, job.rows),
-                      value.row_range(0, rows), key + i > 0);
-    }
   }
 
   void join(const Job& job, const Tile& result) {
@@ -533,7 +536,8 @@ class AttentionKernel {
   std::optional<int64_t> k_offset_, v_offset_;  // of the head whose keys and values are in SBUF
   Tile keys_tile_;
   std::vector<Tile> values_tiles_;
-  std::deque<Job> waiting_;  // weighed, not summed up
+  std::deque<Job> weighed_;  // not turned yet
+  Job turned_;               // not summed up yet; no rows: there is none
   int64_t next_half_ = 0, next_bank_ = 0, next_quarter_ = 0, copies_ = 0;
 };
 
