@@ -1,0 +1,125 @@
+"""Property: `-O2` gives what `-O1` gives, on random graphs, within the rounding that docs/models.md states."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import opentrn
+from opentrn import graph
+
+ROWS, COLUMNS = 70, 48
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+
+class RandomGraph:
+    """Values of [ROWS, COLUMNS]; each step adds an op over earlier ones."""
+
+    def __init__(self, seed: int, element: str) -> None:
+        self.random = np.random.default_rng(seed)
+        self.element = element
+        self.full = f"tensor<{ROWS}x{COLUMNS}x{element}>"
+        self.square = f"tensor<{COLUMNS}x{COLUMNS}x{element}>"
+        self.row = f"tensor<{COLUMNS}x{element}>"
+        self.lines: list[str] = []
+        self.values = ["%x"]
+        for _ in range(9):
+            self.step()
+
+    def emit(self, text: str, kind: str) -> str:
+        name = f"%v{len(self.lines)}"
+        self.lines.append(f"  {name} = {text}{kind}")
+        return name
+
+    def pick(self) -> str:
+        return self.values[-1] if self.random.random() < 0.7 else str(self.random.choice(self.values))
+
+    def constant(self, number: float) -> str:
+        return self.emit(f"stablehlo.constant dense<{number:.6e}> : ", self.full)
+
+    def step(self) -> None:
+        kinds = ["product", "bias", "binary", "unary", "scale", "normalise", "gelu", "twice", "turned"]
+        self.values.append(getattr(self, str(self.random.choice(kinds)))(self.pick()))
+
+    def binary(self, x: str) -> str:
+        op = self.random.choice(["add", "subtract", "multiply", "maximum"])
+        return self.emit(f"stablehlo.{op} {x}, {self.pick()} : ", self.full)
+
+    def unary(self, x: str) -> str:
+        op = self.random.choice(["tanh", "logistic", "negate", "abs"])
+        return self.emit(f"stablehlo.{op} {x} : ", self.full)
+
+    def scale(self, x: str) -> str:
+        op, number = ("divide", 4.0) if self.random.random() < 0.5 else ("multiply", 1.0)
+        return self.emit(f"stablehlo.{op} {x}, {self.constant(number)} : ", self.full)
+
+    def bias(self, x: str) -> str:
+        wide = self.emit("stablehlo.broadcast_in_dim %b, dims = [1] : ", f"({self.row}) -> {self.full}")
+        return self.emit(f"stablehlo.add {x}, {wide} : ", self.full)
+
+    def product(self, x: str) -> str:
+        text = f"stablehlo.dot_general {x}, %w, contracting_dims = [1] x [0] : "
+        return self.emit(text, f"({self.full}, {self.square}) -> {self.full}")
+
+    def gelu(self, x: str) -> str:
+        z = self.emit(f"stablehlo.multiply {x}, {self.constant(0.70710678)} : ", self.full)
+        e = self.emit(f"chlo.erf {z} : {self.full} -> ", self.full)
+        s = self.emit(f"stablehlo.add {self.constant(1.0)}, {e} : ", self.full)
+        h = self.emit(f"stablehlo.multiply {s}, {self.constant(0.5)} : ", self.full)
+        return self.emit(f"stablehlo.multiply {x}, {h} : ", self.full)
+
+    def twice(self, x: str) -> str:
+        one = self.emit(f"stablehlo.tanh {x} : ", self.full)
+        other = self.emit(f"stablehlo.tanh {x} : ", self.full)
+        return self.emit(f"stablehlo.add {one}, {other} : ", self.full)
+
+    def turned(self, x: str) -> str:
+        back = f"tensor<{COLUMNS}x{ROWS}x{self.element}>"
+        t = self.emit(f"stablehlo.transpose {x}, dims = [1, 0] : ", f"({self.full}) -> {back}")
+        return self.emit(f"stablehlo.transpose {t}, dims = [1, 0] : ", f"({back}) -> {self.full}")
+
+    def normalise(self, x: str) -> str:
+        """Divided by one more than the mean size of its row."""
+        wide_kind, rows = f"tensor<{ROWS}x{COLUMNS}xf32>", f"tensor<{ROWS}xf32>"
+        size = self.emit(f"stablehlo.abs {x} : ", self.full)
+        wide = self.emit(f"stablehlo.convert {size} : ", f"({self.full}) -> {wide_kind}")
+        start = self.emit("stablehlo.constant dense<0.0> : ", "tensor<f32>")
+        total = self.emit(
+            f"stablehlo.reduce({wide} init: {start}) applies stablehlo.add across dimensions = [1] : ",
+            f"({wide_kind}, tensor<f32>) -> {rows}",
+        )
+        count = self.emit(f"stablehlo.constant dense<{float(COLUMNS)}> : ", rows)
+        mean = self.emit(f"stablehlo.divide {total}, {count} : ", rows)
+        one = self.emit("stablehlo.constant dense<1.0> : ", rows)
+        more = self.emit(f"stablehlo.add {mean}, {one} : ", rows)
+        narrow = self.emit(f"stablehlo.convert {more} : ", f"({rows}) -> tensor<{ROWS}x{self.element}>")
+        spread = self.emit(
+            f"stablehlo.broadcast_in_dim {narrow}, dims = [0] : ",
+            f"(tensor<{ROWS}x{self.element}>) -> {self.full}",
+        )
+        return self.emit(f"stablehlo.divide {x}, {spread} : ", self.full)
+
+    def text(self) -> str:
+        body = "\n".join(self.lines)
+        return (
+            f"func.func @main(%x: {self.full}, %w: {self.square}, %b: {self.row}) -> {self.full} {{\n"
+            f"{body}\n  return {self.values[-1]} : {self.full}\n}}\n"
+        )
+
+    def inputs(self) -> list[np.ndarray]:
+        dtype = BFLOAT16 if self.element == "bf16" else np.dtype(np.float32)
+        shapes = [(ROWS, COLUMNS), (COLUMNS, COLUMNS), (COLUMNS,)]
+        spread = [1.0, COLUMNS**-0.5, 1.0]
+        return [(self.random.standard_normal(s) * f).astype(dtype) for s, f in zip(shapes, spread)]
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+@pytest.mark.parametrize("seed", range(12))
+def test_levels_agree(seed: int, element: str):
+    made = RandomGraph(seed, element)
+    text, arrays = made.text(), made.inputs()
+    want = np.asarray(graph.parse(text).evaluate(*arrays, float64=True)[0], np.float64)
+    # Nine steps, each of which may round once, and double what came before.
+    bound = (2.0**-8 if element == "bf16" else 2.0**-22) * 12 * max(1.0, np.abs(want).max())
+    for level in (1, 2):
+        got = opentrn.compile(text, optlevel=level)(*arrays)[0].astype(np.float64)
+        np.testing.assert_allclose(got, want, rtol=0, atol=bound, err_msg=f"-O{level}\n{text}")
