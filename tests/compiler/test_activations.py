@@ -59,10 +59,11 @@ def text_of(form: str) -> str:
     return HEAD + FORMS[form].replace(" T", f" {TYPE}") + f"\n  return %r : {TYPE}\n}}\n"
 
 
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
 @pytest.mark.parametrize("form", FORMS)
-def test_an_activation_is_one_instruction(form: str):
+def test_an_activation_is_one_instruction(form: str, target: str):
     x = (np.random.default_rng(5).standard_normal((130, 70)) * 3).astype(np.float32)
-    model = opentrn.compile(text_of(form))
+    model = opentrn.compile(text_of(form), target=target)
     assert model.passes["activations"] == 1
     assert model.program_text().count("activation ") == 2  # one for each 128 rows
     want = graph.parse(text_of(form)).evaluate(x, float64=True)[0]

@@ -184,10 +184,12 @@ FORMS = [
 ]
 
 
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
 @pytest.mark.parametrize("form", FORMS, ids=str)
-def test_attention_is_one_kernel_with_the_values_of_float64(form: Form):
+def test_attention_is_one_kernel_with_the_values_of_float64(form: Form, target: str):
     text, arrays = form.text(), form.inputs()
-    model = opentrn.compile(text)
+    model = opentrn.compile(text, target=target)
+    assert model.time().total_ns > 0
     assert model.passes["attention"] == 1
     got = model(*arrays)[0].astype(np.float64)
     want = np.asarray(graph.parse(text).evaluate(*arrays, float64=True)[0], np.float64)

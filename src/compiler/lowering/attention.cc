@@ -228,8 +228,12 @@ class AttentionKernel {
   }
 
   void copy_out(const Tile& dst, const Tile& src) {
-    const bool vector = kCopiedByVector[copies_++ % std::size(kCopiedByVector)];
-    emitter_.tensor_copy(dst, src, vector ? isa::Engine::kVector : isa::Engine::kScalar);
+    if (kCopiedByVector[copies_++ % std::size(kCopiedByVector)])
+      emitter_.tensor_copy(dst, src, isa::Engine::kVector);
+    else if (emitter_.generation() >= 3)
+      emitter_.tensor_copy(dst, src, isa::Engine::kScalar);
+    else  // Scalar has no tensor_copy there
+      emitter_.activation(ActivationFunction::kCopy, dst, src);
   }
 
   // Tiles of up to 128 rows, one below the other, turned into `dst` [columns, rows of all]. Parts that fit
