@@ -30,7 +30,10 @@ bool all_real_tensors(const Function& function, const Op& op) {
 
 const Expansion* expansion_of(const Function& function, const Op& op) {
   static const std::array kFamilies{trigonometric_expansions(), special_function_expansions(),
-                                    bit_expansions(), integer_product_expansions(), window_expansions()};
+      bit_expansions(),
+      integer_product_expansions(),
+      window_expansions(),
+      convolution_expansions()};
   for (const auto family : kFamilies)
     for (const Expansion& expansion : family)
       if (expansion.kind == op.kind &&

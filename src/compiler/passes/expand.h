@@ -26,6 +26,7 @@ struct Expansion {
 std::span<const Expansion> trigonometric_expansions();
 std::span<const Expansion> special_function_expansions();
 std::span<const Expansion> bit_expansions();
+std::span<const Expansion> convolution_expansions();  // before integer products
 std::span<const Expansion> integer_product_expansions();
 std::span<const Expansion> window_expansions();
 
