@@ -188,6 +188,7 @@ std::vector<std::byte> to_device(const graph::Literal& literal) {
     case ElementType::kI64:
     case ElementType::kIndex:
     case ElementType::kUI64: return converted<uint64_t, uint32_t>(literal.bytes());
+    case ElementType::kComplexF64:
     case ElementType::kF64: return converted<double, float>(literal.bytes());
     case ElementType::kI2:
     case ElementType::kI4:
@@ -204,6 +205,7 @@ graph::Literal from_device(const graph::Type& type, std::span<const std::byte> b
     case ElementType::kI64:
     case ElementType::kIndex: return {type, converted<int32_t, int64_t>(bytes)};
     case ElementType::kUI64: return {type, converted<uint32_t, uint64_t>(bytes)};
+    case ElementType::kComplexF64:
     case ElementType::kF64: return {type, converted<float, double>(bytes)};
     default: return {type, std::vector<std::byte>(bytes.begin(), bytes.end())};
   }

@@ -42,14 +42,22 @@ constexpr Kernel kKernels[] = {
     {has_dynamic_slices, lower_dynamic_slices},
     {has_sort, lower_sort},
     {has_data_movement, lower_data_movement},
+    {has_complex, lower_complex},
 };
 
 DType dtype_of(const graph::Type& type) {
   if (type.is_tensor() && !type.quantization())
-    if (const auto dtype = device_dtype(type.element())) return *dtype;
+    if (const auto dtype = device_dtype(graph::real_part(type.element()))) return *dtype;
   throw Fault(FaultKind::kNotModelled, "compiler.type",
               fmt::format("{} has no form on a device", type.to_string()),
               "convert it to a type of the device in the model");
+}
+
+// Complex numbers are pairs.
+std::vector<int64_t> device_dims(const graph::Type& type) {
+  std::vector<int64_t> dims = type.dims_vector();
+  if (graph::is_complex(type.element())) dims.push_back(2);
+  return dims;
 }
 
 std::string shape_text(const graph::Function& function, const Op& op) {
@@ -76,7 +84,8 @@ Lowering::Lowering(const graph::Module& module, const graph::Function& function,
 void Lowering::run() {
   for (const ValueId id : function_.arguments()) {
     const graph::Type& type = function_.type(id);
-    const View whole = emitter_.input(type.dims(), dtype_of(type), fmt::format("input{}", inputs_.size()));
+    const View whole =
+        emitter_.input(device_dims(type), dtype_of(type), fmt::format("input{}", inputs_.size()));
     inputs_.push_back(whole.tensor);
     views_[index_of(id)] = whole;
   }
@@ -210,8 +219,8 @@ void Lowering::return_values() {
                        source.contiguous() && source.offset == 0 &&
                        std::find(outputs_.begin(), outputs_.end(), source.tensor) == outputs_.end();
     if (!whole) {
-      const View target =
-          emitter_.hbm(function_.type(id).dims(), source.dtype, fmt::format("output{}", outputs_.size()));
+      const View target = emitter_.hbm(device_dims(function_.type(id)), source.dtype,
+                                       fmt::format("output{}", outputs_.size()));
       const Emitter::Moving moving(emitter_, isa::Purpose::kResultCopy);
       if (target.element_count() > 0) emitter_.copy(target, source);
       source = target;
@@ -256,7 +265,7 @@ void Lowering::begin_op(graph::OpId id) {
 
 View Lowering::allocate(ValueId value) {
   const graph::Type& type = function_.type(value);
-  const View whole = emitter_.hbm(type.dims(), dtype_of(type), fmt::format("v{}", index_of(value)));
+  const View whole = emitter_.hbm(device_dims(type), dtype_of(type), fmt::format("v{}", index_of(value)));
   set_view(value, whole);
   return whole;
 }
@@ -277,14 +286,15 @@ View Lowering::view(ValueId value) {
 
 View Lowering::constant(const graph::Literal& literal) {
   const graph::Type& type = literal.type();
-  const std::vector<int64_t> one{1};
-  const bool splat = literal.is_splat();
-  View whole = emitter_.input(splat ? std::span<const int64_t>(one) : type.dims(), dtype_of(type),
+  const bool splat = literal.is_splat(), is_complex = graph::is_complex(type.element());
+  const std::vector<int64_t> one{is_complex ? 2 : 1};
+  View whole = emitter_.input(splat ? one : device_dims(type), dtype_of(type),
                               fmt::format("constant{}", constants_.size()));
   constants_.push_back({whole.tensor, literal});
   if (splat) {
     whole.dims.clear();
     for (const int64_t dim : type.dims()) whole.dims.push_back({0, dim});
+    if (is_complex) whole.dims.push_back({1, 2});
   }
   return whole;
 }
@@ -308,6 +318,12 @@ View Lowering::view_of_op(const Op& op, uint32_t result) {
   View made{source.tensor, source.dtype, source.offset, {}};
   switch (op.kind) {
     case OpKind::optimization_barrier_: return source;
+    case OpKind::real_:
+    case OpKind::imag_:
+      made = source;
+      if (op.kind == OpKind::imag_) ++made.offset;
+      made.dims.pop_back();
+      return made;
     case OpKind::transpose_:
       for (const int64_t from : op.integers(Attr::permutation)) made.dims.push_back(source.dims[from]);
       return made;

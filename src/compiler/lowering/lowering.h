@@ -123,6 +123,7 @@ bool lower_control_flow(Lowering& lowering, const graph::Op& op);
 bool lower_gather_elements(Lowering& lowering, const graph::Op& op);
 bool lower_sort(Lowering& lowering, const graph::Op& op);
 bool lower_dynamic_slices(Lowering& lowering, const graph::Op& op);
+bool lower_complex(Lowering& lowering, const graph::Op& op);
 // How many dimensions of the result go over rows, where the op can be the source of a group (tile_source.h).
 std::optional<int> dot_general_row_rank(const graph::Function& function, const graph::Op& op);
 std::optional<int> convolution_row_rank(const graph::Function& function, const graph::Op& op);
@@ -137,6 +138,7 @@ bool has_control_flow(const graph::Function& function, const graph::Op& op);
 bool has_gather_elements(const graph::Function& function, const graph::Op& op);
 bool has_sort(const graph::Function& function, const graph::Op& op);
 bool has_dynamic_slices(const graph::Function& function, const graph::Op& op);
+bool has_complex(const graph::Function& function, const graph::Op& op);
 
 // True when some kernel takes the op; for coverage reports, without lowering. Says nothing about the ops
 // inside loops and branches, which are asked about themselves.

@@ -84,6 +84,8 @@ bool is_view_op(OpKind kind) {
     case OpKind::reshape_:
     case OpKind::slice_:
     case OpKind::reverse_:
+    case OpKind::real_:
+    case OpKind::imag_:
     case OpKind::optimization_barrier_: return true;
     default: return false;
   }

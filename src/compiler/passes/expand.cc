@@ -29,11 +29,17 @@ bool all_real_tensors(const Function& function, const Op& op) {
 }
 
 const Expansion* expansion_of(const Function& function, const Op& op) {
-  static const std::array kFamilies{trigonometric_expansions(), special_function_expansions(),
+  // clang-format off: one line each, as families are added often
+  static const std::array kFamilies{
+      complex_expansions(),
+      trigonometric_expansions(),
+      special_function_expansions(),
       bit_expansions(),
+      convolution_expansions(),
       integer_product_expansions(),
       window_expansions(),
-      convolution_expansions()};
+  };
+  // clang-format on
   for (const auto family : kFamilies)
     for (const Expansion& expansion : family)
       if (expansion.kind == op.kind &&

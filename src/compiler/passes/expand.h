@@ -23,6 +23,7 @@ struct Expansion {
 };
 
 // The families.
+std::span<const Expansion> complex_expansions();
 std::span<const Expansion> trigonometric_expansions();
 std::span<const Expansion> special_function_expansions();
 std::span<const Expansion> bit_expansions();
