@@ -25,6 +25,7 @@ class Form:
     mask: str = "none"  # none, added (per key), full (per query and key), select, causal-select, causal-added
     shared: int = 1  # heads that have one key and value
     values_left: bool = True  # JAX writes the last product so
+    turned: bool = False  # the weights are transposed before it, as U-Nets have them
     heads_first: bool = False  # inputs [batch, heads, tokens, features], as torch has them
 
     def text(self) -> str:
@@ -68,10 +69,17 @@ class Form:
             f"%pn = stablehlo.convert %p : (tensor<{scores}>) -> tensor<{b}x{h}x{q}x{k}x{e}>",
         ]
         if self.values_left:
+            weights, weights_type, keys_place = "%pn", f"tensor<{b}x{h}x{q}x{k}x{e}>", 3
+            if self.turned:
+                turned_type, keys_place = f"tensor<{b}x{h}x{k}x{q}x{e}>", 2
+                lines.append(
+                    f"%pt = stablehlo.transpose %pn, dims = [0, 1, 3, 2] : ({weights_type}) -> {turned_type}"
+                )
+                weights, weights_type = "%pt", turned_type
             lines += [
-                f"%o = stablehlo.dot_general {value}, %pn, batching_dims = [0, {head}] x [0, 1],"
-                f" contracting_dims = [{token}] x [3]"
-                f" : (tensor<{tokens(k, h)}>, tensor<{b}x{h}x{q}x{k}x{e}>) -> tensor<{b}x{h}x{d}x{q}x{e}>",
+                f"%o = stablehlo.dot_general {value}, {weights}, batching_dims = [0, {head}] x [0, 1],"
+                f" contracting_dims = [{token}] x [{keys_place}]"
+                f" : (tensor<{tokens(k, h)}>, {weights_type}) -> tensor<{b}x{h}x{d}x{q}x{e}>",
                 f"%r = stablehlo.transpose %o, dims = [0, 3, 1, 2]"
                 f" : (tensor<{b}x{h}x{d}x{q}x{e}>) -> tensor<{b}x{q}x{h}x{d}x{e}>",
             ]
@@ -170,6 +178,7 @@ class Form:
 FORMS = [
     Form(),
     Form(values_left=False),
+    Form(turned=True, heads_first=True),
     Form(heads_first=True, values_left=False, mask="added"),
     Form(queries=197, keys=197, batch=1, heads=2, element="bf16"),
     Form(queries=128, keys=300, batch=1, features=64, element="bf16", mask="added"),

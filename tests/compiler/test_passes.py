@@ -70,6 +70,26 @@ func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
     assert not np.signbit(out).any()
 
 
+@pytest.mark.parametrize("order,folds", [([1, 0, 2], False), ([0, 2, 1], True), ([2, 0, 1], True)])
+def test_a_product_names_the_dimensions_before_a_transpose(order: list[int], folds: bool):
+    shape = (3, 4, 5)
+    turned = "x".join(str(shape[d]) for d in order)
+    contracted = order.index(2)
+    free = "x".join(str(shape[d]) for d in order if d != 2)
+    text = f"""
+func.func @main(%x: tensor<3x4x5xf32>, %w: tensor<5x6xf32>) -> tensor<{free}x6xf32> {{
+  %t = stablehlo.transpose %x, dims = {order} : (tensor<3x4x5xf32>) -> tensor<{turned}xf32>
+  %r = stablehlo.dot_general %t, %w, contracting_dims = [{contracted}] x [0]
+    : (tensor<{turned}xf32>, tensor<5x6xf32>) -> tensor<{free}x6xf32>
+  return %r : tensor<{free}x6xf32>
+}}
+"""
+    x, w = RNG.standard_normal(shape).astype(np.float32), RNG.standard_normal((5, 6)).astype(np.float32)
+    prepared = model.prepare(text)
+    np.testing.assert_array_equal(prepared.evaluate(x, w)[0], evaluated(text, x, w)[0])
+    assert ("transpose" not in ops_of(prepared)) == folds
+
+
 def test_narrowing_first_is_not_dropped():
     text = """
 func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {

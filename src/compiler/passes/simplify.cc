@@ -179,6 +179,9 @@ class Simplifier {
       case OpKind::broadcast_in_dim_: return merge_broadcasts(op);
       case OpKind::divide_: return divide_by_power_of_two(id);
       case OpKind::power_: return square(op);
+      case OpKind::dot_general_:
+        return read_untransposed(op, 0, Attr::lhs_batching_dimensions, Attr::lhs_contracting_dimensions) ||
+               read_untransposed(op, 1, Attr::rhs_batching_dimensions, Attr::rhs_contracting_dimensions);
       default: return false;
     }
   }
@@ -200,6 +203,35 @@ class Simplifier {
     for (const int64_t d : op.integers(Attr::permutation)) merged.push_back(first[static_cast<size_t>(d)]);
     op.operands[0] = inner->operands[0];
     op.set(Attr::permutation, std::move(merged));
+    return true;
+  }
+
+  // A product names the dimensions that it takes: it can name those before the transpose, if its free ones
+  // stay in order, which the result has them in.
+  bool read_untransposed(Op& op, size_t operand, Attr batching, Attr contracting) {
+    const Op* inner = maker(op.operands[operand], OpKind::transpose_);
+    if (!inner) return false;
+    const auto permutation = inner->integers(Attr::permutation);
+    std::vector<bool> named(permutation.size());
+    const auto before = [&](Attr attr) {
+      std::vector<int64_t> dims;
+      if (op.has(attr))
+        for (const int64_t d : op.integers(attr)) {
+          named[static_cast<size_t>(d)] = true;
+          dims.push_back(permutation[static_cast<size_t>(d)]);
+        }
+      return dims;
+    };
+    std::vector<int64_t> batch = before(batching), contracted = before(contracting);
+    int64_t last = -1;
+    for (size_t d = 0; d < permutation.size(); ++d) {
+      if (named[d]) continue;
+      if (permutation[d] < last) return false;
+      last = permutation[d];
+    }
+    op.operands[operand] = inner->operands[0];
+    if (!batch.empty()) op.set(batching, std::move(batch));
+    if (!contracted.empty()) op.set(contracting, std::move(contracted));
     return true;
   }
 
