@@ -253,3 +253,19 @@ def test_unknown_options_are_refused():
         opentrn.compile(BLOCK, auto_cast="sometimes")
     with pytest.raises(ValueError, match="-O4"):
         opentrn.compile(BLOCK, optlevel=4)
+
+
+def test_weights_are_cast_as_the_evaluator_casts_them():
+    values = [1.0, 1.00390625, 1.01171875, -3.4e38, 3.3961776e38, 1e-40, -0.0, "0x7F800000", "0x7FC00000"]
+    spelled = ", ".join(value if isinstance(value, str) else f"{value:.9e}" for value in values)
+    text = f"""
+func.func @main() -> tensor<9xbf16> {{
+  %w = stablehlo.constant dense<[{spelled}]> : tensor<9xf32>
+  %n = stablehlo.convert %w : (tensor<9xf32>) -> tensor<9xbf16>
+  return %n : tensor<9xbf16>
+}}
+"""
+    prepared = model.prepare(text)
+    assert "convert" not in ops_of(prepared)
+    got, want = (module.evaluate()[0].view(np.uint16) for module in (prepared, graph.parse(text)))
+    np.testing.assert_array_equal(got, want)

@@ -6,6 +6,7 @@
 #include "graph/element_value.h"
 #include "graph/eval/evaluate.h"
 #include "graph/op_definitions.h"
+#include "numerics/convert.h"
 
 namespace opentrn::compiler {
 
@@ -149,7 +150,20 @@ class Folding {
       return std::nullopt;
     if (op.kind == OpKind::reshape_)
       return Literal(result, operands[0].bytes(), std::make_shared<Literal>(operands[0]));
+    if (op.kind == OpKind::convert_)
+      if (auto narrow = narrowed(operands[0], result)) return narrow;
     return evaluated(op, operands, result);
+  }
+
+  // Weights of an autocast are many: the device's own cast, which rounds to nearest even as the evaluator
+  // does.
+  static std::optional<Literal> narrowed(const Literal& literal, const graph::Type& result) {
+    if (literal.type().element() != ElementType::kF32 || result.element() != ElementType::kBF16)
+      return std::nullopt;
+    std::vector<std::byte> bytes(static_cast<size_t>(result.byte_count()));
+    numerics::convert(DType::kFloat32, literal.bytes().data(), 1, DType::kBFloat16, bytes.data(), 1,
+                      static_cast<size_t>(result.element_count()));
+    return Literal(result, std::move(bytes));
   }
 
   graph::Function& function_;
