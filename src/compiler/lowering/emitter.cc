@@ -96,7 +96,9 @@ Emitter::Emitter(std::shared_ptr<isa::Program> program, arch::Generation generat
     : program_(std::move(program)),
       generation_(generation),
       psum_banks_(arch::neuron_core(generation).psum_banks),
-      psum_bank_bytes_(arch::neuron_core(generation).psum_bank_bytes_per_partition) {}
+      psum_bank_bytes_(arch::neuron_core(generation).psum_bank_bytes_per_partition),
+      vector_clock_ghz_(arch::neuron_core(generation).vector_clock_ghz),
+      scalar_clock_ghz_(arch::neuron_core(generation).scalar_clock_ghz) {}
 
 void Emitter::set_op(uint32_t op, const SourceLocation& location) {
   span_.op = op;
@@ -258,7 +260,43 @@ isa::InstructionIndex Emitter::append(Opcode opcode, std::span<const Operand> op
     throw Fault(FaultKind::kInternal, "compiler.kernel",
                 fmt::format("a device kernel broke a rule: {}", fault.what()), "please report this model");
   }
+  count_work(program_->instruction(index));
   return index;
+}
+
+// Rough: what divides work between two engines need not be what times it.
+void Emitter::count_work(const isa::Instruction& instruction) {
+  int64_t columns = 0;
+  bool psum = false;
+  for (const Operand& operand : program_->operands(instruction)) {
+    if (!operand.is_access()) continue;
+    columns = std::max(columns, program_->pattern(operand).elements_per_partition());
+    psum |= program_->tensor(operand.tensor).space == isa::MemorySpace::kPsum;
+  }
+  constexpr double kLeadMaxNs = 20'000;  // further back nothing is owed
+  double lead = 0;
+  switch (instruction.opcode) {
+    case Opcode::kActivation: lead = -busy_ns(static_cast<double>(columns), scalar_clock_ghz_); break;
+    case Opcode::kTensorTensor:
+      lead = busy_ns(static_cast<double>(psum ? columns : 2 * columns), vector_clock_ghz_);
+      break;
+    case Opcode::kTensorCopy:
+    case Opcode::kTensorScalar:
+    case Opcode::kTensorReduce: lead = busy_ns(static_cast<double>(columns), vector_clock_ghz_); break;
+    default: return;
+  }
+  vector_lead_ns_ = std::clamp(vector_lead_ns_ + lead, -kLeadMaxNs, kLeadMaxNs);
+}
+
+double Emitter::busy_ns(double cycles, double clock_ghz) const {
+  constexpr double kIssueCycles = 64;  // timing tables, vector_issue_cycles and scalar_issue_cycles
+  return (cycles + kIssueCycles) / clock_ghz;
+}
+
+bool Emitter::scalar_is_freer(const Tile& dst) const {
+  if (generation() != 2) return false;
+  const auto columns = static_cast<double>(dst.columns * dst.runs * dst.groups);
+  return vector_lead_ns_ + busy_ns(columns, vector_clock_ghz_) > busy_ns(columns, scalar_clock_ghz_);
 }
 
 void Emitter::load(const Tile& dst, const View& src) {
@@ -393,6 +431,11 @@ void Emitter::memset(const Tile& dst, double value) {
 }
 
 void Emitter::tensor_copy(const Tile& dst, const Tile& src, Engine engine) {
+  const auto is_float = [](DType dtype) {
+    return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
+  };
+  if (engine == Engine::kUnknown && is_float(dst.dtype) && is_float(src.dtype) && scalar_is_freer(dst))
+    return activation(ActivationFunction::kCopy, dst, src);
   append(Opcode::kTensorCopy, engine, {operand(dst), operand(src)}, {});
 }
 

@@ -147,6 +147,9 @@ class Emitter {
   void begin_while(isa::RegisterId condition);
   void end_loop();
 
+  // On NeuronCore-v2 the backend has no choice between Vector and Scalar, as they take different
+  // instructions: true when Scalar would be the less busy one with an instruction that makes `dst`.
+  bool scalar_is_freer(const Tile& dst) const;
   void memset(const Tile& dst, double value);
   void tensor_copy(const Tile& dst, const Tile& src, isa::Engine engine = isa::Engine::kUnknown);
   void tensor_tensor(AluOp op, const Tile& dst, const Tile& a, const Tile& b);
@@ -182,6 +185,8 @@ class Emitter {
   void transpose(const Tile& dst, const Tile& data);
 
  private:
+  double busy_ns(double cycles, double clock_ghz) const;
+  void count_work(const isa::Instruction& instruction);
   isa::Operand operand(const Tile& tile);
   isa::Operand operand(const View& view);
   isa::Operand read_operand(const View& view);
@@ -203,7 +208,9 @@ class Emitter {
   isa::OriginSpan span_;
   Residency* residency_ = nullptr;
   int64_t psum_banks_, psum_bank_bytes_;
+  double vector_clock_ghz_, scalar_clock_ghz_;
   int64_t next_psum_bank_ = 0, next_psum_slot_ = 0;
+  double vector_lead_ns_ = 0;  // work of Vector less that of Scalar, lately
 };
 
 }  // namespace opentrn::compiler

@@ -22,6 +22,7 @@
 #include "compiler/lowering/elementwise.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
+#include "compiler/lowering/steps.h"
 #include "compiler/lowering/tile_source.h"
 
 namespace opentrn::compiler {
@@ -86,6 +87,7 @@ class RowwiseKernel {
 
   void run() {
     find_operands();
+    find_users();
     for (const ValueId value : plan_.outputs(index_)) outputs_.emplace(value, matrix_of_output(value));
     if (!group_.split) cut_into_equal_rows();
     if (rows_ * columns_ == 0) return;  // nobody reduces nothing: passes/empty_reductions.cc
@@ -272,6 +274,7 @@ class RowwiseKernel {
     const graph::ElementType element = function_.type(value).element();
     if (const auto number = splat_of(function_, value)) return {.element = element, .splat = number};
     if (const auto seen = plan_.seen_inside(index_, value)) {
+      if (waiting_.contains(seen->base)) finish_steps(seen->base);
       Term term = terms_.at(seen->base);
       term.column = seen->form == Form::kColumn;
       return term;
@@ -426,8 +429,134 @@ class RowwiseKernel {
     return term;
   }
 
+  // -- ops that wait for the next one (steps.h)
+  void find_users() {
+    for (const OpId id : group_.ops)
+      for (const ValueId operand : function_.op(id).operands)
+        if (const auto seen = plan_.seen_inside(index_, operand)) {
+          auto& users = users_[seen->base];
+          users.first = id;
+          ++users.second;
+        }
+  }
+
+  // The one op of the group that reads a value which nobody outside reads.
+  const Op* only_user(ValueId value) const {
+    const auto found = users_.find(value);
+    if (found == users_.end() || found->second.second != 1 || outputs_.contains(value)) return nullptr;
+    if (std::find(ops_.begin(), ops_.end(), found->second.first) == ops_.end()) return nullptr;
+    return &function_.op(found->second.first);
+  }
+
+  bool is_f32(ValueId value) const { return function_.type(value).element() == graph::ElementType::kF32; }
+
+  // Between floats that fp32 holds; the last step of an instruction.
+  bool is_rounding(const Op& op) const {
+    if (op.kind != OpKind::convert_ || !is_f32(op.operands[0])) return false;
+    const graph::ElementType to = function_.type(op.results[0]).element();
+    return to == graph::ElementType::kF32 || to == graph::ElementType::kBF16 ||
+           to == graph::ElementType::kF16;
+  }
+
+  // A number, or one number per row, of a full fp32 op.
+  std::optional<size_t> place_of_scalar(const Op& op) const {
+    if (op.operands.size() != 2 || !is_f32(op.results[0]) || !is_f32(op.operands[0])) return std::nullopt;
+    if (op.kind != OpKind::add_ && op.kind != OpKind::multiply_ && op.kind != OpKind::subtract_ &&
+        op.kind != OpKind::maximum_ && op.kind != OpKind::minimum_)
+      return std::nullopt;
+    if (plan_.seen_inside(index_, op.results[0])->form == Form::kColumn || column_count_ == 1)
+      return std::nullopt;
+    const auto is_scalar = [&](ValueId value) {
+      if (splat_of(function_, value)) return true;
+      if (const auto seen = plan_.seen_inside(index_, value)) return seen->form == Form::kColumn;
+      return operands_.at({value, false}).same_in_every_column();
+    };
+    const bool first = is_scalar(op.operands[0]), second = is_scalar(op.operands[1]);
+    if (first == second || (first && op.kind == OpKind::subtract_)) return std::nullopt;
+    return second ? 1 : 0;
+  }
+
+  // Whether the op's result can wait for its only user.
+  bool can_wait(const Op& op, size_t steps) const {
+    const Op* user = only_user(op.results[0]);
+    if (!user) return false;
+    if (is_rounding(*user)) return true;
+    const auto scalar = place_of_scalar(*user);
+    return scalar && steps < kStepsMax &&
+           plan_.seen_inside(index_, user->operands[1 - *scalar])->base == op.results[0];
+  }
+
+  // The op as a step on what waits before it. False when it is none.
+  bool as_step(const Op& op) {
+    const auto place = place_of_scalar(op);
+    if (!place) return false;
+    const ValueId full = op.operands[1 - *place];
+    const auto seen = plan_.seen_inside(index_, full);
+    Steps steps;
+    if (const auto before = seen ? waiting_.find(seen->base) : waiting_.end(); before != waiting_.end()) {
+      steps = before->second;
+      waiting_.erase(before);
+    } else {
+      steps.data = operand(full, false).tile;
+    }
+    const Term scalar = operand(op.operands[*place], false);
+    steps.steps.push_back({alu_of_step(op.kind), scalar_of(scalar)});
+    waiting_[op.results[0]] = steps;
+    if (!can_wait(op, steps.steps.size())) finish_steps(op.results[0]);
+    return true;
+  }
+
+  static AluOp alu_of_step(OpKind kind) {
+    switch (kind) {
+      case OpKind::add_: return AluOp::kAdd;
+      case OpKind::multiply_: return AluOp::kMultiply;
+      case OpKind::subtract_: return AluOp::kSubtract;
+      case OpKind::maximum_: return AluOp::kMaximum;
+      default: return AluOp::kMinimum;
+    }
+  }
+
+  static Scalar scalar_of(const Term& term) {
+    if (term.splat) return *term.splat;
+    return term.tile.column_range(0, 1);
+  }
+
+  // A conversion ends what waits before it.
+  bool as_rounding(const Op& op) {
+    const auto seen = plan_.seen_inside(index_, op.operands[0]);
+    if (!seen || !is_rounding(op)) return false;
+    const auto before = waiting_.find(seen->base);
+    if (before == waiting_.end()) return false;
+    const Steps steps = before->second;
+    waiting_.erase(before);
+    finish_steps(op.results[0], steps);
+    return true;
+  }
+
+  void finish_steps(ValueId value) {
+    const Steps steps = waiting_.at(value);
+    waiting_.erase(value);
+    finish_steps(value, steps);
+  }
+  void finish_steps(ValueId value, const Steps& steps) {
+    const graph::ElementType element = function_.type(value).element();
+    const auto place = place_in_parts(value);
+    const Tile dst =
+        place ? *place : emitter_.sbuf(row_count_, column_count_, *device_dtype(element), "steps");
+    emit_steps(emitter_, dst, steps);
+    terms_[value] = {.element = element, .splat = {}, .tile = dst, .column = false};
+    if (const auto output = outputs_.find(value); output != outputs_.end()) store(value, output->second, dst);
+  }
+
+  // Where part of the columns of a kept value go at once.
+  std::optional<Tile> place_in_parts(ValueId value) {
+    if (!source_ || column_count_ == columns_ || !outputs_.contains(value)) return std::nullopt;
+    return kept_place(value, /*narrow=*/false);
+  }
+
   void compute_tile() {
     terms_.clear();
+    waiting_.clear();
     loads_.clear();
     for (const OpId id : ops_) {
       const Op& op = function_.op(id);
@@ -444,12 +573,11 @@ class RowwiseKernel {
       } else if (op.kind == OpKind::reduce_) {
         term = reduce(op, operand_for(op, op.operands[0], false));
       } else {
+        if (as_rounding(op) || as_step(op)) continue;
         const bool column_op = plan_.seen_inside(index_, result)->form == Form::kColumn;
         std::vector<Term> operands;
         for (const ValueId value : op.operands) operands.push_back(operand_for(op, value, column_op));
-        const bool in_parts = source_ && !column_op && column_count_ < columns_;
-        const auto into =
-            in_parts && output != outputs_.end() ? kept_place(result, /*narrow=*/false) : std::nullopt;
+        const auto into = column_op ? std::nullopt : place_in_parts(result);
         term = emit_elementwise(emitter_, function_, op, operands, row_count_, column_op ? 1 : column_count_,
                                 into);
         term.column = column_op;
@@ -512,6 +640,8 @@ class RowwiseKernel {
   std::map<std::pair<Key, int64_t>, Tile> invariant_;     // the same in every row; by first column
   std::map<std::pair<Key, int64_t>, Tile> narrow_tiles_;  // the same in every column; by first row
   std::map<ValueId, Term> terms_;
+  std::map<ValueId, std::pair<OpId, int>> users_;  // inside the group: the last one, and how many
+  std::map<ValueId, Steps> waiting_;
 };
 
 }  // namespace

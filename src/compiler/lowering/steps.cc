@@ -1,0 +1,50 @@
+#include "compiler/lowering/steps.h"
+
+#include <optional>
+
+namespace opentrn::compiler {
+
+namespace {
+
+bool is_number(const Step& step, AluOp op, double number) {
+  const auto* value = std::get_if<double>(&step.scalar);
+  return step.op == op && value && *value == number;
+}
+
+// max(data, 0) and data + column, in this order or alone, as one activation.
+struct AsActivation {
+  ActivationFunction function = ActivationFunction::kCopy;
+  std::optional<Tile> bias;
+  double scale = 1.0;
+};
+
+std::optional<AsActivation> as_activation(const Steps& steps) {
+  AsActivation result;
+  for (size_t i = 0; i < steps.steps.size(); ++i) {
+    const Step& step = steps.steps[i];
+    const auto* column = std::get_if<Tile>(&step.scalar);
+    const auto* number = std::get_if<double>(&step.scalar);
+    if (i == 0 && step.op == AluOp::kAdd && column)
+      result.bias = *column;
+    else if (i == 0 && step.op == AluOp::kMultiply && number)
+      result.scale = *number;
+    else if (i + 1 == steps.steps.size() && is_number(step, AluOp::kMaximum, 0.0))
+      result.function = ActivationFunction::kRelu;
+    else
+      return std::nullopt;
+  }
+  return result;
+}
+
+}  // namespace
+
+void emit_steps(Emitter& emitter, const Tile& dst, const Steps& steps) {
+  const std::vector<Step>& list = steps.steps;
+  if (list.empty()) return emitter.tensor_copy(dst, steps.data);
+  if (const auto activation = as_activation(steps); activation && emitter.scalar_is_freer(dst))
+    return emitter.activation(activation->function, dst, steps.data, activation->scale, activation->bias);
+  if (list.size() == 1) return emitter.tensor_scalar(list[0].op, dst, steps.data, list[0].scalar);
+  emitter.tensor_scalar(list[0].op, list[0].scalar, list[1].op, list[1].scalar, dst, steps.data);
+}
+
+}  // namespace opentrn::compiler
