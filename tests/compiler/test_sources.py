@@ -125,3 +125,54 @@ func.func @main(%x: tensor<{batch}x{rows}x16xf32>, %y: tensor<{batch}x24x16xf32>
   return %s : {full}
 }}
 """)
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+def test_steps_round_as_single_ops_do(target):
+    """x * 3 + c, max 0, to bf16: c a number per row; bit for bit the evaluator's."""
+    full, half, column = "tensor<130x70xf32>", "tensor<130x70xbf16>", "tensor<130xf32>"
+    text = f"""
+func.func @main(%x: {full}, %c: {column}) -> ({half}, {half}) {{
+  %three = stablehlo.constant dense<3.0> : {full}
+  %zero = stablehlo.constant dense<0.0> : {full}
+  %m = stablehlo.multiply %x, %three : {full}
+  %cc = stablehlo.broadcast_in_dim %c, dims = [0] : ({column}) -> {full}
+  %a = stablehlo.add %m, %cc : {full}
+  %r = stablehlo.maximum %a, %zero : {full}
+  %h = stablehlo.convert %r : ({full}) -> {half}
+  %b = stablehlo.add %x, %cc : {full}
+  %s = stablehlo.maximum %b, %zero : {full}
+  %g = stablehlo.convert %s : ({full}) -> {half}
+  return %h, %g : {half}, {half}
+}}
+"""
+    model = opentrn.compile(text, target=target)
+    inputs = [RNG.standard_normal(port.shape).astype(np.float32) for port in model.inputs]
+    for got, wanted in zip(model(*inputs), graph.parse(text).evaluate(*inputs), strict=True):
+        np.testing.assert_array_equal(got.view(np.uint16), wanted.view(np.uint16))
+    # 130 rows are two tiles: three steps are two instructions, two are one; each rounds on its way.
+    assert len([line for line in model.program_text().splitlines() if "tensor_copy" in line]) == 0
+
+
+def test_attention_compiles_for_every_generation():
+    """The kernel copies on Scalar, which has no tensor_copy on NeuronCore-v2."""
+    q, s, row = "tensor<2x128x64xbf16>", "tensor<2x128x128xf32>", "tensor<2x128xf32>"
+    text = f"""
+func.func @main(%q: {q}, %k: {q}, %v: {q}) -> tensor<2x128x64xf32> {{
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %x = stablehlo.dot_general %q, %k, batching_dims = [0] x [0], contracting_dims = [2] x [2] : ({q}, {q}) -> {s}
+  %m = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [2] : ({s}, tensor<f32>) -> {row}
+  %mb = stablehlo.broadcast_in_dim %m, dims = [0, 1] : ({row}) -> {s}
+  %d = stablehlo.subtract %x, %mb : {s}
+  %e = stablehlo.exponential %d : {s}
+  %t = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [2] : ({s}, tensor<f32>) -> {row}
+  %tb = stablehlo.broadcast_in_dim %t, dims = [0, 1] : ({row}) -> {s}
+  %p = stablehlo.divide %e, %tb : {s}
+  %h = stablehlo.convert %p : ({s}) -> tensor<2x128x128xbf16>
+  %r = stablehlo.dot_general %h, %v, batching_dims = [0] x [0], contracting_dims = [2] x [1]
+    : (tensor<2x128x128xbf16>, {q}) -> tensor<2x128x64xf32>
+  return %r : tensor<2x128x64xf32>
+}}
+"""
+    check(text, tolerance=1e-2, size=0.3)

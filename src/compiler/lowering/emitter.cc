@@ -434,7 +434,9 @@ void Emitter::tensor_copy(const Tile& dst, const Tile& src, Engine engine) {
   const auto is_float = [](DType dtype) {
     return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
   };
-  if (engine == Engine::kUnknown && is_float(dst.dtype) && is_float(src.dtype) && scalar_is_freer(dst))
+  // Scalar has no tensor_copy on NeuronCore-v2; an activation does the same.
+  const bool scalar = engine == Engine::kScalar || (engine == Engine::kUnknown && scalar_is_freer(dst));
+  if (generation() == 2 && scalar && is_float(dst.dtype) && is_float(src.dtype))
     return activation(ActivationFunction::kCopy, dst, src);
   append(Opcode::kTensorCopy, engine, {operand(dst), operand(src)}, {});
 }
