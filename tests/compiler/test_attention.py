@@ -188,7 +188,7 @@ FORMS = [
     Form(queries=150, keys=278, batch=1, heads=2, mask="causal-added", element="bf16"),
     Form(queries=140, keys=140, heads=6, shared=3, mask="causal-select", element="bf16"),
     Form(queries=5, keys=2100, batch=1, heads=1),  # two blocks of keys
-    Form(queries=200, keys=4200, batch=1, heads=1, features=8, mask="causal-select"),
+    Form(queries=200, keys=4000, batch=1, heads=1, features=8, mask="causal-select"),
     Form(queries=1, keys=150, batch=3, features=128, mask="added"),
 ]
 
@@ -240,3 +240,14 @@ def test_other_exponentials_are_left_alone():
     text = Form().text().replace("stablehlo.reduce(%x init: %low) applies stablehlo.maximum",
                                  "stablehlo.reduce(%s init: %low) applies stablehlo.maximum")  # fmt: skip
     assert opentrn.compile(text).passes["attention"] == 0
+
+
+def test_the_longest_keys_fit_beside_what_other_kernels_keep():
+    """On the smallest SBUF; more keys than the kernel holds are left to row-wise groups."""
+    longest = Form(queries=128, keys=8192, batch=1, heads=2, features=128, element="bf16")
+    wide = Form(queries=128, keys=4096, batch=1, heads=2, features=128)
+    for form in (longest, wide):
+        model = opentrn.compile(form.text(), target="trn1")
+        assert model.passes["attention"] == 1 and model.time().total_ns > 0
+    beyond = Form(queries=128, keys=8320, batch=1, heads=1, features=128, element="bf16")
+    assert opentrn.compile(beyond.text(), target="trn1").passes["attention"] == 0

@@ -34,6 +34,7 @@ using graph::Op;
 
 namespace {
 
+// Scores, weights and turned weights of up to four blocks are in SBUF at once; fp32 ones are shorter.
 constexpr int64_t kBlockKeys = 2048;
 constexpr int64_t kScoreBanks = 4, kTransposeBank = 4, kTransposeHalves = 6, kResultBank = 7;
 constexpr int64_t kHalfBankBytes = 1024;
@@ -311,8 +312,9 @@ class AttentionKernel {
     const int64_t visible =
         attention_.diagonal ? std::min(keys_, query + turned.columns + *attention_.diagonal) : keys_;
     auto running = std::make_shared<Running>();
-    for (int64_t key = 0; key < visible; key += kBlockKeys) {
-      const int64_t count = std::min(kBlockKeys, visible - key);
+    const int64_t block = size_bytes(dtype_) == 4 ? kBlockKeys / 2 : kBlockKeys;
+    for (int64_t key = 0; key < visible; key += block) {
+      const int64_t count = std::min(block, visible - key);
       Job job{.batch = batch_,
               .head = head,
               .query = query,

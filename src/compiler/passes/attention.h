@@ -13,10 +13,11 @@
 namespace opentrn::compiler {
 
 inline constexpr std::string_view kAttentionName = "opentrn.attention";
-// What the kernel can hold: features of a head, and keys.
+// What the kernel can hold: features of a head, and of a value.
 inline constexpr int64_t kAttentionFeaturesMax = 128;
 inline constexpr int64_t kAttentionValuesMax = 512;
-inline constexpr int64_t kAttentionKeysMax = 16384;
+// Bytes of one feature's keys; as many again for the values, beside what other kernels keep in SBUF.
+inline constexpr int64_t kAttentionKeyBytes = 16 * 1024;
 
 struct AttentionOp {
   // Added to the scaled scores, or predicates where scores stay and `fill` elsewhere. In order.

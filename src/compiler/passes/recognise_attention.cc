@@ -270,7 +270,8 @@ class Matcher {
         element == ElementType::kF32 || element == ElementType::kBF16 || element == ElementType::kF16;
     return typed && type(q.value).element() == element && features <= kAttentionFeaturesMax &&
            type(values.value).dim(static_cast<int>(values.free)) <= kAttentionValuesMax &&
-           keys <= kAttentionKeysMax && scores.found.scale > 0 && scores.found.scale <= 1;
+           keys * graph::storage_bytes(element) <= kAttentionKeyBytes && scores.found.scale > 0 &&
+           scores.found.scale <= 1;
   }
 
   // -- building
