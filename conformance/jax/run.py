@@ -86,8 +86,8 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def read_exclusions(path: Path = HERE / "exclusions.toml") -> list[dict[str, str]]:
-    """Rows of `test` (suite/Class.test, wildcards) and `reason`."""
+def read_exclusions(path: Path = HERE / "exclusions.toml") -> list[dict]:
+    """Rows of `test` (suite/Class.test, wildcards) and `reason`; `never_run`: not even to see whether it fails."""
     return tomllib.loads(path.read_text()).get("exclude", [])
 
 
@@ -104,7 +104,13 @@ def outcomes_of(report: Path) -> tuple[dict[str, str], dict[str, str]]:
     return outcomes, messages
 
 
-def run_suite(name: str, options: argparse.Namespace) -> SuiteResult:
+def not_run(name: str, exclusions: list[dict]) -> list[str]:
+    """Tests of the suite that pytest is told to leave out, as Class.test."""
+    rows = [row for row in exclusions if row.get("never_run")]
+    return [row["test"].split("/", 1)[1] for row in rows if row["test"].startswith(f"{name}/")]
+
+
+def run_suite(name: str, options: argparse.Namespace, exclusions: list[dict]) -> SuiteResult:
     file, devices = SUITES[name]
     result = SuiteResult(name)
     environment = dict(
@@ -119,6 +125,9 @@ def run_suite(name: str, options: argparse.Namespace) -> SuiteResult:
         report = Path(folder, "report.xml")
         command = [sys.executable, "-m", "pytest", "-q", f"tests/{file}.py", "-p", "no:cacheprovider"]
         command += ["--tb=line", f"--junitxml={report}", "-o", "junit_logging=no", "-rN"]
+        for test in not_run(name, exclusions):
+            command += ["--deselect", f"tests/{file}.py::{test.replace('.', '::')}"]
+            result.outcomes[test], result.messages[test] = "skipped", "exclusions.toml"
         if options.pattern:
             command += ["-k", options.pattern]
         try:
@@ -140,16 +149,18 @@ def run_suite(name: str, options: argparse.Namespace) -> SuiteResult:
                 f"pytest ended with {done.returncode}: {(done.stdout + done.stderr)[-400:].strip()}"
             )
         if report.exists():
-            result.outcomes, result.messages = outcomes_of(report)
+            outcomes, messages = outcomes_of(report)
+            result.outcomes |= outcomes
+            result.messages |= messages
     return result
 
 
-def exclude(result: SuiteResult, exclusions: list[dict[str, str]]) -> list[str]:
+def exclude(result: SuiteResult, exclusions: list[dict]) -> list[str]:
     """Turns failures that the table names into skips; gives the entries of this suite that no failure needs."""
     unused = []
     for row in exclusions:
         suite, _, pattern = row["test"].partition("/")
-        if suite != result.name:
+        if suite != result.name or row.get("never_run"):
             continue
         failed = [
             test
@@ -192,7 +203,7 @@ def main() -> int:
     exclusions = read_exclusions()
     results = []
     with ThreadPoolExecutor(options.jobs) as pool:
-        for result in pool.map(lambda name: run_suite(name, options), options.only):
+        for result in pool.map(lambda name: run_suite(name, options, exclusions), options.only):
             whole = not options.pattern and not result.error
             unused = exclude(result, exclusions)
             results.append(result)
