@@ -75,7 +75,7 @@ void Device::give_back(int64_t bytes) {
   bytes_in_use -= bytes;
 }
 
-Client::Client(Settings from) : settings(std::move(from)), topology{this} {
+Client::Client(Settings from) : settings(std::move(from)), topology{this}, usage(settings.usage_file) {
   const int generation = static_cast<int>(settings.generation);
   platform_version = fmt::format("OpenTrn, a simulated {} (NeuronCore-v{})", settings.target, generation);
   const int64_t bytes = memory_of_core(settings);
@@ -96,6 +96,13 @@ Client::Client(Settings from) : settings(std::move(from)), topology{this} {
     memories.push_back(&device->memory);
     owned_devices.push_back(std::move(device));
   }
+}
+
+Client::~Client() {
+  worker.reset();
+  int64_t bytes_peak = 0;
+  for (const auto& device : owned_devices) bytes_peak = std::max(bytes_peak, device->bytes_peak);
+  usage.write(settings, bytes_peak);
 }
 
 const NamedValues& plugin_attributes() {

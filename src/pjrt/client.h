@@ -13,6 +13,7 @@
 
 #include "pjrt/abi.h"
 #include "pjrt/settings.h"
+#include "pjrt/usage.h"
 #include "pjrt/worker.h"
 
 namespace opentrn::pjrt {
@@ -67,6 +68,8 @@ struct Topology {
 
 struct Client {
   explicit Client(Settings settings);
+  // Ends what is under way, then writes the usage.
+  ~Client();
 
   Settings settings;
   std::string platform_version;
@@ -74,7 +77,8 @@ struct Client {
   std::vector<Device*> devices;
   std::vector<Memory*> memories;
   Topology topology;
-  Worker worker;
+  Usage usage;
+  std::unique_ptr<Worker> worker = std::make_unique<Worker>();
 };
 
 inline constexpr std::string_view kPlatform = "neuron";

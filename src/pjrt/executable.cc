@@ -1,6 +1,7 @@
 #include "pjrt/executable.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include <fmt/format.h>
 
@@ -16,6 +17,7 @@ struct Call {
   std::shared_ptr<const Program> program;
   Arrays arguments, results;
   std::shared_ptr<Completion> complete;
+  Usage* usage;
 
   void finish(const Completion::Outcome& outcome) const {
     if (outcome)
@@ -34,7 +36,11 @@ struct Call {
           each.push_back(argument->value);
         }
       }
+      const auto began = std::chrono::steady_clock::now();
       std::vector<std::vector<graph::Literal>> made = program->run(std::move(values));
+      if (usage->wanted())
+        usage->add(program, results.size(),
+                   std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
       for (size_t device = 0; device < results.size(); ++device)
         for (size_t i = 0; i < results[device].size(); ++i)
           results[device][i]->set(std::move(made[device][i]));
@@ -112,7 +118,7 @@ std::vector<std::vector<Buffer*>> LoadedExecutable::execute(
     std::span<Device* const> on, std::span<const std::span<Buffer* const>> arguments,
     std::span<const int64_t> keep, std::shared_ptr<Completion> complete) {
   const Program& program = *executable.program;
-  Call call{executable.program, {}, {}, std::move(complete)};
+  Call call{executable.program, {}, {}, std::move(complete), &client->usage};
   for (size_t device = 0; device < on.size(); ++device) {
     check_arguments(program, arguments[device]);
     auto& of_device = call.arguments.emplace_back();
@@ -131,7 +137,7 @@ std::vector<std::vector<Buffer*>> LoadedExecutable::execute(
     std::vector<Buffer*>& each = results.emplace_back();
     for (const auto& array : of_device) each.push_back(new Buffer(array));
   }
-  client->worker.add([call = std::move(call)] { call.run(); });
+  client->worker->add([call = std::move(call)] { call.run(); });
   return results;
 }
 

@@ -82,6 +82,7 @@ Settings read_settings(const std::function<std::optional<std::string>(const char
     settings.cores = cores_of("NEURON_RT_VISIBLE_CORES", *cores);
   if (const auto strict = variable("OPENTRN_STRICT"))
     settings.strict = number("OPENTRN_STRICT", *strict, 0, 1) == 1;
+  settings.usage_file = variable("OPENTRN_USAGE").value_or("");
   return settings;
 }
 
