@@ -39,6 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words and words[0] in _CPP_COMMANDS:
         return _describe_or_list(words)
+    if words[:1] == ["profile"] and "--" in words:
+        from opentrn import cli_program
+
+        return cli_program.main(words[1:])
     parser = _parser()
     options = parser.parse_args(words)
     if options.command is None:
@@ -122,7 +126,8 @@ def _parser() -> argparse.ArgumentParser:
 
     profile = commands.add_parser(
         "profile", help="predict a kernel's time and show where it goes",
-        description="Predict the time of a kernel and show where it goes.", **_kernel_help(),
+        description="Predict the time of a kernel or a model and show where it goes. `opentrn profile -- COMMAND` "
+        "runs a JAX program on simulated devices and sums its device time.", **_kernel_help(),
     )  # fmt: skip
     _add_kernel_options(profile)
     profile.add_argument("--html", metavar="FILE", help="write a page with a timeline")

@@ -51,7 +51,7 @@ ConflictIndex::CellRange ConflictIndex::cells_of(const Footprint& f) const {
 bool ConflictIndex::covers_in_cell(const Footprint& cover, const Footprint& old, int64_t cell_row,
                                    int64_t cell_column) const {
   if (cover.covers(old)) return true;
-  if (!cover.dense || pitch_ > 0) return false;
+  if (!cover.solid() || pitch_ > 0) return false;
   const int64_t byte_begin = std::max(old.byte_begin, cell_column * cell_bytes_);
   const int64_t byte_end = std::min(old.byte_end, (cell_column + 1) * cell_bytes_);
   const int64_t row_begin = std::max<int64_t>(old.row_begin, cell_row * cell_rows_);

@@ -35,11 +35,15 @@ struct Footprint {
   int32_t element_bytes = 1;
   bool dense = false;
 
+  // Nothing inside the rectangle is known to be left out: may_overlap() takes all of it for touched.
+  bool solid() const { return dense || steps == nullptr; }
+
+  // Whatever may overlap `other` may overlap this too.
   bool covers(const Footprint& other) const {
     const bool same = steps != nullptr && steps == other.steps && element_bytes == other.element_bytes &&
                       byte_begin == other.byte_begin;
     return row_begin <= other.row_begin && other.row_end <= row_end &&
-           (same || (dense && byte_begin <= other.byte_begin && other.byte_end <= byte_end));
+           (same || (solid() && byte_begin <= other.byte_begin && other.byte_end <= byte_end));
   }
 };
 

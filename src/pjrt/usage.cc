@@ -46,23 +46,20 @@ void Usage::write(const Settings& settings, int64_t bytes_peak) const {
   std::lock_guard lock(mutex_);
   json programs = json::array();
   for (const auto& [fingerprint, used] : rows_) {
-    json row{{"name", used.program->name()},
-             {"fingerprint", fingerprint},
-             {"runs", used.runs},
-             {"devices", used.devices},
-             {"host_s", used.host_seconds},
-             {"device_us", nullptr}};
+    json row{{"name", used.program->name()}, {"fingerprint", fingerprint},  {"runs", used.runs},
+             {"devices", used.devices},      {"host_s", used.host_seconds}, {"device_us", nullptr}};
     if (const runtime::Model* model = used.program->device_model())
       add_prediction(row, *model);
     else
-      row["on_host"] = row["why"] = used.program->host_reason().empty() ? "runs on every device"
-                                                                        : used.program->host_reason();
+      row["on_host"] = row["why"] =
+          used.program->host_reason().empty() ? "runs on every device" : used.program->host_reason();
     programs.push_back(std::move(row));
   }
   std::ofstream file(file_);
   file << json{{"target", settings.target},
                {"cores", settings.cores.size()},
-               {"tensor_peak_tflops_bf16", arch::neuron_core(settings.generation).peak_tflops.at("bf16").value()},
+               {"tensor_peak_tflops_bf16",
+                arch::neuron_core(settings.generation).peak_tflops.at("bf16").value()},
                {"bytes_peak", bytes_peak},
                {"programs", std::move(programs)}}
               .dump(1);

@@ -1,4 +1,5 @@
-// What a run did on its devices: every program, how often it ran, and the time that a device would take for it.
+// What a run did on its devices: every program, how often it ran, and the time that a device would take for
+// it.
 //
 // Kept when OPENTRN_USAGE names a file, which is written when the client ends; `opentrn profile -- COMMAND`
 // reads it. Predicted times are computed then, once per program.
@@ -22,8 +23,8 @@ class Usage {
   // One execution on `devices` devices, which took this host so long.
   void add(const std::shared_ptr<const Program>& program, size_t devices, double host_seconds);
   // JSON: {"target", "cores", "bytes_peak", "programs": [{"name", "fingerprint", "runs", "devices", "host_s",
-  // "device_us", "tensor_flops", "bound_by", "instructions"}]}; device_us is null, with "why", where the timing model
-  // cannot tell, and "on_host" says why no device ran it.
+  // "device_us", "tensor_flops", "bound_by", "instructions"}]}; device_us is null, with "why", where the
+  // timing model cannot tell, and "on_host" says why no device ran it.
   void write(const Settings& settings, int64_t bytes_peak) const;
 
  private:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import json
 import os
 import subprocess
 import sys
@@ -166,3 +167,39 @@ def test_the_example_trains_as_on_the_cpu():
             assert "on the host" not in done.stderr
     assert len(losses[0]) == 6 and losses[0][-1] < losses[0][0]
     np.testing.assert_allclose(losses[0], losses[1], atol=2e-5)
+
+
+def test_profile_sums_a_programs_device_time(tmp_path: Path):
+    small = [
+        "--steps",
+        "3",
+        "--width",
+        "32",
+        "--layers",
+        "1",
+        "--heads",
+        "2",
+        "--context",
+        "32",
+        "--batch",
+        "4",
+    ]
+    file = tmp_path / "usage.json"
+    command = ["--json", str(file), "--", sys.executable, "examples/char_gpt.py", *small]
+    done = run("neuron", "-m", "opentrn", "profile", *command)
+    assert done.returncode == 0, done.stderr
+    usage = json.loads(file.read_text())
+    step = next(row for row in usage["programs"] if row["name"] == "jit_step")
+    assert step["runs"] == 3 and step["device_us"] > 0
+    assert usage["programs"][0]["name"] == "jit_step"  # the longest comes first
+    assert abs(sum(row["share"] or 0 for row in usage["programs"]) - 1) < 1e-9
+    assert 0 < usage["mfu"] < 1 and usage["bytes_peak"] > 0
+    table = done.stdout[done.stdout.index("trn2, 1 core") :]
+    assert max(len(line) for line in table.splitlines()) <= 80
+
+
+def test_profile_of_what_uses_no_device_says_so():
+    for command, status in ((["true"], 2), (["no-such-program"], 127), ([], 2)):
+        done = run("neuron", "-m", "opentrn", "profile", "--", *command)
+        assert done.returncode == status
+        assert "opentrn profile:" in done.stderr

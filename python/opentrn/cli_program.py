@@ -1,0 +1,136 @@
+"""`opentrn profile -- COMMAND`: a framework's program on simulated devices, and what its programs cost them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+INPUT = 2  # as of every command: the fault is the caller's
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="opentrn profile",
+        usage="opentrn profile [--target T] [--json FILE] [--lines N] -- COMMAND ...",
+        description="Run a JAX program on simulated NeuronCores and sum its device time.",
+    )
+    parser.add_argument(
+        "--target", help="NEURON_PLATFORM_TARGET_OVERRIDE for the command: trn2, trn2.48xlarge, ..."
+    )
+    parser.add_argument("--json", metavar="FILE", help="write everything as JSON ('-' prints it)")
+    parser.add_argument("--lines", type=int, default=12, metavar="N", help="programs to show (default 12)")
+    return parser
+
+
+def main(words: Sequence[str]) -> int:
+    """`words`: options, `--`, the command. Gives the command's exit status."""
+    cut = list(words).index("--")
+    options, command = _parser().parse_args(words[:cut]), list(words[cut + 1 :])
+    if not command:
+        print(
+            "opentrn profile: no command after `--`\n  try: opentrn profile -- python train.py",
+            file=sys.stderr,
+        )
+        return INPUT
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "usage.json")
+        status, seconds = run(command, file, options.target)
+        usage = json.loads(file.read_text()) if file.exists() else None
+    if usage is None:
+        print(
+            f"opentrn profile: {command[0]} ended with {status} and ran nothing on the platform `neuron`\n"
+            "  try: a program that uses JAX; JAX_PLATFORMS is set to neuron,cpu unless you set it",
+            file=sys.stderr,
+        )
+        return status or INPUT
+    summary = summarise(usage, seconds)
+    if options.json == "-":
+        print(json.dumps(summary, indent=1))
+    else:
+        if options.json:
+            Path(options.json).write_text(json.dumps(summary, indent=1))
+        print(as_text(summary, options.lines))
+    return status
+
+
+def run(command: list[str], usage: Path, target: str | None) -> tuple[int, float]:
+    """(exit status, seconds) of the command with the platform `neuron` before the CPU."""
+    environment = dict(os.environ, OPENTRN_USAGE=str(usage))
+    environment.setdefault("JAX_PLATFORMS", "neuron,cpu")
+    package = str(Path(__file__).resolve().parent.parent)
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    if target:
+        environment["NEURON_PLATFORM_TARGET_OVERRIDE"] = target
+    started = time.perf_counter()
+    try:
+        status = subprocess.run(command, env=environment).returncode
+    except FileNotFoundError:
+        print(f"opentrn profile: there is no program {command[0]}", file=sys.stderr)
+        return 127, 0.0
+    return status, time.perf_counter() - started
+
+
+def summarise(usage: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """The usage file with totals: device seconds, share of each program, utilisation of the Tensor engine."""
+    programs = usage["programs"]
+    for row in programs:
+        row["total_us"] = None if row["device_us"] is None else row["device_us"] * row["runs"]
+    timed = [row for row in programs if row["total_us"] is not None]
+    device_us = sum(row["total_us"] for row in timed)
+    for row in programs:
+        row["share"] = row["total_us"] / device_us if row["total_us"] and device_us else None
+    flops = sum(row["tensor_flops"] * row["runs"] for row in timed)
+    peak = usage["tensor_peak_tflops_bf16"] * 1e12
+    usage["device_s"] = device_us / 1e6
+    usage["host_s"] = seconds
+    usage["mfu"] = flops / (device_us / 1e6 * peak) if device_us else None
+    usage["runs"] = sum(row["runs"] for row in programs)
+    usage["without_time"] = [row["name"] for row in programs if row["device_us"] is None]
+    usage["on_host"] = {row["name"]: row["on_host"] for row in programs if "on_host" in row}
+    programs.sort(key=lambda row: -(row["total_us"] or 0.0))
+    return usage
+
+
+def _duration(microseconds: float | None) -> str:
+    if microseconds is None:
+        return "-"
+    for limit, scale, unit in ((1e3, 1.0, "us"), (1e6, 1e3, "ms"), (float("inf"), 1e6, "s")):
+        if microseconds < limit:
+            return f"{microseconds / scale:.2f} {unit}"
+    raise AssertionError("unreachable")
+
+
+def as_text(summary: dict[str, Any], lines: int) -> str:
+    """At most 80 columns."""
+    cores = summary["cores"]
+    out = [
+        f"{summary['target']}, {cores} core{'s' if cores > 1 else ''}: {summary['runs']} program runs, "
+        f"{_duration(summary['device_s'] * 1e6)} of device time; {summary['host_s']:.2f} s on this host",
+        f"memory: {summary['bytes_peak'] / 2**20:.1f} MiB of HBM at most"
+        + (f"; MFU {summary['mfu']:.2%} of the BF16 peak" if summary["mfu"] is not None else ""),
+        "",
+        f"{'program':<32}{'runs':>7}{'one run':>12}{'all':>12}{'share':>8}",
+    ]
+    for row in summary["programs"][:lines]:
+        share = f"{row['share']:.1%}" if row["share"] is not None else "-"
+        out.append(
+            f"{row['name'][:31]:<32}{row['runs']:>7}{_duration(row['device_us']):>12}"
+            f"{_duration(row['total_us']):>12}{share:>8}"
+        )
+    if len(summary["programs"]) > lines:
+        out.append(f"... and {len(summary['programs']) - lines} more (--lines)")
+    for name, reason in summary["on_host"].items():
+        out.append(f"no device time for {name}, which ran on the host: {reason}")
+    for name in summary["without_time"]:
+        if name not in summary["on_host"]:
+            why = next(row["why"] for row in summary["programs"] if row["name"] == name and "why" in row)
+            out.append(f"no device time for {name}: {why}")
+    return "\n".join(out)
