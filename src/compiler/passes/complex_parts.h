@@ -1,4 +1,4 @@
-// Complex values as two real ones (docs/decisions/0017): what passes compute with before kernels are made.
+// Complex values as two real ones (docs/decisions/0018): what passes compute with before kernels are made.
 #pragma once
 
 #include <optional>
