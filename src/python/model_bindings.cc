@@ -66,6 +66,21 @@ runtime::ConstantData constant_data(const compiler::Constant& constant) {
   return data;
 }
 
+// An argument of a call, which keeps the caller's array alive.
+std::shared_ptr<sim::Buffer> buffer_of(const graph::Type& type, const ByteArray& array) {
+  const std::span bytes(reinterpret_cast<const std::byte*>(array.data()), array.size());
+  if (!compiler::is_narrowed(type.element()))
+    return sim::Buffer::wrap_read_only(bytes.data(), static_cast<int64_t>(bytes.size()), nullptr);
+  return buffer_of(compiler::to_device(graph::Literal(type, bytes, nullptr)));
+}
+
+nb::bytes bytes_of(const graph::Type& type, const sim::Buffer& buffer) {
+  const std::span bytes(buffer.data(), static_cast<size_t>(buffer.bytes()));
+  if (!compiler::is_narrowed(type.element())) return nb::bytes(bytes.data(), bytes.size());
+  const auto wide = compiler::from_device(type, bytes).dense();
+  return nb::bytes(wide.data(), wide.size());
+}
+
 std::shared_ptr<LoadedModel> loaded(CompiledModule compiled, arch::Generation generation) {
   auto result = std::make_shared<LoadedModel>();
   result->passes = compiled.passes;
@@ -198,11 +213,8 @@ void save_models(const std::vector<std::shared_ptr<LoadedModel>>& models,
 
 nb::list run(LoadedModel& self, const std::vector<ByteArray>& arrays) {
   std::vector<std::shared_ptr<sim::Buffer>> inputs, outputs;
-  for (size_t i = 0; i < arrays.size() && i < self.input_types.size(); ++i) {
-    const auto* data = reinterpret_cast<const std::byte*>(arrays[i].data());
-    inputs.push_back(buffer_of(compiler::to_device(
-        graph::Literal(self.input_types[i], std::vector<std::byte>(data, data + arrays[i].size())))));
-  }
+  for (size_t i = 0; i < arrays.size() && i < self.input_types.size(); ++i)
+    inputs.push_back(buffer_of(self.input_types[i], arrays[i]));
   {
     nb::gil_scoped_release unlocked;
     runtime::LoopTrips trips;
@@ -210,12 +222,7 @@ nb::list run(LoadedModel& self, const std::vector<ByteArray>& arrays) {
     self.trips = std::move(trips);
   }
   nb::list results;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const graph::Literal value = compiler::from_device(
-        self.output_types[i], {outputs[i]->data(), static_cast<size_t>(outputs[i]->bytes())});
-    const auto bytes = value.dense();
-    results.append(nb::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-  }
+  for (size_t i = 0; i < outputs.size(); ++i) results.append(bytes_of(self.output_types[i], *outputs[i]));
   return results;
 }
 

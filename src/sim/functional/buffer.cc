@@ -8,6 +8,10 @@
 #include <mutex>
 #include <new>
 
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
 #include <fmt/format.h>
 
 #include "base/fault.h"
@@ -19,8 +23,20 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr int64_t kCapacityQuantum = 256;
 
+// From here on the kernel is asked for huge pages: touching a gigabyte of weights by 4 KiB pages takes
+// seconds on a virtual machine.
+constexpr int64_t kHugePage = int64_t{2} << 20;
+constexpr int64_t kHugeFrom = 8 * kHugePage;
+
 std::byte* allocate_aligned(int64_t capacity) {
-  void* data = std::aligned_alloc(kAlignment, static_cast<size_t>(capacity));
+  const bool huge = capacity >= kHugeFrom;
+  const size_t alignment = huge ? kHugePage : kAlignment;
+  const size_t size = (static_cast<size_t>(capacity) + alignment - 1) / alignment * alignment;
+  void* data = std::aligned_alloc(alignment, size);
+#ifdef __linux__
+  if (huge && data != nullptr)
+    ::madvise(data, size, MADV_HUGEPAGE);  // advice: no page is lost if it is not taken
+#endif
   if (data == nullptr)
     throw Fault(FaultKind::kCapacity, "sim.host_memory",
                 fmt::format("the host has no {} bytes for a tensor", capacity));
