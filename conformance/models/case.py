@@ -61,6 +61,17 @@ def normal(shape: Sequence[int], scale: float = 1.0, seed: int = SEED) -> np.nda
     return (np.random.default_rng(seed).standard_normal(tuple(shape)) * scale).astype(np.float32)
 
 
+def seeded_arrays(shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    """Weights: normal numbers scaled by the square root of what a sum adds up, so that activations stay near one."""
+    random = generator()
+    return [
+        (random.standard_normal(shape, np.float32) * (shape[-2] if len(shape) > 1 else 100) ** -0.5).astype(
+            np.float32
+        )
+        for shape in shapes
+    ]
+
+
 def tokens(shape: Sequence[int], vocabulary: int) -> np.ndarray:
     """Seeded token ids, int64."""
     return generator().integers(0, vocabulary, tuple(shape)).astype(np.int64)

@@ -35,4 +35,9 @@ ENTRIES = (
     Entry("llama", "llama"),
     Entry("whisper", "whisper"),
     Entry("bert-large", "bert_large"),
+    Entry("jax-moe", "jax_moe", form="jax"),
+    Entry("jax-decode", "jax_decode", form="jax"),
+    Entry("jax-resnet50", "jax_resnet50", form="jax"),
+    Entry("jax-llama", "jax_llama", form="jax"),
+    Entry("jax-bert-large", "jax_bert", form="jax"),
 )
