@@ -4,6 +4,7 @@
     ./dev bench --checkouts DIR               the published kernels, from repositories in DIR (owner+name)
     ./dev bench --scale 4 --case docs-mamba-v3 --repeat 5
     ./dev bench --checkouts DIR --recording   what recording the published kernels costs per instruction
+    ./dev bench --models                      whole models beside XLA (compile time) and ONNX Runtime (run time)
     ./dev bench --native BUILD                nc_matmul against BLAS, a small instruction, the timing model
 
 benchmarks/README.md says what is measured and what the columns and the JSON mean.
@@ -73,6 +74,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--launches", type=int, default=3, help="launches per process; the fastest counts")
     parser.add_argument("--native", type=Path, metavar="BUILD", help="run the C++ benchmarks built in BUILD")
     parser.add_argument("--recording", action="store_true", help="CPU time of recording, per instruction")
+    parser.add_argument("--models", action="store_true", help="whole models: compile time and run time")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     parser.add_argument("--measure", nargs=2, metavar=("CASE", "BACKEND"), help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -172,6 +174,13 @@ def main() -> int:
         figures = native.run(arguments.native)
         if arguments.json:
             print(json.dumps({"load": load, "native": figures}))
+        return 0
+    if arguments.models:
+        from benchmarks import models
+
+        figures = models.run()
+        if arguments.json:
+            print(json.dumps({"load": load, "models": figures}))
         return 0
     if arguments.recording:
         return print_recording(arguments, load)

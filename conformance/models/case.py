@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,14 +29,11 @@ class TorchCase:
     """A torch module, exported to ONNX; the reference is ONNX Runtime on the same file.
 
     inputs: by name, in the order of forward()'s arguments; float32, int32, int64 or bool.
-    flops: multiply-adds of matrix products and convolutions, times two, for MFU.
     """
 
     module: Any
     inputs: dict[str, np.ndarray]
     tolerance: Tolerance
-    output_names: Sequence[str] = ()
-    dynamic_axes: dict[str, dict[int, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,9 @@
 
 Torch modules are exported to ONNX by both of PyTorch's exporters and compared with ONNX Runtime on the same
 file; JAX functions are lowered to StableHLO and compared with XLA on the CPU. A row passes when every output
-is within the model's tolerance (architectures/) and every op had a device kernel. Nothing is downloaded.
+is within the model's tolerance (architectures/) and every op had a device kernel; it is skipped when the
+exporter cannot write the model. At size "small" the file that `opentrn compile` writes must give the same bits.
+Nothing is downloaded.
 Each row is a process of its own. README.md says what the columns are.
 """
 

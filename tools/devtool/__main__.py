@@ -54,6 +54,9 @@ def _wheel_test(arguments: argparse.Namespace) -> int:
 
 
 def _bench(arguments: argparse.Namespace) -> int:
+    if "--models" in arguments.rest:
+        _set_up()
+        suites.install_requirements("models")
     return _python_tool("benchmarks", arguments.rest)
 
 
