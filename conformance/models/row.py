@@ -6,6 +6,7 @@ python -m conformance.models.row MODEL ROUTE SIZE TARGET FOLDER
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -202,6 +203,8 @@ def torch_row(case: TorchCase, route: str, size: str, target: str, folder: Path)
 
 
 def jax_row(case: JaxCase, size: str, target: str, folder: Path) -> dict[str, Any]:
+    # OpenTrn's own plugin would make itself the default platform.
+    os.environ["JAX_PLATFORMS"] = "cpu"
     import jax
 
     path = folder / "model.mlir"

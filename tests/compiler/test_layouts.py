@@ -53,3 +53,28 @@ func.func @main(%x: tensor<1x512x7x7xf32>, %b: tensor<512xf32>) -> tensor<1x512x
     model = opentrn.compile(text)
     np.testing.assert_array_equal(model(x, b)[0], x + b[:, None, None])
     assert len(re.findall(r"tensor_(?:scalar|tensor)", model.program_text())) == 4
+
+
+@pytest.mark.parametrize("stride,length", [(1, 3000), (2, 6000), (1, 2049)])
+def test_long_rows_of_a_fused_convolution(stride: int, length: int):
+    """Whisper's first layers: one row of more positions than a block of columns, with what follows in the kernel."""
+    torch = pytest.importorskip("torch")
+    out = (length - 1) // stride + 1
+    image, result = f"tensor<1x20x{length}xf32>", f"tensor<1x24x{out}xf32>"
+    text = f"""
+func.func @main(%x: {image}, %w: tensor<24x20x3xf32>, %b: tensor<24xf32>) -> {result} {{
+  %c = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0],
+    window = {{stride = [{stride}], pad = [[1, 1]]}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+    : ({image}, tensor<24x20x3xf32>) -> {result}
+  %wide = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<24xf32>) -> {result}
+  %s = stablehlo.add %c, %wide : {result}
+  %r = stablehlo.tanh %s : {result}
+  return %r : {result}
+}}
+"""
+    arrays = [
+        RNG.standard_normal(shape).astype(np.float32) for shape in ((1, 20, length), (24, 20, 3), (24,))
+    ]
+    x, w, b = (torch.from_numpy(array).double() for array in arrays)
+    expected = torch.tanh(torch.nn.functional.conv1d(x, w, b, stride=stride, padding=1)).numpy()
+    np.testing.assert_allclose(opentrn.compile(text)(*arrays)[0], expected, rtol=0, atol=1e-5)

@@ -253,12 +253,13 @@ class Convolution : public TileSource {
         result.push_back({all.image + i, std::min(limit / area, all.images - i), 0, all.rows, 0, width});
       return result;
     }
-    const int64_t rows = std::max<int64_t>(1, limit / width), columns = std::min(limit, width);
+    // `all` may be a part of one row: columns are cut from where it begins to where it ends.
+    const int64_t rows = std::max<int64_t>(1, limit / width), columns = std::min(limit, all.columns);
     for (int64_t i = 0; i < all.images; ++i)
       for (int64_t row = 0; row < all.rows; row += rows)
-        for (int64_t column = 0; column < width; column += columns)
-          result.push_back({all.image + i, 1, all.row + row, std::min(rows, all.rows - row), column,
-                            std::min(columns, width - column)});
+        for (int64_t column = 0; column < all.columns; column += columns)
+          result.push_back({all.image + i, 1, all.row + row, std::min(rows, all.rows - row),
+                            all.column + column, std::min(columns, all.columns - column)});
     return result;
   }
 
