@@ -203,9 +203,10 @@ def torch_row(case: TorchCase, route: str, size: str, target: str, folder: Path)
 
 
 def jax_row(case: JaxCase, size: str, target: str, folder: Path) -> dict[str, Any]:
-    # OpenTrn's own plugin would make itself the default platform.
-    os.environ["JAX_PLATFORMS"] = "cpu"
     import jax
+
+    if jax.default_backend() != "cpu":
+        raise ValueError(f"the reference would run on {jax.default_backend()}")
 
     path = folder / "model.mlir"
     lowered = jax.jit(case.function, keep_unused=True).lower(*case.arguments)
@@ -222,6 +223,7 @@ def jax_row(case: JaxCase, size: str, target: str, folder: Path) -> dict[str, An
 
 def main() -> int:
     name, route, size, target, folder = sys.argv[1:]
+    os.environ["JAX_PLATFORMS"] = "cpu"  # before JAX is imported: OpenTrn's own plugin would be the default
     entry = next(entry for entry in ENTRIES if entry.name == name)
     case = entry.make(size)
     Path(folder).mkdir(parents=True, exist_ok=True)
