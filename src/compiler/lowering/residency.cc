@@ -9,8 +9,9 @@ namespace opentrn::compiler {
 namespace {
 
 // Bytes of a partition for one value and for all: a third of the smallest SBUF, so that kernels keep room for
-// two rounds of their own tiles.
-constexpr int64_t kValueBytes = 24 * 1024;
+// two rounds of their own tiles. A value of twice the first is evicted and loaded again before it is done
+// with: BERT base with 16 x 128 tokens takes 26 ms with 24 KiB and 14 ms with 12.
+constexpr int64_t kValueBytes = 12 * 1024;
 constexpr int64_t kTotalBytes = 64 * 1024;
 
 // Engines begin at partition 0, 32, 64 or 96, and reach as far as isa.C7 says.
