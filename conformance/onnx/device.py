@@ -56,7 +56,7 @@ class Known:
         return cls(
             types={name: row["reason"] for row in table["types"] for name in row["types"]},
             failing={case: row["reason"] for row in table["known_failures"] for case in row["cases"]},
-            without_kernel={op for row in table["without_kernel"] for op in row["ops"]},
+            without_kernel={op for row in table.get("without_kernel", []) for op in row["ops"]},
         )
 
     def explains(self, outcome: Outcome) -> bool:

@@ -89,6 +89,14 @@ def _differs(got: np.ndarray, want: np.ndarray) -> str:
     )
 
 
+def _beyond_32_bits(values: np.ndarray) -> bool:
+    """64-bit whole numbers that the device's 32-bit ones do not hold."""
+    if values.dtype.kind not in "iu" or values.dtype.itemsize < 8 or values.size == 0:
+        return False
+    low, high = (0, 2**32 - 1) if values.dtype.kind == "u" else (-(2**31), 2**31 - 1)
+    return int(values.min()) < low or int(values.max()) > high
+
+
 def _as_list(value: object) -> list:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
@@ -109,6 +117,8 @@ def run_file(path: str, target: str) -> Outcome:
         inputs = _as_list(module.evaluate(function="inputs")) if "@inputs()" in program else []
     except Exception as error:  # what the evaluator refuses is run.py's to report
         return Outcome(name, "skipped", f"the evaluator: {error}".split("\n")[0])
+    if any(_beyond_32_bits(np.asarray(value)) for value in _as_list(want)):
+        return Outcome(name, "skipped", "64-bit values that 32 bits do not hold")
     try:
         got = opentrn.compile(_with_arguments(program), target=target)(*inputs)
     except NotImplementedError as error:
