@@ -29,12 +29,11 @@ bool all_real_tensors(const Function& function, const Op& op) {
 }
 
 const Expansion* expansion_of(const Function& function, const Op& op) {
-  // clang-format off: one line each, as families are added often
   static const std::array kFamilies{
-      complex_expansions(),     trigonometric_expansions(),   special_function_expansions(), bit_expansions(),
-      convolution_expansions(), integer_product_expansions(), window_expansions(),
+      complex_expansions(), trigonometric_expansions(),  special_function_expansions(),
+      bit_expansions(),     convolution_expansions(),    integer_product_expansions(),
+      window_expansions(),  linear_algebra_expansions(), random_expansions(),
   };
-  // clang-format on
   for (const auto family : kFamilies)
     for (const Expansion& expansion : family)
       if (expansion.kind == op.kind &&

@@ -30,6 +30,8 @@ std::span<const Expansion> bit_expansions();
 std::span<const Expansion> convolution_expansions();  // before integer products
 std::span<const Expansion> integer_product_expansions();
 std::span<const Expansion> window_expansions();
+std::span<const Expansion> linear_algebra_expansions();
+std::span<const Expansion> random_expansions();
 
 // True when expand() replaces the op.
 bool has_expansion(const graph::Function& function, const graph::Op& op);
