@@ -235,6 +235,8 @@ void Lowering::lower_group(int index) {
   const Group& group = plan().groups()[static_cast<size_t>(index)];
   const Op& first = function_.op(group.ops.front());
   emitter_.begin_kernel();
+  // A kernel of several ops is told apart only where it says so; all of them are the model's work.
+  for (const graph::OpId id : group.ops) origin_number(id);
   begin_op(group.ops.front());
   if (group.rowwise) return lower_rowwise(*this, index);
   for (const Kernel& kernel : kKernels)
@@ -248,19 +250,23 @@ void Lowering::lower_group(int index) {
 }
 
 // Ops are numbered as they are met.
-void Lowering::begin_op(graph::OpId id) {
-  const Op& op = function_.op(id);
+uint32_t Lowering::origin_number(graph::OpId id) {
   uint32_t& number = origin_op_[index_of(id)];
-  const SourceLocation where = module_.source(op.location);
-  if (number == isa::kNoModelOp) {
-    std::string results;
-    for (const ValueId value : op.results)
-      results += (results.empty() ? "" : ", ") + function_.type(value).to_string();
-    std::vector<isa::ModelOp>& ops = emitter_.origin().ops;
-    number = static_cast<uint32_t>(ops.size());
-    ops.push_back({std::string(graph::name(op.kind)), std::move(results), where, flops(function_, op)});
-  }
-  emitter_.set_op(number, where);
+  if (number != isa::kNoModelOp) return number;
+  const Op& op = function_.op(id);
+  std::string results;
+  for (const ValueId value : op.results)
+    results += (results.empty() ? "" : ", ") + function_.type(value).to_string();
+  std::vector<isa::ModelOp>& ops = emitter_.origin().ops;
+  number = static_cast<uint32_t>(ops.size());
+  ops.push_back({std::string(graph::name(op.kind)), std::move(results), module_.source(op.location),
+                 flops(function_, op)});
+  return number;
+}
+
+void Lowering::begin_op(graph::OpId id) {
+  const uint32_t number = origin_number(id);
+  emitter_.set_op(number, emitter_.origin().ops[number].where);
 }
 
 View Lowering::allocate(ValueId value) {

@@ -78,6 +78,7 @@ class Lowering {
   View reshaped_or_copied(const View& view, std::span<const int64_t> dims);
 
  private:
+  uint32_t origin_number(graph::OpId id);
   // A block that is being lowered, and what has been remembered of its values.
   struct Scope {
     Plan plan;
