@@ -12,8 +12,9 @@ does: nothing for what moves or compares, half a unit in the last place for one 
 approximated functions (and what one unit in an operand makes), and for sums one rounding per term of partial
 sums as large as the sum of the terms' magnitudes. An own error beyond the limit is a bug.
 
-Keeping every value takes fused kernels apart, so the model as `opentrn compile` makes it runs too, and its
-results are compared with those of the run that kept everything.
+Keeping every value takes fused kernels apart, and what is recognised as one function of the device (GELU,
+attention) is computed op by op. So the model as `opentrn compile` makes it runs too, and its results are compared
+with those of the run that kept everything.
 """
 
 from __future__ import annotations
@@ -167,14 +168,14 @@ def diff(
     options = (dict(dimensions or {}), optlevel, auto_cast, auto_cast_type)
     prepared = _core.prepare(*_read(source), *options)
     taps = _core.tap(prepared)
-    on_device, device_taps = prepared, taps
+    device_taps = taps
     if device_source is not None:
-        on_device = _core.prepare(*_read(device_source), *options)
-        device_taps = _core.tap(on_device)
+        device_taps = _core.tap(_core.prepare(*_read(device_source), *options))
         if [row[4] for row in device_taps["taps"]] != [row[4] for row in taps["taps"]]:
             raise ValueError("device_source has other values than source")
-    kept = CompiledModel(_core.compile_graph(device_taps["whole"], target, optlevel), target)
-    fused = CompiledModel(_core.compile_graph(on_device, target, optlevel), target)
+    kept = CompiledModel(_core.compile_graph(device_taps["whole"], target, optlevel, recognise=False), target)
+    whole_source = source if device_source is None else device_source
+    fused = CompiledModel(_core.compile_model(*_read(whole_source), target, *options), target)
     results = taps["result_count"]
     values = kept(*inputs)
     device = values[results:]

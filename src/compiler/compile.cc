@@ -148,7 +148,7 @@ void count_ops(const graph::Module& module, const Function& function, graph::Blo
 
 CompiledModule compile(const graph::Module& module, const Options& options) {
   CompiledModule compiled;
-  const Function function = prepared(module, options, compiled.passes, /*kernel_ops=*/true);
+  const Function function = prepared(module, options, compiled.passes, options.recognise);
   compiled.program = std::make_shared<isa::Program>();
   compiled.program->name = module.name.empty() ? function.name : module.name;
   Lowering lowering(module, function, compiled.program, options.generation);

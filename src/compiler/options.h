@@ -20,6 +20,9 @@ struct Options {
   Level level = Level::k2;
   AutoCastMode auto_cast = AutoCastMode::kNone;
   graph::ElementType auto_cast_type = graph::ElementType::kBF16;
+  // Activations and attention become one op each (Level::k2). Without it every op of the graph is computed as
+  // it stands, which is what `diff` judges.
+  bool recognise = true;
 };
 
 }  // namespace opentrn::compiler

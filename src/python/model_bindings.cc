@@ -246,11 +246,13 @@ nb::list coverage(const std::optional<std::string>& text, const std::string& pat
 }
 
 std::shared_ptr<LoadedModel> compile_graph(const graph::Module& module, const std::string& target, int level,
-                                           const std::string& auto_cast, const std::string& auto_cast_type) {
+                                           const std::string& auto_cast, const std::string& auto_cast_type,
+                                           bool recognise) {
   const nb::gil_scoped_release unlocked;
   const arch::Generation generation = arch::resolve_target(target);
-  return loaded(compiler::compile(module, options_of(generation, level, auto_cast, auto_cast_type)),
-                generation);
+  compiler::Options options = options_of(generation, level, auto_cast, auto_cast_type);
+  options.recognise = recognise;
+  return loaded(compiler::compile(module, options), generation);
 }
 
 graph::Module prepare(const std::optional<std::string>& text, const std::string& path,
@@ -338,7 +340,7 @@ void bind_models(nb::module_& module) {
       },
       "path"_a);
   module.def("compile_graph", &compile_graph, "module"_a, "target"_a, "level"_a = 2, "auto_cast"_a = "none",
-             "auto_cast_type"_a = "bf16");
+             "auto_cast_type"_a = "bf16", "recognise"_a = true);
   module.def("prepare", &prepare, "text"_a.none(), "path"_a, "dimensions"_a, "level"_a, "auto_cast"_a,
              "auto_cast_type"_a);
   module.def("difference_but_for_size", &compiler::difference_but_for_size, "smaller"_a, "larger"_a);

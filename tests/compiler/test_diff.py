@@ -128,6 +128,20 @@ def test_a_wrong_fused_program_is_a_bug_of_the_result():
     assert [row["same_bits"] for row in rows] == [True, False, False]
 
 
+def test_what_is_recognised_as_one_function_is_judged_op_by_op():
+    """SiLU is one activation in the program as compiled, which rounds once; the graph rounds twice."""
+    text = """func.func @main(%x: tensor<64x96xf32>) -> tensor<64x96xf32> {
+      %l = stablehlo.logistic %x : tensor<64x96xf32>
+      %r = stablehlo.multiply %x, %l : tensor<64x96xf32>
+      return %r : tensor<64x96xf32>
+    }"""
+    x = np.random.default_rng(2).standard_normal((64, 96)).astype(np.float32) * 4
+    report = diff(text, x)
+    assert report.is_clean, report.text()
+    assert [row.verdict for row in report.ops] == ["rounding", "rounding"]
+    assert not report.results[0]["same_bits"] and report.results[0]["verdict"] == "rounding"
+
+
 def test_the_device_model_must_have_the_same_values():
     with pytest.raises(ValueError, match="other values"):
         diff(BLOCK, *inputs(), device_source=BLOCK.replace("  %r = stablehlo.add %d, %c", "  %q = stablehlo.sine %d : tensor<64x80xf32>\n  %r = stablehlo.add %q, %c"))  # fmt: skip  # noqa: E501
