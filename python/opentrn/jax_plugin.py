@@ -7,6 +7,7 @@ JAX calls `initialize()` through the entry point `jax_plugins` of an installed O
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 # Below the CPU's 0: a program moves to simulated devices only when it is told to, by JAX_PLATFORMS=neuron or
@@ -23,8 +24,11 @@ def library_path() -> Path:
 
 
 def initialize() -> None:
-    """Registers the platform `neuron` with JAX."""
+    """Registers the platform `neuron` with JAX, unless the environment names a library for it."""
     from jax._src import xla_bridge
 
+    named = os.environ.get("PJRT_NAMES_AND_LIBRARY_PATHS", "").split(",")
+    if any(entry.startswith("neuron:") for entry in named):
+        return
     if "neuron" not in xla_bridge._backend_factories:
         xla_bridge.register_plugin("neuron", priority=_PRIORITY, library_path=str(library_path()))

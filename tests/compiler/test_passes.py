@@ -142,7 +142,7 @@ func.func @main() -> tensor<4xf32> {
   return %c : tensor<4xf32>
 }
 """
-    assert ops_of(model.prepare(text)).count("rng") == 2
+    assert np.all(opentrn.compile(text)() != 0)
 
 
 # A product, an element-wise op, a norm-like reduction: what autocast treats apart.
