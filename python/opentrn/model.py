@@ -281,4 +281,7 @@ def _bytes_of(array: Any, port: Port) -> np.ndarray:
         if not np.can_cast(given.dtype, port.dtype, casting="same_kind"):
             raise TypeError(f"{port.name} takes {port.element}, got {given.dtype}")
         given = given.astype(port.dtype)
+    if port.element in ("i2", "i4", "ui2", "ui4"):
+        # A byte each, with the value extended; ml_dtypes leaves the upper bits of its own bytes zero.
+        given = given.astype(np.uint8 if port.element.startswith("u") else np.int8)
     return np.ascontiguousarray(given).reshape(-1).view(np.uint8) if given.size else np.empty(0, np.uint8)

@@ -90,3 +90,20 @@ def test_a_product_of_two_float_types():
     got = got[0] if isinstance(got, (list, tuple)) else got
     np.testing.assert_allclose(got, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(graph.parse(text).evaluate(a, b)[0], got, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["i4", "ui4", "i2", "ui2"])
+def test_narrow_integers_keep_their_sign(name: str):
+    text = f"""
+    func.func @main(%x: tensor<4x{name}>) -> tensor<4xi32> {{
+      %y = stablehlo.convert %x : (tensor<4x{name}>) -> tensor<4xi32>
+      return %y : tensor<4xi32>
+    }}
+    """
+    dtype = np.dtype(
+        getattr(ml_dtypes, name.replace("ui", "uint") if "u" in name else name.replace("i", "int"))
+    )
+    info = ml_dtypes.iinfo(dtype)
+    values = np.array([info.min, info.max, 0, 1], np.int32)
+    got = opentrn.compile(text)(values.astype(dtype))
+    np.testing.assert_array_equal(got[0] if isinstance(got, (list, tuple)) else got, values)
