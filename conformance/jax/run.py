@@ -55,7 +55,7 @@ class SuiteResult:
     name: str
     outcomes: dict[str, str] = field(default_factory=dict)
     messages: dict[str, str] = field(default_factory=dict)
-    on_host: Counter[str] = field(default_factory=Counter)
+    on_host: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     error: str = ""  # the process died, timed out, or found no test
 
@@ -143,7 +143,7 @@ def run_suite(name: str, options: argparse.Namespace, exclusions: list[dict]) ->
             result.error = f"took more than {options.timeout} s"
             return result
         result.seconds = time.monotonic() - started
-        result.on_host = Counter(_ON_HOST.findall(done.stderr))
+        result.on_host = dict(Counter(_ON_HOST.findall(done.stderr)))
         if done.returncode not in (0, 1):
             result.error = (
                 f"pytest ended with {done.returncode}: {(done.stdout + done.stderr)[-400:].strip()}"
@@ -191,7 +191,7 @@ def report(results: list[SuiteResult]) -> None:
         print("\nfailures by reason:")
         for reason, count in reasons.most_common(30):
             print(f"{count:>6}  {reason}")
-    on_host = sum((result.on_host for result in results), Counter())
+    on_host = sum((Counter(result.on_host) for result in results), Counter())
     if on_host:
         print("\nprograms on the host, by the op without a device kernel:")
         for op, count in on_host.most_common(20):

@@ -1,5 +1,7 @@
 """The runner of JAX's tests: how it reads reports, and what its table of exclusions may say."""
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,11 @@ def test_outcomes_and_messages_come_from_the_report(result: run.SuiteResult):
         "skipped": 1,
     }
     assert result.messages["LaxTest.test_b"] == "Wrong: 1"
+
+
+def test_a_result_goes_into_json(result: run.SuiteResult):
+    result.on_host = {"stablehlo.sort": 2}
+    assert json.loads(json.dumps(asdict(result)))["on_host"] == {"stablehlo.sort": 2}
 
 
 def test_an_excluded_failure_is_skipped_and_a_needless_entry_is_named(result: run.SuiteResult):
