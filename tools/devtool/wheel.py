@@ -1,11 +1,12 @@
-"""./dev wheel-test: builds the wheel of this tree, installs it where nothing else is, and runs a kernel with it."""
+"""./dev wheel-test: builds the wheel of this tree, installs it where nothing else is, and runs a kernel
+and a JAX program with it."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
 
-from devtool.paths import ROOT
+from devtool.paths import ROOT, TOOLS
 from devtool.report import run, say
 
 # Run in a folder of its own, so that only the installed package can be found.
@@ -32,6 +33,21 @@ result = opentrn.run(kernel, x)
 assert np.allclose(result.outputs, np.exp(x), rtol=1e-4)
 assert result.time_us > 0
 """
+
+# With JAX beside it: the entry point alone makes the platform known.
+_JAX_PROGRAM = """
+import jax
+import jax.numpy as jnp
+
+assert jax.default_backend() == "neuron", jax.default_backend()
+assert float(jax.jit(lambda x: jnp.tanh(x).sum())(jnp.ones(4))) > 3
+"""
+
+
+def _jax_pin() -> str:
+    """jax==X.Y.Z, as the development environment has it."""
+    lines = (TOOLS / "requirements.txt").read_text().splitlines()
+    return next(line.split(";")[0].strip() for line in lines if line.startswith("jax=="))
 
 
 def check(python: Path) -> int:
@@ -63,5 +79,17 @@ def check(python: Path) -> int:
             env=alone,
         )
         run([bin_ / "opentrn", "ls"], hint="the wheel lacks the command", cwd=folder, env=alone, quiet=True)
+        say("run JAX on it")
+        run(
+            [bin_ / "python", "-m", "pip", "-q", "--disable-pip-version-check", "install", _jax_pin()],
+            hint="tools/requirements.txt pins JAX",
+        )
+        program.write_text(_JAX_PROGRAM)
+        run(
+            [bin_ / "python", program],
+            hint="the wheel lacks libneuronpjrt.so, or the entry point jax_plugins",
+            cwd=folder,
+            env=alone | {"JAX_PLATFORMS": "neuron"},
+        )
     say("the wheel works")
     return 0
