@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "base/fnv1a.h"
 #include "isa/file.h"
 
 namespace opentrn::isa {
@@ -18,12 +19,6 @@ constexpr size_t kHeaderBytes = 40;
 constexpr uint16_t kVersion = 2;
 constexpr char kMagic[4] = {'O', 'T', 'R', 'N'};
 constexpr int kZstdLevel = 3;
-
-uint64_t fnv1a(std::span<const std::byte> bytes) {
-  uint64_t hash = 0xCBF29CE484222325u;
-  for (std::byte b : bytes) hash = (hash ^ static_cast<uint64_t>(b)) * 0x100000001B3u;
-  return hash;
-}
 
 void put_le(std::byte* at, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) at[i] = static_cast<std::byte>(value >> (8 * i));

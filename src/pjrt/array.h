@@ -37,7 +37,6 @@ struct Buffer {
   graph::Type type;
   std::vector<int64_t> dims, minor_to_major;
   std::shared_ptr<Array> array;  // null: deleted
-  int external_references = 0;
 
   // Input fault when it has been deleted.
   const std::shared_ptr<Array>& live() const;

@@ -9,6 +9,13 @@
 
 namespace opentrn::pjrt {
 
+// Text that stays where it is while its owner lives.
+template <typename Record>
+void give(Record& args, std::string_view text) {
+  args.text = text.data();
+  args.size = text.size();
+}
+
 // entries_plugin.cc: errors, events, the plugin
 void error_destroy(abi::ErrorArgs& args);
 void error_message(abi::ErrorMessage& args);

@@ -113,7 +113,8 @@ void buffer_pointer(abi::BufferPointer& args) {
   args.pointer = reinterpret_cast<uintptr_t>(array->value.bytes().data());
 }
 
-void buffer_reference(abi::BufferArgs& args) { ++args.buffer->external_references; }
-void buffer_dereference(abi::BufferArgs& args) { --args.buffer->external_references; }
+// Whoever holds a reference holds the buffer, and with it the elements.
+void buffer_reference(abi::BufferArgs&) {}
+void buffer_dereference(abi::BufferArgs&) {}
 
 }  // namespace opentrn::pjrt

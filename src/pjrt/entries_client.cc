@@ -9,12 +9,6 @@ namespace opentrn::pjrt {
 
 namespace {
 
-template <typename Record>
-void give(Record& args, std::string_view text) {
-  args.text = text.data();
-  args.size = text.size();
-}
-
 graph::Type type_of(abi::ElementType element, const int64_t* dims, size_t rank) {
   return graph::Type::tensor(element_of(element), {dims, dims + rank});
 }

@@ -2,16 +2,6 @@
 
 namespace opentrn::pjrt {
 
-namespace {
-
-template <typename Record>
-void give(Record& args, std::string_view text) {
-  args.text = text.data();
-  args.size = text.size();
-}
-
-}  // namespace
-
 void description_id(abi::DeviceNumber& args) { args.number = args.device->id; }
 void description_process_index(abi::DeviceNumber& args) { args.number = 0; }
 void description_kind(abi::DeviceText& args) { give(args, args.device->kind); }

@@ -19,12 +19,6 @@ void give_owned(Record& args, std::string text) {
   args.deleter = [](void* mine) { delete static_cast<std::string*>(mine); };
 }
 
-template <typename Record>
-void give(Record& args, const std::string& text) {
-  args.text = text.data();
-  args.size = text.size();
-}
-
 // Of a program over one device, nothing: jaxlib's executable with shardings and without layouts cannot be
 // serialised.
 void give_shardings(abi::ExecutableShardings& args, const Texts& shardings) {

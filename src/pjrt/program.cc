@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/fnv1a.h"
 #include "compiler/passes/passes.h"
 #include "graph/eval/evaluate.h"
 #include "graph/verify.h"
@@ -18,11 +19,6 @@ constexpr std::string_view kMagic = "OPENTRN-PJRT-1\n";
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
-
-uint64_t fnv1a(std::string_view text, uint64_t hash) {
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
-  return hash;
 }
 
 std::vector<size_t> donated_arguments(const graph::Function& function) {
@@ -62,8 +58,7 @@ Program::Program(std::string code, std::string options, const Settings& settings
     : code_(std::move(code)),
       options_bytes_(std::move(options)),
       options_(read_compile_options(options_bytes_)) {
-  fingerprint_ = fmt::format(
-      "{:016x}", fnv1a(settings.target, fnv1a(options_bytes_, fnv1a(code_, 0xcbf29ce484222325ull))));
+  fingerprint_ = fmt::format("{:016x}", fnv1a(settings.target, fnv1a(options_bytes_, fnv1a(code_))));
   module_ = import::load(bytes_of(code_), "program");
   graph::verify(module_);
   const graph::Function& entry = module_.entry();

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/fnv1a.h"
 #include "isa/file.h"
 #include "runtime/origin_file.h"
 
@@ -32,12 +33,6 @@ constexpr size_t kAlignment = 64;
 [[noreturn]] void fail(const std::string& path, std::string message) {
   throw Fault(FaultKind::kInput, "model_file", fmt::format("{}: {}", path, message),
               "write the file again with `opentrn compile`");
-}
-
-uint64_t fnv1a(std::string_view bytes) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : bytes) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
-  return hash;
 }
 
 size_t aligned(size_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }

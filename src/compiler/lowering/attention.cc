@@ -229,12 +229,8 @@ class AttentionKernel {
   }
 
   void copy_out(const Tile& dst, const Tile& src) {
-    if (kCopiedByVector[copies_++ % std::size(kCopiedByVector)])
-      emitter_.tensor_copy(dst, src, isa::Engine::kVector);
-    else if (emitter_.generation() >= 3)
-      emitter_.tensor_copy(dst, src, isa::Engine::kScalar);
-    else  // Scalar has no tensor_copy there
-      emitter_.activation(ActivationFunction::kCopy, dst, src);
+    const bool by_vector = kCopiedByVector[copies_++ % std::size(kCopiedByVector)];
+    emitter_.tensor_copy(dst, src, by_vector ? isa::Engine::kVector : isa::Engine::kScalar);
   }
 
   // Tiles of up to 128 rows, one below the other, turned into `dst` [columns, rows of all]. Parts that fit
