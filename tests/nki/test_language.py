@@ -23,12 +23,12 @@ def run(function, *arrays, target="trn3", **kwargs):
     return nki.simulate(kernel, target=target)(*arrays)
 
 
-rng = np.random.default_rng(7)
-X = rng.uniform(-4, 4, (128, 24)).astype(np.float32)
-Y = rng.uniform(0.5, 4, (128, 24)).astype(np.float32)
-COLUMN = rng.uniform(0.5, 4, (128, 1)).astype(np.float32)
-ROW = rng.uniform(0.5, 4, (1, 24)).astype(np.float32)
-INTS = rng.integers(0, 1 << 20, (128, 24)).astype(np.int32)
+RNG = np.random.default_rng(7)
+X = RNG.uniform(-4, 4, (128, 24)).astype(np.float32)
+Y = RNG.uniform(0.5, 4, (128, 24)).astype(np.float32)
+COLUMN = RNG.uniform(0.5, 4, (128, 1)).astype(np.float32)
+ROW = RNG.uniform(0.5, 4, (1, 24)).astype(np.float32)
+INTS = RNG.integers(0, 1 << 20, (128, 24)).astype(np.int32)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_product_variance_and_all():
     small = Y[:, :6]
     np.testing.assert_allclose(run(nl.prod, small, axis=1), small.prod(1, keepdims=True), rtol=1e-5)
     np.testing.assert_allclose(run(nl.var, X, axis=1), X.var(1, keepdims=True), rtol=1e-4)
-    flags = (rng.random((128, 3)) > 0.3).astype(np.float32)
+    flags = (RNG.random((128, 3)) > 0.3).astype(np.float32)
     assert np.array_equal(run(nl.all, flags, axis=1), flags.all(1, keepdims=True).astype(np.float32))
 
 
@@ -210,7 +210,7 @@ def test_hbm_fill_of_odd_size():
 
 
 def test_shared_constants():
-    table = rng.random((128, 6)).astype(np.float32)
+    table = RNG.random((128, 6)).astype(np.float32)
 
     def kernel():
         out = nl.ndarray((128, 6), nl.float32, buffer=nl.shared_hbm)
@@ -235,7 +235,7 @@ def test_broadcast_to_and_load_transpose2d():
 
 
 def test_gather_flattened():
-    indices = rng.integers(0, 24, (128, 10)).astype(np.int32)
+    indices = RNG.integers(0, 24, (128, 10)).astype(np.int32)
     expected = np.take_along_axis(X, indices, axis=1)
     assert np.array_equal(run(nl.gather_flattened, X, indices), expected)
 
