@@ -177,7 +177,11 @@ def sizes_given(dimensions: Mapping[str, Any] | None) -> tuple[dict[str, list[in
 
 
 def compile_buckets(
-    source: str | Path, lists: Mapping[str, Sequence[int]], compile_one: Any, options: tuple[int, str, str]
+    source: str | Path,
+    lists: Mapping[str, Sequence[int]],
+    compile_one: Any,
+    target: str,
+    options: dict[str, str],
 ) -> BucketedModel:
     """One program per combination of sizes. `compile_one(sizes)` gives a CompiledModel."""
     names = list(lists)
@@ -199,7 +203,7 @@ def compile_buckets(
         mixing = ""
         for size in lists[name]:
             if size > 1 and not mixing:  # a program for 1 has no room for padding
-                mixing = _mixing(source, largest | {name: size}, name, axes, options)
+                mixing = _mixing(source, largest | {name: size}, name, axes, target, options)
         results = [
             at
             for at in _changed(big.outputs, small.outputs)
@@ -226,16 +230,17 @@ def _mixing(
     sizes: dict[str, int],
     name: str,
     axes: list[tuple[int, int]],
-    options: tuple[int, str, str],
+    target: str,
+    options: dict[str, str],
 ) -> str:
     """Why a smaller `name` may not run in the program of `sizes`; "" when it may.
 
     That the graph of a smaller size is the leading part of this one's is seen on the next larger size: 1 has
     simplifications of its own.
     """
-    graph = _core.prepare(*_read(source), sizes, *options)
+    graph = _core.prepare(*_read(source), target, sizes, options)
     _, mixing = _core.prove_padding(graph, axes)
     if mixing:
         return mixing
-    larger = _core.prepare(*_read(source), sizes | {name: sizes[name] + 1}, *options)
+    larger = _core.prepare(*_read(source), target, sizes | {name: sizes[name] + 1}, options)
     return _core.difference_but_for_size(graph, larger)

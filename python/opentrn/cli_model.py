@@ -31,11 +31,16 @@ def load(options: argparse.Namespace, name: str) -> Any:
         name,
         target=options.target,
         dimensions=dimensions_of(options),
-        optlevel=options.optlevel,
-        auto_cast=options.auto_cast,
-        auto_cast_type=options.auto_cast_type,
         cache=not options.no_cache,
+        **compilation_of(options),
     )
+
+
+def compilation_of(options: argparse.Namespace) -> dict[str, Any]:
+    """What add_compilation() asks for, but for dimensions: arguments of model.compile()."""
+    return {
+        name: getattr(options, name) for name in ("optlevel", "auto_cast", "auto_cast_type", "weight_dtype")
+    }
 
 
 def load_one(options: argparse.Namespace, name: str) -> Any:
@@ -148,6 +153,7 @@ def compile_command(options: argparse.Namespace) -> int:
         "optlevel": options.optlevel,
         "auto_cast": options.auto_cast,
         "auto_cast_type": options.auto_cast_type if options.auto_cast != "none" else None,
+        "weight_dtype": options.weight_dtype if options.weight_dtype != "none" else None,
         "passes": model.passes,
         "inputs": [[port.name, port.element, list(port.shape)] for port in model.inputs],
         "outputs": [[port.name, port.element, list(port.shape)] for port in model.outputs],
@@ -172,6 +178,8 @@ def compile_command(options: argparse.Namespace) -> int:
           f"{facts['instructions']:,} instructions, {_size(model.constant_bytes)} of constants")  # fmt: skip
     if options.auto_cast != "none":
         print(f"auto-cast {options.auto_cast} to {options.auto_cast_type}: {model.passes['casts']} casts")
+    if options.weight_dtype != "none":
+        print(_weights_text(options.weight_dtype, model.passes))
     for kind in ("inputs", "outputs"):
         for name, element, shape in facts[kind]:
             print(f"  {kind[:-1]:<6} {name:<10} {element} [{', '.join(map(str, shape))}]")
@@ -186,6 +194,21 @@ def compile_command(options: argparse.Namespace) -> int:
     if options.report == "-":
         print(timing.model_text(), end="")
     return 0
+
+
+def _weights_text(dtype: str, passes: dict[str, int]) -> str:
+    """Which constant operands of products are kept narrower, and why others are not."""
+    text = (
+        f"weights in {dtype}: {passes['weights_quantised']} constants of products, "
+        f"{_size(passes['weights_bytes_before'])} -> {_size(passes['weights_bytes_after'])}"
+    )
+    reasons = {"small": "too small", "shared": "read by other ops too", "not_finite": "not finite"}
+    left = [
+        f"{passes[f'weights_left_{key}']} {why}"
+        for key, why in reasons.items()
+        if passes[f"weights_left_{key}"]
+    ]
+    return text + (f"; left: {', '.join(left)}" if left else "")
 
 
 def _programs(model: Any) -> list[tuple[dict[str, int], Any]]:
@@ -319,15 +342,9 @@ def diff_command(options: argparse.Namespace) -> int:
     from opentrn import diff, model
     from opentrn.cli import INTERNAL
 
-    compiled = model.compile(
-        options.model, target=options.target, dimensions=one_size_of(options), optlevel=options.optlevel,
-        auto_cast=options.auto_cast, auto_cast_type=options.auto_cast_type,
-    )  # fmt: skip
-    report = diff.diff(
-        options.model, *inputs_of(compiled, options.input), target=options.target,
-        dimensions=one_size_of(options), optlevel=options.optlevel,
-        auto_cast=options.auto_cast, auto_cast_type=options.auto_cast_type,
-    )  # fmt: skip
+    how = {"target": options.target, "dimensions": one_size_of(options), **compilation_of(options)}
+    compiled = model.compile(options.model, **how)
+    report = diff.diff(options.model, *inputs_of(compiled, options.input), **how)
     if options.json:
         print(json.dumps(report.json(), indent=1))
     else:
@@ -430,6 +447,9 @@ def add_compilation(parser: argparse.ArgumentParser) -> None:
                         help="which fp32 operations are computed in --auto-cast-type (default none)")  # fmt: skip
     parser.add_argument("--auto-cast-type", default="bf16", choices=["bf16", "fp16", "tf32", "fp8_e4m3"],
                         help="default bf16")  # fmt: skip
+    parser.add_argument("--weight-dtype", default="none",
+                        choices=["none", "int8", "fp8_e4m3", "fp8_e4m3fn", "fp8_e5m2"],
+                        help="keep constant operands of products narrower (default none)")  # fmt: skip
 
 
 def add_no_cache(parser: argparse.ArgumentParser) -> None:

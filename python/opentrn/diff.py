@@ -15,6 +15,9 @@ sums as large as the sum of the terms' magnitudes. An own error beyond the limit
 Keeping every value takes fused kernels apart, and what is recognised as one function of the device (GELU,
 attention) is computed op by op. So the model as `opentrn compile` makes it runs too, and its results are compared
 with those of the run that kept everything.
+
+Both references compute what the options ask for: casts and narrow weights are part of the graph that is compared.
+What those cost is said beside it: each result against that of the model without them, in float64.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ import numpy as np
 
 from opentrn import _core
 from opentrn.graph import DTYPES, Module
-from opentrn.model import CompiledModel, _read
+from opentrn.model import CompiledModel, _read, compiler_options
 
 __all__ = ["Diff", "OpDiff", "diff"]
 
@@ -123,6 +126,11 @@ class Diff:
                 f"result {number}: max abs {row['max_abs']:.1e}, rel {row['max_rel']:.1e};"
                 f" fused: {'same bits' if row['same_bits'] else 'other bits'}, {row['verdict']}"
             )
+            if "from_model" in row:
+                lines.append(
+                    f"  from the model without these options: relative RMS {row['from_model']['relative_rms']:.1e},"
+                    f" cosine {row['from_model']['cosine']:.6f}"
+                )
         first = self.first_bug
         if first is None:
             lines.append("every judged op's error is what rounding explains")
@@ -156,6 +164,7 @@ def diff(
     optlevel: int = 2,
     auto_cast: str = "none",
     auto_cast_type: str = "bf16",
+    weight_dtype: str = "none",
     device_source: str | Path | None = None,
 ) -> Diff:
     """Compare every op of a model on the device with float64.
@@ -165,15 +174,17 @@ def diff(
     `source`, with the same ops in the same order: a model with a deliberate error, for tests of this function.
     Raises what compile() raises, and NotModelled for an op that the evaluator does not know.
     """
-    options = (dict(dimensions or {}), optlevel, auto_cast, auto_cast_type)
-    prepared = _core.prepare(*_read(source), *options)
+    given = {"optlevel": optlevel, "auto_cast": auto_cast, "auto_cast_type": auto_cast_type}
+    options = (dict(dimensions or {}), compiler_options(**given, weight_dtype=weight_dtype))
+    prepared = _core.prepare(*_read(source), target, *options)
     taps = _core.tap(prepared)
     device_taps = taps
     if device_source is not None:
-        device_taps = _core.tap(_core.prepare(*_read(device_source), *options))
+        device_taps = _core.tap(_core.prepare(*_read(device_source), target, *options))
         if [row[4] for row in device_taps["taps"]] != [row[4] for row in taps["taps"]]:
             raise ValueError("device_source has other values than source")
-    kept = CompiledModel(_core.compile_graph(device_taps["whole"], target, optlevel, recognise=False), target)
+    plain = compiler_options(optlevel=optlevel)
+    kept = CompiledModel(_core.compile_graph(device_taps["whole"], target, plain, recognise=False), target)
     whole_source = source if device_source is None else device_source
     fused = CompiledModel(_core.compile_model(*_read(whole_source), target, *options), target)
     results = taps["result_count"]
@@ -182,14 +193,32 @@ def diff(
     arguments = [np.asarray(value).astype(port.dtype) for value, port in zip(inputs, kept.inputs)]
     whole = Module(taps["whole"]).evaluate(*arguments, float64=True)
     judge = _Judge(taps, arguments, device)
-    return Diff(
-        target,
-        judge.rows(whole[results:]),
-        [
-            _compare_result(made, with_taps, exact, port.element)
-            for made, with_taps, exact, port in zip(fused(*inputs), values, whole, fused.outputs)
-        ],
-    )
+    made = fused(*inputs)
+    rows = [
+        _compare_result(result, with_taps, exact, port.element)
+        for result, with_taps, exact, port in zip(made, values, whole, fused.outputs)
+    ]
+    if auto_cast != "none" or weight_dtype != "none":
+        stated = Module(_core.prepare(*_read(source), target, options[0], plain)).evaluate(
+            *inputs, float64=True
+        )
+        for row, result, exact in zip(rows, made, stated):
+            row["from_model"] = _distance(result, exact)
+    return Diff(target, judge.rows(whole[results:]), rows)
+
+
+def _distance(have: np.ndarray, want: np.ndarray) -> dict[str, float]:
+    """How far a result is from that of the model as it is stated, in float64: what casts and weights cost.
+
+    `relative_rms`: root mean square of the error over that of the result; `cosine`: of the angle between both.
+    """
+    a, b = have.astype(np.float64).ravel(), want.astype(np.float64).ravel()
+    size, length = float(np.linalg.norm(b)), float(np.linalg.norm(a))
+    error = float(np.linalg.norm(a - b))
+    return {
+        "relative_rms": error / size if size else (0.0 if error == 0 else np.inf),
+        "cosine": float(a @ b) / (size * length) if size and length else float(error == 0),
+    }
 
 
 def _compare_result(fused: np.ndarray, kept: np.ndarray, exact: np.ndarray, element: str) -> dict[str, Any]:

@@ -145,6 +145,7 @@ def compile(
     optlevel: int = 2,
     auto_cast: str = "none",
     auto_cast_type: str = "bf16",
+    weight_dtype: str = "none",
     cache: bool = False,
 ) -> CompiledModel | BucketedModel:
     """Compile a model for one NeuronCore of `target`.
@@ -153,22 +154,25 @@ def compile(
     itself; or a module of opentrn.graph. dimensions: sizes of the symbolic dimensions of an ONNX model,
     {"batch": 1}; several sizes, {"batch": [1, 8]}, give a BucketedModel (opentrn.buckets). optlevel: 1 or 2 (what
     they mean: docs/models.md). auto_cast: which fp32 operations are computed in auto_cast_type: "none", "matmult"
-    or "all"; auto_cast_type: "bf16", "fp16", "tf32" or "fp8_e4m3". cache: keep compiled models in a folder and take
+    or "all"; auto_cast_type: "bf16", "fp16", "tf32" or "fp8_e4m3". weight_dtype: how constant operands of products
+    are kept: "none" (as the model has them), "int8", "fp8_e4m3", "fp8_e4m3fn" or "fp8_e5m2"; `passes` of the result
+    says which were. cache: keep compiled models in a folder and take
     what is there (opentrn.cache); `cached` of the result says which. Raises ValueError for a malformed model, an
     unknown target or option, NotModelled for an op without a device kernel, by name and with its place in the
     model.
     """
-    options = (optlevel, auto_cast, auto_cast_type)
+    given = {
+        "optlevel": optlevel, "auto_cast": auto_cast, "auto_cast_type": auto_cast_type, "weight_dtype": weight_dtype
+    }  # fmt: skip
+    options = compiler_options(**given)
     if isinstance(source, graph.Module):
-        return CompiledModel(_core.compile_graph(source._raw, target, *options), target)
+        return CompiledModel(_core.compile_graph(source._raw, target, options), target)
     from opentrn import buckets
 
     lists, several = buckets.sizes_given(dimensions)
 
     def one(sizes: Mapping[str, int]) -> CompiledModel:
-        kept = {
-            "dimensions": dict(sizes), "optlevel": optlevel, "auto_cast": auto_cast, "auto_cast_type": auto_cast_type
-        }  # fmt: skip
+        kept = {"dimensions": dict(sizes), **given}
         facts = {"source": _read(source)[1], "target": target, "options": json.dumps(kept)}
         if cache:
             return _through_cache(source, facts, lambda: _compile(source, target, sizes, options, facts))
@@ -176,7 +180,7 @@ def compile(
 
     if not several:
         return one({name: sizes[0] for name, sizes in lists.items()})
-    model = buckets.compile_buckets(source, lists, one, options)
+    model = buckets.compile_buckets(source, lists, one, target, options)
     if cache:
         found = {part.cached for _, part in model.buckets}
         model.cached = found.pop() if len(found) == 1 else "miss"
@@ -187,12 +191,12 @@ def _compile(
     source: str | Path,
     target: str,
     dimensions: Mapping[str, int] | None,
-    options: tuple[int, str, str],
+    options: dict[str, str],
     facts: dict[str, str],
 ) -> CompiledModel:
     from opentrn import __version__
 
-    loaded = _core.compile_model(*_read(source), target, dict(dimensions or {}), *options)
+    loaded = _core.compile_model(*_read(source), target, dict(dimensions or {}), options)
     noted = {"compiler": f"opentrn {__version__}", "passes": json.dumps(dict(loaded.passes))}
     return CompiledModel(loaded, target, facts | noted)
 
@@ -230,18 +234,26 @@ def _through_cache(
 def prepare(
     source: str | Path,
     *,
+    target: str = "trn2",
     dimensions: Mapping[str, int] | None = None,
     optlevel: int = 2,
     auto_cast: str = "none",
     auto_cast_type: str = "bf16",
+    weight_dtype: str = "none",
 ) -> graph.Module:
     """The graph that kernels are made from: after the passes of compile() with the same options.
 
     Evaluating it gives the values that a device with exact arithmetic would.
     """
-    return graph.parse(
-        _core.prepared_text(*_read(source), dict(dimensions or {}), optlevel, auto_cast, auto_cast_type)
+    options = compiler_options(
+        optlevel=optlevel, auto_cast=auto_cast, auto_cast_type=auto_cast_type, weight_dtype=weight_dtype
     )
+    return graph.parse(_core.prepared_text(*_read(source), target, dict(dimensions or {}), options))
+
+
+def compiler_options(**given: str | float) -> dict[str, str]:
+    """Options as the compiler takes them (src/compiler/options.h): its names, and values as text."""
+    return {name.replace("_", "-"): str(value) for name, value in given.items()}
 
 
 def load(path: str | Path) -> CompiledModel | BucketedModel:

@@ -45,6 +45,10 @@ Function improved(const graph::Module& module, const Options& options, PassCount
   graph::verify(module);
   Function function = inline_calls(module, module.entry());
   replace_empty_reductions(function);
+  if (options.weight_type != WeightType::kAsGiven) {
+    improve(function, counts);  // so that weights are constants
+    counts.weights = quantise_weights(function, options.weight_type);
+  }
   widen_product_operands(function);
   counts.casts = auto_cast(function, options.auto_cast, options.auto_cast_type);
   if (options.level >= Level::k2) {
@@ -71,6 +75,7 @@ Function prepared(const graph::Module& module, const Options& options, PassCount
   remove_dead_ops(function);
   // What attention reads its masks from is data to other kernels.
   if (kernel_ops) counts.folded += fold_constants(function, /*fold_ops=*/false);
+  if (kernel_ops && improves && read_narrow_constants(function) > 0) remove_dead_ops(function);
   return function;
 }
 

@@ -12,6 +12,7 @@
 
 #include "compiler/constant.h"
 #include "compiler/options.h"
+#include "compiler/passes/passes.h"
 #include "graph/literal.h"
 #include "graph/module.h"
 #include "isa/origin.h"
@@ -34,6 +35,7 @@ struct PassCounts {
   int64_t shared = 0;       // ops that repeat another
   int64_t attention = 0;    // attentions that are one kernel
   int64_t activations = 0;  // GELU and SiLU that are one function of the Scalar engine
+  QuantisedWeights weights;
 };
 
 struct CompiledModule {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 
 #include "arch/arch.h"
 #include "graph/element_type.h"
@@ -15,14 +17,27 @@ enum class AutoCastMode : uint8_t { kNone, kMatmult, kAll };
 // 2: simplification, folding and sharing of equal ops, and fused kernels.
 enum class Level : uint8_t { k1 = 1, k2 = 2 };
 
+// How constant operands of products are kept: passes/quantise_weights.cc.
+enum class WeightType : uint8_t { kAsGiven, kInt8, kFp8E4M3, kFp8E4M3Fn, kFp8E5M2 };
+
 struct Options {
   arch::Generation generation = arch::Generation::kV3;
   Level level = Level::k2;
   AutoCastMode auto_cast = AutoCastMode::kNone;
   graph::ElementType auto_cast_type = graph::ElementType::kBF16;
+  WeightType weight_type = WeightType::kAsGiven;
   // Activations and attention become one op each (Level::k2). Without it every op of the graph is computed as
   // it stands, which is what `diff` judges.
   bool recognise = true;
 };
+
+// The options that these names and values mean: neuronx-cc's long names without the dashes in front, and
+// ours.
+//   optlevel        1, 2
+//   auto-cast       none, matmult, all
+//   auto-cast-type  bf16, fp16, tf32, fp8_e4m3
+//   weight-dtype    none, int8, fp8_e4m3, fp8_e4m3fn, fp8_e5m2
+// Input fault for another name or value, and for values that exclude each other.
+Options options_from(arch::Generation generation, const std::map<std::string, std::string>& given);
 
 }  // namespace opentrn::compiler

@@ -20,8 +20,16 @@ using graph::ValueId;
 
 namespace {
 
+// Weights that stay narrow: known without running.
+bool is_converted_constant(const Function& function, const Op& op) {
+  if (op.kind != OpKind::convert_) return false;
+  const OpId from = function.value(op.operands[0]).op;
+  return from != graph::kNoOp && function.op(from).kind == OpKind::constant_;
+}
+
 bool is_tapped(const Function& function, const Op& op, ValueId value) {
   if (op.kind == OpKind::constant_ || op.kind == OpKind::return_ || is_view_op(op.kind)) return false;
+  if (is_converted_constant(function, op)) return false;
   const graph::Type& type = function.type(value);
   return type.is_tensor() && type.is_static() && !type.quantization() && type.element_count() > 0 &&
          device_dtype(type.element()).has_value();

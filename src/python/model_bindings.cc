@@ -117,49 +117,24 @@ graph::Module module_of(const std::optional<std::string>& text, const std::strin
   return import::load_file(path);
 }
 
-compiler::Options options_of(arch::Generation generation, int level, const std::string& auto_cast,
-                             const std::string& auto_cast_type) {
-  static const std::map<std::string, compiler::AutoCastMode> kModes{
-      {"none", compiler::AutoCastMode::kNone},
-      {"matmult", compiler::AutoCastMode::kMatmult},
-      {"all", compiler::AutoCastMode::kAll}};
-  static const std::map<std::string, graph::ElementType> kTypes{{"bf16", graph::ElementType::kBF16},
-                                                                {"fp16", graph::ElementType::kF16},
-                                                                {"tf32", graph::ElementType::kTF32},
-                                                                {"fp8_e4m3", graph::ElementType::kF8E4M3}};
-  const auto mode = kModes.find(auto_cast);
-  const auto type = kTypes.find(auto_cast_type);
-  if (mode == kModes.end())
-    throw Fault(FaultKind::kInput, "compiler.auto_cast",
-                fmt::format("auto-cast {} is none of none, matmult, all", auto_cast));
-  if (type == kTypes.end())
-    throw Fault(FaultKind::kInput, "compiler.auto_cast",
-                fmt::format("auto-cast type {} is none of bf16, fp16, tf32, fp8_e4m3", auto_cast_type));
-  if (level < 1 || level > 2)
-    throw Fault(FaultKind::kInput, "compiler.level", fmt::format("-O{} is none of -O1, -O2", level));
-  return {.generation = generation,
-          .level = static_cast<compiler::Level>(level),
-          .auto_cast = mode->second,
-          .auto_cast_type = type->second};
-}
+using OptionNames = std::map<std::string, std::string>;
 
 std::shared_ptr<LoadedModel> compile_model(const std::optional<std::string>& text, const std::string& path,
-                                           const std::string& target, const Dimensions& dimensions, int level,
-                                           const std::string& auto_cast, const std::string& auto_cast_type) {
+                                           const std::string& target, const Dimensions& dimensions,
+                                           const OptionNames& options) {
   nb::gil_scoped_release unlocked;
   const arch::Generation generation = arch::resolve_target(target);
-  return loaded(compiler::compile(module_of(text, path, dimensions),
-                                  options_of(generation, level, auto_cast, auto_cast_type)),
-                generation);
+  return loaded(
+      compiler::compile(module_of(text, path, dimensions), compiler::options_from(generation, options)),
+      generation);
 }
 
 std::string prepared_text(const std::optional<std::string>& text, const std::string& path,
-                          const Dimensions& dimensions, int level, const std::string& auto_cast,
-                          const std::string& auto_cast_type) {
+                          const std::string& target, const Dimensions& dimensions,
+                          const OptionNames& options) {
   nb::gil_scoped_release unlocked;
-  return graph::print_module(
-      compiler::prepare(module_of(text, path, dimensions),
-                        options_of(arch::Generation::kV3, level, auto_cast, auto_cast_type)));
+  return graph::print_module(compiler::prepare(
+      module_of(text, path, dimensions), compiler::options_from(arch::resolve_target(target), options)));
 }
 
 nb::dict describe(const compiler::PassCounts& passes) {
@@ -170,6 +145,12 @@ nb::dict describe(const compiler::PassCounts& passes) {
   row["shared"] = passes.shared;
   row["attention"] = passes.attention;
   row["activations"] = passes.activations;
+  row["weights_quantised"] = passes.weights.count;
+  row["weights_bytes_before"] = passes.weights.bytes_before;
+  row["weights_bytes_after"] = passes.weights.bytes_after;
+  row["weights_left_small"] = passes.weights.small;
+  row["weights_left_shared"] = passes.weights.shared;
+  row["weights_left_not_finite"] = passes.weights.not_finite;
   return row;
 }
 
@@ -245,22 +226,20 @@ nb::list coverage(const std::optional<std::string>& text, const std::string& pat
   return rows;
 }
 
-std::shared_ptr<LoadedModel> compile_graph(const graph::Module& module, const std::string& target, int level,
-                                           const std::string& auto_cast, const std::string& auto_cast_type,
-                                           bool recognise) {
+std::shared_ptr<LoadedModel> compile_graph(const graph::Module& module, const std::string& target,
+                                           const OptionNames& given, bool recognise) {
   const nb::gil_scoped_release unlocked;
   const arch::Generation generation = arch::resolve_target(target);
-  compiler::Options options = options_of(generation, level, auto_cast, auto_cast_type);
+  compiler::Options options = compiler::options_from(generation, given);
   options.recognise = recognise;
   return loaded(compiler::compile(module, options), generation);
 }
 
 graph::Module prepare(const std::optional<std::string>& text, const std::string& path,
-                      const Dimensions& dimensions, int level, const std::string& auto_cast,
-                      const std::string& auto_cast_type) {
+                      const std::string& target, const Dimensions& dimensions, const OptionNames& options) {
   const nb::gil_scoped_release unlocked;
   return compiler::prepare(module_of(text, path, dimensions),
-                           options_of(arch::Generation::kV3, level, auto_cast, auto_cast_type));
+                           compiler::options_from(arch::resolve_target(target), options));
 }
 
 // ([(result, axis)], what mixes): prove_padding() for (argument, axis) pairs.
@@ -324,10 +303,9 @@ void bind_models(nb::module_& module) {
                    [](const LoadedModel& self) { return static_cast<int>(self.model.generation); })
       .def("listing", [](const LoadedModel& self) { return isa::to_text(*self.model.program); });
   module.def("compile_model", &compile_model, "text"_a.none(), "path"_a, "target"_a,
-             "dimensions"_a = Dimensions{}, "level"_a = 2, "auto_cast"_a = "none",
-             "auto_cast_type"_a = "bf16");
-  module.def("prepared_text", &prepared_text, "text"_a.none(), "path"_a, "dimensions"_a = Dimensions{},
-             "level"_a = 2, "auto_cast"_a = "none", "auto_cast_type"_a = "bf16");
+             "dimensions"_a = Dimensions{}, "options"_a = OptionNames{});
+  module.def("prepared_text", &prepared_text, "text"_a.none(), "path"_a, "target"_a,
+             "dimensions"_a = Dimensions{}, "options"_a = OptionNames{});
   module.def("load_models", &load_models, "path"_a);
   module.def("save_models", &save_models, "models"_a, "dimensions"_a, "facts"_a, "path"_a,
              "reference_weights"_a = false);
@@ -339,10 +317,9 @@ void bind_models(nb::module_& module) {
         return files;
       },
       "path"_a);
-  module.def("compile_graph", &compile_graph, "module"_a, "target"_a, "level"_a = 2, "auto_cast"_a = "none",
-             "auto_cast_type"_a = "bf16", "recognise"_a = true);
-  module.def("prepare", &prepare, "text"_a.none(), "path"_a, "dimensions"_a, "level"_a, "auto_cast"_a,
-             "auto_cast_type"_a);
+  module.def("compile_graph", &compile_graph, "module"_a, "target"_a, "options"_a = OptionNames{},
+             "recognise"_a = true);
+  module.def("prepare", &prepare, "text"_a.none(), "path"_a, "target"_a, "dimensions"_a, "options"_a);
   module.def("difference_but_for_size", &compiler::difference_but_for_size, "smaller"_a, "larger"_a);
   module.def("prove_padding", &prove_padding, "module"_a, "arguments"_a);
   module.def("tap", &tap, "module"_a);

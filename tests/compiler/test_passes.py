@@ -253,9 +253,9 @@ func.func @main(%x: tensor<4xf32>, %n: tensor<4xi32>) -> (tensor<4xf32>, tensor<
 
 
 def test_unknown_options_are_refused():
-    with pytest.raises(ValueError, match="auto-cast sometimes is none of none, matmult, all"):
+    with pytest.raises(ValueError, match="(?s)auto-cast is 'sometimes'.*none, matmult, all"):
         opentrn.compile(BLOCK, auto_cast="sometimes")
-    with pytest.raises(ValueError, match="-O4"):
+    with pytest.raises(ValueError, match="optlevel is '4'"):
         opentrn.compile(BLOCK, optlevel=4)
 
 

@@ -23,6 +23,7 @@
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 #include "compiler/lowering/tile_source.h"
+#include "compiler/passes/passes.h"
 
 namespace opentrn::compiler {
 
@@ -45,9 +46,11 @@ int64_t tiles(int64_t n, int64_t size) { return (n + size - 1) / size; }
 // One side: free dimensions by contraction dimensions.
 class Side {
  public:
-  Side(Emitter& emitter, Matrix free_by_k, std::string name)
+  // `dtype`: of the tiles, to which DMA converts what is kept in another.
+  Side(Emitter& emitter, Matrix free_by_k, DType dtype, std::string name)
       : emitter_(emitter),
         matrix_(std::move(free_by_k)),
+        dtype_(dtype),
         name_(std::move(name)),
         on_chip_(matrix_.columns_are_runs() && !matrix_.rows_are_runs() && matrix_.columns() > 1) {}
 
@@ -61,7 +64,7 @@ class Side {
       if (auto tiles = kept_panels(free_begin, free_count)) return *tiles;
     const int64_t blocks = tiles(matrix_.columns(), kPartitions);
     const Tile all =
-        emitter_.sbuf(std::min(kPartitions, matrix_.columns()), blocks * free_count, matrix_.dtype(), name_);
+        emitter_.sbuf(std::min(kPartitions, matrix_.columns()), blocks * free_count, dtype_, name_);
     std::vector<Tile> result;
     for (int64_t i = 0; i < blocks; ++i)
       result.push_back(all.column_range(i * free_count, free_count)
@@ -74,10 +77,10 @@ class Side {
       transposed(result, free_begin, free_count);
     else
       for (size_t i = 0; i < result.size(); ++i)
-        matrix_.transposed().load(emitter_, result[i], static_cast<int64_t>(i) * kPartitions, free_begin);
+        load(result[i], static_cast<int64_t>(i) * kPartitions, free_begin);
     if (keeps_) {
       const std::vector<int64_t> shape{all.rows, all.columns};
-      const View copy = emitter_.hbm(shape, matrix_.dtype(), name_ + "_panel");
+      const View copy = emitter_.hbm(shape, dtype_, name_ + "_panel");
       emitter_.store(copy, all);
       stored_.emplace(free_begin, copy);
     }
@@ -103,10 +106,10 @@ class Side {
       const int64_t rows = std::min(kPartitions, free_count - f);
       for (int64_t k = 0; k < matrix_.columns(); k += kNaturalColumns) {
         const int64_t width = std::min(kNaturalColumns, matrix_.columns() - k);
-        const Tile natural = matrix_.fetch(emitter_, free_begin + f, rows, k, width, name_ + "_rows");
+        const Tile natural = rows_of(free_begin + f, rows, k, width);
         for (int64_t part = 0; part < width; part += kPartitions) {
           const Tile& target = panels[static_cast<size_t>((k + part) / kPartitions)];
-          const Tile turned = emitter_.psum_turned(target.rows, rows, matrix_.dtype(), name_ + "_T");
+          const Tile turned = emitter_.psum_turned(target.rows, rows, dtype_, name_ + "_T");
           emitter_.transpose(turned, natural.column_range(part, target.rows));
           emitter_.tensor_copy(target.column_range(f, rows), turned);
         }
@@ -114,8 +117,29 @@ class Side {
     }
   }
 
+  // What is kept in another type moves as it is kept, and is converted on chip: DMA engines take as long for
+  // an element as the wider side has bytes, and DMA that converts costs descriptors of software.
+  void load(const Tile& panel, int64_t k_begin, int64_t free_begin) {
+    if (matrix_.dtype() == dtype_) return matrix_.transposed().load(emitter_, panel, k_begin, free_begin);
+    const Tile kept = emitter_.sbuf(panel.rows, panel.columns, matrix_.dtype(), name_ + "_kept");
+    matrix_.transposed().load(emitter_, kept, k_begin, free_begin);
+    if (k_begin / kPartitions % 2 == 0)
+      emitter_.activation(ActivationFunction::kCopy, panel, kept);
+    else
+      emitter_.tensor_copy(panel, kept, isa::Engine::kVector);
+  }
+
+  Tile rows_of(int64_t row, int64_t row_count, int64_t column, int64_t column_count) {
+    if (matrix_.dtype() == dtype_)
+      return matrix_.fetch(emitter_, row, row_count, column, column_count, name_ + "_rows");
+    const Tile tile = emitter_.sbuf(row_count, column_count, dtype_, name_ + "_rows");
+    matrix_.load(emitter_, tile, row, column);
+    return tile;
+  }
+
   Emitter& emitter_;
   Matrix matrix_;
+  DType dtype_;
   std::string name_;
   bool on_chip_;  // transposed by the Tensor engine
   bool keeps_ = false;
@@ -136,10 +160,10 @@ std::vector<int64_t> free_dimensions(size_t rank, std::span<const int64_t> a, st
   return result;
 }
 
-// Columns of a right panel.
-int64_t right_panel(const Matrix& left) {
+// Columns of a right panel of elements of `bytes`.
+int64_t right_panel(const Matrix& left, int64_t bytes) {
   const int64_t k_tiles = std::max<int64_t>(1, tiles(left.columns(), kPartitions));
-  const int64_t columns = kRightPanelBytes / (k_tiles * size_bytes(left.dtype()));
+  const int64_t columns = kRightPanelBytes / (k_tiles * bytes);
   if (columns >= kPsumBankColumns) return columns / kPsumBankColumns * kPsumBankColumns;
   return std::max(kLeastPanelColumns, columns / kLeastPanelColumns * kLeastPanelColumns);
 }
@@ -156,10 +180,29 @@ bool is_matmul_type(graph::ElementType element) {
   }
 }
 
+bool is_constant(const graph::Function& function, graph::ValueId value) {
+  const graph::OpId id = function.value(value).op;
+  return id != graph::kNoOp && function.op(id).kind == OpKind::constant_;
+}
+
 bool takes(const graph::Function& function, const Op& op) {
-  return op.kind == OpKind::dot_general_ && is_matmul_type(function.type(op.operands[0]).element()) &&
-         function.type(op.operands[0]).element() == function.type(op.operands[1]).element() &&
-         graph::is_float(function.type(op.results[0]).element());
+  if (op.kind != OpKind::dot_general_ || !graph::is_float(function.type(op.results[0]).element()))
+    return false;
+  const auto element = [&](size_t i) { return function.type(op.operands[i]).element(); };
+  if (element(0) == element(1)) return is_matmul_type(element(0));
+  for (const size_t i : {0, 1})
+    if (is_matmul_type(element(1 - i)) && is_constant(function, op.operands[i]) &&
+        is_narrow_operand_type(element(i), element(1 - i)))
+      return true;
+  return false;
+}
+
+// What the Tensor engine gets of an operand that is kept as `kept` and multiplied as `wide`: fp8 as it is,
+// beside an operand of 16 bits.
+DType tile_dtype(DType kept, DType wide, int generation) {
+  const bool fp8 = kept == DType::kFloat8E4M3 || kept == DType::kFloat8E5M2 ||
+                   (kept == DType::kFloat8E4M3Fn && generation >= 4);
+  return fp8 && size_bytes(wide) == 2 ? kept : wide;
 }
 
 class Product : public TileSource {
@@ -177,10 +220,11 @@ class Product : public TileSource {
     l_batch_ = pick(l, lb);
     r_batch_ = pick(r, rb);
     for (const isa::Dim& dim : l_batch_) batches_ *= dim.count;
-    panel_ = std::min(right_panel(left_), right_.rows());
+    find_dtypes(lowering.function(), op);
+    panel_ = std::min(right_panel(left_, size_bytes(r_dtype_)), right_.rows());
     const int64_t m_tiles = tiles(left_.rows(), kPartitions), k_tiles = tiles(left_.columns(), kPartitions);
-    keep_left_ = panel_ < right_.rows() &&
-                 m_tiles * k_tiles * kPartitions * size_bytes(left_.dtype()) <= kLeftPanelBytes;
+    keep_left_ =
+        panel_ < right_.rows() && m_tiles * k_tiles * kPartitions * size_bytes(l_dtype_) <= kLeftPanelBytes;
   }
 
   // A batch is a part.
@@ -219,8 +263,8 @@ class Product : public TileSource {
       l_move += batch % l_batch_[i].count * l_batch_[i].step;
       r_move += batch % l_batch_[i].count * r_batch_[i].step;
     }
-    left_side_.emplace(emitter_, left_.moved(l_move), "lhs");
-    right_side_.emplace(emitter_, right_.moved(r_move), "rhs");
+    left_side_.emplace(emitter_, left_.moved(l_move), l_dtype_, "lhs");
+    right_side_.emplace(emitter_, right_.moved(r_move), r_dtype_, "rhs");
     if (panel_ < right_.rows() && !keep_left_) left_side_->keep_transposed();
     kept_.clear();
   }
@@ -244,6 +288,18 @@ class Product : public TileSource {
   }
 
  private:
+  void find_dtypes(const graph::Function& function, const Op& op) {
+    const DType left = left_.dtype(), right = right_.dtype();
+    const auto l_element = function.type(op.operands[0]).element(),
+               r_element = function.type(op.operands[1]).element();
+    l_dtype_ = left, r_dtype_ = right;
+    if (l_element == r_element) return;
+    if (is_narrow_operand_type(l_element, r_element))
+      l_dtype_ = tile_dtype(left, right, emitter_.generation());
+    else
+      r_dtype_ = tile_dtype(right, left, emitter_.generation());
+  }
+
   // What the next block of rows needs is made before this one is used, so that the Tensor engine does not
   // wait for its transposes.
   const std::vector<Tile>& stationary_of(const RowBlock& rows) {
@@ -262,7 +318,8 @@ class Product : public TileSource {
   }
 
   Emitter& emitter_;
-  Matrix left_, right_;  // free by contracted
+  Matrix left_, right_;          // free by contracted
+  DType l_dtype_{}, r_dtype_{};  // of the tiles
   std::vector<isa::Dim> l_batch_, r_batch_;
   int64_t batches_ = 1, panel_ = 0;
   bool keep_left_ = false;  // the left panels of all rows, while columns come in several panels

@@ -91,7 +91,18 @@ Literal evaluated(const Op& op, std::span<const Literal> operands, const graph::
 
 class Folding {
  public:
-  explicit Folding(graph::Function& function) : function_(function) {}
+  explicit Folding(graph::Function& function) : function_(function) {
+    std::vector<bool> read_otherwise(function.value_count(), false);
+    read_by_product_.assign(function.value_count(), false);
+    graph::walk(function, function.body(), [&](OpId id) {
+      const Op& op = function.op(id);
+      for (const ValueId operand : op.operands)
+        (op.kind == OpKind::dot_general_ ? read_by_product_ : read_otherwise)[graph::index_of(operand)] =
+            true;
+    });
+    for (size_t i = 0; i < read_otherwise.size(); ++i)
+      if (read_otherwise[i]) read_by_product_[i] = false;
+  }
 
   bool fold(Op& op) {
     if (op.results.size() != 1 || op.operands.empty() || !op.regions.empty() || !can_fold(op.kind))
@@ -107,7 +118,7 @@ class Folding {
       if (operands.back().type().quantization()) return false;
       elements = std::max(elements, operands.back().type().element_count());
     }
-    if (elements == 0) return false;
+    if (elements == 0 || stays_narrow(op, elements)) return false;
     const bool splats = std::all_of(operands.begin(), operands.end(),
                                     [](const Literal& literal) { return literal.is_splat(); });
     if (auto value = splats ? folded_splat(op, operands, result) : folded(op, operands, result, elements)) {
@@ -121,6 +132,14 @@ class Folding {
   }
 
  private:
+  // Products widen what they load: large weights take less room as they are.
+  bool stays_narrow(const Op& op, int64_t elements) const {
+    return op.kind == OpKind::convert_ && elements > kFoldedElements / 8 &&
+           read_by_product_[graph::index_of(op.results[0])] &&
+           is_narrow_operand_type(function_.type(op.operands[0]).element(),
+                                  function_.type(op.results[0]).element());
+  }
+
   // One number stands for all, before and after.
   std::optional<Literal> folded_splat(const Op& op, std::vector<Literal>& operands,
                                       const graph::Type& result) {
@@ -167,6 +186,7 @@ class Folding {
   }
 
   graph::Function& function_;
+  std::vector<bool> read_by_product_;  // by value: by nothing else
 };
 
 bool fold_iota(const graph::Function& function, Op& op) {

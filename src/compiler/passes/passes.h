@@ -20,8 +20,31 @@ void replace_empty_reductions(graph::Function& function);
 // Operands of products become of one float type, which holds every number of both.
 void widen_product_operands(graph::Function& function);
 
+// What quantise_weights() did to constant operands of products.
+struct QuantisedWeights {
+  int64_t count = 0;         // of constants
+  int64_t bytes_before = 0;  // of those
+  int64_t bytes_after = 0;   // with their scales
+  // Left as they are: of fewer than kQuantisedElements elements; read by something else too; with an element
+  // that is no number.
+  int64_t small = 0, shared = 0, not_finite = 0;
+};
+inline constexpr int64_t kQuantisedElements = int64_t{1} << 14;
+// Constant operands of products in a narrower type, with a scale per channel (quantise_weights.cc).
+QuantisedWeights quantise_weights(graph::Function& function, WeightType type);
+
+// Products read constants in the type that they are kept in, where it only widens to the other operand's:
+// dot_general(x: bf16, convert(constant: i8)) becomes dot_general(x: bf16, constant: i8). Kernels take that,
+// the evaluator does not. Gives the number of operands.
+int64_t read_narrow_constants(graph::Function& function);
+// What such an operand is kept in.
+bool is_narrow_operand_type(graph::ElementType narrow, graph::ElementType wide);
+
 // fp32 to a narrower type (auto_cast.cc says what exactly). Gives the number of casts added.
 int64_t auto_cast(graph::Function& function, AutoCastMode mode, graph::ElementType type);
+
+// Every value of `from` is a value of `to`.
+bool holds_all(graph::ElementType from, graph::ElementType to);
 
 // Identities that keep every bit of every result: chains of converts, reshapes, transposes and broadcasts,
 // operations with a neutral element, divisions by powers of two. Gives the number of ops replaced.

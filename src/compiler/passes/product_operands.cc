@@ -1,4 +1,5 @@
-// Products of operands of two float types, which XLA takes and the Tensor engine does not.
+// Products of operands of two types: float types, which XLA takes and the Tensor engine does not; and
+// constants that are kept narrower than they are multiplied.
 #include <algorithm>
 
 #include "compiler/passes/passes.h"
@@ -45,6 +46,41 @@ void widen_product_operands(Function& function) {
       }
     }
   }
+}
+
+bool is_narrow_operand_type(ElementType narrow, ElementType wide) {
+  switch (narrow) {
+    case ElementType::kI8:
+    case ElementType::kUI8:
+    case ElementType::kF8E4M3:
+    case ElementType::kF8E4M3FN:
+    case ElementType::kF8E5M2:
+    case ElementType::kBF16:
+    case ElementType::kF16: return narrow != wide && holds_all(narrow, wide);
+    default: return false;
+  }
+}
+
+int64_t read_narrow_constants(Function& function) {
+  int64_t count = 0;
+  graph::walk(function, function.body(), [&](OpId id) {
+    if (function.op(id).kind != OpKind::dot_general_) return;
+    for (size_t i = 0; i < 2; ++i) {
+      graph::Op& op = function.op(id);
+      const OpId maker = function.value(op.operands[i]).op;
+      if (maker == graph::kNoOp || function.op(maker).kind != OpKind::convert_) continue;
+      const ValueId kept = function.op(maker).operands[0];
+      const OpId constant = function.value(kept).op;
+      if (constant == graph::kNoOp || function.op(constant).kind != OpKind::constant_) continue;
+      const ElementType wide = function.type(op.operands[i]).element();
+      if (function.type(kept).quantization() || function.type(op.operands[1 - i]).element() != wide ||
+          !is_narrow_operand_type(function.type(kept).element(), wide))
+        continue;
+      op.operands[i] = kept;
+      ++count;
+    }
+  });
+  return count;
 }
 
 }  // namespace opentrn::compiler

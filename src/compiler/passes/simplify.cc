@@ -40,7 +40,19 @@ std::optional<FloatFormat> format_of(ElementType element) {
   }
 }
 
-// Every value of `from` is a value of `to`.
+// Formats of 8 bits, which are narrower than all of format_of()'s; they do not hold each other's values.
+std::optional<FloatFormat> small_format_of(ElementType element) {
+  switch (element) {
+    case ElementType::kF8E3M4: return FloatFormat{3, 4};
+    case ElementType::kF8E4M3:
+    case ElementType::kF8E4M3FN: return FloatFormat{4, 3};
+    case ElementType::kF8E5M2: return FloatFormat{5, 2};
+    default: return format_of(element);
+  }
+}
+
+}  // namespace
+
 bool holds_all(ElementType from, ElementType to) {
   if (from == to) return true;
   if (graph::is_bool(from)) return graph::is_integer(to) || format_of(to).has_value();
@@ -49,10 +61,17 @@ bool holds_all(ElementType from, ElementType to) {
     if (from_signed == to_signed) return graph::bit_width(from) <= graph::bit_width(to);
     return !from_signed && graph::bit_width(from) < graph::bit_width(to);
   }
-  const auto narrow = format_of(from), wide = format_of(to);
+  const auto wide = format_of(to);
+  if (graph::is_integer(from)) {
+    const int digits = graph::bit_width(from) - (graph::is_signed_integer(from) ? 1 : 0);
+    return wide && digits <= wide->mantissa_bits + 1;
+  }
+  const auto narrow = small_format_of(from);
   return narrow && wide && narrow->exponent_bits <= wide->exponent_bits &&
          narrow->mantissa_bits <= wide->mantissa_bits;
 }
+
+namespace {
 
 bool is_identity(std::span<const int64_t> permutation) {
   for (size_t i = 0; i < permutation.size(); ++i)
