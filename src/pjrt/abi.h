@@ -369,6 +369,10 @@ struct ExecutableText : Args {
   const char* text;
   size_t size;
 };
+struct ExecutableOptimized : Args {
+  Executable* executable;
+  Program* program;  // the caller's; without code it asks for the size
+};
 struct ExecutableNumber : Args {
   Executable* executable;
   size_t number;

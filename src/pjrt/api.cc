@@ -91,7 +91,7 @@ constexpr abi::Api make_api() {
   f[45] = guarded<abi::ExecutableNumber, executable_code_size>;
   f[46] = guarded<abi::ExecutableCost, executable_costs>;
   f[47] = guarded<abi::ExecutableMemoryKinds, executable_output_memory_kinds>;
-  f[48] = guarded<abi::ExecutableArgs, executable_optimized>;
+  f[48] = guarded<abi::ExecutableOptimized, executable_optimized>;
   f[49] = guarded<abi::ExecutableSerialized, executable_serialize>;
   f[50] = guarded<abi::LoadedArgs, loaded_destroy>;
   f[51] = guarded<abi::LoadedExecutableOf, loaded_executable>;

@@ -13,6 +13,7 @@
 
 #include "pjrt/abi.h"
 #include "pjrt/settings.h"
+#include "pjrt/shardy.h"
 #include "pjrt/usage.h"
 #include "pjrt/worker.h"
 
@@ -78,6 +79,7 @@ struct Client {
   std::vector<Memory*> memories;
   Topology topology;
   Usage usage;
+  Shardy shardy;
   std::unique_ptr<Worker> worker = std::make_unique<Worker>();
 };
 

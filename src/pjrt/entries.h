@@ -93,7 +93,7 @@ void executable_memory_stats(abi::ExecutableMemoryStats& args);
 void executable_output_types(abi::ExecutableElementTypes& args);
 void executable_output_dims(abi::ExecutableDimensions& args);
 void executable_output_memory_kinds(abi::ExecutableMemoryKinds& args);
-void executable_optimized(abi::ExecutableArgs& args);
+void executable_optimized(abi::ExecutableOptimized& args);
 void executable_serialize(abi::ExecutableSerialized& args);
 void executable_fingerprint(abi::ExecutableText& args);
 void executable_deserialize(abi::ExecutableDeserialize& args);

@@ -1,7 +1,10 @@
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 
 #include <fmt/format.h>
 
+#include "base/fnv1a.h"
 #include "pjrt/element.h"
 #include "pjrt/entries.h"
 
@@ -22,6 +25,16 @@ void report(const Program& program) {
   if (!program.host_reason().empty())
     fmt::print(stderr, "opentrn: {} runs on the host, by the reference evaluator: {}\n", program.name(),
                program.host_reason());
+}
+
+// One file per program, named by its content.
+void dump(const std::string& folder, std::string_view code) {
+  if (folder.empty()) return;
+  std::filesystem::create_directories(folder);
+  const auto file = std::filesystem::path(folder) / fmt::format("{:016x}.mlirbc", fnv1a(code));
+  if (!std::ofstream(file, std::ios::binary).write(code.data(), static_cast<std::streamsize>(code.size())))
+    throw Fault(FaultKind::kInput, "pjrt.dump", fmt::format("{} cannot be written", file.string()),
+                "set OPENTRN_DUMP to a folder that can");
 }
 
 }  // namespace
@@ -64,9 +77,10 @@ void client_lookup_addressable_device(abi::ClientLookup& args) {
 void client_topology(abi::ClientTopology& args) { args.topology = &args.client->topology; }
 
 void client_compile(abi::ClientCompile& args) {
-  auto program =
-      std::make_shared<const Program>(std::string(args.program->code, args.program->code_size),
-                                      std::string(args.options, args.options_size), args.client->settings);
+  dump(args.client->settings.dump_folder, {args.program->code, args.program->code_size});
+  auto program = std::make_shared<const Program>(std::string(args.program->code, args.program->code_size),
+                                                 std::string(args.options, args.options_size),
+                                                 args.client->settings, args.client->shardy);
   report(*program);
   args.executable = new LoadedExecutable(args.client, std::move(program));
 }

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <cstdio>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -101,13 +101,15 @@ void executable_output_memory_kinds(abi::ExecutableMemoryKinds& args) {
   args.sizes = args.executable->output_memory_kind_sizes.data();
 }
 
-// There is no HLO form of a compiled program. For one device UNIMPLEMENTED makes jaxlib take layouts for
-// row-major ones; with shardings it then follows a null layout when it serialises, and any other code makes
-// it take layouts for unknown.
-void executable_optimized(abi::ExecutableArgs& args) {
-  const bool spread = args.executable->program->options().partitions > 1;
-  throw Failed{{spread ? abi::Code::kFailedPrecondition : abi::Code::kUnimplemented,
-                "OpenTrn has no optimized HLO of a program"}};
+// What one device runs, as StableHLO: jaxlib makes HLO of it.
+void executable_optimized(abi::ExecutableOptimized& args) {
+  constexpr std::string_view kFormat = "mlir";
+  const std::string text = args.executable->program->local_text();
+  args.program->format = kFormat.data();
+  args.program->format_size = kFormat.size();
+  if (args.program->code)
+    std::memcpy(args.program->code, text.data(), std::min(text.size(), args.program->code_size));
+  args.program->code_size = text.size();
 }
 
 void executable_serialize(abi::ExecutableSerialized& args) {
@@ -115,8 +117,9 @@ void executable_serialize(abi::ExecutableSerialized& args) {
 }
 
 void executable_deserialize(abi::ExecutableDeserialize& args) {
-  args.loaded = new LoadedExecutable(args.client,
-                                     Program::deserialised({args.bytes, args.size}, args.client->settings));
+  args.loaded = new LoadedExecutable(
+      args.client,
+      Program::deserialised({args.bytes, args.size}, args.client->settings, args.client->shardy));
 }
 
 void loaded_destroy(abi::LoadedArgs& args) { delete args.executable; }

@@ -7,6 +7,7 @@
 #include "base/fnv1a.h"
 #include "compiler/passes/passes.h"
 #include "graph/eval/evaluate.h"
+#include "graph/text/text.h"
 #include "graph/verify.h"
 #include "import/load.h"
 #include "pjrt/device_program.h"
@@ -54,7 +55,7 @@ std::string take_sized(std::string_view& from) {
 
 }  // namespace
 
-Program::Program(std::string code, std::string options, const Settings& settings)
+Program::Program(std::string code, std::string options, const Settings& settings, Shardy& shardy)
     : code_(std::move(code)),
       options_bytes_(std::move(options)),
       options_(read_compile_options(options_bytes_)) {
@@ -66,11 +67,11 @@ Program::Program(std::string code, std::string options, const Settings& settings
   whole_inputs_ = entry.argument_types();
   whole_outputs_ = entry.result_types;
   donated_ = donated_arguments(entry);
-  spread();
+  spread(shardy);
   compile(settings);
 }
 
-void Program::spread() {
+void Program::spread(Shardy& shardy) {
   if (options_.replicas != 1)
     throw Fault(FaultKind::kNotModelled, "pjrt.replicas",
                 fmt::format("{} runs {} replicas of its program", name_, options_.replicas),
@@ -83,18 +84,25 @@ void Program::spread() {
     return Sharding{};
   };
   const graph::Function& entry = module_.entry();
+  if (options_.partitions > 1) partition_ = shardy.partition(code_);
+  const auto found_by_shardy = [](const std::vector<std::string>& texts, size_t i) {
+    return i < texts.size() && !texts[i].empty() ? parse_sharding(texts[i], {}) : Sharding{};
+  };
   for (size_t i = 0; i < whole_inputs_.size(); ++i) {
-    input_shardings_.push_back(sharding_of(entry.argument_attributes, i));
+    input_shardings_.push_back(partition_ ? found_by_shardy(partition_->inputs, i)
+                                          : sharding_of(entry.argument_attributes, i));
     inputs_.push_back(input_shardings_.back().local(whole_inputs_[i]));
   }
   for (size_t i = 0; i < whole_outputs_.size(); ++i)
-    output_shardings_.push_back(sharding_of(entry.result_attributes, i));
+    output_shardings_.push_back(partition_ ? found_by_shardy(partition_->outputs, i)
+                                           : sharding_of(entry.result_attributes, i));
 }
 
-// A result that nobody has asked for otherwise stays as a manual computation leaves it, or whole.
+// Without Shardy, a result that nobody has asked for otherwise stays as a manual computation leaves it, or
+// whole.
 void Program::spread_results() {
   for (size_t i = 0; i < whole_outputs_.size(); ++i) {
-    const bool stated = output_is_stated(i);
+    const bool stated = partition_ || output_is_stated(i);
     const graph::ValueId value = flat_->returned()[i];
     const graph::OpId maker = flat_->value(value).op;
     if (!stated && maker != graph::kNoOp)
@@ -176,6 +184,12 @@ std::vector<graph::Literal> Program::evaluate(std::span<const graph::Literal> ar
   return results;
 }
 
+std::string Program::local_text() const {
+  if (partition_ && !partition_->local.empty())
+    return graph::print_module(import::load(bytes_of(partition_->local), name_));
+  return graph::print_module(module_);
+}
+
 std::string Program::serialised() const {
   std::string bytes(kMagic);
   append_sized(bytes, options_bytes_);
@@ -183,14 +197,15 @@ std::string Program::serialised() const {
   return bytes;
 }
 
-std::shared_ptr<const Program> Program::deserialised(std::string_view bytes, const Settings& settings) {
+std::shared_ptr<const Program> Program::deserialised(std::string_view bytes, const Settings& settings,
+                                                     Shardy& shardy) {
   if (!bytes.starts_with(kMagic))
     throw Fault(FaultKind::kInput, "pjrt.serialised", "this is no executable of OpenTrn's",
                 "remove it from the compilation cache");
   bytes.remove_prefix(kMagic.size());
   std::string options = take_sized(bytes);
   std::string code = take_sized(bytes);
-  return std::make_shared<const Program>(std::move(code), std::move(options), settings);
+  return std::make_shared<const Program>(std::move(code), std::move(options), settings, shardy);
 }
 
 }  // namespace opentrn::pjrt

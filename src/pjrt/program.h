@@ -18,6 +18,7 @@
 #include "pjrt/manual.h"
 #include "pjrt/settings.h"
 #include "pjrt/sharding.h"
+#include "pjrt/shardy.h"
 #include "runtime/model.h"
 
 namespace opentrn::pjrt {
@@ -25,8 +26,8 @@ namespace opentrn::pjrt {
 class Program {
  public:
   // `code`: a program in any form that import/load.h takes. Faults of the model and of the compiler pass;
-  // a missing kernel is one only under settings.strict.
-  Program(std::string code, std::string options, const Settings& settings);
+  // a missing kernel is one only under settings.strict. `shardy` is asked about programs of several devices.
+  Program(std::string code, std::string options, const Settings& settings, Shardy& shardy);
 
   const std::string& name() const { return name_; }
   const CompileOptions& options() const { return options_; }
@@ -46,15 +47,18 @@ class Program {
   // Values by device. Any number of threads.
   std::vector<std::vector<graph::Literal>> run(std::vector<std::vector<graph::Literal>> arguments) const;
 
+  // What one device runs, as StableHLO in MLIR's text; all devices together where Shardy has no such program.
+  std::string local_text() const;
   // Everything that makes it again.
   std::string serialised() const;
-  static std::shared_ptr<const Program> deserialised(std::string_view bytes, const Settings& settings);
+  static std::shared_ptr<const Program> deserialised(std::string_view bytes, const Settings& settings,
+                                                     Shardy& shardy);
 
   Program(const Program&) = delete;  // manual_ refers to it
   Program& operator=(const Program&) = delete;
 
  private:
-  void spread();
+  void spread(Shardy& shardy);
   void spread_results();
   bool output_is_stated(size_t i) const;
   void compile(const Settings& settings);
@@ -68,6 +72,7 @@ class Program {
   std::vector<graph::Type> whole_inputs_, whole_outputs_, inputs_, outputs_;
   std::vector<Sharding> input_shardings_, output_shardings_;
   std::vector<size_t> donated_;
+  std::optional<Partition> partition_;
   std::optional<runtime::Model> model_;
   std::optional<graph::Function> flat_;                   // what the evaluator runs
   std::map<const graph::Op*, ManualComputation> manual_;  // of flat_

@@ -83,6 +83,7 @@ Settings read_settings(const std::function<std::optional<std::string>(const char
   if (const auto strict = variable("OPENTRN_STRICT"))
     settings.strict = number("OPENTRN_STRICT", *strict, 0, 1) == 1;
   settings.usage_file = variable("OPENTRN_USAGE").value_or("");
+  settings.dump_folder = variable("OPENTRN_DUMP").value_or("");
   return settings;
 }
 

@@ -18,7 +18,8 @@ struct Settings {
   int physical_cores_per_core = 1;  // LNC
   // Programs with an op that has no device kernel are refused instead of run by the reference evaluator.
   bool strict = false;
-  std::string usage_file;  // see usage.h
+  std::string usage_file;   // see usage.h
+  std::string dump_folder;  // for the programs that are compiled
 };
 
 // `variable` gives the value of an environment variable. Read are
@@ -28,6 +29,7 @@ struct Settings {
 //   NEURON_RT_VISIBLE_CORES           these: "0-3", "1,5"
 //   OPENTRN_STRICT                    1: no op runs on the host
 //   OPENTRN_USAGE                     a file for what ran
+//   OPENTRN_DUMP                      a folder for the programs as they come, which `opentrn compile` reads
 // Input fault for a value that is none of theirs.
 Settings read_settings(const std::function<std::optional<std::string>(const char*)>& variable);
 Settings settings_of_environment();
