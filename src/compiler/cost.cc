@@ -1,6 +1,8 @@
 #include "compiler/cost.h"
 
+#include "graph/kernel_call.h"
 #include "graph/op_definitions.h"
+#include "isa/kernel.h"
 
 namespace opentrn::compiler {
 
@@ -38,6 +40,12 @@ double window(const Op& op) {
   return count;
 }
 
+// Of a user's kernel, the products that its program has.
+double kernel_flops(const Op& op) {
+  const std::string_view text = graph::kernel_payload(op);
+  return isa::is_kernel_text(text) ? isa::matmul_flops(isa::kernel_from_text(text).program) : 0;
+}
+
 bool only_moves(OpKind kind) {
   switch (kind) {
     case OpKind::convert_:
@@ -56,6 +64,7 @@ bool only_moves(OpKind kind) {
 
 double flops(const Function& function, const Op& op) {
   if (op.results.empty()) return 0;
+  if (graph::is_kernel_call(op)) return kernel_flops(op);
   const double results = elements(function, op.results[0]);
   switch (op.kind) {
     case OpKind::dot_general_: return 2 * results * contracted(function, op);

@@ -107,7 +107,8 @@ class ProgramWriter {
       out.byte(static_cast<uint8_t>(tensor.space));
       out.byte(static_cast<uint8_t>(tensor.dtype));
       out.byte(static_cast<uint8_t>((tensor.address ? 1 : 0) | (tensor.is_input ? 2 : 0) |
-                                    (tensor.is_output ? 4 : 0) | (tensor.loop ? 8 : 0)));
+                                    (tensor.is_output ? 4 : 0) | (tensor.loop ? 8 : 0) |
+                                    (tensor.filled ? 16 : 0)));
       out.signed_number(tensor.rows);
       out.signed_number(tensor.row_elements);
       out.number(tensor.shape.size());
@@ -250,6 +251,7 @@ class ProgramReader {
       const uint8_t flags = in_.byte();
       tensor.is_input = flags & 2;
       tensor.is_output = flags & 4;
+      tensor.filled = flags & 16;
       tensor.rows = in_.signed_number();
       tensor.row_elements = in_.signed_number();
       tensor.shape.resize(in_.below(kMaxRank + 1, "rank"));

@@ -140,6 +140,9 @@ struct Tensor {
   LocationId location = 0;
   bool is_input = false;
   bool is_output = false;
+  // Reading what nothing wrote gives NaN (4 for integers), as NKI 0.1 and AWS's simulator have it, and is no
+  // fault.
+  bool filled = false;
   // The loop_begin or while_begin in whose body the program makes this tensor: every iteration starts with a
   // fresh one, and nothing outside the loop touches it.
   std::optional<InstructionIndex> loop;

@@ -167,6 +167,7 @@ void Parser::read_tensor() {
   if (at_.accept_word("at")) tensor.address = read_address();
   tensor.is_input = at_.accept_word("input");
   tensor.is_output = at_.accept_word("output");
+  tensor.filled = at_.accept_word("filled");
   if (at_.accept_word("loop"))
     tensor.loop = static_cast<InstructionIndex>(at_.integer(0, UINT32_MAX, "the loop's first instruction"));
   tensor.location = read_location();

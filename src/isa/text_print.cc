@@ -209,6 +209,7 @@ void put_tensor(Out& out, const Program& program, TensorId id) {
   if (tensor.address) put(out, " at {}:{}", tensor.address->partition, tensor.address->byte_offset);
   if (tensor.is_input) put_raw(out, " input");
   if (tensor.is_output) put_raw(out, " output");
+  if (tensor.filled) put_raw(out, " filled");
   if (tensor.loop) put(out, " loop {}", *tensor.loop);
   put_location(out, program, tensor.location);
   out.push_back('\n');

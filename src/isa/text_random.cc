@@ -84,6 +84,7 @@ class Generator {
     tensor.location = location();
     tensor.is_input = chance(4);
     tensor.is_output = chance(4);
+    tensor.filled = chance(4);
     program_.add_tensor(tensor);
   }
 

@@ -11,6 +11,7 @@
 #include "graph/verify.h"
 #include "import/load.h"
 #include "pjrt/device_program.h"
+#include "runtime/kernel_call.h"
 
 namespace opentrn::pjrt {
 
@@ -164,7 +165,7 @@ std::vector<graph::Literal> Program::evaluate(std::span<const graph::Literal> ar
   using graph::eval::RuntimeValue;
   std::vector<RuntimeValue> values;
   for (const graph::Literal& argument : arguments) values.push_back({argument});
-  graph::eval::Options options;
+  graph::eval::Options options{.kernel_call = runtime::evaluate_kernel};
   options.custom_call =
       [this](const graph::Op& op, const graph::Module&,
              std::span<const RuntimeValue> operands) -> std::optional<std::vector<RuntimeValue>> {

@@ -18,6 +18,7 @@
 #include "graph/text/text.h"
 #include "graph/verify.h"
 #include "import/vhlo.h"
+#include "runtime/kernel_call.h"
 
 namespace opentrn::python {
 
@@ -89,7 +90,7 @@ nb::list from_values(const std::vector<RuntimeValue>& values) {
 
 // Keyword arguments of evaluate().
 graph::eval::Options options_of(bool float64, const nb::object& custom_call) {
-  graph::eval::Options options{.float64 = float64};
+  graph::eval::Options options{.kernel_call = runtime::evaluate_kernel, .float64 = float64};
   if (!custom_call.is_none())
     options.custom_call =
         [custom_call](const graph::Op& op, const graph::Module&,
@@ -125,7 +126,8 @@ nb::list evaluate_parallel(const graph::Module& module, const std::vector<std::s
   std::vector<std::vector<RuntimeValue>> results;
   {
     const nb::gil_scoped_release unlocked;
-    results = graph::eval::evaluate_parallel(module, programs, replicas, partitions, values);
+    results = graph::eval::evaluate_parallel(module, programs, replicas, partitions, values,
+                                             {.kernel_call = runtime::evaluate_kernel});
   }
   nb::list all;
   for (const auto& of_process : results) all.append(from_values(of_process));

@@ -5,6 +5,7 @@
 #include "python/convert.h"
 #include "python/graph_bindings.h"
 #include "python/import_bindings.h"
+#include "python/kernel_bindings.h"
 #include "python/model_bindings.h"
 #include "python/tile_objects.h"
 #include "python/timing_bindings.h"
@@ -39,6 +40,7 @@ NB_MODULE(_core, module) {
   bind_graph(graph);
   bind_import(graph);
   bind_models(module);
+  bind_kernels(module);
   nb::module_ isa = module.def_submodule("isa", "One function per nki.isa instruction.");
   bind_instructions(isa);
 }

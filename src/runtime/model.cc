@@ -46,6 +46,10 @@ std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
   std::vector<std::shared_ptr<sim::Buffer>> outputs;
   for (const Port& port : model.outputs) {
     outputs.push_back(sim::Buffer::allocate(model.device_bytes(port)));
+    if (const isa::Tensor& tensor = model.program->tensor(port.tensor); tensor.filled) {
+      outputs.back()->fill_fresh(tensor.dtype);
+      outputs.back()->mark_all_initialised();
+    }
     core.bind(port.tensor, outputs.back());
   }
   core.run(*model.program);

@@ -7,7 +7,6 @@ jax = pytest.importorskip("jax")
 jnp = pytest.importorskip("jax.numpy")
 
 from opentrn import nki  # noqa: E402
-from opentrn.errors import NkiValidationError  # noqa: E402
 from opentrn.nki import isa as nisa  # noqa: E402
 from opentrn.nki import language as nl  # noqa: E402
 
@@ -36,9 +35,26 @@ def test_arguments_keep_their_values():
     assert (np.asarray(x) == 1).all()  # JAX arrays are immutable
 
 
-def test_an_argument_that_jax_traces_is_refused():
-    with pytest.raises(NkiValidationError, match="pure_callback"):
-        jax.jit(double)(jnp.ones((128, 8)))
+def test_a_traced_argument_stands_in_jaxs_program():
+    x = jnp.arange(128 * 8, dtype=jnp.float32).reshape(128, 8)
+    assert np.array_equal(np.asarray(jax.jit(lambda x: double(x + 1) - 1)(x)), np.asarray((x + 1) * 2 - 1))
+
+
+def test_a_value_that_jax_traces_is_no_constant_of_a_kernel():
+    class Settings:
+        pass
+
+    def kernel(x, settings):
+        nisa.memset(nl.ndarray((128, 1), nl.float32), settings.scale)
+        return double(x)
+
+    def model(x, scale):
+        settings = Settings()
+        settings.scale = scale
+        return nki.jit(kernel)(x, settings)
+
+    with pytest.raises(Exception, match="[Tt]rac"):
+        jax.jit(model)(jnp.ones((128, 8)), 2.0)
 
 
 def test_pure_callback_calls_a_kernel_from_jit():

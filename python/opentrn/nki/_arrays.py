@@ -38,6 +38,23 @@ def is_jax(value: Any) -> bool:
     return jax is not None and isinstance(value, jax.Array)
 
 
+def is_tracer(value: Any) -> bool:
+    """True for an array that JAX traces (jit, grad, vmap): it has a shape and a type, and no values."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.core.Tracer)
+
+
+def holds_tracer(value: Any) -> bool:
+    """True if a tracer is somewhere inside a container."""
+    if "jax" not in sys.modules:
+        return False
+    if isinstance(value, dict):
+        return any(holds_tracer(item) for item in value.values())
+    if isinstance(value, (list, tuple)):
+        return any(holds_tracer(item) for item in value)
+    return is_tracer(value)
+
+
 def is_array(value: Any) -> bool:
     """True for an array that a launch turns into an HBM tensor."""
     return isinstance(value, np.ndarray) or is_torch(value) or is_jax(value)
@@ -98,9 +115,8 @@ class HostArray:
             jax = sys.modules["jax"]
             if isinstance(self.value, jax.core.Tracer):
                 raise NkiValidationError(
-                    f"argument {self.name!r} is being traced by JAX (jit, grad or vmap); an NKI kernel "
-                    "run by nki.simulate needs concrete arrays: "
-                    "call it outside jit, or through jax.pure_callback"
+                    f"argument {self.name!r} is being traced by JAX (jit, grad or vmap) where a value is needed: "
+                    "pass it to the kernel as an argument of its own, or in a tuple, list or dict"
                 )
             return np.asarray(self.value)
         return self.value

@@ -112,6 +112,10 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if _machine.machine_or_none() is not None:
             return self.func(*args, **kwargs)  # a kernel called by a kernel is inlined
+        if _arrays.holds_tracer((args, kwargs)):
+            from opentrn.nki import _jax
+
+            return _jax.call(self, args, kwargs)
         with strict.version(self.options.get("strict")):
             return launch(
                 self.func, self.grid, resolve_target(self.target), args, kwargs,
@@ -241,30 +245,73 @@ def launch(
     """
     global _last_launch
     lnc = grid[0] if grid else 1
-    arrays: dict[int, tuple[_arrays.HostArray, Any]] = {}
-    region = MemoryRegion.shared_hbm if lnc > 1 else MemoryRegion.private_hbm
-    wrap = functools.partial(_wrap, arrays=arrays, region=region)
-    kwargs = {name.removesuffix(".must_alias_input"): value for name, value in kwargs.items()}
-    named = _argument_names(func, args)
-    device_args = tuple(wrap(value, name) for value, name in zip(args, named))
-    device_kwargs = {name: wrap(value, name) for name, value in kwargs.items()}
-
-    def program(machine: Any) -> Any:
-        with _launch_context.launched(grid):
-            result = func(*device_args, **device_kwargs)
-        if hasattr(machine, "add_schedule"):  # the oracle has no scheduled execution
-            machine.add_schedule([(consumer, p) for consumer, producers in schedule for p in producers])
-        strict.check_outputs(result, [tensor for _, tensor in arrays.values()])
-        return result
-
+    prepared = _Prepared(func, grid, args, kwargs, schedule)
     backend = _machine.backend()
     _last_launch = LaunchReport(getattr(func, "__name__", repr(func)), backend.name, target, lnc)
-    with strict.guarded(func, {**dict(zip(named, args)), **kwargs}, options or {}, legacy=False):
-        results = backend.run_cores(program, lnc, target, **(machine_options or {}))
-    for host, _ in arrays.values():
+    with strict.guarded(func, prepared.by_name, options or {}, legacy=False):
+        results = backend.run_cores(prepared.program, lnc, target, **(machine_options or {}))
+    hosts = [host for host, _ in prepared.arrays.values()]
+    for host in hosts:
         host.write_back()
-    kind = _arrays.caller_kind([host.value for host, _ in arrays.values()])
-    return _unwrap(results[0], kind)
+    return _unwrap(results[0], _arrays.caller_kind([host.value for host in hosts]))
+
+
+class _Prepared:
+    """The arguments of a launch as HBM tensors, and the program that each of its cores runs."""
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        grid: tuple[int, ...],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        schedule: tuple[tuple[str, tuple[str, ...]], ...],
+    ):
+        self.func, self.grid, self.schedule = func, grid, schedule
+        # By the id of the caller's array.
+        self.arrays: dict[int, tuple[_arrays.HostArray, Any]] = {}
+        region = MemoryRegion.shared_hbm if grid and grid[0] > 1 else MemoryRegion.private_hbm
+        wrap = functools.partial(_wrap, arrays=self.arrays, region=region)
+        kwargs = {name.removesuffix(".must_alias_input"): value for name, value in kwargs.items()}
+        named = _argument_names(func, args)
+        self.by_name = {**dict(zip(named, args)), **kwargs}
+        self.device_args = tuple(wrap(value, name) for value, name in zip(args, named))
+        self.device_kwargs = {name: wrap(value, name) for name, value in kwargs.items()}
+
+    def program(self, machine: Any) -> Any:
+        with _launch_context.launched(self.grid):
+            result = self.func(*self.device_args, **self.device_kwargs)
+        if hasattr(machine, "add_schedule"):  # the oracle has no scheduled execution
+            machine.add_schedule([(consumer, p) for consumer, producers in self.schedule for p in producers])
+        strict.check_outputs(result, [tensor for _, tensor in self.arrays.values()])
+        return result
+
+
+def record(
+    func: Callable[..., Any],
+    grid: tuple[int, ...],
+    target: nc_version,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    on_machine: Callable[[Any], None],
+    options: dict[str, Any],
+    schedule: tuple[tuple[str, tuple[str, ...]], ...] = (),
+) -> tuple[Any, dict[int, Any]]:
+    """As `launch`, without values: (what core 0 returned, with its tensors; the tensor of every array, by its id).
+
+    `on_machine` sees the machine of every core, in order.
+    """
+    prepared = _Prepared(func, grid, args, kwargs, schedule)
+    returned: dict[int, Any] = {}
+
+    def program(machine: Any) -> Any:
+        returned[machine.core_id] = prepared.program(machine)
+
+    with strict.version(options.get("strict")), strict.guarded(func, prepared.by_name, options, legacy=False):
+        _machine.backend().run_cores(
+            program, grid[0] if grid else 1, target, execute="never", on_machine=on_machine
+        )
+    return returned[0], {key: tensor for key, (_, tensor) in prepared.arrays.items()}
 
 
 def _argument_names(func: Callable[..., Any], args: tuple[Any, ...]) -> list[str]:

@@ -84,6 +84,10 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if emit.session_or_none() is not None:
             return self.body(*args, **kwargs)
+        if _arrays.holds_tracer((args, kwargs)):
+            from opentrn.nki import _jax
+
+            return _jax.call(self, args, kwargs)
         if self.mode == "profile":
             raise NotModelled(
                 f"nki.profile of {self.__name__}: NEFF and NTFF files come from a device; "
@@ -259,6 +263,51 @@ def launch(
         (values,) = _machine.backend().run_cores(program, 1, target, **_machine_options(on_machine))
     kind = arguments.write_back()
     return _finish(values, kind)
+
+
+def record(
+    kernel: Kernel,
+    target: nc_version,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    on_machine: Callable[[Any], None],
+) -> tuple[Any, dict[int, Any]]:
+    """As `launch`, without values: (what the last program returned, with the machine's tensors; the machine's tensor
+    of every array, by its id).
+    """
+    arguments = _Arguments()
+    device_args = tuple(arguments.wrap(value, f"arg{i}") for i, value in enumerate(args))
+    device_kwargs = {name: arguments.wrap(value, name) for name, value in kwargs.items()}
+    result: Any = None
+
+    def program(machine: Any) -> None:
+        nonlocal result
+        current = emit.Session(tuple(int(axis) for axis in kernel.grid))
+        emit.set_session(current)
+        try:
+            for ids in itertools.product(*(range(n) for n in current.grid)):
+                current.program_ids = ids
+                current.shared_made = 0
+                result = kernel.body(*device_args, **device_kwargs)
+                emit.flush()
+            result = _to_machine(result)
+        finally:
+            emit.set_session(None)
+
+    with strict.guarded(kernel.func, {}, kernel.options, legacy=True):
+        _machine.backend().run_cores(program, 1, target, execute="never", **_machine_options(on_machine))
+    return result, {key: tensor.machine(()) for key, (_, tensor) in arguments.hosts.items()}
+
+
+def _to_machine(value: Any) -> Any:
+    """Tiles to the machine's tensors, through containers."""
+    if isinstance(value, Tile):
+        return value.raw().reshape(value.shape or (1,))
+    if isinstance(value, (tuple, list)):
+        return type(value)(_to_machine(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _to_machine(item) for key, item in value.items()}
+    return value
 
 
 def _machine_options(on_machine: Callable[[Any], None] | None) -> dict[str, Any]:

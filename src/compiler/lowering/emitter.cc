@@ -6,6 +6,7 @@
 #include "compiler/lowering/residency.h"
 #include "isa/constraints.h"
 #include "isa/definitions.h"
+#include "isa/splice.h"
 
 namespace opentrn::compiler {
 
@@ -262,6 +263,29 @@ isa::InstructionIndex Emitter::append(Opcode opcode, std::span<const Operand> op
   }
   count_work(program_->instruction(index));
   return index;
+}
+
+void Emitter::inline_kernel(const isa::Kernel& kernel,
+                            const std::map<isa::TensorId, isa::TensorId>& tensors) {
+  std::optional<isa::InstructionIndex> loop;
+  if (!open_loops_.empty()) loop = open_loops_.back();
+  isa::Splice splice(kernel.program, *program_, loop);
+  for (const auto& [theirs, ours] : tensors) {
+    splice.bind(theirs, ours);
+    if (kernel.program.tensor(theirs).filled) program_->tensor(ours).filled = true;
+  }
+  span_.begin = static_cast<isa::InstructionIndex>(program_->size());
+  origin_.note(span_);
+  splice.copy();
+  for (auto i = span_.begin; i < program_->size(); ++i) {
+    const isa::Instruction& instruction = program_->instruction(i);
+    try {
+      isa::check(*program_, instruction, generation());
+    } catch (Fault& fault) {
+      fault.set_location(program_->location(instruction.location));
+      throw;
+    }
+  }
 }
 
 // Rough: what divides work between two engines need not be what times it.

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "arch/arch.h"
+#include "isa/kernel.h"
 #include "isa/origin.h"
 #include "isa/program.h"
 
@@ -119,6 +121,9 @@ class Emitter {
   void load(const Tile& dst, const View& src);
   void store(const View& dst, const Tile& src);
   void copy(const View& dst, const View& src);
+  // The kernel's program, on whole contiguous HBM tensors: `tensors` are those of its operands, results and
+  // constants, by the kernel's ids. Faults of isa::check.
+  void inline_kernel(const isa::Kernel& kernel, const std::map<isa::TensorId, isa::TensorId>& tensors);
   // Row r of dst is the `columns` elements of `table` (dims: rows, columns) at row index[r]; `index` is int32
   // [rows, 1], values in [0, rows of the table).
   void gather_rows(const Tile& dst, const View& table, const Tile& index);

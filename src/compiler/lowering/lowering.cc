@@ -8,6 +8,7 @@
 #include "compiler/cost.h"
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/elementwise.h"
+#include "compiler/lowering/kernel_call.h"
 #include "compiler/lowering/matrix.h"
 #include "compiler/lowering/region.h"
 
@@ -43,6 +44,7 @@ constexpr Kernel kKernels[] = {
     {has_sort, lower_sort},
     {has_data_movement, lower_data_movement},
     {has_complex, lower_complex},
+    {has_kernel_call, lower_kernel_call},
 };
 
 DType dtype_of(const graph::Type& type) {
@@ -259,8 +261,7 @@ uint32_t Lowering::origin_number(graph::OpId id) {
     results += (results.empty() ? "" : ", ") + function_.type(value).to_string();
   std::vector<isa::ModelOp>& ops = emitter_.origin().ops;
   number = static_cast<uint32_t>(ops.size());
-  ops.push_back({std::string(graph::name(op.kind)), std::move(results), module_.source(op.location),
-                 flops(function_, op)});
+  ops.push_back({op_title(op), std::move(results), module_.source(op.location), flops(function_, op)});
   return number;
 }
 
@@ -290,9 +291,9 @@ View Lowering::view(ValueId value) {
   return made;
 }
 
-View Lowering::constant(const graph::Literal& literal) {
+View Lowering::constant(const graph::Literal& literal, bool may_repeat) {
   const graph::Type& type = literal.type();
-  const bool splat = literal.is_splat(), is_complex = graph::is_complex(type.element());
+  const bool splat = may_repeat && literal.is_splat(), is_complex = graph::is_complex(type.element());
   const std::vector<int64_t> one{is_complex ? 2 : 1};
   View whole = emitter_.input(splat ? one : device_dims(type), dtype_of(type),
                               fmt::format("constant{}", constants_.size()));

@@ -49,7 +49,8 @@ class Lowering {
   // Room for a value that a kernel makes; row-major.
   View allocate(graph::ValueId value);
   // An input of the program with these values, which a kernel wants and the model need not have.
-  View constant(const graph::Literal& literal);
+  // `may_repeat`: one element may stand for equal ones.
+  View constant(const graph::Literal& literal, bool may_repeat = true);
   View counted(int64_t count);  // fp32, 0, 1, 2, ...; kept for the next that asks
   // The result lies where the operand lies, which is not read any more (Plan::may_overwrite). Its kept tile,
   // if there is one, is the result's.
@@ -125,6 +126,7 @@ bool lower_gather_elements(Lowering& lowering, const graph::Op& op);
 bool lower_sort(Lowering& lowering, const graph::Op& op);
 bool lower_dynamic_slices(Lowering& lowering, const graph::Op& op);
 bool lower_complex(Lowering& lowering, const graph::Op& op);
+bool lower_kernel_call(Lowering& lowering, const graph::Op& op);
 // How many dimensions of the result go over rows, where the op can be the source of a group (tile_source.h).
 std::optional<int> dot_general_row_rank(const graph::Function& function, const graph::Op& op);
 std::optional<int> convolution_row_rank(const graph::Function& function, const graph::Op& op);
@@ -140,6 +142,7 @@ bool has_gather_elements(const graph::Function& function, const graph::Op& op);
 bool has_sort(const graph::Function& function, const graph::Op& op);
 bool has_dynamic_slices(const graph::Function& function, const graph::Op& op);
 bool has_complex(const graph::Function& function, const graph::Op& op);
+bool has_kernel_call(const graph::Function& function, const graph::Op& op);
 
 // True when some kernel takes the op; for coverage reports, without lowering. Says nothing about the ops
 // inside loops and branches, which are asked about themselves.

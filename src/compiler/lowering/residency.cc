@@ -63,6 +63,11 @@ bool Residency::evict_one(const std::set<isa::TensorId>& but) {
   return true;
 }
 
+void Residency::make_room() {
+  while (evict_one({})) {
+  }
+}
+
 void Residency::enter_region(const std::set<isa::TensorId>& wanted) {
   while (2 * partition_bytes_ > kTotalBytes && evict_one(wanted)) {
   }

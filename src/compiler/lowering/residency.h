@@ -45,6 +45,8 @@ class Residency {
 
   // Somebody reads the tensor in HBM; `purpose` is why that costs a store.
   void flush(isa::TensorId tensor, isa::Purpose purpose = isa::Purpose::kWriteBack);
+  // Everything that may leave goes to HBM: the next kernel needs SBUF for itself.
+  void make_room();
   // Nobody reads the value any more.
   void drop(isa::TensorId tensor);
   // The tile of rows [row, row + count) has been written again.

@@ -1,6 +1,7 @@
 // Calls, branches and loops, and what leaves the program: custom calls, infeed, outfeed.
 #include "graph/eval/bodies.h"
 #include "graph/eval/interpreter.h"
+#include "graph/kernel_call.h"
 
 namespace opentrn::graph::eval {
 
@@ -87,6 +88,13 @@ Items while_op(const Call& call) {
 Items custom_call(const Call& call) {
   const std::string& target = call.op().string(Attr::call_target_name);
   if (target == "Sharding") return call.operands();
+  if (is_kernel_call(call.op()) && call.options().kernel_call) {
+    std::vector<Type> stated;
+    for (size_t i = 0; i < call.op().results.size(); ++i) stated.push_back(call.stated(i));
+    const auto results =
+        call.options().kernel_call(kernel_payload(call.op()), stated, runtime_operands(call));
+    return from_outside(call, results, stated.size());
+  }
   if (call.options().custom_call) {
     const auto results = call.options().custom_call(call.op(), call.module(), runtime_operands(call));
     if (results) return from_outside(call, *results, call.op().results.size());

@@ -37,12 +37,18 @@ class Process;
 using CustomCallHandler = std::function<std::optional<std::vector<RuntimeValue>>(
     const Op& op, const Module& module, std::span<const RuntimeValue> operands)>;
 
+// Runs an NKI kernel that stands in the graph (graph/kernel_call.h): its payload, and the types that its
+// results have.
+using KernelCallHandler = std::function<std::vector<RuntimeValue>(
+    std::string_view payload, std::span<const Type> results, std::span<const RuntimeValue> operands)>;
+
 // Sees every op's results, after it ran: for tracing, and for finding the first divergent op.
 using Observer =
     std::function<void(const Function& function, OpId op, std::span<const RuntimeValue> results)>;
 
 struct Options {
   CustomCallHandler custom_call;
+  KernelCallHandler kernel_call;  // runtime::evaluate_kernel, where there is a device
   Observer observer;
   // Floating-point values are computed and kept in f64 whatever their type says: the yardstick of `diff`.
   bool float64 = false;

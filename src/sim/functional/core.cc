@@ -27,6 +27,12 @@ namespace {
 
 constexpr isa::RegisterId kRegistersMax = 1u << 20;
 
+// Of a tensor whose program says that it may be read before it is written.
+void fill(Buffer& buffer, DType dtype) {
+  buffer.fill_fresh(dtype);
+  buffer.mark_all_initialised();
+}
+
 int64_t wrap_int32(int64_t value) { return static_cast<int32_t>(static_cast<uint32_t>(value)); }
 
 }  // namespace
@@ -86,6 +92,7 @@ Core::TensorSlot& Core::touch_slow(const Program& program, TensorId id) {
   if (slot.buffer == nullptr) {
     slot.buffer = buffers_.allocate(bytes);
     if (checks_.fill_fresh_memory) slot.buffer->fill_fresh(tensor.dtype);
+    if (tensor.filled) fill(*slot.buffer, tensor.dtype);
   } else if (slot.buffer->bytes() != bytes) {
     throw Fault(FaultKind::kInput, "sim.bound_size",
                 fmt::format("tensor '{}' has {} bytes, the buffer bound to it {}", tensor.name, bytes,
@@ -355,6 +362,7 @@ void Core::renew_tensors(const Program& program, InstructionIndex begin) {
     if (id >= tensors_.size() || tensors_[id].ready == nullptr || tensors_[id].bound) continue;
     tensors_[id].ready->reset_masks();
     if (checks_.fill_fresh_memory) tensors_[id].ready->fill_fresh(program.tensor(id).dtype);
+    if (program.tensor(id).filled) fill(*tensors_[id].ready, program.tensor(id).dtype);
   }
 }
 

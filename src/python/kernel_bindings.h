@@ -1,0 +1,10 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace opentrn::python {
+
+// record_kernel, run_kernel, describe_kernel: what opentrn/kernel_call.py is made of.
+void bind_kernels(nanobind::module_& module);
+
+}  // namespace opentrn::python

@@ -1,0 +1,80 @@
+"""NKI kernels inside JAX programs, on the platform `neuron` and on JAX's CPU, against the same without kernels."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jax", reason="the kernels stand in JAX's programs")
+pytest.importorskip("opentrn._core", exc_type=ImportError)
+
+from tests.jax.test_programs import names, run  # noqa: E402
+
+HEAD = """
+import jax, jax.numpy as jnp
+from tests.jax.kernels import nki_tensor_add
+x = jnp.ones((128, 8))
+"""
+
+
+@functools.cache
+def results(platform: str) -> dict[str, np.ndarray]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "results.npz")
+        done = run(platform, "-m", "tests.jax.kernels", str(path))
+        assert done.returncode == 0, done.stderr
+        assert "on the host" not in done.stderr
+        return dict(np.load(path))
+
+
+@pytest.mark.parametrize("name", [n for _, n in names("kernels") if not n.startswith("nki_")])
+@pytest.mark.parametrize("platform", ["neuron", "cpu"])
+def test_a_kernel_gives_what_xla_gives_without_it(platform: str, name: str):
+    ours, theirs = results(platform), results("cpu")
+    assert f"{name}/error" not in ours, str(ours.get(f"{name}/error"))
+    kernel = {key: value for key, value in ours.items() if key.startswith(f"{name}/kernel/")}
+    assert kernel
+    for key, value in kernel.items():
+        formula = theirs[key.replace("/kernel/", "/formula/")]
+        assert value.shape == formula.shape
+        # fp32 sums in another order; bfloat16's are rounded alike.
+        np.testing.assert_allclose(value, formula, rtol=1e-5, atol=1e-5 * np.abs(formula).max())
+
+
+@pytest.mark.parametrize(
+    "call, remedy",
+    [
+        ("jax.grad(lambda x: nki_tensor_add(x, x).sum())(x)", "jax.custom_vjp"),
+        ("jax.vmap(nki_tensor_add)(x[None], x[None])", "jax.lax.map"),
+    ],
+)
+def test_a_kernel_has_no_rules_of_its_own(call: str, remedy: str):
+    done = run("neuron", "-c", f"{HEAD}\n{call}")
+    assert done.returncode == 1
+    assert "NKI kernel 'nki_tensor_add'" in done.stderr and remedy in done.stderr
+
+
+def test_the_program_carries_the_custom_call_of_aws():
+    code = f"{HEAD}\nprint(jax.jit(nki_tensor_add).lower(x, x).as_text())"
+    done = run("neuron", "-c", code)
+    assert "stablehlo.custom_call @AwsNeuronCustomNativeKernel(%arg0, %arg1)" in done.stdout, done.stderr
+    assert 'backend_config = "opentrn-kernel-1 nki_tensor_add ' in done.stdout
+
+
+def test_the_persistent_cache_tells_kernels_of_one_name_apart(tmp_path: Path):
+    code = (
+        "import sys, jax, jax.numpy as jnp\n"
+        f"jax.config.update('jax_compilation_cache_dir', {str(tmp_path)!r})\n"
+        "jax.config.update('jax_persistent_cache_min_compile_time_secs', 0)\n"
+        "jax.config.update('jax_persistent_cache_min_entry_size_bytes', -1)\n"
+        "from opentrn import nki\nfrom opentrn.nki import isa as nisa, language as nl\n"
+        "factor = float(sys.argv[1])\n"
+        "import tests.jax.scaled as kernels\n"
+        "print(jax.jit(lambda x: kernels.scaled(x, factor))(jnp.ones((4, 3))).sum())"
+    )
+    sums = [run("neuron", "-c", code, factor) for factor in ("2", "2", "3")]
+    assert [done.stdout for done in sums] == ["24.0\n", "24.0\n", "36.0\n"], sums[0].stderr
