@@ -177,6 +177,7 @@ def _add_kernel_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--input", "-i", action="append", default=[], metavar="NAME=VALUE",
                         help="an argument: 128x512:bfloat16:randn(1), file.npy, 3, True")  # fmt: skip
     cli_model.add_compilation(parser)
+    cli_model.add_stochastic_rounding(parser)
     cli_model.add_no_cache(parser)
     parser.add_argument("--grid", metavar="N[,N]", help="launch grid of an NKI 0.1 kernel")
     parser.add_argument("--target", default="trn2", help="trn1, inf2, trn2 or trn3 (default trn2)")

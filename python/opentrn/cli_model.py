@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -32,6 +33,7 @@ def load(options: argparse.Namespace, name: str) -> Any:
         target=options.target,
         dimensions=dimensions_of(options),
         cache=not options.no_cache,
+        enable_stochastic_rounding=getattr(options, "enable_stochastic_rounding", False),
         **compilation_of(options),
     )
 
@@ -301,6 +303,7 @@ def run_command(options: argparse.Namespace) -> int:
     from opentrn.cli import _output_facts, _output_text
 
     loaded = load(options, options.kernel)
+    _set_rounding(loaded, options)
     outputs, model = _execute(loaded, options)
     timing = (
         None if options.no_time else model.time(options.settings, loop_iterations=options.loop_iterations)
@@ -324,6 +327,21 @@ def run_command(options: argparse.Namespace) -> int:
         print(f"predicted: {timing.time_us:.2f} us on {model.target}, bound by {timing.bound_by}; "
               f"MFU {timing.mfu_percent:.1f} %, MBU {timing.mbu_percent:.1f} %")  # fmt: skip
     return 0
+
+
+def _set_rounding(loaded: Any, options: argparse.Namespace) -> None:
+    """Stochastic where the command or NEURON_RT_STOCHASTIC_ROUNDING_EN says so; else as the file says."""
+    from opentrn.kernel_file import UsageError
+
+    enabled = os.environ.get("NEURON_RT_STOCHASTIC_ROUNDING_EN", "")
+    seed = os.environ.get("NEURON_RT_STOCHASTIC_ROUNDING_SEED") or "0"
+    if enabled not in ("", "0", "1") or not seed.isdecimal():
+        raise UsageError(f"NEURON_RT_STOCHASTIC_ROUNDING_EN is 0 or 1, _SEED a number: {enabled!r}, {seed!r}")
+    for _, model in _programs(loaded):
+        if enabled == "0":
+            model.round_stochastically(None)
+        elif enabled == "1" or options.enable_stochastic_rounding or model.rounds_stochastically:
+            model.round_stochastically(int(seed))
 
 
 def _save(outputs: list[np.ndarray], options: argparse.Namespace) -> list[str]:
@@ -452,6 +470,12 @@ def add_compilation(parser: argparse.ArgumentParser) -> None:
                         help="keep constant operands of products narrower (default none)")  # fmt: skip
 
 
+def add_stochastic_rounding(parser: argparse.ArgumentParser) -> None:
+    """--enable-stochastic-rounding, for the commands that make a file or run it."""
+    parser.add_argument("--enable-stochastic-rounding", action="store_true",
+                        help="engines round to narrower floats stochastically when the model runs")  # fmt: skip
+
+
 def add_no_cache(parser: argparse.ArgumentParser) -> None:
     """--no-cache, for every command that keeps what it compiles."""
     parser.add_argument("--no-cache", action="store_true",
@@ -467,6 +491,7 @@ def add_commands(commands: Any) -> None:
     )
     compile_parser.add_argument("model", help="StableHLO (.mlir, .mlirbc), HLO (.pb) or ONNX (.onnx)")
     add_compilation(compile_parser)
+    add_stochastic_rounding(compile_parser)
     add_no_cache(compile_parser)
     compile_parser.add_argument("--target", default="trn2", help="trn1, inf2, trn2 or trn3 (default trn2)")
     compile_parser.add_argument(

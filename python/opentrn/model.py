@@ -80,6 +80,9 @@ class CompiledModel:
         self._loaded = loaded
         self.target = target
         self.facts = dict(facts or {})
+        self.rounds_stochastically = False
+        if json.loads(self.facts.get("options", "{}")).get("enable_stochastic_rounding"):
+            self.round_stochastically()
         self.cached: str | None = None  # "hit", "miss", or "not kept" where the cache cannot be written
         self.inputs = [Port(name, element, tuple(shape)) for name, element, shape in loaded.inputs]
         self.outputs = [Port(name, element, tuple(shape)) for name, element, shape in loaded.outputs]
@@ -102,6 +105,14 @@ class CompiledModel:
             np.frombuffer(data, dtype=port.dtype).reshape(port.shape)
             for data, port in zip(self._loaded.run(raw), self.outputs)
         ]
+
+    def round_stochastically(self, seed: int | None = 0) -> None:
+        """Engines round fp32 to narrower floats stochastically from now on, as with NEURON_RT_STOCHASTIC_ROUNDING_EN=1.
+
+        The same seed and number of the call since give the same bits. None: to nearest even again.
+        """
+        self.rounds_stochastically = seed is not None
+        self._loaded.set_stochastic_rounding(seed)
 
     def time(
         self, overrides: Mapping[str, Any] | Iterable[str] = (), *, loop_iterations: int | None = None
@@ -146,6 +157,7 @@ def compile(
     auto_cast: str = "none",
     auto_cast_type: str = "bf16",
     weight_dtype: str = "none",
+    enable_stochastic_rounding: bool = False,
     cache: bool = False,
 ) -> CompiledModel | BucketedModel:
     """Compile a model for one NeuronCore of `target`.
@@ -156,17 +168,20 @@ def compile(
     they mean: docs/models.md). auto_cast: which fp32 operations are computed in auto_cast_type: "none", "matmult"
     or "all"; auto_cast_type: "bf16", "fp16", "tf32" or "fp8_e4m3". weight_dtype: how constant operands of products
     are kept: "none" (as the model has them), "int8", "fp8_e4m3", "fp8_e4m3fn" or "fp8_e5m2"; `passes` of the result
-    says which were. cache: keep compiled models in a folder and take
-    what is there (opentrn.cache); `cached` of the result says which. Raises ValueError for a malformed model, an
-    unknown target or option, NotModelled for an op without a device kernel, by name and with its place in the
+    says which were. enable_stochastic_rounding: how the model's engines round when it is called
+    (CompiledModel.round_stochastically), now and when its file is loaded. cache: keep compiled models in a folder
+    and take what is there (opentrn.cache); `cached` of the result says which. Raises ValueError for a malformed
+    model, an unknown target or option, NotModelled for an op without a device kernel, by name and with its place in the
     model.
     """
     given = {
-        "optlevel": optlevel, "auto_cast": auto_cast, "auto_cast_type": auto_cast_type, "weight_dtype": weight_dtype
+        "optlevel": optlevel, "auto_cast": auto_cast, "auto_cast_type": auto_cast_type, "weight_dtype": weight_dtype,
+        "enable_stochastic_rounding": enable_stochastic_rounding,
     }  # fmt: skip
     options = compiler_options(**given)
     if isinstance(source, graph.Module):
-        return CompiledModel(_core.compile_graph(source._raw, target, options), target)
+        facts = {"target": target, "options": json.dumps(given)}
+        return CompiledModel(_core.compile_graph(source._raw, target, options), target, facts)
     from opentrn import buckets
 
     lists, several = buckets.sizes_given(dimensions)
@@ -253,7 +268,10 @@ def prepare(
 
 def compiler_options(**given: str | float) -> dict[str, str]:
     """Options as the compiler takes them (src/compiler/options.h): its names, and values as text."""
-    return {name.replace("_", "-"): str(value) for name, value in given.items()}
+    return {
+        name.replace("_", "-"): str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in given.items()
+    }
 
 
 def load(path: str | Path) -> CompiledModel | BucketedModel:

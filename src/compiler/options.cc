@@ -47,6 +47,8 @@ void set(Options& options, const std::string& name, const std::string& value) {
                                               {"fp8_e4m3", WeightType::kFp8E4M3},
                                               {"fp8_e4m3fn", WeightType::kFp8E4M3Fn},
                                               {"fp8_e5m2", WeightType::kFp8E5M2}});
+  } else if (name == "enable-stochastic-rounding") {
+    options.stochastic_rounding = chosen<bool>(name, value, {{"true", true}, {"false", false}});
   } else {
     throw Fault(FaultKind::kInput, "compiler.option", fmt::format("'{}' is no option of the compiler", name));
   }

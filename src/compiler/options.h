@@ -26,6 +26,8 @@ struct Options {
   AutoCastMode auto_cast = AutoCastMode::kNone;
   graph::ElementType auto_cast_type = graph::ElementType::kBF16;
   WeightType weight_type = WeightType::kAsGiven;
+  // Of what runs the program, not of the program: engines round stochastically (runtime::StochasticRounding).
+  bool stochastic_rounding = false;
   // Activations and attention become one op each (Level::k2). Without it every op of the graph is computed as
   // it stands, which is what `diff` judges.
   bool recognise = true;
@@ -36,6 +38,7 @@ struct Options {
 //   optlevel        1, 2
 //   auto-cast       none, matmult, all
 //   auto-cast-type  bf16, fp16, tf32, fp8_e4m3
+//   enable-stochastic-rounding  true, false
 //   weight-dtype    none, int8, fp8_e4m3, fp8_e4m3fn, fp8_e5m2
 // Input fault for another name or value, and for values that exclude each other.
 Options options_from(arch::Generation generation, const std::map<std::string, std::string>& given);

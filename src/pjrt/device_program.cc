@@ -43,8 +43,11 @@ runtime::Model model_of(const compiler::CompiledModule& compiled, arch::Generati
 
 }  // namespace
 
-runtime::Model compile_for_device(const graph::Module& module, arch::Generation generation) {
-  return model_of(compiler::compile(module, {.generation = generation}), generation);
+runtime::Model compile_for_device(const graph::Module& module, const DeviceOptions& options) {
+  runtime::Model model = model_of(compiler::compile(module, options.compiler), options.compiler.generation);
+  if (options.compiler.stochastic_rounding)
+    model.rounding = std::make_shared<runtime::StochasticRounding>(options.rounding_seed);
+  return model;
 }
 
 std::vector<graph::Literal> run_on_device(const runtime::Model& model, std::span<const graph::Type> results,

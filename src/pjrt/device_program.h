@@ -4,15 +4,20 @@
 #include <span>
 #include <vector>
 
-#include "arch/arch.h"
+#include "compiler/options.h"
 #include "graph/literal.h"
 #include "graph/module.h"
 #include "runtime/model.h"
 
 namespace opentrn::pjrt {
 
+struct DeviceOptions {
+  compiler::Options compiler;
+  uint64_t rounding_seed = 0;  // where compiler.stochastic_rounding
+};
+
 // Faults of compiler::compile.
-runtime::Model compile_for_device(const graph::Module& module, arch::Generation generation);
+runtime::Model compile_for_device(const graph::Module& module, const DeviceOptions& options);
 // `results`: the types of what comes out.
 std::vector<graph::Literal> run_on_device(const runtime::Model& model, std::span<const graph::Type> results,
                                           std::span<const graph::Literal> arguments);

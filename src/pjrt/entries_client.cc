@@ -1,6 +1,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -25,6 +27,12 @@ void report(const Program& program) {
   if (!program.host_reason().empty())
     fmt::print(stderr, "opentrn: {} runs on the host, by the reference evaluator: {}\n", program.name(),
                program.host_reason());
+  static std::mutex one_at_a_time;
+  static std::set<std::string> told;
+  const std::lock_guard guard(one_at_a_time);
+  for (const std::string& flag : program.flags_without_effect())
+    if (told.insert(flag).second)
+      fmt::print(stderr, "opentrn: the compiler option {} has no effect here\n", flag);
 }
 
 // One file per program, named by its content.

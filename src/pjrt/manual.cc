@@ -112,7 +112,7 @@ bool is_manual_computation(const Op& op) {
 }
 
 ManualComputation::ManualComputation(const graph::Module& module, const Function& function, const Op& op,
-                                     int64_t devices, arch::Generation generation)
+                                     int64_t devices, const DeviceOptions& options)
     : module_(module), body_("manual_computation"), devices_(devices) {
   Extractor(function, body_).extract(op.regions[0]);
   const Meshes meshes = meshes_of(module);
@@ -134,7 +134,7 @@ ManualComputation::ManualComputation(const graph::Module& module, const Function
   alone.functions.clear();
   alone.functions.push_back(body_);
   try {
-    model_ = compile_for_device(alone, generation);
+    model_ = compile_for_device(alone, options);
   } catch (const Fault& fault) {
     if (fault.kind() != FaultKind::kNotModelled) throw;
     host_reason_ = fault.message();

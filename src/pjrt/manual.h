@@ -10,6 +10,7 @@
 
 #include "graph/literal.h"
 #include "graph/module.h"
+#include "pjrt/device_program.h"
 #include "pjrt/sharding.h"
 #include "runtime/model.h"
 
@@ -22,7 +23,7 @@ class ManualComputation {
   // `op` of `function`, for `devices` devices. A body without collectives is compiled for the device; any
   // other runs on the reference evaluator, whose processes meet in the collectives.
   ManualComputation(const graph::Module& module, const graph::Function& function, const graph::Op& op,
-                    int64_t devices, arch::Generation generation);
+                    int64_t devices, const DeviceOptions& options);
 
   // Whole arrays in, whole arrays out.
   std::vector<graph::Literal> run(std::span<const graph::Literal> operands) const;

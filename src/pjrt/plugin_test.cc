@@ -7,6 +7,7 @@
 
 #include "pjrt/abi.h"
 #include "pjrt/compile_options.h"
+#include "pjrt/compiler_flags.h"
 #include "pjrt/settings.h"
 
 extern "C" const opentrn::pjrt::abi::Api* GetPjrtApi();
@@ -268,6 +269,50 @@ TEST(Settings, AnInstanceHasItsCores) {
           .cores.size(),
       128u);
   EXPECT_EQ(settings_from({{"NEURON_PLATFORM_TARGET_OVERRIDE", "trn1.32xlarge"}}).cores.size(), 32u);
+}
+
+TEST(Settings, StochasticRounding) {
+  EXPECT_FALSE(settings_from({}).rounds_stochastically);
+  EXPECT_FALSE(settings_from({{"NEURON_RT_STOCHASTIC_ROUNDING_EN", "0"}}).rounds_stochastically);
+  const Settings on = settings_from(
+      {{"NEURON_RT_STOCHASTIC_ROUNDING_EN", "1"}, {"NEURON_RT_STOCHASTIC_ROUNDING_SEED", "17"}});
+  EXPECT_TRUE(on.rounds_stochastically);
+  EXPECT_EQ(on.rounding_seed, 17u);
+  EXPECT_THROW(settings_from({{"NEURON_RT_STOCHASTIC_ROUNDING_EN", "yes"}}), Fault);
+}
+
+using Named = std::map<std::string, std::string>;
+
+TEST(CompilerFlags, AreSplitAsAShellDoes) {
+  EXPECT_EQ(parse_compiler_flags("").options, Named{});
+  EXPECT_EQ(parse_compiler_flags("  --auto-cast=all --auto-cast-type bf16 -O1 ").options,
+            (Named{{"auto-cast", "all"}, {"auto-cast-type", "bf16"}, {"optlevel", "1"}}));
+  EXPECT_EQ(parse_compiler_flags("-O 2 -O=1 --target trn1").options, (Named{{"optlevel", "1"}}));
+  EXPECT_EQ(parse_compiler_flags("-O 2 --target trn1").target, "trn1");
+  EXPECT_EQ(parse_compiler_flags("--enable-stochastic-rounding --weight-dtype int8").options,
+            (Named{{"enable-stochastic-rounding", "true"}, {"weight-dtype", "int8"}}));
+}
+
+TEST(CompilerFlags, NothingIsLeftOutSilently) {
+  const CompilerFlags flags = parse_compiler_flags(
+      "--model-type transformer --internal-hlo2tensorizer-options='--a b' -lnc 2 --enable-saturate-infinity "
+      "--tensorizer-options=\"--x y\"");
+  EXPECT_EQ(flags.options, Named{});
+  EXPECT_EQ(flags.without_effect,
+            (std::vector<std::string>{"--model-type transformer", "--internal-hlo2tensorizer-options=--a b",
+                                      "-lnc 2", "--enable-saturate-infinity", "--tensorizer-options=--x y"}));
+  for (const char* wrong : {"--auto-cats all", "bf16", "--auto-cast", "--output 'a"})
+    EXPECT_THROW(parse_compiler_flags(wrong), Fault) << wrong;
+  EXPECT_THROW(parse_compiler_flags("--native-int64=enabled"), Fault);
+  EXPECT_NO_THROW(parse_compiler_flags("--native-int64=default"));
+}
+
+TEST(CompilerFlags, OptionsOfJitWin) {
+  CompilerFlags flags = parse_compiler_flags("--auto-cast=all");
+  add_compiler_options(flags, {{"auto_cast", "matmult"}, {"xla_backend_optimization_level", "2"}});
+  EXPECT_EQ(flags.options, (Named{{"auto-cast", "matmult"}}));
+  EXPECT_EQ(flags.without_effect, std::vector<std::string>{"xla_backend_optimization_level"});
+  EXPECT_THROW(add_compiler_options(flags, {{"fast", "true"}}), Fault);
 }
 
 TEST(Settings, CoresAreCountedOrNamed) {

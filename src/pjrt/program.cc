@@ -10,6 +10,7 @@
 #include "graph/text/text.h"
 #include "graph/verify.h"
 #include "import/load.h"
+#include "pjrt/compiler_flags.h"
 #include "pjrt/device_program.h"
 #include "runtime/kernel_call.h"
 
@@ -60,7 +61,8 @@ Program::Program(std::string code, std::string options, const Settings& settings
     : code_(std::move(code)),
       options_bytes_(std::move(options)),
       options_(read_compile_options(options_bytes_)) {
-  fingerprint_ = fmt::format("{:016x}", fnv1a(settings.target, fnv1a(options_bytes_, fnv1a(code_))));
+  fingerprint_ = fmt::format(
+      "{:016x}", fnv1a(settings.target + settings.compiler_flags, fnv1a(options_bytes_, fnv1a(code_))));
   module_ = import::load(bytes_of(code_), "program");
   graph::verify(module_);
   const graph::Function& entry = module_.entry();
@@ -118,13 +120,28 @@ bool Program::output_is_stated(size_t i) const {
   return i < attributes.size() && attributes[i].contains("sdy.sharding");
 }
 
+DeviceOptions Program::device_options(const Settings& settings) {
+  CompilerFlags flags = parse_compiler_flags(settings.compiler_flags);
+  add_compiler_options(flags, options_.overrides);
+  if (!flags.target.empty() && arch::resolve_target(flags.target) != settings.generation)
+    throw Fault(FaultKind::kInput, "pjrt.compiler_flags",
+                fmt::format("--target {} where the devices are those of {}", flags.target, settings.target),
+                "set NEURON_PLATFORM_TARGET_OVERRIDE to the target");
+  flags_without_effect_ = flags.without_effect;
+  DeviceOptions options{compiler::options_from(settings.generation, flags.options), 0};
+  options.compiler.stochastic_rounding |= settings.rounds_stochastically;
+  // Programs draw apart.
+  options.rounding_seed = fnv1a(code_) + settings.rounding_seed;
+  return options;
+}
+
 void Program::compile(const Settings& settings) {
+  const DeviceOptions options = device_options(settings);
   flat_ = compiler::inline_calls(module_, module_.entry());
   graph::walk(*flat_, flat_->body(), [&](graph::OpId id) {
     const graph::Op& op = flat_->op(id);
     if (!is_manual_computation(op)) return;
-    const auto [made, fresh] =
-        manual_.try_emplace(&op, module_, *flat_, op, options_.partitions, settings.generation);
+    const auto [made, fresh] = manual_.try_emplace(&op, module_, *flat_, op, options_.partitions, options);
     if (host_reason_.empty()) host_reason_ = made->second.host_reason();
   });
   spread_results();
@@ -132,7 +149,7 @@ void Program::compile(const Settings& settings) {
     throw Fault(FaultKind::kNotModelled, "compiler.no_lowering", host_reason_);
   if (!manual_.empty()) return;
   try {
-    model_ = compile_for_device(module_, settings.generation);
+    model_ = compile_for_device(module_, options);
     flat_.reset();
   } catch (const Fault& fault) {
     if (fault.kind() != FaultKind::kNotModelled || settings.strict) throw;

@@ -40,6 +40,8 @@ class Program {
   const std::vector<size_t>& donated() const { return donated_; }
   // 16 hexadecimal digits of the program, the options and the target.
   const std::string& fingerprint() const { return fingerprint_; }
+  // Options of the compiler that were given and change nothing.
+  const std::vector<std::string>& flags_without_effect() const { return flags_without_effect_; }
   // Why the evaluator runs it; empty when a device does.
   const std::string& host_reason() const { return host_reason_; }
   const runtime::Model* device_model() const { return model_ ? &*model_ : nullptr; }
@@ -61,6 +63,7 @@ class Program {
   void spread(Shardy& shardy);
   void spread_results();
   bool output_is_stated(size_t i) const;
+  DeviceOptions device_options(const Settings& settings);
   void compile(const Settings& settings);
   std::vector<graph::Literal> run_whole(std::span<const graph::Literal> arguments) const;
   std::vector<graph::Literal> evaluate(std::span<const graph::Literal> arguments) const;
@@ -72,6 +75,7 @@ class Program {
   std::vector<graph::Type> whole_inputs_, whole_outputs_, inputs_, outputs_;
   std::vector<Sharding> input_shardings_, output_shardings_;
   std::vector<size_t> donated_;
+  std::vector<std::string> flags_without_effect_;
   std::optional<Partition> partition_;
   std::optional<runtime::Model> model_;
   std::optional<graph::Function> flat_;                   // what the evaluator runs

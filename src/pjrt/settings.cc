@@ -1,6 +1,7 @@
 #include "pjrt/settings.h"
 
 #include <charconv>
+#include <climits>
 #include <cstdlib>
 #include <numeric>
 
@@ -82,6 +83,12 @@ Settings read_settings(const std::function<std::optional<std::string>(const char
     settings.cores = cores_of("NEURON_RT_VISIBLE_CORES", *cores);
   if (const auto strict = variable("OPENTRN_STRICT"))
     settings.strict = number("OPENTRN_STRICT", *strict, 0, 1) == 1;
+  settings.compiler_flags = variable("NEURON_CC_FLAGS").value_or("");
+  constexpr auto kEnabled = "NEURON_RT_STOCHASTIC_ROUNDING_EN", kSeed = "NEURON_RT_STOCHASTIC_ROUNDING_SEED";
+  const auto seed = variable(kSeed);
+  settings.rounding_seed = seed ? number(kSeed, *seed, 0, INT_MAX) : 0;
+  if (const auto enabled = variable(kEnabled))
+    settings.rounds_stochastically = number(kEnabled, *enabled, 0, 1) == 1;
   settings.usage_file = variable("OPENTRN_USAGE").value_or("");
   settings.dump_folder = variable("OPENTRN_DUMP").value_or("");
   return settings;

@@ -18,6 +18,9 @@ struct Settings {
   int physical_cores_per_core = 1;  // LNC
   // Programs with an op that has no device kernel are refused instead of run by the reference evaluator.
   bool strict = false;
+  std::string compiler_flags;  // as they stand: a compilation reads them (compiler_flags.h)
+  bool rounds_stochastically = false;
+  uint64_t rounding_seed = 0;
   std::string usage_file;   // see usage.h
   std::string dump_folder;  // for the programs that are compiled
 };
@@ -27,6 +30,9 @@ struct Settings {
 //   NEURON_LOGICAL_NC_CONFIG          physical cores of a logical one, 1 or 2; otherwise the instance's own
 //   NEURON_RT_NUM_CORES               so many cores
 //   NEURON_RT_VISIBLE_CORES           these: "0-3", "1,5"
+//   NEURON_CC_FLAGS                   options of the compiler
+//   NEURON_RT_STOCHASTIC_ROUNDING_EN  1: engines round to narrower floats stochastically
+//   NEURON_RT_STOCHASTIC_ROUNDING_SEED  a number, 0 without it
 //   OPENTRN_STRICT                    1: no op runs on the host
 //   OPENTRN_USAGE                     a file for what ran
 //   OPENTRN_DUMP                      a folder for the programs as they come, which `opentrn compile` reads

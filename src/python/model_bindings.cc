@@ -292,6 +292,12 @@ void bind_models(nb::module_& module) {
       .def_prop_ro("constant_bytes", [](const LoadedModel& self) { return self.model.constant_bytes(); })
       .def("run", &run, "inputs"_a)
       .def(
+          "set_stochastic_rounding",
+          [](LoadedModel& self, std::optional<uint64_t> seed) {
+            self.model.rounding = seed ? std::make_shared<runtime::StochasticRounding>(*seed) : nullptr;
+          },
+          "seed"_a.none())
+      .def(
           "time",
           [](const LoadedModel& self, const std::vector<std::string>& settings,
              std::optional<int64_t> loop_iterations) {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/random.h"
 #include "base/thread_pool.h"
 
 namespace opentrn::runtime {
@@ -17,6 +18,11 @@ ThreadPool& pool() {
   return instance;
 }
 std::mutex pool_turn;
+
+// Seeds and runs are small numbers: they are spread before they are added.
+uint64_t seed_of_run(StochasticRounding& rounding) {
+  return SplitMix64(SplitMix64(rounding.seed).next() + rounding.runs++).next();
+}
 
 }  // namespace
 
@@ -34,6 +40,7 @@ std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
                 fmt::format("{} inputs for a model that takes {}", inputs.size(), model.inputs.size()));
   std::lock_guard turn(pool_turn);
   sim::Core core(static_cast<int>(model.generation), &pool());
+  if (model.rounding) core.set_stochastic_rounding(seed_of_run(*model.rounding));
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Port& port = model.inputs[i];
     if (inputs[i]->bytes() != model.device_bytes(port))

@@ -4,6 +4,7 @@
 // sim/functional, time from backend and sim/timing, which do not need the values.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <span>
@@ -34,12 +35,21 @@ struct ConstantData {
   int64_t file_offset = 0;
 };
 
+// Engines round fp32 to narrower floats stochastically: the same seed and number of the run give the same
+// bits. Runs are counted, so that what is rounded up in one is not rounded up in all.
+struct StochasticRounding {
+  explicit StochasticRounding(uint64_t from) : seed(from) {}
+  const uint64_t seed;
+  std::atomic<uint64_t> runs = 0;
+};
+
 struct Model {
   std::shared_ptr<const isa::Program> program;
   arch::Generation generation = arch::Generation::kV3;
   std::vector<Port> inputs, outputs;
   std::vector<ConstantData> constants;
-  isa::Origin origin;  // what reports are made by; may be empty
+  isa::Origin origin;                            // what reports are made by; may be empty
+  std::shared_ptr<StochasticRounding> rounding;  // to nearest even without it
 
   int64_t device_bytes(const Port& port) const { return program->tensor(port.tensor).bytes(); }
   int64_t constant_bytes() const;

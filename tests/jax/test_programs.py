@@ -169,6 +169,68 @@ def test_the_example_trains_as_on_the_cpu():
     np.testing.assert_allclose(losses[0], losses[1], atol=2e-5)
 
 
+# 1024 + 0.5 is half way between two numbers of float16, and to nearest even stays 1024. The example is that of
+# AWS's page on rounding modes.
+ACCUMULATE = """
+import jax, jax.numpy as jnp, numpy as np
+step = jax.jit(lambda a: a + jnp.float16(0.5)OPTIONS)
+a = jnp.full((256,), 1024, jnp.float16)
+for _ in range(128):
+    a = step(a)
+print(np.asarray(a).astype(int).tolist())
+"""
+ON = {"NEURON_RT_STOCHASTIC_ROUNDING_EN": "1"}
+
+
+def accumulated(options: str = "", **environment: str) -> list[int]:
+    done = run("neuron", "-c", ACCUMULATE.replace("OPTIONS", options), **environment)
+    assert done.returncode == 0, done.stderr
+    return ast.literal_eval(done.stdout)
+
+
+def test_stochastic_rounding_accumulates_what_nearest_even_loses():
+    assert set(accumulated()) == {1024}
+    values = accumulated(**ON)
+    # 128 fair coins for each of 256 elements: six standard deviations of the mean, and of one.
+    assert abs(np.mean(values) - (1024 + 64)) < 6 * np.sqrt(128 / 4 / 256)
+    assert np.max(np.abs(np.array(values) - (1024 + 64))) < 6 * np.sqrt(128 / 4)
+    assert accumulated(**ON, NEURON_RT_STOCHASTIC_ROUNDING_SEED="0") == values
+    assert accumulated(**ON, NEURON_RT_STOCHASTIC_ROUNDING_SEED="1") != values
+    assert accumulated(NEURON_CC_FLAGS="--enable-stochastic-rounding") == values
+
+
+CAST = """
+import jax, jax.numpy as jnp, numpy as np
+x = jnp.asarray(np.random.default_rng(0).standard_normal((64, 64)), jnp.float32)
+product = jax.jit(lambda a: a @ a, compiler_options=OPTIONS)
+exact = np.asarray(x, np.float64) @ np.asarray(x, np.float64)
+print(float(np.abs(np.asarray(product(x)) - exact).max()))
+"""
+
+
+def test_compiler_flags_are_those_of_opentrn_compile():
+    def error(options: str, **environment: str) -> float:
+        done = run("neuron", "-c", CAST.replace("OPTIONS", options), **environment)
+        assert done.returncode == 0, done.stderr
+        return float(done.stdout)
+
+    assert error("{}") < 1e-4 < error("{}", NEURON_CC_FLAGS="--auto-cast=matmult")
+    assert error('{"auto-cast": "none"}', NEURON_CC_FLAGS="--auto-cast=matmult") < 1e-4
+    assert error('{"auto-cast": "matmult", "auto-cast-type": "fp16"}') < 0.5 * error(
+        '{"auto-cast": "matmult"}'
+    )
+
+
+def test_a_compiler_flag_is_never_ignored_silently():
+    told = run("neuron", "-c", ACCUMULATE.replace("OPTIONS", ""), NEURON_CC_FLAGS="--model-type transformer")
+    assert told.returncode == 0
+    assert told.stderr.count("the compiler option --model-type transformer has no effect here") == 1
+    refused = run("neuron", "-c", ACCUMULATE.replace("OPTIONS", ""), NEURON_CC_FLAGS="--auto-cats all")
+    assert refused.returncode == 1 and "'--auto-cats', which is no option of neuronx-cc" in refused.stderr
+    other = run("neuron", "-c", ACCUMULATE.replace("OPTIONS", ""), NEURON_CC_FLAGS="--target trn1")
+    assert other.returncode == 1 and "--target trn1 where the devices are those of trn2" in other.stderr
+
+
 def test_profile_sums_a_programs_device_time(tmp_path: Path):
     small = [
         "--steps",

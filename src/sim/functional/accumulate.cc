@@ -76,7 +76,7 @@ void Accumulation::store(Context& cx, int slot, bool negate) {
   for (int64_t p = 0; p < partitions_; ++p) values[p] = negate ? -at(p) : at(p);
   numerics::store_f32_strided(result.dtype, values.data(), result.base,
                               result.partition_stride / result.element_bytes,
-                              static_cast<size_t>(partitions_));
+                              static_cast<size_t>(partitions_), result.rounding);
 }
 
 }  // namespace opentrn::sim

@@ -351,10 +351,25 @@ View Context::destination(int slot, Writer writer) {
       mark_written(one, writer);
     });
     scatters_.push_back(tile);
-    return tile.values;
+    return rounding(tile.values, slot);
   }
   const View view = resolve(operand(slot), slot);
   if (!view.skipped) mark_written(view, writer);
+  return rounding(view, slot);
+}
+
+void Context::round_stochastically(uint64_t seed, uint32_t times_before) {
+  if (isa::is_dma(in.opcode)) return;
+  constexpr uint64_t kSpread = 0x9E3779B97F4A7C15;  // golden ratio: seeds of instructions are far apart
+  rounding_ = {.mode = numerics::Rounding::Mode::kStochastic,
+               .seed = seed ^ (kSpread * (index + uint64_t{1})),
+               .counter = uint64_t{times_before} << 36};
+}
+
+// Elements of an instruction's destinations are numbered: 2^32 of each slot.
+View Context::rounding(View view, int slot) const {
+  view.rounding = rounding_;
+  view.rounding.counter += static_cast<uint64_t>(slot) << 32;
   return view;
 }
 
@@ -363,16 +378,16 @@ View Context::in_out(int slot, Writer writer) {
     const View values = gather(resolve_tensor_indirect(operand(slot), slot), slot);
     destination(slot, writer);
     scatters_.back().values = values;
-    return values;
+    return rounding(values, slot);
   }
   const View view = resolve(operand(slot), slot);
   if (view.skipped) return view;
   check_initialised(view, slot);
   mark_written(view, writer);
-  return view;
+  return rounding(view, slot);
 }
 
-View Context::unchecked(int slot) { return resolve(operand(slot), slot); }
+View Context::unchecked(int slot) { return rounding(resolve(operand(slot), slot), slot); }
 
 View Context::column(int slot, int64_t partitions) {
   const View view = destination(slot);

@@ -129,6 +129,8 @@ class Context {
     };
     core.pool_->parallel_for(static_cast<size_t>(n), std::ref(part));
   }
+  // Destinations from now on round so; DMA's do not.
+  void round_stochastically(uint64_t seed, uint32_t times_before);
   EngineState& engines() const { return *core.engines_; }
   const PrintCallback& print_callback() const { return core.print_; }
 
@@ -169,7 +171,10 @@ class Context {
   void check_operand(const isa::Operand& operand, int slot) const;
   void separate_one(const View& destination, View& source);
 
+  View rounding(View view, int slot) const;
+
   std::vector<IndirectTile> scatters_;
+  numerics::Rounding rounding_{};
 };
 
 }  // namespace opentrn::sim

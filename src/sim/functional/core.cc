@@ -147,6 +147,7 @@ InstructionIndex Core::run(const Program& program) {
 
 InstructionIndex Core::run_range(const Program& program, InstructionIndex begin, InstructionIndex end) {
   int64_t executed = 0;
+  if (rounding_seed_ && times_executed_.size() < program.size()) times_executed_.resize(program.size());
   waiting_ = false;
   resume_at_ = UINT32_MAX;  // should a Fault leave this function
   InstructionIndex pc = begin;
@@ -231,6 +232,10 @@ InstructionIndex Core::run_stretch(const Program& program, InstructionIndex begi
 
 void Core::execute(const Program& program, InstructionIndex index) {
   Context context(*this, program, index);
+  if (rounding_seed_) [[unlikely]] {
+    if (times_executed_.size() < program.size()) times_executed_.resize(program.size());
+    context.round_stochastically(*rounding_seed_, times_executed_[index]++);
+  }
   try {
     context.validate();
     if (checks_.nan_origin) [[unlikely]] {

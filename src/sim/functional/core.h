@@ -36,6 +36,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -136,6 +137,11 @@ class Core {
   int64_t register_value(isa::RegisterId id) const;
   void set_register(isa::RegisterId id, int64_t value);  // wraps to int32
 
+  // Engines round fp32 to narrower floats stochastically, from this seed; to nearest even without one. What
+  // an element draws depends on the seed, the instruction, how often it ran before, and the element's place.
+  // DMA rounds to nearest even [assumed].
+  void set_stochastic_rounding(std::optional<uint64_t> seed) { rounding_seed_ = seed; }
+
   void set_print_callback(PrintCallback callback) { print_ = std::move(callback); }
 
   // How often each loop ran, by its begin marker and in the order in which it was entered.
@@ -216,6 +222,8 @@ class Core {
   size_t next_release_ = 0;
   std::vector<isa::InstructionIndex> last_use_;  // by TensorId, in the range that runs
   PrintCallback print_;
+  std::optional<uint64_t> rounding_seed_;
+  std::vector<uint32_t> times_executed_;  // by instruction, while rounding is stochastic
   CoreGroup* group_ = nullptr;
   int rank_ = 0;
   std::unique_ptr<EngineState> engines_;

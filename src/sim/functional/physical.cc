@@ -39,6 +39,7 @@ class PhysicalMachine {
         options_(options),
         core_(executable.generation, pool, options.checks),
         random_(options.seed) {
+    core_.set_stochastic_rounding(options.stochastic_rounding);
     isa::verify(executable);
     place_tensors();
     index_streams();

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "base/thread_pool.h"
@@ -33,6 +34,7 @@ struct PhysicalOptions {
   uint64_t seed = 0;
   bool detect_races = true;
   CheckOptions checks;
+  std::optional<uint64_t> stochastic_rounding;  // as Core::set_stochastic_rounding
   int64_t memory_bytes_max = int64_t{4} << 30;  // of the three memories together, shadows included
 };
 

@@ -123,6 +123,25 @@ TEST(Physical, EqualsProgramOrderForEverySeed) {
   }
 }
 
+// What an element draws is decided by the instruction and how often it ran, not by when.
+TEST(Physical, StochasticRoundingIsThatOfProgramOrder) {
+  RandomKernel nearest(1, true), kernel(1, true);
+  nearest.k.core.run(nearest.k.program);
+  kernel.k.core.set_stochastic_rounding(5);
+  kernel.k.core.run(kernel.k.program);
+  const std::vector<float> expected = kernel.k.get(kernel.out);
+  EXPECT_NE(expected, nearest.k.get(nearest.out));
+  const Executable executable = schedule(kernel.k.program, 1);
+  for (uint64_t order = 0; order < 3; ++order) {
+    const auto result = Buffer::allocate(16 * 8 * 12 * 4);
+    const Binding bindings[] = {{kernel.out.id, result}};
+    PhysicalOptions options = seeded(order);
+    options.stochastic_rounding = 5;
+    run_executable(executable, bindings, options);
+    EXPECT_EQ(std::memcmp(result->data(), expected.data(), expected.size() * 4), 0) << order;
+  }
+}
+
 TEST(Physical, AMissingWaitIsARaceWhateverTheSeed) {
   RandomKernel kernel(3, false);
   Executable executable = schedule(kernel.k.program, 3);

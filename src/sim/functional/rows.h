@@ -27,11 +27,12 @@ inline void load_run(DType dtype, const std::byte* at, int64_t element_stride, f
     numerics::load_f32_strided(dtype, at, element_stride, out, static_cast<size_t>(n));
 }
 
-inline void store_run(DType dtype, const float* in, std::byte* at, int64_t element_stride, int64_t n) {
+inline void store_run(DType dtype, const float* in, std::byte* at, int64_t element_stride, int64_t n,
+                      const numerics::Rounding& rounding = {}) {
   if (element_stride == 1)
-    numerics::store_f32(dtype, in, at, static_cast<size_t>(n));
+    numerics::store_f32(dtype, in, at, static_cast<size_t>(n), rounding);
   else
-    numerics::store_f32_strided(dtype, in, at, element_stride, static_cast<size_t>(n));
+    numerics::store_f32_strided(dtype, in, at, element_stride, static_cast<size_t>(n), rounding);
 }
 
 // Row p as fp32: in place, or in `scratch`, which holds view.elements floats.
@@ -52,10 +53,12 @@ inline const float* load_row(const View& view, int64_t p, float* scratch) {
 }
 
 inline void store_row(const View& view, int64_t p, const float* row) {
+  int64_t position = p * view.elements;
   for_runs_of_partition(view, p, [&](std::byte* at, int64_t n, int64_t stride) {
     if (reinterpret_cast<const float*>(at) != row)
-      store_run(view.dtype, row, at, stride / view.element_bytes, n);
+      store_run(view.dtype, row, at, stride / view.element_bytes, n, view.rounding_from(position));
     row += n;
+    position += n;
   });
 }
 
@@ -161,7 +164,8 @@ void for_blocks(const Context& cx, const std::array<const View*, N>& sources, co
         body(p, first, in.data(), reinterpret_cast<float*>(at), n);
       } else {
         body(p, first, in.data(), out_scratch, n);
-        store_run(destination.dtype, out_scratch, at, stride / destination.element_bytes, n);
+        store_run(destination.dtype, out_scratch, at, stride / destination.element_bytes, n,
+                  destination.rounding_from(p * destination.elements + first));
       }
     }
   });

@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "isa/program.h"
+#include "numerics/convert.h"
 #include "sim/functional/buffer.h"
 
 namespace opentrn::sim {
@@ -41,9 +42,17 @@ struct View {
   // uncollapsed dimensions: 0 is the partition, d > 0 is free[d - 1]; -1 when there is none.
   const int64_t* table = nullptr;
   int table_dim = -1;
+  // Of a destination: how fp32 becomes `dtype`; the counter is that of the first element.
+  numerics::Rounding rounding{};
   bool skipped = false;  // a scalar index out of bounds under oob_mode.skip: nothing is transferred
 
   int64_t total() const { return partitions * elements; }
+  // For elements from `position` on, counted row by row.
+  numerics::Rounding rounding_from(int64_t position) const {
+    numerics::Rounding result = rounding;
+    result.counter += static_cast<uint64_t>(position);
+    return result;
+  }
   std::byte* row(int64_t p) const { return base + p * partition_stride; }
   bool free_contiguous() const {
     return free_rank == 0 || (free_rank == 1 && free[0].stride == element_bytes);
