@@ -1,5 +1,6 @@
 #include "python/model_bindings.h"
 
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -207,6 +208,61 @@ nb::list run(LoadedModel& self, const std::vector<ByteArray>& arrays) {
   return results;
 }
 
+// Whole numbers of 64 bits that 32 do not hold: a fault, rather than another number.
+void check_range(const runtime::Port& port, graph::ElementType element, std::span<const std::byte> bytes) {
+  const auto check = [&]<typename Wide, typename Narrow>(Wide, Narrow) {
+    for (size_t at = 0; at < bytes.size(); at += sizeof(Wide)) {
+      Wide value;
+      std::memcpy(&value, bytes.data() + at, sizeof(Wide));
+      if (static_cast<Wide>(static_cast<Narrow>(value)) != value)
+        throw Fault(FaultKind::kInput, "model.range",
+                    fmt::format("{} of {}[{}] does not fit the 32 bits that the device has for {}", value,
+                                port.name, at / sizeof(Wide), port.element),
+                    "keep whole numbers below 2^31 on the device");
+    }
+  };
+  if (element == graph::ElementType::kI64) check(int64_t{}, int32_t{});
+  if (element == graph::ElementType::kUI64) check(uint64_t{}, uint32_t{});
+}
+
+// Arrays by address, row-major, each as long as its port says and kept by the caller: what a call of a
+// compiled PyTorch graph costs is dominated by everything else.
+void run_at(LoadedModel& self, const std::vector<uintptr_t>& inputs, const std::vector<uintptr_t>& outputs) {
+  if (inputs.size() != self.input_types.size() || outputs.size() != self.output_types.size())
+    throw Fault(
+        FaultKind::kInput, "model.arguments",
+        fmt::format("the program has {} inputs and {} results; {} and {} were given", self.input_types.size(),
+                    self.output_types.size(), inputs.size(), outputs.size()));
+  const nb::gil_scoped_release unlocked;
+  std::vector<std::shared_ptr<sim::Buffer>> buffers;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const graph::Type& type = self.input_types[i];
+    const std::span bytes(reinterpret_cast<const std::byte*>(inputs[i]),
+                          static_cast<size_t>(type.element_count() * storage_bytes(type.element())));
+    if (!compiler::is_narrowed(type.element())) {
+      buffers.push_back(
+          sim::Buffer::wrap_read_only(bytes.data(), static_cast<int64_t>(bytes.size()), nullptr));
+      continue;
+    }
+    check_range(self.model.inputs[i], type.element(), bytes);
+    buffers.push_back(buffer_of(compiler::to_device(graph::Literal(type, bytes, nullptr))));
+  }
+  runtime::LoopTrips trips;
+  const auto results = runtime::execute(self.model, buffers, &trips);
+  self.trips = std::move(trips);
+  for (size_t i = 0; i < results.size(); ++i) {
+    const graph::Type& type = self.output_types[i];
+    const std::span bytes(results[i]->data(), static_cast<size_t>(results[i]->bytes()));
+    auto* to = reinterpret_cast<std::byte*>(outputs[i]);
+    if (compiler::is_narrowed(type.element())) {
+      const graph::Literal wide = compiler::from_device(type, bytes);
+      std::memcpy(to, wide.bytes().data(), wide.bytes().size());
+    } else {
+      std::memcpy(to, bytes.data(), bytes.size());
+    }
+  }
+}
+
 nb::list describe(const std::vector<runtime::Port>& ports) {
   nb::list rows;
   for (const runtime::Port& port : ports) {
@@ -291,6 +347,15 @@ void bind_models(nb::module_& module) {
                    })
       .def_prop_ro("constant_bytes", [](const LoadedModel& self) { return self.model.constant_bytes(); })
       .def("run", &run, "inputs"_a)
+      .def("run_at", &run_at, "inputs"_a, "outputs"_a)
+      .def_prop_ro("tensor_bytes",
+                   [](const LoadedModel& self) {
+                     int64_t bytes = 0;
+                     for (isa::TensorId id = 0; id < self.model.program->tensor_count(); ++id)
+                       if (const isa::Tensor& tensor = self.model.program->tensor(id); is_hbm(tensor.space))
+                         bytes += tensor.bytes();
+                     return bytes;
+                   })
       .def(
           "set_stochastic_rounding",
           [](LoadedModel& self, std::optional<uint64_t> seed) {
@@ -329,6 +394,9 @@ void bind_models(nb::module_& module) {
   module.def("difference_but_for_size", &compiler::difference_but_for_size, "smaller"_a, "larger"_a);
   module.def("prove_padding", &prove_padding, "module"_a, "arguments"_a);
   module.def("tap", &tap, "module"_a);
+  module.def("peak_tflops", [](const std::string& target, const std::string& dtype) {
+    return arch::neuron_core(arch::resolve_target(target)).peak_tflops.at(dtype).value();
+  });
   module.def("is_model_file", &runtime::is_model_file, "path"_a);
   module.def("coverage", &coverage, "text"_a.none(), "path"_a, "dimensions"_a = Dimensions{});
 }

@@ -323,6 +323,7 @@ void bind_timing(nb::module_& module) {
                    [](const Timing& t) { return std::string(trace::name(t.profile.summary.bound_by())); })
       .def_prop_ro("mfu_percent", [](const Timing& t) { return t.profile.mfu_estimated_percent; })
       .def_prop_ro("mbu_percent", [](const Timing& t) { return t.profile.mbu_estimated_percent; })
+      .def_prop_ro("tensor_flops", [](const Timing& t) { return t.profile.summary.tensor_flops(); })
       .def_prop_ro("phase_seconds",
                    [](const Timing& t) {
                      nb::dict seconds;

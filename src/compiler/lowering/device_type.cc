@@ -21,7 +21,7 @@ std::optional<DType> device_dtype(ElementType element) {
 
 bool is_narrowed(ElementType element) {
   return element == ElementType::kI64 || element == ElementType::kUI64 || element == ElementType::kIndex ||
-         element == ElementType::kF64;
+         element == ElementType::kF64 || element == ElementType::kComplexF64;
 }
 
 }  // namespace opentrn::compiler

@@ -1,0 +1,272 @@
+"""PyTorch's OpInfo database on a simulated NeuronCore, against torch's own CPU kernels.
+
+    ./dev conformance torch [--ops GLOB ...] [--all] [--dtypes float32 ...] [--samples N] [--json FILE]
+
+Each sample of an op is traced by AOTAutograd as torch.compile traces it, compiled for the device with nothing left
+to the host, and compared with eager torch: the values, and for floats the gradients of every input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import fnmatch
+import json
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+import torch
+from torch.utils import _pytree as pytree
+
+EXCLUSIONS = Path(__file__).with_name("exclusions.toml")
+DTYPES = ("float32", "bfloat16", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
+
+# Relative to the largest number of a result: sums of either sign round in their terms.
+TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4, torch.bfloat16: 2e-2, torch.float16: 4e-3,
+             torch.complex64: 1e-4}  # fmt: skip
+
+
+@dataclass
+class Outcome:
+    """Of all samples of one op in one type."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    reasons: list[str] = field(default_factory=list)
+
+    def fail(self, what: str, why: str) -> None:
+        self.failed += 1
+        self.reasons.append(f"{what}: {why}")
+
+
+def core_names() -> set[str]:
+    """Names of the ops that torch tags as core ATen."""
+    found = set()
+    for name in dir(torch.ops.aten):
+        packet = getattr(torch.ops.aten, name)
+        for overload in getattr(packet, "overloads", list)():
+            if torch.Tag.core in getattr(packet, overload).tags:
+                found.add(name)
+    return found
+
+
+def ops(patterns: list[str], everything: bool) -> Iterator[Any]:
+    """OpInfos by name; by default those of core ATen ops."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    core = core_names()
+    for op in op_db:
+        name = full_name(op)
+        if patterns:
+            if any(fnmatch.fnmatch(name, pattern) or op.name == pattern for pattern in patterns):
+                yield op
+        elif everything or op.aten_name in core or f"_{op.aten_name}" in core:
+            yield op
+
+
+def full_name(op: Any) -> str:
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+
+
+def _difference(expected: Any, actual: Any) -> str:
+    """Empty when equal within rounding."""
+    if not isinstance(expected, torch.Tensor):
+        return (
+            "" if expected == actual or type(expected) is not type(actual) else f"{expected} became {actual}"
+        )
+    if expected.shape != actual.shape or expected.dtype != actual.dtype:
+        return f"{tuple(expected.shape)} {expected.dtype} became {tuple(actual.shape)} {actual.dtype}"
+    if expected.numel() == 0:
+        return ""
+    if not (expected.dtype.is_floating_point or expected.dtype.is_complex):
+        count = int((expected != actual).sum())
+        return f"{count} of {expected.numel()} numbers differ" if count else ""
+    wide = torch.complex128 if expected.dtype.is_complex else torch.float64
+    a, b = expected.detach().to(wide), actual.detach().to(wide)
+    finite = torch.isfinite(a)
+    scale = max(float(a[finite].abs().max()) if finite.any() else 0.0, 1e-3)
+    tolerance = TOLERANCE[expected.dtype] * scale
+    if torch.allclose(b, a, rtol=TOLERANCE[expected.dtype], atol=tolerance, equal_nan=True):
+        return ""
+    apart = (a - b).abs()
+    wrong = ~torch.isclose(b, a, rtol=TOLERANCE[expected.dtype], atol=tolerance, equal_nan=True)
+    place = int(wrong.reshape(-1).nonzero()[0])
+    return (
+        f"{int(wrong.sum())} of {a.numel()} numbers differ, the first {a.reshape(-1)[place]} is "
+        f"{b.reshape(-1)[place]} (off {float(apart.reshape(-1)[place]):.3g})"
+    )
+
+
+class Sample:
+    """One call of an op, as a function of its tensors."""
+
+    def __init__(self, op: Any, sample: Any) -> None:
+        self.op, self.sample = op, sample
+        leaves, self.tree = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+        self.places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        self.leaves = leaves
+
+    def tensors(self, gradients: bool) -> list[torch.Tensor]:
+        """Copies, each its own memory."""
+        copies = []
+        for i in self.places:
+            given = self.leaves[i]
+            copy = given.detach().clone()
+            copies.append(copy.requires_grad_(gradients and given.requires_grad))
+        return copies
+
+    def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        leaves = list(self.leaves)
+        for i, tensor in zip(self.places, tensors):
+            leaves[i] = tensor
+        given, args, kwargs = pytree.tree_unflatten(leaves, self.tree)
+        result = self.op(given, *args, **kwargs)
+        result = self.sample.output_process_fn_grad(result)
+        return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+
+
+# Ops whose second result is places along an axis, and that axis.
+_PLACES_OF_EQUALS = {"topk": lambda call: (*call.sample.args[1:], -1)[0] if "dim" not in call.sample.kwargs
+                     else call.sample.kwargs["dim"]}  # fmt: skip
+
+
+def _gradients(results: list[torch.Tensor], tensors: list[torch.Tensor]) -> list[Any]:
+    outs = [each for each in results if each.requires_grad]
+    wanted = [each for each in tensors if each.requires_grad]
+    if not outs or not wanted:
+        return []
+    random = torch.Generator().manual_seed(1)
+    seeds = [torch.randn(each.shape, generator=random, dtype=torch.float32).to(each.dtype) for each in outs]
+    return list(torch.autograd.grad(outs, wanted, seeds, allow_unused=True))
+
+
+def _on_device(function: Any) -> Any:
+    from functorch.compile import aot_function
+
+    from opentrn.torch import Settings, decompositions
+    from opentrn.torch.backend import compilers
+
+    torch._dynamo.reset()
+    made = compilers(Settings(strict=True), "sample")
+    return aot_function(function, **made, decompositions=decompositions.table())
+
+
+def check(op: Any, sample: Any, gradients: bool) -> list[str]:
+    """Differences of one sample: none when it passes. Raises what tracing and compiling do."""
+    call = Sample(op, sample)
+    eager_in, device_in = call.tensors(gradients), call.tensors(gradients)
+    eager = call(*eager_in)
+    device = _on_device(call)(*device_in)
+    device = list(device) if isinstance(device, (list, tuple)) else [device]
+    seen = eager, device
+    if op.name in _PLACES_OF_EQUALS and len(eager) == 2:
+        # Which of several equal elements is taken is not stated: what is at the place counts.
+        axis = _PLACES_OF_EQUALS[op.name](call)
+        if eager_in[0].dim():
+            selected = [eager_in[0].detach().gather(axis, each) for each in (eager[1], device[1])]
+            seen = [eager[0], selected[0]], [device[0], selected[1]]
+    found = [f"result {i} {why}" for i, (a, b) in enumerate(zip(*seen)) if (why := _difference(a, b))]
+    if found or not gradients:
+        return found
+    pairs = zip(_gradients(eager, eager_in), _gradients(device, device_in))
+    for i, (a, b) in enumerate(pairs):
+        if a is None or b is None:
+            held = a if b is None else b
+            if held is not None and bool((held != 0).any()):
+                found.append(f"gradient {i} is missing on one side")
+        elif why := _difference(a, b):
+            found.append(f"gradient {i} {why}")
+    return found
+
+
+def _short(error: BaseException) -> str:
+    text = str(error).strip() or type(error).__name__
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0]}"[:300]
+
+
+def run_op(op: Any, dtype: torch.dtype, samples: int) -> Outcome:
+    """All samples of an op in a type (at most `samples`, taken evenly)."""
+    outcome = Outcome()
+    gradients = (
+        dtype.is_floating_point and op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    )
+    torch.manual_seed(0)
+    every = list(op.sample_inputs("cpu", dtype, requires_grad=gradients))
+    step = max(1, -(-len(every) // samples)) if samples else 1
+    for number, sample in enumerate(every):
+        if number % step:
+            continue
+        try:
+            found = check(op, sample, gradients)
+        except Exception as error:  # noqa: BLE001  (a sample that raises has failed, whatever it raised)
+            outcome.fail(f"sample {number}", _short(error))
+            continue
+        if found:
+            outcome.fail(f"sample {number}", found[0])
+        else:
+            outcome.passed += 1
+    return outcome
+
+
+def excluded() -> dict[str, str]:
+    """Op name, or pattern of names, -> why it is not run."""
+    rows = tomllib.loads(EXCLUSIONS.read_text())["exclude"]
+    return {name: row["reason"] for row in rows for name in row["ops"]}
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="./dev conformance torch", description=__doc__.splitlines()[0])
+    parser.add_argument("--ops", nargs="*", default=[], help="names or patterns; default: core ATen ops")
+    parser.add_argument("--all", action="store_true", help="every op of the database")
+    parser.add_argument("--dtypes", nargs="*", default=list(DTYPES))
+    parser.add_argument("--samples", type=int, default=0, help="of each op and type at most (default: all)")
+    parser.add_argument("--json", metavar="FILE", help="outcomes by op and type")
+    parser.add_argument("--part", default="0/1", metavar="I/N", help="every N-th op from the I-th")
+    parser.add_argument("--quiet", action="store_true", help="only the result line")
+    options = parser.parse_args(words)
+    warnings.simplefilter("ignore")
+    part, parts = map(int, options.part.split("/"))
+    skip = excluded()
+    rows: dict[str, Any] = {}
+    totals: collections.Counter[str] = collections.Counter()
+    for number, op in enumerate(ops(options.ops, options.all)):
+        if number % parts != part:
+            continue
+        name = full_name(op)
+        for text in options.dtypes:
+            dtype = getattr(torch, text)
+            if dtype not in op.supported_dtypes("cpu"):
+                continue
+            why = next((reason for pattern, reason in skip.items() if fnmatch.fnmatch(name, pattern)), None)
+            began = time.perf_counter()
+            if why:
+                outcome = Outcome(skipped=1, reasons=[why])
+            else:
+                outcome = run_op(op, dtype, options.samples)
+            seconds = time.perf_counter() - began
+            rows[f"{name} {text}"] = vars(outcome) | {"seconds": round(seconds, 2)}
+            for key in ("passed", "failed", "skipped"):
+                totals[key] += getattr(outcome, key)
+            if outcome.failed and not options.quiet:
+                print(f"{name} {text}: {outcome.passed} passed, {outcome.failed} failed; {outcome.reasons[0]}",
+                      flush=True)  # fmt: skip
+    if options.json:
+        Path(options.json).write_text(json.dumps(rows, indent=1))
+    print(f"{totals['passed']} passed, {totals['failed']} failed, {totals['skipped']} skipped")
+    return 1 if totals["failed"] and options.ops else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

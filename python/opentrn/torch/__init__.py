@@ -1,0 +1,13 @@
+"""PyTorch on simulated NeuronCores.
+
+    import opentrn.torch                                # an installed OpenTrn needs no import
+    model = torch.compile(model, backend="neuron")
+
+docs/pytorch.md says what works. torch is the user's: this package pins none and imports it only here.
+"""
+
+from opentrn.torch.backend import neuron
+from opentrn.torch.registry import NoDeviceForm
+from opentrn.torch.settings import Settings
+
+__all__ = ["NoDeviceForm", "Settings", "neuron"]

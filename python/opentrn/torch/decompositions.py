@@ -1,0 +1,21 @@
+"""Ops that are taken apart before they are written: torch's own decompositions, but for ops with a rule."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from torch._decomp import core_aten_decompositions, decomposition_table
+
+
+@functools.cache
+def table() -> dict[Any, Callable[..., Any]]:
+    """By op. Core ATen's table, and of the rest of torch's what no rule writes."""
+    from opentrn.torch import ops  # noqa: F401  (fills RULES)
+    from opentrn.torch.registry import RULES
+
+    chosen = dict(decomposition_table) | dict(core_aten_decompositions())
+    for op in RULES:
+        chosen.pop(op, None)
+    return chosen

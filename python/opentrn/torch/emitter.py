@@ -1,0 +1,267 @@
+"""An FX graph of ATen ops as StableHLO text.
+
+Sizes are concrete: a graph with symbolic sizes is written once per set of sizes that it is called with
+(program.py). Every result is held to the shape and type that torch's tracing found for it.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import torch
+from torch import fx
+
+from opentrn.torch.registry import RULES, NoDeviceForm
+from opentrn.torch.text import Body, Spec, Value, type_text
+from opentrn.torch.types import ELEMENTS
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s*(.*)')
+
+
+@dataclass
+class Result:
+    """One result of a graph: of the program, an argument handed back, or what is no tensor."""
+
+    program: int = -1  # number among the program's results
+    argument: int = -1
+    other: Any = None
+    spec: Spec | None = None
+
+
+@dataclass
+class Emitted:
+    """A program's text and how a graph's arguments and results are those of the program."""
+
+    text: str
+    arguments: list[int]  # of the graph, in the order of the program's inputs
+    results: list[Result]
+    outputs: list[Spec]  # of the program
+    draws: bool  # its last input is the state of a random generator, four words
+    attributes: list[torch.Tensor] = field(
+        default_factory=list
+    )  # tensors of the graph: inputs after the arguments
+
+
+def source_of(node: fx.Node) -> tuple[str, int, str] | None:
+    """(file, line, text) of the Python line that made a node; None where torch kept no trace."""
+    found = _FRAME.findall(node.meta.get("stack_trace") or "")
+    if not found:
+        return None
+    file, line, _, text = found[-1]
+    return file, int(line), text
+
+
+def name_of(node: fx.Node) -> str:
+    return str(node.target)
+
+
+def refusal(node: fx.Node, why: str) -> NoDeviceForm:
+    """Names the op and the user's line."""
+    where = source_of(node)
+    place = f"\n    at {where[0]}:{where[1]}: {where[2]}" if where else ""
+    return NoDeviceForm(f"not modelled [torch.no_emitter]: {name_of(node)} {why}{place}")
+
+
+class Emitter(Body):
+    """Writes one graph. sizes: what stands for a symbolic size (opentrn.torch.program.Sizes)."""
+
+    def __init__(self, concrete: Callable[[Any], int]) -> None:
+        super().__init__()
+        self.concrete = concrete
+        self.state: Value | None = None  # of the random generator
+        self._draws = 0
+
+    # ---- what rules use beside Body ---------------------------------------------------------------------------
+
+    def tensor(self, value: Any, dtype: torch.dtype, shape: Sequence[int]) -> Value:
+        """A Value or a Python number, in that type and broadcast to that shape."""
+        if isinstance(value, Value):
+            return self.broadcast(self.convert(value, dtype), shape)
+        return self.splat(value, dtype, shape)
+
+    def random_words(self, shape: Sequence[int]) -> Value:
+        """Uniform 32-bit words; another stream for each call in a graph."""
+        if self.state is None:
+            self.state = Value("%state", (4,), torch.uint32)
+        self._draws += 1
+        shift = self.constant(torch.tensor([0, 0, 0, self._draws], dtype=torch.uint32))
+        state = self.reshape(self.binary("add", self.state, shift), (2, 2))
+        key = self.op("bitcast_convert", [state], (2,), torch.uint64)
+        algorithm = "rng_algorithm = #stablehlo<rng_algorithm PHILOX>"
+        results = [((2,), torch.uint64), (tuple(shape), torch.uint32)]
+        return self.ops("rng_bit_generator", [key], results, algorithm)[1]
+
+    # ---- the walk ---------------------------------------------------------------------------------------------
+
+    def spec(self, meta: Any) -> Any:
+        """Spec of a traced tensor, or of each of several; numbers and None as they are."""
+        if isinstance(meta, torch.Tensor):
+            strides = () if meta.is_sparse else tuple(self.concrete(step) for step in meta.stride())
+            return Spec(tuple(self.concrete(size) for size in meta.shape), meta.dtype, strides)
+        if isinstance(meta, (list, tuple)):
+            return tuple(self.spec(each) for each in meta)
+        return meta
+
+    def run_node(self, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
+        """The values of one call."""
+        arguments = fx.node.map_arg(node.args, lambda each: values[each])
+        keywords = fx.node.map_arg(node.kwargs, lambda each: values[each])
+        if node.target is operator.getitem:
+            return arguments[0][arguments[1]]
+        if not _holds_value((arguments, keywords)) and not isinstance(
+            node.meta.get("val"), (torch.Tensor, tuple, list)
+        ):
+            return node.target(*_plain(arguments), **_plain(keywords))  # arithmetic on sizes
+        if node.target in _SIZES:
+            return _SIZES[node.target](*arguments)
+        where = source_of(node)
+        self.location = f' loc("{where[0]}":{where[1]}:1)' if where and '"' not in where[0] else ""
+        out = self.spec(node.meta.get("val"))
+        for each in out if isinstance(out, tuple) else (out,):
+            if isinstance(each, Spec) and each.dtype not in ELEMENTS:
+                raise refusal(node, f"gives {each.dtype}, of which a device has no form")
+        rule = RULES.get(node.target)
+        if rule is None:
+            raise refusal(node, "has no form on the device")
+        try:
+            made = rule(self, out, *arguments, **keywords)
+        except (NoDeviceForm, OverflowError) as error:
+            raise refusal(node, str(error)) from None
+        self._check(node, out, made)
+        return made
+
+    def _check(self, node: fx.Node, out: Any, made: Any) -> None:
+        wanted = out if isinstance(out, tuple) else (out,)
+        given = made if isinstance(out, tuple) else (made,)
+        for spec, value in zip(wanted, given, strict=True):
+            if (
+                isinstance(spec, Spec)
+                and value is not None
+                and (value.shape, value.dtype) != (spec.shape, spec.dtype)
+            ):
+                raise AssertionError(
+                    f"the rule of {name_of(node)} gave {value.type}, torch {type_text(spec.shape, spec.dtype)}"
+                )
+
+
+def _holds_value(tree: Any) -> bool:
+    if isinstance(tree, Value):
+        return True
+    if isinstance(tree, (tuple, list)):
+        return any(map(_holds_value, tree))
+    return isinstance(tree, Mapping) and any(map(_holds_value, tree.values()))
+
+
+def _plain(tree: Any) -> Any:
+    if isinstance(tree, tuple):
+        return tuple(map(_plain, tree))
+    if isinstance(tree, Mapping):
+        return {key: _plain(each) for key, each in tree.items()}
+    return tree
+
+
+_SIZES: dict[Any, Callable[..., int]] = {
+    torch.ops.aten.sym_size.int: lambda value, axis: value.shape[axis],
+    torch.ops.aten.sym_numel.default: lambda value: prod(value.shape),
+}
+
+
+def emit(
+    graph: fx.GraphModule, arguments: Sequence[Any], concrete: Callable[[Any], int], name: str = "graph"
+) -> Emitted:
+    """The graph for arguments of these sizes.
+
+    arguments: Spec of a tensor; a number of a symbolic size; None. Raises NoDeviceForm, which names op and line.
+    """
+    from opentrn.torch import ops  # noqa: F401  (fills RULES)
+
+    emitter = Emitter(concrete)
+    values: dict[fx.Node, Any] = {}
+    heads: list[str] = []
+    taken: list[int] = []
+    attributes: list[torch.Tensor] = []
+    result_node = None
+    for node in graph.graph.nodes:
+        if node.op == "placeholder":
+            number = len(values)
+            given = arguments[number]
+            if isinstance(given, Spec):
+                if given.dtype not in ELEMENTS:
+                    raise NoDeviceForm(f"not modelled [torch.type]: input {node.name} is {given.dtype}, "
+                                       "of which a device has no form")  # fmt: skip
+                value = Value(f"%a{number}", given.shape, given.dtype)
+                heads.append(f"{value.name}: {value.type}")
+                taken.append(number)
+                values[node] = value
+            else:
+                values[node] = given
+        elif node.op == "get_attr":
+            values[node] = _attribute(emitter, graph, node, heads, attributes)
+        elif node.op == "call_function":
+            values[node] = emitter.run_node(node, values)
+        elif node.op == "output":
+            result_node = node
+        else:
+            raise refusal(node, f"is a {node.op}, which is no op of ATen's")
+    assert result_node is not None
+    results, outputs = _results(emitter, graph, result_node, values)
+    if emitter.state is not None:
+        heads.append(f"%state: {emitter.state.type}")
+    types = ", ".join(value.type for value in outputs)
+    lines = [
+        f"module @{name} {{",
+        f"func.func public @main({', '.join(heads)}) -> ({types}) {{",
+        *emitter.lines,
+        f"return {', '.join(value.name for value in outputs)} : {types}" if outputs else "return",
+        "}",
+        "}",
+        "",
+    ]
+    specs = [Spec(value.shape, value.dtype) for value in outputs]
+    return Emitted("\n".join(lines), taken, results, specs, emitter.state is not None, attributes)
+
+
+def _attribute(
+    emitter: Emitter, graph: fx.GraphModule, node: fx.Node, heads: list[str], attributes: list[torch.Tensor]
+) -> Any:
+    """A tensor that the graph holds: in the program where it is small, else an input of it."""
+    target: Any = graph
+    for part in str(node.target).split("."):
+        target = getattr(target, part)
+    if not isinstance(target, torch.Tensor):
+        return target
+    if target.numel() <= 16:
+        return emitter.constant(target)
+    attributes.append(target)
+    value = Value(f"%c{len(attributes)}", tuple(target.shape), target.dtype)
+    heads.append(f"{value.name}: {value.type}")
+    return value
+
+
+def _results(
+    emitter: Emitter, graph: fx.GraphModule, node: fx.Node, values: Mapping[fx.Node, Any]
+) -> tuple[list[Result], list[Value]]:
+    places = {
+        each: number for number, each in enumerate(n for n in graph.graph.nodes if n.op == "placeholder")
+    }
+    outputs: list[Value] = []
+    number_of: dict[str, int] = {}
+    results = []
+    given = node.args[0]
+    for each in given if isinstance(given, (tuple, list)) else (given,):
+        value = values[each] if isinstance(each, fx.Node) else each
+        if isinstance(each, fx.Node) and each in places:
+            results.append(Result(argument=places[each]))
+        elif isinstance(value, Value):
+            if value.name not in number_of:
+                number_of[value.name] = len(outputs)
+                outputs.append(value)
+            results.append(Result(number_of[value.name], spec=emitter.spec(each.meta["val"])))
+        else:
+            results.append(Result(other=value))
+    return results, outputs

@@ -1,0 +1,16 @@
+"""Rules that write ATen's ops as StableHLO, by family; importing this package registers all of them."""
+
+from opentrn.torch.ops import (  # noqa: F401
+    arithmetic,
+    convolution,
+    create,
+    functions,
+    index,
+    pool,
+    product,
+    rearrange,
+    reduction,
+    scan,
+    scatter,
+)
+from opentrn.torch.ops import random as _random  # noqa: F401

@@ -1,0 +1,211 @@
+"""A compiled graph: what AOTAutograd calls with tensors of the host, and gets such from."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils._python_dispatch import _disable_current_modes
+
+from opentrn import _core
+from opentrn import graph as stablehlo
+from opentrn.errors import NotModelled
+from opentrn.torch import usage
+from opentrn.torch.emitter import Emitted, emit
+from opentrn.torch.settings import Settings
+from opentrn.torch.text import Spec
+
+
+class Program:
+    """One graph for one set of sizes, on the device or, where an op has no kernel, in the reference evaluator.
+
+    `host_reason` says why the latter; empty for the device.
+    """
+
+    def __init__(self, emitted: Emitted, settings: Settings, name: str) -> None:
+        self.emitted = emitted
+        self.name = name
+        self.host_reason = ""
+        self._loaded: Any = None
+        self._module: stablehlo.Module | None = None
+        self.runs = 0
+        self.host_seconds = 0.0
+        if not emitted.outputs:
+            return
+        try:
+            self._loaded = _core.compile_model(
+                emitted.text, f"<{name}>", settings.target, {}, settings.optlevel,
+                settings.auto_cast, settings.auto_cast_type,
+            )  # fmt: skip
+        except NotModelled as fault:
+            if settings.strict:
+                raise
+            self.host_reason = str(fault)
+            print(f"opentrn: {name} runs on the host's evaluator: {fault}", file=sys.stderr)
+            self._module = stablehlo.parse(emitted.text)
+        usage.note(self, settings)
+
+    @property
+    def device_model(self) -> Any:
+        """The compiled model; None where the host runs it."""
+        return self._loaded
+
+    def __call__(self, arguments: Sequence[Any]) -> list[Any]:
+        """Results as the graph lists them. Arguments that it hands back are the same objects."""
+        emitted = self.emitted
+        inputs = [_plain(arguments[number]) for number in emitted.arguments]
+        inputs += [_plain(tensor) for tensor in emitted.attributes]
+        if emitted.draws:
+            inputs.append(_state())
+        outputs = [torch.empty(spec.shape, dtype=spec.dtype) for spec in emitted.outputs]
+        if outputs:
+            began = time.perf_counter()
+            self._run(inputs, outputs)
+            self.host_seconds += time.perf_counter() - began
+            self.runs += 1
+        return [
+            outputs[row.program] if row.program >= 0 and _is_dense(row.spec)
+            else _strided(outputs[row.program], row.spec) if row.program >= 0
+            else arguments[row.argument] if row.argument >= 0
+            else row.other
+            for row in emitted.results
+        ]  # fmt: skip
+
+    def _run(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
+        if self._loaded is not None:
+            self._loaded.run_at([each.data_ptr() for each in inputs], [each.data_ptr() for each in outputs])
+            return
+        assert self._module is not None
+        types = self._module.functions[self._module.entry].arguments
+        arrays = [_array(each, kind) for each, kind in zip(inputs, types)]
+        for array, tensor in zip(self._module.evaluate(*arrays), outputs):
+            if tensor.numel():
+                raw = torch.frombuffer(bytearray(array.tobytes()), dtype=torch.uint8)
+                tensor.reshape(-1).view(torch.uint8).copy_(raw)
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor's values one after the other in memory."""
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    return tensor if tensor.is_contiguous() else tensor.contiguous()
+
+
+def _array(tensor: torch.Tensor, kind: Any) -> Any:
+    raw = tensor.detach().reshape(-1).view(torch.uint8).numpy()
+    return raw.view(kind.dtype).reshape(kind.shape)
+
+
+def _state() -> torch.Tensor:
+    """A random generator's key and counter, from torch's: torch.manual_seed() makes it the same again."""
+    key = torch.randint(0, 2**31 - 1, (2,), dtype=torch.int64)
+    return torch.cat([key, torch.zeros(2, dtype=torch.int64)]).to(torch.uint32)
+
+
+def _is_dense(spec: Spec | None) -> bool:
+    if spec is None:
+        return True
+    step = 1
+    for size, stride in zip(reversed(spec.shape), reversed(spec.stride)):
+        if size != 1 and stride != step:
+            return 0 in spec.shape
+        step *= size
+    return True
+
+
+def _strided(tensor: torch.Tensor, spec: Spec | None) -> torch.Tensor:
+    """In the strides that torch traced, which what comes after was compiled for; elements that share memory do not."""
+    assert spec is not None
+    if any(size > 1 and stride == 0 for size, stride in zip(spec.shape, spec.stride)):
+        return tensor
+    return torch.empty_strided(spec.shape, spec.stride, dtype=spec.dtype).copy_(tensor)
+
+
+@dataclass
+class Sizes:
+    """What symbolic sizes are in one call."""
+
+    values: dict[Any, int]
+
+    def __call__(self, size: Any) -> int:
+        if isinstance(size, int):
+            return size
+        number = size.node.expr.subs(self.values)
+        if not number.is_number:
+            raise NotModelled(
+                f"not modelled [torch.size]: the size {size} depends on values that a program computes"
+            )
+        return int(number)
+
+
+class CallableGraph:
+    """A graph as AOTAutograd calls it; one Program for each set of sizes."""
+
+    def __init__(self, module: fx.GraphModule, settings: Settings, name: str) -> None:
+        self._boxed_call = True  # takes one list of arguments, which it may empty; torch looks for it here
+        self.module = module
+        self.settings = settings
+        self.name = name
+        self.programs: dict[tuple[Any, ...], Program] = {}
+        self._inputs = [node.meta.get("val") for node in module.graph.nodes if node.op == "placeholder"]
+        self._is_symbolic = any(map(_has_symbols, self._inputs))
+        self._only: Program | None = None
+        if not self._is_symbolic:
+            self._only = self._compile(self._inputs)
+
+    def __call__(self, arguments: list[Any]) -> list[Any]:
+        taken = list(arguments)
+        arguments.clear()
+        program = self._only
+        if program is None:
+            key = tuple(tuple(each.shape) if isinstance(each, torch.Tensor) else each for each in taken)
+            program = self.programs.get(key)
+            if program is None:
+                program = self.programs[key] = self._compile(taken)
+        return program(taken)
+
+    def _compile(self, given: Sequence[Any]) -> Program:
+        sizes = Sizes(_bound(self._inputs, given) if self._is_symbolic else {})
+        specs: list[Any] = []
+        for traced, actual in zip(self._inputs, given):
+            if isinstance(traced, torch.Tensor):
+                specs.append(Spec(tuple(int(size) for size in actual.shape), traced.dtype))
+            else:
+                specs.append(actual)
+        return Program(emit(self.module, specs, sizes, self.name), self.settings, self.name)
+
+
+def _has_symbols(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return any(not isinstance(size, int) for size in value.shape)
+    return isinstance(value, (torch.SymInt, torch.SymFloat))
+
+
+def _bound(traced: Sequence[Any], given: Sequence[Any]) -> dict[Any, int]:
+    """Symbols of the sizes, from arguments that are one or a tensor with one."""
+    values: dict[Any, int] = {}
+    for kind, actual in zip(traced, given):
+        pairs = list(zip(kind.shape, actual.shape)) if isinstance(kind, torch.Tensor) else [(kind, actual)]
+        for size, number in pairs:
+            if isinstance(size, torch.SymInt) and size.node.expr.is_symbol:
+                values[size.node.expr] = int(number)
+    return values
+
+
+def callable_graph(module: fx.GraphModule, settings: Settings, name: str) -> Callable[[list[Any]], list[Any]]:
+    """What runs a graph; without OPENTRN_STRICT torch runs what has no form on the device, and stderr says so."""
+    from opentrn.torch.partition import with_host_parts
+
+    try:
+        # AOTAutograd calls with its fake tensors in force; those made here are real.
+        with _disable_current_modes():
+            return CallableGraph(module, settings, name)
+    except NotModelled as fault:
+        if settings.strict:
+            raise
+        return with_host_parts(module, settings, name, fault)

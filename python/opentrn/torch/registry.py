@@ -1,0 +1,55 @@
+"""Which op of torch is written by which function of ops/."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from opentrn.errors import NotModelled
+
+# rule(body, out, *arguments, **keywords): tensors are Values, `out` is the Spec of the result, or a tuple of them.
+Rule = Callable[..., Any]
+
+RULES: dict[Any, Rule] = {}
+
+
+class NoDeviceForm(NotModelled):
+    """An op, or a use of one, that this package does not write as StableHLO."""
+
+
+def overloads(name: str) -> Iterator[Any]:
+    """`add.Tensor` is that overload of aten's, `add` all of its functional ones, `prims.where` one of prims'."""
+    namespace = torch.ops.aten
+    if name.startswith("prims."):
+        namespace, name = torch.ops.prims, name.removeprefix("prims.")
+    packet, _, overload = name.partition(".")
+    found = getattr(namespace, packet)
+    if overload:
+        yield getattr(found, overload)
+        return
+    for each in found.overloads():
+        op = getattr(found, each)
+        if not op._schema.is_mutable and not each.endswith("out"):
+            yield op
+
+
+def emits(*names: str) -> Callable[[Rule], Rule]:
+    """Marks the function that writes these ops."""
+
+    def mark(rule: Rule) -> Rule:
+        for name in names:
+            for op in overloads(name):
+                if op in RULES:
+                    raise ValueError(f"{op} has two rules")
+                RULES[op] = rule
+        return rule
+
+    return mark
+
+
+def require(condition: bool, message: str) -> None:
+    """Raises NoDeviceForm(message) unless the condition holds."""
+    if not condition:
+        raise NoDeviceForm(message)

@@ -1,0 +1,71 @@
+"""What a run did on the device, for `opentrn profile -- COMMAND`: the PyTorch side of src/pjrt/usage.cc.
+
+Kept when OPENTRN_USAGE names a file; written beside it, as FILE.torch, when Python ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from opentrn.torch.program import Program
+    from opentrn.torch.settings import Settings
+
+_PROGRAMS: list[Program] = []
+_SETTINGS: list[Settings] = []
+
+
+def note(program: Program, settings: Settings) -> None:
+    """Remembers a program whose runs the file will tell."""
+    if not os.environ.get("OPENTRN_USAGE"):
+        return
+    if not _PROGRAMS:
+        atexit.register(write)
+    _PROGRAMS.append(program)
+    _SETTINGS.append(settings)
+
+
+def row(program: Program) -> dict[str, Any]:
+    """Runs, host and device time of one program; device_us is None, with `why`, where it has none."""
+    facts: dict[str, Any] = {
+        "name": program.name,
+        "runs": program.runs,
+        "devices": 1,
+        "host_s": program.host_seconds,
+        "device_us": None,
+    }
+    if program.host_reason:
+        facts["on_host"] = facts["why"] = program.host_reason
+        return facts
+    try:
+        timing = program.device_model.time([], None)
+    except ValueError as fault:  # a loop whose trips depend on values, in a program that never ran
+        facts["why"] = str(fault)
+        return facts
+    facts["instructions"] = program.device_model.instruction_count
+    facts["device_us"] = timing.time_us
+    facts["tensor_flops"] = timing.tensor_flops
+    facts["bound_by"] = timing.bound_by
+    return facts
+
+
+def write() -> None:
+    """The file. It has the keys of the JAX plugin's."""
+    from opentrn import _core
+
+    rows = [row(program) for program in _PROGRAMS if program.runs]
+    file = os.environ["OPENTRN_USAGE"] + ".torch"
+    peak = max((program.bytes for program in _PROGRAMS if program.runs), default=0)
+    target = _SETTINGS[0].target
+    facts = {
+        "target": target,
+        "cores": 1,
+        "tensor_peak_tflops_bf16": _core.peak_tflops(target, "bf16"),
+        "bytes_peak": peak,
+        "programs": rows,
+    }
+    with open(file, "w") as out:
+        json.dump(facts, out, indent=1)
