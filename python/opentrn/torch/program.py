@@ -39,9 +39,9 @@ class Program:
             return
         try:
             self._loaded = _core.compile_model(
-                emitted.text, f"<{name}>", settings.target, {}, settings.optlevel,
-                settings.auto_cast, settings.auto_cast_type,
-            )  # fmt: skip
+                emitted.text, f"<{name}>", settings.target, {}, settings.compiler_options()
+            )
+            self._loaded.set_stochastic_rounding(settings.rounding_seed)
         except NotModelled as fault:
             if settings.strict:
                 raise

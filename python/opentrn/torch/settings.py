@@ -16,7 +16,25 @@ class Settings:
     optlevel: int = 2
     auto_cast: str = "none"
     auto_cast_type: str = "bf16"
+    enable_stochastic_rounding: bool = False
     strict: bool = False
+
+    def compiler_options(self) -> dict[str, str]:
+        """As _core.compile_model takes them."""
+        from opentrn.model import compiler_options
+
+        return compiler_options(
+            optlevel=self.optlevel,
+            auto_cast=self.auto_cast,
+            auto_cast_type=self.auto_cast_type,
+            enable_stochastic_rounding=self.enable_stochastic_rounding,
+        )
+
+    @property
+    def rounding_seed(self) -> int | None:
+        """Of stochastic rounding; None: to nearest even."""
+        seed = int(os.environ.get("NEURON_RT_STOCHASTIC_ROUNDING_SEED", "0"))
+        return seed if self.enable_stochastic_rounding else None
 
 
 def read(options: Mapping[str, Any] | None) -> Settings:
@@ -24,7 +42,8 @@ def read(options: Mapping[str, Any] | None) -> Settings:
     given = dict(options or {})
     target = os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2").split(".")[0]
     strict = os.environ.get("OPENTRN_STRICT", "") not in ("", "0")
-    settings = {"target": target, "strict": strict} | given
+    rounds = os.environ.get("NEURON_RT_STOCHASTIC_ROUNDING_EN", "0") == "1"
+    settings = {"target": target, "strict": strict, "enable_stochastic_rounding": rounds} | given
     unknown = set(settings) - set(Settings.__dataclass_fields__)
     if unknown:
         known = ", ".join(Settings.__dataclass_fields__)
