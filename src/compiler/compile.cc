@@ -1,11 +1,15 @@
 #include "compiler/compile.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 
 #include <fmt/format.h>
 
+#include "arch/tables.h"
+#include "backend/allocation.h"
+#include "backend/lifetime.h"
 #include "compiler/cost.h"
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/lowering.h"
@@ -149,14 +153,29 @@ void count_ops(const graph::Module& module, const Function& function, graph::Blo
   }
 }
 
-}  // namespace
+// Shares of what kernels leave in SBUF that values may take, tried in turn until every tensor has a place that
+// nobody used shortly before: where memory is too full for that, kernels wait for one another.
+constexpr std::array kKeptShares = {1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.25};
 
-CompiledModule compile(const graph::Module& module, const Options& options) {
-  CompiledModule compiled;
-  const Function function = prepared(module, options, compiled.passes, options.recognise);
+bool fits(const isa::Program& program, arch::Generation generation) {
+  try {
+    const backend::Options options{.generation = generation};
+    return backend::allocate(program, backend::find_lifetimes(program, backend::find_loops(program)), options,
+                             arch::neuron_core(generation), backend::Ways::kRotating)
+        .has_value();
+  } catch (const Fault& fault) {
+    if (fault.kind() != FaultKind::kCapacity) throw;
+    return false;
+  }
+}
+
+void lower(const graph::Module& module, const Function& function, const Options& options, double kept_share,
+           CompiledModule& compiled) {
   compiled.program = std::make_shared<isa::Program>();
   compiled.program->name = module.name.empty() ? function.name : module.name;
-  Lowering lowering(module, function, compiled.program, options.generation);
+  compiled.inputs.clear();
+  compiled.outputs.clear();
+  Lowering lowering(module, function, compiled.program, options.generation, kept_share);
   lowering.run();
   const auto arguments = function.arguments(), returned = function.returned();
   for (size_t i = 0; i < arguments.size(); ++i)
@@ -167,6 +186,17 @@ CompiledModule compile(const graph::Module& module, const Options& options) {
                                 port_name(function.result_attributes, i, "output")});
   compiled.constants = lowering.take_constants();
   compiled.origin = lowering.take_origin();
+}
+
+}  // namespace
+
+CompiledModule compile(const graph::Module& module, const Options& options) {
+  CompiledModule compiled;
+  const Function function = prepared(module, options, compiled.passes, options.recognise);
+  for (const double share : kKeptShares) {
+    lower(module, function, options, share, compiled);
+    if (share == kKeptShares.back() || fits(*compiled.program, options.generation)) break;
+  }
   return compiled;
 }
 

@@ -382,6 +382,18 @@ std::optional<int> convolution_row_rank(const graph::Function& function, const O
   return std::nullopt;
 }
 
+int64_t convolution_bytes(const graph::Function& function, const Op& op) {
+  const graph::Type &image = function.type(op.operands[0]), &kernel = function.type(op.operands[1]);
+  const auto element = static_cast<int64_t>(size_bytes(*device_dtype(image.element())));
+  const int64_t channels = kernel.dim(static_cast<int>(op.integer(Attr::kernel_input_feature_dimension)));
+  if (channels == 0 || image.element_count() == 0) return 0;
+  const int64_t blocks = tiles(channels, kPartitions);
+  const int64_t all_channels = image.dim(static_cast<int>(op.integer(Attr::input_feature_dimension)));
+  const int64_t kernels = std::min(2 * kKernelBytes, blocks * (kernel.element_count() / channels) * element);
+  const int64_t bands = std::min(kBandBytes, 2 * blocks * (image.element_count() / all_channels) * element);
+  return 2 * (kernels + bands);
+}
+
 std::unique_ptr<TileSource> convolution_source(Lowering& lowering, const Op& op) {
   return std::make_unique<Convolution>(lowering, op);
 }

@@ -160,10 +160,10 @@ std::vector<int64_t> free_dimensions(size_t rank, std::span<const int64_t> a, st
   return result;
 }
 
-// Columns of a right panel of elements of `bytes`.
-int64_t right_panel(const Matrix& left, int64_t bytes) {
-  const int64_t k_tiles = std::max<int64_t>(1, tiles(left.columns(), kPartitions));
-  const int64_t columns = kRightPanelBytes / (k_tiles * bytes);
+// Columns of a right panel.
+int64_t right_panel(int64_t contracted, int64_t element_bytes) {
+  const int64_t k_tiles = std::max<int64_t>(1, tiles(contracted, kPartitions));
+  const int64_t columns = kRightPanelBytes / (k_tiles * element_bytes);
   if (columns >= kPsumBankColumns) return columns / kPsumBankColumns * kPsumBankColumns;
   return std::max(kLeastPanelColumns, columns / kLeastPanelColumns * kLeastPanelColumns);
 }
@@ -221,7 +221,7 @@ class Product : public TileSource {
     r_batch_ = pick(r, rb);
     for (const isa::Dim& dim : l_batch_) batches_ *= dim.count;
     find_dtypes(lowering.function(), op);
-    panel_ = std::min(right_panel(left_, size_bytes(r_dtype_)), right_.rows());
+    panel_ = std::min(right_panel(left_.columns(), size_bytes(r_dtype_)), right_.rows());
     const int64_t m_tiles = tiles(left_.rows(), kPartitions), k_tiles = tiles(left_.columns(), kPartitions);
     keep_left_ =
         panel_ < right_.rows() && m_tiles * k_tiles * kPartitions * size_bytes(l_dtype_) <= kLeftPanelBytes;
@@ -338,6 +338,27 @@ std::optional<int> dot_general_row_rank(const graph::Function& function, const O
                               ? op.integers(Attr::lhs_contracting_dimensions).size()
                               : size_t{0};
   return function.type(op.operands[0]).rank() - static_cast<int>(contracted);
+}
+
+int64_t product_bytes(const graph::Function& function, const Op& op) {
+  const graph::Type& left = function.type(op.operands[0]);
+  const auto element =
+      static_cast<int64_t>(std::max(size_bytes(*device_dtype(left.element())),
+                                    size_bytes(*device_dtype(function.type(op.operands[1]).element()))));
+  int64_t k = 1, batches = 1;
+  if (op.has(Attr::lhs_contracting_dimensions))
+    for (const int64_t d : op.integers(Attr::lhs_contracting_dimensions)) k *= left.dim(static_cast<int>(d));
+  if (op.has(Attr::lhs_batching_dimensions))
+    for (const int64_t d : op.integers(Attr::lhs_batching_dimensions))
+      batches *= left.dim(static_cast<int>(d));
+  if (k * batches == 0) return 0;
+  const int64_t right = function.type(op.operands[1]).element_count() / (k * batches),
+                rows = left.element_count() / (k * batches);
+  const int64_t panel = std::min(right, right_panel(k, element)), k_tiles = tiles(k, kPartitions);
+  const int64_t left_all = tiles(rows, kPartitions) * k_tiles * kPartitions * element;
+  const bool keeps = panel < right && left_all <= kLeftPanelBytes;
+  const int64_t left_tiles = keeps ? left_all : 3 * k_tiles * kPartitions * element;
+  return 2 * panel * k_tiles * element + left_tiles + 2 * std::min(k, kNaturalColumns) * element;
 }
 
 std::unique_ptr<TileSource> product_source(Lowering& lowering, const Op& op) {

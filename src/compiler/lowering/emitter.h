@@ -77,6 +77,7 @@ class Emitter {
 
   const isa::Program& program() const { return *program_; }
   int generation() const { return static_cast<int>(generation_); }
+  arch::Generation arch_generation() const { return generation_; }
   // Instructions that follow belong to this op of the origin's table, at this place of the model.
   void set_op(uint32_t op, const SourceLocation& location);
   // A further kernel begins.

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/tables.h"
 #include "compiler/cost.h"
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/elementwise.h"
@@ -25,6 +26,10 @@ namespace {
 // fp32 elements of full values that a row-wise group may hold in a partition: half of the smallest SBUF
 // partition (192 KiB), since two tiles of rows are in work at a time.
 constexpr int64_t kColumnsMax = 96 * 1024 / 4;
+
+// Bytes of a partition for values that stay in SBUF beside a kernel whose own tiles nobody has counted: a
+// third of the smallest SBUF.
+constexpr int64_t kUsualRoom = 64 * 1024;
 
 // Ops that are a kernel of their own; an op goes to the first that takes it.
 struct Kernel {
@@ -73,11 +78,12 @@ std::string shape_text(const graph::Function& function, const Op& op) {
 }  // namespace
 
 Lowering::Lowering(const graph::Module& module, const graph::Function& function,
-                   std::shared_ptr<isa::Program> program, arch::Generation generation)
+                   std::shared_ptr<isa::Program> program, arch::Generation generation, double kept_share)
     : module_(module),
       function_(function),
       emitter_(std::move(program), generation),
-      residency_(emitter_),
+      kept_share_(kept_share),
+      residency_(emitter_, kUsualRoom),
       views_(function.value_count()),
       origin_op_(function.op_count(), isa::kNoModelOp) {
   emitter_.set_residency(&residency_);
@@ -98,10 +104,10 @@ void Lowering::run() {
 
 void Lowering::begin_scope(graph::BlockId block, std::optional<size_t> counter) {
   scopes_.push_back(
-      std::make_unique<Scope>(Scope{Plan(function_, block, kColumnsMax, counter), {}, {}, {}, {}}));
+      std::make_unique<Scope>(Scope{Plan(function_, block, kColumnsMax, counter), {}, {}, {}, {}, {}}));
   Scope& scope = *scopes_.back();
   scope.order = scope.plan.order();
-  find_last_readers(scope);
+  find_readers(scope);
 }
 
 // A block may be lowered again, elsewhere: nothing of it stays.
@@ -123,19 +129,24 @@ void Lowering::lower_block(graph::BlockId block, std::optional<size_t> counter,
 
 void Lowering::lower_groups() {
   for (size_t place = 0; place < scopes_.back()->order.size(); ++place) {
-    lower_group(scopes_.back()->order[place]);
+    const int group = scopes_.back()->order[place];
+    residency_.begin_kernel(place, room_beside(plan().groups()[static_cast<size_t>(group)]));
+    lower_group(group);
     drop_what_nobody_reads(place);
   }
 }
 
 // Only values that the block itself makes: its arguments and what lies around live on.
-void Lowering::find_last_readers(Scope& scope) const {
+void Lowering::find_readers(Scope& scope) const {
   const Plan& plan = scope.plan;
   std::vector<int> last(function_.value_count(), -1);
   for (size_t i = 0; i < scope.order.size(); ++i)
     for (const graph::OpId id : plan.groups()[static_cast<size_t>(scope.order[i])].ops)
       for (const ValueId base : plan.bases_read_by(id))
-        if (plan.group_of(base) >= 0) last[index_of(base)] = static_cast<int>(i);
+        if (plan.group_of(base) >= 0) {
+          last[index_of(base)] = static_cast<int>(i);
+          scope.reads[base].push_back(i);
+        }
   for (const ValueId id : function_.op(function_.block(plan.block()).ops.back()).operands)
     last[index_of(plan.base_of(id))] = -1;
   scope.last_read.resize(scope.order.size());
@@ -148,6 +159,18 @@ void Lowering::drop_what_nobody_reads(size_t place) {
   for (const ValueId value : scopes_.back()->last_read[place])
     if (const auto& view = views_[index_of(value)]; view && !taken_over_.contains(value))
       residency_.drop(view->tensor);
+}
+
+std::vector<size_t> Lowering::reads_of(ValueId value) const {
+  const auto found = scopes_.back()->reads.find(value);
+  return found == scopes_.back()->reads.end() ? std::vector<size_t>{} : found->second;
+}
+
+int64_t Lowering::room_beside(const Group& group) const {
+  const auto working = working_bytes(function_, group);
+  if (!working) return static_cast<int64_t>(kept_share_ * kUsualRoom);
+  const int64_t sbuf = arch::neuron_core(emitter_.arch_generation()).sbuf_bytes_per_partition;
+  return static_cast<int64_t>(kept_share_ * static_cast<double>(std::max(kUsualRoom, sbuf - *working)));
 }
 
 void Lowering::set_view(ValueId value, const View& view) {
@@ -168,6 +191,7 @@ bool Lowering::lies_in_memory(ValueId value) const {
 View Lowering::take_over(ValueId operand, ValueId result) {
   const View place = view(operand);
   taken_over_.insert(operand);
+  residency_.expect(place.tensor, reads_of(result));
   set_view(result, place);
   return place;
 }
@@ -273,6 +297,7 @@ void Lowering::begin_op(graph::OpId id) {
 View Lowering::allocate(ValueId value) {
   const graph::Type& type = function_.type(value);
   const View whole = emitter_.hbm(device_dims(type), dtype_of(type), fmt::format("v{}", index_of(value)));
+  residency_.expect(whole.tensor, reads_of(value));
   set_view(value, whole);
   return whole;
 }

@@ -26,7 +26,9 @@ namespace opentrn::compiler {
 class Lowering {
  public:
   Lowering(const graph::Module& module, const graph::Function& function,
-           std::shared_ptr<isa::Program> program, arch::Generation generation);
+           std::shared_ptr<isa::Program> program, arch::Generation generation, double kept_share);
+
+  // kept_share: of the room that kernels leave in SBUF, what values may take that stay there.
 
   // Lowers the whole function. Fault{kNotModelled, "compiler.no_lowering"} names the first op without a
   // kernel, its shape and its place in the model.
@@ -85,13 +87,16 @@ class Lowering {
     Plan plan;
     std::vector<int> order;                              // of the plan's groups
     std::vector<std::vector<graph::ValueId>> last_read;  // by place in the order
+    std::map<graph::ValueId, std::vector<size_t>> reads;  // places, of values that the block makes
     std::vector<graph::ValueId> views_set, scalars_set;  // to be forgotten
   };
   void begin_scope(graph::BlockId block, std::optional<size_t> counter);
   void end_scope();
   void lower_groups();
   void lower_group(int group);
-  void find_last_readers(Scope& scope) const;
+  void find_readers(Scope& scope) const;
+  std::vector<size_t> reads_of(graph::ValueId value) const;
+  int64_t room_beside(const Group& group) const;
   void drop_what_nobody_reads(size_t place);
   void return_values();
   View view_of_op(const graph::Op& op, uint32_t result);
@@ -101,6 +106,7 @@ class Lowering {
   const graph::Module& module_;
   const graph::Function& function_;
   Emitter emitter_;
+  double kept_share_;
   Residency residency_;
   std::vector<std::unique_ptr<Scope>> scopes_;  // innermost last
   std::vector<std::optional<View>> views_;      // by value
@@ -143,6 +149,10 @@ bool has_sort(const graph::Function& function, const graph::Op& op);
 bool has_dynamic_slices(const graph::Function& function, const graph::Op& op);
 bool has_complex(const graph::Function& function, const graph::Op& op);
 bool has_kernel_call(const graph::Function& function, const graph::Op& op);
+
+// Bytes of a partition that the kernel of the group needs for tiles of its own; nullopt where nobody has
+// counted.
+std::optional<int64_t> working_bytes(const graph::Function& function, const Group& group);
 
 // True when some kernel takes the op; for coverage reports, without lowering. Says nothing about the ops
 // inside loops and branches, which are asked about themselves.

@@ -8,12 +8,6 @@ namespace opentrn::compiler {
 
 namespace {
 
-// Bytes of a partition for one value and for all: a third of the smallest SBUF, so that kernels keep room for
-// two rounds of their own tiles. A value of twice the first is evicted and loaded again before it is done
-// with: BERT base with 16 x 128 tokens takes 26 ms with 24 KiB and 14 ms with 12.
-constexpr int64_t kValueBytes = 12 * 1024;
-constexpr int64_t kTotalBytes = 64 * 1024;
-
 // Engines begin at partition 0, 32, 64 or 96, and reach as far as isa.C7 says.
 bool can_begin_at(int64_t partition, int64_t count) {
   if (partition == 0) return true;
@@ -31,12 +25,27 @@ bool Residency::Value::complete() const {
   return std::all_of(blocks.begin(), blocks.end(), [](const auto& block) { return block.has_value(); });
 }
 
+void Residency::begin_kernel(size_t place, int64_t room) {
+  place_ = place;
+  room_ = room;
+  while (partition_bytes_ > room_ && evict_one({})) {
+  }
+}
+
+size_t Residency::next_read(isa::TensorId tensor) const {
+  const auto found = reads_.find(tensor);
+  if (found == reads_.end()) return place_;
+  const auto next = std::lower_bound(found->second.begin(), found->second.end(), place_);
+  return next == found->second.end() ? kNever : *next;
+}
+
 bool Residency::reserve(const View& whole, int64_t rows, int64_t columns) {
   Value value{whole, rows, columns, {}, false, false};
   value.blocks.resize(static_cast<size_t>((rows + kPartitions - 1) / kPartitions));
-  if (rows * columns == 0 || value.partition_bytes() > kValueBytes) return false;
-  while (partition_bytes_ + value.partition_bytes() > kTotalBytes)
-    if (!evict_one({})) return false;
+  const size_t next = next_read(whole.tensor);
+  if (rows * columns == 0 || value.partition_bytes() > room_ || next == kNever) return false;
+  while (partition_bytes_ + value.partition_bytes() > room_)
+    if (!evict_one({}, next)) return false;
   partition_bytes_ += value.partition_bytes();
   oldest_.push_back(whole.tensor);
   values_.emplace(whole.tensor, std::move(value));
@@ -50,16 +59,18 @@ void Residency::make_tiles(isa::TensorId tensor) {
     place(tensor, row, std::min(kPartitions, value.rows - row));
 }
 
-bool Residency::evict_one(const std::set<isa::TensorId>& but) {
-  const auto oldest = std::find_if(oldest_.begin(), oldest_.end(), [&](isa::TensorId tensor) {
-    // What the running kernel still makes must stay.
+// The one that is read last, and later than `read_after`; the oldest of several.
+bool Residency::evict_one(const std::set<isa::TensorId>& but, size_t read_after) {
+  std::optional<isa::TensorId> last;
+  for (const isa::TensorId tensor : oldest_) {
+    // What the running kernel still makes or reads must stay.
     const Value& value = values_.at(tensor);
-    return !is_fixed(tensor) && !but.contains(tensor) && !value.unwritten && value.complete();
-  });
-  if (oldest == oldest_.end()) return false;
-  const isa::TensorId tensor = *oldest;
-  flush(tensor, isa::Purpose::kSpill);
-  drop(tensor);
+    if (is_fixed(tensor) || but.contains(tensor) || value.unwritten || !value.complete()) continue;
+    if (!last || next_read(tensor) > next_read(*last)) last = tensor;
+  }
+  if (!last || next_read(*last) < read_after) return false;
+  flush(*last, isa::Purpose::kSpill);
+  drop(*last);
   return true;
 }
 
@@ -69,7 +80,7 @@ void Residency::make_room() {
 }
 
 void Residency::enter_region(const std::set<isa::TensorId>& wanted) {
-  while (2 * partition_bytes_ > kTotalBytes && evict_one(wanted)) {
+  while (2 * partition_bytes_ > usual_room_ && evict_one(wanted)) {
   }
   auto& kept = regions_.emplace_back();
   for (const auto& [tensor, value] : values_) kept.emplace(tensor, value.stored);

@@ -2,8 +2,8 @@
 //
 // A value of R rows and C columns (its dimensions flattened, as its HBM tensor is laid out) is kept as one
 // tile per 128 rows. Its HBM tensor exists, but is written only when somebody needs it there: a reader whose
-// access is no rectangle of one tile, or a result of the model. What is kept at once is bounded; the oldest
-// value goes to HBM when there is no more room.
+// access is no rectangle of one tile, or a result of the model. What is kept at once is bounded by what the
+// running kernel leaves; where there is no more room, the value that is read last goes to HBM (Belady's rule).
 //
 // Code of a region (a loop's body, a branch) may run never or many times, so nothing that is recorded there
 // about values made outside is true afterwards: these stay where they are while a region is open, and count
@@ -23,9 +23,16 @@ namespace opentrn::compiler {
 
 class Residency {
  public:
-  explicit Residency(Emitter& emitter) : emitter_(emitter) {}
+  // room: bytes of a partition while no kernel says otherwise.
+  Residency(Emitter& emitter, int64_t room) : emitter_(emitter), usual_room_(room), room_(room) {}
 
-  // Room for the value in `whole` (contiguous). False: it is too large, and its maker stores it.
+  // The kernel at this place of the order begins and leaves `room` bytes of a partition for kept values.
+  void begin_kernel(size_t place, int64_t room);
+  // Places at which the tensor is read, in order. What nobody has spoken of is read soon.
+  void expect(isa::TensorId tensor, std::vector<size_t> reads) { reads_[tensor] = std::move(reads); }
+
+  // Room for the value in `whole` (contiguous). False: what is there is read earlier, or nobody reads the
+  // value, and its maker stores it.
   bool reserve(const View& whole, int64_t rows, int64_t columns);
   bool is_kept(isa::TensorId tensor) const { return values_.contains(tensor); }
   // Rows [row, row + count) as a tile to write; nullopt when no instruction can write there, or the value is
@@ -71,12 +78,18 @@ class Residency {
     bool complete() const;
   };
 
-  bool evict_one(const std::set<isa::TensorId>& but);
+  bool evict_one(const std::set<isa::TensorId>& but, size_t read_after = 0);
+  // Where the tensor is read next; kNever when nobody does.
+  static constexpr size_t kNever = SIZE_MAX;
+  size_t next_read(isa::TensorId tensor) const;
 
   Emitter& emitter_;
   std::map<isa::TensorId, Value> values_;
   std::vector<std::map<isa::TensorId, bool>> regions_;  // what was kept when each began, and whether stored
   std::deque<isa::TensorId> oldest_;
+  std::map<isa::TensorId, std::vector<size_t>> reads_;
+  size_t place_ = 0;
+  int64_t usual_room_, room_;
   int64_t partition_bytes_ = 0;
 };
 

@@ -49,6 +49,10 @@ class TileSource {
   virtual Tile sums(const RowBlock& rows, const ColumnBlock& tile) = 0;
 };
 
+// Bytes of a partition that the source holds, with those that are loaded ahead.
+int64_t product_bytes(const graph::Function& function, const graph::Op& op);
+int64_t convolution_bytes(const graph::Function& function, const graph::Op& op);
+
 std::unique_ptr<TileSource> product_source(Lowering& lowering, const graph::Op& op);
 std::unique_ptr<TileSource> convolution_source(Lowering& lowering, const graph::Op& op);
 

@@ -187,7 +187,7 @@ class Simplifier {
   bool rewrite(OpId id) {
     Op& op = function_.op(id);
     switch (op.kind) {
-      case OpKind::convert_: return merge_converts(op);
+      case OpKind::convert_: return merge_converts(op) || convert_before_view(id);
       case OpKind::reshape_:
         if (const Op* inner = maker(op.operands[0], OpKind::reshape_)) {
           op.operands[0] = inner->operands[0];
@@ -211,6 +211,34 @@ class Simplifier {
     if (!inner || type(inner->operands[0]).quantization()) return false;
     if (!holds_all(type(inner->operands[0]).element(), type(op.operands[0]).element())) return false;
     op.operands[0] = inner->operands[0];
+    return true;
+  }
+
+  // A narrowing conversion of what is only rearranged is done where the value is made, by the kernel that
+  // makes it.
+  bool convert_before_view(OpId id) {
+    const Op op = function_.op(id);
+    const OpId view_id = function_.value(op.operands[0]).op;
+    if (view_id == graph::kNoOp || type(op.operands[0]).quantization()) return false;
+    const Op view = function_.op(view_id);
+    if (view.kind != OpKind::reshape_ && view.kind != OpKind::transpose_) return false;
+    const OpId maker_id = function_.value(view.operands[0]).op;
+    const ElementType to = type(op.results[0]).element();
+    if (maker_id == graph::kNoOp || function_.op(maker_id).kind == OpKind::constant_ ||
+        graph::bit_width(to) >= graph::bit_width(type(op.operands[0]).element()))
+      return false;
+    const auto& ops = function_.block(op.block).ops;
+    const auto at = static_cast<size_t>(std::find(ops.begin(), ops.end(), id) - ops.begin());
+    const OpId made = function_.insert(op.block, at, OpKind::convert_, {view.operands[0]},
+                                       {type(view.operands[0]).with_element(to)}, op.location);
+    while (rewrite(made)) ++changed_;
+    Op& moved = function_.op(id);
+    moved.kind = view.kind;
+    moved.operands = {function_.op(made).results[0]};
+    if (view.has(Attr::permutation)) {
+      const auto permutation = view.integers(Attr::permutation);
+      moved.set(Attr::permutation, std::vector<int64_t>(permutation.begin(), permutation.end()));
+    }
     return true;
   }
 

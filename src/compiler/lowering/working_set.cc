@@ -1,0 +1,71 @@
+// What kernels hold in SBUF beside the values that stay there: how much is left for those (residency.h).
+//
+// Estimates, from the sizes that the kernels choose. Everything that streams is counted twice, since the
+// next kernel loads its weights while this one computes.
+#include <algorithm>
+
+#include "compiler/lowering/device_type.h"
+#include "compiler/lowering/lowering.h"
+#include "compiler/lowering/tile_source.h"
+#include "compiler/passes/attention.h"
+
+namespace opentrn::compiler {
+
+using graph::Function;
+using graph::Op;
+using graph::OpKind;
+
+namespace {
+
+constexpr int64_t kSmallTiles = 8 * 1024;  // numbers per row, biases
+constexpr int64_t kFreeColumns = 2048;     // of a tile that no reduction holds together (rowwise.cc)
+constexpr int64_t kFullMax = 5;            // values of a group alive at once (plan.cc)
+
+int64_t element_bytes(const Function& function, graph::ValueId value) {
+  const auto dtype = device_dtype(function.type(value).element());
+  return dtype ? size_bytes(*dtype) : int64_t{sizeof(float)};
+}
+
+// Tiles of the ops after the source, two rows of tiles at a time.
+int64_t rowwise_bytes(const Function& function, const Group& group) {
+  const int64_t tile = group.whole_rows      ? group.columns()
+                       : group.has_source    ? std::min(kSumColumns, group.columns())
+                                             : std::min(kFreeColumns, group.columns());
+  int64_t bytes = 0;
+  for (const graph::OpId id : group.ops) {
+    const Op& op = function.op(id);
+    bytes += function.type(op.results[0]).element_count() < group.rows() * group.columns()
+                 ? 0
+                 : tile * element_bytes(function, op.results[0]);
+    // What is loaded beside: residuals.
+    if (op.operands.size() > 1) bytes += tile * static_cast<int64_t>(sizeof(float)) / 2;
+  }
+  return 2 * std::min(bytes, kFullMax * tile * static_cast<int64_t>(sizeof(float)));
+}
+
+int64_t attention_bytes(const Function& function, const Op& op) {
+  constexpr int64_t kLoadedRows = 24 * 1024, kBlockKeys = 2048, kBlocks = 8;
+  const graph::Type& keys = function.type(op.operands[1]);
+  const graph::Type& values = function.type(op.operands[2]);
+  const int64_t count = keys.dim(keys.rank() - 2), width = values.dim(values.rank() - 1);
+  const int64_t element = element_bytes(function, op.operands[2]);
+  const int64_t held = 2 * (count + (count + kPartitions - 1) / kPartitions * width) * element;
+  const int64_t block = std::min(count, kBlockKeys) * (static_cast<int64_t>(sizeof(float)) + 2 * element);
+  const int64_t blocks = count <= kPsumBankColumns ? kBlocks : kBlocks / 2;
+  return kLoadedRows + held + blocks * block;
+}
+
+}  // namespace
+
+std::optional<int64_t> working_bytes(const Function& function, const Group& group) {
+  const Op& first = function.op(group.ops[0]);
+  if (attention_of(first)) return kSmallTiles + attention_bytes(function, first);
+  if (!group.rowwise) return std::nullopt;
+  int64_t bytes = kSmallTiles + rowwise_bytes(function, group);
+  if (!group.has_source) return bytes;
+  const auto source = first.kind == OpKind::dot_general_ ? product_bytes(function, first)
+                                                         : convolution_bytes(function, first);
+  return bytes + source;
+}
+
+}  // namespace opentrn::compiler
