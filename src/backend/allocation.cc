@@ -16,6 +16,11 @@ namespace {
 using isa::MemorySpace;
 using isa::TensorId;
 
+// What takes this part of the memory is large: where it rotates, it soon finds no place in one piece.
+constexpr int64_t kLargeShare = 24;
+// What is no larger cuts the memory into pieces where there are many.
+constexpr int64_t kTinyBytes = 64;
+
 int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 // One of the two on-chip memories, its rules and its tenants.
@@ -44,10 +49,11 @@ class OnChip {
     check_sizes();
     pin(placements);
     if (floating_.empty()) return true;
-    if (rotate(placements, {SpaceMap::Policy::kOldest, bank_bytes_ > 0, false})) return true;
-    if (rotate(placements, {SpaceMap::Policy::kOldest, false, true})) return true;
+    if (rotate(placements, {SpaceMap::Policy::kOldest, bank_bytes_ > 0, false, 0})) return true;
+    if (rotate(placements, {SpaceMap::Policy::kOldest, false, true, 0})) return true;
+    if (rotate(placements, {SpaceMap::Policy::kOldest, false, true, capacity_ / kLargeShare})) return true;
     if (ways == Ways::kRotating) return false;
-    if (rotate(placements, {SpaceMap::Policy::kLowest, false, true})) return true;
+    if (rotate(placements, {SpaceMap::Policy::kLowest, false, true, 0})) return true;
     constexpr size_t kBySizeMax = 20'000;  // it compares every pair
     if (floating_.size() + pinned_.size() <= kBySizeMax && by_size(placements)) return true;
     throw_full();
@@ -152,7 +158,9 @@ class OnChip {
   struct Rotation {
     SpaceMap::Policy policy;
     bool whole_banks;
-    bool tight;  // small tensors are packed
+    bool tight;           // small tensors are packed
+    int64_t large_bytes;  // tensors of this size are kept together at the far end, tiny ones at the near
+                          // end; 0: none is
   };
   bool rotate(std::vector<isa::Placement>& placements, const Rotation& rotation) {
     const SpaceMap::Policy policy = rotation.policy;
@@ -177,9 +185,15 @@ class OnChip {
         tenants.pop_back();
         map.release(gone.offset, gone.bytes, gone.quadrants, gone.last + 1);
       }
-      const bool keep_aside = policy == SpaceMap::Policy::kOldest && life.last - life.first > long_life;
       const Request request = request_for(id, rotation.whole_banks, rotation.tight);
-      const auto found = map.find(request, choices(id), keep_aside ? SpaceMap::Policy::kHighest : policy);
+      const bool is_large = rotation.large_bytes > 0 && request.bytes >= rotation.large_bytes;
+      const bool keep_aside =
+          policy == SpaceMap::Policy::kOldest && (is_large || life.last - life.first > long_life);
+      const bool is_tiny = rotation.large_bytes > 0 && request.bytes <= kTinyBytes;
+      const auto found = map.find(request, choices(id),
+                                  keep_aside ? SpaceMap::Policy::kHighest
+                                  : is_tiny  ? SpaceMap::Policy::kLowest
+                                             : policy);
       if (!found) return false;
       map.take(found->offset, request.bytes, found->quadrants);
       tenants.push_back({life.last, found->offset, request.bytes, found->quadrants});

@@ -4,7 +4,7 @@
 // tried, in this order:
 //   1. rotate: the range that has been free for longest, never-used memory first, so that a writer rarely
 //      waits for the readers of the previous tenant; long-lived tensors are kept together at the far end;
-//      then the same with small tensors packed;
+//      then the same with small tensors packed; then with large and tiny ones apart;
 //   2. first fit: the lowest range that is free, which fragments less;
 //   3. by size: the largest tensor first, each at its lowest offset free for its whole lifetime.
 // A tensor of up to 32 rows takes one quadrant of the partitions, up to 64 rows a half, as the engines'

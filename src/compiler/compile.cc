@@ -153,8 +153,8 @@ void count_ops(const graph::Module& module, const Function& function, graph::Blo
   }
 }
 
-// Shares of what kernels leave in SBUF that values may take, tried in turn until every tensor has a place that
-// nobody used shortly before: where memory is too full for that, kernels wait for one another.
+// Shares of what kernels leave in SBUF that values may take, tried in turn until every tensor has a place
+// that nobody used shortly before: where memory is too full for that, kernels wait for one another.
 constexpr std::array kKeptShares = {1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.25};
 
 bool fits(const isa::Program& program, arch::Generation generation) {

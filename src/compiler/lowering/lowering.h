@@ -85,10 +85,10 @@ class Lowering {
   // A block that is being lowered, and what has been remembered of its values.
   struct Scope {
     Plan plan;
-    std::vector<int> order;                              // of the plan's groups
-    std::vector<std::vector<graph::ValueId>> last_read;  // by place in the order
+    std::vector<int> order;                               // of the plan's groups
+    std::vector<std::vector<graph::ValueId>> last_read;   // by place in the order
     std::map<graph::ValueId, std::vector<size_t>> reads;  // places, of values that the block makes
-    std::vector<graph::ValueId> views_set, scalars_set;  // to be forgotten
+    std::vector<graph::ValueId> views_set, scalars_set;   // to be forgotten
   };
   void begin_scope(graph::BlockId block, std::optional<size_t> counter);
   void end_scope();

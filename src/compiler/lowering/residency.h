@@ -3,7 +3,8 @@
 // A value of R rows and C columns (its dimensions flattened, as its HBM tensor is laid out) is kept as one
 // tile per 128 rows. Its HBM tensor exists, but is written only when somebody needs it there: a reader whose
 // access is no rectangle of one tile, or a result of the model. What is kept at once is bounded by what the
-// running kernel leaves; where there is no more room, the value that is read last goes to HBM (Belady's rule).
+// running kernel leaves; where there is no more room, the value that is read last goes to HBM (Belady's
+// rule).
 //
 // Code of a region (a loop's body, a branch) may run never or many times, so nothing that is recorded there
 // about values made outside is true afterwards: these stay where they are while a region is open, and count

@@ -28,9 +28,9 @@ int64_t element_bytes(const Function& function, graph::ValueId value) {
 
 // Tiles of the ops after the source, two rows of tiles at a time.
 int64_t rowwise_bytes(const Function& function, const Group& group) {
-  const int64_t tile = group.whole_rows      ? group.columns()
-                       : group.has_source    ? std::min(kSumColumns, group.columns())
-                                             : std::min(kFreeColumns, group.columns());
+  const int64_t tile = group.whole_rows   ? group.columns()
+                       : group.has_source ? std::min(kSumColumns, group.columns())
+                                          : std::min(kFreeColumns, group.columns());
   int64_t bytes = 0;
   for (const graph::OpId id : group.ops) {
     const Op& op = function.op(id);
