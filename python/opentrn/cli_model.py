@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-SUFFIXES = (".mlir", ".mlirbc", ".stablehlo", ".onnx", ".pb", ".neuron")
+SUFFIXES = (".mlir", ".mlirbc", ".stablehlo", ".onnx", ".pb", ".pt2", ".neuron")
 
 
 def is_model(name: str) -> bool:

@@ -20,7 +20,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="opentrn profile",
         usage="opentrn profile [--target T] [--json FILE] [--lines N] -- COMMAND ...",
-        description="Run a JAX program on simulated NeuronCores and sum its device time.",
+        description="Run a JAX or PyTorch program on simulated NeuronCores and sum its device time.",
     )
     parser.add_argument(
         "--target", help="NEURON_PLATFORM_TARGET_OVERRIDE for the command: trn2, trn2.48xlarge, ..."
@@ -43,11 +43,12 @@ def main(words: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "usage.json")
         status, seconds = run(command, file, options.target)
-        usage = json.loads(file.read_text()) if file.exists() else None
+        usage = _joined([each for each in (file, Path(f"{file}.torch")) if each.exists()])
     if usage is None:
         print(
             f"opentrn profile: {command[0]} ended with {status} and ran nothing on the platform `neuron`\n"
-            "  try: a program that uses JAX; JAX_PLATFORMS is set to neuron,cpu unless you set it",
+            "  try: a program that uses JAX (JAX_PLATFORMS is set to neuron,cpu unless you set it), or one that calls\n"
+            '  torch.compile(..., backend="neuron")',
             file=sys.stderr,
         )
         return status or INPUT
@@ -59,6 +60,18 @@ def main(words: Sequence[str]) -> int:
             Path(options.json).write_text(json.dumps(summary, indent=1))
         print(as_text(summary, options.lines))
     return status
+
+
+def _joined(files: list[Path]) -> dict[str, Any] | None:
+    """What JAX's plugin and PyTorch's backend wrote, as one; None without either."""
+    parts = [json.loads(file.read_text()) for file in files]
+    if not parts:
+        return None
+    whole = parts[0]
+    for part in parts[1:]:
+        whole["programs"] += part["programs"]
+        whole["bytes_peak"] = max(whole["bytes_peak"], part["bytes_peak"])
+    return whole
 
 
 def run(command: list[str], usage: Path, target: str | None) -> tuple[int, float]:

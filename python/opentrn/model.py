@@ -4,8 +4,8 @@
     outputs = model(x)                 # values, in the device's number formats
     print(model.time().text())         # predicted time, and where it goes
 
-A model is StableHLO text or bytecode, an HLO protocol buffer or ONNX. It is compiled ahead of time into the
-instruction programs that NKI kernels become.
+A model is StableHLO text or bytecode, an HLO protocol buffer, ONNX, or a program of torch.export. It is compiled
+ahead of time into the instruction programs that NKI kernels become.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class CompiledModel:
 
 
 def compile(
-    source: str | Path | graph.Module,
+    source: str | Path | graph.Module | Any,
     *,
     target: str = "trn2",
     dimensions: Mapping[str, int | Sequence[int]] | None = None,
@@ -162,23 +162,28 @@ def compile(
 ) -> CompiledModel | BucketedModel:
     """Compile a model for one NeuronCore of `target`.
 
-    source: a path to StableHLO text or bytecode, an HLO protocol buffer or an ONNX model; or StableHLO text
-    itself; or a module of opentrn.graph. dimensions: sizes of the symbolic dimensions of an ONNX model,
-    {"batch": 1}; several sizes, {"batch": [1, 8]}, give a BucketedModel (opentrn.buckets). optlevel: 1 or 2 (what
-    they mean: docs/models.md). auto_cast: which fp32 operations are computed in auto_cast_type: "none", "matmult"
-    or "all"; auto_cast_type: "bf16", "fp16", "tf32" or "fp8_e4m3". weight_dtype: how constant operands of products
-    are kept: "none" (as the model has them), "int8", "fp8_e4m3", "fp8_e4m3fn" or "fp8_e5m2"; `passes` of the result
-    says which were. enable_stochastic_rounding: how the model's engines round when it is called
+    source: a path to StableHLO text or bytecode, an HLO protocol buffer, an ONNX model or a program that torch.export
+    saved (.pt2); or such a program, StableHLO text itself, or a module of opentrn.graph. dimensions: sizes of the
+    symbolic dimensions of an ONNX model, {"batch": 1}, or of an exported program; several sizes of an ONNX model's,
+    {"batch": [1, 8]}, give a BucketedModel (opentrn.buckets). optlevel: 1 or 2 (what they mean: docs/models.md).
+    auto_cast: which fp32 operations are computed in auto_cast_type: "none", "matmult" or "all"; auto_cast_type:
+    "bf16", "fp16", "tf32" or "fp8_e4m3". weight_dtype: how constant operands of products are kept: "none" (as the
+    model has them), "int8", "fp8_e4m3", "fp8_e4m3fn" or "fp8_e5m2"; `passes` of the result says which were.
+    enable_stochastic_rounding: how the model's engines round when it is called
     (CompiledModel.round_stochastically), now and when its file is loaded. cache: keep compiled models in a folder
     and take what is there (opentrn.cache); `cached` of the result says which. Raises ValueError for a malformed
-    model, an unknown target or option, NotModelled for an op without a device kernel, by name and with its place in the
-    model.
+    model, an unknown target or option, NotModelled for an op without a device kernel, by name and with its place in
+    the model.
     """
     given = {
         "optlevel": optlevel, "auto_cast": auto_cast, "auto_cast_type": auto_cast_type, "weight_dtype": weight_dtype,
         "enable_stochastic_rounding": enable_stochastic_rounding,
     }  # fmt: skip
     options = compiler_options(**given)
+    exported = _exported(source, dimensions)
+    if exported is not None:
+        name = str(source) if isinstance(source, (str, Path)) else "<exported program>"
+        source, dimensions = exported, None
     if isinstance(source, graph.Module):
         facts = {"target": target, "options": json.dumps(given)}
         return CompiledModel(_core.compile_graph(source._raw, target, options), target, facts)
@@ -188,7 +193,11 @@ def compile(
 
     def one(sizes: Mapping[str, int]) -> CompiledModel:
         kept = {"dimensions": dict(sizes), **given}
-        facts = {"source": _read(source)[1], "target": target, "options": json.dumps(kept)}
+        facts = {
+            "source": name if exported is not None else _read(source)[1],
+            "target": target,
+            "options": json.dumps(kept),
+        }
         if cache:
             return _through_cache(source, facts, lambda: _compile(source, target, sizes, options, facts))
         return _compile(source, target, sizes, options, facts)
@@ -296,11 +305,38 @@ def _references(weights: str) -> bool:
     return weights == "reference"
 
 
+def _exported(source: Any, dimensions: Mapping[str, Any] | None) -> str | None:
+    """The text of an exported PyTorch program or its file; None for any other source."""
+    if isinstance(source, str) and "\n" in source:
+        return None
+    if isinstance(source, (str, Path)):
+        if Path(source).suffix != ".pt2":
+            return None
+    elif not type(source).__module__.startswith("torch.export"):
+        return None
+    try:
+        from opentrn.torch import export
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"{source} is PyTorch's, and {error.name} is not installed; pip install torch"
+        ) from error
+    from opentrn import buckets
+
+    lists, several = buckets.sizes_given(dimensions)
+    if several:
+        raise ValueError(
+            "a PyTorch program is compiled for one size of each dimension; several are for ONNX models"
+        )
+    sizes = {name: given[0] for name, given in lists.items()}
+    return export.to_text(source, sizes) if export.is_exported(source) else export.text_of(source, sizes)
+
+
 def _read(source: str | Path) -> tuple[str | None, str]:
     """(text, "<text>") for a program handed over, (None, path) for a file."""
     if isinstance(source, str) and "\n" in source:
         return source, "<text>"
-    return None, str(source)
+    text = _exported(source, None)
+    return text, str(source) if isinstance(source, (str, Path)) else "<exported program>"
 
 
 def _bytes_of(array: Any, port: Port) -> np.ndarray:

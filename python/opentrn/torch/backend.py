@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,13 +32,22 @@ def compilers(settings: settings_module.Settings, name: str) -> dict[str, Callab
     }
 
 
+def _function(module: fx.GraphModule) -> str:
+    """The user's function that a graph begins in."""
+    for node in module.graph.nodes:
+        frames = re.findall(r'File "[^"]+", line \d+, in <?(\w+)>?', node.meta.get("stack_trace") or "")
+        if frames:
+            return frames[0]
+    return "torch"
+
+
 def neuron(module: fx.GraphModule, inputs: list[Any], *, options: Mapping[str, Any] | None = None) -> Any:
     """The dynamo backend: graphs of ATen ops compiled for a simulated NeuronCore.
 
     options: opentrn.torch.settings. Raises NoDeviceForm for an op without a device form under OPENTRN_STRICT=1.
     """
     settings = settings_module.read(options)
-    name = f"torch{next(_number)}"
+    name = f"{_function(module)}{next(_number)}"
     backend = aot_autograd(**compilers(settings, name), decompositions=decompositions.table())
     # torch's fused attention on a CPU has a backward pass that is no formula; that of MATH is.
     with sdpa_kernel(SDPBackend.MATH):

@@ -176,7 +176,8 @@ def emit(
 ) -> Emitted:
     """The graph for arguments of these sizes.
 
-    arguments: Spec of a tensor; a number of a symbolic size; None. Raises NoDeviceForm, which names op and line.
+    arguments: Spec of a tensor; a tensor that becomes a constant; a number of a symbolic size; None.
+    Raises NoDeviceForm, which names op and line.
     """
     from opentrn.torch import ops  # noqa: F401  (fills RULES)
 
@@ -198,6 +199,8 @@ def emit(
                 heads.append(f"{value.name}: {value.type}")
                 taken.append(number)
                 values[node] = value
+            elif isinstance(given, torch.Tensor):
+                values[node] = emitter.constant(given)
             else:
                 values[node] = given
         elif node.op == "get_attr":

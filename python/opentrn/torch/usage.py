@@ -53,12 +53,13 @@ def row(program: Program) -> dict[str, Any]:
 
 
 def write() -> None:
-    """The file. It has the keys of the JAX plugin's."""
+    """The file. It has the keys of the JAX plugin's; bytes_peak is the HBM of the largest program's tensors."""
     from opentrn import _core
 
     rows = [row(program) for program in _PROGRAMS if program.runs]
     file = os.environ["OPENTRN_USAGE"] + ".torch"
-    peak = max((program.bytes for program in _PROGRAMS if program.runs), default=0)
+    on_device = [program for program in _PROGRAMS if program.runs and program.device_model]
+    peak = max((program.device_model.tensor_bytes for program in on_device), default=0)
     target = _SETTINGS[0].target
     facts = {
         "target": target,

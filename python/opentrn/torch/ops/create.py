@@ -19,12 +19,17 @@ def _number(value: Any, body: Emitter, out: Spec) -> Value:
     return body.splat(value, out.dtype, out.shape)
 
 
-@emits("full.default", "full_like.default", "new_full.default", "fill.Scalar", "fill.Tensor")
+@emits("full.default", "full_like.default", "fill.Scalar", "fill.Tensor")
 def full(body: Emitter, out: Spec, _shape: Any, value: Any, *_: Any, **__: Any) -> Value:
     return _number(value, body, out)
 
 
-@emits("zeros.default", "zeros_like.default", "new_zeros.default")
+@emits("new_full.default")
+def new_full(body: Emitter, out: Spec, _like: Value, _shape: Any, value: Any, *_: Any, **__: Any) -> Value:
+    return _number(value, body, out)
+
+
+@emits("zeros.default", "zeros_like.default", "new_zeros.default", "_efficientzerotensor.default")
 def zeros(body: Emitter, out: Spec, *_: Any, **__: Any) -> Value:
     return body.splat(0, out.dtype, out.shape)
 

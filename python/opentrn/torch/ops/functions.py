@@ -114,12 +114,12 @@ def sign(body: Emitter, out: Spec, value: Value) -> Value:
 @emits("signbit.default", "prims.signbit")
 def signbit(body: Emitter, out: Spec, value: Value) -> Value:
     if not is_float(value.dtype):
-        return body.compare("LT", value, body.like(0, value))
+        return body.convert(body.compare("LT", value, body.like(0, value)), out.dtype)
     width = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[value.dtype.itemsize]
     if width == torch.int64:
         value, width = body.convert(value, torch.float32), torch.int32
     bits = body.op("bitcast_convert", [value], value.shape, width)
-    return body.compare("LT", bits, body.like(0, bits))
+    return body.convert(body.compare("LT", bits, body.like(0, bits)), out.dtype)
 
 
 def _rounding(name: str, *ops: str) -> None:

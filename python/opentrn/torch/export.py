@@ -1,0 +1,83 @@
+"""Exported programs (torch.export, .pt2 files) as StableHLO text, their weights as constants."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+
+from opentrn.torch import decompositions
+from opentrn.torch.emitter import emit
+from opentrn.torch.program import Sizes
+from opentrn.torch.text import Spec
+
+
+def is_exported(source: Any) -> bool:
+    return isinstance(source, ExportedProgram)
+
+
+def load(path: str | Path) -> ExportedProgram:
+    """Reads a .pt2 file; ValueError when it is none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # torch's own, about how it reads its files
+            return torch.export.load(str(path))
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # what torch raises for a damaged file depends on where it is damaged
+        raise ValueError(f"{path} is no exported program: {str(error).partition(chr(10))[0]}") from error
+
+
+def to_text(program: ExportedProgram, dimensions: Mapping[str, int] | None = None) -> str:
+    """The module, whose inputs are the user's tensors and whose results are what the model returns.
+
+    dimensions: sizes of the dynamic ones, by the names that they have in the program ("s0"). ValueError where one is
+    missing, and for a program that changes buffers; NoDeviceForm names an op that has no form, and its line.
+    """
+    program = program.run_decompositions(decompositions.table())
+    signature = program.graph_signature
+    changed = [row.target for row in signature.output_specs if row.kind != OutputKind.USER_OUTPUT]
+    if changed:
+        raise ValueError(f"the exported program changes {changed[0]}; export it with model.eval()")
+    sizes = Sizes(_symbols(program, dict(dimensions or {})))
+    module = program.graph_module
+    held = {**program.state_dict, **program.constants}
+    given: list[Any] = []
+    for row, node in zip(signature.input_specs, module.graph.find_nodes(op="placeholder")):
+        if row.kind == InputKind.USER_INPUT:
+            given.append(_input(node.meta["val"], sizes))
+        elif row.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+            given.append(held[row.target])
+        else:
+            raise ValueError(
+                f"the exported program takes {row.kind.name.lower()} {row.target}, which is no tensor"
+            )
+    return emit(module, given, sizes, "exported").text
+
+
+def _input(traced: Any, sizes: Sizes) -> Any:
+    if isinstance(traced, torch.Tensor):
+        return Spec(tuple(sizes(size) for size in traced.shape), traced.dtype)
+    return sizes(traced) if isinstance(traced, torch.SymInt) else traced
+
+
+def _symbols(program: ExportedProgram, dimensions: dict[str, int]) -> dict[Any, int]:
+    symbols = {str(symbol): symbol for symbol in program.range_constraints}
+    missing, unknown = sorted(set(symbols) - set(dimensions)), sorted(set(dimensions) - set(symbols))
+    if missing or unknown:
+        named = ", ".join(f"{name} in {program.range_constraints[symbols[name]]}" for name in sorted(symbols))
+        what = (
+            f"needs a size for {', '.join(missing)}" if missing else f"has no dimension {', '.join(unknown)}"
+        )
+        raise ValueError(f"the exported program {what}; its dynamic dimensions: {named or 'none'}")
+    return {symbols[name]: size for name, size in dimensions.items()}
+
+
+def text_of(path: str | Path, dimensions: Mapping[str, int | Sequence[int]] | None = None) -> str:
+    """to_text() of a file."""
+    return to_text(load(path), dimensions)  # type: ignore[arg-type]

@@ -1,0 +1,117 @@
+"""Programs of torch.export, from Python and the command line, and what `opentrn profile` tells of a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the programs are torch's")
+pytest.importorskip("opentrn._core", exc_type=ImportError)
+
+from torch import nn  # noqa: E402
+
+import opentrn  # noqa: E402
+from opentrn import cli  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+RNG = np.random.default_rng(0)
+
+
+class Tagger(nn.Module):
+    """Tokens to logits; the weights, a buffer and a constant of every kind of exported input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(20, 8)
+        self.norm = nn.BatchNorm1d(8)
+        self.out = nn.Linear(8, 3)
+        self.register_buffer("scale", torch.tensor([1.0, 2.0, 0.5]))
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        hidden = self.norm(self.embedding(tokens).mean(1))
+        return torch.log_softmax(self.out(hidden) * self.scale + torch.tensor([0.1, 0.2, 0.3]), -1)
+
+
+@pytest.fixture(scope="module")
+def model() -> Tagger:
+    torch.manual_seed(0)
+    return Tagger().eval()
+
+
+def opentrn_command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    variables = dict(os.environ, PYTHONPATH=str(ROOT / "python"), **environment)
+    command = [sys.executable, "-m", "opentrn", *words]
+    return subprocess.run(command, env=variables, capture_output=True, text=True)
+
+
+def test_an_exported_program_compiles_and_is_its_models_equal(
+    model: Tagger, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokens = torch.from_numpy(RNG.integers(0, 20, (4, 6)))
+    exported = torch.export.export(model, (tokens,))
+    wanted = model(tokens).detach().numpy()
+    np.testing.assert_allclose(opentrn.compile(exported)(tokens.numpy())[0], wanted, rtol=1e-4, atol=1e-5)
+    torch.export.save(exported, tmp_path / "model.pt2")
+    command = ["compile", str(tmp_path / "model.pt2"), "-o", str(tmp_path / "model.neuron"), "--json"]
+    assert cli.main(command) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["inputs"] == [["input0", "i64", [4, 6]]] and facts["time_us"] > 0
+    loaded = opentrn.model.load(tmp_path / "model.neuron")
+    np.testing.assert_allclose(loaded(tokens.numpy())[0], wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_dynamic_dimensions_take_sizes(model: Tagger) -> None:
+    tokens = torch.from_numpy(RNG.integers(0, 20, (4, 6)))
+    shapes = ({0: torch.export.Dim("batch", max=64)},)
+    exported = torch.export.export(model, (tokens,), dynamic_shapes=shapes)
+    (name,) = map(str, exported.range_constraints)
+    with pytest.raises(ValueError, match=f"needs a size for {name}"):
+        opentrn.compile(exported)
+    with pytest.raises(ValueError, match="has no dimension rows"):
+        opentrn.compile(exported, dimensions={name: 2, "rows": 3})
+    compiled = opentrn.compile(exported, dimensions={name: 2})
+    np.testing.assert_allclose(
+        compiled(tokens[:2].numpy())[0], model(tokens[:2]).detach().numpy(), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_what_cannot_be_compiled_says_why(model: Tagger, tmp_path: Path) -> None:
+    tokens = torch.from_numpy(RNG.integers(0, 20, (4, 6)))
+    trained = torch.export.export(Tagger().train(), (tokens,))
+    with pytest.raises(ValueError, match="changes norm.running_mean; export it with model.eval"):
+        opentrn.compile(trained)
+    damaged = tmp_path / "model.pt2"
+    damaged.write_bytes(b"no archive")
+    with pytest.raises(ValueError, match="is no exported program"):
+        opentrn.compile(damaged)
+
+
+TRAIN = """
+import torch, opentrn.torch
+model = torch.nn.Linear(16, 4)
+def loss_of(x, y): return torch.nn.functional.cross_entropy(model(x), y)
+compiled = torch.compile(loss_of, backend="neuron")
+for _ in range(3): compiled(torch.randn(8, 16), torch.randint(0, 4, (8,))).backward()
+"""
+
+
+def test_profile_sums_a_run(tmp_path: Path) -> None:
+    file = tmp_path / "usage.json"
+    script = tmp_path / "train.py"
+    script.write_text(TRAIN)
+    done = opentrn_command("profile", "--json", str(file), "--", sys.executable, str(script))
+    assert done.returncode == 0, done.stderr
+    usage = json.loads(file.read_text())
+    rows = {row["name"].rpartition("_")[2]: row for row in usage["programs"]}
+    assert set(rows) == {"forward", "backward"} and all(
+        row["name"].startswith("loss_of") for row in rows.values()
+    )
+    assert all(row["runs"] == 3 and row["device_us"] > 0 and row["host_s"] > 0 for row in rows.values())
+    assert 0 < usage["mfu"] < 1 and usage["bytes_peak"] > 16 * 4 * 4
+    assert usage["device_s"] == pytest.approx(sum(row["device_us"] * 3 for row in rows.values()) / 1e6)
