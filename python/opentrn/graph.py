@@ -72,12 +72,13 @@ class TensorType:
 
 @dataclass(frozen=True)
 class Function:
-    """A function's signature."""
+    """A function's signature. `aliases`: for each argument the number of the result that takes its place, or None."""
 
     name: str
     is_public: bool
     arguments: tuple[TensorType, ...]
     results: tuple[TensorType, ...]
+    aliases: tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
@@ -98,12 +99,12 @@ def ops() -> list[OpRow]:
 
 
 def parse(source: str | bytes, filename: str = "<text>") -> Module:
-    """Reads StableHLO: text, or the bytes of a portable artifact (VHLO 0.9 to 1.20 in MLIR bytecode).
+    """Reads StableHLO text; or bytes: a portable artifact (VHLO 0.9 to 1.20 in MLIR bytecode), HLO or ONNX.
 
     ValueError names file and line, or the offset, of what is malformed.
     """
     if isinstance(source, bytes):
-        return Module(_core.graph.read_vhlo(source))
+        return Module(_core.graph.read_bytes(source, filename))
     return Module(_core.graph.parse(source, filename))
 
 
@@ -152,8 +153,14 @@ class Module:
     def functions(self) -> dict[str, Function]:
         """Signatures by name."""
         return {
-            name: Function(name, is_public, tuple(map(_type_of, arguments)), tuple(map(_type_of, results)))
-            for name, is_public, arguments, results in self._raw.functions
+            name: Function(
+                name,
+                is_public,
+                tuple(map(_type_of, arguments)),
+                tuple(map(_type_of, results)),
+                tuple(None if result < 0 else result for result in aliases),
+            )
+            for name, is_public, arguments, results, aliases in self._raw.functions
         }
 
     @property

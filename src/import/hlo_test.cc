@@ -71,6 +71,24 @@ std::string fault_of(std::string_view opcode) {
   return "no fault";
 }
 
+// input_output_alias of HloModuleProto, one entry: result `output` of a tuple takes the place of argument 0.
+std::vector<std::byte> with_alias(const Program& program, char output) {
+  const std::string alias = std::string("\x42\x07\x0a\x05\x0a\x01", 6) + output + std::string("\x10\x00", 2);
+  std::vector<std::byte> bytes = program.bytes();
+  for (const char c : alias) bytes.push_back(static_cast<std::byte>(c));
+  return bytes;
+}
+
+TEST(Hlo, AliasesBecomeAttributesOfArguments) {
+  for (const Program& program : kPrograms) {
+    if (program.version != "hlo") continue;
+    const graph::Module module = read_hlo(with_alias(program, 0));
+    EXPECT_EQ(module.entry().argument_attributes[0].at("tf.aliasing_output"), graph::Attribute(int64_t{0}))
+        << program.name;
+    EXPECT_THROW((void)read_hlo(with_alias(program, 9)), Fault) << program.name;
+  }
+}
+
 TEST(Hlo, FaultsNameTheOpcodeAndTheComputation) {
   EXPECT_THAT(fault_of("frobnicate"),
               testing::HasSubstr("not modelled [hlo.proto]: HLO opcode frobnicate is not taken"));

@@ -17,7 +17,7 @@
 #include "graph/op_definitions.h"
 #include "graph/text/text.h"
 #include "graph/verify.h"
-#include "import/vhlo.h"
+#include "import/load.h"
 #include "runtime/kernel_call.h"
 
 namespace opentrn::python {
@@ -147,12 +147,23 @@ nb::list described(std::span<const graph::Type> types) {
   return list;
 }
 
-// (name, is_public, argument types, result types)
+// For each argument the result that takes its place, or -1.
+std::vector<int64_t> aliases(const graph::Function& function) {
+  std::vector<int64_t> results(function.arguments().size(), -1);
+  for (size_t i = 0; i < function.argument_attributes.size(); ++i) {
+    const auto found = function.argument_attributes[i].find("tf.aliasing_output");
+    if (found == function.argument_attributes[i].end()) continue;
+    if (const auto* result = std::get_if<int64_t>(&found->second.value)) results[i] = *result;
+  }
+  return results;
+}
+
+// (name, is_public, argument types, result types, aliases)
 nb::list functions_of(const graph::Module& module) {
   nb::list list;
   for (const graph::Function& function : module.functions)
     list.append(nb::make_tuple(function.name, function.is_public, described(function.argument_types()),
-                               described(function.result_types)));
+                               described(function.result_types), aliases(function)));
   return list;
 }
 
@@ -218,8 +229,8 @@ void bind_graph(nb::module_& module) {
   module.def("parse", [](std::string_view text, std::string_view filename) {
     return graph::parse_module(text, filename);
   });
-  module.def("read_vhlo", [](const nb::bytes& data) {
-    return import::read_vhlo({reinterpret_cast<const std::byte*>(data.c_str()), data.size()});
+  module.def("read_bytes", [](const nb::bytes& data, std::string_view filename) {
+    return import::load({reinterpret_cast<const std::byte*>(data.c_str()), data.size()}, filename);
   });
   module.def("op_table", op_table);
   module.def("run_checked_file", run_checked_file, "text"_a, "filename"_a, "norm_tolerance"_a = 0.0);

@@ -173,3 +173,80 @@ def test_convolutions_of_integers_are_exact(element, channels, groups):
     w = any_integers(INTEGERS[element], (3, 3, channels // groups, 8))
     (got,) = opentrn.compile(text)(x, w)
     np.testing.assert_array_equal(got, np.asarray(graph.parse(text).evaluate(x, w)[0]))
+
+
+WIDE = [
+    "{t} = stablehlo.add {a}, {b} : tensor<40xui64>",
+    "{t} = stablehlo.subtract {a}, {b} : tensor<40xui64>",
+    "{t} = stablehlo.multiply {a}, {b} : tensor<40xui64>",
+    "{t} = stablehlo.and {a}, {b} : tensor<40xui64>",
+    "{t} = stablehlo.or {a}, {b} : tensor<40xui64>",
+    "{t} = stablehlo.xor {a}, {b} : tensor<40xui64>",
+    "{t} = stablehlo.not {a} : tensor<40xui64>",
+    "{t} = stablehlo.negate {a} : tensor<40xui64>",
+    "{t} = stablehlo.popcnt {a} : tensor<40xui64>",
+    "{t} = stablehlo.count_leading_zeros {a} : tensor<40xui64>",
+    "{t}s = stablehlo.and {b}, %mask : tensor<40xui64>\n  {t} = stablehlo.shift_left {a}, {t}s : tensor<40xui64>",
+    "{t} = stablehlo.shift_right_logical {a}, %thirty_two : tensor<40xui64>",
+    "{t}s = stablehlo.and {b}, %mask : tensor<40xui64>\n"
+    "  {t} = stablehlo.shift_right_logical {a}, {t}s : tensor<40xui64>",
+    "{t} = stablehlo.shift_left {a}, {b} : tensor<40xui64>",
+    "{t} = stablehlo.maximum {a}, {b} : tensor<40xui64>",
+    "{t} = stablehlo.minimum {a}, {b} : tensor<40xui64>",
+    "{t} = stablehlo.reverse {a}, dims = [0] : tensor<40xui64>",
+    "{t} = stablehlo.bitcast_convert {a} : (tensor<40xui64>) -> tensor<40xui64>",
+    "{t}f = stablehlo.convert {a} : (tensor<40xui64>) -> tensor<40xf32>\n"
+    "  {t}g = stablehlo.multiply {t}f, %half : tensor<40xf32>\n"
+    "  {t} = stablehlo.convert {t}g : (tensor<40xf32>) -> tensor<40xui64>",
+    "{t}c = stablehlo.compare LT, {a}, {b}, UNSIGNED : (tensor<40xui64>, tensor<40xui64>) -> tensor<40xi1>\n"
+    "  {t} = stablehlo.select {t}c, {a}, %large : tensor<40xi1>, tensor<40xui64>",
+    "{t}c = stablehlo.compare GE, {a}, {b}, UNSIGNED : (tensor<40xui64>, tensor<40xui64>) -> tensor<40xi1>\n"
+    "  {t} = stablehlo.convert {t}c : (tensor<40xi1>) -> tensor<40xui64>",
+]
+
+
+@pytest.mark.parametrize("case", range(12))
+def test_ui64_keeps_all_its_bits(case):
+    """Chains of ui64 ops from 32-bit words to 32-bit words, bit for bit those of the evaluator."""
+    lines, names = [], ["%x", "%y", "%large"]
+    for i in range(14):
+        a, b = (names[RNG.integers(max(0, len(names) - 5), len(names))] for _ in range(2))
+        lines.append("  " + WIDE[RNG.integers(len(WIDE))].format(t=f"%t{i}", a=a, b=b))
+        names.append(f"%t{i}")
+    body = "\n".join(lines)
+    text = f"""
+func.func @main(%p: tensor<40x2xui32>, %q: tensor<40x2xui32>)
+    -> (tensor<40xui32>, tensor<40x2xui32>, tensor<40xf32>, tensor<40xi1>) {{
+  %mask = stablehlo.constant dense<63> : tensor<40xui64>
+  %thirty_two = stablehlo.constant dense<32> : tensor<40xui64>
+  %large = stablehlo.constant dense<18446744073709551557> : tensor<40xui64>
+  %half = stablehlo.constant dense<0.5> : tensor<40xf32>
+  %x = stablehlo.bitcast_convert %p : (tensor<40x2xui32>) -> tensor<40xui64>
+  %y = stablehlo.bitcast_convert %q : (tensor<40x2xui32>) -> tensor<40xui64>
+{body}
+  %last = stablehlo.xor %t13, %t12 : tensor<40xui64>
+  %r = stablehlo.convert %last : (tensor<40xui64>) -> tensor<40xui32>
+  %w = stablehlo.bitcast_convert %last : (tensor<40xui64>) -> tensor<40x2xui32>
+  %f = stablehlo.convert %last : (tensor<40xui64>) -> tensor<40xf32>
+  %e = stablehlo.compare EQ, %t13, %t12, UNSIGNED : (tensor<40xui64>, tensor<40xui64>) -> tensor<40xi1>
+  return %r, %w, %f, %e : tensor<40xui32>, tensor<40x2xui32>, tensor<40xf32>, tensor<40xi1>
+}}
+"""
+    words = [any_integers(np.dtype(np.uint32), (40, 2)) for _ in range(2)]
+    for got, want in zip(opentrn.compile(text)(*words), graph.parse(text).evaluate(*words), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_a_ui64_product_has_its_upper_half():
+    x = any_integers(np.dtype(np.uint32), (64,))
+    (got,) = opentrn.compile("""
+func.func @main(%x: tensor<64xui32>) -> tensor<64xui32> {
+  %c = stablehlo.constant dense<3528531795> : tensor<64xui64>
+  %s = stablehlo.constant dense<32> : tensor<64xui64>
+  %w = stablehlo.convert %x : (tensor<64xui32>) -> tensor<64xui64>
+  %m = stablehlo.multiply %w, %c : tensor<64xui64>
+  %h = stablehlo.shift_right_logical %m, %s : tensor<64xui64>
+  %r = stablehlo.convert %h : (tensor<64xui64>) -> tensor<64xui32>
+  return %r : tensor<64xui32>
+}""")(x)
+    np.testing.assert_array_equal(got, ((x.astype(np.uint64) * 3528531795) >> 32).astype(np.uint32))

@@ -127,6 +127,6 @@ def test_every_element_type_passes_through_unchanged(element: str):
     assert y.tobytes() == x.tobytes()
 
 
-def test_bytes_that_are_no_bytecode_are_refused():
+def test_bytes_that_are_broken_bytecode_are_refused():
     with pytest.raises(ValueError, match=r"vhlo\.bytecode"):
-        graph.parse(b"not MLIR")
+        graph.parse(b"ML\xefR and then no bytecode")

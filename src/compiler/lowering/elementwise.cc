@@ -147,7 +147,7 @@ class Body {
     if (is_int32(term.element) || term.splat) {
       if (!term.splat) return full(term);
       const Tile tile = fresh(is_int32(term.element) ? *device_dtype(term.element) : DType::kInt32);
-      emitter_.memset(tile, *term.splat);
+      emitter_.memset(*term.splat < 0 ? tile.as(DType::kInt32) : tile, *term.splat);
       return tile;
     }
     const Tile tile = fresh(DType::kInt32);

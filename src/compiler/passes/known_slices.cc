@@ -1,4 +1,4 @@
-// gather and dynamic_slice at places that are known: a slice, which costs nothing.
+// gather, dynamic_slice and set_dimension_size at places that are known: a slice, which costs nothing.
 //
 // Frameworks write x[:, 1], x[..., 0], arange-indexed masks and strided takes as gathers of constant indices.
 // A gather is a slice when each operand dimension's start moves with at most one dimension of the indices, in
@@ -187,6 +187,7 @@ class Slicer {
         const OpId id = function_.block(block_).ops[at_];
         if (function_.op(id).kind == OpKind::gather_) gather(id);
         if (function_.op(id).kind == OpKind::dynamic_slice_) dynamic_slice(id);
+        if (function_.op(id).kind == OpKind::set_dimension_size_) set_size(id);
       }
     }
     return changed_;
@@ -249,6 +250,19 @@ class Slicer {
     }
     become(id, OpKind::slice_, {op.operands[0]});
     set_bounds(id, starts, limits, std::vector<int64_t>(sizes.size(), 1));
+  }
+
+  // A dimension "set" to a size that is known: the leading part.
+  void set_size(OpId id) {
+    const Op op = function_.op(id);
+    const graph::Type operand = function_.type(op.operands[0]), result = function_.type(op.results[0]);
+    const auto size = known_integers(function_, op.operands[1]);
+    if (!size || !operand.is_static() || !result.is_static()) return;
+    std::vector<int64_t> limits = operand.dims_vector();
+    limits[static_cast<size_t>(op.integer(Attr::dimension))] = (*size)[0];
+    if (limits != result.dims_vector()) return;
+    become(id, OpKind::slice_, {op.operands[0]});
+    set_bounds(id, std::vector<int64_t>(limits.size(), 0), limits, std::vector<int64_t>(limits.size(), 1));
   }
 
   ValueId slice(const Op& op, const std::vector<Span>& box) {

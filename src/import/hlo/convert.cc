@@ -133,6 +133,7 @@ class Converter {
     module_.name = proto_.name;
     const Computation& entry = computation(proto_.entry);
     (void)function_of(entry, "main", true);
+    for (const Alias& alias : proto_.aliases) donate(entry, alias);
     return std::move(module_);
   }
 
@@ -145,6 +146,20 @@ class Converter {
     Values values;
     const std::vector<Value>* arguments = nullptr;
   };
+
+  // As StableHLO programs of frameworks say it: tf.aliasing_output on the argument.
+  void donate(const Computation& entry, const Alias& alias) {
+    Function& main = module_.functions.front();
+    const std::vector<const Instruction*> parameters = parameters_of(entry);
+    const bool plain_arguments = parameters.size() == main.arguments().size();
+    const int64_t result = alias.output.empty() ? 0 : alias.output[0];
+    if (!plain_arguments || !alias.parameter_element.empty() || alias.output.size() > 1)
+      not_taken("an alias inside nested tuples");
+    if (alias.parameter < 0 || alias.parameter >= static_cast<int64_t>(parameters.size()) || result < 0 ||
+        result >= static_cast<int64_t>(main.result_types.size()))
+      fail(fmt::format("result {} takes the place of argument {}: there is none", result, alias.parameter));
+    main.argument_attributes[static_cast<size_t>(alias.parameter)]["tf.aliasing_output"] = result;
+  }
 
   const Computation& computation(int64_t id) const {
     const auto found = computations_.find(id);

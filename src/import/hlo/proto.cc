@@ -301,6 +301,26 @@ Computation read_computation(pbf_reader reader) {
   return made;
 }
 
+// HloInputOutputAliasProto.AliasEntryProto
+Alias read_alias(pbf_reader reader) {
+  Alias made;
+  while (reader.next()) {
+    switch (reader.tag()) {
+      case 1: append(reader, made.output); break;
+      case 2: made.parameter = reader.get_int64(); break;
+      case 3: append(reader, made.parameter_element); break;
+      default: reader.skip();
+    }
+  }
+  return made;
+}
+
+std::vector<Alias> read_aliases(pbf_reader reader) {
+  std::vector<Alias> made;
+  while (reader.next(1)) made.push_back(read_alias(reader.get_message()));
+  return made;
+}
+
 ModuleProto read_module_message(pbf_reader reader) {
   ModuleProto made;
   while (reader.next()) {
@@ -308,6 +328,7 @@ ModuleProto read_module_message(pbf_reader reader) {
       case 1: made.name = view(reader.get_view()); break;
       case 3: made.computations.push_back(read_computation(reader.get_message())); break;
       case 6: made.entry = reader.get_int64(); break;
+      case 8: made.aliases = read_aliases(reader.get_message()); break;
       default: reader.skip();
     }
   }

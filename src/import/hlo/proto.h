@@ -58,9 +58,16 @@ struct Computation {
   std::vector<Instruction> instructions;
 };
 
+// A result that takes an argument's place: elements of tuples by their index, outermost first.
+struct Alias {
+  std::vector<int64_t> output, parameter_element;
+  int64_t parameter = 0;
+};
+
 struct ModuleProto {
   std::string_view name;
   std::vector<Computation> computations;
+  std::vector<Alias> aliases;
   int64_t entry = 0;
 };
 
