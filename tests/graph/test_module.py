@@ -129,4 +129,6 @@ def test_every_element_type_passes_through_unchanged(element: str):
 
 def test_bytes_that_are_broken_bytecode_are_refused():
     with pytest.raises(ValueError, match=r"vhlo\.bytecode"):
-        graph.parse(b"ML\xefR and then no bytecode")
+        graph.parse(b"ML\xefR")
+    with pytest.raises(ValueError, match=r"import\.format"):
+        graph.parse(b"\x00\x01")
