@@ -11,6 +11,7 @@
 #include "backend/allocation.h"
 #include "backend/lifetime.h"
 #include "compiler/cost.h"
+#include "compiler/hbm_capacity.h"
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/passes/activations.h"
@@ -188,6 +189,14 @@ void lower(const graph::Module& module, const Function& function, const Options&
   compiled.origin = lowering.take_origin();
 }
 
+void expect_hbm(const CompiledModule& compiled, arch::Generation generation) {
+  std::vector<isa::TensorId> always;
+  for (const auto* ports : {&compiled.inputs, &compiled.outputs})
+    for (const Port& port : *ports) always.push_back(port.tensor);
+  for (const Constant& constant : compiled.constants) always.push_back(constant.tensor);
+  expect_hbm_for(*compiled.program, always, generation);
+}
+
 }  // namespace
 
 CompiledModule compile(const graph::Module& module, const Options& options) {
@@ -195,6 +204,7 @@ CompiledModule compile(const graph::Module& module, const Options& options) {
   const Function function = prepared(module, options, compiled.passes, options.recognise);
   for (const double share : kKeptShares) {
     lower(module, function, options, share, compiled);
+    if (share == kKeptShares.front()) expect_hbm(compiled, options.generation);
     if (share == kKeptShares.back() || fits(*compiled.program, options.generation)) break;
   }
   return compiled;

@@ -1,4 +1,5 @@
 #include "compiler/lowering/emitter.h"
+#include "compiler/hbm_capacity.h"
 
 #include <fmt/format.h>
 
@@ -184,6 +185,7 @@ View Emitter::in_hbm(std::span<const int64_t> shape, DType dtype, std::string na
   tensor.location = location_;
   tensor.is_input = is_input;
   if (!is_input && !open_loops_.empty()) tensor.loop = open_loops_.back();
+  expect_hbm_for(*program_, tensor, generation_);
   view.tensor = program_->add_tensor(std::move(tensor));
   return view;
 }

@@ -1,0 +1,71 @@
+#include "compiler/hbm_capacity.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "arch/tables.h"
+#include "backend/lifetime.h"
+#include "base/fault.h"
+
+namespace opentrn::compiler {
+
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+[[noreturn]] void fail(const std::string& what, arch::Generation generation,
+                       const SourceLocation& where = {}) {
+  Fault fault(FaultKind::kCapacity, "compiler.hbm",
+              fmt::format("{}; the largest chip of {} has {:.0f} GiB of HBM", what, arch::name(generation),
+                          static_cast<double>(hbm_bytes_max(generation)) / kGiB),
+              "a smaller batch, narrower types or weights (--auto-cast, --weight-dtype), or a share of the "
+              "model for each core");
+  if (where.known()) fault.set_location(where);
+  throw fault;
+}
+
+}  // namespace
+
+int64_t hbm_bytes_max(arch::Generation generation) {
+  double largest = 0;
+  for (const arch::Chip& chip : arch::default_tables().chips())
+    if (chip.generation == generation && chip.memory_gib.known())
+      largest = std::max(largest, static_cast<double>(chip.memory_gib));
+  return largest > 0 ? static_cast<int64_t>(largest * kGiB) : INT64_MAX;
+}
+
+void expect_hbm_for(const isa::Program& program, const isa::Tensor& tensor, arch::Generation generation) {
+  const int64_t limit = hbm_bytes_max(generation);
+  int64_t bytes;
+  if (!__builtin_mul_overflow(tensor.row_elements, int64_t{size_bytes(tensor.dtype)}, &bytes) &&
+      bytes <= limit)
+    return;
+  std::string shape;
+  for (const int64_t dim : tensor.shape) shape += (shape.empty() ? "" : ", ") + std::to_string(dim);
+  fail(fmt::format("a value of {} [{}] ({}) alone is larger", name(tensor.dtype), shape, tensor.name),
+       generation, program.location(tensor.location));
+}
+
+void expect_hbm_for(const isa::Program& program, std::span<const isa::TensorId> always,
+                    arch::Generation generation) {
+  auto lives = backend::find_lifetimes(program, backend::find_loops(program));
+  const auto end = static_cast<isa::InstructionIndex>(program.size());
+  for (const isa::TensorId id : always) lives[id] = {0, end, true};
+  std::vector<std::pair<isa::InstructionIndex, int64_t>> changes;
+  for (isa::TensorId id = 0; id < program.tensor_count(); ++id) {
+    const isa::Tensor& tensor = program.tensor(id);
+    if (!isa::is_hbm(tensor.space) || !lives[id].used) continue;
+    changes.emplace_back(lives[id].first, tensor.bytes());
+    changes.emplace_back(lives[id].last + 1, -tensor.bytes());
+  }
+  std::sort(changes.begin(), changes.end());  // at one place, what ends makes room first
+  int64_t now = 0, most = 0;
+  for (const auto& [at, bytes] : changes) most = std::max(most, now += bytes);
+  if (most > hbm_bytes_max(generation))
+    fail(fmt::format("the model needs {:.1f} GiB of memory at once", static_cast<double>(most) / kGiB),
+         generation);
+}
+
+}  // namespace opentrn::compiler
