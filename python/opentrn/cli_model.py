@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+WEIGHT_DTYPES = ("none", "int8", "fp8_e4m3", "fp8_e4m3fn", "fp8_e5m2", "mxfp8", "mxfp4")
 SUFFIXES = (".mlir", ".mlirbc", ".stablehlo", ".onnx", ".pb", ".pt2", ".neuron")
 
 
@@ -40,9 +41,8 @@ def load(options: argparse.Namespace, name: str) -> Any:
 
 def compilation_of(options: argparse.Namespace) -> dict[str, Any]:
     """What add_compilation() asks for, but for dimensions: arguments of model.compile()."""
-    return {
-        name: getattr(options, name) for name in ("optlevel", "auto_cast", "auto_cast_type", "weight_dtype")
-    }
+    names = ("optlevel", "auto_cast", "auto_cast_type", "weight_dtype", "weight_sparsity", "prune_weights")
+    return {name: getattr(options, name) for name in names}
 
 
 def load_one(options: argparse.Namespace, name: str) -> Any:
@@ -156,6 +156,7 @@ def compile_command(options: argparse.Namespace) -> int:
         "auto_cast": options.auto_cast,
         "auto_cast_type": options.auto_cast_type if options.auto_cast != "none" else None,
         "weight_dtype": options.weight_dtype if options.weight_dtype != "none" else None,
+        "weight_sparsity": options.weight_sparsity if options.weight_sparsity != "none" else None,
         "passes": model.passes,
         "inputs": [[port.name, port.element, list(port.shape)] for port in model.inputs],
         "outputs": [[port.name, port.element, list(port.shape)] for port in model.outputs],
@@ -181,7 +182,9 @@ def compile_command(options: argparse.Namespace) -> int:
     if options.auto_cast != "none":
         print(f"auto-cast {options.auto_cast} to {options.auto_cast_type}: {model.passes['casts']} casts")
     if options.weight_dtype != "none":
-        print(_weights_text(options.weight_dtype, model.passes))
+        print(f"weights in {options.weight_dtype}: {_weights_text(model.passes)}")
+    if options.weight_sparsity != "none":
+        print(f"weights of {options.weight_sparsity}: {_weights_text(model.passes)}")
     for kind in ("inputs", "outputs"):
         for name, element, shape in facts[kind]:
             print(f"  {kind[:-1]:<6} {name:<10} {element} [{', '.join(map(str, shape))}]")
@@ -198,18 +201,18 @@ def compile_command(options: argparse.Namespace) -> int:
     return 0
 
 
-def _weights_text(dtype: str, passes: dict[str, int]) -> str:
-    """Which constant operands of products are kept narrower, and why others are not."""
+def _weights_text(passes: dict[str, int]) -> str:
+    """How many constant operands of products are kept narrower or sparse, and why others are not."""
     text = (
-        f"weights in {dtype}: {passes['weights_quantised']} constants of products, "
+        f"{passes['weights_quantised']} constants of products, "
         f"{_size(passes['weights_bytes_before'])} -> {_size(passes['weights_bytes_after'])}"
     )
-    reasons = {"small": "too small", "shared": "read by other ops too", "not_finite": "not finite"}
-    left = [
-        f"{passes[f'weights_left_{key}']} {why}"
-        for key, why in reasons.items()
-        if passes[f"weights_left_{key}"]
-    ]
+    reasons = {
+        "small": "too small", "shared": "read by other ops too", "not_finite": "not finite",
+        "unfit": "of a shape or type that the instruction does not take", "not_sparse": "not sparse",
+    }  # fmt: skip
+    counts = {why: passes[f"weights_left_{key}"] for key, why in reasons.items()}
+    left = [f"{count} {why}" for why, count in counts.items() if count]
     return text + (f"; left: {', '.join(left)}" if left else "")
 
 
@@ -465,9 +468,12 @@ def add_compilation(parser: argparse.ArgumentParser) -> None:
                         help="which fp32 operations are computed in --auto-cast-type (default none)")  # fmt: skip
     parser.add_argument("--auto-cast-type", default="bf16", choices=["bf16", "fp16", "tf32", "fp8_e4m3"],
                         help="default bf16")  # fmt: skip
-    parser.add_argument("--weight-dtype", default="none",
-                        choices=["none", "int8", "fp8_e4m3", "fp8_e4m3fn", "fp8_e5m2"],
+    parser.add_argument("--weight-dtype", default="none", choices=WEIGHT_DTYPES,
                         help="keep constant operands of products narrower (default none)")  # fmt: skip
+    parser.add_argument("--weight-sparsity", default="none", metavar="M:N",
+                        help="sparse products where of N weights at most M are not zero: 4:16 ... 1:2")  # fmt: skip
+    parser.add_argument("--prune-weights", action="store_true",
+                        help="make weights obey --weight-sparsity: the smallest become zero")  # fmt: skip
 
 
 def add_stochastic_rounding(parser: argparse.ArgumentParser) -> None:

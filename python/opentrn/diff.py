@@ -165,6 +165,8 @@ def diff(
     auto_cast: str = "none",
     auto_cast_type: str = "bf16",
     weight_dtype: str = "none",
+    weight_sparsity: str = "none",
+    prune_weights: bool = False,
     device_source: str | Path | None = None,
 ) -> Diff:
     """Compare every op of a model on the device with float64.
@@ -175,7 +177,12 @@ def diff(
     Raises what compile() raises, and NotModelled for an op that the evaluator does not know.
     """
     given = {"optlevel": optlevel, "auto_cast": auto_cast, "auto_cast_type": auto_cast_type}
-    options = (dict(dimensions or {}), compiler_options(**given, weight_dtype=weight_dtype))
+    weights = {
+        "weight_dtype": weight_dtype,
+        "weight_sparsity": weight_sparsity,
+        "prune_weights": prune_weights,
+    }
+    options = (dict(dimensions or {}), compiler_options(**given, **weights))
     prepared = _core.prepare(*_read(source), target, *options)
     taps = _core.tap(prepared)
     device_taps = taps
@@ -198,7 +205,7 @@ def diff(
         _compare_result(result, with_taps, exact, port.element)
         for result, with_taps, exact, port in zip(made, values, whole, fused.outputs)
     ]
-    if auto_cast != "none" or weight_dtype != "none":
+    if auto_cast != "none" or weight_dtype != "none" or prune_weights:
         stated = Module(_core.prepare(*_read(source), target, options[0], plain)).evaluate(
             *inputs, float64=True
         )

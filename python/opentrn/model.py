@@ -157,6 +157,8 @@ def compile(
     auto_cast: str = "none",
     auto_cast_type: str = "bf16",
     weight_dtype: str = "none",
+    weight_sparsity: str = "none",
+    prune_weights: bool = False,
     enable_stochastic_rounding: bool = False,
     cache: bool = False,
 ) -> CompiledModel | BucketedModel:
@@ -168,15 +170,17 @@ def compile(
     {"batch": [1, 8]}, give a BucketedModel (opentrn.buckets). optlevel: 1 or 2 (what they mean: docs/models.md).
     auto_cast: which fp32 operations are computed in auto_cast_type: "none", "matmult" or "all"; auto_cast_type:
     "bf16", "fp16", "tf32" or "fp8_e4m3". weight_dtype: how constant operands of products are kept: "none" (as the
-    model has them), "int8", "fp8_e4m3", "fp8_e4m3fn" or "fp8_e5m2"; `passes` of the result says which were.
-    enable_stochastic_rounding: how the model's engines round when it is called
-    (CompiledModel.round_stochastically), now and when its file is loaded. cache: keep compiled models in a folder
-    and take what is there (opentrn.cache); `cached` of the result says which. Raises ValueError for a malformed
-    model, an unknown target or option, NotModelled for an op without a device kernel, by name and with its place in
-    the model.
+    model has them), "int8", "fp8_e4m3", "fp8_e4m3fn", "fp8_e5m2", "mxfp8" or "mxfp4". weight_sparsity: "none" or a
+    pattern, "2:4": products of 16 bits with weights that obey it are sparse ones; prune_weights: all weights are
+    made to. `passes` of the result says which were. enable_stochastic_rounding: how the model's engines round when
+    it is called (CompiledModel.round_stochastically), now and when its file is loaded. cache: keep compiled models
+    in a folder and take what is there (opentrn.cache); `cached` of the result says which. Raises ValueError for a
+    malformed model, an unknown target or option, NotModelled for an op without a device kernel, by name and with
+    its place in the model.
     """
     given = {
         "optlevel": optlevel, "auto_cast": auto_cast, "auto_cast_type": auto_cast_type, "weight_dtype": weight_dtype,
+        "weight_sparsity": weight_sparsity, "prune_weights": prune_weights,
         "enable_stochastic_rounding": enable_stochastic_rounding,
     }  # fmt: skip
     options = compiler_options(**given)
@@ -264,14 +268,17 @@ def prepare(
     auto_cast: str = "none",
     auto_cast_type: str = "bf16",
     weight_dtype: str = "none",
+    weight_sparsity: str = "none",
+    prune_weights: bool = False,
 ) -> graph.Module:
     """The graph that kernels are made from: after the passes of compile() with the same options.
 
     Evaluating it gives the values that a device with exact arithmetic would.
     """
     options = compiler_options(
-        optlevel=optlevel, auto_cast=auto_cast, auto_cast_type=auto_cast_type, weight_dtype=weight_dtype
-    )
+        optlevel=optlevel, auto_cast=auto_cast, auto_cast_type=auto_cast_type, weight_dtype=weight_dtype,
+        weight_sparsity=weight_sparsity, prune_weights=prune_weights,
+    )  # fmt: skip
     return graph.parse(_core.prepared_text(*_read(source), target, dict(dimensions or {}), options))
 
 

@@ -34,7 +34,9 @@ namespace {
 // Passes that leave less to do for one another.
 void improve(Function& function, PassCounts& counts) {
   for (bool more = true; more;) {
-    const int64_t simplified = simplify(function), folded = fold_constants(function, /*fold_ops=*/true),
+    const int64_t simplified = simplify(function);
+    remove_dead_ops(function);  // before they are folded
+    const int64_t folded = fold_constants(function, /*fold_ops=*/true),
                   sliced = slice_at_known_places(function), shared = share_equal_ops(function),
                   hoisted = simplify_loops(function);
     counts.simplified += simplified + sliced + hoisted;
@@ -46,13 +48,19 @@ void improve(Function& function, PassCounts& counts) {
 }
 
 // The program's own ops, improved.
-Function improved(const graph::Module& module, const Options& options, PassCounts& counts) {
+Function improved(const graph::Module& module, const Options& options, PassCounts& counts, bool kernel_ops) {
   graph::verify(module);
   Function function = inline_calls(module, module.entry());
   replace_empty_reductions(function);
   if (options.weight_type != WeightType::kAsGiven) {
     improve(function, counts);  // so that weights are constants
-    counts.weights = quantise_weights(function, options.weight_type);
+    const bool mx = options.weight_type == WeightType::kMxFp8 || options.weight_type == WeightType::kMxFp4;
+    counts.weights = mx ? microscale_weights(function, options.weight_type, kernel_ops)
+                        : quantise_weights(function, options.weight_type);
+  }
+  if (options.weight_sparsity && options.prune_weights) {
+    improve(function, counts);
+    prune_weights(function, *options.weight_sparsity);
   }
   widen_product_operands(function);
   counts.casts = auto_cast(function, options.auto_cast, options.auto_cast_type);
@@ -69,7 +77,7 @@ Function improved(const graph::Module& module, const Options& options, PassCount
 // What kernels are made from. `kernel_ops`: what kernels take whole becomes one op, which the evaluator does
 // not know.
 Function prepared(const graph::Module& module, const Options& options, PassCounts& counts, bool kernel_ops) {
-  Function function = improved(module, options, counts);
+  Function function = improved(module, options, counts, kernel_ops);
   const bool improves = options.level >= Level::k2;
   if (improves && kernel_ops) counts.activations = recognise_activations(function);
   const bool expanded = expand(function);
@@ -80,6 +88,8 @@ Function prepared(const graph::Module& module, const Options& options, PassCount
   remove_dead_ops(function);
   // What attention reads its masks from is data to other kernels.
   if (kernel_ops) counts.folded += fold_constants(function, /*fold_ops=*/false);
+  if (kernel_ops && options.weight_sparsity)
+    counts.weights = compress_weights(function, *options.weight_sparsity);
   if (kernel_ops && improves && read_narrow_constants(function) > 0) remove_dead_ops(function);
   return function;
 }
@@ -220,7 +230,7 @@ graph::Module prepare(const graph::Module& module, const Options& options) {
 
 std::vector<OpCoverage> coverage(const graph::Module& module) {
   PassCounts counts;
-  const Function function = improved(module, {}, counts);
+  const Function function = improved(module, {}, counts, /*kernel_ops=*/false);
   std::map<std::string_view, OpCoverage> found;
   count_ops(module, function, function.body(), found);
   std::vector<OpCoverage> rows;

@@ -35,7 +35,7 @@ struct PassCounts {
   int64_t shared = 0;       // ops that repeat another
   int64_t attention = 0;    // attentions that are one kernel
   int64_t activations = 0;  // GELU and SiLU that are one function of the Scalar engine
-  QuantisedWeights weights;
+  WeightCounts weights;
 };
 
 struct CompiledModule {

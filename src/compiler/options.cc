@@ -26,6 +26,16 @@ Value chosen(const std::string& name, const std::string& value, Named<Value> tab
               fmt::format("it takes one of {}", names));
 }
 
+std::optional<numerics::SparsityPattern> pattern_of(const std::string& value) {
+  if (value == "none") return std::nullopt;
+  if (const auto pattern = numerics::sparsity_pattern_from_name(value)) return pattern;
+  std::string names;
+  for (const auto& pattern : numerics::sparsity_patterns())
+    names += fmt::format("{}{}:{}", names.empty() ? "" : ", ", pattern.kept, pattern.group);
+  throw Fault(FaultKind::kInput, "compiler.option", fmt::format("weight-sparsity is '{}'", value),
+              fmt::format("it takes none or one of {}", names));
+}
+
 void set(Options& options, const std::string& name, const std::string& value) {
   using graph::ElementType;
   if (name == "optlevel") {
@@ -46,7 +56,13 @@ void set(Options& options, const std::string& name, const std::string& value) {
                                               {"int8", WeightType::kInt8},
                                               {"fp8_e4m3", WeightType::kFp8E4M3},
                                               {"fp8_e4m3fn", WeightType::kFp8E4M3Fn},
-                                              {"fp8_e5m2", WeightType::kFp8E5M2}});
+                                              {"fp8_e5m2", WeightType::kFp8E5M2},
+                                              {"mxfp8", WeightType::kMxFp8},
+                                              {"mxfp4", WeightType::kMxFp4}});
+  } else if (name == "weight-sparsity") {
+    options.weight_sparsity = pattern_of(value);
+  } else if (name == "prune-weights") {
+    options.prune_weights = chosen<bool>(name, value, {{"true", true}, {"false", false}});
   } else if (name == "enable-stochastic-rounding") {
     options.stochastic_rounding = chosen<bool>(name, value, {{"true", true}, {"false", false}});
   } else {
@@ -54,8 +70,33 @@ void set(Options& options, const std::string& name, const std::string& value) {
   }
 }
 
+void check_sparsity(const Options& options) {
+  if (options.prune_weights && !options.weight_sparsity)
+    throw Fault(FaultKind::kInput, "compiler.option", "prune-weights without weight-sparsity",
+                "name the pattern: weight-sparsity 2:4");
+  if (!options.weight_sparsity) return;
+  if (options.generation < arch::Generation::kV3)
+    throw Fault(FaultKind::kInput, "compiler.option",
+                fmt::format("weight-sparsity on NeuronCore-v{}, which has no sparse product",
+                            static_cast<int>(options.generation)),
+                "compile for trn2 or trn3");
+  if (options.level < Level::k2)
+    throw Fault(FaultKind::kInput, "compiler.option", "weight-sparsity with optlevel 1",
+                "weights are found and rewritten by the passes of optlevel 2");
+  if (options.weight_type != WeightType::kAsGiven)
+    throw Fault(FaultKind::kInput, "compiler.option", "weight-sparsity with weight-dtype",
+                "sparse products take weights of 16 bits; choose one of the two");
+}
+
 void check(const Options& options) {
+  check_sparsity(options);
   if (options.weight_type == WeightType::kAsGiven) return;
+  const bool mx = options.weight_type == WeightType::kMxFp8 || options.weight_type == WeightType::kMxFp4;
+  if (mx && options.generation < arch::Generation::kV4)
+    throw Fault(FaultKind::kInput, "compiler.option",
+                fmt::format("MX weights on NeuronCore-v{}, which has no MX product",
+                            static_cast<int>(options.generation)),
+                "compile for trn3, or keep weights in fp8_e4m3 or int8");
   if (options.level < Level::k2)
     throw Fault(FaultKind::kInput, "compiler.option", "weight-dtype with optlevel 1",
                 "weights are found and rewritten by the passes of optlevel 2");

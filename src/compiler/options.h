@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "arch/arch.h"
 #include "graph/element_type.h"
+#include "numerics/sparsity.h"
 
 namespace opentrn::compiler {
 
@@ -17,8 +19,8 @@ enum class AutoCastMode : uint8_t { kNone, kMatmult, kAll };
 // 2: simplification, folding and sharing of equal ops, and fused kernels.
 enum class Level : uint8_t { k1 = 1, k2 = 2 };
 
-// How constant operands of products are kept: passes/quantise_weights.cc.
-enum class WeightType : uint8_t { kAsGiven, kInt8, kFp8E4M3, kFp8E4M3Fn, kFp8E5M2 };
+// How constant operands of products are kept: passes/quantise_weights.cc and microscale_weights.cc.
+enum class WeightType : uint8_t { kAsGiven, kInt8, kFp8E4M3, kFp8E4M3Fn, kFp8E5M2, kMxFp8, kMxFp4 };
 
 struct Options {
   arch::Generation generation = arch::Generation::kV3;
@@ -28,6 +30,9 @@ struct Options {
   WeightType weight_type = WeightType::kAsGiven;
   // Of what runs the program, not of the program: engines round stochastically (runtime::StochasticRounding).
   bool stochastic_rounding = false;
+  // Products with weights that obey the pattern are sparse ones; `prune`: all weights are made to.
+  std::optional<numerics::SparsityPattern> weight_sparsity;
+  bool prune_weights = false;
   // Activations and attention become one op each (Level::k2). Without it every op of the graph is computed as
   // it stands, which is what `diff` judges.
   bool recognise = true;
@@ -39,7 +44,9 @@ struct Options {
 //   auto-cast       none, matmult, all
 //   auto-cast-type  bf16, fp16, tf32, fp8_e4m3
 //   enable-stochastic-rounding  true, false
-//   weight-dtype    none, int8, fp8_e4m3, fp8_e4m3fn, fp8_e5m2
+//   weight-dtype    none, int8, fp8_e4m3, fp8_e4m3fn, fp8_e5m2, mxfp8, mxfp4
+//   weight-sparsity none, or a pattern of numerics/sparsity.h: 2:4
+//   prune-weights   true, false
 // Input fault for another name or value, and for values that exclude each other.
 Options options_from(arch::Generation generation, const std::map<std::string, std::string>& given);
 

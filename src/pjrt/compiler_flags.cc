@@ -32,6 +32,8 @@ constexpr Flag kFlags[] = {
     {"auto-cast", Meaning::kOption},
     {"auto-cast-type", Meaning::kOption},
     {"weight-dtype", Meaning::kOption},
+    {"weight-sparsity", Meaning::kOption},
+    {"prune-weights", Meaning::kSwitch},
     {"enable-stochastic-rounding", Meaning::kSwitch},
     {"target", Meaning::kTarget},
     {"native-int64", Meaning::kInteger64},

@@ -152,6 +152,8 @@ nb::dict describe(const compiler::PassCounts& passes) {
   row["weights_left_small"] = passes.weights.small;
   row["weights_left_shared"] = passes.weights.shared;
   row["weights_left_not_finite"] = passes.weights.not_finite;
+  row["weights_left_unfit"] = passes.weights.unfit;
+  row["weights_left_not_sparse"] = passes.weights.not_sparse;
   return row;
 }
 

@@ -358,7 +358,10 @@ int64_t product_bytes(const graph::Function& function, const Op& op) {
   const int64_t left_all = tiles(rows, kPartitions) * k_tiles * kPartitions * element;
   const bool keeps = panel < right && left_all <= kLeftPanelBytes;
   const int64_t left_tiles = keeps ? left_all : 3 * k_tiles * kPartitions * element;
-  return 2 * panel * k_tiles * element + left_tiles + 2 * std::min(k, kNaturalColumns) * element;
+  // What is widened lies beside its panel, block by block of the contraction.
+  const bool widens = function.type(op.operands[0]).element() != function.type(op.operands[1]).element();
+  const int64_t kept = widens ? 4 * panel : 0;
+  return 2 * panel * k_tiles * element + kept + left_tiles + 2 * std::min(k, kNaturalColumns) * element;
 }
 
 std::unique_ptr<TileSource> product_source(Lowering& lowering, const Op& op) {

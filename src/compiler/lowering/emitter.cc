@@ -537,6 +537,25 @@ void Emitter::matmul(const Tile& dst, const Tile& stationary, const Tile& moving
          {accumulate ? 1 : 0, 0, 0, 0, 0, 0, 0, 0, 0});
 }
 
+void Emitter::matmul_mx(const Tile& dst, const Tile& stationary, const Tile& moving,
+                        const Tile& stationary_scale, const Tile& moving_scale, bool accumulate) {
+  append(
+      Opcode::kNcMatmulMx, Engine::kUnknown,
+      {operand(dst), operand(stationary), operand(moving), operand(stationary_scale), operand(moving_scale)},
+      {accumulate ? 1 : 0, 0, 0, 0, 0});
+}
+
+void Emitter::matmul_sparse(const Tile& dst, const Tile& stationary, const Tile& moving, const Tile& tags,
+                            int64_t ratio, bool accumulate) {
+  append(Opcode::kNcMatmulSparse, Engine::kUnknown,
+         {operand(dst), operand(stationary), operand(moving), operand(tags)},
+         {accumulate ? 1 : 0, 4 * 100 + 4 * ratio});
+}
+
+void Emitter::quantize_mx(const Tile& dst, const Tile& scale, const Tile& data) {
+  append(Opcode::kQuantizeMx, Engine::kUnknown, {operand(dst), operand(data), operand(scale)}, {});
+}
+
 void Emitter::transpose(const Tile& dst, const Tile& data) {
   append(Opcode::kNcTranspose, Engine::kTensor, {operand(dst), operand(data)}, {});
 }

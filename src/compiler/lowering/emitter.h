@@ -187,6 +187,14 @@ class Emitter {
   // dst = predicate ? src : dst
   void copy_where(const Tile& dst, const Tile& src, const Tile& predicate);
   void matmul(const Tile& dst, const Tile& stationary, const Tile& moving, bool accumulate);
+  // Packed operands with e8m0 scales (NeuronCore-v4).
+  void matmul_mx(const Tile& dst, const Tile& stationary, const Tile& moving, const Tile& stationary_scale,
+                 const Tile& moving_scale, bool accumulate);
+  // stationary: 4 of every 4 * ratio terms, which `tags` name; moving [partitions, ratio, columns].
+  void matmul_sparse(const Tile& dst, const Tile& stationary, const Tile& moving, const Tile& tags,
+                     int64_t ratio, bool accumulate);
+  // 16-bit floats to MXFP8, four columns to one.
+  void quantize_mx(const Tile& dst, const Tile& scale, const Tile& data);
   // dst (PSUM) = data transposed.
   void transpose(const Tile& dst, const Tile& data);
 

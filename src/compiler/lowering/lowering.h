@@ -135,6 +135,7 @@ bool lower_complex(Lowering& lowering, const graph::Op& op);
 bool lower_kernel_call(Lowering& lowering, const graph::Op& op);
 // How many dimensions of the result go over rows, where the op can be the source of a group (tile_source.h).
 std::optional<int> dot_general_row_rank(const graph::Function& function, const graph::Op& op);
+std::optional<int> packed_product_row_rank(const graph::Function& function, const graph::Op& op);
 std::optional<int> convolution_row_rank(const graph::Function& function, const graph::Op& op);
 bool has_attention(const graph::Function& function, const graph::Op& op);
 bool has_convolution(const graph::Function& function, const graph::Op& op);

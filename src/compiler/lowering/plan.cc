@@ -125,8 +125,9 @@ std::optional<OpKind> combiner_of(const Function& function, const Op& reduce) {
 }
 
 std::optional<int> source_row_rank(const Function& function, const Op& op) {
-  const auto product = dot_general_row_rank(function, op);
-  return product ? product : convolution_row_rank(function, op);
+  for (const auto rank_of : {dot_general_row_rank, packed_product_row_rank, convolution_row_rank})
+    if (const auto rank = rank_of(function, op)) return rank;
+  return std::nullopt;
 }
 
 bool is_reduction(const Function& function, const Op& op) {

@@ -115,8 +115,11 @@ class RowwiseKernel {
   const Op& source_op() const { return function_.op(group_.ops[0]); }
 
   std::unique_ptr<TileSource> make_source() {
-    return source_op().kind == OpKind::dot_general_ ? product_source(lowering_, source_op())
-                                                    : convolution_source(lowering_, source_op());
+    switch (source_op().kind) {
+      case OpKind::dot_general_: return product_source(lowering_, source_op());
+      case OpKind::composite_: return packed_product_source(lowering_, source_op());
+      default: return convolution_source(lowering_, source_op());
+    }
   }
 
   void run_source() {

@@ -51,9 +51,11 @@ class TileSource {
 
 // Bytes of a partition that the source holds, with those that are loaded ahead.
 int64_t product_bytes(const graph::Function& function, const graph::Op& op);
+int64_t packed_product_bytes(const graph::Function& function, const graph::Op& op);
 int64_t convolution_bytes(const graph::Function& function, const graph::Op& op);
 
 std::unique_ptr<TileSource> product_source(Lowering& lowering, const graph::Op& op);
+std::unique_ptr<TileSource> packed_product_source(Lowering& lowering, const graph::Op& op);
 std::unique_ptr<TileSource> convolution_source(Lowering& lowering, const graph::Op& op);
 
 }  // namespace opentrn::compiler

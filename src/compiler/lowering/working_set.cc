@@ -63,9 +63,11 @@ std::optional<int64_t> working_bytes(const Function& function, const Group& grou
   if (!group.rowwise) return std::nullopt;
   int64_t bytes = kSmallTiles + rowwise_bytes(function, group);
   if (!group.has_source) return bytes;
-  const auto source = first.kind == OpKind::dot_general_ ? product_bytes(function, first)
-                                                         : convolution_bytes(function, first);
-  return bytes + source;
+  switch (first.kind) {
+    case OpKind::dot_general_: return bytes + product_bytes(function, first);
+    case OpKind::composite_: return bytes + packed_product_bytes(function, first);
+    default: return bytes + convolution_bytes(function, first);
+  }
 }
 
 }  // namespace opentrn::compiler

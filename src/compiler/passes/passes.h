@@ -6,6 +6,7 @@
 
 #include "compiler/options.h"
 #include "graph/module.h"
+#include "numerics/sparsity.h"
 
 namespace opentrn::compiler {
 
@@ -20,18 +21,25 @@ void replace_empty_reductions(graph::Function& function);
 // Operands of products become of one float type, which holds every number of both.
 void widen_product_operands(graph::Function& function);
 
-// What quantise_weights() did to constant operands of products.
-struct QuantisedWeights {
-  int64_t count = 0;         // of constants
+// What passes did to weights: constants that only products read.
+struct WeightCounts {
+  int64_t count = 0;         // of those that are kept narrower or sparse now
   int64_t bytes_before = 0;  // of those
-  int64_t bytes_after = 0;   // with their scales
-  // Left as they are: of fewer than kQuantisedElements elements; read by something else too; with an element
-  // that is no number.
-  int64_t small = 0, shared = 0, not_finite = 0;
+  int64_t bytes_after = 0;   // with scales and tags
+  // Left as they are: of fewer than kWeightElements elements; read by something else too; with an element
+  // that is no number; of a shape or type that the product's instruction does not take; not sparse.
+  int64_t small = 0, shared = 0, not_finite = 0, unfit = 0, not_sparse = 0;
 };
-inline constexpr int64_t kQuantisedElements = int64_t{1} << 14;
-// Constant operands of products in a narrower type, with a scale per channel (quantise_weights.cc).
-QuantisedWeights quantise_weights(graph::Function& function, WeightType type);
+inline constexpr int64_t kWeightElements = int64_t{1} << 14;
+// In int8 or fp8, with a scale per channel (quantise_weights.cc).
+WeightCounts quantise_weights(graph::Function& function, WeightType type);
+// In MXFP8 or MXFP4, and what they are multiplied with in MXFP8 (microscale_weights.cc). `as_kernels`:
+// products become one op each (packed_product.h), else a graph that the evaluator knows.
+WeightCounts microscale_weights(graph::Function& function, WeightType type, bool as_kernels);
+// Only the M largest of every N weights along the contraction stay (sparse_weights.cc).
+void prune_weights(graph::Function& function, numerics::SparsityPattern pattern);
+// Products of 16 bits with weights that obey the pattern become one op each (packed_product.h).
+WeightCounts compress_weights(graph::Function& function, numerics::SparsityPattern pattern);
 
 // Products read constants in the type that they are kept in, where it only widens to the other operand's:
 // dot_general(x: bf16, convert(constant: i8)) becomes dot_general(x: bf16, constant: i8). Kernels take that,

@@ -12,14 +12,15 @@
 //
 // q is laid out as kernels read it: batches, what is contracted, channels.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <vector>
 
-#include "compiler/passes/passes.h"
-#include "graph/element_value.h"
+#include "compiler/passes/weights.h"
 #include "numerics/convert.h"
 
 namespace opentrn::compiler {
@@ -50,115 +51,47 @@ Format format_of(WeightType type) {
   }
 }
 
-// A weight as batches x contracted x channels: the place of an element is the sum of three offsets.
-struct Layout {
-  std::vector<int64_t> batch_dims, contracted_dims, channel_dims;
-  std::vector<int64_t> batches, contracted, channels;  // offsets in elements
-};
-
-// Offsets of all elements of these dimensions, the last one fastest.
-std::vector<int64_t> offsets(const graph::Type& type, std::span<const int64_t> dims) {
-  std::vector<int64_t> strides(static_cast<size_t>(type.rank()), 1);
-  for (int d = type.rank() - 2; d >= 0; --d)
-    strides[static_cast<size_t>(d)] = strides[static_cast<size_t>(d) + 1] * type.dim(d + 1);
-  std::vector<int64_t> result{0};
-  for (const int64_t d : dims) {
-    std::vector<int64_t> longer;
-    longer.reserve(result.size() * static_cast<size_t>(type.dim(static_cast<int>(d))));
-    for (const int64_t offset : result)
-      for (int64_t i = 0; i < type.dim(static_cast<int>(d)); ++i)
-        longer.push_back(offset + i * strides[static_cast<size_t>(d)]);
-    result = std::move(longer);
-  }
-  return result;
-}
-
-std::vector<int64_t> dims_of(const graph::Type& type, std::span<const int64_t> dims) {
-  std::vector<int64_t> result;
-  for (const int64_t d : dims) result.push_back(type.dim(static_cast<int>(d)));
-  return result;
-}
-
-Layout layout_of(const graph::Type& type, std::span<const int64_t> batching,
-                 std::span<const int64_t> contracting) {
-  Layout layout{{batching.begin(), batching.end()}, {contracting.begin(), contracting.end()}, {}, {}, {}, {}};
-  for (int64_t d = 0; d < type.rank(); ++d)
-    if (std::find(batching.begin(), batching.end(), d) == batching.end() &&
-        std::find(contracting.begin(), contracting.end(), d) == contracting.end())
-      layout.channel_dims.push_back(d);
-  layout.batches = offsets(type, layout.batch_dims);
-  layout.contracted = offsets(type, layout.contracted_dims);
-  layout.channels = offsets(type, layout.channel_dims);
-  return layout;
-}
-
-// The elements as fp32, in place where they are that already.
-class Elements {
- public:
-  explicit Elements(const Literal& literal) {
-    if (literal.type().element() == ElementType::kF32) {
-      data_ = reinterpret_cast<const float*>(literal.bytes().data());
-      return;
-    }
-    copy_.resize(static_cast<size_t>(literal.type().element_count()));
-    numerics::load_f32(*graph::to_dtype(literal.type().element()), literal.bytes().data(), copy_.data(),
-                       copy_.size());
-    data_ = copy_.data();
-  }
-  float operator[](int64_t i) const { return data_[i]; }
-
- private:
-  std::vector<float> copy_;
-  const float* data_ = nullptr;
-};
-
-// Calls visit(contracted, channel, offset) for all elements of a batch, in blocks that suit both orders of
-// memory.
-template <typename Visit>
-void for_elements(const Layout& layout, int64_t batch_offset, Visit&& visit) {
-  constexpr size_t kBlock = 64;
-  const size_t rows = layout.contracted.size(), columns = layout.channels.size();
-  for (size_t k0 = 0; k0 < rows; k0 += kBlock)
-    for (size_t n0 = 0; n0 < columns; n0 += kBlock)
-      for (size_t k = k0; k < std::min(rows, k0 + kBlock); ++k)
-        for (size_t n = n0; n < std::min(columns, n0 + kBlock); ++n)
-          visit(k, n, batch_offset + layout.contracted[k] + layout.channels[n]);
-}
-
 struct Quantised {
   Literal weights, scales;
 };
 
+// As bits, which vectorises.
+bool all_finite(std::span<const float> values) {
+  constexpr uint32_t kSign = 0x80000000, kInfinity = 0x7F800000;
+  uint32_t largest = 0;
+  for (const float value : values) largest = std::max(largest, std::bit_cast<uint32_t>(value) & ~kSign);
+  return largest < kInfinity;
+}
+
 // nullopt where an element is no finite number.
-std::optional<Quantised> quantised(const Literal& literal, const Layout& layout, const Format& format) {
+std::optional<Quantised> quantised(const Literal& literal, const WeightLayout& layout, const Format& format) {
   const graph::Type& type = literal.type();
-  const Elements elements(literal);
+  const FloatElements elements(literal);
   const size_t rows = layout.contracted.size(), columns = layout.channels.size(),
                batches = layout.batches.size();
   std::vector<float> scales(batches * columns, 0.0f), ratios(rows * columns);
   std::vector<std::byte> bytes(batches * rows * columns);
   for (size_t b = 0; b < batches; ++b) {
-    const std::span scale(scales.data() + b * columns, columns);
-    bool finite = true;
-    for_elements(layout, layout.batches[b], [&](size_t, size_t n, int64_t at) {
-      const float size = std::fabs(elements[at]);
-      finite &= std::isfinite(size);
-      scale[n] = std::max(scale[n], size);
-    });
-    if (!finite) return std::nullopt;
-    for (float& each : scale) {
-      each /= format.largest;
-      if (each == 0.0f) each = 1.0f;
+    for_elements(layout, layout.batches[b],
+                 [&](size_t k, size_t n, int64_t at) { ratios[k * columns + n] = elements[at]; });
+    if (!all_finite(ratios)) return std::nullopt;
+    float* const scale = scales.data() + b * columns;
+    for (size_t k = 0; k < rows; ++k) {
+      const float* row = ratios.data() + k * columns;
+      for (size_t n = 0; n < columns; ++n) scale[n] = std::max(scale[n], std::fabs(row[n]));
     }
-    for_elements(layout, layout.batches[b], [&](size_t k, size_t n, int64_t at) {
-      ratios[k * columns + n] = std::clamp(elements[at] / scale[n], -format.largest, format.largest);
-    });
+    for (size_t n = 0; n < columns; ++n) {
+      scale[n] /= format.largest;
+      if (scale[n] == 0.0f) scale[n] = 1.0f;
+    }
+    for (size_t k = 0; k < rows; ++k) {
+      float* row = ratios.data() + k * columns;
+      for (size_t n = 0; n < columns; ++n)
+        row[n] = std::min(std::max(row[n] / scale[n], -format.largest), format.largest);
+    }
     std::byte* to = bytes.data() + b * rows * columns;
-    if (format.element == ElementType::kI8)
-      for (size_t i = 0; i < ratios.size(); ++i)
-        to[i] = static_cast<std::byte>(static_cast<int8_t>(std::nearbyintf(ratios[i])));
-    else
-      numerics::store_f32(*graph::to_dtype(format.element), ratios.data(), to, ratios.size());
+    // To nearest even, integers too.
+    numerics::store_f32(*graph::to_dtype(format.element), ratios.data(), to, ratios.size());
   }
   std::vector<int64_t> dims = dims_of(type, layout.batch_dims), scale_dims = dims;
   const auto contracted = dims_of(type, layout.contracted_dims), free = dims_of(type, layout.channel_dims);
@@ -173,10 +106,10 @@ std::optional<Quantised> quantised(const Literal& literal, const Layout& layout,
 
 class Quantisation {
  public:
-  Quantisation(Function& function, WeightType type) : function_(function), format_(format_of(type)) {}
+  Quantisation(Function& function, WeightType type)
+      : function_(function), weights_(function), format_(format_of(type)) {}
 
-  QuantisedWeights run() {
-    find_readers();
+  WeightCounts run() {
     block(function_.body());
     return counts_;
   }
@@ -184,21 +117,6 @@ class Quantisation {
  private:
   static constexpr Attr kBatching[] = {Attr::lhs_batching_dimensions, Attr::rhs_batching_dimensions};
   static constexpr Attr kContracting[] = {Attr::lhs_contracting_dimensions, Attr::rhs_contracting_dimensions};
-
-  void find_readers() {
-    read_otherwise_.assign(function_.value_count(), false);
-    graph::walk(function_, function_.body(), [&](OpId id) {
-      const Op& op = function_.op(id);
-      if (op.kind == OpKind::dot_general_) return;
-      for (const ValueId operand : op.operands) read_otherwise_[graph::index_of(operand)] = true;
-    });
-  }
-
-  const Literal* constant(ValueId value) const {
-    const OpId id = function_.value(value).op;
-    if (id == graph::kNoOp || function_.op(id).kind != OpKind::constant_) return nullptr;
-    return &function_.op(id).literal(Attr::value);
-  }
 
   void block(BlockId id) {
     for (size_t at = 0; at < function_.block(id).ops.size(); ++at) {
@@ -208,34 +126,13 @@ class Quantisation {
     }
   }
 
-  static std::vector<int64_t> integers(const Op& op, Attr attr) {
-    if (!op.has(attr)) return {};
-    const auto values = op.integers(attr);
-    return {values.begin(), values.end()};
-  }
-
-  // Whether the operand is a weight; what is none for another reason than its kind is counted.
-  bool is_weight(const Op& op, size_t i) {
-    const Literal* literal = constant(op.operands[i]);
-    if (!literal || literal->is_splat() || constant(op.operands[1 - i])) return false;
-    const graph::Type& type = literal->type();
-    const ElementType element = type.element();
-    if (type.quantization() ||
-        (element != ElementType::kF32 && element != ElementType::kBF16 && element != ElementType::kF16))
-      return false;
-    if (type.element_count() < kQuantisedElements) return ++counts_.small, false;
-    if (read_otherwise_[graph::index_of(op.operands[i])]) return ++counts_.shared, false;
-    return true;
-  }
-
   // How many ops were inserted around the product.
   size_t product(BlockId block, size_t at, OpId id) {
     for (const size_t i : {0, 1}) {
       const Op op = function_.op(id);
-      if (op.operands.size() != 2 || !is_weight(op, i)) continue;
+      if (op.operands.size() != 2 || !weights_.is_weight(op, i, counts_)) continue;
       const ValueId weight = op.operands[i];
-      const Layout layout =
-          layout_of(function_.type(weight), integers(op, kBatching[i]), integers(op, kContracting[i]));
+      const WeightLayout layout = layout_of(function_, op, i);
       const Quantised* narrow = quantised_once(weight, layout);
       if (!narrow) continue;
       return rewrite(block, at, id, i, layout, *narrow);
@@ -244,11 +141,11 @@ class Quantisation {
   }
 
   // A weight of several products with the same channels is quantised once.
-  const Quantised* quantised_once(ValueId weight, const Layout& layout) {
+  const Quantised* quantised_once(ValueId weight, const WeightLayout& layout) {
     const auto key = std::tuple(weight, layout.batch_dims, layout.contracted_dims);
     auto found = done_.find(key);
     if (found == done_.end()) {
-      const Literal& literal = *constant(weight);
+      const Literal& literal = *Weights::constant(function_, weight);
       found = done_.emplace(key, quantised(literal, layout, format_)).first;
       if (!found->second) {
         ++counts_.not_finite;
@@ -262,7 +159,7 @@ class Quantisation {
     return found->second ? &*found->second : nullptr;
   }
 
-  size_t rewrite(BlockId block, size_t at, OpId id, size_t side, const Layout& layout,
+  size_t rewrite(BlockId block, size_t at, OpId id, size_t side, const WeightLayout& layout,
                  const Quantised& narrow) {
     const graph::LocationId location = function_.op(id).location;
     const ValueId result = function_.op(id).results[0];
@@ -311,7 +208,8 @@ class Quantisation {
 
   // Where the result has what the scale has: batches first, then the free dimensions of the left and of the
   // right operand.
-  static std::vector<int64_t> places_of_scale(const graph::Type& result, size_t side, const Layout& layout) {
+  static std::vector<int64_t> places_of_scale(const graph::Type& result, size_t side,
+                                              const WeightLayout& layout) {
     std::vector<int64_t> places;
     for (size_t i = 0; i < layout.batch_dims.size(); ++i) places.push_back(static_cast<int64_t>(i));
     const auto free = static_cast<int64_t>(layout.channel_dims.size());
@@ -321,15 +219,15 @@ class Quantisation {
   }
 
   Function& function_;
+  Weights weights_;
   Format format_;
-  std::vector<bool> read_otherwise_;  // by value: by an op that is no product
   std::map<std::tuple<ValueId, std::vector<int64_t>, std::vector<int64_t>>, std::optional<Quantised>> done_;
-  QuantisedWeights counts_;
+  WeightCounts counts_;
 };
 
 }  // namespace
 
-QuantisedWeights quantise_weights(Function& function, WeightType type) {
+WeightCounts quantise_weights(Function& function, WeightType type) {
   return Quantisation(function, type).run();
 }
 

@@ -65,11 +65,11 @@ Function rewritten(const Function& function, const Replace& replace) {
   Function result(function.name);
   result.is_public = function.is_public;
   result.result_types = function.result_types;
-  result.argument_attributes = function.argument_attributes;
   result.result_attributes = function.result_attributes;
   result.attributes = function.attributes;
   Rewriter rewriter(function, result, replace);
   rewriter.arguments(function.body(), result.body());
+  result.argument_attributes = function.argument_attributes;  // arguments have made empty ones
   rewriter.block(function.body(), result.body());
   return result;
 }
