@@ -162,6 +162,7 @@ LocationId Module::intern(Location location) {
 }
 
 SourceLocation Module::source(LocationId id) const {
+  if (index_of(id) >= locations_.size()) return {};  // of another module: a pass builds with one of its own
   const Location& at = location(id);
   return {at.file, at.line, at.name};
 }

@@ -229,6 +229,7 @@ class ByTaps {
 std::vector<ValueId> convolution(Builder& builder, const Function& function, const Op& op,
                                  std::span<const ValueId> operands) {
   const graph::Type& type = function.type(op.results[0]);
+  if (type.element_count() == 0) return {builder.splat(type, 0.0)};  // windows that fit nowhere
   if (has_reversal(op)) return {forwards(builder, op, operands[0], operands[1], type)};
   if (op.integer(Attr::batch_group_count) > 1)
     return {by_batch_groups(builder, op, operands[0], operands[1], type)};
