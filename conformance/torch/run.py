@@ -137,9 +137,8 @@ class Sample:
         return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
 
 
-# Ops whose second result is places along an axis, and that axis.
-_PLACES_OF_EQUALS = {"topk": lambda call: (*call.sample.args[1:], -1)[0] if "dim" not in call.sample.kwargs
-                     else call.sample.kwargs["dim"]}  # fmt: skip
+# Ops whose second result is places along an axis: the second or third argument, `dim`, or the last axis.
+_PLACES_OF_EQUALS = ("topk", "kthvalue")
 
 
 def _gradients(results: list[torch.Tensor], tensors: list[torch.Tensor]) -> list[Any]:
@@ -174,9 +173,15 @@ def check(op: Any, sample: Any, gradients: bool) -> list[str]:
     seen = eager, device
     if op.name in _PLACES_OF_EQUALS and len(eager) == 2:
         # Which of several equal elements is taken is not stated: what is at the place counts.
-        axis = _PLACES_OF_EQUALS[op.name](call)
-        if eager_in[0].dim():
+        axis = call.sample.kwargs.get("dim", (*call.sample.args[1:], -1)[0])
+        if eager_in[0].dim() and eager[1].dim() == eager_in[0].dim():
             selected = [eager_in[0].detach().gather(axis, each) for each in (eager[1], device[1])]
+            seen = [eager[0], selected[0]], [device[0], selected[1]]
+        elif eager_in[0].dim():
+            selected = [
+                eager_in[0].detach().gather(axis, each.unsqueeze(axis)).squeeze(axis)
+                for each in (eager[1], device[1])
+            ]
             seen = [eager[0], selected[0]], [device[0], selected[1]]
     found = [f"result {i} {why}" for i, (a, b) in enumerate(zip(*seen)) if (why := _difference(a, b))]
     if found or not gradients:

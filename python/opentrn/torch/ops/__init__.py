@@ -4,6 +4,7 @@ from opentrn.torch.ops import (  # noqa: F401
     arithmetic,
     convolution,
     create,
+    fourier,
     functions,
     index,
     pool,
@@ -12,5 +13,6 @@ from opentrn.torch.ops import (  # noqa: F401
     reduction,
     scan,
     scatter,
+    special,
 )
 from opentrn.torch.ops import random as _random  # noqa: F401

@@ -23,7 +23,6 @@ _DIRECT = {
     "atanh": "chlo.atanh",
     "cos": "cosine",
     "cosh": "chlo.cosh",
-    "digamma": "chlo.digamma",
     "erf": "chlo.erf",
     "erfc": "chlo.erfc",
     "exp": "exponential",
@@ -40,7 +39,7 @@ _DIRECT = {
     "tanh": "tanh",
 }
 _PRIMS = {
-    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "digamma", "erf", "erfc", "exp", "expm1",
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "erfc", "exp", "expm1",
     "lgamma", "log", "log1p", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh",
 }  # fmt: skip
 
@@ -53,6 +52,15 @@ def _direct(op: str, name: str) -> None:
 
 for _op, _name in _DIRECT.items():
     _direct(_op, _name)
+
+
+@emits("digamma.default", "prims.digamma")
+def digamma(body: Emitter, out: Spec, value: Value) -> Value:
+    """At zero the infinity of the other sign, as torch has it; StableHLO's is NaN there."""
+    value = body.convert(value, out.dtype)
+    zero, one = body.like(0, value), body.like(1, value)
+    pole = body.unary("negate", body.divide(one, value))
+    return body.select(body.compare("EQ", value, zero), pole, body.unary("chlo.digamma", value))
 
 
 @emits("erfinv.default", "prims.erf_inv")

@@ -102,3 +102,60 @@ def topk(
     both = sorted_with_places(body, value, axis, largest)
     made, where = (body.slice_axis(each, axis, 0, k) for each in both)
     return made, body.convert(where, torch.int64)
+
+
+def _running_extreme(largest: bool, name: str) -> None:
+    @emits(name)
+    def rule(body: Emitter, out: Any, value: Value, axis: int) -> tuple[Value, Value]:
+        """(extreme so far, the last place where it was); from the first NaN on, NaN."""
+        if not value.rank or 0 in value.shape:
+            return value, body.splat(0, torch.int64, value.shape)
+        axis = axis_of(axis, value.rank)
+        held = body.convert(value, torch.int32) if value.dtype == torch.bool else value
+        start = body.lowest(held.dtype) if largest else body.highest(held.dtype)
+        made = _running(body, held, axis, "maximum" if largest else "minimum", start)
+        equal = body.compare("EQ", held, made)
+        if is_float(held.dtype):
+            equal = body.binary("or", equal, body.is_nan(held))
+        place = body.iota(held.shape, axis, torch.int32)
+        place = _running(body, body.select(equal, place, body.like(-1, place)), axis, "maximum", -1)
+        return body.convert(made, out[0].dtype), body.convert(place, torch.int64)
+
+
+_running_extreme(True, "cummax.default")
+_running_extreme(False, "cummin.default")
+
+
+@emits("logcumsumexp.default")
+def logcumsumexp(body: Emitter, out: Spec, value: Value, axis: int) -> Value:
+    """Relative to the greatest along the whole axis; -inf where all are."""
+    if not value.rank or 0 in value.shape:
+        return value
+    axis = axis_of(axis, value.rank)
+    wide = body.convert(value, math_dtype(out.dtype))
+    kept = [each for each in range(value.rank) if each != axis]
+    top = body.reduce("maximum", wide, [axis], float("-inf"))
+    finite = body.op("is_finite", [top], top.shape, torch.bool)
+    top = body.select(finite, top, body.like(0, top))
+    spread = body.broadcast_in_dim(top, wide.shape, kept)
+    raised = body.unary("exponential", body.subtract(wide, spread))
+    return body.convert(
+        body.add(body.unary("log", _running(body, raised, axis, "add", 0)), spread), out.dtype
+    )
+
+
+def _selected(body: Emitter, out: Any, value: Value, axis: int, number: int) -> tuple[Value, Value]:
+    """The number-th smallest along an axis, and its place."""
+    if not value.rank:
+        return body.reshape(value, out[0].shape), body.splat(0, torch.int64, out[1].shape)
+    axis = axis_of(axis, value.rank)
+    both = sorted_with_places(body, value, axis, False)
+    made, where = (body.slice_axis(each, axis, number, number + 1) for each in both)
+    return body.reshape(made, out[0].shape), body.reshape(body.convert(where, torch.int64), out[1].shape)
+
+
+@emits("kthvalue.default")
+def kthvalue(
+    body: Emitter, out: Any, value: Value, k: int, axis: int = -1, keepdim: bool = False
+) -> tuple[Value, Value]:
+    return _selected(body, out, value, axis, k - 1)
