@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -221,6 +222,27 @@ def test_without_strict_it_runs_on_the_host_and_says_so(
     torch.testing.assert_close(given, torch.linalg.eigvalsh(x + 1) * 2)
     said = capfd.readouterr().err
     assert "runs on the host" in said and "_linalg_eigh" in said
+
+
+def test_only_what_has_no_form_leaves_the_device(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OPENTRN_STRICT", "0")
+    monkeypatch.setenv("OPENTRN_USAGE", str(tmp_path / "usage.json"))
+    noted: list[Any] = []
+    monkeypatch.setattr("opentrn.torch.usage.note", lambda program, settings: noted.append(program))
+
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        symmetric = (x @ w) @ (x @ w).t()
+        return torch.linalg.eigvalsh(symmetric).relu().sum() * w.tanh().mean()
+
+    x, w = torch.randn(4, 5), torch.randn(5, 6, requires_grad=True)
+    given, wanted = compiled(function)(x, w), function(x, w)
+    torch.testing.assert_close(given, wanted, rtol=1e-3, atol=1e-3)
+    (gradient,) = torch.autograd.grad(given, w)
+    torch.testing.assert_close(gradient, torch.autograd.grad(wanted, w)[0], rtol=1e-3, atol=1e-3)
+    assert "aten._linalg_eigh.default of function" in capfd.readouterr().err
+    assert sum(program.runs for program in noted) >= 3  # both sides of it forward, and the backward pass
 
 
 def test_options_are_checked() -> None:

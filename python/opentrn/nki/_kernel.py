@@ -21,7 +21,7 @@ import numpy as np
 from opentrn import strict
 from opentrn.errors import NkiValidationError
 from opentrn.isa_enums import MemoryRegion, nc_version
-from opentrn.nki import _arrays, _launch_context, _machine
+from opentrn.nki import _arrays, _dynamo, _launch_context, _machine
 from opentrn.nki._objects import NKIObject
 from opentrn.nki._target import resolve_target
 
@@ -110,6 +110,8 @@ class Kernel:
         return self._with(target=target)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if _dynamo.is_tracing():
+            return _dynamo.call(self, args, kwargs)
         if _machine.machine_or_none() is not None:
             return self.func(*args, **kwargs)  # a kernel called by a kernel is inlined
         if _arrays.holds_tracer((args, kwargs)):

@@ -19,7 +19,7 @@ import numpy as np
 from opentrn import strict
 from opentrn.errors import NkiValidationError, NotModelled
 from opentrn.isa_enums import MemoryRegion, nc_version, target_version
-from opentrn.nki import _arrays, _machine
+from opentrn.nki import _arrays, _dynamo, _machine
 from opentrn.nki._target import NC_VERSION_ENV, PLATFORM_ENV, environment_target
 from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.language._control import LaunchDim
@@ -82,6 +82,8 @@ class Kernel:
         return self._with(grid=axes)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if _dynamo.is_tracing():
+            return _dynamo.call(self, args, kwargs)
         if emit.session_or_none() is not None:
             return self.body(*args, **kwargs)
         if _arrays.holds_tracer((args, kwargs)):

@@ -47,11 +47,14 @@ def checked(name: str) -> str:
 
 
 def current() -> str | None:
-    """The release whose refusals hold now: the innermost `version()`, else OPENTRN_STRICT, else None."""
+    """The release whose refusals hold now: the innermost `version()`, else OPENTRN_STRICT, else None.
+
+    0 and 1 are no releases: they say to JAX's plugin and PyTorch's backend whether anything may run on the host.
+    """
     if _chosen:
         return _chosen[-1]
     given = os.environ.get(STRICT_ENV, "")
-    return checked(given) if given else None
+    return checked(given) if given not in ("", "0", "1") else None
 
 
 @contextmanager

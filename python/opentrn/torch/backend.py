@@ -12,7 +12,7 @@ from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from opentrn.torch import decompositions
+from opentrn.torch import decompositions, kernels
 from opentrn.torch import settings as settings_module
 from opentrn.torch.program import callable_graph
 
@@ -50,7 +50,7 @@ def neuron(module: fx.GraphModule, inputs: list[Any], *, options: Mapping[str, A
     name = f"{_function(module)}{next(_number)}"
     backend = aot_autograd(**compilers(settings, name), decompositions=decompositions.table())
     # torch's fused attention on a CPU has a backward pass that is no formula; that of MATH is.
-    with sdpa_kernel(SDPBackend.MATH):
+    with sdpa_kernel(SDPBackend.MATH), kernels.tracing_for(settings.target):
         return backend(module, inputs)
 
 

@@ -186,10 +186,10 @@ def emit(
     heads: list[str] = []
     taken: list[int] = []
     attributes: list[torch.Tensor] = []
-    result_node = None
+    result_node, places = None, 0
     for node in graph.graph.nodes:
         if node.op == "placeholder":
-            number = len(values)
+            number, places = places, places + 1
             given = arguments[number]
             if isinstance(given, Spec):
                 if given.dtype not in ELEMENTS:

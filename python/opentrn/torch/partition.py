@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import fx
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import OperatorSupportBase
 
 from opentrn.errors import NotModelled
+from opentrn.torch.registry import RULES
 from opentrn.torch.settings import Settings
+from opentrn.torch.types import ELEMENTS
 
 
-def with_host_parts(
-    module: fx.GraphModule, settings: Settings, name: str, fault: NotModelled
-) -> Callable[[list[Any]], list[Any]]:
-    """Runs the whole graph by torch, op by op; stderr says why."""
-    print(f"opentrn: {name} runs on the host: {fault}", file=sys.stderr)
+class _OnDevice(OperatorSupportBase):
+    """Ops that have a rule, all of whose tensors have a form on the device and sizes that are known."""
 
+    def is_node_supported(self, _modules: Any, node: fx.Node) -> bool:
+        if node.op != "call_function":
+            return False
+        if node.target is operator.getitem:
+            return node.args[0].target in RULES
+        if node.target not in RULES:
+            return False
+        return all(map(_has_form, [node, *node.all_input_nodes]))
+
+
+def _has_form(node: fx.Node) -> bool:
+    value = node.meta.get("val")
+    parts = value if isinstance(value, (tuple, list)) else (value,)
+    return all(
+        part is None
+        or isinstance(part, torch.Tensor)
+        and part.dtype in ELEMENTS
+        and all(isinstance(size, int) for size in part.shape)
+        for part in parts
+    )
+
+
+def _interpreted(module: fx.GraphModule) -> Callable[[list[Any]], list[Any]]:
     def run(arguments: list[Any]) -> list[Any]:
         taken = list(arguments)
         arguments.clear()
@@ -25,3 +51,45 @@ def with_host_parts(
 
     run._boxed_call = True  # type: ignore[attr-defined]
     return run
+
+
+def with_host_parts(
+    module: fx.GraphModule, settings: Settings, name: str, fault: NotModelled
+) -> Callable[[list[Any]], list[Any]]:
+    """Runs the graph in parts: stderr says which ops torch runs on the host, and why."""
+    from opentrn.torch.program import CallableGraph
+
+    inputs = [node.meta.get("val") for node in module.graph.nodes if node.op == "placeholder"]
+    if not all(map(_has_form, (node for node in module.graph.nodes if node.op == "placeholder"))) or any(
+        isinstance(value, torch.SymInt) for value in inputs
+    ):
+        print(f"opentrn: {name} runs on the host: {fault}", file=sys.stderr)
+        return _interpreted(module)
+    parts = CapabilityBasedPartitioner(module, _OnDevice(), allows_single_node_partition=True)
+    split = parts.fuse_partitions(parts.propose_partitions())
+    on_host = [
+        str(node.target)
+        for node in split.graph.nodes
+        if node.op == "call_function" and node.target is not operator.getitem
+    ]
+    try:
+        for number, node in enumerate(n for n in split.graph.nodes if n.op == "call_module"):
+            part = CallableGraph(getattr(split, node.target), settings, f"{name}_part{number}")
+            setattr(split, node.target, _Part(part))
+    except NotModelled as other:
+        print(f"opentrn: {name} runs on the host: {other}", file=sys.stderr)
+        return _interpreted(module)
+    print(f"opentrn: {', '.join(sorted(set(on_host)))} of {name} runs on the host: {fault}", file=sys.stderr)
+    return _interpreted(split)
+
+
+class _Part(torch.nn.Module):
+    """A part of a graph on the device, called as the module that it was."""
+
+    def __init__(self, program: Any) -> None:
+        super().__init__()
+        self.program = program
+
+    def forward(self, *arguments: Any) -> Any:
+        results = self.program(list(arguments))
+        return results[0] if self.program.is_single else tuple(results)

@@ -153,6 +153,8 @@ class CallableGraph:
         self.name = name
         self.programs: dict[tuple[Any, ...], Program] = {}
         self._inputs = [node.meta.get("val") for node in module.graph.nodes if node.op == "placeholder"]
+        results = next(iter(module.graph.find_nodes(op="output"))).args[0]
+        self.is_single = not isinstance(results, (tuple, list))
         self._is_symbolic = any(map(_has_symbols, self._inputs))
         self._only: Program | None = None
         if not self._is_symbolic:
@@ -208,4 +210,5 @@ def callable_graph(module: fx.GraphModule, settings: Settings, name: str) -> Cal
     except NotModelled as fault:
         if settings.strict:
             raise
-        return with_host_parts(module, settings, name, fault)
+        with _disable_current_modes():
+            return with_host_parts(module, settings, name, fault)

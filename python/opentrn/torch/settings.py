@@ -41,7 +41,7 @@ def read(options: Mapping[str, Any] | None) -> Settings:
     """options of torch.compile(..., options={...}); TypeError for an unknown one."""
     given = dict(options or {})
     target = os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2").split(".")[0]
-    strict = os.environ.get("OPENTRN_STRICT", "") not in ("", "0")
+    strict = os.environ.get("OPENTRN_STRICT") == "1"
     rounds = os.environ.get("NEURON_RT_STOCHASTIC_ROUNDING_EN", "0") == "1"
     settings = {"target": target, "strict": strict, "enable_stochastic_rounding": rounds} | given
     unknown = set(settings) - set(Settings.__dataclass_fields__)

@@ -1,0 +1,82 @@
+"""NKI kernels called with torch tensors inside torch.compile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the tensors are torch's")
+pytest.importorskip("opentrn._core", exc_type=ImportError)
+
+import opentrn.nki as nki  # noqa: E402
+import opentrn.nki.isa as nisa  # noqa: E402
+import opentrn.nki.language as nl  # noqa: E402
+import opentrn.torch  # noqa: E402, F401
+
+RNG = np.random.default_rng(0)
+
+
+@nki.jit
+def mixed(a, b, scale):
+    """(a + scale b, scale b) for tiles of 128 rows."""
+    total = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    scaled = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    x = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+    y = nl.ndarray(b.shape, dtype=b.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=x, src=a)
+    nisa.dma_copy(dst=y, src=b)
+    nisa.tensor_scalar(y, y, nl.multiply, scale)
+    nisa.tensor_tensor(dst=x, data1=x, data2=y, op=nl.add)
+    nisa.dma_copy(dst=total, src=x)
+    nisa.dma_copy(dst=scaled, src=y)
+    return total, scaled
+
+
+class Mixed(torch.autograd.Function):
+    """The kernel's derivative is its author's to say."""
+
+    @staticmethod
+    def forward(context: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return mixed(a, b, scale=3.0)[0]
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return gradient, mixed(gradient, gradient, scale=3.0)[1]
+
+
+@pytest.fixture(autouse=True)
+def _strict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENTRN_STRICT", "1")
+    torch._dynamo.reset()
+
+
+def operands() -> list[torch.Tensor]:
+    return [torch.from_numpy(RNG.standard_normal((128, 48)).astype(np.float32)) for _ in range(2)]
+
+
+@pytest.mark.parametrize("backend", ["neuron", "aot_eager"])
+def test_a_kernel_is_part_of_a_compiled_graph(backend: str) -> None:
+    def function(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        total, scaled = mixed(a * 2, b.relu(), scale=3.0)
+        return (total - scaled).sum(0)
+
+    a, b = operands()
+    result = torch.compile(function, backend=backend, fullgraph=True)(a, b)
+    torch.testing.assert_close(result, (a * 2).sum(0), rtol=1e-4, atol=1e-4)
+
+
+def test_it_trains_with_its_authors_derivative() -> None:
+    a, b = (each.requires_grad_() for each in operands())
+    loss = torch.compile(lambda a, b: Mixed.apply(a * a, b).sin().sum(), backend="neuron")(a, b)
+    given = torch.autograd.grad(loss, (a, b))
+    wanted_loss = (a * a + 3 * b).sin().sum()
+    torch.testing.assert_close(loss, wanted_loss, rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(given, torch.autograd.grad(wanted_loss, (a, b)), rtol=1e-4, atol=1e-4)
+
+
+def test_a_kernels_refusal_is_the_users_exception() -> None:
+    a, b = torch.zeros(256, 8), torch.zeros(256, 8)  # more rows than a tile has
+    with pytest.raises(Exception, match="partition"):
+        torch.compile(lambda a, b: mixed(a, b, scale=1.0)[0], backend="neuron")(a, b)
