@@ -44,6 +44,24 @@ func.func @main(%x: tensor<4x300x90xf32>, %y: tensor<90x300x6xf32>) -> tensor<4x
     assert (np.abs(got - np.einsum("abc,cbd->ad", x, y)) <= 2e-6 * terms).all()
 
 
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+def test_many_small_products(element):
+    """Dot products of 20,000 pairs of vectors: in parallel, not one after the other."""
+    x, y = (RNG.standard_normal(shape).astype(np.float32) for shape in [(20_000, 3, 8), (8, 20_000, 2)])
+    x, y = ((each.astype(ml_dtypes.bfloat16) if element == "bf16" else each) for each in (x, y))
+    model = opentrn.compile(f"""
+func.func @main(%x: tensor<20000x3x8x{element}>, %y: tensor<8x20000x2x{element}>) -> tensor<20000x3x2xf32> {{
+  %r = stablehlo.dot_general %x, %y, batching_dims = [0] x [1], contracting_dims = [2] x [0]
+    : (tensor<20000x3x8x{element}>, tensor<8x20000x2x{element}>) -> tensor<20000x3x2xf32>
+  return %r : tensor<20000x3x2xf32>
+}}""")
+    (got,) = model(x, y)
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    terms = np.einsum("bmk,kbn->bmn", np.abs(x), np.abs(y))
+    assert (np.abs(got - np.einsum("bmk,kbn->bmn", x, y)) <= 1e-6 * terms).all()
+    assert model.instruction_count < 20_000
+
+
 def test_a_value_larger_than_a_chip_is_refused():
     with pytest.raises(
         NkiValidationError,
@@ -76,3 +94,50 @@ func.func @main(%x: tensor<8x9xf32>, %a: tensor<3221225472xf32>, %b: tensor<3221
     ):
         opentrn.compile(text, target="trn1")
     opentrn.compile(text, target="trn2")
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(3, 30_000), (2, 200), (130, 1_500)])
+def test_a_running_sum_over_a_long_row(rows, columns):
+    x = RNG.integers(-9, 10, (rows, columns)).astype(np.float32)  # exact sums
+    (got,) = opentrn.compile(f"""
+func.func @main(%x: tensor<{rows}x{columns}xf32>) -> tensor<{rows}x{columns}xf32> {{
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %y = "stablehlo.reduce_window"(%x, %z) <{{window_dimensions = array<i64: 1, {columns}>,
+      window_strides = array<i64: 1, 1>, padding = dense<[[0, 0], [{columns - 1}, 0]]> : tensor<2x2xi64>}}> ({{
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+  }}) : (tensor<{rows}x{columns}xf32>, tensor<f32>) -> tensor<{rows}x{columns}xf32>
+  return %y : tensor<{rows}x{columns}xf32>
+}}""")(x)
+    np.testing.assert_array_equal(got, np.cumsum(x, 1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dimensions"), [((3, 40_000), [1]), ((9_000, 3), [0]), ((2, 70, 90), [1, 2])]
+)
+def test_the_first_largest_of_a_long_row(shape, dimensions):
+    """Of equal values the first one: neighbours meet in their order."""
+    x = RNG.integers(-50, 50, shape).astype(np.float32)
+    flat = np.moveaxis(x, dimensions, range(-len(dimensions), 0))
+    kept = flat.shape[: -len(dimensions)]
+    places = np.arange(int(np.prod([shape[d] for d in dimensions]))).reshape([shape[d] for d in dimensions])
+    at = np.broadcast_to(np.expand_dims(places, [d for d in range(x.ndim) if d not in dimensions]), shape)
+    whole, part = "x".join(map(str, shape)), "x".join(map(str, kept))
+    values, indices = opentrn.compile(f"""
+func.func @main(%x: tensor<{whole}xf32>, %i: tensor<{whole}xi32>) -> (tensor<{part}xf32>, tensor<{part}xi32>) {{
+  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %none = stablehlo.constant dense<0> : tensor<i32>
+  %y:2 = "stablehlo.reduce"(%x, %i, %low, %none) <{{dimensions = array<i64: {", ".join(map(str, dimensions))}>}}> ({{
+    ^bb0(%a: tensor<f32>, %ai: tensor<i32>, %b: tensor<f32>, %bi: tensor<i32>):
+      %g = stablehlo.compare GE, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %v = stablehlo.select %g, %a, %b : tensor<i1>, tensor<f32>
+      %w = stablehlo.select %g, %ai, %bi : tensor<i1>, tensor<i32>
+      stablehlo.return %v, %w : tensor<f32>, tensor<i32>
+  }}) : (tensor<{whole}xf32>, tensor<{whole}xi32>, tensor<f32>, tensor<i32>)
+    -> (tensor<{part}xf32>, tensor<{part}xi32>)
+  return %y#0, %y#1 : tensor<{part}xf32>, tensor<{part}xi32>
+}}""")(x, at.astype(np.int32))
+    flat = flat.reshape(*kept, -1)
+    np.testing.assert_array_equal(values, flat.max(-1))
+    np.testing.assert_array_equal(indices, flat.argmax(-1))

@@ -17,6 +17,10 @@ using graph::OpKind;
 namespace {
 
 constexpr int64_t kBandBytes = 24 * 1024;
+// Of a partition, for a row of windows with what it is summed in.
+constexpr int64_t kRowBytesMax = 96 * 1024;
+// Each place of a window is an instruction; more of them are combined by doubling (passes/expand_windows.cc).
+constexpr int64_t kPlacesMax = 128;
 
 std::optional<AluOp> alu_of(const graph::Function& function, const Op& op) {
   const auto combiner = combiner_of(function, op);
@@ -63,7 +67,17 @@ bool takes(const graph::Function& function, const Op& op) {
   if (op.kind != OpKind::reduce_window_ || op.results.size() != 1 || !alu_of(function, op)) return false;
   const auto element = function.type(op.operands[0]).element();
   if (graph::is_bool(element) || !device_dtype(element) || !splat_of(function, op.operands[1])) return false;
-  return shape_of(function, op).spatial.size() <= 2;
+  const Shape shape = shape_of(function, op);
+  if (shape.spatial.size() > 2) return false;
+  int64_t places = 1, row_elements = 0, band_elements = 1;
+  for (size_t i = 0; i < shape.spatial.size(); ++i) {
+    const Window window = window_of(function, op, shape.spatial[i]);
+    const bool across = i + 1 == shape.spatial.size();
+    places *= window.size;
+    band_elements *= window.extent(across ? window.output : 1);
+    if (across) row_elements = window.output;
+  }
+  return places <= kPlacesMax && (band_elements + 3 * row_elements) * 4 <= kRowBytesMax;
 }
 
 }  // namespace

@@ -22,6 +22,9 @@ namespace {
 // fits beside the right operand, and what parts have.
 constexpr int64_t kRowBytesMax = 40 * 1024;
 constexpr int64_t kPartBytes = 32 * 1024;
+// A batch of at least so many products of at most so many multiplications each.
+constexpr int64_t kBatchesMin = 128;
+constexpr int64_t kMultiplicationsMax = 512;
 
 int64_t element_bytes(const Function& function, const Op& op) {
   int64_t bytes = 1;
@@ -80,7 +83,67 @@ std::vector<ValueId> sum_of_parts(Builder& builder, const Function& function, co
   return {sum->as(type.element()).id()};
 }
 
-constexpr Expansion kExpansions[] = {{OpKind::dot_general_, is_long, sum_of_parts}};
+// -- many small matrices
+
+int64_t count_of(const graph::Type& type, std::span<const int64_t> dimensions) {
+  int64_t count = 1;
+  for (const int64_t d : dimensions) count *= type.dim(static_cast<int>(d));
+  return count;
+}
+
+std::span<const int64_t> dimensions_of(const Op& op, Attr attr) {
+  return op.has(attr) ? op.integers(attr) : std::span<const int64_t>{};
+}
+
+bool is_many_small(const Function& function, const Op& op) {
+  for (const ValueId operand : op.operands) {
+    const graph::Type& type = function.type(operand);
+    if (!type.is_tensor() || !type.is_static() || type.quantization() || !graph::is_float(type.element()) ||
+        !device_dtype(type.element()))
+      return false;
+  }
+  const graph::Type& left = function.type(op.operands[0]);
+  const int64_t batches = count_of(left, dimensions_of(op, Attr::lhs_batching_dimensions));
+  if (batches < kBatchesMin || left.element_count() == 0) return false;
+  return function.type(op.results[0]).element_count() / batches *
+             count_of(left, dimensions_of(op, Attr::lhs_contracting_dimensions)) <=
+         kMultiplicationsMax;
+}
+
+// [batches, free, contracted] in fp32.
+ValueId arranged(Builder& builder, ValueId value, std::span<const int64_t> batch,
+                 std::span<const int64_t> contracting) {
+  const graph::Type type = builder.type(value);
+  std::vector<int64_t> order(batch.begin(), batch.end());
+  const auto in = [](std::span<const int64_t> list, int64_t d) {
+    return std::find(list.begin(), list.end(), d) != list.end();
+  };
+  for (int64_t d = 0; d < type.rank(); ++d)
+    if (!in(batch, d) && !in(contracting, d)) order.push_back(d);
+  order.insert(order.end(), contracting.begin(), contracting.end());
+  const int64_t batches = count_of(type, batch), depth = count_of(type, contracting);
+  const ValueId turned = builder.reshape(builder.transpose(value, order),
+                                         {batches, type.element_count() / batches / depth, depth});
+  return builder.convert(turned, ElementType::kF32);
+}
+
+std::vector<ValueId> summed_products(Builder& builder, const Function& function, const Op& op,
+                                     std::span<const ValueId> operands) {
+  const ValueId left = arranged(builder, operands[0], dimensions_of(op, Attr::lhs_batching_dimensions),
+                                dimensions_of(op, Attr::lhs_contracting_dimensions)),
+                right = arranged(builder, operands[1], dimensions_of(op, Attr::rhs_batching_dimensions),
+                                 dimensions_of(op, Attr::rhs_contracting_dimensions));
+  const auto l = builder.type(left).dims_vector(), r = builder.type(right).dims_vector();
+  const std::vector<int64_t> all{l[0], l[1], r[1], l[2]};
+  const Expr product = Expr(builder, builder.broadcast_in_dim(left, all, {0, 1, 3})) *
+                       Expr(builder, builder.broadcast_in_dim(right, all, {0, 2, 3}));
+  const graph::Type& type = function.type(op.results[0]);
+  const ValueId sum = builder.reshape(builder.reduce(OpKind::add_, product.id(), {3}), type.dims_vector());
+  return {builder.convert(sum, type.element())};
+}
+
+constexpr Expansion kExpansions[] = {{OpKind::dot_general_, is_many_small, summed_products},
+                                     {OpKind::dot_general_, is_long, sum_of_parts}};
 
 }  // namespace
 

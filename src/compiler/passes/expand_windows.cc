@@ -1,5 +1,5 @@
 // Ops with regions, as ops on whole tensors: map, reduce_window and select_and_scatter with any element-wise
-// region, top_k as a sort.
+// region, long reductions with any region, top_k as a sort.
 //
 // Windows of a reduction are combined by doubling: sums over 2, 4, 8, ... neighbours, from which any window
 // follows, dimension by dimension. StableHLO leaves the grouping to the implementation, not the order, and
@@ -31,6 +31,8 @@ using Dims = std::vector<int64_t>;
 
 // Places of a window that select_and_scatter goes through one by one.
 constexpr int64_t kPlacesMax = 256;
+// Elements of a row that are reduced together where a reduction has several operands, or any region.
+constexpr int64_t kReducedPiece = 1024;
 // Columns of a row of top_k that are sorted together, where not many more are wanted.
 constexpr int64_t kPiece = 256;
 
@@ -170,6 +172,62 @@ Values reduce_window(Builder& builder, const Function& function, const Op& op, O
   for (const ValueId value : values)
     arguments.push_back(strided(builder, value, Dims(rank, 0), dims, windows.stride));
   return inline_region(builder, function, op.regions[0], arguments, dims);
+}
+
+// -- reductions of several operands, or of any region, whose rows are longer than the kernel takes
+
+bool takes_reduce(const Function& function, const Op& op) {
+  return !has_lowering(function, op) && all_static(function, op) &&
+         can_inline_region(function, op.regions[0]);
+}
+
+// `op` over one dimension of `values`; an initial value may be met as often as wanted.
+Values reduced(Builder& builder, const Function& function, const Op& op, Values values, Operands initial,
+               int64_t dimension) {
+  std::vector<graph::Type> types, scalars;
+  for (const ValueId value : values) {
+    Dims dims = dims_of(builder.type(value));
+    dims.erase(dims.begin() + dimension);
+    types.push_back(builder.type(value).with_dims(dims));
+    scalars.push_back(builder.type(value).with_dims({}));
+  }
+  std::vector<graph::Type> arguments = scalars;
+  arguments.insert(arguments.end(), scalars.begin(), scalars.end());
+  const graph::RegionBody body{arguments, [&](Builder& inner, std::span<const ValueId> a) {
+                                 return inline_region(inner, function, op.regions[0], a, {});
+                               }};
+  values.insert(values.end(), initial.begin(), initial.end());
+  const graph::OpId made = builder.add_with_regions(OpKind::reduce_, std::move(values),
+                                                    {{Attr::dimensions, Dims{dimension}}}, types, {body});
+  return builder.function().op(made).results;
+}
+
+// Dimension by dimension, the innermost first; long ones piece by piece, so that neighbours stay in order.
+Values reduce(Builder& builder, const Function& function, const Op& op, Operands operands) {
+  const size_t count = op.results.size();
+  const Operands initial = operands.subspan(count);
+  Values values(operands.begin(), operands.begin() + static_cast<int64_t>(count));
+  Dims dimensions(op.integers(Attr::dimensions).begin(), op.integers(Attr::dimensions).end());
+  std::sort(dimensions.rbegin(), dimensions.rend());
+  for (const int64_t d : dimensions) {
+    const auto at = static_cast<size_t>(d);
+    const int64_t length = builder.type(values[0]).dim(static_cast<int>(d));
+    if (length > kReducedPiece) {
+      const int64_t pieces = (length + kReducedPiece - 1) / kReducedPiece;
+      for (size_t i = 0; i < count; ++i) {
+        Dims dims = dims_of(builder.type(values[i]));
+        const Dims none(dims.size(), 0);
+        Dims high = none;
+        high[at] = pieces * kReducedPiece - length;
+        dims[at] = pieces;
+        dims.insert(dims.begin() + d + 1, kReducedPiece);
+        values[i] = builder.reshape(padded(builder, values[i], initial[i], none, high, none), dims);
+      }
+      values = reduced(builder, function, op, std::move(values), initial, d + 1);
+    }
+    values = reduced(builder, function, op, std::move(values), initial, d);
+  }
+  return values;
 }
 
 // -- select_and_scatter
@@ -349,6 +407,7 @@ Values top_k(Builder& builder, const Function& function, const Op& op, Operands 
 
 constexpr Expansion kExpansions[] = {
     {OpKind::map_, takes_map, map},
+    {OpKind::reduce_, takes_reduce, reduce},
     {OpKind::reduce_window_, takes_reduce_window, reduce_window},
     {OpKind::select_and_scatter_, takes_select_and_scatter, select_and_scatter},
     {OpKind::chlo_top_k_, takes_top_k, top_k},
