@@ -29,12 +29,13 @@ struct Port {
 
 // How much the passes changed.
 struct PassCounts {
-  int64_t casts = 0;        // of auto_cast
-  int64_t simplified = 0;   // ops replaced by identities
-  int64_t folded = 0;       // ops that became constants
-  int64_t shared = 0;       // ops that repeat another
-  int64_t attention = 0;    // attentions that are one kernel
-  int64_t activations = 0;  // GELU and SiLU that are one function of the Scalar engine
+  int64_t casts = 0;            // of auto_cast
+  int64_t simplified = 0;       // ops replaced by identities
+  int64_t folded = 0;           // ops that became constants
+  int64_t shared = 0;           // ops that repeat another
+  int64_t attention = 0;        // attentions that are one kernel
+  int64_t activations = 0;      // GELU and SiLU that are one function of the Scalar engine
+  int64_t integer_weights = 0;  // that the model has in eight bits and that stay so
   WeightCounts weights;
 };
 

@@ -146,6 +146,7 @@ nb::dict describe(const compiler::PassCounts& passes) {
   row["shared"] = passes.shared;
   row["attention"] = passes.attention;
   row["activations"] = passes.activations;
+  row["integer_weights"] = passes.integer_weights;
   row["weights_quantised"] = passes.weights.count;
   row["weights_bytes_before"] = passes.weights.bytes_before;
   row["weights_bytes_after"] = passes.weights.bytes_after;

@@ -33,6 +33,8 @@ struct WeightCounts {
 inline constexpr int64_t kWeightElements = int64_t{1} << 14;
 // In int8 or fp8, with a scale per channel (quantise_weights.cc).
 WeightCounts quantise_weights(graph::Function& function, WeightType type);
+// Weights that the model has in integers stay in eight bits (integer_weights.cc). Gives their number.
+int64_t keep_integer_weights(graph::Function& function);
 // In MXFP8 or MXFP4, and what they are multiplied with in MXFP8 (microscale_weights.cc). `as_kernels`:
 // products become one op each (packed_product.h), else a graph that the evaluator knows.
 WeightCounts microscale_weights(graph::Function& function, WeightType type, bool as_kernels);

@@ -51,10 +51,6 @@ Format format_of(WeightType type) {
   }
 }
 
-struct Quantised {
-  Literal weights, scales;
-};
-
 // As bits, which vectorises.
 bool all_finite(std::span<const float> values) {
   constexpr uint32_t kSign = 0x80000000, kInfinity = 0x7F800000;
@@ -64,7 +60,8 @@ bool all_finite(std::span<const float> values) {
 }
 
 // nullopt where an element is no finite number.
-std::optional<Quantised> quantised(const Literal& literal, const WeightLayout& layout, const Format& format) {
+std::optional<ScaledWeights> quantised(const Literal& literal, const WeightLayout& layout,
+                                       const Format& format) {
   const graph::Type& type = literal.type();
   const FloatElements elements(literal);
   const size_t rows = layout.contracted.size(), columns = layout.channels.size(),
@@ -100,8 +97,8 @@ std::optional<Quantised> quantised(const Literal& literal, const WeightLayout& l
   scale_dims.insert(scale_dims.end(), free.begin(), free.end());
   std::vector<std::byte> scale_bytes(scales.size() * sizeof(float));
   std::memcpy(scale_bytes.data(), scales.data(), scale_bytes.size());
-  return Quantised{{graph::Type::tensor(format.element, dims), std::move(bytes)},
-                   {graph::Type::tensor(ElementType::kF32, scale_dims), std::move(scale_bytes)}};
+  return ScaledWeights{{graph::Type::tensor(format.element, dims), std::move(bytes)},
+                       {graph::Type::tensor(ElementType::kF32, scale_dims), std::move(scale_bytes)}};
 }
 
 class Quantisation {
@@ -115,9 +112,6 @@ class Quantisation {
   }
 
  private:
-  static constexpr Attr kBatching[] = {Attr::lhs_batching_dimensions, Attr::rhs_batching_dimensions};
-  static constexpr Attr kContracting[] = {Attr::lhs_contracting_dimensions, Attr::rhs_contracting_dimensions};
-
   void block(BlockId id) {
     for (size_t at = 0; at < function_.block(id).ops.size(); ++at) {
       const OpId op = function_.block(id).ops[at];
@@ -133,15 +127,15 @@ class Quantisation {
       if (op.operands.size() != 2 || !weights_.is_weight(op, i, counts_)) continue;
       const ValueId weight = op.operands[i];
       const WeightLayout layout = layout_of(function_, op, i);
-      const Quantised* narrow = quantised_once(weight, layout);
+      const ScaledWeights* narrow = quantised_once(weight, layout);
       if (!narrow) continue;
-      return rewrite(block, at, id, i, layout, *narrow);
+      return multiply_scaled(function_, block, at, id, i, layout, *narrow);
     }
     return 0;
   }
 
   // A weight of several products with the same channels is quantised once.
-  const Quantised* quantised_once(ValueId weight, const WeightLayout& layout) {
+  const ScaledWeights* quantised_once(ValueId weight, const WeightLayout& layout) {
     const auto key = std::tuple(weight, layout.batch_dims, layout.contracted_dims);
     auto found = done_.find(key);
     if (found == done_.end()) {
@@ -159,69 +153,11 @@ class Quantisation {
     return found->second ? &*found->second : nullptr;
   }
 
-  size_t rewrite(BlockId block, size_t at, OpId id, size_t side, const WeightLayout& layout,
-                 const Quantised& narrow) {
-    const graph::LocationId location = function_.op(id).location;
-    const ValueId result = function_.op(id).results[0];
-    const graph::Type stated = function_.type(result),
-                      weight = function_.type(function_.op(id).operands[side]);
-    const graph::Type sums = stated.with_element(ElementType::kF32);
-    size_t inserted = 0;
-    const auto insert = [&](size_t position, OpKind kind, std::vector<ValueId> operands,
-                            const graph::Type& type) {
-      ++inserted;
-      return function_.insert(block, position, kind, std::move(operands), {type}, location);
-    };
-    const auto value_of = [&](OpId made) { return function_.op(made).results[0]; };
-
-    const OpId kept = insert(at, OpKind::constant_, {}, narrow.weights.type());
-    function_.op(kept).set(Attr::value, narrow.weights);
-    const OpId wide = insert(at + 1, OpKind::convert_, {value_of(kept)},
-                             narrow.weights.type().with_element(weight.element()));
-    {
-      Op& op = function_.op(id);
-      op.operands[side] = value_of(wide);
-      std::vector<int64_t> batching, contracting;
-      for (size_t i = 0; i < layout.batch_dims.size(); ++i) batching.push_back(static_cast<int64_t>(i));
-      for (size_t i = 0; i < layout.contracted_dims.size(); ++i)
-        contracting.push_back(static_cast<int64_t>(layout.batch_dims.size() + i));
-      op.set(kBatching[side], std::move(batching));
-      op.set(kContracting[side], std::move(contracting));
-    }
-    function_.value(result).type = sums;
-
-    const OpId scale = insert(at + 3, OpKind::constant_, {}, narrow.scales.type());
-    function_.op(scale).set(Attr::value, narrow.scales);
-    const OpId spread = insert(at + 4, OpKind::broadcast_in_dim_, {value_of(scale)}, sums);
-    function_.op(spread).set(Attr::broadcast_dimensions, places_of_scale(sums, side, layout));
-    const OpId scaled = insert(at + 5, OpKind::multiply_, {result, value_of(spread)}, sums);
-    ValueId replacement = value_of(scaled);
-    OpId last = scaled;
-    if (stated.element() != ElementType::kF32) {
-      last = insert(at + 6, OpKind::convert_, {replacement}, stated);
-      replacement = value_of(last);
-    }
-    function_.replace_uses(result, replacement);
-    function_.op(scaled).operands[0] = result;
-    return inserted;
-  }
-
-  // Where the result has what the scale has: batches first, then the free dimensions of the left and of the
-  // right operand.
-  static std::vector<int64_t> places_of_scale(const graph::Type& result, size_t side,
-                                              const WeightLayout& layout) {
-    std::vector<int64_t> places;
-    for (size_t i = 0; i < layout.batch_dims.size(); ++i) places.push_back(static_cast<int64_t>(i));
-    const auto free = static_cast<int64_t>(layout.channel_dims.size());
-    const int64_t first = side == 0 ? static_cast<int64_t>(layout.batch_dims.size()) : result.rank() - free;
-    for (int64_t i = 0; i < free; ++i) places.push_back(first + i);
-    return places;
-  }
-
   Function& function_;
   Weights weights_;
   Format format_;
-  std::map<std::tuple<ValueId, std::vector<int64_t>, std::vector<int64_t>>, std::optional<Quantised>> done_;
+  std::map<std::tuple<ValueId, std::vector<int64_t>, std::vector<int64_t>>, std::optional<ScaledWeights>>
+      done_;
   WeightCounts counts_;
 };
 

@@ -34,6 +34,20 @@ std::vector<int64_t> offsets(const graph::Type& type, std::span<const int64_t> d
   return result;
 }
 
+constexpr Attr kBatching[] = {Attr::lhs_batching_dimensions, Attr::rhs_batching_dimensions};
+constexpr Attr kContracting[] = {Attr::lhs_contracting_dimensions, Attr::rhs_contracting_dimensions};
+
+// Where the result has what the scale has: batches first, then the free dimensions of the left and of the
+// right operand.
+std::vector<int64_t> places_of_scale(const graph::Type& result, size_t side, const WeightLayout& layout) {
+  std::vector<int64_t> places;
+  for (size_t i = 0; i < layout.batch_dims.size(); ++i) places.push_back(static_cast<int64_t>(i));
+  const auto free = static_cast<int64_t>(layout.channel_dims.size());
+  const int64_t first = side == 0 ? static_cast<int64_t>(layout.batch_dims.size()) : result.rank() - free;
+  for (int64_t i = 0; i < free; ++i) places.push_back(first + i);
+  return places;
+}
+
 }  // namespace
 
 WeightLayout layout_of(const graph::Type& type, std::span<const int64_t> batching,
@@ -106,6 +120,56 @@ bool Weights::is_weight(const Op& product, size_t side, WeightCounts& counts) co
   const size_t index = graph::index_of(product.operands[side]);
   if (index < read_otherwise_.size() && read_otherwise_[index]) return ++counts.shared, false;
   return true;
+}
+
+void name_dimensions(Op& product, size_t side, const WeightLayout& layout) {
+  std::vector<int64_t> batching, contracting;
+  for (size_t i = 0; i < layout.batch_dims.size(); ++i) batching.push_back(static_cast<int64_t>(i));
+  for (size_t i = 0; i < layout.contracted_dims.size(); ++i)
+    contracting.push_back(static_cast<int64_t>(layout.batch_dims.size() + i));
+  product.set(kBatching[side], std::move(batching));
+  product.set(kContracting[side], std::move(contracting));
+}
+
+size_t multiply_scaled(Function& function, graph::BlockId block, size_t at, OpId id, size_t side,
+                       const WeightLayout& layout, const ScaledWeights& narrow) {
+  const graph::LocationId location = function.op(id).location;
+  const ValueId result = function.op(id).results[0];
+  const graph::Type stated = function.type(result), weight = function.type(function.op(id).operands[side]);
+  const graph::Type sums = stated.with_element(ElementType::kF32);
+  size_t inserted = 0;
+  const auto insert = [&](size_t position, OpKind kind, std::vector<ValueId> operands,
+                          const graph::Type& type) {
+    ++inserted;
+    return function.insert(block, position, kind, std::move(operands), {type}, location);
+  };
+  const auto value_of = [&](OpId made) { return function.op(made).results[0]; };
+
+  const OpId kept = insert(at, OpKind::constant_, {}, narrow.weights.type());
+  function.op(kept).set(Attr::value, narrow.weights);
+  const OpId wide = insert(at + 1, OpKind::convert_, {value_of(kept)},
+                           narrow.weights.type().with_element(weight.element()));
+  {
+    Op& op = function.op(id);
+    op.operands[side] = value_of(wide);
+    name_dimensions(op, side, layout);
+  }
+  function.value(result).type = sums;
+
+  const OpId scale = insert(at + 3, OpKind::constant_, {}, narrow.scales.type());
+  function.op(scale).set(Attr::value, narrow.scales);
+  const OpId spread = insert(at + 4, OpKind::broadcast_in_dim_, {value_of(scale)}, sums);
+  function.op(spread).set(Attr::broadcast_dimensions, places_of_scale(sums, side, layout));
+  const OpId scaled = insert(at + 5, OpKind::multiply_, {result, value_of(spread)}, sums);
+  ValueId replacement = value_of(scaled);
+  OpId last = scaled;
+  if (stated.element() != ElementType::kF32) {
+    last = insert(at + 6, OpKind::convert_, {replacement}, stated);
+    replacement = value_of(last);
+  }
+  function.replace_uses(result, replacement);
+  function.op(scaled).operands[0] = result;
+  return inserted;
 }
 
 }  // namespace opentrn::compiler

@@ -1,6 +1,7 @@
 // What passes that change constant operands of products share.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -21,6 +22,18 @@ WeightLayout layout_of(const graph::Type& type, std::span<const int64_t> batchin
 // Of operand `side` of a dot_general.
 WeightLayout layout_of(const graph::Function& function, const graph::Op& product, size_t side);
 std::vector<int64_t> dims_of(const graph::Type& type, std::span<const int64_t> dims);
+
+// The product names the dimensions of an operand that is laid out as batches, what is contracted, channels.
+void name_dimensions(graph::Op& product, size_t side, const WeightLayout& layout);
+
+// Weights laid out as kernels read them, batches, what is contracted, channels; and fp32 [batches, channels].
+struct ScaledWeights {
+  graph::Literal weights, scales;
+};
+// Operand `side` of the product at `at` becomes convert(weights), and the result is multiplied by the scales,
+// in fp32. How many ops were inserted around the product.
+size_t multiply_scaled(graph::Function& function, graph::BlockId block, size_t at, graph::OpId product,
+                       size_t side, const WeightLayout& layout, const ScaledWeights& narrow);
 
 // The elements of a float literal as fp32, in place where they are that already.
 class FloatElements {
