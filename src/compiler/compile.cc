@@ -53,6 +53,7 @@ Function improved(const graph::Module& module, const Options& options, PassCount
   Function function = inline_calls(module, module.entry());
   replace_empty_reductions(function);
   if (options.level >= Level::k2) counts.integer_weights = keep_integer_weights(function);
+  split_complex_carries(function);
   if (options.weight_type != WeightType::kAsGiven) {
     improve(function, counts);  // so that weights are constants
     const bool mx = options.weight_type == WeightType::kMxFp8 || options.weight_type == WeightType::kMxFp4;

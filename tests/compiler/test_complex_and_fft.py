@@ -178,3 +178,42 @@ def test_transforms_of_several_dimensions(form, lengths, batch):
 def test_a_length_with_a_large_prime_is_refused_by_name():
     with pytest.raises(NotImplementedError, match=r"stablehlo\.fft"):
         transform("FFT", numbers(1, 2 * 4099), [2 * 4099])
+
+
+def test_complex_values_in_loops_and_branches():
+    """A loop that carries a complex state beside a counter, and a branch that gives one."""
+    text = """
+func.func @main(%z: tensor<4x6xcomplex<f32>>, %w: tensor<4x6xcomplex<f32>>, %p: tensor<i1>)
+    -> (tensor<4x6xcomplex<f32>>, tensor<4x6xcomplex<f32>>, tensor<i32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %five = stablehlo.constant dense<5> : tensor<i32>
+  %r:3 = stablehlo.while(%i = %zero, %s = %z, %keep = %w)
+      : tensor<i32>, tensor<4x6xcomplex<f32>>, tensor<4x6xcomplex<f32>>
+    cond {
+      %go = stablehlo.compare LT, %i, %five, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %go : tensor<i1>
+    } do {
+      %m = stablehlo.multiply %s, %keep : tensor<4x6xcomplex<f32>>
+      %a = stablehlo.add %m, %z : tensor<4x6xcomplex<f32>>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %next, %a, %s : tensor<i32>, tensor<4x6xcomplex<f32>>, tensor<4x6xcomplex<f32>>
+    }
+  %b = "stablehlo.if"(%p) ({
+    %n = stablehlo.negate %r#1 : tensor<4x6xcomplex<f32>>
+    stablehlo.return %n : tensor<4x6xcomplex<f32>>
+  }, {
+    stablehlo.return %w : tensor<4x6xcomplex<f32>>
+  }) : (tensor<i1>) -> tensor<4x6xcomplex<f32>>
+  return %r#1, %b, %r#0 : tensor<4x6xcomplex<f32>>, tensor<4x6xcomplex<f32>>, tensor<i32>
+}
+"""
+    z, w = (
+        (RNG.standard_normal((4, 6)) + 1j * RNG.standard_normal((4, 6))).astype(np.complex64) / 2
+        for _ in "ab"
+    )
+    model = opentrn.compile(text)
+    for p in (True, False):
+        wanted = graph.parse(text).evaluate(z, w, np.array(p))
+        for got, want in zip(model(z, w, np.array(p)), wanted, strict=True):
+            np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())

@@ -207,6 +207,14 @@ def complex_and_fft():
     return z.real, z.imag, jnp.abs(z), jnp.fft.irfft(jnp.fft.rfft(x))
 
 
+@program
+def qr_decompositions():
+    tall, wide = normal(40, 9, 5), normal(41, 2, 4, 6)
+    q, r = jnp.linalg.qr(tall)
+    complete, _ = jnp.linalg.qr(tall, mode="complete")
+    return q, r, complete, jnp.linalg.qr(wide)[1], jnp.linalg.qr(jnp.zeros((3, 2)))[1]
+
+
 def flattened(value: object) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(value)]
 

@@ -18,6 +18,9 @@ graph::Function inline_calls(const graph::Module& module, const graph::Function&
 // Results of reductions over no elements become their initial values.
 void replace_empty_reductions(graph::Function& function);
 
+// Complex values that loops carry and branches give become two real ones.
+void split_complex_carries(graph::Function& function);
+
 // Operands of products become of one float type, which holds every number of both.
 void widen_product_operands(graph::Function& function);
 
