@@ -86,8 +86,17 @@ def div(body: Emitter, out: Spec, left: Any, right: Any, rounding_mode: str | No
     a, b = both(body, out, left, right, dtype)
     if rounding_mode == "floor":
         return body.convert(floored(body, a, b), out.dtype)
-    quotient = body.divide(a, b)
-    return body.convert(truncated(body, quotient), out.dtype)
+    return body.convert(_whole_quotient(body, a, b), out.dtype)
+
+
+def _whole_quotient(body: Emitter, a: Value, b: Value) -> Value:
+    """Rounded towards zero. The device's quotient may be a unit below a whole number, so the remainder goes first."""
+    plain = body.divide(a, b)
+    if not is_float(a.dtype):
+        return plain
+    rest = body.binary("remainder", a, b)
+    exact = body.unary("round_nearest_even", body.divide(body.subtract(a, rest), b))
+    return body.select(body.op("is_finite", [rest], rest.shape, torch.bool), exact, truncated(body, plain))
 
 
 def truncated(body: Emitter, value: Value) -> Value:

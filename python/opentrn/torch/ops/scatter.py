@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from opentrn.torch.emitter import Emitter
-from opentrn.torch.ops.index import coordinates, counted, joint_places
+from opentrn.torch.ops.index import coordinates, counted, joint_places, take
 from opentrn.torch.ops.rearrange import axis_of
 from opentrn.torch.registry import emits, require
-from opentrn.torch.text import Body, Spec, Value
+from opentrn.torch.text import Body, Spec, Value, size_of
 from opentrn.torch.types import math_dtype
 
 _COMBINERS = {"add": "add", "sum": "add", "mean": "add", "multiply": "multiply", "prod": "multiply",
@@ -124,6 +124,37 @@ def scatter_reduce(
     return body.convert(made, out.dtype)
 
 
+def _put_by_mask(body: Emitter, value: Value, mask: Value, updates: Value, accumulate: bool) -> Value:
+    """One number for all that is chosen, or one row after the other."""
+    spread = body.broadcast_in_dim(mask, value.shape, range(mask.rank))
+    rest = value.shape[mask.rank :]
+    if updates.rank <= len(rest) or updates.shape[0] == 1:
+        row = body.tensor(updates if updates.rank <= len(rest) else body.reshape(updates, updates.shape[1:]),
+                          value.dtype, rest)  # fmt: skip
+        new = body.broadcast(row, value.shape)
+    else:
+        rows = body.tensor(updates, value.dtype, (updates.shape[0], *rest))
+        new = packed_by_mask(body, spread, rows)
+    return body.select(spread, body.add(value, new) if accumulate else new, value)
+
+
+def packed_by_mask(body: Emitter, mask: Value, source: Value) -> Value:
+    """The source's elements one after the other where the mask is set; anything elsewhere."""
+    flat = body.reshape(source, (size_of(source.shape),))
+    places = places_of_chosen(body, body.reshape(mask, (size_of(mask.shape),)))
+    if 0 in source.shape or 0 in mask.shape:
+        return body.splat(0, source.dtype, mask.shape)
+    return body.reshape(take(body, flat, places, 0), mask.shape)
+
+
+def places_of_chosen(body: Emitter, mask: Value) -> Value:
+    """How many elements of a flat mask were chosen before each that is."""
+    count = mask.shape[0]
+    numbers = body.convert(mask, torch.int32)
+    before = body.reduce_window("add", numbers, 0, [count], [1], [(count - 1, 0)]) if count else numbers
+    return body.binary("maximum", body.subtract(before, body.like(1, before)), body.like(0, before))
+
+
 @emits("index_put.default", "_unsafe_index_put.default", "_index_put_impl.default")
 def index_put(
     body: Emitter,
@@ -136,13 +167,7 @@ def index_put(
 ) -> Value:
     """A mask that covers whole dimensions chooses between the value and one number."""
     if len(indices) == 1 and indices[0] is not None and indices[0].dtype == torch.bool:
-        mask = indices[0]
-        require(
-            updates.rank == 0 or updates.shape == (1,), "by a mask, of more than one number, is not written"
-        )
-        spread = body.broadcast_in_dim(mask, value.shape, range(mask.rank))
-        new = body.tensor(body.reshape(updates, ()), value.dtype, value.shape)
-        return body.select(spread, body.add(value, new) if accumulate else new, value)
+        return _put_by_mask(body, value, indices[0], updates, accumulate)
     if not any(each is not None for each in indices):
         new = body.tensor(updates, value.dtype, value.shape)
         return body.add(value, new) if accumulate else new

@@ -9,8 +9,7 @@ import torch
 
 from opentrn.torch.emitter import Emitter
 from opentrn.torch.ops.arithmetic import both
-from opentrn.torch.ops.index import take_flat
-from opentrn.torch.ops.scatter import scatter_op
+from opentrn.torch.ops.scatter import packed_by_mask, places_of_chosen, scatter_op
 from opentrn.torch.registry import emits
 from opentrn.torch.text import Spec, Value, size_of
 from opentrn.torch.types import is_float, math_dtype
@@ -152,24 +151,13 @@ def pdist(body: Emitter, out: Spec, value: Value, p: float = 2.0) -> Value:
     return norm_of_last(body, body.concatenate(parts, 0), p)
 
 
-def _places_of_chosen(body: Emitter, mask: Value) -> Value:
-    """How many elements of a flat mask were chosen before each that is."""
-    count = mask.shape[0]
-    numbers = body.convert(mask, torch.int32)
-    before = body.reduce_window("add", numbers, 0, [count], [1], [(count - 1, 0)])
-    return body.binary("maximum", body.subtract(before, body.like(1, before)), body.like(0, before))
-
-
 @emits("masked_scatter.default")
 def masked_scatter(body: Emitter, out: Spec, value: Value, mask: Value, source: Value) -> Value:
     """Chosen elements take the source's one after the other."""
     if 0 in out.shape or 0 in source.shape:
         return body.tensor(value, out.dtype, out.shape)
-    flat = (size_of(out.shape),)
-    chosen = body.reshape(body.tensor(mask, torch.bool, out.shape), flat)
-    taken = take_flat(body, body.reshape(source, (size_of(source.shape),)), _places_of_chosen(body, chosen))
-    kept = body.reshape(body.tensor(value, out.dtype, out.shape), flat)
-    return body.reshape(body.select(chosen, taken, kept), out.shape)
+    chosen = body.tensor(mask, torch.bool, out.shape)
+    return body.select(chosen, packed_by_mask(body, chosen, source), body.tensor(value, out.dtype, out.shape))
 
 
 @emits("masked_scatter_backward.default")
@@ -181,7 +169,7 @@ def masked_scatter_backward(body: Emitter, out: Spec, gradient: Value, mask: Val
     chosen = body.reshape(body.tensor(mask, torch.bool, gradient.shape), flat)
     given = body.reshape(gradient, flat)
     updates = body.select(chosen, given, body.like(0, given))
-    places = body.reshape(_places_of_chosen(body, chosen), (*flat, 1))
+    places = body.reshape(places_of_chosen(body, chosen), (*flat, 1))
     made = scatter_op(body, body.splat(0, out.dtype, (size_of(out.shape),)), places, updates, [0], [], "add")
     return body.reshape(made, out.shape)
 
