@@ -13,9 +13,11 @@
 // it lies, 128 rows at a time, and transposed by the Tensor engine, which is far cheaper than DMA of single
 // elements.
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -41,7 +43,32 @@ constexpr int64_t kLeastPanelColumns = 64;
 // Columns of the contraction loaded at once when rows are transposed on chip.
 constexpr int64_t kNaturalColumns = 2048;
 
+// Bytes of a partition that one transfer of a constant in panels brings: longer runs save no more
+// descriptors.
+constexpr int64_t kPanelRunBytes = 8 * 1024;
+
 int64_t tiles(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+// A constant that lies in memory as its panels lie in SBUF: [panels, 128, K blocks, columns of a panel]. A
+// narrow one would otherwise be read in short runs.
+struct Panelled {
+  View view;  // contiguous
+  int64_t blocks, columns;
+
+  // Blocks of the contraction from `block` on, of the panel that begins at this column.
+  View part(int64_t column, int64_t block, int64_t count) const {
+    View part = view;
+    part.offset += (column / columns * kPartitions * blocks + block) * columns;
+    part.dims = {{blocks * columns, kPartitions}, {1, count * columns}};
+    return part;
+  }
+  std::vector<isa::Dim> free_dims(int64_t panels) const {
+    return {{kPartitions * blocks * columns, panels}, {1, columns}};
+  }
+  std::vector<isa::Dim> contracted_dims() const {
+    return {{columns, blocks}, {blocks * columns, kPartitions}};
+  }
+};
 
 // One side: free dimensions by contraction dimensions.
 class Side {
@@ -53,6 +80,8 @@ class Side {
         dtype_(dtype),
         name_(std::move(name)),
         on_chip_(matrix_.columns_are_runs() && !matrix_.rows_are_runs() && matrix_.columns() > 1) {}
+
+  void set_panelled(const Panelled& panelled) { panelled_ = panelled; }
 
   // Panels will be asked for again: those that cost transposes are kept in HBM as they lie in SBUF, so that
   // the next time is one long transfer.
@@ -73,7 +102,9 @@ class Side {
       emitter_.load(all, stored->second);
       return result;
     }
-    if (on_chip_)
+    if (panelled_)
+      load_panel(all, free_begin);
+    else if (on_chip_)
       transposed(result, free_begin, free_count);
     else
       for (size_t i = 0; i < result.size(); ++i)
@@ -123,10 +154,31 @@ class Side {
     if (matrix_.dtype() == dtype_) return matrix_.transposed().load(emitter_, panel, k_begin, free_begin);
     const Tile kept = emitter_.sbuf(panel.rows, panel.columns, matrix_.dtype(), name_ + "_kept");
     matrix_.transposed().load(emitter_, kept, k_begin, free_begin);
-    if (k_begin / kPartitions % 2 == 0)
-      emitter_.activation(ActivationFunction::kCopy, panel, kept);
+    widen(panel, kept);
+  }
+
+  void widen(const Tile& wide, const Tile& kept) {
+    if (std::exchange(scalar_is_next_, !scalar_is_next_))
+      emitter_.activation(ActivationFunction::kCopy, wide, kept);
     else
-      emitter_.tensor_copy(panel, kept, isa::Engine::kVector);
+      emitter_.tensor_copy(wide, kept, isa::Engine::kVector);
+  }
+
+  void load_panel(const Tile& all, int64_t free_begin) {
+    const int64_t columns = panelled_->columns;
+    const int64_t blocks = std::max<int64_t>(1, kPanelRunBytes / columns);
+    for (int64_t block = 0; block < panelled_->blocks; block += blocks) {
+      const int64_t count = std::min(blocks, panelled_->blocks - block);
+      const View part = panelled_->part(free_begin, block, count);
+      const Tile place = all.column_range(block * columns, count * columns);
+      if (matrix_.dtype() == dtype_) {
+        emitter_.load(place, part);
+        continue;
+      }
+      const Tile kept = emitter_.sbuf(kPartitions, count * columns, matrix_.dtype(), name_ + "_kept");
+      emitter_.load(kept, part);
+      widen(place, kept);
+    }
   }
 
   Tile rows_of(int64_t row, int64_t row_count, int64_t column, int64_t column_count) {
@@ -143,6 +195,8 @@ class Side {
   std::string name_;
   bool on_chip_;  // transposed by the Tensor engine
   bool keeps_ = false;
+  bool scalar_is_next_ = true;
+  std::optional<Panelled> panelled_;
   std::map<int64_t, View> stored_;  // by free_begin
 };
 
@@ -205,6 +259,45 @@ DType tile_dtype(DType kept, DType wide, int generation) {
   return fp8 && size_bytes(wide) == 2 ? kept : wide;
 }
 
+bool has_one_reader(const graph::Function& function, graph::ValueId value) {
+  int64_t readers = 0;
+  graph::walk(function, function.body(), [&](graph::OpId id) {
+    const auto& operands = function.op(id).operands;
+    readers += std::count(operands.begin(), operands.end(), value);
+  });
+  return readers == 1;
+}
+
+// The right operand in panels of `columns`, where it is a narrow constant [K, N] of the product alone, and
+// both divide evenly.
+std::optional<Panelled> panelled(Lowering& lowering, const Op& op, int64_t k, int64_t n, int64_t columns) {
+  const graph::Function& function = lowering.function();
+  // Blocks of loops may be lowered more than once.
+  if (lowering.plan().block() != function.body()) return std::nullopt;
+  const graph::ValueId value = op.operands[1];
+  const graph::Type& type = function.type(value);
+  if (type.element() == function.type(op.operands[0]).element() || !is_constant(function, value) ||
+      graph::storage_bytes(type.element()) != 1 || k % kPartitions != 0 || n % columns != 0)
+    return std::nullopt;
+  const auto contracted = op.integers(Attr::rhs_contracting_dimensions);
+  for (size_t i = 0; i < contracted.size(); ++i)
+    if (contracted[i] != static_cast<int64_t>(i)) return std::nullopt;
+  if (type.element_count() != k * n || !has_one_reader(function, value)) return std::nullopt;
+  const graph::Literal& literal = function.op(function.value(value).op).literal(Attr::value);
+  if (literal.is_splat()) return std::nullopt;
+  const int64_t blocks = k / kPartitions;
+  std::vector<std::byte> bytes(static_cast<size_t>(k * n));
+  std::byte* to = bytes.data();
+  for (int64_t panel = 0; panel < n; panel += columns)
+    for (int64_t p = 0; p < kPartitions; ++p)
+      for (int64_t block = 0; block < blocks; ++block, to += columns)
+        std::memcpy(to, literal.bytes().data() + (block * kPartitions + p) * n + panel,
+                    static_cast<size_t>(columns));
+  const auto dims = {n / columns, kPartitions, blocks * columns};
+  const graph::Literal arranged(graph::Type::tensor(type.element(), dims), std::move(bytes));
+  return Panelled{lowering.constant(arranged), blocks, columns};
+}
+
 class Product : public TileSource {
  public:
   Product(Lowering& lowering, const Op& op) : emitter_(lowering.emitter()) {
@@ -214,14 +307,24 @@ class Product : public TileSource {
     };
     const auto lb = dims(Attr::lhs_batching_dimensions), rb = dims(Attr::rhs_batching_dimensions);
     const auto lc = dims(Attr::lhs_contracting_dimensions), rc = dims(Attr::rhs_contracting_dimensions);
-    const View l = lowering.view(op.operands[0]), r = lowering.view(op.operands[1]);
+    const View l = lowering.view(op.operands[0]);
     left_ = {l, pick(l, free_dimensions(l.dims.size(), lb, lc)), pick(l, lc)};
-    right_ = {r, pick(r, free_dimensions(r.dims.size(), rb, rc)), pick(r, rc)};
-    l_batch_ = pick(l, lb);
-    r_batch_ = pick(r, rb);
-    for (const isa::Dim& dim : l_batch_) batches_ *= dim.count;
     find_dtypes(lowering.function(), op);
-    panel_ = std::min(right_panel(left_.columns(), size_bytes(r_dtype_)), right_.rows());
+    const int64_t k = left_.columns();
+    const int64_t n =
+        k == 0 || !lb.empty() ? 0 : lowering.function().type(op.operands[1]).element_count() / k;
+    panel_ = std::min(right_panel(k, size_bytes(r_dtype_)), n);
+    if (panel_ > 0) panelled_ = panelled(lowering, op, k, n, panel_);
+    if (panelled_) {
+      right_ = {panelled_->view, panelled_->free_dims(n / panel_), panelled_->contracted_dims()};
+    } else {
+      const View r = lowering.view(op.operands[1]);
+      right_ = {r, pick(r, free_dimensions(r.dims.size(), rb, rc)), pick(r, rc)};
+      r_batch_ = pick(r, rb);
+    }
+    l_batch_ = pick(l, lb);
+    for (const isa::Dim& dim : l_batch_) batches_ *= dim.count;
+    panel_ = std::min(right_panel(k, size_bytes(r_dtype_)), right_.rows());
     const int64_t m_tiles = tiles(left_.rows(), kPartitions), k_tiles = tiles(left_.columns(), kPartitions);
     keep_left_ =
         panel_ < right_.rows() && m_tiles * k_tiles * kPartitions * size_bytes(l_dtype_) <= kLeftPanelBytes;
@@ -265,6 +368,7 @@ class Product : public TileSource {
     }
     left_side_.emplace(emitter_, left_.moved(l_move), l_dtype_, "lhs");
     right_side_.emplace(emitter_, right_.moved(r_move), r_dtype_, "rhs");
+    if (panelled_) right_side_->set_panelled(*panelled_);
     if (panel_ < right_.rows() && !keep_left_) left_side_->keep_transposed();
     kept_.clear();
   }
@@ -289,9 +393,9 @@ class Product : public TileSource {
 
  private:
   void find_dtypes(const graph::Function& function, const Op& op) {
-    const DType left = left_.dtype(), right = right_.dtype();
     const auto l_element = function.type(op.operands[0]).element(),
                r_element = function.type(op.operands[1]).element();
+    const DType left = *device_dtype(l_element), right = *device_dtype(r_element);
     l_dtype_ = left, r_dtype_ = right;
     if (l_element == r_element) return;
     if (is_narrow_operand_type(l_element, r_element))
@@ -322,6 +426,7 @@ class Product : public TileSource {
   DType l_dtype_{}, r_dtype_{};  // of the tiles
   std::vector<isa::Dim> l_batch_, r_batch_;
   int64_t batches_ = 1, panel_ = 0;
+  std::optional<Panelled> panelled_;
   bool keep_left_ = false;  // the left panels of all rows, while columns come in several panels
 
   std::optional<Side> left_side_, right_side_;
@@ -360,7 +465,7 @@ int64_t product_bytes(const graph::Function& function, const Op& op) {
   const int64_t left_tiles = keeps ? left_all : 3 * k_tiles * kPartitions * element;
   // What is widened lies beside its panel, block by block of the contraction.
   const bool widens = function.type(op.operands[0]).element() != function.type(op.operands[1]).element();
-  const int64_t kept = widens ? 4 * panel : 0;
+  const int64_t kept = widens ? 4 * std::max(panel, kPanelRunBytes) : 0;
   return 2 * panel * k_tiles * element + kept + left_tiles + 2 * std::min(k, kNaturalColumns) * element;
 }
 
