@@ -11,6 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 torch = pytest.importorskip("torch", reason="the programs are torch's")
 pytest.importorskip("opentrn._core", exc_type=ImportError)
 
@@ -115,3 +120,20 @@ def test_profile_sums_a_run(tmp_path: Path) -> None:
     assert all(row["runs"] == 3 and row["device_us"] > 0 and row["host_s"] > 0 for row in rows.values())
     assert 0 < usage["mfu"] < 1 and usage["bytes_peak"] > 16 * 4 * 4
     assert usage["device_s"] == pytest.approx(sum(row["device_us"] * 3 for row in rows.values()) / 1e6)
+
+
+def test_an_installed_opentrn_is_found_by_its_entry_point(tmp_path: Path) -> None:
+    folder = tmp_path / "opentrn-0.0.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: opentrn\nVersion: 0.0.0\n")
+    entries = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][
+        "torch_dynamo_backends"
+    ]
+    lines = "\n".join(f"{name} = {target}" for name, target in entries.items())
+    (folder / "entry_points.txt").write_text(f"[torch_dynamo_backends]\n{lines}\n")
+    use = "print(torch.compile(lambda x: x + 1, backend='neuron')(torch.ones(2)).tolist())"
+    program = f"import torch\n{use}\nimport opentrn.torch"
+    variables = dict(os.environ, PYTHONPATH=f"{ROOT / 'python'}{os.pathsep}{tmp_path}")
+    done = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[2.0, 2.0]"

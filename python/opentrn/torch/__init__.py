@@ -6,8 +6,10 @@
 docs/pytorch.md says what works. torch is the user's: this package pins none and imports it only here.
 """
 
-from opentrn.torch.backend import neuron
+from opentrn.torch.backend import neuron, register
 from opentrn.torch.registry import NoDeviceForm
 from opentrn.torch.settings import Settings
 
 __all__ = ["NoDeviceForm", "Settings", "neuron"]
+
+register()

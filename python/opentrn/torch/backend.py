@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
 from typing import Any
 
 import torch
@@ -54,4 +55,7 @@ def neuron(module: fx.GraphModule, inputs: list[Any], *, options: Mapping[str, A
         return backend(module, inputs)
 
 
-torch._dynamo.register_backend(compiler_fn=neuron, name="neuron")
+def register() -> None:
+    """Makes the name known, unless an installed OpenTrn's entry point does: torch refuses a name given twice."""
+    if not entry_points(group="torch_dynamo_backends", name="neuron"):
+        torch._dynamo.register_backend(compiler_fn=neuron, name="neuron")
