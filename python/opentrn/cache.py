@@ -80,6 +80,8 @@ def key_of(text: str | None, path: str, options: Mapping[str, Any]) -> str:
     add("format", _FORMAT)
     add("compiler", _compiler())
     add("options", json.dumps(options, sort_keys=True))
+    if times := _core.custom_op_times():  # a compiled program has them in it
+        add("custom operators", json.dumps(times, sort_keys=True))
     if text is not None:
         add("text", text)
         return digest.hexdigest()

@@ -457,6 +457,19 @@ def add_dimensions(parser: argparse.ArgumentParser) -> None:
     """--dim, for every command that may compile a model."""
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE[,SIZE]",
                         help="size of a symbolic dimension of an ONNX model; several: a program each")  # fmt: skip
+    parser.add_argument("--custom-ops", action="append", default=[], type=_operator_library, metavar="LIBRARY",
+                        help="shared library with custom operators that the model calls")  # fmt: skip
+
+
+def _operator_library(path: str) -> str:
+    """Loads the library: what it exports is known from then on."""
+    from opentrn import custom_op
+
+    try:
+        custom_op.load_library(path)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error).partition("\n")[0]) from None
+    return path
 
 
 def add_compilation(parser: argparse.ArgumentParser) -> None:

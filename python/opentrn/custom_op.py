@@ -62,10 +62,6 @@ def _array(described: tuple[np.ndarray, str, list[int]]) -> np.ndarray:
     return data.view(dtypes.to_numpy_dtype(dtype)).reshape(shape)
 
 
-_UNKNOWN = (-1.0, -1.0)
-_times: dict[str, tuple[float, float]] = {}  # by operator: nanoseconds, GpSimd cycles per element
-
-
 def set_time(name: str, ns: float | None = None, cycles_per_element: float | None = None) -> None:
     """State how long operator `name` takes in kernels recorded from now on; neither argument: not known.
 
@@ -77,7 +73,8 @@ def set_time(name: str, ns: float | None = None, cycles_per_element: float | Non
             raise ValueError(
                 f"{what} of custom operator {name!r} is {value}; a time is finite and not negative"
             )
-    _times[name] = tuple(-1.0 if value is None else float(value) for value in (ns, cycles_per_element))
+    stated = (-1.0 if value is None else float(value) for value in (ns, cycles_per_element))
+    _core.set_custom_op_time(name, *stated)
 
 
 def register(
@@ -111,10 +108,9 @@ def call(name: str, outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
 
     Raises ValueError when no operator has that name.
     """
-    operator = _core.custom_op_id(name)
-    if operator is None:
+    if not _core.has_custom_op(name):
         raise ValueError(f"there is no custom operator {name!r}: register() it, or load_library()")
-    _core.custom_op(operator, list(outputs), list(inputs), *_times.get(name, _UNKNOWN))
+    _core.custom_op(name, list(outputs), list(inputs))
 
 
 __all__ = ["ABI_HEADER", "call", "load_library", "nc_matmul_sparse", "register", "set_time"]

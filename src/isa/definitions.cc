@@ -186,7 +186,7 @@ constexpr AttributeSlot kMatchReplace8Attrs[] = {{"imm", K::kReal}};
 constexpr AttributeSlot kNonzeroAttrs[] = {{"index_offset", K::kInt}, {"padding_val", K::kInt}};
 constexpr AttributeSlot kTopkAttrs[] = {{"n", K::kInt}};
 constexpr AttributeSlot kCustomOpAttrs[] = {
-    {"op_id", K::kInt}, {"outputs", K::kInt}, {"ns", K::kReal}, {"cycles_per_element", K::kReal}};
+    {"op", K::kString}, {"outputs", K::kInt}, {"ns", K::kReal}, {"cycles_per_element", K::kReal}};
 constexpr AttributeSlot kLoopAttrs[] = {{"step", K::kInt}, {"match", K::kInt}};
 constexpr AttributeSlot kMatchAttrs[] = {{"match", K::kInt}};
 constexpr AttributeSlot kDevicePrintAttrs[] = {{"text", K::kString}};

@@ -264,12 +264,12 @@ enum { kDst };
 namespace rand2 {
 enum { kDst, kMin, kMax };
 }
-// operands: n_out outputs, then inputs; op_id indexes the custom operator registry. Its author states its
+// operands: n_out outputs, then inputs; op is the operator's name (isa/custom_ops.h). Its author states its
 // time: ns + cycles_per_element * (elements per partition of the longest operand) cycles of GpSimd; both are
 // negative when it is not stated.
 namespace custom_op {
 enum { kOperand0 };
-enum { kAOpId, kAOutputs, kANs, kACyclesPerElement };
+enum { kAOp, kAOutputs, kANs, kACyclesPerElement };
 }  // namespace custom_op
 namespace register_load {
 enum { kDst, kSrc };

@@ -8,7 +8,7 @@
 #include "graph/eval/evaluate.h"
 #include "graph/op_definitions.h"
 #include "pjrt/device_program.h"
-#include "runtime/kernel_call.h"
+#include "runtime/device_call.h"
 
 namespace opentrn::pjrt {
 
@@ -171,7 +171,7 @@ std::vector<std::vector<graph::Literal>> ManualComputation::evaluate(
   const std::vector<const Function*> functions(values.size(), &body_);
   std::vector<std::vector<graph::Literal>> parts;
   for (const auto& results : graph::eval::evaluate_parallel(module_, functions, 1, devices_, values,
-                                                            {.kernel_call = runtime::evaluate_kernel})) {
+                                                            {.device_call = runtime::evaluate_device_call})) {
     std::vector<graph::Literal>& part = parts.emplace_back();
     for (const RuntimeValue& value : results) part.push_back(value.literal());
   }

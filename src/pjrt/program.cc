@@ -12,7 +12,8 @@
 #include "import/load.h"
 #include "pjrt/compiler_flags.h"
 #include "pjrt/device_program.h"
-#include "runtime/kernel_call.h"
+#include "runtime/device_call.h"
+#include "sim/functional/custom_op.h"
 
 namespace opentrn::pjrt {
 
@@ -63,6 +64,7 @@ Program::Program(std::string code, std::string options, const Settings& settings
       options_(read_compile_options(options_bytes_)) {
   fingerprint_ = fmt::format(
       "{:016x}", fnv1a(settings.target + settings.compiler_flags, fnv1a(options_bytes_, fnv1a(code_))));
+  sim::load_custom_ops_of_environment();
   module_ = import::load(bytes_of(code_), "program");
   graph::verify(module_);
   const graph::Function& entry = module_.entry();
@@ -182,7 +184,7 @@ std::vector<graph::Literal> Program::evaluate(std::span<const graph::Literal> ar
   using graph::eval::RuntimeValue;
   std::vector<RuntimeValue> values;
   for (const graph::Literal& argument : arguments) values.push_back({argument});
-  graph::eval::Options options{.kernel_call = runtime::evaluate_kernel};
+  graph::eval::Options options{.device_call = runtime::evaluate_device_call};
   options.custom_call =
       [this](const graph::Op& op, const graph::Module&,
              std::span<const RuntimeValue> operands) -> std::optional<std::vector<RuntimeValue>> {

@@ -4,6 +4,7 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include "isa/custom_ops.h"
 #include "python/call_site.h"
 #include "python/convert.h"
 #include "sim/functional/custom_op.h"
@@ -31,14 +32,14 @@ nb::list describe_all(const Tensors& tensors) {
   return result;
 }
 
-int64_t register_function(const std::string& name, nb::object function) {
+void register_function(const std::string& name, nb::object function) {
   auto* owner = new nb::object(std::move(function));
   std::shared_ptr<nb::object> shared(owner, [](nb::object* object) {
     nb::gil_scoped_acquire locked;
     delete object;
   });
-  return sim::register_custom_op(name, [shared, name](std::span<sim::CustomOpTensor> outputs,
-                                                      std::span<const sim::CustomOpTensor> inputs) {
+  sim::register_custom_op(name, [shared, name](std::span<sim::CustomOpTensor> outputs,
+                                               std::span<const sim::CustomOpTensor> inputs) {
     nb::gil_scoped_acquire locked;
     try {
       (*shared)(describe_all(outputs), describe_all(inputs));
@@ -50,19 +51,19 @@ int64_t register_function(const std::string& name, nb::object function) {
   });
 }
 
-void emit_custom_op(int64_t id, nb::sequence outputs, nb::sequence inputs, double ns,
-                    double cycles_per_element) {
+void emit_custom_op(const std::string& name, nb::sequence outputs, nb::sequence inputs) {
   nki::Machine& machine = require_machine();
+  const isa::CustomOpTime time = isa::custom_op_time(name);
   std::vector<isa::Operand> operands;
   for (nb::handle output : outputs) {
     const nki::TensorView* tensor = as_tensor(output);
     if (tensor == nullptr) throw nb::type_error("an output of a custom operator is a tensor");
     operands.push_back(machine.operand(*tensor));
   }
-  const isa::AttributeWord attributes[] = {{.integer = id},
+  const isa::AttributeWord attributes[] = {{.integer = machine.program()->intern_string(name)},
                                            {.integer = static_cast<int64_t>(operands.size())},
-                                           {.real = ns},
-                                           {.real = cycles_per_element}};
+                                           {.real = time.ns},
+                                           {.real = time.cycles_per_element}};
   for (nb::handle input : inputs) {
     const nki::TensorView* tensor = as_tensor(input);
     operands.push_back(tensor ? machine.operand(*tensor) : isa::Operand::imm(nb::cast<double>(input)));
@@ -76,11 +77,21 @@ void emit_custom_op(int64_t id, nb::sequence outputs, nb::sequence inputs, doubl
 void bind_custom_ops(nb::module_& module) {
   module.def("register_custom_op", &register_function, "name"_a, "function"_a);
   module.def("load_custom_op_library", &sim::load_custom_op_library, "path"_a);
-  module.def("custom_op", &emit_custom_op, "id"_a, "outputs"_a, "inputs"_a, "ns"_a, "cycles_per_element"_a);
-  module.def("custom_op_id", [](const std::string& name) -> nb::object {
-    const auto id = sim::custom_op_id(name);
-    return id ? nb::cast(*id) : nb::none();
+  module.def("custom_op", &emit_custom_op, "name"_a, "outputs"_a, "inputs"_a);
+  module.def("custom_op_times", [] {
+    nb::dict rows;
+    for (const auto& [name, time] : isa::custom_op_times())
+      rows[name.c_str()] = nb::make_tuple(time.ns, time.cycles_per_element);
+    return rows;
   });
+  module.def("has_custom_op", &isa::has_custom_op, "name"_a);
+  module.def("load_custom_ops_of_environment", &sim::load_custom_ops_of_environment);
+  module.def(
+      "set_custom_op_time",
+      [](const std::string& name, double ns, double cycles_per_element) {
+        isa::state_custom_op_time(name, {ns, cycles_per_element});
+      },
+      "name"_a, "ns"_a, "cycles_per_element"_a);
 }
 
 }  // namespace opentrn::python

@@ -18,7 +18,8 @@
 #include "graph/text/text.h"
 #include "graph/verify.h"
 #include "import/load.h"
-#include "runtime/kernel_call.h"
+#include "runtime/device_call.h"
+#include "sim/functional/custom_op.h"
 
 namespace opentrn::python {
 
@@ -90,7 +91,8 @@ nb::list from_values(const std::vector<RuntimeValue>& values) {
 
 // Keyword arguments of evaluate().
 graph::eval::Options options_of(bool float64, const nb::object& custom_call) {
-  graph::eval::Options options{.kernel_call = runtime::evaluate_kernel, .float64 = float64};
+  sim::load_custom_ops_of_environment();
+  graph::eval::Options options{.device_call = runtime::evaluate_device_call, .float64 = float64};
   if (!custom_call.is_none())
     options.custom_call =
         [custom_call](const graph::Op& op, const graph::Module&,
@@ -127,7 +129,7 @@ nb::list evaluate_parallel(const graph::Module& module, const std::vector<std::s
   {
     const nb::gil_scoped_release unlocked;
     results = graph::eval::evaluate_parallel(module, programs, replicas, partitions, values,
-                                             {.kernel_call = runtime::evaluate_kernel});
+                                             {.device_call = runtime::evaluate_device_call});
   }
   nb::list all;
   for (const auto& of_process : results) all.append(from_values(of_process));

@@ -9,7 +9,7 @@
 #include "isa/text.h"
 #include "nki/record.h"
 #include "python/convert.h"
-#include "runtime/kernel_call.h"
+#include "runtime/device_call.h"
 
 namespace opentrn::python {
 

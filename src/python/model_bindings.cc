@@ -25,6 +25,7 @@
 #include "python/timing_bindings.h"
 #include "runtime/model.h"
 #include "runtime/model_file.h"
+#include "sim/functional/custom_op.h"
 
 namespace opentrn::python {
 
@@ -112,6 +113,7 @@ using Dimensions = std::map<std::string, int64_t>;
 // Text that was handed over, or a file of any format; `dimensions` are those that an ONNX model leaves open.
 graph::Module module_of(const std::optional<std::string>& text, const std::string& path,
                         const Dimensions& dimensions) {
+  sim::load_custom_ops_of_environment();
   if (text) return graph::parse_module(*text, path);
   if (std::filesystem::path(path).extension() == ".onnx")
     return import::onnx::import_file(path, {.dimensions = dimensions, .constants = {}});
@@ -174,6 +176,7 @@ using Facts = std::map<std::string, std::string>;
 
 // (facts, [(dimensions, model)])
 nb::tuple load_models(const std::string& path) {
+  sim::load_custom_ops_of_environment();
   runtime::Artifact artifact = runtime::load_artifact(path);
   nb::list buckets;
   for (runtime::Bucket& bucket : artifact.buckets) {

@@ -6,6 +6,7 @@
 #include "arch/tables.h"
 #include "compiler/lowering/residency.h"
 #include "isa/constraints.h"
+#include "isa/custom_ops.h"
 #include "isa/definitions.h"
 #include "isa/splice.h"
 
@@ -220,8 +221,10 @@ Operand Emitter::operand(const Tile& tile) {
   return result;
 }
 
-Operand Emitter::operand(const View& view) {
-  const View box = view.merged();
+Operand Emitter::operand(const View& view) { return box_operand(view.merged()); }
+
+// With the dimensions that the view has.
+Operand Emitter::box_operand(const View& box) {
   OPENTRN_CHECK(box.dims.size() <= isa::kMaxRank, "a view of {} dimensions reached a DMA", box.dims.size());
   isa::Pattern pattern;
   pattern.rank = static_cast<uint8_t>(box.dims.size());
@@ -337,6 +340,21 @@ void Emitter::store(const View& dst, const Tile& src) {
 void Emitter::copy(const View& dst, const View& src) {
   const Operand source = read_operand(src);
   append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {0, 0, 0});
+}
+
+void Emitter::custom_op(std::string_view name, std::span<const View> outputs, std::span<const View> inputs) {
+  std::vector<Operand> operands;
+  for (const View& output : outputs) operands.push_back(box_operand(output));
+  for (const View& input : inputs) {
+    if (residency_) residency_->flush(input.tensor);
+    operands.push_back(box_operand(input));
+  }
+  const isa::CustomOpTime time = isa::custom_op_time(name);
+  const isa::AttributeWord words[] = {{.integer = program_->intern_string(name)},
+                                      {.integer = static_cast<int64_t>(outputs.size())},
+                                      {.real = time.ns},
+                                      {.real = time.cycles_per_element}};
+  append(Opcode::kCustomOp, operands, words, Engine::kGpSimd);
 }
 
 void Emitter::gather_rows(const Tile& dst, const View& table, const Tile& index) {

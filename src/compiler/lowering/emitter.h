@@ -125,6 +125,8 @@ class Emitter {
   // The kernel's program, on whole contiguous HBM tensors: `tensors` are those of its operands, results and
   // constants, by the kernel's ids. Faults of isa::check.
   void inline_kernel(const isa::Kernel& kernel, const std::map<isa::TensorId, isa::TensorId>& tensors);
+  // The operator of that name (isa/custom_ops.h), on GpSimd.
+  void custom_op(std::string_view name, std::span<const View> outputs, std::span<const View> inputs);
   // Row r of dst is the `columns` elements of `table` (dims: rows, columns) at row index[r]; `index` is int32
   // [rows, 1], values in [0, rows of the table).
   void gather_rows(const Tile& dst, const View& table, const Tile& index);
@@ -203,6 +205,7 @@ class Emitter {
   void count_work(const isa::Instruction& instruction);
   isa::Operand operand(const Tile& tile);
   isa::Operand operand(const View& view);
+  isa::Operand box_operand(const View& box);
   isa::Operand read_operand(const View& view);
   isa::Operand moved_operand(const View& view, isa::RegisterId offset, int64_t bound);
   isa::Operand operand(const Scalar& scalar);

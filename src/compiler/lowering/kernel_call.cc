@@ -134,6 +134,8 @@ class KernelCall {
 std::string op_title(const Op& op) {
   if (graph::is_kernel_call(op) && isa::is_kernel_text(graph::kernel_payload(op)))
     return fmt::format("nki.kernel {}", isa::kernel_name(graph::kernel_payload(op)));
+  if (op.kind == graph::OpKind::custom_call_)
+    return fmt::format("custom.call of {}", op.string(graph::Attr::call_target_name));
   return std::string(graph::name(op.kind));
 }
 

@@ -50,6 +50,7 @@ constexpr Kernel kKernels[] = {
     {has_data_movement, lower_data_movement},
     {has_complex, lower_complex},
     {has_kernel_call, lower_kernel_call},
+    {has_custom_operator, lower_custom_operator},
 };
 
 DType dtype_of(const graph::Type& type) {
@@ -267,10 +268,16 @@ void Lowering::lower_group(int index) {
   if (group.rowwise) return lower_rowwise(*this, index);
   for (const Kernel& kernel : kKernels)
     if (kernel.lower(*this, first)) return;
+  const bool is_call = first.kind == OpKind::custom_call_;
+  const std::string target =
+      is_call ? fmt::format(" @{}", first.string(Attr::call_target_name)) : std::string();
   Fault fault(
       FaultKind::kNotModelled, "compiler.no_lowering",
-      fmt::format("{} {} has no device kernel yet", graph::name(first.kind), shape_text(function_, first)),
-      "`opentrn coverage` lists every op of the model that has none");
+      fmt::format("{}{} {} has no device kernel yet", graph::name(first.kind), target,
+                  shape_text(function_, first)),
+      is_call ? "if it is a custom operator, load its library: --custom-ops, custom_op.load_library(), or "
+                "$OPENTRN_CUSTOM_OPS"
+              : "`opentrn coverage` lists every op of the model that has none");
   fault.set_location(module_.source(first.location));
   throw fault;
 }

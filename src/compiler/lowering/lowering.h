@@ -133,6 +133,7 @@ bool lower_sort(Lowering& lowering, const graph::Op& op);
 bool lower_dynamic_slices(Lowering& lowering, const graph::Op& op);
 bool lower_complex(Lowering& lowering, const graph::Op& op);
 bool lower_kernel_call(Lowering& lowering, const graph::Op& op);
+bool lower_custom_operator(Lowering& lowering, const graph::Op& op);
 // How many dimensions of the result go over rows, where the op can be the source of a group (tile_source.h).
 std::optional<int> dot_general_row_rank(const graph::Function& function, const graph::Op& op);
 std::optional<int> packed_product_row_rank(const graph::Function& function, const graph::Op& op);
@@ -150,6 +151,7 @@ bool has_sort(const graph::Function& function, const graph::Op& op);
 bool has_dynamic_slices(const graph::Function& function, const graph::Op& op);
 bool has_complex(const graph::Function& function, const graph::Op& op);
 bool has_kernel_call(const graph::Function& function, const graph::Op& op);
+bool has_custom_operator(const graph::Function& function, const graph::Op& op);
 
 // Bytes of a partition that the kernel of the group needs for tiles of its own; nullopt where nobody has
 // counted.

@@ -1,7 +1,6 @@
 // Calls, branches and loops, and what leaves the program: custom calls, infeed, outfeed.
 #include "graph/eval/bodies.h"
 #include "graph/eval/interpreter.h"
-#include "graph/kernel_call.h"
 
 namespace opentrn::graph::eval {
 
@@ -19,9 +18,9 @@ Items call_symbol(const Call& call, Attr attr) {
   return call.interpreter().call(*callee, call.operands());
 }
 
-std::vector<RuntimeValue> runtime_operands(const Call& call) {
+std::vector<RuntimeValue> runtime_operands(const Call& call, bool float64) {
   std::vector<RuntimeValue> values;
-  for (const Item& operand : call.operands()) values.push_back(to_runtime(operand, call.options().float64));
+  for (const Item& operand : call.operands()) values.push_back(to_runtime(operand, float64));
   return values;
 }
 
@@ -88,15 +87,16 @@ Items while_op(const Call& call) {
 Items custom_call(const Call& call) {
   const std::string& target = call.op().string(Attr::call_target_name);
   if (target == "Sharding") return call.operands();
-  if (is_kernel_call(call.op()) && call.options().kernel_call) {
+  if (call.options().device_call) {
     std::vector<Type> stated;
     for (size_t i = 0; i < call.op().results.size(); ++i) stated.push_back(call.stated(i));
     const auto results =
-        call.options().kernel_call(kernel_payload(call.op()), stated, runtime_operands(call));
-    return from_outside(call, results, stated.size());
+        call.options().device_call(call.op(), stated, runtime_operands(call, /*float64=*/false));
+    if (results) return from_outside(call, *results, stated.size());
   }
   if (call.options().custom_call) {
-    const auto results = call.options().custom_call(call.op(), call.module(), runtime_operands(call));
+    const auto results =
+        call.options().custom_call(call.op(), call.module(), runtime_operands(call, call.options().float64));
     if (results) return from_outside(call, *results, call.op().results.size());
   }
   call.not_modelled(fmt::format("the custom call @{}", target),
@@ -111,7 +111,7 @@ Items infeed(const Call& call) {
 }
 
 Items outfeed(const Call& call) {
-  std::vector<RuntimeValue> values = runtime_operands(call);
+  std::vector<RuntimeValue> values = runtime_operands(call, call.options().float64);
   values.pop_back();  // the token
   if (call.options().outfeed) call.options().outfeed(values);
   return {Item()};

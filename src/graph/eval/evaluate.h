@@ -37,10 +37,11 @@ class Process;
 using CustomCallHandler = std::function<std::optional<std::vector<RuntimeValue>>(
     const Op& op, const Module& module, std::span<const RuntimeValue> operands)>;
 
-// Runs an NKI kernel that stands in the graph (graph/kernel_call.h): its payload, and the types that its
-// results have.
-using KernelCallHandler = std::function<std::vector<RuntimeValue>(
-    std::string_view payload, std::span<const Type> results, std::span<const RuntimeValue> operands)>;
+// Runs a custom call that a device has a program for: an NKI kernel or a custom operator. `results`: the
+// types that the program states; operands have those stated for them, under Options::float64 too. nullopt: it
+// knows no such call.
+using DeviceCallHandler = std::function<std::optional<std::vector<RuntimeValue>>(
+    const Op& op, std::span<const Type> results, std::span<const RuntimeValue> operands)>;
 
 // Sees every op's results, after it ran: for tracing, and for finding the first divergent op.
 using Observer =
@@ -48,7 +49,7 @@ using Observer =
 
 struct Options {
   CustomCallHandler custom_call;
-  KernelCallHandler kernel_call;  // runtime::evaluate_kernel, where there is a device
+  DeviceCallHandler device_call;  // runtime::evaluate_device_call, where there is a device
   Observer observer;
   // Floating-point values are computed and kept in f64 whatever their type says: the yardstick of `diff`.
   bool float64 = false;

@@ -2,6 +2,7 @@
 #include "import/onnx/location.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include <fmt/format.h>
@@ -257,6 +258,7 @@ class Importer {
       throw Fault(FaultKind::kInput, "onnx.opset",
                   fmt::format("the model imports no operators of domain '{}'", node.domain));
     const OpRow* row = find_op(node.domain, node.op_type, version->second);
+    if (!row && is_custom(node.domain)) return import_custom(node, frame, builder);
     if (!row)
       throw Fault(FaultKind::kNotModelled, "onnx.operator",
                   fmt::format("operator {}{}{} of opset {} is not imported", node.domain,
@@ -269,6 +271,74 @@ class Importer {
                  [&](std::string_view name) { return find_attribute(node, name, frame); });
     row->import(context);
     bind_outputs(node, context, frame);
+  }
+
+  // A domain that is nobody's but the model's.
+  static bool is_custom(std::string_view domain) {
+    return !domain.empty() && !domain.starts_with("ai.onnx") && domain != "com.microsoft" &&
+           !domain.starts_with("com.microsoft.");
+  }
+
+  // A custom call of the operator's name. ONNX has no shape rule for it: the model states its results' types.
+  // Numbers among its attributes are further operands, in the order of their names.
+  void import_custom(const NodeProto& node, Frame& frame, Builder& builder) {
+    Values inputs;
+    for (const auto& operand : operands(node, frame)) {
+      if (!operand)
+        throw Fault(FaultKind::kNotModelled, "onnx.custom_operator",
+                    fmt::format("custom operator {} leaves out an input", node.op_type));
+      inputs.push_back(*operand);
+    }
+    std::vector<const AttributeValue*> attributes;
+    for (const AttributeValue& attribute : node.attributes) attributes.push_back(&attribute);
+    std::sort(attributes.begin(), attributes.end(), [](auto* a, auto* b) { return a->name < b->name; });
+    for (const AttributeValue* attribute : attributes)
+      inputs.push_back(builder.constant(custom_operand(node, *find_attribute(node, attribute->name, frame))));
+    std::vector<Type> results;
+    for (const std::string& output : node.outputs) results.push_back(stated_type(node, output));
+    const graph::OpId made = builder.add_op(
+        OpKind::custom_call_, inputs, {{graph::Attr::call_target_name, Attribute(node.op_type)}}, results);
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      frame.scope.values[node.outputs[i]] = builder.function().op(made).results[i];
+  }
+
+  static Literal custom_operand(const NodeProto& node, const AttributeValue& attribute) {
+    const auto of = [](ElementType element, Dims dims, auto values) {
+      std::vector<std::byte> bytes(values.size() * sizeof(values[0]));
+      std::memcpy(bytes.data(), values.data(), bytes.size());
+      return Literal(Type::tensor(element, std::move(dims)), std::move(bytes));
+    };
+    const auto narrowed = [&](std::span<const int64_t> values) {
+      std::vector<int32_t> narrow;
+      for (const int64_t value : values) {
+        if (value != static_cast<int32_t>(value))
+          throw Fault(FaultKind::kNotModelled, "onnx.custom_operator",
+                      fmt::format("attribute '{}' of custom operator {} needs 64 bits", attribute.name,
+                                  node.op_type));
+        narrow.push_back(static_cast<int32_t>(value));
+      }
+      return narrow;
+    };
+    if (attribute.f) return of(ElementType::kF32, {}, std::vector<float>{*attribute.f});
+    if (attribute.i) return of(ElementType::kI32, {}, narrowed(std::vector{*attribute.i}));
+    if (!attribute.floats.empty())
+      return of(ElementType::kF32, {static_cast<int64_t>(attribute.floats.size())}, attribute.floats);
+    if (!attribute.ints.empty())
+      return of(ElementType::kI32, {static_cast<int64_t>(attribute.ints.size())}, narrowed(attribute.ints));
+    throw Fault(
+        FaultKind::kNotModelled, "onnx.custom_operator",
+        fmt::format("attribute '{}' of custom operator {} is no number", attribute.name, node.op_type),
+        "give what it says as a number, or as an input");
+  }
+
+  Type stated_type(const NodeProto& node, const std::string& output) const {
+    for (const auto* list : {&model_.graph.value_infos, &model_.graph.outputs})
+      for (const ValueInfo& info : *list)
+        if (info.name == output) return input_type(info);
+    throw Fault(FaultKind::kInput, "onnx.custom_operator",
+                fmt::format("the type of '{}', which custom operator {}.{} makes, is not in the model",
+                            output, node.domain, node.op_type),
+                "add it to the graph's value_info");
   }
 
   static const AttributeValue* find_attribute(const NodeProto& node, std::string_view name,

@@ -3,12 +3,15 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <mutex>
 
 #include <fmt/format.h>
 
+#include "isa/custom_ops.h"
 #include "sim/functional/custom_op_abi.h"
 #include "sim/functional/instructions/body.h"
 #include "sim/functional/transfer.h"
@@ -17,20 +20,9 @@ namespace opentrn::sim {
 
 namespace {
 
-struct Entry {
-  std::string name;
-  CustomOp op;
-};
-
 struct Registry {
   std::mutex mutex;
-  std::deque<Entry> entries;
-
-  int64_t find(std::string_view name) const {
-    for (size_t i = 0; i < entries.size(); ++i)
-      if (entries[i].name == name) return static_cast<int64_t>(i);
-    return -1;
-  }
+  std::map<std::string, CustomOp, std::less<>> ops;
 };
 
 Registry& registry() {
@@ -46,23 +38,18 @@ int64_t CustomOpTensor::element_count() const {
   return count;
 }
 
-int64_t register_custom_op(std::string name, CustomOp op) {
+void register_custom_op(std::string name, CustomOp op) {
+  isa::announce_custom_op(name);
   Registry& all = registry();
   std::lock_guard lock(all.mutex);
-  const int64_t known = all.find(name);
-  if (known >= 0) {
-    all.entries[static_cast<size_t>(known)].op = std::move(op);
-    return known;
-  }
-  all.entries.push_back({std::move(name), std::move(op)});
-  return static_cast<int64_t>(all.entries.size()) - 1;
+  all.ops.insert_or_assign(std::move(name), std::move(op));
 }
 
-std::optional<int64_t> custom_op_id(std::string_view name) {
+std::optional<CustomOp> find_custom_op(std::string_view name) {
   Registry& all = registry();
   std::lock_guard lock(all.mutex);
-  const int64_t id = all.find(name);
-  return id < 0 ? std::nullopt : std::optional(id);
+  const auto found = all.ops.find(name);
+  return found == all.ops.end() ? std::nullopt : std::optional(found->second);
 }
 
 // -- shared libraries
@@ -108,6 +95,8 @@ std::vector<std::string> load_custom_op_library(const std::string& path) {
   using ListFunction = const opentrn_custom_op_entry* (*)(size_t*);
   const auto version = reinterpret_cast<VersionFunction>(dlsym(library, "opentrn_custom_op_abi_version"));
   const auto list = reinterpret_cast<ListFunction>(dlsym(library, "opentrn_custom_ops"));
+  using TimeFunction = void (*)(const char*, double*, double*);
+  const auto time = reinterpret_cast<TimeFunction>(dlsym(library, "opentrn_custom_op_time"));
   if (version == nullptr || list == nullptr) refuse_library(path, "a function is missing");
   if (version() != OPENTRN_CUSTOM_OP_ABI_VERSION)
     refuse_library(path,
@@ -118,8 +107,24 @@ std::vector<std::string> load_custom_op_library(const std::string& path) {
   for (size_t i = 0; i < count; ++i) {
     names.emplace_back(entries[i].name);
     register_custom_op(names.back(), wrap_c(names.back(), entries[i].function));
+    isa::CustomOpTime stated;
+    if (time) time(entries[i].name, &stated.ns, &stated.cycles_per_element);
+    if (stated.ns >= 0 || stated.cycles_per_element >= 0) isa::state_custom_op_time(names.back(), stated);
   }
   return names;
+}
+
+void load_custom_ops_of_environment() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    const char* paths = std::getenv("OPENTRN_CUSTOM_OPS");
+    std::string_view rest = paths ? paths : "";
+    while (!rest.empty()) {
+      const std::string_view path = rest.substr(0, rest.find(':'));
+      rest.remove_prefix(std::min(rest.size(), path.size() + 1));
+      if (!path.empty()) load_custom_op_library(std::string(path));
+    }
+  });
 }
 
 // -- the instruction
@@ -139,19 +144,17 @@ CustomOpTensor tensor_of(const Context& cx, int slot, const View& dense) {
 
 void custom_op(Context& cx) {
   using namespace isa::slot::custom_op;
-  const int64_t id = cx.integer(kAOpId);
   const int64_t output_count = cx.integer(kAOutputs);
   if (output_count < 0 || output_count > cx.operand_count())
     cx.broken("outputs", fmt::format("{} outputs of {} operands", output_count, cx.operand_count()));
-  CustomOp op;
-  {
-    Registry& all = registry();
-    std::lock_guard lock(all.mutex);
-    if (id < 0 || static_cast<size_t>(id) >= all.entries.size())
-      cx.broken("op_id", fmt::format("custom operator {} is not registered in this process", id),
-                "call register_custom_op or load_custom_op_library first");
-    op = all.entries[static_cast<size_t>(id)].op;
-  }
+  const int64_t text = cx.integer(kAOp);
+  if (text < 0 || static_cast<size_t>(text) >= cx.program.string_count())
+    cx.broken("op", fmt::format("string {} does not exist", text));
+  const std::string& name = cx.program.string(static_cast<uint32_t>(text));
+  const std::optional<CustomOp> op = find_custom_op(name);
+  if (!op)
+    cx.broken("op", fmt::format("custom operator '{}' is not registered in this process", name),
+              "load its library: OPENTRN_CUSTOM_OPS=./libops.so, or custom_op.load_library()");
   std::vector<CustomOpTensor> outputs, inputs;
   for (int slot = static_cast<int>(output_count); slot < cx.operand_count(); ++slot) {
     if (cx.operand(slot).kind == isa::OperandKind::kImmediate) {
@@ -170,7 +173,7 @@ void custom_op(Context& cx) {
                 static_cast<size_t>(results.back().total() * results.back().element_bytes));
     outputs.push_back(tensor_of(cx, slot, results.back()));
   }
-  op(outputs, inputs);
+  (*op)(outputs, inputs);
   for (size_t i = 0; i < targets.size(); ++i)
     transfer(cx, flatten(results[i]), flatten(targets[i]), targets[i].dtype, targets[i].dtype,
              targets[i].total());

@@ -1,7 +1,7 @@
 // Custom operators: bodies of isa::Opcode::kCustomOp that users supply, in C++ or in a shared library.
 //
-// The registry belongs to the process; ids are given in order of registration and named by Programs. All
-// functions are thread-safe.
+// The registry belongs to the process; Programs name operators (isa/custom_ops.h). All functions are
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,13 @@ struct CustomOpTensor {
 using CustomOp =
     std::function<void(std::span<CustomOpTensor> outputs, std::span<const CustomOpTensor> inputs)>;
 
-// Registers or replaces the operator of that name; returns its op_id.
-int64_t register_custom_op(std::string name, CustomOp op);
-std::optional<int64_t> custom_op_id(std::string_view name);
+// Registers or replaces the operator of that name.
+void register_custom_op(std::string name, CustomOp op);
+std::optional<CustomOp> find_custom_op(std::string_view name);
 // Registers every operator that a shared library exports (custom_op_abi.h); returns their names. The library
 // stays loaded. Errors: Fault{kInput} "custom_op.library".
 std::vector<std::string> load_custom_op_library(const std::string& path);
+// Loads the libraries that $OPENTRN_CUSTOM_OPS names, separated by colons, once in a process.
+void load_custom_ops_of_environment();
 
 }  // namespace opentrn::sim

@@ -1,6 +1,6 @@
 /* C interface of custom operators: user code that stands in for a C++ operator on the GpSimd Engine.
  *
- * A shared library exports the two functions declared at the end; load_custom_op_library() calls them once.
+ * A shared library exports the functions declared at the end; load_custom_op_library() calls them once.
  * Tensors are dense, row-major, partition first, and live only during the call.
  */
 #ifndef OPENTRN_CUSTOM_OP_ABI_H_
@@ -35,6 +35,10 @@ typedef struct opentrn_custom_op_entry {
 
 int32_t opentrn_custom_op_abi_version(void);
 const opentrn_custom_op_entry* opentrn_custom_ops(size_t* count);
+/* Optional: how long an operator takes on GpSimd, which its author states: nanoseconds, and the engine's
+ * cycles for every element per partition of its longest operand (a 128th of an operand in HBM). Negative: not
+ * stated. */
+void opentrn_custom_op_time(const char* name, double* ns, double* cycles_per_element);
 
 #ifdef __cplusplus
 }

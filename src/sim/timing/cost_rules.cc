@@ -80,8 +80,7 @@ void CostRules::add_rules(const arch::TimingTable& table, const isa::Instruction
   }
 }
 
-CostRules::Streaming CostRules::custom_op(const isa::Program& program, const isa::Instruction& in,
-                                          const OperandFeatures& f) const {
+CostRules::Streaming CostRules::custom_op(const isa::Program& program, const isa::Instruction& in) const {
   const double ns = program.attribute_real(in, isa::slot::custom_op::kANs);
   const double cycles_per_element = program.attribute_real(in, isa::slot::custom_op::kACyclesPerElement);
   if (ns < 0 && cycles_per_element < 0) {
@@ -90,7 +89,17 @@ CostRules::Streaming CostRules::custom_op(const isa::Program& program, const isa
     fault.set_location(program.location(in.location));
     throw fault;
   }
-  const double cycles = std::max(0.0, cycles_per_element) * static_cast<double>(f.longest);
+  // An operand in HBM has no partitions; it is shared out among the engine's lanes.
+  constexpr int64_t kLanes = 128;
+  int64_t longest = 1;
+  for (const isa::Operand& operand : program.operands(in)) {
+    if (!operand.is_access()) continue;
+    const isa::Pattern& pattern = program.pattern(operand);
+    const bool on_chip = isa::is_on_chip(program.tensor(operand.tensor).space);
+    longest = std::max(longest, on_chip ? pattern.elements_per_partition()
+                                        : (pattern.element_count() + kLanes - 1) / kLanes);
+  }
+  const double cycles = std::max(0.0, cycles_per_element) * static_cast<double>(longest);
   const double ps =
       std::max(0.0, ns) * kPsPerNs + cycles * ps_per_cycle_[static_cast<size_t>(Engine::kGpSimd)];
   return {static_cast<Ps>(ps + 0.5), static_cast<Ps>(ps + 0.5), false};
@@ -99,7 +108,7 @@ CostRules::Streaming CostRules::custom_op(const isa::Program& program, const isa
 CostRules::Streaming CostRules::streaming(const isa::Program& program, const isa::Instruction& in,
                                           const OperandFeatures& f) const {
   if (in.opcode == Opcode::kCustomOp) [[unlikely]]
-    return custom_op(program, in, f);
+    return custom_op(program, in);
   const auto& rules = rules_[static_cast<size_t>(in.opcode)][static_cast<size_t>(f.engine)];
   if (rules.empty()) [[unlikely]] {
     Fault fault(FaultKind::kNotModelled, std::string(isa::name(in.opcode)),

@@ -91,8 +91,7 @@ class CostRules {
   void add_rules(const arch::TimingTable& table, const isa::InstructionDefinition& definition);
   const Named* tensor_rule(isa::Opcode opcode, const char* mode) const;
   // What its author says.
-  Streaming custom_op(const isa::Program& program, const isa::Instruction& instruction,
-                      const OperandFeatures& features) const;
+  Streaming custom_op(const isa::Program& program, const isa::Instruction& instruction) const;
   struct Cost {
     double busy = 0, stream = 0;
   };
