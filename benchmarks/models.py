@@ -97,7 +97,7 @@ def compile_row(name: str, function: Callable[..., Any], arguments: list[Any]) -
 
     lowered = jax.jit(function, keep_unused=True).lower(*arguments)
     text = lowered.as_text()
-    seconds, cpu, model = clocked(lambda: opentrn.compile(text))
+    seconds, cpu, model = clocked(lambda: opentrn.compile(text, strict=True))
     other, other_cpu, _ = clocked(lowered.compile)
     target = f"{COMPILE_TARGET_S[name]:.0f} s"
     return Row(
@@ -117,7 +117,7 @@ def run_row(name: str, folder: Path) -> Row:
     case = next(entry for entry in ENTRIES if entry.name == name).make("full")
     path = folder / f"{name}.onnx"
     export_onnx(case, "onnx-script", path)
-    model = opentrn.compile(path)
+    model = opentrn.compile(path, strict=True)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     feed = {port.name: case.inputs[port.name] for port in session.get_inputs()}
     arrays = [case.inputs[port.name] for port in model.inputs]

@@ -45,7 +45,9 @@ SUITES = {
     "shard_map": ("shard_map_test", 8),
     "pjit": ("pjit_test", 8),
 }
-_ON_HOST = re.compile(r"^opentrn: \S+ runs on the host, by the reference evaluator: (\S+)", re.MULTILINE)
+_ON_HOST = re.compile(
+    r"^opentrn: \S+ (?:runs|does) on the host, by the reference evaluator: (\S+)", re.MULTILINE
+)
 
 
 @dataclass

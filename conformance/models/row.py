@@ -129,7 +129,7 @@ def device(
             "without_kernel": missing,
         }, []
     begin, begin_cpu = time.perf_counter(), time.process_time()
-    model = opentrn.compile(path, target=target)
+    model = opentrn.compile(path, target=target, strict=True)
     facts: dict[str, Any] = {
         "compile_s": time.perf_counter() - begin, "compile_cpu_s": time.process_time() - begin_cpu,
         "instructions": model.instruction_count, "constant_bytes": model.constant_bytes,

@@ -122,7 +122,7 @@ def run_on_device(case: Any, target: str) -> Outcome:
         inputs = dict(zip((value.name for value in case.model.graph.input), arrays, strict=False))
         module, outcome.bound = import_model(_core.graph, case, inputs)
         arguments, _ = _core.graph.onnx_names(module)
-        model = opentrn.compile(graph.Module(module), target=target)
+        model = opentrn.compile(graph.Module(module), target=target, strict=True)
         results = model(*(inputs[name] for name in arguments))
         for index, (want, got) in enumerate(zip(expected, results, strict=True)):
             if problem := differs(want, got, case.rtol, case.atol):

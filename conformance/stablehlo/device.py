@@ -120,7 +120,7 @@ def run_file(path: str, target: str) -> Outcome:
     if any(_beyond_32_bits(np.asarray(value)) for value in _as_list(want)):
         return Outcome(name, "skipped", "64-bit values that 32 bits do not hold")
     try:
-        got = opentrn.compile(_with_arguments(program), target=target)(*inputs)
+        got = opentrn.compile(_with_arguments(program), target=target, strict=True)(*inputs)
     except NotImplementedError as error:
         found = re.search(r"(stablehlo|chlo)\.[a-z_0-9]+", str(error))
         return Outcome(name, "failed", f"no kernel: {found.group(0) if found else str(error)[:80]}")

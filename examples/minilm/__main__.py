@@ -96,7 +96,7 @@ class Demo:
 
         encoder = WholeEncoder(self.weights, self.ids, self.layers, bf16=name == "bf16")
         begin = time.perf_counter()
-        model = opentrn.compile(encoder.text, target=self.target)
+        model = opentrn.compile(encoder.text, target=self.target, strict=True)
         compiled = time.perf_counter()
         embedding = model(self.ids, self.attention_mask.astype(np.float32), *encoder.operands)[0]
         done = time.perf_counter()

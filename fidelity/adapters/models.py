@@ -294,5 +294,5 @@ def predict(row: dict[str, str], checkouts: Path) -> Served:
     from opentrn import model
 
     written = network(parse(row))
-    timing = model.compile(written.text, target="trn1").time()
+    timing = model.compile(written.text, target="trn1", strict=True).time()
     return Served(timing.time_us, timing.bound_by, written.moved_bytes)

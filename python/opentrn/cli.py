@@ -184,8 +184,9 @@ def _add_kernel_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lnc", type=int, default=1, choices=(1, 2), help="cores of the logical core")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE",
                         help="what-if: change a table value, timing.v3.constant.hbm_sustained_gb_s=300")  # fmt: skip
-    parser.add_argument("--strict", metavar="VERSION",
-                        help="refuse what this NKI release documents that it refuses: 0.1, 0.3 to 0.6")  # fmt: skip
+    parser.add_argument("--strict", metavar="VERSION", nargs="?", const="",
+                        help="of a kernel: refuse what this NKI release documents that it refuses, 0.1, 0.3 to 0.6; "
+                        "of a model, without a version: refuse what no device kernel takes")  # fmt: skip
     parser.add_argument(
         "--compiler",
         choices=("nki", "neuronx-cc"),
@@ -212,6 +213,8 @@ def _launch(options: argparse.Namespace, execute: bool, timed: bool = True) -> A
     from opentrn.isa_enums import target_version
 
     target_version(options.target)
+    if options.strict == "":
+        raise kernel_file.UsageError("--strict of a kernel takes an NKI release, as in --strict 0.6")
     opentrn.activate()
     kernel, module = kernel_file.load_kernel(options.kernel)
     if options.grid:

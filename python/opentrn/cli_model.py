@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import sys
@@ -26,15 +27,19 @@ def is_model(name: str) -> bool:
 def load(options: argparse.Namespace, name: str) -> Any:
     """The model that `name` means, compiled for the target unless it is already."""
     from opentrn import _core, model
+    from opentrn.model import tell_host_ops
 
     if Path(name).suffix == ".neuron" or _core.is_model_file(name):
-        return model.load(name)
+        loaded = model.load(name)
+        tell_host_ops(_programs(loaded)[0][1])
+        return loaded
     return model.compile(
         name,
         target=options.target,
         dimensions=dimensions_of(options),
         cache=not options.no_cache,
         enable_stochastic_rounding=getattr(options, "enable_stochastic_rounding", False),
+        strict=getattr(options, "strict", None) not in (None, False),
         **compilation_of(options),
     )
 
@@ -158,6 +163,7 @@ def compile_command(options: argparse.Namespace) -> int:
         "weight_dtype": options.weight_dtype if options.weight_dtype != "none" else None,
         "weight_sparsity": options.weight_sparsity if options.weight_sparsity != "none" else None,
         "passes": model.passes,
+        "host_ops": dataclasses.asdict(model.host_ops),
         "inputs": [[port.name, port.element, list(port.shape)] for port in model.inputs],
         "outputs": [[port.name, port.element, list(port.shape)] for port in model.outputs],
         "time_us": timing.time_us,
@@ -198,6 +204,7 @@ def compile_command(options: argparse.Namespace) -> int:
         print(f"report: {path}")
     if options.report == "-":
         print(timing.model_text(), end="")
+        print(model.host_ops.text())
     return 0
 
 
@@ -522,6 +529,8 @@ def add_commands(commands: Any) -> None:
                                 help="reference: the file names an ONNX model's weights, holds no copy")  # fmt: skip
     compile_parser.add_argument("--report", nargs="?", const="-", metavar="FILE",
                                 help="time by layer, memory and price: printed, or FILE.html or FILE.json")  # fmt: skip
+    compile_parser.add_argument("--strict", action="store_true",
+                                help="refuse what no device kernel takes, which else the host does")  # fmt: skip
     compile_parser.add_argument("--loop-iterations", type=int, metavar="N",
                                 help="of loops whose bounds depend on values, for the predicted time")  # fmt: skip
     compile_parser.add_argument("--json", action="store_true", help="print everything as JSON")

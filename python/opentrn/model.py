@@ -73,6 +73,59 @@ class Coverage:
         return self.name or (f"{Path(self.file).name}:{self.line}" if self.line else "")
 
 
+@dataclass(frozen=True)
+class HostOp:
+    """Ops of a model that no device kernel takes: the host's evaluator does them between the device's kernels.
+
+    `flops` is of the model's arithmetic; `bytes` go to the host and back in an inference (in a loop: in an iteration).
+    """
+
+    ops: str
+    result: str
+    file: str
+    line: int
+    name: str
+    flops: float
+    bytes: int
+
+    @property
+    def place(self) -> str:
+        """The framework's name of the first one, else its line."""
+        return self.name or (f"{Path(self.file).name}:{self.line}" if self.line else "")
+
+
+@dataclass(frozen=True)
+class HostOps:
+    """What of a model the host does, and its shares: of the model's flops, and of the bytes that move to and from HBM.
+
+    The predicted time of a model leaves the host's out: how long it takes is not modelled.
+    """
+
+    calls: tuple[HostOp, ...]
+    flops_share: float
+    bytes_share: float
+
+    def text(self) -> str:
+        """A line for each, and the shares; empty without any."""
+        if not self.calls:
+            return ""
+        rows = [f"  {op.ops} {op.result}{f' at {op.place}' if op.place else ''}" for op in self.calls]
+        return "\n".join(
+            [
+                f"{len(self.calls)} of the model's kernels are the host's: no device kernel takes",
+                *rows,
+                f"  {self.flops_share:.1%} of its flops, {self.bytes_share:.1%} of its bytes; "
+                "predicted times leave them out; --strict refuses them",
+            ]
+        )
+
+
+def tell_host_ops(model: CompiledModel) -> None:
+    """What the host does, on stderr: never a silent matter."""
+    if text := model.host_ops.text():
+        print(f"opentrn: {text}", file=sys.stderr)
+
+
 class CompiledModel:
     """A model compiled for one NeuronCore; compile() makes it."""
 
@@ -143,6 +196,17 @@ class CompiledModel:
         """How much the compiler's passes changed: casts added, ops simplified, folded and shared."""
         return json.loads(self.facts["passes"]) if "passes" in self.facts else dict(self._loaded.passes)
 
+    @property
+    def host_ops(self) -> HostOps:
+        """What the host does, because no device kernel takes it; nothing with compile(..., strict=True)."""
+        rows, flops, memory = self._loaded.host_ops
+        calls = tuple(HostOp(*row) for row in rows)
+        return HostOps(
+            calls,
+            sum(op.flops for op in calls) / flops if flops else 0.0,
+            sum(op.bytes for op in calls) / memory if memory else 0.0,
+        )
+
     def program_text(self) -> str:
         """The program, one instruction per line."""
         return self._loaded.listing()
@@ -160,6 +224,7 @@ def compile(
     weight_sparsity: str = "none",
     prune_weights: bool = False,
     enable_stochastic_rounding: bool = False,
+    strict: bool = False,
     cache: bool = False,
 ) -> CompiledModel | BucketedModel:
     """Compile a model for one NeuronCore of `target`.
@@ -173,15 +238,16 @@ def compile(
     model has them), "int8", "fp8_e4m3", "fp8_e4m3fn", "fp8_e5m2", "mxfp8" or "mxfp4". weight_sparsity: "none" or a
     pattern, "2:4": products of 16 bits with weights that obey it are sparse ones; prune_weights: all weights are
     made to. `passes` of the result says which were. enable_stochastic_rounding: how the model's engines round when
-    it is called (CompiledModel.round_stochastically), now and when its file is loaded. cache: keep compiled models
-    in a folder and take what is there (opentrn.cache); `cached` of the result says which. Raises ValueError for a
-    malformed model, an unknown target or option, NotModelled for an op without a device kernel, by name and with
-    its place in the model.
+    it is called (CompiledModel.round_stochastically), now and when its file is loaded. strict: refuse what no
+    device kernel takes; else the host does it (CompiledModel.host_ops). cache: keep compiled models in a folder
+    and take what is there (opentrn.cache); `cached` of the result says which. Raises ValueError for a malformed
+    model, an unknown target or option, NotModelled for an op that neither a device kernel nor the host can do, or with
+    strict for one without a device kernel, by name and with its place in the model.
     """
     given = {
         "optlevel": optlevel, "auto_cast": auto_cast, "auto_cast_type": auto_cast_type, "weight_dtype": weight_dtype,
         "weight_sparsity": weight_sparsity, "prune_weights": prune_weights,
-        "enable_stochastic_rounding": enable_stochastic_rounding,
+        "enable_stochastic_rounding": enable_stochastic_rounding, "strict": strict,
     }  # fmt: skip
     options = compiler_options(**given)
     exported = _exported(source, dimensions)
@@ -190,7 +256,9 @@ def compile(
         source, dimensions = exported, None
     if isinstance(source, graph.Module):
         facts = {"target": target, "options": json.dumps(given)}
-        return CompiledModel(_core.compile_graph(source._raw, target, options), target, facts)
+        compiled = CompiledModel(_core.compile_graph(source._raw, target, options), target, facts)
+        tell_host_ops(compiled)
+        return compiled
     from opentrn import buckets
 
     lists, several = buckets.sizes_given(dimensions)
@@ -207,8 +275,11 @@ def compile(
         return _compile(source, target, sizes, options, facts)
 
     if not several:
-        return one({name: sizes[0] for name, sizes in lists.items()})
+        compiled = one({name: sizes[0] for name, sizes in lists.items()})
+        tell_host_ops(compiled)
+        return compiled
     model = buckets.compile_buckets(source, lists, one, target, options)
+    tell_host_ops(model.buckets[0][1])
     if cache:
         found = {part.cached for _, part in model.buckets}
         model.cached = found.pop() if len(found) == 1 else "miss"

@@ -12,6 +12,7 @@
 #include "backend/lifetime.h"
 #include "compiler/cost.h"
 #include "compiler/hbm_capacity.h"
+#include "compiler/host_ops.h"
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/passes/activations.h"
@@ -182,14 +183,25 @@ bool fits(const isa::Program& program, arch::Generation generation) {
   }
 }
 
-void lower(const graph::Module& module, const Function& function, const Options& options, double kept_share,
-           CompiledModule& compiled) {
+// Ops that turned out to have no kernel when they were lowered.
+struct NoKernel {
+  std::set<OpId> ops;
+  Fault fault;
+};
+
+std::optional<NoKernel> lower(const graph::Module& module, const Function& function, const Options& options,
+                              double kept_share, CompiledModule& compiled) {
   compiled.program = std::make_shared<isa::Program>();
   compiled.program->name = module.name.empty() ? function.name : module.name;
   compiled.inputs.clear();
   compiled.outputs.clear();
   Lowering lowering(module, function, compiled.program, options.generation, kept_share);
-  lowering.run();
+  try {
+    lowering.run();
+  } catch (const Fault& fault) {
+    if (fault.kind() != FaultKind::kNotModelled || lowering.failed().empty()) throw;
+    return NoKernel{{lowering.failed().begin(), lowering.failed().end()}, fault};
+  }
   const auto arguments = function.arguments(), returned = function.returned();
   for (size_t i = 0; i < arguments.size(); ++i)
     compiled.inputs.push_back({lowering.inputs()[i], function.type(arguments[i]),
@@ -199,6 +211,7 @@ void lower(const graph::Module& module, const Function& function, const Options&
                                 port_name(function.result_attributes, i, "output")});
   compiled.constants = lowering.take_constants();
   compiled.origin = lowering.take_origin();
+  return std::nullopt;
 }
 
 void expect_hbm(const CompiledModule& compiled, arch::Generation generation) {
@@ -209,17 +222,37 @@ void expect_hbm(const CompiledModule& compiled, arch::Generation generation) {
   expect_hbm_for(*compiled.program, always, generation);
 }
 
+std::optional<NoKernel> lower(const graph::Module& module, const Function& function, const Options& options,
+                              CompiledModule& compiled) {
+  for (const double share : kKeptShares) {
+    if (auto failed = lower(module, function, options, share, compiled)) return failed;
+    if (share == kKeptShares.front()) expect_hbm(compiled, options.generation);
+    if (share == kKeptShares.back() || fits(*compiled.program, options.generation)) break;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 CompiledModule compile(const graph::Module& module, const Options& options) {
   CompiledModule compiled;
   const Function function = prepared(module, options, compiled.passes, options.recognise);
-  for (const double share : kKeptShares) {
-    lower(module, function, options, share, compiled);
-    if (share == kKeptShares.front()) expect_hbm(compiled, options.generation);
-    if (share == kKeptShares.back() || fits(*compiled.program, options.generation)) break;
+  if (options.strict) {
+    if (const auto failed = lower(module, function, options, compiled)) throw failed->fault;
+    return compiled;
   }
-  return compiled;
+  // Kernels may find only when they are made that they do not take an op.
+  std::set<OpId> moved;
+  while (true) {
+    Function spread = function;
+    move_to_host(module, spread, moved);
+    const auto failed = lower(module, spread, options, compiled);
+    if (!failed) return compiled;
+    const size_t before = moved.size();
+    for (const OpId id : failed->ops)
+      if (graph::index_of(id) < function.op_count()) moved.insert(id);
+    if (moved.size() == before) throw failed->fault;
+  }
 }
 
 graph::Module prepare(const graph::Module& module, const Options& options) {

@@ -1,5 +1,6 @@
 #include "compiler/cost.h"
 
+#include "compiler/host_ops.h"
 #include "graph/kernel_call.h"
 #include "graph/op_definitions.h"
 #include "isa/kernel.h"
@@ -64,6 +65,7 @@ bool only_moves(OpKind kind) {
 
 double flops(const Function& function, const Op& op) {
   if (op.results.empty()) return 0;
+  if (is_host_call(op)) return host_flops(op);
   if (graph::is_kernel_call(op)) return kernel_flops(op);
   const double results = elements(function, op.results[0]);
   switch (op.kind) {

@@ -63,6 +63,8 @@ void set(Options& options, const std::string& name, const std::string& value) {
     options.weight_sparsity = pattern_of(value);
   } else if (name == "prune-weights") {
     options.prune_weights = chosen<bool>(name, value, {{"true", true}, {"false", false}});
+  } else if (name == "strict") {
+    options.strict = chosen<bool>(name, value, {{"true", true}, {"false", false}});
   } else if (name == "enable-stochastic-rounding") {
     options.stochastic_rounding = chosen<bool>(name, value, {{"true", true}, {"false", false}});
   } else {

@@ -33,6 +33,9 @@ struct Options {
   // Products with weights that obey the pattern are sparse ones; `prune`: all weights are made to.
   std::optional<numerics::SparsityPattern> weight_sparsity;
   bool prune_weights = false;
+  // What no device kernel takes is refused. Else the host does it (host_ops.h), and whoever asks for that
+  // says so to the user.
+  bool strict = true;
   // Activations and attention become one op each (Level::k2). Without it every op of the graph is computed as
   // it stands, which is what `diff` judges.
   bool recognise = true;
@@ -47,6 +50,7 @@ struct Options {
 //   weight-dtype    none, int8, fp8_e4m3, fp8_e4m3fn, fp8_e5m2, mxfp8, mxfp4
 //   weight-sparsity none, or a pattern of numerics/sparsity.h: 2:4
 //   prune-weights   true, false
+//   strict          true, false
 // Input fault for another name or value, and for values that exclude each other.
 Options options_from(arch::Generation generation, const std::map<std::string, std::string>& given);
 

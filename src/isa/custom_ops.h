@@ -10,6 +10,9 @@
 
 namespace opentrn::isa {
 
+// Names that begin so are ops of a model that the host does, and go on with the ops, as a StableHLO module.
+inline constexpr std::string_view kHostOpPrefix = "opentrn.host:";
+
 // Negative: not stated.
 struct CustomOpTime {
   double ns = -1;

@@ -34,6 +34,7 @@ runtime::Model model_of(const compiler::CompiledModule& compiled, arch::Generati
   runtime::Model model;
   model.program = compiled.program;
   model.generation = generation;
+  model.origin = compiled.origin;
   for (const compiler::Port& port : compiled.inputs) model.inputs.push_back(port_of(port));
   for (const compiler::Port& port : compiled.outputs) model.outputs.push_back(port_of(port));
   for (const compiler::Constant& constant : compiled.constants)

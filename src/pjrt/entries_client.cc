@@ -9,6 +9,7 @@
 #include "base/fnv1a.h"
 #include "pjrt/element.h"
 #include "pjrt/entries.h"
+#include "runtime/host_ops.h"
 
 namespace opentrn::pjrt {
 
@@ -27,6 +28,10 @@ void report(const Program& program) {
   if (!program.host_reason().empty())
     fmt::print(stderr, "opentrn: {} runs on the host, by the reference evaluator: {}\n", program.name(),
                program.host_reason());
+  if (const runtime::Model* model = program.device_model())
+    for (const runtime::HostOp& op : runtime::host_ops(*model).calls)
+      fmt::print(stderr, "opentrn: {} does on the host, by the reference evaluator: {} {}\n", program.name(),
+                 op.ops, op.where.known() ? fmt::format("({}:{})", op.where.file, op.where.line) : op.result);
   static std::mutex one_at_a_time;
   static std::set<std::string> told;
   const std::lock_guard guard(one_at_a_time);

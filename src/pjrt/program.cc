@@ -132,6 +132,7 @@ DeviceOptions Program::device_options(const Settings& settings) {
   flags_without_effect_ = flags.without_effect;
   DeviceOptions options{compiler::options_from(settings.generation, flags.options), 0};
   options.compiler.stochastic_rounding |= settings.rounds_stochastically;
+  options.compiler.strict = settings.strict;
   // Programs draw apart.
   options.rounding_seed = fnv1a(code_) + settings.rounding_seed;
   return options;

@@ -23,6 +23,7 @@
 #include "import/onnx/onnx.h"
 #include "isa/text.h"
 #include "python/timing_bindings.h"
+#include "runtime/host_ops.h"
 #include "runtime/model.h"
 #include "runtime/model_file.h"
 #include "sim/functional/custom_op.h"
@@ -350,6 +351,15 @@ void bind_models(nb::module_& module) {
                      for (const runtime::ConstantData& constant : self.model.constants)
                        if (!constant.file.empty()) bytes[constant.file] += constant.bytes->bytes();
                      return bytes;
+                   })
+      .def_prop_ro("host_ops",
+                   [](const LoadedModel& self) {
+                     const runtime::HostOps found = runtime::host_ops(self.model);
+                     nb::list rows;
+                     for (const runtime::HostOp& op : found.calls)
+                       rows.append(nb::make_tuple(op.ops, op.result, op.where.file, op.where.line,
+                                                  op.where.function, op.flops, op.bytes));
+                     return nb::make_tuple(rows, found.model_flops, found.memory_bytes);
                    })
       .def_prop_ro("constant_bytes", [](const LoadedModel& self) { return self.model.constant_bytes(); })
       .def("run", &run, "inputs"_a)

@@ -50,8 +50,7 @@ std::vector<RuntimeValue> evaluate_kernel(std::string_view payload, std::span<co
     const sim::Buffer& made = *outputs[i];
     if (made.bytes() != results[i].element_count() * graph::storage_bytes(results[i].element()))
       refuse(name, fmt::format("result {} is {}", i, results[i].to_string()));
-    values.push_back(
-        {Literal(results[i], std::vector<std::byte>(made.data(), made.data() + made.bytes()))});
+    values.push_back({Literal(results[i], std::vector<std::byte>(made.data(), made.data() + made.bytes()))});
   }
   return values;
 }

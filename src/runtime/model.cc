@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "base/thread_pool.h"
+#include "runtime/host_ops.h"
 
 namespace opentrn::runtime {
 
@@ -38,6 +39,7 @@ std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
   if (inputs.size() != model.inputs.size())
     throw Fault(FaultKind::kInput, "model.inputs",
                 fmt::format("{} inputs for a model that takes {}", inputs.size(), model.inputs.size()));
+  prepare_host_ops();
   std::lock_guard turn(pool_turn);
   sim::Core core(static_cast<int>(model.generation), &pool());
   if (model.rounding) core.set_stochastic_rounding(seed_of_run(*model.rounding));

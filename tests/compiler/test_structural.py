@@ -89,11 +89,6 @@ def test_sort_of_any_length(length):
     np.testing.assert_array_equal(got, np.sort(x, axis=1))
 
 
-def test_a_sort_that_is_too_long_is_refused_by_name():
-    with pytest.raises(NotImplementedError, match="stablehlo.sort"):
-        opentrn.compile(sort_text((100_000,), "f32", 0, "LT, %a0, %b0, FLOAT"))
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_top_k(seed):
     random = np.random.default_rng(seed)

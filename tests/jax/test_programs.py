@@ -122,7 +122,7 @@ def test_strict_refuses_what_has_no_device_kernel():
     )
     loose = run("neuron", "-c", code)
     assert loose.stdout == "[0. 1. 2.]\n"
-    assert "runs on the host, by the reference evaluator" in loose.stderr
+    assert "host" in loose.stderr
     strict = run("neuron", "-c", code, OPENTRN_STRICT="1")
     assert strict.returncode == 1
     assert "UNIMPLEMENTED" in strict.stderr

@@ -6,7 +6,6 @@
 #include "arch/tables.h"
 #include "compiler/lowering/residency.h"
 #include "isa/constraints.h"
-#include "isa/custom_ops.h"
 #include "isa/definitions.h"
 #include "isa/splice.h"
 
@@ -349,9 +348,21 @@ void Emitter::custom_op(std::string_view name, std::span<const View> outputs, st
     if (residency_) residency_->flush(input.tensor);
     operands.push_back(box_operand(input));
   }
-  const isa::CustomOpTime time = isa::custom_op_time(name);
+  append_custom_op(name, isa::custom_op_time(name), operands, outputs.size());
+}
+
+void Emitter::host_call(std::string_view ops, std::span<const View> outputs, std::span<const View> inputs) {
+  std::vector<Operand> operands;
+  for (const View& output : outputs) operands.push_back(operand(output));
+  for (const View& input : inputs) operands.push_back(read_operand(input));
+  append_custom_op(std::string(isa::kHostOpPrefix).append(ops), {.ns = 0, .cycles_per_element = 0}, operands,
+                   outputs.size());
+}
+
+void Emitter::append_custom_op(std::string_view name, isa::CustomOpTime time,
+                               std::span<const Operand> operands, size_t outputs) {
   const isa::AttributeWord words[] = {{.integer = program_->intern_string(name)},
-                                      {.integer = static_cast<int64_t>(outputs.size())},
+                                      {.integer = static_cast<int64_t>(outputs)},
                                       {.real = time.ns},
                                       {.real = time.cycles_per_element}};
   append(Opcode::kCustomOp, operands, words, Engine::kGpSimd);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "arch/arch.h"
+#include "isa/custom_ops.h"
 #include "isa/kernel.h"
 #include "isa/origin.h"
 #include "isa/program.h"
@@ -127,6 +128,8 @@ class Emitter {
   void inline_kernel(const isa::Kernel& kernel, const std::map<isa::TensorId, isa::TensorId>& tensors);
   // The operator of that name (isa/custom_ops.h), on GpSimd.
   void custom_op(std::string_view name, std::span<const View> outputs, std::span<const View> inputs);
+  // Ops of the model that the host does (host_ops.h), which take no time of the device's.
+  void host_call(std::string_view ops, std::span<const View> outputs, std::span<const View> inputs);
   // Row r of dst is the `columns` elements of `table` (dims: rows, columns) at row index[r]; `index` is int32
   // [rows, 1], values in [0, rows of the table).
   void gather_rows(const Tile& dst, const View& table, const Tile& index);
@@ -206,6 +209,8 @@ class Emitter {
   isa::Operand operand(const Tile& tile);
   isa::Operand operand(const View& view);
   isa::Operand box_operand(const View& box);
+  void append_custom_op(std::string_view name, isa::CustomOpTime time, std::span<const isa::Operand> operands,
+                        size_t outputs);
   isa::Operand read_operand(const View& view);
   isa::Operand moved_operand(const View& view, isa::RegisterId offset, int64_t bound);
   isa::Operand operand(const Scalar& scalar);

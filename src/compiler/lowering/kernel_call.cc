@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/host_ops.h"
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/lowering.h"
 #include "graph/kernel_call.h"
@@ -134,6 +135,7 @@ class KernelCall {
 std::string op_title(const Op& op) {
   if (graph::is_kernel_call(op) && isa::is_kernel_text(graph::kernel_payload(op)))
     return fmt::format("nki.kernel {}", isa::kernel_name(graph::kernel_payload(op)));
+  if (is_host_call(op)) return fmt::format("host.{}", host_title(op));
   if (op.kind == graph::OpKind::custom_call_)
     return fmt::format("custom.call of {}", op.string(graph::Attr::call_target_name));
   return std::string(graph::name(op.kind));

@@ -51,6 +51,7 @@ constexpr Kernel kKernels[] = {
     {has_complex, lower_complex},
     {has_kernel_call, lower_kernel_call},
     {has_custom_operator, lower_custom_operator},
+    {has_host_call, lower_host_call},
 };
 
 DType dtype_of(const graph::Type& type) {
@@ -260,6 +261,15 @@ void Lowering::return_values() {
 
 void Lowering::lower_group(int index) {
   const Group& group = plan().groups()[static_cast<size_t>(index)];
+  try {
+    lower_kernel(index, group);
+  } catch (const Fault&) {
+    if (failed_.empty()) failed_ = group.ops;  // the innermost
+    throw;
+  }
+}
+
+void Lowering::lower_kernel(int index, const Group& group) {
   const Op& first = function_.op(group.ops.front());
   emitter_.begin_kernel();
   // A kernel of several ops is told apart only where it says so; all of them are the model's work.
@@ -277,7 +287,8 @@ void Lowering::lower_group(int index) {
                   shape_text(function_, first)),
       is_call ? "if it is a custom operator, load its library: --custom-ops, custom_op.load_library(), or "
                 "$OPENTRN_CUSTOM_OPS"
-              : "`opentrn coverage` lists every op of the model that has none");
+              : "without --strict the host does it; `opentrn coverage` lists every op of the model that has "
+                "none");
   fault.set_location(module_.source(first.location));
   throw fault;
 }
@@ -428,7 +439,20 @@ View Lowering::reshaped_or_copied(const View& view, std::span<const int64_t> dim
   return *reshaped(copy, dims);
 }
 
+namespace {
+
+// A value that no device memory holds.
+bool has_no_form(const graph::Type& type) {
+  return type.is_tensor() && (type.quantization() || !device_dtype(graph::real_part(type.element())));
+}
+
+}  // namespace
+
 bool has_lowering(const graph::Function& function, const Op& op) {
+  const auto formless = [&](ValueId value) { return has_no_form(function.type(value)); };
+  if (std::any_of(op.operands.begin(), op.operands.end(), formless) ||
+      std::any_of(op.results.begin(), op.results.end(), formless))
+    return false;
   if (op.kind == OpKind::constant_ || op.kind == OpKind::return_ || is_view_op(op.kind)) return true;
   return is_reduction(function, op) || has_elementwise(function, op) || source_row_rank(function, op) ||
          std::any_of(std::begin(kKernels), std::end(kKernels),

@@ -39,6 +39,9 @@ class Lowering {
   std::vector<Constant> take_constants() { return std::move(constants_); }
   isa::Origin take_origin() { return std::move(emitter_.origin()); }
 
+  // Ops of the kernel that run() was at when it threw; none when it was at none.
+  std::span<const graph::OpId> failed() const { return failed_; }
+
   // -- for kernels
   const graph::Module& module() const { return module_; }
   const graph::Function& function() const { return function_; }
@@ -94,6 +97,7 @@ class Lowering {
   void end_scope();
   void lower_groups();
   void lower_group(int group);
+  void lower_kernel(int index, const Group& group);
   void find_readers(Scope& scope) const;
   std::vector<size_t> reads_of(graph::ValueId value) const;
   int64_t room_beside(const Group& group) const;
@@ -116,6 +120,7 @@ class Lowering {
   std::vector<uint32_t> origin_op_;      // by op: its number in the origin
   std::vector<isa::TensorId> inputs_, outputs_;
   std::vector<Constant> constants_;
+  std::vector<graph::OpId> failed_;
 };
 
 // Kernels: true when the op is theirs and has been lowered.
@@ -134,6 +139,7 @@ bool lower_dynamic_slices(Lowering& lowering, const graph::Op& op);
 bool lower_complex(Lowering& lowering, const graph::Op& op);
 bool lower_kernel_call(Lowering& lowering, const graph::Op& op);
 bool lower_custom_operator(Lowering& lowering, const graph::Op& op);
+bool lower_host_call(Lowering& lowering, const graph::Op& op);
 // How many dimensions of the result go over rows, where the op can be the source of a group (tile_source.h).
 std::optional<int> dot_general_row_rank(const graph::Function& function, const graph::Op& op);
 std::optional<int> packed_product_row_rank(const graph::Function& function, const graph::Op& op);
@@ -152,6 +158,7 @@ bool has_dynamic_slices(const graph::Function& function, const graph::Op& op);
 bool has_complex(const graph::Function& function, const graph::Op& op);
 bool has_kernel_call(const graph::Function& function, const graph::Op& op);
 bool has_custom_operator(const graph::Function& function, const graph::Op& op);
+bool has_host_call(const graph::Function& function, const graph::Op& op);
 
 // Bytes of a partition that the kernel of the group needs for tiles of its own; nullopt where nobody has
 // counted.

@@ -9,7 +9,13 @@
 //
 // Equal elements keep their order: the network alone would not, so the place that an element came from
 // decides.
+//
+// A row that is too long for a partition is cut into runs of a power of two elements, which lie over
+// partitions and are sorted as rows are. The network then goes on over runs, through HBM: comparisons of
+// elements that are a run or more apart compare whole runs, tile by tile; those within a run are done for all
+// of them at once, in SBUF. The last run is filled up, and what fills it is larger than everything.
 #include <algorithm>
+#include <functional>
 
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/lowering.h"
@@ -28,6 +34,8 @@ namespace {
 
 // Columns of all operands together, places included: with what a step needs for itself they fit SBUF.
 constexpr int64_t kColumnsMax = 12288;
+// Of runs: places are counted in fp32, and a program has thousands of instructions per million elements.
+constexpr int64_t kLongElementsMax = int64_t{1} << 24;
 
 int64_t length_of(const Function& function, const Op& op) {
   const graph::Type& type = function.type(op.operands[0]);
@@ -42,6 +50,11 @@ bool equals_are_the_same(const Function& function, const Op& op) {
          body.ops.size() == 2 && function.op(body.ops[0]).kind == OpKind::compare_;
 }
 
+// A partition holds a row.
+bool is_short(const Function& function, const Op& op) {
+  return length_of(function, op) * static_cast<int64_t>(op.operands.size() + 1) <= kColumnsMax;
+}
+
 bool takes(const Function& function, const Op& op) {
   if (op.kind != OpKind::sort_ || op.operands.empty() || !is_elementwise_region(function, op.regions[0]))
     return false;
@@ -49,7 +62,16 @@ bool takes(const Function& function, const Op& op) {
     const graph::Type& type = function.type(id);
     if (!type.is_tensor() || type.quantization() || !device_dtype(type.element())) return false;
   }
-  return length_of(function, op) * static_cast<int64_t>(op.operands.size() + 1) <= kColumnsMax;
+  return is_short(function, op) || function.type(op.operands[0]).element_count() <= kLongElementsMax;
+}
+
+// Elements of a run: two of them for every operand fit a partition, and all partitions have one if there are
+// so many.
+int64_t run_length(int64_t elements, size_t operands) {
+  const int64_t most = kColumnsMax / (2 * static_cast<int64_t>(operands + 1));
+  int64_t length = 64;
+  while (2 * length <= most && length * kPartitions < elements) length *= 2;
+  return length;
 }
 
 class Sort {
@@ -60,9 +82,10 @@ class Sort {
         function_(lowering.function()),
         op_(op),
         length_(length_of(function_, op)),
-        by_place_(!equals_are_the_same(function_, op)) {}
+        by_place_(!is_short(function_, op) || !equals_are_the_same(function_, op)) {}
 
   void run() {
+    if (!is_short(function_, op_)) return run_long();
     for (size_t i = 0; i < op_.operands.size(); ++i) {
       inputs_.push_back(matrix_of(lowering_.view(op_.operands[i])));
       outputs_.push_back(matrix_of(lowering_.allocate(op_.results[i])));
@@ -80,12 +103,135 @@ class Sort {
         data_.push_back(emitter_.sbuf(rows_, length_, DType::kFloat32, "place"));
         all.load(emitter_, data_.back(), 0, 0);
       }
-      for (int64_t half = 1; half < length_; half *= 2) merge(half);
+      sort_rows(length_);
       for (size_t i = 0; i < outputs_.size(); ++i) outputs_[i].store(emitter_, data_[i], row, 0);
     }
   }
 
  private:
+  // Columns of `runs` runs, `step` columns apart.
+  struct Columns {
+    int64_t begin, runs, step, count, direction;
+
+    Tile of(const Tile& tile) const { return tile.patch(begin, runs, step, count, direction); }
+    // As many columns of a tile of their own.
+    Tile packed(const Tile& tile) const { return tile.patch(0, runs, count, count, 1); }
+  };
+
+  // -- rows in runs
+
+  void run_long() {
+    for (const ValueId operand : op_.operands) inputs_.push_back(matrix_of(lowering_.view(operand)));
+    for (const ValueId result : op_.results) outputs_.push_back(matrix_of(lowering_.allocate(result)));
+    lines_ = inputs_[0].rows();
+    if (lines_ * length_ == 0) return;
+    run_ = run_length(lines_ * length_, op_.operands.size());
+    runs_ = (length_ + run_ - 1) / run_;
+    fill_work();
+    for_runs([this] { sort_rows(run_); });
+    for (int64_t half = 1; half < runs_; half *= 2) {
+      merge(half, runs_, [this](const Columns& low, const Columns& high) { exchange_runs(low, high); });
+      for_runs([this] {
+        for (int64_t gap = run_ / 2; gap >= 1; gap /= 2)
+          compare_at(gap, run_, [this](const Columns& low, const Columns& high) { exchange(low, high); });
+      });
+    }
+    for (size_t i = 0; i < outputs_.size(); ++i) emitter_.copy(outputs_[i].all(), line(i, 0, length_));
+  }
+
+  int64_t padded() const { return runs_ * run_; }
+
+  // Columns of every row of an operand in work.
+  View line(size_t operand, int64_t begin, int64_t count) const {
+    View part = work_[operand];
+    part.offset += begin;
+    part.dims = {{padded(), lines_}, {1, count}};
+    return part;
+  }
+
+  // The operands and the places, in HBM and filled up.
+  void fill_work() {
+    const std::vector<int64_t> shape{lines_, padded()};
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const graph::ElementType element = function_.type(op_.operands[i]).element();
+      work_.push_back(emitter_.hbm(shape, inputs_[i].dtype(), "sorted"));
+      emitter_.copy(line(i, 0, length_), inputs_[i].all());
+      if (padded() == length_) continue;
+      const graph::Type one = graph::Type::tensor(element, {});
+      View zero = lowering_.constant(
+          graph::Literal(one, std::vector<std::byte>(static_cast<size_t>(graph::storage_bytes(element)))));
+      zero.dims = {{0, lines_}, {0, padded() - length_}};
+      emitter_.copy(line(i, length_, padded() - length_), zero);
+    }
+    View places = lowering_.counted(padded());
+    places.dims = {{0, lines_}, {1, padded()}};
+    work_.push_back(emitter_.hbm(shape, DType::kFloat32, "places"));
+    emitter_.copy(line(inputs_.size(), 0, padded()), places);
+  }
+
+  // Runs of an operand in work as rows.
+  Matrix runs_of(size_t operand, const Columns& runs) const {
+    View base = work_[operand];
+    base.offset += runs.begin * run_;
+    return {base,
+            {{padded(), lines_}, {runs.step * run_, runs.runs}, {runs.direction * run_, runs.count}},
+            {{1, run_}}};
+  }
+
+  // All runs, tile by tile; `change` works on data_.
+  void for_runs(const std::function<void()>& change) {
+    const Columns all{0, 1, 0, runs_, 1};
+    for (int64_t row = 0; row < lines_ * runs_; row += kPartitions) {
+      rows_ = std::min(kPartitions, lines_ * runs_ - row);
+      data_ = loaded_runs(all, row);
+      change();
+      for (size_t i = 0; i < work_.size(); ++i) runs_of(i, all).store(emitter_, data_[i], row, 0);
+    }
+  }
+
+  std::vector<Tile> loaded_runs(const Columns& runs, int64_t row) {
+    std::vector<Tile> tiles;
+    for (size_t i = 0; i < work_.size(); ++i) {
+      tiles.push_back(emitter_.sbuf(rows_, run_, work_[i].dtype, "run"));
+      runs_of(i, runs).load(emitter_, tiles.back(), row, 0);
+    }
+    return tiles;
+  }
+
+  Tile reversed(const Tile& tile) {
+    const Tile copy = emitter_.sbuf(rows_, run_, tile.dtype, "turned");
+    emitter_.tensor_copy(copy, tile.patch(run_ - 1, 1, 0, run_, -1));
+    return copy;
+  }
+
+  // Pairs of runs; those that come in opposite order are also compared so.
+  void exchange_runs(const Columns& low, const Columns& high) {
+    const bool mirrored = high.direction < 0;
+    const int64_t pairs = lines_ * low.runs * low.count;
+    for (int64_t row = 0; row < pairs; row += kPartitions) {
+      rows_ = std::min(kPartitions, pairs - row);
+      std::vector<Tile> lows = loaded_runs(low, row), highs = loaded_runs(high, row), before;
+      if (mirrored)
+        for (Tile& tile : highs) tile = reversed(tile);
+      const Tile swap = must_swap(lows, highs);
+      for (size_t i = 0; i < work_.size(); ++i) {
+        before.push_back(emitter_.sbuf(rows_, run_, lows[i].dtype, "pair"));
+        emitter_.tensor_copy(before[i], lows[i]);
+        emitter_.copy_where(lows[i], highs[i], swap);
+        emitter_.copy_where(highs[i], before[i], swap);
+        runs_of(i, low).store(emitter_, lows[i], row, 0);
+        runs_of(i, high).store(emitter_, mirrored ? reversed(highs[i]) : highs[i], row, 0);
+      }
+    }
+  }
+
+  // -- rows in tiles
+
+  void sort_rows(int64_t length) {
+    for (int64_t half = 1; half < length; half *= 2)
+      merge(half, length, [this](const Columns& low, const Columns& high) { exchange(low, high); });
+  }
+
   Matrix matrix_of(const View& view) const {
     if (view.dims.empty()) return {view, {}, {}};
     const int64_t d = op_.integer_or(Attr::dimension, -1);
@@ -106,27 +252,21 @@ class Sort {
     return tile;
   }
 
-  // Columns of `runs` runs, `step` columns apart.
-  struct Columns {
-    int64_t begin, runs, step, count, direction;
-
-    Tile of(const Tile& tile) const { return tile.patch(begin, runs, step, count, direction); }
-    // As many columns of a tile of their own.
-    Tile packed(const Tile& tile) const { return tile.patch(0, runs, count, count, 1); }
-  };
-
-  // Sorted runs of `half` columns become sorted runs of twice as many. What a last, shorter run lacks would
-  // be larger than everything.
-  void merge(int64_t half) {
-    const int64_t width = 2 * half, whole = length_ / width, rest = length_ % width, last = whole * width;
+  // Sorted runs of `half` of `length` columns become sorted runs of twice as many. What a last, shorter run
+  // lacks would be larger than everything.
+  using Exchange = std::function<void(const Columns& low, const Columns& high)>;
+  static void merge(int64_t half, int64_t length, const Exchange& exchange) {
+    const int64_t width = 2 * half, whole = length / width, rest = length % width, last = whole * width;
     if (whole > 0) exchange({0, whole, width, half, 1}, {width - 1, whole, width, half, -1});
     if (rest > half)
       exchange({last + width - rest, 1, 0, rest - half, 1}, {last + rest - 1, 1, 0, rest - half, -1});
-    for (int64_t gap = half / 2; gap >= 1; gap /= 2) {
-      const int64_t runs = length_ / (2 * gap), left = length_ % (2 * gap), begin = runs * 2 * gap;
-      if (runs > 0) exchange({0, runs, 2 * gap, gap, 1}, {gap, runs, 2 * gap, gap, 1});
-      if (left > gap) exchange({begin, 1, 0, left - gap, 1}, {begin + gap, 1, 0, left - gap, 1});
-    }
+    for (int64_t gap = half / 2; gap >= 1; gap /= 2) compare_at(gap, length, exchange);
+  }
+
+  static void compare_at(int64_t gap, int64_t length, const Exchange& exchange) {
+    const int64_t runs = length / (2 * gap), left = length % (2 * gap), begin = runs * 2 * gap;
+    if (runs > 0) exchange({0, runs, 2 * gap, gap, 1}, {gap, runs, 2 * gap, gap, 1});
+    if (left > gap) exchange({begin, 1, 0, left - gap, 1}, {begin + gap, 1, 0, left - gap, 1});
   }
 
   // Puts the smaller of each pair at the lower place.
@@ -158,7 +298,15 @@ class Sort {
     emitter_.tensor_tensor(AluOp::kLess, came_first, highs.back(), lows.back());
     emitter_.tensor_tensor(AluOp::kGreater, equal_and_first, came_first, after);
     emitter_.tensor_tensor(AluOp::kBitwiseOr, swap, before, equal_and_first);
-    return swap;
+    if (runs_ == 0 || padded() == length_) return swap;
+    // What fills the last run goes up, and never down.
+    const Tile fills_low = fresh(), fills_high = fresh(), up = fresh(), up_only = fresh();
+    const auto end = static_cast<double>(length_);
+    emitter_.tensor_scalar(AluOp::kGreaterEqual, fills_low, lows.back(), end);
+    emitter_.tensor_scalar(AluOp::kGreaterEqual, fills_high, highs.back(), end);
+    emitter_.tensor_tensor(AluOp::kBitwiseOr, up, swap, fills_low);
+    emitter_.tensor_tensor(AluOp::kGreater, up_only, up, fills_high);
+    return up_only;
   }
 
   // The comparator's truth for each pair.
@@ -183,6 +331,9 @@ class Sort {
   const Function& function_;
   const Op& op_;
   int64_t length_, rows_ = 0;
+  int64_t lines_ = 0, run_ = 0,
+          runs_ = 0;        // of rows in runs: how many rows; elements of a run, runs of a row
+  std::vector<View> work_;  // by operand; then the places
   bool by_place_;
   std::vector<Matrix> inputs_, outputs_;
   std::vector<Tile> data_;  // by operand; then the places

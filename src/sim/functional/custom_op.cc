@@ -23,6 +23,7 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::map<std::string, CustomOp, std::less<>> ops;
+  std::function<CustomOp(std::string_view)> make_host_op;
 };
 
 Registry& registry() {
@@ -45,9 +46,17 @@ void register_custom_op(std::string name, CustomOp op) {
   all.ops.insert_or_assign(std::move(name), std::move(op));
 }
 
+void set_host_ops(std::function<CustomOp(std::string_view)> make) {
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  all.make_host_op = std::move(make);
+}
+
 std::optional<CustomOp> find_custom_op(std::string_view name) {
   Registry& all = registry();
   std::lock_guard lock(all.mutex);
+  if (name.starts_with(isa::kHostOpPrefix) && all.make_host_op)
+    return all.make_host_op(name.substr(isa::kHostOpPrefix.size()));
   const auto found = all.ops.find(name);
   return found == all.ops.end() ? std::nullopt : std::optional(found->second);
 }

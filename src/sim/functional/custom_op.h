@@ -32,6 +32,8 @@ using CustomOp =
 // Registers or replaces the operator of that name.
 void register_custom_op(std::string name, CustomOp op);
 std::optional<CustomOp> find_custom_op(std::string_view name);
+// Who makes the operators whose names begin with isa::kHostOpPrefix, from what follows it. Set once.
+void set_host_ops(std::function<CustomOp(std::string_view ops)> make);
 // Registers every operator that a shared library exports (custom_op_abi.h); returns their names. The library
 // stays loaded. Errors: Fault{kInput} "custom_op.library".
 std::vector<std::string> load_custom_op_library(const std::string& path);
