@@ -126,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "conformance",
         _conformance,
-        "another project's tests: nki-docs|nki-samples|nki-library|stablehlo PATH, onnx",
+        "another project's tests: nki-docs|nki-samples|nki-library|stablehlo|jax PATH, onnx, torch",
     )
     add("wheel-test", _wheel_test, "build the wheel, install it into a new environment, run a kernel with it")
     add("fidelity", _fidelity, "predicted against published times")
