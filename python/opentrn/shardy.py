@@ -17,20 +17,27 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import struct
 import sys
+from collections.abc import Iterator
 from typing import BinaryIO
 
 # StableHLO's version of what goes back: the reader takes up to 1.20.
 VERSION = "1.16.0"
 PROPAGATE = ("sdy-propagation-pipeline",)
-TO_LOCAL = (
+TO_COLLECTIVES = (
     "func.func(sdy-insert-explicit-reshards{enable-full-version=true})",
     "func.func(sdy-reshard-to-collectives)",
-    "sdy-convert-global-to-local",
-    "sdy-drop-sharding-and-mesh",
-    "inline",
 )
+# Ops that Shardy cannot yet split get their operands whole; so many rounds of finding them.
+ROUNDS_MAX = 12
+_CALLEE = {"func.call": "callee", "stablehlo.composite": "decomposition"}
+_NUMBER = "opentrn.op"
+_HELD = "opentrn.held"
+_OPEN = "opentrn.open"
+_UNREDUCED = re.compile(r", unreduced=(\{[^}]*\})")
+_NAMED = re.compile(rf"{_NUMBER} = (\d+)")
 
 
 class Shardy:
@@ -41,7 +48,7 @@ class Shardy:
         from jaxlib.mlir._mlir_libs import _jax_mlir_ext
         from jaxlib.mlir.dialects import sdy, stablehlo
 
-        self._ir, self._passmanager, self._stablehlo = ir, passmanager, stablehlo
+        self._ir, self._passmanager, self._sdy, self._stablehlo = ir, passmanager, sdy, stablehlo
         registry = ir.DialectRegistry()
         _jax_mlir_ext.register_dialects(registry)  # and the passes with them
         self.context = ir.Context()
@@ -51,14 +58,41 @@ class Shardy:
         stablehlo.register_dialect(self.context)
 
     def read(self, code: bytes):
-        """The module. ValueError where it is none."""
-        return self._stablehlo.deserialize_portable_artifact(self.context, code)
+        """The module, main alone: its calls inlined. ValueError where it is none."""
+        module = self._stablehlo.deserialize_portable_artifact(self.context, code)
+        functions = {op.name.value: op for op in module.body.operations if op.operation.name == "func.func"}
+        with self.context:
+            while calls := [op for op in walk(functions["main"].operation) if op.name in _CALLEE]:
+                for call in calls:
+                    callee = functions[self._ir.FlatSymbolRefAttr(call.attributes[_CALLEE[call.name]]).value]
+                    self._inline(call, callee.regions[0].blocks[0])
+        for name, function in functions.items():
+            if name != "main":
+                function.operation.erase()
+        return module
 
-    def apply(self, module, *passes: str) -> None:
+    def _inline(self, call, body) -> None:
+        here = dict(zip(body.arguments, call.operands, strict=True))
+        for op in body.operations:
+            if op.operation.name == "func.return":
+                for result, value in zip(call.results, op.operands, strict=True):
+                    result.replace_all_uses_with(here[value])
+                break
+            copy = op.operation.clone(self._ir.InsertionPoint(call))
+            for inner in (copy, *walk(copy)):
+                for i, operand in enumerate(inner.operands):
+                    if operand in here:
+                        inner.operands[i] = here[operand]
+            here |= zip(op.operation.results, copy.results, strict=True)
+        call.erase()
+
+    def apply(self, module, *passes: str, verify: bool = True) -> None:
         """Runs passes in place. jaxlib's MLIRError with Shardy's message where one fails."""
         with self.context:
             for name in passes:
-                self._passmanager.PassManager.parse(f"builtin.module({name})").run(module.operation)
+                manager = self._passmanager.PassManager.parse(f"builtin.module({name})")
+                manager.enable_verifier(verify)
+                manager.run(module.operation)
 
     def shardings(self, module) -> str:
         """A line per argument and result of main, the mesh written out."""
@@ -77,8 +111,150 @@ class Shardy:
                 lines.append(f"{kind} {each['sdy.sharding']}" if has_one else f"{kind} ")
         return "\n".join(lines)
 
+    def to_local(self, module):
+        """One device's module. Ops that Shardy refuses by name are computed whole, on every device.
+
+        jaxlib's MLIRError where that is not the way out.
+        """
+        with self.context:
+            for number, op in enumerate(walk(module.operation)):
+                op.attributes[_NUMBER] = self._ir.IntegerAttr.get(
+                    self._ir.IntegerType.get_signless(64), number
+                )
+        whole: set[int] = set()
+        for _ in range(ROUNDS_MAX):
+            with self.context:
+                copy = self._ir.Module.parse(module.operation.get_asm(binary=True))
+            for op in [op for op in walk(copy.operation) if _number_of(op) in whole]:
+                self._make_whole(op)
+            try:
+                self.apply(copy, *TO_COLLECTIVES)
+                self._hold_arguments(copy)
+                self._close_sums(copy)
+                self.apply(copy, "sdy-convert-global-to-local", verify=False)
+                self._open_sums(copy)
+                self._release_arguments(copy)
+                self.apply(copy, "sdy-drop-sharding-and-mesh")
+            except self._ir.MLIRError as error:
+                refused = {int(number) for number in _NAMED.findall(str(error))} - whole
+                if not refused:
+                    raise
+                whole |= refused
+                continue
+            for op in walk(copy.operation):
+                if _NUMBER in op.attributes:
+                    del op.attributes[_NUMBER]
+            return copy
+        raise ValueError(f"more than {ROUNDS_MAX} rounds of ops that Shardy cannot split")
+
+    def _hold_arguments(self, module) -> None:
+        """Loops' regions read their arguments through barriers.
+
+        sdy-convert-global-to-local of jaxlib 0.10.2 makes local what ops give, and takes arguments of regions as
+        they are; release_arguments() makes these local too.
+        """
+        with self.context:
+            for loop in [op for op in walk(module.operation) if op.name == "stablehlo.while"]:
+                if "sdy.sharding" not in loop.attributes:
+                    continue
+                shardings = list(
+                    self._sdy.TensorShardingPerValueAttr(loop.attributes["sdy.sharding"]).shardings
+                )
+                for region in loop.regions:
+                    block = region.blocks[0]
+                    with self._ir.InsertionPoint.at_block_begin(block), loop.location:
+                        for argument, sharding in zip(block.arguments, shardings, strict=True):
+                            held = self._stablehlo.OptimizationBarrierOp([argument]).operation
+                            held.attributes["sdy.sharding"] = self._sdy.TensorShardingPerValueAttr.get(
+                                [sharding]
+                            )
+                            held.attributes[_HELD] = self._ir.UnitAttr.get()
+                            argument.replace_all_uses_except(held.results[0], held)
+
+    def _release_arguments(self, module) -> None:
+        """Undoes _hold_arguments(), with local types. Sizes of dynamic slices become local too."""
+        with self.context:
+            for op in list(walk(module.operation)):
+                if op.name == "stablehlo.while":
+                    for region in op.regions:
+                        for argument, operand in zip(region.blocks[0].arguments, op.operands, strict=True):
+                            argument.set_type(operand.type)
+                elif op.name == "stablehlo.dynamic_slice":
+                    self._cut_sizes(op)
+            for held in [op for op in walk(module.operation) if _HELD in op.attributes]:
+                held.results[0].replace_all_uses_with(held.operands[0])
+                held.erase()
+            module.operation.verify()
+
+    def _close_sums(self, module) -> None:
+        """Products whose sum over devices is left open get the sum that Shardy expects; _open_sums() drops it."""
+        with self.context:
+            for op in list(walk(module.operation)):
+                if op.name != "stablehlo.dot_general" or "sdy.sharding" not in op.attributes:
+                    continue
+                (sharding,) = self._sdy.TensorShardingPerValueAttr(op.attributes["sdy.sharding"]).shardings
+                if not (found := _UNREDUCED.search(str(sharding))):
+                    continue
+                op.attributes[_OPEN] = self._ir.UnitAttr.get()
+                closed = self._ir.Attribute.parse(str(sharding).replace(found.group(0), ""))
+                axes = self._ir.Attribute.parse(f"#sdy<axis_ref_list{found.group(1)}>")
+                after = op.block.operations[list(op.block.operations).index(op) + 1]
+                with self._ir.InsertionPoint(after), op.location:
+                    total = self._sdy.AllReduceOp(op.results[0], axes, closed)
+                op.results[0].replace_all_uses_except(total.result, total.operation)
+
+    def _open_sums(self, module) -> None:
+        for op in [op for op in walk(module.operation) if _OPEN in op.attributes]:
+            (use,) = op.results[0].uses
+            use.owner.results[0].replace_all_uses_with(op.results[0])
+            use.owner.operation.erase()
+            del op.attributes[_OPEN]
+
+    def _cut_sizes(self, op) -> None:
+        """A dynamic slice of all that a device has of a dimension."""
+        sizes = list(self._ir.DenseI64ArrayAttr(op.attributes["slice_sizes"]))
+        local, whole = (list(value.type.shape) for value in (op.results[0], op.operands[0]))
+        if any(a != b and b != c for a, b, c in zip(sizes, local, whole, strict=True)):
+            raise ValueError("a dynamic slice of a dimension that is cut")
+        op.attributes["slice_sizes"] = self._ir.DenseI64ArrayAttr.get(local)
+
+    def _make_whole(self, op) -> None:
+        """Puts reshards around an op, so that it reads and makes arrays that every device has whole.
+
+        Whoever reads them and wants them otherwise gets a reshard from sdy-insert-explicit-reshards.
+        """
+        if "sdy.sharding" not in op.attributes:
+            return
+        shardings = list(self._sdy.TensorShardingPerValueAttr(op.attributes["sdy.sharding"]).shardings)
+        mesh = str(self._sdy.TensorShardingAttr(shardings[0]).mesh_or_ref)
+        with self.context, op.location:
+
+            def replicated(value):
+                dims = ", ".join(["{}"] * value.type.rank)
+                return self._ir.Attribute.parse(f"#sdy.sharding<{mesh}, [{dims}]>")
+
+            with self._ir.InsertionPoint(op):
+                for i, operand in enumerate(list(op.operands)):
+                    if isinstance(operand.type, self._ir.RankedTensorType):
+                        op.operands[i] = self._sdy.ReshardOp(operand, replicated(operand)).result
+            per_value = [replicated(result) for result in op.results]
+            op.attributes["sdy.sharding"] = self._sdy.TensorShardingPerValueAttr.get(per_value)
+
     def write(self, module) -> bytes:
         return self._stablehlo.serialize_portable_artifact(module, VERSION)
+
+
+def _number_of(op) -> int | None:
+    return int(op.attributes[_NUMBER]) if _NUMBER in op.attributes else None
+
+
+def walk(top) -> Iterator:
+    """Every op inside an op, those of its regions after it."""
+    for region in top.regions:
+        for block in region.blocks:
+            for op in block.operations:
+                yield op.operation
+                yield from walk(op.operation)
 
 
 def send(to: BinaryIO, kind: bytes, content: bytes = b"") -> None:
@@ -92,8 +268,7 @@ def answer(shardy: Shardy, code: bytes, to: BinaryIO) -> None:
         module = shardy.read(code)
         shardy.apply(module, *PROPAGATE)
         send(to, b"s", shardy.shardings(module).encode())
-        shardy.apply(module, *TO_LOCAL)
-        send(to, b"l", shardy.write(module))
+        send(to, b"l", shardy.write(shardy.to_local(module)))
     except Exception as error:  # whatever it is, the caller is told and goes on without
         send(to, b"e", str(error).encode())
     send(to, b"d")
