@@ -9,7 +9,17 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
-__all__ = ["CompiledModel", "RunResult", "ShapeOf", "activate", "compile", "coverage", "run", "__version__"]
+__all__ = [
+    "CompiledModel",
+    "RunResult",
+    "ShapeOf",
+    "activate",
+    "compile",
+    "coverage",
+    "profile_program",
+    "run",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> object:
@@ -22,6 +32,10 @@ def __getattr__(name: str) -> object:
         from opentrn import model
 
         return getattr(model, name)
+    if name == "profile_program":
+        from opentrn.program_profile import profile_program
+
+        return profile_program
     raise AttributeError(f"module 'opentrn' has no attribute {name!r}")
 
 

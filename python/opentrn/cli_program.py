@@ -104,6 +104,15 @@ def summarise(usage: dict[str, Any], seconds: float) -> dict[str, Any]:
     peak = usage["tensor_peak_tflops_bf16"] * 1e12
     usage["device_s"] = device_us / 1e6
     usage["host_s"] = seconds
+    usage["host_gap_s"] = max(0.0, seconds - sum(row["host_s"] for row in programs))
+    most = max(timed, key=lambda row: row["total_us"], default=None)
+    usage["step_us"] = device_us / most["runs"] if most else None
+    usage["step"] = most["name"] if most else None
+    # Every device of the longest program is paid for, for as long as the programs take.
+    core_hours = device_us / 3.6e9 * (most["devices"] if most else 1)
+    usage["usd"] = {
+        kind: rate if rate is None else rate * core_hours for kind, rate in usage["usd_h"].items()
+    }
     usage["mfu"] = flops / (device_us / 1e6 * peak) if device_us else None
     usage["runs"] = sum(row["runs"] for row in programs)
     usage["without_time"] = [row["name"] for row in programs if row["device_us"] is None]
@@ -121,6 +130,11 @@ def _duration(microseconds: float | None) -> str:
     raise AssertionError("unreachable")
 
 
+def _money(usd: dict[str, float | None]) -> str:
+    known = [f"${value:.2g} {kind.replace('_', ' ')}" for kind, value in usd.items() if value is not None]
+    return ", ".join(known) or "no rate is published"
+
+
 def as_text(summary: dict[str, Any], lines: int) -> str:
     """At most 80 columns."""
     cores = summary["cores"]
@@ -129,6 +143,10 @@ def as_text(summary: dict[str, Any], lines: int) -> str:
         f"{_duration(summary['device_s'] * 1e6)} of device time; {summary['host_s']:.2f} s on this host",
         f"memory: {summary['bytes_peak'] / 2**20:.1f} MiB of HBM at most"
         + (f"; MFU {summary['mfu']:.2%} of the BF16 peak" if summary["mfu"] is not None else ""),
+        f"a step ({summary['step']}): {_duration(summary['step_us'])} of device time"
+        if summary["step"]
+        else "",
+        f"this host without a program to run: {summary['host_gap_s']:.2f} s; price: {_money(summary['usd'])}",
         "",
         f"{'program':<32}{'runs':>7}{'one run':>12}{'all':>12}{'share':>8}",
     ]

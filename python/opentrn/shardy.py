@@ -16,6 +16,7 @@ Needs jaxlib only, whose MLIR has the passes. Source of the pass names: shardy/d
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import struct
@@ -34,9 +35,19 @@ TO_COLLECTIVES = (
 ROUNDS_MAX = 12
 _CALLEE = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 _NUMBER = "opentrn.op"
+_COMBINES = {f"stablehlo.{name}" for name in ("add", "multiply", "maximum", "minimum", "and", "or", "xor")}
+# Start values that count once however often they are taken; of the other kinds all do.
+_IDENTITY = {
+    "stablehlo.add": re.compile(r"dense<-?0(\.0+e\+00)?>"),
+    "stablehlo.multiply": re.compile(r"dense<1(\.0+e\+00)?>"),
+}
 _HELD = "opentrn.held"
-_OPEN = "opentrn.open"
-_UNREDUCED = re.compile(r", unreduced=(\{[^}]*\})")
+# In MLIR's text of shardings: an axis and its size, a name, a part of an axis.
+_AXIS = re.compile(r'"([^"]+)"=(\d+)')
+_NAME = re.compile(r'"([^"]+)"')
+_SUB_AXIS = re.compile(r'"[^"]+":\(\d+\)\d+')
+_PER_VALUE = re.compile(r"<@[^,>]+, \[(.*?)\](?:, replicated=\{[^}]*\})?>")
+_DIM = re.compile(r"\{([^}]*)\}")
 _NAMED = re.compile(rf"{_NUMBER} = (\d+)")
 
 
@@ -122,18 +133,23 @@ class Shardy:
                     self._ir.IntegerType.get_signless(64), number
                 )
         whole: set[int] = set()
+        mesh = next(
+            (op.attributes["sym_name"].value for op in walk(module.operation) if op.name == "sdy.mesh"), ""
+        )
         for _ in range(ROUNDS_MAX):
             with self.context:
                 copy = self._ir.Module.parse(module.operation.get_asm(binary=True))
             for op in [op for op in walk(copy.operation) if _number_of(op) in whole]:
-                self._make_whole(op)
+                self._make_whole(op, mesh)
             try:
                 self.apply(copy, *TO_COLLECTIVES)
+                if refused := self._refuse(copy) - whole:
+                    whole |= refused
+                    continue
                 self._hold_arguments(copy)
-                self._close_sums(copy)
                 self.apply(copy, "sdy-convert-global-to-local", verify=False)
-                self._open_sums(copy)
                 self._release_arguments(copy)
+                self._reduce_alike(copy)
                 self.apply(copy, "sdy-drop-sharding-and-mesh")
             except self._ir.MLIRError as error:
                 refused = {int(number) for number in _NAMED.findall(str(error))} - whole
@@ -186,29 +202,60 @@ class Shardy:
                 held.erase()
             module.operation.verify()
 
-    def _close_sums(self, module) -> None:
-        """Products whose sum over devices is left open get the sum that Shardy expects; _open_sums() drops it."""
-        with self.context:
-            for op in list(walk(module.operation)):
-                if op.name != "stablehlo.dot_general" or "sdy.sharding" not in op.attributes:
-                    continue
-                (sharding,) = self._sdy.TensorShardingPerValueAttr(op.attributes["sdy.sharding"]).shardings
-                if not (found := _UNREDUCED.search(str(sharding))):
-                    continue
-                op.attributes[_OPEN] = self._ir.UnitAttr.get()
-                closed = self._ir.Attribute.parse(str(sharding).replace(found.group(0), ""))
-                axes = self._ir.Attribute.parse(f"#sdy<axis_ref_list{found.group(1)}>")
-                after = op.block.operations[list(op.block.operations).index(op) + 1]
-                with self._ir.InsertionPoint(after), op.location:
-                    total = self._sdy.AllReduceOp(op.results[0], axes, closed)
-                op.results[0].replace_all_uses_except(total.result, total.operation)
+    def _refuse(self, module) -> set[int]:
+        """Numbers of ops to be computed whole; ValueError for what jaxlib 0.10.2 is known to get wrong.
 
-    def _open_sums(self, module) -> None:
-        for op in [op for op in walk(module.operation) if _OPEN in op.attributes]:
-            (use,) = op.results[0].uses
-            use.owner.results[0].replace_all_uses_with(op.results[0])
-            use.owner.operation.erase()
-            del op.attributes[_OPEN]
+        Found by JAX's own tests: exchanges of axes by collective_permute, sums that stay open between devices,
+        parts of axes, sizes that devices do not divide, reductions of several arrays, constants that are cut.
+        """
+        text = module.operation.get_asm(large_elements_limit=8)
+        for words, what in (
+            ("reduced={", "open sums"),
+            ("sdy.collective_permute", "an exchange of axes"),
+            (":(", ""),
+        ):
+            if words in text and (what or _SUB_AXIS.search(text)):
+                raise ValueError(f"{what or 'a part of an axis'} in a sharding")
+        sizes = {name: int(size) for name, size in _AXIS.findall(text)}
+        whole = set()
+        for op in walk(module.operation):
+            for value, sharding in zip(op.results, _shardings_of(op)):
+                cut = [math.prod(sizes[axis] for axis in _NAME.findall(dim)) for dim in _dims_of(sharding)]
+                if any(size % parts for size, parts in zip(_shape_of(value), cut)):
+                    raise ValueError("a dimension that the devices do not divide")
+                if (
+                    op.name == "sdy.constant"
+                    and max(cut, default=1) > 1
+                    and not op.attributes["value"].is_splat
+                ):
+                    whole.add(_number_of(op))
+            if op.name in _CUT_DIMS and _CUT_DIMS[op.name](op):
+                whole.add(_number_of(op))
+            if op.name == "sdy.all_reduce":
+                made = op.operands[0].owner
+                if len(made.results) > 1 or (_regions_of(made) and not _is_split(made)):
+                    whole.add(_number_of(made))
+        return whole
+
+    def _reduce_alike(self, module) -> None:
+        """Devices' parts of a reduction are combined by its own op.
+
+        sdy-convert-global-to-local of jaxlib 0.10.2 adds, whatever the reduction.
+        """
+        with self.context:
+            for op in [op for op in walk(module.operation) if op.name == "stablehlo.all_reduce"]:
+                made = op.operands[0].owner
+                kind = _kind_of(made) if _regions_of(made) else None
+                if kind in (None, "stablehlo.add"):
+                    continue
+                block = op.regions[0].blocks[0]
+                adds, returns = (inner.operation for inner in block.operations)
+                with self._ir.InsertionPoint(returns), op.location:
+                    mine = self._ir.Operation.create(
+                        kind, results=[block.arguments[0].type], operands=list(block.arguments)
+                    )
+                returns.operands[0] = mine.results[0]
+                adds.erase()
 
     def _cut_sizes(self, op) -> None:
         """A dynamic slice of all that a device has of a dimension."""
@@ -218,20 +265,16 @@ class Shardy:
             raise ValueError("a dynamic slice of a dimension that is cut")
         op.attributes["slice_sizes"] = self._ir.DenseI64ArrayAttr.get(local)
 
-    def _make_whole(self, op) -> None:
-        """Puts reshards around an op, so that it reads and makes arrays that every device has whole.
+    def _make_whole(self, op, mesh: str) -> None:
+        """Puts reshards before an op, so that it reads and makes arrays that every device has whole.
 
         Whoever reads them and wants them otherwise gets a reshard from sdy-insert-explicit-reshards.
         """
-        if "sdy.sharding" not in op.attributes:
-            return
-        shardings = list(self._sdy.TensorShardingPerValueAttr(op.attributes["sdy.sharding"]).shardings)
-        mesh = str(self._sdy.TensorShardingAttr(shardings[0]).mesh_or_ref)
         with self.context, op.location:
 
             def replicated(value):
-                dims = ", ".join(["{}"] * value.type.rank)
-                return self._ir.Attribute.parse(f"#sdy.sharding<{mesh}, [{dims}]>")
+                dims = ", ".join(["{}"] * len(_shape_of(value)))
+                return self._ir.Attribute.parse(f"#sdy.sharding<@{mesh}, [{dims}]>")
 
             with self._ir.InsertionPoint(op):
                 for i, operand in enumerate(list(op.operands)):
@@ -246,6 +289,99 @@ class Shardy:
 
 def _number_of(op) -> int | None:
     return int(op.attributes[_NUMBER]) if _NUMBER in op.attributes else None
+
+
+def _shardings_of(op) -> list[str]:
+    """The dimensions' text of each result's sharding."""
+    return _PER_VALUE.findall(str(op.attributes["sdy.sharding"])) if "sdy.sharding" in op.attributes else []
+
+
+def _dims_of(sharding: str) -> list[str]:
+    return _DIM.findall(sharding)
+
+
+def _shape_of(value) -> list[int]:
+    return list(value.type.shape) if hasattr(value.type, "shape") else []
+
+
+def _regions_of(owner) -> list:
+    """Of the op that makes a value; a block's argument has none."""
+    return list(getattr(owner, "regions", []))
+
+
+def _kind_of(op) -> str | None:
+    """The one op that a reduction combines two elements with; None where it does more."""
+    inner = [one.operation for one in op.regions[0].blocks[0].operations]
+    simple = len(inner) == 2 and len(inner[0].operands) == 2 and len(inner[0].results) == 1
+    return inner[0].name if simple and inner[0].name in _COMBINES else None
+
+
+def _cut_dims(value) -> list[int]:
+    """Dimensions that devices cut. Of an argument of a region all: what it is is not looked up."""
+    owner = value.owner
+    dims = list(range(len(_shape_of(value))))
+    if hasattr(owner, "arguments"):
+        function = owner.owner
+        if function.name != "func.func":
+            return dims
+        given = (
+            function.attributes["arg_attrs"][value.arg_number] if "arg_attrs" in function.attributes else {}
+        )
+        if "sdy.sharding" not in given:
+            return []
+        shardings = _PER_VALUE.findall(str(given["sdy.sharding"]).replace("#sdy.sharding", ""))
+        number = 0
+    else:
+        shardings = _shardings_of(owner)
+        number = list(owner.results).index(value)
+    if number >= len(shardings):
+        return []
+    return [d for d, axes in enumerate(_dims_of(shardings[number])) if _NAME.search(axes)]
+
+
+def _cuts_reverse(op) -> bool:
+    return bool(set(map(int, _numbers(op.attributes["dimensions"]))) & set(_cut_dims(op.results[0])))
+
+
+def _cuts_update(op) -> bool:
+    whole, part = _shape_of(op.operands[0]), _shape_of(op.operands[1])
+    cut = {*_cut_dims(op.results[0]), *_cut_dims(op.operands[0]), *_cut_dims(op.operands[1])}
+    return any(whole[d] != part[d] for d in cut)
+
+
+def _cuts_convolution(op) -> bool:
+    """Anything but the batch."""
+    found = re.search(r"\[([^\]]*)\]x\[[^\]]*\]->\[([^\]]*)\]", str(op.attributes["dimension_numbers"]))
+    sides = [[word.strip() for word in side.split(",")].index("b") for side in found.groups()]
+    return bool(
+        _cut_dims(op.operands[1])
+        or set(_cut_dims(op.operands[0])) - {sides[0]}
+        or set(_cut_dims(op.results[0])) - {sides[1]}
+    )
+
+
+def _numbers(attribute) -> list[str]:
+    return re.findall(r"-?\d+", str(attribute).partition(":")[2])
+
+
+# Ops that sdy-convert-global-to-local of jaxlib 0.10.2 makes local without a word where devices would have to
+# exchange: whether one is such a case.
+_CUT_DIMS = {
+    "stablehlo.reverse": _cuts_reverse,
+    "stablehlo.dynamic_update_slice": _cuts_update,
+    "stablehlo.convolution": _cuts_convolution,
+}
+
+
+def _is_split(op) -> bool:
+    """Whether devices can each reduce their part, start value included, and combine what they have."""
+    kind = _kind_of(op)
+    if op.name != "stablehlo.reduce" or kind not in _IDENTITY:
+        return kind == "stablehlo.add" if op.name != "stablehlo.reduce" else kind is not None
+    start = op.operands[1].owner
+    return "value" in getattr(start, "attributes", {}) and bool(
+        _IDENTITY[kind].match(str(start.attributes["value"]))
+    )
 
 
 def walk(top) -> Iterator:

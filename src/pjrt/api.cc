@@ -1,6 +1,9 @@
 // GetPjrtApi: the table of the plugin's functions, in the ABI's order. Every slot is filled; what the plugin
 // does not do answers UNIMPLEMENTED.
+#include <cstring>
+
 #include "base/fault.h"
+#include "pjrt/callback.h"
 #include "pjrt/entries.h"
 #include "pjrt/status.h"
 
@@ -158,4 +161,30 @@ constexpr abi::Api make_api() {
 extern "C" __attribute__((visibility("default"))) const opentrn::pjrt::abi::Api* GetPjrtApi() {
   static constexpr opentrn::pjrt::abi::Api api = opentrn::pjrt::make_api();
   return &api;
+}
+
+// For python/opentrn/jax_callbacks.py.
+extern "C" __attribute__((visibility("default"))) void opentrn_set_host_call(opentrn::pjrt::HostCall call) {
+  opentrn::pjrt::set_host_call(call);
+}
+
+// For python/opentrn/program_profile.py. 0: well; 1: JAX has no client of this platform; 2: under way
+// already.
+extern "C" __attribute__((visibility("default"))) int opentrn_profile_begin() {
+  opentrn::pjrt::Client* client = opentrn::pjrt::Client::current();
+  if (!client) return 1;
+  client->drain();
+  try {
+    client->usage.begin();
+  } catch (const opentrn::Fault&) {
+    return 2;
+  }
+  return 0;
+}
+// JSON, for the caller to free(); null when there is no client.
+extern "C" __attribute__((visibility("default"))) char* opentrn_profile_end() {
+  opentrn::pjrt::Client* client = opentrn::pjrt::Client::current();
+  if (!client) return nullptr;
+  client->drain();
+  return ::strdup(client->usage.end(client->settings, client->bytes_peak()).c_str());
 }

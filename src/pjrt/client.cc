@@ -1,5 +1,7 @@
 #include "pjrt/client.h"
 
+#include "pjrt/completion.h"
+
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -9,6 +11,8 @@
 namespace opentrn::pjrt {
 
 namespace {
+
+Client* g_current = nullptr;
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
@@ -76,6 +80,7 @@ void Device::give_back(int64_t bytes) {
 }
 
 Client::Client(Settings from) : settings(std::move(from)), topology{this}, usage(settings.usage_file) {
+  g_current = this;
   const int generation = static_cast<int>(settings.generation);
   platform_version = fmt::format("OpenTrn, a simulated {} (NeuronCore-v{})", settings.target, generation);
   const int64_t bytes = memory_of_core(settings);
@@ -99,11 +104,24 @@ Client::Client(Settings from) : settings(std::move(from)), topology{this}, usage
 }
 
 Client::~Client() {
+  g_current = nullptr;
   worker.reset();
-  int64_t bytes_peak = 0;
-  for (const auto& device : owned_devices) bytes_peak = std::max(bytes_peak, device->bytes_peak);
-  usage.write(settings, bytes_peak);
+  usage.write(settings, bytes_peak());
 }
+
+int64_t Client::bytes_peak() const {
+  int64_t bytes = 0;
+  for (const auto& device : owned_devices) bytes = std::max(bytes, device->bytes_peak);
+  return bytes;
+}
+
+void Client::drain() {
+  Completion done;
+  worker->add([&done] { done.set(std::nullopt); });
+  done.wait();
+}
+
+Client* Client::current() { return g_current; }
 
 const NamedValues& plugin_attributes() {
   static const NamedValues& values = *[] {

@@ -80,6 +80,13 @@ struct Client {
   Topology topology;
   Usage usage;
   Shardy shardy;
+  // Of the devices that ever had most.
+  int64_t bytes_peak() const;
+  // Waits for what is under way.
+  void drain();
+  // The client of this process; null when there is none. JAX has one.
+  static Client* current();
+
   std::unique_ptr<Worker> worker = std::make_unique<Worker>();
 };
 

@@ -14,6 +14,7 @@ namespace opentrn::pjrt {
 struct DeviceOptions {
   compiler::Options compiler;
   uint64_t rounding_seed = 0;  // where compiler.stochastic_rounding
+  bool check = false;          // settings.h
 };
 
 // Faults of compiler::compile.

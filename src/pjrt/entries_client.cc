@@ -32,6 +32,9 @@ void report(const Program& program) {
     for (const runtime::HostOp& op : runtime::host_ops(*model).calls)
       fmt::print(stderr, "opentrn: {} does on the host, by the reference evaluator: {} {}\n", program.name(),
                  op.ops, op.where.known() ? fmt::format("({}:{})", op.where.file, op.where.line) : op.result);
+  if (!program.whole_reason().empty())
+    fmt::print(stderr, "opentrn: one device computes {} for all of them: {}\n", program.name(),
+               program.whole_reason().substr(0, program.whole_reason().find('\n')));
   static std::mutex one_at_a_time;
   static std::set<std::string> told;
   const std::lock_guard guard(one_at_a_time);

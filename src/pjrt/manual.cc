@@ -7,7 +7,9 @@
 #include "base/fault.h"
 #include "graph/eval/evaluate.h"
 #include "graph/op_definitions.h"
+#include "pjrt/callback.h"
 #include "pjrt/device_program.h"
+#include "pjrt/extract.h"
 #include "runtime/device_call.h"
 
 namespace opentrn::pjrt {
@@ -28,60 +30,6 @@ const std::string& text_of(const Op& op, const char* key) {
       if (const auto* opaque = found->second.get<graph::Opaque>()) return opaque->text;
   throw Fault(FaultKind::kInput, "sdy.manual_computation", fmt::format("it has no {}", key));
 }
-
-// A region as a function of its arguments.
-class Extractor {
- public:
-  Extractor(const Function& from, Function& to) : from_(from), to_(to) {}
-
-  void extract(BlockId region) {
-    for (const ValueId argument : from_.block(region).arguments) {
-      map_[argument] = to_.add_argument(to_.body(), from_.type(argument));
-    }
-    for (const ValueId result : from_.op(from_.block(region).ops.back()).operands) {
-      to_.result_types.push_back(from_.type(result));
-      to_.result_attributes.emplace_back();
-    }
-    clone(region, to_.body());
-  }
-
- private:
-  void clone(BlockId block, BlockId into) {
-    for (const OpId id : from_.block(block).ops) {
-      const Op& op = from_.op(id);
-      std::vector<ValueId> operands;
-      for (const ValueId value : op.operands) operands.push_back(inside(value));
-      std::vector<graph::Type> types;
-      for (const ValueId value : op.results) types.push_back(from_.type(value));
-      const OpId made = to_.append(into, op.kind, std::move(operands), std::move(types), op.location);
-      to_.op(made).attributes = op.attributes;
-      to_.op(made).extra = op.extra;
-      for (size_t i = 0; i < op.results.size(); ++i) map_[op.results[i]] = to_.op(made).results[i];
-      for (const BlockId region : op.regions) {
-        const BlockId inner = to_.add_block(made);
-        for (const ValueId argument : from_.block(region).arguments)
-          map_[argument] = to_.add_argument(inner, from_.type(argument));
-        clone(region, inner);
-      }
-    }
-  }
-
-  // Constants outside come along.
-  ValueId inside(ValueId value) {
-    if (const auto found = map_.find(value); found != map_.end()) return found->second;
-    const OpId maker = from_.value(value).op;
-    if (maker == graph::kNoOp || from_.op(maker).kind != OpKind::constant_)
-      throw Fault(FaultKind::kNotModelled, "sdy.manual_computation", "its region reads a value from outside");
-    const OpId made =
-        to_.append(to_.body(), OpKind::constant_, {}, {from_.type(value)}, from_.op(maker).location);
-    to_.op(made).attributes = from_.op(maker).attributes;
-    return map_[value] = to_.op(made).results[0];
-  }
-
-  const Function& from_;
-  Function& to_;
-  std::map<ValueId, ValueId> map_;
-};
 
 // The first op that needs other devices.
 const Op* first_collective(const Function& function) {
@@ -114,7 +62,9 @@ bool is_manual_computation(const Op& op) {
 ManualComputation::ManualComputation(const graph::Module& module, const Function& function, const Op& op,
                                      int64_t devices, const DeviceOptions& options)
     : module_(module), body_("manual_computation"), devices_(devices) {
-  Extractor(function, body_).extract(op.regions[0]);
+  const graph::Block& region = function.block(op.regions[0]);
+  body_ = extract(function, std::span(region.ops).first(region.ops.size() - 1), region.arguments,
+                  function.op(region.ops.back()).operands);
   const Meshes meshes = meshes_of(module);
   const std::vector<std::string> axes = parse_manual_axes(text_of(op, "manual_axes"));
   for (const Sharding& sharding : parse_shardings(text_of(op, "in_shardings"), meshes))
@@ -170,8 +120,9 @@ std::vector<std::vector<graph::Literal>> ManualComputation::evaluate(
   }
   const std::vector<const Function*> functions(values.size(), &body_);
   std::vector<std::vector<graph::Literal>> parts;
-  for (const auto& results : graph::eval::evaluate_parallel(module_, functions, 1, devices_, values,
-                                                            {.device_call = runtime::evaluate_device_call})) {
+  for (const auto& results : graph::eval::evaluate_parallel(
+           module_, functions, 1, devices_, values,
+           {.custom_call = call_host, .device_call = runtime::evaluate_device_call})) {
     std::vector<graph::Literal>& part = parts.emplace_back();
     for (const RuntimeValue& value : results) part.push_back(value.literal());
   }

@@ -10,6 +10,7 @@
 #include "graph/text/text.h"
 #include "graph/verify.h"
 #include "import/load.h"
+#include "pjrt/callback.h"
 #include "pjrt/compiler_flags.h"
 #include "pjrt/device_program.h"
 #include "runtime/device_call.h"
@@ -56,6 +57,44 @@ std::string take_sized(std::string_view& from) {
               "remove it from the compilation cache");
 }
 
+// JAX passes an empty array for a token.
+graph::Type boundary_type(const graph::Type& type) {
+  return type.is_token() ? graph::Type::tensor(graph::ElementType::kI1, {0}) : type;
+}
+
+std::vector<graph::Type> boundary_types(std::vector<graph::Type> types) {
+  for (graph::Type& type : types) type = boundary_type(type);
+  return types;
+}
+
+graph::eval::RuntimeValue runtime_value(const graph::Type& type, const graph::Literal& literal) {
+  if (type.is_token()) return {graph::eval::Token{}};
+  return {literal};
+}
+
+graph::Literal dense(const graph::eval::RuntimeValue& value) {
+  if (!std::holds_alternative<graph::Literal>(value.value))
+    return {boundary_type(graph::Type::token()), std::vector<std::byte>{}};
+  const graph::Literal& literal = value.literal();
+  return literal.is_splat() ? graph::Literal(literal.type(), literal.dense()) : literal;
+}
+
+std::vector<std::vector<graph::Literal>> run_parallel(
+    const ParallelProgram& program, const std::vector<std::vector<graph::Literal>>& arguments) {
+  std::vector<ParallelProgram::Values> values;
+  for (const auto& of_device : arguments) {
+    auto& each = values.emplace_back();
+    for (size_t i = 0; i < of_device.size(); ++i)
+      each.push_back(runtime_value(program.argument_types()[i], of_device[i]));
+  }
+  std::vector<std::vector<graph::Literal>> results;
+  for (const auto& of_device : program.run(values)) {
+    auto& each = results.emplace_back();
+    for (const auto& value : of_device) each.push_back(dense(value));
+  }
+  return results;
+}
+
 }  // namespace
 
 Program::Program(std::string code, std::string options, const Settings& settings, Shardy& shardy)
@@ -69,8 +108,8 @@ Program::Program(std::string code, std::string options, const Settings& settings
   graph::verify(module_);
   const graph::Function& entry = module_.entry();
   name_ = module_.name.empty() ? entry.name : module_.name;
-  whole_inputs_ = entry.argument_types();
-  whole_outputs_ = entry.result_types;
+  whole_inputs_ = boundary_types(entry.argument_types());
+  whole_outputs_ = boundary_types(entry.result_types);
   donated_ = donated_arguments(entry);
   spread(shardy);
   compile(settings);
@@ -133,6 +172,7 @@ DeviceOptions Program::device_options(const Settings& settings) {
   DeviceOptions options{compiler::options_from(settings.generation, flags.options), 0};
   options.compiler.stochastic_rounding |= settings.rounds_stochastically;
   options.compiler.strict = settings.strict;
+  options.check = check_ = settings.check;
   // Programs draw apart.
   options.rounding_seed = fnv1a(code_) + settings.rounding_seed;
   return options;
@@ -141,16 +181,21 @@ DeviceOptions Program::device_options(const Settings& settings) {
 void Program::compile(const Settings& settings) {
   const DeviceOptions options = device_options(settings);
   flat_ = compiler::inline_calls(module_, module_.entry());
-  graph::walk(*flat_, flat_->body(), [&](graph::OpId id) {
-    const graph::Op& op = flat_->op(id);
-    if (!is_manual_computation(op)) return;
-    const auto [made, fresh] = manual_.try_emplace(&op, module_, *flat_, op, options_.partitions, options);
-    if (host_reason_.empty()) host_reason_ = made->second.host_reason();
-  });
+  if (!compile_parallel(options)) {
+    graph::walk(*flat_, flat_->body(), [&](graph::OpId id) {
+      const graph::Op& op = flat_->op(id);
+      if (!is_manual_computation(op)) return;
+      const auto [made, fresh] = manual_.try_emplace(&op, module_, *flat_, op, options_.partitions, options);
+      if (host_reason_.empty()) host_reason_ = made->second.host_reason();
+    });
+    if (manual_.empty() && ParallelProgram::is_needed(*flat_))
+      parallel_ = std::make_unique<ParallelProgram>(module_, *flat_, 1, options);
+  }
   spread_results();
+  if (parallel_ && host_reason_.empty()) host_reason_ = parallel_->host_reason();
   if (settings.strict && !host_reason_.empty())
     throw Fault(FaultKind::kNotModelled, "compiler.no_lowering", host_reason_);
-  if (!manual_.empty()) return;
+  if (!manual_.empty() || parallel_) return;
   try {
     model_ = compile_for_device(module_, options);
     flat_.reset();
@@ -160,8 +205,34 @@ void Program::compile(const Settings& settings) {
   }
 }
 
+// False where Shardy has no program of one device, or one that does not fit what it says of the shardings.
+bool Program::compile_parallel(const DeviceOptions& options) {
+  if (!partition_) return false;
+  whole_reason_ = partition_->problem;
+  if (partition_->local.empty()) return false;
+  try {
+    const graph::Module local = import::load(bytes_of(partition_->local), name_);
+    graph::verify(local);
+    graph::Function function = compiler::inline_calls(local, local.entry());
+    bool fits = boundary_types(function.argument_types()) == inputs_ &&
+                function.result_types.size() == output_shardings_.size();
+    for (size_t i = 0; fits && i < output_shardings_.size(); ++i)
+      fits = boundary_type(function.result_types[i]) == output_shardings_[i].local(whole_outputs_[i]);
+    if (fits) {
+      parallel_ = std::make_unique<ParallelProgram>(local, std::move(function), options_.partitions, options);
+      on_each_ = true;
+      return true;
+    }
+    whole_reason_ = "Shardy's program of one device has other shapes than its shardings say";
+  } catch (const Fault& fault) {
+    whole_reason_ = fault.message();
+  }
+  return false;
+}
+
 std::vector<std::vector<graph::Literal>> Program::run(
     std::vector<std::vector<graph::Literal>> arguments) const {
+  if (on_each_) return run_parallel(*parallel_, arguments);
   if (arguments.size() == 1) return {run_whole(arguments[0])};
   std::vector<graph::Literal> whole;
   for (size_t i = 0; i < whole_inputs_.size(); ++i) {
@@ -178,19 +249,25 @@ std::vector<std::vector<graph::Literal>> Program::run(
 }
 
 std::vector<graph::Literal> Program::run_whole(std::span<const graph::Literal> arguments) const {
-  return model_ ? run_on_device(*model_, whole_outputs_, arguments) : evaluate(arguments);
+  if (model_) {
+    if (check_ && !checked_.exchange(true)) check_on_host(module_, arguments);
+    return run_on_device(*model_, whole_outputs_, arguments);
+  }
+  if (parallel_) return run_parallel(*parallel_, {{arguments.begin(), arguments.end()}}).front();
+  return evaluate(arguments);
 }
 
 std::vector<graph::Literal> Program::evaluate(std::span<const graph::Literal> arguments) const {
   using graph::eval::RuntimeValue;
   std::vector<RuntimeValue> values;
-  for (const graph::Literal& argument : arguments) values.push_back({argument});
+  const std::vector<graph::Type> types = flat_->argument_types();
+  for (size_t i = 0; i < arguments.size(); ++i) values.push_back(runtime_value(types[i], arguments[i]));
   graph::eval::Options options{.device_call = runtime::evaluate_device_call};
   options.custom_call =
       [this](const graph::Op& op, const graph::Module&,
              std::span<const RuntimeValue> operands) -> std::optional<std::vector<RuntimeValue>> {
     const auto found = manual_.find(&op);
-    if (found == manual_.end()) return std::nullopt;
+    if (found == manual_.end()) return call_host(op, module_, operands);
     std::vector<graph::Literal> literals;
     for (const RuntimeValue& operand : operands) literals.push_back(operand.literal());
     std::vector<RuntimeValue> results;
@@ -198,10 +275,8 @@ std::vector<graph::Literal> Program::evaluate(std::span<const graph::Literal> ar
     return results;
   };
   std::vector<graph::Literal> results;
-  for (const RuntimeValue& value : graph::eval::evaluate(module_, *flat_, values, options)) {
-    const graph::Literal& literal = value.literal();
-    results.push_back(literal.is_splat() ? graph::Literal(literal.type(), literal.dense()) : literal);
-  }
+  for (const RuntimeValue& value : graph::eval::evaluate(module_, *flat_, values, options))
+    results.push_back(dense(value));
   return results;
 }
 

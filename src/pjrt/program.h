@@ -1,10 +1,12 @@
 // A module made ready to run: compiled for the device, or, where an op has no device kernel, held by the
 // reference evaluator on the host.
 //
-// A program over several devices runs as a whole: parts of arrays are joined, one device computes, and
-// results are cut. Regions that devices run each for themselves (manual.h) do so.
+// A program over several devices runs on each, as Shardy spreads it (parallel.h). One that Shardy cannot
+// spread runs as a whole: parts of arrays are joined, one device computes, and results are cut; regions that
+// devices run each for themselves (manual.h) do so.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <optional>
 #include <span>
@@ -16,6 +18,7 @@
 #include "graph/module.h"
 #include "pjrt/compile_options.h"
 #include "pjrt/manual.h"
+#include "pjrt/parallel.h"
 #include "pjrt/settings.h"
 #include "pjrt/sharding.h"
 #include "pjrt/shardy.h"
@@ -44,7 +47,11 @@ class Program {
   const std::vector<std::string>& flags_without_effect() const { return flags_without_effect_; }
   // Why the evaluator runs it; empty when a device does.
   const std::string& host_reason() const { return host_reason_; }
+  // Why one device computes for all of a program over several; empty when each does its part.
+  const std::string& whole_reason() const { return whole_reason_; }
+  // The program as one for the device; null where it is in parts, or not on a device.
   const runtime::Model* device_model() const { return model_ ? &*model_ : nullptr; }
+  const ParallelProgram* parallel() const { return parallel_.get(); }
 
   // Values by device. Any number of threads.
   std::vector<std::vector<graph::Literal>> run(std::vector<std::vector<graph::Literal>> arguments) const;
@@ -65,19 +72,24 @@ class Program {
   bool output_is_stated(size_t i) const;
   DeviceOptions device_options(const Settings& settings);
   void compile(const Settings& settings);
+  bool compile_parallel(const DeviceOptions& options);
   std::vector<graph::Literal> run_whole(std::span<const graph::Literal> arguments) const;
   std::vector<graph::Literal> evaluate(std::span<const graph::Literal> arguments) const;
 
   std::string code_, options_bytes_;
   CompileOptions options_;
   graph::Module module_;
-  std::string name_, fingerprint_, host_reason_;
+  std::string name_, fingerprint_, host_reason_, whole_reason_;
   std::vector<graph::Type> whole_inputs_, whole_outputs_, inputs_, outputs_;
   std::vector<Sharding> input_shardings_, output_shardings_;
   std::vector<size_t> donated_;
   std::vector<std::string> flags_without_effect_;
   std::optional<Partition> partition_;
   std::optional<runtime::Model> model_;
+  std::unique_ptr<ParallelProgram> parallel_;  // of all devices, or of one with calls of the host
+  bool check_ = false;
+  mutable std::atomic<bool> checked_ = false;
+  bool on_each_ = false;                                  // parallel_ takes the devices' own parts
   std::optional<graph::Function> flat_;                   // what the evaluator runs
   std::map<const graph::Op*, ManualComputation> manual_;  // of flat_
 };

@@ -89,6 +89,8 @@ Settings read_settings(const std::function<std::optional<std::string>(const char
   settings.rounding_seed = seed ? number(kSeed, *seed, 0, INT_MAX) : 0;
   if (const auto enabled = variable(kEnabled))
     settings.rounds_stochastically = number(kEnabled, *enabled, 0, 1) == 1;
+  if (const auto check = variable("OPENTRN_CHECK"))
+    settings.check = number("OPENTRN_CHECK", *check, 0, 1) == 1;
   settings.usage_file = variable("OPENTRN_USAGE").value_or("");
   settings.dump_folder = variable("OPENTRN_DUMP").value_or("");
   return settings;

@@ -21,6 +21,7 @@ struct Settings {
   std::string compiler_flags;  // as they stand: a compilation reads them (compiler_flags.h)
   bool rounds_stochastically = false;
   uint64_t rounding_seed = 0;
+  bool check = false;       // the first run of a program is compared with float64, op by op
   std::string usage_file;   // see usage.h
   std::string dump_folder;  // for the programs that are compiled
 };
@@ -34,6 +35,7 @@ struct Settings {
 //   NEURON_RT_STOCHASTIC_ROUNDING_EN  1: engines round to narrower floats stochastically
 //   NEURON_RT_STOCHASTIC_ROUNDING_SEED  a number, 0 without it
 //   OPENTRN_STRICT                    1: no op runs on the host
+//   OPENTRN_CHECK                     1: programs are compared with float64 when they first run
 //   OPENTRN_USAGE                     a file for what ran
 //   OPENTRN_DUMP                      a folder for the programs as they come, which `opentrn compile` reads
 // Input fault for a value that is none of theirs.

@@ -1,13 +1,16 @@
 // What a run did on its devices: every program, how often it ran, and the time that a device would take for
 // it.
 //
-// Kept when OPENTRN_USAGE names a file, which is written when the client ends; `opentrn profile -- COMMAND`
-// reads it. Predicted times are computed then, once per program.
+// Kept when OPENTRN_USAGE names a file, which is written when the client ends: `opentrn profile -- COMMAND`
+// reads it; and between begin() and end(), for opentrn.profile_program(). Predicted times are computed at the
+// end, once per program.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "pjrt/program.h"
@@ -16,15 +19,18 @@ namespace opentrn::pjrt {
 
 class Usage {
  public:
-  // Nothing is kept where `file` is empty.
-  explicit Usage(std::string file) : file_(std::move(file)) {}
-  bool wanted() const { return !file_.empty(); }
+  explicit Usage(std::string file) : file_(std::move(file)), wanted_(!file_.empty()) {}
+  bool wanted() const { return wanted_; }
 
   // One execution on `devices` devices, which took this host so long.
   void add(const std::shared_ptr<const Program>& program, size_t devices, double host_seconds);
+  // What runs from here to end() is also kept apart. Input fault when it is under way already.
+  void begin();
   // JSON: {"target", "cores", "bytes_peak", "programs": [{"name", "fingerprint", "runs", "devices", "host_s",
   // "device_us", "tensor_flops", "bound_by", "instructions"}]}; device_us is null, with "why", where the
   // timing model cannot tell, and "on_host" says why no device ran it.
+  std::string end(const Settings& settings, int64_t bytes_peak);
+  // The same of the whole run, into the file.
   void write(const Settings& settings, int64_t bytes_peak) const;
 
  private:
@@ -35,9 +41,14 @@ class Usage {
     double host_seconds = 0.0;
   };
 
+  using Rows = std::map<std::string, Row>;  // by fingerprint
+  static std::string text(const Rows& rows, const Settings& settings, int64_t bytes_peak);
+
   std::string file_;
+  std::atomic<bool> wanted_;
   mutable std::mutex mutex_;
-  std::map<std::string, Row> rows_;  // by fingerprint
+  Rows rows_;
+  std::optional<Rows> block_;
 };
 
 }  // namespace opentrn::pjrt

@@ -16,6 +16,7 @@ Worker::~Worker() {
 }
 
 void Worker::add(std::function<void()> task) {
+  if (std::this_thread::get_id() == thread_.get_id()) return task();
   {
     std::lock_guard lock(mutex_);
     tasks_.push_back(std::move(task));

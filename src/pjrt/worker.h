@@ -18,7 +18,7 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Tasks must not throw.
+  // Tasks must not throw. One that a task adds, as the user's Python does that a program calls, runs at once.
   void add(std::function<void()> task);
 
  private:

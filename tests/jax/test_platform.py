@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.jax.test_programs import DEVICES, run
@@ -67,3 +68,123 @@ def test_programs_can_be_dumped_and_compiled(tmp_path):
     (first, *_) = sorted(tmp_path.glob("*.mlirbc"))
     done = run("", "-m", "opentrn", "compile", str(first), "--no-cache", "-o", str(tmp_path / "a.neuron"))
     assert done.returncode == 0, done.stderr
+
+
+CALLBACKS = """
+import jax, jax.numpy as jnp, numpy as np
+seen = []
+def note(a, i):
+    seen.append((a.tolist(), int(i)))
+def f(x):
+    doubled = jax.pure_callback(lambda a: np.asarray(a) * 2, jax.ShapeDtypeStruct(x.shape, x.dtype), jnp.sin(x))
+    total = jax.experimental.io_callback(lambda a: np.float32(np.sum(a)), jax.ShapeDtypeStruct((), "float32"), x)
+    def body(i, c):
+        jax.debug.callback(note, c, i, ordered=True)
+        jax.debug.print("trip {i}: {c}", i=i, c=c.astype(jnp.int32), ordered=True)
+        return c + total
+    return doubled, jax.lax.fori_loop(0, 3, body, x)
+import jax.experimental
+print(*jax.jit(f)(jnp.arange(3.0)))
+jax.effects_barrier()
+print(seen)
+def fails(a):
+    raise ValueError("out of ink")
+try:
+    jax.jit(lambda x: jax.pure_callback(fails, x, x))(1.0).block_until_ready()
+except Exception as error:
+    print(type(error).__name__, "out of ink" in str(error))
+"""
+
+
+def test_callbacks_are_called_as_on_the_cpu():
+    ours, theirs = (run(platform, "-c", CALLBACKS) for platform in ("neuron,cpu", "cpu"))
+    assert ours.returncode == 0 and theirs.returncode == 0, ours.stderr + theirs.stderr
+    assert "trip 2: [6 7 8]" in theirs.stdout and "True" in theirs.stdout
+    assert ours.stdout == theirs.stdout
+    assert "on the host" not in ours.stderr
+
+
+def test_a_callback_under_shard_map_sees_each_devices_part():
+    code = SHARDINGS[: SHARDINGS.index("a = put")] + (
+        "seen = []\n"
+        "def f(x):\n"
+        "    jax.debug.callback(lambda p: seen.append(p.tolist()), x)\n"
+        "    return jax.lax.psum(x, 'y')\n"
+        "g = jax.jit(jax.shard_map(f, mesh=mesh, in_specs=P(('x', 'y')), out_specs=P('x')))\n"
+        "print(g(np.arange(8.0, dtype=np.float32)))\n"
+        "jax.effects_barrier()\n"
+        "print(sorted(seen))"
+    )
+    done = run("neuron,cpu", "-c", code, **DEVICES)
+    assert done.stdout == f"[ 6. 22.]\n{[[float(i)] for i in range(8)]}\n", done.stderr
+
+
+def test_many_devices_train_as_one():
+    small = ["--steps", "3", "--layers", "1", "--width", "32", "--context", "16", "--batch", "8"]
+    done = run("neuron", "examples/many_devices.py", *small, **DEVICES)
+    assert done.returncode == 0, done.stderr
+    assert "on the host" not in done.stderr and "replicated" not in done.stderr
+    losses = {line.split()[0]: np.array(line.split()[1:], float) for line in done.stdout.splitlines()}
+    assert list(losses) == ["single", "data", "tensor", "sharded"]
+    assert losses["single"][-1] < losses["single"][0]
+    for values in losses.values():
+        np.testing.assert_allclose(values, losses["single"], atol=3e-5)
+
+
+def test_profile_program_sums_a_block():
+    code = (
+        "import jax, jax.numpy as jnp, opentrn\n"
+        "f = jax.jit(lambda x: jnp.tanh(x @ x))\n"
+        "x = f(jnp.ones((128, 128)))\n"
+        "with opentrn.profile_program() as profile:\n"
+        "    for _ in range(3): x = f(x)\n"
+        "print(profile.data['runs'], profile.step_us > 0, 0 < profile.mfu < 1, profile.usd.keys())\n"
+        "print(profile)"
+    )
+    done = run("neuron", "-c", code)
+    assert done.returncode == 0, done.stderr
+    first, *table = done.stdout.splitlines()
+    assert first.startswith("3 True True") and "capacity_block" in first
+    assert max(len(line) for line in table) <= 80 and any("a step (jit__lambda)" in line for line in table)
+
+
+def test_checking_mode_passes_what_only_rounds():
+    code = "import jax, jax.numpy as jnp\nprint(jax.jit(lambda x: jnp.tanh(x @ x).sum())(jnp.ones((8, 8)) * 0.1))"
+    plain, checked = run("neuron", "-c", code), run("neuron", "-c", code, OPENTRN_CHECK="1")
+    assert checked.returncode == 0, checked.stderr
+    assert checked.stdout == plain.stdout and "not checked" not in checked.stderr
+
+
+def test_checking_mode_names_the_op_and_the_line():
+    # Stochastic rounding is no rounding to nearest: the reference cannot tell it from an error of the device.
+    code = (
+        "import jax, jax.numpy as jnp, opentrn.diff as d\n"
+        "d.ROUNDING_ULP = 0\n"
+        "x = jnp.linspace(0.1, 0.9, 64)\n"
+        "print(jax.jit(lambda x: x.astype(jnp.bfloat16) * 3)(x))"
+    )
+    done = run("neuron", "-c", code, OPENTRN_CHECK="1")
+    assert done.returncode == 1
+    assert (
+        "by more than rounding" in done.stderr
+        and "first bug: op" in done.stderr
+        and "<string>" in done.stderr
+    )
+
+
+def test_eigenvalues_are_numpys():
+    code = (
+        "import jax.numpy as jnp, numpy as np\n"
+        "a = np.random.default_rng(3).standard_normal((2, 5, 5)).astype(np.float32)\n"
+        "a = a + a.transpose(0, 2, 1)\n"
+        "w, v = jnp.linalg.eigh(a)\n"
+        "print(np.abs(w - np.linalg.eigvalsh(a.astype(float))).max() < 2e-5)\n"
+        "print(np.abs(a @ v - v * w[:, None]).max() < 5e-5)"
+    )
+    done = run("neuron", "-c", code)
+    assert done.stdout == "True\nTrue\n", done.stderr
+
+
+def test_ops_over_devices_are_right_whatever_is_cut():
+    done = run("neuron", "-m", "tests.jax.sharded_ops", **DEVICES)
+    assert done.stdout == "24 ops\n", done.stdout + done.stderr

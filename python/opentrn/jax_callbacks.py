@@ -1,0 +1,233 @@
+"""JAX's callbacks (`pure_callback`, `io_callback`, `debug.print`, ...) on the platform `neuron`.
+
+JAX lowers them for its own platforms only. Here a callback becomes the custom call `@opentrn.callback`, whose
+configuration names a Python function of this process and the types of its results; the plugin runs it on the host,
+between the parts of the program that run on the device, and calls back through one C function (src/pjrt/callback.h).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import secrets
+import sys
+import tempfile
+import traceback
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+TARGET = "opentrn.callback"
+# Keys of another process must not be found: compiled programs can come from a cache on disk.
+_PROCESS = secrets.token_hex(8)
+_numbers = itertools.count()
+_functions: weakref.WeakValueDictionary[str, Callback] = weakref.WeakValueDictionary()
+_library: list[Path] = []  # the plugin
+_kept_functions: list[Callback] = []
+_kept: list[Any] = []  # what C++ holds a pointer to
+
+
+class Callback:
+    """A Python function of numpy arrays and its key. It lives as long as the programs that call it."""
+
+    def __init__(self, function: Callable[..., Sequence[np.ndarray]]) -> None:
+        self.function = function
+        self.key = f"{_PROCESS}-{next(_numbers)}"
+        _functions[self.key] = self
+
+
+class _Array(ctypes.Structure):
+    """HostArray of src/pjrt/callback.h."""
+
+    _fields_ = [
+        ("element", ctypes.c_char_p),
+        ("rank", ctypes.c_int64),
+        ("dims", ctypes.POINTER(ctypes.c_int64)),
+        ("bytes", ctypes.c_int64),
+        ("data", ctypes.c_void_p),
+    ]
+
+
+_Call = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.c_char_p,
+    ctypes.c_int64,
+    ctypes.POINTER(_Array),
+    ctypes.c_int64,
+    ctypes.POINTER(_Array),
+    ctypes.POINTER(ctypes.c_char),
+    ctypes.c_int64,
+)
+
+
+def _element_types() -> dict[str, np.dtype]:
+    """numpy's type of each name that src/graph/element_type.h gives."""
+    import ml_dtypes
+
+    names = {
+        "i1": np.bool_,
+        "f16": np.float16,
+        "f32": np.float32,
+        "f64": np.float64,
+        "bf16": ml_dtypes.bfloat16,
+    }
+    names |= {f"i{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)}
+    names |= {f"ui{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)}
+    names |= {"complex<f32>": np.complex64, "complex<f64>": np.complex128}
+    names |= {"i2": ml_dtypes.int2, "i4": ml_dtypes.int4, "ui2": ml_dtypes.uint2, "ui4": ml_dtypes.uint4}
+    names |= {
+        "f8E4M3": ml_dtypes.float8_e4m3,
+        "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+        "f8E5M2": ml_dtypes.float8_e5m2,
+    }
+    names |= {"f8E3M4": ml_dtypes.float8_e3m4, "f8E8M0FNU": ml_dtypes.float8_e8m0fnu}
+    names |= {"f4E2M1FN": ml_dtypes.float4_e2m1fn}
+    return {name: np.dtype(dtype) for name, dtype in names.items()}
+
+
+ELEMENT_TYPES = _element_types()
+_NAMES = {dtype: name for name, dtype in ELEMENT_TYPES.items()}
+
+
+def _view(array: _Array) -> np.ndarray:
+    """The array's memory as numpy's; valid during the call."""
+    dtype = ELEMENT_TYPES[array.element.decode()]
+    shape = tuple(array.dims[i] for i in range(array.rank))
+    memory = (ctypes.c_char * array.bytes).from_address(array.data) if array.bytes else b""
+    return np.frombuffer(memory, dtype).reshape(shape)
+
+
+@_Call
+def _call(key, operand_count, operands, result_count, results, error, error_size) -> int:
+    try:
+        callback = _functions.get(key.decode())
+        if callback is None:
+            raise RuntimeError("the program was compiled by another process, whose Python function it calls")
+        given = [_view(operands[i]).copy() for i in range(operand_count)]
+        values = callback.function(*given)
+        for i in range(result_count):
+            np.copyto(_view(results[i]), values[i], casting="no")
+    except BaseException as raised:  # C++ cannot have it: it goes back as text, and JAX raises that
+        text = "".join(traceback.format_exception(raised)).encode()[-(error_size - 1) :]
+        ctypes.memmove(error, text + b"\0", len(text) + 1)
+        return 1
+    return 0
+
+
+def _results(avals: Sequence[Any], token: bool) -> str:
+    words = ["token"] * token
+    words += [f"{_NAMES[np.dtype(aval.dtype)]}:{','.join(map(str, aval.shape))}" for aval in avals]
+    return "".join(f";{word}" for word in words)
+
+
+def _emit(ctx, callback, token, operands, operand_avals, result_avals, *, has_side_effect, **options):
+    """As jax._src.callback.emit_python_callback, for this platform."""
+    from jax._src import dtypes
+    from jax._src.interpreters import mlir
+
+    del operand_avals
+    partitioned, sharding = options.get("partitioned", False), options.get("sharding")
+    if partitioned and result_avals:
+        raise ValueError("Partitioned callback not supported with return values.")
+
+    def checked(*arguments: np.ndarray) -> list[np.ndarray]:
+        values = callback(*arguments)
+        if len(values) != len(result_avals):
+            raise RuntimeError(
+                f"Mismatched number of outputs from callback. Expected: {len(result_avals)}, Actual: {len(values)}"
+            )
+        values = [np.asarray(dtypes.canonicalize_value(np.asarray(value))) for value in values]
+        for i, (value, aval) in enumerate(zip(values, result_avals, strict=True)):
+            if value.shape != aval.shape:
+                raise RuntimeError(
+                    f"Incorrect output shape for return value #{i}: Expected: {aval.shape}, Actual: {value.shape}"
+                )
+            if value.dtype != aval.dtype:
+                raise RuntimeError(
+                    f"Incorrect output dtype for return value #{i}: Expected: {aval.dtype}, Actual: {value.dtype}"
+                )
+        return values
+
+    made = Callback(checked)
+    ctx.module_context.add_keepalive(made)
+    types = [mlir.aval_to_ir_type(ctx.module_context, aval) for aval in result_avals]
+    inputs = list(operands)
+    if token:
+        inputs, types = [token, *inputs], [token.type, *types]
+    call = mlir.custom_call(
+        TARGET,
+        result_types=types,
+        operands=inputs,
+        backend_config=made.key + _results(result_avals, bool(token)),
+        has_side_effect=has_side_effect,
+    )
+    if sharding is not None:
+        mlir.set_sharding(ctx.module_context, call, sharding)
+    results = list(call.results)
+    return results[bool(token) :], results[0] if token else None, made
+
+
+def _check(text: np.ndarray, *arguments: np.ndarray) -> tuple[()]:
+    """A module on the device against float64 (opentrn.diff). ValueError with what rounding does not explain."""
+    from opentrn import errors
+    from opentrn.diff import diff
+
+    target = os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2").partition(".")[0]
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "program.mlir")
+        source.write_bytes(text.tobytes())
+        try:
+            report = diff(source, *arguments, target=target)
+        except errors.NotModelled as fault:
+            print(f"opentrn: a program is not checked: {fault}", file=sys.stderr)
+            return ()
+    if not report.is_clean:
+        raise ValueError("the device's values differ from float64's by more than rounding\n" + report.text())
+    return ()
+
+
+def _connect() -> None:
+    """Gives the plugin the function to call."""
+    if _kept:
+        return
+    plugin = ctypes.CDLL(str(_library[0]))
+    plugin.opentrn_set_host_call.argtypes = [_Call]
+    plugin.opentrn_set_host_call.restype = None
+    plugin.opentrn_set_host_call(_call)
+    _kept.append(_call)
+
+
+def register(library: Path) -> None:
+    """Makes JAX lower callbacks for `neuron`; `library` is the plugin, which gets the function to call."""
+    from jax._src import callback as jax_callback
+    from jax._src import debugging
+    from jax._src.interpreters import mlir
+
+    _library[:] = [library]
+    if os.environ.get("OPENTRN_CHECK", "0") not in ("", "0"):
+        check = Callback(_check)
+        _functions["check"] = check
+        _kept_functions.append(check)
+        _connect()
+    if getattr(jax_callback.emit_python_callback, "_opentrn", False):
+        return
+    theirs = jax_callback.emit_python_callback
+
+    def emit_python_callback(ctx, *arguments, **options):
+        if tuple(ctx.module_context.platforms) == ("neuron",):
+            _connect()
+            return _emit(ctx, *arguments, **options)
+        return theirs(ctx, *arguments, **options)
+
+    emit_python_callback._opentrn = True
+    jax_callback.emit_python_callback = emit_python_callback
+    # JAX states these two by platform; the other callbacks have a lowering for all of them.
+    for primitive, rule in (
+        (debugging.debug_callback_p, debugging.debug_callback_lowering),
+        (debugging.debug_print_p, debugging.debug_print_lowering_rule),
+    ):
+        mlir.register_lowering(primitive, rule, platform="neuron", cacheable=False)

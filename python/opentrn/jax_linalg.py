@@ -1,0 +1,109 @@
+"""Eigenvalues on the platform `neuron`: JAX has them for its own platforms only, through LAPACK.
+
+Jacobi's method, in rounds of disjoint rotations (Brent and Luk, SIAM J. Sci. Stat. Comput. 6, 1985): each round is two
+matrix products, which the Tensor engine does, and a permutation of rows and columns that brings other pairs together.
+`svd` uses it, with jax_qr.py.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+# Convergence is quadratic: fp32 needs fewer at the sizes that tests look at.
+SWEEPS = 12
+
+
+def _round_robin(size: int) -> np.ndarray:
+    """Where each row comes from after a round, so that `size - 1` rounds bring every two of them together once."""
+    top, bottom = list(range(0, size, 2)), list(range(1, size, 2))
+    moved_top = [top[0], bottom[0], *top[1:-1]]
+    moved_bottom = [*bottom[1:], top[-1]] if size > 2 else bottom
+    if size == 2:
+        moved_top = top
+    order = np.empty(size, np.int64)
+    order[0::2], order[1::2] = moved_top, moved_bottom
+    return order
+
+
+def _rotations(matrix):
+    """The unitary matrix that makes the entries (2i, 2i+1) zero."""
+    import jax.numpy as jnp
+
+    size = matrix.shape[0]
+    diagonal = jnp.diagonal(matrix).real
+    p, q = diagonal[0::2], diagonal[1::2]
+    off = jnp.diagonal(matrix, 1)[0::2]
+    length = jnp.abs(off)
+    present = length > 0
+    safe = jnp.where(present, length, 1)
+    tau = (q - p) / (2 * safe)
+    tangent = jnp.where(tau >= 0, 1.0, -1.0) / (jnp.abs(tau) + jnp.sqrt(1 + tau * tau))
+    tangent = jnp.where(present, tangent, 0).astype(diagonal.dtype)
+    c = 1 / jnp.sqrt(1 + tangent * tangent)
+    s = tangent * c
+    phase = jnp.where(present, off / safe.astype(off.dtype), 1)
+    first = jnp.stack([c.astype(matrix.dtype), s.astype(matrix.dtype)], -1)
+    second = jnp.stack([-(s * phase.conj()), c * phase.conj()], -1).astype(matrix.dtype)
+    blocks = jnp.stack([first, second], 1)  # (pairs, row, column)
+    pairs = jnp.eye(size // 2, dtype=matrix.dtype)
+    return (pairs[:, None, :, None] * blocks[:, :, None, :]).reshape(size, size)
+
+
+def hermitian(matrix, sort: bool):
+    """(eigenvalues, eigenvectors as columns) of one Hermitian matrix."""
+    import jax
+    import jax.numpy as jnp
+
+    size = matrix.shape[0]
+    padded = max(2, size + size % 2)
+    # The added row meets zeros only: it is never rotated, and is back in its place after whole sweeps.
+    state = jnp.zeros((padded, padded), matrix.dtype).at[:size, :size].set(matrix)
+    vectors = jnp.eye(padded, dtype=matrix.dtype)
+    order = _round_robin(padded)
+    product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
+
+    def one_round(_, carry):
+        state, vectors = carry
+        rotation = _rotations(state)
+        state = product(product(rotation.conj().T, state), rotation)
+        return state[order][:, order], product(vectors, rotation)[:, order]
+
+    state, vectors = jax.lax.fori_loop(0, SWEEPS * (padded - 1), one_round, (state, vectors))
+    values, vectors = jnp.diagonal(state).real[:size], vectors[:size, :size]
+    if sort:
+        rising = jnp.argsort(values)
+        values, vectors = values[rising], vectors[:, rising]
+    return values, vectors
+
+
+def _eigh(operand, *, lower, sort_eigenvalues, subset_by_index, algorithm):
+    """As eigh_p: eigenvectors, then eigenvalues, of the last two dimensions."""
+    import jax
+    import jax.numpy as jnp
+
+    del algorithm
+    size = operand.shape[-1]
+    if size == 0:
+        return operand, operand.real.reshape(operand.shape[:-1])
+    half = jnp.tril(operand) if lower else jnp.triu(operand)
+    diagonal = jnp.einsum("...ii->...i", operand).real.astype(operand.dtype)
+    whole = (
+        half + jnp.swapaxes(half, -1, -2).conj() - diagonal[..., None] * jnp.eye(size, dtype=operand.dtype)
+    )
+    flat = whole.reshape(-1, size, size)
+    values, vectors = jax.vmap(lambda m: hermitian(m, sort_eigenvalues))(flat)
+    values, vectors = values.reshape(operand.shape[:-1]), vectors.reshape(operand.shape)
+    if subset_by_index is not None:
+        begin, end = subset_by_index
+        values, vectors = values[..., begin:end], vectors[..., begin:end]
+    return vectors, values
+
+
+def register() -> None:
+    """Makes JAX lower `eigh` for `neuron`."""
+    from jax._src.interpreters import mlir
+    from jax._src.lax import linalg
+
+    mlir.register_lowering(linalg.eigh_p, mlir.lower_fun(_eigh, multiple_results=True), platform="neuron")

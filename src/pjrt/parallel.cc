@@ -1,0 +1,306 @@
+#include "pjrt/parallel.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "base/fault.h"
+#include "graph/op_definitions.h"
+#include "pjrt/callback.h"
+#include "pjrt/extract.h"
+#include "runtime/device_call.h"
+
+namespace opentrn::pjrt {
+
+using graph::Attr;
+using graph::BlockId;
+using graph::Op;
+using graph::OpId;
+using graph::OpKind;
+using graph::ValueId;
+using graph::eval::RuntimeValue;
+
+namespace {
+
+bool is_collective(OpKind kind) {
+  switch (kind) {
+    case OpKind::all_gather_:
+    case OpKind::all_reduce_:
+    case OpKind::all_to_all_:
+    case OpKind::collective_broadcast_:
+    case OpKind::collective_permute_:
+    case OpKind::collective_reduce_:
+    case OpKind::reduce_scatter_:
+    case OpKind::partition_id_:
+    case OpKind::replica_id_: return true;
+    default: return false;
+  }
+}
+
+bool is_led(OpKind kind) { return kind == OpKind::while_ || kind == OpKind::case_ || kind == OpKind::if_; }
+
+graph::eval::Options evaluator_options() {
+  graph::eval::Options options{.device_call = runtime::evaluate_device_call};
+  options.custom_call = call_host;
+  return options;
+}
+
+// Of a scalar: a branch's index, a loop's condition.
+int64_t integer_of(const RuntimeValue& value) {
+  const graph::Literal& literal = value.literal();
+  if (literal.bytes().size() == 1) return static_cast<int64_t>(literal.bytes()[0]);
+  int32_t index = 0;
+  OPENTRN_CHECK(literal.bytes().size() == sizeof(index), "an index of {}", literal.type().to_string());
+  std::memcpy(&index, literal.bytes().data(), sizeof(index));
+  return index;
+}
+
+bool same(const ParallelProgram::Values& a, const ParallelProgram::Values& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    const auto *x = std::get_if<graph::Literal>(&a[i].value), *y = std::get_if<graph::Literal>(&b[i].value);
+    if (!x || !y) return false;
+    if (x->bytes().data() != y->bytes().data() && !(*x == *y)) return false;
+  }
+  return true;
+}
+
+// One for all devices; nullopt where they differ.
+std::optional<int64_t> agreed(std::span<const ParallelProgram::Values> scalars) {
+  const int64_t first = integer_of(scalars.front().front());
+  for (const auto& of_device : scalars)
+    if (integer_of(of_device.front()) != first) return std::nullopt;
+  return first;
+}
+
+// Whether devices meet, or the host takes part, in an op or in its regions.
+bool meets(const graph::Function& function, OpId id) {
+  const Op& op = function.op(id);
+  const auto is_token = [&](ValueId value) { return function.type(value).is_token(); };
+  if (is_collective(op.kind) || is_host_call(op) ||
+      std::any_of(op.operands.begin(), op.operands.end(), is_token) ||
+      std::any_of(op.results.begin(), op.results.end(), is_token))
+    return true;
+  for (const BlockId region : op.regions)
+    for (const OpId inner : function.block(region).ops)
+      if (meets(function, inner)) return true;
+  return false;
+}
+
+}  // namespace
+
+ParallelProgram::ParallelProgram(const graph::Module& module, graph::Function function, int64_t devices,
+                                 const DeviceOptions& options)
+    : module_(module),
+      function_(std::move(function)),
+      argument_types_(function_.argument_types()),
+      devices_(static_cast<size_t>(devices)),
+      check_(options.check) {
+  body_ = plan(function_.body(), options);
+}
+
+bool ParallelProgram::is_needed(const graph::Function& function) {
+  const auto is_token = [](const graph::Type& type) { return type.is_token(); };
+  const std::vector<graph::Type> arguments = function.argument_types();
+  const auto& ops = function.block(function.body()).ops;
+  return std::any_of(arguments.begin(), arguments.end(), is_token) ||
+         std::any_of(function.result_types.begin(), function.result_types.end(), is_token) ||
+         std::any_of(ops.begin(), ops.end(), [&](OpId id) { return meets(function, id); });
+}
+
+std::unique_ptr<ParallelProgram::Sequence> ParallelProgram::plan(BlockId block,
+                                                                 const DeviceOptions& options) {
+  auto sequence = std::make_unique<Sequence>();
+  const graph::Block& from = function_.block(block);
+  sequence->arguments = from.arguments;
+  sequence->returned = function_.op(from.ops.back()).operands;
+  // Phases: ops that meet, then ops of devices. An op is in the first phase that has what it reads.
+  struct Place {
+    size_t phase = 0;
+    bool on_device = false;
+  };
+  std::map<ValueId, Place> made;
+  std::vector<std::vector<OpId>> meeting(1), computing(1);
+  for (const OpId id : from.ops) {
+    const Op& op = function_.op(id);
+    if (op.kind == OpKind::constant_ || id == from.ops.back()) continue;
+    const bool on_device = !meets(function_, id);
+    size_t phase = 0;
+    for (const ValueId value : values_read(function_, std::span(&id, 1)))
+      if (const auto found = made.find(value); found != made.end())
+        phase = std::max(phase, found->second.phase + (found->second.on_device && !on_device ? 1 : 0));
+    if (meeting.size() <= phase) {
+      meeting.resize(phase + 1);
+      computing.resize(phase + 1);
+    }
+    (on_device ? computing : meeting)[phase].push_back(id);
+    for (const ValueId result : op.results) made[result] = {phase, on_device};
+  }
+  for (size_t phase = 0; phase < meeting.size(); ++phase) {
+    for (const OpId id : meeting[phase]) sequence->steps.push_back(make_step({id}, *sequence, options, true));
+    if (!computing[phase].empty())
+      sequence->steps.push_back(make_step(computing[phase], *sequence, options, false));
+  }
+  return sequence;
+}
+
+std::unique_ptr<ParallelProgram::Step> ParallelProgram::make_step(std::vector<OpId> ops,
+                                                                  const Sequence& sequence,
+                                                                  const DeviceOptions& options,
+                                                                  bool together) {
+  auto step = std::make_unique<Step>();
+  step->ops = std::move(ops);
+  step->together = together;
+  step->inputs = values_read(function_, step->ops);
+  // What ops outside of the step read. A value may be read by any later op of the block or its regions.
+  const BlockId block = function_.op(step->ops.front()).block;
+  std::vector<OpId> others;
+  for (const OpId id : function_.block(block).ops)
+    if (std::find(step->ops.begin(), step->ops.end(), id) == step->ops.end()) others.push_back(id);
+  std::vector<ValueId> read;
+  for (const OpId id : others)
+    for (const ValueId value : values_read(function_, std::span(&id, 1))) read.push_back(value);
+  read.insert(read.end(), sequence.returned.begin(), sequence.returned.end());
+  std::sort(read.begin(), read.end());
+  for (const OpId id : step->ops)
+    for (const ValueId result : function_.op(id).results)
+      if (together || std::binary_search(read.begin(), read.end(), result)) step->outputs.push_back(result);
+  for (const ValueId value : step->outputs) step->types.push_back(function_.type(value));
+  step->function = extract(function_, step->ops, step->inputs, step->outputs);
+  const Op& first = function_.op(step->ops.front());
+  if (together && is_led(first.kind))
+    for (const BlockId region : first.regions) step->regions.push_back(plan(region, options));
+  if (!together) compile(*step, options);
+  return step;
+}
+
+graph::Module ParallelProgram::alone(const Step& step) const {
+  graph::Module module = module_;
+  module.functions.clear();
+  module.functions.push_back(step.function);
+  return module;
+}
+
+void ParallelProgram::compile(Step& step, const DeviceOptions& options) {
+  try {
+    step.model = compile_for_device(alone(step), options);
+  } catch (const Fault& fault) {
+    if (fault.kind() != FaultKind::kNotModelled) throw;
+    if (host_reason_.empty()) host_reason_ = fault.message();
+  }
+}
+
+RuntimeValue ParallelProgram::value(const Environment& environment, size_t device, ValueId id) const {
+  if (const auto& found = environment.values[device][index_of(id)]) return *found;
+  const OpId maker = function_.value(id).op;
+  OPENTRN_CHECK(maker != graph::kNoOp && function_.op(maker).kind == OpKind::constant_,
+                "a value that no step has made");
+  return {function_.op(maker).literal(Attr::value)};
+}
+
+std::vector<ParallelProgram::Values> ParallelProgram::values(const Environment& environment,
+                                                             std::span<const ValueId> ids) const {
+  std::vector<Values> all(devices_);
+  for (size_t device = 0; device < devices_; ++device)
+    for (const ValueId id : ids) all[device].push_back(value(environment, device, id));
+  return all;
+}
+
+std::vector<ParallelProgram::Values> ParallelProgram::run(const std::vector<Values>& arguments) const {
+  Environment environment;
+  environment.values.resize(devices_);
+  for (auto& of_device : environment.values) of_device.resize(function_.value_count());
+  return run(*body_, environment, arguments);
+}
+
+std::vector<ParallelProgram::Values> ParallelProgram::run(const Sequence& sequence, Environment& environment,
+                                                          const std::vector<Values>& arguments) const {
+  for (size_t device = 0; device < devices_; ++device)
+    for (size_t i = 0; i < sequence.arguments.size(); ++i)
+      environment.values[device][index_of(sequence.arguments[i])] = arguments[device][i];
+  for (const auto& step : sequence.steps) run(*step, environment);
+  return values(environment, sequence.returned);
+}
+
+void ParallelProgram::run(const Step& step, Environment& environment) const {
+  std::optional<std::vector<Values>> results;
+  if (!step.regions.empty())
+    results = function_.op(step.ops.front()).kind == OpKind::while_ ? run_loop(step, environment)
+                                                                    : run_branch(step, environment);
+  if (!results) {
+    const std::vector<Values> inputs = values(environment, step.inputs);
+    results = step.together ? run_together(step, inputs) : run_devices(step, inputs);
+  }
+  for (size_t device = 0; device < devices_; ++device)
+    for (size_t i = 0; i < step.outputs.size(); ++i)
+      environment.values[device][index_of(step.outputs[i])] = std::move((*results)[device][i]);
+}
+
+// Devices with equal inputs make equal results: one of them computes.
+std::vector<ParallelProgram::Values> ParallelProgram::run_devices(const Step& step,
+                                                                  const std::vector<Values>& inputs) const {
+  std::vector<Values> results(devices_);
+  for (size_t device = 0; device < devices_; ++device) {
+    step.runs.fetch_add(1, std::memory_order_relaxed);
+    size_t twin = 0;
+    while (twin < device && !same(inputs[twin], inputs[device])) ++twin;
+    if (twin < device) {
+      results[device] = results[twin];
+    } else if (step.model) {
+      std::vector<graph::Literal> literals;
+      for (const RuntimeValue& input : inputs[device]) literals.push_back(input.literal());
+      if (check_ && !step.checked.exchange(true)) check_on_host(alone(step), literals);
+      for (graph::Literal& result : run_on_device(*step.model, step.types, literals))
+        results[device].push_back({std::move(result)});
+    } else {
+      results[device] = graph::eval::evaluate(module_, step.function, inputs[device], evaluator_options());
+    }
+  }
+  return results;
+}
+
+std::vector<ParallelProgram::Values> ParallelProgram::run_together(const Step& step,
+                                                                   const std::vector<Values>& inputs) const {
+  const std::vector<const graph::Function*> functions(devices_, &step.function);
+  return graph::eval::evaluate_parallel(module_, functions, 1, static_cast<int64_t>(devices_), inputs,
+                                        evaluator_options());
+}
+
+// nullopt where devices leave the loop at different times.
+std::optional<std::vector<ParallelProgram::Values>> ParallelProgram::run_loop(
+    const Step& step, Environment& environment) const {
+  std::vector<Values> carried = values(environment, function_.op(step.ops.front()).operands);
+  for (;;) {
+    const auto going = agreed(run(*step.regions[0], environment, carried));
+    if (!going) return std::nullopt;
+    if (*going == 0) return carried;
+    carried = run(*step.regions[1], environment, carried);
+  }
+}
+
+// nullopt where devices take different branches.
+std::optional<std::vector<ParallelProgram::Values>> ParallelProgram::run_branch(
+    const Step& step, Environment& environment) const {
+  const Op& op = function_.op(step.ops.front());
+  const auto index = agreed(values(environment, std::span(op.operands.data(), 1)));
+  if (!index) return std::nullopt;
+  const auto last = static_cast<int64_t>(step.regions.size()) - 1;
+  int64_t taken = op.kind == OpKind::if_ ? (*index != 0 ? 0 : 1) : *index;
+  if (taken < 0 || taken > last) taken = last;
+  return run(*step.regions[static_cast<size_t>(taken)], environment, std::vector<Values>(devices_));
+}
+
+std::vector<ParallelProgram::Part> ParallelProgram::parts() const {
+  std::vector<Part> all;
+  const auto visit = [&](const auto& self, const Sequence& sequence) -> void {
+    for (const auto& step : sequence.steps) {
+      if (step->model) all.push_back({&*step->model, step->runs.load()});
+      for (const auto& region : step->regions) self(self, *region);
+    }
+  };
+  visit(visit, *body_);
+  return all;
+}
+
+}  // namespace opentrn::pjrt

@@ -1,0 +1,99 @@
+// One program that several devices run at once, each on its own values: what Shardy makes of a program, and
+// any program that calls the host.
+//
+// The program is cut where devices meet (collectives) or the host takes part (callbacks). What lies between
+// is compiled for the device and runs there; loops and branches around such ops are led by the host. The
+// values of a collective are made by the reference evaluator's collectives, in the devices' element types.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "graph/eval/evaluate.h"
+#include "graph/module.h"
+#include "pjrt/device_program.h"
+#include "runtime/model.h"
+
+namespace opentrn::pjrt {
+
+class ParallelProgram {
+ public:
+  using Values = std::vector<graph::eval::RuntimeValue>;
+
+  // `function` of `module` has no calls. Parts without a device kernel run on the reference evaluator.
+  ParallelProgram(const graph::Module& module, graph::Function function, int64_t devices,
+                  const DeviceOptions& options);
+
+  // Whether a function of one device has ops that the host takes part in.
+  static bool is_needed(const graph::Function& function);
+
+  const std::vector<graph::Type>& argument_types() const { return argument_types_; }
+  // By device.
+  std::vector<Values> run(const std::vector<Values>& arguments) const;
+
+  // The first part that the evaluator runs for want of a device kernel, and why; empty when there is none.
+  const std::string& host_reason() const { return host_reason_; }
+  // Compiled parts, and how often devices have run each since it was made.
+  struct Part {
+    const runtime::Model* model;
+    int64_t runs;
+  };
+  std::vector<Part> parts() const;
+
+  ParallelProgram(const ParallelProgram&) = delete;
+  ParallelProgram& operator=(const ParallelProgram&) = delete;
+
+ private:
+  struct Sequence;
+  // Ops that run as one, on a device or by the evaluator; every device by itself unless `together`.
+  struct Step {
+    std::vector<graph::OpId> ops;
+    std::vector<graph::ValueId> inputs, outputs;
+    graph::Function function{"main"};
+    std::vector<graph::Type> types;  // of the outputs
+    std::optional<runtime::Model> model;
+    bool together = false;
+    std::vector<std::unique_ptr<Sequence>> regions;  // of the loop or branch that it is; else none
+    mutable std::atomic<int64_t> runs = 0;
+    mutable std::atomic<bool> checked = false;
+  };
+  struct Sequence {
+    std::vector<std::unique_ptr<Step>> steps;
+    std::vector<graph::ValueId> arguments, returned;
+  };
+  // What devices hold: by device, by value.
+  struct Environment {
+    std::vector<std::vector<std::optional<graph::eval::RuntimeValue>>> values;
+  };
+
+  std::unique_ptr<Sequence> plan(graph::BlockId block, const DeviceOptions& options);
+  std::unique_ptr<Step> make_step(std::vector<graph::OpId> ops, const Sequence& sequence,
+                                  const DeviceOptions& options, bool together);
+  graph::Module alone(const Step& step) const;
+  void compile(Step& step, const DeviceOptions& options);
+
+  std::vector<Values> run(const Sequence& sequence, Environment& environment,
+                          const std::vector<Values>& arguments) const;
+  void run(const Step& step, Environment& environment) const;
+  std::vector<Values> run_devices(const Step& step, const std::vector<Values>& inputs) const;
+  std::vector<Values> run_together(const Step& step, const std::vector<Values>& inputs) const;
+  std::optional<std::vector<Values>> run_loop(const Step& step, Environment& environment) const;
+  std::optional<std::vector<Values>> run_branch(const Step& step, Environment& environment) const;
+  graph::eval::RuntimeValue value(const Environment& environment, size_t device, graph::ValueId id) const;
+  std::vector<Values> values(const Environment& environment, std::span<const graph::ValueId> ids) const;
+
+  graph::Module module_;
+  graph::Function function_;
+  std::vector<graph::Type> argument_types_;
+  size_t devices_;
+  bool check_;
+  std::unique_ptr<Sequence> body_;
+  std::string host_reason_;
+};
+
+}  // namespace opentrn::pjrt
