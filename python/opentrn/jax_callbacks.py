@@ -14,7 +14,6 @@ import secrets
 import sys
 import tempfile
 import traceback
-import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,14 +24,14 @@ TARGET = "opentrn.callback"
 # Keys of another process must not be found: compiled programs can come from a cache on disk.
 _PROCESS = secrets.token_hex(8)
 _numbers = itertools.count()
-_functions: weakref.WeakValueDictionary[str, Callback] = weakref.WeakValueDictionary()
+# For good: a call may run after the program that makes it has been dropped.
+_functions: dict[str, Callback] = {}
 _library: list[Path] = []  # the plugin
-_kept_functions: list[Callback] = []
 _kept: list[Any] = []  # what C++ holds a pointer to
 
 
 class Callback:
-    """A Python function of numpy arrays and its key. It lives as long as the programs that call it."""
+    """A Python function of numpy arrays and its key. It lives as long as the process."""
 
     def __init__(self, function: Callable[..., Sequence[np.ndarray]]) -> None:
         self.function = function
@@ -153,7 +152,6 @@ def _emit(ctx, callback, token, operands, operand_avals, result_avals, *, has_si
         return values
 
     made = Callback(checked)
-    ctx.module_context.add_keepalive(made)
     types = [mlir.aval_to_ir_type(ctx.module_context, aval) for aval in result_avals]
     inputs = list(operands)
     if token:
@@ -211,7 +209,6 @@ def register(library: Path) -> None:
     if os.environ.get("OPENTRN_CHECK", "0") not in ("", "0"):
         check = Callback(_check)
         _functions["check"] = check
-        _kept_functions.append(check)
         _connect()
     if getattr(jax_callback.emit_python_callback, "_opentrn", False):
         return
