@@ -215,6 +215,13 @@ def qr_decompositions():
     return q, r, complete, jnp.linalg.qr(wide)[1], jnp.linalg.qr(jnp.zeros((3, 2)))[1]
 
 
+@program
+def singular_values():
+    x = normal(42, 12, 7)
+    u, s, v = jnp.linalg.svd(x, full_matrices=False)
+    return s, (u * s) @ v, jnp.linalg.pinv(x), jnp.linalg.norm(x, 2)
+
+
 def flattened(value: object) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(value)]
 
