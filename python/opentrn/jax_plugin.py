@@ -35,5 +35,19 @@ def initialize() -> None:
     if "neuron" not in xla_bridge._backend_factories:
         xla_bridge.register_plugin("neuron", priority=_PRIORITY, library_path=str(library_path()))
         jax_callbacks.register(library_path())
+        _add_cpu()
         jax_linalg.register()
         jax_qr.register()
+
+
+def _add_cpu() -> None:
+    """Lets callbacks find a place for their arrays: JAX puts those of jax.debug.print on a CPU device of its own.
+
+    JAX_PLATFORMS=neuron leaves JAX no other platform; the first one named stays the default.
+    """
+    import jax
+    from jax._src import config
+
+    named = config.jax_platforms.value
+    if named and "neuron" in named.split(",") and "cpu" not in named.split(","):
+        jax.config.update("jax_platforms", f"{named},cpu")

@@ -97,7 +97,7 @@ except Exception as error:
 
 
 def test_callbacks_are_called_as_on_the_cpu():
-    ours, theirs = (run(platform, "-c", CALLBACKS) for platform in ("neuron,cpu", "cpu"))
+    ours, theirs = (run(platform, "-c", CALLBACKS) for platform in ("neuron", "cpu"))
     assert ours.returncode == 0 and theirs.returncode == 0, ours.stderr + theirs.stderr
     assert "trip 2: [6 7 8]" in theirs.stdout and "True" in theirs.stdout
     assert ours.stdout == theirs.stdout
