@@ -232,7 +232,7 @@ def compile(
     source: a path to StableHLO text or bytecode, an HLO protocol buffer, an ONNX model or a program that torch.export
     saved (.pt2); or such a program, StableHLO text itself, or a module of opentrn.graph. dimensions: sizes of the
     symbolic dimensions of an ONNX model, {"batch": 1}, or of an exported program; several sizes of an ONNX model's,
-    {"batch": [1, 8]}, give a BucketedModel (opentrn.buckets). optlevel: 1 or 2 (what they mean: docs/models.md).
+    {"batch": [1, 8]}, give a BucketedModel (opentrn.buckets). optlevel: 1 to 3 (what they mean: docs/models.md).
     auto_cast: which fp32 operations are computed in auto_cast_type: "none", "matmult" or "all"; auto_cast_type:
     "bf16", "fp16", "tf32" or "fp8_e4m3". weight_dtype: how constant operands of products are kept: "none" (as the
     model has them), "int8", "fp8_e4m3", "fp8_e4m3fn", "fp8_e5m2", "mxfp8" or "mxfp4". weight_sparsity: "none" or a

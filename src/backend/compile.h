@@ -16,4 +16,7 @@ namespace opentrn::backend {
 // kCapacity when it does not fit, kProgram when it asks for what the generation does not have.
 isa::Executable compile(std::shared_ptr<const isa::Program> program, const Options& options = {});
 
+// How long the program takes, by the rough run that orders its instructions: to compare ways to write it.
+double estimated_ns(std::shared_ptr<const isa::Program> program, const Options& options = {});
+
 }  // namespace opentrn::backend

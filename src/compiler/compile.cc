@@ -1,15 +1,12 @@
 #include "compiler/compile.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "arch/tables.h"
-#include "backend/allocation.h"
-#include "backend/lifetime.h"
 #include "compiler/cost.h"
 #include "compiler/hbm_capacity.h"
 #include "compiler/host_ops.h"
@@ -19,6 +16,7 @@
 #include "compiler/passes/attention.h"
 #include "compiler/passes/expand.h"
 #include "compiler/passes/passes.h"
+#include "compiler/search.h"
 #include "graph/element_value.h"
 #include "graph/verify.h"
 
@@ -167,40 +165,24 @@ void count_ops(const graph::Module& module, const Function& function, graph::Blo
   }
 }
 
-// Shares of what kernels leave in SBUF that values may take, tried in turn until every tensor has a place
-// that nobody used shortly before: where memory is too full for that, kernels wait for one another.
-constexpr std::array kKeptShares = {1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.25};
-
-bool fits(const isa::Program& program, arch::Generation generation) {
-  try {
-    const backend::Options options{.generation = generation};
-    return backend::allocate(program, backend::find_lifetimes(program, backend::find_loops(program)), options,
-                             arch::neuron_core(generation), backend::Ways::kRotating)
-        .has_value();
-  } catch (const Fault& fault) {
-    if (fault.kind() != FaultKind::kCapacity) throw;
-    return false;
-  }
-}
-
 // Ops that turned out to have no kernel when they were lowered.
 struct NoKernel {
   std::set<OpId> ops;
   Fault fault;
 };
 
-std::optional<NoKernel> lower(const graph::Module& module, const Function& function, const Options& options,
-                              double kept_share, CompiledModule& compiled) {
+// Throws NoKernel.
+Lowered lower(const graph::Module& module, const Function& function, const Options& options,
+              const Choices& choices) {
+  CompiledModule compiled;
   compiled.program = std::make_shared<isa::Program>();
   compiled.program->name = module.name.empty() ? function.name : module.name;
-  compiled.inputs.clear();
-  compiled.outputs.clear();
-  Lowering lowering(module, function, compiled.program, options.generation, kept_share);
+  Lowering lowering(module, function, compiled.program, options.generation, choices);
   try {
     lowering.run();
   } catch (const Fault& fault) {
     if (fault.kind() != FaultKind::kNotModelled || lowering.failed().empty()) throw;
-    return NoKernel{{lowering.failed().begin(), lowering.failed().end()}, fault};
+    throw NoKernel{{lowering.failed().begin(), lowering.failed().end()}, fault};
   }
   const auto arguments = function.arguments(), returned = function.returned();
   for (size_t i = 0; i < arguments.size(); ++i)
@@ -211,7 +193,7 @@ std::optional<NoKernel> lower(const graph::Module& module, const Function& funct
                                 port_name(function.result_attributes, i, "output")});
   compiled.constants = lowering.take_constants();
   compiled.origin = lowering.take_origin();
-  return std::nullopt;
+  return {std::move(compiled), lowering.crowded()};
 }
 
 void expect_hbm(const CompiledModule& compiled, arch::Generation generation) {
@@ -224,10 +206,19 @@ void expect_hbm(const CompiledModule& compiled, arch::Generation generation) {
 
 std::optional<NoKernel> lower(const graph::Module& module, const Function& function, const Options& options,
                               CompiledModule& compiled) {
-  for (const double share : kKeptShares) {
-    if (auto failed = lower(module, function, options, share, compiled)) return failed;
-    if (share == kKeptShares.front()) expect_hbm(compiled, options.generation);
-    if (share == kKeptShares.back() || fits(*compiled.program, options.generation)) break;
+  bool is_first = true;
+  try {
+    CompiledModule made = fastest(
+        [&](const Choices& choices) {
+          Lowered lowered = lower(module, function, options, choices);
+          if (std::exchange(is_first, false)) expect_hbm(lowered.module, options.generation);
+          return lowered;
+        },
+        options);
+    made.passes = compiled.passes;
+    compiled = std::move(made);
+  } catch (const NoKernel& failed) {
+    return failed;
   }
   return std::nullopt;
 }

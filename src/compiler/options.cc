@@ -39,7 +39,7 @@ std::optional<numerics::SparsityPattern> pattern_of(const std::string& value) {
 void set(Options& options, const std::string& name, const std::string& value) {
   using graph::ElementType;
   if (name == "optlevel") {
-    options.level = chosen<Level>(name, value, {{"1", Level::k1}, {"2", Level::k2}});
+    options.level = chosen<Level>(name, value, {{"1", Level::k1}, {"2", Level::k2}, {"3", Level::k3}});
   } else if (name == "auto-cast") {
     options.auto_cast = chosen<AutoCastMode>(
         name, value,

@@ -17,7 +17,8 @@ enum class AutoCastMode : uint8_t { kNone, kMatmult, kAll };
 
 // 1: ops as they stand; only calls are inlined and dead ops dropped, and each product is a kernel of its own.
 // 2: simplification, folding and sharing of equal ops, and fused kernels.
-enum class Level : uint8_t { k1 = 1, k2 = 2 };
+// 3: 2, and the fastest of a dozen lowerings by the backend's estimate (search.h).
+enum class Level : uint8_t { k1 = 1, k2 = 2, k3 = 3 };
 
 // How constant operands of products are kept: passes/quantise_weights.cc and microscale_weights.cc.
 enum class WeightType : uint8_t { kAsGiven, kInt8, kFp8E4M3, kFp8E4M3Fn, kFp8E5M2, kMxFp8, kMxFp4 };
@@ -43,7 +44,7 @@ struct Options {
 
 // The options that these names and values mean: neuronx-cc's long names without the dashes in front, and
 // ours.
-//   optlevel        1, 2
+//   optlevel        1, 2, 3
 //   auto-cast       none, matmult, all
 //   auto-cast-type  bf16, fp16, tf32, fp8_e4m3
 //   enable-stochastic-rounding  true, false

@@ -101,6 +101,7 @@ class AttentionKernel {
         k_(lowering.view(op.operands[1]), outer_rank_),
         v_(lowering.view(op.operands[2]), outer_rank_),
         out_(lowering.allocate(op.results[0])),
+        arrangement_(lowering.arrangement_of(op.results[0])),
         heads_(product(q_.heads)),
         queries_(q_.rows.count),
         keys_(k_.rows.count),
@@ -115,7 +116,11 @@ class AttentionKernel {
     if (out_.element_count() == 0 || keys_ == 0) return;
     const int64_t batches = product(q_.outer);
     const bool placeable = batches == 1 || queries_ % kPartitions == 0 || queries_ == 64 || queries_ == 32;
-    if (placeable) emitter_.residency().reserve(out_, batches * queries_, heads_ * values_);
+    const Arrangement wish = arrangement_;
+    if (wish.by_columns && rows_together())
+      emitter_.residency().reserve(out_, batches * queries_, heads_ * values_, wish);
+    else if (placeable)
+      emitter_.residency().reserve(out_, batches * queries_, heads_ * values_);
     if (attention_.corner) corner_ = loaded_corner();
     for (int64_t batch = 0; batch < batches; ++batch) {
       batch_ = batch;
@@ -206,13 +211,15 @@ class AttentionKernel {
   }
 
   void load_rows_of(int64_t batch) {
-    for (const Input* input : {&k_, &q_, &v_})
+    for (const Input* input : {&k_, &q_, &v_}) {
+      if (kept_turned(*input, batch, 0, 0, input->rows.count)) continue;
       for (int64_t row = 0; row < input->rows.count; row += kPartitions) {
         const int64_t count = std::min(kPartitions, input->rows.count - row);
         const Matrix alone = head_rows(*input, batch, 0);
         if (!alone.kept(emitter_, row, count, 0, input->columns.count, false))
           shared_rows(*input, batch, 0, row, count, next_rows_);
       }
+    }
   }
 
   // Elements from the first head's beginning to the last one's end.
@@ -253,9 +260,28 @@ class AttentionKernel {
     }
   }
 
+  // Where a product has left features over partitions already.
+  std::optional<Tile> kept_turned(const Input& input, int64_t batch, int64_t head, int64_t row,
+                                  int64_t count) {
+    if (!emitter_.residency().is_by_columns(input.base.tensor)) return std::nullopt;
+    return head_rows(input, batch, head)
+        .transposed()
+        .kept(emitter_, 0, input.columns.count, row, count, /*first_partition=*/false);
+  }
+
+  // Both operands of a product lie on the same partitions.
+  Tile beside_keys(const Tile& queries) {
+    const auto partition = [](const Tile& tile) { return tile.offset / tile.row_elements; };
+    if (partition(queries) == partition(keys_tile_)) return queries;
+    const Tile moved = emitter_.sbuf(queries.rows, queries.columns, queries.dtype, "queries");
+    emitter_.tensor_copy(moved, queries);
+    return moved;
+  }
+
   // [features, rows] of rows from `row`.
   Tile turned_rows(const Input& input, int64_t head, int64_t row, int64_t count, const char* name) {
     const int64_t features = input.columns.count;
+    if (const auto kept = kept_turned(input, batch_, head, row, count)) return *kept;
     if (input.rows.step == 1 && input.columns.step != 1) {  // as it lies
       View one = input.of_batch(batch_);
       one.offset += input.head_offset(head);
@@ -298,7 +324,7 @@ class AttentionKernel {
     constexpr int64_t kTogether = 4 * kPartitions;
     for (int64_t q = 0; q < queries_; q += kTogether) {
       const int64_t width = std::min(kTogether, queries_ - q);
-      const Tile panel = turned_rows(q_, head, q, width, "queries");
+      const Tile panel = beside_keys(turned_rows(q_, head, q, width, "queries"));
       for (int64_t part = 0; part < width; part += kPartitions)
         queries(head, q + part, panel.column_range(part, std::min(kPartitions, width - part)));
     }
@@ -503,6 +529,12 @@ class AttentionKernel {
     if (job.last) store(job, total, sum);
   }
 
+  // Results of all heads stand in SBUF until the last one is there.
+  bool rows_together() const {
+    return heads_ > 1 &&
+           tiles(queries_, kPartitions) * heads_ * values_ * size_bytes(out_.dtype) <= kResultBytes;
+  }
+
   void store(const Job& job, const Tile& total, const Tile& sum) {
     const int64_t row = job.batch * queries_ + job.query, width = heads_ * values_;
     const int64_t first = job.head * values_;
@@ -510,13 +542,14 @@ class AttentionKernel {
       emitter_.tensor_scalar(AluOp::kDivide, place->column_range(first, values_), total, sum);
       return;
     }
-    const bool together =
-        heads_ > 1 && tiles(queries_, kPartitions) * width * size_bytes(out_.dtype) <= kResultBytes;
+    const bool together = rows_together();
     const int64_t columns = together ? width : values_;
     auto& rows = results_[job.query];
     if (!together || job.head == 0) rows = emitter_.sbuf(job.rows, columns, out_.dtype, "attention");
     emitter_.tensor_scalar(AluOp::kDivide, rows.column_range(together ? first : 0, values_), total, sum);
     if (together && job.head + 1 < heads_) return;
+    if (emitter_.residency().is_by_columns(out_.tensor))
+      return emitter_.residency().turn_in(out_.tensor, row, 0, rows);
     const View base{out_.tensor, out_.dtype, out_.offset + row * width + (together ? 0 : first), {}};
     Matrix(base, {{width, job.rows}}, {{1, columns}}).store(emitter_, rows, 0, 0);
   }
@@ -527,6 +560,7 @@ class AttentionKernel {
   size_t outer_rank_;
   Input q_, k_, v_;
   View out_;
+  Arrangement arrangement_;
   int64_t heads_, queries_, keys_, features_, values_;
   DType dtype_;
   std::vector<Mask> masks_;

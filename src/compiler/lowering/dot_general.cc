@@ -35,8 +35,7 @@ using graph::OpKind;
 
 namespace {
 
-// Bytes of a partition for the right panel, and for keeping the left panels of all rows.
-constexpr int64_t kRightPanelBytes = 64 * 1024;
+// Bytes of a partition for keeping the left panels of all rows.
 constexpr int64_t kLeftPanelBytes = 32 * 1024;
 // Fewer columns than this keep the Tensor engine at its least interval.
 constexpr int64_t kLeastPanelColumns = 64;
@@ -89,8 +88,7 @@ class Side {
 
   // [K block, free_count] tiles for free indices from free_begin.
   std::vector<Tile> panels(int64_t free_begin, int64_t free_count) {
-    if (!on_chip_)
-      if (auto tiles = kept_panels(free_begin, free_count)) return *tiles;
+    if (auto tiles = kept_panels(free_begin, free_count)) return *tiles;
     const int64_t blocks = tiles(matrix_.columns(), kPartitions);
     const Tile all =
         emitter_.sbuf(std::min(kPartitions, matrix_.columns()), blocks * free_count, dtype_, name_);
@@ -215,9 +213,9 @@ std::vector<int64_t> free_dimensions(size_t rank, std::span<const int64_t> a, st
 }
 
 // Columns of a right panel.
-int64_t right_panel(int64_t contracted, int64_t element_bytes) {
+int64_t right_panel(const Choices& choices, int64_t contracted, int64_t element_bytes) {
   const int64_t k_tiles = std::max<int64_t>(1, tiles(contracted, kPartitions));
-  const int64_t columns = kRightPanelBytes / (k_tiles * element_bytes);
+  const int64_t columns = choices.panel_bytes / (k_tiles * element_bytes);
   if (columns >= kPsumBankColumns) return columns / kPsumBankColumns * kPsumBankColumns;
   return std::max(kLeastPanelColumns, columns / kLeastPanelColumns * kLeastPanelColumns);
 }
@@ -300,7 +298,11 @@ std::optional<Panelled> panelled(Lowering& lowering, const Op& op, int64_t k, in
 
 class Product : public TileSource {
  public:
-  Product(Lowering& lowering, const Op& op) : emitter_(lowering.emitter()) {
+  Product(Lowering& lowering, const Op& op, const ProductForm& form)
+      : emitter_(lowering.emitter()),
+        choices_(lowering.choices()),
+        turned_(form.turned),
+        group_rows_(form.group_rows) {
     const std::vector<int64_t> none;
     const auto dims = [&](Attr attr) {
       return op.has(attr) ? op.integers(attr) : std::span<const int64_t>(none);
@@ -313,8 +315,8 @@ class Product : public TileSource {
     const int64_t k = left_.columns();
     const int64_t n =
         k == 0 || !lb.empty() ? 0 : lowering.function().type(op.operands[1]).element_count() / k;
-    panel_ = std::min(right_panel(k, size_bytes(r_dtype_)), n);
-    if (panel_ > 0) panelled_ = panelled(lowering, op, k, n, panel_);
+    panel_ = std::min(right_panel(choices_, k, size_bytes(r_dtype_)), n);
+    if (panel_ > 0 && !turned_) panelled_ = panelled(lowering, op, k, n, panel_);
     if (panelled_) {
       right_ = {panelled_->view, panelled_->free_dims(n / panel_), panelled_->contracted_dims()};
     } else {
@@ -324,16 +326,37 @@ class Product : public TileSource {
     }
     l_batch_ = pick(l, lb);
     for (const isa::Dim& dim : l_batch_) batches_ *= dim.count;
-    panel_ = std::min(right_panel(k, size_bytes(r_dtype_)), right_.rows());
+    if (turned_) {
+      std::swap(left_, right_);
+      std::swap(l_dtype_, r_dtype_);
+    }
+    panel_ = std::min(right_panel(choices_, k, size_bytes(r_dtype_)), right_.rows());
     const int64_t m_tiles = tiles(left_.rows(), kPartitions), k_tiles = tiles(left_.columns(), kPartitions);
     keep_left_ =
         panel_ < right_.rows() && m_tiles * k_tiles * kPartitions * size_bytes(l_dtype_) <= kLeftPanelBytes;
   }
 
-  // A batch is a part.
+  // A batch is a part; of a turned product, what is stationary and held at once.
   std::vector<std::vector<RowBlock>> parts() const override {
     std::vector<std::vector<RowBlock>> result;
     const int64_t m = left_.rows();
+    if (turned_) {
+      const int64_t held =
+          std::max(kPartitions,
+                   right_panel(choices_, left_.columns(), size_bytes(l_dtype_)) / kPartitions * kPartitions);
+      for (int64_t begin = 0; begin < m; begin += held) {
+        auto& part = result.emplace_back();
+        for (int64_t row = begin; row < std::min(m, begin + held); row += kPartitions)
+          part.push_back({row, std::min(kPartitions, m - row)});
+      }
+      return result;
+    }
+    if (group_rows_ > 0) {
+      auto& part = result.emplace_back();
+      for (int64_t row = 0; row < m; row += part.back().count)
+        part.push_back({row, std::min(kPartitions, group_rows_ - row % group_rows_)});
+      return result;
+    }
     for (int64_t batch = 0; batch < batches_; ++batch) {
       auto& part = result.emplace_back();
       for (int64_t row = 0; row < m; row += kPartitions)
@@ -356,7 +379,7 @@ class Product : public TileSource {
   // Rows of a batch must begin where an instruction can write.
   bool keepable() const override {
     const int64_t m = left_.rows();
-    return batches_ == 1 || m % kPartitions == 0 || m == kPartitions / 2 || m == kPartitions / 4;
+    return turned_ || batches_ == 1 || m % kPartitions == 0 || m == kPartitions / 2 || m == kPartitions / 4;
   }
 
   void begin_rows(const std::vector<RowBlock>& part) override {
@@ -365,6 +388,12 @@ class Product : public TileSource {
     for (size_t i = l_batch_.size(); i-- > 0; batch /= l_batch_[i].count) {
       l_move += batch % l_batch_[i].count * l_batch_[i].step;
       r_move += batch % l_batch_[i].count * r_batch_[i].step;
+    }
+    if (turned_) {
+      const int64_t count = part.back().begin + part.back().count - first_row_;
+      right_side_.emplace(emitter_, right_, r_dtype_, "rhs");
+      stationary_ = Side(emitter_, left_, l_dtype_, "lhs").panels(first_row_, count);
+      return;
     }
     left_side_.emplace(emitter_, left_.moved(l_move), l_dtype_, "lhs");
     right_side_.emplace(emitter_, right_.moved(r_move), r_dtype_, "rhs");
@@ -408,8 +437,14 @@ class Product : public TileSource {
   // wait for its transposes.
   const std::vector<Tile>& stationary_of(const RowBlock& rows) {
     const int64_t row = rows.begin - first_row_, next = row + rows.count;
+    if (turned_) {
+      slices_.clear();
+      for (const Tile& panel : stationary_) slices_.push_back(panel.column_range(row, rows.count));
+      return slices_;
+    }
     const auto& block = block_of(row, rows.count);
-    if (next < left_.rows()) block_of(next, std::min(kPartitions, left_.rows() - next));
+    const int64_t run = group_rows_ > 0 ? group_rows_ : left_.rows();
+    if (next < left_.rows()) block_of(next, std::min(kPartitions, run - next % run));
     if (!keep_left_)
       std::erase_if(kept_, [&](const auto& entry) { return entry.first != row && entry.first != next; });
     return block;
@@ -422,16 +457,19 @@ class Product : public TileSource {
   }
 
   Emitter& emitter_;
+  const Choices& choices_;
   Matrix left_, right_;          // free by contracted
   DType l_dtype_{}, r_dtype_{};  // of the tiles
   std::vector<isa::Dim> l_batch_, r_batch_;
   int64_t batches_ = 1, panel_ = 0;
   std::optional<Panelled> panelled_;
+  bool turned_;             // sides exchanged: the result with columns over partitions
+  int64_t group_rows_;      // after which blocks of rows begin anew; 0: never
   bool keep_left_ = false;  // the left panels of all rows, while columns come in several panels
 
   std::optional<Side> left_side_, right_side_;
   int64_t first_row_ = 0, panel_begin_ = 0;
-  std::vector<Tile> moving_;
+  std::vector<Tile> moving_, stationary_, slices_;
   std::map<int64_t, std::vector<Tile>> kept_;  // stationary, by row
 };
 
@@ -445,7 +483,7 @@ std::optional<int> dot_general_row_rank(const graph::Function& function, const O
   return function.type(op.operands[0]).rank() - static_cast<int>(contracted);
 }
 
-int64_t product_bytes(const graph::Function& function, const Op& op) {
+int64_t product_bytes(const graph::Function& function, const Op& op, const Choices& choices) {
   const graph::Type& left = function.type(op.operands[0]);
   const auto element =
       static_cast<int64_t>(std::max(size_bytes(*device_dtype(left.element())),
@@ -459,7 +497,7 @@ int64_t product_bytes(const graph::Function& function, const Op& op) {
   if (k * batches == 0) return 0;
   const int64_t right = function.type(op.operands[1]).element_count() / (k * batches),
                 rows = left.element_count() / (k * batches);
-  const int64_t panel = std::min(right, right_panel(k, element)), k_tiles = tiles(k, kPartitions);
+  const int64_t panel = std::min(right, right_panel(choices, k, element)), k_tiles = tiles(k, kPartitions);
   const int64_t left_all = tiles(rows, kPartitions) * k_tiles * kPartitions * element;
   const bool keeps = panel < right && left_all <= kLeftPanelBytes;
   const int64_t left_tiles = keeps ? left_all : 3 * k_tiles * kPartitions * element;
@@ -469,8 +507,8 @@ int64_t product_bytes(const graph::Function& function, const Op& op) {
   return 2 * panel * k_tiles * element + kept + left_tiles + 2 * std::min(k, kNaturalColumns) * element;
 }
 
-std::unique_ptr<TileSource> product_source(Lowering& lowering, const Op& op) {
-  return std::make_unique<Product>(lowering, op);
+std::unique_ptr<TileSource> product_source(Lowering& lowering, const Op& op, const ProductForm& form) {
+  return std::make_unique<Product>(lowering, op, form);
 }
 
 }  // namespace opentrn::compiler

@@ -41,6 +41,14 @@ std::optional<ActivationFunction> activation_of(OpKind kind) {
   }
 }
 
+}  // namespace
+
+std::optional<ActivationFunction> activation_function(const Op& op) {
+  return op.kind == OpKind::composite_ ? activation_of_composite(op) : activation_of(op.kind);
+}
+
+namespace {
+
 std::optional<AluOp> arithmetic_of(OpKind kind) {
   switch (kind) {
     case OpKind::add_: return AluOp::kAdd;

@@ -25,6 +25,9 @@ struct Term {
 // True when emit_elementwise has a body for this op on these element types.
 bool has_elementwise(const graph::Function& function, const graph::Op& op);
 
+// The function of the Scalar engine that the op is, as it stands.
+std::optional<ActivationFunction> activation_function(const graph::Op& op);
+
 // `columns`: of the result (1 when every operand is a column). Operands are tiles of `rows` rows or splats.
 // `into`: where the result should go; the term says where it is.
 Term emit_elementwise(Emitter& emitter, const graph::Function& function, const graph::Op& op,

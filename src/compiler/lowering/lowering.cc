@@ -80,11 +80,11 @@ std::string shape_text(const graph::Function& function, const Op& op) {
 }  // namespace
 
 Lowering::Lowering(const graph::Module& module, const graph::Function& function,
-                   std::shared_ptr<isa::Program> program, arch::Generation generation, double kept_share)
+                   std::shared_ptr<isa::Program> program, arch::Generation generation, const Choices& choices)
     : module_(module),
       function_(function),
       emitter_(std::move(program), generation),
-      kept_share_(kept_share),
+      choices_(choices),
       residency_(emitter_, kUsualRoom),
       views_(function.value_count()),
       origin_op_(function.op_count(), isa::kNoModelOp) {
@@ -106,10 +106,11 @@ void Lowering::run() {
 
 void Lowering::begin_scope(graph::BlockId block, std::optional<size_t> counter) {
   scopes_.push_back(
-      std::make_unique<Scope>(Scope{Plan(function_, block, kColumnsMax, counter), {}, {}, {}, {}, {}}));
+      std::make_unique<Scope>(Scope{Plan(function_, block, kColumnsMax, counter), {}, {}, {}, {}, {}, {}}));
   Scope& scope = *scopes_.back();
   scope.order = scope.plan.order();
   find_readers(scope);
+  if (choices_.arranged) scope.arrangements = find_arrangements(function_, scope.plan);
 }
 
 // A block may be lowered again, elsewhere: nothing of it stays.
@@ -169,10 +170,11 @@ std::vector<size_t> Lowering::reads_of(ValueId value) const {
 }
 
 int64_t Lowering::room_beside(const Group& group) const {
-  const auto working = working_bytes(function_, group);
-  if (!working) return static_cast<int64_t>(kept_share_ * kUsualRoom);
+  const auto working = working_bytes(function_, group, choices_);
+  if (!working) return static_cast<int64_t>(choices_.kept_share * kUsualRoom);
   const int64_t sbuf = arch::neuron_core(emitter_.arch_generation()).sbuf_bytes_per_partition;
-  return static_cast<int64_t>(kept_share_ * static_cast<double>(std::max(kUsualRoom, sbuf - *working)));
+  return static_cast<int64_t>(choices_.kept_share *
+                              static_cast<double>(std::max(kUsualRoom, sbuf - *working)));
 }
 
 void Lowering::set_view(ValueId value, const View& view) {
@@ -363,8 +365,20 @@ View Lowering::counted(int64_t count) {
 }
 
 View Lowering::view_of_op(const Op& op, uint32_t result) {
-  View source = view(op.operands[result]);
-  const auto dims = function_.type(op.results[result]).dims();
+  const View source = view(op.operands[result]);
+  if (auto made = rearranged(function_, op, result, source)) return *made;
+  return reshaped_or_copied(source, function_.type(op.results[result]).dims());
+}
+
+Arrangement Lowering::arrangement_of(ValueId value) const {
+  const auto& known = scopes_.back()->arrangements;
+  const auto found = known.find(value);
+  return found == known.end() ? Arrangement{} : found->second;
+}
+
+std::optional<View> Lowering::rearranged(const graph::Function& function, const Op& op, uint32_t result,
+                                         const View& source) {
+  const auto dims = function.type(op.results[result]).dims();
   View made{source.tensor, source.dtype, source.offset, {}};
   switch (op.kind) {
     case OpKind::optimization_barrier_: return source;
@@ -401,7 +415,7 @@ View Lowering::view_of_op(const Op& op, uint32_t result) {
       }
       return made;
     }
-    default: return reshaped_or_copied(source, dims);
+    default: return reshaped(source, dims);
   }
 }
 

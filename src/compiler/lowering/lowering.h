@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "compiler/constant.h"
+#include "compiler/lowering/choices.h"
 #include "compiler/lowering/emitter.h"
 #include "compiler/lowering/plan.h"
 #include "compiler/lowering/residency.h"
@@ -26,9 +27,7 @@ namespace opentrn::compiler {
 class Lowering {
  public:
   Lowering(const graph::Module& module, const graph::Function& function,
-           std::shared_ptr<isa::Program> program, arch::Generation generation, double kept_share);
-
-  // kept_share: of the room that kernels leave in SBUF, what values may take that stay there.
+           std::shared_ptr<isa::Program> program, arch::Generation generation, const Choices& choices);
 
   // Lowers the whole function. Fault{kNotModelled, "compiler.no_lowering"} names the first op without a
   // kernel, its shape and its place in the model.
@@ -41,8 +40,11 @@ class Lowering {
 
   // Ops of the kernel that run() was at when it threw; none when it was at none.
   std::span<const graph::OpId> failed() const { return failed_; }
+  // Some value had no room in SBUF, or lost it.
+  bool crowded() const { return residency_.crowded(); }
 
   // -- for kernels
+  const Choices& choices() const { return choices_; }
   const graph::Module& module() const { return module_; }
   const graph::Function& function() const { return function_; }
   const Plan& plan() const { return scopes_.back()->plan; }
@@ -78,6 +80,11 @@ class Lowering {
   using Returned = std::span<const graph::ValueId>;
   void lower_block(graph::BlockId block, std::optional<size_t> counter, const std::function<void()>& begin,
                    const std::function<void(Returned)>& then);
+  // What `op`, a view, shows of its operand `source`; nullopt when strides cannot say it.
+  static std::optional<View> rearranged(const graph::Function& function, const graph::Op& op, uint32_t result,
+                                        const View& source);
+  // How a value that a kernel makes is kept in SBUF.
+  Arrangement arrangement_of(graph::ValueId value) const;
   // The same elements with another shape, when strides can say so.
   static std::optional<View> reshaped(const View& view, std::span<const int64_t> dims);
   // As reshaped(), through a copy where strides cannot.
@@ -91,6 +98,7 @@ class Lowering {
     std::vector<int> order;                               // of the plan's groups
     std::vector<std::vector<graph::ValueId>> last_read;   // by place in the order
     std::map<graph::ValueId, std::vector<size_t>> reads;  // places, of values that the block makes
+    std::map<graph::ValueId, Arrangement> arrangements;   // of values that are not kept by rows
     std::vector<graph::ValueId> views_set, scalars_set;   // to be forgotten
   };
   void begin_scope(graph::BlockId block, std::optional<size_t> counter);
@@ -110,7 +118,7 @@ class Lowering {
   const graph::Module& module_;
   const graph::Function& function_;
   Emitter emitter_;
-  double kept_share_;
+  Choices choices_;
   Residency residency_;
   std::vector<std::unique_ptr<Scope>> scopes_;  // innermost last
   std::vector<std::optional<View>> views_;      // by value
@@ -162,7 +170,11 @@ bool has_host_call(const graph::Function& function, const graph::Op& op);
 
 // Bytes of a partition that the kernel of the group needs for tiles of its own; nullopt where nobody has
 // counted.
-std::optional<int64_t> working_bytes(const graph::Function& function, const Group& group);
+std::optional<int64_t> working_bytes(const graph::Function& function, const Group& group,
+                                     const Choices& choices);
+
+// How values are best kept, from what reads them (arrangements.cc).
+std::map<graph::ValueId, Arrangement> find_arrangements(const graph::Function& function, const Plan& plan);
 
 // True when some kernel takes the op; for coverage reports, without lowering. Says nothing about the ops
 // inside loops and branches, which are asked about themselves.

@@ -91,12 +91,21 @@ std::optional<Tile> Matrix::kept(Emitter& emitter, int64_t row_begin, int64_t ro
              columns = boxes_of(column_dims_, column_begin, column_count);
   if (rows.size() != 1 || columns.size() != 1) return std::nullopt;
   const auto row_dims = merged(rows[0].dims), column_dims = merged(columns[0].dims);
+  const int64_t first = base_.offset + rows[0].offset + columns[0].offset;
+  if (emitter.residency().is_by_columns(base_.tensor)) {
+    const bool turned_rows = row_dims.empty() || (row_dims.size() == 1 && row_dims[0].step == 1);
+    const bool turned_columns =
+        column_dims.empty() || (column_dims.size() == 1 && column_dims[0].step == width);
+    if (!turned_rows || !turned_columns) return std::nullopt;
+    if (first_partition && first % width % kPartitions != 0) return std::nullopt;
+    return emitter.residency().find_turned(base_.tensor, first, row_count, column_count);
+  }
   const bool rows_in_order = row_dims.empty() || (row_dims.size() == 1 && row_dims[0].step == width);
   const bool columns_in_order = column_dims.empty() || (column_dims.size() == 1 && column_dims[0].step == 1);
   if (!rows_in_order || !columns_in_order) return std::nullopt;
-  const int64_t element = base_.offset + rows[0].offset + columns[0].offset;
-  if (first_partition && element / width % kPartitions != 0) return std::nullopt;
-  return emitter.residency().find(base_.tensor, element, row_count, column_count);
+  const auto tile = emitter.residency().find(base_.tensor, first, row_count, column_count);
+  if (tile && first_partition && tile->offset / tile->row_elements != 0) return std::nullopt;
+  return tile;
 }
 
 Tile Matrix::fetch(Emitter& emitter, int64_t row_begin, int64_t row_count, int64_t column_begin,

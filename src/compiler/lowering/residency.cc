@@ -18,7 +18,8 @@ bool can_begin_at(int64_t partition, int64_t count) {
 }  // namespace
 
 int64_t Residency::Value::partition_bytes() const {
-  return static_cast<int64_t>(blocks.size()) * columns * size_bytes(whole.dtype);
+  const int64_t elements = arrangement.by_columns ? rows : columns;
+  return static_cast<int64_t>(blocks.size()) * elements * size_bytes(whole.dtype);
 }
 
 bool Residency::Value::complete() const {
@@ -28,7 +29,8 @@ bool Residency::Value::complete() const {
 void Residency::begin_kernel(size_t place, int64_t room) {
   place_ = place;
   room_ = room;
-  while (partition_bytes_ > room_ && evict_one({})) {
+  // What the kernel itself reads would be loaded again at once.
+  while (partition_bytes_ > room_ && evict_one({}, place_)) {
   }
 }
 
@@ -39,13 +41,24 @@ size_t Residency::next_read(isa::TensorId tensor) const {
   return next == found->second.end() ? kNever : *next;
 }
 
-bool Residency::reserve(const View& whole, int64_t rows, int64_t columns) {
-  Value value{whole, rows, columns, {}, false, false};
-  value.blocks.resize(static_cast<size_t>((rows + kPartitions - 1) / kPartitions));
+bool Residency::reserve(const View& whole, int64_t rows, int64_t columns, Arrangement arrangement) {
+  if (arrangement.group_rows > 0 && rows % arrangement.group_rows != 0) arrangement.group_rows = 0;
+  Value value{whole, rows, columns, {}, false, false, arrangement};
+  if (rows * columns == 0) return false;
+  const int64_t blocks = arrangement.by_columns ? (columns + kPartitions - 1) / kPartitions
+                                                : rows / value.run_rows() * value.run_blocks();
+  value.blocks.resize(static_cast<size_t>(blocks));
   const size_t next = next_read(whole.tensor);
-  if (rows * columns == 0 || value.partition_bytes() > room_ || next == kNever) return false;
+  if (next == kNever) return false;
+  if (value.partition_bytes() > room_) {
+    crowded_ = true;
+    return false;
+  }
   while (partition_bytes_ + value.partition_bytes() > room_)
-    if (!evict_one({}, next)) return false;
+    if (!evict_one({}, next)) {
+      crowded_ = true;
+      return false;
+    }
   partition_bytes_ += value.partition_bytes();
   oldest_.push_back(whole.tensor);
   values_.emplace(whole.tensor, std::move(value));
@@ -60,7 +73,7 @@ void Residency::make_tiles(isa::TensorId tensor) {
 }
 
 // The one that is read last, and later than `read_after`; the oldest of several.
-bool Residency::evict_one(const std::set<isa::TensorId>& but, size_t read_after) {
+bool Residency::evict_one(const std::set<isa::TensorId>& but, std::optional<size_t> read_after) {
   std::optional<isa::TensorId> last;
   for (const isa::TensorId tensor : oldest_) {
     // What the running kernel still makes or reads must stay.
@@ -68,7 +81,8 @@ bool Residency::evict_one(const std::set<isa::TensorId>& but, size_t read_after)
     if (is_fixed(tensor) || but.contains(tensor) || value.unwritten || !value.complete()) continue;
     if (!last || next_read(tensor) > next_read(*last)) last = tensor;
   }
-  if (!last || next_read(*last) < read_after) return false;
+  if (!last || (read_after && next_read(*last) <= *read_after)) return false;
+  crowded_ = true;
   flush(*last, isa::Purpose::kSpill);
   drop(*last);
   return true;
@@ -104,12 +118,12 @@ std::optional<Tile> Residency::place(isa::TensorId tensor, int64_t row, int64_t 
   const auto found = values_.find(tensor);
   if (found == values_.end()) return std::nullopt;
   Value& value = found->second;
-  const int64_t partition = row % kPartitions;
-  if (partition + count > kPartitions || !can_begin_at(partition, count)) return std::nullopt;
-  auto& block = value.blocks[static_cast<size_t>(row / kPartitions)];
-  if (!block)
-    block = emitter_.sbuf(std::min(kPartitions, value.rows - (row - partition)), value.columns,
-                          value.whole.dtype, "kept");
+  const int64_t partition = value.partition_of(row);
+  if (value.arrangement.by_columns || partition + count > value.block_rows(row) ||
+      !can_begin_at(partition, count))
+    return std::nullopt;
+  auto& block = value.blocks[value.block_of(row)];
+  if (!block) block = emitter_.sbuf(value.block_rows(row), value.columns, value.whole.dtype, "kept");
   return block->row_range(partition, count);
 }
 
@@ -117,11 +131,11 @@ bool Residency::adopt(isa::TensorId tensor, int64_t row, const Tile& tile) {
   const auto found = values_.find(tensor);
   if (found == values_.end()) return false;
   Value& value = found->second;
-  const bool fits = row % kPartitions == 0 && tile.rows == std::min(kPartitions, value.rows - row) &&
-                    tile.columns == value.columns && (tile.column_step == 1 || tile.columns == 1) &&
-                    tile.runs == 1 && tile.dtype == value.whole.dtype &&
-                    tile.space == isa::MemorySpace::kSbuf;
-  if (fits) value.blocks[static_cast<size_t>(row / kPartitions)] = tile;
+  const bool fits = !value.arrangement.by_columns && value.partition_of(row) == 0 &&
+                    tile.rows == value.block_rows(row) && tile.columns == value.columns &&
+                    (tile.column_step == 1 || tile.columns == 1) && tile.runs == 1 &&
+                    tile.dtype == value.whole.dtype && tile.space == isa::MemorySpace::kSbuf;
+  if (fits) value.blocks[value.block_of(row)] = tile;
   return fits;
 }
 
@@ -145,11 +159,13 @@ std::optional<Tile> Residency::find(isa::TensorId tensor, int64_t element, int64
   const auto found = values_.find(tensor);
   if (found == values_.end()) return std::nullopt;
   const Value& value = found->second;
+  if (value.arrangement.by_columns) return std::nullopt;
   const int64_t row = element / value.columns, column = element % value.columns,
-                partition = row % kPartitions;
-  if (column + columns > value.columns || partition + rows > kPartitions || !can_begin_at(partition, rows))
+                partition = value.partition_of(row);
+  if (column + columns > value.columns || partition + rows > value.block_rows(row) ||
+      !can_begin_at(partition, rows))
     return std::nullopt;
-  const auto& block = value.blocks[static_cast<size_t>(row / kPartitions)];
+  const auto& block = value.blocks[value.block_of(row)];
   if (!block) return std::nullopt;
   return block->row_range(partition, rows).column_range(column, columns);
 }
@@ -160,11 +176,70 @@ void Residency::flush(isa::TensorId tensor, isa::Purpose purpose) {
   Value& value = found->second;
   value.stored = true;
   const Emitter::Moving moving(emitter_, purpose);
+  if (value.arrangement.by_columns) return flush_turned(value);
   const Matrix all({tensor, value.whole.dtype, value.whole.offset, {}}, {{value.columns, value.rows}},
                    {{1, value.columns}});
-  for (size_t i = 0; i < value.blocks.size(); ++i) {
-    OPENTRN_CHECK(value.blocks[i].has_value(), "rows of a kept value were never made");
-    all.store(emitter_, *value.blocks[i], static_cast<int64_t>(i) * kPartitions, 0);
+  for (int64_t row = 0; row < value.rows; row += value.block_rows(row)) {
+    const auto& block = value.blocks[value.block_of(row)];
+    OPENTRN_CHECK(block.has_value(), "rows of a kept value were never made");
+    all.store(emitter_, *block, row, 0);
+  }
+}
+
+bool Residency::is_by_columns(isa::TensorId tensor) const {
+  const auto found = values_.find(tensor);
+  return found != values_.end() && found->second.arrangement.by_columns;
+}
+
+Tile Residency::place_turned(isa::TensorId tensor, int64_t column, int64_t count, int64_t row, int64_t rows) {
+  Value& value = values_.at(tensor);
+  auto& block = value.blocks[static_cast<size_t>(column / kPartitions)];
+  if (!block)
+    block =
+        emitter_.sbuf(std::min(kPartitions, value.columns - column), value.rows, value.whole.dtype, "kept_T");
+  OPENTRN_CHECK(column % kPartitions == 0 && count == block->rows, "columns {} to {} of a kept value", column,
+                column + count);
+  return block->column_range(row, rows);
+}
+
+void Residency::turn_in(isa::TensorId tensor, int64_t row, int64_t column, const Tile& tile) {
+  for (int64_t c = 0; c < tile.columns; c += kPartitions) {
+    const int64_t count = std::min(kPartitions, tile.columns - c);
+    const Tile turned = emitter_.psum_turned(count, tile.rows, tile.dtype, "turned");
+    emitter_.transpose(turned, tile.column_range(c, count));
+    emitter_.tensor_copy(place_turned(tensor, column + c, count, row, tile.rows), turned);
+  }
+}
+
+std::optional<Tile> Residency::find_turned(isa::TensorId tensor, int64_t element, int64_t columns,
+                                           int64_t rows) const {
+  const auto found = values_.find(tensor);
+  if (found == values_.end() || !found->second.arrangement.by_columns) return std::nullopt;
+  const Value& value = found->second;
+  const int64_t row = element / value.columns, column = element % value.columns,
+                partition = column % kPartitions;
+  const auto& block = value.blocks[static_cast<size_t>(column / kPartitions)];
+  if (!block || row + rows > value.rows || partition + columns > block->rows ||
+      !can_begin_at(partition, columns))
+    return std::nullopt;
+  return block->row_range(partition, columns).column_range(row, rows);
+}
+
+// Turned back, 128 rows at a time.
+void Residency::flush_turned(const Value& value) {
+  const Matrix all({value.whole.tensor, value.whole.dtype, value.whole.offset, {}},
+                   {{value.columns, value.rows}}, {{1, value.columns}});
+  for (int64_t row = 0; row < value.rows; row += kPartitions) {
+    const int64_t rows = std::min(kPartitions, value.rows - row);
+    const Tile natural = emitter_.sbuf(rows, value.columns, value.whole.dtype, "by_rows");
+    for (size_t i = 0; i < value.blocks.size(); ++i) {
+      OPENTRN_CHECK(value.blocks[i].has_value(), "columns of a kept value were never made");
+      const Tile part = value.blocks[i]->column_range(row, rows);
+      const Tile turned = emitter_.psum_turned(rows, part.rows, part.dtype, "turned");
+      emitter_.transpose(turned, part);
+      emitter_.tensor_copy(natural.column_range(static_cast<int64_t>(i) * kPartitions, part.rows), turned);
+    }
+    all.store(emitter_, natural, row, 0);
   }
 }
 

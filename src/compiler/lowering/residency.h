@@ -1,16 +1,18 @@
 // Values that stay in SBUF from the kernel that makes them to those that read them.
 //
 // A value of R rows and C columns (its dimensions flattened, as its HBM tensor is laid out) is kept as one
-// tile per 128 rows. Its HBM tensor exists, but is written only when somebody needs it there: a reader whose
-// access is no rectangle of one tile, or a result of the model. What is kept at once is bounded by what the
-// running kernel leaves; where there is no more room, the value that is read last goes to HBM (Belady's
-// rule).
+// tile per 128 rows; where all that read it are products that contract its columns, as one tile per 128
+// columns, which is what they need (arrangements.cc). Its HBM tensor exists, but is written only when
+// somebody needs it there: a reader whose access is no rectangle of one tile, or a result of the model. What
+// is kept at once is bounded by what the running kernel leaves; where there is no more room, the value that
+// is read last goes to HBM (Belady's rule).
 //
 // Code of a region (a loop's body, a branch) may run never or many times, so nothing that is recorded there
 // about values made outside is true afterwards: these stay where they are while a region is open, and count
 // as not stored again when it ends.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -21,6 +23,12 @@
 #include "compiler/lowering/emitter.h"
 
 namespace opentrn::compiler {
+
+// Which elements of a value of rows and columns lie in which tile.
+struct Arrangement {
+  bool by_columns = false;  // columns go over partitions, rows along them
+  int64_t group_rows = 0;   // by rows: blocks begin anew after so many; 0: only at the first row
+};
 
 class Residency {
  public:
@@ -34,11 +42,21 @@ class Residency {
 
   // Room for the value in `whole` (contiguous). False: what is there is read earlier, or nobody reads the
   // value, and its maker stores it.
-  bool reserve(const View& whole, int64_t rows, int64_t columns);
+  bool reserve(const View& whole, int64_t rows, int64_t columns, Arrangement arrangement = {});
+  bool crowded() const { return crowded_; }  // a value was refused or sent away for lack of room
   bool is_kept(isa::TensorId tensor) const { return values_.contains(tensor); }
   // Rows [row, row + count) as a tile to write; nullopt when no instruction can write there, or the value is
   // not kept.
   std::optional<Tile> place(isa::TensorId tensor, int64_t row, int64_t count);
+  bool is_by_columns(isa::TensorId tensor) const;
+  // Columns [column, column + count) by rows [row, row + rows) of a value that is kept by columns, to write;
+  // `column` is a multiple of 128 and the columns end with the value or are 128.
+  Tile place_turned(isa::TensorId tensor, int64_t column, int64_t count, int64_t row, int64_t rows);
+  // The tile is rows [row, row + tile.rows), columns from `column`, of a value that is kept by columns:
+  // turned by the Tensor engine.
+  void turn_in(isa::TensorId tensor, int64_t row, int64_t column, const Tile& tile);
+  // As find, of a value that is kept by columns: `columns` partitions of `rows` elements.
+  std::optional<Tile> find_turned(isa::TensorId tensor, int64_t element, int64_t columns, int64_t rows) const;
   // Every tile of a value that is written later, perhaps in a region; it cannot leave until changed() says
   // so.
   void make_tiles(isa::TensorId tensor);
@@ -74,12 +92,25 @@ class Residency {
     std::vector<std::optional<Tile>> blocks;
     bool stored = false;
     bool unwritten = false;
+    Arrangement arrangement;
 
+    // Of one run of blocks: all rows, or the rows of a group.
+    int64_t run_rows() const { return arrangement.group_rows > 0 ? arrangement.group_rows : rows; }
+    int64_t run_blocks() const { return (run_rows() + kPartitions - 1) / kPartitions; }
+    size_t block_of(int64_t row) const {
+      return static_cast<size_t>(row / run_rows() * run_blocks() + row % run_rows() / kPartitions);
+    }
+    int64_t partition_of(int64_t row) const { return row % run_rows() % kPartitions; }
+    int64_t block_rows(int64_t row) const {  // of the block with this row
+      const int64_t first = row % run_rows() / kPartitions * kPartitions;
+      return std::min(kPartitions, run_rows() - first);
+    }
     int64_t partition_bytes() const;
     bool complete() const;
   };
 
-  bool evict_one(const std::set<isa::TensorId>& but, size_t read_after = 0);
+  void flush_turned(const Value& value);
+  bool evict_one(const std::set<isa::TensorId>& but, std::optional<size_t> read_after = {});
   // Where the tensor is read next; kNever when nobody does.
   static constexpr size_t kNever = SIZE_MAX;
   size_t next_read(isa::TensorId tensor) const;
@@ -90,6 +121,7 @@ class Residency {
   std::deque<isa::TensorId> oldest_;
   std::map<isa::TensorId, std::vector<size_t>> reads_;
   size_t place_ = 0;
+  bool crowded_ = false;
   int64_t usual_room_, room_;
   int64_t partition_bytes_ = 0;
 };

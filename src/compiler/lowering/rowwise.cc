@@ -89,8 +89,12 @@ class RowwiseKernel {
     find_operands();
     find_users();
     for (const ValueId value : plan_.outputs(index_)) outputs_.emplace(value, matrix_of_output(value));
-    if (!group_.split) cut_into_equal_rows();
+    if (!group_.split && !keeps_columns()) cut_into_equal_rows();
     if (rows_ * columns_ == 0) return;  // nobody reduces nothing: passes/empty_reductions.cc
+    if (can_turn() && keep_turned()) {
+      turn();
+      return run_source();
+    }
     if (group_.has_source) {
       source_ = make_source();
       if (group_.whole_rows && source_->panels().size() > 1) finish_source();
@@ -115,11 +119,69 @@ class RowwiseKernel {
   const Op& source_op() const { return function_.op(group_.ops[0]); }
 
   std::unique_ptr<TileSource> make_source() {
+    ProductForm form{.turned = turned_, .group_rows = 0};
+    for (const auto& [value, m] : outputs_)
+      if (!turned_) form.group_rows = lowering_.arrangement_of(value).group_rows;
     switch (source_op().kind) {
-      case OpKind::dot_general_: return product_source(lowering_, source_op());
+      case OpKind::dot_general_: return product_source(lowering_, source_op(), form);
       case OpKind::composite_: return packed_product_source(lowering_, source_op());
       default: return convolution_source(lowering_, source_op());
     }
+  }
+
+  // -- columns over partitions: what products read is made as they read it (arrangements.cc)
+  bool by_columns(ValueId value) const { return lowering_.arrangement_of(value).by_columns; }
+  bool keeps_columns() const {
+    return std::any_of(outputs_.begin(), outputs_.end(),
+                       [&](const auto& output) { return by_columns(output.first); });
+  }
+
+  // A product without batches and reductions is symmetric. Its left operand should lie as it is needed then;
+  // else it would be turned as often as there are parts of the right one.
+  bool can_turn() const {
+    if (!group_.has_source || source_op().kind != OpKind::dot_general_ || group_.whole_rows ||
+        outputs_.empty())
+      return false;
+    if (source_op().has(Attr::lhs_batching_dimensions) &&
+        !source_op().integers(Attr::lhs_batching_dimensions).empty())
+      return false;
+    if (!emitter_.residency().is_by_columns(lowering_.view(source_op().operands[0]).tensor)) return false;
+    for (const auto& [value, m] : outputs_)
+      if (!by_columns(value)) return false;
+    return std::all_of(operands_.begin(), operands_.end(), [&](const auto& operand) {
+      const Matrix& m = operand.second;
+      return m.same_in_every_row() && (m.same_in_every_column() || m.columns_are_runs());
+    });
+  }
+
+  bool keep_turned() {
+    for (const auto& [value, m] : outputs_)
+      if (!emitter_.residency().reserve(lowering_.view(value), rows_, columns_, {.by_columns = true}))
+        return false;
+    return true;
+  }
+
+  void turn() {
+    turned_ = true;
+    std::swap(rows_, columns_);
+    for (auto& [key, m] : operands_) m = m.transposed();
+    for (auto& [value, m] : outputs_) m = m.transposed();
+    source_ = make_source();
+  }
+
+  // One number per row of a turned group, for all its blocks: loaded as long runs and turned on chip.
+  Tile number_per_row(const Matrix& m) {
+    const int64_t blocks = rows_ / kPartitions;
+    const View numbers = m.all();
+    const Matrix by_blocks(View{numbers.tensor, numbers.dtype, numbers.offset, {}}, {{kPartitions, blocks}},
+                           {{1, kPartitions}});
+    const Tile natural = emitter_.sbuf(blocks, kPartitions, m.dtype(), "load");
+    by_blocks.load(emitter_, natural, 0, 0);
+    const Tile turned = emitter_.psum_turned(kPartitions, blocks, m.dtype(), "turned"),
+               all = emitter_.sbuf(kPartitions, blocks, m.dtype(), "load_T");
+    emitter_.transpose(turned, natural);
+    emitter_.tensor_copy(all, turned);
+    return all;
   }
 
   void run_source() {
@@ -231,12 +293,23 @@ class RowwiseKernel {
   }
 
   // Results made in whole rows may stay in SBUF.
+  bool turns_in_whole_tiles() const {
+    if (!source_) return true;
+    const auto panels = source_->panels();
+    return std::all_of(panels.begin(), panels.end(), [&](const ColumnBlock& panel) {
+      return panel.begin % kPartitions == 0 &&
+             (panel.count % kPartitions == 0 || panel.begin + panel.count == columns_);
+    });
+  }
+
   void keep_results() {
     if (!group_.permutation.empty() || (!group_.split && columns_ > kFreeColumns)) return;
     if (source_ && !source_->keepable()) return;
     for (const auto& [value, m] : outputs_) {
       const View whole = lowering_.view(value);
-      emitter_.residency().reserve(whole, rows_, whole.element_count() / rows_);
+      Arrangement arrangement = lowering_.arrangement_of(value);
+      if (m.columns() == 1 || !turns_in_whole_tiles()) arrangement.by_columns = false;
+      emitter_.residency().reserve(whole, rows_, whole.element_count() / rows_, arrangement);
     }
   }
 
@@ -246,6 +319,7 @@ class RowwiseKernel {
     Residency& residency = emitter_.residency();
     const isa::TensorId tensor = lowering_.view(value).tensor;
     if (!residency.is_kept(tensor)) return std::nullopt;
+    if (turned_) return residency.place_turned(tensor, row_begin_, row_count_, column_begin_, column_count_);
     const auto place = residency.place(tensor, row_begin_, row_count_);
     OPENTRN_CHECK(place.has_value(), "a block of rows of a kept value has no place");
     return narrow ? *place : place->column_range(column_begin_, column_count_);
@@ -255,6 +329,11 @@ class RowwiseKernel {
     Residency& residency = emitter_.residency();
     const bool narrow = m.columns() == 1;
     const isa::TensorId tensor = lowering_.view(value).tensor;
+    if (residency.is_by_columns(tensor) && !turned_) {
+      const bool plain = tile.dtype == m.dtype() && tile.space == isa::MemorySpace::kSbuf &&
+                         tile.column_step == 1 && tile.runs == 1;
+      return residency.turn_in(tensor, row_begin_, column_begin_, plain ? tile : copied(tile, m.dtype()));
+    }
     if (residency.is_kept(tensor)) {
       if (residency.adopt(tensor, row_begin_, tile)) return;
       const Tile place = *kept_place(value, narrow);
@@ -266,7 +345,9 @@ class RowwiseKernel {
 
   // DMA does not reach PSUM.
   Tile in_sbuf(const Tile& tile, DType dtype) {
-    if (tile.space == isa::MemorySpace::kSbuf) return tile;
+    return tile.space == isa::MemorySpace::kSbuf ? tile : copied(tile, dtype);
+  }
+  Tile copied(const Tile& tile, DType dtype) {
     const Tile copy = emitter_.sbuf(tile.rows, tile.columns, dtype, "out");
     emitter_.tensor_copy(copy, tile);
     return copy;
@@ -297,6 +378,12 @@ class RowwiseKernel {
         found = invariant_.emplace(std::pair(key, column_begin_), load(m, narrow_, 0, rows)).first;
       }
       return found->second.row_range(0, row_count_);
+    }
+    if (narrow_ && turned_ && !m.same_in_every_row() && rows_ % kPartitions == 0 && !column_op &&
+        rows_ / kPartitions <= kPartitions) {
+      auto found = per_row_.find(key);
+      if (found == per_row_.end()) found = per_row_.emplace(key, number_per_row(m)).first;
+      return found->second.column_range(row_begin_ / kPartitions, 1);
     }
     if (narrow_ && source_) {
       auto found = narrow_tiles_.find({key, row_begin_});
@@ -383,6 +470,11 @@ class RowwiseKernel {
   Tile source_tile(const ValueId value) {
     const DType dtype = *device_dtype(function_.type(value).element());
     if (source_->tiles_of({column_begin_, column_count_}).size() == 1) {
+      const auto place = place_in_parts(value);
+      if (place && ops_.size() == 1) {
+        emitter_.tensor_copy(*place, source_->sums({row_begin_, row_count_}, {column_begin_, column_count_}));
+        return *place;
+      }
       const Tile sums = source_->sums({row_begin_, row_count_}, {column_begin_, column_count_});
       if (dtype == DType::kFloat32) return sums;
       return in_sbuf(sums, dtype);
@@ -484,6 +576,7 @@ class RowwiseKernel {
     const Op* user = only_user(op.results[0]);
     if (!user) return false;
     if (is_rounding(*user)) return true;
+    if (activation_function(*user) && is_f32(user->results[0]) && steps == 1) return true;
     const auto scalar = place_of_scalar(*user);
     return scalar && steps < kStepsMax &&
            plan_.seen_inside(index_, user->operands[1 - *scalar])->base == op.results[0];
@@ -506,6 +599,29 @@ class RowwiseKernel {
     steps.steps.push_back({alu_of_step(op.kind), scalar_of(scalar)});
     waiting_[op.results[0]] = steps;
     if (!can_wait(op, steps.steps.size())) finish_steps(op.results[0]);
+    return true;
+  }
+
+  // One function of the Scalar engine, which adds or multiplies what waits before it itself.
+  bool as_activation(const Op& op) {
+    const auto function = activation_function(op);
+    if (!function || !is_f32(op.results[0]) || !is_f32(op.operands[0]) || column_count_ == 1) return false;
+    if (plan_.seen_inside(index_, op.results[0])->form == Form::kColumn) return false;
+    const auto seen = plan_.seen_inside(index_, op.operands[0]);
+    const auto before = seen ? waiting_.find(seen->base) : waiting_.end();
+    Steps steps;
+    if (before != waiting_.end() && can_activate(before->second)) {
+      steps = before->second;
+      waiting_.erase(before);
+    } else {
+      const Term data = operand_for(op, op.operands[0], false);
+      if (data.splat || data.column) return false;
+      steps.data = data.tile;
+    }
+    steps.then = function;
+    waiting_[op.results[0]] = steps;
+    const Op* user = only_user(op.results[0]);
+    if (!user || !is_rounding(*user)) finish_steps(op.results[0]);
     return true;
   }
 
@@ -553,7 +669,10 @@ class RowwiseKernel {
 
   // Where part of the columns of a kept value go at once.
   std::optional<Tile> place_in_parts(ValueId value) {
-    if (!source_ || column_count_ == columns_ || !outputs_.contains(value)) return std::nullopt;
+    if (!source_ || !outputs_.contains(value)) return std::nullopt;
+    if (!turned_ &&
+        (column_count_ == columns_ || emitter_.residency().is_by_columns(lowering_.view(value).tensor)))
+      return std::nullopt;
     return kept_place(value, /*narrow=*/false);
   }
 
@@ -576,7 +695,7 @@ class RowwiseKernel {
       } else if (op.kind == OpKind::reduce_) {
         term = reduce(op, operand_for(op, op.operands[0], false));
       } else {
-        if (as_rounding(op) || as_step(op)) continue;
+        if (as_rounding(op) || as_step(op) || as_activation(op)) continue;
         const bool column_op = plan_.seen_inside(index_, result)->form == Form::kColumn;
         std::vector<Term> operands;
         for (const ValueId value : op.operands) operands.push_back(operand_for(op, value, column_op));
@@ -630,6 +749,7 @@ class RowwiseKernel {
   std::vector<OpId> ops_;  // of the group, as long as all are computed together
   bool whole_rows_;
   int64_t rows_, columns_;
+  bool turned_ = false;  // rows are the group's columns
   std::unique_ptr<TileSource> source_;
   std::vector<ColumnBlock> tiles_;  // of the panel
 
@@ -642,6 +762,7 @@ class RowwiseKernel {
   std::map<Key, Tile> loads_;
   std::map<std::pair<Key, int64_t>, Tile> invariant_;     // the same in every row; by first column
   std::map<std::pair<Key, int64_t>, Tile> narrow_tiles_;  // the same in every column; by first row
+  std::map<Key, Tile> per_row_;                           // number_per_row()
   std::map<ValueId, Term> terms_;
   std::map<ValueId, std::pair<OpId, int>> users_;  // inside the group: the last one, and how many
   std::map<ValueId, Steps> waiting_;

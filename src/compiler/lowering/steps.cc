@@ -38,8 +38,22 @@ std::optional<AsActivation> as_activation(const Steps& steps) {
 
 }  // namespace
 
+// The bias of an activation is a column of fp32.
+bool can_activate(const Steps& steps) {
+  if (steps.then || steps.steps.size() > 1) return false;
+  if (steps.steps.empty()) return true;
+  const Step& step = steps.steps[0];
+  const auto* column = std::get_if<Tile>(&step.scalar);
+  if (column) return step.op == AluOp::kAdd && column->dtype == DType::kFloat32;
+  return step.op == AluOp::kMultiply;
+}
+
 void emit_steps(Emitter& emitter, const Tile& dst, const Steps& steps) {
   const std::vector<Step>& list = steps.steps;
+  if (steps.then) {
+    const AsActivation before = *as_activation({steps.data, steps.steps, std::nullopt});
+    return emitter.activation(*steps.then, dst, steps.data, before.scale, before.bias);
+  }
   if (list.empty()) return emitter.tensor_copy(dst, steps.data);
   if (const auto activation = as_activation(steps); activation && emitter.scalar_is_freer(dst))
     return emitter.activation(activation->function, dst, steps.data, activation->scale, activation->bias);

@@ -2,10 +2,12 @@
 // them.
 //
 //   (data op0 scalar0) op1 scalar1, rounded to the type of dst
+//   function(data + scalar), function(data * scalar)
 //
 // Each op rounds to fp32 once, as if it had been an instruction of its own.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "compiler/lowering/emitter.h"
@@ -20,8 +22,12 @@ struct Step {
 struct Steps {
   Tile data;
   std::vector<Step> steps;  // at most kStepsMax
+  std::optional<ActivationFunction> then;
 };
 inline constexpr size_t kStepsMax = 2;
+
+// A function can follow these steps in one instruction.
+bool can_activate(const Steps& steps);
 
 // One instruction, on the Vector engine or, where it can and has less to do, on Scalar.
 void emit_steps(Emitter& emitter, const Tile& dst, const Steps& steps);

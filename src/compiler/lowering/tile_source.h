@@ -50,11 +50,17 @@ class TileSource {
 };
 
 // Bytes of a partition that the source holds, with those that are loaded ahead.
-int64_t product_bytes(const graph::Function& function, const graph::Op& op);
+int64_t product_bytes(const graph::Function& function, const graph::Op& op, const Choices& choices);
 int64_t packed_product_bytes(const graph::Function& function, const graph::Op& op);
 int64_t convolution_bytes(const graph::Function& function, const graph::Op& op);
 
-std::unique_ptr<TileSource> product_source(Lowering& lowering, const graph::Op& op);
+// turned: rows and columns exchanged, one batch only. group_rows: blocks of rows begin anew after so many.
+struct ProductForm {
+  bool turned = false;
+  int64_t group_rows = 0;
+};
+std::unique_ptr<TileSource> product_source(Lowering& lowering, const graph::Op& op,
+                                           const ProductForm& form = {});
 std::unique_ptr<TileSource> packed_product_source(Lowering& lowering, const graph::Op& op);
 std::unique_ptr<TileSource> convolution_source(Lowering& lowering, const graph::Op& op);
 

@@ -19,7 +19,8 @@ namespace {
 
 constexpr int64_t kSmallTiles = 8 * 1024;  // numbers per row, biases
 constexpr int64_t kFreeColumns = 2048;     // of a tile that no reduction holds together (rowwise.cc)
-constexpr int64_t kFullMax = 5;            // values of a group alive at once (plan.cc)
+// Values of a group alive at once (plan.cc); fewer where the first is in PSUM and none waits for a whole row.
+constexpr int64_t kFullMax = 5, kFullMaxOfSums = 3;
 
 int64_t element_bytes(const Function& function, graph::ValueId value) {
   const auto dtype = device_dtype(function.type(value).element());
@@ -40,7 +41,8 @@ int64_t rowwise_bytes(const Function& function, const Group& group) {
     // What is loaded beside: residuals.
     if (op.operands.size() > 1) bytes += tile * static_cast<int64_t>(sizeof(float)) / 2;
   }
-  return 2 * std::min(bytes, kFullMax * tile * static_cast<int64_t>(sizeof(float)));
+  const int64_t most = group.has_source && !group.whole_rows ? kFullMaxOfSums : kFullMax;
+  return 2 * std::min(bytes, most * tile * static_cast<int64_t>(sizeof(float)));
 }
 
 int64_t attention_bytes(const Function& function, const Op& op) {
@@ -57,14 +59,14 @@ int64_t attention_bytes(const Function& function, const Op& op) {
 
 }  // namespace
 
-std::optional<int64_t> working_bytes(const Function& function, const Group& group) {
+std::optional<int64_t> working_bytes(const Function& function, const Group& group, const Choices& choices) {
   const Op& first = function.op(group.ops[0]);
   if (attention_of(first)) return kSmallTiles + attention_bytes(function, first);
   if (!group.rowwise) return std::nullopt;
   int64_t bytes = kSmallTiles + rowwise_bytes(function, group);
   if (!group.has_source) return bytes;
   switch (first.kind) {
-    case OpKind::dot_general_: return bytes + product_bytes(function, first);
+    case OpKind::dot_general_: return bytes + product_bytes(function, first, choices);
     case OpKind::composite_: return bytes + packed_product_bytes(function, first);
     default: return bytes + convolution_bytes(function, first);
   }

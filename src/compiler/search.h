@@ -1,0 +1,21 @@
+// Which of several lowerings of a model is the fastest, by the backend's estimate.
+#pragma once
+
+#include <functional>
+
+#include "compiler/compile.h"
+#include "compiler/lowering/choices.h"
+
+namespace opentrn::compiler {
+
+struct Lowered {
+  CompiledModule module;
+  bool crowded = false;  // some value had no room in SBUF, or lost it
+};
+
+// Level::k2 takes what is usual where every value finds room, else the best of several shares of it.
+// Level::k3 also varies layouts and the sizes of panels. Programs too large to be timed several times get
+// half of the room where not every value finds some.
+CompiledModule fastest(const std::function<Lowered(const Choices&)>& lower, const Options& options);
+
+}  // namespace opentrn::compiler
