@@ -32,18 +32,23 @@ int64_t legal_start(const Request& request, int64_t offset) {
 
 }  // namespace
 
-// The latest time at which any part of the range became free; nothing when part of it is taken.
-std::optional<uint32_t> SpaceMap::age_of(size_t first, int64_t offset, int64_t bytes,
-                                         QuadrantMask quadrants) const {
+// `blocker`: the segment that is taken or was freed no earlier than `before`, when there is no age.
+SpaceMap::Age SpaceMap::age_of(size_t first, int64_t offset, int64_t bytes, QuadrantMask quadrants,
+                               uint64_t before) const {
   uint32_t latest = 0;
-  for (size_t i = first; i < segments_.size() && segments_[i].begin < offset + bytes; ++i) {
-    if ((segments_[i].taken & quadrants) != 0) return std::nullopt;
+  size_t i = first;
+  for (; i < segments_.size() && segments_[i].begin < offset + bytes; ++i) {
+    if ((segments_[i].taken & quadrants) != 0) return {std::nullopt, i};
     for (size_t q = 0; q < 4; ++q)
       if ((quadrants >> q & 1) != 0) latest = std::max(latest, segments_[i].free_since[q]);
+    if (latest >= before) return {std::nullopt, i};
   }
-  return segments_.back().end >= offset + bytes ? std::optional(latest) : std::nullopt;
+  if (segments_.back().end < offset + bytes) return {std::nullopt, segments_.size() - 1};
+  return {latest, i};
 }
 
+// In rising order, whatever begins at or before a blocker and reaches it is blocked too, so that the search
+// goes on behind it: every segment is looked at once or twice, however many there are.
 std::optional<SpaceMap::Found> SpaceMap::find(const Request& request,
                                               const std::vector<QuadrantMask>& choices, Policy policy) const {
   std::optional<Found> best;
@@ -60,8 +65,12 @@ std::optional<SpaceMap::Found> SpaceMap::find(const Request& request,
         if (last > offset && legal_start(request, last) == last) offset = last;
       }
       if (offset >= segments_[i].end) continue;
-      const auto age = age_of(i, offset, request.bytes, quadrants);
-      if (!age) continue;
+      const uint64_t before = policy == Policy::kOldest && best ? best_age : UINT64_MAX;
+      const auto [age, blocker] = age_of(i, offset, request.bytes, quadrants, before);
+      if (!age) {
+        if (policy != Policy::kHighest) k = blocker;
+        continue;
+      }
       const bool better = !best || (policy == Policy::kOldest   ? *age < best_age
                                     : policy == Policy::kLowest ? offset < best->offset
                                                                 : offset > best->offset);

@@ -58,7 +58,12 @@ class SpaceMap {
   };
   size_t split_at(int64_t offset);
   void merge(size_t first, size_t last);
-  std::optional<uint32_t> age_of(size_t first, int64_t offset, int64_t bytes, QuadrantMask quadrants) const;
+  struct Age {
+    std::optional<uint32_t> since;
+    size_t blocker = 0;
+  };
+  // The latest time at which any part of the range became free, if all of it is and that was before `before`.
+  Age age_of(size_t first, int64_t offset, int64_t bytes, QuadrantMask quadrants, uint64_t before) const;
 
   std::vector<Segment> segments_;
 };
