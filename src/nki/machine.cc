@@ -239,6 +239,7 @@ isa::Operand Machine::operand(const TensorView& view) {
     throw Fault(FaultKind::kProgram, "NkiTensor.empty",
                 fmt::format("{} has no elements; an instruction needs at least one", view.describe()),
                 "leave the instruction out where there is no work");
+  if (view.may_leave_storage) view.check_extent("ap");
   isa::Operand operand;
   operand.kind = isa::OperandKind::kAccess;
   operand.dtype = view.dtype;

@@ -64,6 +64,7 @@ class TensorView {
   isa::Pattern pattern;  // strides and shape
   int64_t offset = 0;    // elements of `dtype`
   std::optional<Indirection> indirection;
+  bool may_leave_storage = false;  // made by ap(): its extent is checked when an instruction takes it
 
   // A whole new tensor in row-major order.
   static TensorView whole(std::shared_ptr<Storage> storage, std::span<const int64_t> shape);

@@ -279,3 +279,21 @@ def test_device_print(capsys):
 
     nki.simulate(kernel)(np.full((1, 2), 1.5, np.float32))
     assert "tile is" in capsys.readouterr().out
+
+
+def test_a_view_beyond_its_tensor_is_refused_where_it_is_used():
+    """Kernels make such views in the last iteration of a loop and leave out what would use them."""
+
+    def columns(tile, last):
+        out = nl.ndarray((128, 24), dtype=tile.dtype, buffer=nl.sbuf)
+        for i in range(4):
+            view = tile.ap(pattern=[[24, 128], [1, 8]], offset=8 * i)
+            if i < last:
+                nisa.tensor_copy(dst=out[:, nl.ds(8 * min(i, 2), 8)], src=view)
+        return out
+
+    np.testing.assert_array_equal(run(lambda tile: columns(tile, 3), X), X)
+    with pytest.raises(
+        NkiValidationError, match=r"NkiTensor\.ap.*covers elements 24 to 3079 of a tensor that has 3072"
+    ):
+        run(lambda tile: columns(tile, 4), X)
