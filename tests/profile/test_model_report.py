@@ -84,9 +84,11 @@ def test_movements_name_their_cause(profile):
     rows = profile["model"]["movements"]
     transposes = [row for row in rows if row["what"] == "transpose"]
     assert {row["name"] for row in transposes} <= {
-        "jit(f)/encoder/layer0/dot_general", "jit(f)/encoder/layer1/dot_general"
-    }  # fmt: skip
-    assert transposes and all(row["file"] == "model.py" and row["line"] in (3, 9) for row in transposes)
+        "jit(f)/encoder/layer0/dot_general",
+        "jit(f)/encoder/layer0/vmap(a/b)/tanh",  # whose result the next product wants turned
+        "jit(f)/encoder/layer1/dot_general",
+    }
+    assert transposes and all(row["file"] == "model.py" and row["line"] in (3, 4, 9) for row in transposes)
     opcodes = {row["opcode"]: row["count"] for row in profile["opcodes"]}
     assert sum(row["instructions"] for row in transposes) == opcodes["nc_transpose"]
 

@@ -120,6 +120,8 @@ def test_profile_sums_a_run(tmp_path: Path) -> None:
     assert all(row["runs"] == 3 and row["device_us"] > 0 and row["host_s"] > 0 for row in rows.values())
     assert 0 < usage["mfu"] < 1 and usage["bytes_peak"] > 16 * 4 * 4
     assert usage["device_s"] == pytest.approx(sum(row["device_us"] * 3 for row in rows.values()) / 1e6)
+    # trn2.48xlarge in a capacity block: src/arch/tables/price.toml
+    assert usage["usd"]["capacity_block"] == pytest.approx(usage["device_s"] / 3600 * 35.7608 / 128)
 
 
 def test_an_installed_opentrn_is_found_by_its_entry_point(tmp_path: Path) -> None:

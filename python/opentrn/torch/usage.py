@@ -52,6 +52,28 @@ def row(program: Program) -> dict[str, Any]:
     return facts
 
 
+# Kinds of the usage file and of a profile's table of instances.
+_RATES = {"on_demand": "on_demand", "reserved": "reserved_3_years", "capacity_block": "capacity_block"}
+
+
+def usd_per_core_hour(programs: list[Program]) -> dict[str, float | None]:
+    """The cheapest published rate of each kind among the instances that have the chip; None where none is."""
+    instances: list[dict[str, Any]] = []
+    for program in programs:
+        if program.device_model and not program.host_reason:
+            try:
+                timing = program.device_model.time([], None)
+            except ValueError:  # as in row()
+                continue
+            instances = json.loads(timing.json())["model"]["serving"]
+            break
+    rates = {
+        kind: [each[name]["usd_h"] / each["cores"] for each in instances if each[name]]
+        for kind, name in _RATES.items()
+    }
+    return {kind: min(known, default=None) for kind, known in rates.items()}
+
+
 def write() -> None:
     """The file. It has the keys of the JAX plugin's; bytes_peak is the HBM of the largest program's tensors."""
     from opentrn import _core
@@ -66,6 +88,7 @@ def write() -> None:
         "cores": 1,
         "tensor_peak_tflops_bf16": _core.peak_tflops(target, "bf16"),
         "bytes_peak": peak,
+        "usd_h": usd_per_core_hour(on_device),
         "programs": rows,
     }
     with open(file, "w") as out:
