@@ -27,11 +27,6 @@ bool is_complex(const Function& function, ValueId value) {
   return type.is_tensor() && type.is_static() && graph::is_complex(type.element());
 }
 
-const Op* maker(const Function& function, ValueId value) {
-  const OpId id = function.value(value).op;
-  return id == graph::kNoOp ? nullptr : &function.op(id);
-}
-
 ValueId constant_part(Builder& builder, const graph::Literal& literal, bool imaginary) {
   const ElementType real = graph::real_part(literal.type().element());
   const int64_t size = graph::storage_bytes(real),

@@ -133,14 +133,6 @@ ValueId product_of_digits(Builder& builder, std::span<const ValueId> operands, E
   return sum->as(result).id();
 }
 
-ValueId part_of(Builder& builder, ValueId value, int64_t dimension, int64_t begin, int64_t end) {
-  const auto dims = builder.type(value).dims_vector();
-  std::vector<int64_t> start(dims.size(), 0), limit = dims;
-  start[static_cast<size_t>(dimension)] = begin;
-  limit[static_cast<size_t>(dimension)] = end;
-  return begin == 0 && limit == dims ? value : builder.slice(value, start, limit);
-}
-
 // All but what says how exact a product of floats must be.
 Builder::Attributes attributes_of(const Op& op) {
   Builder::Attributes attributes;

@@ -51,13 +51,6 @@ bool is_long(const Function& function, const Op& op) {
          contracted(function, op) * element_bytes(function, op) > kRowBytesMax;
 }
 
-ValueId part_of(Builder& builder, ValueId value, int64_t dimension, int64_t begin, int64_t end) {
-  std::vector<int64_t> limits = builder.type(value).dims_vector(), starts(limits.size(), 0);
-  starts[static_cast<size_t>(dimension)] = begin;
-  limits[static_cast<size_t>(dimension)] = end;
-  return builder.slice(value, starts, limits);
-}
-
 std::vector<ValueId> sum_of_parts(Builder& builder, const Function& function, const Op& op,
                                   std::span<const ValueId> operands) {
   const graph::Type& left = function.type(op.operands[0]);

@@ -35,11 +35,6 @@ bool is_wide(const graph::Type& type) {
 }
 bool is_wide(const Function& function, ValueId value) { return is_wide(function.type(value)); }
 
-const Op* maker(const Function& function, ValueId value) {
-  const OpId id = function.value(value).op;
-  return id == graph::kNoOp ? nullptr : &function.op(id);
-}
-
 // A ui64 value that is written as its words.
 bool is_joined(const Function& function, const Op& op) {
   return op.kind == OpKind::bitcast_convert_ && is_wide(function, op.results[0]) &&

@@ -36,4 +36,18 @@ Expr polynomial(const Expr& x, std::span<const double> coefficients) {
   return sum;
 }
 
+graph::ValueId part_of(graph::Builder& builder, graph::ValueId value, int64_t dimension, int64_t begin,
+                       int64_t end) {
+  const auto dims = builder.type(value).dims_vector();
+  std::vector<int64_t> start(dims.size(), 0), limit = dims;
+  start[static_cast<size_t>(dimension)] = begin;
+  limit[static_cast<size_t>(dimension)] = end;
+  return begin == 0 && limit == dims ? value : builder.slice(value, start, limit);
+}
+
+const graph::Op* maker(const graph::Function& function, graph::ValueId value) {
+  const graph::OpId id = function.value(value).op;
+  return id == graph::kNoOp ? nullptr : &function.op(id);
+}
+
 }  // namespace opentrn::compiler

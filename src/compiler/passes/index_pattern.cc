@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/lowering/plan.h"
+#include "compiler/passes/expression.h"
 #include "graph/element_value.h"
 
 namespace opentrn::compiler {
@@ -16,11 +17,6 @@ using graph::OpKind;
 using graph::ValueId;
 
 namespace {
-
-const Op* maker(const Function& function, ValueId value) {
-  const graph::OpId id = function.value(value).op;
-  return id == graph::kNoOp ? nullptr : &function.op(id);
-}
 
 // The dimensions that are not one, in order.
 std::vector<size_t> wide_dimensions(std::span<const int64_t> dims) {

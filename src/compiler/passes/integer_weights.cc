@@ -62,7 +62,8 @@ class IntegerWeights {
   explicit IntegerWeights(Function& function) : function_(function) {}
 
   int64_t run() {
-    block(function_.body());
+    for_products(function_, function_.body(),
+                 [&](BlockId block, size_t at, OpId id) { return product(block, at, id); });
     return count_;
   }
 
@@ -72,14 +73,6 @@ class IntegerWeights {
     Strided integers;
     std::optional<Strided> zero, scale;
   };
-
-  void block(BlockId id) {
-    for (size_t at = 0; at < function_.block(id).ops.size(); ++at) {
-      const OpId op = function_.block(id).ops[at];
-      for (const BlockId region : std::vector(function_.op(op).regions)) block(region);
-      if (function_.op(op).kind == OpKind::dot_general_) at += product(id, at, op);
-    }
-  }
 
   size_t product(BlockId block, size_t at, OpId id) {
     for (const size_t side : {0, 1}) {

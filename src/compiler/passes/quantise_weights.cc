@@ -107,19 +107,12 @@ class Quantisation {
       : function_(function), weights_(function), format_(format_of(type)) {}
 
   WeightCounts run() {
-    block(function_.body());
+    for_products(function_, function_.body(),
+                 [&](BlockId block, size_t at, OpId id) { return product(block, at, id); });
     return counts_;
   }
 
  private:
-  void block(BlockId id) {
-    for (size_t at = 0; at < function_.block(id).ops.size(); ++at) {
-      const OpId op = function_.block(id).ops[at];
-      for (const BlockId region : std::vector(function_.op(op).regions)) block(region);
-      if (function_.op(op).kind == OpKind::dot_general_) at += product(id, at, op);
-    }
-  }
-
   // How many ops were inserted around the product.
   size_t product(BlockId block, size_t at, OpId id) {
     for (const size_t i : {0, 1}) {

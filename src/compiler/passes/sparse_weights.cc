@@ -45,26 +45,28 @@ class Pruning {
   Pruning(Function& function, SparsityPattern pattern)
       : function_(function), weights_(function), pattern_(pattern) {}
 
-  void block(BlockId id) {
-    for (size_t at = 0; at < function_.block(id).ops.size(); ++at) {
-      const OpId product = function_.block(id).ops[at];
-      for (const BlockId region : std::vector(function_.op(product).regions)) block(region);
-      if (function_.op(product).kind != OpKind::dot_general_) continue;
-      for (const size_t side : {0, 1}) {
-        const Op op = function_.op(product);
-        WeightCounts ignored;
-        if (!weights_.is_weight(op, side, ignored)) continue;
-        const WeightLayout layout = layout_of(function_, op, side);
-        if (layout.contracted.size() % static_cast<size_t>(pattern_.group) != 0) continue;
-        const OpId made = function_.insert(id, at++, OpKind::constant_, {},
-                                           {function_.type(op.operands[side])}, op.location);
-        function_.op(made).set(Attr::value, pruned(*Weights::constant(function_, op.operands[side]), layout));
-        function_.op(product).operands[side] = function_.op(made).results[0];
-      }
-    }
+  void run() {
+    for_products(function_, function_.body(),
+                 [&](BlockId block, size_t at, OpId id) { return prune(block, at, id); });
   }
 
  private:
+  size_t prune(BlockId block, size_t at, OpId product) {
+    size_t inserted = 0;
+    for (const size_t side : {0, 1}) {
+      const Op op = function_.op(product);
+      WeightCounts ignored;
+      if (!weights_.is_weight(op, side, ignored)) continue;
+      const WeightLayout layout = layout_of(function_, op, side);
+      if (layout.contracted.size() % static_cast<size_t>(pattern_.group) != 0) continue;
+      const OpId made = function_.insert(block, at + inserted++, OpKind::constant_, {},
+                                         {function_.type(op.operands[side])}, op.location);
+      function_.op(made).set(Attr::value, pruned(*Weights::constant(function_, op.operands[side]), layout));
+      function_.op(product).operands[side] = function_.op(made).results[0];
+    }
+    return inserted;
+  }
+
   Literal pruned(const Literal& literal, const WeightLayout& layout) const {
     const FloatElements elements(literal);
     const DType dtype = *graph::to_dtype(literal.type().element());
@@ -100,19 +102,12 @@ class Compression {
         stated_(pattern) {}
 
   WeightCounts run() {
-    block(function_.body());
+    for_products(function_, function_.body(),
+                 [&](BlockId block, size_t at, OpId id) { return replace(block, at, id); });
     return counts_;
   }
 
  private:
-  void block(BlockId id) {
-    for (size_t at = 0; at < function_.block(id).ops.size(); ++at) {
-      const OpId product = function_.block(id).ops[at];
-      for (const BlockId region : std::vector(function_.op(product).regions)) block(region);
-      if (function_.op(product).kind == OpKind::dot_general_) at += replace(id, at, product);
-    }
-  }
-
   size_t replace(BlockId block, size_t at, OpId id) {
     for (const size_t side : {0, 1}) {
       const Op op = function_.op(id);
@@ -200,9 +195,7 @@ class Compression {
 
 }  // namespace
 
-void prune_weights(Function& function, SparsityPattern pattern) {
-  Pruning(function, pattern).block(function.body());
-}
+void prune_weights(Function& function, SparsityPattern pattern) { Pruning(function, pattern).run(); }
 
 WeightCounts compress_weights(Function& function, SparsityPattern pattern) {
   return Compression(function, pattern).run();

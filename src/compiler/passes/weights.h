@@ -66,6 +66,18 @@ void for_elements(const WeightLayout& layout, int64_t batch_offset, Visit&& visi
           visit(k, n, batch_offset + layout.contracted[k] + layout.channels[n]);
 }
 
+// visit(block, position, product) for every dot_general, those of regions first; it gives the number of ops
+// that it inserted into the block.
+template <typename Visit>
+void for_products(graph::Function& function, graph::BlockId block, Visit&& visit) {
+  for (size_t at = 0; at < function.block(block).ops.size(); ++at) {
+    const graph::OpId op = function.block(block).ops[at];
+    for (const graph::BlockId region : std::vector(function.op(op).regions))
+      for_products(function, region, visit);
+    if (function.op(op).kind == graph::OpKind::dot_general_) at += visit(block, at, op);
+  }
+}
+
 // Which operands of products are weights: constants of floats that only products read, large enough.
 class Weights {
  public:
