@@ -210,7 +210,11 @@ class DependencyFinder {
         Shape& shape = shapes[access.tensor];
         const Footprint& f = access.footprint;
         ++shape.writes;
-        if (f.steps == nullptr) continue;
+        if (f.steps ==
+            nullptr) {  // anywhere in its bounds, often the whole tensor: cells would all be looked at
+          shape.bytes += f.byte_end - f.byte_begin;
+          continue;
+        }
         shape.bytes += f.steps->run_elements * f.element_bytes;
         if (f.steps->count == 0) continue;
         // The smallest step makes the rows; larger steps skip rows.

@@ -34,25 +34,62 @@ int64_t legal_start(const Request& request, int64_t offset) {
 
 // `blocker`: the segment that is taken or was freed no earlier than `before`, when there is no age.
 SpaceMap::Age SpaceMap::age_of(size_t first, int64_t offset, int64_t bytes, QuadrantMask quadrants,
-                               uint64_t before) const {
+                               uint32_t before) const {
   uint32_t latest = 0;
   size_t i = first;
   for (; i < segments_.size() && segments_[i].begin < offset + bytes; ++i) {
-    if ((segments_[i].taken & quadrants) != 0) return {std::nullopt, i};
-    for (size_t q = 0; q < 4; ++q)
-      if ((quadrants >> q & 1) != 0) latest = std::max(latest, segments_[i].free_since[q]);
+    latest = std::max(latest, segments_[i].latest(quadrants));
     if (latest >= before) return {std::nullopt, i};
   }
   if (segments_.back().end < offset + bytes) return {std::nullopt, segments_.size() - 1};
   return {latest, i};
 }
 
-// In rising order, whatever begins at or before a blocker and reaches it is blocked too, so that the search
-// goes on behind it: every segment is looked at once or twice, however many there are.
+// The range that has been free for longest; of equals that in the first quadrants, there the lowest. All
+// lanes (the quadrants, their halves, or the whole) are searched in one walk: most segments are too young in
+// each. Whatever begins at or before a blocker and reaches it is blocked too, so that a lane's search goes on
+// behind it.
+template <size_t kLanes>
+std::optional<SpaceMap::Found> SpaceMap::find_oldest(const Request& request) const {
+  constexpr size_t kWidth = 4 / kLanes;
+  std::optional<Found> best;
+  std::array<uint32_t, kLanes> before;  // an age must be earlier to be better
+  before.fill(kTaken);
+  std::array<size_t, kLanes> next{};
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    const Segment& segment = segments_[i];
+    std::array<uint32_t, kLanes> age;
+    uint32_t is_old = 0;
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      age[lane] = segment.age[lane * kWidth];
+      for (size_t q = 1; q < kWidth; ++q) age[lane] = std::max(age[lane], segment.age[lane * kWidth + q]);
+      is_old |= static_cast<uint32_t>(age[lane] < before[lane]);
+    }
+    if (is_old == 0) continue;
+    const int64_t offset = legal_start(request, segment.begin);
+    if (offset >= segment.end) continue;
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      if (age[lane] >= before[lane] || i < next[lane]) continue;
+      const auto quadrants = static_cast<QuadrantMask>(((1u << kWidth) - 1) << (lane * kWidth));
+      const auto [since, blocker] = age_of(i, offset, request.bytes, quadrants, before[lane]);
+      if (!since) {
+        next[lane] = blocker + 1;
+        continue;
+      }
+      best = Found{offset, quadrants};
+      for (size_t other = 0; other < kLanes; ++other) before[other] = *since + (other < lane ? 1 : 0);
+    }
+  }
+  return best;
+}
+
 std::optional<SpaceMap::Found> SpaceMap::find(const Request& request,
                                               const std::vector<QuadrantMask>& choices, Policy policy) const {
+  if (policy == Policy::kOldest)
+    return choices.size() == 4   ? find_oldest<4>(request)
+           : choices.size() == 2 ? find_oldest<2>(request)
+                                 : find_oldest<1>(request);
   std::optional<Found> best;
-  uint32_t best_age = 0;
   const size_t n = segments_.size();
   for (QuadrantMask quadrants : choices) {
     for (size_t k = 0; k < n; ++k) {
@@ -65,17 +102,14 @@ std::optional<SpaceMap::Found> SpaceMap::find(const Request& request,
         if (last > offset && legal_start(request, last) == last) offset = last;
       }
       if (offset >= segments_[i].end) continue;
-      const uint64_t before = policy == Policy::kOldest && best ? best_age : UINT64_MAX;
-      const auto [age, blocker] = age_of(i, offset, request.bytes, quadrants, before);
+      const auto [age, blocker] = age_of(i, offset, request.bytes, quadrants, kTaken);
       if (!age) {
         if (policy != Policy::kHighest) k = blocker;
         continue;
       }
-      const bool better = !best || (policy == Policy::kOldest   ? *age < best_age
-                                    : policy == Policy::kLowest ? offset < best->offset
-                                                                : offset > best->offset);
-      if (better) best = Found{offset, quadrants}, best_age = *age;
-      if (policy != Policy::kOldest) break;  // of this choice no later segment is better
+      if (!best || (policy == Policy::kLowest ? offset < best->offset : offset > best->offset))
+        best = Found{offset, quadrants};
+      break;  // of this choice no later segment is better
     }
   }
   return best;
@@ -113,7 +147,10 @@ void SpaceMap::merge(size_t first, size_t last) {
 void SpaceMap::take(int64_t offset, int64_t bytes, QuadrantMask quadrants) {
   const size_t first = split_at(offset);
   const size_t last = split_at(offset + bytes);
-  for (size_t i = first; i < last; ++i) segments_[i].taken |= quadrants;
+  for (size_t i = first; i < last; ++i) {
+    segments_[i].taken |= quadrants;
+    for (size_t q = 0; q < 4; ++q) segments_[i].set_age(q);
+  }
   merge(first, last);
 }
 
@@ -123,7 +160,7 @@ void SpaceMap::release(int64_t offset, int64_t bytes, QuadrantMask quadrants, ui
   for (size_t i = first; i < last; ++i) {
     segments_[i].taken &= static_cast<QuadrantMask>(~quadrants);
     for (size_t q = 0; q < 4; ++q)
-      if ((quadrants >> q & 1) != 0) segments_[i].free_since[q] = time;
+      if ((quadrants >> q & 1) != 0) segments_[i].free_since[q] = segments_[i].age[q] = time;
   }
   merge(first, last);
 }

@@ -4,6 +4,7 @@
 // a whole. Segments split and merge as tensors come and go.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -33,7 +34,7 @@ struct Request {
 
 class SpaceMap {
  public:
-  explicit SpaceMap(int64_t bytes) : segments_{{0, bytes, 0, {}}} {}
+  explicit SpaceMap(int64_t bytes) : segments_{{0, bytes, 0, {}, {}}} {}
 
   enum class Policy : uint8_t { kOldest, kLowest, kHighest };
   struct Found {
@@ -47,11 +48,20 @@ class SpaceMap {
   void release(int64_t offset, int64_t bytes, QuadrantMask quadrants, uint32_t time);
 
  private:
+  static constexpr uint32_t kTaken = UINT32_MAX;  // later than any instruction
   struct Segment {
     int64_t begin = 0;
     int64_t end = 0;
     QuadrantMask taken = 0;
     std::array<uint32_t, 4> free_since{};
+    std::array<uint32_t, 4> age{};  // free_since, or kTaken
+    // The latest time at which one of these quadrants became free; kTaken if one is not.
+    uint32_t latest(QuadrantMask quadrants) const {
+      uint32_t time = 0;
+      for (size_t q = 0; q < 4; ++q) time = std::max(time, (quadrants >> q & 1) != 0 ? age[q] : 0);
+      return time;
+    }
+    void set_age(size_t q) { age[q] = (taken >> q & 1) != 0 ? kTaken : free_since[q]; }
     bool same_state(const Segment& other) const {
       return taken == other.taken && free_since == other.free_since;
     }
@@ -63,7 +73,9 @@ class SpaceMap {
     size_t blocker = 0;
   };
   // The latest time at which any part of the range became free, if all of it is and that was before `before`.
-  Age age_of(size_t first, int64_t offset, int64_t bytes, QuadrantMask quadrants, uint64_t before) const;
+  template <size_t kLanes>
+  std::optional<Found> find_oldest(const Request& request) const;
+  Age age_of(size_t first, int64_t offset, int64_t bytes, QuadrantMask quadrants, uint32_t before) const;
 
   std::vector<Segment> segments_;
 };
