@@ -2,10 +2,11 @@
 // contract is one running sum per element along all of K, so a block of accumulators stays in
 // registers from k = 0 to K - 1.
 //
-// Both operands are packed first, and widened to fp32 in doing so. A panel of `moving` (K rows of two
-// vectors, 16 KiB at K = 128 with AVX-512) then lies in L1 while every panel of `stationary` (K rows of
-// kMaxRows floats, 4 KiB) passes by. Reading the tiles in place would touch K rows whose pitch is often a
-// power of two, which fall into few cache sets. Packing costs O(K (M + N)) of O(K M N).
+// Both operands are packed, and widened to fp32 in doing so. A panel of `moving` (K rows of three vectors,
+// 24 KiB at K = 128 with AVX-512) then lies in L1 while every block of `stationary` (K rows of kMaxRows
+// floats, 4 KiB) passes by. Reading the tiles in place again and again would touch K rows whose pitch is
+// often a power of two, which fall into few cache sets. fp32 is packed by the block that reads it first: the
+// first panel packs `stationary`, the first block of each panel `moving`.
 #include "numerics/simd_targets.h"
 
 #include <algorithm>
@@ -53,28 +54,37 @@ namespace HWY_NAMESPACE {
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-// kMaxRows * 2 accumulators, 2 operands and a broadcast must fit the register file: 32 vectors, but 16
-// with AVX2.
+// kMaxRows * kPanelVectors accumulators, a row of the panel and a broadcast must fit the register file: 32
+// vectors, but 16 with AVX2.
 #if HWY_TARGET == HWY_AVX2
 constexpr int kMaxRows = 6;
+constexpr int kPanelVectors = 2;
 constexpr int kWideVectors = 4;
 #else
 constexpr int kMaxRows = 8;
+constexpr int kPanelVectors = 3;
 constexpr int kWideVectors = 8;
 #endif
 // A tile of so few rows reads `moving` once, so packing would double the traffic: its blocks are wide
 // instead, to have sums enough in flight, and read in place.
 constexpr int kFewRows = 2;
+// So few columns beyond whole vectors are computed with vectors along M: a vector of columns would be
+// mostly empty (7 x 7 pixels: 48 + 1).
+constexpr int kFewColumns = 4;
+constexpr int kColumnVectors = 4;
 
 // A packed block of `stationary` starts this many floats after the one before: were it a power of two,
 // writing a row to all blocks would hit one cache set.
 HWY_INLINE size_t block_pitch(int K) { return static_cast<size_t>(kMaxRows) * static_cast<size_t>(K) + 16; }
 
-// K rows of `moving`, of which `columns` are wanted.
-struct Panel {
+// Rows of an operand may lie pages apart, where hardware does not fetch ahead.
+constexpr int kRowsAhead = 16;
+
+// K rows of fp32. `packed`, if any, gets a copy of what a block reads, its rows without gaps.
+struct Rows {
   const float* data;
   size_t pitch;
-  size_t columns;
+  float* packed = nullptr;
 };
 
 struct Output {
@@ -97,27 +107,52 @@ HWY_ATTR HWY_INLINE void store_block(const V (&sum)[kRows][kVectors], Output out
   }
 }
 
-// One block: `stationary` is K x kRows, packed; `panel` is readable kVectors * lanes wide.
-template <int kRows, int kVectors>
-HWY_ATTR HWY_NOINLINE void block(const float* HWY_RESTRICT stationary, Panel panel, int K, Output out) {
+template <int kRows>
+HWY_ATTR HWY_INLINE void copy_rows(const float* HWY_RESTRICT from, float* HWY_RESTRICT to) {
+  if constexpr (kRows == 8 && HWY_MAX_BYTES >= 32) {
+    const hn::CappedTag<float, 8> d;
+    for (size_t i = 0; i < 8; i += hn::Lanes(d)) hn::StoreU(hn::LoadU(d, from + i), d, to + i);
+  } else {
+    for (int r = 0; r < kRows; ++r) to[r] = from[r];
+  }
+}
+
+// One block: `stationary` is K x kRows, `moving` readable kVectors * lanes wide, `columns` of it wanted. The
+// copies cost nothing: they hide behind the multiplications.
+template <int kRows, int kVectors, bool kPackStationary = false, bool kPackMoving = false>
+HWY_ATTR HWY_NOINLINE void block(Rows stationary, Rows moving, int K, size_t columns, Output out) {
   const D d;
   const size_t lanes = hn::Lanes(d);
   V sum[kRows][kVectors];
   for (auto& row : sum) {
     for (V& x : row) x = hn::Zero(d);
   }
-  const float* HWY_RESTRICT moving = panel.data;
+  const float* HWY_RESTRICT left = stationary.data;
+  const float* HWY_RESTRICT right = moving.data;
+  float* HWY_RESTRICT left_copy = stationary.packed;
+  float* HWY_RESTRICT right_copy = moving.packed;
   for (int k = 0; k < K; ++k) {
+    const bool ahead = (kPackStationary || kPackMoving) && k + kRowsAhead < K;
     V m[kVectors];
-    for (int v = 0; v < kVectors; ++v) m[v] = hn::LoadU(d, moving + v * lanes);
+    for (int v = 0; v < kVectors; ++v) m[v] = hn::LoadU(d, right + v * lanes);
+    if constexpr (kPackMoving) {
+      for (int v = 0; v < kVectors; ++v) hn::StoreU(m[v], d, right_copy + v * lanes);
+      right_copy += kVectors * lanes;
+      for (int v = 0; v < kVectors && ahead; ++v)
+        hwy::Prefetch(right + kRowsAhead * moving.pitch + v * lanes);
+    }
     for (int r = 0; r < kRows; ++r) {
-      const V s = hn::Set(d, stationary[r]);
+      const V s = hn::Set(d, left[r]);
       for (int v = 0; v < kVectors; ++v) sum[r][v] = fused(d, s, m[v], sum[r][v]);
     }
-    stationary += kRows;
-    moving += panel.pitch;
+    if constexpr (kPackStationary) {
+      copy_rows<kRows>(left, left_copy);
+      left_copy += kRows;
+      if (ahead) hwy::Prefetch(left + kRowsAhead * stationary.pitch);
+    }
+    left += stationary.pitch;
+    right += moving.pitch;
   }
-  const size_t columns = panel.columns;
   if (columns == kVectors * lanes) return store_block<kRows, kVectors>(sum, out);
   HWY_ALIGN float edge[kRows * kVectors * (HWY_MAX_BYTES / sizeof(float))];
   const size_t pitch = kVectors * lanes;
@@ -135,22 +170,6 @@ HWY_INLINE int block_rows(int rows_left) {
   return rows_left >= 4 ? 4 : rows_left >= 2 ? 2 : 1;
 }
 
-template <int kVectors>
-HWY_ATTR void rows_of_panel(const MatmulTile& t, const float* packed_stationary, Panel panel, int n) {
-  const float* s = packed_stationary;
-  for (int m = 0; m < t.M; s += block_pitch(t.K)) {
-    const int rows = block_rows(t.M - m);
-    const Output out{t.acc + static_cast<size_t>(m) * t.acc_pitch + n, t.acc_pitch, t.accumulate};
-    switch (rows) {
-      case kMaxRows: block<kMaxRows, kVectors>(s, panel, t.K, out); break;
-      case 4: block<4, kVectors>(s, panel, t.K, out); break;
-      case 2: block<2, kVectors>(s, panel, t.K, out); break;
-      default: block<1, kVectors>(s, panel, t.K, out); break;
-    }
-    m += rows;
-  }
-}
-
 // An operand's element: fp32, or bf16 as its bits.
 HWY_ATTR HWY_INLINE float widen(float x) { return x; }
 HWY_ATTR HWY_INLINE float widen(uint16_t x) { return std::bit_cast<float>(static_cast<uint32_t>(x) << 16); }
@@ -164,8 +183,6 @@ HWY_ATTR HWY_INLINE hn::Vec<Tag> load_wide(Tag d, const uint16_t* from) {
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::LoadU(hn::Rebind<uint16_t, Tag>(), from))));
 }
 
-// Rows of an operand may lie pages apart, where hardware does not fetch ahead.
-constexpr int kRowsAhead = 16;
 template <typename T>
 HWY_INLINE void fetch(const T* from, size_t elements) {
   for (size_t i = 0; i < elements; i += 64 / sizeof(T)) hwy::Prefetch(from + i);
@@ -182,16 +199,19 @@ HWY_ATTR HWY_INLINE void pack_full_block(const T* HWY_RESTRICT from, float* HWY_
   }
 }
 
-// Blocks of rows, each K x rows, block_pitch() apart. Row by row, as a row of the operand is contiguous.
+// Blocks of rows from `first` on, a multiple of kMaxRows, each K x rows, block_pitch() apart. Row by row, as
+// a row of the operand is contiguous.
 template <typename T>
-HWY_ATTR void pack_stationary(const MatmulTile& t, float* HWY_RESTRICT to) {
+HWY_ATTR void pack_stationary(const MatmulTile& t, int first, float* HWY_RESTRICT to) {
+  if (first == t.M) return;
   const size_t pitch = block_pitch(t.K);
   const auto* row = static_cast<const T*>(t.stationary.data);
   const int full = t.M / kMaxRows * kMaxRows;
+  to += static_cast<size_t>(first / kMaxRows) * pitch;
   for (int k = 0; k < t.K; ++k, row += t.stationary.pitch) {
-    if (k + kRowsAhead < t.K) fetch(row + kRowsAhead * t.stationary.pitch, t.M);
+    if (k + kRowsAhead < t.K) fetch(row + kRowsAhead * t.stationary.pitch + first, t.M - first);
     float* block = to;
-    int m = 0;
+    int m = first;
     for (; m < full; m += kMaxRows, block += pitch) pack_full_block(row + m, block + k * kMaxRows);
     for (; m < t.M; block += pitch) {
       const int rows = block_rows(t.M - m);
@@ -201,29 +221,54 @@ HWY_ATTR void pack_stationary(const MatmulTile& t, float* HWY_RESTRICT to) {
   }
 }
 
-// Also fetches what the next panel will read.
+// Where column n of an operand's first row lies, in elements.
+HWY_INLINE size_t column_offset(const MatmulOperand& operand, int n) {
+  const int at = operand.first_column + n;
+  if (operand.run == 0) return static_cast<size_t>(at);
+  return static_cast<size_t>(at / operand.run) * operand.run_pitch + static_cast<size_t>(at % operand.run);
+}
+
+// Columns that lie next to each other, with those of the same run before them; `to` is their place in a
+// panel.
+struct Piece {
+  size_t from, to, columns;
+};
+
+// Copies of `columns` columns from `n` on, `width` floats apart: as the pieces lie, each for all of K.
 template <typename T>
-HWY_ATTR void pack_panel(const MatmulTile& t, int n, size_t columns, size_t width, float* HWY_RESTRICT to) {
+HWY_ATTR HWY_INLINE void pack_piece(const MatmulTile& t, Piece piece, size_t width, float* HWY_RESTRICT to) {
   const D d;
   const size_t lanes = hn::Lanes(d);
-  const T* from = static_cast<const T*>(t.moving.data) + n;
-  const bool more = static_cast<size_t>(t.N - n) > columns;
-  for (int k = 0; k < t.K; ++k, from += t.moving.pitch) {
-    if (columns == width) {
-      for (size_t j = 0; j < width; j += lanes) hn::Store(load_wide(d, from + j), d, to + j);
+  const T* from = static_cast<const T*>(t.moving.data) + piece.from;
+  to += piece.to;
+  const auto rest = hn::FirstN(d, piece.columns % lanes);
+  for (int k = 0; k < t.K; ++k, from += t.moving.pitch, to += width) {
+    fetch(from + piece.columns, width);  // the next panel
+    if (k + kRowsAhead < t.K) fetch(from + kRowsAhead * t.moving.pitch, piece.columns);
+    size_t j = 0;
+    for (; j + lanes <= piece.columns; j += lanes) hn::StoreU(load_wide(d, from + j), d, to + j);
+    if (j == piece.columns) continue;
+    if constexpr (sizeof(T) == 4) {
+      hn::BlendedStore(hn::MaskedLoad(rest, d, from + j), rest, d, to + j);
     } else {
-      for (size_t j = 0; j < width; ++j) to[j] = j < columns ? widen(from[j]) : 0.0f;
+      for (; j < piece.columns; ++j) to[j] = widen(from[j]);
     }
-    if (more) fetch(from + columns, width);
-    if (n == 0 && k + kRowsAhead < t.K) fetch(from + kRowsAhead * t.moving.pitch, columns);
-    to += width;
   }
 }
 
-HWY_ATTR void few_rows_of_panel(const MatmulTile& t, const float* packed_stationary, Panel panel, int n) {
-  const Output out{t.acc + n, t.acc_pitch, t.accumulate};
-  if (t.M == 1) return block<1, kWideVectors>(packed_stationary, panel, t.K, out);
-  return block<2, kWideVectors>(packed_stationary, panel, t.K, out);
+template <typename T>
+HWY_ATTR void pack_panel(const MatmulTile& t, int n, size_t columns, size_t width, float* HWY_RESTRICT to) {
+  for (size_t done = 0; done < columns;) {
+    const int at = t.moving.first_column + n + static_cast<int>(done);
+    const size_t in_run =
+        t.moving.run == 0 ? columns - done : static_cast<size_t>(t.moving.run - at % t.moving.run);
+    const Piece piece{column_offset(t.moving, n + static_cast<int>(done)), done,
+                      std::min(in_run, columns - done)};
+    pack_piece<T>(t, piece, width, to);
+    done += piece.columns;
+  }
+  for (int k = 0; columns < width && k < t.K; ++k)
+    std::fill_n(to + static_cast<size_t>(k) * width + columns, width - columns, 0.0f);
 }
 
 HWY_ATTR void pack_panel_of(const MatmulTile& t, int n, size_t columns, size_t width, float* to) {
@@ -231,40 +276,161 @@ HWY_ATTR void pack_panel_of(const MatmulTile& t, int n, size_t columns, size_t w
   return pack_panel<uint16_t>(t, n, columns, width, to);
 }
 
+// Rows m on of the stationary operand: packed, or in place and to be packed by the first panel.
+HWY_INLINE Rows stationary_block(const MatmulTile& t, float* packed, bool pack, int m, int rows) {
+  float* at = packed + static_cast<size_t>(m / kMaxRows) * block_pitch(t.K);
+  // Blocks of less than kMaxRows follow the full ones, one block_pitch() each.
+  if (rows < kMaxRows)
+    for (int before = t.M - t.M % kMaxRows; before < m; before += block_rows(t.M - before))
+      at += block_pitch(t.K);
+  if (!pack || rows < kMaxRows) return {at, static_cast<size_t>(rows)};
+  return {static_cast<const float*>(t.stationary.data) + m, t.stationary.pitch, at};
+}
+
+template <int kVectors>
+HWY_ATTR void full_block(Rows left, Rows right, int K, size_t columns, Output out) {
+  const bool pack_left = left.packed != nullptr, pack_right = right.packed != nullptr;
+  if (pack_left && pack_right) return block<kMaxRows, kVectors, true, true>(left, right, K, columns, out);
+  if (pack_left) return block<kMaxRows, kVectors, true, false>(left, right, K, columns, out);
+  if (pack_right) return block<kMaxRows, kVectors, false, true>(left, right, K, columns, out);
+  return block<kMaxRows, kVectors>(left, right, K, columns, out);
+}
+
+// The panel's `moving` may be in place, to be packed by the first block, which is a full one.
+template <int kVectors>
+HWY_ATTR void rows_of_panel(const MatmulTile& t, float* stationary, bool pack, Rows moving, int n,
+                            size_t columns) {
+  for (int m = 0; m < t.M;) {
+    const int rows = block_rows(t.M - m);
+    const Rows left = stationary_block(t, stationary, pack, m, rows);
+    const Output out{t.acc + static_cast<size_t>(m) * t.acc_pitch + n, t.acc_pitch, t.accumulate};
+    switch (rows) {
+      case kMaxRows: full_block<kVectors>(left, moving, t.K, columns, out); break;
+      case 4: block<4, kVectors>(left, moving, t.K, columns, out); break;
+      case 2: block<2, kVectors>(left, moving, t.K, columns, out); break;
+      default: block<1, kVectors>(left, moving, t.K, columns, out); break;
+    }
+    if (moving.packed != nullptr) moving = {moving.packed, kVectors * hn::Lanes(D())};
+    m += rows;
+  }
+}
+
+HWY_ATTR void few_rows_of_panel(const MatmulTile& t, const float* stationary, Rows moving, int n,
+                                size_t columns) {
+  const Output out{t.acc + n, t.acc_pitch, t.accumulate};
+  const Rows left{stationary, static_cast<size_t>(t.M)};
+  if (t.M == 1) return block<1, kWideVectors>(left, moving, t.K, columns, out);
+  return block<2, kWideVectors>(left, moving, t.K, columns, out);
+}
+
+// kColumns columns with kVectors * lanes rows of the result, fp32: `column` holds their places in `right`.
+template <int kVectors, int kColumns>
+HWY_ATTR HWY_NOINLINE void column_block(Rows left, Rows right, const size_t (&column)[kFewColumns], int K,
+                                        Output out) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  V sum[kColumns][kVectors];
+  for (auto& x : sum) {
+    for (V& y : x) y = hn::Zero(d);
+  }
+  for (int k = 0; k < K; ++k, left.data += left.pitch, right.data += right.pitch) {
+    V s[kVectors];
+    for (int v = 0; v < kVectors; ++v) s[v] = hn::LoadU(d, left.data + v * lanes);
+    for (int c = 0; c < kColumns; ++c) {
+      const V m = hn::Set(d, right.data[column[c]]);
+      for (int v = 0; v < kVectors; ++v) sum[c][v] = fused(d, s[v], m, sum[c][v]);
+    }
+  }
+  HWY_ALIGN float turned[kVectors * (HWY_MAX_BYTES / sizeof(float))];
+  for (int c = 0; c < kColumns; ++c) {
+    float* to = out.acc + c;
+    if (out.accumulate) {
+      for (size_t r = 0; r < kVectors * lanes; ++r) turned[r] = to[r * out.pitch];
+      for (int v = 0; v < kVectors; ++v) sum[c][v] = hn::Add(hn::Load(d, turned + v * lanes), sum[c][v]);
+    }
+    for (int v = 0; v < kVectors; ++v) hn::Store(canonical(d, sum[c][v]), d, turned + v * lanes);
+    for (size_t r = 0; r < kVectors * lanes; ++r) to[r * out.pitch] = turned[r];
+  }
+}
+
+template <int kVectors>
+HWY_ATTR void columns_of_rows(Rows left, Rows right, const size_t (&column)[kFewColumns], int count, int K,
+                              Output out) {
+  switch (count) {
+    case 1: return column_block<kVectors, 1>(left, right, column, K, out);
+    case 2: return column_block<kVectors, 2>(left, right, column, K, out);
+    case 3: return column_block<kVectors, 3>(left, right, column, K, out);
+    default: return column_block<kVectors, 4>(left, right, column, K, out);
+  }
+}
+
+// The last `count` <= kFewColumns columns of a tile whose rows fill whole vectors.
+HWY_ATTR void few_columns(const MatmulTile& t, int n, int count) {
+  const int lanes = static_cast<int>(hn::Lanes(D()));
+  size_t column[kFewColumns] = {};
+  for (int c = 0; c < count; ++c) column[c] = column_offset(t.moving, n + c);
+  const Rows right{static_cast<const float*>(t.moving.data), t.moving.pitch};
+  for (int m = 0; m < t.M;) {
+    const Rows left{static_cast<const float*>(t.stationary.data) + m, t.stationary.pitch};
+    const Output out{t.acc + static_cast<size_t>(m) * t.acc_pitch + n, t.acc_pitch, t.accumulate};
+    const bool wide = t.M - m >= kColumnVectors * lanes;
+    if (wide)
+      columns_of_rows<kColumnVectors>(left, right, column, count, t.K, out);
+    else
+      columns_of_rows<1>(left, right, column, count, t.K, out);
+    m += wide ? kColumnVectors * lanes : lanes;
+  }
+}
+
+// Columns from `n` on that few_columns() takes.
+HWY_INLINE int columns_left_over(const MatmulTile& t) {
+  const int lanes = static_cast<int>(hn::Lanes(D()));
+  const bool fp32 = t.stationary.dtype == DType::kFloat32 && t.moving.dtype == DType::kFloat32;
+  const int rest = t.N % lanes;
+  return fp32 && t.M > kFewRows && t.M % lanes == 0 && rest <= kFewColumns ? rest : 0;
+}
+
 HWY_ATTR void MatmulTileSimd(const MatmulTile& t) {
   if (t.M == 0) return;
   const size_t lanes = hn::Lanes(D());
   const bool few_rows = t.M <= kFewRows;
-  const bool in_place = few_rows && t.moving.dtype == DType::kFloat32;
-  const size_t widest = (few_rows ? kWideVectors : 2) * lanes;
+  const bool in_place = t.moving.dtype == DType::kFloat32 && t.moving.run == 0;
+  const size_t widest = static_cast<size_t>(few_rows ? kWideVectors : kPanelVectors) * lanes;
   // Rows that do not fill a block take up to three more: 4, 2, 1.
   const size_t blocks = static_cast<size_t>(t.M / kMaxRows) + 3;
   float* packed = matmul_scratch(widest * static_cast<size_t>(t.K) + blocks * block_pitch(t.K));
   float* stationary = packed + widest * static_cast<size_t>(t.K);
-  if (t.stationary.dtype == DType::kFloat32)
-    pack_stationary<float>(t, stationary);
+  bool pack = t.stationary.dtype == DType::kFloat32 && t.M >= kMaxRows;
+  if (t.stationary.dtype != DType::kFloat32)
+    pack_stationary<uint16_t>(t, 0, stationary);
   else
-    pack_stationary<uint16_t>(t, stationary);
-  for (int n = 0; n < t.N;) {
-    const size_t left = static_cast<size_t>(t.N - n);
-    const size_t width = few_rows || left > lanes ? widest : lanes;
+    pack_stationary<float>(t, pack ? t.M / kMaxRows * kMaxRows : 0, stationary);
+  const int left_over = columns_left_over(t);
+  const int end = t.N - left_over;
+  for (int n = 0; n < end;) {
+    const size_t left = static_cast<size_t>(end - n);
+    const size_t vectors = std::min(widest / lanes, (left + lanes - 1) / lanes);
+    const size_t width = few_rows ? widest : vectors * lanes;
     const size_t columns = std::min(left, width);
-    if (in_place && columns == width) {
-      const float* moving = static_cast<const float*>(t.moving.data) + n;
-      few_rows_of_panel(t, stationary, {moving, t.moving.pitch, columns}, n);
-    } else {
+    Rows panel{packed, width};
+    if (in_place && columns == width && (few_rows || t.M >= kMaxRows))
+      panel = {static_cast<const float*>(t.moving.data) + column_offset(t.moving, n), t.moving.pitch,
+               few_rows ? nullptr : packed};
+    else
       pack_panel_of(t, n, columns, width, packed);
-      const Panel panel{packed, width, columns};
-      if (few_rows) {
-        few_rows_of_panel(t, stationary, panel, n);
-      } else if (width > lanes) {
-        rows_of_panel<2>(t, stationary, panel, n);
-      } else {
-        rows_of_panel<1>(t, stationary, panel, n);
-      }
+    if (few_rows) {
+      few_rows_of_panel(t, stationary, panel, n, columns);
+    } else if (vectors == 3) {
+      if constexpr (kPanelVectors == 3) rows_of_panel<3>(t, stationary, pack, panel, n, columns);
+    } else if (vectors == 2) {
+      rows_of_panel<2>(t, stationary, pack, panel, n, columns);
+    } else {
+      rows_of_panel<1>(t, stationary, pack, panel, n, columns);
     }
+    pack = false;
     n += static_cast<int>(columns);
   }
+  if (left_over > 0) few_columns(t, end, left_over);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -282,6 +448,8 @@ namespace {
 
 void check_operand(const MatmulOperand& operand) {
   OPENTRN_CHECK(is_matmul_operand(operand.dtype), "matmul tile of {}", name(operand.dtype));
+  OPENTRN_CHECK(operand.run >= 0 && operand.first_column >= 0, "runs of {} columns, from {} on", operand.run,
+                operand.first_column);
 }
 
 MatmulOperand from_column(const MatmulOperand& operand, int column) {
@@ -297,6 +465,8 @@ void matmul_tile(const MatmulTile& tile) {
                 tile.N);
   check_operand(tile.stationary);
   check_operand(tile.moving);
+  OPENTRN_CHECK(tile.stationary.run == 0 && tile.stationary.first_column == 0,
+                "columns of a stationary operand follow each other");
   HWY_DYNAMIC_DISPATCH(MatmulTileSimd)(tile);
 }
 
@@ -307,7 +477,7 @@ void matmul_tile_range(const MatmulTile& tile, int m_begin, int m_end, int n_beg
                 tile.N);
   MatmulTile part = tile;
   part.stationary = from_column(tile.stationary, m_begin);
-  part.moving = from_column(tile.moving, n_begin);
+  part.moving.first_column += n_begin;
   part.acc += static_cast<size_t>(m_begin) * tile.acc_pitch + n_begin;
   part.M = m_end - m_begin;
   part.N = n_end - n_begin;
@@ -321,7 +491,13 @@ void matmul_tile(const float* stationary, const float* moving, float* acc, int K
 
 void matmul_tile_reference(const MatmulTile& tile) {
   const auto element = [](const MatmulOperand& operand, int row, int column) {
-    const size_t at = static_cast<size_t>(row) * operand.pitch + static_cast<size_t>(column);
+    column += operand.first_column;
+    size_t at = static_cast<size_t>(row) * operand.pitch;
+    if (operand.run == 0)
+      at += static_cast<size_t>(column);
+    else
+      at += static_cast<size_t>(column / operand.run) * operand.run_pitch +
+            static_cast<size_t>(column % operand.run);
     float value;
     const std::byte* bytes = static_cast<const std::byte*>(operand.data);
     load_f32(operand.dtype, bytes + at * static_cast<size_t>(size_bytes(operand.dtype)), &value, 1);

@@ -20,6 +20,11 @@ struct MatmulOperand {
   const void* data;
   size_t pitch;  // elements between rows
   DType dtype = DType::kFloat32;
+  // Of `moving` only: its columns are those from first_column on, and lie in runs of `run` columns whose
+  // beginnings are run_pitch elements apart, as the pixels of an image with a border do. 0: one run.
+  int run = 0;
+  size_t run_pitch = 0;
+  int first_column = 0;
 };
 
 // `acc` must not overlap the operands.

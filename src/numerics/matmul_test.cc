@@ -56,17 +56,33 @@ struct Operand {
   }
 };
 
+// Columns of `moving`: where they begin, and in which runs; run 0: one.
+struct Runs {
+  int first = 0;
+  int run = 0;
+  int gap = 0;  // elements between runs
+
+  // Elements from a row's beginning to beyond its last column.
+  size_t extent(int columns) const {
+    const int end = first + columns;
+    return static_cast<size_t>(run == 0 ? end : end + end / run * gap);
+  }
+};
+
 // Pitches are wider than the tile, so that writing outside it shows.
-void expect_equal_to_reference(Case c, Values values, bool accumulate, uint64_t seed) {
+void expect_equal_to_reference(Case c, Values values, bool accumulate, uint64_t seed, Runs runs = {}) {
   SplitMix64 rng(seed);
   const auto type = [&] { return rng.below(2) == 0 ? DType::kFloat32 : DType::kBFloat16; };
   const size_t columns_m = static_cast<size_t>(c.M), columns_n = static_cast<size_t>(c.N);
   const Operand stationary(rng, c.K, columns_m + 3, values, type());
-  const Operand moving(rng, c.K, columns_n + 5, values, type());
+  const Operand moving(rng, c.K, runs.extent(c.N) + 5, values, type());
   const size_t lda = columns_n + 7;
   const std::vector<float> before = random_matrix(rng, columns_m * lda + 1, Values::kOrdinary);
   std::vector<float> fast = before, slow = before, split = before;
   MatmulTile tile{stationary.view(), moving.view(), fast.data(), c.K, c.M, c.N, lda, accumulate};
+  tile.moving.first_column = runs.first;
+  tile.moving.run = runs.run;
+  tile.moving.run_pitch = static_cast<size_t>(runs.run + runs.gap);
   matmul_tile(tile);
   tile.acc = slow.data();
   matmul_tile_reference(tile);
@@ -113,6 +129,24 @@ TEST_P(MatmulTileTest, FastEqualsReferenceOnRandomShapes) {
                  static_cast<int>(rng.below(90))};
     expect_equal_to_reference(c, i % 2 == 0 ? Values::kOrdinary : Values::kWild, i % 3 == 0, rng.next());
   }
+}
+
+TEST_P(MatmulTileTest, ColumnsInRuns) {
+  SplitMix64 rng(7);
+  uint64_t seed = 1000;
+  for (const int run : {1, 3, 7, 14, 16, 31, 56, 200}) {
+    for (int i = 0; i < 3; ++i) {
+      const Case c{static_cast<int>(rng.below(40)), static_cast<int>(i == 0 ? 128 : 1 + rng.below(40)),
+                   static_cast<int>(1 + rng.below(120))};
+      const Runs runs{static_cast<int>(rng.below(2) * rng.below(30)), run, static_cast<int>(rng.below(4))};
+      expect_equal_to_reference(c, i % 2 == 0 ? Values::kOrdinary : Values::kWild, i % 3 == 0, seed++, runs);
+    }
+  }
+  // Images of a few pixels: whole vectors of columns, and one to four beyond.
+  for (const int columns : {49, 50, 51, 52, 53})
+    for (const Runs runs : {Runs{}, Runs{0, 7, 2}})
+      for (const int rows : {48, 128})
+        expect_equal_to_reference({37, rows, columns}, Values::kWild, columns % 2 == 0, seed++, runs);
 }
 
 TEST(MatmulTile, SumsRunDownTheRowsWithOneRoundingEach) {

@@ -34,30 +34,48 @@ struct Matrix {
   int64_t columns;
   size_t pitch;  // elements
   DType dtype = DType::kFloat32;
+  int64_t run = 0;  // as in numerics::MatmulOperand
+  size_t run_pitch = 0;
 
-  numerics::MatmulOperand operand() const { return {data, pitch, dtype}; }
+  numerics::MatmulOperand operand() const { return {data, pitch, dtype, static_cast<int>(run), run_pitch}; }
   // Of a matrix of fp32.
   const float* row(int64_t k) const {
     return static_cast<const float*>(data) + k * static_cast<int64_t>(pitch);
   }
 };
 
-// What is wanted of the elements: those that the tile kernel takes stay in place, or all become fp32.
-enum class Widen { kIfNeeded, kAll };
+// What is wanted of the elements: those that the tile kernel takes stay in place, as a `stationary` or as a
+// `moving` operand, or all become fp32.
+enum class Widen { kStationaryIfNeeded, kMovingIfNeeded, kAll };
 
 bool usable_in_place(const View& view, Widen widen) {
   const int64_t bytes = view.element_bytes;
   const bool type =
       widen == Widen::kAll ? view.dtype == DType::kFloat32 : numerics::is_matmul_operand(view.dtype);
-  return type && view.free_contiguous() && view.partition_stride > 0 && view.partition_stride % bytes == 0 &&
+  return type && view.partition_stride > 0 && view.partition_stride % bytes == 0 &&
          reinterpret_cast<uintptr_t>(view.base) % static_cast<uintptr_t>(bytes) == 0;
+}
+
+// Rows of pixels, each without gaps.
+bool has_runs(const View& view) {
+  const ByteDim& outer = view.free[0];
+  return view.free_rank == 2 && view.free[1].stride == view.element_bytes && outer.stride > 0 &&
+         outer.stride % view.element_bytes == 0;
 }
 
 // A tile as rows, in place when they are what is wanted already.
 Matrix as_matrix(Context& cx, const View& view, Widen widen = Widen::kAll) {
-  if (usable_in_place(view, widen))
-    return {view.base, view.partitions, view.elements,
-            static_cast<size_t>(view.partition_stride / view.element_bytes), view.dtype};
+  if (usable_in_place(view, widen)) {
+    const Matrix matrix{view.base, view.partitions, view.elements,
+                        static_cast<size_t>(view.partition_stride / view.element_bytes), view.dtype};
+    if (view.free_contiguous()) return matrix;
+    if (widen == Widen::kMovingIfNeeded && has_runs(view)) {
+      Matrix with_runs = matrix;
+      with_runs.run = view.free[1].count;
+      with_runs.run_pitch = static_cast<size_t>(view.free[0].stride / view.element_bytes);
+      return with_runs;
+    }
+  }
   float* data = cx.scratch.floats(view.total());
   const int64_t n = view.elements;
   cx.parallel(view.partitions, view.total(), [&](int64_t begin, int64_t end) {
@@ -291,10 +309,10 @@ void nc_matmul(Context& cx) {
   cx.separate(target.view(), stationary, moving);
   if (transposes) return transpose_by_matmul(cx, stationary, moving, target);
   const bool double_row = cx.integer(kAPerfMode) == static_cast<int64_t>(isa::MatmulPerfMode::kDoubleRow);
-  const Matrix left =
-      double_row ? double_rows(cx, stationary, kStationary) : as_matrix(cx, stationary, Widen::kIfNeeded);
+  const Matrix left = double_row ? double_rows(cx, stationary, kStationary)
+                                 : as_matrix(cx, stationary, Widen::kStationaryIfNeeded);
   const Matrix right =
-      double_row ? double_rows(cx, moving, kMoving) : as_matrix(cx, moving, Widen::kIfNeeded);
+      double_row ? double_rows(cx, moving, kMoving) : as_matrix(cx, moving, Widen::kMovingIfNeeded);
   expect_product_shape(cx, left, right, target.view(), kDst);
   multiply(cx, left, right, target);
 }
