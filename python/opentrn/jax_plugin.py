@@ -27,7 +27,7 @@ def initialize() -> None:
     """Registers the platform `neuron` with JAX, unless the environment names a library for it."""
     from jax._src import xla_bridge
 
-    from opentrn import jax_callbacks, jax_linalg, jax_qr
+    from opentrn import jax_callbacks, jax_dlpack, jax_linalg, jax_qr
 
     named = os.environ.get("PJRT_NAMES_AND_LIBRARY_PATHS", "").split(",")
     if any(entry.startswith("neuron:") for entry in named):
@@ -36,6 +36,7 @@ def initialize() -> None:
         xla_bridge.register_plugin("neuron", priority=_PRIORITY, library_path=str(library_path()))
         jax_callbacks.register(library_path())
         _add_cpu()
+        jax_dlpack.register()
         jax_linalg.register()
         jax_qr.register()
 

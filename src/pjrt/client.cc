@@ -1,5 +1,6 @@
 #include "pjrt/client.h"
 
+#include "pjrt/build_id.h"
 #include "pjrt/completion.h"
 
 #include <algorithm>
@@ -82,7 +83,9 @@ void Device::give_back(int64_t bytes) {
 Client::Client(Settings from) : settings(std::move(from)), topology{this}, usage(settings.usage_file) {
   g_current = this;
   const int generation = static_cast<int>(settings.generation);
-  platform_version = fmt::format("OpenTrn, a simulated {} (NeuronCore-v{})", settings.target, generation);
+  // JAX keeps compiled programs by this text.
+  platform_version = fmt::format("OpenTrn, a simulated {} (NeuronCore-v{}), build {}", settings.target,
+                                 generation, build_id());
   const int64_t bytes = memory_of_core(settings);
   for (size_t i = 0; i < settings.cores.size(); ++i) {
     auto device = std::make_unique<Device>();

@@ -44,11 +44,13 @@ runtime::Model model_of(const compiler::CompiledModule& compiled, arch::Generati
 
 }  // namespace
 
-runtime::Model compile_for_device(const graph::Module& module, const DeviceOptions& options) {
-  runtime::Model model = model_of(compiler::compile(module, options.compiler), options.compiler.generation);
-  if (options.compiler.stochastic_rounding)
-    model.rounding = std::make_shared<runtime::StochasticRounding>(options.rounding_seed);
-  return model;
+Parts::SharedModel compile_for_device(const graph::Module& module, const DeviceOptions& options) {
+  const Parts::SharedModel made = options.parts->model(
+      [&] { return model_of(compiler::compile(module, options.compiler), options.compiler.generation); });
+  if (!options.compiler.stochastic_rounding) return made;
+  auto rounding = std::make_shared<runtime::Model>(*made);
+  rounding->rounding = std::make_shared<runtime::StochasticRounding>(options.rounding_seed);
+  return rounding;
 }
 
 std::vector<graph::Literal> run_on_device(const runtime::Model& model, std::span<const graph::Type> results,

@@ -34,6 +34,8 @@ void context_create(abi::ContextArgs& args);
 void context_destroy(abi::ContextArgs& args);
 
 // entries_client.cc
+// Says on stderr what of a program does not run on the simulated device, which is never a silent matter.
+void report(const Program& program);
 void client_create(abi::ClientCreate& args);
 void client_destroy(abi::ClientArgs& args);
 void client_platform_name(abi::ClientText& args);

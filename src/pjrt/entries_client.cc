@@ -23,7 +23,18 @@ Device* device_of(const Client* client, Device* device, Memory* memory) {
   return memory ? memory->device : device ? device : client->devices.front();
 }
 
-// A program that does not run on the simulated device is never a silent matter.
+// One file per program, named by its content.
+void dump(const std::string& folder, std::string_view code) {
+  if (folder.empty()) return;
+  std::filesystem::create_directories(folder);
+  const auto file = std::filesystem::path(folder) / fmt::format("{:016x}.mlirbc", fnv1a(code));
+  if (!std::ofstream(file, std::ios::binary).write(code.data(), static_cast<std::streamsize>(code.size())))
+    throw Fault(FaultKind::kInput, "pjrt.dump", fmt::format("{} cannot be written", file.string()),
+                "set OPENTRN_DUMP to a folder that can");
+}
+
+}  // namespace
+
 void report(const Program& program) {
   if (!program.host_reason().empty())
     fmt::print(stderr, "opentrn: {} runs on the host, by the reference evaluator: {}\n", program.name(),
@@ -42,18 +53,6 @@ void report(const Program& program) {
     if (told.insert(flag).second)
       fmt::print(stderr, "opentrn: the compiler option {} has no effect here\n", flag);
 }
-
-// One file per program, named by its content.
-void dump(const std::string& folder, std::string_view code) {
-  if (folder.empty()) return;
-  std::filesystem::create_directories(folder);
-  const auto file = std::filesystem::path(folder) / fmt::format("{:016x}.mlirbc", fnv1a(code));
-  if (!std::ofstream(file, std::ios::binary).write(code.data(), static_cast<std::streamsize>(code.size())))
-    throw Fault(FaultKind::kInput, "pjrt.dump", fmt::format("{} cannot be written", file.string()),
-                "set OPENTRN_DUMP to a folder that can");
-}
-
-}  // namespace
 
 void client_create(abi::ClientCreate& args) { args.client = new Client(settings_of_environment()); }
 void client_destroy(abi::ClientArgs& args) { delete args.client; }

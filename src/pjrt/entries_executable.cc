@@ -117,9 +117,9 @@ void executable_serialize(abi::ExecutableSerialized& args) {
 }
 
 void executable_deserialize(abi::ExecutableDeserialize& args) {
-  args.loaded = new LoadedExecutable(
-      args.client,
-      Program::deserialised({args.bytes, args.size}, args.client->settings, args.client->shardy));
+  auto program = Program::deserialised({args.bytes, args.size}, args.client->settings, args.client->shardy);
+  report(*program);
+  args.loaded = new LoadedExecutable(args.client, std::move(program));
 }
 
 void loaded_destroy(abi::LoadedArgs& args) { delete args.executable; }

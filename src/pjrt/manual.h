@@ -39,7 +39,7 @@ class ManualComputation {
   int64_t devices_;
   std::vector<Sharding> in_, out_;
   std::vector<graph::Type> result_types_;
-  std::optional<runtime::Model> model_;
+  Parts::SharedModel model_;
   std::string host_reason_;
 };
 

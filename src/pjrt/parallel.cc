@@ -295,7 +295,7 @@ std::vector<ParallelProgram::Part> ParallelProgram::parts() const {
   std::vector<Part> all;
   const auto visit = [&](const auto& self, const Sequence& sequence) -> void {
     for (const auto& step : sequence.steps) {
-      if (step->model) all.push_back({&*step->model, step->runs.load()});
+      if (step->model) all.push_back({step->model.get(), step->runs.load()});
       for (const auto& region : step->regions) self(self, *region);
     }
   };

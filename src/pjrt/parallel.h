@@ -56,7 +56,7 @@ class ParallelProgram {
     std::vector<graph::ValueId> inputs, outputs;
     graph::Function function{"main"};
     std::vector<graph::Type> types;  // of the outputs
-    std::optional<runtime::Model> model;
+    Parts::SharedModel model;
     bool together = false;
     std::vector<std::unique_ptr<Sequence>> regions;  // of the loop or branch that it is; else none
     mutable std::atomic<int64_t> runs = 0;

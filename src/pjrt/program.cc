@@ -1,7 +1,5 @@
 #include "pjrt/program.h"
 
-#include <cstring>
-
 #include <fmt/format.h>
 
 #include "base/fnv1a.h"
@@ -10,6 +8,7 @@
 #include "graph/text/text.h"
 #include "graph/verify.h"
 #include "import/load.h"
+#include "pjrt/build_id.h"
 #include "pjrt/callback.h"
 #include "pjrt/compiler_flags.h"
 #include "pjrt/device_program.h"
@@ -20,7 +19,7 @@ namespace opentrn::pjrt {
 
 namespace {
 
-constexpr std::string_view kMagic = "OPENTRN-PJRT-1\n";
+constexpr std::string_view kMagic = "OPENTRN-PJRT-2\n";
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
@@ -36,25 +35,10 @@ std::vector<size_t> donated_arguments(const graph::Function& function) {
   return donated;
 }
 
-void append_sized(std::string& to, std::string_view part) {
-  const uint64_t size = part.size();
-  to.append(reinterpret_cast<const char*>(&size), sizeof(size));
-  to.append(part);
-}
-
-std::string take_sized(std::string_view& from) {
-  uint64_t size = 0;
-  if (from.size() >= sizeof(size)) {
-    std::memcpy(&size, from.data(), sizeof(size));
-    from.remove_prefix(sizeof(size));
-    if (size <= from.size()) {
-      std::string part(from.substr(0, size));
-      from.remove_prefix(size);
-      return part;
-    }
-  }
-  throw Fault(FaultKind::kInput, "pjrt.serialised", "the serialised executable ends early",
-              "remove it from the compilation cache");
+// What a compiled program depends on beside the program and its options.
+std::string compiled_under(const Settings& settings) {
+  return fmt::format("{} {} {} {} {}", build_id(), settings.target, settings.strict,
+                     settings.rounds_stochastically, settings.compiler_flags);
 }
 
 // JAX passes an empty array for a token.
@@ -97,10 +81,12 @@ std::vector<std::vector<graph::Literal>> run_parallel(
 
 }  // namespace
 
-Program::Program(std::string code, std::string options, const Settings& settings, Shardy& shardy)
+Program::Program(std::string code, std::string options, const Settings& settings, Shardy& shardy, Parts parts)
     : code_(std::move(code)),
       options_bytes_(std::move(options)),
-      options_(read_compile_options(options_bytes_)) {
+      compiled_under_(compiled_under(settings)),
+      options_(read_compile_options(options_bytes_)),
+      parts_(std::move(parts)) {
   fingerprint_ = fmt::format(
       "{:016x}", fnv1a(settings.target + settings.compiler_flags, fnv1a(options_bytes_, fnv1a(code_))));
   sim::load_custom_ops_of_environment();
@@ -128,7 +114,7 @@ void Program::spread(Shardy& shardy) {
     return Sharding{};
   };
   const graph::Function& entry = module_.entry();
-  if (options_.partitions > 1) partition_ = shardy.partition(code_);
+  if (options_.partitions > 1) partition_ = parts_.partition([&] { return shardy.partition(code_); });
   const auto found_by_shardy = [](const std::vector<std::string>& texts, size_t i) {
     return i < texts.size() && !texts[i].empty() ? parse_sharding(texts[i], {}) : Sharding{};
   };
@@ -169,7 +155,7 @@ DeviceOptions Program::device_options(const Settings& settings) {
                 fmt::format("--target {} where the devices are those of {}", flags.target, settings.target),
                 "set NEURON_PLATFORM_TARGET_OVERRIDE to the target");
   flags_without_effect_ = flags.without_effect;
-  DeviceOptions options{compiler::options_from(settings.generation, flags.options), 0};
+  DeviceOptions options{compiler::options_from(settings.generation, flags.options), 0, false, &parts_};
   options.compiler.stochastic_rounding |= settings.rounds_stochastically;
   options.compiler.strict = settings.strict;
   options.check = check_ = settings.check;
@@ -280,16 +266,20 @@ std::vector<graph::Literal> Program::evaluate(std::span<const graph::Literal> ar
   return results;
 }
 
+// Without notes on sharding, which jaxlib's HLO cannot have on one device.
 std::string Program::local_text() const {
-  if (partition_ && !partition_->local.empty())
-    return graph::print_module(import::load(bytes_of(partition_->local), name_));
-  return graph::print_module(module_);
+  graph::Module module =
+      partition_ && !partition_->local.empty() ? import::load(bytes_of(partition_->local), name_) : module_;
+  graph::Function flat = compiler::inline_calls(module, module.entry());
+  module.functions.clear();
+  module.functions.push_back(std::move(flat));
+  return graph::print_module(module);
 }
 
 std::string Program::serialised() const {
   std::string bytes(kMagic);
-  append_sized(bytes, options_bytes_);
-  append_sized(bytes, code_);
+  for (const std::string& part : {options_bytes_, code_, compiled_under_, parts_.to_bytes()})
+    append_sized(bytes, part);
   return bytes;
 }
 
@@ -299,9 +289,11 @@ std::shared_ptr<const Program> Program::deserialised(std::string_view bytes, con
     throw Fault(FaultKind::kInput, "pjrt.serialised", "this is no executable of OpenTrn's",
                 "remove it from the compilation cache");
   bytes.remove_prefix(kMagic.size());
-  std::string options = take_sized(bytes);
-  std::string code = take_sized(bytes);
-  return std::make_shared<const Program>(std::move(code), std::move(options), settings, shardy);
+  std::string options = take_sized(bytes), code = take_sized(bytes);
+  const std::string under = take_sized(bytes), parts = take_sized(bytes);
+  return std::make_shared<const Program>(
+      std::move(code), std::move(options), settings, shardy,
+      under == compiled_under(settings) ? Parts::of_bytes(parts) : Parts{});
 }
 
 }  // namespace opentrn::pjrt

@@ -19,6 +19,7 @@
 #include "pjrt/compile_options.h"
 #include "pjrt/manual.h"
 #include "pjrt/parallel.h"
+#include "pjrt/parts.h"
 #include "pjrt/settings.h"
 #include "pjrt/sharding.h"
 #include "pjrt/shardy.h"
@@ -30,7 +31,8 @@ class Program {
  public:
   // `code`: a program in any form that import/load.h takes. Faults of the model and of the compiler pass;
   // a missing kernel is one only under settings.strict. `shardy` is asked about programs of several devices.
-  Program(std::string code, std::string options, const Settings& settings, Shardy& shardy);
+  // `parts`: of a program that was compiled before.
+  Program(std::string code, std::string options, const Settings& settings, Shardy& shardy, Parts parts = {});
 
   const std::string& name() const { return name_; }
   const CompileOptions& options() const { return options_; }
@@ -50,7 +52,7 @@ class Program {
   // Why one device computes for all of a program over several; empty when each does its part.
   const std::string& whole_reason() const { return whole_reason_; }
   // The program as one for the device; null where it is in parts, or not on a device.
-  const runtime::Model* device_model() const { return model_ ? &*model_ : nullptr; }
+  const runtime::Model* device_model() const { return model_.get(); }
   const ParallelProgram* parallel() const { return parallel_.get(); }
 
   // Values by device. Any number of threads.
@@ -58,7 +60,8 @@ class Program {
 
   // What one device runs, as StableHLO in MLIR's text; all devices together where Shardy has no such program.
   std::string local_text() const;
-  // Everything that makes it again.
+  // Everything that makes it again: compiled, where the build and the settings are the same then, else to be
+  // compiled.
   std::string serialised() const;
   static std::shared_ptr<const Program> deserialised(std::string_view bytes, const Settings& settings,
                                                      Shardy& shardy);
@@ -76,8 +79,9 @@ class Program {
   std::vector<graph::Literal> run_whole(std::span<const graph::Literal> arguments) const;
   std::vector<graph::Literal> evaluate(std::span<const graph::Literal> arguments) const;
 
-  std::string code_, options_bytes_;
+  std::string code_, options_bytes_, compiled_under_;
   CompileOptions options_;
+  Parts parts_;
   graph::Module module_;
   std::string name_, fingerprint_, host_reason_, whole_reason_;
   std::vector<graph::Type> whole_inputs_, whole_outputs_, inputs_, outputs_;
@@ -85,7 +89,7 @@ class Program {
   std::vector<size_t> donated_;
   std::vector<std::string> flags_without_effect_;
   std::optional<Partition> partition_;
-  std::optional<runtime::Model> model_;
+  Parts::SharedModel model_;
   std::unique_ptr<ParallelProgram> parallel_;  // of all devices, or of one with calls of the host
   bool check_ = false;
   mutable std::atomic<bool> checked_ = false;

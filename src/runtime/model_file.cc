@@ -45,8 +45,34 @@ json ports_json(const std::vector<Port>& ports) {
   return rows;
 }
 
-// A file in memory for as long as somebody holds it.
-class Mapping {
+// The container's bytes, for as long as somebody holds them.
+class Holder {
+ public:
+  Holder() = default;
+  virtual ~Holder() = default;
+  Holder(const Holder&) = delete;
+  Holder& operator=(const Holder&) = delete;
+  virtual std::string_view text() const = 0;
+};
+
+// In memory, at a multiple of kAlignment as the file's pieces are.
+class Copy final : public Holder {
+ public:
+  explicit Copy(std::string_view bytes)
+      : data_(static_cast<char*>(::operator new (bytes.size(), std::align_val_t{kAlignment}))),
+        size_(bytes.size()) {
+    if (size_ > 0) std::memcpy(data_, bytes.data(), size_);
+  }
+  ~Copy() override { ::operator delete (data_, std::align_val_t{kAlignment}); }
+  std::string_view text() const override { return {data_, size_}; }
+
+ private:
+  char* data_;
+  size_t size_;
+};
+
+// A file.
+class Mapping final : public Holder {
  public:
   explicit Mapping(const std::string& path) {
     const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -61,13 +87,11 @@ class Mapping {
     ::close(file);
     if (data_ == MAP_FAILED) fail(path, "cannot be mapped");
   }
-  ~Mapping() {
+  ~Mapping() override {
     if (data_ != nullptr && data_ != MAP_FAILED) ::munmap(data_, size_);
   }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
 
-  std::string_view text() const { return {static_cast<const char*>(data_), size_}; }
+  std::string_view text() const override { return {static_cast<const char*>(data_), size_}; }
 
  private:
   void* data_ = nullptr;
@@ -144,7 +168,7 @@ class WeightFiles {
   std::map<std::string, std::shared_ptr<Mapping>> files_;
 };
 
-Model read_model(const std::string& path, std::string_view file, const std::shared_ptr<Mapping>& mapping,
+Model read_model(const std::string& path, std::string_view file, const std::shared_ptr<Holder>& mapping,
                  WeightFiles& weights, const json& header, arch::Generation generation) {
   Model model;
   model.generation = generation;
@@ -159,7 +183,7 @@ Model read_model(const std::string& path, std::string_view file, const std::shar
     const isa::TensorId tensor = row.at("tensor");
     check_tensor(path, *model.program, tensor, "a constant");
     const bool referenced = row.contains("file");
-    const std::shared_ptr<Mapping> holder = referenced ? weights.open(path, row) : mapping;
+    const std::shared_ptr<Holder> holder = referenced ? weights.open(path, row) : mapping;
     const std::string_view bytes = piece(path, holder->text(), row, "a constant");
     if (static_cast<int64_t>(bytes.size()) != model.program->tensor(tensor).bytes())
       fail(path, fmt::format("tensor {} has {} bytes of data; it takes {}", tensor, bytes.size(),
@@ -174,7 +198,7 @@ Model read_model(const std::string& path, std::string_view file, const std::shar
   return model;
 }
 
-Artifact read(const std::string& path, const std::shared_ptr<Mapping>& mapping) {
+Artifact read(const std::string& path, const std::shared_ptr<Holder>& mapping) {
   const std::string_view file = mapping->text();
   if (file.size() < kPreamble || file.substr(0, 4) != kMagic) fail(path, "is no compiled model");
   if (number_at<uint32_t>(file, 4) != kVersion)
@@ -294,7 +318,10 @@ std::string_view text_of(const auto& bytes) {
 
 }  // namespace
 
-void save(const Artifact& artifact, const std::string& path, Weights weights) {
+namespace {
+
+// Hands the container's bytes, in order, to `file`: put(data, bytes) and pad_to(offset).
+void write(const Artifact& artifact, Weights weights, auto& file) {
   OPENTRN_CHECK(!artifact.buckets.empty(), "an artifact without a program");
   std::deque<std::vector<std::byte>> programs;
   std::deque<std::vector<uint8_t>> origins;
@@ -328,7 +355,6 @@ void save(const Artifact& artifact, const std::string& path, Weights weights) {
   move_pieces(header, begin);
   const std::string text = header.dump();
   OPENTRN_CHECK(kPreamble + text.size() <= begin, "a header of {} bytes in {}", text.size(), begin);
-  NewFile file(path);
   const uint64_t header_bytes = text.size(), check = fnv1a(text);
   file.put(kMagic.data(), kMagic.size());
   file.put(&kVersion, sizeof kVersion);
@@ -339,16 +365,43 @@ void save(const Artifact& artifact, const std::string& path, Weights weights) {
     file.pad_to(begin + piece.offset);
     file.put(piece.bytes.data(), piece.bytes.size());
   }
+}
+
+struct Text {
+  std::string bytes;
+
+  void put(const void* data, size_t count) { bytes.append(static_cast<const char*>(data), count); }
+  void pad_to(size_t offset) { bytes.resize(offset); }
+};
+
+Artifact read_container(const std::string& name, const std::shared_ptr<Holder>& container) {
+  try {
+    return read(name, container);
+  } catch (const json::exception& error) {
+    fail(name, fmt::format("has a header that cannot be read: {}", error.what()));
+  }
+}
+
+}  // namespace
+
+void save(const Artifact& artifact, const std::string& path, Weights weights) {
+  NewFile file(path);
+  write(artifact, weights, file);
   file.finish();
 }
 
+std::string to_bytes(const Artifact& artifact) {
+  Text text;
+  write(artifact, Weights::kCopied, text);
+  return std::move(text.bytes);
+}
+
 Artifact load_artifact(const std::string& path) {
-  const auto mapping = std::make_shared<Mapping>(path);
-  try {
-    return read(path, mapping);
-  } catch (const json::exception& error) {
-    fail(path, fmt::format("has a header that cannot be read: {}", error.what()));
-  }
+  return read_container(path, std::make_shared<Mapping>(path));
+}
+
+Artifact artifact_of(std::string_view bytes, const std::string& name) {
+  return read_container(name, std::make_shared<Copy>(bytes));
 }
 
 bool is_model_file(const std::string& path) {

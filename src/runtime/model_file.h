@@ -17,6 +17,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/model.h"
@@ -41,6 +42,9 @@ struct Artifact {
 enum class Weights : uint8_t { kCopied, kReferenced };
 void save(const Artifact& artifact, const std::string& path, Weights weights = Weights::kCopied);
 Artifact load_artifact(const std::string& path);
+// The same container in memory, weights and all. `name` is what faults call it.
+std::string to_bytes(const Artifact& artifact);
+Artifact artifact_of(std::string_view bytes, const std::string& name);
 // True when the file begins as a container does.
 bool is_model_file(const std::string& path);
 

@@ -188,3 +188,83 @@ def test_eigenvalues_are_numpys():
 def test_ops_over_devices_are_right_whatever_is_cut():
     done = run("neuron", "-m", "tests.jax.sharded_ops", **DEVICES)
     assert done.stdout == "24 ops\n", done.stdout + done.stderr
+
+
+CACHED = """
+import jax, jax.numpy as jnp, numpy as np, sys
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+mesh = Mesh(np.array(jax.devices()[:4]), ("x",))
+x = jax.random.normal(jax.random.key(0), (8, 32))
+print(np.asarray(jax.jit(lambda a: jnp.tanh(a @ a.T))(x)).tobytes().hex())
+y = jax.jit(lambda a: jnp.sort(a @ a.T, 0))(jax.device_put(x, NamedSharding(mesh, P(None, "x"))))
+print(np.asarray(y).tobytes().hex(), y.sharding.spec)
+"""
+
+
+def test_compiled_programs_come_back_from_the_cache_on_disk(tmp_path):
+    def outcome(cache: str, dump: str, **environment: str) -> tuple[str, int]:
+        done = run(
+            "neuron",
+            *("-W", "error", "-c", CACHED, str(tmp_path / cache)),
+            **DEVICES | environment | {"OPENTRN_DUMP": str(tmp_path / dump)},
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout, len(list((tmp_path / dump).glob("*"))) if (tmp_path / dump).exists() else 0
+
+    cold, compiled = outcome("kept", "first")
+    assert compiled >= 3
+    assert outcome("kept", "second") == (cold, 0)
+    # What jaxlib's key leaves out is seen to when a program is loaded.
+    flags = {"NEURON_CC_FLAGS": "--auto-cast=all --auto-cast-type=fp8_e4m3"}
+    narrow, _ = outcome("other", "third", **flags)
+    assert narrow != cold
+    assert outcome("kept", "fourth", **flags) == (narrow, 0)
+
+
+def test_a_serialised_executable_runs_in_another_process(tmp_path):
+    head = (
+        "import jax, jax.numpy as jnp, numpy as np, pickle, sys\n"
+        "from jax.experimental import serialize_executable as s\n"
+    )
+    path = str(tmp_path / "executable")
+    save = (
+        "c = jax.jit(lambda x: jnp.cumsum(x) @ x).lower(jnp.ones(9)).compile()\n"
+        "pickle.dump(s.serialize(c), open(sys.argv[1], 'wb'))"
+    )
+    load = "print(s.deserialize_and_load(*pickle.load(open(sys.argv[1], 'rb')))(jnp.arange(9.0)))"
+    done = run("neuron", "-c", head + save, path)
+    assert done.returncode == 0, done.stderr
+    assert run("neuron", "-c", head + load, path).stdout == "750.0\n"
+    assert run("neuron", "-c", head + load, path, NEURON_PLATFORM_TARGET_OVERRIDE="trn1").stdout == "750.0\n"
+
+
+def test_arrays_go_out_and_in_by_dlpack():
+    code = (
+        "import jax, jax.numpy as jnp, numpy as np\n"
+        "x = jnp.arange(6.0).reshape(2, 3)\n"
+        "print(np.from_dlpack(x.T).tolist(), x.__dlpack_device__())\n"
+        "back = jax.dlpack.from_dlpack(np.arange(3.0, dtype=np.float32), device=jax.devices()[0])\n"
+        "print(back.platform(), (back + x).tolist(), jax.dlpack.from_dlpack(x.astype(jnp.bfloat16)).dtype)\n"
+        "for wrong in (lambda: x.__dlpack__(copy=False), lambda: x.__dlpack__(dl_device=(13, 0))):\n"
+        "    try: wrong()\n"
+        "    except BufferError as error: print(error)\n"
+        "try:\n"
+        "    import torch\n"
+        "except ImportError:\n"
+        "    sys.exit('no torch')\n"
+        "print(torch.from_dlpack(x).tolist(), torch.from_dlpack(x.astype(jnp.bfloat16)).dtype)\n"
+        "print(jax.dlpack.from_dlpack(torch.ones(2), device=jax.devices()[0]).tolist())\n"
+    )
+    done = run("neuron", "-c", "import sys\n" + code)
+    lines = done.stdout.splitlines()
+    assert len(lines) >= 4, done.stderr
+    assert lines[0] == "[[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]] (<DLDeviceType.kDLCPU: 1>, 0)"
+    assert lines[1] == "neuron [[0.0, 2.0, 4.0], [3.0, 5.0, 7.0]] bfloat16"
+    assert "exported as a copy" in lines[2] and "unsupported device type" in lines[3]
+    if done.stderr.strip().endswith("no torch"):
+        pytest.skip("PyTorch is not installed beside JAX")
+    assert done.returncode == 0, done.stderr
+    assert lines[4:] == ["[[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]] torch.bfloat16", "[1.0, 1.0]"]
