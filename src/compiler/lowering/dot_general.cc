@@ -42,6 +42,11 @@ constexpr int64_t kLeastPanelColumns = 64;
 // Columns of the contraction loaded at once when rows are transposed on chip.
 constexpr int64_t kNaturalColumns = 2048;
 
+// Bytes of a partition that one transfer brings of an operand that lies as it is needed, where a block of the
+// contraction has fewer: a transfer takes an engine 600 ns at least (dma_transfer_min_ns of the tables), in
+// which it moves 1.3 KiB for each of its eight partitions.
+constexpr int64_t kTransferBytes = 4 * 1024;
+
 // Bytes of a partition that one transfer of a constant in panels brings: longer runs save no more
 // descriptors.
 constexpr int64_t kPanelRunBytes = 8 * 1024;
@@ -105,8 +110,7 @@ class Side {
     else if (on_chip_)
       transposed(result, free_begin, free_count);
     else
-      for (size_t i = 0; i < result.size(); ++i)
-        load(result[i], static_cast<int64_t>(i) * kPartitions, free_begin);
+      load_all(all, result, free_begin, free_count);
     if (keeps_) {
       const std::vector<int64_t> shape{all.rows, all.columns};
       const View copy = emitter_.hbm(shape, dtype_, name_ + "_panel");
@@ -143,6 +147,24 @@ class Side {
           emitter_.tensor_copy(target.column_range(f, rows), turned);
         }
       }
+    }
+  }
+
+  void load_all(const Tile& all, const std::vector<Tile>& panels, int64_t free_begin, int64_t free_count) {
+    const int64_t row_bytes = free_count * size_bytes(dtype_);
+    const auto together = static_cast<size_t>(std::max<int64_t>(1, tiles(kTransferBytes, row_bytes)));
+    const auto whole = static_cast<size_t>(matrix_.columns() / kPartitions);  // blocks of kPartitions rows
+    for (size_t i = 0; i < panels.size();) {
+      const size_t count = i < whole && matrix_.dtype() == dtype_ ? std::min(together, whole - i) : 1;
+      const int64_t k = static_cast<int64_t>(i) * kPartitions;
+      const Tile place =
+          all.column_range(static_cast<int64_t>(i) * free_count, static_cast<int64_t>(count) * free_count);
+      if (count > 1 && matrix_.transposed().load_blocks(emitter_, place, k, free_begin, free_count)) {
+        i += count;
+        continue;
+      }
+      load(panels[i], k, free_begin);
+      ++i;
     }
   }
 
@@ -212,10 +234,12 @@ std::vector<int64_t> free_dimensions(size_t rank, std::span<const int64_t> a, st
   return result;
 }
 
-// Columns of a right panel.
-int64_t right_panel(const Choices& choices, int64_t contracted, int64_t element_bytes) {
+// Columns of a right panel beside `rows` rows on the left. One block of rows uses a panel once: it is smaller
+// then, so that panels of the next products, too, are on their way early.
+int64_t right_panel(const Choices& choices, int64_t rows, int64_t contracted, int64_t element_bytes) {
   const int64_t k_tiles = std::max<int64_t>(1, tiles(contracted, kPartitions));
-  const int64_t columns = choices.panel_bytes / (k_tiles * element_bytes);
+  const int64_t bytes = rows <= kPartitions ? choices.panel_bytes / 2 : choices.panel_bytes;
+  const int64_t columns = bytes / (k_tiles * element_bytes);
   if (columns >= kPsumBankColumns) return columns / kPsumBankColumns * kPsumBankColumns;
   return std::max(kLeastPanelColumns, columns / kLeastPanelColumns * kLeastPanelColumns);
 }
@@ -315,7 +339,7 @@ class Product : public TileSource {
     const int64_t k = left_.columns();
     const int64_t n =
         k == 0 || !lb.empty() ? 0 : lowering.function().type(op.operands[1]).element_count() / k;
-    panel_ = std::min(right_panel(choices_, k, size_bytes(r_dtype_)), n);
+    panel_ = std::min(right_panel(choices_, left_.rows(), k, size_bytes(r_dtype_)), n);
     if (panel_ > 0 && !turned_) panelled_ = panelled(lowering, op, k, n, panel_);
     if (panelled_) {
       right_ = {panelled_->view, panelled_->free_dims(n / panel_), panelled_->contracted_dims()};
@@ -330,7 +354,7 @@ class Product : public TileSource {
       std::swap(left_, right_);
       std::swap(l_dtype_, r_dtype_);
     }
-    panel_ = std::min(right_panel(choices_, k, size_bytes(r_dtype_)), right_.rows());
+    panel_ = std::min(right_panel(choices_, left_.rows(), k, size_bytes(r_dtype_)), right_.rows());
     const int64_t m_tiles = tiles(left_.rows(), kPartitions), k_tiles = tiles(left_.columns(), kPartitions);
     keep_left_ =
         panel_ < right_.rows() && m_tiles * k_tiles * kPartitions * size_bytes(l_dtype_) <= kLeftPanelBytes;
@@ -342,8 +366,8 @@ class Product : public TileSource {
     const int64_t m = left_.rows();
     if (turned_) {
       const int64_t held =
-          std::max(kPartitions,
-                   right_panel(choices_, left_.columns(), size_bytes(l_dtype_)) / kPartitions * kPartitions);
+          std::max(kPartitions, right_panel(choices_, right_.rows(), left_.columns(), size_bytes(l_dtype_)) /
+                                    kPartitions * kPartitions);
       for (int64_t begin = 0; begin < m; begin += held) {
         auto& part = result.emplace_back();
         for (int64_t row = begin; row < std::min(m, begin + held); row += kPartitions)
@@ -497,7 +521,8 @@ int64_t product_bytes(const graph::Function& function, const Op& op, const Choic
   if (k * batches == 0) return 0;
   const int64_t right = function.type(op.operands[1]).element_count() / (k * batches),
                 rows = left.element_count() / (k * batches);
-  const int64_t panel = std::min(right, right_panel(choices, k, element)), k_tiles = tiles(k, kPartitions);
+  const int64_t panel = std::min(right, right_panel(choices, rows, k, element)),
+                k_tiles = tiles(k, kPartitions);
   const int64_t left_all = tiles(rows, kPartitions) * k_tiles * kPartitions * element;
   const bool keeps = panel < right && left_all <= kLeftPanelBytes;
   const int64_t left_tiles = keeps ? left_all : 3 * k_tiles * kPartitions * element;

@@ -71,6 +71,20 @@ void Matrix::load(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_t
             [&](const View& part, const Tile& place) { emitter.load(place, part); });
 }
 
+bool Matrix::load_blocks(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_t column_begin,
+                         int64_t column_count) const {
+  const int64_t blocks = tile.columns / column_count;
+  const auto columns = boxes_of(column_dims_, column_begin, column_count);
+  if (row_dims_.size() != 1 || columns.size() != 1 || columns[0].dims.size() > 2) return false;
+  const int64_t step = row_dims_[0].step;
+  View part = base_;
+  part.offset += row_begin * step + columns[0].offset;
+  part.dims = {{step, kPartitions}, {step * kPartitions, blocks}};
+  part.dims.insert(part.dims.end(), columns[0].dims.begin(), columns[0].dims.end());
+  emitter.load(tile, part);
+  return true;
+}
+
 void Matrix::load_at(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_t column_begin,
                      isa::RegisterId offset, int64_t bound) const {
   for_parts(tile, row_begin, column_begin,

@@ -31,7 +31,11 @@ class Matrix {
 
   // tile: row_count x column_count, of the matrix's dtype or another that DMA converts to.
   void load(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_t column_begin) const;
-  // The same, all of it `offset` elements further on; the register holds a number in [0, bound).
+  // Rows from row_begin on, kPartitions at a time next to each other in one transfer. False, and nothing is
+  // loaded, where rows are not one step apart or columns are not one box.
+  bool load_blocks(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_t column_begin,
+                   int64_t column_count) const;
+  // load(), all of it `offset` elements further on; the register holds a number in [0, bound).
   void load_at(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_t column_begin,
                isa::RegisterId offset, int64_t bound) const;
   void store_at(Emitter& emitter, const Tile& tile, int64_t row_begin, int64_t column_begin,
