@@ -50,7 +50,7 @@ void improve(Function& function, PassCounts& counts) {
 Function improved(const graph::Module& module, const Options& options, PassCounts& counts, bool kernel_ops) {
   graph::verify(module);
   Function function = inline_calls(module, module.entry());
-  replace_empty_reductions(function);
+  replace_empty_values(function);
   if (options.level >= Level::k2) counts.integer_weights = keep_integer_weights(function);
   split_complex_carries(function);
   if (options.weight_type != WeightType::kAsGiven) {

@@ -222,6 +222,43 @@ def singular_values():
     return s, (u * s) @ v, jnp.linalg.pinv(x), jnp.linalg.norm(x, 2)
 
 
+@program
+def complex_matrices():
+    a = normal(43, 2, 21, 21) + 1j * normal(44, 2, 21, 21)
+    positive = a @ a.conj().swapaxes(-1, -2) + 21 * jnp.eye(21)
+    lower = jnp.linalg.cholesky(positive)
+    b = normal(45, 2, 21, 3).astype(jnp.complex64)
+    solve = jax.lax.linalg.triangular_solve
+    adjoint = solve(lower, b, left_side=True, lower=True, transpose_a=True, conjugate_a=True)
+    s = jnp.linalg.svd(a[:, :3], compute_uv=False)
+    return lower, adjoint, solve(lower, b.swapaxes(-1, -2), lower=True), s
+
+
+@program
+def complex_places_and_a_small_divisor():
+    z = normal(46, 6) + 1j * normal(47, 6)
+    small = jnp.complex64(3e-37 - 2e-37j)  # its square is no fp32 number
+    places = jnp.array([4, 0, 4])
+    bits = jax.lax.bitcast_convert_type(z, jnp.complex64)
+    return (
+        z.at[places[:2]].set(bits[:2]),
+        z.at[places].add(1j),
+        z * small / small,
+        jax.lax.iota("complex64", 3),
+    )
+
+
+@program
+def nothing_at_all():
+    none = jnp.zeros((3, 0, 0))
+    return (
+        jax.lax.linalg.cholesky(none),
+        jnp.sort(none),
+        jnp.fft.fft(jnp.zeros((2, 0, 4))),
+        jnp.linalg.det(none),
+    )
+
+
 def flattened(value: object) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(value)]
 

@@ -69,7 +69,7 @@ def test_a_program_gives_what_it_gives_on_the_cpu(module: str, name: str):
     for key, value in ours.items():
         other = theirs[key]
         assert value.dtype == other.dtype and value.shape == other.shape
-        if np.issubdtype(value.dtype, np.floating):
+        if np.issubdtype(value.dtype, np.inexact):
             np.testing.assert_allclose(value, other, rtol=LOOSER.get(name, RTOL), atol=LOOSER.get(name, ATOL))
         else:
             np.testing.assert_array_equal(value, other)

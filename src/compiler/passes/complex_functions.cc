@@ -32,12 +32,13 @@ Expr tan(const Expr& x) { return x.unary(OpKind::tan_); }
 Expr asinh(const Expr& x) { return x.unary(OpKind::chlo_asinh_); }
 Expr atan2(const Expr& y, const Expr& x) { return y.binary(OpKind::atan2_, x); }
 
-// Both scaled by the divisor's larger part, so that its square stays a number.
+// The divisor over its larger part, whose square stays a number; the part's reciprocal may be none.
 Parts operator/(const Parts& a, const Parts& b) {
-  const Expr scale = 1.0 / max(abs(b.re), abs(b.im));
-  const Parts divisor = b * scale;
+  const Expr large = max(abs(b.re), abs(b.im));
+  const Parts divisor{b.re / large, b.im / large};
   const Expr square = divisor.re * divisor.re + divisor.im * divisor.im;
-  return (a * conjugate(divisor)) * (scale / square);
+  const Parts product = a * conjugate(divisor);
+  return {product.re / square / large, product.im / square / large};
 }
 
 Expr angle(const Parts& z) { return atan2(z.im, z.re); }

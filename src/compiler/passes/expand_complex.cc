@@ -86,6 +86,20 @@ Values convert(Builder& builder, const Function& function, const Op& op, Operand
   return result_of(function, op, parts);
 }
 
+bool keeps_complex(const Function& function, const Op& op) {
+  return is_complex(function, op.operands[0]) &&
+         function.type(op.operands[0]).element() == function.type(op.results[0]).element();
+}
+
+Values same(Builder&, const Function&, const Op&, Operands operands) { return {operands[0]}; }
+
+Values iota(Builder& builder, const Function& function, const Op& op, Operands) {
+  const graph::Type& type = function.type(op.results[0]);
+  const Expr re(builder, builder.add(op.kind, {}, op.attributes,
+                                     {type.with_element(graph::real_part(type.element()))}));
+  return {complex_value({re, re.number(0)})};
+}
+
 bool compares(const Function& function, const Op& op) {
   const auto direction = op.enumeration(Attr::comparison_direction, graph::ComparisonDirection::kEq);
   return is_complex(function, op.operands[0]) &&
@@ -165,6 +179,39 @@ Values sum(Builder& builder, const Function& function, const Op& op, Operands op
   return {complex_value({summed(x.re, start.re), summed(x.im, start.im)})};
 }
 
+// What a scatter's region gives: the update, or both added.
+enum class Scatter { kOther, kPlaces, kAdds };
+Scatter scatter_kind(const Function& function, const Op& op) {
+  if (op.results.size() != 1 || op.regions.size() != 1 || !is_complex(function, op.operands[0]))
+    return Scatter::kOther;
+  const graph::Block& body = function.block(op.regions[0]);
+  const Op& last = function.op(body.ops.back());
+  if (body.ops.size() == 1 && last.operands[0] == body.arguments[1]) return Scatter::kPlaces;
+  return sums(function, op) ? Scatter::kAdds : Scatter::kOther;
+}
+
+bool scatters(const Function& function, const Op& op) {
+  return scatter_kind(function, op) != Scatter::kOther;
+}
+
+Values scatter(Builder& builder, const Function& function, const Op& op, Operands operands) {
+  const bool adds = scatter_kind(function, op) == Scatter::kAdds;
+  const Parts x = parts_of(builder, operands[0]), updates = parts_of(builder, operands[2]);
+  const graph::Type& type = function.type(op.results[0]);
+  const graph::Type real = type.with_element(graph::real_part(type.element()));
+  const auto scattered = [&](const Expr& into, const Expr& values) {
+    const graph::Type scalar = graph::Type::scalar(real.element());
+    const graph::RegionBody body{
+        {scalar, scalar}, [adds](Builder& b, std::span<const ValueId> arguments) {
+          return adds ? Values{b.add(OpKind::add_, {arguments[0], arguments[1]})} : Values{arguments[1]};
+        }};
+    const OpId id = builder.add_with_regions(op.kind, {into.id(), operands[1], values.id()}, op.attributes,
+                                             {real}, {body});
+    return Expr(builder, builder.function().op(id).results[0]);
+  };
+  return {complex_value({scattered(x.re, updates.re), scattered(x.im, updates.im)})};
+}
+
 bool transforms(const Function&, const Op& op) { return has_fourier_transform(op); }
 
 Values transform(Builder& builder, const Function&, const Op& op, Operands operands) {
@@ -176,12 +223,15 @@ constexpr Expansion kExpansions[] = {
     {OpKind::imag_, is_part_of_known, part<true>},
     {OpKind::abs_, on_complex, absolute},
     {OpKind::convert_, on_complex, convert},
+    {OpKind::bitcast_convert_, keeps_complex, same},
+    {OpKind::iota_, on_complex, iota},
     {OpKind::compare_, compares, compare},
     {OpKind::fft_, transforms, transform},
     {OpKind::dot_general_, on_complex, product},
     {OpKind::convolution_, on_complex, product},
     {OpKind::reduce_, sums, sum},
     {OpKind::reduce_window_, sums, sum},
+    {OpKind::scatter_, scatters, scatter},
     // as they are, for each part
     {OpKind::broadcast_in_dim_, on_complex, by_parts},
     {OpKind::transpose_, on_complex, by_parts},

@@ -45,6 +45,13 @@ class Matrices {
     return {builder_, builder_.transpose(x.id(), permutation)};
   }
 
+  // Real numbers as they are.
+  Expr conjugate(const Expr& x) {
+    return graph::is_complex(x.type().element()) ? x.unary(OpKind::chlo_conj_) : x;
+  }
+
+  Expr adjoint(const Expr& x) { return conjugate(transposed(x)); }
+
   // The last `count` dimensions backwards.
   Expr reversed(const Expr& x, bool rows_too, bool columns_too) {
     Dims dimensions;
@@ -122,23 +129,26 @@ class Matrices {
     if (n > kBlock) {
       const int64_t half = n / 2, rest = n - half;
       const Expr upper = factor(part(a, 0, half, 0, half));
-      const Expr below = transposed(solve(upper, transposed(part(a, half, rest, 0, half)), false));
-      const Expr last = factor(part(a, half, rest, half, rest) - product(below, transposed(below)));
+      const Expr below = adjoint(solve(upper, adjoint(part(a, half, rest, 0, half)), false));
+      const Expr last = factor(part(a, half, rest, half, rest) - product(below, adjoint(below)));
       return stacked(side_by_side(upper, zeros(a, half, rest)), side_by_side(below, last));
     }
     Expr left = a;
     std::optional<Expr> factors;
     for (int64_t column = 0; column < n; ++column) {
       const int64_t below = n - column - 1;
-      const Expr square = part(left, 0, 1, 0, 1);
-      const Expr pivot =
+      const Expr first = part(left, 0, 1, 0, 1);
+      const bool is_complex = graph::is_complex(first.type().element());
+      const Expr square = is_complex ? first.unary(OpKind::real_) : first;  // the diagonal is real
+      const Expr root =
           select(square > 0.0, sqrt(square), square.number(std::numeric_limits<double>::quiet_NaN()));
+      const Expr pivot = is_complex ? root.binary(OpKind::complex_, root.number(0)) : root;
       Expr values = pivot;
       if (below > 0) {
         const Expr under = part(left, 1, below, 0, 1) / spread(pivot, below, 1);
         values = stacked(pivot, under);
         left = part(left, 1, below, 1, below) -
-               spread(under, below, below) * spread(transposed(under), below, below);
+               spread(under, below, below) * spread(adjoint(under), below, below);
       }
       if (column > 0) values = stacked(zeros(a, column, 1), values);
       factors = factors ? side_by_side(*factors, values) : values;
@@ -150,14 +160,18 @@ class Matrices {
   Builder& builder_;
 };
 
-bool on_floats(const Function& function, const Op& op) {
+bool on_numbers(const Function& function, const Op& op) {
   for (const ValueId value : op.operands) {
     const graph::Type& type = function.type(value);
-    if (!type.is_tensor() || !type.is_static() || !graph::is_float(type.element()) ||
-        type.element_count() == 0)
-      return false;
+    if (!type.is_tensor() || !type.is_static() || type.element_count() == 0) return false;
+    if (!graph::is_float(type.element()) && !graph::is_complex(type.element())) return false;
   }
   return true;
+}
+
+// What is computed in: no device has wider numbers.
+Expr computed(const Expr& x) {
+  return x.as(graph::is_complex(x.type().element()) ? ElementType::kComplexF32 : ElementType::kF32);
 }
 
 std::vector<ValueId> cholesky(Builder& builder, const Function&, const Op& op,
@@ -166,22 +180,23 @@ std::vector<ValueId> cholesky(Builder& builder, const Function&, const Op& op,
   const ElementType element = given.type().element();
   Matrices matrices(builder);
   const bool lower = op.boolean_or(Attr::lower, false);
-  const Expr a = given.as(ElementType::kF32);
-  const Expr factor = matrices.factor(lower ? a : matrices.transposed(a));
-  return {(lower ? factor : matrices.transposed(factor)).as(element).id()};
+  const Expr a = computed(given);
+  const Expr factor = matrices.factor(lower ? a : matrices.adjoint(a));
+  return {(lower ? factor : matrices.adjoint(factor)).as(element).id()};
 }
 
 // Everything becomes L X = B: from the right by transposing, from below by turning round.
 std::vector<ValueId> triangular_solve(Builder& builder, const Function&, const Op& op,
                                       std::span<const ValueId> operands) {
-  Expr a = Expr(builder, operands[0]).as(ElementType::kF32), b = Expr(builder, operands[1]);
+  Expr a = computed(Expr(builder, operands[0])), b = Expr(builder, operands[1]);
   const ElementType element = b.type().element();
-  b = b.as(ElementType::kF32);
+  b = computed(b);
   Matrices matrices(builder);
   const auto kind = op.enumeration(Attr::transpose_a, graph::Transpose::kNone);
   const bool transposes = kind == graph::Transpose::kTranspose || kind == graph::Transpose::kAdjoint;
   const bool left = op.boolean(Attr::left_side);
   const bool flips = transposes != !left, downwards = op.boolean(Attr::lower) != flips;
+  if (kind == graph::Transpose::kAdjoint) a = matrices.conjugate(a);
   if (flips) a = matrices.transposed(a);
   if (!left) b = matrices.transposed(b);
   if (!downwards) {
@@ -195,8 +210,8 @@ std::vector<ValueId> triangular_solve(Builder& builder, const Function&, const O
 }
 
 constexpr Expansion kExpansions[] = {
-    {OpKind::cholesky_, on_floats, cholesky},
-    {OpKind::triangular_solve_, on_floats, triangular_solve},
+    {OpKind::cholesky_, on_numbers, cholesky},
+    {OpKind::triangular_solve_, on_numbers, triangular_solve},
 };
 
 }  // namespace

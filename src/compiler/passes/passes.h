@@ -15,8 +15,8 @@ namespace opentrn::compiler {
 // unknown callees.
 graph::Function inline_calls(const graph::Module& module, const graph::Function& entry);
 
-// Results of reductions over no elements become their initial values.
-void replace_empty_reductions(graph::Function& function);
+// Values of no elements become constants, and results of reductions over no elements their initial values.
+void replace_empty_values(graph::Function& function);
 
 // Complex values that loops carry and branches give become two real ones.
 void split_complex_carries(graph::Function& function);

@@ -1,0 +1,1 @@
+"""JAX's primitive harnesses, which its wheel carries, on OpenTrn's platform `neuron`."""
