@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from devtool import environment, style, suites, system, testing, wheel
+from devtool import environment, sanitizers, style, suites, system, testing, wheel
 from devtool.build import build
 from devtool.paths import ROOT, venv_bin
 from devtool.report import DevError, run, say
@@ -103,7 +103,9 @@ def _build(arguments: argparse.Namespace) -> int:
 
 def _sanitize(arguments: argparse.Namespace) -> int:
     _set_up()
-    return testing.run_sanitizers(arguments.preset or ["asan-ubsan", "tsan"], arguments.fuzz_seconds)
+    return sanitizers.run_sanitizers(
+        arguments.preset or [*sanitizers.PRESETS], arguments.fuzz_seconds, arguments.tests
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -138,10 +140,13 @@ def _parser() -> argparse.ArgumentParser:
     build_command = add("build", _build, "configure and build")
     build_command.add_argument("--preset", default="release", choices=_PRESETS, help="default: release")
     build_command.add_argument("targets", nargs="*", help="CMake targets (default: all)")
-    sanitize = add("sanitize", _sanitize, "C++ unit tests and fuzzers under the sanitizers")
-    sanitize.add_argument("--preset", action="append", choices=["asan-ubsan", "tsan"], help="default: both")
+    sanitize = add("sanitize", _sanitize, "C++ tests, Python tests and fuzzers under the sanitizers")
+    sanitize.add_argument("--preset", action="append", choices=sanitizers.PRESETS, help="default: both")
     sanitize.add_argument(
         "--fuzz-seconds", type=int, default=60, help="of each preset (default: 60; 0: none)"
+    )
+    sanitize.add_argument(
+        "tests", nargs="*", help="Python tests, for pytest (default: those of the C++ parts)"
     )
     return parser
 

@@ -65,6 +65,10 @@ class Buffer {
   // Rows of a larger memory, `row_pitch` bytes apart.
   static std::shared_ptr<Buffer> placed(std::byte* first_row, int64_t rows, int64_t row_bytes,
                                         int64_t row_pitch, std::shared_ptr<void> owner);
+  // `bytes` of rows, of which only `fold_rows` exist: row r lies where row r % fold_rows does. Only for rows
+  // taken by View::part(); see chain.h.
+  static std::shared_ptr<Buffer> folded(std::byte* data, int64_t bytes, int64_t row_bytes, int64_t fold_rows,
+                                        std::shared_ptr<void> owner);
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -77,6 +81,7 @@ class Buffer {
   bool contiguous() const { return row_pitch_ == row_bytes_; }
   int64_t row_bytes() const { return row_bytes_; }
   int64_t row_pitch() const { return row_pitch_; }
+  int64_t fold_rows() const { return fold_rows_; }  // 0: every row exists
 
   // Guards the masks; see ByteMask.
   SpinLock& mask_lock() const { return mask_lock_; }
@@ -105,6 +110,7 @@ class Buffer {
   int64_t bytes_;
   int64_t row_bytes_;
   int64_t row_pitch_;
+  int64_t fold_rows_ = 0;
   bool writable_;
   std::shared_ptr<void> owner_;  // of data_, when it is not ours
   int64_t owned_capacity_ = 0;   // > 0: data_ came from aligned allocation of this size

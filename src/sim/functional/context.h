@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,12 +27,14 @@ inline constexpr int64_t kElementsPerPartitionMax = int64_t{1} << 20;
 // what handing a part to another thread costs [measured: benchmarks/functional_bench.cc].
 inline constexpr int64_t kParallelWorkMin = 131072;
 
+class ChainRun;
+
 // A "scalar or vector" operand: one fp32 value per partition.
 struct PerPartition {
   bool present = false;
   bool is_vector = false;
   float scalar = 0;
-  std::array<float, kPartitionsMax> values;  // valid for is_vector
+  const float* values = nullptr;  // in scratch, for is_vector; of a deferred instruction, filled row by row
 
   float at(int64_t p) const { return is_vector ? values[p] : scalar; }
 };
@@ -41,8 +44,8 @@ enum class Writer : uint8_t { kMatmul, kOther };
 
 class Context {
  public:
-  Context(Core& core, const isa::Program& program, isa::InstructionIndex index)
-      : core(core), program(program), in(program.instruction(index)), index(index) {}
+  Context(Core& core, const isa::Program& program, isa::InstructionIndex index, ChainRun* chain = nullptr)
+      : core(core), program(program), in(program.instruction(index)), index(index), chain_(chain) {}
 
   Core& core;
   const isa::Program& program;
@@ -129,6 +132,11 @@ class Context {
     };
     core.pool_->parallel_for(static_cast<size_t>(n), std::ref(part));
   }
+  // Whether the work has to wait, for defer().
+  bool defers() const { return chain_ != nullptr; }
+  // rows(begin, end) computes partitions of `tile`, on any thread. Bodies that chain.h knows of call it once,
+  // instead of working, when everything is checked; they read and write views by View::part() inside it.
+  void defer(const View& tile, const std::function<void(int64_t begin, int64_t end)>& rows) const;
   // Destinations from now on round so; DMA's do not.
   void round_stochastically(uint64_t seed, uint32_t times_before);
   EngineState& engines() const { return *core.engines_; }
@@ -173,8 +181,18 @@ class Context {
 
   View rounding(View view, int slot) const;
 
+  // A vector operand whose values are loaded with the rows that use them.
+  struct LateOperand {
+    View view;
+    float* values;
+  };
+  static constexpr int kLateOperandsMax = 3;
+
   std::vector<IndirectTile> scatters_;
   numerics::Rounding rounding_{};
+  ChainRun* chain_;
+  LateOperand* late_ = nullptr;  // in scratch
+  int late_count_ = 0;
 };
 
 }  // namespace opentrn::sim

@@ -38,7 +38,11 @@ int64_t wrap_int32(int64_t value) { return static_cast<int32_t>(static_cast<uint
 }  // namespace
 
 Core::Core(int generation, ThreadPool* pool, CheckOptions checks)
-    : generation_(generation), pool_(pool), checks_(checks), engines_(std::make_unique<EngineState>()) {}
+    : generation_(generation),
+      pool_(pool),
+      checks_(checks),
+      stretch_(sharing_.chains),
+      engines_(std::make_unique<EngineState>()) {}
 
 Core::~Core() = default;
 
@@ -71,7 +75,7 @@ void Core::release(TensorId id) {
   if (tensors_[id].buffer == nullptr) return;
   TensorSlot slot = std::move(tensors_[id]);
   tensors_[id] = {};
-  if (!slot.bound) buffers_.recycle(std::move(slot.buffer));
+  if (!slot.bound && slot.buffer->fold_rows() == 0) buffers_.recycle(std::move(slot.buffer));
 }
 
 Core::TensorSlot& Core::touch_slow(const Program& program, TensorId id) {
@@ -154,6 +158,11 @@ InstructionIndex Core::run_range(const Program& program, InstructionIndex begin,
   // One thread where there is only one, and for what is defined by program order itself.
   const bool may_share =
       pool_ != nullptr && pool_->size() > 1 && !checks_.nan_origin && checks_.instructions_max == 0;
+  if (may_share) {
+    released_at_.assign(program.tensor_count(), UINT32_MAX);
+    for (const Release& release : releases_)
+      if (release.second < released_at_.size()) released_at_[release.second] = release.first;
+  }
   InstructionIndex look_from = begin;  // nothing before it is worth sharing
   not_shared_.clear();
   while (pc < end) {
@@ -212,26 +221,40 @@ void Core::find_shared_memory() {
   stretch_.merge(overlap ? bound_ : std::vector<TensorId>{});
 }
 
+Stretch::Foldable Core::foldable(const Program& program) const {
+  return [this, &program, loops = inside_loop()](TensorId id, InstructionIndex end) {
+    if (loops || released_at_[id] >= end) return false;
+    const isa::Tensor& tensor = program.tensor(id);
+    return tensors_[id].buffer == nullptr && !tensor.filled && !tensor.is_output;
+  };
+}
+
 InstructionIndex Core::run_stretch(const Program& program, InstructionIndex begin, InstructionIndex end) {
   find_shared_memory();
-  stretch_.read(program, begin, end);
+  if (tensors_.size() < program.tensor_count()) tensors_.resize(program.tensor_count());
+  stretch_.read(program, begin, end, checks_.fill_fresh_memory ? Stretch::Foldable{} : foldable(program));
   if (!stretch_.worth_sharing(sharing_)) {
     not_shared_.insert(begin);
     return begin;
   }
-  if (tensors_.size() < program.tensor_count()) tensors_.resize(program.tensor_count());
-  executed_ += stretch_.graph().size();
+  executed_ += stretch_.end() - begin;
   stretch_.graph().set_highest_first(sharing_.highest_first);
   stretch_.graph().run(
-      *pool_, [&](TaskGraph::Task task) { execute(program, begin + task); },
+      *pool_,
       [&](TaskGraph::Task task) {
-        if (next_release_ < releases_.size()) release_after(begin + task);
+        if (const Chain* chain = stretch_.chain(task))
+          ChainRun(*this, program, *chain).run();
+        else
+          execute(program, stretch_.first_of(task));
+      },
+      [&](TaskGraph::Task task) {
+        if (next_release_ < releases_.size()) release_after(stretch_.last_of(task));
       });
   return stretch_.end();
 }
 
-void Core::execute(const Program& program, InstructionIndex index) {
-  Context context(*this, program, index);
+void Core::execute(const Program& program, InstructionIndex index, ChainRun* chain) {
+  Context context(*this, program, index, chain);
   if (rounding_seed_) [[unlikely]] {
     if (times_executed_.size() < program.size()) times_executed_.resize(program.size());
     context.round_stochastically(*rounding_seed_, times_executed_[index]++);

@@ -92,6 +92,7 @@ struct TripCounts {
 };
 
 class CoreGroup;
+class ChainRun;
 class Context;
 struct EngineState;
 
@@ -152,6 +153,7 @@ class Core {
   uint64_t instructions_executed() const { return executed_; }
 
  private:
+  friend class ChainRun;
   friend class Context;
   friend class CoreGroup;
   friend class PhysicalMachine;
@@ -181,7 +183,8 @@ class Core {
     return touch_slow(program, id);
   }
   TensorSlot& touch_slow(const isa::Program& program, isa::TensorId id);
-  void execute(const isa::Program& program, isa::InstructionIndex index);
+  // Of an instruction of a chain, sets up and defers the work.
+  void execute(const isa::Program& program, isa::InstructionIndex index, ChainRun* chain = nullptr);
   // Executes a register or loop instruction; returns the next instruction.
   isa::InstructionIndex execute_control(const isa::Program& program, isa::InstructionIndex index);
   isa::InstructionIndex run_range(const isa::Program& program, isa::InstructionIndex begin,
@@ -189,6 +192,7 @@ class Core {
   // Runs instructions of [begin, end) on several threads, if that pays; returns the next one.
   isa::InstructionIndex run_stretch(const isa::Program& program, isa::InstructionIndex begin,
                                     isa::InstructionIndex end);
+  Stretch::Foldable foldable(const isa::Program& program) const;
   void find_shared_memory();
   isa::InstructionIndex loop_begin(const Context& cx);
   isa::InstructionIndex loop_end(const Context& cx);
@@ -209,8 +213,8 @@ class Core {
   std::vector<TensorSlot> tensors_;  // by TensorId
   std::vector<isa::TensorId> bound_;
   bool bound_changed_ = false;
-  Stretch stretch_;
   SharingLimits sharing_;
+  Stretch stretch_;
   std::unordered_set<isa::InstructionIndex> not_shared_;  // where stretches not worth it begin, in this run
   std::vector<int64_t> registers_;
   std::vector<LoopFrame> loops_;
@@ -220,7 +224,8 @@ class Core {
   uint64_t executed_ = 0;
   std::vector<Release> releases_;  // of this run, sorted
   size_t next_release_ = 0;
-  std::vector<isa::InstructionIndex> last_use_;  // by TensorId, in the range that runs
+  std::vector<isa::InstructionIndex> released_at_;  // by TensorId, from releases_
+  std::vector<isa::InstructionIndex> last_use_;     // by TensorId, in the range that runs
   PrintCallback print_;
   std::optional<uint64_t> rounding_seed_;
   std::vector<uint32_t> times_executed_;  // by instruction, while rounding is stochastic

@@ -108,47 +108,46 @@ inline void store_row_i64(const View& view, int64_t p, const int64_t* row) {
   });
 }
 
-// body(p, first element, in[], out, n) computes out[0..n) of partition p from N source blocks.
-//
-// `by_partition` says that the body looks at p. When it does not and all views are dense, the whole tile is
-// one long row. A destination that visits an element twice stays on one thread, in order. `cost` is the time
-// of an element in fp32 additions.
-template <size_t N, typename Body>
-void for_blocks(const Context& cx, const std::array<const View*, N>& sources, const View& destination,
-                bool by_partition, Body&& body, int64_t cost = 2) {
-  int64_t rows = destination.partitions;
-  int64_t elements = destination.elements;
-  bool sliceable = destination.free_rank <= 1;
-  bool dense = destination.dense();
-  for (const View* view : sources) {
-    sliceable &= view->free_rank <= 1;
-    dense &= view->dense();
+// The work of for_blocks in jobs: pieces of rows.
+template <size_t N>
+class Blocks {
+ public:
+  Blocks(const std::array<const View*, N>& sources, const View& destination, bool by_partition)
+      : sources_(sources), destination_(destination) {
+    bool dense = destination.dense();
+    for (const View* view : sources) {
+      sliceable_ &= view->free_rank <= 1;
+      dense &= view->dense();
+    }
+    if (dense && !by_partition) {
+      elements_ *= rows_;
+      rows_ = 1;
+    }
+    block_ = sliceable_ ? std::min(elements_, kBlockElements) : elements_;
+    per_row_ = (elements_ + block_ - 1) / block_;
   }
-  if (dense && !by_partition) {
-    elements *= rows;
-    rows = 1;
-  }
-  const int64_t block = sliceable ? std::min(elements, kBlockElements) : elements;
-  const int64_t blocks_per_row = (elements + block - 1) / block;
-  const int64_t work = destination.repeats() ? 0 : rows * elements * cost;
-  cx.parallel(rows * blocks_per_row, work, [&](int64_t begin, int64_t end) {
+  int64_t jobs() const { return rows_ * per_row_; }
+
+  // Jobs [begin, end).
+  template <typename Body>
+  void run(int64_t begin, int64_t end, Body&& body) const {
     ScratchScope scope;
     std::array<float*, N> scratch;
-    for (float*& s : scratch) s = scope.floats(block);
-    float* const out_scratch = scope.floats(block);
+    for (float*& s : scratch) s = scope.floats(block_);
+    float* const out_scratch = scope.floats(block_);
     std::array<const float*, N> in;
     for (int64_t job = begin; job < end; ++job) {
-      const int64_t p = blocks_per_row == 1 ? job : job / blocks_per_row;
-      const int64_t first = (job - p * blocks_per_row) * block;
-      const int64_t n = std::min(block, elements - first);
-      if (!sliceable) {
-        for (size_t i = 0; i < N; ++i) in[i] = load_row(*sources[i], p, scratch[i]);
+      const int64_t p = per_row_ == 1 ? job : job / per_row_;
+      const int64_t first = (job - p * per_row_) * block_;
+      const int64_t n = std::min(block_, elements_ - first);
+      if (!sliceable_) {
+        for (size_t i = 0; i < N; ++i) in[i] = load_row(*sources_[i], p, scratch[i]);
         body(p, first, in.data(), out_scratch, n);
-        store_row(destination, p, out_scratch);
+        store_row(destination_, p, out_scratch);
         continue;
       }
       for (size_t i = 0; i < N; ++i) {
-        const View& view = *sources[i];
+        const View& view = *sources_[i];
         const int64_t stride = view.free_stride();
         const std::byte* at = view.row(p) + first * stride;
         if (is_plain_float(view.dtype, at, stride)) {
@@ -158,17 +157,66 @@ void for_blocks(const Context& cx, const std::array<const View*, N>& sources, co
           in[i] = scratch[i];
         }
       }
-      const int64_t stride = destination.free_stride();
-      std::byte* at = destination.row(p) + first * stride;
-      if (is_plain_float(destination.dtype, at, stride)) {
+      const int64_t stride = destination_.free_stride();
+      std::byte* at = destination_.row(p) + first * stride;
+      if (is_plain_float(destination_.dtype, at, stride)) {
         body(p, first, in.data(), reinterpret_cast<float*>(at), n);
       } else {
         body(p, first, in.data(), out_scratch, n);
-        store_run(destination.dtype, out_scratch, at, stride / destination.element_bytes, n,
-                  destination.rounding_from(p * destination.elements + first));
+        store_run(destination_.dtype, out_scratch, at, stride / destination_.element_bytes, n,
+                  destination_.rounding_from(p * destination_.elements + first));
       }
     }
+  }
+
+ private:
+  const std::array<const View*, N>& sources_;
+  const View& destination_;
+  int64_t rows_ = destination_.partitions;
+  int64_t elements_ = destination_.elements;
+  bool sliceable_ = destination_.free_rank <= 1;
+  int64_t block_ = 0;
+  int64_t per_row_ = 0;
+};
+
+// What a deferred instruction does for a band of rows: rows(sources, destination, begin), with the parts of
+// the views from partition `begin` on.
+template <size_t N, typename Rows>
+void defer_rows(const Context& cx, const std::array<const View*, N>& sources, const View& destination,
+                Rows&& rows) {
+  cx.defer(destination, [&](int64_t begin, int64_t end) {
+    std::array<View, N> parts;
+    std::array<const View*, N> from;
+    for (size_t i = 0; i < N; ++i) {
+      parts[i] = sources[i]->part(begin, end);
+      from[i] = &parts[i];
+    }
+    rows(from, destination.part(begin, end), begin);
   });
+}
+
+// body(p, first element, in[], out, n) computes out[0..n) of partition p from N source blocks.
+//
+// `by_partition` says that the body looks at p. When it does not and all views are dense, the whole tile is
+// one long row. A destination that visits an element twice stays on one thread, in order. `cost` is the time
+// of an element in fp32 additions.
+template <size_t N, typename Body>
+void for_blocks(const Context& cx, const std::array<const View*, N>& sources, const View& destination,
+                bool by_partition, Body&& body, int64_t cost = 2) {
+  if (cx.defers()) {
+    defer_rows<N>(cx, sources, destination,
+                  [&](const std::array<const View*, N>& from, const View& to, int64_t p0) {
+                    const Blocks<N> blocks(from, to, by_partition);
+                    blocks.run(0, blocks.jobs(),
+                               [&](int64_t p, int64_t first, const float* const* in, float* out, int64_t n) {
+                                 body(p0 + p, first, in, out, n);
+                               });
+                  });
+    return;
+  }
+  const Blocks<N> blocks(sources, destination, by_partition);
+  const int64_t work = destination.repeats() ? 0 : destination.total() * cost;
+  cx.parallel(blocks.jobs(), work, [&](int64_t begin, int64_t end) { blocks.run(begin, end, body); });
 }
 
 // body(p, in[], out, n) over whole rows, for reductions and scans.
@@ -196,19 +244,27 @@ void for_rows(const Context& cx, const std::array<const View*, N>& sources, cons
 template <size_t N, typename Body>
 void for_rows_i64(const Context& cx, const std::array<const View*, N>& sources, const View& destination,
                   Body&& body) {
-  const int64_t n = destination.elements;
+  const auto run = [&](const std::array<const View*, N>& from, const View& to, int64_t p0, int64_t begin,
+                       int64_t end) {
+    ScratchScope scope;
+    std::array<int64_t*, N> in;
+    for (size_t i = 0; i < N; ++i) in[i] = scope.array<int64_t>(from[i]->elements);
+    int64_t* out = scope.array<int64_t>(to.elements);
+    for (int64_t p = begin; p < end; ++p) {
+      for (size_t i = 0; i < N; ++i) load_row_i64(*from[i], p, in[i]);
+      body(p0 + p, in, out);
+      store_row_i64(to, p, out);
+    }
+  };
+  if (cx.defers()) {
+    defer_rows<N>(cx, sources, destination,
+                  [&](const std::array<const View*, N>& from, const View& to, int64_t p0) {
+                    run(from, to, p0, 0, to.partitions);
+                  });
+    return;
+  }
   cx.parallel(destination.partitions, destination.repeats() ? 0 : destination.total() * 3,
-              [&](int64_t begin, int64_t end) {
-                ScratchScope scope;
-                std::array<int64_t*, N> in;
-                for (size_t i = 0; i < N; ++i) in[i] = scope.array<int64_t>(sources[i]->elements);
-                int64_t* out = scope.array<int64_t>(n);
-                for (int64_t p = begin; p < end; ++p) {
-                  for (size_t i = 0; i < N; ++i) load_row_i64(*sources[i], p, in[i]);
-                  body(p, in, out);
-                  store_row_i64(destination, p, out);
-                }
-              });
+              [&](int64_t begin, int64_t end) { run(sources, destination, 0, begin, end); });
 }
 
 }  // namespace opentrn::sim

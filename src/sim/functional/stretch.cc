@@ -4,19 +4,54 @@
 
 namespace opentrn::sim {
 
-void Stretch::read(const isa::Program& program, isa::InstructionIndex begin, isa::InstructionIndex end) {
-  begin_ = begin;
+void Stretch::read(const isa::Program& program, isa::InstructionIndex begin, isa::InstructionIndex end,
+                   const Foldable& foldable) {
+  begin_ = end_ = begin;
   work_ = 0;
   graph_.reset();
+  tasks_.clear();
+  chains_.clear();
   records_.clear();
   state_user_.fill(kNone);
   ++stretch_;
   if (users_.size() < program.tensor_count()) users_.resize(program.tensor_count());
-  for (isa::InstructionIndex i = begin; i < end && graph_.size() < kLongest; ++i) {
-    read_accesses(program, program.instruction(i), accesses_);
-    if (accesses_.alone) return;
-    add(accesses_, graph_.add_task());
+  accesses_.resize(kLongest);
+  const bool chains = foldable != nullptr && merged_.empty();
+  finder_.start(program, begin);
+  for (; end_ < end && end_ - begin_ < kLongest; ++end_) {
+    AccessList& list = accesses_[end_ - begin_];
+    read_accesses(program, program.instruction(end_), list);
+    if (list.alone) break;
+    if (chains && finder_.add(list)) continue;
+    close_chain(foldable);
+    finder_.start(program, end_);
+    if (chains && finder_.add(list)) continue;
+    add(list, add_task({end_, end_ + 1, kNone}));
+    finder_.start(program, end_ + 1);
   }
+  close_chain(foldable);
+}
+
+void Stretch::close_chain(const Foldable& foldable) {
+  const isa::InstructionIndex begin = finder_.begin(), end = finder_.end();
+  if (begin == end) return;
+  const bool pays = finder_.pays();
+  TaskGraph::Task task = kNone;
+  if (pays) {
+    chains_.push_back(finder_.finish([&](isa::TensorId id, isa::InstructionIndex chain_end) {
+      return users_[id].stretch != stretch_ && foldable(id, chain_end);
+    }));
+    task = add_task({begin, end, static_cast<uint32_t>(chains_.size() - 1)});
+  }
+  for (isa::InstructionIndex i = begin; i < end; ++i) {
+    if (!pays) task = add_task({i, i + 1, kNone});
+    add(accesses_[i - begin_], task);
+  }
+}
+
+TaskGraph::Task Stretch::add_task(const Range& range) {
+  tasks_.push_back(range);
+  return graph_.add_task();
 }
 
 void Stretch::add(const AccessList& list, TaskGraph::Task task) {

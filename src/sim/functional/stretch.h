@@ -1,4 +1,5 @@
-// Stretch: consecutive instructions without control flow, as a TaskGraph.
+// Stretch: consecutive instructions without control flow, as a TaskGraph. A task is one instruction, or a
+// chain of them (chain.h).
 //
 // Two instructions must keep their order when both touch some byte, or some part of EngineState, and one
 // writes it. Everything else may run at the same time: the values are those of program order.
@@ -10,6 +11,7 @@
 
 #include "base/task_graph.h"
 #include "sim/functional/access.h"
+#include "sim/functional/chain.h"
 
 namespace opentrn::sim {
 
@@ -19,24 +21,40 @@ struct SharingLimits {
   int64_t work = 200'000;               // of the whole stretch
   int64_t work_per_instruction = 4096;  // on average
   bool highest_first = false;           // for tests: the order furthest from program order
+  ChainLimits chains;
 };
 
 class Stretch {
  public:
-  static constexpr TaskGraph::Task kLongest = 1024;
+  static constexpr isa::InstructionIndex kLongest = 1024;
 
-  // Reads instructions from `begin` on, up to `end`, the first that must run alone, or kLongest.
-  void read(const isa::Program& program, isa::InstructionIndex begin, isa::InstructionIndex end);
+  // Whether a chain may give a tensor memory for a few rows only, as far as what comes before and after the
+  // stretch is concerned: nothing wrote it before, and nothing can touch it from instruction `end` on.
+  using Foldable = ChainFinder::Foldable;
+
+  explicit Stretch(const ChainLimits& limits) : finder_(limits) {}
+
+  // Reads instructions from `begin` on, up to `end`, the first that must run alone, or kLongest. Without
+  // `foldable` there are no chains.
+  void read(const isa::Program& program, isa::InstructionIndex begin, isa::InstructionIndex end,
+            const Foldable& foldable);
   // Before read(): tensors whose memory may overlap count as one.
   void merge(std::vector<isa::TensorId> tensors) { merged_ = std::move(tensors); }
 
   isa::InstructionIndex begin() const { return begin_; }
-  isa::InstructionIndex end() const { return begin_ + graph_.size(); }
+  isa::InstructionIndex end() const { return end_; }
   // Whether several threads would be faster than one.
   bool worth_sharing(const SharingLimits& limits) const {
-    return graph_.size() > 1 && work_ >= limits.work && work_ >= limits.work_per_instruction * graph_.size();
+    return end_ - begin_ > 1 && work_ >= limits.work &&
+           work_ >= limits.work_per_instruction * (end_ - begin_);
   }
   TaskGraph& graph() { return graph_; }
+  // What a task runs: a chain, or, if null, its only instruction.
+  const Chain* chain(TaskGraph::Task task) const {
+    return tasks_[task].chain == kNone ? nullptr : &chains_[tasks_[task].chain];
+  }
+  isa::InstructionIndex first_of(TaskGraph::Task task) const { return tasks_[task].begin; }
+  isa::InstructionIndex last_of(TaskGraph::Task task) const { return tasks_[task].end - 1; }
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -50,15 +68,25 @@ class Stretch {
     uint32_t reads = kNone;
     uint32_t writes = kNone;
   };
+  struct Range {
+    isa::InstructionIndex begin, end;
+    uint32_t chain;
+  };
+  // The instructions that finder_ collected become one task, or one each.
+  void close_chain(const Foldable& foldable);
+  TaskGraph::Task add_task(const Range& range);
   void add(const AccessList& list, TaskGraph::Task task);
   void add(Access access, TaskGraph::Task task);
   void order_after(uint32_t& list, const Access& access, TaskGraph::Task task);
   void remember(uint32_t& list, const Access& access, TaskGraph::Task task);
 
-  isa::InstructionIndex begin_ = 0;
+  isa::InstructionIndex begin_ = 0, end_ = 0;
   int64_t work_ = 0;
   TaskGraph graph_;
-  AccessList accesses_;
+  std::vector<Range> tasks_;
+  std::vector<Chain> chains_;
+  ChainFinder finder_;
+  std::vector<AccessList> accesses_;  // by instruction
   std::vector<Record> records_;
   std::vector<Users> users_;  // by TensorId
   std::vector<isa::TensorId> merged_;

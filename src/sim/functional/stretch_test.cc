@@ -155,7 +155,7 @@ Outcome outcome_of(const isa::Program& program, int threads, bool highest_first 
   std::optional<ThreadPool> pool;
   if (threads > 0) pool.emplace(threads);
   Core core(3, pool ? &*pool : nullptr);
-  core.sharing() = {.work = 0, .work_per_instruction = 0, .highest_first = highest_first};
+  core.sharing() = {.work = 0, .work_per_instruction = 0, .highest_first = highest_first, .chains = {}};
   Outcome outcome;
   try {
     core.run(program, 0, static_cast<isa::InstructionIndex>(program.size()));
@@ -203,7 +203,7 @@ TEST(Stretch, BoundViewsOfOneArrayKeepTheirOrder) {
   ThreadPool pool(4);
   for (int round = 0; round < 30; ++round) {
     TestKernel k(3, &pool);
-    k.core.sharing() = {.work = 0, .work_per_instruction = 0, .highest_first = true};
+    k.core.sharing() = {.work = 0, .work_per_instruction = 0, .highest_first = true, .chains = {}};
     const Tile a = k.hbm(64, 512), b = k.hbm(64, 512);
     std::vector<float> array(64 * 512 + 64, 1.0f);
     k.core.bind(a.id, Buffer::wrap(array.data(), 64 * 512 * 4));
@@ -226,7 +226,7 @@ TEST(Stretch, BoundViewsOfOneArrayKeepTheirOrder) {
 TEST(Stretch, ReleasedTensorsGoOnceTheirLastUseIsOver) {
   ThreadPool pool(2);
   TestKernel k(3, &pool);
-  k.core.sharing() = {.work = 0, .work_per_instruction = 0};
+  k.core.sharing() = {.work = 0, .work_per_instruction = 0, .highest_first = false, .chains = {}};
   std::vector<Core::Release> releases;
   const Tile sum = k.sbuf(128, 256);
   k.emit(Opcode::kMemset, {k.op(sum), Operand::imm(0)});

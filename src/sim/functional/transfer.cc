@@ -88,4 +88,11 @@ void transfer(const Context& cx, const FlatView& src, const FlatView& dst, DType
   transfer_alone(src, dst, src_dtype, dst_dtype);
 }
 
+void transfer(const Context& cx, const View& src, const View& dst) {
+  if (!cx.defers()) return transfer(cx, flatten(src), flatten(dst), src.dtype, dst.dtype, dst.total());
+  cx.defer(isa::is_hbm(dst.space) ? src : dst, [&](int64_t begin, int64_t end) {
+    transfer_alone(flatten(src.part(begin, end)), flatten(dst.part(begin, end)), src.dtype, dst.dtype);
+  });
+}
+
 }  // namespace opentrn::sim

@@ -9,6 +9,8 @@ namespace opentrn::sim {
 // `total` elements each. The walks must not overlap other than element by element.
 void transfer(const Context& cx, const FlatView& src, const FlatView& dst, DType src_dtype, DType dst_dtype,
               int64_t total);
+// All elements of two views; deferred if the instruction is.
+void transfer(const Context& cx, const View& src, const View& dst);
 
 // The same by the calling thread alone.
 void transfer_alone(const FlatView& src, const FlatView& dst, DType src_dtype, DType dst_dtype);

@@ -2,6 +2,18 @@
 
 namespace opentrn::sim {
 
+View View::part(int64_t begin, int64_t end) const {
+  View view = *this;
+  view.partitions = end - begin;
+  view.base = row(begin);
+  view.rounding = rounding_from(begin * elements);
+  if (buffer != nullptr && buffer->fold_rows() > 0) {
+    const int64_t first = row_begin + begin;
+    view.base -= first / buffer->fold_rows() * buffer->fold_rows() * buffer->row_pitch();
+  }
+  return view;
+}
+
 bool View::same_walk(const View& other) const {
   if (base != other.base || element_bytes != other.element_bytes || partitions != other.partitions ||
       elements != other.elements || free_rank != other.free_rank || table != other.table)

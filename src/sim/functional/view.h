@@ -54,6 +54,8 @@ struct View {
     return result;
   }
   std::byte* row(int64_t p) const { return base + p * partition_stride; }
+  // Partitions [begin, end). Of a tile in a folded buffer they must lie in one band of it.
+  View part(int64_t begin, int64_t end) const;
   bool free_contiguous() const {
     return free_rank == 0 || (free_rank == 1 && free[0].stride == element_bytes);
   }

@@ -169,7 +169,9 @@ def broadcast_to(x, shape, dtype=None):
     )
     if tuple(x.shape) == shape and (dtype is None or x.dtype == dtype):
         return x
-    return ew.copy(ew.broadcast_view(x, shape), dtype)
+    view = ew.broadcast_view(x, shape)
+    fills_new_tile = x.shape[0] != shape[0] and tuple(x.shape[1:]) == shape[1:]
+    return view if fills_new_tile and dtype in (None, x.dtype) else ew.copy(view, dtype)
 
 
 def transpose(x, dtype=None):

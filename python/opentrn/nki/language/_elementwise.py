@@ -57,16 +57,13 @@ def _broadcast_shape(x, y) -> tuple[int, ...]:
 def broadcast_partition(x, count: int):
     """Copy a one-partition tile to `count` partitions, bits unchanged.
 
-    The row is copied to the first partition of every group of 32 and spread inside the group by
-    nc_stream_shuffle, which is how the Vector engine moves data across partitions.
+    nc_stream_shuffle spreads the row inside each group of 32: that is how the Vector engine moves data across
+    partitions.
     """
     groups = (count + 31) // 32
-    spread = tile((groups * 32, *x.shape[1:]), x.dtype)
-    nisa.memset(spread, 0)
-    for group in range(groups):
-        nisa.tensor_copy(spread[group * 32 : group * 32 + 1], x)
     result = tile((groups * 32, *x.shape[1:]), x.dtype)
-    nisa.nc_stream_shuffle(result, spread, [0] * 32)
+    for group in range(groups):
+        nisa.nc_stream_shuffle(result[group * 32 : group * 32 + 32], x, [0] * 32)
     return result[0:count]
 
 

@@ -22,7 +22,7 @@ void tensor_copy(Context& cx) {
   cx.separate(dst, src);
   const bool through_f32 = cx.generation() == 2 && cx.engine() == isa::Engine::kScalar;
   if (src.dtype == dst.dtype && !through_f32) {
-    transfer(cx, flatten(src), flatten(dst), src.dtype, dst.dtype, dst.total());
+    transfer(cx, src, dst);
     return;
   }
   for_blocks<1>(cx, {&src}, dst, false, [](int64_t, int64_t, const float* const* in, float* out, int64_t n) {
@@ -58,6 +58,12 @@ void memset(Context& cx) {
   const double value = cx.immediate(kValue);
   const View dst = cx.destination(kDst);
   const uint64_t bits = constant_bits(cx, dst.dtype, value);
+  const auto fill_all = [&](const View& to) {
+    for_runs(to, [&](std::byte* at, int64_t n, int64_t stride) {
+      numerics::fill_bits(to.element_bytes, bits, at, stride / to.element_bytes, static_cast<size_t>(n));
+    });
+  };
+  if (cx.defers()) return defer_rows<0>(cx, {}, dst, [&](auto&, const View& to, int64_t) { fill_all(to); });
   if (dst.dense()) {
     const int64_t blocks = (dst.total() + kBlockElements - 1) / kBlockElements;
     cx.parallel(blocks, dst.total() / 4, [&](int64_t begin, int64_t end) {
@@ -68,9 +74,7 @@ void memset(Context& cx) {
     });
     return;
   }
-  for_runs(dst, [&](std::byte* at, int64_t n, int64_t stride) {
-    numerics::fill_bits(dst.element_bytes, bits, at, stride / dst.element_bytes, static_cast<size_t>(n));
-  });
+  fill_all(dst);
 }
 
 namespace {

@@ -62,7 +62,7 @@ void dma_copy(Context& cx) {
       cx.broken("overlap", "an indirect DMA reads and writes the same tensor", "go through another tensor");
     src = cx.snapshot(src);
   }
-  transfer(cx, flatten(src), flatten(dst), src.dtype, dst.dtype, dst.total());
+  transfer(cx, src, dst);
 }
 
 // dst = srcs[0] + srcs[1] + ..., left to right in fp32, rounded once. [doc: nki.isa.dma_compute]

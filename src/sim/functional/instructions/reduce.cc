@@ -30,6 +30,37 @@ int64_t trailing_elements(const Context& cx, int slot, int64_t axes) {
 
 constexpr int64_t kScanRowsMax = 16;
 
+struct ScanOperators {
+  AluOp op0, op1;
+  bool reverse0, reverse1;
+};
+
+// Partitions [begin, end) of the views, whose first one has the initial value of partition p0.
+void scan_rows(const ScanOperators& ops, const View& data0, const View& data1, const PerPartition& initial,
+               const View& dst, int64_t p0, int64_t begin, int64_t end) {
+  ScratchScope scope;
+  const int64_t n = dst.elements;
+  const int64_t group = std::min(end - begin, kScanRowsMax);
+  float* const scratch0 = scope.floats(group * n);
+  float* const scratch1 = scope.floats(group * n);
+  float* const scratch_out = scope.floats(group * n);
+  std::array<float, kScanRowsMax> first;
+  for (int64_t p = begin; p < end; p += group) {
+    const int64_t rows = std::min(group, end - p);
+    for (int64_t i = 0; i < rows; ++i) first[i] = initial.at(p0 + p + i);
+    const FloatRows in0 = load_rows(data0, p, rows, scratch0), in1 = load_rows(data1, p, rows, scratch1);
+    const bool in_place = is_float_rows(dst, p) && !dst.repeats();
+    float* const out = in_place ? reinterpret_cast<float*>(dst.row(p)) : scratch_out;
+    const size_t out_pitch = static_cast<size_t>(in_place ? dst.partition_stride / 4 : n);
+    numerics::alu_scan_rows(ops.op0, ops.op1,
+                            {static_cast<size_t>(rows), static_cast<size_t>(n), in0.data, in0.pitch, in1.data,
+                             in1.pitch, first.data(), out, out_pitch},
+                            ops.reverse0, ops.reverse1);
+    if (!in_place)
+      for (int64_t i = 0; i < rows; ++i) store_row(dst, p + i, out + i * n);
+  }
+}
+
 }  // namespace
 
 void tensor_reduce(Context& cx) {
@@ -134,28 +165,19 @@ void tensor_tensor_scan(Context& cx) {
   cx.separate(dst, data0, data1);
   const bool reverse0 = cx.boolean(kAReverse0);
   const bool reverse1 = cx.boolean(kAReverse1);
-  const int64_t n = dst.elements;
+  const auto scan = [&](const std::array<const View*, 2>& in, const View& out, int64_t p0, int64_t begin,
+                        int64_t end) {
+    scan_rows({op0, op1, reverse0, reverse1}, *in[0], *in[1], initial, out, p0, begin, end);
+  };
+  if (cx.defers()) {
+    defer_rows<2>(cx, {&data0, &data1}, dst,
+                  [&](const std::array<const View*, 2>& in, const View& out, int64_t p0) {
+                    scan(in, out, p0, 0, out.partitions);
+                  });
+    return;
+  }
   cx.parallel(dst.partitions, dst.repeats() ? 0 : dst.total() * 2, [&](int64_t begin, int64_t end) {
-    ScratchScope scope;
-    const int64_t group = std::min(end - begin, kScanRowsMax);
-    float* const scratch0 = scope.floats(group * n);
-    float* const scratch1 = scope.floats(group * n);
-    float* const scratch_out = scope.floats(group * n);
-    std::array<float, kScanRowsMax> first;
-    for (int64_t p = begin; p < end; p += group) {
-      const int64_t rows = std::min(group, end - p);
-      for (int64_t i = 0; i < rows; ++i) first[i] = initial.at(p + i);
-      const FloatRows in0 = load_rows(data0, p, rows, scratch0), in1 = load_rows(data1, p, rows, scratch1);
-      const bool in_place = is_float_rows(dst, p) && !dst.repeats();
-      float* const out = in_place ? reinterpret_cast<float*>(dst.row(p)) : scratch_out;
-      const size_t out_pitch = static_cast<size_t>(in_place ? dst.partition_stride / 4 : n);
-      numerics::alu_scan_rows(op0, op1,
-                              {static_cast<size_t>(rows), static_cast<size_t>(n), in0.data, in0.pitch,
-                               in1.data, in1.pitch, first.data(), out, out_pitch},
-                              reverse0, reverse1);
-      if (!in_place)
-        for (int64_t i = 0; i < rows; ++i) store_row(dst, p + i, out + i * n);
-    }
+    scan({&data0, &data1}, dst, 0, begin, end);
   });
 }
 

@@ -130,14 +130,21 @@ void nc_stream_shuffle(Context& cx) {
   const int64_t work = dst.repeats() ? 0 : dst.total() * dst.element_bytes / 16;
   const bool plain = dst.free_contiguous() && values.free_contiguous();
   const size_t row_bytes = static_cast<size_t>(dst.elements * dst.element_bytes);
-  cx.parallel(dst.partitions, work, [&](int64_t begin, int64_t end) {
-    for (int64_t p = begin; p < end; ++p)
-      if (moves(p) && plain)
-        std::memcpy(dst.row(p), values.row(source_of[p]), row_bytes);
-      else if (moves(p))
-        transfer_alone(flatten(row_view(values, source_of[p])), flatten(row_view(dst, p)), dst.dtype,
-                       dst.dtype);
-  });
+  const auto shuffle = [&](const View& to, int64_t p0) {
+    for (int64_t p = 0; p < to.partitions; ++p) {
+      if (!moves(p0 + p)) continue;
+      const int64_t from = source_of[static_cast<size_t>(p0 + p)];
+      if (plain)
+        std::memcpy(to.row(p), values.row(from), row_bytes);
+      else
+        transfer_alone(flatten(row_view(values, from)), flatten(row_view(to, p)), dst.dtype, dst.dtype);
+    }
+  };
+  if (cx.defers())
+    defer_rows<0>(cx, {}, dst, [&](auto&, const View& to, int64_t p0) { shuffle(to, p0); });
+  else
+    cx.parallel(dst.partitions, work,
+                [&](int64_t begin, int64_t end) { shuffle(dst.part(begin, end), begin); });
 }
 
 }  // namespace opentrn::sim::bodies

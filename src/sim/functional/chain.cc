@@ -1,0 +1,288 @@
+#include "sim/functional/chain.h"
+
+#include <algorithm>
+#include <bit>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include "base/fault.h"
+#include "isa/definitions.h"
+#include "sim/functional/core.h"
+
+namespace opentrn::sim {
+
+using isa::InstructionIndex;
+using isa::Opcode;
+using isa::OperandKind;
+using isa::TensorId;
+
+namespace {
+
+constexpr int64_t kBandMax = 128;
+
+bool has_bit_vector_operator(const isa::Program& program, const isa::Instruction& in) {
+  using namespace isa::slot::tensor_scalar;
+  const auto keeps_bits = [&](int slot) {
+    const int64_t op = program.attribute_int(in, slot);
+    return op >= 0 && is_bitvec(static_cast<AluOp>(op));
+  };
+  return keeps_bits(kAOp0) || keeps_bits(kAOp1);
+}
+
+// Instructions whose bodies defer their work. They read data while they are set up in no other case.
+bool goes_by_rows(const isa::Program& program, const isa::Instruction& in) {
+  switch (in.opcode) {
+    case Opcode::kDmaCopy:
+    case Opcode::kTensorCopy:
+    case Opcode::kMemset:
+    case Opcode::kNcStreamShuffle:
+    case Opcode::kTensorTensor:
+    case Opcode::kScalarTensorTensor:
+    case Opcode::kTensorTensorScan:
+    case Opcode::kActivation:
+    case Opcode::kActivate2:
+    case Opcode::kReciprocal: return true;
+    case Opcode::kTensorScalar: return !has_bit_vector_operator(program, in);
+    default: return false;
+  }
+}
+
+bool same_elements(const isa::Operand& a, const isa::Operand& b) {
+  return a.tensor == b.tensor && a.pattern == b.pattern && a.offset == b.offset && a.dtype == b.dtype;
+}
+
+}  // namespace
+
+// -- finding
+
+void ChainFinder::start(const isa::Program& program, InstructionIndex begin) {
+  program_ = &program;
+  chain_ = {};
+  chain_.begin = chain_.end = begin;
+  ++chain_number_;
+  work_ = deferred_ = widest_ = 0;
+  reuses_ = false;
+  records_.clear();
+  tensors_.clear();
+  if (touched_.size() < program.tensor_count()) touched_.resize(program.tensor_count());
+}
+
+bool ChainFinder::add(const AccessList& list) {
+  if (list.alone || deferred_ == limits_.deferred) return false;
+  bool at_once = list.work <= limits_.immediate_work;
+  for (const Access& access : list.accesses) at_once = at_once && !conflicts({access, false});
+  if (!at_once) {
+    if (list.engine_state != 0 || !read_operands(program_->instruction(chain_.end), list)) return false;
+    for (const Operand& operand : operands_)
+      if (conflicts(operand)) return false;
+  }
+  if (at_once) {
+    for (const Access& access : list.accesses) touch(access.tensor, false);
+  } else {
+    for (const Operand& operand : operands_) remember(operand);
+    chain_.row_end = std::max(chain_.row_end, row_end_);
+    work_ += list.work;
+    ++deferred_;
+  }
+  chain_.deferred.push_back(!at_once);
+  ++chain_.end;
+  return true;
+}
+
+bool ChainFinder::read_operands(const isa::Instruction& in, const AccessList& list) {
+  if (!goes_by_rows(*program_, in)) return false;
+  const std::span<const isa::Operand> all = program_->operands(in);
+  operands_.clear();
+  sources_.clear();
+  for (const isa::Operand& op : all) {
+    if (op.kind != OperandKind::kAccess) continue;
+    if (op.indirect != isa::kNoIndirect || operands_.size() == list.accesses.size()) return false;
+    const Access& access = list.accesses[operands_.size()];
+    operands_.push_back({access, holds_rows(op, access)});
+    sources_.push_back(&op);
+  }
+  if (operands_.size() != list.accesses.size() || operands_.empty() || !operands_[0].access.writes)
+    return false;
+
+  // The tile whose rows are counted: the destination, of a store the source.
+  const size_t tile = operands_[0].by_row ? 0 : 1;
+  if (tile >= operands_.size() || !operands_[tile].by_row) return false;
+  const Access rows = operands_[tile].access;
+  row_end_ = rows.row_end;
+  if (in.opcode == Opcode::kDmaCopy && !same_rows(*sources_[0], *sources_[1])) return false;
+  int64_t width = 0;
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    Operand& operand = operands_[i];
+    const Access& access = operand.access;
+    operand.by_row = operand.by_row && access.row_begin == rows.row_begin && access.row_end == rows.row_end &&
+                     !(i > 0 && in.opcode == Opcode::kNcStreamShuffle);
+    if (operand.by_row) width += access.byte_end - access.byte_begin;
+    const bool overlaps =
+        i > 0 && access.tensor == operands_[0].access.tensor && access.overlaps(operands_[0].access);
+    if (overlaps && !(operand.by_row && same_elements(*sources_[i], *sources_[0]))) return false;
+  }
+  widest_ = std::max(widest_, width);
+  return true;
+}
+
+// Whether partition p of the operand is row `row_begin + p` of a tile, and nothing else.
+bool ChainFinder::holds_rows(const isa::Operand& op, const Access& access) const {
+  const isa::Tensor& tensor = program_->tensor(op.tensor);
+  const isa::Pattern& pattern = program_->pattern(op);
+  if (!isa::is_on_chip(tensor.space) || pattern.rank < 1) return false;
+  const isa::Dim& rows = pattern.dims[0];
+  return access.row_end - access.row_begin == rows.count &&
+         (rows.count == 1 || rows.step * size_bytes(op.dtype) == tensor.row_bytes());
+}
+
+// Whether two accesses have as many partitions and elements in each.
+bool ChainFinder::same_rows(const isa::Operand& a, const isa::Operand& b) const {
+  const auto elements = [](const isa::Pattern& pattern) {
+    int64_t count = 1;
+    for (const isa::Dim& dim : pattern.view()) count *= dim.count;
+    return count;
+  };
+  const isa::Pattern &first = program_->pattern(a), &second = program_->pattern(b);
+  return first.rank > 0 && second.rank > 0 && first.dims[0].count == second.dims[0].count &&
+         elements(first) == elements(second);
+}
+
+bool ChainFinder::conflicts(const Operand& operand) const {
+  const Touched& tensor = touched_[operand.access.tensor];
+  if (tensor.chain != chain_number_) return false;
+  for (const bool by_row : {false, true}) {
+    if (by_row && operand.by_row) continue;
+    for (const bool writes : {false, true}) {
+      if (!writes && !operand.access.writes) continue;
+      for (uint32_t at = tensor.lists[by_row][writes]; at != kNone; at = records_[at].next)
+        if (records_[at].access.overlaps(operand.access)) return true;
+    }
+  }
+  return false;
+}
+
+ChainFinder::Touched& ChainFinder::touch(TensorId id, bool folds) {
+  Touched& tensor = touched_[id];
+  const uint32_t instruction = chain_.end - chain_.begin;
+  if (tensor.chain != chain_number_) {
+    tensor = {chain_number_, {{kNone, kNone}, {kNone, kNone}}, instruction, instruction, true};
+    tensors_.push_back(id);
+  }
+  tensor.last = instruction;
+  tensor.folds = tensor.folds && folds;
+  return tensor;
+}
+
+void ChainFinder::remember(const Operand& operand) {
+  Touched& tensor = touch(operand.access.tensor, operand.by_row);
+  if (!operand.access.writes && tensor.lists[true][true] != kNone) reuses_ = true;
+  uint32_t& list = tensor.lists[operand.by_row][operand.access.writes];
+  records_.push_back({operand.access, list});
+  list = static_cast<uint32_t>(records_.size() - 1);
+}
+
+bool ChainFinder::pays() const {
+  return reuses_ && work_ >= limits_.work && work_ >= limits_.work_per_instruction * deferred_;
+}
+
+Chain ChainFinder::finish(const Foldable& foldable) {
+  std::vector<int64_t> change(chain_.deferred.size() + 1);  // of the bytes of folded rows that live
+  for (const TensorId id : tensors_) {
+    const Touched& tensor = touched_[id];
+    if (!tensor.folds || !foldable(id, chain_.end)) continue;
+    const int64_t row_bytes = program_->tensor(id).row_bytes();
+    chain_.folded.push_back({id, tensor.first, tensor.last, row_bytes});
+    change[tensor.first] += row_bytes;
+    change[tensor.last + 1] -= row_bytes;
+  }
+  int64_t live = 0, most = 0;
+  for (const int64_t bytes : change) most = std::max(most, live += bytes);
+  const int64_t rows = limits_.band_bytes / std::max<int64_t>(1, most + widest_);
+  chain_.band =
+      std::clamp(static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, rows)))),
+                 limits_.band_rows_min, kBandMax);
+  return std::move(chain_);
+}
+
+// -- running
+
+ChainRun::~ChainRun() {
+  for (const FoldedTile& tile : chain_.folded) core_.release(tile.tensor);
+  std::lock_guard guard(core_.memory_lock_);
+  for (Block& block : blocks_) core_.buffers_.recycle(std::move(block.memory));
+}
+
+void ChainRun::run() {
+  set_up_rest();
+  if (error_) std::rethrow_exception(error_);
+}
+
+void ChainRun::set_up_rest() {
+  while (next_ < chain_.deferred.size()) {
+    const uint32_t instruction = next_++;
+    give_memory(instruction);
+    if (!chain_.deferred[instruction]) {
+      core_.execute(program_, chain_.begin + instruction);
+      continue;
+    }
+    const size_t before = deferred_.size();
+    core_.execute(program_, chain_.begin + instruction, this);  // goes on with the rest from inside defer()
+    OPENTRN_CHECK(deferred_.size() > before, "instruction {} did not defer its work",
+                  chain_.begin + instruction);
+    return;
+  }
+  sweep();
+}
+
+void ChainRun::defer(int64_t first_row, int64_t partitions, const Rows& rows) {
+  deferred_.push_back({first_row, partitions, &rows});
+  try {
+    set_up_rest();
+  } catch (...) {
+    error_ = std::current_exception();  // not this instruction's: it must not be told where it happened
+  }
+}
+
+int64_t ChainRun::lanes() const {
+  const auto rows = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(chain_.row_end)));
+  const auto threads = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(core_.pool_->size())));
+  return std::clamp<int64_t>(rows / chain_.band, 1, threads);
+}
+
+void ChainRun::give_memory(uint32_t instruction) {
+  for (; next_folded_ < chain_.folded.size() && chain_.folded[next_folded_].first == instruction;
+       ++next_folded_) {
+    const FoldedTile& tile = chain_.folded[next_folded_];
+    const int64_t fold = lanes() * chain_.band, bytes = fold * tile.row_bytes;
+    // Of the same rows only: else the lanes of one tile would lie in other places than those of the next.
+    auto block = std::find_if(blocks_.begin(), blocks_.end(), [&](const Block& candidate) {
+      return candidate.free_after < instruction && candidate.row_bytes == tile.row_bytes;
+    });
+    std::lock_guard guard(core_.memory_lock_);
+    if (block == blocks_.end())
+      block = blocks_.insert(block, {core_.buffers_.allocate(bytes), tile.row_bytes, 0});
+    block->free_after = tile.last;
+    const int64_t rows = program_.tensor(tile.tensor).rows;
+    core_.tensors_[tile.tensor].buffer =
+        Buffer::folded(block->memory->data(), rows * tile.row_bytes, tile.row_bytes, fold, block->memory);
+  }
+}
+
+// Lane l has the bands l, l + lanes, ...: so that lanes may run at the same time on different parts of a
+// folded tile.
+void ChainRun::sweep() {
+  const int64_t count = lanes(), band = chain_.band;
+  const auto work = [&](size_t begin, size_t end, int) {
+    for (int64_t lane = static_cast<int64_t>(begin); lane < static_cast<int64_t>(end); ++lane)
+      for (int64_t row = lane * band; row < chain_.row_end; row += count * band)
+        for (const Deferred& deferred : deferred_) {
+          const int64_t from = std::max(row - deferred.first_row, int64_t{0});
+          const int64_t to = std::min(row + band - deferred.first_row, deferred.partitions);
+          if (from < to) (*deferred.rows)(from, to);
+        }
+  };
+  core_.pool_->parallel_for(static_cast<size_t>(count), work);
+}
+
+}  // namespace opentrn::sim

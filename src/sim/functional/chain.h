@@ -1,0 +1,156 @@
+// Chain: consecutive instructions whose work goes row by row, run over a band of rows after another.
+//
+// Element-wise instructions on large tiles cost what moving their operands costs: a tile of 128 x 2048 fp32
+// is 1 MiB, and by the time the next instruction reads it, it has left the cache. The instructions of a chain
+// are all set up first, in program order, and then run together over a few rows at a time, so that a row is
+// still near when the next instruction wants it. A tile that lives and dies inside a chain has memory for a
+// few bands only (Buffer::folded), which never leaves the cache at all.
+//
+// Values are those of program order. Row r of a deferred instruction may depend on row r of what the chain
+// wrote before it, and on anything that the chain does not write. Small instructions that touch nothing of
+// what is deferred run at once, when the set-up reaches them; anything else ends the chain.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "isa/program.h"
+#include "sim/functional/access.h"
+#include "sim/functional/buffer.h"
+
+namespace opentrn::sim {
+
+// When chains pay. [measured: benchmarks/README.md, mamba]
+struct ChainLimits {
+  int64_t work = int64_t{1} << 19;          // element operations of the deferred instructions together
+  int64_t work_per_instruction = 16'384;    // of a deferred instruction, on average
+  int64_t immediate_work = 8192;            // of one that runs at once
+  int64_t deferred = 192;                   // instructions; each holds a few KiB of stack
+  int64_t band_bytes = int64_t{512} << 10;  // of all tiles that live at a time: half a second-level cache
+  int64_t band_rows_min = 16;               // as many as a scan computes at a time
+};
+
+// A tile with memory for a few bands only. Instructions are counted from the beginning of the chain.
+struct FoldedTile {
+  isa::TensorId tensor;
+  uint32_t first, last;
+  int64_t row_bytes;
+};
+
+struct Chain {
+  isa::InstructionIndex begin = 0, end = 0;
+  std::vector<bool> deferred;      // by instruction; the others run at once
+  std::vector<FoldedTile> folded;  // by first instruction
+  int64_t row_end = 0;             // rows of tiles that deferred instructions touch: [0, row_end)
+  int64_t band = 0;                // rows, a power of two
+};
+
+// Collects the instructions of a chain one by one.
+class ChainFinder {
+ public:
+  // Whether nothing touched the tensor before the chain, and nothing can from instruction `end` on.
+  using Foldable = std::function<bool(isa::TensorId, isa::InstructionIndex end)>;
+
+  // `limits` is kept by reference: it may change between chains.
+  explicit ChainFinder(const ChainLimits& limits) : limits_(limits) {}
+
+  void start(const isa::Program& program, isa::InstructionIndex begin);
+  // Adds the next instruction; false when it cannot be a part.
+  bool add(const AccessList& list);
+  isa::InstructionIndex begin() const { return chain_.begin; }
+  isa::InstructionIndex end() const { return chain_.end; }
+  bool empty() const { return begin() == end(); }
+  // Whether running the instructions as a chain is faster than one by one.
+  bool pays() const;
+  Chain finish(const Foldable& foldable);
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+  struct Operand {
+    Access access;
+    bool by_row;  // row r is all that row r of the instruction touches
+  };
+  struct Record {
+    Access access;
+    uint32_t next;
+  };
+  // What deferred instructions touch of a tensor: lists of records, [by_row][writes].
+  struct Touched {
+    uint32_t chain = 0;  // of the lists; older ones are empty
+    uint32_t lists[2][2];
+    uint32_t first, last;
+    bool folds;
+  };
+
+  // Fills operands_ for an instruction that is to be deferred; false when it cannot be.
+  bool read_operands(const isa::Instruction& in, const AccessList& list);
+  bool holds_rows(const isa::Operand& op, const Access& access) const;
+  bool same_rows(const isa::Operand& a, const isa::Operand& b) const;
+  bool conflicts(const Operand& operand) const;
+  Touched& touch(isa::TensorId id, bool folds);
+  void remember(const Operand& operand);
+
+  const ChainLimits& limits_;
+  const isa::Program* program_ = nullptr;
+  Chain chain_;
+  uint32_t chain_number_ = 0;
+  int64_t work_ = 0, deferred_ = 0;
+  int64_t widest_ = 0;   // bytes of a row of all operands of an instruction, at most
+  bool reuses_ = false;  // a deferred instruction reads what another wrote
+  std::vector<Operand> operands_;
+  std::vector<const isa::Operand*> sources_;  // of operands_
+  int64_t row_end_ = 0;                       // of operands_
+  std::vector<Record> records_;
+  std::vector<Touched> touched_;  // by TensorId
+  std::vector<isa::TensorId> tensors_;
+};
+
+class Core;
+
+// The run of one chain.
+class ChainRun {
+ public:
+  // Computes rows [begin, end) of an instruction's tile, counted from the first.
+  using Rows = std::function<void(int64_t begin, int64_t end)>;
+
+  ChainRun(Core& core, const isa::Program& program, const Chain& chain)
+      : core_(core), program_(program), chain_(chain) {}
+  ~ChainRun();
+  ChainRun(const ChainRun&) = delete;
+  ChainRun& operator=(const ChainRun&) = delete;
+
+  // Runs everything; throws the Fault of the first instruction that has one.
+  void run();
+  // Called once by the body of a deferred instruction when all is checked and only the work is left. `rows`
+  // has been called for every row when it returns, unless a later instruction's set-up failed.
+  void defer(int64_t first_row, int64_t partitions, const Rows& rows);
+
+ private:
+  struct Deferred {
+    int64_t first_row, partitions;
+    const Rows* rows;
+  };
+  void set_up_rest();
+  void give_memory(uint32_t instruction);
+  void sweep();
+  int64_t lanes() const;
+
+  Core& core_;
+  const isa::Program& program_;
+  const Chain& chain_;
+  uint32_t next_ = 0;
+  size_t next_folded_ = 0;
+  std::vector<Deferred> deferred_;
+  std::exception_ptr error_;
+  struct Block {
+    std::shared_ptr<Buffer> memory;
+    int64_t row_bytes;
+    uint32_t free_after;  // instruction
+  };
+  std::vector<Block> blocks_;
+};
+
+}  // namespace opentrn::sim
