@@ -196,7 +196,7 @@ TEST(Chain, GivesTheValuesOfProgramOrder) {
     const RandomChain random(seed, 60, false);
     const Outcome expected = outcome_of(random, 0);
     EXPECT_EQ(expected.fault, "");
-    for (int threads : {2, 3, 4}) {
+    for (int threads : {1, 2, 3, 4}) {
       const Outcome chained = outcome_of(random, threads);
       EXPECT_EQ(chained.fault, "") << "seed " << seed;
       EXPECT_TRUE(chained.outputs == expected.outputs) << "seed " << seed << ", " << threads << " threads";

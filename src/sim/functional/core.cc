@@ -155,9 +155,8 @@ InstructionIndex Core::run_range(const Program& program, InstructionIndex begin,
   waiting_ = false;
   resume_at_ = UINT32_MAX;  // should a Fault leave this function
   InstructionIndex pc = begin;
-  // One thread where there is only one, and for what is defined by program order itself.
-  const bool may_share =
-      pool_ != nullptr && pool_->size() > 1 && !checks_.nan_origin && checks_.instructions_max == 0;
+  // Not for what is defined by program order itself.
+  const bool may_share = pool_ != nullptr && !checks_.nan_origin && checks_.instructions_max == 0;
   if (may_share) {
     released_at_.assign(program.tensor_count(), UINT32_MAX);
     for (const Release& release : releases_)
@@ -233,7 +232,8 @@ InstructionIndex Core::run_stretch(const Program& program, InstructionIndex begi
   find_shared_memory();
   if (tensors_.size() < program.tensor_count()) tensors_.resize(program.tensor_count());
   stretch_.read(program, begin, end, checks_.fill_fresh_memory ? Stretch::Foldable{} : foldable(program));
-  if (!stretch_.worth_sharing(sharing_)) {
+  const bool pays = stretch_.has_chains() || (pool_->size() > 1 && stretch_.worth_sharing(sharing_));
+  if (!pays) {
     not_shared_.insert(begin);
     return begin;
   }

@@ -48,6 +48,7 @@ class Stretch {
     return end_ - begin_ > 1 && work_ >= limits.work &&
            work_ >= limits.work_per_instruction * (end_ - begin_);
   }
+  bool has_chains() const { return !chains_.empty(); }
   TaskGraph& graph() { return graph_; }
   // What a task runs: a chain, or, if null, its only instruction.
   const Chain* chain(TaskGraph::Task task) const {
