@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import signal
 import sys
 import time
 from collections import Counter
@@ -23,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from conformance.onnx.run import (
-    CASE_SECONDS_MAX,
     HERE,
     Exclusions,
     Outcome,
@@ -32,6 +30,7 @@ from conformance.onnx.run import (
     load_cases,
     out_of_scope,
     run_case,
+    time_limit,
     tomllib,
 )
 
@@ -159,14 +158,9 @@ def attempt(case: Any, scope: Exclusions, known: Known, target: str) -> Outcome:
         return Outcome(case.name, "skipped", reason)
     for name in _types_of(case) & known.types.keys():
         return Outcome(case.name, "skipped", known.types[name])
-
-    def too_long(*_: Any) -> None:
-        raise TimeoutError(f"took more than {CASE_SECONDS_MAX} s")
-
-    signal.signal(signal.SIGALRM, too_long)
-    signal.alarm(CASE_SECONDS_MAX)
     try:
-        return run_on_device(case, target)
+        with time_limit():
+            return run_on_device(case, target)
     except NotImplementedError as error:
         if reason := _evaluated(case):
             return Outcome(case.name, "failed", reason)
@@ -174,8 +168,6 @@ def attempt(case: Any, scope: Exclusions, known: Known, target: str) -> Outcome:
         return Outcome(case.name, "failed", f"no kernel: {found.group(0) if found else str(error)[:120]}")
     except Exception as error:
         return Outcome(case.name, "failed", f"{type(error).__name__}: {error}".replace("\n", " ")[:300])
-    finally:
-        signal.alarm(0)
 
 
 def report(outcomes: list[Outcome], seconds: float) -> None:

@@ -23,6 +23,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -204,10 +205,9 @@ def run_case(core: Any, case: Any) -> Outcome:
     return outcome
 
 
-def attempt(core: Any, case: Any, exclusions: Exclusions) -> Outcome:
-    """run_case with skips, errors and a limit of time."""
-    if reason := out_of_scope(case, exclusions):
-        return Outcome(case.name, "skipped", reason)
+@contextmanager
+def time_limit() -> Iterator[None]:
+    """Raises TimeoutError in its body after CASE_SECONDS_MAX."""
 
     def too_long(*_: Any) -> None:
         raise TimeoutError(f"took more than {CASE_SECONDS_MAX} s")
@@ -215,11 +215,20 @@ def attempt(core: Any, case: Any, exclusions: Exclusions) -> Outcome:
     signal.signal(signal.SIGALRM, too_long)
     signal.alarm(CASE_SECONDS_MAX)
     try:
-        return run_case(core, case)
-    except Exception as error:
-        return Outcome(case.name, "failed", f"{type(error).__name__}: {error}")
+        yield
     finally:
         signal.alarm(0)
+
+
+def attempt(core: Any, case: Any, exclusions: Exclusions) -> Outcome:
+    """run_case with skips, errors and a limit of time."""
+    if reason := out_of_scope(case, exclusions):
+        return Outcome(case.name, "skipped", reason)
+    try:
+        with time_limit():
+            return run_case(core, case)
+    except Exception as error:
+        return Outcome(case.name, "failed", f"{type(error).__name__}: {error}")
 
 
 def load_cases() -> list[Any]:
