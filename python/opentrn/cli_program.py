@@ -43,7 +43,8 @@ def main(words: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "usage.json")
         status, seconds = run(command, file, options.target)
-        usage = _joined([each for each in (file, Path(f"{file}.torch")) if each.exists()])
+        files = [each for each in (file, Path(f"{file}.torch")) if each.exists()]
+        usage = joined([json.loads(each.read_text()) for each in files])
     if usage is None:
         print(
             f"opentrn profile: {command[0]} ended with {status} and ran nothing on the platform `neuron`\n"
@@ -62,9 +63,8 @@ def main(words: Sequence[str]) -> int:
     return status
 
 
-def _joined(files: list[Path]) -> dict[str, Any] | None:
-    """What JAX's plugin and PyTorch's backend wrote, as one; None without either."""
-    parts = [json.loads(file.read_text()) for file in files]
+def joined(parts: list[dict[str, Any]]) -> Any:
+    """What JAX's plugin and PyTorch's backend tell, as one; None without either."""
     if not parts:
         return None
     whole = parts[0]

@@ -11,8 +11,6 @@ import ctypes
 import itertools
 import os
 import secrets
-import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -170,21 +168,11 @@ def _emit(ctx, callback, token, operands, operand_avals, result_avals, *, has_si
 
 
 def _check(text: np.ndarray, *arguments: np.ndarray) -> tuple[()]:
-    """A module on the device against float64 (opentrn.diff). ValueError with what rounding does not explain."""
-    from opentrn import errors
-    from opentrn.diff import diff
+    """A module on the device against float64. ValueError with what rounding does not explain."""
+    from opentrn.checking import check
 
     target = os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2").partition(".")[0]
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "program.mlir")
-        source.write_bytes(text.tobytes())
-        try:
-            report = diff(source, *arguments, target=target)
-        except errors.NotModelled as fault:
-            print(f"opentrn: a program is not checked: {fault}", file=sys.stderr)
-            return ()
-    if not report.is_clean:
-        raise ValueError("the device's values differ from float64's by more than rounding\n" + report.text())
+    check(text.tobytes(), arguments, target)
     return ()
 
 

@@ -1,4 +1,4 @@
-"""`opentrn.profile_program()`: what a block of a JAX program would cost on the device.
+"""`opentrn.profile_program()`: what a block of a JAX or PyTorch program would cost on the device.
 
 with opentrn.profile_program() as profile:
     for batch in batches:
@@ -12,8 +12,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 __all__ = ["ProgramProfile", "profile_program"]
@@ -65,37 +66,82 @@ class ProgramProfile:
         return as_text(self.data, 12)
 
 
+class _Jax:
+    """The block's facts from the plugin that JAX runs programs with."""
+
+    def __init__(self) -> None:
+        from opentrn.jax_plugin import library_path
+
+        self._plugin = ctypes.CDLL(str(library_path()))
+        self._plugin.opentrn_profile_end.restype = ctypes.c_void_p
+        failed = self._plugin.opentrn_profile_begin()
+        if failed:
+            raise RuntimeError(
+                "a block is being profiled already"
+                if failed == 2
+                else "JAX uses another library for the platform 'neuron'\n"
+                "  try: unset PJRT_NAMES_AND_LIBRARY_PATHS"
+            )
+
+    def end(self) -> dict[str, Any] | None:
+        text = self._plugin.opentrn_profile_end()
+        if not text:
+            return None
+        usage = json.loads(ctypes.string_at(text))
+        libc = ctypes.CDLL(None)
+        libc.free.argtypes = [ctypes.c_void_p]
+        libc.free(text)
+        return usage
+
+
+class _Torch:
+    """The block's facts from the backend of torch.compile."""
+
+    def __init__(self) -> None:
+        from opentrn.torch import usage
+
+        self._usage = usage
+        usage.begin_block()
+
+    def end(self) -> dict[str, Any] | None:
+        return self._usage.end_block()
+
+
+def _frameworks() -> list[Callable[[], _Jax | _Torch]]:
+    """Those that this process has imported; JAX where it has imported neither. RuntimeError: JAX lacks the platform."""
+    found: list[Callable[[], _Jax | _Torch]] = []
+    if "torch" in sys.modules:
+        found.append(_Torch)
+    if "jax" in sys.modules or not found:
+        import jax
+
+        try:
+            jax.devices("neuron")  # makes the client
+            found.append(_Jax)
+        except RuntimeError:
+            if not found:  # a program of PyTorch's may import JAX without its platform
+                raise
+    return found
+
+
 @contextlib.contextmanager
 def profile_program() -> Iterator[ProgramProfile]:
-    """Sum what JAX programs on the platform `neuron` do inside the block.
+    """Sum what JAX programs on the platform `neuron`, and graphs of torch.compile(backend="neuron"), do in the block.
 
     RuntimeError when JAX has no such platform in use, or another block is being profiled. Values are unaffected.
     """
-    import jax
+    from opentrn.cli_program import joined, summarise
 
-    from opentrn.cli_program import summarise
-    from opentrn.jax_plugin import library_path
-
-    jax.devices("neuron")  # makes the client
-    plugin = ctypes.CDLL(str(library_path()))
-    plugin.opentrn_profile_end.restype = ctypes.c_void_p
-    failed = plugin.opentrn_profile_begin()
-    if failed:
-        raise RuntimeError(
-            "a block is being profiled already"
-            if failed == 2
-            else "JAX uses another library for the platform 'neuron'\n  try: unset PJRT_NAMES_AND_LIBRARY_PATHS"
-        )
     profile = ProgramProfile()
-    began = time.perf_counter()
+    begun: list[_Jax | _Torch] = []
     try:
+        for make in _frameworks():
+            begun.append(make())
+        began = time.perf_counter()
         yield profile
     finally:
-        text = plugin.opentrn_profile_end()
-        seconds = time.perf_counter() - began
-        if text:
-            usage = json.loads(ctypes.string_at(text))
-            libc = ctypes.CDLL(None)
-            libc.free.argtypes = [ctypes.c_void_p]
-            libc.free(text)
-            profile.data = summarise(usage, seconds)
+        parts = [part for each in begun if (part := each.end())]
+        # A framework that ran nothing only says which machine it has.
+        used = [part for part in parts if part["programs"]] or parts
+        if used:
+            profile.data = summarise(joined(used), time.perf_counter() - began)

@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include "compiler/flags.h"
 #include "pjrt/abi.h"
 #include "pjrt/compile_options.h"
-#include "pjrt/compiler_flags.h"
 #include "pjrt/settings.h"
 
 extern "C" const opentrn::pjrt::abi::Api* GetPjrtApi();
@@ -282,6 +282,9 @@ TEST(Settings, StochasticRounding) {
 }
 
 using Named = std::map<std::string, std::string>;
+using compiler::add_compiler_options;
+using compiler::CompilerFlags;
+using compiler::parse_compiler_flags;
 
 TEST(CompilerFlags, AreSplitAsAShellDoes) {
   EXPECT_EQ(parse_compiler_flags("").options, Named{});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/fnv1a.h"
+#include "compiler/flags.h"
 #include "compiler/passes/passes.h"
 #include "graph/eval/evaluate.h"
 #include "graph/text/text.h"
@@ -10,7 +11,6 @@
 #include "import/load.h"
 #include "pjrt/build_id.h"
 #include "pjrt/callback.h"
-#include "pjrt/compiler_flags.h"
 #include "pjrt/device_program.h"
 #include "runtime/device_call.h"
 #include "sim/functional/custom_op.h"
@@ -148,10 +148,10 @@ bool Program::output_is_stated(size_t i) const {
 }
 
 DeviceOptions Program::device_options(const Settings& settings) {
-  CompilerFlags flags = parse_compiler_flags(settings.compiler_flags);
+  compiler::CompilerFlags flags = compiler::parse_compiler_flags(settings.compiler_flags);
   add_compiler_options(flags, options_.overrides);
   if (!flags.target.empty() && arch::resolve_target(flags.target) != settings.generation)
-    throw Fault(FaultKind::kInput, "pjrt.compiler_flags",
+    throw Fault(FaultKind::kInput, "compiler.flags",
                 fmt::format("--target {} where the devices are those of {}", flags.target, settings.target),
                 "set NEURON_PLATFORM_TARGET_OVERRIDE to the target");
   flags_without_effect_ = flags.without_effect;

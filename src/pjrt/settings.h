@@ -18,7 +18,7 @@ struct Settings {
   int physical_cores_per_core = 1;  // LNC
   // Programs with an op that has no device kernel are refused instead of run by the reference evaluator.
   bool strict = false;
-  std::string compiler_flags;  // as they stand: a compilation reads them (compiler_flags.h)
+  std::string compiler_flags;  // as they stand: a compilation reads them (compiler/flags.h)
   bool rounds_stochastically = false;
   uint64_t rounding_seed = 0;
   bool check = false;       // the first run of a program is compared with float64, op by op

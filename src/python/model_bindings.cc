@@ -15,6 +15,7 @@
 
 #include "arch/tables.h"
 #include "compiler/compile.h"
+#include "compiler/flags.h"
 #include "compiler/lowering/device_type.h"
 #include "compiler/padding.h"
 #include "compiler/taps.h"
@@ -391,6 +392,14 @@ void bind_models(nb::module_& module) {
       .def("listing", [](const LoadedModel& self) { return isa::to_text(*self.model.program); });
   module.def("compile_model", &compile_model, "text"_a.none(), "path"_a, "target"_a,
              "dimensions"_a = Dimensions{}, "options"_a = OptionNames{});
+  // (options of compile_model, the stated target or "", options that change nothing here)
+  module.def(
+      "compiler_flags",
+      [](const std::string& text) {
+        const compiler::CompilerFlags flags = compiler::parse_compiler_flags(text);
+        return std::tuple(flags.options, flags.target, flags.without_effect);
+      },
+      "text"_a);
   module.def("prepared_text", &prepared_text, "text"_a.none(), "path"_a, "target"_a,
              "dimensions"_a = Dimensions{}, "options"_a = OptionNames{});
   module.def("load_models", &load_models, "path"_a);

@@ -35,6 +35,8 @@ class Program:
         self._module: stablehlo.Module | None = None
         self.runs = 0
         self.host_seconds = 0.0
+        self.settings = settings
+        self._is_checked = not settings.check
         if not emitted.outputs:
             return
         try:
@@ -48,7 +50,7 @@ class Program:
             self.host_reason = str(fault)
             print(f"opentrn: {name} runs on the host's evaluator: {fault}", file=sys.stderr)
             self._module = stablehlo.parse(emitted.text)
-        usage.note(self, settings)
+        usage.note(self)
 
     @property
     def device_model(self) -> Any:
@@ -64,6 +66,8 @@ class Program:
             inputs.append(_state())
         outputs = [torch.empty(spec.shape, dtype=spec.dtype) for spec in emitted.outputs]
         if outputs:
+            if not self._is_checked:
+                self._check(inputs)
             began = time.perf_counter()
             self._run(inputs, outputs)
             self.host_seconds += time.perf_counter() - began
@@ -75,6 +79,19 @@ class Program:
             else row.other
             for row in emitted.results
         ]  # fmt: skip
+
+    def _check(self, inputs: list[torch.Tensor]) -> None:
+        """The device's values of every op against float64's, once. ValueError names the first that differ."""
+        self._is_checked = True
+        if self._loaded is None:
+            return  # the evaluator runs it
+        from opentrn.checking import check
+
+        module = stablehlo.parse(self.emitted.text)
+        types = module.functions[module.entry].arguments
+        arrays = [_array(each, kind) for each, kind in zip(inputs, types)]
+        settings = self.settings
+        check(self.emitted.text.encode(), arrays, settings.target, **settings.model_options())
 
     def _run(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
         if self._loaded is not None:

@@ -1,6 +1,7 @@
-"""What a run did on the device, for `opentrn profile -- COMMAND`: the PyTorch side of src/pjrt/usage.cc.
+"""What a run did on the device: the PyTorch side of src/pjrt/usage.cc.
 
-Kept when OPENTRN_USAGE names a file; written beside it, as FILE.torch, when Python ends.
+For `opentrn profile -- COMMAND` (OPENTRN_USAGE names a file; written beside it, as FILE.torch, when Python ends), and
+for `opentrn.profile_program()`, which asks for a block.
 """
 
 from __future__ import annotations
@@ -8,33 +9,60 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import weakref
 from typing import TYPE_CHECKING, Any
+
+from opentrn.torch import settings
 
 if TYPE_CHECKING:
     from opentrn.torch.program import Program
-    from opentrn.torch.settings import Settings
 
-_PROGRAMS: list[Program] = []
-_SETTINGS: list[Settings] = []
+# Every program, as long as torch keeps it; those that a file or a block will tell, as long as that takes.
+_ALIVE: weakref.WeakSet[Program] = weakref.WeakSet()
+_KEPT: list[Program] = []
+# What each program had done when the profiled block began; None outside of one.
+_before: dict[Program, tuple[int, float]] | None = None
 
 
-def note(program: Program, settings: Settings) -> None:
-    """Remembers a program whose runs the file will tell."""
+def note(program: Program) -> None:
+    """Remembers a program that was made."""
+    _ALIVE.add(program)
+    if _before is not None:
+        _before[program] = (0, 0.0)
     if not os.environ.get("OPENTRN_USAGE"):
         return
-    if not _PROGRAMS:
+    if not _KEPT:
         atexit.register(write)
-    _PROGRAMS.append(program)
-    _SETTINGS.append(settings)
+    _KEPT.append(program)
 
 
-def row(program: Program) -> dict[str, Any]:
+def begin_block() -> None:
+    """From here on count runs; RuntimeError inside another block."""
+    global _before
+    if _before is not None:
+        raise RuntimeError("a block is being profiled already")
+    _before = {program: (program.runs, program.host_seconds) for program in _ALIVE}
+
+
+def end_block() -> dict[str, Any]:
+    """The facts of the block, as facts()."""
+    global _before
+    before, _before = _before or {}, None
+    done = [
+        (program, program.runs - runs, program.host_seconds - seconds)
+        for program, (runs, seconds) in before.items()
+        if program.runs > runs
+    ]
+    return facts(done)
+
+
+def row(program: Program, runs: int, host_seconds: float) -> dict[str, Any]:
     """Runs, host and device time of one program; device_us is None, with `why`, where it has none."""
     facts: dict[str, Any] = {
         "name": program.name,
-        "runs": program.runs,
+        "runs": runs,
         "devices": 1,
-        "host_s": program.host_seconds,
+        "host_s": host_seconds,
         "device_us": None,
     }
     if program.host_reason:
@@ -74,22 +102,28 @@ def usd_per_core_hour(programs: list[Program]) -> dict[str, float | None]:
     return {kind: min(known, default=None) for kind, known in rates.items()}
 
 
-def write() -> None:
-    """The file. It has the keys of the JAX plugin's; bytes_peak is the HBM of the largest program's tensors."""
+def facts(done: list[tuple[Program, int, float]]) -> dict[str, Any]:
+    """Of programs with their runs and host seconds: the keys of the JAX plugin's file.
+
+    bytes_peak is the HBM of the largest program's tensors.
+    """
     from opentrn import _core
 
-    rows = [row(program) for program in _PROGRAMS if program.runs]
-    file = os.environ["OPENTRN_USAGE"] + ".torch"
-    on_device = [program for program in _PROGRAMS if program.runs and program.device_model]
-    peak = max((program.device_model.tensor_bytes for program in on_device), default=0)
-    target = _SETTINGS[0].target
-    facts = {
+    on_device = [program for program, _, _ in done if program.device_model]
+    target = done[0][0].settings.target if done else settings.read(None).target
+    return {
         "target": target,
         "cores": 1,
         "tensor_peak_tflops_bf16": _core.peak_tflops(target, "bf16"),
-        "bytes_peak": peak,
+        "bytes_peak": max((program.device_model.tensor_bytes for program in on_device), default=0),
         "usd_h": usd_per_core_hour(on_device),
-        "programs": rows,
+        "programs": [row(*each) for each in done],
     }
-    with open(file, "w") as out:
-        json.dump(facts, out, indent=1)
+
+
+def write() -> None:
+    """The file."""
+    done = [(program, program.runs, program.host_seconds) for program in _KEPT if program.runs]
+    if done:
+        with open(os.environ["OPENTRN_USAGE"] + ".torch", "w") as out:
+            json.dump(facts(done), out, indent=1)

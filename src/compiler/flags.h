@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace opentrn::pjrt {
+namespace opentrn::compiler {
 
 struct CompilerFlags {
   std::map<std::string, std::string> options;  // of compiler::options_from
@@ -23,4 +23,4 @@ CompilerFlags parse_compiler_flags(std::string_view text);
 // Options of XLA (xla_...) have no effect.
 void add_compiler_options(CompilerFlags& flags, const std::map<std::string, std::string>& given);
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::compiler

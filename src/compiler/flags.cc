@@ -1,4 +1,4 @@
-#include "pjrt/compiler_flags.h"
+#include "compiler/flags.h"
 
 #include <algorithm>
 #include <optional>
@@ -8,7 +8,7 @@
 
 #include "base/fault.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::compiler {
 
 namespace {
 
@@ -58,7 +58,7 @@ constexpr Flag kFlags[] = {
 };
 
 [[noreturn]] void refuse(FaultKind kind, std::string message, std::string hint) {
-  throw Fault(kind, "pjrt.compiler_flags", std::move(message), std::move(hint));
+  throw Fault(kind, "compiler.flags", std::move(message), std::move(hint));
 }
 
 // Quotes hold words together.
@@ -173,4 +173,4 @@ void add_compiler_options(CompilerFlags& flags, const std::map<std::string, std:
   }
 }
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::compiler

@@ -1,0 +1,119 @@
+"""What stands around torch.compile(backend="neuron"): checking mode, profiled blocks, NEURON_CC_FLAGS."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the backend is torch's")
+pytest.importorskip("opentrn._core", exc_type=ImportError)
+
+import opentrn.diff  # noqa: E402
+import opentrn.torch  # noqa: E402
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("OPENTRN_STRICT", "1")
+    torch._dynamo.reset()
+    torch.manual_seed(int(RNG.integers(2**31)))
+    yield
+    torch._dynamo.reset()
+
+
+def layer(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    hidden = x @ w
+    bent = torch.tanh(hidden)
+    return bent.softmax(-1)
+
+
+def trained(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """The gradient of w: both passes run."""
+    w = w.detach().requires_grad_()
+    torch.compile(layer, backend="neuron")(x, w).square().sum().backward()
+    return w.grad
+
+
+def test_checking_mode_passes_what_only_rounds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x, w = torch.randn(8, 16), torch.randn(16, 4)
+    plain = trained(x, w)
+    calls = []
+    checked = opentrn.diff.diff
+    monkeypatch.setattr(opentrn.diff, "diff", lambda *a, **k: calls.append(1) or checked(*a, **k))
+    monkeypatch.setenv("OPENTRN_CHECK", "1")
+    torch._dynamo.reset()
+    torch.testing.assert_close(trained(x, w), plain, rtol=0, atol=0)
+    assert len(calls) == 2  # forward and backward
+    assert "not checked" not in capsys.readouterr().err
+
+
+def test_checking_mode_names_the_op_and_the_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A device that computes the sine for the tangent."""
+
+    def wrong(source: Path, *arguments: np.ndarray, **options: object) -> opentrn.diff.Diff:
+        device = tmp_path / "device.mlir"
+        device.write_text(source.read_text().replace("stablehlo.tanh", "stablehlo.sine"))
+        return right(source, *arguments, device_source=device, **options)
+
+    right = opentrn.diff.diff
+    monkeypatch.setattr(opentrn.diff, "diff", functools.wraps(right)(wrong))
+    monkeypatch.setenv("OPENTRN_CHECK", "1")
+    lines, first = inspect.getsourcelines(layer)
+    line = first + next(number for number, text in enumerate(lines) if "tanh" in text)
+    with pytest.raises(ValueError, match="differ from float64's by more than rounding") as error:
+        trained(torch.randn(8, 16), torch.randn(16, 4))
+    assert "first bug: op" in str(error.value) and "tanh" in str(error.value)
+    assert f"{__file__}:{line})" in str(error.value)
+
+
+def test_a_block_of_a_program_is_summed() -> None:
+    x, w = torch.randn(8, 16), torch.randn(16, 4)
+    device = torch.compile(layer, backend="neuron")
+    device(x, w)
+    with opentrn.profile_program() as profile:
+        for _ in range(3):
+            device(x, w)
+        other = torch.compile(lambda x: (x @ x.T).sum(), backend="neuron")
+        other(x)
+    assert profile.data["runs"] == 4 and [row["runs"] for row in profile.data["programs"]].count(3) == 1
+    assert profile.step_us > 0 and 0 < profile.mfu < 1 and profile.host_gap_s > 0
+    assert profile.bytes_peak >= 4 * (x.numel() + w.numel())
+    assert profile.usd["capacity_block"] > 0
+    text = str(profile)
+    assert "a step (layer" in text and max(map(len, text.splitlines())) <= 80
+    with opentrn.profile_program() as empty:
+        pass
+    assert empty.data["runs"] == 0
+    with opentrn.profile_program(), pytest.raises(RuntimeError, match="profiled already"):
+        opentrn.profile_program().__enter__()
+
+
+def test_compiler_flags_are_those_of_opentrn_compile(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x = torch.randn(128, 128)
+    exact = x.double() @ x.double()
+
+    def error(flags: str, **options: str) -> float:
+        monkeypatch.setenv("NEURON_CC_FLAGS", flags)
+        torch._dynamo.reset()
+        product = torch.compile(torch.matmul, backend="neuron", options=options)(x, x)
+        return float((product.double() - exact).abs().max())
+
+    assert error("") < 1e-4 < error("--auto-cast=matmult")
+    assert error("--auto-cast=matmult", auto_cast="none") < 1e-4
+    assert error("--auto-cast=all --auto-cast-type fp16 -O1") < 0.5 * error("--auto-cast=all")
+    error("--model-type transformer")
+    assert "the compiler option --model-type transformer has no effect here" in capsys.readouterr().err
+    for flags, why in (("--auto-cats all", "no option of neuronx-cc"), ("--target trn1", "those of trn2")):
+        with pytest.raises(Exception, match=why):
+            error(flags)
