@@ -230,7 +230,7 @@ def test_only_what_has_no_form_leaves_the_device(
     monkeypatch.setenv("OPENTRN_STRICT", "0")
     monkeypatch.setenv("OPENTRN_USAGE", str(tmp_path / "usage.json"))
     noted: list[Any] = []
-    monkeypatch.setattr("opentrn.torch.usage.note", lambda program, settings: noted.append(program))
+    monkeypatch.setattr("opentrn.torch.usage.note", noted.append)
 
     def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         symmetric = (x @ w) @ (x @ w).t()
