@@ -78,3 +78,79 @@ func.func @main(%x: {image}, %w: tensor<24x20x3xf32>, %b: tensor<24xf32>) -> {re
     x, w, b = (torch.from_numpy(array).double() for array in arrays)
     expected = torch.tanh(torch.nn.functional.conv1d(x, w, b, stride=stride, padding=1)).numpy()
     np.testing.assert_allclose(opentrn.compile(text)(*arrays)[0], expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "i8", "i32"])
+@pytest.mark.parametrize(
+    "shape, order",
+    [
+        ((2, 2, 40, 12, 20), (2, 3, 0, 4, 1)),  # pixels shuffled: what a transposed convolution ends with
+        ((2, 2, 150, 9, 33), (2, 3, 0, 4, 1)),  # more rows than partitions, nothing divides
+        ((3, 40, 7, 64), (1, 2, 3, 0)),
+        ((64, 300), (1, 0)),
+        ((5, 4, 3, 2, 96), (3, 1, 4, 2, 0)),
+    ],
+)
+def test_elements_are_put_in_another_order(shape, order, dtype):
+    """Copies that DMA alone would do by single elements; NumPy is the reference, bit for bit."""
+    moved = [shape[d] for d in order]
+    flat = int(np.prod(shape))
+    text = (
+        f"func.func @main(%x: tensor<{'x'.join(map(str, shape))}x{dtype}>) -> tensor<{flat}x{dtype}> {{\n"
+        f"  %t = stablehlo.transpose %x, dims = [{', '.join(map(str, order))}] : "
+        f"(tensor<{'x'.join(map(str, shape))}x{dtype}>) -> tensor<{'x'.join(map(str, moved))}x{dtype}>\n"
+        f"  %r = stablehlo.reshape %t : (tensor<{'x'.join(map(str, moved))}x{dtype}>) -> tensor<{flat}x{dtype}>\n"
+        f"  return %r : tensor<{flat}x{dtype}>\n}}"
+    )
+    model = opentrn.compile(text, strict=True)
+    x = RNG.integers(-100, 100, shape).astype(model.inputs[0].dtype)
+    assert model(x)[0].tobytes() == np.ascontiguousarray(x.transpose(order)).tobytes()
+
+
+def test_shuffled_pixels_do_not_move_one_by_one():
+    text = """func.func @main(%x: tensor<2x2x64x112x112xf32>) -> tensor<64x224x224xf32> {
+      %t = stablehlo.transpose %x, dims = [2, 3, 0, 4, 1] : (tensor<2x2x64x112x112xf32>) -> tensor<64x112x2x112x2xf32>
+      %r = stablehlo.reshape %t : (tensor<64x112x2x112x2xf32>) -> tensor<64x224x224xf32>
+      return %r : tensor<64x224x224xf32>
+    }"""
+    profile = opentrn.compile(text).time().profile()
+    assert profile["dma"]["bytes_per_descriptor"] >= 256
+
+
+@pytest.mark.parametrize("images", [1, 3])
+@pytest.mark.parametrize("side, features", [(14, 40), (30, 130), (57, 24)])
+def test_convolutions_one_after_the_other(images, side, features):
+    """Bands read from SBUF or loaded in long runs and spread; columns of several tiles stored together. PyTorch in
+    float64 is the reference."""
+    torch = pytest.importorskip("torch")
+    c = f"{features}x{images}x{side}x{side}"
+    text = f"""func.func @main(%x: tensor<{c}xf32>, %k: tensor<{features}x3x3x{features}xf32>,
+        %b: tensor<{features}xf32>) -> (tensor<{c}xf32>, tensor<{c}xbf16>) {{
+      %y = stablehlo.convolution(%x, %k) dim_numbers = [f, b, 0, 1]x[i, 0, 1, o]->[f, b, 0, 1],
+          window = {{stride = [1, 1], pad = [[1, 1], [1, 1]]}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+          : (tensor<{c}xf32>, tensor<{features}x3x3x{features}xf32>) -> tensor<{c}xf32>
+      %bb = stablehlo.broadcast_in_dim %b, dims = [0] : (tensor<{features}xf32>) -> tensor<{c}xf32>
+      %z = stablehlo.add %y, %bb : tensor<{c}xf32>
+      %r = stablehlo.tanh %z : tensor<{c}xf32>
+      %w = stablehlo.convolution(%r, %k) dim_numbers = [f, b, 0, 1]x[i, 0, 1, o]->[f, b, 0, 1],
+          window = {{stride = [1, 1], pad = [[1, 1], [1, 1]]}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+          : (tensor<{c}xf32>, tensor<{features}x3x3x{features}xf32>) -> tensor<{c}xf32>
+      %s = stablehlo.add %w, %r : tensor<{c}xf32>
+      %h = stablehlo.convert %s : (tensor<{c}xf32>) -> tensor<{c}xbf16>
+      return %s, %h : tensor<{c}xf32>, tensor<{c}xbf16>
+    }}"""
+    model = opentrn.compile(text, strict=True)
+    random = [RNG.standard_normal(port.shape).astype(np.float32) for port in model.inputs]
+    random[1] /= 3 * features**0.5
+    made, rounded = model(*random)
+    x, k, b = (torch.from_numpy(array).double() for array in random)
+
+    def convolved(value):
+        return torch.nn.functional.conv2d(value.transpose(0, 1), k.permute(3, 0, 1, 2), padding=1).transpose(
+            0, 1
+        )
+
+    first = torch.tanh(convolved(x) + b[:, None, None, None])
+    expected = (convolved(first) + first).numpy()
+    assert np.abs(made - expected).max() <= 2e-5
+    assert rounded.tobytes() == made.astype(rounded.dtype).tobytes()

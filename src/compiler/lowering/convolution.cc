@@ -390,8 +390,9 @@ int64_t convolution_bytes(const graph::Function& function, const Op& op) {
   const int64_t blocks = tiles(channels, kPartitions);
   const int64_t all_channels = image.dim(static_cast<int>(op.integer(Attr::input_feature_dimension)));
   const int64_t kernels = std::min(2 * kKernelBytes, blocks * (kernel.element_count() / channels) * element);
+  // And the rows of a band before they are spread.
   const int64_t bands = std::min(kBandBytes, 2 * blocks * (image.element_count() / all_channels) * element);
-  return 2 * (kernels + bands);
+  return 2 * (kernels + bands) + std::min(kBandBlockBytes, bands);
 }
 
 std::unique_ptr<TileSource> convolution_source(Lowering& lowering, const Op& op) {

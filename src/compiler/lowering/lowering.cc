@@ -11,6 +11,7 @@
 #include "compiler/lowering/elementwise.h"
 #include "compiler/lowering/kernel_call.h"
 #include "compiler/lowering/matrix.h"
+#include "compiler/lowering/rearrange.h"
 #include "compiler/lowering/region.h"
 
 namespace opentrn::compiler {
@@ -252,7 +253,7 @@ void Lowering::return_values() {
       const View target = emitter_.hbm(device_dims(function_.type(id)), source.dtype,
                                        fmt::format("output{}", outputs_.size()));
       const Emitter::Moving moving(emitter_, isa::Purpose::kResultCopy);
-      if (target.element_count() > 0) emitter_.copy(target, source);
+      if (target.element_count() > 0) rearrange(emitter_, target, source);
       source = target;
     }
     residency_.flush(source.tensor, isa::Purpose::kCompute);
@@ -449,7 +450,7 @@ View Lowering::reshaped_or_copied(const View& view, std::span<const int64_t> dim
   for (const isa::Dim& dim : view.dims) counts.push_back(dim.count);
   const View copy = emitter_.hbm(counts, view.dtype, "reshaped");
   const Emitter::Moving moving(emitter_, isa::Purpose::kLayoutCopy);
-  emitter_.copy(copy, view);
+  rearrange(emitter_, copy, view);
   return *reshaped(copy, dims);
 }
 

@@ -39,6 +39,10 @@ namespace {
 // Columns of a group that no reduction holds together: long enough to hide the fixed cost of an
 // instruction, short enough for several tiles of several rows in SBUF.
 constexpr int64_t kFreeColumns = 2048;
+// Columns of neighbouring tiles of a source that are loaded and stored together, at least: a transfer takes a
+// DMA engine 600 ns or more (dma_transfer_min_ns of the tables), in which it moves 1.3 KiB for each of its
+// eight partitions.
+constexpr int64_t kTransferColumns = 1000;
 // Columns of a lone reduction's block.
 constexpr int64_t kReductionColumns = 8192;
 
@@ -116,6 +120,8 @@ class RowwiseKernel {
   }
 
  private:
+  using Key = std::pair<ValueId, bool>;  // value, and whether a column op reads it
+
   const Op& source_op() const { return function_.op(group_.ops[0]); }
 
   std::unique_ptr<TileSource> make_source() {
@@ -191,16 +197,42 @@ class RowwiseKernel {
         source_->begin_columns(panel);
         invariant_.clear();
         tiles_ = whole_rows_ ? std::vector<ColumnBlock>{panel} : source_->tiles_of(panel);
-        for (const RowBlock& rows : part)
-          for (const ColumnBlock& tile : tiles_) {
-            row_begin_ = rows.begin;
-            row_count_ = rows.count;
-            column_begin_ = tile.begin;
-            column_count_ = tile.count;
-            compute_tile();
+        for (const RowBlock& rows : part) {
+          row_begin_ = rows.begin;
+          row_count_ = rows.count;
+          for (auto from = tiles_.cbegin(); from != tiles_.cend(); from = run_transfer(from)) {
           }
+        }
       }
     }
+  }
+
+  // Tiles from this one on whose columns move together; the first one behind them.
+  std::vector<ColumnBlock>::const_iterator run_transfer(std::vector<ColumnBlock>::const_iterator from) {
+    transfer_ = *from;
+    auto to = from + 1;
+    while (!turned_ && to != tiles_.cend() && to->begin == transfer_.begin + transfer_.count &&
+           transfer_.count < kTransferColumns)
+      transfer_.count += to++->count;
+    wide_loads_.clear();
+    for (auto tile = from; tile != to; ++tile) {
+      column_begin_ = tile->begin;
+      column_count_ = tile->count;
+      compute_tile();
+    }
+    for (const auto& [value, tile] : wide_stores_)
+      outputs_.at(value).store(emitter_, tile, row_begin_, transfer_.begin);
+    wide_stores_.clear();
+    return to;
+  }
+  bool moves_together() const { return source_ && transfer_.count > column_count_; }
+
+  // This tile's part of what is stored together.
+  Tile part_of_store(ValueId value, const Matrix& m) {
+    auto found = wide_stores_.find(value);
+    if (found == wide_stores_.end())
+      found = wide_stores_.emplace(value, emitter_.sbuf(row_count_, transfer_.count, m.dtype(), "out")).first;
+    return found->second.column_range(column_begin_ - transfer_.begin, column_count_);
   }
 
   // Reductions need whole rows, and the source makes its columns panel by panel: all of its result first.
@@ -340,6 +372,11 @@ class RowwiseKernel {
       if (place.tensor != tile.tensor || place.offset != tile.offset) emitter_.tensor_copy(place, tile);
       return;
     }
+    if (moves_together() && !narrow) {
+      const Tile place = part_of_store(value, m);
+      if (place.tensor != tile.tensor || place.offset != tile.offset) emitter_.tensor_copy(place, tile);
+      return;
+    }
     m.store(emitter_, in_sbuf(tile, m.dtype()), row_begin_, narrow ? 0 : column_begin_);
   }
 
@@ -392,9 +429,21 @@ class RowwiseKernel {
             narrow_tiles_.emplace(std::pair(key, row_begin_), load(m, true, row_begin_, row_count_)).first;
       return found->second;
     }
+    if (moves_together() && !narrow_) return part_of_load(key, m);
     auto found = loads_.find(key);
     if (found == loads_.end()) found = loads_.emplace(key, load(m, narrow_, row_begin_, row_count_)).first;
     return found->second;
+  }
+
+  // This tile's part of what is loaded together.
+  Tile part_of_load(const Key& key, const Matrix& m) {
+    auto found = wide_loads_.find(key);
+    if (found == wide_loads_.end())
+      found = wide_loads_
+                  .emplace(key, m.fetch(emitter_, row_begin_, row_count_, transfer_.begin, transfer_.count,
+                                        "load"))
+                  .first;
+    return found->second.column_range(column_begin_ - transfer_.begin, column_count_);
   }
 
   // What a reduction reads: all columns, also where one number or one column stands for them.
@@ -670,6 +719,10 @@ class RowwiseKernel {
   // Where part of the columns of a kept value go at once.
   std::optional<Tile> place_in_parts(ValueId value) {
     if (!source_ || !outputs_.contains(value)) return std::nullopt;
+    const isa::TensorId tensor = lowering_.view(value).tensor;
+    if (moves_together() && !emitter_.residency().is_kept(tensor) &&
+        !emitter_.residency().is_by_columns(tensor) && outputs_.at(value).columns() > 1)
+      return part_of_store(value, outputs_.at(value));
     if (!turned_ &&
         (column_count_ == columns_ || emitter_.residency().is_by_columns(lowering_.view(value).tensor)))
       return std::nullopt;
@@ -753,13 +806,15 @@ class RowwiseKernel {
   std::unique_ptr<TileSource> source_;
   std::vector<ColumnBlock> tiles_;  // of the panel
 
-  using Key = std::pair<ValueId, bool>;  // value, and whether a column op reads it
   std::map<Key, Matrix> operands_;
   std::map<ValueId, Matrix> outputs_;
 
   int64_t row_begin_ = 0, row_count_ = 0, column_begin_ = 0, column_count_ = 0;
   bool narrow_ = false;  // the last load was one column that stands for all
   std::map<Key, Tile> loads_;
+  ColumnBlock transfer_{0, 0};  // columns that move together, of several tiles
+  std::map<Key, Tile> wide_loads_;
+  std::map<ValueId, Tile> wide_stores_;
   std::map<std::pair<Key, int64_t>, Tile> invariant_;     // the same in every row; by first column
   std::map<std::pair<Key, int64_t>, Tile> narrow_tiles_;  // the same in every column; by first row
   std::map<Key, Tile> per_row_;                           // number_per_row()

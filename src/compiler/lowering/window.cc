@@ -1,8 +1,15 @@
 #include "compiler/lowering/window.h"
 
+#include "compiler/lowering/residency.h"
+
 namespace opentrn::compiler {
 
 namespace {
+
+// Shorter runs than this leave DMA engines below half of their rate
+// (curve.dma_efficiency_by_bytes_per_partition and dma_descriptor_extra_ns of the tables): rows of an image
+// are then loaded without gaps, and an engine moves them to where the padding leaves room.
+constexpr int64_t kRunBytes = 512;
 
 // The elements of one dimension that lie in [begin, begin + extent) of its padded, dilated form: the first
 // of them, how many, and where the first lands.
@@ -28,6 +35,26 @@ int64_t band_rows(const Window& vertical, const Window& horizontal, int64_t elem
   return rows;
 }
 
+namespace {
+
+// Rows of images as they lie, in a tile of their own: where they are kept in SBUF, or where they follow each
+// other in memory and are short.
+std::optional<Tile> without_gaps(Emitter& emitter, const View& rows, DType dtype) {
+  const Matrix matrix(rows, 1);
+  if (rows.dtype != dtype) return std::nullopt;
+  if (const auto kept = matrix.kept(emitter, 0, matrix.rows(), 0, matrix.columns(), /*first_partition=*/true))
+    return kept;
+  const int64_t width = rows.dims[3].count;
+  if (rows.dims[3].step != 1 || rows.dims[2].step != width || rows.dims[2].count == 1 ||
+      width * size_bytes(dtype) >= kRunBytes)
+    return std::nullopt;
+  const Tile tile = emitter.sbuf(matrix.rows(), matrix.columns(), dtype, "rows");
+  matrix.load(emitter, tile, 0, 0);
+  return tile;
+}
+
+}  // namespace
+
 Band load_band(Emitter& emitter, const View& images, const Window& vertical, const Window& horizontal,
                int64_t out_row, int64_t out_rows, double fill, DType dtype) {
   const int64_t height = vertical.extent(out_rows), width = horizontal.extent(horizontal.output);
@@ -38,13 +65,21 @@ Band load_band(Emitter& emitter, const View& images, const Window& vertical, con
   const bool whole = rows.count == height && columns.count == width;
   if (!whole) emitter.memset(band.tile, fill);
   if (rows.count == 0 || columns.count == 0) return band;
+  const Tile place =
+      band.tile.patches(rows.place * width + columns.place, count, height * width, rows.count,
+                        vertical.base_dilation * width, columns.count, horizontal.base_dilation);
   View part = images;
-  part.offset += rows.first * images.dims[2].step + columns.first * images.dims[3].step;
+  part.offset += rows.first * images.dims[2].step;
   part.dims[2].count = rows.count;
+  if (const auto loaded = without_gaps(emitter, part, dtype)) {
+    const int64_t row = part.dims[3].count;
+    emitter.tensor_copy(
+        place, loaded->patches(columns.first, count, rows.count * row, rows.count, row, columns.count, 1));
+    return band;
+  }
+  part.offset += columns.first * images.dims[3].step;
   part.dims[3].count = columns.count;
-  emitter.load(band.tile.patches(rows.place * width + columns.place, count, height * width, rows.count,
-                                 vertical.base_dilation * width, columns.count, horizontal.base_dilation),
-               part);
+  emitter.load(place, part);
   return band;
 }
 
