@@ -127,13 +127,15 @@ def test_convolutions_one_after_the_other(images, side, features):
     text = f"""func.func @main(%x: tensor<{c}xf32>, %k: tensor<{features}x3x3x{features}xf32>,
         %b: tensor<{features}xf32>) -> (tensor<{c}xf32>, tensor<{c}xbf16>) {{
       %y = stablehlo.convolution(%x, %k) dim_numbers = [f, b, 0, 1]x[i, 0, 1, o]->[f, b, 0, 1],
-          window = {{stride = [1, 1], pad = [[1, 1], [1, 1]]}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+          window = {{stride = [1, 1], pad = [[1, 1], [1, 1]]}}
+          {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
           : (tensor<{c}xf32>, tensor<{features}x3x3x{features}xf32>) -> tensor<{c}xf32>
       %bb = stablehlo.broadcast_in_dim %b, dims = [0] : (tensor<{features}xf32>) -> tensor<{c}xf32>
       %z = stablehlo.add %y, %bb : tensor<{c}xf32>
       %r = stablehlo.tanh %z : tensor<{c}xf32>
       %w = stablehlo.convolution(%r, %k) dim_numbers = [f, b, 0, 1]x[i, 0, 1, o]->[f, b, 0, 1],
-          window = {{stride = [1, 1], pad = [[1, 1], [1, 1]]}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+          window = {{stride = [1, 1], pad = [[1, 1], [1, 1]]}}
+          {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
           : (tensor<{c}xf32>, tensor<{features}x3x3x{features}xf32>) -> tensor<{c}xf32>
       %s = stablehlo.add %w, %r : tensor<{c}xf32>
       %h = stablehlo.convert %s : (tensor<{c}xf32>) -> tensor<{c}xbf16>

@@ -11,8 +11,6 @@
 // shape is, so that all partitions work. Reductions over more columns than a partition holds go block by
 // block and combine.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <map>
 #include <optional>
 
@@ -20,6 +18,7 @@
 
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/elementwise.h"
+#include "compiler/lowering/exact_reduction.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 #include "compiler/lowering/steps.h"
@@ -45,35 +44,6 @@ constexpr int64_t kFreeColumns = 2048;
 constexpr int64_t kTransferColumns = 1000;
 // Columns of a lone reduction's block.
 constexpr int64_t kReductionColumns = 8192;
-
-AluOp alu_of(OpKind combiner) {
-  switch (combiner) {
-    case OpKind::add_: return AluOp::kAdd;
-    case OpKind::multiply_: return AluOp::kMultiply;
-    case OpKind::maximum_:
-    case OpKind::or_: return AluOp::kMaximum;
-    default: return AluOp::kMinimum;
-  }
-}
-
-// The smallest and the largest value of a type.
-std::pair<double, double> range_of(graph::ElementType element) {
-  if (graph::is_bool(element)) return {0.0, 1.0};
-  if (graph::is_float(element))
-    return {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
-  const double size = std::ldexp(1.0, graph::bit_width(element));
-  return graph::is_unsigned_integer(element) ? std::pair(0.0, size - 1) : std::pair(-size / 2, size / 2 - 1);
-}
-
-bool is_neutral(OpKind combiner, graph::ElementType element, double number) {
-  switch (combiner) {
-    case OpKind::add_: return number == 0.0;
-    case OpKind::multiply_: return number == 1.0;
-    case OpKind::maximum_:
-    case OpKind::or_: return number == range_of(element).first;
-    default: return number == range_of(element).second;
-  }
-}
 
 class RowwiseKernel {
  public:
@@ -460,51 +430,12 @@ class RowwiseKernel {
     if (!graph::is_float(element))
       return {.element = element,
               .splat = {},
-              .tile = reduce_exactly(op, combiner, element, all_columns(data)),
+              .tile = reduce_exactly(emitter_, combiner, element, all_columns(data),
+                                     *splat_of(function_, op.operands[1])),
               .column = true};
     const Tile dst = emitter_.sbuf(row_count_, 1, *device_dtype(element), "reduce");
     emitter_.reduce(alu_of(combiner), dst, all_columns(data));
     return {.element = element, .splat = {}, .tile = with_initial(op, combiner, dst), .column = true};
-  }
-
-  // Integers and booleans by halves, as the Vector engine's reduction would round them to fp32.
-  Tile reduce_exactly(const Op& op, OpKind combiner, graph::ElementType element, Tile data) {
-    const bool is_bool = graph::is_bool(element);
-    const bool all =
-        combiner == OpKind::and_ || combiner == OpKind::minimum_ || combiner == OpKind::multiply_;
-    const AluOp alu = is_bool                    ? (all ? AluOp::kBitwiseAnd : AluOp::kBitwiseOr)
-                      : combiner == OpKind::and_ ? AluOp::kBitwiseAnd
-                      : combiner == OpKind::or_  ? AluOp::kBitwiseOr
-                                                 : alu_of(combiner);
-    const DType dtype = is_bool ? DType::kUint8 : wide_integer(element);
-    const auto fresh = [&](int64_t columns) { return emitter_.sbuf(row_count_, columns, dtype, "reduce"); };
-    if (data.dtype != dtype) {
-      const Tile wide = fresh(data.columns);
-      emitter_.tensor_copy(wide, data);
-      data = wide;
-    }
-    while (data.columns > 1) {
-      const int64_t half = data.columns / 2;
-      const Tile folded = fresh(half);
-      emitter_.tensor_tensor(alu, folded, data.column_range(0, half), data.column_range(half, half));
-      if (data.columns % 2 == 0) {
-        data = folded;
-        continue;
-      }
-      const Tile last = fresh(1), rest = fresh(half);
-      emitter_.tensor_tensor(alu, last, folded.column_range(0, 1), data.column_range(2 * half, 1));
-      if (half > 1) emitter_.tensor_copy(rest.column_range(1, half - 1), folded.column_range(1, half - 1));
-      emitter_.tensor_copy(rest.column_range(0, 1), last);
-      data = rest;
-    }
-    const double initial = *splat_of(function_, op.operands[1]);
-    if (!is_neutral(combiner, element, initial)) {
-      const Tile start = fresh(1), sum = fresh(1);
-      emitter_.memset(start, initial);
-      emitter_.tensor_tensor(alu, sum, data, start);
-      data = sum;
-    }
-    return is_bool ? data : narrow_integer(emitter_, data, element);
   }
 
   Tile with_initial(const Op& op, OpKind combiner, const Tile& reduced) {

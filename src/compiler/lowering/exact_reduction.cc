@@ -1,0 +1,84 @@
+#include "compiler/lowering/exact_reduction.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "compiler/lowering/device_type.h"
+
+namespace opentrn::compiler {
+
+using graph::OpKind;
+
+namespace {
+
+// The smallest and the largest value of a type.
+std::pair<double, double> range_of(graph::ElementType element) {
+  if (graph::is_bool(element)) return {0.0, 1.0};
+  if (graph::is_float(element))
+    return {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+  const double size = std::ldexp(1.0, graph::bit_width(element));
+  return graph::is_unsigned_integer(element) ? std::pair(0.0, size - 1) : std::pair(-size / 2, size / 2 - 1);
+}
+
+}  // namespace
+
+AluOp alu_of(OpKind combiner) {
+  switch (combiner) {
+    case OpKind::add_: return AluOp::kAdd;
+    case OpKind::multiply_: return AluOp::kMultiply;
+    case OpKind::maximum_:
+    case OpKind::or_: return AluOp::kMaximum;
+    default: return AluOp::kMinimum;
+  }
+}
+
+bool is_neutral(OpKind combiner, graph::ElementType element, double number) {
+  switch (combiner) {
+    case OpKind::add_: return number == 0.0;
+    case OpKind::multiply_: return number == 1.0;
+    case OpKind::maximum_:
+    case OpKind::or_: return number == range_of(element).first;
+    default: return number == range_of(element).second;
+  }
+}
+
+Tile reduce_exactly(Emitter& emitter, OpKind combiner, graph::ElementType element, Tile data,
+                    double initial) {
+  const bool is_bool = graph::is_bool(element);
+  const bool all = combiner == OpKind::and_ || combiner == OpKind::minimum_ || combiner == OpKind::multiply_;
+  const AluOp alu = is_bool                    ? (all ? AluOp::kBitwiseAnd : AluOp::kBitwiseOr)
+                    : combiner == OpKind::and_ ? AluOp::kBitwiseAnd
+                    : combiner == OpKind::or_  ? AluOp::kBitwiseOr
+                                               : alu_of(combiner);
+  const DType dtype = is_bool ? DType::kUint8 : wide_integer(element);
+  const auto fresh = [&](int64_t columns) { return emitter.sbuf(data.rows, columns, dtype, "reduce"); };
+  if (data.dtype != dtype) {
+    const Tile wide = fresh(data.columns);
+    emitter.tensor_copy(wide, data);
+    data = wide;
+  }
+  while (data.columns > 1) {
+    const int64_t half = data.columns / 2;
+    const Tile folded = fresh(half);
+    emitter.tensor_tensor(alu, folded, data.column_range(0, half), data.column_range(half, half));
+    if (data.columns % 2 == 0) {
+      data = folded;
+      continue;
+    }
+    const Tile last = fresh(1), rest = fresh(half);
+    emitter.tensor_tensor(alu, last, folded.column_range(0, 1), data.column_range(2 * half, 1));
+    if (half > 1) emitter.tensor_copy(rest.column_range(1, half - 1), folded.column_range(1, half - 1));
+    emitter.tensor_copy(rest.column_range(0, 1), last);
+    data = rest;
+  }
+  if (!is_neutral(combiner, element, initial)) {
+    const Tile start = fresh(1), sum = fresh(1);
+    emitter.memset(start, initial);
+    emitter.tensor_tensor(alu, sum, data, start);
+    data = sum;
+  }
+  return is_bool ? data : narrow_integer(emitter, data, element);
+}
+
+}  // namespace opentrn::compiler
