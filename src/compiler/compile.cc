@@ -88,6 +88,7 @@ Function prepared(const graph::Module& module, const Options& options, PassCount
   if (counts.attention > 0) simplify(function);
   remove_dead_ops(function);
   // What attention reads its masks from is data to other kernels.
+  if (kernel_ops) expect_hbm_for_iotas(module, function, options.generation);
   if (kernel_ops) counts.folded += fold_constants(function, /*fold_ops=*/false);
   if (kernel_ops && options.weight_sparsity)
     counts.weights = compress_weights(function, *options.weight_sparsity);

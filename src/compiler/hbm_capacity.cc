@@ -26,6 +26,12 @@ constexpr double kGiB = 1024.0 * 1024 * 1024;
   throw fault;
 }
 
+std::string shape_of(const isa::Tensor& tensor) {
+  std::string shape;
+  for (const int64_t dim : tensor.shape) shape += (shape.empty() ? "" : ", ") + std::to_string(dim);
+  return fmt::format("{} [{}]", name(tensor.dtype), shape);
+}
+
 }  // namespace
 
 int64_t hbm_bytes_max(arch::Generation generation) {
@@ -36,16 +42,26 @@ int64_t hbm_bytes_max(arch::Generation generation) {
   return largest > 0 ? static_cast<int64_t>(largest * kGiB) : INT64_MAX;
 }
 
+void expect_hbm_for_iotas(const graph::Module& module, const graph::Function& function,
+                          arch::Generation generation) {
+  graph::walk(function, function.body(), [&](graph::OpId id) {
+    const graph::Op& op = function.op(id);
+    if (op.kind != graph::OpKind::iota_) return;
+    const graph::Type& type = function.type(op.results[0]);
+    if (type.is_static() && type.byte_count() > hbm_bytes_max(generation))
+      fail(fmt::format("a value of {} ({}) alone is larger", type.to_string(), graph::name(op.kind)),
+           generation, module.source(op.location));
+  });
+}
+
 void expect_hbm_for(const isa::Program& program, const isa::Tensor& tensor, arch::Generation generation) {
   const int64_t limit = hbm_bytes_max(generation);
   int64_t bytes;
   if (!__builtin_mul_overflow(tensor.row_elements, int64_t{size_bytes(tensor.dtype)}, &bytes) &&
       bytes <= limit)
     return;
-  std::string shape;
-  for (const int64_t dim : tensor.shape) shape += (shape.empty() ? "" : ", ") + std::to_string(dim);
-  fail(fmt::format("a value of {} [{}] ({}) alone is larger", name(tensor.dtype), shape, tensor.name),
-       generation, program.location(tensor.location));
+  fail(fmt::format("a value of {} ({}) alone is larger", shape_of(tensor), tensor.name), generation,
+       program.location(tensor.location));
 }
 
 void expect_hbm_for(const isa::Program& program, std::span<const isa::TensorId> always,
@@ -62,10 +78,21 @@ void expect_hbm_for(const isa::Program& program, std::span<const isa::TensorId> 
   }
   std::sort(changes.begin(), changes.end());  // at one place, what ends makes room first
   int64_t now = 0, most = 0;
-  for (const auto& [at, bytes] : changes) most = std::max(most, now += bytes);
-  if (most > hbm_bytes_max(generation))
-    fail(fmt::format("the model needs {:.1f} GiB of memory at once", static_cast<double>(most) / kGiB),
-         generation);
+  isa::InstructionIndex fullest = 0;
+  for (const auto& [at, bytes] : changes)
+    if ((now += bytes) > most) most = now, fullest = at;
+  if (most <= hbm_bytes_max(generation)) return;
+  std::vector<isa::TensorId> live;
+  for (isa::TensorId id = 0; id < program.tensor_count(); ++id)
+    if (isa::is_hbm(program.tensor(id).space) && lives[id].used && lives[id].first <= fullest &&
+        fullest <= lives[id].last)
+      live.push_back(id);
+  std::ranges::stable_sort(live, std::greater{},
+                           [&](isa::TensorId id) { return program.tensor(id).bytes(); });
+  const isa::Tensor& largest = program.tensor(live.front());
+  fail(fmt::format("the model needs {:.1f} GiB of memory at once, for {} values, the largest {} ({})",
+                   static_cast<double>(most) / kGiB, live.size(), shape_of(largest), largest.name),
+       generation, program.location(largest.location));
 }
 
 }  // namespace opentrn::compiler

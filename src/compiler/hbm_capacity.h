@@ -6,6 +6,7 @@
 #include <string>
 
 #include "arch/generation.h"
+#include "graph/module.h"
 #include "isa/program.h"
 
 namespace opentrn::compiler {
@@ -14,8 +15,11 @@ namespace opentrn::compiler {
 // says.
 int64_t hbm_bytes_max(arch::Generation generation);
 
-// Both throw Fault{kCapacity, "compiler.hbm"} when it is more than hbm_bytes_max().
+// All throw Fault{kCapacity, "compiler.hbm"} when it is more than hbm_bytes_max().
 //
+// Each iota, before it is written out; `module` has the locations.
+void expect_hbm_for_iotas(const graph::Module& module, const graph::Function& function,
+                          arch::Generation generation);
 // One tensor, before kernels are made for it.
 void expect_hbm_for(const isa::Program& program, const isa::Tensor& tensor, arch::Generation generation);
 // All tensors that live at the same time: `always` from begin to end (inputs, outputs, constants), others

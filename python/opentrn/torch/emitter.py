@@ -62,9 +62,11 @@ def name_of(node: fx.Node) -> str:
 
 def refusal(node: fx.Node, why: str) -> NoDeviceForm:
     """Names the op and the user's line."""
-    where = source_of(node)
-    place = f"\n    at {where[0]}:{where[1]}: {where[2]}" if where else ""
-    return NoDeviceForm(f"not modelled [torch.no_emitter]: {name_of(node)} {why}{place}")
+    return NoDeviceForm(f"not modelled [torch.no_emitter]: {name_of(node)} {why}{_place(source_of(node))}")
+
+
+def _place(where: tuple[str, int, str] | None) -> str:
+    return f"\n    at {where[0]}:{where[1]}: {where[2]}" if where else ""
 
 
 class Emitter(Body):
@@ -193,8 +195,10 @@ def emit(
             given = arguments[number]
             if isinstance(given, Spec):
                 if given.dtype not in ELEMENTS:
-                    raise NoDeviceForm(f"not modelled [torch.type]: input {node.name} is {given.dtype}, "
-                                       "of which a device has no form")  # fmt: skip
+                    why = f"input {node.name} is {given.dtype}, of which a device has no form"
+                    readers = (source_of(user) for user in node.users)
+                    where = next((found for found in readers if found), None)
+                    raise NoDeviceForm(f"not modelled [torch.type]: {why}{_place(where)}")
                 value = Value(f"%a{number}", given.shape, given.dtype)
                 heads.append(f"{value.name}: {value.type}")
                 taken.append(number)

@@ -17,6 +17,7 @@ from opentrn import graph as stablehlo
 from opentrn.errors import NotModelled
 from opentrn.torch import usage
 from opentrn.torch.emitter import Emitted, emit
+from opentrn.torch.registry import NoDeviceForm
 from opentrn.torch.settings import Settings
 from opentrn.torch.text import Spec
 
@@ -226,6 +227,11 @@ def callable_graph(module: fx.GraphModule, settings: Settings, name: str) -> Cal
             return CallableGraph(module, settings, name)
     except NotModelled as fault:
         if settings.strict:
-            raise
+            if not isinstance(fault, NoDeviceForm):
+                raise
+            remedy = (
+                "convert to a type of the device, or let torch do it on the host: without OPENTRN_STRICT=1"
+            )
+            raise NoDeviceForm(f"{fault}\n  try: {remedy}") from None
         with _disable_current_modes():
             return with_host_parts(module, settings, name, fault)

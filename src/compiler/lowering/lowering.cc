@@ -95,8 +95,7 @@ Lowering::Lowering(const graph::Module& module, const graph::Function& function,
 void Lowering::run() {
   for (const ValueId id : function_.arguments()) {
     const graph::Type& type = function_.type(id);
-    const View whole =
-        emitter_.input(device_dims(type), dtype_of(type), fmt::format("input{}", inputs_.size()));
+    const View whole = emitter_.input(device_dims(type), dtype(id), fmt::format("input{}", inputs_.size()));
     inputs_.push_back(whole.tensor);
     views_[index_of(id)] = whole;
   }
@@ -290,7 +289,8 @@ void Lowering::lower_kernel(int index, const Group& group) {
                   shape_text(function_, first)),
       is_call ? "if it is a custom operator, load its library: --custom-ops, custom_op.load_library(), or "
                 "$OPENTRN_CUSTOM_OPS"
-              : "without --strict the host does it; `opentrn coverage` lists every op of the model that has "
+              : "without --strict or OPENTRN_STRICT=1 the host does it; `opentrn coverage` lists every op of "
+                "the model that has "
                 "none");
   fault.set_location(module_.source(first.location));
   throw fault;
@@ -315,9 +315,25 @@ void Lowering::begin_op(graph::OpId id) {
   emitter_.set_op(number, emitter_.origin().ops[number].where);
 }
 
+// The fault of a type that no device has names the op that makes the value, or one that reads it.
+DType Lowering::dtype(ValueId value) const {
+  try {
+    return dtype_of(function_.type(value));
+  } catch (Fault& fault) {
+    const graph::OpId made = function_.value(value).op;
+    if (made != graph::kNoOp) fault.set_location(module_.source(function_.op(made).location));
+    graph::walk(function_, function_.body(), [&](graph::OpId id) {
+      const Op& op = function_.op(id);
+      const SourceLocation where = module_.source(op.location);
+      if (std::ranges::count(op.operands, value) > 0 && where.known()) fault.set_location(where);
+    });
+    throw;
+  }
+}
+
 View Lowering::allocate(ValueId value) {
   const graph::Type& type = function_.type(value);
-  const View whole = emitter_.hbm(device_dims(type), dtype_of(type), fmt::format("v{}", index_of(value)));
+  const View whole = emitter_.hbm(device_dims(type), dtype(value), fmt::format("v{}", index_of(value)));
   residency_.expect(whole.tensor, reads_of(value));
   set_view(value, whole);
   return whole;

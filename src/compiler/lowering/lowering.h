@@ -91,6 +91,8 @@ class Lowering {
   View reshaped_or_copied(const View& view, std::span<const int64_t> dims);
 
  private:
+  // The element type of a value on the device; not modelled where there is none.
+  DType dtype(graph::ValueId value) const;
   uint32_t origin_number(graph::OpId id);
   // A block that is being lowered, and what has been remembered of its values.
   struct Scope {

@@ -1,4 +1,5 @@
 #include <map>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -94,17 +95,17 @@ class Inliner {
 
   Values clone_op(const Function& source, const Op& op, Values operands, BlockId into,
                   std::vector<ValueId>& map, int depth) {
-    if (op.kind == OpKind::call_) return inlined(callee(op, Attr::callee), operands, into, depth);
+    if (op.kind == OpKind::call_) return inlined(op, Attr::callee, operands, into, depth);
     if (is_sharding_note(op)) return operands;
     OpKind kind = op.kind;
     if (op.kind == OpKind::composite_) {
       const auto direct = kernel_op(source, op);
-      if (!direct) return inlined(callee(op, Attr::decomposition), operands, into, depth);
+      if (!direct) return inlined(op, Attr::decomposition, operands, into, depth);
       kind = *direct;
     }
     std::vector<graph::Type> types;
     for (const ValueId value : op.results) types.push_back(source.type(value));
-    const OpId made = target_.append(into, kind, std::move(operands), std::move(types), op.location);
+    const OpId made = target_.append(into, kind, std::move(operands), std::move(types), place_of(op));
     if (kind == op.kind) {
       target_.op(made).attributes = op.attributes;
       target_.op(made).extra = op.extra;
@@ -122,14 +123,26 @@ class Inliner {
     target_.append(block, OpKind::return_, std::move(returned), {});
   }
 
-  Values inlined(const Function& function, const Values& operands, BlockId into, int depth) {
+  Values inlined(const Op& call, Attr attr, const Values& operands, BlockId into, int depth) {
+    const Function& function = callee(call, attr);
     std::vector<ValueId> map(function.value_count());
     for (size_t i = 0; i < operands.size(); ++i) map[index_of(function.arguments()[i])] = operands[i];
-    return clone(function, function.body(), into, map, depth + 1);
+    const graph::LocationId outer = std::exchange(call_, place_of(call));
+    Values results = clone(function, function.body(), into, map, depth + 1);
+    call_ = outer;
+    return results;
+  }
+
+  // Where the user's program has the op: a function of JAX's own (jit(sort)) states the line of its call
+  // only.
+  graph::LocationId place_of(const Op& op) const {
+    const bool stays = call_ == graph::kNoLocation || module_.source(op.location).known();
+    return stays ? op.location : call_;
   }
 
   const Module& module_;
   Function& target_;
+  graph::LocationId call_ = graph::kNoLocation;
 };
 
 }  // namespace

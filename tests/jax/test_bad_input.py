@@ -1,0 +1,83 @@
+"""What a platform cannot do is an exception in the user's Python, with the line and what to try."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.jax.test_programs import run
+
+pytest.importorskip("jax", reason="the platform is JAX's")
+pytest.importorskip("opentrn._core", exc_type=ImportError)
+
+# Each in turn in one process: none may end it. `line` marks the line that the message must name.
+PROGRAM = """
+import inspect, jax, jax.numpy as jnp
+
+def type_without_a_form(x):
+    return x.astype("float4_e2m1fn")  # line
+
+def one_value_too_large(x):
+    rows = jnp.broadcast_to(x[:, None], (1 << 18, 1 << 18))
+    return jnp.sort(rows, axis=0).sum()  # line
+
+def too_much_at_once(x):
+    large = x[:, None] + x  # line
+    return jax.nn.softmax(large, 0) @ x, jax.nn.softmax(large, 1) @ x
+
+def shapes(x):
+    return x @ jnp.ones((3, 4))  # line
+
+def none(x):
+    return x + 1
+
+import traceback
+for f, size in ((type_without_a_form, 4), (one_value_too_large, 1 << 18), (too_much_at_once, 1 << 17), (shapes, 4)):
+    lines, first = inspect.getsourcelines(f)
+    wanted = first + next(i for i, text in enumerate(lines) if text.endswith("# line\\n"))
+    try:
+        jax.jit(f)(jnp.ones(size))
+    except Exception as error:
+        where = f"{__file__}:{wanted} " in str(error) or f'line {wanted}, in {f.__name__}' in traceback.format_exc()
+        print(f.__name__, type(error).__name__, where, "try: " in str(error), str(error).splitlines()[0])
+try:
+    held = [jax.device_put(jnp.zeros((1 << 14, 1 << 14))) for _ in range(20)]
+except Exception as error:
+    print("arrays", type(error).__name__, True, "try: " in str(error), str(error).splitlines()[0])
+held = None
+print("after", jax.jit(none)(jnp.ones(2)))
+"""
+
+
+def test_what_cannot_be_done_is_an_exception_with_line_and_remedy(tmp_path):
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM)
+    done = run("neuron", str(file), OPENTRN_STRICT="1")
+    assert done.returncode == 0, done.stderr
+    told = {line.split()[0]: line.split(maxsplit=4)[1:] for line in done.stdout.splitlines()}
+    assert told.pop("after") == ["[2.", "2.]"]
+    assert list(told) == [
+        "type_without_a_form",
+        "one_value_too_large",
+        "too_much_at_once",
+        "shapes",
+        "arrays",
+    ]
+    for name, (_, names_the_line, has_a_remedy, _) in told.items():
+        assert names_the_line == "True", (name, done.stdout)
+        assert has_a_remedy == str(name != "shapes"), (name, done.stdout)  # JAX's own error
+    assert "f4E2M1FN" in told["type_without_a_form"][3]
+    assert "RESOURCE_EXHAUSTED" in told["too_much_at_once"][3] and "GiB of HBM" in told["too_much_at_once"][3]
+    assert "RESOURCE_EXHAUSTED" in told["arrays"][3]
+
+
+def test_without_strict_too_large_is_the_same():
+    code = (
+        "import jax, jax.numpy as jnp\n"
+        "def f(x):\n"
+        "    return jnp.sort(jnp.broadcast_to(x[:, None], (1 << 18, 1 << 18)), axis=0).sum()\n"
+        "try: jax.jit(f)(jnp.ones(1 << 18))\n"
+        "except jax.errors.JaxRuntimeError as error: print(error)"
+    )
+    done = run("neuron", "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert "RESOURCE_EXHAUSTED" in done.stdout and "at <string>:3 in jit(f)" in done.stdout

@@ -1,0 +1,70 @@
+"""What the backend cannot do is an exception in the user's Python, with the line and what to try."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the backend is torch's")
+pytest.importorskip("opentrn._core", exc_type=ImportError)
+
+import opentrn.torch  # noqa: E402, F401
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("OPENTRN_STRICT", "1")
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def type_of_a_result(x: torch.Tensor) -> torch.Tensor:
+    return x.to(torch.float8_e8m0fnu)  # line
+
+
+def type_of_an_argument(x: torch.Tensor) -> torch.Tensor:
+    return x.to(torch.float32) + 1  # line
+
+
+def one_value_too_large(x: torch.Tensor) -> torch.Tensor:
+    rows = x[:, None].expand(1 << 18, 1 << 18)
+    return rows.sort(0).values.sum()  # line
+
+
+def too_much_at_once(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    large = x[:, None] + x[None, :]  # line
+    soft = large.softmax(0)  # line
+    return soft.sum(1), soft.softmax(1) @ x
+
+
+CASES: list[tuple[Callable[..., Any], torch.Tensor, str]] = [
+    (type_of_a_result, torch.ones(4), "of which a device has no form"),
+    (type_of_an_argument, torch.ones(4).to(torch.float8_e8m0fnu), "of which a device has no form"),
+    (one_value_too_large, torch.ones(1 << 18), "96 GiB of HBM"),
+    (too_much_at_once, torch.ones(1 << 17), "needs 128.0 GiB of memory at once"),
+]
+
+
+@pytest.mark.parametrize("function, x, why", CASES, ids=lambda each: getattr(each, "__name__", ""))
+def test_the_error_has_the_line_and_a_remedy(function: Callable[..., Any], x: torch.Tensor, why: str) -> None:
+    lines, first = inspect.getsourcelines(function)
+    marked = [first + number for number, text in enumerate(lines) if text.endswith("# line\n")]
+    with pytest.raises(Exception, match=why) as error:
+        torch.compile(function, backend="neuron")(x)
+    assert any(f"at {__file__}:{line}" in str(error.value) for line in marked)
+    assert "try: " in str(error.value)
+
+
+def test_numbers_and_shapes() -> None:
+    double = torch.compile(lambda x: x * 2, backend="neuron")
+    with pytest.raises(ValueError, match="does not fit the 32 bits") as error:
+        double(torch.tensor([2**40]))
+    assert "try: " in str(error.value)
+    assert double(torch.tensor([2**20])).tolist() == [2**21]
+    with pytest.raises(Exception, match="must have same reduction dim") as error:
+        torch.compile(lambda a, b: a @ b, backend="neuron")(torch.ones(3, 4), torch.ones(3, 4))
+    assert __file__ in str(error.value)
