@@ -176,7 +176,12 @@ def diff(
     `source`, with the same ops in the same order: a model with a deliberate error, for tests of this function.
     Raises what compile() raises, and NotModelled for an op that the evaluator does not know.
     """
-    given = {"optlevel": optlevel, "auto_cast": auto_cast, "auto_cast_type": auto_cast_type}
+    given = {
+        "optlevel": optlevel,
+        "auto_cast": auto_cast,
+        "auto_cast_type": auto_cast_type,
+        "strict": False,
+    }
     weights = {
         "weight_dtype": weight_dtype,
         "weight_sparsity": weight_sparsity,
@@ -190,7 +195,7 @@ def diff(
         device_taps = _core.tap(_core.prepare(*_read(device_source), target, *options))
         if [row[4] for row in device_taps["taps"]] != [row[4] for row in taps["taps"]]:
             raise ValueError("device_source has other values than source")
-    plain = compiler_options(optlevel=optlevel)
+    plain = compiler_options(optlevel=optlevel, strict=False)
     kept = CompiledModel(_core.compile_graph(device_taps["whole"], target, plain, recognise=False), target)
     whole_source = source if device_source is None else device_source
     fused = CompiledModel(_core.compile_model(*_read(whole_source), target, *options), target)

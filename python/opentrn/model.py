@@ -115,7 +115,7 @@ class HostOps:
                 f"{len(self.calls)} of the model's kernels are the host's: no device kernel takes",
                 *rows,
                 f"  {self.flops_share:.1%} of its flops, {self.bytes_share:.1%} of its bytes; "
-                "predicted times leave them out; --strict refuses them",
+                "predicted times leave them out, how long the host takes is unknown; --strict refuses them",
             ]
         )
 

@@ -55,7 +55,15 @@ bool region_only_returns(const Function& function, const Op& op) {
   return op.regions.size() == 1 && function.block(op.regions[0]).ops.size() == 1;
 }
 
+// A value that only the host has (host_ops.h): in f64 it would lack its rounding.
+bool has_no_form(const Function& function, ValueId value) {
+  const graph::Type& type = function.type(value);
+  return type.is_tensor() && !type.quantization() && !device_dtype(graph::real_part(type.element()));
+}
+
 Judgement judgement_of(const Function& function, const Op& op) {
+  if (std::ranges::any_of(op.operands, [&](ValueId value) { return has_no_form(function, value); }))
+    return Judgement::kUnknown;
   switch (op.kind) {
     case OpKind::while_:
     case OpKind::if_:

@@ -54,6 +54,17 @@ struct Movement {
   double critical_ns = 0;
 };
 
+// What a model has that no device kernel takes, and the host does (compiler/host_ops.h).
+struct HostCall {
+  uint32_t op = 0;         // index into Origin::ops
+  int64_t bytes = 0;       // to the host and back; in a loop of one iteration
+  double transfer_ns = 0;  // of these, at the rate of the table `runtime`; 0 where it does not say
+};
+struct HostWork {
+  std::vector<HostCall> calls;
+  double transfer_ns = 0;  // of all
+};
+
 // Bytes in use over time: a step function, thinned so that every peak stays.
 struct MemoryCurve {
   isa::MemorySpace space = isa::MemorySpace::kSbuf;
@@ -84,6 +95,7 @@ struct ModelProfile {
   std::vector<Movement> movements;  // most bytes first
   std::vector<MemoryCurve> memory;  // SBUF, PSUM, HBM
   std::vector<Serving> serving;     // by number of cores
+  HostWork host;                    // none of it is in any other time
   double latency_ns = 0;            // of one inference on one core, launch included
   double launch_ns = 0;             // part of it; 0 where the tables do not say
   int64_t kernels = 0;
@@ -101,6 +113,9 @@ ModelProfile analyse_model(const trace::Trace& trace, const isa::Executable& exe
 std::vector<std::string> layer_path(const isa::ModelOp& op);
 std::vector<MemoryCurve> memory_over_time(const trace::Trace& trace, const isa::Executable& executable,
                                           const arch::Tables& tables);
+// That an instruction names, loops once.
+int64_t hbm_bytes(const isa::Program& program, const isa::Instruction& in);
+HostWork host_work(const isa::Program& program, const isa::Origin& origin, const arch::Tables& tables);
 // One core's equal share of its chip's HBM, of the smallest chip of the generation; -1 where no table says.
 int64_t hbm_bytes_per_core(const arch::Tables& tables, arch::Generation generation);
 // Every instance and UltraServer of the generation. `latency_ns`: of one inference, end to end, on one core;

@@ -36,18 +36,39 @@ Json layer_json(const Layer& layer, double total_ns) {
   return out;
 }
 
+void add_op(Json& out, const ModelProfile& model, uint32_t number) {
+  if (number >= model.op_table.size()) return;
+  const isa::ModelOp& op = model.op_table[number];
+  out["op"] = op.kind;
+  out["name"] = op.where.function;
+  out["file"] = op.where.file;
+  out["line"] = op.where.line;
+  out["result"] = op.result;
+}
+
+Json host_json(const ModelProfile& model) {
+  Json calls = Json::array();
+  for (const HostCall& call : model.host.calls) {
+    Json out = Json::object();
+    add_op(out, model, call.op);
+    out["bytes"] = call.bytes;
+    out["transfer_us"] = call.transfer_ns > 0 ? Json(call.transfer_ns / 1e3) : Json();
+    out["compute_us"] = Json();  // unknown: no host is modelled
+    calls.push_back(std::move(out));
+  }
+  return {
+      {"calls", std::move(calls)},
+      {"transfer_us", model.host.transfer_ns / 1e3},
+      {"assumptions",
+       "transfers at runtime.host_transfer_gb_s, of one iteration where they stand in a loop; how long the "
+       "host computes is unknown; no other time of this profile has either in it"}};
+}
+
 Json movements_json(const ModelProfile& model) {
   Json rows = Json::array();
   for (const Movement& row : model.movements) {
     Json out{{"what", row.what}};
-    if (row.op < model.op_table.size()) {
-      const isa::ModelOp& op = model.op_table[row.op];
-      out["op"] = op.kind;
-      out["name"] = op.where.function;
-      out["file"] = op.where.file;
-      out["line"] = op.where.line;
-      out["result"] = op.result;
-    }
+    add_op(out, model, row.op);
     out["instructions"] = row.instructions;
     out["bytes"] = row.bytes;
     out["busy_ns"] = row.busy_ns;
@@ -103,6 +124,7 @@ Json json(const ModelProfile& model) {
       {"layers", layer_json(model.whole, model.whole.critical_ns)},
       {"movements", movements_json(model)},
       {"memory", memory_json(model)},
+      {"host", host_json(model)},
       {"serving", serving_json(model)},
       {"serving_assumptions",
        "one copy of the model per NeuronCore, all cores busy; launches are not overlapped with runs; host "

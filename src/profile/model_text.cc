@@ -153,6 +153,25 @@ std::string memory(const ModelProfile& model) {
   return out;
 }
 
+std::string host(const ModelProfile& model, const TextOptions& options) {
+  if (model.host.calls.empty()) return "";
+  Table table({"the host does", "bytes", "transfer", "computing"}, 1);
+  const auto count = std::min<size_t>(model.host.calls.size(), static_cast<size_t>(options.lines_max));
+  for (size_t i = 0; i < count; ++i) {
+    const HostCall& call = model.host.calls[i];
+    table.row({call.op < model.op_table.size() ? place_of(model.op_table[call.op]) : "",
+               bytes_text(static_cast<double>(call.bytes)),
+               call.transfer_ns > 0 ? time_text(call.transfer_ns) : "unknown", "unknown"});
+  }
+  std::string out = "\nOps without a device kernel\n" + table.str();
+  if (count < model.host.calls.size())
+    out += fmt::format("  ... and {} more\n", model.host.calls.size() - count);
+  return out + fmt::format(
+                   "  transfers: {} in all, of one iteration where they stand in a loop; how long the host\n"
+                   "  computes is unknown; no other time here has either in it; --strict refuses these ops\n",
+                   time_text(model.host.transfer_ns));
+}
+
 std::string serving(const ModelProfile& model) {
   std::string out = fmt::format("\nServing: {} an inference ({} of it launch)\n", time_text(model.latency_ns),
                                 time_text(model.launch_ns));
@@ -171,6 +190,8 @@ std::string serving(const ModelProfile& model) {
       "  USD per million inferences: on demand, reserved for 3 years, capacity block;\n"
       "  one copy of the model per NeuronCore, all cores busy, no overlap of launches,\n"
       "  host and network not counted; `opentrn describe INSTANCE` has the sources\n";
+  if (!model.host.calls.empty())
+    out += "  an upper bound of the rates: the host's ops (above) are not in the time of an inference\n";
   if (!all_fit) out += "  the copies do not fit the memory of every instance listed\n";
   return out;
 }
@@ -178,7 +199,8 @@ std::string serving(const ModelProfile& model) {
 }  // namespace
 
 std::string text(const ModelProfile& model, const TextOptions& options) {
-  return layers(model, options) + movements(model, options) + memory(model) + serving(model);
+  return layers(model, options) + movements(model, options) + memory(model) + host(model, options) +
+         serving(model);
 }
 
 }  // namespace opentrn::profile

@@ -11,6 +11,7 @@
 #include "graph/text/text.h"
 #include "isa/custom_ops.h"
 #include "isa/opcode.h"
+#include "profile/model.h"
 #include "sim/functional/custom_op.h"
 
 namespace opentrn::runtime {
@@ -96,14 +97,6 @@ void run(const graph::Module& module, std::span<sim::CustomOpTensor> outputs,
   }
 }
 
-int64_t hbm_bytes(const isa::Program& program, const isa::Instruction& in) {
-  int64_t bytes = 0;
-  for (const isa::Operand& operand : program.operands(in))
-    if (operand.is_access() && isa::is_hbm(program.tensor(operand.tensor).space))
-      bytes += program.pattern(operand).element_count() * size_bytes(operand.dtype);
-  return bytes;
-}
-
 }  // namespace
 
 void prepare_host_ops() {
@@ -123,17 +116,13 @@ HostOps host_ops(const Model& model) {
   HostOps found;
   const isa::Program& program = *model.program;
   for (const isa::ModelOp& op : model.origin.ops) found.model_flops += op.flops;
-  for (isa::InstructionIndex i = 0; i < program.size(); ++i) {
-    const isa::Instruction& in = program.instruction(i);
-    const int64_t bytes = hbm_bytes(program, in);
-    found.memory_bytes += bytes;
-    if (in.opcode != isa::Opcode::kCustomOp) continue;
-    const auto name = static_cast<uint32_t>(program.attribute_int(in, isa::slot::custom_op::kAOp));
-    if (!program.string(name).starts_with(isa::kHostOpPrefix)) continue;
-    const uint32_t number = model.origin.at(i).op;
-    OPENTRN_CHECK(number != isa::kNoModelOp, "a host op of no op of the model");
-    const isa::ModelOp& op = model.origin.ops[number];
-    found.calls.push_back({op.kind.substr(op.kind.find('.') + 1), op.result, op.where, op.flops, bytes});
+  for (isa::InstructionIndex i = 0; i < program.size(); ++i)
+    found.memory_bytes += profile::hbm_bytes(program, program.instruction(i));
+  for (const profile::HostCall& call :
+       profile::host_work(program, model.origin, arch::default_tables()).calls) {
+    OPENTRN_CHECK(call.op != isa::kNoModelOp, "a host op of no op of the model");
+    const isa::ModelOp& op = model.origin.ops[call.op];
+    found.calls.push_back({op.kind.substr(op.kind.find('.') + 1), op.result, op.where, op.flops, call.bytes});
   }
   return found;
 }

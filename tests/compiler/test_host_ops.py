@@ -127,3 +127,44 @@ def test_the_commands(tmp_path: Path):
     for command in (["compile"], ["run"]):
         done = cli(*command, str(source), "--no-cache", "--strict")
         assert done.returncode == 4 and "no device kernel" in done.stderr, done.stderr
+
+
+def test_the_profile_states_what_the_host_adds(tmp_path: Path):
+    """Bytes and their transfer; the host's computing is unknown, and said to be."""
+    source, page, facts = tmp_path / "model.mlir", tmp_path / "page.html", tmp_path / "facts.json"
+    source.write_text(ROUNDED)
+    done = cli("profile", str(source), "--no-cache", "--html", str(page), "--json", str(facts))
+    assert done.returncode == 0, done.stderr
+    host = json.loads(facts.read_text())["model"]["host"]
+    (call,) = host["calls"]
+    assert call["op"] == "host.convert, transpose, convert" and call["line"] == 4
+    assert call["bytes"] == 2 * 6 * 5 * 4 and call["compute_us"] is None
+    described = cli("describe", "runtime", "--json")
+    rate = next(
+        fact["value"]
+        for fact in json.loads(described.stdout)["facts"]
+        if fact["key"] == "runtime.host_transfer_gb_s"
+    )
+    assert call["transfer_us"] == pytest.approx(call["bytes"] / rate / 1e3) == host["transfer_us"]
+    text = " ".join(done.stdout.split())
+    assert "Ops without a device kernel" in text and "is unknown" in text and "an upper bound" in text
+    assert "Ops on the host" in page.read_text()
+
+
+def test_a_profile_without_host_ops_does_not_mention_them():
+    model = opentrn.compile(
+        "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  %y = stablehlo.tanh %x : tensor<4xf32> \n  return %y : tensor<4xf32>\n}"
+    )
+    timing = model.time()
+    assert timing.profile()["model"]["host"]["calls"] == []
+    assert "without a device kernel" not in timing.model_text()
+
+
+def test_diff_judges_a_model_with_host_ops(tmp_path: Path):
+    source = tmp_path / "model.mlir"
+    source.write_text(ROUNDED)
+    done = cli("diff", str(source), "--json")
+    assert done.returncode == 0, done.stderr
+    judged = json.loads(done.stdout)
+    assert not judged.get("bugs"), judged
+    assert "the host's" in done.stderr

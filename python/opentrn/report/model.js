@@ -177,5 +177,16 @@ function drawModel() {
     { title: "reserved, 3 years", number: true, value: cost("reserved_3_years"), show: shown("reserved_3_years") },
     { title: "capacity block", number: true, value: cost("capacity_block"), show: shown("capacity_block") },
   ], model.serving));
+  if (model.host.calls.length) {
+    const unknown = () => el("span", { class: "dim" }, "unknown");
+    $("host-section").hidden = false;
+    $("host").append(table([
+      { title: "op", value: (h) => h.op, show: (h) => el("span", {}, h.op, " ", el("span", { class: "place" }, h.name || `${h.file}:${h.line}`)) },
+      { title: "bytes", number: true, value: (h) => h.bytes, show: (h) => bytes(h.bytes) },
+      { title: "transfer", number: true, value: (h) => h.transfer_us ?? Infinity, show: (h) => h.transfer_us == null ? unknown() : time(1e3 * h.transfer_us) },
+      { title: "computing", number: true, value: (h) => h.compute_us ?? Infinity, show: (h) => h.compute_us == null ? unknown() : time(1e3 * h.compute_us) },
+    ], model.host.calls, { limit: 10 }));
+    $("host-note").textContent = `Assumed: ${model.host.assumptions}. Serving rates below are an upper bound.`;
+  }
   $("serving-note").textContent = `Assumed: ${model.serving_assumptions}. Latency counts ${time(1e3 * model.launch_us)} of launch. Prices not published are unknown.`;
 }
