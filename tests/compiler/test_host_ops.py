@@ -152,9 +152,12 @@ def test_the_profile_states_what_the_host_adds(tmp_path: Path):
 
 
 def test_a_profile_without_host_ops_does_not_mention_them():
-    model = opentrn.compile(
-        "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  %y = stablehlo.tanh %x : tensor<4xf32> \n  return %y : tensor<4xf32>\n}"
-    )
+    model = opentrn.compile("""
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = stablehlo.tanh %x : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+""")
     timing = model.time()
     assert timing.profile()["model"]["host"]["calls"] == []
     assert "without a device kernel" not in timing.model_text()
