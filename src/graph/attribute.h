@@ -61,8 +61,8 @@ struct Attribute {
 
   Attribute() = default;
   template <typename T>
-  requires std::is_constructible_v<Value, T> Attribute(T v)
-      : value(std::move(v)) {}  // NOLINT: an attribute is its value
+  // NOLINTNEXTLINE(google-explicit-constructor): an attribute is its value
+  requires std::is_constructible_v<Value, T> Attribute(T v) : value(std::move(v)) {}
   static Attribute list(AttributeList elements);
   static Attribute dictionary(Dictionary entries);
 
@@ -127,7 +127,7 @@ enum class Attr : uint8_t {
   OPENTRN_GRAPH_ATTRIBUTES(X)
 #undef X
 };
-#define X(name) +1
+#define X(name) +1  // NOLINT(bugprone-macro-parentheses)
 inline constexpr int kAttrCount = 0 OPENTRN_GRAPH_ATTRIBUTES(X);
 #undef X
 
