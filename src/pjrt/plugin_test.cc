@@ -162,6 +162,11 @@ class Plugin : public testing::Test {
     args.buffer = buffer;
     call(kBufferDestroy, args);
   }
+  void destroy(Executable* executable) {
+    auto args = record<abi::ExecutableArgs>();
+    args.executable = executable;
+    call(kExecutableDestroy, args);
+  }
   void destroy(LoadedExecutable* loaded) {
     auto args = record<abi::LoadedArgs>();
     args.executable = loaded;
@@ -211,6 +216,8 @@ TEST_F(Plugin, AProgramComesBackFromItsBytes) {
   EXPECT_EQ(call(kDeserialize, back).code, abi::Code::kInvalidArgument);
   bytes.deleter(bytes.owner);
   for (Buffer* each : {a, b, result}) destroy(each);
+  destroy(get.executable);
+  destroy(back.loaded);
   destroy(loaded);
 }
 

@@ -131,7 +131,7 @@ class Gather {
  private:
   View contiguous(const View& view) {
     if (view.contiguous()) return view;
-    const View copy = emitter_.hbm({{view.element_count()}}, view.dtype, "table");
+    View copy = emitter_.hbm({{view.element_count()}}, view.dtype, "table");
     emitter_.copy(copy, view);
     return copy;
   }

@@ -15,7 +15,7 @@ extern "C" {
 
 #define OPENTRN_CUSTOM_OP_ABI_VERSION 1
 
-typedef struct opentrn_tensor {
+typedef struct opentrn_tensor { /* NOLINT(readability-identifier-naming): C */
   void* data;
   const char* dtype; /* name as in nki.language, for example "bfloat16" */
   int32_t element_bytes;
@@ -28,7 +28,7 @@ typedef int (*opentrn_custom_op_function)(const opentrn_tensor* outputs, int32_t
                                           const opentrn_tensor* inputs, int32_t input_count, char* message,
                                           size_t message_bytes);
 
-typedef struct opentrn_custom_op_entry {
+typedef struct opentrn_custom_op_entry { /* NOLINT(readability-identifier-naming): C */
   const char* name;
   opentrn_custom_op_function function;
 } opentrn_custom_op_entry;
