@@ -158,6 +158,13 @@ def as_text(summary: dict[str, Any], lines: int) -> str:
         )
     if len(summary["programs"]) > lines:
         out.append(f"... and {len(summary['programs']) - lines} more (--lines)")
+    for row in summary["programs"]:
+        if row.get("collectives_us", 0.0) is None:
+            out.append(f"{row['name']}: what its collectives take is not known, and not in its time")
+        elif row.get("collectives_us"):
+            out.append(
+                f"{row['name']}: {_duration(row['collectives_us'])} of a run are collectives, an estimate"
+            )
     for name, reason in summary["on_host"].items():
         out.append(f"no device time for {name}, which ran on the host: {reason}")
     for name in summary["without_time"]:

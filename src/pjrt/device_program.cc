@@ -1,6 +1,8 @@
 #include "pjrt/device_program.h"
 
+#include "base/fault.h"
 #include "compiler/compile.h"
+#include "runtime/timing.h"
 #include "sim/functional/buffer.h"
 
 namespace opentrn::pjrt {
@@ -44,23 +46,59 @@ runtime::Model model_of(const compiler::CompiledModule& compiled, arch::Generati
 
 }  // namespace
 
-Parts::SharedModel compile_for_device(const graph::Module& module, const DeviceOptions& options) {
-  const Parts::SharedModel made = options.parts->model(
+std::unique_ptr<DeviceProgram> compile_for_device(const graph::Module& module, const DeviceOptions& options) {
+  Parts::SharedModel made = options.parts->model(
       [&] { return model_of(compiler::compile(module, options.compiler), options.compiler.generation); });
-  if (!options.compiler.stochastic_rounding) return made;
-  auto rounding = std::make_shared<runtime::Model>(*made);
-  rounding->rounding = std::make_shared<runtime::StochasticRounding>(options.rounding_seed);
-  return rounding;
+  if (options.compiler.stochastic_rounding) {
+    auto rounding = std::make_shared<runtime::Model>(*made);
+    rounding->rounding = std::make_shared<runtime::StochasticRounding>(options.rounding_seed);
+    made = std::move(rounding);
+  }
+  return std::make_unique<DeviceProgram>(std::move(made));
 }
 
-std::vector<graph::Literal> run_on_device(const runtime::Model& model, std::span<const graph::Type> results,
-                                          std::span<const graph::Literal> arguments) {
+std::vector<graph::Literal> DeviceProgram::run(std::span<const graph::Type> results,
+                                               std::span<const graph::Literal> arguments) const {
   std::vector<std::shared_ptr<sim::Buffer>> inputs;
   for (const graph::Literal& argument : arguments) inputs.push_back(device_buffer(argument));
-  const auto outputs = runtime::execute(model, inputs);
+  runtime::LoopTrips trips;
+  const auto outputs = runtime::execute(*model_, inputs, &trips);
+  if (!trips.empty()) {
+    const std::lock_guard lock(mutex_);
+    trips_ = std::move(trips);
+    predicted_.reset();
+  }
   std::vector<graph::Literal> literals;
   for (size_t i = 0; i < outputs.size(); ++i) literals.push_back(host_literal(results[i], outputs[i]));
   return literals;
+}
+
+runtime::LoopTrips DeviceProgram::trips() const {
+  const std::lock_guard lock(mutex_);
+  return trips_;
+}
+
+DeviceProgram::Predicted DeviceProgram::predicted() const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (predicted_) return *predicted_;
+  }
+  Predicted made;
+  try {
+    made.summary = runtime::timed(*model_, trips());
+  } catch (const Fault& fault) {
+    // A loop whose trips depend on values has no time before it has run.
+    made.why = fault.message();
+  }
+  const std::lock_guard lock(mutex_);
+  predicted_ = made;
+  return made;
+}
+
+trace::Trace DeviceProgram::timeline() const {
+  trace::Recorder recorder;
+  runtime::timed(*model_, trips(), &recorder);
+  return recorder.take();
 }
 
 }  // namespace opentrn::pjrt

@@ -1,7 +1,11 @@
 // Graphs compiled for one core, and their values on host literals.
 #pragma once
 
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "compiler/options.h"
@@ -9,6 +13,7 @@
 #include "graph/module.h"
 #include "pjrt/parts.h"
 #include "runtime/model.h"
+#include "trace/trace.h"
 
 namespace opentrn::pjrt {
 
@@ -19,10 +24,35 @@ struct DeviceOptions {
   Parts* parts = nullptr;      // takes, or gives, what is compiled
 };
 
+// A graph compiled for one core. Any number of threads.
+class DeviceProgram {
+ public:
+  explicit DeviceProgram(Parts::SharedModel model) : model_(std::move(model)) {}
+
+  const runtime::Model& model() const { return *model_; }
+  // `results`: the types of what comes out.
+  std::vector<graph::Literal> run(std::span<const graph::Type> results,
+                                  std::span<const graph::Literal> arguments) const;
+
+  // What the timing model says of the last run.
+  struct Predicted {
+    std::optional<trace::Summary> summary;
+    std::string why;  // there is none
+  };
+  Predicted predicted() const;
+  // The same with every event. Faults of runtime::timed.
+  trace::Trace timeline() const;
+
+ private:
+  runtime::LoopTrips trips() const;
+
+  Parts::SharedModel model_;
+  mutable std::mutex mutex_;
+  mutable runtime::LoopTrips trips_;            // of the last run
+  mutable std::optional<Predicted> predicted_;  // of these trips
+};
+
 // Faults of compiler::compile.
-Parts::SharedModel compile_for_device(const graph::Module& module, const DeviceOptions& options);
-// `results`: the types of what comes out.
-std::vector<graph::Literal> run_on_device(const runtime::Model& model, std::span<const graph::Type> results,
-                                          std::span<const graph::Literal> arguments);
+std::unique_ptr<DeviceProgram> compile_for_device(const graph::Module& module, const DeviceOptions& options);
 
 }  // namespace opentrn::pjrt

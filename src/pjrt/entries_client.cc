@@ -39,8 +39,8 @@ void report(const Program& program) {
   if (!program.host_reason().empty())
     fmt::print(stderr, "opentrn: {} runs on the host, by the reference evaluator: {}\n", program.name(),
                program.host_reason());
-  if (const runtime::Model* model = program.device_model())
-    for (const runtime::HostOp& op : runtime::host_ops(*model).calls)
+  if (const DeviceProgram* device = program.device_program())
+    for (const runtime::HostOp& op : runtime::host_ops(device->model()).calls)
       fmt::print(stderr, "opentrn: {} does on the host, by the reference evaluator: {} {}\n", program.name(),
                  op.ops, op.where.known() ? fmt::format("({}:{})", op.where.file, op.where.line) : op.result);
   if (!program.whole_reason().empty())

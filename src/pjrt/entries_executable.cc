@@ -34,6 +34,16 @@ int64_t bytes_of(const std::vector<graph::Type>& types) {
   return bytes;
 }
 
+// HBM of a program that is neither its arguments nor its results.
+int64_t temporary_bytes(const isa::Program& program) {
+  int64_t bytes = 0;
+  for (isa::TensorId id = 0; id < program.tensor_count(); ++id)
+    if (const isa::Tensor& tensor = program.tensor(id);
+        tensor.space == isa::MemorySpace::kHbm && !tensor.is_input && !tensor.is_output)
+      bytes += tensor.bytes();
+  return bytes;
+}
+
 }  // namespace
 
 void executable_destroy(abi::ExecutableArgs& args) { delete args.executable; }
@@ -52,13 +62,14 @@ void executable_outputs(abi::ExecutableNumber& args) { args.number = args.execut
 
 // Instructions have no public encoding; a number that grows with the program is what callers want.
 void executable_code_size(abi::ExecutableNumber& args) {
-  const runtime::Model* model = args.executable->program->device_model();
-  args.number = model ? static_cast<size_t>(model->program->size()) : 0;
+  const DeviceProgram* device = args.executable->program->device_program();
+  args.number = device ? static_cast<size_t>(device->model().program->size()) : 0;
 }
 
 void executable_costs(abi::ExecutableCost& args) {
-  args.properties = args.executable->costs.data();
-  args.count = args.executable->costs.size();
+  const NamedValues& costs = args.executable->costs();
+  args.properties = costs.data();
+  args.count = costs.size();
 }
 
 void executable_memory_stats(abi::ExecutableMemoryStats& args) {
@@ -71,13 +82,14 @@ void executable_memory_stats(abi::ExecutableMemoryStats& args) {
   args.argument = bytes_of(program.inputs());
   args.output = bytes_of(program.outputs());
   for (const size_t i : program.donated()) args.alias += program.inputs()[i].byte_count();
-  if (const runtime::Model* model = program.device_model()) {
-    const isa::Program& code = *model->program;
-    for (isa::TensorId id = 0; id < code.tensor_count(); ++id)
-      if (const isa::Tensor& tensor = code.tensor(id);
-          tensor.space == isa::MemorySpace::kHbm && !tensor.is_input && !tensor.is_output)
-        args.temporary += tensor.bytes();
-    args.code = model->constant_bytes();
+  // Parts of a program run one after the other.
+  std::vector<const DeviceProgram*> devices;
+  if (program.device_program()) devices.push_back(program.device_program());
+  if (program.parallel())
+    for (const auto& part : program.parallel()->parts()) devices.push_back(part.program);
+  for (const DeviceProgram* device : devices) {
+    args.temporary = std::max(args.temporary, temporary_bytes(*device->model().program));
+    args.code += device->model().constant_bytes();
   }
   args.total = args.argument + args.output + args.temporary + args.code;
   args.peak = args.total;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "pjrt/cost.h"
 #include "pjrt/element.h"
 
 namespace opentrn::pjrt {
@@ -93,8 +94,22 @@ Executable::Executable(std::shared_ptr<const Program> from)
     output_memory_kinds.push_back(kMemoryKind.data());
     output_memory_kind_sizes.push_back(kMemoryKind.size());
   }
-  if (const runtime::Model* model = program->device_model())
-    costs.add("instructions", static_cast<int64_t>(model->program->size()));
+}
+
+const NamedValues& Executable::costs() {
+  std::call_once(costs_known_, [&] {
+    const Cost cost = cost_of(*program, 0.0);
+    if (!cost.on_device) return;
+    costs_.add("flops", cost.model_flops);
+    costs_.add("instructions", cost.instructions);
+    if (!cost.compute_us) return;
+    costs_.add("bytes accessed", cost.hbm_bytes);
+    costs_.add("tensor engine flops", cost.tensor_flops);
+    costs_.add("optimal_seconds", *cost.device_us() / 1e6);
+    if (cost.collectives_us && *cost.collectives_us > 0)
+      costs_.add("estimated seconds of collectives", *cost.collectives_us / 1e6);
+  });
+  return costs_;
 }
 
 LoadedExecutable::LoadedExecutable(Client* of, std::shared_ptr<const Program> program)

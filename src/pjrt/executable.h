@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,8 +35,14 @@ struct Executable {
   std::vector<size_t> output_ranks;
   std::vector<const char*> output_memory_kinds;
   std::vector<size_t> output_memory_kind_sizes;
-  NamedValues costs;
+  // XLA's names: "flops" of the program's arithmetic, "bytes accessed" in HBM, "optimal_seconds" on the
+  // device. Computed when first asked for.
+  const NamedValues& costs();
   Texts parameter_shardings, output_shardings;
+
+ private:
+  std::once_flag costs_known_;
+  NamedValues costs_;
 };
 
 struct LoadedExecutable {

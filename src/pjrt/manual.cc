@@ -97,7 +97,7 @@ std::vector<graph::Literal> ManualComputation::run(std::span<const graph::Litera
     for (size_t i = 0; i < operands.size(); ++i)
       arguments[static_cast<size_t>(device)].push_back(part_of(operands[i], in_[i], device));
   if (model_) {
-    for (const auto& each : arguments) parts.push_back(run_on_device(*model_, body_.result_types, each));
+    for (const auto& each : arguments) parts.push_back(model_->run(body_.result_types, each));
   } else {
     parts = evaluate(std::move(arguments));
   }

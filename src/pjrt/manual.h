@@ -28,6 +28,8 @@ class ManualComputation {
   // Whole arrays in, whole arrays out.
   std::vector<graph::Literal> run(std::span<const graph::Literal> operands) const;
   const std::vector<Sharding>& results() const { return out_; }
+  // Null where the evaluator runs the body.
+  const DeviceProgram* program() const { return model_.get(); }
   // Why the evaluator runs the body; empty when the device does.
   const std::string& host_reason() const { return host_reason_; }
 
@@ -39,7 +41,7 @@ class ManualComputation {
   int64_t devices_;
   std::vector<Sharding> in_, out_;
   std::vector<graph::Type> result_types_;
-  Parts::SharedModel model_;
+  std::unique_ptr<DeviceProgram> model_;
   std::string host_reason_;
 };
 

@@ -39,6 +39,20 @@ bool is_collective(OpKind kind) {
   }
 }
 
+// Of those that move arrays.
+std::optional<arch::CollectiveKind> collective_kind(OpKind kind) {
+  switch (kind) {
+    case OpKind::all_gather_: return arch::CollectiveKind::kAllGather;
+    case OpKind::all_reduce_:
+    case OpKind::collective_reduce_: return arch::CollectiveKind::kAllReduce;
+    case OpKind::all_to_all_: return arch::CollectiveKind::kAllToAll;
+    case OpKind::collective_broadcast_: return arch::CollectiveKind::kBroadcast;
+    case OpKind::collective_permute_: return arch::CollectiveKind::kPermute;
+    case OpKind::reduce_scatter_: return arch::CollectiveKind::kReduceScatter;
+    default: return std::nullopt;
+  }
+}
+
 bool is_led(OpKind kind) { return kind == OpKind::while_ || kind == OpKind::case_ || kind == OpKind::if_; }
 
 graph::eval::Options evaluator_options() {
@@ -251,7 +265,7 @@ std::vector<ParallelProgram::Values> ParallelProgram::run_devices(const Step& st
       std::vector<graph::Literal> literals;
       for (const RuntimeValue& input : inputs[device]) literals.push_back(input.literal());
       if (check_ && !step.checked.exchange(true)) check_on_host(alone(step), literals);
-      for (graph::Literal& result : run_on_device(*step.model, step.types, literals))
+      for (graph::Literal& result : step.model->run(step.types, literals))
         results[device].push_back({std::move(result)});
     } else {
       results[device] = graph::eval::evaluate(module_, step.function, inputs[device], evaluator_options());
@@ -262,6 +276,7 @@ std::vector<ParallelProgram::Values> ParallelProgram::run_devices(const Step& st
 
 std::vector<ParallelProgram::Values> ParallelProgram::run_together(const Step& step,
                                                                    const std::vector<Values>& inputs) const {
+  step.runs.fetch_add(static_cast<int64_t>(devices_), std::memory_order_relaxed);
   const std::vector<const graph::Function*> functions(devices_, &step.function);
   return graph::eval::evaluate_parallel(module_, functions, 1, static_cast<int64_t>(devices_), inputs,
                                         evaluator_options());
@@ -291,15 +306,41 @@ std::optional<std::vector<ParallelProgram::Values>> ParallelProgram::run_branch(
   return run(*step.regions[static_cast<size_t>(taken)], environment, std::vector<Values>(devices_));
 }
 
+template <typename Visit>
+void ParallelProgram::for_steps(const Sequence& sequence, Visit&& visit) const {
+  for (const auto& step : sequence.steps) {
+    visit(*step);
+    for (const auto& region : step->regions) for_steps(*region, visit);
+  }
+}
+
 std::vector<ParallelProgram::Part> ParallelProgram::parts() const {
   std::vector<Part> all;
-  const auto visit = [&](const auto& self, const Sequence& sequence) -> void {
-    for (const auto& step : sequence.steps) {
-      if (step->model) all.push_back({step->model.get(), step->runs.load()});
-      for (const auto& region : step->regions) self(self, *region);
-    }
-  };
-  visit(visit, *body_);
+  for_steps(*body_, [&](const Step& step) {
+    if (step.model) all.push_back({step.model.get(), step.runs.load()});
+  });
+  return all;
+}
+
+std::optional<ParallelProgram::Meeting> ParallelProgram::meeting(const Step& step) const {
+  const Op& op = function_.op(step.ops.front());
+  const auto kind = step.together ? collective_kind(op.kind) : std::nullopt;
+  if (!kind) return std::nullopt;
+  double operand_bytes = 0, result_bytes = 0;
+  for (const ValueId value : op.operands)
+    operand_bytes += static_cast<double>(function_.type(value).byte_count());
+  for (const ValueId value : op.results)
+    result_bytes += static_cast<double>(function_.type(value).byte_count());
+  int64_t ranks = static_cast<int64_t>(devices_);
+  if (op.has(Attr::replica_groups)) ranks = op.matrix(Attr::replica_groups).columns;
+  return Meeting{*kind, std::max(operand_bytes, result_bytes), ranks, step.runs.load()};
+}
+
+std::vector<ParallelProgram::Meeting> ParallelProgram::meetings() const {
+  std::vector<Meeting> all;
+  for_steps(*body_, [&](const Step& step) {
+    if (const auto found = meeting(step)) all.push_back(*found);
+  });
   return all;
 }
 

@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "arch/collective.h"
 #include "graph/eval/evaluate.h"
 #include "graph/module.h"
 #include "pjrt/device_program.h"
@@ -40,10 +41,18 @@ class ParallelProgram {
   const std::string& host_reason() const { return host_reason_; }
   // Compiled parts, and how often devices have run each since it was made.
   struct Part {
-    const runtime::Model* model;
+    const DeviceProgram* program;
     int64_t runs;
   };
   std::vector<Part> parts() const;
+  // Collectives among devices; `bytes` as arch::collective_us() takes them.
+  struct Meeting {
+    arch::CollectiveKind kind;
+    double bytes;
+    int64_t ranks;
+    int64_t runs;
+  };
+  std::vector<Meeting> meetings() const;
 
   ParallelProgram(const ParallelProgram&) = delete;
   ParallelProgram& operator=(const ParallelProgram&) = delete;
@@ -56,7 +65,7 @@ class ParallelProgram {
     std::vector<graph::ValueId> inputs, outputs;
     graph::Function function{"main"};
     std::vector<graph::Type> types;  // of the outputs
-    Parts::SharedModel model;
+    std::unique_ptr<DeviceProgram> model;
     bool together = false;
     std::vector<std::unique_ptr<Sequence>> regions;  // of the loop or branch that it is; else none
     mutable std::atomic<int64_t> runs = 0;
@@ -79,6 +88,10 @@ class ParallelProgram {
 
   std::vector<Values> run(const Sequence& sequence, Environment& environment,
                           const std::vector<Values>& arguments) const;
+  // Visits every step, those of regions after their own.
+  template <typename Visit>
+  void for_steps(const Sequence& sequence, Visit&& visit) const;
+  std::optional<Meeting> meeting(const Step& step) const;
   void run(const Step& step, Environment& environment) const;
   std::vector<Values> run_devices(const Step& step, const std::vector<Values>& inputs) const;
   std::vector<Values> run_together(const Step& step, const std::vector<Values>& inputs) const;

@@ -39,7 +39,7 @@ TEST(Parts, ALoadedExecutableCompilesNothing) {
   Parts loaded = Parts::of_bytes(bytes);
   const Parts::SharedModel model = loaded.model(never);
   const graph::Literal ones = literal({1, 1, 1, 1});
-  EXPECT_EQ(run_on_device(*model, std::span(&ones.type(), 1), std::span(&ones, 1)).front(),
+  EXPECT_EQ(DeviceProgram(model).run(std::span(&ones.type(), 1), std::span(&ones, 1)).front(),
             literal({2, 3, 4, 5}));
   try {
     loaded.model(never);

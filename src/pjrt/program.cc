@@ -85,6 +85,7 @@ Program::Program(std::string code, std::string options, const Settings& settings
     : code_(std::move(code)),
       options_bytes_(std::move(options)),
       compiled_under_(compiled_under(settings)),
+      settings_(settings),
       options_(read_compile_options(options_bytes_)),
       parts_(std::move(parts)) {
   fingerprint_ = fmt::format(
@@ -237,7 +238,7 @@ std::vector<std::vector<graph::Literal>> Program::run(
 std::vector<graph::Literal> Program::run_whole(std::span<const graph::Literal> arguments) const {
   if (model_) {
     if (check_ && !checked_.exchange(true)) check_on_host(module_, arguments);
-    return run_on_device(*model_, whole_outputs_, arguments);
+    return model_->run(whole_outputs_, arguments);
   }
   if (parallel_) return run_parallel(*parallel_, {{arguments.begin(), arguments.end()}}).front();
   return evaluate(arguments);

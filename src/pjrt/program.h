@@ -36,6 +36,8 @@ class Program {
 
   const std::string& name() const { return name_; }
   const CompileOptions& options() const { return options_; }
+  // Under which it was compiled.
+  const Settings& settings() const { return settings_; }
   // Of one device.
   const std::vector<graph::Type>& inputs() const { return inputs_; }
   const std::vector<graph::Type>& outputs() const { return outputs_; }
@@ -52,7 +54,7 @@ class Program {
   // Why one device computes for all of a program over several; empty when each does its part.
   const std::string& whole_reason() const { return whole_reason_; }
   // The program as one for the device; null where it is in parts, or not on a device.
-  const runtime::Model* device_model() const { return model_.get(); }
+  const DeviceProgram* device_program() const { return model_.get(); }
   const ParallelProgram* parallel() const { return parallel_.get(); }
 
   // Values by device. Any number of threads.
@@ -80,6 +82,7 @@ class Program {
   std::vector<graph::Literal> evaluate(std::span<const graph::Literal> arguments) const;
 
   std::string code_, options_bytes_, compiled_under_;
+  Settings settings_;
   CompileOptions options_;
   Parts parts_;
   graph::Module module_;
@@ -89,7 +92,7 @@ class Program {
   std::vector<size_t> donated_;
   std::vector<std::string> flags_without_effect_;
   std::optional<Partition> partition_;
-  Parts::SharedModel model_;
+  std::unique_ptr<DeviceProgram> model_;
   std::unique_ptr<ParallelProgram> parallel_;  // of all devices, or of one with calls of the host
   bool check_ = false;
   mutable std::atomic<bool> checked_ = false;

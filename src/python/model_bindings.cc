@@ -13,6 +13,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "arch/price.h"
 #include "arch/tables.h"
 #include "compiler/compile.h"
 #include "compiler/flags.h"
@@ -422,6 +423,12 @@ void bind_models(nb::module_& module) {
   module.def("peak_tflops", [](const std::string& target, const std::string& dtype) {
     return arch::neuron_core(arch::resolve_target(target)).peak_tflops.at(dtype).value();
   });
+  module.def(
+      "usd_per_core_hour",
+      [](const std::string& target, int physical_cores_per_core) {
+        return arch::usd_per_core_hour(arch::default_tables(), target, physical_cores_per_core);
+      },
+      "target"_a, "physical_cores_per_core"_a = 1);
   module.def("is_model_file", &runtime::is_model_file, "path"_a);
   module.def("coverage", &coverage, "text"_a.none(), "path"_a, "dimensions"_a = Dimensions{});
 }

@@ -23,6 +23,7 @@
 #include "isa/text.h"
 #include "nki/machine.h"
 #include "profile/reports.h"
+#include "runtime/timing.h"
 #include "sim/timing/simulate.h"
 
 namespace opentrn::python {
@@ -79,31 +80,6 @@ struct TimeOptions {
 
 using Programs = std::vector<std::shared_ptr<const isa::Program>>;
 
-std::vector<isa::InstructionIndex> loops_of(const isa::Program& program) {
-  std::vector<isa::InstructionIndex> loops;
-  for (isa::InstructionIndex i = 0; i < program.size(); ++i) {
-    const isa::Opcode opcode = program.instruction(i).opcode;
-    if (opcode == isa::Opcode::kLoopBegin || opcode == isa::Opcode::kWhileBegin) loops.push_back(i);
-  }
-  return loops;
-}
-
-// Trips of the loops of the program as executed, by the loops of the program as compiled: passes of the
-// backend move and add instructions, never loops.
-std::map<isa::InstructionIndex, std::vector<std::pair<int64_t, int64_t>>> observed_trips(
-    const std::map<isa::InstructionIndex, sim::TripCounts>& trips, const isa::Program& executed,
-    const isa::Program& compiled) {
-  const std::vector<isa::InstructionIndex> from = loops_of(executed), to = loops_of(compiled);
-  OPENTRN_CHECK(from.size() == to.size(), "{} loops became {}", from.size(), to.size());
-  std::map<isa::InstructionIndex, std::vector<std::pair<int64_t, int64_t>>> result;
-  for (size_t i = 0; i < from.size(); ++i) {
-    const auto found = trips.find(from[i]);
-    if (found == trips.end()) continue;
-    for (const auto& run : found->second.runs) result[to[i]].emplace_back(run.iterations, run.entries);
-  }
-  return result;
-}
-
 // One program per core of the logical core.
 std::shared_ptr<Timing> time_programs(const Programs& programs, arch::Generation generation,
                                       const TimeOptions& options) {
@@ -124,7 +100,8 @@ std::shared_ptr<Timing> time_programs(const Programs& programs, arch::Generation
   simulate_options.dma_engine_tracks = options.dma_engine_tracks;
   simulate_options.default_trip_count = options.default_trip_count;
   if (options.trips)
-    simulate_options.observed_trips = observed_trips(*options.trips, *programs[0], *cores[0]->program);
+    simulate_options.observed_trips =
+        runtime::observed_trips(*options.trips, *programs[0], *cores[0]->program);
   sim::timing::simulate(cores, timing->tables->timing(generation), &recorder, simulate_options);
   timing->trace = recorder.take();
   clock.end_of("simulate");

@@ -268,3 +268,55 @@ def test_arrays_go_out_and_in_by_dlpack():
         pytest.skip("PyTorch is not installed beside JAX")
     assert done.returncode == 0, done.stderr
     assert lines[4:] == ["[[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]] torch.bfloat16", "[1.0, 1.0]"]
+
+
+COSTS = """
+import jax, jax.numpy as jnp
+compiled = jax.jit(lambda x, w: jnp.tanh(x @ w).sum(0)).lower(jnp.ones((512, 512)), jnp.ones((512, 1024))).compile()
+costs, memory = compiled.cost_analysis(), compiled.memory_analysis()
+print(costs["flops"], costs["bytes accessed"], costs.get("optimal_seconds", 0.0))
+print(memory.argument_size_in_bytes, memory.output_size_in_bytes, memory.temp_size_in_bytes)
+"""
+
+
+def test_a_compiled_program_tells_its_costs():
+    ours, theirs = (
+        [float(word) for word in run(platform, "-c", COSTS).stdout.split()] for platform in ("neuron", "cpu")
+    )
+    flops, read_and_written, seconds, *memory = ours
+    # XLA counts a transcendental function apart; the device's program keeps what XLA fuses.
+    assert abs(flops - theirs[0]) < 0.01 * theirs[0]
+    assert read_and_written >= 4 * (512 * 512 + 512 * 1024 + 1024)
+    assert flops / 90e12 < seconds < 100 * flops / 90e12
+    assert memory[:2] == theirs[3:5] and memory[2] >= 0
+
+
+def test_a_loop_has_the_time_of_the_trips_it_took():
+    code = (
+        "import jax, jax.numpy as jnp, opentrn\n"
+        "f = jax.jit(lambda x, n: jax.lax.fori_loop(0, n, lambda i, c: jnp.tanh(c), x))\n"
+        "x = jnp.ones((128, 512))\n"
+        "f(x, 1).block_until_ready()\n"
+        "for trips in (2, 20, 200):\n"
+        "    with opentrn.profile_program() as profile: f(x, trips).block_until_ready()\n"
+        "    print(profile.step_us)"
+    )
+    done = run("neuron", "-c", code)
+    few, more, most = map(float, done.stdout.split())
+    assert 0 < few < more < most and abs((most - more) / (more - few) - 10) < 0.5, done.stdout + done.stderr
+
+
+def test_collectives_have_an_estimated_time_and_say_so():
+    code = (
+        SHARDINGS[: SHARDINGS.index("def f")] + "import opentrn\n"
+        "g = jax.jit(lambda a, b: a @ b)\n"
+        "with opentrn.profile_program() as profile: g(a, b).block_until_ready()\n"
+        "row = profile.data['programs'][0]\n"
+        "print(row['collectives_us'], row['device_us'])\n"
+        "print(profile)\n"
+    )
+    known = run("neuron", "-c", code, **DEVICES)
+    collectives, whole = map(float, known.stdout.splitlines()[0].split())
+    assert 3 < collectives < whole and "are collectives, an estimate" in known.stdout, known.stderr
+    unknown = run("neuron", "-c", code, **DEVICES, NEURON_PLATFORM_TARGET_OVERRIDE="trn1")
+    assert unknown.stdout.startswith("None ") and "not known, and not in its time" in unknown.stdout

@@ -80,28 +80,6 @@ def row(program: Program, runs: int, host_seconds: float) -> dict[str, Any]:
     return facts
 
 
-# Kinds of the usage file and of a profile's table of instances.
-_RATES = {"on_demand": "on_demand", "reserved": "reserved_3_years", "capacity_block": "capacity_block"}
-
-
-def usd_per_core_hour(programs: list[Program]) -> dict[str, float | None]:
-    """The cheapest published rate of each kind among the instances that have the chip; None where none is."""
-    instances: list[dict[str, Any]] = []
-    for program in programs:
-        if program.device_model and not program.host_reason:
-            try:
-                timing = program.device_model.time([], None)
-            except ValueError:  # as in row()
-                continue
-            instances = json.loads(timing.json())["model"]["serving"]
-            break
-    rates = {
-        kind: [each[name]["usd_h"] / each["cores"] for each in instances if each[name]]
-        for kind, name in _RATES.items()
-    }
-    return {kind: min(known, default=None) for kind, known in rates.items()}
-
-
 def facts(done: list[tuple[Program, int, float]]) -> dict[str, Any]:
     """Of programs with their runs and host seconds: the keys of the JAX plugin's file.
 
@@ -116,7 +94,7 @@ def facts(done: list[tuple[Program, int, float]]) -> dict[str, Any]:
         "cores": 1,
         "tensor_peak_tflops_bf16": _core.peak_tflops(target, "bf16"),
         "bytes_peak": max((program.device_model.tensor_bytes for program in on_device), default=0),
-        "usd_h": usd_per_core_hour(on_device),
+        "usd_h": _core.usd_per_core_hour(target),
         "programs": [row(*each) for each in done],
     }
 

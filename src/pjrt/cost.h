@@ -1,0 +1,34 @@
+// What one run of a program costs on the simulated devices, by the timing model.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "pjrt/program.h"
+
+namespace opentrn::pjrt {
+
+// Of one device in one run.
+struct Cost {
+  // Instructions and DMA; nullopt, with `why`, where the timing model cannot tell.
+  std::optional<double> compute_us;
+  std::string why;
+  // Collectives, an estimate (arch/collective.h); nullopt where there are some of which nobody knows.
+  std::optional<double> collectives_us = 0.0;
+  double tensor_flops = 0;  // done by the Tensor engine
+  double model_flops = 0;   // of the program's arithmetic, whoever does it; bodies of loops once
+  double hbm_bytes = 0;     // read and written
+  int64_t instructions = 0;
+  std::string bound_by;  // of the longest part
+  bool on_device = false;
+
+  // Of both; nullopt where the compute time is. What is not known of collectives is not in it.
+  std::optional<double> device_us() const;
+};
+
+// `runs`: how often devices have run the program, all devices together; 0 before it has run: parts then count
+// once each, loops that the host leads too.
+Cost cost_of(const Program& program, double runs);
+
+}  // namespace opentrn::pjrt
