@@ -19,6 +19,7 @@ struct Device;
 struct Memory;
 struct Buffer;
 struct Topology;
+struct MemoryLayout;
 struct Executable;
 struct LoadedExecutable;
 
@@ -43,7 +44,41 @@ struct Args {
 
 using Function = Error* (*)(Args*);
 
-// The only extension here: how a compiled program's parameters and outputs are spread.
+// The profiler, an interface of its own: its errors are the plugin's, its records have no extensions.
+inline constexpr int kProfilerExtension = 1;
+struct ProfilerApi {
+  size_t struct_size;
+  void* unused;
+  Function error_destroy, error_message, error_code, create, destroy, start, stop, collect;
+};
+struct ProfilerExtension : Extension {
+  ProfilerApi* api;
+  int64_t context;  // of arguments only
+};
+struct ProfilerCreate {
+  size_t struct_size;
+  const char* options;
+  size_t options_size;
+  void* profiler;
+};
+struct ProfilerArgs {
+  size_t struct_size;
+  void* profiler;
+};
+struct ProfilerCollect {
+  size_t struct_size;
+  void* profiler;
+  uint8_t* buffer;  // null: the plugin's own
+  size_t size;
+};
+
+// How arrays lie in memory.
+inline constexpr int kLayoutsExtension = 4;
+struct LayoutsExtension : Extension {
+  Function destroy, serialize, client_default, buffer, topology_default, outputs, parameters;
+};
+
+// How a compiled program's parameters and outputs are spread.
 inline constexpr int kShardingsExtension = 19;
 struct ShardingsExtension : Extension {
   Function parameters, outputs;
@@ -420,6 +455,35 @@ struct ExecutableDeserialize : Args {
   const char* overridden_options;
   size_t overridden_options_size;
 };
+// -- the layouts extension
+struct LayoutArgs : Args {
+  MemoryLayout* layout;
+};
+struct LayoutSerialized : Args {
+  MemoryLayout* layout;
+  const char* bytes;
+  size_t size;
+  void* owner;
+  void (*deleter)(void* owner);
+};
+// Of a client and of a topology.
+struct DefaultLayout : Args {
+  void* of;
+  ElementType type;
+  const int64_t* dims;
+  size_t rank;
+  MemoryLayout* layout;
+};
+struct BufferMemoryLayout : Args {
+  Buffer* buffer;
+  MemoryLayout* layout;
+};
+struct ExecutableLayouts : Args {
+  Executable* executable;
+  size_t count;
+  MemoryLayout* const* layouts;
+};
+
 struct ExecutableShardings : Args {
   Executable* executable;
   size_t count;

@@ -23,6 +23,14 @@ TEST(Abi, SizesOfRecords) {
   EXPECT_EQ(sizeof(EventOnReady), 40u);
   EXPECT_EQ(sizeof(BufferToMemory), 40u);
   EXPECT_EQ(sizeof(Layout), 80u);
+  EXPECT_EQ(sizeof(ProfilerApi), 80u);
+  EXPECT_EQ(sizeof(ProfilerExtension), 40u);
+  EXPECT_EQ(sizeof(ProfilerCreate), 32u);
+  EXPECT_EQ(sizeof(ProfilerCollect), 32u);
+  EXPECT_EQ(sizeof(LayoutsExtension), 80u);
+  EXPECT_EQ(sizeof(LayoutSerialized), 56u);
+  EXPECT_EQ(sizeof(DefaultLayout), 56u);
+  EXPECT_EQ(sizeof(ExecutableLayouts), 40u);
   EXPECT_EQ(offsetof(DeviceMemoryStats, peak_pool_bytes) + offsetof(OptionalInt, set) + 1, 185u);
 }
 

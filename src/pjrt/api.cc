@@ -37,9 +37,51 @@ constexpr abi::ShardingsExtension make_shardings() {
 
 abi::ShardingsExtension shardings = make_shardings();
 
+constexpr abi::LayoutsExtension make_layouts() {
+  abi::LayoutsExtension extension{};
+  extension.struct_size = sizeof(extension);
+  extension.type = abi::kLayoutsExtension;
+  extension.next = &shardings;
+  extension.destroy = guarded<abi::LayoutArgs, layout_destroy>;
+  extension.serialize = guarded<abi::LayoutSerialized, layout_serialize>;
+  extension.client_default = guarded<abi::DefaultLayout, client_default_layout>;
+  extension.buffer = guarded<abi::BufferMemoryLayout, buffer_memory_layout>;
+  extension.topology_default = guarded<abi::DefaultLayout, client_default_layout>;
+  extension.outputs = guarded<abi::ExecutableLayouts, executable_output_layouts>;
+  extension.parameters = guarded<abi::ExecutableLayouts, executable_parameter_layouts>;
+  return extension;
+}
+
+abi::LayoutsExtension layouts = make_layouts();
+
+// Record by record as PJRT's own functions of errors.
+abi::ProfilerApi profiler_api = {
+    sizeof(abi::ProfilerApi),
+    nullptr,
+    unguarded<abi::ErrorArgs, error_destroy>,
+    unguarded<abi::ErrorMessage, error_message>,
+    guarded<abi::ErrorCode, error_code>,
+    guarded<abi::ProfilerCreate, profiler_create>,
+    guarded<abi::ProfilerArgs, profiler_destroy>,
+    guarded<abi::ProfilerArgs, profiler_start>,
+    guarded<abi::ProfilerArgs, profiler_stop>,
+    guarded<abi::ProfilerCollect, profiler_collect>,
+};
+
+abi::ProfilerExtension make_profiler() {
+  abi::ProfilerExtension extension{};
+  extension.struct_size = sizeof(extension);
+  extension.type = abi::kProfilerExtension;
+  extension.next = &layouts;
+  extension.api = &profiler_api;
+  return extension;
+}
+
+abi::ProfilerExtension profiler = make_profiler();
+
 constexpr abi::Api make_api() {
   abi::Api api{};
-  api.extension = &shardings;
+  api.extension = &profiler;
   api.struct_size = sizeof(abi::Api);
   api.version.struct_size = sizeof(abi::Version);
   api.version.major = abi::kMajor;

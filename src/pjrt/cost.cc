@@ -33,7 +33,12 @@ std::optional<double> Cost::device_us() const {
   return *compute_us + collectives_us.value_or(0.0);
 }
 
-Cost cost_of(const Program& program, double runs) {
+std::optional<double> collective_us(const Program& program, const ParallelProgram::Collective& collective) {
+  return arch::collective_us(arch::default_tables(), program.settings().generation, collective.kind,
+                             collective.bytes, collective.ranks, program.settings().physical_cores_per_core);
+}
+
+Cost cost_of(const Program& program) {
   Cost cost;
   double longest = 0;
   if (const DeviceProgram* device = program.device_program()) {
@@ -42,22 +47,24 @@ Cost cost_of(const Program& program, double runs) {
     add(cost, *device, 1.0, longest);
     return cost;
   }
-  const ParallelProgram* parallel = program.parallel();
-  if (!parallel || parallel->parts().empty()) {
+  const std::vector<ParallelProgram::Stage> stages =
+      program.parallel() ? program.parallel()->stages() : std::vector<ParallelProgram::Stage>{};
+  if (stages.empty()) {
     cost.why = program.host_reason().empty() ? "it does nothing on a device" : program.host_reason();
     return cost;
   }
   cost.on_device = true;
   cost.compute_us = 0.0;
-  const auto times = [&](int64_t count) { return runs > 0 ? static_cast<double>(count) / runs : 1.0; };
-  for (const auto& [part, count] : parallel->parts()) add(cost, *part, times(count), longest);
-  for (const auto& [kind, bytes, ranks, count] : parallel->meetings()) {
-    const auto us = arch::collective_us(arch::default_tables(), program.settings().generation, kind, bytes,
-                                        ranks, program.settings().physical_cores_per_core);
+  for (const ParallelProgram::Stage& stage : stages) {
+    if (stage.program) {
+      add(cost, *stage.program, stage.times, longest);
+      continue;
+    }
+    const auto us = collective_us(program, *stage.collective);
     if (!us)
       cost.collectives_us.reset();
     else if (cost.collectives_us)
-      *cost.collectives_us += *us * times(count);
+      *cost.collectives_us += *us * stage.times;
   }
   return cost;
 }

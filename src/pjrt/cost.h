@@ -27,8 +27,8 @@ struct Cost {
   std::optional<double> device_us() const;
 };
 
-// `runs`: how often devices have run the program, all devices together; 0 before it has run: parts then count
-// once each, loops that the host leads too.
-Cost cost_of(const Program& program, double runs);
+Cost cost_of(const Program& program);
+// Of one collective of it; nullopt where nobody knows.
+std::optional<double> collective_us(const Program& program, const ParallelProgram::Collective& collective);
 
 }  // namespace opentrn::pjrt

@@ -111,6 +111,21 @@ void loaded_is_deleted(abi::LoadedFlag& args);
 void loaded_fingerprint(abi::LoadedText& args);
 void loaded_execute(abi::Execute& args);
 
+// entries_layouts.cc
+void layout_destroy(abi::LayoutArgs& args);
+void layout_serialize(abi::LayoutSerialized& args);
+void client_default_layout(abi::DefaultLayout& args);
+void buffer_memory_layout(abi::BufferMemoryLayout& args);
+void executable_parameter_layouts(abi::ExecutableLayouts& args);
+void executable_output_layouts(abi::ExecutableLayouts& args);
+
+// entries_profiler.cc
+void profiler_create(abi::ProfilerCreate& args);
+void profiler_destroy(abi::ProfilerArgs& args);
+void profiler_start(abi::ProfilerArgs& args);
+void profiler_stop(abi::ProfilerArgs& args);
+void profiler_collect(abi::ProfilerCollect& args);
+
 // entries_buffer.cc
 void buffer_destroy(abi::BufferArgs& args);
 void buffer_element_type(abi::BufferElementType& args);

@@ -19,13 +19,10 @@ void give_owned(Record& args, std::string text) {
   args.deleter = [](void* mine) { delete static_cast<std::string*>(mine); };
 }
 
-// Of a program over one device, nothing: jaxlib's executable with shardings and without layouts cannot be
-// serialised.
 void give_shardings(abi::ExecutableShardings& args, const Texts& shardings) {
-  const bool spread = args.executable->program->options().partitions > 1;
   args.count = shardings.pointers.size();
-  args.shardings = spread ? shardings.pointers.data() : nullptr;
-  args.sizes = spread ? shardings.sizes.data() : nullptr;
+  args.shardings = shardings.pointers.data();
+  args.sizes = shardings.sizes.data();
 }
 
 int64_t bytes_of(const std::vector<graph::Type>& types) {
@@ -86,7 +83,8 @@ void executable_memory_stats(abi::ExecutableMemoryStats& args) {
   std::vector<const DeviceProgram*> devices;
   if (program.device_program()) devices.push_back(program.device_program());
   if (program.parallel())
-    for (const auto& part : program.parallel()->parts()) devices.push_back(part.program);
+    for (const auto& stage : program.parallel()->stages())
+      if (stage.program) devices.push_back(stage.program);
   for (const DeviceProgram* device : devices) {
     args.temporary = std::max(args.temporary, temporary_bytes(*device->model().program));
     args.code += device->model().constant_bytes();

@@ -7,6 +7,8 @@
 
 #include "pjrt/cost.h"
 #include "pjrt/element.h"
+#include "pjrt/layouts.h"
+#include "pjrt/timeline.h"
 
 namespace opentrn::pjrt {
 
@@ -14,11 +16,18 @@ namespace {
 
 using Arrays = std::vector<std::vector<std::shared_ptr<Array>>>;  // by device
 
+int64_t unix_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
 struct Call {
   std::shared_ptr<const Program> program;
   Arrays arguments, results;
   std::shared_ptr<Completion> complete;
   Usage* usage;
+  std::vector<int> cores;  // by device
 
   void finish(const Completion::Outcome& outcome) const {
     if (outcome)
@@ -37,6 +46,8 @@ struct Call {
           each.push_back(argument->value);
         }
       }
+      Timeline& timeline = Timeline::instance();
+      if (timeline.wanted()) timeline.add(program, cores, unix_ns());
       const auto began = std::chrono::steady_clock::now();
       std::vector<std::vector<graph::Literal>> made = program->run(std::move(values));
       if (usage->wanted())
@@ -81,12 +92,21 @@ Texts::Texts(std::vector<std::string> from) : texts(std::move(from)) {
   }
 }
 
+MemoryLayouts::MemoryLayouts(const std::vector<graph::Type>& types) {
+  for (const graph::Type& type : types) {
+    layouts.push_back(std::make_unique<MemoryLayout>(row_major(type.rank())));
+    pointers.push_back(layouts.back().get());
+  }
+}
+
 Executable::Executable(std::shared_ptr<const Program> from)
     : program(std::move(from)),
       parameter_shardings(
           serialised(program->input_shardings(), program->inputs(), program->options().partitions)),
       output_shardings(
-          serialised(program->output_shardings(), program->outputs(), program->options().partitions)) {
+          serialised(program->output_shardings(), program->outputs(), program->options().partitions)),
+      parameter_layouts(program->inputs()),
+      output_layouts(program->outputs()) {
   for (const graph::Type& type : program->outputs()) {
     output_types.push_back(abi_type_of(type.element()));
     output_ranks.push_back(static_cast<size_t>(type.rank()));
@@ -98,7 +118,7 @@ Executable::Executable(std::shared_ptr<const Program> from)
 
 const NamedValues& Executable::costs() {
   std::call_once(costs_known_, [&] {
-    const Cost cost = cost_of(*program, 0.0);
+    const Cost cost = cost_of(*program);
     if (!cost.on_device) return;
     costs_.add("flops", cost.model_flops);
     costs_.add("instructions", cost.instructions);
@@ -133,7 +153,8 @@ std::vector<std::vector<Buffer*>> LoadedExecutable::execute(
     std::span<Device* const> on, std::span<const std::span<Buffer* const>> arguments,
     std::span<const int64_t> keep, std::shared_ptr<Completion> complete) {
   const Program& program = *executable.program;
-  Call call{executable.program, {}, {}, std::move(complete), &client->usage};
+  Call call{executable.program, {}, {}, std::move(complete), &client->usage, {}};
+  for (const Device* device : on) call.cores.push_back(device->core);
   for (size_t device = 0; device < on.size(); ++device) {
     check_arguments(program, arguments[device]);
     auto& of_device = call.arguments.emplace_back();

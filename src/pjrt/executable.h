@@ -25,6 +25,17 @@ struct Texts {
   Texts& operator=(const Texts&) = delete;
 };
 
+// Layouts as the ABI lists them; they belong to the list.
+struct MemoryLayout {
+  std::string text;
+};
+struct MemoryLayouts {
+  std::vector<std::unique_ptr<MemoryLayout>> layouts;
+  std::vector<MemoryLayout*> pointers;
+
+  explicit MemoryLayouts(const std::vector<graph::Type>& types);
+};
+
 // What PJRT asks of a program, in the ABI's form.
 struct Executable {
   explicit Executable(std::shared_ptr<const Program> program);
@@ -39,6 +50,7 @@ struct Executable {
   // device. Computed when first asked for.
   const NamedValues& costs();
   Texts parameter_shardings, output_shardings;
+  MemoryLayouts parameter_layouts, output_layouts;
 
  private:
   std::once_flag costs_known_;

@@ -225,6 +225,7 @@ std::vector<ParallelProgram::Values> ParallelProgram::run(const std::vector<Valu
   Environment environment;
   environment.values.resize(devices_);
   for (auto& of_device : environment.values) of_device.resize(function_.value_count());
+  runs_.fetch_add(static_cast<int64_t>(devices_), std::memory_order_relaxed);
   return run(*body_, environment, arguments);
 }
 
@@ -314,15 +315,7 @@ void ParallelProgram::for_steps(const Sequence& sequence, Visit&& visit) const {
   }
 }
 
-std::vector<ParallelProgram::Part> ParallelProgram::parts() const {
-  std::vector<Part> all;
-  for_steps(*body_, [&](const Step& step) {
-    if (step.model) all.push_back({step.model.get(), step.runs.load()});
-  });
-  return all;
-}
-
-std::optional<ParallelProgram::Meeting> ParallelProgram::meeting(const Step& step) const {
+std::optional<ParallelProgram::Collective> ParallelProgram::collective(const Step& step) const {
   const Op& op = function_.op(step.ops.front());
   const auto kind = step.together ? collective_kind(op.kind) : std::nullopt;
   if (!kind) return std::nullopt;
@@ -333,13 +326,16 @@ std::optional<ParallelProgram::Meeting> ParallelProgram::meeting(const Step& ste
     result_bytes += static_cast<double>(function_.type(value).byte_count());
   int64_t ranks = static_cast<int64_t>(devices_);
   if (op.has(Attr::replica_groups)) ranks = op.matrix(Attr::replica_groups).columns;
-  return Meeting{*kind, std::max(operand_bytes, result_bytes), ranks, step.runs.load()};
+  return Collective{*kind, std::max(operand_bytes, result_bytes), ranks, std::string(graph::name(op.kind))};
 }
 
-std::vector<ParallelProgram::Meeting> ParallelProgram::meetings() const {
-  std::vector<Meeting> all;
+std::vector<ParallelProgram::Stage> ParallelProgram::stages() const {
+  std::vector<Stage> all;
+  const auto runs = static_cast<double>(runs_.load());
   for_steps(*body_, [&](const Step& step) {
-    if (const auto found = meeting(step)) all.push_back(*found);
+    const double times = runs > 0 ? static_cast<double>(step.runs.load()) / runs : 1.0;
+    const auto meeting = collective(step);
+    if (step.model || meeting) all.push_back({step.model.get(), meeting, times});
   });
   return all;
 }

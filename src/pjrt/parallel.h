@@ -39,20 +39,19 @@ class ParallelProgram {
 
   // The first part that the evaluator runs for want of a device kernel, and why; empty when there is none.
   const std::string& host_reason() const { return host_reason_; }
-  // Compiled parts, and how often devices have run each since it was made.
-  struct Part {
-    const DeviceProgram* program;
-    int64_t runs;
-  };
-  std::vector<Part> parts() const;
-  // Collectives among devices; `bytes` as arch::collective_us() takes them.
-  struct Meeting {
+  // What takes time on a device, in the order of the program: compiled parts, and collectives among devices.
+  struct Collective {
     arch::CollectiveKind kind;
-    double bytes;
+    double bytes;  // as arch::collective_us() takes them
     int64_t ranks;
-    int64_t runs;
+    std::string name;  // "all_reduce"
   };
-  std::vector<Meeting> meetings() const;
+  struct Stage {
+    const DeviceProgram* program;  // or null:
+    std::optional<Collective> collective;
+    double times;  // in a run of the program so far; once before it has run
+  };
+  std::vector<Stage> stages() const;
 
   ParallelProgram(const ParallelProgram&) = delete;
   ParallelProgram& operator=(const ParallelProgram&) = delete;
@@ -91,7 +90,7 @@ class ParallelProgram {
   // Visits every step, those of regions after their own.
   template <typename Visit>
   void for_steps(const Sequence& sequence, Visit&& visit) const;
-  std::optional<Meeting> meeting(const Step& step) const;
+  std::optional<Collective> collective(const Step& step) const;
   void run(const Step& step, Environment& environment) const;
   std::vector<Values> run_devices(const Step& step, const std::vector<Values>& inputs) const;
   std::vector<Values> run_together(const Step& step, const std::vector<Values>& inputs) const;
@@ -107,6 +106,7 @@ class ParallelProgram {
   bool check_;
   std::unique_ptr<Sequence> body_;
   std::string host_reason_;
+  mutable std::atomic<int64_t> runs_ = 0;  // of all devices together
 };
 
 }  // namespace opentrn::pjrt

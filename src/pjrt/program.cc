@@ -12,6 +12,7 @@
 #include "pjrt/build_id.h"
 #include "pjrt/callback.h"
 #include "pjrt/device_program.h"
+#include "pjrt/layouts.h"
 #include "runtime/device_call.h"
 #include "sim/functional/custom_op.h"
 
@@ -95,6 +96,7 @@ Program::Program(std::string code, std::string options, const Settings& settings
   graph::verify(module_);
   const graph::Function& entry = module_.entry();
   name_ = module_.name.empty() ? entry.name : module_.name;
+  check_layouts(entry, name_);
   whole_inputs_ = boundary_types(entry.argument_types());
   whole_outputs_ = boundary_types(entry.result_types);
   donated_ = donated_arguments(entry);

@@ -34,7 +34,7 @@ Status status_of_exception();
 template <typename Record, void (*body)(Record&)>
 Error* guarded(abi::Args* args) {
   try {
-    body(*static_cast<Record*>(args));
+    body(*reinterpret_cast<Record*>(args));
     return nullptr;
   } catch (...) {
     return error_of(status_of_exception());

@@ -84,7 +84,7 @@ std::string Usage::text(const Rows& rows, const Settings& settings, int64_t byte
   for (const auto& [fingerprint, used] : rows) {
     json row{{"name", used.program->name()}, {"fingerprint", fingerprint},  {"runs", used.runs},
              {"devices", used.devices},      {"host_s", used.host_seconds}, {"device_us", nullptr}};
-    add_cost(row, cost_of(*used.program, static_cast<double>(used.runs) * static_cast<double>(used.devices)));
+    add_cost(row, cost_of(*used.program));
     programs.push_back(std::move(row));
   }
   return json{

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -320,3 +322,84 @@ def test_collectives_have_an_estimated_time_and_say_so():
     assert 3 < collectives < whole and "are collectives, an estimate" in known.stdout, known.stderr
     unknown = run("neuron", "-c", code, **DEVICES, NEURON_PLATFORM_TARGET_OVERRIDE="trn1")
     assert unknown.stdout.startswith("None ") and "not known, and not in its time" in unknown.stdout
+
+
+PROFILED = """
+import jax, jax.numpy as jnp, glob, gzip, json, sys
+@jax.jit
+def step(x):
+    with jax.named_scope("layer"):
+        return jnp.tanh(x @ x)
+x = step(jnp.ones((128, 256, 256))[0])
+with jax.profiler.trace(sys.argv[1]):
+    for _ in range(3): x = step(x)
+    x.block_until_ready()
+import opentrn
+with opentrn.profile_program() as profile: step(x).block_until_ready()
+(file,) = glob.glob(sys.argv[1] + "/**/*.xplane.pb", recursive=True)
+(plane,) = (p for p in jax.profiler.ProfileData.from_file(file).planes if "NEURON" in p.name)
+lines = {line.name: list(line.events) for line in plane.lines}
+(viewed,) = glob.glob(sys.argv[1] + "/**/*.trace.json.gz", recursive=True)
+named = [e["args"]["name"] for e in json.load(gzip.open(viewed))["traceEvents"] if e.get("name") == "process_name"]
+print(json.dumps({
+    "plane": plane.name, "viewed": named, "us": profile.step_us,
+    "lines": {name: [[e.name, e.start_ns, e.duration_ns, dict(e.stats)] for e in line] for name, line in lines.items()},
+}))
+"""
+
+
+def test_jaxs_profiler_shows_the_device(tmp_path):
+    done = run("neuron", "-c", PROFILED, str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["plane"] == "/device:CUSTOM:NEURON:0" and told["plane"] in told["viewed"]
+    lines = told["lines"]
+    assert [name for name, *_ in lines["XLA Modules"]] == ["jit_step"] * 3
+    for _, start, duration, _ in lines["XLA Modules"]:
+        np.testing.assert_allclose(duration, told["us"] * 1e3, atol=1)
+        ops = [op for op in lines["XLA Ops"] if start <= op[1] < start + duration]
+        # What is on the critical path adds up to the program.
+        np.testing.assert_allclose(sum(op[2] for op in ops), duration, rtol=0.02)
+        assert {op[3]["tf_op"].split("/", 1)[1] for op in ops} == {"layer/dot_general", "layer/tanh"}
+        assert all(op[3]["source"] == "<string>:6" for op in ops)
+        assert any(start <= event[1] < start + duration for event in lines["tensor engine"])
+    for line in lines.values():
+        ends = [start + duration for _, start, duration, _ in line]
+        # Nanoseconds since the profile began, told in picoseconds.
+        assert all(begin[1] >= end - 1 for begin, end in zip(line[1:], ends)), line
+    assert {name for name, *_ in lines["tensor engine"]} >= {"nc_matmul"}
+
+
+LAYOUTS = """
+import jax, jax.numpy as jnp, numpy as np
+from jax.experimental.layout import Format, Layout, with_layout_constraint
+here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+x = jnp.arange(6.0).reshape(2, 3)
+row, column = Format(Layout((0, 1)), here), Format(Layout((1, 0)), here)
+auto = Format(Layout.AUTO)
+compiled = jax.jit(lambda a: a.T + 1, in_shardings=auto, out_shardings=auto).lower(x).compile()
+print(compiled.input_formats[0][0].layout, compiled.output_formats.layout, x.format.layout)
+print(jax.jit(lambda a: with_layout_constraint(a + 1, Layout((0, 1))), in_shardings=row, out_shardings=row)(x).tolist())
+print(jax.device_put(np.asarray(x), row).format.layout)
+for wrong in (
+    lambda: jax.jit(lambda a: a + 1, out_shardings=column)(x),
+    lambda: jax.jit(lambda a: a + 1, in_shardings=column)(x),
+    lambda: jax.device_put(x, column),
+    lambda: jax.jit(lambda a: with_layout_constraint(a, Layout((1, 0))) + 1)(x),
+    lambda: jax.jit(lambda a: a + 1, out_shardings=Format(Layout((0, 1), ((8, 128),)), here))(x),
+):
+    try: print("taken", wrong())
+    except jax.errors.JaxRuntimeError as error: print(str(error).splitlines()[0])
+"""
+
+
+def test_layouts_other_than_row_major_are_refused_by_name():
+    done = run("neuron", "-c", LAYOUTS)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].count("major_to_minor=(0, 1)") == 3 and lines[2].count("major_to_minor=(0, 1)") == 1
+    assert lines[1] == "[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]"
+    assert all("row-major" in line and line.startswith("UNIMPLEMENTED") for line in lines[3:]), lines[3:]
+    assert [words in line for words, line in zip(["{0,1}"] * 3 + ["a value", "T(8,128)"], lines[3:])] == [
+        True
+    ] * 5

@@ -1,4 +1,8 @@
+#include <algorithm>
+#include <cstring>
+#include <functional>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -58,6 +62,28 @@ bool is_sharding_note(const Op& op) {
          target == "annotate_device_placement";
 }
 
+// The dimensions of a layout, fastest first; nullopt where the attribute says it in a form that nobody
+// writes.
+std::optional<std::vector<int64_t>> layout_of(const graph::Attribute& attribute) {
+  if (const auto* dims = attribute.get<std::vector<int64_t>>()) return *dims;
+  const auto* literal = attribute.get<graph::Literal>();
+  if (!literal || graph::storage_bytes(literal->type().element()) != sizeof(int64_t)) return std::nullopt;
+  std::vector<int64_t> dims(static_cast<size_t>(literal->type().element_count()));
+  const std::vector<std::byte> bytes = literal->dense();
+  std::memcpy(dims.data(), bytes.data(), bytes.size());
+  return dims;
+}
+
+// JAX's with_layout_constraint is its operand where it asks for what is: row-major.
+bool is_layout_note(const Op& op) {
+  if (op.kind != OpKind::custom_call_ || op.string(Attr::call_target_name) != "LayoutConstraint")
+    return false;
+  const graph::Attribute* layouts = op.find(Attr::result_layouts);
+  const graph::AttributeList* list = layouts ? layouts->as_list() : nullptr;
+  const auto dims = list && list->size() == 1 ? layout_of(list->front()) : std::nullopt;
+  return dims && std::ranges::is_sorted(*dims, std::greater<>());
+}
+
 class Inliner {
  public:
   Inliner(const Module& module, Function& target) : module_(module), target_(target) {}
@@ -96,7 +122,14 @@ class Inliner {
   Values clone_op(const Function& source, const Op& op, Values operands, BlockId into,
                   std::vector<ValueId>& map, int depth) {
     if (op.kind == OpKind::call_) return inlined(op, Attr::callee, operands, into, depth);
-    if (is_sharding_note(op)) return operands;
+    if (is_sharding_note(op) || is_layout_note(op)) return operands;
+    if (op.kind == OpKind::custom_call_ && op.string(Attr::call_target_name) == "LayoutConstraint") {
+      Fault fault(FaultKind::kNotModelled, "layout",
+                  "a value is wanted in another layout than row-major, which is how the device holds arrays",
+                  "transpose the array instead");
+      fault.set_location(module_.source(op.location));
+      throw fault;
+    }
     OpKind kind = op.kind;
     if (op.kind == OpKind::composite_) {
       const auto direct = kernel_op(source, op);
