@@ -138,7 +138,10 @@ class Shardy:
         )
         for _ in range(ROUNDS_MAX):
             with self.context:
-                copy = self._ir.Module.parse(module.operation.get_asm(binary=True))
+                asm = module.operation.get_asm(
+                    binary=True, enable_debug_info=True
+                )  # without it, no source lines
+                copy = self._ir.Module.parse(asm)
             for op in [op for op in walk(copy.operation) if _number_of(op) in whole]:
                 self._make_whole(op, mesh)
             try:

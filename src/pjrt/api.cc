@@ -14,7 +14,8 @@ namespace {
 // Error_Destroy and Error_Message return nothing.
 template <typename Record, void (*body)(Record&)>
 Error* unguarded(abi::Args* args) {
-  body(*static_cast<Record*>(args));
+  auto& record = *static_cast<Record*>(args);
+  if (record.error) body(record);
   return nullptr;
 }
 
@@ -26,7 +27,7 @@ Error* unimplemented(abi::Args*) {
 // No error of this plugin carries a payload.
 Error* no_payload(abi::Args*) { return nullptr; }
 
-constexpr abi::ShardingsExtension make_shardings() {
+abi::ShardingsExtension make_shardings() {
   abi::ShardingsExtension extension{};
   extension.struct_size = sizeof(extension);
   extension.type = abi::kShardingsExtension;
@@ -37,7 +38,7 @@ constexpr abi::ShardingsExtension make_shardings() {
 
 abi::ShardingsExtension shardings = make_shardings();
 
-constexpr abi::LayoutsExtension make_layouts() {
+abi::LayoutsExtension make_layouts() {
   abi::LayoutsExtension extension{};
   extension.struct_size = sizeof(extension);
   extension.type = abi::kLayoutsExtension;
@@ -61,11 +62,11 @@ abi::ProfilerApi profiler_api = {
     unguarded<abi::ErrorArgs, error_destroy>,
     unguarded<abi::ErrorMessage, error_message>,
     guarded<abi::ErrorCode, error_code>,
-    guarded<abi::ProfilerCreate, profiler_create>,
-    guarded<abi::ProfilerArgs, profiler_destroy>,
-    guarded<abi::ProfilerArgs, profiler_start>,
-    guarded<abi::ProfilerArgs, profiler_stop>,
-    guarded<abi::ProfilerCollect, profiler_collect>,
+    guarded_plain<abi::ProfilerCreate, profiler_create>,
+    guarded_plain<abi::ProfilerArgs, profiler_destroy>,
+    guarded_plain<abi::ProfilerArgs, profiler_start>,
+    guarded_plain<abi::ProfilerArgs, profiler_stop>,
+    guarded_plain<abi::ProfilerCollect, profiler_collect>,
 };
 
 abi::ProfilerExtension make_profiler() {
@@ -79,7 +80,7 @@ abi::ProfilerExtension make_profiler() {
 
 abi::ProfilerExtension profiler = make_profiler();
 
-constexpr abi::Api make_api() {
+abi::Api make_api() {
   abi::Api api{};
   api.extension = &profiler;
   api.struct_size = sizeof(abi::Api);
@@ -177,7 +178,7 @@ constexpr abi::Api make_api() {
   f[95] = guarded<abi::ClientTopology, client_topology>;
   f[96] = guarded<abi::ExecutableMemoryStats, executable_memory_stats>;
   f[97] = guarded<abi::MemoryNumber, memory_kind_id>;
-  f[98] = guarded<abi::ContextArgs, context_create>;
+  f[98] = guarded<abi::ContextArgs, context_create, true>;
   f[99] = guarded<abi::ContextArgs, context_destroy>;
   f[100] = guarded<abi::BufferRawToHost, buffer_raw_to_host>;
   f[112] = guarded<abi::ClientUninitialized, client_uninitialized_buffer>;
@@ -186,7 +187,7 @@ constexpr abi::Api make_api() {
   f[118] = guarded<abi::ClientErrorBuffer, client_error_buffer>;
   f[122] = guarded<abi::DeviceTrackingEvent, device_tracking_event>;
   f[123] = guarded<abi::Args, tracking_event_destroy>;
-  f[126] = guarded<abi::EventArgs, event_create>;
+  f[126] = guarded<abi::EventArgs, event_create, true>;
   f[127] = guarded<abi::EventSet, event_set>;
   f[128] = guarded<abi::DeviceAttributes, device_attributes>;
   f[129] = guarded<abi::ClientLoad, client_load>;
@@ -201,7 +202,7 @@ constexpr abi::Api make_api() {
 }  // namespace opentrn::pjrt
 
 extern "C" __attribute__((visibility("default"))) const opentrn::pjrt::abi::Api* GetPjrtApi() {
-  static constexpr opentrn::pjrt::abi::Api api = opentrn::pjrt::make_api();
+  static const opentrn::pjrt::abi::Api api = opentrn::pjrt::make_api();
   return &api;
 }
 

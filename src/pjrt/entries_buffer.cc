@@ -75,8 +75,14 @@ void buffer_memory(abi::BufferMemory& args) { args.memory = &args.buffer->device
 void buffer_delete(abi::BufferArgs& args) { args.buffer->array.reset(); }
 void buffer_is_deleted(abi::BufferFlag& args) { args.flag = !args.buffer->array; }
 void buffer_is_on_cpu(abi::BufferFlag& args) { args.flag = false; }
-void buffer_to_device(abi::BufferToDevice& args) { args.copy = copy_to(*args.buffer, args.device); }
-void buffer_to_memory(abi::BufferToMemory& args) { args.copy = copy_to(*args.buffer, args.memory->device); }
+void buffer_to_device(abi::BufferToDevice& args) {
+  require(args.device, "the device");
+  args.copy = copy_to(*args.buffer, args.device);
+}
+void buffer_to_memory(abi::BufferToMemory& args) {
+  require(args.memory, "the memory");
+  args.copy = copy_to(*args.buffer, args.memory->device);
+}
 
 void buffer_to_host(abi::BufferToHost& args) {
   const std::shared_ptr<Array>& array = args.buffer->live();
@@ -100,6 +106,7 @@ void buffer_raw_to_host(abi::BufferRawToHost& args) {
     throw Fault(FaultKind::kInput, "pjrt.to_host",
                 fmt::format("bytes {} to {} of an array of {}", args.offset, args.offset + args.size,
                             array->type.byte_count()));
+  if (args.size > 0) require(args.data, "the host's memory");
   args.event = read_later(array, [args](const graph::Literal& value) {
     std::memcpy(args.data, value.bytes().data() + args.offset, static_cast<size_t>(args.size));
   });

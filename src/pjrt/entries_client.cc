@@ -16,6 +16,10 @@ namespace opentrn::pjrt {
 namespace {
 
 graph::Type type_of(abi::ElementType element, const int64_t* dims, size_t rank) {
+  if (rank > 0) require(dims, "the list of dimensions");
+  for (size_t d = 0; d < rank; ++d)
+    if (dims[d] < 0)
+      throw Fault(FaultKind::kInput, "pjrt.arguments", fmt::format("dimension {} is {}", d, dims[d]));
   return graph::Type::tensor(element_of(element), {dims, dims + rank});
 }
 
@@ -92,6 +96,9 @@ void client_lookup_addressable_device(abi::ClientLookup& args) {
 void client_topology(abi::ClientTopology& args) { args.topology = &args.client->topology; }
 
 void client_compile(abi::ClientCompile& args) {
+  require(args.program, "the program");
+  if (args.program->code_size > 0) require(args.program->code, "the program's code");
+  if (args.options_size > 0) require(args.options, "the compile options");
   dump(args.client->settings.dump_folder, {args.program->code, args.program->code_size});
   auto program = std::make_shared<const Program>(std::string(args.program->code, args.program->code_size),
                                                  std::string(args.options, args.options_size),
@@ -101,6 +108,7 @@ void client_compile(abi::ClientCompile& args) {
 }
 
 void client_load(abi::ClientLoad& args) {
+  require(args.executable, "the executable");
   args.loaded = new LoadedExecutable(args.client, args.executable->program);
 }
 
@@ -111,6 +119,7 @@ void client_default_assignment(abi::ClientDefaultAssignment& args) {
                 fmt::format("{} replicas of {} partitions do not fit {} devices", args.replicas,
                             args.partitions, args.client->devices.size()),
                 "set NEURON_RT_NUM_CORES, or an instance as NEURON_PLATFORM_TARGET_OVERRIDE");
+  if (count > 0) require(args.assignment, "the assignment");
   for (size_t i = 0; i < count; ++i) args.assignment[i] = args.client->devices[i]->id;
 }
 
@@ -119,6 +128,7 @@ void client_update_processes(abi::ClientUpdateProcesses&) {}
 
 void client_buffer_from_host(abi::ClientBufferFromHost& args) {
   const graph::Type type = type_of(args.type, args.dims, args.rank);
+  if (type.byte_count() > 0) require(args.data, "the host's array");
   auto array = std::make_shared<Array>(device_of(args.client, args.device, args.memory), type);
   array->set({type, read_host(args.data, type, {args.byte_strides, args.byte_stride_count})});
   args.buffer = new Buffer(std::move(array));

@@ -113,6 +113,7 @@ void executable_output_memory_kinds(abi::ExecutableMemoryKinds& args) {
 
 // What one device runs, as StableHLO: jaxlib makes HLO of it.
 void executable_optimized(abi::ExecutableOptimized& args) {
+  require(args.program, "the program to fill");
   constexpr std::string_view kFormat = "mlir";
   const std::string text = args.executable->program->local_text();
   args.program->format = kFormat.data();
@@ -127,6 +128,7 @@ void executable_serialize(abi::ExecutableSerialized& args) {
 }
 
 void executable_deserialize(abi::ExecutableDeserialize& args) {
+  require(args.bytes, "the serialised executable");
   auto program = Program::deserialised({args.bytes, args.size}, args.client->settings, args.client->shardy);
   report(*program);
   args.loaded = new LoadedExecutable(args.client, std::move(program));
@@ -168,6 +170,12 @@ void loaded_execute(abi::Execute& args) {
     throw Fault(FaultKind::kInput, "pjrt.execute",
                 fmt::format("{} is compiled for {} devices and called on {}",
                             loaded.executable.program->name(), devices.size(), args.devices));
+  require(args.options, "the options");
+  require(args.arguments, "the list of arguments");
+  require(args.outputs, "the list of outputs");
+  for (size_t i = 0; i < args.devices; ++i)
+    for (size_t k = 0; k < args.argument_count; ++k)
+      require(args.arguments[i][k], fmt::format("argument {}", k).c_str());
   std::vector<std::span<Buffer* const>> arguments;
   for (size_t i = 0; i < args.devices; ++i) arguments.push_back({args.arguments[i], args.argument_count});
   std::shared_ptr<Completion> complete;

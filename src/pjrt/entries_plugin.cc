@@ -6,6 +6,8 @@ namespace {
 
 Error* error_of(const Completion::Outcome& outcome) { return outcome ? pjrt::error_of(*outcome) : nullptr; }
 
+Error* null_event() { return pjrt::error_of({abi::Code::kInvalidArgument, "the event is a null pointer"}); }
+
 }  // namespace
 
 void error_destroy(abi::ErrorArgs& args) { delete args.error; }
@@ -28,6 +30,7 @@ void event_destroy(abi::EventArgs& args) { delete args.event; }
 void event_is_ready(abi::EventIsReady& args) { args.ready = args.event->completion->done(); }
 
 void event_on_ready(abi::EventOnReady& args) {
+  require(reinterpret_cast<const void*>(args.callback), "the callback");
   args.event->completion->then([callback = args.callback, user = args.user](const auto& outcome) {
     callback(error_of(outcome), user);
   });
@@ -41,11 +44,13 @@ void event_set(abi::EventSet& args) {
 }
 
 Error* event_error(abi::Args* args) {
+  if (!static_cast<abi::EventArgs*>(args)->event) return null_event();
   const auto& completion = static_cast<abi::EventArgs*>(args)->event->completion;
   return completion->done() ? error_of(completion->wait()) : nullptr;
 }
 
 Error* event_await(abi::Args* args) {
+  if (!static_cast<abi::EventArgs*>(args)->event) return null_event();
   return error_of(static_cast<abi::EventArgs*>(args)->event->completion->wait());
 }
 

@@ -1,4 +1,5 @@
 // The plugin as a framework drives it, through the table alone.
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -256,6 +257,43 @@ TEST_F(Plugin, AnArrayLargerThanHbmIsRefused) {
   destroy(loaded);
 }
 
+TEST(Table, NullArgumentsAreErrors) {
+  const abi::Api* api = GetPjrtApi();
+  for (size_t i = 0; i < abi::kFunctions; ++i) {
+    SCOPED_TRACE(i);
+    struct alignas(8) Zeros {
+      std::byte bytes[512];
+    } zeros{};
+    auto* args = reinterpret_cast<abi::Args*>(&zeros);
+    args->struct_size = sizeof zeros;
+    Error* error = api->functions[i](args);
+    // Those that need nothing, or make something, or destroy what may be null.
+    constexpr size_t kNeedNothing[] = {kErrorDestroy, kErrorMessage, 3, 4, kClientCreate, 98, 123, 126, 132};
+    const bool may_pass = std::ranges::find(kNeedNothing, i) != std::end(kNeedNothing);
+    EXPECT_EQ(error == nullptr, may_pass);
+    if (i == kClientCreate) {
+      auto destroy = record<abi::ClientArgs>();
+      destroy.client = reinterpret_cast<abi::ClientCreate*>(args)->client;
+      api->functions[kClientDestroy](&destroy);
+    }
+    auto destroy = record<abi::ErrorArgs>();
+    destroy.error = error;
+    api->functions[kErrorDestroy](&destroy);
+  }
+}
+
+TEST_F(Plugin, RecordsOfOlderCallersMayEndEarlier) {
+  struct alignas(8) Short {
+    size_t struct_size;
+    abi::Extension* extension;
+    Client* client;
+    int canary;
+  } args{offsetof(Short, canary), nullptr, client_, 1234567};
+  Error* error = GetPjrtApi()->functions[13](reinterpret_cast<abi::Args*>(&args));  // Client_ProcessIndex
+  EXPECT_EQ(error, nullptr);
+  EXPECT_EQ(args.canary, 1234567);
+}
+
 Settings settings_from(std::map<std::string, std::string> variables) {
   return read_settings([&](const char* name) -> std::optional<std::string> {
     const auto found = variables.find(name);
@@ -328,9 +366,17 @@ TEST(CompilerFlags, OptionsOfJitWin) {
 TEST(Settings, CoresAreCountedOrNamed) {
   EXPECT_EQ(settings_from({{"NEURON_RT_NUM_CORES", "3"}}).cores, (std::vector<int>{0, 1, 2}));
   EXPECT_EQ(settings_from({{"NEURON_RT_VISIBLE_CORES", "4-6,1"}}).cores, (std::vector<int>{4, 5, 6, 1}));
-  for (const char* wrong : {"", "a", "3-1", "1,", "-2", "1-99999999999"})
+  for (const char* wrong : {"", "a", "3-1", "1,", "-2", "1-99999999999", "1,1", "0-3,2"})
     EXPECT_THROW(settings_from({{"NEURON_RT_VISIBLE_CORES", wrong}}), Fault) << wrong;
   EXPECT_THROW(settings_from({{"NEURON_RT_NUM_CORES", "0"}}), Fault);
+  const Named instance{{"NEURON_PLATFORM_TARGET_OVERRIDE", "trn1.32xlarge"}};
+  Named too_many = instance, beyond = instance, some = instance, paired = instance;
+  too_many["NEURON_RT_NUM_CORES"] = "33";
+  beyond["NEURON_RT_VISIBLE_CORES"] = "31-32";
+  some["NEURON_RT_VISIBLE_CORES"] = "30-31";
+  paired["NEURON_LOGICAL_NC_CONFIG"] = "2";  // Trainium2 has logical cores
+  for (const Named& wrong : {too_many, beyond, paired}) EXPECT_THROW(settings_from(wrong), Fault);
+  EXPECT_EQ(settings_from(some).cores, (std::vector<int>{30, 31}));
   EXPECT_THROW(settings_from({{"NEURON_PLATFORM_TARGET_OVERRIDE", "trn9"}}), Fault);
 }
 

@@ -4,6 +4,7 @@
 #include <climits>
 #include <cstdlib>
 #include <numeric>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -64,6 +65,21 @@ std::vector<int> first_cores(int count) {
   return cores;
 }
 
+// Each once, and none that the instance does not have; a chip alone stands for as many as are asked for.
+void check_cores(const std::vector<int>& cores, const arch::Instance* instance, size_t in_instance) {
+  std::set<int> seen;
+  for (const int core : cores) {
+    if (!seen.insert(core).second)
+      throw Fault(FaultKind::kInput, "environment", fmt::format("core {} is named twice", core),
+                  "name every core of NEURON_RT_VISIBLE_CORES once");
+    if (instance && static_cast<size_t>(core) >= in_instance)
+      throw Fault(FaultKind::kInput, "environment",
+                  fmt::format("{} has logical cores 0 to {}, not {}", instance->name, in_instance - 1, core),
+                  "lower NEURON_RT_NUM_CORES or NEURON_RT_VISIBLE_CORES, or choose a larger instance with "
+                  "NEURON_PLATFORM_TARGET_OVERRIDE");
+  }
+}
+
 }  // namespace
 
 Settings read_settings(const std::function<std::optional<std::string>(const char*)>& variable) {
@@ -74,13 +90,18 @@ Settings read_settings(const std::function<std::optional<std::string>(const char
   if (instance && instance->lnc_default.known()) settings.physical_cores_per_core = instance->lnc_default;
   if (const auto lnc = variable("NEURON_LOGICAL_NC_CONFIG"))
     settings.physical_cores_per_core = number("NEURON_LOGICAL_NC_CONFIG", *lnc, 1, 2);
+  if (settings.physical_cores_per_core > 1 && settings.generation < arch::Generation::kV3)
+    refuse("NEURON_LOGICAL_NC_CONFIG", std::to_string(settings.physical_cores_per_core),
+           fmt::format("1 on {}: logical cores of two begin with Trainium2", settings.target));
   if (instance)
     settings.cores =
         first_cores(instance->chips * arch::chip(instance->chip).cores / settings.physical_cores_per_core);
+  const size_t in_instance = settings.cores.size();
   if (const auto count = variable("NEURON_RT_NUM_CORES"))
     settings.cores = first_cores(number("NEURON_RT_NUM_CORES", *count, 1, kCoresMax));
   if (const auto cores = variable("NEURON_RT_VISIBLE_CORES"))
     settings.cores = cores_of("NEURON_RT_VISIBLE_CORES", *cores);
+  check_cores(settings.cores, instance, in_instance);
   if (const auto strict = variable("OPENTRN_STRICT"))
     settings.strict = number("OPENTRN_STRICT", *strict, 0, 1) == 1;
   settings.compiler_flags = variable("NEURON_CC_FLAGS").value_or("");

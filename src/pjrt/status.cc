@@ -23,6 +23,10 @@ abi::Code code_of(FaultKind kind) {
 
 Error* error_of(Status status) { return new Error{std::move(status)}; }
 
+void require(const void* pointer, const char* what) {
+  if (!pointer) throw Fault(FaultKind::kInput, "pjrt.arguments", std::string(what) + " is a null pointer");
+}
+
 Status status_of_exception() {
   try {
     throw;

@@ -223,6 +223,16 @@ void check_scales(Call& call, const Parameter& parameter, nb::handle value) {
     if (PyFloat_AsDouble(item.ptr()) != 1.0) argument_error(call, parameter.name, "all scales must be 1.0");
 }
 
+void check_result_type(Call& call, const Parameter& parameter, nb::handle value) {
+  if (!value.is_valid() || value.is_none()) return;
+  const TensorView* dst = as_tensor(call.argument("dst"));
+  const DType given = to_dtype(value);
+  if (dst && dst->dtype != given)
+    argument_error(
+        call, parameter.name,
+        fmt::format("is {} where dst holds {}: results have dst's type", name(given), name(dst->dtype)));
+}
+
 void convert_argument(Call& call, const Parameter& parameter, nb::handle value) {
   const bool given = value.is_valid();
   switch (parameter.target) {
@@ -257,6 +267,7 @@ void convert_argument(Call& call, const Parameter& parameter, nb::handle value) 
     case Target::kAxes: return set_transpose_axes(call, parameter, value);
     case Target::kSources: return set_sources(call, parameter, value);
     case Target::kScales: return check_scales(call, parameter, value);
+    case Target::kResultType: return check_result_type(call, parameter, value);
     case Target::kIgnored: return;
   }
 }

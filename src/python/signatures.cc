@@ -50,7 +50,10 @@ constexpr Parameter kDmaCompute[] = {operand("dst", s::dma_compute::kDst),
                                      attribute("unique_indices", s::dma_compute::kAUniqueIndices, 1),
                                      attribute("oob_mode", s::dma_compute::kAOobMode, 0),
                                      name()};
-constexpr Parameter kTensorCopy[] = {operand("dst", 0), operand("src", 1), engine(), name()};
+// `dtype` is in no documented signature since NKI 0.2, but kernels of AWS's nki-samples
+// (matrix_multiplication) and of others still say it.
+constexpr Parameter kTensorCopy[] = {
+    operand("dst", 0), operand("src", 1), engine(), name(), {"dtype", Target::kResultType}};
 constexpr Parameter kMemset[] = {operand("dst", 0), operand("value", 1), engine(), name()};
 constexpr Parameter kTensorCopyPredicated[] = {operand("dst", 0), operand("src", 1), operand("predicate", 2),
                                                attribute("reverse_pred", 0, 0), name()};

@@ -21,6 +21,7 @@ enum class Target : uint8_t {
   kAxes,          // transpose axes: None means reversed for rank <= 3
   kSources,       // a list of tensors into the repeating operand slot
   kScales,        // dma_compute: None or all ones
+  kResultType,    // the type of dst, said again: another one is a fault
   kIgnored,       // accepted for old kernels; has no effect on values or time
 };
 

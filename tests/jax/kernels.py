@@ -182,6 +182,15 @@ def of_bfloat16_and_integers():
     return both(a, b, c, d), (a + b, c + d)
 
 
+@program
+def kernel_under_vmap():
+    a, b = normal(30, 3, 128, 16), normal(31, 128, 16)
+    shared = jax.jit(jax.vmap(nki_tensor_add, in_axes=(0, None)))(a, b)
+    turned = jax.vmap(nki_tensor_add, in_axes=(2, 0), out_axes=1)(a.transpose(1, 2, 0), a)
+    twice = jax.vmap(jax.vmap(nki_tensor_add))(a[None], a[None])
+    return (shared, turned, twice), (a + b, jnp.moveaxis(a + a, 0, 1), (a + a)[None])
+
+
 def main(path: str) -> None:
     saved: dict[str, np.ndarray] = {"platform": np.asarray(jax.default_backend())}
     for name, function in PROGRAMS.items():

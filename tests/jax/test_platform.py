@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 
 import numpy as np
 import pytest
@@ -52,6 +53,26 @@ def test_a_compiled_program_has_hlo_text():
     done = run("neuron", "-c", code)
     assert done.stdout.startswith("HloModule jit__lambda"), done.stderr
     assert " sine(" in done.stdout and " dot(" in done.stdout
+
+
+def test_programs_of_many_devices_keep_their_source_lines():
+    code = SHARDINGS[: SHARDINGS.index("def f")] + (
+        "with jax.profiler.trace(sys.argv[1]): jax.jit(lambda a, b: jnp.tanh(a @ b))(a, b).block_until_ready()\n"
+        "(file,) = __import__('glob').glob(sys.argv[1] + '/**/*.xplane.pb', recursive=True)\n"
+        "for plane in jax.profiler.ProfileData.from_file(file).planes:\n"
+        "    for line in plane.lines:\n"
+        "        for event in line.events if line.name == 'XLA Ops' else ():\n"
+        "            print(dict(event.stats)['source'])\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        done = run("neuron", "-c", "import sys\n" + code, folder, **DEVICES)
+    assert done.returncode == 0, done.stderr
+    number = (
+        ("import sys\n" + code)
+        .splitlines()
+        .index(next(line for line in code.splitlines() if line.startswith("with")))
+    )
+    assert set(done.stdout.split()) == {f"<string>:{number + 1}"}
 
 
 def test_the_hlo_of_many_devices_has_their_collectives():

@@ -2,8 +2,8 @@
 
 On the platform `neuron` the call becomes stablehlo.custom_call @AwsNeuronCustomNativeKernel with the traced kernel in
 its backend_config (opentrn.kernel_call), which the compiler puts among its own kernels. On other platforms the kernel
-runs on OpenTrn's functional model through a host callback. A kernel has no derivative and no batching rule of its own:
-its author says them, with jax.custom_vjp and jax.custom_batching.
+runs on OpenTrn's functional model through a host callback. Under jax.vmap it is called for every element of the batch.
+A kernel has no derivative of its own: its author says it, with jax.custom_vjp.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _primitive() -> Any:
     nki_call.def_abstract_eval(_types)
     mlir.register_lowering(nki_call, _lower)
     ad.primitive_jvps[nki_call] = _refuse_derivative
-    batching.primitive_batchers[nki_call] = _refuse_batch
+    batching.primitive_batchers[nki_call] = _batch
     return nki_call
 
 
@@ -96,8 +96,20 @@ def _refuse_derivative(primals: Any, tangents: Any, *, name: str, **_: Any) -> A
     )
 
 
-def _refuse_batch(operands: Any, axes: Any, *, name: str, **_: Any) -> Any:
-    raise NkiValidationError(
-        f"NKI kernel {name!r} is traced for the shapes of one call and has no batching rule: give the kernel a batch "
-        "dimension, use jax.lax.map instead of vmap, or wrap the call with jax.custom_batching.sequential_vmap"
-    )
+def _batch(operands: Any, axes: Any, **parameters: Any) -> Any:
+    """jax.vmap: the kernel is traced for one element's shapes, so it is called for one element after the other."""
+    import jax
+
+    mapped = [axis is not None for axis in axes]
+    rows = [
+        jax.numpy.moveaxis(operand, axis, 0) for operand, axis, each in zip(operands, axes, mapped) if each
+    ]
+
+    def of_element(given: list[Any]) -> list[Any]:
+        parts = iter(given)
+        return _primitive().bind(
+            *(next(parts) if each else operand for operand, each in zip(operands, mapped)), **parameters
+        )
+
+    results = jax.lax.map(of_element, rows)
+    return results, [0] * len(results)
