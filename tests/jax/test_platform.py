@@ -384,7 +384,9 @@ def test_jaxs_profiler_shows_the_device(tmp_path):
         assert {op[3]["tf_op"].split("/", 1)[1] for op in ops} == {"layer/dot_general", "layer/tanh"}
         assert all(op[3]["source"] == "<string>:6" for op in ops)
         assert any(start <= event[1] < start + duration for event in lines["tensor engine"])
-    for line in lines.values():
+    for name, line in lines.items():
+        if name.startswith("DMA"):
+            continue  # transfers of one queue overlap: DMA engines share their time
         ends = [start + duration for _, start, duration, _ in line]
         # Nanoseconds since the profile began, told in picoseconds.
         assert all(begin[1] >= end - 1 for begin, end in zip(line[1:], ends)), line
