@@ -27,7 +27,7 @@ def initialize() -> None:
     """Registers the platform `neuron` with JAX, unless the environment names a library for it."""
     from jax._src import xla_bridge
 
-    from opentrn import jax_callbacks, jax_dlpack, jax_linalg, jax_qr
+    from opentrn import jax_callbacks, jax_dlpack, jax_linalg, jax_qr, jax_top_k
 
     named = os.environ.get("PJRT_NAMES_AND_LIBRARY_PATHS", "").split(",")
     if any(entry.startswith("neuron:") for entry in named):
@@ -39,6 +39,7 @@ def initialize() -> None:
         jax_dlpack.register()
         jax_linalg.register()
         jax_qr.register()
+        jax_top_k.register()
 
 
 def _add_cpu() -> None:

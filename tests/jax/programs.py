@@ -249,6 +249,25 @@ def complex_places_and_a_small_divisor():
 
 
 @program
+def complex_products_and_extremes():
+    z = normal(48, 6, 5) + 1j * normal(49, 6, 5)
+    return z.prod(0), z.max(1), z.min(), jnp.sort(z, axis=0), jax.lax.cumprod(z), jnp.cumsum(z, 1)
+
+
+@program
+def products_of_whole_numbers():
+    a, b = jnp.arange(12, dtype=jnp.int8).reshape(3, 4), jnp.arange(20, dtype=jnp.int8).reshape(4, 5) - 9
+    wide = jax.lax.dot(a, b, preferred_element_type=jnp.float32)
+    return wide, jax.lax.dot(a > 7, b > 5), jax.lax.dot(a, b, preferred_element_type=jnp.int32)
+
+
+@program
+def approximate_extremes():
+    x = normal(50, 3, 40)
+    return jax.lax.approx_max_k(x, 4), jax.lax.approx_min_k(x, 3, reduction_dimension=0)
+
+
+@program
 def nothing_at_all():
     none = jnp.zeros((3, 0, 0))
     return (

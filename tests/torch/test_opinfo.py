@@ -22,6 +22,8 @@ CASES = [
     ("gather", "float32", 2),
     ("index_put", "int64", 2),
     ("nn.functional.conv_transpose2d", "float32", 2),
+    ("nn.functional.adaptive_max_pool2d", "float32", 2),
+    ("nn.functional.embedding_bag", "float32", 3),
     ("nn.functional.max_pool2d", "float32", 1),
     ("pow", "bfloat16", 2),
     ("scatter_reduce.mean", "float32", 1),

@@ -11,11 +11,13 @@ from torch._decomp import core_aten_decompositions, decomposition_table
 
 @functools.cache
 def table() -> dict[Any, Callable[..., Any]]:
-    """By op. Core ATen's table, and of the rest of torch's what no rule writes."""
+    """By op. Core ATen's table, of the rest of torch's what no rule writes, and what torch has none for."""
     from opentrn.torch import ops  # noqa: F401  (fills RULES)
+    from opentrn.torch.adaptive_max_pool import DECOMPOSITIONS as POOLS
+    from opentrn.torch.embedding_bag import DECOMPOSITIONS as BAGS
     from opentrn.torch.registry import RULES
 
-    chosen = dict(decomposition_table) | dict(core_aten_decompositions())
+    chosen = dict(decomposition_table) | dict(core_aten_decompositions()) | POOLS | BAGS
     for op in RULES:
         chosen.pop(op, None)
     return chosen

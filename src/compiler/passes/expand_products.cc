@@ -135,7 +135,33 @@ std::vector<ValueId> summed_products(Builder& builder, const Function& function,
   return {builder.convert(sum, type.element())};
 }
 
-constexpr Expansion kExpansions[] = {{OpKind::dot_general_, is_many_small, summed_products},
+// Whole numbers whose product is to be a float, and booleans, whose product says whether any pair is true.
+bool counts_in_floats(const Function& function, const Op& op) {
+  const ElementType to = function.type(op.results[0]).element();
+  for (const ValueId operand : op.operands) {
+    const graph::Type& type = function.type(operand);
+    if (!type.is_tensor() || !type.is_static() || type.quantization()) return false;
+    const bool fits =
+        to == ElementType::kI1 ? type.element() == ElementType::kI1 : graph::is_integer(type.element());
+    if (!fits) return false;
+  }
+  return to == ElementType::kI1 || graph::is_float(to);
+}
+
+std::vector<ValueId> product_in_f32(Builder& builder, const Function& function, const Op& op,
+                                    std::span<const ValueId> operands) {
+  std::vector<ValueId> floats;
+  for (const ValueId operand : operands) floats.push_back(builder.convert(operand, ElementType::kF32));
+  const graph::Type& type = function.type(op.results[0]);
+  const Expr product(builder, builder.add(op.kind, std::move(floats), op.attributes,
+                                          {type.with_element(ElementType::kF32)}));
+  if (type.element() == ElementType::kI1) return {(product != 0.0).id()};
+  return {product.as(type.element()).id()};
+}
+
+constexpr Expansion kExpansions[] = {{OpKind::dot_general_, counts_in_floats, product_in_f32},
+                                     {OpKind::convolution_, counts_in_floats, product_in_f32},
+                                     {OpKind::dot_general_, is_many_small, summed_products},
                                      {OpKind::dot_general_, is_long, sum_of_parts}};
 
 }  // namespace

@@ -176,8 +176,18 @@ Values reduce_window(Builder& builder, const Function& function, const Op& op, O
 
 // -- reductions of several operands, or of any region, whose rows are longer than the kernel takes
 
+// Ops on complex numbers in a region are expanded first.
+bool has_complex(const Function& function, graph::BlockId region) {
+  bool found = false;
+  graph::walk(function, region, [&](graph::OpId id) {
+    for (const ValueId result : function.op(id).results)
+      found |= function.type(result).is_tensor() && graph::is_complex(function.type(result).element());
+  });
+  return found;
+}
+
 bool takes_reduce(const Function& function, const Op& op) {
-  return !has_lowering(function, op) && all_static(function, op) &&
+  return !has_lowering(function, op) && all_static(function, op) && !has_complex(function, op.regions[0]) &&
          can_inline_region(function, op.regions[0]);
 }
 

@@ -18,7 +18,8 @@ graph::Function inline_calls(const graph::Module& module, const graph::Function&
 // Values of no elements become constants, and results of reductions over no elements their initial values.
 void replace_empty_values(graph::Function& function);
 
-// Complex values that loops carry and branches give become two real ones.
+// Complex values that loops carry, branches give and regions of sorts and reductions combine become two real
+// ones.
 void split_complex_carries(graph::Function& function);
 
 // Operands of products become of one float type, which holds every number of both.

@@ -1,6 +1,6 @@
-// Complex values that loops carry and branches give, as their two parts: no register or tensor of a device
-// loop is complex. Inside and after the op they are put together again, which expand_complex.cc looks
-// through.
+// Complex values that loops carry, branches give, and regions of sorts and reductions combine, as their two
+// parts: no register or tensor of a device loop is complex. Inside and after the op they are put together
+// again, which expand_complex.cc looks through.
 #include <algorithm>
 
 #include "compiler/passes/passes.h"
@@ -36,8 +36,16 @@ class Splitter {
  private:
   bool is_split(const Op& op) const {
     const auto complex = [&](ValueId value) { return is_complex(function_.type(value)); };
-    return (op.kind == OpKind::while_ || op.kind == OpKind::if_ || op.kind == OpKind::case_) &&
-           std::any_of(op.results.begin(), op.results.end(), complex);
+    const bool flows = op.kind == OpKind::while_ || op.kind == OpKind::if_ || op.kind == OpKind::case_;
+    return (flows || combines(op)) && std::any_of(op.results.begin(), op.results.end(), complex);
+  }
+
+  // With a region that is no sum: sums are done part by part (expand_complex.cc).
+  bool combines(const Op& op) const {
+    if (op.kind != OpKind::sort_ && op.kind != OpKind::reduce_ && op.kind != OpKind::reduce_window_)
+      return false;
+    const auto& ops = function_.block(op.regions[0]).ops;
+    return ops.size() != 2 || op.results.size() > 1 || function_.op(ops[0]).kind != OpKind::add_;
   }
 
   static Type part_type(const Type& type) { return type.with_element(graph::real_part(type.element())); }
@@ -66,11 +74,18 @@ class Splitter {
     return function_.op(made).results[0];
   }
 
-  void split_arguments(BlockId block) {
+  // `by_pairs`: the arguments are two elements of each operand in turn, as a sort's.
+  void split_arguments(BlockId block, bool by_pairs) {
     const std::vector<ValueId> before = function_.block(block).arguments;
     function_.block(block).arguments.clear();
     size_t at = 0;
-    for (const ValueId argument : before) {
+    for (size_t i = 0; i < before.size(); ++i) {
+      const ValueId argument = before[i];
+      if (by_pairs && is_complex(function_.type(argument))) {
+        split_pair(block, at, argument, before[i + 1]);
+        ++i;
+        continue;
+      }
       const Type type = function_.type(argument);
       if (!is_complex(type)) {
         auto& arguments = function_.block(block).arguments;
@@ -84,6 +99,14 @@ class Splitter {
     }
   }
 
+  void split_pair(BlockId block, size_t& at, ValueId left, ValueId right) {
+    const Type type = function_.type(left);
+    std::vector<ValueId> made;  // left.re, right.re, left.im, right.im
+    for (int i = 0; i < 4; ++i) made.push_back(function_.add_argument(block, part_type(type)));
+    function_.replace_uses(left, joined(block, at++, made[0], made[2], type, graph::kNoLocation));
+    function_.replace_uses(right, joined(block, at++, made[1], made[3], type, graph::kNoLocation));
+  }
+
   void split_return(BlockId block) {
     size_t at = function_.block(block).ops.size() - 1;
     const OpId last = function_.block(block).ops[at];
@@ -94,7 +117,7 @@ class Splitter {
 
   void split(OpId id) {
     const Op old = function_.op(id);
-    const bool carries = old.kind == OpKind::while_;
+    const bool carries = old.kind != OpKind::if_ && old.kind != OpKind::case_;
     std::vector<Type> types;
     for (const ValueId result : old.results) {
       const Type type = function_.type(result);
@@ -112,8 +135,8 @@ class Splitter {
     ops.erase(std::find(ops.begin(), ops.end(), id));
     for (const BlockId region : old.regions) {
       function_.block(region).parent = made;
-      if (carries) split_arguments(region);
-      split_return(region);
+      if (carries) split_arguments(region, old.kind == OpKind::sort_);
+      split_return(region);  // a sort's is no number
     }
     size_t part = 0;
     for (const ValueId result : old.results) {
