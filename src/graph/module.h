@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -125,9 +126,10 @@ class Function {
   void replace_uses(ValueId from, ValueId to);
 
  private:
-  std::vector<Value> values_;
-  std::vector<Op> ops_;
-  std::vector<Block> blocks_;
+  // Deques: what value(), op(), block() and type() refer to stays where it is while passes add to it.
+  std::deque<Value> values_;
+  std::deque<Op> ops_;
+  std::deque<Block> blocks_;
 };
 
 // Where an op comes from: the user's file and line, and the name that the framework gave it

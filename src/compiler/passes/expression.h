@@ -98,7 +98,7 @@ Expr polynomial(const Expr& x, std::span<const double> coefficients);
 // Elements [begin, end) of one dimension.
 graph::ValueId part_of(graph::Builder& builder, graph::ValueId value, int64_t dimension, int64_t begin,
                        int64_t end);
-// The op that makes the value; null for an argument. The builder's ops move when it adds one.
+// The op that makes the value; null for an argument.
 const graph::Op* maker(const graph::Function& function, graph::ValueId value);
 
 }  // namespace opentrn::compiler

@@ -198,7 +198,7 @@ class Slicer {
     const auto reading = reading_of(function_, function_.op(id));
     if (!reading) return;
     const Op op = function_.op(id);
-    const graph::Type result = function_.type(op.results[0]);  // a copy: values move when ops are added
+    const graph::Type& result = function_.type(op.results[0]);
     const auto offsets = list(op, Attr::offset_dims), collapsed = list(op, Attr::collapsed_slice_dims),
                batching = list(op, Attr::operand_batching_dims);
     // The result with every dimension of the indices as two, places and repeats.
