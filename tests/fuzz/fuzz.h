@@ -23,6 +23,8 @@ void text_case(uint64_t seed);
 void file_case(uint64_t seed);
 // Models as text, VHLO bytecode and HLO, whole and mutated.
 void graph_case(uint64_t seed);
+// ONNX models of one node of every operator, whole and mutated.
+void onnx_case(uint64_t seed);
 // Meaningless but well-formed programs on the constraints and the functional model: a Fault, or values.
 void run_case(uint64_t seed);
 // Meaningful kernels: a program and what the backend's passes make of it for neuronx-cc give equal bits.

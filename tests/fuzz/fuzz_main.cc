@@ -1,6 +1,5 @@
-// opentrn_fuzz --seconds N --seed S [--only text|file|graph|run|passes|schedule]: cases until the time is
-// over.
-// opentrn_fuzz --only TARGET --case SEED: one case again.
+// opentrn_fuzz --seconds N --seed S [--only text|file|graph|onnx|run|passes|schedule]: cases until the time
+// is over. opentrn_fuzz --only TARGET --case SEED: one case again.
 //
 // Exit status 0: no case broke a promise. 1: one did, its seed is printed. A crash or a case of more than
 // kCaseSeconds prints its seed too and ends the process by that signal.
@@ -26,9 +25,10 @@ struct Target {
   void (*run)(uint64_t);
 };
 constexpr Target kTargets[] = {
-    {"text", opentrn::fuzz::text_case},     {"file", opentrn::fuzz::file_case},
-    {"graph", opentrn::fuzz::graph_case},   {"run", opentrn::fuzz::run_case},
-    {"passes", opentrn::fuzz::passes_case}, {"schedule", opentrn::fuzz::schedule_case}};
+    {"text", opentrn::fuzz::text_case},        {"file", opentrn::fuzz::file_case},
+    {"graph", opentrn::fuzz::graph_case},      {"onnx", opentrn::fuzz::onnx_case},
+    {"run", opentrn::fuzz::run_case},          {"passes", opentrn::fuzz::passes_case},
+    {"schedule", opentrn::fuzz::schedule_case}};
 
 // What a signal handler may read.
 char current[128];

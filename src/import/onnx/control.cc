@@ -250,7 +250,8 @@ void import_scan(Node& n) {
     return;
   }
   // Opset 8: the first dimension is the batch, each element its own scan.
-  const int64_t batch = e.dim(inputs.at(0), 0);
+  n.check(!inputs.empty() && e.rank(inputs[0]) > 0, "nothing to scan");
+  const int64_t batch = e.dim(inputs[0], 0);
   n.check(0 < batch && batch < 1 << 10, "a batch of {}", batch);
   std::vector<Values> parts(state_count + output_count);
   for (int64_t b = 0; b < batch; ++b) {

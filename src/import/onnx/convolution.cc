@@ -226,6 +226,9 @@ void import_deform_conv(Node& n) {
   const Emit& e = n.emit;
   check_ranks(n, 0, 1);
   if (n.rank(0) != 4) n.refuse(fmt::format("{} spatial dimensions; two are imported", n.rank(0) - 2));
+  for (const size_t i : {0, 1, 2})
+    n.check(graph::is_float(n.element(i)) && !graph::is_complex(n.element(i)), "input {} is {}", i,
+            graph::name(n.element(i)));
   const Dims x = n.dims(0);
   const Dims w = n.dims(1);
   const int64_t groups = n.integer("group", 1);

@@ -369,7 +369,7 @@ void import_center_crop_pad(Node& n) {
 
 void import_one_hot(Node& n) {
   const Emit& e = n.emit;
-  const double depth = n.reals(1).at(0);
+  const double depth = n.real(1);
   n.check(depth >= 0 && depth < 1e12, "depth is {}", depth);
   const ValueId indices = e.cast(n.in(0), ElementType::kI64);
   const int64_t axis = n.axis(n.integer("axis", -1), n.rank(0) + 1);
@@ -406,7 +406,7 @@ void import_dropout(Node& n) {
   const Emit& e = n.emit;
   if (n.opset() >= 12 && n.has(2)) {
     const bool training = n.integer(2) != 0;
-    const double ratio = n.has(1) ? n.reals(1).at(0) : 0.5;
+    const double ratio = n.has(1) ? n.real(1) : 0.5;
     if (training && ratio != 0)
       n.refuse("training mode draws random numbers", "export the model for inference");
   }

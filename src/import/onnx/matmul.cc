@@ -124,6 +124,11 @@ Term joined(const Node& n, Term a, Term b, const std::string& needed) {
 void import_einsum(Node& n) {
   const Emit& e = n.emit;
   const std::string equation = n.string("equation", "");
+  const auto belongs = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == ',' || c == ' ' || c == '-' ||
+           c == '>';
+  };
+  n.check(std::ranges::all_of(equation, belongs), "the equation has more than letters, '.', ',' and '->'");
   const size_t arrow = equation.find("->");
   std::vector<Term> terms;
   std::string inputs = equation.substr(0, arrow) + ",";
@@ -156,6 +161,8 @@ void import_einsum(Node& n) {
       if (c >= 16 && inputs.find(c) == inputs.rfind(c)) output += c;
   }
   for (const char c : output) n.check(seen.contains(c), "an output letter of '{}' is in no input", equation);
+  for (const char c : output)
+    n.check(output.find(c) == output.rfind(c), "an output letter of '{}' stands there twice", equation);
   Term result = terms[0];
   for (size_t i = 1; i < terms.size(); ++i) {
     std::string needed = output;

@@ -47,6 +47,12 @@ int64_t Node::integer(size_t i) const {
   return values[0];
 }
 
+double Node::real(size_t i) const {
+  const std::vector<double> values = reals(i);
+  check(values.size() == 1, "input {} has {} entries; one is wanted", i, values.size());
+  return values[0];
+}
+
 std::vector<double> Node::reals(size_t i) const {
   const Literal literal = constant(i);
   const ElementType element = literal.type().element();

@@ -59,6 +59,7 @@ class Node {
   Dims integers(size_t i) const;
   int64_t integer(size_t i) const;
   std::vector<double> reals(size_t i) const;
+  double real(size_t i) const;
 
   const AttributeValue* attribute(std::string_view name) const { return attribute_(name); }
   int64_t integer(std::string_view name, int64_t absent) const;

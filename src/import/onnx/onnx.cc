@@ -130,7 +130,12 @@ class Importer {
       const auto given = options_.constants.find(tensor.name);
       const bool replaced = scope.parent == nullptr && given != options_.constants.end();
       builder.set_location(module_.intern({tensor.name, "", 0, 0}));
-      scope.values[tensor.name] = builder.constant(replaced ? given->second : tensors_.literal(tensor));
+      try {
+        scope.values[tensor.name] = builder.constant(replaced ? given->second : tensors_.literal(tensor));
+      } catch (Fault& fault) {
+        fault.add_note(fmt::format("in tensor '{}' at offset {}", tensor.name, tensor.offset));
+        throw;
+      }
     }
   }
 
@@ -142,10 +147,19 @@ class Importer {
         scope.values[input.name] = builder.constant(given->second);
         continue;
       }
-      const ValueId argument = main.add_argument(main.body(), input_type(input));
+      const ValueId argument = main.add_argument(main.body(), type_of_input(input));
       main.argument_attributes.back().emplace("onnx.name", Attribute(input.name));
       argument_names_[static_cast<uint32_t>(argument)] = input.name;
       scope.values[input.name] = argument;
+    }
+  }
+
+  Type type_of_input(const ValueInfo& input) const {
+    try {
+      return input_type(input);
+    } catch (Fault& fault) {
+      fault.add_note(fmt::format("in input '{}' at offset {}", input.name, input.offset));
+      throw;
     }
   }
 

@@ -1,5 +1,7 @@
 #include "import/onnx/proto.h"
 
+#include <cstring>
+
 #include <limits>
 
 #include <fmt/format.h>
@@ -60,6 +62,15 @@ class ModelReader {
     }
   }
 
+  // A name: what becomes part of messages and of text forms.
+  std::string text(pbf_reader& reader) const {
+    const data_view view = reader.get_view();
+    if (view.size() > 0 && std::memchr(view.data(), 0, view.size()) != nullptr)
+      throw Fault(FaultKind::kInput, "onnx.protobuf",
+                  fmt::format("a name at offset {} has a zero byte", offset_of(view)));
+    return std::string(view.data(), view.size());
+  }
+
   void check_depth(data_view view, int depth) const {
     if (depth > kDepthMax)
       throw Fault(FaultKind::kInput, "onnx.protobuf",
@@ -71,7 +82,7 @@ class ModelReader {
     int64_t version = 0;
     message(view, "OperatorSetIdProto", [&](pbf_reader& m) {
       switch (m.tag()) {
-        case 1: domain = m.get_string(); return;
+        case 1: domain = text(m); return;
         case 2: version = m.get_int64(); return;
         default: m.skip();
       }
@@ -85,7 +96,7 @@ class ModelReader {
     message(view, "GraphProto", [&](pbf_reader& m) {
       switch (m.tag()) {
         case 1: g.nodes.push_back(node(m.get_view(), depth)); return;
-        case 2: g.name = m.get_string(); return;
+        case 2: g.name = text(m); return;
         case 5: g.initializers.push_back(tensor(m.get_view())); return;
         case 11: g.inputs.push_back(value_info(m.get_view())); return;
         case 12: g.outputs.push_back(value_info(m.get_view())); return;
@@ -105,13 +116,13 @@ class ModelReader {
     n.offset = offset_of(view);
     message(view, "NodeProto", [&](pbf_reader& m) {
       switch (m.tag()) {
-        case 1: n.inputs.push_back(m.get_string()); return;
-        case 2: n.outputs.push_back(m.get_string()); return;
-        case 3: n.name = m.get_string(); return;
-        case 4: n.op_type = m.get_string(); return;
+        case 1: n.inputs.push_back(text(m)); return;
+        case 2: n.outputs.push_back(text(m)); return;
+        case 3: n.name = text(m); return;
+        case 4: n.op_type = text(m); return;
         case 5: n.attributes.push_back(attribute(m.get_view(), depth)); return;
-        case 7: n.domain = m.get_string(); return;
-        case 8: n.overload = m.get_string(); return;
+        case 7: n.domain = text(m); return;
+        case 8: n.overload = text(m); return;
         case 9: node_metadata(m.get_view(), n); return;
         default: m.skip();
       }
@@ -124,8 +135,8 @@ class ModelReader {
     std::string key, value;
     message(view, "StringStringEntryProto", [&](pbf_reader& m) {
       switch (m.tag()) {
-        case 1: key = m.get_string(); return;
-        case 2: value = m.get_string(); return;
+        case 1: key = text(m); return;
+        case 2: value = text(m); return;
         default: m.skip();
       }
     });
@@ -137,15 +148,15 @@ class ModelReader {
     FunctionProto f;
     message(view, "FunctionProto", [&](pbf_reader& m) {
       switch (m.tag()) {
-        case 1: f.name = m.get_string(); return;
-        case 4: f.inputs.push_back(m.get_string()); return;
-        case 5: f.outputs.push_back(m.get_string()); return;
-        case 6: f.attributes.push_back(m.get_string()); return;
+        case 1: f.name = text(m); return;
+        case 4: f.inputs.push_back(text(m)); return;
+        case 5: f.outputs.push_back(text(m)); return;
+        case 6: f.attributes.push_back(text(m)); return;
         case 7: f.nodes.push_back(node(m.get_view(), 0)); return;
         case 9: opset(m.get_view(), f.opsets); return;
-        case 10: f.domain = m.get_string(); return;
+        case 10: f.domain = text(m); return;
         case 11: f.default_attributes.push_back(attribute(m.get_view(), 0)); return;
-        case 13: f.overload = m.get_string(); return;
+        case 13: f.overload = text(m); return;
         default: m.skip();
       }
     });
@@ -177,7 +188,7 @@ class ModelReader {
     AttributeValue a;
     message(view, "AttributeProto", [&](pbf_reader& m) {
       switch (m.tag()) {
-        case 1: a.name = m.get_string(); return;
+        case 1: a.name = text(m); return;
         case 2: a.f = m.get_float(); return;
         case 3: a.i = m.get_int64(); return;
         case 4: a.s = m.get_string(); return;
@@ -187,7 +198,7 @@ class ModelReader {
         case 8: int64s(m, a.ints); return;
         case 9: a.strings.push_back(m.get_string()); return;
         case 20: a.type = m.get_int32(); return;
-        case 21: a.reference = m.get_string(); return;
+        case 21: a.reference = text(m); return;
         default: m.skip();
       }
     });
@@ -200,6 +211,7 @@ class ModelReader {
 
   Tensor tensor(data_view view) const {
     Tensor t;
+    t.offset = offset_of(view);
     message(view, "TensorProto", [&](pbf_reader& m) {
       switch (m.tag()) {
         case 1: int64s(m, t.dims); return;
@@ -211,7 +223,7 @@ class ModelReader {
               [](pbf_reader& r) { return r.get_int32(); });
           return;
         case 7: int64s(m, t.int64s); return;
-        case 8: t.name = m.get_string(); return;
+        case 8: t.name = text(m); return;
         case 9: {
           const data_view raw = m.get_view();
           t.raw = {reinterpret_cast<const std::byte*>(raw.data()), raw.size()};
@@ -241,8 +253,8 @@ class ModelReader {
     std::string value;
     message(view, "StringStringEntryProto", [&](pbf_reader& m) {
       switch (m.tag()) {
-        case 1: key = m.get_string(); return;
-        case 2: value = m.get_string(); return;
+        case 1: key = text(m); return;
+        case 2: value = text(m); return;
         default: m.skip();
       }
     });
@@ -251,9 +263,10 @@ class ModelReader {
 
   ValueInfo value_info(data_view view) const {
     ValueInfo info;
+    info.offset = offset_of(view);
     message(view, "ValueInfoProto", [&](pbf_reader& m) {
       switch (m.tag()) {
-        case 1: info.name = m.get_string(); return;
+        case 1: info.name = text(m); return;
         case 2: type(m.get_view(), info); return;
         default: m.skip();
       }
@@ -302,7 +315,7 @@ class ModelReader {
       message(m.get_view(), "TensorShapeProto.Dimension", [&](pbf_reader& d) {
         switch (d.tag()) {
           case 1: dimension.value = d.get_int64(); return;
-          case 2: dimension.parameter = d.get_string(); return;
+          case 2: dimension.parameter = text(d); return;
           default: d.skip();
         }
       });

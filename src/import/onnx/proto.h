@@ -48,6 +48,7 @@ enum class DataType : int32_t {
 
 struct Tensor {
   std::string name;
+  size_t offset = 0;  // of the message in the file
   DataType data_type = DataType::kUndefined;
   std::vector<int64_t> dims;
   std::span<const std::byte> raw;  // of the file; empty when a typed list holds the data
@@ -98,6 +99,7 @@ enum class TypeCase : uint8_t { kNone, kTensor, kSequence, kOptional, kMap, kSpa
 
 struct ValueInfo {
   std::string name;
+  size_t offset = 0;  // of the message in the file
   TypeCase type = TypeCase::kNone;
   DataType element = DataType::kUndefined;
   bool has_shape = false;

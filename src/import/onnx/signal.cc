@@ -138,8 +138,8 @@ void import_mel_weight_matrix(Node& n) {
   const int64_t bins = n.integer(0);
   const int64_t length = n.integer(1);
   const auto rate = static_cast<double>(n.integer(2));
-  const double lower = n.reals(3).at(0);
-  const double upper = n.reals(4).at(0);
+  const double lower = n.real(3);
+  const double upper = n.real(4);
   const int64_t spectrum = length / 2 + 1;
   n.check(
       0 < bins && bins < 1 << 14 && 0 < length && length < 1 << 20 && rate > 0 && lower >= 0 && upper > lower,
