@@ -137,6 +137,19 @@ def test_products_of_integers_are_exact(element, m, k, n, widens):
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("element", sorted(INTEGERS))
+@pytest.mark.parametrize("contracting", ["", "contracting_dims = [] x [] "])
+def test_products_without_contraction(element: str, contracting: str):
+    """As JAX's dot_general with batch dimensions only writes them: its bytecode has no list of the others."""
+    dtype = INTEGERS[element]
+    a, b = any_integers(dtype, (7,)), any_integers(dtype, (7, 5))
+    types = [tensor(a.shape, element), tensor(b.shape, element)]
+    dims = f"batching_dims = [0] x [0], {contracting}".rstrip(", ")
+    body = f"stablehlo.dot_general %a0, %a1, {dims} : ({types[0]}, {types[1]}) -> {types[1]}"
+    got = run(body, types, types[1], a, b)
+    np.testing.assert_array_equal(got, (a[:, None].astype(np.uint64) * b.astype(np.uint64)).astype(got.dtype))
+
+
 def test_eight_bit_data_less_a_zero_point_are_one_product():
     text = """
 func.func @main(%a: tensor<40x300xui8>, %b: tensor<300x50xi8>) -> tensor<40x50xi32> {

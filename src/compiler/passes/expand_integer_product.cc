@@ -145,8 +145,8 @@ Builder::Attributes attributes_of(const Op& op) {
 
 Expr exact_dot(Builder& builder, const Op& op, ValueId lhs, ValueId rhs, int64_t terms,
                const graph::Type& wide) {
-  const auto left = op.integers(Attr::lhs_contracting_dimensions),
-             right = op.integers(Attr::rhs_contracting_dimensions);
+  const auto left = op.integers_or(Attr::lhs_contracting_dimensions, 0, 0),
+             right = op.integers_or(Attr::rhs_contracting_dimensions, 0, 0);
   int64_t total = 1;
   size_t longest = 0;
   for (size_t i = 0; i < left.size(); ++i) {
