@@ -10,6 +10,7 @@
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/region.h"
+#include "graph/copy.h"
 #include "graph/text/text.h"
 
 namespace opentrn::compiler {
@@ -170,57 +171,38 @@ class Mover {
 
   Part part_of(const std::vector<OpId>& cluster) const {
     Part part;
+    part.module = module_.without_functions();
+    part.module.attributes.clear();  // the host is one device, whatever the program runs on
     Function& made = part.module.add_function("main");
-    std::map<ValueId, ValueId> map;
+    graph::Copier copier(function_, made);
     const std::set<OpId> inside(cluster.begin(), cluster.end());
     const auto take = [&](ValueId value) {
-      if (map.contains(value) || inside.contains(function_.value(value).op)) return;
+      if (copier.has(value) || inside.contains(function_.value(value).op)) return;
       const graph::Type& type = function_.type(value);
       const graph::Literal* constant = constant_of(value);
       if (constant && (!lies_on_device(type) || type.element_count() <= kConstantElements)) {
-        const OpId copy = made.append(made.body(), OpKind::constant_, {}, {type});
-        made.op(copy).set(Attr::value, graph::Attribute(*constant));
-        map[value] = made.op(copy).results[0];
+        copier.copy(function_.op(function_.value(value).op), made.body());
         return;
       }
-      map[value] = made.add_argument(made.body(), type);
-      made.argument_attributes.emplace_back();
+      copier.argument(value, made.body());
       part.inputs.push_back(value);
     };
     for (const OpId id : cluster) {
       std::for_each(function_.op(id).operands.begin(), function_.op(id).operands.end(), take);
       for (const ValueId value : captured_by(function_, function_.op(id))) take(value);
     }
-    for (const OpId id : cluster) clone(id, made, made.body(), map);
+    for (const OpId id : cluster) copier.copy(function_.op(id), made.body());
     std::vector<ValueId> returned;
     for (const OpId id : cluster)
       for (const ValueId value : function_.op(id).results)
         if (is_used_outside(value, inside)) {
           part.outputs.push_back(value);
-          returned.push_back(map.at(value));
+          returned.push_back(copier.at(value));
           made.result_types.push_back(function_.type(value));
           made.result_attributes.emplace_back();
         }
     made.append(made.body(), OpKind::return_, std::move(returned), {});
     return part;
-  }
-
-  void clone(OpId id, Function& to, BlockId block, std::map<ValueId, ValueId>& map) const {
-    const Op& op = function_.op(id);
-    std::vector<ValueId> operands;
-    std::vector<graph::Type> types;
-    for (const ValueId value : op.operands) operands.push_back(map.at(value));
-    for (const ValueId value : op.results) types.push_back(function_.type(value));
-    const OpId made = to.append(block, op.kind, std::move(operands), std::move(types));
-    to.op(made).attributes = op.attributes;
-    to.op(made).extra = op.extra;
-    for (size_t i = 0; i < op.results.size(); ++i) map[op.results[i]] = to.op(made).results[i];
-    for (const BlockId region : op.regions) {
-      const BlockId inner = to.add_block(made);
-      for (const ValueId value : function_.block(region).arguments)
-        map[value] = to.add_argument(inner, function_.type(value));
-      for (const OpId each : function_.block(region).ops) clone(each, to, inner, map);
-    }
   }
 
   // The call stands where the last of them stood; who reads the others must come after.
@@ -253,7 +235,8 @@ class Mover {
         function_.insert(block, static_cast<size_t>(last - ops.begin()) + 1, OpKind::custom_call_,
                          part.inputs, std::move(types), function_.op(cluster.front()).location);
     function_.op(call).set(Attr::call_target_name, graph::Attribute(std::string(kHostTarget)));
-    function_.op(call).set(Attr::backend_config, graph::Attribute(graph::print_module(part.module)));
+    function_.op(call).set(Attr::backend_config,
+                           graph::Attribute(graph::print_module(part.module, {.locations = true})));
     std::string title;
     for (const OpId id : cluster) {
       const std::string_view kind = graph::name(function_.op(id).kind);

@@ -6,6 +6,7 @@
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/plan.h"
 #include "compiler/passes/passes.h"
+#include "graph/copy.h"
 
 namespace opentrn::compiler {
 
@@ -128,46 +129,19 @@ Judgement judgement_of(const Function& function, const Op& op) {
   }
 }
 
-// Copies ops of one function into another, value by value.
-class Copier {
- public:
-  Copier(const Function& from, Function& to) : from_(from), to_(to), map_(from.value_count()) {}
-
-  ValueId& operator[](ValueId value) { return map_[index_of(value)]; }
-
-  OpId copy(const Op& op, BlockId into, bool magnitudes = false) {
-    std::vector<ValueId> operands;
-    for (const ValueId value : op.operands) operands.push_back(operand(value, into, op, magnitudes));
-    std::vector<graph::Type> types;
-    for (const ValueId value : op.results) types.push_back(from_.type(value));
-    const OpId made = to_.append(into, op.kind, std::move(operands), std::move(types), op.location);
-    to_.op(made).attributes = op.attributes;
-    to_.op(made).extra = op.extra;
-    for (const BlockId region : op.regions) copy_region(region, made);
-    for (size_t i = 0; i < op.results.size(); ++i) (*this)[op.results[i]] = to_.op(made).results[i];
-    return made;
+// The op on the magnitudes of its operands: what its rounding errors are measured by.
+void copy_on_magnitudes(graph::Copier& copier, const Function& from, const Op& op, Function& to) {
+  std::vector<ValueId> operands;
+  for (const ValueId value : op.operands) {
+    operands.push_back(copier.at(value));
+    const graph::Type& type = from.type(value);
+    if (!type.is_tensor() || !graph::is_float(type.element())) continue;
+    const OpId made = to.append(to.body(), OpKind::abs_, {operands.back()}, {type}, op.location);
+    operands.back() = to.op(made).results[0];
   }
-
- private:
-  ValueId operand(ValueId value, BlockId into, const Op& op, bool magnitudes) {
-    const ValueId mapped = map_[index_of(value)];
-    const graph::Type& type = from_.type(value);
-    if (!magnitudes || !type.is_tensor() || !graph::is_float(type.element())) return mapped;
-    const OpId made = to_.append(into, OpKind::abs_, {mapped}, {type}, op.location);
-    return to_.op(made).results[0];
-  }
-
-  void copy_region(BlockId region, OpId parent) {
-    const BlockId block = to_.add_block(parent);
-    for (const ValueId value : from_.block(region).arguments)
-      (*this)[value] = to_.add_argument(block, from_.type(value));
-    for (const OpId id : from_.block(region).ops) copy(from_.op(id), block);
-  }
-
-  const Function& from_;
-  Function& to_;
-  std::vector<ValueId> map_;
-};
+  const OpId made = copier.copy(op, to.body());
+  to.op(made).operands = std::move(operands);
+}
 
 enum class Which : uint8_t { kAll, kFunctions, kMagnitudes };
 
@@ -176,10 +150,8 @@ bool wanted(Which which, Judgement judgement) {
          (which == Which::kMagnitudes && judgement == Judgement::kSum);
 }
 
-// A module with one function like `like`'s entry: its name, its locations.
 graph::Module module_with(const graph::Module& like, Function function) {
-  graph::Module module = like;
-  module.functions.clear();
+  graph::Module module = like.without_functions();
   module.functions.push_back(std::move(function));
   return module;
 }
@@ -187,8 +159,8 @@ graph::Module module_with(const graph::Module& like, Function function) {
 graph::Module separate(const graph::Module& module, const std::vector<ValueId>& tapped, Which which) {
   const Function& from = module.entry();
   Function to(from.name);
-  Copier copier(from, to);
-  for (const ValueId value : from.arguments()) copier[value] = to.add_argument(to.body(), from.type(value));
+  graph::Copier copier(from, to);
+  for (const ValueId value : from.arguments()) copier.argument(value, to.body());
   std::vector<ValueId> argument_of(from.value_count());
   std::vector<bool> is_tap(from.value_count());
   for (const ValueId value : tapped) {
@@ -203,14 +175,17 @@ graph::Module separate(const graph::Module& module, const std::vector<ValueId>& 
     const bool has_taps =
         std::any_of(op.results.begin(), op.results.end(), [&](ValueId v) { return is_tap[index_of(v)]; });
     const bool judged = has_taps && wanted(which, judgement_of(from, op));
-    if (!has_taps || judged) copier.copy(op, to.body(), judged && which == Which::kMagnitudes);
+    if (judged && which == Which::kMagnitudes)
+      copy_on_magnitudes(copier, from, op, to);
+    else if (!has_taps || judged)
+      copier.copy(op, to.body());
     for (const ValueId value : op.results) {
       if (!is_tap[index_of(value)]) continue;
       if (judged) {
-        returned.push_back(copier[value]);
+        returned.push_back(copier.at(value));
         to.result_types.push_back(from.type(value));
       }
-      copier[value] = argument_of[index_of(value)];
+      copier.set(value, argument_of[index_of(value)]);
     }
   }
   to.result_attributes.resize(returned.size());

@@ -154,6 +154,14 @@ const Function& Module::entry() const {
 
 Function& Module::entry() { return const_cast<Function&>(std::as_const(*this).entry()); }
 
+Module Module::without_functions() const {
+  Module module;
+  module.name = name;
+  module.attributes = attributes;
+  module.locations_ = locations_;
+  return module;
+}
+
 LocationId Module::intern(Location location) {
   // Ops of one source line follow each other.
   if (locations_.back() == location) return LocationId{static_cast<uint32_t>(locations_.size() - 1)};

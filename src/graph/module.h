@@ -156,6 +156,9 @@ class Module {
   const Function& entry() const;
   Function& entry();
 
+  // A module with the same name, attributes and locations, for copies of ops.
+  Module without_functions() const;
+
   LocationId intern(Location location);
   const Location& location(LocationId id) const { return locations_[index_of(id)]; }
   SourceLocation source(LocationId id) const;

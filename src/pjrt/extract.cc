@@ -1,10 +1,10 @@
 #include "pjrt/extract.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "base/fault.h"
+#include "graph/copy.h"
 #include "graph/op_definitions.h"
 
 namespace opentrn::pjrt {
@@ -23,55 +23,30 @@ bool is_constant(const Function& function, ValueId value) {
   return maker != graph::kNoOp && function.op(maker).kind == OpKind::constant_;
 }
 
-class Copier {
+class Extraction : public graph::Copier {
  public:
-  Copier(const Function& from, Function& to) : from_(from), to_(to) {}
-
-  void take(ValueId value) { map_[value] = to_.add_argument(to_.body(), from_.type(value)); }
-
-  void copy(OpId id, BlockId into) {
-    const Op& op = from_.op(id);
-    std::vector<ValueId> operands;
-    for (const ValueId value : op.operands) operands.push_back(inside(value));
-    std::vector<graph::Type> types;
-    for (const ValueId value : op.results) types.push_back(from_.type(value));
-    const OpId made = to_.append(into, op.kind, std::move(operands), std::move(types), op.location);
-    to_.op(made).attributes = op.attributes;
-    to_.op(made).extra = op.extra;
-    for (size_t i = 0; i < op.results.size(); ++i) map_[op.results[i]] = to_.op(made).results[i];
-    for (const BlockId region : op.regions) {
-      const BlockId inner = to_.add_block(made);
-      for (const ValueId argument : from_.block(region).arguments)
-        map_[argument] = to_.add_argument(inner, from_.type(argument));
-      for (const OpId of_region : from_.block(region).ops) copy(of_region, inner);
-    }
-  }
+  using Copier::Copier;
 
   void give(std::span<const ValueId> outputs) {
     std::vector<ValueId> values;
     for (const ValueId value : outputs) {
-      values.push_back(inside(value));
-      to_.result_types.push_back(from_.type(value));
-      to_.result_attributes.emplace_back();
+      values.push_back(at(value));
+      to().result_types.push_back(from().type(value));
+      to().result_attributes.emplace_back();
     }
-    to_.append(to_.body(), OpKind::return_, std::move(values), {});
+    to().append(to().body(), OpKind::return_, std::move(values), {});
   }
 
- private:
-  ValueId inside(ValueId value) {
-    if (const auto found = map_.find(value); found != map_.end()) return found->second;
-    if (!is_constant(from_, value))
+ protected:
+  ValueId missing(ValueId value) override {
+    if (!is_constant(from(), value))
       throw Fault(FaultKind::kNotModelled, "pjrt.extract", "a region reads a value from outside");
     // At the front, so that it stands before every use in whatever block.
-    const Op& op = from_.op(from_.value(value).op);
-    const OpId made = to_.insert(to_.body(), 0, OpKind::constant_, {}, {from_.type(value)}, op.location);
-    to_.op(made).attributes = op.attributes;
-    return map_[value] = to_.op(made).results[0];
+    const Op& op = from().op(from().value(value).op);
+    const OpId made = to().insert(to().body(), 0, OpKind::constant_, {}, {from().type(value)}, op.location);
+    to().op(made).attributes = op.attributes;
+    return to().op(made).results[0];
   }
-
-  const Function& from_;
-  Function& to_;
-  std::map<ValueId, ValueId> map_;
 };
 
 }  // namespace
@@ -96,9 +71,9 @@ std::vector<ValueId> values_read(const Function& from, std::span<const OpId> ops
 Function extract(const Function& from, std::span<const OpId> ops, std::span<const ValueId> inputs,
                  std::span<const ValueId> outputs) {
   Function to("main");
-  Copier copier(from, to);
-  for (const ValueId value : inputs) copier.take(value);
-  for (const OpId id : ops) copier.copy(id, to.body());
+  Extraction copier(from, to);
+  for (const ValueId value : inputs) copier.argument(value, to.body());
+  for (const OpId id : ops) copier.copy(from.op(id), to.body());
   copier.give(outputs);
   return to;
 }

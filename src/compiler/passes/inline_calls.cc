@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "compiler/passes/passes.h"
+#include "graph/copy.h"
 
 namespace opentrn::compiler {
 
@@ -130,18 +131,15 @@ class Inliner {
       fault.set_location(module_.source(op.location));
       throw fault;
     }
-    OpKind kind = op.kind;
-    if (op.kind == OpKind::composite_) {
-      const auto direct = kernel_op(source, op);
-      if (!direct) return inlined(op, Attr::decomposition, operands, into, depth);
-      kind = *direct;
-    }
-    std::vector<graph::Type> types;
-    for (const ValueId value : op.results) types.push_back(source.type(value));
-    const OpId made = target_.append(into, kind, std::move(operands), std::move(types), place_of(op));
-    if (kind == op.kind) {
-      target_.op(made).attributes = op.attributes;
-      target_.op(made).extra = op.extra;
+    const bool composite = op.kind == OpKind::composite_;
+    const auto direct = composite ? kernel_op(source, op) : std::nullopt;
+    if (composite && !direct) return inlined(op, Attr::decomposition, operands, into, depth);
+    const OpId made = graph::copy_op(source, op, std::move(operands), target_, into);
+    target_.op(made).location = place_of(op);
+    if (direct) {  // the attributes are the composite's
+      target_.op(made).kind = *direct;
+      target_.op(made).attributes.clear();
+      target_.op(made).extra = nullptr;
     }
     for (const BlockId region : op.regions) clone_region(source, region, made, map, depth);
     return target_.op(made).results;

@@ -1,5 +1,7 @@
 #include "compiler/passes/rewrite.h"
 
+#include "graph/copy.h"
+
 namespace opentrn::compiler {
 
 using graph::BlockId;
@@ -38,11 +40,7 @@ class Rewriter {
 
  private:
   void copy(const Op& op, std::vector<ValueId> operands, BlockId to) {
-    std::vector<graph::Type> types;
-    for (const ValueId value : op.results) types.push_back(source_.type(value));
-    const OpId made = target_.append(to, op.kind, std::move(operands), std::move(types), op.location);
-    target_.op(made).attributes = op.attributes;
-    target_.op(made).extra = op.extra;
+    const OpId made = graph::copy_op(source_, op, std::move(operands), target_, to);
     for (size_t i = 0; i < op.results.size(); ++i)
       map_[index_of(op.results[i])] = target_.op(made).results[i];
     for (const BlockId region : op.regions) {

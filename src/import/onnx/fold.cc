@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "graph/copy.h"
 #include "graph/eval/evaluate.h"
 
 namespace opentrn::import::onnx {
@@ -91,44 +92,22 @@ class Slice {
   std::unordered_set<uint32_t> done_, inside_, local_;
 };
 
-// Copies ops of one function into another.
-class Copier {
+// Copies what a value is made of; values that are known already become constants.
+class Slicer : public graph::Copier {
  public:
-  Copier(const Function& from, Function& to, const std::unordered_map<uint32_t, Literal>& known)
-      : from_(from), to_(to), known_(known) {}
+  Slicer(const Function& from, Function& to, const std::unordered_map<uint32_t, Literal>& known)
+      : Copier(from, to), known_(known) {}
 
-  ValueId value(ValueId id) {
-    const auto found = map_.find(static_cast<uint32_t>(id));
-    if (found != map_.end()) return found->second;
-    const Literal& literal = known_.at(static_cast<uint32_t>(id));
-    const OpId made = to_.insert(to_.body(), 0, OpKind::constant_, {}, {literal.type()});
-    to_.op(made).set(graph::Attr::value, literal);
-    return map_[static_cast<uint32_t>(id)] = to_.op(made).results[0];
-  }
-
-  void op(OpId id, BlockId block) {
-    const Op& source = from_.op(id);
-    std::vector<ValueId> operands;
-    for (const ValueId operand : source.operands) operands.push_back(value(operand));
-    std::vector<Type> types;
-    for (const ValueId result : source.results) types.push_back(from_.type(result));
-    const OpId made = to_.append(block, source.kind, std::move(operands), std::move(types));
-    to_.op(made).attributes = source.attributes;
-    for (size_t i = 0; i < source.results.size(); ++i)
-      map_[static_cast<uint32_t>(source.results[i])] = to_.op(made).results[i];
-    for (const BlockId region : source.regions) {
-      const BlockId inner = to_.add_block(made);
-      for (const ValueId argument : from_.block(region).arguments)
-        map_[static_cast<uint32_t>(argument)] = to_.add_argument(inner, from_.type(argument));
-      for (const OpId each : from_.block(region).ops) op(each, inner);
-    }
+ protected:
+  ValueId missing(ValueId value) override {
+    const Literal& literal = known_.at(static_cast<uint32_t>(value));
+    const OpId made = to().insert(to().body(), 0, OpKind::constant_, {}, {literal.type()});
+    to().op(made).set(graph::Attr::value, literal);
+    return to().op(made).results[0];
   }
 
  private:
-  const Function& from_;
-  Function& to_;
   const std::unordered_map<uint32_t, Literal>& known_;
-  std::unordered_map<uint32_t, ValueId> map_;
 };
 
 }  // namespace
@@ -143,9 +122,9 @@ std::optional<Literal> Folder::fold(ValueId value) {
   if (!small(function_.type(value)) || !slice.collect(value)) return std::nullopt;
   graph::Module module;
   Function& target = module.add_function("fold");
-  Copier copier(function_, target, known_);
-  for (const OpId id : slice.ops) copier.op(id, target.body());
-  target.append(target.body(), OpKind::return_, {copier.value(value)}, {});
+  Slicer copier(function_, target, known_);
+  for (const OpId id : slice.ops) copier.copy(function_.op(id), target.body());
+  target.append(target.body(), OpKind::return_, {copier.at(value)}, {});
   target.result_types = {function_.type(value)};
   const auto results = graph::eval::evaluate(module, target, {});
   return known_.emplace(static_cast<uint32_t>(value), results.at(0).literal()).first->second;
