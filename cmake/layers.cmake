@@ -14,7 +14,7 @@ set(OPENTRN_LAYERS
   "trace:base,numerics,arch,isa"
   "sim/timing:base,numerics,arch,isa,backend,trace"
   "profile:base,numerics,arch,isa,trace"
-  "compiler:base,numerics,arch,isa,backend,graph"
+  "compiler:base,numerics,arch,isa,backend,sim/timing,graph"
   "runtime:base,numerics,arch,graph,isa,sim/functional,sim/timing,backend,trace,profile"
   "nki:base,numerics,arch,isa,sim/functional,sim/timing,backend,trace,profile,runtime"
   "pjrt:base,numerics,arch,graph,import,compiler,isa,sim/functional,sim/timing,backend,trace,profile,runtime"

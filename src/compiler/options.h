@@ -17,7 +17,7 @@ enum class AutoCastMode : uint8_t { kNone, kMatmult, kAll };
 
 // 1: ops as they stand; only calls are inlined and dead ops dropped, and each product is a kernel of its own.
 // 2: simplification, folding and sharing of equal ops, and fused kernels.
-// 3: 2, and the fastest of a dozen lowerings by the backend's estimate (search.h).
+// 3: 2, and the fastest of a dozen lowerings by the timing model (search.h).
 enum class Level : uint8_t { k1 = 1, k2 = 2, k3 = 3 };
 
 // How constant operands of products are kept: passes/quantise_weights.cc and microscale_weights.cc.

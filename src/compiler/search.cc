@@ -8,6 +8,7 @@
 #include "backend/allocation.h"
 #include "backend/compile.h"
 #include "backend/lifetime.h"
+#include "sim/timing/simulate.h"
 
 namespace opentrn::compiler {
 
@@ -19,6 +20,8 @@ constexpr std::array<int64_t, 3> kPanelBytes = {16 * 1024, 32 * 1024, 96 * 1024}
 // Instructions of a program that is compiled again to be timed: a second or two.
 constexpr size_t kTimedInstructions = 150'000;
 constexpr double kNever = std::numeric_limits<double>::infinity();
+// Iterations of a loop that only values end, for comparing: any number that is the same for all.
+constexpr int64_t kAssumedIterations = 8;
 
 // Every tensor has a place that nobody used shortly before: where memory is too full for that, kernels wait
 // for one another.
@@ -40,7 +43,7 @@ class Search {
       : lower_(lower), generation_(generation) {}
 
   void offer(Lowered lowered, const Choices& choices) {
-    const double ns = estimate(lowered.module);
+    const double ns = time_ns(lowered.module);
     if (best_ && ns >= best_ns_) return;
     best_ = std::move(lowered.module);
     best_ns_ = ns;
@@ -52,19 +55,37 @@ class Search {
   CompiledModule take() { return std::move(*best_); }
 
  private:
-  double estimate(const CompiledModule& module) const {
+  // By the timing model, or by the scheduler's own estimate where an instruction has no sourced cost: then
+  // none of the lowerings is timed.
+  double time_ns(const CompiledModule& module) {
+    const backend::Options options{
+        .generation = generation_, .tables = nullptr, .look_ahead = backend::kCompilerLookAhead};
     try {
-      return backend::estimated_ns(
-          module.program,
-          {.generation = generation_, .tables = nullptr, .look_ahead = backend::kCompilerLookAhead});
+      if (has_costs_) return simulated_ns(module, options);
+    } catch (const Fault& fault) {
+      if (fault.kind() == FaultKind::kCapacity) return kNever;
+      if (fault.kind() != FaultKind::kNotModelled) throw;
+      OPENTRN_CHECK(!best_, "some lowerings of a model have costs and some have not");
+      has_costs_ = false;
+    }
+    try {
+      return backend::estimated_ns(module.program, options);
     } catch (const Fault& fault) {
       if (fault.kind() != FaultKind::kCapacity) throw;
       return kNever;
     }
   }
 
+  double simulated_ns(const CompiledModule& module, const backend::Options& options) const {
+    sim::timing::SimulateOptions assumed;
+    assumed.default_trip_count = kAssumedIterations;
+    const isa::Executable executable = backend::compile(module.program, options);
+    return sim::timing::simulate(executable, arch::timing(generation_), nullptr, assumed).total_ns;
+  }
+
   const std::function<Lowered(const Choices&)>& lower_;
   arch::Generation generation_;
+  bool has_costs_ = true;
   std::optional<CompiledModule> best_;
   double best_ns_ = kNever;
   Choices choices_;
@@ -73,18 +94,21 @@ class Search {
 }  // namespace
 
 CompiledModule fastest(const std::function<Lowered(const Choices&)>& lower, const Options& options) {
-  Lowered first = lower({});
+  Choices choices;
+  Lowered first = lower(choices);
   const bool thorough = options.level >= Level::k3;
-  const bool large = first.module.program->size() > kTimedInstructions;
-  if (large && !thorough) {
-    if (first.crowded) first = lower({.kept_share = kShareOfLarge});
-    if (!rotates(*first.module.program, options.generation)) first = lower({.kept_share = kShareOfLarge / 2});
+  const bool crowded = first.crowded || !rotates(*first.module.program, options.generation);
+  if (first.module.program->size() > kTimedInstructions) {
+    if (first.crowded) first = lower(choices = {.kept_share = kShareOfLarge});
+    if (!rotates(*first.module.program, options.generation))
+      first = lower(choices = {.kept_share = kShareOfLarge / 2});
+    if (!thorough) return std::move(first.module);
+  } else if (!thorough && !crowded) {
     return std::move(first.module);
   }
-  if (!thorough && !first.crowded && rotates(*first.module.program, options.generation))
-    return std::move(first.module);
+  // What Level::k2 gives is among what Level::k3 looks at, which is so no slower.
   Search search(lower, options.generation);
-  search.offer(std::move(first), {});
+  search.offer(std::move(first), choices);
   for (const double share : kShares) search.attempt({.kept_share = share});
   if (!thorough) return search.take();
   for (const int64_t bytes : kPanelBytes) {

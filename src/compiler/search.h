@@ -1,4 +1,4 @@
-// Which of several lowerings of a model is the fastest, by the backend's estimate.
+// Which of several lowerings of a model is the fastest, by the timing model.
 #pragma once
 
 #include <functional>
@@ -14,8 +14,8 @@ struct Lowered {
 };
 
 // Level::k2 takes what is usual where every value finds room, else the best of several shares of it.
-// Level::k3 also varies layouts and the sizes of panels. Programs too large to be timed several times get
-// half of the room where not every value finds some.
+// Level::k3 also varies layouts and the sizes of panels, and is never slower than Level::k2. Programs too
+// large to be timed several times get half of the room where not every value finds some.
 CompiledModule fastest(const std::function<Lowered(const Choices&)>& lower, const Options& options);
 
 }  // namespace opentrn::compiler
