@@ -148,8 +148,10 @@ def compile_command(options: argparse.Namespace) -> int:
     model.save(output, weights=options.weights)
     programs, cached = _programs(model), model.cached
     model = programs[-1][1]
-    timing = model.time(options.settings, loop_iterations=options.loop_iterations)
-    saved = _save_report(timing, options.report) if options.report else []
+    timing = _predicted(model, options.settings, options.loop_iterations)
+    if timing is None and options.report:
+        model.time(options.settings)  # raises: a report is what was asked for
+    saved = _save_report(timing, options.report) if timing and options.report else []
     facts = {
         "model": options.model,
         "target": options.target,
@@ -166,18 +168,19 @@ def compile_command(options: argparse.Namespace) -> int:
         "host_ops": dataclasses.asdict(model.host_ops),
         "inputs": [[port.name, port.element, list(port.shape)] for port in model.inputs],
         "outputs": [[port.name, port.element, list(port.shape)] for port in model.outputs],
-        "time_us": timing.time_us,
-        "bound_by": timing.bound_by,
+        "time_us": timing.time_us if timing else None,
+        "bound_by": timing.bound_by if timing else None,
         "file": str(output),
         "file_bytes": output.stat().st_size,
         "report": saved,
     }
     if len(programs) > 1:
+        times = [_predicted(part, options.settings, options.loop_iterations) for _, part in programs]
         facts["programs"] = [
-            {"dimensions": sizes, "instructions": part.instruction_count, "time_us": part.time().time_us}
-            for sizes, part in programs
+            {"dimensions": sizes, "instructions": part.instruction_count, "time_us": time and time.time_us}
+            for (sizes, part), time in zip(programs, times, strict=True)
         ]
-    if options.report == "-":
+    if timing and options.report == "-":
         facts["profile"] = timing.profile()
     if options.json:
         print(json.dumps(facts, indent=1))
@@ -194,18 +197,37 @@ def compile_command(options: argparse.Namespace) -> int:
     for kind in ("inputs", "outputs"):
         for name, element, shape in facts[kind]:
             print(f"  {kind[:-1]:<6} {name:<10} {element} [{', '.join(map(str, shape))}]")
-    print(f"predicted: {timing.time_us:.2f} us, bound by {timing.bound_by}; "
-          f"MFU {timing.mfu_percent:.1f} %, MBU {timing.mbu_percent:.1f} %")  # fmt: skip
+    if timing:
+        print(f"predicted: {timing.time_us:.2f} us, bound by {timing.bound_by}; "
+              f"MFU {timing.mfu_percent:.1f} %, MBU {timing.mbu_percent:.1f} %")  # fmt: skip
+    else:
+        print(
+            "predicted: unknown, as loops run as often as values say (--loop-iterations N; a run counts them)"
+        )
     for row in facts.get("programs", []):
         sizes = ", ".join(f"{name}={size}" for name, size in row["dimensions"].items())
-        print(f"  program for {sizes}: {row['instructions']:,} instructions, {row['time_us']:.2f} us")
+        print(f"  program for {sizes}: {row['instructions']:,} instructions, {_time_text(row['time_us'])}")
     print(f"wrote {output} ({_size(facts['file_bytes'])})")
     for path in saved:
         print(f"report: {path}")
-    if options.report == "-":
+    if timing and options.report == "-":
         print(timing.model_text(), end="")
         print(model.host_ops.text())
     return 0
+
+
+def _time_text(time_us: float | None) -> str:
+    return "unknown time" if time_us is None else f"{time_us:.2f} us"
+
+
+def _predicted(model: Any, settings: Any = (), loop_iterations: int | None = None) -> Any | None:
+    """The model's time; None where loops depend on values and nobody said how often they run."""
+    try:
+        return model.time(settings, loop_iterations=loop_iterations)
+    except ValueError as error:
+        if "timing.trip_count" not in str(error):
+            raise
+        return None
 
 
 def _weights_text(passes: dict[str, int]) -> str:
@@ -388,8 +410,8 @@ def describe_command(path: str, as_json: bool) -> int:
     rows = []
     for dimensions, loaded in buckets:
         compiled = model.CompiledModel(loaded, facts.get("target", ""), facts)
-        timing = compiled.time()
-        memory = timing.profile()["memory"]
+        timing = _predicted(compiled)
+        placed = timing or compiled.time(loop_iterations=1)  # memory does not depend on it
         rows.append({
             "dimensions": dimensions,
             "neuron_core": loaded.generation,
@@ -397,9 +419,9 @@ def describe_command(path: str, as_json: bool) -> int:
             "outputs": [[port.name, port.element, list(port.shape)] for port in compiled.outputs],
             "instructions": loaded.instruction_count, "kernels": loaded.kernel_count, "ops": loaded.op_count,
             "constant_bytes": loaded.constant_bytes, "weight_files": loaded.weight_files,
-            "time_us": timing.time_us, "memory": memory,
+            "time_us": timing.time_us if timing else None, "memory": placed.profile()["memory"],
             "memory_map": [
-                dict(zip(("memory", "name", "role", "offset", "bytes"), row)) for row in timing.memory_map()
+                dict(zip(("memory", "name", "role", "offset", "bytes"), row)) for row in placed.memory_map()
             ],
         })  # fmt: skip
     if as_json:
@@ -417,7 +439,7 @@ def describe_command(path: str, as_json: bool) -> int:
 def _describe_program(row: dict[str, Any]) -> None:
     sizes = ", ".join(f"{name}={size}" for name, size in row["dimensions"].items())
     print(f"program{' for ' + sizes if sizes else ''}: {row['instructions']:,} instructions, {row['kernels']} kernels "
-          f"of {row['ops']} ops, {row['time_us']:.2f} us")  # fmt: skip
+          f"of {row['ops']} ops, {_time_text(row['time_us'])}")  # fmt: skip
     for kind in ("inputs", "outputs"):
         for name, element, shape in row[kind]:
             print(f"  {kind[:-1]:<8} {name:<18} {element} [{', '.join(map(str, shape))}]")

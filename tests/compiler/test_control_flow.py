@@ -1,12 +1,13 @@
 """Loops, branches and slices at run-time places as device code, against NumPy and the graph's evaluator."""
 
+import json
 import re
 
 import numpy as np
 import pytest
 
 import opentrn
-from opentrn import graph
+from opentrn import cli, graph
 
 RNG = np.random.default_rng(11)
 
@@ -65,8 +66,7 @@ def test_a_while_that_counts_is_a_counted_loop(start, step, bound):
     assert instructions(model, "while_begin") == 0
 
 
-def test_a_while_that_looks_at_values():
-    text = """
+DOUBLING = """
 func.func @main(%x: tensor<f32>) -> (tensor<f32>, tensor<i32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %r:2 = stablehlo.while(%a = %x, %i = %zero) : tensor<f32>, tensor<i32>
@@ -83,17 +83,37 @@ func.func @main(%x: tensor<f32>) -> (tensor<f32>, tensor<i32>) {
   return %r#0, %r#1 : tensor<f32>, tensor<i32>
 }
 """
-    model, outputs = run(text, np.float32(3))
+
+
+def test_a_while_that_looks_at_values():
+    model, outputs = run(DOUBLING, np.float32(3))
     assert [float(outputs[0]), int(outputs[1])] == [192, 6]
     assert instructions(model, "while_begin") == 1
     six = model.time().total_ns  # as often as it has just run
     run_none = model(np.float32(200))
     assert int(run_none[1]) == 0
     assert model.time().total_ns < six
-    fresh = opentrn.compile(text)
+    fresh = opentrn.compile(DOUBLING)
     with pytest.raises(ValueError, match="how often the loop"):
         fresh.time()
     assert fresh.time(loop_iterations=6).total_ns == pytest.approx(six, rel=1e-3)
+
+
+def test_commands_on_a_model_without_a_known_time(tmp_path, capsys):
+    source, file = tmp_path / "doubling.mlir", tmp_path / "doubling.neuron"
+    source.write_text(DOUBLING)
+    assert cli.main(["compile", str(source), "-o", str(file)]) == 0
+    assert "predicted: unknown" in capsys.readouterr().out
+    assert cli.main(["describe", str(file)]) == 0
+    assert "unknown time" in capsys.readouterr().out
+    assert cli.main(["compile", str(source), "-o", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["time_us"] is None
+    assert cli.main(["compile", str(source), "-o", str(file), "--loop-iterations", "3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["time_us"] > 0
+    assert cli.main(["run", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["time_us"] > 0  # the run has counted
+    assert cli.main(["compile", str(source), "-o", str(file), "--report", "-"]) == 2
+    assert "--loop-iterations N" in capsys.readouterr().err
 
 
 def test_carried_values_change_places_at_once():
@@ -298,3 +318,28 @@ def test_coverage_looks_into_loops():
     rows = {row.op: row for row in opentrn.model.coverage(text)}
     assert rows["stablehlo.while"].unsupported == 0
     assert rows["stablehlo.convert"].count == 1
+
+
+def test_a_value_that_three_loops_carry_as_it_is():
+    """As jax.experimental.ode.odeint makes them: the innermost reads what the outermost was given."""
+    header = "tensor<i32>, tensor<4xf32>, tensor<4xf32>"
+    text = "func.func @main(%x: tensor<4xf32>, %c: tensor<4xf32>) -> tensor<4xf32> {\n"
+    text += "%zero = stablehlo.constant dense<0> : tensor<i32>\n%one = stablehlo.constant dense<1> : tensor<i32>\n"
+    text += "%two = stablehlo.constant dense<2> : tensor<i32>\n"
+    total, same = "%x", "%c"
+    for depth in range(3):
+        text += f"%r{depth}:3 = stablehlo.while(%i{depth} = %zero, %t{depth} = {total}, %s{depth} = {same}) : {header}"
+        text += f" cond {{ %go = stablehlo.compare LT, %i{depth}, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
+        text += "stablehlo.return %go : tensor<i1> } do {\n"
+        total, same = f"%t{depth}", f"%s{depth}"
+    text += f"%sum = stablehlo.add {total}, {same} : tensor<4xf32>\n"
+    total = "%sum"
+    for depth in (2, 1, 0):
+        text += f"%n{depth} = stablehlo.add %i{depth}, %one : tensor<i32>\n"
+        text += f"stablehlo.return %n{depth}, {total}, %s{depth} : {header} }}\n"
+        total = f"%r{depth}#1"
+    text += f"return {total} : tensor<4xf32> }}\n"
+    x, c = np.float32([1, 2, 3, 4]), np.float32([0.5, 1, -1, 0])
+    for level in (1, 2, 3):
+        (got,) = opentrn.compile(text, optlevel=level)(x, c)
+        np.testing.assert_array_equal(got, x + 8 * c)

@@ -103,7 +103,11 @@ class Writer:
         self.lines.append(f"stablehlo.return {go} : tensor<i1>\n}} do {{")
         inside = self.block([*arguments, *values], [*numbers, counter], depth + 1)
         step = self.emit(f"stablehlo.add {counter}, {one} : tensor<i32>")
-        returned = [self.pick(inside[-4:] + arguments) for _ in carried]
+        # A value that is carried as it is leaves the loop, and what it stood for may leave the next one.
+        returned = [
+            argument if self.random.random() < 0.3 else self.pick(inside[-4:] + arguments)
+            for argument in arguments
+        ]
         self.lines.append(f"stablehlo.return {', '.join([step, *returned])} : {types}\n}}")
         return [f"{result}#{i + 1}" for i in range(len(carried))]
 

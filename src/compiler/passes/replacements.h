@@ -1,4 +1,4 @@
-// Values that a pass replaces by others, as it walks a function in order.
+// Values that a pass replaces by others, which may be replaced in their turn later.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,9 @@ class Replacements {
   }
 
   graph::ValueId of(graph::ValueId value) const {
-    return graph::index_of(value) < to_.size() ? to_[graph::index_of(value)] : value;
+    while (graph::index_of(value) < to_.size() && to_[graph::index_of(value)] != value)
+      value = to_[graph::index_of(value)];
+    return value;
   }
   void replace(graph::ValueId value, graph::ValueId by) { to_[graph::index_of(value)] = of(by); }
   void apply(graph::Op& op) const {

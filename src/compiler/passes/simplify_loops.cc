@@ -71,7 +71,7 @@ class LoopSimplifier {
     const auto& returned = function_.op(body.ops.back()).operands;
     std::set<size_t> same;
     for (size_t i = 0; i < returned.size(); ++i)
-      if (returned[i] == body.arguments[i]) same.insert(i);
+      if (replacements_.of(returned[i]) == body.arguments[i]) same.insert(i);
     if (same.size() == returned.size()) same.erase(0);  // a loop that carries nothing has no form
     if (same.empty()) return;
     for (const size_t i : same) {
