@@ -146,6 +146,17 @@ def test_views_mutation_and_results_that_are_arguments() -> None:
     assert result[4].stride() == change(x, y)[4].stride()
 
 
+def test_rotary_embeddings_by_complex_numbers() -> None:
+    """As Llama's own code has them: torch.polar, view_as_complex and a complex product."""
+
+    def rotate(x: torch.Tensor) -> torch.Tensor:
+        angles = torch.outer(torch.arange(5.0), 10000 ** (-torch.arange(0, 8, 2) / 8))
+        turns = torch.polar(torch.ones_like(angles), angles)
+        return torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (4, 2))) * turns).flatten(-2)
+
+    check(rotate, torch.randn(2, 5, 8))
+
+
 def test_64_bit_types_are_32_bit_ones_on_the_device_and_come_back() -> None:
     whole = torch.tensor([2**31 - 1, -5, 0])
     check(lambda x: (x // 2, x.argmax(), x > 0), whole)

@@ -125,6 +125,15 @@ def complex_of(body: Emitter, out: Spec, real: Value, imaginary: Value) -> Value
     return body.op("complex", both, out.shape, out.dtype)
 
 
+@emits("polar.default")
+def polar(body: Emitter, out: Spec, length: Value, angle: Value) -> Value:
+    """torch's own decomposition writes into views of an empty tensor, which the traced graph cannot hold."""
+    part = torch.float32 if out.dtype == torch.complex64 else torch.float64
+    length, angle = (body.tensor(each, part, out.shape) for each in (length, angle))
+    parts = [body.multiply(length, body.unary(name, angle)) for name in ("cosine", "sine")]
+    return body.op("complex", parts, out.shape, out.dtype)
+
+
 @emits("real.default", "prims.real")
 def real(body: Emitter, out: Spec, value: Value) -> Value:
     return body.op("real", [value], value.shape, out.dtype) if value.dtype.is_complex else value
