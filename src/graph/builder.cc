@@ -67,6 +67,9 @@ Literal neutral_element(OpKind combiner, ElementType element) {
   if (combiner == OpKind::multiply_) return splat_literal(scalar, 1);
   const bool largest = combiner == OpKind::minimum_ || combiner == OpKind::and_;
   OPENTRN_CHECK(largest || combiner == OpKind::maximum_, "{} has no neutral element", name(combiner));
+  if (is_complex(element))
+    throw Fault(FaultKind::kInput, "graph.complex_order",
+                fmt::format("{} of {}: complex numbers have no order", name(combiner), name(element)));
   if (is_bool(element)) return splat_literal(scalar, largest ? 1 : 0);
   if (is_float(element)) return splat_literal(scalar, extreme(element, largest));
   const int64_t value = combiner == OpKind::and_ ? -1 : extreme_integer(element, largest);

@@ -80,7 +80,8 @@ class Builder {
 
 // One element of `type`'s kind that stands for all.
 Literal splat_literal(Type type, double value);
-// The value x with combine(x, y) == y for every y: of add_, multiply_, maximum_, minimum_, and_, or_.
+// The value x with combine(x, y) == y for every y: of add_, multiply_, maximum_, minimum_, and_, or_. A
+// kInput fault for the order of complex numbers.
 Literal neutral_element(OpKind combiner, ElementType element);
 
 }  // namespace opentrn::graph

@@ -95,6 +95,12 @@ TEST_F(BuilderTest, VerifyRefusesWrongStatedTypesMissingReturnsAndRecursion) {
   EXPECT_EQ(label_of([&] { verify(module_); }), "negate.C1");
 }
 
+TEST(NeutralElements, ComplexNumbersHaveNoOrder) {
+  EXPECT_EQ(label_of([] { (void)neutral_element(OpKind::maximum_, ElementType::kComplexF64); }),
+            "graph.complex_order");
+  EXPECT_TRUE(neutral_element(OpKind::add_, ElementType::kComplexF64).is_splat());
+}
+
 TEST(NeutralElements, LeaveEveryElementAsItIs) {
   const auto of = [](OpKind kind, ElementType element) { return neutral_element(kind, element); };
   EXPECT_EQ(load_real(ElementType::kF32, of(OpKind::maximum_, ElementType::kF32).element(0)), -INFINITY);
