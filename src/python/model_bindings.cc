@@ -1,5 +1,6 @@
 #include "python/model_bindings.h"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -263,12 +264,10 @@ void run_at(LoadedModel& self, const std::vector<uintptr_t>& inputs, const std::
     const graph::Type& type = self.output_types[i];
     const std::span bytes(results[i]->data(), static_cast<size_t>(results[i]->bytes()));
     auto* to = reinterpret_cast<std::byte*>(outputs[i]);
-    if (compiler::is_narrowed(type.element())) {
-      const graph::Literal wide = compiler::from_device(type, bytes);
-      std::memcpy(to, wide.bytes().data(), wide.bytes().size());
-    } else {
-      std::memcpy(to, bytes.data(), bytes.size());
-    }
+    if (compiler::is_narrowed(type.element()))
+      std::ranges::copy(compiler::from_device(type, bytes).bytes(), to);
+    else
+      std::ranges::copy(bytes, to);
   }
 }
 

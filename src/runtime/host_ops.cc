@@ -1,5 +1,6 @@
 #include "runtime/host_ops.h"
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <mutex>
@@ -93,7 +94,7 @@ void run(const graph::Module& module, std::span<sim::CustomOpTensor> outputs,
   const auto results = graph::eval::evaluate(module, function, values);
   for (size_t i = 0; i < results.size(); ++i) {
     const std::vector<std::byte> bytes = device_bytes(results[i].literal());
-    std::memcpy(outputs[i].data, bytes.data(), bytes.size());
+    std::ranges::copy(bytes, outputs[i].data);
   }
 }
 

@@ -20,7 +20,7 @@ _OPTIONS = {
     "tsan": {"TSAN_OPTIONS": "halt_on_error=1:report_signal_unsafe=0"},
 }
 # The folders whose tests run C++ in this process. The compiler has its tests in Python only.
-_PYTHON_TESTS = ("tests/compiler", "tests/graph", "tests/nki", "tests/isa", "tests/profile")
+_PYTHON_TESTS = ("tests/compiler", "tests/graph", "tests/nki", "tests/isa", "tests/profile", "tests/torch")
 
 
 def _runtime(name: str) -> str:
