@@ -14,6 +14,7 @@ __all__ = [
     "RunResult",
     "ShapeOf",
     "activate",
+    "compare",
     "compile",
     "coverage",
     "profile_program",
@@ -32,6 +33,10 @@ def __getattr__(name: str) -> object:
         from opentrn import model
 
         return getattr(model, name)
+    if name == "compare":
+        from opentrn.comparison import compare
+
+        return compare
     if name == "profile_program":
         from opentrn.program_profile import profile_program
 

@@ -96,7 +96,7 @@ def _warnings_as_messages() -> Iterator[None]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from opentrn import __version__, cli_model
+    from opentrn import __version__, cli_compare, cli_model
 
     parser = argparse.ArgumentParser(
         prog="opentrn",
@@ -146,6 +146,7 @@ def _parser() -> argparse.ArgumentParser:
     disasm.set_defaults(command=_disasm, no_execute=True)
 
     cli_model.add_commands(commands)
+    cli_compare.add_command(commands)
     for name, text in (("ls", "list the machines OpenTrn knows"), ("describe", "everything the tables say")):
         commands.add_parser(name, help=text, add_help=False)
     return parser

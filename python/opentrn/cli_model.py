@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from opentrn.units import size_text
+
 WEIGHT_DTYPES = ("none", "int8", "fp8_e4m3", "fp8_e4m3fn", "fp8_e5m2", "mxfp8", "mxfp4")
 SUFFIXES = (".mlir", ".mlirbc", ".stablehlo", ".onnx", ".pb", ".pt2", ".neuron")
 
@@ -187,7 +189,7 @@ def compile_command(options: argparse.Namespace) -> int:
         return 0
     how = "taken from the cache" if cached == "hit" else "compiled"
     print(f"{how}: {options.model} for {options.target} in {seconds:.2f} s, "
-          f"{facts['instructions']:,} instructions, {_size(model.constant_bytes)} of constants")  # fmt: skip
+          f"{facts['instructions']:,} instructions, {size_text(model.constant_bytes)} of constants")  # fmt: skip
     if options.auto_cast != "none":
         print(f"auto-cast {options.auto_cast} to {options.auto_cast_type}: {model.passes['casts']} casts")
     if options.weight_dtype != "none":
@@ -207,7 +209,7 @@ def compile_command(options: argparse.Namespace) -> int:
     for row in facts.get("programs", []):
         sizes = ", ".join(f"{name}={size}" for name, size in row["dimensions"].items())
         print(f"  program for {sizes}: {row['instructions']:,} instructions, {_time_text(row['time_us'])}")
-    print(f"wrote {output} ({_size(facts['file_bytes'])})")
+    print(f"wrote {output} ({size_text(facts['file_bytes'])})")
     for path in saved:
         print(f"report: {path}")
     if timing and options.report == "-":
@@ -234,7 +236,7 @@ def _weights_text(passes: dict[str, int]) -> str:
     """How many constant operands of products are kept narrower or sparse, and why others are not."""
     text = (
         f"{passes['weights_quantised']} constants of products, "
-        f"{_size(passes['weights_bytes_before'])} -> {_size(passes['weights_bytes_after'])}"
+        f"{size_text(passes['weights_bytes_before'])} -> {size_text(passes['weights_bytes_after'])}"
     )
     reasons = {
         "small": "too small", "shared": "read by other ops too", "not_finite": "not finite",
@@ -266,14 +268,6 @@ def _save_report(timing: Any, target: str) -> list[str]:
     else:
         raise UsageError(f"--report {target}: write FILE.html, FILE.json or no file")
     return [target]
-
-
-def _size(count: int) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.4g} {unit}"
-        count /= 1024
-    return f"{count:.4g} GiB"
 
 
 def coverage_command(options: argparse.Namespace) -> int:
@@ -427,7 +421,7 @@ def describe_command(path: str, as_json: bool) -> int:
     if as_json:
         print(json.dumps({"file": path, "facts": facts, "programs": rows}, indent=1))
         return 0
-    print(f"{path}: {_size(Path(path).stat().st_size)}, {facts.get('compiler', 'compiler unknown')}")
+    print(f"{path}: {size_text(Path(path).stat().st_size)}, {facts.get('compiler', 'compiler unknown')}")
     for name in ("source", "target", "options"):
         if name in facts:
             print(f"  {name:<8} {facts[name]}")
@@ -444,15 +438,15 @@ def _describe_program(row: dict[str, Any]) -> None:
         for name, element, shape in row[kind]:
             print(f"  {kind[:-1]:<8} {name:<18} {element} [{', '.join(map(str, shape))}]")
     for file, count in row["weight_files"].items():
-        print(f"  weights  {_size(count)} in {file}")
+        print(f"  weights  {size_text(count)} in {file}")
     memory = row["memory"]
-    print(f"  memory   SBUF {_size(memory['sbuf_bytes_per_partition_used'])} of "
-          f"{_size(memory['sbuf_bytes_per_partition_limit'])} a partition, PSUM {memory['psum_banks_used']} of "
-          f"{memory['psum_banks_limit']} banks, HBM {_size(memory['hbm_bytes_used'])}")  # fmt: skip
+    print(f"  memory   SBUF {size_text(memory['sbuf_bytes_per_partition_used'])} of "
+          f"{size_text(memory['sbuf_bytes_per_partition_limit'])} a partition, PSUM {memory['psum_banks_used']} of "
+          f"{memory['psum_banks_limit']} banks, HBM {size_text(memory['hbm_bytes_used'])}")  # fmt: skip
     for role in ("input", "constant", "intermediate", "output"):
         tensors = [tensor for tensor in row["memory_map"] if tensor["role"] == role]
         if tensors:
-            print(f"  HBM      {len(tensors):>5} {role + 's':<14} {_size(sum(t['bytes'] for t in tensors)):>10}"
+            print(f"  HBM      {len(tensors):>5} {role + 's':<14} {size_text(sum(t['bytes'] for t in tensors)):>10}"
                   f"  from offset {min(t['offset'] for t in tensors):#x}")  # fmt: skip
 
 
@@ -462,7 +456,7 @@ def cache_command(options: argparse.Namespace) -> int:
 
     if options.action == "clear":
         count, freed = cache.clear(options.older_than)
-        print(f"removed {count} compiled models ({_size(freed)}) from {cache.folder()}")
+        print(f"removed {count} compiled models ({size_text(freed)}) from {cache.folder()}")
         return 0
     rows = []
     for entry in cache.entries():
@@ -478,7 +472,7 @@ def cache_command(options: argparse.Namespace) -> int:
     for row in rows:
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["used"]))
         what = row.get("damaged") or f"{Path(row.get('source', '?')).name} for {row.get('target', '?')}"
-        print(f"  {row['key'][:12]}  {_size(row['bytes']):>10}  {used}  {what}")
+        print(f"  {row['key'][:12]}  {size_text(row['bytes']):>10}  {used}  {what}")
     return 0
 
 

@@ -258,12 +258,23 @@ void save_perfetto(const Timing& self, const std::string& path) {
   if (!file) throw Fault(FaultKind::kInput, "write", fmt::format("cannot write {}", path));
 }
 
-int run_cli(const std::vector<std::string>& arguments) {
+int run_cli(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
   std::vector<const char*> words{"opentrn"};
   for (const std::string& argument : arguments) words.push_back(argument.c_str());
+  return cli::run({cli::add_ls, cli::add_describe}, static_cast<int>(words.size()), words.data(), out, err);
+}
+
+// Every machine of the tables, as JSON.
+std::string machines() {
   std::ostringstream out, err;
-  const int code =
-      cli::run({cli::add_ls, cli::add_describe}, static_cast<int>(words.size()), words.data(), out, err);
+  const int code = run_cli({"ls", "--json"}, out, err);
+  OPENTRN_CHECK(code == 0, "ls --json: {}", err.str());
+  return out.str();
+}
+
+int print_cli(const std::vector<std::string>& arguments) {
+  std::ostringstream out, err;
+  const int code = run_cli(arguments, out, err);
   nb::module_ sys = nb::module_::import_("sys");
   sys.attr("stdout").attr("write")(out.str());
   sys.attr("stderr").attr("write")(err.str());
@@ -377,7 +388,8 @@ void bind_timing(nb::module_& module) {
       "machine"_a, "path"_a, "name"_a = "kernel");
   module.def("time_files", &time_files, "paths"_a, "target"_a, "settings"_a = std::vector<std::string>{},
              "neuronx_cc"_a = false, "look_ahead"_a = nb::none(), "default_trip_count"_a = nb::none());
-  module.def("run_cli", &run_cli, "arguments"_a);
+  module.def("run_cli", &print_cli, "arguments"_a);
+  module.def("machines", &machines);
 }
 
 }  // namespace opentrn::python
