@@ -223,6 +223,25 @@ TEST(Onnx, RefusalsNameOperatorAndNode) {
   EXPECT_EQ(label_of([&] { imported(m.bytes(), options); }), "onnx.tensor");
 }
 
+TEST(Onnx, IndicesAreWholeNumbers) {
+  ModelText m = linear();
+  m.nodes[1] = node("ScatterElements", {"product", "product", "product"}, "y");
+  EXPECT_EQ(label_of([&] {
+              imported(m.bytes(), {.dimensions = {{"batch", 2}}, .constants = {}});
+            }),
+            "onnx.whole_numbers");
+}
+
+TEST(Onnx, OneBlockOfScalesMayBeLargerThanTheAxis) {
+  ModelText m;
+  m.opset = 21;
+  m.inputs = {value_info("x", kFloat, {3, 2})};
+  m.outputs = {value_info("y", kFloat, {3, 2})};
+  m.initializers = {tensor_of_floats("scale", {1, 2}, {2, 0.5f})};
+  m.nodes = {node("DequantizeLinear", {"x", "scale"}, "y", {{"axis", 0}, {"block_size", INT64_MAX}})};
+  EXPECT_THAT(run(imported(m.bytes()), {{1, 2, 3, 4, 5, 6}}), ElementsAre(2, 1, 6, 2, 10, 3));
+}
+
 TEST(Onnx, AShapeThatIsAnInputNeedsItsValue) {
   ModelText m;
   m.inputs = {value_info("x", kFloat, {2, 3}), value_info("shape", kInt64, {1})};

@@ -72,6 +72,9 @@ ValueId Emit::iota(ElementType element, Dims dims, int64_t axis) const {
 }
 
 ValueId Emit::integers(const Dims& values, ElementType element) const {
+  if (!graph::is_integer(element))
+    throw Fault(FaultKind::kInput, "onnx.whole_numbers",
+                fmt::format("indices or sizes are {}, and must be whole numbers", graph::name(element)));
   const auto size = static_cast<size_t>(graph::storage_bytes(element));
   std::vector<std::byte> bytes(values.size() * size);
   for (size_t i = 0; i < values.size(); ++i) graph::store_integer(element, values[i], &bytes[i * size]);

@@ -1,4 +1,5 @@
 // Quantization: QuantizeLinear, DequantizeLinear, integer matrix products.
+#include <algorithm>
 #include <cmath>
 
 #include "import/onnx/ops.h"
@@ -36,13 +37,15 @@ ValueId spread(const Node& n, ValueId parameter, const Dims& x) {
   }
   n.check(block > 0 && e.rank(parameter) == rank, "a parameter of rank {} with block_size {}",
           e.rank(parameter), block);
-  // [.., blocks, ..] to [.., blocks, block, ..], joined and cut to the axis' size.
+  // [.., blocks, ..] to [.., blocks, block, ..], joined and cut to the axis' size. One block may say that it
+  // is larger than the axis.
+  const int64_t each = std::min(block, std::max<int64_t>(x[at], 1));
   Dims wide = e.dims(parameter);
   Dims places = range(0, rank);
   for (size_t i = at + 1; i < places.size(); ++i) ++places[i];
-  wide.insert(wide.begin() + axis + 1, block);
+  wide.insert(wide.begin() + axis + 1, each);
   Dims joined = e.dims(parameter);
-  joined[at] *= block;
+  joined[at] *= each;
   const ValueId repeated = e.reshape(e.builder().broadcast_in_dim(parameter, wide, places), joined);
   n.check(joined[at] >= x[at], "{} blocks of {} for {}", wide[at], block, x[at]);
   return e.slice(repeated, axis, 0, x[at]);
