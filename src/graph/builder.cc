@@ -47,6 +47,17 @@ int64_t extreme_integer(ElementType element, bool largest) {
 
 }  // namespace
 
+namespace {
+
+// The nearest int64: the conversion of what is outside is undefined.
+int64_t saturated(double value) {
+  constexpr double kEnd = 9223372036854775808.0;
+  if (value >= kEnd) return INT64_MAX;
+  return value < -kEnd ? INT64_MIN : static_cast<int64_t>(value);
+}
+
+}  // namespace
+
 Literal splat_literal(Type type, double value) {
   const ElementType element = type.element();
   return literal_of(std::move(type), [&](std::byte* bytes) {
@@ -57,7 +68,7 @@ Literal splat_literal(Type type, double value) {
     else if (is_bool(element))
       *bytes = std::byte{value != 0};
     else
-      store_integer(element, static_cast<int64_t>(value), bytes);
+      store_integer(element, saturated(value), bytes);
   });
 }
 

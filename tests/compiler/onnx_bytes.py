@@ -19,6 +19,18 @@ def field(number: int, value: int | bytes | str) -> bytes:
     return varint(number << 3 | 2) + varint(len(data)) + data
 
 
-def value_info(name: str, dims: list[int | str]) -> bytes:
+def value_info(name: str, dims: list[int | str], element: int = 1) -> bytes:
+    """A ValueInfoProto. element: of TensorProto.DataType, 1 is float."""
     shape = b"".join(field(1, field(1, dim) if isinstance(dim, int) else field(2, dim)) for dim in dims)
-    return field(1, name) + field(2, field(1, field(1, 1) + field(2, shape)))
+    return field(1, name) + field(2, field(1, field(1, element) + field(2, shape)))
+
+
+def node(op: str, inputs: list[str], outputs: list[str], attributes: bytes = b"") -> bytes:
+    """A NodeProto. attributes: its encoded fields 5."""
+    names = b"".join(field(1, name) for name in inputs) + b"".join(field(2, name) for name in outputs)
+    return names + field(3, op + "_" + outputs[0]) + field(4, op) + attributes
+
+
+def scalar(name: str, element: int, data: bytes) -> bytes:
+    """A TensorProto of rank 0."""
+    return field(2, element) + field(8, name) + field(9, data)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx_bytes import field, value_info
+from onnx_bytes import field, node, scalar, value_info
 
 import opentrn
 from opentrn import _core
@@ -35,6 +35,28 @@ def test_onnx(onnx_model: Path):
     x = np.array([[1, 2, 3, 4], [-1, 0, 2, 0.5]], np.float32)
     weight = np.arange(12, dtype=np.float32).reshape(4, 3) - 5
     np.testing.assert_allclose(model(x)[0], np.maximum(x @ weight, 0), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("trips", "wanted"), [(2**63 - 1, 192), (2**40, 192), (3, 24)])
+def test_an_onnx_loop_that_its_condition_ends(tmp_path: Path, trips: int, wanted: float):
+    """x doubles while it is below 100; exporters write INT64_MAX trips for a while loop."""
+    inner = (
+        field(1, node("Add", ["v", "v"], ["twice"])) + field(1, node("Less", ["twice", "limit"], ["more"]))
+        + field(2, "body") + field(11, value_info("i", [], 7)) + field(11, value_info("go", [], 9))
+        + field(11, value_info("v", [])) + field(12, value_info("more", [], 9)) + field(12, value_info("twice", []))
+    )  # fmt: skip
+    body = field(5, field(1, "body") + field(6, inner) + field(20, 5))
+    graph = (
+        field(1, node("Less", ["x", "limit"], ["first"]))
+        + field(1, node("Loop", ["trips", "first", "x"], ["y"], body)) + field(2, "g")
+        + field(5, scalar("trips", 7, trips.to_bytes(8, "little")))
+        + field(5, scalar("limit", 1, np.float32(100).tobytes()))
+        + field(11, value_info("x", [])) + field(12, value_info("y", []))
+    )  # fmt: skip
+    path = tmp_path / "loop.onnx"
+    path.write_bytes(field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 17)))
+    (got,) = opentrn.compile(path)(np.float32(3))
+    assert got == wanted
 
 
 SCOPES = "['', 'model', 'model.encoder.layer', 'model.encoder.layer.0', 'linear_3']"

@@ -66,6 +66,9 @@ void import_if(Node& n) {
 
 namespace {
 
+// Exporters write INT64_MAX for a loop that only its condition ends; the counter has 32 bits on the device.
+constexpr int64_t kIterationsMax = INT32_MAX;
+
 // Shapes of slices, found by building the body once where nothing uses it.
 std::vector<Type> slice_types(const Emit& e, const Values& states, const IterationBody& body,
                               bool& conditional) {
@@ -102,7 +105,10 @@ LoopResult loop(const Node& n, int64_t count, std::optional<ValueId> first_condi
     carried.push_back(e.full(slice.element(), dims, 0));
   }
   const std::vector<Type> types = types_of(e, carried);
+  const bool bounded = count <= kIterationsMax;
+  n.check(bounded || conditional, "the loop never ends");
   const graph::RegionBody condition{types, [&](Builder& b, std::span<const ValueId> a) {
+                                      if (!bounded) return Values{a[1]};
                                       const Emit inner(b);
                                       const ValueId more = inner.compare(ComparisonDirection::kLt, a[0],
                                                                          static_cast<double>(count));
