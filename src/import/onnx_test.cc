@@ -232,13 +232,24 @@ TEST(Onnx, IndicesAreWholeNumbers) {
             "onnx.whole_numbers");
 }
 
+TEST(Onnx, AttributesThatNoSizeCanBeAreRefused) {
+  ModelText m;
+  m.inputs = {value_info("x", kFloat, {1, 4, 2, 2})};
+  m.outputs = {value_info("y", kFloat, {1, 1, 4, 4})};
+  m.nodes = {node("DepthToSpace", {"x"}, "y", {{"blocksize", INT64_MAX}})};
+  EXPECT_EQ(label_of([&] { imported(m.bytes()); }), "onnx.DepthToSpace");
+  m.nodes = {node("Shape", {"x"}, "y", {{"end", INT64_MAX}})};
+  m.opset = 15;
+  EXPECT_EQ(label_of([&] { imported(m.bytes()); }), "");
+}
+
 TEST(Onnx, OneBlockOfScalesMayBeLargerThanTheAxis) {
   ModelText m;
   m.opset = 21;
   m.inputs = {value_info("x", kFloat, {3, 2})};
   m.outputs = {value_info("y", kFloat, {3, 2})};
   m.initializers = {tensor_of_floats("scale", {1, 2}, {2, 0.5f})};
-  m.nodes = {node("DequantizeLinear", {"x", "scale"}, "y", {{"axis", 0}, {"block_size", INT64_MAX}})};
+  m.nodes = {node("DequantizeLinear", {"x", "scale"}, "y", {{"axis", 0}, {"block_size", 1000}})};
   EXPECT_THAT(run(imported(m.bytes()), {{1, 2, 3, 4, 5, 6}}), ElementsAre(2, 1, 6, 2, 10, 3));
 }
 

@@ -157,7 +157,9 @@ void import_loop(Node& n) {
   for (size_t i = 0; i < state_count; ++i) states.push_back(n.in(i + 2));
   int64_t count = INT64_MAX;
   if (n.has(0)) {
-    count = std::max<int64_t>(n.integer(0), 0);
+    const Dims trips = n.places(0);
+    n.check(trips.size() == 1, "the number of trips has {} entries", trips.size());
+    count = std::max<int64_t>(trips[0], 0);
   }
   std::optional<ValueId> condition;
   if (n.has(1)) {

@@ -14,8 +14,8 @@ void import_constant(Node& n) {
     return n.set(0, e.constant(n.surroundings().literal(*a->t)));
   }
   if (n.attribute("value_float")) return n.set(0, e.scalar(ElementType::kF32, n.real("value_float", 0)));
-  if (n.attribute("value_int")) return n.set(0, e.reshape(e.integers({n.integer("value_int", 0)}), {}));
-  if (const auto values = n.integers("value_ints")) return n.set(0, e.integers(*values));
+  if (n.attribute("value_int")) return n.set(0, e.reshape(e.integers({n.place("value_int", 0)}), {}));
+  if (n.attribute("value_ints")) return n.set(0, e.integers(n.places("value_ints")));
   if (const auto values = n.reals("value_floats"))
     return n.set(0, e.reals({values->begin(), values->end()}, ElementType::kF32,
                             {static_cast<int64_t>(values->size())}));
@@ -41,8 +41,8 @@ void import_shape(Node& n) {
   const Dims dims = n.dims(0);
   const auto rank = static_cast<int64_t>(dims.size());
   const auto place = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
-  const int64_t start = place(n.integer("start", 0));
-  const int64_t end = std::max(start, place(n.integer("end", rank)));
+  const int64_t start = place(n.place("start", 0));
+  const int64_t end = std::max(start, place(n.place("end", rank)));
   n.set(0, n.emit.integers({dims.begin() + start, dims.begin() + end}));
 }
 
@@ -187,15 +187,15 @@ void import_split(Node& n) {
 void import_slice(Node& n) {
   const Emit& e = n.emit;
   const bool by_attribute = n.opset() < 10;
-  const Dims starts = by_attribute ? n.integers("starts", {}) : n.integers(1);
-  const Dims ends = by_attribute ? n.integers("ends", {}) : n.integers(2);
+  const Dims starts = by_attribute ? n.places("starts") : n.places(1);
+  const Dims ends = by_attribute ? n.places("ends") : n.places(2);
   Dims axes = range(0, static_cast<int64_t>(starts.size()));
   if (by_attribute)
     axes = n.integers("axes", axes);
   else if (n.has(3))
     axes = n.integers(3);
   Dims steps(starts.size(), 1);
-  if (!by_attribute && n.has(4)) steps = n.integers(4);
+  if (!by_attribute && n.has(4)) steps = n.places(4);
   n.check(starts.size() == ends.size() && starts.size() == axes.size() && starts.size() == steps.size(),
           "starts, ends, axes and steps have {}, {}, {} and {} entries", starts.size(), ends.size(),
           axes.size(), steps.size());

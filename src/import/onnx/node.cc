@@ -10,6 +10,14 @@
 
 namespace opentrn::import::onnx {
 
+namespace {
+
+// Tensors of that many elements exist, and products of two attributes fit 64 bits.
+constexpr int64_t kInputMax = int64_t{1} << 40;
+constexpr int64_t kAttributeMax = INT32_MAX;
+
+}  // namespace
+
 ValueId Node::in(size_t i) const {
   if (!has(i)) bad(fmt::format("input {} is missing", i));
   return *inputs_[i];
@@ -29,6 +37,14 @@ Literal Node::constant(size_t i) const {
 }
 
 Dims Node::integers(size_t i) const {
+  Dims values = places(i);
+  for (const int64_t value : values)
+    check(-kInputMax <= value && value <= kInputMax, "input {} has {}; at most {} is taken", i, value,
+          kInputMax);
+  return values;
+}
+
+Dims Node::places(size_t i) const {
   const Literal literal = constant(i);
   const ElementType element = literal.type().element();
   check(graph::is_integer(element) || graph::is_bool(element), "input {} is {}; integers are wanted", i,
@@ -68,6 +84,13 @@ std::vector<double> Node::reals(size_t i) const {
 }
 
 int64_t Node::integer(std::string_view name, int64_t absent) const {
+  const int64_t value = place(name, absent);
+  check(value == absent || (-kAttributeMax <= value && value <= kAttributeMax),
+        "attribute {} is {}; at most {} is taken", name, value, kAttributeMax);
+  return value;
+}
+
+int64_t Node::place(std::string_view name, int64_t absent) const {
   const AttributeValue* found = attribute(name);
   if (!found) return absent;
   check(found->i.has_value(), "attribute {} is no integer", name);
@@ -89,9 +112,17 @@ std::string Node::string(std::string_view name, std::string_view absent) const {
 }
 
 std::optional<Dims> Node::integers(std::string_view name) const {
+  if (!attribute(name)) return std::nullopt;
+  Dims values = places(name);
+  for (const int64_t value : values)
+    check(-kAttributeMax <= value && value <= kAttributeMax, "attribute {} has {}; at most {} is taken", name,
+          value, kAttributeMax);
+  return values;
+}
+
+Dims Node::places(std::string_view name) const {
   const AttributeValue* found = attribute(name);
-  if (!found) return std::nullopt;
-  return found->ints;
+  return found ? found->ints : Dims{};
 }
 
 Dims Node::integers(std::string_view name, Dims absent) const {

@@ -56,8 +56,11 @@ class Node {
   // An input that must be known at compile time: a shape, axes, a size. Names what it depends on otherwise.
   Literal constant(size_t i) const;
   std::optional<Literal> maybe_constant(size_t i) const;
+  // Sizes, axes, repeats: input fault when one is so large that arithmetic on it could overflow. places()
+  // takes any number: Slice's ends and Loop's trips are INT64_MAX where there is no end.
   Dims integers(size_t i) const;
   int64_t integer(size_t i) const;
+  Dims places(size_t i) const;
   std::vector<double> reals(size_t i) const;
   double real(size_t i) const;
 
@@ -68,6 +71,8 @@ class Node {
   bool flag(std::string_view name, bool absent) const { return integer(name, absent) != 0; }
   std::optional<Dims> integers(std::string_view name) const;
   Dims integers(std::string_view name, Dims absent) const;
+  int64_t place(std::string_view name, int64_t absent) const;
+  Dims places(std::string_view name) const;  // none when absent
   std::optional<std::vector<float>> reals(std::string_view name) const;
   const Graph& graph(std::string_view name) const;
   // The `to` and `dtype` attributes.
