@@ -243,6 +243,15 @@ TEST(Onnx, AttributesThatNoSizeCanBeAreRefused) {
   EXPECT_EQ(label_of([&] { imported(m.bytes()); }), "");
 }
 
+TEST(Onnx, AttentionNeedsAValueHeadForEachKeyHead) {
+  ModelText m;
+  m.opset = 23;
+  m.inputs = {value_info("q", kFloat, {1, 2, 4, 8}), value_info("v", kFloat, {1, 0, 4, 8})};
+  m.outputs = {value_info("y", kFloat, {1, 2, 4, 8})};
+  m.nodes = {node("Attention", {"q", "q", "v"}, "y")};
+  EXPECT_EQ(label_of([&] { imported(m.bytes()); }), "onnx.Attention");
+}
+
 TEST(Onnx, OneBlockOfScalesMayBeLargerThanTheAxis) {
   ModelText m;
   m.opset = 21;

@@ -103,8 +103,8 @@ void import_attention(Node& n) {
   n.set(1, k);
   n.set(2, v);
   const int64_t q_heads = e.dim(q, 1);
-  n.check(e.dim(k, 1) > 0 && q_heads % e.dim(k, 1) == 0, "{} query heads for {} key heads", q_heads,
-          e.dim(k, 1));
+  n.check(e.dim(k, 1) > 0 && q_heads % e.dim(k, 1) == 0 && e.dim(v, 1) == e.dim(k, 1),
+          "{} query heads, {} key heads, {} value heads", q_heads, e.dim(k, 1), e.dim(v, 1));
   k = repeat_heads(e, k, q_heads / e.dim(k, 1));
   v = repeat_heads(e, v, q_heads / e.dim(v, 1));
   const int64_t queries = e.dim(q, 2);
