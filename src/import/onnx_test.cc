@@ -15,6 +15,7 @@
 #include "graph/element_value.h"
 #include "graph/eval/evaluate.h"
 #include "import/onnx/proto.h"
+#include "import/onnx_writer_for_test.h"
 
 namespace opentrn::import::onnx {
 namespace {
@@ -47,29 +48,6 @@ std::string tensor_of_integers(const std::string& name, const std::vector<int64_
   w.add_int32(2, kInt64);
   w.add_packed_int64(7, values.begin(), values.end());
   w.add_string(8, name);
-  return data;
-}
-
-// A dimension below 0 is symbolic, called "batch".
-std::string value_info(const std::string& name, int type, const std::vector<int64_t>& dims) {
-  std::string shape, tensor, wrapped, data;
-  pbf_writer s(shape);
-  for (const int64_t dim : dims) {
-    std::string one;
-    pbf_writer d(one);
-    if (dim >= 0)
-      d.add_int64(1, dim);
-    else
-      d.add_string(2, "batch");
-    s.add_message(1, one);
-  }
-  pbf_writer t(tensor);
-  t.add_int32(1, type);
-  t.add_message(2, shape);
-  pbf_writer(wrapped).add_message(1, tensor);
-  pbf_writer v(data);
-  v.add_string(1, name);
-  v.add_message(2, wrapped);
   return data;
 }
 

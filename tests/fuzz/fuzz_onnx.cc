@@ -8,6 +8,7 @@
 #include "graph/text/text.h"
 #include "import/load.h"
 #include "import/onnx/onnx.h"
+#include "import/onnx_writer_for_test.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/mutate.h"
 
@@ -15,6 +16,7 @@ namespace opentrn::fuzz {
 
 namespace {
 
+using import::onnx::value_info;
 using protozero::pbf_writer;
 
 // TensorProto.DataType and AttributeProto.AttributeType of onnx.proto.
@@ -252,23 +254,6 @@ class Model {
       if (dim < 0) dim = 3;
     }
     return result;
-  }
-  std::string value_info(const std::string& name, int type, const std::vector<int64_t>& shape_of) {
-    std::string shape, tensor, wrapped, data;
-    pbf_writer s(shape);
-    for (const int64_t dim : shape_of) {
-      std::string one;
-      pbf_writer(one).add_int64(1, dim);
-      s.add_message(1, one);
-    }
-    pbf_writer t(tensor);
-    t.add_int32(1, type);
-    t.add_message(2, shape);
-    pbf_writer(wrapped).add_message(1, tensor);
-    pbf_writer v(data);
-    v.add_string(1, name);
-    v.add_message(2, wrapped);
-    return data;
   }
   // Integers mostly: shapes, axes, sizes; now and then fewer or more of them than the shape says.
   std::string tensor(const std::string& name) {
