@@ -194,6 +194,7 @@ Lowered lower(const graph::Module& module, const Function& function, const Optio
                                 port_name(function.result_attributes, i, "output")});
   compiled.constants = lowering.take_constants();
   compiled.origin = lowering.take_origin();
+  compiled.passes.prologues = lowering.prologues();
   return {std::move(compiled), lowering.crowded()};
 }
 
@@ -216,7 +217,9 @@ std::optional<NoKernel> lower(const graph::Module& module, const Function& funct
           return lowered;
         },
         options);
+    const int64_t prologues = made.passes.prologues;
     made.passes = compiled.passes;
+    made.passes.prologues = prologues;
     compiled = std::move(made);
   } catch (const NoKernel& failed) {
     return failed;

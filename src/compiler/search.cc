@@ -17,6 +17,9 @@ namespace {
 constexpr std::array kShares = {0.8, 0.6, 0.4, 0.2};
 constexpr double kShareOfLarge = 0.5;
 constexpr std::array<int64_t, 3> kPanelBytes = {16 * 1024, 32 * 1024, 96 * 1024};
+// Operands that get a prologue have so many elements: small ones find room in SBUF beside any kernel, and a
+// kernel of their own uses more partitions than they have rows.
+constexpr std::array<int64_t, 2> kPrologueElements = {16 * 1024, kNoPrologues};
 // Instructions of a program that is compiled again to be timed: a second or two.
 constexpr size_t kTimedInstructions = 150'000;
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -103,13 +106,19 @@ CompiledModule fastest(const std::function<Lowered(const Choices&)>& lower, cons
     if (!rotates(*first.module.program, options.generation))
       first = lower(choices = {.kept_share = kShareOfLarge / 2});
     if (!thorough) return std::move(first.module);
-  } else if (!thorough && !crowded) {
+  } else if (!thorough && !crowded && first.module.passes.prologues == 0) {
     return std::move(first.module);
   }
   // What Level::k2 gives is among what Level::k3 looks at, which is so no slower.
   Search search(lower, options.generation);
+  const bool has_prologues = first.module.passes.prologues > 0;
   search.offer(std::move(first), choices);
-  for (const double share : kShares) search.attempt({.kept_share = share});
+  if (has_prologues)
+    for (const int64_t elements : kPrologueElements)
+      search.attempt({.kept_share = choices.kept_share, .prologue_elements = elements});
+  if (!thorough && !crowded) return search.take();
+  for (const double share : kShares)
+    search.attempt({.kept_share = share, .prologue_elements = search.choices().prologue_elements});
   if (!thorough) return search.take();
   for (const int64_t bytes : kPanelBytes) {
     Choices choices = search.choices();

@@ -13,7 +13,8 @@ struct Lowered {
   bool crowded = false;  // some value had no room in SBUF, or lost it
 };
 
-// Level::k2 takes what is usual where every value finds room, else the best of several shares of it.
+// Level::k2 takes what is usual where every value finds room, else the best of several shares of it; and
+// prologues of products only where they are no slower than the kernels that they replace.
 // Level::k3 also varies layouts and the sizes of panels, and is never slower than Level::k2. Programs too
 // large to be timed several times get half of the room where not every value finds some.
 CompiledModule fastest(const std::function<Lowered(const Choices&)>& lower, const Options& options);

@@ -153,6 +153,7 @@ nb::dict describe(const compiler::PassCounts& passes) {
   row["attention"] = passes.attention;
   row["activations"] = passes.activations;
   row["integer_weights"] = passes.integer_weights;
+  row["prologues"] = passes.prologues;
   row["weights_quantised"] = passes.weights.count;
   row["weights_bytes_before"] = passes.weights.bytes_before;
   row["weights_bytes_after"] = passes.weights.bytes_after;

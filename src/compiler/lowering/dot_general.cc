@@ -24,6 +24,7 @@
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
+#include "compiler/lowering/prologue.h"
 #include "compiler/lowering/tile_source.h"
 #include "compiler/passes/passes.h"
 
@@ -86,14 +87,21 @@ class Side {
         on_chip_(matrix_.columns_are_runs() && !matrix_.rows_are_runs() && matrix_.columns() > 1) {}
 
   void set_panelled(const Panelled& panelled) { panelled_ = panelled; }
+  // What the matrix shows is one of `inputs`; the operand is what the prologue makes of all of them.
+  void set_prologue(Prologue* prologue, std::vector<Matrix> inputs) {
+    prologue_ = prologue;
+    inputs_ = std::move(inputs);
+    for (const Matrix& input : inputs_) turned_inputs_.push_back(input.transposed());
+  }
 
-  // Panels will be asked for again: those that cost transposes are kept in HBM as they lie in SBUF, so that
-  // the next time is one long transfer.
-  void keep_transposed() { keeps_ = on_chip_ && matrix_.columns() % kPartitions == 0; }
+  // Panels will be asked for again: those that cost transposes or a prologue are kept in HBM as they lie in
+  // SBUF, so that the next time is one long transfer.
+  void keep_transposed() { keeps_ = (on_chip_ || prologue_) && matrix_.columns() % kPartitions == 0; }
 
   // [K block, free_count] tiles for free indices from free_begin.
   std::vector<Tile> panels(int64_t free_begin, int64_t free_count) {
-    if (auto tiles = kept_panels(free_begin, free_count)) return *tiles;
+    if (!prologue_)
+      if (auto tiles = kept_panels(free_begin, free_count)) return *tiles;
     const int64_t blocks = tiles(matrix_.columns(), kPartitions);
     const Tile all =
         emitter_.sbuf(std::min(kPartitions, matrix_.columns()), blocks * free_count, dtype_, name_);
@@ -109,6 +117,8 @@ class Side {
       load_panel(all, free_begin);
     else if (on_chip_)
       transposed(result, free_begin, free_count);
+    else if (prologue_)
+      compute_all(all, result, free_begin, free_count);
     else
       load_all(all, result, free_begin, free_count);
     if (keeps_) {
@@ -148,6 +158,38 @@ class Side {
         }
       }
     }
+  }
+
+  // Several blocks of the contraction are one instruction where the inputs are as regular as that.
+  void compute_all(const Tile& all, const std::vector<Tile>& panels, int64_t free_begin, int64_t free_count) {
+    const auto whole = static_cast<size_t>(matrix_.columns() / kPartitions);
+    const auto together = static_cast<size_t>(std::max<int64_t>(1, kNaturalColumns / free_count));
+    for (size_t i = 0; i < panels.size();) {
+      const size_t count = i < whole ? std::min(together, whole - i) : 1;
+      const int64_t k = static_cast<int64_t>(i) * kPartitions,
+                    columns = static_cast<int64_t>(count) * free_count;
+      const Tile place = all.column_range(static_cast<int64_t>(i) * free_count, columns);
+      if (count > 1 && compute_blocks(place, k, free_begin, free_count)) {
+        i += count;
+        continue;
+      }
+      prologue_->compute(turned_inputs_, {k, panels[i].rows, free_begin, free_count}, panels[i]);
+      ++i;
+    }
+  }
+
+  bool compute_blocks(const Tile& place, int64_t k, int64_t free_begin, int64_t free_count) {
+    if (!prologue_->all_full()) return false;
+    std::vector<Tile> loaded;
+    for (const Matrix& input : turned_inputs_) {
+      loaded.push_back(emitter_.sbuf(place.rows, place.columns, input.dtype(), name_ + "_load"));
+      if (!input.load_blocks(emitter_, loaded.back(), k, free_begin, free_count)) {
+        OPENTRN_CHECK(loaded.size() == 1, "inputs of a prologue of which only some lie in blocks");
+        return false;
+      }
+    }
+    prologue_->compute(loaded, place);
+    return true;
   }
 
   void load_all(const Tile& all, const std::vector<Tile>& panels, int64_t free_begin, int64_t free_count) {
@@ -202,6 +244,7 @@ class Side {
   }
 
   Tile rows_of(int64_t row, int64_t row_count, int64_t column, int64_t column_count) {
+    if (prologue_) return prologue_->compute(inputs_, {row, row_count, column, column_count});
     if (matrix_.dtype() == dtype_)
       return matrix_.fetch(emitter_, row, row_count, column, column_count, name_ + "_rows");
     const Tile tile = emitter_.sbuf(row_count, column_count, dtype_, name_ + "_rows");
@@ -217,6 +260,8 @@ class Side {
   bool keeps_ = false;
   bool scalar_is_next_ = true;
   std::optional<Panelled> panelled_;
+  Prologue* prologue_ = nullptr;
+  std::vector<Matrix> inputs_, turned_inputs_;
   std::map<int64_t, View> stored_;  // by free_begin
 };
 
@@ -322,7 +367,7 @@ std::optional<Panelled> panelled(Lowering& lowering, const Op& op, int64_t k, in
 
 class Product : public TileSource {
  public:
-  Product(Lowering& lowering, const Op& op, const ProductForm& form)
+  Product(Lowering& lowering, const Op& op, const ProductForm& form, const Prologues& prologues)
       : emitter_(lowering.emitter()),
         choices_(lowering.choices()),
         turned_(form.turned),
@@ -333,41 +378,38 @@ class Product : public TileSource {
     };
     const auto lb = dims(Attr::lhs_batching_dimensions), rb = dims(Attr::rhs_batching_dimensions);
     const auto lc = dims(Attr::lhs_contracting_dimensions), rc = dims(Attr::rhs_contracting_dimensions);
-    const View l = lowering.view(op.operands[0]);
-    left_ = {l, pick(l, free_dimensions(l.dims.size(), lb, lc)), pick(l, lc)};
+    left_ = operand(lowering, op, 0, prologues, lb, lc);
     find_dtypes(lowering.function(), op);
-    const int64_t k = left_.columns();
+    const int64_t k = left_.matrix().columns();
     const int64_t n =
         k == 0 || !lb.empty() ? 0 : lowering.function().type(op.operands[1]).element_count() / k;
-    panel_ = std::min(right_panel(choices_, left_.rows(), k, size_bytes(r_dtype_)), n);
+    panel_ = std::min(right_panel(choices_, left_.matrix().rows(), k, size_bytes(r_dtype_)), n);
     if (panel_ > 0 && !turned_) panelled_ = panelled(lowering, op, k, n, panel_);
-    if (panelled_) {
-      right_ = {panelled_->view, panelled_->free_dims(n / panel_), panelled_->contracted_dims()};
-    } else {
-      const View r = lowering.view(op.operands[1]);
-      right_ = {r, pick(r, free_dimensions(r.dims.size(), rb, rc)), pick(r, rc)};
-      r_batch_ = pick(r, rb);
-    }
-    l_batch_ = pick(l, lb);
-    for (const isa::Dim& dim : l_batch_) batches_ *= dim.count;
+    if (panelled_)
+      right_.parts = {
+          {{panelled_->view, panelled_->free_dims(n / panel_), panelled_->contracted_dims()}, {}}};
+    else
+      right_ = operand(lowering, op, 1, prologues, rb, rc);
+    for (const isa::Dim& dim : left_.parts[0].batch) batches_ *= dim.count;
     if (turned_) {
       std::swap(left_, right_);
       std::swap(l_dtype_, r_dtype_);
     }
-    panel_ = std::min(right_panel(choices_, left_.rows(), k, size_bytes(r_dtype_)), right_.rows());
-    const int64_t m_tiles = tiles(left_.rows(), kPartitions), k_tiles = tiles(left_.columns(), kPartitions);
+    const int64_t rows = left_.matrix().rows(), columns = right_.matrix().rows();
+    panel_ = std::min(right_panel(choices_, rows, k, size_bytes(r_dtype_)), columns);
+    const int64_t m_tiles = tiles(rows, kPartitions), k_tiles = tiles(k, kPartitions);
     keep_left_ =
-        panel_ < right_.rows() && m_tiles * k_tiles * kPartitions * size_bytes(l_dtype_) <= kLeftPanelBytes;
+        panel_ < columns && m_tiles * k_tiles * kPartitions * size_bytes(l_dtype_) <= kLeftPanelBytes;
   }
 
   // A batch is a part; of a turned product, what is stationary and held at once.
   std::vector<std::vector<RowBlock>> parts() const override {
     std::vector<std::vector<RowBlock>> result;
-    const int64_t m = left_.rows();
+    const int64_t m = left_.matrix().rows();
     if (turned_) {
-      const int64_t held =
-          std::max(kPartitions, right_panel(choices_, right_.rows(), left_.columns(), size_bytes(l_dtype_)) /
-                                    kPartitions * kPartitions);
+      const int64_t held = std::max(kPartitions, right_panel(choices_, right_.matrix().rows(),
+                                                             left_.matrix().columns(), size_bytes(l_dtype_)) /
+                                                     kPartitions * kPartitions);
       for (int64_t begin = 0; begin < m; begin += held) {
         auto& part = result.emplace_back();
         for (int64_t row = begin; row < std::min(m, begin + held); row += kPartitions)
@@ -390,7 +432,7 @@ class Product : public TileSource {
   }
   std::vector<ColumnBlock> panels() const override {
     std::vector<ColumnBlock> result;
-    const int64_t n = right_.rows();
+    const int64_t n = right_.matrix().rows();
     for (int64_t c = 0; c < n; c += panel_) result.push_back({c, std::min(panel_, n - c)});
     return result;
   }
@@ -402,27 +444,23 @@ class Product : public TileSource {
   }
   // Rows of a batch must begin where an instruction can write.
   bool keepable() const override {
-    const int64_t m = left_.rows();
+    const int64_t m = left_.matrix().rows();
     return turned_ || batches_ == 1 || m % kPartitions == 0 || m == kPartitions / 2 || m == kPartitions / 4;
   }
 
   void begin_rows(const std::vector<RowBlock>& part) override {
     first_row_ = part.front().begin;
-    int64_t batch = first_row_ / left_.rows(), l_move = 0, r_move = 0;
-    for (size_t i = l_batch_.size(); i-- > 0; batch /= l_batch_[i].count) {
-      l_move += batch % l_batch_[i].count * l_batch_[i].step;
-      r_move += batch % l_batch_[i].count * r_batch_[i].step;
-    }
+    const int64_t batch = first_row_ / left_.matrix().rows();
     if (turned_) {
       const int64_t count = part.back().begin + part.back().count - first_row_;
-      right_side_.emplace(emitter_, right_, r_dtype_, "rhs");
-      stationary_ = Side(emitter_, left_, l_dtype_, "lhs").panels(first_row_, count);
+      right_side_.emplace(side(right_, 0, r_dtype_, "rhs"));
+      stationary_ = side(left_, 0, l_dtype_, "lhs").panels(first_row_, count);
       return;
     }
-    left_side_.emplace(emitter_, left_.moved(l_move), l_dtype_, "lhs");
-    right_side_.emplace(emitter_, right_.moved(r_move), r_dtype_, "rhs");
+    left_side_.emplace(side(left_, batch, l_dtype_, "lhs"));
+    right_side_.emplace(side(right_, batch, r_dtype_, "rhs"));
     if (panelled_) right_side_->set_panelled(*panelled_);
-    if (panel_ < right_.rows() && !keep_left_) left_side_->keep_transposed();
+    if (panel_ < right_.matrix().rows() && !keep_left_) left_side_->keep_transposed();
     kept_.clear();
   }
   void begin_columns(const ColumnBlock& panel) override {
@@ -445,6 +483,54 @@ class Product : public TileSource {
   }
 
  private:
+  // Of free by contracted dimensions, and what is added for a batch.
+  struct Part {
+    Matrix free_by_k;
+    std::vector<isa::Dim> batch;
+
+    Matrix of_batch(int64_t number) const {
+      int64_t move = 0;
+      for (size_t i = batch.size(); i-- > 0; number /= batch[i].count)
+        move += number % batch[i].count * batch[i].step;
+      return free_by_k.moved(move);
+    }
+  };
+  // As it lies in memory, or what a prologue makes it of.
+  struct Operand {
+    std::vector<Part> parts;
+    std::shared_ptr<Prologue> prologue;
+
+    const Part& main() const { return parts[prologue ? prologue->main() : 0]; }
+    const Matrix& matrix() const { return main().free_by_k; }
+  };
+
+  static Operand operand(Lowering& lowering, const Op& op, size_t number, const Prologues& prologues,
+                         std::span<const int64_t> batching, std::span<const int64_t> contracted) {
+    Operand made;
+    const auto add = [&](const View& view) {
+      const auto free = free_dimensions(view.dims.size(), batching, contracted);
+      made.parts.push_back({{view, pick(view, free), pick(view, contracted)}, pick(view, batching)});
+    };
+    if (const auto found = prologues.find(number); found != prologues.end()) {
+      const graph::OpId id = lowering.function().value(op.results[0]).op;
+      made.prologue = std::make_shared<Prologue>(lowering, found->second, id, number);
+      for (const View& view : made.prologue->views()) add(view);
+    } else {
+      add(lowering.view(op.operands[number]));
+    }
+    return made;
+  }
+
+  Side side(const Operand& operand, int64_t batch, DType dtype, const std::string& name) {
+    Side made(emitter_, operand.main().of_batch(batch), dtype, name);
+    if (!operand.prologue) return made;
+    std::vector<Matrix> inputs;
+    for (const Part& part : operand.parts) inputs.push_back(part.of_batch(batch));
+    operand.prologue->forget();
+    made.set_prologue(operand.prologue.get(), std::move(inputs));
+    return made;
+  }
+
   void find_dtypes(const graph::Function& function, const Op& op) {
     const auto l_element = function.type(op.operands[0]).element(),
                r_element = function.type(op.operands[1]).element();
@@ -467,8 +553,8 @@ class Product : public TileSource {
       return slices_;
     }
     const auto& block = block_of(row, rows.count);
-    const int64_t run = group_rows_ > 0 ? group_rows_ : left_.rows();
-    if (next < left_.rows()) block_of(next, std::min(kPartitions, run - next % run));
+    const int64_t all = left_.matrix().rows(), run = group_rows_ > 0 ? group_rows_ : all;
+    if (next < all) block_of(next, std::min(kPartitions, run - next % run));
     if (!keep_left_)
       std::erase_if(kept_, [&](const auto& entry) { return entry.first != row && entry.first != next; });
     return block;
@@ -482,9 +568,8 @@ class Product : public TileSource {
 
   Emitter& emitter_;
   const Choices& choices_;
-  Matrix left_, right_;          // free by contracted
+  Operand left_, right_;
   DType l_dtype_{}, r_dtype_{};  // of the tiles
-  std::vector<isa::Dim> l_batch_, r_batch_;
   int64_t batches_ = 1, panel_ = 0;
   std::optional<Panelled> panelled_;
   bool turned_;             // sides exchanged: the result with columns over partitions
@@ -532,8 +617,9 @@ int64_t product_bytes(const graph::Function& function, const Op& op, const Choic
   return 2 * panel * k_tiles * element + kept + left_tiles + 2 * std::min(k, kNaturalColumns) * element;
 }
 
-std::unique_ptr<TileSource> product_source(Lowering& lowering, const Op& op, const ProductForm& form) {
-  return std::make_unique<Product>(lowering, op, form);
+std::unique_ptr<TileSource> product_source(Lowering& lowering, const Op& op, const ProductForm& form,
+                                           const Prologues& prologues) {
+  return std::make_unique<Product>(lowering, op, form, prologues);
 }
 
 }  // namespace opentrn::compiler

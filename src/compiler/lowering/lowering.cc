@@ -105,10 +105,11 @@ void Lowering::run() {
 }
 
 void Lowering::begin_scope(graph::BlockId block, std::optional<size_t> counter) {
-  scopes_.push_back(
-      std::make_unique<Scope>(Scope{Plan(function_, block, kColumnsMax, counter), {}, {}, {}, {}, {}, {}}));
+  scopes_.push_back(std::make_unique<Scope>(Scope{
+      Plan(function_, block, kColumnsMax, counter, choices_.prologue_elements), {}, {}, {}, {}, {}, {}}));
   Scope& scope = *scopes_.back();
   scope.order = scope.plan.order();
+  for (const Group& group : scope.plan.groups()) prologues_ += static_cast<int64_t>(group.prologues.size());
   find_readers(scope);
   if (choices_.arranged) scope.arrangements = find_arrangements(function_, scope.plan);
 }
@@ -144,7 +145,7 @@ void Lowering::find_readers(Scope& scope) const {
   const Plan& plan = scope.plan;
   std::vector<int> last(function_.value_count(), -1);
   for (size_t i = 0; i < scope.order.size(); ++i)
-    for (const graph::OpId id : plan.groups()[static_cast<size_t>(scope.order[i])].ops)
+    for (const graph::OpId id : plan.groups()[static_cast<size_t>(scope.order[i])].all_ops())
       for (const ValueId base : plan.bases_read_by(id))
         if (plan.group_of(base) >= 0) {
           last[index_of(base)] = static_cast<int>(i);
@@ -266,7 +267,7 @@ void Lowering::lower_group(int index) {
   try {
     lower_kernel(index, group);
   } catch (const Fault&) {
-    if (failed_.empty()) failed_ = group.ops;  // the innermost
+    if (failed_.empty()) failed_ = group.all_ops();  // the innermost
     throw;
   }
 }
@@ -275,7 +276,7 @@ void Lowering::lower_kernel(int index, const Group& group) {
   const Op& first = function_.op(group.ops.front());
   emitter_.begin_kernel();
   // A kernel of several ops is told apart only where it says so; all of them are the model's work.
-  for (const graph::OpId id : group.ops) origin_number(id);
+  for (const graph::OpId id : group.all_ops()) origin_number(id);
   begin_op(group.ops.front());
   if (group.rowwise) return lower_rowwise(*this, index);
   for (const Kernel& kernel : kKernels)

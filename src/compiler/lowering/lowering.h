@@ -42,6 +42,8 @@ class Lowering {
   std::span<const graph::OpId> failed() const { return failed_; }
   // Some value had no room in SBUF, or lost it.
   bool crowded() const { return residency_.crowded(); }
+  // Operands that are computed as they are loaded (Group::prologues).
+  int64_t prologues() const { return prologues_; }
 
   // -- for kernels
   const Choices& choices() const { return choices_; }
@@ -131,6 +133,7 @@ class Lowering {
   std::vector<isa::TensorId> inputs_, outputs_;
   std::vector<Constant> constants_;
   std::vector<graph::OpId> failed_;
+  int64_t prologues_ = 0;
 };
 
 // Kernels: true when the op is theirs and has been lowered.

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/elementwise.h"
@@ -141,12 +142,19 @@ bool is_reduction(const Function& function, const Op& op) {
   return columns <= kExactReductionColumns;
 }
 
+std::vector<OpId> Group::all_ops() const {
+  std::vector<OpId> all;
+  for (const auto& [operand, prologue] : prologues) all.insert(all.end(), prologue.begin(), prologue.end());
+  all.insert(all.end(), ops.begin(), ops.end());
+  return all;
+}
+
 int64_t Group::rows() const { return product(std::span(shape).first(static_cast<size_t>(row_rank()))); }
 int64_t Group::columns() const { return product(std::span(shape).subspan(static_cast<size_t>(row_rank()))); }
 
 Plan::Plan(const Function& function, graph::BlockId block, int64_t columns_max,
-           std::optional<size_t> in_register)
-    : function_(function), block_(block), columns_max_(columns_max) {
+           std::optional<size_t> in_register, int64_t prologue_elements)
+    : function_(function), block_(block), columns_max_(columns_max), prologue_elements_(prologue_elements) {
   group_of_op_.assign(function.op_count(), -1);
   place_of_op_.assign(function.op_count(), 0);
   form_of_value_.assign(function.value_count(), Form::kFull);
@@ -154,6 +162,7 @@ Plan::Plan(const Function& function, graph::BlockId block, int64_t columns_max,
   for (const OpId id : function.block(block).ops) place_of_op_[index_of(id)] = place_in_block++;
   find_register_ops(in_register);
   for (const OpId id : function.block(block).ops) place(id);
+  find_prologues();
   find_outputs(in_register);
   find_overwritten();
 }
@@ -382,11 +391,73 @@ void Plan::place(OpId id) {
   start_group(id);
 }
 
+// An operand is made by a group of element-wise ops that nothing else reads, and is read as it is made or
+// rearranged; some value that the group reads has every element, and so the operand's place in memory.
+std::optional<int> Plan::prologue_of(int group, size_t operand,
+                                     const std::vector<std::vector<OpId>>& users) const {
+  const Op& source = function_.op(groups_[group].ops[0]);
+  ValueId value = source.operands[operand];
+  const ValueId base = base_of(value);
+  const int found = group_of(base);
+  if (found < 0 || found == group) return std::nullopt;
+  const Group& made = groups_[found];
+  if (!made.rowwise || made.has_source || made.split || !made.permutation.empty()) return std::nullopt;
+  const int64_t elements = function_.type(base).element_count();
+  if (elements < prologue_elements_) return std::nullopt;
+  bool reshaped = false;
+  for (; value != base; value = function_.op(function_.value(value).op).operands[0]) {
+    const Op& op = function_.op(function_.value(value).op);
+    if (users[index_of(value)].size() != 1 || function_.type(value).element_count() != elements ||
+        (op.kind != OpKind::transpose_ && op.kind != OpKind::reshape_))
+      return std::nullopt;
+    reshaped |= op.kind == OpKind::reshape_;
+  }
+  if (users[index_of(base)].size() != 1 || function_.op(made.ops.back()).results[0] != base)
+    return std::nullopt;
+  bool any_full = false, all_full = true;
+  for (const OpId id : made.ops) {
+    const Op& op = function_.op(id);
+    if (op.results[0] != base)
+      for (const OpId user : users[index_of(op.results[0])])
+        if (group_of_op_[index_of(user)] != found) return std::nullopt;
+    for (const ValueId read : op.operands) {
+      if (group_of(read) == found || splat_of(function_, read)) continue;
+      const bool full = function_.type(base_of(read)).element_count() == elements;
+      any_full |= full, all_full &= full;
+    }
+  }
+  // Not every reshape of a broadcast is one of strides.
+  if (!any_full || (reshaped && !all_full)) return std::nullopt;
+  return found;
+}
+
+void Plan::find_prologues() {
+  std::vector<std::vector<OpId>> users(function_.value_count());
+  for (const OpId id : function_.block(block_).ops) {
+    for (const ValueId value : function_.op(id).operands) users[index_of(value)].push_back(id);
+    for (const ValueId value : captured_by(function_, function_.op(id))) users[index_of(value)].push_back(id);
+  }
+  for (int group = 0; group < static_cast<int>(groups_.size()); ++group) {
+    Group& source = groups_[group];
+    if (!source.has_source || function_.op(source.ops[0]).kind != OpKind::dot_general_) continue;
+    for (const size_t operand : {0, 1}) {
+      const auto made = prologue_of(group, operand, users);
+      if (!made) continue;
+      for (const OpId id : groups_[*made].ops) group_of_op_[index_of(id)] = group;
+      source.prologues[operand] = std::exchange(groups_[*made].ops, {});
+      std::erase(reads_[group], *made);
+      reads_[group].insert(reads_[group].end(), reads_[*made].begin(), reads_[*made].end());
+      reads_[*made].clear();
+    }
+  }
+}
+
 std::vector<int> Plan::order() const {
   // 0 new, 1 begun, 2 done; a stack, as chains of groups can be long.
   std::vector<int> result;
   std::vector<uint8_t> state(groups_.size());
   for (int root = 0; root < static_cast<int>(groups_.size()); ++root) {
+    if (groups_[root].ops.empty()) continue;
     std::vector<int> stack{root};
     while (!stack.empty()) {
       const int at = stack.back();

@@ -12,6 +12,9 @@
 // A product or a convolution begins a group of which it makes the full values: rows are its left free
 // dimensions or its features, columns the others; what follows reads its sums on their way out of PSUM.
 //
+// Element-wise groups that only an operand of a product reads are its prologues: they are computed on the
+// tiles of the operand as it is loaded (prologue.h), and their values are in no memory.
+//
 // Groups grow greedily, op by op in program order: an op joins the group of an operand when it fits its
 // iteration space, when no operand from outside depends on the group, and when the tiles alive at once fit
 // SBUF. What remains is one kernel per op.
@@ -21,6 +24,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -32,7 +36,9 @@
 namespace opentrn::compiler {
 
 struct Group {
-  std::vector<graph::OpId> ops;  // in program order
+  std::vector<graph::OpId> ops;  // in program order; none: it became a prologue of another
+  // Of the source, by the number of the operand; in program order.
+  std::map<size_t, std::vector<graph::OpId>> prologues;
   bool rowwise = false;
   bool has_source = false;  // the first op is a product or a convolution (tile_source.h)
   bool whole_rows = false;  // a reduction needs every column of a row at once
@@ -44,6 +50,8 @@ struct Group {
   // For reductions over leading dimensions: the order in which `shape` takes the operand's dimensions.
   std::vector<int64_t> permutation;
 
+  // Those of the prologues first.
+  std::vector<graph::OpId> all_ops() const;
   int row_rank() const { return split.value_or(free_rank); }
   int64_t rows() const;
   int64_t columns() const;
@@ -56,9 +64,9 @@ class Plan {
  public:
   // `columns_max`: elements of fp32 that a partition can hold of one group's full values alive at once.
   // `in_register`: which value that the block returns is asked for in a register: a loop's counter or
-  // condition.
+  // condition. `prologue_elements`: of operands that may get a prologue, at least.
   Plan(const graph::Function& function, graph::BlockId block, int64_t columns_max,
-       std::optional<size_t> in_register = std::nullopt);
+       std::optional<size_t> in_register = std::nullopt, int64_t prologue_elements = 0);
 
   graph::BlockId block() const { return block_; }
 
@@ -99,6 +107,9 @@ class Plan {
   void place(graph::OpId id);
   bool try_join(graph::OpId id, int group);
   void start_group(graph::OpId id);
+  void find_prologues();
+  std::optional<int> prologue_of(int group, size_t operand,
+                                 const std::vector<std::vector<graph::OpId>>& users) const;
   std::vector<int> groups_read_by(graph::OpId id) const;
   bool depends(int from, int on) const;
   bool fits(const Group& group) const;
@@ -107,7 +118,7 @@ class Plan {
 
   const graph::Function& function_;
   graph::BlockId block_;
-  int64_t columns_max_;
+  int64_t columns_max_, prologue_elements_;
   std::vector<bool> in_registers_;     // by op
   std::vector<uint32_t> place_of_op_;  // in the block's list
   bool in_order_of_block_ = true;      // a group reads only what comes before it in the block

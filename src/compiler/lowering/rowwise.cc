@@ -99,7 +99,7 @@ class RowwiseKernel {
     for (const auto& [value, m] : outputs_)
       if (!turned_) form.group_rows = lowering_.arrangement_of(value).group_rows;
     switch (source_op().kind) {
-      case OpKind::dot_general_: return product_source(lowering_, source_op(), form);
+      case OpKind::dot_general_: return product_source(lowering_, source_op(), form, group_.prologues);
       case OpKind::composite_: return packed_product_source(lowering_, source_op());
       default: return convolution_source(lowering_, source_op());
     }
@@ -116,7 +116,7 @@ class RowwiseKernel {
   // else it would be turned as often as there are parts of the right one.
   bool can_turn() const {
     if (!group_.has_source || source_op().kind != OpKind::dot_general_ || group_.whole_rows ||
-        outputs_.empty())
+        outputs_.empty() || group_.prologues.contains(0))
       return false;
     if (source_op().has(Attr::lhs_batching_dimensions) &&
         !source_op().integers(Attr::lhs_batching_dimensions).empty())

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -59,8 +60,9 @@ struct ProductForm {
   bool turned = false;
   int64_t group_rows = 0;
 };
+using Prologues = std::map<size_t, std::vector<graph::OpId>>;  // Group::prologues
 std::unique_ptr<TileSource> product_source(Lowering& lowering, const graph::Op& op,
-                                           const ProductForm& form = {});
+                                           const ProductForm& form = {}, const Prologues& prologues = {});
 std::unique_ptr<TileSource> packed_product_source(Lowering& lowering, const graph::Op& op);
 std::unique_ptr<TileSource> convolution_source(Lowering& lowering, const graph::Op& op);
 

@@ -45,6 +45,18 @@ int64_t rowwise_bytes(const Function& function, const Group& group) {
   return 2 * std::min(bytes, most * tile * static_cast<int64_t>(sizeof(float)));
 }
 
+// What is loaded and computed on the way to an operand, twice.
+int64_t prologue_bytes(const Function& function, const Group& group) {
+  int64_t bytes = 0;
+  for (const auto& [operand, ops] : group.prologues)
+    for (const graph::OpId id : ops) {
+      const Op& op = function.op(id);
+      for (const graph::ValueId read : op.operands)
+        if (!splat_of(function, read)) bytes += kFreeColumns * element_bytes(function, read);
+    }
+  return 2 * bytes;
+}
+
 int64_t attention_bytes(const Function& function, const Op& op) {
   constexpr int64_t kLoadedRows = 24 * 1024, kBlockKeys = 2048, kBlocks = 8;
   const graph::Type& keys = function.type(op.operands[1]);
@@ -66,7 +78,8 @@ std::optional<int64_t> working_bytes(const Function& function, const Group& grou
   int64_t bytes = kSmallTiles + rowwise_bytes(function, group);
   if (!group.has_source) return bytes;
   switch (first.kind) {
-    case OpKind::dot_general_: return bytes + product_bytes(function, first, choices);
+    case OpKind::dot_general_:
+      return bytes + product_bytes(function, first, choices) + prologue_bytes(function, group);
     case OpKind::composite_: return bytes + packed_product_bytes(function, first);
     default: return bytes + convolution_bytes(function, first);
   }
