@@ -232,6 +232,31 @@ func.func @main(%x: tensor<50x40xf32>) -> tensor<50x40xf32> {{
     check(text, [x], [UNARY[name](x.astype(np.float64))])
 
 
+def test_rounding_keeps_infinities_and_large_numbers():
+    """Ops that give whole numbers, and conversions to them, which saturate."""
+    rounding = {"floor": np.floor, "ceil": np.ceil, "round_nearest_even": np.rint, "round_nearest_afz": None}
+    names = list(rounding)
+    body = "".join(f"  %{name} = stablehlo.{name} %x : tensor<14xf32>\n" for name in names)
+    results = ", ".join(f"%{name}" for name in names)
+    types = ", ".join(["tensor<14xf32>"] * len(names))
+    text = f"""
+func.func @main(%x: tensor<14xf32>) -> ({types}, tensor<14xi32>, tensor<14xi8>) {{
+{body}  %i = stablehlo.convert %x : (tensor<14xf32>) -> tensor<14xi32>
+  %j = stablehlo.convert %x : (tensor<14xf32>) -> tensor<14xi8>
+  return {results}, %i, %j : {types}, tensor<14xi32>, tensor<14xi8>
+}}
+"""
+    x = np.array([np.inf, np.nan, 3e38, 2.0**24 + 2, 2.0**23 + 1, 4194303.5, 2.5], np.float32)
+    x = np.concatenate([x, -x])
+    away = np.where(np.abs(x) < 2**23, np.trunc(x + np.copysign(np.float32(0.5), x)), x)
+    whole = np.nan_to_num(np.trunc(x.astype(np.float64)))  # infinities: the largest
+    want = [away if of is None else of(x) for of in rounding.values()]
+    want += [np.clip(whole, *(np.iinfo(kind).min, np.iinfo(kind).max)).astype(kind) for kind in ("i4", "i1")]
+    got = opentrn.compile(text, strict=True)(x)
+    for name, ours, wanted in zip([*names, "i32", "i8"], got, want):
+        np.testing.assert_array_equal(ours, wanted, err_msg=name)
+
+
 def test_gather_of_rows_clamps_its_indices():
     text = """
 func.func @main(%t: tensor<100x24xf32>, %i: tensor<3x50xi64>) -> tensor<3x50x24xf32> {

@@ -287,9 +287,24 @@ class Body {
     return dst;
   }
 
+  // x with the sizes that only whole numbers have cut off: an infinity has no remainder (NaN), 2^24 has 0.
+  Tile with_remainder(const Tile& x) {
+    const Tile dst = fresh(DType::kFloat32);
+    emitter_.tensor_scalar(AluOp::kMinimum, 2 * kWhole, AluOp::kMaximum, -2 * kWhole, dst, x);
+    return dst;
+  }
+
   // x - mod(x, 1), exact in fp32: mod has the sign of the divisor, fmod that of x.
   Tile whole_part(const Tile& x, AluOp remainder) {
-    return fp32(AluOp::kSubtract, x, fp32(remainder, x, 1.0));
+    return fp32(AluOp::kSubtract, x, fp32(remainder, with_remainder(x), 1.0));
+  }
+
+  // mod(-x, 1) - -x
+  Tile ceiling(const Tile& x) {
+    const Tile negative = fp32(AluOp::kMultiply, x, -1.0), dst = fresh(DType::kFloat32);
+    emitter_.scalar_tensor_tensor(AluOp::kMod, 1.0, AluOp::kSubtract, dst, with_remainder(negative),
+                                  negative);
+    return dst;
   }
 
   // Adding and taking away 1.5 * 2^23 leaves the nearest whole number, ties to even, for |x| < 2^22.
@@ -429,10 +444,7 @@ class Body {
         return int_binary(AluOp::kBitwiseXor, x, Term{.element = result_, .splat = -1.0});
       case OpKind::convert_: return convert(x);
       case OpKind::floor_: return rounded(whole_part(full(x), AluOp::kMod));
-      case OpKind::ceil_: {
-        const Tile negative = fp32(AluOp::kMultiply, full(x), -1.0);
-        return rounded(fp32(AluOp::kMultiply, whole_part(negative, AluOp::kMod), -1.0));
-      }
+      case OpKind::ceil_: return rounded(ceiling(full(x)));
       case OpKind::round_nearest_even_: return rounded(nearest_even(full(x)));
       case OpKind::sine_: return sine(full(x), 0.0);
       case OpKind::cosine_: return sine(full(x), 0.5);
