@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -20,12 +21,17 @@ import jax.numpy as jnp
 ROUNDS = 7
 
 
+def small_op(platform: str) -> tuple[Callable[[jax.Array], jax.Array], jax.Array]:
+    """A compiled program of one element on the platform, and its argument there."""
+    f = jax.jit(lambda x: x + 1)
+    x = jax.device_put(jnp.float32(0), jax.devices(platform)[0])
+    f(x).block_until_ready()
+    return f, x
+
+
 def dispatch_us(platform: str, calls: int) -> float:
     """Microseconds of the main thread for one call."""
-    device = jax.devices(platform)[0]
-    f = jax.jit(lambda x: x + 1)
-    x = jax.device_put(jnp.float32(0), device)
-    f(x).block_until_ready()
+    f, x = small_op(platform)
     began = time.thread_time()
     for _ in range(calls):
         y = f(x)
@@ -36,10 +42,7 @@ def dispatch_us(platform: str, calls: int) -> float:
 
 def round_trip_us(platform: str, calls: int) -> float:
     """Microseconds of all of this process's threads for one call and its value, one at a time."""
-    device = jax.devices(platform)[0]
-    f = jax.jit(lambda x: x + 1)
-    x = jax.device_put(jnp.float32(0), device)
-    f(x).block_until_ready()
+    f, x = small_op(platform)
     began = time.process_time()
     for _ in range(calls):
         f(x).block_until_ready()

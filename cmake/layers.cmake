@@ -16,10 +16,11 @@ set(OPENTRN_LAYERS
   "profile:base,numerics,arch,isa,trace"
   "compiler:base,numerics,arch,isa,backend,sim/timing,graph"
   "runtime:base,numerics,arch,graph,isa,sim/functional,sim/timing,backend,trace,profile"
+  "deploy:base,numerics,arch,graph,import,isa,compiler,sim/functional,runtime"
   "nki:base,numerics,arch,isa,sim/functional,sim/timing,backend,trace,profile,runtime"
-  "pjrt:base,numerics,arch,graph,import,compiler,isa,sim/functional,sim/timing,backend,trace,profile,runtime"
+  "pjrt:base,numerics,arch,graph,import,compiler,isa,sim/functional,sim/timing,backend,trace,profile,runtime,deploy"
   "cli:base,numerics,arch,graph,import,compiler,isa,sim/functional,sim/timing,backend,trace,profile,runtime,nki"
-  "python:base,numerics,arch,graph,import,isa,sim/functional,sim/timing,backend,compiler,trace,profile,runtime,nki,cli"
+  "python:base,numerics,arch,graph,import,isa,sim/functional,sim/timing,backend,compiler,trace,profile,runtime,deploy,nki,cli"
 )
 
 function(opentrn_target_of LAYER OUT)

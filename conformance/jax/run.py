@@ -106,10 +106,14 @@ def outcomes_of(report: Path) -> tuple[dict[str, str], dict[str, str]]:
     return outcomes, messages
 
 
-def not_run(name: str, exclusions: list[dict]) -> list[str]:
-    """Tests of the suite that pytest is told to leave out, as Class.test."""
+def not_run(name: str, exclusions: list[dict], source: str) -> list[str]:
+    """Tests of the suite that pytest is told to leave out, as Class.test. ValueError: `source` has no such test."""
     rows = [row for row in exclusions if row.get("never_run")]
-    return [row["test"].split("/", 1)[1] for row in rows if row["test"].startswith(f"{name}/")]
+    tests = [row["test"].split("/", 1)[1] for row in rows if row["test"].startswith(f"{name}/")]
+    for test in tests:
+        if f"  def {test.split('.')[1]}(" not in source:
+            raise ValueError(f"exclusions.toml leaves out {name}/{test}, which {SUITES[name][0]}.py has not")
+    return tests
 
 
 def run_suite(name: str, options: argparse.Namespace, exclusions: list[dict]) -> SuiteResult:
@@ -127,7 +131,7 @@ def run_suite(name: str, options: argparse.Namespace, exclusions: list[dict]) ->
         report = Path(folder, "report.xml")
         command = [sys.executable, "-m", "pytest", "-q", f"tests/{file}.py", "-p", "no:cacheprovider"]
         command += ["--tb=line", f"--junitxml={report}", "-o", "junit_logging=no", "-rN"]
-        for test in not_run(name, exclusions):
+        for test in not_run(name, exclusions, (options.checkout / "tests" / f"{file}.py").read_text()):
             command += ["--deselect", f"tests/{file}.py::{test.replace('.', '::')}"]
             result.outcomes[test], result.messages[test] = "skipped", "exclusions.toml"
         if options.pattern:

@@ -357,17 +357,21 @@ def run_command(options: argparse.Namespace) -> int:
 
 def _set_rounding(loaded: Any, options: argparse.Namespace) -> None:
     """Stochastic where the command or NEURON_RT_STOCHASTIC_ROUNDING_EN says so; else as the file says."""
+    from opentrn import environment
     from opentrn.kernel_file import UsageError
 
-    enabled = os.environ.get("NEURON_RT_STOCHASTIC_ROUNDING_EN", "")
-    seed = os.environ.get("NEURON_RT_STOCHASTIC_ROUNDING_SEED") or "0"
-    if enabled not in ("", "0", "1") or not seed.isdecimal():
-        raise UsageError(f"NEURON_RT_STOCHASTIC_ROUNDING_EN is 0 or 1, _SEED a number: {enabled!r}, {seed!r}")
+    try:
+        stated = environment.read()
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    refused = os.environ.get("NEURON_RT_STOCHASTIC_ROUNDING_EN") == "0"
     for _, model in _programs(loaded):
-        if enabled == "0":
+        if refused:
             model.round_stochastically(None)
-        elif enabled == "1" or options.enable_stochastic_rounding or model.rounds_stochastically:
-            model.round_stochastically(int(seed))
+        elif (
+            stated.rounds_stochastically or options.enable_stochastic_rounding or model.rounds_stochastically
+        ):
+            model.round_stochastically(stated.rounding_seed)
 
 
 def _save(outputs: list[np.ndarray], options: argparse.Namespace) -> list[str]:

@@ -169,10 +169,10 @@ def _emit(ctx, callback, token, operands, operand_avals, result_avals, *, has_si
 
 def _check(text: np.ndarray, *arguments: np.ndarray) -> tuple[()]:
     """A module on the device against float64. ValueError with what rounding does not explain."""
+    from opentrn import environment
     from opentrn.checking import check
 
-    target = os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2").partition(".")[0]
-    check(text.tobytes(), arguments, target)
+    check(text.tobytes(), arguments, environment.read().chip)
     return ()
 
 

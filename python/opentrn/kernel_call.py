@@ -15,14 +15,13 @@ values. docs/decisions/0021 says what the payload is; docs/jax.md shows kernels 
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from opentrn import _core, dtypes
+from opentrn import _core, dtypes, environment
 from opentrn.errors import NkiValidationError
 from opentrn.isa_enums import nc_version, target_version
 from opentrn.shapes import ShapeOf
@@ -30,7 +29,6 @@ from opentrn.shapes import ShapeOf
 __all__ = ["TARGET", "KernelCall", "run", "trace"]
 
 TARGET = "AwsNeuronCustomNativeKernel"
-_DEFAULT_TARGET = "trn2"  # of opentrn.compile and of the platform `neuron`; NKI by itself launches on trn3
 
 
 @dataclass(frozen=True)
@@ -223,7 +221,7 @@ def _generation(kernel: Any, target: str | nc_version | None) -> nc_version:
         options = getattr(kernel, "options", {})
         target = getattr(kernel, "target", None) or options.get("platform_target")
     if target is None:
-        target = os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE") or _DEFAULT_TARGET
+        target = environment.read().target
     return target if isinstance(target, nc_version) else _version_of(target)
 
 

@@ -213,7 +213,7 @@ class Shardy:
         """
         text = module.operation.get_asm(large_elements_limit=8)
         for words, what in (
-            ("reduced={", "open sums"),
+            ("reduced={", "sums that stay open between devices (unreduced), which jaxlib cannot split,"),
             ("sdy.collective_permute", "an exchange of axes"),
             (":(", ""),
         ):

@@ -45,6 +45,19 @@ SpaceMap::Age SpaceMap::age_of(size_t first, int64_t offset, int64_t bytes, Quad
   return {latest, i};
 }
 
+// The first segment from `i` on of which all quadrants became free before that.
+size_t SpaceMap::next_freed_before(size_t i, uint32_t before) const {
+  constexpr size_t kBlock = 16;
+  const size_t n = latest_.size();
+  for (; i + kBlock <= n; i += kBlock) {
+    uint32_t any = 0;
+    for (size_t k = 0; k < kBlock; ++k) any |= static_cast<uint32_t>(latest_[i + k] < before);
+    if (any != 0) break;
+  }
+  while (i < n && latest_[i] >= before) ++i;
+  return i;
+}
+
 // The range that has been free for longest; of equals that in the first quadrants, there the lowest. All
 // lanes (the quadrants, their halves, or the whole) are searched in one walk: most segments are too young in
 // each. Whatever begins at or before a blocker and reaches it is blocked too, so that a lane's search goes on
@@ -57,6 +70,10 @@ std::optional<SpaceMap::Found> SpaceMap::find_oldest(const Request& request) con
   before.fill(kTaken);
   std::array<size_t, kLanes> next{};
   for (size_t i = 0; i < segments_.size(); ++i) {
+    if constexpr (kLanes == 1) {
+      i = next_freed_before(std::max(i, next[0]), before[0]);
+      if (i == segments_.size()) break;
+    }
     const Segment& segment = segments_[i];
     std::array<uint32_t, kLanes> age;
     uint32_t is_old = 0;
@@ -124,6 +141,7 @@ size_t SpaceMap::split_at(int64_t offset) {
   it->end = offset;
   right.begin = offset;
   segments_.insert(it + 1, right);
+  latest_.insert(latest_.begin() + static_cast<ptrdiff_t>(i) + 1, latest_[i]);
   return i + 1;
 }
 
@@ -137,11 +155,17 @@ void SpaceMap::merge(size_t first, size_t last) {
       segments_[write].end = segments_[read].end;
     } else {
       segments_[++write] = segments_[read];
+      latest_[write] = latest_[read];
     }
   }
-  if (begin < end)
-    segments_.erase(segments_.begin() + static_cast<ptrdiff_t>(write + 1),
-                    segments_.begin() + static_cast<ptrdiff_t>(end));
+  if (begin >= end) return;
+  const auto from = static_cast<ptrdiff_t>(write + 1), to = static_cast<ptrdiff_t>(end);
+  segments_.erase(segments_.begin() + from, segments_.begin() + to);
+  latest_.erase(latest_.begin() + from, latest_.begin() + to);
+}
+
+void SpaceMap::note_latest(size_t first, size_t last) {
+  for (size_t i = first; i < last; ++i) latest_[i] = segments_[i].latest(kAllQuadrants);
 }
 
 void SpaceMap::take(int64_t offset, int64_t bytes, QuadrantMask quadrants) {
@@ -151,6 +175,7 @@ void SpaceMap::take(int64_t offset, int64_t bytes, QuadrantMask quadrants) {
     segments_[i].taken |= quadrants;
     for (size_t q = 0; q < 4; ++q) segments_[i].set_age(q);
   }
+  note_latest(first, last);
   merge(first, last);
 }
 
@@ -162,6 +187,7 @@ void SpaceMap::release(int64_t offset, int64_t bytes, QuadrantMask quadrants, ui
     for (size_t q = 0; q < 4; ++q)
       if ((quadrants >> q & 1) != 0) segments_[i].free_since[q] = segments_[i].age[q] = time;
   }
+  note_latest(first, last);
   merge(first, last);
 }
 

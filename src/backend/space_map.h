@@ -34,7 +34,7 @@ struct Request {
 
 class SpaceMap {
  public:
-  explicit SpaceMap(int64_t bytes) : segments_{{0, bytes, 0, {}, {}}} {}
+  explicit SpaceMap(int64_t bytes) : segments_{{0, bytes, 0, {}, {}}}, latest_{0} {}
 
   enum class Policy : uint8_t { kOldest, kLowest, kHighest };
   struct Found {
@@ -67,6 +67,7 @@ class SpaceMap {
     }
   };
   size_t split_at(int64_t offset);
+  void note_latest(size_t first, size_t last);
   void merge(size_t first, size_t last);
   struct Age {
     std::optional<uint32_t> since;
@@ -77,7 +78,10 @@ class SpaceMap {
   std::optional<Found> find_oldest(const Request& request) const;
   Age age_of(size_t first, int64_t offset, int64_t bytes, QuadrantMask quadrants, uint32_t before) const;
 
+  size_t next_freed_before(size_t i, uint32_t before) const;
+
   std::vector<Segment> segments_;
+  std::vector<uint32_t> latest_;  // latest(kAllQuadrants) of each: searches look at little else
 };
 
 }  // namespace opentrn::backend

@@ -12,13 +12,14 @@
 #include <vector>
 
 #include "pjrt/abi.h"
-#include "pjrt/settings.h"
 #include "pjrt/shardy.h"
 #include "pjrt/usage.h"
 #include "pjrt/worker.h"
+#include "runtime/settings.h"
 
 namespace opentrn::pjrt {
 
+using runtime::Settings;
 // Names and numbers as PJRT wants them: the text stays where it is.
 class NamedValues {
  public:

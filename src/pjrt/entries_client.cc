@@ -58,7 +58,7 @@ void report(const Program& program) {
       fmt::print(stderr, "opentrn: the compiler option {} has no effect here\n", flag);
 }
 
-void client_create(abi::ClientCreate& args) { args.client = new Client(settings_of_environment()); }
+void client_create(abi::ClientCreate& args) { args.client = new Client(runtime::settings_of_environment()); }
 void client_destroy(abi::ClientArgs& args) { delete args.client; }
 void client_platform_name(abi::ClientText& args) { give(args, kPlatform); }
 void client_platform_version(abi::ClientText& args) { give(args, args.client->platform_version); }

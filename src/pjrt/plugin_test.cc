@@ -9,11 +9,13 @@
 #include "compiler/flags.h"
 #include "pjrt/abi.h"
 #include "pjrt/compile_options.h"
-#include "pjrt/settings.h"
+#include "runtime/settings.h"
 
 extern "C" const opentrn::pjrt::abi::Api* GetPjrtApi();
 
 namespace opentrn::pjrt {
+
+using runtime::Settings;
 namespace {
 
 // Places in the table, as the ABI numbers them.
@@ -299,7 +301,7 @@ TEST_F(Plugin, RecordsOfOlderCallersMayEndEarlier) {
 }
 
 Settings settings_from(std::map<std::string, std::string> variables) {
-  return read_settings([&](const char* name) -> std::optional<std::string> {
+  return runtime::read_settings([&](const char* name) -> std::optional<std::string> {
     const auto found = variables.find(name);
     return found == variables.end() ? std::nullopt : std::optional(found->second);
   });

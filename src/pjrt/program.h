@@ -20,12 +20,14 @@
 #include "pjrt/manual.h"
 #include "pjrt/parallel.h"
 #include "pjrt/parts.h"
-#include "pjrt/settings.h"
 #include "pjrt/sharding.h"
 #include "pjrt/shardy.h"
 #include "runtime/model.h"
+#include "runtime/settings.h"
 
 namespace opentrn::pjrt {
+
+using runtime::Settings;
 
 class Program {
  public:

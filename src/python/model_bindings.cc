@@ -18,9 +18,9 @@
 #include "arch/tables.h"
 #include "compiler/compile.h"
 #include "compiler/flags.h"
-#include "compiler/lowering/device_type.h"
 #include "compiler/padding.h"
 #include "compiler/taps.h"
+#include "deploy/deploy.h"
 #include "graph/text/text.h"
 #include "import/load.h"
 #include "import/onnx/onnx.h"
@@ -29,6 +29,7 @@
 #include "runtime/host_ops.h"
 #include "runtime/model.h"
 #include "runtime/model_file.h"
+#include "runtime/settings.h"
 #include "sim/functional/custom_op.h"
 
 namespace opentrn::python {
@@ -50,65 +51,21 @@ struct LoadedModel {
   std::optional<runtime::LoopTrips> trips;  // of the last run
 };
 
-std::shared_ptr<sim::Buffer> buffer_of(std::vector<std::byte> bytes) {
-  auto owner = std::make_shared<std::vector<std::byte>>(std::move(bytes));
-  return sim::Buffer::wrap_read_only(owner->data(), static_cast<int64_t>(owner->size()), owner);
+std::span<const std::byte> bytes_of(const ByteArray& array) {
+  return {reinterpret_cast<const std::byte*>(array.data()), array.size()};
 }
 
-// The bytes as the device holds them; weights in a file of the user's are not copied.
-runtime::ConstantData constant_data(const compiler::Constant& constant) {
-  const graph::Literal& literal = constant.literal;
-  if (compiler::is_narrowed(literal.type().element()))
-    return {constant.tensor, buffer_of(compiler::to_device(literal)), "", 0};
-  const auto owner = std::make_shared<graph::Literal>(literal);
-  runtime::ConstantData data{
-      constant.tensor,
-      sim::Buffer::wrap_read_only(owner->bytes().data(), static_cast<int64_t>(owner->bytes().size()), owner),
-      "", 0};
-  if (const auto place = import::onnx::file_place(owner->bytes().data())) {
-    data.file = place->path.string();
-    data.file_offset = static_cast<int64_t>(place->offset);
-  }
-  return data;
+nb::bytes host_bytes(const graph::Type& type, const std::shared_ptr<sim::Buffer>& buffer) {
+  const graph::Literal value = deploy::host_literal(type, buffer);
+  return nb::bytes(value.bytes().data(), value.bytes().size());
 }
 
-// An argument of a call, which keeps the caller's array alive.
-std::shared_ptr<sim::Buffer> buffer_of(const graph::Type& type, const ByteArray& array) {
-  const std::span bytes(reinterpret_cast<const std::byte*>(array.data()), array.size());
-  if (!compiler::is_narrowed(type.element()))
-    return sim::Buffer::wrap_read_only(bytes.data(), static_cast<int64_t>(bytes.size()), nullptr);
-  return buffer_of(compiler::to_device(graph::Literal(type, bytes, nullptr)));
-}
-
-nb::bytes bytes_of(const graph::Type& type, const sim::Buffer& buffer) {
-  const std::span bytes(buffer.data(), static_cast<size_t>(buffer.bytes()));
-  if (!compiler::is_narrowed(type.element())) return nb::bytes(bytes.data(), bytes.size());
-  const auto wide = compiler::from_device(type, bytes).dense();
-  return nb::bytes(wide.data(), wide.size());
-}
-
-std::shared_ptr<LoadedModel> loaded(CompiledModule compiled, arch::Generation generation) {
+std::shared_ptr<LoadedModel> loaded(const CompiledModule& compiled, arch::Generation generation) {
   auto result = std::make_shared<LoadedModel>();
   result->passes = compiled.passes;
-  Model& model = result->model;
-  model.program = compiled.program;
-  model.generation = generation;
-  const auto port = [&](const compiler::Port& from) {
-    const auto dims = from.type.dims();
-    return runtime::Port{
-        from.name, from.tensor, std::string(graph::name(from.type.element())), {dims.begin(), dims.end()}};
-  };
-  for (const compiler::Port& from : compiled.inputs) {
-    model.inputs.push_back(port(from));
-    result->input_types.push_back(from.type);
-  }
-  for (const compiler::Port& from : compiled.outputs) {
-    model.outputs.push_back(port(from));
-    result->output_types.push_back(from.type);
-  }
-  model.origin = compiled.origin;
-  for (const compiler::Constant& constant : compiled.constants)
-    model.constants.push_back(constant_data(constant));
+  result->model = deploy::model_of(compiled, generation);
+  for (const compiler::Port& from : compiled.inputs) result->input_types.push_back(from.type);
+  for (const compiler::Port& from : compiled.outputs) result->output_types.push_back(from.type);
   return result;
 }
 
@@ -207,7 +164,7 @@ void save_models(const std::vector<std::shared_ptr<LoadedModel>>& models,
 nb::list run(LoadedModel& self, const std::vector<ByteArray>& arrays) {
   std::vector<std::shared_ptr<sim::Buffer>> inputs, outputs;
   for (size_t i = 0; i < arrays.size() && i < self.input_types.size(); ++i)
-    inputs.push_back(buffer_of(self.input_types[i], arrays[i]));
+    inputs.push_back(deploy::device_buffer(self.input_types[i], bytes_of(arrays[i])));
   {
     nb::gil_scoped_release unlocked;
     runtime::LoopTrips trips;
@@ -215,7 +172,7 @@ nb::list run(LoadedModel& self, const std::vector<ByteArray>& arrays) {
     self.trips = std::move(trips);
   }
   nb::list results;
-  for (size_t i = 0; i < outputs.size(); ++i) results.append(bytes_of(self.output_types[i], *outputs[i]));
+  for (size_t i = 0; i < outputs.size(); ++i) results.append(host_bytes(self.output_types[i], outputs[i]));
   return results;
 }
 
@@ -250,25 +207,15 @@ void run_at(LoadedModel& self, const std::vector<uintptr_t>& inputs, const std::
     const graph::Type& type = self.input_types[i];
     const std::span bytes(reinterpret_cast<const std::byte*>(inputs[i]),
                           static_cast<size_t>(type.element_count() * storage_bytes(type.element())));
-    if (!compiler::is_narrowed(type.element())) {
-      buffers.push_back(
-          sim::Buffer::wrap_read_only(bytes.data(), static_cast<int64_t>(bytes.size()), nullptr));
-      continue;
-    }
-    check_range(self.model.inputs[i], type.element(), bytes);
-    buffers.push_back(buffer_of(compiler::to_device(graph::Literal(type, bytes, nullptr))));
+    if (!compiler::same_on_device(type.element())) check_range(self.model.inputs[i], type.element(), bytes);
+    buffers.push_back(deploy::device_buffer(type, bytes));
   }
   runtime::LoopTrips trips;
   const auto results = runtime::execute(self.model, buffers, &trips);
   self.trips = std::move(trips);
   for (size_t i = 0; i < results.size(); ++i) {
-    const graph::Type& type = self.output_types[i];
-    const std::span bytes(results[i]->data(), static_cast<size_t>(results[i]->bytes()));
-    auto* to = reinterpret_cast<std::byte*>(outputs[i]);
-    if (compiler::is_narrowed(type.element()))
-      std::ranges::copy(compiler::from_device(type, bytes).bytes(), to);
-    else
-      std::ranges::copy(bytes, to);
+    const graph::Literal value = deploy::host_literal(self.output_types[i], results[i]);
+    std::ranges::copy(value.bytes(), reinterpret_cast<std::byte*>(outputs[i]));
   }
 }
 
@@ -429,6 +376,20 @@ void bind_models(nb::module_& module) {
         return arch::usd_per_core_hour(arch::default_tables(), target, physical_cores_per_core);
       },
       "target"_a, "physical_cores_per_core"_a = 1);
+  // Settings of a program as the environment states them. ValueError for a value that a variable does not
+  // take.
+  module.def("environment_settings", [] {
+    const runtime::Settings settings = runtime::settings_of_environment();
+    nb::dict row;
+    row["target"] = settings.target;
+    row["cores"] = settings.cores;
+    row["physical_cores_per_core"] = settings.physical_cores_per_core;
+    row["strict"] = settings.strict;
+    row["check"] = settings.check;
+    row["rounds_stochastically"] = settings.rounds_stochastically;
+    row["rounding_seed"] = settings.rounding_seed;
+    return row;
+  });
   module.def("is_model_file", &runtime::is_model_file, "path"_a);
   module.def("coverage", &coverage, "text"_a.none(), "path"_a, "dimensions"_a = Dimensions{});
 }

@@ -141,3 +141,25 @@ func.func @main(%x: tensor<{whole}xf32>, %i: tensor<{whole}xi32>) -> (tensor<{pa
     flat = flat.reshape(*kept, -1)
     np.testing.assert_array_equal(values, flat.max(-1))
     np.testing.assert_array_equal(indices, flat.argmax(-1))
+
+
+def test_long_iotas_are_not_written_out():
+    """Beyond 256 MiB they are computed from short ones."""
+    count = (1 << 26) + 5
+    text = f"""
+func.func @main() -> (tensor<3xi32>, tensor<1x3xf32>, tensor<2x1xi64>) {{
+  %i = stablehlo.iota dim = 0 : tensor<{count}xi32>
+  %s = stablehlo.slice %i [{count - 3}:{count}] : (tensor<{count}xi32>) -> tensor<3xi32>
+  %j = stablehlo.iota dim = 1 : tensor<32768x4096xf32>
+  %t = stablehlo.slice %j [7:8, 4093:4096] : (tensor<32768x4096xf32>) -> tensor<1x3xf32>
+  %k = stablehlo.iota dim = 0 : tensor<32768x4096xi64>
+  %u = stablehlo.slice %k [32766:32768, 5:6] : (tensor<32768x4096xi64>) -> tensor<2x1xi64>
+  return %s, %t, %u : tensor<3xi32>, tensor<1x3xf32>, tensor<2x1xi64>
+}}
+"""
+    model = opentrn.compile(text, strict=True)
+    assert model.constant_bytes < 1 << 20
+    ends, columns, rows = model()
+    np.testing.assert_array_equal(ends, np.arange(count - 3, count))
+    np.testing.assert_array_equal(columns, [[4093, 4094, 4095]])
+    np.testing.assert_array_equal(rows, [[32766], [32767]])

@@ -68,3 +68,27 @@ def test_numbers_and_shapes() -> None:
     with pytest.raises(Exception, match="must have same reduction dim") as error:
         torch.compile(lambda a, b: a @ b, backend="neuron")(torch.ones(3, 4), torch.ones(3, 4))
     assert __file__ in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "name, value, takes",
+    [
+        ("NEURON_PLATFORM_TARGET_OVERRIDE", "trn9", "'trn9' is not a target"),
+        ("NEURON_RT_VISIBLE_CORES", "3-1", "core numbers and ranges, such as 0-3 or 1,5"),
+        ("NEURON_RT_NUM_CORES", "many", "a number from 1 to "),
+        ("NEURON_LOGICAL_NC_CONFIG", "3", "a number from 1 to 2"),
+        ("NEURON_CC_FLAGS", "--auto-cats=all", "'--auto-cats=all', which is no option of neuronx-cc"),
+        ("NEURON_RT_STOCHASTIC_ROUNDING_EN", "yes", "a number from 0 to 1"),
+        ("NEURON_RT_STOCHASTIC_ROUNDING_SEED", "-1", "a number from 0 to "),
+        ("OPENTRN_STRICT", "true", "a number from 0 to 1"),
+        ("OPENTRN_CHECK", "all", "a number from 0 to 1"),
+    ],
+)
+def test_a_variable_with_a_wrong_value_is_named(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, takes: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(Exception, match=name) as error:
+        torch.compile(lambda x: x + 1, backend="neuron")(torch.ones(2))
+    assert value in str(error.value) and takes in str(error.value)
+    assert "try: " in str(error.value)

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from opentrn import environment
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -50,8 +52,7 @@ class Settings:
     @property
     def rounding_seed(self) -> int | None:
         """Of stochastic rounding; None: to nearest even."""
-        seed = int(os.environ.get("NEURON_RT_STOCHASTIC_ROUNDING_SEED", "0"))
-        return seed if self.enable_stochastic_rounding else None
+        return environment.read().rounding_seed if self.enable_stochastic_rounding else None
 
 
 _told: set[str] = set()
@@ -80,16 +81,15 @@ def _flags(target: str) -> dict[str, Any]:
 
 
 def read(options: Mapping[str, Any] | None) -> Settings:
-    """options of torch.compile(..., options={...}), which win over NEURON_CC_FLAGS; TypeError for an unknown one."""
+    """options of torch.compile(..., options={...}), which win over the environment.
+
+    TypeError for an unknown one, ValueError for a value that a variable does not take.
+    """
     given = dict(options or {})
-    target = os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2").split(".")[0]
-    target = given.get("target", target)
-    variables = {
-        "target": target,
-        "strict": os.environ.get("OPENTRN_STRICT") == "1",
-        "check": os.environ.get("OPENTRN_CHECK", "0") not in ("", "0"),
-    }
-    if os.environ.get("NEURON_RT_STOCHASTIC_ROUNDING_EN", "0") == "1":
+    stated = environment.read()
+    target = given.get("target", stated.chip)
+    variables = {"target": target, "strict": stated.strict, "check": stated.check}
+    if stated.rounds_stochastically:
         variables["enable_stochastic_rounding"] = True
     settings = _flags(target) | variables | given
     unknown = set(settings) - set(Settings.__dataclass_fields__)

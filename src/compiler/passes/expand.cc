@@ -33,7 +33,7 @@ const Expansion* expansion_of(const Function& function, const Op& op) {
       complex_expansions(),          wide_integer_expansions(), trigonometric_expansions(),
       special_function_expansions(), bit_expansions(),          convolution_expansions(),
       integer_product_expansions(),  product_expansions(),      window_expansions(),
-      linear_algebra_expansions(),   random_expansions(),
+      linear_algebra_expansions(),   random_expansions(),       counting_expansions(),
   };
   for (const auto family : kFamilies)
     for (const Expansion& expansion : family)

@@ -34,6 +34,9 @@ std::span<const Expansion> wide_integer_expansions();
 std::span<const Expansion> window_expansions();
 std::span<const Expansion> linear_algebra_expansions();
 std::span<const Expansion> random_expansions();
+std::span<const Expansion> counting_expansions();
+// Of an iota that is written out as a constant of the program: 256 MiB of 32 bits.
+inline constexpr int64_t kWrittenIotaElements = int64_t{1} << 26;
 
 // True when expand() replaces the op.
 bool has_expansion(const graph::Function& function, const graph::Op& op);

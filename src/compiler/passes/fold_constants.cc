@@ -2,6 +2,7 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/passes/expand.h"
 #include "compiler/passes/passes.h"
 #include "graph/element_value.h"
 #include "graph/eval/evaluate.h"
@@ -193,6 +194,7 @@ bool fold_iota(const graph::Function& function, Op& op) {
   if (op.kind != OpKind::iota_) return false;
   const graph::Type& type = function.type(op.results[0]);
   if (!type.is_static() || graph::is_complex(type.element())) return false;
+  if (type.element_count() > kWrittenIotaElements) return false;  // expand_counting.cc
   Literal value = counted(type, op.integer(Attr::iota_dimension));
   op.kind = OpKind::constant_;
   op.attributes.clear();

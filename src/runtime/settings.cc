@@ -1,4 +1,4 @@
-#include "pjrt/settings.h"
+#include "runtime/settings.h"
 
 #include <charconv>
 #include <climits>
@@ -10,11 +10,12 @@
 
 #include "base/fault.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::runtime {
 
 namespace {
 
 constexpr int kCoresMax = 4096;
+constexpr auto kTarget = "NEURON_PLATFORM_TARGET_OVERRIDE";
 
 [[noreturn]] void refuse(const char* name, const std::string& value, const std::string& takes) {
   throw Fault(FaultKind::kInput, "environment", fmt::format("{} is '{}'; it takes {}", name, value, takes),
@@ -53,6 +54,15 @@ std::vector<int> cores_of(const char* name, const std::string& value) {
   return cores;
 }
 
+arch::Generation generation_of(const std::string& target) {
+  try {
+    return arch::resolve_target(target);
+  } catch (const Fault& fault) {
+    throw Fault(FaultKind::kInput, "environment", fmt::format("{}: {}", kTarget, fault.message()),
+                fault.hint());
+  }
+}
+
 const arch::Instance* instance_named(const std::string& name) {
   for (const arch::Instance& instance : arch::default_tables().instances())
     if (instance.name == name) return &instance;
@@ -84,8 +94,8 @@ void check_cores(const std::vector<int>& cores, const arch::Instance* instance, 
 
 Settings read_settings(const std::function<std::optional<std::string>(const char*)>& variable) {
   Settings settings;
-  if (const auto target = variable("NEURON_PLATFORM_TARGET_OVERRIDE")) settings.target = *target;
-  settings.generation = arch::resolve_target(settings.target);
+  if (const auto target = variable(kTarget)) settings.target = *target;
+  settings.generation = generation_of(settings.target);
   const arch::Instance* instance = instance_named(settings.target);
   if (instance && instance->lnc_default.known()) settings.physical_cores_per_core = instance->lnc_default;
   if (const auto lnc = variable("NEURON_LOGICAL_NC_CONFIG"))
@@ -125,4 +135,4 @@ Settings settings_of_environment() {
   });
 }
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::runtime

@@ -1,4 +1,5 @@
-// What the plugin takes from its environment: Neuron's own variables, by their documented meaning.
+// What a framework's programs take from their environment: Neuron's own variables, by their documented
+// meaning.
 #pragma once
 
 #include <functional>
@@ -8,7 +9,7 @@
 
 #include "arch/arch.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::runtime {
 
 struct Settings {
   arch::Generation generation = arch::Generation::kV3;
@@ -38,8 +39,9 @@ struct Settings {
 //   OPENTRN_CHECK                     1: programs are compared with float64 when they first run
 //   OPENTRN_USAGE                     a file for what ran
 //   OPENTRN_DUMP                      a folder for the programs as they come, which `opentrn compile` reads
-// Input fault for a value that is none of theirs.
+// Input fault for a value that is none of theirs, with the variable's name. NEURON_CC_FLAGS is not looked
+// into.
 Settings read_settings(const std::function<std::optional<std::string>(const char*)>& variable);
 Settings settings_of_environment();
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::runtime

@@ -1,0 +1,34 @@
+"""What Neuron's variables say, read as the JAX plugin reads them (src/runtime/settings.h)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Environment:
+    """target: as NEURON_PLATFORM_TARGET_OVERRIDE has it, of a chip or an instance; cores: ids of logical cores.
+
+    rounding_seed: NEURON_RT_STOCHASTIC_ROUNDING_SEED. strict, check: OPENTRN_STRICT, OPENTRN_CHECK.
+    """
+
+    target: str
+    cores: list[int]
+    physical_cores_per_core: int
+    strict: bool
+    check: bool
+    rounds_stochastically: bool
+    rounding_seed: int
+
+    @property
+    def chip(self) -> str:
+        """The target without an instance's size: trn2 of trn2u.48xlarge."""
+        name, dot, _ = self.target.strip().lower().partition(".")
+        return name.rstrip("nu") if dot else name
+
+
+def read() -> Environment:
+    """At every call. ValueError for a value that a variable does not take, with its name and what it takes."""
+    from opentrn import _core
+
+    return Environment(**_core.environment_settings())
