@@ -1,6 +1,8 @@
-"""Convolutions that are rewritten for the kernel: reversed windows, groups of batches, three dimensions."""
+"""Convolutions that are rewritten for the kernel: reversed windows, groups of batches, three dimensions, many taps."""
 
+import ml_dtypes
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +15,7 @@ def convolutions(draw) -> tuple[str, list[tuple[int, ...]]]:
     """A program and the shapes of its image and kernel; every attribute may be other than its default."""
     rank = draw(st.integers(1, 3))
     sizes = [draw(st.integers(3, 7)) for _ in range(rank)]
-    taps = [draw(st.integers(1, 3)) for _ in range(rank)]
+    taps = [draw(st.integers(1, 3 if rank == 3 else 6)) for _ in range(rank)]
     strides = [draw(st.integers(1, 2)) for _ in range(rank)]
     pads = [(draw(st.integers(0, 2)), draw(st.integers(0, 2))) for _ in range(rank)]
     inner = [draw(st.integers(1, 2)) for _ in range(rank)]
@@ -57,3 +59,80 @@ def test_every_form_against_the_evaluator(case, seed):
     (got,) = opentrn.compile(text)(*arrays)
     assert got.shape == want.shape
     np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * max(1e-30, np.abs(want).max(initial=0)))
+
+
+def program(image, kernel, result, numbers, element="f32", **attributes) -> str:
+    """One convolution. attributes: as StableHLO spells them."""
+    kinds = [f"tensor<{'x'.join(map(str, dims))}x{element}>" for dims in (image, kernel, result)]
+    given = {"feature_group_count": "1 : i64", "batch_group_count": "1 : i64"} | attributes
+    listed = ", ".join(f"{key} = {value}" for key, value in given.items())
+    return f"""
+func.func @main(%x: {kinds[0]}, %w: {kinds[1]}) -> {kinds[2]} {{
+  %r = "stablehlo.convolution"(%x, %w) <{{dimension_numbers = #stablehlo.conv<{numbers}>, {listed}}}>
+    : ({kinds[0]}, {kinds[1]}) -> {kinds[2]}
+  return %r : {kinds[2]}
+}}
+"""
+
+
+def pads(*rows: tuple[int, int]) -> str:
+    return f"dense<{[list(row) for row in rows]}> : tensor<{len(rows)}x2xi64>"
+
+
+GRADIENT = (
+    "[f, b, 0, 1]x[i, o, 0, 1]->[f, b, 0, 1]"  # of weights: batches are contracted, places are the window's
+)
+MANY_TAPS = {
+    "gradient of ResNet's first weights": program(
+        (8, 3, 64, 64), (8, 64, 32, 32), (64, 3, 7, 7), GRADIENT,
+        padding=pads((3, 2), (3, 2)), rhs_dilation="array<i64: 2, 2>",
+    ),
+    "gradient of weights, bf16": program(
+        (4, 40, 9, 14), (4, 150, 9, 14), (150, 40, 3, 3), GRADIENT, "bf16", padding=pads((1, 1), (1, 1))
+    ),
+    "gradient of depthwise weights": program(
+        (2, 130, 10, 10), (2, 130, 10, 10), (130, 1, 3, 3), GRADIENT,
+        padding=pads((1, 1), (1, 1)), batch_group_count="130 : i64",
+    ),
+    "gradient of grouped weights, by batches": program(
+        (3, 12, 8, 8), (3, 20, 8, 8), (20, 3, 3, 3), GRADIENT,
+        padding=pads((1, 1), (1, 1)), batch_group_count="4 : i64",
+    ),
+    "gradient with groups of features": program(
+        (6, 5, 8, 8), (2, 9, 8, 8), (5, 9, 3, 3), "[f, b, 0, 1]x[i, o, 0, 1]->[b, f, 0, 1]",
+        padding=pads((1, 1), (1, 1)), feature_group_count="3 : i64",
+    ),
+    "gradient over three dimensions": program(
+        (2, 3, 5, 6, 7), (2, 4, 5, 6, 7), (4, 3, 3, 3, 3), "[f, b, 0, 1, 2]x[i, o, 0, 1, 2]->[f, b, 0, 1, 2]",
+        padding=pads((1, 1), (1, 1), (1, 1)),
+    ),
+    "a long kernel of one dimension": program(
+        (2, 20, 900), (130, 20, 300), (2, 130, 601), "[b, f, 0]x[o, i, 0]->[b, f, 0]"
+    ),
+    "a large kernel of many channels": program(
+        (1, 300, 20, 20), (140, 300, 9, 9), (1, 140, 20, 20), "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]",
+        padding=pads((4, 4), (4, 4)),
+    ),
+    "a large kernel, dilated both ways": program(
+        (1, 130, 12, 12), (129, 130, 13, 10), (1, 129, 13, 22), "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]",
+        padding=pads((7, 7), (4, 4)), lhs_dilation="array<i64: 2, 2>", rhs_dilation="array<i64: 1, 1>",
+        window_strides="array<i64: 2, 1>",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MANY_TAPS)
+def test_many_taps(name):
+    """Kernels that SBUF cannot hold are summed in parts; gradients of weights have a tap for every place."""
+    text = MANY_TAPS[name]
+    random = np.random.default_rng(4)
+    parsed = graph.parse(text)
+    model = opentrn.compile(text, strict=True)
+    arrays = [random.standard_normal(port.shape).astype(port.dtype) for port in model.inputs]
+    (want,) = parsed.evaluate(*arrays)
+    (got,) = model(*arrays)
+    largest = np.abs(want.astype(np.float64)).max()
+    tolerance = 2e-2 if got.dtype == ml_dtypes.bfloat16 else 1e-5
+    np.testing.assert_allclose(
+        got.astype(np.float64), want.astype(np.float64), rtol=0, atol=tolerance * largest
+    )
