@@ -43,6 +43,7 @@ const Expansion* expansion_of(const Function& function, const Op& op) {
       linear_algebra_expansions(),
       random_expansions(),
       counting_expansions(),
+      long_scatter_expansions(),
   };
   for (const auto family : kFamilies)
     for (const Expansion& expansion : family)
