@@ -395,6 +395,7 @@ class Product : public TileSource {
       std::swap(left_, right_);
       std::swap(l_dtype_, r_dtype_);
     }
+    doubles_ = emitter_.generation() >= 3 && size_bytes(l_dtype_) == 1 && size_bytes(r_dtype_) == 1;
     const int64_t rows = left_.matrix().rows(), columns = right_.matrix().rows();
     panel_ = std::min(right_panel(choices_, rows, k, size_bytes(r_dtype_)), columns);
     const int64_t m_tiles = tiles(rows, kPartitions), k_tiles = tiles(k, kPartitions);
@@ -474,10 +475,18 @@ class Product : public TileSource {
     const Tile sum = emitter_.psum_banks(rows.count, tile.count, "sum");
     if (moving_.empty()) emitter_.memset(sum, 0.0);  // a contraction over nothing
     for (int64_t c = 0; c < tile.count; c += kPsumBankColumns) {
-      const int64_t columns = std::min(kPsumBankColumns, tile.count - c);
-      for (size_t i = 0; i < moving_.size(); ++i)
-        emitter_.matmul(sum.column_range(c, columns), stationary[i],
-                        moving_[i].column_range(tile.begin - panel_begin_ + c, columns), i > 0);
+      const int64_t columns = std::min(kPsumBankColumns, tile.count - c),
+                    begin = tile.begin - panel_begin_ + c;
+      const Tile place = sum.column_range(c, columns);
+      for (size_t i = 0; i < moving_.size(); ++i) {
+        const auto two = pair(stationary, i, 0, rows.count), beside = pair(moving_, i, begin, columns);
+        if (two && beside) {
+          emitter_.matmul_double_row(place, *two, *beside, i > 0);
+          ++i;
+          continue;
+        }
+        emitter_.matmul(place, stationary[i], moving_[i].column_range(begin, columns), i > 0);
+      }
     }
     return sum;
   }
@@ -531,6 +540,20 @@ class Product : public TileSource {
     return made;
   }
 
+  // Columns of two blocks of the contraction, where the Tensor engine takes both at once: fp8 on both sides,
+  // from NeuronCore-v3 on.
+  std::optional<Tile> pair(const std::vector<Tile>& blocks, size_t first, int64_t begin,
+                           int64_t columns) const {
+    if (!doubles_ || first + 1 >= blocks.size()) return std::nullopt;
+    const Tile &one = blocks[first], &other = blocks[first + 1];
+    const int64_t step = other.offset - one.offset;
+    const bool regular = one.tensor == other.tensor && one.rows == kPartitions && other.rows == kPartitions &&
+                         step > 0 && step + columns <= one.row_elements && one.runs == 1 &&
+                         one.column_step == 1;
+    if (!regular) return std::nullopt;
+    return one.patch(begin, 2, step, columns, 1);
+  }
+
   void find_dtypes(const graph::Function& function, const Op& op) {
     const auto l_element = function.type(op.operands[0]).element(),
                r_element = function.type(op.operands[1]).element();
@@ -574,6 +597,7 @@ class Product : public TileSource {
   std::optional<Panelled> panelled_;
   bool turned_;             // sides exchanged: the result with columns over partitions
   int64_t group_rows_;      // after which blocks of rows begin anew; 0: never
+  bool doubles_ = false;    // two blocks of the contraction at once
   bool keep_left_ = false;  // the left panels of all rows, while columns come in several panels
 
   std::optional<Side> left_side_, right_side_;

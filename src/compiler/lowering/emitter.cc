@@ -566,6 +566,12 @@ void Emitter::matmul(const Tile& dst, const Tile& stationary, const Tile& moving
          {accumulate ? 1 : 0, 0, 0, 0, 0, 0, 0, 0, 0});
 }
 
+void Emitter::matmul_double_row(const Tile& dst, const Tile& stationary, const Tile& moving,
+                                bool accumulate) {
+  append(Opcode::kNcMatmul, Engine::kUnknown, {operand(dst), operand(stationary), operand(moving)},
+         {accumulate ? 1 : 0, 0, 0, 0, 0, 0, 0, 0, static_cast<int64_t>(isa::MatmulPerfMode::kDoubleRow)});
+}
+
 void Emitter::matmul_mx(const Tile& dst, const Tile& stationary, const Tile& moving,
                         const Tile& stationary_scale, const Tile& moving_scale, bool accumulate) {
   append(

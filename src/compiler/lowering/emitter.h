@@ -192,6 +192,8 @@ class Emitter {
   // dst = predicate ? src : dst
   void copy_where(const Tile& dst, const Tile& src, const Tile& predicate);
   void matmul(const Tile& dst, const Tile& stationary, const Tile& moving, bool accumulate);
+  // fp8 operands of [partitions, 2, columns]: 256 terms at once.
+  void matmul_double_row(const Tile& dst, const Tile& stationary, const Tile& moving, bool accumulate);
   // Packed operands with e8m0 scales (NeuronCore-v4).
   void matmul_mx(const Tile& dst, const Tile& stationary, const Tile& moving, const Tile& stationary_scale,
                  const Tile& moving_scale, bool accumulate);

@@ -1,0 +1,75 @@
+"""Products of fp8 by fp8: the Tensor engine takes 256 terms at once from NeuronCore-v3 on (perf_mode double_row)."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import opentrn
+from opentrn import graph
+
+RNG = np.random.default_rng(17)
+FP8 = {"f8E4M3": ml_dtypes.float8_e4m3, "f8E5M2": ml_dtypes.float8_e5m2}
+
+
+def product(m: int, k: int, n: int, element: str) -> str:
+    return (
+        f"func.func @main(%x: tensor<{m}x{k}x{element}>, %w: tensor<{k}x{n}x{element}>) -> tensor<{m}x{n}xf32> {{\n"
+        f"  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] :"
+        f" (tensor<{m}x{k}x{element}>, tensor<{k}x{n}x{element}>) -> tensor<{m}x{n}xf32>\n"
+        f"  return %y : tensor<{m}x{n}xf32>\n}}\n"
+    )
+
+
+def double_rows(model: opentrn.CompiledModel) -> int:
+    return model.program_text().count("perf_mode=double_row")
+
+
+@pytest.mark.parametrize("element", FP8)
+@pytest.mark.parametrize(
+    ("m", "k", "n", "count"),
+    [
+        (128, 256, 512, 1),
+        (128, 512, 512, 2),
+        (130, 640, 100, 4),
+        (60, 330, 1030, 3),
+        (5, 128, 64, 0),
+        (3, 200, 64, 0),
+    ],
+)
+def test_two_blocks_of_the_contraction_at_once(m: int, k: int, n: int, count: int, element: str):
+    text = product(m, k, n, element)
+    model = opentrn.compile(text, target="trn2")
+    x, w = RNG.standard_normal((m, k)).astype(FP8[element]), RNG.standard_normal((k, n)).astype(FP8[element])
+    (want,) = graph.parse(text).evaluate(x, w, float64=True)
+    # Products of fp8 are exact in fp32; sums of k terms are not.
+    bound = 2.0**-23 * k * (np.abs(x.astype(np.float64)) @ np.abs(w.astype(np.float64))).max()
+    np.testing.assert_allclose(model(x, w)[0], want, rtol=0, atol=bound)
+    assert double_rows(model) == count
+
+
+def test_large_products_take_half_of_the_time_of_bf16():
+    fp8 = opentrn.compile(product(1024, 2048, 2048, "f8E4M3"), target="trn2")
+    bf16 = opentrn.compile(product(1024, 2048, 2048, "bf16"), target="trn2")
+    assert fp8.time().time_us < 0.6 * bf16.time().time_us
+
+
+def test_chips_without_the_mode_multiply_one_block_at_a_time():
+    text = product(64, 512, 128, "f8E5M2")
+    model = opentrn.compile(text, target="trn1")
+    x, w = (
+        RNG.standard_normal((64, 512)).astype(FP8["f8E5M2"]),
+        RNG.standard_normal((512, 128)).astype(FP8["f8E5M2"]),
+    )
+    (want,) = graph.parse(text).evaluate(x, w, float64=True)
+    np.testing.assert_allclose(model(x, w)[0], want, rtol=0, atol=1e-4 * np.abs(want).max())
+    assert double_rows(model) == 0
+
+
+def test_autocast_to_fp8_multiplies_so_and_with_the_numbers_of_the_graph():
+    text = product(256, 1024, 512, "f32")
+    how = {"auto_cast": "matmult", "auto_cast_type": "fp8_e4m3"}
+    model = opentrn.compile(text, target="trn2", **how)
+    x, w = (RNG.standard_normal(shape).astype(np.float32) for shape in [(256, 1024), (1024, 512)])
+    (want,) = opentrn.model.prepare(text, target="trn2", **how).evaluate(x, w)
+    assert double_rows(model) == 8
+    np.testing.assert_allclose(model(x, w)[0], want, rtol=0, atol=1e-5 * np.abs(want).max())
