@@ -193,10 +193,19 @@ bool Residency::is_by_columns(isa::TensorId tensor) const {
 
 Tile Residency::place_turned(isa::TensorId tensor, int64_t column, int64_t count, int64_t row, int64_t rows) {
   Value& value = values_.at(tensor);
-  auto& block = value.blocks[static_cast<size_t>(column / kPartitions)];
+  const auto number = static_cast<size_t>(column / kPartitions);
+  auto& block = value.blocks[number];
+  const DType dtype = value.whole.dtype;
+  const size_t first = number / 2 * 2;
+  // Blocks of fp8 are made in pairs, one beside the other: products take two at once.
+  if (size_bytes(dtype) == 1 && !value.blocks[first] &&
+      static_cast<int64_t>(first + 2) * kPartitions <= value.columns) {
+    const Tile both = emitter_.sbuf(kPartitions, 2 * value.rows, dtype, "kept_T");
+    for (const size_t i : {0, 1})
+      value.blocks[first + i] = both.column_range(static_cast<int64_t>(i) * value.rows, value.rows);
+  }
   if (!block)
-    block =
-        emitter_.sbuf(std::min(kPartitions, value.columns - column), value.rows, value.whole.dtype, "kept_T");
+    block = emitter_.sbuf(std::min(kPartitions, value.columns - column), value.rows, dtype, "kept_T");
   OPENTRN_CHECK(column % kPartitions == 0 && count == block->rows, "columns {} to {} of a kept value", column,
                 column + count);
   return block->column_range(row, rows);
