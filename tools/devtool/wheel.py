@@ -57,7 +57,9 @@ def check(python: Path) -> int:
         say("build the wheel")
         pip = [python, "-m", "pip", "-q", "--disable-pip-version-check"]
         run(
-            [*pip, "wheel", "--no-deps", "-w", folder, ROOT],
+            # At the depth of ./dev's build folder and by its compiler's name, ccache has most objects already.
+            [*pip, "wheel", "--no-deps", "-C", "build-dir=build-wheel", "-w", folder, ROOT],
+            env={"CXX": "c++"},
             hint="pip fetches scikit-build-core and nanobind; pyproject.toml names them",
         )
         (wheel,) = folder.glob("opentrn-*.whl")
