@@ -17,8 +17,12 @@ PRESETS = ("asan-ubsan", "tsan")
 _LIBRARY = {"asan-ubsan": "libasan.so", "tsan": "libtsan.so"}
 _OPTIONS = {
     "asan-ubsan": {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1"},
-    # NumPy's BLAS is not built with tsan, which sees no order between its threads.
-    "tsan": {"TSAN_OPTIONS": "halt_on_error=1:report_signal_unsafe=0", "OPENBLAS_NUM_THREADS": "1"},
+    # The references' libraries are not built with tsan, which sees no order between their threads.
+    "tsan": {
+        "TSAN_OPTIONS": "halt_on_error=1:report_signal_unsafe=0",
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+    },
 }
 # The folders whose tests run C++ in this process. The compiler has its tests in Python only.
 _PYTHON_TESTS = ("tests/compiler", "tests/graph", "tests/nki", "tests/isa", "tests/profile")
