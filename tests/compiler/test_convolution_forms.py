@@ -24,6 +24,10 @@ def convolutions(draw) -> tuple[str, list[tuple[int, ...]]]:
     batch_groups = draw(st.sampled_from([1, 1, 2]))
     groups = 1 if batch_groups > 1 else draw(st.sampled_from([1, 1, 3]))
     batch, channels, features = 2 * batch_groups, 2 * groups, 6
+    if groups > 1 and draw(st.booleans()):
+        channels, features = groups, groups  # depthwise
+    if batch_groups > 1 and draw(st.booleans()):
+        batch, features = batch_groups, batch_groups  # the gradient of depthwise weights
     out = []
     for size, tap, stride, (low, high), dilation, window in zip(sizes, taps, strides, pads, inner, outer):
         room = (size - 1) * dilation + 1 + low + high - ((tap - 1) * window + 1)
@@ -120,11 +124,59 @@ MANY_TAPS = {
     ),
 }  # fmt: skip
 
+DEPTHWISE = {
+    "channels first": program(
+        (2, 130, 11, 9), (130, 1, 3, 3), (2, 130, 6, 5), "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]",
+        padding=pads((1, 1), (1, 1)), window_strides="array<i64: 2, 2>", feature_group_count="130 : i64",
+    ),
+    "channels last, bf16": program(
+        (3, 12, 12, 40), (5, 5, 1, 40), (3, 12, 12, 40), "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]", "bf16",
+        padding=pads((2, 2), (2, 2)), feature_group_count="40 : i64",
+    ),
+    "one dimension, many rows": program(
+        (1, 300, 2000), (300, 1, 4), (1, 300, 1994), "[b, f, 0]x[o, i, 0]->[b, f, 0]",
+        rhs_dilation="array<i64: 2>", feature_group_count="300 : i64",
+    ),
+    "images over columns": program(
+        (7, 7, 5, 20), (3, 3, 1, 20), (20, 5, 7, 7), "[0, 1, b, f]x[0, 1, i, o]->[f, b, 0, 1]",
+        padding=pads((1, 1), (1, 1)), feature_group_count="20 : i64",
+    ),
+    "the gradient of images, stride 2": program(
+        (2, 24, 6, 6), (24, 1, 3, 3), (2, 24, 12, 12), "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]",
+        padding=pads((1, 2), (1, 2)), lhs_dilation="array<i64: 2, 2>", feature_group_count="24 : i64",
+    ),
+}  # fmt: skip
 
-@pytest.mark.parametrize("name", MANY_TAPS)
-def test_many_taps(name):
+
+def test_a_depthwise_convolution_and_what_follows_are_one_kernel():
+    """Few instructions: a pass over the channels for each tap, bias and clipping on the way out."""
+    kind, kernel = "tensor<1x64x20x20xf32>", "tensor<64x1x3x3xf32>"
+    text = f"""
+func.func @main(%x: {kind}, %w: {kernel}, %b: tensor<64xf32>) -> {kind} {{
+  %r = "stablehlo.convolution"(%x, %w) <{{dimension_numbers = #stablehlo.conv<[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]>,
+    padding = dense<1> : tensor<2x2xi64>, feature_group_count = 64 : i64, batch_group_count = 1 : i64}}>
+    : ({kind}, {kernel}) -> {kind}
+  %c = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<64xf32>) -> {kind}
+  %s = stablehlo.add %r, %c : {kind}
+  %six = stablehlo.constant dense<6.0> : {kind}
+  %zero = stablehlo.constant dense<0.0> : {kind}
+  %o = stablehlo.clamp %zero, %s, %six : {kind}
+  return %o : {kind}
+}}
+"""
+    model = opentrn.compile(text)
+    arrays = [
+        np.random.default_rng(7).standard_normal(port.shape).astype(np.float32) for port in model.inputs
+    ]
+    (want,) = graph.parse(text).evaluate(*arrays)
+    np.testing.assert_allclose(model(*arrays)[0], want, rtol=0, atol=1e-5)
+    assert model.time().profile()["model"]["kernels"] == 1 and model.instruction_count < 30
+
+
+@pytest.mark.parametrize("name", [*MANY_TAPS, *DEPTHWISE])
+def test_many_taps_and_depthwise(name):
     """Kernels that SBUF cannot hold are summed in parts; gradients of weights have a tap for every place."""
-    text = MANY_TAPS[name]
+    text = (MANY_TAPS | DEPTHWISE)[name]
     random = np.random.default_rng(4)
     parsed = graph.parse(text)
     model = opentrn.compile(text, strict=True)

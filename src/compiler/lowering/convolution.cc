@@ -9,6 +9,9 @@
 // Tensor engine's rows idle, so the rows of a window are then stacked over partitions, one copy of the band
 // each. Where features are the innermost dimension of the result, positions go over partitions instead of
 // features, so that stores are long runs.
+//
+// A depthwise convolution has no channels to sum over, which would leave the Tensor engine one row of 128.
+// Its taps are multiplied and added by the Vector engine, each channel in its own partition.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -58,14 +61,24 @@ enum class Order : uint8_t {
   kOther,           // as kFeaturesImages, and no group's shape
 };
 
-Order order_of(const Op& op, int rank) {
+// One kernel of its own for every channel.
+bool is_depthwise(const graph::Function& function, const Op& op) {
+  const int64_t groups = op.integer(Attr::feature_group_count);
+  const graph::Type& kernel = function.type(op.operands[1]);
+  return groups > 1 && kernel.dim(static_cast<int>(op.integer(Attr::kernel_input_feature_dimension))) == 1 &&
+         kernel.dim(static_cast<int>(op.integer(Attr::kernel_output_feature_dimension))) == groups;
+}
+
+Order order_of(const graph::Function& function, const Op& op) {
+  const int rank = function.type(op.results[0]).rank();
   const int64_t feature = op.integer(Attr::output_feature_dimension),
                 batch = op.integer(Attr::output_batch_dimension);
   const auto spatial = op.integers(Attr::output_spatial_dimensions);
   if (!std::is_sorted(spatial.begin(), spatial.end())) return Order::kOther;
   if (feature == 0 && batch == 1) return Order::kFeaturesImages;
   if (batch == 0 && feature == 1) return Order::kImagesFeatures;
-  if (batch == 0 && feature == rank - 1) return Order::kPositions;
+  if (batch == 0 && feature == rank - 1)
+    return is_depthwise(function, op) ? Order::kOther : Order::kPositions;
   return Order::kOther;
 }
 
@@ -80,7 +93,8 @@ class Convolution : public TileSource {
       : emitter_(lowering.emitter()),
         image_(lowering.view(op.operands[0])),
         kernel_(lowering.view(op.operands[1])),
-        order_(order_of(op, lowering.function().type(op.results[0]).rank())) {
+        order_(order_of(lowering.function(), op)),
+        depthwise_(is_depthwise(lowering.function(), op)) {
     const auto in = op.integers(Attr::input_spatial_dimensions),
                taps = op.integers(Attr::kernel_spatial_dimensions),
                out = op.integers(Attr::output_spatial_dimensions);
@@ -106,7 +120,7 @@ class Convolution : public TileSource {
     input_features_ = image_.dims[op.integer(Attr::input_feature_dimension)];
     kernel_in_ = kernel_.dims[op.integer(Attr::kernel_input_feature_dimension)];
     kernel_out_ = kernel_.dims[op.integer(Attr::kernel_output_feature_dimension)];
-    group_features_ = kernel_out_.count / groups_;
+    group_features_ = depthwise_ ? kernel_out_.count : kernel_out_.count / groups_;
     choose_sizes();
   }
 
@@ -180,14 +194,14 @@ class Convolution : public TileSource {
     // Bands are of one group of features; over positions they follow the columns.
     if (over_positions && features.begin / group_features_ != band_group_)
       load_bands(band_, features.begin / group_features_);
+    if (depthwise_) return products(rows, columns, at);
     const Tile sum = emitter_.psum(rows.count, columns.count, DType::kFloat32, "sum");
     const int64_t vertical = stacked_ ? 1 : windows_[0].size;
     bool accumulate = false;
     for (int64_t y = 0; y < vertical; ++y)
       for (int64_t x = 0; x < windows_[1].size; ++x)
         for (size_t c = 0; c < bands_.size(); ++c) {
-          const Tile seen = tap(bands_[c], row_window(), windows_[1], y, x, at.row - band_.row, at.rows,
-                                at.column, at.columns, at.image - band_.image, at.images);
+          const Tile seen = seen_by(bands_[c], row_window(), y, x, at);
           const int64_t place = (y * windows_[1].size + x) * part_features_ + features.begin - part_begin_;
           const Tile weights = kernels_[c].column_range(place, features.count);
           emitter_.matmul(sum, over_positions ? seen : weights, over_positions ? weights : seen, accumulate);
@@ -198,14 +212,35 @@ class Convolution : public TileSource {
   }
 
  private:
+  Tile seen_by(const Band& band, const Window& vertical, int64_t y, int64_t x, const Positions& at) const {
+    return tap(band, vertical, windows_[1], y, x, at.row - band_.row, at.rows, at.column, at.columns,
+               at.image - band_.image, at.images);
+  }
+
+  // Depthwise: each channel's taps times its own weights, added up in fp32.
+  Tile products(const RowBlock& rows, const ColumnBlock& columns, const Positions& at) {
+    const Tile sum = emitter_.sbuf(rows.count, columns.count, DType::kFloat32, "sum");
+    for (int64_t y = 0; y < windows_[0].size; ++y)
+      for (int64_t x = 0; x < windows_[1].size; ++x) {
+        const Tile seen = seen_by(bands_[0], windows_[0], y, x, at);
+        const Tile weight = kernels_[0].column_range(y * windows_[1].size + x, 1);
+        if (y == 0 && x == 0)
+          emitter_.tensor_scalar(AluOp::kMultiply, sum, seen, weight);
+        else
+          emitter_.scalar_tensor_tensor(AluOp::kMultiply, weight, AluOp::kAdd, sum, seen, sum);
+      }
+    if (windows_[0].size * windows_[1].size == 0) emitter_.memset(sum, 0.0);
+    return sum;
+  }
+
   void choose_sizes() {
     const int64_t element = size_bytes(image_.dtype),
                   blocks = std::max<int64_t>(1, tiles(kernel_in_.count, kPartitions));
     const int64_t taps = windows_[0].size * windows_[1].size;
-    stacked_ = windows_[0].size > 1 && windows_[0].size * kernel_in_.count <= kPartitions &&
+    stacked_ = !depthwise_ && windows_[0].size > 1 && windows_[0].size * kernel_in_.count <= kPartitions &&
                windows_[0].base_dilation == 1 && order_ != Order::kPositions;
     const int64_t held = kKernelBytes / std::max<int64_t>(1, blocks * taps * element);
-    part_limit_ = std::max(kPartitions, held / kPartitions * kPartitions);
+    part_limit_ = depthwise_ ? kPartitions : std::max(kPartitions, held / kPartitions * kPartitions);
     const int64_t limit = std::min(kBandBytes / blocks, kBandBlockBytes);
     const int64_t width = windows_[1].extent(windows_[1].output);
     const auto bytes = [&](int64_t images, int64_t rows) {
@@ -278,6 +313,10 @@ class Convolution : public TileSource {
     kernels_.clear();
     View base{kernel_.tensor, kernel_.dtype, kernel_.offset + feature * kernel_out_.step, {}};
     const isa::Dim features{kernel_out_.step, part_features_};
+    if (depthwise_) {
+      kernels_.push_back(channel_weights(Matrix(base, {features}, {kernel_space_[0], kernel_space_[1]})));
+      return;
+    }
     if (stacked_) {
       const Matrix all(base, {kernel_space_[0], kernel_in_}, {kernel_space_[1], features});
       const Tile tile = emitter_.sbuf(all.rows(), all.columns(), kernel_.dtype, "kernel");
@@ -292,6 +331,16 @@ class Convolution : public TileSource {
       all.load(emitter_, tile, c, 0);
       kernels_.push_back(tile);
     }
+  }
+
+  // [channels, taps] in fp32, as what each partition is multiplied by has to be.
+  Tile channel_weights(const Matrix& all) {
+    const Tile tile = emitter_.sbuf(all.rows(), all.columns(), kernel_.dtype, "kernel");
+    all.load(emitter_, tile, 0, 0);
+    if (kernel_.dtype == DType::kFloat32) return tile;
+    const Tile wide = emitter_.sbuf(all.rows(), all.columns(), DType::kFloat32, "kernel");
+    emitter_.tensor_copy(wide, tile);
+    return wide;
   }
 
   void load_bands(const Positions& at, int64_t group) {
@@ -316,8 +365,10 @@ class Convolution : public TileSource {
       bands_.push_back(band);
       return;
     }
-    for (int64_t c = 0; c < kernel_in_.count; c += kPartitions) {
-      channels.dims[0].count = std::min(kPartitions, kernel_in_.count - c);
+    if (depthwise_) channels.offset += part_begin_ * input_features_.step;
+    const int64_t count = depthwise_ ? part_features_ : kernel_in_.count;
+    for (int64_t c = 0; c < count; c += kPartitions) {
+      channels.dims[0].count = std::min(kPartitions, count - c);
       bands_.push_back(pointwise() ? whole_band(channels, at)
                                    : load_band(emitter_, channels, windows_[0], windows_[1], at.row, at.rows,
                                                0.0, image_.dtype));
@@ -350,6 +401,7 @@ class Convolution : public TileSource {
   Emitter& emitter_;
   View image_, kernel_;
   Order order_;
+  bool depthwise_;
   Window windows_[2];
   isa::Dim image_space_[2] = {{0, 1}, {0, 1}}, kernel_space_[2] = {{0, 1}, {0, 1}};
   isa::Dim images_, input_features_, kernel_in_, kernel_out_;
@@ -372,11 +424,10 @@ bool has_convolution(const graph::Function& function, const Op& op) { return tak
 
 std::optional<int> convolution_row_rank(const graph::Function& function, const Op& op) {
   if (!takes(function, op)) return std::nullopt;
-  const int rank = function.type(op.results[0]).rank();
-  switch (order_of(op, rank)) {
+  switch (order_of(function, op)) {
     case Order::kFeaturesImages: return 1;
     case Order::kImagesFeatures: return 2;
-    case Order::kPositions: return rank - 1;
+    case Order::kPositions: return function.type(op.results[0]).rank() - 1;
     case Order::kOther: return std::nullopt;
   }
   return std::nullopt;

@@ -18,6 +18,8 @@ using graph::ValueId;
 namespace {
 
 constexpr size_t kSpatialMax = 2;
+// Places of a depthwise gradient, each an op of its own.
+constexpr int64_t kPlacesMax = 64;
 
 using Dims = std::vector<int64_t>;
 
@@ -84,6 +86,92 @@ ValueId by_batch_groups(Builder& builder, const Op& op, ValueId lhs, ValueId rhs
                      part(builder, rhs, op.integer(Attr::kernel_output_feature_dimension), g, groups)},
                     attributes, {type.with_dims(dims)}));
   return builder.concatenate(std::move(results), feature);
+}
+
+// The gradient of depthwise weights: every batch is a group, and has one kernel. Channels lie in rows; the
+// window's few places are sums of products with what each sees.
+bool is_depthwise_gradient(const Function& function, const Op& op) {
+  const int64_t groups = op.integer(Attr::batch_group_count);
+  const graph::Type &lhs = function.type(op.operands[0]), &rhs = function.type(op.operands[1]),
+                    &result = function.type(op.results[0]);
+  int64_t places = 1;
+  for (const int64_t d : op.integers(Attr::output_spatial_dimensions))
+    places *= result.dim(static_cast<int>(d));
+  return groups > 1 && groups == lhs.dim(static_cast<int>(op.integer(Attr::input_batch_dimension))) &&
+         groups == rhs.dim(static_cast<int>(op.integer(Attr::kernel_output_feature_dimension))) &&
+         places <= kPlacesMax && graph::is_float(lhs.element()) && !graph::is_complex(lhs.element());
+}
+
+// [first, second, spatial...].
+ValueId in_order(Builder& builder, ValueId value, int64_t first, int64_t second, const Dims& spatial) {
+  Dims order{first, second};
+  order.insert(order.end(), spatial.begin(), spatial.end());
+  return builder.transpose(value, std::move(order));
+}
+
+// The spatial dimensions (from 2 on) padded and dilated as the convolution says.
+ValueId padded_images(Builder& builder, const Op& op, ValueId images) {
+  const size_t rank = op.integers(Attr::input_spatial_dimensions).size();
+  const Dims base = op.integers_or(Attr::lhs_dilation, rank, 1);
+  Dims low(rank + 2, 0), high(rank + 2, 0), interior(rank + 2, 0);
+  for (size_t i = 0; i < rank; ++i) {
+    if (op.has(Attr::padding)) {
+      low[i + 2] = op.matrix(Attr::padding).at(static_cast<int64_t>(i), 0);
+      high[i + 2] = op.matrix(Attr::padding).at(static_cast<int64_t>(i), 1);
+    }
+    interior[i + 2] = base[i] - 1;
+  }
+  const ValueId zero = builder.splat(graph::Type::scalar(builder.type(images).element()), 0);
+  return builder.add(OpKind::pad_, {images, zero},
+                     {{Attr::edge_padding_low, graph::Attribute(std::move(low))},
+                      {Attr::edge_padding_high, graph::Attribute(std::move(high))},
+                      {Attr::interior_padding, graph::Attribute(std::move(interior))}});
+}
+
+ValueId depthwise_gradient(Builder& builder, const Op& op, ValueId lhs, ValueId rhs,
+                           const graph::Type& type) {
+  const Dims in = dims_of(op, Attr::input_spatial_dimensions),
+             taps = dims_of(op, Attr::kernel_spatial_dimensions),
+             out = dims_of(op, Attr::output_spatial_dimensions);
+  const ValueId images = padded_images(builder, op,
+                                       in_order(builder, lhs, op.integer(Attr::input_batch_dimension),
+                                                op.integer(Attr::input_feature_dimension), in));
+  const Expr kernel = Expr(builder, in_order(builder, rhs, op.integer(Attr::kernel_output_feature_dimension),
+                                             op.integer(Attr::kernel_input_feature_dimension), taps))
+                          .as(ElementType::kF32);
+  const Dims strides = op.integers_or(Attr::window_strides, in.size(), 1),
+             dilations = op.integers_or(Attr::rhs_dilation, in.size(), 1);
+  const Dims seen = kernel.type().dims_vector(), all = builder.type(images).dims_vector();
+  Dims summed, place(out.size(), 0);
+  for (size_t i = 1; i < seen.size(); ++i) summed.push_back(static_cast<int64_t>(i));
+  std::vector<ValueId> places;
+  for (bool more = true; more;) {
+    Dims start(all.size(), 0), limit = all, steps(all.size(), 1);
+    for (size_t i = 0; i < out.size(); ++i) {
+      start[i + 2] = place[i] * strides[i];
+      limit[i + 2] = start[i + 2] + (seen[i + 2] - 1) * dilations[i] + 1;
+      steps[i + 2] = dilations[i];
+    }
+    const Expr window(builder, builder.add(OpKind::slice_, {images},
+                                           {{Attr::start_indices, graph::Attribute(std::move(start))},
+                                            {Attr::limit_indices, graph::Attribute(std::move(limit))},
+                                            {Attr::strides, graph::Attribute(std::move(steps))}}));
+    const ValueId sum = builder.reduce(OpKind::add_, (window.as(ElementType::kF32) * kernel).id(), summed);
+    places.push_back(builder.reshape(sum, {seen[0], 1}));
+    more = false;
+    for (size_t i = out.size(); i-- > 0 && !more; more = place[i] != 0)
+      place[i] = (place[i] + 1) % type.dim(static_cast<int>(out[i]));
+  }
+  const ValueId joined = places.size() == 1 ? places[0] : builder.concatenate(std::move(places), 1);
+  Dims flat{1, seen[0]}, permutation(static_cast<size_t>(type.rank()));
+  permutation[static_cast<size_t>(op.integer(Attr::output_batch_dimension))] = 0;
+  permutation[static_cast<size_t>(op.integer(Attr::output_feature_dimension))] = 1;
+  for (size_t i = 0; i < out.size(); ++i) {
+    flat.push_back(type.dim(static_cast<int>(out[i])));
+    permutation[static_cast<size_t>(out[i])] = static_cast<int64_t>(i) + 2;
+  }
+  const ValueId result = builder.transpose(builder.reshape(joined, std::move(flat)), std::move(permutation));
+  return builder.convert(result, type.element());
 }
 
 // Along the first spatial dimension: a sum over its taps of convolutions over the others, in which its places
@@ -231,6 +319,8 @@ std::vector<ValueId> convolution(Builder& builder, const Function& function, con
   const graph::Type& type = function.type(op.results[0]);
   if (type.element_count() == 0) return {builder.splat(type, 0.0)};  // windows that fit nowhere
   if (has_reversal(op)) return {forwards(builder, op, operands[0], operands[1], type)};
+  if (is_depthwise_gradient(function, op))
+    return {depthwise_gradient(builder, op, operands[0], operands[1], type)};
   if (op.integer(Attr::batch_group_count) > 1)
     return {by_batch_groups(builder, op, operands[0], operands[1], type)};
   return {ByTaps(builder, op, type).run(operands[0], operands[1])};
