@@ -49,3 +49,7 @@ def test_streamed_weights_arrive_at_the_rate_of_memory():
     assert profile["summary"]["dma_transfer_average_bytes"] >= 400_000
     assert profile["dma"]["efficiency_percent"] >= 90
     assert profile["summary"]["dma_active_time_percent"] >= 85
+    # A product is at work from its first weights on: while the one before computes.
+    layers = profile["model"]["layers"]
+    active_ns = sum(row["active_ns"] for row in layers["children"] if row["tensor_flops"] > 0)
+    assert active_ns > 1.4 * layers["critical_ns"]
