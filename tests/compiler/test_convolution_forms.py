@@ -188,3 +188,21 @@ def test_many_taps_and_depthwise(name):
     np.testing.assert_allclose(
         got.astype(np.float64), want.astype(np.float64), rtol=0, atol=tolerance * largest
     )
+
+
+def test_patches_of_few_channels_are_one_product():
+    """ViT's: 16 x 16 taps are more than a partition holds, but rows of a window go over partitions there."""
+    text = (
+        "func.func @main(%x: tensor<1x3x64x64xf32>, %w: tensor<192x3x16x16xf32>) -> tensor<1x192x4x4xf32> {\n"
+        "  %y = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],"
+        " window = {stride = [16, 16]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} :"
+        " (tensor<1x3x64x64xf32>, tensor<192x3x16x16xf32>) -> tensor<1x192x4x4xf32>\n"
+        "  return %y : tensor<1x192x4x4xf32>\n}\n"
+    )
+    model = opentrn.compile(text)
+    random = np.random.default_rng(4)
+    x, w = (random.standard_normal(s).astype(np.float32) for s in [(1, 3, 64, 64), (192, 3, 16, 16)])
+    (want,) = graph.parse(text).evaluate(x, w, float64=True)
+    # 768 terms of unit variance.
+    np.testing.assert_allclose(model(x, w)[0], want, rtol=0, atol=1e-4)
+    assert model.time().profile()["model"]["kernels"] == 1

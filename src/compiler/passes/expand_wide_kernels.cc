@@ -55,6 +55,16 @@ graph::IntMatrix padding_of(const Op& op, size_t rank) {
   return {static_cast<int64_t>(rank), 2, Dims(2 * rank, 0)};
 }
 
+// Few channels: the rows of a window go over partitions too (lowering/convolution.cc), which leaves one row
+// of taps. Not where positions go over partitions: results whose features are last.
+bool stacks_rows(const Function& function, const Op& op, int64_t channels) {
+  const auto spatial = op.integers(Attr::kernel_spatial_dimensions);
+  if (spatial.size() != 2) return false;
+  const int64_t rows = function.type(op.operands[1]).dim(static_cast<int>(spatial[0]));
+  return rows > 1 && rows * channels <= kPartitions && op.integers_or(Attr::lhs_dilation, 2, 1)[0] == 1 &&
+         op.integer(Attr::output_feature_dimension) + 1 != function.type(op.results[0]).rank();
+}
+
 int64_t kernel_bytes(const Function& function, const Op& op) {
   const graph::Type& kernel = function.type(op.operands[1]);
   const auto dtype = device_dtype(kernel.element());
@@ -62,8 +72,11 @@ int64_t kernel_bytes(const Function& function, const Op& op) {
   const int64_t channels = kernel.dim(static_cast<int>(op.integer(Attr::kernel_input_feature_dimension))),
                 features = kernel.dim(static_cast<int>(op.integer(Attr::kernel_output_feature_dimension))) /
                            op.integer(Attr::feature_group_count);
-  return (channels + kPartitions - 1) / kPartitions * std::min(features, kPartitions) *
-         count_of(kernel, dims_of(op, Attr::kernel_spatial_dimensions)) * size_bytes(*dtype);
+  const Dims spatial = dims_of(op, Attr::kernel_spatial_dimensions);
+  const int64_t taps = stacks_rows(function, op, channels) ? kernel.dim(static_cast<int>(spatial[1]))
+                                                           : count_of(kernel, spatial);
+  return (channels + kPartitions - 1) / kPartitions * std::min(features, kPartitions) * taps *
+         size_bytes(*dtype);
 }
 
 bool has_large_kernel(const Function& function, const Op& op) {
