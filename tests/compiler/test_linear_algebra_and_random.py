@@ -47,7 +47,7 @@ func.func @main(%a: {tensor(a.shape)}) -> {tensor(a.shape)} {{
 
 
 def test_a_matrix_that_is_not_positive_gives_nan():
-    a = np.array([[[4.0, 2.0], [2.0, -1.0]]], np.float32)
+    a = np.array([[[4.0, 2.0], [2.0, -1.0]], [[1, 1], [1, 1]], [[4, 2], [2, 4]]], np.float32)
     text = f"""
 func.func @main(%a: {tensor(a.shape)}) -> {tensor(a.shape)} {{
   %r = "stablehlo.cholesky"(%a) <{{lower = true}}> : ({tensor(a.shape)}) -> {tensor(a.shape)}
@@ -55,8 +55,9 @@ func.func @main(%a: {tensor(a.shape)}) -> {tensor(a.shape)} {{
 }}
 """
     (got,) = opentrn.compile(text)(a)
-    np.testing.assert_array_equal(got, graph.parse(text).evaluate(a)[0])
-    assert np.isnan(got[0, 1, 1])
+    np.testing.assert_allclose(got, graph.parse(text).evaluate(a)[0], rtol=1e-6)
+    # XLA's too, all of it: JAX's multivariate_normal of a singular covariance.
+    assert np.isnan(got[:2]).all() and np.isfinite(got[2]).all()
 
 
 @settings(max_examples=30, deadline=None)

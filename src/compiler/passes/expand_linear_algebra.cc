@@ -156,6 +156,14 @@ class Matrices {
     return *factors;
   }
 
+  // What is no factor is NaN as a whole, as LAPACK's callers and XLA have it: a pivot that is NaN has made
+  // the last one NaN too.
+  Expr whole_or_nan(const Expr& factor) {
+    const int64_t n = rows(factor);
+    const Expr last = part(factor, n - 1, 1, n - 1, 1);
+    return factor + spread(last - last, n, n);
+  }
+
  private:
   Builder& builder_;
 };
@@ -181,7 +189,7 @@ std::vector<ValueId> cholesky(Builder& builder, const Function&, const Op& op,
   Matrices matrices(builder);
   const bool lower = op.boolean_or(Attr::lower, false);
   const Expr a = computed(given);
-  const Expr factor = matrices.factor(lower ? a : matrices.adjoint(a));
+  const Expr factor = matrices.whole_or_nan(matrices.factor(lower ? a : matrices.adjoint(a)));
   return {(lower ? factor : matrices.adjoint(factor)).as(element).id()};
 }
 

@@ -1,4 +1,5 @@
 // cholesky and triangular_solve, in double (complex double) with one rounding of each result.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -15,13 +16,17 @@ Real real_of(Real a) { return a; }
 Real real_of(Complex a) { return a.real(); }
 
 // The lower factor of one n x n matrix of which only the lower triangle is read. Not positive definite:
-// NaN, as the spec leaves it to the implementation and XLA does.
+// all NaN, as the spec leaves it to the implementation and XLA does.
 template <typename T>
 void factor_lower(const T* a, T* l, int64_t n) {
   for (int64_t column = 0; column < n; ++column) {
     Real diagonal = real_of(a[column * n + column]);
     for (int64_t k = 0; k < column; ++k) diagonal -= std::norm(l[column * n + k]);
-    const Real pivot = diagonal > 0 ? std::sqrt(diagonal) : std::numeric_limits<Real>::quiet_NaN();
+    if (!(diagonal > 0)) {
+      std::fill(l, l + n * n, T(std::numeric_limits<Real>::quiet_NaN()));
+      return;
+    }
+    const Real pivot = std::sqrt(diagonal);
     l[column * n + column] = pivot;
     for (int64_t row = column + 1; row < n; ++row) {
       T sum = a[row * n + column];
