@@ -2,8 +2,10 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/lowering/region.h"
 #include "compiler/passes/expand.h"
 #include "compiler/passes/passes.h"
+#include "graph/copy.h"
 #include "graph/element_value.h"
 #include "graph/eval/evaluate.h"
 #include "graph/op_definitions.h"
@@ -58,9 +60,11 @@ bool can_fold(OpKind kind) {
     case OpKind::compare_:
     case OpKind::concatenate_:
     case OpKind::convert_:
+    case OpKind::gather_:
     case OpKind::pad_:
     case OpKind::reshape_:
     case OpKind::reverse_:
+    case OpKind::scatter_:
     case OpKind::select_:
     case OpKind::slice_:
     case OpKind::transpose_: return true;
@@ -71,6 +75,22 @@ bool can_fold(OpKind kind) {
       return op_class == OpClass::kUnaryElementwise || op_class == OpClass::kBinaryElementwise;
     }
   }
+}
+
+// An op with regions alone, by the reference evaluator. They read nothing from outside.
+Literal evaluated_whole(const graph::Function& function, const Op& op, std::span<const Literal> operands) {
+  graph::Module module;
+  graph::Function& single = module.add_function("main");
+  graph::Copier copier(function, single);
+  std::vector<graph::eval::RuntimeValue> values;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    copier.set(op.operands[i], single.add_argument(single.body(), operands[i].type()));
+    values.push_back({operands[i]});
+  }
+  const OpId made = copier.copy(op, single.body());
+  single.append(single.body(), OpKind::return_, {single.op(made).results[0]}, {});
+  single.result_types = {single.type(single.op(made).results[0])};
+  return graph::eval::evaluate(module, single, values)[0].literal();
 }
 
 // The op alone, by the reference evaluator.
@@ -106,8 +126,8 @@ class Folding {
   }
 
   bool fold(Op& op) {
-    if (op.results.size() != 1 || op.operands.empty() || !op.regions.empty() || !can_fold(op.kind))
-      return false;
+    if (op.results.size() != 1 || op.operands.empty() || !can_fold(op.kind)) return false;
+    if (!op.regions.empty() && !captured_by(function_, op).empty()) return false;
     const graph::Type& result = function_.type(op.results[0]);
     if (!result.is_tensor() || !result.is_static() || result.quantization()) return false;
     std::vector<Literal> operands;
@@ -120,11 +140,13 @@ class Folding {
       elements = std::max(elements, operands.back().type().element_count());
     }
     if (elements == 0 || stays_narrow(op, elements)) return false;
-    const bool splats = std::all_of(operands.begin(), operands.end(),
-                                    [](const Literal& literal) { return literal.is_splat(); });
+    const bool splats =
+        op.regions.empty() && std::all_of(operands.begin(), operands.end(),
+                                          [](const Literal& literal) { return literal.is_splat(); });
     if (auto value = splats ? folded_splat(op, operands, result) : folded(op, operands, result, elements)) {
       op.kind = OpKind::constant_;
       op.operands.clear();
+      op.regions.clear();
       op.attributes.clear();
       op.set(Attr::value, std::move(*value));
       return true;
@@ -172,6 +194,7 @@ class Folding {
       return Literal(result, operands[0].bytes(), std::make_shared<Literal>(operands[0]));
     if (op.kind == OpKind::convert_)
       if (auto narrow = narrowed(operands[0], result)) return narrow;
+    if (!op.regions.empty()) return evaluated_whole(function_, op, operands);
     return evaluated(op, operands, result);
   }
 
