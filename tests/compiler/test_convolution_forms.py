@@ -148,6 +148,21 @@ DEPTHWISE = {
 }  # fmt: skip
 
 
+PATCHES = {
+    "channels first": program(
+        (2, 3, 32, 48), (40, 3, 16, 16), (2, 40, 2, 3), "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]",
+        window_strides="array<i64: 16, 16>",
+    ),
+    "channels last, bf16": program(
+        (2, 32, 32, 3), (8, 16, 3, 24), (2, 4, 2, 24), "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]", "bf16",
+        window_strides="array<i64: 8, 16>",
+    ),
+    "one dimension, turned": program(
+        (5, 640, 2), (64, 2, 30), (30, 10, 5), "[b, 0, f]x[0, i, o]->[f, 0, b]", window_strides="array<i64: 64>"
+    ),
+}  # fmt: skip
+
+
 def test_a_depthwise_convolution_and_what_follows_are_one_kernel():
     """Few instructions: a pass over the channels for each tap, bias and clipping on the way out."""
     kind, kernel = "tensor<1x64x20x20xf32>", "tensor<64x1x3x3xf32>"
@@ -173,10 +188,14 @@ func.func @main(%x: {kind}, %w: {kernel}, %b: tensor<64xf32>) -> {kind} {{
     assert model.time().profile()["model"]["kernels"] == 1 and model.instruction_count < 30
 
 
-@pytest.mark.parametrize("name", [*MANY_TAPS, *DEPTHWISE])
-def test_many_taps_and_depthwise(name):
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(kind, name) for kind, cases in (("many taps", MANY_TAPS), ("depthwise", DEPTHWISE), ("patches", PATCHES))
+     for name in cases],
+)  # fmt: skip
+def test_special_forms(kind, name):
     """Kernels that SBUF cannot hold are summed in parts; gradients of weights have a tap for every place."""
-    text = (MANY_TAPS | DEPTHWISE)[name]
+    text = {"many taps": MANY_TAPS, "depthwise": DEPTHWISE, "patches": PATCHES}[kind][name]
     random = np.random.default_rng(4)
     parsed = graph.parse(text)
     model = opentrn.compile(text, strict=True)

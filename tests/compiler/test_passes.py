@@ -273,3 +273,31 @@ func.func @main() -> tensor<9xbf16> {{
     assert "convert" not in ops_of(prepared)
     got, want = (module.evaluate()[0].view(np.uint16) for module in (prepared, graph.parse(text)))
     np.testing.assert_array_equal(got, want)
+
+
+def test_scatters_and_gathers_of_constants_are_constants():
+    """As exported attention masks are made: written block by block into zeros, then looked up."""
+    text = """
+func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<4x3xf32>
+  %rows = stablehlo.constant dense<[[1], [3], [1]]> : tensor<3x1xi64>
+  %ones = stablehlo.constant dense<1.5> : tensor<3x3xf32>
+  %mask = "stablehlo.scatter"(%zero, %rows, %ones) <{
+    scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0],
+    scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<4x3xf32>, tensor<3x1xi64>, tensor<3x3xf32>) -> tensor<4x3xf32>
+  %places = stablehlo.constant dense<[[1], [2]]> : tensor<2x1xi64>
+  %seen = "stablehlo.gather"(%mask, %places) <{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+    collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 3>}>
+    : (tensor<4x3xf32>, tensor<2x1xi64>) -> tensor<2x3xf32>
+  %r = stablehlo.add %x, %seen : tensor<2x3xf32>
+  return %r : tensor<2x3xf32>
+}
+"""
+    prepared = str(opentrn.model.prepare(text))
+    assert "scatter" not in prepared and "gather" not in prepared
+    x = np.float32([[1, 2, 3], [4, 5, 6]])
+    np.testing.assert_array_equal(opentrn.compile(text)(x)[0], x + np.float32([[3], [0]]))
