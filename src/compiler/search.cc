@@ -102,9 +102,14 @@ CompiledModule fastest(const std::function<Lowered(const Choices&)>& lower, cons
   const bool thorough = options.level >= Level::k3;
   const bool crowded = first.crowded || !rotates(*first.module.program, options.generation);
   if (first.module.program->size() > kTimedInstructions) {
-    if (first.crowded) first = lower(choices = {.kept_share = kShareOfLarge});
+    // What may cost more than it saves is for programs that are timed.
+    if (!thorough && first.module.passes.prologues > 0)
+      first = lower(choices = {.prologue_elements = kNoPrologues});
+    if (first.crowded)
+      first = lower(choices = {.kept_share = kShareOfLarge, .prologue_elements = choices.prologue_elements});
     if (!rotates(*first.module.program, options.generation))
-      first = lower(choices = {.kept_share = kShareOfLarge / 2});
+      first =
+          lower(choices = {.kept_share = kShareOfLarge / 2, .prologue_elements = choices.prologue_elements});
     if (!thorough) return std::move(first.module);
   } else if (!thorough && !crowded && first.module.passes.prologues == 0) {
     return std::move(first.module);
