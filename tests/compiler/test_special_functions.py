@@ -152,3 +152,19 @@ def test_shapes_and_types_against_the_evaluator(shape, element, op, seed):
     with np.errstate(invalid="ignore"):
         close = (got == want) | (np.abs(got - want) <= bound * np.maximum(floor, np.abs(want)))
     assert (close | np.isnan(want)).all()
+
+
+@pytest.mark.parametrize("largest", [3e4, 1e6, 1e8, 1e11, 1e14])
+def test_sines_of_large_angles(largest):
+    """Absolute errors: near a zero of the sine, an angle's own rounding is all there is."""
+    kind = "tensor<20000xf32>"
+    text = f"""func.func @main(%x: {kind}) -> ({kind}, {kind}) {{
+  %s = stablehlo.sine %x : {kind}
+  %c = stablehlo.cosine %x : {kind}
+  return %s, %c : {kind}, {kind}
+}}"""
+    x = uniform(-largest, largest)
+    sine, cosine = opentrn.compile(text)(x)
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(sine, np.sin(wide), rtol=0, atol=4.5e-7)
+    np.testing.assert_allclose(cosine, np.cos(wide), rtol=0, atol=4.5e-7)

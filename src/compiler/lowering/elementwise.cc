@@ -318,19 +318,41 @@ class Body {
     return dst;
   }
 
+  // x less whole turns, for |x| up to 2^47: a remainder is exact, and each divisor is nearly a multiple of 2
+  // pi. `more`: what they exceed that by, times how often they were taken.
+  struct Reduced {
+    Tile x, more;
+  };
+  Reduced without_turns(const Tile& x) {
+    // 2 * 5419351 = 2 * 1725033 pi + 7.64e-8 and 60 * 355 = 60 * 113 pi + 1.81e-3, by convergents of pi.
+    // Below the second one nothing changes.
+    constexpr double kFar = 10838702, kFarExcess = 7.640095014179322e-08;
+    constexpr double kNear = 21300, kNearExcess = 30 * 6.028870672810744e-05;
+    const Tile far = fp32(AluOp::kFmod, x, kFar), near = fp32(AluOp::kFmod, far, kNear);
+    // Differences that are nothing become -0, to which any zero may be added and keeps its sign.
+    const Tile first = fp32(AluOp::kMultiply, fp32(AluOp::kSubtract, far, x), -kFarExcess / kFar);
+    const Tile more = fresh(DType::kFloat32);
+    emitter_.scalar_tensor_tensor(AluOp::kMultiply, -kNearExcess / kNear, AluOp::kAdd, more,
+                                  fp32(AluOp::kSubtract, near, far), first);
+    return {near, more};
+  }
+
   // sin(x + shift pi), shift 0 or 1/2: with k the nearest whole number to x / pi + shift and r = x - (k -
   // shift) pi in [-pi/2, pi/2], it is (-1)^k sin r; the Scalar engine takes sines of [-pi, pi] alone.
-  Tile sine(const Tile& x, double shift) {
+  Tile sine(const Tile& angle, double shift) {
+    const auto [x, more] = without_turns(angle);
     Tile k = fp32(AluOp::kMultiply, x, std::numbers::inv_pi);
     if (shift != 0) k = fp32(AluOp::kAdd, k, shift);
     k = nearest_even(k);
     const Tile turns = shift == 0 ? k : fp32(AluOp::kSubtract, k, shift);
-    // pi in three parts of 8, 11 and 24 bits, so that turns * part is exact for |x| below 10^4 (Cody and
-    // Waite).
+    // pi in three parts of 8, 11 and 24 bits, so that turns * part is exact (Cody and Waite).
     constexpr double kHigh = 3.140625, kMiddle = 9.67502593994140625e-4;
     Tile rest = fp32(AluOp::kSubtract, x, fp32(AluOp::kMultiply, turns, kHigh));
     rest = fp32(AluOp::kSubtract, rest, fp32(AluOp::kMultiply, turns, kMiddle));
-    rest = fp32(AluOp::kSubtract, rest, fp32(AluOp::kMultiply, turns, std::numbers::pi - kHigh - kMiddle));
+    const Tile small = fresh(DType::kFloat32);
+    emitter_.scalar_tensor_tensor(AluOp::kMultiply, std::numbers::pi - kHigh - kMiddle, AluOp::kSubtract,
+                                  small, turns, more);
+    rest = fp32(AluOp::kSubtract, rest, small);
     const Tile bounded =
         fp32(AluOp::kMaximum, fp32(AluOp::kMinimum, rest, std::numbers::pi), -std::numbers::pi);
     const Tile sign = fresh(DType::kFloat32), odd = fp32(AluOp::kMod, k, 2.0);
