@@ -341,7 +341,9 @@ class Body {
   // shift) pi in [-pi/2, pi/2], it is (-1)^k sin r; the Scalar engine takes sines of [-pi, pi] alone.
   Tile sine(const Tile& angle, double shift) {
     const auto [x, more] = without_turns(angle);
-    Tile k = fp32(AluOp::kMultiply, x, std::numbers::inv_pi);
+    Tile k = fresh(DType::kFloat32);
+    emitter_.tensor_tensor(AluOp::kAdd, k, x, more);
+    k = fp32(AluOp::kMultiply, k, std::numbers::inv_pi);
     if (shift != 0) k = fp32(AluOp::kAdd, k, shift);
     k = nearest_even(k);
     const Tile turns = shift == 0 ? k : fp32(AluOp::kSubtract, k, shift);
