@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "compiler/passes/dims.h"
 #include "compiler/passes/expand.h"
 
 namespace opentrn::compiler {
@@ -20,13 +21,6 @@ namespace {
 constexpr size_t kSpatialMax = 2;
 // Places of a depthwise gradient, each an op of its own.
 constexpr int64_t kPlacesMax = 64;
-
-using Dims = std::vector<int64_t>;
-
-Dims dims_of(const Op& op, Attr attr) {
-  const auto list = op.integers(attr);
-  return {list.begin(), list.end()};
-}
 
 bool has_reversal(const Op& op) {
   const auto reversal =

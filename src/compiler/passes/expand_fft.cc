@@ -9,6 +9,7 @@
 #include <numbers>
 
 #include "compiler/passes/complex_parts.h"
+#include "compiler/passes/dims.h"
 #include "compiler/passes/expand.h"
 #include "graph/element_value.h"
 
@@ -23,8 +24,6 @@ using graph::OpKind;
 using graph::ValueId;
 
 namespace {
-
-using Dims = std::vector<int64_t>;
 
 constexpr int64_t kMatrixMax = 256;
 // A length whose factors are all too small or too large has one matrix up to here.

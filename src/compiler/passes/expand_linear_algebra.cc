@@ -2,6 +2,7 @@
 // ones are two of half the size and a product. Only the triangle that counts is read.
 #include <limits>
 
+#include "compiler/passes/dims.h"
 #include "compiler/passes/expand.h"
 
 namespace opentrn::compiler {
@@ -15,8 +16,6 @@ using graph::OpKind;
 using graph::ValueId;
 
 namespace {
-
-using Dims = std::vector<int64_t>;
 
 constexpr int64_t kBlock = 16;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/passes/dims.h"
 #include "compiler/passes/expand.h"
 #include "graph/copy.h"
 
@@ -20,17 +21,9 @@ using graph::ValueId;
 
 namespace {
 
-using Dims = std::vector<int64_t>;
-
 // Windows of one part, and elements of a window: what the kernel takes.
 constexpr int64_t kPart = 4096;
 constexpr int64_t kWindowElementsMax = 8192;
-
-Dims dims_of(const Op& op, Attr attr) {
-  if (!op.has(attr)) return {};
-  const auto list = op.integers(attr);
-  return {list.begin(), list.end()};
-}
 
 // Dimensions of the updates that number the windows.
 Dims scatter_dims(const Function& function, const Op& op) {
@@ -39,11 +32,6 @@ Dims scatter_dims(const Function& function, const Op& op) {
   for (int64_t d = 0; d < function.type(op.operands[2]).rank(); ++d)
     if (std::ranges::find(window, d) == window.end()) result.push_back(d);
   return result;
-}
-
-int64_t count_of(const Type& type, const Dims& dims) {
-  return std::accumulate(dims.begin(), dims.end(), int64_t{1},
-                         [&](int64_t count, int64_t d) { return count * type.dim(static_cast<int>(d)); });
 }
 
 // The update takes the place of what is there, or one op combines them.

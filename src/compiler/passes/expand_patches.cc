@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/lowering/device_type.h"
+#include "compiler/passes/dims.h"
 #include "compiler/passes/expand.h"
 
 namespace opentrn::compiler {
@@ -18,18 +19,11 @@ using graph::ValueId;
 
 namespace {
 
-using Dims = std::vector<int64_t>;
-
 // Fewer taps, or more channels, fill the Tensor engine as a convolution does; shorter rows of a patch are
 // slow to load.
 constexpr int64_t kTapsMin = 64;
 constexpr int64_t kChannelsMax = 32;
 constexpr int64_t kRowBytesMin = 32;
-
-Dims dims_of(const Op& op, Attr attr) {
-  const auto list = op.integers(attr);
-  return {list.begin(), list.end()};
-}
 
 bool is_ones(const std::vector<int64_t>& list) {
   return std::ranges::all_of(list, [](int64_t value) { return value == 1; });

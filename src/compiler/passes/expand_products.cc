@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "compiler/lowering/device_type.h"
+#include "compiler/passes/dims.h"
 #include "compiler/passes/expand.h"
 
 namespace opentrn::compiler {
@@ -77,12 +78,6 @@ std::vector<ValueId> sum_of_parts(Builder& builder, const Function& function, co
 }
 
 // -- many small matrices
-
-int64_t count_of(const graph::Type& type, std::span<const int64_t> dimensions) {
-  int64_t count = 1;
-  for (const int64_t d : dimensions) count *= type.dim(static_cast<int>(d));
-  return count;
-}
 
 std::span<const int64_t> dimensions_of(const Op& op, Attr attr) {
   return op.has(attr) ? op.integers(attr) : std::span<const int64_t>{};

@@ -8,6 +8,7 @@
 #include <array>
 #include <numbers>
 
+#include "compiler/passes/dims.h"
 #include "compiler/passes/expand.h"
 
 namespace opentrn::compiler {
@@ -23,7 +24,6 @@ using graph::ValueId;
 
 namespace {
 
-using Dims = std::vector<int64_t>;
 using Values = std::vector<ValueId>;
 using Operands = std::span<const ValueId>;
 

@@ -5,6 +5,7 @@
 // What no op here takes further becomes the 32 bits that stand for it elsewhere (lowering/device_type.h).
 #include <algorithm>
 
+#include "compiler/passes/dims.h"
 #include "compiler/passes/expand.h"
 #include "graph/element_value.h"
 
@@ -22,7 +23,6 @@ using graph::ValueId;
 
 namespace {
 
-using Dims = std::vector<int64_t>;
 using Values = std::vector<ValueId>;
 using Operands = std::span<const ValueId>;
 

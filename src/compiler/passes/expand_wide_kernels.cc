@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "compiler/lowering/device_type.h"
+#include "compiler/passes/dims.h"
 #include "compiler/passes/expand.h"
 
 namespace opentrn::compiler {
@@ -20,23 +21,10 @@ using graph::ValueId;
 
 namespace {
 
-using Dims = std::vector<int64_t>;
-
 // Bytes of a partition that one part of a kernel may take: twice that of lowering/convolution.cc's, which
 // holds at least a tile of features.
 constexpr int64_t kKernelBytesMax = 80 * 1024;
 constexpr int64_t kPartitions = 128;
-
-Dims dims_of(const Op& op, Attr attr) {
-  const auto list = op.integers(attr);
-  return {list.begin(), list.end()};
-}
-
-int64_t count_of(const graph::Type& type, const Dims& dimensions) {
-  int64_t count = 1;
-  for (const int64_t d : dimensions) count *= type.dim(static_cast<int>(d));
-  return count;
-}
 
 bool is_plain(const Function& function, const Op& op) {
   for (const ValueId id : {op.operands[0], op.operands[1], op.results[0]}) {

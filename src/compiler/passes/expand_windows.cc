@@ -11,6 +11,7 @@
 
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/lowering.h"
+#include "compiler/passes/dims.h"
 #include "compiler/passes/expand.h"
 #include "compiler/passes/inline_region.h"
 
@@ -27,8 +28,6 @@ namespace {
 
 using Values = std::vector<ValueId>;
 using Operands = std::span<const ValueId>;
-using Dims = std::vector<int64_t>;
-
 // Places of a window that select_and_scatter goes through one by one.
 constexpr int64_t kPlacesMax = 256;
 // Elements of a row that are reduced together where a reduction has several operands, or any region.
