@@ -34,3 +34,16 @@ def node(op: str, inputs: list[str], outputs: list[str], attributes: bytes = b""
 def scalar(name: str, element: int, data: bytes) -> bytes:
     """A TensorProto of rank 0."""
     return field(2, element) + field(8, name) + field(9, data)
+
+
+def integers(name: str, values: list[int]) -> bytes:
+    """An attribute, as node() takes it."""
+    return field(5, field(1, name) + b"".join(field(8, value) for value in values) + field(20, 7))
+
+
+def model(nodes: list[bytes], inputs: dict[str, tuple[int, ...]], output: str, opset: int) -> bytes:
+    """A ModelProto with float inputs and one float output."""
+    graph = b"".join(field(1, each) for each in nodes) + field(2, "g")
+    graph += b"".join(field(11, value_info(name, list(dims))) for name, dims in inputs.items())
+    graph += field(12, value_info(output, []))
+    return field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, opset))

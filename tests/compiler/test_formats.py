@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx_bytes import field, node, scalar, value_info
+from onnx_bytes import field, integers, node, scalar, value_info
+from onnx_bytes import model as model_bytes
 
 import opentrn
 from opentrn import _core
@@ -103,3 +104,55 @@ def test_bytes_of_no_format_are_refused(tmp_path: Path):
     path.write_bytes(bytes(range(256)))
     with pytest.raises(ValueError, match="noise.pb"):
         opentrn.compile(path)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (2, 4, 5, 5), (12, 12)])
+def test_onnx_determinants(tmp_path: Path, shape):
+    path = tmp_path / "det.onnx"
+    path.write_bytes(model_bytes([node("Det", ["x"], ["y"])], {"x": shape}, "y", 11))
+    x = np.random.default_rng(5).standard_normal(shape).astype(np.float32)
+    x[..., 0, 0] = 0  # the first pivot is another row's
+    (got,) = opentrn.compile(path, strict=True)(x)
+    np.testing.assert_allclose(got, np.linalg.det(x.astype(np.float64)), rtol=2e-5, atol=1e-6)
+
+
+def pooled(x: np.ndarray, roi: np.ndarray, bins: tuple[int, int], scale: float) -> np.ndarray:
+    """One region by ONNX Runtime's rule: edges rounded, bins from floor to ceiling, none is zero."""
+    left, top, right, bottom = (int(np.floor(edge * scale + 0.5)) for edge in roi[1:])
+    result = np.zeros((x.shape[1], *bins), np.float32)
+    steps = max(bottom - top + 1, 1) / bins[0], max(right - left + 1, 1) / bins[1]
+    for i, j in np.ndindex(*bins):
+        rows = [
+            r
+            for r in range(x.shape[2])
+            if np.floor(i * steps[0]) + top <= r < np.ceil((i + 1) * steps[0]) + top
+        ]
+        columns = [c for c in range(x.shape[3])
+                   if np.floor(j * steps[1]) + left <= c < np.ceil((j + 1) * steps[1]) + left]  # fmt: skip
+        if rows and columns:
+            result[:, i, j] = x[int(roi[0])][:, rows][:, :, columns].max((1, 2))
+    return result
+
+
+def test_onnx_max_roi_pool(tmp_path: Path):
+    rois = [
+        [0, 0, 0, 7, 7],
+        [1, 2, 3, 9, 8],
+        [0, 5, 5, 5, 5],
+        [1, 1, 0, 4, 20],
+        [0, 9, 9, 2, 2],
+        [1, 30, 30, 40, 40],
+    ]
+    attributes = integers("pooled_shape", [3, 2])
+    path = tmp_path / "pool.onnx"
+    path.write_bytes(
+        model_bytes(
+            [node("MaxRoiPool", ["x", "rois"], ["y"], attributes)],
+            {"x": (2, 3, 10, 12), "rois": (6, 5)},
+            "y",
+            7,
+        )
+    )
+    x, regions = np.random.default_rng(6).standard_normal((2, 3, 10, 12)).astype(np.float32), np.float32(rois)
+    (got,) = opentrn.compile(path, strict=True)(x, regions)
+    np.testing.assert_array_equal(got, np.stack([pooled(x, roi, (3, 2), 1.0) for roi in regions]))

@@ -100,6 +100,7 @@ void import_range(Node& n);
 void import_eye_like(Node& n);
 void import_trilu(Node& n);
 void import_depth_to_space(Node& n);
+void import_det(Node& n);
 void import_space_to_depth(Node& n);
 void import_center_crop_pad(Node& n);
 void import_one_hot(Node& n);
@@ -199,6 +200,7 @@ void import_upsample(Node& n);
 void import_grid_sample(Node& n);
 void import_affine_grid(Node& n);
 void import_roi_align(Node& n);
+void import_max_roi_pool(Node& n);
 
 // signal.cc
 void import_hann_window(Node& n);
