@@ -26,7 +26,7 @@ from conformance.onnx.run import (
     Exclusions,
     Outcome,
     element_name,
-    import_model,
+    first_stage,
     load_cases,
     out_of_scope,
     run_case,
@@ -108,7 +108,10 @@ def run_on_device(case: Any, target: str) -> Outcome:
     from onnx import TensorProto, numpy_helper
 
     import opentrn
-    from opentrn import _core, graph
+    from opentrn import _core, graph, stages
+
+    def on_device(stage: Any, arguments: list[Any]) -> list[Any]:
+        return opentrn.compile(graph.Module(stage.raw.module), target=target, strict=True)(*arguments)
 
     outcome = Outcome(case.name, "passed")
     for data_set in case.data_sets:
@@ -119,13 +122,13 @@ def run_on_device(case: Any, target: str) -> Outcome:
         if beyond_32_bits([*arrays, *expected]):
             return Outcome(case.name, "skipped", "64-bit values that 32 bits do not hold")
         inputs = dict(zip((value.name for value in case.model.graph.input), arrays, strict=False))
-        module, outcome.bound = import_model(_core.graph, case, inputs)
-        arguments, _ = _core.graph.onnx_names(module)
-        model = opentrn.compile(graph.Module(module), target=target, strict=True)
-        results = model(*(inputs[name] for name in arguments))
+        first = first_stage(_core.graph, case, inputs)
+        arguments, _ = _core.graph.onnx_names(first.raw.module)
+        results, path = stages.run(first, [inputs[name] for name in arguments], on_device)
+        outcome.stages = len(path)
         for index, (want, got) in enumerate(zip(expected, results, strict=True)):
             if problem := differs(want, got, case.rtol, case.atol):
-                return Outcome(case.name, "failed", f"wrong value: output {index}: {problem}", outcome.bound)
+                return Outcome(case.name, "failed", f"wrong value: output {index}: {problem}", outcome.stages)
     return outcome
 
 

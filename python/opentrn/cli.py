@@ -307,22 +307,24 @@ def _time_program_file(options: argparse.Namespace) -> Any:
     return RunResult(None, timing.profile()["program"], options.target, [], [timing])
 
 
-def _time_model(options: argparse.Namespace) -> Any:
-    from opentrn import cli_model
+def _time_model(model: Any, options: argparse.Namespace) -> Any:
     from opentrn._run import RunResult
 
-    model = cli_model.load_one(options, options.kernel)
     timing = model.time(options.settings, loop_iterations=options.loop_iterations)
     return RunResult(None, timing.profile()["program"], model.target, [], [timing])
 
 
 def _profile(options: argparse.Namespace) -> int:
     from opentrn import cli_model
+    from opentrn.stages import StagedModel
 
     if _is_program_file(options.kernel):
         result = _time_program_file(options)
     elif cli_model.is_model(options.kernel):
-        result = _time_model(options)
+        model = cli_model.load_one(options, options.kernel)
+        if isinstance(model, StagedModel):
+            return cli_model.profile_stages(model, options)
+        result = _time_model(model, options)
     else:
         result = _launch(options, execute=not options.no_execute)
     if options.json != "-":

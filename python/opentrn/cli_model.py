@@ -149,7 +149,8 @@ def compile_command(options: argparse.Namespace) -> int:
     output = Path(options.output or Path(options.model).with_suffix(".neuron").name)
     model.save(output, weights=options.weights)
     programs, cached = _programs(model), model.cached
-    model = programs[-1][1]
+    staged = _staged(model)
+    model = staged or programs[-1][1]
     timing = _predicted(model, options.settings, options.loop_iterations)
     if timing is None and options.report:
         model.time(options.settings)  # raises: a report is what was asked for
@@ -176,7 +177,13 @@ def compile_command(options: argparse.Namespace) -> int:
         "file_bytes": output.stat().st_size,
         "report": saved,
     }
-    if len(programs) > 1:
+    if staged:
+        facts["stages"] = [
+            {"stage": stage.number, "sizes": stage.sizes, "instructions": program.instruction_count,
+             "asks": [dataclasses.asdict(ask) for ask in stage.asks], "nodes_left": stage.raw.nodes_left}
+            for stage, program in staged.programs
+        ]  # fmt: skip
+    elif len(programs) > 1:
         times = [_predicted(part, options.settings, options.loop_iterations) for _, part in programs]
         facts["programs"] = [
             {"dimensions": sizes, "instructions": part.instruction_count, "time_us": time and time.time_us}
@@ -198,10 +205,14 @@ def compile_command(options: argparse.Namespace) -> int:
         print(f"weights of {options.weight_sparsity}: {_weights_text(model.passes)}")
     for kind in ("inputs", "outputs"):
         for name, element, shape in facts[kind]:
-            print(f"  {kind[:-1]:<6} {name:<10} {element} [{', '.join(map(str, shape))}]")
+            print(f"  {kind[:-1]:<6} {name:<10} {element} [{_shape_text(shape)}]")
+    if staged:
+        print(staged.text())
     if timing:
         print(f"predicted: {timing.time_us:.2f} us, bound by {timing.bound_by}; "
               f"MFU {timing.mfu_percent:.1f} %, MBU {timing.mbu_percent:.1f} %")  # fmt: skip
+    elif staged:
+        print("predicted: unknown, as it depends on the sizes of a run (opentrn run says it for them)")
     else:
         print(
             "predicted: unknown, as loops run as often as values say (--loop-iterations N; a run counts them)"
@@ -218,6 +229,18 @@ def compile_command(options: argparse.Namespace) -> int:
     return 0
 
 
+def _shape_text(shape: list[int]) -> str:
+    """Sizes; `?` for one that data decide."""
+    return ", ".join("?" if size < 0 else str(size) for size in shape)
+
+
+def _staged(model: Any) -> Any | None:
+    """The model if it runs in stages."""
+    from opentrn.stages import StagedModel
+
+    return model if isinstance(model, StagedModel) else None
+
+
 def _time_text(time_us: float | None) -> str:
     return "unknown time" if time_us is None else f"{time_us:.2f} us"
 
@@ -227,7 +250,7 @@ def _predicted(model: Any, settings: Any = (), loop_iterations: int | None = Non
     try:
         return model.time(settings, loop_iterations=loop_iterations)
     except ValueError as error:
-        if "timing.trip_count" not in str(error):
+        if "timing.trip_count" not in str(error) and "timing.data_shape" not in str(error):
             raise
         return None
 
@@ -250,6 +273,8 @@ def _weights_text(passes: dict[str, int]) -> str:
 def _programs(model: Any) -> list[tuple[dict[str, int], Any]]:
     from opentrn.buckets import BucketedModel
 
+    if staged := _staged(model):
+        return [(stage.sizes, program) for stage, program in staged.programs]
     return model.buckets if isinstance(model, BucketedModel) else [({}, model)]
 
 
@@ -275,7 +300,7 @@ def coverage_command(options: argparse.Namespace) -> int:
     from opentrn import model
     from opentrn.cli import NOT_MODELLED
 
-    rows = model.coverage(options.model, dimensions=one_size_of(options))
+    rows, notes = model.coverage_and_notes(options.model, dimensions=one_size_of(options))
     rows.sort(key=lambda row: (-row.unsupported, -row.emulated, -row.flops, -row.count, row.op))
     unsupported, total = sum(row.unsupported for row in rows), sum(row.count for row in rows)
     flops = sum(row.flops for row in rows)
@@ -285,7 +310,8 @@ def coverage_command(options: argparse.Namespace) -> int:
             | {"supported": row.supported, "flops_percent": 100 * row.flops / flops if flops else 0.0}
             for row in rows
         ]
-        print(json.dumps({"ops": ops, "unsupported": unsupported, "count": total, "flops": flops}, indent=1))
+        print(json.dumps({"ops": ops, "unsupported": unsupported, "count": total, "flops": flops, "notes": notes},
+                         indent=1))  # fmt: skip
         return NOT_MODELLED if unsupported else 0
     print(f"{'op':<34} {'count':>6} {'flop':>7} {'supported':>9} {'emulated':>8} {'refused':>7}")
     for row in rows:
@@ -302,6 +328,8 @@ def coverage_command(options: argparse.Namespace) -> int:
     print(f"{total - unsupported} of {total} ops have a device kernel{without}")
     if any(row.emulated for row in rows):
         print("emulated: done as other ops, or 64-bit types in 32 bits")
+    for note in notes:
+        print(note)
     return NOT_MODELLED if unsupported else 0
 
 
@@ -331,6 +359,8 @@ def run_command(options: argparse.Namespace) -> int:
     loaded = load(options, options.kernel)
     _set_rounding(loaded, options)
     outputs, model = _execute(loaded, options)
+    if staged := _staged(loaded):
+        _tell_stages(staged)
     timing = (
         None if options.no_time else model.time(options.settings, loop_iterations=options.loop_iterations)
     )
@@ -341,6 +371,7 @@ def run_command(options: argparse.Namespace) -> int:
             "model": options.kernel, "target": model.target, "outputs": facts, "saved": saved,
             "instructions": model.instruction_count, "time_us": timing.time_us if timing else None,
             "profiles": [timing.profile()] if timing else [],
+            "sizes": model.path[-1].sizes if _staged(model) else {},
         }, indent=1))  # fmt: skip
         return 0
     if not options.input and not options.no_execute and model.inputs:
@@ -355,6 +386,45 @@ def run_command(options: argparse.Namespace) -> int:
     return 0
 
 
+def profile_stages(model: Any, options: argparse.Namespace) -> int:
+    """opentrn profile of a model in stages: of each program, for the sizes that seeded random inputs give."""
+    from opentrn.report import html
+
+    model(*inputs_of(model, []))
+    print("inputs: seeded random numbers, which decide the sizes", file=sys.stderr)
+    _tell_stages(model)
+    whole = model.time(options.settings, loop_iterations=options.loop_iterations)
+    if options.json == "-":
+        print(json.dumps(whole.profile(), indent=1))
+    else:
+        print(whole.text(options.lines), end="")
+        print(whole.model_text(options.lines, options.depth), end="")
+    for stage, timing in whole.parts:
+        if options.html:
+            page = Path(options.html)
+            print(
+                f"page: {html.save(timing, page.with_stem(f'{page.stem}.{stage.number}'))}", file=sys.stderr
+            )
+        if options.perfetto:
+            trace = Path(options.perfetto)
+            trace = trace.with_stem(f"{trace.stem}.{stage.number}")
+            timing.save_perfetto(str(trace))
+            print(f"Perfetto trace: {trace}", file=sys.stderr)
+    if options.json and options.json != "-":
+        Path(options.json).write_text(json.dumps(whole.profile(), indent=1) + "\n", encoding="utf-8")
+        print(f"JSON: {options.json}", file=sys.stderr)
+    return 0
+
+
+def _tell_stages(model: Any) -> None:
+    """On stderr which programs ran, for which sizes."""
+    for stage in model.path:
+        sizes = f" for {stage.sizes_text()}" if stage.sizes else ""
+        larger = model.padded.get(stage.key)
+        room = f", in the program for {larger.sizes_text()}, padded" if larger else ""
+        print(f"stage {stage.number} of {len(model.path)}{sizes}{room}", file=sys.stderr)
+
+
 def _set_rounding(loaded: Any, options: argparse.Namespace) -> None:
     """Stochastic where the command or NEURON_RT_STOCHASTIC_ROUNDING_EN says so; else as the file says."""
     from opentrn import environment
@@ -365,7 +435,7 @@ def _set_rounding(loaded: Any, options: argparse.Namespace) -> None:
     except ValueError as error:
         raise UsageError(str(error)) from None
     refused = os.environ.get("NEURON_RT_STOCHASTIC_ROUNDING_EN") == "0"
-    for _, model in _programs(loaded):
+    for model in [staged] if (staged := _staged(loaded)) else [part for _, part in _programs(loaded)]:
         if refused:
             model.round_stochastically(None)
         elif (
@@ -404,7 +474,7 @@ def describe_command(path: str, as_json: bool) -> int:
     """opentrn describe FILE.neuron: what the file holds."""
     from opentrn import _core, model
 
-    facts, buckets = _core.load_models(path)
+    facts, buckets, _ = _core.load_models(path)
     rows = []
     for dimensions, loaded in buckets:
         compiled = model.CompiledModel(loaded, facts.get("target", ""), facts)

@@ -121,6 +121,17 @@ def _results(avals: Sequence[Any], token: bool) -> str:
     return "".join(f";{word}" for word in words)
 
 
+def _with_token(sharding: Any) -> Any:
+    """`sharding` of a call's results, as Shardy has it, with one of the token before them."""
+    from jax._src.sharding_impls import SdyArray, SdyArrayList
+
+    if not isinstance(sharding, SdyArrayList):
+        return sharding
+    ids = sharding.shardings[0].logical_device_ids
+    token = SdyArray(mesh_shape=(), dim_shardings=(), logical_device_ids=ids)
+    return SdyArrayList((token, *sharding.shardings))
+
+
 def _emit(ctx, callback, token, operands, operand_avals, result_avals, *, has_side_effect, **options):
     """As jax._src.callback.emit_python_callback, for this platform."""
     from jax._src import dtypes
@@ -154,6 +165,7 @@ def _emit(ctx, callback, token, operands, operand_avals, result_avals, *, has_si
     inputs = list(operands)
     if token:
         inputs, types = [token, *inputs], [token.type, *types]
+        sharding = _with_token(sharding)
     call = mlir.custom_call(
         TARGET,
         result_types=types,

@@ -21,10 +21,12 @@ import numpy as np
 
 from opentrn import _core, graph
 from opentrn._run import Timing, _settings
+from opentrn.errors import NotModelled
 from opentrn.graph import DTYPES
 
 if TYPE_CHECKING:
     from opentrn.buckets import BucketedModel
+    from opentrn.stages import StagedModel
 
 __all__ = ["CompiledModel", "Coverage", "Port", "compile", "coverage", "load", "prepare"]
 
@@ -226,13 +228,15 @@ def compile(
     enable_stochastic_rounding: bool = False,
     strict: bool = False,
     cache: bool = False,
-) -> CompiledModel | BucketedModel:
+) -> CompiledModel | BucketedModel | StagedModel:
     """Compile a model for one NeuronCore of `target`.
 
     source: a path to StableHLO text or bytecode, an HLO protocol buffer, an ONNX model or a program that torch.export
     saved (.pt2); or such a program, StableHLO text itself, or a module of opentrn.graph. dimensions: sizes of the
     symbolic dimensions of an ONNX model, {"batch": 1}, or of an exported program; several sizes of an ONNX model's,
-    {"batch": [1, 8]}, give a BucketedModel (opentrn.buckets). optlevel: 1 to 3 (what they mean: docs/models.md).
+    {"batch": [1, 8]}, give a BucketedModel (opentrn.buckets). An ONNX model whose shapes depend on data gives a
+    StagedModel (opentrn.stages); `dimensions` may then name numbers of rows to compile for ahead of time.
+    optlevel: 1 to 3 (what they mean: docs/models.md).
     auto_cast: which fp32 operations are computed in auto_cast_type: "none", "matmult" or "all"; auto_cast_type:
     "bf16", "fp16", "tf32" or "fp8_e4m3". weight_dtype: how constant operands of products are kept: "none" (as the
     model has them), "int8", "fp8_e4m3", "fp8_e4m3fn", "fp8_e5m2", "mxfp8" or "mxfp4". weight_sparsity: "none" or a
@@ -271,18 +275,49 @@ def compile(
             "options": json.dumps(kept),
         }
         if cache:
-            return _through_cache(source, facts, lambda: _compile(source, target, sizes, options, facts))
+            return through_cache(source, facts, lambda: _compile(source, target, sizes, options, facts))
         return _compile(source, target, sizes, options, facts)
 
-    if not several:
-        compiled = one({name: sizes[0] for name, sizes in lists.items()})
-        tell_host_ops(compiled)
-        return compiled
-    model = buckets.compile_buckets(source, lists, one, target, options)
+    try:
+        if not several:
+            compiled = one({name: sizes[0] for name, sizes in lists.items()})
+            tell_host_ops(compiled)
+            return compiled
+        model = buckets.compile_buckets(source, lists, one, target, options)
+    except (NotModelled, ValueError) as error:
+        staged = _in_stages(source, error, lists, {"target": target, "given": given, "cache": cache})
+        tell_host_ops(staged)
+        return staged
     tell_host_ops(model.buckets[0][1])
     if cache:
         found = {part.cached for _, part in model.buckets}
         model.cached = found.pop() if len(found) == 1 else "miss"
+    return model
+
+
+def _in_stages(
+    source: str | Path, error: Exception, lists: Mapping[str, Sequence[int]], how: Mapping[str, Any]
+) -> StagedModel:
+    """The model as a chain of programs, if shapes that depend on data are why the importer refused it; else raises."""
+    from opentrn import __version__, stages
+
+    if "[onnx." not in str(error) and "is no dimension of the model's inputs" not in str(error):
+        raise error
+    if not isinstance(source, (str, Path)) or Path(source).suffix != ".onnx" or "\n" in str(source):
+        raise error
+    sizes = {name: given[0] for name, given in lists.items()}
+    first, files = stages.open_model(source, sizes)
+    if not first.asks:
+        raise error
+    facts = {
+        "compiler": f"opentrn {__version__}", "source": str(source), "target": how["target"],
+        "options": json.dumps({"dimensions": sizes, **how["given"]}),
+    }  # fmt: skip
+    compiler = stages.compiler_of(facts, str(source) if how["cache"] else None)
+    model = stages.StagedModel(first, compiler, files, how["target"], facts)
+    model.compile_for(lists)
+    found = {program.cached for _, program in model.programs}
+    model.cached = found.pop() if len(found) == 1 else "miss"
     return model
 
 
@@ -300,7 +335,7 @@ def _compile(
     return CompiledModel(loaded, target, facts | noted)
 
 
-def _through_cache(
+def through_cache(
     source: str | Path, facts: dict[str, str], compile_it: Callable[[], CompiledModel]
 ) -> CompiledModel:
     """The entry of the cache, or what `compile_it` gives, which becomes the entry."""
@@ -361,9 +396,13 @@ def compiler_options(**given: str | float) -> dict[str, str]:
     }
 
 
-def load(path: str | Path) -> CompiledModel | BucketedModel:
+def load(path: str | Path) -> CompiledModel | BucketedModel | StagedModel:
     """Read what CompiledModel.save() wrote. Raises ValueError when the file is none or is damaged."""
-    facts, programs = _core.load_models(str(path))
+    facts, programs, attachments = _core.load_models(str(path))
+    if "stages" in facts:
+        from opentrn import stages
+
+        return stages.from_file(facts, programs, attachments, str(path))
     if len(programs) > 1:
         from opentrn import buckets
 
@@ -374,7 +413,24 @@ def load(path: str | Path) -> CompiledModel | BucketedModel:
 
 def coverage(source: str | Path, *, dimensions: Mapping[str, int] | None = None) -> list[Coverage]:
     """Which ops a model has and which of them have a device kernel, without compiling it."""
-    return [Coverage(*row) for row in _core.coverage(*_read(source), dict(dimensions or {}))]
+    return coverage_and_notes(source, dimensions=dimensions)[0]
+
+
+def coverage_and_notes(
+    source: str | Path, *, dimensions: Mapping[str, int] | None = None
+) -> tuple[list[Coverage], list[str]]:
+    """coverage(), and what it assumes of a model whose shapes depend on data."""
+    try:
+        return [Coverage(*row) for row in _core.coverage(*_read(source), dict(dimensions or {}))], []
+    except (NotModelled, ValueError) as error:
+        if "[onnx." not in str(error) or Path(source).suffix != ".onnx":
+            raise
+        from opentrn import stages
+
+        first, _ = stages.open_model(source, dict(dimensions or {}))
+        if not first.asks:
+            raise
+        return stages.coverage(source, dict(dimensions or {}))
 
 
 def _references(weights: str) -> bool:
@@ -417,7 +473,8 @@ def _read(source: str | Path) -> tuple[str | None, str]:
     return text, str(source) if isinstance(source, (str, Path)) else "<exported program>"
 
 
-def _bytes_of(array: Any, port: Port) -> np.ndarray:
+def checked(array: Any, port: Port) -> np.ndarray:
+    """The array in the port's type. ValueError for another shape, TypeError for a type that does not convert."""
     given = np.asarray(array)
     if given.shape != port.shape:
         raise ValueError(f"{port.name} takes shape {port.shape}, got {given.shape}")
@@ -425,6 +482,11 @@ def _bytes_of(array: Any, port: Port) -> np.ndarray:
         if not np.can_cast(given.dtype, port.dtype, casting="same_kind"):
             raise TypeError(f"{port.name} takes {port.element}, got {given.dtype}")
         given = given.astype(port.dtype)
+    return given
+
+
+def _bytes_of(array: Any, port: Port) -> np.ndarray:
+    given = checked(array, port)
     if port.element in ("i2", "i4", "ui2", "ui4"):
         # A byte each, with the value extended; ml_dtypes leaves the upper bits of its own bytes zero.
         given = given.astype(np.uint8 if port.element.startswith("u") else np.int8)

@@ -90,9 +90,9 @@ class TaskGraphRun : public LoopSharer {
   }
 
   // LoopSharer: a loop inside a task.
-  void parallel_for(size_t n, const std::function<void(size_t, size_t, int)>& body) override {
+  void parallel_for(size_t n, const std::function<void(size_t, size_t, int)>& body, Split split) override {
     SharedLoop loop{body, n, static_cast<uint32_t>(std::min<size_t>(n, threads_ * kPartsPerThread))};
-    if (!offer(&loop)) return body(0, n, 0);
+    if (!offer(&loop, split)) return body(0, n, 0);
     loop.take_parts();
     {
       std::lock_guard guard(lock_);
@@ -112,8 +112,8 @@ class TaskGraphRun : public LoopSharer {
   static void clear(Bits& bits, uint32_t i) { bits[i / 64] &= ~(uint64_t{1} << i % 64); }
   static bool test(const Bits& bits, uint32_t i) { return (bits[i / 64] >> i % 64 & 1) != 0; }
 
-  bool offer(SharedLoop* loop) {
-    if (idle_.load(std::memory_order_relaxed) == 0) return false;
+  bool offer(SharedLoop* loop, Split split) {
+    if (split == Split::kIfHelped && idle_.load(std::memory_order_relaxed) == 0) return false;
     std::lock_guard guard(lock_);
     if (open_loop_.load(std::memory_order_relaxed) != nullptr) return false;
     open_loop_.store(loop, std::memory_order_release);

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <random>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 namespace opentrn {
@@ -113,13 +115,44 @@ TEST(TaskGraph, LoopsOfTasksHandleEveryIndexOnce) {
     graph.run(
         pool,
         [&](Task t) {
-          pool.parallel_for(500, [&](size_t begin, size_t end, int) {
-            for (size_t i = begin; i < end; ++i) ++hits[t][i];
-          });
+          pool.parallel_for(
+              500,
+              [&](size_t begin, size_t end, int) {
+                for (size_t i = begin; i < end; ++i) ++hits[t][i];
+              },
+              t % 2 == 0 ? Split::kAlways : Split::kIfHelped);
           for (const auto& hit : hits[t]) ASSERT_EQ(hit.load(), 1) << "task " << t;
         },
         [](Task) {});
   }
+}
+
+TEST(TaskGraph, AThreadThatBecomesFreeHelpsWithALoop) {
+  ThreadPool pool(2);
+  TaskGraph graph;
+  graph.reset(2);
+  std::atomic<bool> in_loop{false}, helped{false};
+  const auto wait_for = [](const std::atomic<bool>& flag) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!flag && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  };
+  const auto part = [&](size_t begin, size_t, int) {
+    in_loop = true;
+    if (begin > 0)
+      helped = true;
+    else
+      wait_for(helped);  // the other parts are another thread's
+  };
+  graph.run(
+      pool,
+      [&](Task t) {
+        if (t == 0)
+          pool.parallel_for(8, part, Split::kAlways);
+        else
+          wait_for(in_loop);  // this thread was not free when the loop began
+      },
+      [](Task) {});
+  EXPECT_TRUE(helped);
 }
 
 TEST(TaskGraph, AnExceptionInALoopOfATaskIsTheTasks) {

@@ -119,13 +119,13 @@ ThreadPool::~ThreadPool() {
 
 int ThreadPool::size() const { return static_cast<int>(state_->workers.size()) + 1; }
 
-void ThreadPool::parallel_for(size_t n, const std::function<void(size_t, size_t, int)>& body) {
+void ThreadPool::parallel_for(size_t n, const std::function<void(size_t, size_t, int)>& body, Split split) {
   if (n == 0) return;
   if (state_->workers.empty() || n == 1) {
     body(0, n, 0);
     return;
   }
-  if (loop_sharer != nullptr) return loop_sharer->parallel_for(n, body);
+  if (loop_sharer != nullptr) return loop_sharer->parallel_for(n, body, split);
   State& s = *state_;
   const int parts = static_cast<int>(std::min<size_t>({n, static_cast<size_t>(size()), 0xFFFF}));
   s.n = n;

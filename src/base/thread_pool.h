@@ -12,6 +12,12 @@
 
 namespace opentrn {
 
+// Whether a loop is cut in many parts though no thread is free to help when it begins.
+enum class Split {
+  kIfHelped,  // a part costs something of its own, as packing the operands of a product does
+  kAlways,    // parts cost nothing: a thread that becomes free meanwhile finds some to take
+};
+
 // Who runs the loops of a thread instead of a pool: see TaskGraph.
 class LoopSharer {
  public:
@@ -26,7 +32,7 @@ class LoopSharer {
    private:
     LoopSharer* previous_;
   };
-  virtual void parallel_for(size_t n, const std::function<void(size_t, size_t, int)>& body) = 0;
+  virtual void parallel_for(size_t n, const std::function<void(size_t, size_t, int)>& body, Split split) = 0;
 
  protected:
   ~LoopSharer() = default;
@@ -45,7 +51,8 @@ class ThreadPool {
   // Calls body(begin, end, part) over a partition of [0, n); returns when all parts are done. The
   // first exception thrown by any part is rethrown here. One caller at a time, and not from inside a part,
   // unless that is a task of a TaskGraph.
-  void parallel_for(size_t n, const std::function<void(size_t begin, size_t end, int part)>& body);
+  void parallel_for(size_t n, const std::function<void(size_t begin, size_t end, int part)>& body,
+                    Split split = Split::kIfHelped);
 
  private:
   struct State;

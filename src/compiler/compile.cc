@@ -229,9 +229,12 @@ std::optional<NoKernel> lower(const graph::Module& module, const Function& funct
 
 }  // namespace
 
-CompiledModule compile(const graph::Module& module, const Options& options) {
+namespace {
+
+CompiledModule compile_prepared(const graph::Module& module, const Function& function, const Options& options,
+                                const PassCounts& counts) {
   CompiledModule compiled;
-  const Function function = prepared(module, options, compiled.passes, options.recognise);
+  compiled.passes = counts;
   if (options.strict) {
     if (const auto failed = lower(module, function, options, compiled)) throw failed->fault;
     return compiled;
@@ -248,6 +251,20 @@ CompiledModule compile(const graph::Module& module, const Options& options) {
       if (graph::index_of(id) < function.op_count()) moved.insert(id);
     if (moved.size() == before) throw failed->fault;
   }
+}
+
+}  // namespace
+
+CompiledModule compile(const graph::Module& module, const Options& options) {
+  PassCounts counts;
+  Function function = prepared(module, options, counts, options.recognise);
+  CompiledModule compiled = compile_prepared(module, function, options, counts);
+  if (options.level < Level::k2) return compiled;
+  counts.turned = put_channels_first(function);
+  if (counts.turned == 0) return compiled;
+  simplify(function);
+  remove_dead_ops(function);
+  return faster(std::move(compiled), compile_prepared(module, function, options, counts), options);
 }
 
 graph::Module prepare(const graph::Module& module, const Options& options) {

@@ -1,5 +1,6 @@
 #include "compiler/search.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "backend/allocation.h"
 #include "backend/compile.h"
 #include "backend/lifetime.h"
+#include "backend/pair.h"
 #include "sim/timing/simulate.h"
 
 namespace opentrn::compiler {
@@ -28,16 +30,41 @@ constexpr int64_t kAssumedIterations = 8;
 
 // Every tensor has a place that nobody used shortly before: where memory is too full for that, kernels wait
 // for one another.
-bool rotates(const isa::Program& program, arch::Generation generation) {
+bool rotates(const std::shared_ptr<const isa::Program>& program, arch::Generation generation) {
   const backend::Options options{.generation = generation};
-  try {
-    return backend::allocate(program, backend::find_lifetimes(program, backend::find_loops(program)), options,
-                             arch::neuron_core(generation), backend::Ways::kRotating)
+  const auto part_rotates = [&](const backend::CorePart& part) {
+    return backend::allocate(*part.program,
+                             backend::find_lifetimes(*part.program, backend::find_loops(*part.program)),
+                             options, arch::neuron_core(generation), backend::Ways::kRotating)
         .has_value();
+  };
+  try {
+    return std::ranges::all_of(backend::core_parts(program), part_rotates);
   } catch (const Fault& fault) {
     if (fault.kind() != FaultKind::kCapacity) throw;
     return false;
   }
+}
+
+double simulated_ns(const CompiledModule& module, const backend::Options& options) {
+  sim::timing::SimulateOptions assumed;
+  assumed.default_trip_count = kAssumedIterations;
+  const isa::Executable executable = backend::compile(module.program, options);
+  return sim::timing::simulate(executable, arch::timing(options.generation), nullptr, assumed).total_ns;
+}
+
+// Of a program that does not fit: never.
+double time_ns(const CompiledModule& module, const backend::Options& options, bool simulated) {
+  try {
+    return simulated ? simulated_ns(module, options) : backend::estimated_ns(module.program, options);
+  } catch (const Fault& fault) {
+    if (fault.kind() != FaultKind::kCapacity) throw;
+    return kNever;
+  }
+}
+
+backend::Options timed(arch::Generation generation) {
+  return {.generation = generation, .tables = nullptr, .look_ahead = backend::kCompilerLookAhead};
 }
 
 class Search {
@@ -61,29 +88,17 @@ class Search {
   // By the timing model, or by the scheduler's own estimate where an instruction has no sourced cost: then
   // none of the lowerings is timed.
   double time_ns(const CompiledModule& module) {
-    const backend::Options options{
-        .generation = generation_, .tables = nullptr, .look_ahead = backend::kCompilerLookAhead};
-    try {
-      if (has_costs_) return simulated_ns(module, options);
-    } catch (const Fault& fault) {
-      if (fault.kind() == FaultKind::kCapacity) return kNever;
-      if (fault.kind() != FaultKind::kNotModelled) throw;
-      OPENTRN_CHECK(!best_, "some lowerings of a model have costs and some have not");
-      has_costs_ = false;
+    const backend::Options options = timed(generation_);
+    if (has_costs_) {
+      try {
+        return compiler::time_ns(module, options, true);
+      } catch (const Fault& fault) {
+        if (fault.kind() != FaultKind::kNotModelled) throw;
+        OPENTRN_CHECK(!best_, "some lowerings of a model have costs and some have not");
+        has_costs_ = false;
+      }
     }
-    try {
-      return backend::estimated_ns(module.program, options);
-    } catch (const Fault& fault) {
-      if (fault.kind() != FaultKind::kCapacity) throw;
-      return kNever;
-    }
-  }
-
-  double simulated_ns(const CompiledModule& module, const backend::Options& options) const {
-    sim::timing::SimulateOptions assumed;
-    assumed.default_trip_count = kAssumedIterations;
-    const isa::Executable executable = backend::compile(module.program, options);
-    return sim::timing::simulate(executable, arch::timing(generation_), nullptr, assumed).total_ns;
+    return compiler::time_ns(module, options, false);
   }
 
   const std::function<Lowered(const Choices&)>& lower_;
@@ -96,18 +111,33 @@ class Search {
 
 }  // namespace
 
+CompiledModule faster(CompiledModule one, CompiledModule other, const Options& options) {
+  const backend::Options timing = timed(options.generation);
+  const auto pick = [&](bool simulated) {
+    return time_ns(other, timing, simulated) < time_ns(one, timing, simulated) ? std::move(other)
+                                                                               : std::move(one);
+  };
+  if (std::max(one.program->size(), other.program->size()) > kTimedInstructions) return pick(false);
+  try {
+    return pick(true);
+  } catch (const Fault& fault) {
+    if (fault.kind() != FaultKind::kNotModelled) throw;
+    return pick(false);
+  }
+}
+
 CompiledModule fastest(const std::function<Lowered(const Choices&)>& lower, const Options& options) {
   Choices choices;
   Lowered first = lower(choices);
   const bool thorough = options.level >= Level::k3;
-  const bool crowded = first.crowded || !rotates(*first.module.program, options.generation);
+  const bool crowded = first.crowded || !rotates(first.module.program, options.generation);
   if (first.module.program->size() > kTimedInstructions) {
     // What may cost more than it saves is for programs that are timed.
     if (!thorough && first.module.passes.prologues > 0)
       first = lower(choices = {.prologue_elements = kNoPrologues});
     if (first.crowded)
       first = lower(choices = {.kept_share = kShareOfLarge, .prologue_elements = choices.prologue_elements});
-    if (!rotates(*first.module.program, options.generation))
+    if (!rotates(first.module.program, options.generation))
       first =
           lower(choices = {.kept_share = kShareOfLarge / 2, .prologue_elements = choices.prologue_elements});
     if (!thorough) return std::move(first.module);

@@ -13,6 +13,10 @@ struct Lowered {
   bool crowded = false;  // some value had no room in SBUF, or lost it
 };
 
+// The one that ends first: by the timing model, or by the scheduler's estimate of programs that are large or
+// have no sourced costs.
+CompiledModule faster(CompiledModule one, CompiledModule other, const Options& options);
+
 // Level::k2 takes what is usual where every value finds room, else the best of several shares of it; and
 // prologues of products only where they are no slower than the kernels that they replace.
 // Level::k3 also varies layouts and the sizes of panels, and is never slower than Level::k2. Programs too

@@ -193,7 +193,7 @@ TEST(Onnx, RefusalsNameOperatorAndNode) {
     EXPECT_THAT(fault.what(), HasSubstr("node_of_y"));
   }
   m.nodes[1] = node("NonZero", {"product"}, "y");
-  EXPECT_THAT(label_of([&] { imported(m.bytes(), options); }), "onnx.operator");
+  EXPECT_THAT(label_of([&] { imported(m.bytes(), options); }), "onnx.data_shape");
   m.nodes[1] = node("Add", {"product", "nobody"}, "y");
   EXPECT_EQ(label_of([&] { imported(m.bytes(), options); }), "onnx.name");
   m.nodes[1] = node("Add", {"product", "w"}, "y");
@@ -228,6 +228,14 @@ TEST(Onnx, AttentionNeedsAValueHeadForEachKeyHead) {
   m.outputs = {value_info("y", kFloat, {1, 2, 4, 8})};
   m.nodes = {node("Attention", {"q", "q", "v"}, "y")};
   EXPECT_EQ(label_of([&] { imported(m.bytes()); }), "onnx.Attention");
+}
+
+TEST(Onnx, InputsThatNoMemoryHoldsAreRefused) {
+  ModelText m;
+  m.inputs = {value_info("x", kFloat, {4, INT64_MAX, 1})};
+  m.outputs = {value_info("y", kFloat, {4, INT64_MAX, 1})};
+  m.nodes = {node("Relu", {"x"}, "y")};
+  EXPECT_EQ(label_of([&] { imported(m.bytes()); }), "graph.type");
 }
 
 TEST(Onnx, OneBlockOfScalesMayBeLargerThanTheAxis) {

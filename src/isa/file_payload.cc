@@ -333,7 +333,7 @@ class ProgramReader {
       const InstructionDefinition& row = definition(opcode);
       const auto engine = static_cast<Engine>(in_.below(kEngineCount, "engine"));
       const uint8_t flags = in_.byte();
-      if (flags & ~kFlagNoReorder) in_.fail(fmt::format("flags {}", flags));
+      if (flags & ~kFlagsAll) in_.fail(fmt::format("flags {}", flags));
       operands.resize(in_.byte());
       const bool repeats = !row.operands.empty() && (row.operands.back().accepts & kRepeats);
       if (!repeats && operands.size() != row.operands.size())

@@ -122,6 +122,13 @@ struct Instruction {
   IterationId iteration = kNoIteration;  // of the innermost written-out loop it was recorded in
 };
 inline constexpr uint8_t kFlagNoReorder = 1;  // must keep its place relative to its neighbours
+// Of a kernel on both cores of a logical one (LNC2) whose programs stand in one, in turns from rendezvous to
+// rendezvous: which core executes it (none: the first), and the first instruction of such a launch.
+inline constexpr uint8_t kFlagCore0 = 2;
+inline constexpr uint8_t kFlagCore1 = 4;
+inline constexpr uint8_t kFlagLaunch = 8;
+inline constexpr uint8_t kFlagsOfPair = kFlagCore0 | kFlagCore1;
+inline constexpr uint8_t kFlagsAll = kFlagNoReorder | kFlagsOfPair | kFlagLaunch;
 
 struct Address {
   int32_t partition = 0;

@@ -15,6 +15,7 @@ Role role_of(const Program& program, const Instruction& in, int slot) {
 std::vector<bool> written_tensors(const Program& program) {
   std::vector<bool> written(program.tensor_count());
   for (const Instruction& in : program.instructions()) {
+    if (in.opcode == Opcode::kCoreBarrier) continue;
     int slot = 0;
     for (const Operand& operand : program.operands(in)) {
       if (operand.is_access() && role_of(program, in, slot) != Role::kIn) written[operand.tensor] = true;

@@ -12,7 +12,8 @@ namespace opentrn::isa {
 // repeating one. A custom operator says itself how many outputs it has.
 Role role_of(const Program& program, const Instruction& instruction, int slot);
 
-// By TensorId: whether some instruction writes the tensor.
+// By TensorId: whether some instruction writes the tensor. A core_barrier does not, although accesses of its
+// tensor wait for it.
 std::vector<bool> written_tensors(const Program& program);
 
 }  // namespace opentrn::isa

@@ -74,7 +74,7 @@ AttributeWord Splice::attribute(const Instruction& instruction, size_t slot) {
   }
 }
 
-InstructionIndex Splice::copy(const Instruction& instruction) {
+InstructionIndex Splice::copy(const Instruction& instruction, uint8_t flags) {
   const auto index = static_cast<InstructionIndex>(&instruction - from_.instructions().data());
   std::vector<Operand> operands;
   for (const Operand& each : from_.operands(instruction)) operands.push_back(operand(each));
@@ -93,7 +93,7 @@ InstructionIndex Splice::copy(const Instruction& instruction) {
   }
   const uint32_t name = instruction.name == 0 ? 0 : into_.intern_string(from_.string(instruction.name));
   const InstructionIndex made = into_.append(instruction.opcode, instruction.engine, operands, words,
-                                             location(instruction.location), name, instruction.flags);
+                                             location(instruction.location), name, instruction.flags | flags);
   if (ends_loop || ends_while) into_.set_attribute(begin, match, {.integer = made});
   made_[index] = made;
   return made;

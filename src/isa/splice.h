@@ -26,7 +26,8 @@ class Splice {
   Operand operand(const Operand& of_source);
   // The whole source, and its scheduling edges.
   void copy();
-  InstructionIndex copy(const Instruction& instruction);
+  // `flags`: further ones of the copy.
+  InstructionIndex copy(const Instruction& instruction, uint8_t flags = 0);
   // The instruction of the source with this index has become that one.
   void note(InstructionIndex of_source, InstructionIndex index) { made_[of_source] = index; }
 

@@ -343,8 +343,10 @@ void Parser::read_instruction() {
   IterationId iteration = kNoIteration;
   while (!at_.line_ends() && at_.peek() != '@') {
     const std::string_view key = at_.word();
-    if (key == "no_reorder") {
-      flags |= kFlagNoReorder;
+    if (const auto flag =
+            std::ranges::find(text::kFlagWords, key, &std::pair<uint8_t, std::string_view>::second);
+        flag != text::kFlagWords.end()) {
+      flags |= flag->first;
       continue;
     }
     at_.expect('=');

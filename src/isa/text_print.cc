@@ -179,7 +179,8 @@ void put_instruction(Out& out, const Program& program, const Instruction& in) {
                 "{} lacks attributes", row.name);
   for (size_t i = 0; i < row.attributes.size(); ++i)
     put_attribute(out, program, in, static_cast<int>(i), row.attributes[i]);
-  if (in.flags & kFlagNoReorder) put_raw(out, " no_reorder");
+  for (const auto& [flag, word] : text::kFlagWords)
+    if (in.flags & flag) put(out, " {}", word);
   if (in.iteration != kNoIteration) put(out, " iteration={}", in.iteration);
   if (in.name != 0) {
     put_raw(out, " name=");

@@ -178,7 +178,7 @@ class Generator {
         operands.push_back(operand(slot));
     const auto engine = static_cast<Engine>(random_.below(kEngineCount));
     program_.append(opcode, engine, operands, attributes, location(), program_.intern_string(text()),
-                    chance(8) ? kFlagNoReorder : 0);
+                    chance(8) ? static_cast<uint8_t>(random_.below(kFlagsAll + 1)) : uint8_t{0});
   }
 
   void add_instruction() {

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "isa/definitions.h"
 #include "isa/splice.h"
 
 namespace opentrn::nki {
@@ -31,6 +30,7 @@ bool is_rendezvous(Opcode opcode) { return opcode == Opcode::kSendRecv || opcode
 class Merger {
  public:
   Merger(const std::vector<std::shared_ptr<Machine>>& machines, Program& merged) : merged_(merged) {
+    OPENTRN_CHECK(machines.size() <= 2, "a launch on {} cores", machines.size());
     for (const auto& machine : machines) {
       cores_.push_back({machine.get(), machine->program().get(), 0});
       splices_.push_back(std::make_unique<Splice>(*machine->program(), merged));
@@ -90,15 +90,13 @@ class Merger {
       }
       loops += in.opcode == Opcode::kLoopBegin || in.opcode == Opcode::kWhileBegin;
       loops -= in.opcode == Opcode::kLoopEnd || in.opcode == Opcode::kWhileEnd;
-      splices_[index]->copy(in);
+      copy(index, in);
     }
   }
 
+  // The two instructions beside each other, each in its core's tensors.
   void meet() {
-    for (size_t core = 0; core < cores_.size(); ++core) {
-      const Instruction& in = instruction(core);
-      if (in.opcode == Opcode::kSendRecv) receive(core, in);
-    }
+    for (size_t core = 0; core < cores_.size(); ++core) copy(core, instruction(core));
     for (Core& core : cores_) ++core.next;
   }
 
@@ -106,23 +104,13 @@ class Merger {
     return cores_[core].program->instruction(static_cast<isa::InstructionIndex>(cores_[core].next));
   }
 
-  void receive(size_t core, const Instruction& in) {
-    namespace s = isa::slot::sendrecv;
-    const Program& program = *cores_[core].program;
-    const auto peer = static_cast<size_t>(program.attribute_int(in, s::kARecvFromRank));
-    OPENTRN_CHECK(peer < cores_.size() && instruction(peer).opcode == Opcode::kSendRecv, "no core {} sends",
-                  peer);
-    const isa::Operand dst = splices_[core]->operand(program.operand(in, s::kDst));
-    const isa::Operand src =
-        splices_[peer]->operand(cores_[peer].program->operand(instruction(peer), s::kSrc));
-    if (splices_[core]->operand(program.operand(in, s::kSrc)).tensor == dst.tensor)
-      refuse(program, in, "a sendrecv into the tensor that it sends cannot be put into a model");
-    const std::vector<isa::AttributeWord> words(isa::definition(Opcode::kDmaCopy).attributes.size(),
-                                                isa::AttributeWord{});
-    const isa::Operand operands[] = {dst, src};
-    const SourceLocation where = program.location(in.location);
-    merged_.append(Opcode::kDmaCopy, isa::Engine::kUnknown, operands, words,
-                   merged_.intern_location(where.file, where.line, where.function));
+  void copy(size_t core, const Instruction& in) {
+    uint8_t flags = 0;
+    if (cores_.size() > 1) {
+      flags = core == 0 ? isa::kFlagCore0 : isa::kFlagCore1;
+      if (merged_.size() == 0) flags |= isa::kFlagLaunch;
+    }
+    splices_[core]->copy(in, flags);
   }
 
   Program& merged_;

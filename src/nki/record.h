@@ -1,8 +1,8 @@
 // What a launch recorded, as one isa::Kernel: for models that the kernel stands in.
 //
-// A model runs on one physical core. The two programs of an LNC2 launch become one: core 0's part up to the
-// next rendezvous, then core 1's, and so on; a sendrecv is two copies. Values are those of the launch; the
-// time is that of both parts on one core.
+// A model is one program. The two programs of an LNC2 launch become one: core 0's part up to the next
+// rendezvous, then core 1's, then both instructions that meet, and so on; flags say whose an instruction is
+// (isa::kFlagCore0). One core executes it for values; to be timed it is taken apart again (backend/pair.h).
 #pragma once
 
 #include <memory>

@@ -5,8 +5,8 @@
 // Both operands are packed, and widened to fp32 in doing so. A panel of `moving` (K rows of three vectors,
 // 24 KiB at K = 128 with AVX-512) then lies in L1 while every block of `stationary` (K rows of kMaxRows
 // floats, 4 KiB) passes by. Reading the tiles in place again and again would touch K rows whose pitch is
-// often a power of two, which fall into few cache sets. fp32 is packed by the block that reads it first: the
-// first panel packs `stationary`, the first block of each panel `moving`.
+// often a power of two, which fall into few cache sets. Operands are packed by the block that reads them
+// first: the first panel packs `stationary`, the first block of each panel `moving`.
 #include "numerics/simd_targets.h"
 
 #include <algorithm>
@@ -80,9 +80,11 @@ HWY_INLINE size_t block_pitch(int K) { return static_cast<size_t>(kMaxRows) * st
 // Rows of an operand may lie pages apart, where hardware does not fetch ahead.
 constexpr int kRowsAhead = 16;
 
-// K rows of fp32. `packed`, if any, gets a copy of what a block reads, its rows without gaps.
+// K rows of fp32, or of bf16 as its bits. `packed`, if any, gets a copy in fp32 of what a block reads, its
+// rows without gaps.
+template <typename T>
 struct Rows {
-  const float* data;
+  const T* data;
   size_t pitch;
   float* packed = nullptr;
 };
@@ -105,69 +107,6 @@ HWY_ATTR HWY_INLINE void store_block(const V (&sum)[kRows][kVectors], Output out
       hn::StoreU(canonical(d, value), d, to);
     }
   }
-}
-
-template <int kRows>
-HWY_ATTR HWY_INLINE void copy_rows(const float* HWY_RESTRICT from, float* HWY_RESTRICT to) {
-  if constexpr (kRows == 8 && HWY_MAX_BYTES >= 32) {
-    const hn::CappedTag<float, 8> d;
-    for (size_t i = 0; i < 8; i += hn::Lanes(d)) hn::StoreU(hn::LoadU(d, from + i), d, to + i);
-  } else {
-    for (int r = 0; r < kRows; ++r) to[r] = from[r];
-  }
-}
-
-// One block: `stationary` is K x kRows, `moving` readable kVectors * lanes wide, `columns` of it wanted. The
-// copies cost nothing: they hide behind the multiplications.
-template <int kRows, int kVectors, bool kPackStationary = false, bool kPackMoving = false>
-HWY_ATTR HWY_NOINLINE void block(Rows stationary, Rows moving, int K, size_t columns, Output out) {
-  const D d;
-  const size_t lanes = hn::Lanes(d);
-  V sum[kRows][kVectors];
-  for (auto& row : sum) {
-    for (V& x : row) x = hn::Zero(d);
-  }
-  const float* HWY_RESTRICT left = stationary.data;
-  const float* HWY_RESTRICT right = moving.data;
-  float* HWY_RESTRICT left_copy = stationary.packed;
-  float* HWY_RESTRICT right_copy = moving.packed;
-  for (int k = 0; k < K; ++k) {
-    const bool ahead = (kPackStationary || kPackMoving) && k + kRowsAhead < K;
-    V m[kVectors];
-    for (int v = 0; v < kVectors; ++v) m[v] = hn::LoadU(d, right + v * lanes);
-    if constexpr (kPackMoving) {
-      for (int v = 0; v < kVectors; ++v) hn::StoreU(m[v], d, right_copy + v * lanes);
-      right_copy += kVectors * lanes;
-      for (int v = 0; v < kVectors && ahead; ++v)
-        hwy::Prefetch(right + kRowsAhead * moving.pitch + v * lanes);
-    }
-    for (int r = 0; r < kRows; ++r) {
-      const V s = hn::Set(d, left[r]);
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = fused(d, s, m[v], sum[r][v]);
-    }
-    if constexpr (kPackStationary) {
-      copy_rows<kRows>(left, left_copy);
-      left_copy += kRows;
-      if (ahead) hwy::Prefetch(left + kRowsAhead * stationary.pitch);
-    }
-    left += stationary.pitch;
-    right += moving.pitch;
-  }
-  if (columns == kVectors * lanes) return store_block<kRows, kVectors>(sum, out);
-  HWY_ALIGN float edge[kRows * kVectors * (HWY_MAX_BYTES / sizeof(float))];
-  const size_t pitch = kVectors * lanes;
-  for (int r = 0; r < kRows && out.accumulate; ++r) {
-    std::copy_n(out.acc + r * out.pitch, columns, edge + r * pitch);
-    std::fill_n(edge + r * pitch + columns, pitch - columns, 0.0f);
-  }
-  store_block<kRows, kVectors>(sum, {edge, pitch, out.accumulate});
-  for (int r = 0; r < kRows; ++r) std::copy_n(edge + r * pitch, columns, out.acc + r * out.pitch);
-}
-
-// Rows of each block from row m on: full blocks, then 4, 2, 1.
-HWY_INLINE int block_rows(int rows_left) {
-  if (rows_left >= kMaxRows) return kMaxRows;
-  return rows_left >= 4 ? 4 : rows_left >= 2 ? 2 : 1;
 }
 
 // An operand's element: fp32, or bf16 as its bits.
@@ -197,6 +136,66 @@ HWY_ATTR HWY_INLINE void pack_full_block(const T* HWY_RESTRICT from, float* HWY_
   } else {
     for (int r = 0; r < kMaxRows; ++r) to[r] = widen(from[r]);
   }
+}
+
+// One block: `stationary` is K x kRows, `moving` readable kVectors * lanes wide, `columns` of it wanted. The
+// copies cost nothing: they hide behind the multiplications. `stationary` is packed by full blocks only.
+template <int kRows, int kVectors, bool kPackStationary = false, bool kPackMoving = false, typename S = float,
+          typename M = float>
+HWY_ATTR HWY_NOINLINE void block(Rows<S> stationary, Rows<M> moving, int K, size_t columns, Output out) {
+  static_assert(kPackStationary || sizeof(S) == sizeof(float));
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  V sum[kRows][kVectors];
+  for (auto& row : sum) {
+    for (V& x : row) x = hn::Zero(d);
+  }
+  if (out.accumulate)
+    for (int r = 0; r < kRows; ++r) fetch(out.acc + r * out.pitch, kVectors * lanes);
+  const S* HWY_RESTRICT left = stationary.data;
+  const M* HWY_RESTRICT right = moving.data;
+  float* HWY_RESTRICT left_copy = stationary.packed;
+  float* HWY_RESTRICT right_copy = moving.packed;
+  for (int k = 0; k < K; ++k) {
+    const bool ahead = (kPackStationary || kPackMoving) && k + kRowsAhead < K;
+    V m[kVectors];
+    for (int v = 0; v < kVectors; ++v) m[v] = load_wide(d, right + v * lanes);
+    if constexpr (kPackMoving) {
+      for (int v = 0; v < kVectors; ++v) hn::StoreU(m[v], d, right_copy + v * lanes);
+      right_copy += kVectors * lanes;
+      if (ahead) fetch(right + kRowsAhead * moving.pitch, kVectors * lanes);
+    }
+    const float* HWY_RESTRICT broadcast;
+    if constexpr (kPackStationary) {
+      pack_full_block(left, left_copy);
+      broadcast = left_copy;
+      left_copy += kRows;
+      if (ahead) hwy::Prefetch(left + kRowsAhead * stationary.pitch);
+    } else {
+      broadcast = left;
+    }
+    for (int r = 0; r < kRows; ++r) {
+      const V s = hn::Set(d, broadcast[r]);
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = fused(d, s, m[v], sum[r][v]);
+    }
+    left += stationary.pitch;
+    right += moving.pitch;
+  }
+  if (columns == kVectors * lanes) return store_block<kRows, kVectors>(sum, out);
+  HWY_ALIGN float edge[kRows * kVectors * (HWY_MAX_BYTES / sizeof(float))];
+  const size_t pitch = kVectors * lanes;
+  for (int r = 0; r < kRows && out.accumulate; ++r) {
+    std::copy_n(out.acc + r * out.pitch, columns, edge + r * pitch);
+    std::fill_n(edge + r * pitch + columns, pitch - columns, 0.0f);
+  }
+  store_block<kRows, kVectors>(sum, {edge, pitch, out.accumulate});
+  for (int r = 0; r < kRows; ++r) std::copy_n(edge + r * pitch, columns, out.acc + r * out.pitch);
+}
+
+// Rows of each block from row m on: full blocks, then 4, 2, 1.
+HWY_INLINE int block_rows(int rows_left) {
+  if (rows_left >= kMaxRows) return kMaxRows;
+  return rows_left >= 4 ? 4 : rows_left >= 2 ? 2 : 1;
 }
 
 // Blocks of rows from `first` on, a multiple of kMaxRows, each K x rows, block_pitch() apart. Row by row, as
@@ -276,57 +275,105 @@ HWY_ATTR void pack_panel_of(const MatmulTile& t, int n, size_t columns, size_t w
   return pack_panel<uint16_t>(t, n, columns, width, to);
 }
 
-// Rows m on of the stationary operand: packed, or in place and to be packed by the first panel.
-HWY_INLINE Rows stationary_block(const MatmulTile& t, float* packed, bool pack, int m, int rows) {
-  float* at = packed + static_cast<size_t>(m / kMaxRows) * block_pitch(t.K);
-  // Blocks of less than kMaxRows follow the full ones, one block_pitch() each.
-  if (rows < kMaxRows)
-    for (int before = t.M - t.M % kMaxRows; before < m; before += block_rows(t.M - before))
-      at += block_pitch(t.K);
-  if (!pack || rows < kMaxRows) return {at, static_cast<size_t>(rows)};
-  return {static_cast<const float*>(t.stationary.data) + m, t.stationary.pitch, at};
+// Where rows m on of the stationary operand lie once they are packed. Blocks of less than kMaxRows follow the
+// full ones, one block_pitch() each.
+HWY_INLINE float* packed_block(const MatmulTile& t, float* packed, int m) {
+  const int full = std::min(m, t.M - t.M % kMaxRows);
+  float* at = packed + static_cast<size_t>(full / kMaxRows) * block_pitch(t.K);
+  for (int before = full; before < m; before += block_rows(t.M - before)) at += block_pitch(t.K);
+  return at;
 }
 
-template <int kVectors>
-HWY_ATTR void full_block(Rows left, Rows right, int K, size_t columns, Output out) {
-  const bool pack_left = left.packed != nullptr, pack_right = right.packed != nullptr;
-  if (pack_left && pack_right) return block<kMaxRows, kVectors, true, true>(left, right, K, columns, out);
-  if (pack_left) return block<kMaxRows, kVectors, true, false>(left, right, K, columns, out);
-  if (pack_right) return block<kMaxRows, kVectors, false, true>(left, right, K, columns, out);
-  return block<kMaxRows, kVectors>(left, right, K, columns, out);
+// The operands of one panel: `pack_stationary` if this is the panel that packs it, `moving` with a place to
+// be packed to if its first block, a full one, is to do that.
+template <typename M>
+struct Panel {
+  float* stationary;
+  bool pack_stationary;
+  Rows<M> moving;
+  int n;
+  size_t columns;
+};
+
+template <int kVectors, typename S, typename M>
+HWY_ATTR void packing_block(const MatmulTile& t, const Panel<M>& panel, int m, Output out) {
+  const Rows<S> left{static_cast<const S*>(t.stationary.data) + m, t.stationary.pitch,
+                     packed_block(t, panel.stationary, m)};
+  if (panel.moving.packed != nullptr)
+    return block<kMaxRows, kVectors, true, true>(left, panel.moving, t.K, panel.columns, out);
+  if constexpr (sizeof(M) == sizeof(float))
+    return block<kMaxRows, kVectors, true, false>(left, panel.moving, t.K, panel.columns, out);
 }
 
-// The panel's `moving` may be in place, to be packed by the first block, which is a full one.
-template <int kVectors>
-HWY_ATTR void rows_of_panel(const MatmulTile& t, float* stationary, bool pack, Rows moving, int n,
-                            size_t columns) {
-  for (int m = 0; m < t.M;) {
-    const int rows = block_rows(t.M - m);
-    const Rows left = stationary_block(t, stationary, pack, m, rows);
-    const Output out{t.acc + static_cast<size_t>(m) * t.acc_pitch + n, t.acc_pitch, t.accumulate};
+template <int kVectors, typename M>
+HWY_ATTR void full_block(const MatmulTile& t, const Panel<M>& panel, int m, Output out) {
+  if (panel.pack_stationary) {
+    if (t.stationary.dtype == DType::kFloat32) return packing_block<kVectors, float>(t, panel, m, out);
+    return packing_block<kVectors, uint16_t>(t, panel, m, out);
+  }
+  const Rows<float> left{packed_block(t, panel.stationary, m), kMaxRows};
+  if (panel.moving.packed != nullptr)
+    return block<kMaxRows, kVectors, false, true>(left, panel.moving, t.K, panel.columns, out);
+  if constexpr (sizeof(M) == sizeof(float))
+    return block<kMaxRows, kVectors>(left, panel.moving, t.K, panel.columns, out);
+}
+
+// Rows m on; returns how many they were.
+template <int kVectors, typename M>
+HWY_ATTR int rows_of_panel(const MatmulTile& t, const Panel<M>& panel, int m) {
+  const int rows = block_rows(t.M - m);
+  const Output out{t.acc + static_cast<size_t>(m) * t.acc_pitch + panel.n, t.acc_pitch, t.accumulate};
+  if (rows == kMaxRows) {
+    full_block<kVectors>(t, panel, m, out);
+    return rows;
+  }
+  if constexpr (sizeof(M) == sizeof(float)) {
+    const Rows<float> left{packed_block(t, panel.stationary, m), static_cast<size_t>(rows)};
     switch (rows) {
-      case kMaxRows: full_block<kVectors>(left, moving, t.K, columns, out); break;
-      case 4: block<4, kVectors>(left, moving, t.K, columns, out); break;
-      case 2: block<2, kVectors>(left, moving, t.K, columns, out); break;
-      default: block<1, kVectors>(left, moving, t.K, columns, out); break;
+      case 4: block<4, kVectors>(left, panel.moving, t.K, panel.columns, out); break;
+      case 2: block<2, kVectors>(left, panel.moving, t.K, panel.columns, out); break;
+      default: block<1, kVectors>(left, panel.moving, t.K, panel.columns, out); break;
     }
-    if (moving.packed != nullptr) moving = {moving.packed, kVectors * hn::Lanes(D())};
-    m += rows;
+  }
+  return rows;
+}
+
+template <int kVectors, typename M>
+HWY_ATTR void all_rows_of_panel(const MatmulTile& t, const Panel<M>& panel) {
+  int m = 0;
+  Panel<float> packed{panel.stationary, panel.pack_stationary, {}, panel.n, panel.columns};
+  if (panel.moving.packed != nullptr) {
+    m = rows_of_panel<kVectors>(t, panel, 0);
+    packed.moving = {panel.moving.packed, kVectors * hn::Lanes(D())};
+  } else if constexpr (sizeof(M) == sizeof(float)) {
+    packed.moving = panel.moving;
+  }
+  while (m < t.M) m += rows_of_panel<kVectors>(t, packed, m);
+}
+
+template <typename M>
+HWY_ATTR void panel_of_vectors(const MatmulTile& t, const Panel<M>& panel, size_t vectors) {
+  if (vectors == 3) {
+    if constexpr (kPanelVectors == 3) all_rows_of_panel<3>(t, panel);
+  } else if (vectors == 2) {
+    all_rows_of_panel<2>(t, panel);
+  } else {
+    all_rows_of_panel<1>(t, panel);
   }
 }
 
-HWY_ATTR void few_rows_of_panel(const MatmulTile& t, const float* stationary, Rows moving, int n,
+HWY_ATTR void few_rows_of_panel(const MatmulTile& t, const float* stationary, Rows<float> moving, int n,
                                 size_t columns) {
   const Output out{t.acc + n, t.acc_pitch, t.accumulate};
-  const Rows left{stationary, static_cast<size_t>(t.M)};
+  const Rows<float> left{stationary, static_cast<size_t>(t.M)};
   if (t.M == 1) return block<1, kWideVectors>(left, moving, t.K, columns, out);
   return block<2, kWideVectors>(left, moving, t.K, columns, out);
 }
 
 // kColumns columns with kVectors * lanes rows of the result, fp32: `column` holds their places in `right`.
 template <int kVectors, int kColumns>
-HWY_ATTR HWY_NOINLINE void column_block(Rows left, Rows right, const size_t (&column)[kFewColumns], int K,
-                                        Output out) {
+HWY_ATTR HWY_NOINLINE void column_block(Rows<float> left, Rows<float> right,
+                                        const size_t (&column)[kFewColumns], int K, Output out) {
   const D d;
   const size_t lanes = hn::Lanes(d);
   V sum[kColumns][kVectors];
@@ -354,8 +401,8 @@ HWY_ATTR HWY_NOINLINE void column_block(Rows left, Rows right, const size_t (&co
 }
 
 template <int kVectors>
-HWY_ATTR void columns_of_rows(Rows left, Rows right, const size_t (&column)[kFewColumns], int count, int K,
-                              Output out) {
+HWY_ATTR void columns_of_rows(Rows<float> left, Rows<float> right, const size_t (&column)[kFewColumns],
+                              int count, int K, Output out) {
   switch (count) {
     case 1: return column_block<kVectors, 1>(left, right, column, K, out);
     case 2: return column_block<kVectors, 2>(left, right, column, K, out);
@@ -369,9 +416,9 @@ HWY_ATTR void few_columns(const MatmulTile& t, int n, int count) {
   const int lanes = static_cast<int>(hn::Lanes(D()));
   size_t column[kFewColumns] = {};
   for (int c = 0; c < count; ++c) column[c] = column_offset(t.moving, n + c);
-  const Rows right{static_cast<const float*>(t.moving.data), t.moving.pitch};
+  const Rows<float> right{static_cast<const float*>(t.moving.data), t.moving.pitch};
   for (int m = 0; m < t.M;) {
-    const Rows left{static_cast<const float*>(t.stationary.data) + m, t.stationary.pitch};
+    const Rows<float> left{static_cast<const float*>(t.stationary.data) + m, t.stationary.pitch};
     const Output out{t.acc + static_cast<size_t>(m) * t.acc_pitch + n, t.acc_pitch, t.accumulate};
     const bool wide = t.M - m >= kColumnVectors * lanes;
     if (wide)
@@ -390,46 +437,66 @@ HWY_INLINE int columns_left_over(const MatmulTile& t) {
   return fp32 && t.M > kFewRows && t.M % lanes == 0 && rest <= kFewColumns ? rest : 0;
 }
 
-HWY_ATTR void MatmulTileSimd(const MatmulTile& t) {
-  if (t.M == 0) return;
-  const size_t lanes = hn::Lanes(D());
-  const bool few_rows = t.M <= kFewRows;
-  const bool in_place = t.moving.dtype == DType::kFloat32 && t.moving.run == 0;
-  const size_t widest = static_cast<size_t>(few_rows ? kWideVectors : kPanelVectors) * lanes;
-  // Rows that do not fill a block take up to three more: 4, 2, 1.
-  const size_t blocks = static_cast<size_t>(t.M / kMaxRows) + 3;
-  float* packed = matmul_scratch(widest * static_cast<size_t>(t.K) + blocks * block_pitch(t.K));
-  float* stationary = packed + widest * static_cast<size_t>(t.K);
-  bool pack = t.stationary.dtype == DType::kFloat32 && t.M >= kMaxRows;
-  if (t.stationary.dtype != DType::kFloat32)
-    pack_stationary<uint16_t>(t, 0, stationary);
-  else
-    pack_stationary<float>(t, pack ? t.M / kMaxRows * kMaxRows : 0, stationary);
-  const int left_over = columns_left_over(t);
-  const int end = t.N - left_over;
-  for (int n = 0; n < end;) {
-    const size_t left = static_cast<size_t>(end - n);
-    const size_t vectors = std::min(widest / lanes, (left + lanes - 1) / lanes);
-    const size_t width = few_rows ? widest : vectors * lanes;
-    const size_t columns = std::min(left, width);
-    Rows panel{packed, width};
-    if (in_place && columns == width && (few_rows || t.M >= kMaxRows))
-      panel = {static_cast<const float*>(t.moving.data) + column_offset(t.moving, n), t.moving.pitch,
-               few_rows ? nullptr : packed};
+// Columns n on as they lie, to be packed on the way.
+template <typename M>
+HWY_INLINE Rows<M> rows_in_place(const MatmulTile& t, int n, float* packed) {
+  return {static_cast<const M*>(t.moving.data) + column_offset(t.moving, n), t.moving.pitch, packed};
+}
+
+HWY_ATTR void tile_of_few_rows(const MatmulTile& t, float* packed, const float* stationary, int end) {
+  const size_t width = static_cast<size_t>(kWideVectors) * hn::Lanes(D());
+  for (int n = 0; n < end; n += static_cast<int>(width)) {
+    const size_t columns = std::min(static_cast<size_t>(end - n), width);
+    Rows<float> moving{packed, width};
+    if (t.moving.dtype == DType::kFloat32 && t.moving.run == 0 && columns == width)
+      moving = rows_in_place<float>(t, n, nullptr);
     else
       pack_panel_of(t, n, columns, width, packed);
-    if (few_rows) {
-      few_rows_of_panel(t, stationary, panel, n, columns);
-    } else if (vectors == 3) {
-      if constexpr (kPanelVectors == 3) rows_of_panel<3>(t, stationary, pack, panel, n, columns);
-    } else if (vectors == 2) {
-      rows_of_panel<2>(t, stationary, pack, panel, n, columns);
+    few_rows_of_panel(t, stationary, moving, n, columns);
+  }
+}
+
+HWY_ATTR void tile_of_panels(const MatmulTile& t, float* packed, float* stationary, int end) {
+  const size_t lanes = hn::Lanes(D());
+  bool pack = t.M >= kMaxRows;
+  for (int n = 0; n < end;) {
+    const size_t left = static_cast<size_t>(end - n);
+    const size_t vectors = std::min<size_t>(kPanelVectors, (left + lanes - 1) / lanes);
+    const size_t width = vectors * lanes, columns = std::min(left, width);
+    const bool in_place = t.moving.run == 0 && columns == width && t.M >= kMaxRows;
+    if (!in_place) {
+      pack_panel_of(t, n, columns, width, packed);
+      panel_of_vectors<float>(t, {stationary, pack, {packed, width}, n, columns}, vectors);
+    } else if (t.moving.dtype == DType::kFloat32) {
+      panel_of_vectors<float>(t, {stationary, pack, rows_in_place<float>(t, n, packed), n, columns}, vectors);
     } else {
-      rows_of_panel<1>(t, stationary, pack, panel, n, columns);
+      panel_of_vectors<uint16_t>(t, {stationary, pack, rows_in_place<uint16_t>(t, n, packed), n, columns},
+                                 vectors);
     }
     pack = false;
     n += static_cast<int>(columns);
   }
+}
+
+HWY_ATTR void MatmulTileSimd(const MatmulTile& t) {
+  if (t.M == 0) return;
+  const bool few_rows = t.M <= kFewRows;
+  const size_t widest = static_cast<size_t>(few_rows ? kWideVectors : kPanelVectors) * hn::Lanes(D());
+  // Rows that do not fill a block take up to three more: 4, 2, 1.
+  const size_t blocks = static_cast<size_t>(t.M / kMaxRows) + 3;
+  float* packed = matmul_scratch(widest * static_cast<size_t>(t.K) + blocks * block_pitch(t.K));
+  float* stationary = packed + widest * static_cast<size_t>(t.K);
+  // What no full block packs.
+  if (t.stationary.dtype == DType::kFloat32)
+    pack_stationary<float>(t, t.M / kMaxRows * kMaxRows, stationary);
+  else
+    pack_stationary<uint16_t>(t, t.M / kMaxRows * kMaxRows, stationary);
+  const int left_over = columns_left_over(t);
+  const int end = t.N - left_over;
+  if (few_rows)
+    tile_of_few_rows(t, packed, stationary, end);
+  else
+    tile_of_panels(t, packed, stationary, end);
   if (left_over > 0) few_columns(t, end, left_over);
 }
 

@@ -57,10 +57,6 @@ DeviceProgram::Predicted DeviceProgram::predicted() const {
   return made;
 }
 
-trace::Trace DeviceProgram::timeline() const {
-  trace::Recorder recorder;
-  runtime::timed(*model_, trips(), &recorder);
-  return recorder.take();
-}
+trace::Trace DeviceProgram::timeline() const { return runtime::timeline(*model_, trips()); }
 
 }  // namespace opentrn::pjrt

@@ -22,7 +22,9 @@ constexpr size_t kInstructionsMax = 300'000;
 int64_t ps(double ns) { return static_cast<int64_t>(std::llround(ns * 1e3)); }
 
 std::string line_of(const trace::Trace& trace, const trace::Track& track) {
-  if (track.kind == trace::TrackKind::kEngine) return fmt::format("{} engine", isa::name(track.engine));
+  if (track.kind == trace::TrackKind::kEngine)
+    return fmt::format("{} engine{}", isa::name(track.engine),
+                       track.core == 0 ? "" : fmt::format(" (core {})", track.core));
   return fmt::format("DMA queue {}", trace.strings[track.name]);
 }
 

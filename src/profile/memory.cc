@@ -103,8 +103,8 @@ std::vector<MemoryCurve> memory_over_time(const trace::Trace& trace, const isa::
   for (const isa::MemorySpace space :
        {isa::MemorySpace::kSbuf, isa::MemorySpace::kPsum, isa::MemorySpace::kHbm})
     curves.push_back(curve(space, trace, program, lives));
-  if (core.sbuf_bytes_per_partition.known()) curves[0].capacity_bytes = core.sbuf_bytes();
-  if (core.psum_bytes_per_partition.known()) curves[1].capacity_bytes = core.psum_bytes();
+  if (core.sbuf_bytes_per_partition.known()) curves[0].capacity_bytes = trace.cores * core.sbuf_bytes();
+  if (core.psum_bytes_per_partition.known()) curves[1].capacity_bytes = trace.cores * core.psum_bytes();
   curves[2].capacity_bytes = hbm_bytes_per_core(tables, generation);
   return curves;
 }

@@ -250,7 +250,7 @@ ModelProfile analyse_model(const trace::Trace& trace, const isa::Executable& exe
   profile.memory = memory_over_time(trace, executable, tables);
   profile.launch_ns = trace.summary.launch_ns;
   profile.latency_ns = trace.summary.launch_ns + trace.summary.total_ns;
-  profile.serving = serving(tables, generation, profile.latency_ns, executable.hbm_bytes_used);
+  profile.serving = serving(tables, generation, profile.latency_ns, executable.hbm_bytes_used, trace.cores);
   profile.host = host_work(*executable.program, origin, tables);
   profile.kernels = origin.kernel_count();
   profile.ops = static_cast<int64_t>(origin.ops.size());

@@ -105,7 +105,8 @@ struct ModelProfile {
   double hbm_peak_bytes_per_ns = 0;
 };
 
-// `executable` is what was timed as the only core of `trace`, compiled from the program of `origin`.
+// `executable` is what was timed, compiled from the program of `origin`; of a model with kernels on two
+// cores, core 0's with the whole program, which `trace` is of.
 ModelProfile analyse_model(const trace::Trace& trace, const isa::Executable& executable,
                            const isa::Origin& origin, const arch::Tables& tables);
 
@@ -118,9 +119,9 @@ int64_t hbm_bytes(const isa::Program& program, const isa::Instruction& in);
 HostWork host_work(const isa::Program& program, const isa::Origin& origin, const arch::Tables& tables);
 // One core's equal share of its chip's HBM, of the smallest chip of the generation; -1 where no table says.
 int64_t hbm_bytes_per_core(const arch::Tables& tables, arch::Generation generation);
-// Every instance and UltraServer of the generation. `latency_ns`: of one inference, end to end, on one core;
-// `hbm_bytes`: what one core keeps in HBM.
+// Every instance and UltraServer of the generation. `latency_ns`: of one inference, end to end, on
+// `cores_used` cores; `hbm_bytes`: what one core keeps in HBM.
 std::vector<Serving> serving(const arch::Tables& tables, arch::Generation generation, double latency_ns,
-                             int64_t hbm_bytes);
+                             int64_t hbm_bytes, int cores_used = 1);
 
 }  // namespace opentrn::profile

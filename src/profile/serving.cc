@@ -45,19 +45,20 @@ int64_t hbm_bytes_per_core(const arch::Tables& tables, arch::Generation generati
 }
 
 std::vector<Serving> serving(const arch::Tables& tables, arch::Generation generation, double latency_ns,
-                             int64_t hbm_bytes) {
+                             int64_t hbm_bytes, int cores_used) {
   std::vector<Serving> rows;
   if (latency_ns <= 0) return rows;
   for (const arch::Instance& instance : tables.instances()) {
     const arch::Chip& chip = tables.chip(instance.chip);
     if (chip.generation != generation) continue;
-    rows.push_back(row(chip, instance.chips, instance.price, latency_ns, hbm_bytes));
+    rows.push_back(row(chip, instance.chips, instance.price, latency_ns * cores_used, hbm_bytes));
     rows.back().instance = instance.name;
   }
   for (const arch::UltraServer& server : tables.ultraservers()) {
     const arch::Chip& chip = tables.chip(server.chip);
     if (chip.generation != generation) continue;
-    rows.push_back(row(chip, server.servers * server.chips_per_server, server.price, latency_ns, hbm_bytes));
+    rows.push_back(row(chip, server.servers * server.chips_per_server, server.price, latency_ns * cores_used,
+                       hbm_bytes));
     rows.back().instance = server.name;
   }
   std::ranges::stable_sort(rows, {}, [](const Serving& row) { return std::pair(row.cores, row.instance); });

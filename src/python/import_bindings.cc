@@ -4,13 +4,16 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "base/fault.h"
 #include "import/onnx/onnx.h"
+#include "import/onnx/stages.h"
 
 namespace opentrn::python {
 
@@ -74,6 +77,60 @@ std::vector<std::tuple<std::string, std::string, int64_t, std::string>> onnx_ope
   return rows;
 }
 
+using import::onnx::Stage;
+using StagePtr = std::shared_ptr<Stage>;
+
+// nanobind's holders are of types without const; nothing changes a stage.
+StagePtr shared(const std::shared_ptr<const Stage>& stage) { return std::const_pointer_cast<Stage>(stage); }
+
+StagePtr onnx_stages(const nb::bytes& model, const std::string& folder,
+                     std::map<std::string, int64_t> dimensions, const nb::dict& constants) {
+  const auto* begin = reinterpret_cast<const std::byte*>(model.c_str());
+  const auto bytes = std::make_shared<const std::vector<std::byte>>(begin, begin + model.size());
+  const auto options = options_of(std::move(dimensions), constants);
+  const nb::gil_scoped_release unlocked;
+  return shared(import::onnx::first_stage(*bytes, bytes, folder, options));
+}
+
+StagePtr onnx_stages_of_file(const std::string& path, std::map<std::string, int64_t> dimensions) {
+  const import::onnx::Options options{.dimensions = std::move(dimensions), .constants = {}};
+  const nb::gil_scoped_release unlocked;
+  return shared(import::onnx::first_stage(path, options));
+}
+
+StagePtr next_stage(const Stage& stage, const nb::list& answers) {
+  std::vector<graph::Literal> literals;
+  for (const auto answer : answers) literals.push_back(to_literal(nb::cast<nb::tuple>(answer)));
+  const nb::gil_scoped_release unlocked;
+  return shared(stage.next(literals));
+}
+
+// [(slot, the number of the question that counts its rows, or None)]
+std::vector<std::tuple<size_t, std::optional<size_t>>> outputs_of(const Stage& stage) {
+  std::vector<std::tuple<size_t, std::optional<size_t>>> rows;
+  for (const auto& output : stage.outputs) rows.emplace_back(output.slot, output.ask);
+  return rows;
+}
+
+// [(name, whether it counts, bound, slot, node, element type)]
+std::vector<std::tuple<std::string, bool, int64_t, size_t, std::string, std::string>> asks_of(
+    const Stage& stage) {
+  std::vector<std::tuple<std::string, bool, int64_t, size_t, std::string, std::string>> rows;
+  for (const auto& ask : stage.asks)
+    rows.emplace_back(ask.name, ask.counts, ask.bound, ask.slot, ask.where,
+                      std::string(graph::name(ask.type.element())));
+  return rows;
+}
+
+// [(name, element type, sizes with None for what data decide)]
+std::vector<std::tuple<std::string, std::string, std::vector<std::optional<int64_t>>>> results_of(
+    const Stage& stage) {
+  std::vector<std::tuple<std::string, std::string, std::vector<std::optional<int64_t>>>> rows;
+  for (const auto& info : stage.result_infos())
+    rows.emplace_back(info.name, std::string(graph::name(info.element)), info.shape);
+  return rows;
+}
+
 }  // namespace opentrn::python
 
 void bind_import(nb::module_& module) {
@@ -81,6 +138,19 @@ void bind_import(nb::module_& module) {
              "dimensions"_a = std::map<std::string, int64_t>{}, "constants"_a = nb::dict());
   module.def("import_onnx_file", import_onnx_file, "path"_a,
              "dimensions"_a = std::map<std::string, int64_t>{}, "constants"_a = nb::dict());
+  nb::class_<Stage>(module, "OnnxStage")
+      .def_prop_ro("module", [](const Stage& self) { return graph::Module(self.module); })
+      .def_ro("inputs", &Stage::inputs)
+      .def_prop_ro("outputs", outputs_of)
+      .def_prop_ro("asks", asks_of)
+      .def_ro("results", &Stage::results)
+      .def_ro("nodes_left", &Stage::nodes_left)
+      .def_prop_ro("result_infos", results_of)
+      .def("next", next_stage, "answers"_a);
+  module.def("onnx_stages", onnx_stages, "model"_a, "folder"_a = "",
+             "dimensions"_a = std::map<std::string, int64_t>{}, "constants"_a = nb::dict());
+  module.def("onnx_stages_of_file", onnx_stages_of_file, "path"_a,
+             "dimensions"_a = std::map<std::string, int64_t>{});
   module.def("onnx_names", onnx_names);
   module.def("onnx_operators", onnx_operators);
 }

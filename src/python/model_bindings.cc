@@ -24,6 +24,8 @@
 #include "graph/text/text.h"
 #include "import/load.h"
 #include "import/onnx/onnx.h"
+#include "import/onnx/stages.h"
+#include "import/onnx/tensor.h"
 #include "isa/text.h"
 #include "python/timing_bindings.h"
 #include "runtime/host_ops.h"
@@ -110,6 +112,7 @@ nb::dict describe(const compiler::PassCounts& passes) {
   row["attention"] = passes.attention;
   row["activations"] = passes.activations;
   row["integer_weights"] = passes.integer_weights;
+  row["channels_first"] = passes.turned;
   row["prologues"] = passes.prologues;
   row["weights_quantised"] = passes.weights.count;
   row["weights_bytes_before"] = passes.weights.bytes_before;
@@ -136,7 +139,7 @@ std::vector<graph::Type> types_of(const std::vector<runtime::Port>& ports) {
 
 using Facts = std::map<std::string, std::string>;
 
-// (facts, [(dimensions, model)])
+// (facts, [(dimensions, model)], {name: attached file})
 nb::tuple load_models(const std::string& path) {
   sim::load_custom_ops_of_environment();
   runtime::Artifact artifact = runtime::load_artifact(path);
@@ -148,14 +151,47 @@ nb::tuple load_models(const std::string& path) {
     result->output_types = types_of(result->model.outputs);
     buckets.append(nb::make_tuple(bucket.dimensions, result));
   }
-  return nb::make_tuple(artifact.facts, buckets);
+  nb::dict attachments;
+  for (const runtime::Attachment& attachment : artifact.attachments)
+    attachments[attachment.name.c_str()] = std::make_shared<runtime::Attachment>(attachment);
+  return nb::make_tuple(artifact.facts, buckets, attachments);
+}
+
+using AttachmentPtr = std::shared_ptr<runtime::Attachment>;
+
+AttachmentPtr attach(const std::string& name, const std::string& path) {
+  const auto file = import::onnx::MappedFile::open(path);
+  const auto bytes = file->bytes();
+  const auto place = import::onnx::file_place(bytes.data());
+  return std::make_shared<runtime::Attachment>(
+      runtime::Attachment{name,
+                          {reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                          file,
+                          place ? place->path.string() : ""});
+}
+
+// The ONNX model `model`, with its files of external data by their paths beside it.
+std::shared_ptr<import::onnx::Stage> stages_of(const AttachmentPtr& model,
+                                               const std::map<std::string, AttachmentPtr>& files,
+                                               const Dimensions& dimensions) {
+  sim::load_custom_ops_of_environment();
+  const nb::gil_scoped_release unlocked;
+  const auto bytes_of = [](const runtime::Attachment& attachment) {
+    return std::as_bytes(std::span(attachment.bytes.data(), attachment.bytes.size()));
+  };
+  import::onnx::Options options{.dimensions = dimensions, .constants = {}, .files = {}};
+  for (const auto& [name, file] : files) options.files[name] = {bytes_of(*file), file->owner};
+  // nanobind's holders are of types without const; nothing changes a stage.
+  return std::const_pointer_cast<import::onnx::Stage>(
+      import::onnx::first_stage(bytes_of(*model), model->owner, "", options));
 }
 
 void save_models(const std::vector<std::shared_ptr<LoadedModel>>& models,
                  const std::vector<Dimensions>& dimensions, const Facts& facts, const std::string& path,
-                 bool reference_weights) {
+                 bool reference_weights, const std::vector<AttachmentPtr>& attachments) {
   const nb::gil_scoped_release unlocked;
-  runtime::Artifact artifact{{}, facts};
+  runtime::Artifact artifact{{}, facts, {}};
+  for (const AttachmentPtr& attachment : attachments) artifact.attachments.push_back(*attachment);
   for (size_t i = 0; i < models.size(); ++i) artifact.buckets.push_back({dimensions.at(i), models[i]->model});
   runtime::save(artifact, path,
                 reference_weights ? runtime::Weights::kReferenced : runtime::Weights::kCopied);
@@ -229,13 +265,17 @@ nb::list describe(const std::vector<runtime::Port>& ports) {
   return rows;
 }
 
-nb::list coverage(const std::optional<std::string>& text, const std::string& path,
-                  const Dimensions& dimensions) {
+nb::list coverage_of(const graph::Module& module) {
   nb::list rows;
-  for (const compiler::OpCoverage& row : compiler::coverage(module_of(text, path, dimensions)))
+  for (const compiler::OpCoverage& row : compiler::coverage(module))
     rows.append(nb::make_tuple(row.op, row.count, row.unsupported, row.example, row.emulated, row.flops,
                                row.where.file, row.where.line, row.where.function));
   return rows;
+}
+
+nb::list coverage(const std::optional<std::string>& text, const std::string& path,
+                  const Dimensions& dimensions) {
+  return coverage_of(module_of(text, path, dimensions));
 }
 
 std::shared_ptr<LoadedModel> compile_graph(const graph::Module& module, const std::string& target,
@@ -252,6 +292,12 @@ graph::Module prepare(const std::optional<std::string>& text, const std::string&
   const nb::gil_scoped_release unlocked;
   return compiler::prepare(module_of(text, path, dimensions),
                            compiler::options_from(arch::resolve_target(target), options));
+}
+
+graph::Module prepare_graph(const graph::Module& module, const std::string& target,
+                            const OptionNames& options) {
+  const nb::gil_scoped_release unlocked;
+  return compiler::prepare(module, compiler::options_from(arch::resolve_target(target), options));
 }
 
 // ([(result, axis)], what mixes): prove_padding() for (argument, axis) pairs.
@@ -352,7 +398,14 @@ void bind_models(nb::module_& module) {
              "dimensions"_a = Dimensions{}, "options"_a = OptionNames{});
   module.def("load_models", &load_models, "path"_a);
   module.def("save_models", &save_models, "models"_a, "dimensions"_a, "facts"_a, "path"_a,
-             "reference_weights"_a = false);
+             "reference_weights"_a = false, "attachments"_a = std::vector<AttachmentPtr>{});
+  nb::class_<runtime::Attachment>(module, "Attachment")
+      .def_ro("name", &runtime::Attachment::name)
+      .def_ro("path", &runtime::Attachment::path)
+      .def_prop_ro("bytes", [](const runtime::Attachment& self) { return self.bytes.size(); });
+  module.def("attach", &attach, "name"_a, "path"_a);
+  module.def("onnx_stages_of", &stages_of, "model"_a, "files"_a, "dimensions"_a);
+  module.def("coverage_of", &coverage_of, "module"_a);
   module.def(
       "external_files",
       [](const std::string& path) {
@@ -364,6 +417,7 @@ void bind_models(nb::module_& module) {
   module.def("compile_graph", &compile_graph, "module"_a, "target"_a, "options"_a = OptionNames{},
              "recognise"_a = true);
   module.def("prepare", &prepare, "text"_a.none(), "path"_a, "target"_a, "dimensions"_a, "options"_a);
+  module.def("prepare_graph", &prepare_graph, "module"_a, "target"_a, "options"_a);
   module.def("difference_but_for_size", &compiler::difference_but_for_size, "smaller"_a, "larger"_a);
   module.def("prove_padding", &prove_padding, "module"_a, "arguments"_a);
   module.def("tap", &tap, "module"_a);

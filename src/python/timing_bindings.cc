@@ -16,6 +16,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "backend/compile.h"
+#include "backend/pair.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "isa/definitions.h"
@@ -80,9 +81,9 @@ struct TimeOptions {
 
 using Programs = std::vector<std::shared_ptr<const isa::Program>>;
 
-// One program per core of the logical core.
-std::shared_ptr<Timing> time_programs(const Programs& programs, arch::Generation generation,
-                                      const TimeOptions& options) {
+// One program per core of the logical core. `executed`: the one that `trips` tells of.
+std::shared_ptr<Timing> time_programs(const Programs& programs, const isa::Program& executed,
+                                      arch::Generation generation, const TimeOptions& options) {
   auto timing = std::make_shared<Timing>();
   timing->tables = tables_of(options.settings, options.table_files);
   PhaseClock clock(*timing);
@@ -100,8 +101,7 @@ std::shared_ptr<Timing> time_programs(const Programs& programs, arch::Generation
   simulate_options.dma_engine_tracks = options.dma_engine_tracks;
   simulate_options.default_trip_count = options.default_trip_count;
   if (options.trips)
-    simulate_options.observed_trips =
-        runtime::observed_trips(*options.trips, *programs[0], *cores[0]->program);
+    simulate_options.observed_trips = runtime::observed_trips(*options.trips, executed, *cores[0]->program);
   sim::timing::simulate(cores, timing->tables->timing(generation), &recorder, simulate_options);
   timing->trace = recorder.take();
   clock.end_of("simulate");
@@ -124,7 +124,7 @@ std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::st
     machine->program()->name = name;
     programs.push_back(machine->program());
   }
-  return time_programs(programs, static_cast<arch::Generation>(machines[0]->generation()),
+  return time_programs(programs, *programs[0], static_cast<arch::Generation>(machines[0]->generation()),
                        {name, settings, table_files, look_ahead, neuronx_cc, dma_engine_tracks,
                         default_trip_count, &machines[0]->core().trip_counts()});
 }
@@ -137,7 +137,7 @@ std::shared_ptr<Timing> time_files(const std::vector<std::string>& paths, const 
   Programs programs;
   for (const std::string& path : paths)
     programs.push_back(std::make_shared<isa::Program>(isa::load_program(path)));
-  return time_programs(programs, arch::resolve_target(target),
+  return time_programs(programs, *programs[0], arch::resolve_target(target),
                        {.settings = settings,
                         .look_ahead = look_ahead,
                         .neuronx_cc = neuronx_cc,
@@ -289,14 +289,21 @@ nb::object time_program(std::shared_ptr<const isa::Program> program, arch::Gener
   std::shared_ptr<Timing> timing;
   {
     nb::gil_scoped_release unlocked;
-    const isa::InstructionIndex instructions = program->size();
-    timing = time_programs({std::move(program)}, generation,
+    const std::vector<backend::CorePart> parts = backend::core_parts(program);
+    Programs programs;
+    for (const backend::CorePart& part : parts) programs.push_back(part.program);
+    timing = time_programs(programs, *program, generation,
                            {.settings = settings, .default_trip_count = loop_iterations, .trips = trips});
-    const isa::Executable& executable = timing->executables[0];
-    OPENTRN_CHECK(executable.program->size() == instructions, "{} instructions became {}", instructions,
-                  executable.program->size());
-    if (!origin.empty())
-      timing->model = profile::analyse_model(timing->trace, executable, origin, *timing->tables);
+    for (size_t core = 0; core < parts.size(); ++core)
+      OPENTRN_CHECK(timing->executables[core].program->size() == programs[core]->size(),
+                    "{} instructions became {}", programs[core]->size(),
+                    timing->executables[core].program->size());
+    runtime::merge(timing->trace, parts);
+    if (!origin.empty()) {
+      isa::Executable whole = timing->executables[0];
+      if (parts.size() > 1) whole.program = program;
+      timing->model = profile::analyse_model(timing->trace, whole, origin, *timing->tables);
+    }
   }
   return nb::cast(timing);
 }

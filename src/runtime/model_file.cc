@@ -219,6 +219,10 @@ Artifact read(const std::string& path, const std::shared_ptr<Holder>& mapping) {
         {row.at("dimensions").get<std::map<std::string, int64_t>>(),
          read_model(path, file, mapping, weights, row, static_cast<arch::Generation>(generation))});
   if (artifact.buckets.empty()) fail(path, "holds no program");
+  if (header.contains("attachments"))
+    for (const json& row : header.at("attachments"))
+      artifact.attachments.push_back(
+          {row.at("name"), piece(path, file, row, "an attached file"), mapping, ""});
   return artifact;
 }
 
@@ -262,11 +266,12 @@ json reference(const ConstantData& constant) {
 size_t offset_count(const json& header) {
   size_t count = 0;
   for (const json& bucket : header["buckets"]) count += 2 + bucket["constants"].size();
-  return count;
+  return count + header["attachments"].size();
 }
 
 void move_pieces(json& header, size_t by) {
   const auto move = [by](json& place) { place["offset"] = place["offset"].get<size_t>() + by; };
+  for (json& attachment : header["attachments"]) move(attachment);
   for (json& bucket : header["buckets"]) {
     move(bucket["program"]);
     move(bucket["origin"]);
@@ -328,15 +333,35 @@ void write(const Artifact& artifact, Weights weights, auto& file) {
   Layout layout;
   json header{{"generation", static_cast<int>(artifact.buckets[0].model.generation)},
               {"facts", artifact.facts},
-              {"buckets", json::array()}};
+              {"buckets", json::array()},
+              {"attachments", json::array()}};
+  for (const Attachment& attachment : artifact.attachments) {
+    json row = layout.place(attachment.bytes);
+    row["name"] = attachment.name;
+    header["attachments"].push_back(std::move(row));
+  }
+  // Where in the container a constant lies that is part of an attached file.
+  const auto attached = [&](const ConstantData& constant) -> json {
+    for (size_t i = 0; i < artifact.attachments.size(); ++i) {
+      const Attachment& attachment = artifact.attachments[i];
+      const auto offset = static_cast<size_t>(constant.file_offset),
+                 bytes = static_cast<size_t>(constant.bytes->bytes());
+      if (constant.file.empty() || attachment.path != constant.file) continue;
+      if (offset > attachment.bytes.size() || bytes > attachment.bytes.size() - offset) continue;
+      const size_t begin = header["attachments"][i]["offset"];
+      return {{"offset", begin + offset}, {"bytes", bytes}};
+    }
+    return nullptr;
+  };
   for (const Bucket& bucket : artifact.buckets) {
     const Model& model = bucket.model;
     json constants = json::array();
     for (const ConstantData& constant : model.constants) {
       const bool referenced = weights == Weights::kReferenced && !constant.file.empty();
-      json row = referenced ? reference(constant)
-                            : layout.place({reinterpret_cast<const char*>(constant.bytes->data()),
-                                            static_cast<size_t>(constant.bytes->bytes())});
+      json row = referenced ? reference(constant) : attached(constant);
+      if (row.is_null())
+        row = layout.place({reinterpret_cast<const char*>(constant.bytes->data()),
+                            static_cast<size_t>(constant.bytes->bytes())});
       row["tensor"] = constant.tensor;
       constants.push_back(std::move(row));
     }

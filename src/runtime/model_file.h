@@ -9,7 +9,8 @@
 //       with
 //                  its dimensions, inputs, outputs, and where in the file its program (isa/file.h), its table
 //                  of ops (origin_file.h) and each constant lie
-//    ...           programs, tables, constants, each at a multiple of 64; equal ones once
+//    ...           programs, tables, attached files, constants, each at a multiple of 64; equal ones once,
+//                  and constants that lie in an attached file there alone
 //
 // Constants are mapped, not read: a model of many gigabytes opens at once. A malformed file is
 // Fault{kInput, "model_file"}: offsets, sizes and tensors are checked against the file and the program.
@@ -30,9 +31,19 @@ struct Bucket {
   Model model;
 };
 
+// A file that goes along with the programs: the model that they were made of, where more of it may have to be
+// compiled when it runs.
+struct Attachment {
+  std::string name;
+  std::string_view bytes;
+  std::shared_ptr<const void> owner;
+  std::string path;  // the user's file with these bytes; "" of what was read from a container
+};
+
 struct Artifact {
   std::vector<Bucket> buckets;               // at least one; all of one generation
   std::map<std::string, std::string> facts;  // "compiler", "source", "options": for people
+  std::vector<Attachment> attachments;
 };
 
 // The file is written beside `path` and renamed: a reader never sees half of one, nor do two writers mix.

@@ -1,24 +1,31 @@
-// The time of a compiled model on one core, by the timing model.
+// The time of a compiled model on one logical core, by the timing model.
 #pragma once
 
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
-#include "isa/executable.h"
+#include "backend/pair.h"
 #include "runtime/model.h"
 #include "sim/timing/simulate.h"
 #include "trace/trace.h"
 
 namespace opentrn::runtime {
 
-// Trips of the loops of a program as executed, by the loops of the program as compiled: passes of the backend
-// move and add instructions, never loops.
+// Trips of the loops of a program as executed, by the loops of the program as compiled for the first core:
+// passes of the backend move and add instructions, never loops.
 std::map<isa::InstructionIndex, std::vector<std::pair<int64_t, int64_t>>> observed_trips(
     const LoopTrips& trips, const isa::Program& executed, const isa::Program& compiled);
 
+// Events and critical path of a program's cores, timed on their own, by the program's own instructions; what
+// was put in between has none, but its time on the critical path is that of the kernel beside it.
+void merge(trace::Trace& trace, std::span<const backend::CorePart> parts);
+
 // `trips`: of the run that is asked about; a kInput fault names a loop whose trips depend on values and are
-// not there. `sink` takes every event, where it is not null.
-trace::Summary timed(const Model& model, const LoopTrips& trips, trace::TraceSink* sink = nullptr);
+// not there. A kernel on both cores of a logical one takes the time of both running at once.
+trace::Summary timed(const Model& model, const LoopTrips& trips);
+// With every event.
+trace::Trace timeline(const Model& model, const LoopTrips& trips);
 
 }  // namespace opentrn::runtime

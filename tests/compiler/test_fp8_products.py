@@ -48,9 +48,9 @@ def test_two_blocks_of_the_contraction_at_once(m: int, k: int, n: int, count: in
 
 
 def test_large_products_take_half_of_the_time_of_bf16():
-    fp8 = opentrn.compile(product(1024, 2048, 2048, "f8E4M3"), target="trn2")
-    bf16 = opentrn.compile(product(1024, 2048, 2048, "bf16"), target="trn2")
-    assert fp8.time().time_us < 0.6 * bf16.time().time_us
+    fp8 = opentrn.compile(product(1024, 2048, 8192, "f8E4M3"), target="trn2")
+    bf16 = opentrn.compile(product(1024, 2048, 8192, "bf16"), target="trn2")
+    assert fp8.time().time_us < 0.56 * bf16.time().time_us
 
 
 def test_chips_without_the_mode_multiply_one_block_at_a_time():

@@ -71,3 +71,28 @@ def test_the_persistent_cache_tells_kernels_of_one_name_apart(tmp_path: Path):
     )
     sums = [run("neuron", "-c", code, factor) for factor in ("2", "2", "3")]
     assert [done.stdout for done in sums] == ["24.0\n", "24.0\n", "36.0\n"], sums[0].stderr
+
+
+def test_a_launch_on_two_cores_takes_the_programs_time_once(tmp_path: Path):
+    code = f"""
+import glob, jax, numpy as np, opentrn
+from tests.jax.kernels import nki_halves
+x = np.ones((256, 512), np.float32)
+f = jax.jit(lambda x: nki_halves[2](x))
+g = jax.jit(lambda x: jax.numpy.tanh(nki_halves[2](jax.numpy.tanh(x))))
+for each in (f, g): each(x)
+for each in (f, g):
+    with opentrn.profile_program() as profile: each(x).block_until_ready()
+    print(profile.step_us)
+print(opentrn.run(nki_halves[2], x, target="trn2").time_us)
+with jax.profiler.trace({str(tmp_path)!r}): f(x).block_until_ready()
+data = jax.profiler.ProfileData.from_file(glob.glob({str(tmp_path)!r} + "/**/*.xplane.pb", recursive=True)[0])
+(plane,) = (plane for plane in data.planes if plane.name == "/device:CUSTOM:NEURON:0")
+print([line.name for line in plane.lines if "vector" in line.name])
+"""
+    done = run("neuron", "-c", code)
+    assert done.returncode == 0, done.stderr
+    launch, among_others, alone, lines = done.stdout.splitlines()
+    assert float(launch) == pytest.approx(float(alone), rel=1e-3)
+    assert float(alone) + 5 < float(among_others) < float(alone) + 25
+    assert lines == "['vector engine', 'vector engine (core 1)']"

@@ -426,3 +426,31 @@ def test_layouts_other_than_row_major_are_refused_by_name():
     assert [words in line for words, line in zip(["{0,1}"] * 3 + ["a value", "T(8,128)"], lines[3:])] == [
         True
     ] * 5
+
+
+def test_ordered_callbacks_give_results():
+    code = (
+        "import jax, jax.numpy as jnp, numpy as np\nfrom jax.experimental import io_callback\n"
+        "seen = []\n"
+        "def host(x): seen.append(float(x)); return np.float32(3 * x), np.int32(len(seen))\n"
+        "kinds = (jax.ShapeDtypeStruct((), jnp.float32), jax.ShapeDtypeStruct((), jnp.int32))\n"
+        "f = jax.jit(lambda x: [io_callback(host, kinds, x + i, ordered=True) for i in range(3)])\n"
+        "print([(float(a), int(b)) for a, b in f(jnp.float32(4))], seen)"
+    )
+    done = run("neuron", "-c", code)
+    assert done.stdout == "[(12.0, 1), (15.0, 2), (18.0, 3)] [4.0, 5.0, 6.0]\n", done.stderr
+
+
+def test_random_numbers_with_64_bit_types():
+    code = (
+        "import jax, jax.numpy as jnp\n"
+        "key = jax.random.key(7)\n"
+        "print([round(float(x), 5) for x in jax.random.normal(key, (4,), jnp.float32)])\n"
+        "print(jax.random.randint(key, (6,), 0, 1000, jnp.int32).tolist())\n"
+        "print(jax.random.permutation(jax.random.split(key)[1], 8).tolist())\n"
+        "f = jax.jit(lambda i: ((i & 0xFFFFFFFF) ^ 0x1234567890).astype(jnp.int32))\n"
+        "print(f(jnp.arange(-3, 3)).tolist())"
+    )
+    ours, theirs = (run(platform, "-c", code, JAX_ENABLE_X64="1") for platform in ("neuron", "cpu"))
+    assert ours.returncode == 0, ours.stderr
+    assert ours.stdout == theirs.stdout

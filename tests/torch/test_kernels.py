@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the tensors are torch's")
 pytest.importorskip("opentrn._core", exc_type=ImportError)
 
+import opentrn  # noqa: E402
 import opentrn.nki as nki  # noqa: E402
 import opentrn.nki.isa as nisa  # noqa: E402
 import opentrn.nki.language as nl  # noqa: E402
@@ -80,3 +81,26 @@ def test_a_kernels_refusal_is_the_users_exception() -> None:
     a, b = torch.zeros(256, 8), torch.zeros(256, 8)  # more rows than a tile has
     with pytest.raises(Exception, match="partition"):
         torch.compile(lambda a, b: mixed(a, b, scale=1.0)[0], backend="neuron")(a, b)
+
+
+@nki.jit
+def halves_on_two_cores(x):
+    core, rows = nl.program_id(0), x.shape[0] // 2
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray((rows, x.shape[1]), x.dtype)
+    nisa.dma_copy(tile, x[core * rows : (core + 1) * rows])
+    nisa.tensor_scalar(tile, tile, nl.multiply, 0.5)
+    nisa.core_barrier(out, (0, 1))
+    nisa.dma_copy(out[core * rows : (core + 1) * rows], tile)
+    return out
+
+
+def test_a_launch_on_two_cores_takes_the_time_of_both_at_once() -> None:
+    x = torch.randn(256, 512)
+    compiled = torch.compile(lambda x: halves_on_two_cores[2](x), backend="neuron")
+    compiled(x)
+    with opentrn.profile_program() as profile:
+        result = compiled(x)
+    torch.testing.assert_close(result, x / 2, rtol=0, atol=0)
+    alone = opentrn.run(halves_on_two_cores[2], x.numpy(), target="trn2")
+    assert profile.step_us == pytest.approx(alone.time_us, rel=1e-3)

@@ -76,14 +76,15 @@ class Kernel:
         self.schedule = schedule
         self.options = dict(options or {})
 
-    def _with(self, **changes: Any) -> Kernel:
-        state = {
-            "grid": self.grid,
-            "target": self.target,
-            "schedule": self.schedule,
+    def parts(self) -> dict[str, Any]:
+        """What it is made of, as its constructor takes it."""
+        return {
+            "func": self.func, "grid": self.grid, "target": self.target, "schedule": self.schedule,
             "options": self.options,
-        }
-        return type(self)(self.func, **{**state, **changes})
+        }  # fmt: skip
+
+    def _with(self, **changes: Any) -> Kernel:
+        return type(self)(**{**self.parts(), **changes})
 
     def __getitem__(self, grid: Any) -> Kernel:
         """kernel[lnc]: launch on a logical NeuronCore of `lnc` physical cores (1 or 2)."""

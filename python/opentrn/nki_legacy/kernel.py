@@ -69,12 +69,15 @@ class Kernel:
         self.body = body or rewritten(func)
         self.benchmark_result = BenchmarkResult(self.__name__)
 
-    def _with(self, **changes: Any) -> Kernel:
-        state = {
+    def parts(self) -> dict[str, Any]:
+        """What it is made of, as its constructor takes it."""
+        return {
             "func": self.func, "mode": self.mode, "grid": self.grid, "options": self.options,
             "body": self.body,
         }  # fmt: skip
-        return type(self)(**{**state, **changes})
+
+    def _with(self, **changes: Any) -> Kernel:
+        return type(self)(**{**self.parts(), **changes})
 
     def __getitem__(self, grid: Any) -> Kernel:
         """kernel[4, 2]: a launch of 4 x 2 programs; nl.nc(n) spreads a dimension over physical cores."""

@@ -15,9 +15,12 @@ def table() -> dict[Any, Callable[..., Any]]:
     from opentrn.torch import ops  # noqa: F401  (fills RULES)
     from opentrn.torch.adaptive_max_pool import DECOMPOSITIONS as POOLS
     from opentrn.torch.embedding_bag import DECOMPOSITIONS as BAGS
+    from opentrn.torch.fast_paths import DECOMPOSITIONS as FUSED
+    from opentrn.torch.foreach import decompositions as over_lists
     from opentrn.torch.registry import RULES
 
-    chosen = dict(decomposition_table) | dict(core_aten_decompositions()) | POOLS | BAGS
+    chosen = dict(decomposition_table) | dict(core_aten_decompositions()) | POOLS | BAGS | FUSED
+    chosen |= over_lists()
     for op in RULES:
         chosen.pop(op, None)
     return chosen

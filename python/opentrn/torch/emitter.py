@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 import torch
 from torch import fx
+from torch._prims import rng_prims
 
 from opentrn.torch.registry import RULES, NoDeviceForm
 from opentrn.torch.text import Body, Spec, Value, type_text
 from opentrn.torch.types import ELEMENTS
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s*(.*)')
+
+
+_STATE_BYTES = 16  # four words
 
 
 @dataclass
@@ -98,6 +103,30 @@ class Emitter(Body):
         results = [((2,), torch.uint64), (tuple(shape), torch.uint32)]
         return self.ops("rng_bit_generator", [key], results, algorithm)[1]
 
+    def saved_state(self, count: int) -> Value:
+        """What the next call draws from, in the first of `count` bytes, as torch keeps a generator's state."""
+        if self.state is None:
+            self.state = Value("%state", (4,), torch.uint32)
+        shift = self.constant(torch.tensor([0, 0, 0, self._draws], dtype=torch.uint32))
+        words = self.binary("add", self.state, shift)
+        parts = [self.binary("shift_right_logical", words, self.like(8 * i, words)) for i in range(4)]
+        low = [self.convert(self.binary("and", part, self.like(255, part)), torch.uint8) for part in parts]
+        return self.concatenate([*low, self.splat(0, torch.uint8, (count - _STATE_BYTES,))], 0)
+
+    @contextmanager
+    def drawing_from(self, saved: Value) -> Iterator[None]:
+        """Calls inside draw what they would have drawn when saved_state() made `saved`."""
+        before = self.state, self._draws
+        words = self.splat(0, torch.uint32, (4,))
+        for i in range(4):
+            part = self.convert(self.slice_axis(saved, 0, 4 * i, 4 * i + 4), torch.uint32)
+            words = self.binary("or", words, self.binary("shift_left", part, self.like(8 * i, part)))
+        self.state, self._draws = words, 0
+        try:
+            yield
+        finally:
+            self.state, self._draws = before
+
     # ---- the walk ---------------------------------------------------------------------------------------------
 
     def spec(self, meta: Any) -> Any:
@@ -108,6 +137,15 @@ class Emitter(Body):
         if isinstance(meta, (list, tuple)):
             return tuple(self.spec(each) for each in meta)
         return meta
+
+    def traced(self, node: fx.Node) -> Any:
+        """spec() of a node's result; of what torch's partitioner made without tracing it, by what reads its parts."""
+        if _is_saved_state(node):  # whose size torch leaves open
+            return Spec((torch.get_rng_state().numel(),), torch.uint8, (1,))
+        if "val" in node.meta:
+            return self.spec(node.meta["val"])
+        parts = {user.args[1]: self.traced(user) for user in node.users if user.target is operator.getitem}
+        return tuple(parts.get(i) for i in range(max(parts) + 1)) if parts else None
 
     def run_node(self, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
         """The values of one call."""
@@ -123,7 +161,7 @@ class Emitter(Body):
             return _SIZES[node.target](*arguments)
         where = source_of(node)
         self.location = f' loc("{where[0]}":{where[1]}:1)' if where and '"' not in where[0] else ""
-        out = self.spec(node.meta.get("val"))
+        out = self.traced(node)
         for each in out if isinstance(out, tuple) else (out,):
             if isinstance(each, Spec) and each.dtype not in ELEMENTS:
                 raise refusal(node, f"gives {each.dtype}, of which a device has no form")
@@ -140,7 +178,7 @@ class Emitter(Body):
     def _check(self, node: fx.Node, out: Any, made: Any) -> None:
         wanted = out if isinstance(out, tuple) else (out,)
         given = made if isinstance(out, tuple) else (made,)
-        for spec, value in zip(wanted, given, strict=True):
+        for spec, value in zip(wanted, given, strict="val" in node.meta):
             if (
                 isinstance(spec, Spec)
                 and value is not None
@@ -149,6 +187,12 @@ class Emitter(Body):
                 raise AssertionError(
                     f"the rule of {name_of(node)} gave {value.type}, torch {type_text(spec.shape, spec.dtype)}"
                 )
+
+
+def _is_saved_state(node: fx.Node) -> bool:
+    if node.target is not operator.getitem or node.args[1] != 0:
+        return False
+    return node.args[0].target is rng_prims.run_and_save_rng_state
 
 
 def _holds_value(tree: Any) -> bool:
@@ -268,7 +312,7 @@ def _results(
             if value.name not in number_of:
                 number_of[value.name] = len(outputs)
                 outputs.append(value)
-            results.append(Result(number_of[value.name], spec=emitter.spec(each.meta["val"])))
+            results.append(Result(number_of[value.name], spec=emitter.traced(each)))
         else:
             results.append(Result(other=value))
     return results, outputs

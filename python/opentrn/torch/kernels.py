@@ -8,7 +8,6 @@ its own: its author says it, with torch.autograd.Function.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -23,7 +22,8 @@ from opentrn.torch.emitter import Emitter
 from opentrn.torch.registry import RULES
 from opentrn.torch.text import Value
 
-_KERNELS: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+# By id; nobody but the graph's call refers to them.
+_KERNELS: dict[int, Any] = {}
 _TARGET: list[str] = []  # of the program that is being compiled
 _LIBRARY = torch.library.Library("opentrn", "DEF")
 _LIBRARY.define("nki_call(Tensor[] operands, str name, str payload, str[] types) -> Tensor[]")
@@ -103,11 +103,13 @@ def _traced(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def call(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a kernel's call is while dynamo traces it."""
-    return _traced(_number(kernel), args, kwargs)
+    return _traced(_number(type(kernel), kernel.parts()), args, kwargs)
 
 
 @torch._dynamo.assume_constant_result
-def _number(kernel: Any) -> int:
+def _number(kind: type, parts: dict[str, Any]) -> int:
+    """Of a kernel of these parts: one that the traced function makes, kernel[2], is no object yet."""
+    kernel = kind(**parts)
     _KERNELS[id(kernel)] = kernel
     return id(kernel)
 

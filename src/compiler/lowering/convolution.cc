@@ -18,7 +18,9 @@
 
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/lowering.h"
+#include "compiler/lowering/rearrange.h"
 #include "compiler/lowering/tile_source.h"
+#include "compiler/lowering/tiling.h"
 #include "compiler/lowering/window.h"
 
 namespace opentrn::compiler {
@@ -82,19 +84,58 @@ Order order_of(const graph::Function& function, const Op& op) {
   return Order::kOther;
 }
 
+// The rows of a window over partitions, each with the input channels.
+bool stacks_rows(const graph::Function& function, const Op& op) {
+  const auto spatial = op.integers(Attr::kernel_spatial_dimensions);
+  if (spatial.size() != 2 || is_depthwise(function, op) || order_of(function, op) == Order::kPositions)
+    return false;
+  const graph::Type& kernel = function.type(op.operands[1]);
+  const int64_t rows = kernel.dim(static_cast<int>(spatial[0])),
+                channels = kernel.dim(static_cast<int>(op.integer(Attr::kernel_input_feature_dimension)));
+  return rows > 1 && rows * channels <= kPartitions && op.integers_or(Attr::lhs_dilation, 2, 1)[0] == 1;
+}
+
 // Neighbouring outputs: whole images, or rows of one image, or part of a row.
 struct Positions {
   int64_t image, images, row, rows, column, columns;
 };
 
+// The image. Where rows are to be read whose pixels have all channels side by side, a copy of it: rows are
+// read more than once, and by single elements that would take a descriptor each.
+View rows_in_runs(Lowering& lowering, const Op& op) {
+  const View image = lowering.view(op.operands[0]);
+  const Order order = order_of(lowering.function(), op);
+  const auto spatial = op.integers(Attr::input_spatial_dimensions);
+  const auto batch = static_cast<size_t>(op.integer(Attr::input_batch_dimension)),
+             feature = static_cast<size_t>(op.integer(Attr::input_feature_dimension));
+  const bool channels_last = image.dims[feature].step == 1 && image.dims[feature].count > 1;
+  const graph::Type& kernel = lowering.function().type(op.operands[1]);
+  const bool pointwise = kernel.element_count() ==
+                         kernel.dim(static_cast<int>(op.integer(Attr::kernel_input_feature_dimension))) *
+                             kernel.dim(static_cast<int>(op.integer(Attr::kernel_output_feature_dimension)));
+  if (order == Order::kPositions || order == Order::kOther || !channels_last || spatial.empty() ||
+      (pointwise && lowering.emitter().residency().is_kept(image.tensor)))
+    return image;
+  std::vector<int64_t> shape{image.dims[batch].count, image.dims[feature].count};
+  for (const int64_t d : spatial) shape.push_back(image.dims[static_cast<size_t>(d)].count);
+  const View copy = lowering.emitter().hbm(shape, image.dtype, "image");
+  View same = copy;
+  same.dims[batch] = copy.dims[0];
+  same.dims[feature] = copy.dims[1];
+  for (size_t i = 0; i < spatial.size(); ++i) same.dims[static_cast<size_t>(spatial[i])] = copy.dims[i + 2];
+  rearrange(lowering.emitter(), same, image);
+  return same;
+}
+
 class Convolution : public TileSource {
  public:
   Convolution(Lowering& lowering, const Op& op)
       : emitter_(lowering.emitter()),
-        image_(lowering.view(op.operands[0])),
+        image_(rows_in_runs(lowering, op)),
         kernel_(lowering.view(op.operands[1])),
         order_(order_of(lowering.function(), op)),
-        depthwise_(is_depthwise(lowering.function(), op)) {
+        depthwise_(is_depthwise(lowering.function(), op)),
+        stacked_(stacks_rows(lowering.function(), op)) {
     const auto in = op.integers(Attr::input_spatial_dimensions),
                taps = op.integers(Attr::kernel_spatial_dimensions),
                out = op.integers(Attr::output_spatial_dimensions);
@@ -237,28 +278,61 @@ class Convolution : public TileSource {
     const int64_t element = size_bytes(image_.dtype),
                   blocks = std::max<int64_t>(1, tiles(kernel_in_.count, kPartitions));
     const int64_t taps = windows_[0].size * windows_[1].size;
-    stacked_ = !depthwise_ && windows_[0].size > 1 && windows_[0].size * kernel_in_.count <= kPartitions &&
-               windows_[0].base_dilation == 1 && order_ != Order::kPositions;
     const int64_t held = kKernelBytes / std::max<int64_t>(1, blocks * taps * element);
     part_limit_ = depthwise_ ? kPartitions : std::max(kPartitions, held / kPartitions * kPartitions);
     const int64_t limit = std::min(kBandBytes / blocks, kBandBlockBytes);
-    const int64_t width = windows_[1].extent(windows_[1].output);
-    const auto bytes = [&](int64_t images, int64_t rows) {
-      return images * row_window().extent(rows) * width * element;
+    panels_ = panels_within(limit);
+    // Bands over positions are turned on chip, which the estimate leaves out.
+    if (depthwise_ || order_ == Order::kPositions || panels_.empty()) return;
+    double best_ns = estimated_ns(panels_);
+    for (const int64_t part : {2, 4}) {
+      auto smaller = panels_within(limit / part);
+      const double ns = estimated_ns(smaller);
+      if (ns < best_ns) panels_ = std::move(smaller), best_ns = ns;
+    }
+  }
+
+  // Of one channel, as it lies in SBUF.
+  int64_t band_bytes(int64_t images, int64_t rows) const {
+    return images * row_window().extent(rows) * windows_[1].extent(windows_[1].output) *
+           size_bytes(image_.dtype);
+  }
+
+  // By the timing tables, from when the first band may be loaded.
+  double estimated_ns(const std::vector<Positions>& panels) const {
+    const arch::TimingTable& timing = arch::timing(emitter_.arch_generation());
+    const double blocks = static_cast<double>(tiles(kernel_in_.count, kPartitions));
+    const double steps = blocks * static_cast<double>(windows_[1].size * (stacked_ ? 1 : windows_[0].size));
+    const double feature_blocks = static_cast<double>(tiles(kernel_out_.count, kPartitions));
+    double loads = 0, products = 0;
+    const auto load_ns = [&](const Positions& at) {
+      return blocks * transfer_ns(timing, kPartitions, band_bytes(at.images, at.rows));
     };
+    for (const Positions& panel : panels) {
+      loads += load_ns(panel);
+      for (const Positions& at : cut(panel, kPsumBankColumns))
+        products += steps * feature_blocks * matmul_ns(timing, size(at), size_bytes(image_.dtype));
+    }
+    return streamed_ns(load_ns(panels.front()), loads, products);
+  }
+
+  std::vector<Positions> panels_within(int64_t limit) const {
+    std::vector<Positions> panels;
     const int64_t count = order_ == Order::kImagesFeatures ? 1 : images_.count;
     const int64_t height = windows_[0].output;
-    if (bytes(1, height) <= limit) {
-      const int64_t together = std::clamp<int64_t>(limit / std::max<int64_t>(1, bytes(1, height)), 1, count);
+    if (band_bytes(1, height) <= limit) {
+      const int64_t together =
+          std::clamp<int64_t>(limit / std::max<int64_t>(1, band_bytes(1, height)), 1, count);
       for (int64_t image = 0; image < count; image += together)
-        panels_.push_back({image, std::min(together, count - image), 0, height, 0, windows_[1].output});
-      return;
+        panels.push_back({image, std::min(together, count - image), 0, height, 0, windows_[1].output});
+      return panels;
     }
     int64_t rows = height;
-    while (rows > 1 && bytes(1, rows) > limit) rows = (rows + 1) / 2;
+    while (rows > 1 && band_bytes(1, rows) > limit) rows = (rows + 1) / 2;
     for (int64_t image = 0; image < count; ++image)
       for (int64_t row = 0; row < height; row += rows)
-        panels_.push_back({image, 1, row, std::min(rows, height - row), 0, windows_[1].output});
+        panels.push_back({image, 1, row, std::min(rows, height - row), 0, windows_[1].output});
+    return panels;
   }
 
   // The vertical window as the bands have it: stacked bands have one row per output row.
@@ -401,12 +475,11 @@ class Convolution : public TileSource {
   Emitter& emitter_;
   View image_, kernel_;
   Order order_;
-  bool depthwise_;
+  bool depthwise_, stacked_;
   Window windows_[2];
   isa::Dim image_space_[2] = {{0, 1}, {0, 1}}, kernel_space_[2] = {{0, 1}, {0, 1}};
   isa::Dim images_, input_features_, kernel_in_, kernel_out_;
   int64_t groups_ = 1, group_features_ = 1;
-  bool stacked_ = false;
   int64_t part_limit_ = 0;
   std::vector<Positions> panels_;
 
@@ -444,6 +517,20 @@ int64_t convolution_bytes(const graph::Function& function, const Op& op) {
   // And the rows of a band before they are spread.
   const int64_t bands = std::min(kBandBytes, 2 * blocks * (image.element_count() / all_channels) * element);
   return 2 * (kernels + bands) + std::min(kBandBlockBytes, bands);
+}
+
+int64_t convolution_kernel_bytes(const graph::Function& function, const Op& op) {
+  const graph::Type& kernel = function.type(op.operands[1]);
+  const auto dtype = device_dtype(kernel.element());
+  if (!dtype) return 0;
+  const int64_t channels = kernel.dim(static_cast<int>(op.integer(Attr::kernel_input_feature_dimension))),
+                features = kernel.dim(static_cast<int>(op.integer(Attr::kernel_output_feature_dimension))) /
+                           op.integer(Attr::feature_group_count);
+  const auto spatial = op.integers(Attr::kernel_spatial_dimensions);
+  int64_t taps = 1;
+  for (size_t i = stacks_rows(function, op) ? 1 : 0; i < spatial.size(); ++i)
+    taps *= kernel.dim(static_cast<int>(spatial[i]));
+  return tiles(channels, kPartitions) * std::min(features, kPartitions) * taps * size_bytes(*dtype);
 }
 
 std::unique_ptr<TileSource> convolution_source(Lowering& lowering, const Op& op) {

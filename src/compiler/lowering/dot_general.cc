@@ -26,6 +26,7 @@
 #include "compiler/lowering/matrix.h"
 #include "compiler/lowering/prologue.h"
 #include "compiler/lowering/tile_source.h"
+#include "compiler/lowering/tiling.h"
 #include "compiler/passes/passes.h"
 
 namespace opentrn::compiler {
@@ -40,6 +41,8 @@ namespace {
 constexpr int64_t kLeftPanelBytes = 32 * 1024;
 // Fewer columns than this keep the Tensor engine at its least interval.
 constexpr int64_t kLeastPanelColumns = 64;
+// Runs of what a narrower panel loads and stores cost descriptors, which the cost model does not count.
+constexpr int64_t kLeastRunBytes = 512;
 // Columns of the contraction loaded at once when rows are transposed on chip.
 constexpr int64_t kNaturalColumns = 2048;
 
@@ -279,14 +282,47 @@ std::vector<int64_t> free_dimensions(size_t rank, std::span<const int64_t> a, st
   return result;
 }
 
-// Columns of a right panel beside `rows` rows on the left. One block of rows uses a panel once: it is smaller
-// then, so that panels of the next products, too, are on their way early.
-int64_t right_panel(const Choices& choices, int64_t rows, int64_t contracted, int64_t element_bytes) {
-  const int64_t k_tiles = std::max<int64_t>(1, tiles(contracted, kPartitions));
-  const int64_t bytes = rows <= kPartitions ? choices.panel_bytes / 2 : choices.panel_bytes;
-  const int64_t columns = bytes / (k_tiles * element_bytes);
-  if (columns >= kPsumBankColumns) return columns / kPsumBankColumns * kPsumBankColumns;
-  return std::max(kLeastPanelColumns, columns / kLeastPanelColumns * kLeastPanelColumns);
+// Whether the value is there when the program begins, as it is or in another order.
+bool is_early(const graph::Function& function, graph::ValueId value) {
+  while (function.value(value).op != graph::kNoOp) {
+    const Op& op = function.op(function.value(value).op);
+    if (op.kind == OpKind::constant_) return true;
+    if (op.kind != OpKind::reshape_ && op.kind != OpKind::transpose_) return false;
+    value = op.operands[0];
+  }
+  return true;
+}
+
+// The first panel of a weight is loaded while what makes the other operand runs.
+bool waits(const graph::Function& function, const Op& op, size_t moving) {
+  return !is_early(function, op.operands[moving]) || is_early(function, op.operands[1 - moving]);
+}
+
+bool keeps_left(const ProductSize& size, int64_t panel) {
+  const int64_t left_bytes = tiles(size.rows, kPartitions) * tiles(size.contracted, kPartitions) *
+                             kPartitions * size.left_element_bytes;
+  return panel < size.columns && left_bytes <= kLeftPanelBytes;
+}
+
+// Columns of a right panel: of those that find room, the best by the cost model. One block of rows uses a
+// panel once: it is smaller then, so that panels of the next products, too, are on their way early.
+int64_t right_panel(const Choices& choices, arch::Generation generation, const ProductSize& size) {
+  const int64_t k_tiles = std::max<int64_t>(1, tiles(size.contracted, kPartitions));
+  const int64_t bytes = size.rows <= kPartitions ? choices.panel_bytes / 2 : choices.panel_bytes;
+  const int64_t room = std::max(bytes / (k_tiles * size.right_element_bytes), kLeastPanelColumns);
+  const auto even = [](int64_t columns) {
+    const int64_t unit = columns >= kPsumBankColumns ? kPsumBankColumns : kLeastPanelColumns;
+    return columns / unit * unit;
+  };
+  const arch::TimingTable& timing = arch::timing(generation);
+  int64_t best = std::min(size.columns, even(room));
+  double best_ns = product_ns(timing, size, best, keeps_left(size, best));
+  for (int64_t columns = even(best / 2); columns * size.right_element_bytes >= kLeastRunBytes;
+       columns = even(columns / 2)) {
+    const double ns = product_ns(timing, size, columns, keeps_left(size, columns));
+    if (ns < best_ns) best = columns, best_ns = ns;
+  }
+  return best;
 }
 
 bool is_matmul_type(graph::ElementType element) {
@@ -380,10 +416,17 @@ class Product : public TileSource {
     const auto lc = dims(Attr::lhs_contracting_dimensions), rc = dims(Attr::rhs_contracting_dimensions);
     left_ = operand(lowering, op, 0, prologues, lb, lc);
     find_dtypes(lowering.function(), op);
+    right_waits_ = waits(lowering.function(), op, turned_ ? 0 : 1);
+    stationary_waits_ = waits(lowering.function(), op, turned_ ? 1 : 0);
     const int64_t k = left_.matrix().columns();
     const int64_t n =
         k == 0 || !lb.empty() ? 0 : lowering.function().type(op.operands[1]).element_count() / k;
-    panel_ = std::min(right_panel(choices_, left_.matrix().rows(), k, size_bytes(r_dtype_)), n);
+    const auto panel_of = [&](int64_t rows, int64_t columns) {
+      const ProductSize size{rows,     k,           columns, size_bytes(l_dtype_), size_bytes(r_dtype_),
+                             batches_, right_waits_};
+      return columns == 0 ? 0 : right_panel(choices_, lowering.emitter().arch_generation(), size);
+    };
+    panel_ = panel_of(left_.matrix().rows(), n);
     if (panel_ > 0 && !turned_) panelled_ = panelled(lowering, op, k, n, panel_);
     if (panelled_)
       right_.parts = {
@@ -397,10 +440,9 @@ class Product : public TileSource {
     }
     doubles_ = emitter_.generation() >= 3 && size_bytes(l_dtype_) == 1 && size_bytes(r_dtype_) == 1;
     const int64_t rows = left_.matrix().rows(), columns = right_.matrix().rows();
-    panel_ = std::min(right_panel(choices_, rows, k, size_bytes(r_dtype_)), columns);
-    const int64_t m_tiles = tiles(rows, kPartitions), k_tiles = tiles(k, kPartitions);
+    panel_ = panel_of(rows, columns);
     keep_left_ =
-        panel_ < columns && m_tiles * k_tiles * kPartitions * size_bytes(l_dtype_) <= kLeftPanelBytes;
+        keeps_left(ProductSize{rows, k, columns, size_bytes(l_dtype_), size_bytes(r_dtype_)}, panel_);
   }
 
   // A batch is a part; of a turned product, what is stationary and held at once.
@@ -408,9 +450,11 @@ class Product : public TileSource {
     std::vector<std::vector<RowBlock>> result;
     const int64_t m = left_.matrix().rows();
     if (turned_) {
-      const int64_t held = std::max(kPartitions, right_panel(choices_, right_.matrix().rows(),
-                                                             left_.matrix().columns(), size_bytes(l_dtype_)) /
-                                                     kPartitions * kPartitions);
+      const ProductSize size{right_.matrix().rows(), left_.matrix().columns(), m,
+                             size_bytes(r_dtype_),   size_bytes(l_dtype_),     batches_,
+                             stationary_waits_};
+      const int64_t panel = right_panel(choices_, emitter_.arch_generation(), size);
+      const int64_t held = std::max(kPartitions, panel / kPartitions * kPartitions);
       for (int64_t begin = 0; begin < m; begin += held) {
         auto& part = result.emplace_back();
         for (int64_t row = begin; row < std::min(m, begin + held); row += kPartitions)
@@ -595,9 +639,10 @@ class Product : public TileSource {
   DType l_dtype_{}, r_dtype_{};  // of the tiles
   int64_t batches_ = 1, panel_ = 0;
   std::optional<Panelled> panelled_;
-  bool turned_;             // sides exchanged: the result with columns over partitions
-  int64_t group_rows_;      // after which blocks of rows begin anew; 0: never
-  bool doubles_ = false;    // two blocks of the contraction at once
+  bool turned_;         // sides exchanged: the result with columns over partitions
+  int64_t group_rows_;  // after which blocks of rows begin anew; 0: never
+  bool right_waits_ = true, stationary_waits_ = true;  // ProductSize::right_waits of either side
+  bool doubles_ = false;                               // two blocks of the contraction at once
   bool keep_left_ = false;  // the left panels of all rows, while columns come in several panels
 
   std::optional<Side> left_side_, right_side_;
@@ -616,7 +661,8 @@ std::optional<int> dot_general_row_rank(const graph::Function& function, const O
   return function.type(op.operands[0]).rank() - static_cast<int>(contracted);
 }
 
-int64_t product_bytes(const graph::Function& function, const Op& op, const Choices& choices) {
+int64_t product_bytes(const graph::Function& function, const Op& op, const Choices& choices,
+                      arch::Generation generation) {
   const graph::Type& left = function.type(op.operands[0]);
   const auto element =
       static_cast<int64_t>(std::max(size_bytes(*device_dtype(left.element())),
@@ -630,11 +676,11 @@ int64_t product_bytes(const graph::Function& function, const Op& op, const Choic
   if (k * batches == 0) return 0;
   const int64_t right = function.type(op.operands[1]).element_count() / (k * batches),
                 rows = left.element_count() / (k * batches);
-  const int64_t panel = std::min(right, right_panel(choices, rows, k, element)),
-                k_tiles = tiles(k, kPartitions);
-  const int64_t left_all = tiles(rows, kPartitions) * k_tiles * kPartitions * element;
-  const bool keeps = panel < right && left_all <= kLeftPanelBytes;
-  const int64_t left_tiles = keeps ? left_all : 3 * k_tiles * kPartitions * element;
+  if (right * rows == 0) return 0;
+  const ProductSize size{rows, k, right, element, element, batches, waits(function, op, 1)};
+  const int64_t panel = right_panel(choices, generation, size), k_tiles = tiles(k, kPartitions);
+  const int64_t left_rows = keeps_left(size, panel) ? tiles(rows, kPartitions) : 3;
+  const int64_t left_tiles = left_rows * k_tiles * kPartitions * element;
   // What is widened lies beside its panel, block by block of the contraction.
   const bool widens = function.type(op.operands[0]).element() != function.type(op.operands[1]).element();
   const int64_t kept = widens ? 4 * std::max(panel, kPanelRunBytes) : 0;

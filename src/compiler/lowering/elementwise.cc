@@ -150,12 +150,30 @@ class Body {
     emitter_.tensor_tensor(op, dst, full(a), full(b));
   }
 
+  // A 64-bit constant in the 32 bits that the device has of it, for ops whose low words are those of their
+  // operands' low words. Another op is left with a number that memset refuses.
+  double low_word(double value) const {
+    constexpr double kExactMax = 0x1p53;
+    switch (op_.kind) {
+      case OpKind::and_:
+      case OpKind::or_:
+      case OpKind::xor_:
+      case OpKind::add_:
+      case OpKind::subtract_:
+      case OpKind::multiply_: break;
+      default: return value;
+    }
+    if (std::abs(value) > kExactMax) return value;
+    return static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(value)));
+  }
+
   // Operands as 32-bit integers.
   Tile wide_int(const Term& term) {
     if (is_int32(term.element) || term.splat) {
       if (!term.splat) return full(term);
       const Tile tile = fresh(is_int32(term.element) ? *device_dtype(term.element) : DType::kInt32);
-      emitter_.memset(*term.splat < 0 ? tile.as(DType::kInt32) : tile, *term.splat);
+      const double value = is_narrowed(term.element) ? low_word(*term.splat) : *term.splat;
+      emitter_.memset(value < 0 ? tile.as(DType::kInt32) : tile, value);
       return tile;
     }
     const Tile tile = fresh(DType::kInt32);

@@ -171,7 +171,7 @@ std::vector<size_t> Lowering::reads_of(ValueId value) const {
 }
 
 int64_t Lowering::room_beside(const Group& group) const {
-  const auto working = working_bytes(function_, group, choices_);
+  const auto working = working_bytes(function_, group, choices_, emitter_.arch_generation());
   if (!working) return static_cast<int64_t>(choices_.kept_share * kUsualRoom);
   const int64_t sbuf = arch::neuron_core(emitter_.arch_generation()).sbuf_bytes_per_partition;
   return static_cast<int64_t>(choices_.kept_share *

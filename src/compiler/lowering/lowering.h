@@ -176,7 +176,7 @@ bool has_host_call(const graph::Function& function, const graph::Op& op);
 // Bytes of a partition that the kernel of the group needs for tiles of its own; nullopt where nobody has
 // counted.
 std::optional<int64_t> working_bytes(const graph::Function& function, const Group& group,
-                                     const Choices& choices);
+                                     const Choices& choices, arch::Generation generation);
 
 // How values are best kept, from what reads them (arrangements.cc).
 std::map<graph::ValueId, Arrangement> find_arrangements(const graph::Function& function, const Plan& plan);

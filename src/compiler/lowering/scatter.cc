@@ -5,6 +5,8 @@
 // lies outside goes there: no branch is needed, and time does not depend on values. Addresses are computed in
 // registers. What costs is the fixed time of three transfers per window; scatters of many small windows are
 // slow, as they are on the hardware.
+#include "compiler/lowering/scatter.h"
+
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -22,10 +24,6 @@ using graph::Op;
 using graph::OpKind;
 
 namespace {
-
-// Windows that are unrolled, and elements of one.
-constexpr int64_t kWindowsMax = 4096;
-constexpr int64_t kWindowElementsMax = 8192;
 
 // The op with which an update meets what is there; nullopt: the update takes its place.
 struct Update {
@@ -103,7 +101,7 @@ bool takes(const Function& function, const Op& op) {
   if (operand.quantization() || !device_dtype(operand.element()) || !index || size_bytes(*index) != 4)
     return false;
   const Geometry g(function, op);
-  return g.window_count() <= kWindowsMax && g.window_elements() <= kWindowElementsMax;
+  return g.window_count() <= kScatterWindowsMax && g.window_elements() <= kScatterWindowElementsMax;
 }
 
 class Scatter {

@@ -71,7 +71,8 @@ int64_t attention_bytes(const Function& function, const Op& op) {
 
 }  // namespace
 
-std::optional<int64_t> working_bytes(const Function& function, const Group& group, const Choices& choices) {
+std::optional<int64_t> working_bytes(const Function& function, const Group& group, const Choices& choices,
+                                     arch::Generation generation) {
   const Op& first = function.op(group.ops[0]);
   if (attention_of(first)) return kSmallTiles + attention_bytes(function, first);
   if (!group.rowwise) return std::nullopt;
@@ -79,7 +80,7 @@ std::optional<int64_t> working_bytes(const Function& function, const Group& grou
   if (!group.has_source) return bytes;
   switch (first.kind) {
     case OpKind::dot_general_:
-      return bytes + product_bytes(function, first, choices) + prologue_bytes(function, group);
+      return bytes + product_bytes(function, first, choices, generation) + prologue_bytes(function, group);
     case OpKind::composite_: return bytes + packed_product_bytes(function, first);
     default: return bytes + convolution_bytes(function, first);
   }

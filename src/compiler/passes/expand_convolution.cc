@@ -55,13 +55,9 @@ ValueId forwards(Builder& builder, const Op& op, ValueId lhs, ValueId rhs, const
                      {type});
 }
 
-ValueId part(Builder& builder, ValueId value, int64_t dimension, int64_t index, int64_t parts) {
-  const Dims dims = builder.type(value).dims_vector();
-  Dims start(dims.size(), 0), limit = dims;
-  const auto d = static_cast<size_t>(dimension);
-  start[d] = dims[d] / parts * index;
-  limit[d] = dims[d] / parts * (index + 1);
-  return builder.slice(value, start, limit);
+ValueId group_of(Builder& builder, ValueId value, int64_t dimension, int64_t index, int64_t groups) {
+  const int64_t size = builder.type(value).dim(static_cast<int>(dimension)) / groups;
+  return part_of(builder, value, dimension, size * index, size * (index + 1));
 }
 
 // Group g of the batches with group g of the kernel's output features.
@@ -76,8 +72,8 @@ ValueId by_batch_groups(Builder& builder, const Op& op, ValueId lhs, ValueId rhs
   for (int64_t g = 0; g < groups; ++g)
     results.push_back(
         builder.add(OpKind::convolution_,
-                    {part(builder, lhs, op.integer(Attr::input_batch_dimension), g, groups),
-                     part(builder, rhs, op.integer(Attr::kernel_output_feature_dimension), g, groups)},
+                    {group_of(builder, lhs, op.integer(Attr::input_batch_dimension), g, groups),
+                     group_of(builder, rhs, op.integer(Attr::kernel_output_feature_dimension), g, groups)},
                     attributes, {type.with_dims(dims)}));
   return builder.concatenate(std::move(results), feature);
 }
@@ -116,10 +112,7 @@ ValueId padded_images(Builder& builder, const Op& op, ValueId images) {
     interior[i + 2] = base[i] - 1;
   }
   const ValueId zero = builder.splat(graph::Type::scalar(builder.type(images).element()), 0);
-  return builder.add(OpKind::pad_, {images, zero},
-                     {{Attr::edge_padding_low, graph::Attribute(std::move(low))},
-                      {Attr::edge_padding_high, graph::Attribute(std::move(high))},
-                      {Attr::interior_padding, graph::Attribute(std::move(interior))}});
+  return padded(builder, images, zero, low, high, interior);
 }
 
 ValueId depthwise_gradient(Builder& builder, const Op& op, ValueId lhs, ValueId rhs,
@@ -135,21 +128,17 @@ ValueId depthwise_gradient(Builder& builder, const Op& op, ValueId lhs, ValueId 
                           .as(ElementType::kF32);
   const Dims strides = op.integers_or(Attr::window_strides, in.size(), 1),
              dilations = op.integers_or(Attr::rhs_dilation, in.size(), 1);
-  const Dims seen = kernel.type().dims_vector(), all = builder.type(images).dims_vector();
+  const Dims seen = kernel.type().dims_vector();
   Dims summed, place(out.size(), 0);
   for (size_t i = 1; i < seen.size(); ++i) summed.push_back(static_cast<int64_t>(i));
   std::vector<ValueId> places;
   for (bool more = true; more;) {
-    Dims start(all.size(), 0), limit = all, steps(all.size(), 1);
+    Dims start(seen.size(), 0), steps(seen.size(), 1);
     for (size_t i = 0; i < out.size(); ++i) {
       start[i + 2] = place[i] * strides[i];
-      limit[i + 2] = start[i + 2] + (seen[i + 2] - 1) * dilations[i] + 1;
       steps[i + 2] = dilations[i];
     }
-    const Expr window(builder, builder.add(OpKind::slice_, {images},
-                                           {{Attr::start_indices, graph::Attribute(std::move(start))},
-                                            {Attr::limit_indices, graph::Attribute(std::move(limit))},
-                                            {Attr::strides, graph::Attribute(std::move(steps))}}));
+    const Expr window(builder, strided(builder, images, start, seen, steps));
     const ValueId sum = builder.reduce(OpKind::add_, (window.as(ElementType::kF32) * kernel).id(), summed);
     places.push_back(builder.reshape(sum, {seen[0], 1}));
     more = false;
@@ -186,10 +175,10 @@ class ByTaps {
 
   ValueId run(ValueId lhs, ValueId rhs) {
     const ElementType sums = graph::is_float(type_.element()) ? ElementType::kF32 : type_.element();
-    const ValueId padded = pad(lhs);
+    const ValueId images = pad(lhs);
     std::optional<Expr> sum;
     for (int64_t tap = 0; tap < builder_.type(rhs).dim(static_cast<int>(taps_[0])); ++tap) {
-      const Expr term(builder_, convolved(input(padded, tap), kernel(rhs, tap), sums));
+      const Expr term(builder_, convolved(input(images, tap), kernel(rhs, tap), sums));
       sum = sum ? *sum + term : term;
     }
     // [batch, place, feature, others...] to the result's order.
@@ -216,28 +205,21 @@ class ByTaps {
     low[d] = padding_.values[0];
     high[d] = padding_.values[1];
     interior[d] = op_.integers_or(Attr::lhs_dilation, in_.size(), 1)[0] - 1;
-    if (low[d] == 0 && high[d] == 0 && interior[d] == 0) return lhs;
     const ValueId zero = builder_.splat(graph::Type::scalar(builder_.type(lhs).element()), 0);
-    return builder_.add(OpKind::pad_, {lhs, zero},
-                        {{Attr::edge_padding_low, graph::Attribute(low)},
-                         {Attr::edge_padding_high, graph::Attribute(high)},
-                         {Attr::interior_padding, graph::Attribute(interior)}});
+    return padded(builder_, lhs, zero, low, high, interior);
   }
 
   // What the tap sees, [batch * place, feature, others...].
-  ValueId input(ValueId padded, int64_t tap) {
-    const Dims dims = builder_.type(padded).dims_vector();
+  ValueId input(ValueId images, int64_t tap) {
+    const Dims dims = builder_.type(images).dims_vector();
     const auto d = static_cast<size_t>(in_[0]);
     const int64_t stride = op_.integers_or(Attr::window_strides, in_.size(), 1)[0],
                   dilation = op_.integers_or(Attr::rhs_dilation, in_.size(), 1)[0];
-    Dims start(dims.size(), 0), limit = dims, strides(dims.size(), 1);
+    Dims start(dims.size(), 0), count = dims, strides(dims.size(), 1);
     start[d] = tap * dilation;
-    limit[d] = tap * dilation + (places_ - 1) * stride + 1;
+    count[d] = places_;
     strides[d] = stride;
-    const ValueId seen = builder_.add(OpKind::slice_, {padded},
-                                      {{Attr::start_indices, graph::Attribute(start)},
-                                       {Attr::limit_indices, graph::Attribute(limit)},
-                                       {Attr::strides, graph::Attribute(strides)}});
+    const ValueId seen = strided(builder_, images, start, count, strides);
     const int64_t batch = op_.integer(Attr::input_batch_dimension),
                   feature = op_.integer(Attr::input_feature_dimension);
     Dims permutation{batch, in_[0], feature};

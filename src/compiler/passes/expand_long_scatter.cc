@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/lowering/scatter.h"
 #include "compiler/passes/dims.h"
 #include "compiler/passes/expand.h"
 #include "graph/copy.h"
@@ -21,9 +22,7 @@ using graph::ValueId;
 
 namespace {
 
-// Windows of one part, and elements of a window: what the kernel takes.
-constexpr int64_t kPart = 4096;
-constexpr int64_t kWindowElementsMax = 8192;
+constexpr int64_t kPart = kScatterWindowsMax;
 
 // Dimensions of the updates that number the windows.
 Dims scatter_dims(const Function& function, const Op& op) {
@@ -56,7 +55,7 @@ bool is_long(const Function& function, const Op& op) {
   }
   const Type& updates = function.type(op.operands[2]);
   return count_of(updates, scatter_dims(function, op)) > kPart &&
-         count_of(updates, dims_of(op, Attr::update_window_dims)) <= kWindowElementsMax &&
+         count_of(updates, dims_of(op, Attr::update_window_dims)) <= kScatterWindowElementsMax &&
          is_simple(function, op);
 }
 
@@ -68,10 +67,7 @@ ValueId filled(Builder& builder, ValueId rows, double fill) {
   Dims none(static_cast<size_t>(type.rank()), 0), high = none;
   high[0] = whole - count;
   const ValueId value = builder.splat(Type::scalar(type.element()), fill);
-  return builder.add(OpKind::pad_, {rows, value},
-                     {{Attr::edge_padding_low, graph::Attribute(none)},
-                      {Attr::edge_padding_high, graph::Attribute(std::move(high))},
-                      {Attr::interior_padding, graph::Attribute(none)}});
+  return padded(builder, rows, value, none, high, none);
 }
 
 // [windows, components of an index]. A window at -1 lies outside and is left out.

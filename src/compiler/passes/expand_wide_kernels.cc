@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "compiler/lowering/device_type.h"
+#include "compiler/lowering/tile_source.h"
 #include "compiler/passes/dims.h"
 #include "compiler/passes/expand.h"
 
@@ -24,7 +24,6 @@ namespace {
 // Bytes of a partition that one part of a kernel may take: twice that of lowering/convolution.cc's, which
 // holds at least a tile of features.
 constexpr int64_t kKernelBytesMax = 80 * 1024;
-constexpr int64_t kPartitions = 128;
 
 bool is_plain(const Function& function, const Op& op) {
   for (const ValueId id : {op.operands[0], op.operands[1], op.results[0]}) {
@@ -43,45 +42,18 @@ graph::IntMatrix padding_of(const Op& op, size_t rank) {
   return {static_cast<int64_t>(rank), 2, Dims(2 * rank, 0)};
 }
 
-// Few channels: the rows of a window go over partitions too (lowering/convolution.cc), which leaves one row
-// of taps. Not where positions go over partitions: results whose features are last.
-bool stacks_rows(const Function& function, const Op& op, int64_t channels) {
-  const auto spatial = op.integers(Attr::kernel_spatial_dimensions);
-  if (spatial.size() != 2) return false;
-  const int64_t rows = function.type(op.operands[1]).dim(static_cast<int>(spatial[0]));
-  return rows > 1 && rows * channels <= kPartitions && op.integers_or(Attr::lhs_dilation, 2, 1)[0] == 1 &&
-         op.integer(Attr::output_feature_dimension) + 1 != function.type(op.results[0]).rank();
-}
-
-int64_t kernel_bytes(const Function& function, const Op& op) {
-  const graph::Type& kernel = function.type(op.operands[1]);
-  const auto dtype = device_dtype(kernel.element());
-  if (!dtype) return 0;
-  const int64_t channels = kernel.dim(static_cast<int>(op.integer(Attr::kernel_input_feature_dimension))),
-                features = kernel.dim(static_cast<int>(op.integer(Attr::kernel_output_feature_dimension))) /
-                           op.integer(Attr::feature_group_count);
-  const Dims spatial = dims_of(op, Attr::kernel_spatial_dimensions);
-  const int64_t taps = stacks_rows(function, op, channels) ? kernel.dim(static_cast<int>(spatial[1]))
-                                                           : count_of(kernel, spatial);
-  return (channels + kPartitions - 1) / kPartitions * std::min(features, kPartitions) * taps *
-         size_bytes(*dtype);
-}
-
 bool has_large_kernel(const Function& function, const Op& op) {
   return is_plain(function, op) && op.integer(Attr::batch_group_count) == 1 &&
          count_of(function.type(op.operands[1]), dims_of(op, Attr::kernel_spatial_dimensions)) > 1 &&
-         kernel_bytes(function, op) > kKernelBytesMax;
+         convolution_kernel_bytes(function, op) > kKernelBytesMax;
 }
 
 // Taps [begin, end) along spatial dimension i.
 ValueId taps_of(Builder& builder, const Op& op, std::span<const ValueId> operands, const graph::Type& type,
                 size_t i, int64_t begin, int64_t end) {
   const Dims taps = dims_of(op, Attr::kernel_spatial_dimensions);
-  const auto d = static_cast<size_t>(taps[i]);
-  Dims start(static_cast<size_t>(type.rank()), 0), limit = builder.type(operands[1]).dims_vector();
-  const int64_t dilation = op.integers_or(Attr::rhs_dilation, taps.size(), 1)[i], count = limit[d];
-  start[d] = begin;
-  limit[d] = end;
+  const int64_t dilation = op.integers_or(Attr::rhs_dilation, taps.size(), 1)[i],
+                count = builder.type(operands[1]).dim(static_cast<int>(taps[i]));
   graph::IntMatrix padding = padding_of(op, taps.size());
   padding.values[2 * i] -= begin * dilation;
   padding.values[2 * i + 1] -= (count - end) * dilation;
@@ -89,7 +61,7 @@ ValueId taps_of(Builder& builder, const Op& op, std::span<const ValueId> operand
   for (const auto& [attr, value] : op.attributes)
     if (attr != Attr::padding) attributes.emplace_back(attr, value);
   attributes.emplace_back(Attr::padding, graph::Attribute(std::move(padding)));
-  return builder.add(OpKind::convolution_, {operands[0], builder.slice(operands[1], start, limit)},
+  return builder.add(OpKind::convolution_, {operands[0], part_of(builder, operands[1], taps[i], begin, end)},
                      std::move(attributes), {type.with_element(ElementType::kF32)});
 }
 
@@ -101,7 +73,8 @@ std::vector<ValueId> in_parts(Builder& builder, const Function& function, const 
   for (size_t i = 1; i < taps.size(); ++i)
     if (kernel.dim(static_cast<int>(taps[i])) > kernel.dim(static_cast<int>(taps[longest]))) longest = i;
   const int64_t count = kernel.dim(static_cast<int>(taps[longest])),
-                parts = std::min(count, (kernel_bytes(function, op) + kKernelBytesMax - 1) / kKernelBytesMax),
+                parts = std::min(
+                    count, (convolution_kernel_bytes(function, op) + kKernelBytesMax - 1) / kKernelBytesMax),
                 step = (count + parts - 1) / parts;
   std::optional<Expr> sum;
   for (int64_t begin = 0; begin < count; begin += step) {

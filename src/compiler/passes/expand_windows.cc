@@ -85,26 +85,6 @@ struct Windows {
   }
 };
 
-ValueId padded(Builder& builder, ValueId value, ValueId filling, const Dims& low, const Dims& high,
-               const Dims& interior) {
-  const bool nothing = std::all_of(low.begin(), low.end(), [](int64_t n) { return n == 0; }) &&
-                       std::all_of(high.begin(), high.end(), [](int64_t n) { return n == 0; }) &&
-                       std::all_of(interior.begin(), interior.end(), [](int64_t n) { return n == 0; });
-  if (nothing) return value;
-  return builder.add(
-      OpKind::pad_, {value, filling},
-      {{Attr::edge_padding_low, low}, {Attr::edge_padding_high, high}, {Attr::interior_padding, interior}});
-}
-
-// `count` elements of each dimension from `start`, `step` apart.
-ValueId strided(Builder& builder, ValueId value, const Dims& start, const Dims& count, const Dims& step) {
-  Dims limit(start.size());
-  for (size_t d = 0; d < start.size(); ++d) limit[d] = start[d] + (count[d] - 1) * step[d] + 1;
-  if (dims_of(builder.type(value)) == count) return value;
-  return builder.add(OpKind::slice_, {value},
-                     {{Attr::start_indices, start}, {Attr::limit_indices, limit}, {Attr::strides, step}});
-}
-
 // Neighbours along one dimension: windows of `size` elements, `dilation` apart, at every place.
 class Doubling {
  public:

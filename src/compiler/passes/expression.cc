@@ -1,7 +1,10 @@
 #include "compiler/passes/expression.h"
 
+#include <algorithm>
+
 namespace opentrn::compiler {
 
+using graph::Attr;
 using graph::ElementType;
 using graph::OpKind;
 
@@ -43,6 +46,26 @@ graph::ValueId part_of(graph::Builder& builder, graph::ValueId value, int64_t di
   start[static_cast<size_t>(dimension)] = begin;
   limit[static_cast<size_t>(dimension)] = end;
   return begin == 0 && limit == dims ? value : builder.slice(value, start, limit);
+}
+
+graph::ValueId padded(graph::Builder& builder, graph::ValueId value, graph::ValueId filling, const Dims& low,
+                      const Dims& high, const Dims& interior) {
+  const auto is_none = [](const Dims& list) {
+    return std::ranges::all_of(list, [](int64_t n) { return n == 0; });
+  };
+  if (is_none(low) && is_none(high) && is_none(interior)) return value;
+  return builder.add(
+      OpKind::pad_, {value, filling},
+      {{Attr::edge_padding_low, low}, {Attr::edge_padding_high, high}, {Attr::interior_padding, interior}});
+}
+
+graph::ValueId strided(graph::Builder& builder, graph::ValueId value, const Dims& start, const Dims& count,
+                       const Dims& step) {
+  if (builder.type(value).dims_vector() == count) return value;
+  Dims limit(start.size());
+  for (size_t d = 0; d < start.size(); ++d) limit[d] = start[d] + (count[d] - 1) * step[d] + 1;
+  return builder.add(OpKind::slice_, {value},
+                     {{Attr::start_indices, start}, {Attr::limit_indices, limit}, {Attr::strides, step}});
 }
 
 const graph::Op* maker(const graph::Function& function, graph::ValueId value) {

@@ -6,6 +6,7 @@
 
 #include <span>
 
+#include "compiler/passes/dims.h"
 #include "graph/builder.h"
 
 namespace opentrn::compiler {
@@ -98,6 +99,12 @@ Expr polynomial(const Expr& x, std::span<const double> coefficients);
 // Elements [begin, end) of one dimension.
 graph::ValueId part_of(graph::Builder& builder, graph::ValueId value, int64_t dimension, int64_t begin,
                        int64_t end);
+// With `filling` around and between the elements of each dimension, as pad has it; negative edges cut off.
+graph::ValueId padded(graph::Builder& builder, graph::ValueId value, graph::ValueId filling, const Dims& low,
+                      const Dims& high, const Dims& interior);
+// `count` elements of each dimension from `start`, `step` apart.
+graph::ValueId strided(graph::Builder& builder, graph::ValueId value, const Dims& start, const Dims& count,
+                       const Dims& step);
 // The op that makes the value; null for an argument.
 const graph::Op* maker(const graph::Function& function, graph::ValueId value);
 

@@ -83,6 +83,10 @@ int64_t slice_at_known_places(graph::Function& function);
 // Gives the number of transposes.
 int64_t arrange_constants(graph::Function& function);
 
+// Convolutions of images with channels last, and what is done to their results, with channels first. Gives
+// the number of convolutions.
+int64_t put_channels_first(graph::Function& function);
+
 // Values that a while carries unchanged are read from outside; ops of its body that read nothing of it move
 // in front of it. Gives how many.
 int64_t simplify_loops(graph::Function& function);

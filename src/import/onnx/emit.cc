@@ -176,9 +176,9 @@ ValueId Emit::reduce(OpKind combiner, ValueId x, const Dims& axes, bool keep) co
 }
 
 ValueId Emit::mean(ValueId x, const Dims& axes, bool keep) const {
-  int64_t count = 1;
-  for (const int64_t axis : axes) count *= dim(x, axis);
-  return div(sum(x, axes, keep), static_cast<double>(count));
+  Dims averaged;
+  for (const int64_t axis : axes) averaged.push_back(dim(x, axis));
+  return div(sum(x, axes, keep), static_cast<double>(product(averaged)));
 }
 
 ValueId Emit::softmax(ValueId x, int64_t axis) const {
@@ -298,6 +298,14 @@ ValueId Emit::take_along(ValueId data, ValueId indices, int64_t axis) const {
   Dims sizes = dims(data);
   (void)dim(data, axis);
   sizes[static_cast<size_t>(axis)] = 1;
+  if (dim(data, axis) == 0) {  // no slice fits, and none is taken
+    if (type(indices).element_count() != 0)
+      throw Fault(FaultKind::kInput, "onnx.gather", fmt::format("indices into axis {} of size 0", axis));
+    Dims to = dims(indices);
+    to.insert(to.begin(), sizes.begin(), sizes.begin() + axis);
+    to.insert(to.end(), sizes.begin() + axis + 1, sizes.end());
+    return full(element(data), std::move(to), 0);
+  }
   Dims offset;
   for (int64_t i = 0; i < rank(data); ++i)
     if (i != axis) offset.push_back(i < axis ? i : i + rank(indices) - 1);
@@ -314,6 +322,15 @@ ValueId Emit::gather_nd(ValueId data, ValueId indices, int64_t batch) const {
   const int64_t k = dim(indices, last);
   Dims limits;
   for (int64_t i = 0; i < k; ++i) limits.push_back(dim(data, batch + i));
+  if (product(limits) == 0) {  // no slice fits, and none is taken
+    if (type(indices).element_count() != 0)
+      throw Fault(FaultKind::kInput, "onnx.gather", "indices into an axis of size 0");
+    Dims to = dims(indices);
+    to.pop_back();
+    const Dims from = dims(data);
+    to.insert(to.end(), from.begin() + batch + k, from.end());
+    return full(element(data), std::move(to), 0);
+  }
   const ValueId negative = compare(ComparisonDirection::kLt, indices, 0);
   const ValueId wrapped = select(negative, add(indices, integers(limits, element(indices))), indices);
   Dims sizes = dims(data);

@@ -27,6 +27,7 @@ std::optional<Literal> Node::maybe_constant(size_t i) const { return surrounding
 
 Literal Node::constant(size_t i) const {
   if (auto folded = maybe_constant(i)) return *folded;
+  surroundings_.ask(in(i));
   const auto names = surroundings_.inputs_of(in(i));
   if (names.empty())
     refuse(fmt::format("input {} must be known at compile time; it changes from iteration to iteration", i));

@@ -14,6 +14,13 @@
 
 namespace opentrn::import::onnx {
 
+// Rows, padded to as many as there can be, and how many there are: a whole number without dimensions.
+struct CountedRows {
+  Values rows;  // each with the same first dimension
+  ValueId count;
+  Values whole = {};  // what else the rest of the operator needs, of a size that is known
+};
+
 // What a node can ask of the importer around it.
 class Surroundings {
  public:
@@ -25,6 +32,11 @@ class Surroundings {
   virtual Literal literal(const Tensor& tensor) = 0;
   // The ops of a subgraph, whose inputs are given, appended by `builder`. Names of the graph around are seen.
   virtual Values subgraph(const Graph& graph, const Values& inputs, Builder& builder) = 0;
+  // Leaves the node for the next stage (stages.h), where `value` is a constant. Returns when there is none.
+  virtual void ask(ValueId value) = 0;
+  // The rows that there are, then what is whole. Leaves the node for the next stage, which knows how many
+  // there are, unless it is known.
+  virtual Values cut(const std::function<CountedRows()>& make) = 0;
 };
 
 class Node {
@@ -77,6 +89,9 @@ class Node {
   const Graph& graph(std::string_view name) const;
   // The `to` and `dtype` attributes.
   std::optional<ElementType> data_type(std::string_view name) const;
+
+  // As Surroundings::cut(); refused where a model is to be one program.
+  Values cut(const std::function<CountedRows()>& make) const { return surroundings_.cut(make); }
 
   // An axis of `rank` dimensions, from the end when negative; input fault when out of range.
   int64_t axis(int64_t value, int64_t rank) const;

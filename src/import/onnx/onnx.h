@@ -22,6 +22,12 @@ struct Options {
   std::map<std::string, int64_t> dimensions;  // of symbolic dimensions, by name
   // Inputs that are constants: shapes and axes that a model takes as input. They are no arguments.
   std::map<std::string, graph::Literal> constants;
+  // Files of external data by their paths beside the model, in place of those of a folder.
+  struct File {
+    std::span<const std::byte> bytes;
+    std::shared_ptr<const void> owner;
+  };
+  std::map<std::string, File> files = {};
 };
 
 // Weights are not copied: literals keep the mapping of the file and of external data beside it.

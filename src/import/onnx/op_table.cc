@@ -8,7 +8,6 @@ namespace opentrn::import::onnx {
 
 namespace {
 
-constexpr std::string_view kDataShape = "the shape of its result depends on data";
 constexpr std::string_view kRandom = "it draws random numbers, and ONNX does not say which";
 constexpr std::string_view kSequence = "sequences and optional values are no tensors";
 constexpr std::string_view kText = "strings are no tensors that a device holds";
@@ -46,6 +45,7 @@ constexpr OpRow kTable[] = {
     {"", "CenterCropPad", 18, import_center_crop_pad, {}},
     {"", "Clip", 1, import_clip, {}},
     {"", "Col2Im", 18, import_col2im, {}},
+    {"", "Compress", 1, import_compress, {}},
     {"", "Concat", 1, import_concat, {}},
     {"", "Constant", 1, import_constant, {}},
     {"", "ConstantOfShape", 9, import_constant_of_shape, {}},
@@ -123,6 +123,8 @@ constexpr OpRow kTable[] = {
     {"", "Mul", 1, import_mul, {}},
     {"", "Neg", 1, import_neg, {}},
     {"", "NegativeLogLikelihoodLoss", 12, import_negative_log_likelihood_loss, {}},
+    {"", "NonMaxSuppression", 10, import_non_max_suppression, {}},
+    {"", "NonZero", 1, import_non_zero, {}},
     {"", "Not", 1, import_not, {}},
     {"", "OneHot", 9, import_one_hot, {}},
     {"", "Or", 1, import_or, {}},
@@ -188,6 +190,7 @@ constexpr OpRow kTable[] = {
     {"", "TopK", 1, import_top_k, {}},
     {"", "Transpose", 1, import_transpose, {}},
     {"", "Trilu", 14, import_trilu, {}},
+    {"", "Unique", 11, import_unique, {}},
     {"", "Unsqueeze", 1, import_unsqueeze, {}},
     {"", "Upsample", 1, import_upsample, {}},
     {"", "Where", 9, import_where, {}},
@@ -198,10 +201,6 @@ constexpr OpRow kTable[] = {
     {"ai.onnx.preview.training", "Momentum", 1, import_momentum, {}},
     {"ai.onnx.ml", "Binarizer", 1, import_binarizer, {}},
     {"ai.onnx.ml", "ArrayFeatureExtractor", 1, import_array_feature_extractor, {}},
-    {"", "NonZero", 1, nullptr, kDataShape},
-    {"", "Compress", 1, nullptr, kDataShape},
-    {"", "Unique", 1, nullptr, kDataShape},
-    {"", "NonMaxSuppression", 1, nullptr, kDataShape},
     {"", "Bernoulli", 1, nullptr, kRandom},
     {"", "RandomNormal", 1, nullptr, kRandom},
     {"", "RandomNormalLike", 1, nullptr, kRandom},

@@ -5,6 +5,12 @@
 
 namespace opentrn::import::onnx {
 
+// data_shape.cc
+void import_compress(Node& n);
+void import_non_max_suppression(Node& n);
+void import_non_zero(Node& n);
+void import_unique(Node& n);
+
 // elementwise.cc
 void import_ceil(Node& n);
 void import_floor(Node& n);

@@ -115,8 +115,9 @@ ValueId max_indices(const Node& n, const Pool& pool) {
   const ValueId lowest = e.constant(graph::neutral_element(OpKind::maximum_, n.element(0)));
   const ValueId x = e.pad(n.in(0), lowest, low, high);
   position = e.pad(position, e.scalar(ElementType::kI64, -1), low, high);
-  int64_t taps = 1;
-  for (const WindowDim& w : pool.windows) taps *= w.size;
+  Dims sizes;
+  for (const WindowDim& w : pool.windows) sizes.push_back(w.size);
+  const int64_t taps = product(sizes);
   n.check(taps < 1 << 12, "windows of {} elements", taps);
   std::optional<ValueId> best, index;
   for (int64_t tap = 0; tap < taps; ++tap) {

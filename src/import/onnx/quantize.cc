@@ -45,7 +45,7 @@ ValueId spread(const Node& n, ValueId parameter, const Dims& x) {
   for (size_t i = at + 1; i < places.size(); ++i) ++places[i];
   wide.insert(wide.begin() + axis + 1, each);
   Dims joined = e.dims(parameter);
-  joined[at] *= each;
+  joined[at] = product({joined[at], each});
   const ValueId repeated = e.reshape(e.builder().broadcast_in_dim(parameter, wide, places), joined);
   n.check(joined[at] >= x[at], "{} blocks of {} for {}", wide[at], block, x[at]);
   return e.slice(repeated, axis, 0, x[at]);

@@ -224,16 +224,19 @@ std::span<const std::byte> TensorReader::external_bytes(const Tensor& tensor,
   const auto found = tensor.external_data.find("location");
   if (found == tensor.external_data.end()) malformed(tensor, "external data has no location");
   const std::filesystem::path location = found->second;
-  if (folder_.empty())
+  if (folder_.empty() && files_.empty())
     malformed(tensor, "its data is in a file beside the model, and the model did not come from a file");
   // The ONNX specification: a path relative to the model, not outside its folder.
   const std::filesystem::path normal = location.lexically_normal();
   if (location.is_absolute() || normal.empty() || *normal.begin() == "..")
     malformed(tensor, fmt::format("external data '{}' is outside the model's folder", location.string()));
   auto& file = files_[normal.string()];
-  if (!file) file = MappedFile::open(folder_ / normal);
-  owner = file;
-  const auto size = static_cast<int64_t>(file->bytes().size());
+  if (!file.owner) {
+    const auto mapped = MappedFile::open(folder_ / normal);
+    file = {mapped->bytes(), mapped};
+  }
+  owner = file.owner;
+  const auto size = static_cast<int64_t>(file.bytes.size());
   const int64_t offset = parsed_integer(tensor, "offset", 0);
   if (offset > size)
     malformed(tensor,
@@ -242,7 +245,7 @@ std::span<const std::byte> TensorReader::external_bytes(const Tensor& tensor,
   if (length > size - offset)
     malformed(tensor, fmt::format("{} bytes at {} pass the {} bytes of '{}'", length, offset, size,
                                   location.string()));
-  return file->bytes().subspan(static_cast<size_t>(offset), static_cast<size_t>(length));
+  return file.bytes.subspan(static_cast<size_t>(offset), static_cast<size_t>(length));
 }
 
 Literal TensorReader::literal(const Tensor& tensor) {

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "graph/literal.h"
+#include "import/onnx/onnx.h"
 #include "import/onnx/proto.h"
 
 namespace opentrn::import::onnx {
@@ -33,9 +34,11 @@ DataType data_type(graph::ElementType element);
 // they can and hold the mapping; packed 4- and 2-bit elements and typed lists are copied.
 class TensorReader {
  public:
-  // `folder`: where external data is looked for; empty refuses it. `owner` keeps the model's bytes.
-  TensorReader(std::filesystem::path folder, std::shared_ptr<const void> owner)
-      : folder_(std::move(folder)), owner_(std::move(owner)) {}
+  // `folder`: where external data is looked for that is not in `files`; empty refuses it. `owner` keeps the
+  // model's bytes.
+  TensorReader(std::filesystem::path folder, std::shared_ptr<const void> owner,
+               std::map<std::string, Options::File> files = {})
+      : folder_(std::move(folder)), owner_(std::move(owner)), files_(std::move(files)) {}
 
   graph::Literal literal(const Tensor& tensor);
 
@@ -44,7 +47,7 @@ class TensorReader {
 
   std::filesystem::path folder_;
   std::shared_ptr<const void> owner_;
-  std::map<std::string, std::shared_ptr<const MappedFile>> files_;
+  std::map<std::string, Options::File> files_;
 };
 
 }  // namespace opentrn::import::onnx

@@ -204,7 +204,13 @@ void Buffer::reset_masks() {
 // -- BufferPool
 
 bool BlockList::put(Block block) {
-  if (blocks_.size() == kBlocksMax || bytes_ + block.capacity > kBytesMax) return false;
+  while (blocks_.size() == kBlocksMax || bytes_ + block.capacity > kBytesMax) {
+    const auto smallest = std::ranges::min_element(blocks_, {}, &Block::capacity);
+    if (smallest == blocks_.end() || smallest->capacity >= block.capacity) return false;
+    std::free(smallest->data);
+    bytes_ -= smallest->capacity;
+    blocks_.erase(smallest);
+  }
   blocks_.push_back(block);
   bytes_ += block.capacity;
   return true;

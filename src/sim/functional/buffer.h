@@ -127,7 +127,8 @@ class BlockList {
     std::byte* data;
     int64_t capacity;
   };
-  // False when the list is full: the block stays the caller's.
+  // Frees smaller blocks for one that the list has no room for: larger ones cost more to get anew. False when
+  // there are none: the block stays the caller's.
   bool put(Block block);
   // A block of at least `capacity` bytes and not many more.
   std::optional<Block> take(int64_t capacity);

@@ -54,6 +54,17 @@ TEST(BufferPool, ReusesAFreedBlockAsUninitialisedMemory) {
   EXPECT_EQ(pool.bytes_peak(), 1000);
 }
 
+TEST(BufferPool, KeepsALargeBlockRatherThanManySmallOnes) {
+  BufferPool pool;
+  auto large = pool.allocate(int64_t{4} << 20);
+  std::byte* const data = large->data();
+  std::vector<std::shared_ptr<Buffer>> small;
+  for (int i = 0; i < 100; ++i) small.push_back(pool.allocate(int64_t{256} << 10));
+  for (auto& buffer : small) pool.recycle(std::move(buffer));
+  pool.recycle(std::move(large));
+  EXPECT_EQ(pool.allocate(int64_t{4} << 20)->data(), data);
+}
+
 TEST(BufferPool, LeavesABufferAloneThatSomebodyStillHolds) {
   BufferPool pool;
   auto held = pool.allocate(64);

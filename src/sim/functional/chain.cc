@@ -20,6 +20,8 @@ using isa::TensorId;
 namespace {
 
 constexpr int64_t kBandMax = 128;
+// Of a chain without folded tiles: as many as several threads need to end at about the same time.
+constexpr int64_t kBandsWanted = 8;
 
 bool has_bit_vector_operator(const isa::Program& program, const isa::Instruction& in) {
   using namespace isa::slot::tensor_scalar;
@@ -198,7 +200,8 @@ Chain ChainFinder::finish(const Foldable& foldable) {
   }
   int64_t live = 0, most = 0;
   for (const int64_t bytes : change) most = std::max(most, live += bytes);
-  const int64_t rows = limits_.band_bytes / std::max<int64_t>(1, most + widest_);
+  int64_t rows = limits_.band_bytes / std::max<int64_t>(1, most + widest_);
+  if (chain_.folded.empty()) rows = std::min(rows, chain_.row_end / kBandsWanted);
   chain_.band =
       std::clamp(static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, rows)))),
                  limits_.band_rows_min, kBandMax);
@@ -246,8 +249,10 @@ void ChainRun::defer(int64_t first_row, int64_t partitions, const Rows& rows) {
 
 int64_t ChainRun::lanes() const {
   const auto rows = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(chain_.row_end)));
+  const auto bands = std::max<int64_t>(1, rows / chain_.band);
+  if (chain_.folded.empty()) return bands;
   const auto threads = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(core_.pool_->size())));
-  return std::clamp<int64_t>(rows / chain_.band, 1, threads);
+  return std::min(bands, threads);
 }
 
 void ChainRun::give_memory(uint32_t instruction) {
@@ -282,7 +287,7 @@ void ChainRun::sweep() {
           if (from < to) (*deferred.rows)(from, to);
         }
   };
-  core_.pool_->parallel_for(static_cast<size_t>(count), work);
+  core_.pool_->parallel_for(static_cast<size_t>(count), work, Split::kAlways);
 }
 
 }  // namespace opentrn::sim

@@ -273,10 +273,29 @@ void Core::execute(const Program& program, InstructionIndex index, ChainRun* cha
   }
 }
 
+// A meeting of two cores whose programs stand in one: where both have come, first core 0's instruction, then
+// core 1's. The first does it for both, while what they read is there.
+bool Core::meet_within(Context& context) {
+  if (context.in.opcode == Opcode::kCoreBarrier) return true;
+  const bool first = context.in.flags & isa::kFlagCore0;
+  const Program& program = context.program;
+  const InstructionIndex peer = first ? context.index + 1 : context.index - 1;
+  const uint8_t flag = first ? isa::kFlagCore1 : isa::kFlagCore0;
+  if (peer >= program.size() || program.instruction(peer).opcode != Opcode::kSendRecv ||
+      (program.instruction(peer).flags & isa::kFlagsOfPair) != flag)
+    context.fail(FaultKind::kProgram, "sendrecv.pair", "the other core's sendrecv does not stand beside it");
+  if (!first) return true;
+  Context other(*this, program, peer);
+  other.validate();
+  exchange(context, other);
+  return true;
+}
+
 bool Core::rendezvous(const Program& program, InstructionIndex index) {
   Context context(*this, program, index);
   try {
     context.validate();
+    if (context.in.flags & isa::kFlagsOfPair) return meet_within(context);
     if (group_ == nullptr)
       context.fail(FaultKind::kProgram, fmt::format("{}.lnc", context.name()),
                    "one core alone has nobody to meet", "launch the kernel on two cores: kernel[2](...)");

@@ -204,6 +204,7 @@ class Core {
   void release_after(isa::InstructionIndex index);
   isa::InstructionIndex leave_loop(isa::InstructionIndex end_marker);
   bool rendezvous(const isa::Program& program, isa::InstructionIndex index);
+  bool meet_within(Context& context);
 
   int generation_;
   ThreadPool* pool_;

@@ -132,8 +132,7 @@ bool CoreGroup::arrive(int rank, const Program& program, InstructionIndex index)
   return true;
 }
 
-// Both sides read before either writes; a broken rule on the peer's side names the peer's line.
-void CoreGroup::exchange(Context& cx, Context& peer) {
+void exchange(Context& cx, Context& peer) {
   const View from_here = sent(cx);
   View from_peer;
   try {

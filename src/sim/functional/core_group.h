@@ -40,12 +40,15 @@ class CoreGroup {
   struct Arrival;
   // Called by a core at a rendezvous. True when it is complete and the core goes on.
   bool arrive(int rank, const isa::Program& program, isa::InstructionIndex index);
-  void exchange(Context& cx, Context& peer);
   [[noreturn]] void fail_alone(int rank, int partner) const;
 
   std::vector<std::unique_ptr<Core>> cores_;
   std::vector<std::unique_ptr<Arrival>> arrivals_;  // null: not waiting
   std::vector<bool> ended_;
 };
+
+// Two sendrecv of cores that meet: both sides read before either writes. A broken rule on the peer's side
+// names the peer's line.
+void exchange(Context& cx, Context& peer);
 
 }  // namespace opentrn::sim

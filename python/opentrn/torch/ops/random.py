@@ -9,10 +9,11 @@ import math
 from typing import Any
 
 import torch
+from torch._prims import rng_prims
 
 from opentrn.torch.emitter import Emitter
 from opentrn.torch.ops.scan import sorted_with_places
-from opentrn.torch.registry import emits, require
+from opentrn.torch.registry import RULES, emits, require
 from opentrn.torch.text import Spec, Value
 
 
@@ -113,3 +114,22 @@ def native_dropout(
     kept = body.compare("GE", number, body.like(chance, number))
     scaled = body.multiply(value, body.like(1 / (1 - chance), value))
     return body.select(kept, scaled, body.like(0, value)), kept
+
+
+def run_and_save_rng_state(body: Emitter, out: Any, op: Any, *arguments: Any, **keywords: Any) -> Any:
+    """(the generator's state, the op's result): activation checkpointing draws the same numbers once more."""
+    made_out = out[1] if out is not None and len(out) > 1 else None
+    saved = body.saved_state(torch.get_rng_state().numel())
+    return saved, RULES[op](body, made_out, *arguments, **keywords)
+
+
+def run_with_rng_state(
+    body: Emitter, out: Any, state: Value, op: Any, *arguments: Any, **keywords: Any
+) -> Any:
+    """What the op drew when the state was saved."""
+    with body.drawing_from(state):
+        return RULES[op](body, out, *arguments, **keywords)
+
+
+RULES[rng_prims.run_and_save_rng_state] = run_and_save_rng_state
+RULES[rng_prims.run_with_rng_state] = run_with_rng_state

@@ -1,0 +1,34 @@
+// Sizes of tiles by a cost model: the timing tables' rules for transfers and products, added up for one
+// kernel.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "arch/timing_table.h"
+
+namespace opentrn::compiler {
+
+// A tile of `bytes` in each of `partitions`, a descriptor for each of them.
+double transfer_ns(const arch::TimingTable& timing, int64_t partitions, int64_t bytes);
+// One instruction of the Tensor engine over so many columns.
+double matmul_ns(const arch::TimingTable& timing, int64_t columns, int64_t element_bytes);
+// Double buffered: `load_ns` of transfers, of which the first take `first_ns` and all else waits for, beside
+// `compute_ns`.
+inline double streamed_ns(double first_ns, double load_ns, double compute_ns) {
+  return first_ns + std::max(compute_ns, load_ns - first_ns);
+}
+
+// Products of [rows, contracted] by [contracted, columns], one after another.
+struct ProductSize {
+  int64_t rows, contracted, columns;
+  int64_t left_element_bytes, right_element_bytes;
+  int64_t batches = 1;
+  bool right_waits = true;  // its first panel is on its way only once the product may begin
+};
+
+// Nanoseconds of the product with panels of so many columns on the right. `keeps_left`: the left operand is
+// loaded once, else for every panel.
+double product_ns(const arch::TimingTable& timing, const ProductSize& size, int64_t panel, bool keeps_left);
+
+}  // namespace opentrn::compiler

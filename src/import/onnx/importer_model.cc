@@ -1,0 +1,184 @@
+// What of an import is about the model, not its nodes' order: inputs, constants, custom operators.
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "base/fault.h"
+#include "graph/op_definitions.h"
+#include "import/onnx/importer.h"
+
+namespace opentrn::import::onnx {
+
+using graph::BlockId;
+using graph::Function;
+using graph::Op;
+using graph::OpId;
+
+void Importer::add_initializers(const Graph& graph, Frame& frame, Builder& builder) {
+  for (const Tensor& tensor : graph.initializers) {
+    // A constant that the caller gives takes the place of the model's.
+    const auto given = source_.options.constants.find(tensor.name);
+    const bool replaced = &graph == &source_.model.graph && given != source_.options.constants.end();
+    builder.set_location(module_.intern({tensor.name, "", 0, 0}));
+    try {
+      frame.values[tensor.name] =
+          builder.constant(replaced ? given->second : source_.tensors.literal(tensor));
+    } catch (Fault& fault) {
+      fault.add_note(fmt::format("in tensor '{}' at offset {}", tensor.name, tensor.offset));
+      throw;
+    }
+  }
+}
+
+void Importer::add_inputs(Frame& frame, Builder& builder) {
+  for (const ValueInfo& input : source_.model.graph.inputs) {
+    if (frame.values.contains(input.name)) continue;  // an initializer that may be overridden
+    const auto given = source_.options.constants.find(input.name);
+    if (given != source_.options.constants.end()) {
+      frame.values[input.name] = builder.constant(given->second);
+      continue;
+    }
+    const ValueId argument = main_.add_argument(main_.body(), type_of_input(input));
+    main_.argument_attributes.back().emplace("onnx.name", Attribute(input.name));
+    name_argument(argument, input.name);
+    frame.values[input.name] = argument;
+  }
+}
+
+Type Importer::type_of_input(const ValueInfo& input) const {
+  try {
+    const Type type = input_type(input);
+    (void)type.byte_count();  // refuses what no memory holds, whose sizes would overflow below
+    return type;
+  } catch (Fault& fault) {
+    fault.add_note(fmt::format("in input '{}' at offset {}", input.name, input.offset));
+    throw;
+  }
+}
+
+Type Importer::input_type(const ValueInfo& input) const {
+  if (input.type != TypeCase::kTensor)
+    throw Fault(
+        FaultKind::kNotModelled, "onnx.input",
+        fmt::format("input '{}' is a sequence, map, optional or sparse tensor; tensors only", input.name));
+  if (!input.has_shape)
+    throw Fault(FaultKind::kNotModelled, "onnx.input", fmt::format("input '{}' has no rank", input.name),
+                "run onnx.shape_inference, or export with shapes");
+  Dims dims;
+  for (size_t i = 0; i < input.shape.size(); ++i) dims.push_back(size_of(input, i));
+  const Type type = Type::tensor(element_type(input.element), std::move(dims));
+  (void)type.byte_count();
+  return type;
+}
+
+int64_t Importer::size_of(const ValueInfo& input, size_t i) const {
+  const Dimension& dimension = input.shape[i];
+  if (dimension.value) {
+    if (*dimension.value < 0)
+      throw Fault(FaultKind::kInput, "onnx.input",
+                  fmt::format("dimension {} of input '{}' is {}", i, input.name, *dimension.value));
+    return *dimension.value;
+  }
+  const std::string name =
+      dimension.parameter.empty() ? fmt::format("{}.{}", input.name, i) : dimension.parameter;
+  const auto given = source_.options.dimensions.find(name);
+  if (given == source_.options.dimensions.end())
+    throw Fault(FaultKind::kInput, "onnx.dimension",
+                fmt::format("dimension {} of input '{}' has no size", i, input.name),
+                fmt::format("give '{}' a size", name));
+  return given->second;
+}
+
+// A custom call of the operator's name. ONNX has no shape rule for it: the model states its results' types.
+// Numbers among its attributes are further operands, in the order of their names.
+void Importer::import_custom(const Item& item, Builder& builder) {
+  const NodeProto& node = *item.node;
+  Values inputs;
+  for (const auto& operand : operands(item)) {
+    if (!operand)
+      throw Fault(FaultKind::kNotModelled, "onnx.custom_operator",
+                  fmt::format("custom operator {} leaves out an input", node.op_type));
+    inputs.push_back(*operand);
+  }
+  std::vector<const AttributeValue*> attributes;
+  for (const AttributeValue& attribute : node.attributes) attributes.push_back(&attribute);
+  std::sort(attributes.begin(), attributes.end(), [](auto* a, auto* b) { return a->name < b->name; });
+  for (const AttributeValue* attribute : attributes)
+    inputs.push_back(
+        builder.constant(custom_operand(node, *find_attribute(node, attribute->name, item.frame))));
+  std::vector<Type> results;
+  for (const std::string& output : node.outputs) results.push_back(stated_type(node, output));
+  const graph::OpId made = builder.add_op(
+      OpKind::custom_call_, inputs, {{graph::Attr::call_target_name, Attribute(node.op_type)}}, results);
+  for (size_t i = 0; i < node.outputs.size(); ++i)
+    progress_.frames[static_cast<size_t>(item.frame)].values[node.outputs[i]] =
+        builder.function().op(made).results[i];
+}
+
+Literal Importer::custom_operand(const NodeProto& node, const AttributeValue& attribute) {
+  const auto of = [](ElementType element, Dims dims, auto values) {
+    std::vector<std::byte> bytes(values.size() * sizeof(values[0]));
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    return Literal(Type::tensor(element, std::move(dims)), std::move(bytes));
+  };
+  const auto narrowed = [&](std::span<const int64_t> values) {
+    std::vector<int32_t> narrow;
+    for (const int64_t value : values) {
+      if (value != static_cast<int32_t>(value))
+        throw Fault(
+            FaultKind::kNotModelled, "onnx.custom_operator",
+            fmt::format("attribute '{}' of custom operator {} needs 64 bits", attribute.name, node.op_type));
+      narrow.push_back(static_cast<int32_t>(value));
+    }
+    return narrow;
+  };
+  if (attribute.f) return of(ElementType::kF32, {}, std::vector<float>{*attribute.f});
+  if (attribute.i) return of(ElementType::kI32, {}, narrowed(std::vector{*attribute.i}));
+  if (!attribute.floats.empty())
+    return of(ElementType::kF32, {static_cast<int64_t>(attribute.floats.size())}, attribute.floats);
+  if (!attribute.ints.empty())
+    return of(ElementType::kI32, {static_cast<int64_t>(attribute.ints.size())}, narrowed(attribute.ints));
+  throw Fault(FaultKind::kNotModelled, "onnx.custom_operator",
+              fmt::format("attribute '{}' of custom operator {} is no number", attribute.name, node.op_type),
+              "give what it says as a number, or as an input");
+}
+
+Type Importer::stated_type(const NodeProto& node, const std::string& output) const {
+  for (const auto* list : {&source_.model.graph.value_infos, &source_.model.graph.outputs})
+    for (const ValueInfo& info : *list)
+      if (info.name == output) return input_type(info);
+  throw Fault(FaultKind::kInput, "onnx.custom_operator",
+              fmt::format("the type of '{}', which custom operator {}.{} makes, is not in the model", output,
+                          node.domain, node.op_type),
+              "add it to the graph's value_info");
+}
+
+namespace {
+
+// Ops that nothing uses: constants that were folded away, above all.
+void sweep(Function& function, BlockId block, std::vector<bool>& used) {
+  auto& ops = function.block(block).ops;
+  std::vector<OpId> kept;
+  for (auto it = ops.rbegin(); it != ops.rend(); ++it) {
+    const Op& op = function.op(*it);
+    const bool needed = op.kind == OpKind::return_ || graph::definition(op.kind).has_side_effect ||
+                        std::any_of(op.results.begin(), op.results.end(),
+                                    [&](ValueId result) { return used[graph::index_of(result)]; });
+    if (!needed) continue;
+    kept.push_back(*it);
+    for (const ValueId operand : op.operands) used[graph::index_of(operand)] = true;
+    for (const BlockId region : op.regions) sweep(function, region, used);
+  }
+  std::reverse(kept.begin(), kept.end());
+  ops = std::move(kept);
+}
+
+}  // namespace
+
+void Importer::drop_unused() {
+  std::vector<bool> used(main_.value_count(), false);
+  sweep(main_, main_.body(), used);
+}
+
+}  // namespace opentrn::import::onnx
