@@ -1,6 +1,5 @@
 #include "arch/fact_table.h"
 
-#include <cstdio>
 #include <fstream>
 #include <functional>
 
@@ -8,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "arch/tables.h"
+#include "base/temporary_folder_for_test.h"
 
 namespace opentrn::arch {
 namespace {
@@ -153,11 +153,11 @@ TEST(Overrides, AnUnknownValueCanBeSet) {
 }
 
 TEST(Overrides, AFileHoldsFullKeys) {
-  const std::string path = testing::TempDir() + "/opentrn_overrides_test.toml";
+  const TemporaryFolderForTest folder;
+  const std::string path = folder.path() / "overrides.toml";
   std::ofstream(path) << "[neuron_core.v3]\ntensor_clock_ghz = 3.0\n"
                          "[instance.\"trn2.48xlarge\"]\nchips = {value = 4, source = \"my test\"}\n";
   const auto tables = load_tables({{path}, {}});
-  std::remove(path.c_str());
   EXPECT_EQ(tables->neuron_core(Generation::kV3).tensor_clock_ghz, 3.0);
   EXPECT_EQ(tables->instance("trn2.48xlarge").chips, 4);
   EXPECT_THAT(tables->instance("trn2.48xlarge").chips.fact().source, HasSubstr("my test"));

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/temporary_folder_for_test.h"
 #include "import/testdata/programs.h"
 
 namespace opentrn::import {
@@ -30,7 +31,8 @@ TEST(Load, FormatsAreKnownByTheirFirstBytes) {
 }
 
 TEST(Load, FilesOfEveryFormat) {
-  const auto path = std::filesystem::temp_directory_path() / "opentrn_load_test.model";
+  const TemporaryFolderForTest folder;
+  const auto path = folder.path() / "program.model";
   for (const testdata::Program& program : testdata::kPrograms) {
     const std::vector<std::byte> bytes = program.bytes();
     std::ofstream(path, std::ios::binary)

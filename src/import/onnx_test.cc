@@ -12,6 +12,7 @@
 
 #include "base/fault.h"
 #include "base/random.h"
+#include "base/temporary_folder_for_test.h"
 #include "graph/element_value.h"
 #include "graph/eval/evaluate.h"
 #include "import/onnx/proto.h"
@@ -266,13 +267,10 @@ TEST(Onnx, AShapeThatIsAnInputNeedsItsValue) {
 class ExternalData : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::path(testing::TempDir()) / "opentrn_onnx_external";
-    std::filesystem::create_directories(folder_);
     const std::vector<float> values{0, 1, 2, 3, 4, 5, 6};
-    std::ofstream(folder_ / "weights.bin", std::ios::binary)
+    std::ofstream(folder_.path() / "weights.bin", std::ios::binary)
         .write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(values.size() * 4));
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   static ModelText model(const std::string& location, const std::string& length) {
     std::string tensor;
@@ -295,23 +293,23 @@ class ExternalData : public testing::Test {
     return m;
   }
 
-  std::filesystem::path folder_;
+  const TemporaryFolderForTest folder_;
   Options options_{.dimensions = {{"batch", 2}}, .constants = {}};
 };
 
 TEST_F(ExternalData, IsReadFromBesideTheModel) {
-  const graph::Module module = imported(model("weights.bin", "24").bytes(), options_, folder_);
+  const graph::Module module = imported(model("weights.bin", "24").bytes(), options_, folder_.path());
   EXPECT_THAT(run(module, {{1, 0, 0, 1}}), ElementsAre(11, 22, 33, 14, 25, 36));
 }
 
 TEST_F(ExternalData, StaysInTheModelsFolderAndInTheFile) {
   for (const char* location : {"../weights.bin", "/etc/passwd", "a/../../weights.bin"})
-    EXPECT_EQ(label_of([&] { imported(model(location, "24").bytes(), options_, folder_); }), "onnx.tensor");
-  EXPECT_EQ(label_of([&] { imported(model("weights.bin", "28").bytes(), options_, folder_); }),
+    EXPECT_EQ(label_of([&] { imported(model(location, "24").bytes(), options_, folder_.path()); }), "onnx.tensor");
+  EXPECT_EQ(label_of([&] { imported(model("weights.bin", "28").bytes(), options_, folder_.path()); }),
             "onnx.tensor");
-  EXPECT_EQ(label_of([&] { imported(model("weights.bin", "-1").bytes(), options_, folder_); }),
+  EXPECT_EQ(label_of([&] { imported(model("weights.bin", "-1").bytes(), options_, folder_.path()); }),
             "onnx.tensor");
-  EXPECT_EQ(label_of([&] { imported(model("none.bin", "24").bytes(), options_, folder_); }), "onnx.file");
+  EXPECT_EQ(label_of([&] { imported(model("none.bin", "24").bytes(), options_, folder_.path()); }), "onnx.file");
 }
 
 TEST(OnnxProtobuf, FaultsSayWhere) {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <functional>
 
+#include "base/temporary_folder_for_test.h"
 #include "isa/text.h"
 #include "isa/text_random.h"
 
@@ -32,7 +33,8 @@ TEST(File, RandomExecutablesSurviveTheRoundTrip) {
 }
 
 TEST(File, SavesAndLoads) {
-  const std::string path = testing::TempDir() + "/opentrn_file_test.trn";
+  const TemporaryFolderForTest folder;
+  const std::string path = folder.path() / "program.trn";
   SplitMix64 random(1);
   const Executable executable = random_executable(random, 50);
   save(executable, path);
