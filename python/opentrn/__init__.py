@@ -17,6 +17,7 @@ __all__ = [
     "compare",
     "compile",
     "coverage",
+    "load",
     "profile_program",
     "run",
     "__version__",
@@ -29,7 +30,7 @@ def __getattr__(name: str) -> object:
         from opentrn import _run
 
         return getattr(_run, name)
-    if name in ("CompiledModel", "compile", "coverage"):
+    if name in ("CompiledModel", "compile", "coverage", "load"):
         from opentrn import model
 
         return getattr(model, name)

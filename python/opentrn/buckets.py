@@ -23,6 +23,7 @@ import numpy as np
 from opentrn import _core
 from opentrn._run import Timing
 from opentrn.model import CompiledModel, Port, _read, _references
+from opentrn.random_key import RandomKeys
 
 __all__ = ["BucketedModel", "Dimension"]
 
@@ -59,6 +60,13 @@ class BucketedModel:
         self.facts = dict(facts)
         self.target = models[0][1].target
         self.cached: str | None = None
+        self.seed(0)
+
+    def seed(self, seed: int) -> None:
+        """As CompiledModel.seed(), of all programs: runs are counted over all of them."""
+        keys = RandomKeys(seed)
+        for _, model in self.buckets:
+            model.random_keys = keys
 
     def pick(self, sizes: Mapping[str, int]) -> tuple[dict[str, int], CompiledModel]:
         """The smallest program that holds these sizes (by elements of the padded inputs). ValueError for none."""

@@ -121,6 +121,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--save-program", metavar="FILE", help="write the program, for profile and disasm")
     run.add_argument("--pad", action="append", default=[], metavar="NAME",
                      help="a dimension that may be padded because the model masks it")  # fmt: skip
+    run.add_argument("--seed", type=int, default=0, metavar="N",
+                     help="of a model that draws random numbers without a seed of its own (default 0)")  # fmt: skip
     run.add_argument("--no-time", action="store_true", help="values only")
     run.set_defaults(command=_run)
 

@@ -358,6 +358,7 @@ def run_command(options: argparse.Namespace) -> int:
 
     loaded = load(options, options.kernel)
     _set_rounding(loaded, options)
+    _set_seed(loaded, options)
     outputs, model = _execute(loaded, options)
     if staged := _staged(loaded):
         _tell_stages(staged)
@@ -442,6 +443,15 @@ def _set_rounding(loaded: Any, options: argparse.Namespace) -> None:
             stated.rounds_stochastically or options.enable_stochastic_rounding or model.rounds_stochastically
         ):
             model.round_stochastically(stated.rounding_seed)
+
+
+def _set_seed(loaded: Any, options: argparse.Namespace) -> None:
+    from opentrn.kernel_file import UsageError
+
+    try:
+        loaded.seed(options.seed)
+    except ValueError as error:
+        raise UsageError(f"--seed: {error}") from None
 
 
 def _save(outputs: list[np.ndarray], options: argparse.Namespace) -> list[str]:

@@ -200,19 +200,20 @@ def diff(
     whole_source = source if device_source is None else device_source
     fused = CompiledModel(_core.compile_model(*_read(whole_source), target, *options), target)
     results = taps["result_count"]
-    values = kept(*inputs)
+    given = kept.with_random_key(inputs)
+    values = kept.run(given)
     device = values[results:]
-    arguments = [np.asarray(value).astype(port.dtype) for value, port in zip(inputs, kept.inputs)]
+    arguments = [np.asarray(value).astype(port.dtype) for value, port in zip(given, kept.ports)]
     whole = Module(taps["whole"]).evaluate(*arguments, float64=True)
     judge = _Judge(taps, arguments, device)
-    made = fused(*inputs)
+    made = fused.run(given)
     rows = [
         _compare_result(result, with_taps, exact, port.element)
         for result, with_taps, exact, port in zip(made, values, whole, fused.outputs)
     ]
     if auto_cast != "none" or weight_dtype != "none" or prune_weights:
         stated = Module(_core.prepare(*_read(source), target, options[0], plain)).evaluate(
-            *inputs, float64=True
+            *given, float64=True
         )
         for row, result, exact in zip(rows, made, stated):
             row["from_model"] = _distance(result, exact)

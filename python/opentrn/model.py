@@ -23,6 +23,7 @@ from opentrn import _core, graph
 from opentrn._run import Timing, _settings
 from opentrn.errors import NotModelled
 from opentrn.graph import DTYPES
+from opentrn.random_key import PORT, RandomKeys
 
 if TYPE_CHECKING:
     from opentrn.buckets import BucketedModel
@@ -139,7 +140,9 @@ class CompiledModel:
         if json.loads(self.facts.get("options", "{}")).get("enable_stochastic_rounding"):
             self.round_stochastically()
         self.cached: str | None = None  # "hit", "miss", or "not kept" where the cache cannot be written
-        self.inputs = [Port(name, element, tuple(shape)) for name, element, shape in loaded.inputs]
+        self.ports = [Port(name, element, tuple(shape)) for name, element, shape in loaded.inputs]
+        self.inputs = [port for port in self.ports if port.name != PORT]
+        self.random_keys = RandomKeys()
         self.outputs = [Port(name, element, tuple(shape)) for name, element, shape in loaded.outputs]
 
     @property
@@ -153,9 +156,30 @@ class CompiledModel:
         arrays: one per input, of its shape; converted to its type where NumPy converts safely.
         Raises ValueError for a wrong number or shape, TypeError for a type that does not convert.
         """
+        return self.run(self.with_random_key(arrays))
+
+    @property
+    def draws_random_numbers(self) -> bool:
+        """Whether runs differ because operators of an ONNX model draw numbers without a seed of their own."""
+        return len(self.ports) > len(self.inputs)
+
+    def seed(self, seed: int) -> None:
+        """Of the random numbers drawn from now on; 0 before the first call of this.
+
+        The same seed and number of the run since give the same numbers. ValueError beyond 32 bits.
+        """
+        self.random_keys = RandomKeys(seed)
+
+    def with_random_key(self, arrays: Sequence[Any]) -> list[Any]:
+        """One array per port: the inputs, and the next run's key of random numbers. ValueError for a wrong number."""
         if len(arrays) != len(self.inputs):
             raise ValueError(f"the model takes {len(self.inputs)} inputs, {len(arrays)} were given")
-        raw = [_bytes_of(array, port) for array, port in zip(arrays, self.inputs)]
+        given = iter(arrays)
+        return [self.random_keys.next() if port.name == PORT else next(given) for port in self.ports]
+
+    def run(self, arrays: Sequence[Any]) -> list[np.ndarray]:
+        """As a call, with an array for each of `ports`, the key of random numbers too."""
+        raw = [_bytes_of(array, port) for array, port in zip(arrays, self.ports, strict=True)]
         return [
             np.frombuffer(data, dtype=port.dtype).reshape(port.shape)
             for data, port in zip(self._loaded.run(raw), self.outputs)

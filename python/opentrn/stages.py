@@ -24,6 +24,7 @@ import numpy as np
 
 from opentrn import _core
 from opentrn.graph import DTYPES
+from opentrn.random_key import PORT, RandomKeys
 
 if TYPE_CHECKING:
     from opentrn.model import CompiledModel, Coverage, HostOps
@@ -243,7 +244,10 @@ class StagedModel:
         self.rows: dict[str, list[int]] = {}  # sizes that were compiled ahead, by the count's name
         self.padded: dict[str, Stage] = {}  # of the last call: which larger stage ran in the place of one
         self._proofs: dict[str, list[tuple[int, int, int]] | None] = {}
-        self.inputs = [Port(row.text_name, row.element, row.shape) for row in _arguments(first)]
+        ports = [Port(row.text_name, row.element, row.shape) for row in _arguments(first)]
+        self.inputs = [port for port in ports if port.name != PORT]
+        self.draws_random_numbers = len(ports) > len(self.inputs)
+        self.random_keys = RandomKeys()
         self.outputs = [
             Port(name, element, tuple(-1 if size is None else size for size in shape))
             for name, element, shape in first.raw.result_infos
@@ -272,6 +276,8 @@ class StagedModel:
         if len(arrays) != len(self.inputs):
             raise ValueError(f"the model takes {len(self.inputs)} inputs, {len(arrays)} were given")
         given = [checked(array, port) for array, port in zip(arrays, self.inputs)]
+        if self.draws_random_numbers:
+            given.append(self.random_keys.next())
         self.path, self.padded = [], {}
         results, path = run(self.first, given, self._execute)
         self.path = path
@@ -281,7 +287,7 @@ class StagedModel:
         """A stage's results: by its own program, or by one for more rows where padding is proved to reach nothing."""
         room = None if stage.key in self._compiled else self._room_for(stage)
         if room is None:
-            return self.program_of(stage)(*values)
+            return self.program_of(stage).run(values)
         larger, results = room
         self.padded[stage.key] = larger
         rows = stage.counted
@@ -291,7 +297,7 @@ class StagedModel:
                 missing = larger.counted[slot] - rows[slot]
                 value = np.pad(value, [(0, missing), *[(0, 0)] * (value.ndim - 1)])
             given.append(value)
-        made = self.program_of(larger)(*given)
+        made = self.program_of(larger).run(given)
         for port, axis, slot in results:
             cut = [slice(None)] * made[port].ndim
             cut[axis] = slice(0, rows[slot])
@@ -347,6 +353,10 @@ class StagedModel:
                 return None
             found += [(port, axis, min(slots)) for port, axis in reached]
         return found
+
+    def seed(self, seed: int) -> None:
+        """As CompiledModel.seed()."""
+        self.random_keys = RandomKeys(seed)
 
     def round_stochastically(self, seed: int | None = 0) -> None:
         """As CompiledModel.round_stochastically(), of all its programs."""

@@ -15,9 +15,8 @@ class TemporaryFolderForTest {
  public:
   TemporaryFolderForTest() {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    path_ = std::filesystem::path(testing::TempDir()) /
-            ("opentrn_" + std::string(test->test_suite_name()) + "_" + test->name() + "_" +
-             std::to_string(getpid()));
+    path_ = std::filesystem::path(testing::TempDir()) / ("opentrn_" + std::string(test->test_suite_name()) +
+                                                         "_" + test->name() + "_" + std::to_string(getpid()));
     std::filesystem::create_directories(path_);
   }
   ~TemporaryFolderForTest() {

@@ -304,12 +304,14 @@ TEST_F(ExternalData, IsReadFromBesideTheModel) {
 
 TEST_F(ExternalData, StaysInTheModelsFolderAndInTheFile) {
   for (const char* location : {"../weights.bin", "/etc/passwd", "a/../../weights.bin"})
-    EXPECT_EQ(label_of([&] { imported(model(location, "24").bytes(), options_, folder_.path()); }), "onnx.tensor");
+    EXPECT_EQ(label_of([&] { imported(model(location, "24").bytes(), options_, folder_.path()); }),
+              "onnx.tensor");
   EXPECT_EQ(label_of([&] { imported(model("weights.bin", "28").bytes(), options_, folder_.path()); }),
             "onnx.tensor");
   EXPECT_EQ(label_of([&] { imported(model("weights.bin", "-1").bytes(), options_, folder_.path()); }),
             "onnx.tensor");
-  EXPECT_EQ(label_of([&] { imported(model("none.bin", "24").bytes(), options_, folder_.path()); }), "onnx.file");
+  EXPECT_EQ(label_of([&] { imported(model("none.bin", "24").bytes(), options_, folder_.path()); }),
+            "onnx.file");
 }
 
 TEST(OnnxProtobuf, FaultsSayWhere) {

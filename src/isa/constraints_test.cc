@@ -295,7 +295,8 @@ const std::vector<Case>& cases() {
       {"tensor_scalar.C7", Opcode::kTensorScalar,
        [](Draft& d) {
          using namespace slot::tensor_scalar; d.engine = Engine::kGpSimd;
-         for (int i : {0, 1, 2}) d.dtype(i, DType::kInt32); d.set(kAOp0, AluOp::kBitwiseOr);
+         for (int i : {0, 1, 2}) d.dtype(i, DType::kInt32);
+         d.set(kAOp0, AluOp::kBitwiseOr);
          d.set(kAOp1, AluOp::kBitwiseAnd);
        }},
       {"tensor_scalar.C8", Opcode::kTensorScalar,

@@ -22,6 +22,8 @@ using namespace nb::literals;
 
 namespace {
 
+using OnnxOptions = import::onnx::Options;
+
 graph::Literal to_literal(const nb::tuple& parts) {
   const auto name = nb::cast<std::string>(parts[0]);
   const auto element = graph::element_type_from_name(name);
@@ -32,12 +34,12 @@ graph::Literal to_literal(const nb::tuple& parts) {
           std::vector<std::byte>(begin, begin + data.size())};
 }
 
-import::onnx::Options options_of(std::map<std::string, int64_t> dimensions, const nb::dict& constants){
-    import::onnx::Options options{.dimensions = std::move(dimensions), .constants = {}};
-for (const auto& [name, value] : constants)
-  options.constants.emplace(nb::cast<std::string>(name), to_literal(nb::cast<nb::tuple>(value)));
-return options;
-}  // namespace
+OnnxOptions options_of(std::map<std::string, int64_t> dimensions, const nb::dict& constants) {
+  OnnxOptions options{.dimensions = std::move(dimensions), .constants = {}};
+  for (const auto& [name, value] : constants)
+    options.constants.emplace(nb::cast<std::string>(name), to_literal(nb::cast<nb::tuple>(value)));
+  return options;
+}
 
 graph::Module import_onnx(const nb::bytes& model, const std::string& folder,
                           std::map<std::string, int64_t> dimensions, const nb::dict& constants) {
@@ -131,7 +133,7 @@ std::vector<std::tuple<std::string, std::string, std::vector<std::optional<int64
   return rows;
 }
 
-}  // namespace opentrn::python
+}  // namespace
 
 void bind_import(nb::module_& module) {
   module.def("import_onnx", import_onnx, "model"_a, "folder"_a = "",

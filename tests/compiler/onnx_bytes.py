@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 
 def varint(value: int) -> bytes:
     out = b""
@@ -39,6 +41,21 @@ def scalar(name: str, element: int, data: bytes) -> bytes:
 def integers(name: str, values: list[int]) -> bytes:
     """An attribute, as node() takes it."""
     return field(5, field(1, name) + b"".join(field(8, value) for value in values) + field(20, 7))
+
+
+def integer(name: str, value: int) -> bytes:
+    """An attribute of one whole number."""
+    return field(5, field(1, name) + field(3, value) + field(20, 2))
+
+
+def real(name: str, value: float) -> bytes:
+    """An attribute of one float."""
+    return field(5, field(1, name) + varint(2 << 3 | 5) + struct.pack("<f", value) + field(20, 1))
+
+
+def subgraph(name: str, graph: bytes) -> bytes:
+    """An attribute that is a graph."""
+    return field(5, field(1, name) + field(6, graph) + field(20, 5))
 
 
 def model(nodes: list[bytes], inputs: dict[str, tuple[int, ...]], output: str, opset: int) -> bytes:

@@ -171,7 +171,7 @@ void import_loop(Node& n) {
     const Emit inner(b);
     Values inputs{index, inner.scalar(ElementType::kI1, 1)};
     inputs.insert(inputs.end(), current.begin(), current.end());
-    const Values outputs = n.surroundings().subgraph(body, inputs, b);
+    const Values outputs = n.surroundings().subgraph(body, inputs, b, index);
     Iteration next;
     const auto known = n.surroundings().fold(outputs[0]);
     if (!known || !truth(*known)) next.condition = inner.reshape(outputs[0], {});
@@ -232,7 +232,7 @@ void import_scan(Node& n) {
         sizes[0] = 1;
         inputs.push_back(inner.squeeze(inner.dynamic_slice(x, start, sizes), 0));
       }
-      const Values outputs = n.surroundings().subgraph(body, inputs, b);
+      const Values outputs = n.surroundings().subgraph(body, inputs, b, index);
       const auto middle = outputs.begin() + static_cast<std::ptrdiff_t>(state_count);
       return Iteration{std::nullopt, {outputs.begin(), middle}, {middle, outputs.end()}};
     };

@@ -85,7 +85,8 @@ inline Item loop_item(const NodeProto& node, int frame, Unrolled loop) {
 struct Progress {
   std::deque<Frame> frames;  // references stay while more are added
   std::vector<Item> left;
-  size_t cuts = 0;  // how many hidden names there are
+  size_t cuts = 0;     // how many hidden names there are
+  uint32_t draws = 0;  // how many nodes have drawn random numbers
 };
 
 }  // namespace opentrn::import::onnx

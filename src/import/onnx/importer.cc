@@ -62,8 +62,12 @@ class Importer::NodeSurroundings : public Surroundings {
     return names;
   }
   Literal literal(const Tensor& tensor) override { return importer_.source_.tensors.literal(tensor); }
-  Values subgraph(const Graph& graph, const Values& inputs, Builder& builder) override {
-    return importer_.import_subgraph(graph, inputs, item_.frame, builder);
+  Values subgraph(const Graph& graph, const Values& inputs, Builder& builder,
+                  std::optional<ValueId> iteration) override {
+    return importer_.import_subgraph(graph, inputs, item_.frame, builder, iteration);
+  }
+  ValueId random_state(std::optional<float> seed, Builder& builder) override {
+    return importer_.random_state(seed, builder);
   }
   void ask(ValueId value) override { importer_.ask(value, item_); }
   Values cut(const std::function<CountedRows()>& make) override {
@@ -83,6 +87,7 @@ void Importer::start() {
   frame.opsets = &source_.model.opsets;
   add_initializers(source_.model.graph, frame, builder);
   add_inputs(frame, builder);
+  add_random_key(frame);
   for (const NodeProto& node : source_.model.graph.nodes) progress_.left.push_back(node_item(node, 0));
 }
 
@@ -105,6 +110,7 @@ void Importer::finish() {
   }
   Builder(module_, main_, main_.body()).return_values(std::move(results));
   drop_unused();
+  drop_random_key();
   graph::verify(module_);
 }
 
@@ -166,6 +172,7 @@ std::vector<Name> Importer::uses(const Item& item) const {
   for (const AttributeValue& attribute : item.node->attributes)
     if (attribute.g) captured(*attribute.g, item.frame, names);
   for (const std::string& name : item.cut) names.push_back({item.frame, name});
+  if (find(0, kRandomKey)) names.push_back({0, std::string(kRandomKey)});
   return names;
 }
 
@@ -235,7 +242,12 @@ void Importer::step(Item& item, Builder& builder, std::deque<Item>& work, bool m
   progress_.frames[static_cast<size_t>(item.to.frame)].values[item.to.name] = *found;
 }
 
-Values Importer::import_subgraph(const Graph& graph, const Values& inputs, int around, Builder& builder) {
+Values Importer::import_subgraph(const Graph& graph, const Values& inputs, int around, Builder& builder,
+                                 std::optional<ValueId> iteration) {
+  const size_t around_it = iterations_.size();
+  if (iteration) iterations_.push_back(*iteration);
+  const auto leave = [&](void*) { iterations_.resize(around_it); };
+  const std::unique_ptr<void, decltype(leave)> left(this, leave);
   if (graph.inputs.size() != inputs.size())
     throw Fault(FaultKind::kInput, "onnx.subgraph",
                 fmt::format("graph '{}' has {} inputs and is given {}", graph.name, graph.inputs.size(),

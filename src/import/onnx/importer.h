@@ -67,6 +67,8 @@ class Importer {
   // Returns the model's results, of a model of which nothing is left to do.
   void finish();
   void drop_unused();
+  // Of a model that turned out to draw nothing. False: there is none, or it is used.
+  bool drop_random_key();
 
   Progress& progress() { return progress_; }
   Folder& folder() { return folder_; }
@@ -89,7 +91,10 @@ class Importer {
   Type type_of_input(const ValueInfo& input) const;
   Type input_type(const ValueInfo& input) const;
   int64_t size_of(const ValueInfo& input, size_t i) const;
-  Values import_subgraph(const Graph& graph, const Values& inputs, int around, Builder& builder);
+  Values import_subgraph(const Graph& graph, const Values& inputs, int around, Builder& builder,
+                         std::optional<ValueId> iteration);
+  void add_random_key(Frame& frame);
+  ValueId random_state(std::optional<float> seed, Builder& builder);
   // `main`: items may be left for a later stage; inside a region they may not.
   void run(std::deque<Item> work, Builder& builder, bool main);
   void step(Item& item, Builder& builder, std::deque<Item>& work, bool main);
@@ -126,6 +131,7 @@ class Importer {
   bool in_stages_;
   std::vector<Question> questions_;
   std::vector<Counted> counted_;
+  std::vector<ValueId> iterations_;  // of the loops whose bodies are being made, the outermost first
   std::map<uint32_t, std::string> argument_names_;
 };
 

@@ -1,5 +1,6 @@
 // What of an import is about the model, not its nodes' order: inputs, constants, custom operators.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -44,6 +45,69 @@ void Importer::add_inputs(Frame& frame, Builder& builder) {
     name_argument(argument, input.name);
     frame.values[input.name] = argument;
   }
+}
+
+namespace {
+
+bool draws_by_key(std::span<const NodeProto> nodes) {
+  constexpr std::string_view kDrawing[] = {"Bernoulli",        "Dropout",          "Multinomial",
+                                           "RandomNormal",     "RandomNormalLike", "RandomUniform",
+                                           "RandomUniformLike"};
+  return std::ranges::any_of(nodes, [&](const NodeProto& node) {
+    const auto seeded = [](const AttributeValue& a) { return a.name == "seed" && a.reference.empty(); };
+    const auto inside = [](const AttributeValue& a) { return a.g && draws_by_key(a.g->nodes); };
+    return (node.domain.empty() && std::ranges::count(kDrawing, node.op_type) > 0 &&
+            std::ranges::none_of(node.attributes, seeded)) ||
+           std::ranges::any_of(node.attributes, inside);
+  });
+}
+
+}  // namespace
+
+void Importer::add_random_key(Frame& frame) {
+  if (frame.values.contains(kRandomKey))
+    throw Fault(FaultKind::kInput, "onnx.input",
+                fmt::format("'{}' is a name of the importer's own", kRandomKey), "rename that input");
+  const auto draws = [](const FunctionProto& function) { return draws_by_key(function.nodes); };
+  if (!draws_by_key(source_.model.graph.nodes) && std::ranges::none_of(source_.model.functions, draws))
+    return;
+  const ValueId key = main_.add_argument(main_.body(), Type::tensor(ElementType::kUI32, {2}));
+  main_.argument_attributes.back().emplace("onnx.name", Attribute(std::string(kRandomKey)));
+  name_argument(key, std::string(kRandomKey));
+  frame.values[std::string(kRandomKey)] = key;
+}
+
+bool Importer::drop_random_key() {
+  const auto* key = find(0, kRandomKey);
+  if (!key || !*key) return false;
+  bool used = false;
+  graph::walk(main_, main_.body(),
+              [&](OpId id) { used = used || std::ranges::count(main_.op(id).operands, **key) > 0; });
+  if (used) return false;
+  main_.block(main_.body()).arguments.pop_back();
+  main_.argument_attributes.pop_back();
+  return true;
+}
+
+// Key, then a counter of 128 bits: elements count in the lower half; node and iteration are the upper one.
+ValueId Importer::random_state(std::optional<float> seed, Builder& builder) {
+  constexpr uint32_t kOfKey = 1u << 31;     // no node of a seed has the counter of one of the key
+  constexpr uint32_t kSpread = 0x9E3779B1;  // tells iterations of nested loops apart
+  const Emit e(builder);
+  const auto words = [&](const std::vector<uint32_t>& values) {
+    const auto bytes = std::as_bytes(std::span(values));
+    return e.constant(Literal(Type::tensor(ElementType::kUI32, {static_cast<int64_t>(values.size())}),
+                              {bytes.begin(), bytes.end()}));
+  };
+  const uint32_t node = seed ? 0 : kOfKey | progress_.draws++;
+  const ValueId key = seed ? words({std::bit_cast<uint32_t>(*seed), 0}) : find(0, kRandomKey)->value();
+  ValueId iteration = words({0});
+  for (const ValueId index : iterations_) {
+    const ValueId number = e.reshape(e.cast(index, ElementType::kUI32), {1});
+    iteration = e.add(e.mul(iteration, words({kSpread})), number);
+  }
+  const ValueId state = e.reshape(e.concat({key, words({0, 0, node}), iteration}, 0), {3, 2});
+  return builder.add(OpKind::bitcast_convert_, {state}, {}, {Type::tensor(ElementType::kUI64, {3})});
 }
 
 Type Importer::type_of_input(const ValueInfo& input) const {

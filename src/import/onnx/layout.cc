@@ -402,18 +402,6 @@ void import_reverse_sequence(Node& n) {
   n.set(0, e.gather_nd(x, pairs, 0));
 }
 
-void import_dropout(Node& n) {
-  const Emit& e = n.emit;
-  if (n.opset() >= 12 && n.has(2)) {
-    const bool training = n.integer(2) != 0;
-    const double ratio = n.has(1) ? n.real(1) : 0.5;
-    if (training && ratio != 0)
-      n.refuse("training mode draws random numbers", "export the model for inference");
-  }
-  n.set(0, n.in(0));
-  n.set(1, e.full(n.opset() < 10 ? n.element(0) : ElementType::kI1, n.dims(0), 1));
-}
-
 // Blocks of columns are added where they came from: a dilated window of scatters, as one padded sum per
 // kernel element.
 void import_col2im(Node& n) {

@@ -37,6 +37,18 @@ Literal Node::constant(size_t i) const {
               "give that input's value when importing");
 }
 
+ValueId Node::random_words(const Dims& dims) const {
+  if (product(dims) == 0) return emit.full(ElementType::kUI32, dims, 0);
+  std::optional<float> seed;
+  if (attribute("seed")) seed = static_cast<float>(real("seed", 0));
+  const ValueId state = surroundings_.random_state(seed, emit.builder());
+  const graph::OpId made = emit.builder().add_op(
+      OpKind::rng_bit_generator_, {state},
+      {{Attr::rng_algorithm, Attribute(static_cast<int64_t>(graph::RngAlgorithm::kPhilox))}},
+      {emit.type(state), Type::tensor(ElementType::kUI32, dims)});
+  return emit.builder().function().op(made).results[1];
+}
+
 Dims Node::integers(size_t i) const {
   Dims values = places(i);
   for (const int64_t value : values)

@@ -31,7 +31,12 @@ class Surroundings {
   virtual std::vector<std::string> inputs_of(ValueId value) = 0;
   virtual Literal literal(const Tensor& tensor) = 0;
   // The ops of a subgraph, whose inputs are given, appended by `builder`. Names of the graph around are seen.
-  virtual Values subgraph(const Graph& graph, const Values& inputs, Builder& builder) = 0;
+  // `iteration`: of a loop's body, the number of the iteration.
+  virtual Values subgraph(const Graph& graph, const Values& inputs, Builder& builder,
+                          std::optional<ValueId> iteration = std::nullopt) = 0;
+  // Key and counter of an rng_bit_generator for one node's numbers, ui64 [3]: another in every
+  // node and iteration and, without a seed, in every run.
+  virtual ValueId random_state(std::optional<float> seed, Builder& builder) = 0;
   // Leaves the node for the next stage (stages.h), where `value` is a constant. Returns when there is none.
   virtual void ask(ValueId value) = 0;
   // The rows that there are, then what is whole. Leaves the node for the next stage, which knows how many
@@ -89,6 +94,9 @@ class Node {
   const Graph& graph(std::string_view name) const;
   // The `to` and `dtype` attributes.
   std::optional<ElementType> data_type(std::string_view name) const;
+
+  // Random words, ui32, of the node's own: see Surroundings::random_state().
+  ValueId random_words(const Dims& dims) const;
 
   // As Surroundings::cut(); refused where a model is to be one program.
   Values cut(const std::function<CountedRows()>& make) const { return surroundings_.cut(make); }

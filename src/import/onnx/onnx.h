@@ -12,11 +12,16 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/module.h"
 
 namespace opentrn::import::onnx {
+
+// The last argument of a model that draws random numbers and not all by seeds of its own: ui32 [2]. Other
+// values give other numbers.
+inline constexpr std::string_view kRandomKey = "opentrn.random_key";
 
 struct Options {
   std::map<std::string, int64_t> dimensions;  // of symbolic dimensions, by name

@@ -8,7 +8,6 @@ namespace opentrn::import::onnx {
 
 namespace {
 
-constexpr std::string_view kRandom = "it draws random numbers, and ONNX does not say which";
 constexpr std::string_view kSequence = "sequences and optional values are no tensors";
 constexpr std::string_view kText = "strings are no tensors that a device holds";
 constexpr std::string_view kImage = "it decodes compressed images";
@@ -30,6 +29,7 @@ constexpr OpRow kTable[] = {
     {"", "Attention", 23, import_attention, {}},
     {"", "AveragePool", 1, import_average_pool, {}},
     {"", "BatchNormalization", 1, import_batch_normalization, {}},
+    {"", "Bernoulli", 15, import_bernoulli, {}},
     {"", "BitCast", 26, import_bit_cast, {}},
     {"", "BitShift", 11, import_bit_shift, {}},
     {"", "BitwiseAnd", 18, import_and, {}},
@@ -121,6 +121,7 @@ constexpr OpRow kTable[] = {
     {"", "Mish", 18, import_mish, {}},
     {"", "Mod", 10, import_mod, {}},
     {"", "Mul", 1, import_mul, {}},
+    {"", "Multinomial", 7, import_multinomial, {}},
     {"", "Neg", 1, import_neg, {}},
     {"", "NegativeLogLikelihoodLoss", 12, import_negative_log_likelihood_loss, {}},
     {"", "NonMaxSuppression", 10, import_non_max_suppression, {}},
@@ -136,6 +137,10 @@ constexpr OpRow kTable[] = {
     {"", "QuantizeLinear", 10, import_quantize_linear, {}},
     {"", "RMSNormalization", 23, import_rms_normalization, {}},
     {"", "RNN", 1, import_rnn, {}},
+    {"", "RandomNormal", 1, import_random_normal, {}},
+    {"", "RandomNormalLike", 1, import_random_normal_like, {}},
+    {"", "RandomUniform", 1, import_random_uniform, {}},
+    {"", "RandomUniformLike", 1, import_random_uniform_like, {}},
     {"", "Range", 11, import_range, {}},
     {"", "Reciprocal", 1, import_reciprocal, {}},
     {"", "ReduceL1", 1, import_reduce_l1, {}},
@@ -201,12 +206,6 @@ constexpr OpRow kTable[] = {
     {"ai.onnx.preview.training", "Momentum", 1, import_momentum, {}},
     {"ai.onnx.ml", "Binarizer", 1, import_binarizer, {}},
     {"ai.onnx.ml", "ArrayFeatureExtractor", 1, import_array_feature_extractor, {}},
-    {"", "Bernoulli", 1, nullptr, kRandom},
-    {"", "RandomNormal", 1, nullptr, kRandom},
-    {"", "RandomNormalLike", 1, nullptr, kRandom},
-    {"", "RandomUniform", 1, nullptr, kRandom},
-    {"", "RandomUniformLike", 1, nullptr, kRandom},
-    {"", "Multinomial", 1, nullptr, kRandom},
     {"", "SequenceAt", 1, nullptr, kSequence},
     {"", "SequenceConstruct", 1, nullptr, kSequence},
     {"", "SequenceEmpty", 1, nullptr, kSequence},

@@ -111,7 +111,6 @@ void import_space_to_depth(Node& n);
 void import_center_crop_pad(Node& n);
 void import_one_hot(Node& n);
 void import_reverse_sequence(Node& n);
-void import_dropout(Node& n);
 void import_col2im(Node& n);
 void import_array_feature_extractor(Node& n);
 
@@ -215,6 +214,15 @@ void import_blackman_window(Node& n);
 void import_dft(Node& n);
 void import_stft(Node& n);
 void import_mel_weight_matrix(Node& n);
+
+// random.cc
+void import_bernoulli(Node& n);
+void import_dropout(Node& n);
+void import_multinomial(Node& n);
+void import_random_normal(Node& n);
+void import_random_normal_like(Node& n);
+void import_random_uniform(Node& n);
+void import_random_uniform_like(Node& n);
 
 // training.cc
 void import_adagrad(Node& n);

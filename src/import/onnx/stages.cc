@@ -138,7 +138,9 @@ class StageMaker {
 
   // A model without cuts, as import_file() makes it.
   void only() {
+    const size_t arguments = main_.arguments().size();
     importer_.finish();
+    if (main_.arguments().size() < arguments) stage_.inputs.pop_back();
     for (auto& result : stage_.results) {
       stage_.outputs.push_back({next_slot_, std::nullopt});
       result = next_slot_++;
@@ -175,6 +177,7 @@ class StageMaker {
     auto kept = std::make_shared<Progress>();
     kept->left = progress.left;
     kept->cuts = progress.cuts;
+    kept->draws = progress.draws;
     for (const Frame& frame : progress.frames) {
       Frame& copy = kept->frames.emplace_back(frame);
       std::erase_if(copy.values, [](const auto& row) { return row.second.has_value(); });
