@@ -17,6 +17,7 @@ def compare_command(options: argparse.Namespace) -> int:
         targets=options.targets.split(","),
         overrides=options.settings,
         loop_iterations=options.loop_iterations,
+        inputs=lambda model: cli_model.inputs_of(model, options.input),
         dimensions=cli_model.one_size_of(options),
         cache=not options.no_cache,
         **cli_model.compilation_of(options),
@@ -48,5 +49,8 @@ def add_command(commands: Any) -> None:
                         help="what-if: change a table value for the predicted times")  # fmt: skip
     parser.add_argument("--loop-iterations", type=int, metavar="N",
                         help="of loops whose bounds depend on values")  # fmt: skip
+    parser.add_argument("--input", "-i", action="append", default=[], metavar="NAME=VALUE",
+                        help="of a model whose shapes depend on data: file.npy; others are seeded random "
+                        "numbers")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.set_defaults(command=compare_command)

@@ -13,14 +13,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentrn import _core
 from opentrn.errors import NotModelled, UndefinedBehavior
 from opentrn.units import size_text, time_text
+
+if TYPE_CHECKING:
+    from opentrn.stages import StagedModel
 
 # One target of every NeuronCore; the chips that share a core share its program and its time.
 TARGETS = {"inf1": "NeuronCore-v1", "trn1": "NeuronCore-v2", "trn2": "NeuronCore-v3", "trn3": "NeuronCore-v4"}
@@ -72,17 +75,22 @@ class InstanceRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What compare() found: a row per NeuronCore, and one per instance size, the cheapest first."""
+    """What compare() found: a row per NeuronCore, and one per instance size, the cheapest first.
+
+    sizes: of the inference, where a model's shapes depend on data.
+    """
 
     source: str
     chips: tuple[ChipRow, ...]
     instances: tuple[InstanceRow, ...]
+    sizes: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def json(self) -> dict[str, Any]:
         """Plain data, with each instance's cheapest price."""
         rows = [dataclasses.asdict(row) | {"usd_per_million": row.usd_per_million} for row in self.instances]
         return {
             "model": self.source,
+            "sizes": dict(self.sizes),
             "chips": [dataclasses.asdict(row) for row in self.chips],
             "instances": rows,
         }
@@ -111,6 +119,7 @@ class Comparison:
             ])  # fmt: skip
         return (
             f"{self.source} on every NeuronCore; SBUF is per partition\n"
+            + self._sizes_text()
             + _table(cores, left={0, 1, 7})
             + "".join(f"  {row.chips[0]}: {row.why}\n" for row in self.chips if row.why)
             + "\nInstances, cheapest first, and USD per million inferences: on demand, reserved for 3 years,\n"
@@ -119,6 +128,10 @@ class Comparison:
             + "One copy of the model per NeuronCore, all cores busy, launches not overlapped, host and network not\n"
             "counted; `opentrn describe INSTANCE` has the prices' sources\n" + self._host_text()
         )
+
+    def _sizes_text(self) -> str:
+        sizes = ", ".join(f"{name}={size}" for name, size in self.sizes.items())
+        return f"Of an inference with {sizes}, which data decide\n" if sizes else ""
 
     def _host_text(self) -> str:
         if not any(row.host_ops for row in self.chips):
@@ -132,21 +145,26 @@ def compare(
     targets: Iterable[str] = TARGETS,
     overrides: Iterable[str] = (),
     loop_iterations: int | None = None,
+    inputs: Sequence[Any] | Callable[[Any], Sequence[Any]] = (),
     **how: Any,
 ) -> Comparison:
     """Compile a model for every target and set its times and prices side by side.
 
     targets: of TARGETS. overrides: table values to change ("key=value"), as for opentrn.run. loop_iterations: of
-    loops whose bounds depend on values. how: arguments of opentrn.compile(), for every target alike; dimensions with
-    one size each. Raises ValueError for an unknown target and what compile() raises for the model; a NeuronCore whose
-    time no public source lets us tell has a row that says why.
+    loops whose bounds depend on values. inputs: of a model in stages (opentrn.stages), which runs once to know the
+    sizes that are compared: its arrays, or a function of the model that gives them. how: arguments of
+    opentrn.compile(), for every target alike; dimensions with one size each. Raises ValueError for an unknown target
+    and what compile() raises for the model; a NeuronCore whose time no public source lets us tell has a row that says
+    why.
     """
     from opentrn import model
+    from opentrn.stages import StagedModel
 
     unknown = [target for target in targets if target not in TARGETS]
     if unknown:
         raise ValueError(f"target {unknown[0]!r}: one of {', '.join(TARGETS)}")
     machines = json.loads(_core.machines())
+    ran: StagedModel | None = None
     chips, instances = [], []
     for target in targets:
         core = TARGETS[target]
@@ -156,6 +174,8 @@ def compare(
         begin = time.perf_counter()
         try:
             compiled = model.compile(source, target=target, **how)
+            if isinstance(compiled, StagedModel):
+                ran = _with_sizes(compiled, ran, inputs)
             seconds = time.perf_counter() - begin
             timing = compiled.time(overrides, loop_iterations=loop_iterations)
         except (NotModelled, UndefinedBehavior) as error:
@@ -168,10 +188,76 @@ def compare(
                 if row["chip"] in names
             ]
             continue
-        profile = timing.profile()
+        profile = _whole(timing.profile(), {chip["name"]: _share(chip) for chip in machines["chips"]})
         chips.append(_chip_row(core, names, seconds, timing, profile, len(compiled.host_ops.calls)))
         instances += [_instance_row(row) for row in profile["model"]["serving"]]
-    return Comparison(str(source) if "\n" not in str(source) else "<text>", tuple(chips), _ordered(instances))
+    name = str(source) if "\n" not in str(source) else "<text>"
+    return Comparison(name, tuple(chips), _ordered(instances), ran.path[-1].sizes if ran else {})
+
+
+def _with_sizes(
+    model: StagedModel, ran: StagedModel | None, inputs: Sequence[Any] | Callable[[Any], Sequence[Any]]
+) -> StagedModel:
+    """The model that was called: the first target's; the others are compiled for what it ran."""
+    if ran is not None:
+        model.take_sizes_of(ran)
+        return ran
+    given = inputs(model) if callable(inputs) else inputs
+    if not given and model.inputs:
+        raise ValueError(
+            "[compare.data_shape]: how long the model takes depends on data\n"
+            "    try: inputs=[...], the arrays of an inference whose sizes are to be compared"
+        )
+    model(*given)
+    return model
+
+
+def _share(chip: Mapping[str, Any]) -> float | None:
+    """Bytes of memory for each of a chip's cores; None where unknown."""
+    if not chip.get("memory_gib") or not chip.get("cores"):
+        return None
+    return chip["memory_gib"] * 2**30 / chip["cores"]
+
+
+def _whole(profile: dict[str, Any], shares: Mapping[str, float | None]) -> dict[str, Any]:
+    """The profile; of stages, which run one after the other, what compare() shows of all of them.
+
+    shares: memory for each core, by chip; all programs stay in it.
+    """
+    if "stages" not in profile:
+        return profile
+    parts = [part["profile"] for part in profile["stages"]]
+    models, memories = [part["model"] for part in parts], [part["memory"] for part in parts]
+    held = sum(row["hbm_bytes_used"] for row in memories)
+    serving = [_served(rows, held, shares) for rows in zip(*(row["serving"] for row in models), strict=True)]
+    return {
+        "model": {
+            "latency_us": sum(row["latency_us"] for row in models),
+            "launch_us": sum(row["launch_us"] for row in models),
+            "serving": serving,
+        },
+        "memory": {
+            "hbm_bytes_used": held,
+            "sbuf_bytes_per_partition_used": max(row["sbuf_bytes_per_partition_used"] for row in memories),
+        },
+    }
+
+
+def _served(
+    rows: Sequence[Mapping[str, Any]], held: int, shares: Mapping[str, float | None]
+) -> dict[str, Any]:
+    """An instance's row of all stages: times and prices add up."""
+    whole = dict(rows[0])
+    whole["latency_us"] = sum(row["latency_us"] for row in rows)
+    whole["inferences_per_s"] = 1 / sum(1 / row["inferences_per_s"] for row in rows)
+    share = shares[whole["chip"]]
+    whole["fits"] = share is None or held <= share
+    for rate in RATES:
+        known = all(row[rate] for row in rows)
+        whole[rate] = (
+            {"usd_per_million": sum(row[rate]["usd_per_million"] for row in rows)} if known else None
+        )
+    return whole
 
 
 def _chip_row(

@@ -18,11 +18,14 @@ with those of the run that kept everything.
 
 Both references compute what the options ask for: casts and narrow weights are part of the graph that is compared.
 What those cost is said beside it: each result against that of the model without them, in float64.
+
+A model in stages (opentrn.stages) gives a StagedDiff: each program is compared from the values that the device handed
+to it, so that all have the sizes of the device's run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,10 +34,11 @@ import ml_dtypes
 import numpy as np
 
 from opentrn import _core
+from opentrn.errors import NotModelled
 from opentrn.graph import DTYPES, Module
 from opentrn.model import CompiledModel, _read, compiler_options
 
-__all__ = ["Diff", "OpDiff", "diff"]
+__all__ = ["Diff", "OpDiff", "StagedDiff", "diff"]
 
 # Of approximated functions: the activation tables promise fewer, compositions of several (tan, log1p) add up.
 FUNCTION_ULP = 8.0
@@ -146,6 +150,36 @@ class Diff:
         return "\n".join(lines) + "\n"
 
 
+@dataclass(frozen=True)
+class StagedDiff:
+    """What diff() found of a model in stages: each program's sizes ("boxes=5", "" of the first), and its Diff."""
+
+    parts: list[tuple[str, Diff]]
+
+    @property
+    def first_bug(self) -> OpDiff | None:
+        """That of the first stage with one."""
+        return next((part.first_bug for _, part in self.parts if part.first_bug), None)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every stage is."""
+        return all(part.is_clean for _, part in self.parts)
+
+    def json(self) -> dict[str, Any]:
+        """Plain data."""
+        stages = [{"sizes": sizes, **part.json()} for sizes, part in self.parts]
+        return {"is_clean": self.is_clean, "stages": stages}
+
+    def text(self, *, rows_max: int = 12) -> str:
+        """That of each stage under a heading."""
+        lines = []
+        for number, (sizes, part) in enumerate(self.parts, 1):
+            what = f", for {sizes}" if sizes else ""
+            lines.append(f"== stage {number} of {len(self.parts)}{what} ==\n{part.text(rows_max=rows_max)}")
+        return "".join(lines)
+
+
 def _tail(text: str, width: int) -> str:
     return text if len(text) <= width else "..." + text[3 - width :]
 
@@ -168,7 +202,7 @@ def diff(
     weight_sparsity: str = "none",
     prune_weights: bool = False,
     device_source: str | Path | None = None,
-) -> Diff:
+) -> Diff | StagedDiff:
     """Compare every op of a model on the device with float64.
 
     source, target, dimensions, optlevel, auto_cast, auto_cast_type: as compile() takes them. inputs: one array
@@ -176,34 +210,77 @@ def diff(
     `source`, with the same ops in the same order: a model with a deliberate error, for tests of this function.
     Raises what compile() raises, and NotModelled for an op that the evaluator does not know.
     """
-    given = {
-        "optlevel": optlevel,
-        "auto_cast": auto_cast,
-        "auto_cast_type": auto_cast_type,
-        "strict": False,
-    }
-    weights = {
-        "weight_dtype": weight_dtype,
-        "weight_sparsity": weight_sparsity,
-        "prune_weights": prune_weights,
-    }
-    options = (dict(dimensions or {}), compiler_options(**given, **weights))
-    prepared = _core.prepare(*_read(source), target, *options)
-    taps = _core.tap(prepared)
+    plain = {"optlevel": optlevel, "strict": False}
+    options = {
+        **plain, "auto_cast": auto_cast, "auto_cast_type": auto_cast_type, "weight_dtype": weight_dtype,
+        "weight_sparsity": weight_sparsity, "prune_weights": prune_weights,
+    }  # fmt: skip
+    changed = auto_cast != "none" or weight_dtype != "none" or prune_weights
+    how = _How(target, compiler_options(**options), compiler_options(**plain), changed)
+    stated = _of_file(source, dict(dimensions or {}), target)
+    try:
+        if device_source is not None:
+            return _diff_program(
+                stated, _of_file(device_source, dict(dimensions or {}), target), inputs, how
+            )[0]
+        return _diff_program(stated, stated, inputs, how)[0]
+    except (NotModelled, ValueError) as error:
+        if device_source is not None or "[onnx." not in str(error) or Path(source).suffix != ".onnx":
+            raise
+        return _diff_stages(source, error, dict(dimensions or {}), inputs, how)
+
+
+@dataclass(frozen=True)
+class _How:
+    target: str
+    options: dict[str, str]
+    plain: dict[str, str]  # without what changes values
+    changed: bool  # the options change values
+
+
+@dataclass(frozen=True)
+class _Program:
+    """A model, or a stage of one: its graph after the passes, and compiled, for given options."""
+
+    prepare: Callable[[dict[str, str]], Any]
+    compile: Callable[[dict[str, str]], CompiledModel]
+
+
+def _of_file(source: str | Path, dimensions: dict[str, int], target: str) -> _Program:
+    return _Program(
+        lambda options: _core.prepare(*_read(source), target, dimensions, options),
+        lambda options: CompiledModel(
+            _core.compile_model(*_read(source), target, dimensions, options), target
+        ),
+    )
+
+
+def _of_graph(module: Any, target: str) -> _Program:
+    return _Program(
+        lambda options: _core.prepare_graph(module, target, options),
+        lambda options: CompiledModel(_core.compile_graph(module, target, options), target),
+    )
+
+
+def _diff_program(
+    stated: _Program, run: _Program, inputs: Sequence[Any], how: _How, keyed: bool = False
+) -> tuple[Diff, list[np.ndarray]]:
+    """The comparison, and the results of the program as it is compiled. keyed: `inputs` are those of all ports."""
+    taps = _core.tap(stated.prepare(how.options))
     device_taps = taps
-    if device_source is not None:
-        device_taps = _core.tap(_core.prepare(*_read(device_source), target, *options))
+    if run is not stated:
+        device_taps = _core.tap(run.prepare(how.options))
         if [row[4] for row in device_taps["taps"]] != [row[4] for row in taps["taps"]]:
             raise ValueError("device_source has other values than source")
-    plain = compiler_options(optlevel=optlevel, strict=False)
-    kept = CompiledModel(_core.compile_graph(device_taps["whole"], target, plain, recognise=False), target)
-    whole_source = source if device_source is None else device_source
-    fused = CompiledModel(_core.compile_model(*_read(whole_source), target, *options), target)
+    kept = CompiledModel(
+        _core.compile_graph(device_taps["whole"], how.target, how.plain, recognise=False), how.target
+    )
+    fused = run.compile(how.options)
     results = taps["result_count"]
-    given = kept.with_random_key(inputs)
+    given = list(inputs) if keyed else kept.with_random_key(inputs)
     values = kept.run(given)
     device = values[results:]
-    arguments = [np.asarray(value).astype(port.dtype) for value, port in zip(given, kept.ports)]
+    arguments = [np.asarray(value).astype(port.dtype) for value, port in zip(given, kept.ports, strict=True)]
     whole = Module(taps["whole"]).evaluate(*arguments, float64=True)
     judge = _Judge(taps, arguments, device)
     made = fused.run(given)
@@ -211,13 +288,33 @@ def diff(
         _compare_result(result, with_taps, exact, port.element)
         for result, with_taps, exact, port in zip(made, values, whole, fused.outputs)
     ]
-    if auto_cast != "none" or weight_dtype != "none" or prune_weights:
-        stated = Module(_core.prepare(*_read(source), target, options[0], plain)).evaluate(
-            *given, float64=True
-        )
-        for row, result, exact in zip(rows, made, stated):
+    if how.changed:
+        exact_results = Module(stated.prepare(how.plain)).evaluate(*given, float64=True)
+        for row, result, exact in zip(rows, made, exact_results):
             row["from_model"] = _distance(result, exact)
-    return Diff(target, judge.rows(whole[results:]), rows)
+    return Diff(how.target, judge.rows(whole[results:]), rows), made
+
+
+def _diff_stages(
+    source: str | Path, error: Exception, dimensions: dict[str, int], inputs: Sequence[Any], how: _How
+) -> StagedDiff:
+    """Each stage from what the device gave before; raises `error` where stages are not the way out."""
+    from opentrn import stages
+
+    first, _ = stages.open_model(source, dimensions)
+    if not first.asks:
+        raise error
+    given = stages.arguments_of(first, inputs)
+    parts = []
+
+    def execute(stage: stages.Stage, values: list[np.ndarray]) -> list[np.ndarray]:
+        program = _of_graph(stage.raw.module, how.target)
+        part, made = _diff_program(program, program, values, how, keyed=True)
+        parts.append((stage.sizes_text(), part))
+        return made
+
+    stages.run(first, given, execute)
+    return StagedDiff(parts)
 
 
 def _distance(have: np.ndarray, want: np.ndarray) -> dict[str, float]:

@@ -27,7 +27,7 @@ from opentrn.graph import DTYPES
 from opentrn.random_key import PORT, RandomKeys
 
 if TYPE_CHECKING:
-    from opentrn.model import CompiledModel, Coverage, HostOps
+    from opentrn.model import CompiledModel, Coverage, HostOps, Port
 
 __all__ = ["Ask", "Stage", "StagedModel", "StagedTiming"]
 
@@ -137,6 +137,25 @@ def run(
         path.append(stage)
 
 
+def ports_of(first: Stage) -> list[Port]:
+    """The model's inputs; the key of its random numbers last, where it draws any."""
+    from opentrn.model import Port
+
+    return [Port(row.text_name, row.element, row.shape) for row in _arguments(first)]
+
+
+def arguments_of(first: Stage, arrays: Sequence[Any], keys: RandomKeys | None = None) -> list[np.ndarray]:
+    """An array for each port, checked as CompiledModel's; ValueError for a wrong number."""
+    from opentrn.model import checked
+
+    ports = ports_of(first)
+    inputs = [port for port in ports if port.name != PORT]
+    if len(arrays) != len(inputs):
+        raise ValueError(f"the model takes {len(inputs)} inputs, {len(arrays)} were given")
+    given = [checked(array, port) for array, port in zip(arrays, inputs)]
+    return given if len(ports) == len(inputs) else [*given, (keys or RandomKeys()).next()]
+
+
 class StagedTiming:
     """Predicted times of the programs of one inference, for the sizes it had.
 
@@ -244,7 +263,7 @@ class StagedModel:
         self.rows: dict[str, list[int]] = {}  # sizes that were compiled ahead, by the count's name
         self.padded: dict[str, Stage] = {}  # of the last call: which larger stage ran in the place of one
         self._proofs: dict[str, list[tuple[int, int, int]] | None] = {}
-        ports = [Port(row.text_name, row.element, row.shape) for row in _arguments(first)]
+        ports = ports_of(first)
         self.inputs = [port for port in ports if port.name != PORT]
         self.draws_random_numbers = len(ports) > len(self.inputs)
         self.random_keys = RandomKeys()
@@ -271,13 +290,7 @@ class StagedModel:
 
     def __call__(self, *arrays: Any) -> list[np.ndarray]:
         """The values of one inference; as CompiledModel's."""
-        from opentrn.model import checked
-
-        if len(arrays) != len(self.inputs):
-            raise ValueError(f"the model takes {len(self.inputs)} inputs, {len(arrays)} were given")
-        given = [checked(array, port) for array, port in zip(arrays, self.inputs)]
-        if self.draws_random_numbers:
-            given.append(self.random_keys.next())
+        given = arguments_of(self.first, arrays, self.random_keys)
         self.path, self.padded = [], {}
         results, path = run(self.first, given, self._execute)
         self.path = path
@@ -380,6 +393,13 @@ class StagedModel:
             for stage in self.path if stage.raw.outputs
             for ran in [self.padded.get(stage.key, stage)]
         ])  # fmt: skip
+
+    def take_sizes_of(self, other: StagedModel) -> None:
+        """Compiles what the other's last call ran, the same model's for another target; time() is then of its sizes."""
+        self.path, self.padded = list(other.path), {}
+        for stage in self.path:
+            if stage.raw.outputs:
+                self.program_of(stage)
 
     @property
     def instruction_count(self) -> int:

@@ -324,6 +324,62 @@ def test_a_mask_of_what_a_mask_kept(tmp_path):
     assert len(staged.path) == 3
 
 
-def test_what_times_or_takes_one_program_says_so(masked):
+def test_compare_times_the_sizes_of_one_inference(masked):
     with pytest.raises(ValueError, match="how long the model takes depends on data"):
         opentrn.compare(masked, targets=["trn2"])
+    x = np.ones((4, 5), np.float32)
+    found = opentrn.compare(masked, inputs=[x])
+    assert found.sizes == {"found": 20} and "inference with found=20" in found.text()
+    (unknown,) = (row for row in found.chips if row.neuron_core == "NeuronCore-v1")
+    assert "no public source" in unknown.why
+    for target, core in (("trn1", "NeuronCore-v2"), ("trn2", "NeuronCore-v3")):
+        staged = opentrn.compile(masked, target=target)
+        staged(x)
+        parts = [part.profile() for _, part in staged.time().parts]
+        assert len(parts) == 2
+        (chip,) = (row for row in found.chips if row.neuron_core == core)
+        assert chip.latency_us == pytest.approx(sum(part["model"]["latency_us"] for part in parts))
+        assert chip.hbm_bytes == sum(part["memory"]["hbm_bytes_used"] for part in parts)
+        for number, wanted in enumerate(parts[0]["model"]["serving"]):
+            rows = [part["model"]["serving"][number] for part in parts]
+            (row,) = (row for row in found.instances if row.instance == wanted["instance"])
+            assert row.fits
+            assert 1 / row.inferences_per_s == pytest.approx(
+                sum(1 / part["inferences_per_s"] for part in rows)
+            )
+            for rate, price in row.prices.items():
+                assert price == (
+                    wanted[rate] and pytest.approx(sum(part[rate]["usd_per_million"] for part in rows))
+                )
+
+
+def test_diff_compares_every_stage(masked, capsys):
+    from opentrn import cli, diff
+
+    x = mixed((4, 5))
+    report = diff.diff(masked, x)
+    count = int((x > 0).sum())
+    assert [sizes for sizes, _ in report.parts] == ["", f"found={count}"]
+    assert report.is_clean and report.first_bug is None
+    assert all(part.ops and part.results for _, part in report.parts)
+    assert cli.main(["diff", str(masked)]) == 0
+    assert "== stage 2 of 2, for found=" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="takes 1 inputs, 2 were given"):
+        diff.diff(masked, x, x)
+
+
+def test_a_bug_in_a_later_stage_is_found(masked, monkeypatch):
+    from opentrn import diff
+
+    plain = diff.Module.evaluate
+
+    def wrong(module, *arrays, **options):
+        results = plain(module, *arrays, **options)
+        return [r + 1 if r.dtype.kind == "f" and len(arrays[0]) == 3 else r for r in results]
+
+    x = np.full((4, 5), -1, np.float32)
+    x[0, :3] = 2
+    assert diff.diff(masked, x).is_clean
+    monkeypatch.setattr(diff.Module, "evaluate", wrong)
+    report = diff.diff(masked, x)
+    assert not report.is_clean and report.parts[0][1].is_clean
