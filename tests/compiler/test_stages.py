@@ -17,6 +17,8 @@ RNG = np.random.default_rng(0)
 def attribute(name, value):
     if isinstance(value, bytes):
         return field(1, name) + field(6, value) + field(20, 5)
+    if isinstance(value, list):
+        return field(1, name) + b"".join(field(8, each & (1 << 64) - 1) for each in value) + field(20, 7)
     return field(1, name) + field(3, value) + field(20, 2)
 
 
@@ -274,6 +276,39 @@ def test_branches_of_different_shapes_and_loops_that_grow(tmp_path):
             state = np.concatenate([state, part])
             sums.append(state.sum())
         check(staged, [x, np.array(c)], [state, np.array(sums)])
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_scan_whose_body_has_shapes_that_depend_on_data(tmp_path, axis, backward):
+    """Sums of each row's positive elements, and the running maximum of how many they are; as pairs."""
+    body = graph_of(
+        [
+            node("Greater", ["row", "zero"], ["mask"]), node("Compress", ["row", "mask"], ["kept"]),
+            node("ReduceSum", ["kept"], ["sum"], keepdims=0), node("Size", ["kept"], ["count"]),
+            node("Max", ["most", "count"], ["next"]), node("Add", ["sum", "offset"], ["shifted"]),
+            node("Unsqueeze", ["sum", "first"], ["a"]), node("Unsqueeze", ["shifted", "first"], ["b"]),
+            node("Concat", ["a", "b"], ["pair"], axis=0),
+        ],
+        [("most", [], INT64), ("row", [5])], [("next", [], INT64), ("pair", [2])],
+        [("zero", np.float32(0)), ("first", np.array([0]))],
+    )  # fmt: skip
+    scan = node(
+        "Scan", ["start", "x"], ["most_of_all", "pairs"], body=body, num_scan_inputs=1, scan_input_axes=[axis - 2],
+        scan_input_directions=[int(backward)], scan_output_axes=[axis], scan_output_directions=[int(backward)],
+    )  # fmt: skip
+    path = onnx_file(
+        tmp_path / "scan.onnx", [scan], [("x", [3, 5] if axis == 0 else [5, 3]), ("offset", [])],
+        [("most_of_all", [], INT64), ("pairs", [3, 2] if axis == 0 else [2, 3])], [("start", np.array(0))],
+    )  # fmt: skip
+    staged = opentrn.compile(path, strict=True)
+    assert isinstance(staged, StagedModel)
+    x = mixed((3, 5))
+    x[1] = -1
+    sums = np.array([row[row > 0].sum() for row in x], np.float32)
+    pairs = np.stack([sums, sums + np.float32(2)], 1)
+    counts = np.array((x > 0).sum(1).max(), np.int64)
+    check(staged, [x if axis == 0 else x.T.copy(), np.float32(2)], [counts, pairs if axis == 0 else pairs.T])
 
 
 def test_rows_are_padded_to_a_program_compiled_ahead_where_it_is_proved(tmp_path):

@@ -18,8 +18,18 @@ bool truth(const Literal& literal) {
   return graph::load_integer(literal.type().element(), literal.element(0)) != 0;
 }
 
+void check_unrolled(int64_t iterations) {
+  if (iterations > kUnrolledMax)
+    throw Fault(FaultKind::kNotModelled, "onnx.Loop",
+                fmt::format("a loop whose shapes depend on data passes {} iterations", kUnrolledMax));
+}
+
 [[noreturn]] void bad_loop(std::string message) {
   throw Fault(FaultKind::kInput, "onnx.Loop", std::move(message));
+}
+
+[[noreturn]] void bad_scan(std::string message) {
+  throw Fault(FaultKind::kInput, "onnx.Scan", std::move(message));
 }
 
 }  // namespace
@@ -120,6 +130,71 @@ void Importer::unroll(Item& item, Builder& builder, std::deque<Item>& work) {
   next_iteration(first, builder, work);
 }
 
+// As unroll(), of a Scan: how many iterations there are is known, so all are written at once.
+void Importer::unroll_scan(Item& item, Builder& builder, std::deque<Item>& work) {
+  const NodeProto& node = *item.node;
+  const auto inputs = operands(item);
+  const auto integers = [&](std::string_view name, size_t count) {
+    const AttributeValue* found = find_attribute(node, name, item.frame);
+    return found && found->ints.size() == count ? found->ints : std::vector<int64_t>(count, 0);
+  };
+  const AttributeValue* body_attribute = find_attribute(node, "body", item.frame);
+  const AttributeValue* scanned_attribute = find_attribute(node, "num_scan_inputs", item.frame);
+  if (!body_attribute || !body_attribute->g || !scanned_attribute || !scanned_attribute->i)
+    bad_scan("it has no body or num_scan_inputs");
+  const Graph& body = *body_attribute->g;
+  const int64_t scanned = *scanned_attribute->i;
+  const auto input_count = static_cast<int64_t>(inputs.size());
+  if (scanned < 1 || scanned > input_count || body.inputs.size() != inputs.size() ||
+      static_cast<int64_t>(body.outputs.size()) < input_count - scanned)
+    bad_scan("the body does not fit the inputs");
+  const auto states = static_cast<size_t>(input_count - scanned);
+  for (const auto& input : inputs)
+    if (!input) bad_scan("an input is left out");
+  const auto axes = integers("scan_input_axes", static_cast<size_t>(scanned));
+  const auto directions = integers("scan_input_directions", static_cast<size_t>(scanned));
+  const Emit e(builder);
+  const auto axis_of = [&](size_t k) {
+    const int64_t rank = e.rank(*inputs[states + k]);
+    const int64_t axis = axes[k] < 0 ? axes[k] + rank : axes[k];
+    if (axis < 0 || axis >= rank) bad_scan(fmt::format("axis {} of an input of rank {}", axes[k], rank));
+    return axis;
+  };
+  const int64_t count = e.dim(*inputs[states], axis_of(0));
+  for (size_t k = 1; k < static_cast<size_t>(scanned); ++k)
+    if (e.dim(*inputs[states + k], axis_of(k)) != count) bad_scan("scanned inputs have different lengths");
+  check_unrolled(count);
+
+  const size_t outputs = body.outputs.size() - states;
+  const auto backward = integers("scan_output_directions", outputs);
+  Unrolled end;
+  end.iteration = end.count = count;
+  end.axes = integers("scan_output_axes", outputs);
+  end.scanned.resize(outputs);
+  for (size_t i = 0; i < states; ++i) end.states.push_back({item.frame, node.inputs[i]});
+  std::vector<Item> items;
+  for (int64_t iteration = 0; iteration < count; ++iteration) {
+    const int number = add_frame(item.frame, item.frame);
+    Frame& frame = progress_.frames.back();
+    for (size_t k = 0; k < static_cast<size_t>(scanned); ++k) {
+      const int64_t at = directions[k] ? count - 1 - iteration : iteration;
+      frame.values[body.inputs[states + k].name] = e.take(*inputs[states + k], axis_of(k), at);
+    }
+    add_initializers(body, frame, builder);
+    for (size_t i = 0; i < states; ++i) {
+      items.push_back(bind_item(end.states[i], {number, body.inputs[i].name}));
+      end.states[i] = {number, body.outputs[i].name};
+    }
+    for (const NodeProto& inner : body.nodes) items.push_back(node_item(inner, number));
+    for (size_t i = 0; i < outputs; ++i) {
+      auto& slices = end.scanned[i];
+      slices.insert(backward[i] ? slices.begin() : slices.end(), {number, body.outputs[states + i].name});
+    }
+  }
+  items.push_back(loop_item(node, item.frame, std::move(end)));
+  work.insert(work.begin(), items.begin(), items.end());
+}
+
 void Importer::next_iteration(Item& item, Builder& builder, std::deque<Item>& work) {
   // What a later stage goes on with is the iteration, whichever item it came from.
   const auto wait = [&] { defer(item); };
@@ -149,9 +224,7 @@ void Importer::next_iteration(Item& item, Builder& builder, std::deque<Item>& wo
       if (const auto* found = find(state.frame, state.name); found && !*found) return wait();
     return end_loop(item, builder);
   }
-  if (loop.iteration >= kUnrolledMax)
-    throw Fault(FaultKind::kNotModelled, "onnx.Loop",
-                fmt::format("a loop whose shapes depend on data passes {} iterations", kUnrolledMax));
+  check_unrolled(loop.iteration + 1);
   const Graph& body = *find_attribute(*item.node, "body", item.frame)->g;
   const int number = add_frame(item.frame, item.frame);
   Frame& frame = progress_.frames.back();
@@ -194,9 +267,18 @@ void Importer::end_loop(const Item& item, Builder& builder) {
     const size_t number = i - loop.states.size();
     if (number >= loop.scanned.size()) bad_loop(fmt::format("output {} is not made", i));
     Values slices;
-    for (const Name& slice : loop.scanned[number]) slices.push_back(e.unsqueeze(value(slice), 0));
+    int64_t axis = 0;
+    for (const Name& slice : loop.scanned[number]) {
+      const int64_t rank = e.rank(value(slice)) + 1;
+      if (number < loop.axes.size()) axis = loop.axes[number] + (loop.axes[number] < 0 ? rank : 0);
+      if (axis < 0 || axis >= rank) bad_scan(fmt::format("output {} is stacked on axis {}", number, axis));
+      slices.push_back(e.unsqueeze(value(slice), axis));
+    }
     if (slices.empty()) {  // of no iteration the body alone says the shape
-      const ValueInfo& info = body.outputs[loop.states.size() + 1 + number];
+      if (!loop.axes.empty())
+        throw Fault(FaultKind::kNotModelled, "onnx.Scan",
+                    "a shape in its body depends on data, and it scans nothing");
+      const ValueInfo& info = body.outputs[body.outputs.size() - loop.scanned.size() + number];
       Dims dims{0};
       for (const Dimension& dimension : info.shape) {
         if (!dimension.value)
@@ -207,7 +289,7 @@ void Importer::end_loop(const Item& item, Builder& builder) {
       values[node.outputs[i]] = e.full(element_type(info.element), dims, 0);
       continue;
     }
-    values[node.outputs[i]] = slices.size() == 1 ? slices[0] : e.concat(slices, 0);
+    values[node.outputs[i]] = slices.size() == 1 ? slices[0] : e.concat(slices, axis);
   }
 }
 

@@ -36,12 +36,13 @@ struct Name {
   std::string name;
 };
 
-// A Loop that is written out, iteration by iteration, because shapes change from one to the next.
+// A Loop or Scan that is written out, iteration by iteration, because shapes change from one to the next.
 struct Unrolled {
   int64_t iteration = 0, count = 0;
   std::optional<Name> condition;  // whether this iteration runs; nothing: it does
   std::vector<Name> states;
   std::vector<std::vector<Name>> scanned;  // for each scanned output the slices so far
+  std::vector<int64_t> axes;  // of a Scan: where they are stacked, in place of the first dimension
 };
 
 // What is to be done, in order.
@@ -49,7 +50,7 @@ struct Item {
   enum class Kind : uint8_t {
     kNode,
     kBind,  // `to` stands for what `from` does
-    kLoop,  // the next iteration of the Loop `node`, or its end
+    kLoop,  // the next iteration of the Loop `node`, or its end, or that of a Scan
   };
   Kind kind = Kind::kNode;
   const NodeProto* node = nullptr;

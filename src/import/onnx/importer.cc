@@ -311,7 +311,9 @@ void Importer::import_node(Item& item, Builder& builder, std::deque<Item>& work,
                 fmt::format("operator {} is not imported: {}", node.op_type, row->refusal));
   const bool is_if = node.domain.empty() && node.op_type == "If";
   const bool is_loop = node.domain.empty() && node.op_type == "Loop";
-  if (!in_stages_ || !main || !(is_if || is_loop)) return import_by_row(*row, item, version->second, builder);
+  const bool is_scan = node.domain.empty() && node.op_type == "Scan" && version->second >= 9;
+  if (!in_stages_ || !main || !(is_if || is_loop || is_scan))
+    return import_by_row(*row, item, version->second, builder);
   if (is_if && expand_if(item, builder, work)) return;
   // As one op of the graph, if shapes and what the host must know allow it. What is wrong with a branch or
   // body shows again when it is written out, and there only if it is taken.
@@ -327,6 +329,7 @@ void Importer::import_node(Item& item, Builder& builder, std::deque<Item>& work,
   }
   const auto inputs = operands(item);
   if (is_loop && inputs.size() >= 2) return unroll(item, builder, work);
+  if (is_scan) return unroll_scan(item, builder, work);
   if (is_if && inputs.size() == 1 && inputs[0]) ask(*inputs[0], item);
   std::rethrow_exception(why);
 }

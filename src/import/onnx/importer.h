@@ -106,6 +106,7 @@ class Importer {
   void expand_graph(const Graph& graph, int frame, const std::vector<Name>& outputs,
                     std::deque<Item>& work) const;
   void unroll(Item& item, Builder& builder, std::deque<Item>& work);
+  void unroll_scan(Item& item, Builder& builder, std::deque<Item>& work);
   void next_iteration(Item& item, Builder& builder, std::deque<Item>& work);
   void end_loop(const Item& item, Builder& builder);
   const FunctionProto* find_function(const NodeProto& node) const;
