@@ -56,11 +56,13 @@ def hermitian(matrix, sort: bool):
     import jax
     import jax.numpy as jnp
 
+    from opentrn.jax_axes import varying_as
+
     size = matrix.shape[0]
     padded = max(2, size + size % 2)
     # The added row meets zeros only: it is never rotated, and is back in its place after whole sweeps.
     state = jnp.zeros((padded, padded), matrix.dtype).at[:size, :size].set(matrix)
-    vectors = jnp.eye(padded, dtype=matrix.dtype)
+    vectors = varying_as(jnp.eye(padded, dtype=matrix.dtype), matrix)
     order = _round_robin(padded)
     product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 

@@ -35,6 +35,8 @@ def _factored(matrix: Any) -> tuple[Any, Any]:
     import jax
     import jax.numpy as jnp
 
+    from opentrn.jax_axes import varying_as
+
     rows, columns = matrix.shape
     count = min(rows, columns)
     row_places, column_places = jnp.arange(rows), jnp.arange(columns)
@@ -50,13 +52,16 @@ def _factored(matrix: Any) -> tuple[Any, Any]:
             jnp.arange(count) == j, tau, taus
         )
 
-    return jax.lax.fori_loop(0, count, step, (matrix, jnp.zeros(count, matrix.dtype)))
+    taus = varying_as(jnp.zeros(count, matrix.dtype), matrix)
+    return jax.lax.fori_loop(0, count, step, (matrix, taus))
 
 
 def _orthogonal(matrix: Any, taus: Any) -> Any:
     """The product of the reflections, as many columns of it as `matrix` has."""
     import jax
     import jax.numpy as jnp
+
+    from opentrn.jax_axes import varying_as
 
     rows, columns = matrix.shape
     count = taus.shape[0]
@@ -67,7 +72,8 @@ def _orthogonal(matrix: Any, taus: Any) -> Any:
         v = jnp.where(places > j, matrix[:, j], jnp.where(places == j, 1, 0)).astype(matrix.dtype)
         return q - taus[j] * v[:, None] * jnp.sum(v.conj()[:, None] * q, 0)[None, :]
 
-    return jax.lax.fori_loop(0, count, step, jnp.eye(rows, columns, dtype=matrix.dtype))
+    unit = jnp.eye(rows, columns, dtype=matrix.dtype)
+    return jax.lax.fori_loop(0, count, step, varying_as(varying_as(unit, matrix), taus))
 
 
 def _batched(of_one: Callable[..., Any], *arrays: Any, ranks: tuple[int, ...]) -> Any:

@@ -104,6 +104,16 @@ std::string port_name(const std::vector<graph::Dictionary>& attributes, size_t i
   return fmt::format("{}{}", otherwise, i);
 }
 
+template <typename Wide, typename Narrow>
+std::optional<std::string> first_beyond(std::span<const std::byte> bytes) {
+  for (size_t i = 0; i + sizeof(Wide) <= bytes.size(); i += sizeof(Wide)) {
+    Wide value;
+    std::memcpy(&value, bytes.data() + i, sizeof(value));
+    if (!std::in_range<Narrow>(value)) return fmt::format("{}", value);
+  }
+  return std::nullopt;
+}
+
 template <typename From, typename To>
 std::vector<std::byte> converted(std::span<const std::byte> bytes) {
   std::vector<std::byte> result(bytes.size() / sizeof(From) * sizeof(To));
@@ -297,6 +307,14 @@ std::vector<std::byte> to_device(const graph::Literal& literal) {
     case ElementType::kUI2:
     case ElementType::kUI4: return extended(literal);
     default: return {literal.bytes().begin(), literal.bytes().end()};
+  }
+}
+
+std::optional<std::string> beyond_device(const graph::Literal& literal) {
+  switch (literal.type().element()) {
+    case ElementType::kI64: return first_beyond<int64_t, int32_t>(literal.bytes());
+    case ElementType::kUI64: return first_beyond<uint64_t, uint32_t>(literal.bytes());
+    default: return std::nullopt;
   }
 }
 

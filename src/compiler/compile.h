@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,8 @@ std::vector<OpCoverage> coverage(const graph::Module& module);
 // Elements of a host array as a device stores them, and back (device_type.h): 64-bit integers and f64
 // lose half of their bits.
 std::vector<std::byte> to_device(const graph::Literal& literal);
+// The first 64-bit integer that 32 bits do not hold, as text; nullopt where there is none.
+std::optional<std::string> beyond_device(const graph::Literal& literal);
 // True when both have the same bytes.
 bool same_on_device(graph::ElementType element);
 graph::Literal from_device(const graph::Type& type, std::span<const std::byte> bytes);

@@ -57,6 +57,18 @@ constexpr Flag kFlags[] = {
     {"retry_failed_compilation", Meaning::kNoEffectOn},
 };
 
+// Of XLA, beside those that begin with xla_. [doc: xla/pjrt/proto/compile_options.proto]
+constexpr std::string_view kXlaOptions[] = {
+    "exec_time_optimization_effort",
+    "memory_fitting_effort",
+    "optimization_level",
+    "memory_fitting_level",
+};
+
+bool is_xla_option(std::string_view key) {
+  return key.starts_with("xla_") || std::ranges::find(kXlaOptions, key) != std::end(kXlaOptions);
+}
+
 [[noreturn]] void refuse(FaultKind kind, std::string message, std::string hint) {
   throw Fault(kind, "compiler.flags", std::move(message), std::move(hint));
 }
@@ -161,13 +173,13 @@ void add_compiler_options(CompilerFlags& flags, const std::map<std::string, std:
     std::string name = key;
     while (name.starts_with("-")) name.erase(0, 1);
     if (!find(name)) std::replace(name.begin(), name.end(), '_', '-');
-    if (key.starts_with("xla_") || name.starts_with("internal-")) {
+    if (is_xla_option(key) || name.starts_with("internal-")) {
       flags.without_effect.push_back(key);
       continue;
     }
     const Flag* flag = find(name);
     if (!flag)
-      refuse(FaultKind::kInput, fmt::format("compiler_options has '{}', which is no option", key),
+      refuse(FaultKind::kInput, fmt::format("No such compile option: '{}' (in compiler_options)", key),
              fmt::format("with effect here: {}", options_text()));
     take(flags, *flag, value, fmt::format("{}={}", key, value));
   }

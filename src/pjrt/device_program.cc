@@ -1,5 +1,7 @@
 #include "pjrt/device_program.h"
 
+#include <fmt/format.h>
+
 #include "base/fault.h"
 #include "deploy/deploy.h"
 #include "runtime/timing.h"
@@ -20,6 +22,12 @@ std::unique_ptr<DeviceProgram> compile_for_device(const graph::Module& module, c
 
 std::vector<graph::Literal> DeviceProgram::run(std::span<const graph::Type> results,
                                                std::span<const graph::Literal> arguments) const {
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (const auto found = compiler::beyond_device(arguments[i]))
+      throw Fault(FaultKind::kInput, "pjrt.64_bits",
+                  fmt::format("argument {}, {}, holds {}; integers of a device have 32 bits", i,
+                              arguments[i].type().to_string(), *found),
+                  "use 32-bit integers, or compute with such numbers on JAX's CPU");
   std::vector<std::shared_ptr<sim::Buffer>> inputs;
   for (const graph::Literal& argument : arguments) inputs.push_back(deploy::device_buffer(argument));
   runtime::LoopTrips trips;

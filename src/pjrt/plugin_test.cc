@@ -363,9 +363,9 @@ TEST(CompilerFlags, NothingIsLeftOutSilently) {
 
 TEST(CompilerFlags, OptionsOfJitWin) {
   CompilerFlags flags = parse_compiler_flags("--auto-cast=all");
-  add_compiler_options(flags, {{"auto_cast", "matmult"}, {"xla_backend_optimization_level", "2"}});
+  add_compiler_options(flags, {{"auto_cast", "matmult"}, {"optimization_level", "19"}, {"xla_x", "2"}});
   EXPECT_EQ(flags.options, (Named{{"auto-cast", "matmult"}}));
-  EXPECT_EQ(flags.without_effect, std::vector<std::string>{"xla_backend_optimization_level"});
+  EXPECT_EQ(flags.without_effect, (std::vector<std::string>{"optimization_level", "xla_x"}));
   EXPECT_THROW(add_compiler_options(flags, {{"fast", "true"}}), Fault);
 }
 

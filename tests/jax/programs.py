@@ -255,6 +255,33 @@ def complex_products_and_extremes():
 
 
 @program
+def scatters_by_functions():
+    z = normal(51, 6, 5) + 1j * normal(52, 6, 5)
+    places, w = jnp.array([4, 0, 4]), normal(53, 3, 5) - 1j
+    x = normal(54, 7)
+    return (
+        z.at[places].multiply(w),
+        z.at[places].max(w),
+        z.at[places].min(w),
+        x.at[jnp.array([1, 3, 1, 9])].apply(jnp.tanh),
+        x.at[jnp.array([1, 3, 1])].divide(jnp.array([2.0, 3.0, 5.0])),
+    )
+
+
+@program
+def random_whole_numbers_of_64_bits():
+    with jax.enable_x64(True):
+        key = jax.random.key(5)
+        return (
+            jax.random.randint(key, (40,), -3, 1000),
+            jax.random.randint(key, (40,), -(2**31), 2**31 - 1),
+            jax.random.permutation(key, 20),
+            jax.random.choice(key, 7, (9,)),
+            jnp.arange(9, dtype=jnp.uint64) % jnp.uint64(4),
+        )
+
+
+@program
 def products_of_whole_numbers():
     a, b = jnp.arange(12, dtype=jnp.int8).reshape(3, 4), jnp.arange(20, dtype=jnp.int8).reshape(4, 5) - 9
     wide = jax.lax.dot(a, b, preferred_element_type=jnp.float32)

@@ -35,6 +35,7 @@ const Expansion* expansion_of(const Function& function, const Op& op) {
       wide_kernel_expansions(),      convolution_expansions(),  integer_product_expansions(),
       product_expansions(),          window_expansions(),       linear_algebra_expansions(),
       random_expansions(),           counting_expansions(),     long_scatter_expansions(),
+      region_scatter_expansions(),   bound_expansions(),
   };
   for (const auto family : kFamilies)
     for (const Expansion& expansion : family)

@@ -27,10 +27,12 @@ std::span<const Expansion> complex_expansions();
 std::span<const Expansion> trigonometric_expansions();
 std::span<const Expansion> special_function_expansions();
 std::span<const Expansion> bit_expansions();
+std::span<const Expansion> bound_expansions();
 std::span<const Expansion> patch_expansions();        // before other convolutions
 std::span<const Expansion> wide_kernel_expansions();  // before other convolutions
 std::span<const Expansion> convolution_expansions();  // before integer products
 std::span<const Expansion> long_scatter_expansions();
+std::span<const Expansion> region_scatter_expansions();
 std::span<const Expansion> integer_product_expansions();
 std::span<const Expansion> product_expansions();
 std::span<const Expansion> wide_integer_expansions();

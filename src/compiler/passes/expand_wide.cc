@@ -84,6 +84,29 @@ Words widened(Builder& builder, ValueId value) {
   return {low, has_sign ? select(x < 0, ~zero, zero) : zero};
 }
 
+Expr as_word(const Expr& condition) { return condition.as(ElementType::kUI32); }
+
+Words sum(const Words& a, const Words& b) {
+  const Expr low = a.low + b.low;
+  return {low, a.high + b.high + as_word(low < a.low)};
+}
+
+Words difference(const Words& a, const Words& b) {
+  return {a.low - b.low, a.high - b.high - as_word(a.low < b.low)};
+}
+
+// As widened(); of an i64 sum or difference, which 32 bits may not hold, all bits.
+Words widened_exactly(Builder& builder, ValueId value) {
+  const Op* made = maker(builder.function(), value);
+  if (!made || builder.type(value).element() != ElementType::kI64 ||
+      (made->kind != OpKind::add_ && made->kind != OpKind::subtract_))
+    return widened(builder, value);
+  const bool adds = made->kind == OpKind::add_;
+  const ValueId left = made->operands[0], right = made->operands[1];
+  const Words a = widened(builder, left), b = widened(builder, right);
+  return adds ? sum(a, b) : difference(a, b);
+}
+
 Words words_of(Builder& builder, ValueId value) {
   const Function& function = builder.function();
   if (const Op* made = maker(function, value)) {
@@ -97,7 +120,7 @@ Words words_of(Builder& builder, ValueId value) {
     }
     if (made->kind == OpKind::convert_ && (graph::is_integer(function.type(made->operands[0]).element()) ||
                                            graph::is_bool(function.type(made->operands[0]).element())))
-      return widened(builder, made->operands[0]);
+      return widened_exactly(builder, made->operands[0]);
   }
   return widened(builder, value);  // the 32 bits that stand for it
 }
@@ -106,17 +129,6 @@ bool on_wide(const Function& function, const Op& op) {
   const auto wide = [&](ValueId value) { return is_wide(function, value); };
   return std::any_of(op.operands.begin(), op.operands.end(), wide) ||
          std::any_of(op.results.begin(), op.results.end(), wide);
-}
-
-Expr as_word(const Expr& condition) { return condition.as(ElementType::kUI32); }
-
-Words sum(const Words& a, const Words& b) {
-  const Expr low = a.low + b.low;
-  return {low, a.high + b.high + as_word(low < a.low)};
-}
-
-Words difference(const Words& a, const Words& b) {
-  return {a.low - b.low, a.high - b.high - as_word(a.low < b.low)};
 }
 
 Words product(const Words& a, const Words& b) {
@@ -158,6 +170,41 @@ Words larger(const Words& a, const Words& b) { return chosen(less(a, b), b, a); 
 Words both(const Words& a, const Words& b) { return {a.low & b.low, a.high & b.high}; }
 Words either(const Words& a, const Words& b) { return {a.low | b.low, a.high | b.high}; }
 Words one_of(const Words& a, const Words& b) { return {a.low ^ b.low, a.high ^ b.high}; }
+
+struct Divided {
+  Words quotient, rest;
+};
+
+// Bit by bit from the highest. Of a division by zero the quotient is all ones, and the rest what was divided.
+Divided divided(const Words& a, const Words& b) {
+  Builder& builder = a.low.builder();
+  const Expr zero = a.low.number(0);
+  const graph::Type counter = graph::Type::scalar(ElementType::kI32), word = a.low.type();
+  // rest, and what is left of `a` with the quotient behind it
+  const Values start{builder.splat(counter, 0), zero.id(), zero.id(), a.low.id(), a.high.id()};
+  const std::vector<graph::Type> types{counter, word, word, word, word};
+  const graph::RegionBody more{types, [](Builder& body, std::span<const ValueId> x) {
+                                 return Values{(Expr(body, x[0]) < 64.0).id()};
+                               }};
+  const graph::RegionBody step{types, [&](Builder& body, std::span<const ValueId> x) {
+                                 const auto at = [&](size_t i) { return Expr(body, x[i]); };
+                                 const Words by{Expr(body, b.low.id()), Expr(body, b.high.id())};
+                                 const Expr carried = at(2) >> 31;
+                                 const Words rest{at(1) << 1 | at(4) >> 31, at(2) << 1 | at(1) >> 31};
+                                 const Expr fits = (carried != 0) | ~less(rest, by);
+                                 const Words next = chosen(fits, difference(rest, by), rest);
+                                 return Values{(at(0) + 1.0).id(), next.low.id(), next.high.id(),
+                                               (at(3) << 1 | as_word(fits)).id(),
+                                               (at(4) << 1 | at(3) >> 31).id()};
+                               }};
+  const OpId loop = builder.add_with_regions(OpKind::while_, start, {}, types, {more, step});
+  const Values made = builder.function().op(loop).results;
+  const auto result = [&](size_t i) { return Expr(builder, made[i]); };
+  return {{result(3), result(4)}, {result(1), result(2)}};
+}
+
+Words quotient(const Words& a, const Words& b) { return divided(a, b).quotient; }
+Words remainder(const Words& a, const Words& b) { return divided(a, b).rest; }
 
 template <Words (*kBody)(const Words&, const Words&)>
 Values binary(Builder& builder, const Function&, const Op&, Operands operands) {
@@ -299,6 +346,8 @@ constexpr Expansion kExpansions[] = {
     {OpKind::add_, on_wide, binary<sum>},
     {OpKind::subtract_, on_wide, binary<difference>},
     {OpKind::multiply_, on_wide, binary<product>},
+    {OpKind::divide_, on_wide, binary<quotient>},
+    {OpKind::remainder_, on_wide, binary<remainder>},
     {OpKind::and_, on_wide, binary<both>},
     {OpKind::or_, on_wide, binary<either>},
     {OpKind::xor_, on_wide, binary<one_of>},
