@@ -105,6 +105,73 @@ class Shardy:
                 manager.enable_verifier(verify)
                 manager.run(module.operation)
 
+    def even_out(self, module) -> None:
+        """Takes from Shardy's shardings what jaxlib 0.10.2 cannot split: uneven dimensions and parts of axes.
+
+        Those dimensions stay whole; sdy-insert-explicit-reshards puts exchanges around the ops. Parts of axes leave
+        results of main too, uneven dimensions have left them.
+        """
+        sizes = self._axis_sizes(module)
+        with self.context:
+            for op in walk(module.operation):
+                if "sdy.sharding" in op.attributes and op.name != "func.func":
+                    old = self._sdy.TensorShardingPerValueAttr(op.attributes["sdy.sharding"]).shardings
+                    new = [
+                        self._evened(self._sdy.TensorShardingAttr(each), _shape_of(value), sizes)
+                        for each, value in zip(old, op.results)
+                    ]
+                    if len(new) == len(old):
+                        op.attributes["sdy.sharding"] = self._sdy.TensorShardingPerValueAttr.get(new)
+            self._even_out_results(module, sizes)
+
+    def _axis_sizes(self, module) -> dict[str, int]:
+        meshes = [op for op in walk(module.operation) if op.name == "sdy.mesh"]
+        return {
+            name: int(size) for mesh in meshes for name, size in _AXIS.findall(str(mesh.attributes["mesh"]))
+        }
+
+    def _even_out_results(self, module, sizes: dict[str, int]) -> None:
+        main = next(op for op in module.body.operations if op.operation.name == "func.func")
+        if "res_attrs" not in main.attributes:
+            return
+        given = []
+        for attributes, kind in zip(main.attributes["res_attrs"], main.type.results):
+            named = {each.name: each.attr for each in attributes}
+            if "sdy.sharding" in named and hasattr(kind, "shape"):
+                sharding = self._sdy.TensorShardingAttr(named["sdy.sharding"])
+                named["sdy.sharding"] = self._evened(sharding, list(kind.shape), sizes)
+            given.append(self._ir.DictAttr.get(named))
+        main.attributes["res_attrs"] = self._ir.ArrayAttr.get(given)
+
+    def _is_uneven(self, op, sizes: dict[str, int]) -> bool:
+        """Whether an exchange of Shardy's own makes parts of which some are smaller."""
+        sharding = self._sdy.TensorShardingAttr(op.attributes["out_sharding"])
+        return any(self._uneven(sharding, _shape_of(op.results[0]), sizes))
+
+    def _uneven(self, sharding, shape: list[int], sizes: dict[str, int]) -> list[bool]:
+        """By dimension: whether devices do not divide it, or parts of axes cut it."""
+        found = []
+        for size, dim in zip(shape, sharding.dimension_shardings):
+            axes = [self._sdy.AxisRefAttr(axis) for axis in self._sdy.DimensionShardingAttr(dim).axes]
+            parts = math.prod(sizes[axis.name] for axis in axes)
+            found.append(any(axis.sub_axis_info is not None for axis in axes) or size % parts != 0)
+        return found
+
+    def _evened(self, sharding, shape: list[int], sizes: dict[str, int]):
+        """A sharding of `shape` with its uneven dimensions whole."""
+        uneven = self._uneven(sharding, shape, sizes)
+        if not any(uneven):
+            return sharding
+        dims = [
+            self._sdy.DimensionShardingAttr.get([], self._sdy.DimensionShardingAttr(dim).is_closed)
+            if is_uneven
+            else dim
+            for dim, is_uneven in zip(sharding.dimension_shardings, uneven)
+        ]
+        return self._sdy.TensorShardingAttr.get(
+            sharding.mesh_or_ref, dims, list(sharding.replicated_axes), list(sharding.unreduced_axes)
+        )
+
     def shardings(self, module) -> str:
         """A line per argument and result of main, the mesh written out."""
         with self.context:
@@ -146,7 +213,7 @@ class Shardy:
                 self._make_whole(op, mesh)
             try:
                 self.apply(copy, *TO_COLLECTIVES)
-                if refused := self._refuse(copy) - whole:
+                if refused := self._refuse(copy, whole) - whole:
                     whole |= refused
                     continue
                 self._hold_arguments(copy)
@@ -205,9 +272,10 @@ class Shardy:
                 held.erase()
             module.operation.verify()
 
-    def _refuse(self, module) -> set[int]:
-        """Numbers of ops to be computed whole; ValueError for what jaxlib 0.10.2 is known to get wrong.
+    def _refuse(self, module, refused: set[int]) -> set[int]:
+        """Numbers of ops to be computed whole; `refused` were in earlier rounds.
 
+        ValueError for what jaxlib 0.10.2 is known to get wrong.
         Found by JAX's own tests: exchanges of axes by collective_permute, sums that stay open between devices,
         parts of axes, sizes that devices do not divide, reductions of several arrays, constants that are cut.
         """
@@ -225,13 +293,20 @@ class Shardy:
             for value, sharding in zip(op.results, _shardings_of(op)):
                 cut = [math.prod(sizes[axis] for axis in _NAME.findall(dim)) for dim in _dims_of(sharding)]
                 if any(size % parts for size, parts in zip(_shape_of(value), cut)):
-                    raise ValueError("a dimension that the devices do not divide")
+                    number = _number_before(op)
+                    if number is None or number in refused:
+                        raise ValueError("a dimension that the devices do not divide")
+                    whole.add(number)
                 if (
                     op.name == "sdy.constant"
                     and max(cut, default=1) > 1
                     and not op.attributes["value"].is_splat
                 ):
                     whole.add(_number_of(op))
+            if "out_sharding" in op.attributes and self._is_uneven(op, sizes):
+                if not (readers := _readers(op) - refused):
+                    raise ValueError("a dimension that the devices do not divide")
+                whole |= readers
             if op.name in _CUT_DIMS and _CUT_DIMS[op.name](op):
                 whole.add(_number_of(op))
             if op.name == "sdy.all_reduce":
@@ -294,6 +369,24 @@ def _number_of(op) -> int | None:
     return int(op.attributes[_NUMBER]) if _NUMBER in op.attributes else None
 
 
+def _number_before(op) -> int | None:
+    """Of the program's op that an op of Shardy's own moves the result of."""
+    while _number_of(op) is None and len(op.operands) == 1 and not hasattr(op.operands[0].owner, "arguments"):
+        op = op.operands[0].owner
+    return _number_of(op)
+
+
+def _readers(op) -> set[int]:
+    """Of the program's ops that read what an op of Shardy's own moves."""
+    readers: set[int] = set()
+    for use in op.results[0].uses:
+        number = _number_of(use.owner)
+        readers |= (
+            {number} if number is not None else _readers(use.owner) if len(use.owner.results) else set()
+        )
+    return readers
+
+
 def _shardings_of(op) -> list[str]:
     """The dimensions' text of each result's sharding."""
     return _PER_VALUE.findall(str(op.attributes["sdy.sharding"])) if "sdy.sharding" in op.attributes else []
@@ -352,6 +445,24 @@ def _cuts_update(op) -> bool:
     return any(whole[d] != part[d] for d in cut)
 
 
+def _cuts_gather(op) -> bool:
+    """A dimension of the table of which slices take a part."""
+    sizes = map(int, _numbers(op.attributes["slice_sizes"]))
+    whole = _shape_of(op.operands[0])
+    partly = {d for d, (size, of) in enumerate(zip(sizes, whole, strict=True)) if size != of}
+    return bool(partly & set(_cut_dims(op.operands[0])))
+
+
+def _cuts_window(op) -> bool:
+    """A dimension along which windows are larger than one element, or move."""
+    moving = set()
+    for name in ("window_dimensions", "window_strides", "base_dilations", "window_dilations"):
+        if name in op.attributes:
+            moving |= {d for d, size in enumerate(map(int, _numbers(op.attributes[name]))) if size != 1}
+    cut = {d for value in (*op.operands, *op.results) for d in _cut_dims(value)}
+    return bool(moving & cut)
+
+
 def _cuts_convolution(op) -> bool:
     """Anything but the batch."""
     found = re.search(r"\[([^\]]*)\]x\[[^\]]*\]->\[([^\]]*)\]", str(op.attributes["dimension_numbers"]))
@@ -370,6 +481,9 @@ def _numbers(attribute) -> list[str]:
 # Ops that sdy-convert-global-to-local of jaxlib 0.10.2 makes local without a word where devices would have to
 # exchange: whether one is such a case.
 _CUT_DIMS = {
+    "stablehlo.gather": _cuts_gather,
+    "stablehlo.reduce_window": _cuts_window,
+    "stablehlo.select_and_scatter": _cuts_window,
     "stablehlo.reverse": _cuts_reverse,
     "stablehlo.dynamic_update_slice": _cuts_update,
     "stablehlo.convolution": _cuts_convolution,
@@ -406,6 +520,7 @@ def answer(shardy: Shardy, code: bytes, to: BinaryIO) -> None:
     try:
         module = shardy.read(code)
         shardy.apply(module, *PROPAGATE)
+        shardy.even_out(module)
         send(to, b"s", shardy.shardings(module).encode())
         send(to, b"l", shardy.write(shardy.to_local(module)))
     except Exception as error:  # whatever it is, the caller is told and goes on without

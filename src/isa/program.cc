@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include <fmt/format.h>
+
+#include "base/host_memory.h"
+
 namespace opentrn::isa {
 
 namespace {
@@ -23,6 +27,16 @@ std::span<const uint64_t> as_words(const void* data, size_t count) {
 
 uint64_t hash_pattern(const Pattern& pattern) {
   return hash_words(as_words(pattern.dims.data(), 2 * static_cast<size_t>(pattern.rank))) * 31 + pattern.rank;
+}
+
+// How often, and for how much: what a program takes here and while it is scheduled.
+constexpr size_t kInstructionsOfCheck = size_t{1} << 18;
+constexpr int64_t kBytesPerInstruction = 400;
+
+// A program that is too large for the host's memory ends here, not the process.
+void expect_room(size_t instructions) {
+  expect_host_memory(static_cast<int64_t>(instructions) * kBytesPerInstruction,
+                     fmt::format("a program of {} instructions and more", instructions));
 }
 
 }  // namespace
@@ -142,6 +156,8 @@ InstructionIndex Program::append(Opcode opcode, Engine engine, std::span<const O
                                  std::span<const AttributeWord> attributes, LocationId location,
                                  uint32_t name, uint8_t flags) {
   OPENTRN_CHECK(operands.size() <= 255, "{} operands", operands.size());
+  if (instructions_.size() % kInstructionsOfCheck == kInstructionsOfCheck - 1)
+    expect_room(instructions_.size());
   Instruction instruction;
   instruction.opcode = opcode;
   instruction.engine = engine;

@@ -1,14 +1,14 @@
 #include "pjrt/device_program.h"
 
-#include <fmt/format.h>
-
 #include "base/fault.h"
 #include "deploy/deploy.h"
+#include "pjrt/wide_numbers.h"
 #include "runtime/timing.h"
 
 namespace opentrn::pjrt {
 
 std::unique_ptr<DeviceProgram> compile_for_device(const graph::Module& module, const DeviceOptions& options) {
+  expect_narrow_constants(module);
   Parts::SharedModel made = options.parts->model([&] {
     return deploy::model_of(compiler::compile(module, options.compiler), options.compiler.generation);
   });
@@ -22,12 +22,7 @@ std::unique_ptr<DeviceProgram> compile_for_device(const graph::Module& module, c
 
 std::vector<graph::Literal> DeviceProgram::run(std::span<const graph::Type> results,
                                                std::span<const graph::Literal> arguments) const {
-  for (size_t i = 0; i < arguments.size(); ++i)
-    if (const auto found = compiler::beyond_device(arguments[i]))
-      throw Fault(FaultKind::kInput, "pjrt.64_bits",
-                  fmt::format("argument {}, {}, holds {}; integers of a device have 32 bits", i,
-                              arguments[i].type().to_string(), *found),
-                  "use 32-bit integers, or compute with such numbers on JAX's CPU");
+  expect_narrow_arguments(arguments);
   std::vector<std::shared_ptr<sim::Buffer>> inputs;
   for (const graph::Literal& argument : arguments) inputs.push_back(deploy::device_buffer(argument));
   runtime::LoopTrips trips;

@@ -35,7 +35,10 @@ Status status_of_exception() {
   } catch (const Fault& fault) {
     return {code_of(fault.kind()), fault.what()};
   } catch (const std::bad_alloc&) {
-    return {abi::Code::kResourceExhausted, "the host has no memory left for this"};
+    return {abi::Code::kResourceExhausted,
+            "the host has no memory left for this\n    try: a smaller model or batch, a share of it for each "
+            "core, or a host with "
+            "more memory"};
   } catch (const std::exception& error) {
     return {abi::Code::kInternal, error.what()};
   } catch (...) {

@@ -45,7 +45,11 @@ def drawn(element: str, shape: tuple[int, ...]) -> np.ndarray:
     if element == "i32":
         return RNG.integers(-1000, 1000, shape).astype(np.int32)
     real = RNG.standard_normal(shape)
-    return (real + 1j * RNG.standard_normal(shape)).astype(np.complex64) if "complex" in element else real.astype("f4")
+    return (
+        (real + 1j * RNG.standard_normal(shape)).astype(np.complex64)
+        if "complex" in element
+        else real.astype("f4")
+    )
 
 
 @pytest.mark.parametrize("body", BODIES)

@@ -37,6 +37,17 @@ OPS = {
     "scan": lambda a: lax.scan(lambda c, r: (c + r, c * r), a[0], a),
     "update": lambda a: lax.dynamic_update_slice(a, jnp.ones((2, 2)), (3, 5)),
     "cond": lambda a: lax.cond(a.sum() > 0, lambda: a * 2, lambda: a - 1),
+    "index": lambda a: a[2],
+    "slice with steps": lambda a: a[::2, ::3],
+    "roll": lambda a: jnp.roll(a, 3, 1),
+    "differences": lambda a: jnp.diff(a, axis=1),
+    "reshape": lambda a: a.reshape(4, 2, 16).sum(1),
+    "slice at a place that values say": lambda a: lax.dynamic_slice(a, (a[0, 0].astype(int) + 5, 1), (3, 4)),
+    "rows of a table": lambda a: a[(a[:, 1].astype(int) % 8)],
+    "windows": lambda a: lax.reduce_window(a, -np.inf, lax.max, (2, 3), (1, 2), "SAME"),
+    "gradient of windows": jax.grad(
+        lambda a: lax.reduce_window(a, -np.inf, lax.max, (2, 2), (2, 2), "VALID").sum()
+    ),
     "random": lambda a: a + jax.random.uniform(jax.random.key(1), a.shape),
 }
 

@@ -81,3 +81,39 @@ def test_without_strict_too_large_is_the_same():
     done = run("neuron", "-c", code)
     assert done.returncode == 0, done.stderr
     assert "RESOURCE_EXHAUSTED" in done.stdout and "at <string>:3 in jit(f)" in done.stdout
+
+
+WIDE = """
+import jax, jax.numpy as jnp, numpy as np
+jax.config.update("jax_enable_x64", True)
+a = np.array([5, -3, 7])
+def far(x):
+    return x + (1 << 40)  # line 6
+def ends(x):
+    return jnp.where(x > 0, x, jnp.iinfo(jnp.int64).max).min(), jnp.clip(x, -2, 1 << 50), x < (1 << 35)
+for f in far, ends:
+    try: print(f.__name__, [each.tolist() for each in jax.tree.leaves(jax.jit(f)(a))])
+    except jax.errors.JaxRuntimeError as error: print(f.__name__, str(error).replace("\\n", " "))
+try: print("argument", np.asarray(jax.jit(jnp.sin)(np.array([1 << 40]))))
+except jax.errors.JaxRuntimeError as error: print("argument", str(error).replace("\\n", " "))
+for seed in 0, 2**31 - 1:
+    print("draw", *(f"{each:.5f}" for each in jax.random.normal(jax.random.key(seed), (3,)).tolist()))
+"""
+
+
+def wide(platform: str, tmp_path, **environment: str) -> list[str]:
+    file = tmp_path / "wide.py"
+    file.write_text(WIDE)
+    done = run(platform, str(file), **environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_numbers_beyond_32_bits_are_right_or_refused(tmp_path):
+    ours, theirs = wide("neuron", tmp_path), wide("cpu", tmp_path)
+    assert ours[:2] == theirs[:2]  # by the host
+    assert "argument 0, tensor<1xi64>, holds 1099511627776" in ours[2] and "try: " in ours[2]
+    assert ours[3:] == theirs[3:]  # fp32's numbers, to five digits
+    strict = wide("neuron", tmp_path, OPENTRN_STRICT="1")
+    assert "stablehlo.add of 1099511627776" in strict[0] and "wide.py:6" in strict[0] and "try: " in strict[0]
+    assert "stablehlo.select of 9223372036854775807" in strict[1]

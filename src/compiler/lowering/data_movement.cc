@@ -20,7 +20,12 @@ bool takes(const Function& function, const Op& op) {
     case OpKind::concatenate_:
     case OpKind::pad_: return true;
     case OpKind::bitcast_convert_: {
-      const auto to = device_dtype(function.type(op.results[0]).element());
+      const graph::ElementType from = function.type(op.operands[0]).element(),
+                               as = function.type(op.results[0]).element();
+      // The 32 bits that stand for 64 are others for integers than for floats.
+      if ((is_narrowed(from) || is_narrowed(as)) && graph::is_float(from) != graph::is_float(as))
+        return false;
+      const auto to = device_dtype(as);
       return to && function.type(op.operands[0]).rank() == function.type(op.results[0]).rank() &&
              size_bytes(*to) == size_bytes(*device_dtype(function.type(op.operands[0]).element()));
     }

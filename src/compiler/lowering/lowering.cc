@@ -266,8 +266,10 @@ void Lowering::lower_group(int index) {
   const Group& group = plan().groups()[static_cast<size_t>(index)];
   try {
     lower_kernel(index, group);
-  } catch (const Fault&) {
+  } catch (Fault& fault) {
     if (failed_.empty()) failed_ = group.all_ops();  // the innermost
+    const SourceLocation where = module_.source(function_.op(group.ops.front()).location);
+    if (where.known()) fault.set_location(where);
     throw;
   }
 }

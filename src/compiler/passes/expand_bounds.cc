@@ -1,6 +1,6 @@
-// i64 numbers against constants that 32 bits do not hold: a device's i64 has 32 bits (lowering/device_type.h),
-// so that the order is known, where the low bits of the constant would give another. Programs compare with
-// the ends of the 64-bit range (jax.random.randint does).
+// i64 numbers against constants that 32 bits do not hold: a device's i64 has 32 bits
+// (lowering/device_type.h), so that the order is known, where the low bits of the constant would give
+// another. Programs compare with the ends of the 64-bit range (jax.random.randint does).
 #include <algorithm>
 #include <limits>
 
@@ -21,7 +21,8 @@ using graph::ValueId;
 
 namespace {
 
-constexpr int64_t kLeast = std::numeric_limits<int32_t>::min(), kLargest = std::numeric_limits<int32_t>::max();
+constexpr int64_t kLeast = std::numeric_limits<int32_t>::min(),
+                  kLargest = std::numeric_limits<int32_t>::max();
 
 // An i64 constant, or null; looks through broadcasts.
 const graph::Literal* constant_of(const Function& function, ValueId value) {
@@ -82,7 +83,8 @@ std::vector<ValueId> bounded(Builder& builder, const Function& function, const O
   std::vector<ValueId> near(operands.begin(), operands.end());
   for (size_t i = 0; i < near.size(); ++i)
     if (const int side = side_of(function, op.operands[i]); side != 0)
-      near[i] = builder.splat(function.type(op.operands[i]), static_cast<double>(side < 0 ? kLeast : kLargest));
+      near[i] =
+          builder.splat(function.type(op.operands[i]), static_cast<double>(side < 0 ? kLeast : kLargest));
   return {builder.add(op.kind, std::move(near), op.attributes)};
 }
 

@@ -66,11 +66,10 @@ ValueId scattered(Builder& builder, const Function& function, const Op& op, Valu
 std::vector<ValueId> by_parts(Builder& builder, const Function& function, const Op& op,
                               std::span<const ValueId> operands) {
   const ScatterRows rows = scatter_rows(builder, function, op, operands[1], operands[2], kPart);
-  return for_scatter_parts(
-      builder, rows, {operands[0]},
-      [&](Builder& body, std::span<const ValueId> carried, const ScatterPart& part) {
-        return std::vector{scattered(body, function, op, carried[0], part)};
-      });
+  return for_scatter_parts(builder, rows, {operands[0]},
+                           [&](Builder& body, std::span<const ValueId> carried, const ScatterPart& part) {
+                             return std::vector{scattered(body, function, op, carried[0], part)};
+                           });
 }
 
 constexpr Expansion kExpansions[] = {{OpKind::scatter_, is_long, by_parts}};

@@ -30,7 +30,8 @@ bool is_one_op(const Function& function, const Op& op) {
   const graph::Block& body = function.block(op.regions[0]);
   if (body.ops.size() == 1) return function.op(body.ops[0]).operands[0] == body.arguments[1];
   const auto combiner = combiner_of(function, op);
-  return combiner && (*combiner == OpKind::add_ || !graph::is_complex(function.type(op.operands[0]).element()));
+  return combiner &&
+         (*combiner == OpKind::add_ || !graph::is_complex(function.type(op.operands[0]).element()));
 }
 
 bool takes(const Function& function, const Op& op) {
@@ -65,13 +66,12 @@ ValueId gathered(Builder& builder, const Op& op, ValueId from, ValueId indices, 
   for (int64_t d = 0, next = 1; d < builder.type(from).rank(); ++d)
     sizes.push_back(std::ranges::find(inserted, d) != inserted.end() ? 1
                                                                      : update.dim(static_cast<int>(next++)));
-  return builder.add(
-      OpKind::gather_, {from, indices},
-      {{Attr::offset_dims, Attribute(std::move(offsets))},
-       {Attr::collapsed_slice_dims, Attribute(inserted)},
-       {Attr::start_index_map, Attribute(dims_of(op, Attr::scatter_dims_to_operand_dims))},
-       {Attr::index_vector_dim, Attribute(int64_t{1})},
-       {Attr::slice_sizes, Attribute(std::move(sizes))}});
+  return builder.add(OpKind::gather_, {from, indices},
+                     {{Attr::offset_dims, Attribute(std::move(offsets))},
+                      {Attr::collapsed_slice_dims, Attribute(inserted)},
+                      {Attr::start_index_map, Attribute(dims_of(op, Attr::scatter_dims_to_operand_dims))},
+                      {Attr::index_vector_dim, Attribute(int64_t{1})},
+                      {Attr::slice_sizes, Attribute(std::move(sizes))}});
 }
 
 ValueId placed(Builder& builder, const Op& op, ValueId into, ValueId indices, ValueId window) {

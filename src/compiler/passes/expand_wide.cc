@@ -327,6 +327,39 @@ Values seen_as_64_bits(Builder& builder, const Function& function, const Op& op,
   return {low.seen_as(ElementType::kI32).as(ElementType::kI64).id()};
 }
 
+bool is_seen_as_f64(const Function& function, const Op& op) {
+  return is_wide(function, op.operands[0]) && function.type(op.results[0]).element() == ElementType::kF64;
+}
+
+// The f32 that stands for an f64 of these bits: cut off, so that a number below two stays there (that is how
+// uniform numbers are drawn). Beyond f32's range infinity and zero.
+Values seen_as_f64(Builder& builder, const Function&, const Op&, Operands operands) {
+  const Words x = words_of(builder, operands[0]);
+  const Expr sign = x.high & x.high.bits(0x80000000u), exponent = (x.high >> 20) & x.high.number(0x7FF);
+  const Expr fraction = (x.high & x.high.number(0xFFFFF)) << 3 | x.low >> 29;
+  const Expr scaled = (exponent - 896.0) << 23, infinite = x.high.bits(0x7F800000u);
+  const Expr nan = (exponent == 2047.0) & (((x.high & x.high.number(0xFFFFF)) | x.low) != 0);
+  const Expr finite = select(exponent <= 896.0, x.high.number(0), scaled | fraction);
+  const Expr large = select(nan, x.high.bits(0x7FC00000u), infinite);
+  const Expr bits = sign | select(exponent >= 1151.0, large, finite);
+  return {bits.seen_as(ElementType::kF32).as(ElementType::kF64).id()};
+}
+
+bool is_f64_seen(const Function& function, const Op& op) {
+  return is_wide(function, op.results[0]) && function.type(op.operands[0]).element() == ElementType::kF64;
+}
+
+// The bits of the f64 that an f32 stands for.
+Values f64_seen(Builder& builder, const Function&, const Op&, Operands operands) {
+  const Expr x = Expr(builder, operands[0]).as(ElementType::kF32).seen_as(ElementType::kUI32);
+  const Expr sign = x & x.bits(0x80000000u), exponent = (x >> 23) & x.number(0xFF);
+  const Expr fraction = x & x.number(0x7FFFFF);
+  const Expr shifted = select(exponent == 255.0, x.number(2047), exponent + 896.0);
+  const Expr zero = exponent == 0.0;
+  const Expr high = sign | select(zero, x.number(0), shifted << 20 | fraction >> 3);
+  return {joined({select(zero, x.number(0), fraction << 29), high})};
+}
+
 bool is_used_no_further(const Function& function, const Op& op) {
   if (!is_joined(function, op)) return false;
   bool used = false;
@@ -363,6 +396,8 @@ constexpr Expansion kExpansions[] = {
     {OpKind::convert_, converts, converted},
     {OpKind::bitcast_convert_, is_seen_as_words, seen_as_words},
     {OpKind::bitcast_convert_, is_seen_as_64_bits, seen_as_64_bits},
+    {OpKind::bitcast_convert_, is_seen_as_f64, seen_as_f64},
+    {OpKind::bitcast_convert_, is_f64_seen, f64_seen},
     {OpKind::bitcast_convert_, is_used_no_further, low_bits},
     {OpKind::broadcast_in_dim_, on_wide, by_words},
     {OpKind::transpose_, on_wide, by_words},

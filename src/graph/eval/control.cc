@@ -100,7 +100,8 @@ Items custom_call(const Call& call) {
     if (results) return from_outside(call, *results, call.op().results.size());
   }
   call.not_modelled(fmt::format("the custom call @{}", target),
-                    "give a handler for it (Options::custom_call)");
+                    "write it with other ops, or call the host (jax.pure_callback); from C++, give a "
+                    "handler for it (Options::custom_call)");
 }
 
 Items infeed(const Call& call) {

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "base/host_memory.h"
 
 namespace opentrn::sim {
 
@@ -27,9 +28,12 @@ constexpr int64_t kCapacityQuantum = 256;
 // seconds on a virtual machine.
 constexpr int64_t kHugePage = int64_t{2} << 20;
 constexpr int64_t kHugeFrom = 8 * kHugePage;
+// Tensors so large are asked for before they are allocated.
+constexpr int64_t kAskFrom = int64_t{1} << 30;
 
 std::byte* allocate_aligned(int64_t capacity) {
   const bool huge = capacity >= kHugeFrom;
+  if (capacity >= kAskFrom) expect_host_memory(capacity, "a tensor");
   const size_t alignment = huge ? kHugePage : kAlignment;
   const size_t size = (static_cast<size_t>(capacity) + alignment - 1) / alignment * alignment;
   void* data = std::aligned_alloc(alignment, size);
@@ -38,8 +42,9 @@ std::byte* allocate_aligned(int64_t capacity) {
     ::madvise(data, size, MADV_HUGEPAGE);  // advice: no page is lost if it is not taken
 #endif
   if (data == nullptr)
-    throw Fault(FaultKind::kCapacity, "sim.host_memory",
-                fmt::format("the host has no {} bytes for a tensor", capacity));
+    throw Fault(FaultKind::kCapacity, "host_memory",
+                fmt::format("the host has no {} bytes for a tensor", capacity),
+                "a smaller model or batch, or a host with more memory");
   return static_cast<std::byte*>(data);
 }
 

@@ -1,0 +1,60 @@
+#include "base/host_memory.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "base/fault.h"
+
+namespace opentrn {
+
+namespace {
+
+constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+// The number behind a name, in a file with one of each a line.
+std::optional<int64_t> number_of(const char* path, std::string_view wanted) {
+  std::ifstream file(path);
+  for (std::string name; file >> name;) {
+    int64_t number = 0;
+    if (name == wanted && file >> number) return number;
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return std::nullopt;
+}
+
+// A file with one number; "max" is none.
+std::optional<int64_t> number_in(const char* path) {
+  std::ifstream file(path);
+  int64_t number = 0;
+  if (file >> number) return number;
+  return std::nullopt;
+}
+
+}  // namespace
+
+int64_t host_memory_available() {
+  const auto kib = number_of("/proc/meminfo", "MemAvailable:");
+  int64_t available = kib ? *kib * 1024 : kUnknown;
+  // Of a control group, whose files in memory make room when they must.
+  const auto limit = number_in("/sys/fs/cgroup/memory.max"),
+             used = number_in("/sys/fs/cgroup/memory.current");
+  const int64_t files = number_of("/sys/fs/cgroup/memory.stat", "inactive_file").value_or(0);
+  if (limit && used) available = std::min(available, std::max<int64_t>(0, *limit - *used + files));
+  return available;
+}
+
+void expect_host_memory(int64_t bytes, std::string_view what) {
+  const int64_t available = host_memory_available();
+  if (bytes <= available) return;
+  throw Fault(FaultKind::kCapacity, "host_memory",
+              fmt::format("{} takes {:.1f} GiB of this host's memory, which has {:.1f} left", what,
+                          static_cast<double>(bytes) / kGiB, static_cast<double>(available) / kGiB),
+              "a smaller model or batch, a share of it for each core, or a host with more memory");
+}
+
+}  // namespace opentrn

@@ -1,0 +1,17 @@
+// What this host has left. A host that overcommits gives memory that it does not have, and ends the process
+// when it is written: who wants much asks first.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace opentrn {
+
+// Bytes that can be had without swapping, within the limit of the process' control group; INT64_MAX where the
+// system does not say.
+int64_t host_memory_available();
+
+// Fault{kCapacity, "host_memory"} when `bytes` more are not available; `what` wants them.
+void expect_host_memory(int64_t bytes, std::string_view what);
+
+}  // namespace opentrn
