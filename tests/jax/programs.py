@@ -269,6 +269,18 @@ def scatters_by_functions():
 
 
 @program
+def one_predicate_beside_reductions():
+    x, y = normal(55, 20, 6), normal(56, 3, 4, 5)
+    rising = x[0, 0] < x[0, 1]
+    return (
+        jax.lax.select(rising, x.sum(1), x.max(1)),
+        jnp.where(~rising, y.sum(1), 0),
+        jax.lax.clamp(x[0, 0] - 1, y.mean(2), x[0, 0]),
+        jnp.digitize(x[:, 0], jnp.sort(x[0]), method="compare_all"),
+    )
+
+
+@program
 def random_whole_numbers_of_64_bits():
     with jax.enable_x64(True):
         key = jax.random.key(5)

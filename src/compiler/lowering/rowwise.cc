@@ -234,8 +234,10 @@ class RowwiseKernel {
   // A scalar operand (select's predicate, clamp's bounds) stands for every element.
   Matrix matrix_of_operand(ValueId value, bool is_column) {
     View view = lowering_.view(value);
-    if (view.dims.empty() && !is_column)
-      for (const int64_t dim : group_.shape) view.dims.push_back({0, dim});
+    if (view.dims.empty()) {
+      const auto rank = is_column ? static_cast<size_t>(group_.row_rank()) : group_.shape.size();
+      for (size_t d = 0; d < rank; ++d) view.dims.push_back({0, group_.shape[d]});
+    }
     return matrix(view, is_column);
   }
 
