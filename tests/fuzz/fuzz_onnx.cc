@@ -187,9 +187,15 @@ class Model {
     pbf_writer g(graph);
     const uint32_t count = random_.below(6);
     std::vector<int64_t> usual = dims();
+    const bool lists = row.op_type.find("Sequence") != std::string::npos || random_.below(16) == 0;
+    if (lists) {
+      add_node(g, "SequenceConstruct", {"x0", "x1", "x0"}, "s0");
+      add_node(g, "SplitToSequence", {"x0"}, "s1");
+      add_node(g, "Optional", {"x1"}, "s2");
+    }
     for (uint32_t i = 0; i < count; ++i) {
       const std::string name = random_.below(12) == 0 ? "" : fmt::format("x{}", i);
-      node.add_string(1, name);
+      node.add_string(1, lists && random_.below(2) == 0 ? fmt::format("s{}", random_.below(3)) : name);
       if (name.empty()) continue;
       if (random_.below(3) == 0) usual = dims();
       const int type = random_.below(2) == 0 ? kFloat : element();
@@ -226,6 +232,15 @@ class Model {
   SplitMix64& random() { return random_; }
 
  private:
+  static void add_node(pbf_writer& graph, const std::string& op, const std::vector<std::string>& inputs,
+                       const std::string& output) {
+    std::string data;
+    pbf_writer node(data);
+    for (const std::string& input : inputs) node.add_string(1, input);
+    node.add_string(2, output);
+    node.add_string(4, op);
+    graph.add_message(1, data);
+  }
   size_t below(size_t n) { return random_.below(static_cast<uint32_t>(n)); }
   int element() { return 1 + static_cast<int>(random_.below(kLastType)); }
   int64_t number() {

@@ -28,6 +28,12 @@ void check_unrolled(int64_t iterations) {
   throw Fault(FaultKind::kInput, "onnx.Loop", std::move(message));
 }
 
+// Of an import that is to be one program, or of what is too large to be asked for.
+[[noreturn]] void needs_stages(std::string_view what) {
+  throw Fault(FaultKind::kNotModelled, "onnx.data_shape", fmt::format("{} depends on data", what),
+              "opentrn compile and opentrn run take such models in stages");
+}
+
 [[noreturn]] void bad_scan(std::string message) {
   throw Fault(FaultKind::kInput, "onnx.Scan", std::move(message));
 }
@@ -59,7 +65,7 @@ void Importer::call_function(const FunctionProto& function, const Item& item, st
       frame.left_out.insert(function.inputs[i]);
       continue;
     }
-    if (!find(item.frame, node.inputs[i]))
+    if (!find(item.frame, node.inputs[i]) && !find_sequence(item.frame, node.inputs[i]))
       throw Fault(FaultKind::kInput, "onnx.name",
                   fmt::format("input '{}' is made by no node before", node.inputs[i]));
     items.push_back(bind_item({item.frame, node.inputs[i]}, {number, function.inputs[i]}));
@@ -113,12 +119,14 @@ void Importer::unroll(Item& item, Builder& builder, std::deque<Item>& work) {
   if (!inputs.empty() && inputs[0]) {
     const auto count = folder_.fold(*inputs[0]);
     if (!count) ask(*inputs[0], item);
-    if (!count || count->type().element_count() != 1) bad_loop("the number of trips is no number");
+    if (!count) needs_stages("the number of iterations");
+    if (count->type().element_count() != 1) bad_loop("the number of trips is no number");
     loop.count = graph::load_integer(count->type().element(), count->element(0));
   }
   if (inputs.size() > 1 && inputs[1]) loop.condition = Name{item.frame, node.inputs[1]};
   for (size_t i = 2; i < inputs.size(); ++i) {
-    if (!inputs[i]) bad_loop(fmt::format("state {} is left out", i - 2));
+    if (!inputs[i] && !find_sequence(item.frame, node.inputs[i]))
+      bad_loop(fmt::format("state {} is left out", i - 2));
     loop.states.push_back({item.frame, node.inputs[i]});
   }
   const AttributeValue* body = find_attribute(node, "body", item.frame);
@@ -197,7 +205,10 @@ void Importer::unroll_scan(Item& item, Builder& builder, std::deque<Item>& work)
 
 void Importer::next_iteration(Item& item, Builder& builder, std::deque<Item>& work) {
   // What a later stage goes on with is the iteration, whichever item it came from.
-  const auto wait = [&] { defer(item); };
+  const auto wait = [&] {
+    if (builder.block() != main_.body()) throw LaterInside{};
+    defer(item);
+  };
   const Unrolled& loop = *item.loop;
   bool more = loop.iteration < loop.count;
   if (more && loop.condition) {
@@ -211,7 +222,7 @@ void Importer::next_iteration(Item& item, Builder& builder, std::deque<Item>& wo
       } catch (const Later&) {
         return wait();
       }
-      bad_loop("the condition is no truth value");
+      needs_stages("whether there is another iteration");
     }
     if (known->type().element_count() != 1) bad_loop("the condition is no truth value");
     more = truth(*known);
@@ -261,7 +272,11 @@ void Importer::end_loop(const Item& item, Builder& builder) {
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty()) continue;
     if (i < loop.states.size()) {
-      values[node.outputs[i]] = value(loop.states[i]);
+      const Name& state = loop.states[i];
+      if (const auto* elements = find_sequence(state.frame, state.name))
+        set_sequence({item.frame, node.outputs[i]}, std::vector<Name>(*elements));
+      else
+        values[node.outputs[i]] = value(state);
       continue;
     }
     const size_t number = i - loop.states.size();

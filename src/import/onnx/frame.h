@@ -17,23 +17,24 @@ namespace opentrn::import::onnx {
 
 using Bindings = std::map<std::string, AttributeValue, std::less<>>;
 
+// A name in a frame.
+struct Name {
+  int frame = -1;
+  std::string name;
+};
+
 // Names of one graph, or of one function's body; a subgraph sees those of the graph around it, a function
 // does not. No value: a later stage makes it.
 struct Frame {
   int parent = -1;  // number of the frame around it
   std::map<std::string, std::optional<graph::ValueId>, std::less<>> values;
+  std::map<std::string, std::vector<Name>, std::less<>> sequences;  // their elements (sequence.cc)
   const OpsetVersions* opsets = nullptr;
-  // Inside a function: inputs that the call leaves out.
+  // Inputs that the call of a function leaves out, and optional values that hold nothing.
   std::set<std::string, std::less<>> left_out;
   // Inside a function: the attributes of the call, then the function's defaults.
   std::shared_ptr<const Bindings> bindings;
   int depth = 0;
-};
-
-// A name in a frame.
-struct Name {
-  int frame = -1;
-  std::string name;
 };
 
 // A Loop or Scan that is written out, iteration by iteration, because shapes change from one to the next.

@@ -103,6 +103,7 @@ void Importer::finish() {
   Values results;
   for (const ValueInfo& output : source_.model.graph.outputs) {
     const auto* found = find(0, output.name);
+    if (!found) check_is_tensor(output);
     if (!found) unknown_name(output.name, "graph output");
     results.push_back(found->value());
     main_.result_types.push_back(main_.type(results.back()));
@@ -147,7 +148,7 @@ int Importer::add_frame(int parent, int like) {
 
 void Importer::captured(const Graph& graph, int frame, std::vector<Name>& names) const {
   const auto add = [&](const std::string& name) {
-    if (!name.empty() && find(frame, name)) names.push_back({frame, name});
+    if (!name.empty() && (find(frame, name) || find_sequence(frame, name))) add_uses({frame, name}, names);
   };
   for (const NodeProto& node : graph.nodes) {
     for (const std::string& input : node.inputs) add(input);
@@ -157,17 +158,28 @@ void Importer::captured(const Graph& graph, int frame, std::vector<Name>& names)
   for (const ValueInfo& output : graph.outputs) add(output.name);
 }
 
+// Of a sequence its elements; nothing of what is left out.
+void Importer::add_uses(const Name& name, std::vector<Name>& names) const {
+  if (name.name.empty()) return;
+  if (progress_.frames[static_cast<size_t>(name.frame)].left_out.contains(name.name)) return;
+  if (const auto* elements = find_sequence(name.frame, name.name))
+    names.insert(names.end(), elements->begin(), elements->end());
+  else
+    names.push_back(name);
+}
+
 std::vector<Name> Importer::uses(const Item& item) const {
   std::vector<Name> names;
-  if (item.kind == Item::Kind::kBind) return {item.from};
-  const auto& left_out = progress_.frames[static_cast<size_t>(item.frame)].left_out;
+  if (item.kind == Item::Kind::kBind) {
+    add_uses(item.from, names);
+    return names;
+  }
   if (item.kind == Item::Kind::kLoop) {
     if (item.loop->condition) names.push_back(*item.loop->condition);
-    names.insert(names.end(), item.loop->states.begin(), item.loop->states.end());
+    for (const Name& state : item.loop->states) add_uses(state, names);
     for (const auto& slices : item.loop->scanned) names.insert(names.end(), slices.begin(), slices.end());
   } else {
-    for (const std::string& input : item.node->inputs)
-      if (!input.empty() && !left_out.contains(input)) names.push_back({item.frame, input});
+    for (const std::string& input : item.node->inputs) add_uses({item.frame, input}, names);
   }
   for (const AttributeValue& attribute : item.node->attributes)
     if (attribute.g) captured(*attribute.g, item.frame, names);
@@ -237,6 +249,12 @@ void Importer::step(Item& item, Builder& builder, std::deque<Item>& work, bool m
     case Item::Kind::kLoop: return next_iteration(item, builder, work);
     case Item::Kind::kBind: break;
   }
+  if (const auto* elements = find_sequence(item.from.frame, item.from.name))
+    return set_sequence(item.to, std::vector<Name>(*elements));
+  if (progress_.frames[static_cast<size_t>(item.from.frame)].left_out.contains(item.from.name)) {
+    progress_.frames[static_cast<size_t>(item.to.frame)].left_out.insert(item.to.name);
+    return;
+  }
   const auto* found = find(item.from.frame, item.from.name);
   if (!found) unknown_name(item.from.name, "output");
   progress_.frames[static_cast<size_t>(item.to.frame)].values[item.to.name] = *found;
@@ -262,6 +280,7 @@ Values Importer::import_subgraph(const Graph& graph, const Values& inputs, int a
   Values outputs;
   for (const ValueInfo& output : graph.outputs) {
     const auto* found = find(number, output.name);
+    if (!found && find_sequence(number, output.name)) throw LaterInside{};
     if (!found) unknown_name(output.name, "subgraph output");
     if (!*found) throw LaterInside{};
     outputs.push_back(**found);
@@ -280,7 +299,7 @@ std::vector<std::optional<ValueId>> Importer::operands(const Item& item) const {
   const auto& left_out = progress_.frames[static_cast<size_t>(item.frame)].left_out;
   std::vector<std::optional<ValueId>> values;
   for (const std::string& input : item.node->inputs) {
-    if (input.empty() || left_out.contains(input)) {
+    if (input.empty() || left_out.contains(input) || find_sequence(item.frame, input)) {
       values.emplace_back();
       continue;
     }
@@ -295,6 +314,7 @@ std::vector<std::optional<ValueId>> Importer::operands(const Item& item) const {
 void Importer::import_node(Item& item, Builder& builder, std::deque<Item>& work, bool main) {
   const NodeProto& node = *item.node;
   if (const FunctionProto* function = find_function(node)) return call_function(*function, item, work);
+  if (import_sequence(item, builder, work)) return;
   const OpsetVersions& opsets = *progress_.frames[static_cast<size_t>(item.frame)].opsets;
   const auto version = opsets.find(node.domain);
   if (version == opsets.end())
@@ -312,7 +332,8 @@ void Importer::import_node(Item& item, Builder& builder, std::deque<Item>& work,
   const bool is_if = node.domain.empty() && node.op_type == "If";
   const bool is_loop = node.domain.empty() && node.op_type == "Loop";
   const bool is_scan = node.domain.empty() && node.op_type == "Scan" && version->second >= 9;
-  if (!in_stages_ || !main || !(is_if || is_loop || is_scan))
+  const bool is_structure = is_if || is_loop || is_scan;
+  if (!is_structure || !((main && in_stages_) || reads_sequence(item)))
     return import_by_row(*row, item, version->second, builder);
   if (is_if && expand_if(item, builder, work)) return;
   // As one op of the graph, if shapes and what the host must know allow it. What is wrong with a branch or
@@ -332,6 +353,22 @@ void Importer::import_node(Item& item, Builder& builder, std::deque<Item>& work,
   if (is_scan) return unroll_scan(item, builder, work);
   if (is_if && inputs.size() == 1 && inputs[0]) ask(*inputs[0], item);
   std::rethrow_exception(why);
+}
+
+// Loops that carry sequences and branches that return them are written out.
+bool Importer::reads_sequence(const Item& item) const {
+  const auto makes = [](const auto& self, const Graph& graph) -> bool {
+    return std::ranges::any_of(graph.nodes, [&](const NodeProto& node) {
+      return node.op_type.starts_with("Sequence") || node.op_type.starts_with("Optional") ||
+             node.op_type == "SplitToSequence" ||
+             std::ranges::any_of(node.attributes,
+                                 [&](const AttributeValue& a) { return a.g && self(self, *a.g); });
+    });
+  };
+  return std::ranges::any_of(item.node->inputs,
+                             [&](const std::string& input) { return find_sequence(item.frame, input); }) ||
+         std::ranges::any_of(item.node->attributes,
+                             [&](const AttributeValue& a) { return a.g && makes(makes, *a.g); });
 }
 
 void Importer::import_by_row(const OpRow& row, Item& item, int64_t version, Builder& builder) {

@@ -66,6 +66,8 @@ class Importer {
   void run();
   // Returns the model's results, of a model of which nothing is left to do.
   void finish();
+  // Refuses a result that is a sequence or holds nothing.
+  void check_is_tensor(const ValueInfo& output) const;
   void drop_unused();
   // Of a model that turned out to draw nothing. False: there is none, or it is used.
   bool drop_random_key();
@@ -76,6 +78,7 @@ class Importer {
   const std::vector<Counted>& counted() const { return counted_; }
   // The value behind a name, seen from `frame`: null where there is none, nothing where a later stage has it.
   const std::optional<ValueId>* find(int frame, std::string_view name) const;
+  void add_uses(const Name& name, std::vector<Name>& names) const;
   // The names that an item reads.
   std::vector<Name> uses(const Item& item) const;
   void name_argument(ValueId argument, std::string name) {
@@ -106,6 +109,22 @@ class Importer {
   void expand_graph(const Graph& graph, int frame, const std::vector<Name>& outputs,
                     std::deque<Item>& work) const;
   void unroll(Item& item, Builder& builder, std::deque<Item>& work);
+  const std::vector<Name>* find_sequence(int frame, std::string_view name) const;
+  void set_sequence(const Name& name, std::vector<Name> elements);
+  std::vector<Name> sequence_of(const Item& item, size_t i) const;
+  // A whole number that is an input; asked for where it is not known.
+  std::optional<int64_t> known_integer(const Item& item, size_t i);
+  size_t sequence_place(const Item& item, size_t i, size_t size, int64_t absent);
+  // False: the node is none of sequences or optional values.
+  bool import_sequence(Item& item, Builder& builder, std::deque<Item>& work);
+  bool import_optional(Item& item, Builder& builder, std::deque<Item>& work);
+  void split_to_sequence(Item& item, Builder& builder);
+  ValueId concat_from_sequence(const Item& item, Builder& builder);
+  void sequence_map(Item& item, Builder& builder, std::deque<Item>& work);
+  Name owner_of(Name name) const;
+  // A new name for a value.
+  Name hidden(int frame, ValueId value, std::string_view what);
+  bool reads_sequence(const Item& item) const;
   void unroll_scan(Item& item, Builder& builder, std::deque<Item>& work);
   void next_iteration(Item& item, Builder& builder, std::deque<Item>& work);
   void end_loop(const Item& item, Builder& builder);

@@ -110,6 +110,13 @@ ValueId Importer::random_state(std::optional<float> seed, Builder& builder) {
   return builder.add(OpKind::bitcast_convert_, {state}, {}, {Type::tensor(ElementType::kUI64, {3})});
 }
 
+void Importer::check_is_tensor(const ValueInfo& output) const {
+  if (find_sequence(0, output.name) || progress_.frames[0].left_out.contains(output.name))
+    throw Fault(FaultKind::kNotModelled, "onnx.output",
+                fmt::format("output '{}' is a sequence or an optional value; tensors only", output.name),
+                "return its elements, or ConcatFromSequence of them");
+}
+
 Type Importer::type_of_input(const ValueInfo& input) const {
   try {
     const Type type = input_type(input);

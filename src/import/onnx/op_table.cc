@@ -8,7 +8,6 @@ namespace opentrn::import::onnx {
 
 namespace {
 
-constexpr std::string_view kSequence = "sequences and optional values are no tensors";
 constexpr std::string_view kText = "strings are no tensors that a device holds";
 constexpr std::string_view kImage = "it decodes compressed images";
 
@@ -47,6 +46,7 @@ constexpr OpRow kTable[] = {
     {"", "Col2Im", 18, import_col2im, {}},
     {"", "Compress", 1, import_compress, {}},
     {"", "Concat", 1, import_concat, {}},
+    {"", "ConcatFromSequence", 11, import_list, {}},
     {"", "Constant", 1, import_constant, {}},
     {"", "ConstantOfShape", 9, import_constant_of_shape, {}},
     {"", "Conv", 1, import_conv, {}},
@@ -128,6 +128,9 @@ constexpr OpRow kTable[] = {
     {"", "NonZero", 1, import_non_zero, {}},
     {"", "Not", 1, import_not, {}},
     {"", "OneHot", 9, import_one_hot, {}},
+    {"", "Optional", 15, import_list, {}},
+    {"", "OptionalGetElement", 15, import_list, {}},
+    {"", "OptionalHasElement", 15, import_list, {}},
     {"", "Or", 1, import_or, {}},
     {"", "PRelu", 1, import_prelu, {}},
     {"", "Pad", 1, import_pad, {}},
@@ -167,6 +170,13 @@ constexpr OpRow kTable[] = {
     {"", "ScatterElements", 11, import_scatter_elements, {}},
     {"", "ScatterND", 11, import_scatter_nd, {}},
     {"", "Selu", 1, import_selu, {}},
+    {"", "SequenceAt", 11, import_list, {}},
+    {"", "SequenceConstruct", 11, import_list, {}},
+    {"", "SequenceEmpty", 11, import_list, {}},
+    {"", "SequenceErase", 11, import_list, {}},
+    {"", "SequenceInsert", 11, import_list, {}},
+    {"", "SequenceLength", 11, import_list, {}},
+    {"", "SequenceMap", 17, import_list, {}},
     {"", "Shape", 1, import_shape, {}},
     {"", "Shrink", 9, import_shrink, {}},
     {"", "Sigmoid", 1, import_sigmoid, {}},
@@ -181,6 +191,7 @@ constexpr OpRow kTable[] = {
     {"", "Softsign", 1, import_softsign, {}},
     {"", "SpaceToDepth", 1, import_space_to_depth, {}},
     {"", "Split", 1, import_split, {}},
+    {"", "SplitToSequence", 11, import_list, {}},
     {"", "Sqrt", 1, import_sqrt, {}},
     {"", "Squeeze", 1, import_squeeze, {}},
     {"", "Sub", 1, import_sub, {}},
@@ -206,18 +217,6 @@ constexpr OpRow kTable[] = {
     {"ai.onnx.preview.training", "Momentum", 1, import_momentum, {}},
     {"ai.onnx.ml", "Binarizer", 1, import_binarizer, {}},
     {"ai.onnx.ml", "ArrayFeatureExtractor", 1, import_array_feature_extractor, {}},
-    {"", "SequenceAt", 1, nullptr, kSequence},
-    {"", "SequenceConstruct", 1, nullptr, kSequence},
-    {"", "SequenceEmpty", 1, nullptr, kSequence},
-    {"", "SequenceErase", 1, nullptr, kSequence},
-    {"", "SequenceInsert", 1, nullptr, kSequence},
-    {"", "SequenceLength", 1, nullptr, kSequence},
-    {"", "SequenceMap", 1, nullptr, kSequence},
-    {"", "SplitToSequence", 1, nullptr, kSequence},
-    {"", "ConcatFromSequence", 1, nullptr, kSequence},
-    {"", "Optional", 1, nullptr, kSequence},
-    {"", "OptionalGetElement", 1, nullptr, kSequence},
-    {"", "OptionalHasElement", 1, nullptr, kSequence},
     {"", "RegexFullMatch", 1, nullptr, kText},
     {"", "StringConcat", 1, nullptr, kText},
     {"", "StringNormalizer", 1, nullptr, kText},

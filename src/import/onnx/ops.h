@@ -207,6 +207,9 @@ void import_affine_grid(Node& n);
 void import_roi_align(Node& n);
 void import_max_roi_pool(Node& n);
 
+// sequence.cc: Importer::import_sequence() takes such nodes before, but for those without outputs.
+void import_list(Node& n);
+
 // signal.cc
 void import_hann_window(Node& n);
 void import_hamming_window(Node& n);

@@ -230,6 +230,7 @@ class StageMaker {
       if (found && *found) {
         stage_.results[i] = output(**found, outputs[i].name);
       } else if (!found || stage_.asks.empty()) {
+        importer_.check_is_tensor(outputs[i]);
         throw Fault(FaultKind::kInput, "onnx.name",
                     fmt::format("graph output '{}' is made by no node before", outputs[i].name));
       }
