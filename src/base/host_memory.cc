@@ -39,12 +39,13 @@ std::optional<int64_t> number_in(const char* path) {
 
 int64_t host_memory_available() {
   const auto kib = number_of("/proc/meminfo", "MemAvailable:");
-  int64_t available = kib ? *kib * 1024 : kUnknown;
+  const int64_t swap = number_of("/proc/meminfo", "SwapFree:").value_or(0) * 1024;
+  int64_t available = kib ? *kib * 1024 + swap : kUnknown;
   // Of a control group, whose files in memory make room when they must.
   const auto limit = number_in("/sys/fs/cgroup/memory.max"),
              used = number_in("/sys/fs/cgroup/memory.current");
   const int64_t files = number_of("/sys/fs/cgroup/memory.stat", "inactive_file").value_or(0);
-  if (limit && used) available = std::min(available, std::max<int64_t>(0, *limit - *used + files));
+  if (limit && used) available = std::min(available, std::max<int64_t>(0, *limit - *used + files) + swap);
   return available;
 }
 
