@@ -21,12 +21,16 @@ CASES = [
     ("fft.rfft", "float32", 1),
     ("gather", "float32", 2),
     ("index_put", "int64", 2),
+    ("linalg.lu_solve", "complex64", 2),
+    ("linalg.pinv", "float32", 2),
     ("nn.functional.conv_transpose2d", "float32", 2),
     ("nn.functional.adaptive_max_pool2d", "float32", 2),
     ("nn.functional.embedding_bag", "float32", 3),
     ("nn.functional.max_pool2d", "float32", 1),
+    ("ormqr", "complex64", 2),
     ("pow", "bfloat16", 2),
     ("scatter_reduce.mean", "float32", 1),
+    ("searchsorted", "float32", 2),
     ("var", "float16", 2),
 ]
 

@@ -217,11 +217,11 @@ def test_random_numbers_have_their_distributions() -> None:
 
 def test_an_op_without_a_device_form_is_named_with_its_line() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
-        return torch.linalg.eigvalsh(x + 1)
+        return torch.linalg.eigvals(x + 1)
 
-    with pytest.raises(Exception, match="_linalg_eigh") as caught:
+    with pytest.raises(Exception, match="linalg_eig") as caught:
         compiled(function)(torch.eye(3))
-    assert "test_programs.py:" in str(caught.value) and "torch.linalg.eigvalsh(x + 1)" in str(caught.value)
+    assert "test_programs.py:" in str(caught.value) and "torch.linalg.eigvals(x + 1)" in str(caught.value)
 
 
 def test_without_strict_it_runs_on_the_host_and_says_so(
@@ -229,10 +229,10 @@ def test_without_strict_it_runs_on_the_host_and_says_so(
 ) -> None:
     monkeypatch.setenv("OPENTRN_STRICT", "0")
     x = torch.eye(3)
-    given = compiled(lambda x: torch.linalg.eigvalsh(x + 1) * 2)(x)
-    torch.testing.assert_close(given, torch.linalg.eigvalsh(x + 1) * 2)
+    given = compiled(lambda x: torch.linalg.eigvals(x + 1) * 2)(x)
+    torch.testing.assert_close(given, torch.linalg.eigvals(x + 1) * 2)
     said = capfd.readouterr().err
-    assert "runs on the host" in said and "_linalg_eigh" in said
+    assert "runs on the host" in said and "linalg_eig" in said
 
 
 def test_only_what_has_no_form_leaves_the_device(
@@ -245,14 +245,14 @@ def test_only_what_has_no_form_leaves_the_device(
 
     def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         symmetric = (x @ w) @ (x @ w).t()
-        return torch.linalg.eigvalsh(symmetric).relu().sum() * w.tanh().mean()
+        return torch.linalg.eigvals(symmetric).real.relu().sum() * w.tanh().mean()
 
     x, w = torch.randn(4, 5), torch.randn(5, 6, requires_grad=True)
     given, wanted = compiled(function)(x, w), function(x, w)
     torch.testing.assert_close(given, wanted, rtol=1e-3, atol=1e-3)
     (gradient,) = torch.autograd.grad(given, w)
     torch.testing.assert_close(gradient, torch.autograd.grad(wanted, w)[0], rtol=1e-3, atol=1e-3)
-    assert "aten._linalg_eigh.default of function" in capfd.readouterr().err
+    assert "aten.linalg_eig.default of function" in capfd.readouterr().err
     assert sum(program.runs for program in noted) >= 3  # both sides of it forward, and the backward pass
 
 

@@ -39,6 +39,15 @@ class Result:
 
 
 @dataclass
+class Check:
+    """What LAPACK's `info` says of a result: torch raises LinAlgError for the op of that name if it is not 0."""
+
+    program: int  # number among the program's results
+    name: str
+    is_matrix: bool  # no batch of them
+
+
+@dataclass
 class Emitted:
     """A program's text and how a graph's arguments and results are those of the program."""
 
@@ -50,6 +59,7 @@ class Emitted:
     attributes: list[torch.Tensor] = field(
         default_factory=list
     )  # tensors of the graph: inputs after the arguments
+    checks: list[Check] = field(default_factory=list)
 
 
 def source_of(node: fx.Node) -> tuple[str, int, str] | None:
@@ -82,6 +92,7 @@ class Emitter(Body):
         self.concrete = concrete
         self.state: Value | None = None  # of the random generator
         self._draws = 0
+        self.infos: list[tuple[Value, str, bool]] = []
 
     # ---- what rules use beside Body ---------------------------------------------------------------------------
 
@@ -112,6 +123,10 @@ class Emitter(Body):
         parts = [self.binary("shift_right_logical", words, self.like(8 * i, words)) for i in range(4)]
         low = [self.convert(self.binary("and", part, self.like(255, part)), torch.uint8) for part in parts]
         return self.concatenate([*low, self.splat(0, torch.uint8, (count - _STATE_BYTES,))], 0)
+
+    def check_info(self, info: Value, name: str, is_matrix: bool) -> None:
+        """Every run raises torch's LinAlgError where `info`, as LAPACK gives it, is not 0."""
+        self.infos.append((info, name, is_matrix))
 
     @contextmanager
     def drawing_from(self, saved: Value) -> Iterator[None]:
@@ -195,6 +210,12 @@ def _is_saved_state(node: fx.Node) -> bool:
     return node.args[0].target is rng_prims.run_and_save_rng_state
 
 
+def _is_token(node: fx.Node) -> bool:
+    """What orders effects (ops/effects.py), not a value."""
+    effects = torch.ops.higher_order.with_effects
+    return bool(node.users) and all(user.target is effects and user.args[0] is node for user in node.users)
+
+
 def _holds_value(tree: Any) -> bool:
     if isinstance(tree, Value):
         return True
@@ -237,7 +258,9 @@ def emit(
         if node.op == "placeholder":
             number, places = places, places + 1
             given = arguments[number]
-            if isinstance(given, Spec):
+            if _is_token(node):  # torch's runtime gives None for it
+                values[node] = None
+            elif isinstance(given, Spec):
                 if given.dtype not in ELEMENTS:
                     why = f"input {node.name} is {given.dtype}, of which a device has no form"
                     readers = (source_of(user) for user in node.users)
@@ -261,6 +284,8 @@ def emit(
             raise refusal(node, f"is a {node.op}, which is no op of ATen's")
     assert result_node is not None
     results, outputs = _results(emitter, graph, result_node, values)
+    checks = [Check(len(outputs) + i, *rest) for i, (_, *rest) in enumerate(emitter.infos)]
+    outputs += [info for info, *_ in emitter.infos]
     if emitter.state is not None:
         heads.append(f"%state: {emitter.state.type}")
     types = ", ".join(value.type for value in outputs)
@@ -274,7 +299,7 @@ def emit(
         "",
     ]
     specs = [Spec(value.shape, value.dtype) for value in outputs]
-    return Emitted("\n".join(lines), taken, results, specs, emitter.state is not None, attributes)
+    return Emitted("\n".join(lines), taken, results, specs, emitter.state is not None, attributes, checks)
 
 
 def _attribute(

@@ -13,6 +13,7 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from opentrn.errors import NotModelled
+from opentrn.torch.ops.effects import CHECK
 from opentrn.torch.registry import RULES
 from opentrn.torch.settings import Settings
 from opentrn.torch.types import ELEMENTS
@@ -26,9 +27,13 @@ class _OnDevice(OperatorSupportBase):
             return False
         if node.target is operator.getitem:
             return node.args[0].target in RULES
-        if node.target not in RULES:
+        if node.target not in RULES or _is_foreign_effect(node):
             return False
         return all(map(_has_form, [node, *node.all_input_nodes]))
+
+
+def _is_foreign_effect(node: fx.Node) -> bool:
+    return node.target is torch.ops.higher_order.with_effects and node.args[1] is not CHECK
 
 
 def _has_form(node: fx.Node) -> bool:

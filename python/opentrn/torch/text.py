@@ -92,8 +92,9 @@ def literal(value: complex, dtype: torch.dtype) -> str:
 class Body:
     """A function or region being written. Names are unique over all regions of a program."""
 
-    def __init__(self, counter: list[int] | None = None) -> None:
+    def __init__(self, counter: list[int] | None = None, depth: int = 0) -> None:
         self.lines: list[str] = []
+        self.depth = depth  # of regions in regions
         self.location = ""
         self._counter = [0] if counter is None else counter
         self._splats: dict[tuple[str, str], Value] = {}
@@ -138,13 +139,20 @@ class Body:
 
     def region(self, arguments: Sequence[torch.dtype], build: Callable[..., Sequence[Value]]) -> str:
         """A region over numbers, as reductions and sorts take it; build(body, *arguments) gives its results."""
-        body = Body(self._counter)
-        given = [Value(body.fresh(), (), dtype) for dtype in arguments]
+        return f"({self.block([((), dtype) for dtype in arguments], build)})"
+
+    def block(
+        self, arguments: Sequence[tuple[Shape, torch.dtype]], build: Callable[..., Sequence[Value]]
+    ) -> str:
+        """A region over tensors; it may read values of this body too."""
+        body = Body(self._counter, self.depth + 1)
+        body.location = self.location
+        given = [Value(body.fresh(), shape, dtype) for shape, dtype in arguments]
         results = build(body, *given)
         head = ", ".join(f"{value.name}: {value.type}" for value in given)
         names, types = ", ".join(r.name for r in results), ", ".join(r.type for r in results)
         lines = [f"^bb0({head}):", *body.lines, f'"stablehlo.return"({names}) : ({types}) -> ()']
-        return "({\n" + "\n".join(lines) + "\n})"
+        return "{\n" + "\n".join(lines) + "\n}"
 
     # ---- constants -------------------------------------------------------------------------------------------
 

@@ -26,9 +26,15 @@ def bmm(body: Emitter, out: Spec, left: Value, right: Value) -> Value:
     return body.dot(left, right, ([2], [1]), ([0], [0]))
 
 
-@emits("dot.default", "vdot.default")
+@emits("dot.default")
 def dot(body: Emitter, out: Spec, left: Value, right: Value) -> Value:
     return body.dot(left, right, ([0], [0]))
+
+
+@emits("vdot.default")
+def vdot(body: Emitter, out: Spec, left: Value, right: Value) -> Value:
+    """The left one conjugated."""
+    return body.dot(body.unary("chlo.conj", left) if left.dtype.is_complex else left, right, ([0], [0]))
 
 
 @emits("mv.default")
