@@ -41,9 +41,26 @@ def too_much_at_once(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return soft.sum(1), soft.softmax(1) @ x
 
 
+def somewhere_else(x: torch.Tensor) -> torch.Tensor:
+    return x + 1  # line
+
+
+def made_somewhere_else(x: torch.Tensor) -> torch.Tensor:
+    return (x + 1).to("meta")  # line
+
+
+def gradient_by_mask(x: torch.Tensor) -> torch.Tensor:
+    whole = torch.zeros(4)
+    whole[torch.arange(4) % 2 == 0] = x
+    return whole.sum()  # line
+
+
 CASES: list[tuple[Callable[..., Any], torch.Tensor, str]] = [
     (type_of_a_result, torch.ones(4), "of which a device has no form"),
     (type_of_an_argument, torch.ones(4).to(torch.float8_e8m0fnu), "of which a device has no form"),
+    (somewhere_else, torch.ones(4, device="meta"), "is on meta"),
+    (made_somewhere_else, torch.ones(4), "gives a tensor on meta"),
+    (gradient_by_mask, torch.ones(2, requires_grad=True), "nonzero.default cannot be traced"),
     (one_value_too_large, torch.ones(1 << 18), "96 GiB of HBM"),
     (too_much_at_once, torch.ones(1 << 17), "needs 128.0 GiB of memory at once"),
 ]
@@ -55,8 +72,20 @@ def test_the_error_has_the_line_and_a_remedy(function: Callable[..., Any], x: to
     marked = [first + number for number, text in enumerate(lines) if text.endswith("# line\n")]
     with pytest.raises(Exception, match=why) as error:
         torch.compile(function, backend="neuron")(x)
-    assert any(f"at {__file__}:{line}" in str(error.value) for line in marked)
+    assert any(f" at {__file__}:{line}" in str(error.value) for line in marked)
     assert "try: " in str(error.value)
+
+
+def test_what_dynamo_leaves_to_torch_is_said(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENTRN_STRICT", "0")
+    value = torch.ones(2, requires_grad=True)
+    torch.compile(gradient_by_mask, backend="neuron")(value).backward()
+    assert value.grad.tolist() == [1, 1]
+    assert "runs on the host: aten.nonzero.default cannot be traced" in capfd.readouterr().err
+    empty = torch.compile(somewhere_else, backend="neuron")(torch.ones(4, device="meta"))
+    assert empty.device.type == "meta" and "is on meta" in capfd.readouterr().err
 
 
 def test_numbers_and_shapes() -> None:

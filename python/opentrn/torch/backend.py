@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from typing import Any
@@ -11,11 +12,14 @@ from typing import Any
 import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import exceptions_allowed_to_be_fallback
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from opentrn.torch import decompositions, kernels
 from opentrn.torch import settings as settings_module
+from opentrn.torch.emitter import source_of
 from opentrn.torch.program import callable_graph
+from opentrn.torch.registry import NoDeviceForm
 
 _number = itertools.count()
 
@@ -42,6 +46,17 @@ def _function(module: fx.GraphModule) -> str:
     return "torch"
 
 
+_REMEDY = "a form of fixed size, such as torch.where; or leave it to the host: without OPENTRN_STRICT=1"
+
+
+def _last_line(module: fx.GraphModule) -> str:
+    """Of the user's function, where tracing stopped is not known: where the graph ends."""
+    places = [place for node in module.graph.nodes if (place := source_of(node))]
+    return (
+        f"\n    in the graph that ends at {places[-1][0]}:{places[-1][1]}: {places[-1][2]}" if places else ""
+    )
+
+
 def neuron(module: fx.GraphModule, inputs: list[Any], *, options: Mapping[str, Any] | None = None) -> Any:
     """The dynamo backend: graphs of ATen ops compiled for a simulated NeuronCore.
 
@@ -52,7 +67,15 @@ def neuron(module: fx.GraphModule, inputs: list[Any], *, options: Mapping[str, A
     backend = aot_autograd(**compilers(settings, name), decompositions=decompositions.table())
     # torch's fused attention on a CPU has a backward pass that is no formula; that of MATH is.
     with sdpa_kernel(SDPBackend.MATH), kernels.tracing_for(settings.target):
-        return backend(module, inputs)
+        try:
+            return backend(module, inputs)
+        except exceptions_allowed_to_be_fallback as fault:  # dynamo leaves the graph to eager torch
+            why = f"{fault} cannot be traced: the size or the value of a result depends on values"
+            where = _last_line(module)
+            if settings.strict:
+                raise NoDeviceForm(f"not modelled [torch.traced]: {why}{where}\n  try: {_REMEDY}") from fault
+            print(f"opentrn: {name} runs on the host: {why}{where}", file=sys.stderr)
+            raise
 
 
 def register() -> None:

@@ -176,6 +176,11 @@ class Emitter(Body):
             return _SIZES[node.target](*arguments)
         where = source_of(node)
         self.location = f' loc("{where[0]}":{where[1]}:1)' if where and '"' not in where[0] else ""
+        place = elsewhere(node)
+        if place:
+            raise refusal(
+                node, f"gives a tensor on {place}, where torch.compile's neuron takes those of the CPU"
+            )
         out = self.traced(node)
         for each in out if isinstance(out, tuple) else (out,):
             if isinstance(each, Spec) and each.dtype not in ELEMENTS:
@@ -214,6 +219,18 @@ def _is_token(node: fx.Node) -> bool:
     """What orders effects (ops/effects.py), not a value."""
     effects = torch.ops.higher_order.with_effects
     return bool(node.users) and all(user.target is effects and user.args[0] is node for user in node.users)
+
+
+def elsewhere(node: fx.Node) -> str:
+    """A device other than the CPU that a result of a node is on, such as meta; or nothing."""
+    value = node.meta.get("val")
+    parts = value if isinstance(value, (tuple, list)) else (value,)
+    kinds = [part.device.type for part in parts if isinstance(part, torch.Tensor)]
+    return next((kind for kind in kinds if kind != "cpu"), "")
+
+
+def _first_reader(node: fx.Node) -> str:
+    return _place(next((found for user in node.users if (found := source_of(user))), None))
 
 
 def _holds_value(tree: Any) -> bool:
@@ -258,14 +275,17 @@ def emit(
         if node.op == "placeholder":
             number, places = places, places + 1
             given = arguments[number]
+            if place := elsewhere(node):
+                raise NoDeviceForm(
+                    f"not modelled [torch.device]: input {node.name} is on {place}: torch.compile's neuron "
+                    f"takes tensors of the CPU, as .cpu() gives them{_first_reader(node)}"
+                )
             if _is_token(node):  # torch's runtime gives None for it
                 values[node] = None
             elif isinstance(given, Spec):
                 if given.dtype not in ELEMENTS:
                     why = f"input {node.name} is {given.dtype}, of which a device has no form"
-                    readers = (source_of(user) for user in node.users)
-                    where = next((found for found in readers if found), None)
-                    raise NoDeviceForm(f"not modelled [torch.type]: {why}{_place(where)}")
+                    raise NoDeviceForm(f"not modelled [torch.type]: {why}{_first_reader(node)}")
                 value = Value(f"%a{number}", given.shape, given.dtype)
                 heads.append(f"{value.name}: {value.type}")
                 taken.append(number)

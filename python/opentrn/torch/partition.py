@@ -43,6 +43,7 @@ def _has_form(node: fx.Node) -> bool:
         part is None
         or isinstance(part, torch.Tensor)
         and part.dtype in ELEMENTS
+        and part.device.type == "cpu"
         and all(isinstance(size, int) for size in part.shape)
         for part in parts
     )
