@@ -30,6 +30,7 @@ import numpy as np  # noqa: E402
 
 import opentrn.tensorflow as neuron  # noqa: E402
 import tensorflow as tf  # noqa: E402
+from conformance.tensorflow import refusals  # noqa: E402
 from conformance.tensorflow.cases import CASES, Case, integers, normal  # noqa: E402
 
 STEPS = 5
@@ -117,6 +118,8 @@ def every_check() -> dict[str, Callable[[str], tuple[bool, str]]]:
     }
     for name, rule in rules.items():
         checks[f"training with {name}"] = lambda target, rule=rule: check_training(rule, target)
+    for name, case in refusals.CASES.items():
+        checks[name] = lambda _target, case=case: refusals.check(*case)
     return checks
 
 

@@ -19,13 +19,17 @@ does not install.
 
 from __future__ import annotations
 
+import linecache
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from opentrn import graph
+from opentrn.errors import NkiValidationError, NotModelled
 from opentrn.model import CompiledModel
 from opentrn.model import compile as compile_model
 
@@ -42,9 +46,9 @@ class Program:
     def __init__(self, traced: Any, hlo: bytes, options: dict[str, Any]) -> None:
         module = graph.parse(hlo, traced.name if isinstance(traced.name, str) else traced.name.decode())
         self.hlo = hlo
-        self.model: CompiledModel = compile_model(module, **options)
+        self.model: CompiledModel = _compiled_with_lines(module, traced, options)
         self._traced = traced
-        self._captured = list(traced.captured_inputs)
+        self._captured = [each for each in traced.captured_inputs if not _is_empty(each)]
         self._arguments = len(self.model.inputs) - len(self._captured)
         self._results = sum(
             isinstance(part, tf.Tensor) for part in tf.nest.flatten(traced.structured_outputs)
@@ -57,13 +61,14 @@ class Program:
 
     def __call__(self, tensors: list[Any]) -> Any:
         """The function's result for the flat list of its tensors; writes the variables that it changes."""
+        tensors = [each for each in tensors if not _is_empty(each)]
         if len(tensors) != self._arguments:
             raise ValueError(f"the program takes {self._arguments} tensors, {len(tensors)} were given")
         captured = [
             _read(handle, port.dtype)
             for handle, port in zip(self._captured, self.model.inputs[self._arguments :], strict=True)
         ]
-        values = self.model(*map(np.asarray, tensors), *captured)
+        values = self.model(*map(_array, tensors), *captured)
         for result, argument in self._changed:
             handle = self._captured[argument - self._arguments]
             tf.raw_ops.AssignVariableOp(resource=handle, value=tf.constant(values[result]))
@@ -88,7 +93,7 @@ class Function:
         """The program for arguments of this signature, compiled now if it was not.
 
         Raises what TensorFlow raises while it traces, TypeError for an argument that cannot be part of a signature,
-        NotModelled for an op without device kernel, with the TensorFlow op's name.
+        NotModelled for an op without device kernel or without a form in XLA, with its name and the user's line.
         """
         return self._program(args, kwargs)[0]
 
@@ -115,9 +120,11 @@ class Function:
 
         traced = tf.function(flat, jit_compile=True)
         concrete = traced.get_concrete_function(*tensors)
-        return Program(
-            concrete, traced.experimental_get_compiler_ir(*tensors)(stage="hlo_serialized"), self._options
-        )
+        try:
+            hlo = traced.experimental_get_compiler_ir(*tensors)(stage="hlo_serialized")
+        except ValueError as fault:
+            raise _not_compiled(fault, concrete.graph) from fault
+        return Program(concrete, hlo, self._options)
 
 
 def function(python: Callable[..., Any] | None = None, **options: Any) -> Any:
@@ -131,9 +138,80 @@ def function(python: Callable[..., Any] | None = None, **options: Any) -> Any:
     return Function(python, options)
 
 
+_REMEDY = (
+    "call it before or after the function, on its arguments or results, or use ops of fixed sizes (tf.where)"
+)
+_SITE = str(Path(tf.__file__).parents[1])
+
+
+def _is_users(file: str) -> bool:
+    """Not of TensorFlow, Keras and this module, nor of no file."""
+    own = [f"{_SITE}/{package}/" for package in ("tensorflow", "keras")]
+    return not any(map(file.startswith, (*own, __file__, "<")))
+
+
+def _user_line(traced_graph: Any, op: str) -> str:
+    """Where the user's code made an op; empty where it did not."""
+    try:
+        frames = traced_graph.get_operation_by_name(op).traceback
+    except (KeyError, ValueError):  # XLA's bridge made it
+        return ""
+    found = [frame for frame in frames if _is_users(frame.filename)]
+    if not found:
+        return ""
+    file, number = found[-1].filename, found[-1].lineno
+    return f"\n    at {file}:{number}: {linecache.getline(file, number).strip()}"
+
+
+def _compiled_with_lines(module: graph.Module, traced: Any, options: dict[str, Any]) -> CompiledModel:
+    """Faults name the user's line: the HLO has lines of TensorFlow's own files only, and the ops' names."""
+    try:
+        return compile_model(module, **options)
+    except (NotModelled, NkiValidationError) as fault:
+        named = re.search(r"^    at .* in (\S+)$", str(fault), re.MULTILINE)
+        line = _user_line(traced.graph, named[1]) if named else ""
+        if not named or not line:
+            raise
+        head, rest = str(fault)[: named.end()], str(fault)[named.end() :]
+        if isinstance(fault, NotModelled):  # the host does not run TensorFlow's functions in parts
+            rest = f"\n    try: {_REMEDY}"
+        raise type(fault)(head + line + rest) from None
+
+
+def _not_compiled(fault: ValueError, traced_graph: Any) -> Exception:
+    """What TensorFlow says of ops that its XLA bridge has none of, in a few lines; anything else as it is."""
+    found = re.search(r"(\w+) \(No registered .*?\{\{node ([^}]+)\}\}", str(fault), re.DOTALL)
+    if not found:
+        return fault
+    why = f"the op {found[1]} ({found[2]}) has no form in TensorFlow's compiler, XLA"
+    line = _user_line(traced_graph, found[2])
+    return NotModelled(f"not modelled [tensorflow.xla]: {why}{line}\n    try: {_REMEDY}")
+
+
+def _is_empty(tensor: Any) -> bool:
+    """XLA's bridge makes constants of arguments without elements."""
+    return tensor.dtype != tf.resource and 0 in tensor.shape
+
+
+def _array(tensor: Any) -> np.ndarray:
+    """ValueError for whole numbers that 32 bits do not hold."""
+    array = np.asarray(tensor)
+    if array.dtype == np.int64:
+        beyond = np.flatnonzero(array != array.astype(np.int32))
+        if beyond.size:
+            raise ValueError(
+                f"input error [model.range]: {array.reshape(-1)[beyond[0]]} does not fit the 32 bits that the "
+                "device has for int64\n    try: keep whole numbers below 2^31 on the device"
+            )
+    return array
+
+
 def _as_tensor(value: Any) -> Any:
     if isinstance(value, tf.Variable):
         raise TypeError(f"a variable ({value.name}) as argument: use it in the function, which captures it")
+    if isinstance(value, tf.SparseTensor | tf.RaggedTensor | tf.IndexedSlices):
+        kind = type(value).__name__
+        raise TypeError(f"a {kind} as argument: pass a dense tensor of it (tf.sparse.to_dense, to_tensor())")
     return tf.constant(value) if isinstance(value, np.ndarray | np.generic) else value
 
 
