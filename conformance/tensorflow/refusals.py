@@ -8,6 +8,7 @@ from typing import Any
 
 import opentrn.tensorflow as neuron
 import tensorflow as tf
+from opentrn.errors import NkiValidationError
 
 
 def text_of_numbers(x: Any) -> Any:
@@ -61,7 +62,7 @@ def check(function: Callable[[Any], Any], argument: Callable[[], Any], words: st
     marked = [first + number for number, text in enumerate(lines) if "# line" in text]
     try:
         neuron.function(function)(argument())
-    except (NotImplementedError, ValueError, TypeError) as error:
+    except (NotImplementedError, ValueError, TypeError, NkiValidationError) as error:
         message = str(error)
     else:
         return False, "no exception"

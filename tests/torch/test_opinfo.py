@@ -20,6 +20,8 @@ CASES = [
     ("div.floor_rounding", "int32", 2),
     ("fft.rfft", "float32", 1),
     ("gather", "float32", 2),
+    ("grid_sampler_2d", "float32", 3),
+    ("grid_sampler_3d", "float32", 2),
     ("index_put", "int64", 2),
     ("linalg.lu_solve", "complex64", 2),
     ("linalg.pinv", "float32", 2),

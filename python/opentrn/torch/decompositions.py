@@ -17,12 +17,13 @@ def table() -> dict[Any, Callable[..., Any]]:
     from opentrn.torch.embedding_bag import DECOMPOSITIONS as BAGS
     from opentrn.torch.fast_paths import DECOMPOSITIONS as FUSED
     from opentrn.torch.foreach import decompositions as over_lists
+    from opentrn.torch.grid_sampler import DECOMPOSITIONS as SAMPLERS
     from opentrn.torch.linear_algebra import DECOMPOSITIONS as ALGEBRA
     from opentrn.torch.registry import RULES
     from opentrn.torch.searching import DECOMPOSITIONS as SEARCHES
 
     chosen = dict(decomposition_table) | dict(core_aten_decompositions())
-    chosen |= POOLS | BAGS | FUSED | ALGEBRA | SEARCHES | over_lists()
+    chosen |= POOLS | BAGS | FUSED | ALGEBRA | SEARCHES | SAMPLERS | over_lists()
     for op in RULES:
         chosen.pop(op, None)
     return chosen
