@@ -1,16 +1,32 @@
-"""Mesh axes inside `jax.shard_map`: which of them the parts of an array differ along, as its checks want to know."""
+"""Functions as lowering rules, also inside `jax.shard_map` with checked axes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
-def varying_as(made: Any, given: Any) -> Any:
-    """`made`, the same on every device, as an array whose parts may differ where `given`'s do.
+def lowering(function: Callable[..., Any], *, multiple_results: bool) -> Callable[..., Any]:
+    """`function` of JAX's, traced for each use, as the rule of a primitive.
 
-    Loops want what they carry to be of one type from the start.
+    What it computes with is one device's part, and its loops may begin with zeros that no device has another of. It is
+    traced as if parts were the same on every device and arrays whole, so that JAX asks for no casts between the two.
     """
-    import jax
+    from jax._src import core
+    from jax._src.interpreters import mlir
 
-    axes = jax.typeof(given).manual_axis_type.varying - jax.typeof(made).manual_axis_type.varying
-    return jax.lax.pcast(made, tuple(sorted(axes)), to="varying") if axes else made
+    rule = mlir.lower_fun(function, multiple_results=multiple_results)
+
+    def lowered(context: Any, *arguments: Any, **parameters: Any) -> Any:
+        plain = [_plain(aval) if isinstance(aval, core.ShapedArray) else aval for aval in context.avals_in]
+        return rule(context.replace(avals_in=plain), *arguments, **parameters)
+
+    return lowered
+
+
+def _plain(aval: Any) -> Any:
+    from jax._src import core
+    from jax.sharding import PartitionSpec
+
+    whole = aval.sharding.update(spec=PartitionSpec(*[None] * aval.ndim))
+    return aval.update(sharding=whole, manual_axis_type=core.empty_mat)

@@ -56,13 +56,11 @@ def hermitian(matrix, sort: bool):
     import jax
     import jax.numpy as jnp
 
-    from opentrn.jax_axes import varying_as
-
     size = matrix.shape[0]
     padded = max(2, size + size % 2)
     # The added row meets zeros only: it is never rotated, and is back in its place after whole sweeps.
     state = jnp.zeros((padded, padded), matrix.dtype).at[:size, :size].set(matrix)
-    vectors = varying_as(jnp.eye(padded, dtype=matrix.dtype), matrix)
+    vectors = jnp.eye(padded, dtype=matrix.dtype)
     order = _round_robin(padded)
     product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 
@@ -104,8 +102,11 @@ def _eigh(operand, *, lower, sort_eigenvalues, subset_by_index, algorithm):
 
 
 def register() -> None:
-    """Makes JAX lower `eigh` for `neuron`."""
+    """Makes JAX lower `eigh` for `neuron`, and `lu`, whose rule for all platforms is not made for `shard_map`."""
     from jax._src.interpreters import mlir
     from jax._src.lax import linalg
 
-    mlir.register_lowering(linalg.eigh_p, mlir.lower_fun(_eigh, multiple_results=True), platform="neuron")
+    from opentrn.jax_axes import lowering
+
+    mlir.register_lowering(linalg.eigh_p, lowering(_eigh, multiple_results=True), platform="neuron")
+    mlir.register_lowering(linalg.lu_p, lowering(linalg._lu_python, multiple_results=True), platform="neuron")

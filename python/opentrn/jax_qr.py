@@ -35,8 +35,6 @@ def _factored(matrix: Any) -> tuple[Any, Any]:
     import jax
     import jax.numpy as jnp
 
-    from opentrn.jax_axes import varying_as
-
     rows, columns = matrix.shape
     count = min(rows, columns)
     row_places, column_places = jnp.arange(rows), jnp.arange(columns)
@@ -52,16 +50,13 @@ def _factored(matrix: Any) -> tuple[Any, Any]:
             jnp.arange(count) == j, tau, taus
         )
 
-    taus = varying_as(jnp.zeros(count, matrix.dtype), matrix)
-    return jax.lax.fori_loop(0, count, step, (matrix, taus))
+    return jax.lax.fori_loop(0, count, step, (matrix, jnp.zeros(count, matrix.dtype)))
 
 
 def _orthogonal(matrix: Any, taus: Any) -> Any:
     """The product of the reflections, as many columns of it as `matrix` has."""
     import jax
     import jax.numpy as jnp
-
-    from opentrn.jax_axes import varying_as
 
     rows, columns = matrix.shape
     count = taus.shape[0]
@@ -72,8 +67,7 @@ def _orthogonal(matrix: Any, taus: Any) -> Any:
         v = jnp.where(places > j, matrix[:, j], jnp.where(places == j, 1, 0)).astype(matrix.dtype)
         return q - taus[j] * v[:, None] * jnp.sum(v.conj()[:, None] * q, 0)[None, :]
 
-    unit = jnp.eye(rows, columns, dtype=matrix.dtype)
-    return jax.lax.fori_loop(0, count, step, varying_as(varying_as(unit, matrix), taus))
+    return jax.lax.fori_loop(0, count, step, jnp.eye(rows, columns, dtype=matrix.dtype))
 
 
 def _batched(of_one: Callable[..., Any], *arrays: Any, ranks: tuple[int, ...]) -> Any:
@@ -110,9 +104,11 @@ def register() -> None:
     from jax._src.interpreters import mlir
     from jax._src.lax import linalg
 
-    mlir.register_lowering(linalg.geqrf_p, mlir.lower_fun(_geqrf, multiple_results=True), platform="neuron")
+    from opentrn.jax_axes import lowering
+
+    mlir.register_lowering(linalg.geqrf_p, lowering(_geqrf, multiple_results=True), platform="neuron")
     mlir.register_lowering(
         linalg.householder_product_p,
-        mlir.lower_fun(_householder_product, multiple_results=False),
+        lowering(_householder_product, multiple_results=False),
         platform="neuron",
     )

@@ -83,19 +83,66 @@ class Shardy:
         return module
 
     def _inline(self, call, body) -> None:
-        here = dict(zip(body.arguments, call.operands, strict=True))
+        returned = self._copy(body, call.operands, self._ir.InsertionPoint(call))
+        for result, value in zip(call.results, returned, strict=True):
+            result.replace_all_uses_with(value)
+        call.erase()
+
+    def _copy(self, body, arguments, to) -> list:
+        """Copies of a block's ops, with these arguments; what the copies return."""
+        here = dict(zip(body.arguments, arguments, strict=True))
         for op in body.operations:
-            if op.operation.name == "func.return":
-                for result, value in zip(call.results, op.operands, strict=True):
-                    result.replace_all_uses_with(here[value])
-                break
-            copy = op.operation.clone(self._ir.InsertionPoint(call))
+            if op.operation.name in ("func.return", "sdy.return"):
+                return [here[value] for value in op.operands]
+            copy = op.operation.clone(to)
             for inner in (copy, *walk(copy)):
                 for i, operand in enumerate(inner.operands):
                     if operand in here:
                         inner.operands[i] = here[operand]
             here |= zip(op.operation.results, copy.results, strict=True)
-        call.erase()
+        raise ValueError("a region without a return")
+
+    def manual_alone(self, module):
+        """One device's module where main is one manual computation: its body, as it stands. Else None.
+
+        So programs of `shard_map` need no pass, and may leave sums open between devices.
+        """
+        main = next(op.operation for op in module.body.operations if op.operation.name == "func.func")
+        block = main.regions[0].blocks[0]
+        ops = [op.operation for op in block.operations]
+        if [op.name for op in ops] != ["sdy.manual_computation", "func.return"]:
+            return None
+        manual, end = ops
+        body = manual.regions[0].blocks[0]
+        whole = (
+            list(manual.operands) == list(block.arguments)
+            and list(end.operands) == list(manual.results)
+            and set(_NAME.findall(str(manual.attributes["manual_axes"]))) == set(self._axis_sizes(module))
+            and self._stated(manual, "in_shardings") == _given_shardings(main, "arg_attrs")
+            and self._stated(manual, "out_shardings") == _given_shardings(main, "res_attrs")
+            and all(op.name == "sdy.return" or not op.name.startswith("sdy.") for op in walk(manual))
+        )
+        return self._module_of(body, manual.location) if whole else None
+
+    def _stated(self, manual, which: str) -> list:
+        return list(self._sdy.TensorShardingPerValueAttr(manual.attributes[which]).shardings)
+
+    def _module_of(self, body, location):
+        from jaxlib.mlir.dialects import func
+
+        with self.context, location:
+            module = self._ir.Module.create()
+            returned = list(body.operations)[-1].operands
+            types = [value.type for value in body.arguments], [value.type for value in returned]
+            with self._ir.InsertionPoint(module.body):
+                main = func.FuncOp("main", types)
+            entry = main.add_entry_block()
+            at_end = self._ir.InsertionPoint(entry)
+            values = self._copy(body, entry.arguments, at_end)
+            with at_end:
+                func.ReturnOp(values)
+        self.apply(module, "sdy-drop-sharding-and-mesh")
+        return module
 
     def apply(self, module, *passes: str, verify: bool = True) -> None:
         """Runs passes in place. jaxlib's MLIRError with Shardy's message where one fails."""
@@ -369,6 +416,17 @@ def _number_of(op) -> int | None:
     return int(op.attributes[_NUMBER]) if _NUMBER in op.attributes else None
 
 
+def _given_shardings(main, which: str) -> list:
+    """Of main's arguments (arg_attrs) or results (res_attrs); None where there is none."""
+    if which not in main.attributes:
+        return []
+    found = []
+    for each in main.attributes[which]:
+        has_one = "sdy.sharding" in each  # a DictAttr has no get()
+        found.append(each["sdy.sharding"] if has_one else None)
+    return found
+
+
 def _number_before(op) -> int | None:
     """Of the program's op that an op of Shardy's own moves the result of."""
     while _number_of(op) is None and len(op.operands) == 1 and not hasattr(op.operands[0].owner, "arguments"):
@@ -519,10 +577,11 @@ def answer(shardy: Shardy, code: bytes, to: BinaryIO) -> None:
     """One request. What is known goes out at once: a later pass may end the process."""
     try:
         module = shardy.read(code)
+        alone = shardy.manual_alone(module)
         shardy.apply(module, *PROPAGATE)
         shardy.even_out(module)
         send(to, b"s", shardy.shardings(module).encode())
-        send(to, b"l", shardy.write(shardy.to_local(module)))
+        send(to, b"l", shardy.write(alone or shardy.to_local(module)))
     except Exception as error:  # whatever it is, the caller is told and goes on without
         send(to, b"e", str(error).encode())
     send(to, b"d")

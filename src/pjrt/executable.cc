@@ -75,6 +75,23 @@ void check_arguments(const Program& program, std::span<Buffer* const> arguments)
                               arguments[i]->type.to_string()));
 }
 
+bool is_kept(std::span<const int64_t> keep, size_t i) {
+  return std::find(keep.begin(), keep.end(), static_cast<int64_t>(i)) != keep.end();
+}
+
+// What is given away is given once.
+void check_donated(const Program& program, std::span<const std::span<Buffer* const>> arguments,
+                   std::span<const int64_t> keep) {
+  for (const size_t i : program.donated())
+    for (const auto& of_device : arguments)
+      for (size_t j = 0; j < of_device.size() && !is_kept(keep, i); ++j)
+        if (j != i && of_device[j]->array == of_device[i]->array)
+          throw Fault(
+              FaultKind::kInput, "pjrt.donated",
+              fmt::format("argument {} of {} is donated, and is argument {} too", i, program.name(), j),
+              "give a copy of it, or do not donate it");
+}
+
 std::vector<std::string> serialised(const std::vector<Sharding>& shardings,
                                     const std::vector<graph::Type>& types, int64_t devices) {
   std::vector<std::string> texts;
@@ -160,13 +177,14 @@ std::vector<std::vector<Buffer*>> LoadedExecutable::execute(
     auto& of_device = call.arguments.emplace_back();
     for (const Buffer* argument : arguments[device]) of_device.push_back(argument->live());
   }
+  check_donated(program, arguments, keep);
   for (Device* device : on) {
     auto& of_device = call.results.emplace_back();
     for (const graph::Type& type : program.outputs())
       of_device.push_back(std::make_shared<Array>(device, type));
   }
   for (const size_t i : program.donated())
-    if (std::find(keep.begin(), keep.end(), static_cast<int64_t>(i)) == keep.end())
+    if (!is_kept(keep, i))
       for (const auto& of_device : arguments) of_device[i]->array.reset();
   std::vector<std::vector<Buffer*>> results;
   for (const auto& of_device : call.results) {

@@ -84,7 +84,7 @@ def factorisations_in_shard_map_with_checked_axes():
     def body(a):
         q, r = jnp.linalg.qr(a)
         values, vectors = jnp.linalg.eigh(a.T @ a)
-        return q @ r, jnp.abs(jnp.diag(r)), values, (vectors * values) @ vectors.T, q.T @ q
+        return q @ r, jnp.abs(jnp.diag(r)), values, (vectors * values) @ vectors.T, q.T @ q, jnp.linalg.inv(r)
 
     f = jax.shard_map(body, mesh=MESH, in_specs=P("x", None), out_specs=P("x"))
     return jax.jit(f)(normal(13, 12, 4))

@@ -44,6 +44,11 @@ try:
 except Exception as error:
     print("arrays", type(error).__name__, True, "try: " in str(error), str(error).splitlines()[0])
 held = None
+try:
+    twice = jnp.ones(3)
+    jax.jit(jnp.add, donate_argnums=0)(twice, twice)
+except Exception as error:
+    print("donated", type(error).__name__, True, "try: " in str(error), str(error).splitlines()[0])
 print("after", jax.jit(none)(jnp.ones(2)))
 """
 
@@ -61,6 +66,7 @@ def test_what_cannot_be_done_is_an_exception_with_line_and_remedy(tmp_path):
         "too_much_at_once",
         "shapes",
         "arrays",
+        "donated",
     ]
     for name, (_, names_the_line, has_a_remedy, _) in told.items():
         assert names_the_line == "True", (name, done.stdout)

@@ -214,6 +214,28 @@ def test_ops_over_devices_are_right_whatever_is_cut():
     assert "one device computes" not in done.stderr, done.stderr
 
 
+OPEN_SUMS = """
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import AxisType, PartitionSpec as P
+jax.set_mesh(jax.make_mesh((2, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2))
+a, b = np.arange(8.0).reshape(2, 4), np.arange(8.0).reshape(4, 2)
+product = jax.jit(jax.shard_map(
+    lambda a, b: a @ b, in_specs=(P("x", "y"), P("y", None)), out_specs=P("x", None, unreduced={"y"})))
+made = product(jax.device_put(a, P("x", "y")), jax.device_put(b, P("y", None)))
+for shard in made.addressable_shards:
+    i, j = divmod(shard.device.id, 2)
+    assert (np.asarray(shard.data) == a[i : i + 1, 2 * j : 2 * j + 2] @ b[2 * j : 2 * j + 2]).all(), shard.data
+assert (np.asarray(jax.sharding.reshard(made, P("x", None))) == a @ b).all()
+print("terms")
+"""
+
+
+def test_sums_that_shard_map_leaves_open_are_each_devices_terms():
+    done = run("neuron", "-c", OPEN_SUMS, NEURON_RT_NUM_CORES="4")
+    assert done.stdout == "terms\n", done.stderr
+    assert "computes jit__lambda" not in done.stderr, done.stderr
+
+
 CACHED = """
 import jax, jax.numpy as jnp, numpy as np, sys
 jax.config.update("jax_compilation_cache_dir", sys.argv[1])
