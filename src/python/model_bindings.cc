@@ -197,21 +197,6 @@ void save_models(const std::vector<std::shared_ptr<LoadedModel>>& models,
                 reference_weights ? runtime::Weights::kReferenced : runtime::Weights::kCopied);
 }
 
-nb::list run(LoadedModel& self, const std::vector<ByteArray>& arrays) {
-  std::vector<std::shared_ptr<sim::Buffer>> inputs, outputs;
-  for (size_t i = 0; i < arrays.size() && i < self.input_types.size(); ++i)
-    inputs.push_back(deploy::device_buffer(self.input_types[i], bytes_of(arrays[i])));
-  {
-    nb::gil_scoped_release unlocked;
-    runtime::LoopTrips trips;
-    outputs = runtime::execute(self.model, inputs, &trips);
-    self.trips = std::move(trips);
-  }
-  nb::list results;
-  for (size_t i = 0; i < outputs.size(); ++i) results.append(host_bytes(self.output_types[i], outputs[i]));
-  return results;
-}
-
 // Whole numbers of 64 bits that 32 do not hold: a fault, rather than another number.
 void check_range(const runtime::Port& port, graph::ElementType element, std::span<const std::byte> bytes) {
   const auto check = [&]<typename Wide, typename Narrow>(Wide, Narrow) {
@@ -229,6 +214,28 @@ void check_range(const runtime::Port& port, graph::ElementType element, std::spa
   if (element == graph::ElementType::kUI64) check(uint64_t{}, uint32_t{});
 }
 
+std::shared_ptr<sim::Buffer> input_buffer(const LoadedModel& model, size_t i,
+                                          std::span<const std::byte> bytes) {
+  const graph::Type& type = model.input_types[i];
+  if (!compiler::same_on_device(type.element())) check_range(model.model.inputs[i], type.element(), bytes);
+  return deploy::device_buffer(type, bytes);
+}
+
+nb::list run(LoadedModel& self, const std::vector<ByteArray>& arrays) {
+  std::vector<std::shared_ptr<sim::Buffer>> inputs, outputs;
+  for (size_t i = 0; i < arrays.size() && i < self.input_types.size(); ++i)
+    inputs.push_back(input_buffer(self, i, bytes_of(arrays[i])));
+  {
+    nb::gil_scoped_release unlocked;
+    runtime::LoopTrips trips;
+    outputs = runtime::execute(self.model, inputs, &trips);
+    self.trips = std::move(trips);
+  }
+  nb::list results;
+  for (size_t i = 0; i < outputs.size(); ++i) results.append(host_bytes(self.output_types[i], outputs[i]));
+  return results;
+}
+
 // Arrays by address, row-major, each as long as its port says and kept by the caller: what a call of a
 // compiled PyTorch graph costs is dominated by everything else.
 void run_at(LoadedModel& self, const std::vector<uintptr_t>& inputs, const std::vector<uintptr_t>& outputs) {
@@ -243,8 +250,7 @@ void run_at(LoadedModel& self, const std::vector<uintptr_t>& inputs, const std::
     const graph::Type& type = self.input_types[i];
     const std::span bytes(reinterpret_cast<const std::byte*>(inputs[i]),
                           static_cast<size_t>(type.element_count() * storage_bytes(type.element())));
-    if (!compiler::same_on_device(type.element())) check_range(self.model.inputs[i], type.element(), bytes);
-    buffers.push_back(deploy::device_buffer(type, bytes));
+    buffers.push_back(input_buffer(self, i, bytes));
   }
   runtime::LoopTrips trips;
   const auto results = runtime::execute(self.model, buffers, &trips);

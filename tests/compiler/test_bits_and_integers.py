@@ -263,3 +263,20 @@ func.func @main(%x: tensor<64xui32>) -> tensor<64xui32> {
   return %r : tensor<64xui32>
 }""")(x)
     np.testing.assert_array_equal(got, ((x.astype(np.uint64) * 3528531795) >> 32).astype(np.uint32))
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"), [("i64", 2**31), ("i64", -(2**31) - 1), ("i64", 2**40 + 1), ("ui64", 2**32)]
+)
+def test_64_bits_that_32_do_not_hold_are_refused(kind, number):
+    model = opentrn.compile(f"""
+func.func @main(%x: tensor<3x{kind}>) -> tensor<3x{kind}> {{
+  %r = stablehlo.maximum %x, %x : tensor<3x{kind}>
+  return %r : tensor<3x{kind}>
+}}""")
+    dtype = np.dtype(np.int64 if kind == "i64" else np.uint64)
+    fitting = number - 1 if number > 0 else number + 1
+    fits = np.array([1, fitting if abs(fitting) <= 2**32 else 7, 0], dtype)
+    np.testing.assert_array_equal(model(fits)[0], fits)
+    with pytest.raises(ValueError, match=rf"{number} of .*\[1\] does not fit the 32 bits"):
+        model(np.array([1, number, 0], dtype))
