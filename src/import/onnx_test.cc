@@ -325,6 +325,21 @@ TEST(OnnxProtobuf, FaultsSayWhere) {
   }
 }
 
+TEST(OnnxProtobuf, FieldsOfAnotherWireTypeAreFaults) {
+  std::string graph_as_number, name_as_number, version_as_text, number_as_fixed;
+  pbf_writer(graph_as_number).add_int64(7, 1);
+  pbf_writer(version_as_text).add_string(1, "ten");
+  std::string graph;
+  pbf_writer(graph).add_int64(2, 40);
+  pbf_writer(name_as_number).add_message(7, graph);
+  std::string tensor, holder;
+  pbf_writer(tensor).add_fixed64(1, 3);
+  pbf_writer(holder).add_message(5, tensor);
+  pbf_writer(number_as_fixed).add_message(7, holder);
+  for (const std::string& model : {graph_as_number, version_as_text, name_as_number, number_as_fixed})
+    EXPECT_EQ(label_of([&] { imported(model); }), "onnx.protobuf");
+}
+
 TEST(OnnxProtobuf, GraphsNestToALimit) {
   std::string graph;
   for (int i = 0; i < 100; ++i) {

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <protozero/pbf_reader.hpp>
+
+#include "import/protobuf_reader.h"  // before other headers of protozero
+
 #include <protozero/pbf_writer.hpp>
 
 #include "base/fault.h"

@@ -3,10 +3,10 @@
 #include <cstring>
 
 #include <fmt/format.h>
-#include <protozero/pbf_reader.hpp>
 
 #include "base/fault.h"
 #include "graph/element_value.h"
+#include "import/protobuf_reader.h"
 
 namespace opentrn::import::hlo {
 

@@ -5,9 +5,9 @@
 #include <limits>
 
 #include <fmt/format.h>
-#include <protozero/pbf_reader.hpp>
 
 #include "base/fault.h"
+#include "import/protobuf_reader.h"
 
 namespace opentrn::import::onnx {
 
@@ -169,6 +169,8 @@ class ModelReader {
   static void numbers(pbf_reader& m, pbf_wire_type single, std::vector<T>& out, Packed packed, One one) {
     if (m.wire_type() == single) {
       out.push_back(static_cast<T>(one(m)));
+    } else if (m.wire_type() != pbf_wire_type::length_delimited) {
+      throw protozero::unknown_pbf_wire_type_exception{};
     } else {
       for (const auto value : packed(m)) out.push_back(static_cast<T>(value));
     }
