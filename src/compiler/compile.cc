@@ -151,14 +151,32 @@ bool has_narrowed_type(const Function& function, const Op& op) {
          std::any_of(op.results.begin(), op.results.end(), narrowed);
 }
 
-// Ops of the block, and of the bodies of control flow, which become programs of their own.
+// Bits seen as 64-bit numbers, which have no device form, by ops whose expansions read the words.
+std::set<OpId> read_as_words(const Function& function) {
+  std::set<OpId> read, left;
+  graph::walk(function, function.body(), [&](OpId id) {
+    const Op& op = function.op(id);
+    const bool expands = op.kind != OpKind::return_ && has_expansion(function, op);
+    for (const graph::ValueId operand : op.operands) {
+      const OpId maker = function.value(operand).op;
+      if (maker != graph::kNoOp && function.op(maker).kind == OpKind::bitcast_convert_)
+        (expands ? read : left).insert(maker);
+    }
+  });
+  for (const OpId id : left) read.erase(id);
+  return read;
+}
+
+// Ops of the block, and of the bodies of control flow, which become programs of their own. `vanishing`: ops
+// that the expansions of others do away with.
 void count_ops(const graph::Module& module, const Function& function, graph::BlockId block,
-               std::map<std::string_view, OpCoverage>& found) {
+               const std::set<OpId>& vanishing, std::map<std::string_view, OpCoverage>& found) {
   for (const OpId id : function.block(block).ops) {
     const Op& op = function.op(id);
     if (op.kind == OpKind::return_) continue;
     OpCoverage& row = found[graph::name(op.kind)];
-    const bool expanded = has_expansion(function, op), supported = expanded || has_lowering(function, op);
+    const bool expanded = has_expansion(function, op) || vanishing.contains(id);
+    const bool supported = expanded || has_lowering(function, op);
     const bool emulated = supported && (expanded || has_narrowed_type(function, op));
     const bool shows = row.count == 0 || (!supported && row.unsupported == 0) ||
                        (emulated && row.unsupported + row.emulated == 0);
@@ -172,7 +190,7 @@ void count_ops(const graph::Module& module, const Function& function, graph::Blo
       row.where = module.source(op.location);
     }
     if (op.kind == OpKind::while_ || op.kind == OpKind::if_ || op.kind == OpKind::case_)
-      for (const graph::BlockId region : op.regions) count_ops(module, function, region, found);
+      for (const graph::BlockId region : op.regions) count_ops(module, function, region, vanishing, found);
   }
 }
 
@@ -289,7 +307,7 @@ std::vector<OpCoverage> coverage(const graph::Module& module) {
   PassCounts counts;
   const Function function = improved(module, {}, counts, /*kernel_ops=*/false);
   std::map<std::string_view, OpCoverage> found;
-  count_ops(module, function, function.body(), found);
+  count_ops(module, function, function.body(), read_as_words(function), found);
   std::vector<OpCoverage> rows;
   for (auto& [name, row] : found) rows.push_back(std::move(row));
   return rows;

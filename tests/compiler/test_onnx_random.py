@@ -222,6 +222,18 @@ def test_the_diff_of_a_drawing_model_is_clean(tmp_path):
     assert diff.diff(path, np.ones((64, 100), np.float32)).is_clean
 
 
+def test_coverage_agrees_with_strict_compilation(tmp_path):
+    path = model_file(
+        tmp_path, [ob.node("RandomNormalLike", ["x"], ["y"])], {"x": ((8, 8), FLOAT)}, {"y": ((8, 8), FLOAT)}
+    )
+    opentrn.compile(path, strict=True)
+    rows = {row.op: row for row in opentrn.coverage(path)}
+    assert all(row.unsupported == 0 for row in rows.values())
+    assert (
+        rows["stablehlo.bitcast_convert"].emulated == 1 and rows["stablehlo.rng_bit_generator"].emulated == 1
+    )
+
+
 @pytest.mark.parametrize(
     ("op", "attributes", "message"),
     [
