@@ -47,6 +47,22 @@ bool is_custom(std::string_view domain) {
          !domain.starts_with("com.microsoft.");
 }
 
+// A loop's iteration, for as long as the ops of its body are made.
+class InnermostIteration {
+ public:
+  InnermostIteration(std::vector<ValueId>& iterations, std::optional<ValueId> number)
+      : iterations_(iterations), around_(iterations.size()) {
+    if (number) iterations_.push_back(*number);
+  }
+  ~InnermostIteration() { iterations_.resize(around_); }
+  InnermostIteration(const InnermostIteration&) = delete;
+  InnermostIteration& operator=(const InnermostIteration&) = delete;
+
+ private:
+  std::vector<ValueId>& iterations_;
+  size_t around_;
+};
+
 }  // namespace
 
 // The surroundings of one node: the importer with the node's frame.
@@ -262,10 +278,7 @@ void Importer::step(Item& item, Builder& builder, std::deque<Item>& work, bool m
 
 Values Importer::import_subgraph(const Graph& graph, const Values& inputs, int around, Builder& builder,
                                  std::optional<ValueId> iteration) {
-  const size_t around_it = iterations_.size();
-  if (iteration) iterations_.push_back(*iteration);
-  const auto leave = [&](void*) { iterations_.resize(around_it); };
-  const std::unique_ptr<void, decltype(leave)> left(this, leave);
+  const InnermostIteration innermost(iterations_, iteration);
   if (graph.inputs.size() != inputs.size())
     throw Fault(FaultKind::kInput, "onnx.subgraph",
                 fmt::format("graph '{}' has {} inputs and is given {}", graph.name, graph.inputs.size(),
