@@ -7,7 +7,7 @@ Each model of transformers_models.py is run forward and backward twice on the si
 the same module as a JAX function, compiled by the PJRT plugin. The loss and every gradient must agree. What both
 routes share is below StableHLO; which StableHLO an ATen op becomes they decide apart.
 
-Needs the packages transformers, jax 0.10.2 and torchax (requirements.txt). The last line counts models:
+Needs the packages transformers, jax 0.10.2 and torchax (requirements-models.txt). The last line counts models:
 `N passed, N failed, N skipped`.
 """
 
