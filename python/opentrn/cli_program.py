@@ -78,7 +78,7 @@ def run(command: list[str], usage: Path, target: str | None) -> tuple[int, float
     """(exit status, seconds) of the command with the platform `neuron` before the CPU."""
     environment = dict(os.environ, OPENTRN_USAGE=str(usage))
     environment.setdefault("JAX_PLATFORMS", "neuron,cpu")
-    package = str(Path(__file__).resolve().parent.parent)
+    package = str(Path(__file__).absolute().parent.parent)  # links stay: the build lies beside them
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     if target:
         environment["NEURON_PLATFORM_TARGET_OVERRIDE"] = target

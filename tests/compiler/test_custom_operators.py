@@ -17,6 +17,7 @@ from onnx_bytes import field, value_info  # noqa: E402
 import opentrn  # noqa: E402
 from opentrn import custom_op, graph  # noqa: E402
 from opentrn.errors import NotModelled  # noqa: E402
+from tests.package import PYTHON  # noqa: E402
 
 RNG = np.random.default_rng(0)
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,7 +92,7 @@ def test_an_operator_of_a_library(library: Path):
 def cli(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "opentrn", *arguments],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT / "python"), **environment},
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(PYTHON), **environment},
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
 

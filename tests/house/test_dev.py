@@ -1,12 +1,13 @@
 """The parts of ./dev that decide something: counting tests, finding packages, choosing what to run."""
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 from house import ROOT
 
-from devtool import build, sources, suites, system, testing
+from devtool import build, sanitizers, sources, suites, system, testing
 from devtool.report import DevError, run
 
 CTEST_XML = """<testsuite tests="4">
@@ -52,6 +53,22 @@ def test_every_preset_has_a_build_folder_that_git_ignores(preset: str):
     assert folder.parent == ROOT
     ignored = subprocess.run(["git", "check-ignore", "-q", f"{folder}/x"], cwd=ROOT)
     assert ignored.returncode == 0
+
+
+def test_a_sanitizers_package_has_all_of_the_checkouts_but_its_libraries(tmp_path: Path):
+    package = sanitizers._package(tmp_path)
+    assert package == tmp_path / "python"
+    for folder in ("", "opentrn"):
+        sources_of = {path.name for path in (ROOT / "python" / folder).iterdir() if path.suffix != ".so"}
+        assert {path.name for path in (package / folder).iterdir()} == sources_of - {"__pycache__"}
+    assert sanitizers._package(tmp_path) == package  # again, over its links
+
+
+def test_processes_that_tests_start_run_the_package_under_test():
+    # The checkout's own `python` has another build than a sanitizer's, or none. House rules are the checkout's.
+    pattern = re.compile(r"""PYTHONPATH\W.*ROOT\s*/\s*['"]python""")
+    files = [path for path in (ROOT / "tests").rglob("*.py") if "house" not in path.parts]
+    assert [path for path in files if pattern.search(path.read_text())] == []
 
 
 def test_an_unknown_preset_is_refused():

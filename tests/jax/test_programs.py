@@ -17,6 +17,8 @@ import pytest
 pytest.importorskip("jax", reason="the platform is JAX's")
 pytest.importorskip("opentrn._core", exc_type=ImportError)
 
+from tests.package import PYTHON  # noqa: E402
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -34,9 +36,7 @@ LOOSER = {"attention_in_bf16": 2e-2}
 
 def run(platform: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Python with JAX on a platform; the checkout's `python` folder makes `neuron` known to it."""
-    variables = dict(
-        os.environ, JAX_PLATFORMS=platform, PYTHONPATH=f"{ROOT / 'python'}:{ROOT}", **environment
-    )
+    variables = dict(os.environ, JAX_PLATFORMS=platform, PYTHONPATH=f"{PYTHON}:{ROOT}", **environment)
     return subprocess.run(
         [sys.executable, *arguments], cwd=ROOT, env=variables, capture_output=True, text=True, timeout=300
     )
@@ -76,7 +76,7 @@ def test_a_program_gives_what_it_gives_on_the_cpu(module: str, name: str):
 
 
 def test_the_platform_needs_no_python_of_ours():
-    library = ROOT / "python" / "opentrn" / "libneuronpjrt.so"
+    library = PYTHON / "opentrn" / "libneuronpjrt.so"
     variables = {"PJRT_NAMES_AND_LIBRARY_PATHS": f"neuron:{library}", "PYTHONPATH": ""}
     code = "import jax; print(jax.default_backend(), jax.numpy.arange(3).sum())"
     done = subprocess.run(

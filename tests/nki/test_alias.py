@@ -5,11 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-PYTHON_ROOT = Path(__file__).resolve().parents[2] / "python"
+from tests.package import PYTHON
 
 
 def run_python(code: str, *extra_path: Path) -> str:
-    path = os.pathsep.join(map(str, (*extra_path, PYTHON_ROOT)))
+    path = os.pathsep.join(map(str, (*extra_path, PYTHON)))
     env = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -35,7 +35,7 @@ def test_activate_gives_one_module_per_name():
 
 
 def test_shim_packages_give_the_same_modules():
-    run_python(NAMES, PYTHON_ROOT / "shims")
+    run_python(NAMES, PYTHON / "shims")
 
 
 def test_missing_submodules_are_import_errors():

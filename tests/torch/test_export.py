@@ -23,6 +23,7 @@ from torch import nn  # noqa: E402
 
 import opentrn  # noqa: E402
 from opentrn import cli  # noqa: E402
+from tests.package import PYTHON  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 RNG = np.random.default_rng(0)
@@ -50,7 +51,7 @@ def model() -> Tagger:
 
 
 def opentrn_command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    variables = dict(os.environ, PYTHONPATH=str(ROOT / "python"), **environment)
+    variables = dict(os.environ, PYTHONPATH=str(PYTHON), **environment)
     command = [sys.executable, "-m", "opentrn", *words]
     return subprocess.run(command, env=variables, capture_output=True, text=True)
 
@@ -135,7 +136,7 @@ def test_an_installed_opentrn_is_found_by_its_entry_point(tmp_path: Path) -> Non
     (folder / "entry_points.txt").write_text(f"[torch_dynamo_backends]\n{lines}\n")
     use = "print(torch.compile(lambda x: x + 1, backend='neuron')(torch.ones(2)).tolist())"
     program = f"import torch\n{use}\nimport opentrn.torch"
-    variables = dict(os.environ, PYTHONPATH=f"{ROOT / 'python'}{os.pathsep}{tmp_path}")
+    variables = dict(os.environ, PYTHONPATH=f"{PYTHON}{os.pathsep}{tmp_path}")
     done = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[2.0, 2.0]"

@@ -27,7 +27,7 @@ _OPTIONS = {
 # The folders whose tests run C++ in this process. The compiler has its tests in Python only.
 _PYTHON_TESTS = ("tests/compiler", "tests/graph", "tests/nki", "tests/isa", "tests/profile")
 # PyTorch's and JAX's own threads are none that tsan has seen being made.
-_ONLY_HERE = {"asan-ubsan": ("tests/torch",), "tsan": ("--ignore-glob=*jax.py",)}
+_ONLY_HERE = {"asan-ubsan": ("tests/torch", "tests/jax"), "tsan": ("--ignore-glob=*jax.py",)}
 
 
 def _runtime(name: str) -> str:
@@ -42,18 +42,20 @@ def _runtime(name: str) -> str:
 def _package(folder: Path) -> Path:
     """A folder for PYTHONPATH: this checkout's Python sources beside the preset's own extension."""
     package = folder / "python" / "opentrn"
-    for source in (ROOT / "python" / "opentrn").iterdir():
-        link = package / source.name
-        if source.suffix == ".so" or source.name == "__pycache__":
+    package.mkdir(parents=True, exist_ok=True)
+    for source in (*(ROOT / "python").iterdir(), *(ROOT / "python" / "opentrn").iterdir()):
+        link = (package if source.parent.name == "opentrn" else package.parent) / source.name
+        if source.suffix == ".so" or source.name in ("opentrn", "__pycache__"):
             continue
         if not link.is_symlink():
             link.symlink_to(source)
     return package.parent
 
 
-def _environment(preset: str) -> dict[str, str]:
+def _environment(preset: str, package: Path) -> dict[str, str]:
+    """What the tests run with; what they start inherits it, and so runs the preset's extension too."""
     libraries = [_runtime(_LIBRARY[preset]), _runtime("libstdc++.so")]
-    return {**_OPTIONS[preset], "LD_PRELOAD": " ".join(libraries)}
+    return {**_OPTIONS[preset], "LD_PRELOAD": " ".join(libraries), "PYTHONPATH": str(package)}
 
 
 def run_sanitizers(presets: list[str], fuzz_seconds: int, pytest_arguments: list[str]) -> int:
@@ -62,13 +64,13 @@ def run_sanitizers(presets: list[str], fuzz_seconds: int, pytest_arguments: list
     for preset in presets:
         folder = build(preset)
         total += run_ctest(folder, preset)
-        paths = f"{_package(folder)} {ROOT} {ROOT / 'tools'}"
+        package = _package(folder)
         arguments = [
             *(pytest_arguments or (*_PYTHON_TESTS, *_ONLY_HERE[preset])),
             "-o",
-            f"pythonpath={paths}",
+            f"pythonpath={package} {ROOT} {ROOT / 'tools'}",
         ]
-        total += run_pytest(arguments, _environment(preset))
+        total += run_pytest(arguments, _environment(preset, package))
         if fuzz_seconds > 0:
             say(f"fuzz: {fuzz_seconds} s under {preset}")
             command = [folder / "tests" / "fuzz" / "opentrn_fuzz", "--seconds", str(fuzz_seconds)]
