@@ -206,5 +206,39 @@ TEST(ScheduleOrder, FollowsStreamsAndWaits) {
   EXPECT_FALSE(order.before(3, 0));
 }
 
+TEST(Shadow, RemembersWhatWasTouchedAndNothingElse) {
+  isa::Program program;
+  Executable executable;
+  executable.program = std::shared_ptr<const isa::Program>(&program, [](const isa::Program*) {});
+  executable.streams = {{Engine::kVector, 0}, {Engine::kScalar, 0}};
+  executable.schedule.resize(3);
+  executable.schedule[1].stream = 1;  // in no order with the others
+  const ScheduleOrder order(executable);
+  const std::vector<uint32_t> entries = {0, 1, 2};
+  constexpr int64_t kMemoryBytes = 26 << 20, kBegin = 70'000, kBytes = 1'500;
+  Shadow shadow(order, entries, kMemoryBytes);
+  EXPECT_EQ(shadow.bytes_recorded(), 0);
+  Conflict conflict{};
+  EXPECT_EQ(shadow.foreign_byte(7, 0, kMemoryBytes), -1);
+  EXPECT_TRUE(shadow.write(0, 7, kBegin, kBytes, &conflict));
+  EXPECT_GE(shadow.bytes_recorded(), kBytes);
+  EXPECT_LE(shadow.bytes_recorded(), 2 * kBytes);
+  EXPECT_TRUE(shadow.read(2, kBegin, kBytes, &conflict));
+  EXPECT_EQ(shadow.foreign_byte(7, kBegin - 10, kBytes + 20), -1);
+  EXPECT_EQ(shadow.foreign_byte(8, kBegin - 10, kBytes + 20), kBegin);
+  EXPECT_EQ(shadow.owner(kBegin + kBytes - 1), 7u);
+
+  EXPECT_FALSE(shadow.read(1, kBegin - 10, kBytes, &conflict));
+  EXPECT_EQ(conflict.byte, kBegin);
+  EXPECT_TRUE(conflict.earlier_wrote);
+  EXPECT_TRUE(shadow.read(1, kBegin + kBytes, 10, &conflict));
+  EXPECT_TRUE(shadow.write(2, 7, kMemoryBytes - 600, 600, &conflict));
+  EXPECT_FALSE(shadow.write(1, 7, kMemoryBytes - 1, 1, &conflict));
+  EXPECT_EQ(conflict.earlier_entry, 2u);
+  EXPECT_EQ(conflict.byte, kMemoryBytes - 1);
+  EXPECT_FALSE(shadow.write(2, 7, kBegin + kBytes, 10, &conflict));  // which 1 has read
+  EXPECT_FALSE(conflict.earlier_wrote);
+}
+
 }  // namespace
 }  // namespace opentrn::sim

@@ -30,9 +30,21 @@ ScheduleOrder::ScheduleOrder(const isa::Executable& executable)
 Shadow::Shadow(const ScheduleOrder& order, const std::vector<uint32_t>& entry_of_execution, int64_t bytes)
     : order_(order),
       entry_of_execution_(entry_of_execution),
-      writer_(static_cast<size_t>(bytes), kNobody),
-      readers_(static_cast<size_t>(bytes), kNobody),
-      owner_(static_cast<size_t>(bytes), kNobody) {}
+      pages_(static_cast<size_t>((bytes + kPageBytes - 1) / kPageBytes)) {}
+
+Shadow::Record& Shadow::record(int64_t byte) {
+  std::unique_ptr<Page>& page = pages_[static_cast<size_t>(byte / kPageBytes)];
+  if (!page) {
+    page = std::make_unique<Page>();
+    ++pages_in_use_;
+  }
+  return (*page)[static_cast<size_t>(byte % kPageBytes)];
+}
+
+uint32_t Shadow::owner(int64_t byte) const {
+  const std::unique_ptr<Page>& page = pages_[static_cast<size_t>(byte / kPageBytes)];
+  return page ? (*page)[static_cast<size_t>(byte % kPageBytes)].owner : kNobody;
+}
 
 bool Shadow::ordered(ExecutionId then, ExecutionId now) const {
   if (then == kNobody || then == now || then < first_unordered_) return true;
@@ -65,19 +77,20 @@ ExecutionId Shadow::unordered_reader(uint32_t set, ExecutionId now) const {
 bool Shadow::read(ExecutionId now, int64_t begin, int64_t length, Conflict* conflict) {
   ExecutionId checked = kNobody;  // neighbours mostly share their history
   uint32_t from = kNobody - 1, to = kNobody;
-  for (size_t i = static_cast<size_t>(begin); i < static_cast<size_t>(begin + length); ++i) {
-    if (writer_[i] != checked) {
-      if (!ordered(writer_[i], now)) {
-        *conflict = {entry_of_execution_[writer_[i]], true, static_cast<int64_t>(i)};
+  for (int64_t i = begin; i < begin + length; ++i) {
+    Record& at = record(i);
+    if (at.writer != checked) {
+      if (!ordered(at.writer, now)) {
+        *conflict = {entry_of_execution_[at.writer], true, i};
         return false;
       }
-      checked = writer_[i];
+      checked = at.writer;
     }
-    if (readers_[i] != from) {
-      from = readers_[i];
+    if (at.readers != from) {
+      from = at.readers;
       to = reader_set_with(from, now);
     }
-    readers_[i] = to;
+    at.readers = to;
   }
   return true;
 }
@@ -85,33 +98,32 @@ bool Shadow::read(ExecutionId now, int64_t begin, int64_t length, Conflict* conf
 bool Shadow::write(ExecutionId now, uint32_t tensor, int64_t begin, int64_t length, Conflict* conflict) {
   ExecutionId checked = kNobody;
   uint32_t checked_set = kNobody;
-  for (size_t i = static_cast<size_t>(begin); i < static_cast<size_t>(begin + length); ++i) {
-    if (writer_[i] != checked) {
-      if (!ordered(writer_[i], now)) {
-        *conflict = {entry_of_execution_[writer_[i]], true, static_cast<int64_t>(i)};
+  for (int64_t i = begin; i < begin + length; ++i) {
+    Record& at = record(i);
+    if (at.writer != checked) {
+      if (!ordered(at.writer, now)) {
+        *conflict = {entry_of_execution_[at.writer], true, i};
         return false;
       }
-      checked = writer_[i];
+      checked = at.writer;
     }
-    if (readers_[i] != checked_set) {
-      const ExecutionId reader = unordered_reader(readers_[i], now);
+    if (at.readers != checked_set) {
+      const ExecutionId reader = unordered_reader(at.readers, now);
       if (reader != kNobody) {
-        *conflict = {entry_of_execution_[reader], false, static_cast<int64_t>(i)};
+        *conflict = {entry_of_execution_[reader], false, i};
         return false;
       }
-      checked_set = readers_[i];
+      checked_set = at.readers;
     }
-    writer_[i] = now;
-    readers_[i] = kNobody;
-    owner_[i] = tensor;
+    at = {now, kNobody, tensor};
   }
   return true;
 }
 
 int64_t Shadow::foreign_byte(uint32_t tensor, int64_t begin, int64_t length) const {
   for (int64_t i = begin; i < begin + length; ++i) {
-    const uint32_t owner = owner_[static_cast<size_t>(i)];
-    if (owner != kNobody && owner != tensor) return i;
+    const uint32_t found = owner(i);
+    if (found != kNobody && found != tensor) return i;
   }
   return -1;
 }

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -39,7 +40,8 @@ struct Conflict {
   int64_t byte;
 };
 
-// Shadow of one memory, or of the registers.
+// Shadow of one memory, or of the registers. What a program does not touch takes no room: a core's memory has
+// 26 MB, and a record is twelve times as large as what it records.
 class Shadow {
  public:
   Shadow(const ScheduleOrder& order, const std::vector<uint32_t>& entry_of_execution, int64_t bytes);
@@ -51,10 +53,22 @@ class Shadow {
   bool write(ExecutionId now, uint32_t tensor, int64_t begin, int64_t length, Conflict* conflict);
   // The first byte last written through another tensor, or -1.
   int64_t foreign_byte(uint32_t tensor, int64_t begin, int64_t length) const;
-  uint32_t owner(int64_t byte) const { return owner_[static_cast<size_t>(byte)]; }
+  uint32_t owner(int64_t byte) const;
+  // Bytes that records are kept for.
+  int64_t bytes_recorded() const { return pages_in_use_ * kPageBytes; }
 
  private:
   static constexpr uint32_t kNobody = UINT32_MAX;
+  static constexpr int64_t kPageBytes = 512;
+
+  struct Record {
+    ExecutionId writer = kNobody;
+    uint32_t readers = kNobody;  // index into sets_
+    uint32_t owner = kNobody;    // TensorId
+  };
+  using Page = std::array<Record, kPageBytes>;
+
+  Record& record(int64_t byte);
 
   bool ordered(ExecutionId then, ExecutionId now) const;
   uint32_t reader_set_with(uint32_t set, ExecutionId reader);
@@ -64,9 +78,8 @@ class Shadow {
   const ScheduleOrder& order_;
   const std::vector<uint32_t>& entry_of_execution_;
   ExecutionId first_unordered_ = 0;
-  std::vector<ExecutionId> writer_;
-  std::vector<uint32_t> readers_;  // index into sets_; kNobody: none
-  std::vector<uint32_t> owner_;    // TensorId
+  std::vector<std::unique_ptr<Page>> pages_;  // null: nobody was there
+  int64_t pages_in_use_ = 0;
   std::vector<std::vector<ExecutionId>> sets_;
   std::unordered_map<uint64_t, uint32_t> extended_;  // (set, reader) -> set
 };
