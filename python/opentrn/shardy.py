@@ -118,8 +118,8 @@ class Shardy:
             list(manual.operands) == list(block.arguments)
             and list(end.operands) == list(manual.results)
             and set(_NAME.findall(str(manual.attributes["manual_axes"]))) == set(self._axis_sizes(module))
-            and self._stated(manual, "in_shardings") == _given_shardings(main, "arg_attrs")
-            and self._stated(manual, "out_shardings") == _given_shardings(main, "res_attrs")
+            and _are_equal(self._stated(manual, "in_shardings"), _given_shardings(main, "arg_attrs"))
+            and _are_equal(self._stated(manual, "out_shardings"), _given_shardings(main, "res_attrs"))
             and all(op.name == "sdy.return" or not op.name.startswith("sdy.") for op in walk(manual))
         )
         return self._module_of(body, manual.location) if whole else None
@@ -425,6 +425,12 @@ def _given_shardings(main, which: str) -> list:
         has_one = "sdy.sharding" in each  # a DictAttr has no get()
         found.append(each["sdy.sharding"] if has_one else None)
     return found
+
+
+def _are_equal(stated: list, given: list) -> bool:
+    """MLIR's attributes raise when they are compared with None."""
+    same_count = len(stated) == len(given)
+    return same_count and all(b is not None and a == b for a, b in zip(stated, given))
 
 
 def _number_before(op) -> int | None:

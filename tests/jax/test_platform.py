@@ -45,6 +45,22 @@ def test_without_shardy_results_are_replicated_and_stderr_says_so():
     assert "(8, 8) P()" in done.stdout.replace("PartitionSpec", "P")
 
 
+def test_a_manual_program_whose_results_nobody_shards_is_each_devices_own():
+    # Its arguments have shardings, so has one of its results: others have none to be compared with.
+    code = SHARDINGS[: SHARDINGS.index("def f")] + (
+        "def body(a): return jax.lax.psum(a, 'y') + jax.lax.ppermute(a, 'x', [(0, 1), (1, 0)]), a * 2\n"
+        "f = jax.shard_map(body, mesh=mesh, in_specs=P('x', 'y'), out_specs=(P('x', 'y'), P('x', 'y')))\n"
+        "spread = NamedSharding(mesh, P('x', 'y'))\n"
+        "for shardings in (None, (spread, None)):\n"
+        "    for leaf in jax.jit(f, out_shardings=shardings)(a):\n"
+        "        print(leaf.sharding.spec, np.asarray(leaf).tolist())\n"
+    )
+    ours, theirs = (run(platform, "-c", code, **DEVICES) for platform in ("neuron", "cpu"))
+    assert ours.returncode == 0 and theirs.returncode == 0, ours.stderr + theirs.stderr
+    assert "opentrn:" not in ours.stderr, ours.stderr
+    assert ours.stdout == theirs.stdout
+
+
 def test_a_compiled_program_has_hlo_text():
     code = (
         "import jax, jax.numpy as jnp\n"
