@@ -101,6 +101,16 @@ TEST(Activation, InfinitiesGiveLimits) {
   }
 }
 
+TEST(Activation, SinOfARightAngleIsOneAndNothingIsMore) {
+  std::vector<float> in{1.57079637f, -1.57079637f, 1.57079625f, 1.57079649f};
+  for (float x = 0.95f; x < 2.2f; x = std::nextafter(x, 3.0f)) in.push_back(x);
+  std::vector<float> out(in.size());
+  activate(ActivationFunction::kSin, in.data(), out.data(), in.size());
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(out[i], i == 1 ? -1.0f : 1.0f) << in[i];
+  for (size_t i = 4; i < in.size(); ++i)
+    ASSERT_LT(std::fabs(out[i] - std::sin(static_cast<double>(in[i]))), 0x1p-24) << in[i];
+}
+
 TEST(Activation, SinExtrapolatesTheDocumentedCubic) {
   const float in[] = {9.0f, -9.0f, 3.0f};
   float out[3];

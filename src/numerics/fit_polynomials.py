@@ -101,6 +101,11 @@ def sin_term(k: int) -> float:
     return (-1) ** (k + 1) / math.factorial(2 * k + 3)
 
 
+def cos_term(k: int) -> float:
+    """Coefficient of x^(2 k + 2) in the series of cos(x)."""
+    return (-1) ** (k + 1) / math.factorial(2 * k + 2)
+
+
 def ones(x: np.ndarray) -> np.ndarray:
     """The weight of an absolute error."""
     return np.ones_like(x)
@@ -129,9 +134,10 @@ def main() -> None:
     emit("kTanh", "tanh(x) = x + x^3 p(x^2), |x| <= 0.65", c, e)
     c, e = minimax(lambda y: 2 / math.sqrt(math.pi) * series(erf_term, y, 40) - 1, ones, 0.0, 1.0, 6)
     emit("kErf", "erf(x) = x + x p(x^2), |x| <= 1", c, e)
-    quarter = (math.pi / 2) ** 2 * 1.001
-    c, e = minimax(lambda y: series(sin_term, y, 20), lambda y: y, 1e-4, quarter, 4)
-    emit("kSin", "sin(x) = x + x^3 p(x^2), |x| <= pi / 2", c, e)
+    c, e = minimax(lambda y: series(sin_term, y, 20), lambda y: y, 1e-4, 1.001, 3)
+    emit("kSin", "sin(x) = x + x^3 p(x^2), |x| <= 1", c, e)
+    c, e = minimax(lambda y: series(cos_term, y, 20), lambda y: y, 1e-4, (math.pi / 2 - 1) ** 2 * 1.001, 3)
+    emit("kCos", "cos(x) = 1 + x^2 p(x^2), |x| <= pi / 2 - 1", c, e)
 
     def atan_p(y: np.ndarray) -> np.ndarray:
         x = np.sqrt(np.maximum(y, 0.01))

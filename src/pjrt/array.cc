@@ -9,16 +9,6 @@ namespace opentrn::pjrt {
 
 namespace {
 
-std::vector<int64_t> row_major_strides(const graph::Type& type) {
-  std::vector<int64_t> strides(static_cast<size_t>(type.rank()));
-  int64_t step = graph::storage_bytes(type.element());
-  for (size_t d = strides.size(); d-- > 0;) {
-    strides[d] = step;
-    step *= type.dims()[d];
-  }
-  return strides;
-}
-
 // Calls move(offset, index) for every row-major element, `offset` by the strides.
 template <typename Move>
 void for_elements(const graph::Type& type, std::span<const int64_t> strides, Move&& move) {
@@ -49,7 +39,8 @@ void extend(graph::ElementType element, std::span<std::byte> elements) {
 
 }  // namespace
 
-Array::Array(Device* on, graph::Type of) : device(on), type(std::move(of)) {
+Array::Array(Device* on, graph::Type of, MinorToMajor in)
+    : device(on), type(std::move(of)), order(is_row_major(in) ? MinorToMajor{} : std::move(in)) {
   device->take(type.byte_count());
 }
 
@@ -61,9 +52,11 @@ void Array::set(graph::Literal literal) {
 }
 
 Buffer::Buffer(std::shared_ptr<Array> holds)
-    : device(holds->device), type(holds->type), dims(type.dims_vector()), array(std::move(holds)) {
-  for (size_t d = dims.size(); d-- > 0;) minor_to_major.push_back(static_cast<int64_t>(d));
-}
+    : device(holds->device),
+      type(holds->type),
+      dims(type.dims_vector()),
+      minor_to_major(holds->order.empty() ? row_major(type.rank()) : holds->order),
+      array(std::move(holds)) {}
 
 const std::shared_ptr<Array>& Buffer::live() const {
   if (!array)
@@ -72,11 +65,21 @@ const std::shared_ptr<Array>& Buffer::live() const {
   return array;
 }
 
+std::vector<int64_t> byte_strides_of(const graph::Type& type, std::span<const int64_t> minor_to_major) {
+  std::vector<int64_t> strides(static_cast<size_t>(type.rank()));
+  int64_t step = graph::storage_bytes(type.element());
+  for (const int64_t d : minor_to_major) {
+    strides[static_cast<size_t>(d)] = step;
+    step *= type.dim(static_cast<int>(d));
+  }
+  return strides;
+}
+
 std::vector<std::byte> read_host(const void* data, const graph::Type& type,
                                  std::span<const int64_t> byte_strides) {
   const auto* from = static_cast<const std::byte*>(data);
   std::vector<std::byte> elements(static_cast<size_t>(type.byte_count()));
-  const std::vector<int64_t> plain = row_major_strides(type);
+  const std::vector<int64_t> plain = byte_strides_of(type, row_major(type.rank()));
   const auto size = static_cast<size_t>(graph::storage_bytes(type.element()));
   if (byte_strides.empty() ||
       std::equal(plain.begin(), plain.end(), byte_strides.begin(), byte_strides.end())) {
@@ -94,13 +97,8 @@ void write_host(std::span<const std::byte> elements, const graph::Type& type,
                 std::span<const int64_t> minor_to_major, void* data) {
   auto* to = static_cast<std::byte*>(data);
   const auto size = static_cast<size_t>(graph::storage_bytes(type.element()));
-  std::vector<int64_t> strides(static_cast<size_t>(type.rank()));
-  int64_t step = static_cast<int64_t>(size);
-  for (const int64_t d : minor_to_major) {
-    strides[static_cast<size_t>(d)] = step;
-    step *= type.dim(static_cast<int>(d));
-  }
-  if (minor_to_major.empty() || strides == row_major_strides(type)) {
+  const std::vector<int64_t> strides = byte_strides_of(type, minor_to_major);
+  if (minor_to_major.empty() || is_row_major({minor_to_major.begin(), minor_to_major.end()})) {
     if (!elements.empty()) std::memcpy(to, elements.data(), elements.size());
     return;
   }

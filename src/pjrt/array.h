@@ -1,7 +1,8 @@
 // What a buffer holds, and copies between it and the host.
 //
-// An array keeps elements as graph::Literal does, in the model's own types; what the device narrows (64-bit
-// types) is converted when a program reads it. Its value comes with its completion.
+// An array keeps elements as graph::Literal does, in the model's own types and row-major, whatever its
+// layout; what the device narrows (64-bit types) is converted when a program reads it. Its value comes with
+// its completion.
 #pragma once
 
 #include <memory>
@@ -10,18 +11,21 @@
 #include "graph/literal.h"
 #include "pjrt/client.h"
 #include "pjrt/completion.h"
+#include "pjrt/layouts.h"
 
 namespace opentrn::pjrt {
 
 struct Array {
   // Takes room in the device's HBM while it lives.
-  Array(Device* device, graph::Type type);
+  Array(Device* device, graph::Type type) : Array(device, std::move(type), {}) {}
+  Array(Device* device, graph::Type type, MinorToMajor order);
   ~Array();
   Array(const Array&) = delete;
   Array& operator=(const Array&) = delete;
 
   Device* const device;
   const graph::Type type;
+  const MinorToMajor order;  // in the device's memory; empty: row-major
   std::shared_ptr<Completion> ready = std::make_shared<Completion>();
   graph::Literal value;  // once ready
 
@@ -35,13 +39,16 @@ struct Buffer {
 
   Device* device;
   graph::Type type;
-  std::vector<int64_t> dims, minor_to_major;
+  std::vector<int64_t> dims;
+  MinorToMajor minor_to_major;
   std::shared_ptr<Array> array;  // null: deleted
 
   // Input fault when it has been deleted.
   const std::shared_ptr<Array>& live() const;
 };
 
+// Between neighbours in each dimension.
+std::vector<int64_t> byte_strides_of(const graph::Type& type, std::span<const int64_t> minor_to_major);
 // Row-major elements of a host array; byte strides may be negative or 0, and are empty for row-major.
 std::vector<std::byte> read_host(const void* data, const graph::Type& type,
                                  std::span<const int64_t> byte_strides);

@@ -115,6 +115,9 @@ void loaded_execute(abi::Execute& args);
 void layout_destroy(abi::LayoutArgs& args);
 void layout_serialize(abi::LayoutSerialized& args);
 void client_default_layout(abi::DefaultLayout& args);
+// The order of dimensions that a caller gives an array of `rank`; empty where there is none. Input fault for
+// what is no permutation, kNotModelled for tiles and strides.
+MinorToMajor order_of(const abi::Layout* layout, int64_t rank);
 void buffer_memory_layout(abi::BufferMemoryLayout& args);
 void executable_parameter_layouts(abi::ExecutableLayouts& args);
 void executable_output_layouts(abi::ExecutableLayouts& args);

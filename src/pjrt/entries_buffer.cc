@@ -9,14 +9,6 @@ namespace opentrn::pjrt {
 
 namespace {
 
-// The order of dimensions in the host's memory; empty for row-major.
-std::vector<int64_t> minor_to_major_of(const abi::Layout* layout) {
-  if (!layout) return {};
-  if (layout->kind == abi::LayoutKind::kTiled && layout->tiled.tiles == 0)
-    return {layout->tiled.minor_to_major, layout->tiled.minor_to_major + layout->tiled.minor_to_major_size};
-  throw Fault(FaultKind::kNotModelled, "pjrt.layout", "a host layout of tiles or byte strides is not taken");
-}
-
 // `read` on the value when it is there, on the client's thread.
 Event* read_later(const std::shared_ptr<Array>& array, std::function<void(const graph::Literal&)> read) {
   auto event = std::make_shared<Completion>();
@@ -30,7 +22,7 @@ Event* read_later(const std::shared_ptr<Array>& array, std::function<void(const 
 
 Buffer* copy_to(const Buffer& buffer, Device* device) {
   const std::shared_ptr<Array>& source = buffer.live();
-  auto copy = std::make_shared<Array>(device, source->type);
+  auto copy = std::make_shared<Array>(device, source->type, source->order);
   source->ready->then([source, copy](const Completion::Outcome& failed) {
     if (failed) return copy->fail(*failed);
     copy->set(source->value);
@@ -95,9 +87,8 @@ void buffer_to_host(abi::BufferToHost& args) {
     throw Fault(FaultKind::kInput, "pjrt.to_host",
                 fmt::format("{} bytes of room for an array of {}", args.size, bytes));
   args.event = read_later(
-      array, [data = args.data, order = minor_to_major_of(args.host_layout)](const graph::Literal& value) {
-        write_host(value.bytes(), value.type(), order, data);
-      });
+      array, [data = args.data, order = order_of(args.host_layout, array->type.rank())](
+                 const graph::Literal& value) { write_host(value.bytes(), value.type(), order, data); });
 }
 
 void buffer_raw_to_host(abi::BufferRawToHost& args) {
@@ -107,8 +98,9 @@ void buffer_raw_to_host(abi::BufferRawToHost& args) {
                 fmt::format("bytes {} to {} of an array of {}", args.offset, args.offset + args.size,
                             array->type.byte_count()));
   if (args.size > 0) require(args.data, "the host's memory");
-  args.event = read_later(array, [args](const graph::Literal& value) {
-    std::memcpy(args.data, value.bytes().data() + args.offset, static_cast<size_t>(args.size));
+  args.event = read_later(array, [args, order = args.buffer->minor_to_major](const graph::Literal& value) {
+    const graph::Literal raw = in_memory(value, order);
+    std::memcpy(args.data, raw.bytes().data() + args.offset, static_cast<size_t>(args.size));
   });
 }
 
@@ -116,6 +108,10 @@ void buffer_ready_event(abi::BufferReadyEvent& args) { args.event = new Event{ar
 // Where the host keeps the elements: it tells equal memory from other memory, which is what callers ask for.
 void buffer_pointer(abi::BufferPointer& args) {
   const std::shared_ptr<Array>& array = args.buffer->live();
+  if (!array->order.empty())
+    throw Fault(FaultKind::kNotModelled, "pjrt.pointer",
+                fmt::format("an array in the layout {} has no pointer", to_text(array->order)),
+                "copy it to the default layout");
   if (const auto& failed = array->ready->wait()) throw Failed{*failed};
   args.pointer = reinterpret_cast<uintptr_t>(array->value.bytes().data());
 }

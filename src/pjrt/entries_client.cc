@@ -129,7 +129,8 @@ void client_update_processes(abi::ClientUpdateProcesses&) {}
 void client_buffer_from_host(abi::ClientBufferFromHost& args) {
   const graph::Type type = type_of(args.type, args.dims, args.rank);
   if (type.byte_count() > 0) require(args.data, "the host's array");
-  auto array = std::make_shared<Array>(device_of(args.client, args.device, args.memory), type);
+  auto array = std::make_shared<Array>(device_of(args.client, args.device, args.memory), type,
+                                       order_of(args.device_layout, type.rank()));
   array->set({type, read_host(args.data, type, {args.byte_strides, args.byte_stride_count})});
   args.buffer = new Buffer(std::move(array));
   args.done_with_host_buffer = new Event{Completion::already()};
@@ -137,14 +138,16 @@ void client_buffer_from_host(abi::ClientBufferFromHost& args) {
 
 void client_uninitialized_buffer(abi::ClientUninitialized& args) {
   const graph::Type type = type_of(args.type, args.dims, args.rank);
-  auto array = std::make_shared<Array>(device_of(args.client, args.device, args.memory), type);
+  auto array = std::make_shared<Array>(device_of(args.client, args.device, args.memory), type,
+                                       order_of(args.layout, type.rank()));
   array->set({type, std::vector<std::byte>(static_cast<size_t>(type.byte_count()))});
   args.buffer = new Buffer(std::move(array));
 }
 
 void client_error_buffer(abi::ClientErrorBuffer& args) {
   auto array = std::make_shared<Array>(device_of(args.client, nullptr, args.memory),
-                                       type_of(args.type, args.dims, args.rank));
+                                       type_of(args.type, args.dims, args.rank),
+                                       order_of(args.layout, static_cast<int64_t>(args.rank)));
   array->fail({args.code, std::string(args.message, args.message_size)});
   args.buffer = new Buffer(std::move(array));
 }

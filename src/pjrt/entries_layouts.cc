@@ -1,9 +1,29 @@
 // The layouts extension.
+#include <algorithm>
+
+#include <fmt/format.h>
+
 #include "pjrt/element.h"
 #include "pjrt/entries.h"
 #include "pjrt/layouts.h"
 
 namespace opentrn::pjrt {
+
+MinorToMajor order_of(const abi::Layout* layout, int64_t rank) {
+  if (!layout) return {};
+  if (layout->kind != abi::LayoutKind::kTiled || layout->tiled.tiles != 0)
+    throw Fault(FaultKind::kNotModelled, "pjrt.layout", "a layout of tiles or byte strides is not taken",
+                "give an order of dimensions");
+  MinorToMajor order(layout->tiled.minor_to_major,
+                     layout->tiled.minor_to_major + layout->tiled.minor_to_major_size);
+  MinorToMajor sorted = order;
+  std::sort(sorted.rbegin(), sorted.rend());
+  if (sorted != row_major(rank))
+    throw Fault(FaultKind::kInput, "pjrt.layout",
+                fmt::format("the layout {} of an array of {} dimensions", to_text(order), rank),
+                "name each dimension once");
+  return order;
+}
 
 void layout_destroy(abi::LayoutArgs& args) { delete args.layout; }
 
@@ -16,11 +36,11 @@ void layout_serialize(abi::LayoutSerialized& args) {
 
 void client_default_layout(abi::DefaultLayout& args) {
   element_of(args.type);  // refuses what no device holds
-  args.layout = new MemoryLayout{row_major(static_cast<int64_t>(args.rank))};
+  args.layout = new MemoryLayout{to_text(row_major(static_cast<int64_t>(args.rank)))};
 }
 
 void buffer_memory_layout(abi::BufferMemoryLayout& args) {
-  args.layout = new MemoryLayout{row_major(args.buffer->type.rank())};
+  args.layout = new MemoryLayout{to_text(args.buffer->minor_to_major)};
 }
 
 void executable_parameter_layouts(abi::ExecutableLayouts& args) {

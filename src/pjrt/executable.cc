@@ -73,6 +73,12 @@ void check_arguments(const Program& program, std::span<Buffer* const> arguments)
       throw Fault(FaultKind::kInput, "pjrt.execute",
                   fmt::format("argument {} of {} is {}, not {}", i, program.name(), want.to_string(),
                               arguments[i]->type.to_string()));
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (const MinorToMajor& want = program.layouts().arguments[i]; arguments[i]->minor_to_major != want)
+      throw Fault(FaultKind::kInput, "pjrt.execute",
+                  fmt::format("argument {} of {} lies as {}, not as {}", i, program.name(),
+                              to_text(arguments[i]->minor_to_major), to_text(want)),
+                  "put it into the layout that the program was compiled for (jax.device_put)");
 }
 
 bool is_kept(std::span<const int64_t> keep, size_t i) {
@@ -109,9 +115,9 @@ Texts::Texts(std::vector<std::string> from) : texts(std::move(from)) {
   }
 }
 
-MemoryLayouts::MemoryLayouts(const std::vector<graph::Type>& types) {
-  for (const graph::Type& type : types) {
-    layouts.push_back(std::make_unique<MemoryLayout>(row_major(type.rank())));
+MemoryLayouts::MemoryLayouts(const std::vector<MinorToMajor>& orders) {
+  for (const MinorToMajor& order : orders) {
+    layouts.push_back(std::make_unique<MemoryLayout>(to_text(order)));
     pointers.push_back(layouts.back().get());
   }
 }
@@ -122,8 +128,8 @@ Executable::Executable(std::shared_ptr<const Program> from)
           serialised(program->input_shardings(), program->inputs(), program->options().partitions)),
       output_shardings(
           serialised(program->output_shardings(), program->outputs(), program->options().partitions)),
-      parameter_layouts(program->inputs()),
-      output_layouts(program->outputs()) {
+      parameter_layouts(program->layouts().arguments),
+      output_layouts(program->layouts().results) {
   for (const graph::Type& type : program->outputs()) {
     output_types.push_back(abi_type_of(type.element()));
     output_ranks.push_back(static_cast<size_t>(type.rank()));
@@ -180,8 +186,9 @@ std::vector<std::vector<Buffer*>> LoadedExecutable::execute(
   check_donated(program, arguments, keep);
   for (Device* device : on) {
     auto& of_device = call.results.emplace_back();
-    for (const graph::Type& type : program.outputs())
-      of_device.push_back(std::make_shared<Array>(device, type));
+    for (size_t i = 0; i < program.outputs().size(); ++i)
+      of_device.push_back(
+          std::make_shared<Array>(device, program.outputs()[i], program.layouts().results[i]));
   }
   for (const size_t i : program.donated())
     if (!is_kept(keep, i))

@@ -33,7 +33,7 @@ struct MemoryLayouts {
   std::vector<std::unique_ptr<MemoryLayout>> layouts;
   std::vector<MemoryLayout*> pointers;
 
-  explicit MemoryLayouts(const std::vector<graph::Type>& types);
+  explicit MemoryLayouts(const std::vector<MinorToMajor>& orders);
 };
 
 // What PJRT asks of a program, in the ABI's form.

@@ -12,7 +12,6 @@
 #include "pjrt/build_id.h"
 #include "pjrt/callback.h"
 #include "pjrt/device_program.h"
-#include "pjrt/layouts.h"
 #include "runtime/device_call.h"
 #include "sim/functional/custom_op.h"
 
@@ -96,11 +95,15 @@ Program::Program(std::string code, std::string options, const Settings& settings
   graph::verify(module_);
   const graph::Function& entry = module_.entry();
   name_ = module_.name.empty() ? entry.name : module_.name;
-  check_layouts(entry, name_);
   whole_inputs_ = boundary_types(entry.argument_types());
   whole_outputs_ = boundary_types(entry.result_types);
+  layouts_ = layouts_of(entry, whole_inputs_, whole_outputs_, name_);
+  row_major_ = layouts_.are_row_major();
+  for (size_t i = 0; i < whole_outputs_.size(); ++i)
+    memory_outputs_.push_back(in_memory(whole_outputs_[i], layouts_.results[i]));
   donated_ = donated_arguments(entry);
   spread(shardy);
+  lay_out(module_.entry(), layouts_);
   compile(settings);
 }
 
@@ -208,6 +211,7 @@ bool Program::compile_parallel(const DeviceOptions& options) {
     for (size_t i = 0; fits && i < output_shardings_.size(); ++i)
       fits = boundary_type(function.result_types[i]) == output_shardings_[i].local(whole_outputs_[i]);
     if (fits) {
+      lay_out(function, layouts_);
       parallel_ = std::make_unique<ParallelProgram>(local, std::move(function), options_.partitions, options);
       on_each_ = true;
       return true;
@@ -219,9 +223,19 @@ bool Program::compile_parallel(const DeviceOptions& options) {
   return false;
 }
 
+// Each device's values, in memory's order there and back.
+std::vector<std::vector<graph::Literal>> Program::run_on_each(
+    std::vector<std::vector<graph::Literal>> arguments) const {
+  if (row_major_) return run_parallel(*parallel_, arguments);
+  for (auto& of_device : arguments) of_device = in_memory(of_device, layouts_.arguments);
+  auto results = run_parallel(*parallel_, arguments);
+  for (auto& of_device : results) of_device = from_memory(of_device, outputs_, layouts_.results);
+  return results;
+}
+
 std::vector<std::vector<graph::Literal>> Program::run(
     std::vector<std::vector<graph::Literal>> arguments) const {
-  if (on_each_) return run_parallel(*parallel_, arguments);
+  if (on_each_) return run_on_each(std::move(arguments));
   if (arguments.size() == 1) return {run_whole(arguments[0])};
   std::vector<graph::Literal> whole;
   for (size_t i = 0; i < whole_inputs_.size(); ++i) {
@@ -238,9 +252,15 @@ std::vector<std::vector<graph::Literal>> Program::run(
 }
 
 std::vector<graph::Literal> Program::run_whole(std::span<const graph::Literal> arguments) const {
+  if (row_major_) return run_as_laid_out(arguments);
+  return from_memory(run_as_laid_out(in_memory(arguments, layouts_.arguments)), whole_outputs_,
+                     layouts_.results);
+}
+
+std::vector<graph::Literal> Program::run_as_laid_out(std::span<const graph::Literal> arguments) const {
   if (model_) {
     if (check_ && !checked_.exchange(true)) check_on_host(module_, arguments);
-    return model_->run(whole_outputs_, arguments);
+    return model_->run(memory_outputs_, arguments);
   }
   if (parallel_) return run_parallel(*parallel_, {{arguments.begin(), arguments.end()}}).front();
   return evaluate(arguments);

@@ -17,6 +17,7 @@
 #include "graph/literal.h"
 #include "graph/module.h"
 #include "pjrt/compile_options.h"
+#include "pjrt/layouts.h"
 #include "pjrt/manual.h"
 #include "pjrt/parallel.h"
 #include "pjrt/parts.h"
@@ -45,6 +46,8 @@ class Program {
   const std::vector<graph::Type>& outputs() const { return outputs_; }
   const std::vector<Sharding>& input_shardings() const { return input_shardings_; }
   const std::vector<Sharding>& output_shardings() const { return output_shardings_; }
+  // In which arguments lie, and results will.
+  const Layouts& layouts() const { return layouts_; }
   // Arguments whose buffers the program may take over, and which are deleted by a call.
   const std::vector<size_t>& donated() const { return donated_; }
   // 16 hexadecimal digits of the program, the options and the target.
@@ -80,6 +83,9 @@ class Program {
   DeviceOptions device_options(const Settings& settings);
   void compile(const Settings& settings);
   bool compile_parallel(const DeviceOptions& options);
+  std::vector<std::vector<graph::Literal>> run_on_each(
+      std::vector<std::vector<graph::Literal>> arguments) const;
+  std::vector<graph::Literal> run_as_laid_out(std::span<const graph::Literal> arguments) const;
   std::vector<graph::Literal> run_whole(std::span<const graph::Literal> arguments) const;
   std::vector<graph::Literal> evaluate(std::span<const graph::Literal> arguments) const;
 
@@ -91,6 +97,9 @@ class Program {
   std::string name_, fingerprint_, host_reason_, whole_reason_;
   std::vector<graph::Type> whole_inputs_, whole_outputs_, inputs_, outputs_;
   std::vector<Sharding> input_shardings_, output_shardings_;
+  Layouts layouts_;
+  bool row_major_ = true;                    // all of layouts_
+  std::vector<graph::Type> memory_outputs_;  // whole_outputs_ in their layouts
   std::vector<size_t> donated_;
   std::vector<std::string> flags_without_effect_;
   std::optional<Partition> partition_;

@@ -163,3 +163,24 @@ func.func @main() -> (tensor<3xi32>, tensor<1x3xf32>, tensor<2x1xi64>) {{
     np.testing.assert_array_equal(ends, np.arange(count - 3, count))
     np.testing.assert_array_equal(columns, [[4093, 4094, 4095]])
     np.testing.assert_array_equal(rows, [[32766], [32767]])
+
+
+def test_one_number_fills_a_long_vector():
+    count = 18_000_000
+    text = f"""
+        func.func @main(%i: tensor<2x1xi32>, %v: tensor<2xi32>) -> tensor<{count}xi32> {{
+          %z = stablehlo.constant dense<7> : tensor<{count}xi32>
+          %r = "stablehlo.scatter"(%z, %i, %v) <{{scatter_dimension_numbers = #stablehlo.scatter<
+              inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}> ({{
+          ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+            %s = stablehlo.add %a, %b : tensor<i32>
+            stablehlo.return %s : tensor<i32>
+          }}) : (tensor<{count}xi32>, tensor<2x1xi32>, tensor<2xi32>) -> tensor<{count}xi32>
+          return %r : tensor<{count}xi32>
+        }}
+    """
+    (got,) = opentrn.compile(text)(np.array([[3], [count - 1]], np.int32), np.array([1, 2], np.int32))
+    want = np.full(count, 7, np.int32)
+    want[3] += 1
+    want[-1] += 2
+    np.testing.assert_array_equal(got, want)

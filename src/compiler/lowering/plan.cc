@@ -25,6 +25,8 @@ using graph::ValueId;
 
 namespace {
 
+constexpr uint32_t kNoPlace = std::numeric_limits<uint32_t>::max();
+
 // Element-wise work has no rows of its own: the cut with the fewest cycles, counting what an instruction
 // costs beside its columns. Many small rows (a 7 x 7 image) or few long ones are both slow.
 int cheapest_row_rank(std::span<const int64_t> dims) {
@@ -260,10 +262,8 @@ bool Plan::depends(int from, int on) const {
     const int at = waiting.back();
     waiting.pop_back();
     if (at == on) return true;
-    // A group whose last op comes before the first op of `on` cannot depend on it.
-    if (in_order_of_block_ &&
-        place_of_op_[index_of(groups_[at].ops.back())] < place_of_op_[index_of(groups_[on].ops.front())])
-      continue;
+    // Were `on` behind it, its ops would be among those that `latest_` counts.
+    if (in_order_of_block_ && latest_[at] < place_of_op_[index_of(groups_[on].ops.front())]) continue;
     for (const int next : reads_[at])
       if (!seen[next]) {
         seen[next] = true;
@@ -342,9 +342,27 @@ bool Plan::try_join(OpId id, int group) {
   }
   groups_[group] = std::move(changed);
   form_of_value_[index_of(op.results[0])] = *form;
-  for (const int other : groups_read_by(id))
-    if (other != group) reads_[group].push_back(other);
+  add_reads(group, id);
   return true;
+}
+
+// Ops come in the order of the block, so this one is later than everything before. Groups that read `group`
+// have it behind them too, however early their own ops are.
+void Plan::add_reads(int group, OpId id) {
+  for (const int other : groups_read_by(id))
+    if (other != group) {
+      reads_[group].push_back(other);
+      readers_[other].push_back(group);
+    }
+  const uint32_t place = place_of_op_[index_of(id)];
+  std::vector<int> waiting{group};
+  while (!waiting.empty()) {
+    const int at = waiting.back();
+    waiting.pop_back();
+    if (latest_[at] == place) continue;
+    latest_[at] = place;
+    waiting.insert(waiting.end(), readers_[at].begin(), readers_[at].end());
+  }
 }
 
 void Plan::start_group(OpId id) {
@@ -372,9 +390,13 @@ void Plan::start_group(OpId id) {
     group.shape.assign(dims.begin(), dims.end());
     group.free_rank = cheapest_row_rank(dims);
   }
-  group_of_op_[index_of(id)] = static_cast<int>(groups_.size());
-  reads_.push_back(groups_read_by(id));
+  const int number = static_cast<int>(groups_.size());
+  group_of_op_[index_of(id)] = number;
   groups_.push_back(std::move(group));
+  reads_.emplace_back();
+  readers_.emplace_back();
+  latest_.push_back(kNoPlace);
+  add_reads(number, id);
 }
 
 void Plan::place(OpId id) {

@@ -107,6 +107,7 @@ class Plan {
   void place(graph::OpId id);
   bool try_join(graph::OpId id, int group);
   void start_group(graph::OpId id);
+  void add_reads(int group, graph::OpId id);
   void find_prologues();
   std::optional<int> prologue_of(int group, size_t operand,
                                  const std::vector<std::vector<graph::OpId>>& users) const;
@@ -124,7 +125,8 @@ class Plan {
   bool in_order_of_block_ = true;      // a group reads only what comes before it in the block
   std::set<std::pair<graph::OpId, size_t>> overwritten_;
   std::vector<Group> groups_;
-  std::vector<std::vector<int>> reads_;  // by group
+  std::vector<std::vector<int>> reads_, readers_;  // by group
+  std::vector<uint32_t> latest_;  // by group: the place of the last op of it and of all that it depends on
   std::vector<int> group_of_op_;
   std::vector<Form> form_of_value_;
   std::vector<bool> read_outside_;  // by value: somebody reads it from memory

@@ -38,8 +38,8 @@ struct Extent {
   }
 };
 
-// A runaway broadcast would keep us busy for hours: at most this many visits per byte of the tensor, and for
-// small tensors at most kBroadcastMax * kBroadcastFree.
+// A runaway broadcast would keep us busy for hours: at most this many visits per byte of the largest tensor
+// that the instruction reads or writes, and for small tensors at most kBroadcastMax * kBroadcastFree.
 constexpr int64_t kBroadcastMax = 4096;
 constexpr int64_t kBroadcastFree = 4096;
 
@@ -180,6 +180,14 @@ std::span<const int64_t> Context::vector_index(const Indirect& indirect, int64_t
   return {values, static_cast<size_t>(count)};
 }
 
+int64_t Context::largest_operand_bytes() const {
+  int64_t largest = 0;
+  for (int slot = 0; slot < operand_count(); ++slot)
+    if (operand(slot).is_access())
+      largest = std::max(largest, core.touch(program, operand(slot).tensor).ready->bytes());
+  return largest;
+}
+
 View Context::resolve(const Operand& op, int slot) {
   check_operand(op, slot);
   const Pattern& pattern = program.pattern(op);
@@ -293,7 +301,8 @@ View Context::resolve(const Operand& op, int slot) {
   view.elements = elements;
   int64_t all;
   if (multiply_overflows(elements, view.partitions, &all) ||
-      all / kBroadcastMax > buffer.bytes() + kBroadcastFree)
+      (all / kBroadcastMax > buffer.bytes() + kBroadcastFree &&
+       all / kBroadcastMax > largest_operand_bytes() + kBroadcastFree))
     broken("bounds", fmt::format("{} has too many elements", operand_name(slot)));
   const bool tile_sized = on_chip || works_on_tiles(in.opcode);
   if (tile_sized && (view.partitions > kPartitionsMax || elements > kElementsPerPartitionMax))

@@ -168,6 +168,7 @@ class Context {
   };
 
   View resolve(const isa::Operand& operand, int slot);
+  int64_t largest_operand_bytes() const;
   View source_of(const isa::Operand& operand, int slot);
   IndirectTile resolve_tensor_indirect(const isa::Operand& operand, int slot);
   View gather(const IndirectTile& tile, int slot);
