@@ -30,12 +30,24 @@ bool all_real_tensors(const Function& function, const Op& op) {
 
 const Expansion* expansion_of(const Function& function, const Op& op) {
   static const std::array kFamilies{
-      complex_expansions(),          wide_integer_expansions(), trigonometric_expansions(),
-      special_function_expansions(), bit_expansions(),          patch_expansions(),
-      wide_kernel_expansions(),      convolution_expansions(),  integer_product_expansions(),
-      product_expansions(),          window_expansions(),       linear_algebra_expansions(),
-      random_expansions(),           counting_expansions(),     long_scatter_expansions(),
-      region_scatter_expansions(),   bound_expansions(),
+      complex_expansions(),
+      wide_integer_expansions(),
+      trigonometric_expansions(),
+      special_function_expansions(),
+      bit_expansions(),
+      patch_expansions(),
+      wide_kernel_expansions(),
+      convolution_expansions(),
+      integer_product_expansions(),
+      product_expansions(),
+      window_expansions(),
+      linear_algebra_expansions(),
+      random_expansions(),
+      counting_expansions(),
+      long_scatter_expansions(),
+      wide_scatter_expansions(),
+      region_scatter_expansions(),
+      bound_expansions(),
   };
   for (const auto family : kFamilies)
     for (const Expansion& expansion : family)

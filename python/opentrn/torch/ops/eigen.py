@@ -1,13 +1,14 @@
 """Eigenvalues of Hermitian matrices and singular values, by Jacobi's rotations.
 
 Rounds of disjoint rotations (Brent and Luk, SIAM J. Sci. Stat. Comput. 6, 1985): a round turns the rows, or columns,
-2i and 2i + 1 for every i at once, and a permutation brings other pairs together for the next.
+2i and 2i + 1 for every i at once, by products of matrices, and brings other pairs together for the next. Rounding adds
+up over the rounds, so that the vectors are then made orthonormal again, and one more sweep begins from the matrix.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
+from collections.abc import Callable, Sequence
+from math import ceil, log2, prod
 from typing import Any
 
 import torch
@@ -21,8 +22,10 @@ from opentrn.torch.ops.triangular import matrices, triangle
 from opentrn.torch.registry import emits
 from opentrn.torch.text import Value
 
-# Convergence is quadratic: fp32 needs fewer at the sizes that tests look at.
-_SWEEPS = 12
+
+def _sweeps(size: int) -> int:
+    """Before the last. Convergence is quadratic: two fewer were enough for matrices of up to 256 rows."""
+    return ceil(log2(max(size, 2))) + 3
 
 
 def _round_robin(size: int) -> list[int]:
@@ -60,14 +63,47 @@ def _pairs(values: Expr) -> tuple[Expr, Expr]:
     return values.part(2, 0, values.shape[2], 2), values.part(2, 1, values.shape[2], 2)
 
 
-def _turned(values: Expr, cosine: Expr, sine: Expr, phase: Expr) -> Expr:
-    """Columns 2i and 2i + 1 turned; the angles are [batch, 1, pairs]."""
-    left, right = _pairs(values)
-    c, s = cosine.to(values.dtype), sine.to(values.dtype)
-    new = left * c - right * s * phase.conj(), left * s + right * c * phase.conj()
-    batch, rows, pairs = left.shape
-    stacked = [each.reshape((batch, rows, pairs, 1)).value for each in new]
-    return values.of(values.body.concatenate(stacked, 3)).reshape(values.shape)
+class _Rounds:
+    """Rotations of the columns of [batch, rows, even] matrices, and the order that follows them."""
+
+    def __init__(self, like: Expr, even: int) -> None:
+        self.order = _round_robin(even)
+        rows = like.iota((1, even, even), 1)
+        self.same = rows.equals(self._columns(like, self.order)).to(like.dtype)
+        self.beside = rows.equals(self._columns(like, [each ^ 1 for each in self.order])).to(like.dtype)
+
+    @staticmethod
+    def _columns(like: Expr, places: Sequence[int]) -> Expr:
+        return like.of(like.body.constant(torch.tensor(places, dtype=torch.int32).reshape(1, 1, -1)))
+
+    def matrix(self, cosine: Expr, sine: Expr, phase: Expr) -> Expr:
+        """What columns are multiplied by; the angles are [batch, 1, pairs]."""
+        c, s, back = cosine.to(phase.dtype), sine.to(phase.dtype), phase.conj()
+        kept, crossed = _interleaved(c, c * back), _interleaved(-(s * back), s)
+        return self.same * _moved(kept, self.order, 2) + self.beside * _moved(crossed, self.order, 2)
+
+
+def _interleaved(even: Expr, odd: Expr) -> Expr:
+    """[batch, 1, 2 n] of two [batch, 1, n]."""
+    batch, _, count = even.shape
+    columns = [each.reshape((batch, 1, count, 1)).value for each in (even, odd)]
+    return even.of(even.body.concatenate(columns, 3)).reshape((batch, 1, 2 * count))
+
+
+def _orthonormal(vectors: Expr) -> Expr:
+    """Nearly orthonormal columns made so: a step of Newton and Schulz."""
+    return vectors * 1.5 - (vectors @ (vectors.adjoint @ vectors)) * 0.5
+
+
+def _rotated(
+    a: Expr, even: int, seen: Callable[[Expr], Expr], step: Callable[[Expr, Expr], list[Expr]]
+) -> tuple[Expr, Expr]:
+    """(seen(vectors), vectors) after every sweep of step(state, vectors); `seen` takes the matrix into their basis."""
+    vectors = identity(a, even, even).spread((a.shape[0], even, even))
+    for count in (_sweeps(even), 1):
+        _, vectors = loop(count * (even - 1), [seen(vectors), vectors], lambda _, *both: step(*both))
+        vectors = _orthonormal(vectors)
+    return seen(vectors), vectors
 
 
 def _padded(values: Expr, rows: int, columns: int) -> Expr:
@@ -85,20 +121,15 @@ def _hermitian(a: Expr) -> tuple[Expr, Expr]:
     batch, size, _ = a.shape
     even = _even(size)
     # The added row meets zeros only: it is never turned, and is back in its place after whole sweeps.
-    start = _padded(a, even, even)
-    order = _round_robin(even)
+    whole, rounds = _padded(a, even, even), _Rounds(a, even)
 
-    def step(_: Expr, state: Expr, vectors: Expr) -> list[Expr]:
+    def step(state: Expr, vectors: Expr) -> list[Expr]:
         diagonal = _diagonal(state).real()
         above = _diagonal(_padded(state.part(2, 1, even), even, even))
-        (p, q), off = _pairs(diagonal), _pairs(above)[0]
-        angles = _angles(p, q, off)
-        state = _turned(_turned(state, *angles).adjoint, *angles).adjoint
-        state = _moved(_moved(state, order, 1), order, 2)
-        return [state, _moved(_turned(vectors, *angles), order, 2)]
+        rotation = rounds.matrix(*_angles(*_pairs(diagonal), _pairs(above)[0]))
+        return [(state @ rotation).adjoint @ rotation, vectors @ rotation]
 
-    one = identity(a, even, even).spread((batch, even, even))
-    state, vectors = loop(_SWEEPS * (even - 1), [start, one], step)
+    state, vectors = _rotated(a, even, lambda v: v.adjoint @ (whole @ v), step)
     return _diagonal(state).real().part(2, 0, size), vectors.part(1, 0, size).part(2, 0, size)
 
 
@@ -138,16 +169,15 @@ def _orthogonal_columns(a: Expr) -> tuple[Expr, Expr]:
     """(a V of columns at right angles, V): Hestenes' one-sided method."""
     batch, rows, size = a.shape
     even = _even(size)
-    order = _round_robin(even)
+    whole, rounds = _padded(a, rows, even), _Rounds(a, even)
 
-    def step(_: Expr, state: Expr, vectors: Expr) -> list[Expr]:
+    def step(state: Expr, vectors: Expr) -> list[Expr]:
         left, right = _pairs(state)
         lengths = ((each.conj() * each).real().sum(1) for each in (left, right))
-        angles = _angles(*lengths, (left.conj() * right).sum(1))
-        return [_moved(_turned(each, *angles), order, 2) for each in (state, vectors)]
+        rotation = rounds.matrix(*_angles(*lengths, (left.conj() * right).sum(1)))
+        return [state @ rotation, vectors @ rotation]
 
-    one = identity(a, even, even).spread((batch, even, even))
-    state, vectors = loop(_SWEEPS * (even - 1), [_padded(a, rows, even), one], step)
+    state, vectors = _rotated(a, even, lambda v: whole @ v, step)
     return state.part(2, 0, size), vectors.part(1, 0, size).part(2, 0, size)
 
 
