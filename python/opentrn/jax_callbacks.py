@@ -202,7 +202,7 @@ def _connect() -> None:
 def register(library: Path) -> None:
     """Makes JAX lower callbacks for `neuron`; `library` is the plugin, which gets the function to call."""
     from jax._src import callback as jax_callback
-    from jax._src import debugging
+    from jax._src import checkify, debugging
     from jax._src.interpreters import mlir
 
     _library[:] = [library]
@@ -222,9 +222,10 @@ def register(library: Path) -> None:
 
     emit_python_callback._opentrn = True
     jax_callback.emit_python_callback = emit_python_callback
-    # JAX states these two by platform; the other callbacks have a lowering for all of them.
+    # JAX states these by platform; the other callbacks have a lowering for all of them.
     for primitive, rule in (
         (debugging.debug_callback_p, debugging.debug_callback_lowering),
         (debugging.debug_print_p, debugging.debug_print_lowering_rule),
+        (checkify.check_p, checkify.check_lowering_rule),
     ):
         mlir.register_lowering(primitive, rule, platform="neuron", cacheable=False)

@@ -518,6 +518,28 @@ def test_decompositions_where_the_program_forbids_promotion():
     assert done.returncode == 0, done.stderr
 
 
+def test_checks_that_checkify_has_not_taken_out():
+    code = (
+        "import jax, jax.numpy as jnp\n"
+        "from jax.experimental import checkify\n"
+        "def f(x):\n"
+        "    checkify.debug_check(jnp.sum(x) > 0, 'the sum is {s}', s=jnp.sum(x))\n"
+        "    return x * 2\n"
+        "print(jax.jit(f)(-jnp.ones(3)).tolist())\n"
+        "print(checkify.checkify(jax.jit(f), errors=checkify.user_checks)(-jnp.ones(3))[0].get())\n"
+        "jax.config.update('jax_experimental_unsafe_xla_runtime_errors', True)\n"
+        "def g(x):\n"
+        "    checkify.check(x > 0, 'not positive')\n"
+        "    return x\n"
+        "try: jax.jit(g)(-1.0).block_until_ready()\n"
+        "except Exception as error: print('not positive' in str(error))\n"
+    )
+    done = run("neuron", "-c", code)
+    lines = done.stdout.splitlines()
+    assert lines[0] == "[-2.0, -2.0, -2.0]" and lines[1].startswith("the sum is -3.0"), done.stderr
+    assert lines[-1] == "True"
+
+
 def test_ordered_callbacks_give_results():
     code = (
         "import jax, jax.numpy as jnp, numpy as np\nfrom jax.experimental import io_callback\n"
