@@ -182,9 +182,11 @@ std::span<const int64_t> Context::vector_index(const Indirect& indirect, int64_t
 
 int64_t Context::largest_operand_bytes() const {
   int64_t largest = 0;
-  for (int slot = 0; slot < operand_count(); ++slot)
-    if (operand(slot).is_access())
-      largest = std::max(largest, core.touch(program, operand(slot).tensor).ready->bytes());
+  for (int slot = 0; slot < operand_count(); ++slot) {
+    if (!operand(slot).is_access()) continue;
+    check_operand(operand(slot), slot);
+    largest = std::max(largest, core.touch(program, operand(slot).tensor).ready->bytes());
+  }
   return largest;
 }
 
