@@ -7,6 +7,7 @@ between the parts of the program that run on the device, and calls back through 
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import itertools
 import os
@@ -94,7 +95,7 @@ def _view(array: _Array) -> np.ndarray:
     """The array's memory as numpy's; valid during the call."""
     dtype = ELEMENT_TYPES[array.element.decode()]
     shape = tuple(array.dims[i] for i in range(array.rank))
-    memory = (ctypes.c_char * array.bytes).from_address(array.data) if array.bytes else b""
+    memory = (ctypes.c_char * array.bytes).from_address(array.data) if array.bytes else bytearray()
     return np.frombuffer(memory, dtype).reshape(shape)
 
 
@@ -115,8 +116,19 @@ def _call(key, operand_count, operands, result_count, results, error, error_size
     return 0
 
 
-def _results(avals: Sequence[Any], token: bool) -> str:
-    words = ["token"] * token
+def _is_for_all(sharding: Any) -> bool:
+    """Whether one call, on whole arrays, stands for all devices: JAX names the device ("maximal" sharding)."""
+    from jax._src.lib import xla_client
+    from jax._src.sharding_impls import SdyArrayList
+
+    if isinstance(sharding, SdyArrayList):
+        return any(each.logical_device_ids for each in sharding.shardings)
+    return sharding is not None and sharding.type == xla_client.OpSharding.Type.MAXIMAL
+
+
+def _configuration(avals: Sequence[Any], token: bool, for_all: bool) -> str:
+    """What follows the key; read by src/pjrt/callback.cc, and `once` by shardy.py."""
+    words = ["once"] * for_all + ["token"] * token
     words += [f"{_NAMES[np.dtype(aval.dtype)]}:{','.join(map(str, aval.shape))}" for aval in avals]
     return "".join(f";{word}" for word in words)
 
@@ -163,14 +175,16 @@ def _emit(ctx, callback, token, operands, operand_avals, result_avals, *, has_si
     made = Callback(checked)
     types = [mlir.aval_to_ir_type(ctx.module_context, aval) for aval in result_avals]
     inputs = list(operands)
+    for_all = _is_for_all(sharding)
     if token:
         inputs, types = [token, *inputs], [token.type, *types]
-        sharding = _with_token(sharding)
+        # Of a call without results, the one sharding is the token's.
+        sharding = _with_token(sharding) if result_avals else sharding
     call = mlir.custom_call(
         TARGET,
         result_types=types,
         operands=inputs,
-        backend_config=made.key + _results(result_avals, bool(token)),
+        backend_config=made.key + _configuration(result_avals, bool(token), for_all),
         has_side_effect=has_side_effect,
     )
     if sharding is not None:
@@ -197,6 +211,17 @@ def _connect() -> None:
     plugin.opentrn_set_host_call.restype = None
     plugin.opentrn_set_host_call(_call)
     _kept.append(_call)
+    atexit.register(_disconnect, plugin)
+
+
+def _disconnect(plugin: ctypes.CDLL) -> None:
+    """Before Python ends: waits for what has side effects, as JAX does, and then for the call that is being made."""
+    from jax._src import dispatch
+
+    try:
+        dispatch.wait_for_tokens()
+    finally:
+        plugin.opentrn_set_host_call(_Call())
 
 
 def register(library: Path) -> None:

@@ -246,7 +246,7 @@ class Shardy:
                 op.attributes[_NUMBER] = self._ir.IntegerAttr.get(
                     self._ir.IntegerType.get_signless(64), number
                 )
-        whole: set[int] = set()
+        whole = {_number_of(op) for op in walk(module.operation) if _is_call_for_all(op)}
         mesh = next(
             (op.attributes["sym_name"].value for op in walk(module.operation) if op.name == "sdy.mesh"), ""
         )
@@ -406,10 +406,20 @@ class Shardy:
                     if isinstance(operand.type, self._ir.RankedTensorType):
                         op.operands[i] = self._sdy.ReshardOp(operand, replicated(operand)).result
             per_value = [replicated(result) for result in op.results]
-            op.attributes["sdy.sharding"] = self._sdy.TensorShardingPerValueAttr.get(per_value)
+            if per_value:
+                op.attributes["sdy.sharding"] = self._sdy.TensorShardingPerValueAttr.get(per_value)
+            elif "sdy.sharding" in op.attributes:
+                del op.attributes["sdy.sharding"]
 
     def write(self, module) -> bytes:
         return self._stablehlo.serialize_portable_artifact(module, VERSION)
+
+
+def _is_call_for_all(op) -> bool:
+    """A callback of JAX's that is made once, on whole arrays (jax_callbacks.py)."""
+    if op.name != "stablehlo.custom_call" or op.attributes["call_target_name"].value != "opentrn.callback":
+        return False
+    return op.attributes["backend_config"].value.split(";")[1:2] == ["once"]
 
 
 def _number_of(op) -> int | None:

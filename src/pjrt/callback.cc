@@ -21,13 +21,31 @@ namespace {
 constexpr size_t kErrorBytes = 4096;
 
 std::atomic<HostCall> g_host_call = nullptr;
+std::atomic<int> g_calls = 0;
+
+// Keeps Python from going away while it is called.
+class Calling {
+ public:
+  Calling() { g_calls.fetch_add(1); }
+  ~Calling() {
+    g_calls.fetch_sub(1);
+    g_calls.notify_all();
+  }
+  Calling(const Calling&) = delete;
+  Calling& operator=(const Calling&) = delete;
+
+  // Null where there is no Python, or no more.
+  HostCall function() const { return g_host_call.load(); }
+};
 
 HostArray array_of(const graph::Type& type, void* data) {
   return {graph::name(type.element()).data(), int64_t{type.rank()}, type.dims().data(), type.byte_count(),
           data};
 }
 
-// "key;token;f32:3,4;i1:": what to call, and the types of what it gives.
+constexpr std::string_view kOnce = "once";
+
+// "key;once;token;f32:3,4;i1:": what to call, and the types of what it gives.
 std::pair<std::string, std::vector<graph::Type>> read_config(std::string_view text) {
   std::vector<std::string_view> words;
   while (!text.empty()) {
@@ -37,6 +55,7 @@ std::pair<std::string, std::vector<graph::Type>> read_config(std::string_view te
   }
   std::vector<graph::Type> types;
   for (const std::string_view word : std::span(words).subspan(1)) {
+    if (word == kOnce) continue;
     if (word == "token") {
       types.push_back(graph::Type::token());
       continue;
@@ -55,14 +74,28 @@ std::pair<std::string, std::vector<graph::Type>> read_config(std::string_view te
 
 }  // namespace
 
-void set_host_call(HostCall call) { g_host_call = call; }
+void set_host_call(HostCall call) {
+  g_host_call = call;
+  if (call) return;
+  for (int calls = g_calls.load(); calls > 0; calls = g_calls.load()) g_calls.wait(calls);
+}
 
 bool is_host_call(const graph::Op& op) {
   return op.kind == graph::OpKind::custom_call_ && op.string(Attr::call_target_name) == "opentrn.callback";
 }
 
+bool is_for_all_devices(const graph::Op& op) {
+  if (!is_host_call(op)) return false;
+  const graph::Attribute* config = op.find(Attr::backend_config);
+  const std::string* text = config ? config->get<std::string>() : nullptr;
+  if (!text) return false;
+  const size_t begin = std::min(text->find(';'), text->size() - 1) + 1;
+  return std::string_view(*text).substr(begin, text->find(';', begin) - begin) == kOnce;
+}
+
 void check_on_host(const graph::Module& module, std::span<const graph::Literal> arguments) {
-  const HostCall call = g_host_call.load();
+  const Calling calling;
+  const HostCall call = calling.function();
   if (!call)
     throw Fault(FaultKind::kInput, "pjrt.check", "OPENTRN_CHECK needs OpenTrn's Python in this process",
                 "install OpenTrn, or put its python folder on PYTHONPATH");
@@ -84,7 +117,8 @@ void check_on_host(const graph::Module& module, std::span<const graph::Literal> 
 std::optional<std::vector<RuntimeValue>> call_host(const graph::Op& op, const graph::Module& module,
                                                    std::span<const RuntimeValue> operands) {
   if (!is_host_call(op)) return std::nullopt;
-  const HostCall call = g_host_call.load();
+  const Calling calling;
+  const HostCall call = calling.function();
   const graph::Attribute* config = op.find(Attr::backend_config);
   const std::string* key = config ? config->get<std::string>() : nullptr;
   if (!call || !key)

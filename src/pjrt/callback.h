@@ -23,6 +23,7 @@ struct HostArray {
 // 0: well. Otherwise `error` has the exception's text, ended by a null.
 using HostCall = int (*)(const char* key, int64_t operand_count, const HostArray* operands,
                          int64_t result_count, HostArray* results, char* error, int64_t error_size);
+// Null, before Python ends: returns when the last call has come back; later ones are faults.
 void set_host_call(HostCall call);
 
 // Compares a module on the device with float64, op by op (opentrn.diff). Fault with the first op whose error
@@ -30,6 +31,8 @@ void set_host_call(HostCall call);
 void check_on_host(const graph::Module& module, std::span<const graph::Literal> arguments);
 
 bool is_host_call(const graph::Op& op);
+// A host call that is made once for all devices, each of which has the whole operands and gets the results.
+bool is_for_all_devices(const graph::Op& op);
 
 // As graph::eval::CustomCallHandler. Input fault with the exception's text where the Python function raises.
 std::optional<std::vector<graph::eval::RuntimeValue>> call_host(

@@ -278,6 +278,9 @@ std::vector<ParallelProgram::Values> ParallelProgram::run_devices(const Step& st
 std::vector<ParallelProgram::Values> ParallelProgram::run_together(const Step& step,
                                                                    const std::vector<Values>& inputs) const {
   step.runs.fetch_add(static_cast<int64_t>(devices_), std::memory_order_relaxed);
+  if (is_for_all_devices(function_.op(step.ops.front())))
+    return std::vector<Values>(
+        devices_, graph::eval::evaluate(module_, step.function, inputs.front(), evaluator_options()));
   const std::vector<const graph::Function*> functions(devices_, &step.function);
   return graph::eval::evaluate_parallel(module_, functions, 1, static_cast<int64_t>(devices_), inputs,
                                         evaluator_options());

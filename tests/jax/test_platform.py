@@ -518,6 +518,65 @@ def test_decompositions_where_the_program_forbids_promotion():
     assert done.returncode == 0, done.stderr
 
 
+CALLBACKS_OF_MANY = """
+import jax, jax.numpy as jnp, numpy as np
+from jax.experimental import io_callback
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+mesh = Mesh(np.array(jax.devices()), ("x",))
+x = jax.device_put(np.arange(8, dtype=np.float32), NamedSharding(mesh, P("x")))
+kind = jax.ShapeDtypeStruct((8,), jnp.float32)
+seen = []
+def host(*arrays):
+    seen.append([np.asarray(array) for array in arrays])
+def doubled(array):
+    host(array)
+    return np.asarray(array) * 2
+def run(f, calls):
+    seen.clear()
+    result = np.asarray(jax.jit(f)(x))
+    jax.effects_barrier()
+    assert len(seen) == calls, len(seen)
+    return result
+# Callbacks of a whole program see whole arrays, once.
+for f in (
+    lambda x: jax.pure_callback(doubled, kind, x) + 1,
+    lambda x: io_callback(doubled, kind, x, ordered=True) + 1,
+    lambda x: (io_callback(host, None, x), x * 2 + 1)[1],
+    lambda x: (io_callback(host, None, x, ordered=True), x * 2 + 1)[1],
+    lambda x: (jax.debug.callback(host, x), x * 2 + 1)[1],
+):
+    np.testing.assert_array_equal(run(f, 1), np.arange(8) * 2 + 1)
+    np.testing.assert_array_equal(seen[0][0], np.arange(8))
+# Those of shard_map see each device's part.
+def parts(number, x):
+    io_callback(host, None, number, x, ordered=True)
+    return x
+result = run(lambda x: jax.shard_map(parts, mesh=mesh, in_specs=P("x"), out_specs=P("x"))(jnp.arange(4), x), 4)
+by_device = {int(number[0]): part.tolist() for number, part in seen}
+assert by_device == {i: [2.0 * i, 2.0 * i + 1] for i in range(4)}, by_device
+# Nothing comes back as well.
+nothing = jax.ShapeDtypeStruct((2, 0), jnp.float32)
+empty = jax.jit(lambda x: jax.pure_callback(lambda x: np.zeros((2, 0), np.float32), nothing, x))
+assert empty(x).shape == (2, 0)
+"""
+
+
+def test_callbacks_of_many_devices():
+    done = run("neuron", "-c", CALLBACKS_OF_MANY, NEURON_RT_NUM_CORES="4")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_process_that_ends_while_python_is_called():
+    code = (
+        "import jax, jax.numpy as jnp, time\n"
+        "def slow(x):\n    time.sleep(0.3)\n    return x\n"
+        "f = jax.jit(lambda x: jax.pure_callback(slow, x, x))\n"
+        "for _ in range(3): f(jnp.ones(3))\n"
+    )
+    done = run("neuron", "-c", code)
+    assert done.returncode == 0, done.stderr
+
+
 def test_checks_that_checkify_has_not_taken_out():
     code = (
         "import jax, jax.numpy as jnp\n"

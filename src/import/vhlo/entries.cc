@@ -407,6 +407,9 @@ DecodedType Entries::decode_type(const Entry& entry) {
   if (!entry.custom) return other(std::string(reader.c_string()));
   if (entry.dialect == "vhlo") return vhlo_type(reader);
   if (entry.dialect == "builtin") return builtin_type(reader);
+  // What Shardy's ops give and take stays StableHLO's: a token is the first of its types
+  // (StablehloBytecode.cpp).
+  if (entry.dialect == "stablehlo" && reader.varint() == 0) return value(Type::token());
   return other(entry.dialect);
 }
 
