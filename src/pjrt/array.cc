@@ -56,13 +56,25 @@ Buffer::Buffer(std::shared_ptr<Array> holds)
       type(holds->type),
       dims(type.dims_vector()),
       minor_to_major(holds->order.empty() ? row_major(type.rank()) : holds->order),
-      array(std::move(holds)) {}
+      array_(std::move(holds)) {}
 
-const std::shared_ptr<Array>& Buffer::live() const {
-  if (!array)
+std::shared_ptr<Array> Buffer::live() const {
+  std::lock_guard lock(mutex_);
+  if (!array_)
     throw Fault(FaultKind::kInput, "pjrt.deleted", "the buffer has been deleted or donated",
                 "keep a copy of an array that is donated, or do not donate it");
-  return array;
+  return array_;
+}
+
+bool Buffer::deleted() const {
+  std::lock_guard lock(mutex_);
+  return !array_;
+}
+
+void Buffer::remove() {
+  std::shared_ptr<Array> last;  // its end frees much: not under the lock
+  std::lock_guard lock(mutex_);
+  last.swap(array_);
 }
 
 std::vector<int64_t> byte_strides_of(const graph::Type& type, std::span<const int64_t> minor_to_major) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "graph/literal.h"
@@ -33,18 +34,24 @@ struct Array {
   void fail(Status status) { ready->set(std::move(status)); }
 };
 
-// PJRT_Buffer: a handle to an array, until it is deleted or donated.
+// PJRT_Buffer: a handle to an array, until it is deleted or donated, which another thread may do at any time.
 struct Buffer {
   explicit Buffer(std::shared_ptr<Array> array);
 
-  Device* device;
-  graph::Type type;
+  Device* const device;
+  const graph::Type type;
   std::vector<int64_t> dims;
   MinorToMajor minor_to_major;
-  std::shared_ptr<Array> array;  // null: deleted
 
   // Input fault when it has been deleted.
-  const std::shared_ptr<Array>& live() const;
+  std::shared_ptr<Array> live() const;
+  bool deleted() const;
+  // Whoever has the array keeps it.
+  void remove();
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<Array> array_;  // null: deleted
 };
 
 // Between neighbours in each dimension.

@@ -21,7 +21,7 @@ Event* read_later(const std::shared_ptr<Array>& array, std::function<void(const 
 }
 
 Buffer* copy_to(const Buffer& buffer, Device* device) {
-  const std::shared_ptr<Array>& source = buffer.live();
+  const std::shared_ptr<Array> source = buffer.live();
   auto copy = std::make_shared<Array>(device, source->type, source->order);
   source->ready->then([source, copy](const Completion::Outcome& failed) {
     if (failed) return copy->fail(*failed);
@@ -64,8 +64,8 @@ void buffer_layout(abi::BufferLayout& args) {
 void buffer_size(abi::BufferSize& args) { args.bytes = static_cast<size_t>(args.buffer->type.byte_count()); }
 void buffer_device(abi::BufferDevice& args) { args.device = args.buffer->device; }
 void buffer_memory(abi::BufferMemory& args) { args.memory = &args.buffer->device->memory; }
-void buffer_delete(abi::BufferArgs& args) { args.buffer->array.reset(); }
-void buffer_is_deleted(abi::BufferFlag& args) { args.flag = !args.buffer->array; }
+void buffer_delete(abi::BufferArgs& args) { args.buffer->remove(); }
+void buffer_is_deleted(abi::BufferFlag& args) { args.flag = args.buffer->deleted(); }
 void buffer_is_on_cpu(abi::BufferFlag& args) { args.flag = false; }
 void buffer_to_device(abi::BufferToDevice& args) {
   require(args.device, "the device");
@@ -77,7 +77,7 @@ void buffer_to_memory(abi::BufferToMemory& args) {
 }
 
 void buffer_to_host(abi::BufferToHost& args) {
-  const std::shared_ptr<Array>& array = args.buffer->live();
+  const std::shared_ptr<Array> array = args.buffer->live();
   const auto bytes = static_cast<size_t>(array->type.byte_count());
   if (!args.data) {
     args.size = bytes;
@@ -92,7 +92,7 @@ void buffer_to_host(abi::BufferToHost& args) {
 }
 
 void buffer_raw_to_host(abi::BufferRawToHost& args) {
-  const std::shared_ptr<Array>& array = args.buffer->live();
+  const std::shared_ptr<Array> array = args.buffer->live();
   if (args.offset < 0 || args.size < 0 || args.offset > array->type.byte_count() - args.size)
     throw Fault(FaultKind::kInput, "pjrt.to_host",
                 fmt::format("bytes {} to {} of an array of {}", args.offset, args.offset + args.size,
@@ -107,7 +107,7 @@ void buffer_raw_to_host(abi::BufferRawToHost& args) {
 void buffer_ready_event(abi::BufferReadyEvent& args) { args.event = new Event{args.buffer->live()->ready}; }
 // Where the host keeps the elements: it tells equal memory from other memory, which is what callers ask for.
 void buffer_pointer(abi::BufferPointer& args) {
-  const std::shared_ptr<Array>& array = args.buffer->live();
+  const std::shared_ptr<Array> array = args.buffer->live();
   if (!array->order.empty())
     throw Fault(FaultKind::kNotModelled, "pjrt.pointer",
                 fmt::format("an array in the layout {} has no pointer", to_text(array->order)),

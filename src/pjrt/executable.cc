@@ -86,12 +86,11 @@ bool is_kept(std::span<const int64_t> keep, size_t i) {
 }
 
 // What is given away is given once.
-void check_donated(const Program& program, std::span<const std::span<Buffer* const>> arguments,
-                   std::span<const int64_t> keep) {
+void check_donated(const Program& program, const Arrays& arguments, std::span<const int64_t> keep) {
   for (const size_t i : program.donated())
     for (const auto& of_device : arguments)
       for (size_t j = 0; j < of_device.size() && !is_kept(keep, i); ++j)
-        if (j != i && of_device[j]->array == of_device[i]->array)
+        if (j != i && of_device[j] == of_device[i])
           throw Fault(
               FaultKind::kInput, "pjrt.donated",
               fmt::format("argument {} of {} is donated, and is argument {} too", i, program.name(), j),
@@ -183,7 +182,7 @@ std::vector<std::vector<Buffer*>> LoadedExecutable::execute(
     auto& of_device = call.arguments.emplace_back();
     for (const Buffer* argument : arguments[device]) of_device.push_back(argument->live());
   }
-  check_donated(program, arguments, keep);
+  check_donated(program, call.arguments, keep);
   for (Device* device : on) {
     auto& of_device = call.results.emplace_back();
     for (size_t i = 0; i < program.outputs().size(); ++i)
@@ -192,7 +191,7 @@ std::vector<std::vector<Buffer*>> LoadedExecutable::execute(
   }
   for (const size_t i : program.donated())
     if (!is_kept(keep, i))
-      for (const auto& of_device : arguments) of_device[i]->array.reset();
+      for (const auto& of_device : arguments) of_device[i]->remove();
   std::vector<std::vector<Buffer*>> results;
   for (const auto& of_device : call.results) {
     std::vector<Buffer*>& each = results.emplace_back();

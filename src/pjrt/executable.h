@@ -2,6 +2,7 @@
 // the results and hands the work to the client's thread.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -64,7 +65,7 @@ struct LoadedExecutable {
   Executable executable;
   std::vector<Device*> devices;
   std::vector<abi::LogicalId> logical_ids;
-  bool deleted = false;
+  std::atomic<bool> deleted = false;
 
   // By device. `arguments` that the program donates, and that are not in `keep`, are deleted. `complete`,
   // where not null, is done when the results are.

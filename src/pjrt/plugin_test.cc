@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -32,12 +33,15 @@ enum Function {
   kSerialize = 49,
   kLoadedDestroy = 50,
   kGetExecutable = 51,
+  kLoadedDelete = 53,
   kExecutableDestroy = 40,
   kExecute = 55,
   kDeserialize = 56,
   kBufferDestroy = 58,
+  kBufferDelete = 67,
   kBufferIsDeleted = 68,
   kToHost = 70,
+  kBufferPointer = 73,
   kUnimplemented = 77,
 };
 
@@ -194,6 +198,48 @@ TEST_F(Plugin, CompilesAndRunsAndDonates) {
   EXPECT_EQ(failure.code, abi::Code::kInvalidArgument);
   EXPECT_NE(failure.message.find("deleted"), std::string::npos) << failure.message;
   for (Buffer* each : {a, b, result}) destroy(each);
+  destroy(loaded);
+}
+
+// A thread deletes what others use: they get what they asked for, or the error.
+TEST_F(Plugin, ThreadsMayDeleteWhatOthersUse) {
+  LoadedExecutable* loaded = nullptr;
+  ASSERT_EQ(compile(std::string(kAddAndDouble), &loaded).message, "");
+  const auto done_or_deleted = [](const Failure& failure) {
+    EXPECT_TRUE(failure.code == abi::Code::kOk || failure.message.find("deleted") != std::string::npos)
+        << failure.message;
+  };
+  for (int round = 0; round < 20; ++round) {
+    Buffer *a = buffer({1, 2, 3, 4, 5, 6}, {2, 3}), *b = buffer({1, 1, 1, 1, 1, 1}, {2, 3});
+    const auto execute_both = [&] {
+      Buffer* result = nullptr;
+      const Failure failure = execute(loaded, {a, b}, &result);
+      done_or_deleted(failure);
+      if (failure.code != abi::Code::kOk) return;
+      EXPECT_EQ(values(result), (std::vector<float>{4, 6, 8, 10, 12, 14}));
+      destroy(result);
+    };
+    std::vector<std::thread> threads;
+    threads.emplace_back(execute_both);
+    threads.emplace_back(execute_both);
+    threads.emplace_back([&] {
+      auto pointer = record<abi::BufferPointer>();
+      pointer.buffer = a;
+      while (!is_deleted(a)) done_or_deleted(call(kBufferPointer, pointer));
+    });
+    threads.emplace_back([&] {
+      auto args = record<abi::BufferArgs>();
+      args.buffer = a;
+      EXPECT_EQ(call(kBufferDelete, args).message, "");
+      auto last = record<abi::LoadedArgs>();
+      last.executable = loaded;
+      if (round == 19) {
+        EXPECT_EQ(call(kLoadedDelete, last).message, "");
+      }
+    });
+    for (std::thread& thread : threads) thread.join();
+    for (Buffer* each : {a, b}) destroy(each);
+  }
   destroy(loaded);
 }
 
