@@ -33,7 +33,8 @@ else:
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-# Suites as the command line names them: the file in the checkout's tests folder, and its devices.
+# Suites as the command line names them: the file in the checkout's tests folder, and its devices. Other files have the
+# name of the file without `_test`, and one device but where named below.
 SUITES = {
     "lax": ("lax_test", 1),
     "lax_numpy": ("lax_numpy_test", 1),
@@ -44,6 +45,15 @@ SUITES = {
     "api": ("api_test", 1),
     "shard_map": ("shard_map_test", 8),
     "pjit": ("pjit_test", 8),
+}
+_OTHERS_WITH_EIGHT = {
+    "pmap",
+    "array",
+    "layout",
+    "multi_device",
+    "python_callback",
+    "memories",
+    "custom_partitioning",
 }
 _ON_HOST = re.compile(
     r"^opentrn: \S+ (?:runs|does) on the host, by the reference evaluator: (\S+)", re.MULTILINE
@@ -70,7 +80,11 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("checkout", type=Path, help="a checkout of jax-ml/jax at the pinned version")
-    parser.add_argument("--only", default=",".join(SUITES), help=f"suites: {', '.join(SUITES)}")
+    parser.add_argument(
+        "--only",
+        default=",".join(SUITES),
+        help=f"suites: {', '.join(SUITES)}; or other files of JAX's tests, linalg for tests/linalg_test.py",
+    )
     parser.add_argument(
         "--cases", type=int, default=10, help="generated cases per test (default: JAX's own, 10)"
     )
@@ -80,12 +94,19 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="every outcome, as JSON")
     options = parser.parse_args(arguments)
     options.only = options.only.split(",")
-    for name in options.only:
-        if name not in SUITES:
-            parser.error(f"there is no suite '{name}'; there are {', '.join(SUITES)}")
     if not (options.checkout / "tests" / "lax_test.py").exists():
         parser.error(f"{options.checkout} is no checkout of jax: it has no tests/lax_test.py")
+    for name in options.only:
+        if not (options.checkout / "tests" / f"{file_and_devices(name)[0]}.py").exists():
+            parser.error(
+                f"there is no suite '{name}'; there are {', '.join(SUITES)}, and files of JAX's tests"
+            )
     return options
+
+
+def file_and_devices(name: str) -> tuple[str, int]:
+    """Of a suite, or of another file of JAX's tests."""
+    return SUITES.get(name, (f"{name}_test", 8 if name in _OTHERS_WITH_EIGHT else 1))
 
 
 def read_exclusions(path: Path = HERE / "exclusions.toml") -> list[dict]:
@@ -112,12 +133,13 @@ def not_run(name: str, exclusions: list[dict], source: str) -> list[str]:
     tests = [row["test"].split("/", 1)[1] for row in rows if row["test"].startswith(f"{name}/")]
     for test in tests:
         if f"  def {test.split('.')[1]}(" not in source:
-            raise ValueError(f"exclusions.toml leaves out {name}/{test}, which {SUITES[name][0]}.py has not")
+            file, _ = file_and_devices(name)
+            raise ValueError(f"exclusions.toml leaves out {name}/{test}, which {file}.py has not")
     return tests
 
 
 def run_suite(name: str, options: argparse.Namespace, exclusions: list[dict]) -> SuiteResult:
-    file, devices = SUITES[name]
+    file, devices = file_and_devices(name)
     result = SuiteResult(name)
     environment = dict(
         os.environ,
@@ -181,12 +203,12 @@ def exclude(result: SuiteResult, exclusions: list[dict]) -> list[str]:
 
 
 def report(results: list[SuiteResult]) -> None:
-    print(f"{'suite':<14}{'passed':>8}{'failed':>8}{'skipped':>9}{'share':>8}{'seconds':>9}")
+    print(f"{'suite':<30}{'passed':>8}{'failed':>8}{'skipped':>9}{'share':>8}{'seconds':>9}")
     for result in results:
         passed, failed = result.count("passed"), result.count("failed")
         share = f"{passed / (passed + failed):.1%}" if passed + failed else "-"
         skipped = result.count("skipped")
-        print(f"{result.name:<14}{passed:>8}{failed:>8}{skipped:>9}{share:>8}{result.seconds:>9.0f}")
+        print(f"{result.name:<30}{passed:>8}{failed:>8}{skipped:>9}{share:>8}{result.seconds:>9.0f}")
     reasons = Counter(
         re.sub(r"\d+", "N", result.messages.get(test, ""))[:140]
         for result in results
