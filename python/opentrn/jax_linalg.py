@@ -17,7 +17,7 @@ import numpy as np
 
 
 def sweeps(size: int) -> int:
-    """How often every pair is rotated before the last sweep. Convergence is quadratic: two fewer were enough for
+    """How often every pair is rotated before the last sweep. Convergence is quadratic: one fewer was enough for
     random, clustered and graded matrices of up to 256 rows."""
     return math.ceil(math.log2(max(size, 2))) + 3
 

@@ -43,21 +43,30 @@ HostArray array_of(const graph::Type& type, void* data) {
           data};
 }
 
-constexpr std::string_view kOnce = "once";
+struct Configuration {
+  std::string key;
+  bool for_all = false;
+  std::vector<graph::Type> results;
+};
 
 // "key;once;token;f32:3,4;i1:": what to call, and the types of what it gives.
-std::pair<std::string, std::vector<graph::Type>> read_config(std::string_view text) {
+Configuration read_configuration(std::string_view text) {
   std::vector<std::string_view> words;
   while (!text.empty()) {
     const size_t end = std::min(text.find(';'), text.size());
     words.push_back(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
-  std::vector<graph::Type> types;
+  Configuration read;
+  if (words.empty()) return read;
+  read.key = words.front();
   for (const std::string_view word : std::span(words).subspan(1)) {
-    if (word == kOnce) continue;
+    if (word == "once") {
+      read.for_all = true;
+      continue;
+    }
     if (word == "token") {
-      types.push_back(graph::Type::token());
+      read.results.push_back(graph::Type::token());
       continue;
     }
     const size_t colon = word.find(':');
@@ -67,9 +76,10 @@ std::pair<std::string, std::vector<graph::Type>> read_config(std::string_view te
       std::from_chars(rest.data(), rest.data() + end, dims.emplace_back());
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
-    types.push_back(graph::Type::tensor(graph::element_type_from_name(word.substr(0, colon)).value(), dims));
+    read.results.push_back(
+        graph::Type::tensor(graph::element_type_from_name(word.substr(0, colon)).value(), dims));
   }
-  return {std::string(words.at(0)), std::move(types)};
+  return read;
 }
 
 }  // namespace
@@ -88,9 +98,7 @@ bool is_for_all_devices(const graph::Op& op) {
   if (!is_host_call(op)) return false;
   const graph::Attribute* config = op.find(Attr::backend_config);
   const std::string* text = config ? config->get<std::string>() : nullptr;
-  if (!text) return false;
-  const size_t begin = std::min(text->find(';'), text->size() - 1) + 1;
-  return std::string_view(*text).substr(begin, text->find(';', begin) - begin) == kOnce;
+  return text && read_configuration(*text).for_all;
 }
 
 void check_on_host(const graph::Module& module, std::span<const graph::Literal> arguments) {
@@ -136,7 +144,7 @@ std::optional<std::vector<RuntimeValue>> call_host(const graph::Op& op, const gr
       types.push_back(literal->type());
       inputs.push_back(array_of(types.back(), bytes.back().data()));
     }
-  const auto [name, result_types] = read_config(*key);
+  const auto [name, for_all, result_types] = read_configuration(*key);
   std::vector<std::vector<std::byte>> made;
   made.reserve(result_types.size());
   for (const graph::Type& type : result_types)

@@ -1,6 +1,4 @@
 // The layouts extension.
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "pjrt/element.h"
@@ -16,9 +14,7 @@ MinorToMajor order_of(const abi::Layout* layout, int64_t rank) {
                 "give an order of dimensions");
   MinorToMajor order(layout->tiled.minor_to_major,
                      layout->tiled.minor_to_major + layout->tiled.minor_to_major_size);
-  MinorToMajor sorted = order;
-  std::sort(sorted.rbegin(), sorted.rend());
-  if (sorted != row_major(rank))
+  if (!is_order(order, rank))
     throw Fault(FaultKind::kInput, "pjrt.layout",
                 fmt::format("the layout {} of an array of {} dimensions", to_text(order), rank),
                 "name each dimension once");

@@ -32,6 +32,11 @@ bool is_row_major(const MinorToMajor& order) {
   return true;
 }
 
+bool is_order(MinorToMajor order, int64_t rank) {
+  std::sort(order.rbegin(), order.rend());
+  return order == row_major(rank);
+}
+
 std::string to_text(const MinorToMajor& order) { return fmt::format("{{{}}}", fmt::join(order, ",")); }
 
 bool Layouts::are_row_major() const {
@@ -77,9 +82,7 @@ MinorToMajor parse(std::string_view mode, int64_t rank, const std::string& what)
     order.push_back(dimension);
     at = next;
   }
-  MinorToMajor sorted = order;
-  std::sort(sorted.rbegin(), sorted.rend());
-  if (at != end || sorted != row_major(rank))
+  if (at != end || !is_order(order, rank))
     throw bad(FaultKind::kInput, "which is no order of its dimensions", "name each dimension once");
   return order;
 }

@@ -20,6 +20,8 @@ using MinorToMajor = std::vector<int64_t>;
 
 MinorToMajor row_major(int64_t rank);
 bool is_row_major(const MinorToMajor& order);
+// Whether it names each of `rank` dimensions once.
+bool is_order(MinorToMajor order, int64_t rank);
 // As XLA writes it: "{1,0}".
 std::string to_text(const MinorToMajor& order);
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "compiler/passes/expression.h"
 
@@ -15,6 +16,9 @@ struct Parts {
 // Of a complex value; of a real one, with an imaginary part of zero. Looks through complex_ and constants.
 Parts parts_of(graph::Builder& builder, graph::ValueId value);
 graph::ValueId complex_value(const Parts& parts);
+// A real value alone, or a complex one's two parts: what loops carry. And back.
+std::vector<graph::ValueId> real_values(graph::Builder& builder, graph::ValueId value);
+graph::ValueId from_real_values(graph::Builder& builder, std::span<const graph::ValueId> values);
 
 // Functions of complex numbers by real ones, in f32; nullopt for a kind that has none here.
 std::optional<Parts> complex_function(graph::OpKind kind, const Parts& x);

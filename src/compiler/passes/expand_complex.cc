@@ -302,6 +302,16 @@ Parts parts_of(Builder& builder, ValueId value) {
 
 ValueId complex_value(const Parts& parts) { return parts.re.binary(OpKind::complex_, parts.im).id(); }
 
+std::vector<ValueId> real_values(Builder& builder, ValueId value) {
+  if (!graph::is_complex(builder.type(value).element())) return {value};
+  const Parts parts = parts_of(builder, value);
+  return {parts.re.id(), parts.im.id()};
+}
+
+ValueId from_real_values(Builder& builder, std::span<const ValueId> values) {
+  return values.size() == 1 ? values[0] : complex_value({Expr(builder, values[0]), Expr(builder, values[1])});
+}
+
 std::span<const Expansion> complex_expansions() { return kExpansions; }
 
 }  // namespace opentrn::compiler

@@ -47,17 +47,6 @@ bool takes(const Function& function, const Op& op) {
          !is_one_op(function, op) && can_inline_region(function, op.regions[0]);
 }
 
-// A real one; a complex one is two.
-std::vector<ValueId> parts_for_loop(Builder& builder, ValueId value) {
-  if (!graph::is_complex(builder.type(value).element())) return {value};
-  const Parts parts = parts_of(builder, value);
-  return {parts.re.id(), parts.im.id()};
-}
-
-ValueId whole(Builder& builder, std::span<const ValueId> parts) {
-  return parts.size() == 1 ? parts[0] : complex_value({Expr(builder, parts[0]), Expr(builder, parts[1])});
-}
-
 // The window at `indices`, [1, window...].
 ValueId gathered(Builder& builder, const Op& op, ValueId from, ValueId indices, const Type& update) {
   const Dims inserted = dims_of(op, Attr::inserted_window_dims);
@@ -87,20 +76,20 @@ ValueId placed(Builder& builder, const Op& op, ValueId into, ValueId indices, Va
 std::vector<ValueId> one_by_one(Builder& builder, const Function& function, const Op& op,
                                 std::span<const ValueId> operands) {
   const ScatterRows rows = scatter_rows(builder, function, op, operands[1], operands[2], 1);
-  const std::vector<ValueId> carried = parts_for_loop(builder, operands[0]);
+  const std::vector<ValueId> carried = real_values(builder, operands[0]);
   const auto step = [&](Builder& body, std::span<const ValueId> into, const ScatterPart& part) {
     const Type update = body.type(part.updates);
     std::vector<ValueId> there, results;
     for (const ValueId each : into) there.push_back(gathered(body, op, each, part.indices, update));
-    const std::vector<ValueId> arguments{whole(body, there), part.updates};
+    const std::vector<ValueId> arguments{from_real_values(body, there), part.updates};
     const ValueId made =
         inline_region(body, function, op.regions[0], arguments, update.dims_vector()).front();
-    const std::vector<ValueId> windows = parts_for_loop(body, made);
+    const std::vector<ValueId> windows = real_values(body, made);
     for (size_t i = 0; i < into.size(); ++i)
       results.push_back(placed(body, op, into[i], part.indices, windows[i]));
     return results;
   };
-  return {whole(builder, for_scatter_parts(builder, rows, carried, step))};
+  return {from_real_values(builder, for_scatter_parts(builder, rows, carried, step))};
 }
 
 constexpr Expansion kExpansions[] = {{OpKind::scatter_, takes, one_by_one}};

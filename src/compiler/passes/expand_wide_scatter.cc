@@ -84,43 +84,35 @@ ValueId put_back(Builder& builder, ValueId into, ValueId window, const Place& pl
   return builder.add(OpKind::dynamic_update_slice_, std::move(operands));
 }
 
-std::vector<ValueId> real_parts(Builder& builder, ValueId value) {
-  if (!graph::is_complex(builder.type(value).element())) return {value};
-  const Parts parts = parts_of(builder, value);
-  return {parts.re.id(), parts.im.id()};
-}
-
-ValueId whole(Builder& builder, std::span<const ValueId> parts) {
-  return parts.size() == 1 ? parts[0] : complex_value({Expr(builder, parts[0]), Expr(builder, parts[1])});
-}
-
 std::vector<ValueId> one_by_one(Builder& builder, const Function& function, const Op& op,
                                 std::span<const ValueId> operands) {
   const auto step = [&](Builder& body, std::span<const ValueId> into, const ScatterPart& part) {
     const Place place = place_of(body, op, body.type(into[0]), body.type(part.updates), part.indices);
     std::vector<ValueId> there, results;
     for (const ValueId each : into) there.push_back(sliced(body, each, place));
-    const std::vector<ValueId> arguments{whole(body, there), body.reshape(part.updates, place.sizes)};
+    const std::vector<ValueId> arguments{from_real_values(body, there),
+                                         body.reshape(part.updates, place.sizes)};
     const ValueId made = inline_region(body, function, op.regions[0], arguments, place.sizes).front();
     const ValueId inside = body.broadcast_in_dim(place.inside, place.sizes, {});
-    const std::vector<ValueId> windows = real_parts(body, made);
+    const std::vector<ValueId> windows = real_values(body, made);
     for (size_t i = 0; i < into.size(); ++i) {
       const ValueId kept = body.add(OpKind::select_, {inside, windows[i], there[i]});
       results.push_back(put_back(body, into[i], kept, place));
     }
     return results;
   };
-  const std::vector<ValueId> start = real_parts(builder, operands[0]);
+  const std::vector<ValueId> start = real_values(builder, operands[0]);
   if (is_unplaced(function, op)) {
     Dims dims = builder.type(operands[2]).dims_vector();
     dims.insert(dims.begin(), 1);
-    return {whole(builder, step(builder, start, {operands[1], builder.reshape(operands[2], dims)}))};
+    return {
+        from_real_values(builder, step(builder, start, {operands[1], builder.reshape(operands[2], dims)}))};
   }
   ScatterRows rows = scatter_rows(builder, function, op, operands[1], operands[2], 1);
   rows.indices = builder.convert(rows.indices, ElementType::kI32);
   if (builder.type(rows.indices).dim(0) == 1)
-    return {whole(builder, step(builder, start, {rows.indices, rows.updates}))};
-  return {whole(builder, for_scatter_parts(builder, rows, start, step))};
+    return {from_real_values(builder, step(builder, start, {rows.indices, rows.updates}))};
+  return {from_real_values(builder, for_scatter_parts(builder, rows, start, step))};
 }
 
 constexpr Expansion kExpansions[] = {{OpKind::scatter_, takes, one_by_one}};

@@ -24,7 +24,7 @@ from opentrn.torch.text import Value
 
 
 def _sweeps(size: int) -> int:
-    """Before the last. Convergence is quadratic: two fewer were enough for matrices of up to 256 rows."""
+    """Before the last. Convergence is quadratic: one fewer was enough for matrices of up to 256 rows."""
     return ceil(log2(max(size, 2))) + 3
 
 
