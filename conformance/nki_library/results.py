@@ -26,6 +26,7 @@ SUPPLIED = (
     "core/attention/test_gen_mask_tkg.py: reads the input mask_out_hbm by a name that it gave the suffix "
     ".must_alias_input (the suffixed one is found)",
     "core/qkv/test_qkv_tkg.py: uses Platforms without importing it (made a builtin)",
+    "OPENTRN_NKI_RELEASE=0.3, unless it is set: the suite's goldens quantise as nisa.quantize_mx did then",
 )
 
 

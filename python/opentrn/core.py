@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from opentrn import _core, _register_truth, dtypes, errors, isa_ops
+from opentrn import _core, _register_truth, dtypes, errors, isa_ops, strict
 from opentrn.isa_enums import MemoryRegion, nc_version, target_version
 from opentrn.oracle.tensor import DynamicSlice as DynamicSlice
 from opentrn.oracle.tensor import _infer
@@ -266,6 +266,8 @@ def run_cores(
     for machine in machines:
         machine.executes = execute != "never"
         machine.set_print_callback(print)
+        if strict.uses_ocp_scales():
+            machine.use_ocp_scales()
         if on_machine is not None:
             on_machine(machine)
     results: list[Any] = [None] * lnc

@@ -240,6 +240,7 @@ void Draft::fill() {
       return;
     case Opcode::kQuantizeMx:
       operands = {sbuf(DType::kFloat8E5M2x4, {64, 4}), sbuf(kBf16, {64, 16}), sbuf(DType::kUint8, {64, 4})};
+      attributes = {word(0)};
       return;
     case Opcode::kDropout:
       same(2);

@@ -185,6 +185,7 @@ constexpr AttributeSlot kIotaAttrs[] = {
 constexpr AttributeSlot kMatchReplace8Attrs[] = {{"imm", K::kReal}};
 constexpr AttributeSlot kNonzeroAttrs[] = {{"index_offset", K::kInt}, {"padding_val", K::kInt}};
 constexpr AttributeSlot kTopkAttrs[] = {{"n", K::kInt}};
+constexpr AttributeSlot kQuantizeMxAttrs[] = {{"scale_rule", K::kMxScaleRule}};
 constexpr AttributeSlot kCustomOpAttrs[] = {
     {"op", K::kString}, {"outputs", K::kInt}, {"ns", K::kReal}, {"cycles_per_element", K::kReal}};
 constexpr AttributeSlot kLoopAttrs[] = {{"step", K::kInt}, {"match", K::kInt}};
@@ -239,7 +240,7 @@ constexpr InstructionDefinition kDefinitions[] = {
     {O::kSequenceBounds, "sequence_bounds", kG, 2, kSequenceBoundsOps, kNoAttrs},
     {O::kNonzeroWithCount, "nonzero_with_count", kG, 3, kNonzeroOps, kNonzeroAttrs},
     {O::kTopk, "topk", kG, 2, kTopkOps, kTopkAttrs},
-    {O::kQuantizeMx, "quantize_mx", kV, 4, kQuantizeMxOps, kNoAttrs},
+    {O::kQuantizeMx, "quantize_mx", kV, 4, kQuantizeMxOps, kQuantizeMxAttrs},
     {O::kDropout, "dropout", kV, 2, kDropoutOps, kNoAttrs},
     {O::kRng, "rng", kV | kG, 2, kRngOps, kNoAttrs},
     {O::kSetRngSeed, "set_rng_seed", kV, 2, kSeedOps, kNoAttrs},

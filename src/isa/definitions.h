@@ -53,6 +53,7 @@ enum class AttributeKind : uint8_t {
   kOobMode,
   kDmaEngine,
   kPerfMode,
+  kMxScaleRule,
   kString,
 };
 // kOptionalAluOp holds -1 for None.

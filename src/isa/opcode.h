@@ -245,6 +245,7 @@ enum { kAN };
 }  // namespace topk
 namespace quantize_mx {
 enum { kDst, kSrc, kDstScale };
+enum { kAScaleRule };
 }
 namespace dropout {
 enum { kDst, kData, kProb };

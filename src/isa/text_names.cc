@@ -16,6 +16,7 @@ constexpr std::array<std::string_view, 4> kDgeModes = {"unknown", "swdge", "hwdg
 constexpr std::array<std::string_view, 2> kOobModes = {"error", "skip"};
 constexpr std::array<std::string_view, 3> kDmaEngines = {"", "dma", "gpsimd_dma"};
 constexpr std::array<std::string_view, 2> kPerfModes = {"none", "double_row"};
+constexpr std::array<std::string_view, 2> kMxScaleRules = {"neuron", "ocp"};  // numerics::MxScaleRule
 
 std::span<const std::string_view> names(AttributeKind kind) {
   switch (kind) {
@@ -25,6 +26,7 @@ std::span<const std::string_view> names(AttributeKind kind) {
     case AttributeKind::kOobMode: return kOobModes;
     case AttributeKind::kDmaEngine: return kDmaEngines;
     case AttributeKind::kPerfMode: return kPerfModes;
+    case AttributeKind::kMxScaleRule: return kMxScaleRules;
     default: return {};
   }
 }

@@ -163,6 +163,7 @@ class Generator {
       case AttributeKind::kReduceCmd: return {.integer = random_.below(5)};
       case AttributeKind::kDgeMode: return {.integer = random_.below(4)};
       case AttributeKind::kOobMode:
+      case AttributeKind::kMxScaleRule:
       case AttributeKind::kPerfMode: return {.integer = random_.below(2)};
       case AttributeKind::kDmaEngine: return {.integer = random_.below(3)};
       case AttributeKind::kString: return {.integer = program_.intern_string(text())};

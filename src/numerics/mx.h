@@ -22,8 +22,8 @@ FloatFormat mx_element_format(DType x4);
 int mx_exponent_max(DType x4);
 
 enum class MxScaleRule : uint8_t {
-  kNeuron,  // floor(log2(amax)) - (Emax - 1), all-zero group 2^-127 [doc: nki.isa.quantize_mx]
-  kOcp,     // floor(log2(amax)) - Emax, the sample algorithm of OCP MX v1.0 section 6.3
+  kNeuron,  // floor(log2(amax)) - (Emax - 1), all-zero group 2^-127 [doc: nki.isa.quantize_mx], since NKI 0.5
+  kOcp,     // floor(log2(amax)) - Emax, the sample algorithm of OCP MX v1.0 section 6.3; before NKI 0.5
 };
 // The e8m0 code, clamped to what e8m0 holds. An amax that is infinite or NaN gives 0xFF [assumed].
 uint8_t mx_scale_code(DType x4, float amax, MxScaleRule rule = MxScaleRule::kNeuron);

@@ -158,6 +158,7 @@ AttributeWord to_attribute(Call& call, const Parameter& parameter, AttributeKind
     case AttributeKind::kOobMode: word.integer = to_enum(value, kOobModes, "oob_mode"); return word;
     case AttributeKind::kDmaEngine: word.integer = to_enum(value, kDmaEngines, "dma_engine"); return word;
     case AttributeKind::kPerfMode: word.integer = to_enum(value, kPerfModes, "perf_mode"); return word;
+    case AttributeKind::kMxScaleRule:
     case AttributeKind::kString: break;
   }
   OPENTRN_CHECK(false, "attribute {} of {} has no Python form", parameter.name, call.function_name());
@@ -272,6 +273,13 @@ void convert_argument(Call& call, const Parameter& parameter, nb::handle value) 
   }
 }
 
+// Attributes that no argument says: what the launch decides.
+void fill_from_launch(Call& call) {
+  if (call.function.definition->opcode == Opcode::kQuantizeMx)
+    call.attributes[isa::slot::quantize_mx::kAScaleRule].integer =
+        static_cast<int64_t>(call.machine.mx_scale_rule());
+}
+
 nb::object run_call(const InstructionFunction& function, PyObject* const* args, size_t positional,
                     PyObject* keywords) {
   Machine& machine = require_machine();
@@ -284,6 +292,7 @@ nb::object run_call(const InstructionFunction& function, PyObject* const* args, 
     const auto& parameters = function.signature->parameters;
     for (size_t i = 0; i < parameters.size(); ++i)
       convert_argument(call, parameters[i], nb::handle(call.arguments[i]));
+    fill_from_launch(call);
     const isa::InstructionIndex index =
         machine.emit(function.definition->opcode, call.engine, {call.operands.data(), call.operand_count},
                      {call.attributes.data(), function.definition->attributes.size()}, location, call.name);

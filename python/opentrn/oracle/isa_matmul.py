@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from opentrn import strict
 from opentrn.dtypes import is_packed_x4, pack_x4, unpack_x4
 from opentrn.errors import UndefinedBehavior, require
 from opentrn.isa_enums import MemoryRegion, engine, matmul_perf_mode, nc_version
@@ -255,7 +256,7 @@ def quantize_mx(
 ) -> NkiInstruction:
     """MXFP8 data and scales of src: groups of 8 partitions x 4 elements share the scale 2^(floor(log2(largest
     magnitude)) - (Emax - 1)), at least 2^-127; a group with NaN or infinity gets the NaN scale (255,
-    undocumented).
+    undocumented). Under NKI releases before 0.5 the scale is half of that.
     """
     require(_generation() >= nc_version.gen4, "quantize_mx needs NeuronCore-v4")
     require(src.dtype in ("float16", "bfloat16"), f"quantize_mx: {src!r} must be float16 or bfloat16")
@@ -281,7 +282,8 @@ def quantize_mx(
     groups = values.reshape(partitions // 8, 8, width // 4, 4)
     largest = np.abs(groups).max(axis=(1, 3))  # [P / 8, F / 4]
     _, exponent = np.frexp(largest)  # largest = m * 2^exponent, 0.5 <= m < 1
-    codes = np.clip(exponent - 1 - (_EXPONENT_MAX[str(dst.dtype)] - 1) + 127, 0, 254)
+    reserve = 0 if strict.uses_ocp_scales() else 1
+    codes = np.clip(exponent - 1 - (_EXPONENT_MAX[str(dst.dtype)] - reserve) + 127, 0, 254)
     codes = np.where(largest == 0, 0, np.where(np.isfinite(largest), codes, 255)).astype(np.uint8)
     with np.errstate(all="ignore"):
         scale = np.where(codes == 255, np.nan, np.ldexp(1.0, codes.astype(np.int32) - 127))

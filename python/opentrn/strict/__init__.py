@@ -10,6 +10,9 @@ like that release:
 The rules are data (`rules.RULES`, each with its source). A refusal is a StrictRefusal; it names the release,
 the rule and the line. The kernel's source and that of every function it reaches is read before it runs
 (`source_checks`), and calls are checked while it runs (`call_checks`).
+
+Where an instruction means something else since some release, kernels get the newest meaning; a strict version,
+or OPENTRN_NKI_RELEASE without its refusals, gives them the meaning of that release (`uses_ocp_scales`).
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from opentrn.errors import NkiValidationError
 from opentrn.strict.rules import NOT_REPRODUCED, RULES, VERSIONS, Rule, rules_of
 
 STRICT_ENV = "OPENTRN_STRICT"
+RELEASE_ENV = "OPENTRN_NKI_RELEASE"
 
 _chosen: list[str] = []
 
@@ -42,7 +46,7 @@ def checked(name: str) -> str:
     """`name` as one of VERSIONS ("0.6.0" is "0.6"). Raises ValueError for an unknown release."""
     short = ".".join(name.strip().split(".")[:2])
     if short not in VERSIONS:
-        raise ValueError(f"unknown NKI release {name!r} for strict mode; known: {', '.join(VERSIONS)}")
+        raise ValueError(f"unknown NKI release {name!r}; known: {', '.join(VERSIONS)}")
     return short
 
 
@@ -55,6 +59,19 @@ def current() -> str | None:
         return _chosen[-1]
     given = os.environ.get(STRICT_ENV, "")
     return checked(given) if given not in ("", "0", "1") else None
+
+
+def release() -> str:
+    """The release whose meaning instructions have: the strict one, else OPENTRN_NKI_RELEASE, else the newest."""
+    return current() or checked(os.environ.get(RELEASE_ENV) or VERSIONS[-1])
+
+
+def uses_ocp_scales() -> bool:
+    """True where quantize_mx takes the scale of OCP's sample algorithm, 2^(floor(log2 amax) - Emax): until 0.4.
+
+    Since 0.5 it is twice that [release-notes/components/nki.rst of 0.5.0; nki.isa.quantize_mx of 0.6.0].
+    """
+    return VERSIONS.index(release()) < VERSIONS.index("0.5")
 
 
 @contextmanager
@@ -102,6 +119,6 @@ def check_outputs(value: Any, inputs: list[Any]) -> None:
 
 
 __all__ = [
-    "NOT_REPRODUCED", "RULES", "STRICT_ENV", "Rule", "StrictRefusal", "VERSIONS", "check_outputs", "checked",
-    "current", "guarded", "rules_of", "version",
+    "NOT_REPRODUCED", "RELEASE_ENV", "RULES", "STRICT_ENV", "Rule", "StrictRefusal", "VERSIONS", "check_outputs",
+    "checked", "current", "guarded", "release", "rules_of", "uses_ocp_scales", "version",
 ]  # fmt: skip

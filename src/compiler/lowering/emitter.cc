@@ -8,6 +8,7 @@
 #include "isa/constraints.h"
 #include "isa/definitions.h"
 #include "isa/splice.h"
+#include "numerics/mx.h"
 
 namespace opentrn::compiler {
 
@@ -588,7 +589,8 @@ void Emitter::matmul_sparse(const Tile& dst, const Tile& stationary, const Tile&
 }
 
 void Emitter::quantize_mx(const Tile& dst, const Tile& scale, const Tile& data) {
-  append(Opcode::kQuantizeMx, Engine::kUnknown, {operand(dst), operand(data), operand(scale)}, {});
+  append(Opcode::kQuantizeMx, Engine::kUnknown, {operand(dst), operand(data), operand(scale)},
+         {static_cast<int64_t>(numerics::MxScaleRule::kNeuron)});
 }
 
 void Emitter::transpose(const Tile& dst, const Tile& data) {

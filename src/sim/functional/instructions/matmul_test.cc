@@ -130,10 +130,10 @@ TEST(QuantizeMx, ThenMatmulMxGivesTheProductOfExactValues) {
   const Tile a_src = k.sbuf_of(32, 8, a, DType::kBFloat16), b_src = k.sbuf_of(32, 16, b, DType::kBFloat16);
   const Tile a_q = k.sbuf(32, 2, DType::kFloat8E4M3FnX4), b_q = k.sbuf(32, 4, DType::kFloat8E4M3FnX4);
   const Tile a_scale = k.sbuf(32, 2, DType::kUint8), b_scale = k.sbuf(32, 4, DType::kFloat8E8M0Fnu);
-  k.run(Opcode::kQuantizeMx, {k.op(a_q), k.op(a_src), k.op(a_scale)});
-  k.run(Opcode::kQuantizeMx, {k.op(b_q), k.op(b_src), k.op(b_scale)});
   const Tile dst = k.psum(2, 4);
   const auto zero = word(int64_t{0});
+  k.run(Opcode::kQuantizeMx, {k.op(a_q), k.op(a_src), k.op(a_scale)}, {zero});
+  k.run(Opcode::kQuantizeMx, {k.op(b_q), k.op(b_src), k.op(b_scale)}, {zero});
   k.run(Opcode::kNcMatmulMx, {k.op(dst), k.op(a_q), k.op(b_q), k.op(a_scale), k.op(b_scale)},
         {zero, zero, zero, zero, zero});
   const Floats out = k.get(dst);

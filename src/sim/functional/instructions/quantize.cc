@@ -31,6 +31,7 @@ void quantize_mx(Context& cx) {
   cx.separate(dst, src);
   cx.separate(scale, src);
 
+  const auto rule = static_cast<numerics::MxScaleRule>(cx.integer(kAScaleRule));
   const int bytes = dst.element_bytes;
   const int64_t groups = src.partitions / kMxGroupRows;
   for (int64_t g = 0; g < groups; ++g) cx.mark_written(row_view(scale, mx_scale_row(g * kMxGroupRows)));
@@ -46,7 +47,7 @@ void quantize_mx(Context& cx) {
     uint8_t* codes = scope.array<uint8_t>(packed);
     for (int64_t g = begin; g < end; ++g) {
       for (int64_t i = 0; i < kMxGroupRows; ++i) rows[i] = load_row(src, g * kMxGroupRows + i, scratch[i]);
-      numerics::quantize_mx(dst.dtype, rows.data(), static_cast<size_t>(packed), out.data(), codes);
+      numerics::quantize_mx(dst.dtype, rows.data(), static_cast<size_t>(packed), out.data(), codes, rule);
       for (int64_t i = 0; i < kMxGroupRows; ++i) {
         const std::byte* from = static_cast<const std::byte*>(out[i]);
         for_runs_of_partition(dst, g * kMxGroupRows + i, [&](std::byte* at, int64_t n, int64_t stride) {
