@@ -298,6 +298,35 @@ Fact& FactTable::override_target(const std::string& key) {
 
 namespace {
 
+std::optional<double> number_of(const FactValue& value) {
+  if (const double* number = std::get_if<double>(&value)) return *number;
+  return std::nullopt;
+}
+
+// What costs nothing is a sensible question; a rate or a count of nothing is none.
+bool may_be_zero(const std::string& key) {
+  constexpr std::string_view kCosts[] = {"_ns", "_us", "_cycles", "_usd_h"};
+  return std::any_of(std::begin(kCosts), std::end(kCosts),
+                     [&](std::string_view cost) { return key.ends_with(cost); });
+}
+
+// Whatif values reach divisions and event loops: a clock of nothing never ends a run.
+void check_range(const Fact& fact, double value) {
+  constexpr double kFactor = 1e4;
+  const std::optional<double> known = number_of(fact.value);
+  const bool zero = value == 0 && (may_be_zero(fact.key) || (known && *known == 0));
+  if (!std::isfinite(value) || value < 0 || (value == 0 && !zero))
+    throw Fault(FaultKind::kInput, fact.key,
+                fmt::format("{} is no value for it; it is finite and {}", value,
+                            may_be_zero(fact.key) ? "not negative" : "greater than 0"));
+  if (zero || !known || *known == 0) return;
+  if (value < *known / kFactor || value > *known * kFactor)
+    throw Fault(FaultKind::kInput, fact.key,
+                fmt::format("{} is over {} times {} than the table's {}", value, kFactor,
+                            value < *known ? "smaller" : "larger", *known),
+                "check the unit, which the key's name ends with");
+}
+
 void replace_value(Fact& fact, FactValue value, const std::string& origin) {
   if (std::holds_alternative<std::monostate>(value))
     throw Fault(FaultKind::kInput, fact.key, "an override needs a value",
@@ -306,6 +335,7 @@ void replace_value(Fact& fact, FactValue value, const std::string& origin) {
     throw Fault(FaultKind::kInput, fact.key,
                 fmt::format("'{}' is of another kind than the table's '{}'", to_string(value),
                             to_string(fact.value)));
+  if (const std::optional<double> number = number_of(value)) check_range(fact, *number);
   fact.note =
       fmt::format("what-if; the table says {} ({})", to_string(fact.value), to_string(fact.confidence));
   fact.value = std::move(value);
