@@ -145,11 +145,12 @@ void alu_tensor_scalar(AluOp op, const float* a, float scalar, bool reverse, flo
 float alu_reduce(AluOp op, const float* a, size_t n) {
   check_reduction(op);
   OPENTRN_CHECK(n > 0, "a reduction without an initial value needs an element");
+  if (op == AluOp::kSubtract) return n == 1 ? canonical(a[0]) : alu_reduce(op, a[0], a + 1, n - 1);
   float result = 0;
   if (n == 1) {
     result = a[0];
   } else {
-    simd::reduce(inner_reduction(op), a, n, &result);
+    simd::reduce(op, a, n, &result);
   }
   const bool moves_bits = op == AluOp::kAbsMax || op == AluOp::kAbsMin;
   return moves_bits ? result : canonical(result);

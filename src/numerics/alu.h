@@ -43,7 +43,8 @@ void alu_tensor_scalar(AluOp op, const float* a, float scalar, bool reverse, flo
 // Allowed: is_reduction() operators and abs_max, abs_min.
 inline constexpr size_t kReduceLanes = 32;
 float alu_reduce(AluOp op, float init, const float* a, size_t n);
-// Starts from the row's first elements instead of an init: p[0] of the above. n > 0.
+// Starts from the row's first elements instead of an init: p[0] of the above; for kSubtract from the first
+// element, a[0] - a[1] - ... n > 0.
 float alu_reduce(AluOp op, const float* a, size_t n);
 
 // out[i] = (d0[i] op0 out[i-1]) op1 d1[i], out[-1] = initial; strictly in order.

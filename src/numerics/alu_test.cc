@@ -84,6 +84,13 @@ float reduce_reference(AluOp op, std::vector<float> row) {
   return p[0];
 }
 
+TEST(Alu, SubtractingARowStartsFromItsFirstElement) {
+  const std::vector<float> row = {5, 3, 1, 7};
+  EXPECT_EQ(alu_reduce(AluOp::kSubtract, row.data(), 4), -6);
+  EXPECT_EQ(alu_reduce(AluOp::kSubtract, row.data(), 1), 5);
+  EXPECT_EQ(alu_reduce(AluOp::kSubtract, 10, row.data(), 4), -6);
+}
+
 TEST_P(AluSimd, ReductionsFollowTheWrittenOrder) {
   for (const AluOp op : float_ops()) {
     if (!is_reduction(op) && op != AluOp::kAbsMax && op != AluOp::kAbsMin) continue;
