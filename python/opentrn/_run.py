@@ -89,22 +89,38 @@ class RunResult:
         """Instructions recorded, over all cores."""
         return sum(machine.instruction_count for launch in self.machines for machine in launch)
 
-    def program_text(self, launch: int = 0, core: int = 0) -> str:
-        """The recorded program, one instruction per line (src/isa/text.h says how to read it)."""
-        return _core.listing(self.machines[launch][core], self.name)
+    def program_text(self, launch: int = 0, core: int = 0, scheduled: bool = False) -> str:
+        """The recorded program, one instruction per line (src/isa/text.h says how to read it).
 
-    def save_program(self, path: str | Path) -> list[Path]:
+        scheduled: then the compiler's placements, streams and schedule, which need a timed run (time=True).
+        """
+        if not scheduled:
+            return _core.listing(self.machines[launch][core], self.name)
+        return self._timed(launch).executable_text(core)
+
+    def _timed(self, launch: int) -> Timing:
+        if launch >= len(self.timings):
+            raise ValueError("nothing was scheduled: run with time=True")
+        return self.timings[launch]
+
+    def save_program(self, path: str | Path, scheduled: bool = False) -> list[Path]:
         """Write the recorded program of the only launch; further cores go to `path`.core1, ...
 
-        `opentrn profile FILE` and `opentrn disasm FILE` read it, without the kernel's Python.
+        scheduled: as program_text() says. A name that ends in .txt gets the text form. `opentrn profile FILE`
+        and `opentrn disasm FILE` read all of these, without the kernel's Python.
         """
         if len(self.machines) != 1:
             raise ValueError(f"this run has {len(self.machines)} launches; a program is of one")
         paths = [
             Path(path) if core == 0 else Path(f"{path}.core{core}") for core in range(len(self.machines[0]))
         ]
-        for machine, file in zip(self.machines[0], paths):
-            _core.save_program(machine, str(file), self.name)
+        for core_number, file in enumerate(paths):
+            if Path(path).suffix == ".txt":
+                file.write_text(self.program_text(core=core_number, scheduled=scheduled), encoding="utf-8")
+            elif scheduled:
+                self._timed(0).save_executable(str(file), core_number)
+            else:
+                _core.save_program(self.machines[0][core_number], str(file), self.name)
         return paths
 
     def save_html(self, path: str | Path) -> Path:

@@ -118,7 +118,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_kernel_options(run)
     run.add_argument("--json", action="store_true", help="print everything as JSON")
     run.add_argument("--save-outputs", metavar="DIR", help="write outputs as DIR/<kernel>.<n>.npy")
-    run.add_argument("--save-program", metavar="FILE", help="write the program, for profile and disasm")
+    run.add_argument("--save-program", metavar="FILE",
+                     help="write the program, for profile and disasm; as text if FILE ends in .txt")
+    run.add_argument("--scheduled", action="store_true",
+                     help="with --save-program: as compiled, with placements, streams and schedule")
     run.add_argument("--pad", action="append", default=[], metavar="NAME",
                      help="a dimension that may be padded because the model masks it")  # fmt: skip
     run.add_argument("--seed", type=int, default=0, metavar="N",
@@ -142,9 +145,11 @@ def _parser() -> argparse.ArgumentParser:
 
     disasm = commands.add_parser(
         "disasm", help="list the instructions a kernel issues",
-        description="List the instructions that a kernel issues, in program order.", **_kernel_help(),
+        description="List the instructions that a kernel issues, in program order, or what a saved program holds.", **_kernel_help(),
     )  # fmt: skip
     _add_kernel_options(disasm)
+    disasm.add_argument("--scheduled", action="store_true",
+                        help="as compiled: then placements, streams and schedule")  # fmt: skip
     disasm.set_defaults(command=_disasm, no_execute=True)
 
     cli_model.add_commands(commands)
@@ -267,7 +272,7 @@ def _run(options: argparse.Namespace) -> int:
     outputs = [_output_facts(value) for value in _flat(result.outputs)]
     saved = _save(result.outputs, options) if options.save_outputs else []
     if options.save_program:
-        saved += [str(path) for path in result.save_program(options.save_program)]
+        saved += [str(path) for path in result.save_program(options.save_program, options.scheduled)]
     if options.json:
         print(json.dumps({
             "kernel": options.kernel, "target": result.target, "lnc": options.lnc, "outputs": outputs,
@@ -289,10 +294,10 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _is_program_file(name: str) -> bool:
-    """True for what save_program() writes."""
+    """True for what save_program() writes, in either form."""
     try:
         with open(name, "rb") as file:
-            return file.read(4) == b"OTRN"
+            return file.read(8).startswith((b"OTRN", b"opentrn "))
     except OSError:
         return False
 
@@ -353,12 +358,12 @@ def _disasm(options: argparse.Namespace) -> int:
     if cli_model.is_model(options.kernel):
         sys.stdout.write(cli_model.load_one(options, options.kernel).program_text())
         return 0
-    result = _launch(options, execute=False, timed=False)
+    result = _launch(options, execute=False, timed=options.scheduled)
     for number, machines in enumerate(result.machines):
-        for core, machine in enumerate(machines):
+        for core in range(len(machines)):
             if len(result.machines) > 1 or len(machines) > 1:
                 print(f"# launch {number}, core {core}")
-            sys.stdout.write(_core.listing(machine, result.name))
+            sys.stdout.write(result.program_text(number, core, options.scheduled))
     return 0
 
 

@@ -5,7 +5,7 @@
 //
 //   offset  bytes  what
 //        0      4  "OTRN"
-//        4      2  version, 1
+//        4      2  version, 2
 //        6      1  kind: 1 program, 2 executable
 //        7      1  compression: 0 none, 1 zstd
 //        8      8  bytes of the payload when decompressed

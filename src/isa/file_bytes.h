@@ -51,7 +51,7 @@ class Reader {
   [[noreturn]] void fail(std::string message) const {
     throw Fault(FaultKind::kInput, "file.payload",
                 fmt::format("{}: payload offset {}: {}", filename_, at_, message),
-                "write the file again with save()");
+                "write the file again, as with opentrn run --save-program");
   }
   void require(std::string error) const {
     if (!error.empty()) fail(std::move(error));

@@ -31,7 +31,7 @@ uint64_t get_le(const std::byte* at, int bytes) {
 
 [[noreturn]] void malformed(std::string_view filename, size_t offset, std::string message) {
   throw Fault(FaultKind::kInput, "file.header", fmt::format("{}: offset {}: {}", filename, offset, message),
-              "write the file again with save()");
+              "write the file again, as with opentrn run --save-program");
 }
 
 FileKind check_header(std::span<const std::byte> file, std::string_view filename) {

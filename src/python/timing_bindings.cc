@@ -24,6 +24,7 @@
 #include "isa/text.h"
 #include "nki/machine.h"
 #include "profile/reports.h"
+#include "python/program_files.h"
 #include "runtime/timing.h"
 #include "sim/timing/simulate.h"
 
@@ -136,7 +137,7 @@ std::shared_ptr<Timing> time_files(const std::vector<std::string>& paths, const 
   nb::gil_scoped_release unlocked;
   Programs programs;
   for (const std::string& path : paths)
-    programs.push_back(std::make_shared<isa::Program>(isa::load_program(path)));
+    programs.push_back(std::make_shared<isa::Program>(program_in(path)));
   return time_programs(programs, *programs[0], arch::resolve_target(target),
                        {.settings = settings,
                         .look_ahead = look_ahead,
@@ -342,6 +343,16 @@ void bind_timing(nb::module_& module) {
             return t.model ? profile::text(*t.model, {.lines_max = lines_max, .depth = depth}) : "";
           },
           "lines_max"_a = 12, "depth"_a = 0)
+      .def("executable_count", [](const Timing& t) { return t.executables.size(); })
+      .def(
+          "executable_text", [](const Timing& t, size_t core) { return isa::to_text(t.executables.at(core)); },
+          "core"_a)
+      .def(
+          "save_executable",
+          [](const Timing& t, const std::string& path, size_t core) {
+            isa::save(t.executables.at(core), path);
+          },
+          "path"_a, "core"_a)
       .def("save_perfetto", &save_perfetto, "path"_a)
       .def("event_bytes", [](const std::shared_ptr<Timing>& t) { return rows_of(t, t->trace.events); })
       .def("critical_bytes",
@@ -381,11 +392,7 @@ void bind_timing(nb::module_& module) {
       "machine"_a, "name"_a = "kernel");
   module.def(
       "listing_of_file",
-      [](const std::string& path) {
-        return isa::file_kind(path) == isa::FileKind::kExecutable ? isa::to_text(isa::load_executable(path))
-                                                                  : isa::to_text(isa::load_program(path));
-      },
-      "path"_a);
+      [](const std::string& path) { return listing_of(path); }, "path"_a);
   module.def(
       "save_program",
       [](const nki::Machine& machine, const std::string& path, const std::string& name) {

@@ -129,6 +129,26 @@ def test_a_saved_program_needs_no_kernel(capsys, kernels, tmp_path):
     assert run(capsys, "disasm", program) == (0, listing, "")
 
 
+@pytest.mark.parametrize("scheduled", [False, True])
+def test_a_program_is_saved_and_read_as_text_and_as_a_file(capsys, kernels, tmp_path, scheduled):
+    flags = ["--scheduled"] if scheduled else []
+    _, listing, _ = run(capsys, "disasm", f"{kernels}:copy", *flags)
+    assert ("\nexecutable " in listing) == scheduled
+    _, of_kernel, _ = run(capsys, "profile", f"{kernels}:copy", "--no-execute")
+    for name in ("copy.otrn", "copy.txt"):
+        file = tmp_path / name
+        assert run(capsys, "run", f"{kernels}:copy", "--save-program", file, *flags)[0] == 0
+        assert run(capsys, "disasm", file) == (0, listing, "")
+        assert run(capsys, "profile", file)[:2] == (0, of_kernel)
+    assert (tmp_path / "copy.txt").read_text() == listing
+
+
+def test_a_damaged_text_of_a_program_names_its_line(capsys, tmp_path):
+    (tmp_path / "bad.txt").write_text('opentrn program 1 "k"\nregisters 0\nnonsense\n')
+    code, _, err = run(capsys, "disasm", tmp_path / "bad.txt")
+    assert code == cli.INPUT and "input error [text." in err and "bad.txt:3" in err
+
+
 def test_a_damaged_program_file_is_an_input_error(capsys, tmp_path):
     (tmp_path / "bad.otrn").write_bytes(b"OTRN" + bytes(60))
     code, _, err = run(capsys, "disasm", tmp_path / "bad.otrn")
