@@ -42,10 +42,12 @@ def nc_matmul_sparse(
 ) -> None:
     """dst[m, n] += sum over k of stationary[k, m] * the moving value that its tag chooses.
 
-    pattern: "4:8", "4:12" or "4:16": M values kept of N along the contraction; R = N / M.
+    pattern: "4:16", "4:12", "4:8", "2:8", "2:4", "1:4" or "1:2": M values kept of N along the contraction;
+    R = N / M.
     stationary: [K, m], the kept values; indices: [K, m / 4] uint16, four 4-bit tags each, the first in the low
     bits; moving: [K, R, n]. Groups are M partitions; tag t means partition t // R of the group, and index t % R.
-    Source: trainium2_arch.rst, "M:N Structured Sparsity"; NeuronCore-v3 and later.
+    Source: trainium2_arch.rst, "M:N Structured Sparsity", for the layout; neuron-core-v3.rst for the patterns;
+    NeuronCore-v3 and later.
     """
     kept, _, group = pattern.partition(":")
     if not (kept.isdigit() and group.isdigit()):

@@ -15,6 +15,7 @@ using constraint::limits;
 using constraint::Tile;
 
 constexpr int64_t kQuadrantPartitions = 32;  // trainium_inferentia2_arch.rst, start_partition
+constexpr int kFreeDimensions = 4;           // of an access, within a partition; nki-aps.rst
 
 std::string space_names(SpaceMask spaces) {
   std::string text;
@@ -48,13 +49,19 @@ bool start_partition_allowed(int64_t start, int64_t partitions) {
   return start % kQuadrantPartitions == 0;
 }
 
-// The partition on which an access of a placed tensor starts.
+// Elements of the access's type from one partition of its tensor to the next.
+int64_t row_elements(const Tile& tile) { return tile.tensor->row_bytes() / size_bytes(tile.dtype()); }
+
+// The partition on which an access starts. Where the compiler places the tensor: counted from the tensor's
+// own first partition, which lies on a multiple of 32, and of 64 where the tensor has over 32 partitions.
 int64_t start_partition(const Tile& tile) {
-  const int64_t row_elements = tile.tensor->row_bytes() / size_bytes(tile.dtype());
-  return tile.tensor->address->partition + (row_elements > 0 ? tile.operand->offset / row_elements : 0);
+  const int64_t first = tile.tensor->address ? tile.tensor->address->partition : 0;
+  const int64_t row = row_elements(tile);
+  return first + (row > 0 ? tile.operand->offset / row : 0);
 }
 
 void check_start_partition(const Check& c, int slot, const Tile& tile) {
+  if (tile.operand->indirect != kNoIndirect) return;  // where it starts is known when it runs
   const int64_t start = start_partition(tile);
   if (start_partition_allowed(start, tile.partitions)) [[likely]]
     return;
@@ -64,7 +71,43 @@ void check_start_partition(const Check& c, int slot, const Tile& tile) {
                             tile.partitions > 64   ? "with more than 64 it must start on 0"
                             : tile.partitions > 32 ? "with 33 to 64 it must start on 0 or 64"
                                                    : "it must start on 0, 32, 64 or 96"),
-                "place the tensor on an allowed partition, or let the compiler place it");
+                tile.tensor->address
+                    ? "place the tensor on an allowed partition, or let the compiler place it"
+                    : "move the rows to an allowed partition with dma_copy first");
+}
+
+void check_partition_step(const Check& c, int slot, const Tile& tile) {
+  const Dim& rows = tile.pattern->dims[0];
+  if (rows.count <= 1 || rows.step == row_elements(tile)) [[likely]]
+    return;
+  c.fail_shared(11, FaultKind::kProgram,
+                fmt::format("{} steps over its partitions by {} elements where a partition holds {}",
+                            c.slot_name(slot), rows.step, row_elements(tile)),
+                "move the rows together with dma_copy, or by a product with a selection matrix");
+}
+
+// The free dimensions that the hardware has to walk: those of one element fall away, neighbours that continue
+// each other are one.
+int free_dimensions(const Pattern& pattern) {
+  int count = 0;
+  const Dim* outer = nullptr;
+  for (const Dim& dim : pattern.view().subspan(pattern.rank > 0 ? 1 : 0)) {
+    if (dim.count == 1) continue;
+    if (!outer || outer->step != dim.step * dim.count) ++count;
+    outer = &dim;
+  }
+  return count;
+}
+
+void check_free_dimensions(const Check& c, int slot, const Tile& tile) {
+  if (tile.pattern->rank <= 1 + kFreeDimensions) [[likely]]
+    return;
+  const int count = free_dimensions(*tile.pattern);
+  if (count > kFreeDimensions)
+    c.fail_shared(12, FaultKind::kProgram,
+                  fmt::format("{} walks {} dimensions within a partition; {} are possible", c.slot_name(slot),
+                              count, kFreeDimensions),
+                  "issue one instruction for every index of the outermost dimension");
 }
 
 void check_tensor_indirection(const Check& c, int slot, const Tile& tile, uint8_t accepts) {
@@ -98,6 +141,13 @@ void check_memory(const Check& c, int slot, const Tile& tile) {
                   fmt::format("{} lies in a tensor of {} bytes per partition; a partition of {} has {}",
                               c.slot_name(slot), tile.tensor->row_bytes(), name(tile.space()), bytes),
                   "tile the free dimension");
+  if (tile.in_psum() && tile.tensor->address && !c.moves_rows &&
+      tile.tensor->address->byte_offset % max.psum_bank_bytes_per_partition != 0) [[unlikely]]
+    c.fail_shared(
+        14, FaultKind::kProgram,
+        fmt::format("{} lies in a tensor placed {} bytes into a partition of PSUM; banks have {}",
+                    c.slot_name(slot), tile.tensor->address->byte_offset, max.psum_bank_bytes_per_partition),
+        "place it on a bank's first byte and slice it");
   if (kHostOnly.has(tile.dtype())) [[unlikely]]
     c.fail_shared(
         9, FaultKind::kProgram,
@@ -131,7 +181,26 @@ void check_operand(Check& c, int slot, const OperandSlot& rule) {
     c.fail_shared(5, FaultKind::kProgram,
                   fmt::format("{} is in PSUM, which the GpSimd engine cannot access", rule.name),
                   "use another engine, or copy to SBUF first");
-  if (tile.tensor->address && c.definition.engines != 0) check_start_partition(c, slot, tile);
+  if (c.definition.engines == 0) return;
+  if (tile.tensor->address || !c.moves_rows) {
+    check_start_partition(c, slot, tile);
+    check_partition_step(c, slot, tile);
+  }
+  check_free_dimensions(c, slot, tile);
+}
+
+void check_operators(const Check& c) {
+  if (c.generation >= 4) return;
+  const auto attributes = c.definition.attributes;
+  for (size_t i = 0; i < attributes.size(); ++i) {
+    if (attributes[i].kind != AttributeKind::kAluOp && attributes[i].kind != AttributeKind::kOptionalAluOp)
+      continue;
+    const auto op = static_cast<AluOp>(c.integer(static_cast<int>(i)));
+    if (op == AluOp::kAbsMax || op == AluOp::kAbsMin) [[unlikely]]
+      c.fail_shared(13, FaultKind::kProgram,
+                    fmt::format("{} is {}, which exists from NeuronCore-v4 on", attributes[i].name, name(op)),
+                    "take the absolute values first, or target trn3");
+  }
 }
 
 void check_shared(Check& c) {
@@ -222,9 +291,10 @@ void check_own(const Check& c) {
 
 }  // namespace
 
-void check(const Program& program, const Instruction& instruction, int generation) {
-  Check c(program, instruction, generation);
+void check(const Program& program, const Instruction& instruction, int generation, bool moves_rows) {
+  Check c(program, instruction, generation, moves_rows);
   check_shared(c);
+  check_operators(c);
   check_own(c);
 }
 

@@ -69,13 +69,18 @@ inline constexpr int kTiles = 8;  // more operands than any instruction but dma_
 
 class Check {
  public:
-  Check(const Program& program, const Instruction& in, int generation)
-      : program(program), in(in), definition(isa::definition(in.opcode)), generation(generation) {}
+  Check(const Program& program, const Instruction& in, int generation, bool moves_rows)
+      : program(program),
+        in(in),
+        definition(isa::definition(in.opcode)),
+        generation(generation),
+        moves_rows(moves_rows) {}
 
   const Program& program;
   const Instruction& in;
   const InstructionDefinition& definition;
   const int generation;
+  const bool moves_rows;  // see check()
   std::array<Tile, kTiles> tiles;  // filled for access operands by resolve()
 
   Tile resolve(const Operand& operand) const;

@@ -57,8 +57,15 @@ void Draft::dtype(int slot, DType type) {
 void Draft::space(int slot, MemorySpace space) {
   operands[static_cast<size_t>(slot)] = tile(space, tensor(slot).dtype, shape_of(slot));
 }
-void Draft::place(int slot, int partition) {
-  program.tensor(operands[static_cast<size_t>(slot)].tensor).address = Address{partition, 0};
+void Draft::place(int slot, int partition, int64_t byte_offset) {
+  program.tensor(operands[static_cast<size_t>(slot)].tensor).address = Address{partition, byte_offset};
+}
+void Draft::walk(int slot, std::vector<Dim> dims, int64_t offset) {
+  Pattern pattern;
+  pattern.rank = static_cast<uint8_t>(dims.size());
+  std::copy(dims.begin(), dims.end(), pattern.dims.begin());
+  operands[static_cast<size_t>(slot)].pattern = program.intern_pattern(pattern);
+  operands[static_cast<size_t>(slot)].offset = offset;
 }
 void Draft::indirect(int slot, IndirectKind kind, int index_partition) {
   const int64_t rows = shape_of(slot)[0];

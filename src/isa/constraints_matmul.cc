@@ -1,5 +1,8 @@
 // Rules of the Tensor engine, and of the Vector engine's quantization for it.
+#include <algorithm>
+
 #include "isa/constraints_context.h"
+#include "numerics/sparsity.h"
 
 namespace opentrn::isa::constraint {
 
@@ -58,6 +61,43 @@ void product_shape(const Check& c, int number, int64_t m, int64_t n) {
   if (dst.partitions != m || dst.free != n) [[unlikely]]
     c.fail(number, fmt::format("dst is {} x {}; the product is {} x {}", dst.partitions, dst.free, m, n),
            "dst has the columns of stationary as partitions and the columns of moving as elements");
+}
+
+// Where the compiler places dst, a tensor of more than a bank begins with a bank, and a smaller one lies in
+// one.
+void one_psum_bank(const Check& c, int number) {
+  const Tile& dst = c.tile(slot::nc_matmul::kDst);
+  const int64_t bank = limits(c.generation).psum_bank_bytes_per_partition;
+  const int64_t row = dst.tensor->row_bytes();
+  if (c.generation >= 4 || !dst.in_psum() || row == 0) return;
+  if (!dst.tensor->address && row <= bank) [[likely]]
+    return;
+  const int64_t size = size_bytes(dst.dtype());
+  const int64_t start =
+      (dst.tensor->address ? dst.tensor->address->byte_offset : 0) + dst.operand->offset * size % row;
+  int64_t last = start;
+  for (const Dim& dim : dst.pattern->view().subspan(1)) last += dim.step * (dim.count - 1) * size;
+  if (start / bank == last / bank) [[likely]]
+    return;
+  c.fail(number,
+         fmt::format(
+             "dst reaches from byte {} to byte {} of a partition; a bank of PSUM holds {}, and a product "
+             "goes into one",
+             start, last + size - 1, bank),
+         "split the product by the columns of moving at the bank's end");
+}
+
+bool exists_sparsity(int64_t code) {
+  const auto all = numerics::sparsity_patterns();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const numerics::SparsityPattern& p) { return p.kept * 100 + p.group == code; });
+}
+
+std::string sparsity_names() {
+  std::string text;
+  for (const numerics::SparsityPattern& p : numerics::sparsity_patterns())
+    text += fmt::format("{}{}:{}", text.empty() ? "" : ", ", p.kept, p.group);
+  return text;
 }
 
 bool any_indirect(const Check& c, int operands) {
@@ -120,6 +160,7 @@ void check_nc_matmul(const Check& c) {
            fmt::format("moving has {} columns; at most {} are possible into {}", n, n_max, name(dst.dtype())),
            "tile its free dimension by nl.tile_size.gemm_moving_fmax");
   product_shape(c, 5, m, n);
+  one_psum_bank(c, 19);
 
   const bool transposes = c.boolean(kAIsTranspose);
   const DType a = stationary.dtype(), b = moving.dtype();
@@ -184,12 +225,13 @@ void check_nc_matmul_mx(const Check& c) {
 void check_nc_matmul_sparse(const Check& c) {
   using namespace slot::nc_matmul_sparse;
   const int64_t pattern = c.integer(kAPattern);
-  if (pattern != 408 && pattern != 412 && pattern != 416)
-    c.fail(1, fmt::format("pattern {}:{}; 4:8, 4:12 and 4:16 exist", pattern / 100, pattern % 100));
+  if (!exists_sparsity(pattern))
+    c.fail(1, fmt::format("pattern {}:{}; {} exist", pattern / 100, pattern % 100, sparsity_names()));
   c.same_partitions(2, kStationary, kMoving);
   if (c.tile(kStationary).free > limits(c.generation).stationary_columns_max)
     c.fail(3, fmt::format("stationary has {} columns; at most {} are possible", c.tile(kStationary).free,
                           limits(c.generation).stationary_columns_max));
+  one_psum_bank(c, 4);
 }
 
 void check_quantize_mx(const Check& c) {

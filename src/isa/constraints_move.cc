@@ -51,6 +51,11 @@ void check_dma_copy(const Check& c) {
     hwdge_exists(c, 2);
     if (c.in.engine != Engine::kUnknown && c.in.engine != Engine::kScalar && c.in.engine != Engine::kSync)
       c.fail(4, fmt::format("engine is {}; hardware DGE is triggered by scalar or sync", name(c.in.engine)));
+    if (c.tile(kDst).dtype() != c.tile(kSrc).dtype())
+      c.fail(6,
+             fmt::format("dst is {}, src is {}; hardware DGE moves bytes and converts nothing",
+                         name(c.tile(kDst).dtype()), name(c.tile(kSrc).dtype())),
+             "leave dge_mode unknown, or reinterpret with .view()");
   }
   if (vector_offset && (dge == DgeMode::kHwdge || dge == DgeMode::kNone)) [[unlikely]]
     c.fail(3, "a vector_offset needs descriptors made by software", "use dge_mode.unknown or swdge");

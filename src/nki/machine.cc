@@ -398,7 +398,8 @@ isa::InstructionIndex Machine::emit(isa::Opcode opcode, isa::Engine engine,
   if (abandoned_) check_no_open_loop();
   const isa::InstructionIndex index = program_->append(opcode, engine, operands, attributes, location, name,
                                                        no_reorder_ ? isa::kFlagNoReorder : uint8_t{0});
-  if (options_.check_constraints) isa::check(*program_, program_->instruction(index), options_.generation);
+  if (options_.check_constraints)
+    isa::check(*program_, program_->instruction(index), options_.generation, options_.moves_rows);
   if (options_.execute == Execute::kEager) flush();
   return index;
 }

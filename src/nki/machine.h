@@ -37,6 +37,7 @@ struct MachineOptions {
   Execute execute = Execute::kBatched;
   sim::CheckOptions checks;
   bool check_constraints = true;  // the rules of isa/constraints.h, as instructions are recorded
+  bool moves_rows = false;        // of isa::check()
   // quantize_mx takes the larger scale since NKI 0.5 [release notes of 0.5.0]; kernels of before may rely on
   // the smaller one.
   numerics::MxScaleRule mx_scale_rule = numerics::MxScaleRule::kNeuron;
@@ -83,6 +84,7 @@ class Machine : public std::enable_shared_from_this<Machine> {
   int generation() const { return options_.generation; }
   int core_id() const { return options_.core_id; }
   numerics::MxScaleRule mx_scale_rule() const { return options_.mx_scale_rule; }
+  void set_moves_rows(bool on) { options_.moves_rows = on; }
   void set_mx_scale_rule(numerics::MxScaleRule rule) { options_.mx_scale_rule = rule; }
   int core_count() const { return launch_->core_count(); }
   const std::shared_ptr<isa::Program>& program() const { return program_; }

@@ -249,8 +249,8 @@ void bind_machine(nb::module_& module) {
           },
           "loop"_a)
       .def("set_no_reorder", &Machine::set_no_reorder)
-      .def("use_ocp_scales",
-           [](Machine& self) { self.set_mx_scale_rule(numerics::MxScaleRule::kOcp); })
+      .def("set_moves_rows", &Machine::set_moves_rows)
+      .def("use_ocp_scales", [](Machine& self) { self.set_mx_scale_rule(numerics::MxScaleRule::kOcp); })
       .def("set_print_callback",
            [](Machine& self, nb::object callback) {
              self.core().set_print_callback([callback](const sim::PrintEvent& event) {

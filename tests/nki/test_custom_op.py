@@ -75,7 +75,7 @@ def test_unknown_operators_and_libraries():
         custom_op.load_library("/no/such/library.so")
 
 
-@pytest.mark.parametrize("pattern", ["4:8", "4:12", "4:16"])
+@pytest.mark.parametrize("pattern", ["4:8", "4:12", "4:16", "2:8", "2:4", "1:4", "1:2"])
 def test_sparse_matmul_against_the_dense_product(pattern):
     """A dense [K N/M, m] matrix with M of N values per column, compressed; the product is that of the dense one."""
     kept, group = (int(n) for n in pattern.split(":"))

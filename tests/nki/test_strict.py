@@ -62,6 +62,7 @@ BODIES = {
                  "psum_num_banks")},
     "nki.isa.dma_compute(oob_mode)":
         "nisa.dma_compute(t, [x, x], reduce_op=nl.add, oob_mode=nisa.oob_mode.error)",
+    "memset.real": "i = nl.ndarray((128, 4), nl.int32)\nnisa.memset(i, 2.0)",
     "tensor_scalar.square": "nisa.tensor_scalar(t, t, nl.square, 0.0)",
     "nc_matmul.e4m3fn":
         "w = nl.zeros((128, 64), nl.float8_e4m3fn)\n"

@@ -319,9 +319,17 @@ def _machine_options(on_machine: Callable[[Any], None] | None) -> dict[str, Any]
     """Options of the launch, as far as the backend has them.
 
     Masks leave parts of tiles unwritten, and kernels of the dialect compute on whole tiles anyway (the
-    documents' layernorm example does): reading such memory gives NaN or 4 here, it is no fault."""
+    documents' layernorm example does): reading such memory gives NaN or 4 here, it is no fault. Its compiler moves
+    rows to partitions that engines take: one element of a tile, on any partition, is written in the documents'
+    gather example."""
+
+    def prepare(machine: Any) -> None:
+        machine.set_moves_rows(True)
+        if on_machine is not None:
+            on_machine(machine)
+
     takes = inspect.signature(_machine.backend().run_cores).parameters
-    wanted = {"uninitialised": "fill", "on_machine": on_machine}
+    wanted = {"uninitialised": "fill", "on_machine": prepare}
     return {name: value for name, value in wanted.items() if name in takes}
 
 

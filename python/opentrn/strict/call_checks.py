@@ -82,6 +82,13 @@ def _unary_op(given: Arguments) -> str | None:
     return f"op0 is {name}" if name in ("square", "relu") else None
 
 
+def _memset_real(given: Arguments) -> str | None:
+    from opentrn.dtypes import is_integer
+
+    value, dst = given["value"], given["dst"]
+    return f"dst is {dst.dtype}, value is {value!r}" if isinstance(value, float) and is_integer(dst.dtype) else None
+
+
 def _matmul_e4m3fn(given: Arguments) -> str | None:
     for name in ("stationary", "moving"):
         if str(given[name].dtype) == "float8_e4m3fn":
@@ -169,6 +176,7 @@ _CHECKS: dict[str, tuple[Check, tuple[tuple[str, str], ...]]] = {
     "register_immediate": (_register_immediate, ((ISA, "register_move"),)),
     "transpose_rank": (_transpose_rank, ((ISA, "dma_transpose"),)),
     "hwdge_rows": (_hwdge_rows, ((ISA, "dma_transpose"),)),
+    "memset_real": (_memset_real, ((ISA, "memset"),)),
     "unary_op": (_unary_op, ((ISA, "tensor_scalar"), (ISA, "tensor_scalar_reduce"))),
     "matmul_e4m3fn": (_matmul_e4m3fn, ((ISA, "nc_matmul"),)),
     "missing_reduce_res": (_missing_reduce_res, ((ISA, "tensor_scalar_reduce"),)),

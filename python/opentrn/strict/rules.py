@@ -161,6 +161,8 @@ RULES: tuple[Rule, ...] = (
             "sbuf_size_bytes sbuf_fmax sbuf_fmax_bytes psum_bank_fmax psum_bank_fmax_bytes",
             "notes 0.4, 'New Features'"),
     _argument("0.3", "0.3", "nki.isa.dma_compute", "oob_mode", "NKI 0.4", "notes 0.4, 'New Features'"),
+    Rule("memset.real", "memset_real", "0.3", None, "memset of an integer tensor takes an integer",
+         "2 for 2.0", "guide 0.2 to 0.3, 'nisa.memset — strict type matching'", ISA, "memset"),
     Rule("tensor_scalar.square", "unary_op", "0.3", "0.3", "square and relu are no op0 of tensor_scalar",
          "NKI 0.4 on trn3, or nisa.activation", "notes 0.4, 'New Features'", ISA, "tensor_scalar"),
     Rule("nc_matmul.e4m3fn", "matmul_e4m3fn", "0.3", "0.3", "nc_matmul takes no float8_e4m3fn",
