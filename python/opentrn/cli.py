@@ -8,29 +8,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import linecache
 import os
 import sys
 import textwrap
 import threading
 import time
-import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-PROGRAM, INPUT, CAPACITY, NOT_MODELLED, UNSPECIFIED, INTERNAL = 1, 2, 3, 4, 5, 70
-# How the texts of src/base/fault.h begin.
-_FAULT_KINDS = {
-    "program error": PROGRAM,
-    "input error": INPUT,
-    "capacity exceeded": CAPACITY,
-    "not modelled": NOT_MODELLED,
-    "unspecified behaviour": UNSPECIFIED,
-    "internal error": INTERNAL,
-}
+from opentrn.cli_errors import CAPACITY, INPUT, INTERNAL, NOT_MODELLED, PROGRAM, UNSPECIFIED, report
+
+__all__ = ["CAPACITY", "INPUT", "INTERNAL", "NOT_MODELLED", "PROGRAM", "UNSPECIFIED", "main"]
+
 _CPP_COMMANDS = ("ls", "describe")
 
 
@@ -58,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:  # the API edge: every failure becomes a message and a status
-        return _report(error, options)
+        return report(error, options)
 
 
 def _describe_or_list(words: list[str]) -> int:
@@ -71,7 +63,7 @@ def _describe_or_list(words: list[str]) -> int:
     try:
         return cli_model.describe_command(files[0], "--json" in words)
     except Exception as error:  # the API edge
-        return _report(error, argparse.Namespace())
+        return report(error, argparse.Namespace())
 
 
 @contextmanager
@@ -464,76 +456,6 @@ class _Progress:
             width = max(width, len(text))
         if width:
             sys.stderr.write(f"\r{'':<{width}}\r")
-
-
-# -- errors --------------------------------------------------------------------------------------------------
-
-
-def exit_code(error: BaseException) -> int:
-    """Whose fault `error` is, as an exit status."""
-    from opentrn import errors
-    from opentrn.kernel_file import UsageError
-
-    text = str(error)
-    for beginning, code in _FAULT_KINDS.items():
-        if text.startswith(beginning):
-            return code
-    if isinstance(error, UsageError):
-        return INPUT
-    if isinstance(error, errors.UndefinedBehavior):
-        return UNSPECIFIED
-    if isinstance(error, errors.NkiValidationError):
-        return PROGRAM
-    if isinstance(error, NotImplementedError):
-        return NOT_MODELLED
-    if _user_frame(error) is not None:
-        return PROGRAM
-    if isinstance(error, (ValueError, OSError, ImportError)):
-        return INPUT
-    return INTERNAL
-
-
-def _user_frame(error: BaseException) -> traceback.FrameSummary | None:
-    """The innermost frame of the user's code."""
-    package = str(Path(__file__).parent)
-    stdlib = os.path.dirname(os.__file__)
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith((package, "<frozen")) and not (
-            frame.filename.startswith(stdlib) and "site-packages" not in frame.filename
-        ):
-            return frame
-    return None
-
-
-def _report(error: Exception, options: argparse.Namespace) -> int:
-    from opentrn.errors import NkiValidationError, NotModelled
-    from opentrn.kernel_file import UsageError
-
-    code = exit_code(error)
-    with_traceback = getattr(options, "traceback", False)
-    if with_traceback or code == INTERNAL:
-        traceback.print_exception(error)
-    text = str(error)
-    ours = isinstance(error, (UsageError, NkiValidationError, NotModelled))
-    ours = ours or text.startswith(tuple(_FAULT_KINDS))
-    if not ours and not (code == INPUT and text):
-        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    frame = _user_frame(error)
-    if frame is not None and "\n    at " not in text and not isinstance(error, UsageError):
-        text += f"\n    at {frame.filename}:{frame.lineno} in {frame.name}"
-        line = linecache.getline(frame.filename, frame.lineno or 0).strip()
-        if line:
-            text += f"\n        {line}"
-    if getattr(options, "no_execute", False) and "it has no values" in text:
-        text += "\n    try: leave --no-execute out; this kernel looks at values"
-    if "timing.trip_count" in text:
-        text += "\n    try: --loop-iterations N"
-    if code in (CAPACITY, NOT_MODELLED) and getattr(options, "no_time", None) is False:
-        text += "\n    --no-time computes the values alone"
-    if code == INTERNAL:
-        text += "\n    this is a bug in OpenTrn; please report it with the kernel that caused it"
-    print(f"opentrn: {text}", file=sys.stderr)
-    return code
 
 
 if __name__ == "__main__":

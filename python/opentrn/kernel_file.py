@@ -19,6 +19,7 @@ import importlib
 import importlib.util
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -51,6 +52,10 @@ def load_kernel(name: str) -> tuple[Any, ModuleType]:
             found = getattr(found, part, None)
             if found is None:
                 raise UsageError(f"{target} has no {function!r}; its kernels: {_listed(module)}")
+        if not callable(found):
+            raise UsageError(
+                f"{function} of {target} is a {type(found).__name__}, not a kernel; its kernels: {_listed(module)}"
+            )
         return found, module
     kernels = _kernels(module)
     if len(kernels) != 1:
@@ -63,12 +68,7 @@ def load_kernel(name: str) -> tuple[Any, ModuleType]:
 def _load_module(target: str) -> ModuleType:
     path = Path(target)
     if path.suffix != ".py":
-        try:
-            return importlib.import_module(target)
-        except ModuleNotFoundError as error:
-            if error.name and (target == error.name or target.startswith(error.name + ".")):
-                raise UsageError(f"{target} is neither a .py file nor an importable module") from None
-            raise
+        return _import_module(target)
     if not path.is_file():
         raise UsageError(f"there is no file {target}")
     path = path.resolve()
@@ -77,16 +77,42 @@ def _load_module(target: str) -> ModuleType:
     while (root / "__init__.py").is_file():
         parts.insert(0, root.name)
         root = root.parent
+    taken = len(parts) == 1 and _is_taken(path)
     if str(root) not in sys.path:
-        sys.path.insert(0, str(root))
+        # What others import by the file's name stays theirs: its folder is then the last to be searched.
+        sys.path.insert(len(sys.path) if taken else 0, str(root))
     if len(parts) > 1:
         return importlib.import_module(".".join(parts))
-    spec = importlib.util.spec_from_file_location(parts[0].replace(".", "_"), path)
+    name = path.stem.replace(".", "_")
+    spec = importlib.util.spec_from_file_location(f"{name}__kernel_file" if taken else name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses and pickling look a class's module up there
     spec.loader.exec_module(module)
     return module
+
+
+def _import_module(target: str) -> ModuleType:
+    wrong = UsageError(f"{target} is neither a .py file nor an importable module")
+    if not all(part.isidentifier() for part in target.split(".")):
+        raise wrong
+    try:
+        return importlib.import_module(target)
+    except ModuleNotFoundError as error:
+        if error.name and (target == error.name or target.startswith(error.name + ".")):
+            raise wrong from None
+        raise
+
+
+def _is_taken(path: Path) -> bool:
+    """Whether `import` of the file's name gives another file's module, such as json of Python's own."""
+    name = path.stem
+    if name in sys.modules:
+        return getattr(sys.modules[name], "__file__", None) != str(path)
+    if not name.isidentifier():
+        return False
+    spec = importlib.util.find_spec(name)
+    return spec is not None and spec.origin != str(path)
 
 
 def _kernels(module: ModuleType) -> dict[str, Any]:
@@ -109,15 +135,26 @@ def inputs_of(kernel: Any, module: ModuleType, given: list[str], execute: bool) 
     name = getattr(kernel, "__name__", "")
     values: dict[str, Any] = {}
     if hasattr(module, "INPUTS"):
-        values.update(module.INPUTS.get(name, {}))
+        of_kernels = _mapping(module.INPUTS, "INPUTS")
+        values.update(_mapping(of_kernels.get(name, {}), f"INPUTS[{name!r}]"))
     if hasattr(module, "example_inputs"):
-        values.update(module.example_inputs(name) or {})
+        values.update(_mapping(module.example_inputs(name) or {}, f"example_inputs({name!r})"))
     for text in given:
         key, equals, value = text.partition("=")
         if not equals or not key.isidentifier():
             raise UsageError(f"--input {text}: write NAME=SHAPE:DTYPE, NAME=FILE.npy or NAME=VALUE")
         values[key] = value
     return {key: read_value(value, f"input {key}", execute) for key, value in values.items()}
+
+
+def _mapping(value: Any, what: str) -> Mapping[str, Any]:
+    """`value` of the kernel's file, which is a dict by name."""
+    if not isinstance(value, Mapping):
+        raise UsageError(
+            f"{what} of the kernel's file is a {type(value).__name__}, not a dict by name\n"
+            '    try: INPUTS = {"softmax": {"x": "256x512:float32"}}'
+        )
+    return value
 
 
 def read_value(value: Any, what: str, execute: bool = True) -> Any:
