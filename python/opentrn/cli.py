@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from opentrn import cli_streams
 from opentrn.cli_errors import CAPACITY, INPUT, INTERNAL, NOT_MODELLED, PROGRAM, UNSPECIFIED, report
 
 __all__ = ["CAPACITY", "INPUT", "INTERNAL", "NOT_MODELLED", "PROGRAM", "UNSPECIFIED", "main"]
@@ -108,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
         **_kernel_help(),
     )
     _add_kernel_options(run)
-    run.add_argument("--json", action="store_true", help="print everything as JSON")
+    run.add_argument("--json", action="store_true", help="print everything as JSON; what the kernel prints goes to stderr")
     run.add_argument("--save-outputs", metavar="DIR", help="write outputs as DIR/<kernel>.<n>.npy")
     run.add_argument("--save-program", metavar="FILE",
                      help="write the program, for profile and disasm; as text if FILE ends in .txt")
@@ -142,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_kernel_options(disasm)
     disasm.add_argument("--scheduled", action="store_true",
                         help="as compiled: then placements, streams and schedule")  # fmt: skip
-    disasm.set_defaults(command=_disasm, no_execute=True)
+    disasm.set_defaults(command=_disasm, no_execute=True, prints_aside=True)
 
     cli_model.add_commands(commands)
     cli_compare.add_command(commands)
@@ -208,6 +209,11 @@ def _add_kernel_options(parser: argparse.ArgumentParser) -> None:
 
 def _launch(options: argparse.Namespace, execute: bool, timed: bool = True) -> Any:
     """Load the kernel, make its inputs, run it."""
+    with cli_streams.prints_aside(cli_streams.is_read_by_machines(options)):
+        return _launch_and_print(options, execute, timed)
+
+
+def _launch_and_print(options: argparse.Namespace, execute: bool, timed: bool) -> Any:
     import opentrn
     from opentrn import kernel_file
     from opentrn.isa_enums import target_version

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from opentrn.cli_streams import is_read_by_machines, prints_aside
 from opentrn.units import size_text
 
 WEIGHT_DTYPES = ("none", "int8", "fp8_e4m3", "fp8_e4m3fn", "fp8_e5m2", "mxfp8", "mxfp4")
@@ -359,7 +360,8 @@ def run_command(options: argparse.Namespace) -> int:
     loaded = load(options, options.kernel)
     _set_rounding(loaded, options)
     _set_seed(loaded, options)
-    outputs, model = _execute(loaded, options)
+    with prints_aside(is_read_by_machines(options)):
+        outputs, model = _execute(loaded, options)
     if staged := _staged(loaded):
         _tell_stages(staged)
     timing = (
@@ -391,7 +393,8 @@ def profile_stages(model: Any, options: argparse.Namespace) -> int:
     """opentrn profile of a model in stages: of each program, for the sizes that seeded random inputs give."""
     from opentrn.report import html
 
-    model(*inputs_of(model, []))
+    with prints_aside(is_read_by_machines(options)):
+        model(*inputs_of(model, []))
     print("inputs: seeded random numbers, which decide the sizes", file=sys.stderr)
     _tell_stages(model)
     whole = model.time(options.settings, loop_iterations=options.loop_iterations)

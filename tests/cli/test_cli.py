@@ -250,3 +250,43 @@ def test_unwritten_lanes_may_move_and_their_use_can_be_allowed(capsys, tmp_path,
         assert code == 0
     code, out, _ = run(capsys, "run", str(file), "-i", "x=128x64:float32:ones", "--uninitialised", "fill")
     assert code == 0 and "mean 1" in out and "not finite" not in out
+
+
+PRINTS = """
+import nki, nki.isa as nisa, nki.language as nl
+
+print("a file prints")
+
+@nki.jit
+def prints(x):
+    print("a kernel prints")
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nl.device_print("the device prints", tile)
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "begins"),
+    [(["run", "--json"], "{"), (["profile", "--json", "-"], "{"), (["disasm"], "opentrn program")],
+)
+def test_what_a_kernel_prints_is_apart_from_what_machines_read(capsys, tmp_path, words, begins):
+    file = tmp_path / "prints.py"
+    file.write_text(PRINTS)
+    command, *options = words
+    code, out, err = run(capsys, command, file, "-i", "x=1x4:float32:ones", *options)
+    assert code == 0 and out.startswith(begins) and "a kernel prints" not in out
+    assert "a file prints" in err and "a kernel prints" in err
+    assert ("the device prints" in err) == (command != "disasm")
+    if begins == "{":
+        json.loads(out)
+
+
+def test_what_a_kernel_prints_is_on_stdout_else(capsys, tmp_path):
+    file = tmp_path / "prints.py"
+    file.write_text(PRINTS)
+    _, out, err = run(capsys, "run", file, "-i", "x=1x4:float32:ones")
+    assert "a kernel prints" in out and "the device prints" in out and err == ""
