@@ -137,14 +137,14 @@ def test_page_needs_no_network_and_holds_the_events(tmp_path: Path):
     assert "nisa.tensor_scalar" in "\n".join(data["texts"][__file__])
 
 
-def test_page_survives_a_closing_tag_in_the_source(tmp_path: Path):
+def test_page_survives_tags_in_the_source(tmp_path: Path):
     kernel = tmp_path / "tagged.py"
     kernel.write_text(
         "import opentrn.nki as nki, opentrn.nki.isa as nisa, opentrn.nki.language as nl\n"
         "@nki.jit\n"
         "def tagged(x):\n"
         "    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)\n"
-        "    nisa.dma_copy(dst=out, src=x)  # </script><!-- \n"
+        "    nisa.dma_copy(dst=out, src=x)  # </script><!-- <script \n"
         "    return out\n"
     )
     from opentrn.kernel_file import load_kernel
@@ -152,6 +152,9 @@ def test_page_survives_a_closing_tag_in_the_source(tmp_path: Path):
     tagged, _ = load_kernel(f"{kernel}:tagged")
     page = opentrn.run(tagged, SHAPE, execute=False).save_html(tmp_path / "p.html").read_text("utf-8")
     assert page.count("</script>") == 2  # the data's and the program's own
+    data = re.search(r'id="data">(.*?)</script>', page, re.S).group(1)
+    assert "<" not in data
+    assert "# </script><!-- <script" in "\n".join(json.loads(data)["texts"][str(kernel)])
 
 
 @pytest.mark.parametrize("first", ["opentrn", "opentrn.core", "opentrn.nki", "opentrn._run"])

@@ -36,7 +36,8 @@ def page(timing: Any) -> str:
     files = resources.files(__package__)
     parts = {kind: files.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js")}
     model_script = files.joinpath("model.js").read_text("utf-8")
-    data = json.dumps(_data(timing), separators=(",", ":")).replace("</", "<\\/")
+    # `</` ends a script, and `<!--` with `<script` keeps it open beyond its end: no `<` stays.
+    data = json.dumps(_data(timing), separators=(",", ":")).replace("<", "\\u003c")
     profile_name = json.loads(timing.json())["program"]
     return (
         parts["html"]
