@@ -13,7 +13,6 @@ by reason, never guessed.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import multiprocessing
 import os
@@ -31,6 +30,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
+import published  # noqa: E402
 from adapters import ADAPTERS, NotReproducible, family_of, is_known, models  # noqa: E402
 
 WORST_SHOWN = 10
@@ -200,21 +200,39 @@ def show_progress(done: int, of: int, seconds: float, last: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
+def _rows_of(args: argparse.Namespace) -> list[dict[str, str]]:
+    """The rows to predict. Raises RowsError."""
+    if args.rows is None:
+        raise published.RowsError(
+            "no file of published measurements, which this repository does not hold\n"
+            f"  try: --rows FILE.csv, with the columns {', '.join(published.COLUMNS)} (fidelity/README.md)"
+        )
+    return published.read(args.rows, CATEGORIES, args.only)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="./dev fidelity", description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", required=True, help="CSV file of published measurements")
+    parser.add_argument(
+        "--rows", metavar="FILE", help="CSV file of published measurements; needed, and in no checkout"
+    )
     parser.add_argument("--checkouts", default=".", help="folder holding kernel repositories as owner+name")
     parser.add_argument("--json", action="store_true", help="print one line of JSON last")
     parser.add_argument("--only", default="", help="only rows whose id contains this text")
     parser.add_argument("--jobs", type=int, default=2, help="rows predicted at once (2)")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for one row (300)")
     args = parser.parse_args()
-    with open(args.rows, newline="", encoding="utf-8") as file:
-        rows = [
-            row for row in csv.DictReader(file) if row["category"] in CATEGORIES and args.only in row["id"]
-        ]
+    try:
+        rows = _rows_of(args)
+    except published.RowsError as error:
+        print(f"./dev fidelity: {error}", file=sys.stderr)
+        return 2
     if not rows:
-        print(f"{args.rows}: no row of category {', '.join(CATEGORIES)} matches", file=sys.stderr)
+        print(
+            f"./dev fidelity: {args.rows}: no row of category {', '.join(CATEGORIES)} matches",
+            file=sys.stderr,
+        )
+        if args.json:
+            print(json.dumps(summarise([])))
         return 2
     kernels = defaultdict(list)
     predictions = []

@@ -109,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
         **_kernel_help(),
     )
     _add_kernel_options(run)
-    run.add_argument("--json", action="store_true", help="print everything as JSON; what the kernel prints goes to stderr")
+    run.add_argument("--json", action="store_true", help="print JSON; what a kernel prints is on stderr")
     run.add_argument("--save-outputs", metavar="DIR", help="write outputs as DIR/<kernel>.<n>.npy")
     run.add_argument("--save-program", metavar="FILE",
                      help="write the program, for profile and disasm; as text if FILE ends in .txt")

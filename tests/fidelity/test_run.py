@@ -15,6 +15,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "fidelity"))
 
+import published  # noqa: E402
 import run  # noqa: E402
 from adapters import NotReproducible, is_known  # noqa: E402
 from adapters._common import METRICS, figures_of, shape, timed  # noqa: E402
@@ -122,4 +123,56 @@ def test_the_command_says_why_nothing_was_predicted_and_fails(tmp_path):
     )  # fmt: skip
     assert done.returncode == 1
     assert "no adapter for this family" in done.stdout
+    assert json.loads(done.stdout.splitlines()[-1]) == {"categories": {}}
+
+
+HEADER = "id,category,workload,metric,value,unit,source,note\n"
+
+
+def command(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, REPOSITORY / "fidelity/run.py", *words], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot read"),
+        ("id,value\nnki.x,1\n", "rows.csv:1: no column category, workload, metric, unit, source, note"),
+        (HEADER + "nki.x,kernel,w,latency\n", "rows.csv:2: no value of column value"),
+        (
+            HEADER + "nki.x,kernel,w,latency,abc,us,s,n\n",
+            "rows.csv:2: column value of nki.x: 'abc' is no number",
+        ),
+        (HEADER + "nki.x,kernel,w,latency,0,us,s,n\n", "rows.csv:2: column value of nki.x: 0 us"),
+        (HEADER + "nki.x,kernel,w,latency,nan,us,s,n\n", "rows.csv:2: column value of nki.x: nan us"),
+    ],
+    ids=["missing", "columns", "short", "text", "zero", "nan"],
+)
+def test_a_file_that_cannot_be_used_is_an_error_with_its_line(tmp_path, text, message):
+    file = tmp_path / "rows.csv"
+    if text is not None:
+        file.write_text(text)
+    done = command("--rows", file)
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_share_may_be_zero_and_rows_that_are_not_looked_at_hold_anything(tmp_path):
+    file = tmp_path / "rows.csv"
+    file.write_text(HEADER + "a.b,kernel,w,MFU,0,%,s,n\na.c,other,w,latency,about 3,us,s,n\n")
+    assert [row["id"] for row in published.read(str(file), run.CATEGORIES, "")] == ["a.b"]
+
+
+def test_without_a_file_the_command_says_which_is_wanted():
+    done = command()
+    assert done.returncode == 2
+    assert "--rows FILE.csv" in done.stderr and "id, category, workload" in done.stderr
+
+
+def test_a_file_without_rows_has_its_json_line_all_the_same(tmp_path):
+    file = tmp_path / "rows.csv"
+    file.write_text(HEADER)
+    done = command("--rows", file, "--json")
+    assert done.returncode == 2
     assert json.loads(done.stdout.splitlines()[-1]) == {"categories": {}}
