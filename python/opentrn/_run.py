@@ -180,6 +180,7 @@ def run(
     instruction without a sourced cost; ValueError for an unknown target or table key.
     """
     compiler_of(kernel, compiler)
+    require_iterations(loop_iterations)
     if execute:
         _refuse_shapes([*args, *kwargs.values()])
     args = tuple(_materialise(value) for value in args)
@@ -213,6 +214,12 @@ def compiler_of(kernel: Any, compiler: str | None) -> str:
     if compiler not in COMPILERS:
         raise ValueError(f"unknown compiler {compiler!r}; one of {', '.join(COMPILERS)}")
     return compiler
+
+
+def require_iterations(count: int | None) -> None:
+    """ValueError for a number of loop iterations below 0: no loop runs so often."""
+    if count is not None and count < 0:
+        raise ValueError(f"loop_iterations is {count}; a loop runs 0 times or more")
 
 
 def _is_legacy(kernel: Any) -> bool:

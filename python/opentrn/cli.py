@@ -193,7 +193,7 @@ def _add_kernel_options(parser: argparse.ArgumentParser) -> None:
         choices=("nki", "neuronx-cc"),
         help="whose habits the backend follows (default: neuronx-cc for NKI 0.1 kernels)",
     )
-    parser.add_argument("--loop-iterations", type=int, metavar="N",
+    parser.add_argument("--loop-iterations", type=cli_model.loop_iterations, metavar="N",
                         help="of device loops whose bounds depend on values that are not computed")  # fmt: skip
     parser.add_argument("--eager", action="store_true",
                         help="execute instruction by instruction, for a debugger or print()")  # fmt: skip

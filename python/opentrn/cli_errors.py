@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import linecache
 import os
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -19,6 +20,10 @@ _FAULT_KINDS = {
     "unspecified behaviour": UNSPECIFIED,
     "internal error": INTERNAL,
 }
+
+
+# Labels of faults whose hint names an option: here it is the command line's and Python's.
+_HINTS = {"timing.trip_count": "--loop-iterations N (in Python: loop_iterations=N)"}
 
 
 def exit_code(error: BaseException) -> int:
@@ -79,7 +84,7 @@ def _message(error: Exception, code: int) -> str:
 
     if _is_users_syntax(error):
         return _syntax_message(error)
-    text = str(error)
+    text = _hinted(str(error))
     ours = isinstance(error, (UsageError, NkiValidationError, NotModelled))
     ours = ours or text.startswith(tuple(_FAULT_KINDS))
     if not ours and not (code == INPUT and text):
@@ -90,6 +95,14 @@ def _message(error: Exception, code: int) -> str:
         line = linecache.getline(frame.filename, frame.lineno or 0).strip()
         if line:
             text += f"\n        {line}"
+    return text
+
+
+def _hinted(text: str) -> str:
+    """A fault's text with the hint of _HINTS in place of its own."""
+    for label, hint in _HINTS.items():
+        if f"[{label}]" in text:
+            return re.sub(r"\n    try: .*", "", text) + f"\n    try: {hint}"
     return text
 
 
@@ -106,8 +119,6 @@ def _advice(text: str, code: int, options: argparse.Namespace) -> str:
     advice = ""
     if getattr(options, "no_execute", False) and "it has no values" in text:
         advice += "\n    try: leave --no-execute out; this kernel looks at values"
-    if "timing.trip_count" in text:
-        advice += "\n    try: --loop-iterations N"
     if code in (CAPACITY, NOT_MODELLED) and getattr(options, "no_time", None) is False:
         advice += "\n    --no-time computes the values alone"
     if code == INTERNAL:

@@ -582,6 +582,13 @@ def _operator_library(path: str) -> str:
     return path
 
 
+def loop_iterations(text: str) -> int:
+    """The number of --loop-iterations."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of iterations; a loop runs 0 times or more")
+    return int(text)
+
+
 def add_compilation(parser: argparse.ArgumentParser) -> None:
     """How a model is compiled, for every command that may do so: neuronx-cc's names."""
     add_dimensions(parser)
@@ -635,7 +642,7 @@ def add_commands(commands: Any) -> None:
                                 help="time by layer, memory and price: printed, or FILE.html or FILE.json")  # fmt: skip
     compile_parser.add_argument("--strict", action="store_true",
                                 help="refuse what no device kernel takes, which else the host does")  # fmt: skip
-    compile_parser.add_argument("--loop-iterations", type=int, metavar="N",
+    compile_parser.add_argument("--loop-iterations", type=loop_iterations, metavar="N",
                                 help="of loops whose bounds depend on values, for the predicted time")  # fmt: skip
     compile_parser.add_argument("--json", action="store_true", help="print everything as JSON")
     compile_parser.set_defaults(command=compile_command)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opentrn import _core, graph
-from opentrn._run import Timing, _settings
+from opentrn._run import Timing, _settings, require_iterations
 from opentrn.errors import NotModelled
 from opentrn.graph import DTYPES
 from opentrn.random_key import PORT, RandomKeys
@@ -201,6 +201,7 @@ class CompiledModel:
         Loops whose bounds depend on values run as often as in the last call of the model; before the first one
         loop_iterations says how often (a branch at most once), and ValueError is raised without it.
         """
+        require_iterations(loop_iterations)
         return self._loaded.time(_settings(overrides), loop_iterations)
 
     def save(self, path: str | Path, *, weights: str = "copy") -> Path:

@@ -97,6 +97,8 @@ def test_a_while_that_looks_at_values():
     with pytest.raises(ValueError, match="how often the loop"):
         fresh.time()
     assert fresh.time(loop_iterations=6).total_ns == pytest.approx(six, rel=1e-3)
+    with pytest.raises(ValueError, match="loop_iterations is -1"):
+        fresh.time(loop_iterations=-1)
 
 
 def test_commands_on_a_model_without_a_known_time(tmp_path, capsys):

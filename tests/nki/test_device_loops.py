@@ -223,7 +223,12 @@ def test_loops_survive_a_program_file(tmp_path, capsys):
     assert main(["disasm", str(file)]) == 0
     assert capsys.readouterr().out == text
     assert main(["profile", str(file)]) == 2
-    assert "loop-iterations" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "try: --loop-iterations N (in Python: loop_iterations=N)" in err
+    assert err.count("try:") == 1 and "SimulateOptions" not in err
+    with pytest.raises(SystemExit) as ended:
+        main(["profile", str(file), "--loop-iterations", "-3"])
+    assert ended.value.code == 2 and "a loop runs 0 times or more" in capsys.readouterr().err
     assert main(["profile", str(file), "--loop-iterations", "8"]) == 0
 
 
@@ -232,6 +237,8 @@ def test_time_without_values_needs_the_iterations():
     with pytest.raises(ValueError, match="how often the loop"):
         opentrn.run(fori, *shapes, execute=False)
     eight = opentrn.run(fori, *shapes, execute=False, loop_iterations=8)
+    with pytest.raises(ValueError, match="loop_iterations is -3"):
+        opentrn.run(fori, *shapes, execute=False, loop_iterations=-3)
     assert eight.time_us == opentrn.run(fori, X, N).time_us
 
 
