@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from opentrn import _core, core
-from opentrn.isa_enums import target_version
+from opentrn.isa_enums import LNC_MAX, target_version
 from opentrn.shapes import ShapeOf
 from opentrn.strict import version as strict_version
 
@@ -210,7 +210,7 @@ def run(
 def compiler_of(kernel: Any, compiler: str | None) -> str:
     """The compiler to imitate for `kernel`. ValueError when `compiler` is not one of COMPILERS."""
     if compiler is None:
-        return "neuronx-cc" if _is_legacy(kernel) else "nki"
+        return "neuronx-cc" if is_legacy(kernel) else "nki"
     if compiler not in COMPILERS:
         raise ValueError(f"unknown compiler {compiler!r}; one of {', '.join(COMPILERS)}")
     return compiler
@@ -222,7 +222,8 @@ def require_iterations(count: int | None) -> None:
         raise ValueError(f"loop_iterations is {count}; a loop runs 0 times or more")
 
 
-def _is_legacy(kernel: Any) -> bool:
+def is_legacy(kernel: Any) -> bool:
+    """Whether `kernel` is of NKI 0.1."""
     return type(kernel).__module__.startswith("opentrn.nki_legacy")
 
 
@@ -247,15 +248,23 @@ def _bind(kernel: Any, target: str, lnc: int) -> Any:
     """The kernel set to launch on `target` with `lnc` cores, for every dialect."""
     from opentrn.nki import _machine, simulate
 
-    target_version(target)
+    require_cores(lnc, target)
     if _machine.backend().name != "core":
         raise ValueError("opentrn.run needs the C++ machine; OPENTRN_NKI_BACKEND=oracle has no time")
-    if _is_legacy(kernel):
+    if is_legacy(kernel):
         if lnc != 1:
             raise ValueError("an NKI 0.1 kernel runs on one core: its grid is in kernel[grid]")
         return kernel._with(options={**kernel.options, "platform_target": target})
     bound = simulate(kernel, target=target)
     return bound[lnc] if lnc != 1 else bound
+
+
+def require_cores(lnc: int, target: str) -> None:
+    """ValueError where no logical core of `target` has `lnc` cores, or where there is no such target."""
+    most = LNC_MAX[target_version(target)]
+    if not 1 <= lnc <= most:
+        cores = "1 core" if most == 1 else f"1 to {most} cores"
+        raise ValueError(f"a logical core of {target} is {cores}, not {lnc}; lnc 2 is of trn2 and trn3")
 
 
 def _materialise(value: Any) -> Any:

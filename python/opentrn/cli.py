@@ -115,10 +115,7 @@ def _parser() -> argparse.ArgumentParser:
                      help="write the program, for profile and disasm; as text if FILE ends in .txt")
     run.add_argument("--scheduled", action="store_true",
                      help="with --save-program: as compiled, with placements, streams and schedule")
-    run.add_argument("--pad", action="append", default=[], metavar="NAME",
-                     help="a dimension that may be padded because the model masks it")  # fmt: skip
-    run.add_argument("--seed", type=int, default=0, metavar="N",
-                     help="of a model that draws random numbers without a seed of its own (default 0)")  # fmt: skip
+    cli_model.add_running(run)
     run.add_argument("--no-time", action="store_true", help="values only")
     run.set_defaults(command=_run)
 
@@ -180,28 +177,51 @@ def _add_kernel_options(parser: argparse.ArgumentParser) -> None:
     cli_model.add_compilation(parser)
     cli_model.add_stochastic_rounding(parser)
     cli_model.add_no_cache(parser)
-    parser.add_argument("--grid", metavar="N[,N]", help="launch grid of an NKI 0.1 kernel")
+    _add_kernel_only(parser)
     parser.add_argument("--target", default="trn2", help="trn1, inf2, trn2 or trn3 (default trn2)")
-    parser.add_argument("--lnc", type=int, default=1, choices=(1, 2), help="cores of the logical core")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE",
                         help="what-if: change a table value, timing.v3.constant.hbm_sustained_gb_s=300")  # fmt: skip
     parser.add_argument("--strict", metavar="VERSION", nargs="?", const="",
                         help="of a kernel: refuse what this NKI release documents that it refuses, 0.1, 0.3 to 0.6; "
                         "of a model, without a version: refuse what no device kernel takes")  # fmt: skip
+    parser.add_argument("--loop-iterations", type=cli_model.loop_iterations, metavar="N",
+                        help="of device loops whose bounds depend on values that are not computed")  # fmt: skip
+    parser.add_argument("--no-execute", action="store_true", help="predict the time without computing values")
+    parser.add_argument("--progress", action="store_true", help="show progress even if stderr is no terminal")
+    parser.add_argument("--traceback", action="store_true", help="show the Python traceback of an error")
+
+
+def _add_kernel_only(parser: argparse.ArgumentParser) -> None:
+    """How a kernel is launched; a model is none of it."""
+    parser.add_argument("--grid", type=_grid, metavar="N[,N]", help="launch grid of an NKI 0.1 kernel")
+    parser.add_argument("--lnc", type=int, default=1, choices=(1, 2),
+                        help="cores of the logical core; 2 from trn2 on")  # fmt: skip
     parser.add_argument(
         "--compiler",
         choices=("nki", "neuronx-cc"),
         help="whose habits the backend follows (default: neuronx-cc for NKI 0.1 kernels)",
     )
-    parser.add_argument("--loop-iterations", type=cli_model.loop_iterations, metavar="N",
-                        help="of device loops whose bounds depend on values that are not computed")  # fmt: skip
     parser.add_argument("--eager", action="store_true",
                         help="execute instruction by instruction, for a debugger or print()")  # fmt: skip
     parser.add_argument("--uninitialised", choices=("fault", "fill"),
                         help="what reading unwritten memory does; fill reads NaN and 4 (default fault)")  # fmt: skip
-    parser.add_argument("--no-execute", action="store_true", help="predict the time without computing values")
-    parser.add_argument("--progress", action="store_true", help="show progress even if stderr is no terminal")
-    parser.add_argument("--traceback", action="store_true", help="show the Python traceback of an error")
+
+
+def _grid(text: str) -> tuple[int, ...]:
+    """The sizes of --grid."""
+    sizes = text.split(",")
+    if not all(size.isdecimal() and int(size) > 0 for size in sizes):
+        raise argparse.ArgumentTypeError(f"{text!r} is no grid; write its sizes, as in 4 or 4,2")
+    return tuple(int(size) for size in sizes)
+
+
+def _refuse_kernel_options(options: argparse.Namespace) -> None:
+    """UsageError for options that say how a kernel is launched, given for a model."""
+    from opentrn import cli_model
+
+    of_kernels = argparse.ArgumentParser(add_help=False)
+    _add_kernel_only(of_kernels)
+    cli_model.refuse_options(options, of_kernels, "of kernels, and this is a model")
 
 
 # -- commands ------------------------------------------------------------------------------------------------
@@ -215,16 +235,21 @@ def _launch(options: argparse.Namespace, execute: bool, timed: bool = True) -> A
 
 def _launch_and_print(options: argparse.Namespace, execute: bool, timed: bool) -> Any:
     import opentrn
-    from opentrn import kernel_file
-    from opentrn.isa_enums import target_version
+    from opentrn import cli_model, kernel_file
+    from opentrn._run import is_legacy, require_cores
 
-    target_version(options.target)
+    cli_model.refuse_model_options(options)
+    require_cores(options.lnc, options.target)
     if options.strict == "":
         raise kernel_file.UsageError("--strict of a kernel takes an NKI release, as in --strict 0.6")
     opentrn.activate()
     kernel, module = kernel_file.load_kernel(options.kernel)
     if options.grid:
-        kernel = kernel[tuple(int(size) for size in options.grid.split(","))]
+        if not is_legacy(kernel):
+            raise kernel_file.UsageError(
+                "--grid: of NKI 0.1 kernels, and this is none; two cores are --lnc 2"
+            )
+        kernel = kernel[options.grid]
     inputs = kernel_file.inputs_of(kernel, module, options.input, execute)
     _require_arguments(kernel, inputs)
     with _Progress(options.progress or sys.stderr.isatty()) as progress:
@@ -265,6 +290,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.no_execute and options.save_outputs:
         raise UsageError("--save-outputs needs values: leave --no-execute out")
     if cli_model.is_model(options.kernel):
+        _refuse_kernel_options(options)
         return cli_model.run_command(options)
     result = _launch(options, execute=not options.no_execute, timed=not options.no_time)
     outputs = [_output_facts(value) for value in _flat(result.outputs)]
@@ -324,8 +350,10 @@ def _profile(options: argparse.Namespace) -> int:
     from opentrn.stages import StagedModel
 
     if _is_program_file(options.kernel):
+        cli_model.refuse_model_options(options)
         result = _time_program_file(options)
     elif cli_model.is_model(options.kernel):
+        _refuse_kernel_options(options)
         model = cli_model.load_one(options, options.kernel)
         if isinstance(model, StagedModel):
             return cli_model.profile_stages(model, options)
@@ -354,6 +382,7 @@ def _disasm(options: argparse.Namespace) -> int:
         sys.stdout.write(_core.listing_of_file(options.kernel))
         return 0
     if cli_model.is_model(options.kernel):
+        _refuse_kernel_options(options)
         sys.stdout.write(cli_model.load_one(options, options.kernel).program_text())
         return 0
     result = _launch(options, execute=False, timed=options.scheduled)

@@ -607,6 +607,36 @@ def add_compilation(parser: argparse.ArgumentParser) -> None:
                         help="make weights obey --weight-sparsity: the smallest become zero")  # fmt: skip
 
 
+def add_running(parser: argparse.ArgumentParser) -> None:
+    """What `opentrn run` takes for models alone."""
+    parser.add_argument("--pad", action="append", default=[], metavar="NAME",
+                        help="a dimension that may be padded because the model masks it")  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0, metavar="N",
+                        help="of a model that draws random numbers without a seed of its own (default 0)")  # fmt: skip
+
+
+def refuse_model_options(options: argparse.Namespace) -> None:
+    """UsageError for options that say how a model is compiled or run, given for what is no model.
+
+    --no-cache is none of them: what is no model is never taken from the cache.
+    """
+    of_models = argparse.ArgumentParser(add_help=False)
+    for add in (add_compilation, add_stochastic_rounding, add_running):
+        add(of_models)
+    refuse_options(options, of_models, "of models, and this is none")
+
+
+def refuse_options(options: argparse.Namespace, parser: argparse.ArgumentParser, why: str) -> None:
+    """UsageError that names the options of `parser` with another value than their default."""
+    from opentrn.kernel_file import UsageError
+
+    defaults = vars(parser.parse_args([]))
+    given = [name for name, default in defaults.items() if getattr(options, name, default) != default]
+    if given:
+        names = ", ".join("--" + name.replace("_", "-") for name in given)
+        raise UsageError(f"{names}: {why}\n    try: leave {'it' if len(given) == 1 else 'them'} out")
+
+
 def add_stochastic_rounding(parser: argparse.ArgumentParser) -> None:
     """--enable-stochastic-rounding, for the commands that make a file or run it."""
     parser.add_argument("--enable-stochastic-rounding", action="store_true",

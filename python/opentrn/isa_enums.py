@@ -136,6 +136,9 @@ PLATFORM_TARGETS: dict[str, nc_version] = {
     "gen4": nc_version.gen4,
 }
 
+# Physical cores of a logical one, at most (NCC_EARG001: "on trn1, only lnc=1 is supported"; NKI's LNC page: 1 or 2).
+LNC_MAX: dict[nc_version, int] = {nc_version.gen2: 1, nc_version.gen3: 2, nc_version.gen4: 2}
+
 
 def target_version(target: str | nc_version) -> nc_version:
     """The generation of a platform target name ("trn2", "gen3") or of an nc_version."""

@@ -290,3 +290,32 @@ def test_what_a_kernel_prints_is_on_stdout_else(capsys, tmp_path):
     file.write_text(PRINTS)
     _, out, err = run(capsys, "run", file, "-i", "x=1x4:float32:ones")
     assert "a kernel prints" in out and "the device prints" in out and err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-O", "3"], "--optlevel: of models"),
+        (["--weight-dtype", "int8", "--dim", "b=1"], "--dim, --weight-dtype: of models"),
+        (["--pad", "b", "--seed", "3"], "--pad, --seed: of models"),
+        (["--grid", "2"], "--grid: of NKI 0.1 kernels"),
+        (["--lnc", "2", "--target", "trn1"], "a logical core of trn1 is 1 core, not 2"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(capsys, kernels, words, message):
+    code, out, err = run(capsys, "run", f"{kernels}:copy", *words)
+    assert code == cli.INPUT and message in err and out == ""
+
+
+def test_options_of_kernels_are_refused_for_models(capsys):
+    model = Path(__file__).resolve().parents[2] / "examples" / "mlp.mlir"
+    for command in ("run", "profile", "disasm"):
+        code, _, err = run(capsys, command, model, "--lnc", "2", "--eager")
+        assert code == cli.INPUT and "--lnc, --eager: of kernels" in err
+
+
+@pytest.mark.parametrize("text", ["0", "2,x", ""])
+def test_a_grid_is_sizes(capsys, kernels, text):
+    with pytest.raises(SystemExit) as ended:
+        run(capsys, "run", f"{kernels}:copy", "--grid", text)
+    assert ended.value.code == cli.INPUT and "is no grid" in capsys.readouterr().err

@@ -115,6 +115,13 @@ def test_lnc_grid(lnc):
     assert nki.last_launch().lnc == lnc
 
 
+def test_trn1_has_no_logical_core_of_two():
+    with pytest.raises(NkiValidationError, match="a logical core of gen2 is 1 physical core"):
+        halves[2].on_target("trn1")(ramp())
+    with pytest.raises(ValueError, match="a logical core of inf2 is 1 core, not 2"):
+        opentrn.run(halves, ramp(), target="inf2", lnc=2)
+
+
 def test_program_identity():
     seen = []
 

@@ -20,12 +20,11 @@ import numpy as np
 
 from opentrn import strict
 from opentrn.errors import NkiValidationError
-from opentrn.isa_enums import MemoryRegion, nc_version
+from opentrn.isa_enums import LNC_MAX, MemoryRegion, nc_version
 from opentrn.nki import _arrays, _dynamo, _launch_context, _machine
 from opentrn.nki._objects import NKIObject
 from opentrn.nki._target import resolve_target
 
-_MAX_LNC = 2
 # Arguments that some release of nki.jit took. They choose a compiler or a framework path, which a launch
 # here decides by itself, so they are accepted and kept in `kernel.options`.
 _KNOWN_OPTIONS = frozenset(
@@ -136,7 +135,7 @@ class Kernel:
 def _checked_grid(grid: Any, name: str) -> tuple[int, ...]:
     axes = grid if isinstance(grid, tuple) else (grid,)
     sizes = tuple(int(getattr(axis, "lnc", axis)) for axis in axes)
-    if len(sizes) != 1 or not 1 <= sizes[0] <= _MAX_LNC:
+    if len(sizes) != 1 or not 1 <= sizes[0] <= max(LNC_MAX.values()):
         raise NkiValidationError(
             f"{name}[{', '.join(map(str, axes))}]: since NKI 0.2 the launch grid is the number of physical "
             f"cores of a logical NeuronCore, [1] or [2]; larger SPMD grids belong to neuronxcc.nki (0.1)"
@@ -248,6 +247,11 @@ def launch(
     """
     global _last_launch
     lnc = grid[0] if grid else 1
+    if lnc > LNC_MAX[target]:
+        raise NkiValidationError(
+            f"{getattr(func, '__name__', 'kernel')}[{lnc}]: a logical core of {target.name} is "
+            f"{LNC_MAX[target]} physical core; [2] is of trn2 and trn3"
+        )
     prepared = _Prepared(func, grid, args, kwargs, schedule)
     backend = _machine.backend()
     _last_launch = LaunchReport(getattr(func, "__name__", repr(func)), backend.name, target, lnc)
