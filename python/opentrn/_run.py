@@ -174,7 +174,7 @@ def run(
     as written (what AWS's compiler does with enable-instruction-scheduling=false).
     uninitialised: what reading memory that nothing wrote does: "fault", the default, or "fill", which reads NaN
     and 4 as AWS's simulator does. Copies and transposes may move unwritten elements, see docs/decisions/0014.
-    on_progress: called with what begins ("recording", "timing") and the machines so far, one list per launch.
+    on_progress: called with what begins ("recording", "computing", "timing") and the machines so far, one list per launch.
 
     Raises what the kernel raises; NkiValidationError when the program does not fit; NotModelled for an
     instruction without a sourced cost; ValueError for an unknown target or table key.
@@ -187,7 +187,13 @@ def run(
     kwargs = {name: _materialise(value) for name, value in kwargs.items()}
     bound = _bind(kernel, target, lnc)
     report = on_progress or (lambda phase, machines: None)
-    with core.observed_launches(_mode(execute, eager), uninitialised) as machines, strict_version(strict):
+    machines: list[list[Any]] = []
+
+    def on_recorded() -> None:
+        report("computing", machines)
+
+    observed = core.observed_launches(_mode(execute, eager), uninitialised, on_recorded)
+    with observed as machines, strict_version(strict):
         report("recording", machines)
         outputs = bound(*args, **kwargs)
     if not machines:

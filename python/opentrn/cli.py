@@ -11,8 +11,6 @@ import json
 import os
 import sys
 import textwrap
-import threading
-import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +19,7 @@ from typing import Any
 
 from opentrn import cli_streams
 from opentrn.cli_errors import CAPACITY, INPUT, INTERNAL, NOT_MODELLED, PROGRAM, UNSPECIFIED, report
+from opentrn.cli_progress import Progress
 
 __all__ = ["CAPACITY", "INPUT", "INTERNAL", "NOT_MODELLED", "PROGRAM", "UNSPECIFIED", "main"]
 
@@ -227,13 +226,13 @@ def _refuse_kernel_options(options: argparse.Namespace) -> None:
 # -- commands ------------------------------------------------------------------------------------------------
 
 
-def _launch(options: argparse.Namespace, execute: bool, timed: bool = True) -> Any:
+def _launch(options: argparse.Namespace, progress: Progress, execute: bool, timed: bool = True) -> Any:
     """Load the kernel, make its inputs, run it."""
     with cli_streams.prints_aside(cli_streams.is_read_by_machines(options)):
-        return _launch_and_print(options, execute, timed)
+        return _launch_and_print(options, progress, execute, timed)
 
 
-def _launch_and_print(options: argparse.Namespace, execute: bool, timed: bool) -> Any:
+def _launch_and_print(options: argparse.Namespace, progress: Progress, execute: bool, timed: bool) -> Any:
     import opentrn
     from opentrn import cli_model, kernel_file
     from opentrn._run import is_legacy, require_cores
@@ -243,6 +242,7 @@ def _launch_and_print(options: argparse.Namespace, execute: bool, timed: bool) -
     if options.strict == "":
         raise kernel_file.UsageError("--strict of a kernel takes an NKI release, as in --strict 0.6")
     opentrn.activate()
+    progress.begin("loading the kernel")
     kernel, module = kernel_file.load_kernel(options.kernel)
     if options.grid:
         if not is_legacy(kernel):
@@ -250,16 +250,16 @@ def _launch_and_print(options: argparse.Namespace, execute: bool, timed: bool) -
                 "--grid: of NKI 0.1 kernels, and this is none; two cores are --lnc 2"
             )
         kernel = kernel[options.grid]
+    progress.begin("making inputs")
     inputs = kernel_file.inputs_of(kernel, module, options.input, execute)
     _require_arguments(kernel, inputs)
-    with _Progress(options.progress or sys.stderr.isatty()) as progress:
-        return opentrn.run(
-            kernel, target=options.target, lnc=options.lnc, execute=execute, time=timed,
-            overrides=options.settings, compiler=options.compiler, strict=options.strict,
-            eager=options.eager, loop_iterations=options.loop_iterations,
-            uninitialised=options.uninitialised,
-            on_progress=progress.begin, **inputs,
-        )  # fmt: skip
+    return opentrn.run(
+        kernel, target=options.target, lnc=options.lnc, execute=execute, time=timed,
+        overrides=options.settings, compiler=options.compiler, strict=options.strict,
+        eager=options.eager, loop_iterations=options.loop_iterations,
+        uninitialised=options.uninitialised,
+        on_progress=progress.begin, **inputs,
+    )  # fmt: skip
 
 
 def _require_arguments(kernel: Any, inputs: dict[str, Any]) -> None:
@@ -292,9 +292,11 @@ def _run(options: argparse.Namespace) -> int:
     if cli_model.is_model(options.kernel):
         _refuse_kernel_options(options)
         return cli_model.run_command(options)
-    result = _launch(options, execute=not options.no_execute, timed=not options.no_time)
-    outputs = [_output_facts(value) for value in _flat(result.outputs)]
-    saved = _save(result.outputs, options) if options.save_outputs else []
+    with Progress(options) as progress:
+        result = _launch(options, progress, execute=not options.no_execute, timed=not options.no_time)
+        progress.begin("reading outputs")
+        outputs = [_output_facts(value) for value in _flat(result.outputs)]
+        saved = _save(result.outputs, options) if options.save_outputs else []
     if options.save_program:
         saved += [str(path) for path in result.save_program(options.save_program, options.scheduled)]
     if options.json:
@@ -359,7 +361,8 @@ def _profile(options: argparse.Namespace) -> int:
             return cli_model.profile_stages(model, options)
         result = _time_model(model, options)
     else:
-        result = _launch(options, execute=not options.no_execute)
+        with Progress(options) as progress:
+            result = _launch(options, progress, execute=not options.no_execute)
     if options.json != "-":
         for number, timing in enumerate(result.timings):
             print(("\n" if number else "") + timing.text(options.lines), end="")
@@ -385,7 +388,8 @@ def _disasm(options: argparse.Namespace) -> int:
         _refuse_kernel_options(options)
         sys.stdout.write(cli_model.load_one(options, options.kernel).program_text())
         return 0
-    result = _launch(options, execute=False, timed=options.scheduled)
+    with Progress(options) as progress:
+        result = _launch(options, progress, execute=False, timed=options.scheduled)
     for number, machines in enumerate(result.machines):
         for core in range(len(machines)):
             if len(result.machines) > 1 or len(machines) > 1:
@@ -450,47 +454,6 @@ def _save(outputs: Any, options: argparse.Namespace) -> list[str]:
         plain = array.dtype.isbuiltin == 1  # numpy's own; .npy keeps only the size of the others
         saved.append(str(path) if plain else f"{path} ({array.dtype}: read it as {path}:{array.dtype})")
     return saved
-
-
-# -- progress ------------------------------------------------------------------------------------------------
-
-
-class _Progress:
-    """A line on stderr, once a run takes more than a second."""
-
-    def __init__(self, wanted: bool):
-        self._wanted = wanted
-        self._phase = ""
-        self._machines: list[list[Any]] = []
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._show, daemon=True)
-
-    def begin(self, phase: str, machines: list[list[Any]]) -> None:
-        self._phase, self._machines = phase, machines
-
-    def __enter__(self) -> _Progress:
-        if self._wanted:
-            self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        if self._wanted:
-            self._thread.join()
-
-    def _show(self) -> None:
-        start, width = time.monotonic(), 0
-        while not self._done.wait(0.25):
-            elapsed = time.monotonic() - start
-            if elapsed < 1 or not self._phase:
-                continue
-            count = sum(machine.instruction_count for launch in list(self._machines) for machine in launch)
-            text = f"{self._phase}: {count:,} instructions, {elapsed:.0f} s"
-            sys.stderr.write(f"\r{text:<{width}}")
-            sys.stderr.flush()
-            width = max(width, len(text))
-        if width:
-            sys.stderr.write(f"\r{'':<{width}}\r")
 
 
 if __name__ == "__main__":

@@ -119,7 +119,9 @@ def _advice(text: str, code: int, options: argparse.Namespace) -> str:
     advice = ""
     if getattr(options, "no_execute", False) and "it has no values" in text:
         advice += "\n    try: leave --no-execute out; this kernel looks at values"
-    if code in (CAPACITY, NOT_MODELLED) and getattr(options, "no_time", None) is False:
+    # Values are there before the time is asked for: only then do they need none.
+    is_timing = getattr(options, "phase", "") == "timing" and not getattr(options, "no_execute", False)
+    if code in (CAPACITY, NOT_MODELLED) and is_timing and hasattr(options, "no_time"):
         advice += "\n    --no-time computes the values alone"
     if code == INTERNAL:
         advice += "\n    this is a bug in OpenTrn; please report it with the kernel that caused it"

@@ -364,6 +364,7 @@ def run_command(options: argparse.Namespace) -> int:
         outputs, model = _execute(loaded, options)
     if staged := _staged(loaded):
         _tell_stages(staged)
+    options.phase = "timing"
     timing = (
         None if options.no_time else model.time(options.settings, loop_iterations=options.loop_iterations)
     )

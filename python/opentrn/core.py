@@ -188,6 +188,7 @@ class _LaunchObserver(threading.local):
     execute: str | None = None
     uninitialised: str | None = None
     launches: list[list[Any]] | None = None
+    on_recorded: Callable[[], None] = staticmethod(lambda: None)
 
 
 _observer = _LaunchObserver()
@@ -195,19 +196,23 @@ _observer = _LaunchObserver()
 
 @contextmanager
 def observed_launches(
-    execute: str | None = None, uninitialised: str | None = None
+    execute: str | None = None,
+    uninitialised: str | None = None,
+    on_recorded: Callable[[], None] = lambda: None,
 ) -> Iterator[list[list[Any]]]:
     """Collects the machines of every launch of this thread, one list per launch, whatever dialect starts it.
 
     `execute` and `uninitialised` replace those of the launches, see run_cores(). With "never" there are no
-    values: tensors that a kernel returns come back as `opentrn.shapes.ShapeOf`.
+    values: tensors that a kernel returns come back as `opentrn.shapes.ShapeOf`. `on_recorded` is called when the
+    kernel's Python has ended on a core and what it recorded is about to be executed.
     """
-    previous = _observer.execute, _observer.uninitialised, _observer.launches
-    _observer.execute, _observer.uninitialised, _observer.launches = execute, uninitialised, []
+    previous = dict(vars(_observer))
+    vars(_observer).update(execute=execute, uninitialised=uninitialised, launches=[], on_recorded=on_recorded)
     try:
         yield _observer.launches
     finally:
-        _observer.execute, _observer.uninitialised, _observer.launches = previous
+        vars(_observer).clear()
+        vars(_observer).update(previous)
 
 
 def _shapes_of(value: Any) -> Any:
@@ -272,11 +277,13 @@ def run_cores(
             on_machine(machine)
     results: list[Any] = [None] * lnc
     failures: dict[int, BaseException] = {}
+    on_recorded = _observer.on_recorded  # the observer is this thread's, the cores have theirs
 
     def run_one(core: int) -> None:
         try:
             with machines[core]:
                 results[core] = program(machines[core])
+                on_recorded()
                 machines[core].flush()
         except BaseException as error:  # noqa: BLE001 -- handed to the caller below
             failures[core] = error
@@ -286,6 +293,7 @@ def run_cores(
     if lnc == 1:
         with machines[0]:
             results[0] = program(machines[0])
+            on_recorded()
             machines[0].flush()
         _tell_nan_origin(machines, execute)
         return _shapes_of(results) if execute == "never" else results

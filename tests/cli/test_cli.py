@@ -43,6 +43,14 @@ def too_large(x):
 
 
 @nki.jit
+def does_not_fit(x):
+    tiles = [nl.ndarray((128, 32768), dtype=nl.float32, buffer=nl.sbuf) for _ in range(2)]
+    for tile in tiles:
+        nisa.memset(tile, 0.0)
+    nisa.tensor_tensor(tiles[0], tiles[0], tiles[1], nl.add)
+
+
+@nki.jit
 def reads_a_value(x):
     tile = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
     nisa.memset(tile, 3)
@@ -319,3 +327,29 @@ def test_a_grid_is_sizes(capsys, kernels, text):
     with pytest.raises(SystemExit) as ended:
         run(capsys, "run", f"{kernels}:copy", "--grid", text)
     assert ended.value.code == cli.INPUT and "is no grid" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("kernel", "helps"), [("too_large", False), ("does_not_fit", True)])
+def test_no_time_is_advised_where_it_helps(capsys, kernels, kernel, helps):
+    words = ["run", f"{kernels}:{kernel}", "-i", "x=1x1"]
+    code, _, err = run(capsys, *words)
+    assert code == cli.CAPACITY
+    assert ("--no-time computes the values alone" in err) == helps
+    assert (run(capsys, *words, "--no-time")[0] == 0) == helps
+    assert "--no-time" not in run(capsys, *words, "--no-execute")[2]
+
+
+def test_progress_says_what_runs(capsys, tmp_path):
+    file = tmp_path / "slow.py"
+    file.write_text("import time\ntime.sleep(1.3)\n" + KERNELS)
+    code, out, err = run(capsys, "run", f"{file}:copy", "--progress")
+    assert code == 0 and "loading the kernel, 1 s" in err and "output 0" in out
+
+
+def test_phases_of_a_run_are_told(kernels):
+    import opentrn
+
+    kernel, _ = kernel_file.load_kernel(f"{kernels}:copy")
+    x, phases = np.ones((4, 4), np.float32), []
+    opentrn.run(kernel, x, on_progress=lambda phase, machines: phases.append((phase, len(machines))))
+    assert phases == [("recording", 0), ("computing", 1), ("timing", 1)]
