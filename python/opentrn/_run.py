@@ -31,6 +31,20 @@ COMPILERS = ("nki", "neuronx-cc")
 __all__ = ["COMPILERS", "RunResult", "ShapeOf", "Timing", "run"]
 
 
+def bound_text(timing: Any) -> str:
+    """What bounds the run, as a clause; a run without time is bound by nothing."""
+    return f"bound by {timing.bound_by}" if timing.total_ns else "nothing ran"
+
+
+def predicted_text(timing: Any, target: str = "") -> str:
+    """The prediction as one line."""
+    on = f" on {target}" if target else ""
+    text = f"predicted: {timing.time_us:.2f} us{on}, {bound_text(timing)}"
+    if not timing.total_ns:
+        return text
+    return f"{text}; MFU {timing.mfu_percent:.1f} %, MBU {timing.mbu_percent:.1f} %"
+
+
 def _events(self: Timing) -> np.ndarray:
     """Every event of the run as one structured array over the simulator's own memory (read-only).
 
@@ -54,7 +68,7 @@ Timing.events = _events
 Timing.critical_path = _critical_path
 Timing.profile = _profile
 Timing.time_us = property(lambda self: self.total_ns / 1e3)
-Timing.__repr__ = lambda self: f"<timing {self.total_ns / 1e3:.2f} us, bound by {self.bound_by}>"
+Timing.__repr__ = lambda self: f"<timing {self.total_ns / 1e3:.2f} us, {bound_text(self)}>"
 
 
 @dataclass
@@ -174,7 +188,8 @@ def run(
     as written (what AWS's compiler does with enable-instruction-scheduling=false).
     uninitialised: what reading memory that nothing wrote does: "fault", the default, or "fill", which reads NaN
     and 4 as AWS's simulator does. Copies and transposes may move unwritten elements, see docs/decisions/0014.
-    on_progress: called with what begins ("recording", "computing", "timing") and the machines so far, one list per launch.
+    on_progress: called with what begins ("recording", "computing", "timing") and the machines so far, one list per
+    launch.
 
     Raises what the kernel raises; NkiValidationError when the program does not fit; NotModelled for an
     instruction without a sourced cost; ValueError for an unknown target or table key.
@@ -187,12 +202,9 @@ def run(
     kwargs = {name: _materialise(value) for name, value in kwargs.items()}
     bound = _bind(kernel, target, lnc)
     report = on_progress or (lambda phase, machines: None)
-    machines: list[list[Any]] = []
-
-    def on_recorded() -> None:
-        report("computing", machines)
-
-    observed = core.observed_launches(_mode(execute, eager), uninitialised, on_recorded)
+    observed = core.observed_launches(
+        _mode(execute, eager), uninitialised, lambda launches: report("computing", launches)
+    )
     with observed as machines, strict_version(strict):
         report("recording", machines)
         outputs = bound(*args, **kwargs)

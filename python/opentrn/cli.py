@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import textwrap
 import warnings
@@ -28,7 +27,13 @@ _CPP_COMMANDS = ("ls", "describe")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit status."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.stdout is None:
+        print("opentrn: standard output is closed\n    try: >/dev/null", file=sys.stderr)
+        return INPUT
+    return cli_streams.flushed(_main(list(sys.argv[1:] if arguments is None else arguments)), INPUT)
+
+
+def _main(words: list[str]) -> int:
     if words and words[0] in _CPP_COMMANDS:
         return _describe_or_list(words)
     if words[:1] == ["profile"] and "--" in words:
@@ -47,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("opentrn: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        cli_streams.discard_stdout()
         return 0
     except Exception as error:  # the API edge: every failure becomes a message and a status
         return report(error, options)
@@ -58,10 +63,13 @@ def _describe_or_list(words: list[str]) -> int:
     from opentrn import _core, cli_model
 
     files = [word for word in words[1:] if not word.startswith("-")]
-    if words[0] != "describe" or len(files) != 1 or not _core.is_model_file(files[0]):
-        return _core.run_cli(words)
     try:
+        if words[0] != "describe" or len(files) != 1 or not _core.is_model_file(files[0]):
+            return _core.run_cli(words)
         return cli_model.describe_command(files[0], "--json" in words)
+    except BrokenPipeError:
+        cli_streams.discard_stdout()
+        return 0
     except Exception as error:  # the API edge
         return report(error, argparse.Namespace())
 
@@ -283,12 +291,16 @@ def _require_arguments(kernel: Any, inputs: dict[str, Any]) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from opentrn import cli_model
+    from opentrn._run import predicted_text
     from opentrn.kernel_file import UsageError
 
     if options.no_execute and options.no_time:
         raise UsageError("--no-execute and --no-time leave nothing to do")
     if options.no_execute and options.save_outputs:
         raise UsageError("--save-outputs needs values: leave --no-execute out")
+    if options.save_outputs and Path(options.save_outputs).is_file():
+        raise UsageError(f"--save-outputs {options.save_outputs}: a file, not a folder")
+    cli_streams.require_writable(options, "save_program")
     if cli_model.is_model(options.kernel):
         _refuse_kernel_options(options)
         return cli_model.run_command(options)
@@ -312,8 +324,7 @@ def _run(options: argparse.Namespace) -> int:
     for path in saved:
         print(f"saved {path}")
     for timing in result.timings:
-        print(f"predicted: {timing.time_us:.2f} us on {result.target}, bound by {timing.bound_by}; "
-              f"MFU {timing.mfu_percent:.1f} %, MBU {timing.mbu_percent:.1f} %")  # fmt: skip
+        print(predicted_text(timing, result.target))
     if not result.timings:
         print(f"{result.instruction_count} instructions")
     return 0
@@ -351,6 +362,7 @@ def _profile(options: argparse.Namespace) -> int:
     from opentrn import cli_model
     from opentrn.stages import StagedModel
 
+    cli_streams.require_writable(options, "html", "perfetto", "json")
     if _is_program_file(options.kernel):
         cli_model.refuse_model_options(options)
         result = _time_program_file(options)

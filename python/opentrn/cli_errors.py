@@ -119,6 +119,10 @@ def _advice(text: str, code: int, options: argparse.Namespace) -> str:
     advice = ""
     if getattr(options, "no_execute", False) and "it has no values" in text:
         advice += "\n    try: leave --no-execute out; this kernel looks at values"
+    if code == PROGRAM and re.search(
+        r"'(int|float|tuple|str)' object has no attribute '(shape|dtype)'", text
+    ):
+        advice += "\n    try: an input that is an array has a shape and a dtype: --input NAME=128x512:float32"
     # Values are there before the time is asked for: only then do they need none.
     is_timing = getattr(options, "phase", "") == "timing" and not getattr(options, "no_execute", False)
     if code in (CAPACITY, NOT_MODELLED) and is_timing and hasattr(options, "no_time"):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from opentrn.cli_streams import is_read_by_machines, prints_aside
+from opentrn.cli_streams import is_read_by_machines, prints_aside, require_writable
 from opentrn.units import size_text
 
 WEIGHT_DTYPES = ("none", "int8", "fp8_e4m3", "fp8_e4m3fn", "fp8_e5m2", "mxfp8", "mxfp4")
@@ -95,18 +95,20 @@ def inputs_of(model: Any, given: list[str], sizes: dict[str, int] | None = None)
     sizes: of the open dimensions of a BucketedModel, for inputs that are not given; those that are go before, the
     largest program's sizes come last.
     """
-    from opentrn.kernel_file import UsageError, read_value
+    from opentrn.kernel_file import UsageError, given_inputs, read_value
 
     values: dict[int, Any] = {}
     ports = _ports(model, {})
     names = {port.name: number for number, port in enumerate(ports)}
-    for text in given:
-        key, equals, value = text.partition("=")
-        number = names.get(key, int(key) if key.isdecimal() else -1)
-        if not equals or not 0 <= number < len(ports):
-            raise UsageError(
-                f"--input {text}: write NAME=FILE.npy; the model's inputs: {', '.join(names) or 'none'}"
-            )
+
+    def is_input(key: str) -> bool:
+        return key in names or (key.isdecimal() and int(key) < len(ports))
+
+    form = f"NAME=FILE.npy; the model's inputs: {', '.join(names) or 'none'}"
+    for key, value in given_inputs(given, is_input, form):
+        number = names[key] if key in names else int(key)
+        if number in values:
+            raise UsageError(f"--input {key}={value}: input {number} is given twice")
         values[number] = read_value(value, f"input {key}")
     if sizes is not None:
         sizes = dict(sizes)
@@ -144,6 +146,9 @@ def _random(port: Any, random: np.random.Generator) -> np.ndarray:
 
 def compile_command(options: argparse.Namespace) -> int:
     """opentrn compile: what the program holds, how long it takes, and the file."""
+    from opentrn._run import predicted_text
+
+    require_writable(options, "output", "report")
     begin = time.perf_counter()
     model = load(options, options.model)
     seconds = time.perf_counter() - begin
@@ -210,8 +215,7 @@ def compile_command(options: argparse.Namespace) -> int:
     if staged:
         print(staged.text())
     if timing:
-        print(f"predicted: {timing.time_us:.2f} us, bound by {timing.bound_by}; "
-              f"MFU {timing.mfu_percent:.1f} %, MBU {timing.mbu_percent:.1f} %")  # fmt: skip
+        print(predicted_text(timing))
     elif staged:
         print("predicted: unknown, as it depends on the sizes of a run (opentrn run says it for them)")
     else:
@@ -355,6 +359,7 @@ def _execute(loaded: Any, options: argparse.Namespace) -> tuple[list[np.ndarray]
 
 def run_command(options: argparse.Namespace) -> int:
     """opentrn run MODEL."""
+    from opentrn._run import predicted_text
     from opentrn.cli import _output_facts, _output_text
 
     loaded = load(options, options.kernel)
@@ -385,8 +390,7 @@ def run_command(options: argparse.Namespace) -> int:
     for path in saved:
         print(f"saved {path}")
     if timing:
-        print(f"predicted: {timing.time_us:.2f} us on {model.target}, bound by {timing.bound_by}; "
-              f"MFU {timing.mfu_percent:.1f} %, MBU {timing.mbu_percent:.1f} %")  # fmt: skip
+        print(predicted_text(timing, model.target))
     return 0
 
 

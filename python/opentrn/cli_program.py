@@ -13,6 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from opentrn.cli_streams import require_writable
+from opentrn.kernel_file import UsageError
+
 INPUT = 2  # as of every command: the fault is the caller's
 
 
@@ -39,6 +42,11 @@ def main(words: Sequence[str]) -> int:
             "opentrn profile: no command after `--`\n  try: opentrn profile -- python train.py",
             file=sys.stderr,
         )
+        return INPUT
+    try:
+        require_writable(options, "json")
+    except UsageError as error:
+        print(f"opentrn profile: {error}", file=sys.stderr)
         return INPUT
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "usage.json")

@@ -1,11 +1,13 @@
-"""What goes to stdout and what to stderr."""
+"""Where results go: what is for stdout and what for stderr, and whether files can be written."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 
 
 def is_read_by_machines(options: argparse.Namespace) -> bool:
@@ -21,3 +23,36 @@ def prints_aside(wanted: bool = True) -> Iterator[None]:
         return
     with redirect_stdout(sys.stderr):
         yield
+
+
+def require_writable(options: argparse.Namespace, *names: str) -> None:
+    """UsageError for a file of these options that cannot be written, before what it is to hold is computed."""
+    from opentrn.kernel_file import UsageError
+
+    for name in names:
+        path = getattr(options, name, None)
+        if not path or path == "-":
+            continue
+        file, option = Path(path), "--" + name.replace("_", "-")
+        if not file.parent.is_dir():
+            raise UsageError(f"{option} {path}: there is no folder {file.parent}")
+        if file.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK):
+            raise UsageError(f"{option} {path}: not a file that can be written")
+
+
+def flushed(status: int, failed: int) -> int:
+    """`status` once all that was printed is written; `failed`, with a message, when it cannot be."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_stdout()
+    except OSError as error:
+        discard_stdout()
+        print(f"opentrn: cannot write to standard output: {error.strerror}", file=sys.stderr)
+        return status or failed
+    return status
+
+
+def discard_stdout() -> None:
+    """What is still in stdout's buffer goes nowhere, so that Python's end does not try once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

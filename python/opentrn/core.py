@@ -11,6 +11,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -188,7 +189,7 @@ class _LaunchObserver(threading.local):
     execute: str | None = None
     uninitialised: str | None = None
     launches: list[list[Any]] | None = None
-    on_recorded: Callable[[], None] = staticmethod(lambda: None)
+    on_recorded: Callable[[list[list[Any]] | None], None] = staticmethod(lambda launches: None)
 
 
 _observer = _LaunchObserver()
@@ -198,13 +199,13 @@ _observer = _LaunchObserver()
 def observed_launches(
     execute: str | None = None,
     uninitialised: str | None = None,
-    on_recorded: Callable[[], None] = lambda: None,
+    on_recorded: Callable[[list[list[Any]] | None], None] = lambda launches: None,
 ) -> Iterator[list[list[Any]]]:
     """Collects the machines of every launch of this thread, one list per launch, whatever dialect starts it.
 
     `execute` and `uninitialised` replace those of the launches, see run_cores(). With "never" there are no
-    values: tensors that a kernel returns come back as `opentrn.shapes.ShapeOf`. `on_recorded` is called when the
-    kernel's Python has ended on a core and what it recorded is about to be executed.
+    values: tensors that a kernel returns come back as `opentrn.shapes.ShapeOf`. `on_recorded(machines)` is called when
+    the kernel's Python has ended on a core and what it recorded is about to be executed.
     """
     previous = dict(vars(_observer))
     vars(_observer).update(execute=execute, uninitialised=uninitialised, launches=[], on_recorded=on_recorded)
@@ -277,7 +278,8 @@ def run_cores(
             on_machine(machine)
     results: list[Any] = [None] * lnc
     failures: dict[int, BaseException] = {}
-    on_recorded = _observer.on_recorded  # the observer is this thread's, the cores have theirs
+    # The observer is this thread's: the cores' threads do not see it.
+    on_recorded = partial(_observer.on_recorded, _observer.launches)
 
     def run_one(core: int) -> None:
         try:

@@ -9,7 +9,8 @@ file has one kernel. Inputs come from the kernel's file or from the command line
 
 A text such as "128x512:bfloat16:randn(1)" is an array: shape, dtype (float32 if left out) and values, one
 of zeros, ones, arange, rand(seed) in [0, 1), randn(seed) (the default, seed 0). "file.npy" is an array of a
-file; "file.npy:bfloat16" reads its bytes as that dtype.
+file; "file.npy:bfloat16" reads its bytes as that dtype. Of integers, rand and randn are whole numbers from 0
+to 99, of bool 0 and 1.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -36,6 +38,10 @@ class UsageError(ValueError):
 
 _ARRAY = re.compile(
     r"\(?(?P<shape>\d+(?:\s*[x,]\s*\d+)*),?\)?(?::(?P<dtype>\w+))?(?::(?P<fill>\w+)(?:\((?P<seed>\d*)\))?)?"
+)
+# What is no array and no literal, but can be meant as nothing else: 128X8, -1x8, 4x4:float32:randn(x), randn(x).
+_ARRAY_GONE_WRONG = re.compile(
+    r"[(\[]?\s*-?\d+\s*([xX*,]\s*-?\d+\s*)+,?[)\]]?(:.*)?|-?\d+:.*|(zeros|ones|arange|randn?)\(.*\)"
 )
 _FILLS = ("zeros", "ones", "arange", "rand", "randn")
 
@@ -96,6 +102,8 @@ def _import_module(target: str) -> ModuleType:
     wrong = UsageError(f"{target} is neither a .py file nor an importable module")
     if not all(part.isidentifier() for part in target.split(".")):
         raise wrong
+    if not {"", os.getcwd()} & set(sys.path):
+        sys.path.insert(0, os.getcwd())  # as `python -m` does, whichever way this program was started
     try:
         return importlib.import_module(target)
     except ModuleNotFoundError as error:
@@ -139,12 +147,24 @@ def inputs_of(kernel: Any, module: ModuleType, given: list[str], execute: bool) 
         values.update(_mapping(of_kernels.get(name, {}), f"INPUTS[{name!r}]"))
     if hasattr(module, "example_inputs"):
         values.update(_mapping(module.example_inputs(name) or {}, f"example_inputs({name!r})"))
-    for text in given:
-        key, equals, value = text.partition("=")
-        if not equals or not key.isidentifier():
-            raise UsageError(f"--input {text}: write NAME=SHAPE:DTYPE, NAME=FILE.npy or NAME=VALUE")
+    for key, value in given_inputs(given, str.isidentifier, "NAME=SHAPE:DTYPE, NAME=FILE.npy or NAME=VALUE"):
         values[key] = value
     return {key: read_value(value, f"input {key}", execute) for key, value in values.items()}
+
+
+def given_inputs(given: list[str], is_name: Callable[[str], bool], form: str) -> Iterator[tuple[str, str]]:
+    """Names and values of --input, each name once. UsageError for what has not the `form`."""
+    names = set()
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not is_name(name):
+            raise UsageError(f"--input {text}: write {form}")
+        if not value:
+            raise UsageError(f"--input {text}: no value; write {form}, and {name}=\"''\" for an empty text")
+        if name in names:
+            raise UsageError(f"--input {text}: {name} is given twice")
+        names.add(name)
+        yield name, value
 
 
 def _mapping(value: Any, what: str) -> Mapping[str, Any]:
@@ -170,6 +190,11 @@ def read_value(value: Any, what: str, execute: bool = True) -> Any:
     try:
         return ast.literal_eval(value)
     except (ValueError, SyntaxError):
+        if _ARRAY_GONE_WRONG.fullmatch(value.strip()):
+            raise UsageError(
+                f"{what}: {value!r} is no array: write SHAPE:DTYPE:VALUES, as in 128x512:bfloat16:randn(1), "
+                "with sizes of 0 or more and a seed of 0 or more"
+            ) from None
         return value
 
 
@@ -210,5 +235,6 @@ def _make_array(match: re.Match, what: str, execute: bool) -> Any:
         "randn": lambda: random.standard_normal(shape, np.float32),
     }
     if dtypes.is_integer(name) and fill in ("rand", "randn"):
-        return random.integers(0, 100, shape).astype(dtype)
+        end = 2 if dtypes.dtype_of(name) == dtypes.bool_ else 100
+        return random.integers(0, end, shape).astype(dtype)
     return makers[fill]().astype(dtype)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -205,6 +208,14 @@ def test_the_line_of_the_failure_is_shown(capsys, kernels):
         (["{file}:copy", "-i", "x=4x4:float99"], "unknown dtype"),
         (["{file}:copy", "-i", "x=4x4:float32:noise"], "makes no values"),
         (["{file}:copy", "-i", "x=missing.npy"], "cannot read missing.npy"),
+        (["{file}:copy", "-i", "x=4x4", "-i", "x=8x8"], "x is given twice"),
+        (["{file}:copy", "-i", "x="], "no value"),
+        (["{file}:copy", "-i", "x=128X8"], "'128X8' is no array"),
+        (["{file}:copy", "-i", "x=-1x8"], "'-1x8' is no array"),
+        (["{file}:copy", "-i", "x=randn(x)"], "is no array"),
+        (["{file}:copy", "-i", "x=4x4:float32:randn(x)"], "is no array"),
+        (["{file}:copy", "--save-program", "/nonexistent/p"], "there is no folder /nonexistent"),
+        (["{file}:copy", "--save-outputs", "{file}"], "a file, not a folder"),
         (["{file}:copy", "--target", "trn9"], "unknown platform target"),
         (["{file}:copy", "--set", "nonsense=1"], "no table value"),
         (["{file}:copy", "--no-execute", "--no-time"], "nothing to do"),
@@ -228,6 +239,16 @@ def test_no_command_prints_the_help(capsys):
 )
 def test_literals_are_values(text, expected):
     assert kernel_file.read_value(text, "x") == expected
+
+
+def test_a_random_bool_is_0_or_1():
+    for name in ("bool_", "bool"):
+        assert set(kernel_file.read_value(f"64x64:{name}", "x").flat) == {0, 1}
+
+
+def test_a_number_in_place_of_an_array_says_how_arrays_are_written(capsys, kernels):
+    code, _, err = run(capsys, "run", f"{kernels}:copy", "-i", "x=128")
+    assert code == cli.PROGRAM and "--input NAME=128x512:float32" in err
 
 
 def test_the_same_seed_gives_the_same_array():
@@ -322,6 +343,15 @@ def test_options_of_kernels_are_refused_for_models(capsys):
         assert code == cli.INPUT and "--lnc, --eager: of kernels" in err
 
 
+def test_an_input_of_a_model_is_given_once(capsys):
+    model = Path(__file__).resolve().parents[2] / "examples" / "mlp.mlir"
+    for first in ("0", "input0"):
+        code, _, err = run(capsys, "run", model, "-i", "0=4x4", "-i", f"{first}=4x4")
+        assert code == cli.INPUT and "is given twice" in err
+    code, _, err = run(capsys, "run", model, "-i", "9=4x4")
+    assert code == cli.INPUT and "the model's inputs: input0" in err
+
+
 @pytest.mark.parametrize("text", ["0", "2,x", ""])
 def test_a_grid_is_sizes(capsys, kernels, text):
     with pytest.raises(SystemExit) as ended:
@@ -353,3 +383,47 @@ def test_phases_of_a_run_are_told(kernels):
     x, phases = np.ones((4, 4), np.float32), []
     opentrn.run(kernel, x, on_progress=lambda phase, machines: phases.append((phase, len(machines))))
     assert phases == [("recording", 0), ("computing", 1), ("timing", 1)]
+
+
+def test_a_kernel_without_instructions_is_bound_by_nothing(capsys, tmp_path):
+    file = tmp_path / "empty.py"
+    file.write_text("import nki\n@nki.jit\ndef empty(x):\n    return x\n")
+    code, out, _ = run(capsys, "run", file, "-i", "x=4x4")
+    assert code == 0 and "predicted: 0.00 us on trn2, nothing ran\n" in out
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_anything_runs(capsys, kernels, tmp_path):
+    for option in ("--html", "--perfetto", "--json"):
+        for path in (tmp_path / "no" / "file", tmp_path):
+            code, out, err = run(capsys, "profile", f"{kernels}:copy", option, path)
+            assert code == cli.INPUT and out == "" and f"{option} {path}: " in err
+
+
+def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """`opentrn` of this checkout in a shell, where stdout can be any file."""
+    start = f"'{sys.executable}' -c 'import sys; from opentrn.cli import main; sys.exit(main())'"
+    package = str(Path(cli.__file__).absolute().parent.parent)
+    return subprocess.run(
+        ["bash", "-c", command.replace("opentrn", start)],
+        cwd=folder, env=dict(os.environ, PYTHONPATH=package), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["opentrn ls", "opentrn run quiet.py -i x=4x4 --no-time"])
+@pytest.mark.parametrize(
+    ("stdout", "message"), [(">/dev/full", "No space left"), (">&-", "standard output is closed")]
+)
+def test_output_that_cannot_be_written_is_no_success(tmp_path, command, stdout, message):
+    (tmp_path / "quiet.py").write_text("import nki\n@nki.jit\ndef quiet(x):\n    return x\n")
+    done = shell(f"{command} {stdout}", tmp_path)
+    assert done.returncode == cli.INPUT, done.stderr
+    assert (
+        message in done.stderr and "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
+    )
+
+
+def test_a_module_of_the_current_folder_is_found(tmp_path):
+    (tmp_path / "some_package").mkdir()
+    (tmp_path / "some_package" / "quiet.py").write_text("import nki\n@nki.jit\ndef quiet(x):\n    return x\n")
+    done = shell("opentrn run some_package.quiet:quiet -i x=4x4 --no-time", tmp_path)
+    assert done.returncode == 0, done.stderr

@@ -115,7 +115,9 @@ function drawHead() {
     + (profile.extrapolated_ns ? ` · ${time(profile.extrapolated_ns)} extrapolated from steady loops, not in the timeline` : "");
   $("cards").append(
     card(time(profile.total_ns), "predicted time on the device"),
-    card(profile.bound_by.verdict, `bounds ${percent((profile.bound_by.shares[0] || {}).percent)} of the run`),
+    profile.bound_by.shares.length
+      ? card(profile.bound_by.verdict, `bounds ${percent(profile.bound_by.shares[0].percent)} of the run`)
+      : card("nothing ran", "nothing bounds it"),
     card(percent(summary.mfu_estimated_percent), `MFU · ${flops(summary.model_flops)}`, summary.mfu_estimated_percent),
     card(percent(summary.mbu_estimated_percent), `MBU · ${bytes(summary.hbm_read_bytes + summary.hbm_write_bytes)} of HBM traffic`, summary.mbu_estimated_percent),
     card(percent(dma.efficiency_percent), `DMA rate while busy · ${bytes(dma.bytes_per_descriptor)} a descriptor`, dma.efficiency_percent),
