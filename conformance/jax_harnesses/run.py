@@ -228,6 +228,9 @@ def main(words: list[str]) -> int:
     began = time.monotonic()
     with ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(lambda part: run_part(part, options, tally), range(options.jobs)))
+    if not tally.outcomes:
+        print(f"conformance jax-harnesses: no harness is named {', '.join(options.only)}", file=sys.stderr)
+        return 2
     reasons = Counter(why for outcome, why in tally.outcomes.values() if outcome == "skipped")
     for reason, count in reasons.most_common():
         print(f"{count:>6} skipped: {reason}")

@@ -105,6 +105,12 @@ def main() -> int:
                 continue
             rows.append(run_row(entry.name, route, options))
             print(row_text(rows[-1]), flush=True)
+    if not rows:
+        print(
+            f"conformance models: {', '.join(options.only)} has no route {', '.join(options.route)}",
+            file=sys.stderr,
+        )
+        return 2
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
     counts = {

@@ -170,6 +170,9 @@ def main() -> int:
         folder = Path(temporary)
         extract(arguments.checkout, folder)
         paths = sorted(p for p in (folder / "test/unit").glob("test_*.py") if arguments.pattern in p.name)
+        if not paths:
+            print(f"no test file of {COMMIT} has {arguments.pattern!r} in its name", file=sys.stderr)
+            return 2
         with ThreadPoolExecutor(arguments.jobs) as pool:
             results = list(pool.map(lambda path: run_file(path, folder, arguments), paths))
     status = report(results, known_failures())

@@ -97,6 +97,35 @@ def test_a_failing_step_says_what_to_try(capfd: pytest.CaptureFixture[str]):
     assert "why" in capfd.readouterr().out
 
 
+def dev(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(ROOT / "dev"), *words], capture_output=True, text=True, check=False, timeout=20
+    )
+
+
+def test_help_of_a_command_runs_nothing():
+    for word in ("-h", "--help"):
+        done = dev("test", word)
+        assert done.returncode == 0 and "pytest arguments" in done.stdout and done.stderr == ""
+    assert "--seed" in dev("fuzz", "--help").stdout
+
+
+def test_help_of_conformance_has_every_suite_with_its_options():
+    done = dev("conformance", "--help")
+    assert done.returncode == 0
+    for name in suites.names():
+        assert re.search(rf"^{name}: \w.*\n    \./dev conformance {name} .*\[", done.stdout, re.MULTILINE), (
+            name
+        )
+
+
+def test_fuzz_takes_the_seed_that_it_prints(monkeypatch: pytest.MonkeyPatch):
+    commands = []
+    monkeypatch.setattr(testing, "run", lambda command, **_: commands.append(command) or 0)
+    testing.run_fuzz(5, 17)
+    assert commands[0][-2:] == ["--seed", "17"]
+
+
 def test_help_names_every_command():
     done = subprocess.run([str(ROOT / "dev"), "--help"], capture_output=True, text=True, check=True)
     for command in (

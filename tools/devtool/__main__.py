@@ -44,6 +44,9 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _test(arguments: argparse.Namespace) -> int:
+    if {"-h", "--help"} & {*arguments.rest}:
+        print(testing.HELP)
+        return 0
     _set_up()
     return testing.run_all(arguments.rest)
 
@@ -62,7 +65,7 @@ def _bench(arguments: argparse.Namespace) -> int:
 
 def _conformance(arguments: argparse.Namespace) -> int:
     if not arguments.rest or arguments.rest[0].startswith("-"):
-        print(f"usage: ./dev conformance {' | '.join(suites.names())} PATH [options]")
+        print(suites.help_text())
         return 0 if arguments.rest else 2
     suite, *rest = arguments.rest
     runner = suites.module(suite)
@@ -88,7 +91,7 @@ def _format(arguments: argparse.Namespace) -> int:
 def _fuzz(arguments: argparse.Namespace) -> int:
     _set_up()
     build("release")
-    count = testing.run_fuzz(arguments.seconds)
+    count = testing.run_fuzz(arguments.seconds, arguments.seed)
     if count.passed + count.failed == 0:
         raise DevError("this checkout has no tests/fuzz yet", "see docs/roadmap.md")
     return 0 if count.failed == 0 else 1
@@ -137,6 +140,9 @@ def _parser() -> argparse.ArgumentParser:
     add("format", _format, "rewrite the sources with clang-format and ruff")
     fuzz = add("fuzz", _fuzz, "run the fuzzers")
     fuzz.add_argument("--seconds", type=int, default=600, help="how long (default: 600)")
+    fuzz.add_argument(
+        "--seed", type=int, help="the cases of an earlier run, which printed its seed (default: new)"
+    )
     build_command = add("build", _build, "configure and build")
     build_command.add_argument("--preset", default="release", choices=_PRESETS, help="default: release")
     build_command.add_argument("targets", nargs="*", help="CMake targets (default: all)")

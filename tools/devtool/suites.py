@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import re
 
 from devtool.paths import ROOT, TOOLS, VENV, venv_bin
 from devtool.report import DevError, run, say
@@ -21,6 +23,19 @@ def module(suite: str) -> str:
         known = " | ".join(names()) or "none yet"
         raise DevError(f"no conformance suite '{suite}'", f"./dev conformance {known} PATH")
     return f"conformance.{suite.replace('-', '_')}.run"
+
+
+def help_text() -> str:
+    """Every suite with what it is and how it is called, as its runner's docstring says."""
+    parts = ["usage: ./dev conformance SUITE [PATH] [options]", "./dev conformance SUITE --help says more."]
+    for name in names():
+        runner = ROOT.joinpath(*module(name).split(".")).with_suffix(".py")
+        doc = ast.get_docstring(ast.parse(runner.read_text())) or ""
+        calls = [line.strip() for line in doc.splitlines() if line.startswith("    ")]
+        calls = [re.sub(r"^(python \S*( \S+\.run)?|\./dev conformance \S+)", f"./dev conformance {name}", call)
+                 for call in calls if call.startswith(("python ", "./dev "))]  # fmt: skip
+        parts.append("\n".join([f"{name}: {doc.splitlines()[0]}", *(f"    {call}" for call in calls)]))
+    return "\n\n".join(parts)
 
 
 def install_requirements(suite: str) -> None:

@@ -12,6 +12,11 @@ from devtool.build import build
 from devtool.paths import OUT, ROOT, venv_bin
 from devtool.report import DevError, elapsed_s, run, say
 
+HELP = """\
+usage: ./dev test [pytest arguments]
+
+Builds, then runs the C++ unit tests, the Python tests and a minute of fuzzing. Arguments go to pytest, which runs
+all of tests/ without any: ./dev test tests/cli -k json"""
 # The same cases each time: a commit must not fail by the luck of the day. `./dev fuzz` tries new ones.
 FUZZ_SEED = 1
 _FUZZ_SECONDS = 60
