@@ -131,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Predict the time of a kernel or a model and show where it goes. `opentrn profile -- COMMAND` "
         "runs a JAX program on simulated devices and sums its device time.", **_kernel_help(),
     )  # fmt: skip
-    _add_kernel_options(profile)
+    _add_kernel_options(profile, ", a saved program")
     profile.add_argument("--html", metavar="FILE", help="write a page with a timeline")
     profile.add_argument("--perfetto", metavar="FILE", help="write the events for ui.perfetto.dev")
     profile.add_argument("--json", metavar="FILE", help="write the profile as JSON ('-' prints it)")
@@ -144,7 +144,7 @@ def _parser() -> argparse.ArgumentParser:
         "disasm", help="list the instructions a kernel issues",
         description="List the instructions that a kernel issues, in program order, or what a saved program holds.", **_kernel_help(),
     )  # fmt: skip
-    _add_kernel_options(disasm)
+    _add_kernel_options(disasm, ", a saved program")
     disasm.add_argument("--scheduled", action="store_true",
                         help="as compiled: then placements, streams and schedule")  # fmt: skip
     disasm.set_defaults(command=_disasm, no_execute=True, prints_aside=True)
@@ -173,12 +173,11 @@ def _wrapped(text: str) -> str:
     )
 
 
-def _add_kernel_options(parser: argparse.ArgumentParser) -> None:
+def _add_kernel_options(parser: argparse.ArgumentParser, also: str = "") -> None:
+    """What the commands that take kernels share; `also`: what else this command takes."""
     from opentrn import cli_model
 
-    parser.add_argument(
-        "kernel", help="file.py:function, package.module:function, a model or a saved program"
-    )
+    parser.add_argument("kernel", help=f"file.py:function, package.module:function{also} or a model")
     parser.add_argument("--input", "-i", action="append", default=[], metavar="NAME=VALUE",
                         help="an argument: 128x512:bfloat16:randn(1), file.npy, 3, True")  # fmt: skip
     cli_model.add_compilation(parser)
@@ -301,6 +300,11 @@ def _run(options: argparse.Namespace) -> int:
     if options.save_outputs and Path(options.save_outputs).is_file():
         raise UsageError(f"--save-outputs {options.save_outputs}: a file, not a folder")
     cli_streams.require_writable(options, "save_program")
+    if _is_program_file(options.kernel):
+        raise UsageError(
+            f"{options.kernel} is a saved program, which holds no values of its inputs to run with\n"
+            "    try: opentrn profile or opentrn disasm, or opentrn run with the kernel"
+        )
     if cli_model.is_model(options.kernel):
         _refuse_kernel_options(options)
         return cli_model.run_command(options)

@@ -138,6 +138,15 @@ def test_a_saved_program_needs_no_kernel(capsys, kernels, tmp_path):
     assert code == 0 and of_file == of_kernel
     _, listing, _ = run(capsys, "disasm", f"{kernels}:copy")
     assert run(capsys, "disasm", program) == (0, listing, "")
+    code, _, err = run(capsys, "run", program)
+    assert code == cli.INPUT and "is a saved program" in err and "opentrn profile" in err
+
+
+@pytest.mark.parametrize(("command", "takes"), [("run", False), ("profile", True), ("disasm", True)])
+def test_the_help_says_which_commands_take_a_saved_program(capsys, command, takes):
+    with pytest.raises(SystemExit):
+        run(capsys, command, "--help")
+    assert ("saved program" in " ".join(capsys.readouterr().out.split())) == takes
 
 
 @pytest.mark.parametrize("scheduled", [False, True])
