@@ -38,7 +38,7 @@ def python_blocks() -> list[tuple[str, str]]:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """`python` and `opentrn` are this checkout's; python/ is importable; $OUT is a folder to write to."""
+    """`python` and `opentrn` are this checkout's; python/ is importable."""
     programs = folder / "bin"
     programs.mkdir()
     for name, start in (("python", ""), ("opentrn", "-m opentrn")):
@@ -47,14 +47,23 @@ def environment(folder: Path) -> dict[str, str]:
     path = os.pathsep.join([str(programs), os.environ["PATH"]])
     python_path = str(ROOT / "python")
     cache = str(folder / "cache")
-    return dict(os.environ, PATH=path, PYTHONPATH=python_path, OUT=str(folder), OPENTRN_CACHE=cache)
+    return dict(os.environ, PATH=path, PYTHONPATH=python_path, OPENTRN_CACHE=cache)
+
+
+def checkout(folder: Path) -> Path:
+    """A folder that has what the checkout has and may be written to: what commands write stays out of that."""
+    copy = folder / "checkout"
+    copy.mkdir()
+    for name in {relative(path).partition("/")[0] for path in tracked()}:
+        (copy / name).symlink_to(ROOT / name)
+    return copy
 
 
 @pytest.mark.parametrize(("document", "command"), commands())
 def test_documented_command_runs(document: str, command: str, tmp_path: Path):
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command],
-        cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True, timeout=_COMMAND_LIMIT_S,
+        cwd=checkout(tmp_path), env=environment(tmp_path), capture_output=True, text=True, timeout=_COMMAND_LIMIT_S,
     )  # fmt: skip
     assert done.returncode == 0, f"{document}: {command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
 
@@ -68,6 +77,18 @@ def test_documented_program_runs(document: str, program: str, tmp_path: Path):
         cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=_COMMAND_LIMIT_S,
     )  # fmt: skip
     assert done.returncode == 0, f"{document}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+
+
+def test_documented_commands_need_nothing_that_the_documents_do_not_define():
+    """A reader copies them: `set -u` of the runs above knows the variables of CI, the reader's shell does not."""
+    named = [f"{document}: {command}" for document, command in commands() if re.search(r"\$\w|\$\{", command)]
+    assert named == []
+
+
+def test_readme_puts_the_commands_on_the_path_first():
+    text = (ROOT / "README.md").read_text()
+    activate, first = text.find("$ . .venv/bin/activate"), text.find("```console run")
+    assert 0 <= activate < first
 
 
 def test_every_documented_opentrn_command_is_run():
@@ -125,6 +146,20 @@ def test_paths_named_in_the_guide_exist():
             if not (ROOT / name).exists():
                 missing.append(f"{relative(path)}: {name}")
     assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("text", "documents"),
+    [
+        ('{"nc_matmul.C3",', ("errors.md", "recipes/add_a_constraint.md", "recipes/add_an_instruction.md")),
+        ("Parameter kDmaCopy[]", ("recipes/add_an_instruction.md",)),
+    ],
+    ids=["labels", "signatures"],
+)
+def test_documents_name_the_table_that_holds(text: str, documents: tuple[str, ...]):
+    sources = [path for path in tracked("src/*.cc") if not path.stem.endswith("_test")]
+    (table,) = [relative(path) for path in sources if text in path.read_text()]
+    assert [name for name in documents if f"`{table}`" not in (ROOT / "docs" / name).read_text()] == []
 
 
 def test_the_guide_names_every_folder_of_sources():
