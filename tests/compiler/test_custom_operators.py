@@ -16,7 +16,7 @@ from onnx_bytes import field, value_info  # noqa: E402
 
 import opentrn  # noqa: E402
 from opentrn import custom_op, graph  # noqa: E402
-from opentrn.errors import NotModelled  # noqa: E402
+from opentrn.errors import NkiValidationError, NotModelled  # noqa: E402
 from tests.package import PYTHON  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -132,6 +132,30 @@ def test_an_unknown_operator_is_refused_with_what_to_do():
         opentrn.compile(text)
     (row,) = [row for row in opentrn.coverage(text) if row.op == "stablehlo.custom_call"]
     assert row.unsupported == 1
+
+
+def test_what_a_library_refuses_is_told(library: Path):
+    custom_op.load_library(library)
+    text = """
+    func.func @main(%x: tensor<5xf32>) -> tensor<5xf32> {
+      %k = "stablehlo.custom_call"(%x) {call_target_name = "test.reorder"} : (tensor<5xf32>) -> tensor<5xf32>
+      return %k : tensor<5xf32>
+    }"""
+    with pytest.raises(
+        NkiValidationError, match=r"\[custom_op.failed\]: test.reorder returned 1: reorder takes a"
+    ):
+        opentrn.compile(text)(np.zeros(5, np.float32))
+
+
+def test_a_type_that_no_device_has_is_refused():
+    custom_op.register("test.angle")(lambda outputs, inputs: None)
+    text = """
+    func.func @main(%x: tensor<5xcomplex<f32>>) -> tensor<5xf32> {
+      %k = "stablehlo.custom_call"(%x) {call_target_name = "test.angle"} : (tensor<5xcomplex<f32>>) -> tensor<5xf32>
+      return %k : tensor<5xf32>
+    }"""
+    with pytest.raises(NotModelled, match=r"\[custom_op.type\]: .*complex"):
+        graph.parse(text).evaluate(np.zeros(5, np.complex64))
 
 
 def test_python_functions_any_rank_and_type():

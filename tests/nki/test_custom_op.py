@@ -38,7 +38,9 @@ def test_what_the_function_raises_fails_the_kernel():
     def raises(outputs, inputs):
         raise RuntimeError("no such luck")
 
-    with pytest.raises(NkiValidationError, match="test.raises raised RuntimeError: no such luck"):
+    with pytest.raises(
+        NkiValidationError, match=r"\[custom_op.raised\]: test.raises raised RuntimeError: no such"
+    ):
         opentrn.run(calling("test.raises"), X, time=False)
 
 

@@ -1,0 +1,112 @@
+"""Faults beyond the table of constraints that a kernel or a file can cause: each by its label.
+
+isa.C1 and the like are held by src/isa/constraints_test.cc.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import opentrn
+from opentrn import _core
+from opentrn.errors import NkiValidationError, NotModelled
+from opentrn.nki import isa as nisa
+from opentrn.nki import language as nl
+
+X = np.ones((128, 64), np.float32)
+
+
+def labelled(label: str) -> str:
+    return rf"\[{re.escape(label)}\]"
+
+
+def written_before_the_run(x):
+    tile = nl.ndarray((16, 64), x.dtype)
+    rows = x.reshape((8, 16, 64)).ap(
+        [[64, 16], [1, 64]], scalar_offset=nisa.register_alloc(2), indirect_dim=0
+    )
+    nisa.dma_copy(tile, rows, dge_mode=nisa.dge_mode.none)
+
+
+def started_by_gpsimd(x):
+    nisa.dma_copy(nl.ndarray(x.shape, x.dtype), x, engine=nisa.engine.gpsimd)
+
+
+def writes_its_loop_variable(x):
+    for i in nl.dynamic_range(0, 4):
+        nisa.register_move(i, 3)
+
+
+def takes_terabytes(x):
+    out = nl.ndarray((1 << 20, 1 << 20), x.dtype, buffer=nl.private_hbm)
+    nisa.dma_copy(out[0:128, 0:64], x)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "label"),
+    [
+        (written_before_the_run, "dma.dge"),
+        (started_by_gpsimd, "dma.hwdge_trigger"),
+        (writes_its_loop_variable, "register.frozen"),
+        (takes_terabytes, "sim.tensor_bytes"),
+    ],
+)
+def test_one_core(kernel, label):
+    with pytest.raises(NkiValidationError, match=labelled(label)):
+        opentrn.run(kernel, X)
+
+
+def shares_another_size(x):
+    nl.ndarray((128, 64 - 32 * nl.program_id(0)), x.dtype, buffer=nl.shared_hbm)
+
+
+def meets_in_another_order(x):
+    a, b, me = nl.ndarray(x.shape, x.dtype), nl.ndarray(x.shape, x.dtype), nl.program_id(0)
+    nisa.memset(a, 0.0)
+    for pipe in (me, 1 - me):
+        nisa.sendrecv(dst=b, src=a, send_to_rank=1 - me, recv_from_rank=1 - me, pipe_id=pipe)
+
+
+def loops_on_one_core(x):
+    tile = nl.ndarray(x.shape, x.dtype)
+    nisa.memset(tile, 0.0)
+    if nl.program_id(0) == 0:
+        nl.fori_loop(0, 4, lambda _: nisa.memset(tile, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kind", "label"),
+    [
+        (shares_another_size, NkiValidationError, "ndarray.shared_hbm"),
+        (meets_in_another_order, NkiValidationError, "timing.deadlock"),
+        (loops_on_one_core, NotModelled, "timing.loops"),
+    ],
+)
+def test_two_cores(kernel, kind, label):
+    with pytest.raises(kind, match=labelled(label)):
+        opentrn.run(kernel, opentrn.ShapeOf(X.shape), lnc=2, execute=False)
+
+
+DAMAGES = {
+    "cut off in the header": lambda data: data[:8],
+    "cut off in the payload": lambda data: data[:-5],
+    "another version": lambda data: data[:4] + b"\xff\xff" + data[6:],
+    "another payload": lambda data: data[:-1] + bytes([data[-1] ^ 255]),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_program_file(tmp_path, damage):
+    file = tmp_path / "copy.otrn"
+
+    def copies(x):
+        nisa.dma_copy(nl.ndarray(x.shape, x.dtype), x)
+
+    opentrn.run(copies, X, time=False).save_program(file)
+    assert "dma_copy" in _core.listing_of_file(str(file))
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(ValueError, match=labelled("file.header")):
+        _core.listing_of_file(str(file))
