@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from opentrn.cli_streams import require_writable
+from opentrn.cli_streams import is_read_by_machines, require_writable
 from opentrn.kernel_file import UsageError
 
+_STDERR = 2  # its descriptor: sys.stderr of a caller need not have one
 INPUT = 2  # as of every command: the fault is the caller's
 
 
@@ -50,7 +51,7 @@ def main(words: Sequence[str]) -> int:
         return INPUT
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "usage.json")
-        status, seconds = run(command, file, options.target)
+        status, seconds = run(command, file, options.target, aside=is_read_by_machines(options))
         files = [each for each in (file, Path(f"{file}.torch")) if each.exists()]
         usage = joined([json.loads(each.read_text()) for each in files])
     if usage is None:
@@ -82,8 +83,11 @@ def joined(parts: list[dict[str, Any]]) -> Any:
     return whole
 
 
-def run(command: list[str], usage: Path, target: str | None) -> tuple[int, float]:
-    """(exit status, seconds) of the command with the platform `neuron` before the CPU."""
+def run(command: list[str], usage: Path, target: str | None, aside: bool = False) -> tuple[int, float]:
+    """(exit status, seconds) of the command with the platform `neuron` before the CPU.
+
+    aside: what it prints goes to stderr.
+    """
     environment = dict(os.environ, OPENTRN_USAGE=str(usage))
     environment.setdefault("JAX_PLATFORMS", "neuron,cpu")
     package = str(Path(__file__).absolute().parent.parent)  # links stay: the build lies beside them
@@ -92,7 +96,8 @@ def run(command: list[str], usage: Path, target: str | None) -> tuple[int, float
         environment["NEURON_PLATFORM_TARGET_OVERRIDE"] = target
     started = time.perf_counter()
     try:
-        status = subprocess.run(command, env=environment).returncode
+        stdout = _STDERR if aside else None
+        status = subprocess.run(command, env=environment, stdout=stdout).returncode
     except FileNotFoundError:
         print(f"opentrn profile: there is no program {command[0]}", file=sys.stderr)
         return 127, 0.0

@@ -436,3 +436,10 @@ def test_a_module_of_the_current_folder_is_found(tmp_path):
     (tmp_path / "some_package" / "quiet.py").write_text("import nki\n@nki.jit\ndef quiet(x):\n    return x\n")
     done = shell("opentrn run some_package.quiet:quiet -i x=4x4 --no-time", tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("options", "where"), [("", "stdout"), ("--json -", "stderr")])
+def test_what_a_profiled_program_prints_is_apart_from_json(tmp_path, options, where):
+    done = shell(f"opentrn profile {options} -- echo a program prints", tmp_path)
+    assert "a program prints" in getattr(done, where)
+    assert ("a program prints" in done.stdout) == (where == "stdout")
