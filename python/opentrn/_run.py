@@ -235,9 +235,9 @@ def compiler_of(kernel: Any, compiler: str | None) -> str:
 
 
 def require_iterations(count: int | None) -> None:
-    """ValueError for a number of loop iterations below 0: no loop runs so often."""
-    if count is not None and count < 0:
-        raise ValueError(f"loop_iterations is {count}; a loop runs 0 times or more")
+    """ValueError for a number of iterations that no loop has: they are counted in 64 bits."""
+    if count is not None and not 0 <= count < 1 << 63:
+        raise ValueError(f"loop_iterations is {count}; a loop runs 0 times or more, and fewer than 2^63")
 
 
 def is_legacy(kernel: Any) -> bool:

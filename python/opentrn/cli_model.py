@@ -589,9 +589,17 @@ def _operator_library(path: str) -> str:
 
 def loop_iterations(text: str) -> int:
     """The number of --loop-iterations."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of iterations; a loop runs 0 times or more")
-    return int(text)
+    from opentrn._run import require_iterations
+
+    try:
+        count = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+    try:
+        require_iterations(count)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return count
 
 
 def add_compilation(parser: argparse.ArgumentParser) -> None:
