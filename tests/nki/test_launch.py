@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import opentrn
-from opentrn import nki
+from opentrn import kernel_call, nki
 from opentrn.errors import NkiValidationError, NotModelled
 from opentrn.nki import _machine
 from opentrn.nki import isa as nisa
@@ -118,6 +118,8 @@ def test_lnc_grid(lnc):
 def test_trn1_has_no_logical_core_of_two():
     with pytest.raises(NkiValidationError, match="a logical core of gen2 is 1 physical core"):
         halves[2].on_target("trn1")(ramp())
+    with pytest.raises(NkiValidationError, match="a logical core of gen2 is 1 physical core"):
+        kernel_call.trace(halves[2], ramp(), target="trn1")
     with pytest.raises(ValueError, match="a logical core of inf2 is 1 core, not 2"):
         opentrn.run(halves, ramp(), target="inf2", lnc=2)
 

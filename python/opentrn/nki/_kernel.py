@@ -143,6 +143,14 @@ def _checked_grid(grid: Any, name: str) -> tuple[int, ...]:
     return sizes
 
 
+def _require_cores(func: Callable[..., Any], lnc: int, target: nc_version) -> None:
+    if lnc > LNC_MAX[target]:
+        raise NkiValidationError(
+            f"{getattr(func, '__name__', 'kernel')}[{lnc}]: a logical core of {target.name} is "
+            f"{LNC_MAX[target]} physical core; [2] is of trn2 and trn3"
+        )
+
+
 def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Decorate a function as an NKI kernel. Used bare or with arguments; see `Kernel`.
 
@@ -247,11 +255,7 @@ def launch(
     """
     global _last_launch
     lnc = grid[0] if grid else 1
-    if lnc > LNC_MAX[target]:
-        raise NkiValidationError(
-            f"{getattr(func, '__name__', 'kernel')}[{lnc}]: a logical core of {target.name} is "
-            f"{LNC_MAX[target]} physical core; [2] is of trn2 and trn3"
-        )
+    _require_cores(func, lnc, target)
     prepared = _Prepared(func, grid, args, kwargs, schedule)
     backend = _machine.backend()
     _last_launch = LaunchReport(getattr(func, "__name__", repr(func)), backend.name, target, lnc)
@@ -308,6 +312,8 @@ def record(
 
     `on_machine` sees the machine of every core, in order.
     """
+    lnc = grid[0] if grid else 1
+    _require_cores(func, lnc, target)
     prepared = _Prepared(func, grid, args, kwargs, schedule)
     returned: dict[int, Any] = {}
 
@@ -315,9 +321,7 @@ def record(
         returned[machine.core_id] = prepared.program(machine)
 
     with strict.version(options.get("strict")), strict.guarded(func, prepared.by_name, options, legacy=False):
-        _machine.backend().run_cores(
-            program, grid[0] if grid else 1, target, execute="never", on_machine=on_machine
-        )
+        _machine.backend().run_cores(program, lnc, target, execute="never", on_machine=on_machine)
     return returned[0], {key: tensor for key, (_, tensor) in prepared.arrays.items()}
 
 
