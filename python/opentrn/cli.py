@@ -118,10 +118,16 @@ def _parser() -> argparse.ArgumentParser:
     _add_kernel_options(run)
     run.add_argument("--json", action="store_true", help="print JSON; what a kernel prints is on stderr")
     run.add_argument("--save-outputs", metavar="DIR", help="write outputs as DIR/<kernel>.<n>.npy")
-    run.add_argument("--save-program", metavar="FILE",
-                     help="write the program, for profile and disasm; as text if FILE ends in .txt")
-    run.add_argument("--scheduled", action="store_true",
-                     help="with --save-program: as compiled, with placements, streams and schedule")
+    run.add_argument(
+        "--save-program",
+        metavar="FILE",
+        help="write the program, for profile and disasm; as text if FILE ends in .txt",
+    )
+    run.add_argument(
+        "--scheduled",
+        action="store_true",
+        help="with --save-program: as compiled, with placements, streams and schedule",
+    )
     cli_model.add_running(run)
     run.add_argument("--no-time", action="store_true", help="values only")
     run.set_defaults(command=_run)
@@ -142,7 +148,8 @@ def _parser() -> argparse.ArgumentParser:
 
     disasm = commands.add_parser(
         "disasm", help="list the instructions a kernel issues",
-        description="List the instructions that a kernel issues, in program order, or what a saved program holds.", **_kernel_help(),
+        description="List what a kernel issues, in program order, or what a saved program holds.",
+        **_kernel_help(),
     )  # fmt: skip
     _add_kernel_options(disasm, ", a saved program")
     disasm.add_argument("--scheduled", action="store_true",
@@ -185,8 +192,7 @@ def _add_kernel_options(parser: argparse.ArgumentParser, also: str = "") -> None
     cli_model.add_no_cache(parser)
     _add_kernel_only(parser)
     parser.add_argument("--target", default="trn2", help="trn1, inf2, trn2 or trn3 (default trn2)")
-    parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE",
-                        help="what-if: change a table value, timing.v3.constant.hbm_sustained_gb_s=300")  # fmt: skip
+    cli_model.add_overrides(parser, "change a table value, timing.v3.constant.hbm_sustained_gb_s=300")
     parser.add_argument("--strict", metavar="VERSION", nargs="?", const="",
                         help="of a kernel: refuse what this NKI release documents that it refuses, 0.1, 0.3 to 0.6; "
                         "of a model, without a version: refuse what no device kernel takes")  # fmt: skip

@@ -45,8 +45,7 @@ def add_command(commands: Any) -> None:
                         help=f"which NeuronCores (default {','.join(TARGETS)})")  # fmt: skip
     cli_model.add_compilation(parser)
     cli_model.add_no_cache(parser)
-    parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE",
-                        help="what-if: change a table value for the predicted times")  # fmt: skip
+    cli_model.add_overrides(parser, "change a table value for the predicted times")
     parser.add_argument("--loop-iterations", type=cli_model.loop_iterations, metavar="N",
                         help="of loops whose bounds depend on values")  # fmt: skip
     parser.add_argument("--input", "-i", action="append", default=[], metavar="NAME=VALUE",

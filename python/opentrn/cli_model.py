@@ -656,6 +656,14 @@ def add_stochastic_rounding(parser: argparse.ArgumentParser) -> None:
                         help="engines round to narrower floats stochastically when the model runs")  # fmt: skip
 
 
+def add_overrides(parser: argparse.ArgumentParser, what: str) -> None:
+    """--set and --tables, in order, as opentrn.run(overrides=) takes them."""
+    parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE",
+                        help=f"what-if: {what}")  # fmt: skip
+    parser.add_argument("--tables", action="append", type="@{}".format, dest="settings", metavar="FILE",
+                        help="what-if: change the table values that a TOML file says")  # fmt: skip
+
+
 def add_no_cache(parser: argparse.ArgumentParser) -> None:
     """--no-cache, for every command that keeps what it compiles."""
     parser.add_argument("--no-cache", action="store_true",
@@ -677,8 +685,7 @@ def add_commands(commands: Any) -> None:
     compile_parser.add_argument(
         "-o", "--output", metavar="FILE", help="default: the model's name with .neuron"
     )
-    compile_parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE",
-                                help="what-if: change a table value for the predicted time")  # fmt: skip
+    add_overrides(compile_parser, "change a table value for the predicted time")
     compile_parser.add_argument("--weights", choices=["copy", "reference"], default="copy",
                                 help="reference: the file names an ONNX model's weights, holds no copy")  # fmt: skip
     compile_parser.add_argument("--report", nargs="?", const="-", metavar="FILE",

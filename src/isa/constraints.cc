@@ -141,13 +141,6 @@ void check_memory(const Check& c, int slot, const Tile& tile) {
                   fmt::format("{} lies in a tensor of {} bytes per partition; a partition of {} has {}",
                               c.slot_name(slot), tile.tensor->row_bytes(), name(tile.space()), bytes),
                   "tile the free dimension");
-  if (tile.in_psum() && tile.tensor->address && !c.moves_rows &&
-      tile.tensor->address->byte_offset % max.psum_bank_bytes_per_partition != 0) [[unlikely]]
-    c.fail_shared(
-        14, FaultKind::kProgram,
-        fmt::format("{} lies in a tensor placed {} bytes into a partition of PSUM; banks have {}",
-                    c.slot_name(slot), tile.tensor->address->byte_offset, max.psum_bank_bytes_per_partition),
-        "place it on a bank's first byte and slice it");
   if (kHostOnly.has(tile.dtype())) [[unlikely]]
     c.fail_shared(
         9, FaultKind::kProgram,

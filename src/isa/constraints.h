@@ -26,7 +26,8 @@ std::span<const Constraint> constraints();
 // Checks one instruction of `program` against every rule that can be decided without values.
 // Throws Fault{kProgram}, or Fault{kCapacity} for isa.C8; the caller sets the fault's location.
 // `moves_rows`: whoever places the program's tensors also moves rows to partitions that an engine takes
-// (neuronx-cc does for kernels of NKI 0.1), so isa.C7 and isa.C11 hold only for tensors that the program places.
+// (neuronx-cc does for kernels of NKI 0.1), so isa.C7 and isa.C11 hold only for tensors that the program
+// places.
 void check(const Program& program, const Instruction& instruction, int generation, bool moves_rows = false);
 
 }  // namespace opentrn::isa

@@ -80,7 +80,7 @@ class Check {
   const Instruction& in;
   const InstructionDefinition& definition;
   const int generation;
-  const bool moves_rows;  // see check()
+  const bool moves_rows;           // see check()
   std::array<Tile, kTiles> tiles;  // filled for access operands by resolve()
 
   Tile resolve(const Operand& operand) const;

@@ -57,8 +57,8 @@ void Draft::dtype(int slot, DType type) {
 void Draft::space(int slot, MemorySpace space) {
   operands[static_cast<size_t>(slot)] = tile(space, tensor(slot).dtype, shape_of(slot));
 }
-void Draft::place(int slot, int partition, int64_t byte_offset) {
-  program.tensor(operands[static_cast<size_t>(slot)].tensor).address = Address{partition, byte_offset};
+void Draft::place(int slot, int partition) {
+  program.tensor(operands[static_cast<size_t>(slot)].tensor).address = Address{partition, 0};
 }
 void Draft::walk(int slot, std::vector<Dim> dims, int64_t offset) {
   Pattern pattern;

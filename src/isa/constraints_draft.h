@@ -23,7 +23,7 @@ struct Draft {
   void shape(int slot, std::vector<int64_t> shape);
   void dtype(int slot, DType dtype);
   void space(int slot, MemorySpace space);
-  void place(int slot, int partition, int64_t byte_offset = 0);
+  void place(int slot, int partition);
   // Another walk over the same tensor.
   void walk(int slot, std::vector<Dim> dims, int64_t offset = 0);
   void indirect(int slot, IndirectKind kind, int index_partition = 0);

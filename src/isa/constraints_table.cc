@@ -34,8 +34,6 @@ constexpr Constraint kConstraints[] = {
      "trainium_inferentia2_arch.rst; nki-aps.rst, 'Hardware Capability'"},
     {"isa.C13", "abs_max and abs_min exist from NeuronCore-v4 on.",
      "nki.language.abs_max; release notes of 0.4"},
-    {"isa.C14", "A tensor that the program places in PSUM begins with a bank.",
-     "migration guide, 'The allocation for PSUM tensors must start at the beginning of each bank'"},
     {"dma_copy.C1", "dst and src have the same number of elements.", "nki.isa.dma_copy, 'Tile size'"},
     {"dma_copy.C2", "dge_mode hwdge needs NeuronCore-v3.", "nki.isa.dma_copy, dge_mode"},
     {"dma_copy.C3", "A vector_offset needs dge_mode unknown or swdge.",

@@ -40,8 +40,6 @@ const std::vector<Case>& cases() {
          d.walk(1, {{400, 64}, {200, 2}, {90, 2}, {40, 2}, {18, 2}, {7, 2}});
        }},
       {"isa.C13", Opcode::kTensorTensor, [](Draft& d) { d.set(0, AluOp::kAbsMax); }},
-      {"isa.C14", Opcode::kTensorCopy,
-       [](Draft& d) { d.space(0, MemorySpace::kPsum); d.place(0, 0, 1024); }},
       {"dma_copy.C1", Opcode::kDmaCopy,
        [](Draft& d) { using namespace slot::dma_copy; d.shape(kSrc, {64, 15}); }},
       {"dma_copy.C2", Opcode::kDmaCopy,

@@ -246,7 +246,7 @@ enum { kAN };
 namespace quantize_mx {
 enum { kDst, kSrc, kDstScale };
 enum { kAScaleRule };
-}
+}  // namespace quantize_mx
 namespace dropout {
 enum { kDst, kData, kProb };
 }

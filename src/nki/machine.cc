@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "isa/constraints.h"
+#include "isa/constraints_context.h"
 
 namespace opentrn::nki {
 
@@ -178,6 +179,13 @@ TensorView Machine::ndarray(std::span<const int64_t> shape, DType dtype, isa::Me
                        kPartitions),
            "tile dimension 0 by nl.tile_size.pmax");
     tensor.rows = shape[0];
+    const int64_t bank = isa::constraint::limits(options_.generation).psum_bank_bytes_per_partition;
+    if (space == isa::MemorySpace::kPsum && address && address->byte_offset % bank != 0 &&
+        !options_.moves_rows)
+      fail("psum_bank",
+           fmt::format("it is placed {} bytes into a partition of PSUM, whose banks have {}",
+                       address->byte_offset, bank),
+           "place it on a bank's first byte and slice it");
     shape = shape.subspan(1);
   }
   tensor.row_elements = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());

@@ -23,7 +23,8 @@ std::optional<std::string> text_in(const std::string& path) {
   if (!stream)
     throw Fault(FaultKind::kInput, "file.open", fmt::format("cannot read '{}'", path), "check the path");
   std::string begin(kTextBegin.size(), '\0');
-  if (!stream.read(begin.data(), static_cast<std::streamsize>(begin.size())) || begin != kTextBegin) return {};
+  if (!stream.read(begin.data(), static_cast<std::streamsize>(begin.size())) || begin != kTextBegin)
+    return {};
   return begin + std::string{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
 }
 

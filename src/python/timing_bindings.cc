@@ -66,7 +66,13 @@ class PhaseClock {
 std::shared_ptr<const arch::Tables> tables_of(const std::vector<std::string>& settings,
                                               const std::vector<std::string>& files) {
   if (settings.empty() && files.empty()) return {&arch::default_tables(), [](const arch::Tables*) {}};
-  return arch::load_tables({.files = files, .settings = settings});
+  arch::Overrides overrides{.files = files, .settings = {}};
+  for (const std::string& setting : settings)
+    if (setting.starts_with('@'))
+      overrides.files.push_back(setting.substr(1));
+    else
+      overrides.settings.push_back(setting);
+  return arch::load_tables(overrides);
 }
 
 struct TimeOptions {
@@ -136,8 +142,7 @@ std::shared_ptr<Timing> time_files(const std::vector<std::string>& paths, const 
                                    std::optional<int> look_ahead, std::optional<int64_t> default_trip_count) {
   nb::gil_scoped_release unlocked;
   Programs programs;
-  for (const std::string& path : paths)
-    programs.push_back(std::make_shared<isa::Program>(program_in(path)));
+  for (const std::string& path : paths) programs.push_back(std::make_shared<isa::Program>(program_in(path)));
   return time_programs(programs, *programs[0], arch::resolve_target(target),
                        {.settings = settings,
                         .look_ahead = look_ahead,
@@ -345,8 +350,8 @@ void bind_timing(nb::module_& module) {
           "lines_max"_a = 12, "depth"_a = 0)
       .def("executable_count", [](const Timing& t) { return t.executables.size(); })
       .def(
-          "executable_text", [](const Timing& t, size_t core) { return isa::to_text(t.executables.at(core)); },
-          "core"_a)
+          "executable_text",
+          [](const Timing& t, size_t core) { return isa::to_text(t.executables.at(core)); }, "core"_a)
       .def(
           "save_executable",
           [](const Timing& t, const std::string& path, size_t core) {
@@ -391,8 +396,7 @@ void bind_timing(nb::module_& module) {
       },
       "machine"_a, "name"_a = "kernel");
   module.def(
-      "listing_of_file",
-      [](const std::string& path) { return listing_of(path); }, "path"_a);
+      "listing_of_file", [](const std::string& path) { return listing_of(path); }, "path"_a);
   module.def(
       "save_program",
       [](const nki::Machine& machine, const std::string& path, const std::string& name) {

@@ -63,6 +63,10 @@ def shares_another_size(x):
     nl.ndarray((128, 64 - 32 * nl.program_id(0)), x.dtype, buffer=nl.shared_hbm)
 
 
+def lies_across_banks(x):
+    nl.ndarray((128, 16), nl.float32, buffer=nl.psum, address=(0, 1024))
+
+
 def meets_in_another_order(x):
     a, b, me = nl.ndarray(x.shape, x.dtype), nl.ndarray(x.shape, x.dtype), nl.program_id(0)
     nisa.memset(a, 0.0)
@@ -81,6 +85,7 @@ def loops_on_one_core(x):
     ("kernel", "kind", "label"),
     [
         (shares_another_size, NkiValidationError, "ndarray.shared_hbm"),
+        (lies_across_banks, NkiValidationError, "ndarray.psum_bank"),
         (meets_in_another_order, NkiValidationError, "timing.deadlock"),
         (loops_on_one_core, NotModelled, "timing.loops"),
     ],

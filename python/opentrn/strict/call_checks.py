@@ -86,7 +86,11 @@ def _memset_real(given: Arguments) -> str | None:
     from opentrn.dtypes import is_integer
 
     value, dst = given["value"], given["dst"]
-    return f"dst is {dst.dtype}, value is {value!r}" if isinstance(value, float) and is_integer(dst.dtype) else None
+    return (
+        f"dst is {dst.dtype}, value is {value!r}"
+        if isinstance(value, float) and is_integer(dst.dtype)
+        else None
+    )
 
 
 def _matmul_e4m3fn(given: Arguments) -> str | None:
