@@ -64,11 +64,6 @@ FP32_PASSES_COUNTED = (
 )
 
 
-# AWS's profiler relates bytes to the peak of the HBM stack, also when one of its cores runs (kernel-optimization.rst:
-# 38.06% of 725 GB/s over 39.89 ms are the 10.9 GB of version 2).
-CORES_PER_HBM_STACK = {"NeuronCore-v2": 1, "NeuronCore-v3": 2, "NeuronCore-v4": 2}
-
-
 def is_time(row: dict[str, str]) -> bool:
     return row["metric"] in TIMES and row["unit"] in MICROSECONDS
 
@@ -110,9 +105,7 @@ def figures_of(profile: dict[str, Any], model_flops: float | None = None) -> dic
         "MFU": 100 * (summary["model_flops"] if model_flops is None else model_flops) / seconds / peak,
         "HFU (estimated)": hfu,
         "hardware FLOPS utilization": hfu,
-        "HBM bandwidth utilization (MBU)": summary["mbu_estimated_percent"]
-        * profile["cores"]
-        / CORES_PER_HBM_STACK[profile["neuron_core"]],
+        "HBM bandwidth utilization (MBU)": summary["mbu_estimated_percent"],
         "TensorE active time share": summary["tensor_engine_active_time_percent"],
         "TensorE active share": summary["tensor_engine_active_time_percent"],
         "VectorE active share": summary["vector_engine_active_time_percent"],

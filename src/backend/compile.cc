@@ -25,7 +25,7 @@ constexpr std::array kBudgetShares = {0.97, 0.9, 0.8, 0.65, 0.5};
 struct Placed {
   std::shared_ptr<const isa::Program> program;
   Allocation allocation;
-  int64_t spill_bytes = 0;
+  int64_t saved_bytes = 0, reloaded_bytes = 0;
 };
 
 std::optional<Placed> place(std::shared_ptr<const isa::Program> program, const Options& options,
@@ -50,7 +50,7 @@ std::optional<Placed> place_within(double share, const std::shared_ptr<const isa
   if (!sbuf) return std::nullopt;
   try {
     std::optional<Placed> placed = place(sbuf->program, options, core, ways);
-    if (placed) placed->spill_bytes = sbuf->saved_bytes + sbuf->reloaded_bytes;
+    if (placed) placed->saved_bytes = sbuf->saved_bytes, placed->reloaded_bytes = sbuf->reloaded_bytes;
     return placed;
   } catch (const Fault& fault) {
     if (fault.kind() != FaultKind::kCapacity) throw;
@@ -144,7 +144,8 @@ isa::Executable compile(std::shared_ptr<const isa::Program> program, const Optio
   executable.sbuf_bytes_per_partition_used = placed.allocation.sbuf_bytes_per_partition_used;
   executable.psum_banks_used = placed.allocation.psum_banks_used;
   executable.hbm_bytes_used = placed.allocation.hbm_bytes_used;
-  executable.spill_bytes = placed.spill_bytes;
+  executable.spill_save_bytes = placed.saved_bytes;
+  executable.spill_reload_bytes = placed.reloaded_bytes;
   synchronise(scheduled.choices, scheduled.dependencies, scheduled.order.instructions, executable);
   return executable;
 }

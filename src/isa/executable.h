@@ -49,7 +49,8 @@ struct Executable {
   int64_t sbuf_bytes_per_partition_used = 0;  // live at once, at most
   int64_t psum_banks_used = 0;
   int64_t hbm_bytes_used = 0;
-  int64_t spill_bytes = 0;
+  int64_t spill_save_bytes = 0;    // to HBM
+  int64_t spill_reload_bytes = 0;  // from there, each time
 
   std::span<const uint32_t> waits_of(const ScheduledInstruction& in) const {
     return {waits.data() + in.waits, in.wait_count};

@@ -361,8 +361,9 @@ class ProgramReader {
 void write_executable(Writer& out, const Executable& executable) {
   out.number(static_cast<uint64_t>(executable.generation));
   out.number(executable.semaphore_count);
-  for (int64_t total : {executable.sbuf_bytes_per_partition_used, executable.psum_banks_used,
-                        executable.hbm_bytes_used, executable.spill_bytes})
+  for (int64_t total :
+       {executable.sbuf_bytes_per_partition_used, executable.psum_banks_used, executable.hbm_bytes_used,
+        executable.spill_save_bytes, executable.spill_reload_bytes})
     out.signed_number(total);
   out.number(executable.streams.size());
   for (const Stream& stream : executable.streams) {
@@ -395,7 +396,7 @@ Executable read_executable(Reader& in) {
   result.semaphore_count =
       static_cast<uint32_t>(in.below(std::numeric_limits<uint32_t>::max(), "semaphores"));
   for (int64_t* total : {&result.sbuf_bytes_per_partition_used, &result.psum_banks_used,
-                         &result.hbm_bytes_used, &result.spill_bytes})
+                         &result.hbm_bytes_used, &result.spill_save_bytes, &result.spill_reload_bytes})
     *total = in.signed_number();
   result.streams.resize(in.count("streams"));
   for (Stream& stream : result.streams) {

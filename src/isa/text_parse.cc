@@ -392,7 +392,8 @@ void Parser::read_totals(Executable& executable) {
   executable.sbuf_bytes_per_partition_used = key("sbuf");
   executable.psum_banks_used = key("psum_banks");
   executable.hbm_bytes_used = key("hbm");
-  executable.spill_bytes = key("spill");
+  executable.spill_save_bytes = key("spill_save");
+  executable.spill_reload_bytes = key("spill_reload");
   at_.expect_line_end();
 }
 

@@ -288,9 +288,9 @@ std::string to_text(const Executable& executable) {
   Out out;
   put_program(out, *executable.program);
   put(out, "executable 1 v{}\n", executable.generation);
-  put(out, "totals semaphores={} sbuf={} psum_banks={} hbm={} spill={}\n", executable.semaphore_count,
-      executable.sbuf_bytes_per_partition_used, executable.psum_banks_used, executable.hbm_bytes_used,
-      executable.spill_bytes);
+  put(out, "totals semaphores={} sbuf={} psum_banks={} hbm={} spill_save={} spill_reload={}\n",
+      executable.semaphore_count, executable.sbuf_bytes_per_partition_used, executable.psum_banks_used,
+      executable.hbm_bytes_used, executable.spill_save_bytes, executable.spill_reload_bytes);
   for (size_t i = 0; i < executable.streams.size(); ++i)
     put(out, "stream {} {} queue {}\n", i, name(executable.streams[i].engine), executable.streams[i].queue);
   for (size_t i = 0; i < executable.placements.size(); ++i)

@@ -111,6 +111,7 @@ class Writer {
     if (fresh) found->second = program.timeline();
     const trace::Trace& trace = found->second;
     add_ops(place, trace, program.model().origin);
+    add_skipped(place, trace);
     if (instructions_ + trace.events.size() <= kInstructionsMax) {
       instructions_ += trace.events.size();
       add_instructions(place, trace, program.model().origin);
@@ -143,6 +144,14 @@ class Writer {
                              {"source", std::string_view(source)},
                              {"flops", of.flops}});
     }
+  }
+
+  static void add_skipped(Place& place, const trace::Trace& trace) {
+    for (const trace::Iteration& iteration : trace.iterations)
+      if (iteration.skipped > 0 && iteration.core == 0)
+        place.plane.add_event("Iterations not drawn", iteration.skipped_text(),
+                              *place.cursor_ps + ps(iteration.end_ns),
+                              ps(iteration.skipped_end_ns() - iteration.end_ns), {});
   }
 
   static void add_instructions(Place& place, const trace::Trace& trace, const isa::Origin& origin) {

@@ -3,6 +3,8 @@
 #include <tuple>
 
 #include "isa/definitions.h"
+#include "profile/high_water.h"
+#include "profile/intervals.h"
 #include "profile/profile.h"
 
 namespace opentrn::profile {
@@ -34,7 +36,8 @@ class Analysis {
     }
     for (const trace::CriticalSegment& segment : trace_.critical_path)
       if (segment.instruction != trace::kNoIndex)
-        lines_[line_of(segment.core, segment.instruction)].critical_ns += segment.end_ns - segment.start_ns;
+        lines_[line_of(segment.core, segment.instruction)].critical_ns +=
+            static_cast<double>(segment.times) * (segment.end_ns - segment.start_ns);
   }
 
   void finish(Profile& profile) {
@@ -78,36 +81,39 @@ class Analysis {
   void add_engine_event(const Event& event, const trace::Track& track) {
     const uint32_t row = line_of(track.core, event.instruction);
     Line& line = lines_[row];
-    line.busy_ns += event.busy_ns;
-    line.stall_ns += event.stall_ns;
-    line.flops += event.flops;
-    ++line.instructions;
-    ++opcodes_of_line_[row][static_cast<size_t>(event.opcode)];
+    const auto times = static_cast<double>(event.times);
+    line.busy_ns += times * event.busy_ns;
+    line.stall_ns += times * event.stall_ns;
+    line.flops += times * event.flops;
+    line.instructions += event.times;
+    opcodes_of_line_[row][static_cast<size_t>(event.opcode)] += event.times;
     CountAndTime& opcode = opcodes_[{track.engine, event.opcode}];
-    ++opcode.count;
-    opcode.busy_ns += event.busy_ns;
+    opcode.count += event.times;
+    opcode.busy_ns += times * event.busy_ns;
     if (event.stall == Stall::kNone || event.stall_ns <= 0) return;
     auto& [ns, count] = stalls_[{track.engine, event.stall}];
-    ns += event.stall_ns;
-    ++count;
+    ns += times * event.stall_ns;
+    count += event.times;
     if (event.waited_for == trace::kNoIndex) return;
     Wait& wait = waits_[{row, line_of(track.core, event.waited_for), track.engine, event.stall}];
-    wait.ns += event.stall_ns;
-    ++wait.count;
+    wait.ns += times * event.stall_ns;
+    wait.count += event.times;
     wait.waited_for_opcode = cores_[track.core]->program->instruction(event.waited_for).opcode;
   }
 
   void add_transfer(const Event& event, const trace::Track& track) {
     Line& line = lines_[line_of(track.core, event.instruction)];
-    line.dma_ns += event.end_ns - event.start_ns;
-    line.dma_bytes += event.bytes;
+    const auto times = static_cast<double>(event.times);
+    const double latency_ns = event.end_ns - event.start_ns;
+    line.dma_ns += times * latency_ns;
+    line.dma_bytes += event.times * event.bytes;
     DmaQueue& queue = queue_of_track_[event.track];
-    ++queue.transfers;
-    queue.bytes += event.bytes;
-    queue.latency_mean_ns += event.end_ns - event.start_ns;  // a sum until finish_queues()
-    queue.latency_max_ns = std::max(queue.latency_max_ns, event.end_ns - event.start_ns);
-    queue.stall_ns[static_cast<size_t>(event.stall)] += event.stall_ns;
-    intervals_[event.track].emplace_back(event.start_ns, event.end_ns);
+    queue.transfers += event.times;
+    queue.bytes += event.times * event.bytes;
+    queue.latency_mean_ns += times * latency_ns;  // a sum until finish_queues()
+    queue.latency_max_ns = std::max(queue.latency_max_ns, latency_ns);
+    queue.stall_ns[static_cast<size_t>(event.stall)] += times * event.stall_ns;
+    intervals_[event.track].push_back({event.start_ns, event.end_ns, event.times});
   }
 
   void finish_lines(Profile& profile) {
@@ -141,21 +147,12 @@ class Analysis {
       queue.name = trace_.strings[trace_.tracks[t].name];
       queue.core = trace_.tracks[t].core;
       queue.latency_mean_ns /= static_cast<double>(queue.transfers);
-      queue.active_ns = union_of(intervals_[t]);
+      unite(intervals_[t]);
+      queue.active_ns = length(intervals_[t]);
       queue.achieved_gb_s = queue.active_ns > 0 ? static_cast<double>(queue.bytes) / queue.active_ns : 0;
       profile.queues.push_back(queue);
     }
     std::ranges::stable_sort(profile.queues, std::ranges::greater{}, &DmaQueue::bytes);
-  }
-
-  static double union_of(std::vector<std::pair<double, double>>& intervals) {
-    std::ranges::sort(intervals);
-    double sum = 0, until = 0;
-    for (const auto& [start, end] : intervals) {
-      sum += std::max(0.0, end - std::max(start, until));
-      until = std::max(until, end);
-    }
-    return sum;
   }
 
   const Trace& trace_;
@@ -168,7 +165,7 @@ class Analysis {
   std::map<std::pair<isa::Engine, Stall>, std::pair<double, int64_t>> stalls_;
   std::map<WaitKey, Wait> waits_;
   std::vector<DmaQueue> queue_of_track_;
-  std::vector<std::vector<std::pair<double, double>>> intervals_;  // by track
+  std::vector<Intervals> intervals_;  // by track
 };
 
 void add_utilisation(Profile& profile) {
@@ -182,7 +179,7 @@ void add_utilisation(Profile& profile) {
   const auto hbm_bytes = static_cast<double>(s.dma.hbm_bytes_read + s.dma.hbm_bytes_written);
   if (hbm_bytes > 0) profile.arithmetic_intensity = s.tensor_flops() / hbm_bytes;
   if (s.hbm_peak_bytes_per_ns > 0)
-    profile.ridge_intensity = s.tensor_peak_flops_per_ns / s.hbm_peak_bytes_per_ns;
+    profile.ridge_intensity = s.tensor_peak_flops_per_ns * s.cores / s.hbm_peak_bytes_per_ns;
   const auto bytes = static_cast<double>(s.dma.bytes);
   if (s.dma.descriptors > 0) profile.bytes_per_descriptor = bytes / static_cast<double>(s.dma.descriptors);
   if (s.dma.transfers > 0) profile.bytes_per_transfer = bytes / static_cast<double>(s.dma.transfers);
@@ -197,16 +194,19 @@ void add_utilisation(Profile& profile) {
   std::ranges::stable_sort(profile.bound_by, std::ranges::greater{}, &Share::ns);
 }
 
-Memory memory_of(std::span<const isa::Executable* const> cores, const arch::Tables& tables) {
-  Memory memory;
-  for (const isa::Executable* core : cores) {  // each core has its own SBUF and PSUM
-    memory.sbuf_bytes_per_partition_used =
-        std::max(memory.sbuf_bytes_per_partition_used, core->sbuf_bytes_per_partition_used);
-    memory.psum_banks_used = std::max(memory.psum_banks_used, core->psum_banks_used);
-    memory.hbm_bytes_used += core->hbm_bytes_used;
-    memory.spill_bytes += core->spill_bytes;
-  }
+Memory memory_of(const Trace& trace, std::span<const isa::Executable* const> cores,
+                 const arch::Tables& tables) {
   const arch::NeuronCore& limits = tables.neuron_core(static_cast<arch::Generation>(cores[0]->generation));
+  Memory memory;
+  for (uint16_t core = 0; core < cores.size(); ++core) {  // each core has its own SBUF and PSUM
+    const HighWater peak = high_water(trace, core, *cores[core], limits);
+    memory.sbuf_bytes_per_partition_used =
+        std::max(memory.sbuf_bytes_per_partition_used, peak.sbuf_bytes_per_partition);
+    memory.psum_banks_used = std::max(memory.psum_banks_used, peak.psum_banks);
+    memory.hbm_bytes_used += cores[core]->hbm_bytes_used;
+    memory.spill_save_bytes += cores[core]->spill_save_bytes;
+    memory.spill_reload_bytes += cores[core]->spill_reload_bytes;
+  }
   if (limits.sbuf_bytes_per_partition.known())
     memory.sbuf_bytes_per_partition_limit = limits.sbuf_bytes_per_partition;
   if (limits.psum_banks.known()) memory.psum_banks_limit = limits.psum_banks;
@@ -226,7 +226,7 @@ Profile analyse(const Trace& trace, std::span<const isa::Executable* const> core
   Analysis analysis(trace, cores);
   analysis.run();
   analysis.finish(profile);
-  profile.memory = memory_of(cores, tables);
+  profile.memory = memory_of(trace, cores, tables);
   return profile;
 }
 

@@ -9,13 +9,12 @@ namespace {
 
 Json or_null(int64_t value) { return value < 0 ? Json() : Json(value); }
 double seconds(double ns) { return ns * 1e-9; }
-double of_run(double ns, const trace::Summary& s) {
-  return s.total_ns > 0 ? 100 * ns / (s.total_ns * s.cores) : 0;
-}
+double of_run(double ns, const trace::Summary& s) { return s.total_ns > 0 ? 100 * ns / s.total_ns : 0; }
 
-void add_engine(Json& out, const Engine& engine) {
+// A logical core of two has each engine twice: times are the mean of both, as percentages are.
+void add_engine(Json& out, const Engine& engine, int cores) {
   const std::string prefix = fmt::format("{}_engine_", isa::name(engine.engine));
-  out[prefix + "active_time"] = seconds(engine.totals.busy_ns);
+  out[prefix + "active_time"] = seconds(engine.totals.busy_ns / cores);
   out[prefix + "active_time_percent"] = engine.active_percent;
   out[prefix + "instruction_count"] = engine.totals.instructions;
 }
@@ -43,8 +42,9 @@ Json summary_json(const Profile& p) {
   out["dma_transfer_count"] = s.dma.transfers;
   out["dma_transfer_total_bytes"] = s.dma.bytes;
   out["dma_transfer_average_bytes"] = s.dma.transfers > 0 ? Json(p.bytes_per_transfer) : Json();
-  out["spill_save_bytes"] = p.memory.spill_bytes;
-  for (const Engine& engine : p.engines) add_engine(out, engine);
+  out["spill_save_bytes"] = p.memory.spill_save_bytes;
+  out["spill_reload_bytes"] = p.memory.spill_reload_bytes;
+  for (const Engine& engine : p.engines) add_engine(out, engine, s.cores);
   return out;
 }
 
@@ -130,7 +130,8 @@ Json memory_json(const Memory& m) {
           {"psum_banks_used", m.psum_banks_used},
           {"psum_banks_limit", or_null(m.psum_banks_limit)},
           {"hbm_bytes_used", m.hbm_bytes_used},
-          {"spill_bytes", m.spill_bytes}};
+          {"spill_save_bytes", m.spill_save_bytes},
+          {"spill_reload_bytes", m.spill_reload_bytes}};
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "isa/definitions.h"
+#include "profile/intervals.h"
 
 namespace opentrn::profile {
 
@@ -15,31 +16,10 @@ using isa::Opcode;
 using isa::Purpose;
 using trace::Event;
 using trace::TrackKind;
-using Interval = std::pair<double, double>;
-using Intervals = std::vector<Interval>;
 
 bool is_transpose(const isa::Program& program, const isa::Instruction& in) {
   if (in.opcode == Opcode::kNcTranspose || in.opcode == Opcode::kDmaTranspose) return true;
   return in.opcode == Opcode::kNcMatmul && program.attribute_bool(in, isa::slot::nc_matmul::kAIsTranspose);
-}
-
-// Sorted and without overlap.
-void unite(Intervals& intervals) {
-  std::ranges::sort(intervals);
-  size_t kept = 0;
-  for (const Interval& next : intervals) {
-    if (kept > 0 && next.first <= intervals[kept - 1].second)
-      intervals[kept - 1].second = std::max(intervals[kept - 1].second, next.second);
-    else
-      intervals[kept++] = next;
-  }
-  intervals.resize(kept);
-}
-
-double length(const Intervals& intervals) {
-  double sum = 0;
-  for (const auto& [begin, end] : intervals) sum += end - begin;
-  return sum;
 }
 
 // A layer while it is added up; children are found by name.
@@ -93,13 +73,13 @@ class LayerAnalysis {
       const TrackKind kind = trace_.tracks[event.track].kind;
       if (kind == TrackKind::kDmaEngine || event.instruction >= source_.size()) continue;
       Node& node = node_of(event.instruction);
-      node.active.emplace_back(event.start_ns, event.end_ns);
+      node.active.push_back({event.start_ns, event.end_ns, event.times});
       if (kind == TrackKind::kEngine) add_engine_event(node.layer, event);
       if (kind == TrackKind::kDmaQueue) add_transfer(node.layer, event);
     }
     for (const trace::CriticalSegment& segment : trace_.critical_path) {
       if (segment.instruction >= source_.size()) continue;
-      const double ns = segment.end_ns - segment.start_ns;
+      const double ns = static_cast<double>(segment.times) * (segment.end_ns - segment.start_ns);
       Layer& layer = node_of(segment.instruction).layer;
       layer.critical_ns += ns;
       layer.bound_by_ns[static_cast<size_t>(segment.resource)] += ns;
@@ -127,17 +107,19 @@ class LayerAnalysis {
   }
 
   void add_engine_event(Layer& layer, const Event& event) {
-    ++layer.instructions;
+    layer.instructions += event.times;
+    const auto times = static_cast<double>(event.times);
     const isa::Instruction& in = program_.instruction(event.instruction);
     if (!is_transpose(program_, in)) {
-      if (trace_.tracks[event.track].engine == isa::Engine::kTensor) layer.tensor_flops += event.flops;
+      if (trace_.tracks[event.track].engine == isa::Engine::kTensor)
+        layer.tensor_flops += times * event.flops;
       return;
     }
-    ++layer.transposes;
+    layer.transposes += event.times;
     if (Movement* movement = movement_of(event.instruction)) {
-      ++movement->instructions;
-      movement->busy_ns += event.busy_ns;
-      movement->bytes += written(in);
+      movement->instructions += event.times;
+      movement->busy_ns += times * event.busy_ns;
+      movement->bytes += event.times * written(in);
     }
   }
 
@@ -147,18 +129,19 @@ class LayerAnalysis {
     for (int i = 0; i < in.operand_count; ++i) {
       const isa::Operand& operand = program_.operand(in, i);
       if (!operand.is_access() || !isa::is_hbm(program_.tensor(operand.tensor).space)) continue;
-      const auto bytes =
-          static_cast<int64_t>(static_cast<double>(event.bytes) * size_bytes(operand.dtype) / written_size);
+      const auto bytes = event.times * static_cast<int64_t>(static_cast<double>(event.bytes) *
+                                                            size_bytes(operand.dtype) / written_size);
       (i == 0 ? layer.hbm_bytes_written : layer.hbm_bytes_read) += bytes;
       const isa::Tensor& tensor = program_.tensor(operand.tensor);
       if (!tensor.is_input && !tensor.is_output) layer.intermediate_bytes += bytes;
     }
     Movement* movement = movement_of(event.instruction);
     if (!movement) return;
-    if (source_[event.instruction].purpose != Purpose::kCompute) layer.moved_bytes += event.bytes;
-    ++movement->instructions;
-    movement->bytes += event.bytes;
-    movement->busy_ns += event.end_ns - event.start_ns;
+    if (source_[event.instruction].purpose != Purpose::kCompute)
+      layer.moved_bytes += event.times * event.bytes;
+    movement->instructions += event.times;
+    movement->bytes += event.times * event.bytes;
+    movement->busy_ns += static_cast<double>(event.times) * (event.end_ns - event.start_ns);
   }
 
   int64_t written(const isa::Instruction& in) const {

@@ -61,15 +61,44 @@ void write_thread(int core, uint32_t thread, const std::string& name, uint32_t o
       core, thread, quoted(name), order);
 }
 
+// Rows of their own, above the engines': where iterations were not stepped.
+void write_skipped(const trace::Trace& trace, std::ostream& out) {
+  const auto thread = static_cast<uint32_t>(trace.tracks.size()) * kLanesMax;
+  std::vector<bool> named(static_cast<size_t>(trace.cores));
+  for (const trace::Iteration& iteration : trace.iterations) {
+    if (iteration.skipped == 0) continue;
+    if (!named[iteration.core]) write_thread(iteration.core, thread, "not drawn", 0, out);
+    named[iteration.core] = true;
+    out << fmt::format(
+        R"({{"ph":"X","pid":{},"tid":{},"ts":{:.4f},"dur":{:.4f},"name":"{}","args":{{"iterations":{}}}}},)"
+        "\n",
+        iteration.core, thread, iteration.end_ns / 1e3, (iteration.skipped_end_ns() - iteration.end_ns) / 1e3,
+        iteration.skipped_text(), iteration.skipped);
+  }
+}
+
+// "": all was stepped.
+std::string skipped_note(const trace::Trace& trace) {
+  int64_t iterations = 0;
+  for (const trace::Iteration& iteration : trace.iterations)
+    if (iteration.core == 0) iterations += iteration.skipped;
+  if (iterations == 0) return "";
+  return fmt::format(
+      R"(,"iterations_not_drawn":"{}","note":"loops that became steady were not stepped to their end: )"
+      R"(rows 'not drawn' show where iterations like the one before are left out")",
+      iterations);
+}
+
 }  // namespace
 
 void write_perfetto(const trace::Trace& trace, std::ostream& out) {
   out << R"({"displayTimeUnit":"ns","otherData":{"program":)" << quoted(trace.program)
       << R"(,"is_simulation":"true","neuron_core_version":)" << fmt::format("\"{}\"", trace.generation)
-      << "},\n\"traceEvents\":[\n";
+      << skipped_note(trace) << "},\n\"traceEvents\":[\n";
   std::vector<Lanes> lanes(trace.tracks.size());
   for (const trace::Event& event : trace.events)
     write_event(trace, event, lanes[event.track].lane_of(event), out);
+  write_skipped(trace, out);
   for (uint32_t t = 0; t < trace.tracks.size(); ++t)
     for (uint32_t lane = 0; lane < lanes[t].size(); ++lane) {
       const std::string& name = trace.strings[trace.tracks[t].name];

@@ -8,8 +8,8 @@
 // Two kinds of time are told apart. Busy time is how long an engine was occupied; engines overlap, so
 // busy times add up to more than the run. Critical time is the part of the critical path that belongs
 // to an instruction: every nanosecond of the run belongs to one, so critical times add up to the run,
-// and they say what to make faster. Of a loop that was extrapolated, lines and opcodes count the
-// iterations that were stepped; engines, DMA and the summary count all (Summary::extrapolated_ns).
+// and they say what to make faster. Of a loop that was extrapolated, the last iteration stepped counts for
+// all that were not (trace::Event::times).
 #pragma once
 
 #include <array>
@@ -88,14 +88,16 @@ struct DmaQueue {
   std::array<double, trace::kStallCount> stall_ns{};
 };
 
-// On-chip memory; limits are negative where the tables do not say.
+// On-chip memory, as much as held something at once while the program ran; limits are negative where the
+// tables do not say.
 struct Memory {
   int64_t sbuf_bytes_per_partition_used = 0;
   int64_t sbuf_bytes_per_partition_limit = -1;
   int64_t psum_banks_used = 0;
   int64_t psum_banks_limit = -1;
   int64_t hbm_bytes_used = 0;
-  int64_t spill_bytes = 0;
+  int64_t spill_save_bytes = 0;
+  int64_t spill_reload_bytes = 0;
 };
 
 struct Share {
@@ -119,9 +121,9 @@ struct Profile {
   // Percent of the run, of every core's peak. Their names and definitions are Neuron Explorer's.
   double mfu_estimated_percent = 0;  // without transposes, of the BF16 peak
   double hfu_estimated_percent = 0;  // with transposes
-  double mbu_estimated_percent = 0;  // HBM bytes over HBM bandwidth
+  double mbu_estimated_percent = 0;  // HBM bytes over the bandwidth of the HBM stack
   double arithmetic_intensity = 0;   // flops without transposes per HBM byte; 0 without HBM traffic
-  double ridge_intensity = 0;        // of the machine: peak flops / HBM bandwidth
+  double ridge_intensity = 0;        // of the machine: peak flops of the cores / bandwidth of the HBM stack
   double bytes_per_descriptor = 0;
   double bytes_per_transfer = 0;
 };

@@ -134,6 +134,21 @@ TEST(Profile, OverlappingTransfersOfAQueueAreCountedOnceInItsActiveTime) {
   EXPECT_EQ(p.queues[0].latency_max_ns, 55);
 }
 
+TEST(Profile, EventsCountAsOftenAsTheyHappened) {
+  Example example;
+  example.recorder.add_iteration({.start_ns = 0, .end_ns = 100, .skipped = 9});
+  const Profile p = example.profile();
+  EXPECT_EQ(p.lines[0].dma_bytes, 11'000);
+  EXPECT_EQ(p.lines[1].busy_ns, 400);
+  EXPECT_EQ(p.lines[1].opcodes[0].count, 10);
+  EXPECT_EQ(p.opcodes[0].count, 10);
+  EXPECT_EQ(p.stalls[0].ns, 600);
+  EXPECT_EQ(p.waits[0].count, 10);
+  EXPECT_EQ(p.queues[0].transfers, 10);
+  EXPECT_EQ(p.queues[0].active_ns, 550);
+  EXPECT_EQ(p.queues[0].latency_mean_ns, 55);
+}
+
 TEST(Profile, ATraceOfOtherCoresIsRefused) {
   const Example example;
   EXPECT_THROW(analyse(example.recorder.trace(), {}, arch::default_tables()), Fault);
@@ -149,6 +164,32 @@ TEST(ProfileJson, HasTheKeysOfItsSchema) {
   EXPECT_EQ(j["bound_by"]["verdict"], "DMA engines");
   EXPECT_DOUBLE_EQ(j["summary"]["total_time"], 100e-9);
   EXPECT_EQ(j["lines"][0]["opcodes"]["dma_copy"], 1);
+}
+
+// Definitions: Neuron Explorer's profile schema reference, table Summary.
+TEST(ProfileJson, TimesOfTwoCoresAreNoLongerThanTheRun) {
+  Example example;
+  trace::Trace trace = example.recorder.take();
+  trace.cores = trace.summary.cores = 2;
+  trace.summary.engines[static_cast<size_t>(isa::Engine::kVector)].busy_ns = 140;  // 40 and 100
+  const isa::Executable* cores[] = {&example.executable, &example.executable};
+  const nlohmann::ordered_json summary = json(analyse(trace, cores, arch::default_tables()))["summary"];
+  EXPECT_DOUBLE_EQ(summary["vector_engine_active_time"], 70e-9);
+  EXPECT_DOUBLE_EQ(summary["vector_engine_active_time_percent"], 70);
+  EXPECT_DOUBLE_EQ(summary["dma_active_time"], 55e-9);  // at least one packet of any core
+  EXPECT_DOUBLE_EQ(summary["dma_active_time_percent"], 55);
+  EXPECT_DOUBLE_EQ(summary["mbu_estimated_percent"], 50);
+  EXPECT_DOUBLE_EQ(summary["peak_flops_bandwidth_ratio"], 2 * 10 / 22.0);
+}
+
+TEST(ProfileJson, SavesAndReloadsOfSpilledBytesAreToldApart) {
+  Example example;
+  example.executable.spill_save_bytes = 7;
+  example.executable.spill_reload_bytes = 21;
+  const nlohmann::ordered_json j = json(example.profile());
+  EXPECT_EQ(j["summary"]["spill_save_bytes"], 7);
+  EXPECT_EQ(j["summary"]["spill_reload_bytes"], 21);
+  EXPECT_THAT(text(example.profile()), testing::HasSubstr("reloaded 21 B"));
 }
 
 TEST(ProfileText, FitsATerminal) {
@@ -175,6 +216,20 @@ TEST(Perfetto, OverlappingTransfersGoToThreadsOfTheirOwn) {
   }
   EXPECT_THAT(threads, testing::UnorderedElementsAre("sync", "vector", "qIn", "qIn +1"));
   EXPECT_EQ(slices, 4);
+}
+
+TEST(Perfetto, SaysWhereIterationsAreNotDrawn) {
+  Example example;
+  example.recorder.add_iteration({.start_ns = 60, .end_ns = 100, .skipped = 4});
+  std::ostringstream out;
+  write_perfetto(example.recorder.trace(), out);
+  const auto j = nlohmann::json::parse(out.str());
+  EXPECT_EQ(j["otherData"]["iterations_not_drawn"], "4");
+  const auto slice = std::ranges::find(j["traceEvents"], "4 iterations like the one before, not drawn",
+                                       [](const auto& event) { return event["name"]; });
+  ASSERT_NE(slice, j["traceEvents"].end());
+  EXPECT_DOUBLE_EQ((*slice)["ts"], 0.1);
+  EXPECT_DOUBLE_EQ((*slice)["dur"], 0.16);
 }
 
 }  // namespace

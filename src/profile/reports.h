@@ -23,7 +23,7 @@ std::string text(const Profile& profile, const TextOptions& options = {});
 std::string text(const ModelProfile& model, const TextOptions& options = {});
 
 // Version of the layout below; a key that is renamed, removed or changes its meaning raises it.
-inline constexpr int kJsonSchemaVersion = 1;
+inline constexpr int kJsonSchemaVersion = 2;
 // Stable keys; times in nanoseconds unless the key is one of Neuron Explorer's, which counts seconds
 // ("summary"). Percentages are 0..100. What is not known is null. docs/profiling.md lists the keys.
 nlohmann::ordered_json json(const Profile& profile);

@@ -61,9 +61,8 @@ std::string head(const Profile& p) {
   if (s.launch_ns > 0) out += fmt::format(", and {} to launch", time_text(s.launch_ns));
   out += '\n';
   if (s.extrapolated_ns > 0)
-    out += fmt::format(
-        "{} of it extrapolated from steady loops: tables by line count the stepped\niterations only\n",
-        time_text(s.extrapolated_ns));
+    out += fmt::format("{} of it extrapolated from the last steady iterations of loops\n",
+                       time_text(s.extrapolated_ns));
   if (p.bound_by.empty()) return out;
   std::string line = fmt::format("bound by {}:", trace::name(p.bound_by[0].resource));
   for (size_t i = 0; i < p.bound_by.size() && p.bound_by[i].percent >= 0.5; ++i) {
@@ -86,7 +85,7 @@ std::string utilisation(const Profile& p) {
       flops_text(s.tensor_flops()));
   if (p.hfu_estimated_percent > p.mfu_estimated_percent)
     row("HFU (with transposes)", percent_text(p.hfu_estimated_percent), "");
-  row("MBU (HBM bandwidth)", percent_text(p.mbu_estimated_percent),
+  row("MBU (of the HBM stack)", percent_text(p.mbu_estimated_percent),
       bytes_text(static_cast<double>(s.dma.hbm_bytes_read + s.dma.hbm_bytes_written)));
   if (p.arithmetic_intensity > 0)
     row("arithmetic intensity, flop/byte", fmt::format("{:.1f}", p.arithmetic_intensity),
@@ -98,7 +97,8 @@ std::string utilisation(const Profile& p) {
           : "of " + bytes_text(static_cast<double>(m.sbuf_bytes_per_partition_limit)));
   row("PSUM high water, banks", fmt::format("{}", m.psum_banks_used),
       m.psum_banks_limit < 0 ? "" : fmt::format("of {}", m.psum_banks_limit));
-  row("spilled to HBM", bytes_text(static_cast<double>(m.spill_bytes)), "");
+  row("spilled to HBM", bytes_text(static_cast<double>(m.spill_save_bytes)),
+      m.spill_reload_bytes > 0 ? "reloaded " + bytes_text(static_cast<double>(m.spill_reload_bytes)) : "");
   const std::string rows = table.str();
   return out + rows.substr(rows.find('\n') + 1);
 }
@@ -120,9 +120,7 @@ std::string dma(const Profile& p) {
   std::string out = fmt::format("\nDMA: {} transfers, {} descriptors of {} each\n  {} in {}", d.transfers,
                                 d.descriptors, bytes_text(p.bytes_per_descriptor),
                                 bytes_text(static_cast<double>(d.bytes)), time_text(d.active_ns));
-  if (d.active_ns > 0)
-    out += fmt::format(" ({:.1f} GB/s{})", static_cast<double>(d.bytes) / d.active_ns,
-                       p.summary.cores > 1 ? " a core" : "");
+  if (d.active_ns > 0) out += fmt::format(" ({:.1f} GB/s)", static_cast<double>(d.bytes) / d.active_ns);
   if (d.engine_busy_ns > 0)
     out += fmt::format("; {:.0f} % of the engines' rate while busy", 100 * d.efficiency);
   Table table({"queue", "transfers", "bytes", "active", "GB/s", "latency: mean", "max"}, 1);

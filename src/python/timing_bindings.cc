@@ -200,7 +200,8 @@ nb::dict event_layout() {
                     {"function", "u4", offsetof(Event, function)},
                     {"line", "i4", offsetof(Event, line)},
                     {"opcode", "u1", offsetof(Event, opcode)},
-                    {"stall", "u1", offsetof(Event, stall)}},
+                    {"stall", "u1", offsetof(Event, stall)},
+                    {"times", "i8", offsetof(Event, times)}},
                    sizeof(Event));
 }
 
@@ -210,7 +211,8 @@ nb::dict critical_layout() {
                     {"end_ns", "f8", offsetof(CriticalSegment, end_ns)},
                     {"resource", "u1", offsetof(CriticalSegment, resource)},
                     {"instruction", "u4", offsetof(CriticalSegment, instruction)},
-                    {"core", "u2", offsetof(CriticalSegment, core)}},
+                    {"core", "u2", offsetof(CriticalSegment, core)},
+                    {"times", "i8", offsetof(CriticalSegment, times)}},
                    sizeof(CriticalSegment));
 }
 
@@ -223,6 +225,22 @@ nb::list tracks(const Timing& self) {
     row["name"] = self.trace.strings[track.name];
     row["engine"] = isa::name(track.engine);
     row["core"] = track.core;
+    list.append(row);
+  }
+  return list;
+}
+
+// Where iterations of loops were not stepped.
+nb::list skipped(const Timing& self) {
+  nb::list list;
+  for (const trace::Iteration& iteration : self.trace.iterations) {
+    if (iteration.skipped == 0) continue;
+    nb::dict row;
+    row["core"] = iteration.core;
+    row["start_ns"] = iteration.end_ns;
+    row["end_ns"] = iteration.skipped_end_ns();
+    row["iterations"] = iteration.skipped;
+    row["text"] = iteration.skipped_text();
     list.append(row);
   }
   return list;
@@ -363,6 +381,7 @@ void bind_timing(nb::module_& module) {
       .def("critical_bytes",
            [](const std::shared_ptr<Timing>& t) { return rows_of(t, t->trace.critical_path); })
       .def("tracks", &tracks)
+      .def("skipped", &skipped)
       .def("memory_map", &memory_map)
       .def("strings", &strings);
   module.def("compile_and_time", &compile_and_time, "machines"_a, "name"_a = "kernel",

@@ -40,6 +40,9 @@ void merge(trace::Trace& trace, std::span<const backend::CorePart> parts) {
     for (uint32_t* index : {&event.instruction, &event.waited_for})
       if (*index < merged.size()) *index = merged[*index];
   }
+  for (trace::Iteration& iteration : trace.iterations)
+    if (const auto& merged = parts[iteration.core].merged; iteration.loop < merged.size())
+      iteration.loop = merged[iteration.loop];
   for (trace::CriticalSegment& segment : trace.critical_path) {
     const auto& merged = parts[segment.core].merged;
     uint32_t at = segment.instruction;

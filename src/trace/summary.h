@@ -48,7 +48,7 @@ struct DmaTotals {
   int64_t bytes = 0;        // written by all DMA
   int64_t hbm_bytes_read = 0;
   int64_t hbm_bytes_written = 0;
-  double active_ns = 0;       // at least one DMA engine busy
+  double active_ns = 0;       // at least one DMA engine of any core busy
   double engine_busy_ns = 0;  // summed over DMA engines
   double efficiency = 0;      // bytes / (engine_busy_ns * peak rate of one engine)
 };
@@ -65,14 +65,14 @@ struct Summary {
   std::array<double, kFlopKindCount> flops{};        // Tensor engine, by kind
   double vector_flops = 0;                           // element operations of vector, scalar and gpsimd
   double tensor_peak_flops_per_ns = 0;               // BF16, one core: for utilisation
-  double hbm_peak_bytes_per_ns = 0;                  // one core
+  double hbm_peak_bytes_per_ns = 0;                  // of the HBM stack, whoever of its cores runs
   double sbuf_bytes_moved = 0;                       // read and written by engines
   std::array<double, kResourceCount> bound_by_ns{};  // parts of the critical path; they add up to total_ns
   double extrapolated_ns = 0;  // part of total_ns that came from steady-state loops, not from stepping
 
   double tensor_flops() const;             // without transposes
   double model_flops_utilization() const;  // tensor_flops / (peak * total * cores)
-  double hbm_utilization() const;          // bytes read and written / (peak * total * cores)
+  double hbm_utilization() const;          // bytes read and written / (peak of the stack * total)
   Resource bound_by() const;               // the largest part
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include <fmt/format.h>
+
 #include "base/fault.h"
 
 namespace opentrn::trace {
@@ -61,13 +63,27 @@ double Summary::model_flops_utilization() const {
 }
 
 double Summary::hbm_utilization() const {
-  const double peak = hbm_peak_bytes_per_ns * total_ns * cores;
+  const double peak = hbm_peak_bytes_per_ns * total_ns;
   return peak > 0 ? static_cast<double>(dma.hbm_bytes_read + dma.hbm_bytes_written) / peak : 0;
 }
 
 Resource Summary::bound_by() const {
   return static_cast<Resource>(std::max_element(bound_by_ns.begin(), bound_by_ns.end()) -
                                bound_by_ns.begin());
+}
+
+std::string Iteration::skipped_text() const {
+  return fmt::format("{} iteration{} like the one before, not drawn", skipped, skipped == 1 ? "" : "s");
+}
+
+void Recorder::add_iteration(const Iteration& iteration) {
+  trace_.iterations.push_back(iteration);
+  if (iteration.skipped == 0) return;
+  for (auto event = trace_.events.rbegin(); event != trace_.events.rend(); ++event) {
+    if (trace_.tracks[event->track].core != iteration.core) continue;
+    if (event->start_ns < iteration.start_ns) break;
+    event->times *= iteration.skipped + 1;
+  }
 }
 
 void Recorder::finish(const Summary& summary, std::vector<CriticalSegment> critical_path) {

@@ -68,6 +68,7 @@ struct Event {
   int32_t line = 0;
   isa::Opcode opcode = isa::Opcode::kDmaCopy;
   Stall stall = Stall::kNone;
+  int64_t times = 1;  // how often it happened: more than once where iterations of a loop were not stepped
 };
 
 // A stretch of the critical path, latest first: who was on it and on what grounds.
@@ -77,6 +78,19 @@ struct CriticalSegment {
   Resource resource = Resource::kTensor;
   uint32_t instruction = kNoIndex;
   uint16_t core = 0;
+  int64_t times = 1;  // as Event::times
+};
+
+// One iteration of a loop that was stepped, and how many like it followed that were not: they took the time
+// from end_ns on, without events. Nothing of an iteration reaches into the next.
+struct Iteration {
+  double start_ns = 0;
+  double end_ns = 0;
+  int64_t skipped = 0;
+  uint32_t loop = kNoIndex;  // instruction that begins the loop
+  uint16_t core = 0;
+  std::string skipped_text() const;  // "508 iterations like the one before, not drawn"
+  double skipped_end_ns() const { return end_ns + static_cast<double>(skipped) * (end_ns - start_ns); }
 };
 
 struct Trace {
@@ -87,6 +101,7 @@ struct Trace {
   std::vector<Track> tracks;
   std::vector<Event> events;  // by track in start order, tracks interleaved in schedule order
   std::vector<CriticalSegment> critical_path;
+  std::vector<Iteration> iterations;  // in the order of their ends, inner loops first
   Summary summary;
 };
 
@@ -99,6 +114,8 @@ class TraceSink {
   virtual StringTable& strings() = 0;
   virtual uint32_t add_track(const Track& track) = 0;
   virtual void add_event(const Event& event) = 0;
+  // Events of it were added before. Where iterations were skipped, each happened that many times more.
+  virtual void add_iteration(const Iteration& iteration) = 0;
   // Called once, at the end.
   virtual void finish(const Summary& summary, std::vector<CriticalSegment> critical_path) = 0;
 };
@@ -111,6 +128,7 @@ class Recorder final : public TraceSink {
     return static_cast<uint32_t>(trace_.tracks.size() - 1);
   }
   void add_event(const Event& event) override { trace_.events.push_back(event); }
+  void add_iteration(const Iteration& iteration) override;
   void finish(const Summary& summary, std::vector<CriticalSegment> critical_path) override;
 
   const Trace& trace() const { return trace_; }

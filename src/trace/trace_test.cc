@@ -27,6 +27,17 @@ TEST(Summary, BoundByIsTheLargestShareAndTransposesAreNoModelFlops) {
   EXPECT_DOUBLE_EQ(summary.model_flops_utilization(), 0.4);
 }
 
+// Neuron Explorer's mbu_estimated_percent: of a stack, the same for one core and for two.
+TEST(Summary, HbmIsUsedInPartsOfTheStackWhoeverOfItsCoresRuns) {
+  Summary summary;
+  summary.total_ns = 100;
+  summary.hbm_peak_bytes_per_ns = 725;
+  summary.dma.hbm_bytes_read = 29'000;
+  summary.dma.hbm_bytes_written = 7'250;
+  for (summary.cores = 1; summary.cores <= 2; ++summary.cores)
+    EXPECT_DOUBLE_EQ(summary.hbm_utilization(), 0.5) << summary.cores;
+}
+
 TEST(Summary, AnUnknownEngineHasNoResource) { EXPECT_THROW(resource_of(isa::Engine::kUnknown), Fault); }
 
 TEST(Recorder, KeepsTracksEventsAndSummary) {
@@ -45,6 +56,26 @@ TEST(Recorder, KeepsTracksEventsAndSummary) {
   EXPECT_EQ(trace.strings[trace.tracks[track].name], "vector");
   ASSERT_EQ(trace.events.size(), 1u);
   EXPECT_EQ(trace.critical_path.front().resource, Resource::kVector);
+}
+
+TEST(Recorder, EventsOfASkippedIterationHappenedAsOftenAsAllOfThem) {
+  Recorder recorder;
+  const uint32_t here = recorder.add_track({.core = 0}), there = recorder.add_track({.core = 1});
+  const auto event = [&](uint32_t track, double start_ns) {
+    recorder.add_event({.start_ns = start_ns, .end_ns = start_ns + 5, .track = track});
+  };
+  event(here, 0);
+  event(here, 10);   // of the inner loop, whose 3 further rounds are skipped
+  event(there, 12);  // on the other core
+  recorder.add_iteration({.start_ns = 10, .end_ns = 20, .skipped = 3});
+  event(here, 60);
+  recorder.add_iteration({.start_ns = 5, .end_ns = 70, .skipped = 1});
+  const Trace trace = recorder.take();
+  EXPECT_EQ(trace.events[0].times, 1);
+  EXPECT_EQ(trace.events[1].times, 8);
+  EXPECT_EQ(trace.events[2].times, 1);
+  EXPECT_EQ(trace.events[3].times, 2);
+  EXPECT_EQ(trace.iterations[0].skipped_end_ns(), 50);
 }
 
 }  // namespace

@@ -43,6 +43,24 @@ def double_on_two_cores(x):
     return out
 
 
+@nki.jit
+def double_in_a_device_loop(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    for i in nl.dynamic_range(0, x.shape[1] // 64):
+        tile = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x[:, nl.ds(i * 64, 64)])
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+        nisa.dma_copy(dst=out[:, nl.ds(i * 64, 64)], src=tile)
+    return out
+
+
+@nki.jit
+def copy(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=x)
+    return out
+
+
 SHAPE = opentrn.ShapeOf((256, 512), "float32")
 
 
@@ -111,6 +129,109 @@ def test_two_cores_are_timed_together():
     assert profile["cores"] == 2
     assert profile["instructions"] == 6
     assert {track["core"] for track in result.timing.tracks()} == {0, 1}
+
+
+# Neuron Explorer's profile schema reference, table Summary: bytes read and written / total_time / the bandwidth of an
+# HBM stack, the same for one core and two. A Trainium2 has four stacks of its 2.9 TB/s.
+@pytest.mark.parametrize(
+    ("kernel", "lnc", "shape"), [(copy, 1, (4096, 8192)), (double_on_two_cores, 2, (256, 4096))]
+)
+def test_memory_bandwidth_is_used_in_parts_of_a_stack(kernel, lnc, shape):
+    result = opentrn.run(kernel, opentrn.ShapeOf(shape, "float32"), lnc=lnc, execute=False)
+    summary = result.timing.profile()["summary"]
+    moved = 2 * shape[0] * shape[1] * 4
+    mbu = 100 * moved / summary["total_time"] / 725e9
+    assert summary["mbu_estimated_percent"] == pytest.approx(mbu)
+    assert mbu <= 100
+    assert summary["peak_flops_bandwidth_ratio"] == pytest.approx(lnc * 2 * 128 * 128 * 2.4e9 / 725e9)
+
+
+def test_active_times_of_two_cores_are_within_the_run():
+    result = opentrn.run(double_on_two_cores, opentrn.ShapeOf((256, 4096), "float32"), lnc=2, execute=False)
+    summary = result.timing.profile()["summary"]
+    times = [key for key in summary if key.endswith("_active_time")]
+    assert {"dma_active_time", "vector_engine_active_time"} <= set(times)
+    for key in times:
+        assert summary[key] <= summary["total_time"]
+        assert summary[f"{key}_percent"] == pytest.approx(100 * summary[key] / summary["total_time"])
+    events, tracks = result.timing.events(), result.timing.tracks()
+    transfers = sorted(
+        (e["start_ns"], e["end_ns"]) for e in events if tracks[e["track"]]["kind"] == "dma_queue"
+    )
+    assert summary["dma_active_time"] == pytest.approx(1e-9 * _covered(transfers), rel=0.01)
+
+
+def _covered(intervals):
+    total, until = 0.0, 0.0
+    for start, end in intervals:
+        total += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return total
+
+
+def test_high_water_is_that_of_the_scheduled_run():
+    rows = 24
+    timing = opentrn.run(double, opentrn.ShapeOf((rows * 128, 512), "float32"), execute=False).timing
+    events, tracks = timing.events(), timing.tracks()
+    on_queue = np.array([track["kind"] == "dma_queue" for track in tracks])[events["track"]]
+    transfers = events[on_queue][np.argsort(events[on_queue]["instruction"], kind="stable")]
+    loads, stores = transfers[0::2], transfers[1::2]  # of tile 0, 1, ..., as the kernel issues them
+    assert len(loads) == len(stores) == rows
+    held = max(int(((loads["start_ns"] <= at) & (at < stores["end_ns"])).sum()) for at in loads["start_ns"])
+    assert held > 1  # the kernel, read line by line, holds one tile at a time
+    assert timing.profile()["memory"]["sbuf_bytes_per_partition_used"] == held * 512 * 4
+
+
+def test_a_device_loop_counts_with_all_its_iterations():
+    iterations = 512
+    profile = (timing := _loop_timing(iterations)).profile()
+    assert profile["extrapolated_ns"] > 0.9 * profile["total_ns"]
+    lines = profile["lines"]
+    assert sum(line["critical_ns"] for line in lines) == pytest.approx(profile["total_ns"], rel=1e-6)
+    counts = {}
+    for row in profile["opcodes"]:
+        counts[row["opcode"]] = counts.get(row["opcode"], 0) + row["count"]
+    assert {name: counts[name] for name in ("dma_copy", "tensor_scalar", "loop_begin", "loop_end")} == {
+        "dma_copy": 2 * iterations,
+        "tensor_scalar": iterations,
+        "loop_begin": 1,
+        "loop_end": iterations,
+    }
+    assert sum(line["instructions"] for line in lines) == profile["instructions"]
+    bytes_moved = 2 * 128 * 64 * 4 * iterations
+    assert sum(line["dma_bytes"] for line in lines) == bytes_moved == profile["dma"]["bytes"]
+    assert sum(queue["bytes"] for queue in profile["dma"]["queues"]) == bytes_moved
+    assert sum(queue["transfers"] for queue in profile["dma"]["queues"]) == 2 * iterations
+    waits = [
+        row for row in profile["waits"] if row["waited_for_opcode"] == "dma_copy" and row["engine"] != "sync"
+    ]
+    assert sum(row["count"] for row in waits) == iterations  # each scaling waits for its load
+    events = timing.events()
+    assert events["times"].sum() > len(events)
+
+
+def _loop_timing(iterations):
+    shape = opentrn.ShapeOf((128, 64 * iterations), "float32")
+    return opentrn.run(double_in_a_device_loop, shape, execute=False).timing
+
+
+def test_timelines_say_which_iterations_are_not_drawn(tmp_path: Path):
+    iterations = 512
+    timing = _loop_timing(iterations)
+    (skipped,) = timing.skipped()
+    stepped = len({e["iteration"] for e in timing.events()})
+    assert skipped["iterations"] == iterations - stepped
+    assert skipped["text"] == f"{iterations - stepped} iterations like the one before, not drawn"
+    timing.save_perfetto(str(tmp_path / "trace.json"))
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    assert trace["otherData"]["iterations_not_drawn"] == str(iterations - stepped)
+    assert [e["dur"] for e in trace["traceEvents"] if e["name"] == skipped["text"]] == [
+        pytest.approx((skipped["end_ns"] - skipped["start_ns"]) / 1e3, abs=1e-3)
+    ]
+    from opentrn.report import html
+
+    data = json.loads(re.search(r'id="data">(.*?)</script>', html.page(timing), re.S).group(1))
+    assert data["skipped"] == [skipped]
 
 
 def test_dtype_sizes_count():

@@ -71,6 +71,7 @@ def _data(timing: Any) -> dict[str, Any]:
     return {
         "profile": profile,
         "tracks": timing.tracks(),
+        "skipped": timing.skipped(),
         "opcodes": _core.opcode_names(),
         "stalls": _core.stall_names(),
         "resources": _core.resource_names(),

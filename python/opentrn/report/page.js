@@ -112,7 +112,7 @@ function drawHead() {
   $("program").textContent = profile.program;
   $("machine").textContent = `${profile.cores > 1 ? profile.cores + " × " : ""}${profile.neuron_core} · ${count(profile.instructions)} instructions`
     + (profile.launch_overhead_ns ? ` · launching adds ${time(profile.launch_overhead_ns, 0)}` : "")
-    + (profile.extrapolated_ns ? ` · ${time(profile.extrapolated_ns)} extrapolated from steady loops, not in the timeline` : "");
+    + (profile.extrapolated_ns ? ` · ${time(profile.extrapolated_ns)} extrapolated from steady loops: hatched in the timeline` : "");
   $("cards").append(
     card(time(profile.total_ns), "predicted time on the device"),
     profile.bound_by.shares.length
@@ -123,7 +123,7 @@ function drawHead() {
     card(percent(dma.efficiency_percent), `DMA rate while busy · ${bytes(dma.bytes_per_descriptor)} a descriptor`, dma.efficiency_percent),
     card(bytes(memory.sbuf_bytes_per_partition_used), `SBUF high water of ${bytes(memory.sbuf_bytes_per_partition_limit)} a partition`,
       memory.sbuf_bytes_per_partition_limit && 100 * memory.sbuf_bytes_per_partition_used / memory.sbuf_bytes_per_partition_limit),
-    card(`${memory.psum_banks_used} of ${memory.psum_banks_limit ?? "?"}`, `PSUM banks · ${bytes(memory.spill_bytes)} spilled`,
+    card(`${memory.psum_banks_used} of ${memory.psum_banks_limit ?? "?"}`, `PSUM banks · ${bytes(memory.spill_save_bytes)} spilled`,
       memory.psum_banks_limit && 100 * memory.psum_banks_used / memory.psum_banks_limit));
   const shares = profile.bound_by.shares;
   $("bound").append(
@@ -166,7 +166,7 @@ function drawTables(timeline) {
   $("memory").append(table([{ title: "memory", value: (r) => r[0] }, { title: "high water", number: true, value: (r) => r[1] }, { title: "limit", number: true, value: (r) => r[2] }], [
     ["SBUF, per partition", bytes(memory.sbuf_bytes_per_partition_used), bytes(memory.sbuf_bytes_per_partition_limit)],
     ["PSUM, banks", String(memory.psum_banks_used), String(memory.psum_banks_limit ?? "?")],
-    ["HBM", bytes(memory.hbm_bytes_used), ""], ["spilled to HBM", bytes(memory.spill_bytes), ""]]));
+    ["HBM", bytes(memory.hbm_bytes_used), ""], ["spilled to HBM", bytes(memory.spill_save_bytes), ""], ["reloaded from there", bytes(memory.spill_reload_bytes), ""]]));
   $("waits").append(table([
     { title: "engine", value: (w) => w.engine },
     { title: "was idle before", value: (w) => place(w.waiting.file, w.waiting.line), show: (w) => placeCell(w.waiting.file, w.waiting.line) },
@@ -177,7 +177,7 @@ function drawTables(timeline) {
   ], profile.waits, { limit: 10 }));
   const dma = profile.dma;
   $("dma-summary").textContent = `${count(dma.transfers)} transfers, ${count(dma.descriptors)} descriptors of ${bytes(dma.bytes_per_descriptor)}, ${bytes(dma.bytes)} at `
-    + `${dma.achieved_gb_s == null ? "?" : dma.achieved_gb_s.toFixed(1)} GB/s${profile.cores > 1 ? " a core" : ""} while any DMA engine was busy.`;
+    + `${dma.achieved_gb_s == null ? "?" : dma.achieved_gb_s.toFixed(1)} GB/s while any DMA engine was busy.`;
   $("queues").append(table([
     { title: "queue", value: (q) => q.queue },
     { title: "transfers", number: true, value: (q) => q.transfers, show: (q) => count(q.transfers) },
@@ -352,6 +352,7 @@ class Timeline {
     this.drawAxis();
     this.drawCritical();
     for (const row of this.rows) this.drawRow(row);
+    this.drawSkipped();
     g.globalAlpha = 1;
     if (this.selection) { g.fillStyle = "rgb(37 99 235 / .18)"; g.fillRect(this.selection[0], 0, this.selection[1] - this.selection[0], this.height); }
     $("range").textContent = `${time(this.view[0])} – ${time(this.view[1])} (${time(this.view[1] - this.view[0])})`;
@@ -395,6 +396,28 @@ class Timeline {
       g.fillRect(x0, AXIS, Math.max(1, x1 - x0), CRITICAL - 4);
     }
     this.label("critical path", AXIS, CRITICAL - 4);
+  }
+
+  // Where iterations were not stepped there is nothing to draw: hatched, with a word in the first row of the core.
+  drawSkipped() {
+    const g = this.g, right = this.width - 8;
+    for (const { core, start_ns, end_ns, text } of data.skipped) {
+      const x0 = Math.max(this.x(start_ns), LABELS), x1 = Math.min(this.x(end_ns), right);
+      if (x1 - x0 < 1) continue;
+      for (const row of this.rows.filter((r) => r.info.core === core)) {
+        g.save();
+        g.beginPath(); g.rect(x0, row.y, x1 - x0, row.height); g.clip();
+        g.strokeStyle = this.waitColour; g.globalAlpha = 0.7;
+        g.beginPath();
+        for (let x = x0 - row.height; x < x1; x += 8) { g.moveTo(x, row.y + row.height); g.lineTo(x + row.height, row.y); }
+        g.stroke();
+        g.restore();
+      }
+      const first = this.rows.find((r) => r.info.core === core);
+      if (!first || g.measureText(text).width + 8 > x1 - x0) continue;
+      g.fillStyle = this.panel; g.fillRect((x0 + x1 - g.measureText(text).width) / 2 - 4, first.y + 1, g.measureText(text).width + 8, first.height - 2);
+      g.fillStyle = this.ink; g.textAlign = "center"; g.fillText(text, (x0 + x1) / 2, first.y + first.height / 2);
+    }
   }
 
   drawRow(row) {
@@ -477,6 +500,11 @@ class Timeline {
       if (d <= distance) { distance = d; best = i; }
     }
     return best;
+  }
+
+  skippedAt(x, y) {
+    const row = this.rows.find((r) => y >= r.y && y < r.y + r.height), t = this.t(x);
+    return row && x >= LABELS ? data.skipped.find((s) => s.core === row.info.core && s.start_ns <= t && t < s.end_ns) : null;
   }
 
   describe(i) {
@@ -576,10 +604,10 @@ class Timeline {
   }
 
   hover(x, y) {
-    const i = this.eventAt(x, y), tip = $("tip");
-    tip.hidden = i < 0;
-    if (i < 0) return;
-    tip.replaceChildren(...this.describe(i));
+    const i = this.eventAt(x, y), tip = $("tip"), skipped = i < 0 ? this.skippedAt(x, y) : null;
+    tip.hidden = i < 0 && !skipped;
+    if (tip.hidden) return;
+    tip.replaceChildren(...(skipped ? [el("div", {}, `${skipped.text}: ${time(skipped.end_ns - skipped.start_ns)}`)] : this.describe(i)));
     tip.style.left = `${Math.min(x + 14, this.width - 300)}px`;
     tip.style.top = `${y + 16}px`;
   }

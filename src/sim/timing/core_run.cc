@@ -39,14 +39,15 @@ bool Meetings::arrive(uint64_t key, uint32_t round, size_t core, Ps ready, Ps* a
 }
 
 CoreRun::CoreRun(const Machine& machine, const arch::TimingTable& table, const isa::Executable& executable,
-                 size_t core, HbmStack& hbm, Meetings& meetings, trace::TraceSink* sink,
-                 const SimulateOptions& options)
+                 size_t core, HbmStack& hbm, ActiveTime& dma_active, Meetings& meetings,
+                 trace::TraceSink* sink, const SimulateOptions& options)
     : machine_(machine),
       executable_(executable),
       program_(*executable.program),
       patterns_(all_pattern_facts(program_)),
       core_(core),
       hbm_(hbm),
+      dma_active_(dma_active),
       meetings_(meetings),
       sink_(sink),
       options_(options),
@@ -296,9 +297,9 @@ void CoreRun::start_dma(Head& head, size_t engine, Ps start) {
   const isa::ScheduledInstruction& entry = executable_.schedule[head.at];
   const DmaWork work = machine_.dma_rules.work(executable_, entry, patterns_);
   InstructionRecord& record = records_[head.at];
-  const Ps active = dma_.active(), busy = dma_.busy();
-  const Transfer transfer =
-      dma_.run(start, entry.trigger, entry.dge, executable_.streams[entry.stream].queue, work, hbm_, head.at);
+  const Ps active = dma_active_.sum(), busy = dma_.busy();
+  const Transfer transfer = dma_.run(start, entry.trigger, entry.dge, executable_.streams[entry.stream].queue,
+                                     work, hbm_, dma_active_, head.at);
   record.engine_free = transfer.trigger_free;
   record.visible = transfer.complete;
   record.transfer = static_cast<uint32_t>(transfers_.size());
@@ -310,7 +311,7 @@ void CoreRun::start_dma(Head& head, size_t engine, Ps start) {
   totals_.dma_bytes += work.bytes;
   totals_.hbm_read += work.hbm_read;
   totals_.hbm_written += work.hbm_written;
-  totals_.dma_active += dma_.active() - active;
+  totals_.dma_active += dma_active_.sum() - active;
   totals_.dma_busy += dma_.busy() - busy;
 }
 
@@ -326,6 +327,15 @@ void CoreRun::pass_marker(uint32_t marker) {
   ++totals_.instructions[index(Engine::kSync)];
   totals_.busy[index(Engine::kSync)] += cost.busy;
   totals_.bound_by[static_cast<size_t>(Resource::kSync)] += cost.busy;
+  if (keep_path())
+    critical_.push_back({to_ns(now_), to_ns(now_ + cost.busy), Resource::kSync, entry.instruction,
+                         static_cast<uint16_t>(core_)});
+  if (sink_ != nullptr) {
+    trace::Event event = event_of(marker);
+    event.track = engine_track_[index(Engine::kSync)];
+    event.end_ns = to_ns(record.engine_free);
+    sink_->add_event(event);
+  }
   now_ += cost.busy;
   free_.fill(now_);
 }
@@ -337,6 +347,10 @@ void CoreRun::skip(uint32_t begin, uint32_t end) {
 
 void CoreRun::extrapolate(Ps period, const Totals& each, int64_t rounds) {
   const Ps by = period * rounds;
+  const double start_ns = to_ns(now_ - period);
+  for (auto segment = critical_.rbegin(); segment != critical_.rend() && segment->start_ns >= start_ns;
+       ++segment)
+    segment->times *= rounds + 1;
   totals_.add(each, rounds);
   now_ += by;
   free_.fill(now_);
@@ -347,12 +361,17 @@ void CoreRun::extrapolate(Ps period, const Totals& each, int64_t rounds) {
   array_last_end_ += by;
 }
 
+void CoreRun::trace_round(uint32_t begin_marker, Ps start, int64_t skipped) {
+  if (sink_ == nullptr) return;
+  sink_->add_iteration({to_ns(start), to_ns(now_), skipped, executable_.schedule[begin_marker].instruction,
+                        static_cast<uint16_t>(core_)});
+}
+
 // From the end of the stretch back through whatever held each instruction up, giving every moment to one
 // resource. The parts add up to the length of the stretch.
 void CoreRun::walk_critical_path() {
   uint32_t at = last_to_finish_;
   Ps time = now_;
-  const bool keep = sink_ != nullptr || options_.keep_instructions;
   bool from_queue = false;
   bool at_generation = false;  // came in through the descriptor unit of transfer `at`
   const auto spend = [&](Ps from, Resource resource) {
@@ -360,17 +379,19 @@ void CoreRun::walk_critical_path() {
     if (from >= time) return;
     totals_.bound_by[static_cast<size_t>(resource)] += time - from;
     const Ps until = std::exchange(time, from);
-    if (!keep) return;
+    if (!keep_path()) return;
     const isa::InstructionIndex instruction = executable_.schedule[at].instruction;
     if (critical_.empty() || critical_.back().instruction != instruction ||
-        critical_.back().resource != resource)
+        critical_.back().resource != resource || critical_.back().start_ns != to_ns(until))
       critical_.push_back({0, to_ns(until), resource, instruction, static_cast<uint16_t>(core_)});
     critical_.back().start_ns = to_ns(from);
   };
   const auto in_stretch = [&](uint32_t other) {
     return other != kNobody && other >= stretch_begin_ && other < stretch_end_;
   };
+  uint32_t reached = at;
   while (at != kNobody && time > stretch_start_) {
+    reached = at;
     const InstructionRecord& record = records_[at];
     const isa::ScheduledInstruction& entry = executable_.schedule[at];
     const bool dma = entry.engine == Engine::kDma;
@@ -411,10 +432,11 @@ void CoreRun::walk_critical_path() {
             Resource::kPeer);
     at = record.previous;
   }
-  if (time > stretch_start_) totals_.bound_by[static_cast<size_t>(Resource::kSync)] += time - stretch_start_;
+  at = reached;
+  spend(stretch_start_, Resource::kSync);
 }
 
-void CoreRun::emit(uint32_t at, size_t engine) {
+trace::Event CoreRun::event_of(uint32_t at) const {
   const isa::ScheduledInstruction& entry = executable_.schedule[at];
   const isa::Instruction& in = program_.instruction(entry.instruction);
   const InstructionRecord& record = records_[at];
@@ -424,36 +446,50 @@ void CoreRun::emit(uint32_t at, size_t engine) {
   event.instruction = entry.instruction;
   event.iteration = iteration_;
   event.opcode = in.opcode;
-  event.stall = record.stall;
   event.name = strings.intern(program_.string(in.name));
   event.file = strings.intern(where.file);
   event.function = strings.intern(where.function);
   event.line = where.line;
+  event.start_ns = to_ns(record.start);
+  event.busy_ns = to_ns(record.engine_free - record.start);
+  return event;
+}
+
+void CoreRun::emit(uint32_t at, size_t engine) {
+  const isa::ScheduledInstruction& entry = executable_.schedule[at];
+  const InstructionRecord& record = records_[at];
+  trace::Event event = event_of(at);
+  event.stall = record.stall;
   if (record.waited_for != kNobody) event.waited_for = executable_.schedule[record.waited_for].instruction;
   event.track = engine_track_[engine];
-  event.start_ns = to_ns(record.start);
   event.end_ns =
       to_ns(entry.engine == Engine::kDma ? record.engine_free : record.visible - machine_.semaphore);
-  event.busy_ns = to_ns(record.engine_free - record.start);
   if (record.stall != Stall::kNone) {
     const Ps before = record.previous == kNobody ? stretch_start_ : records_[record.previous].engine_free;
     event.stall_ns = to_ns(std::max<Ps>(0, record.start - before));
   }
   if (entry.engine == Engine::kTensor) event.flops = heads_[engine].cost.tensor.flops;
   sink_->add_event(event);
-  if (entry.engine != Engine::kDma) return;
+  if (entry.engine == Engine::kDma) emit_transfer(at, event);
+}
 
-  const Transfer& transfer = transfers_[record.transfer];
+uint32_t CoreRun::track_of(const isa::ScheduledInstruction& entry) {
   const uint16_t queue = executable_.streams[entry.stream].queue;
   auto [track, added] = queue_track_.try_emplace(queue, 0);
   if (added) {
     const std::string name = fmt::format("q{}{}{}", isa::name(entry.trigger), queue % 2 == 0 ? "In" : "Out",
                                          core_ > 0 ? fmt::format(" (core {})", core_) : "");
     track->second = sink_->add_track({trace::TrackKind::kDmaQueue, entry.trigger,
-                                      static_cast<uint16_t>(core_), queue, strings.intern(name)});
+                                      static_cast<uint16_t>(core_), queue, sink_->strings().intern(name)});
   }
+  return track->second;
+}
+
+void CoreRun::emit_transfer(uint32_t at, trace::Event event) {
+  const isa::ScheduledInstruction& entry = executable_.schedule[at];
+  const Transfer& transfer = transfers_[records_[at].transfer];
   const DmaWork work = machine_.dma_rules.work(executable_, entry, patterns_);
-  event.track = track->second;
+  event.track = track_of(entry);
   event.start_ns = to_ns(std::min(transfer.arrival, transfer.data_begin));
   event.end_ns = to_ns(transfer.data_end);
   event.busy_ns = event.end_ns - event.start_ns;
@@ -470,7 +506,8 @@ void CoreRun::emit(uint32_t at, size_t engine) {
     if (fresh)
       engine_track->second = sink_->add_track(
           {trace::TrackKind::kDmaEngine, Engine::kDma, static_cast<uint16_t>(core_), static_cast<uint16_t>(e),
-           strings.intern(fmt::format("dma{}{}", e, core_ > 0 ? fmt::format(" (core {})", core_) : ""))});
+           sink_->strings().intern(
+               fmt::format("dma{}{}", e, core_ > 0 ? fmt::format(" (core {})", core_) : ""))});
     const Ps busy = e == work.first_engine  ? work.first_busy
                     : e == work.last_engine ? work.last_busy
                                             : work.middle_busy;

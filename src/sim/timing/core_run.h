@@ -47,7 +47,7 @@ struct InstructionRecord {
 class CoreRun {
  public:
   CoreRun(const Machine& machine, const arch::TimingTable& table, const isa::Executable& executable,
-          size_t core, HbmStack& hbm, Meetings& meetings, trace::TraceSink* sink,
+          size_t core, HbmStack& hbm, ActiveTime& dma_active, Meetings& meetings, trace::TraceSink* sink,
           const SimulateOptions& options);
 
   // -- a stretch of the schedule without loop markers
@@ -65,6 +65,8 @@ class CoreRun {
   Ps now() const { return now_; }  // when everything so far is complete
   // `rounds` more rounds of a loop, each taking `period` and adding `each` to the totals.
   void extrapolate(Ps period, const Totals& each, int64_t rounds);
+  // Tells the trace of a round that began at `start` and ends now; `skipped` more like it are not stepped.
+  void trace_round(uint32_t begin_marker, Ps start, int64_t skipped);
 
   const Totals& totals() const { return totals_; }
   const DmaEngines& dma() const { return dma_; }
@@ -97,8 +99,12 @@ class CoreRun {
   void account(const Head& head, size_t engine, Ps start, bool port);
   uint64_t meeting_key(const isa::Instruction& in) const;
   Ps activation_table(const isa::Instruction& in);
+  bool keep_path() const { return sink_ != nullptr || options_.keep_instructions; }
   void walk_critical_path();
   void emit(uint32_t at, size_t engine);
+  trace::Event event_of(uint32_t at) const;  // what does not depend on its track
+  void emit_transfer(uint32_t at, trace::Event event);
+  uint32_t track_of(const isa::ScheduledInstruction& entry);
 
   const Machine& machine_;
   const isa::Executable& executable_;
@@ -106,6 +112,7 @@ class CoreRun {
   std::vector<PatternFacts> patterns_;
   size_t core_;
   HbmStack& hbm_;
+  ActiveTime& dma_active_;
   Meetings& meetings_;
   trace::TraceSink* sink_;
   const SimulateOptions& options_;

@@ -120,7 +120,7 @@ int DmaEngines::slot_of(int queue) {
 }
 
 Transfer DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue, const DmaWork& work,
-                         HbmStack& hbm, uint32_t id) {
+                         HbmStack& hbm, ActiveTime& active, uint32_t id) {
   Transfer transfer;
   generate(issue, trigger, mode, work, id, transfer);
   const int slot = slot_of(queue);
@@ -165,8 +165,7 @@ Transfer DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue,
                                     : transfer.engines_end;
   busy_until = std::max(busy_until, transfer.data_end);
   // Some engine has work until then, whatever the order in which queues are served.
-  active_ += std::max<Ps>(0, busy_until - std::max(first_begin, active_until_));
-  active_until_ = std::max(active_until_, busy_until);
+  active.add(first_begin, busy_until);
   transfer.complete = transfer.data_end + completion_;
   return transfer;
 }
@@ -174,7 +173,6 @@ Transfer DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue,
 void DmaEngines::shift(Ps by) {
   for (int g = 0; g < group_count_; ++g) groups_[static_cast<size_t>(g)].state.time += by;
   for (Ps& free : unit_free_) free += by;
-  active_until_ += by;
 }
 
 }  // namespace opentrn::sim::timing

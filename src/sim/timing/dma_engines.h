@@ -24,6 +24,22 @@ class HbmStack {
   BandwidthSlices slices_;
 };
 
+// How long the DMA engines of at least one core had work.
+class ActiveTime {
+ public:
+  // Counts what is new of [begin, end). Intervals come by their begins, as far as instructions start in
+  // order.
+  void add(Ps begin, Ps end) {
+    sum_ += std::max<Ps>(0, end - std::max(begin, until_));
+    until_ = std::max(until_, end);
+  }
+  void shift(Ps by) { until_ += by; }
+  Ps sum() const { return sum_; }
+
+ private:
+  Ps sum_ = 0, until_ = 0;
+};
+
 inline constexpr uint32_t kNobody = 0xFFFFFFFFu;
 inline constexpr int kDmaQueuesMax = 16;  // that one program uses
 
@@ -46,9 +62,8 @@ class DmaEngines {
   DmaEngines(const arch::TimingTable& table, int engines);
   // `id` names the transfer for queued_behind.
   Transfer run(Ps issue, isa::Engine trigger, isa::DgeMode mode, int queue, const DmaWork& work,
-               HbmStack& hbm, uint32_t id);
-  // Time in which at least one engine was busy, and the sum over engines.
-  Ps active() const { return active_; }
+               HbmStack& hbm, ActiveTime& active, uint32_t id);
+  // Summed over engines.
   Ps busy() const { return busy_; }
   void shift(Ps by);
 
@@ -87,7 +102,7 @@ class DmaEngines {
   int slots_ = 0;
   std::array<Ps, isa::kEngineCount> unit_free_{};  // descriptor generation, by triggering engine
   std::array<uint32_t, isa::kEngineCount> unit_holder_{};
-  Ps active_ = 0, active_until_ = 0, busy_ = 0;
+  Ps busy_ = 0;
   Ps start_latency_ = 0, swdge_latency_ = 0, hwdge_latency_ = 0, completion_ = 0;
   Ps trigger_ = 0, hwdge_instruction_ = 0;
   double swdge_descriptor_ps_ = 0, swdge_spread_ps_ = 0;

@@ -32,7 +32,7 @@ Machine::Machine(const arch::TimingTable& table)
       vector_gpsimd_share_sbuf(flag(table, "vector_gpsimd_share_sbuf_port")),
       fast_modes_share_gpsimd_bus(flag_or_false(table, "vector_fast_modes_share_gpsimd_bus")),
       vector_scalar_share_psum(flag(table, "vector_scalar_share_psum_port")),
-      hbm_peak_bytes_per_ns(table.constant("hbm_bandwidth_gb_s")),
+      hbm_peak_bytes_per_ns(table.constant("hbm_bandwidth_gb_s") * table.constant("hbm_cores_per_stack")),
       dma_engine_bytes_per_ns(table.constant("dma_engine_gb_s")) {
   for (Engine engine : {Engine::kTensor, Engine::kVector, Engine::kScalar, Engine::kGpSimd, Engine::kSync})
     result_latency[static_cast<size_t>(engine)] =

@@ -41,7 +41,7 @@ struct Machine {
   bool fast_modes_share_gpsimd_bus = false;
   bool vector_scalar_share_psum = false;
   double tensor_peak_flops_per_ns = 0;
-  double hbm_peak_bytes_per_ns = 0;
+  double hbm_peak_bytes_per_ns = 0;  // of a stack
   double dma_engine_bytes_per_ns = 0;
 
  private:

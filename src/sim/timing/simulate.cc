@@ -30,8 +30,8 @@ class Run {
         options_(options),
         registers_(*cores[0]->program) {
     for (size_t c = 0; c < cores.size(); ++c) {
-      cores_.push_back(
-          std::make_unique<CoreRun>(machine_, table, *cores[c], c, hbm_, meetings_, sink, options));
+      cores_.push_back(std::make_unique<CoreRun>(machine_, table, *cores[c], c, hbm_, dma_active_, meetings_,
+                                                 sink, options));
       markers_.push_back(find_markers(*cores[c]));
       if (markers_[c].size() != markers_[0].size())
         throw Fault(FaultKind::kNotModelled, "timing.loops",
@@ -120,10 +120,14 @@ class Run {
       for (size_t c = 0; c < cores_.size(); ++c) cores_[c]->pass_marker(markers_[c][close]);
       length.push_back(cores_[0]->now() - start[0]);
       const int64_t left = rounds - round - 1;
-      if (left == 0 || !steady(length)) continue;
+      const bool skip = left > 0 && steady(length);
+      for (size_t c = 0; c < cores_.size(); ++c)
+        cores_[c]->trace_round(markers_[c][open], start[c], skip ? left : 0);
+      if (!skip) continue;
       for (size_t c = 0; c < cores_.size(); ++c)
         cores_[c]->extrapolate(cores_[c]->now() - start[c], cores_[c]->totals().minus(before[c]), left);
       hbm_.shift(length.back() * left);
+      dma_active_.shift(length.back() * left);
       extrapolated_ += length.back() * left;
       break;
     }
@@ -171,6 +175,7 @@ class Run {
 
   Machine machine_;
   HbmStack hbm_;
+  ActiveTime dma_active_;
   Meetings meetings_;
   const SimulateOptions& options_;
   RegisterTracker registers_;

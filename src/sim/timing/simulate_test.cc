@@ -424,6 +424,59 @@ TEST(Loops, LongLoopsAreExtrapolatedFromSteadyRounds) {
               1e-6);
 }
 
+// 300 rounds of a load and of 200 activations: one instruction a round is enough to make the path one
+// resource.
+std::shared_ptr<const isa::Program> nested() {
+  ProgramBuilder b;
+  const auto in = b.hbm({128, 64}, DType::kFloat32, "in");
+  const auto x = b.sbuf(128, 64, DType::kFloat32);
+  const auto outer = b.program().add_register(), inner = b.program().add_register();
+  const auto outer_begin = b.loop_begin(outer, 0, 300);
+  b.dma(b.all(x), b.all(in));
+  const auto inner_begin = b.loop_begin(inner, 0, 200);
+  b.activation(b.all(x), b.all(x), ActivationFunction::kExp);
+  b.loop_end(inner, inner_begin);
+  b.loop_end(outer, outer_begin);
+  return b.take();
+}
+
+TEST(Loops, TheTraceCountsRoundsThatWereNotStepped) {
+  trace::Recorder recorder;
+  const TimingResult result =
+      simulate(compiled(nested(), Generation::kV3), arch::timing(Generation::kV3), &recorder);
+  const trace::Trace trace = recorder.take();
+  EXPECT_LT(trace.events.size(), 20'000u);
+  int64_t on_engines = 0, activations = 0, loads = 0;
+  for (const trace::Event& event : trace.events) {
+    const bool engine = trace.tracks[event.track].kind == trace::TrackKind::kEngine;
+    on_engines += engine ? event.times : 0;
+    loads += engine ? 0 : event.times;
+    activations += event.opcode == isa::Opcode::kActivation ? event.times : 0;
+  }
+  EXPECT_EQ(activations, 300 * 200);
+  EXPECT_EQ(loads, 300);
+  EXPECT_EQ(on_engines, result.instructions);
+  double critical_ns = 0;
+  for (const trace::CriticalSegment& segment : trace.critical_path) {
+    EXPECT_GE(segment.end_ns, segment.start_ns);
+    critical_ns += static_cast<double>(segment.times) * (segment.end_ns - segment.start_ns);
+  }
+  EXPECT_NEAR(critical_ns / result.total_ns, 1, 1e-9);
+}
+
+// Two cores load at once; while at least one DMA engine of either has work is no longer than the run.
+TEST(Simulate, TimeWithDmaActiveIsOfBothCoresTogether) {
+  const auto one = compiled(backend::stream_tiles(16, 2048, DType::kFloat32), Generation::kV3);
+  const auto alone = simulate(one, arch::timing(Generation::kV3));
+  const isa::Executable* const two[] = {&one, &one};
+  const auto both = simulate(two, arch::timing(Generation::kV3));
+  EXPECT_EQ(both.dma.bytes, 2 * alone.dma.bytes);
+  EXPECT_GE(both.dma.active_ns, alone.dma.active_ns);
+  EXPECT_LE(both.dma.active_ns, both.total_ns);
+  EXPECT_EQ(both.hbm_peak_bytes_per_ns, 725);  // of the stack they share: 2.9 TB/s in four
+  EXPECT_EQ(alone.hbm_peak_bytes_per_ns, 725);
+}
+
 TEST(Loops, ARunTimeTripCountMustBeGiven) {
   ProgramBuilder b;
   const auto x = b.sbuf(128, 8, DType::kFloat32), y = b.sbuf(128, 8, DType::kFloat32);
@@ -501,6 +554,22 @@ TEST(WhatIf, AFasterTableMakesAFasterRun) {
   const double normal = simulate(executable, arch::timing(Generation::kV3)).total_ns;
   const double faster = simulate(executable, tables->timing(Generation::kV3)).total_ns;
   EXPECT_NEAR(normal / faster, 1.9, 0.05);  // not 2: the time per descriptor stays
+}
+
+// The chain of what waited for what stays when the order does; so the run cannot lose more than the chain.
+TEST(WhatIf, InOneOrderAFasterResourceGainsAtMostItsPartOfTheCriticalPath) {
+  const auto executable = compiled(backend::stream_tiles(64, 2048, DType::kFloat32), Generation::kV3);
+  const TimingResult normal = simulate(executable, arch::timing(Generation::kV3));
+  const auto with = [&](const std::string& setting) {
+    arch::Overrides overrides;
+    overrides.settings = {setting};
+    return simulate(executable, arch::load_tables(overrides)->timing(Generation::kV3)).total_ns;
+  };
+  EXPECT_GE(with("neuron_core.v3.scalar_clock_ghz=2.4"),
+            normal.total_ns - bound(normal, trace::Resource::kScalar) / 2);
+  EXPECT_GE(with("timing.v3.constant.hwdge_instruction_ns=300"),
+            normal.total_ns - bound(normal, trace::Resource::kDescriptors) / 2);
+  EXPECT_DOUBLE_EQ(with("neuron_core.v3.tensor_clock_ghz=4.8"), normal.total_ns);  // runs nothing
 }
 
 }  // namespace

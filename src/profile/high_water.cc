@@ -1,0 +1,151 @@
+#include "profile/high_water.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <vector>
+
+namespace opentrn::profile {
+
+namespace {
+
+constexpr double kAlways = std::numeric_limits<double>::infinity();
+
+struct Life {
+  double begin = 0;
+  double end = 0;
+  double until = -1;  // an access from here on is to another value: the loop that makes the tensor goes round
+  isa::TensorId tensor = 0;
+};
+
+// One pass over the events of a core. A tensor that a loop makes lives anew in each iteration.
+class Lives {
+ public:
+  Lives(const trace::Trace& trace, uint16_t core, const isa::Executable& executable)
+      : trace_(trace), core_(core), program_(*executable.program), open_(program_.tensor_count()) {
+    moved_by_dma_.resize(program_.size());
+    for (const isa::ScheduledInstruction& entry : executable.schedule)
+      moved_by_dma_[entry.instruction] = entry.engine == isa::Engine::kDma;
+    for (const trace::Iteration& iteration : trace.iterations)
+      if (iteration.core == core) ends_[iteration.loop].push_back(iteration.end_ns);
+  }
+
+  std::vector<Life> take() {
+    for (const trace::Event& event : trace_.events)
+      if (holds(event)) add(event);
+    for (const Life& life : open_)
+      if (life.until >= 0) closed_.push_back(life);
+    return std::move(closed_);
+  }
+
+ private:
+  // The engine that triggers a transfer touches none of its bytes.
+  bool holds(const trace::Event& event) const {
+    const trace::Track& track = trace_.tracks[event.track];
+    if (track.core != core_ || event.instruction >= program_.size()) return false;
+    const bool transfer = moved_by_dma_[event.instruction];
+    return track.kind == (transfer ? trace::TrackKind::kDmaQueue : trace::TrackKind::kEngine);
+  }
+
+  void add(const trace::Event& event) {
+    for (const isa::Operand& operand : program_.operands(program_.instruction(event.instruction))) {
+      if (!operand.is_access()) continue;
+      touch(operand.tensor, event);
+      if (operand.indirect == isa::kNoIndirect) continue;
+      const isa::Operand& index = program_.indirect(operand).index;
+      if (index.is_access()) touch(index.tensor, event);
+    }
+  }
+
+  void touch(isa::TensorId id, const trace::Event& event) {
+    const isa::Tensor& tensor = program_.tensor(id);
+    if (!isa::is_on_chip(tensor.space)) return;
+    Life& life = open_[id];
+    if (event.start_ns >= life.until) {
+      if (life.until >= 0) closed_.push_back(life);
+      life = {event.start_ns, event.end_ns,
+              tensor.loop ? end_of_iteration(*tensor.loop, event.start_ns) : kAlways, id};
+    }
+    life.begin = std::min(life.begin, event.start_ns);
+    life.end = std::max(life.end, event.end_ns);
+  }
+
+  double end_of_iteration(isa::InstructionIndex loop, double at) const {
+    const auto found = ends_.find(loop);
+    if (found == ends_.end()) return kAlways;
+    const auto end = std::ranges::upper_bound(found->second, at);
+    return end == found->second.end() ? kAlways : *end;
+  }
+
+  const trace::Trace& trace_;
+  uint16_t core_;
+  const isa::Program& program_;
+  std::vector<bool> moved_by_dma_;                             // by instruction
+  std::map<isa::InstructionIndex, std::vector<double>> ends_;  // of the iterations of a loop
+  std::vector<Life> open_;                                     // by tensor
+  std::vector<Life> closed_;
+};
+
+struct Change {
+  double at;
+  bool begins;  // what ends goes first: its bytes are given to what begins
+  isa::TensorId tensor;
+};
+
+int64_t quarters_taken(int64_t rows, int64_t partitions) {
+  return rows <= partitions / 4 ? 1 : rows <= partitions / 2 ? 2 : 4;
+}
+
+// Banks that hold something; tensors may share one.
+class Banks {
+ public:
+  explicit Banks(int64_t bank_bytes) : bank_bytes_(bank_bytes) {}
+  int64_t change(int64_t begin, int64_t bytes, bool begins) {
+    for (int64_t bank = begin / bank_bytes_; bank * bank_bytes_ < begin + std::max<int64_t>(1, bytes);
+         ++bank) {
+      if (bank >= static_cast<int64_t>(tenants_.size())) tenants_.resize(static_cast<size_t>(bank) + 1);
+      int64_t& count = tenants_[static_cast<size_t>(bank)];
+      held_ -= count > 0;
+      count += begins ? 1 : -1;
+      held_ += count > 0;
+    }
+    return held_;
+  }
+
+ private:
+  int64_t bank_bytes_;
+  std::vector<int64_t> tenants_;
+  int64_t held_ = 0;
+};
+
+}  // namespace
+
+HighWater high_water(const trace::Trace& trace, uint16_t core, const isa::Executable& executable,
+                     const arch::NeuronCore& limits) {
+  std::vector<Change> changes;
+  for (const Life& life : Lives(trace, core, executable).take()) {
+    if (life.end <= life.begin) continue;  // would end before it begins
+    changes.push_back({life.begin, true, life.tensor});
+    changes.push_back({life.end, false, life.tensor});
+  }
+  std::ranges::sort(changes, {}, [](const Change& c) { return std::tuple(c.at, c.begins, c.tensor); });
+  HighWater peak;
+  int64_t quarters = 0, quarters_most = 0;
+  Banks banks(limits.psum_bank_bytes_per_partition);
+  for (const Change& change : changes) {
+    const isa::Tensor& tensor = executable.program->tensor(change.tensor);
+    if (tensor.space == isa::MemorySpace::kPsum) {
+      const int64_t begin = executable.placements[change.tensor].address.byte_offset;
+      peak.psum_banks = std::max(peak.psum_banks, banks.change(begin, tensor.row_bytes(), change.begins));
+      continue;
+    }
+    const int64_t taken = quarters_taken(tensor.rows, limits.partitions) * tensor.row_bytes();
+    quarters += change.begins ? taken : -taken;
+    quarters_most = std::max(quarters_most, quarters);
+  }
+  peak.sbuf_bytes_per_partition = (quarters_most + 3) / 4;
+  return peak;
+}
+
+}  // namespace opentrn::profile
