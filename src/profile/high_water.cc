@@ -35,7 +35,7 @@ class Lives {
     for (const trace::Event& event : trace_.events)
       if (holds(event)) add(event);
     for (const Life& life : open_)
-      if (life.until >= 0) closed_.push_back(life);
+      if (life.until >= 0 && isa::is_on_chip(program_.tensor(life.tensor).space)) closed_.push_back(life);
     return std::move(closed_);
   }
 
@@ -59,16 +59,17 @@ class Lives {
   }
 
   void touch(isa::TensorId id, const trace::Event& event) {
-    const isa::Tensor& tensor = program_.tensor(id);
-    if (!isa::is_on_chip(tensor.space)) return;
     Life& life = open_[id];
-    if (event.start_ns >= life.until) {
-      if (life.until >= 0) closed_.push_back(life);
-      life = {event.start_ns, event.end_ns,
-              tensor.loop ? end_of_iteration(*tensor.loop, event.start_ns) : kAlways, id};
-    }
+    if (event.start_ns >= life.until) begin(id, event);
     life.begin = std::min(life.begin, event.start_ns);
     life.end = std::max(life.end, event.end_ns);
+  }
+
+  void begin(isa::TensorId id, const trace::Event& event) {
+    Life& life = open_[id];
+    if (life.until >= 0) closed_.push_back(life);
+    const auto loop = program_.tensor(id).loop;
+    life = {event.start_ns, event.end_ns, loop ? end_of_iteration(*loop, event.start_ns) : kAlways, id};
   }
 
   double end_of_iteration(isa::InstructionIndex loop, double at) const {
