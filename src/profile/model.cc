@@ -180,7 +180,7 @@ class LayerAnalysis {
     const auto percent = [&](double work, double peak) {
       return layer.active_ns > 0 && peak > 0 ? 100 * work / (peak * layer.active_ns) : 0;
     };
-    layer.mfu_percent = percent(layer.tensor_flops, s.tensor_peak_flops_per_ns);
+    layer.mfu_percent = percent(layer.tensor_flops, s.tensor_peak_flops_per_ns * s.cores);
     layer.mbu_percent = percent(static_cast<double>(layer.hbm_bytes()), s.hbm_peak_bytes_per_ns);
   }
 
@@ -238,7 +238,7 @@ ModelProfile analyse_model(const trace::Trace& trace, const isa::Executable& exe
   profile.kernels = origin.kernel_count();
   profile.ops = static_cast<int64_t>(origin.ops.size());
   profile.op_table = origin.ops;
-  profile.tensor_peak_flops_per_ns = trace.summary.tensor_peak_flops_per_ns;
+  profile.tensor_peak_flops_per_ns = trace.summary.tensor_peak_flops_per_ns * trace.summary.cores;
   profile.hbm_peak_bytes_per_ns = trace.summary.hbm_peak_bytes_per_ns;
   return profile;
 }

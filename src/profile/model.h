@@ -101,8 +101,8 @@ struct ModelProfile {
   int64_t kernels = 0;
   int64_t ops = 0;
   std::vector<isa::ModelOp> op_table;
-  double tensor_peak_flops_per_ns = 0;
-  double hbm_peak_bytes_per_ns = 0;
+  double tensor_peak_flops_per_ns = 0;  // of all cores
+  double hbm_peak_bytes_per_ns = 0;     // of the stack they share
 };
 
 // `executable` is what was timed, compiled from the program of `origin`; of a model with kernels on two

@@ -94,6 +94,17 @@ struct Example {
   }
 };
 
+TEST(ModelProfile, TwoCoresHaveTwiceThePeakAndOneStack) {
+  Example example;
+  example.recorder.add_event({.start_ns = 50, .end_ns = 60, .flops = 60, .track = 2, .instruction = 1});
+  trace::Trace trace = example.recorder.take();
+  trace.cores = trace.summary.cores = 2;
+  const ModelProfile model = analyse_model(trace, example.executable, example.origin, arch::default_tables());
+  EXPECT_DOUBLE_EQ(model.tensor_peak_flops_per_ns, 2);
+  EXPECT_DOUBLE_EQ(model.hbm_peak_bytes_per_ns, 10);
+  EXPECT_DOUBLE_EQ(model.whole.children[0].mfu_percent, 100 * 60 / (2.0 * 60));
+}
+
 TEST(ModelProfile, LayersAreATreeOfTheNames) {
   const ModelProfile model = Example().analyse();
   ASSERT_EQ(model.whole.children.size(), 2u);
