@@ -114,6 +114,11 @@ def _in_device_loop() -> bool:
     return machine is not None and machine.open_loops > 0
 
 
+def _in_repeated_loop() -> bool:
+    """In a device loop that Python repeats, as an eager machine has them."""
+    return getattr(current_or_none(), "repeated_loops", 0) > 0
+
+
 # Operators that a sequencer computes on its registers, by their name as ALU operators.
 _DEVICE_OPERATORS = {
     "add": "add", "sub": "subtract", "mul": "multiply", "lt": "less", "le": "less_equal", "gt": "greater",
@@ -121,26 +126,22 @@ _DEVICE_OPERATORS = {
 }  # fmt: skip
 
 
-def _compare(operation: Callable[[int, int], Any], symbol: str) -> Callable[[Any, Any], Any]:
+def _operator(operation: Callable[[int, int], Any], symbol: str, swapped: bool) -> Callable[[Any, Any], Any]:
     def apply(self: Any, other: Any) -> Any:
+        left, right = (other, self) if swapped else (self, other)
         if symbol in _DEVICE_OPERATORS and _in_device_loop():
-            return _core.register_alu(_DEVICE_OPERATORS[symbol], self, other)
-        return operation(int(self), int(other))
-
-    return apply
-
-
-def _reflected(operation: Callable[[int, int], Any], symbol: str) -> Callable[[Any, Any], Any]:
-    def apply(self: Any, other: Any) -> Any:
-        if symbol in _DEVICE_OPERATORS and _in_device_loop():
-            return _core.register_alu(_DEVICE_OPERATORS[symbol], other, self)
-        return operation(int(other), int(self))
+            return _core.register_alu(_DEVICE_OPERATORS[symbol], left, right)
+        value = operation(int(left), int(right))
+        if symbol in _DEVICE_OPERATORS and _in_repeated_loop():
+            return VirtualRegister(int(value))
+        return value
 
     return apply
 
 
 # Outside of device loops a register has a value whenever it is looked at, so arithmetic gives plain ints.
-# Inside, where the body is recorded once, it gives a register that the device computes.
+# Inside, where the body is recorded once, it gives a register that the device computes; where Python repeats the
+# body, a register too, so that what takes a register takes it either way.
 for _symbol, _operation in {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -148,8 +149,8 @@ for _symbol, _operation in {
     "floordiv": lambda a, b: a // b,
     "mod": lambda a, b: a % b,
 }.items():
-    setattr(VirtualRegister, f"__{_symbol}__", _compare(_operation, _symbol))
-    setattr(VirtualRegister, f"__r{_symbol}__", _reflected(_operation, _symbol))
+    setattr(VirtualRegister, f"__{_symbol}__", _operator(_operation, _symbol, False))
+    setattr(VirtualRegister, f"__r{_symbol}__", _operator(_operation, _symbol, True))
 for _symbol, _operation in {
     "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b,
@@ -157,7 +158,7 @@ for _symbol, _operation in {
     "ge": lambda a, b: a >= b,
     "eq": lambda a, b: a == b,
 }.items():
-    setattr(VirtualRegister, f"__{_symbol}__", _compare(_operation, _symbol))
+    setattr(VirtualRegister, f"__{_symbol}__", _operator(_operation, _symbol, False))
 VirtualRegister.__bool__ = _register_truth.truth
 VirtualRegister.__hash__ = object.__hash__
 VirtualRegister.__neg__ = lambda self: -int(self)
@@ -242,6 +243,27 @@ def _tell_nan_origin(machines: list[Any], execute: str) -> None:
     warnings.warn(errors.NanOriginWarning(origin), stacklevel=3)
 
 
+def _is_of_the_peer(error: BaseException) -> bool:
+    return "sim.peer_ended" in str(error)
+
+
+def _run_on(machine: Any, program: Callable[[Any], Any], on_recorded: Callable[[], None]) -> Any:
+    with machine:
+        try:
+            result = program(machine)
+            on_recorded()
+            machine.flush()
+        except Exception as error:
+            try:
+                machine.flush_prints()
+            except Exception as earlier:
+                # What fails on the way to the last print comes before `error` in the program.
+                if not _is_of_the_peer(earlier):
+                    raise earlier from error
+            raise
+        return result
+
+
 def run_cores(
     program: Callable[[Any], Any],
     lnc: int = 1,
@@ -283,20 +305,14 @@ def run_cores(
 
     def run_one(core: int) -> None:
         try:
-            with machines[core]:
-                results[core] = program(machines[core])
-                on_recorded()
-                machines[core].flush()
+            results[core] = _run_on(machines[core], program, on_recorded)
         except BaseException as error:  # noqa: BLE001 -- handed to the caller below
             failures[core] = error
         finally:
             launch.core_done()
 
     if lnc == 1:
-        with machines[0]:
-            results[0] = program(machines[0])
-            on_recorded()
-            machines[0].flush()
+        results[0] = _run_on(machines[0], program, on_recorded)
         _tell_nan_origin(machines, execute)
         return _shapes_of(results) if execute == "never" else results
     threads = [threading.Thread(target=run_one, args=(core,), name=f"core{core}") for core in range(lnc)]
@@ -305,7 +321,7 @@ def run_cores(
     for thread in threads:
         thread.join()
     if failures:
-        own = [error for error in failures.values() if "sim.peer_ended" not in str(error)]
+        own = [error for error in failures.values() if not _is_of_the_peer(error)]
         raise (own or list(failures.values()))[0]
     _tell_nan_origin(machines, execute)
     return _shapes_of(results) if execute == "never" else results

@@ -130,11 +130,13 @@ void Machine::finish_batch() {
   executed_ = batch_.end;
   for (auto& [id, buffer] : to_bind_) core_->bind(id, std::move(buffer));
   to_bind_.clear();
+  failed_ = error != nullptr;
   if (error) std::rethrow_exception(error);
 }
 
 std::shared_ptr<sim::Buffer> Machine::shared_hbm(const isa::Tensor& tensor) {
-  std::lock_guard lock(launch_->mutex_);
+  std::unique_lock lock(launch_->mutex_, std::defer_lock);
+  blocking_section()([&] { lock.lock(); });
   const size_t index = shared_created_++;
   if (index == launch_->shared_.size()) {
     launch_->shared_.push_back({tensor.name, tensor.bytes(), sim::Buffer::allocate(tensor.bytes())});
@@ -307,6 +309,7 @@ void Machine::end_loop(isa::LocationId location) {
     program_->set_attribute(begin, s::kAMatch, {.integer = static_cast<int64_t>(end)});
   }
   open_loops_.pop_back();
+  if (open_loops_.empty() && std::exchange(print_in_loop_, false)) prints_end_ = program_->size();
 }
 
 void Machine::check_no_open_loop() const {
@@ -408,6 +411,12 @@ isa::InstructionIndex Machine::emit(isa::Opcode opcode, isa::Engine engine,
                                                        no_reorder_ ? isa::kFlagNoReorder : uint8_t{0});
   if (options_.check_constraints)
     isa::check(*program_, program_->instruction(index), options_.generation, options_.moves_rows);
+  if (opcode == isa::Opcode::kDevicePrint) {
+    if (open_loops_.empty())
+      prints_end_ = program_->size();
+    else
+      print_in_loop_ = true;
+  }
   if (options_.execute == Execute::kEager) flush();
   return index;
 }
@@ -430,17 +439,33 @@ void Machine::flush() {
   check_no_open_loop();
   if (options_.execute == Execute::kNever) return;
   finish_batch();
-  std::unique_lock lock(launch_->mutex_);
-  while (executed_ < program_->size()) {
-    {
-      std::lock_guard turn(pool_turn);
-      executed_ = core_->run(*program_, static_cast<isa::InstructionIndex>(executed_),
-                             static_cast<isa::InstructionIndex>(program_->size()), pending_releases());
+  execute_until(program_->size());
+}
+
+void Machine::flush_prints() {
+  if (options_.execute == Execute::kNever || failed_ || prints_end_ <= executed_) return;
+  finish_batch();
+  execute_until(prints_end_);
+}
+
+// The host's lock is dropped even before the launch's is taken: the other core may hold that one while what it
+// prints waits for the host's.
+void Machine::execute_until(size_t end) {
+  blocking_section()([&] {
+    std::unique_lock lock(launch_->mutex_);
+    failed_ = true;
+    while (executed_ < end) {
+      {
+        std::lock_guard turn(pool_turn);
+        executed_ = core_->run(*program_, static_cast<isa::InstructionIndex>(executed_),
+                               static_cast<isa::InstructionIndex>(end), pending_releases());
+      }
+      launch_->progress_.notify_all();
+      if (executed_ < end) wait_for_peer(lock);
     }
-    launch_->progress_.notify_all();
-    if (executed_ < program_->size()) wait_for_peer(lock);
-  }
-  release_dead();
+    failed_ = false;
+    release_dead();
+  });
 }
 
 void Machine::storage_died(isa::TensorId id) {

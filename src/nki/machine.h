@@ -131,6 +131,9 @@ class Machine : public std::enable_shared_from_this<Machine> {
   void start_flush();
   // Executes everything recorded so far. On an LNC2 core this may wait for the other core.
   void flush();
+  // For a kernel that ends by an exception: executes what is recorded as far as the last instruction, or device
+  // loop, that prints.
+  void flush_prints();
   // flush(), then the bytes of the tensor.
   std::shared_ptr<sim::Buffer> value(const TensorView& view);
   int64_t register_value(isa::RegisterId id);
@@ -158,6 +161,7 @@ class Machine : public std::enable_shared_from_this<Machine> {
   // Waits for the batch that is running, and takes over what it left: its progress or its Fault.
   void finish_batch();
   void run_batches();  // what the other thread does
+  void execute_until(size_t end);
   void wait_for_peer(std::unique_lock<std::mutex>& lock);
   // Dead tensors whose last use is still to be executed: released on the way.
   std::vector<sim::Core::Release> pending_releases();
@@ -178,6 +182,9 @@ class Machine : public std::enable_shared_from_this<Machine> {
   bool has_loops_ = false;
   std::unordered_map<const void*, isa::LocationId> place_locations_;
   bool abandoned_ = false;
+  size_t prints_end_ = 0;  // behind the last device_print, or the outermost loop around it
+  bool print_in_loop_ = false;
+  bool failed_ = false;  // a Fault stopped the execution
   // Host storages met so far. They are kept: an address may otherwise come again as another array.
   std::unordered_map<const Storage*, std::pair<isa::TensorId, std::shared_ptr<Storage>>> host_tensors_;
   struct Dead {

@@ -177,6 +177,7 @@ void device_print(nb::handle text, const nki::TensorView& tensor) {
   const isa::AttributeWord attributes[] = {
       {static_cast<int64_t>(machine.program()->intern_string(nb::cast<std::string>(nb::str(text))))}};
   machine.emit(isa::Opcode::kDevicePrint, isa::Engine::kUnknown, operands, attributes, call_site(machine));
+  if (machine.open_loops() == 0) flush_unlocked(machine);
 }
 
 }  // namespace
@@ -224,6 +225,7 @@ void bind_machine(nb::module_& module) {
       .def("ndarray", &ndarray, "shape"_a, "dtype"_a, "buffer"_a = "sbuf", "name"_a = "",
            "address"_a = nb::none())
       .def("flush", [](Machine& self) { flush_unlocked(self); })
+      .def("flush_prints", &Machine::flush_prints, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("records_loops", &Machine::records_loops)
       .def_prop_ro("open_loops", &Machine::open_loops)
       .def("begin_loop", &begin_loop, "lower"_a, "upper"_a, "step"_a)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import opentrn
 from opentrn import nki
 from opentrn.errors import NkiValidationError
 from opentrn.nki import isa as nisa
@@ -279,6 +280,75 @@ def test_device_print(capsys):
 
     nki.simulate(kernel)(np.full((1, 2), 1.5, np.float32))
     assert "tile is" in capsys.readouterr().out
+
+
+def words(capsys):
+    return [line for line in capsys.readouterr().out.splitlines() if not line.startswith("[")]
+
+
+@pytest.mark.parametrize("lnc", [1, 2])
+@pytest.mark.parametrize("eager", [False, True])
+def test_device_print_comes_between_what_python_prints(lnc, eager, capsys):
+    def kernel(x):
+        tile = nl.load(x)
+        print("before")
+        nl.device_print("device", tile)
+        print("after")
+        nl.fori_loop(0, nisa.register_alloc(2), lambda i: nl.device_print("loop", tile))
+
+    opentrn.run(kernel, np.ones((1, 2), np.float32), lnc=lnc, eager=eager, time=False)
+    printed = words(capsys)
+    if lnc == 1:
+        assert printed == ["before", "device", "after", "loop", "loop"]
+    assert sorted(printed) == sorted(lnc * ["before", "device", "after", "loop", "loop"])
+
+
+def by_assertion(tile):
+    raise AssertionError("the kernel ends here")
+
+
+def by_fault(tile):
+    nisa.tensor_copy(tile, nl.ndarray(tile.shape, tile.dtype))
+
+
+def by_constraint(tile):
+    nisa.tensor_copy(tile, nl.ndarray((2, 4), tile.dtype))
+
+
+@pytest.mark.parametrize("end", [by_assertion, by_fault, by_constraint])
+def test_what_a_kernel_printed_before_it_failed_appears_once(end, capsys):
+    def kernel(x):
+        tile = nl.load(x)
+        nl.device_print("device", tile)
+        nl.fori_loop(0, nisa.register_alloc(2), lambda i: nl.device_print("loop", tile))
+        end(tile)
+        nl.device_print("never", tile)
+
+    with pytest.raises((AssertionError, NkiValidationError)):
+        nki.simulate(kernel)(np.ones((1, 2), np.float32))
+    assert words(capsys) == ["device", "loop", "loop"]
+
+
+def test_a_fault_on_the_way_to_the_last_print_is_the_first_one():
+    def kernel(x):
+        tile = nl.ndarray((1, 2), nl.float32)
+        nl.fori_loop(0, nisa.register_alloc(2), lambda i: nl.device_print("loop", tile))
+        raise AssertionError("later")
+
+    with pytest.raises(NkiValidationError, match="uninitialised_read") as failure:
+        nki.simulate(kernel)(np.ones((1, 2), np.float32))
+    assert "later" in str(failure.value.__cause__)
+
+
+def test_a_kernel_without_values_prints_nothing(capsys):
+    def kernel(x):
+        out, tile = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm), nl.load(x)
+        nl.device_print("device", tile)
+        nisa.dma_copy(out, tile)
+        return out
+
+    opentrn.run(kernel, opentrn.ShapeOf((1, 2), "float32"), execute=False)
+    assert capsys.readouterr().out == ""
 
 
 def test_a_view_beyond_its_tensor_is_refused_where_it_is_used():

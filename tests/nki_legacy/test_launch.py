@@ -177,3 +177,16 @@ def test_custom_dtypes_round_unless_the_simulator_of_0_1_is_asked_for(monkeypatc
     monkeypatch.setenv("OPENTRN_NKI01_CUSTOM_DTYPES", "fp64")
     with pytest.raises(NkiValidationError, match="fp32 or unset"):
         squared_in_bfloat16(a)
+
+
+def test_a_kernel_that_prints_has_a_time_without_values(capsys):
+    @nki.jit
+    def kernel(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(a)
+        nl.device_print("tile", tile)
+        nl.store(out, tile)
+        return out
+
+    assert opentrn.run(kernel, opentrn.ShapeOf((4, 4), "float32"), execute=False).time_us > 0
+    assert capsys.readouterr().out == ""

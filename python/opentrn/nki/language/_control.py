@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from opentrn.errors import NkiValidationError, require
@@ -68,6 +69,17 @@ def _require_nothing(result: Any) -> None:
     require(allowed, f"nl.fori_loop: the body returned {result!r}; it cannot return a value")
 
 
+@contextmanager
+def _repeated() -> Iterator[None]:
+    """Around the turns of a loop that is Python's: arithmetic on registers gives registers in it."""
+    machine = _machine.machine()
+    machine.repeated_loops = getattr(machine, "repeated_loops", 0) + 1
+    try:
+        yield
+    finally:
+        machine.repeated_loops -= 1
+
+
 def dynamic_range(start, stop=None, step=1) -> Iterator[Any]:
     """Registers counting from `start` to `stop`; bounds may be registers, read when the loop starts."""
     if stop is None:
@@ -75,8 +87,10 @@ def dynamic_range(start, stop=None, step=1) -> Iterator[Any]:
     _check_loop("dynamic_range", step)
     machine = _recorder()
     if machine is None:
-        for value in range(_bound(start, "start"), _bound(stop, "stop"), step):
-            yield VirtualRegister(value, frozen=True)
+        values = range(_bound(start, "start"), _bound(stop, "stop"), step)
+        with _repeated():
+            for value in values:
+                yield VirtualRegister(value, frozen=True)
         return
     counter = _begin(machine, start, stop, step)
     try:
@@ -92,8 +106,10 @@ def fori_loop(lower, upper, body_fun: Callable[[Any], Any], step=1) -> None:
     _check_loop("fori_loop", step)
     machine = _recorder()
     if machine is None:
-        for value in range(_bound(lower, "lower"), _bound(upper, "upper"), step):
-            _require_nothing(body_fun(VirtualRegister(value, frozen=True)))
+        values = range(_bound(lower, "lower"), _bound(upper, "upper"), step)
+        with _repeated():
+            for value in values:
+                _require_nothing(body_fun(VirtualRegister(value, frozen=True)))
         return
     counter = _begin(machine, lower, upper, step)
     _require_nothing(body_fun(counter))
@@ -121,7 +137,8 @@ def while_loop(init, body_fun: Callable[[Any], Any]) -> None:
         return
     value = _bound(init, "init")
     while value != 0:
-        condition = body_fun(nisa.register_alloc(value))
+        with _repeated():
+            condition = body_fun(nisa.register_alloc(value))
         require(
             condition is not None,
             "nl.while_loop: the body returned None; "
