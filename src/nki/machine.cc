@@ -448,8 +448,8 @@ void Machine::flush_prints() {
   execute_until(prints_end_);
 }
 
-// The host's lock is dropped even before the launch's is taken: the other core may hold that one while what it
-// prints waits for the host's.
+// The host's lock is dropped even before the launch's is taken: the other core may hold that one while what
+// it prints waits for the host's.
 void Machine::execute_until(size_t end) {
   blocking_section()([&] {
     std::unique_lock lock(launch_->mutex_);

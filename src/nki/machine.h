@@ -131,8 +131,8 @@ class Machine : public std::enable_shared_from_this<Machine> {
   void start_flush();
   // Executes everything recorded so far. On an LNC2 core this may wait for the other core.
   void flush();
-  // For a kernel that ends by an exception: executes what is recorded as far as the last instruction, or device
-  // loop, that prints.
+  // For a kernel that ends by an exception: executes what is recorded as far as the last instruction, or
+  // device loop, that prints.
   void flush_prints();
   // flush(), then the bytes of the tensor.
   std::shared_ptr<sim::Buffer> value(const TensorView& view);

@@ -14,6 +14,7 @@ from opentrn.errors import NkiValidationError, NotModelled
 from opentrn.nki import _machine
 from opentrn.nki import isa as nisa
 from opentrn.nki import language as nl
+from opentrn.nki import typing as nt
 
 
 @nki.jit
@@ -380,3 +381,64 @@ def test_what_the_simulator_returns_of_memory_never_written(backend):
     for out in outputs:
         assert (out[:4] == 7).all()
         assert (out[4:] == 4).all() if out.dtype.kind in "ui" else np.isnan(out[4:]).all()
+
+
+class Taken:
+    """Kernels whose arguments are declared, as AWS's migration guide declares them."""
+
+    @staticmethod
+    @nki.jit
+    def shape(X: nt.tensor[128, 512], Y: nt.tensor[128, 512]):
+        return Y
+
+    @staticmethod
+    @nki.jit
+    def dtype(X: nt.tensor[[128, 512], nl.bfloat16]):
+        return X
+
+    @staticmethod
+    @nki.jit
+    def optional(X: nt.mutable_tensor[128, 512] | None = None, scale: nt.scalar = 1.0, Y: nt.tensor = None):
+        return X
+
+
+def test_declared_shapes_are_checked():
+    x, small = np.ones((128, 512), np.float16), np.ones((128, 256), np.float16)
+    assert np.array_equal(Taken.shape(x, x), x)
+    assert np.array_equal(opentrn.run(Taken.shape, x, Y=x).outputs, x)
+    with pytest.raises(
+        NkiValidationError, match=r"'Y' of shape is float16\[128, 256\], declared nt.tensor\[128, 512\]"
+    ):
+        Taken.shape(x, Y=small)
+    with pytest.raises(NkiValidationError, match=r"test_launch.py:\d+ in shape"):
+        opentrn.run(Taken.shape, small, x)
+    with pytest.raises(NkiValidationError, match="declared"):
+        opentrn.run(Taken.shape, opentrn.ShapeOf((128, 512)), opentrn.ShapeOf((512, 128)), execute=False)
+    with pytest.raises(NkiValidationError, match="is 3.0, declared"):
+        Taken.shape(x, 3.0)
+
+
+def test_declared_dtypes_and_alternatives_are_checked():
+    x = np.ones((128, 512), ml_dtypes.bfloat16)
+    assert np.array_equal(Taken.dtype(x), x)
+    with pytest.raises(NkiValidationError, match=r"is float32\[128, 512\], declared .*bfloat16"):
+        Taken.dtype(x.astype(np.float32))
+    assert Taken.optional() is None
+    assert np.array_equal(Taken.optional(x, Y=x[:4]), x)
+    with pytest.raises(NkiValidationError, match="declared nt.mutable_tensor"):
+        Taken.optional(x[:4])
+
+
+def test_annotations_are_types():
+    seen = []
+
+    def kernel(x):
+        seen.append(isinstance(x, nt.tensor))
+
+    nki.simulate(kernel)(ramp())
+    assert seen == [True] and not isinstance(ramp(), nt.tensor)
+    assert repr(nt.tensor[128, 512]) == "nt.tensor[128, 512]" and repr(nt.tensor[8]) == "nt.tensor[8]"
+    with pytest.raises(TypeError, match="positive ints"):
+        nt.tensor["n", 2]
+    with pytest.raises(TypeError, match="positive ints"):
+        nt.tensor[0, 2]

@@ -24,6 +24,7 @@ from opentrn.isa_enums import LNC_MAX, MemoryRegion, nc_version
 from opentrn.nki import _arrays, _dynamo, _launch_context, _machine
 from opentrn.nki._objects import NKIObject
 from opentrn.nki._target import resolve_target
+from opentrn.nki.typing import check_arguments
 
 # Arguments that some release of nki.jit took. They choose a compiler or a framework path, which a launch
 # here decides by itself, so they are accepted and kept in `kernel.options`.
@@ -288,6 +289,7 @@ class _Prepared:
         self.by_name = {**dict(zip(named, args)), **kwargs}
         self.device_args = tuple(wrap(value, name) for value, name in zip(args, named))
         self.device_kwargs = {name: wrap(value, name) for name, value in kwargs.items()}
+        check_arguments(func, {**dict(zip(named, self.device_args)), **self.device_kwargs})
 
     def program(self, machine: Any) -> Any:
         with _launch_context.launched(self.grid):
