@@ -57,6 +57,21 @@ bool tensor_tensor_16bit(const Program&, const Instruction&, const OperandFeatur
 
 bool all_16bit(const Program&, const Instruction&, const OperandFeatures& f) { return f.all_16bit; }
 
+// Where FP8 has the rate of 16 bits, floats of either width may mix.
+bool narrow_four_times(const Program&, const Instruction&, const OperandFeatures& f) {
+  return f.all_narrow_floats && f.all_in_sbuf && f.contiguous;
+}
+
+bool narrow_beside_psum(const Program&, const Instruction&, const OperandFeatures& f) {
+  return f.all_narrow_floats && f.contiguous && f.psum_operands == 1;
+}
+
+bool tensor_tensor_narrow(const Program&, const Instruction&, const OperandFeatures& f) {
+  return f.all_narrow_floats && f.inputs_in_sbuf;
+}
+
+bool all_narrow(const Program&, const Instruction&, const OperandFeatures& f) { return f.all_narrow_floats; }
+
 bool has_reduce_result(const Program& program, const Instruction& in, const OperandFeatures&) {
   const int slot = in.opcode == Opcode::kActivate2 ? static_cast<int>(isa::slot::activate2::kReduceRes)
                                                    : static_cast<int>(isa::slot::activation::kReduceRes);
@@ -96,8 +111,15 @@ constexpr Named kConditions[] = {
     {"tensor_scalar", "bf16_2x", {kFaster, twice}},
     {"tensor_copy", "fp8_2x", {kFaster, to_or_from_fp8}},
     {"tensor_scalar", "fp8_2x", {kFaster, to_or_from_fp8}},
+    {"tensor_copy", "fp8_4x", {kFaster, narrow_four_times}},
+    {"tensor_scalar", "fp8_4x", {kFaster, narrow_four_times}},
+    {"tensor_copy", "fp8_psum_2x", {kFaster, narrow_beside_psum}},
+    {"tensor_scalar", "fp8_psum_2x", {kFaster, narrow_beside_psum}},
+    {"tensor_tensor", "fp8_2x", {kFaster, tensor_tensor_narrow}},
     {"tensor_copy", "scalar_bf16_2x", {kFaster, all_16bit}},
     {"tensor_scalar", "scalar_bf16_2x", {kFaster, all_16bit}},
+    {"tensor_copy", "scalar_fp8_2x", {kFaster, all_narrow}},
+    {"tensor_scalar", "scalar_fp8_2x", {kFaster, all_narrow}},
     {"tensor_scalar", "gpsimd_rsqrt", {kSlower, is_rsqrt}},
     {"activation", "reduce", {kSlower, has_reduce_result}},
     {"activate2", "reduce", {kSlower, has_reduce_result}},

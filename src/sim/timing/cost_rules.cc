@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,7 +20,8 @@ bool is_bf16_or_fp16(DType dtype) { return dtype == DType::kBFloat16 || dtype ==
 
 // Fast modes of Vector borrow GpSimd's memory bus (v3 guide). Their rows carry the rate in the name.
 bool borrows_gpsimd_bus(const std::string& mode) {
-  return mode == "bf16_4x" || mode == "bf16_2x" || mode == "fp8_2x";
+  constexpr std::string_view kModes[] = {"bf16_4x", "bf16_2x", "fp8_4x", "fp8_2x", "fp8_psum_2x"};
+  return std::ranges::find(kModes, mode) != std::end(kModes);
 }
 
 }  // namespace

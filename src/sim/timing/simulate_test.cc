@@ -148,6 +148,49 @@ TEST(Published, ApplyingGammaFromPsumOnV3Starts32TimesIn21us) {
   EXPECT_NEAR(timed(b.take(), Generation::kV3).total_ns / 20800, 1, 0.1);
 }
 
+double elements_per_cycle_on_v4(DType in, DType out, Engine engine) {
+  constexpr int64_t kColumns = 32768;
+  constexpr double kClockGhz = 1.2;
+  ProgramBuilder b;
+  const auto x = b.sbuf(128, kColumns, in), y = b.sbuf(128, kColumns, out);
+  constexpr int kTimes = 8;
+  for (int i = 0; i < kTimes; ++i) b.tensor_scalar(b.all(y), b.all(x), 2, AluOp::kMultiply, engine);
+  const double ns = timed(b.take(), Generation::kV4).engines[static_cast<size_t>(engine)].busy_ns;
+  return 128.0 * kColumns * kTimes / (ns * kClockGhz);
+}
+
+// trainium3_arch.rst, data-path widths: Vector 512 BF16/FP16/FP8 per cycle and 256 of other types, Scalar 256
+// and 128. In fp32 tensor_scalar reads one element per lane and cycle, by the instruction's own formula.
+TEST(Published, V4MovesFp8AtTheRateOf16Bits) {
+  for (DType in : {DType::kBFloat16, DType::kFloat16, DType::kFloat8E4M3, DType::kFloat8E5M2})
+    for (DType out : {DType::kBFloat16, DType::kFloat8E4M3, DType::kFloat8E4M3Fn}) {
+      EXPECT_NEAR(elements_per_cycle_on_v4(in, out, Engine::kVector) / 512, 1, 0.02);
+      EXPECT_NEAR(elements_per_cycle_on_v4(in, out, Engine::kScalar) / 256, 1, 0.02);
+    }
+  for (DType other : {DType::kFloat32, DType::kInt32, DType::kUint8}) {
+    EXPECT_LT(elements_per_cycle_on_v4(other, other, Engine::kVector), 257);
+    EXPECT_LT(elements_per_cycle_on_v4(other, DType::kFloat8E4M3, Engine::kScalar), 129);
+  }
+}
+
+double copy_or_sum_ns_on_v4(DType dtype, bool from_psum, bool sum, Engine engine) {
+  ProgramBuilder b;
+  const auto x = from_psum ? b.psum(128, 512, dtype) : b.sbuf(128, 512, dtype);
+  const auto y = b.sbuf(128, 512, dtype);
+  if (sum)
+    b.tensor_tensor(b.all(y), b.all(x), b.all(y), AluOp::kAdd, engine);
+  else
+    b.tensor_scalar(b.all(y), b.all(x), 2, AluOp::kMultiply, engine);
+  return timed(b.take(), Generation::kV4).engines[static_cast<size_t>(engine)].busy_ns;
+}
+
+TEST(Published, V4RunsFp8InTheModesOfFp16) {
+  for (bool from_psum : {false, true})
+    for (bool sum : {false, true})
+      EXPECT_EQ(copy_or_sum_ns_on_v4(DType::kFloat8E4M3, from_psum, sum, Engine::kVector),
+                copy_or_sum_ns_on_v4(DType::kFloat16, from_psum, sum, Engine::kVector));
+}
+
 // fused_mamba.rst: mamba_v2 keeps VectorE active for 1.57 ms. In each of its 32 x 16 rounds it multiplies 512
 // columns twice with a row in PSUM, scans and accumulates them; delta * u and zeroing come once per 16.
 TEST(Published, TheVectorWorkOfMambaV2Takes1570us) {
