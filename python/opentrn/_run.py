@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from opentrn import _core, core
-from opentrn.isa_enums import LNC_MAX, target_version
+from opentrn.isa_enums import nc_version, require_logical_core, target_version
 from opentrn.shapes import ShapeOf
 from opentrn.strict import version as strict_version
 
@@ -201,6 +201,9 @@ def run(
     args = tuple(_materialise(value) for value in args)
     kwargs = {name: _materialise(value) for name, value in kwargs.items()}
     bound = _bind(kernel, target, lnc)
+    timed_on = target.name if isinstance(target, nc_version) else target
+    if time:
+        _core.expect_stated(timed_on, _settings(overrides))
     report = on_progress or (lambda phase, machines: None)
     observed = core.observed_launches(
         _mode(execute, eager), uninitialised, lambda launches: report("computing", launches)
@@ -218,7 +221,12 @@ def run(
             habits["look_ahead"] = look_ahead
         timings = [
             _core.compile_and_time(
-                launch, _name(kernel), _settings(overrides), default_trip_count=loop_iterations, **habits
+                launch,
+                _name(kernel),
+                _settings(overrides),
+                target=timed_on,
+                default_trip_count=loop_iterations,
+                **habits,
             )
             for launch in machines
         ]
@@ -266,7 +274,7 @@ def _bind(kernel: Any, target: str, lnc: int) -> Any:
     """The kernel set to launch on `target` with `lnc` cores, for every dialect."""
     from opentrn.nki import _machine, simulate
 
-    require_cores(lnc, target)
+    require_logical_core(target, lnc)
     if _machine.backend().name != "core":
         raise ValueError("opentrn.run needs the C++ machine; OPENTRN_NKI_BACKEND=oracle has no time")
     if is_legacy(kernel):
@@ -275,14 +283,6 @@ def _bind(kernel: Any, target: str, lnc: int) -> Any:
         return kernel._with(options={**kernel.options, "platform_target": target})
     bound = simulate(kernel, target=target)
     return bound[lnc] if lnc != 1 else bound
-
-
-def require_cores(lnc: int, target: str) -> None:
-    """ValueError where no logical core of `target` has `lnc` cores, or where there is no such target."""
-    most = LNC_MAX[target_version(target)]
-    if not 1 <= lnc <= most:
-        cores = "1 core" if most == 1 else f"1 to {most} cores"
-        raise ValueError(f"a logical core of {target} is {cores}, not {lnc}; lnc 2 is of trn2 and trn3")
 
 
 def _materialise(value: Any) -> Any:

@@ -191,7 +191,12 @@ def _add_kernel_options(parser: argparse.ArgumentParser, also: str = "") -> None
     cli_model.add_stochastic_rounding(parser)
     cli_model.add_no_cache(parser)
     _add_kernel_only(parser)
-    parser.add_argument("--target", default="trn2", help="trn1, inf2, trn2 or trn3 (default trn2)")
+    parser.add_argument(
+        "--target",
+        default="trn2",
+        help="trn1, inf2, trn2, trn3, or an instance, chip or core as opentrn ls names it (default trn2); "
+        "inf1 with --set for what is not public",
+    )
     cli_model.add_overrides(parser, "change a table value, timing.v3.constant.hbm_sustained_gb_s=300")
     parser.add_argument("--strict", metavar="VERSION", nargs="?", const="",
                         help="of a kernel: refuse what this NKI release documents that it refuses, 0.1, 0.3 to 0.6; "
@@ -248,10 +253,11 @@ def _launch(options: argparse.Namespace, progress: Progress, execute: bool, time
 def _launch_and_print(options: argparse.Namespace, progress: Progress, execute: bool, timed: bool) -> Any:
     import opentrn
     from opentrn import cli_model, kernel_file
-    from opentrn._run import is_legacy, require_cores
+    from opentrn._run import is_legacy
+    from opentrn.isa_enums import require_logical_core
 
     cli_model.refuse_model_options(options)
-    require_cores(options.lnc, options.target)
+    require_logical_core(options.target, options.lnc)
     if options.strict == "":
         raise kernel_file.UsageError("--strict of a kernel takes an NKI release, as in --strict 0.6")
     opentrn.activate()
@@ -335,9 +341,16 @@ def _run(options: argparse.Namespace) -> int:
         print(f"saved {path}")
     for timing in result.timings:
         print(predicted_text(timing, result.target))
+        print_assumptions(timing)
     if not result.timings:
         print(f"{result.instruction_count} instructions")
     return 0
+
+
+def print_assumptions(timing: Any) -> None:
+    """What a predicted time rests on besides published facts, a line each."""
+    for text in timing.assumptions:
+        print(f"  rests on an assumption: {text}")
 
 
 def _is_program_file(name: str) -> bool:
@@ -352,7 +365,9 @@ def _is_program_file(name: str) -> bool:
 def _time_program_file(options: argparse.Namespace) -> Any:
     from opentrn import _core
     from opentrn._run import RunResult
+    from opentrn.isa_enums import require_logical_core
 
+    require_logical_core(options.target, options.lnc)
     cores = [options.kernel, *(f"{options.kernel}.core{core}" for core in range(1, options.lnc))]
     timing = _core.time_files(
         cores, options.target, options.settings, neuronx_cc=options.compiler == "neuronx-cc",

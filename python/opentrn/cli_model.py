@@ -360,7 +360,7 @@ def _execute(loaded: Any, options: argparse.Namespace) -> tuple[list[np.ndarray]
 def run_command(options: argparse.Namespace) -> int:
     """opentrn run MODEL."""
     from opentrn._run import predicted_text
-    from opentrn.cli import _output_facts, _output_text
+    from opentrn.cli import _output_facts, _output_text, print_assumptions
 
     loaded = load(options, options.kernel)
     _set_rounding(loaded, options)
@@ -391,6 +391,7 @@ def run_command(options: argparse.Namespace) -> int:
         print(f"saved {path}")
     if timing:
         print(predicted_text(timing, model.target))
+        print_assumptions(timing)
     return 0
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from opentrn import _core, _register_truth, dtypes, errors, isa_ops, strict
-from opentrn.isa_enums import MemoryRegion, nc_version, target_version
+from opentrn.isa_enums import MemoryRegion, nc_version, require_logical_core, target_version
 from opentrn.oracle.tensor import DynamicSlice as DynamicSlice
 from opentrn.oracle.tensor import _infer
 from opentrn.shapes import ShapeOf
@@ -284,6 +284,7 @@ def run_cores(
     uninitialised = _observer.uninitialised or uninitialised
     if execute == "batched" and os.environ.get(EAGER_ENV, "") not in ("", "0"):
         execute = "eager"
+    require_logical_core(target, lnc)
     generation = target_version(target).value
     if uninitialised not in ("fault", "fill"):
         raise ValueError(f"uninitialised is 'fault' or 'fill', not {uninitialised!r}")

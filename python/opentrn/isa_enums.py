@@ -141,12 +141,37 @@ LNC_MAX: dict[nc_version, int] = {nc_version.gen2: 1, nc_version.gen3: 2, nc_ver
 
 
 def target_version(target: str | nc_version) -> nc_version:
-    """The generation of a platform target name ("trn2", "gen3") or of an nc_version."""
+    """The generation of a target or of an nc_version.
+
+    A target is "trn2", "gen3", "v3", "NeuronCore-v3", "Trainium2", "trn2.48xlarge" or "Trn2 UltraServer", letter case
+    aside. NKI starts with gen2, whose rules stand in for Inf1's (src/arch/stated.h). Raises ValueError with the
+    nearest names for another name.
+    """
     if isinstance(target, nc_version):
         return target
+    name = str(target).strip()
+    found = PLATFORM_TARGETS.get(name.lower())
+    return nc_version(_generation_of(name)) if found is None else found
+
+
+def _generation_of(name: str) -> int:
+    """The generation whose rules hold on an instance, chip, core or UltraServer, which the machine tables know."""
     try:
-        return PLATFORM_TARGETS[str(target).lower()]
-    except KeyError:
+        from opentrn import _core
+    except ImportError:
         raise ValueError(
-            f"unknown platform target {target!r}; known: {', '.join(PLATFORM_TARGETS)}"
+            f"unknown platform target {name!r}; known without the C++ extension: {', '.join(PLATFORM_TARGETS)}"
         ) from None
+    return _core.target_generation(name)
+
+
+def require_logical_core(target: str | nc_version, cores: int) -> None:
+    """Raise ValueError for `cores` physical cores as one logical core where `target` has no such cores."""
+    version = target_version(target)
+    most = LNC_MAX.get(version, 1)
+    if not 1 <= cores <= most:
+        name = target.name if isinstance(target, nc_version) else target
+        raise ValueError(
+            f"a logical core of {name} is {'1 core' if most == 1 else f'1 to {most} cores'}, not {cores}; those of two "
+            "exist from NeuronCore-v3 (Trainium2) on\n    try: one core (--lnc 1), or the target trn2 or trn3"
+        )

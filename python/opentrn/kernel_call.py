@@ -222,12 +222,7 @@ def _generation(kernel: Any, target: str | nc_version | None) -> nc_version:
         target = getattr(kernel, "target", None) or options.get("platform_target")
     if target is None:
         target = environment.read().target
-    return target if isinstance(target, nc_version) else _version_of(target)
-
-
-def _version_of(target: str) -> nc_version:
-    """Of a target or of an instance, "trn2.48xlarge"."""
-    return target_version(target.strip().lower().partition(".")[0].rstrip("nu"))
+    return target_version(target)
 
 
 def _name(kernel: Any) -> str:

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include <fmt/format.h>
+
+#include "arch/stated.h"
 #include "backend/estimate.h"
 #include "isa/definitions.h"
 
@@ -26,12 +29,14 @@ class Chooser {
       : program_(program),
         version_(arch::version(options.generation)),
         neuronx_cc_(options.neuronx_cc),
+        has_gpsimd_(arch::has_engine(tables.timing(options.generation), isa::name(Engine::kGpSimd))),
         estimator_(program, tables, options.generation) {}
 
   EngineChoice choose(const Instruction& in) {
     if (runs_on_dma(program_, in)) return choose_dma(in);
     EngineChoice choice;
     choice.engine = in.engine != Engine::kUnknown ? in.engine : least_loaded(in, candidates(in));
+    expect_engine(in, choice.engine);
     load_ns_[static_cast<size_t>(choice.engine)] += estimator_.busy_ns(in, choice.engine);
     return choice;
   }
@@ -70,7 +75,7 @@ class Chooser {
     const bool psum = any_in_psum(in);
     switch (in.opcode) {
       case Opcode::kTensorCopy: return version_ >= 3 ? vector | scalar : vector;
-      case Opcode::kMemset: return psum ? vector : vector | gpsimd;
+      case Opcode::kMemset: return psum || !has_gpsimd_ ? vector : vector | gpsimd;
       case Opcode::kTensorScalar: return version_ >= 3 && scalar_can(in) ? vector | scalar : vector;
       case Opcode::kTensorTensor: {
         const AluOp op = program_.attribute_alu(in, isa::slot::tensor_tensor::kAOp);
@@ -154,12 +159,13 @@ class Chooser {
     // neuronx-cc has GpSimd start the stores of results: its active time in AccelOpt's profiles is 60 ns for
     // each of them and 1 us (matmul, transpose_matmul, gqa_full, bmm_softmax; 384 to 2048 stores, loads and
     // spills not counted).
-    const bool result = store && neuronx_cc_ && choice.dge == DgeMode::kNone &&
+    const bool result = store && neuronx_cc_ && has_gpsimd_ && choice.dge == DgeMode::kNone &&
                         program_.tensor(dst.tensor).space != isa::MemorySpace::kPrivateHbm;
     const bool names_trigger = in.engine != Engine::kUnknown && in.engine != Engine::kDma;
     choice.trigger = names_trigger                             ? in.engine
                      : result || choice.dge == DgeMode::kSwdge ? Engine::kGpSimd
                                                                : Engine::kSync;
+    expect_engine(in, choice.trigger);
     if (choice.dge == DgeMode::kHwdge && choice.trigger != Engine::kSync && choice.trigger != Engine::kScalar)
       throw fault(in, "dma.hwdge_trigger",
                   "only the Sync and Scalar sequencers can start hardware descriptor generation",
@@ -167,6 +173,16 @@ class Chooser {
     // Loads and stores have queues of their own, so that neither waits behind the other's transfers.
     choice.queue = static_cast<uint8_t>(2 * static_cast<int>(choice.trigger) + (store ? 1 : 0));
     return choice;
+  }
+
+  void expect_engine(const Instruction& in, Engine engine) const {
+    if (engine != Engine::kGpSimd || has_gpsimd_) return;
+    Fault result(FaultKind::kNotModelled, "engine.absent",
+                 fmt::format("{} needs the GpSimd engine, which NeuronCore-v{} does not have",
+                             isa::name(in.opcode), version_),
+                 "nothing public says how it is done without; take a newer target, or name another engine");
+    result.set_location(program_.location(in.location));
+    throw result;
   }
 
   Fault fault(const Instruction& in, std::string label, std::string message, std::string hint) const {
@@ -177,7 +193,7 @@ class Chooser {
 
   const isa::Program& program_;
   int version_;
-  bool neuronx_cc_;
+  bool neuronx_cc_, has_gpsimd_;
   Estimator estimator_;
   std::array<double, isa::kEngineCount> load_ns_{};
 };

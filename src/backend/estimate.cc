@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "arch/stated.h"
+
 namespace opentrn::backend {
 
 namespace {
@@ -27,6 +29,7 @@ Estimator::Estimator(const isa::Program& program, const arch::Tables& tables, ar
     : program_(program) {
   const arch::TimingTable& timing = tables.timing(generation);
   for (Engine engine : kComputeEngines) {
+    if (!arch::has_engine(timing, isa::name(engine))) continue;
     const double clock_ghz = timing.clock_ghz(isa::name(engine));
     for (const isa::InstructionDefinition& definition : isa::definitions()) {
       Line& line = lines_[static_cast<size_t>(definition.opcode)][static_cast<size_t>(engine)];

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/stated.h"
 #include "base/fault.h"
 
 namespace opentrn::compiler {
@@ -117,7 +118,7 @@ void check(const Options& options) {
 
 Options options_from(arch::Generation generation, const std::map<std::string, std::string>& given) {
   Options options;
-  options.generation = generation;
+  options.generation = arch::stand_in(generation);
   for (const auto& [name, value] : given) set(options, name, value);
   check(options);
   return options;

@@ -1,7 +1,10 @@
 #include "nki/machine.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "isa/constraints.h"
@@ -368,6 +371,42 @@ bool encloses(isa::InstructionIndex outer, isa::InstructionIndex inner,
   throw fault;
 }
 
+// "a waits for b, which waits for a": the first cycle, or nothing.
+class CycleSearch {
+ public:
+  explicit CycleSearch(std::span<const Machine::NamedEdge> edges) {
+    for (const auto& [consumer, producer] : edges) producers_[consumer].push_back(producer);
+  }
+  std::string find() {
+    for (const auto& [name, producers] : producers_)
+      if (visit(name)) return text_;
+    return {};
+  }
+
+ private:
+  bool visit(std::string_view name) {
+    const auto on_path = std::ranges::find(path_, name);
+    if (on_path != path_.end()) {
+      text_ = fmt::format("'{}' waits for ", name);
+      for (auto step = on_path + 1; step != path_.end(); ++step)
+        text_ += fmt::format("'{}', which waits for ", *step);
+      text_ += fmt::format("'{}'", name);
+      return true;
+    }
+    const auto found = producers_.find(name);
+    if (found == producers_.end() || !done_.insert(name).second) return false;
+    path_.push_back(name);
+    const bool cycle = std::ranges::any_of(found->second, [&](std::string_view next) { return visit(next); });
+    path_.pop_back();
+    return cycle;
+  }
+
+  std::map<std::string_view, std::vector<std::string_view>> producers_;
+  std::set<std::string_view> done_;
+  std::vector<std::string_view> path_;
+  std::string text_;
+};
+
 }  // namespace
 
 void Machine::add_schedule(std::span<const NamedEdge> edges) {
@@ -375,6 +414,9 @@ void Machine::add_schedule(std::span<const NamedEdge> edges) {
   if (!edges.empty())
     for (isa::InstructionIndex i = 0; i < program_->size(); ++i)
       if (const uint32_t name = program_->instruction(i).name) by_name.emplace(program_->string(name), i);
+  if (const std::string cycle = CycleSearch(edges).find(); !cycle.empty())
+    refuse_edge(FaultKind::kProgram, "cycle", fmt::format("the scheduling edges form a cycle: {}", cycle),
+                "leave one of its edges out: none of these instructions could start");
   for (const auto& [consumer_name, producer_name] : edges) {
     for (const std::string& name : {consumer_name, producer_name})
       if (!by_name.contains(name))

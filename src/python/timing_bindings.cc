@@ -15,6 +15,7 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include "arch/stated.h"
 #include "backend/compile.h"
 #include "backend/pair.h"
 #include "cli/command.h"
@@ -44,6 +45,7 @@ struct Timing {
   trace::Trace trace;
   profile::Profile profile;
   std::optional<profile::ModelProfile> model;  // of a compiled model
+  std::vector<std::string> assumptions;        // arch::assumptions()
   // What each phase took on this machine, for benchmarks.
   std::vector<std::pair<const char*, double>> phase_seconds;
 };
@@ -93,6 +95,8 @@ std::shared_ptr<Timing> time_programs(const Programs& programs, const isa::Progr
                                       arch::Generation generation, const TimeOptions& options) {
   auto timing = std::make_shared<Timing>();
   timing->tables = tables_of(options.settings, options.table_files);
+  arch::expect_stated(*timing->tables, generation);
+  timing->assumptions = arch::assumptions(*timing->tables, generation);
   PhaseClock clock(*timing);
   const int look_ahead = options.look_ahead.value_or(backend::usual_look_ahead(options.neuronx_cc));
   for (const auto& program : programs)
@@ -117,11 +121,13 @@ std::shared_ptr<Timing> time_programs(const Programs& programs, const isa::Progr
   return timing;
 }
 
+// `target`: what the programs are timed on, where that is not the machines' generation.
 std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::string& name,
                                          const std::vector<std::string>& settings,
                                          const std::vector<std::string>& table_files,
                                          std::optional<int> look_ahead, bool neuronx_cc,
-                                         bool dma_engine_tracks, std::optional<int64_t> default_trip_count) {
+                                         bool dma_engine_tracks, std::optional<int64_t> default_trip_count,
+                                         const std::optional<std::string>& target) {
   if (machines.empty())
     throw Fault(FaultKind::kInput, "compile_and_time", "there is no machine to time",
                 "launch the kernel first");
@@ -131,7 +137,8 @@ std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::st
     machine->program()->name = name;
     programs.push_back(machine->program());
   }
-  return time_programs(programs, *programs[0], static_cast<arch::Generation>(machines[0]->generation()),
+  const auto recorded_for = static_cast<arch::Generation>(machines[0]->generation());
+  return time_programs(programs, *programs[0], target ? arch::resolve_target(*target) : recorded_for,
                        {name, settings, table_files, look_ahead, neuronx_cc, dma_engine_tracks,
                         default_trip_count, &machines[0]->core().trip_counts()});
 }
@@ -349,16 +356,23 @@ void bind_timing(nb::module_& module) {
                      for (const auto& [phase, time] : t.phase_seconds) seconds[phase] = time;
                      return seconds;
                    })
+      .def_ro("assumptions", &Timing::assumptions)
       .def("json",
            [](const Timing& t) {
              nb::gil_scoped_release unlocked;
              nlohmann::ordered_json all = profile::json(t.profile);
              if (t.model) all["model"] = profile::json(*t.model);
+             if (!t.assumptions.empty()) all["assumptions"] = t.assumptions;
              return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
            })
       .def(
           "text",
-          [](const Timing& t, int lines_max) { return profile::text(t.profile, {.lines_max = lines_max}); },
+          [](const Timing& t, int lines_max) {
+            std::string text;
+            for (const std::string& assumption : t.assumptions)
+              text += fmt::format("rests on an assumption: {}\n", assumption);
+            return text + profile::text(t.profile, {.lines_max = lines_max});
+          },
           "lines_max"_a = 12)
       .def(
           "model_text",
@@ -387,7 +401,7 @@ void bind_timing(nb::module_& module) {
   module.def("compile_and_time", &compile_and_time, "machines"_a, "name"_a = "kernel",
              "settings"_a = std::vector<std::string>{}, "table_files"_a = std::vector<std::string>{},
              "look_ahead"_a = nb::none(), "neuronx_cc"_a = false, "dma_engine_tracks"_a = false,
-             "default_trip_count"_a = nb::none());
+             "default_trip_count"_a = nb::none(), "target"_a = nb::none());
   module.def("event_layout", &event_layout);
   module.def("critical_layout", &critical_layout);
   module.def("resource_names", [] {
@@ -427,6 +441,15 @@ void bind_timing(nb::module_& module) {
              "neuronx_cc"_a = false, "look_ahead"_a = nb::none(), "default_trip_count"_a = nb::none());
   module.def("run_cli", &print_cli, "arguments"_a);
   module.def("machines", &machines);
+  module.def("target_generation", [](const std::string& target) {
+    return arch::version(arch::stand_in(arch::resolve_target(target)));
+  });
+  module.def(
+      "expect_stated",
+      [](const std::string& target, const std::vector<std::string>& settings) {
+        arch::expect_stated(*tables_of(settings, {}), arch::resolve_target(target));
+      },
+      "Raises for values of the target that a time needs and that nobody has stated.");
 }
 
 }  // namespace opentrn::python

@@ -225,7 +225,7 @@ def test_the_line_of_the_failure_is_shown(capsys, kernels):
         (["{file}:copy", "-i", "x=4x4:float32:randn(x)"], "is no array"),
         (["{file}:copy", "--save-program", "/nonexistent/p"], "there is no folder /nonexistent"),
         (["{file}:copy", "--save-outputs", "{file}"], "a file, not a folder"),
-        (["{file}:copy", "--target", "trn9"], "unknown platform target"),
+        (["{file}:copy", "--target", "trn9"], "is not a target"),
         (["{file}:copy", "--set", "nonsense=1"], "no table value"),
         (["{file}:copy", "--no-execute", "--no-time"], "nothing to do"),
     ],

@@ -117,9 +117,9 @@ def test_lnc_grid(lnc):
 
 
 def test_trn1_has_no_logical_core_of_two():
-    with pytest.raises(NkiValidationError, match="a logical core of gen2 is 1 physical core"):
+    with pytest.raises(ValueError, match="a logical core of gen2 is 1 core, not 2"):
         halves[2].on_target("trn1")(ramp())
-    with pytest.raises(NkiValidationError, match="a logical core of gen2 is 1 physical core"):
+    with pytest.raises(ValueError, match="a logical core of gen2 is 1 core, not 2"):
         kernel_call.trace(halves[2], ramp(), target="trn1")
     with pytest.raises(ValueError, match="a logical core of inf2 is 1 core, not 2"):
         opentrn.run(halves, ramp(), target="inf2", lnc=2)
@@ -282,6 +282,12 @@ def test_schedule_edges_that_make_no_sense_are_refused():
         two_branches.with_schedule([("exp", ["recip", "nobody"])])(x)
     with pytest.raises(NotModelled, match="schedule.order"):
         two_branches.with_schedule([("recip", "exp")])(x)
+    for edges, cycle in (
+        ([("exp", "recip"), ("recip", "exp")], "'exp' waits for 'recip', which waits for 'exp'"),
+        ([("recip", "recip")], "'recip' waits for 'recip'"),
+    ):
+        with pytest.raises(NkiValidationError, match=f"schedule.cycle.*{cycle}"):
+            two_branches.with_schedule(edges)(x)
 
     def out_of_a_loop(x):
         tile = nl.zeros((128, 64), nl.float32)

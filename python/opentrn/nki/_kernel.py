@@ -20,7 +20,7 @@ import numpy as np
 
 from opentrn import strict
 from opentrn.errors import NkiValidationError
-from opentrn.isa_enums import LNC_MAX, MemoryRegion, nc_version
+from opentrn.isa_enums import LNC_MAX, MemoryRegion, nc_version, require_logical_core
 from opentrn.nki import _arrays, _dynamo, _launch_context, _machine
 from opentrn.nki._objects import NKIObject
 from opentrn.nki._target import resolve_target
@@ -144,14 +144,6 @@ def _checked_grid(grid: Any, name: str) -> tuple[int, ...]:
     return sizes
 
 
-def _require_cores(func: Callable[..., Any], lnc: int, target: nc_version) -> None:
-    if lnc > LNC_MAX[target]:
-        raise NkiValidationError(
-            f"{getattr(func, '__name__', 'kernel')}[{lnc}]: a logical core of {target.name} is "
-            f"{LNC_MAX[target]} physical core; [2] is of trn2 and trn3"
-        )
-
-
 def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Decorate a function as an NKI kernel. Used bare or with arguments; see `Kernel`.
 
@@ -256,7 +248,7 @@ def launch(
     """
     global _last_launch
     lnc = grid[0] if grid else 1
-    _require_cores(func, lnc, target)
+    require_logical_core(target, lnc)
     prepared = _Prepared(func, grid, args, kwargs, schedule)
     backend = _machine.backend()
     _last_launch = LaunchReport(getattr(func, "__name__", repr(func)), backend.name, target, lnc)
@@ -315,7 +307,7 @@ def record(
     `on_machine` sees the machine of every core, in order.
     """
     lnc = grid[0] if grid else 1
-    _require_cores(func, lnc, target)
+    require_logical_core(target, lnc)
     prepared = _Prepared(func, grid, args, kwargs, schedule)
     returned: dict[int, Any] = {}
 

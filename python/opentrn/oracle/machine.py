@@ -18,7 +18,7 @@ import numpy as np
 
 from opentrn.dtypes import dtype_of, to_numpy_dtype
 from opentrn.errors import NkiValidationError, require
-from opentrn.isa_enums import MemoryRegion, nc_version, target_version
+from opentrn.isa_enums import MemoryRegion, nc_version, require_logical_core, target_version
 from opentrn.oracle.random_state import RandomState
 from opentrn.oracle.tensor import NkiTensor, Storage, allocate
 
@@ -209,6 +209,7 @@ def run_cores(
 
     With lnc=1 the program runs in the calling thread. The first failure of a core is raised.
     """
+    require_logical_core(target, lnc)
     launch = Launch(lnc)
     machines = [Machine(target, core, lnc, launch, **machine_options) for core in range(lnc)]
     if lnc == 1:

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "arch/stated.h"
+
 namespace opentrn::sim::timing {
 
 namespace {
@@ -28,7 +30,8 @@ bool borrows_gpsimd_bus(const std::string& mode) {
 
 CostRules::CostRules(const arch::TimingTable& table) {
   for (Engine engine : {Engine::kTensor, Engine::kVector, Engine::kScalar, Engine::kGpSimd, Engine::kSync})
-    ps_per_cycle_[static_cast<size_t>(engine)] = kPsPerNs / table.clock_ghz(isa::name(engine));
+    if (arch::has_engine(table, isa::name(engine)))
+      ps_per_cycle_[static_cast<size_t>(engine)] = kPsPerNs / table.clock_ghz(isa::name(engine));
   ps_per_cycle_[static_cast<size_t>(Engine::kTensor)] /= table.constant("tensor_sustained_rate");
   for (Engine engine : {Engine::kVector, Engine::kScalar}) {
     const auto at = static_cast<size_t>(engine);
@@ -62,7 +65,7 @@ void CostRules::add_rules(const arch::TimingTable& table, const isa::Instruction
     for (Engine engine : kStreamingEngines) {
       const bool meant = mode.engine.empty() ? control || (definition.engines & mask(engine)) != 0
                                              : mode.engine == isa::name(engine);
-      if (!meant) continue;
+      if (!meant || !arch::has_engine(table, isa::name(engine))) continue;
       const double cycle = ps_per_cycle_[static_cast<size_t>(engine)];
       rules_[op][static_cast<size_t>(engine)].push_back(
           {condition_named(name, mode.name), mode.min_cycles * cycle, mode.cycles_per_element * cycle,

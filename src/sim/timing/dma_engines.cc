@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "arch/stated.h"
+
 namespace opentrn::sim::timing {
 
 using isa::DgeMode;
@@ -21,8 +23,9 @@ DmaEngines::DmaEngines(const arch::TimingTable& table, int engines)
   unit_holder_.fill(kNobody);
   for (isa::Engine engine : {isa::Engine::kTensor, isa::Engine::kVector, isa::Engine::kScalar,
                              isa::Engine::kGpSimd, isa::Engine::kSync})
-    hwdge_trigger_[static_cast<size_t>(engine)] =
-        to_ps(table.constant("dma_hwdge_trigger_cycles") / table.clock_ghz(isa::name(engine)));
+    if (arch::has_engine(table, isa::name(engine)))
+      hwdge_trigger_[static_cast<size_t>(engine)] =
+          to_ps(table.constant("dma_hwdge_trigger_cycles") / table.clock_ghz(isa::name(engine)));
 }
 
 void DmaEngines::generate(Ps issue, isa::Engine trigger, DgeMode mode, const DmaWork& work, uint32_t id,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "arch/stated.h"
+
 namespace opentrn::sim::timing {
 
 namespace {
@@ -35,8 +37,9 @@ Machine::Machine(const arch::TimingTable& table)
       hbm_peak_bytes_per_ns(table.constant("hbm_bandwidth_gb_s") * table.constant("hbm_cores_per_stack")),
       dma_engine_bytes_per_ns(table.constant("dma_engine_gb_s")) {
   for (Engine engine : {Engine::kTensor, Engine::kVector, Engine::kScalar, Engine::kGpSimd, Engine::kSync})
-    result_latency[static_cast<size_t>(engine)] =
-        to_ps(table.constant(std::string(isa::name(engine)) + "_result_latency_ns"));
+    if (arch::has_engine(table, isa::name(engine)))
+      result_latency[static_cast<size_t>(engine)] =
+          to_ps(table.constant(std::string(isa::name(engine)) + "_result_latency_ns"));
   const double gpsimd_gb_s = table.constant("gpsimd_dma_gb_s");
   gpsimd_dma_ps_per_byte = gpsimd_gb_s > 0 ? kPsPerNs / (gpsimd_gb_s / 2) : 0;
   tensor_peak_flops_per_ns =
