@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from opentrn import _core, core
-from opentrn.isa_enums import nc_version, require_logical_core, target_version
+from opentrn.isa_enums import nc_version, require_logical_core
 from opentrn.shapes import ShapeOf
 from opentrn.strict import version as strict_version
 

@@ -26,7 +26,9 @@ def test_a_kernel_is_timed_under_a_files_values(capsys, tmp_path):
 
     kernel_flags = (kernel, "-i", "x=128x4096", "--no-execute")
     slow = time_of(*kernel_flags, "--tables", plan)
-    assert slow == time_of(*kernel_flags, "--set", "neuron_core.v3.dma_engine_gb_s=1") != time_of(*kernel_flags)
+    assert (
+        slow == time_of(*kernel_flags, "--set", "neuron_core.v3.dma_engine_gb_s=1") != time_of(*kernel_flags)
+    )
     assert main(["run", *map(str, kernel_flags), "--save-program", str(program)]) == 0
     capsys.readouterr()
     assert time_of(program, "--tables", plan) == slow
