@@ -172,6 +172,6 @@ def require_logical_core(target: str | nc_version, cores: int) -> None:
     if not 1 <= cores <= most:
         name = target.name if isinstance(target, nc_version) else target
         raise ValueError(
-            f"a logical core of {name} is {'1 core' if most == 1 else f'1 to {most} cores'}, not {cores}; those of two "
-            "exist from NeuronCore-v3 (Trainium2) on\n    try: one core (--lnc 1), or the target trn2 or trn3"
+            f"a logical core of {name} is {'1 core' if most == 1 else f'1 to {most} cores'}, not {cores}; LNC 2 "
+            "exists from NeuronCore-v3 (Trainium2) on\n    try: one core (--lnc 1), or the target trn2 or trn3"
         )
