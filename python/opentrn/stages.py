@@ -186,6 +186,11 @@ class StagedTiming:
         """Of the program that takes longest."""
         return max((timing for _, timing in self.parts), key=lambda timing: timing.total_ns).bound_by
 
+    @property
+    def assumptions(self) -> list[str]:
+        """What the times rest on beside the tables' facts: of the target, so the same for every program."""
+        return self.parts[0][1].assumptions
+
     def _mean(self, name: str) -> float:
         return sum(getattr(timing, name) * timing.total_ns for _, timing in self.parts) / self.total_ns
 

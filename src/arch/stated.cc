@@ -55,10 +55,9 @@ void expect_stated(const Tables& tables, Generation generation) {
   if (keys.empty()) return;
   std::string settings;
   for (const std::string& key : keys) settings += fmt::format(" --set {}=<value>", key);
-  throw Fault(
-      FaultKind::kUnspecified, fmt::format("neuron_core.{}", table_key(generation)),
-      fmt::format("a time on {} needs {} values that no public source gives", name(generation), keys.size()),
-      fmt::format("state them for a what-if run:{}; or leave the time out (--no-time)", settings));
+  throw Fault(FaultKind::kUnspecified, fmt::format("neuron_core.{}", table_key(generation)),
+              fmt::format("no public source gives {} needed values", keys.size()),
+              fmt::format("state them for a what-if run:{}; or leave the time out (--no-time)", settings));
 }
 
 std::vector<std::string> assumptions(const Tables& tables, Generation generation) {

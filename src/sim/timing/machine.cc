@@ -16,12 +16,6 @@ bool flag(const arch::TimingTable& table, std::string_view name) {
   return table.constant_fact(name).as<bool>();
 }
 
-// A flag that older generations' tables do not list.
-bool flag_or_false(const arch::TimingTable& table, std::string_view name) {
-  const auto names = table.constant_names();
-  return std::ranges::find(names, name) != names.end() && flag(table, name);
-}
-
 }  // namespace
 
 Machine::Machine(const arch::TimingTable& table)
@@ -32,7 +26,7 @@ Machine::Machine(const arch::TimingTable& table)
       table_load(to_ps(table.constant("activation_table_load_ns"))),
       launch(to_ps(table.constant("kernel_launch_ns"))),
       vector_gpsimd_share_sbuf(flag(table, "vector_gpsimd_share_sbuf_port")),
-      fast_modes_share_gpsimd_bus(flag_or_false(table, "vector_fast_modes_share_gpsimd_bus")),
+      fast_modes_share_gpsimd_bus(flag(table, "vector_fast_modes_share_gpsimd_bus")),
       vector_scalar_share_psum(flag(table, "vector_scalar_share_psum_port")),
       hbm_peak_bytes_per_ns(table.constant("hbm_bandwidth_gb_s") * table.constant("hbm_cores_per_stack")),
       dma_engine_bytes_per_ns(table.constant("dma_engine_gb_s")) {

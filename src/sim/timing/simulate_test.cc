@@ -148,6 +148,23 @@ TEST(Published, ApplyingGammaFromPsumOnV3Starts32TimesIn21us) {
   EXPECT_NEAR(timed(b.take(), Generation::kV3).total_ns / 20800, 1, 0.1);
 }
 
+// How long Vector waits with copies that follow an fp32 one, while GpSimd is at work.
+double waits_beside_gpsimd_ns(DType dtype) {
+  ProgramBuilder b;
+  const auto first = b.sbuf(128, 256, DType::kFloat32), second = b.sbuf(128, 256, DType::kFloat32);
+  const auto x = b.sbuf(128, 2048, dtype), y = b.sbuf(128, 2048, dtype);
+  b.memset(b.all(b.sbuf(128, 16384, DType::kFloat32)), Engine::kGpSimd);
+  b.copy(b.all(second), b.all(first), Engine::kVector);
+  for (int i = 0; i < 4; ++i) b.copy(b.all(y), b.all(x), Engine::kVector);
+  return timed(b.take(), Generation::kV3).engines[static_cast<size_t>(Engine::kVector)].stall_other_ns;
+}
+
+// trainium2_arch.rst: Vector's performance mode, which fp32 has not, uses a bus shared with GpSimd.
+TEST(Published, FastModesOfVectorWaitForGpSimdOnV3) {
+  EXPECT_GT(waits_beside_gpsimd_ns(DType::kBFloat16), 10'000);
+  EXPECT_EQ(waits_beside_gpsimd_ns(DType::kFloat32), 0);
+}
+
 double elements_per_cycle_on_v4(DType in, DType out, Engine engine) {
   constexpr int64_t kColumns = 32768;
   constexpr double kClockGhz = 1.2;
