@@ -1,5 +1,6 @@
 #include "runtime/timing.h"
 
+#include "arch/stated.h"
 #include "backend/compile.h"
 #include "base/fault.h"
 
@@ -55,6 +56,7 @@ namespace {
 
 trace::Summary simulate(const Model& model, const LoopTrips& trips,
                         const std::vector<backend::CorePart>& parts, trace::TraceSink* sink) {
+  arch::expect_stated(arch::default_tables(), model.generation);
   std::vector<isa::Executable> executables;
   std::vector<const isa::Executable*> cores;
   for (const backend::CorePart& part : parts)

@@ -110,12 +110,16 @@ def test_cores_that_print_in_batches():
     in_time(["-c", f"import {Path(__file__).stem} as t; t.check('exchange_and_print', 'run')"], eager=False)
 
 
-def test_the_other_tests_of_two_cores():
-    in_time(
-        ["-m", "pytest", "-q", "-p", "no:cacheprovider", "test_launch.py", "test_device_loops.py",
-         "test_nan_origin.py", "-k", "lnc or core"],
-        eager=True,
-    )  # fmt: skip
+@pytest.mark.parametrize(
+    ("files", "chosen"),
+    [
+        (("test_launch.py", "test_device_loops.py", "test_nan_origin.py"), "lnc or core"),
+        # Loops that Python repeats take another time than device loops.
+        (("../compiler/test_kernels_on_two_cores.py",), "not halves_of_the_other or not time"),
+    ],
+)
+def test_the_other_tests_of_two_cores(files, chosen):
+    in_time(["-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", chosen], eager=True)
 
 
 def test_the_program_of_the_command_line():
