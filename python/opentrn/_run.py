@@ -24,6 +24,7 @@ from opentrn import _core, core
 from opentrn.isa_enums import nc_version, require_logical_core
 from opentrn.shapes import ShapeOf
 from opentrn.strict import version as strict_version
+from opentrn.unwritten import UnwrittenOutput, of_launch
 
 Timing = _core.Timing
 COMPILERS = ("nki", "neuronx-cc")
@@ -99,6 +100,11 @@ class RunResult:
         return sum(timing.total_ns for timing in self.timings) / 1e3
 
     @property
+    def unwritten(self) -> list[UnwrittenOutput]:
+        """Outputs with elements that nothing wrote, of which UnwrittenOutputWarning told; launches in order."""
+        return [output for launch in self.machines for output in of_launch(launch)]
+
+    @property
     def instruction_count(self) -> int:
         """Instructions recorded, over all cores."""
         return sum(machine.instruction_count for launch in self.machines for machine in launch)
@@ -167,6 +173,7 @@ def run(
     eager: bool = False,
     loop_iterations: int | None = None,
     uninitialised: str | None = None,
+    stochastic_rounding: int | bool | None = None,
     look_ahead: int | None = None,
     on_progress: Callable[[str, list[list[Any]]], None] | None = None,
     **kwargs: Any,
@@ -188,6 +195,9 @@ def run(
     as written (what AWS's compiler does with enable-instruction-scheduling=false).
     uninitialised: what reading memory that nothing wrote does: "fault", the default, or "fill", which reads NaN
     and 4 as AWS's simulator does. Copies and transposes may move unwritten elements, see docs/decisions/0014.
+    stochastic_rounding: a seed, from which engines round fp32 to narrower floats stochastically: the same seed
+    gives the same bits. True: from that of NEURON_RT_STOCHASTIC_ROUNDING_SEED. False: to nearest even. None: as
+    NEURON_RT_STOCHASTIC_ROUNDING_EN says, where further launches of the process draw afresh.
     on_progress: called with what begins ("recording", "computing", "timing") and the machines so far, one list per
     launch.
 
@@ -206,7 +216,10 @@ def run(
         _core.expect_stated(timed_on, _settings(overrides))
     report = on_progress or (lambda phase, machines: None)
     observed = core.observed_launches(
-        _mode(execute, eager), uninitialised, lambda launches: report("computing", launches)
+        _mode(execute, eager),
+        uninitialised,
+        lambda launches: report("computing", launches),
+        stochastic_rounding,
     )
     with observed as machines, strict_version(strict):
         report("recording", machines)

@@ -76,13 +76,13 @@ def _describe_or_list(words: list[str]) -> int:
 
 @contextmanager
 def _warnings_as_messages() -> Iterator[None]:
-    """Where a NaN arose is about the kernel's line, not about ours."""
-    from opentrn.errors import NanOriginWarning
+    """What is said of a kernel's results is about the kernel's line, not about ours."""
+    from opentrn.errors import RESULT_WARNINGS
 
     shown = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *rest: Any, **options: Any) -> None:
-        if issubclass(category, NanOriginWarning):
+        if issubclass(category, RESULT_WARNINGS):
             print(f"opentrn: warning: {message}", file=sys.stderr)
         else:
             shown(message, category, *rest, **options)
@@ -129,6 +129,7 @@ def _parser() -> argparse.ArgumentParser:
         help="with --save-program: as compiled, with placements, streams and schedule",
     )
     cli_model.add_running(run)
+    cli_model.add_seed(run)
     run.add_argument("--no-time", action="store_true", help="values only")
     run.set_defaults(command=_run)
 
@@ -276,9 +277,29 @@ def _launch_and_print(options: argparse.Namespace, progress: Progress, execute: 
         kernel, target=options.target, lnc=options.lnc, execute=execute, time=timed,
         overrides=options.settings, compiler=options.compiler, strict=options.strict,
         eager=options.eager, loop_iterations=options.loop_iterations,
-        uninitialised=options.uninitialised,
+        uninitialised=options.uninitialised, stochastic_rounding=_rounding(options),
         on_progress=progress.begin, **inputs,
     )  # fmt: skip
+
+
+def _rounding(options: argparse.Namespace) -> int | bool | None:
+    """Of a kernel, as opentrn.run takes it; NEURON_RT_STOCHASTIC_ROUNDING_EN=0 wins over the command, as for models."""
+    from opentrn import environment, stochastic_rounding
+    from opentrn.kernel_file import UsageError
+
+    stated = environment.rounding()
+    seed = getattr(options, "seed", None)
+    wanted = options.enable_stochastic_rounding or stated.enabled
+    if seed is not None and not wanted:
+        raise UsageError(
+            "--seed of a kernel is that of stochastic rounding: add --enable-stochastic-rounding"
+        )
+    if stated.enabled is False or not wanted:
+        return False
+    try:
+        return stochastic_rounding.checked(True if seed is None else seed)
+    except ValueError as error:
+        raise UsageError(f"--seed: {error}") from None
 
 
 def _require_arguments(kernel: Any, inputs: dict[str, Any]) -> None:
@@ -324,6 +345,12 @@ def _run(options: argparse.Namespace) -> int:
         result = _launch(options, progress, execute=not options.no_execute, timed=not options.no_time)
         progress.begin("reading outputs")
         outputs = [_output_facts(value) for value in _flat(result.outputs)]
+        if len(result.machines) == 1:
+            for unwritten in result.unwritten:
+                outputs[unwritten.number] |= {
+                    "unwritten": unwritten.count,
+                    "first_unwritten": list(unwritten.first),
+                }
         saved = _save(result.outputs, options) if options.save_outputs else []
     if options.save_program:
         saved += [str(path) for path in result.save_program(options.save_program, options.scheduled)]
@@ -475,6 +502,8 @@ def _output_text(facts: dict[str, Any]) -> str:
         text += f"  min {facts['min']:.6g}  max {facts['max']:.6g}  mean {facts['mean']:.6g}"
     if facts.get("not_finite"):
         text += f"  {facts['not_finite']} not finite"
+    if "unwritten" in facts:
+        text += f"  {facts['unwritten']} never written, from {facts['first_unwritten']}"
     return text
 
 

@@ -39,7 +39,7 @@ def exit_code(error: BaseException) -> int:
         return INPUT
     if isinstance(error, errors.UndefinedBehavior):
         return UNSPECIFIED
-    if isinstance(error, errors.NkiValidationError):
+    if isinstance(error, (errors.NkiValidationError, *errors.RESULT_WARNINGS)):
         return PROGRAM
     if isinstance(error, NotImplementedError):
         return NOT_MODELLED
@@ -79,13 +79,13 @@ def report(error: Exception, options: argparse.Namespace) -> int:
 
 
 def _message(error: Exception, code: int) -> str:
-    from opentrn.errors import NkiValidationError, NotModelled
+    from opentrn.errors import RESULT_WARNINGS, NkiValidationError, NotModelled
     from opentrn.kernel_file import UsageError
 
     if _is_users_syntax(error):
         return _syntax_message(error)
     text = _hinted(str(error))
-    ours = isinstance(error, (UsageError, NkiValidationError, NotModelled))
+    ours = isinstance(error, (UsageError, NkiValidationError, NotModelled, *RESULT_WARNINGS))
     ours = ours or text.startswith(tuple(_FAULT_KINDS))
     if not ours and not (code == INPUT and text):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -458,7 +458,7 @@ def _set_seed(loaded: Any, options: argparse.Namespace) -> None:
     from opentrn.kernel_file import UsageError
 
     try:
-        loaded.seed(options.seed)
+        loaded.seed(options.seed or 0)
     except ValueError as error:
         raise UsageError(f"--seed: {error}") from None
 
@@ -625,17 +625,22 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     """What `opentrn run` takes for models alone."""
     parser.add_argument("--pad", action="append", default=[], metavar="NAME",
                         help="a dimension that may be padded because the model masks it")  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, metavar="N",
-                        help="of a model that draws random numbers without a seed of its own (default 0)")  # fmt: skip
+
+
+def add_seed(parser: argparse.ArgumentParser) -> None:
+    """--seed, for the command that computes values."""
+    parser.add_argument("--seed", type=int, metavar="N",
+                        help="of a model that draws random numbers without a seed of its own, or of a kernel's "
+                        "stochastic rounding (default 0)")  # fmt: skip
 
 
 def refuse_model_options(options: argparse.Namespace) -> None:
     """UsageError for options that say how a model is compiled or run, given for what is no model.
 
-    --no-cache is none of them: what is no model is never taken from the cache.
+    --no-cache is none of them: what is no model is never taken from the cache. Kernels round stochastically too.
     """
     of_models = argparse.ArgumentParser(add_help=False)
-    for add in (add_compilation, add_stochastic_rounding, add_running):
+    for add in (add_compilation, add_running):
         add(of_models)
     refuse_options(options, of_models, "of models, and this is none")
 
@@ -654,7 +659,7 @@ def refuse_options(options: argparse.Namespace, parser: argparse.ArgumentParser,
 def add_stochastic_rounding(parser: argparse.ArgumentParser) -> None:
     """--enable-stochastic-rounding, for the commands that make a file or run it."""
     parser.add_argument("--enable-stochastic-rounding", action="store_true",
-                        help="engines round to narrower floats stochastically when the model runs")  # fmt: skip
+                        help="engines round to narrower floats stochastically")  # fmt: skip
 
 
 def add_overrides(parser: argparse.ArgumentParser, what: str) -> None:

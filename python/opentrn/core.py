@@ -11,12 +11,14 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from opentrn import _core, _register_truth, dtypes, errors, isa_ops, strict
+from opentrn import _core, _register_truth, dtypes, environment, errors, isa_ops, strict, unwritten
+from opentrn import stochastic_rounding as rounding
 from opentrn.isa_enums import MemoryRegion, nc_version, require_logical_core, target_version
 from opentrn.oracle.tensor import DynamicSlice as DynamicSlice
 from opentrn.oracle.tensor import _infer
@@ -34,8 +36,30 @@ Launch = _core.Launch
 current_or_none = _core.current_or_none
 isa = _core.isa
 
-for _name in ("register_alloc", "register_move", "register_load", "register_store"):
-    setattr(isa, _name, getattr(_core, _name))
+
+def _register_alloc(x: Any = None) -> Any:
+    """A new register: not set, with a number, or with the one element of a tensor."""
+    return _core.register_alloc(x)
+
+
+def _register_move(dst: Any, src: Any) -> None:
+    """dst = a number or another register."""
+    _core.register_move(dst, src)
+
+
+def _register_load(dst: Any, src: Any) -> None:
+    """dst = the one element of a tensor in HBM or SBUF."""
+    _core.register_load(dst, src)
+
+
+def _register_store(dst: Any, src: Any) -> None:
+    """The one element of dst = the register src."""
+    _core.register_store(dst, src)
+
+
+for _function in (_register_alloc, _register_move, _register_load, _register_store):
+    _function.__name__ = _function.__qualname__ = _function.__name__.removeprefix("_")
+    setattr(isa, _function.__name__, _function)
 
 _VERSIONS = {member.value: member for member in nc_version}
 Machine.nc_version = property(lambda self: _VERSIONS[self.generation])
@@ -184,13 +208,21 @@ def from_array(
     )
 
 
-class _LaunchObserver(threading.local):
-    """What `observed_launches` asks of the launches of this thread."""
+@dataclass
+class _Observed:
+    """What `observed_launches` asks of launches, and the machines of those there were."""
 
     execute: str | None = None
     uninitialised: str | None = None
-    launches: list[list[Any]] | None = None
-    on_recorded: Callable[[list[list[Any]] | None], None] = staticmethod(lambda launches: None)
+    on_recorded: Callable[[list[list[Any]]], None] = staticmethod(lambda launches: None)
+    stochastic_rounding: int | bool | None = None
+    launches: list[list[Any]] = field(default_factory=list)
+
+
+class _LaunchObserver(threading.local):
+    """Of this thread."""
+
+    observed: _Observed | None = None
 
 
 _observer = _LaunchObserver()
@@ -200,21 +232,21 @@ _observer = _LaunchObserver()
 def observed_launches(
     execute: str | None = None,
     uninitialised: str | None = None,
-    on_recorded: Callable[[list[list[Any]] | None], None] = lambda launches: None,
+    on_recorded: Callable[[list[list[Any]]], None] = lambda launches: None,
+    stochastic_rounding: int | bool | None = None,
 ) -> Iterator[list[list[Any]]]:
     """Collects the machines of every launch of this thread, one list per launch, whatever dialect starts it.
 
-    `execute` and `uninitialised` replace those of the launches, see run_cores(). With "never" there are no
+    The arguments replace those of the launches, see run_cores(). With "never" there are no
     values: tensors that a kernel returns come back as `opentrn.shapes.ShapeOf`. `on_recorded(machines)` is called when
     the kernel's Python has ended on a core and what it recorded is about to be executed.
     """
-    previous = dict(vars(_observer))
-    vars(_observer).update(execute=execute, uninitialised=uninitialised, launches=[], on_recorded=on_recorded)
+    previous = _observer.observed
+    _observer.observed = _Observed(execute, uninitialised, on_recorded, rounding.checked(stochastic_rounding))
     try:
-        yield _observer.launches
+        yield _observer.observed.launches
     finally:
-        vars(_observer).clear()
-        vars(_observer).update(previous)
+        _observer.observed = previous
 
 
 def _shapes_of(value: Any) -> Any:
@@ -228,19 +260,24 @@ def _shapes_of(value: Any) -> Any:
     return value
 
 
-def _tell_nan_origin(machines: list[Any], execute: str) -> None:
+def _tell_nan_origin(machines: list[Any]) -> None:
     """Warn where a NaN in the results first arose, or raise; OPENTRN_NAN is "warn", "error" or "off"."""
-    what = os.environ.get(NAN_ENV, "warn")
-    if what not in ("warn", "error", "off"):
-        raise ValueError(f"{NAN_ENV} is 'warn', 'error' or 'off', not {what!r}")
-    if execute == "never" or what == "off":
+    what = environment.of_results(NAN_ENV)
+    if what == "off":
         return
     origin = _core.nan_origin(machines)
     if origin is None:
         return
     if what == "error":
         raise errors.NkiValidationError(origin)
-    warnings.warn(errors.NanOriginWarning(origin), stacklevel=3)
+    warnings.warn(errors.NanOriginWarning(origin), stacklevel=4)
+
+
+def _tell_of_results(machines: list[Any], returned: Any, execute: str) -> None:
+    if execute == "never":
+        return
+    _tell_nan_origin(machines)
+    unwritten.tell(machines, returned)
 
 
 def _is_of_the_peer(error: BaseException) -> bool:
@@ -271,6 +308,7 @@ def run_cores(
     execute: str = "batched",
     uninitialised: str = "fault",
     on_machine: Callable[[Any], None] | None = None,
+    stochastic_rounding: int | bool | None = None,
 ) -> list[Any]:
     """Call `program(machine)` once per core, each in its own thread with its machine active; results by core.
 
@@ -278,10 +316,13 @@ def run_cores(
     "batched", "eager" (every instruction at once; OPENTRN_EAGER=1 makes it the default) or "never" (record only).
     Reading memory that nothing wrote is
     an error, or with uninitialised="fill" gives NaN and 4 as AWS's simulator does. `on_machine(machine)` sees
-    each machine before its program starts.
+    each machine before its program starts. `stochastic_rounding` is a seed, True, False, or None for what the
+    environment says.
     """
-    execute = _observer.execute or execute
-    uninitialised = _observer.uninitialised or uninitialised
+    _core.load_custom_ops_of_environment()
+    observed = _observer.observed or _Observed()
+    execute = observed.execute or execute
+    uninitialised = observed.uninitialised or uninitialised
     if execute == "batched" and os.environ.get(EAGER_ENV, "") not in ("", "0"):
         execute = "eager"
     require_logical_core(target, lnc)
@@ -290,10 +331,14 @@ def run_cores(
         raise ValueError(f"uninitialised is 'fault' or 'fill', not {uninitialised!r}")
     launch = Launch(generation, lnc, fill_fresh_memory=uninitialised == "fill")
     machines = [Machine(generation, core, launch, execute) for core in range(lnc)]
-    if _observer.launches is not None:
-        _observer.launches.append(machines)
+    asked = observed.stochastic_rounding
+    asked = rounding.checked(stochastic_rounding) if asked is None else asked
+    draw = rounding.of_launch(asked, len(observed.launches)) if execute != "never" else None
+    observed.launches.append(machines)
     for machine in machines:
         machine.executes = execute != "never"
+        if draw is not None:
+            machine.set_stochastic_rounding(*draw)
         machine.set_print_callback(print)
         if strict.uses_ocp_scales():
             machine.use_ocp_scales()
@@ -302,7 +347,7 @@ def run_cores(
     results: list[Any] = [None] * lnc
     failures: dict[int, BaseException] = {}
     # The observer is this thread's: the cores' threads do not see it.
-    on_recorded = partial(_observer.on_recorded, _observer.launches)
+    on_recorded = partial(observed.on_recorded, observed.launches)
 
     def run_one(core: int) -> None:
         try:
@@ -314,7 +359,7 @@ def run_cores(
 
     if lnc == 1:
         results[0] = _run_on(machines[0], program, on_recorded)
-        _tell_nan_origin(machines, execute)
+        _tell_of_results(machines, results[0], execute)
         return _shapes_of(results) if execute == "never" else results
     threads = [threading.Thread(target=run_one, args=(core,), name=f"core{core}") for core in range(lnc)]
     for thread in threads:
@@ -324,5 +369,5 @@ def run_cores(
     if failures:
         own = [error for error in failures.values() if not _is_of_the_peer(error)]
         raise (own or list(failures.values()))[0]
-    _tell_nan_origin(machines, execute)
+    _tell_of_results(machines, results[0], execute)
     return _shapes_of(results) if execute == "never" else results

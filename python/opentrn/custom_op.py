@@ -4,7 +4,7 @@ A custom operator is code of yours that runs as one GpSimd instruction: a Python
 shared library (C or C++) with the interface of `opentrn/custom_op_abi.h`, whose path is `ABI_HEADER`.
 
     @opentrn.custom_op.register("axpy")
-    def axpy(outputs, inputs):               # numpy arrays over the simulator's memory, outputs zeroed
+    def axpy(outputs, inputs):               # numpy arrays over the simulator's memory
         outputs[0][...] = float(inputs[0]) * inputs[1].astype("float32")
 
     opentrn.custom_op.load_library("./libops.so")             # registers what the library exports
@@ -64,6 +64,10 @@ def _array(described: tuple[np.ndarray, str, list[int]]) -> np.ndarray:
     return data.view(dtypes.to_numpy_dtype(dtype)).reshape(shape)
 
 
+# What the environment loads comes first, so that what a kernel's file registers and states replaces it.
+_load_environment = _core.load_custom_ops_of_environment
+
+
 def set_time(name: str, ns: float | None = None, cycles_per_element: float | None = None) -> None:
     """State how long operator `name` takes in kernels recorded from now on; neither argument: not known.
 
@@ -75,6 +79,7 @@ def set_time(name: str, ns: float | None = None, cycles_per_element: float | Non
             raise ValueError(
                 f"{what} of custom operator {name!r} is {value}; a time is finite and not negative"
             )
+    _load_environment()
     stated = (-1.0 if value is None else float(value) for value in (ns, cycles_per_element))
     _core.set_custom_op_time(name, *stated)
 
@@ -85,8 +90,8 @@ def register(
     """Decorator: `function(outputs, inputs)` becomes the operator `name`, replacing one of that name.
 
     `ns` and `cycles_per_element` state its time, see set_time(). The arrays are dense, partition first; a number
-    arrives as a float32 array of rank 0. They are valid during the call only. What the function raises fails the
-    kernel.
+    arrives as a float32 array of rank 0. They are valid during the call only. Outputs hold nothing defined before:
+    what the function does not write is unwritten in the kernel. What it raises fails the kernel.
     """
 
     def keep(function: Function) -> Function:
@@ -102,6 +107,7 @@ def register(
 
 def load_library(path: str | Path) -> list[str]:
     """Register every operator that the shared library exports; their names. Raises ValueError."""
+    _load_environment()
     return _core.load_custom_op_library(str(Path(path).resolve()))
 
 
@@ -110,8 +116,12 @@ def call(name: str, outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
 
     Raises ValueError when no operator has that name.
     """
+    _load_environment()
     if not _core.has_custom_op(name):
-        raise ValueError(f"there is no custom operator {name!r}: register() it, or load_library()")
+        raise ValueError(
+            f"there is no custom operator {name!r}: register() it, or name its library by load_library(), "
+            "--custom-ops or OPENTRN_CUSTOM_OPS"
+        )
     _core.custom_op(name, list(outputs), list(inputs))
 
 

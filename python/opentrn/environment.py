@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 
@@ -25,6 +26,29 @@ class Environment:
         """The target without an instance's size: trn2 of trn2u.48xlarge."""
         name, dot, _ = self.target.strip().lower().partition(".")
         return name.rstrip("nu") if dot else name
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """enabled: as NEURON_RT_STOCHASTIC_ROUNDING_EN says, None without it. seed: 0 where none is stated."""
+
+    enabled: bool | None
+    seed: int
+
+
+def of_results(variable: str) -> str:
+    """What a variable says to do about a kernel's results: "warn", "error" or "off". ValueError for another value."""
+    what = os.environ.get(variable, "warn")
+    if what not in ("warn", "error", "off"):
+        raise ValueError(f"{variable} is 'warn', 'error' or 'off', not {what!r}")
+    return what
+
+
+def rounding() -> Rounding:
+    """The variables of stochastic rounding alone. ValueError as read()."""
+    from opentrn import _core
+
+    return Rounding(*_core.environment_rounding())
 
 
 def read() -> Environment:

@@ -31,3 +31,10 @@ def require(condition: bool, message: str) -> None:
 
 class NanOriginWarning(RuntimeWarning):
     """A kernel's results hold a NaN that its inputs did not; says which instruction made the first one."""
+
+
+class UnwrittenOutputWarning(RuntimeWarning):
+    """A tensor that a kernel returns has elements that nothing wrote; says which, and what they read as."""
+
+
+RESULT_WARNINGS = (NanOriginWarning, UnwrittenOutputWarning)

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/random.h"
 #include "isa/constraints.h"
 #include "isa/constraints_context.h"
 
@@ -70,6 +71,15 @@ Machine::~Machine() {
   }
   batch_.changed.notify_all();
   blocking_section()([this] { batch_.thread.join(); });
+}
+
+void Machine::set_stochastic_rounding(uint64_t seed, uint64_t launch) {
+  // Seeds, launches and cores are small numbers: each is spread before the next is added.
+  uint64_t spread = SplitMix64(seed).next();
+  for (const uint64_t number : {launch, static_cast<uint64_t>(options_.core_id)})
+    spread = SplitMix64(spread + number).next();
+  rounding_seed_ = spread;
+  core_->set_stochastic_rounding(spread);
 }
 
 // -- batches

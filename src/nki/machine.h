@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -86,6 +87,11 @@ class Machine : public std::enable_shared_from_this<Machine> {
   numerics::MxScaleRule mx_scale_rule() const { return options_.mx_scale_rule; }
   void set_moves_rows(bool on) { options_.moves_rows = on; }
   void set_mx_scale_rule(numerics::MxScaleRule rule) { options_.mx_scale_rule = rule; }
+  // Engines round to narrower floats stochastically. Launches of one seed draw apart, and so do the cores of
+  // one; see sim::Core.
+  void set_stochastic_rounding(uint64_t seed, uint64_t launch);
+  // What the core was given; nothing where engines round to nearest.
+  std::optional<uint64_t> rounding_seed() const { return rounding_seed_; }
   int core_count() const { return launch_->core_count(); }
   const std::shared_ptr<isa::Program>& program() const { return program_; }
 
@@ -178,6 +184,7 @@ class Machine : public std::enable_shared_from_this<Machine> {
   size_t executed_ = 0;
   size_t shared_created_ = 0;
   bool no_reorder_ = false;
+  std::optional<uint64_t> rounding_seed_;
   std::vector<isa::InstructionIndex> open_loops_;  // their begin markers, outermost first
   bool has_loops_ = false;
   std::unordered_map<const void*, isa::LocationId> place_locations_;

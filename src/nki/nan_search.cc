@@ -82,6 +82,7 @@ std::optional<Fault> find_nan_origin(std::span<const std::shared_ptr<Machine>> m
     sim::Core& core = group.core(static_cast<int>(rank));
     if (!bind_again(*machines[rank], core, shared)) return std::nullopt;
     core.set_print_callback([](auto&&...) {});
+    core.set_stochastic_rounding(machines[rank]->rounding_seed());
     programs.push_back(machines[rank]->program().get());
   }
   try {

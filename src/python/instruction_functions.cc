@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 
+#include "isa/constraints.h"
 #include "python/call_site.h"
 #include "python/convert.h"
 #include "python/signatures.h"
@@ -336,10 +337,104 @@ PyObject* get_parameters(PyObject* self, void*) {
   return tuple;
 }
 
+template <size_t kCount>
+nb::object named(const char* enumeration, const std::array<std::string_view, kCount>& names, double value) {
+  const std::string_view name = names.at(static_cast<size_t>(value));
+  return nb::make_tuple(enumeration, nb::str(name.data(), name.size()));
+}
+
+// The default of an attribute as Python says it: a number, a truth, None, or (enumeration, name).
+nb::object attribute_default(AttributeKind kind, double value) {
+  switch (kind) {
+    case AttributeKind::kBool: return nb::bool_(value != 0);
+    case AttributeKind::kReal: return nb::float_(value);
+    case AttributeKind::kAluOp:
+    case AttributeKind::kOptionalAluOp: {
+      const std::string_view op = opentrn::name(static_cast<AluOp>(static_cast<int>(value)));
+      return nb::make_tuple("op", nb::str(op.data(), op.size()));
+    }
+    case AttributeKind::kReduceCmd: return named("reduce_cmd", kReduceCmds, value);
+    case AttributeKind::kDgeMode: return named("dge_mode", kDgeModes, value);
+    case AttributeKind::kOobMode: return named("oob_mode", kOobModes, value);
+    case AttributeKind::kDmaEngine: return named("dma_engine", kDmaEngines, value);
+    case AttributeKind::kPerfMode: return named("matmul_perf_mode", kPerfModes, value);
+    default: return nb::int_(static_cast<int64_t>(value));
+  }
+}
+
+nb::object default_of(const InstructionFunction& function, const Parameter& parameter) {
+  if (parameter.required) return nb::borrow(Py_Ellipsis);
+  if (parameter.target == Target::kEngine)
+    return named("engine", kEngines, static_cast<double>(function.signature->default_engine));
+  if (parameter.default_is_none) return nb::none();
+  switch (parameter.target) {
+    case Target::kTilePosition: return nb::make_tuple();
+    case Target::kIgnored: return nb::bool_(false);
+    case Target::kOperand: return nb::float_(parameter.default_value);
+    default:
+      return attribute_default(function.definition->attributes[parameter.slot].kind, parameter.default_value);
+  }
+}
+
+PyObject* get_defaults(PyObject* self, void*) {
+  const auto* f = reinterpret_cast<InstructionFunction*>(self);
+  nb::list defaults;
+  for (const Parameter& parameter : f->signature->parameters) defaults.append(default_of(*f, parameter));
+  return nb::tuple(defaults).release().ptr();
+}
+
+PyObject* get_engines(PyObject* self, void*) {
+  const auto* f = reinterpret_cast<InstructionFunction*>(self);
+  nb::list engines;
+  for (size_t i = 0; i < kEngines.size(); ++i)
+    if (f->definition->engines & isa::mask(static_cast<isa::Engine>(i)))
+      engines.append(nb::str(kEngines[i].data(), kEngines[i].size()));
+  return nb::tuple(engines).release().ptr();
+}
+
+PyObject* get_first_generation(PyObject* self, void*) {
+  return PyLong_FromLong(reinterpret_cast<InstructionFunction*>(self)->definition->first_generation);
+}
+
+// (label, rule) of what holds for this instruction and not for all.
+PyObject* get_rules(PyObject* self, void*) {
+  const std::string prefix =
+      fmt::format("{}.", reinterpret_cast<InstructionFunction*>(self)->definition->name);
+  nb::list rules;
+  for (const isa::Constraint& constraint : isa::constraints())
+    if (constraint.label.starts_with(prefix))
+      rules.append(nb::make_tuple(nb::str(constraint.label.data(), constraint.label.size()),
+                                  nb::str(constraint.rule.data(), constraint.rule.size())));
+  return nb::tuple(rules).release().ptr();
+}
+
+// Made by opentrn/instruction_help.py when somebody looks.
+PyObject* from_help(PyObject* self, void* what) {
+  PyObject* help = PyImport_ImportModule("opentrn.instruction_help");
+  if (!help) return nullptr;
+  PyObject* made = PyObject_CallMethod(help, static_cast<const char*>(what), "O", self);
+  Py_DECREF(help);
+  return made;
+}
+
+PyObject* get_module(PyObject*, void*) { return PyUnicode_FromString("opentrn.nki.isa"); }
+
+// In a class body it stays itself. That it has a __get__ at all makes help() take it for the function it is.
+PyObject* descriptor_get(PyObject* self, PyObject*, PyObject*) { return Py_NewRef(self); }
+
+char kDocOfHelp[] = "doc", kSignatureOfHelp[] = "signature";
+
 PyGetSetDef kProperties[] = {
     {"__name__", get_name, nullptr, nullptr, nullptr},
     {"__qualname__", get_name, nullptr, nullptr, nullptr},
+    {"__module__", get_module, nullptr, nullptr, nullptr},
+    {"__doc__", from_help, nullptr, nullptr, kDocOfHelp},
+    {"__signature__", from_help, nullptr, nullptr, kSignatureOfHelp},
     {"parameters", get_parameters, nullptr, "names of the parameters, in order", nullptr},
+    {"defaults", get_defaults, nullptr, "of the parameters; ... without one, (enumeration, name)", nullptr},
+    {"engines", get_engines, nullptr, "that run it on some generation", nullptr},
+    {"first_generation", get_first_generation, nullptr, "version of the NeuronCore", nullptr},
+    {"rules", get_rules, nullptr, "(label, rule) of its own rules", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyTypeObject* function_type() {
@@ -351,6 +446,7 @@ PyTypeObject* function_type() {
     t.tp_vectorcall_offset = offsetof(InstructionFunction, vectorcall);
     t.tp_call = PyVectorcall_Call;
     t.tp_getset = kProperties;
+    t.tp_descr_get = descriptor_get;
     t.tp_new = nullptr;
     return t;
   }();

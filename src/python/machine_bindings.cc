@@ -9,6 +9,7 @@
 #include "isa/definitions.h"
 #include "isa/text.h"
 #include "nki/nan_search.h"
+#include "nki/unwritten_elements.h"
 #include "python/call_site.h"
 #include "python/convert.h"
 
@@ -171,6 +172,19 @@ std::optional<std::string> nan_origin(const std::vector<std::shared_ptr<Machine>
   return origin ? std::optional<std::string>(origin->what()) : std::nullopt;
 }
 
+// (count, first index, (file, line, function) of the tensor or None, the move they came by), or None.
+nb::object unwritten(const nki::TensorView& view) {
+  std::optional<nki::UnwrittenElements> found;
+  {
+    nb::gil_scoped_release unlocked;
+    found = nki::unwritten_elements(view);
+  }
+  if (!found) return nb::none();
+  nb::object made = nb::none();
+  if (found->made.known()) made = nb::make_tuple(found->made.file, found->made.line, found->made.function);
+  return nb::make_tuple(found->count, found->first, made, found->moved);
+}
+
 void device_print(nb::handle text, const nki::TensorView& tensor) {
   Machine& machine = require_machine();
   const isa::Operand operands[] = {machine.operand(tensor)};
@@ -253,6 +267,7 @@ void bind_machine(nb::module_& module) {
       .def("set_no_reorder", &Machine::set_no_reorder)
       .def("set_moves_rows", &Machine::set_moves_rows)
       .def("use_ocp_scales", [](Machine& self) { self.set_mx_scale_rule(numerics::MxScaleRule::kOcp); })
+      .def("set_stochastic_rounding", &Machine::set_stochastic_rounding, "seed"_a, "launch"_a)
       .def("set_print_callback",
            [](Machine& self, nb::object callback) {
              self.core().set_print_callback([callback](const sim::PrintEvent& event) {
@@ -308,6 +323,7 @@ void bind_machine(nb::module_& module) {
   module.def("from_bytes", &from_bytes);
   module.def("storage_bytes", &storage_bytes);
   module.def("nan_origin", &nan_origin, "machines"_a);
+  module.def("unwritten_elements", &unwritten, "view"_a);
   module.def("device_print", &device_print);
   module.def("register_alloc", &register_alloc, "x"_a = nb::none());
   module.def("register_move", &register_move, "dst"_a, "src"_a);

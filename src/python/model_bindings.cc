@@ -450,6 +450,10 @@ void bind_models(nb::module_& module) {
     row["rounding_seed"] = settings.rounding_seed;
     return row;
   });
+  module.def("environment_rounding", [] {
+    const runtime::RoundingSettings settings = runtime::rounding_of_environment();
+    return nb::make_tuple(settings.enabled, settings.seed);
+  });
   module.def("is_model_file", &runtime::is_model_file, "path"_a);
   module.def("coverage", &coverage, "text"_a.none(), "path"_a, "dimensions"_a = Dimensions{});
 }

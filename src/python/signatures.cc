@@ -19,10 +19,15 @@ constexpr Parameter attribute(std::string_view name, int slot) {
 constexpr Parameter attribute(std::string_view name, int slot, double value) {
   return {name, Target::kAttribute, slot, false, false, value};
 }
+// None in Python, and -1 in the integer attribute.
+constexpr Parameter unset(std::string_view name, int slot) {
+  return {name, Target::kAttribute, slot, false, true, -1};
+}
+// What earlier releases took, False unless given.
+constexpr Parameter ignored_flag(std::string_view name) { return {name, Target::kIgnored, 0, false, false}; }
 constexpr Parameter engine() { return {"engine", Target::kEngine}; }
 constexpr Parameter name() { return {"name", Target::kName}; }
 
-constexpr double kNone = -1;  // "not given" in integer attributes
 constexpr double kFp32Min = -3.4028234663852886e38;
 constexpr double kIdle = 0, kResetReduce = 3;
 constexpr double kAdd = static_cast<double>(AluOp::kAdd), kMaximum = static_cast<double>(AluOp::kMaximum),
@@ -30,16 +35,16 @@ constexpr double kAdd = static_cast<double>(AluOp::kAdd), kMaximum = static_cast
 
 constexpr Parameter kDmaCopy[] = {operand("dst", s::dma_copy::kDst),
                                   operand("src", s::dma_copy::kSrc),
-                                  attribute("priority", s::dma_copy::kAPriority, kNone),
+                                  unset("priority", s::dma_copy::kAPriority),
                                   attribute("oob_mode", s::dma_copy::kAOobMode, 0),
                                   attribute("dge_mode", s::dma_copy::kADgeMode, 0),
                                   engine(),
                                   name(),
-                                  {"unique_indices", Target::kIgnored}};
+                                  ignored_flag("unique_indices")};
 constexpr Parameter kDmaTranspose[] = {operand("dst", s::dma_transpose::kDst),
                                        operand("src", s::dma_transpose::kSrc),
                                        {"axes", Target::kAxes, s::dma_transpose::kAAxes},
-                                       attribute("priority", s::dma_transpose::kAPriority, kNone),
+                                       unset("priority", s::dma_transpose::kAPriority),
                                        attribute("dge_mode", s::dma_transpose::kADgeMode, 0),
                                        attribute("oob_mode", s::dma_transpose::kAOobMode, 0),
                                        name()};
@@ -64,7 +69,7 @@ constexpr Parameter kLocalGather[] = {operand("dst", 0),
                                       operand("src_buffer", 1),
                                       operand("index", 2),
                                       attribute("num_elem_per_idx", 0, 1),
-                                      attribute("num_valid_indices", 1, kNone),
+                                      unset("num_valid_indices", 1),
                                       name()};
 constexpr Parameter kNcNGather[] = {operand("dst", 0), operand("data", 1), operand("indices", 2), name()};
 constexpr Parameter kSendRecv[] = {operand("src", s::sendrecv::kSrc),
@@ -74,19 +79,20 @@ constexpr Parameter kSendRecv[] = {operand("src", s::sendrecv::kSrc),
                                    attribute("pipe_id", 2),
                                    attribute("dma_engine", 3, 1),
                                    name(),
-                                   {"use_gpsimd_dma", Target::kIgnored}};
+                                   ignored_flag("use_gpsimd_dma")};
 constexpr Parameter kCoreBarrier[] = {operand("data", 0), attribute("cores", 0), engine(), name()};
-constexpr Parameter kNcMatmul[] = {operand("dst", s::nc_matmul::kDst),
-                                   operand("stationary", s::nc_matmul::kStationary),
-                                   operand("moving", s::nc_matmul::kMoving),
-                                   attribute("is_stationary_onezero", s::nc_matmul::kAIsStationaryOneZero, 0),
-                                   attribute("is_moving_onezero", s::nc_matmul::kAIsMovingOneZero, 0),
-                                   attribute("is_transpose", s::nc_matmul::kAIsTranspose, 0),
-                                   attribute("accumulate", s::nc_matmul::kAAccumulate, kNone),
-                                   {"tile_position", Target::kTilePosition, s::nc_matmul::kATileRow},
-                                   {"tile_size", Target::kTilePosition, s::nc_matmul::kATileRows},
-                                   attribute("perf_mode", s::nc_matmul::kAPerfMode, 0),
-                                   name()};
+constexpr Parameter kNcMatmul[] = {
+    operand("dst", s::nc_matmul::kDst),
+    operand("stationary", s::nc_matmul::kStationary),
+    operand("moving", s::nc_matmul::kMoving),
+    attribute("is_stationary_onezero", s::nc_matmul::kAIsStationaryOneZero, 0),
+    attribute("is_moving_onezero", s::nc_matmul::kAIsMovingOneZero, 0),
+    attribute("is_transpose", s::nc_matmul::kAIsTranspose, 0),
+    unset("accumulate", s::nc_matmul::kAAccumulate),
+    {"tile_position", Target::kTilePosition, s::nc_matmul::kATileRow, false, false},
+    {"tile_size", Target::kTilePosition, s::nc_matmul::kATileRows, false, false},
+    attribute("perf_mode", s::nc_matmul::kAPerfMode, 0),
+    name()};
 constexpr Parameter kNcMatmulMx[] = {operand("dst", 0),
                                      operand("stationary", 1),
                                      operand("moving", 2),
@@ -94,14 +100,14 @@ constexpr Parameter kNcMatmulMx[] = {operand("dst", 0),
                                      operand("moving_scale", 4),
                                      {"tile_position", Target::kTilePosition, s::nc_matmul_mx::kATileRow},
                                      {"tile_size", Target::kTilePosition, s::nc_matmul_mx::kATileRows},
-                                     attribute("accumulate", s::nc_matmul_mx::kAAccumulate, kNone),
+                                     unset("accumulate", s::nc_matmul_mx::kAAccumulate),
                                      name()};
 constexpr Parameter kNcMatmulSparse[] = {operand("dst", 0),
                                          operand("stationary", 1),
                                          operand("moving", 2),
                                          operand("indices", 3),
                                          attribute("pattern", s::nc_matmul_sparse::kAPattern),
-                                         attribute("accumulate", s::nc_matmul_sparse::kAAccumulate, kNone),
+                                         unset("accumulate", s::nc_matmul_sparse::kAAccumulate),
                                          name()};
 constexpr Parameter kTensorTensor[] = {
     operand("dst", 0), operand("data1", 1), operand("data2", 2), attribute("op", 0), engine(), name()};
@@ -110,7 +116,7 @@ constexpr Parameter kTensorScalar[] = {operand("dst", 0),
                                        attribute("op0", s::tensor_scalar::kAOp0),
                                        {"operand0", Target::kOperand, s::tensor_scalar::kOperand0, true},
                                        attribute("reverse0", s::tensor_scalar::kAReverse0, 0),
-                                       attribute("op1", s::tensor_scalar::kAOp1, kNone),
+                                       unset("op1", s::tensor_scalar::kAOp1),
                                        optional("operand1", s::tensor_scalar::kOperand1),
                                        attribute("reverse1", s::tensor_scalar::kAReverse1, 0),
                                        engine(),
@@ -130,7 +136,7 @@ constexpr Parameter kTensorReduce[] = {operand("dst", 0),
                                        operand("data", 1),
                                        {"axis", Target::kAxis, s::tensor_reduce::kAAxes, true},
                                        attribute("negate", s::tensor_reduce::kANegate, 0),
-                                       {"keepdims", Target::kIgnored},
+                                       ignored_flag("keepdims"),
                                        name()};
 constexpr Parameter kTensorScalarReduce[] = {
     operand("dst", 0),
@@ -165,7 +171,7 @@ constexpr Parameter kActivation[] = {operand("dst", 0),
                                      operand("data", 1),
                                      optional("bias", s::activation::kBias),
                                      scalar("scale", s::activation::kScale, 1.0),
-                                     attribute("reduce_op", s::activation::kAReduceOp, kNone),
+                                     unset("reduce_op", s::activation::kAReduceOp),
                                      optional("reduce_res", s::activation::kReduceRes),
                                      attribute("reduce_cmd", s::activation::kAReduceCmd, kIdle),
                                      name()};
@@ -187,7 +193,7 @@ constexpr Parameter kActivate2[] = {operand("dst", 0),
                                     scalar("relu_param", s::activate2::kReluParam, 0.0),
                                     attribute("reverse0", s::activate2::kAReverse0, 0),
                                     attribute("reverse1", s::activate2::kAReverse1, 0),
-                                    attribute("reduce_op", s::activate2::kAReduceOp, kNone),
+                                    unset("reduce_op", s::activate2::kAReduceOp),
                                     optional("reduce_res", s::activate2::kReduceRes),
                                     attribute("reduce_cmd", s::activate2::kAReduceCmd, kIdle),
                                     name()};

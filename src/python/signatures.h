@@ -30,8 +30,8 @@ struct Parameter {
   Target target;
   int slot = 0;
   bool required = false;
-  bool default_is_none = true;
-  double default_value = 0;  // immediate of an operand, or the attribute's number
+  bool default_is_none = true;  // as Python shows it
+  double default_value = 0;     // immediate of an operand, or the attribute's number
 };
 
 struct Signature {

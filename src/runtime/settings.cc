@@ -115,11 +115,9 @@ Settings read_settings(const std::function<std::optional<std::string>(const char
   if (const auto strict = variable("OPENTRN_STRICT"))
     settings.strict = number("OPENTRN_STRICT", *strict, 0, 1) == 1;
   settings.compiler_flags = variable("NEURON_CC_FLAGS").value_or("");
-  constexpr auto kEnabled = "NEURON_RT_STOCHASTIC_ROUNDING_EN", kSeed = "NEURON_RT_STOCHASTIC_ROUNDING_SEED";
-  const auto seed = variable(kSeed);
-  settings.rounding_seed = seed ? number(kSeed, *seed, 0, INT_MAX) : 0;
-  if (const auto enabled = variable(kEnabled))
-    settings.rounds_stochastically = number(kEnabled, *enabled, 0, 1) == 1;
+  const RoundingSettings rounding = read_rounding(variable);
+  settings.rounds_stochastically = rounding.enabled.value_or(false);
+  settings.rounding_seed = rounding.seed;
   if (const auto check = variable("OPENTRN_CHECK"))
     settings.check = number("OPENTRN_CHECK", *check, 0, 1) == 1;
   settings.usage_file = variable("OPENTRN_USAGE").value_or("");
@@ -127,12 +125,27 @@ Settings read_settings(const std::function<std::optional<std::string>(const char
   return settings;
 }
 
-Settings settings_of_environment() {
-  return read_settings([](const char* name) -> std::optional<std::string> {
-    const char* value = std::getenv(name);
-    if (!value || !*value) return std::nullopt;
-    return value;
-  });
+RoundingSettings read_rounding(const std::function<std::optional<std::string>(const char*)>& variable) {
+  constexpr auto kEnabled = "NEURON_RT_STOCHASTIC_ROUNDING_EN", kSeed = "NEURON_RT_STOCHASTIC_ROUNDING_SEED";
+  RoundingSettings settings;
+  if (const auto seed = variable(kSeed))
+    settings.seed = static_cast<uint64_t>(number(kSeed, *seed, 0, INT_MAX));
+  if (const auto enabled = variable(kEnabled)) settings.enabled = number(kEnabled, *enabled, 0, 1) == 1;
+  return settings;
 }
+
+namespace {
+
+std::optional<std::string> environment_variable(const char* name) {
+  const char* value = std::getenv(name);
+  if (!value || !*value) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+Settings settings_of_environment() { return read_settings(environment_variable); }
+
+RoundingSettings rounding_of_environment() { return read_rounding(environment_variable); }
 
 }  // namespace opentrn::runtime

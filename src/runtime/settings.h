@@ -44,4 +44,12 @@ struct Settings {
 Settings read_settings(const std::function<std::optional<std::string>(const char*)>& variable);
 Settings settings_of_environment();
 
+// The two variables of stochastic rounding alone: a kernel's other variables mean something else.
+struct RoundingSettings {
+  std::optional<bool> enabled;
+  uint64_t seed = 0;
+};
+RoundingSettings read_rounding(const std::function<std::optional<std::string>(const char*)>& variable);
+RoundingSettings rounding_of_environment();
+
 }  // namespace opentrn::runtime

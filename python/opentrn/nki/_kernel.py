@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from opentrn import stochastic_rounding as rounding
 from opentrn import strict
 from opentrn.errors import NkiValidationError
 from opentrn.isa_enums import LNC_MAX, MemoryRegion, nc_version, require_logical_core
@@ -122,6 +123,7 @@ class Kernel:
         with strict.version(self.options.get("strict")):
             return launch(
                 self.func, self.grid, resolve_target(self.target), args, kwargs,
+                {"stochastic_rounding": self.options.get("stochastic_rounding")},
                 options=self.options, schedule=self.schedule,
             )  # fmt: skip
 
@@ -174,13 +176,19 @@ def simulate(
     backend: str | None = None,
     target: str | None = None,
     strict: str | None = None,
+    stochastic_rounding: int | bool | None = None,
 ) -> Kernel:
     """A kernel that runs in the simulator: what `@nki.jit` gives, for plain functions as well.
 
     `backend` ("core" or "oracle"), `target` ("trn1", "trn2", "trn3") and `strict` (an NKI release whose
-    documented refusals hold, "0.6") override the process's choice for this kernel.
+    documented refusals hold, "0.6") override the process's choice for this kernel. `stochastic_rounding`: engines
+    round to narrower floats stochastically from this seed, so that every call gives the same bits; True: from
+    the environment's seed; False: to nearest even whatever the environment says.
     """
     simulated = kernel if isinstance(kernel, Kernel) else Kernel(kernel)
+    if stochastic_rounding is not None:
+        asked = rounding.checked(stochastic_rounding)
+        simulated = simulated._with(options={**simulated.options, "stochastic_rounding": asked})
     if strict is not None:
         simulated = simulated._with(options={**simulated.options, "strict": strict})
     if target is not None:

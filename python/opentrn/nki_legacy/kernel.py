@@ -334,8 +334,11 @@ def _machine_options(on_machine: Callable[[Any], None] | None) -> dict[str, Any]
 
 
 class _Result:
+    """A returned tile: its values, and the tensor behind one that lies in HBM."""
+
     def __init__(self, tile: Tile):
         self.array = tile.to_numpy()
+        self.tensor = tile.raw() if tile.region.is_hbm and not tile.block_ranges else None
 
 
 def _to_host(value: Any) -> Any:

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from opentrn import stochastic_rounding as rounding
 from opentrn.dtypes import dtype_of, to_numpy_dtype
-from opentrn.errors import NkiValidationError, require
+from opentrn.errors import NkiValidationError, NotModelled, require
 from opentrn.isa_enums import MemoryRegion, nc_version, require_logical_core, target_version
 from opentrn.oracle.random_state import RandomState
 from opentrn.oracle.tensor import NkiTensor, Storage, allocate
@@ -202,14 +203,21 @@ def run_cores(
     program: Callable[[Machine], Any],
     lnc: int = 1,
     target: str | nc_version = "trn2",
+    stochastic_rounding: int | bool | None = None,
     **machine_options: Any,
 ) -> list[Any]:
     """Call `program(machine)` once per core, each in its own thread with its machine active; the results by
     core.
 
-    With lnc=1 the program runs in the calling thread. The first failure of a core is raised.
+    With lnc=1 the program runs in the calling thread. The first failure of a core is raised. NotModelled where
+    `stochastic_rounding`, or the environment without it, asks for that: the oracle rounds to nearest even.
     """
     require_logical_core(target, lnc)
+    if rounding.is_wanted(stochastic_rounding):
+        raise NotModelled(
+            "the oracle rounds to nearest even: stochastic rounding (stochastic_rounding=, "
+            "NEURON_RT_STOCHASTIC_ROUNDING_EN) needs the backend 'core'"
+        )
     launch = Launch(lnc)
     machines = [Machine(target, core, lnc, launch, **machine_options) for core in range(lnc)]
     if lnc == 1:

@@ -14,6 +14,7 @@
 #include "isa/custom_ops.h"
 #include "sim/functional/custom_op_abi.h"
 #include "sim/functional/instructions/body.h"
+#include "sim/functional/poison.h"
 #include "sim/functional/transfer.h"
 
 namespace opentrn::sim {
@@ -99,7 +100,10 @@ CustomOp wrap_c(std::string op_name, opentrn_custom_op_function function) {
 
 std::vector<std::string> load_custom_op_library(const std::string& path) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) refuse_library(path, dlerror());
+  if (library == nullptr)
+    throw Fault(
+        FaultKind::kInput, "custom_op.library", fmt::format("a library cannot be loaded: {}", dlerror()),
+        "the path of a shared library for this machine; OPENTRN_CUSTOM_OPS holds paths separated by ':'");
   using VersionFunction = int32_t (*)();
   using ListFunction = const opentrn_custom_op_entry* (*)(size_t*);
   const auto version = reinterpret_cast<VersionFunction>(dlsym(library, "opentrn_custom_op_abi_version"));
@@ -149,6 +153,27 @@ CustomOpTensor tensor_of(const Context& cx, int slot, const View& dense) {
   return tensor;
 }
 
+void mark_unwritten(const Context& cx, const View& target, std::span<const ElementRun> runs,
+                    const std::string& op) {
+  std::string origin = fmt::format("custom operator '{}' left it unwritten", op);
+  if (cx.in.location < cx.program.location_count())
+    if (const SourceLocation& where = cx.program.location(cx.in.location); where.known())
+      origin += fmt::format(" at {}:{}", where.file, where.line);
+  Buffer& buffer = *target.buffer;
+  std::lock_guard guard(buffer.mask_lock());
+  if (buffer.unwritten_origin().empty()) buffer.set_unwritten_origin(std::move(origin));
+  int64_t element = 0;
+  auto run = runs.begin();
+  const FlatView flat = flatten(target);
+  for (RunCursor at(flat); at.remaining() > 0; at.advance(at.remaining()))
+    for (int64_t i = 0; i < at.remaining(); ++i, ++element) {
+      while (run != runs.end() && run->first + run->count <= element) ++run;
+      if (run == runs.end()) return;
+      if (element >= run->first && !at.skipped())
+        buffer.initialised().clear(buffer.logical(at.address() + i * at.stride()), target.element_bytes);
+    }
+}
+
 }  // namespace
 
 void custom_op(Context& cx) {
@@ -178,14 +203,19 @@ void custom_op(Context& cx) {
   for (int slot = 0; slot < output_count; ++slot) {
     targets.push_back(cx.destination(slot));
     results.push_back(cx.scratch_like(targets.back()));
-    std::memset(results.back().base, 0,
-                static_cast<size_t>(results.back().total() * results.back().element_bytes));
+    poison(results.back());
     outputs.push_back(tensor_of(cx, slot, results.back()));
   }
   (*op)(outputs, inputs);
-  for (size_t i = 0; i < targets.size(); ++i)
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const std::vector<ElementRun> unwritten = still_poisoned(results[i]);
+    for (const ElementRun& run : unwritten)
+      std::memset(results[i].base + run.first * results[i].element_bytes, 0xFF,
+                  static_cast<size_t>(run.count * results[i].element_bytes));
     transfer(cx, flatten(results[i]), flatten(targets[i]), targets[i].dtype, targets[i].dtype,
              targets[i].total());
+    if (!unwritten.empty()) mark_unwritten(cx, targets[i], unwritten, name);
+  }
 }
 
 }  // namespace bodies

@@ -25,7 +25,8 @@ struct CustomOpTensor {
   int64_t element_count() const;
 };
 
-// Outputs start as zeros. Throw Fault{kProgram} to refuse the operands.
+// Outputs hold nothing defined before: what an operator does not write counts as unwritten. Throw
+// Fault{kProgram} to refuse the operands.
 using CustomOp =
     std::function<void(std::span<CustomOpTensor> outputs, std::span<const CustomOpTensor> inputs)>;
 

@@ -23,7 +23,8 @@ typedef struct opentrn_tensor { /* NOLINT(readability-identifier-naming): C */
   const int64_t* shape;
 } opentrn_tensor;
 
-/* Returns 0, or another value after writing a reason into `message`. Outputs start as zeros. */
+/* Returns 0, or another value after writing a reason into `message`. Outputs hold
+   nothing defined before: write every element, what is not written is unwritten in the kernel too. */
 typedef int (*opentrn_custom_op_function)(const opentrn_tensor* outputs, int32_t output_count,
                                           const opentrn_tensor* inputs, int32_t input_count, char* message,
                                           size_t message_bytes);

@@ -89,8 +89,14 @@ CostRules::Streaming CostRules::custom_op(const isa::Program& program, const isa
   const double ns = program.attribute_real(in, isa::slot::custom_op::kANs);
   const double cycles_per_element = program.attribute_real(in, isa::slot::custom_op::kACyclesPerElement);
   if (ns < 0 && cycles_per_element < 0) {
-    Fault fault(FaultKind::kNotModelled, "custom_op", "how long this custom operator takes is not known",
-                "state it: custom_op.register(name, ns=..., cycles_per_element=...); or run without timing");
+    const auto text = static_cast<uint64_t>(program.attribute_int(in, isa::slot::custom_op::kAOp));
+    const bool named = text < program.string_count();  // a program may come from a file
+    Fault fault(FaultKind::kNotModelled, "custom_op",
+                fmt::format("how long the custom operator '{}' takes is not known",
+                            named ? program.string(static_cast<uint32_t>(text)) : "?"),
+                "state it: ns or cycles_per_element in custom_op.register() of a Python function, "
+                "opentrn_custom_op_time() in a library, or custom_op.set_time() for either; or run without "
+                "timing");
     fault.set_location(program.location(in.location));
     throw fault;
   }

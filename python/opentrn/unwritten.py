@@ -1,0 +1,95 @@
+"""Elements of a kernel's outputs that nothing wrote: found by the masks of written bytes, told as warnings."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from opentrn import _core, environment, errors
+
+UNWRITTEN_ENV = "OPENTRN_UNWRITTEN"
+
+
+@dataclass(frozen=True)
+class UnwrittenOutput:
+    """`number`: of the output among all that the kernel returns, from 0; `name`: of its tensor, may be empty.
+
+    `count` elements were not written; the one at index `first` is the first and reads as `value`. `made`: (file,
+    line, function) where the kernel made the tensor; `moved`: the copy that carried unwritten elements into it.
+    """
+
+    number: int
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    count: int
+    first: tuple[int, ...]
+    value: str
+    made: tuple[str, int, str] | None
+    moved: str
+
+    @property
+    def text(self) -> str:
+        """As the warning says it."""
+        elements = math.prod(self.shape)
+        name = f" '{self.name}'" if self.name else ""
+        lines = [
+            f"nothing wrote {self.count} of the {elements} elements of output {self.number}{name}, {self.dtype} "
+            f"{list(self.shape)}: the first is {list(self.first)} and reads as {self.value}"
+        ]
+        if self.moved:
+            lines.append(self.moved)
+        if self.made:
+            lines.append("at {}:{} in {}".format(*self.made))
+        lines.append("try: write the whole output, or look at the part that was written only")
+        return "\n    ".join(lines)
+
+
+def tell(machines: list[Any], returned: Any) -> None:
+    """Warn of every output of a launch that is not wholly written, or raise; and keep them with its first machine.
+
+    OPENTRN_UNWRITTEN is "warn", "error" or "off".
+    """
+    what = environment.of_results(UNWRITTEN_ENV)
+    if what == "off":
+        return
+    found = [_examine(number, leaf) for number, leaf in enumerate(_leaves(returned))]
+    machines[0].unwritten_outputs = outputs = [output for output in found if output is not None]
+    for output in outputs:
+        if what == "error":
+            raise errors.NkiValidationError(output.text)
+        warnings.warn(errors.UnwrittenOutputWarning(output.text), stacklevel=4)
+
+
+def of_launch(machines: list[Any]) -> list[UnwrittenOutput]:
+    """What tell() found; nothing for a launch without values."""
+    return getattr(machines[0], "unwritten_outputs", [])
+
+
+def _leaves(returned: Any) -> Iterator[Any]:
+    if isinstance(returned, dict):
+        returned = list(returned.values())
+    if isinstance(returned, (tuple, list)):
+        for item in returned:
+            yield from _leaves(item)
+    elif returned is not None:
+        yield returned
+
+
+def _examine(number: int, leaf: Any) -> UnwrittenOutput | None:
+    # A result of NKI 0.1 is an array already; it names the tensor that it came from.
+    tensor = getattr(leaf, "tensor", leaf)
+    if not isinstance(tensor, _core.NkiTensor) or not tensor.buffer.is_hbm or tensor.is_indirect():
+        return None
+    found = _core.unwritten_elements(tensor)
+    if found is None:
+        return None
+    count, first, made, moved = found
+    value = str(tensor.numpy()[tuple(first)])
+    shape = tuple(tensor.shape)
+    return UnwrittenOutput(
+        number, tensor.name or "", str(tensor.dtype), shape, count, tuple(first), value, made, moved
+    )
