@@ -335,7 +335,7 @@ def test_what_a_kernel_prints_is_on_stdout_else(capsys, tmp_path):
     [
         (["-O", "3"], "--optlevel: of models"),
         (["--weight-dtype", "int8", "--dim", "b=1"], "--dim, --weight-dtype: of models"),
-        (["--pad", "b", "--seed", "3"], "--pad, --seed: of models"),
+        (["--pad", "b", "--seed", "3"], "--pad: of models"),
         (["--grid", "2"], "--grid: of NKI 0.1 kernels"),
         (["--lnc", "2", "--target", "trn1"], "a logical core of trn1 is 1 core, not 2"),
     ],
