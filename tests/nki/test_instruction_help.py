@@ -94,7 +94,7 @@ def test_help_shows_the_signature_and_a_summary(name):
 def test_help_tells_engines_generation_and_rules():
     text = inspect.getdoc(core.isa.nc_matmul_sparse)
     assert "Engine: Tensor. NeuronCore-v3 and later." in text
-    assert "nc_matmul_sparse.C1: The pattern is 4:8, 4:12 or 4:16." in text
+    assert "nc_matmul_sparse.C1: The pattern is 4:16, 4:12, 4:8, 2:8, 2:4, 1:4 or 1:2." in text
     assert "DMA, Sync" in inspect.getdoc(nisa.dma_copy)
 
 
