@@ -184,7 +184,8 @@ def run(
     args, kwargs: what the kernel takes; `ShapeOf(shape, dtype)` stands for an array when execute=False.
     execute: compute values. time: compile and predict the time; with neither, instructions are only recorded.
     overrides: table values to change,
-    {"timing.v3.constant.hbm_sustained_gb_s": 300} or ["key=value"]; they change time and capacity, not values.
+    {"timing.v3.constant.hbm_sustained_gb_s": 300}, or a list of "key=value" and "@file.toml" (see `opentrn describe
+    --tables`); they change time and capacity, not values.
     strict: an NKI release ("0.1", "0.3" to "0.6") whose documented refusals hold; see opentrn.strict.
     compiler: whose habits the backend follows, one of COMPILERS. "nki" only orders each engine's
     instructions; "neuronx-cc" also computes equal results once and spills what does not fit.

@@ -328,6 +328,8 @@ def _run(options: argparse.Namespace) -> int:
 
     if options.no_execute and options.no_time:
         raise UsageError("--no-execute and --no-time leave nothing to do")
+    if options.scheduled and (not options.save_program or options.no_time):
+        raise UsageError("--scheduled is of --save-program, and needs the compiler: leave --no-time out")
     if options.no_execute and options.save_outputs:
         raise UsageError("--save-outputs needs values: leave --no-execute out")
     if options.save_outputs and Path(options.save_outputs).is_file():

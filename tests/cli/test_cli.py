@@ -228,6 +228,8 @@ def test_the_line_of_the_failure_is_shown(capsys, kernels):
         (["{file}:copy", "--target", "trn9"], "is not a target"),
         (["{file}:copy", "--set", "nonsense=1"], "no table value"),
         (["{file}:copy", "--no-execute", "--no-time"], "nothing to do"),
+        (["{file}:copy", "--scheduled"], "--scheduled is of --save-program"),
+        (["{file}:copy", "--scheduled", "--save-program", "p", "--no-time"], "leave --no-time out"),
     ],
 )
 def test_a_wrong_command_line_is_the_users(capsys, kernels, words, message):
