@@ -69,6 +69,11 @@ class Buffer {
   // taken by View::part(); see chain.h.
   static std::shared_ptr<Buffer> folded(std::byte* data, int64_t bytes, int64_t row_bytes, int64_t fold_rows,
                                         std::shared_ptr<void> owner);
+  // Of a folded buffer, whose own memory is not used from now on: row r is the one at `rows` + r * `pitch`.
+  void alias(std::byte* rows, int64_t pitch) {
+    alias_rows_ = rows;
+    alias_pitch_ = pitch;
+  }
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -82,6 +87,8 @@ class Buffer {
   int64_t row_bytes() const { return row_bytes_; }
   int64_t row_pitch() const { return row_pitch_; }
   int64_t fold_rows() const { return fold_rows_; }  // 0: every row exists
+  std::byte* alias_rows() const { return alias_rows_; }  // null: no alias
+  int64_t alias_pitch() const { return alias_pitch_; }
 
   // Guards the masks; see ByteMask.
   SpinLock& mask_lock() const { return mask_lock_; }
@@ -111,6 +118,8 @@ class Buffer {
   int64_t row_bytes_;
   int64_t row_pitch_;
   int64_t fold_rows_ = 0;
+  std::byte* alias_rows_ = nullptr;
+  int64_t alias_pitch_ = 0;
   bool writable_;
   std::shared_ptr<void> owner_;  // of data_, when it is not ours
   int64_t owned_capacity_ = 0;   // > 0: data_ came from aligned allocation of this size

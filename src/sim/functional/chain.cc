@@ -83,6 +83,7 @@ bool ChainFinder::add(const AccessList& list) {
     for (const Access& access : list.accesses) touch(access.tensor, false);
   } else {
     for (const Operand& operand : operands_) remember(operand);
+    note_write(program_->instruction(chain_.end));
     chain_.row_end = std::max(chain_.row_end, row_end_);
     work_ += list.work;
     ++deferred_;
@@ -184,6 +185,37 @@ void ChainFinder::remember(const Operand& operand) {
   list = static_cast<uint32_t>(records_.size() - 1);
 }
 
+const isa::Operand* ChainFinder::copied_by(const isa::Instruction& in) const {
+  if (operands_.size() != 2 || sources_[0]->dtype != sources_[1]->dtype) return nullptr;
+  const Access &to = operands_[0].access, &from = operands_[1].access;
+  if (to.byte_begin != 0 || to.byte_end != program_->tensor(to.tensor).row_bytes()) return nullptr;
+  switch (in.opcode) {
+    case Opcode::kDmaCopy:
+    case Opcode::kTensorCopy: return sources_[1];
+    case Opcode::kNcStreamShuffle: return from.row_end - from.row_begin == 1 ? sources_[1] : nullptr;
+    default: return nullptr;
+  }
+}
+
+// Several writes are one copy when they are shuffles, a quadrant each, that broadcast the same row.
+void ChainFinder::note_write(const isa::Instruction& in) {
+  Touched& tensor = touched_[operands_[0].access.tensor];
+  const isa::Operand* copied = copied_by(in);
+  if (tensor.written) {
+    const bool again = copied != nullptr && tensor.copied != nullptr &&
+                       in.opcode == Opcode::kNcStreamShuffle && same_elements(*copied, *tensor.copied);
+    if (!again) copied = nullptr;
+  }
+  tensor.written = true;
+  tensor.copied = copied;
+}
+
+bool ChainFinder::is_copy(const Touched& tensor) const {
+  if (tensor.copied == nullptr) return false;
+  const Touched& original = touched_[tensor.copied->tensor];
+  return !original.written;
+}
+
 bool ChainFinder::pays() const {
   return reuses_ && work_ >= limits_.work && work_ >= limits_.work_per_instruction * deferred_;
 }
@@ -194,7 +226,7 @@ Chain ChainFinder::finish(const Foldable& foldable) {
     const Touched& tensor = touched_[id];
     if (!tensor.folds || !foldable(id, chain_.end)) continue;
     const int64_t row_bytes = program_->tensor(id).row_bytes();
-    chain_.folded.push_back({id, tensor.first, tensor.last, row_bytes});
+    chain_.folded.push_back({id, tensor.first, tensor.last, row_bytes, is_copy(tensor)});
     change[tensor.first] += row_bytes;
     change[tensor.last + 1] -= row_bytes;
   }
@@ -245,6 +277,21 @@ void ChainRun::defer(int64_t first_row, int64_t partitions, const Rows& rows) {
   } catch (...) {
     error_ = std::current_exception();  // not this instruction's: it must not be told where it happened
   }
+}
+
+bool ChainRun::alias(const View& to, const View& from) {
+  if (to.buffer == nullptr || to.buffer->fold_rows() == 0) return false;
+  if (from.buffer == nullptr || from.buffer->fold_rows() > 0) return false;
+  const auto tile = std::find_if(chain_.folded.begin(), chain_.folded.end(),
+                                 [&](const FoldedTile& folded) { return folded.tensor == to.tensor; });
+  if (tile == chain_.folded.end() || !tile->is_copy) return false;
+  if (to.table != nullptr || from.table != nullptr || !to.free_contiguous() || !from.free_contiguous())
+    return false;
+  const bool same_shape = to.elements == from.elements && to.dtype == from.dtype &&
+                          (to.partitions == from.partitions || from.partition_stride == 0);
+  if (!same_shape || to.elements * to.element_bytes != tile->row_bytes) return false;
+  to.buffer->alias(from.base - to.row_begin * from.partition_stride, from.partition_stride);
+  return true;
 }
 
 int64_t ChainRun::lanes() const {

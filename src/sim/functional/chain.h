@@ -4,7 +4,8 @@
 // is 1 MiB, and by the time the next instruction reads it, it has left the cache. The instructions of a chain
 // are all set up first, in program order, and then run together over a few rows at a time, so that a row is
 // still near when the next instruction wants it. A tile that lives and dies inside a chain has memory for a
-// few bands only (Buffer::folded), which never leaves the cache at all.
+// few bands only (Buffer::folded), which never leaves the cache at all; and if it only ever is a copy of
+// something that the chain does not write, it has none: whoever reads it reads the original (Buffer::alias).
 //
 // Values are those of program order. Row r of a deferred instruction may depend on row r of what the chain
 // wrote before it, and on anything that the chain does not write. Small instructions that touch nothing of
@@ -20,6 +21,7 @@
 #include "isa/program.h"
 #include "sim/functional/access.h"
 #include "sim/functional/buffer.h"
+#include "sim/functional/view.h"
 
 namespace opentrn::sim {
 
@@ -38,6 +40,7 @@ struct FoldedTile {
   isa::TensorId tensor;
   uint32_t first, last;
   int64_t row_bytes;
+  bool is_copy;  // of what the chain leaves as it is, from one place
 };
 
 struct Chain {
@@ -83,6 +86,8 @@ class ChainFinder {
     uint32_t lists[2][2];
     uint32_t first, last;
     bool folds;
+    bool written = false;                 // by a deferred instruction
+    const isa::Operand* copied = nullptr;  // what all of its writes copy
   };
 
   // Fills operands_ for an instruction that is to be deferred; false when it cannot be.
@@ -92,6 +97,10 @@ class ChainFinder {
   bool conflicts(const Operand& operand) const;
   Touched& touch(isa::TensorId id, bool folds);
   void remember(const Operand& operand);
+  // What the instruction whose operands were read copies, row by row, to whole rows; null if it does not.
+  const isa::Operand* copied_by(const isa::Instruction& in) const;
+  void note_write(const isa::Instruction& in);
+  bool is_copy(const Touched& tensor) const;
 
   const ChainLimits& limits_;
   const isa::Program* program_ = nullptr;
@@ -127,6 +136,9 @@ class ChainRun {
   // Called once by the body of a deferred instruction when all is checked and only the work is left. `rows`
   // has been called for every row when it returns, unless a later instruction's set-up failed.
   void defer(int64_t first_row, int64_t partitions, const Rows& rows);
+  // Makes the folded tile of `to` an alias of `from`, of the same type; false when a copy has to be made.
+  // Partition strides of 0 are broadcasts.
+  bool alias(const View& to, const View& from);
 
  private:
   struct Deferred {

@@ -2,6 +2,7 @@
 #include "sim/functional/chain.h"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "base/random.h"
@@ -76,7 +77,10 @@ class RandomChain {
   }
   void store(const Tile& tile) {
     outputs_.push_back(kernel_.hbm(kRows, kColumns));
-    emit(Opcode::kDmaCopy, {kernel_.op(outputs_.back()), kernel_.op(tile)}, {kZero, kZero, kZero});
+    store(tile, outputs_.back());
+  }
+  void store(const Tile& tile, const Tile& to) {
+    emit(Opcode::kDmaCopy, {kernel_.op(to), kernel_.op(tile)}, {kZero, kZero, kZero});
   }
   void column() {
     column_ = kernel_.sbuf(kRows, 1);
@@ -96,7 +100,7 @@ class RandomChain {
 
   void step() {
     const Tile a = any(), b = any();
-    switch (below(13)) {
+    switch (below(14)) {
       case 0: return load();
       case 1: return store(a);
       case 2: return column();
@@ -117,6 +121,7 @@ class RandomChain {
                       {word(AluOp::kAdd)});
         }
         return;
+      case 7: return store(a, inputs_[static_cast<size_t>(below(3))]);  // tiles loaded before keep theirs
       default: break;
     }
     const Tile tile = fresh();
@@ -159,7 +164,7 @@ class RandomChain {
 
 struct Outcome {
   std::string fault;
-  std::vector<std::vector<float>> outputs;
+  std::vector<std::vector<uint32_t>> outputs;  // bits: NaN too
 };
 
 // `threads` of 0: one by one, in program order.
@@ -186,7 +191,10 @@ Outcome outcome_of(const RandomChain& random, int threads, std::optional<uint64_
     outcome.fault = fault.what();
     return outcome;
   }
-  outcome.outputs = std::move(memory);
+  for (const std::vector<float>& values : memory) {
+    outcome.outputs.emplace_back(values.size());
+    std::memcpy(outcome.outputs.back().data(), values.data(), values.size() * sizeof(float));
+  }
   EXPECT_EQ(core.tensor_bytes_in_use(), 0);
   return outcome;
 }

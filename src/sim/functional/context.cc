@@ -453,6 +453,12 @@ void Context::defer(const View& tile, const std::function<void(int64_t, int64_t)
   });
 }
 
+bool Context::defer_copy(const View& to, const View& from) const {
+  if (chain_ == nullptr || !chain_->alias(to, from)) return false;
+  chain_->defer(to.row_begin, 0, [](int64_t, int64_t) {});
+  return true;
+}
+
 double Context::immediate(int slot) const {
   if (!has(slot) || operand(slot).kind != OperandKind::kImmediate)
     broken("operand_kind", fmt::format("{} is not a constant", operand_name(slot)));

@@ -137,6 +137,8 @@ class Context {
   // rows(begin, end) computes partitions of `tile`, on any thread. Bodies that chain.h knows of call it once,
   // instead of working, when everything is checked; they read and write views by View::part() inside it.
   void defer(const View& tile, const std::function<void(int64_t begin, int64_t end)>& rows) const;
+  // The same for a copy: true when whoever reads `to` will read `from` itself, and nothing is left to do.
+  bool defer_copy(const View& to, const View& from) const;
   // Destinations from now on round so; DMA's do not.
   void round_stochastically(uint64_t seed, uint32_t times_before);
   EngineState& engines() const { return *core.engines_; }

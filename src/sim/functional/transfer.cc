@@ -90,6 +90,7 @@ void transfer(const Context& cx, const FlatView& src, const FlatView& dst, DType
 
 void transfer(const Context& cx, const View& src, const View& dst) {
   if (!cx.defers()) return transfer(cx, flatten(src), flatten(dst), src.dtype, dst.dtype, dst.total());
+  if (src.dtype == dst.dtype && cx.defer_copy(dst, src)) return;
   cx.defer(isa::is_hbm(dst.space) ? src : dst, [&](int64_t begin, int64_t end) {
     transfer_alone(flatten(src.part(begin, end)), flatten(dst.part(begin, end)), src.dtype, dst.dtype);
   });

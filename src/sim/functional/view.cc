@@ -9,6 +9,12 @@ View View::part(int64_t begin, int64_t end) const {
   view.rounding = rounding_from(begin * elements);
   if (buffer != nullptr && buffer->fold_rows() > 0) {
     const int64_t first = row_begin + begin;
+    if (buffer->alias_rows() != nullptr) {
+      const int64_t column = view.base - buffer->data() - first * buffer->row_pitch();
+      view.base = buffer->alias_rows() + first * buffer->alias_pitch() + column;
+      view.partition_stride = buffer->alias_pitch();
+      return view;
+    }
     view.base -= first / buffer->fold_rows() * buffer->fold_rows() * buffer->row_pitch();
   }
   return view;

@@ -140,6 +140,9 @@ void nc_stream_shuffle(Context& cx) {
         transfer_alone(flatten(row_view(values, from)), flatten(row_view(to, p)), dst.dtype, dst.dtype);
     }
   };
+  View row = values;
+  row.partition_stride = 0;
+  if (values.partitions == 1 && cx.defer_copy(dst, row)) return;
   if (cx.defers())
     defer_rows<0>(cx, {}, dst, [&](auto&, const View& to, int64_t p0) { shuffle(to, p0); });
   else
