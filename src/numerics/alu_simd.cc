@@ -288,7 +288,14 @@ HWY_ATTR HWY_INLINE void copy_rows(const float* from, size_t from_pitch, size_t 
   for (size_t p = 0; p < rows; ++p) std::copy_n(from + p * from_pitch, columns, to + p * to_pitch);
 }
 
-// By panels: rows are often a power of two apart, so that their lines would fall into one set of the
+// Whether the rows of a group lie in different sets of the first-level cache: 64 lines, 16 rows.
+bool spreads_over_sets(const ScanRows& s) {
+  constexpr size_t kLine = 16;  // floats
+  const auto spreads = [](size_t pitch) { return pitch / kLine % 8 != 0; };
+  return spreads(s.d0_pitch) && spreads(s.d1_pitch) && spreads(s.out_pitch);
+}
+
+// By panels, where rows are a power of two apart, so that their lines would fall into one set of the
 // first-level cache and leave it before all their columns are used.
 template <class Op0, class Op1>
 HWY_ATTR void scan_row_group(const ScanRows& s) {
@@ -297,6 +304,7 @@ HWY_ATTR void scan_row_group(const ScanRows& s) {
   HWY_ALIGN float carried[kMaxLanes];
   HWY_ALIGN float x[kMaxLanes * kPanelPitch], y[kMaxLanes * kPanelPitch];
   hn::Store(hn::LoadU(d, s.initial), d, carried);
+  if (spreads_over_sets(s)) return scan_panel<Op0, Op1>(s, carried);
   for (size_t i = 0; i < s.n; i += kPanelColumns) {
     const size_t n = std::min(kPanelColumns, s.n - i);
     copy_rows(s.d0 + i, s.d0_pitch, lanes, n, x, kPanelPitch);

@@ -181,10 +181,11 @@ std::shared_ptr<Buffer> Buffer::placed(std::byte* first_row, int64_t rows, int64
   return buffer;
 }
 
-std::shared_ptr<Buffer> Buffer::folded(std::byte* data, int64_t bytes, int64_t row_bytes, int64_t fold_rows,
-                                       std::shared_ptr<void> owner) {
+std::shared_ptr<Buffer> Buffer::folded(std::byte* data, int64_t bytes, int64_t row_bytes, int64_t row_pitch,
+                                       int64_t fold_rows, std::shared_ptr<void> owner) {
   std::shared_ptr<Buffer> buffer(new Buffer(data, bytes, true, std::move(owner)));
-  buffer->row_bytes_ = buffer->row_pitch_ = row_bytes;
+  buffer->row_bytes_ = row_bytes;
+  buffer->row_pitch_ = row_pitch;
   buffer->fold_rows_ = fold_rows;
   return buffer;
 }

@@ -67,8 +67,8 @@ class Buffer {
                                         int64_t row_pitch, std::shared_ptr<void> owner);
   // `bytes` of rows, of which only `fold_rows` exist: row r lies where row r % fold_rows does. Only for rows
   // taken by View::part(); see chain.h.
-  static std::shared_ptr<Buffer> folded(std::byte* data, int64_t bytes, int64_t row_bytes, int64_t fold_rows,
-                                        std::shared_ptr<void> owner);
+  static std::shared_ptr<Buffer> folded(std::byte* data, int64_t bytes, int64_t row_bytes, int64_t row_pitch,
+                                        int64_t fold_rows, std::shared_ptr<void> owner);
   // Of a folded buffer, whose own memory is not used from now on: row r is the one at `rows` + r * `pitch`.
   void alias(std::byte* rows, int64_t pitch) {
     alias_rows_ = rows;
@@ -86,7 +86,7 @@ class Buffer {
   bool contiguous() const { return row_pitch_ == row_bytes_; }
   int64_t row_bytes() const { return row_bytes_; }
   int64_t row_pitch() const { return row_pitch_; }
-  int64_t fold_rows() const { return fold_rows_; }  // 0: every row exists
+  int64_t fold_rows() const { return fold_rows_; }       // 0: every row exists
   std::byte* alias_rows() const { return alias_rows_; }  // null: no alias
   int64_t alias_pitch() const { return alias_pitch_; }
 

@@ -23,6 +23,14 @@ constexpr int64_t kBandMax = 128;
 // Of a chain without folded tiles: as many as several threads need to end at about the same time.
 constexpr int64_t kBandsWanted = 8;
 
+// Rows a page apart lie in the same sets of the first-level cache, and a scan, which goes down columns, would
+// lose every line before it is used up. Shorter rows gain more from lying back to back.
+// [measured: benchmarks/README.md, mamba v1 and v3]
+int64_t fold_pitch(int64_t row_bytes) {
+  constexpr int64_t kLine = 64, kPage = 4096;
+  return row_bytes % kPage == 0 ? row_bytes + kLine : row_bytes;
+}
+
 bool has_bit_vector_operator(const isa::Program& program, const isa::Instruction& in) {
   using namespace isa::slot::tensor_scalar;
   const auto keeps_bits = [&](int slot) {
@@ -306,7 +314,7 @@ void ChainRun::give_memory(uint32_t instruction) {
   for (; next_folded_ < chain_.folded.size() && chain_.folded[next_folded_].first == instruction;
        ++next_folded_) {
     const FoldedTile& tile = chain_.folded[next_folded_];
-    const int64_t fold = lanes() * chain_.band, bytes = fold * tile.row_bytes;
+    const int64_t fold = lanes() * chain_.band, pitch = fold_pitch(tile.row_bytes), bytes = fold * pitch;
     // Of the same rows only: else the lanes of one tile would lie in other places than those of the next.
     auto block = std::find_if(blocks_.begin(), blocks_.end(), [&](const Block& candidate) {
       return candidate.free_after < instruction && candidate.row_bytes == tile.row_bytes;
@@ -316,8 +324,8 @@ void ChainRun::give_memory(uint32_t instruction) {
       block = blocks_.insert(block, {core_.buffers_.allocate(bytes), tile.row_bytes, 0});
     block->free_after = tile.last;
     const int64_t rows = program_.tensor(tile.tensor).rows;
-    core_.tensors_[tile.tensor].buffer =
-        Buffer::folded(block->memory->data(), rows * tile.row_bytes, tile.row_bytes, fold, block->memory);
+    core_.tensors_[tile.tensor].buffer = Buffer::folded(block->memory->data(), rows * tile.row_bytes,
+                                                        tile.row_bytes, pitch, fold, block->memory);
   }
 }
 

@@ -86,7 +86,7 @@ class ChainFinder {
     uint32_t lists[2][2];
     uint32_t first, last;
     bool folds;
-    bool written = false;                 // by a deferred instruction
+    bool written = false;                  // by a deferred instruction
     const isa::Operand* copied = nullptr;  // what all of its writes copy
   };
 
