@@ -123,6 +123,12 @@ void flatten(nb::handle value, std::vector<int64_t>& list) {
     list.push_back(to_int(value));
     return;
   }
+  if (PyList_CheckExact(value.ptr()) || PyTuple_CheckExact(value.ptr())) {  // without Python's iterators
+    list.reserve(list.size() + static_cast<size_t>(PySequence_Fast_GET_SIZE(value.ptr())));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value.ptr()); ++i)
+      flatten(PySequence_Fast_GET_ITEM(value.ptr(), i), list);
+    return;
+  }
   for (nb::handle item : value) flatten(item, list);
 }
 

@@ -24,6 +24,7 @@ _TWO_PI = 2.0 * math.pi
 # 2*pi as a sum of two floats, the first exact in 11 bits so that k * hi is exact for |k| < 2**13.
 _TWO_PI_HI = 6.28125
 _TWO_PI_LO = _TWO_PI - _TWO_PI_HI
+_FIRST_OF_32 = (0,) * 32  # nc_stream_shuffle: every partition takes the first
 _FP32_INTEGERS = 2.0**23  # from here on every fp32 is an integer
 
 
@@ -63,8 +64,8 @@ def broadcast_partition(x, count: int):
     groups = (count + 31) // 32
     result = tile((groups * 32, *x.shape[1:]), x.dtype)
     for group in range(groups):
-        nisa.nc_stream_shuffle(result[group * 32 : group * 32 + 32], x, [0] * 32)
-    return result[0:count]
+        nisa.nc_stream_shuffle(result[group * 32 : group * 32 + 32], x, _FIRST_OF_32)
+    return result if count == groups * 32 else result[0:count]
 
 
 def broadcast_view(x, shape: tuple[int, ...]):
