@@ -568,7 +568,11 @@ int64_t Machine::register_value(isa::RegisterId id) {
     throw Fault(FaultKind::kProgram, "",
                 "this launch records instructions without executing them; it has no values");
   flush();
-  return core_->register_value(id);
+  const std::optional<int64_t> value = core_->register_value(id);
+  if (!value && core_->checks().uninitialised_reads)
+    throw Fault(FaultKind::kProgram, "sim.uninitialised_read", "a register is read that nothing has set",
+                "give register_alloc a value, or set it with register_move or register_load first");
+  return value.value_or(0);
 }
 
 }  // namespace opentrn::nki

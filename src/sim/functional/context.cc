@@ -137,7 +137,7 @@ void Context::check_operand(const Operand& op, int slot) const {
 std::optional<int64_t> Context::scalar_index(const Indirect& indirect, int slot) {
   int64_t value;
   if (indirect.index.kind == OperandKind::kRegister) {
-    value = core.register_value(indirect.index.tensor);
+    value = register_value(slot, indirect.index);
   } else {
     if (indirect.index.indirect != isa::kNoIndirect) broken("indirect", "an index is itself indirect");
     const View view = source_of(indirect.index, slot);
@@ -459,9 +459,22 @@ double Context::immediate(int slot) const {
   return operand(slot).immediate;
 }
 
+int64_t Context::register_value(int slot, const Operand& op) const {
+  if (op.kind != OperandKind::kRegister)
+    broken("operand_kind", fmt::format("{} is not a register", operand_name(slot)));
+  const std::optional<int64_t> value = core.register_value(op.tensor);
+  if (!value && core.checks_.uninitialised_reads)
+    fail(FaultKind::kProgram, "sim.uninitialised_read",
+         fmt::format("{} reads register r{}, which nothing has set", operand_name(slot), op.tensor),
+         "give register_alloc a value, or set it with register_move or register_load first; a loop that sets "
+         "it "
+         "may have run no iteration");
+  return value.value_or(0);
+}
+
 int64_t Context::register_or_immediate(int slot) const {
   const Operand& op = operand(slot);
-  if (op.kind == OperandKind::kRegister) return core.register_value(op.tensor);
+  if (op.kind == OperandKind::kRegister) return register_value(slot, op);
   const double value = immediate(slot);
   if (!(value >= -0x1p62 && value <= 0x1p62))
     broken("operand", fmt::format("{} is {}", operand_name(slot), value));

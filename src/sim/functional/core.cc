@@ -112,7 +112,9 @@ Core::TensorSlot& Core::touch_slow(const Program& program, TensorId id) {
 
 // -- registers
 
-int64_t Core::register_value(isa::RegisterId id) const { return id < registers_.size() ? registers_[id] : 0; }
+std::optional<int64_t> Core::register_value(isa::RegisterId id) const {
+  return id < registers_.size() ? registers_[id] : std::nullopt;
+}
 
 void Core::set_register(isa::RegisterId id, int64_t value) {
   if (id >= registers_.size()) {
@@ -339,7 +341,7 @@ void register_load(Context& cx) {
 
 void register_store(Context& cx) {
   using namespace isa::slot::register_store;
-  const int64_t value = cx.core.register_value(cx.register_id(kSrc));
+  const int64_t value = cx.register_value(kSrc, cx.operand(kSrc));
   const View dst = cx.destination(kDst);
   expect_one_element(cx, dst);
   if (is_integer(dst.dtype) || dst.dtype == DType::kBool) {
@@ -446,7 +448,7 @@ InstructionIndex Core::loop_end(const Context& cx) {
 InstructionIndex Core::while_begin(const Context& cx) {
   using namespace isa::slot::while_loop;
   const bool entered = !loops_.empty() && loops_.back().begin == cx.index;
-  if (register_value(cx.register_id(kCondition)) == 0) {
+  if (cx.register_value(kCondition, cx.operand(kCondition)) == 0) {
     trip_counts_[cx.index].add(entered ? loops_.back().iterations : 0);
     if (entered) loops_.pop_back();
     return leave_loop(match_of(cx, kAMatch, Opcode::kWhileEnd, true));
