@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "isa/constraints.h"
 #include "isa/constraints_context.h"
+#include "isa/tensor_label.h"
 
 namespace opentrn::nki {
 
@@ -345,7 +346,8 @@ void Machine::check_scope(isa::TensorId id) const {
   for (isa::InstructionIndex loop : open_loops_)
     if (loop == *tensor.loop) return;
   Fault fault(FaultKind::kProgram, "loop.scope",
-              fmt::format("tensor '{}' was made inside a device loop and is used outside of it", tensor.name),
+              fmt::format("{} was made inside a device loop and is used outside of it",
+                          isa::tensor_label(*program_, id)),
               "make the tensor before the loop");
   fault.set_location(program_->location(tensor.location));
   throw fault;

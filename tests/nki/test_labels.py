@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import opentrn
-from opentrn import _core
+from opentrn import _core, nki
 from opentrn.errors import NkiValidationError, NotModelled
 from opentrn.nki import isa as nisa
 from opentrn.nki import language as nl
@@ -115,3 +115,17 @@ def test_a_damaged_program_file(tmp_path, damage):
     file.write_bytes(damage(file.read_bytes()))
     with pytest.raises(ValueError, match=labelled("file.header")):
         _core.listing_of_file(str(file))
+
+
+def test_a_tensor_without_a_name_is_named_by_where_it_was_made():
+    def kernel(x):
+        tile = nl.ndarray((128, 16), nl.float32)  # no name
+        return nl.add(tile, 1.0)
+
+    line = kernel.__code__.co_firstlineno + 1
+    named = (
+        rf"of tensor %\d+ \(sbuf, float32 \[128, 16\], allocated at test_labels\.py:{line}\), which nothing"
+    )
+    with pytest.raises(NkiValidationError, match=named) as failure:
+        nki.simulate(kernel)(np.zeros((128, 16), np.float32))
+    assert "''" not in str(failure.value)

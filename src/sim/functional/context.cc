@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "isa/tensor_label.h"
 #include "numerics/convert.h"
 #include "sim/functional/chain.h"
 
@@ -89,10 +90,12 @@ std::string Context::describe(int slot) const {
   for (int i = 0; i < std::min<int>(pattern.rank, isa::kMaxRank); ++i)
     counts.push_back(pattern.dims[i].count);
   const int dtype = static_cast<int>(op.dtype);
-  return fmt::format("{}: {}[{}] of '{}' ({} rows of {} {}) in {}", operand_name(slot),
-                     dtype < kDTypeCount ? opentrn::name(op.dtype) : "?", fmt::join(counts, ", "),
-                     tensor.name, tensor.rows, tensor.row_elements, opentrn::name(tensor.dtype),
-                     isa::name(tensor.space));
+  const std::string access =
+      fmt::format("{}: {}[{}] of {}", operand_name(slot), dtype < kDTypeCount ? opentrn::name(op.dtype) : "?",
+                  fmt::join(counts, ", "), isa::tensor_label(program, op.tensor));
+  if (tensor.name.empty()) return access;  // its label says the rest
+  return fmt::format("{} ({} rows of {} {}) in {}", access, tensor.rows, tensor.row_elements,
+                     opentrn::name(tensor.dtype), isa::name(tensor.space));
 }
 
 void Context::locate(Fault& fault) const {
@@ -526,8 +529,8 @@ void Context::check_initialised(const View& view, int slot) const {
   if (missing < 0) return;
   const std::string& origin = view.buffer->unwritten_origin();
   fail(FaultKind::kProgram, "sim.uninitialised_read",
-       fmt::format("{} reads element [{}, {}] of '{}', which nothing has written{}", operand_name(slot),
-                   missing / view.elements, missing % view.elements, program.tensor(view.tensor).name,
+       fmt::format("{} reads element [{}, {}] of {}, which nothing has written{}", operand_name(slot),
+                   missing / view.elements, missing % view.elements, isa::tensor_label(program, view.tensor),
                    origin.empty() ? "" : fmt::format(" ({})", origin)),
        "write the whole tile first, or read only what was written; --uninitialised fill reads NaN and 4");
 }
@@ -537,8 +540,8 @@ void Context::mark_written(const View& view, Writer writer) const {
   Buffer& buffer = *view.buffer;
   if (!buffer.writable())
     fail(FaultKind::kProgram, "sim.read_only",
-         fmt::format("'{}' is an input of the kernel and cannot be written",
-                     program.tensor(view.tensor).name));
+         fmt::format("{} is an input of the kernel and cannot be written",
+                     isa::tensor_label(program, view.tensor)));
   // From NeuronCore-v4 on, a matmul may accumulate onto what another engine wrote. [doc: nki.isa.nc_matmul]
   const bool psum = view.space == MemorySpace::kPsum;
   const bool sets = psum && (writer == Writer::kMatmul || generation() >= 4);
@@ -719,8 +722,8 @@ View Context::gather(const IndirectTile& tile, int slot) {
   for_indirect_elements(filled, [&](std::byte* at, std::byte* value) {
     if (checks && !tile.first.buffer->initialised().test_all(tile.first.buffer->logical(at), bytes))
       fail(FaultKind::kProgram, "sim.uninitialised_read",
-           fmt::format("{} gathers an element of '{}' that nothing has written", operand_name(slot),
-                       program.tensor(tile.first.tensor).name));
+           fmt::format("{} gathers an element of {} that nothing has written", operand_name(slot),
+                       isa::tensor_label(program, tile.first.tensor)));
     std::copy(at, at + bytes, value);
   });
   return filled.values;

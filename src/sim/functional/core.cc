@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "isa/tensor_label.h"
 #include "numerics/alu.h"
 #include "numerics/convert.h"
 #include "sim/functional/context.h"
@@ -91,16 +92,17 @@ Core::TensorSlot& Core::touch_slow(const Program& program, TensorId id) {
                    __builtin_mul_overflow(bytes, tensor.rows, &bytes) || bytes > checks_.tensor_bytes_max;
   if (bad)
     throw Fault(FaultKind::kCapacity, "sim.tensor_bytes",
-                fmt::format("tensor '{}' has {} rows of {} elements; a tensor may have {} bytes", tensor.name,
-                            tensor.rows, tensor.row_elements, checks_.tensor_bytes_max));
+                fmt::format("{} has {} rows of {} elements; a tensor may have {} bytes",
+                            isa::tensor_label(program, id), tensor.rows, tensor.row_elements,
+                            checks_.tensor_bytes_max));
   if (slot.buffer == nullptr) {
     slot.buffer = buffers_.allocate(bytes);
     if (checks_.fill_fresh_memory) slot.buffer->fill_fresh(tensor.dtype);
     if (tensor.filled) fill(*slot.buffer, tensor.dtype);
   } else if (slot.buffer->bytes() != bytes) {
     throw Fault(FaultKind::kInput, "sim.bound_size",
-                fmt::format("tensor '{}' has {} bytes, the buffer bound to it {}", tensor.name, bytes,
-                            slot.buffer->bytes()));
+                fmt::format("{} has {} bytes, the buffer bound to it {}", isa::tensor_label(program, id),
+                            bytes, slot.buffer->bytes()));
   }
   slot.space = tensor.space;
   slot.row_bytes = tensor.row_bytes();
