@@ -369,6 +369,9 @@ constexpr Constraint kConstraints[] = {
     {"iota.C1", "pattern has 1 to 4 [step, num] pairs.", "nki.isa.iota, pattern"},
     {"iota.C2", "pattern generates as many values as dst has elements per partition.",
      "nki.isa.iota, 'Tile size'"},
+    {"iota.C3", "dst holds the values, if it is an 8- or 16-bit integer.",
+     "nki.isa.iota, 'computed in 32-bit integer arithmetic'; no document says what a value beyond the type "
+     "becomes"},
     {"bn_stats.C1", "data has at most 512 elements per partition.",
      "nki.isa.bn_stats, 'Due to hardware limitation'"},
     {"bn_stats.C2", "dst has 6 elements per partition.", "nki.isa.bn_stats, dst"},

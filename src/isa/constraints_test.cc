@@ -557,6 +557,10 @@ const std::vector<Case>& cases() {
        [](Draft& d) { using namespace slot::iota; d.set_list(kAPattern, {1, 1, 1, 1, 1, 1, 1, 1, 1, 16}); }},
       {"iota.C2", Opcode::kIota,
        [](Draft& d) { using namespace slot::iota; d.set_list(kAPattern, {1, 15}); }},
+      {"iota.C3", Opcode::kIota,
+       [](Draft& d) {
+         using namespace slot::iota; d.dtype(kDst, DType::kUint8); d.set(kAChannelMultiplier, 4);
+       }},
       {"bn_stats.C1", Opcode::kBnStats,
        [](Draft& d) { using namespace slot::bn_stats; d.shape(kData, {64, 513}); }},
       {"bn_stats.C2", Opcode::kBnStats,
