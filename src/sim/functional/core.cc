@@ -459,7 +459,7 @@ InstructionIndex Core::while_begin(const Context& cx) {
   if (++loops_.back().iterations > checks_.while_iterations_max)
     cx.fail(FaultKind::kProgram, "sim.while_iterations",
             fmt::format("a while loop ran {} times", checks_.while_iterations_max),
-            "does the body ever clear the condition? CheckOptions::while_iterations_max raises the limit");
+            "does the body ever clear the condition?");
   renew_tensors(cx.program, cx.index);
   return cx.index + 1;
 }
