@@ -196,8 +196,7 @@ TensorView Machine::ndarray(std::span<const int64_t> shape, DType dtype, isa::Me
            "tile dimension 0 by nl.tile_size.pmax");
     tensor.rows = shape[0];
     const int64_t bank = isa::constraint::limits(options_.generation).psum_bank_bytes_per_partition;
-    if (space == isa::MemorySpace::kPsum && address && address->byte_offset % bank != 0 &&
-        !options_.moves_rows)
+    if (space == isa::MemorySpace::kPsum && address && address->byte_offset % bank != 0 && !moves_rows())
       fail("psum_bank",
            fmt::format("it is placed {} bytes into a partition of PSUM, whose banks have {}",
                        address->byte_offset, bank),
@@ -464,7 +463,7 @@ isa::InstructionIndex Machine::emit(isa::Opcode opcode, isa::Engine engine,
   const isa::InstructionIndex index = program_->append(opcode, engine, operands, attributes, location, name,
                                                        no_reorder_ ? isa::kFlagNoReorder : uint8_t{0});
   if (options_.check_constraints)
-    isa::check(*program_, program_->instruction(index), options_.generation, options_.moves_rows);
+    isa::check(*program_, program_->instruction(index), options_.generation, moves_rows());
   if (opcode == isa::Opcode::kDevicePrint) {
     if (open_loops_.empty())
       prints_end_ = program_->size();
