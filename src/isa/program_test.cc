@@ -72,7 +72,7 @@ TEST(Program, ATensorIsCalledByItsNameOrByWhatAndWhereItIs) {
   Program program;
   Tensor tensor;
   tensor.rows = 128, tensor.row_elements = 8, tensor.dtype = DType::kBFloat16, tensor.shape = {128, 2, 4};
-  tensor.location = program.intern_location("/home/me/kernel.py", 17, "f");
+  tensor.location = program.intern_location("kernels/kernel.py", 17, "f");
   program.add_tensor(tensor);
   tensor.name = "scores";
   program.add_tensor(tensor);
