@@ -22,10 +22,6 @@ _FAULT_KINDS = {
 }
 
 
-# Labels of faults whose hint names an option: here it is the command line's and Python's.
-_HINTS = {"timing.trip_count": "--loop-iterations N (in Python: loop_iterations=N)"}
-
-
 def exit_code(error: BaseException) -> int:
     """Whose fault `error` is, as an exit status."""
     from opentrn import errors
@@ -84,7 +80,7 @@ def _message(error: Exception, code: int) -> str:
 
     if _is_users_syntax(error):
         return _syntax_message(error)
-    text = _hinted(str(error))
+    text = str(error)
     ours = isinstance(error, (UsageError, NkiValidationError, NotModelled, *RESULT_WARNINGS))
     ours = ours or text.startswith(tuple(_FAULT_KINDS))
     if not ours and not (code == INPUT and text):
@@ -95,14 +91,6 @@ def _message(error: Exception, code: int) -> str:
         line = linecache.getline(frame.filename, frame.lineno or 0).strip()
         if line:
             text += f"\n        {line}"
-    return text
-
-
-def _hinted(text: str) -> str:
-    """A fault's text with the hint of _HINTS in place of its own."""
-    for label, hint in _HINTS.items():
-        if f"[{label}]" in text:
-            return re.sub(r"\n    try: .*", "", text) + f"\n    try: {hint}"
     return text
 
 

@@ -340,8 +340,7 @@ def run_cores(
         if draw is not None:
             machine.set_stochastic_rounding(*draw)
         machine.set_print_callback(print)
-        if strict.uses_ocp_scales():
-            machine.use_ocp_scales()
+        machine.set_release(strict.minor(strict.release()))
         if on_machine is not None:
             on_machine(machine)
     results: list[Any] = [None] * lnc

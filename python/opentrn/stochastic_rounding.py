@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import collections
 import itertools
-import os
 from typing import Any, NamedTuple
 
 from opentrn import environment
 
-ENABLED_ENV = "NEURON_RT_STOCHASTIC_ROUNDING_EN"
 _SEED_END = 2**64
 # Launches by the environment's seed, which holds for the process: each draws afresh.
 _launches: dict[int, itertools.count] = collections.defaultdict(itertools.count)
@@ -37,7 +35,7 @@ def checked(asked: Any) -> int | bool | None:
 def is_wanted(asked: int | bool | None) -> bool:
     """Whether a launch would round stochastically, for a machine that cannot."""
     if checked(asked) is None:
-        return os.environ.get(ENABLED_ENV, "") not in ("", "0")
+        return bool(environment.rounding().enabled)
     return asked is not False
 
 

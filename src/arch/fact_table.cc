@@ -310,7 +310,7 @@ bool may_be_zero(const std::string& key) {
                      [&](std::string_view cost) { return key.ends_with(cost); });
 }
 
-// Whatif values reach divisions and event loops: a clock of nothing never ends a run.
+// What-if values reach divisions and event loops: a clock of nothing never ends a run.
 void check_range(const Fact& fact, double value) {
   constexpr double kFactor = 1e4;
   const std::optional<double> known = number_of(fact.value);

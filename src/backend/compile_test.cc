@@ -175,6 +175,22 @@ TEST(EngineChoice, Int32AdditionGoesToGpSimdUnlessItTouchesPsum) {
   EXPECT_EQ(engine_of(executable, 1), Engine::kVector);
 }
 
+// The engines which AWS documents for these operators: docs/operators.md.
+TEST(EngineChoice, AnOperatorGoesToAnEngineThatHasIt) {
+  ProgramBuilder b;
+  const auto x = b.sbuf(128, 8, DType::kFloat32), y = b.sbuf(128, 8, DType::kFloat32);
+  const auto i = b.sbuf(128, 8, DType::kInt32), j = b.sbuf(128, 8, DType::kInt32);
+  b.tensor_scalar(b.all(y), b.all(x), 0, AluOp::kRsqrt);
+  b.tensor_tensor(b.all(y), b.all(x), b.all(x), AluOp::kPower);
+  b.tensor_tensor(b.all(j), b.all(i), b.all(i), AluOp::kBitwiseAnd);
+  b.tensor_tensor(b.all(j), b.all(i), b.all(i), AluOp::kAbsMax);
+  const auto executable = checked_compile(b.take(), {.generation = Generation::kV4});
+  EXPECT_EQ(engine_of(executable, 0), Engine::kGpSimd);
+  EXPECT_EQ(engine_of(executable, 1), Engine::kGpSimd);
+  EXPECT_EQ(engine_of(executable, 2), Engine::kVector);
+  EXPECT_EQ(engine_of(executable, 3), Engine::kVector);
+}
+
 TEST(EngineChoice, CopiesAreSharedOutBetweenVectorAndScalarFromV3On) {
   for (const auto& [generation, scalars] : {std::pair{Generation::kV2, 0}, std::pair{Generation::kV3, 1}}) {
     ProgramBuilder b;

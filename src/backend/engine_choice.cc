@@ -68,6 +68,13 @@ class Chooser {
     return op0 == AluOp::kAdd && op1 < 0;
   }
 
+  // No other engine has it in tensor_scalar (tensor_scalar.C10 and C11).
+  bool has_rsqrt(const Instruction& in) const {
+    namespace s = isa::slot::tensor_scalar;
+    return program_.attribute_alu(in, s::kAOp0) == AluOp::kRsqrt ||
+           static_cast<AluOp>(program_.attribute_int(in, s::kAOp1)) == AluOp::kRsqrt;
+  }
+
   EngineMask candidates(const Instruction& in) const {
     const EngineMask all = isa::definition(in.opcode).engines;
     const EngineMask vector = mask(Engine::kVector), scalar = mask(Engine::kScalar),
@@ -76,10 +83,13 @@ class Chooser {
     switch (in.opcode) {
       case Opcode::kTensorCopy: return version_ >= 3 ? vector | scalar : vector;
       case Opcode::kMemset: return psum || !has_gpsimd_ ? vector : vector | gpsimd;
-      case Opcode::kTensorScalar: return version_ >= 3 && scalar_can(in) ? vector | scalar : vector;
+      case Opcode::kTensorScalar:
+        if (has_rsqrt(in)) return gpsimd;
+        return version_ >= 3 && scalar_can(in) ? vector | scalar : vector;
       case Opcode::kTensorTensor: {
         const AluOp op = program_.attribute_alu(in, isa::slot::tensor_tensor::kAOp);
-        const bool native_integers = all_32bit_integers(in) && !psum && !is_bitvec(op);
+        const bool vector_only = is_bitvec(op) || op == AluOp::kAbsMax || op == AluOp::kAbsMin;
+        const bool native_integers = all_32bit_integers(in) && !psum && !vector_only;
         return op == AluOp::kPower || native_integers ? gpsimd : vector;
       }
       case Opcode::kNcTranspose: return transpose_engine(in);

@@ -15,6 +15,7 @@ using constraint::limits;
 using constraint::Tile;
 
 constexpr int64_t kQuadrantPartitions = 32;  // trainium_inferentia2_arch.rst, start_partition
+constexpr int kOperatorsOfV4 = 4;            // release notes of NKI 0.4, 'New Features'
 constexpr int kFreeDimensions = 4;           // of an access, within a partition; nki-aps.rst
 
 std::string space_names(SpaceMask spaces) {
@@ -182,17 +183,23 @@ void check_operand(Check& c, int slot, const OperandSlot& rule) {
   check_free_dimensions(c, slot, tile);
 }
 
+bool is_operator_of_v4(AluOp op) {
+  return op == AluOp::kAbsMax || op == AluOp::kAbsMin || op == AluOp::kSquare || op == AluOp::kRelu;
+}
+
 void check_operators(const Check& c) {
-  if (c.generation >= 4) return;
+  if (c.generation >= kOperatorsOfV4) return;
   const auto attributes = c.definition.attributes;
   for (size_t i = 0; i < attributes.size(); ++i) {
     if (attributes[i].kind != AttributeKind::kAluOp && attributes[i].kind != AttributeKind::kOptionalAluOp)
       continue;
     const auto op = static_cast<AluOp>(c.integer(static_cast<int>(i)));
-    if (op == AluOp::kAbsMax || op == AluOp::kAbsMin) [[unlikely]]
+    if (is_operator_of_v4(op)) [[unlikely]]
       c.fail_shared(13, FaultKind::kProgram,
                     fmt::format("{} is {}, which exists from NeuronCore-v4 on", attributes[i].name, name(op)),
-                    "take the absolute values first, or target trn3");
+                    op == AluOp::kSquare || op == AluOp::kRelu
+                        ? "use activation, or tensor_tensor of the tile with itself, or target trn3"
+                        : "take the absolute values first, or target trn3");
   }
 }
 

@@ -40,6 +40,36 @@ bool reduce_cmd_is(const Check& c, int slot, std::initializer_list<ReduceCmd> al
   return std::ranges::find(allowed, static_cast<ReduceCmd>(c.integer(slot))) != allowed.end();
 }
 
+bool any_in_psum(const Check& c, std::initializer_list<int> slots) {
+  return std::ranges::any_of(slots, [&](int slot) { return c.has_tile(slot) && c.tile(slot).in_psum(); });
+}
+
+// Operators that no engine but Vector has.
+void vector_operator(const Check& c, int number, AluOp op) {
+  if (c.in.engine == Engine::kUnknown || c.in.engine == Engine::kVector) return;
+  if (is_bitvec(op))
+    c.fail(number, fmt::format("bit-vector operators run on the Vector engine, not on {}", name(c.in.engine)),
+           "leave engine unknown");
+  if (op == AluOp::kAbsMax || op == AluOp::kAbsMin)
+    c.fail(number, fmt::format("{} runs on the Vector engine, not on {}", name(op), name(c.in.engine)),
+           "leave engine unknown");
+}
+
+void tensor_scalar_on_gpsimd(const Check& c) {
+  using namespace slot::tensor_scalar;
+  const bool rsqrt = c.alu(kAOp0) == AluOp::kRsqrt || static_cast<AluOp>(c.integer(kAOp1)) == AluOp::kRsqrt;
+  if (c.in.engine == Engine::kGpSimd && !rsqrt)
+    c.fail(10,
+           fmt::format("GpSimd cannot compute {}; in tensor_scalar it has rsqrt only", name(c.alu(kAOp0))),
+           "leave engine unknown, or use engine.vector");
+  if (!rsqrt || c.in.engine == Engine::kScalar) return;  // Scalar has its own rules
+  if (c.in.engine == Engine::kVector)
+    c.fail(11, "rsqrt runs on GpSimd, not on vector", "leave engine unknown, or use activation(op=nl.rsqrt)");
+  if (any_in_psum(c, {kDst, kData, kOperand0, kOperand1}))
+    c.fail(11, "rsqrt runs on GpSimd, which cannot access PSUM",
+           "use activation(op=nl.rsqrt), or copy the tile to SBUF first");
+}
+
 void scalar_engine_operators(const Check& c) {
   using namespace slot::tensor_scalar;
   const AluOp op0 = c.alu(kAOp0);
@@ -64,9 +94,12 @@ void check_tensor_tensor(const Check& c) {
   const AluOp op = c.alu(kAOp);
   if (is_bitvec(op)) bit_patterns(c, 3, {kDst, kData1, kData2});
   if (op == AluOp::kPower) [[unlikely]] {
-    if (c.tile(kDst).in_psum() || c.tile(kData1).in_psum() || c.tile(kData2).in_psum())
+    if (c.in.engine == Engine::kVector)
+      c.fail(4, "power runs on GpSimd, not on vector", "leave engine unknown, or use tensor_scalar");
+    if (any_in_psum(c, {kDst, kData1, kData2}))
       c.fail(4, "power runs on GpSimd, which cannot access PSUM", "copy the tile to SBUF first");
   }
+  vector_operator(c, 6, op);
   if (is_unary(op)) [[unlikely]]
     c.fail(5, fmt::format("{} takes one operand", name(op)), "use tensor_scalar or activation");
 }
@@ -91,10 +124,11 @@ void check_tensor_scalar(const Check& c) {
   }
   if (!c.operand(kOperand0).present() && !is_unary(op0) && op0 != AluOp::kBypass) [[unlikely]]
     c.fail(5, fmt::format("{} needs operand0", name(op0)));
+  vector_operator(c, 7, op0);
+  if (op1 >= 0) vector_operator(c, 7, static_cast<AluOp>(op1));
+  tensor_scalar_on_gpsimd(c);
   if (bits) {
     bit_patterns(c, 6, {kDst, kData, kOperand0, kOperand1});
-    if (c.in.engine != Engine::kUnknown && c.in.engine != Engine::kVector)
-      c.fail(7, fmt::format("bit-vector operators run on the Vector engine, not on {}", name(c.in.engine)));
   } else if (!is_32bit_integer(c.tile(kData).dtype())) {  // 32-bit integers: address arithmetic, undocumented
     c.dtype_in(8, kOperand0, kFp32);
     c.dtype_in(8, kOperand1, kFp32);
@@ -222,6 +256,10 @@ void check_activation(const Check& c) {
     c.fail(7, fmt::format("reduce_op is {}; only add is possible", name(static_cast<AluOp>(reduce_op))),
            "activate2 has more on NeuronCore-v4");
   no_scatter_into_psum_on_scalar(c, 8, kDst);
+  const bool reciprocal = static_cast<ActivationFunction>(c.integer(kAOp)) == ActivationFunction::kReciprocal;
+  if (c.generation < 3 && reciprocal && c.has_tile(kBias)) [[unlikely]]
+    c.fail(always_reduces ? 9 : 10, "reciprocal with a bias; before NeuronCore-v3 it has none",
+           "add the bias with tensor_scalar first");
   if (!always_reduces && reduce_cmd_is(c, kAReduceCmd, {ReduceCmd::kLoadReduce})) [[unlikely]]
     c.fail(9, "reduce_cmd is load_reduce; the Scalar engine cannot load its accumulators");
 }

@@ -1,6 +1,8 @@
 // Rules of selection, search, pattern generation and random numbers.
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <span>
 
 #include "isa/constraints_context.h"
 
@@ -46,6 +48,35 @@ void generated_elements(const Check& c, int rank_number, int count_number, int a
   if (overflows || count != c.tile(dst).free) [[unlikely]]
     c.fail(count_number, fmt::format("pattern generates {} values per partition, dst has {} elements", count,
                                      c.tile(dst).free));
+}
+
+struct Range {
+  double least, most;
+};
+
+// What an integer type narrower than the generator's 32 bits holds.
+std::optional<Range> narrow_range(DType dtype) {
+  switch (dtype) {
+    case DType::kBool: return Range{0, 1};
+    case DType::kInt8: return Range{-0x80, 0x7f};
+    case DType::kUint8: return Range{0, 0xff};
+    case DType::kInt16: return Range{-0x8000, 0x7fff};
+    case DType::kUint16: return Range{0, 0xffff};
+    default: return std::nullopt;
+  }
+}
+
+// The least and the largest of offset + partition * multiplier + sum of index * step.
+Range generated_range(std::span<const int64_t> pattern, int64_t offset, int64_t multiplier,
+                      int64_t partitions) {
+  Range range = {static_cast<double>(offset), static_cast<double>(offset)};
+  const auto add = [&](int64_t step, int64_t count) {
+    const double reach = static_cast<double>(step) * static_cast<double>(count - 1);
+    (reach < 0 ? range.least : range.most) += reach;
+  };
+  for (size_t i = 0; i + 1 < pattern.size(); i += 2) add(pattern[i], pattern[i + 1]);
+  add(multiplier, partitions);
+  return range;
 }
 
 bool is_comparison(AluOp op) {
@@ -124,6 +155,15 @@ void check_affine_select(const Check& c) {
 void check_iota(const Check& c) {
   using namespace slot::iota;
   generated_elements(c, 1, 2, kAPattern, kDst);
+  const std::optional<Range> held = narrow_range(c.tile(kDst).dtype());
+  if (!held) return;
+  const Range made = generated_range(c.program.attribute_list(c.in, kAPattern), c.integer(kAOffset),
+                                     c.integer(kAChannelMultiplier), c.tile(kDst).partitions);
+  if (made.least < held->least || made.most > held->most) [[unlikely]]
+    c.fail(3,
+           fmt::format("the values are {} to {}, {} holds {} to {}", made.least, made.most,
+                       name(c.tile(kDst).dtype()), held->least, held->most),
+           "generate into an int32 tile; nothing documents what a value beyond the type becomes");
 }
 
 void check_max8(const Check& c) {

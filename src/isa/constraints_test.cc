@@ -293,6 +293,12 @@ const std::vector<Case>& cases() {
        }},
       {"tensor_tensor.C5", Opcode::kTensorTensor,
        [](Draft& d) { using namespace slot::tensor_tensor; d.set(kAOp, AluOp::kAbs); }},
+      {"tensor_tensor.C6", Opcode::kTensorTensor,
+       [](Draft& d) {
+         using namespace slot::tensor_tensor; d.engine = Engine::kGpSimd;
+         for (int i : {0, 1, 2}) d.dtype(i, DType::kInt32);
+         d.set(kAOp, AluOp::kBitwiseAnd);
+       }},
       {"tensor_scalar.C1", Opcode::kTensorScalar,
        [](Draft& d) { using namespace slot::tensor_scalar; d.shape(kDst, {64, 1}); }},
       {"tensor_scalar.C2", Opcode::kTensorScalar,
@@ -323,6 +329,11 @@ const std::vector<Case>& cases() {
        [](Draft& d) {
          using namespace slot::tensor_scalar; d.engine = Engine::kScalar; d.generation = 4;
          d.space(kDst, MemorySpace::kPsum); d.indirect(kDst, IndirectKind::kTensor);
+       }},
+      {"tensor_scalar.C10", Opcode::kTensorScalar, [](Draft& d) { d.engine = Engine::kGpSimd; }},
+      {"tensor_scalar.C11", Opcode::kTensorScalar,
+       [](Draft& d) {
+         using namespace slot::tensor_scalar; d.set(kAOp1, AluOp::kRsqrt); d.space(kData, MemorySpace::kPsum);
        }},
       {"scalar_tensor_tensor.C1", Opcode::kScalarTensorTensor,
        [](Draft& d) { using namespace slot::scalar_tensor_tensor; d.shape(kOperand1, {64, 1}); }},
@@ -429,6 +440,11 @@ const std::vector<Case>& cases() {
        }},
       {"activation.C9", Opcode::kActivation,
        [](Draft& d) { using namespace slot::activation; d.set(kAReduceCmd, ReduceCmd::kLoadReduce); }},
+      {"activation.C10", Opcode::kActivation,
+       [](Draft& d) {
+         using namespace slot::activation; d.generation = 2;
+         d.set(kAOp, static_cast<int64_t>(ActivationFunction::kReciprocal));
+       }},
       {"activation_reduce.C1", Opcode::kActivationReduce,
        [](Draft& d) { using namespace slot::activation_reduce; d.shape(kDst, {64, 1}); }},
       {"activation_reduce.C2", Opcode::kActivationReduce,
@@ -449,6 +465,11 @@ const std::vector<Case>& cases() {
        [](Draft& d) {
          using namespace slot::activation_reduce; d.generation = 4; d.space(kDst, MemorySpace::kPsum);
          d.indirect(kDst, IndirectKind::kTensor);
+       }},
+      {"activation_reduce.C9", Opcode::kActivationReduce,
+       [](Draft& d) {
+         using namespace slot::activation; d.generation = 2;
+         d.set(kAOp, static_cast<int64_t>(ActivationFunction::kReciprocal));
        }},
       {"activate2.C1", Opcode::kActivate2,
        [](Draft& d) { using namespace slot::activate2; d.shape(kDst, {64, 1}); }},
@@ -536,6 +557,10 @@ const std::vector<Case>& cases() {
        [](Draft& d) { using namespace slot::iota; d.set_list(kAPattern, {1, 1, 1, 1, 1, 1, 1, 1, 1, 16}); }},
       {"iota.C2", Opcode::kIota,
        [](Draft& d) { using namespace slot::iota; d.set_list(kAPattern, {1, 15}); }},
+      {"iota.C3", Opcode::kIota,
+       [](Draft& d) {
+         using namespace slot::iota; d.dtype(kDst, DType::kUint8); d.set(kAChannelMultiplier, 4);
+       }},
       {"bn_stats.C1", Opcode::kBnStats,
        [](Draft& d) { using namespace slot::bn_stats; d.shape(kData, {64, 513}); }},
       {"bn_stats.C2", Opcode::kBnStats,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "isa/executable.h"
+#include "isa/tensor_label.h"
 
 namespace opentrn::isa {
 namespace {
@@ -65,6 +66,18 @@ TEST(Executable, VerifyRefusesAWaitThatPointsForward) {
   executable.waits = {1};
   executable.schedule[0].wait_count = 1;
   EXPECT_THROW(verify(executable), Fault);
+}
+
+TEST(Program, ATensorIsCalledByItsNameOrByWhatAndWhereItIs) {
+  Program program;
+  Tensor tensor;
+  tensor.rows = 128, tensor.row_elements = 8, tensor.dtype = DType::kBFloat16, tensor.shape = {128, 2, 4};
+  tensor.location = program.intern_location("kernels/kernel.py", 17, "f");
+  program.add_tensor(tensor);
+  tensor.name = "scores";
+  program.add_tensor(tensor);
+  EXPECT_EQ(tensor_label(program, 0), "tensor %0 (sbuf, bfloat16 [128, 2, 4], allocated at kernel.py:17)");
+  EXPECT_EQ(tensor_label(program, 1), "'scores'");
 }
 
 }  // namespace

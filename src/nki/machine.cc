@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "isa/constraints.h"
 #include "isa/constraints_context.h"
+#include "isa/tensor_label.h"
 
 namespace opentrn::nki {
 
@@ -195,8 +196,7 @@ TensorView Machine::ndarray(std::span<const int64_t> shape, DType dtype, isa::Me
            "tile dimension 0 by nl.tile_size.pmax");
     tensor.rows = shape[0];
     const int64_t bank = isa::constraint::limits(options_.generation).psum_bank_bytes_per_partition;
-    if (space == isa::MemorySpace::kPsum && address && address->byte_offset % bank != 0 &&
-        !options_.moves_rows)
+    if (space == isa::MemorySpace::kPsum && address && address->byte_offset % bank != 0 && !moves_rows())
       fail("psum_bank",
            fmt::format("it is placed {} bytes into a partition of PSUM, whose banks have {}",
                        address->byte_offset, bank),
@@ -345,7 +345,8 @@ void Machine::check_scope(isa::TensorId id) const {
   for (isa::InstructionIndex loop : open_loops_)
     if (loop == *tensor.loop) return;
   Fault fault(FaultKind::kProgram, "loop.scope",
-              fmt::format("tensor '{}' was made inside a device loop and is used outside of it", tensor.name),
+              fmt::format("{} was made inside a device loop and is used outside of it",
+                          isa::tensor_label(*program_, id)),
               "make the tensor before the loop");
   fault.set_location(program_->location(tensor.location));
   throw fault;
@@ -462,7 +463,7 @@ isa::InstructionIndex Machine::emit(isa::Opcode opcode, isa::Engine engine,
   const isa::InstructionIndex index = program_->append(opcode, engine, operands, attributes, location, name,
                                                        no_reorder_ ? isa::kFlagNoReorder : uint8_t{0});
   if (options_.check_constraints)
-    isa::check(*program_, program_->instruction(index), options_.generation, options_.moves_rows);
+    isa::check(*program_, program_->instruction(index), options_.generation, moves_rows());
   if (opcode == isa::Opcode::kDevicePrint) {
     if (open_loops_.empty())
       prints_end_ = program_->size();
@@ -568,7 +569,11 @@ int64_t Machine::register_value(isa::RegisterId id) {
     throw Fault(FaultKind::kProgram, "",
                 "this launch records instructions without executing them; it has no values");
   flush();
-  return core_->register_value(id);
+  const std::optional<int64_t> value = core_->register_value(id);
+  if (!value && core_->checks().uninitialised_reads)
+    throw Fault(FaultKind::kProgram, "sim.uninitialised_read", "a register is read that nothing has set",
+                "give register_alloc a value, or set it with register_move or register_load first");
+  return value.value_or(0);
 }
 
 }  // namespace opentrn::nki

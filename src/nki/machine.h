@@ -38,10 +38,7 @@ struct MachineOptions {
   Execute execute = Execute::kBatched;
   sim::CheckOptions checks;
   bool check_constraints = true;  // the rules of isa/constraints.h, as instructions are recorded
-  bool moves_rows = false;        // of isa::check()
-  // quantize_mx takes the larger scale since NKI 0.5 [release notes of 0.5.0]; kernels of before may rely on
-  // the smaller one.
-  numerics::MxScaleRule mx_scale_rule = numerics::MxScaleRule::kNeuron;
+  int release = 6;                // of NKI, that the kernel is written for: 6 is 0.6
 };
 
 class Machine;
@@ -84,9 +81,14 @@ class Machine : public std::enable_shared_from_this<Machine> {
 
   int generation() const { return options_.generation; }
   int core_id() const { return options_.core_id; }
-  numerics::MxScaleRule mx_scale_rule() const { return options_.mx_scale_rule; }
-  void set_moves_rows(bool on) { options_.moves_rows = on; }
-  void set_mx_scale_rule(numerics::MxScaleRule rule) { options_.mx_scale_rule = rule; }
+  // quantize_mx takes the larger scale since NKI 0.5 [release notes of 0.5.0]; kernels of before may rely on
+  // the smaller one.
+  numerics::MxScaleRule mx_scale_rule() const {
+    return options_.release < 5 ? numerics::MxScaleRule::kOcp : numerics::MxScaleRule::kNeuron;
+  }
+  // As isa::check() takes it: neuronx-cc compiles kernels of NKI 0.1.
+  bool moves_rows() const { return options_.release < 2; }
+  void set_release(int release) { options_.release = release; }
   // Engines round to narrower floats stochastically. Launches of one seed draw apart, and so do the cores of
   // one; see sim::Core.
   void set_stochastic_rounding(uint64_t seed, uint64_t launch);

@@ -2,8 +2,11 @@
 
 #include <Python.h>
 
-#include <cstring>
+#include <algorithm>
+#include <string_view>
 #include <unordered_map>
+
+#include <nanobind/nanobind.h>
 
 namespace opentrn::python {
 
@@ -38,16 +41,32 @@ Cache& cache() {
   return *instance;
 }
 
+// The folder of the package `opentrn`.
+const std::string& package() {
+  static const std::string folder = [] {
+    const auto file = nanobind::cast<std::string>(nanobind::module_::import_("opentrn").attr("__file__"));
+    return file.substr(0, file.find_last_of("/\\") + 1);
+  }();
+  return folder;
+}
+
+// Files through which a kernel's calls come to the machine. Others of the package may hold kernels.
+bool leads_to_the_machine(std::string_view file) {
+  if (!file.starts_with(package())) return false;
+  constexpr std::string_view kParts[] = {"nki/", "nki_legacy/", "standins/", "core.py", "custom_op.py"};
+  const std::string_view inside = file.substr(package().size());
+  return std::ranges::any_of(kParts, [&](std::string_view part) {
+    return part.back() == '/' ? inside.starts_with(part) : inside == part;
+  });
+}
+
 bool is_ours(PyObject* code) {
   auto [it, inserted] = cache().is_ours.try_emplace(code, false);
   if (inserted) {
     Py_INCREF(code);
     const char* file = PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(code)->co_filename);
     if (!file) PyErr_Clear();
-    // Marks the package's own files; kernels of the examples and of users lie elsewhere.
-    it->second =
-        file && (std::strstr(file, "/opentrn/nki") || std::strstr(file, "/opentrn/core") ||
-                 std::strstr(file, "/opentrn/custom_op.py") || std::strstr(file, "/opentrn/standins"));
+    it->second = file && leads_to_the_machine(file);
   }
   return it->second;
 }

@@ -53,7 +53,12 @@ int64_t VirtualRegister::value() {
     throw nb::python_error();
   }
   flush_unlocked(*machine);  // refuses inside a device loop
-  return machine->register_value(id);
+  try {
+    return machine->register_value(id);
+  } catch (Fault& fault) {
+    fault.set_location(machine->program()->location(call_site(*machine)));
+    throw;
+  }
 }
 
 isa::RegisterId VirtualRegister::allocate() {

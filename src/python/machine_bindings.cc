@@ -265,8 +265,7 @@ void bind_machine(nb::module_& module) {
           },
           "loop"_a)
       .def("set_no_reorder", &Machine::set_no_reorder)
-      .def("set_moves_rows", &Machine::set_moves_rows)
-      .def("use_ocp_scales", [](Machine& self) { self.set_mx_scale_rule(numerics::MxScaleRule::kOcp); })
+      .def("set_release", &Machine::set_release, "minor"_a)
       .def("set_stochastic_rounding", &Machine::set_stochastic_rounding, "seed"_a, "launch"_a)
       .def("set_print_callback",
            [](Machine& self, nb::object callback) {

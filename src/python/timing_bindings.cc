@@ -65,10 +65,9 @@ class PhaseClock {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-std::shared_ptr<const arch::Tables> tables_of(const std::vector<std::string>& settings,
-                                              const std::vector<std::string>& files) {
-  if (settings.empty() && files.empty()) return {&arch::default_tables(), [](const arch::Tables*) {}};
-  arch::Overrides overrides{.files = files, .settings = {}};
+std::shared_ptr<const arch::Tables> tables_of(const std::vector<std::string>& settings) {
+  if (settings.empty()) return {&arch::default_tables(), [](const arch::Tables*) {}};
+  arch::Overrides overrides;
   for (const std::string& setting : settings)
     if (setting.starts_with('@'))
       overrides.files.push_back(setting.substr(1));
@@ -79,7 +78,7 @@ std::shared_ptr<const arch::Tables> tables_of(const std::vector<std::string>& se
 
 struct TimeOptions {
   std::string name;
-  std::vector<std::string> settings, table_files;
+  std::vector<std::string> settings;
   std::optional<int> look_ahead;  // none: the compiler's usual
   bool neuronx_cc = false;
   bool dma_engine_tracks = false;
@@ -94,7 +93,7 @@ using Programs = std::vector<std::shared_ptr<const isa::Program>>;
 std::shared_ptr<Timing> time_programs(const Programs& programs, const isa::Program& executed,
                                       arch::Generation generation, const TimeOptions& options) {
   auto timing = std::make_shared<Timing>();
-  timing->tables = tables_of(options.settings, options.table_files);
+  timing->tables = tables_of(options.settings);
   arch::expect_stated(*timing->tables, generation);
   timing->assumptions = arch::assumptions(*timing->tables, generation);
   PhaseClock clock(*timing);
@@ -124,7 +123,6 @@ std::shared_ptr<Timing> time_programs(const Programs& programs, const isa::Progr
 // `target`: what the programs are timed on, where that is not the machines' generation.
 std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::string& name,
                                          const std::vector<std::string>& settings,
-                                         const std::vector<std::string>& table_files,
                                          std::optional<int> look_ahead, bool neuronx_cc,
                                          bool dma_engine_tracks, std::optional<int64_t> default_trip_count,
                                          const std::optional<std::string>& target) {
@@ -139,8 +137,8 @@ std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::st
   }
   const auto recorded_for = static_cast<arch::Generation>(machines[0]->generation());
   return time_programs(programs, *programs[0], target ? arch::resolve_target(*target) : recorded_for,
-                       {name, settings, table_files, look_ahead, neuronx_cc, dma_engine_tracks,
-                        default_trip_count, &machines[0]->core().trip_counts()});
+                       {name, settings, look_ahead, neuronx_cc, dma_engine_tracks, default_trip_count,
+                        &machines[0]->core().trip_counts()});
 }
 
 // Programs that save_program() wrote, one file per core.
@@ -380,7 +378,6 @@ void bind_timing(nb::module_& module) {
             return t.model ? profile::text(*t.model, {.lines_max = lines_max, .depth = depth}) : "";
           },
           "lines_max"_a = 12, "depth"_a = 0)
-      .def("executable_count", [](const Timing& t) { return t.executables.size(); })
       .def(
           "executable_text",
           [](const Timing& t, size_t core) { return isa::to_text(t.executables.at(core)); }, "core"_a)
@@ -399,9 +396,8 @@ void bind_timing(nb::module_& module) {
       .def("memory_map", &memory_map)
       .def("strings", &strings);
   module.def("compile_and_time", &compile_and_time, "machines"_a, "name"_a = "kernel",
-             "settings"_a = std::vector<std::string>{}, "table_files"_a = std::vector<std::string>{},
-             "look_ahead"_a = nb::none(), "neuronx_cc"_a = false, "dma_engine_tracks"_a = false,
-             "default_trip_count"_a = nb::none(), "target"_a = nb::none());
+             "settings"_a = std::vector<std::string>{}, "look_ahead"_a = nb::none(), "neuronx_cc"_a = false,
+             "dma_engine_tracks"_a = false, "default_trip_count"_a = nb::none(), "target"_a = nb::none());
   module.def("event_layout", &event_layout);
   module.def("critical_layout", &critical_layout);
   module.def("resource_names", [] {
@@ -447,7 +443,7 @@ void bind_timing(nb::module_& module) {
   module.def(
       "expect_stated",
       [](const std::string& target, const std::vector<std::string>& settings) {
-        arch::expect_stated(*tables_of(settings, {}), arch::resolve_target(target));
+        arch::expect_stated(*tables_of(settings), arch::resolve_target(target));
       },
       "Raises for values of the target that a time needs and that nobody has stated.");
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from house import ROOT
 
-from devtool import build, sanitizers, sources, suites, system, testing
+from devtool import build, sanitizers, sources, style, suites, system, testing
 from devtool.report import DevError, run
 
 CTEST_XML = """<testsuite tests="4">
@@ -142,3 +142,34 @@ def test_help_names_every_command():
         "wheel-test",
     ):
         assert f"    {command}" in done.stdout
+
+
+def test_what_clang_tidy_finds_fails_the_lint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    program = tmp_path / "clang-tidy"
+    program.write_text(
+        '#!/bin/sh\ncase "$4" in *bad.cc) echo "bad.cc:1:1: error: it is bad"; exit 1;; esac\n'
+    )
+    program.chmod(0o755)
+    good, bad = tmp_path / "good.cc", tmp_path / "bad.cc"
+    for file in (good, bad):
+        file.touch()
+    monkeypatch.setattr(style, "_clang_tidy", lambda: str(program))
+    monkeypatch.setattr(style, "build", lambda preset: tmp_path)
+    monkeypatch.setattr(style, "run", lambda *_, **__: 0)  # the other steps
+    assert style.lint([str(good)]) == 0
+    assert style.lint([str(good), str(bad)]) == 1
+    assert style.lint(None) == 0
+    with pytest.raises(DevError, match="no such file"):
+        style.lint([str(tmp_path / "absent.cc")])
+
+
+def test_lint_skips_nothing(monkeypatch: pytest.MonkeyPatch):
+    """clang-format comes with the pinned packages, whatever the machine has."""
+    pins = (ROOT / "tools" / "requirements.txt").read_text()
+    assert "clang-format==14." in pins
+    commands = []
+    monkeypatch.setattr(
+        style, "run", lambda command, **_: commands.append([str(word) for word in command]) or 0
+    )
+    style.lint(None)
+    assert any(command[0].endswith(".venv/bin/clang-format") for command in commands)

@@ -106,3 +106,30 @@ def test_refusals():
                 bump()
 
     assert count(around) == 2
+
+
+@pytest.mark.parametrize("use", ["store", "move", "offset", "bound", "int"])
+def test_a_register_that_nothing_has_set_is_an_uninitialised_read(use):
+    """nki.isa.register_alloc: without a value it allocates an uninitialized register."""
+
+    def kernel(x):
+        register = nisa.register_alloc()
+        out = nl.ndarray((1, 1), nl.int32, buffer=nl.shared_hbm)
+        tile = nl.zeros((1, 4), nl.int32)
+        if use == "store":
+            nisa.register_store(tile[:, 0:1], register)
+        elif use == "move":
+            nisa.register_move(nisa.register_alloc(), register)
+        elif use == "offset":
+            nisa.tensor_copy(tile[:, 0:1], tile.ap([[4, 1], [1, 1]], scalar_offset=register))
+        elif use == "bound":
+            for _ in nl.dynamic_range(register):
+                nisa.memset(tile, 1)
+        else:
+            int(register)
+        nisa.dma_copy(out, tile[:, 0:1])
+        return out
+
+    with pytest.raises(NkiValidationError, match=r"sim\.uninitialised_read.*nothing has set") as failure:
+        nki.simulate(kernel)(np.zeros((1, 1), np.int32))
+    assert "test_control.py" in str(failure.value)

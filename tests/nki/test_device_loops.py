@@ -232,11 +232,13 @@ def test_loops_survive_a_program_file(tmp_path, capsys):
             main(["profile", str(file), "--loop-iterations", count])
         assert ended.value.code == 2 and why in capsys.readouterr().err
     assert main(["profile", str(file), "--loop-iterations", "8"]) == 0
+    assert main(["profile", str(file), "--loop-iterations", str((1 << 63) - 1)]) == 3
+    assert "timing.too_long" in capsys.readouterr().err
 
 
 def test_time_without_values_needs_the_iterations():
     shapes = opentrn.ShapeOf(X.shape, "float32"), opentrn.ShapeOf((1, 1), "int32")
-    with pytest.raises(ValueError, match="how often the loop"):
+    with pytest.raises(ValueError, match=r"(?s)how often the loop.*try: .*loop_iterations=N"):
         opentrn.run(fori, *shapes, execute=False)
     eight = opentrn.run(fori, *shapes, execute=False, loop_iterations=8)
     with pytest.raises(ValueError, match="loop_iterations is -3"):

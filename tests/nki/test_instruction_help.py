@@ -127,3 +127,42 @@ def test_an_instruction_in_a_class_is_no_method():
         copy = nisa.tensor_copy
 
     assert Ops().copy is nisa.tensor_copy and Ops.copy is nisa.tensor_copy
+
+
+# Of the stubs of NKI 0.6.0: nki/api/nki/collectives and nki/api/nki/language.
+OF_COLLECTIVES = {
+    "all_reduce": "srcs dsts replica_group op priority name",
+    "all_gather": "srcs dsts replica_group collective_dim priority name",
+    "all_gather_v": "srcs dsts replica_group metadata_tensor recv_counts_known has_rdispls priority name",
+    "reduce_scatter": "srcs dsts replica_group collective_dim op priority name",
+    "all_to_all": "srcs dsts replica_group collective_dim priority name",
+    "all_to_all_v": "srcs dsts replica_group metadata_tensor recv_counts_known has_rdispls priority name",
+    "collective_permute": "srcs dsts source_target_pairs priority name",
+    "collective_permute_implicit": "srcs_by_channel dsts_by_channel replica_group channel_ids priority name",
+    "collective_permute_implicit_reduce":
+        "srcs0_by_channel srcs1_by_channel dsts_by_channel replica_group op channel_ids priority name",
+    "collective_permute_implicit_current_processing_rank_id": "iteration_id replica_group channel_id name",
+    "rank_id": "name",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_COLLECTIVES)
+def test_collectives_have_their_documented_parameters(name):
+    import nki.collectives as ncc
+
+    assert list(inspect.signature(getattr(ncc, name)).parameters) == OF_COLLECTIVES[name].split()
+
+
+@pytest.mark.parametrize("name", ["affine_range", "sequential_range", "static_range", "dynamic_range"])
+def test_ranges_have_their_documented_parameters(name):
+    assert parameters(getattr(nl, name)) == {"start": REQUIRED, "stop": None, "step": 1}
+
+
+def test_every_public_function_has_a_signature_and_a_text():
+    import nki.collectives as ncc
+
+    for module in (nl, nisa, ncc):
+        for name in module.__all__:
+            value = getattr(module, name)
+            if callable(value) and not isinstance(value, type):
+                assert inspect.signature(value) and value.__doc__, f"{module.__name__}.{name}"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import opentrn
-from opentrn import _core
+from opentrn import _core, nki
 from opentrn.errors import NkiValidationError, NotModelled
 from opentrn.nki import isa as nisa
 from opentrn.nki import language as nl
@@ -115,3 +115,41 @@ def test_a_damaged_program_file(tmp_path, damage):
     file.write_bytes(damage(file.read_bytes()))
     with pytest.raises(ValueError, match=labelled("file.header")):
         _core.listing_of_file(str(file))
+
+
+def test_a_tensor_without_a_name_is_named_by_where_it_was_made():
+    def kernel(x):
+        tile = nl.ndarray((128, 16), nl.float32)  # no name
+        return nl.add(tile, 1.0)
+
+    line = kernel.__code__.co_firstlineno + 1
+    named = (
+        rf"of tensor %\d+ \(sbuf, float32 \[128, 16\], allocated at test_labels\.py:{line}\), which nothing"
+    )
+    with pytest.raises(NkiValidationError, match=named) as failure:
+        nki.simulate(kernel)(np.zeros((128, 16), np.float32))
+    assert "''" not in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    "dtype, first, count, fits",
+    [("int8", -128, 256, True), ("int8", 0, 129, False), ("uint8", 0, 256, True), ("uint8", -1, 4, False),
+     ("uint16", 65535, 1, True), ("int16", 32767, 2, False), ("int32", -5, 8, True), ("uint32", 7, 8, True)],
+)  # fmt: skip
+def test_iota_refuses_values_that_its_type_does_not_hold(dtype, first, count, fits):
+    """The reference is numpy's table of integer limits."""
+
+    def kernel(x):
+        tile = nl.ndarray((1, count), getattr(nl, dtype))
+        nisa.iota(tile, [[1, count]], offset=first)
+        out = nl.ndarray((1, count), getattr(nl, dtype), buffer=nl.shared_hbm)
+        nisa.dma_copy(out, tile)
+        return out
+
+    limits = np.iinfo(dtype)
+    assert fits == (limits.min <= first and first + count - 1 <= limits.max)
+    if fits:
+        assert np.array_equal(nki.simulate(kernel)(X)[0], np.arange(first, first + count).astype(dtype))
+    else:
+        with pytest.raises(NkiValidationError, match=r"iota\.C3"):
+            nki.simulate(kernel)(X)

@@ -448,3 +448,14 @@ def test_annotations_are_types():
         nt.tensor["n", 2]
     with pytest.raises(TypeError, match="positive ints"):
         nt.tensor[0, 2]
+
+
+def test_a_kernel_in_folders_named_like_ours_is_named_by_its_own_line(tmp_path):
+    folder = tmp_path / "opentrn" / "nki"
+    folder.mkdir(parents=True)
+    file = folder / "core.py"
+    file.write_text("def kernel(x, nisa, nl):\n    nisa.tensor_copy(nl.load(x), x)\n")
+    scope = {}
+    exec(compile(file.read_text(), str(file), "exec"), scope)  # noqa: S102
+    with pytest.raises(NkiValidationError, match=r"opentrn/nki/core\.py:2 in kernel"):
+        nki.simulate(lambda x: scope["kernel"](x, nisa, nl))(ramp())

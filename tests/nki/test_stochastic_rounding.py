@@ -17,6 +17,7 @@ import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
 
 import nki  # noqa: E402
+from opentrn import stochastic_rounding  # noqa: E402
 from opentrn.errors import NotModelled  # noqa: E402
 from tests.package import PYTHON  # noqa: E402
 
@@ -165,3 +166,10 @@ def test_the_program_takes_it():
     assert alone.returncode == 2 and "--enable-stochastic-rounding" in alone.stderr
     negative = program("--enable-stochastic-rounding", "--seed", "-3")
     assert negative.returncode == 2 and "--seed" in negative.stderr
+
+
+def test_the_oracle_reads_the_variable_as_the_core_does(monkeypatch):
+    monkeypatch.setenv("NEURON_RT_STOCHASTIC_ROUNDING_EN", "perhaps")
+    for ask in (lambda: stochastic_rounding.is_wanted(None), lambda: stochastic_rounding.of_launch(None, 0)):
+        with pytest.raises(ValueError, match="NEURON_RT_STOCHASTIC_ROUNDING_EN"):
+            ask()

@@ -64,6 +64,10 @@ BODIES = {
         "nisa.dma_compute(t, [x, x], reduce_op=nl.add, oob_mode=nisa.oob_mode.error)",
     "memset.real": "i = nl.ndarray((128, 4), nl.int32)\nnisa.memset(i, 2.0)",
     "tensor_scalar.square": "nisa.tensor_scalar(t, t, nl.square, 0.0)",
+    "operator": "nisa.tensor_scalar(t, t, nl.divide, 2.0)",
+    "tensor_scalar_reduce.reverse0":
+        "nisa.tensor_scalar_reduce(t, t, nl.subtract, 1.0, nl.add, t[:, 0:1], reverse0=True)",
+    "unary_operand": "nisa.tensor_scalar(t, t, nl.abs, 2.0)",
     "nc_matmul.e4m3fn":
         "w = nl.zeros((128, 64), nl.float8_e4m3fn)\n"
         "nisa.nc_matmul(nl.ndarray((64, 64), nl.float32, buffer=nl.psum), w, w)",

@@ -136,7 +136,12 @@ def _parser() -> argparse.ArgumentParser:
     add("wheel-test", _wheel_test, "build the wheel, install it into a new environment, run a kernel with it")
     add("fidelity", _fidelity, "predicted against published times")
     lint = add("lint", _lint, "check layers, ruff and clang-format")
-    lint.add_argument("--tidy", action="store_true", help="also run clang-tidy (slow)")
+    lint.add_argument(
+        "--tidy",
+        nargs="*",
+        metavar="FILE",
+        help="also run clang-tidy on these files (default: all of src, which takes hours on few cores)",
+    )
     add("format", _format, "rewrite the sources with clang-format and ruff")
     fuzz = add("fuzz", _fuzz, "run the fuzzers")
     fuzz.add_argument("--seconds", type=int, default=600, help="how long (default: 600)")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from devtool.build import build
 from devtool.paths import ROOT, venv_bin
 from devtool.report import DevError, run, say
+
+_TIDY_RELEASE = "14"  # other releases find other things
 
 
 def tracked(*patterns: str) -> list[Path]:
@@ -25,18 +29,49 @@ def _cpp_files() -> list[Path]:
 
 def format_sources() -> int:
     """Rewrites sources in place."""
-    if shutil.which("clang-format") is None:
-        raise DevError("clang-format is not installed", "apt-get install clang-format")
     files = _cpp_files()
     say(f"clang-format: {len(files)} files")
-    run(["clang-format", "-i", *files], hint="")
+    run([venv_bin("clang-format"), "-i", *files], hint="")
     say("ruff: format imports and fixable lint")
     run([venv_bin("ruff"), "check", "--fix", "-q", ROOT], hint="the findings above need a person")
     return 0
 
 
-def lint(tidy: bool) -> int:
-    """Checks format, lint and layers; with `tidy` also clang-tidy (slow). Returns the exit status."""
+def _clang_tidy() -> str:
+    for name in (f"clang-tidy-{_TIDY_RELEASE}", "clang-tidy"):
+        if (program := shutil.which(name)) is None:
+            continue
+        version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+        if f"version {_TIDY_RELEASE}." in version:
+            return program
+    raise DevError(
+        f"clang-tidy {_TIDY_RELEASE} is not installed", f"apt-get install clang-tidy-{_TIDY_RELEASE}"
+    )
+
+
+def _is_tidy(files: list[Path]) -> bool:
+    """Whether clang-tidy finds nothing in `files` and their headers; prints what it finds."""
+    missing = [str(path) for path in files if not path.is_file()]
+    if missing:
+        raise DevError(f"no such file: {', '.join(missing)}")
+    command = [_clang_tidy(), "-p", str(build("release")), "--quiet"]
+    say(f"clang-tidy: {len(files)} files")
+
+    def findings(path: Path) -> str:
+        done = subprocess.run([*command, str(path)], cwd=ROOT, capture_output=True, text=True, check=False)
+        return "" if done.returncode == 0 else done.stdout or done.stderr
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = [text for text in pool.map(findings, files) if text]
+    print("".join(found), end="", flush=True)
+    return not found
+
+
+def lint(tidy: list[str] | None) -> int:
+    """Checks format, lint and layers; with `tidy` also clang-tidy (slow), of these files or of all if it is empty.
+
+    Returns the exit status.
+    """
     failed: list[str] = []
 
     def step(name: str, command: list[str | Path]) -> None:
@@ -46,14 +81,10 @@ def lint(tidy: bool) -> int:
 
     step("layers", [sys.executable, ROOT / "tools" / "check_layers.py"])
     step("ruff", [venv_bin("ruff"), "check", "-q", ROOT])
-    if shutil.which("clang-format") is not None:
-        step("clang-format", ["clang-format", "--dry-run", "-Werror", *_cpp_files()])
-    else:
-        say("clang-format is not installed: skipped (apt-get install clang-format)")
-    if tidy:
-        if shutil.which("clang-tidy") is None:
-            raise DevError("clang-tidy is not installed", "apt-get install clang-tidy")
-        folder = build("release")
-        step("clang-tidy", ["clang-tidy", "-p", folder, "--quiet", *tracked("src/*.cc")])
+    step("clang-format", [venv_bin("clang-format"), "--dry-run", "-Werror", *_cpp_files()])
+    if tidy is not None:
+        files = [Path(name).resolve() for name in tidy] or tracked("src/*.cc")
+        if not _is_tidy(files):
+            failed.append("clang-tidy")
     print(f"lint: {', '.join(failed)} failed" if failed else "lint: clean", flush=True)
     return 1 if failed else 0

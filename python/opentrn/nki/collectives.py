@@ -8,7 +8,7 @@ do not exist in the launch. Source: nki/api/nki/collectives.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from opentrn.errors import NotModelled, require
 from opentrn.nki import _machine
@@ -77,25 +77,72 @@ def all_to_all(srcs, dsts, replica_group, collective_dim, priority=None, name=No
     _copy_all("all_to_all", srcs, dsts)
 
 
-def _refusing(name: str):
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise NotModelled(
-            f"nki.collectives.{name} needs several ranks; a launch simulates one rank, without peers"
-        )
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = "Refused: needs several ranks."
-    return refuse
+def _refuse(name: str) -> NoReturn:
+    raise NotModelled(
+        f"nki.collectives.{name} needs several ranks; a launch simulates one rank, without peers"
+    )
 
 
-all_gather_v = _refusing("all_gather_v")
-all_to_all_v = _refusing("all_to_all_v")
-collective_permute = _refusing("collective_permute")
-collective_permute_implicit = _refusing("collective_permute_implicit")
-collective_permute_implicit_reduce = _refusing("collective_permute_implicit_reduce")
-collective_permute_implicit_current_processing_rank_id = _refusing(
-    "collective_permute_implicit_current_processing_rank_id"
-)
+def all_gather_v(
+    srcs,
+    dsts,
+    replica_group,
+    metadata_tensor,
+    recv_counts_known=False,
+    has_rdispls=False,
+    priority=None,
+    name=None,
+) -> None:
+    """all_gather of a different length from every rank. Refused: needs several ranks."""
+    _refuse("all_gather_v")
+
+
+def all_to_all_v(
+    srcs,
+    dsts,
+    replica_group,
+    metadata_tensor,
+    recv_counts_known=False,
+    has_rdispls=False,
+    priority=None,
+    name=None,
+) -> None:
+    """all_to_all of a different length to every rank. Refused: needs several ranks."""
+    _refuse("all_to_all_v")
+
+
+def collective_permute(srcs, dsts, source_target_pairs, priority=None, name=None) -> None:
+    """The sources of a pair's first rank become the destinations of its second. Refused: needs several ranks."""
+    _refuse("collective_permute")
+
+
+def collective_permute_implicit(
+    srcs_by_channel, dsts_by_channel, replica_group, channel_ids=(0,), priority=None, name=None
+) -> None:
+    """Every rank sends to the next of its ring, channel by channel. Refused: needs several ranks."""
+    _refuse("collective_permute_implicit")
+
+
+def collective_permute_implicit_reduce(
+    srcs0_by_channel,
+    srcs1_by_channel,
+    dsts_by_channel,
+    replica_group,
+    op,
+    channel_ids=(0,),
+    priority=None,
+    name=None,
+) -> None:
+    """Every rank sends the reduction of two sources to the next of its ring. Refused: needs several ranks."""
+    _refuse("collective_permute_implicit_reduce")
+
+
+def collective_permute_implicit_current_processing_rank_id(
+    iteration_id, replica_group, channel_id=0, name=None
+) -> Any:
+    """The rank whose data an iteration of the ring holds. Refused: needs several ranks."""
+    _refuse("collective_permute_implicit_current_processing_rank_id")
+
 
 __all__ = [
     "ReplicaGroup", "all_gather", "all_gather_v", "all_reduce", "all_to_all", "all_to_all_v",

@@ -324,7 +324,7 @@ def _machine_options(on_machine: Callable[[Any], None] | None) -> dict[str, Any]
     gather example."""
 
     def prepare(machine: Any) -> None:
-        machine.set_moves_rows(True)
+        machine.set_release(strict.minor("0.1"))
         if on_machine is not None:
             on_machine(machine)
 

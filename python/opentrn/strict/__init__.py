@@ -66,6 +66,11 @@ def release() -> str:
     return current() or checked(os.environ.get(RELEASE_ENV) or VERSIONS[-1])
 
 
+def minor(version: str) -> int:
+    """The number after the point, which is all that sets releases apart so far."""
+    return int(version.partition(".")[2])
+
+
 def uses_ocp_scales() -> bool:
     """True where quantize_mx takes the scale of OCP's sample algorithm, 2^(floor(log2 amax) - Emax): until 0.4.
 
@@ -120,5 +125,5 @@ def check_outputs(value: Any, inputs: list[Any]) -> None:
 
 __all__ = [
     "NOT_REPRODUCED", "RELEASE_ENV", "RULES", "STRICT_ENV", "Rule", "StrictRefusal", "VERSIONS", "check_outputs",
-    "checked", "current", "guarded", "release", "rules_of", "uses_ocp_scales", "version",
+    "checked", "current", "guarded", "minor", "release", "rules_of", "uses_ocp_scales", "version",
 ]  # fmt: skip

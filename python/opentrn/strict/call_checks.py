@@ -30,6 +30,15 @@ _BINARY = (
     "greater_equal", "less", "less_equal", "logical_and", "logical_or", "logical_xor", "bitwise_and",
     "bitwise_or", "bitwise_xor",
 )  # fmt: skip
+# Operators that OpenTrn has for compiled models, and no release's table.
+_UNLISTED = frozenset(("divide", "mod", "fmod", "negative", "sqrt", "average", "arithmetic_right_shift"))
+_WITH_OPERATORS = tuple(
+    (ISA, name)
+    for name in (
+        "tensor_tensor", "tensor_scalar", "scalar_tensor_tensor", "tensor_reduce", "tensor_scalar_reduce",
+        "tensor_scalar_cumulative", "tensor_tensor_scan",
+    )
+)  # fmt: skip
 
 
 def _is_tensor(value: Any) -> bool:
@@ -80,6 +89,28 @@ def _unary_op(given: Arguments) -> str | None:
 
     name = op_name(given["op0"])
     return f"op0 is {name}" if name in ("square", "relu") else None
+
+
+def _unlisted_operator(given: Arguments) -> str | None:
+    from opentrn.isa_ops import op_name
+
+    for argument in ("op", "op0", "op1", "reduce_op"):
+        if given.get(argument) is not None and (name := op_name(given[argument])) in _UNLISTED:
+            return f"{argument} is {name}"
+    return None
+
+
+def _reduce_reverse(given: Arguments) -> str | None:
+    return "reverse0 is True" if given.get("reverse0") else None
+
+
+def _unary_operand(given: Arguments) -> str | None:
+    from opentrn.isa_ops import is_unary, op_name
+
+    operand = given.get("operand0")
+    if not is_unary(op_name(given["op0"])) or operand is None or (not _is_tensor(operand) and operand == 0):
+        return None
+    return f"op0 is {op_name(given['op0'])}, operand0 {'a tensor' if _is_tensor(operand) else operand}"
 
 
 def _memset_real(given: Arguments) -> str | None:
@@ -180,6 +211,9 @@ _CHECKS: dict[str, tuple[Check, tuple[tuple[str, str], ...]]] = {
     "register_immediate": (_register_immediate, ((ISA, "register_move"),)),
     "transpose_rank": (_transpose_rank, ((ISA, "dma_transpose"),)),
     "hwdge_rows": (_hwdge_rows, ((ISA, "dma_transpose"),)),
+    "operator": (_unlisted_operator, _WITH_OPERATORS),
+    "reduce_reverse": (_reduce_reverse, ((ISA, "tensor_scalar_reduce"),)),
+    "unary_operand": (_unary_operand, ((ISA, "tensor_scalar"), (ISA, "tensor_scalar_reduce"))),
     "memset_real": (_memset_real, ((ISA, "memset"),)),
     "unary_op": (_unary_op, ((ISA, "tensor_scalar"), (ISA, "tensor_scalar_reduce"))),
     "matmul_e4m3fn": (_matmul_e4m3fn, ((ISA, "nc_matmul"),)),
@@ -193,6 +227,8 @@ _CHECKS: dict[str, tuple[Check, tuple[tuple[str, str], ...]]] = {
     "collective_name": (_collective_name, ((COLLECTIVES, "*"),)),
 }
 _LEGACY_CHECKS: dict[str, tuple[Check, tuple[tuple[str, str], ...]]] = {
+    "operator": (_unlisted_operator, _WITH_OPERATORS),
+    "reduce_reverse": (_reduce_reverse, ((ISA, "tensor_scalar_reduce"),)),
     "hbm_value": (_hbm_value, tuple((LANGUAGE, name) for name in ("full", "zeros", "ones"))),
     "partitions": (_partitions, ((ISA, "tensor_tensor"),)),
     "transpose_dimensions": (_transpose_dimensions, ((LANGUAGE, "transpose"),)),

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "isa/tensor_label.h"
 #include "numerics/convert.h"
 #include "sim/functional/chain.h"
 
@@ -89,10 +90,12 @@ std::string Context::describe(int slot) const {
   for (int i = 0; i < std::min<int>(pattern.rank, isa::kMaxRank); ++i)
     counts.push_back(pattern.dims[i].count);
   const int dtype = static_cast<int>(op.dtype);
-  return fmt::format("{}: {}[{}] of '{}' ({} rows of {} {}) in {}", operand_name(slot),
-                     dtype < kDTypeCount ? opentrn::name(op.dtype) : "?", fmt::join(counts, ", "),
-                     tensor.name, tensor.rows, tensor.row_elements, opentrn::name(tensor.dtype),
-                     isa::name(tensor.space));
+  const std::string access =
+      fmt::format("{}: {}[{}] of {}", operand_name(slot), dtype < kDTypeCount ? opentrn::name(op.dtype) : "?",
+                  fmt::join(counts, ", "), isa::tensor_label(program, op.tensor));
+  if (tensor.name.empty()) return access;  // its label says the rest
+  return fmt::format("{} ({} rows of {} {}) in {}", access, tensor.rows, tensor.row_elements,
+                     opentrn::name(tensor.dtype), isa::name(tensor.space));
 }
 
 void Context::locate(Fault& fault) const {
@@ -137,7 +140,7 @@ void Context::check_operand(const Operand& op, int slot) const {
 std::optional<int64_t> Context::scalar_index(const Indirect& indirect, int slot) {
   int64_t value;
   if (indirect.index.kind == OperandKind::kRegister) {
-    value = core.register_value(indirect.index.tensor);
+    value = register_value(slot, indirect.index);
   } else {
     if (indirect.index.indirect != isa::kNoIndirect) broken("indirect", "an index is itself indirect");
     const View view = source_of(indirect.index, slot);
@@ -465,9 +468,22 @@ double Context::immediate(int slot) const {
   return operand(slot).immediate;
 }
 
+int64_t Context::register_value(int slot, const Operand& op) const {
+  if (op.kind != OperandKind::kRegister)
+    broken("operand_kind", fmt::format("{} is not a register", operand_name(slot)));
+  const std::optional<int64_t> value = core.register_value(op.tensor);
+  if (!value && core.checks_.uninitialised_reads)
+    fail(FaultKind::kProgram, "sim.uninitialised_read",
+         fmt::format("{} reads register r{}, which nothing has set", operand_name(slot), op.tensor),
+         "give register_alloc a value, or set it with register_move or register_load first; a loop that sets "
+         "it "
+         "may have run no iteration");
+  return value.value_or(0);
+}
+
 int64_t Context::register_or_immediate(int slot) const {
   const Operand& op = operand(slot);
-  if (op.kind == OperandKind::kRegister) return core.register_value(op.tensor);
+  if (op.kind == OperandKind::kRegister) return register_value(slot, op);
   const double value = immediate(slot);
   if (!(value >= -0x1p62 && value <= 0x1p62))
     broken("operand", fmt::format("{} is {}", operand_name(slot), value));
@@ -519,8 +535,8 @@ void Context::check_initialised(const View& view, int slot) const {
   if (missing < 0) return;
   const std::string& origin = view.buffer->unwritten_origin();
   fail(FaultKind::kProgram, "sim.uninitialised_read",
-       fmt::format("{} reads element [{}, {}] of '{}', which nothing has written{}", operand_name(slot),
-                   missing / view.elements, missing % view.elements, program.tensor(view.tensor).name,
+       fmt::format("{} reads element [{}, {}] of {}, which nothing has written{}", operand_name(slot),
+                   missing / view.elements, missing % view.elements, isa::tensor_label(program, view.tensor),
                    origin.empty() ? "" : fmt::format(" ({})", origin)),
        "write the whole tile first, or read only what was written; --uninitialised fill reads NaN and 4");
 }
@@ -530,8 +546,8 @@ void Context::mark_written(const View& view, Writer writer) const {
   Buffer& buffer = *view.buffer;
   if (!buffer.writable())
     fail(FaultKind::kProgram, "sim.read_only",
-         fmt::format("'{}' is an input of the kernel and cannot be written",
-                     program.tensor(view.tensor).name));
+         fmt::format("{} is an input of the kernel and cannot be written",
+                     isa::tensor_label(program, view.tensor)));
   // From NeuronCore-v4 on, a matmul may accumulate onto what another engine wrote. [doc: nki.isa.nc_matmul]
   const bool psum = view.space == MemorySpace::kPsum;
   const bool sets = psum && (writer == Writer::kMatmul || generation() >= 4);
@@ -712,8 +728,8 @@ View Context::gather(const IndirectTile& tile, int slot) {
   for_indirect_elements(filled, [&](std::byte* at, std::byte* value) {
     if (checks && !tile.first.buffer->initialised().test_all(tile.first.buffer->logical(at), bytes))
       fail(FaultKind::kProgram, "sim.uninitialised_read",
-           fmt::format("{} gathers an element of '{}' that nothing has written", operand_name(slot),
-                       program.tensor(tile.first.tensor).name));
+           fmt::format("{} gathers an element of {} that nothing has written", operand_name(slot),
+                       isa::tensor_label(program, tile.first.tensor)));
     std::copy(at, at + bytes, value);
   });
   return filled.values;

@@ -78,6 +78,8 @@ class Context {
   View column(int slot, int64_t partitions);
   double immediate(int slot) const;
   int64_t register_or_immediate(int slot) const;
+  // Of a register operand, which may be the index of operand `slot`.
+  int64_t register_value(int slot, const isa::Operand& op) const;
   isa::RegisterId register_id(int slot) const;
 
   void check_initialised(const View& view, int slot) const;

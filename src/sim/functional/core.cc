@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "isa/tensor_label.h"
 #include "numerics/alu.h"
 #include "numerics/convert.h"
 #include "sim/functional/context.h"
@@ -91,16 +92,17 @@ Core::TensorSlot& Core::touch_slow(const Program& program, TensorId id) {
                    __builtin_mul_overflow(bytes, tensor.rows, &bytes) || bytes > checks_.tensor_bytes_max;
   if (bad)
     throw Fault(FaultKind::kCapacity, "sim.tensor_bytes",
-                fmt::format("tensor '{}' has {} rows of {} elements; a tensor may have {} bytes", tensor.name,
-                            tensor.rows, tensor.row_elements, checks_.tensor_bytes_max));
+                fmt::format("{} has {} rows of {} elements; a tensor may have {} bytes",
+                            isa::tensor_label(program, id), tensor.rows, tensor.row_elements,
+                            checks_.tensor_bytes_max));
   if (slot.buffer == nullptr) {
     slot.buffer = buffers_.allocate(bytes);
     if (checks_.fill_fresh_memory) slot.buffer->fill_fresh(tensor.dtype);
     if (tensor.filled) fill(*slot.buffer, tensor.dtype);
   } else if (slot.buffer->bytes() != bytes) {
     throw Fault(FaultKind::kInput, "sim.bound_size",
-                fmt::format("tensor '{}' has {} bytes, the buffer bound to it {}", tensor.name, bytes,
-                            slot.buffer->bytes()));
+                fmt::format("{} has {} bytes, the buffer bound to it {}", isa::tensor_label(program, id),
+                            bytes, slot.buffer->bytes()));
   }
   slot.space = tensor.space;
   slot.row_bytes = tensor.row_bytes();
@@ -112,7 +114,9 @@ Core::TensorSlot& Core::touch_slow(const Program& program, TensorId id) {
 
 // -- registers
 
-int64_t Core::register_value(isa::RegisterId id) const { return id < registers_.size() ? registers_[id] : 0; }
+std::optional<int64_t> Core::register_value(isa::RegisterId id) const {
+  return id < registers_.size() ? registers_[id] : std::nullopt;
+}
 
 void Core::set_register(isa::RegisterId id, int64_t value) {
   if (id >= registers_.size()) {
@@ -339,7 +343,7 @@ void register_load(Context& cx) {
 
 void register_store(Context& cx) {
   using namespace isa::slot::register_store;
-  const int64_t value = cx.core.register_value(cx.register_id(kSrc));
+  const int64_t value = cx.register_value(kSrc, cx.operand(kSrc));
   const View dst = cx.destination(kDst);
   expect_one_element(cx, dst);
   if (is_integer(dst.dtype) || dst.dtype == DType::kBool) {
@@ -446,7 +450,7 @@ InstructionIndex Core::loop_end(const Context& cx) {
 InstructionIndex Core::while_begin(const Context& cx) {
   using namespace isa::slot::while_loop;
   const bool entered = !loops_.empty() && loops_.back().begin == cx.index;
-  if (register_value(cx.register_id(kCondition)) == 0) {
+  if (cx.register_value(kCondition, cx.operand(kCondition)) == 0) {
     trip_counts_[cx.index].add(entered ? loops_.back().iterations : 0);
     if (entered) loops_.pop_back();
     return leave_loop(match_of(cx, kAMatch, Opcode::kWhileEnd, true));
@@ -455,7 +459,7 @@ InstructionIndex Core::while_begin(const Context& cx) {
   if (++loops_.back().iterations > checks_.while_iterations_max)
     cx.fail(FaultKind::kProgram, "sim.while_iterations",
             fmt::format("a while loop ran {} times", checks_.while_iterations_max),
-            "does the body ever clear the condition? CheckOptions::while_iterations_max raises the limit");
+            "does the body ever clear the condition?");
   renew_tensors(cx.program, cx.index);
   return cx.index + 1;
 }

@@ -135,7 +135,8 @@ class Core {
   bool inside_loop() const { return !loops_.empty(); }
 
   // -- registers
-  int64_t register_value(isa::RegisterId id) const;
+  // Nothing has set a register that has no value.
+  std::optional<int64_t> register_value(isa::RegisterId id) const;
   void set_register(isa::RegisterId id, int64_t value);  // wraps to int32
 
   // Engines round fp32 to narrower floats stochastically, from this seed; to nearest even without one. What
@@ -217,7 +218,7 @@ class Core {
   SharingLimits sharing_;
   Stretch stretch_;
   std::unordered_set<isa::InstructionIndex> not_shared_;  // where stretches not worth it begin, in this run
-  std::vector<int64_t> registers_;
+  std::vector<std::optional<int64_t>> registers_;
   std::vector<LoopFrame> loops_;
   std::map<isa::InstructionIndex, TripCounts> trip_counts_;
   isa::InstructionIndex resume_at_ = UINT32_MAX;  // where the last run() stopped

@@ -187,6 +187,22 @@ TEST(Registers, LoadMoveStoreAndArithmeticWrapTo32Bits) {
   EXPECT_EQ(k.get_integers(out)[0], -2147483642);
 }
 
+TEST(Registers, ReadingOneThatNothingHasSetIsAFault) {
+  TestKernel k;
+  const Tile out = k.sbuf(1, 1, DType::kInt32);
+  const isa::RegisterId unset = k.program.add_register(), other = k.program.add_register();
+  const auto label = [&](Opcode opcode, std::initializer_list<Operand> operands) {
+    return fault_of([&] { k.run(opcode, operands); }).label();
+  };
+  EXPECT_EQ(label(Opcode::kRegisterStore, {k.op(out), Operand::reg(unset)}), "sim.uninitialised_read");
+  EXPECT_EQ(label(Opcode::kRegisterMove, {Operand::reg(other), Operand::reg(unset)}),
+            "sim.uninitialised_read");
+  TestKernel unchecked(3, nullptr, {.uninitialised_reads = false});
+  const Tile cell = unchecked.sbuf(1, 1, DType::kInt32);
+  unchecked.run(Opcode::kRegisterStore, {unchecked.op(cell), Operand::reg(unchecked.program.add_register())});
+  EXPECT_EQ(unchecked.get_integers(cell)[0], 0);
+}
+
 TEST(Loops, NestedCountsAndScalarOffsets) {
   TestKernel k;
   const Tile t = k.sbuf_of(1, 12, std::vector<float>(12, 0));
@@ -210,6 +226,7 @@ TEST(Loops, NestedCountsAndScalarOffsets) {
 TEST(Loops, AStepBeyondTheEndRunsOnce) {
   TestKernel k;
   const isa::RegisterId i = k.program.add_register(), count = k.program.add_register();
+  k.core.set_register(count, 0);
   const auto begin = k.loop_begin(i, Operand::imm(0), Operand::imm(5), INT64_MAX);
   k.emit(Opcode::kRegisterAlu, {Operand::reg(count), Operand::reg(count), Operand::imm(1)},
          {word(AluOp::kAdd)});
@@ -221,6 +238,7 @@ TEST(Loops, AStepBeyondTheEndRunsOnce) {
 TEST(Loops, ARangeMayEndInsideALoop) {
   TestKernel k;
   const isa::RegisterId i = k.program.add_register(), sum = k.program.add_register();
+  k.core.set_register(sum, 0);
   const auto begin = k.loop_begin(i, Operand::imm(1), Operand::imm(5));
   k.core.run(k.program, 0, 1);
   k.emit(Opcode::kRegisterAlu, {Operand::reg(sum), Operand::reg(sum), Operand::reg(i)}, {word(AluOp::kAdd)});
@@ -273,6 +291,7 @@ TEST(Loops, NoTripsAndWhile) {
   TestKernel k;
   const isa::RegisterId i = k.program.add_register(), n = k.program.add_register(),
                         count = k.program.add_register();
+  k.core.set_register(count, 0);
   const auto begin = k.loop_begin(i, Operand::imm(5), Operand::imm(5));
   k.emit(Opcode::kRegisterMove, {Operand::reg(count), Operand::imm(100)});
   k.loop_end(i, begin);

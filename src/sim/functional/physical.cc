@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/random.h"
+#include "isa/tensor_label.h"
 #include "sim/functional/context.h"
 #include "sim/functional/race_detector.h"
 
@@ -82,8 +83,9 @@ class PhysicalMachine {
           !place.placed || place.address.partition < 0 || place.address.byte_offset < 0 ||
           (isa::is_on_chip(tensor.space) && place.address.partition + tensor.rows > kPartitionsMax);
       if (bad)
-        throw Fault(FaultKind::kInternal, "sim.placement",
-                    fmt::format("tensor '{}' has no place in {}", tensor.name, isa::name(tensor.space)));
+        throw Fault(
+            FaultKind::kInternal, "sim.placement",
+            fmt::format("{} has no place in {}", isa::tensor_label(program_, id), isa::name(tensor.space)));
       FlatMemory& memory = memories_[memory_of(tensor.space)];
       memory.rows = isa::is_on_chip(tensor.space) ? kPartitionsMax : 1;
       const int64_t length = isa::is_on_chip(tensor.space) ? tensor.row_bytes() : tensor.bytes();
@@ -142,9 +144,10 @@ class PhysicalMachine {
     OPENTRN_CHECK(binding.tensor < program_.tensor_count(), "tensor {} bound", binding.tensor);
     const isa::Tensor& tensor = program_.tensor(binding.tensor);
     if (!isa::is_hbm(tensor.space) || binding.buffer->bytes() != tensor.bytes())
-      throw Fault(FaultKind::kInput, "sim.bound_size",
-                  fmt::format("'{}' is {} bytes in {}, the buffer has {}", tensor.name, tensor.bytes(),
-                              isa::name(tensor.space), binding.buffer->bytes()));
+      throw Fault(
+          FaultKind::kInput, "sim.bound_size",
+          fmt::format("{} is {} bytes in {}, the buffer has {}", isa::tensor_label(program_, binding.tensor),
+                      tensor.bytes(), isa::name(tensor.space), binding.buffer->bytes()));
     return core_.buffer(binding.tensor);
   }
 
@@ -326,8 +329,9 @@ class PhysicalMachine {
     const int64_t foreign = shadow.foreign_byte(tensor, begin, length);
     if (foreign >= 0)
       cx.fail(FaultKind::kInternal, "sim.clobbered",
-              fmt::format("{} reads a byte of '{}' that was last written through '{}'", cx.operand_name(slot),
-                          program_.tensor(tensor).name, program_.tensor(shadow.owner(foreign)).name),
+              fmt::format("{} reads a byte of {} that was last written through {}", cx.operand_name(slot),
+                          isa::tensor_label(program_, tensor),
+                          isa::tensor_label(program_, shadow.owner(foreign))),
               "two tensors that live at the same time share a place");
   }
 

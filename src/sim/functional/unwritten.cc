@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "isa/tensor_label.h"
 #include "sim/functional/context.h"
 
 namespace opentrn::sim {
@@ -31,8 +32,8 @@ View flags_like(Context& cx, const View& view) {
 }
 
 std::string origin(const Context& cx, int slot) {
-  const std::string what =
-      fmt::format("{} moved it there from '{}'", cx.name(), cx.program.tensor(cx.operand(slot).tensor).name);
+  const std::string what = fmt::format("{} moved it there from {}", cx.name(),
+                                       isa::tensor_label(cx.program, cx.operand(slot).tensor));
   if (cx.in.location >= cx.program.location_count()) return what;
   const SourceLocation& where = cx.program.location(cx.in.location);
   return where.known() ? fmt::format("{} at {}:{}", what, where.file, where.line) : what;

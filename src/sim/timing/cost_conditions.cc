@@ -79,7 +79,9 @@ bool has_reduce_result(const Program& program, const Instruction& in, const Oper
 }
 
 bool is_rsqrt(const Program& program, const Instruction& in, const OperandFeatures&) {
-  return program.attribute_alu(in, isa::slot::tensor_scalar::kAOp0) == AluOp::kRsqrt;
+  namespace s = isa::slot::tensor_scalar;
+  return program.attribute_alu(in, s::kAOp0) == AluOp::kRsqrt ||
+         static_cast<AluOp>(program.attribute_int(in, s::kAOp1)) == AluOp::kRsqrt;
 }
 
 bool dynamic_address(const Program&, const Instruction&, const OperandFeatures& f) {

@@ -124,6 +124,7 @@ class Run {
       for (size_t c = 0; c < cores_.size(); ++c)
         cores_[c]->trace_round(markers_[c][open], start[c], skip ? left : 0);
       if (!skip) continue;
+      expect_representable(begin_instruction, rounds, length.back());
       for (size_t c = 0; c < cores_.size(); ++c)
         cores_[c]->extrapolate(cores_[c]->now() - start[c], cores_[c]->totals().minus(before[c]), left);
       hbm_.shift(length.back() * left);
@@ -131,6 +132,23 @@ class Run {
       extrapolated_ += length.back() * left;
       break;
     }
+  }
+
+  // Times are counted in picoseconds of 64 bits; what 16 DMA engines did in them is summed, too.
+  void expect_representable(isa::InstructionIndex loop, int64_t rounds, Ps round) const {
+    constexpr Ps kLongest = Ps{1} << 57;
+    Ps now = 0;
+    for (const auto& core : cores_) now = std::max(now, core->now());
+    if (round == 0 || rounds <= (kLongest - now) / round) return;
+    const isa::Program& program = *cores_[0]->executable().program;
+    Fault fault(
+        FaultKind::kCapacity, "timing.too_long",
+        fmt::format("the loop at instruction {} runs {} times of {:.1f} us each; a predicted time ends "
+                    "with {:.0f} hours",
+                    loop, rounds, to_ns(round) / 1e3, to_ns(kLongest) / 3.6e12),
+        "fewer iterations: --loop-iterations N (in Python: loop_iterations=N), or a smaller bound");
+    fault.set_location(program.location(program.instruction(loop).location));
+    throw fault;
   }
 
   // The last three rounds took the same time within a thousandth; or enough has been stepped.

@@ -484,6 +484,21 @@ TEST(Loops, LongLoopsAreExtrapolatedFromSteadyRounds) {
               1e-6);
 }
 
+// 2^57 ps are 40 hours; without the refusal the sums wrap to below 0 (63 bits of ps are 107 days).
+TEST(Loops, ALoopLongerThanTimeIsCountedIsRefused) {
+  const double round_ns = timed(looped(1'000'000, 0), Generation::kV3).total_ns / 1e6;
+  const auto rounds = static_cast<int64_t>(30 * 3600e9 / round_ns);
+  EXPECT_NEAR(timed(looped(rounds, 0), Generation::kV3).total_ns, 30 * 3600e9, 30 * 36e9);
+  for (const int64_t more : {2 * rounds, INT64_MAX}) {
+    try {
+      timed(looped(1000, 0), Generation::kV3, {.trip_counts = {{0, more}}});
+      ADD_FAILURE() << more;
+    } catch (const Fault& fault) {
+      EXPECT_EQ(fault.label(), "timing.too_long");
+    }
+  }
+}
+
 // 300 rounds of a load and of 200 activations: one instruction a round is enough to make the path one
 // resource.
 std::shared_ptr<const isa::Program> nested() {

@@ -106,7 +106,7 @@ int64_t trip_count(const isa::Program& program, isa::InstructionIndex begin, int
       fmt::format(
           "how often the loop at instruction {} runs depends on values, which a timing run never sees",
           begin),
-      "give the number of iterations (SimulateOptions::trip_counts, or default_trip_count)");
+      "--loop-iterations N (in Python: loop_iterations=N)");
   fault.set_location(program.location(in.location));
   throw fault;
 }

@@ -18,12 +18,26 @@ from opentrn.nki import _launch_context, _machine
 from opentrn.nki import isa as nisa
 from opentrn.nki._machine import VirtualRegister, is_tensor
 
-# The static ranges unroll at trace time, which is what Python's range does.
-affine_range = range
-sequential_range = range
-static_range = range
-
 _thread = threading.local()
+
+
+def affine_range(start, stop=None, step=1) -> range:
+    """Numbers of a loop that Python unrolls; its iterations do not depend on each other."""
+    return _unrolled(start, stop, step)
+
+
+def sequential_range(start, stop=None, step=1) -> range:
+    """Numbers of a loop that Python unrolls; an iteration may depend on those before it."""
+    return _unrolled(start, stop, step)
+
+
+def static_range(start, stop=None, step=1) -> range:
+    """Numbers of a loop that Python unrolls."""
+    return _unrolled(start, stop, step)
+
+
+def _unrolled(start: Any, stop: Any, step: Any) -> range:
+    return range(start) if stop is None else range(start, stop, step)
 
 
 def _bound(value: Any, what: str) -> int:
