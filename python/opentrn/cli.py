@@ -422,10 +422,14 @@ def _profile(options: argparse.Namespace) -> int:
         result = _time_program_file(options)
     elif cli_model.is_model(options.kernel):
         _refuse_kernel_options(options)
-        model = cli_model.load_one(options, options.kernel)
+        with Progress(options) as progress:
+            cli_model.begin_loading(progress, options.kernel)
+            model = cli_model.load_one(options, options.kernel)
         if isinstance(model, StagedModel):
             return cli_model.profile_stages(model, options)
-        result = _time_model(model, options)
+        with Progress(options) as progress:
+            progress.begin("timing")
+            result = _time_model(model, options)
     else:
         with Progress(options) as progress:
             result = _launch(options, progress, execute=not options.no_execute)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from opentrn.cli_progress import Progress
 from opentrn.cli_streams import is_read_by_machines, prints_aside, require_writable
 from opentrn.units import size_text
 
@@ -45,6 +46,11 @@ def load(options: argparse.Namespace, name: str) -> Any:
         strict=getattr(options, "strict", None) not in (None, False),
         **compilation_of(options),
     )
+
+
+def begin_loading(progress: Progress, name: str) -> None:
+    """Before load()."""
+    progress.begin("loading the model" if Path(name).suffix == ".neuron" else "compiling the model")
 
 
 def compilation_of(options: argparse.Namespace) -> dict[str, Any]:
@@ -149,15 +155,19 @@ def compile_command(options: argparse.Namespace) -> int:
     from opentrn._run import predicted_text
 
     require_writable(options, "output", "report")
-    begin = time.perf_counter()
-    model = load(options, options.model)
-    seconds = time.perf_counter() - begin
-    output = Path(options.output or Path(options.model).with_suffix(".neuron").name)
-    model.save(output, weights=options.weights)
-    programs, cached = _programs(model), model.cached
-    staged = _staged(model)
-    model = staged or programs[-1][1]
-    timing = _predicted(model, options.settings, options.loop_iterations)
+    with Progress(options) as progress:
+        begin_loading(progress, options.model)
+        begin = time.perf_counter()
+        model = load(options, options.model)
+        seconds = time.perf_counter() - begin
+        output = Path(options.output or Path(options.model).with_suffix(".neuron").name)
+        progress.begin(f"writing {output}")
+        model.save(output, weights=options.weights)
+        programs, cached = _programs(model), model.cached
+        staged = _staged(model)
+        model = staged or programs[-1][1]
+        progress.begin("timing")
+        timing = _predicted(model, options.settings, options.loop_iterations)
     if timing is None and options.report:
         model.time(options.settings)  # raises: a report is what was asked for
     saved = _save_report(timing, options.report) if timing and options.report else []
@@ -362,17 +372,20 @@ def run_command(options: argparse.Namespace) -> int:
     from opentrn._run import predicted_text
     from opentrn.cli import _output_facts, _output_text, print_assumptions
 
-    loaded = load(options, options.kernel)
-    _set_rounding(loaded, options)
-    _set_seed(loaded, options)
-    with prints_aside(is_read_by_machines(options)):
-        outputs, model = _execute(loaded, options)
-    if staged := _staged(loaded):
-        _tell_stages(staged)
-    options.phase = "timing"
-    timing = (
-        None if options.no_time else model.time(options.settings, loop_iterations=options.loop_iterations)
-    )
+    with Progress(options) as progress:
+        begin_loading(progress, options.kernel)
+        loaded = load(options, options.kernel)
+        _set_rounding(loaded, options)
+        _set_seed(loaded, options)
+        progress.begin("computing")
+        with prints_aside(is_read_by_machines(options)):
+            outputs, model = _execute(loaded, options)
+        if staged := _staged(loaded):
+            _tell_stages(staged)
+        progress.begin("timing")
+        timing = (
+            None if options.no_time else model.time(options.settings, loop_iterations=options.loop_iterations)
+        )
     facts = [_output_facts(value) for value in outputs]
     saved = _save(outputs, options) if options.save_outputs else []
     if options.json:
@@ -399,11 +412,14 @@ def profile_stages(model: Any, options: argparse.Namespace) -> int:
     """opentrn profile of a model in stages: of each program, for the sizes that seeded random inputs give."""
     from opentrn.report import html
 
-    with prints_aside(is_read_by_machines(options)):
-        model(*inputs_of(model, []))
+    with Progress(options) as progress:
+        progress.begin("computing")
+        with prints_aside(is_read_by_machines(options)):
+            model(*inputs_of(model, []))
+        progress.begin("timing")
+        whole = model.time(options.settings, loop_iterations=options.loop_iterations)
     print("inputs: seeded random numbers, which decide the sizes", file=sys.stderr)
     _tell_stages(model)
-    whole = model.time(options.settings, loop_iterations=options.loop_iterations)
     if options.json == "-":
         print(json.dumps(whole.profile(), indent=1))
     else:

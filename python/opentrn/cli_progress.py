@@ -15,7 +15,7 @@ class Progress:
 
     def __init__(self, options: argparse.Namespace):
         self._options = options
-        self._wanted = options.progress or sys.stderr.isatty()
+        self._wanted = getattr(options, "progress", False) or sys.stderr.isatty()
         self._phase = ""
         self._machines: Sequence[list[Any]] = ()
         self._done = threading.Event()

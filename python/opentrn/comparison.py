@@ -105,7 +105,8 @@ class Comparison:
                 continue
             cores.append([
                 name, ", ".join(row.chips), time_text(row.latency_us), f"{row.mfu_percent:.1f} %",
-                f"{row.mbu_percent:.1f} %", size_text(row.sbuf_bytes), size_text(row.hbm_bytes), str(row.bound_by),
+                f"{row.mbu_percent:.1f} %", size_text(row.sbuf_bytes), size_text(row.hbm_bytes),
+                row.bound_by or "nothing",
             ])  # fmt: skip
         sizes = [["instance", "chips", "cores", "latency", "per second", *RATES.values()]]
         for row in self.instances:

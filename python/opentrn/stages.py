@@ -182,7 +182,7 @@ class StagedTiming:
         return self.total_ns / 1e3
 
     @property
-    def bound_by(self) -> str:
+    def bound_by(self) -> str | None:
         """Of the program that takes longest."""
         return max((timing for _, timing in self.parts), key=lambda timing: timing.total_ns).bound_by
 

@@ -43,7 +43,8 @@ class UnwrittenOutput:
         if self.moved:
             lines.append(self.moved)
         if self.made:
-            lines.append("at {}:{} in {}".format(*self.made))
+            file, line, function = self.made
+            lines.append(f"at {file}:{line}" + (f" in {function}" if function else ""))
         lines.append("try: write the whole output, or look at the part that was written only")
         return "\n    ".join(lines)
 
@@ -62,6 +63,25 @@ def tell(machines: list[Any], returned: Any) -> None:
         if what == "error":
             raise errors.NkiValidationError(output.text)
         warnings.warn(errors.UnwrittenOutputWarning(output.text), stacklevel=4)
+
+
+def tell_of_model(rows: list[tuple]) -> None:
+    """As tell(), for results of a compiled model that a kernel or a custom operator in it left unwritten.
+
+    rows: (number, name, element type, shape, elements not written, the first of them row-major, where what
+    computes it stands, who left it out) of an output each.
+    """
+    what = environment.of_results(UNWRITTEN_ENV)
+    for number, name, element, shape, count, first, made, moved in rows if what != "off" else ():
+        index = []
+        for size in reversed(shape):
+            first, place = divmod(first, size)
+            index.insert(0, place)
+        value = "nan" if element.startswith(("f", "bf")) else "all ones"
+        output = UnwrittenOutput(number, name, element, tuple(shape), count, tuple(index), value, made, moved)
+        if what == "error":
+            raise errors.NkiValidationError(output.text)
+        warnings.warn(errors.UnwrittenOutputWarning(output.text), stacklevel=3)
 
 
 def of_launch(machines: list[Any]) -> list[UnwrittenOutput]:

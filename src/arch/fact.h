@@ -82,7 +82,7 @@ class Spec {
   explicit Spec(const Fact* fact) : fact_(fact) {
     if (fact_ != nullptr && fact_->known()) value_ = fact_->as<T>();
   }
-  operator T() const { return value(); }
+  operator T() const { return value(); }  // NOLINT(google-explicit-constructor): reads as the value
   const T& value() const {
     if (!known()) [[unlikely]]
       throw_unknown();

@@ -150,7 +150,7 @@ isa::Executable compile(std::shared_ptr<const isa::Program> program, const Optio
   return executable;
 }
 
-double estimated_ns(std::shared_ptr<const isa::Program> program, const Options& options) {
+double estimated_ns(const std::shared_ptr<const isa::Program>& program, const Options& options) {
   const arch::Tables& tables = options.tables != nullptr ? *options.tables : arch::default_tables();
   return schedule_somehow(program, options, tables).order.estimated_ns;
 }

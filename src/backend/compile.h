@@ -17,6 +17,6 @@ namespace opentrn::backend {
 isa::Executable compile(std::shared_ptr<const isa::Program> program, const Options& options = {});
 
 // How long the program takes, by the rough run that orders its instructions: to compare ways to write it.
-double estimated_ns(std::shared_ptr<const isa::Program> program, const Options& options = {});
+double estimated_ns(const std::shared_ptr<const isa::Program>& program, const Options& options = {});
 
 }  // namespace opentrn::backend

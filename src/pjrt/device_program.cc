@@ -1,9 +1,14 @@
 #include "pjrt/device_program.h"
 
+#include <cstdlib>
+
+#include <fmt/format.h>
+
 #include "base/fault.h"
 #include "deploy/deploy.h"
 #include "pjrt/wide_numbers.h"
 #include "runtime/timing.h"
+#include "runtime/unwritten.h"
 
 namespace opentrn::pjrt {
 
@@ -20,6 +25,23 @@ std::unique_ptr<DeviceProgram> compile_for_device(const graph::Module& module, c
   return std::make_unique<DeviceProgram>(std::move(made));
 }
 
+namespace {
+
+// JAX shows no warnings of a plugin: they go where the plugin's other notes go.
+void tell_unwritten(const runtime::Model& model, std::span<const std::shared_ptr<sim::Buffer>> outputs) {
+  const auto found = runtime::unwritten_outputs(model, outputs);
+  if (found.empty()) return;
+  const char* const given = std::getenv("OPENTRN_UNWRITTEN");
+  const std::string_view what = given == nullptr ? "warn" : given;
+  if (what == "off") return;
+  if (what == "error")
+    throw Fault(FaultKind::kProgram, "model.unwritten", runtime::text_of(model, found.front()),
+                "write the whole output, or look at the part that was written only");
+  for (const auto& output : found) fmt::print(stderr, "opentrn: {}\n", runtime::text_of(model, output));
+}
+
+}  // namespace
+
 std::vector<graph::Literal> DeviceProgram::run(std::span<const graph::Type> results,
                                                std::span<const graph::Literal> arguments) const {
   expect_narrow_arguments(arguments);
@@ -27,6 +49,7 @@ std::vector<graph::Literal> DeviceProgram::run(std::span<const graph::Type> resu
   for (const graph::Literal& argument : arguments) inputs.push_back(deploy::device_buffer(argument));
   runtime::LoopTrips trips;
   const auto outputs = runtime::execute(*model_, inputs, &trips);
+  tell_unwritten(*model_, outputs);
   if (!trips.empty()) {
     const std::lock_guard lock(mutex_);
     trips_ = std::move(trips);

@@ -150,7 +150,8 @@ Json json(const Profile& p) {
            {"instructions", s.instructions},
            {"events", p.events}};
   out["summary"] = summary_json(p);
-  out["bound_by"] = {{"verdict", trace::name(s.bound_by())}, {"shares", Json::array()}};
+  out["bound_by"] = {{"verdict", p.bound_by.empty() ? Json() : Json(trace::name(p.bound_by[0].resource))},
+                     {"shares", Json::array()}};
   for (const Share& share : p.bound_by)
     out["bound_by"]["shares"].push_back(
         {{"resource", trace::name(share.resource)}, {"ns", share.ns}, {"percent", share.percent}});

@@ -166,6 +166,12 @@ TEST(ProfileJson, HasTheKeysOfItsSchema) {
   EXPECT_EQ(j["lines"][0]["opcodes"]["dma_copy"], 1);
 }
 
+TEST(ProfileJson, NothingBoundsAProgramInWhichNothingRuns) {
+  const nlohmann::ordered_json j = json(Profile{});
+  EXPECT_TRUE(j["bound_by"]["verdict"].is_null());
+  EXPECT_TRUE(j["bound_by"]["shares"].empty());
+}
+
 // Definitions: Neuron Explorer's profile schema reference, table Summary.
 TEST(ProfileJson, TimesOfTwoCoresAreNoLongerThanTheRun) {
   Example example;

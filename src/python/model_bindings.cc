@@ -32,6 +32,7 @@
 #include "runtime/model.h"
 #include "runtime/model_file.h"
 #include "runtime/settings.h"
+#include "runtime/unwritten.h"
 #include "sim/functional/custom_op.h"
 
 namespace opentrn::python {
@@ -221,6 +222,24 @@ std::shared_ptr<sim::Buffer> input_buffer(const LoadedModel& model, size_t i,
   return deploy::device_buffer(type, bytes);
 }
 
+// Warns in Python, or raises what it makes of the warning.
+void tell_unwritten(const LoadedModel& self, std::span<const std::shared_ptr<sim::Buffer>> outputs) {
+  const auto found = runtime::unwritten_outputs(self.model, outputs);
+  if (found.empty()) return;
+  const nb::gil_scoped_acquire locked;
+  nb::list rows;
+  for (const runtime::UnwrittenOutput& output : found) {
+    const runtime::Port& port = self.model.outputs[output.number];
+    nb::object made = nb::none();
+    if (output.made.known()) made = nb::make_tuple(output.made.file, output.made.line, output.made.function);
+    nb::list shape;
+    for (const int64_t size : port.shape) shape.append(size);
+    rows.append(nb::make_tuple(output.number, port.name, port.element, shape, output.count, output.first,
+                               made, output.moved));
+  }
+  nb::module_::import_("opentrn.unwritten").attr("tell_of_model")(rows);
+}
+
 nb::list run(LoadedModel& self, const std::vector<ByteArray>& arrays) {
   std::vector<std::shared_ptr<sim::Buffer>> inputs, outputs;
   for (size_t i = 0; i < arrays.size() && i < self.input_types.size(); ++i)
@@ -230,6 +249,7 @@ nb::list run(LoadedModel& self, const std::vector<ByteArray>& arrays) {
     runtime::LoopTrips trips;
     outputs = runtime::execute(self.model, inputs, &trips);
     self.trips = std::move(trips);
+    tell_unwritten(self, outputs);
   }
   nb::list results;
   for (size_t i = 0; i < outputs.size(); ++i) results.append(host_bytes(self.output_types[i], outputs[i]));
@@ -255,6 +275,7 @@ void run_at(LoadedModel& self, const std::vector<uintptr_t>& inputs, const std::
   runtime::LoopTrips trips;
   const auto results = runtime::execute(self.model, buffers, &trips);
   self.trips = std::move(trips);
+  tell_unwritten(self, results);
   for (size_t i = 0; i < results.size(); ++i) {
     const graph::Literal value = deploy::host_literal(self.output_types[i], results[i]);
     std::ranges::copy(value.bytes(), reinterpret_cast<std::byte*>(outputs[i]));

@@ -344,7 +344,10 @@ void bind_timing(nb::module_& module) {
       .def_prop_ro("extrapolated_ns", [](const Timing& t) { return t.profile.summary.extrapolated_ns; })
       .def_prop_ro("instruction_count", [](const Timing& t) { return t.profile.summary.instructions; })
       .def_prop_ro("bound_by",
-                   [](const Timing& t) { return std::string(trace::name(t.profile.summary.bound_by())); })
+                   [](const Timing& t) -> std::optional<std::string> {
+                     if (t.profile.bound_by.empty()) return std::nullopt;
+                     return std::string(trace::name(t.profile.bound_by[0].resource));
+                   })
       .def_prop_ro("mfu_percent", [](const Timing& t) { return t.profile.mfu_estimated_percent; })
       .def_prop_ro("mbu_percent", [](const Timing& t) { return t.profile.mbu_estimated_percent; })
       .def_prop_ro("tensor_flops", [](const Timing& t) { return t.profile.summary.tensor_flops(); })

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "base/thread_pool.h"
 #include "runtime/host_ops.h"
+#include "runtime/unwritten.h"
 
 namespace opentrn::runtime {
 
@@ -23,6 +24,12 @@ std::mutex pool_turn;
 // Seeds and runs are small numbers: they are spread before they are added.
 uint64_t seed_of_run(StochasticRounding& rounding) {
   return SplitMix64(SplitMix64(rounding.seed).next() + rounding.runs++).next();
+}
+
+// As results of kernels read: NaN, or -1.
+void fill_unwritten(sim::Buffer& buffer) {
+  for (int64_t i = 0; i < buffer.bytes(); ++i)
+    if (buffer.initialised().test_none(i, 1)) buffer.data()[i] = std::byte{0xFF};
 }
 
 }  // namespace
@@ -62,13 +69,8 @@ std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
     core.bind(port.tensor, outputs.back());
   }
   core.run(*model.program);
-  for (size_t i = 0; i < outputs.size(); ++i)
-    if (!outputs[i]->initialised().all())
-      throw Fault(
-          FaultKind::kInternal, "model.outputs",
-          fmt::format("the program wrote {} of the {} bytes of output {} ({})",
-                      outputs[i]->initialised().count(), outputs[i]->bytes(), i, model.outputs[i].name),
-          "please report this model");
+  for (const UnwrittenOutput& output : unwritten_outputs(model, outputs))
+    fill_unwritten(*outputs[output.number]);
   if (trips) *trips = core.trip_counts();
   return outputs;
 }

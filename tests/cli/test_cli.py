@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -387,6 +388,18 @@ def test_progress_says_what_runs(capsys, tmp_path):
     assert code == 0 and "loading the kernel, 1 s" in err and "output 0" in out
 
 
+@pytest.mark.parametrize("command", ["run", "profile"])
+def test_progress_of_a_model_says_what_runs(command, capsys, monkeypatch):
+    from opentrn import cli_model
+
+    load = cli_model.load
+    monkeypatch.setattr(cli_model, "load", lambda *given: time.sleep(1.3) or load(*given))
+    code, _, err = run(
+        capsys, command, Path(__file__).resolve().parents[2] / "examples" / "mlp.mlir", "--progress"
+    )
+    assert code == 0 and "compiling the model, 1 s" in err
+
+
 def test_phases_of_a_run_are_told(kernels):
     import opentrn
 
@@ -401,6 +414,8 @@ def test_a_kernel_without_instructions_is_bound_by_nothing(capsys, tmp_path):
     file.write_text("import nki\n@nki.jit\ndef empty(x):\n    return x\n")
     code, out, _ = run(capsys, "run", file, "-i", "x=4x4")
     assert code == 0 and "predicted: 0.00 us on trn2, nothing ran\n" in out
+    code, out, _ = run(capsys, "profile", file, "-i", "x=4x4", "--json", "-")
+    assert code == 0 and json.loads(out)["bound_by"] == {"verdict": None, "shares": []}
 
 
 def test_a_report_that_cannot_be_written_is_refused_before_anything_runs(capsys, kernels, tmp_path):

@@ -16,7 +16,7 @@ from onnx_bytes import field, value_info  # noqa: E402
 
 import opentrn  # noqa: E402
 from opentrn import custom_op, graph  # noqa: E402
-from opentrn.errors import NkiValidationError, NotModelled  # noqa: E402
+from opentrn.errors import NkiValidationError, NotModelled, UnwrittenOutputWarning  # noqa: E402
 from tests.package import PYTHON  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -245,3 +245,25 @@ def test_an_onnx_node_without_a_type_is_refused(tmp_path: Path):
     path.write_bytes(onnx_model(with_type=False))
     with pytest.raises(ValueError, match="(?s)the type of 't'.*my.ops.Mix.*value_info"):
         opentrn.compile(path)
+
+
+def test_what_an_operator_leaves_unwritten_of_a_result_is_told(monkeypatch: pytest.MonkeyPatch):
+    @custom_op.register("test.first_rows")
+    def first_rows(outputs, inputs):
+        outputs[0][:2] = inputs[0][:2]
+
+    model = opentrn.compile("""
+    func.func @main(%x: tensor<4x512xf32>) -> tensor<4x512xf32> {
+      %y = "stablehlo.custom_call"(%x) {call_target_name = "test.first_rows"}
+          : (tensor<4x512xf32>) -> tensor<4x512xf32>
+      return %y : tensor<4x512xf32>
+    }""")
+    x = RNG.standard_normal((4, 512), np.float32)
+    with pytest.warns(
+        UnwrittenOutputWarning, match=r"(?s)1024 of the 2048.*first is \[2, 0\].*'test.first_rows'"
+    ):
+        (values,) = model(x)
+    assert np.array_equal(values[:2], x[:2]) and np.isnan(values[2:]).all()
+    monkeypatch.setenv("OPENTRN_UNWRITTEN", "error")
+    with pytest.raises(NkiValidationError, match="nothing wrote 1024"):
+        model(x)

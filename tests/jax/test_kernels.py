@@ -96,3 +96,17 @@ print([line.name for line in plane.lines if "vector" in line.name])
     assert float(launch) == pytest.approx(float(alone), rel=1e-3)
     assert float(alone) + 5 < float(among_others) < float(alone) + 25
     assert lines == "['vector engine', 'vector engine (core 1)']"
+
+
+def test_what_a_kernel_leaves_unwritten_is_told(monkeypatch: pytest.MonkeyPatch):
+    code = HEAD.replace("nki_tensor_add", "nki_first_half") + "print(jax.jit(nki_first_half)(x).sum())"
+    wanted = "nothing wrote 512 of the 1024 elements of output 0"
+    monkeypatch.delenv("OPENTRN_UNWRITTEN", raising=False)
+    done = run("neuron", "-c", code)
+    assert done.returncode == 0 and done.stdout.strip() == "nan"
+    assert wanted in done.stderr and "kernels.py:" in done.stderr
+    monkeypatch.setenv("OPENTRN_UNWRITTEN", "off")
+    assert wanted not in run("neuron", "-c", code).stderr
+    monkeypatch.setenv("OPENTRN_UNWRITTEN", "error")
+    done = run("neuron", "-c", code)
+    assert done.returncode == 1 and wanted in done.stderr

@@ -104,3 +104,19 @@ def test_a_launch_on_two_cores_takes_the_time_of_both_at_once() -> None:
     torch.testing.assert_close(result, x / 2, rtol=0, atol=0)
     alone = opentrn.run(halves_on_two_cores[2], x.numpy(), target="trn2")
     assert profile.step_us == pytest.approx(alone.time_us, rel=1e-3)
+
+
+@nki.jit
+def first_half(a):
+    """Leaves the other half of its rows unwritten."""
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out[0:64], src=nl.load(a)[0:64])
+    return out
+
+
+def test_what_a_kernel_leaves_unwritten_is_told():
+    a, _ = operands()
+    compiled = torch.compile(lambda x: first_half(x), backend="neuron")
+    with pytest.warns(opentrn.errors.UnwrittenOutputWarning, match="nothing wrote 3072 of the 6144 elements"):
+        result = compiled(a)
+    assert torch.equal(result[:64], a[:64]) and bool(result[64:].isnan().all())
