@@ -15,7 +15,7 @@ namespace opentrn::pjrt {
 
 namespace {
 
-constexpr std::string_view kOwner{"GNU", 4};
+constexpr std::string_view kOwner("GNU\0", 4);
 
 struct Search {
   uintptr_t inside;  // an address of the object
@@ -57,6 +57,7 @@ int visit(dl_phdr_info* object, size_t, void* user) {
   for (int i = 0; i < object->dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = object->dlpi_phdr[i];
     if (segment.p_type == PT_NOTE && search.found.empty())
+      // The loader gives addresses as integers. NOLINTNEXTLINE(performance-no-int-to-ptr)
       search.found = id_in_notes(reinterpret_cast<const std::byte*>(object->dlpi_addr + segment.p_vaddr),
                                  segment.p_memsz);
   }

@@ -151,6 +151,7 @@ def test_collectives_have_their_documented_parameters(name):
     import nki.collectives as ncc
 
     assert list(inspect.signature(getattr(ncc, name)).parameters) == OF_COLLECTIVES[name].split()
+    assert list(inspect.signature(ncc.ReplicaGroup).parameters) == ["groups"]
 
 
 @pytest.mark.parametrize("name", ["affine_range", "sequential_range", "static_range", "dynamic_range"])

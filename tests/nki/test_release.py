@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from ml_dtypes import bfloat16
 
+import opentrn
 from opentrn import nki, strict
 from opentrn.dtypes import unpack_x4
 from opentrn.nki import isa as nisa
@@ -53,3 +54,21 @@ def test_an_unknown_release_is_refused(monkeypatch):
     monkeypatch.setenv(strict.RELEASE_ENV, "0.9")
     with pytest.raises(ValueError, match=r"unknown NKI release '0\.9'; known: 0\.1, 0\.3"):
         nki.simulate(quantize, target="trn3")(np.zeros((32, 8), bfloat16))
+
+
+@pytest.mark.parametrize(("release", "engine"), [("0.4", "scalar"), ("0.5", "gpsimd")])
+def test_rsqrt_runs_on_gpsimd_since_0_5(monkeypatch, release, engine):
+    """Migration guide of NKI 0.5.0: nl.rsqrt now runs on the GpSimd Engine."""
+
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, nl.rsqrt(nl.load(x)))
+        return out
+
+    monkeypatch.setenv(strict.RELEASE_ENV, release)
+    x = np.random.default_rng(7).uniform(0.5, 9, (128, 16)).astype(np.float32)
+    result = opentrn.run(kernel, x)
+    np.testing.assert_allclose(result.outputs, x.astype(np.float64) ** -0.5, rtol=2e-6)
+    ran = {row["engine"] for row in result.timing.profile()["engines"] if row["instructions"]}
+    assert ran == {engine, "sync"}

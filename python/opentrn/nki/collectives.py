@@ -7,6 +7,7 @@ do not exist in the launch. Source: nki/api/nki/collectives.
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -25,6 +26,12 @@ class ReplicaGroup(NKIObject):
     def __post_init__(self) -> None:
         ranks = [rank for group in self.groups for rank in group]
         require(len(ranks) == len(set(ranks)), f"ReplicaGroup: a rank appears in two groups of {self.groups}")
+
+
+# NKIObject's __init__ takes whatever fields a class has.
+ReplicaGroup.__signature__ = inspect.Signature(
+    [inspect.Parameter("groups", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=[])]
+)
 
 
 def rank_id(name: str | None = None) -> Any:

@@ -179,7 +179,7 @@ Types outfeed(const Context& c) {
 }
 
 Types send(const Context& c) {
-  const Types result = outfeed(c);
+  Types result = outfeed(c);
   check_channel(c, 2);
   return result;
 }

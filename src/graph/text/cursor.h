@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/fault.h"
 
@@ -60,7 +61,9 @@ class Cursor {
 
   void skip_space();
   [[noreturn]] void fail(size_t position, std::string message, std::string hint = {}) const;
-  [[noreturn]] void fail(std::string message, std::string hint = {}) const { fail(at_, message, hint); }
+  [[noreturn]] void fail(std::string message, std::string hint = {}) const {
+    fail(at_, std::move(message), std::move(hint));
+  }
   // "found ..., expected ..."
   [[noreturn]] void fail_expected(std::string_view expected);
   // A valid program that OpenTrn does not take.

@@ -12,9 +12,6 @@
 namespace opentrn::import::onnx {
 
 using graph::BlockId;
-using graph::Function;
-using graph::Op;
-using graph::OpId;
 
 namespace {
 
