@@ -329,7 +329,12 @@ def run_cores(
     generation = target_version(target).value
     if uninitialised not in ("fault", "fill"):
         raise ValueError(f"uninitialised is 'fault' or 'fill', not {uninitialised!r}")
-    launch = Launch(generation, lnc, fill_fresh_memory=uninitialised == "fill")
+    launch = Launch(
+        generation,
+        lnc,
+        fill_fresh_memory=uninitialised == "fill",
+        core_races=environment.checks_core_races(),
+    )
     machines = [Machine(generation, core, launch, execute) for core in range(lnc)]
     asked = observed.stochastic_rounding
     asked = rounding.checked(stochastic_rounding) if asked is None else asked
@@ -369,5 +374,6 @@ def run_cores(
     if failures:
         own = [error for error in failures.values() if not _is_of_the_peer(error)]
         raise (own or list(failures.values()))[0]
+    launch.check_races()
     _tell_of_results(machines, results[0], execute)
     return _shapes_of(results) if execute == "never" else results

@@ -44,6 +44,13 @@ def of_results(variable: str) -> str:
     return what
 
 
+def checks_core_races() -> bool:
+    """Whether launches on two cores are checked for races: OPENTRN_CORE_RACES. ValueError as read()."""
+    from opentrn import _core
+
+    return bool(_core.environment_core_races())
+
+
 def rounding() -> Rounding:
     """The variables of stochastic rounding alone. ValueError as read()."""
     from opentrn import _core

@@ -49,6 +49,11 @@ void Launch::core_done() {
   progress_.notify_all();
 }
 
+void Launch::check_races() {
+  std::lock_guard lock(mutex_);
+  group_.check_races();
+}
+
 std::shared_ptr<Machine> Machine::create(const MachineOptions& options, std::shared_ptr<Launch> launch) {
   if (!launch) launch = std::make_shared<Launch>(options, 1);
   if (options.core_id < 0 || options.core_id >= launch->core_count())

@@ -60,6 +60,8 @@ class Launch {
   // Called by the thread of a core when its kernel has returned or failed, so that a peer that waits
   // for it does not wait for ever.
   void core_done();
+  // When every core has ended well: Fault "sim.core_race" if they leave different values in what they share.
+  void check_races();
 
  private:
   friend class Machine;

@@ -215,14 +215,16 @@ void bind_machine(nb::module_& module) {
   nb::class_<Launch>(module, "Launch")
       .def(
           "__init__",
-          [](Launch* self, int generation, int cores, bool fill_fresh_memory) {
+          [](Launch* self, int generation, int cores, bool fill_fresh_memory, bool core_races) {
             MachineOptions options = options_of(generation, 0, "batched");
             options.checks.fill_fresh_memory = fill_fresh_memory;
             options.checks.uninitialised_reads = !fill_fresh_memory;
+            options.checks.core_races = core_races;
             new (self) Launch(options, cores);
           },
-          "generation"_a, "cores"_a, "fill_fresh_memory"_a = false)
-      .def("core_done", &Launch::core_done, nb::call_guard<nb::gil_scoped_release>());
+          "generation"_a, "cores"_a, "fill_fresh_memory"_a = false, "core_races"_a = true)
+      .def("core_done", &Launch::core_done, nb::call_guard<nb::gil_scoped_release>())
+      .def("check_races", &Launch::check_races, nb::call_guard<nb::gil_scoped_release>());
 
   nb::class_<Machine>(module, "Machine", nb::dynamic_attr())
       .def(nb::new_(

@@ -450,6 +450,7 @@ void bind_models(nb::module_& module) {
     row["rounding_seed"] = settings.rounding_seed;
     return row;
   });
+  module.def("environment_core_races", &runtime::core_races_of_environment);
   module.def("environment_rounding", [] {
     const runtime::RoundingSettings settings = runtime::rounding_of_environment();
     return nb::make_tuple(settings.enabled, settings.seed);

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "base/thread_pool.h"
 #include "runtime/host_ops.h"
+#include "runtime/settings.h"
 
 namespace opentrn::runtime {
 
@@ -41,7 +42,9 @@ std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
                 fmt::format("{} inputs for a model that takes {}", inputs.size(), model.inputs.size()));
   prepare_host_ops();
   std::lock_guard turn(pool_turn);
-  sim::Core core(static_cast<int>(model.generation), &pool());
+  sim::CheckOptions checks;
+  checks.core_races = core_races_of_environment();
+  sim::Core core(static_cast<int>(model.generation), &pool(), checks);
   if (model.rounding) core.set_stochastic_rounding(seed_of_run(*model.rounding));
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Port& port = model.inputs[i];

@@ -134,6 +134,13 @@ RoundingSettings read_rounding(const std::function<std::optional<std::string>(co
   return settings;
 }
 
+bool read_core_races(const std::function<std::optional<std::string>(const char*)>& variable) {
+  constexpr auto kName = "OPENTRN_CORE_RACES";
+  const std::string value = variable(kName).value_or("error");
+  if (value != "error" && value != "off") refuse(kName, value, "error or off");
+  return value == "error";
+}
+
 namespace {
 
 std::optional<std::string> environment_variable(const char* name) {
@@ -147,5 +154,7 @@ std::optional<std::string> environment_variable(const char* name) {
 Settings settings_of_environment() { return read_settings(environment_variable); }
 
 RoundingSettings rounding_of_environment() { return read_rounding(environment_variable); }
+
+bool core_races_of_environment() { return read_core_races(environment_variable); }
 
 }  // namespace opentrn::runtime

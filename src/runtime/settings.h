@@ -52,4 +52,8 @@ struct RoundingSettings {
 RoundingSettings read_rounding(const std::function<std::optional<std::string>(const char*)>& variable);
 RoundingSettings rounding_of_environment();
 
+// OPENTRN_CORE_RACES: "error", as without it, or "off". Whether two cores of a launch are checked for races.
+bool read_core_races(const std::function<std::optional<std::string>(const char*)>& variable);
+bool core_races_of_environment();
+
 }  // namespace opentrn::runtime

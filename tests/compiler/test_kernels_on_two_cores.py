@@ -64,6 +64,33 @@ def fills_both_sbufs(x):
     return out
 
 
+@nki.jit
+def meets_too_late(x):
+    """As halves_of_the_other, but the cores meet when they have read."""
+    core, rows = nl.program_id(0), x.shape[0] // 2
+    made = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm, name="made")
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray((rows, x.shape[1]), x.dtype)
+    nisa.dma_copy(tile, x[core * rows : (core + 1) * rows])
+    nisa.dma_copy(made[core * rows : (core + 1) * rows], tile)
+    nisa.dma_copy(tile, made[:rows])
+    nisa.core_barrier(made, (0, 1))
+    nisa.dma_copy(out[core * rows : (core + 1) * rows], tile)
+    return out
+
+
+@nki.jit
+def disagree_on_the_last_row(x):
+    """The cores' rows overlap by one, in which they leave different values."""
+    core, rows = nl.program_id(0), x.shape[0] // 2
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm, name="out")
+    tile = nl.ndarray((rows, x.shape[1]), x.dtype)
+    nisa.dma_copy(tile, x[core * rows : (core + 1) * rows])
+    nisa.dma_copy(out[core * rows : (core + 1) * rows], tile)
+    nisa.dma_copy(out[rows : rows + 1], tile[0:1])
+    return out
+
+
 def model_of(kernel: Any, x: np.ndarray, before: str = "", after: str = "", launches: int = 1) -> str:
     """`launches` launches one after the other, with an op of StableHLO before the first and after the last."""
     call, kind = kernel_call.trace(kernel[2], x), f"tensor<{x.shape[0]}x{x.shape[1]}xf32>"
@@ -172,3 +199,21 @@ def test_a_launch_in_a_loop_of_the_model():
     np.testing.assert_allclose(model(x)[0], expected, rtol=0, atol=1e-5)
     alone = opentrn.run(sums_of_the_other[2], x, target="trn2").time_us
     assert 3 * alone < model.time().time_us < 3 * (alone + 25)
+
+
+@pytest.mark.parametrize("around", ["", "negate"])
+@pytest.mark.parametrize(
+    ("kernel", "where"),
+    [(meets_too_late, "element [0, 0] of 'made'"), (disagree_on_the_last_row, "element [128, 0] of")],
+    ids=["made", "out"],
+)
+def test_a_race_of_the_cores_is_found_in_a_model(
+    kernel: Any, where: str, around: str, monkeypatch: pytest.MonkeyPatch
+):
+    x = RNG.standard_normal((256, 512), np.float32)
+    model = opentrn.compile(model_of(kernel, x, before=around, after=around), target="trn2")
+    with pytest.raises(Exception, match=r"\[sim\.core_race\]") as raised:
+        model(x)
+    assert where in str(raised.value) and str(raised.value).count("test_kernels_on_two_cores.py") >= 2
+    monkeypatch.setenv("OPENTRN_CORE_RACES", "off")
+    model(x)

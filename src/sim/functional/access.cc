@@ -152,7 +152,9 @@ void read_accesses(const isa::Program& program, const isa::Instruction& in, Acce
   const bool repeats = !def.operands.empty() && (def.operands.back().accepts & isa::kRepeats) != 0;
   const bool complete =
       repeats ? in.operand_count >= def.operands.size() : in.operand_count == def.operands.size();
-  list.alone = runs_alone(in.opcode) || !complete ||
+  // What stands before a launch on two cores is ordered before it.
+  const bool launches = (in.flags & isa::kFlagLaunch) != 0;
+  list.alone = runs_alone(in.opcode) || launches || !complete ||
                in.attributes + def.attributes.size() > program.attribute_word_count();
   if (list.alone) return;
   list.engine_state = engine_state_used(program, in);

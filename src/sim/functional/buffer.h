@@ -52,6 +52,8 @@ class ByteMask {
   std::vector<uint64_t> words_;  // empty for a single range
 };
 
+class SharedAccesses;
+
 class Buffer {
  public:
   // Fresh memory; its bytes are uninitialised.
@@ -95,6 +97,9 @@ class Buffer {
   // Who first moved unwritten elements here, in words; empty when nobody did.
   const std::string& unwritten_origin() const { return unwritten_origin_; }
   void set_unwritten_origin(std::string origin) { unwritten_origin_ = std::move(origin); }
+  // What is watched of HBM that both cores of a launch reach (core_races.h); null elsewhere.
+  SharedAccesses* shared() const { return shared_.get(); }
+  void share(std::shared_ptr<SharedAccesses> accesses) { shared_ = std::move(accesses); }
   // The logical byte of an address inside the buffer.
   int64_t logical(const std::byte* address) const;
   // The row length of the tensor that this buffer holds; a placed buffer keeps its own.
@@ -118,6 +123,7 @@ class Buffer {
   ByteMask initialised_;
   ByteMask accumulatable_;
   std::string unwritten_origin_;
+  std::shared_ptr<SharedAccesses> shared_;
 };
 
 // A few free blocks, the newest taken first.

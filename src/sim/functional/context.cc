@@ -347,7 +347,9 @@ View Context::resolve(const Operand& op, int slot) {
 View Context::source_of(const Operand& op, int slot) {
   if (is_tensor_indirect(op)) return gather(resolve_tensor_indirect(op, slot), slot);
   const View view = resolve(op, slot);
-  if (!view.skipped) check_initialised(view, slot);
+  if (view.skipped) return view;
+  check_initialised(view, slot);
+  note_read(view);
   return view;
 }
 
@@ -366,7 +368,9 @@ View Context::destination(int slot, Writer writer) {
     return rounding(tile.values, slot);
   }
   const View view = resolve(operand(slot), slot);
-  if (!view.skipped) mark_written(view, writer);
+  if (view.skipped) return rounding(view, slot);
+  note_write(view);
+  mark_written(view, writer);
   return rounding(view, slot);
 }
 
@@ -395,6 +399,8 @@ View Context::in_out(int slot, Writer writer) {
   const View view = resolve(operand(slot), slot);
   if (view.skipped) return view;
   check_initialised(view, slot);
+  note_read(view);
+  note_write(view);
   mark_written(view, writer);
   return rounding(view, slot);
 }
@@ -516,7 +522,11 @@ void Context::check_initialised(const View& view, int slot) const {
        fmt::format("{} reads element [{}, {}] of '{}', which nothing has written{}", operand_name(slot),
                    missing / view.elements, missing % view.elements, program.tensor(view.tensor).name,
                    origin.empty() ? "" : fmt::format(" ({})", origin)),
-       "write the whole tile first, or read only what was written; --uninitialised fill reads NaN and 4");
+       watched(view) != nullptr ? "what the other core writes is there once both have met: "
+                                  "nisa.core_barrier(data=tensor, cores=(0, 1)); "
+                                  "--uninitialised fill reads NaN and 4"
+                                : "write the whole tile first, or read only what was written; "
+                                  "--uninitialised fill reads NaN and 4");
 }
 
 void Context::mark_written(const View& view, Writer writer) const {
@@ -546,6 +556,22 @@ void Context::mark_written(const View& view, Writer writer) const {
       for (int64_t i = 0; i < count; ++i) mark(buffer.logical(at + i * stride), view.element_bytes);
     }
   });
+}
+
+// -- races of two cores
+
+// Of a program that holds both cores', only instructions of a launch race.
+SharedAccesses* Context::watched(const View& view) const {
+  if (view.buffer == nullptr || view.buffer->shared() == nullptr) return nullptr;
+  return core.group_ != nullptr || in.flags & isa::kFlagsOfPair ? view.buffer->shared() : nullptr;
+}
+
+void Context::note_read(const View& view) const {
+  if (SharedAccesses* shared = watched(view)) shared->read(*this, view);
+}
+
+void Context::note_write(const View& view) {
+  if (SharedAccesses* shared = watched(view)) shared_writes_.push_back(shared->begin_write(*this, view));
 }
 
 // -- shapes
@@ -718,6 +744,7 @@ void Context::finish() {
     for_indirect_elements(tile, [&](std::byte* at, std::byte* value) {
       std::copy(value, value + tile.first.element_bytes, at);
     });
+  for (const SharedWrite& write : shared_writes_) write.view.buffer->shared()->finish_write(*this, write);
 }
 
 // -- attributes

@@ -15,6 +15,7 @@
 
 #include "isa/definitions.h"
 #include "sim/functional/core.h"
+#include "sim/functional/core_races.h"
 #include "sim/functional/scratch.h"
 #include "sim/functional/view.h"
 
@@ -56,6 +57,10 @@ class Context {
   std::string_view name() const { return isa::name(in.opcode); }
   isa::Engine engine() const { return in.engine; }
   int generation() const { return core.generation_; }
+  // Of the cores of a launch, the one that executes this.
+  int rank() const {
+    return in.flags & isa::kFlagsOfPair ? int{(in.flags & isa::kFlagCore1) != 0} : core.rank_;
+  }
 
   // -- operands
   int operand_count() const { return in.operand_count; }
@@ -81,6 +86,8 @@ class Context {
   isa::RegisterId register_id(int slot) const;
 
   void check_initialised(const View& view, int slot) const;
+  // For bodies that resolve a source with unchecked(): tells the check of races that it is read.
+  void note_read(const View& view) const;
   bool checks_reads() const { return core.checks_.uninitialised_reads; }
   // Number of the first element that nothing has written, -1 when there is none or it does not matter.
   int64_t first_unwritten(const View& view) const;
@@ -142,7 +149,7 @@ class Context {
   EngineState& engines() const { return *core.engines_; }
   const PrintCallback& print_callback() const { return core.print_; }
 
-  // Scatters indirect destinations; called once after the body.
+  // Scatters indirect destinations, and checks what is written to shared HBM; called once after the body.
   void finish();
 
   // -- faults
@@ -181,6 +188,8 @@ class Context {
   void separate_one(const View& destination, View& source);
 
   View rounding(View view, int slot) const;
+  SharedAccesses* watched(const View& view) const;
+  void note_write(const View& view);
 
   // A vector operand whose values are loaded with the rows that use them.
   struct LateOperand {
@@ -190,6 +199,7 @@ class Context {
   static constexpr int kLateOperandsMax = 3;
 
   std::vector<IndirectTile> scatters_;
+  std::vector<SharedWrite> shared_writes_;
   numerics::Rounding rounding_{};
   ChainRun* chain_;
   LateOperand* late_ = nullptr;  // in scratch

@@ -10,6 +10,7 @@
 #include "numerics/convert.h"
 #include "sim/functional/context.h"
 #include "sim/functional/core_group.h"
+#include "sim/functional/core_races.h"
 #include "sim/functional/engine_state.h"
 #include "sim/functional/instructions/body.h"
 #include "sim/functional/nan_origin.h"
@@ -51,6 +52,7 @@ Core::~Core() = default;
 void Core::bind(TensorId id, std::shared_ptr<Buffer> buffer) {
   OPENTRN_CHECK(buffer != nullptr, "tensor {} bound to nothing", id);
   release(id);
+  if (group_ != nullptr) group_->watch(buffer);
   if (id >= tensors_.size()) tensors_.resize(std::max<size_t>(id + size_t{1}, 2 * tensors_.size()));
   tensors_[id] = {};
   tensors_[id].buffer = std::move(buffer);
@@ -106,6 +108,7 @@ Core::TensorSlot& Core::touch_slow(const Program& program, TensorId id) {
   slot.row_bytes = tensor.row_bytes();
   slot.rows = tensor.rows;
   slot.buffer->set_row_bytes(slot.row_bytes);
+  if (launch_races_ && id < raced_.size() && raced_[id]) launch_races_->watch(slot.buffer);
   std::atomic_ref(slot.ready).store(slot.buffer.get(), std::memory_order_release);
   return slot;
 }
@@ -145,8 +148,21 @@ InstructionIndex Core::run(const Program& program) {
     begin = 0;
     loops_.clear();
     plan_releases(program);
+    watch_launches(program);
   }
-  return run_range(program, begin, end);
+  const InstructionIndex next = run_range(program, begin, end);
+  if (next == end && launch_races_) launch_races_->meet();
+  return next;
+}
+
+void Core::watch_launches(const Program& program) {
+  launch_races_.reset();
+  raced_.clear();
+  if (group_ == nullptr && checks_.core_races) raced_ = tensors_of_both(program);
+  if (std::ranges::find(raced_, true) == raced_.end()) return;
+  launch_races_ = std::make_unique<CoreRaces>();
+  for (TensorId id = 0; id < std::min(raced_.size(), tensors_.size()); ++id)
+    if (raced_[id] && tensors_[id].buffer) launch_races_->watch(tensors_[id].buffer);
 }
 
 InstructionIndex Core::run_range(const Program& program, InstructionIndex begin, InstructionIndex end) {
@@ -178,6 +194,7 @@ InstructionIndex Core::run_range(const Program& program, InstructionIndex begin,
       throw Fault(FaultKind::kInput, "sim.opcode",
                   fmt::format("instruction {} has opcode {}", pc, static_cast<int>(in.opcode)));
     ++executed_;
+    if (launch_races_ && in.flags & isa::kFlagLaunch) launch_races_->meet();
     if (checks_.instructions_max > 0 && ++executed > checks_.instructions_max)
       throw Fault(FaultKind::kProgram, "sim.instruction_limit",
                   fmt::format("{} instructions executed", checks_.instructions_max),
@@ -292,6 +309,13 @@ bool Core::meet_within(Context& context) {
 }
 
 bool Core::rendezvous(const Program& program, InstructionIndex index) {
+  const bool passed = arrive(program, index);
+  if (passed && group_ != nullptr) group_->order_what_is_shared();
+  if (passed && launch_races_ && program.instruction(index).flags & isa::kFlagCore0) launch_races_->meet();
+  return passed;
+}
+
+bool Core::arrive(const Program& program, InstructionIndex index) {
   Context context(*this, program, index);
   try {
     context.validate();

@@ -60,6 +60,7 @@ struct CheckOptions {
   bool fill_fresh_memory = false;
   bool accumulators = true;       // "sim.undefined_accumulator": reduce without reset or load
   bool psum_accumulation = true;  // "nc_matmul.accumulate_uninitialised"
+  bool core_races = true;         // "sim.core_race"
   bool nan_origin = false;        // "sim.nan_origin": NaN out of an instruction whose inputs had none; slow
   int64_t while_iterations_max = int64_t{1} << 24;  // "sim.while_iterations"
   int64_t instructions_max = 0;  // "sim.instruction_limit"; executed by one run(), 0 = no limit
@@ -92,6 +93,7 @@ struct TripCounts {
 };
 
 class CoreGroup;
+class CoreRaces;
 class ChainRun;
 class Context;
 struct EngineState;
@@ -204,7 +206,9 @@ class Core {
   void release_after(isa::InstructionIndex index);
   isa::InstructionIndex leave_loop(isa::InstructionIndex end_marker);
   bool rendezvous(const isa::Program& program, isa::InstructionIndex index);
+  bool arrive(const isa::Program& program, isa::InstructionIndex index);
   bool meet_within(Context& context);
+  void watch_launches(const isa::Program& program);
 
   int generation_;
   ThreadPool* pool_;
@@ -232,6 +236,8 @@ class Core {
   std::vector<uint32_t> times_executed_;  // by instruction, while rounding is stochastic
   CoreGroup* group_ = nullptr;
   int rank_ = 0;
+  std::unique_ptr<CoreRaces> launch_races_;  // of launches on two cores inside the program; mostly null
+  std::vector<bool> raced_;                  // by TensorId: what launch_races_ watches
   std::unique_ptr<EngineState> engines_;
 };
 

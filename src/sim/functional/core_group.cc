@@ -1,6 +1,7 @@
 #include "sim/functional/core_group.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -38,6 +39,7 @@ CoreGroup::CoreGroup(int generation, int cores, ThreadPool* pool, CheckOptions c
   }
   arrivals_.resize(static_cast<size_t>(cores));
   ended_.resize(static_cast<size_t>(cores));
+  if (checks.core_races && cores == 2) races_ = std::make_unique<CoreRaces>();
 }
 
 CoreGroup::~CoreGroup() = default;
@@ -128,8 +130,21 @@ bool CoreGroup::arrive(int rank, const Program& program, InstructionIndex index)
   }
   if (cx.in.opcode == Opcode::kSendRecv) exchange(cx, peer);
   other->complete = true;
+  met_ = true;
   mine.reset();
   return true;
+}
+
+void CoreGroup::watch(const std::shared_ptr<Buffer>& buffer) {
+  if (races_) races_->watch(buffer);
+}
+
+void CoreGroup::order_what_is_shared() {
+  if (std::exchange(met_, false) && races_) races_->meet();
+}
+
+void CoreGroup::check_races() {
+  if (races_) races_->meet();
 }
 
 void exchange(Context& cx, Context& peer) {
@@ -180,6 +195,7 @@ void CoreGroup::run(std::span<const Program* const> programs) {
       finished(static_cast<int>(rank));
     }
   }
+  check_races();
 }
 
 }  // namespace opentrn::sim

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "sim/functional/core.h"
+#include "sim/functional/core_races.h"
 
 namespace opentrn::sim {
 
@@ -34,6 +35,8 @@ class CoreGroup {
   std::optional<isa::InstructionIndex> waiting_at(int rank) const;
   // To be called when a core's program has ended: if the others wait for it, that is a deadlock.
   void finished(int rank);
+  // To be called when all have ended: what they wrote since they last met is compared ("sim.core_race").
+  void check_races();
 
  private:
   friend class Core;
@@ -41,10 +44,16 @@ class CoreGroup {
   // Called by a core at a rendezvous. True when it is complete and the core goes on.
   bool arrive(int rank, const isa::Program& program, isa::InstructionIndex index);
   [[noreturn]] void fail_alone(int rank, int partner) const;
+  // A buffer that is bound to a core may be bound to the other one, too.
+  void watch(const std::shared_ptr<Buffer>& buffer);
+  // After a rendezvous, once for both.
+  void order_what_is_shared();
 
   std::vector<std::unique_ptr<Core>> cores_;
   std::vector<std::unique_ptr<Arrival>> arrivals_;  // null: not waiting
   std::vector<bool> ended_;
+  std::unique_ptr<CoreRaces> races_;  // null: not checked
+  bool met_ = false;                  // a rendezvous is done, and races_ does not know it yet
 };
 
 // Two sendrecv of cores that meet: both sides read before either writes. A broken rule on the peer's side

@@ -46,7 +46,9 @@ Unwritten::Unwritten(Context& cx, int slot) : slot_(slot) {
     return;
   }
   source_ = cx.unchecked(slot);
-  if (source_.skipped || cx.first_unwritten(source_) < 0) return;
+  if (source_.skipped) return;
+  cx.note_read(source_);
+  if (cx.first_unwritten(source_) < 0) return;
   flags_ = flags_like(cx, source_);
   const ByteMask& mask = source_.buffer->initialised();
   const FlatView flat = flatten(source_);
