@@ -119,6 +119,8 @@ FlatView SharedAccesses::walk(const SharedSite& site) const {
   FlatView flat{.base = origin_ + site.offset, .element_bytes = site.element_bytes};
   flat.rank = site.rank;
   std::copy_n(dims_.begin() + site.dims, site.rank, flat.dims.begin());
+  for (int d = 0; d < flat.rank; ++d)  // a broadcast reads once
+    if (flat.dims[d].stride == 0 && d != site.table_dim) flat.dims[d].count = 1;
   if (site.table_dim < 0) return flat;
   flat.table = tables_.data() + site.table;
   flat.table_dim = site.table_dim;
@@ -153,7 +155,7 @@ void SharedAccesses::snapshot(Context& cx, SharedWrite& write) const {
   const View& view = write.view;
   std::lock_guard mask_guard(view.buffer->mask_lock());
   const ByteMask& mask = view.buffer->initialised();
-  if (mask.test_none(view.column_begin, view.column_end - view.column_begin)) return;
+  if (mask.none()) return;
   bool all = true, needed = false;
   const FlatView flat = flatten(view);
   for_stretches(flat, [&](const std::byte* at, int64_t count) {
