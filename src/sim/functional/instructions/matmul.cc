@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "isa/tensor_label.h"
 #include "numerics/alu.h"
 #include "numerics/matmul.h"
 #include "numerics/mx.h"
@@ -154,8 +155,8 @@ class ProductTarget {
     if (accumulate == kAccumulate) {
       if (!cx_.core.checks().psum_accumulation) return kAccumulate;
       cx_.fail(FaultKind::kProgram, "nc_matmul.accumulate_uninitialised",
-               fmt::format("accumulate=True onto '{}', part of which no matmul has initialised",
-                           cx_.program.tensor(view_.tensor).name),
+               fmt::format("accumulate=True onto {}, part of which no matmul has initialised",
+                           isa::tensor_label(cx_.program, view_.tensor)),
                "the first matmul of a group needs accumulate=False or None");
     }
     if (none) return kOverwrite;

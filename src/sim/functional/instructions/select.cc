@@ -125,7 +125,7 @@ class AffinePattern {
 
 }  // namespace
 
-// Values are int32; narrower integers take the low bits [assumed], floats are rounded once.
+// Values are int32; narrower integers hold them (iota.C3), floats are rounded once.
 void iota(Context& cx) {
   using namespace isa::slot::iota;
   const std::span<const int64_t> pattern = cx.list(kAPattern);
