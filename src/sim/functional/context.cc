@@ -580,22 +580,6 @@ void Context::mark_written(const View& view, Writer writer) const {
   });
 }
 
-// -- races of two cores
-
-// Of a program that holds both cores', only instructions of a launch race.
-SharedAccesses* Context::watched(const View& view) const {
-  if (view.buffer == nullptr || view.buffer->shared() == nullptr) return nullptr;
-  return core.group_ != nullptr || in.flags & isa::kFlagsOfPair ? view.buffer->shared() : nullptr;
-}
-
-void Context::note_read(const View& view) const {
-  if (SharedAccesses* shared = watched(view)) shared->read(*this, view);
-}
-
-void Context::note_write(const View& view) {
-  if (SharedAccesses* shared = watched(view)) shared_writes_.push_back(shared->begin_write(*this, view));
-}
-
 // -- shapes
 
 void Context::expect_partitions(const View& view, int slot, int64_t partitions) const {

@@ -312,6 +312,24 @@ void CoreRaces::meet() {
   std::erase_if(watched_, [](const Watched& each) { return each.buffer.expired(); });
 }
 
+// -- what an instruction tells
+
+// Of a program that holds both cores', only instructions of a launch race.
+SharedAccesses* Context::watched(const View& view) const {
+  if (view.buffer == nullptr || view.buffer->shared() == nullptr) return nullptr;
+  return core.group_ != nullptr || in.flags & isa::kFlagsOfPair ? view.buffer->shared() : nullptr;
+}
+
+void Context::note_read(const View& view) const {
+  if (SharedAccesses* shared = watched(view)) shared->read(*this, view);
+}
+
+void Context::note_write(const View& view) {
+  if (SharedAccesses* shared = watched(view)) shared_writes_.push_back(shared->begin_write(*this, view));
+}
+
+// -- launches inside programs
+
 std::vector<bool> tensors_of_both(const isa::Program& program) {
   const auto on_second = [](const isa::Instruction& in) { return (in.flags & isa::kFlagCore1) != 0; };
   if (std::ranges::none_of(program.instructions(), on_second)) return {};
