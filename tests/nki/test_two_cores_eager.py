@@ -119,7 +119,10 @@ def test_cores_that_print_in_batches():
     ],
 )
 def test_the_other_tests_of_two_cores(files, chosen):
-    in_time(["-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", chosen], eager=True)
+    root = Path(__file__).parents[2]
+    # The package under test, which a sanitizer's build has elsewhere.
+    folders = f"pythonpath={Path(opentrn.__file__).parents[1]} {root} {root / 'tools'}"
+    in_time(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", folders, *files, "-k", chosen], eager=True)
 
 
 def test_the_program_of_the_command_line():
