@@ -297,7 +297,7 @@ CoreRaces::~CoreRaces() {
 }
 
 void CoreRaces::watch(const std::shared_ptr<Buffer>& buffer) {
-  if (!buffer->writable() || !buffer->contiguous()) return;
+  if (!buffer->writable()) return;
   std::lock_guard guard(mutex_);
   if (buffer->shared() != nullptr && buffer->shared()->belongs_to(*epoch_)) return;
   watched_.push_back({buffer, std::make_shared<SharedAccesses>(*buffer, epoch_)});
