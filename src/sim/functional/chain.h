@@ -5,7 +5,7 @@
 // are all set up first, in program order, and then run together over a few rows at a time, so that a row is
 // still near when the next instruction wants it. A tile that lives and dies inside a chain has memory for a
 // few bands only (Buffer::folded), which never leaves the cache at all; and if it only ever is a copy of
-// something that the chain does not write, it has none: whoever reads it reads the original (Buffer::alias).
+// something that the chain does not write, that is not used: readers read the original (Buffer::alias).
 //
 // Values are those of program order. Row r of a deferred instruction may depend on row r of what the chain
 // wrote before it, and on anything that the chain does not write. Small instructions that touch nothing of
