@@ -25,6 +25,15 @@ namespace opentrn::numerics {
 // `out` may be `in`; other overlap is not allowed.
 void activate(ActivationFunction function, const float* in, float* out, size_t n, float param = 0.0f);
 
+// x * scale + bias: product and sum are rounded one by one, as kMultiply and kAdd do. The default leaves
+// every number as it is.
+struct Affine {
+  float scale = 1.0f;
+  float bias = -0.0f;
+};
+// out[i] = function(in[i] * scale + bias)
+void activate(ActivationFunction function, Affine affine, const float* in, float* out, size_t n);
+
 // One element in double precision, from the definition: the reference (needs libm, so tests only).
 double activation_reference(ActivationFunction function, double x, double param = 0.0);
 

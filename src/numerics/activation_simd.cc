@@ -16,6 +16,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "numerics/activation.h"
+#include "numerics/alu.h"
 #include "numerics/fused-inl.h"
 
 #ifndef OPENTRN_NUMERICS_ACTIVATION_TABLES_
@@ -123,30 +124,50 @@ struct Scaled {
   }
 };
 
-// exp(x.hi + x.lo); overflow gives infinity, underflow goes through the subnormals to 0.
-HWY_ATTR HWY_INLINE Scaled scaled_exp(Pair x) {
-  const DF d;
-  const DI di;
-  const V bounded = clamp(x.hi, -110.0f, 95.0f);
-  // Adding 1.5 * 2^23 leaves the nearest integer in the low bits.
-  const V magic = constant(0x1.8p23f);
+// exp(x) without its power of two.
+struct ReducedExp {
+  V mantissa;
+  V shifted;  // 1.5 * 2^23 plus the exponent, which is in the low bits
+  V exponent;
+};
+constexpr float kShift = 0x1.8p23f;
+
+HWY_ATTR HWY_INLINE ReducedExp reduced_exp(V bounded, V low) {
+  const V magic = constant(kShift);
   const V shifted = fma(bounded, constant(1.44269504f), magic);
   const V n = hn::Sub(shifted, magic);
   V r = fma(n, constant(-0.693145752f), bounded);  // 15 bits of ln 2: exact for |n| < 2^9
-  r = fma(n, constant(-1.42860677e-6f), hn::Add(r, x.lo));
-  V e = fma(hn::Mul(r, r), polynomial(r, tables::kExp), r);
-  e = hn::Add(constant(1.0f), e);
-  // 2^n in two factors, each normal; only the second product can round.
-  const auto exponent = hn::Sub(hn::BitCast(di, shifted), hn::BitCast(di, magic));
+  r = fma(n, constant(-1.42860677e-6f), hn::Add(r, low));
+  const V e = fma(hn::Mul(r, r), polynomial(r, tables::kExp), r);
+  return {hn::Add(constant(1.0f), e), shifted, n};
+}
+
+HWY_ATTR HWY_INLINE V bounded_exponent(V x) { return clamp(x, -110.0f, 95.0f); }
+
+// 2^n in two factors, each normal; only the second product can round.
+HWY_ATTR HWY_INLINE Scaled scaled(const ReducedExp& e) {
+  const DF d;
+  const DI di;
+  const auto exponent = hn::Sub(hn::BitCast(di, e.shifted), hn::BitCast(di, constant(kShift)));
   const auto half = hn::ShiftRight<1>(exponent);
   const auto bias = hn::Set(di, 127);
   const V first = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, bias)));
   const V second = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::Sub(exponent, half), bias)));
-  return {e, first, second};
+  return {e.mantissa, first, second};
 }
 
+// exp(x.hi + x.lo); overflow gives infinity, underflow goes through the subnormals to 0.
+HWY_ATTR HWY_INLINE Scaled scaled_exp(Pair x) { return scaled(reduced_exp(bounded_exponent(x.hi), x.lo)); }
+
 HWY_ATTR HWY_INLINE V exp_of(Pair x) { return scaled_exp(x).value(); }
-HWY_ATTR HWY_INLINE V exp_of(V x) { return exp_of(Pair{x, hn::Zero(DF())}); }
+HWY_ATTR HWY_INLINE V exp_of(V x) {
+  const ReducedExp e = reduced_exp(bounded_exponent(x), hn::Zero(DF()));
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  return V{_mm512_scalef_ps(e.mantissa.raw, e.exponent.raw)};  // rounds once too
+#else
+  return scaled(e).value();
+#endif
+}
 
 // exp(-x^2 * scale), scale a power of two, |x| <= 15.
 HWY_ATTR HWY_INLINE Scaled exp_minus_square(V x, float scale) {
@@ -425,57 +446,87 @@ struct Reciprocal {
   static HWY_ATTR HWY_INLINE V apply(V x, V) { return hn::Div(constant(1.0f), x); }
 };
 
+// Whether a function may be given NaN, whatever it makes of it, and makes no NaN of a number.
+template <class Function>
+inline constexpr bool kNeedsNoGuard = false;
+template <>
+inline constexpr bool kNeedsNoGuard<Exp> = true;
+
 template <class Function>
 HWY_ATTR HWY_INLINE V guarded(V x, V param) {
   const DF d;
   const auto number = hn::Eq(x, x);
+  if constexpr (kNeedsNoGuard<Function>)
+    return hn::IfThenElse(number, Function::apply(x, param), canonical_nan(d));
   const V result = canonical(d, Function::apply(hn::IfThenElseZero(number, x), param));
   return hn::IfThenElse(number, result, canonical_nan(d));
 }
 
-template <class Function>
-HWY_ATTR void run(const float* in, float* out, size_t n, float param) {
-  const DF d;
-  const size_t lanes = hn::Lanes(d);
-  const V p = constant(param);
-  size_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(guarded<Function>(hn::LoadU(d, in + i), p), d, out + i);
-  if (i == n) return;
-  HWY_ALIGN float rest[HWY_MAX_BYTES / sizeof(float)] = {};
-  for (size_t j = 0; i + j < n; ++j) rest[j] = in[i + j];
-  hn::Store(guarded<Function>(hn::Load(d, rest), p), d, rest);
-  for (size_t j = 0; i + j < n; ++j) out[i + j] = rest[j];
+// A row of a function: one loop for it alone, and one for it behind a product and a sum.
+struct Row {
+  const float* in;
+  float* out;
+  size_t n;
+  float param;
+  Affine affine;
+
+  template <class Function, bool kAffine>
+  HWY_ATTR void run() const {
+    const DF d;
+    const size_t lanes = hn::Lanes(d);
+    const V p = constant(param), scale = constant(affine.scale), bias = constant(affine.bias);
+    const auto value = [&](V x) HWY_ATTR {
+      if constexpr (kAffine) x = hn::Add(hn::Mul(x, scale), bias);
+      return guarded<Function>(x, p);
+    };
+    size_t i = 0;
+    for (; i + lanes <= n; i += lanes) hn::StoreU(value(hn::LoadU(d, in + i)), d, out + i);
+    if (i == n) return;
+    HWY_ALIGN float rest[HWY_MAX_BYTES / sizeof(float)] = {};
+    for (size_t j = 0; i + j < n; ++j) rest[j] = in[i + j];
+    hn::Store(value(hn::Load(d, rest)), d, rest);
+    for (size_t j = 0; i + j < n; ++j) out[i + j] = rest[j];
+  }
+};
+
+template <bool kAffine>
+HWY_ATTR void visit(ActivationFunction function, const Row& row) {
+  switch (function) {
+    case ActivationFunction::kCopy: return row.run<Copy, kAffine>();
+    case ActivationFunction::kSquare: return row.run<Square, kAffine>();
+    case ActivationFunction::kSigmoid: return row.run<Sigmoid, kAffine>();
+    case ActivationFunction::kRelu: return row.run<Relu, kAffine>();
+    case ActivationFunction::kPrelu: return row.run<Prelu, kAffine>();
+    case ActivationFunction::kGelu: return row.run<Gelu, kAffine>();
+    case ActivationFunction::kGeluDx: return row.run<GeluDx, kAffine>();
+    case ActivationFunction::kGeluApprxTanh: return row.run<GeluApprxTanh, kAffine>();
+    case ActivationFunction::kGeluApprxSigmoid: return row.run<GeluApprxSigmoid, kAffine>();
+    case ActivationFunction::kGeluApprxSigmoidDx: return row.run<GeluApprxSigmoidDx, kAffine>();
+    case ActivationFunction::kSilu: return row.run<Silu, kAffine>();
+    case ActivationFunction::kSiluDx: return row.run<SiluDx, kAffine>();
+    case ActivationFunction::kTanh: return row.run<Tanh, kAffine>();
+    case ActivationFunction::kSoftplus: return row.run<Softplus, kAffine>();
+    case ActivationFunction::kMish: return row.run<Mish, kAffine>();
+    case ActivationFunction::kErf: return row.run<Erf, kAffine>();
+    case ActivationFunction::kErfDx: return row.run<ErfDx, kAffine>();
+    case ActivationFunction::kExp: return row.run<Exp, kAffine>();
+    case ActivationFunction::kSign: return row.run<Sign, kAffine>();
+    case ActivationFunction::kAbs: return row.run<Abs, kAffine>();
+    case ActivationFunction::kLog: return row.run<Log, kAffine>();
+    case ActivationFunction::kSin: return row.run<Sin, kAffine>();
+    case ActivationFunction::kArctan: return row.run<Arctan, kAffine>();
+    case ActivationFunction::kSqrt: return row.run<Sqrt, kAffine>();
+    case ActivationFunction::kRsqrt: return row.run<Rsqrt, kAffine>();
+    case ActivationFunction::kReciprocal: return row.run<Reciprocal, kAffine>();
+  }
 }
 
 HWY_ATTR void ActivateSimd(ActivationFunction function, const float* in, float* out, size_t n, float param) {
-  switch (function) {
-    case ActivationFunction::kCopy: return run<Copy>(in, out, n, param);
-    case ActivationFunction::kSquare: return run<Square>(in, out, n, param);
-    case ActivationFunction::kSigmoid: return run<Sigmoid>(in, out, n, param);
-    case ActivationFunction::kRelu: return run<Relu>(in, out, n, param);
-    case ActivationFunction::kPrelu: return run<Prelu>(in, out, n, param);
-    case ActivationFunction::kGelu: return run<Gelu>(in, out, n, param);
-    case ActivationFunction::kGeluDx: return run<GeluDx>(in, out, n, param);
-    case ActivationFunction::kGeluApprxTanh: return run<GeluApprxTanh>(in, out, n, param);
-    case ActivationFunction::kGeluApprxSigmoid: return run<GeluApprxSigmoid>(in, out, n, param);
-    case ActivationFunction::kGeluApprxSigmoidDx: return run<GeluApprxSigmoidDx>(in, out, n, param);
-    case ActivationFunction::kSilu: return run<Silu>(in, out, n, param);
-    case ActivationFunction::kSiluDx: return run<SiluDx>(in, out, n, param);
-    case ActivationFunction::kTanh: return run<Tanh>(in, out, n, param);
-    case ActivationFunction::kSoftplus: return run<Softplus>(in, out, n, param);
-    case ActivationFunction::kMish: return run<Mish>(in, out, n, param);
-    case ActivationFunction::kErf: return run<Erf>(in, out, n, param);
-    case ActivationFunction::kErfDx: return run<ErfDx>(in, out, n, param);
-    case ActivationFunction::kExp: return run<Exp>(in, out, n, param);
-    case ActivationFunction::kSign: return run<Sign>(in, out, n, param);
-    case ActivationFunction::kAbs: return run<Abs>(in, out, n, param);
-    case ActivationFunction::kLog: return run<Log>(in, out, n, param);
-    case ActivationFunction::kSin: return run<Sin>(in, out, n, param);
-    case ActivationFunction::kArctan: return run<Arctan>(in, out, n, param);
-    case ActivationFunction::kSqrt: return run<Sqrt>(in, out, n, param);
-    case ActivationFunction::kRsqrt: return run<Rsqrt>(in, out, n, param);
-    case ActivationFunction::kReciprocal: return run<Reciprocal>(in, out, n, param);
-  }
+  visit<false>(function, {in, out, n, param, {}});
+}
+HWY_ATTR void ActivateAffineSimd(ActivationFunction function, Affine affine, const float* in, float* out,
+                                 size_t n) {
+  visit<true>(function, {in, out, n, 0.0f, affine});
 }
 
 }  // namespace HWY_NAMESPACE
@@ -486,6 +537,7 @@ HWY_AFTER_NAMESPACE();
 namespace opentrn::numerics {
 
 HWY_EXPORT(ActivateSimd);
+HWY_EXPORT(ActivateAffineSimd);
 
 void activate(ActivationFunction function, const float* in, float* out, size_t n, float param) {
   if (function == ActivationFunction::kCopy) {  // bits, NaN payloads included
@@ -493,6 +545,13 @@ void activate(ActivationFunction function, const float* in, float* out, size_t n
     return;
   }
   HWY_DYNAMIC_DISPATCH(ActivateSimd)(function, in, out, n, param);
+}
+
+void activate(ActivationFunction function, Affine affine, const float* in, float* out, size_t n) {
+  if (function != ActivationFunction::kCopy)
+    return HWY_DYNAMIC_DISPATCH(ActivateAffineSimd)(function, affine, in, out, n);
+  alu_tensor_scalar(AluOp::kMultiply, in, affine.scale, false, out, n);
+  alu_tensor_scalar(AluOp::kAdd, out, affine.bias, false, out, n);
 }
 
 }  // namespace opentrn::numerics

@@ -1,4 +1,5 @@
 #include "numerics/activation.h"
+#include "numerics/alu.h"
 
 #include <bit>
 #include <cmath>
@@ -83,6 +84,27 @@ TEST(Activation, EveryTargetGivesTheSameBits) {
     }
   }
   force_simd_target("");
+}
+
+TEST(Activation, ScaleAndBiasAreAProductAndASum) {
+  std::vector<float> in = inputs(5003);
+  in[0] = std::nanf(""), in[1] = -std::nanf(""), in[2] = kInf, in[3] = -kInf, in[4] = -0.0f;
+  std::vector<float> steps(in.size()), out(in.size());
+  for (const Affine affine : {Affine{}, Affine{-1.75f, -0.0f}, Affine{1.0f, 0.5f}, Affine{0.1f, -3.0f},
+                              Affine{0.0f, kInf}, Affine{1e30f, std::nanf("")}}) {
+    for (const ActivationFunction f : functions()) {
+      alu_tensor_scalar(AluOp::kMultiply, in.data(), affine.scale, false, steps.data(), in.size());
+      alu_tensor_scalar(AluOp::kAdd, steps.data(), affine.bias, false, steps.data(), in.size());
+      activate(f, steps.data(), steps.data(), in.size());
+      for (const std::string& target : simd_targets()) {
+        force_simd_target(target);
+        activate(f, affine, in.data(), out.data(), in.size());
+        EXPECT_EQ(std::memcmp(steps.data(), out.data(), out.size() * sizeof(float)), 0)
+            << name(f) << " " << target << " " << affine.scale << " " << affine.bias;
+      }
+      force_simd_target("");
+    }
+  }
 }
 
 TEST(Activation, InfinitiesGiveLimits) {

@@ -133,8 +133,14 @@ float alu(AluOp op, float a, float b) {
 }
 
 void alu_tensor_tensor(AluOp op, const float* a, const float* b, float* out, size_t n) {
-  if (simd::tensor_tensor(op, a, b, out, n)) return;
-  for (size_t i = 0; i < n; ++i) out[i] = alu(op, a[i], b[i]);
+  alu_tensor_tensor(op, {a, n}, {b, n}, {out, n}, 1, n);
+}
+
+void alu_tensor_tensor(AluOp op, FloatRows a, FloatRows b, MutableFloatRows out, size_t rows, size_t n) {
+  if (simd::tensor_tensor(op, a, b, out, rows, n)) return;
+  for (size_t r = 0; r < rows; ++r)
+    for (size_t i = 0; i < n; ++i)
+      out.data[r * out.pitch + i] = alu(op, a.data[r * a.pitch + i], b.data[r * b.pitch + i]);
 }
 
 void alu_tensor_scalar(AluOp op, const float* a, float scalar, bool reverse, float* out, size_t n) {

@@ -29,8 +29,20 @@ namespace opentrn::numerics {
 // One element: the reference.
 float alu(AluOp op, float a, float b);
 
+// Rows of fp32 values, `pitch` floats apart; a pitch of 0 is the same row again.
+struct FloatRows {
+  const float* data;
+  size_t pitch;
+};
+struct MutableFloatRows {
+  float* data;
+  size_t pitch;
+};
+
 // out[i] = a[i] op b[i]
 void alu_tensor_tensor(AluOp op, const float* a, const float* b, float* out, size_t n);
+// The same for `rows` rows of n elements.
+void alu_tensor_tensor(AluOp op, FloatRows a, FloatRows b, MutableFloatRows out, size_t rows, size_t n);
 // out[i] = a[i] op scalar, or scalar op a[i] when `reverse`. A reversed unary operator acts on `scalar`.
 void alu_tensor_scalar(AluOp op, const float* a, float scalar, bool reverse, float* out, size_t n);
 

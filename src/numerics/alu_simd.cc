@@ -121,13 +121,20 @@ HWY_ATTR HWY_INLINE V apply_canonical(D d, V a, V b) {
 }
 
 struct TensorTensor {
-  const float* a;
-  const float* b;
-  float* out;
+  FloatRows a;
+  FloatRows b;
+  MutableFloatRows out;
+  size_t rows;
   size_t n;
 
   template <class Op>
   HWY_ATTR void run() const {
+    for (size_t r = 0; r < rows; ++r)
+      run_row<Op>(a.data + r * a.pitch, b.data + r * b.pitch, out.data + r * out.pitch, n);
+  }
+
+  template <class Op>
+  static HWY_ATTR HWY_INLINE void run_row(const float* a, const float* b, float* out, size_t n) {
     const DF d;
     const size_t lanes = hn::Lanes(d);
     size_t i = 0;
@@ -289,13 +296,12 @@ HWY_ATTR HWY_INLINE void copy_rows(const float* from, size_t from_pitch, size_t 
 }
 
 // Whether the rows of a group lie in different sets of the first-level cache: 64 lines, 16 rows.
-bool spreads_over_sets(const ScanRows& s) {
+HWY_ATTR HWY_INLINE bool spreads_over_sets(size_t pitch) {
   constexpr size_t kLine = 16;  // floats
-  const auto spreads = [](size_t pitch) { return pitch / kLine % 8 != 0; };
-  return spreads(s.d0_pitch) && spreads(s.d1_pitch) && spreads(s.out_pitch);
+  return pitch / kLine % 8 != 0;
 }
 
-// By panels, where rows are a power of two apart, so that their lines would fall into one set of the
+// Operands whose rows are a power of two apart go through panels: their lines would fall into one set of the
 // first-level cache and leave it before all their columns are used.
 template <class Op0, class Op1>
 HWY_ATTR void scan_row_group(const ScanRows& s) {
@@ -304,13 +310,23 @@ HWY_ATTR void scan_row_group(const ScanRows& s) {
   HWY_ALIGN float carried[kMaxLanes];
   HWY_ALIGN float x[kMaxLanes * kPanelPitch], y[kMaxLanes * kPanelPitch];
   hn::Store(hn::LoadU(d, s.initial), d, carried);
-  if (spreads_over_sets(s)) return scan_panel<Op0, Op1>(s, carried);
-  for (size_t i = 0; i < s.n; i += kPanelColumns) {
-    const size_t n = std::min(kPanelColumns, s.n - i);
-    copy_rows(s.d0 + i, s.d0_pitch, lanes, n, x, kPanelPitch);
-    copy_rows(s.d1 + i, s.d1_pitch, lanes, n, y, kPanelPitch);
-    scan_panel<Op0, Op1>({lanes, n, x, kPanelPitch, y, kPanelPitch, nullptr, x, kPanelPitch}, carried);
-    copy_rows(x, kPanelPitch, lanes, n, s.out + i, s.out_pitch);
+  const bool spread0 = spreads_over_sets(s.d0_pitch), spread1 = spreads_over_sets(s.d1_pitch);
+  const bool spread_out = spreads_over_sets(s.out_pitch);
+  const size_t columns = spread0 && spread1 && spread_out ? s.n : kPanelColumns;
+  for (size_t i = 0; i < s.n; i += columns) {
+    const size_t n = std::min(columns, s.n - i);
+    ScanRows part{lanes, n, s.d0 + i, s.d0_pitch, s.d1 + i, s.d1_pitch, nullptr, s.out + i, s.out_pitch};
+    if (!spread0) {
+      copy_rows(part.d0, part.d0_pitch, lanes, n, x, kPanelPitch);
+      part.d0 = x, part.d0_pitch = kPanelPitch;
+    }
+    if (!spread1) {
+      copy_rows(part.d1, part.d1_pitch, lanes, n, y, kPanelPitch);
+      part.d1 = y, part.d1_pitch = kPanelPitch;
+    }
+    if (!spread_out) part.out = x, part.out_pitch = kPanelPitch;
+    scan_panel<Op0, Op1>(part, carried);
+    if (!spread_out) copy_rows(x, kPanelPitch, lanes, n, s.out + i, s.out_pitch);
   }
 }
 
@@ -343,8 +359,9 @@ HWY_ATTR size_t ScanRowsSimd(AluOp op0, AluOp op1, const ScanRows& s) {
 HWY_ATTR size_t ScanRowsSimd(AluOp, AluOp, const ScanRows&) { return 0; }
 #endif
 
-HWY_ATTR bool TensorTensorSimd(AluOp op, const float* a, const float* b, float* out, size_t n) {
-  return visit(op, TensorTensor{a, b, out, n});
+HWY_ATTR bool TensorTensorSimd(AluOp op, FloatRows a, FloatRows b, MutableFloatRows out, size_t rows,
+                               size_t n) {
+  return visit(op, TensorTensor{a, b, out, rows, n});
 }
 HWY_ATTR bool TensorScalarSimd(AluOp op, const float* a, float scalar, bool reverse, float* out, size_t n) {
   if (reverse) return visit(op, TensorScalar<true>{a, scalar, out, n});
@@ -366,8 +383,8 @@ HWY_EXPORT(TensorScalarSimd);
 HWY_EXPORT(ReduceSimd);
 HWY_EXPORT(ScanRowsSimd);
 
-bool tensor_tensor(AluOp op, const float* a, const float* b, float* out, size_t n) {
-  return HWY_DYNAMIC_DISPATCH(TensorTensorSimd)(op, a, b, out, n);
+bool tensor_tensor(AluOp op, FloatRows a, FloatRows b, MutableFloatRows out, size_t rows, size_t n) {
+  return HWY_DYNAMIC_DISPATCH(TensorTensorSimd)(op, a, b, out, rows, n);
 }
 bool tensor_scalar(AluOp op, const float* a, float scalar, bool reverse, float* out, size_t n) {
   return HWY_DYNAMIC_DISPATCH(TensorScalarSimd)(op, a, scalar, reverse, out, n);

@@ -8,7 +8,7 @@
 
 namespace opentrn::numerics::simd {
 
-bool tensor_tensor(AluOp op, const float* a, const float* b, float* out, size_t n);
+bool tensor_tensor(AluOp op, FloatRows a, FloatRows b, MutableFloatRows out, size_t rows, size_t n);
 bool tensor_scalar(AluOp op, const float* a, float scalar, bool reverse, float* out, size_t n);
 // p[0] of alu_reduce; n > 0.
 bool reduce(AluOp op, const float* a, size_t n, float* result);

@@ -71,6 +71,19 @@ TEST_P(AluSimd, RowsEqualTheReferenceBitForBit) {
   }
 }
 
+TEST_P(AluSimd, RowsApartEqualRowsAlone) {
+  constexpr size_t kRows = 5, kN = 37, kPitch = 64;
+  const std::vector<float> a = mixed_row(3, kRows * kPitch), b = mixed_row(4, kRows * kPitch);
+  for (const AluOp op : float_ops()) {
+    std::vector<float> out(kRows * kPitch, 7.5f), expected = out;
+    alu_tensor_tensor(op, {a.data(), kPitch}, {b.data(), 0}, {out.data(), kPitch}, kRows, kN);
+    for (size_t r = 0; r < kRows; ++r)
+      alu_tensor_tensor(op, a.data() + r * kPitch, b.data(), expected.data() + r * kPitch, kN);
+    for (size_t i = 0; i < out.size(); ++i)
+      ASSERT_EQ(bits(out[i]), bits(expected[i])) << name(op) << " " << i;
+  }
+}
+
 // The order that alu.h writes down, literally.
 float reduce_reference(AluOp op, std::vector<float> row) {
   const AluOp inner = op == AluOp::kSubtract ? AluOp::kAdd : op;
@@ -157,6 +170,24 @@ TEST_P(AluSimd, ScansOfManyRowsAreScansOfEach) {
         }
       }
     }
+  }
+}
+
+// Rows a power of two apart are copied to panels, each operand's by itself.
+TEST_P(AluSimd, ScansOfRowsOfAnyPitch) {
+  constexpr size_t kRows = 16, kN = 200;
+  const std::vector<float> d0 = mixed_row(5, kRows * 256), d1 = mixed_row(6, kRows * 256),
+                           initial = mixed_row(7, kRows);
+  for (int mask = 0; mask < 8; ++mask) {
+    const auto pitch = [&](int bit) { return mask >> bit & 1 ? size_t{256} : kN + 16; };
+    const size_t pitch0 = pitch(0), pitch1 = pitch(1), pitch_out = pitch(2);
+    std::vector<float> out(kRows * pitch_out, 7.5f), expected = out;
+    alu_scan_rows(AluOp::kMultiply, AluOp::kAdd,
+                  {kRows, kN, d0.data(), pitch0, d1.data(), pitch1, initial.data(), out.data(), pitch_out});
+    for (size_t p = 0; p < kRows; ++p)
+      alu_scan(AluOp::kMultiply, AluOp::kAdd, d0.data() + p * pitch0, d1.data() + p * pitch1, initial[p],
+               expected.data() + p * pitch_out, kN);
+    for (size_t i = 0; i < out.size(); ++i) ASSERT_EQ(bits(out[i]), bits(expected[i])) << mask << " " << i;
   }
 }
 

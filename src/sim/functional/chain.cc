@@ -58,6 +58,22 @@ bool goes_by_rows(const isa::Program& program, const isa::Instruction& in) {
   }
 }
 
+// Computes element i of a row from elements i of its sources.
+bool is_elementwise(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kTensorTensor:
+    case Opcode::kScalarTensorTensor:
+    case Opcode::kTensorScalar:
+    case Opcode::kActivation:
+    case Opcode::kActivate2:
+    case Opcode::kReciprocal: return true;
+    default: return false;
+  }
+}
+
+// More, and what is computed twice as often as it could be, or kept alive, is no longer small.
+constexpr uint32_t kInputsMax = 8;
+
 bool same_elements(const isa::Operand& a, const isa::Operand& b) {
   return a.tensor == b.tensor && a.pattern == b.pattern && a.offset == b.offset && a.dtype == b.dtype;
 }
@@ -74,6 +90,7 @@ void ChainFinder::start(const isa::Program& program, InstructionIndex begin) {
   work_ = deferred_ = widest_ = 0;
   reuses_ = false;
   records_.clear();
+  inputs_.clear();
   tensors_.clear();
   if (touched_.size() < program.tensor_count()) touched_.resize(program.tensor_count());
 }
@@ -92,6 +109,7 @@ bool ChainFinder::add(const AccessList& list) {
   } else {
     for (const Operand& operand : operands_) remember(operand);
     note_write(program_->instruction(chain_.end));
+    note_production(program_->instruction(chain_.end));
     chain_.row_end = std::max(chain_.row_end, row_end_);
     work_ += list.work;
     ++deferred_;
@@ -224,17 +242,67 @@ bool ChainFinder::is_copy(const Touched& tensor) const {
   return !original.written;
 }
 
+void ChainFinder::note_production(const isa::Instruction& in) {
+  const uint32_t now = chain_.end - chain_.begin;
+  const bool elementwise = is_elementwise(in.opcode);
+  for (size_t i = 1; i < operands_.size(); ++i) {
+    Touched& source = touched_[operands_[i].access.tensor];
+    const bool may_compute = elementwise || in.opcode == Opcode::kTensorTensorScan;
+    ++source.reads;
+    source.reader = may_compute && may_be_computed_by_reader(source, *sources_[i]) ? now : kNoReader;
+  }
+  Touched& result = touched_[operands_[0].access.tensor];
+  ++result.writes;
+  result.written_at = now;
+  if (elementwise && result.writes == 1 && sources_[0]->dtype == DType::kFloat32) note_inputs(result);
+}
+
+bool ChainFinder::may_be_computed_by_reader(const Touched& tensor, const isa::Operand& read) const {
+  if (tensor.reads != 1 || tensor.writes != 1 || tensor.result == nullptr) return false;
+  if (!same_elements(*tensor.result, read)) return false;
+  const std::span<const Input> inputs = std::span(inputs_).subspan(tensor.inputs_begin, tensor.inputs);
+  const isa::TensorId written_now = operands_[0].access.tensor;
+  return std::all_of(inputs.begin(), inputs.end(), [&](const Input& input) {
+    const Touched& source = touched_[input.tensor];
+    return input.tensor != written_now && (source.writes == 0 || source.written_at < input.at);
+  });
+}
+
+void ChainFinder::note_inputs(Touched& result) {
+  const uint32_t now = chain_.end - chain_.begin;
+  result.inputs_begin = static_cast<uint32_t>(inputs_.size());
+  for (size_t i = 1; i < operands_.size(); ++i) {
+    const isa::TensorId id = operands_[i].access.tensor;
+    inputs_.push_back({id, now});
+    const Touched& source = touched_[id];
+    if (source.reader != now) continue;
+    for (uint32_t k = 0; k < source.inputs; ++k) inputs_.push_back(Input(inputs_[source.inputs_begin + k]));
+  }
+  result.inputs = static_cast<uint32_t>(inputs_.size()) - result.inputs_begin;
+  const bool itself = std::any_of(inputs_.begin() + result.inputs_begin, inputs_.end(),
+                                  [&](const Input& in) { return in.tensor == operands_[0].access.tensor; });
+  if (result.inputs <= kInputsMax && !itself) result.result = sources_[0];
+}
+
 bool ChainFinder::pays() const {
   return reuses_ && work_ >= limits_.work && work_ >= limits_.work_per_instruction * deferred_;
 }
 
 Chain ChainFinder::finish(const Foldable& foldable) {
+  for (const TensorId id : tensors_) {
+    const Touched& tensor = touched_[id];
+    if (tensor.reader == kNoReader) continue;
+    for (uint32_t k = 0; k < tensor.inputs; ++k) {
+      uint32_t& last = touched_[inputs_[tensor.inputs_begin + k].tensor].last;
+      last = std::max(last, tensor.reader);
+    }
+  }
   std::vector<int64_t> change(chain_.deferred.size() + 1);  // of the bytes of folded rows that live
   for (const TensorId id : tensors_) {
     const Touched& tensor = touched_[id];
     if (!tensor.folds || !foldable(id, chain_.end)) continue;
     const int64_t row_bytes = program_->tensor(id).row_bytes();
-    chain_.folded.push_back({id, tensor.first, tensor.last, row_bytes, is_copy(tensor)});
+    chain_.folded.push_back({id, tensor.first, tensor.last, row_bytes, is_copy(tensor), tensor.reader});
     change[tensor.first] += row_bytes;
     change[tensor.last + 1] -= row_bytes;
   }
@@ -278,13 +346,32 @@ void ChainRun::set_up_rest() {
   sweep();
 }
 
-void ChainRun::defer(int64_t first_row, int64_t partitions, const Rows& rows) {
+void ChainRun::defer(int64_t first_row, int64_t partitions, const Rows& rows, const Producer* producer) {
+  if (producer != nullptr) offer(producer);
   deferred_.push_back({first_row, partitions, &rows});
   try {
     set_up_rest();
   } catch (...) {
     error_ = std::current_exception();  // not this instruction's: it must not be told where it happened
   }
+}
+
+void ChainRun::offer(const Producer* producer) {
+  const uint32_t now = next_ - 1;
+  const auto tile = std::lower_bound(chain_.folded.begin(), chain_.folded.end(), now,
+                                     [](const FoldedTile& folded, uint32_t at) { return folded.first < at; });
+  if (tile == chain_.folded.end() || tile->first != now || tile->reader == kNoReader) return;
+  offers_.push_back({tile->tensor, tile->reader, deferred_.size(), producer});
+}
+
+const Producer* ChainRun::producer_for(const View& source) {
+  const uint32_t now = next_ - 1;
+  const auto offer = std::find_if(offers_.rbegin(), offers_.rend(), [&](const Offer& candidate) {
+    return candidate.reader == now && candidate.tensor == source.tensor;
+  });
+  if (offer == offers_.rend() || source.buffer == nullptr) return nullptr;
+  deferred_[offer->deferred].partitions = 0;
+  return offer->producer;
 }
 
 bool ChainRun::alias(const View& to, const View& from) {

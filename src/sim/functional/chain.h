@@ -5,7 +5,9 @@
 // are all set up first, in program order, and then run together over a few rows at a time, so that a row is
 // still near when the next instruction wants it. A tile that lives and dies inside a chain has memory for a
 // few bands only (Buffer::folded), which never leaves the cache at all; and if it only ever is a copy of
-// something that the chain does not write, that is not used: readers read the original (Buffer::alias).
+// something that the chain does not write, that is not used: readers read the original (Buffer::alias). Nor
+// is it where one element-wise instruction computes the tile and another one, or a scan, is its only reader:
+// that one has it computed block by block, as it needs it (producer.h).
 //
 // Values are those of program order. Row r of a deferred instruction may depend on row r of what the chain
 // wrote before it, and on anything that the chain does not write. Small instructions that touch nothing of
@@ -21,6 +23,7 @@
 #include "isa/program.h"
 #include "sim/functional/access.h"
 #include "sim/functional/buffer.h"
+#include "sim/functional/producer.h"
 #include "sim/functional/view.h"
 
 namespace opentrn::sim {
@@ -40,8 +43,10 @@ struct FoldedTile {
   isa::TensorId tensor;
   uint32_t first, last;
   int64_t row_bytes;
-  bool is_copy;  // of what the chain leaves as it is, from one place
+  bool is_copy;     // of what the chain leaves as it is, from one place
+  uint32_t reader;  // the only one, which may compute it itself; kNoReader when there are several
 };
+inline constexpr uint32_t kNoReader = UINT32_MAX;
 
 struct Chain {
   isa::InstructionIndex begin = 0, end = 0;
@@ -88,6 +93,17 @@ class ChainFinder {
     bool folds;
     bool written = false;                  // by a deferred instruction
     const isa::Operand* copied = nullptr;  // what all of its writes copy
+    // Of deferred instructions:
+    uint32_t writes = 0, reads = 0;
+    uint32_t written_at = 0;                // the last of the writes
+    const isa::Operand* result = nullptr;   // of the element-wise instruction that wrote it first
+    uint32_t reader = kNoReader;            // one that may compute it
+    uint32_t inputs_begin = 0, inputs = 0;  // what has to be as it is until then, in inputs_
+  };
+  // A tensor, and the instruction that wants to read it as it was there.
+  struct Input {
+    isa::TensorId tensor;
+    uint32_t at;
   };
 
   // Fills operands_ for an instruction that is to be deferred; false when it cannot be.
@@ -101,6 +117,10 @@ class ChainFinder {
   const isa::Operand* copied_by(const isa::Instruction& in) const;
   void note_write(const isa::Instruction& in);
   bool is_copy(const Touched& tensor) const;
+  // Notes what the instruction computes, and what it could compute of its sources.
+  void note_production(const isa::Instruction& in);
+  bool may_be_computed_by_reader(const Touched& tensor, const isa::Operand& read) const;
+  void note_inputs(Touched& result);
 
   const ChainLimits& limits_;
   const isa::Program* program_ = nullptr;
@@ -113,6 +133,7 @@ class ChainFinder {
   std::vector<const isa::Operand*> sources_;  // of operands_
   int64_t row_end_ = 0;                       // of operands_
   std::vector<Record> records_;
+  std::vector<Input> inputs_;
   std::vector<Touched> touched_;  // by TensorId
   std::vector<isa::TensorId> tensors_;
 };
@@ -134,8 +155,12 @@ class ChainRun {
   // Runs everything; throws the Fault of the first instruction that has one.
   void run();
   // Called once by the body of a deferred instruction when all is checked and only the work is left. `rows`
-  // has been called for every row when it returns, unless a later instruction's set-up failed.
-  void defer(int64_t first_row, int64_t partitions, const Rows& rows);
+  // has been called for every row when it returns, unless a later instruction's set-up failed, or somebody
+  // has taken the `producer` of its result (null if there cannot be one).
+  void defer(int64_t first_row, int64_t partitions, const Rows& rows, const Producer* producer);
+  // For the deferred instruction that is being set up: what it has to call instead of reading `source`; null
+  // when that is in memory.
+  const Producer* producer_for(const View& source);
   // Makes the folded tile of `to` an alias of `from`, of the same type; false when a copy has to be made.
   // Partition strides of 0 are broadcasts.
   bool alias(const View& to, const View& from);
@@ -145,7 +170,15 @@ class ChainRun {
     int64_t first_row, partitions;
     const Rows* rows;
   };
+  // The producer of a tile that instruction `reader` may call in place of what was deferred.
+  struct Offer {
+    isa::TensorId tensor;
+    uint32_t reader;
+    size_t deferred;
+    const Producer* producer;
+  };
   void set_up_rest();
+  void offer(const Producer* producer);
   void give_memory(uint32_t instruction);
   void sweep();
   int64_t lanes() const;
@@ -156,6 +189,7 @@ class ChainRun {
   uint32_t next_ = 0;
   size_t next_folded_ = 0;
   std::vector<Deferred> deferred_;
+  std::vector<Offer> offers_;
   std::exception_ptr error_;
   struct Block {
     std::shared_ptr<Buffer> memory;

@@ -16,6 +16,7 @@
 #include "isa/definitions.h"
 #include "sim/functional/core.h"
 #include "sim/functional/core_races.h"
+#include "sim/functional/producer.h"
 #include "sim/functional/scratch.h"
 #include "sim/functional/view.h"
 
@@ -145,7 +146,11 @@ class Context {
   bool defers() const { return chain_ != nullptr; }
   // rows(begin, end) computes partitions of `tile`, on any thread. Bodies that chain.h knows of call it once,
   // instead of working, when everything is checked; they read and write views by View::part() inside it.
-  void defer(const View& tile, const std::function<void(int64_t begin, int64_t end)>& rows) const;
+  // A `producer` computes the same as `rows`, for a later reader that asks for it.
+  void defer(const View& tile, const std::function<void(int64_t begin, int64_t end)>& rows,
+             const Producer* producer = nullptr) const;
+  // What computes a source of a deferred instruction, which then must not read it; null when it is in memory.
+  const Producer* producer(const View& source) const;
   // The same for a copy: true when whoever reads `to` will read `from` itself, and nothing is left to do.
   bool defer_copy(const View& to, const View& from) const;
   // Destinations from now on round so; DMA's do not.
@@ -201,6 +206,7 @@ class Context {
     float* values;
   };
   static constexpr int kLateOperandsMax = 3;
+  void load_late(int64_t begin, int64_t end) const;
 
   std::vector<IndirectTile> scatters_;
   std::vector<SharedWrite> shared_writes_;

@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 
+#include "numerics/alu.h"
 #include "numerics/convert.h"
 #include "sim/functional/context.h"
+#include "sim/functional/producer.h"
 
 namespace opentrn::sim {
 
@@ -68,11 +71,8 @@ inline float* target_row(const View& view, int64_t p, float* scratch) {
   return reinterpret_cast<float*>(view.row(p));
 }
 
-// Rows of fp32 values, `pitch` floats apart.
-struct FloatRows {
-  const float* data;
-  size_t pitch;
-};
+using numerics::FloatRows;
+using numerics::MutableFloatRows;
 
 // Whether the rows from p on can be used as FloatRows in place.
 inline bool is_float_rows(const View& view, int64_t p) {
@@ -108,113 +108,222 @@ inline void store_row_i64(const View& view, int64_t p, const int64_t* row) {
   });
 }
 
-// The work of for_blocks in jobs: pieces of rows.
+// What an element-wise body computes at a time: `rows` rows of n elements, the first of partition `row`.
+template <size_t N>
+struct Block {
+  int64_t row, rows, n;
+  std::array<FloatRows, N> in;
+  MutableFloatRows out;
+};
+
+// The body of a block from one of a row: body(p, in[], out, n).
+template <size_t N, typename Body>
+auto row_by_row(Body body) {
+  return [body](const Block<N>& block) {
+    std::array<const float*, N> in;
+    for (int64_t r = 0; r < block.rows; ++r) {
+      for (size_t i = 0; i < N; ++i) in[i] = block.in[i].data + r * static_cast<int64_t>(block.in[i].pitch);
+      body(block.row + r, in.data(), block.out.data + r * static_cast<int64_t>(block.out.pitch), block.n);
+    }
+  };
+}
+
+// Whether elements can be taken by their number within a row.
+inline bool is_sliceable(const View& view) { return view.free_rank <= 1 && view.table == nullptr; }
+
+// `rows` rows from row p of the view on, elements [first, first + n) of each, where they lie as fp32 without
+// gaps; else null.
+inline float* plain_rows(const View& view, int64_t p, int64_t rows, int64_t first, size_t* pitch) {
+  const int64_t stride = view.free_stride();
+  std::byte* const at = view.row(p) + first * stride;
+  if (!is_plain_float(view.dtype, at, stride)) return nullptr;
+  if (rows > 1 && (view.partition_stride < 0 || view.partition_stride % 4 != 0)) return nullptr;
+  *pitch = rows > 1 ? static_cast<size_t>(view.partition_stride / 4) : 0;
+  return reinterpret_cast<float*>(at);
+}
+
+// The sources of an element-wise instruction. Row 0 of the views is partition `origin`; a source that has a
+// producer is not read.
+template <size_t N>
+struct Sources {
+  std::array<const View*, N> views;
+  std::array<const Producer*, N> producers{};
+  int64_t origin = 0;
+
+  // Elements of source i as fp32: in place, or in scratch.
+  FloatRows load(size_t i, const Rect& rect, ScratchScope& scope) const {
+    const View& view = *views[i];
+    const int64_t p = rect.row - origin;
+    FloatRows rows{};
+    if (producers[i] == nullptr) {
+      rows.data = plain_rows(view, p, rect.rows, rect.first, &rows.pitch);
+      if (rows.data != nullptr) return rows;
+    }
+    float* const to = scope.floats(rect.rows * rect.n);
+    rows = {to, static_cast<size_t>(rect.n)};
+    if (producers[i] != nullptr) {
+      (*producers[i])(rect, to, rect.n);
+      return rows;
+    }
+    const int64_t stride = view.free_stride();
+    for (int64_t r = 0; r < rect.rows; ++r)
+      load_run(view.dtype, view.row(p + r) + rect.first * stride, stride / view.element_bytes,
+               to + r * rect.n, rect.n);
+    return rows;
+  }
+
+  template <typename Body>
+  void compute(const Rect& rect, MutableFloatRows out, Body&& body) const {
+    ScratchScope scope;
+    Block<N> block{rect.row, rect.rows, rect.n, {}, out};
+    for (size_t i = 0; i < N; ++i) block.in[i] = load(i, rect, scope);
+    body(block);
+  }
+};
+
+// The work of for_blocks in jobs: blocks of a few rows, or pieces of a row.
 template <size_t N>
 class Blocks {
  public:
-  Blocks(const std::array<const View*, N>& sources, const View& destination, bool by_partition)
+  Blocks(const Sources<N>& sources, const View& destination, bool by_partition)
       : sources_(sources), destination_(destination) {
     bool dense = destination.dense();
-    for (const View* view : sources) {
-      sliceable_ &= view->free_rank <= 1;
-      dense &= view->dense();
+    for (size_t i = 0; i < N; ++i) {
+      sliceable_ = sliceable_ && is_sliceable(*sources.views[i]);
+      dense = dense && sources.views[i]->dense() && sources.producers[i] == nullptr;
     }
     if (dense && !by_partition) {
       elements_ *= rows_;
       rows_ = 1;
     }
     block_ = sliceable_ ? std::min(elements_, kBlockElements) : elements_;
+    block_rows_ =
+        sliceable_ ? std::clamp<int64_t>(kBlockElements / std::max<int64_t>(block_, 1), 1, rows_) : 1;
     per_row_ = (elements_ + block_ - 1) / block_;
   }
-  int64_t jobs() const { return rows_ * per_row_; }
+  int64_t jobs() const { return (rows_ + block_rows_ - 1) / block_rows_ * per_row_; }
 
   // Jobs [begin, end).
   template <typename Body>
   void run(int64_t begin, int64_t end, Body&& body) const {
-    ScratchScope scope;
-    std::array<float*, N> scratch;
-    for (float*& s : scratch) s = scope.floats(block_);
-    float* const out_scratch = scope.floats(block_);
-    std::array<const float*, N> in;
     for (int64_t job = begin; job < end; ++job) {
-      const int64_t p = per_row_ == 1 ? job : job / per_row_;
-      const int64_t first = (job - p * per_row_) * block_;
-      const int64_t n = std::min(block_, elements_ - first);
-      if (!sliceable_) {
-        for (size_t i = 0; i < N; ++i) in[i] = load_row(*sources_[i], p, scratch[i]);
-        body(p, first, in.data(), out_scratch, n);
-        store_row(destination_, p, out_scratch);
-        continue;
-      }
-      for (size_t i = 0; i < N; ++i) {
-        const View& view = *sources_[i];
-        const int64_t stride = view.free_stride();
-        const std::byte* at = view.row(p) + first * stride;
-        if (is_plain_float(view.dtype, at, stride)) {
-          in[i] = reinterpret_cast<const float*>(at);
-        } else {
-          load_run(view.dtype, at, stride / view.element_bytes, scratch[i], n);
-          in[i] = scratch[i];
-        }
-      }
-      const int64_t stride = destination_.free_stride();
-      std::byte* at = destination_.row(p) + first * stride;
-      if (is_plain_float(destination_.dtype, at, stride)) {
-        body(p, first, in.data(), reinterpret_cast<float*>(at), n);
-      } else {
-        body(p, first, in.data(), out_scratch, n);
-        store_run(destination_.dtype, out_scratch, at, stride / destination_.element_bytes, n,
-                  destination_.rounding_from(p * destination_.elements + first));
-      }
+      const int64_t group = per_row_ == 1 ? job : job / per_row_;
+      const int64_t p = group * block_rows_, first = (job - group * per_row_) * block_;
+      const int64_t rows = std::min(block_rows_, rows_ - p), n = std::min(block_, elements_ - first);
+      if (sliceable_)
+        run_block(p, {sources_.origin + p, rows, first, n}, body);
+      else
+        run_row(p, body);
     }
   }
 
  private:
-  const std::array<const View*, N>& sources_;
+  template <typename Body>
+  void run_block(int64_t p, const Rect& rect, Body&& body) const {
+    MutableFloatRows out{};
+    out.data = plain_rows(destination_, p, rect.rows, rect.first, &out.pitch);
+    if (out.data != nullptr) return sources_.compute(rect, out, body);
+    ScratchScope scope;
+    out = {scope.floats(rect.rows * rect.n), static_cast<size_t>(rect.n)};
+    sources_.compute(rect, out, body);
+    const int64_t stride = destination_.free_stride();
+    for (int64_t r = 0; r < rect.rows; ++r)
+      store_run(destination_.dtype, out.data + r * rect.n, destination_.row(p + r) + rect.first * stride,
+                stride / destination_.element_bytes, rect.n,
+                destination_.rounding_from((p + r) * destination_.elements + rect.first));
+  }
+
+  template <typename Body>
+  void run_row(int64_t p, Body&& body) const {
+    ScratchScope scope;
+    Block<N> block{sources_.origin + p, 1, elements_, {}, {scope.floats(elements_), 0}};
+    for (size_t i = 0; i < N; ++i) {
+      if (sources_.producers[i] != nullptr)
+        block.in[i] = sources_.load(i, {block.row, 1, 0, elements_}, scope);
+      else
+        block.in[i] = {load_row(*sources_.views[i], p, scope.floats(elements_)), 0};
+    }
+    body(block);
+    store_row(destination_, p, block.out.data);
+  }
+
+  const Sources<N>& sources_;
   const View& destination_;
   int64_t rows_ = destination_.partitions;
   int64_t elements_ = destination_.elements;
-  bool sliceable_ = destination_.free_rank <= 1;
-  int64_t block_ = 0;
-  int64_t per_row_ = 0;
+  bool sliceable_ = is_sliceable(destination_);
+  int64_t block_ = 0;       // elements
+  int64_t block_rows_ = 0;  // of a block
+  int64_t per_row_ = 0;     // blocks
+};
+
+// The parts of views from partition `begin` to `end`.
+template <size_t N>
+class Parts {
+ public:
+  Parts(const std::array<const View*, N>& whole, int64_t begin, int64_t end) {
+    for (size_t i = 0; i < N; ++i) {
+      parts_[i] = whole[i]->part(begin, end);
+      views[i] = &parts_[i];
+    }
+  }
+  std::array<const View*, N> views;
+
+ private:
+  std::array<View, N> parts_;
 };
 
 // What a deferred instruction does for a band of rows: rows(sources, destination, begin), with the parts of
 // the views from partition `begin` on.
 template <size_t N, typename Rows>
 void defer_rows(const Context& cx, const std::array<const View*, N>& sources, const View& destination,
-                Rows&& rows) {
-  cx.defer(destination, [&](int64_t begin, int64_t end) {
-    std::array<View, N> parts;
-    std::array<const View*, N> from;
-    for (size_t i = 0; i < N; ++i) {
-      parts[i] = sources[i]->part(begin, end);
-      from[i] = &parts[i];
-    }
-    rows(from, destination.part(begin, end), begin);
-  });
+                Rows&& rows, const Producer* producer = nullptr) {
+  const auto band = [&](int64_t begin, int64_t end) {
+    const Parts<N> parts(sources, begin, end);
+    rows(parts.views, destination.part(begin, end), begin);
+  };
+  cx.defer(destination, std::ref(band), producer);
 }
 
-// body(p, first element, in[], out, n) computes out[0..n) of partition p from N source blocks.
+template <size_t N>
+std::array<const Producer*, N> producers_of(const Context& cx, const std::array<const View*, N>& sources) {
+  std::array<const Producer*, N> producers;
+  for (size_t i = 0; i < N; ++i) producers[i] = cx.producer(*sources[i]);
+  return producers;
+}
+
+template <size_t N, typename Body>
+void defer_blocks(const Context& cx, const std::array<const View*, N>& sources, const View& destination,
+                  bool by_partition, Body&& body) {
+  const std::array<const Producer*, N> producers = producers_of<N>(cx, sources);
+  const auto produce = [&](const Rect& rect, float* out, int64_t pitch) {
+    const Parts<N> parts(sources, rect.row, rect.row + rect.rows);
+    Sources<N>{parts.views, producers, rect.row}.compute(rect, {out, static_cast<size_t>(pitch)}, body);
+  };
+  const Producer producer = std::ref(produce);
+  bool produces = is_sliceable(destination) && destination.dtype == DType::kFloat32;
+  for (const View* source : sources) produces = produces && is_sliceable(*source);
+  defer_rows<N>(
+      cx, sources, destination,
+      [&](const std::array<const View*, N>& from, const View& to, int64_t p0) {
+        const Sources<N> part{from, producers, p0};
+        const Blocks<N> blocks(part, to, by_partition);
+        blocks.run(0, blocks.jobs(), body);
+      },
+      produces ? &producer : nullptr);
+}
+
+// body(block) computes some rows, or a part of a row, from N sources as fp32.
 //
-// `by_partition` says that the body looks at p. When it does not and all views are dense, the whole tile is
-// one long row. A destination that visits an element twice stays on one thread, in order. `cost` is the time
-// of an element in fp32 additions.
+// `by_partition` says that the body looks at block.row. When it does not and all views are dense, the whole
+// tile is one long row. A destination that visits an element twice stays on one thread, in order. `cost` is
+// the time of an element in fp32 additions.
 template <size_t N, typename Body>
 void for_blocks(const Context& cx, const std::array<const View*, N>& sources, const View& destination,
                 bool by_partition, Body&& body, int64_t cost = 2) {
-  if (cx.defers()) {
-    defer_rows<N>(cx, sources, destination,
-                  [&](const std::array<const View*, N>& from, const View& to, int64_t p0) {
-                    const Blocks<N> blocks(from, to, by_partition);
-                    blocks.run(0, blocks.jobs(),
-                               [&](int64_t p, int64_t first, const float* const* in, float* out, int64_t n) {
-                                 body(p0 + p, first, in, out, n);
-                               });
-                  });
-    return;
-  }
-  const Blocks<N> blocks(sources, destination, by_partition);
+  if (cx.defers()) return defer_blocks<N>(cx, sources, destination, by_partition, body);
+  const Sources<N> whole{sources};
+  const Blocks<N> blocks(whole, destination, by_partition);
   const int64_t work = destination.repeats() ? 0 : destination.total() * cost;
   cx.parallel(blocks.jobs(), work, [&](int64_t begin, int64_t end) { blocks.run(begin, end, body); });
 }

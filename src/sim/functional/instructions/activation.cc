@@ -14,28 +14,26 @@ namespace {
 // Time of an element in fp32 additions: 5 (exp) to 11 (gelu). [measured: benchmarks/functional_bench.cc]
 constexpr int64_t kActivationCost = 6;
 
-// dst = f(prepare(data)); rows go into the accumulators before they are rounded to dst. [assumed]
-template <typename Prepare>
-void activate_tile(const Context& cx, const View& data, const View& dst, ActivationFunction function,
-                   bool by_partition, const PerPartition& param, Accumulation& sum, Prepare&& prepare) {
-  const auto row = [&](int64_t p, const float* in, float* out, int64_t n) {
-    const float* prepared = prepare(p, in, out, n);
-    numerics::activate(function, prepared, out, static_cast<size_t>(n), param.at(p));
-  };
+// dst = row(data), a row or a part of one at a time: row(p, in, out, n). Rows go into the accumulators before
+// they are rounded to dst. [assumed]
+template <typename Row>
+void activate_tile(const Context& cx, const View& data, const View& dst, bool by_partition, Accumulation& sum,
+                   Row&& row) {
   if (sum.active()) {
     for_rows<1>(
         cx, {&data}, dst,
         [&](int64_t p, const float* const* in, float* out, int64_t n) {
-          row(p, in[0], out, n);
+          row(p, in[0], out, static_cast<size_t>(n));
           sum.add_row(p, out, n);
         },
         kActivationCost);
     return;
   }
-  for_blocks<1>(
-      cx, {&data}, dst, by_partition || param.is_vector,
-      [&](int64_t p, int64_t, const float* const* in, float* out, int64_t n) { row(p, in[0], out, n); },
-      kActivationCost);
+  for_blocks<1>(cx, {&data}, dst, by_partition,
+                row_by_row<1>([&](int64_t p, const float* const* in, float* out, int64_t n) {
+                  row(p, in[0], out, static_cast<size_t>(n));
+                }),
+                kActivationCost);
 }
 
 void require_reduce_op(const Context& cx, AluOp op) {
@@ -58,20 +56,13 @@ void scale_bias_activation(Context& cx, isa::ReduceCmd cmd) {
   cx.separate(dst, data);
   Accumulation sum(cx, cx.engines().scalar, cmd, reduce_op, {}, cx.lane(dst, kDst), data.partitions);
   const bool scales = scale.present && (scale.is_vector || scale.scalar != 1.0f);
-  activate_tile(cx, data, dst, function, scale.is_vector || bias.is_vector, {}, sum,
-                [&](int64_t p, const float* in, float* out, int64_t n) {
-                  const float* value = in;
-                  if (scales) {
-                    numerics::alu_tensor_scalar(AluOp::kMultiply, value, scale.at(p), false, out,
-                                                static_cast<size_t>(n));
-                    value = out;
-                  }
-                  if (bias.present) {
-                    numerics::alu_tensor_scalar(AluOp::kAdd, value, bias.at(p), false, out,
-                                                static_cast<size_t>(n));
-                    value = out;
-                  }
-                  return value;
+  const numerics::Affine none;
+  activate_tile(cx, data, dst, scale.is_vector || bias.is_vector, sum,
+                [&](int64_t p, const float* in, float* out, size_t n) {
+                  if (!scales && !bias.present) return numerics::activate(function, in, out, n);
+                  const numerics::Affine affine{scales ? scale.at(p) : none.scale,
+                                                bias.present ? bias.at(p) : none.bias};
+                  numerics::activate(function, affine, in, out, n);
                 });
   sum.store(cx, kReduceRes);
 }
@@ -104,20 +95,19 @@ void activate2(Context& cx) {
   const bool reverse1 = cx.boolean(kAReverse1);
   Accumulation sum(cx, cx.engines().scalar, cx.reduce_cmd(kAReduceCmd), reduce_op, {}, cx.lane(dst, kDst),
                    data.partitions);
-  activate_tile(
-      cx, data, dst, function, imm0.is_vector || imm1.is_vector, relu_param, sum,
-      [&](int64_t p, const float* in, float* out, int64_t n) {
-        const float* value = in;
-        if (op0 != AluOp::kBypass) {
-          numerics::alu_tensor_scalar(op0, value, imm0.at(p), reverse0, out, static_cast<size_t>(n));
-          value = out;
-        }
-        if (op1 != AluOp::kBypass) {
-          numerics::alu_tensor_scalar(op1, value, imm1.at(p), reverse1, out, static_cast<size_t>(n));
-          value = out;
-        }
-        return value;
-      });
+  const bool by_partition = imm0.is_vector || imm1.is_vector || relu_param.is_vector;
+  activate_tile(cx, data, dst, by_partition, sum, [&](int64_t p, const float* in, float* out, size_t n) {
+    const float* value = in;
+    if (op0 != AluOp::kBypass) {
+      numerics::alu_tensor_scalar(op0, value, imm0.at(p), reverse0, out, n);
+      value = out;
+    }
+    if (op1 != AluOp::kBypass) {
+      numerics::alu_tensor_scalar(op1, value, imm1.at(p), reverse1, out, n);
+      value = out;
+    }
+    numerics::activate(function, value, out, n, relu_param.at(p));
+  });
   sum.store(cx, kReduceRes);
 }
 
@@ -134,12 +124,14 @@ void exponential(Context& cx) {
   cx.separate(dst, src);
   if (cmd == isa::ReduceCmd::kIdle) cx.engines().vector.defined.reset();
   Accumulation sum(cx, cx.engines().vector, cmd, AluOp::kAdd, init, cx.lane(dst, kDst), src.partitions);
-  activate_tile(cx, src, dst, ActivationFunction::kExp, max_value.is_vector, {}, sum,
-                [&](int64_t p, const float* in, float* out, int64_t n) {
-                  if (!max_value.present) return in;
-                  numerics::alu_tensor_scalar(AluOp::kSubtract, in, max_value.at(p), false, out,
-                                              static_cast<size_t>(n));
-                  return static_cast<const float*>(out);
+  activate_tile(cx, src, dst, max_value.is_vector, sum,
+                [&](int64_t p, const float* in, float* out, size_t n) {
+                  const float* value = in;
+                  if (max_value.present) {
+                    numerics::alu_tensor_scalar(AluOp::kSubtract, in, max_value.at(p), false, out, n);
+                    value = out;
+                  }
+                  numerics::activate(ActivationFunction::kExp, value, out, n);
                 });
   sum.store(cx, kReduceRes);
 }

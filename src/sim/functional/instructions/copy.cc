@@ -25,9 +25,10 @@ void tensor_copy(Context& cx) {
     transfer(cx, src, dst);
     return;
   }
-  for_blocks<1>(cx, {&src}, dst, false, [](int64_t, int64_t, const float* const* in, float* out, int64_t n) {
-    if (out != in[0]) std::memcpy(out, in[0], static_cast<size_t>(n) * sizeof(float));
-  });
+  for_blocks<1>(cx, {&src}, dst, false,
+                row_by_row<1>([](int64_t, const float* const* in, float* out, int64_t n) {
+                  if (out != in[0]) std::memcpy(out, in[0], static_cast<size_t>(n) * sizeof(float));
+                }));
 }
 
 namespace {

@@ -61,10 +61,10 @@ void tensor_tensor(Context& cx) {
     });
     return;
   }
-  for_blocks<2>(cx, {&a, &b}, dst, false,
-                [&](int64_t, int64_t, const float* const* in, float* out, int64_t n) {
-                  numerics::alu_tensor_tensor(op, in[0], in[1], out, static_cast<size_t>(n));
-                });
+  for_blocks<2>(cx, {&a, &b}, dst, false, [&](const Block<2>& block) {
+    numerics::alu_tensor_tensor(op, block.in[0], block.in[1], block.out, static_cast<size_t>(block.rows),
+                                static_cast<size_t>(block.n));
+  });
 }
 
 namespace {
@@ -148,11 +148,12 @@ void tensor_scalar(Context& cx) {
   const bool reverse1 = op1 && cx.boolean(kAReverse1) && !is_unary(*op1);
   const bool by_partition = operand0.is_vector || operand1.is_vector;
   for_blocks<1>(
-      cx, {&data}, dst, by_partition, [&](int64_t p, int64_t, const float* const* in, float* out, int64_t n) {
+      cx, {&data}, dst, by_partition,
+      row_by_row<1>([&](int64_t p, const float* const* in, float* out, int64_t n) {
         numerics::alu_tensor_scalar(op0, in[0], operand0.at(p), reverse0, out, static_cast<size_t>(n));
         if (op1)
           numerics::alu_tensor_scalar(*op1, out, operand1.at(p), reverse1, out, static_cast<size_t>(n));
-      });
+      }));
 }
 
 // (data op0 operand0) op1 operand1, where operand1 is a tile.
@@ -174,7 +175,7 @@ void scalar_tensor_tensor(Context& cx) {
   // The first result must not land on operand1, which may be dst itself.
   const bool in_place = dst.overlaps(operand1);
   for_blocks<2>(cx, {&data, &operand1}, dst, operand0.is_vector,
-                [&](int64_t p, int64_t, const float* const* in, float* out, int64_t n) {
+                row_by_row<2>([&](int64_t p, const float* const* in, float* out, int64_t n) {
                   ScratchScope scope;
                   float* first = in_place && out == in[1] ? scope.floats(n) : out;
                   numerics::alu_tensor_scalar(op0, in[0], operand0.at(p), reverse0, first,
@@ -183,7 +184,7 @@ void scalar_tensor_tensor(Context& cx) {
                     numerics::alu_tensor_tensor(op1, in[1], first, out, static_cast<size_t>(n));
                   else
                     numerics::alu_tensor_tensor(op1, first, in[1], out, static_cast<size_t>(n));
-                });
+                }));
 }
 
 void reciprocal(Context& cx) {
@@ -192,9 +193,10 @@ void reciprocal(Context& cx) {
   const View dst = cx.destination(kDst);
   cx.expect_same_shape(dst, data, kDst, kData);
   cx.separate(dst, data);
-  for_blocks<1>(cx, {&data}, dst, false, [](int64_t, int64_t, const float* const* in, float* out, int64_t n) {
-    numerics::alu_tensor_scalar(AluOp::kReciprocal, in[0], 0.0f, false, out, static_cast<size_t>(n));
-  });
+  for_blocks<1>(
+      cx, {&data}, dst, false, row_by_row<1>([](int64_t, const float* const* in, float* out, int64_t n) {
+        numerics::alu_tensor_scalar(AluOp::kReciprocal, in[0], 0.0f, false, out, static_cast<size_t>(n));
+      }));
 }
 
 }  // namespace opentrn::sim::bodies

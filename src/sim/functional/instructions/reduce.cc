@@ -35,31 +35,71 @@ struct ScanOperators {
   bool reverse0, reverse1;
 };
 
-// Partitions [begin, end) of the views, whose first one has the initial value of partition p0.
-void scan_rows(const ScanOperators& ops, const View& data0, const View& data1, const PerPartition& initial,
-               const View& dst, int64_t p0, int64_t begin, int64_t end) {
-  ScratchScope scope;
-  const int64_t n = dst.elements;
-  const int64_t group = std::min(end - begin, kScanRowsMax);
-  float* const scratch0 = scope.floats(group * n);
-  float* const scratch1 = scope.floats(group * n);
-  float* const scratch_out = scope.floats(group * n);
-  std::array<float, kScanRowsMax> first;
-  for (int64_t p = begin; p < end; p += group) {
-    const int64_t rows = std::min(group, end - p);
-    for (int64_t i = 0; i < rows; ++i) first[i] = initial.at(p0 + p + i);
-    const FloatRows in0 = load_rows(data0, p, rows, scratch0), in1 = load_rows(data1, p, rows, scratch1);
-    const bool in_place = is_float_rows(dst, p) && !dst.repeats();
-    float* const out = in_place ? reinterpret_cast<float*>(dst.row(p)) : scratch_out;
-    const size_t out_pitch = static_cast<size_t>(in_place ? dst.partition_stride / 4 : n);
-    numerics::alu_scan_rows(ops.op0, ops.op1,
-                            {static_cast<size_t>(rows), static_cast<size_t>(n), in0.data, in0.pitch, in1.data,
-                             in1.pitch, first.data(), out, out_pitch},
-                            ops.reverse0, ops.reverse1);
-    if (!in_place)
-      for (int64_t i = 0; i < rows; ++i) store_row(dst, p + i, out + i * n);
+// Columns of a scan whose sources are computed on the way: what they need fits the first-level cache.
+constexpr int64_t kScanColumns = 256;
+constexpr int64_t kLineFloats = 16;
+
+// The scan of a tile, or of the band of one that begins with partition sources.origin.
+class RowScan {
+ public:
+  RowScan(const ScanOperators& ops, const Sources<2>& sources, const PerPartition& initial, const View& dst)
+      : ops_(ops), sources_(sources), initial_(initial), dst_(dst) {}
+
+  // Rows [begin, end) of the views.
+  void run(int64_t begin, int64_t end) const {
+    for (int64_t p = begin; p < end; p += kScanRowsMax) run_group(p, std::min(kScanRowsMax, end - p));
   }
-}
+
+ private:
+  bool produced(size_t i) const { return sources_.producers[i] != nullptr; }
+
+  void run_group(int64_t p, int64_t rows) const {
+    ScratchScope scope;
+    const int64_t n = dst_.elements;
+    std::array<FloatRows, 2> in{};
+    for (size_t i = 0; i < 2; ++i)
+      if (!produced(i)) in[i] = load_rows(*sources_.views[i], p, rows, scope.floats(rows * n));
+    const bool in_place = is_float_rows(dst_, p) && !dst_.repeats();
+    const MutableFloatRows out = in_place ? MutableFloatRows{reinterpret_cast<float*>(dst_.row(p)),
+                                                             static_cast<size_t>(dst_.partition_stride / 4)}
+                                          : MutableFloatRows{scope.floats(rows * n), static_cast<size_t>(n)};
+    std::array<float, kScanRowsMax> carried;
+    for (int64_t i = 0; i < rows; ++i) carried[i] = initial_.at(sources_.origin + p + i);
+    const int64_t columns = produced(0) || produced(1) ? kScanColumns : n;
+    for (int64_t first = 0; first < n; first += columns)
+      run_columns({sources_.origin + p, rows, first, std::min(columns, n - first)}, in, out, carried.data());
+    if (!in_place)
+      for (int64_t i = 0; i < rows; ++i) store_row(dst_, p + i, out.data + i * n);
+  }
+
+  void run_columns(const Rect& rect, const std::array<FloatRows, 2>& whole, MutableFloatRows out,
+                   float* carried) const {
+    ScratchScope scope;
+    std::array<FloatRows, 2> in;
+    for (size_t i = 0; i < 2; ++i) {
+      if (!produced(i)) {
+        in[i] = {whole[i].data + rect.first, whole[i].pitch};
+        continue;
+      }
+      const int64_t pitch = rect.n + kLineFloats;  // rows in different sets of the cache
+      float* const to = scope.floats(rect.rows * pitch);
+      (*sources_.producers[i])(rect, to, pitch);
+      in[i] = {to, static_cast<size_t>(pitch)};
+    }
+    out.data += rect.first;
+    numerics::alu_scan_rows(ops_.op0, ops_.op1,
+                            {static_cast<size_t>(rect.rows), static_cast<size_t>(rect.n), in[0].data,
+                             in[0].pitch, in[1].data, in[1].pitch, carried, out.data, out.pitch},
+                            ops_.reverse0, ops_.reverse1);
+    for (int64_t i = 0; i < rect.rows; ++i)
+      carried[i] = out.data[i * static_cast<int64_t>(out.pitch) + rect.n - 1];
+  }
+
+  const ScanOperators& ops_;
+  const Sources<2>& sources_;
+  const PerPartition& initial_;
+  const View& dst_;
+};
 
 }  // namespace
 
@@ -163,22 +203,19 @@ void tensor_tensor_scan(Context& cx) {
   cx.expect_same_shape(dst, data0, kDst, kData0);
   cx.expect_same_shape(dst, data1, kDst, kData1);
   cx.separate(dst, data0, data1);
-  const bool reverse0 = cx.boolean(kAReverse0);
-  const bool reverse1 = cx.boolean(kAReverse1);
-  const auto scan = [&](const std::array<const View*, 2>& in, const View& out, int64_t p0, int64_t begin,
-                        int64_t end) {
-    scan_rows({op0, op1, reverse0, reverse1}, *in[0], *in[1], initial, out, p0, begin, end);
-  };
+  const ScanOperators ops{op0, op1, cx.boolean(kAReverse0), cx.boolean(kAReverse1)};
+  const std::array<const View*, 2> data{&data0, &data1};
   if (cx.defers()) {
-    defer_rows<2>(cx, {&data0, &data1}, dst,
-                  [&](const std::array<const View*, 2>& in, const View& out, int64_t p0) {
-                    scan(in, out, p0, 0, out.partitions);
-                  });
+    const std::array<const Producer*, 2> producers = producers_of<2>(cx, data);
+    defer_rows<2>(cx, data, dst, [&](const std::array<const View*, 2>& in, const View& out, int64_t p0) {
+      RowScan(ops, {in, producers, p0}, initial, out).run(0, out.partitions);
+    });
     return;
   }
-  cx.parallel(dst.partitions, dst.repeats() ? 0 : dst.total() * 2, [&](int64_t begin, int64_t end) {
-    scan({&data0, &data1}, dst, 0, begin, end);
-  });
+  const Sources<2> whole{data};
+  const RowScan scan(ops, whole, initial, dst);
+  cx.parallel(dst.partitions, dst.repeats() ? 0 : dst.total() * 2,
+              [&](int64_t begin, int64_t end) { scan.run(begin, end); });
 }
 
 // One row from all partitions, first to last in fp32 [assumed order]; average divides the sum by P.
