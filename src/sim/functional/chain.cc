@@ -71,7 +71,7 @@ bool is_elementwise(Opcode opcode) {
   }
 }
 
-// More, and what is computed twice as often as it could be, or kept alive, is no longer small.
+// What a tile is computed from, its sources' sources included: each is kept until the reader has run.
 constexpr uint32_t kInputsMax = 8;
 
 bool same_elements(const isa::Operand& a, const isa::Operand& b) {
