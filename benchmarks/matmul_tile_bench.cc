@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <vector>
+#include <new>
+#include <string>
 
 #include "base/random.h"
 #include "numerics/matmul.h"
@@ -20,7 +21,7 @@ struct Shape {
   int pitch = 0;
 };
 
-// Best of several batches, as the machine may be shared; a batch runs for about 20 ms.
+// Best of many batches, as the machine may be shared; a batch runs for about 2 ms.
 double best_seconds_per_tile(const MatmulTile& tile) {
   using Clock = std::chrono::steady_clock;
   const auto seconds_of = [&tile](int repeats) {
@@ -28,28 +29,49 @@ double best_seconds_per_tile(const MatmulTile& tile) {
     for (int i = 0; i < repeats; ++i) opentrn::numerics::matmul_tile(tile);
     return std::chrono::duration<double>(Clock::now() - start).count() / repeats;
   };
-  const int repeats = std::max(1, static_cast<int>(0.02 / seconds_of(3)));
+  const int repeats = std::max(1, static_cast<int>(0.002 / seconds_of(3)));
   double best = seconds_of(repeats);
-  for (int batch = 0; batch < 15; ++batch) best = std::min(best, seconds_of(repeats));
+  for (int batch = 0; batch < 150; ++batch) best = std::min(best, seconds_of(repeats));
   return best;
 }
 
+// Words that begin with a cache line, as a core's memory does.
+class Words {
+ public:
+  explicit Words(size_t count) : begin_(new (kLine) uint32_t[count]()), end_(begin_ + count) {}
+  ~Words() { ::operator delete[](begin_, kLine); }
+  Words(const Words&) = delete;
+  Words& operator=(const Words&) = delete;
+  uint32_t* begin() { return begin_; }
+  uint32_t* end() { return end_; }
+
+ private:
+  static constexpr std::align_val_t kLine{64};
+  uint32_t* begin_;
+  uint32_t* end_;
+};
+
 // Random bits of small values: two bf16 or one fp32 in each word.
-std::vector<uint32_t> random_words(opentrn::SplitMix64& rng, size_t elements, opentrn::DType dtype) {
-  std::vector<uint32_t> words(elements * static_cast<size_t>(opentrn::size_bytes(dtype)) / 4);
+void fill(Words& words, opentrn::SplitMix64& rng) {
   for (uint32_t& word : words) word = (rng.next32() & 0x007f007fu) | 0x3f003f00u;
-  return words;
 }
 
 void measure(const Shape& s, const char* target) {
   opentrn::SplitMix64 rng(1);
   const size_t k = static_cast<size_t>(s.K), m = static_cast<size_t>(s.M), n = static_cast<size_t>(s.N);
   const size_t pitch = s.pitch == 0 ? n : static_cast<size_t>(s.pitch);
-  const std::vector<uint32_t> stationary = random_words(rng, k * m, s.dtype);
-  const std::vector<uint32_t> moving = random_words(rng, k * pitch, s.dtype);
-  std::vector<float> acc(m * n);
-  const MatmulTile tile{
-      {stationary.data(), m, s.dtype}, {moving.data(), pitch, s.dtype}, acc.data(), s.K, s.M, s.N, n, true};
+  const size_t per_word = 4 / static_cast<size_t>(opentrn::size_bytes(s.dtype));
+  Words stationary(k * m / per_word), moving(k * pitch / per_word), acc(m * n);
+  fill(stationary, rng);
+  fill(moving, rng);
+  const MatmulTile tile{{stationary.begin(), m, s.dtype},
+                        {moving.begin(), pitch, s.dtype},
+                        reinterpret_cast<float*>(acc.begin()),
+                        s.K,
+                        s.M,
+                        s.N,
+                        n,
+                        true};
   const double seconds = best_seconds_per_tile(tile);
   std::printf(
       "{\"target\": \"%s\", \"K\": %d, \"M\": %d, \"N\": %d, \"dtype\": \"%s\", \"pitch\": %zu, "

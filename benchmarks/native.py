@@ -5,28 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.matmul_tile_vs_numpy import numpy_rates
+
 TILE = (128, 128, 512)  # K, M, N of a full nc_matmul
 BENCHES = ("functional_bench", "opentrn_matmul_tile_bench", "timing_bench")
-_SGEMM = """
-import sys, time
-import numpy as np
-rng = np.random.default_rng(1)
-best = 0.0
-for m, n, k in ((1024, 1024, 1024), (2048, 2048, 2048), (128, 512, 128)):
-    a, b = rng.random((m, k), dtype=np.float32), rng.random((k, n), dtype=np.float32)
-    out = np.empty((m, n), np.float32)
-    repeats = max(1, int(3e9 / (m * n * k)))
-    for _ in range(5):
-        start = time.perf_counter()
-        for _ in range(repeats):
-            np.matmul(a, b, out=out)
-        best = max(best, repeats * m * n * k / (time.perf_counter() - start) / 1e9)
-print(best)
-"""
 
 
 @dataclass(frozen=True)
@@ -75,23 +60,24 @@ def small_instruction(build: Path) -> list[Figure]:
 
 
 def matmul_tile(build: Path) -> list[Figure]:
-    """nc_matmul at full size against OpenBLAS, one thread each, in turns: median of the paired ratios."""
+    """nc_matmul at full size against OpenBLAS, one thread each, in turns: medians of the paired ratios.
+
+    OpenBLAS at its best, on large squares, and at the tile's own shape."""
     binary = _find(build, "opentrn_matmul_tile_bench")
-    single = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    k, m, n = TILE
     pairs = []
     for _ in range(3):
         lines = subprocess.run([str(binary)], check=True, capture_output=True, text=True).stdout.splitlines()
-        rows = [json.loads(line) for line in lines]
-        fp32 = [row for row in rows if row["dtype"] == "float32"]
-        ours = max(row["gmac_per_s"] for row in fp32 if (row["K"], row["M"], row["N"]) == TILE)
-        blas = subprocess.run(
-            [sys.executable, "-c", _SGEMM], env=single, check=True, capture_output=True, text=True
-        )
-        pairs.append((ours, float(blas.stdout)))
-    ratio = sorted(ours / blas for ours, blas in pairs)[1]
-    ours, blas = max(p[0] for p in pairs), max(p[1] for p in pairs)
+        fp32 = [row for row in map(json.loads, lines) if row["dtype"] == "float32"]
+        ours = max(row["gmac_per_s"] for row in fp32 if (row["K"], row["M"], row["N"]) == (k, m, n))
+        blas = numpy_rates()
+        pairs.append((ours, max(blas.values()), blas[f"{m}x{n}x{k}"]))
+    best, same = (sorted(pair[0] / pair[i] for pair in pairs)[1] for i in (1, 2))
+    tile, square, shape = (max(column) for column in zip(*pairs, strict=True))
+    what = f"nc_matmul tile {tile:.0f} GMAC/s, BLAS"
     return [
-        Figure(f"nc_matmul tile {ours:.0f} GMAC/s, BLAS {blas:.0f}", ratio, "x", "at least 1.2", ratio >= 1.2)
+        Figure(f"{what} {square:.0f} at its best", best, "x", "at least 1.2", best >= 1.2),
+        Figure(f"{what} {shape:.0f} at its shape", same, "x", "at least 1.2", same >= 1.2),
     ]
 
 

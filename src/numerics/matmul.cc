@@ -5,8 +5,9 @@
 // Both operands are packed, and widened to fp32 in doing so. A panel of `moving` (K rows of three vectors,
 // 24 KiB at K = 128 with AVX-512) then lies in L1 while every block of `stationary` (K rows of kMaxRows
 // floats, 4 KiB) passes by. Reading the tiles in place again and again would touch K rows whose pitch is
-// often a power of two, which fall into few cache sets. Operands are packed by the block that reads them
-// first: the first panel packs `stationary`, the first block of each panel `moving`.
+// often a power of two, which fall into few cache sets. `stationary` is packed first, as blocks would wait
+// for what they have just packed; the first block of each panel packs `moving`, whose stores hide behind its
+// multiplications.
 #include "numerics/simd_targets.h"
 
 #include <algorithm>
@@ -127,23 +128,25 @@ HWY_INLINE void fetch(const T* from, size_t elements) {
   for (size_t i = 0; i < elements; i += 64 / sizeof(T)) hwy::Prefetch(from + i);
 }
 
-// The `kMaxRows` elements of a full block in one row of the operand.
-template <typename T>
-HWY_ATTR HWY_INLINE void pack_full_block(const T* HWY_RESTRICT from, float* HWY_RESTRICT to) {
-  const hn::CappedTag<float, 8> d;
-  if constexpr (kMaxRows == 8 && HWY_MAX_BYTES >= 32) {
-    hn::StoreU(load_wide(d, from), d, to);
-  } else {
-    for (int r = 0; r < kMaxRows; ++r) to[r] = widen(from[r]);
+// The `kMaxRows` elements of a full block in each of kCount rows of the operand: two rows fill a cache line.
+template <int kCount, typename T>
+HWY_ATTR HWY_INLINE void pack_full_block(const T* HWY_RESTRICT from, size_t pitch, float* HWY_RESTRICT to) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (kMaxRows == 8 && HWY_MAX_BYTES >= 4 * kCount * kMaxRows) {
+    const hn::CappedTag<float, 8> d;
+    const auto first = load_wide(d, from);
+    if constexpr (kCount == 1) return hn::StoreU(first, d, to);
+    const hn::CappedTag<float, 16> two;
+    return hn::StoreU(hn::Combine(two, load_wide(d, from + pitch), first), two, to);
   }
+#endif
+  for (int k = 0; k < kCount; ++k, from += pitch, to += kMaxRows)
+    for (int r = 0; r < kMaxRows; ++r) to[r] = widen(from[r]);
 }
 
-// One block: `stationary` is K x kRows, `moving` readable kVectors * lanes wide, `columns` of it wanted. The
-// copies cost nothing: they hide behind the multiplications. `stationary` is packed by full blocks only.
-template <int kRows, int kVectors, bool kPackStationary = false, bool kPackMoving = false, typename S = float,
-          typename M = float>
-HWY_ATTR HWY_NOINLINE void block(Rows<S> stationary, Rows<M> moving, int K, size_t columns, Output out) {
-  static_assert(kPackStationary || sizeof(S) == sizeof(float));
+// One block: `stationary` is K x kRows, `moving` readable kVectors * lanes wide, `columns` of it wanted.
+template <int kRows, int kVectors, bool kPackMoving = false, typename M = float>
+HWY_ATTR HWY_NOINLINE void block(Rows<float> stationary, Rows<M> moving, int K, size_t columns, Output out) {
   const D d;
   const size_t lanes = hn::Lanes(d);
   V sum[kRows][kVectors];
@@ -152,30 +155,19 @@ HWY_ATTR HWY_NOINLINE void block(Rows<S> stationary, Rows<M> moving, int K, size
   }
   if (out.accumulate)
     for (int r = 0; r < kRows; ++r) fetch(out.acc + r * out.pitch, kVectors * lanes);
-  const S* HWY_RESTRICT left = stationary.data;
+  const float* HWY_RESTRICT left = stationary.data;
   const M* HWY_RESTRICT right = moving.data;
-  float* HWY_RESTRICT left_copy = stationary.packed;
-  float* HWY_RESTRICT right_copy = moving.packed;
+  float* HWY_RESTRICT copy = moving.packed;
   for (int k = 0; k < K; ++k) {
-    const bool ahead = (kPackStationary || kPackMoving) && k + kRowsAhead < K;
     V m[kVectors];
     for (int v = 0; v < kVectors; ++v) m[v] = load_wide(d, right + v * lanes);
     if constexpr (kPackMoving) {
-      for (int v = 0; v < kVectors; ++v) hn::StoreU(m[v], d, right_copy + v * lanes);
-      right_copy += kVectors * lanes;
-      if (ahead) fetch(right + kRowsAhead * moving.pitch, kVectors * lanes);
-    }
-    const float* HWY_RESTRICT broadcast;
-    if constexpr (kPackStationary) {
-      pack_full_block(left, left_copy);
-      broadcast = left_copy;
-      left_copy += kRows;
-      if (ahead) hwy::Prefetch(left + kRowsAhead * stationary.pitch);
-    } else {
-      broadcast = left;
+      for (int v = 0; v < kVectors; ++v) hn::StoreU(m[v], d, copy + v * lanes);
+      copy += kVectors * lanes;
+      if (k + kRowsAhead < K) fetch(right + kRowsAhead * moving.pitch, kVectors * lanes);
     }
     for (int r = 0; r < kRows; ++r) {
-      const V s = hn::Set(d, broadcast[r]);
+      const V s = hn::Set(d, left[r]);
       for (int v = 0; v < kVectors; ++v) sum[r][v] = fused(d, s, m[v], sum[r][v]);
     }
     left += stationary.pitch;
@@ -198,26 +190,33 @@ HWY_INLINE int block_rows(int rows_left) {
   return rows_left >= 4 ? 4 : rows_left >= 2 ? 2 : 1;
 }
 
-// Blocks of rows from `first` on, a multiple of kMaxRows, each K x rows, block_pitch() apart. Row by row, as
-// a row of the operand is contiguous.
-template <typename T>
-HWY_ATTR void pack_stationary(const MatmulTile& t, int first, float* HWY_RESTRICT to) {
-  if (first == t.M) return;
+// kCount rows from row k on, of all blocks.
+template <int kCount, typename T>
+HWY_ATTR HWY_INLINE void pack_rows(const MatmulTile& t, const T* row, int k, float* HWY_RESTRICT block) {
   const size_t pitch = block_pitch(t.K);
-  const auto* row = static_cast<const T*>(t.stationary.data);
-  const int full = t.M / kMaxRows * kMaxRows;
-  to += static_cast<size_t>(first / kMaxRows) * pitch;
-  for (int k = 0; k < t.K; ++k, row += t.stationary.pitch) {
-    if (k + kRowsAhead < t.K) fetch(row + kRowsAhead * t.stationary.pitch + first, t.M - first);
-    float* block = to;
-    int m = first;
-    for (; m < full; m += kMaxRows, block += pitch) pack_full_block(row + m, block + k * kMaxRows);
-    for (; m < t.M; block += pitch) {
-      const int rows = block_rows(t.M - m);
-      for (int r = 0; r < rows; ++r) block[k * rows + r] = widen(row[m + r]);
-      m += rows;
-    }
+  int m = 0;
+  for (; m + kMaxRows <= t.M; m += kMaxRows, block += pitch)
+    pack_full_block<kCount>(row + m, t.stationary.pitch, block + k * kMaxRows);
+  for (; m < t.M; block += pitch) {
+    const int rows = block_rows(t.M - m);
+    for (int i = 0; i < kCount; ++i)
+      for (int r = 0; r < rows; ++r) block[(k + i) * rows + r] = widen(row[i * t.stationary.pitch + m + r]);
+    m += rows;
   }
+}
+
+// Blocks of rows, each K x rows, block_pitch() apart. Row by row, as a row of the operand is contiguous.
+template <typename T>
+HWY_ATTR void pack_stationary(const MatmulTile& t, float* to) {
+  const size_t pitch = t.stationary.pitch;
+  const auto* row = static_cast<const T*>(t.stationary.data);
+  int k = 0;
+  for (; k + 2 <= t.K; k += 2, row += 2 * pitch) {
+    if (k + kRowsAhead + 1 < t.K)
+      for (int i = 0; i < 2; ++i) fetch(row + (kRowsAhead + i) * pitch, t.M);
+    pack_rows<2>(t, row, k, to);
+  }
+  if (k < t.K) pack_rows<1>(t, row, k, to);
 }
 
 // Where column n of an operand's first row lies, in elements.
@@ -277,43 +276,28 @@ HWY_ATTR void pack_panel_of(const MatmulTile& t, int n, size_t columns, size_t w
 
 // Where rows m on of the stationary operand lie once they are packed. Blocks of less than kMaxRows follow the
 // full ones, one block_pitch() each.
-HWY_INLINE float* packed_block(const MatmulTile& t, float* packed, int m) {
+HWY_INLINE const float* packed_block(const MatmulTile& t, const float* packed, int m) {
   const int full = std::min(m, t.M - t.M % kMaxRows);
-  float* at = packed + static_cast<size_t>(full / kMaxRows) * block_pitch(t.K);
+  const float* at = packed + static_cast<size_t>(full / kMaxRows) * block_pitch(t.K);
   for (int before = full; before < m; before += block_rows(t.M - before)) at += block_pitch(t.K);
   return at;
 }
 
-// The operands of one panel: `pack_stationary` if this is the panel that packs it, `moving` with a place to
-// be packed to if its first block, a full one, is to do that.
+// The operands of one panel: `stationary` packed, `moving` with a place to be packed to if its first block, a
+// full one, is to do that.
 template <typename M>
 struct Panel {
-  float* stationary;
-  bool pack_stationary;
+  const float* stationary;
   Rows<M> moving;
   int n;
   size_t columns;
 };
 
-template <int kVectors, typename S, typename M>
-HWY_ATTR void packing_block(const MatmulTile& t, const Panel<M>& panel, int m, Output out) {
-  const Rows<S> left{static_cast<const S*>(t.stationary.data) + m, t.stationary.pitch,
-                     packed_block(t, panel.stationary, m)};
-  if (panel.moving.packed != nullptr)
-    return block<kMaxRows, kVectors, true, true>(left, panel.moving, t.K, panel.columns, out);
-  if constexpr (sizeof(M) == sizeof(float))
-    return block<kMaxRows, kVectors, true, false>(left, panel.moving, t.K, panel.columns, out);
-}
-
 template <int kVectors, typename M>
 HWY_ATTR void full_block(const MatmulTile& t, const Panel<M>& panel, int m, Output out) {
-  if (panel.pack_stationary) {
-    if (t.stationary.dtype == DType::kFloat32) return packing_block<kVectors, float>(t, panel, m, out);
-    return packing_block<kVectors, uint16_t>(t, panel, m, out);
-  }
   const Rows<float> left{packed_block(t, panel.stationary, m), kMaxRows};
   if (panel.moving.packed != nullptr)
-    return block<kMaxRows, kVectors, false, true>(left, panel.moving, t.K, panel.columns, out);
+    return block<kMaxRows, kVectors, true>(left, panel.moving, t.K, panel.columns, out);
   if constexpr (sizeof(M) == sizeof(float))
     return block<kMaxRows, kVectors>(left, panel.moving, t.K, panel.columns, out);
 }
@@ -341,7 +325,7 @@ HWY_ATTR int rows_of_panel(const MatmulTile& t, const Panel<M>& panel, int m) {
 template <int kVectors, typename M>
 HWY_ATTR void all_rows_of_panel(const MatmulTile& t, const Panel<M>& panel) {
   int m = 0;
-  Panel<float> packed{panel.stationary, panel.pack_stationary, {}, panel.n, panel.columns};
+  Panel<float> packed{panel.stationary, {}, panel.n, panel.columns};
   if (panel.moving.packed != nullptr) {
     m = rows_of_panel<kVectors>(t, panel, 0);
     packed.moving = {panel.moving.packed, kVectors * hn::Lanes(D())};
@@ -456,9 +440,8 @@ HWY_ATTR void tile_of_few_rows(const MatmulTile& t, float* packed, const float* 
   }
 }
 
-HWY_ATTR void tile_of_panels(const MatmulTile& t, float* packed, float* stationary, int end) {
+HWY_ATTR void tile_of_panels(const MatmulTile& t, float* packed, const float* stationary, int end) {
   const size_t lanes = hn::Lanes(D());
-  bool pack = t.M >= kMaxRows;
   for (int n = 0; n < end;) {
     const size_t left = static_cast<size_t>(end - n);
     const size_t vectors = std::min<size_t>(kPanelVectors, (left + lanes - 1) / lanes);
@@ -466,14 +449,12 @@ HWY_ATTR void tile_of_panels(const MatmulTile& t, float* packed, float* stationa
     const bool in_place = t.moving.run == 0 && columns == width && t.M >= kMaxRows;
     if (!in_place) {
       pack_panel_of(t, n, columns, width, packed);
-      panel_of_vectors<float>(t, {stationary, pack, {packed, width}, n, columns}, vectors);
+      panel_of_vectors<float>(t, {stationary, {packed, width}, n, columns}, vectors);
     } else if (t.moving.dtype == DType::kFloat32) {
-      panel_of_vectors<float>(t, {stationary, pack, rows_in_place<float>(t, n, packed), n, columns}, vectors);
+      panel_of_vectors<float>(t, {stationary, rows_in_place<float>(t, n, packed), n, columns}, vectors);
     } else {
-      panel_of_vectors<uint16_t>(t, {stationary, pack, rows_in_place<uint16_t>(t, n, packed), n, columns},
-                                 vectors);
+      panel_of_vectors<uint16_t>(t, {stationary, rows_in_place<uint16_t>(t, n, packed), n, columns}, vectors);
     }
-    pack = false;
     n += static_cast<int>(columns);
   }
 }
@@ -486,11 +467,10 @@ HWY_ATTR void MatmulTileSimd(const MatmulTile& t) {
   const size_t blocks = static_cast<size_t>(t.M / kMaxRows) + 3;
   float* packed = matmul_scratch(widest * static_cast<size_t>(t.K) + blocks * block_pitch(t.K));
   float* stationary = packed + widest * static_cast<size_t>(t.K);
-  // What no full block packs.
   if (t.stationary.dtype == DType::kFloat32)
-    pack_stationary<float>(t, t.M / kMaxRows * kMaxRows, stationary);
+    pack_stationary<float>(t, stationary);
   else
-    pack_stationary<uint16_t>(t, t.M / kMaxRows * kMaxRows, stationary);
+    pack_stationary<uint16_t>(t, stationary);
   const int left_over = columns_left_over(t);
   const int end = t.N - left_over;
   if (few_rows)
