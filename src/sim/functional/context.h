@@ -142,6 +142,8 @@ class Context {
     };
     core.pool_->parallel_for(static_cast<size_t>(n), std::ref(part));
   }
+  // How many threads may share a parallel().
+  int threads() const { return core.pool_ == nullptr ? 1 : core.pool_->size(); }
   // Whether the work has to wait, for defer().
   bool defers() const { return chain_ != nullptr; }
   // rows(begin, end) computes partitions of `tile`, on any thread. Bodies that chain.h knows of call it once,

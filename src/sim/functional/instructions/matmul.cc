@@ -203,10 +203,13 @@ void multiply(Context& cx, const Matrix& stationary, const Matrix& moving, const
     tile.accumulate = false;
   }
   const int64_t work = int64_t{tile.K} * tile.M * tile.N / kMultiplyAddsPerWork;
-  // Threads share the longer side of the result, in pieces that suit the kernel's register tiles.
+  // Threads share the longer side of the result, in pieces that suit the kernel's register tiles. Each piece
+  // packs the other operand anew, so there are but two for each thread.
   const bool by_column = tile.N >= 2 * tile.M;
-  const int64_t grain = by_column ? 64 : 8;
+  const int64_t unit = by_column ? 64 : 8;
   const int64_t length = by_column ? tile.N : tile.M;
+  const int64_t pieces = 2 * cx.threads();
+  const int64_t grain = std::max<int64_t>(1, (length + pieces * unit - 1) / (pieces * unit)) * unit;
   cx.parallel((length + grain - 1) / grain, dst.repeats() ? 0 : work, [&](int64_t begin, int64_t end) {
     const int first = static_cast<int>(begin * grain);
     const int last = static_cast<int>(std::min(end * grain, length));
