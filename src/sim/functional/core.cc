@@ -29,12 +29,6 @@ namespace {
 
 constexpr isa::RegisterId kRegistersMax = 1u << 20;
 
-// Of a tensor whose program says that it may be read before it is written.
-void fill(Buffer& buffer, DType dtype) {
-  buffer.fill_fresh(dtype);
-  buffer.mark_all_initialised();
-}
-
 int64_t wrap_int32(int64_t value) { return static_cast<int32_t>(static_cast<uint32_t>(value)); }
 
 }  // namespace
@@ -81,6 +75,16 @@ void Core::release(TensorId id) {
   if (!slot.bound && slot.buffer->fold_rows() == 0) buffers_.recycle(std::move(slot.buffer));
 }
 
+// What a tensor reads as before anything writes it, where that is no fault.
+void Core::fill_fresh(const isa::Tensor& tensor, Buffer& buffer) const {
+  if (!tensor.filled && !checks_.fill_fresh_memory) return;
+  buffer.fill_fresh(tensor.dtype);
+  // The mask of HBM tells which outputs were written. Nobody asks that of a tile here, and rows of one element
+  // would be marked one by one.
+  const bool asked = checks_.uninitialised_reads || checks_.nan_origin || isa::is_hbm(tensor.space);
+  if (tensor.filled || !asked) buffer.mark_all_initialised();
+}
+
 Core::TensorSlot& Core::touch_slow(const Program& program, TensorId id) {
   const isa::Tensor& tensor = program.tensor(id);
   std::lock_guard guard(memory_lock_);
@@ -99,8 +103,7 @@ Core::TensorSlot& Core::touch_slow(const Program& program, TensorId id) {
                             checks_.tensor_bytes_max));
   if (slot.buffer == nullptr) {
     slot.buffer = buffers_.allocate(bytes);
-    if (checks_.fill_fresh_memory) slot.buffer->fill_fresh(tensor.dtype);
-    if (tensor.filled) fill(*slot.buffer, tensor.dtype);
+    fill_fresh(tensor, *slot.buffer);
   } else if (slot.buffer->bytes() != bytes) {
     throw Fault(FaultKind::kInput, "sim.bound_size",
                 fmt::format("{} has {} bytes, the buffer bound to it {}", isa::tensor_label(program, id),
@@ -436,8 +439,7 @@ void Core::renew_tensors(const Program& program, InstructionIndex begin) {
   for (TensorId id : program.made_in_loop(begin)) {
     if (id >= tensors_.size() || tensors_[id].ready == nullptr || tensors_[id].bound) continue;
     tensors_[id].ready->reset_masks();
-    if (checks_.fill_fresh_memory) tensors_[id].ready->fill_fresh(program.tensor(id).dtype);
-    if (program.tensor(id).filled) fill(*tensors_[id].ready, program.tensor(id).dtype);
+    fill_fresh(program.tensor(id), *tensors_[id].ready);
   }
 }
 

@@ -185,6 +185,7 @@ class Core {
       return tensors_[id];
     return touch_slow(program, id);
   }
+  void fill_fresh(const isa::Tensor& tensor, Buffer& buffer) const;
   TensorSlot& touch_slow(const isa::Program& program, isa::TensorId id);
   // Of an instruction of a chain, sets up and defers the work.
   void execute(const isa::Program& program, isa::InstructionIndex index, ChainRun* chain = nullptr);
