@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from opentrn import _core, core
+from opentrn._compiler_flags import generates_descriptors
 from opentrn.isa_enums import nc_version, require_logical_core
 from opentrn.shapes import ShapeOf
 from opentrn.strict import version as strict_version
@@ -175,6 +176,7 @@ def run(
     uninitialised: str | None = None,
     stochastic_rounding: int | bool | None = None,
     look_ahead: int | None = None,
+    dge: bool | None = None,
     on_progress: Callable[[str, list[list[Any]]], None] | None = None,
     **kwargs: Any,
 ) -> RunResult:
@@ -194,6 +196,9 @@ def run(
     then repeated by Python. loop_iterations: of device loops whose bounds depend on values, with execute=False.
     look_ahead: over how many instructions the compiler orders those of an engine. None: its usual; 0: they stay
     as written (what AWS's compiler does with enable-instruction-scheduling=false).
+    dge: whether NeuronCore-v3 and later generate DMA descriptors while they run. False: transfers are prepared
+    before the launch, as AWS's compiler does it with --disable-dge. None: as the kernel's additional_compile_opt and
+    NEURON_CC_FLAGS say.
     uninitialised: what reading memory that nothing wrote does: "fault", the default, or "fill", which reads NaN
     and 4 as AWS's simulator does. Copies and transposes may move unwritten elements, see docs/decisions/0014.
     stochastic_rounding: a seed, from which engines round fp32 to narrower floats stochastically: the same seed
@@ -231,6 +236,7 @@ def run(
     if time:
         report("timing", machines)
         habits = {"neuronx_cc": compiler_of(kernel, compiler) == "neuronx-cc"}
+        habits["dge"] = generates_descriptors(kernel, dge)
         if look_ahead is not None:
             habits["look_ahead"] = look_ahead
         timings = [

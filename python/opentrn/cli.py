@@ -219,6 +219,8 @@ def _add_kernel_only(parser: argparse.ArgumentParser) -> None:
         choices=("nki", "neuronx-cc"),
         help="whose habits the backend follows (default: neuronx-cc for NKI 0.1 kernels)",
     )
+    parser.add_argument("--disable-dge", action="store_true",
+                        help="prepare DMA descriptors before the launch, as neuronx-cc with this flag")  # fmt: skip
     parser.add_argument("--eager", action="store_true",
                         help="execute instruction by instruction, for a debugger or print()")  # fmt: skip
     parser.add_argument("--uninitialised", choices=("fault", "fill"),
@@ -276,7 +278,7 @@ def _launch_and_print(options: argparse.Namespace, progress: Progress, execute: 
     return opentrn.run(
         kernel, target=options.target, lnc=options.lnc, execute=execute, time=timed,
         overrides=options.settings, compiler=options.compiler, strict=options.strict,
-        eager=options.eager, loop_iterations=options.loop_iterations,
+        eager=options.eager, loop_iterations=options.loop_iterations, dge=False if options.disable_dge else None,
         uninitialised=options.uninitialised, stochastic_rounding=_rounding(options),
         on_progress=progress.begin, **inputs,
     )  # fmt: skip
@@ -400,7 +402,7 @@ def _time_program_file(options: argparse.Namespace) -> Any:
     cores = [options.kernel, *(f"{options.kernel}.core{core}" for core in range(1, options.lnc))]
     timing = _core.time_files(
         cores, options.target, options.settings, neuronx_cc=options.compiler == "neuronx-cc",
-        default_trip_count=options.loop_iterations,
+        dge=not options.disable_dge, default_trip_count=options.loop_iterations,
     )  # fmt: skip
     return RunResult(None, timing.profile()["program"], options.target, [], [timing])
 

@@ -214,6 +214,11 @@ TEST(EngineChoice, DescriptorsAreHardwareMadeFromV3AndPreparedBefore) {
   }
 }
 
+TEST(EngineChoice, WithoutDgeDescriptorsAreKnownBeforeTheLaunch) {
+  const auto executable = checked_compile(stream_tiles(1, 64, DType::kFloat32), {.dge = false});
+  EXPECT_EQ(entry_of(executable, 0).dge, isa::DgeMode::kNone);
+}
+
 TEST(EngineChoice, GatherUsesGpSimdDescriptorsAndRefusesHardwareOnes) {
   for (const auto asked : {isa::DgeMode::kUnknown, isa::DgeMode::kHwdge}) {
     ProgramBuilder b;

@@ -29,6 +29,7 @@ class Chooser {
       : program_(program),
         version_(arch::version(options.generation)),
         neuronx_cc_(options.neuronx_cc),
+        dge_(options.dge),
         has_gpsimd_(arch::has_engine(tables.timing(options.generation), isa::name(Engine::kGpSimd))),
         estimator_(program, tables, options.generation) {}
 
@@ -156,7 +157,7 @@ class Chooser {
     if (asked != DgeMode::kUnknown) return asked;
     if (vector) return DgeMode::kSwdge;
     if (in.opcode == Opcode::kDmaCompute || in.opcode == Opcode::kSendRecv) return DgeMode::kNone;
-    if (version_ >= 3) return DgeMode::kHwdge;
+    if (version_ >= 3 && (dge_ || dynamic)) return DgeMode::kHwdge;
     return dynamic ? DgeMode::kSwdge : DgeMode::kNone;
   }
 
@@ -203,7 +204,7 @@ class Chooser {
 
   const isa::Program& program_;
   int version_;
-  bool neuronx_cc_, has_gpsimd_;
+  bool neuronx_cc_, dge_, has_gpsimd_;
   Estimator estimator_;
   std::array<double, isa::kEngineCount> load_ns_{};
 };

@@ -42,6 +42,10 @@ struct Options {
   // (order.h).
   bool neuronx_cc = false;
 
+  // Whether NeuronCore-v3 and later generate descriptors while they run (DGE). Without it, transfers whose
+  // addresses are known are prepared before the launch, as neuronx-cc's --disable-dge has it.
+  bool dge = true;
+
   // Our choices, not limits of the hardware: they keep rows of different tensors off one DMA element.
   int64_t sbuf_alignment_bytes = 32;
   int64_t hbm_alignment_bytes = 64;

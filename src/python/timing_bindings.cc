@@ -81,6 +81,7 @@ struct TimeOptions {
   std::vector<std::string> settings;
   std::optional<int> look_ahead;  // none: the compiler's usual
   bool neuronx_cc = false;
+  bool dge = true;
   bool dma_engine_tracks = false;
   std::optional<int64_t> default_trip_count;
   // Of the first core, where it was executed.
@@ -102,7 +103,8 @@ std::shared_ptr<Timing> time_programs(const Programs& programs, const isa::Progr
     timing->executables.push_back(backend::compile(program, {.generation = generation,
                                                              .tables = timing->tables.get(),
                                                              .look_ahead = look_ahead,
-                                                             .neuronx_cc = options.neuronx_cc}));
+                                                             .neuronx_cc = options.neuronx_cc,
+                                                             .dge = options.dge}));
   clock.end_of("backend");
   std::vector<const isa::Executable*> cores;
   for (const isa::Executable& executable : timing->executables) cores.push_back(&executable);
@@ -123,7 +125,7 @@ std::shared_ptr<Timing> time_programs(const Programs& programs, const isa::Progr
 // `target`: what the programs are timed on, where that is not the machines' generation.
 std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::string& name,
                                          const std::vector<std::string>& settings,
-                                         std::optional<int> look_ahead, bool neuronx_cc,
+                                         std::optional<int> look_ahead, bool neuronx_cc, bool dge,
                                          bool dma_engine_tracks, std::optional<int64_t> default_trip_count,
                                          const std::optional<std::string>& target) {
   if (machines.empty())
@@ -137,13 +139,13 @@ std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::st
   }
   const auto recorded_for = static_cast<arch::Generation>(machines[0]->generation());
   return time_programs(programs, *programs[0], target ? arch::resolve_target(*target) : recorded_for,
-                       {name, settings, look_ahead, neuronx_cc, dma_engine_tracks, default_trip_count,
+                       {name, settings, look_ahead, neuronx_cc, dge, dma_engine_tracks, default_trip_count,
                         &machines[0]->core().trip_counts()});
 }
 
 // Programs that save_program() wrote, one file per core.
 std::shared_ptr<Timing> time_files(const std::vector<std::string>& paths, const std::string& target,
-                                   const std::vector<std::string>& settings, bool neuronx_cc,
+                                   const std::vector<std::string>& settings, bool neuronx_cc, bool dge,
                                    std::optional<int> look_ahead, std::optional<int64_t> default_trip_count) {
   nb::gil_scoped_release unlocked;
   Programs programs;
@@ -152,6 +154,7 @@ std::shared_ptr<Timing> time_files(const std::vector<std::string>& paths, const 
                        {.settings = settings,
                         .look_ahead = look_ahead,
                         .neuronx_cc = neuronx_cc,
+                        .dge = dge,
                         .default_trip_count = default_trip_count});
 }
 
@@ -400,7 +403,8 @@ void bind_timing(nb::module_& module) {
       .def("strings", &strings);
   module.def("compile_and_time", &compile_and_time, "machines"_a, "name"_a = "kernel",
              "settings"_a = std::vector<std::string>{}, "look_ahead"_a = nb::none(), "neuronx_cc"_a = false,
-             "dma_engine_tracks"_a = false, "default_trip_count"_a = nb::none(), "target"_a = nb::none());
+             "dge"_a = true, "dma_engine_tracks"_a = false, "default_trip_count"_a = nb::none(),
+             "target"_a = nb::none());
   module.def("event_layout", &event_layout);
   module.def("critical_layout", &critical_layout);
   module.def("resource_names", [] {
@@ -437,7 +441,8 @@ void bind_timing(nb::module_& module) {
       },
       "machine"_a, "path"_a, "name"_a = "kernel");
   module.def("time_files", &time_files, "paths"_a, "target"_a, "settings"_a = std::vector<std::string>{},
-             "neuronx_cc"_a = false, "look_ahead"_a = nb::none(), "default_trip_count"_a = nb::none());
+             "neuronx_cc"_a = false, "dge"_a = true, "look_ahead"_a = nb::none(),
+             "default_trip_count"_a = nb::none());
   module.def("run_cli", &print_cli, "arguments"_a);
   module.def("machines", &machines);
   module.def("target_generation", [](const std::string& target) {

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import opentrn
 import opentrn.nki_legacy as nki
 import opentrn.nki_legacy.isa as nisa
 import opentrn.nki_legacy.language as nl
@@ -101,6 +102,58 @@ def test_psum_accumulation_is_one_matmul_per_step(issued):
     np.testing.assert_allclose(run(accumulating, a, b), a.T @ b, rtol=1e-4, atol=1e-4)
     assert issued.count("nc_matmul") == 3
     assert issued.count("memset") == issued.count("tensor_tensor") == 0
+
+
+@pytest.mark.parametrize("read_later", [False, True])
+def test_a_product_with_a_name_is_added_by_the_tensor_engine_too(issued, read_later):
+    def kernel(a, b):
+        psum = nl.zeros((16, 8), dtype=nl.float32, buffer=nl.psum)
+        x, y = nl.ndarray((32, 16), dtype=a.dtype), nl.ndarray((32, 8), dtype=b.dtype)
+        for k in nl.sequential_range(3):
+            x[...] = nl.load(a[k * 32 : (k + 1) * 32, :])
+            y[...] = nl.load(b[k * 32 : (k + 1) * 32, :])
+            product = nisa.nc_matmul(x, y)
+            psum += product
+            if k == 0:
+                first = product
+        x[...] = nl.load(a[64:96, :])
+        return returning(nl.add(psum, first) if read_later else nl.copy(psum))
+
+    a, b = array(96, 16), array(96, 8, seed=1)
+    expected = a.T @ b + (a[:32].T @ b[:32] if read_later else 0)
+    np.testing.assert_allclose(run(kernel, a, b), expected, rtol=1e-4, atol=1e-4)
+    assert issued.count("memset") == 0
+    assert issued.count("tensor_tensor") == int(read_later)
+
+
+def test_the_copy_of_a_product_with_a_name_costs_no_time():
+    def named(a):
+        x = nl.load(a)
+        psum = nl.zeros((16, 16), dtype=nl.float32, buffer=nl.psum)
+        for _ in nl.sequential_range(4):
+            product = nisa.nc_matmul(x, x)
+            psum += product
+        return returning(nl.copy(psum))
+
+    def direct(a):
+        x = nl.load(a)
+        psum = nl.zeros((16, 16), dtype=nl.float32, buffer=nl.psum)
+        for _ in nl.sequential_range(4):
+            psum += nisa.nc_matmul(x, x)
+        return returning(nl.copy(psum))
+
+    times = [opentrn.run(nki.jit(kernel), array(32, 16), execute=False).time_us for kernel in (named, direct)]
+    assert times[0] == times[1]
+
+
+@pytest.mark.parametrize("rows, columns", [(32, 32), (128, 128), (96, 40), (20, 70)])
+def test_the_vector_engine_transposes_by_blocks(issued, rows, columns):
+    def kernel(a):
+        return returning(nisa.nc_transpose(nl.load(a), engine=nisa.vector_engine))
+
+    a = array(rows, columns)
+    np.testing.assert_array_equal(run(kernel, a), a.T)
+    assert issued.count("nc_transpose") == -(-rows // 32) * -(-columns // 32)
 
 
 def test_zeros_in_psum_are_zero_when_no_matmul_wrote_them():

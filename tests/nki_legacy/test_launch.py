@@ -1,5 +1,7 @@
 """Launching 0.1 kernels: modes, grids, output arguments, targets, allocation."""
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -93,6 +95,44 @@ def test_benchmark_gives_values_and_a_predicted_latency():
     assert latency.get_latency_percentile(50) == predicted > 0
     with pytest.raises(ValueError, match="percentile 51"):
         latency.get_latency_percentile(51)
+
+
+def many_loads(a):
+    out = nl.ndarray((128, 64), dtype=a.dtype, buffer=nl.shared_hbm)
+    tiles = [nl.load(a[:, nl.ds(8 * i, 8)]) for i in range(8)]
+    for i, tile in enumerate(tiles):
+        nl.store(out[:, nl.ds(8 * i, 8)], tile)
+    return out
+
+
+@pytest.mark.skipif(_machine.backend().name != "core", reason="the oracle predicts no time")
+def test_descriptors_are_prepared_where_the_compilers_flags_say_so(monkeypatch):
+    x = np.ones((128, 64), np.float32)
+
+    def latency(**options):
+        kernel = nki.benchmark(many_loads, **options)
+        kernel(x)
+        return kernel.benchmark_result.nc_latency.get_latency_percentile(99)
+
+    generated, prepared = latency(), latency(additional_compile_opt="-O1 --disable-dge")
+    assert prepared != generated
+    assert opentrn.run(nki.jit(many_loads), x, dge=False).time_us == prepared
+    assert (
+        opentrn.run(nki.jit(many_loads, additional_compile_opt="--disable-dge"), x, dge=True).time_us
+        == generated
+    )
+    monkeypatch.setenv("NEURON_CC_FLAGS", "--disable-dge --model-type 'transformer'")
+    assert latency() == prepared
+    monkeypatch.setenv("NEURON_CC_FLAGS", "--model-type 'transformer")
+    with pytest.raises(ValueError, match="NEURON_CC_FLAGS.*No closing quotation"):
+        latency()
+
+
+def test_the_logging_level_of_the_official_package_is_there():
+    import logging
+
+    importlib.import_module("opentrn.standins.neuronxcc")
+    assert logging.OFF > logging.CRITICAL
 
 
 def test_latency_before_a_call_is_refused():

@@ -14,8 +14,9 @@ and copied, which is what the assignment means.
 What happens for every instruction (the waiting, reading, writing, and the direct assignment) is in base.py;
 here is what decides the rest.
 
-PSUM: `psum += nisa.nc_matmul(...)` is one matmul that accumulates. The first one into a region that is
-unwritten or zero overwrites it; a region filled by another engine is added to by the Vector engine."""
+PSUM: `psum += nisa.nc_matmul(...)` is one matmul that accumulates, by whatever name the product goes. The
+first one into a region that is unwritten or zero overwrites it; a region filled by another engine is added to
+by the Vector engine."""
 
 from __future__ import annotations
 
@@ -266,23 +267,34 @@ def _assign_tile(dst: Tile, value: Tile, temporary: bool) -> None:
 def add_in_place(dst: Tile, value: Any, temporary: bool) -> Tile:
     """`dst += value`."""
     session()
-    if isinstance(value, Tile) and value.deferred is not None and temporary and dst is not value:
+    if isinstance(value, Tile) and value.deferred is not None and dst is not value:
         work = value.deferred
         if work.accumulate is not None and dst.deferred is None and dst.region is PSUM:
-            if not work.boxes:
+            if not work.boxes and temporary:
                 base.drop_waiting()  # masked out
                 return dst
-            adds = _accumulates(dst, work) if dst.shape == work.shape else None
+            adds = _accumulates(dst, work) if work.boxes and dst.shape == work.shape else None
             if adds is not None:
-                base.drop_waiting()
-                value.deferred = None
-                work.accumulate(dst, adds)
-                value.become(dst)
+                _accumulate(dst, value, adds, temporary)
                 return dst
     flush()
     dst.realised().require_tile("+=")
     arithmetic.binary_into(dst, "add", dst, value)
     return dst
+
+
+def _accumulate(dst: Tile, value: Tile, adds: bool, temporary: bool) -> None:
+    work = value.deferred
+    if temporary:
+        base.drop_waiting()
+        value.deferred = None
+        work.accumulate(dst, adds)
+        value.become(dst)
+        return
+    # `product = nc_matmul(...); psum += product` multiplies again: a copy that nobody reads later goes when the
+    # program is compiled, and the sum stays in the Tensor engine, as published times of such kernels show.
+    value.realised()
+    work.accumulate(dst, adds)
 
 
 def _accumulates(dst: Tile, work: Any) -> bool | None:

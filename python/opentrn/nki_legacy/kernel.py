@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from opentrn import strict
+from opentrn._compiler_flags import generates_descriptors
 from opentrn.errors import NkiValidationError, NotModelled
 from opentrn.isa_enums import MemoryRegion, nc_version, target_version
 from opentrn.nki import _arrays, _dynamo, _machine
@@ -102,7 +103,7 @@ class Kernel:
             return launch(self, args, kwargs)
         machines: list[Any] = []
         result = launch(self, args, kwargs, machines.append)
-        self.benchmark_result.record(machines)
+        self.benchmark_result.record(machines, generates_descriptors(self))
         return result
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -133,11 +134,12 @@ class BenchmarkResult:
     def __init__(self, kernel: str):
         self._kernel = kernel
         self._machines: list[Any] = []
+        self._dge = True
         self._latency: Latency | None = None
 
-    def record(self, machines: list[Any]) -> None:
-        """The machines of a finished launch; timed when the latency is asked for."""
-        self._machines, self._latency = machines, None
+    def record(self, machines: list[Any], dge: bool) -> None:
+        """The machines of a finished launch; timed when the latency is asked for. dge: as opentrn.run takes it."""
+        self._machines, self._dge, self._latency = machines, dge, None
 
     @property
     def nc_latency(self) -> Latency:
@@ -153,7 +155,8 @@ class BenchmarkResult:
             raise NkiValidationError(f"latency of {self._kernel}: call the benchmarked kernel first")
         from opentrn import _core
 
-        return _core.compile_and_time(self._machines, self._kernel, [], neuronx_cc=True).total_ns / 1e3
+        timing = _core.compile_and_time(self._machines, self._kernel, [], neuronx_cc=True, dge=self._dge)
+        return timing.total_ns / 1e3
 
 
 def _decorator(default_mode: str) -> Callable[..., Any]:

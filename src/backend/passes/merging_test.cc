@@ -101,7 +101,7 @@ TEST(Merging, CopiesOutOfPsumWaitForABankOfProducts) {
   const Operand& last_of_bank = merged->operand(merged->instruction(3), isa::slot::nc_matmul::kDst);
   EXPECT_EQ(last_of_bank.tensor, merged->operand(copy, isa::slot::tensor_copy::kSrc).tensor);
   EXPECT_EQ(last_of_bank.offset, 3 * 128);
-  EXPECT_EQ(compile(program, {.neuronx_cc = true}).psum_banks_used, 1);  // at once
+  EXPECT_EQ(compile(merged, {}).psum_banks_used, 1);  // at once
 }
 
 TEST(Merging, ALoopThatIsNotSaidToBeIndependentStays) {

@@ -80,6 +80,19 @@ TEST(Sharing, EqualResultsAreComputedOnceAndWhatOnlyFedTheOthersGoes) {
   EXPECT_EQ(count(*shared, Opcode::kDmaCopy), 1 + 4);
 }
 
+TEST(Sharing, WhatNobodyReadsGoes) {
+  Rounds r;
+  const TensorId x = r.builder.sbuf(128, 256, DType::kFloat32),
+                 unread = r.builder.sbuf(128, 256, DType::kFloat32);
+  r.builder.dma(r.builder.all(x), r.builder.all(r.in));
+  r.builder.tensor_scalar(r.builder.all(unread), r.builder.all(x), 2);
+  r.builder.tensor_scalar(r.builder.all(unread), r.builder.all(unread), 3);
+  r.builder.dma(r.builder.all(r.out), r.builder.all(x));
+  const auto live = share_equal_results(r.builder.take(), 196608, kPartitions, {});
+  EXPECT_EQ(count(*live, Opcode::kTensorScalar), 0);
+  EXPECT_EQ(count(*live, Opcode::kDmaCopy), 2);
+}
+
 TEST(Sharing, AResultTooLargeToKeepIsComputedAgain) {
   constexpr int64_t kSbuf = 2000;  // a tile has 1024 B in a partition
   const auto program = squares(4);

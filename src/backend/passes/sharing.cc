@@ -51,6 +51,11 @@ class Sharing {
     return any;
   }
 
+  bool has_dead() const {
+    const std::vector<bool> live = find_live();
+    return std::ranges::find(live, false) != live.end();
+  }
+
   std::shared_ptr<const isa::Program> rewritten() {
     const std::vector<bool> live = find_live();
     Rewrite rewrite(program_);
@@ -267,7 +272,8 @@ std::shared_ptr<const isa::Program> share_equal_results(const std::shared_ptr<co
                                                         const Options& options) {
   if (has_control_flow(*program)) return program;
   Sharing sharing(*program, sbuf_bytes_per_partition, partitions, options);
-  return sharing.run() ? sharing.rewritten() : program;
+  const bool shares = sharing.run();
+  return shares || sharing.has_dead() ? sharing.rewritten() : program;
 }
 
 }  // namespace opentrn::backend

@@ -1,4 +1,4 @@
-// Computes and loads equal results once.
+// Computes and loads equal results once, and what nobody reads not at all.
 //
 // SBUF tensors that end up with the same content (content.h) become one: the first keeps its writers, readers
 // of the others read it, and what only fed the others goes. AWS's compiler does this for NKI 0.1 kernels

@@ -79,8 +79,8 @@ void Core::release(TensorId id) {
 void Core::fill_fresh(const isa::Tensor& tensor, Buffer& buffer) const {
   if (!tensor.filled && !checks_.fill_fresh_memory) return;
   buffer.fill_fresh(tensor.dtype);
-  // The mask of HBM tells which outputs were written. Nobody asks that of a tile here, and rows of one element
-  // would be marked one by one.
+  // The mask of HBM tells which outputs were written. Nobody asks that of a tile here, and rows of one
+  // element would be marked one by one.
   const bool asked = checks_.uninitialised_reads || checks_.nan_origin || isa::is_hbm(tensor.space);
   if (tensor.filled || !asked) buffer.mark_all_initialised();
 }

@@ -12,7 +12,7 @@ from opentrn.isa_enums import engine as device_engine
 from opentrn.isa_enums import matmul_perf_mode
 from opentrn.nki import isa as machine
 from opentrn.nki_legacy import emit
-from opentrn.nki_legacy.box import Box, full_box, is_full
+from opentrn.nki_legacy.box import Box, Range, full_box, is_full
 from opentrn.nki_legacy.emit import PSUM, read, write
 from opentrn.nki_legacy.index import Predicate
 from opentrn.nki_legacy.isa._common import operand, options, to_engine
@@ -125,7 +125,8 @@ def nc_matmul(
 def nc_transpose(data, *, mask=None, dtype=None, engine=engines.unknown, **extra) -> Tile:
     """Partition and (flattened) free dimensions swapped.
 
-    The Tensor engine writes PSUM, the Vector engine (asked for, at most 32 x 32) any memory. On NeuronCore-v2
+    The Tensor engine writes PSUM, the Vector engine (asked for) any memory; a tile of more than 32 x 32 takes it
+    one instruction for each block of that size, as the official compiler accepts such tiles. On NeuronCore-v2
     the Tensor engine transposes by a matmul with an identity and gives float32; later the result has the
     dtype of `data`.
     """
@@ -144,6 +145,8 @@ def nc_transpose(data, *, mask=None, dtype=None, engine=engines.unknown, **extra
         result = nc_matmul(data, identity, is_moving_onezero=True, mask=mask)
         return result if dtype is None or np.dtype(dtype) == _FP32 else _cast(result, dtype)
     boxes = regions(mask, data.shape, "nc_transpose")
+    if on_vector and data.ndim == 2:
+        boxes = [block for box in boxes for block in _vector_blocks(box)]
     if data.ndim != 2 and not all(is_full(b, data.shape) for b in boxes):
         raise NotModelled(f"nc_transpose: an index mask on {data!r}")
     swapped = [(b[1], b[0]) if data.ndim == 2 else full_box(shape) for b in boxes]
@@ -167,6 +170,15 @@ def nc_transpose(data, *, mask=None, dtype=None, engine=engines.unknown, **extra
     if dtype is not None and np.dtype(dtype) != raw:
         return _cast(result, dtype)
     return result
+
+
+def _vector_blocks(box: Box) -> list[Box]:
+    """`box` [rows, columns] in parts that the Vector engine transposes with one instruction."""
+    step = _VECTOR_TRANSPOSE_MAX
+    rows, columns = (
+        [Range(r.start + i * r.step, r.step, min(step, r.count - i)) for i in range(0, r.count, step)] for r in box
+    )
+    return [(row, column) for row in rows for column in columns]
 
 
 def _cast(tile: Tile, dtype: Any) -> Tile:
