@@ -234,7 +234,7 @@ class Proof {
   }
 
   Result windowed(const Op& op) const {
-    const Result marks = together(op);
+    Result marks = together(op);
     for (const Mark& mark : *marks) {
       const auto i = static_cast<size_t>(mark.axis);
       if (op.integers(Attr::window_dimensions)[i] != 1) return std::nullopt;

@@ -10,8 +10,6 @@
 
 namespace opentrn::compiler {
 
-using graph::Attr;
-using graph::BlockId;
 using graph::Function;
 using graph::index_of;
 using graph::Op;

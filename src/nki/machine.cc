@@ -172,7 +172,7 @@ std::shared_ptr<sim::Buffer> Machine::shared_hbm(const isa::Tensor& tensor) {
 
 TensorView Machine::ndarray(std::span<const int64_t> shape, DType dtype, isa::MemorySpace space,
                             std::string name, std::optional<isa::Address> address, isa::LocationId location) {
-  const auto fail = [&](std::string label, std::string message, std::string hint = {}) {
+  const auto fail = [&](const std::string& label, std::string message, std::string hint = {}) {
     Fault fault(FaultKind::kProgram, "ndarray." + label, std::move(message), std::move(hint));
     fault.set_location(program_->location(location));
     throw fault;

@@ -18,7 +18,6 @@ using isa::MemorySpace;
 using isa::Operand;
 using isa::OperandKind;
 using isa::Pattern;
-using isa::Role;
 
 namespace {
 
@@ -89,7 +88,7 @@ std::string Context::describe(int slot) const {
   for (int i = 0; i < std::min<int>(pattern.rank, isa::kMaxRank); ++i)
     counts.push_back(pattern.dims[i].count);
   const int dtype = static_cast<int>(op.dtype);
-  const std::string access =
+  std::string access =
       fmt::format("{}: {}[{}] of {}", operand_name(slot), dtype < kDTypeCount ? opentrn::name(op.dtype) : "?",
                   fmt::join(counts, ", "), isa::tensor_label(program, op.tensor));
   if (tensor.name.empty()) return access;  // its label says the rest

@@ -32,7 +32,7 @@ View flags_like(Context& cx, const View& view) {
 }
 
 std::string origin(const Context& cx, int slot) {
-  const std::string what = fmt::format("{} moved it there from {}", cx.name(),
+  std::string what = fmt::format("{} moved it there from {}", cx.name(),
                                        isa::tensor_label(cx.program, cx.operand(slot).tensor));
   if (cx.in.location >= cx.program.location_count()) return what;
   const SourceLocation& where = cx.program.location(cx.in.location);
@@ -72,6 +72,7 @@ Unwritten::Unwritten(Context& cx, int slot) : slot_(slot) {
 void Unwritten::carry_to(Context& cx, const View& dst, const FlatView& flags) const {
   const bool leaves = isa::is_hbm(dst.space) && dst.space != isa::MemorySpace::kPrivateHbm;
   if (leaves || dst.buffer == nullptr) cx.check_initialised(source_, slot_);
+  if (dst.buffer == nullptr) return;
   std::lock_guard guard(dst.buffer->mask_lock());
   if (dst.buffer->unwritten_origin().empty()) dst.buffer->set_unwritten_origin(origin(cx, slot_));
   const FlatView flat = flatten(dst);
