@@ -13,6 +13,7 @@ namespace {
 
 using arch::Generation;
 using isa::Engine;
+using isa::Opcode;
 
 isa::Executable checked_compile(std::shared_ptr<const isa::Program> program, const Options& options = {}) {
   isa::Executable executable = compile(std::move(program), options);
@@ -212,6 +213,38 @@ TEST(EngineChoice, DescriptorsAreHardwareMadeFromV3AndPreparedBefore) {
     EXPECT_EQ(entry_of(executable, 0).dge, mode);
     EXPECT_EQ(entry_of(executable, 0).trigger, Engine::kSync);
   }
+}
+
+// A product of every transpose, which an engine copies out of PSUM first.
+TEST(Order, TransposesLieBetweenTheProductsOfTheStepsBefore) {
+  ProgramBuilder b;
+  const auto x = b.sbuf(128, 128, DType::kFloat16), moving = b.sbuf(128, 512, DType::kFloat16);
+  const auto sum = b.psum(128, 512);
+  const auto out = b.hbm({128, 512}, DType::kFloat32, "out"), in = b.hbm({128, 512}, DType::kFloat16, "in");
+  b.dma(b.all(moving), b.all(in));
+  b.dma(b.all(x), b.part(in, 0, 128, 0, 128));
+  constexpr int kSteps = 24;
+  for (int i = 0; i < kSteps; ++i) {
+    const auto turned = b.psum(128, 128, DType::kFloat16), stationary = b.sbuf(128, 128, DType::kFloat16);
+    b.append(Opcode::kNcTranspose, {b.all(turned), b.all(x)}, {}, Engine::kTensor);
+    b.copy(b.all(stationary), b.all(turned));
+    b.matmul(b.all(sum), b.all(stationary), b.all(moving), i > 0);
+  }
+  const auto result = b.sbuf(128, 512, DType::kFloat32);
+  b.copy(b.all(result), b.all(sum));
+  b.dma(b.all(out), b.all(result));
+  const auto executable = checked_compile(b.take(), {.look_ahead = 1024, .neuronx_cc = true});
+  std::vector<Opcode> order;
+  for (const auto& entry : executable.schedule)
+    if (entry.engine == Engine::kTensor)
+      order.push_back(executable.program->instruction(entry.instruction).opcode);
+  ASSERT_EQ(order.size(), 2 * kSteps);
+  int longest = 0, run = 0;  // of transposes, once the first products are under way
+  for (size_t i = 12; i + 12 < order.size(); ++i) {
+    run = order[i] == Opcode::kNcTranspose ? run + 1 : 0;
+    longest = std::max(longest, run);
+  }
+  EXPECT_EQ(longest, 1);
 }
 
 TEST(EngineChoice, WithoutDgeDescriptorsAreKnownBeforeTheLaunch) {

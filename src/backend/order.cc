@@ -96,6 +96,11 @@ class RoughRun {
   InstructionIndex deadline(InstructionIndex i) const {
     return choices_[i].engine == Engine::kDma && !deadlines_.empty() ? deadlines_[i] : i;
   }
+  // Transposes and products take turns: a product waits for a transpose, whose result goes through another
+  // engine first, while products of the step before run.
+  bool alternates(InstructionIndex i) const {
+    return !deadlines_.empty() && program_.instruction(i).opcode == isa::Opcode::kNcTranspose;
+  }
   double end_ns() const { return done_ns_.empty() ? 0 : *std::ranges::max_element(done_ns_); }
 
   const std::vector<double>& in_program_order() {
@@ -172,8 +177,11 @@ const std::vector<double>& RoughRun::with_look_ahead(uint32_t window) {
   using ByReady = std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>>;
   using ByIndex = std::priority_queue<InstructionIndex, std::vector<InstructionIndex>, std::greater<>>;
   struct Queue {
-    ByReady waiting;  // inputs known, by when they are there
-    ByIndex ready;    // inputs there when the engine is free; oldest first
+    ByReady waiting;     // inputs known, by when they are there
+    ByIndex ready;       // inputs there when the engine is free; oldest first
+    ByIndex transposes;  // the same, of those
+    bool last_transposed = false;
+    bool nothing_ready() const { return ready.empty() && transposes.empty(); }
   };
   std::array<Queue, isa::kEngineCount> queues;
   std::vector<bool> started(n, false);
@@ -195,7 +203,7 @@ const std::vector<double>& RoughRun::with_look_ahead(uint32_t window) {
       const bool dma = e == static_cast<int>(Engine::kDma);
       const double free = dma ? 0 : free_ns_[static_cast<size_t>(e)];
       double at = free;
-      if (queue.ready.empty()) {
+      if (queue.nothing_ready()) {
         if (queue.waiting.empty()) continue;
         at = std::max(free, queue.waiting.top().ready);
       }
@@ -209,11 +217,15 @@ const std::vector<double>& RoughRun::with_look_ahead(uint32_t window) {
       queue.waiting.pop();
     } else {
       while (!queue.waiting.empty() && queue.waiting.top().ready <= best_ns) {
-        queue.ready.push(queue.waiting.top().index);
+        const InstructionIndex next = queue.waiting.top().index;
+        (alternates(next) ? queue.transposes : queue.ready).push(next);
         queue.waiting.pop();
       }
-      i = queue.ready.top();
-      queue.ready.pop();
+      const bool transpose = !queue.transposes.empty() && (queue.ready.empty() || !queue.last_transposed);
+      ByIndex& from = transpose ? queue.transposes : queue.ready;
+      queue.last_transposed = transpose;
+      i = from.top();
+      from.pop();
     }
     start(i, ready_ns(i));
     started[i] = true;

@@ -18,12 +18,14 @@ void for_each_run(const PsumView& view, int dim, int64_t at, Run&& run) {
   for (int64_t i = 0; i < count; ++i) for_each_run(view, dim + 1, at + i * step, run);
 }
 
+// The same; what a view has beyond the block is left out, whoever made it.
 template <typename Run>
 void for_each_run(const PsumView& view, int64_t elements, Run&& run) {
-  if (view.other_size)
-    run(int64_t{0}, elements);
-  else
-    for_each_run(view, 0, view.offset, run);
+  if (view.other_size) return run(int64_t{0}, elements);
+  for_each_run(view, 0, view.offset, [&](int64_t at, int64_t count) {
+    const int64_t begin = std::max<int64_t>(at, 0), end = std::min(at + count, elements);
+    if (begin < end) run(begin, end - begin);
+  });
 }
 
 }  // namespace

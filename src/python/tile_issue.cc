@@ -518,8 +518,15 @@ TileObject* checked_tile(nb::handle tile) {
   return as_tile(tile.ptr());
 }
 
+// A tile whose indices stay in its tensor, so that there are states of all its elements.
+TileObject* inside_tile(nb::handle tile) {
+  TileObject* checked = checked_tile(tile);
+  check_limits(checked);
+  return checked;
+}
+
 nb::object psum_uniform(nb::handle tile) {
-  TileObject* of = checked_tile(tile);
+  TileObject* of = inside_tile(tile);
   const auto state = psum_state_of(of).uniform(psum_view_of(of));
   return state ? nb::object(nb::int_(static_cast<int>(*state))) : nb::none();
 }
@@ -590,12 +597,12 @@ void bind_issue(nb::module_& tiles) {
   });
   tiles.def("psum_uniform", &psum_uniform);
   tiles.def("psum_fill", [](nb::handle tile, int state) {
-    TileObject* of = checked_tile(tile);
+    TileObject* of = inside_tile(tile);
     psum_state_of(of).fill(psum_view_of(of), content_of(state));
   });
   // Writable, one byte per element of the tile's block.
   tiles.def("psum_elements", [](nb::handle tile) {
-    const std::span<uint8_t> states = psum_state_of(checked_tile(tile)).elements();
+    const std::span<uint8_t> states = psum_state_of(inside_tile(tile)).elements();
     return checked(PyMemoryView_FromMemory(reinterpret_cast<char*>(states.data()),
                                            static_cast<Py_ssize_t>(states.size()), PyBUF_WRITE));
   });

@@ -156,6 +156,22 @@ def test_the_vector_engine_transposes_by_blocks(issued, rows, columns):
     assert issued.count("nc_transpose") == -(-rows // 32) * -(-columns // 32)
 
 
+@pytest.mark.parametrize("what", ["zero", "sum"])
+def test_psum_beyond_its_tensor_is_refused_before_anything_is_noted(what):
+    def kernel(a):
+        x = nl.load(a)
+        psum = nl.zeros((16, 64), dtype=nl.float32, buffer=nl.psum)
+        i, j = nl.mgrid[0:16, 0:64]
+        if what == "zero":
+            psum[i, j + 1000] = 0
+        else:
+            psum[i, j + 1000] += nisa.nc_matmul(x[:, 0:16], x)
+        return returning(nl.copy(psum))
+
+    with pytest.raises(NkiValidationError, match="err_tensor_access_out_of_bound.*1000"):
+        run(kernel, array(32, 64))
+
+
 def test_zeros_in_psum_are_zero_when_no_matmul_wrote_them():
     def kernel(a):
         psum = nl.zeros((nl.par_dim(8), 16), dtype=nl.float32, buffer=nl.psum)

@@ -25,7 +25,14 @@ _OPTIONS = {
     },
 }
 # The folders whose tests run C++ in this process. The compiler has its tests in Python only.
-_PYTHON_TESTS = ("tests/compiler", "tests/graph", "tests/nki", "tests/isa", "tests/profile")
+_PYTHON_TESTS = (
+    "tests/compiler",
+    "tests/graph",
+    "tests/nki",
+    "tests/nki_legacy",
+    "tests/isa",
+    "tests/profile",
+)
 # PyTorch's and JAX's own threads are none that tsan has seen being made.
 _ONLY_HERE = {"asan-ubsan": ("tests/torch", "tests/jax"), "tsan": ("--ignore-glob=*jax.py",)}
 

@@ -422,16 +422,19 @@ def _state(tile: Tile) -> PsumState:
 
 def psum_uniform(tile: Tile) -> int | None:
     """The one state of all elements of `tile`; None when they differ."""
+    tile._check_limits()
     return _state(tile).uniform(tile)
 
 
 def psum_fill(tile: Tile, state: int) -> None:
     """All elements of `tile` are in `state` now."""
+    tile._check_limits()
     _state(tile).fill(tile, state)
 
 
 def psum_elements(tile: Tile) -> Any:
     """Writable, one byte per element of the tile's block."""
+    tile._check_limits()
     return _state(tile).elements()
 
 

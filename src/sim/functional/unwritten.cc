@@ -33,7 +33,7 @@ View flags_like(Context& cx, const View& view) {
 
 std::string origin(const Context& cx, int slot) {
   std::string what = fmt::format("{} moved it there from {}", cx.name(),
-                                       isa::tensor_label(cx.program, cx.operand(slot).tensor));
+                                 isa::tensor_label(cx.program, cx.operand(slot).tensor));
   if (cx.in.location >= cx.program.location_count()) return what;
   const SourceLocation& where = cx.program.location(cx.in.location);
   return where.known() ? fmt::format("{} at {}:{}", what, where.file, where.line) : what;
