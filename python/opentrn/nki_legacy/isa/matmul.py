@@ -176,7 +176,8 @@ def _vector_blocks(box: Box) -> list[Box]:
     """`box` [rows, columns] in parts that the Vector engine transposes with one instruction."""
     step = _VECTOR_TRANSPOSE_MAX
     rows, columns = (
-        [Range(r.start + i * r.step, r.step, min(step, r.count - i)) for i in range(0, r.count, step)] for r in box
+        [Range(r.start + i * r.step, r.step, min(step, r.count - i)) for i in range(0, r.count, step)]
+        for r in box
     )
     return [(row, column) for row in rows for column in columns]
 
