@@ -172,6 +172,18 @@ def test_psum_beyond_its_tensor_is_refused_before_anything_is_noted(what):
         run(kernel, array(32, 64))
 
 
+def test_a_reduction_over_loops_of_another_shape_is_refused():
+    def kernel(a):
+        x = nl.load(a)
+        psum = nl.zeros((32, 64), dtype=nl.float32, buffer=nl.psum)
+        for k in nl.sequential_range(2):
+            psum[:, 8:64] = nl.loop_reduce(x, np.add, [k])
+        return returning(nl.copy(psum))
+
+    with pytest.raises(NkiValidationError, match="does not broadcast"):
+        run(kernel, array(32, 64))
+
+
 def test_zeros_in_psum_are_zero_when_no_matmul_wrote_them():
     def kernel(a):
         psum = nl.zeros((nl.par_dim(8), 16), dtype=nl.float32, buffer=nl.psum)

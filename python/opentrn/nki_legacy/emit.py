@@ -316,6 +316,9 @@ def _adds(part: Tile) -> bool | None:
 def _assign_reduction(dst: Tile, value: Tile, work: Any) -> None:
     """`dst[...] = nl.loop_reduce(x, op, loops)`: dst = op(dst, x), or x where dst holds nothing yet."""
     operator, source = work.reduce
+    dst.require_tile("an assignment")
+    _fit(source, dst.shape)  # refuses what has another shape
+    dst = dst if dst.shape == source.shape else dst.with_ones(source.shape)
     base.drop_waiting()
     value.deferred = None
     boxes = work.boxes
