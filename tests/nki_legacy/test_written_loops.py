@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-import neuronxcc.nki as nki
-import neuronxcc.nki.isa as nisa
-import neuronxcc.nki.language as nl
 import numpy as np
 import pytest
 
+import opentrn.nki_legacy as nki
+import opentrn.nki_legacy.isa as nisa
+import opentrn.nki_legacy.language as nl
 from opentrn import run
 
 
