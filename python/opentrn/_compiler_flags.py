@@ -1,4 +1,8 @@
-"""What flags for AWS's compiler mean for the predicted time of a kernel."""
+"""What flags for AWS's compiler mean for the predicted time of a kernel.
+
+Other words than the one looked for are left alone: a kernel is not compiled with them here. Models are, and
+src/compiler/flags.cc refuses what is no option.
+"""
 
 from __future__ import annotations
 

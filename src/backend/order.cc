@@ -109,7 +109,7 @@ class RoughRun {
   }
 
   // List scheduling: each engine takes the oldest ready instruction among those within `window` of the
-  // oldest one not yet started.
+  // oldest one not yet started; see alternates() for the exception.
   const std::vector<double>& with_look_ahead(uint32_t window);
 
  private:

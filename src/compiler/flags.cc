@@ -54,6 +54,7 @@ constexpr Flag kFlags[] = {
     {"cache_dir", Meaning::kNoEffect},
     {"hbm-scratchpad-page-size", Meaning::kNoEffect},
     {"tensorizer-options", Meaning::kNoEffect},
+    {"disable-dge", Meaning::kNoEffectOn},  // of kernels by themselves: opentrn/_compiler_flags.py
     {"retry_failed_compilation", Meaning::kNoEffectOn},
 };
 

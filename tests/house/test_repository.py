@@ -79,6 +79,10 @@ def test_every_source_has_an_interface():
     assert lonely == []
 
 
+def test_no_leftover_of_an_editor_or_patch_is_kept():
+    assert tracked("*.orig", "*.rej", "*.bak", "*~") == []
+
+
 def test_every_cpp_test_is_built():
     unbuilt = []
     for path in tracked("src/*_test.cc"):

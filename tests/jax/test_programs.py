@@ -222,9 +222,11 @@ def test_compiler_flags_are_those_of_opentrn_compile():
 
 
 def test_a_compiler_flag_is_never_ignored_silently():
-    told = run("neuron", "-c", ACCUMULATE.replace("OPTIONS", ""), NEURON_CC_FLAGS="--model-type transformer")
+    flags = "--model-type transformer --disable-dge"
+    told = run("neuron", "-c", ACCUMULATE.replace("OPTIONS", ""), NEURON_CC_FLAGS=flags)
     assert told.returncode == 0
     assert told.stderr.count("the compiler option --model-type transformer has no effect here") == 1
+    assert told.stderr.count("the compiler option --disable-dge has no effect here") == 1
     refused = run("neuron", "-c", ACCUMULATE.replace("OPTIONS", ""), NEURON_CC_FLAGS="--auto-cats all")
     assert refused.returncode == 1 and "'--auto-cats', which is no option of neuronx-cc" in refused.stderr
     other = run("neuron", "-c", ACCUMULATE.replace("OPTIONS", ""), NEURON_CC_FLAGS="--target trn1")

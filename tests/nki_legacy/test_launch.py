@@ -107,6 +107,7 @@ def many_loads(a):
 
 @pytest.mark.skipif(_machine.backend().name != "core", reason="the oracle predicts no time")
 def test_descriptors_are_prepared_where_the_compilers_flags_say_so(monkeypatch):
+    monkeypatch.delenv("NEURON_CC_FLAGS", raising=False)
     x = np.ones((128, 64), np.float32)
 
     def latency(**options):
