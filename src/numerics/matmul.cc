@@ -5,9 +5,9 @@
 // Both operands are packed, and widened to fp32 in doing so. A panel of `moving` (K rows of three vectors,
 // 24 KiB at K = 128 with AVX-512) then lies in L1 while every block of `stationary` (K rows of kMaxRows
 // floats, 4 KiB) passes by. Reading the tiles in place again and again would touch K rows whose pitch is
-// often a power of two, which fall into few cache sets. `stationary` is packed first, as blocks would wait
-// for what they have just packed; the first block of each panel packs `moving`, whose stores hide behind its
-// multiplications.
+// often a power of two, which fall into few cache sets. The first block of each panel packs `moving` and the
+// blocks of the first panel pack `stationary`, whose stores hide behind their multiplications; bf16 of
+// `stationary` is packed before, as its broadcasts are not free.
 #include "numerics/simd_targets.h"
 
 #include <algorithm>
@@ -52,6 +52,12 @@ HWY_BEFORE_NAMESPACE();
 namespace opentrn::numerics {
 namespace HWY_NAMESPACE {
 
+#ifdef __clang__
+#define OPENTRN_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define OPENTRN_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
@@ -78,8 +84,10 @@ constexpr int kColumnVectors = 4;
 // writing a row to all blocks would hit one cache set.
 HWY_INLINE size_t block_pitch(int K) { return static_cast<size_t>(kMaxRows) * static_cast<size_t>(K) + 16; }
 
-// Rows of an operand may lie pages apart, where hardware does not fetch ahead.
+// Rows of an operand may lie pages apart, where hardware does not fetch ahead; a block spends longer on a row
+// than a copy.
 constexpr int kRowsAhead = 16;
+constexpr int kRowsAheadOfBlock = 8;
 
 // K rows of fp32, or of bf16 as its bits. `packed`, if any, gets a copy in fp32 of what a block reads, its
 // rows without gaps.
@@ -96,16 +104,60 @@ struct Output {
   bool accumulate;
 };
 
+// The loops over `sum` are unrolled by name here and in block(): an array that a loop walks lies on the
+// stack.
 template <int kRows, int kVectors>
 HWY_ATTR HWY_INLINE void store_block(const V (&sum)[kRows][kVectors], Output out) {
   const D d;
   const size_t lanes = hn::Lanes(d);
+  OPENTRN_UNROLL
   for (int r = 0; r < kRows; ++r) {
+    OPENTRN_UNROLL
     for (int v = 0; v < kVectors; ++v) {
       float* to = out.acc + r * out.pitch + v * lanes;
       V value = sum[r][v];
       if (out.accumulate) value = hn::Add(hn::LoadU(d, to), value);
       hn::StoreU(canonical(d, value), d, to);
+    }
+  }
+}
+
+// `count` floats, which no store touches more of: other threads write the next ones.
+HWY_ATTR HWY_INLINE V load_first(D d, const float* from, size_t count) {
+#if HWY_TARGET <= HWY_AVX2
+  return hn::MaskedLoad(hn::FirstN(d, count), d, from);
+#else
+  HWY_ALIGN float all[HWY_MAX_BYTES / sizeof(float)] = {};
+  std::copy_n(from, count, all);
+  return hn::Load(d, all);
+#endif
+}
+HWY_ATTR HWY_INLINE void store_first(V value, D d, float* to, size_t count) {
+#if HWY_TARGET <= HWY_AVX2
+  hn::BlendedStore(value, hn::FirstN(d, count), d, to);
+#else
+  HWY_ALIGN float all[HWY_MAX_BYTES / sizeof(float)];
+  hn::Store(value, d, all);
+  std::copy_n(all, count, to);
+#endif
+}
+
+// The same for the first `columns` of a block.
+template <int kRows, int kVectors>
+HWY_ATTR HWY_INLINE void store_columns(const V (&sum)[kRows][kVectors], size_t columns, Output out) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  OPENTRN_UNROLL
+  for (int v = 0; v < kVectors; ++v) {
+    const size_t before = static_cast<size_t>(v) * lanes;
+    if (before >= columns) return;
+    const size_t count = std::min(columns - before, lanes);
+    OPENTRN_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      float* to = out.acc + r * out.pitch + before;
+      V value = sum[r][v];
+      if (out.accumulate) value = hn::Add(load_first(d, to, count), value);
+      store_first(canonical(d, value), d, to, count);
     }
   }
 }
@@ -144,44 +196,62 @@ HWY_ATTR HWY_INLINE void pack_full_block(const T* HWY_RESTRICT from, size_t pitc
     for (int r = 0; r < kMaxRows; ++r) to[r] = widen(from[r]);
 }
 
+// Which operands a block packs on its way.
+enum Packs { kNone = 0, kStationary = 1, kMoving = 2 };
+
 // One block: `stationary` is K x kRows, `moving` readable kVectors * lanes wide, `columns` of it wanted.
-template <int kRows, int kVectors, bool kPackMoving = false, typename M = float>
-HWY_ATTR HWY_NOINLINE void block(Rows<float> stationary, Rows<M> moving, int K, size_t columns, Output out) {
+template <int kRows, int kVectors, int kPacks, typename M>
+HWY_ATTR HWY_INLINE void block(Rows<float> stationary, Rows<M> moving, int K, size_t columns, Output out) {
   const D d;
   const size_t lanes = hn::Lanes(d);
   V sum[kRows][kVectors];
-  for (auto& row : sum) {
-    for (V& x : row) x = hn::Zero(d);
+  OPENTRN_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    OPENTRN_UNROLL
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(d);
   }
   if (out.accumulate)
     for (int r = 0; r < kRows; ++r) fetch(out.acc + r * out.pitch, kVectors * lanes);
   const float* HWY_RESTRICT left = stationary.data;
   const M* HWY_RESTRICT right = moving.data;
+  float* HWY_RESTRICT left_copy = stationary.packed;
   float* HWY_RESTRICT copy = moving.packed;
   for (int k = 0; k < K; ++k) {
     V m[kVectors];
     for (int v = 0; v < kVectors; ++v) m[v] = load_wide(d, right + v * lanes);
-    if constexpr (kPackMoving) {
+    if constexpr ((kPacks & kStationary) != 0) {
+      std::copy_n(left, kRows, left_copy);
+      left_copy += kRows;
+      if (k + kRowsAheadOfBlock < K) fetch(left + kRowsAheadOfBlock * stationary.pitch, kRows);
+    }
+    if constexpr ((kPacks & kMoving) != 0) {
       for (int v = 0; v < kVectors; ++v) hn::StoreU(m[v], d, copy + v * lanes);
       copy += kVectors * lanes;
-      if (k + kRowsAhead < K) fetch(right + kRowsAhead * moving.pitch, kVectors * lanes);
+      if (k + kRowsAheadOfBlock < K) fetch(right + kRowsAheadOfBlock * moving.pitch, kVectors * lanes);
     }
+    OPENTRN_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const V s = hn::Set(d, left[r]);
+      OPENTRN_UNROLL
       for (int v = 0; v < kVectors; ++v) sum[r][v] = fused(d, s, m[v], sum[r][v]);
     }
     left += stationary.pitch;
     right += moving.pitch;
   }
   if (columns == kVectors * lanes) return store_block<kRows, kVectors>(sum, out);
-  HWY_ALIGN float edge[kRows * kVectors * (HWY_MAX_BYTES / sizeof(float))];
-  const size_t pitch = kVectors * lanes;
-  for (int r = 0; r < kRows && out.accumulate; ++r) {
-    std::copy_n(out.acc + r * out.pitch, columns, edge + r * pitch);
-    std::fill_n(edge + r * pitch + columns, pitch - columns, 0.0f);
+  store_columns<kRows, kVectors>(sum, columns, out);
+}
+
+// `count` blocks below each other: `left_step` and, where they pack, block_pitch() floats apart.
+template <int kRows, int kVectors, int kPacks = kNone, typename M = float>
+HWY_ATTR HWY_NOINLINE void blocks(int count, size_t left_step, Rows<float> stationary, Rows<M> moving, int K,
+                                  size_t columns, Output out) {
+  for (int i = 0; i < count; ++i) {
+    block<kRows, kVectors, kPacks>(stationary, moving, K, columns, out);
+    stationary.data += left_step;
+    if constexpr ((kPacks & kStationary) != 0) stationary.packed += block_pitch(K);
+    out.acc += kRows * out.pitch;
   }
-  store_block<kRows, kVectors>(sum, {edge, pitch, out.accumulate});
-  for (int r = 0; r < kRows; ++r) std::copy_n(edge + r * pitch, columns, out.acc + r * out.pitch);
 }
 
 // Rows of each block from row m on: full blocks, then 4, 2, 1.
@@ -276,63 +346,86 @@ HWY_ATTR void pack_panel_of(const MatmulTile& t, int n, size_t columns, size_t w
 
 // Where rows m on of the stationary operand lie once they are packed. Blocks of less than kMaxRows follow the
 // full ones, one block_pitch() each.
-HWY_INLINE const float* packed_block(const MatmulTile& t, const float* packed, int m) {
+HWY_INLINE float* packed_block(const MatmulTile& t, float* packed, int m) {
   const int full = std::min(m, t.M - t.M % kMaxRows);
-  const float* at = packed + static_cast<size_t>(full / kMaxRows) * block_pitch(t.K);
+  float* at = packed + static_cast<size_t>(full / kMaxRows) * block_pitch(t.K);
   for (int before = full; before < m; before += block_rows(t.M - before)) at += block_pitch(t.K);
   return at;
 }
 
-// The operands of one panel: `stationary` packed, `moving` with a place to be packed to if its first block, a
-// full one, is to do that.
+// Whether the blocks of the first panel pack `stationary`. Blocks of six rows cut cache lines, which takes
+// longer (3 to 24 % of the product) than packing all of them first.
+HWY_INLINE bool packs_on_the_way(const MatmulTile& t) {
+  return HWY_TARGET != HWY_AVX2 && t.stationary.dtype == DType::kFloat32;
+}
+
+// Where the blocks of a panel find `stationary`.
+enum class Left { kPacked, kInPlace, kInPlaceToPack };
+
+// The operands of one panel: `moving` with a place to be packed to if its first block, a full one, is to do
+// that.
 template <typename M>
 struct Panel {
-  const float* stationary;
+  float* stationary;  // where it is packed, or will be
+  Left left;
   Rows<M> moving;
   int n;
   size_t columns;
 };
 
-template <int kVectors, typename M>
-HWY_ATTR void full_block(const MatmulTile& t, const Panel<M>& panel, int m, Output out) {
-  const Rows<float> left{packed_block(t, panel.stationary, m), kMaxRows};
-  if (panel.moving.packed != nullptr)
-    return block<kMaxRows, kVectors, true>(left, panel.moving, t.K, panel.columns, out);
-  if constexpr (sizeof(M) == sizeof(float))
-    return block<kMaxRows, kVectors>(left, panel.moving, t.K, panel.columns, out);
+// Blocks of fewer than kMaxRows rows read fp32 in place.
+template <typename M>
+HWY_INLINE Rows<float> left_rows(const MatmulTile& t, const Panel<M>& panel, int m, int rows) {
+  const bool fp32 = t.stationary.dtype == DType::kFloat32;
+  float* packed = rows == kMaxRows || !fp32 ? packed_block(t, panel.stationary, m) : nullptr;
+  if (!fp32 || (rows == kMaxRows && panel.left == Left::kPacked)) return {packed, static_cast<size_t>(rows)};
+  return {static_cast<const float*>(t.stationary.data) + m, t.stationary.pitch, packed};
 }
 
-// Rows m on; returns how many they were.
-template <int kVectors, typename M>
-HWY_ATTR int rows_of_panel(const MatmulTile& t, const Panel<M>& panel, int m) {
-  const int rows = block_rows(t.M - m);
-  const Output out{t.acc + static_cast<size_t>(m) * t.acc_pitch + panel.n, t.acc_pitch, t.accumulate};
-  if (rows == kMaxRows) {
-    full_block<kVectors>(t, panel, m, out);
-    return rows;
-  }
-  if constexpr (sizeof(M) == sizeof(float)) {
-    const Rows<float> left{packed_block(t, panel.stationary, m), static_cast<size_t>(rows)};
+// `count` full blocks from row m on.
+template <int kVectors, int kPacks, typename M>
+HWY_ATTR HWY_INLINE void full_blocks(const MatmulTile& t, const Panel<M>& panel, int m, int count,
+                                     Output out) {
+  const Rows<float> left = left_rows(t, panel, m, kMaxRows);
+  const size_t step = panel.left == Left::kPacked ? block_pitch(t.K) : kMaxRows;
+  if (panel.left == Left::kInPlaceToPack)
+    blocks<kMaxRows, kVectors, kPacks | kStationary>(count, step, left, panel.moving, t.K, panel.columns,
+                                                     out);
+  else
+    blocks<kMaxRows, kVectors, kPacks>(count, step, left, panel.moving, t.K, panel.columns, out);
+}
+
+// The last rows, in blocks of 4, 2, 1.
+template <int kVectors>
+HWY_ATTR void rows_left_over(const MatmulTile& t, const Panel<float>& panel, int m, Output out) {
+  for (int rows = 0; m < t.M; m += rows, out.acc += static_cast<size_t>(rows) * out.pitch) {
+    rows = block_rows(t.M - m);
+    const Rows<float> left = left_rows(t, panel, m, rows);
     switch (rows) {
-      case 4: block<4, kVectors>(left, panel.moving, t.K, panel.columns, out); break;
-      case 2: block<2, kVectors>(left, panel.moving, t.K, panel.columns, out); break;
-      default: block<1, kVectors>(left, panel.moving, t.K, panel.columns, out); break;
+      case 4: blocks<4, kVectors>(1, 0, left, panel.moving, t.K, panel.columns, out); break;
+      case 2: blocks<2, kVectors>(1, 0, left, panel.moving, t.K, panel.columns, out); break;
+      default: blocks<1, kVectors>(1, 0, left, panel.moving, t.K, panel.columns, out); break;
     }
   }
-  return rows;
 }
 
 template <int kVectors, typename M>
 HWY_ATTR void all_rows_of_panel(const MatmulTile& t, const Panel<M>& panel) {
+  const auto out_from = [&](int m) {
+    return Output{t.acc + static_cast<size_t>(m) * t.acc_pitch + panel.n, t.acc_pitch, t.accumulate};
+  };
+  const int full = t.M - t.M % kMaxRows;
   int m = 0;
-  Panel<float> packed{panel.stationary, {}, panel.n, panel.columns};
+  Panel<float> packed{panel.stationary, panel.left, {}, panel.n, panel.columns};
   if (panel.moving.packed != nullptr) {
-    m = rows_of_panel<kVectors>(t, panel, 0);
+    full_blocks<kVectors, kMoving>(t, panel, 0, 1, out_from(0));
     packed.moving = {panel.moving.packed, kVectors * hn::Lanes(D())};
+    m = kMaxRows;
   } else if constexpr (sizeof(M) == sizeof(float)) {
     packed.moving = panel.moving;
   }
-  while (m < t.M) m += rows_of_panel<kVectors>(t, packed, m);
+  full_blocks<kVectors, kNone>(t, packed, m, (full - m) / kMaxRows, out_from(m));
+  rows_left_over<kVectors>(t, packed, full, out_from(full));
 }
 
 template <typename M>
@@ -346,12 +439,11 @@ HWY_ATTR void panel_of_vectors(const MatmulTile& t, const Panel<M>& panel, size_
   }
 }
 
-HWY_ATTR void few_rows_of_panel(const MatmulTile& t, const float* stationary, Rows<float> moving, int n,
-                                size_t columns) {
-  const Output out{t.acc + n, t.acc_pitch, t.accumulate};
-  const Rows<float> left{stationary, static_cast<size_t>(t.M)};
-  if (t.M == 1) return block<1, kWideVectors>(left, moving, t.K, columns, out);
-  return block<2, kWideVectors>(left, moving, t.K, columns, out);
+HWY_ATTR void few_rows_of_panel(const MatmulTile& t, const Panel<float>& panel) {
+  const Output out{t.acc + panel.n, t.acc_pitch, t.accumulate};
+  const Rows<float> left = left_rows(t, panel, 0, t.M);
+  if (t.M == 1) return blocks<1, kWideVectors>(1, 0, left, panel.moving, t.K, panel.columns, out);
+  return blocks<2, kWideVectors>(1, 0, left, panel.moving, t.K, panel.columns, out);
 }
 
 // kColumns columns with kVectors * lanes rows of the result, fp32: `column` holds their places in `right`.
@@ -427,7 +519,7 @@ HWY_INLINE Rows<M> rows_in_place(const MatmulTile& t, int n, float* packed) {
   return {static_cast<const M*>(t.moving.data) + column_offset(t.moving, n), t.moving.pitch, packed};
 }
 
-HWY_ATTR void tile_of_few_rows(const MatmulTile& t, float* packed, const float* stationary, int end) {
+HWY_ATTR void tile_of_few_rows(const MatmulTile& t, float* packed, float* stationary, int end) {
   const size_t width = static_cast<size_t>(kWideVectors) * hn::Lanes(D());
   for (int n = 0; n < end; n += static_cast<int>(width)) {
     const size_t columns = std::min(static_cast<size_t>(end - n), width);
@@ -436,24 +528,28 @@ HWY_ATTR void tile_of_few_rows(const MatmulTile& t, float* packed, const float* 
       moving = rows_in_place<float>(t, n, nullptr);
     else
       pack_panel_of(t, n, columns, width, packed);
-    few_rows_of_panel(t, stationary, moving, n, columns);
+    few_rows_of_panel(t, {stationary, Left::kInPlace, moving, n, columns});
   }
 }
 
-HWY_ATTR void tile_of_panels(const MatmulTile& t, float* packed, const float* stationary, int end) {
+HWY_ATTR void tile_of_panels(const MatmulTile& t, float* packed, float* stationary, int end) {
   const size_t lanes = hn::Lanes(D());
+  const bool on_the_way = packs_on_the_way(t);
   for (int n = 0; n < end;) {
-    const size_t left = static_cast<size_t>(end - n);
-    const size_t vectors = std::min<size_t>(kPanelVectors, (left + lanes - 1) / lanes);
-    const size_t width = vectors * lanes, columns = std::min(left, width);
+    const size_t columns_left = static_cast<size_t>(end - n);
+    const size_t vectors = std::min<size_t>(kPanelVectors, (columns_left + lanes - 1) / lanes);
+    const size_t width = vectors * lanes, columns = std::min(columns_left, width);
     const bool in_place = t.moving.run == 0 && columns == width && t.M >= kMaxRows;
+    Left left = Left::kPacked;
+    if (on_the_way && n == 0) left = columns == columns_left ? Left::kInPlace : Left::kInPlaceToPack;
     if (!in_place) {
       pack_panel_of(t, n, columns, width, packed);
-      panel_of_vectors<float>(t, {stationary, {packed, width}, n, columns}, vectors);
+      panel_of_vectors<float>(t, {stationary, left, {packed, width}, n, columns}, vectors);
     } else if (t.moving.dtype == DType::kFloat32) {
-      panel_of_vectors<float>(t, {stationary, rows_in_place<float>(t, n, packed), n, columns}, vectors);
+      panel_of_vectors<float>(t, {stationary, left, rows_in_place<float>(t, n, packed), n, columns}, vectors);
     } else {
-      panel_of_vectors<uint16_t>(t, {stationary, rows_in_place<uint16_t>(t, n, packed), n, columns}, vectors);
+      panel_of_vectors<uint16_t>(t, {stationary, left, rows_in_place<uint16_t>(t, n, packed), n, columns},
+                                 vectors);
     }
     n += static_cast<int>(columns);
   }
@@ -461,16 +557,17 @@ HWY_ATTR void tile_of_panels(const MatmulTile& t, float* packed, const float* st
 
 HWY_ATTR void MatmulTileSimd(const MatmulTile& t) {
   if (t.M == 0) return;
+  const bool fp32 = t.stationary.dtype == DType::kFloat32;
   const bool few_rows = t.M <= kFewRows;
   const size_t widest = static_cast<size_t>(few_rows ? kWideVectors : kPanelVectors) * hn::Lanes(D());
   // Rows that do not fill a block take up to three more: 4, 2, 1.
   const size_t blocks = static_cast<size_t>(t.M / kMaxRows) + 3;
   float* packed = matmul_scratch(widest * static_cast<size_t>(t.K) + blocks * block_pitch(t.K));
   float* stationary = packed + widest * static_cast<size_t>(t.K);
-  if (t.stationary.dtype == DType::kFloat32)
-    pack_stationary<float>(t, stationary);
-  else
+  if (!fp32)
     pack_stationary<uint16_t>(t, stationary);
+  else if (!few_rows && !packs_on_the_way(t))
+    pack_stationary<float>(t, stationary);
   const int left_over = columns_left_over(t);
   const int end = t.N - left_over;
   if (few_rows)
