@@ -306,7 +306,7 @@ def run_cores(
     lnc: int = 1,
     target: str | nc_version = "trn2",
     execute: str = "batched",
-    uninitialised: str = "fault",
+    uninitialised: str | None = None,
     on_machine: Callable[[Any], None] | None = None,
     stochastic_rounding: int | bool | None = None,
 ) -> list[Any]:
@@ -315,14 +315,14 @@ def run_cores(
     With lnc=1 the program runs in the calling thread. The first failure of a core is raised. `execute` is
     "batched", "eager" (every instruction at once; OPENTRN_EAGER=1 makes it the default) or "never" (record only).
     Reading memory that nothing wrote is
-    an error, or with uninitialised="fill" gives NaN and 4 as AWS's simulator does. `on_machine(machine)` sees
-    each machine before its program starts. `stochastic_rounding` is a seed, True, False, or None for what the
-    environment says.
+    an error, or with uninitialised="fill" gives NaN and 4 as AWS's simulator does; None is what
+    OPENTRN_UNINITIALISED says. `on_machine(machine)` sees each machine before its program starts.
+    `stochastic_rounding` is a seed, True, False, or None for what the environment says.
     """
     _core.load_custom_ops_of_environment()
     observed = _observer.observed or _Observed()
     execute = observed.execute or execute
-    uninitialised = observed.uninitialised or uninitialised
+    uninitialised = observed.uninitialised or uninitialised or environment.uninitialised()
     if execute == "batched" and os.environ.get(EAGER_ENV, "") not in ("", "0"):
         execute = "eager"
     require_logical_core(target, lnc)

@@ -44,6 +44,17 @@ def of_results(variable: str) -> str:
     return what
 
 
+def uninitialised() -> str:
+    """What reading memory that nothing wrote does unless the caller says so: OPENTRN_UNINITIALISED, "fault" or "fill".
+
+    ValueError for another value.
+    """
+    what = os.environ.get("OPENTRN_UNINITIALISED", "fault")
+    if what not in ("fault", "fill"):
+        raise ValueError(f"OPENTRN_UNINITIALISED is 'fault' or 'fill', not {what!r}")
+    return what
+
+
 def checks_core_races() -> bool:
     """Whether launches on two cores are checked for races: OPENTRN_CORE_RACES. ValueError as read()."""
     from opentrn import _core

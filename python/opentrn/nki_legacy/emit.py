@@ -124,9 +124,12 @@ def refuse_operand(value: Any, what: str, name: str | None) -> None:
 
 def to_sbuf(tile: Tile) -> Tile:
     """`tile`, or a copy in SBUF if it is in PSUM."""
-    if tile.region is not PSUM:
-        return tile
-    copy = fresh(tile.shape, tile.dtype)
+    return tile if tile.region is not PSUM else converted(tile, tile.dtype)
+
+
+def converted(tile: Tile, dtype: Any) -> Tile:
+    """A copy of `tile` in SBUF."""
+    copy = fresh(tile.shape, dtype)
     copy_into(copy, tile)
     copy.valid = tile.valid
     return copy

@@ -38,7 +38,7 @@ _OPTIONS = frozenset(
         "platform_target", "kernel_return", "experimental_flags", "enable_out_of_bound_check",
         "show_compiler_tb", "additional_compile_opt", "save_neff_name", "save_trace_name", "artifacts_dir",
         "working_directory", "overwrite", "profile_nth", "num_execs", "warmup", "iters", "debug_kernel",
-        "grid", "device_count", "metrics", "quiet",
+        "grid", "device_count", "metrics", "quiet", "disable_allocation_opt",
     }
 )  # fmt: skip
 
@@ -202,6 +202,13 @@ def simulate_kernel(kernel: Any, *args: Any, **kwargs: Any) -> Any:
 # -- launch --------------------------------------------------------------------------------------------------
 
 
+def _holds_array(value: Any) -> bool:
+    """Whether lists and tuples, at any depth, hold an array: the others stay the caller's own objects."""
+    if type(value) in (list, tuple):
+        return any(map(_holds_array, value))
+    return isinstance(value, dict) or _arrays.is_array(value)
+
+
 class _Arguments:
     """The caller's arrays as HBM tensors, one tensor per array."""
 
@@ -213,7 +220,7 @@ class _Arguments:
             return self._tensor(value, name).tile()
         if isinstance(value, dict):
             return {key: self.wrap(item, f"{name}[{key!r}]") for key, item in value.items()}
-        if type(value) in (list, tuple) and any(_arrays.is_array(item) for item in value):
+        if type(value) in (list, tuple) and _holds_array(value):
             return type(value)(self.wrap(item, f"{name}[{i}]") for i, item in enumerate(value))
         return value
 

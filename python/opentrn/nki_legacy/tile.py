@@ -244,6 +244,10 @@ class Tile(base.Tile):
             raise NkiValidationError(f"reshape of {self!r} to {tuple(sizes)} would need a copy")
         return tile._replace(dims=[*tile._dims[:first], *dims], limits=())
 
+    def as_tile(self) -> Tile:
+        """This tile: public kernels call it on views, though NKI 0.1 documents no such method."""
+        return self
+
     def expand_dims(self, axis: Any) -> Tile:
         """Dimensions of size one inserted at `axis` (after the partition dimension)."""
         axes = [axis] if isinstance(axis, int) else list(axis)
@@ -295,12 +299,12 @@ class Tile(base.Tile):
         present = len([k for k in keys if k is not None and k is not Ellipsis])
         if spots:
             keys[spots[0] : spots[0] + 1] = [slice(None)] * (rank - present)
-        elif present < rank and not any(isinstance(k, (IndexExpr, Tile)) for k in keys):
-            keys += [slice(None)] * (rank - present)
+        elif present < rank:
+            keys += self._trailing_keys(keys, rank - present)
         if len([k for k in keys if k is not None]) != rank:
             raise NkiValidationError(
                 f"{present} indices for {self!r}, which has {rank} dimensions "
-                "(index expressions need one index per dimension)"
+                "(index expressions need one index per dimension longer than one)"
             )
         if self._indirect is not None or self._limits:
             if all(k == slice(None) for k in keys if not isinstance(k, (IndexExpr, Tile))) and not any(
@@ -314,6 +318,12 @@ class Tile(base.Tile):
         if any(isinstance(k, (IndexExpr, Tile, np.ndarray)) for k in keys):
             return self._index_advanced(keys)
         return self._index_basic(keys)
+
+    def _trailing_keys(self, keys: list[Any], missing: int) -> list[Any]:
+        """What stands for the last `missing` dimensions, which an index leaves out."""
+        if not any(isinstance(k, (IndexExpr, Tile)) for k in keys):
+            return [slice(None)] * missing
+        return [0] * missing if all(n == 1 for n in self.shape[-missing:]) else []
 
     def _basic_range(self, key: Any, size: int) -> Range | int:
         if isinstance(key, slice):

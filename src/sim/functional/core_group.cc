@@ -7,6 +7,7 @@
 
 #include "sim/functional/context.h"
 #include "sim/functional/transfer.h"
+#include "sim/functional/unwritten.h"
 
 namespace opentrn::sim {
 
@@ -88,16 +89,34 @@ bool meets(const Context& a, const Context& b) {
   return a.integer(isa::slot::sendrecv::kAPipeId) == b.integer(isa::slot::sendrecv::kAPipeId);
 }
 
-// The bytes that a sendrecv sends, and where those it receives go.
-View sent(Context& cx) { return cx.snapshot(cx.source(isa::slot::sendrecv::kSrc)); }
+// What a sendrecv sends: its bytes, and which of them nothing has written.
+struct Sent {
+  explicit Sent(Context& cx)
+      : unwritten(cx, isa::slot::sendrecv::kSrc), values(cx.snapshot(unwritten.source())) {}
+  Unwritten unwritten;
+  View values;
+};
 
-void receive(Context& cx, const View& values) {
+void receive(Context& cx, const Sent& sent) {
   using namespace isa::slot::sendrecv;
+  const View& values = sent.values;
   const View dst = cx.destination(kDst);
   if (dst.dtype != values.dtype || dst.partitions != values.partitions || dst.elements != values.elements)
     cx.broken("shape", fmt::format("{} x {} {} arrive, dst is {} x {} {}", values.partitions, values.elements,
                                    name(values.dtype), dst.partitions, dst.elements, name(dst.dtype)));
   transfer(cx, flatten(values), flatten(dst), values.dtype, dst.dtype, dst.total());
+  sent.unwritten.carry_to(cx, dst);
+}
+
+// `work` of another core: its faults name that core's instruction.
+template <typename Work>
+auto at_peer(Context& peer, Work&& work) {
+  try {
+    return work();
+  } catch (Fault& fault) {
+    peer.locate(fault);
+    throw;
+  }
 }
 
 }  // namespace
@@ -113,7 +132,7 @@ bool CoreGroup::arrive(int rank, const Program& program, InstructionIndex index)
   Context cx(*cores_[static_cast<size_t>(rank)], program, index);
   const int partner = partner_of(cx, rank, size());
   if (partner == rank) {
-    if (cx.in.opcode == Opcode::kSendRecv) receive(cx, sent(cx));
+    if (cx.in.opcode == Opcode::kSendRecv) receive(cx, Sent(cx));
     mine.reset();
     return true;
   }
@@ -148,16 +167,12 @@ void CoreGroup::check_races() {
 }
 
 void exchange(Context& cx, Context& peer) {
-  const View from_here = sent(cx);
-  View from_peer;
-  try {
-    from_peer = sent(peer);
+  const Sent from_here(cx);
+  const Sent from_peer = at_peer(peer, [&] { return Sent(peer); });
+  at_peer(peer, [&] {
     receive(peer, from_here);
     peer.finish();
-  } catch (Fault& fault) {
-    peer.locate(fault);
-    throw;
-  }
+  });
   receive(cx, from_peer);
   cx.finish();
 }

@@ -63,6 +63,11 @@ class PerPartition:
     def sources(self) -> list[Tile]:
         return [] if self.tile is None else [self.tile]
 
+    def in_float32(self) -> None:
+        """Tiles of other types are converted by an instruction of their own, as the compiler of NKI 0.1 does."""
+        if self.tile is not None and self.tile.dtype != np.float32:
+            self.tile = emit.converted(self.tile, np.float32)
+
     def at(self, box: Box) -> Any:
         """The operand for the rows of `box`."""
         return self.value if self.tile is None else read(self.tile, (box[0], ONE))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from opentrn.errors import NkiValidationError
-from opentrn.isa_ops import op_name
+from opentrn.isa_ops import is_bitvec, op_name
 from opentrn.nki import isa as machine
 from opentrn.nki_legacy import emit, habits
 from opentrn.nki_legacy.box import Box, full_box
@@ -88,10 +88,15 @@ def activation_reduce(
 
 
 def tensor_tensor(data1, data2, op, *, dtype=None, mask=None, engine=engines.unknown, **extra) -> Tile:
-    """data1 <op> data2, element by element; a free dimension of size one is read with stride 0."""
+    """data1 <op> data2, element by element; a free dimension of size one is read with stride 0.
+
+    Tiles of as many elements per partition pair them in order, whatever their shapes; the result has data1's.
+    """
     emit.flush()
     a, b = operand(data1, "tensor_tensor", "data1"), operand(data2, "tensor_tensor", "data2")
     name = op_name(op)
+    if a.shape != b.shape and a.shape[0] == b.shape[0] and a.size == b.size:
+        b = b.reshape(a.shape)
     shape = emit.broadcast_shape(a, b)
     out = promote(a.dtype, b.dtype) if dtype is None else dtype
     if a.region is PSUM and b.region is PSUM:
@@ -129,6 +134,9 @@ def tensor_scalar(
     name0, name1 = op_name(op0), None if op1 is None else op_name(op1)
     first = PerPartition(operand0, data, "tensor_scalar: operand0")
     second = PerPartition(operand1, data, "tensor_scalar: operand1")
+    if not is_bitvec(name0) and not _is_address(data):
+        first.in_float32()
+        second.in_float32()
 
     def call(dst: Tile, box: Box) -> None:
         source = read(data, box)
@@ -141,6 +149,11 @@ def tensor_scalar(
         )
 
     return elementwise("tensor_scalar", data, dtype, mask, extra, call, first.sources + second.sources)
+
+
+def _is_address(data: Tile) -> bool:
+    """Arithmetic on 32-bit integers takes operands of its own type."""
+    return data.dtype in (np.int32, np.uint32)
 
 
 def scalar_tensor_tensor(

@@ -85,6 +85,11 @@ def store(dst, value, *, mask=None, **extra) -> None:
     source = emit.operand(value, "nl.store")
     source = emit.to_sbuf(source)
     if source.shape != target.shape and isinstance(mask, Predicate):
+        if [n for n in source.shape if n != 1] != [n for n in target.shape if n != 1]:
+            raise NkiValidationError(
+                f"nl.store: a value of shape {source.shape} does not fit the access of shape {target.shape} to "
+                f"{dst!r}"
+            )
         target = target.with_ones(source.shape)
     if source.valid == [] and (mask is None or mask is True):
         raise NkiValidationError(
