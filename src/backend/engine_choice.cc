@@ -175,7 +175,7 @@ class Chooser {
     const bool names_trigger = in.engine != Engine::kUnknown && in.engine != Engine::kDma;
     choice.trigger = names_trigger                             ? in.engine
                      : result || choice.dge == DgeMode::kSwdge ? Engine::kGpSimd
-                                                               : Engine::kSync;
+                                                               : generator(choice.dge);
     expect_engine(in, choice.trigger);
     if (choice.dge == DgeMode::kHwdge && choice.trigger != Engine::kSync && choice.trigger != Engine::kScalar)
       throw fault(in, "dma.hwdge_trigger",
@@ -184,6 +184,11 @@ class Chooser {
     // Loads and stores have queues of their own, so that neither waits behind the other's transfers.
     choice.queue = static_cast<uint8_t>(2 * static_cast<int>(choice.trigger) + (store ? 1 : 0));
     return choice;
+  }
+
+  Engine generator(DgeMode mode) {
+    if (mode != DgeMode::kHwdge || !neuronx_cc_) return Engine::kSync;
+    return dge_count_++ % 2 == 0 ? Engine::kSync : Engine::kScalar;
   }
 
   void expect_engine(const Instruction& in, Engine engine) const {
@@ -207,6 +212,7 @@ class Chooser {
   bool neuronx_cc_, dge_, has_gpsimd_;
   Estimator estimator_;
   std::array<double, isa::kEngineCount> load_ns_{};
+  int64_t dge_count_ = 0;
 };
 
 }  // namespace
