@@ -38,7 +38,7 @@ class Chooser {
     EngineChoice choice;
     choice.engine = in.engine != Engine::kUnknown ? in.engine : least_loaded(in, candidates(in));
     expect_engine(in, choice.engine);
-    load_ns_[static_cast<size_t>(choice.engine)] += estimator_.busy_ns(in, choice.engine);
+    load_ns_[static_cast<size_t>(choice.engine)] += work_ns(in, choice.engine);
     return choice;
   }
 
@@ -116,13 +116,17 @@ class Chooser {
     return tensor_can && !small ? mask(Engine::kTensor) : mask(Engine::kVector);
   }
 
+  double work_ns(const Instruction& in, Engine engine) {
+    return estimator_.busy_ns(in, engine) + estimator_.as_activation_ns(in, engine);
+  }
+
   Engine least_loaded(const Instruction& in, EngineMask engines) {
     Engine best = Engine::kUnknown;
     double best_ns = 0;
     for (Engine engine :
          {Engine::kVector, Engine::kScalar, Engine::kTensor, Engine::kGpSimd, Engine::kSync}) {
       if ((engines & mask(engine)) == 0) continue;
-      const double ns = load_ns_[static_cast<size_t>(engine)] + estimator_.busy_ns(in, engine);
+      const double ns = load_ns_[static_cast<size_t>(engine)] + work_ns(in, engine);
       if (best == Engine::kUnknown || ns < best_ns) best = engine, best_ns = ns;
     }
     OPENTRN_CHECK(best != Engine::kUnknown, "no engine can run {}", isa::name(in.opcode));

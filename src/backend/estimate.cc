@@ -42,6 +42,9 @@ Estimator::Estimator(const isa::Program& program, const arch::Tables& tables, ar
     }
     latency_ns_[static_cast<size_t>(engine)] = timing.constant("static_overhead_cycles") / clock_ghz;
   }
+  activation_overhead_ns_ =
+      (timing.constant("activation_sbuf_issue_cycles") - timing.constant("scalar_issue_cycles")) /
+      timing.clock_ghz("scalar");
   dma_latency_ns_ = timing.constant("dma_semaphore_to_start_ns");
   dma_bytes_per_ns_ = timing.constant("dma_engine_gb_s") * timing.constant("dma_engines");
   dma_descriptor_bytes_ = timing.constant("dma_engine_gb_s") * timing.constant("dma_descriptor_min_ns");

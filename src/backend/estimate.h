@@ -16,6 +16,11 @@ class Estimator {
   Estimator(const isa::Program& program, const arch::Tables& tables, arch::Generation generation);
   // How long `engine` is occupied.
   double busy_ns(const isa::Instruction& instruction, isa::Engine engine);
+  // What tensor_scalar costs Scalar more than Vector: there it is an activation.
+  double as_activation_ns(const isa::Instruction& instruction, isa::Engine engine) const {
+    const bool is = engine == isa::Engine::kScalar && instruction.opcode == isa::Opcode::kTensorScalar;
+    return is ? activation_overhead_ns_ : 0;
+  }
   // From issue until others may use the result, beyond busy_ns.
   double latency_ns(isa::Engine engine) const { return latency_ns_[static_cast<size_t>(engine)]; }
   double dma_bytes_per_ns() const { return dma_bytes_per_ns_; }
@@ -40,6 +45,7 @@ class Estimator {
   double dma_bytes_per_ns_ = 1;
   double dma_descriptor_bytes_ = 1;  // that an engine moves in the time of the smallest descriptor
   double dma_latency_ns_ = 0;
+  double activation_overhead_ns_ = 0;
 };
 
 }  // namespace opentrn::backend

@@ -10,14 +10,14 @@ def test_a_large_product_keeps_the_tensor_engine_busy():
 
 
 def test_attention_is_as_fast_as_the_best_public_kernel():
-    """nki-library's prefill attention takes 277, 249 and 78 us for these shapes on the same timing model, the best of
-    nki-samples (one head) 84 (python -m benchmarks.attention_kernels --checkouts DIR); within 10 % is the goal."""
+    """nki-library's prefill attention takes 281, 250 and 79 us for these shapes on the same timing model, the best of
+    nki-samples (one head) 106 (python -m benchmarks.attention_kernels --checkouts DIR); within 10 % is the goal."""
     plain = opentrn.compile(attention_text(4, 2048, 128, causal=False), target="trn2").time()
     causal = opentrn.compile(attention_text(4, 2048, 128, causal=True), target="trn2").time()
-    assert plain.time_us <= 1.1 * 277
-    assert causal.time_us <= 1.1 * 249
+    assert plain.time_us <= 1.1 * 280.7
+    assert causal.time_us <= 1.1 * 249.6
     one_head = opentrn.compile(attention_text(1, 2048, 128, causal=False), target="trn2").time()
-    assert one_head.time_us <= 1.1 * 77.6
+    assert one_head.time_us <= 1.1 * 78.7
 
 
 def test_what_fusion_is_worth():

@@ -37,6 +37,8 @@ namespace {
 // Scores, weights and turned weights of up to four blocks are in SBUF at once; fp32 ones are shorter.
 constexpr int64_t kBlockKeys = 2048;
 constexpr int64_t kScoreBanks = 4, kTransposeBank = 4, kTransposeHalves = 6, kResultBank = 7;
+// Scores that one instruction scales: two banks, while the products fill the other two.
+constexpr int64_t kScoreColumns = 2 * kPsumBankColumns;
 constexpr int64_t kHalfBankBytes = 1024;
 // Bytes of a partition for the rows of several heads of one operand, loaded together.
 constexpr int64_t kRowsBytes = 12 * 1024;
@@ -381,7 +383,7 @@ class AttentionKernel {
   // S, its maximum, P and the sums of its rows. One pass of Vector takes scores from PSUM, scales them and
   // finds their maximum.
   void weigh(Job& job, const Tile& turned) {
-    const int64_t regions = tiles(job.keys, kPsumBankColumns);
+    const int64_t regions = tiles(job.keys, kScoreColumns);
     const Tile scaled = emitter_.sbuf(job.rows, job.keys, DType::kFloat32, "scaled");
     const Tile shift = column(job.rows, "shift");
     const bool alone = job.first && job.last;
@@ -395,10 +397,10 @@ class AttentionKernel {
         emitter_.tensor_scalar(AluOp::kMultiply, *least, job.running->shift, -1.0);
     }
     for (int64_t r = 0; r < regions; ++r) {
-      const Tile scores = scores_of(job, turned, r * kPsumBankColumns);
-      const Tile part = masked(job, scores, r * kPsumBankColumns);
-      emitter_.tensor_scalar_max(AluOp::kMultiply, scaled.column_range(r * kPsumBankColumns, part.columns),
-                                 part, masks_.empty() ? attention_.scale : 1.0,
+      const Tile scores = scores_of(job, turned, r * kScoreColumns);
+      const Tile part = masked(job, scores, r * kScoreColumns);
+      emitter_.tensor_scalar_max(AluOp::kMultiply, scaled.column_range(r * kScoreColumns, part.columns), part,
+                                 masks_.empty() ? attention_.scale : 1.0,
                                  {.begins = r == 0,
                                   .first = r == 0 ? least : std::nullopt,
                                   .negated = r + 1 == regions ? std::optional(shift) : std::nullopt});
@@ -410,19 +412,19 @@ class AttentionKernel {
     job.running->shift = shift;
     job.weights = emitter_.sbuf(job.rows, job.keys, dtype_, "weights");
     job.sum = column(job.rows, "sum");
-    for (int64_t r = 0; r < regions; ++r) {
-      const int64_t begin = r * kPsumBankColumns, width = std::min(kPsumBankColumns, job.keys - begin);
-      emitter_.activation_sum(ActivationFunction::kExp, job.weights.column_range(begin, width),
-                              scaled.column_range(begin, width), 1.0, shift, r == 0,
-                              r + 1 == regions ? std::optional(job.sum) : std::nullopt);
-    }
+    emitter_.activation_sum(ActivationFunction::kExp, job.weights, scaled, 1.0, shift, /*begins=*/true,
+                            job.sum);
   }
 
   Tile scores_of(const Job& job, const Tile& turned, int64_t begin) {
-    const int64_t width = std::min(kPsumBankColumns, job.keys - begin);
+    const int64_t width = std::min(kScoreColumns, job.keys - begin);
     const Tile scores = emitter_.psum_at(next_bank_, 0, job.rows, width, DType::kFloat32, "scores");
-    next_bank_ = (next_bank_ + 1) % kScoreBanks;
-    emitter_.matmul(scores, turned, keys_tile_.column_range(job.key + begin, width), false);
+    next_bank_ = (next_bank_ + kScoreColumns / kPsumBankColumns) % kScoreBanks;
+    for (int64_t c = 0; c < width; c += kPsumBankColumns) {
+      const int64_t columns = std::min(kPsumBankColumns, width - c);
+      emitter_.matmul(scores.column_range(c, columns), turned,
+                      keys_tile_.column_range(job.key + begin + c, columns), false);
+    }
     if (attention_.diagonal) mask_corner(job, scores, begin);
     return scores;
   }

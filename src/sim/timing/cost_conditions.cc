@@ -47,6 +47,10 @@ bool twice(const Program&, const Instruction&, const OperandFeatures& f) {
   return f.all_in_sbuf || (f.contiguous && f.psum_operands == 1);
 }
 
+bool all_fp32(const Program&, const Instruction&, const OperandFeatures& f) {
+  return f.all_fp32 && f.all_in_sbuf && f.contiguous;
+}
+
 bool to_or_from_fp8(const Program&, const Instruction&, const OperandFeatures& f) {
   return f.all_narrow_floats && f.all_in_sbuf;
 }
@@ -111,6 +115,7 @@ constexpr Named kConditions[] = {
     {"tensor_scalar", "bf16_4x", {kFaster, four_times}},
     {"tensor_copy", "bf16_2x", {kFaster, twice}},
     {"tensor_scalar", "bf16_2x", {kFaster, twice}},
+    {"tensor_scalar", "fp32_2x", {kFaster, all_fp32}},
     {"tensor_copy", "fp8_2x", {kFaster, to_or_from_fp8}},
     {"tensor_scalar", "fp8_2x", {kFaster, to_or_from_fp8}},
     {"tensor_copy", "fp8_4x", {kFaster, narrow_four_times}},

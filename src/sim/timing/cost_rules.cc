@@ -22,7 +22,7 @@ bool is_bf16_or_fp16(DType dtype) { return dtype == DType::kBFloat16 || dtype ==
 
 // Fast modes of Vector borrow GpSimd's memory bus (v3 guide). Their rows carry the rate in the name.
 bool borrows_gpsimd_bus(const std::string& mode) {
-  constexpr std::string_view kModes[] = {"bf16_4x", "bf16_2x", "fp8_4x", "fp8_2x", "fp8_psum_2x"};
+  constexpr std::string_view kModes[] = {"fp32_2x", "bf16_4x", "bf16_2x", "fp8_4x", "fp8_2x", "fp8_psum_2x"};
   return std::ranges::find(kModes, mode) != std::end(kModes);
 }
 
@@ -39,6 +39,13 @@ CostRules::CostRules(const arch::TimingTable& table) {
         table.constant(engine == Engine::kVector ? "vector_issue_cycles" : "scalar_issue_cycles") *
         ps_per_cycle_[at];
   }
+  pointer_ps_ = table.constant("vector_pointer_cycles") * ps_per_cycle_[static_cast<size_t>(Engine::kVector)];
+  const auto activation = [&](const char* issue_cycles) {
+    return Overhead{table.constant(issue_cycles) * ps_per_cycle_[static_cast<size_t>(Engine::kScalar)],
+                    table.constant("activation_extra_latency_ns") * kPsPerNs};
+  };
+  activation_from_sbuf_ = activation("activation_sbuf_issue_cycles");
+  activation_from_psum_ = activation("activation_psum_issue_cycles");
   dynamic_min_cycles_ = table.constant("dynamic_address_interval_cycles");
   strided_bytes_ = table.constant("sbuf_strided_access_bytes");
   strided_ps_per_element_ =
@@ -145,9 +152,21 @@ CostRules::Streaming CostRules::streaming(const isa::Program& program, const isa
     best.busy = std::max(best.busy, dynamic_min_cycles_ * ps_per_cycle_[static_cast<size_t>(f.engine)]);
   if (f.far_strides)
     best.stream = std::max(best.stream, static_cast<double>(f.longest) * strided_ps_per_element_);
-  best.busy = std::max(best.busy, best.stream);
-  best.busy = std::max(best.busy, best.stream + issue_ps_[static_cast<size_t>(f.engine)]);
-  return {static_cast<Ps>(best.busy + 0.5), static_cast<Ps>(best.stream + 0.5), fast && slower.busy < 0};
+  const Overhead beyond = overhead(in, f);
+  best.busy = std::max(best.busy, best.stream + beyond.issue_ps);
+  return {static_cast<Ps>(best.busy + 0.5), static_cast<Ps>(best.stream + beyond.latency_ps + 0.5),
+          fast && slower.busy < 0};
+}
+
+CostRules::Overhead CostRules::overhead(const isa::Instruction& in, const OperandFeatures& f) const {
+  if (f.engine == Engine::kScalar && in.opcode != Opcode::kTensorCopy)
+    return f.wide_inputs_in_psum > 0 ? activation_from_psum_ : activation_from_sbuf_;
+  Overhead result{issue_ps_[static_cast<size_t>(f.engine)], 0};
+  if (f.engine == Engine::kVector && f.has_pointer) {
+    result.issue_ps += pointer_ps_;
+    result.latency_ps += pointer_ps_;
+  }
+  return result;
 }
 
 CostRules::Cost CostRules::evaluate(const Rule& rule, const isa::Program& program, const isa::Instruction& in,
@@ -217,6 +236,8 @@ OperandFeatures CostRules::features(const isa::Program& program, const isa::Inst
     f.rows = std::max(f.rows, facts.rows);
     f.bytes += static_cast<double>(facts.elements * size_bytes(operand.dtype));
     ++f.access_operands;
+    f.has_pointer |=
+        slots[at].role == isa::Role::kIn && (slots[at].accepts & isa::kAcceptsImmediate) != 0 && !wide;
     if (operand.indirect != isa::kNoIndirect) {
       f.indirect = true;
       f.dynamic_address |= program.indirect(operand).kind == isa::IndirectKind::kScalar;
@@ -231,6 +252,7 @@ OperandFeatures CostRules::features(const isa::Program& program, const isa::Inst
     f.all_16bit &= is_bf16_or_fp16(operand.dtype);
     f.all_narrow_floats &= is_bf16_or_fp16(operand.dtype) || is_fp8(operand.dtype);
     f.any_fp32 |= operand.dtype == DType::kFloat32;
+    f.all_fp32 &= operand.dtype == DType::kFloat32;
     f.contiguous &= facts.inner_step == 1;
     f.far_strides |=
         static_cast<double>(std::abs(facts.inner_step) * size_bytes(operand.dtype)) >= strided_bytes_;

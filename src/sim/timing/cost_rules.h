@@ -30,6 +30,7 @@ struct OperandFeatures {
   bool all_bf16 = true, all_16bit = true;
   bool all_narrow_floats = true;  // of 16 or 8 bits
   bool any_fp32 = false;
+  bool all_fp32 = true;
   bool all_in_sbuf = true;
   bool inputs_in_sbuf = true;
   int access_operands = 0;
@@ -40,7 +41,8 @@ struct OperandFeatures {
   bool far_strides = false;  // some innermost stride at which the interface gives half its rate
   bool dynamic_address = false;
   bool indirect = false;
-  int64_t longest = 1;  // elements per partition of the longest operand
+  bool has_pointer = false;  // an operand that may be a number is one value per partition, read first
+  int64_t longest = 1;       // elements per partition of the longest operand
   int64_t rows = 1;
   double bytes = 0;  // of all operands
 };
@@ -103,7 +105,16 @@ class CostRules {
   std::array<std::vector<Named>, isa::kOpcodeCount> tensor_rules_;
   std::vector<Named> load_rules_;
   std::array<double, isa::kEngineCount> ps_per_cycle_{};
+  // What an instruction keeps its engine beyond its stream, and, where that is not the engine's usual
+  // latency, how much later its result is there.
+  struct Overhead {
+    double issue_ps = 0, latency_ps = 0;
+  };
+  Overhead overhead(const isa::Instruction& instruction, const OperandFeatures& features) const;
+
   std::array<double, isa::kEngineCount> issue_ps_{};  // between streams
+  double pointer_ps_ = 0;                             // Vector's
+  Overhead activation_from_sbuf_, activation_from_psum_;
   double dynamic_min_cycles_ = 0;
   double strided_bytes_ = 0;
   double strided_ps_per_element_ = 0;

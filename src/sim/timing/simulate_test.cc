@@ -148,6 +148,53 @@ TEST(Published, ApplyingGammaFromPsumOnV3Starts32TimesIn21us) {
   EXPECT_NEAR(timed(b.take(), Generation::kV3).total_ns / 20800, 1, 0.1);
 }
 
+// From one start to the next of instructions that wait for nothing: what public profiles of Trn2 show
+// (fusion-profiles in sources.toml; the medians of 25, 51, 28, 25 and 22 instructions).
+class ProfiledOnV3 : public ::testing::Test {
+ protected:
+  isa::Operand sbuf(int64_t columns) { return b_.all(b_.sbuf(128, columns, DType::kFloat32)); }
+  isa::Operand psum(int64_t columns) { return b_.all(b_.psum(128, columns)); }
+  void by_column(isa::Operand dst, isa::Operand data) {
+    b_.append(isa::Opcode::kTensorScalar, {dst, data, sbuf(1), {}},
+              {static_cast<int64_t>(AluOp::kMultiply), 0, -1, 0}, Engine::kVector);
+  }
+  double interval_ns() {
+    const auto executable = compiled(b_.take(), Generation::kV3);
+    const auto result =
+        simulate(executable, arch::timing(Generation::kV3), nullptr, {.keep_instructions = true});
+    const auto& start = result.instructions_of[0].start_ns;
+    return start[2] - start[1];
+  }
+  ProgramBuilder b_;
+};
+
+TEST_F(ProfiledOnV3, ExponentialsOf512FromPsumStartEvery570ns) {
+  for (int i = 0; i < 3; ++i) b_.activation(sbuf(512), psum(512), ActivationFunction::kExp);
+  EXPECT_NEAR(interval_ns(), 570, 3);
+}
+
+TEST_F(ProfiledOnV3, ExponentialsOf512InSbufStartEvery612ns) {
+  for (int i = 0; i < 3; ++i) b_.activation(sbuf(512), sbuf(512), ActivationFunction::kExp);
+  EXPECT_NEAR(interval_ns(), 612, 3);
+}
+
+TEST_F(ProfiledOnV3, ScalingOf128FromPsumByAColumnStartsEvery268ns) {
+  for (int i = 0; i < 3; ++i) by_column(sbuf(128), psum(128));
+  EXPECT_NEAR(interval_ns(), 268, 8);
+}
+
+TEST_F(ProfiledOnV3, ScalingOf512InSbufByAColumnStartsEvery396ns) {
+  for (int i = 0; i < 3; ++i) by_column(sbuf(512), sbuf(512));
+  EXPECT_NEAR(interval_ns(), 396, 8);
+}
+
+TEST_F(ProfiledOnV3, ReductionsOf512InSbufStartEvery603ns) {
+  for (int i = 0; i < 3; ++i)
+    b_.append(isa::Opcode::kTensorReduce, {sbuf(1), sbuf(512)}, {static_cast<int64_t>(AluOp::kMaximum), 1, 0},
+              Engine::kVector);
+  EXPECT_NEAR(interval_ns(), 603, 5);
+}
+
 // How long Vector waits with copies that follow an fp32 one, while GpSimd is at work.
 double waits_beside_gpsimd_ns(DType dtype) {
   ProgramBuilder b;
@@ -159,7 +206,8 @@ double waits_beside_gpsimd_ns(DType dtype) {
   return timed(b.take(), Generation::kV3).engines[static_cast<size_t>(Engine::kVector)].stall_other_ns;
 }
 
-// trainium2_arch.rst: Vector's performance mode, which fp32 has not, uses a bus shared with GpSimd.
+// trainium2_arch.rst: Vector's performance mode, which copies of fp32 have not, uses a bus shared with
+// GpSimd.
 TEST(Published, FastModesOfVectorWaitForGpSimdOnV3) {
   EXPECT_GT(waits_beside_gpsimd_ns(DType::kBFloat16), 10'000);
   EXPECT_EQ(waits_beside_gpsimd_ns(DType::kFloat32), 0);
@@ -419,7 +467,7 @@ TEST(Simulate, VectorAndGpSimdTakeTurnsOnSbufOnV2Only) {
     ProgramBuilder b;
     const auto x = b.sbuf(128, 4096, DType::kFloat32), y = b.sbuf(128, 4096, DType::kFloat32),
                z = b.sbuf(128, 4096, DType::kFloat32);
-    b.tensor_scalar(b.all(y), b.all(x), 2, AluOp::kMultiply, Engine::kVector);
+    b.copy(b.all(y), b.all(x), Engine::kVector);  // which has no fast mode: those share a bus with GpSimd
     b.tensor_scalar(b.all(z), b.all(x), 2, AluOp::kMultiply, Engine::kGpSimd);
     return b.take();
   };
