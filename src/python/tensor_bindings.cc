@@ -59,6 +59,10 @@ TensorView apply_index(const TensorView& view, int dim, nb::handle key) {
   if (const TensorView* tensor = as_tensor(key)) return view.select_scalar(dim, share(*tensor));
   VirtualRegister* reg = as_register(key);
   if (can_be_dynamic(view, dim, reg)) return view.select_register(dim, reg->allocate());
+  if (reg == nullptr && !PyIndex_Check(key.ptr()))
+    throw Fault(FaultKind::kProgram, "NkiTensor.index",
+                fmt::format("a {} is not an index of a tensor", Py_TYPE(key.ptr())->tp_name),
+                "index with integers, slices (a:b), nl.ds(), registers or [1, 1] tensors");
   int64_t index = to_int(key);
   if (index < 0) index += view.size(dim);
   const bool keep = view.on_chip() ? dim == 0 || view.rank() <= 2 : view.rank() <= 1;

@@ -63,3 +63,36 @@ def test_the_environment_asks_for_fill(monkeypatch):
     monkeypatch.setenv("OPENTRN_UNINITIALISED", "zero")
     with pytest.raises(ValueError, match="OPENTRN_UNINITIALISED is 'fault' or 'fill', not 'zero'"):
         rows_that_were_not[2](X)
+
+
+@nki.jit
+def nonzeros(x, cores_written, read):
+    rows, found = nl.ndarray((128, 8), nl.float32), nl.ndarray((128, 9), nl.int32)
+    out = nl.ndarray((1, 9), nl.int32, buffer=nl.shared_hbm)
+    for core in range(cores_written):
+        nisa.dma_copy(rows[16 * core : 16 * core + 1, :], x)
+    nisa.nonzero_with_count(found, rows, index_offset=0, padding_val=-1)
+    nisa.dma_copy(out, found[16 * read : 16 * read + 1, :])
+    return out
+
+
+def test_a_gpsimd_core_without_a_row_spoils_its_own_result_only():
+    x = np.array([[0, 1, 1, 0, 0, 1, 0, 0]], np.float32)
+    np.testing.assert_array_equal(nonzeros(x, 1, 0), [[1, 2, 5, -1, -1, -1, -1, -1, 3]])
+    with pytest.raises(
+        NkiValidationError, match=r"reads element \[32, 0\] of .*nonzero_with_count computed it from"
+    ):
+        nonzeros(x, 2, 2)
+    with pytest.raises(NkiValidationError, match="src reads element"):
+        nonzeros(x, 0, 0)
+
+
+def test_a_fault_names_the_element_of_the_tensor():
+    @nki.jit
+    def kernel(x):
+        tile, result = nl.ndarray((64, 8), nl.float32), nl.ndarray((16, 4), nl.float32)
+        nisa.dma_copy(tile[0:40, :], x)
+        nisa.tensor_scalar(result, tile[32:48, 4:8], nl.multiply, 2.0)
+
+    with pytest.raises(NkiValidationError, match=r"reads element \[40, 4\] of"):
+        kernel(np.ones((40, 8), np.float32))

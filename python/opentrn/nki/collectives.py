@@ -40,12 +40,16 @@ def rank_id(name: str | None = None) -> Any:
     return nisa.register_alloc(0)
 
 
-def _groups(replica_group: Any) -> list[list[int]]:
+def _groups(name: str, replica_group: Any) -> list[list[int]]:
+    require(
+        replica_group is not None,
+        f"{name}: replica_group is None; it is a ReplicaGroup, the lists of ranks that take part together",
+    )
     return list(getattr(replica_group, "groups", replica_group))
 
 
 def _require_single_rank(name: str, replica_group: Any) -> None:
-    widest = max((len(group) for group in _groups(replica_group)), default=1)
+    widest = max((len(group) for group in _groups(name, replica_group)), default=1)
     if widest > 1:
         raise NotModelled(
             f"nki.collectives.{name} over groups of {widest} ranks: a launch simulates one rank and its "

@@ -22,7 +22,8 @@ from opentrn.errors import NkiValidationError, NotModelled
 from opentrn.isa_enums import MemoryRegion, nc_version, target_version
 from opentrn.nki import _arrays, _dynamo, _machine
 from opentrn.nki._target import NC_VERSION_ENV, PLATFORM_ENV, environment_target
-from opentrn.nki_legacy import emit
+from opentrn.nki_legacy import emit, typing
+from opentrn.nki_legacy.dtypes import host_dtype
 from opentrn.nki_legacy.language._control import LaunchDim
 from opentrn.nki_legacy.rewrite import rewritten
 from opentrn.nki_legacy.tile import Place, Tensor, Tile
@@ -214,8 +215,12 @@ class _Arguments:
 
     def __init__(self) -> None:
         self.hosts: dict[int, tuple[_arrays.HostArray, Tensor]] = {}
+        self._stand_ins: list[np.ndarray] = []  # kept, as `hosts` knows arrays by their id
 
     def wrap(self, value: Any, name: str) -> Any:
+        if isinstance(value, type) and issubclass(value, typing.tensor) and value.dtype is not None:
+            value = np.zeros(value.shape, host_dtype(value.dtype))
+            self._stand_ins.append(value)
         if _arrays.is_array(value):
             return self._tensor(value, name).tile()
         if isinstance(value, dict):

@@ -321,7 +321,7 @@ class Tile(base.Tile):
 
     def _trailing_keys(self, keys: list[Any], missing: int) -> list[Any]:
         """What stands for the last `missing` dimensions, which an index leaves out."""
-        if not any(isinstance(k, (IndexExpr, Tile)) for k in keys):
+        if not any(isinstance(k, IndexExpr) or (isinstance(k, Tile) and k.size > 1) for k in keys):
             return [slice(None)] * missing
         return [0] * missing if all(n == 1 for n in self.shape[-missing:]) else []
 
@@ -405,7 +405,25 @@ class Tile(base.Tile):
             return block.start + block.step * part
         return Range(block.start + block.step * part.start, block.step * part.step, part.count)
 
+    def _slices_as_indices(self, keys: list[Any]) -> list[Any]:
+        """`keys` with ranges in the place of slices where every index tile is one number, which leaves out its
+        dimension as an integer does."""
+        spots = [i for i, key in enumerate(keys) if isinstance(key, (slice, DynamicSlice))]
+        one_number = all(key.size == 1 for key in keys if isinstance(key, Tile))
+        mixed = any(isinstance(key, IndexExpr) or key is None for key in keys)
+        if not spots or mixed or not one_number:
+            return keys
+        keys = list(keys)
+        rank = max(2, len(spots))
+        for dim, spot in enumerate(spots):
+            part = self._basic_range(keys[spot], self.shape[spot])
+            values = np.arange(part.start, part.start + part.step * part.count, part.step)
+            shape = tuple(part.count if d == dim else 1 for d in range(rank))
+            keys[spot] = IndexExpr(shape, 0, {dim - rank: values})
+        return keys
+
     def _index_advanced(self, keys: list[Any]) -> Tile:
+        keys = self._slices_as_indices(keys)
         exprs: list[IndexExpr | Tile] = []
         for key in keys:
             if isinstance(key, Tile):

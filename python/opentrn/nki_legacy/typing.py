@@ -6,13 +6,21 @@ from typing import Any
 
 
 class tensor:
-    """Annotation of a tensor, optionally with its shape. Not checked."""
+    """Annotation of a tensor, optionally with its shape. Not checked.
+
+    With shape and dtype, tensor[[128, 512], dtype], it may stand for an argument of a kernel whose values do not
+    matter: zeros.
+    """
 
     shape: tuple[int, ...] = ()
+    dtype: Any = None
 
-    def __class_getitem__(cls, shape: Any) -> type:
-        sizes = shape if isinstance(shape, tuple) else (shape,)
-        return type("tensor", (cls,), {"shape": sizes})
+    def __class_getitem__(cls, item: Any) -> type:
+        shape, dtype = item, None
+        if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], (list, tuple)):
+            shape, dtype = item
+        sizes = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
+        return type("tensor", (cls,), {"shape": sizes, "dtype": dtype})
 
 
 mutable_tensor = tensor

@@ -463,22 +463,17 @@ int64_t Context::first_unwritten(const View& view) const {
   if (view.buffer == nullptr || !core.checks_.uninitialised_reads) return -1;
   const ByteMask& mask = view.buffer->initialised();
   if (mask.all()) return -1;
-  int64_t visited = 0;
   int64_t missing = -1;
   std::unique_lock guard(view.buffer->mask_lock());
   for_runs(view, [&](std::byte* at, int64_t count, int64_t stride) {
     if (missing >= 0) return;
     const int64_t first = view.buffer->logical(at);
-    if (stride == view.element_bytes) {
-      if (!mask.test_all(first, count * stride))
-        for (int64_t i = 0; i < count && missing < 0; ++i)
-          if (!mask.test_all(first + i * stride, view.element_bytes)) missing = visited + i;
-    } else {
-      const int64_t distinct = stride == 0 ? 1 : count;
-      for (int64_t i = 0; i < distinct && missing < 0; ++i)
-        if (!mask.test_all(view.buffer->logical(at + i * stride), view.element_bytes)) missing = visited + i;
+    if (stride == view.element_bytes && mask.test_all(first, count * stride)) return;
+    const int64_t distinct = stride == 0 ? 1 : count;
+    for (int64_t i = 0; i < distinct && missing < 0; ++i) {
+      const int64_t byte = view.buffer->logical(at + i * stride);
+      if (!mask.test_all(byte, view.element_bytes)) missing = byte;
     }
-    visited += count;
   });
   return missing;
 }
@@ -487,9 +482,11 @@ void Context::check_initialised(const View& view, int slot) const {
   const int64_t missing = first_unwritten(view);
   if (missing < 0) return;
   const std::string& origin = view.buffer->unwritten_origin();
+  const int64_t row_bytes = std::max<int64_t>(1, program.tensor(view.tensor).row_bytes());
   fail(FaultKind::kProgram, "sim.uninitialised_read",
        fmt::format("{} reads element [{}, {}] of {}, which nothing has written{}", operand_name(slot),
-                   missing / view.elements, missing % view.elements, isa::tensor_label(program, view.tensor),
+                   missing / row_bytes, missing % row_bytes / view.element_bytes,
+                   isa::tensor_label(program, view.tensor),
                    origin.empty() ? "" : fmt::format(" ({})", origin)),
        watched(view) != nullptr ? "what the other core writes is there once both have met: "
                                   "nisa.core_barrier(data=tensor, cores=(0, 1)); "

@@ -31,15 +31,25 @@ View flags_like(Context& cx, const View& view) {
   return flags;
 }
 
-std::string origin(const Context& cx, int slot) {
-  std::string what = fmt::format("{} moved it there from {}", cx.name(),
-                                 isa::tensor_label(cx.program, cx.operand(slot).tensor));
+std::string origin(const Context& cx, int slot, std::string_view did = "moved it there") {
+  std::string what =
+      fmt::format("{} {} from {}", cx.name(), did, isa::tensor_label(cx.program, cx.operand(slot).tensor));
   if (cx.in.location >= cx.program.location_count()) return what;
   const SourceLocation& where = cx.program.location(cx.in.location);
   return where.known() ? fmt::format("{} at {}:{}", what, where.file, where.line) : what;
 }
 
 }  // namespace
+
+void leave_unwritten(Context& cx, const View& dst, int slot) {
+  std::lock_guard guard(dst.buffer->mask_lock());
+  if (dst.buffer->unwritten_origin().empty())
+    dst.buffer->set_unwritten_origin(origin(cx, slot, "computed it"));
+  for_runs(dst, [&](std::byte* at, int64_t count, int64_t stride) {
+    for (int64_t i = 0; i < count; ++i)
+      dst.buffer->initialised().clear(dst.buffer->logical(at + i * stride), dst.element_bytes);
+  });
+}
 
 Unwritten::Unwritten(Context& cx, int slot) : slot_(slot) {
   if (!cx.checks_reads() || cx.is_tensor_indirect(cx.operand(slot))) {

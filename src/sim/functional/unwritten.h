@@ -13,6 +13,10 @@ namespace opentrn::sim {
 
 class Context;
 
+// Makes an on-chip result unwritten that the instruction computes from unwritten elements of `slot`, where its
+// other results are good: whoever reads it fails.
+void leave_unwritten(Context& cx, const View& dst, int slot);
+
 class Unwritten {
  public:
   // The source in `slot`, resolved and checked. Fails when none of its elements was ever written. To be made

@@ -59,8 +59,12 @@ def broadcast_partition(x, count: int):
     """Copy a one-partition tile to `count` partitions, bits unchanged.
 
     nc_stream_shuffle spreads the row inside each group of 32: that is how the Vector engine moves data across
-    partitions.
+    partitions. A row that is not the first of a group goes to another tile by DMA before.
     """
+    if x.buffer == MemoryRegion.sbuf and x.offset // x.strides[0] % 32 != 0:
+        first_of_group = tile(tuple(x.shape), x.dtype)
+        nisa.dma_copy(first_of_group, x)
+        x = first_of_group
     groups = (count + 31) // 32
     result = tile((groups * 32, *x.shape[1:]), x.dtype)
     for group in range(groups):

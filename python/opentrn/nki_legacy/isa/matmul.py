@@ -127,14 +127,17 @@ def nc_transpose(data, *, mask=None, dtype=None, engine=engines.unknown, **extra
 
     The Tensor engine writes PSUM, the Vector engine (asked for) any memory; a tile of more than 32 x 32 takes it
     one instruction for each block of that size, as the official compiler accepts such tiles. On NeuronCore-v2
-    the Tensor engine transposes by a matmul with an identity and gives float32; later the result has the
-    dtype of `data`.
+    the Tensor engine transposes by a matmul with an identity and gives float32, so integers go to the Vector
+    engine; later the result has the dtype of `data`.
     """
     emit.flush()
     data = operand(data, "nc_transpose", "data")
     issuer = to_engine(engine)
+    keeps_bits = _generation() >= nc_version.gen3
+    if not keeps_bits and np.dtype(data.dtype).kind in "iu":
+        issuer = device_engine.vector
     on_vector = issuer is device_engine.vector
-    passes_bits = on_vector or _generation() >= nc_version.gen3
+    passes_bits = on_vector or keeps_bits
     free = math.prod(data.shape[1:])
     shape = (free, data.shape[0])
     if not on_vector:

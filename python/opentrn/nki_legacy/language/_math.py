@@ -218,6 +218,7 @@ def all(x, axis, *, dtype=np.bool_, mask=None, **extra) -> Tile:
 def mean(x, axis, *, dtype=None, mask=None, keepdims=False, **extra) -> Tile:
     """Average along free axes: a float32 sum times 1/n; integers give float32."""
     emit.flush()
+    options("nl.mean", extra)
     tile = emit.operand(x, "nl.mean")
     out = tile.dtype if dtype is None and is_floating(tile.dtype) else (dtype or _FP32)
     axes = {int(a) % tile.ndim for a in (axis if isinstance(axis, (tuple, list)) else (axis,))}
@@ -231,6 +232,7 @@ def mean(x, axis, *, dtype=None, mask=None, keepdims=False, **extra) -> Tile:
 def var(x, axis, *, dtype=None, mask=None, keepdims=False, **extra) -> Tile:
     """Variance along free axes: the mean of the squared distance from the mean, in float32."""
     emit.flush()
+    options("nl.var", extra)
     tile = emit.operand(x, "nl.var")
     out = tile.dtype if dtype is None and is_floating(tile.dtype) else (dtype or _FP32)
     average = mean(tile, axis, dtype=_FP32, mask=mask, keepdims=True)

@@ -17,6 +17,8 @@ from opentrn.nki_legacy.emit import PSUM, SBUF, read, write
 from opentrn.nki_legacy.index import Predicate
 from opentrn.nki_legacy.isa import matmul as isa_matmul
 from opentrn.nki_legacy.isa import move
+from opentrn.nki_legacy.isa.constants import device
+from opentrn.nki_legacy.isa.constants import oob_mode as oob_modes
 from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 
@@ -36,9 +38,10 @@ def _tile_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape if len(shape) >= 2 else (shape or (1,)) + (1,)
 
 
-def load(src, *, mask=None, dtype=None, **extra) -> Tile:
-    """A tile with the values of an HBM access, over DMA."""
+def load(src, *, mask=None, dtype=None, mode=oob_modes.error, **extra) -> Tile:
+    """A tile with the values of an HBM access, over DMA. mode: of an index out of bounds, an nki.isa.oob_mode."""
     emit.flush()
+    modes = {} if mode is oob_modes.error else {"oob_mode": device(oob_modes(mode))}
     region = move.options("nl.load", extra)
     source = _hbm(src, "nl.load")
     shape = _tile_shape(source.shape)
@@ -55,7 +58,7 @@ def load(src, *, mask=None, dtype=None, **extra) -> Tile:
 
     def issue(dst: Tile) -> None:
         for box in boxes:
-            move.transfer("nl.load", dst.sub(box), source.sub(box))
+            move.transfer("nl.load", dst.sub(box), source.sub(box), **modes)
 
     return emit.defer(
         shape,

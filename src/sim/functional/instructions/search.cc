@@ -9,6 +9,7 @@
 #include "sim/functional/instructions/body.h"
 #include "sim/functional/instructions/mx_scales.h"
 #include "sim/functional/rows.h"
+#include "sim/functional/unwritten.h"
 
 namespace opentrn::sim::bodies {
 
@@ -174,8 +175,14 @@ void nonzero_with_count(Context& cx) {
   const int64_t padding = cx.integer(kAPaddingVal);
   float* scratch = cx.scratch.floats(n);
   int64_t* out = cx.scratch.array<int64_t>(n + 1);
+  // Each core counts by itself: one whose row nobody wrote spoils its own result only.
+  bool any_written = false;
   for (int64_t p = 0; p < src.partitions; p += kGpSimdCorePartitions) {
-    cx.check_initialised(row_view(src, p), kSrc);
+    if (cx.first_unwritten(row_view(src, p)) >= 0) {
+      leave_unwritten(cx, row_view(dst, p), kSrc);
+      continue;
+    }
+    any_written = true;
     const float* row = load_row(src, p, scratch);
     int64_t count = 0;
     for (int64_t i = 0; i < n; ++i)
@@ -185,6 +192,7 @@ void nonzero_with_count(Context& cx) {
     cx.mark_written(row_view(dst, p));
     store_row_i64(dst, p, out);
   }
+  if (!any_written) cx.check_initialised(row_view(src, 0), kSrc);
 }
 
 // A group of 16 partitions holds one list: element i in partition i % 16, column i / 16. Every partition of
