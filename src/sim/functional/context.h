@@ -92,8 +92,8 @@ class Context {
   // For bodies that resolve a source with unchecked(): tells the check of races that it is read.
   void note_read(const View& view) const;
   bool checks_reads() const { return core.checks_.uninitialised_reads; }
-  // Where in its tensor, in bytes, the first element lies that nothing has written; -1 when there is none or it
-  // does not matter.
+  // Where in its tensor, in bytes, the first element lies that nothing has written; -1 when there is none or
+  // it does not matter.
   int64_t first_unwritten(const View& view) const;
   void mark_written(const View& view, Writer writer = Writer::kOther) const;
   void expect_same_shape(const View& a, const View& b, int slot_a, int slot_b) const;

@@ -13,8 +13,8 @@ namespace opentrn::sim {
 
 class Context;
 
-// Makes an on-chip result unwritten that the instruction computes from unwritten elements of `slot`, where its
-// other results are good: whoever reads it fails.
+// Makes an on-chip result unwritten that the instruction computes from unwritten elements of `slot`, where
+// its other results are good: whoever reads it fails.
 void leave_unwritten(Context& cx, const View& dst, int slot);
 
 class Unwritten {
