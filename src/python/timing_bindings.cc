@@ -344,6 +344,9 @@ void bind_timing(nb::module_& module) {
   nb::class_<Timing>(module, "Timing", nb::dynamic_attr())
       .def_prop_ro("total_ns", [](const Timing& t) { return t.profile.summary.total_ns; })
       .def_prop_ro("launch_ns", [](const Timing& t) { return t.profile.summary.launch_ns; })
+      .def_prop_ro(
+          "nc_latency_ns",
+          [](const Timing& t) { return t.profile.summary.total_ns + t.profile.summary.timed_extra_ns; })
       .def_prop_ro("extrapolated_ns", [](const Timing& t) { return t.profile.summary.extrapolated_ns; })
       .def_prop_ro("instruction_count", [](const Timing& t) { return t.profile.summary.instructions; })
       .def_prop_ro("bound_by",

@@ -57,9 +57,11 @@ struct Summary {
   std::string program;
   int generation = 3;
   int cores = 1;
-  double total_ns = 0;       // kernel on the device, first issue to last completion
-  double launch_ns = 0;      // launch and preamble; not in total_ns
-  int64_t instructions = 0;  // executed, loops counted per iteration
+  double total_ns = 0;   // kernel on the device, first issue to last completion
+  double launch_ns = 0;  // launch and preamble; not in total_ns
+  double timed_extra_ns =
+      0;  // what a timed launch on a device takes beyond total_ns (nki.benchmark's nc_latency)
+  int64_t instructions = 0;                               // executed, loops counted per iteration
   std::array<EngineTotals, isa::kEngineCount> engines{};  // by isa::Engine, summed over cores
   DmaTotals dma;
   std::array<double, kFlopKindCount> flops{};        // Tensor engine, by kind

@@ -83,6 +83,10 @@ def test_transpose_on_trn1_gives_float32():
     assert found == [np.float32, nl.bfloat16]
 
 
+# timing_v3.toml, nc_latency_extra_ns
+TIMED_EXTRA_US = 8.5
+
+
 def test_benchmark_gives_values_and_a_predicted_latency():
     kernel = nki.benchmark(warmup=1, iters=2)(doubled)[1]
     np.testing.assert_array_equal(kernel(np.ones((1, 2, 2), np.float32)), np.full((1, 2, 2), 2))
@@ -92,7 +96,7 @@ def test_benchmark_gives_values_and_a_predicted_latency():
         return
     latency = kernel.benchmark_result.nc_latency
     predicted = opentrn.run(doubled[1], np.ones((1, 2, 2), np.float32), target="trn2").time_us
-    assert latency.get_latency_percentile(50) == predicted > 0
+    assert latency.get_latency_percentile(50) == pytest.approx(predicted + TIMED_EXTRA_US) and predicted > 0
     with pytest.raises(ValueError, match="percentile 51"):
         latency.get_latency_percentile(51)
 
@@ -117,11 +121,12 @@ def test_descriptors_are_prepared_where_the_compilers_flags_say_so(monkeypatch):
 
     generated, prepared = latency(), latency(additional_compile_opt="-O1 --disable-dge")
     assert prepared != generated
-    assert opentrn.run(nki.jit(many_loads), x, dge=False).time_us == prepared
-    assert (
-        opentrn.run(nki.jit(many_loads, additional_compile_opt="--disable-dge"), x, dge=True).time_us
-        == generated
-    )
+
+    def run(dge, **options):
+        return opentrn.run(nki.jit(many_loads, **options), x, dge=dge).time_us + TIMED_EXTRA_US
+
+    assert run(dge=False) == pytest.approx(prepared)
+    assert run(dge=True, additional_compile_opt="--disable-dge") == pytest.approx(generated)
     monkeypatch.setenv("NEURON_CC_FLAGS", "--disable-dge --model-type 'transformer'")
     assert latency() == prepared
     monkeypatch.setenv("NEURON_CC_FLAGS", "--model-type 'transformer")

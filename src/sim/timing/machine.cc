@@ -25,6 +25,7 @@ Machine::Machine(const arch::TimingTable& table)
       meeting(to_ps(table.constant("core_meeting_ns"))),
       table_load(to_ps(table.constant("activation_table_load_ns"))),
       launch(to_ps(table.constant("kernel_launch_ns"))),
+      timed_extra(to_ps(table.constant("nc_latency_extra_ns"))),
       vector_gpsimd_share_sbuf(flag(table, "vector_gpsimd_share_sbuf_port")),
       fast_modes_share_gpsimd_bus(flag(table, "vector_fast_modes_share_gpsimd_bus")),
       vector_scalar_share_psum(flag(table, "vector_scalar_share_psum_port")),

@@ -35,6 +35,7 @@ struct Machine {
   Ps meeting = 0;    // between the cores of a logical core
   Ps table_load = 0;
   Ps launch = 0;
+  Ps timed_extra = 0;
   double gpsimd_dma_ps_per_byte = 0;  // one direction
   std::array<Ps, isa::kEngineCount> result_latency{};
   bool vector_gpsimd_share_sbuf = false;

@@ -216,6 +216,7 @@ void fill_summary(const Run& run, TimingResult& result) {
   result.cores = static_cast<int>(run.cores().size());
   result.total_ns = to_ns(slowest->now());
   result.launch_ns = to_ns(machine.launch);
+  result.timed_extra_ns = to_ns(machine.timed_extra);
   for (size_t e = 0; e < sum.busy.size(); ++e) {
     result.engines[e] = {to_ns(sum.busy[e]), to_ns(sum.stall_engine[e]), to_ns(sum.stall_dma[e]),
                          to_ns(sum.stall_other[e]), sum.instructions[e]};
