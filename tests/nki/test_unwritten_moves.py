@@ -50,9 +50,9 @@ def test_padding_travels_between_cores(monkeypatch, gpsimd, eager):
 
 
 def test_padding_of_the_other_core_is_still_unwritten():
-    with pytest.raises(NkiValidationError, match="sendrecv moved it there") as fault:
+    with pytest.raises(NkiValidationError, match="tensor_scalar computed it from") as fault:
         rows_that_were_not[2](X)
-    assert "tensor_scalar" in str(fault.value)
+    assert "in dma_copy" in str(fault.value)
 
 
 def test_the_environment_asks_for_fill(monkeypatch):
@@ -90,9 +90,60 @@ def test_a_gpsimd_core_without_a_row_spoils_its_own_result_only():
 def test_a_fault_names_the_element_of_the_tensor():
     @nki.jit
     def kernel(x):
-        tile, result = nl.ndarray((64, 8), nl.float32), nl.ndarray((16, 4), nl.float32)
+        tile, out = nl.ndarray((64, 8), nl.float32), nl.ndarray((16, 4), nl.float32, buffer=nl.shared_hbm)
         nisa.dma_copy(tile[0:40, :], x)
-        nisa.tensor_scalar(result, tile[32:48, 4:8], nl.multiply, 2.0)
+        nisa.dma_copy(out, tile[32:48, 4:8])
+        return out
 
     with pytest.raises(NkiValidationError, match=r"reads element \[40, 4\] of"):
         kernel(np.ones((40, 8), np.float32))
+
+
+@nki.jit
+def norm_of_some_rows(x):
+    """A norm as public kernels write it: the last tile is computed as a whole and stored in part."""
+    rows, columns = x.shape
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    for begin in range(0, rows, 128):
+        count = min(128, rows - begin)
+        tile, squares = nl.ndarray((128, columns), x.dtype), nl.ndarray((128, columns), x.dtype)
+        mean, scale = nl.ndarray((128, 1), nl.float32), nl.ndarray((128, 1), nl.float32)
+        nisa.dma_copy(tile[0:count, :], x[begin : begin + count, :])
+        nisa.activation_reduce(squares, nl.square, tile, reduce_op=nl.add, reduce_res=mean)
+        nisa.tensor_scalar(mean, mean, nl.multiply, 1.0 / columns, op1=nl.add, operand1=1e-6)
+        nisa.activation(scale, nl.rsqrt, mean)
+        nisa.tensor_scalar(tile, tile, nl.multiply, scale)
+        nisa.dma_copy(out[begin : begin + count, :], tile[0:count, :])
+    return out
+
+
+@pytest.mark.parametrize("eager", ["0", "1"])
+def test_lanes_without_data_compute_nothing_that_matters(monkeypatch, eager):
+    monkeypatch.setenv("OPENTRN_EAGER", eager)
+    x = np.random.default_rng(0).standard_normal((200, 64)).astype(np.float32)
+    want = x / np.sqrt((x.astype(np.float64) ** 2).mean(axis=1, keepdims=True) + 1e-6)
+    np.testing.assert_allclose(norm_of_some_rows(x), want, rtol=2e-5)
+
+
+@pytest.mark.parametrize("user", ["matmul", "store", "whole"])
+def test_what_lanes_without_data_compute_may_not_be_used(user):
+    @nki.jit
+    def kernel(x):
+        tile, twice = nl.ndarray((128, 64), x.dtype), nl.ndarray((128, 64), x.dtype)
+        out = nl.ndarray((128, 64), x.dtype, buffer=nl.shared_hbm)
+        if user != "whole":
+            nisa.dma_copy(tile[0:72, :], x)
+        nisa.tensor_scalar(twice, tile, nl.multiply, 2.0)
+        if user == "matmul":
+            product = nl.ndarray((64, 64), nl.float32, buffer=nl.psum)
+            nisa.nc_matmul(product, twice, twice)
+        nisa.dma_copy(out, twice)
+        return out
+
+    element, by = (
+        (r"\[0, 0\]", "nothing has written")
+        if user == "whole"
+        else (r"\[72, 0\]", "tensor_scalar computed it")
+    )
+    with pytest.raises(NkiValidationError, match=rf"sim\.uninitialised_read.*element {element} .*{by}"):
+        kernel(np.ones((72, 64), np.float32))

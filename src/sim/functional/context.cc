@@ -349,9 +349,19 @@ View Context::source_of(const Operand& op, int slot) {
   if (is_tensor_indirect(op)) return gather(resolve_tensor_indirect(op, slot), slot);
   const View view = resolve(op, slot);
   if (view.skipped) return view;
-  check_initialised(view, slot);
+  check_or_spoil(view, slot);
   note_read(view);
   return view;
+}
+
+void Context::check_or_spoil(const View& source, int slot) {
+  if (first_unwritten(source) < 0) return;
+  // Once a destination is marked as written, it is too late to spoil it.
+  if (!has_destination_) {
+    if (!spoilt_) spoilt_ = std::make_unique<Spoilt>();
+    if (spoilt_->note(*this, source, slot)) return;
+  }
+  check_initialised(source, slot);
 }
 
 View Context::destination(int slot, Writer writer) {
@@ -372,6 +382,8 @@ View Context::destination(int slot, Writer writer) {
   if (view.skipped) return rounding(view, slot);
   note_write(view);
   mark_written(view, writer);
+  has_destination_ = true;
+  if (spoilt_ && spoilt_->any()) spoilt_->spoil(*this, view);
   return rounding(view, slot);
 }
 
@@ -476,6 +488,16 @@ int64_t Context::first_unwritten(const View& view) const {
     }
   });
   return missing;
+}
+
+void Context::list_unwritten(const View& view, std::vector<bool>& unwritten) const {
+  const ByteMask& mask = view.buffer->initialised();
+  std::unique_lock guard(view.buffer->mask_lock());
+  for (int64_t p = 0; p < view.partitions; ++p)
+    for_runs_of_partition(view, p, [&](std::byte* at, int64_t count, int64_t stride) {
+      for (int64_t i = 0; i < count; ++i)
+        unwritten.push_back(!mask.test_all(view.buffer->logical(at + i * stride), view.element_bytes));
+    });
 }
 
 void Context::check_initialised(const View& view, int slot) const {

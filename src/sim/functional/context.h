@@ -8,6 +8,7 @@
 
 #include <array>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include "sim/functional/core_races.h"
 #include "sim/functional/producer.h"
 #include "sim/functional/scratch.h"
+#include "sim/functional/spoilt.h"
 #include "sim/functional/view.h"
 
 namespace opentrn::sim {
@@ -95,6 +97,8 @@ class Context {
   // Where in its tensor, in bytes, the first element lies that nothing has written; -1 when there is none or
   // it does not matter.
   int64_t first_unwritten(const View& view) const;
+  // For each element of the view, row by row, whether nothing has written it.
+  void list_unwritten(const View& view, std::vector<bool>& unwritten) const;
   void mark_written(const View& view, Writer writer = Writer::kOther) const;
   void expect_same_shape(const View& a, const View& b, int slot_a, int slot_b) const;
   void expect_elements(const View& view, int slot, int64_t elements) const;
@@ -189,6 +193,8 @@ class Context {
   View resolve(const isa::Operand& operand, int slot);
   int64_t largest_operand_bytes() const;
   View source_of(const isa::Operand& operand, int slot);
+  // Whether unwritten elements spoil results only; checks the source otherwise.
+  void check_or_spoil(const View& source, int slot);
   IndirectTile resolve_tensor_indirect(const isa::Operand& operand, int slot);
   View gather(const IndirectTile& tile, int slot);
   template <typename Element>
@@ -217,6 +223,8 @@ class Context {
   ChainRun* chain_;
   LateOperand* late_ = nullptr;  // in scratch
   int late_count_ = 0;
+  std::unique_ptr<Spoilt> spoilt_;
+  bool has_destination_ = false;
 };
 
 }  // namespace opentrn::sim

@@ -21,9 +21,12 @@ TEST(Bodies, EveryOpcodeIsExecuted) {
 
 TEST(Checks, UninitialisedReadNamesElementOperandAndLine) {
   TestKernel k;
-  const Tile src = k.sbuf(2, 4), dst = k.sbuf(2, 4);
+  const Tile src = k.sbuf(2, 4), dst = k.sbuf(2, 1);
   k.run(Opcode::kMemset, {k.op(src, 0, {{4, 2}, {1, 3}}), Operand::imm(1)});
-  const Fault fault = fault_of([&] { k.run(Opcode::kReciprocal, {k.op(dst), k.op(src)}); });
+  const Fault fault = fault_of([&] {
+    k.run(Opcode::kTensorReduce, {k.op(dst), k.op(src)},
+          {word(AluOp::kAdd), word(int64_t{1}), word(int64_t{0})});
+  });
   EXPECT_EQ(fault.label(), "sim.uninitialised_read");
   EXPECT_EQ(fault.kind(), FaultKind::kProgram);
   EXPECT_NE(fault.message().find("element [0, 3]"), std::string::npos) << fault.what();

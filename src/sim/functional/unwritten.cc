@@ -41,13 +41,16 @@ std::string origin(const Context& cx, int slot, std::string_view did = "moved it
 
 }  // namespace
 
-void leave_unwritten(Context& cx, const View& dst, int slot) {
+void leave_unwritten(Context& cx, const View& dst, int slot, const std::function<bool(int64_t)>& which) {
+  if (dst.buffer == nullptr) return;
   std::lock_guard guard(dst.buffer->mask_lock());
   if (dst.buffer->unwritten_origin().empty())
     dst.buffer->set_unwritten_origin(origin(cx, slot, "computed it"));
+  int64_t element = 0;
   for_runs(dst, [&](std::byte* at, int64_t count, int64_t stride) {
     for (int64_t i = 0; i < count; ++i)
-      dst.buffer->initialised().clear(dst.buffer->logical(at + i * stride), dst.element_bytes);
+      if (!which || which(element++))
+        dst.buffer->initialised().clear(dst.buffer->logical(at + i * stride), dst.element_bytes);
   });
 }
 

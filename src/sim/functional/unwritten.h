@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "sim/functional/view.h"
 
@@ -15,7 +16,8 @@ class Context;
 
 // Makes an on-chip result unwritten that the instruction computes from unwritten elements of `slot`, where
 // its other results are good: whoever reads it fails.
-void leave_unwritten(Context& cx, const View& dst, int slot);
+// `which`: elements of `dst`, all without it.
+void leave_unwritten(Context& cx, const View& dst, int slot, const std::function<bool(int64_t)>& which = {});
 
 class Unwritten {
  public:

@@ -225,7 +225,8 @@ TEST(TensorCopyPredicated, OppositePredicatesFillAFreshTile) {
   const Tile dst = k.sbuf(1, 4), out = k.sbuf(1, 4), where = k.sbuf_of(1, 4, {1, 0, 0, 7}, DType::kUint8);
   k.run(Opcode::kTensorCopyPredicated, {k.op(dst), Operand::imm(1), k.op(where)}, {word(int64_t{0})});
   EXPECT_EQ(fault_of([&] {
-              k.run(Opcode::kReciprocal, {k.op(out), k.op(dst)});
+              k.run(Opcode::kTensorReduce, {k.op(out, 0, {{4, 1}, {1, 1}}), k.op(dst)},
+                    {word(AluOp::kAdd), word(int64_t{1}), word(int64_t{0})});
             }).label(),
             "sim.uninitialised_read");
   k.run(Opcode::kTensorCopyPredicated, {k.op(dst), Operand::imm(2), k.op(where)}, {word(int64_t{1})});
@@ -289,9 +290,11 @@ TEST(Unwritten, AMoveWithinATileCarriesItOnce) {
 
 TEST(Unwritten, TheFaultOfItsUseNamesTheMove) {
   TestKernel k;
-  const Tile gap = with_a_gap(k), copy = k.sbuf(4, 3), out = k.sbuf(4, 3);
+  const Tile gap = with_a_gap(k), copy = k.sbuf(4, 3), out = k.hbm(4, 3);
   k.run(Opcode::kTensorCopy, {k.op(copy), k.op(gap)});
-  const Fault fault = fault_of([&] { k.run(Opcode::kReciprocal, {k.op(out), k.op(copy)}); });
+  const Fault fault = fault_of([&] {
+    k.run(Opcode::kDmaCopy, {k.op(out), k.op(copy)}, {word(int64_t{0}), word(kError), word(int64_t{0})});
+  });
   EXPECT_NE(
       fault.message().find("element [1, 2] of 't1', which nothing has written (tensor_copy moved it there "
                            "from 't0' at kernel.py:5)"),
