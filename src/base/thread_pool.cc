@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/floating_point.h"
 #include "base/spin_lock.h"
 
 namespace opentrn {
@@ -80,6 +81,7 @@ struct ThreadPool::State {
   }
 
   void work() {
+    const StandardFloatingPoint standard;
     while (!stop.load(std::memory_order_acquire)) {
       if (run_one()) continue;
       const uint32_t seen = load().generation;

@@ -3,6 +3,7 @@
 #include <exception>
 #include <thread>
 
+#include "base/floating_point.h"
 #include "graph/eval/interpreter.h"
 
 namespace opentrn::graph::eval {
@@ -54,6 +55,7 @@ Items to_items(const Function& function, std::span<const RuntimeValue> arguments
 
 std::vector<RuntimeValue> run_process(const Module& module, const Function& function, Process process,
                                       std::span<const RuntimeValue> arguments, const Options& options) {
+  const StandardFloatingPoint standard;
   Interpreter interpreter(module, options, process);
   std::vector<RuntimeValue> results;
   for (const Item& item : interpreter.call(function, to_items(function, arguments)))

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/floating_point.h"
 #include "isa/tensor_label.h"
 #include "numerics/alu.h"
 #include "numerics/convert.h"
@@ -173,6 +174,7 @@ void Core::watch_launches(const Program& program) {
 }
 
 InstructionIndex Core::run_range(const Program& program, InstructionIndex begin, InstructionIndex end) {
+  const StandardFloatingPoint standard;
   int64_t executed = 0;
   if (rounding_seed_ && times_executed_.size() < program.size()) times_executed_.resize(program.size());
   waiting_ = false;

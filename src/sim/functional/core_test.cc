@@ -1,6 +1,11 @@
 // Operand resolution, checks, registers and loops.
 #include "sim/functional/core.h"
 
+#ifdef __SSE__
+#include <immintrin.h>
+#endif
+
+#include "base/thread_pool.h"
 #include "sim/functional/context.h"
 #include "sim/functional/instructions/body.h"
 #include "sim/functional/test_kernel.h"
@@ -56,6 +61,25 @@ TEST(Checks, BoundsOfRowsAndOfTheRowLength) {
   EXPECT_EQ(label(0, {{8, 4}, {1, 0}}), "memset.operand");
   EXPECT_EQ(label(0, {{0, 4096}, {1, 1}}), "memset.tile_size");
 }
+
+#ifdef __SSE__
+TEST(Core, KeepsSubnormalNumbersWhereItsCallerDoesNot) {
+  constexpr unsigned kFlushToZero = 0x8040;
+  const unsigned before = _mm_getcsr();
+  _mm_setcsr(before | kFlushToZero);
+  ThreadPool pool(2);  // its threads begin with the settings of this one
+  TestKernel k(3, &pool);
+  constexpr int64_t kColumns = 4096;
+  const Tile src = k.sbuf_of(128, kColumns, std::vector<float>(128 * kColumns, 1e-38f)),
+             dst = k.sbuf(128, kColumns);
+  k.run(Opcode::kTensorScalar, {k.op(dst), k.op(src), Operand::imm(0.125), {}},
+        {word(AluOp::kMultiply), word(int64_t{0}), word(int64_t{-1}), word(int64_t{0})});
+  const unsigned after = _mm_getcsr();
+  _mm_setcsr(before);
+  EXPECT_EQ(after & kFlushToZero, kFlushToZero);
+  EXPECT_EQ(k.get(dst), std::vector<float>(128 * kColumns, 1e-38f * 0.125f));
+}
+#endif
 
 TEST(Checks, MalformedProgramsAreFaults) {
   TestKernel k;
