@@ -190,6 +190,8 @@ class Chooser {
     return choice;
   }
 
+  // A core has two units, which Sync and Scalar command (v3 guide); profiles of kernels that neuronx-cc
+  // compiled show both at work. Which of them the compiler of later dialects takes is not public.
   Engine generator(DgeMode mode) {
     if (mode != DgeMode::kHwdge || !neuronx_cc_) return Engine::kSync;
     return dge_count_++ % 2 == 0 ? Engine::kSync : Engine::kScalar;
