@@ -380,11 +380,15 @@ View Context::destination(int slot, Writer writer) {
   }
   const View view = resolve(operand(slot), slot);
   if (view.skipped) return rounding(view, slot);
-  note_write(view);
-  mark_written(view, writer);
-  has_destination_ = true;
-  if (spoilt_ && spoilt_->any()) spoilt_->spoil(*this, view);
+  write(view, writer);
   return rounding(view, slot);
+}
+
+void Context::write(const View& destination, Writer writer) {
+  note_write(destination);
+  mark_written(destination, writer);
+  has_destination_ = true;
+  if (spoilt_ && spoilt_->any()) spoilt_->spoil(*this, destination);
 }
 
 void Context::round_stochastically(uint64_t seed, uint32_t times_before) {
@@ -413,8 +417,7 @@ View Context::in_out(int slot, Writer writer) {
   if (view.skipped) return view;
   check_initialised(view, slot);
   note_read(view);
-  note_write(view);
-  mark_written(view, writer);
+  write(view, writer);
   return rounding(view, slot);
 }
 

@@ -193,8 +193,10 @@ class Context {
   View resolve(const isa::Operand& operand, int slot);
   int64_t largest_operand_bytes() const;
   View source_of(const isa::Operand& operand, int slot);
-  // Whether unwritten elements spoil results only; checks the source otherwise.
+  // Takes note of unwritten elements that spoil results only; fails for others.
   void check_or_spoil(const View& source, int slot);
+  // Marks a destination as written, but for what is spoilt.
+  void write(const View& destination, Writer writer);
   IndirectTile resolve_tensor_indirect(const isa::Operand& operand, int slot);
   View gather(const IndirectTile& tile, int slot);
   template <typename Element>

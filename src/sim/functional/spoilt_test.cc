@@ -24,15 +24,6 @@ Integers unwritten(TestKernel& k, Tile tile) {
   return elements;
 }
 
-// A 4 x 3 tile of which only [1, 2] was never written.
-Tile with_a_gap(TestKernel& k) {
-  const Tile tile = k.sbuf(4, 3);
-  for (const int64_t row : {0, 2, 3})
-    k.run(Opcode::kMemset, {k.op(tile, row * 3, {{3, 1}, {1, 3}}), Operand::imm(1)});
-  k.run(Opcode::kMemset, {k.op(tile, 3, {{3, 1}, {1, 2}}), Operand::imm(1)});
-  return tile;
-}
-
 void add(TestKernel& k, Tile dst, Tile a, Tile b) {
   k.run(Opcode::kTensorTensor, {k.op(dst), k.op(a), k.op(b)}, {word(AluOp::kAdd)});
 }
@@ -81,6 +72,21 @@ TEST(Spoilt, WhatMixesLanesFails) {
            word(int64_t{0}), word(int64_t{0}), word(int64_t{0}), word(int64_t{0})});
   });
   EXPECT_EQ(fault.label(), "sim.uninitialised_read");
+}
+
+// From NeuronCore-v4 on, products may be added to what another engine wrote.
+TEST(Spoilt, NoProductAccumulatesOntoIt) {
+  TestKernel k(4);
+  const Tile gap = with_a_gap(k), sums = k.psum(4, 3);
+  const Tile left = k.sbuf_of(2, 4, std::vector<float>(8, 1)),
+             right = k.sbuf_of(2, 3, std::vector<float>(6, 1));
+  k.run(Opcode::kReciprocal, {k.op(sums), k.op(gap)});
+  const Fault fault = fault_of([&] {
+    k.run(Opcode::kNcMatmul, {k.op(sums), k.op(left), k.op(right)},
+          {word(int64_t{1}), word(int64_t{0}), word(int64_t{0}), word(int64_t{0}), word(int64_t{0}),
+           word(int64_t{0}), word(int64_t{0}), word(int64_t{0}), word(int64_t{0})});
+  });
+  EXPECT_EQ(fault.label(), "nc_matmul.accumulate_uninitialised") << fault.what();
 }
 
 TEST(Spoilt, WhereNothingGoodComesOfItItFails) {

@@ -137,6 +137,15 @@ class TestKernel {
   }
 };
 
+// A 4 x 3 tile of which only [1, 2] was never written.
+inline Tile with_a_gap(TestKernel& k) {
+  const Tile tile = k.sbuf(4, 3);
+  for (const int64_t row : {0, 2, 3})
+    k.run(isa::Opcode::kMemset, {k.op(tile, row * 3, {{3, 1}, {1, 3}}), isa::Operand::imm(1)});
+  k.run(isa::Opcode::kMemset, {k.op(tile, 3, {{3, 1}, {1, 2}}), isa::Operand::imm(1)});
+  return tile;
+}
+
 // Runs `statement` and expects a Fault with this label; the Fault is `fault` for further checks.
 template <typename Statement>
 Fault fault_of(Statement&& statement) {

@@ -39,6 +39,12 @@ std::string origin(const Context& cx, int slot, std::string_view did = "moved it
   return where.known() ? fmt::format("{} at {}:{}", what, where.file, where.line) : what;
 }
 
+// No matmul may accumulate onto it, either.
+void make_unwritten(Buffer& buffer, int64_t byte, int64_t bytes) {
+  buffer.initialised().clear(byte, bytes);
+  buffer.accumulatable().clear(byte, bytes);
+}
+
 }  // namespace
 
 void leave_unwritten(Context& cx, const View& dst, int slot, const std::function<bool(int64_t)>& which) {
@@ -50,7 +56,7 @@ void leave_unwritten(Context& cx, const View& dst, int slot, const std::function
   for_runs(dst, [&](std::byte* at, int64_t count, int64_t stride) {
     for (int64_t i = 0; i < count; ++i)
       if (!which || which(element++))
-        dst.buffer->initialised().clear(dst.buffer->logical(at + i * stride), dst.element_bytes);
+        make_unwritten(*dst.buffer, dst.buffer->logical(at + i * stride), dst.element_bytes);
   });
 }
 
@@ -95,8 +101,7 @@ void Unwritten::carry_to(Context& cx, const View& dst, const FlatView& flags) co
     for (int64_t i = 0; i < n && !to.skipped(); ++i) {
       if (flag.address()[i * flag.stride()] == std::byte{0}) continue;
       const int64_t byte = dst.buffer->logical(to.address() + i * to.stride());
-      dst.buffer->initialised().clear(byte, dst.element_bytes);
-      dst.buffer->accumulatable().clear(byte, dst.element_bytes);
+      make_unwritten(*dst.buffer, byte, dst.element_bytes);
     }
     to.advance(n);
     flag.advance(n);

@@ -234,15 +234,6 @@ TEST(TensorCopyPredicated, OppositePredicatesFillAFreshTile) {
   EXPECT_EQ(k.get(out), (Floats{1, 2, 2, 1}));
 }
 
-// A 4 x 3 tile of which only [1, 2] was never written.
-Tile with_a_gap(TestKernel& k) {
-  const Tile tile = k.sbuf(4, 3);
-  for (const int64_t row : {0, 2, 3})
-    k.run(Opcode::kMemset, {k.op(tile, row * 3, {{3, 1}, {1, 3}}), Operand::imm(1)});
-  k.run(Opcode::kMemset, {k.op(tile, 3, {{3, 1}, {1, 2}}), Operand::imm(1)});
-  return tile;
-}
-
 // Where reading `tile` element by element fails: row * columns + column.
 Integers unwritten_elements(TestKernel& k, Tile tile) {
   const Tile one = k.sbuf(1, 1);
