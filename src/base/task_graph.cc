@@ -5,6 +5,7 @@
 #include <bit>
 #include <exception>
 #include <mutex>
+#include <vector>
 
 #include "base/fault.h"
 #include "base/spin_lock.h"
@@ -27,6 +28,8 @@ struct SharedLoop {
   std::atomic<uint32_t> helpers{0};
   SpinLock lock;
   std::exception_ptr error = nullptr;
+
+  bool all_taken() const { return next.load(std::memory_order_relaxed) >= parts; }
 
   void take_parts() {
     for (uint32_t part; (part = next.fetch_add(1, std::memory_order_relaxed)) < parts;) {
@@ -94,10 +97,7 @@ class TaskGraphRun : public LoopSharer {
     SharedLoop loop{body, n, static_cast<uint32_t>(std::min<size_t>(n, threads_ * kPartsPerThread))};
     if (!offer(&loop, split)) return body(0, n, 0);
     loop.take_parts();
-    {
-      std::lock_guard guard(lock_);
-      open_loop_.store(nullptr, std::memory_order_relaxed);
-    }
+    withdraw(&loop);
     for (Backoff backoff; loop.helpers.load(std::memory_order_acquire) > 0;) backoff.wait();
     if (loop.error) std::rethrow_exception(loop.error);
   }
@@ -115,9 +115,15 @@ class TaskGraphRun : public LoopSharer {
   bool offer(SharedLoop* loop, Split split) {
     if (split == Split::kIfHelped && idle_.load(std::memory_order_relaxed) == 0) return false;
     std::lock_guard guard(lock_);
-    if (open_loop_.load(std::memory_order_relaxed) != nullptr) return false;
-    open_loop_.store(loop, std::memory_order_release);
+    open_loops_.push_back(loop);
+    open_loop_count_.store(open_loops_.size(), std::memory_order_release);
     return true;
+  }
+
+  void withdraw(SharedLoop* loop) {
+    std::lock_guard guard(lock_);
+    std::erase(open_loops_, loop);
+    open_loop_count_.store(open_loops_.size(), std::memory_order_release);
   }
 
   // Runs a task; returns the next one for this thread, or kNone.
@@ -196,31 +202,29 @@ class TaskGraphRun : public LoopSharer {
     idle_.fetch_add(1, std::memory_order_relaxed);
     for (Backoff backoff; next_.load(std::memory_order_acquire) == TaskGraph::kNone &&
                           !finished_.load(std::memory_order_acquire);) {
-      if (open_loop_.load(std::memory_order_relaxed) != nullptr) {
-        help();
+      if (open_loop_count_.load(std::memory_order_relaxed) > 0 && help())
         backoff = {};
-      } else {
+      else
         backoff.wait();
-      }
     }
     idle_.fetch_sub(1, std::memory_order_relaxed);
     return take();
   }
 
-  void help() {
+  // Takes parts of the loop that has been open for longest and has some left; false if there is none.
+  bool help() {
     SharedLoop* loop;
     {
       std::lock_guard guard(lock_);
-      loop = open_loop_.load(std::memory_order_acquire);
-      if (loop == nullptr) return;
-      if (loop->next.load(std::memory_order_relaxed) >= loop->parts) {
-        open_loop_.store(nullptr, std::memory_order_relaxed);  // all parts are taken
-        return;
-      }
+      std::erase_if(open_loops_, [](const SharedLoop* open) { return open->all_taken(); });
+      open_loop_count_.store(open_loops_.size(), std::memory_order_release);
+      if (open_loops_.empty()) return false;
+      loop = open_loops_.front();
       loop->helpers.fetch_add(1, std::memory_order_relaxed);
     }
     loop->take_parts();
     loop->helpers.fetch_sub(1, std::memory_order_release);
+    return true;
   }
 
   TaskGraph& graph_;
@@ -237,7 +241,8 @@ class TaskGraphRun : public LoopSharer {
   std::atomic<uint32_t> next_{TaskGraph::kNone};  // what take() gives out
   std::atomic<bool> finished_{false};
   std::atomic<uint32_t> idle_{0};
-  std::atomic<SharedLoop*> open_loop_{nullptr};
+  std::vector<SharedLoop*> open_loops_;  // of each thread's task at most one, or one inside another
+  std::atomic<size_t> open_loop_count_{0};
 };
 
 void TaskGraph::run(ThreadPool& pool, const std::function<void(Task)>& execute,

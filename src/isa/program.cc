@@ -219,7 +219,7 @@ void Program::set_before_move(std::function<void()> wait) {
   before_move_ = nullptr;
   if (!wait) return;
   const auto twice = [this](auto&... tables) {
-    (make_room(tables, std::max<size_t>(1024, tables.size())), ...);
+    (make_room(tables, std::max<size_t>(4096, tables.size())), ...);
   };
   twice(instructions_, operands_, patterns_, indirects_, attributes_, list_words_, lists_, strings_,
         locations_, tensors_, written_loops_, iterations_);

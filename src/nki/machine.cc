@@ -1,6 +1,7 @@
 #include "nki/machine.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 #include <set>
@@ -18,8 +19,9 @@ namespace {
 
 // Instructions recorded before they run. Large enough that the hand-over costs nothing, small enough
 // that an error is reported near its cause and dead tiles are dropped soon.
-constexpr size_t kBatchInstructions = 512;
+constexpr size_t kBatchInstructions = 128;
 constexpr int64_t kPartitions = 128;
+constexpr int64_t kQuadrant = 32;  // partitions that nc_stream_shuffle moves data between
 
 ThreadPool& pool() {
   static ThreadPool instance(default_thread_count());
@@ -215,6 +217,24 @@ TensorView Machine::ndarray(std::span<const int64_t> shape, DType dtype, isa::Me
   if (buffer) core_->bind(id, std::move(buffer));
   const isa::Tensor& added = program_->tensor(id);
   return TensorView::whole(std::make_shared<Storage>(shared_from_this(), id, added), added.shape);
+}
+
+TensorView Machine::spread_row(const TensorView& row, int64_t count, isa::LocationId location) {
+  namespace s = isa::slot::nc_stream_shuffle;
+  constexpr std::array<int64_t, kQuadrant> kFirstOfAll{};
+  const int64_t groups = (count + kQuadrant - 1) / kQuadrant;
+  std::vector<int64_t> shape{groups * kQuadrant};
+  for (int dim = 1; dim < row.rank(); ++dim) shape.push_back(row.size(dim));
+  const TensorView tile = ndarray(shape, row.dtype, isa::MemorySpace::kSbuf, {}, std::nullopt, location);
+  std::array<isa::Operand, 2> operands;
+  operands[s::kSrc] = operand(row);
+  std::array<isa::AttributeWord, 1> attributes;
+  attributes[s::kAShuffleMask].integer = program_->intern_list(kFirstOfAll);
+  for (int64_t first = 0; first < groups * kQuadrant; first += kQuadrant) {
+    operands[s::kDst] = operand(tile.slice(0, first, first + kQuadrant, 1));
+    emit(isa::Opcode::kNcStreamShuffle, isa::Engine::kVector, operands, attributes, location);
+  }
+  return count == groups * kQuadrant ? tile : tile.slice(0, 0, count, 1);
 }
 
 TensorView Machine::host_tensor(std::span<const int64_t> shape, DType dtype, isa::MemorySpace space,

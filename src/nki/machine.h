@@ -102,6 +102,9 @@ class Machine : public std::enable_shared_from_this<Machine> {
   // Fresh memory. Errors: Fault{kProgram} "ndarray.*" for shapes that no memory has.
   TensorView ndarray(std::span<const int64_t> shape, DType dtype, isa::MemorySpace space, std::string name,
                      std::optional<isa::Address> address, isa::LocationId location);
+  // `row`, of one partition, copied to `count` partitions of a new SBUF tile: an nc_stream_shuffle for every
+  // 32 of them. What nki.language does over and over, in one call.
+  TensorView spread_row(const TensorView& row, int64_t count, isa::LocationId location);
   // A tensor in HBM whose bytes the host owns; usable on any machine.
   static TensorView host_tensor(std::span<const int64_t> shape, DType dtype, isa::MemorySpace space,
                                 std::shared_ptr<sim::Buffer> bytes, std::string name);

@@ -86,6 +86,18 @@ nki::TensorView ndarray(Machine& machine, nb::handle shape, nb::handle dtype, nb
                          call_site(machine));
 }
 
+nki::TensorView spread_row(Machine& machine, const nki::TensorView& row, int64_t count) {
+  const isa::LocationId location = call_site(machine);
+  try {
+    nki::TensorView tile = machine.spread_row(row, count, location);
+    if (machine.wants_flush()) start_flush_unlocked(machine);
+    return tile;
+  } catch (Fault& fault) {
+    fault.set_location(machine.program()->location(location));
+    throw;
+  }
+}
+
 void emit_register(Machine& machine, isa::Opcode opcode, isa::Operand dst, isa::Operand src) {
   const isa::Operand operands[] = {dst, src};
   machine.emit(opcode, isa::Engine::kUnknown, operands, {}, call_site(machine));
@@ -240,6 +252,7 @@ void bind_machine(nb::module_& module) {
       .def("__exit__", [](Machine&, nb::args) { active_machines.pop_back(); })
       .def("ndarray", &ndarray, "shape"_a, "dtype"_a, "buffer"_a = "sbuf", "name"_a = "",
            "address"_a = nb::none())
+      .def("spread_row", &spread_row, "row"_a, "count"_a)
       .def("flush", [](Machine& self) { flush_unlocked(self); })
       .def("flush_prints", &Machine::flush_prints, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("records_loops", &Machine::records_loops)

@@ -8,6 +8,7 @@ from opentrn import nki
 from opentrn.errors import NkiValidationError
 from opentrn.nki import isa as nisa
 from opentrn.nki import language as nl
+from opentrn.nki.language import _elementwise as elementwise
 
 
 def run(function, *arrays, target="trn3", **kwargs):
@@ -233,6 +234,24 @@ def test_broadcast_to_and_load_transpose2d():
         return out
 
     assert np.array_equal(nki.simulate(kernel)(X), X.T)
+
+
+@pytest.mark.parametrize("count", [1, 31, 32, 33, 96, 128])
+def test_a_row_is_spread_by_one_call_as_by_its_instructions(count, monkeypatch):
+    def kernel(row):
+        wide = nl.broadcast_to(nl.load(row), (count, 24))
+        out = nl.ndarray((count, 24), nl.float32, buffer=nl.shared_hbm)
+        nl.store(out, wide)
+        return out
+
+    def recorded():
+        with opentrn.core.observed_launches() as launches:
+            assert np.array_equal(nki.simulate(kernel)(ROW), np.broadcast_to(ROW, (count, 24)))
+        return launches[0][0].program_text()
+
+    in_one_call = recorded()
+    monkeypatch.setattr(elementwise, "machine", object)  # which has no spread_row()
+    assert recorded() == in_one_call
 
 
 def test_gather_flattened():

@@ -52,6 +52,25 @@ class ByteMask {
   std::vector<uint64_t> words_;  // empty for a single range
 };
 
+// The lane of a chain (chain.h) that this thread computes: each has rows of its own in a folded buffer.
+class FoldLane {
+ public:
+  class Scope {
+   public:
+    explicit Scope(int64_t lane) : previous_(current_) { current_ = lane; }
+    ~Scope() { current_ = previous_; }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    int64_t previous_;
+  };
+  static int64_t current() { return current_; }
+
+ private:
+  static inline constinit thread_local int64_t current_ = 0;
+};
+
 class SharedAccesses;
 
 class Buffer {
@@ -67,8 +86,8 @@ class Buffer {
   // Rows of a larger memory, `row_pitch` bytes apart.
   static std::shared_ptr<Buffer> placed(std::byte* first_row, int64_t rows, int64_t row_bytes,
                                         int64_t row_pitch, std::shared_ptr<void> owner);
-  // `bytes` of rows, of which only `fold_rows` exist: row r lies where row r % fold_rows does. Only for rows
-  // taken by View::part(); see chain.h.
+  // `bytes` of rows, of which only `fold_rows` exist for every lane: row r lies where row r % fold_rows of
+  // the thread's FoldLane does. Only for rows taken by View::part(); see chain.h.
   static std::shared_ptr<Buffer> folded(std::byte* data, int64_t bytes, int64_t row_bytes, int64_t row_pitch,
                                         int64_t fold_rows, std::shared_ptr<void> owner);
   // Of a folded buffer, whose own memory is not used from now on: row r is the one at `rows` + r * `pitch`.
@@ -88,7 +107,7 @@ class Buffer {
   bool contiguous() const { return row_pitch_ == row_bytes_; }
   int64_t row_bytes() const { return row_bytes_; }
   int64_t row_pitch() const { return row_pitch_; }
-  int64_t fold_rows() const { return fold_rows_; }       // 0: every row exists
+  int64_t fold_rows() const { return fold_rows_; }       // of a lane; 0: every row exists
   std::byte* alias_rows() const { return alias_rows_; }  // null: no alias
   int64_t alias_pitch() const { return alias_pitch_; }
 

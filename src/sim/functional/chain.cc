@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <exception>
-#include <mutex>
 #include <utility>
 
 #include "base/fault.h"
 #include "isa/definitions.h"
-#include "sim/functional/core.h"
 
 namespace opentrn::sim {
 
@@ -22,14 +19,6 @@ namespace {
 constexpr int64_t kBandMax = 128;
 // Of a chain without folded tiles: as many as several threads need to end at about the same time.
 constexpr int64_t kBandsWanted = 8;
-
-// Rows a page apart lie in the same sets of the first-level cache, and a scan, which goes down columns, would
-// lose every line before it is used up. Shorter rows gain more from lying back to back.
-// [measured: benchmarks/README.md, mamba v1 and v3]
-int64_t fold_pitch(int64_t row_bytes) {
-  constexpr int64_t kLine = 64, kPage = 4096;
-  return row_bytes % kPage == 0 ? row_bytes + kLine : row_bytes;
-}
 
 bool has_bit_vector_operator(const isa::Program& program, const isa::Instruction& in) {
   using namespace isa::slot::tensor_scalar;
@@ -314,122 +303,6 @@ Chain ChainFinder::finish(const Foldable& foldable) {
       std::clamp(static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, rows)))),
                  limits_.band_rows_min, kBandMax);
   return std::move(chain_);
-}
-
-// -- running
-
-ChainRun::~ChainRun() {
-  for (const FoldedTile& tile : chain_.folded) core_.release(tile.tensor);
-  std::lock_guard guard(core_.memory_lock_);
-  for (Block& block : blocks_) core_.buffers_.recycle(std::move(block.memory));
-}
-
-void ChainRun::run() {
-  set_up_rest();
-  if (error_) std::rethrow_exception(error_);
-}
-
-void ChainRun::set_up_rest() {
-  while (next_ < chain_.deferred.size()) {
-    const uint32_t instruction = next_++;
-    give_memory(instruction);
-    if (!chain_.deferred[instruction]) {
-      core_.execute(program_, chain_.begin + instruction);
-      continue;
-    }
-    const size_t before = deferred_.size();
-    core_.execute(program_, chain_.begin + instruction, this);  // goes on with the rest from inside defer()
-    OPENTRN_CHECK(deferred_.size() > before, "instruction {} did not defer its work",
-                  chain_.begin + instruction);
-    return;
-  }
-  sweep();
-}
-
-void ChainRun::defer(int64_t first_row, int64_t partitions, const Rows& rows, const Producer* producer) {
-  if (producer != nullptr) offer(producer);
-  deferred_.push_back({first_row, partitions, &rows});
-  try {
-    set_up_rest();
-  } catch (...) {
-    error_ = std::current_exception();  // not this instruction's: it must not be told where it happened
-  }
-}
-
-void ChainRun::offer(const Producer* producer) {
-  const uint32_t now = next_ - 1;
-  const auto tile = std::lower_bound(chain_.folded.begin(), chain_.folded.end(), now,
-                                     [](const FoldedTile& folded, uint32_t at) { return folded.first < at; });
-  if (tile == chain_.folded.end() || tile->first != now || tile->reader == kNoReader) return;
-  offers_.push_back({tile->tensor, tile->reader, deferred_.size(), producer});
-}
-
-const Producer* ChainRun::producer_for(const View& source) {
-  const uint32_t now = next_ - 1;
-  const auto offer = std::find_if(offers_.rbegin(), offers_.rend(), [&](const Offer& candidate) {
-    return candidate.reader == now && candidate.tensor == source.tensor;
-  });
-  if (offer == offers_.rend() || source.buffer == nullptr) return nullptr;
-  deferred_[offer->deferred].partitions = 0;
-  return offer->producer;
-}
-
-bool ChainRun::alias(const View& to, const View& from) {
-  if (to.buffer == nullptr || to.buffer->fold_rows() == 0) return false;
-  if (from.buffer == nullptr || from.buffer->fold_rows() > 0) return false;
-  const auto tile = std::find_if(chain_.folded.begin(), chain_.folded.end(),
-                                 [&](const FoldedTile& folded) { return folded.tensor == to.tensor; });
-  if (tile == chain_.folded.end() || !tile->is_copy) return false;
-  if (to.table != nullptr || from.table != nullptr || !to.free_contiguous() || !from.free_contiguous())
-    return false;
-  const bool same_shape = to.elements == from.elements && to.dtype == from.dtype &&
-                          (to.partitions == from.partitions || from.partition_stride == 0);
-  if (!same_shape || to.elements * to.element_bytes != tile->row_bytes) return false;
-  to.buffer->alias(from.base - to.row_begin * from.partition_stride, from.partition_stride);
-  return true;
-}
-
-int64_t ChainRun::lanes() const {
-  const auto rows = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(chain_.row_end)));
-  const auto bands = std::max<int64_t>(1, rows / chain_.band);
-  if (chain_.folded.empty()) return bands;
-  const auto threads = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(core_.pool_->size())));
-  return std::min(bands, threads);
-}
-
-void ChainRun::give_memory(uint32_t instruction) {
-  for (; next_folded_ < chain_.folded.size() && chain_.folded[next_folded_].first == instruction;
-       ++next_folded_) {
-    const FoldedTile& tile = chain_.folded[next_folded_];
-    const int64_t fold = lanes() * chain_.band, pitch = fold_pitch(tile.row_bytes), bytes = fold * pitch;
-    // Of the same rows only: else the lanes of one tile would lie in other places than those of the next.
-    auto block = std::find_if(blocks_.begin(), blocks_.end(), [&](const Block& candidate) {
-      return candidate.free_after < instruction && candidate.row_bytes == tile.row_bytes;
-    });
-    std::lock_guard guard(core_.memory_lock_);
-    if (block == blocks_.end())
-      block = blocks_.insert(block, {core_.buffers_.allocate(bytes), tile.row_bytes, 0});
-    block->free_after = tile.last;
-    const int64_t rows = program_.tensor(tile.tensor).rows;
-    core_.tensors_[tile.tensor].buffer = Buffer::folded(block->memory->data(), rows * tile.row_bytes,
-                                                        tile.row_bytes, pitch, fold, block->memory);
-  }
-}
-
-// Lane l has the bands l, l + lanes, ...: so that lanes may run at the same time on different parts of a
-// folded tile.
-void ChainRun::sweep() {
-  const int64_t count = lanes(), band = chain_.band;
-  const auto work = [&](size_t begin, size_t end, int) {
-    for (int64_t lane = static_cast<int64_t>(begin); lane < static_cast<int64_t>(end); ++lane)
-      for (int64_t row = lane * band; row < chain_.row_end; row += count * band)
-        for (const Deferred& deferred : deferred_) {
-          const int64_t from = std::max(row - deferred.first_row, int64_t{0});
-          const int64_t to = std::min(row + band - deferred.first_row, deferred.partitions);
-          if (from < to) (*deferred.rows)(from, to);
-        }
-  };
-  core_.pool_->parallel_for(static_cast<size_t>(count), work, Split::kAlways);
 }
 
 }  // namespace opentrn::sim

@@ -15,16 +15,11 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <functional>
-#include <memory>
 #include <vector>
 
 #include "isa/program.h"
 #include "sim/functional/access.h"
-#include "sim/functional/buffer.h"
-#include "sim/functional/producer.h"
-#include "sim/functional/view.h"
 
 namespace opentrn::sim {
 
@@ -136,67 +131,6 @@ class ChainFinder {
   std::vector<Input> inputs_;
   std::vector<Touched> touched_;  // by TensorId
   std::vector<isa::TensorId> tensors_;
-};
-
-class Core;
-
-// The run of one chain.
-class ChainRun {
- public:
-  // Computes rows [begin, end) of an instruction's tile, counted from the first.
-  using Rows = std::function<void(int64_t begin, int64_t end)>;
-
-  ChainRun(Core& core, const isa::Program& program, const Chain& chain)
-      : core_(core), program_(program), chain_(chain) {}
-  ~ChainRun();
-  ChainRun(const ChainRun&) = delete;
-  ChainRun& operator=(const ChainRun&) = delete;
-
-  // Runs everything; throws the Fault of the first instruction that has one.
-  void run();
-  // Called once by the body of a deferred instruction when all is checked and only the work is left. `rows`
-  // has been called for every row when it returns, unless a later instruction's set-up failed, or somebody
-  // has taken the `producer` of its result (null if there cannot be one).
-  void defer(int64_t first_row, int64_t partitions, const Rows& rows, const Producer* producer);
-  // For the deferred instruction that is being set up: what it has to call instead of reading `source`; null
-  // when that is in memory.
-  const Producer* producer_for(const View& source);
-  // Makes the folded tile of `to` an alias of `from`, of the same type; false when a copy has to be made.
-  // Partition strides of 0 are broadcasts.
-  bool alias(const View& to, const View& from);
-
- private:
-  struct Deferred {
-    int64_t first_row, partitions;
-    const Rows* rows;
-  };
-  // The producer of a tile that instruction `reader` may call in place of what was deferred.
-  struct Offer {
-    isa::TensorId tensor;
-    uint32_t reader;
-    size_t deferred;
-    const Producer* producer;
-  };
-  void set_up_rest();
-  void offer(const Producer* producer);
-  void give_memory(uint32_t instruction);
-  void sweep();
-  int64_t lanes() const;
-
-  Core& core_;
-  const isa::Program& program_;
-  const Chain& chain_;
-  uint32_t next_ = 0;
-  size_t next_folded_ = 0;
-  std::vector<Deferred> deferred_;
-  std::vector<Offer> offers_;
-  std::exception_ptr error_;
-  struct Block {
-    std::shared_ptr<Buffer> memory;
-    int64_t row_bytes;
-    uint32_t free_after;  // instruction
-  };
-  std::vector<Block> blocks_;
 };
 
 }  // namespace opentrn::sim

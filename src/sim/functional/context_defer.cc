@@ -2,7 +2,7 @@
 // waits.
 #include "base/fault.h"
 #include "numerics/convert.h"
-#include "sim/functional/chain.h"
+#include "sim/functional/chain_run.h"
 #include "sim/functional/context.h"
 
 namespace opentrn::sim {

@@ -10,6 +10,7 @@
 #include "isa/tensor_label.h"
 #include "numerics/alu.h"
 #include "numerics/convert.h"
+#include "sim/functional/chain_run.h"
 #include "sim/functional/context.h"
 #include "sim/functional/core_group.h"
 #include "sim/functional/core_races.h"

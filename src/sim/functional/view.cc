@@ -15,7 +15,8 @@ View View::part(int64_t begin, int64_t end) const {
       view.partition_stride = buffer->alias_pitch();
       return view;
     }
-    view.base -= first / buffer->fold_rows() * buffer->fold_rows() * buffer->row_pitch();
+    const int64_t fold = buffer->fold_rows();
+    view.base += (FoldLane::current() - first / fold) * fold * buffer->row_pitch();
   }
   return view;
 }

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from opentrn import dtypes
-from opentrn.errors import require
+from opentrn.errors import NkiValidationError, require
 from opentrn.isa_enums import MemoryRegion
 from opentrn.nki import _machine
 from opentrn.nki import isa as nisa
@@ -162,15 +162,13 @@ def expand_dims(x, axis):
 
 def broadcast_to(x, shape, dtype=None):
     """x in `shape` (same rank): x itself if nothing changes, else a new tile."""
-    shape = tuple(shape)
-    require(
-        len(shape) == len(x.shape) and all(a == b or a == 1 for a, b in zip(x.shape, shape)),
-        f"nl.broadcast_to: shape {tuple(x.shape)} does not broadcast to {shape}",
-    )
-    if tuple(x.shape) == shape and (dtype is None or x.dtype == dtype):
+    shape, old = tuple(shape), tuple(x.shape)
+    if len(shape) != len(old) or any(a not in (1, b) for a, b in zip(old, shape)):
+        raise NkiValidationError(f"nl.broadcast_to: shape {old} does not broadcast to {shape}")
+    if old == shape and (dtype is None or x.dtype == dtype):
         return x
     view = ew.broadcast_view(x, shape)
-    fills_new_tile = x.shape[0] != shape[0] and tuple(x.shape[1:]) == shape[1:]
+    fills_new_tile = old[0] != shape[0] and old[1:] == shape[1:]
     return view if fills_new_tile and dtype in (None, x.dtype) else ew.copy(view, dtype)
 
 

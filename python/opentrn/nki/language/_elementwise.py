@@ -18,7 +18,7 @@ from opentrn import dtypes, strict
 from opentrn.errors import require
 from opentrn.isa_enums import MemoryRegion
 from opentrn.nki import isa as nisa
-from opentrn.nki._machine import is_tensor, ndarray
+from opentrn.nki._machine import is_tensor, machine, ndarray
 
 _TWO_PI = 2.0 * math.pi
 # 2*pi as a sum of two floats, the first exact in 11 bits so that k * hi is exact for |k| < 2**13.
@@ -65,6 +65,9 @@ def broadcast_partition(x, count: int):
         first_of_group = tile(tuple(x.shape), x.dtype)
         nisa.dma_copy(first_of_group, x)
         x = first_of_group
+    spread_row = getattr(machine(), "spread_row", None)
+    if spread_row is not None:  # what follows, in one call
+        return spread_row(x, count)
     groups = (count + 31) // 32
     result = tile((groups * 32, *x.shape[1:]), x.dtype)
     for group in range(groups):
