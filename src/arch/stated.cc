@@ -62,14 +62,19 @@ void expect_stated(const Tables& tables, Generation generation) {
 
 std::vector<std::string> assumptions(const Tables& tables, Generation generation) {
   const Generation from = stand_in(generation);
-  if (from == generation) return {};
-  std::vector<std::string> stated;
-  for (const Fact* fact : needed(tables, generation))
-    if (!default_tables().facts().at(fact->key).known())
+  std::vector<const Fact*> facts =
+      tables.facts().under(fmt::format("timing.{}.instruction", table_key(generation)));
+  std::vector<std::string> stated, texts;
+  if (from != generation) {
+    texts.push_back(
+        fmt::format("instructions, their rules and their cycles are those of {}: AWS publishes none for {}",
+                    name(from), name(generation)));
+    const std::vector<const Fact*> of_machine = needed(tables, generation);
+    facts.insert(facts.end(), of_machine.begin(), of_machine.end());
+  }
+  for (const Fact* fact : facts)
+    if (fact->known() && !default_tables().facts().at(fact->key).known())
       stated.push_back(fmt::format("{} = {}", fact->key, to_string(fact->value)));
-  std::vector<std::string> texts = {
-      fmt::format("instructions, their rules and their cycles are those of {}: AWS publishes none for {}",
-                  name(from), name(generation))};
   if (!stated.empty()) texts.push_back(fmt::format("stated by the user: {}", fmt::join(stated, ", ")));
   return texts;
 }

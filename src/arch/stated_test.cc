@@ -39,6 +39,23 @@ TEST(Stated, WhatTheUserStatesIsAnAssumptionOfTheTime) {
   EXPECT_NE(texts[1].find("neuron_core.v1.tensor_clock_ghz = 128"), std::string::npos);
 }
 
+TEST(Stated, AnInstructionWithoutAPublicCostTakesWhatTheUserStates) {
+  const std::string key = "timing.v3.instruction.nonzero_with_count.default.";
+  const auto half = load_tables({.settings = {key + "extra_cycles=100"}});
+  const InstructionCost& unfinished = half->timing(Generation::kV3).cost("nonzero_with_count");
+  EXPECT_TRUE(unfinished.modes.empty());
+  EXPECT_EQ(unfinished.unstated, std::vector<std::string>{key + "cycles_per_element"});
+  EXPECT_NE(how_to_state(unfinished.unstated).find("--set " + key + "cycles_per_element="),
+            std::string::npos);
+
+  const auto whole = load_tables({.settings = {key + "extra_cycles=100", key + "cycles_per_element=2"}});
+  const InstructionCost& stated = whole->timing(Generation::kV3).cost("nonzero_with_count");
+  EXPECT_EQ(stated.mode().cycles({.elements = 64}), 228);
+  ASSERT_EQ(assumptions(*whole, Generation::kV3).size(), 1u);
+  EXPECT_NE(assumptions(*whole, Generation::kV3)[0].find(key + "extra_cycles = 100"), std::string::npos);
+  EXPECT_TRUE(assumptions(default_tables(), Generation::kV3).empty());
+}
+
 // neuron-core-v1.rst: Tensor, Scalar and Vector engines.
 TEST(Stated, V1HasNoGpSimd) {
   const TimingTable& table = default_tables().timing(Generation::kV1);

@@ -68,12 +68,21 @@ InstructionCost read_instruction(const FactTable& facts, const std::string& pref
   cost.name = name;
   cost.engines = facts.at(prefix + ".engines").as<std::vector<std::string>>();
   cost.elements = text_or_empty(facts, prefix + ".elements");
+  std::vector<std::string> incomplete;
   for (const Fact* fact : facts.under(prefix)) {
     const std::string rest = fact->key.substr(prefix.size() + 1);
     const size_t dot = rest.find('.');
     if (dot == std::string::npos) continue;
-    set_mode_field(mode_named(cost, rest.substr(0, dot)), *fact);
+    if (fact->known()) {
+      set_mode_field(mode_named(cost, rest.substr(0, dot)), *fact);
+    } else {
+      cost.unstated.push_back(fact->key);
+      incomplete.push_back(rest.substr(0, dot));
+    }
   }
+  std::erase_if(cost.modes, [&](const CostMode& mode) {
+    return std::find(incomplete.begin(), incomplete.end(), mode.name) != incomplete.end();
+  });
   return cost;
 }
 
@@ -121,6 +130,13 @@ std::string CostMode::formula() const {
   return throughput;
 }
 
+std::string how_to_state(const std::vector<std::string>& keys) {
+  constexpr const char* kElse = "run without timing, or add a sourced row to src/arch/tables/timing_v2.toml";
+  if (keys.empty()) return kElse;
+  return fmt::format("state it for a what-if run: --set {}=<number>; or {}",
+                     fmt::join(keys, "=<number> --set "), kElse);
+}
+
 bool InstructionCost::has_mode(std::string_view mode_name) const {
   return std::any_of(modes.begin(), modes.end(),
                      [&](const CostMode& mode) { return mode.name == mode_name; });
@@ -131,7 +147,7 @@ const CostMode& InstructionCost::mode(std::string_view mode_name) const {
     if (mode.name == mode_name) return mode;
   if (modes.empty())
     throw Fault(FaultKind::kNotModelled, name, "no public source gives this instruction's cost",
-                "run without timing, or add a sourced row to src/arch/tables/timing_v2.toml");
+                how_to_state(unstated));
   std::vector<std::string> names;
   for (const CostMode& mode : modes) names.push_back(mode.name);
   throw Fault(FaultKind::kInput, name, fmt::format("this instruction has no cost mode '{}'", mode_name),

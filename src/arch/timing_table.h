@@ -60,11 +60,17 @@ struct InstructionCost {
   std::vector<std::string> engines;  // first = the usual one
   std::string elements;              // what N counts
   std::vector<CostMode> modes;       // empty: not modelled
+  // Keys of what no public source gives: modes that lack one are not among `modes` until the user has stated
+  // it.
+  std::vector<std::string> unstated;
 
   // kInput, naming the modes there are, for an unknown mode; kNotModelled when there is none at all.
   const CostMode& mode(std::string_view mode_name = "default") const;
   bool has_mode(std::string_view mode_name) const;
 };
+
+// What a user may do about an instruction without a cost, of which `keys` are unstated.
+std::string how_to_state(const std::vector<std::string>& keys);
 
 // A measured curve, straight between its points; through the origin below the first, flat above the
 // last.

@@ -61,6 +61,7 @@ void CostRules::add_rules(const arch::TimingTable& table, const isa::Instruction
   const std::string name(control ? std::string_view("register_op") : definition.name);
   if (!table.has_cost(name)) return;
   const size_t op = static_cast<size_t>(definition.opcode);
+  unstated_[op] = table.cost(name).unstated;
   for (const arch::CostMode& mode : table.cost(name).modes) {
     const double tensor_cycle = ps_per_cycle_[static_cast<size_t>(Engine::kTensor)];
     if (mode.engine == "tensor" ||
@@ -131,7 +132,7 @@ CostRules::Streaming CostRules::streaming(const isa::Program& program, const isa
   if (rules.empty()) [[unlikely]] {
     Fault fault(FaultKind::kNotModelled, std::string(isa::name(in.opcode)),
                 fmt::format("there is no sourced timing rule for it on the {} engine", isa::name(f.engine)),
-                "run without timing, or add a row to src/arch/tables/timing_v*.toml with its source");
+                arch::how_to_state(unstated_[static_cast<size_t>(in.opcode)]));
     fault.set_location(program.location(in.location));
     throw fault;
   }

@@ -104,6 +104,7 @@ class CostRules {
   std::array<std::array<std::vector<Rule>, isa::kEngineCount>, isa::kOpcodeCount> rules_;
   std::array<std::vector<Named>, isa::kOpcodeCount> tensor_rules_;
   std::vector<Named> load_rules_;
+  std::array<std::vector<std::string>, isa::kOpcodeCount> unstated_;  // table keys, for the message
   std::array<double, isa::kEngineCount> ps_per_cycle_{};
   // What an instruction keeps its engine beyond its stream, and, where that is not the engine's usual
   // latency, how much later its result is there.
