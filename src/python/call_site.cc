@@ -1,7 +1,5 @@
 #include "python/call_site.h"
 
-#include <Python.h>
-
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
@@ -72,7 +70,7 @@ bool is_ours(PyObject* code) {
 }
 
 const Site& site_of(PyFrameObject* frame, PyObject* code) {
-  auto [it, inserted] = cache().sites.try_emplace({code, PyFrame_GetLasti(frame)});
+  auto [it, inserted] = cache().sites.try_emplace({code, bytecode_offset(frame)});
   if (inserted) {
     const auto text = [](PyObject* value) {
       const char* utf8 = PyUnicode_AsUTF8(value);

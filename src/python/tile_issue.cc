@@ -5,6 +5,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "python/call_site.h"
 #include "python/tile_objects.h"
 
 namespace opentrn::python {
@@ -78,7 +79,7 @@ std::pair<nb::object, int> user_code() {
   while (frame) {
     nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
     if (!is_own_code(code.ptr())) {
-      const int at = PyFrame_GetLasti(frame);
+      const int at = bytecode_offset(frame);
       Py_DECREF(reinterpret_cast<PyObject*>(frame));
       return {std::move(code), at};
     }
