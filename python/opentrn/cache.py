@@ -24,6 +24,7 @@ from urllib.parse import urlparse
 from urllib.request import url2pathname
 
 from opentrn import _core
+from opentrn.digest import sha256_of
 
 __all__ = ["Entry", "clear", "entries", "folder", "key_of", "path_of"]
 
@@ -66,8 +67,7 @@ def folder() -> Path:
 @functools.cache
 def _compiler() -> str:
     """What compiles: the C++ library, by content."""
-    with open(_core.__file__, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return sha256_of(_core.__file__)
 
 
 def key_of(text: str | None, path: str, options: Mapping[str, Any]) -> str:
@@ -90,8 +90,7 @@ def key_of(text: str | None, path: str, options: Mapping[str, Any]) -> str:
         add("path", os.path.abspath(path))  # locations of the program name the file
     files = [path, *(_core.external_files(path) if Path(path).suffix == ".onnx" else [])]
     for name in files:
-        with open(name, "rb") as file:
-            add("file", hashlib.file_digest(file, "sha256").hexdigest())
+        add("file", sha256_of(name))
     return digest.hexdigest()
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opentrn import _core
+from opentrn.digest import sha256_of
 from opentrn.graph import DTYPES
 from opentrn.random_key import PORT, RandomKeys
 
@@ -483,7 +484,7 @@ class StagedModel:
         stages: dict[str, Any] = {"keys": [stage.key for stage, _ in rows], "rows": self.rows}
         attachments = self._attachments
         if references:
-            stages["files"] = [[part.name, part.path, _digest(part.path)] for part in attachments]
+            stages["files"] = [[part.name, part.path, sha256_of(part.path)] for part in attachments]
             attachments = []
         _core.save_models(
             [program._loaded for _, program in rows], [stage.sizes for stage, _ in rows],
@@ -506,11 +507,6 @@ def _arguments(stage: Stage) -> Iterator[_Argument]:
     names, _ = _core.graph.onnx_names(module._raw)
     for name, row in zip(names, module.functions[module.entry].arguments, strict=True):
         yield _Argument(name, row.element, row.shape)
-
-
-def _digest(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def open_model(path: str | Path, dimensions: Mapping[str, int]) -> tuple[Stage, list[Any]]:
@@ -541,7 +537,7 @@ def from_file(facts: dict[str, str], programs: Sequence[tuple[dict[str, int], An
         if "files" in stages:
             files = []
             for name, place, digest in stages["files"]:
-                if not os.path.exists(place) or _digest(place) != digest:
+                if not os.path.exists(place) or sha256_of(place) != digest:
                     gone = "has changed since" if os.path.exists(place) else "is gone"
                     raise ValueError(f"{path}: its model {place} {gone}\n    try: compile it again")
                 files.append(_core.attach(name, place))

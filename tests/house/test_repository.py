@@ -109,6 +109,15 @@ def test_ruff_is_clean():
     assert done.returncode == 0, done.stdout
 
 
+def test_python_asks_for_nothing_newer_than_it_says():
+    """Ubuntu 22.04 has Python 3.10, and so says pyproject.toml."""
+    assert 'requires-python = ">=3.10"' in (ROOT / "pyproject.toml").read_text()
+    vermin = Path(sys.executable).with_name("vermin")
+    options = ("--quiet", "--no-tips", "--violations", "--target=3.10-")
+    done = subprocess.run([vermin, *options, *tracked("*.py")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
 def test_clang_format_is_clean():
     pinned = Path(sys.executable).with_name("clang-format")
     program = str(pinned) if pinned.exists() else shutil.which("clang-format")

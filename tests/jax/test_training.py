@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.jax.test_programs import run
-
 pytest.importorskip("jax", reason="the platform is JAX's")
 pytest.importorskip("sklearn", reason="its package carries the images")
 pytest.importorskip("opentrn._core", exc_type=ImportError)
+
+from tests.jax.test_programs import run  # noqa: E402
 
 # Four of the example's twelve epochs: seeds 0 to 2 end between 94 and 97 %, in either type; guessing has 10 %.
 ENOUGH = 0.90

@@ -67,6 +67,10 @@ def _is_tidy(files: list[Path]) -> bool:
     return not found
 
 
+# Names of the standard library that Python 3.10 lacks; ruff sees syntax only.
+OLDEST_PYTHON = ("--quiet", "--no-tips", "--violations", "--target=3.10-")
+
+
 def lint(tidy: list[str] | None) -> int:
     """Checks format, lint and layers; with `tidy` also clang-tidy (slow), of these files or of all if it is empty.
 
@@ -81,6 +85,7 @@ def lint(tidy: list[str] | None) -> int:
 
     step("layers", [sys.executable, ROOT / "tools" / "check_layers.py"])
     step("ruff", [venv_bin("ruff"), "check", "-q", ROOT])
+    step("vermin", [venv_bin("vermin"), *OLDEST_PYTHON, *tracked("*.py")])
     step("clang-format", [venv_bin("clang-format"), "--dry-run", "-Werror", *_cpp_files()])
     if tidy is not None:
         files = [Path(name).resolve() for name in tidy] or tracked("src/*.cc")
