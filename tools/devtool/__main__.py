@@ -19,6 +19,7 @@ tools/requirements*.txt), build into build/, and do their work. A second run onl
 """
 
 _FORWARDING = ("demo", "test", "bench", "conformance", "fidelity")
+_PACKAGE = ("opentrn_python", "neuronpjrt")  # CMake targets: all that Python needs, without the C++ tests
 _PRESETS = ("release", "debug", "asan-ubsan", "tsan")
 
 
@@ -33,7 +34,7 @@ def _python_tool(module: str, arguments: list[str]) -> int:
     if not (package / "__main__.py").exists() and not package.with_suffix(".py").exists():
         raise DevError(f"this checkout has no {module.replace('.', '/')} yet", "see docs/roadmap.md")
     _set_up()
-    build("release")
+    build("release", _PACKAGE)
     search = os.pathsep.join([str(ROOT), str(ROOT / "python")])
     command = [venv_bin("python"), "-m", module, *arguments]
     return run(command, hint="", env={"PYTHONPATH": search}, check=False)
