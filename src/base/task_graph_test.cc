@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <random>
@@ -153,6 +154,34 @@ TEST(TaskGraph, AThreadThatBecomesFreeHelpsWithALoop) {
       },
       [](Task) {});
   EXPECT_TRUE(helped);
+}
+
+TEST(TaskGraph, AFreeThreadHelpsWithEveryLoopThatIsOpen) {
+  ThreadPool pool(3);
+  TaskGraph graph;
+  graph.reset(3);
+  std::array<std::atomic<bool>, 2> in_loop{}, helped{};
+  const auto wait_for = [](const std::atomic<bool>& flag) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!flag && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  };
+  const auto execute = [&](Task t) {
+    if (t == 2) {
+      for (const auto& flag : in_loop) wait_for(flag);
+      return;
+    }
+    const auto part = [&](size_t begin, size_t, int) {
+      in_loop[t] = true;
+      if (begin > 0)
+        helped[t] = true;
+      else
+        wait_for(helped[t]);
+    };
+    pool.parallel_for(8, part, Split::kAlways);
+  };
+  graph.run(pool, execute, [](Task) {});
+  EXPECT_TRUE(helped[0]);
+  EXPECT_TRUE(helped[1]);
 }
 
 TEST(TaskGraph, AnExceptionInALoopOfATaskIsTheTasks) {

@@ -136,7 +136,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("wheel-test", _wheel_test, "build the wheel, install it into a new environment, run a kernel with it")
     add("fidelity", _fidelity, "predicted against published times")
-    lint = add("lint", _lint, "check layers, ruff and clang-format")
+    lint = add("lint", _lint, "check layers, ruff, vermin and clang-format")
     lint.add_argument(
         "--tidy",
         nargs="*",

@@ -1,4 +1,4 @@
-"""./dev lint and ./dev format: clang-format and clang-tidy for C++, ruff for Python, the layer order."""
+"""./dev lint and ./dev format: clang-format and clang-tidy for C++, ruff and vermin for Python, the layer order."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from devtool.build import build
 from devtool.paths import ROOT, venv_bin
 from devtool.report import DevError, run, say
 
+# Names of the standard library that Python 3.10 lacks; ruff sees syntax only.
+_OLDEST_PYTHON = ("--quiet", "--no-tips", "--violations", "--target=3.10-")
 _TIDY_RELEASE = "14"  # other releases find other things
 
 
@@ -67,10 +69,6 @@ def _is_tidy(files: list[Path]) -> bool:
     return not found
 
 
-# Names of the standard library that Python 3.10 lacks; ruff sees syntax only.
-OLDEST_PYTHON = ("--quiet", "--no-tips", "--violations", "--target=3.10-")
-
-
 def lint(tidy: list[str] | None) -> int:
     """Checks format, lint and layers; with `tidy` also clang-tidy (slow), of these files or of all if it is empty.
 
@@ -85,7 +83,7 @@ def lint(tidy: list[str] | None) -> int:
 
     step("layers", [sys.executable, ROOT / "tools" / "check_layers.py"])
     step("ruff", [venv_bin("ruff"), "check", "-q", ROOT])
-    step("vermin", [venv_bin("vermin"), *OLDEST_PYTHON, *tracked("*.py")])
+    step("vermin", [venv_bin("vermin"), *_OLDEST_PYTHON, *tracked("*.py")])
     step("clang-format", [venv_bin("clang-format"), "--dry-run", "-Werror", *_cpp_files()])
     if tidy is not None:
         files = [Path(name).resolve() for name in tidy] or tracked("src/*.cc")
