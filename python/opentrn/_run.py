@@ -90,15 +90,18 @@ class RunResult:
 
     @property
     def timing(self) -> Timing:
-        """Timing of the only launch. Raises ValueError when there are none or several."""
-        if len(self.timings) != 1:
+        """Timing of the only launch. Raises ValueError when nothing was timed, or several launches were."""
+        if len(self._timed()) > 1:
             raise ValueError(f"this run has {len(self.timings)} timed launches; see `timings`")
         return self.timings[0]
 
     @property
     def time_us(self) -> float:
-        """Predicted microseconds on the device, launches added up, without the overhead of launching."""
-        return sum(timing.total_ns for timing in self.timings) / 1e3
+        """Predicted microseconds on the device, launches added up, without the overhead of launching.
+
+        Raises ValueError when nothing was timed.
+        """
+        return sum(timing.total_ns for timing in self._timed()) / 1e3
 
     @property
     def unwritten(self) -> list[UnwrittenOutput]:
@@ -117,12 +120,12 @@ class RunResult:
         """
         if not scheduled:
             return _core.listing(self.machines[launch][core], self.name)
-        return self._timed(launch).executable_text(core)
+        return self._timed()[launch].executable_text(core)
 
-    def _timed(self, launch: int) -> Timing:
-        if launch >= len(self.timings):
-            raise ValueError("nothing was scheduled: run with time=True")
-        return self.timings[launch]
+    def _timed(self) -> list[Timing]:
+        if not self.timings:
+            raise ValueError(f"{self.name} was run with time=False, so nothing was scheduled or timed")
+        return self.timings
 
     def save_program(self, path: str | Path, scheduled: bool = False) -> list[Path]:
         """Write the recorded program of the only launch; further cores go to `path`.core1, ...
@@ -139,7 +142,7 @@ class RunResult:
             if Path(path).suffix == ".txt":
                 file.write_text(self.program_text(core=core_number, scheduled=scheduled), encoding="utf-8")
             elif scheduled:
-                self._timed(0).save_executable(str(file), core_number)
+                self._timed()[0].save_executable(str(file), core_number)
             else:
                 _core.save_program(self.machines[0][core_number], str(file), self.name)
         return paths

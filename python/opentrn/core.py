@@ -322,17 +322,16 @@ def run_cores(
     _core.load_custom_ops_of_environment()
     observed = _observer.observed or _Observed()
     execute = observed.execute or execute
-    uninitialised = observed.uninitialised or uninitialised or environment.uninitialised()
+    if observed.uninitialised is not None:
+        uninitialised = observed.uninitialised
     if execute == "batched" and os.environ.get(EAGER_ENV, "") not in ("", "0"):
         execute = "eager"
     require_logical_core(target, lnc)
     generation = target_version(target).value
-    if uninitialised not in ("fault", "fill"):
-        raise ValueError(f"uninitialised is 'fault' or 'fill', not {uninitialised!r}")
     launch = Launch(
         generation,
         lnc,
-        fill_fresh_memory=uninitialised == "fill",
+        fill_fresh_memory=environment.uninitialised(uninitialised) == "fill",
         core_races=environment.checks_core_races(),
     )
     machines = [Machine(generation, core, launch, execute) for core in range(lnc)]

@@ -44,14 +44,16 @@ def of_results(variable: str) -> str:
     return what
 
 
-def uninitialised() -> str:
-    """What reading memory that nothing wrote does unless the caller says so: OPENTRN_UNINITIALISED, "fault" or "fill".
+def uninitialised(asked: str | None = None) -> str:
+    """What reading memory that nothing wrote does, "fault" or "fill": as asked, or else as OPENTRN_UNINITIALISED says.
 
     ValueError for another value.
     """
-    what = os.environ.get("OPENTRN_UNINITIALISED", "fault")
+    name, what = "uninitialised", asked
+    if asked is None:
+        name, what = "OPENTRN_UNINITIALISED", os.environ.get("OPENTRN_UNINITIALISED", "fault")
     if what not in ("fault", "fill"):
-        raise ValueError(f"OPENTRN_UNINITIALISED is 'fault' or 'fill', not {what!r}")
+        raise ValueError(f"{name} is 'fault' or 'fill', not {what!r}")
     return what
 
 

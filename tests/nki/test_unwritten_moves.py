@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import opentrn
 from opentrn import nki
 from opentrn.errors import NkiValidationError
 from opentrn.nki import isa as nisa
@@ -63,6 +64,8 @@ def test_the_environment_asks_for_fill(monkeypatch):
     monkeypatch.setenv("OPENTRN_UNINITIALISED", "zero")
     with pytest.raises(ValueError, match="OPENTRN_UNINITIALISED is 'fault' or 'fill', not 'zero'"):
         rows_that_were_not[2](X)
+    with pytest.raises(ValueError, match="^uninitialised is 'fault' or 'fill', not 'zero'"):
+        opentrn.run(rows_that_were_not, X, lnc=2, uninitialised="zero")
 
 
 @nki.jit
