@@ -229,6 +229,7 @@ def run(
         uninitialised,
         lambda launches: report("computing", launches),
         stochastic_rounding,
+        compiles=time,
     )
     with observed as machines, strict_version(strict):
         report("recording", machines)

@@ -216,6 +216,7 @@ class _Observed:
     uninitialised: str | None = None
     on_recorded: Callable[[list[list[Any]]], None] = staticmethod(lambda launches: None)
     stochastic_rounding: int | bool | None = None
+    compiles: bool = False
     launches: list[list[Any]] = field(default_factory=list)
 
 
@@ -234,15 +235,18 @@ def observed_launches(
     uninitialised: str | None = None,
     on_recorded: Callable[[list[list[Any]]], None] = lambda launches: None,
     stochastic_rounding: int | bool | None = None,
+    compiles: bool = False,
 ) -> Iterator[list[list[Any]]]:
     """Collects the machines of every launch of this thread, one list per launch, whatever dialect starts it.
 
     The arguments replace those of the launches, see run_cores(). With "never" there are no
     values: tensors that a kernel returns come back as `opentrn.shapes.ShapeOf`. `on_recorded(machines)` is called when
-    the kernel's Python has ended on a core and what it recorded is about to be executed.
+    the kernel's Python has ended on a core and what it recorded is about to be executed. `compiles`: what they record
+    is compiled afterwards, which tells whether it fits.
     """
     previous = _observer.observed
-    _observer.observed = _Observed(execute, uninitialised, on_recorded, rounding.checked(stochastic_rounding))
+    asked = rounding.checked(stochastic_rounding)
+    _observer.observed = _Observed(execute, uninitialised, on_recorded, asked, compiles)
     try:
         yield _observer.observed.launches
     finally:
@@ -273,9 +277,12 @@ def _tell_nan_origin(machines: list[Any]) -> None:
     warnings.warn(errors.NanOriginWarning(origin), stacklevel=4)
 
 
-def _tell_of_results(machines: list[Any], returned: Any, execute: str) -> None:
+def _check_results(machines: list[Any], returned: Any, execute: str, compiles: bool) -> None:
+    """What a launch on hardware would not have come to, and what its results should not be."""
     if execute == "never":
         return
+    if not compiles and environment.checks_fit():
+        _core.check_fits(machines)
     _tell_nan_origin(machines)
     unwritten.tell(machines, returned)
 
@@ -362,7 +369,7 @@ def run_cores(
 
     if lnc == 1:
         results[0] = _run_on(machines[0], program, on_recorded)
-        _tell_of_results(machines, results[0], execute)
+        _check_results(machines, results[0], execute, observed.compiles)
         return _shapes_of(results) if execute == "never" else results
     threads = [threading.Thread(target=run_one, args=(core,), name=f"core{core}") for core in range(lnc)]
     for thread in threads:
@@ -373,5 +380,5 @@ def run_cores(
         own = [error for error in failures.values() if not _is_of_the_peer(error)]
         raise (own or list(failures.values()))[0]
     launch.check_races()
-    _tell_of_results(machines, results[0], execute)
+    _check_results(machines, results[0], execute, observed.compiles)
     return _shapes_of(results) if execute == "never" else results

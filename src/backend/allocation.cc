@@ -56,7 +56,15 @@ class OnChip {
     if (rotate(placements, {SpaceMap::Policy::kLowest, false, true, 0})) return true;
     constexpr size_t kBySizeMax = 20'000;  // it compares every pair
     if (floating_.size() + pinned_.size() <= kBySizeMax && by_size(placements)) return true;
-    throw_full();
+    throw_full(most_live());
+  }
+
+  void check(bool spills) const {
+    check_sizes();
+    check_pinned();
+    if (spills) return;
+    const MostLive most = most_live();
+    if (most.bytes > capacity_) throw_full(most);
   }
 
  private:
@@ -118,7 +126,7 @@ class OnChip {
     }
   }
 
-  void pin(std::vector<isa::Placement>& placements) {
+  void check_pinned() const {
     std::vector<TensorId> live;
     for (TensorId id : pinned_) {
       const isa::Tensor& tensor = program_.tensor(id);
@@ -133,8 +141,12 @@ class OnChip {
       std::erase_if(live, [&](TensorId other) { return lifetimes_[other].last < lifetimes_[id].first; });
       for (TensorId other : live) check_apart(id, other);
       live.push_back(id);
-      placements[id] = {true, at};
     }
+  }
+
+  void pin(std::vector<isa::Placement>& placements) const {
+    check_pinned();
+    for (TensorId id : pinned_) placements[id] = {true, *program_.tensor(id).address};
   }
 
   void check_apart(TensorId a, TensorId b) const {
@@ -234,40 +246,49 @@ class OnChip {
     return true;
   }
 
-  [[noreturn]] void throw_full() const {
-    // The instruction at which most bytes are live, and who they belong to.
+  // The instruction at which most bytes of each partition are live, in the mean over quadrants.
+  struct MostLive {
+    int64_t bytes = 0;
+    isa::InstructionIndex at = 0;
+  };
+  MostLive most_live() const {
     std::vector<std::pair<isa::InstructionIndex, int64_t>> changes;
     for (const auto* list : {&pinned_, &floating_}) {
       for (TensorId id : *list) {
-        const int64_t rows = program_.tensor(id).rows;
-        const int64_t share = quadrants_taken(rows, partitions_);
-        changes.push_back({lifetimes_[id].first, share * request_for(id, false, true).bytes});
-        changes.push_back({lifetimes_[id].last + 1, -share * request_for(id, false, true).bytes});
+        const int64_t quarters =
+            quadrants_taken(program_.tensor(id).rows, partitions_) * request_for(id, false, true).bytes;
+        changes.push_back({lifetimes_[id].first, quarters});
+        changes.push_back({lifetimes_[id].last + 1, -quarters});
       }
     }
     std::ranges::sort(changes);
-    int64_t quarter_bytes = 0, peak = 0;
-    isa::InstructionIndex peak_at = 0;
+    int64_t quarters = 0, peak = 0;
+    MostLive most;
     for (const auto& [at, delta] : changes) {
-      quarter_bytes += delta;
-      if (quarter_bytes > peak) peak = quarter_bytes, peak_at = at;
+      quarters += delta;
+      if (quarters > peak) peak = quarters, most.at = at;
     }
-    peak = (peak + 3) / 4;
+    most.bytes = (peak + 3) / 4;
+    return most;
+  }
+
+  [[noreturn]] void throw_full(const MostLive& most) const {
     std::vector<TensorId> live;
     for (const auto* list : {&pinned_, &floating_})
       for (TensorId id : *list)
-        if (lifetimes_[id].first <= peak_at && peak_at <= lifetimes_[id].last) live.push_back(id);
+        if (lifetimes_[id].first <= most.at && most.at <= lifetimes_[id].last) live.push_back(id);
     std::ranges::stable_sort(live, std::greater{}, [&](TensorId id) { return bytes_of(id); });
-    const std::string over = peak > capacity_ ? fmt::format("{} B too many", peak - capacity_)
-                                              : std::string("they fit in sum, but not in one piece each");
+    const std::string over = most.bytes > capacity_
+                                 ? fmt::format("{} B too many", most.bytes - capacity_)
+                                 : std::string("they fit in sum, but not in one piece each");
     Fault fault(FaultKind::kCapacity, label("capacity"),
                 fmt::format("{} tensors that are live together need {} B of each partition; there are {}: {}",
-                            live.size(), peak, capacity_, over),
+                            live.size(), most.bytes, capacity_, over),
                 space_ == MemorySpace::kPsum
                     ? "copy results out of PSUM sooner, or use smaller tiles"
                     : "use smaller tiles, store and reload what is not needed soon, or split the kernel");
     const isa::Instruction& at = program_.instruction(
-        std::min<isa::InstructionIndex>(peak_at, static_cast<isa::InstructionIndex>(program_.size() - 1)));
+        std::min<isa::InstructionIndex>(most.at, static_cast<isa::InstructionIndex>(program_.size() - 1)));
     fault.set_location(program_.location(at.location));
     constexpr size_t kRowsMax = 20;
     for (size_t i = 0; i < live.size() && i < kRowsMax; ++i) fault.add_note(describe(live[i]));
@@ -313,6 +334,12 @@ std::optional<Allocation> allocate(const isa::Program& program, const std::vecto
                                            core.psum_bank_bytes_per_partition);
   result.hbm_bytes_used = place_hbm(program, options, result.placements);
   return result;
+}
+
+void check_fits(const isa::Program& program, const arch::NeuronCore& core, bool spills) {
+  const std::vector<Lifetime> lifetimes = find_lifetimes(program, find_loops(program));
+  for (const MemorySpace space : {MemorySpace::kSbuf, MemorySpace::kPsum})
+    OnChip(program, lifetimes, space, Options{}, core).check(spills);
 }
 
 }  // namespace opentrn::backend

@@ -90,6 +90,8 @@ class Machine : public std::enable_shared_from_this<Machine> {
   }
   // As isa::check() takes it: neuronx-cc compiles kernels of NKI 0.1.
   bool moves_rows() const { return options_.release < 2; }
+  // neuronx-cc also moves what does not fit to HBM and back.
+  bool spills() const { return options_.release < 2; }
   void set_release(int release) { options_.release = release; }
   // Engines round to narrower floats stochastically. Launches of one seed draw apart, and so do the cores of
   // one; see sim::Core.

@@ -16,6 +16,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "arch/stated.h"
+#include "backend/allocation.h"
 #include "backend/compile.h"
 #include "backend/pair.h"
 #include "cli/command.h"
@@ -141,6 +142,17 @@ std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::st
   return time_programs(programs, *programs[0], target ? arch::resolve_target(*target) : recorded_for,
                        {name, settings, look_ahead, neuronx_cc, dge, dma_engine_tracks, default_trip_count,
                         &machines[0]->core().trip_counts()});
+}
+
+// What a launch that is not timed does not learn from the backend: whether its tiles fit. Faults as
+// backend::check_fits().
+void check_fits(const Machines& machines) {
+  nb::gil_scoped_release unlocked;
+  for (const auto& machine : machines) {
+    const auto generation = static_cast<arch::Generation>(machine->generation());
+    backend::check_fits(*machine->program(), arch::default_tables().neuron_core(generation),
+                        machine->spills());
+  }
 }
 
 // Programs that save_program() wrote, one file per core.
@@ -408,6 +420,7 @@ void bind_timing(nb::module_& module) {
              "settings"_a = std::vector<std::string>{}, "look_ahead"_a = nb::none(), "neuronx_cc"_a = false,
              "dge"_a = true, "dma_engine_tracks"_a = false, "default_trip_count"_a = nb::none(),
              "target"_a = nb::none());
+  module.def("check_fits", &check_fits, "machines"_a);
   module.def("event_layout", &event_layout);
   module.def("critical_layout", &critical_layout);
   module.def("resource_names", [] {

@@ -40,6 +40,7 @@ from opentrn.nki_legacy.index_form import SCALAR
 from opentrn.nki_legacy.psum_state import MATMUL, OTHER, ZERO_PENDING, elements_of
 from opentrn.nki_legacy.regions import _split, regions
 from opentrn.nki_legacy.tile import ParDim, Place, Tensor, Tile, refuse_shape
+from opentrn.nki_legacy.traced import Traced
 
 SBUF, PSUM = MemoryRegion.sbuf, MemoryRegion.psum
 ON_CHIP = frozenset({SBUF, PSUM})
@@ -60,6 +61,7 @@ class Session:
         self.identity_tiles: dict[str, Tile] = {}  # in SBUF, by dtype
         self.ones: dict[tuple[int, str], Tile] = {}  # [1, n] of ones in SBUF, by n and dtype
         self.reductions: dict[Any, Tile] = {}  # running results of nl.loop_reduce, by call site and loops
+        self.traced = Traced()
 
 
 def session() -> Session:

@@ -39,17 +39,24 @@ def _iterate(args: tuple[Any, ...], independent: bool = False) -> Iterator[LoopI
             yield index
 
 
+def _trace(args: tuple[Any, ...], independent: bool = False) -> Iterator[LoopIndex]:
+    with emit.session().traced.loop() as begin_iteration:
+        for index in _iterate(args, independent):
+            begin_iteration()
+            yield index
+
+
 # Keywords of loops (directives, precise_schedule) guide the official scheduler; here, program order rules.
 
 
 def affine_range(*args: int, **hints: Any) -> Iterator[LoopIndex]:
     """Iterations that do not depend on each other (except by reduction). Executed one after the other."""
-    return _iterate(args, independent=True)
+    return _trace(args, independent=True)
 
 
 def sequential_range(*args: int, **hints: Any) -> Iterator[LoopIndex]:
     """Iterations that depend on each other."""
-    return _iterate(args)
+    return _trace(args)
 
 
 def static_range(*args: int, **hints: Any) -> Iterator[LoopIndex]:

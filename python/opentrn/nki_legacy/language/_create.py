@@ -71,6 +71,8 @@ def _check_options(what: str, extra: dict[str, Any]) -> None:
 
 def _new(shape: Any, dtype: Any, buffer: Any, name: str, default: Buffer = sbuf) -> Tensor:
     place = _buffer(buffer, default).place
+    if place.address is not None:
+        place = session().traced.body.place(place)
     sizes = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
     if place.region is not MemoryRegion.shared_hbm:
         return Tensor(sizes, dtype, place, name)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from opentrn.errors import NkiValidationError, NotModelled
+from opentrn.isa_enums import nc_version
 from opentrn.isa_ops import op_name
 from opentrn.nki import isa as machine
 from opentrn.nki import language as machine_nl
 from opentrn.nki_legacy import emit
-from opentrn.nki_legacy.box import Box, full_box
+from opentrn.nki_legacy.box import Box, Range, full_box
 from opentrn.nki_legacy.dtypes import device_dtype, host_dtype
 from opentrn.nki_legacy.emit import PSUM, SBUF, read, write
 from opentrn.nki_legacy.index import Predicate
@@ -20,9 +22,10 @@ from opentrn.nki_legacy.isa import move
 from opentrn.nki_legacy.isa.constants import device
 from opentrn.nki_legacy.isa.constants import oob_mode as oob_modes
 from opentrn.nki_legacy.regions import regions
-from opentrn.nki_legacy.tile import Tile
+from opentrn.nki_legacy.tile import PARTITIONS, Tile
 
 _ONLY_SBUF = frozenset({SBUF})
+_TRANSPOSED = frozenset(np.dtype(t) for t in (np.float32, np.float16, ml_dtypes.bfloat16))
 
 
 def _hbm(value: Any, what: str) -> Tile:
@@ -45,10 +48,10 @@ def load(src, *, mask=None, dtype=None, mode=oob_modes.error, **extra) -> Tile:
     region = move.options("nl.load", extra)
     source = _hbm(src, "nl.load")
     shape = _tile_shape(source.shape)
-    if shape[0] > 128:
+    if shape[0] > PARTITIONS:
         raise NkiValidationError(
             f"err_num_partition_exceed_arch_limit: nl.load of {source!r} would need {shape[0]} partitions, "
-            "at most 128 exist; tile it"
+            f"at most {PARTITIONS} exist; tile it"
         )
     if source.shape != shape:
         source = (
@@ -102,13 +105,39 @@ def store(dst, value, *, mask=None, **extra) -> None:
 
 
 def load_transpose2d(src, *, mask=None, dtype=None, **extra) -> Tile:
-    """The transpose of a rank-2 HBM access: a DMA whose access pattern walks the columns."""
+    """The transpose of a rank-2 HBM access: loaded and turned on the Tensor engine, 128 rows at a time.
+
+    neuronx-cc's choice, by the published times of kernels that load so (fidelity/neuronx_cc.md). What the Tensor
+    engine does not pass through unchanged is loaded by a DMA whose access pattern walks the columns.
+    """
     source = _hbm(src, "nl.load_transpose2d")
     if source.ndim != 2:
         raise NkiValidationError(f"nl.load_transpose2d needs two dimensions, got {source!r}")
     if isinstance(mask, Predicate):
         raise NotModelled("nl.load_transpose2d: a mask over part of the tensor")
-    return load(source.permute((1, 0)), mask=mask, dtype=dtype, **extra)
+    staged = _staged_for_transpose(source.dtype)
+    if mask is False or staged is None or source.shape[1] > PARTITIONS:
+        return load(source.permute((1, 0)), mask=mask, dtype=dtype, **extra)
+    emit.flush()
+    rows, columns = source.shape
+    out = source.dtype if dtype is None else dtype
+
+    def issue(dst: Tile) -> None:
+        for first in range(0, rows, PARTITIONS):
+            across, down = Range(first, 1, min(PARTITIONS, rows - first)), Range(0, 1, columns)
+            loaded = emit.fresh((across.count, columns), staged)
+            move.transfer("nl.load_transpose2d", loaded, source.sub((across, down)))
+            emit.copy_into(dst.sub((down, across)), isa_matmul.nc_transpose(loaded).realised())
+
+    region = move.options("nl.load_transpose2d", extra)
+    return emit.defer((columns, rows), out, issue, sources=[source], region=region, targets=_ONLY_SBUF)
+
+
+def _staged_for_transpose(dtype: Any) -> np.dtype | None:
+    """The dtype in which the Tensor engine transposes `dtype` exactly: NeuronCore-v2 passes fp32 only. None: none."""
+    if np.dtype(dtype) not in _TRANSPOSED:
+        return None
+    return np.dtype(dtype if machine.get_nc_version() >= nc_version.gen3 else np.float32)
 
 
 def copy(src, *, mask=None, dtype=None, **extra) -> Tile:
