@@ -105,17 +105,48 @@ TEST(Allocation, SbufCapacity_SaysHowMuchTooMuchAndWhoIsLive) {
   }
 }
 
+// Written one after the other, then all read: `count` tiles of 32 KiB.
+std::shared_ptr<isa::Program> live_together(int count) {
+  ProgramBuilder b;
+  std::vector<isa::TensorId> tiles;
+  for (int i = 0; i < count; ++i) tiles.push_back(b.sbuf(128, 8192, DType::kFloat32));
+  for (auto tile : tiles) b.memset(b.all(tile));
+  for (auto tile : tiles) b.copy(b.all(tiles[0]), b.all(tile));
+  return b.take();
+}
+
+std::string label_of_misfit(const isa::Program& program, bool spills) {
+  try {
+    check_fits(program, arch::default_tables().neuron_core(Generation::kV3), spills);
+  } catch (const Fault& fault) {
+    return fault.label();
+  }
+  return "";
+}
+
+TEST(CheckFits, CapacityIsAMatterOfCompilersThatDoNotSpill) {
+  EXPECT_EQ(label_of_misfit(*live_together(7), false), "");  // 224 KiB: exactly full
+  EXPECT_EQ(label_of_misfit(*live_together(8), false), "sbuf.capacity");
+  EXPECT_EQ(label_of_misfit(*live_together(8), true), "");
+}
+
+TEST(CheckFits, AddressesAreCheckedWhateverTheCompilerDoes) {
+  for (const bool spills : {false, true}) {
+    for (const auto& [offset, label] :
+         {std::pair{512, "sbuf.overlap"}, {300'000, "sbuf.address"}, {1024, ""}}) {
+      ProgramBuilder b;
+      const auto first = tensor_at(b, 128, 256, 0), second = tensor_at(b, 128, 256, offset);
+      b.memset(b.all(first));
+      b.memset(b.all(second));
+      b.copy(b.all(second), b.all(first));
+      EXPECT_EQ(label_of_misfit(*b.take(), spills), label) << offset;
+    }
+  }
+}
+
 TEST(Allocation, ALargerMemoryHoldsWhatASmallerOneRefuses) {
-  const auto program = [] {
-    ProgramBuilder b;
-    std::vector<isa::TensorId> tiles;
-    for (int i = 0; i < 8; ++i) tiles.push_back(b.sbuf(128, 8192, DType::kFloat32));
-    for (auto tile : tiles) b.memset(b.all(tile));
-    for (auto tile : tiles) b.copy(b.all(tiles[0]), b.all(tile));
-    return b.take();
-  };
-  EXPECT_THROW(compile(program(), {.generation = Generation::kV3}), Fault);  // 224 KiB
-  EXPECT_NO_THROW(compile(program(), {.generation = Generation::kV4}));      // 256 KiB: exactly full
+  EXPECT_THROW(compile(live_together(8), {.generation = Generation::kV3}), Fault);  // 224 KiB
+  EXPECT_NO_THROW(compile(live_together(8), {.generation = Generation::kV4}));      // 256 KiB: exactly full
 }
 
 TEST(Allocation, PsumTilesGetBanksOfTheirOwnWhileThereAreEnough) {

@@ -1,6 +1,7 @@
 """Launching 0.1 kernels: modes, grids, output arguments, targets, allocation."""
 
 import importlib
+import re
 
 import numpy as np
 import pytest
@@ -171,6 +172,44 @@ def test_modulo_allocation_addresses():
 def test_allocation_past_the_end_of_a_bank_is_refused():
     with pytest.raises(NkiValidationError, match="cross the end of a bank"):
         ncc.psum.mod_alloc(base_bank=0).place.address((), 128, 4096)
+
+
+def test_an_address_counted_up_in_a_loop_is_that_of_its_first_iteration():
+    """As where the loop is traced once; nki-samples' allocated attention counts so, beyond the end of SBUF."""
+
+    @nki.jit(platform_target="trn1")
+    def kernel(x):
+        out = nl.ndarray((6, 128, 64), dtype=x.dtype, buffer=nl.shared_hbm)
+        at = 1024
+        for i in nl.affine_range(3):
+            one = nl.ndarray((128, 64), dtype=x.dtype, buffer=ncc.sbuf.mod_alloc(base_addr=at))
+            at += 8192
+            for j in nl.sequential_range(2):
+                two = nl.ndarray((128, 64), dtype=x.dtype, buffer=ncc.sbuf.mod_alloc(base_addr=at))
+                at += 8192
+                one[...] = nl.load(x)
+                two[...] = nl.copy(one)
+                nl.store(out[i * 2 + j], two)
+        return out
+
+    result = opentrn.run(kernel, np.ones((128, 64), np.float32), target="trn1")
+    np.testing.assert_array_equal(result.outputs, 1)
+    placed = re.findall(r" sbuf .* at (\S+) @", result.program_text())
+    assert placed.count("0:1024") == 3 and placed.count("0:9216") == 6 == len(placed) - 3
+
+
+def test_a_loop_that_the_compiler_unrolls_counts_on():
+    @nki.jit(platform_target="trn1")
+    def kernel(x):
+        out = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.shared_hbm)
+        tiles = []
+        for i in nl.static_range(3):
+            tiles.append(nl.ndarray((128, 64), dtype=x.dtype, buffer=ncc.sbuf.mod_alloc(base_addr=256 * i)))
+            tiles[i][...] = nl.load(x)
+        nl.store(out, tiles[0] + tiles[1] + tiles[2])
+        return out
+
+    np.testing.assert_array_equal(kernel(np.ones((128, 64), np.float32)), 3)
 
 
 def test_torch_arguments_give_torch_results():

@@ -105,8 +105,8 @@ def rewritten(func: Callable[..., Any]) -> Callable[..., Any]:
     if hasattr(ast, "type_param"):
         outer.type_params = []
     module = ast.Module(body=[outer if names else definition], type_ignores=[])
-    ast.increment_lineno(module, first - 1)
     ast.fix_missing_locations(module)
+    ast.increment_lineno(module, first - 1)
     code = _code_named(compile(module, func.__code__.co_filename, "exec"), func.__name__)
     if code is None:
         return func

@@ -134,7 +134,7 @@ def load_transpose2d(src, *, mask=None, dtype=None, **extra) -> Tile:
 
 
 def _staged_for_transpose(dtype: Any) -> np.dtype | None:
-    """The dtype in which the Tensor engine transposes `dtype` exactly: NeuronCore-v2 passes fp32 only. None: none."""
+    """The dtype in which the Tensor engine transposes finite `dtype` exactly: NeuronCore-v2 gives fp32. None: none."""
     if np.dtype(dtype) not in _TRANSPOSED:
         return None
     return np.dtype(dtype if machine.get_nc_version() >= nc_version.gen3 else np.float32)
