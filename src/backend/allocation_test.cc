@@ -106,7 +106,7 @@ TEST(Allocation, SbufCapacity_SaysHowMuchTooMuchAndWhoIsLive) {
 }
 
 // Written one after the other, then all read: `count` tiles of 32 KiB.
-std::shared_ptr<isa::Program> live_together(int count) {
+std::shared_ptr<const isa::Program> live_together(int count) {
   ProgramBuilder b;
   std::vector<isa::TensorId> tiles;
   for (int i = 0; i < count; ++i) tiles.push_back(b.sbuf(128, 8192, DType::kFloat32));
