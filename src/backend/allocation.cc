@@ -59,10 +59,12 @@ class OnChip {
     throw_full(most_live());
   }
 
-  void check(bool spills) const {
+  void check_places() const {
     check_sizes();
     check_pinned();
-    if (spills) return;
+  }
+
+  void check_capacity() const {
     const MostLive most = most_live();
     if (most.bytes > capacity_) throw_full(most);
   }
@@ -338,8 +340,13 @@ std::optional<Allocation> allocate(const isa::Program& program, const std::vecto
 
 void check_fits(const isa::Program& program, const arch::NeuronCore& core, bool spills) {
   const std::vector<Lifetime> lifetimes = find_lifetimes(program, find_loops(program));
-  for (const MemorySpace space : {MemorySpace::kSbuf, MemorySpace::kPsum})
-    OnChip(program, lifetimes, space, Options{}, core).check(spills);
+  const OnChip sbuf(program, lifetimes, MemorySpace::kSbuf, Options{}, core);
+  const OnChip psum(program, lifetimes, MemorySpace::kPsum, Options{}, core);
+  sbuf.check_places();
+  psum.check_places();
+  if (spills) return;
+  sbuf.check_capacity();
+  psum.check_capacity();
 }
 
 }  // namespace opentrn::backend
