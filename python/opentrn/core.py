@@ -26,6 +26,7 @@ from opentrn.shapes import ShapeOf
 
 EAGER_ENV = "OPENTRN_EAGER"
 NAN_ENV = "OPENTRN_NAN"
+FIT_ENV = "OPENTRN_FIT"
 
 _core.configure(dtypes.dtype_of, isa_ops.op_name, MemoryRegion, errors)
 
@@ -277,12 +278,26 @@ def _tell_nan_origin(machines: list[Any]) -> None:
     warnings.warn(errors.NanOriginWarning(origin), stacklevel=4)
 
 
+def _check_fits(machines: list[Any]) -> None:
+    """Raise for tiles that lie where none can, warn of more than fits; OPENTRN_FIT is "warn", "error" or "off"."""
+    what = environment.of_results(FIT_ENV)
+    if what == "off":
+        return
+    try:
+        _core.check_fits(machines)
+    except errors.CapacityExceeded as misfit:
+        if what == "error":
+            raise
+        note = "this is in the order of the kernel; a compiler that orders it otherwise may find room"
+        warnings.warn(errors.CapacityWarning(f"{misfit}\n    {note}"), stacklevel=4)
+
+
 def _check_results(machines: list[Any], returned: Any, execute: str, compiles: bool) -> None:
     """What a launch on hardware would not have come to, and what its results should not be."""
     if execute == "never":
         return
-    if not compiles and environment.checks_fit():
-        _core.check_fits(machines)
+    if not compiles:
+        _check_fits(machines)
     _tell_nan_origin(machines)
     unwritten.tell(machines, returned)
 

@@ -57,17 +57,6 @@ def uninitialised(asked: str | None = None) -> str:
     return what
 
 
-def checks_fit() -> bool:
-    """Whether tiles of launches that are not timed are checked to fit: OPENTRN_FIT, "check" or "off".
-
-    ValueError for another value.
-    """
-    what = os.environ.get("OPENTRN_FIT", "check")
-    if what not in ("check", "off"):
-        raise ValueError(f"OPENTRN_FIT is 'check' or 'off', not {what!r}")
-    return what == "check"
-
-
 def checks_core_races() -> bool:
     """Whether launches on two cores are checked for races: OPENTRN_CORE_RACES. ValueError as read()."""
     from opentrn import _core

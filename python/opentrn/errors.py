@@ -11,6 +11,10 @@ class NkiValidationError(Exception):
     """The kernel breaks a documented rule of the instruction set."""
 
 
+class CapacityExceeded(NkiValidationError):
+    """The kernel is legal and does not fit a memory."""
+
+
 class UndefinedBehavior(NkiValidationError):
     """The kernel relies on something that the documentation calls undefined."""
 
@@ -37,4 +41,8 @@ class UnwrittenOutputWarning(RuntimeWarning):
     """A tensor that a kernel returns has elements that nothing wrote; says which, and what they read as."""
 
 
-RESULT_WARNINGS = (NanOriginWarning, UnwrittenOutputWarning)
+class CapacityWarning(RuntimeWarning):
+    """A kernel that was not compiled holds more at once, as it is written, than SBUF or PSUM has."""
+
+
+RESULT_WARNINGS = (NanOriginWarning, UnwrittenOutputWarning, CapacityWarning)

@@ -39,8 +39,8 @@ std::optional<Allocation> allocate(const isa::Program& program, const std::vecto
                                    Ways ways = Ways::kAll);
 
 // Throws what allocate() throws whichever way it tries: kProgram (<memory>.partitions, .address, .overlap),
-// and kCapacity for a tensor larger than its memory and, unless the compiler `spills`, for more live at once
-// than it has. Places nothing, so it costs little beside executing the program.
+// then kCapacity, unless the compiler `spills`, for more live at once than the memory has in the order that
+// the program is written in. Places nothing, so it costs little beside executing the program.
 void check_fits(const isa::Program& program, const arch::NeuronCore& core, bool spills);
 
 }  // namespace opentrn::backend

@@ -198,7 +198,7 @@ void raise_fault(const Fault& fault) {
   if (t.validation_error.is_valid()) {
     switch (fault.kind()) {
       case FaultKind::kProgram: type = out_of_bounds ? t.out_of_bounds : t.validation_error; break;
-      case FaultKind::kCapacity: type = t.validation_error; break;
+      case FaultKind::kCapacity: type = t.capacity_exceeded; break;
       case FaultKind::kUnspecified: type = t.undefined_behavior; break;
       case FaultKind::kNotModelled: type = t.not_modelled; break;
       case FaultKind::kInput: type = PyExc_ValueError; break;

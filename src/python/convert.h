@@ -15,7 +15,7 @@ struct PythonTypes {
   nb::object dtype_of;       // callable: anything -> DType
   nb::object op_name;        // callable: operator object -> name
   nb::object memory_region;  // enum class
-  nb::object validation_error, undefined_behavior, not_modelled, out_of_bounds;
+  nb::object validation_error, capacity_exceeded, undefined_behavior, not_modelled, out_of_bounds;
 };
 PythonTypes& types();
 

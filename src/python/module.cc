@@ -27,6 +27,7 @@ NB_MODULE(_core, module) {
                t.op_name = op_name;
                t.memory_region = memory_region;
                t.validation_error = errors.attr("NkiValidationError");
+               t.capacity_exceeded = errors.attr("CapacityExceeded");
                t.undefined_behavior = errors.attr("UndefinedBehavior");
                t.not_modelled = errors.attr("NotModelled");
                t.out_of_bounds = errors.attr("OutOfBounds");
