@@ -212,6 +212,11 @@ def test_a_loop_that_the_compiler_unrolls_counts_on():
     np.testing.assert_array_equal(kernel(np.ones((128, 64), np.float32)), 3)
 
 
+def test_loops_outside_a_kernel_count():
+    for loop in (nl.affine_range, nl.sequential_range, nl.static_range):
+        assert list(loop(2, 8, 3)) == [2, 5]
+
+
 def test_torch_arguments_give_torch_results():
     torch = pytest.importorskip("torch")
     result = doubled[1](torch.ones((1, 2, 4), dtype=torch.bfloat16))

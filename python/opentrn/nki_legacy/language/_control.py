@@ -40,7 +40,11 @@ def _iterate(args: tuple[Any, ...], independent: bool = False) -> Iterator[LoopI
 
 
 def _trace(args: tuple[Any, ...], independent: bool = False) -> Iterator[LoopIndex]:
-    with emit.session().traced.loop() as begin_iteration:
+    launch = emit.session_or_none()
+    if launch is None:  # outside a kernel
+        yield from _iterate(args, independent)
+        return
+    with launch.traced.loop() as begin_iteration:
         for index in _iterate(args, independent):
             begin_iteration()
             yield index
