@@ -8,6 +8,7 @@
 #include "backend/engine_choice.h"
 #include "backend/lifetime.h"
 #include "backend/order.h"
+#include "backend/passes/draining.h"
 #include "backend/passes/merging.h"
 #include "backend/passes/renaming.h"
 #include "backend/passes/residency.h"
@@ -94,15 +95,21 @@ std::optional<Scheduled> schedule_spilling(const std::shared_ptr<const isa::Prog
   return best;
 }
 
+// In the order of the kernel, or where that does not fit, in one that holds less.
 Scheduled schedule_or_spill(const std::shared_ptr<const isa::Program>& program, const Options& options,
                             const arch::Tables& tables) {
   const arch::NeuronCore& core = tables.neuron_core(options.generation);
   try {
     return schedule(*place(program, options, core, Ways::kAll), options, tables);
   } catch (const Fault& fault) {
-    if (!options.neuronx_cc || fault.kind() != FaultKind::kCapacity) throw;
-    if (std::optional<Scheduled> found = schedule_spilling(program, options, tables)) return *found;
-    throw;
+    if (fault.kind() != FaultKind::kCapacity) throw;
+    if (options.neuronx_cc) {
+      if (std::optional<Scheduled> found = schedule_spilling(program, options, tables)) return *found;
+      throw;
+    }
+    const std::shared_ptr<const isa::Program> drained = drain_early(program);
+    if (drained == program) throw;
+    return schedule(*place(drained, options, core, Ways::kAll), options, tables);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "backend/compile.h"
+#include "backend/passes/draining.h"
 #include "backend/passes/merging.h"
 #include "backend/passes/rewrite.h"
 #include "backend/passes/sharing.h"
@@ -101,8 +102,9 @@ void passes_case(uint64_t seed) {
     const Buffers expected = bindings(kernel, values);
     run(*kernel.program, generation, expected);
     const auto shared = backend::share_equal_results(kernel.program, kSbufBytes, kPartitions, {});
-    for (const auto& program : {backend::merge_iterations(kernel.program, kBankBytes),
-                                backend::merge_iterations(shared, kBankBytes)}) {
+    for (const auto& program :
+         {backend::merge_iterations(kernel.program, kBankBytes),
+          backend::merge_iterations(shared, kBankBytes), backend::drain_early(kernel.program)}) {
       const Buffers found = bindings(kernel, values);
       run(*program, generation, found);
       compare(kernel, expected, found, "\n" + isa::to_text(*program));

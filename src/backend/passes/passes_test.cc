@@ -5,6 +5,7 @@
 
 #include "backend/compile.h"
 #include "backend/passes/content.h"
+#include "backend/passes/draining.h"
 #include "backend/passes/renaming.h"
 #include "backend/passes/residency.h"
 #include "backend/passes/sharing.h"
@@ -291,6 +292,67 @@ TEST(Renaming, WhereThereIsNoRoomTilesKeepTheirPlace) {
   }
   EXPECT_LE(compile(r.builder.take(), {.look_ahead = kCompilerLookAhead}).sbuf_bytes_per_partition_used,
             160000);
+}
+
+// `count` products, each in a bank of its own, and then as many copies; `pinned`: at addresses of the kernel.
+std::shared_ptr<const isa::Program> products_then_copies(int count, bool pinned = false) {
+  ProgramBuilder b;
+  const TensorId x = b.sbuf(128, 128, DType::kBFloat16), y = b.sbuf(128, 512, DType::kBFloat16);
+  b.memset(b.all(x));
+  b.memset(b.all(y));
+  std::vector<TensorId> sums;
+  for (int i = 0; i < count; ++i) sums.push_back(b.psum(128, 512));
+  if (pinned) b.program().tensor(sums[0]).address = isa::Address{0, 0};
+  for (int k = 0; k < 2; ++k)
+    for (TensorId sum : sums) b.matmul(b.all(sum), b.all(x), b.all(y), k > 0);
+  for (TensorId sum : sums) b.copy(b.all(b.sbuf(128, 512, DType::kFloat32)), b.all(sum));
+  return b.take();
+}
+
+TEST(Draining, EachSumLeavesBehindItsLastProduct) {
+  const auto drained = drain_early(products_then_copies(3));
+  std::vector<Opcode> opcodes;
+  for (const isa::Instruction& in : drained->instructions()) opcodes.push_back(in.opcode);
+  constexpr auto kSet = Opcode::kMemset, kSum = Opcode::kNcMatmul, kCopy = Opcode::kTensorCopy;
+  EXPECT_EQ(opcodes, (std::vector{kSet, kSet, kSum, kSum, kSum, kSum, kCopy, kSum, kCopy, kSum, kCopy}));
+}
+
+TEST(Draining, WhatStaysIsTheProgramItself) {
+  const auto in_place = products_then_copies(1);
+  EXPECT_EQ(drain_early(in_place), in_place);
+  const auto copies_of_pinned = count(*drain_early(products_then_copies(2, true)), Opcode::kTensorCopy);
+  EXPECT_EQ(copies_of_pinned, 2);
+}
+
+TEST(Draining, ACopyOfTwoSumsWaitsForBothAndForReadersOfItsDestination) {
+  ProgramBuilder b;
+  const TensorId x = b.sbuf(128, 128, DType::kBFloat16);
+  const TensorId one = b.psum(128, 128), two = b.psum(128, 128), out = b.sbuf(128, 128, DType::kFloat32);
+  b.memset(b.all(x));
+  b.matmul(b.all(one), b.all(x), b.all(x), false);                                    // 1
+  b.memset(b.all(out));                                                               // 2
+  b.copy(b.all(b.sbuf(128, 128, DType::kFloat32)), b.all(out));                       // 3
+  b.matmul(b.all(two), b.all(x), b.all(x), false);                                    // 4
+  b.memset(b.all(b.sbuf(128, 128, DType::kFloat32)));                                 // 5
+  b.copy(b.all(out), b.all(one));                                                     // 6: behind 3
+  b.tensor_tensor(b.all(b.sbuf(128, 128, DType::kFloat32)), b.all(two), b.all(out));  // 7: behind 4
+  const auto drained = drain_early(b.take());
+  std::vector<Opcode> opcodes;
+  for (const isa::Instruction& in : drained->instructions()) opcodes.push_back(in.opcode);
+  constexpr auto kSet = Opcode::kMemset, kSum = Opcode::kNcMatmul, kCopy = Opcode::kTensorCopy;
+  EXPECT_EQ(opcodes, (std::vector{kSet, kSum, kSet, kCopy, kCopy, kSum, Opcode::kTensorTensor, kSet}));
+}
+
+TEST(Draining, MoreSumsThanBanksAreCompiled) {
+  EXPECT_NO_THROW(compile(products_then_copies(12)));
+  ProgramBuilder b;  // nothing can leave early
+  const TensorId out = b.sbuf(128, 512, DType::kFloat32);
+  std::vector<TensorId> sums;
+  for (int i = 0; i < 9; ++i) b.memset(b.all(sums.emplace_back(b.psum(128, 512))));
+  b.tensor_tensor(b.all(sums[0]), b.all(sums[0]), b.all(sums[8]));
+  for (TensorId sum : sums) b.tensor_tensor(b.all(sums[0]), b.all(sums[0]), b.all(sum));
+  b.copy(b.all(out), b.all(sums[0]));
+  EXPECT_THROW(compile(b.take()), Fault);
 }
 
 }  // namespace
