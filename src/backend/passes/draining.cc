@@ -42,7 +42,8 @@ class Draining {
       if (place < i) {
         behind_[place].push_back(i);
         moved_.resize(program_.size());
-        moved_[i] = any = true;
+        moved_[i] = true;
+        any |= place + 1 < i;
       }
       for (const Access& access : reader_.accesses()) {
         touched_[access.tensor] = std::max(touched_[access.tensor], place);
