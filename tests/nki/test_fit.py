@@ -35,7 +35,7 @@ def sharing_bytes(x):
 
 
 def held(space, count, columns):
-    """`count` tiles of `space`, all written before the first is read."""
+    """`count` tiles of `space`, the last of which is read first, so that no order of the kernel holds fewer."""
 
     @nki.jit
     def kernel(x):
@@ -45,7 +45,7 @@ def held(space, count, columns):
         nisa.memset(total, 0)
         for tile in tiles:
             nisa.memset(tile, 1.0)
-        for tile in tiles:
+        for tile in reversed(tiles):
             nisa.tensor_tensor(total, total, tile[:, 0:64], nl.add)
         nisa.dma_copy(out, total)
         return out
@@ -81,6 +81,29 @@ def test_what_does_not_fit_is_refused_without_a_time(label, eager, monkeypatch):
 def test_both_cores_of_a_launch_are_checked():
     with pytest.raises(NkiValidationError, match="sbuf.overlap"):
         sharing_bytes[2](X)
+
+
+def test_sums_that_are_copied_out_last_are_timed():
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((12, 128, 64), x.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(tile, x)
+        sums = [nl.ndarray((128, 512), nl.float32, buffer=nl.psum) for _ in range(12)]
+        for total in sums:
+            nisa.nc_matmul(total[0:64, 0:64], tile, tile)
+        for i, total in enumerate(sums):
+            copied = nl.ndarray((64, 64), nl.float32, buffer=nl.sbuf)
+            nisa.tensor_copy(copied, total[0:64, 0:64])
+            nisa.dma_copy(out[i, 0:64], copied)
+            nisa.dma_copy(out[i, 64:128], copied)
+        return out
+
+    result = opentrn.run(kernel, X)
+    np.testing.assert_array_equal(result.outputs, 128)
+    assert result.time_us > 0
+    with pytest.warns(CapacityWarning, match="psum.capacity"):
+        kernel(X)
 
 
 @pytest.mark.parametrize("kernel", [held(nl.sbuf, 3, 16_384), held(nl.psum, 8, 512)])
