@@ -22,7 +22,8 @@ class Draining {
         written_(program.tensor_count()),
         touched_(program.tensor_count()),
         behind_(program.size()),
-        held_(program.size()) {
+        held_(program.size()),
+        moved_(program.size()) {
     for (const isa::DependencyEdge& edge : program.edges())
       held_[edge.consumer] = held_[edge.producer] = true;
     for (InstructionIndex i = 0; i < program.size(); ++i) {
@@ -41,7 +42,6 @@ class Draining {
       if (!held_[i] && drains(program_.instruction(i))) place = earliest(i);
       if (place < i) {
         behind_[place].push_back(i);
-        moved_.resize(program_.size());
         moved_[i] = true;
         any |= place + 1 < i;
       }
