@@ -195,7 +195,8 @@ def measure(name: str, backend: str, checkouts: Path | None, scale: int, times: 
 
 def _measure_timing(launch: Callable[..., Any], arguments: tuple[Any, ...], times: int) -> dict[str, float]:
     """Seconds of recording and of each phase of timing, the fastest of several; and instructions."""
-    from opentrn import _core, core
+    from opentrn import _core
+    from opentrn.kernel import machine as core
 
     best: dict[str, float] = {}
     for _ in range(max(2, times)):

@@ -27,7 +27,7 @@ class Bench {
  public:
   explicit Bench(int64_t threads = 1)
       : pool_(threads > 1 ? std::make_unique<ThreadPool>(static_cast<int>(threads)) : nullptr),
-        core_(3, pool_.get()) {}
+        core_(Generation::kV3, pool_.get()) {}
 
   Operand tile(MemorySpace space, int64_t rows, int64_t columns, DType dtype) {
     isa::Tensor tensor;
@@ -179,7 +179,7 @@ BENCHMARK_CAPTURE(Transpose, bf16_128x128, DType::kBFloat16)->Arg(1);
 
 void RegisterLoop(benchmark::State& state) {
   isa::Program program;
-  Core core(3);
+  Core core(Generation::kV3);
   const isa::RegisterId i = program.add_register(), sum = program.add_register();
   const Operand bounds[] = {Operand::reg(i), Operand::imm(0), Operand::imm(1000)};
   const AttributeWord begin_words[] = {word(int64_t{1}), word(int64_t{2})};

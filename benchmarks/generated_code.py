@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 import opentrn
-from opentrn import model as models
+from opentrn.model import compiled as models
 
 ATTENTION_SHAPES = [(4, 2048, 128, False), (4, 2048, 128, True), (12, 512, 64, False), (8, 4096, 128, True)]
 

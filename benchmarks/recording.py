@@ -90,7 +90,7 @@ def run(checkouts: Path, launches: int) -> Iterator[Recording]:
     import opentrn
 
     opentrn.activate()
-    core = importlib.import_module("opentrn.core")
+    core = importlib.import_module("opentrn.kernel.machine")
     for name, (dialect, prepare) in KERNELS.items():
         launch = prepare(checkouts)
         seconds = []

@@ -22,23 +22,22 @@ void count_instructions(benchmark::State& state, size_t instructions) {
 
 void compile_matmul(benchmark::State& state) {
   const auto program = matmul_of(state);
-  for (auto _ : state)
-    benchmark::DoNotOptimize(backend::compile(program, {.generation = arch::Generation::kV3}));
+  for (auto _ : state) benchmark::DoNotOptimize(backend::compile(program, {.generation = Generation::kV3}));
   count_instructions(state, program->size());
 }
 
 void time_matmul(benchmark::State& state) {
-  const auto executable = backend::compile(matmul_of(state), {.generation = arch::Generation::kV3});
+  const auto executable = backend::compile(matmul_of(state), {.generation = Generation::kV3});
   for (auto _ : state)
-    benchmark::DoNotOptimize(sim::timing::simulate(executable, arch::timing(arch::Generation::kV3)));
+    benchmark::DoNotOptimize(sim::timing::simulate(executable, arch::timing(Generation::kV3)));
   count_instructions(state, executable.program->size());
 }
 
 void time_tile_stream(benchmark::State& state) {
   const auto executable = backend::compile(backend::stream_tiles(state.range(0), 512, DType::kFloat32),
-                                           {.generation = arch::Generation::kV3});
+                                           {.generation = Generation::kV3});
   for (auto _ : state)
-    benchmark::DoNotOptimize(sim::timing::simulate(executable, arch::timing(arch::Generation::kV3)));
+    benchmark::DoNotOptimize(sim::timing::simulate(executable, arch::timing(Generation::kV3)));
   count_instructions(state, executable.program->size());
 }
 

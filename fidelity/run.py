@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Predict every published measurement that can be reproduced, and print how far off the prediction is.
 
-    python fidelity/run.py --rows measured.csv --checkouts DIR [--json] [--only TEXT] [--jobs N] [--timeout S]
+    ./dev fidelity --checkouts DIR [--rows FILE.csv] [--json] [--only TEXT] [--jobs N] [--timeout S] [--write-bands]
 
-The rows file has the columns id, category, workload, metric, value, unit, source, note. DIR holds checkouts of
-the kernel repositories as `owner+name`; adapters import kernels from there and nothing is copied. Rows of one
-kernel are predicted together, by running it without values and timing the recorded program; every metric that a
-profile has is compared, not only times. Rows without an adapter, or whose checkout is missing, are counted and named
-by reason, never guessed.
+The rows file has the columns id, category, workload, metric, value, unit, source, note; fidelity/rows.csv is the
+default. DIR holds checkouts of the kernel repositories as `owner+name`; adapters import kernels from there and nothing
+is copied. Rows of one kernel are predicted together, by running it without values and timing the recorded program;
+every metric that a profile has is compared, not only times. Rows without an adapter, or whose checkout is missing, are
+counted and named by reason, never guessed. Runs that values were calibrated on are counted apart (votes.py).
 """
 
 from __future__ import annotations
@@ -17,24 +17,27 @@ import json
 import multiprocessing
 import os
 import re
-import statistics
+import subprocess
 import sys
 import time
 import traceback
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
+import bands  # noqa: E402
 import published  # noqa: E402
-from adapters import ADAPTERS, NotReproducible, family_of, is_known, models  # noqa: E402
+import report  # noqa: E402
+import votes  # noqa: E402
+from adapters import ADAPTERS, NotReproducible, collectives, family_of, is_known, models  # noqa: E402
 
-WORST_SHOWN = 10
-CATEGORIES = ("kernel", "op", "dma", models.CATEGORY)
+ROWS = HERE / "rows.csv"
+CATEGORIES = ("kernel", "op", "dma", models.CATEGORY, collectives.CATEGORY)
 # Shares below this many percent are compared as if they were this large: 0.07% against 0.1% is no error to chase.
 SHARE_FLOOR = 1.0
 METRIC_OF_ID = re.compile(
@@ -44,13 +47,22 @@ METRIC_OF_ID = re.compile(
 
 @dataclass
 class Prediction:
-    """One row: published and predicted value in the row's unit, or why there is no prediction."""
+    """One row: published and predicted value in the row's unit, or why there is no prediction.
+
+    status: one of votes.STATUSES. program: which program was timed. launch: the launch constant in the prediction.
+    baselines: what simpler models say.
+    """
 
     row: dict[str, str]
     published: float
     predicted: float | None = None
+    status: str = "no public kernel"
     reason: str = ""
     bound_by: str = ""
+    kind: str = ""
+    program: str = ""
+    launch: float = 0.0
+    baselines: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property
@@ -69,29 +81,37 @@ def kernel_of(row: dict[str, str]) -> Any:
     """What rows of the same run share."""
     if row["category"] == models.CATEGORY:
         return models.run_key(row)
+    if row["category"] == collectives.CATEGORY:
+        return row["id"]
     prefix, _, last = row["id"].rpartition(".")
     return row["workload"], prefix if METRIC_OF_ID.match(last) else row["id"]
 
 
 def _predict_in_child(rows: list[dict[str, str]], checkouts: str, pipe) -> None:
+    """Sends (status, reason or fields of Prediction) for each row."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # kernels print their own log
     try:
         result = ADAPTERS[family_of(rows[0])](rows[0], Path(checkouts))
     except NotReproducible as reason:
-        pipe.send([("skip", str(reason), "")] * len(rows))
+        pipe.send([("no public kernel", str(reason))] * len(rows))
         return
     except BaseException as error:  # noqa: BLE001 -- reported with the row
         frame = traceback.extract_tb(error.__traceback__)[-1]
         text = str(error).strip().splitlines() or [""]
         where = f"{Path(frame.filename).name}:{frame.lineno}"
-        pipe.send([("fail", f"{type(error).__name__}: {text[0]} ({where})", "")] * len(rows))
+        pipe.send([("failed", f"{type(error).__name__}: {text[0]} ({where})")] * len(rows))
         return
     answers = []
     for row in rows:
         try:
-            answers.append(("ok", result.value_of(row), result.bound_by))
+            roofline = result.roofline_of(row)
+            answers.append(("predicted", {
+                "predicted": result.value_of(row), "bound_by": result.bound_by, "kind": result.kind,
+                "program": result.program(), "launch": result.launch_of(row),
+                "baselines": {} if roofline is None else {"roofline": roofline},
+            }))  # fmt: skip
         except NotReproducible as reason:
-            answers.append(("skip", str(reason), ""))
+            answers.append(("not shown by a run", str(reason)))
     pipe.send(answers)
 
 
@@ -100,13 +120,13 @@ def predict(rows: list[dict[str, str]], checkouts: str, timeout: float) -> list[
     gigabytes."""
     results = [Prediction(row, float(row["value"])) for row in rows]
 
-    def all_because(reason: str) -> list[Prediction]:
+    def all_because(status: str, reason: str) -> list[Prediction]:
         for result in results:
-            result.reason = reason
+            result.status, result.reason = status, reason
         return results
 
     if family_of(rows[0]) not in ADAPTERS:
-        return all_because("no adapter for this family")
+        return all_because("no public kernel", "no adapter for this family")
     parent, child = multiprocessing.Pipe()
     process = multiprocessing.get_context("fork").Process(
         target=_predict_in_child, args=(rows, checkouts, child)
@@ -117,78 +137,20 @@ def predict(rows: list[dict[str, str]], checkouts: str, timeout: float) -> list[
     try:
         answers = parent.recv() if parent.poll(timeout) else None
     except EOFError:
-        answers = [("fail", "the process died", "")] * len(rows)
+        answers = [("failed", "the process died")] * len(rows)
     process.kill()
     process.join()
     if answers is None:
-        return all_because(f"failed: no result after {timeout:.0f} s")
-    for result, (kind, value, bound_by) in zip(results, answers, strict=True):
+        return all_because("timed out", f"no result after {timeout:.0f} s")
+    for result, (status, value) in zip(results, answers, strict=True):
         result.seconds = (time.monotonic() - start) / len(rows)
-        if kind == "ok":
-            result.predicted, result.bound_by = value, bound_by
+        result.status = status
+        if status == "predicted":
+            for name, found in value.items():
+                setattr(result, name, found)
         else:
-            result.reason = value if kind == "skip" else f"failed: {value}"
+            result.reason = value
     return results
-
-
-def percentile(values: list[float], fraction: float) -> float:
-    """Nearest rank."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, max(0, -(-int(fraction * 1000) * len(ordered) // 1000) - 1))]
-
-
-def summarise(predictions: list[Prediction]) -> dict:
-    """Counts and errors by category and, within it, by family."""
-
-    def figures(rows: list[Prediction]) -> dict:
-        errors = [abs(p.error) for p in rows]
-        return {
-            "rows": len(errors),
-            "median_error": round(statistics.median(errors), 4),
-            "p90_error": round(percentile(errors, 0.9), 4),
-        }
-
-    by_category = defaultdict(list)
-    for p in predictions:
-        if p.predicted is not None:
-            by_category[p.row["category"]].append(p)
-    categories = {}
-    for category, rows in by_category.items():
-        families = defaultdict(list)
-        for p in rows:
-            families[p.family].append(p)
-        categories[category] = {
-            **figures(rows),
-            "families": {name: figures(members) for name, members in sorted(families.items())},
-        }
-    return {"categories": categories}
-
-
-def print_table(predictions: list[Prediction], summary: dict) -> None:
-    done = [p for p in predictions if p.predicted is not None]
-    print(f"{'row':<72} {'published':>12} {'predicted':>12} {'unit':<12} {'error':>8}  bound by")
-    for p in done:
-        print(
-            f"{p.row['id'][:72]:<72} {p.published:>12.6g} {p.predicted:>12.6g} {p.row['unit']:<12} "
-            f"{p.error:>+8.1%}  {p.bound_by}"
-        )
-    reasons = defaultdict(list)
-    for p in predictions:
-        if p.predicted is None:
-            reasons[p.reason].append(p.row["id"])
-    if reasons:
-        print("\nnot predicted")
-        for reason, ids in sorted(reasons.items(), key=lambda item: -len(item[1])):
-            print(f"  {len(ids):>4}  {reason}   e.g. {ids[0]}")
-    print(f"\nthe {WORST_SHOWN} worst")
-    for p in sorted(done, key=lambda p: -abs(p.error))[:WORST_SHOWN]:
-        print(f"  {p.error:>+8.1%}  {p.row['id']}")
-    print(f"\n{'category':<12} {'family':<14} {'rows':>5} {'median':>8} {'p90':>8}")
-    for category, figures in summary["categories"].items():
-        for family, f in [("all", figures), *figures["families"].items()]:
-            print(
-                f"{category:<12} {family:<14} {f['rows']:>5} {f['median_error']:>8.1%} {f['p90_error']:>8.1%}"
-            )
 
 
 def show_progress(done: int, of: int, seconds: float, last: str) -> None:
@@ -200,29 +162,35 @@ def show_progress(done: int, of: int, seconds: float, last: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def _rows_of(args: argparse.Namespace) -> list[dict[str, str]]:
-    """The rows to predict. Raises RowsError."""
-    if args.rows is None:
-        raise published.RowsError(
-            "no file of published measurements, which this repository does not hold\n"
-            f"  try: --rows FILE.csv, with the columns {', '.join(published.COLUMNS)} (fidelity/README.md)"
-        )
-    return published.read(args.rows, CATEGORIES, args.only)
+def _write_bands(runs: list[votes.Run]) -> None:
+    """Writes the table of bands; its commit is the one that predicted."""
+    done = subprocess.run(
+        ["git", "-C", str(HERE), "rev-parse", "--short=10", "HEAD"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    bands.TABLE.write_text(bands.written(bands.bands_of(runs), done.stdout.strip()), encoding="utf-8")
+    print(f"wrote {bands.TABLE}", file=sys.stderr)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="./dev fidelity", description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--rows", metavar="FILE", help="CSV file of published measurements; needed, and in no checkout"
-    )
+    parser.add_argument("--rows", metavar="FILE", default=str(ROWS),
+                        help="CSV file of published measurements (fidelity/rows.csv)")  # fmt: skip
     parser.add_argument("--checkouts", default=".", help="folder holding kernel repositories as owner+name")
     parser.add_argument("--json", action="store_true", help="print one line of JSON last")
     parser.add_argument("--only", default="", help="only rows whose id contains this text")
     parser.add_argument("--jobs", type=int, default=2, help="rows predicted at once (2)")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for one row (300)")
+    parser.add_argument(
+        "--write-bands", action="store_true", help="write src/arch/tables/evidence.toml; all rows"
+    )
     args = parser.parse_args()
+    if args.write_bands and args.only:
+        parser.error("--write-bands takes every row: leave out --only")
     try:
-        rows = _rows_of(args)
+        rows = published.read(args.rows, CATEGORIES, args.only)
     except published.RowsError as error:
         print(f"./dev fidelity: {error}", file=sys.stderr)
         return 2
@@ -232,7 +200,7 @@ def main() -> int:
             file=sys.stderr,
         )
         if args.json:
-            print(json.dumps(summarise([])))
+            print(json.dumps(report.summarise([], [])))
         return 2
     kernels = defaultdict(list)
     predictions = []
@@ -241,15 +209,20 @@ def main() -> int:
             kernels[kernel_of(row)].append(row)
         else:
             reason = f"'{row['metric']}' is nothing a run of one kernel shows"
-            predictions.append(Prediction(row, float(row["value"]), reason=reason))
+            predictions.append(
+                Prediction(row, float(row["value"]), status="not shown by a run", reason=reason)
+            )
     start = time.monotonic()
     with ThreadPoolExecutor(args.jobs) as pool:
         jobs = pool.map(lambda group: predict(group, args.checkouts, args.timeout), kernels.values())
         for count, results in enumerate(jobs, 1):
             predictions += results
             show_progress(count, len(kernels), time.monotonic() - start, results[0].row["id"])
-    summary = summarise(predictions)
-    print_table(predictions, summary)
+    runs = votes.runs_of(predictions, votes.calibrations())
+    summary = report.summarise(predictions, runs)
+    report.print_report(predictions, runs, summary)
+    if args.write_bands:
+        _write_bands(runs)
     if args.json:
         print(json.dumps(summary))
     return 0 if any(p.predicted is not None for p in predictions) else 1

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 import zlib
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
+
+# A shell that starts a job in the background has it ignore Ctrl-C, and its children inherit that: those that a test
+# interrupts would never hear of it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -6,7 +6,8 @@
 Each test file runs unmodified in its own pytest process with JAX_PLATFORMS=neuron,cpu; files about several
 devices get eight. The last line counts tests: `N passed, N failed, N skipped`. Skipped are those that the suite
 itself skips, and those that exclusions.toml names with a reason. The report also counts programs that ran on
-the host, by the op that has no device kernel.
+the host, by the op that has no device kernel. Tests that exclusions.toml leaves out for their length are `not run`:
+nothing is known of them, so that they are counted beside the skipped ones.
 """
 
 from __future__ import annotations
@@ -60,9 +61,12 @@ _ON_HOST = re.compile(
 )
 
 
+NOT_RUN = "not run"
+
+
 @dataclass
 class SuiteResult:
-    """Outcomes of one file's tests: `passed`, `failed` or `skipped`, and why."""
+    """Outcomes of one file's tests: `passed`, `failed`, `skipped` or `not run`, and why."""
 
     name: str
     outcomes: dict[str, str] = field(default_factory=dict)
@@ -155,7 +159,7 @@ def run_suite(name: str, options: argparse.Namespace, exclusions: list[dict]) ->
         command += ["--tb=line", f"--junitxml={report}", "-o", "junit_logging=no", "-rN"]
         for test in not_run(name, exclusions, (options.checkout / "tests" / f"{file}.py").read_text()):
             command += ["--deselect", f"tests/{file}.py::{test.replace('.', '::')}"]
-            result.outcomes[test], result.messages[test] = "skipped", "exclusions.toml"
+            result.outcomes[test], result.messages[test] = NOT_RUN, "exclusions.toml"
         if options.pattern:
             command += ["-k", options.pattern]
         try:
@@ -203,12 +207,12 @@ def exclude(result: SuiteResult, exclusions: list[dict]) -> list[str]:
 
 
 def report(results: list[SuiteResult]) -> None:
-    print(f"{'suite':<30}{'passed':>8}{'failed':>8}{'skipped':>9}{'share':>8}{'seconds':>9}")
+    print(f"{'suite':<30}{'passed':>8}{'failed':>8}{'skipped':>9}{NOT_RUN:>9}{'share':>8}{'seconds':>9}")
     for result in results:
         passed, failed = result.count("passed"), result.count("failed")
         share = f"{passed / (passed + failed):.1%}" if passed + failed else "-"
-        skipped = result.count("skipped")
-        print(f"{result.name:<30}{passed:>8}{failed:>8}{skipped:>9}{share:>8}{result.seconds:>9.0f}")
+        others = f"{result.count('skipped'):>9}{result.count(NOT_RUN):>9}"
+        print(f"{result.name:<30}{passed:>8}{failed:>8}{others}{share:>8}{result.seconds:>9.0f}")
     reasons = Counter(
         re.sub(r"\d+", "N", result.messages.get(test, ""))[:140]
         for result in results
@@ -248,6 +252,14 @@ def main() -> int:
         options.json.write_text(json.dumps([asdict(result) for result in results], indent=1))
     errors = [f"{result.name}: {result.error}" for result in results if result.error]
     print("\n".join(["", *errors]) if errors else "")
+    unknown = [
+        f"{result.name}/{test}"
+        for result in results
+        for test, outcome in result.outcomes.items()
+        if outcome == NOT_RUN
+    ]
+    if unknown:
+        print(f"not run, for their length (exclusions.toml): {', '.join(unknown)}")
     totals = (sum(result.count(outcome) for result in results) for outcome in ("passed", "failed", "skipped"))
     print("{} passed, {} failed, {} skipped".format(*totals))
     return 1 if errors or any(result.count("failed") for result in results) else 0

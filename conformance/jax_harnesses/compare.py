@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import ml_dtypes
 import numpy as np
+
+from conformance import common
 
 # Of a result's largest element: sums and functions round in other orders. float32's is eighty units in the last place.
 TOLERANCE = {"float32": 1e-5, "complex64": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
@@ -15,31 +18,14 @@ TOLERANCE = {"float32": 1e-5, "complex64": 1e-5, "float16": 2e-3, "bfloat16": 1.
 FACTOR_TOLERANCE = 2e-4
 
 
-def wide(array: Any) -> np.ndarray:
-    """In float64 or complex128; whole numbers as they are."""
-    value = np.asarray(array)
-    if value.dtype.kind == "c":
-        return value.astype(np.complex128)
-    return value.astype(np.float64) if value.dtype.kind == "f" or value.dtype == ml_dtypes.bfloat16 else value
-
-
 def difference(expected: Any, found: Any, tolerance: float | None = None) -> str:
     """What differs beyond rounding; empty: nothing."""
-    expected, found = np.asarray(expected), np.asarray(found)
-    if expected.shape != found.shape or expected.dtype != found.dtype:
-        return f"{expected.dtype}{list(expected.shape)} became {found.dtype}{list(found.shape)}"
-    a, b = wide(expected), wide(found)
-    if a.dtype.kind in "biu":
-        count = int(np.count_nonzero(a != b))
-        return f"{count} of {a.size} numbers differ" if count else ""
-    limit = TOLERANCE[str(expected.dtype)] if tolerance is None else tolerance
-    finite = np.isfinite(a)
-    scale = float(np.max(np.abs(a[finite]), initial=0.0))
-    apart = ~np.isclose(b, a, rtol=limit, atol=limit * scale, equal_nan=True)
-    if not apart.any():
-        return ""
-    place = int(np.flatnonzero(apart)[0])
-    return f"{int(apart.sum())} of {a.size} numbers differ, the first {a.flat[place]} is {b.flat[place]}"
+    values = common.wide(expected)
+    if values.dtype.kind in "biu":
+        return common.difference(expected, found)
+    limit = TOLERANCE[str(np.asarray(expected).dtype)] if tolerance is None else tolerance
+    scale = float(np.max(np.abs(values[np.isfinite(values)]), initial=0.0))
+    return common.difference(expected, found, common.Tolerance(each=limit, least=limit * scale))
 
 
 def _adjoint(a: np.ndarray) -> np.ndarray:
@@ -64,14 +50,14 @@ def _svd(arguments: Sequence[Any], expected: Sequence[Any], found: Sequence[Any]
     values = difference(expected[0], found[0], FACTOR_TOLERANCE)
     if len(found) == 1 or values:
         return values
-    (s, u, v), a = map(wide, found), wide(arguments[0])
+    (s, u, v), a = map(common.wide, found), common.wide(arguments[0])
     count = s.shape[-1]
     made = (u[..., :count] * s[..., None, :]) @ v[..., :count, :]
     return _first(difference(a, made, FACTOR_TOLERANCE), _unitary(u), _unitary(v))
 
 
 def _eigh(arguments: Sequence[Any], expected: Sequence[Any], found: Sequence[Any]) -> str:
-    vectors, values, a = wide(found[0]), wide(found[1]), wide(arguments[0])
+    vectors, values, a = common.wide(found[0]), common.wide(found[1]), common.wide(arguments[0])
     made = (vectors * values[..., None, :]) @ _adjoint(vectors)
     return _first(
         difference(expected[1], found[1], FACTOR_TOLERANCE),
@@ -81,12 +67,12 @@ def _eigh(arguments: Sequence[Any], expected: Sequence[Any], found: Sequence[Any
 
 
 def _qr(arguments: Sequence[Any], expected: Sequence[Any], found: Sequence[Any]) -> str:
-    q, r, a = wide(found[0]), wide(found[1]), wide(arguments[0])
+    q, r, a = common.wide(found[0]), common.wide(found[1]), common.wide(arguments[0])
     if [np.shape(each) for each in expected] != [np.shape(each) for each in found]:
         return "other shapes"
     lower = float(np.max(np.abs(np.tril(r, -1)), initial=0.0))
     return _first(
-        f"R has {lower} below its diagonal" if lower > 0 else "",
+        f"R has {lower} below its diagonal" if lower != 0 else "",
         difference(a, q @ r, FACTOR_TOLERANCE),
         _unitary(q),
     )
@@ -114,14 +100,48 @@ FACTORS: dict[str, Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], str]]
 }
 
 
-def compare(group: str, arguments: Sequence[Any], expected: Any, found: Any) -> str:
-    """The first difference of the results of one harness; empty: none."""
+def unstable_sort(expected: Sequence[Any], found: Sequence[Any], keys: int, dimension: int) -> str:
+    """Of a sort that leaves the order of equal keys free: the keys, and along each line the same rows in some order.
+
+    A row is what the operands hold at one place, bit for bit: none may be lost, doubled or torn apart.
+    """
+    theirs, ours = ([np.asarray(each) for each in results] for results in (expected, found))
+    for number, (a, b) in enumerate(zip(theirs, ours, strict=True)):
+        if (a.shape, a.dtype) != (b.shape, b.dtype):
+            return f"result {number}: {common.difference(a, b)}"
+        if number < keys and (why := common.difference(a, b)):
+            return f"key {number}: {why}"
+    for line in np.ndindex(*np.delete(theirs[0].shape, dimension)):
+        wanted, got = (
+            Counter(
+                zip(
+                    *([v.tobytes() for v in np.moveaxis(each, dimension, -1)[line]] for each in side),
+                    strict=True,
+                )
+            )
+            for side in (theirs, ours)
+        )
+        if lost := sum((wanted - got).values()):
+            return f"{lost} of {sum(wanted.values())} rows are not those that were sorted, in line {line}"
+    return ""
+
+
+def compare(
+    group: str,
+    arguments: Sequence[Any],
+    expected: Any,
+    found: Any,
+    parameters: Mapping[str, Any] | None = None,
+) -> str:
+    """The first difference of the results of one harness; empty: none. `parameters`: the harness's own."""
     theirs, ours = jax.tree.leaves(expected), jax.tree.leaves(found)
     if len(theirs) != len(ours):
         return f"{len(theirs)} results became {len(ours)}"
     if group in FACTORS and all(np.size(each) for each in theirs):
         return FACTORS[group](arguments, theirs, ours)
-    for number, (a, b) in enumerate(zip(theirs, ours)):
+    if group == "sort" and parameters and not parameters["is_stable"]:
+        return unstable_sort(theirs, ours, parameters["num_keys"], parameters["dimension"])
+    for number, (a, b) in enumerate(zip(theirs, ours, strict=True)):
         if why := difference(a, b):
             return f"result {number}: {why}"
     return ""

@@ -123,7 +123,7 @@ def run_one(harness: Any) -> str:
         with jax.default_device(device):
             arguments = jax.device_put(list(made), device)
             results.append(jax.device_get(jax.jit(harness.dyn_fun)(*arguments)))
-    return compare(harness.group_name, made, *results)
+    return compare(harness.group_name, made, *results, harness.params)
 
 
 def work(options: argparse.Namespace) -> int:

@@ -214,7 +214,8 @@ def differences(path: Path, inputs: list[tuple[torch.Tensor, ...]], target: str)
     import onnxruntime
 
     import opentrn
-    from opentrn import graph, stages
+    from opentrn import graph
+    from opentrn.model import stages
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     names = [port.name for port in session.get_inputs()]

@@ -78,8 +78,8 @@ def torch_results(case: TorchCase) -> list[np.ndarray]:
 
 def distance(expected: np.ndarray, got: np.ndarray) -> tuple[float, float, float]:
     """(largest absolute difference, the same over the largest magnitude, 1 - cosine), in float64."""
-    if expected.shape != got.shape:
-        raise ValueError(f"a result of shape {got.shape}, expected {expected.shape}")
+    if (expected.shape, expected.dtype) != (got.shape, got.dtype):
+        raise ValueError(f"a result {got.dtype}{got.shape}, expected {expected.dtype}{expected.shape}")
     a, b = expected.astype(np.float64).ravel(), got.astype(np.float64).ravel()
     if not np.isfinite(b).all():
         return float("inf"), float("inf"), 1.0
@@ -152,7 +152,7 @@ def by_command_line(
     path: Path, target: str, model: Any, arrays: list[np.ndarray], results: list[np.ndarray]
 ) -> None:
     """`opentrn compile` and the file it writes give the same bits. Raises ValueError when they do not."""
-    from opentrn.model import load
+    from opentrn.model.compiled import load
 
     output = path.with_suffix(".neuron")
     command = [

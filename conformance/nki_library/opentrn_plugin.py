@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import several_ranks
 
 import opentrn
 
@@ -132,6 +133,7 @@ def pytest_sessionstart(session):
     if not hasattr(Orchestrator, "_compiled_kernel"):
         Orchestrator._compiled_kernel = None
     _find_aliased_inputs_by_their_own_name()
+    several_ranks.run_all_ranks()
 
 
 class _Inputs(dict):

@@ -62,7 +62,7 @@ GROUPS: dict[str, list[str]] = {
         "experimental/mxfp_subkernels",
         "experimental/subkernels",
     ],
-    # Need several ranks (nki-surface: only with simulated collectives).
+    # Of several ranks.
     "collectives": ["experimental/collectives"],
     "transformer": ["experimental/transformer"],
 }

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from conformance.common import Tolerance, difference
 from conformance.onnx.run import (
     HERE,
     Exclusions,
@@ -80,26 +81,8 @@ def differs(want: Any, got: Any, rtol: float, atol: float) -> str:
     """What differs between an expected array and a result, or ""."""
     import numpy as np
 
-    want = np.asarray(want)
-    if got.dtype != want.dtype or got.shape != want.shape:
-        return f"{got.dtype}{list(got.shape)}, expected {want.dtype}{list(want.shape)}"
-    if want.dtype.kind in "iub":
-        close = got == want
-        if rtol and want.dtype.kind in "iu" and not close.all():
-            close = np.isclose(got.astype(np.float64), want.astype(np.float64), rtol=rtol, atol=atol)
-    else:
-        kind = np.complex128 if want.dtype.kind == "c" else np.float64
-        a, b = got.astype(kind), want.astype(kind)
-        with np.errstate(invalid="ignore"):
-            finite = np.abs(b[np.isfinite(b)])
-            bound = ALLOWED.get(element_name(want.dtype), 2e-5) * finite.max(initial=0.0)
-            close = np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True) | (np.abs(a - b) <= bound)
-    if close.all():
-        return ""
-    place = tuple(int(i[0]) for i in np.nonzero(~close)) if got.ndim else ()
-    return (
-        f"{int((~close).sum())} of {got.size} values differ; at {place}: {got[place]}, expected {want[place]}"
-    )
+    allowed = ALLOWED.get(element_name(np.asarray(want).dtype), 2e-5)
+    return difference(want, got, Tolerance(each=rtol, least=atol, largest=allowed, integers=True))
 
 
 def run_on_device(case: Any, target: str) -> Outcome:
@@ -108,7 +91,8 @@ def run_on_device(case: Any, target: str) -> Outcome:
     from onnx import TensorProto, numpy_helper
 
     import opentrn
-    from opentrn import _core, graph, stages
+    from opentrn import _core, graph
+    from opentrn.model import stages
 
     def on_device(stage: Any, arguments: list[Any]) -> list[Any]:
         return opentrn.compile(graph.Module(stage.raw.module), target=target, strict=True)(*arguments)
@@ -126,6 +110,8 @@ def run_on_device(case: Any, target: str) -> Outcome:
         arguments, _ = _core.graph.onnx_names(first.raw.module)
         results, path = stages.run(first, [inputs[name] for name in arguments], on_device)
         outcome.stages = len(path)
+        if len(results) != len(expected):
+            return Outcome(case.name, "failed", f"{len(results)} outputs, expected {len(expected)}")
         for index, (want, got) in enumerate(zip(expected, results, strict=True)):
             if problem := differs(want, got, case.rtol, case.atol):
                 return Outcome(case.name, "failed", f"wrong value: output {index}: {problem}", outcome.stages)

@@ -89,7 +89,7 @@ def judge(row: tuple, exclusion: Exclusion | None) -> tuple[str, str]:
 def run_file(root: str, file: str, exclusion: Exclusion | None) -> list[Part]:
     """Every part of one file, in this process."""
     from opentrn import _core
-    from opentrn import core as _configured  # noqa: F401  (exception classes)
+    from opentrn.kernel import machine as _configured  # noqa: F401  (exception classes)
 
     text = Path(root, file).read_text()
     tolerance = exclusion.norm_tolerance if exclusion is not None else 0.0

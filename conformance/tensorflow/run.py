@@ -30,21 +30,11 @@ import numpy as np  # noqa: E402
 
 import opentrn.tensorflow as neuron  # noqa: E402
 import tensorflow as tf  # noqa: E402
+from conformance.common import distance, worst  # noqa: E402
 from conformance.tensorflow import refusals  # noqa: E402
 from conformance.tensorflow.cases import CASES, Case, integers, normal  # noqa: E402
 
 STEPS = 5
-
-
-def distance(found: Any, wanted: Any) -> float:
-    """The largest difference as a fraction of the largest magnitude; infinite for another shape or dtype."""
-    found, wanted = np.asarray(found), np.asarray(wanted)
-    if found.shape != wanted.shape or found.dtype != wanted.dtype:
-        return float("inf")
-    if np.array_equal(found, wanted):
-        return 0.0
-    found, wanted = found.astype(np.float64), wanted.astype(np.float64)
-    return float(np.abs(found - wanted).max() / max(np.abs(wanted).max(), 1e-30))
 
 
 def check_function(case: Case, target: str) -> tuple[bool, str]:
@@ -54,11 +44,11 @@ def check_function(case: Case, target: str) -> tuple[bool, str]:
     wanted = tf.nest.flatten(tf.function(function, jit_compile=True)(*map(tf.constant, arguments)))
     device = neuron.function(function, target=target)
     found = tf.nest.flatten(device(*arguments))
-    worst = max(distance(a, b) for a, b in zip(found, wanted, strict=True))
+    off = worst(distance(b, a) for a, b in zip(found, wanted, strict=True))
     took = device.program(*arguments).time().time_us
     return (
-        worst <= tolerance,
-        f"{len(wanted):3} results, worst {worst:8.1e} of {tolerance:g}; {took:10.2f} us",
+        off <= tolerance,
+        f"{len(wanted):3} results, worst {off:8.1e} of {tolerance:g}; {took:10.2f} us",
     )
 
 
@@ -98,8 +88,8 @@ def check_training(optimizer: Callable[[], Any], target: str) -> tuple[bool, str
     step, variables = training(optimizer)
     on_device = neuron.function(step, target=target)
     found = [float(on_device(*batch)) for batch in batches]
-    losses = distance(np.array(found), np.array(wanted))
-    values = max(distance(a, b) for a, b in zip(variables, wanted_variables, strict=True))
+    losses = distance(np.array(wanted), np.array(found))
+    values = worst(distance(b, a) for a, b in zip(variables, wanted_variables, strict=True))
     took = on_device.program(*batches[0]).time().time_us
     text = f"losses {wanted[0]:.4f} to {wanted[-1]:.4f}, off by {losses:.1e}; variables {values:.1e}; {took:8.2f} us"
     return losses < 1e-5 and values < 2e-4, text

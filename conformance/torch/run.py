@@ -12,10 +12,11 @@ import argparse
 import collections
 import fnmatch
 import json
+import re
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,9 @@ else:
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
-EXCLUSIONS = Path(__file__).with_name("exclusions.toml")
+LISTS = Path(__file__).with_name("exclusions.toml")
 DTYPES = ("float32", "bfloat16", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
 
 # Relative to the largest number of a result: sums of either sign round in their terms.
@@ -43,12 +45,39 @@ class Outcome:
 
     passed: int = 0
     failed: int = 0
+    known: int = 0  # failures of exclusions.toml's list, not among the failed
     skipped: int = 0
     reasons: list[str] = field(default_factory=list)
 
-    def fail(self, what: str, why: str) -> None:
+    def fail(self, what: str, why: str, known: Sequence[Known] = ()) -> None:
+        row = next((row for row in known if row.covers(why)), None)
+        if row is not None:
+            self.known += 1
+            row.hits += 1
+            return
         self.failed += 1
         self.reasons.append(f"{what}: {why}")
+
+
+@dataclass
+class Known:
+    """A failure that is listed: of which ops (patterns) and types, how it begins (a regular expression), and why."""
+
+    ops: list[str]
+    reason: str
+    message: str
+    dtypes: list[str] = field(default_factory=lambda: list(DTYPES))
+    hits: int = 0
+
+    def covers(self, why: str) -> bool:
+        return re.search(self.message, why) is not None
+
+    def is_of(self, name: str, dtype: str) -> bool:
+        return dtype in self.dtypes and _is_of(name, self.ops)
+
+
+def _is_of(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
 
 
 def core_names() -> set[str]:
@@ -137,8 +166,27 @@ class Sample:
         return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
 
 
-# Ops whose second result is places along an axis: the second or third argument, `dim`, or the last axis.
-_PLACES_OF_EQUALS = ("topk", "kthvalue")
+# Ops whose second result is places along an axis, and how many arguments come before `dim`, the last axis by default.
+_PLACES_OF_EQUALS = {"topk": 1, "kthvalue": 1, "sort": 0}
+
+
+def _at_places(call: Sample, x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """The elements that lie there: which of several equal ones is taken is not stated."""
+    before = _PLACES_OF_EQUALS[call.op.name]
+    axis = call.sample.kwargs.get("dim", (*call.sample.args[before:], -1)[0])
+    if not x.dim():
+        return x
+    if places.dim() == x.dim():
+        return x.gather(axis, places)
+    return x.gather(axis, places.unsqueeze(axis)).squeeze(axis)
+
+
+def _is_permutation(call: Sample, places: torch.Tensor) -> bool:
+    axis = call.sample.kwargs.get("dim", (*call.sample.args, -1)[0])
+    if not places.dim():
+        return True
+    ordered = places.movedim(axis, -1).sort(-1)[0]
+    return torch.equal(ordered, torch.arange(ordered.shape[-1]).expand_as(ordered))
 
 
 def _gradients(results: list[torch.Tensor], tensors: list[torch.Tensor]) -> list[Any]:
@@ -171,24 +219,24 @@ def check(op: Any, sample: Any, gradients: bool) -> list[str]:
         device = _on_device(call)(*device_in)
     device = list(device) if isinstance(device, (list, tuple)) else [device]
     seen = eager, device
-    if op.name in _PLACES_OF_EQUALS and len(eager) == 2:
-        # Which of several equal elements is taken is not stated: what is at the place counts.
-        axis = call.sample.kwargs.get("dim", (*call.sample.args[1:], -1)[0])
-        if eager_in[0].dim() and eager[1].dim() == eager_in[0].dim():
-            selected = [eager_in[0].detach().gather(axis, each) for each in (eager[1], device[1])]
-            seen = [eager[0], selected[0]], [device[0], selected[1]]
-        elif eager_in[0].dim():
-            selected = [
-                eager_in[0].detach().gather(axis, each.unsqueeze(axis)).squeeze(axis)
-                for each in (eager[1], device[1])
-            ]
-            seen = [eager[0], selected[0]], [device[0], selected[1]]
-    found = [f"result {i} {why}" for i, (a, b) in enumerate(zip(*seen)) if (why := _difference(a, b))]
-    ties = op.name in _PLACES_OF_EQUALS and len(eager) == 2 and not torch.equal(eager[1], device[1])
+    has_places = op.name in _PLACES_OF_EQUALS and len(eager) == 2 and not sample.kwargs.get("stable")
+    if has_places and len(device) == 2:
+        x = eager_in[0].detach()
+        seen = [eager[0], _at_places(call, x, eager[1])], [device[0], _at_places(call, x, device[1])]
+        if op.name == "sort" and not _is_permutation(call, device[1]):
+            return ["result 1 is no permutation"]
+    if len(seen[0]) != len(seen[1]):
+        return [f"{len(seen[0])} results became {len(seen[1])}"]
+    found = [
+        f"result {i} {why}" for i, (a, b) in enumerate(zip(*seen, strict=True)) if (why := _difference(a, b))
+    ]
+    ties = has_places and not torch.equal(eager[1], device[1])
     if found or not gradients or ties:  # another of equal elements gets the gradient
         return found
-    pairs = zip(_gradients(eager, eager_in), _gradients(device, device_in))
-    for i, (a, b) in enumerate(pairs):
+    wanted, given = _gradients(eager, eager_in), _gradients(device, device_in)
+    if len(wanted) != len(given):
+        return [f"{len(wanted)} gradients became {len(given)}"]
+    for i, (a, b) in enumerate(zip(wanted, given, strict=True)):
         if a is None or b is None:
             held = a if b is None else b
             if held is not None and bool((held != 0).any()):
@@ -204,8 +252,28 @@ def _short(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}"[:300]
 
 
-def run_op(op: Any, dtype: torch.dtype, samples: int) -> Outcome:
-    """All samples of an op in a type (at most `samples`, taken evenly)."""
+class _Draws(TorchDispatchMode):
+    """Notes whether an op draws from a generator."""
+
+    found = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.found |= torch.Tag.nondeterministic_seeded in func.tags
+        return func(*args, **(kwargs or {}))
+
+
+def is_random(op: Any, sample: Any) -> bool:
+    """Whether eager torch draws random numbers for a sample: the device's are its own."""
+    call = Sample(op, sample)
+    with _Draws() as draws:
+        call(*call.tensors(False))
+    return draws.found
+
+
+def run_op(
+    op: Any, dtype: torch.dtype, samples: int, known: Sequence[Known] = (), may_be_random: bool = False
+) -> Outcome:
+    """All samples of an op in a type (at most `samples`, taken evenly); those of random numbers are skipped."""
     outcome = Outcome()
     gradients = (
         dtype.is_floating_point and op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
@@ -217,21 +285,36 @@ def run_op(op: Any, dtype: torch.dtype, samples: int) -> Outcome:
         if number % step:
             continue
         try:
+            if may_be_random and is_random(op, sample):
+                outcome.skipped += 1
+                continue
             found = check(op, sample, gradients)
         except Exception as error:  # noqa: BLE001  (a sample that raises has failed, whatever it raised)
-            outcome.fail(f"sample {number}", _short(error))
+            outcome.fail(f"sample {number}", _short(error), known)
             continue
         if found:
-            outcome.fail(f"sample {number}", found[0])
+            outcome.fail(f"sample {number}", found[0], known)
         else:
             outcome.passed += 1
     return outcome
 
 
-def excluded() -> dict[str, str]:
-    """Op name, or pattern of names, -> why it is not run."""
-    rows = tomllib.loads(EXCLUSIONS.read_text())["exclude"]
-    return {name: row["reason"] for row in rows for name in row["ops"]}
+@dataclass
+class Lists:
+    """Of exclusions.toml: ops that are not run (name or pattern -> why), those that may draw, known failures."""
+
+    excluded: dict[str, str]
+    random: list[str]
+    known: list[Known]
+
+
+def lists() -> Lists:
+    table = tomllib.loads(LISTS.read_text())
+    return Lists(
+        {name: row["reason"] for row in table.get("exclude", []) for name in row["ops"]},
+        [name for row in table.get("random", []) for name in row["ops"]],
+        [Known(**row) for row in table.get("known_failures", [])],
+    )
 
 
 def main(words: list[str]) -> int:
@@ -246,7 +329,8 @@ def main(words: list[str]) -> int:
     options = parser.parse_args(words)
     warnings.simplefilter("ignore")
     part, parts = map(int, options.part.split("/"))
-    skip = excluded()
+    held = lists()
+    seen: set[str] = set()
     rows: dict[str, Any] = {}
     totals: collections.Counter[str] = collections.Counter()
     for number, op in enumerate(ops(options.ops, options.all)):
@@ -257,23 +341,40 @@ def main(words: list[str]) -> int:
             dtype = getattr(torch, text)
             if dtype not in op.supported_dtypes("cpu"):
                 continue
-            why = next((reason for pattern, reason in skip.items() if fnmatch.fnmatch(name, pattern)), None)
+            seen.add(f"{name} {text}")
+            why = next((reason for pattern, reason in held.excluded.items() if _is_of(name, [pattern])), None)
             began = time.perf_counter()
             if why:
                 outcome = Outcome(skipped=1, reasons=[why])
             else:
-                outcome = run_op(op, dtype, options.samples)
+                known = [row for row in held.known if row.is_of(name, text)]
+                outcome = run_op(op, dtype, options.samples, known, _is_of(name, held.random))
             seconds = time.perf_counter() - began
             rows[f"{name} {text}"] = vars(outcome) | {"seconds": round(seconds, 2)}
-            for key in ("passed", "failed", "skipped"):
+            for key in ("passed", "failed", "known", "skipped"):
                 totals[key] += getattr(outcome, key)
             if outcome.failed and not options.quiet:
                 print(f"{name} {text}: {outcome.passed} passed, {outcome.failed} failed; {outcome.reasons[0]}",
                       flush=True)  # fmt: skip
     if options.json:
         Path(options.json).write_text(json.dumps(rows, indent=1))
-    print(f"{totals['passed']} passed, {totals['failed']} failed, {totals['skipped']} skipped")
-    return 1 if totals["failed"] and options.ops else 0
+    stale = [row for row in held.known if not row.hits and _is_judged(row, seen, options.samples)]
+    for row in stale:
+        print(f"listed as a known failure, and did not fail: {', '.join(row.ops)} ({row.reason})")
+    known = f" ({totals['known']} more are known failures)" if totals["known"] else ""
+    print(f"{totals['passed']} passed, {totals['failed']} failed, {totals['skipped']} skipped{known}")
+    if not seen:
+        print(f"no op ran: none of the database is {' '.join(options.ops)}", file=sys.stderr)
+        return 2
+    return 1 if totals["failed"] or stale else 0
+
+
+def _is_judged(row: Known, seen: set[str], samples: int) -> bool:
+    """Whether all that a row is of ran: every sample of at least one op in each of its types."""
+    ran = [each.rpartition(" ") for each in seen]
+    return not samples and all(
+        any(row.is_of(name, text) for name, _, text in ran if text == kind) for kind in row.dtypes
+    )
 
 
 if __name__ == "__main__":

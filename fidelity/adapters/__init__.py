@@ -7,7 +7,7 @@ row has no public kernel, no stated shape, or no checkout. It never returns a gu
 from collections.abc import Callable
 from typing import Any
 
-from adapters import _common, accelopt, autocomp, models, nki_docs, nkiautotune, nkilib
+from adapters import _common, accelopt, autocomp, collectives, models, nki_docs, nkiautotune, nkilib
 from adapters._common import NotReproducible, Predicted
 
 ADAPTERS: dict[str, Callable[..., Any]] = {
@@ -20,17 +20,36 @@ ADAPTERS: dict[str, Callable[..., Any]] = {
     "decoder": models.predict,
     "cnn": models.predict,
     "vit": models.predict,
+    collectives.CATEGORY: collectives.predict,
 }
 
 
+# Categories whose rows say what they are otherwise than kernels do.
+_OF_CATEGORY = {models.CATEGORY: models, collectives.CATEGORY: collectives}
+
+
 def family_of(row: dict[str, str]) -> str:
-    """The key of a row's adapter: who published a kernel, what kind of network a model is."""
-    return models.family_of(row) if row["category"] == models.CATEGORY else row["id"].split(".")[0]
+    """The key of a row's adapter: who published a kernel, what kind of network a model is, or `collective`."""
+    of_category = _OF_CATEGORY.get(row["category"])
+    return of_category.family_of(row) if of_category else row["id"].split(".")[0]
 
 
 def is_known(row: dict[str, str]) -> bool:
     """Whether a run shows this row's metric in its unit."""
-    return models.is_known(row) if row["category"] == models.CATEGORY else _common.is_known(row)
+    return _OF_CATEGORY.get(row["category"], _common).is_known(row)
 
 
-__all__ = ["ADAPTERS", "NotReproducible", "Predicted", "family_of", "is_known", "models"]
+def is_time(row: dict[str, str]) -> bool:
+    """Whether the row publishes a time."""
+    return _OF_CATEGORY.get(row["category"], _common).is_time(row)
+
+
+def is_utilisation(row: dict[str, str]) -> bool:
+    """Whether the row publishes work over time, which is a time in other words."""
+    return row["metric"] in ("throughput", *_common.UTILISATIONS, *collectives.RATES)
+
+
+__all__ = [
+    "ADAPTERS", "NotReproducible", "Predicted", "family_of", "is_known", "is_time", "is_utilisation", "collectives",
+    "models",
+]  # fmt: skip

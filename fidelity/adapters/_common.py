@@ -21,12 +21,16 @@ class Predicted:
 
     `microseconds`: as the family publishes it, with or without the launch. `bound_by`: the verdict.
     `figures`: every other metric by the name the rows give it, in the unit of METRICS; empty where several
-    launches make up the run.
+    launches make up the run. `kind`: Timing.kind, whose errors make one band. `launch_us`: what of `microseconds` is
+    the launch constant. `roofline_us`: the least time that peak rates allow, launch included.
     """
 
     microseconds: float
     bound_by: str
     figures: dict[str, float] = field(default_factory=dict)
+    kind: str = ""
+    launch_us: float = 0.0
+    roofline_us: float | None = None
 
     def value_of(self, row: dict[str, str]) -> float:
         """The row's metric in the row's unit. Raises NotReproducible when this run does not have it."""
@@ -37,6 +41,27 @@ class Predicted:
             raise NotReproducible(f"no figure for '{metric}' in {unit}")
         return self.figures[metric]
 
+    def roofline_of(self, row: dict[str, str]) -> float | None:
+        """The least time that peak rates allow, in the row's unit; None of what is no time."""
+        if self.roofline_us is None:
+            return None
+        if is_time(row):
+            return self.roofline_us * MICROSECONDS[row["unit"]]
+        if row["metric"] in UTILISATIONS and row["metric"] in self.figures:
+            return self.figures[row["metric"]] * self.microseconds / self.roofline_us
+        return None
+
+    def program(self) -> str:
+        """Two runs of one program are predicted alike to the last digit."""
+        return f"{self.kind} {self.microseconds!r}"
+
+    def launch_of(self, row: dict[str, str]) -> float:
+        """The launch constant in the row's unit; 0 of what is no time."""
+        return self.launch_us * MICROSECONDS[row["unit"]] if is_time(row) else 0.0
+
+
+# Work over time and a peak: a time in other words.
+UTILISATIONS = ("MFU", "HFU (estimated)", "hardware FLOPS utilization")
 
 # Metrics of a profile that rows publish, with their unit. Names are those of the rows.
 METRICS = {
@@ -62,6 +87,9 @@ MICROSECONDS = {"us": 1.0, "ms": 1e-3, "s": 1e-6, "ns": 1e3}
 FP32_PASSES_COUNTED = (
     2  # by AWS's profiler, for each FP32 matmul (kernel-optimization.rst: 65,536 instructions)
 )
+
+
+FP32_PASSES = 4  # of the Tensor engine, for each FP32 product
 
 
 def is_time(row: dict[str, str]) -> bool:
@@ -113,6 +141,15 @@ def figures_of(profile: dict[str, Any], model_flops: float | None = None) -> dic
         "GpSimdE active share": summary["gpsimd_engine_active_time_percent"],
         "DMA active time share": summary["dma_active_time_percent"],
     }
+
+
+def roofline_us(profile: dict[str, Any]) -> float:
+    """The larger of the products at the peak of their format and the bytes at the peak of HBM."""
+    summary, flops = profile["summary"], profile["flops"]
+    seconds, ran = summary["total_time"], summary["hardware_flops"]
+    peak = ran / seconds / summary["hfu_estimated_percent"] * 100 if ran else float("inf")  # of bf16
+    computing = (ran + (FP32_PASSES - 1) * flops["fp32"]) / peak
+    return 1e6 * max(computing, seconds * summary["mbu_estimated_percent"] / 100)
 
 
 def checkout(checkouts: Path, name: str) -> Path:
@@ -182,10 +219,13 @@ def timed(
 
     result = run(kernel, *args, target=target, lnc=lnc, execute=False, **kwargs)
     if len(result.timings) > 1:
-        return Predicted(result.time_us, result.timings[0].bound_by)
-    overhead_us = result.timing.launch_ns / 1e3 if launch else 0.0
-    figures = figures_of(result.timing.profile(), model_flops)
-    return Predicted(result.time_us + overhead_us, result.timing.bound_by, figures)
+        return Predicted(result.time_us, result.timings[0].bound_by, kind=result.timings[0].kind)
+    launch_us = result.timing.launch_ns / 1e3 if launch else 0.0
+    profile = result.timing.profile()
+    return Predicted(
+        result.time_us + launch_us, result.timing.bound_by, figures_of(profile, model_flops), result.timing.kind,
+        launch_us, launch_us + roofline_us(profile),
+    )  # fmt: skip
 
 
 def fields(row: dict[str, str]) -> dict[str, str]:
@@ -198,6 +238,6 @@ def fields(row: dict[str, str]) -> dict[str, str]:
 
 
 def shape(dims: tuple[int, ...], dtype: str) -> Any:
-    from opentrn.shapes import ShapeOf
+    from opentrn.types.shapes import ShapeOf
 
     return ShapeOf(dims, dtype)

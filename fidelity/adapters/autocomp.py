@@ -89,6 +89,14 @@ def _completed(code: str) -> str:
     return code
 
 
+def _path_of(source: str) -> str:
+    """The file of a row's source: https://github.com/owner/name/blob/commit/path, or owner/name@commit:path."""
+    found = re.fullmatch(r"(?:https://github\.com/[^/]+/[^/]+/blob/[^/]+/|[^:]+:)(\S+)", source)
+    if not found:
+        raise NotReproducible(f"the source names no file: {source}")
+    return found[1]
+
+
 def _arguments(row: dict[str, str]) -> tuple[list, dict]:
     """Arguments and keywords of the row's kernel, from its id and workload."""
     name, workload = row["id"], row["workload"]
@@ -117,7 +125,7 @@ def _arguments(row: dict[str, str]) -> tuple[list, dict]:
 
 
 def predict(row: dict[str, str], checkouts: Path) -> Predicted:
-    trace = checkout(checkouts, "ucb-bar+autocomp") / row["source"].rpartition(":")[2]
+    trace = checkout(checkouts, "ucb-bar+autocomp") / _path_of(row["source"])
     if not trace.is_file():
         raise NotReproducible(f"autocomp has no {trace.name}")
     arguments, options = _arguments(row)

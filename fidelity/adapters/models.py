@@ -19,7 +19,7 @@ from typing import Any
 
 from networks import Encoder, Network, clip, decoder, encoder, resnet, unet, vgg, vision_encoder
 
-from adapters._common import NotReproducible, fields
+from adapters._common import NotReproducible, fields, roofline_us
 
 CATEGORY = "model_inference"
 THROUGHPUT = ("inferences/s",)
@@ -262,15 +262,32 @@ class Served:
     device_us: float
     bound_by: str
     moved_bytes: int
+    kind: str = ""
+    roofline_us: float | None = None  # of the device
 
     def value_of(self, row: dict[str, str]) -> float:
         """The row's metric in the row's unit. Percentiles are equal: the prediction has no noise."""
+        return self._value(row, self.device_us)
+
+    def roofline_of(self, row: dict[str, str]) -> float | None:
+        """value_of() of a device at its peak rates."""
+        return None if self.roofline_us is None else self._value(row, self.roofline_us)
+
+    def program(self) -> str:
+        """Two networks of one program are predicted alike to the last digit."""
+        return f"{self.kind} {self.device_us!r}"
+
+    def launch_of(self, row: dict[str, str]) -> float:
+        """None: the host's share is in the prediction as in the row."""
+        return 0.0
+
+    def _value(self, row: dict[str, str], device_us: float) -> float:
         served = serving(parse(row), self.moved_bytes)
         metric, unit = row["metric"], row["unit"]
         if metric == "throughput" and unit in THROUGHPUT:
-            return served.throughput(self.device_us)
+            return served.throughput(device_us)
         if metric in LATENCIES and unit in MILLISECONDS:
-            return served.latency_us(self.device_us) * MILLISECONDS[unit]
+            return served.latency_us(device_us) * MILLISECONDS[unit]
         raise NotReproducible(f"no figure for '{metric}' in {unit}")
 
 
@@ -278,6 +295,10 @@ def is_known(row: dict[str, str]) -> bool:
     """Whether a prediction has this row's metric."""
     metric, unit = row["metric"], row["unit"]
     return (metric == "throughput" and unit in THROUGHPUT) or (metric in LATENCIES and unit in MILLISECONDS)
+
+
+def is_time(row: dict[str, str]) -> bool:
+    return row["metric"] in LATENCIES and row["unit"] in MILLISECONDS
 
 
 def run_key(row: dict[str, str]) -> Any:
@@ -291,8 +312,10 @@ def run_key(row: dict[str, str]) -> Any:
 
 def predict(row: dict[str, str], checkouts: Path) -> Served:
     """Compiles and times one batch of the row's network on one NeuronCore-v2."""
-    from opentrn import model
+    from opentrn.model import compiled as model
 
     written = network(parse(row))
     timing = model.compile(written.text, target="trn1", strict=True).time()
-    return Served(timing.time_us, timing.bound_by, written.moved_bytes)
+    return Served(
+        timing.time_us, timing.bound_by, written.moved_bytes, timing.kind, roofline_us(timing.profile())
+    )

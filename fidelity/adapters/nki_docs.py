@@ -28,11 +28,6 @@ MATMUL = {
 }
 
 
-# What the tutorials' compiler of 2024 made of a transfer of 128 rows: 42.96 ms for 34,816 of them (hoist-load). Later
-# compilers take half of that (timing.v2.constant.dma_transfer_min_ns says where it was measured).
-TUTORIAL_COMPILER = {"timing.v2.constant.dma_transfer_min_ns": 1200}
-
-
 def _example(checkouts: Path, path: str):
     activate()
     repository = checkout(checkouts, "aws-neuron+aws-neuron-sdk")
@@ -57,15 +52,12 @@ def predict(row: dict[str, str], checkouts: Path) -> Predicted:
         module = _example(checkouts, "matrix_multiplication/matrix_multiplication_nki_kernels.py")
         return timed(
             getattr(module, MATMUL[match[1]]), shape((8192, 4096), "bfloat16"), shape((8192, 8192), "bfloat16"),
-            target="trn1", overrides=TUTORIAL_COMPILER,
+            target="trn1",
         )  # fmt: skip
     if match := re.match(r"nki\.trn2\.matmul-4096x8192x8192\.fp32\.(v[2-5])\.", name):
-        # Versions 4 and 5 keep more than SBUF holds: the compiler repeated loads and spilled (their published bandwidth
-        # utilisation is that of more bytes than the source moves). Version 2 it left as written.
-        compiler = "neuronx-cc" if match[1] in ("v4", "v5") else "nki"
         return timed(
             _guide_kernel(checkouts, int(match[1][1])), shape((8192, 4096), "float32"),
-            shape((8192, 8192), "float32"), target="trn2", compiler=compiler,
+            shape((8192, 8192), "float32"), target="trn2",
         )  # fmt: skip
     if name == "nki.trn2.matmul-4096x8192x8192.fp32.instr":
         return predict({**row, "id": name.replace("instr", "v2.instr")}, checkouts)
@@ -78,6 +70,6 @@ def predict(row: dict[str, str], checkouts: Path) -> Predicted:
         rows, state = shape((1, channels, length), "float32"), shape((1, 16, length), "float32")
         return timed(
             getattr(module, f"mamba_{version}"), rows, rows, shape((channels, 16), "float32"), state, state,
-            target="trn1", overrides=TUTORIAL_COMPILER,
+            target="trn1",
         )  # fmt: skip
     raise NotReproducible("no public kernel for this documentation row")

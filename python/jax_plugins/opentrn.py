@@ -1,5 +1,5 @@
 """Makes a checkout's `python` folder on PYTHONPATH enough for JAX to find the `neuron` platform."""
 
-from opentrn.jax_plugin import initialize
+from opentrn.jax.plugin import initialize
 
 __all__ = ["initialize"]

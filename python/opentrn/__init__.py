@@ -7,6 +7,8 @@ profile. Importing `opentrn` itself loads nothing else.
 
 from __future__ import annotations
 
+from opentrn.base import hooks as _hooks
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -27,15 +29,15 @@ __all__ = [
 def __getattr__(name: str) -> object:
     """What needs the C++ machine is imported at first use."""
     if name in ("RunResult", "ShapeOf", "run"):
-        from opentrn import _run
+        from opentrn.kernel import run as _run
 
         return getattr(_run, name)
     if name in ("CompiledModel", "compile", "coverage", "load"):
-        from opentrn import model
+        from opentrn.model import compiled as model
 
         return getattr(model, name)
     if name == "compare":
-        from opentrn.comparison import compare
+        from opentrn.model.comparison import compare
 
         return compare
     if name == "profile_program":
@@ -45,13 +47,33 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module 'opentrn' has no attribute {name!r}")
 
 
+def _torch_export() -> object:
+    """Turns programs of torch.export into graphs; for opentrn.model."""
+    from opentrn.torch import export
+
+    return export
+
+
+def _jax_call() -> object:
+    """Makes a kernel that is called with JAX's tracers a custom call; for opentrn.nki and opentrn.nki_legacy."""
+    from opentrn.kernel import jax_call
+
+    return jax_call
+
+
+_hooks.provide("opentrn.run", lambda: __getattr__("run"))
+_hooks.provide("torch.export", _torch_export)
+_hooks.provide("jax_call", _jax_call)
+
+
 def activate(names: tuple[str, ...] | None = None, *, force: bool = False) -> dict[str, str]:
     """Make the NKI packages importable under their usual names, for this process.
 
     `names` are top-level import names (default: all OpenTrn has a stand-in for). A name which an installed
     distribution already provides is left to it unless `force` is given. Returns a report: for each name,
-    "opentrn" or the path of whoever provides it.
+    "opentrn" or the path of whoever provides it. Packages of AWS that have no stand-in (torch_neuronx, torch_xla) say
+    on import what to use instead, unless they are installed.
     """
-    from opentrn._alias import install
+    from opentrn import compat
 
-    return install(names, force)
+    return compat.activate(names, force)

@@ -27,7 +27,10 @@ from typing import Any
 
 import numpy as np
 
-from opentrn import _core, core, dtypes
+from opentrn import _core
+from opentrn.errors import InputError
+from opentrn.kernel import machine as core
+from opentrn.types import dtypes
 
 ABI_HEADER = Path(__file__).with_name("custom_op_abi.h")
 
@@ -51,7 +54,7 @@ def nc_matmul_sparse(
     """
     kept, _, group = pattern.partition(":")
     if not (kept.isdigit() and group.isdigit()):
-        raise ValueError(f"pattern {pattern!r}: write M:N, for example 4:16")
+        raise InputError(f"{pattern!r} is no pattern", label="sparsity.pattern", hint="M:N, for example 4:16")
     code = int(kept) * 100 + int(group)
     core.isa.nc_matmul_sparse(dst, stationary, moving, indices, code, accumulate)
 
@@ -76,8 +79,9 @@ def set_time(name: str, ns: float | None = None, cycles_per_element: float | Non
     """
     for what, value in (("ns", ns), ("cycles_per_element", cycles_per_element)):
         if value is not None and not 0 <= value < math.inf:
-            raise ValueError(
-                f"{what} of custom operator {name!r} is {value}; a time is finite and not negative"
+            raise InputError(
+                f"{what} of custom operator {name!r} is {value}; a time is finite and not negative",
+                label="custom_op.time",
             )
     _load_environment()
     stated = (-1.0 if value is None else float(value) for value in (ns, cycles_per_element))
@@ -118,9 +122,10 @@ def call(name: str, outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
     """
     _load_environment()
     if not _core.has_custom_op(name):
-        raise ValueError(
-            f"there is no custom operator {name!r}: register() it, or name its library by load_library(), "
-            "--custom-ops or OPENTRN_CUSTOM_OPS"
+        raise InputError(
+            f"there is no custom operator {name!r}",
+            label="custom_op.unknown",
+            hint="register() it, or name its library by load_library(), --custom-ops or OPENTRN_CUSTOM_OPS",
         )
     _core.custom_op(name, list(outputs), list(inputs))
 

@@ -18,7 +18,8 @@ import ml_dtypes
 import numpy as np
 
 from opentrn import _core
-from opentrn import core as _configured  # noqa: F401  (gives _core its exception classes)
+from opentrn.errors import InputError
+from opentrn.kernel import machine as _configured  # noqa: F401  (gives _core its exception classes)
 
 __all__ = ["Function", "Module", "OpRow", "TensorType", "ops", "parse"]
 
@@ -122,7 +123,7 @@ def _to_raw(value: Value, wanted: TensorType | None) -> Any:
     dtype = wanted.dtype if wanted is not None and not isinstance(value, np.ndarray | np.generic) else None
     array = np.ascontiguousarray(value, dtype=dtype).reshape(np.shape(value))
     if array.dtype not in _ELEMENTS:
-        raise ValueError(f"no element type for NumPy's {array.dtype}")
+        raise InputError(f"no element type for NumPy's {array.dtype}", label="graph.element")
     element = _ELEMENTS[array.dtype]
     if wanted is not None and wanted.dtype == array.dtype:
         element = wanted.element  # index and tf32 share a dtype with another type

@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from opentrn.errors import StateError
+
 __all__ = ["ProgramProfile", "profile_program"]
 
 
@@ -61,7 +63,7 @@ class ProgramProfile:
         return self.data["usd"]
 
     def __str__(self) -> str:
-        from opentrn.cli_program import as_text
+        from opentrn.cli.program import as_text
 
         return as_text(self.data, 12)
 
@@ -70,17 +72,20 @@ class _Jax:
     """The block's facts from the plugin that JAX runs programs with."""
 
     def __init__(self) -> None:
-        from opentrn.jax_plugin import library_path
+        from opentrn.jax.plugin import library_path
 
         self._plugin = ctypes.CDLL(str(library_path()))
         self._plugin.opentrn_profile_end.restype = ctypes.c_void_p
         failed = self._plugin.opentrn_profile_begin()
         if failed:
-            raise RuntimeError(
-                "a block is being profiled already"
-                if failed == 2
-                else "JAX uses another library for the platform 'neuron'\n"
-                "  try: unset PJRT_NAMES_AND_LIBRARY_PATHS"
+            if failed == 2:
+                raise StateError(
+                    "a block is being profiled already", label="pjrt.usage", hint="profile one block at a time"
+                )
+            raise StateError(
+                "JAX uses another library for the platform 'neuron'",
+                label="jax.library",
+                hint="unset PJRT_NAMES_AND_LIBRARY_PATHS",
             )
 
     def end(self) -> dict[str, Any] | None:
@@ -130,7 +135,7 @@ def profile_program() -> Iterator[ProgramProfile]:
 
     RuntimeError when JAX has no such platform in use, or another block is being profiled. Values are unaffected.
     """
-    from opentrn.cli_program import joined, summarise
+    from opentrn.cli.program import joined, summarise
 
     profile = ProgramProfile()
     begun: list[_Jax | _Torch] = []

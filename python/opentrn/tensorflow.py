@@ -29,9 +29,9 @@ import numpy as np
 import tensorflow as tf
 
 from opentrn import graph
-from opentrn.errors import NkiValidationError, NotModelled
-from opentrn.model import CompiledModel
-from opentrn.model import compile as compile_model
+from opentrn.errors import InputError, InputTypeError, NkiValidationError, NotModelled
+from opentrn.model.compiled import CompiledModel
+from opentrn.model.compiled import compile as compile_model
 
 __all__ = ["Function", "Program", "function"]
 
@@ -56,14 +56,16 @@ class Program:
         self._changed = _changed(module, self._results)
 
     def time(self) -> Any:
-        """The predicted time of one call (opentrn.model.CompiledModel.time)."""
+        """The predicted time of one call (opentrn.model.compiled.CompiledModel.time)."""
         return self.model.time()
 
     def __call__(self, tensors: list[Any]) -> Any:
         """The function's result for the flat list of its tensors; writes the variables that it changes."""
         tensors = [each for each in tensors if not _is_empty(each)]
         if len(tensors) != self._arguments:
-            raise ValueError(f"the program takes {self._arguments} tensors, {len(tensors)} were given")
+            raise InputError(
+                f"the program takes {self._arguments} tensors, {len(tensors)} were given", label="model.inputs"
+            )
         captured = [
             _read(handle, port.dtype)
             for handle, port in zip(self._captured, self.model.inputs[self._arguments :], strict=True)
@@ -168,14 +170,12 @@ def _compiled_with_lines(module: graph.Module, traced: Any, options: dict[str, A
     try:
         return compile_model(module, **options)
     except (NotModelled, NkiValidationError) as fault:
-        named = re.search(r"^    at .* in (\S+)$", str(fault), re.MULTILINE)
-        line = _user_line(traced.graph, named[1]) if named else ""
-        if not named or not line:
+        line = _user_line(traced.graph, fault.location.function) if fault.location else ""
+        if not line:
             raise
-        head, rest = str(fault)[: named.end()], str(fault)[named.end() :]
-        if isinstance(fault, NotModelled):  # the host does not run TensorFlow's functions in parts
-            rest = f"\n    try: {_REMEDY}"
-        raise type(fault)(head + line + rest) from None
+        # The host does not run TensorFlow's functions in parts, so the usual hint does not apply.
+        hint = _REMEDY if isinstance(fault, NotModelled) else fault.hint
+        raise fault.restated(notes=fault.notes + line, hint=hint) from None
 
 
 def _not_compiled(fault: ValueError, traced_graph: Any) -> Exception:
@@ -185,7 +185,7 @@ def _not_compiled(fault: ValueError, traced_graph: Any) -> Exception:
         return fault
     why = f"the op {found[1]} ({found[2]}) has no form in TensorFlow's compiler, XLA"
     line = _user_line(traced_graph, found[2])
-    return NotModelled(f"not modelled [tensorflow.xla]: {why}{line}\n    try: {_REMEDY}")
+    return NotModelled(why, label="tensorflow.xla", notes=line, hint=_REMEDY)
 
 
 def _is_empty(tensor: Any) -> bool:
@@ -199,19 +199,26 @@ def _array(tensor: Any) -> np.ndarray:
     if array.dtype == np.int64:
         beyond = np.flatnonzero(array != array.astype(np.int32))
         if beyond.size:
-            raise ValueError(
-                f"input error [model.range]: {array.reshape(-1)[beyond[0]]} does not fit the 32 bits that the "
-                "device has for int64\n    try: keep whole numbers below 2^31 on the device"
+            raise InputError(
+                f"{array.reshape(-1)[beyond[0]]} does not fit the 32 bits that the device has for int64",
+                label="model.range",
+                hint="keep whole numbers below 2^31 on the device",
             )
     return array
 
 
 def _as_tensor(value: Any) -> Any:
     if isinstance(value, tf.Variable):
-        raise TypeError(f"a variable ({value.name}) as argument: use it in the function, which captures it")
+        raise InputTypeError(
+            f"a variable ({value.name}) as argument",
+            label="tensorflow.argument", hint="use it in the function, which captures it",
+        )
     if isinstance(value, tf.SparseTensor | tf.RaggedTensor | tf.IndexedSlices):
         kind = type(value).__name__
-        raise TypeError(f"a {kind} as argument: pass a dense tensor of it (tf.sparse.to_dense, to_tensor())")
+        raise InputTypeError(
+            f"a {kind} as argument",
+            label="tensorflow.argument", hint="pass a dense tensor of it (tf.sparse.to_dense, to_tensor())",
+        )
     return tf.constant(value) if isinstance(value, np.ndarray | np.generic) else value
 
 
@@ -222,8 +229,9 @@ def _signature(part: Any) -> Any:
     try:
         hash(part)
     except TypeError as error:
-        raise TypeError(
-            f"an argument of type {type(part).__name__} is neither tensor nor hashable"
+        raise InputTypeError(
+            f"an argument of type {type(part).__name__} is neither tensor nor hashable",
+            label="tensorflow.argument",
         ) from error
     return type(part), part
 
@@ -243,8 +251,9 @@ def _changed(module: graph.Module, results: int) -> list[tuple[int, int]]:
     signature = module.functions[module.entry]
     changed = [(to, i) for i, to in enumerate(signature.aliases) if to is not None and to >= results]
     if len(changed) != len(signature.results) - results:
-        raise ValueError(
+        raise InputError(
             f"the HLO has {len(signature.results)} results, the function {results}, and names the variables "
-            f"of {len(changed)}: this version of TensorFlow ({tf.__version__}) is not understood"
+            f"of {len(changed)}: this version of TensorFlow ({tf.__version__}) is not understood",
+            label="tensorflow.version",
         )
     return changed

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "arch/fact.h"
-#include "arch/generation.h"
 #include "arch/specs.h"
 #include "arch/tables.h"
 #include "arch/timing_table.h"
 #include "arch/topology.h"
 #include "arch/totals.h"
+#include "base/generation.h"

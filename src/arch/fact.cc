@@ -47,6 +47,7 @@ std::string_view to_string(Confidence confidence) {
   switch (confidence) {
     case Confidence::kDocumented: return "documented";
     case Confidence::kMeasured: return "measured";
+    case Confidence::kFitted: return "fitted";
     case Confidence::kAssumed: return "assumed";
     case Confidence::kUnknown: return "unknown";
   }

@@ -18,6 +18,7 @@ namespace opentrn::arch {
 enum class Confidence : uint8_t {
   kDocumented,  // stated by the vendor's documentation
   kMeasured,    // read from a published measurement
+  kFitted,      // chosen so that published figures are met; Fact::calibrated_on names them
   kAssumed,     // our choice, or a what-if override
   kUnknown,     // no public source gives it; the value is empty
 };
@@ -44,6 +45,10 @@ struct Fact {
   std::string note;
   std::string reason;  // why this value and not an alternative
   std::vector<Alternative> alternatives;
+  // Ids of the published rows (fidelity/rows.csv) that the value was read off or chosen by, with * for any
+  // text: a prediction of such a row is no evidence for the model.
+  std::vector<std::string> calibrated_on;
+  bool information = false;  // nothing computes with it: an override would change no result
 
   bool known() const { return !std::holds_alternative<std::monostate>(value); }
   // The last part of the key: "tensor_clock_ghz".
@@ -99,7 +104,7 @@ class Spec {
  private:
   [[noreturn]] void throw_unknown() const {
     if (fact_ == nullptr)
-      throw Fault(FaultKind::kUnspecified, "", "the tables have no row for this value",
+      throw Fault(FaultKind::kUnspecified, "arch.unknown", "the tables have no row for this value",
                   "look at `opentrn describe`, or add a row with its source");
     throw Fault(FaultKind::kUnspecified, fact_->key, "no public source gives this value",
                 "set one for a what-if run: --set " + fact_->key + "=<value>");

@@ -19,8 +19,9 @@ namespace opentrn::arch {
 namespace {
 
 // Keys of the format itself; every other key of a table is a fact or a deeper table.
-constexpr std::array<std::string_view, 8> kReserved = {"value",  "confidence", "source", "alternatives",
-                                                       "reason", "note",       "when",   "date"};
+constexpr std::array<std::string_view, 10> kReserved = {
+    "value", "confidence", "source", "alternatives",  "reason",
+    "note",  "when",       "date",   "calibrated_on", "information"};
 
 bool is_reserved(std::string_view key) {
   return std::find(kReserved.begin(), kReserved.end(), key) != kReserved.end();
@@ -34,8 +35,8 @@ bool is_reserved(std::string_view key) {
 }
 
 std::optional<Confidence> confidence_from(std::string_view text) {
-  for (Confidence c :
-       {Confidence::kDocumented, Confidence::kMeasured, Confidence::kAssumed, Confidence::kUnknown})
+  for (Confidence c : {Confidence::kDocumented, Confidence::kMeasured, Confidence::kFitted,
+                       Confidence::kAssumed, Confidence::kUnknown})
     if (text == to_string(c)) return c;
   return std::nullopt;
 }
@@ -100,6 +101,7 @@ class TableReader {
   struct Defaults {
     std::string confidence;
     std::string source;
+    bool information = false;
   };
 
   TableReader(FactTable& table, std::string_view origin) : table_(table), origin_(origin) {}
@@ -107,8 +109,14 @@ class TableReader {
   void walk(const toml::table& node, std::vector<std::string>& parts, Defaults defaults) {
     if (node.contains("confidence")) defaults.confidence = text_of(node, "confidence");
     if (node.contains("source")) defaults.source = text_of(node, "source");
+    defaults.information = node["information"].value_or(defaults.information);
+    if (node.contains("inherits")) {
+      FactTable::Inheritance rule{joined(parts), text_of(node, "inherits"), {}};
+      if (const toml::array* drop = node["drop"].as_array()) rule.drop = list_of<std::string>(*drop);
+      table_.inheritance_.push_back(std::move(rule));
+    }
     for (const auto& [key, child] : in_file_order(node)) {
-      if (is_reserved(key)) continue;
+      if (is_reserved(key) || key == "inherits" || key == "drop") continue;
       parts.push_back(key);
       const toml::table* child_table = child->as_table();
       if (child_table == nullptr) {
@@ -135,6 +143,7 @@ class TableReader {
   void add_full(const toml::table& node, const std::vector<std::string>& parts, Defaults defaults) {
     if (node.contains("confidence")) defaults.confidence = text_of(node, "confidence");
     if (node.contains("source")) defaults.source = text_of(node, "source");
+    defaults.information = node["information"].value_or(defaults.information);
     for (const auto& [key, child] : node)
       if (!is_reserved(key.str()))
         throw_malformed(origin_, child, fmt::format("'{}' cannot stand beside `value`", key.str()),
@@ -157,12 +166,13 @@ class TableReader {
     const std::optional<Confidence> confidence = confidence_from(defaults.confidence);
     if (!confidence)
       throw_malformed(origin_, place, fmt::format("{}: confidence is '{}'", fact.key, defaults.confidence),
-                      "documented, measured, assumed, or unknown for an unknown value");
+                      "documented, measured, fitted, assumed, or unknown for an unknown value");
     if ((*confidence == Confidence::kUnknown) != !fact.known())
       throw_malformed(origin_, place,
                       fmt::format("{}: value \"unknown\" and confidence \"unknown\" go together", fact.key));
     fact.confidence = *confidence;
     fact.source = resolve_source(defaults.source, place, fact.key);
+    fact.information = defaults.information;
     return fact;
   }
 
@@ -179,6 +189,8 @@ class TableReader {
     fact.reason = text_of(node, "reason");
     fact.when = text_of(node, "when");
     fact.date = text_of(node, "date");
+    if (const toml::array* rows = node["calibrated_on"].as_array())
+      fact.calibrated_on = list_of<std::string>(*rows);
   }
 
   void fill_alternatives(Fact& fact, const toml::table& node) {
@@ -197,6 +209,12 @@ class TableReader {
   }
 
   void emit(Fact fact, const std::vector<std::string>& parts) {
+    if (fact.confidence == Confidence::kFitted && fact.calibrated_on.empty()) {
+      Fault fault(FaultKind::kInput, fact.key, "a fitted value names the rows that it was fitted to",
+                  "calibrated_on = [\"row-id\", ..]");
+      fault.set_location({std::string(origin_), 0, ""});
+      throw fault;
+    }
     std::string prefix;
     for (const std::string& part : parts) {
       std::vector<std::string>& items = table_.items_by_prefix_[prefix];
@@ -228,13 +246,6 @@ void FactTable::read(std::string_view text, std::string_view origin) {
   std::vector<std::string> parts;
   std::stringstream stream(prefix);
   for (std::string part; std::getline(stream, part, '.');) parts.push_back(part);
-  if (root.contains("inherits")) {
-    Inheritance rule{prefix, text_of(root, "inherits"), {}};
-    if (const toml::array* drop = root["drop"].as_array()) rule.drop = list_of<std::string>(*drop);
-    inheritance_.push_back(std::move(rule));
-    root.erase("inherits");
-    root.erase("drop");
-  }
   TableReader(*this, origin).walk(root, parts, {});
 }
 
@@ -265,7 +276,7 @@ const Fact* FactTable::find(std::string_view key) const {
 
 const Fact& FactTable::at(std::string_view key) const {
   if (const Fact* fact = find(key)) return *fact;
-  throw Fault(FaultKind::kInput, "", fmt::format("there is no table value '{}'", key),
+  throw Fault(FaultKind::kInput, "arch.name", fmt::format("there is no table value '{}'", key),
               did_you_mean(key, keys(), "`opentrn ls` and `opentrn describe <name>` list them"));
 }
 
@@ -291,8 +302,12 @@ std::vector<std::string> FactTable::keys() const {
 Fact& FactTable::override_target(const std::string& key) {
   const auto found = by_key_.find(key);
   if (found == by_key_.end())
-    throw Fault(FaultKind::kInput, "", fmt::format("there is no table value '{}' to change", key),
+    throw Fault(FaultKind::kInput, "arch.name", fmt::format("there is no table value '{}' to change", key),
                 did_you_mean(key, keys(), "`opentrn describe <name>` prints the keys of an item"));
+  if (found->second->information)
+    throw Fault(FaultKind::kInput, key,
+                "nothing computes with this value, so that changing it would change no result",
+                "it is listed as information; `opentrn describe <name>` says which values are");
   return *found->second;
 }
 
@@ -400,7 +415,7 @@ void FactTable::follow(const std::map<std::string, FactValue>& before) {
 void FactTable::apply_setting(const std::string& setting) {
   const size_t equals = setting.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == setting.size())
-    throw Fault(FaultKind::kInput, "", fmt::format("--set '{}' is not key=value", setting),
+    throw Fault(FaultKind::kInput, "arch.setting", fmt::format("--set '{}' is not key=value", setting),
                 "for example --set neuron_core.v3.hbm_bandwidth_gb_s=500");
   replace_value(override_target(setting.substr(0, equals)), parse_setting_value(setting.substr(equals + 1)),
                 "--set on the command line");
@@ -409,7 +424,7 @@ void FactTable::apply_setting(const std::string& setting) {
 void FactTable::apply_file(const std::string& path) {
   std::ifstream stream(path);
   if (!stream)
-    throw Fault(FaultKind::kInput, "", fmt::format("cannot read the tables file '{}'", path),
+    throw Fault(FaultKind::kInput, "arch.file", fmt::format("cannot read the tables file '{}'", path),
                 "check the path");
   const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   // A file of overrides needs no provenance: what it says is the user's assumption.

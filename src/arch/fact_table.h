@@ -8,8 +8,12 @@
 //  * `alternatives = [{value = .., source = ".."}]` with `reason` where public sources disagree.
 //  * `value = "unknown"` with `confidence = "unknown"`: no public source gives it; `source` is the page
 //    that is silent.
-//  * `inherits = "timing.v2"`: a key not given here is taken from there, as `assumed`;
-//    `drop = ["instruction.iota"]` leaves out what does not exist here.
+//  * `calibrated_on = ["row-id", ..]`: the published rows that a value was read off; a `fitted` value names
+//  them.
+//  * `information = true`, also for a whole table: a fact that nothing computes with. Overriding it is
+//  refused.
+//  * `inherits = "timing.v2"`, of a file or a table: a key not given here is taken from there, as
+//    `assumed`; `drop = ["instruction.iota"]` leaves out what does not exist here.
 #pragma once
 
 #include <deque>

@@ -110,6 +110,15 @@ TEST(FactTable, InheritsAsAssumedAndDrops) {
   EXPECT_EQ(table.find("t.v3.x.c"), nullptr);
 }
 
+TEST(FactTable, ATableOfAFileInheritsFromAnother) {
+  const FactTable table = table_of(
+      "[link.a]\nconfidence = \"documented\"\nsource = \"page\"\nrate = 1\nlatency = 2\n"
+      "[link.b]\ninherits = \"link.a\"\ndrop = [\"latency\"]\n[link.c]\ninherits = \"link.b\"\n");
+  EXPECT_EQ(table.at("link.b.rate").as<int>(), 1);
+  EXPECT_EQ(table.at("link.c.rate").confidence, Confidence::kAssumed);
+  EXPECT_EQ(table.find("link.c.latency"), nullptr);
+}
+
 TEST(FactTable, KeepsFileOrder) {
   const FactTable table = table_of(
       "[z]\nconfidence = \"assumed\"\nsource = \"page\"\nb = 1\na = 2\n[c]\n"

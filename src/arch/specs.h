@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "arch/fact.h"
-#include "arch/generation.h"
 #include "arch/topology.h"
+#include "base/generation.h"
 
 namespace opentrn::arch {
 
@@ -99,7 +99,11 @@ struct Instance {
   Spec<double> network_gbps;     // EFA where there is one
   Spec<double> neuronlink_gb_s;  // per chip inside the instance; not listed for one chip
   Spec<std::string> topology;    // name of a topology; unknown stays unknown
-  Spec<int> lnc_default;         // physical cores per logical core; not listed before Trn2
+  Spec<std::string> fabric;      // name of the table of its links' rates (fabric.toml)
+  Spec<int> efa_adapters;        // not listed where the network is not EFA
+  Spec<double> efa_adapter_gbps;
+  std::vector<std::string> aliases;  // other names of it
+  Spec<int> lnc_default;             // physical cores per logical core; not listed before Trn2
   Price price;
 };
 
@@ -114,6 +118,8 @@ struct UltraServer {
   Spec<double> host_memory_gib;
   Spec<double> network_gbps;
   Spec<std::string> topology;
+  Spec<std::string> fabric;
+  std::vector<std::string> aliases;
   Price price;
 };
 

@@ -29,6 +29,10 @@ class ItemReader {
   void optional(Spec<T>& spec, std::string_view member) const {
     spec = facts_.optional_spec<T>(fmt::format("{}.{}", key_, member));
   }
+  std::vector<std::string> list(std::string_view member) const {
+    const Fact* fact = facts_.find(fmt::format("{}.{}", key_, member));
+    return fact == nullptr ? std::vector<std::string>{} : fact->as<std::vector<std::string>>();
+  }
   std::string text(std::string_view member) const {
     return facts_.at(fmt::format("{}.{}", key_, member)).as<std::string>();
   }
@@ -126,6 +130,10 @@ Instance read_instance(const FactTable& facts, const std::string& name) {
   item.required(instance.host_memory_gib, "host_memory_gib");
   item.required(instance.network_gbps, "network_gbps");
   item.required(instance.topology, "topology");
+  item.required(instance.fabric, "fabric");
+  item.optional(instance.efa_adapters, "efa_adapters");
+  item.optional(instance.efa_adapter_gbps, "efa_adapter_gbps");
+  instance.aliases = item.list("aliases");
   item.optional(instance.neuronlink_gb_s, "neuronlink_gb_s");
   item.optional(instance.lnc_default, "lnc_default");
   instance.price = read_price(facts, name);
@@ -146,6 +154,8 @@ UltraServer read_ultraserver(const FactTable& facts, const std::string& name) {
   item.required(server.host_memory_gib, "host_memory_gib");
   item.required(server.network_gbps, "network_gbps");
   item.required(server.topology, "topology");
+  item.required(server.fabric, "fabric");
+  server.aliases = item.list("aliases");
   server.price = read_price(facts, name);
   return server;
 }
@@ -205,15 +215,19 @@ std::vector<std::string> names_of(const std::vector<Item>& items) {
 
 template <typename Item>
 const Item* find_by_name(const std::vector<Item>& items, std::string_view name) {
-  for (const Item& item : items)
+  for (const Item& item : items) {
     if (same_name(item.name, name)) return &item;
+    if constexpr (requires { item.aliases; })
+      for (const std::string& alias : item.aliases)
+        if (same_name(alias, name)) return &item;
+  }
   return nullptr;
 }
 
 template <typename Item>
 const Item& by_name(const std::vector<Item>& items, std::string_view name, std::string_view what) {
   if (const Item* item = find_by_name(items, name)) return *item;
-  throw Fault(FaultKind::kInput, "", fmt::format("there is no {} '{}'", what, name),
+  throw Fault(FaultKind::kInput, "arch.name", fmt::format("there is no {} '{}'", what, name),
               did_you_mean(name, names_of(items), "`opentrn ls` lists all names"));
 }
 
@@ -244,7 +258,8 @@ double NeuronCore::clock_ghz(std::string_view engine) const {
   if (engine == "vector") return vector_clock_ghz;
   if (engine == "scalar") return scalar_clock_ghz;
   if (engine == "gpsimd") return gpsimd_clock_ghz;
-  throw Fault(FaultKind::kInput, "", fmt::format("'{}' is not an engine with a published clock", engine),
+  throw Fault(FaultKind::kInput, "arch.name",
+              fmt::format("'{}' is not an engine with a published clock", engine),
               "tensor, vector, scalar or gpsimd; the sync engine's clock is timing constant sync_clock_ghz");
 }
 
@@ -260,6 +275,10 @@ const Instance& Tables::instance(std::string_view name) const {
 }
 const UltraServer& Tables::ultraserver(std::string_view name) const {
   return by_name(ultraservers_, name, "UltraServer");
+}
+const Instance* Tables::find_instance(std::string_view name) const { return find_by_name(instances_, name); }
+const UltraServer* Tables::find_ultraserver(std::string_view name) const {
+  return find_by_name(ultraservers_, name);
 }
 const UltraCluster& Tables::ultracluster(std::string_view name) const {
   return by_name(ultraclusters_, name, "UltraCluster");
@@ -287,7 +306,7 @@ Generation Tables::resolve_target(std::string_view target) const {
   for (const auto& more :
        {names_of(neuron_cores_), names_of(chips_), names_of(instances_), names_of(ultraservers_)})
     names.insert(names.end(), more.begin(), more.end());
-  throw Fault(FaultKind::kInput, "", fmt::format("'{}' is not a target", target),
+  throw Fault(FaultKind::kInput, "arch.target", fmt::format("'{}' is not a target", target),
               did_you_mean(target, names, "trn1, inf2, trn2, trn3, gen2 .. gen4, or an instance name"));
 }
 

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "arch/fact_table.h"
-#include "arch/generation.h"
 #include "arch/specs.h"
 #include "arch/timing_table.h"
 #include "arch/topology.h"
+#include "base/generation.h"
 
 namespace opentrn::arch {
 
@@ -34,6 +34,9 @@ class Tables {
   const Instance& instance(std::string_view name) const;
   const UltraServer& ultraserver(std::string_view name) const;
   const UltraCluster& ultracluster(std::string_view name) const;
+  // nullptr where there is none of that name.
+  const Instance* find_instance(std::string_view name) const;
+  const UltraServer* find_ultraserver(std::string_view name) const;
   const ComparisonChip& comparison_chip(std::string_view name) const;
   const ComparisonInstance& comparison_instance(std::string_view name) const;
   const Topology& topology(std::string_view name) const;

@@ -71,6 +71,13 @@ TEST(Tables, TargetsOfEveryKind) {
   EXPECT_EQ(resolve_target("Trn3 Gen1 UltraServer"), Generation::kV4);
 }
 
+TEST(Tables, AMachineMayHaveSeveralNames) {
+  EXPECT_EQ(instance("trn3s-es.48xlarge").name, "trn3-gen1-server");
+  EXPECT_EQ(instance("TRN3E.24xlarge").name, "trn3-gen2-server");
+  EXPECT_EQ(ultraserver("Trn2 UltraServer X2H").name, "Trn2 UltraServer X2");
+  EXPECT_EQ(resolve_target("trn3.48xlarge"), Generation::kV4);
+}
+
 TEST(Tables, AnUnknownNameSuggestsTheNearest) {
   try {
     (void)resolve_target("trn2.48xlrge");
@@ -91,6 +98,10 @@ TEST(Tables, EveryReferenceBetweenTablesResolves) {
     }
     if (instance.chips > 1 && instance.neuronlink_gb_s.listed()) {
       EXPECT_GT(instance.neuronlink_gb_s, 0);
+    }
+    EXPECT_FALSE(tables.facts().under("fabric." + instance.fabric.value()).empty()) << instance.name;
+    if (instance.efa_adapters.listed()) {
+      EXPECT_EQ(instance.efa_adapters * instance.efa_adapter_gbps, instance.network_gbps) << instance.name;
     }
   }
   for (const ComparisonInstance& instance : tables.comparison_instances())

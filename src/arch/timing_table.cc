@@ -46,6 +46,10 @@ void set_mode_field(CostMode& mode, const Fact& fact) {
     mode.engine = fact.as<std::string>();
     return;
   }
+  if (field == "borrows_gpsimd_bus") {
+    mode.borrows_gpsimd_bus = fact.as<bool>();
+    return;
+  }
   static const std::map<std::string_view, double CostMode::*> kFields = {
       {"min_cycles", &CostMode::min_cycles},
       {"cycles_per_element", &CostMode::cycles_per_element},
@@ -56,8 +60,9 @@ void set_mode_field(CostMode& mode, const Fact& fact) {
   };
   const auto member = kFields.find(field);
   if (member == kFields.end())
-    throw Fault(FaultKind::kInput, fact.key, fmt::format("'{}' is not a field of an instruction cost", field),
-                "min_cycles, cycles_per_element, extra_cycles, cycles_per_output, engine");
+    throw Fault(
+        FaultKind::kInput, fact.key, fmt::format("'{}' is not a field of an instruction cost", field),
+        "min_cycles, cycles_per_element, extra_cycles, cycles_per_output, engine, borrows_gpsimd_bus");
   mode.*member->second = fact.as<double>();
   if (field == "gather_cycles_per_element") mode.local_gather = true;
   keep_weakest(mode, fact);
@@ -182,7 +187,7 @@ TimingTable::TimingTable(const FactTable& facts, Generation generation)
 const InstructionCost& TimingTable::cost(std::string_view instruction) const {
   const auto found = costs_.find(std::string(instruction));
   if (found != costs_.end()) return found->second;
-  throw Fault(FaultKind::kInput, "",
+  throw Fault(FaultKind::kInput, "arch.name",
               fmt::format("the timing table of {} has no instruction '{}'", name(generation_), instruction),
               did_you_mean(instruction, names_of(costs_), "`opentrn describe timing` lists them"));
 }
@@ -191,7 +196,7 @@ const Fact& TimingTable::constant_fact(std::string_view constant_name) const {
   if (const Fact* fact = facts_->find(fmt::format("{}.constant.{}", prefix_, constant_name))) return *fact;
   const std::string core_key = fmt::format("neuron_core.{}.{}", table_key(generation_), constant_name);
   if (const Fact* fact = facts_->find(core_key)) return *fact;
-  throw Fault(FaultKind::kInput, "",
+  throw Fault(FaultKind::kInput, "arch.name",
               fmt::format("the timing table of {} has no constant '{}'", name(generation_), constant_name),
               did_you_mean(constant_name, constant_names(), "see src/arch/tables/timing_v2.toml"));
 }
@@ -203,7 +208,7 @@ double TimingTable::constant(std::string_view constant_name) const {
 const Curve& TimingTable::curve(std::string_view curve_name) const {
   const auto found = curves_.find(std::string(curve_name));
   if (found != curves_.end()) return found->second;
-  throw Fault(FaultKind::kInput, "",
+  throw Fault(FaultKind::kInput, "arch.name",
               fmt::format("the timing table of {} has no curve '{}'", name(generation_), curve_name),
               did_you_mean(curve_name, names_of(curves_), "see src/arch/tables/timing_v2.toml"));
 }

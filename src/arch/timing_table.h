@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "arch/fact_table.h"
-#include "arch/generation.h"
+#include "base/generation.h"
 
 namespace opentrn::arch {
 
@@ -44,6 +44,7 @@ struct CostMode {
   double cycles_per_element = 0;
   double extra_cycles = 0;
   double cycles_per_output = 0;
+  bool borrows_gpsimd_bus = false;       // a fast mode of Vector that needs the bus it shares with GpSimd
   bool local_gather = false;             // the published gather formula instead of the linear one
   double gather_setup_cycles = 0;        // 28
   double gather_cycles_per_element = 0;  // t = 4

@@ -18,7 +18,7 @@ int Topology::chips() const {
 
 std::vector<int> Topology::coordinates(int chip) const {
   if (chip < 0 || chip >= chips())
-    throw Fault(FaultKind::kInput, "", fmt::format("chip {} is not in topology '{}'", chip, name),
+    throw Fault(FaultKind::kInput, "arch.name", fmt::format("chip {} is not in topology '{}'", chip, name),
                 fmt::format("use 0 to {}", chips() - 1));
   std::vector<int> n = sizes();
   std::vector<int> out(n.size());
@@ -44,38 +44,48 @@ void add_once(std::vector<int>& list, int chip) {
 
 }  // namespace
 
+bool Topology::switched() const {
+  return rule.value() == "paired_switches" || rule.value() == "two_level_switch";
+}
+
 std::vector<int> Topology::neighbours(int chip) const {
   const std::vector<int> at = coordinates(chip);
   const std::vector<int> n = sizes();
   std::vector<int> out;
-  if (rule.value() == "switch") {
-    const int group = n.back();
-    const int first = chip / group * group;
-    for (int other = first; other < first + group; ++other)
-      if (other != chip) out.push_back(other);
+  if (switched()) {
+    for (int other = 0; other < chips(); ++other)
+      if (distance(chip, other) == 1) out.push_back(other);
     return out;
   }
+  const bool closed = rule.value() != "chain";
   for (int step : {-1, 1}) {
     for (size_t axis = 0; axis < n.size(); ++axis) {
       std::vector<int> next = at;
-      next[axis] = (at[axis] + step + n[axis]) % n[axis];
+      next[axis] = at[axis] + step;
+      if (!closed && (next[axis] < 0 || next[axis] >= n[axis])) continue;
+      next[axis] = (next[axis] + n[axis]) % n[axis];
       if (const int other = id(next); other != chip) add_once(out, other);
     }
   }
   return out;
 }
 
+// One link to the other rack; within a rack one switch, and before it the link of the sled where the chips
+// are on different switches.
+int Topology::switched_distance(const std::vector<int>& a, const std::vector<int>& b) const {
+  const int racks = a[0] != b[0] ? 1 : 0;
+  if (rule.value() == "two_level_switch") return racks + (a[1] != b[1] || a[2] != b[2] ? 1 : 0);
+  const bool other_sled = a[1] != b[1] || a[2] != b[2];
+  return racks + (a[3] != b[3] ? 1 : 0) + (other_sled ? 1 : 0);
+}
+
 int Topology::distance(int from, int to) const {
   const std::vector<int> a = coordinates(from), b = coordinates(to), n = sizes();
-  if (rule.value() == "switch") {
-    for (size_t level = 0; level < n.size(); ++level)
-      if (a[level] != b[level]) return static_cast<int>(n.size() - level);
-    return 0;
-  }
+  if (switched()) return switched_distance(a, b);
   int links = 0;
   for (size_t axis = 0; axis < n.size(); ++axis) {
     const int along = std::abs(a[axis] - b[axis]);
-    links += std::min(along, n[axis] - along);
+    links += rule.value() == "chain" ? along : std::min(along, n[axis] - along);
   }
   return links;
 }

@@ -33,6 +33,14 @@ TEST(Topology, Ring12IsTheDocumentedAdjacency) {
   EXPECT_THAT(ring.neighbours(11), ElementsAre(10, 0));
 }
 
+TEST(Topology, AChainHasTwoEnds) {
+  const Topology& chain = default_tables().topology("chain_6");
+  EXPECT_THAT(chain.neighbours(0), ElementsAre(1));
+  EXPECT_THAT(chain.neighbours(3), ElementsAre(2, 4));
+  EXPECT_THAT(chain.neighbours(5), ElementsAre(4));
+  EXPECT_EQ(chain.distance(0, 5), 5);
+}
+
 TEST(Topology, UltraServerTorusAddsTwoInterInstanceNeighbours) {
   const Topology& torus = default_tables().topology("torus_4x4x4");
   ASSERT_EQ(torus.chips(), 64);
@@ -54,8 +62,29 @@ TEST(Topology, EveryNeighbourhoodIsSymmetricAndOneLinkAway) {
 TEST(Topology, DistanceTakesTheShortWayRound) {
   EXPECT_EQ(default_tables().topology("ring_12").distance(1, 11), 2);
   EXPECT_EQ(default_tables().topology("torus_4x4").distance(0, 10), 4);
-  EXPECT_EQ(default_tables().topology("switch_36x4").distance(0, 1), 1);
-  EXPECT_EQ(default_tables().topology("switch_36x4").distance(0, 4), 2);
+}
+
+// Servers of 4 chips; one switch joins the 72 chips of a rack, and rack 1 begins at chip 72.
+TEST(Topology, Trn3Gen2IsOneSwitchARack) {
+  const Topology& racks = default_tables().topology("racks_2x18x4");
+  EXPECT_EQ(racks.distance(0, 1), 1);
+  EXPECT_EQ(racks.distance(0, 71), 1);
+  EXPECT_EQ(racks.distance(0, 72), 1);
+  EXPECT_EQ(racks.distance(0, 73), 2);
+  EXPECT_EQ(racks.neighbours(0).size(), 72u);
+}
+
+// Servers of 16 chips, 2i and 2i + 1 on one sled; rack 1 begins at chip 32.
+TEST(Topology, Trn3Gen1ReachesTheOtherSideThroughTheSled) {
+  const Topology& racks = default_tables().topology("racks_2x2x8");
+  EXPECT_EQ(racks.distance(0, 1), 1);
+  EXPECT_EQ(racks.distance(0, 2), 1);
+  EXPECT_EQ(racks.distance(0, 18), 1);
+  EXPECT_EQ(racks.distance(0, 3), 2);
+  EXPECT_EQ(racks.distance(0, 32), 1);
+  EXPECT_EQ(racks.distance(0, 35), 3);
+  // 15 on its switch, its sled's other chip, one in the other rack.
+  EXPECT_EQ(racks.neighbours(0).size(), 17u);
 }
 
 TEST(Topology, OneChipHasNoNeighbours) {

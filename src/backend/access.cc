@@ -2,29 +2,6 @@
 
 namespace opentrn::backend {
 
-bool keeps_engine_state(const isa::Program& program, const isa::Instruction& in) {
-  using O = isa::Opcode;
-  switch (in.opcode) {
-    case O::kActivation:  // most only compute, and leave the accumulators alone
-      return static_cast<isa::ReduceCmd>(program.attribute_int(in, isa::slot::activation::kAReduceCmd)) !=
-             isa::ReduceCmd::kIdle;
-    case O::kActivationReduce:
-    case O::kActivate2:
-    case O::kExponential:
-    case O::kSelectReduce:
-    case O::kRangeSelect:
-    case O::kTensorScalarReduce:
-    case O::kTensorScalarCumulative:
-    case O::kDropout:
-    case O::kRng:
-    case O::kSetRngSeed:
-    case O::kRandSetState:
-    case O::kRandGetState:
-    case O::kRand2: return true;
-    default: return false;
-  }
-}
-
 void AccessReader::read(const isa::Instruction& in) {
   accesses_.clear();
   registers_.clear();

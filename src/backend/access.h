@@ -23,10 +23,6 @@ struct RegisterAccess {
 
 using isa::role_of;
 
-// Whether it reads or changes what an engine keeps from one instruction to the next: accumulators of reducing
-// instructions, random states.
-bool keeps_engine_state(const isa::Program& program, const isa::Instruction& instruction);
-
 class AccessReader {
  public:
   explicit AccessReader(const isa::Program& program) : program_(program), footprints_(program) {}

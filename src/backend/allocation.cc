@@ -1,13 +1,16 @@
 #include "backend/allocation.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <string>
 
 #include <fmt/format.h>
 
+#include "backend/array_places.h"
 #include "backend/occupancy.h"
 #include "backend/space_map.h"
+#include "base/interrupt.h"
 
 namespace opentrn::backend {
 
@@ -27,8 +30,8 @@ int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit
 class OnChip {
  public:
   OnChip(const isa::Program& program, const std::vector<Lifetime>& lifetimes, MemorySpace space,
-         const Options& options, const arch::NeuronCore& core)
-      : program_(program), lifetimes_(lifetimes), space_(space), partitions_(core.partitions) {
+         const Options& options, const arch::NeuronCore& core, ArrayPlaces& array)
+      : program_(program), lifetimes_(lifetimes), space_(space), partitions_(core.partitions), array_(array) {
     const bool psum = space == MemorySpace::kPsum;
     capacity_ = psum ? core.psum_bytes_per_partition : core.sbuf_bytes_per_partition;
     bank_bytes_ = psum ? core.psum_bank_bytes_per_partition.value() : 0;
@@ -72,11 +75,20 @@ class OnChip {
  private:
   std::string label(const char* rule) const { return fmt::format("{}.{}", isa::name(space_), rule); }
   int64_t bytes_of(TensorId id) const { return std::max<int64_t>(1, program_.tensor(id).row_bytes()); }
+  // In a memory of four quadrants of 32 partitions, as the generations so far have it.
   std::vector<QuadrantMask> choices(TensorId id) const {
     const int64_t rows = program_.tensor(id).rows;
-    if (rows <= partitions_ / 4) return {1, 2, 4, 8};
-    if (rows <= partitions_ / 2) return {3, 12};
-    return {kAllQuadrants};
+    if (rows > partitions_ / 2) return {kAllQuadrants};
+    const bool half = rows > partitions_ / 4;
+    std::vector<QuadrantMask> found;
+    for (int q = 0; q < 4; q += half ? 2 : 1)
+      if (array_.starts(id) >> q & 1) found.push_back(static_cast<QuadrantMask>((half ? 3u : 1u) << q));
+    OPENTRN_CHECK(!found.empty(), "no partitions are left for tensor {}", id);
+    return found;
+  }
+  void put(TensorId id, const SpaceMap::Found& found, std::vector<isa::Placement>& placements) {
+    placements[id] = {true, {first_partition(found.quadrants), found.offset}};
+    array_.choose(id, std::countr_zero(found.quadrants));
   }
   QuadrantMask quadrants_of(int32_t partition, int64_t rows) const {
     QuadrantMask quadrants = 0;
@@ -178,6 +190,7 @@ class OnChip {
   };
   bool rotate(std::vector<isa::Placement>& placements, const Rotation& rotation) {
     const SpaceMap::Policy policy = rotation.policy;
+    array_.restart();
     SpaceMap map(capacity_);
     for (TensorId id : pinned_) {
       const isa::Address at = placements[id].address;
@@ -192,6 +205,7 @@ class OnChip {
     std::vector<Tenant> tenants;  // a heap, earliest end first
     const uint32_t long_life = static_cast<uint32_t>(program_.size() / 4);
     for (TensorId id : floating_) {
+      interrupt::poll();
       const Lifetime& life = lifetimes_[id];
       while (!tenants.empty() && tenants.front().last < life.first) {
         const Tenant gone = tenants.front();
@@ -212,7 +226,7 @@ class OnChip {
       map.take(found->offset, request.bytes, found->quadrants);
       tenants.push_back({life.last, found->offset, request.bytes, found->quadrants});
       std::ranges::push_heap(tenants, std::greater{});
-      placements[id] = {true, {first_partition(found->quadrants), found->offset}};
+      put(id, *found, placements);
     }
     return true;
   }
@@ -224,6 +238,7 @@ class OnChip {
       int64_t offset, bytes;
       QuadrantMask quadrants;
     };
+    array_.restart();
     std::vector<Tenant> placed;
     for (TensorId id : pinned_) {
       const isa::Address at = placements[id].address;
@@ -236,6 +251,7 @@ class OnChip {
              std::pair(choices(a).front() == kAllQuadrants, bytes_of(a));
     });
     for (TensorId id : order) {
+      interrupt::poll();
       SpaceMap map(capacity_);
       for (const Tenant& other : placed)
         if (other.life.meets(lifetimes_[id])) map.take(other.offset, other.bytes, other.quadrants);
@@ -243,7 +259,7 @@ class OnChip {
       const auto found = map.find(request, choices(id), SpaceMap::Policy::kLowest);
       if (!found) return false;
       placed.push_back({lifetimes_[id], found->offset, request.bytes, found->quadrants});
-      placements[id] = {true, {first_partition(found->quadrants), found->offset}};
+      put(id, *found, placements);
     }
     return true;
   }
@@ -305,6 +321,7 @@ class OnChip {
   int64_t capacity_ = 0;
   int64_t bank_bytes_ = 0;
   int64_t alignment_ = 1;
+  ArrayPlaces& array_;
   std::vector<TensorId> pinned_, floating_;
 };
 
@@ -326,11 +343,12 @@ std::optional<Allocation> allocate(const isa::Program& program, const std::vecto
                                    const Options& options, const arch::NeuronCore& core, Ways ways) {
   Allocation result;
   result.placements.resize(program.tensor_count());
-  OnChip sbuf(program, lifetimes, MemorySpace::kSbuf, options, core);
+  ArrayPlaces array(program, options.moves_rows || options.neuronx_cc);
+  OnChip sbuf(program, lifetimes, MemorySpace::kSbuf, options, core, array);
   if (!sbuf.place(result.placements, ways)) return std::nullopt;
   result.sbuf_bytes_per_partition_used =
       peak_live_bytes(program, lifetimes, MemorySpace::kSbuf, core.partitions);
-  OnChip psum(program, lifetimes, MemorySpace::kPsum, options, core);
+  OnChip psum(program, lifetimes, MemorySpace::kPsum, options, core, array);
   if (!psum.place(result.placements, ways)) return std::nullopt;
   result.psum_banks_used = peak_live_banks(program, lifetimes, result.placements, MemorySpace::kPsum,
                                            core.psum_bank_bytes_per_partition);
@@ -340,8 +358,9 @@ std::optional<Allocation> allocate(const isa::Program& program, const std::vecto
 
 void check_fits(const isa::Program& program, const arch::NeuronCore& core, bool spills) {
   const std::vector<Lifetime> lifetimes = find_lifetimes(program, find_loops(program));
-  const OnChip sbuf(program, lifetimes, MemorySpace::kSbuf, Options{}, core);
-  const OnChip psum(program, lifetimes, MemorySpace::kPsum, Options{}, core);
+  ArrayPlaces array(program, spills);
+  const OnChip sbuf(program, lifetimes, MemorySpace::kSbuf, Options{}, core, array);
+  const OnChip psum(program, lifetimes, MemorySpace::kPsum, Options{}, core, array);
   sbuf.check_places();
   psum.check_places();
   if (spills) return;

@@ -8,7 +8,8 @@
 //   2. first fit: the lowest range that is free, which fragments less;
 //   3. by size: the largest tensor first, each at its lowest offset free for its whole lifetime.
 // A tensor of up to 32 rows takes one quadrant of the partitions, up to 64 rows a half, as the engines'
-// start-partition rule demands. In PSUM a tensor stays inside one bank, or starts at a bank and takes
+// start-partition rule demands; which one, the matrix products that it takes part in have a say in
+// (array_places.h). In PSUM a tensor stays inside one bank, or starts at a bank and takes
 // whole ones; banks are not shared while enough are free.
 // Tensors with an address stay there. HBM tensors are laid end to end.
 #pragma once
@@ -39,8 +40,9 @@ std::optional<Allocation> allocate(const isa::Program& program, const std::vecto
                                    Ways ways = Ways::kAll);
 
 // Throws what allocate() throws whichever way it tries: kProgram (<memory>.partitions, .address, .overlap),
-// then kCapacity, unless the compiler `spills`, for more live at once than the memory has in the order that
-// the program is written in. Places nothing, so it costs little beside executing the program.
+// and those of ArrayPlaces, then kCapacity, unless the compiler `spills` (and moves rows), for more live at
+// once than the memory has in the order that the program is written in. Places nothing, so it costs little
+// beside executing the program.
 void check_fits(const isa::Program& program, const arch::NeuronCore& core, bool spills);
 
 }  // namespace opentrn::backend

@@ -13,8 +13,6 @@
 namespace opentrn::backend {
 namespace {
 
-using arch::Generation;
-
 TEST(SpaceMap, TakesTheRangeThatHasBeenFreeForLongest) {
   SpaceMap map(300);
   map.take(0, 300, kAllQuadrants);

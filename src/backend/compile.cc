@@ -14,6 +14,7 @@
 #include "backend/passes/residency.h"
 #include "backend/passes/sharing.h"
 #include "backend/synchronise.h"
+#include "base/activity.h"
 
 namespace opentrn::backend {
 
@@ -134,19 +135,20 @@ Scheduled schedule_somehow(const std::shared_ptr<const isa::Program>& program, c
 
 isa::Executable compile(std::shared_ptr<const isa::Program> program, const Options& options) {
   OPENTRN_CHECK(program != nullptr, "no program");
-  const arch::Tables& tables = options.tables != nullptr ? *options.tables : arch::default_tables();
+  const Activity activity("placing and scheduling instructions");
+  const arch::Tables& tables = tables_of(options.tables);
   const arch::NeuronCore& core = tables.neuron_core(options.generation);
 
-  if (options.neuronx_cc) {
+  if (options.neuronx_cc && options.middle_end) {
     program = share_equal_results(program, core.sbuf_bytes_per_partition, core.partitions, options);
-    program = merge_iterations(program, core.psum_bank_bytes_per_partition);
+    program = merge_iterations(program, core.psum_bank_bytes_per_partition, options);
   }
   Scheduled scheduled = schedule_somehow(program, options, tables);
   Placed& placed = scheduled.placed;
 
   isa::Executable executable;
   executable.program = std::move(placed.program);
-  executable.generation = arch::version(options.generation);
+  executable.generation = options.generation;
   executable.placements = std::move(placed.allocation.placements);
   executable.sbuf_bytes_per_partition_used = placed.allocation.sbuf_bytes_per_partition_used;
   executable.psum_banks_used = placed.allocation.psum_banks_used;

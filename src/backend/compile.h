@@ -1,6 +1,6 @@
 // The backend: isa::Program to isa::Executable.
 //
-//   auto executable = backend::compile(program, {.generation = arch::Generation::kV3});
+//   auto executable = backend::compile(program, {.generation = Generation::kV3});
 //
 // Engines are chosen, tensors placed, dependencies found over the placed memory, an issue order picked,
 // and semaphore waits reduced to those needed. The program itself is not changed.

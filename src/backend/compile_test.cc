@@ -11,7 +11,6 @@
 namespace opentrn::backend {
 namespace {
 
-using arch::Generation;
 using isa::Engine;
 using isa::Opcode;
 
@@ -72,6 +71,31 @@ TEST(Compile, LoadsAreIssuedBeforeEarlierStoresThatAreNotReady) {
     return size_t{0};
   };
   EXPECT_LT(position(9), position(2));
+}
+
+// An activation whose command is idle but that has a place for the reduced result reads the accumulators that
+// an earlier one filled: it stays behind it, although its own data are there sooner.
+TEST(Compile, ReadingAccumulatorsStaysBehindFillingThem) {
+  ProgramBuilder b;
+  const auto in = b.hbm({128, 4096}, DType::kFloat32, "in");
+  const auto late = b.sbuf(128, 4096, DType::kFloat32), early = b.sbuf(128, 64, DType::kFloat32),
+             made = b.sbuf(128, 4096, DType::kFloat32), other = b.sbuf(128, 64, DType::kFloat32),
+             sums = b.sbuf(128, 1, DType::kFloat32);
+  const auto relu = static_cast<int64_t>(ActivationFunction::kRelu);
+  const auto add = static_cast<int64_t>(AluOp::kAdd);
+  const auto reset_reduce = static_cast<int64_t>(isa::ReduceCmd::kResetReduce);
+  b.memset(b.all(early));
+  b.dma(b.all(late), b.all(in));
+  using isa::Operand;
+  b.append(Opcode::kActivation, {b.all(made), b.all(late), Operand::none(), Operand::imm(1), Operand::none()},
+           {relu, add, reset_reduce}, Engine::kScalar);
+  b.append(Opcode::kActivation, {b.all(other), b.all(early), Operand::none(), Operand::imm(1), b.all(sums)},
+           {relu, add, static_cast<int64_t>(isa::ReduceCmd::kIdle)}, Engine::kScalar);
+  const auto executable = checked_compile(b.take(), {.generation = Generation::kV3, .look_ahead = 8});
+  std::vector<isa::InstructionIndex> scalar;
+  for (const auto& entry : executable.schedule)
+    if (entry.engine == Engine::kScalar && entry.instruction >= 2) scalar.push_back(entry.instruction);
+  EXPECT_EQ(scalar, (std::vector<isa::InstructionIndex>{2, 3}));
 }
 
 // Two tiles are loaded, and stored again in the other order.
@@ -151,7 +175,21 @@ TEST(Compile, MatmulsAccumulatingInOneBankDoNotWaitForEachOther) {
   for (int k = 0; k < 8; ++k) b.matmul(b.all(acc), b.all(x), b.all(y), k > 0);
   const auto program = b.take();
   EXPECT_TRUE(checked_compile(program).waits.empty());
-  EXPECT_TRUE(compile(program, {.look_ahead = kCompilerLookAhead}).waits.empty());
+  EXPECT_TRUE(compile(program, {.look_ahead = usual_look_ahead(false)}).waits.empty());
+}
+
+// Recorded kernels are refused before (dma_copy.C4, C7); a program from a file comes as far as this.
+TEST(Compile, ADmaIsTriggeredByAnEngineThatCan) {
+  ProgramBuilder b;
+  const auto x = b.hbm({128, 64}, DType::kFloat32, "x");
+  const auto tile = b.sbuf(128, 64, DType::kFloat32);
+  b.append(isa::Opcode::kDmaCopy, {b.all(tile), b.all(x)}, {-1, 0, 0}, isa::Engine::kGpSimd);
+  try {
+    compile(b.take());
+    FAIL();
+  } catch (const Fault& fault) {
+    EXPECT_EQ(fault.label(), "dma.hwdge_trigger");
+  }
 }
 
 TEST(Compile, NoReorderBlocksAndEdgesBecomeWaits) {

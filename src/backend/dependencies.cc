@@ -8,6 +8,7 @@
 
 #include "backend/access.h"
 #include "backend/conflict_index.h"
+#include "base/interrupt.h"
 
 namespace opentrn::backend {
 
@@ -44,6 +45,7 @@ class DependencyFinder {
     result_.begin_.reserve(program_.size() + 1);
     result_.begin_.push_back(0);
     for (InstructionIndex i = 0; i < program_.size(); ++i) {
+      interrupt::poll();
       visit(i);
       flush(i);
     }
@@ -67,7 +69,7 @@ class DependencyFinder {
     const isa::Instruction& in = program_.instruction(i);
     const uint8_t stream = stream_of(choices_[i]);
     touched_streams_ = 0;
-    if (in.opcode >= isa::Opcode::kLoopBegin && in.opcode <= isa::Opcode::kWhileEnd) {
+    if (isa::is_loop_marker(in.opcode)) {
       barrier(i);
     } else if (barrier_ != kNone) {
       depend(i, barrier_, false);
@@ -79,7 +81,7 @@ class DependencyFinder {
       if (!access.writes) use_memory(i, stream, access);
     for (const Access& access : reader_.accesses())
       if (access.writes) use_memory(i, stream, access);
-    if (!in_order_ && keeps_engine_state(program_, in)) {
+    if (!in_order_ && isa::engine_state_used(program_, in) != 0) {
       uint32_t& last = last_stateful_[stream];
       if (last != kNone) depend(i, last, false);
       last = i;

@@ -21,13 +21,16 @@ using isa::MemorySpace;
 using isa::Opcode;
 using isa::Operand;
 
+constexpr EngineMask kVector = mask(Engine::kVector), kScalar = mask(Engine::kScalar),
+                     kGpSimd = mask(Engine::kGpSimd);
+
 bool is_32bit_integer(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kUint32; }
 
 class Chooser {
  public:
   Chooser(const isa::Program& program, const Options& options, const arch::Tables& tables)
       : program_(program),
-        version_(arch::version(options.generation)),
+        generation_(options.generation),
         neuronx_cc_(options.neuronx_cc),
         dge_(options.dge),
         has_gpsimd_(arch::has_engine(tables.timing(options.generation), isa::name(Engine::kGpSimd))),
@@ -36,9 +39,9 @@ class Chooser {
   EngineChoice choose(const Instruction& in) {
     if (runs_on_dma(program_, in)) return choose_dma(in);
     EngineChoice choice;
-    choice.engine = in.engine != Engine::kUnknown ? in.engine : least_loaded(in, candidates(in));
+    choice.engine = names_engine(in) ? in.engine : least_loaded(in, candidates(in));
     expect_engine(in, choice.engine);
-    load_ns_[static_cast<size_t>(choice.engine)] += work_ns(in, choice.engine);
+    load_ns_[static_cast<size_t>(choice.engine)] += estimator_.work_ns(in, choice.engine);
     return choice;
   }
 
@@ -76,31 +79,72 @@ class Chooser {
            static_cast<AluOp>(program_.attribute_int(in, s::kAOp1)) == AluOp::kRsqrt;
   }
 
+  // A reciprocal is always recorded on Vector: kernels cannot ask for another engine, and NKI 0.1 for none.
+  bool names_engine(const Instruction& in) const {
+    return in.engine != Engine::kUnknown && !(in.opcode == Opcode::kReciprocal && neuronx_cc_);
+  }
+
+  // What neuronx-cc gives the Scalar engine of NeuronCore-v2 where a kernel of NKI 0.1 names no engine:
+  // copies out of PSUM, even where Vector is idle; products with a number or one value per partition; and
+  // reciprocals for which Vector would need longer even if Scalar had to load a function table first. An
+  // activation does the work there. Read off published profiles: compiler_model.toml, fidelity/neuronx_cc.md.
+  bool neuronx_cc_gives_scalar(const Instruction& in) const {
+    if (!neuronx_cc_ || generation_ != Generation::kV2 || in.operand_count < 2) return false;
+    const Operand &dst = program_.operand(in, 0), &src = program_.operand(in, 1);
+    if (!dst.is_access() || !src.is_access() || !is_float(dst.dtype) || !is_float(src.dtype)) return false;
+    if (in.opcode == Opcode::kTensorCopy) return program_.tensor(src.tensor).space == MemorySpace::kPsum;
+    if (in.opcode == Opcode::kReciprocal)
+      return estimator_.work_ns(in, Engine::kVector) >
+             estimator_.work_ns(in, Engine::kScalar) + estimator_.table_load_ns();
+    if (in.opcode != Opcode::kTensorScalar) return false;
+    namespace s = isa::slot::tensor_scalar;
+    const Operand& factor = program_.operand(in, s::kOperand0);
+    return program_.attribute_alu(in, s::kAOp0) == AluOp::kMultiply &&
+           program_.attribute_int(in, s::kAOp1) < 0 &&
+           (factor.kind == isa::OperandKind::kImmediate ||
+            (factor.is_access() && factor.dtype == DType::kFloat32));
+  }
+
+  // -- which of its engines an instruction is given to where the program names none
+  EngineMask for_copy(const Instruction&) const {
+    return generation_ >= Generation::kV3 ? kVector | kScalar : kVector;
+  }
+  EngineMask for_memset(const Instruction& in) const {
+    return any_in_psum(in) || !has_gpsimd_ ? kVector : kVector | kGpSimd;
+  }
+  EngineMask for_tensor_scalar(const Instruction& in) const {
+    if (has_rsqrt(in)) return kGpSimd;
+    return generation_ >= Generation::kV3 && scalar_can(in) ? kVector | kScalar : kVector;
+  }
+  EngineMask for_tensor_tensor(const Instruction& in) const {
+    const AluOp op = program_.attribute_alu(in, isa::slot::tensor_tensor::kAOp);
+    const bool vector_only = is_bitvec(op) || op == AluOp::kAbsMax || op == AluOp::kAbsMin;
+    const bool native_integers = all_32bit_integers(in) && !any_in_psum(in) && !vector_only;
+    return op == AluOp::kPower || native_integers ? kGpSimd : kVector;
+  }
+  EngineMask for_exchange(const Instruction&) const { return kGpSimd; }
+
+  // Those that are not in the table go to Vector where it has them.
   EngineMask candidates(const Instruction& in) const {
+    struct Preference {
+      Opcode opcode;
+      EngineMask (Chooser::*engines)(const Instruction&) const;
+    };
+    if (neuronx_cc_gives_scalar(in)) return kScalar;
+    static constexpr Preference kPreferences[] = {
+        {Opcode::kTensorCopy, &Chooser::for_copy},
+        {Opcode::kMemset, &Chooser::for_memset},
+        {Opcode::kTensorScalar, &Chooser::for_tensor_scalar},
+        {Opcode::kTensorTensor, &Chooser::for_tensor_tensor},
+        {Opcode::kNcTranspose, &Chooser::transpose_engine},
+        {Opcode::kCoreBarrier, &Chooser::for_exchange},
+        {Opcode::kSendRecv, &Chooser::for_exchange},
+    };
+    for (const Preference& preference : kPreferences)
+      if (preference.opcode == in.opcode) return (this->*preference.engines)(in);
     const EngineMask all = isa::definition(in.opcode).engines;
-    const EngineMask vector = mask(Engine::kVector), scalar = mask(Engine::kScalar),
-                     gpsimd = mask(Engine::kGpSimd);
-    const bool psum = any_in_psum(in);
-    switch (in.opcode) {
-      case Opcode::kTensorCopy: return version_ >= 3 ? vector | scalar : vector;
-      case Opcode::kMemset: return psum || !has_gpsimd_ ? vector : vector | gpsimd;
-      case Opcode::kTensorScalar:
-        if (has_rsqrt(in)) return gpsimd;
-        return version_ >= 3 && scalar_can(in) ? vector | scalar : vector;
-      case Opcode::kTensorTensor: {
-        const AluOp op = program_.attribute_alu(in, isa::slot::tensor_tensor::kAOp);
-        const bool vector_only = is_bitvec(op) || op == AluOp::kAbsMax || op == AluOp::kAbsMin;
-        const bool native_integers = all_32bit_integers(in) && !psum && !vector_only;
-        return op == AluOp::kPower || native_integers ? gpsimd : vector;
-      }
-      case Opcode::kNcTranspose: return transpose_engine(in);
-      case Opcode::kCoreBarrier: return gpsimd;
-      case Opcode::kSendRecv: return gpsimd;
-      default: break;
-    }
     if (all == 0) return mask(Engine::kSync);  // control: the Sync sequencer
-    if ((all & vector) != 0) return vector;
-    return all;
+    return (all & kVector) != 0 ? kVector : all;
   }
 
   EngineMask transpose_engine(const Instruction& in) const {
@@ -116,17 +160,13 @@ class Chooser {
     return tensor_can && !small ? mask(Engine::kTensor) : mask(Engine::kVector);
   }
 
-  double work_ns(const Instruction& in, Engine engine) {
-    return estimator_.busy_ns(in, engine) + estimator_.as_activation_ns(in, engine);
-  }
-
   Engine least_loaded(const Instruction& in, EngineMask engines) {
     Engine best = Engine::kUnknown;
     double best_ns = 0;
     for (Engine engine :
          {Engine::kVector, Engine::kScalar, Engine::kTensor, Engine::kGpSimd, Engine::kSync}) {
       if ((engines & mask(engine)) == 0) continue;
-      const double ns = load_ns_[static_cast<size_t>(engine)] + work_ns(in, engine);
+      const double ns = load_ns_[static_cast<size_t>(engine)] + estimator_.work_ns(in, engine);
       if (best == Engine::kUnknown || ns < best_ns) best = engine, best_ns = ns;
     }
     OPENTRN_CHECK(best != Engine::kUnknown, "no engine can run {}", isa::name(in.opcode));
@@ -149,7 +189,7 @@ class Chooser {
       vector |= program_.indirect(operand).kind != isa::IndirectKind::kScalar;
     }
     const DgeMode asked = asked_mode(in);
-    if (asked == DgeMode::kHwdge && version_ < 3)
+    if (asked == DgeMode::kHwdge && generation_ < Generation::kV3)
       throw fault(in, "dma.dge", "hardware descriptor generation needs NeuronCore-v3",
                   "use dge_mode unknown or swdge");
     if (asked == DgeMode::kHwdge && vector)
@@ -161,7 +201,7 @@ class Chooser {
     if (asked != DgeMode::kUnknown) return asked;
     if (vector) return DgeMode::kSwdge;
     if (in.opcode == Opcode::kDmaCompute || in.opcode == Opcode::kSendRecv) return DgeMode::kNone;
-    if (version_ >= 3 && (dge_ || dynamic)) return DgeMode::kHwdge;
+    if (generation_ >= Generation::kV3 && (dge_ || dynamic)) return DgeMode::kHwdge;
     return dynamic ? DgeMode::kSwdge : DgeMode::kNone;
   }
 
@@ -200,8 +240,8 @@ class Chooser {
   void expect_engine(const Instruction& in, Engine engine) const {
     if (engine != Engine::kGpSimd || has_gpsimd_) return;
     Fault result(FaultKind::kNotModelled, "engine.absent",
-                 fmt::format("{} needs the GpSimd engine, which NeuronCore-v{} does not have",
-                             isa::name(in.opcode), version_),
+                 fmt::format("{} needs the GpSimd engine, which {} does not have", isa::name(in.opcode),
+                             name(generation_)),
                  "nothing public says how it is done without; take a newer target, or name another engine");
     result.set_location(program_.location(in.location));
     throw result;
@@ -214,7 +254,7 @@ class Chooser {
   }
 
   const isa::Program& program_;
-  int version_;
+  Generation generation_;
   bool neuronx_cc_, dge_, has_gpsimd_;
   Estimator estimator_;
   std::array<double, isa::kEngineCount> load_ns_{};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/access.h"
+#include "base/interrupt.h"
 
 namespace opentrn::backend {
 
@@ -41,6 +42,7 @@ std::vector<Lifetime> find_lifetimes(const isa::Program& program, const std::vec
     life.last = std::max(life.last, last);
   };
   for (isa::InstructionIndex i = 0; i < program.size(); ++i) {
+    interrupt::poll();
     while (next_loop < loops.size() && loops[next_loop].begin == i) {
       around.push_back(loops[next_loop]);
       ++next_loop;

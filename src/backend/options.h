@@ -4,30 +4,22 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "arch/arch.h"
 #include "isa/program.h"
 
 namespace opentrn::backend {
 
-// The window of `look_ahead` that programs are timed with. AWS's compiler orders the instructions of each
-// engine itself unless told not to (its flag enable-instruction-scheduling=false, which
-// awslabs/nki-autotune's fastest kernels need); how far it looks is not published. Over nki-library's 97
-// published attention figures the median error is 22% with 0, 7% with 16, 4% with 64 or 128, 5% with 256; the
-// same window does well on NKIBench.
-inline constexpr int kCompilerLookAhead = 128;
-
-// The same for NKI 0.1 kernels, which go through neuronx-cc. Most published figures are the same to 1% with
-// 128 and 1024; with fewer the two Stable Diffusion attentions of autocomp, whose scaling of Q waits for
-// loads, cannot begin with their second row.
-inline constexpr int kNeuronxCcLookAhead = 1024;
-
-constexpr int usual_look_ahead(bool neuronx_cc) {
-  return neuronx_cc ? kNeuronxCcLookAhead : kCompilerLookAhead;
-}
+// The window of `look_ahead` that programs are timed with. AWS's compilers order the instructions of each
+// engine themselves unless told not to (the flag enable-instruction-scheduling=false, which
+// awslabs/nki-autotune's fastest kernels need); how far they look is not published: compiler_model.toml says
+// what it was fitted to. Null: the default tables.
+int usual_look_ahead(bool neuronx_cc, const arch::Tables* tables = nullptr);
 
 struct Options {
-  arch::Generation generation = arch::Generation::kV3;
+  Generation generation = Generation::kV3;
   // Sizes, clocks and costs; null means the default tables. Must outlive the call.
   const arch::Tables* tables = nullptr;
 
@@ -41,6 +33,14 @@ struct Options {
   // (passes/merging.h), spill what does not fit (passes/residency.h), load first what is needed first
   // (order.h).
   bool neuronx_cc = false;
+  // With neuronx_cc: whether it rewrites instructions (the first two), which a kernel can switch off with
+  // nki.compiler.skip_middle_end_transformations.
+  bool middle_end = true;
+
+  // The compiler moves rows to the partitions that a matrix product needs, as neuronx-cc does for kernels of
+  // NKI 0.1 (mamba of AWS's tutorials only fits when rows that products broadcast lie anywhere), so where
+  // tensors lie does not follow from the products that read them.
+  bool moves_rows = false;
 
   // Whether NeuronCore-v3 and later generate descriptors while they run (DGE). Without it, transfers whose
   // addresses are known are prepared before the launch, as neuronx-cc's --disable-dge has it.
@@ -50,5 +50,11 @@ struct Options {
   int64_t sbuf_alignment_bytes = 32;
   int64_t hbm_alignment_bytes = 64;
 };
+
+// Those given, or the default ones.
+const arch::Tables& tables_of(const arch::Tables* tables);
+
+// A number of the table `compiler_model.neuronx_cc`, such as "merged_columns_max".
+int compiler_number(const Options& options, std::string_view name);
 
 }  // namespace opentrn::backend

@@ -8,6 +8,8 @@
 #include <tuple>
 
 #include "backend/estimate.h"
+#include "base/interrupt.h"
+#include "cost/bandwidth_slices.h"
 
 namespace opentrn::backend {
 
@@ -16,52 +18,8 @@ namespace {
 using isa::Engine;
 using isa::InstructionIndex;
 
+constexpr double kSliceNs = 4000;  // how finely DMA bandwidth is shared out; our choice
 constexpr InstructionIndex kNoDeadline = std::numeric_limits<InstructionIndex>::max();
-
-// DMA bandwidth as slices of time with room for so many bytes each: a transfer takes the first room from
-// its start on, whatever order transfers are asked for in.
-class BandwidthSlices {
- public:
-  explicit BandwidthSlices(double bytes_per_ns) : bytes_per_slice_(bytes_per_ns * kSliceNs) {}
-
-  // When a transfer that may start at `start_ns` is through.
-  double reserve(double start_ns, double bytes) {
-    size_t slice = first_with_room(static_cast<size_t>(start_ns / kSliceNs));
-    double end_ns = start_ns;
-    while (bytes > 0) {
-      const double part = std::min(bytes, room_[slice]);
-      room_[slice] -= part;
-      bytes -= part;
-      end_ns = static_cast<double>(slice) * kSliceNs +
-               (bytes_per_slice_ - room_[slice]) / bytes_per_slice_ * kSliceNs;
-      if (bytes > 0) slice = first_with_room(slice + 1);
-    }
-    return std::max(start_ns, end_ns);
-  }
-
- private:
-  static constexpr double kSliceNs = 4000;
-
-  size_t first_with_room(size_t slice) {
-    while (room_.size() <= slice) next_.push_back(room_.size()), room_.push_back(bytes_per_slice_);
-    size_t found = slice;
-    while (room_[found] <= 0) {
-      const size_t next = next_[found] == found ? found + 1 : next_[found];
-      while (room_.size() <= next) next_.push_back(room_.size()), room_.push_back(bytes_per_slice_);
-      found = next;
-    }
-    while (slice < found) {  // shorten the way for the next search
-      const size_t next = next_[slice] == slice ? slice + 1 : next_[slice];
-      next_[slice] = found;
-      slice = next;
-    }
-    return found;
-  }
-
-  double bytes_per_slice_;
-  std::vector<double> room_;
-  std::vector<size_t> next_;
-};
 
 // For each instruction the first one that gives its result out of the core, by program order: what waits for
 // it, at the end of everything that reads its result. Itself when nothing does.
@@ -84,7 +42,7 @@ class RoughRun {
         choices_(choices),
         dependencies_(dependencies),
         estimator_(program, tables, options.generation),
-        dma_(estimator_.dma_bytes_per_ns()),
+        dma_(estimator_.dma_bytes_per_ns() / cost::kPsPerNs, cost::to_ps(kSliceNs)),
         start_ns_(program.size()),
         done_ns_(program.size()) {
     if (options.neuronx_cc && options.look_ahead > 0)
@@ -126,13 +84,14 @@ class RoughRun {
 
   void start(InstructionIndex i, double ready) {
     const isa::Instruction& in = program_.instruction(i);
-    if (in.opcode == isa::Opcode::kSendRecv || in.opcode == isa::Opcode::kCoreBarrier) {
+    if (isa::has(in.opcode, isa::kMeetsOtherCores)) {
       // Both cores must meet in the same sequence: these keep program order among themselves.
       ready = std::max(ready, last_meeting_ns_);
     }
     if (choices_[i].engine == Engine::kDma) {
       start_ns_[i] = ready;
-      done_ns_[i] = dma_.reserve(ready, estimator_.dma_bytes(in)) + estimator_.dma_latency_ns();
+      const auto bytes = static_cast<int64_t>(estimator_.dma_bytes(in));
+      done_ns_[i] = cost::to_ns(dma_.reserve(cost::to_ps(ready), bytes)) + estimator_.dma_latency_ns();
       if (in.opcode == isa::Opcode::kSendRecv) last_meeting_ns_ = start_ns_[i];
       return;
     }
@@ -140,15 +99,14 @@ class RoughRun {
     start_ns_[i] = std::max(ready, free);
     free = start_ns_[i] + estimator_.busy_ns(in, choices_[i].engine);
     done_ns_[i] = free + estimator_.latency_ns(choices_[i].engine);
-    if (in.opcode == isa::Opcode::kSendRecv || in.opcode == isa::Opcode::kCoreBarrier)
-      last_meeting_ns_ = start_ns_[i];
+    if (isa::has(in.opcode, isa::kMeetsOtherCores)) last_meeting_ns_ = start_ns_[i];
   }
 
   const isa::Program& program_;
   const std::vector<EngineChoice>& choices_;
   const Dependencies& dependencies_;
   Estimator estimator_;
-  BandwidthSlices dma_;
+  cost::BandwidthSlices dma_;
   std::array<double, isa::kEngineCount> free_ns_{};
   std::vector<double> start_ns_, done_ns_;
   std::vector<InstructionIndex> deadlines_;  // empty: program order
@@ -195,6 +153,7 @@ const std::vector<double>& RoughRun::with_look_ahead(uint32_t window) {
   };
   admit();
   while (left > 0) {
+    interrupt::poll();
     // The engine that can start something first.
     int best = -1;
     double best_ns = 0;

@@ -21,8 +21,6 @@ namespace {
 constexpr InstructionIndex kNone = kNotMerged;
 
 bool of_pair(const Instruction& in) { return (in.flags & isa::kFlagsOfPair) != 0; }
-bool opens(Opcode opcode) { return opcode == Opcode::kLoopBegin || opcode == Opcode::kWhileBegin; }
-bool closes(Opcode opcode) { return opcode == Opcode::kLoopEnd || opcode == Opcode::kWhileEnd; }
 
 struct Touch {
   TensorId tensor;
@@ -114,9 +112,9 @@ class Splitter {
 
   void plain(InstructionIndex i) {
     const Opcode opcode = from_.instruction(i).opcode;
-    depth_ += opens(opcode) ? 1 : closes(opcode) ? -1 : 0;
+    depth_ += isa::opens_loop(opcode) ? 1 : isa::closes_loop(opcode) ? -1 : 0;
     keep(halves_[0], i);
-    if (opens(opcode) || closes(opcode)) keep(halves_[1], i);
+    if (isa::is_loop_marker(opcode)) keep(halves_[1], i);
   }
 
   void launch(InstructionIndex begin, InstructionIndex end) {
@@ -145,8 +143,8 @@ class Splitter {
     const InstructionIndex now = half.to.append_like(in, from_.operands(in));
     half.place[i] = now;
     half.merged.push_back(i);
-    if (closes(in.opcode)) match(half, i, now);
-    if (in.opcode == Opcode::kSendRecv || in.opcode == Opcode::kCoreBarrier) half.follow(now);
+    if (isa::closes_loop(in.opcode)) match(half, i, now);
+    if (isa::has(in.opcode, isa::kMeetsOtherCores)) half.follow(now);
     for (const Touch& touch : touches(from_, in)) {
       if (touch.writes) written_[touch.tensor] = i + 1;
       half.since.emplace_back(touch.tensor, now);

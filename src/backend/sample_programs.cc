@@ -85,7 +85,7 @@ void ProgramBuilder::append(Opcode opcode, std::initializer_list<Operand> operan
 }
 
 void ProgramBuilder::dma(Operand dst, Operand src, isa::DgeMode mode) {
-  append(Opcode::kDmaCopy, {dst, src}, {0, 0, static_cast<int64_t>(mode)});
+  append(Opcode::kDmaCopy, {dst, src}, {-1, 0, static_cast<int64_t>(mode)});
 }
 
 void ProgramBuilder::matmul(Operand dst, Operand stationary, Operand moving, bool accumulate,

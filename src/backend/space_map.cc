@@ -58,16 +58,23 @@ size_t SpaceMap::next_freed_before(size_t i, uint32_t before) const {
   return i;
 }
 
+template <size_t kWidth>
+constexpr QuadrantMask lane_quadrants(size_t lane) {
+  return static_cast<QuadrantMask>(((1u << kWidth) - 1) << (lane * kWidth));
+}
+
 // The range that has been free for longest; of equals that in the first quadrants, there the lowest. All
 // lanes (the quadrants, their halves, or the whole) are searched in one walk: most segments are too young in
 // each. Whatever begins at or before a blocker and reaches it is blocked too, so that a lane's search goes on
 // behind it.
 template <size_t kLanes>
-std::optional<SpaceMap::Found> SpaceMap::find_oldest(const Request& request) const {
+std::optional<SpaceMap::Found> SpaceMap::find_oldest(const Request& request,
+                                                     const std::vector<QuadrantMask>& choices) const {
   constexpr size_t kWidth = 4 / kLanes;
   std::optional<Found> best;
   std::array<uint32_t, kLanes> before;  // an age must be earlier to be better
-  before.fill(kTaken);
+  for (size_t lane = 0; lane < kLanes; ++lane)
+    before[lane] = std::ranges::find(choices, lane_quadrants<kWidth>(lane)) != choices.end() ? kTaken : 0;
   std::array<size_t, kLanes> next{};
   for (size_t i = 0; i < segments_.size(); ++i) {
     if constexpr (kLanes == 1) {
@@ -87,14 +94,15 @@ std::optional<SpaceMap::Found> SpaceMap::find_oldest(const Request& request) con
     if (offset >= segment.end) continue;
     for (size_t lane = 0; lane < kLanes; ++lane) {
       if (age[lane] >= before[lane] || i < next[lane]) continue;
-      const auto quadrants = static_cast<QuadrantMask>(((1u << kWidth) - 1) << (lane * kWidth));
+      const QuadrantMask quadrants = lane_quadrants<kWidth>(lane);
       const auto [since, blocker] = age_of(i, offset, request.bytes, quadrants, before[lane]);
       if (!since) {
         next[lane] = blocker + 1;
         continue;
       }
       best = Found{offset, quadrants};
-      for (size_t other = 0; other < kLanes; ++other) before[other] = *since + (other < lane ? 1 : 0);
+      for (size_t other = 0; other < kLanes; ++other)
+        if (before[other] > 0) before[other] = *since + (other < lane ? 1 : 0);
     }
   }
   return best;
@@ -103,9 +111,9 @@ std::optional<SpaceMap::Found> SpaceMap::find_oldest(const Request& request) con
 std::optional<SpaceMap::Found> SpaceMap::find(const Request& request,
                                               const std::vector<QuadrantMask>& choices, Policy policy) const {
   if (policy == Policy::kOldest)
-    return choices.size() == 4   ? find_oldest<4>(request)
-           : choices.size() == 2 ? find_oldest<2>(request)
-                                 : find_oldest<1>(request);
+    return std::popcount(choices.front()) == 1   ? find_oldest<4>(request, choices)
+           : std::popcount(choices.front()) == 2 ? find_oldest<2>(request, choices)
+                                                 : find_oldest<1>(request, choices);
   std::optional<Found> best;
   const size_t n = segments_.size();
   for (QuadrantMask quadrants : choices) {

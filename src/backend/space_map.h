@@ -10,10 +10,12 @@
 #include <optional>
 #include <vector>
 
+#include "isa/array_placement.h"
+
 namespace opentrn::backend {
 
-using QuadrantMask = uint8_t;
-inline constexpr QuadrantMask kAllQuadrants = 0xF;
+using isa::kAllQuadrants;
+using isa::QuadrantMask;
 
 // Quadrants that a tensor of so many rows takes: one, a half of them, or all.
 constexpr int64_t quadrants_taken(int64_t rows, int64_t partitions) {
@@ -41,7 +43,7 @@ class SpaceMap {
     int64_t offset = 0;
     QuadrantMask quadrants = 0;
   };
-  // The best range in one of `choices` (quadrant masks), or nothing.
+  // The best range in one of `choices`, quadrant masks of one size, or nothing.
   std::optional<Found> find(const Request& request, const std::vector<QuadrantMask>& choices,
                             Policy policy) const;
   void take(int64_t offset, int64_t bytes, QuadrantMask quadrants);
@@ -75,7 +77,7 @@ class SpaceMap {
   };
   // The latest time at which any part of the range became free, if all of it is and that was before `before`.
   template <size_t kLanes>
-  std::optional<Found> find_oldest(const Request& request) const;
+  std::optional<Found> find_oldest(const Request& request, const std::vector<QuadrantMask>& choices) const;
   Age age_of(size_t first, int64_t offset, int64_t bytes, QuadrantMask quadrants, uint32_t before) const;
 
   size_t next_freed_before(size_t i, uint32_t before) const;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/utf8.h"
+
 namespace opentrn {
 
 std::string_view to_string(FaultKind kind) {
@@ -16,19 +18,31 @@ std::string_view to_string(FaultKind kind) {
   return "unknown fault";
 }
 
+namespace {
+
+// Messages quote what they are about, which may be a damaged file.
+std::string readable(std::string text) { return is_utf8(text) ? std::move(text) : printable(text); }
+
+}  // namespace
+
 Fault::Fault(FaultKind kind, std::string label, std::string message, std::string hint)
-    : kind_(kind), label_(std::move(label)), message_(std::move(message)), hint_(std::move(hint)) {
+    : kind_(kind),
+      label_(readable(std::move(label))),
+      message_(readable(std::move(message))),
+      hint_(readable(std::move(hint))) {
   rebuild();
 }
 
 void Fault::set_location(SourceLocation location) {
   if (location_.known()) return;
   location_ = std::move(location);
+  location_.file = readable(std::move(location_.file));
+  location_.function = readable(std::move(location_.function));
   rebuild();
 }
 
 void Fault::add_note(std::string note) {
-  notes_ += "\n    " + std::move(note);
+  notes_ += "\n    " + readable(std::move(note));
   rebuild();
 }
 

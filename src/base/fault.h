@@ -2,7 +2,7 @@
 //
 // Three channels carry bad news in OpenTrn. A Fault (this file) ends the current run; it is thrown
 // inside the library, caught only at an API edge, and becomes a Python exception or an exit code.
-// OPENTRN_CHECK is for our own bugs. Nothing is warned about and continued.
+// OPENTRN_CHECK is for our own bugs. A warning is for what ran and may not be what the user meant.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +44,8 @@ class Fault : public std::exception {
   const std::string& label() const { return label_; }
   const std::string& message() const { return message_; }
   const std::string& hint() const { return hint_; }
+  // Lines of detail, each after a line break and indented.
+  const std::string& notes() const { return notes_; }
   const SourceLocation& location() const { return location_; }
   const char* what() const noexcept override { return text_.c_str(); }
 

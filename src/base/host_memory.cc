@@ -7,6 +7,9 @@
 #include <optional>
 #include <string>
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include "base/fault.h"
 
 namespace opentrn {
@@ -35,6 +38,14 @@ std::optional<int64_t> number_in(const char* path) {
   return std::nullopt;
 }
 
+// What the limit of the process' address space (ulimit -v) leaves; kUnknown without one.
+int64_t address_space_left() {
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnknown;
+  const int64_t used = number_in("/proc/self/statm").value_or(0) * ::sysconf(_SC_PAGESIZE);
+  return std::max<int64_t>(0, static_cast<int64_t>(limit.rlim_cur) - used);
+}
+
 }  // namespace
 
 int64_t host_memory_available() {
@@ -46,7 +57,7 @@ int64_t host_memory_available() {
              used = number_in("/sys/fs/cgroup/memory.current");
   const int64_t files = number_of("/sys/fs/cgroup/memory.stat", "inactive_file").value_or(0);
   if (limit && used) available = std::min(available, std::max<int64_t>(0, *limit - *used + files) + swap);
-  return available;
+  return std::min(available, address_space_left());
 }
 
 void expect_host_memory(int64_t bytes, std::string_view what) {

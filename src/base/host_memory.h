@@ -7,8 +7,8 @@
 
 namespace opentrn {
 
-// Bytes that can be had, of memory within the limit of the process' control group and of swap; INT64_MAX
-// where the system does not say.
+// Bytes that can be had, of memory within the limits of the process (its control group, ulimit -v) and of
+// swap; INT64_MAX where the system does not say.
 int64_t host_memory_available();
 
 // Fault{kCapacity, "host_memory"} when `bytes` more are not available; `what` wants them.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/fault.h"
+#include "base/interrupt.h"
 #include "base/spin_lock.h"
 
 namespace opentrn {
@@ -35,6 +36,7 @@ struct SharedLoop {
     for (uint32_t part; (part = next.fetch_add(1, std::memory_order_relaxed)) < parts;) {
       const size_t begin = n * part / parts, end = n * (part + 1) / parts;
       try {
+        interrupt::poll();
         if (begin < end) body(begin, end, static_cast<int>(part));
       } catch (...) {
         std::lock_guard guard(lock);
@@ -98,7 +100,10 @@ class TaskGraphRun : public LoopSharer {
     if (!offer(&loop, split)) return body(0, n, 0);
     loop.take_parts();
     withdraw(&loop);
-    for (Backoff backoff; loop.helpers.load(std::memory_order_acquire) > 0;) backoff.wait();
+    for (Backoff backoff; loop.helpers.load(std::memory_order_acquire) > 0;) {
+      interrupt::service();
+      backoff.wait();
+    }
     if (loop.error) std::rethrow_exception(loop.error);
   }
 
@@ -202,6 +207,7 @@ class TaskGraphRun : public LoopSharer {
     idle_.fetch_add(1, std::memory_order_relaxed);
     for (Backoff backoff; next_.load(std::memory_order_acquire) == TaskGraph::kNone &&
                           !finished_.load(std::memory_order_acquire);) {
+      interrupt::service();
       if (open_loop_count_.load(std::memory_order_relaxed) > 0 && help())
         backoff = {};
       else

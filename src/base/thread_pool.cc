@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "base/floating_point.h"
+#include "base/fork.h"
+#include "base/interrupt.h"
 #include "base/spin_lock.h"
 
 namespace opentrn {
@@ -42,6 +44,11 @@ struct Ticket {
 };
 
 struct ThreadPool::State {
+  explicit State(int threads) {
+    for (int i = 1; i < threads; ++i) workers.emplace_back([this] { work(); });
+  }
+
+  const uint64_t born = fork_generation();
   std::vector<std::thread> workers;
   std::mutex mutex;
   std::condition_variable wake;
@@ -52,6 +59,7 @@ struct ThreadPool::State {
 
   size_t n = 0;
   const std::function<void(size_t, size_t, int)>* body = nullptr;
+  const interrupt::Scope* scope = nullptr;  // of the caller: its parts stop with it
   std::exception_ptr error;
 
   Ticket load() const { return Ticket::unpack(ticket.load(std::memory_order_acquire)); }
@@ -72,7 +80,9 @@ struct ThreadPool::State {
   void run_part(int part, int parts) {
     const size_t begin = n * part / parts;
     const size_t end = n * (part + 1) / parts;
+    const interrupt::Inherited inherited(scope);
     try {
+      interrupt::poll();
       if (begin < end) (*body)(begin, end, part);
     } catch (...) {
       std::lock_guard lock(mutex);
@@ -109,14 +119,26 @@ struct ThreadPool::State {
   }
 };
 
-ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
-  for (int i = 1; i < threads; ++i) state_->workers.emplace_back([this] { state_->work(); });
-}
+ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>(threads)) {}
 
 ThreadPool::~ThreadPool() {
+  if (state_->born != fork_generation()) {
+    // Nobody is left to be joined, and a condition variable does not end while it has a waiter.
+    static_cast<void>(state_.release());
+    return;
+  }
   state_->stop.store(true, std::memory_order_release);
   state_->publish(0);
   for (std::thread& worker : state_->workers) worker.join();
+}
+
+ThreadPool::State& ThreadPool::state() {
+  if (state_->born != fork_generation()) {
+    const int threads = size();
+    static_cast<void>(state_.release());
+    state_ = std::make_unique<State>(threads);
+  }
+  return *state_;
 }
 
 int ThreadPool::size() const { return static_cast<int>(state_->workers.size()) + 1; }
@@ -128,16 +150,18 @@ void ThreadPool::parallel_for(size_t n, const std::function<void(size_t, size_t,
     return;
   }
   if (loop_sharer != nullptr) return loop_sharer->parallel_for(n, body, split);
-  State& s = *state_;
+  State& s = state();
   const int parts = static_cast<int>(std::min<size_t>({n, static_cast<size_t>(size()), 0xFFFF}));
   s.n = n;
   s.body = &body;
+  s.scope = interrupt::current();
   s.error = nullptr;
   s.done.store(0, std::memory_order_relaxed);
   s.publish(parts);
   while (s.run_one()) {
   }
   for (int spin = 0; s.done.load(std::memory_order_acquire) < parts; ++spin) {
+    interrupt::service();
     if (spin < kSpinsBeforeSleep)
       relax_cpu();
     else

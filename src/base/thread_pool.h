@@ -4,6 +4,7 @@
 // n and size(); each index is handled by exactly one part, so bodies that write disjoint outputs
 // give the same bits for every pool size. Workers spin for a short while before they sleep:
 // instructions arrive microseconds apart, and a futex wake costs more than most of them.
+// In the child of a fork a pool starts threads of its own when it is first used.
 #pragma once
 
 #include <cstddef>
@@ -49,13 +50,15 @@ class ThreadPool {
   int size() const;
 
   // Calls body(begin, end, part) over a partition of [0, n); returns when all parts are done. The
-  // first exception thrown by any part is rethrown here. One caller at a time, and not from inside a part,
-  // unless that is a task of a TaskGraph.
+  // first exception thrown by any part is rethrown here. Parts belong to the caller's work (interrupt.h). One
+  // caller at a time, and not from inside a part, unless that is a task of a TaskGraph.
   void parallel_for(size_t n, const std::function<void(size_t begin, size_t end, int part)>& body,
                     Split split = Split::kIfHelped);
 
  private:
   struct State;
+  State& state();
+
   std::unique_ptr<State> state_;
 };
 

@@ -10,4 +10,7 @@ namespace opentrn::cli {
 void add_ls(CLI::App& app, std::ostream& out);        // what machines there are
 void add_describe(CLI::App& app, std::ostream& out);  // everything the tables say about one of them
 
+void add_fabric(CLI::App& app, std::ostream& out);      // links between chips, and collectives over them
+void add_nccom_test(CLI::App& app, std::ostream& out);  // AWS's benchmark of collectives
+
 }  // namespace opentrn::cli

@@ -29,6 +29,8 @@ Json fact_json(const arch::Fact& fact) {
   out["value"] = json_of(fact.value);
   out["confidence"] = arch::to_string(fact.confidence);
   out["source"] = fact.source;
+  out["information"] = fact.information;
+  if (!fact.calibrated_on.empty()) out["calibrated_on"] = fact.calibrated_on;
   set_if(out, "date", fact.date);
   set_if(out, "when", fact.when);
   set_if(out, "note", fact.note);

@@ -32,6 +32,15 @@ TEST(Describe, ANameOfTwoWordsNeedsNoQuotes) {
               HasSubstr("Trn2 UltraServer (UltraServer)"));
 }
 
+TEST(Describe, ATargetIsACoreAndTheChipsThatHaveIt) {
+  const Ran ran = run_for_test({"describe", "trn2"});
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("trn2 (target)"), HasSubstr("sbuf_bytes_per_partition"),
+                             ContainsRegex("memory_bandwidth_gb_s +2,900")));
+  EXPECT_THAT(run_for_test({"describe", "trn22"}).err, HasSubstr("did you mean 'trn2'"));
+  EXPECT_EQ(run_for_test({"describe", "gen4", "--json"}).code, 0);
+}
+
 TEST(Describe, ATimingTableShowsFormulasAndConditions) {
   const Ran ran = run_for_test({"describe", "timing.v3"});
   EXPECT_THAT(ran.out,

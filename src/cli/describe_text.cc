@@ -1,5 +1,6 @@
 // The text form of `describe`: one line per value, sources numbered and listed at the end.
 #include <algorithm>
+#include <span>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -52,6 +53,7 @@ std::string fact_line(const arch::Fact& fact, const std::string& name, SourceLis
   const std::string value = value_text(fact.value);
   std::string where = fmt::format("{:<10} [{}]{}", arch::to_string(fact.confidence),
                                   sources.number(fact.source), fact.date.empty() ? "" : " of " + fact.date);
+  if (fact.information) where += " (info)";
   constexpr size_t kValueWidth = 44;
   if (value.size() <= kValueWidth) return fmt::format("  {:<44} {:<44} {}\n", name, value, where);
   return fmt::format("  {:<44} {:<44} {}\n", name, "", where) + wrapped(value, kNoteIndent);
@@ -93,14 +95,21 @@ std::string totals_section(const arch::Totals& sum) {
   return trimmed;
 }
 
+// Behind switches a chip reaches many, which --json lists.
+std::string neighbours_text(const std::vector<int>& chips) {
+  constexpr size_t kListed = 16;
+  if (chips.size() <= kListed) return fmt::format("{} ", fmt::join(chips, ", "));
+  return fmt::format("{}, ... {} in all ", fmt::join(std::span(chips).first(kListed), ", "), chips.size());
+}
+
 std::string topology_section(const arch::Topology& topology) {
   std::string out = fmt::format("\nTopology {}: {} of {}\n", topology.name, topology.rule.value(),
                                 fmt::join(topology.dimensions.value(), " x "));
   if (topology.rule.value() == "single") return out;
   const int listed = std::min(topology.chips(), kChipsListedMax);
-  TextTable table({"chip", topology.rule.value() == "switch" ? "on the same switch" : "linked to"});
+  TextTable table({"chip", topology.switched() ? "linked to, or on the same switch" : "linked to"});
   for (int chip = 0; chip < listed; ++chip)
-    table.add_row({std::to_string(chip), fmt::format("{} ", fmt::join(topology.neighbours(chip), ", "))});
+    table.add_row({std::to_string(chip), neighbours_text(topology.neighbours(chip))});
   out += table.str();
   if (listed < topology.chips())
     out += fmt::format("  ... {} chips in all; --json lists them\n", topology.chips());

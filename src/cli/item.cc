@@ -45,11 +45,20 @@ std::vector<Item> all_items(const arch::Tables& tables) {
   for (const auto& chip : tables.comparison_chips()) add("comparison chip", chip.name, {chip.key});
   for (const auto& instance : tables.comparison_instances())
     add("comparison instance", instance.name, {instance.key, "price." + instance.name});
-  for (arch::Generation generation : arch::kGenerations) {
+  for (Generation generation : kGenerations) {
     const std::string key = fmt::format("timing.{}", table_key(generation));
     add("timing table", key, {key}).timing = &tables.timing(generation);
   }
   return items;
+}
+
+// What `--target trn2` means: one core of the generation, and the chips that have it.
+Item target_item(const arch::Tables& tables, const std::string& target) {
+  const Generation generation = tables.resolve_target(target);
+  Item item{"target", target, {"target." + target, tables.neuron_core(generation).key}, {}, nullptr, nullptr};
+  for (const auto& chip : tables.chips())
+    if (chip.generation == generation) item.prefixes.push_back(chip.key);
+  return item;
 }
 
 }  // namespace
@@ -65,13 +74,18 @@ Item find_item(const arch::Tables& tables, std::string_view name) {
     if (same_name(item.name, name)) return std::move(item);
     names.push_back(item.name);
   }
+  for (const std::string& target : tables.facts().items("target")) {
+    if (same_name(target, name)) return target_item(tables, target);
+    names.push_back(target);
+  }
   const std::string key(name);
   if (!facts_of(tables, key).empty())
     return {tables.facts().find(key) != nullptr ? "value" : "table", key, {key}, {}, nullptr, nullptr};
   if (key.find('.') != std::string::npos)
     for (std::string& fact_key : tables.facts().keys()) names.push_back(std::move(fact_key));
   for (const std::string& table : tables.facts().items("")) names.push_back(table);
-  throw Fault(FaultKind::kInput, "", fmt::format("nothing in the machine tables is called '{}'", name),
+  throw Fault(FaultKind::kInput, "arch.name",
+              fmt::format("nothing in the machine tables is called '{}'", name),
               arch::did_you_mean(name, names, "`opentrn ls` lists all names"));
 }
 

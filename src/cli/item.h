@@ -19,8 +19,8 @@ struct Item {
   const arch::TimingTable* timing = nullptr;
 };
 
-// By name in any letter case, by a key prefix such as "collective.trn2", or by the whole key of one value;
-// kInput with the nearest names otherwise.
+// By name in any letter case, by a target such as "trn2", by a key prefix such as "collective.trn2", or by
+// the whole key of one value; kInput with the nearest names otherwise.
 Item find_item(const arch::Tables& tables, std::string_view name);
 
 // The facts of a prefix: those below it, or the one it names.

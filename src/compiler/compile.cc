@@ -7,13 +7,17 @@
 
 #include <fmt/format.h>
 
+#include "base/interrupt.h"
+#include "base/utf8.h"
 #include "compiler/cost.h"
 #include "compiler/hbm_capacity.h"
 #include "compiler/host_ops.h"
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/lowering.h"
+#include "compiler/narrowing.h"
 #include "compiler/passes/activations.h"
 #include "compiler/passes/attention.h"
+#include "compiler/passes/endless_loops.h"
 #include "compiler/passes/expand.h"
 #include "compiler/passes/passes.h"
 #include "compiler/search.h"
@@ -30,14 +34,25 @@ using graph::OpKind;
 
 namespace {
 
+// A pass: an interrupt in it says its name.
+template <typename Pass, typename... Arguments>
+auto during(std::string_view activity, Pass&& pass, Arguments&&... arguments) {
+  return interrupt::during(activity, [&] {
+    interrupt::poll();
+    return pass(std::forward<Arguments>(arguments)...);
+  });
+}
+
 // Passes that leave less to do for one another.
 void improve(Function& function, PassCounts& counts) {
   for (bool more = true; more;) {
-    const int64_t simplified = simplify(function);
+    const int64_t simplified = during("compiling: simplifying ops", simplify, function);
     remove_dead_ops(function);  // before they are folded
-    const int64_t folded = fold_constants(function, /*fold_ops=*/true),
-                  sliced = slice_at_known_places(function), shared = share_equal_ops(function),
-                  hoisted = simplify_loops(function);
+    const int64_t folded =
+                      during("compiling: folding constants", fold_constants, function, /*fold_ops=*/true),
+                  sliced = during("compiling: folding slices", slice_at_known_places, function),
+                  shared = during("compiling: sharing equal ops", share_equal_ops, function),
+                  hoisted = during("compiling: simplifying loops", simplify_loops, function);
     counts.simplified += simplified + sliced + hoisted;
     counts.folded += folded;
     counts.shared += shared;
@@ -48,20 +63,22 @@ void improve(Function& function, PassCounts& counts) {
 
 // The program's own ops, improved.
 Function improved(const graph::Module& module, const Options& options, PassCounts& counts, bool kernel_ops) {
-  graph::verify(module);
-  Function function = inline_calls(module, module.entry());
+  during("compiling: verifying", [&] { graph::verify(module); });
+  Function function = during("compiling: inlining calls", inline_calls, module, module.entry());
   replace_empty_values(function);
   if (options.level >= Level::k2) counts.integer_weights = keep_integer_weights(function);
   split_complex_carries(function);
   if (options.weight_type != WeightType::kAsGiven) {
     improve(function, counts);  // so that weights are constants
     const bool mx = options.weight_type == WeightType::kMxFp8 || options.weight_type == WeightType::kMxFp4;
-    counts.weights = mx ? microscale_weights(function, options.weight_type, kernel_ops)
-                        : quantise_weights(function, options.weight_type);
+    counts.weights = during("compiling: quantising weights", [&] {
+      return mx ? microscale_weights(function, options.weight_type, kernel_ops)
+                : quantise_weights(function, options.weight_type);
+    });
   }
   if (options.weight_sparsity && options.prune_weights) {
     improve(function, counts);
-    prune_weights(function, *options.weight_sparsity);
+    during("compiling: pruning weights", prune_weights, function, *options.weight_sparsity);
   }
   widen_product_operands(function);
   counts.casts = auto_cast(function, options.auto_cast, options.auto_cast_type);
@@ -79,19 +96,23 @@ Function improved(const graph::Module& module, const Options& options, PassCount
 // not know.
 Function prepared(const graph::Module& module, const Options& options, PassCounts& counts, bool kernel_ops) {
   Function function = improved(module, options, counts, kernel_ops);
+  refuse_endless_loops(module, function);
   const bool improves = options.level >= Level::k2;
-  if (improves && kernel_ops) counts.activations = recognise_activations(function);
-  const bool expanded = expand(function);
+  if (improves && kernel_ops)
+    counts.activations = during("compiling: recognising activations", recognise_activations, function);
+  const bool expanded = during("compiling: expanding ops", expand, function);
   if (expanded && improves) improve(function, counts);
   if (improves && arrange_constants(function) > 0) fold_constants(function, /*fold_ops=*/true);
-  if (improves && kernel_ops) counts.attention = recognise_attention(function);
+  if (improves && kernel_ops)
+    counts.attention = during("compiling: recognising attention", recognise_attention, function);
   if (counts.attention > 0) simplify(function);
   remove_dead_ops(function);
   // What attention reads its masks from is data to other kernels.
-  if (kernel_ops) expect_hbm_for_iotas(module, function, options.generation);
+  if (kernel_ops) expect_hbm_for_written(module, function, options.generation);
   if (kernel_ops) counts.folded += fold_constants(function, /*fold_ops=*/false);
   if (kernel_ops && options.weight_sparsity)
-    counts.weights = compress_weights(function, *options.weight_sparsity);
+    counts.weights =
+        during("compiling: compressing weights", compress_weights, function, *options.weight_sparsity);
   if (kernel_ops && improves && read_narrow_constants(function) > 0) remove_dead_ops(function);
   return function;
 }
@@ -100,7 +121,7 @@ std::string port_name(const std::vector<graph::Dictionary>& attributes, size_t i
                       std::string_view otherwise) {
   if (i < attributes.size())
     if (const auto found = attributes[i].find("onnx.name"); found != attributes[i].end())
-      if (const auto* name = found->second.get<std::string>()) return *name;
+      if (const auto* name = found->second.get<std::string>()) return printable(*name);
   return fmt::format("{}{}", otherwise, i);
 }
 
@@ -205,10 +226,10 @@ Lowered lower(const graph::Module& module, const Function& function, const Optio
               const Choices& choices) {
   CompiledModule compiled;
   compiled.program = std::make_shared<isa::Program>();
-  compiled.program->name = module.name.empty() ? function.name : module.name;
+  compiled.program->name = printable(module.name.empty() ? function.name : module.name);
   Lowering lowering(module, function, compiled.program, options.generation, choices);
   try {
-    lowering.run();
+    during("compiling: making kernels", [&] { lowering.run(); });
   } catch (const Fault& fault) {
     if (fault.kind() != FaultKind::kNotModelled || lowering.failed().empty()) throw;
     throw NoKernel{{lowering.failed().begin(), lowering.failed().end()}, fault};
@@ -226,12 +247,12 @@ Lowered lower(const graph::Module& module, const Function& function, const Optio
   return {std::move(compiled), lowering.crowded()};
 }
 
-void expect_hbm(const CompiledModule& compiled, arch::Generation generation) {
+void expect_hbm(const CompiledModule& compiled, const Options& options) {
   std::vector<isa::TensorId> always;
   for (const auto* ports : {&compiled.inputs, &compiled.outputs})
     for (const Port& port : *ports) always.push_back(port.tensor);
   for (const Constant& constant : compiled.constants) always.push_back(constant.tensor);
-  expect_hbm_for(*compiled.program, always, generation);
+  expect_hbm_for(*compiled.program, always, options.generation, options.hbm_bytes_of_core);
 }
 
 std::optional<NoKernel> lower(const graph::Module& module, const Function& function, const Options& options,
@@ -241,7 +262,7 @@ std::optional<NoKernel> lower(const graph::Module& module, const Function& funct
     CompiledModule made = fastest(
         [&](const Choices& choices) {
           Lowered lowered = lower(module, function, options, choices);
-          if (std::exchange(is_first, false)) expect_hbm(lowered.module, options.generation);
+          if (std::exchange(is_first, false)) expect_hbm(lowered.module, options);
           return lowered;
         },
         options);
@@ -287,12 +308,14 @@ CompiledModule compile(const graph::Module& module, const Options& options) {
   PassCounts counts;
   Function function = prepared(module, options, counts, options.recognise);
   CompiledModule compiled = compile_prepared(module, function, options, counts);
-  if (options.level < Level::k2) return compiled;
-  counts.turned = put_channels_first(function);
-  if (counts.turned == 0) return compiled;
-  simplify(function);
-  remove_dead_ops(function);
-  return faster(std::move(compiled), compile_prepared(module, function, options, counts), options);
+  counts.turned = options.level < Level::k2 ? 0 : put_channels_first(function);
+  if (counts.turned > 0) {
+    simplify(function);
+    remove_dead_ops(function);
+    compiled = faster(std::move(compiled), compile_prepared(module, function, options, counts), options);
+  }
+  compiled.narrowing = to_text(narrowing(module));
+  return compiled;
 }
 
 graph::Module prepare(const graph::Module& module, const Options& options) {

@@ -47,7 +47,8 @@ struct CompiledModule {
   std::vector<Port> inputs, outputs;
   std::vector<Constant> constants;
   PassCounts passes;
-  isa::Origin origin;  // of every instruction
+  isa::Origin origin;     // of every instruction
+  std::string narrowing;  // what is stated in 64 bits and computed in 32, in words (narrowing.h)
 };
 
 // The entry as the kernels are made from it: after the passes, in terms that the evaluator knows.

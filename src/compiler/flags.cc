@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "compiler/options.h"
 
 namespace opentrn::compiler {
 
@@ -26,15 +27,9 @@ struct Flag {
   Meaning meaning;
 };
 
+// Beside the options of the compiler here (option_rows()).
 // [doc: compiler/neuronx-cc/api-reference-guide; the last group is seen in NEURON_CC_FLAGS of public scripts]
 constexpr Flag kFlags[] = {
-    {"optlevel", Meaning::kOption},
-    {"auto-cast", Meaning::kOption},
-    {"auto-cast-type", Meaning::kOption},
-    {"weight-dtype", Meaning::kOption},
-    {"weight-sparsity", Meaning::kOption},
-    {"prune-weights", Meaning::kSwitch},
-    {"enable-stochastic-rounding", Meaning::kSwitch},
     {"target", Meaning::kTarget},
     {"native-int64", Meaning::kInteger64},
     {"framework", Meaning::kNoEffect},
@@ -74,19 +69,27 @@ bool is_xla_option(std::string_view key) {
   throw Fault(kind, "compiler.flags", std::move(message), std::move(hint));
 }
 
-// Quotes hold words together.
+// As a POSIX shell and Python's shlex split them: quotes hold words together, and a backslash takes the
+// meaning from the character behind it; between double quotes from " and \ only, between single quotes from
+// none.
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> words;
   std::string word;
   char quote = 0;
-  bool open = false;
+  bool open = false, escaped = false;
   for (const char c : text) {
-    if (quote != 0 && c == quote) {
+    if (escaped) {
+      if (quote == '"' && c != '"' && c != '\\') word += '\\';
+      word += c;
+      escaped = false;
+    } else if (c == '\\' && quote != '\'') {
+      escaped = open = true;
+    } else if (quote != 0 && c == quote) {
       quote = 0;
     } else if (quote == 0 && (c == '"' || c == '\'')) {
       quote = c;
       open = true;
-    } else if (quote == 0 && (c == ' ' || c == '\t' || c == '\n')) {
+    } else if (quote == 0 && (c == ' ' || c == '\t' || c == '\r' || c == '\n')) {
       if (open) words.push_back(std::exchange(word, {}));
       open = false;
     } else {
@@ -94,16 +97,20 @@ std::vector<std::string> words_of(std::string_view text) {
       open = true;
     }
   }
+  if (escaped)
+    refuse(FaultKind::kInput, "NEURON_CC_FLAGS ends with a backslash",
+           "write the character that it stands before");
   if (quote != 0)
     refuse(FaultKind::kInput, fmt::format("NEURON_CC_FLAGS ends inside {}", quote), "close the quote");
   if (open) words.push_back(word);
   return words;
 }
 
-const Flag* find(std::string_view name) {
-  const auto found =
-      std::find_if(std::begin(kFlags), std::end(kFlags), [&](const Flag& f) { return f.name == name; });
-  return found == std::end(kFlags) ? nullptr : found;
+std::optional<Flag> find(std::string_view name) {
+  for (const OptionRow& row : option_rows())
+    if (row.name == name) return Flag{row.name, row.is_switch() ? Meaning::kSwitch : Meaning::kOption};
+  const auto* found = std::ranges::find(kFlags, name, &Flag::name);
+  return found == std::end(kFlags) ? std::nullopt : std::optional(*found);
 }
 
 bool needs_value(Meaning meaning) { return meaning != Meaning::kSwitch && meaning != Meaning::kNoEffectOn; }
@@ -124,9 +131,8 @@ void take(CompilerFlags& flags, const Flag& flag, const std::string& value, std:
 
 std::string options_text() {
   std::string text;
-  for (const Flag& flag : kFlags)
-    if (flag.meaning == Meaning::kOption || flag.meaning == Meaning::kSwitch)
-      text += fmt::format("{}--{}", text.empty() ? "" : ", ", flag.name);
+  for (const OptionRow& row : option_rows())
+    text += fmt::format("{}--{}", text.empty() ? "" : ", ", row.name);
   return text;
 }
 
@@ -151,7 +157,7 @@ CompilerFlags parse_compiler_flags(std::string_view text) {
       flags.without_effect.push_back(words[i]);
       continue;
     }
-    const Flag* flag = find(name);
+    const std::optional<Flag> flag = find(name);
     if (!flag)
       refuse(FaultKind::kInput,
              fmt::format("NEURON_CC_FLAGS has '{}', which is no option of neuronx-cc", words[i]),
@@ -178,7 +184,7 @@ void add_compiler_options(CompilerFlags& flags, const std::map<std::string, std:
       flags.without_effect.push_back(key);
       continue;
     }
-    const Flag* flag = find(name);
+    const std::optional<Flag> flag = find(name);
     if (!flag)
       refuse(FaultKind::kInput, fmt::format("No such compile option: '{}' (in compiler_options)", key),
              fmt::format("with effect here: {}", options_text()));

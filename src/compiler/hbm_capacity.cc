@@ -15,13 +15,19 @@ namespace {
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 
-[[noreturn]] void fail(const std::string& what, arch::Generation generation,
-                       const SourceLocation& where = {}) {
-  Fault fault(FaultKind::kCapacity, "compiler.hbm",
-              fmt::format("{}; the largest chip of {} has {:.0f} GiB of HBM", what, arch::name(generation),
-                          static_cast<double>(hbm_bytes_max(generation)) / kGiB),
-              "a smaller batch, narrower types or weights (--auto-cast, --weight-dtype), or a share of the "
-              "model for each core");
+[[noreturn]] void fail(const std::string& what, Generation generation, const SourceLocation& where = {},
+                       std::optional<int64_t> of_core = {}) {
+  const std::string has = of_core
+                              ? fmt::format("a logical core has {:.1f} GiB of HBM, its share of the chip's",
+                                            static_cast<double>(*of_core) / kGiB)
+                              : fmt::format("the largest chip of {} has {:.0f} GiB of HBM", name(generation),
+                                            static_cast<double>(hbm_bytes_max(generation)) / kGiB);
+  Fault fault(FaultKind::kCapacity, "compiler.hbm", fmt::format("{}; {}", what, has),
+              of_core
+                  ? "a smaller batch, narrower types, shards on more devices, or NEURON_LOGICAL_NC_CONFIG=2, "
+                    "with which a logical core has the HBM of two"
+                  : "a smaller batch, narrower types or weights (--auto-cast, --weight-dtype), or a share of "
+                    "the model for each core");
   if (where.known()) fault.set_location(where);
   throw fault;
 }
@@ -34,7 +40,7 @@ std::string shape_of(const isa::Tensor& tensor) {
 
 }  // namespace
 
-int64_t hbm_bytes_max(arch::Generation generation) {
+int64_t hbm_bytes_max(Generation generation) {
   double largest = 0;
   for (const arch::Chip& chip : arch::default_tables().chips())
     if (chip.generation == generation && chip.memory_gib.known())
@@ -42,11 +48,11 @@ int64_t hbm_bytes_max(arch::Generation generation) {
   return largest > 0 ? static_cast<int64_t>(largest * kGiB) : INT64_MAX;
 }
 
-void expect_hbm_for_iotas(const graph::Module& module, const graph::Function& function,
-                          arch::Generation generation) {
+void expect_hbm_for_written(const graph::Module& module, const graph::Function& function,
+                            Generation generation) {
   graph::walk(function, function.body(), [&](graph::OpId id) {
     const graph::Op& op = function.op(id);
-    if (op.kind != graph::OpKind::iota_) return;
+    if (op.kind != graph::OpKind::iota_ && op.kind != graph::OpKind::constant_) return;
     const graph::Type& type = function.type(op.results[0]);
     if (type.is_static() && type.byte_count() > hbm_bytes_max(generation))
       fail(fmt::format("a value of {} ({}) alone is larger", type.to_string(), graph::name(op.kind)),
@@ -54,7 +60,7 @@ void expect_hbm_for_iotas(const graph::Module& module, const graph::Function& fu
   });
 }
 
-void expect_hbm_for(const isa::Program& program, const isa::Tensor& tensor, arch::Generation generation) {
+void expect_hbm_for(const isa::Program& program, const isa::Tensor& tensor, Generation generation) {
   const int64_t limit = hbm_bytes_max(generation);
   int64_t bytes;
   if (!__builtin_mul_overflow(tensor.row_elements, int64_t{size_bytes(tensor.dtype)}, &bytes) &&
@@ -64,8 +70,8 @@ void expect_hbm_for(const isa::Program& program, const isa::Tensor& tensor, arch
        program.location(tensor.location));
 }
 
-void expect_hbm_for(const isa::Program& program, std::span<const isa::TensorId> always,
-                    arch::Generation generation) {
+void expect_hbm_for(const isa::Program& program, std::span<const isa::TensorId> always, Generation generation,
+                    std::optional<int64_t> of_core) {
   auto lives = backend::find_lifetimes(program, backend::find_loops(program));
   const auto end = static_cast<isa::InstructionIndex>(program.size());
   for (const isa::TensorId id : always) lives[id] = {0, end, true};
@@ -81,7 +87,7 @@ void expect_hbm_for(const isa::Program& program, std::span<const isa::TensorId> 
   isa::InstructionIndex fullest = 0;
   for (const auto& [at, bytes] : changes)
     if ((now += bytes) > most) most = now, fullest = at;
-  if (most <= hbm_bytes_max(generation)) return;
+  if (most <= of_core.value_or(hbm_bytes_max(generation))) return;
   std::vector<isa::TensorId> live;
   for (isa::TensorId id = 0; id < program.tensor_count(); ++id)
     if (isa::is_hbm(program.tensor(id).space) && lives[id].used && lives[id].first <= fullest &&
@@ -92,7 +98,7 @@ void expect_hbm_for(const isa::Program& program, std::span<const isa::TensorId> 
   const isa::Tensor& largest = program.tensor(live.front());
   fail(fmt::format("the model needs {:.1f} GiB of memory at once, for {} values, the largest {} ({})",
                    static_cast<double>(most) / kGiB, live.size(), shape_of(largest), largest.name),
-       generation, program.location(largest.location));
+       generation, program.location(largest.location), of_core);
 }
 
 }  // namespace opentrn::compiler

@@ -2,10 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
-#include "arch/generation.h"
+#include "base/generation.h"
 #include "graph/module.h"
 #include "isa/program.h"
 
@@ -13,18 +14,19 @@ namespace opentrn::compiler {
 
 // HBM of the largest chip of the generation, all of which one core can address; INT64_MAX where no table
 // says.
-int64_t hbm_bytes_max(arch::Generation generation);
+int64_t hbm_bytes_max(Generation generation);
 
 // All throw Fault{kCapacity, "compiler.hbm"} when it is more than hbm_bytes_max().
 //
-// Each iota, before it is written out; `module` has the locations.
-void expect_hbm_for_iotas(const graph::Module& module, const graph::Function& function,
-                          arch::Generation generation);
+// Each iota and each constant, before it is written out: a splat of any size is one number until then.
+// `module` has the locations.
+void expect_hbm_for_written(const graph::Module& module, const graph::Function& function,
+                            Generation generation);
 // One tensor, before kernels are made for it.
-void expect_hbm_for(const isa::Program& program, const isa::Tensor& tensor, arch::Generation generation);
+void expect_hbm_for(const isa::Program& program, const isa::Tensor& tensor, Generation generation);
 // All tensors that live at the same time: `always` from begin to end (inputs, outputs, constants), others
-// from their first use to their last.
-void expect_hbm_for(const isa::Program& program, std::span<const isa::TensorId> always,
-                    arch::Generation generation);
+// from their first use to their last. `of_core`: what a core has of the chip's, where that is the limit.
+void expect_hbm_for(const isa::Program& program, std::span<const isa::TensorId> always, Generation generation,
+                    std::optional<int64_t> of_core = {});
 
 }  // namespace opentrn::compiler

@@ -1,6 +1,6 @@
 // Ops that no device kernel takes, and that the host's evaluator does: each, with the neighbours that share
 // values no device holds, becomes a call of the host in the middle of the program. The call is a custom
-// operator whose name is the ops themselves, as a StableHLO module (runtime/host_call.h runs it).
+// operator whose name is the ops themselves, as a StableHLO module (runtime/host_ops.h runs it).
 #pragma once
 
 #include <set>

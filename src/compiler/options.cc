@@ -1,10 +1,12 @@
 #include "compiler/options.h"
 
-#include <initializer_list>
+#include <algorithm>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "arch/stated.h"
 #include "base/fault.h"
@@ -14,63 +16,83 @@ namespace opentrn::compiler {
 namespace {
 
 template <typename Value>
-using Named = std::initializer_list<std::pair<std::string_view, Value>>;
+struct Named {
+  std::string_view text;
+  Value meaning;
+};
+constexpr Named<Level> kLevels[] = {{"1", Level::k1}, {"2", Level::k2}, {"3", Level::k3}};
+constexpr Named<AutoCastMode> kAutoCasts[] = {
+    {"none", AutoCastMode::kNone}, {"matmult", AutoCastMode::kMatmult}, {"all", AutoCastMode::kAll}};
+constexpr Named<graph::ElementType> kAutoCastTypes[] = {{"bf16", graph::ElementType::kBF16},
+                                                        {"fp16", graph::ElementType::kF16},
+                                                        {"tf32", graph::ElementType::kTF32},
+                                                        {"fp8_e4m3", graph::ElementType::kF8E4M3}};
+constexpr Named<WeightType> kWeightTypes[] = {
+    {"none", WeightType::kAsGiven},     {"int8", WeightType::kInt8},
+    {"fp8_e4m3", WeightType::kFp8E4M3}, {"fp8_e4m3fn", WeightType::kFp8E4M3Fn},
+    {"fp8_e5m2", WeightType::kFp8E5M2}, {"mxfp8", WeightType::kMxFp8},
+    {"mxfp4", WeightType::kMxFp4}};
+constexpr Named<bool> kSwitch[] = {{"true", true}, {"false", false}};
 
-template <typename Value>
-Value chosen(const std::string& name, const std::string& value, Named<Value> table) {
-  std::string names;
-  for (const auto& [text, meaning] : table) {
-    if (text == value) return meaning;
-    names += (names.empty() ? "" : ", ") + std::string(text);
-  }
+std::string joined(const std::vector<std::string>& values) {
+  return fmt::format("{}", fmt::join(values, ", "));
+}
+
+template <auto& table>
+std::vector<std::string> texts_of() {
+  std::vector<std::string> texts;
+  for (const auto& row : table) texts.emplace_back(row.text);
+  return texts;
+}
+
+template <auto member, auto& table>
+void choose(Options& options, std::string_view name, const std::string& value) {
+  for (const auto& [text, meaning] : table)
+    if (text == value) {
+      options.*member = meaning;
+      return;
+    }
   throw Fault(FaultKind::kInput, "compiler.option", fmt::format("{} is '{}'", name, value),
-              fmt::format("it takes one of {}", names));
+              fmt::format("it takes one of {}", joined(texts_of<table>())));
 }
 
-std::optional<numerics::SparsityPattern> pattern_of(const std::string& value) {
-  if (value == "none") return std::nullopt;
-  if (const auto pattern = numerics::sparsity_pattern_from_name(value)) return pattern;
-  std::string names;
+std::vector<std::string> patterns() {
+  std::vector<std::string> texts{"none"};
   for (const auto& pattern : numerics::sparsity_patterns())
-    names += fmt::format("{}{}:{}", names.empty() ? "" : ", ", pattern.kept, pattern.group);
-  throw Fault(FaultKind::kInput, "compiler.option", fmt::format("weight-sparsity is '{}'", value),
-              fmt::format("it takes none or one of {}", names));
+    texts.push_back(fmt::format("{}:{}", pattern.kept, pattern.group));
+  return texts;
 }
+
+void choose_sparsity(Options& options, std::string_view name, const std::string& value) {
+  options.weight_sparsity = numerics::sparsity_pattern_from_name(value);
+  if (value == "none" || options.weight_sparsity) return;
+  const std::vector<std::string> known = patterns();
+  throw Fault(FaultKind::kInput, "compiler.option", fmt::format("{} is '{}'", name, value),
+              fmt::format("it takes none or one of {}", joined({known.begin() + 1, known.end()})));
+}
+
+struct Choice {
+  std::string_view name, standard;
+  std::vector<std::string> (*values)();
+  void (*choose)(Options&, std::string_view name, const std::string& value);
+};
+using O = Options;
+constexpr Choice kChoices[] = {
+    {"optlevel", "2", texts_of<kLevels>, choose<&O::level, kLevels>},
+    {"auto-cast", "none", texts_of<kAutoCasts>, choose<&O::auto_cast, kAutoCasts>},
+    {"auto-cast-type", "bf16", texts_of<kAutoCastTypes>, choose<&O::auto_cast_type, kAutoCastTypes>},
+    {"weight-dtype", "none", texts_of<kWeightTypes>, choose<&O::weight_type, kWeightTypes>},
+    {"weight-sparsity", "none", patterns, choose_sparsity},
+    {"prune-weights", "false", texts_of<kSwitch>, choose<&O::prune_weights, kSwitch>},
+    {"enable-stochastic-rounding", "false", texts_of<kSwitch>, choose<&O::stochastic_rounding, kSwitch>},
+};
 
 void set(Options& options, const std::string& name, const std::string& value) {
-  using graph::ElementType;
-  if (name == "optlevel") {
-    options.level = chosen<Level>(name, value, {{"1", Level::k1}, {"2", Level::k2}, {"3", Level::k3}});
-  } else if (name == "auto-cast") {
-    options.auto_cast = chosen<AutoCastMode>(
-        name, value,
-        {{"none", AutoCastMode::kNone}, {"matmult", AutoCastMode::kMatmult}, {"all", AutoCastMode::kAll}});
-  } else if (name == "auto-cast-type") {
-    options.auto_cast_type = chosen<ElementType>(name, value,
-                                                 {{"bf16", ElementType::kBF16},
-                                                  {"fp16", ElementType::kF16},
-                                                  {"tf32", ElementType::kTF32},
-                                                  {"fp8_e4m3", ElementType::kF8E4M3}});
-  } else if (name == "weight-dtype") {
-    options.weight_type = chosen<WeightType>(name, value,
-                                             {{"none", WeightType::kAsGiven},
-                                              {"int8", WeightType::kInt8},
-                                              {"fp8_e4m3", WeightType::kFp8E4M3},
-                                              {"fp8_e4m3fn", WeightType::kFp8E4M3Fn},
-                                              {"fp8_e5m2", WeightType::kFp8E5M2},
-                                              {"mxfp8", WeightType::kMxFp8},
-                                              {"mxfp4", WeightType::kMxFp4}});
-  } else if (name == "weight-sparsity") {
-    options.weight_sparsity = pattern_of(value);
-  } else if (name == "prune-weights") {
-    options.prune_weights = chosen<bool>(name, value, {{"true", true}, {"false", false}});
-  } else if (name == "strict") {
-    options.strict = chosen<bool>(name, value, {{"true", true}, {"false", false}});
-  } else if (name == "enable-stochastic-rounding") {
-    options.stochastic_rounding = chosen<bool>(name, value, {{"true", true}, {"false", false}});
-  } else {
+  if (name == "strict") return choose<&O::strict, kSwitch>(options, name, value);
+  const auto* found = std::ranges::find(kChoices, name, &Choice::name);
+  if (found == std::end(kChoices))
     throw Fault(FaultKind::kInput, "compiler.option", fmt::format("'{}' is no option of the compiler", name));
-  }
+  found->choose(options, name, value);
 }
 
 void check_sparsity(const Options& options) {
@@ -78,10 +100,10 @@ void check_sparsity(const Options& options) {
     throw Fault(FaultKind::kInput, "compiler.option", "prune-weights without weight-sparsity",
                 "name the pattern: weight-sparsity 2:4");
   if (!options.weight_sparsity) return;
-  if (options.generation < arch::Generation::kV3)
+  if (options.generation < Generation::kV3)
     throw Fault(FaultKind::kInput, "compiler.option",
                 fmt::format("weight-sparsity on NeuronCore-v{}, which has no sparse product",
-                            static_cast<int>(options.generation)),
+                            version(options.generation)),
                 "compile for trn2 or trn3");
   if (options.level < Level::k2)
     throw Fault(FaultKind::kInput, "compiler.option", "weight-sparsity with optlevel 1",
@@ -95,18 +117,18 @@ void check(const Options& options) {
   check_sparsity(options);
   if (options.weight_type == WeightType::kAsGiven) return;
   const bool mx = options.weight_type == WeightType::kMxFp8 || options.weight_type == WeightType::kMxFp4;
-  if (mx && options.generation < arch::Generation::kV4)
-    throw Fault(FaultKind::kInput, "compiler.option",
-                fmt::format("MX weights on NeuronCore-v{}, which has no MX product",
-                            static_cast<int>(options.generation)),
-                "compile for trn3, or keep weights in fp8_e4m3 or int8");
+  if (mx && options.generation < Generation::kV4)
+    throw Fault(
+        FaultKind::kInput, "compiler.option",
+        fmt::format("MX weights on NeuronCore-v{}, which has no MX product", version(options.generation)),
+        "compile for trn3, or keep weights in fp8_e4m3 or int8");
   if (options.level < Level::k2)
     throw Fault(FaultKind::kInput, "compiler.option", "weight-dtype with optlevel 1",
                 "weights are found and rewritten by the passes of optlevel 2");
-  if (options.weight_type == WeightType::kFp8E4M3Fn && options.generation < arch::Generation::kV4)
+  if (options.weight_type == WeightType::kFp8E4M3Fn && options.generation < Generation::kV4)
     throw Fault(FaultKind::kInput, "compiler.option",
                 fmt::format("weight-dtype fp8_e4m3fn on NeuronCore-v{}, which has no such format",
-                            static_cast<int>(options.generation)),
+                            version(options.generation)),
                 "fp8_e4m3 (largest number 240) is what it has");
   if (options.auto_cast != AutoCastMode::kNone && options.auto_cast_type == graph::ElementType::kF8E4M3)
     throw Fault(FaultKind::kInput, "compiler.option",
@@ -116,7 +138,16 @@ void check(const Options& options) {
 
 }  // namespace
 
-Options options_from(arch::Generation generation, const std::map<std::string, std::string>& given) {
+const std::vector<OptionRow>& option_rows() {
+  static const auto& rows = *[] {
+    auto* made = new std::vector<OptionRow>;
+    for (const Choice& choice : kChoices) made->push_back({choice.name, choice.standard, choice.values()});
+    return made;
+  }();
+  return rows;
+}
+
+Options options_from(Generation generation, const std::map<std::string, std::string>& given) {
   Options options;
   options.generation = arch::stand_in(generation);
   for (const auto& [name, value] : given) set(options, name, value);

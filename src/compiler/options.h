@@ -5,6 +5,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "arch/arch.h"
 #include "graph/element_type.h"
@@ -24,7 +26,7 @@ enum class Level : uint8_t { k1 = 1, k2 = 2, k3 = 3 };
 enum class WeightType : uint8_t { kAsGiven, kInt8, kFp8E4M3, kFp8E4M3Fn, kFp8E5M2, kMxFp8, kMxFp4 };
 
 struct Options {
-  arch::Generation generation = arch::Generation::kV3;
+  Generation generation = Generation::kV3;
   Level level = Level::k2;
   AutoCastMode auto_cast = AutoCastMode::kNone;
   graph::ElementType auto_cast_type = graph::ElementType::kBF16;
@@ -37,6 +39,9 @@ struct Options {
   // What no device kernel takes is refused. Else the host does it (host_ops.h), and whoever asks for that
   // says so to the user.
   bool strict = true;
+  // What a core may use of its chip's HBM, where whoever runs the program holds it to that; else the whole
+  // chip's.
+  std::optional<int64_t> hbm_bytes_of_core;
   // Activations and attention become one op each (Level::k2). Without it every op of the graph is computed as
   // it stands, which is what `diff` judges.
   bool recognise = true;
@@ -53,6 +58,15 @@ struct Options {
 //   prune-weights   true, false
 //   strict          true, false
 // Input fault for another name or value, and for values that exclude each other.
-Options options_from(arch::Generation generation, const std::map<std::string, std::string>& given);
+Options options_from(Generation generation, const std::map<std::string, std::string>& given);
+
+// One that users choose, as NEURON_CC_FLAGS and Python's front ends name it. `strict` is none of them:
+// whoever runs the program sets it.
+struct OptionRow {
+  std::string_view name, standard;  // what it is where nobody says
+  std::vector<std::string> values;
+  bool is_switch() const { return values == std::vector<std::string>{"true", "false"}; }
+};
+const std::vector<OptionRow>& option_rows();
 
 }  // namespace opentrn::compiler

@@ -10,6 +10,7 @@
 #include "backend/compile.h"
 #include "backend/lifetime.h"
 #include "backend/pair.h"
+#include "base/interrupt.h"
 #include "sim/timing/simulate.h"
 
 namespace opentrn::compiler {
@@ -30,7 +31,7 @@ constexpr int64_t kAssumedIterations = 8;
 
 // Every tensor has a place that nobody used shortly before: where memory is too full for that, kernels wait
 // for one another.
-bool rotates(const std::shared_ptr<const isa::Program>& program, arch::Generation generation) {
+bool rotates(const std::shared_ptr<const isa::Program>& program, Generation generation) {
   const backend::Options options{.generation = generation};
   const auto part_rotates = [&](const backend::CorePart& part) {
     return backend::allocate(*part.program,
@@ -56,20 +57,22 @@ double simulated_ns(const CompiledModule& module, const backend::Options& option
 // Of a program that does not fit: never.
 double time_ns(const CompiledModule& module, const backend::Options& options, bool simulated) {
   try {
-    return simulated ? simulated_ns(module, options) : backend::estimated_ns(module.program, options);
+    return interrupt::during("compiling: timing candidates", [&] {
+      return simulated ? simulated_ns(module, options) : backend::estimated_ns(module.program, options);
+    });
   } catch (const Fault& fault) {
     if (fault.kind() != FaultKind::kCapacity) throw;
     return kNever;
   }
 }
 
-backend::Options timed(arch::Generation generation) {
-  return {.generation = generation, .tables = nullptr, .look_ahead = backend::kCompilerLookAhead};
+backend::Options timed(Generation generation) {
+  return {.generation = generation, .tables = nullptr, .look_ahead = backend::usual_look_ahead(false)};
 }
 
 class Search {
  public:
-  Search(const std::function<Lowered(const Choices&)>& lower, arch::Generation generation)
+  Search(const std::function<Lowered(const Choices&)>& lower, Generation generation)
       : lower_(lower), generation_(generation) {}
 
   void offer(Lowered lowered, const Choices& choices) {
@@ -102,7 +105,7 @@ class Search {
   }
 
   const std::function<Lowered(const Choices&)>& lower_;
-  arch::Generation generation_;
+  Generation generation_;
   bool has_costs_ = true;
   std::optional<CompiledModule> best_;
   double best_ns_ = kNever;

@@ -1,6 +1,6 @@
 #include "deploy/deploy.h"
 
-#include "import/onnx/onnx.h"
+#include "base/mapped_file.h"
 
 namespace opentrn::deploy {
 
@@ -25,7 +25,7 @@ runtime::ConstantData constant_data(const compiler::Constant& constant) {
   // The place is that of the bytes in the file, which a converted constant has left.
   const std::byte* bytes = constant.literal.bytes().data();
   if (data.bytes->data() != bytes) return data;
-  if (const auto place = import::onnx::file_place(bytes)) {
+  if (const auto place = file_place(bytes)) {
     data.file = place->path.string();
     data.file_offset = static_cast<int64_t>(place->offset);
   }
@@ -51,11 +51,12 @@ graph::Literal host_literal(const graph::Type& type, const std::shared_ptr<sim::
   return compiler::from_device(type, bytes);
 }
 
-runtime::Model model_of(const compiler::CompiledModule& compiled, arch::Generation generation) {
+runtime::Model model_of(const compiler::CompiledModule& compiled, Generation generation) {
   runtime::Model model;
   model.program = compiled.program;
   model.generation = generation;
   model.origin = compiled.origin;
+  model.narrowing = compiled.narrowing;
   for (const compiler::Port& port : compiled.inputs) model.inputs.push_back(port_of(port));
   for (const compiler::Port& port : compiled.outputs) model.outputs.push_back(port_of(port));
   for (const compiler::Constant& constant : compiled.constants)

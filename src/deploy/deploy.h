@@ -17,7 +17,7 @@
 namespace opentrn::deploy {
 
 // Weights in a file of the user's stay there, and keep their place in it.
-runtime::Model model_of(const compiler::CompiledModule& compiled, arch::Generation generation);
+runtime::Model model_of(const compiler::CompiledModule& compiled, Generation generation);
 
 // The value as the device holds it. The second keeps nothing alive: `bytes`, row-major, outlive the buffer
 // where compiler::same_on_device() is true of the type.

@@ -37,7 +37,7 @@ struct Format {
     switch (specials) {
       case Specials::kIeee: return max_finite() + 1 + (uint64_t{1} << (mantissa_bits - 1));
       case Specials::kFn: return sign() - 1;
-      case Specials::kFinite: return max_finite();
+      case Specials::kFinite: return 0;  // has none: encode() gives a zero
       case Specials::kFnuz: return sign();
     }
     return 0;
@@ -84,7 +84,11 @@ double decode(const Format& format, uint64_t code) {
 
 uint64_t encode(const Format& format, double value) {
   const uint64_t sign = std::signbit(value) ? format.sign() : 0;
-  if (std::isnan(value)) return format.specials == Specials::kFnuz ? format.nan() : sign | format.nan();
+  if (std::isnan(value)) {
+    // Without NaN: a zero of the other sign, as ml_dtypes has it.
+    if (format.specials == Specials::kFinite) return sign ^ format.sign();
+    return format.specials == Specials::kFnuz ? format.nan() : sign | format.nan();
+  }
   const double magnitude = std::fabs(value);
   int exponent = -2000;  // zero: as the smallest subnormals
   if (magnitude > 0 && std::isfinite(magnitude)) std::frexp(magnitude, &exponent);
@@ -92,7 +96,9 @@ uint64_t encode(const Format& format, double value) {
   const int last = std::max(exponent - 1, 1 - format.bias) - format.mantissa_bits;
   const double steps = std::isfinite(magnitude) ? std::nearbyint(std::ldexp(magnitude, -last)) : 0;
   uint64_t code = 0;
-  const uint64_t overflow = format.specials == Specials::kIeee ? format.max_finite() + 1 : format.nan();
+  uint64_t overflow = format.nan();
+  if (format.specials == Specials::kIeee) overflow = format.max_finite() + 1;
+  if (format.specials == Specials::kFinite) overflow = format.max_finite();
   if (!std::isfinite(magnitude)) {
     code = overflow;
   } else {

@@ -50,6 +50,11 @@ TEST(ElementValues, LimitsOfSmallFloats) {
   EXPECT_EQ(stored(ElementType::kF8E5M2, -1e9), 0xFCu);
   EXPECT_EQ(stored(ElementType::kF4E2M1FN, 1e9), 0x7u);
   EXPECT_EQ(stored(ElementType::kF8E5M2FNUZ, -0.0), 0u);
+  // What has no NaN gets a zero of the other sign, as from ml_dtypes.
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(stored(ElementType::kF4E2M1FN, nan), 0x8u);
+  EXPECT_EQ(stored(ElementType::kF4E2M1FN, -nan), 0x0u);
+  EXPECT_EQ(stored(ElementType::kF6E2M3FN, nan), 0x20u);
   EXPECT_EQ(stored(ElementType::kBF16, 1.0 + std::ldexp(1.0, -8)), 0x3F80u);  // a tie goes to even
   EXPECT_EQ(stored(ElementType::kF8E8M0FNU, 1.5), 0x80u);
 }

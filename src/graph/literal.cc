@@ -5,8 +5,15 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "base/host_memory.h"
 
 namespace opentrn::graph {
+
+namespace {
+
+constexpr int64_t kAskFrom = int64_t{64} << 20;  // bytes; less is had without asking
+
+}  // namespace
 
 Literal::Literal(Type type, std::vector<std::byte> bytes) : type_(std::move(type)) {
   auto owned = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
@@ -34,6 +41,7 @@ bool Literal::is_splat() const {
 
 std::vector<std::byte> Literal::dense() const {
   if (!is_splat()) return {bytes_.begin(), bytes_.end()};
+  if (type_.byte_count() > kAskFrom) expect_host_memory(type_.byte_count(), "a constant, written out,");
   std::vector<std::byte> all(static_cast<size_t>(type_.byte_count()));
   for (size_t at = 0; at < all.size(); at += bytes_.size())
     std::memcpy(all.data() + at, bytes_.data(), bytes_.size());

@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "base/interrupt.h"
+#include "base/utf8.h"
+
 namespace opentrn::graph {
 
 namespace {
@@ -95,6 +98,7 @@ OpId Function::append(BlockId block_id, OpKind kind, std::vector<ValueId> operan
 
 OpId Function::insert(BlockId block_id, size_t position, OpKind kind, std::vector<ValueId> operands,
                       std::vector<Type> types, LocationId location) {
+  interrupt::poll();
   const OpId id{static_cast<uint32_t>(ops_.size())};
   Op& made = ops_.emplace_back();
   made.kind = kind;
@@ -172,7 +176,7 @@ LocationId Module::intern(Location location) {
 SourceLocation Module::source(LocationId id) const {
   if (index_of(id) >= locations_.size()) return {};  // of another module: a pass builds with one of its own
   const Location& at = location(id);
-  return {at.file, at.line, at.name};
+  return {printable(at.file), at.line, printable(at.name)};  // as the file that was read has them: any bytes
 }
 
 }  // namespace opentrn::graph

@@ -9,7 +9,23 @@
 
 namespace opentrn::graph {
 
+namespace {
+
+// NumPy's arrays have at most 64 dimensions; some passes add a few. Work on shapes goes with the square of
+// the rank.
+constexpr size_t kRankMax = 128;
+
+void check_rank(size_t rank) {
+  if (rank > kRankMax)
+    throw Fault(FaultKind::kInput, "graph.rank",
+                fmt::format("a tensor of rank {}; at most {} dimensions are taken", rank, kRankMax),
+                "reshape it to fewer dimensions");
+}
+
+}  // namespace
+
 Type Type::tensor(ElementType element, std::vector<int64_t> dims) {
+  check_rank(dims.size());
   Type type;
   type.element_ = element;
   type.dims_ = std::move(dims);
@@ -67,6 +83,7 @@ Type Type::with_element(ElementType element) const {
 }
 
 Type Type::with_dims(std::vector<int64_t> dims) const {
+  check_rank(dims.size());
   Type type = *this;
   type.dims_ = std::move(dims);
   type.bounds_.clear();

@@ -44,7 +44,7 @@ std::shared_ptr<const Stage> first_of(const std::vector<std::string>& nodes) {
   m.add_int64(1, 8);
   m.add_message(7, graph);
   m.add_message(8, opset);
-  return first_stage(std::as_bytes(std::span(*model)), model, "");
+  return first_stage(std::as_bytes(std::span(*model)), model, {});
 }
 
 Literal integers(std::vector<int64_t> dims, const std::vector<int64_t>& values) {

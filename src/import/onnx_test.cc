@@ -1,6 +1,8 @@
 // Models written here byte by byte with protozero, imported and evaluated.
 #include "import/onnx/onnx.h"
 
+#include <sys/stat.h>
+
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -98,7 +100,7 @@ struct ModelText {
 };
 
 graph::Module imported(const std::string& bytes, const Options& options = {},
-                       const std::filesystem::path& folder = {}) {
+                       const ExternalFolder& folder = {}) {
   const auto copy = std::make_shared<const std::string>(bytes);
   return import_bytes(std::as_bytes(std::span(*copy)), copy, folder, options);
 }
@@ -160,7 +162,18 @@ TEST(Onnx, ASymbolicDimensionNeedsASize) {
     FAIL();
   } catch (const Fault& fault) {
     EXPECT_EQ(fault.label(), "onnx.dimension");
-    EXPECT_THAT(fault.what(), HasSubstr("batch"));
+    EXPECT_THAT(fault.what(), HasSubstr("'batch' (dimension 0 of input 'x')"));
+    EXPECT_THAT(fault.hint(), HasSubstr("dimensions={'batch': 1}"));
+  }
+}
+
+TEST(Onnx, ASizeOfNoDimensionIsRefused) {
+  try {
+    imported(linear().bytes(), {.dimensions = {{"batch", 2}, {"btach", 3}}, .constants = {}});
+    FAIL();
+  } catch (const Fault& fault) {
+    EXPECT_EQ(fault.label(), "onnx.dimension");
+    EXPECT_THAT(fault.hint(), HasSubstr("did you mean 'batch'?"));
   }
 }
 
@@ -303,15 +316,59 @@ TEST_F(ExternalData, IsReadFromBesideTheModel) {
 }
 
 TEST_F(ExternalData, StaysInTheModelsFolderAndInTheFile) {
-  for (const char* location : {"../weights.bin", "/etc/passwd", "a/../../weights.bin"})
+  const auto label = [&](const std::string& location, const std::string& length) {
+    return label_of([&] { imported(model(location, length).bytes(), options_, folder_.path()); });
+  };
+  for (const char* location : {"../weights.bin", "/etc/passwd", "a/../../weights.bin", "none.bin", "."})
+    EXPECT_EQ(label(location, "24"), "onnx.external_data") << location;
+  EXPECT_EQ(label("weights.bin", "28"), "onnx.external_data");
+  EXPECT_EQ(label("weights.bin", "-1"), "onnx.external_data");
+  std::filesystem::resize_file(folder_.path() / "weights.bin", 27);
+  EXPECT_EQ(label("weights.bin", "24"), "onnx.external_data");
+}
+
+TEST_F(ExternalData, OfALinkTheRealPathCounts) {
+  const auto inner = folder_.path() / "inner", blobs = folder_.path() / "blobs";
+  for (const auto& each : {inner, blobs}) std::filesystem::create_directory(each);
+  std::filesystem::create_symlink(folder_.path() / "weights.bin", inner / "link.bin");
+  std::filesystem::create_symlink(folder_.path(), inner / "up");
+  const auto label = [&](const std::string& location) {
+    return label_of([&] { imported(model(location, "24").bytes(), options_, inner); });
+  };
+  EXPECT_EQ(label("link.bin"), "onnx.external_data");
+  EXPECT_EQ(label("up/weights.bin"), "onnx.external_data");
+  // A model and its data that are links to files of one folder, as in Hugging Face's cache.
+  std::filesystem::rename(folder_.path() / "weights.bin", blobs / "1");
+  std::ofstream(blobs / "2", std::ios::binary) << model("weights.bin", "24").bytes();
+  std::filesystem::create_symlink(blobs / "1", inner / "weights.bin");
+  std::filesystem::create_symlink(blobs / "2", inner / "model.onnx");
+  const graph::Module module = import_file(inner / "model.onnx", options_);
+  EXPECT_THAT(run(module, {{1, 0, 0, 1}}), ElementsAre(11, 22, 33, 14, 25, 36));
+  EXPECT_EQ(external_parts(inner / "model.onnx").size(), 1u);
+}
+
+TEST_F(ExternalData, OnlyRegularFilesAreOpened) {
+  ASSERT_EQ(::mkfifo((folder_.path() / "fifo").c_str(), 0600), 0);
+  std::filesystem::create_directory(folder_.path() / "folder");
+  for (const char* location : {"fifo", "folder"})
     EXPECT_EQ(label_of([&] { imported(model(location, "24").bytes(), options_, folder_.path()); }),
-              "onnx.tensor");
-  EXPECT_EQ(label_of([&] { imported(model("weights.bin", "28").bytes(), options_, folder_.path()); }),
-            "onnx.tensor");
-  EXPECT_EQ(label_of([&] { imported(model("weights.bin", "-1").bytes(), options_, folder_.path()); }),
-            "onnx.tensor");
-  EXPECT_EQ(label_of([&] { imported(model("none.bin", "24").bytes(), options_, folder_.path()); }),
-            "onnx.file");
+              "onnx.external_data");
+}
+
+// Of a tensor that nobody names no file is touched, wherever it says that its data is.
+TEST_F(ExternalData, OfTensorsThatNobodyReadsIsLeftAlone) {
+  ModelText m = model("weights.bin", "24");
+  const std::string passwords = model("/etc/passwd", "24").initializers[0];
+  std::string other = passwords;
+  pbf_writer(other).add_string(8, "nobody");
+  m.initializers.push_back(other);
+  std::ofstream(folder_.path() / "model.onnx", std::ios::binary) << m.bytes();
+  EXPECT_NO_THROW(import_file(folder_.path() / "model.onnx", options_));
+  const auto parts = external_parts(folder_.path() / "model.onnx");
+  ASSERT_EQ(parts.size(), 1u);
+  EXPECT_EQ(parts[0].location, "weights.bin");
+  EXPECT_EQ(parts[0].begin, 4u);
+  EXPECT_EQ(parts[0].bytes.size(), 24u);
 }
 
 TEST(OnnxProtobuf, FaultsSayWhere) {

@@ -1,6 +1,8 @@
 #include "isa/constraints.h"
 
 #include <algorithm>
+#include <iterator>
+#include <vector>
 
 #include "isa/constraints_context.h"
 
@@ -8,15 +10,46 @@ namespace opentrn::isa {
 
 namespace {
 
+// The rules that all instructions share.
+constexpr Constraint kShared[] = {
+    {"isa.C1", "The instruction exists on this generation.",
+     "nki.isa stub, notes 'Available only on'; architecture guides"},
+    {"isa.C2", "The engine asked for is one that can run the instruction.",
+     "nki.isa stub, 'Supported engines' and engine="},
+    {"isa.C3", "Every operand is of a kind that its slot takes: tensor, number, register or nothing.",
+     "nki.isa stub, signatures"},
+    {"isa.C4", "Every tensor lies in a memory that its slot can reach.", "nki.isa stub, 'Memory types'"},
+    {"isa.C5", "GpSimd cannot access PSUM.", "nki.isa.tensor_copy; trainium_inferentia2_arch.rst"},
+    {"isa.C6", "An on-chip tile has at most 128 partitions.",
+     "nki.isa stub, 'Tile size'; nki.language.tile_size.pmax"},
+    {"isa.C7",
+     "More than 64 partitions start on partition 0, 33 to 64 on 0 or 64, fewer on 0, 32, 64 or 96; a tensor "
+     "that the compiler places begins on such a partition.",
+     "trainium_inferentia2_arch.rst, start_partition"},
+    {"isa.C8", "A row of a tensor is no longer than a partition of its memory.",
+     "nki.isa stub, 'must not exceed the physical size of each SBUF partition'"},
+    {"isa.C9", "int64, uint64 and float64 exist in HBM only.", "nki.api.shared.rst, supported data types"},
+    {"isa.C10",
+     ".indirect() needs NeuronCore-v4, a slot that takes it, and an index tile that starts on a "
+     "multiple of 32 partitions.",
+     "nki.isa stub, 'Tensor indirection'"},
+    {"isa.C11", "An engine's access takes adjacent partitions: it does not step over some.",
+     "trainium_inferentia2_arch.rst, 'hardware does not allow P dimension striding'"},
+    {"isa.C12", "An engine's access has at most four dimensions within a partition.",
+     "trainium_inferentia2_arch.rst; nki-aps.rst, 'Hardware Capability'"},
+    {"isa.C13", "As ALU operators abs_max, abs_min, square and relu exist from NeuronCore-v4 on.",
+     "release notes of 0.4, 'New Features': trn3 only, 'accepted as op0 on trn3'"},
+};
+
 using constraint::Check;
 using constraint::kHostOnly;
 using constraint::kTiles;
 using constraint::limits;
 using constraint::Tile;
 
-constexpr int64_t kQuadrantPartitions = 32;  // trainium_inferentia2_arch.rst, start_partition
-constexpr int kOperatorsOfV4 = 4;            // release notes of NKI 0.4, 'New Features'
-constexpr int kFreeDimensions = 4;           // of an access, within a partition; nki-aps.rst
+constexpr int64_t kQuadrantPartitions = 32;             // trainium_inferentia2_arch.rst, start_partition
+constexpr Generation kOperatorsOfV4 = Generation::kV4;  // release notes of NKI 0.4, 'New Features'
+constexpr int kFreeDimensions = 4;                      // of an access, within a partition; nki-aps.rst
 
 std::string space_names(SpaceMask spaces) {
   std::string text;
@@ -114,7 +147,7 @@ void check_free_dimensions(const Check& c, int slot, const Tile& tile) {
 void check_tensor_indirection(const Check& c, int slot, const Tile& tile, uint8_t accepts) {
   const Indirect& indirect = c.program.indirect(*tile.operand);
   if (indirect.kind != IndirectKind::kTensor) return;
-  if (c.generation < 4)
+  if (c.generation < Generation::kV4)
     c.fail_shared(10, FaultKind::kProgram,
                   fmt::format("{} uses .indirect(), which needs NeuronCore-v4 or newer", c.slot_name(slot)),
                   "gather with nc_n_gather or local_gather, or target trn3");
@@ -207,7 +240,7 @@ void check_shared(Check& c) {
   const InstructionDefinition& definition = c.definition;
   if (c.generation < definition.first_generation) [[unlikely]]
     c.fail_shared(1, FaultKind::kProgram,
-                  fmt::format("it exists from NeuronCore-v{} on", definition.first_generation),
+                  fmt::format("it exists from {} on", name(definition.first_generation)),
                   "choose a newer target");
   if (c.in.engine != Engine::kUnknown && !(definition.engines & mask(c.in.engine)) && definition.engines != 0)
       [[unlikely]]
@@ -225,77 +258,23 @@ void check_shared(Check& c) {
     check_operand(c, i, definition.operands[std::min(static_cast<size_t>(i), slots - 1)]);
 }
 
-void check_own(const Check& c) {
-  using namespace constraint;
-  switch (c.in.opcode) {
-    case Opcode::kDmaCopy: return check_dma_copy(c);
-    case Opcode::kDmaTranspose: return check_dma_transpose(c);
-    case Opcode::kDmaCompute: return check_dma_compute(c);
-    case Opcode::kTensorCopy: return check_tensor_copy(c);
-    case Opcode::kMemset: return check_memset(c);
-    case Opcode::kTensorCopyPredicated: return check_tensor_copy_predicated(c);
-    case Opcode::kNcTranspose: return check_nc_transpose(c);
-    case Opcode::kNcStreamShuffle: return check_nc_stream_shuffle(c);
-    case Opcode::kLocalGather: return check_local_gather(c);
-    case Opcode::kNcNGather: return check_nc_n_gather(c);
-    case Opcode::kSendRecv: return check_sendrecv(c);
-    case Opcode::kCoreBarrier: return check_core_barrier(c);
-    case Opcode::kNcMatmul: return check_nc_matmul(c);
-    case Opcode::kNcMatmulMx: return check_nc_matmul_mx(c);
-    case Opcode::kNcMatmulSparse: return check_nc_matmul_sparse(c);
-    case Opcode::kTensorTensor: return check_tensor_tensor(c);
-    case Opcode::kTensorScalar: return check_tensor_scalar(c);
-    case Opcode::kScalarTensorTensor: return check_scalar_tensor_tensor(c);
-    case Opcode::kTensorReduce: return check_tensor_reduce(c);
-    case Opcode::kTensorScalarReduce: return check_tensor_scalar_reduce(c);
-    case Opcode::kTensorScalarCumulative: return check_tensor_scalar_cumulative(c);
-    case Opcode::kTensorTensorScan: return check_tensor_tensor_scan(c);
-    case Opcode::kTensorPartitionReduce: return check_tensor_partition_reduce(c);
-    case Opcode::kActivation:
-    case Opcode::kActivationReduce: return check_activation(c);
-    case Opcode::kActivate2: return check_activate2(c);
-    case Opcode::kExponential: return check_exponential(c);
-    case Opcode::kReciprocal: return check_reciprocal(c);
-    case Opcode::kSelectReduce: return check_select_reduce(c);
-    case Opcode::kRangeSelect: return check_range_select(c);
-    case Opcode::kAffineSelect: return check_affine_select(c);
-    case Opcode::kIota: return check_iota(c);
-    case Opcode::kBnStats: return check_bn_stats(c);
-    case Opcode::kBnAggr: return check_bn_aggr(c);
-    case Opcode::kMax8: return check_max8(c);
-    case Opcode::kNcFindIndex8: return check_nc_find_index8(c);
-    case Opcode::kNcMatchReplace8: return check_nc_match_replace8(c);
-    case Opcode::kSequenceBounds: return check_sequence_bounds(c);
-    case Opcode::kNonzeroWithCount: return check_nonzero_with_count(c);
-    case Opcode::kTopk: return check_topk(c);
-    case Opcode::kQuantizeMx: return check_quantize_mx(c);
-    case Opcode::kDropout: return check_dropout(c);
-    case Opcode::kRng: return check_rng(c);
-    case Opcode::kSetRngSeed: return check_set_rng_seed(c);
-    case Opcode::kRandSetState: return check_rand_set_state(c);
-    case Opcode::kRandGetState: return check_rand_get_state(c);
-    case Opcode::kRand2: return check_rand2(c);
-    case Opcode::kRegisterLoad: return check_register_load(c);
-    case Opcode::kRegisterStore: return check_register_store(c);
-    case Opcode::kLoopBegin:
-    case Opcode::kLoopEnd: return check_loop(c);
-    // Nothing beyond the shared rules: the author of a custom operator checks its operands.
-    case Opcode::kCustomOp:
-    case Opcode::kRegisterMove:
-    case Opcode::kRegisterAlu:
-    case Opcode::kWhileBegin:
-    case Opcode::kWhileEnd:
-    case Opcode::kDevicePrint: return;
-  }
-}
-
 }  // namespace
 
-void check(const Program& program, const Instruction& instruction, int generation, bool moves_rows) {
+std::span<const Constraint> constraints() {
+  static const auto* const all = [] {
+    auto* rules = new std::vector<Constraint>(std::begin(kShared), std::end(kShared));
+    for (const InstructionDefinition& row : definitions())
+      rules->insert(rules->end(), row.constraints.begin(), row.constraints.end());
+    return rules;
+  }();
+  return *all;
+}
+
+void check(const Program& program, const Instruction& instruction, Generation generation, bool moves_rows) {
   Check c(program, instruction, generation, moves_rows);
   check_shared(c);
   check_operators(c);
-  check_own(c);
+  if (c.definition.check) c.definition.check(c);
 }
 
 }  // namespace opentrn::isa

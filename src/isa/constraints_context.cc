@@ -31,26 +31,28 @@ std::string shape(const Tile& tile) {
 
 }  // namespace
 
-const Limits& limits(int generation) {
+const Limits& limits(Generation generation) {
   static const auto* const all = [] {
-    auto* table = new std::array<Limits, 5>{};
-    for (arch::Generation g : arch::kGenerations) {
+    auto* table = new std::array<Limits, size_t{version(kGenerations.back())} + 1>{};
+    for (Generation g : kGenerations) {
       const arch::NeuronCore& core = arch::neuron_core(g);
       // Nothing is public about the memories of NeuronCore-v1; NKI starts with v2.
       if (!core.sbuf_bytes_per_partition.known()) continue;
-      (*table)[static_cast<size_t>(arch::version(g))] = {core.partitions,
-                                                         core.sbuf_bytes_per_partition,
-                                                         core.psum_bytes_per_partition,
-                                                         core.psum_bank_bytes_per_partition,
-                                                         core.matmul_contraction_max,
-                                                         core.matmul_stationary_columns_max};
+      (*table)[static_cast<size_t>(version(g))] = {core.partitions,
+                                                   core.sbuf_bytes_per_partition,
+                                                   core.psum_bytes_per_partition,
+                                                   core.psum_bank_bytes_per_partition,
+                                                   core.matmul_contraction_max,
+                                                   core.matmul_stationary_columns_max};
     }
     return table;
   }();
-  if (generation < 2 || generation > 4)
-    throw Fault(FaultKind::kInput, "", fmt::format("no limits are known for NeuronCore-v{}", generation),
+  const Limits& found = all->at(static_cast<size_t>(version(generation)));
+  if (found.partitions == 0)
+    throw Fault(FaultKind::kInput, "isa.generation",
+                fmt::format("no limits are known for NeuronCore-v{}", version(generation)),
                 "NKI programs need NeuronCore-v2, v3 or v4");
-  return (*all)[static_cast<size_t>(generation)];
+  return found;
 }
 
 std::string DTypes::text() const {
@@ -83,7 +85,8 @@ void Check::raise(FaultKind kind, std::string label, std::string message, std::s
   OPENTRN_CHECK(std::ranges::any_of(constraints(), [&](const Constraint& c) { return c.label == label; }),
                 "rule {} is not in the table", label);
   Fault fault(kind, std::move(label),
-              fmt::format("{}: {} (NeuronCore-v{})", definition.name, message, generation), std::move(hint));
+              fmt::format("{}: {} ({})", definition.name, message, opentrn::name(generation)),
+              std::move(hint));
   for (int i = 0; i < in.operand_count; ++i)
     if (operand(i).present())
       fault.add_note(fmt::format("{} = {}", slot_name(i), describe(program, operand(i))));

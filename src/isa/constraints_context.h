@@ -1,4 +1,4 @@
-// What the rules of constraints_*.cc are written with: the operands of one instruction, resolved once,
+// What the rules of instructions are written with: the operands of one instruction, resolved once,
 // and helpers that fail with a label. Nothing here builds a string unless a rule is broken.
 #pragma once
 
@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/generation.h"
 #include "isa/definitions.h"
 #include "isa/program.h"
 
@@ -24,7 +25,7 @@ struct Limits {
   int64_t contraction_max;
   int64_t stationary_columns_max;
 };
-const Limits& limits(int generation);
+const Limits& limits(Generation generation);
 
 // A set of element types.
 class DTypes {
@@ -69,7 +70,7 @@ inline constexpr int kTiles = 8;  // more operands than any instruction but dma_
 
 class Check {
  public:
-  Check(const Program& program, const Instruction& in, int generation, bool moves_rows)
+  Check(const Program& program, const Instruction& in, Generation generation, bool moves_rows)
       : program(program),
         in(in),
         definition(isa::definition(in.opcode)),
@@ -79,7 +80,7 @@ class Check {
   const Program& program;
   const Instruction& in;
   const InstructionDefinition& definition;
-  const int generation;
+  const Generation generation;
   const bool moves_rows;           // see check()
   std::array<Tile, kTiles> tiles;  // filled for access operands by resolve()
 
@@ -150,59 +151,5 @@ class Check {
   [[noreturn]] void both_in_psum(int number, int a, int b) const;
   [[noreturn]] void is_a_bitvec(int number, AluOp op) const;
 };
-
-// Rules by family; constraints.cc dispatches.
-void check_dma_copy(const Check&);
-void check_dma_transpose(const Check&);
-void check_dma_compute(const Check&);
-void check_tensor_copy(const Check&);
-void check_memset(const Check&);
-void check_tensor_copy_predicated(const Check&);
-void check_nc_transpose(const Check&);
-void check_nc_stream_shuffle(const Check&);
-void check_local_gather(const Check&);
-void check_nc_n_gather(const Check&);
-void check_sendrecv(const Check&);
-void check_core_barrier(const Check&);
-void check_register_load(const Check&);
-void check_register_store(const Check&);
-void check_loop(const Check&);
-
-void check_nc_matmul(const Check&);
-void check_nc_matmul_mx(const Check&);
-void check_nc_matmul_sparse(const Check&);
-void check_quantize_mx(const Check&);
-
-void check_tensor_tensor(const Check&);
-void check_tensor_scalar(const Check&);
-void check_scalar_tensor_tensor(const Check&);
-void check_tensor_reduce(const Check&);
-void check_tensor_scalar_reduce(const Check&);
-void check_tensor_scalar_cumulative(const Check&);
-void check_tensor_tensor_scan(const Check&);
-void check_tensor_partition_reduce(const Check&);
-void check_activation(const Check&);
-void check_activate2(const Check&);
-void check_exponential(const Check&);
-void check_reciprocal(const Check&);
-void check_bn_stats(const Check&);
-void check_bn_aggr(const Check&);
-
-void check_select_reduce(const Check&);
-void check_range_select(const Check&);
-void check_affine_select(const Check&);
-void check_iota(const Check&);
-void check_max8(const Check&);
-void check_nc_find_index8(const Check&);
-void check_nc_match_replace8(const Check&);
-void check_sequence_bounds(const Check&);
-void check_nonzero_with_count(const Check&);
-void check_topk(const Check&);
-void check_dropout(const Check&);
-void check_rng(const Check&);
-void check_set_rng_seed(const Check&);
-void check_rand_set_state(const Check&);
-void check_rand_get_state(const Check&);
-void check_rand2(const Check&);
 
 }  // namespace opentrn::isa::constraint

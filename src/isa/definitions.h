@@ -1,14 +1,18 @@
-// The instruction table: what each opcode is called, which engines and generations have it, and what
-// its operand and attribute slots mean. The printer, the parser, the checker, the NKI bindings and
-// the status pages are all derived from this table.
+// The instruction table: what each opcode is called, which engines and generations have it, what its operand
+// and attribute slots mean, what it does beside computing values, how Python calls it and which rules hold
+// for it. The printer, the parser, the checker and the NKI bindings are derived from this table. Its rows
+// stand in isa/instructions/<family>.cc, definitions.cc collects them.
 #pragma once
 
 #include <optional>
 #include <span>
 #include <string_view>
 
+#include "base/generation.h"
 #include "isa/memory.h"
 #include "isa/opcode.h"
+#include "isa/signature.h"
+#include "isa/traits.h"
 
 namespace opentrn::isa {
 
@@ -63,28 +67,63 @@ struct AttributeSlot {
   AttributeKind kind;
 };
 
+struct Constraint {
+  std::string_view label;   // "nc_matmul.C3"
+  std::string_view rule;    // one sentence
+  std::string_view source;  // where the rule is written
+};
+
+namespace constraint {
+class Check;
+}
+struct ArraySlots;
+
 struct InstructionDefinition {
   Opcode opcode;
-  std::string_view name;  // that of nki.isa
-  EngineMask engines;     // engines that can run it on some generation; 0 for control
-  int first_generation;   // NeuronCore version; constraints.cc refines per engine
+  std::string_view name;        // that of nki.isa
+  EngineMask engines;           // engines that can run it on some generation; 0 for control
+  Generation first_generation;  // its constraints refine it per engine
   std::span<const OperandSlot> operands;
-  std::span<const AttributeSlot> attributes;
+  std::span<const AttributeSlot> attributes = {};
+  Traits traits = {};
+  Signature signature = {};
+  // What it computes, as help() says it; paragraphs are separated by an empty line.
+  std::string_view summary = {};
+  // Its own, numbered from 1 without gaps.
+  std::span<const Constraint> constraints = {};
+  // Of a product: where it meets the systolic array.
+  const ArraySlots* array = nullptr;
+  // Throws for the first of its constraints that is broken, as far as that can be decided without values.
+  void (*check)(const constraint::Check& check) = nullptr;
 };
 
 const InstructionDefinition& definition(Opcode opcode);
-std::span<const InstructionDefinition> definitions();
+
+// The rows, by opcode.
+class Definitions {
+ public:
+  class Iterator {
+   public:
+    explicit Iterator(const InstructionDefinition* const* at) : at_(at) {}
+    const InstructionDefinition& operator*() const { return **at_; }
+    Iterator& operator++() { return ++at_, *this; }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    const InstructionDefinition* const* at_;
+  };
+
+  explicit Definitions(std::span<const InstructionDefinition* const> rows) : rows_(rows) {}
+  Iterator begin() const { return Iterator(rows_.data()); }
+  Iterator end() const { return Iterator(rows_.data() + rows_.size()); }
+
+ private:
+  std::span<const InstructionDefinition* const> rows_;
+};
+Definitions definitions();
+
 std::optional<Opcode> opcode_from_name(std::string_view name);
 inline std::string_view name(Opcode opcode) { return definition(opcode).name; }
-
-constexpr bool is_control(Opcode opcode) {
-  return opcode >= Opcode::kRegisterLoad && opcode <= Opcode::kWhileEnd;
-}
-constexpr bool is_dma(Opcode opcode) {
-  return opcode == Opcode::kDmaCopy || opcode == Opcode::kDmaTranspose || opcode == Opcode::kDmaCompute;
-}
-constexpr bool is_matmul(Opcode opcode) {
-  return opcode == Opcode::kNcMatmul || opcode == Opcode::kNcMatmulMx || opcode == Opcode::kNcMatmulSparse;
-}
+inline bool has(Opcode opcode, TraitFlag flag) { return definition(opcode).traits.has(flag); }
 
 }  // namespace opentrn::isa

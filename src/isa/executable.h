@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "base/generation.h"
 #include "isa/program.h"
 
 namespace opentrn::isa {
@@ -40,7 +41,7 @@ struct ScheduledInstruction {
 
 struct Executable {
   std::shared_ptr<const Program> program;
-  int generation = 3;  // NeuronCore version
+  Generation generation = Generation::kV3;
   std::vector<Stream> streams;
   std::vector<ScheduledInstruction> schedule;  // a topological order of all streams and waits
   std::vector<uint32_t> waits;                 // indices into `schedule`

@@ -5,13 +5,13 @@
 //
 //   offset  bytes  what
 //        0      4  "OTRN"
-//        4      2  version, 2
+//        4      2  version, 3
 //        6      1  kind: 1 program, 2 executable
 //        7      1  compression: 0 none, 1 zstd
 //        8      8  bytes of the payload when decompressed
 //       16      8  bytes of the payload as stored: the rest of the file
-//       24      8  FNV-1a of the stored payload
-//       32      8  FNV-1a of bytes 0 to 31
+//       24      8  XXH3 of the stored payload
+//       32      8  XXH3 of bytes 0 to 31
 //
 // A malformed file is Fault{kInput} "file.*", with the offset at which it was found, never anything worse:
 // every count is compared with the bytes that are left, and what is read satisfies file_check.h.

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "base/utf8.h"
 
 namespace opentrn::isa::file {
 
@@ -33,10 +34,10 @@ class Writer {
     std::memcpy(&bits, &value, sizeof bits);
     word(bits);
   }
-  void text(std::string_view value) {
+  void text(std::string_view value) { data(std::as_bytes(std::span(value))); }
+  void data(std::span<const std::byte> value) {
     number(value.size());
-    const auto* data = reinterpret_cast<const std::byte*>(value.data());
-    bytes_.insert(bytes_.end(), data, data + value.size());
+    bytes_.insert(bytes_.end(), value.begin(), value.end());
   }
   std::vector<std::byte> take() { return std::move(bytes_); }
 
@@ -99,11 +100,17 @@ class Reader {
     std::memcpy(&value, &bits, sizeof value);
     return value;
   }
+  // What is not UTF-8 comes escaped: texts stand in messages.
   std::string text() {
-    const size_t size = count("characters");
-    std::string value(reinterpret_cast<const char*>(bytes_.data()) + at_, size);
+    const auto bytes = data("characters");
+    const std::string value(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return is_utf8(value) ? value : printable(value);
+  }
+  std::vector<std::byte> data(std::string_view what = "bytes") {
+    const size_t size = count(what);
+    const auto part = bytes_.subspan(at_, size);
     at_ += size;
-    return value;
+    return {part.begin(), part.end()};
   }
 
  private:

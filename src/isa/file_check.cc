@@ -16,9 +16,6 @@ bool product_fits(int64_t& product, int64_t factor) {
   return !__builtin_mul_overflow(product, factor, &product) && product <= kBytesMax;
 }
 
-bool is_begin(Opcode opcode) { return opcode == Opcode::kLoopBegin || opcode == Opcode::kWhileBegin; }
-bool is_end(Opcode opcode) { return opcode == Opcode::kLoopEnd || opcode == Opcode::kWhileEnd; }
-
 int match_slot(Opcode opcode) {
   return opcode == Opcode::kLoopBegin || opcode == Opcode::kLoopEnd ? int{slot::loop::kAMatch}
                                                                     : int{slot::while_loop::kAMatch};
@@ -29,8 +26,8 @@ std::string loops_error(const Program& program) {
   std::vector<InstructionIndex> open;
   for (InstructionIndex i = 0; i < program.size(); ++i) {
     const Instruction& in = program.instruction(i);
-    if (is_begin(in.opcode)) open.push_back(i);
-    if (!is_end(in.opcode)) continue;
+    if (opens_loop(in.opcode)) open.push_back(i);
+    if (!closes_loop(in.opcode)) continue;
     if (open.empty()) return fmt::format("instruction {} ends a loop that did not begin", i);
     const InstructionIndex begin = open.back();
     open.pop_back();
@@ -117,7 +114,7 @@ std::string program_error(const Program& program) {
   if (!error.empty()) return error;
   for (TensorId id = 0; id < program.tensor_count(); ++id) {
     const auto loop = program.tensor(id).loop;
-    if (loop && (*loop >= program.size() || !is_begin(program.instruction(*loop).opcode)))
+    if (loop && (*loop >= program.size() || !opens_loop(program.instruction(*loop).opcode)))
       return fmt::format("tensor {} is made in a loop at instruction {}, where none begins", id, *loop);
   }
   for (const DependencyEdge& edge : program.edges())
@@ -127,8 +124,8 @@ std::string program_error(const Program& program) {
 }
 
 std::string executable_error(const Executable& executable) {
-  if (executable.generation < 1 || executable.generation > 4)
-    return fmt::format("generation {}", executable.generation);
+  if (!generation_of_version(version(executable.generation)))
+    return fmt::format("generation {}", version(executable.generation));
   if (executable.placements.size() > executable.program->tensor_count())
     return fmt::format("{} placements of {} tensors", executable.placements.size(),
                        executable.program->tensor_count());

@@ -8,7 +8,9 @@
 #include <cstdio>
 #include <memory>
 
-#include "base/fnv1a.h"
+#include "base/checksum.h"
+#include "base/host_memory.h"
+#include "base/new_file.h"
 #include "isa/file.h"
 
 namespace opentrn::isa {
@@ -16,9 +18,13 @@ namespace opentrn::isa {
 namespace {
 
 constexpr size_t kHeaderBytes = 40;
-constexpr uint16_t kVersion = 2;
+constexpr uint16_t kVersion = 3;  // 2 had checksums of another kind
 constexpr char kMagic[4] = {'O', 'T', 'R', 'N'};
 constexpr int kZstdLevel = 3;
+// How much larger than what is stored a payload may be. Programs become 5 to 60 times smaller; without a
+// limit a file of a megabyte can ask for a hundred gigabytes.
+constexpr uint64_t kExpansionMax = 1000;
+constexpr uint64_t kExpandsAlways = 16 << 20;  // bytes that any file may expand to
 
 void put_le(std::byte* at, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) at[i] = static_cast<std::byte>(value >> (8 * i));
@@ -47,7 +53,7 @@ FileKind check_header(std::span<const std::byte> file, std::string_view filename
   if (kind != 1 && kind != 2) malformed(filename, 6, fmt::format("kind {}", kind));
   if (static_cast<int>(file[7]) > 1)
     malformed(filename, 7, fmt::format("compression {}", static_cast<int>(file[7])));
-  if (get_le(&file[32], 8) != fnv1a(file.first(32)))
+  if (get_le(&file[32], 8) != checksum(file.first(32)))
     malformed(filename, 32, "the header's checksum is wrong");
   return static_cast<FileKind>(kind);
 }
@@ -60,9 +66,18 @@ std::vector<std::byte> compress(std::span<const std::byte> payload) {
   return stored;
 }
 
+void check_expansion(uint64_t stored, uint64_t size, std::string_view filename) {
+  if (size > kExpandsAlways && size / kExpansionMax > stored)
+    malformed(filename, 8,
+              fmt::format("{} bytes are said to expand to {}; a program grows at most {} times", stored, size,
+                          kExpansionMax));
+  expect_host_memory(static_cast<int64_t>(size), fmt::format("the program in {}", filename));
+}
+
 // Grows as it goes, so that a lie about the size costs no memory.
 std::vector<std::byte> decompress(std::span<const std::byte> stored, uint64_t size,
                                   std::string_view filename) {
+  check_expansion(stored.size(), size, filename);
   const std::unique_ptr<ZSTD_DCtx, size_t (*)(ZSTD_DCtx*)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
   std::vector<std::byte> payload, chunk(ZSTD_DStreamOutSize());
   ZSTD_inBuffer in{stored.data(), stored.size(), 0};
@@ -99,10 +114,9 @@ std::vector<std::byte> read_file(const std::string& path) {
 }
 
 void write_file(std::span<const std::byte> bytes, const std::string& path) {
-  File file(std::fopen(path.c_str(), "wb"), std::fclose);
-  if (!file) io_fault(path, "create");
-  if (std::fwrite(bytes.data(), 1, bytes.size(), file.get()) != bytes.size()) io_fault(path, "write");
-  if (std::fclose(file.release()) != 0) io_fault(path, "write");
+  NewFile file(path, "file.io", "give another path, or make room");
+  file.put(bytes.data(), bytes.size());
+  file.finish();
 }
 
 }  // namespace
@@ -119,8 +133,8 @@ std::vector<std::byte> wrap(FileKind kind, std::span<const std::byte> payload, C
   file[7] = static_cast<std::byte>(compression);
   put_le(&file[8], payload.size(), 8);
   put_le(&file[16], stored.size(), 8);
-  put_le(&file[24], fnv1a(stored), 8);
-  put_le(&file[32], fnv1a(std::span(file).first(32)), 8);
+  put_le(&file[24], checksum(stored), 8);
+  put_le(&file[32], checksum(std::span(file).first(32)), 8);
   file.insert(file.end(), stored.begin(), stored.end());
   return file;
 }
@@ -134,7 +148,7 @@ std::vector<std::byte> unwrap(std::span<const std::byte> file, FileKind kind, st
   if (get_le(&file[16], 8) != stored.size())
     malformed(filename, 16,
               fmt::format("{} bytes follow the header; it promises {}", stored.size(), get_le(&file[16], 8)));
-  if (get_le(&file[24], 8) != fnv1a(stored)) malformed(filename, 24, "the payload's checksum is wrong");
+  if (get_le(&file[24], 8) != checksum(stored)) malformed(filename, 24, "the payload's checksum is wrong");
   const uint64_t size = get_le(&file[8], 8);
   if (static_cast<Compression>(file[7]) == Compression::kZstd) return decompress(stored, size, filename);
   if (size != stored.size())

@@ -359,7 +359,7 @@ class ProgramReader {
 };
 
 void write_executable(Writer& out, const Executable& executable) {
-  out.number(static_cast<uint64_t>(executable.generation));
+  out.number(static_cast<uint64_t>(version(executable.generation)));
   out.number(executable.semaphore_count);
   for (int64_t total :
        {executable.sbuf_bytes_per_partition_used, executable.psum_banks_used, executable.hbm_bytes_used,
@@ -392,7 +392,7 @@ void write_executable(Writer& out, const Executable& executable) {
 Executable read_executable(Reader& in) {
   Executable result;
   result.program = std::make_shared<const Program>(ProgramReader(in).read());
-  result.generation = static_cast<int>(in.below(5, "generation"));
+  result.generation = static_cast<Generation>(in.below(5, "generation"));  // executable_error() refuses 0
   result.semaphore_count =
       static_cast<uint32_t>(in.below(std::numeric_limits<uint32_t>::max(), "semaphores"));
   for (int64_t* total : {&result.sbuf_bytes_per_partition_used, &result.psum_banks_used,

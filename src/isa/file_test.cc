@@ -47,6 +47,22 @@ TEST(File, SavesAndLoads) {
   EXPECT_THROW(load_program(path), Fault);
 }
 
+// What zeros become is a ten thousandth of them; no program is like that.
+TEST(File, ACompressedFileCannotAskForEverything) {
+  const std::vector<std::byte> zeros(size_t{64} << 20);
+  const std::vector<std::byte> file = wrap(FileKind::kProgram, zeros, Compression::kZstd);
+  ASSERT_LT(file.size(), zeros.size() / 5000);
+  try {
+    unwrap(file, FileKind::kProgram, "bomb.otrn");
+    FAIL();
+  } catch (const Fault& fault) {
+    EXPECT_EQ(fault.kind(), FaultKind::kInput);
+    EXPECT_THAT(fault.message(), HasSubstr("are said to expand to 67108864"));
+  }
+  const std::span<const std::byte> few = std::span(zeros).first(16 << 20);
+  EXPECT_EQ(unwrap(wrap(FileKind::kProgram, few, Compression::kZstd), FileKind::kProgram).size(), few.size());
+}
+
 TEST(File, KeepsTheLoopThatMakesATensor) {
   const std::string text = R"(opentrn program 1 "k"
 registers 1

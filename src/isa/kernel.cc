@@ -22,7 +22,7 @@ constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 
 [[noreturn]] void malformed(std::string message) {
   throw Fault(FaultKind::kInput, "kernel.payload", std::move(message),
-              "trace the kernel again: opentrn.kernel_call.trace(kernel, ...)");
+              "trace the kernel again: opentrn.kernel.trace.trace(kernel, ...)");
 }
 
 std::string base64(std::span<const std::byte> bytes) {
@@ -73,15 +73,6 @@ std::vector<int64_t> numbers(file::Reader& in, std::string_view what) {
   std::vector<int64_t> made(in.count(what));
   for (int64_t& number : made) number = in.signed_number();
   return made;
-}
-
-std::string_view as_text(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-std::vector<std::byte> as_bytes(std::string_view text) {
-  const auto* data = reinterpret_cast<const std::byte*>(text.data());
-  return {data, data + text.size()};
 }
 
 void put_ports(file::Writer& out, const std::vector<Kernel::Port>& ports) {
@@ -166,7 +157,8 @@ void append_copy(Program& program, TensorId to, TensorId from, std::span<const i
     operands[i].tensor = tensors[i];
     operands[i].pattern = program.intern_pattern(pattern);
   }
-  const std::vector<AttributeWord> words(definition(Opcode::kDmaCopy).attributes.size(), AttributeWord{});
+  std::vector<AttributeWord> words(definition(Opcode::kDmaCopy).attributes.size(), AttributeWord{});
+  words[slot::dma_copy::kAPriority].integer = -1;  // none given
   program.append(Opcode::kDmaCopy, Engine::kUnknown, operands, words, 0);
 }
 
@@ -220,17 +212,16 @@ void separate(Kernel& kernel) {
 
 std::string to_text(const Kernel& kernel) {
   file::Writer out;
-  out.number(static_cast<uint64_t>(kernel.generation));
+  out.number(static_cast<uint64_t>(version(kernel.generation)));
   put_numbers(out, kernel.grid);
   put_ports(out, kernel.inputs);
   put_ports(out, kernel.outputs);
   out.number(kernel.constants.size());
   for (const Kernel::Constant& constant : kernel.constants) {
     out.number(constant.tensor);
-    out.text(as_text(constant.bytes));
+    out.data(constant.bytes);
   }
-  const std::vector<std::byte> program = encode(kernel.program);
-  out.text(as_text(program));
+  out.data(encode(kernel.program));
   std::string name = kernel.name;
   std::replace(name.begin(), name.end(), ' ', '_');
   return fmt::format("{}{} {}", kMagic, name, base64(out.take()));
@@ -244,16 +235,16 @@ Kernel kernel_from_text(std::string_view text) {
   if (head > text.size()) malformed("nothing follows the kernel's name");
   const std::vector<std::byte> bytes = from_base64(text.substr(head));
   file::Reader in(bytes, kernel.name);
-  kernel.generation = static_cast<int>(in.below(5, "generation"));
+  kernel.generation = static_cast<Generation>(in.below(5, "generation"));
   kernel.grid = numbers(in, "grid axes");
   kernel.inputs = ports(in);
   kernel.outputs = ports(in);
   kernel.constants.resize(in.count("constants"));
   for (Kernel::Constant& constant : kernel.constants) {
     constant.tensor = static_cast<TensorId>(in.below(UINT32_MAX, "tensor"));
-    constant.bytes = as_bytes(in.text());
+    constant.bytes = in.data();
   }
-  kernel.program = decode_program(as_bytes(in.text()), kernel.name);
+  kernel.program = decode_program(in.data(), kernel.name);
   if (in.left() != 0) in.fail("bytes follow the program");
   check(kernel);
   return kernel;
@@ -282,10 +273,8 @@ double matmul_flops(const Program& program) {
   double total = 0;
   std::vector<double> repeats{1};
   for (const Instruction& in : program.instructions()) {
-    if (in.opcode == Opcode::kLoopBegin || in.opcode == Opcode::kWhileBegin)
-      repeats.push_back(repeats.back() * trips(program, in));
-    if ((in.opcode == Opcode::kLoopEnd || in.opcode == Opcode::kWhileEnd) && repeats.size() > 1)
-      repeats.pop_back();
+    if (opens_loop(in.opcode)) repeats.push_back(repeats.back() * trips(program, in));
+    if (closes_loop(in.opcode) && repeats.size() > 1) repeats.pop_back();
     if (in.opcode != Opcode::kNcMatmul) continue;
     namespace s = slot::nc_matmul;
     if (program.attribute_bool(in, s::kAIsTranspose)) continue;

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/generation.h"
 #include "isa/program.h"
 
 namespace opentrn::isa {
@@ -30,8 +31,8 @@ struct Kernel {
   };
 
   std::string name;
-  int generation = 3;         // of the core it was traced for
-  std::vector<int64_t> grid;  // as launched; programs of all its members are in `program`
+  Generation generation = Generation::kV3;  // of the core it was traced for
+  std::vector<int64_t> grid;                // as launched; programs of all its members are in `program`
   Program program;
   // Operands are not written, and results are neither operands nor one another: see separate().
   std::vector<Port> inputs, outputs;

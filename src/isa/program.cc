@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/host_memory.h"
+#include "base/interrupt.h"
 
 namespace opentrn::isa {
 
@@ -155,6 +156,7 @@ uint32_t Program::add_indirect(const Indirect& indirect) {
 InstructionIndex Program::append(Opcode opcode, Engine engine, std::span<const Operand> operands,
                                  std::span<const AttributeWord> attributes, LocationId location,
                                  uint32_t name, uint8_t flags) {
+  interrupt::poll();
   OPENTRN_CHECK(operands.size() <= 255, "{} operands", operands.size());
   if (instructions_.size() % kInstructionsOfCheck == kInstructionsOfCheck - 1)
     expect_room(instructions_.size());
@@ -206,6 +208,7 @@ Program Program::without_instructions() const {
 }
 
 InstructionIndex Program::append_like(const Instruction& instruction, std::span<const Operand> operands) {
+  interrupt::poll();
   OPENTRN_CHECK(operands.size() <= 255, "{} operands", operands.size());
   Instruction copy = instruction;
   copy.operand_count = static_cast<uint8_t>(operands.size());

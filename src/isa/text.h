@@ -12,8 +12,8 @@
 // "loop 7" after a tensor: every iteration of the loop that instruction 7 begins makes it afresh.
 // "iteration 4 of 2 in 3 independent" begins loop 2 of the kernel, which was written out, in iteration 3 (0:
 // in no loop); "iteration 5 of 2" is its next one; "iteration=5" after an instruction says where it was
-// recorded. Operands and attributes have the names of definitions.cc; those left out are absent, or zero. "#"
-// starts a comment. Printing what was parsed gives the same text: parse is the inverse of print.
+// recorded. Operands and attributes have the names of the instruction table; those left out are absent, or
+// zero. "#" starts a comment. Printing what was parsed gives the same text: parse is the inverse of print.
 #pragma once
 
 #include <string>

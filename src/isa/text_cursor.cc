@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "base/utf8.h"
 
 namespace opentrn::isa::text {
 
@@ -137,7 +138,7 @@ std::string Cursor::quoted() {
   while (true) {
     if (at_line_end()) fail("the string does not end");
     char c = text_[at_++];
-    if (c == '"') return value;
+    if (c == '"') return is_utf8(value) ? value : printable(value);
     if (c == '\\') {
       if (at_line_end()) fail("the string does not end");
       c = text_[at_++];

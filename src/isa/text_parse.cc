@@ -446,7 +446,7 @@ Executable Parser::executable() {
   Executable result;
   at_.integer(kVersion, kVersion, "the version");
   at_.expect('v');
-  result.generation = static_cast<int>(at_.integer(1, 4, "the generation"));
+  result.generation = static_cast<Generation>(at_.integer(1, 4, "the generation"));
   at_.expect_line_end();
   result.program = std::make_shared<const Program>(std::move(program_));
   result.placements.resize(result.program->tensor_count());

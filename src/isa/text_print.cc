@@ -287,7 +287,7 @@ std::string to_text(const Program& program) {
 std::string to_text(const Executable& executable) {
   Out out;
   put_program(out, *executable.program);
-  put(out, "executable 1 v{}\n", executable.generation);
+  put(out, "executable 1 v{}\n", version(executable.generation));
   put(out, "totals semaphores={} sbuf={} psum_banks={} hbm={} spill_save={} spill_reload={}\n",
       executable.semaphore_count, executable.sbuf_bytes_per_partition_used, executable.psum_banks_used,
       executable.hbm_bytes_used, executable.spill_save_bytes, executable.spill_reload_bytes);

@@ -220,7 +220,7 @@ Program random_program(SplitMix64& random, int instructions) {
 Executable random_executable(SplitMix64& random, int instructions) {
   Executable executable;
   executable.program = std::make_shared<const Program>(random_program(random, instructions));
-  executable.generation = static_cast<int>(2 + random.below(3));
+  executable.generation = static_cast<Generation>(2 + random.below(3));
   for (uint32_t i = 1 + random.below(5); i > 0; --i)
     executable.streams.push_back(
         {static_cast<Engine>(random.below(kEngineCount)), static_cast<uint16_t>(random.below(16))});

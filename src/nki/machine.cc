@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/fork.h"
 #include "base/random.h"
 #include "isa/constraints.h"
 #include "isa/constraints_context.h"
@@ -27,7 +28,7 @@ ThreadPool& pool() {
   static ThreadPool instance(default_thread_count());
   return instance;
 }
-std::mutex pool_turn;  // the pool serves one caller at a time
+ForkSafeMutex pool_turn;  // the pool serves one caller at a time
 
 std::function<void(const std::function<void()>&)>& blocking_section() {
   static auto* section = new std::function<void(const std::function<void()>&)>(
@@ -41,15 +42,25 @@ void set_blocking_section(std::function<void(const std::function<void()>& wait)>
   blocking_section() = std::move(section);
 }
 
-Launch::Launch(const MachineOptions& options, int core_count)
-    : core_count_(core_count),
-      running_(core_count),
-      group_(options.generation, core_count, &pool(), options.checks) {}
+Launch::Launch(const MachineOptions& options, int core_count) : Launch(options, core_count, nullptr, 0) {}
 
-void Launch::core_done() {
+Launch::Launch(const MachineOptions& options, int core_count, std::shared_ptr<Ranks> ranks, int rank)
+    : core_count_(core_count),
+      ranks_(std::move(ranks)),
+      rank_(rank),
+      running_(core_count),
+      group_(options.generation, core_count, &pool(), options.checks) {
+  if (!ranks_) return;
+  OPENTRN_CHECK(rank >= 0 && rank < ranks_->count() && core_count == ranks_->cores(),
+                "rank {} with {} cores of {} ranks with {}", rank, core_count, ranks_->count(),
+                ranks_->cores());
+}
+
+void Launch::core_done(int core_id, bool failed) {
   std::lock_guard lock(mutex_);
   --running_;
   progress_.notify_all();
+  if (ranks_) ranks_->core_ended({rank_, core_id}, failed);
 }
 
 void Launch::check_races() {
@@ -60,7 +71,7 @@ void Launch::check_races() {
 std::shared_ptr<Machine> Machine::create(const MachineOptions& options, std::shared_ptr<Launch> launch) {
   if (!launch) launch = std::make_shared<Launch>(options, 1);
   if (options.core_id < 0 || options.core_id >= launch->core_count())
-    throw Fault(FaultKind::kInput, "",
+    throw Fault(FaultKind::kInput, "launch.core",
                 fmt::format("core {} of a launch of {} cores", options.core_id, launch->core_count()));
   return std::shared_ptr<Machine>(new Machine(options, std::move(launch)));
 }
@@ -73,10 +84,16 @@ Machine::Machine(const MachineOptions& options, std::shared_ptr<Launch> launch)
 
 Machine::~Machine() {
   if (!batch_.thread.joinable()) return;
+  if (batch_thread_is_gone()) {
+    // A condition variable does not end while it has a waiter, which the thread was.
+    static_cast<void>(owned_batch_.release());
+    return;
+  }
   {
     std::lock_guard lock(batch_.mutex);
     batch_.stop = true;
   }
+  batch_.work.stop();
   batch_.changed.notify_all();
   blocking_section()([this] { batch_.thread.join(); });
 }
@@ -94,7 +111,19 @@ void Machine::set_stochastic_rounding(uint64_t seed, uint64_t launch) {
 
 // Not inside loops, whose markers are patched later, nor where another core may have to be waited for.
 bool Machine::runs_batches_by_themselves() const {
-  return options_.execute == Execute::kBatched && core_count() == 1 && !has_loops_ && pool().size() > 1;
+  return options_.execute == Execute::kBatched && core_count() == 1 && !has_loops_ && pool().size() > 1 &&
+         !batch_thread_is_gone();
+}
+
+bool Machine::batch_thread_is_gone() const {
+  return batch_.thread.joinable() && batch_.born != fork_generation();
+}
+
+void Machine::expect_batch_thread() const {
+  if (!batch_thread_is_gone()) return;
+  throw Fault(FaultKind::kInput, "machine.fork",
+              "this process was forked while a kernel was running; the thread that ran it is not in the copy",
+              "start processes before or after a kernel, or with multiprocessing's 'spawn'");
 }
 
 void Machine::run_batches() {
@@ -105,7 +134,8 @@ void Machine::run_batches() {
     lock.unlock();
     std::exception_ptr error;
     try {
-      std::lock_guard turn(pool_turn);
+      const interrupt::Scope launch(launch_->work_), own(batch_.work);
+      const auto turn = interrupt::lock(pool_turn);
       core_->run(*program_, static_cast<isa::InstructionIndex>(batch_.begin),
                  static_cast<isa::InstructionIndex>(batch_.end), std::move(batch_.releases));
     } catch (...) {
@@ -125,9 +155,11 @@ void Machine::start_flush() {
   release_dead();
   if (executed_ == program_->size()) return;
   program_->set_before_move([this] {
+    expect_batch_thread();
     blocking_section()([this] {
+      const interrupt::Scope scope(launch_->work_);
       std::unique_lock lock(batch_.mutex);
-      batch_.changed.wait(lock, [this] { return !batch_.busy.load(); });
+      interrupt::wait_for_end(batch_.changed, lock, [this] { return !batch_.busy.load(); });
     });
   });
   std::lock_guard lock(batch_.mutex);
@@ -135,16 +167,21 @@ void Machine::start_flush() {
   batch_.end = program_->size();
   batch_.releases = pending_releases();
   batch_.busy.store(true);
-  if (!batch_.thread.joinable()) batch_.thread = std::thread([this] { run_batches(); });
+  if (!batch_.thread.joinable()) {
+    batch_.born = fork_generation();
+    batch_.thread = std::thread([this] { run_batches(); });
+  }
   batch_.changed.notify_all();
 }
 
 void Machine::finish_batch() {
   if (batch_.end <= executed_) return;  // none is out
+  expect_batch_thread();
   std::exception_ptr error;
   blocking_section()([&] {
+    const interrupt::Scope scope(launch_->work_);
     std::unique_lock lock(batch_.mutex);
-    batch_.changed.wait(lock, [this] { return !batch_.busy.load(); });
+    interrupt::wait_for_end(batch_.changed, lock, [this] { return !batch_.busy.load(); });
     error = std::exchange(batch_.error, nullptr);
   });
   program_->set_before_move(nullptr);
@@ -256,7 +293,8 @@ isa::TensorId Machine::tensor_id(const TensorView& view) {
     return storage.id;
   }
   if (!storage.host_bytes)
-    throw Fault(FaultKind::kProgram, "", fmt::format("{} belongs to another kernel launch", view.describe()),
+    throw Fault(FaultKind::kProgram, "NkiTensor.launch",
+                fmt::format("{} belongs to another kernel launch", view.describe()),
                 "tensors live only while the kernel that made them runs");
   const auto [it, inserted] = host_tensors_.try_emplace(&storage, 0, view.storage);
   if (inserted) {
@@ -342,12 +380,36 @@ void Machine::end_loop(isa::LocationId location) {
     program_->set_attribute(begin, s::kAMatch, {.integer = static_cast<int64_t>(end)});
   } else {
     namespace s = isa::slot::while_loop;
+    check_ends(begin);
     const isa::AttributeWord attributes[] = {match};
     end = emit(isa::Opcode::kWhileEnd, isa::Engine::kUnknown, operands, attributes, location);
     program_->set_attribute(begin, s::kAMatch, {.integer = static_cast<int64_t>(end)});
   }
   open_loops_.pop_back();
   if (open_loops_.empty() && std::exchange(print_in_loop_, false)) prints_end_ = program_->size();
+}
+
+// A body that never writes the register that the loop tests leaves it as it was.
+void Machine::check_ends(isa::InstructionIndex while_begin) const {
+  const isa::Instruction& loop = program_->instruction(while_begin);
+  const isa::RegisterId condition = program_->operand(loop, isa::slot::while_loop::kCondition).tensor;
+  for (size_t i = while_begin + 1; i < program_->size(); ++i) {
+    const isa::Instruction& in = program_->instruction(static_cast<isa::InstructionIndex>(i));
+    const auto slots = isa::definition(in.opcode).operands;
+    for (int slot = 0; slot < in.operand_count; ++slot) {
+      const isa::Operand& operand = program_->operand(in, slot);
+      const isa::Role role = slots[std::min<size_t>(static_cast<size_t>(slot), slots.size() - 1)].role;
+      if (operand.kind == isa::OperandKind::kRegister && operand.tensor == condition &&
+          role != isa::Role::kIn)
+        return;
+    }
+  }
+  Fault fault(
+      FaultKind::kProgram, "loop.endless",
+      "this while loop never ends once it is entered: the register that ends it is not written in the body",
+      "write the register of the condition in the body, with nisa.register_load or nisa.register_move");
+  fault.set_location(program_->location(loop.location));
+  throw fault;
 }
 
 void Machine::check_no_open_loop() const {
@@ -387,9 +449,9 @@ std::vector<isa::InstructionIndex> loops_around(const isa::Program& program) {
   std::vector<isa::InstructionIndex> around(program.size()), open;
   for (isa::InstructionIndex i = 0; i < program.size(); ++i) {
     const isa::Opcode opcode = program.instruction(i).opcode;
-    if (opcode == isa::Opcode::kLoopEnd || opcode == isa::Opcode::kWhileEnd) open.pop_back();
+    if (isa::closes_loop(opcode)) open.pop_back();
     around[i] = open.empty() ? kNoLoop : open.back();
-    if (opcode == isa::Opcode::kLoopBegin || opcode == isa::Opcode::kWhileBegin) open.push_back(i);
+    if (isa::opens_loop(opcode)) open.push_back(i);
   }
   return around;
 }
@@ -485,6 +547,7 @@ isa::InstructionIndex Machine::emit(isa::Opcode opcode, isa::Engine engine,
                                     std::span<const isa::AttributeWord> attributes, isa::LocationId location,
                                     uint32_t name) {
   if (abandoned_) check_no_open_loop();
+  launch_->work_.poll();
   const isa::InstructionIndex index = program_->append(opcode, engine, operands, attributes, location, name,
                                                        no_reorder_ ? isa::kFlagNoReorder : uint8_t{0});
   if (options_.check_constraints)
@@ -499,12 +562,43 @@ isa::InstructionIndex Machine::emit(isa::Opcode opcode, isa::Engine engine,
   return index;
 }
 
+const RankLayout& Machine::rank_layout() const {
+  static const RankLayout alone;
+  return launch_->ranks_ ? launch_->ranks_->layout() : alone;
+}
+
+void Machine::meet(Ranks::Visit visit, const std::function<void(std::span<Contribution* const>)>& complete) {
+  if (!launch_->ranks_) return complete(std::array{visit.contribution});
+  blocking_section()([&] {
+    const interrupt::Scope scope(launch_->work_);
+    launch_->ranks_->meet({rank(), options_.core_id}, std::move(visit), complete);
+  });
+}
+
+// A rendezvous is complete for both cores at once, also for the one whose thread still sleeps.
+void Machine::tell_who_goes_on() {
+  if (!launch_->ranks_) return;
+  for (int core = 0; core < core_count(); ++core)
+    if (!launch_->group_.waiting_at(core)) launch_->ranks_->goes_on({rank(), core});
+}
+
 void Machine::wait_for_peer(std::unique_lock<std::mutex>& lock) {
   Launch& launch = *launch_;
   const auto passed = [&] { return !launch.group_.waiting_at(options_.core_id); };
-  launch.progress_.wait(lock, [&] { return passed() || launch.running_ < launch.core_count_; });
-  if (passed()) return;
   const isa::InstructionIndex at = *launch.group_.waiting_at(options_.core_id);
+  Ranks* const ranks = launch.ranks_.get();
+  if (ranks) {
+    const isa::Instruction& in = program_->instruction(at);
+    const SourceLocation where = program_->location(in.location);
+    ranks->waits_for_core({rank(), options_.core_id},
+                          fmt::format("at {}{}", isa::name(in.opcode),
+                                      where.known() ? fmt::format(" ({}:{})", where.file, where.line) : ""));
+  }
+  interrupt::wait(launch.progress_, lock, [&] {
+    return passed() || launch.running_ < launch.core_count_ || (ranks && ranks->failed());
+  });
+  if (passed()) return;
+  if (ranks && ranks->failed()) ranks->throw_failure(program_->location(program_->instruction(at).location));
   Fault fault(
       FaultKind::kProgram, "sim.peer_ended",
       fmt::format("core {} waits here, but the other core ended without taking part", options_.core_id),
@@ -530,15 +624,17 @@ void Machine::flush_prints() {
 // it prints waits for the host's.
 void Machine::execute_until(size_t end) {
   blocking_section()([&] {
+    const interrupt::Scope scope(launch_->work_);
     std::unique_lock lock(launch_->mutex_);
     failed_ = true;
     while (executed_ < end) {
       {
-        std::lock_guard turn(pool_turn);
+        const auto turn = interrupt::lock(pool_turn);
         executed_ = core_->run(*program_, static_cast<isa::InstructionIndex>(executed_),
                                static_cast<isa::InstructionIndex>(end), pending_releases());
       }
       launch_->progress_.notify_all();
+      tell_who_goes_on();
       if (executed_ < end) wait_for_peer(lock);
     }
     failed_ = false;
@@ -582,7 +678,7 @@ std::shared_ptr<sim::Buffer> Machine::value(const TensorView& view) {
     return view.storage->host_bytes;
   }
   if (options_.execute == Execute::kNever)
-    throw Fault(FaultKind::kProgram, "",
+    throw Fault(FaultKind::kProgram, "launch.no_values",
                 "this launch records instructions without executing them; it has no values");
   flush();
   return core_->buffer(*program_, tensor_id(view));
@@ -591,7 +687,7 @@ std::shared_ptr<sim::Buffer> Machine::value(const TensorView& view) {
 int64_t Machine::register_value(isa::RegisterId id) {
   check_no_open_loop();
   if (options_.execute == Execute::kNever)
-    throw Fault(FaultKind::kProgram, "",
+    throw Fault(FaultKind::kProgram, "launch.no_values",
                 "this launch records instructions without executing them; it has no values");
   flush();
   const std::optional<int64_t> value = core_->register_value(id);

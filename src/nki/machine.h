@@ -22,8 +22,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/generation.h"
+#include "base/interrupt.h"
 #include "base/thread_pool.h"
 #include "isa/program.h"
+#include "nki/ranks.h"
 #include "nki/tensor_view.h"
 #include "numerics/mx.h"
 #include "sim/functional/core_group.h"
@@ -33,7 +36,7 @@ namespace opentrn::nki {
 enum class Execute : uint8_t { kBatched, kEager, kNever };
 
 struct MachineOptions {
-  int generation = 3;  // NeuronCore version
+  Generation generation = Generation::kV3;
   int core_id = 0;
   Execute execute = Execute::kBatched;
   sim::CheckOptions checks;
@@ -52,11 +55,15 @@ void set_blocking_section(std::function<void(const std::function<void()>& wait)>
 class Launch {
  public:
   explicit Launch(const MachineOptions& options, int core_count = 1);
+  // As one rank of several, which meet at collectives.
+  Launch(const MachineOptions& options, int core_count, std::shared_ptr<Ranks> ranks, int rank);
 
   int core_count() const { return core_count_; }
   // Called by the thread of a core when its kernel has returned or failed, so that a peer that waits
   // for it does not wait for ever.
-  void core_done();
+  void core_done(int core_id, bool failed);
+  // Ends the execution of every core, from any thread: what they call next throws Interrupted.
+  void stop() { work_.stop(); }
   // When every core has ended well: Fault "sim.core_race" if they leave different values in what they share.
   void check_races();
 
@@ -69,6 +76,9 @@ class Launch {
   };
 
   int core_count_;
+  std::shared_ptr<Ranks> ranks_;  // null: this is the only one
+  int rank_ = 0;
+  interrupt::Work work_;
   std::mutex mutex_;
   std::condition_variable progress_;
   int running_;
@@ -81,7 +91,7 @@ class Machine : public std::enable_shared_from_this<Machine> {
   static std::shared_ptr<Machine> create(const MachineOptions& options, std::shared_ptr<Launch> launch);
   ~Machine();
 
-  int generation() const { return options_.generation; }
+  Generation generation() const { return options_.generation; }
   int core_id() const { return options_.core_id; }
   // quantize_mx takes the larger scale since NKI 0.5 [release notes of 0.5.0]; kernels of before may rely on
   // the smaller one.
@@ -99,7 +109,24 @@ class Machine : public std::enable_shared_from_this<Machine> {
   // What the core was given; nothing where engines round to nearest.
   std::optional<uint64_t> rounding_seed() const { return rounding_seed_; }
   int core_count() const { return launch_->core_count(); }
+  bool executes() const { return options_.execute != Execute::kNever; }
   const std::shared_ptr<isa::Program>& program() const { return program_; }
+
+  // -- ranks
+  int rank() const { return launch_->rank_; }
+  int rank_count() const { return launch_->ranks_ ? launch_->ranks_->count() : 1; }
+  const RankLayout& rank_layout() const;
+  // Where several ranks meet; of a launch of one rank the core is alone. See Ranks::meet().
+  void meet(Ranks::Visit visit, const std::function<void(std::span<Contribution* const>)>& complete);
+  // Null in a launch of one rank.
+  Ranks* ranks() const { return launch_->ranks_.get(); }
+  // Where in the program a collective lies: [begin, met) copies what this rank sends, [met, end) what it got.
+  struct CollectiveMark {
+    size_t record;  // in Ranks::records()
+    size_t begin, met, end;
+  };
+  void add_collective(CollectiveMark mark) { collectives_.push_back(mark); }
+  const std::vector<CollectiveMark>& collectives() const { return collectives_; }
 
   // Fresh memory. Errors: Fault{kProgram} "ndarray.*" for shapes that no memory has.
   TensorView ndarray(std::span<const int64_t> shape, DType dtype, isa::MemorySpace space, std::string name,
@@ -178,10 +205,12 @@ class Machine : public std::enable_shared_from_this<Machine> {
   void run_batches();  // what the other thread does
   void execute_until(size_t end);
   void wait_for_peer(std::unique_lock<std::mutex>& lock);
+  void tell_who_goes_on();
   // Dead tensors whose last use is still to be executed: released on the way.
   std::vector<sim::Core::Release> pending_releases();
   void release_dead();
   void check_no_open_loop() const;
+  void check_ends(isa::InstructionIndex while_begin) const;
   void check_scope(isa::TensorId id) const;
   isa::TensorId tensor_id(const TensorView& view);
   std::shared_ptr<sim::Buffer> shared_hbm(const isa::Tensor& tensor);
@@ -192,6 +221,7 @@ class Machine : public std::enable_shared_from_this<Machine> {
   sim::Core* core_;  // owned by the launch's group
   size_t executed_ = 0;
   size_t shared_created_ = 0;
+  std::vector<CollectiveMark> collectives_;
   bool no_reorder_ = false;
   std::optional<uint64_t> rounding_seed_;
   std::vector<isa::InstructionIndex> open_loops_;  // their begin markers, outermost first
@@ -213,6 +243,8 @@ class Machine : public std::enable_shared_from_this<Machine> {
 
   // The thread that runs batches; made when first needed. While `busy`, the core is its own.
   struct Batch {
+    uint64_t born = 0;     // in this process: elsewhere nobody runs them
+    interrupt::Work work;  // stops with the machine: nobody can look at what it computes any more
     std::thread thread;
     std::mutex mutex;
     std::condition_variable changed;
@@ -222,7 +254,11 @@ class Machine : public std::enable_shared_from_this<Machine> {
     std::vector<sim::Core::Release> releases;
     std::exception_ptr error;
   };
-  Batch batch_;
+  // True in the child of a fork: the thread is not there.
+  bool batch_thread_is_gone() const;
+  void expect_batch_thread() const;
+  std::unique_ptr<Batch> owned_batch_ = std::make_unique<Batch>();
+  Batch& batch_ = *owned_batch_;
 };
 
 }  // namespace opentrn::nki

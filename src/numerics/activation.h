@@ -1,9 +1,9 @@
 // The activation functions of the Scalar Engine on rows of fp32.
 //
 // The hardware evaluates piecewise polynomials whose coefficients are not public, so OpenTrn
-// computes the mathematical function in fp32, within a few ulp, from
-// polynomials and fused multiply-adds only: the same bits on every host and vector width. The bound on
-// the error is activation_error_ulp().
+// computes the mathematical function in fp32, within a few ulp [assumed: a device differs by its
+// polynomials]. It does so with polynomials and fused multiply-adds only: the same bits on every host and
+// vector width. The bound on the error is activation_error_ulp().
 //
 // Outside valid_range() the hardware "will generate invalid output results" [doc:
 // nki/api/nki.api.shared.rst]. For sin the page says what they are: no range reduction, a cubic

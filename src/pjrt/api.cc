@@ -5,6 +5,7 @@
 #include "base/fault.h"
 #include "pjrt/callback.h"
 #include "pjrt/entries.h"
+#include "pjrt/interrupts.h"
 #include "pjrt/status.h"
 
 namespace opentrn::pjrt {
@@ -206,9 +207,14 @@ extern "C" __attribute__((visibility("default"))) const opentrn::pjrt::abi::Api*
   return &api;
 }
 
-// For python/opentrn/jax_callbacks.py.
+// For python/opentrn/jax/callbacks.py.
 extern "C" __attribute__((visibility("default"))) void opentrn_set_host_call(opentrn::pjrt::HostCall call) {
   opentrn::pjrt::set_host_call(call);
+}
+
+// For python/opentrn/jax/interrupts.py.
+extern "C" __attribute__((visibility("default"))) void opentrn_stop_compilations() {
+  opentrn::pjrt::stop_compilations();
 }
 
 // For python/opentrn/program_profile.py. 0: well; 1: JAX has no client of this platform; 2: under way

@@ -77,6 +77,22 @@ void Buffer::remove() {
   last.swap(array_);
 }
 
+void Buffer::reference() {
+  const std::shared_ptr<Array> array = live();
+  std::lock_guard lock(mutex_);
+  ++references_;
+  referenced_ = array;
+}
+
+void Buffer::dereference() {
+  std::shared_ptr<Array> last;  // its end frees much: not under the lock
+  std::lock_guard lock(mutex_);
+  if (references_ == 0)
+    throw Fault(FaultKind::kInput, "pjrt.references", "the buffer has no external reference to give back",
+                "give back each reference once");
+  if (--references_ == 0) last.swap(referenced_);
+}
+
 std::vector<int64_t> byte_strides_of(const graph::Type& type, std::span<const int64_t> minor_to_major) {
   std::vector<int64_t> strides(static_cast<size_t>(type.rank()));
   int64_t step = graph::storage_bytes(type.element());

@@ -48,10 +48,16 @@ struct Buffer {
   bool deleted() const;
   // Whoever has the array keeps it.
   void remove();
+  // External references: the array's memory stays where it is until each has been given back, even when the
+  // buffer is deleted or donated meanwhile.
+  void reference();
+  void dereference();
 
  private:
   mutable std::mutex mutex_;
-  std::shared_ptr<Array> array_;  // null: deleted
+  std::shared_ptr<Array> array_;       // null: deleted
+  std::shared_ptr<Array> referenced_;  // null: nobody refers to it
+  int64_t references_ = 0;
 };
 
 // Between neighbours in each dimension.

@@ -1,5 +1,5 @@
 // Calls of the user's Python from a program: the custom call @opentrn.callback, which OpenTrn's lowering of
-// JAX's callbacks makes (python/opentrn/jax_callbacks.py).
+// JAX's callbacks makes (python/opentrn/jax/callbacks.py).
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ using HostCall = int (*)(const char* key, int64_t operand_count, const HostArray
 // Null, before Python ends: returns when the last call has come back; later ones are faults.
 void set_host_call(HostCall call);
 
-// Compares a module on the device with float64, op by op (opentrn.diff). Fault with the first op whose error
-// rounding does not explain.
+// Compares a module on the device with float64, op by op (opentrn.model.diff). Fault with the first op whose
+// error rounding does not explain.
 void check_on_host(const graph::Module& module, std::span<const graph::Literal> arguments);
 
 bool is_host_call(const graph::Op& op);

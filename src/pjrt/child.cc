@@ -1,6 +1,7 @@
 #include "pjrt/child.h"
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 
@@ -15,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "base/interrupt.h"
 
 extern char** environ;
 
@@ -87,13 +89,22 @@ bool Child::write(std::string_view bytes) {
   return true;
 }
 
+bool Child::wait(int seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::seconds(seconds);
+  for (;;) {
+    interrupt::poll();
+    pollfd wanted{from_, POLLIN, 0};
+    const int ready = ::poll(&wanted, 1, static_cast<int>(interrupt::kPeriod.count()));
+    if (ready > 0) return true;
+    if ((ready < 0 && errno != EINTR) || Clock::now() >= end) return false;
+  }
+}
+
 bool Child::read(void* to, size_t size, int seconds) {
   auto* at = static_cast<char*>(to);
   while (size > 0) {
-    pollfd wanted{from_, POLLIN, 0};
-    const int ready = ::poll(&wanted, 1, seconds * 1000);
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) {
+    if (!wait(seconds)) {
       late_ = true;
       return false;
     }

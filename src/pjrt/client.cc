@@ -17,15 +17,14 @@ Client* g_current = nullptr;
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
-// Bytes of HBM that one logical core may use: its share of its chip's.
-int64_t memory_of_core(const Settings& settings) {
+}  // namespace
+
+int64_t hbm_bytes_of_core(const Settings& settings) {
   for (const arch::Chip& chip : arch::default_tables().chips())
     if (chip.generation == settings.generation)
       return static_cast<int64_t>(chip.memory_gib * kGiB) / chip.cores * settings.physical_cores_per_core;
   throw Fault(FaultKind::kInternal, "", "no chip of this generation");
 }
-
-}  // namespace
 
 abi::NamedValue& NamedValues::next(std::string name, abi::ValueKind kind) {
   const std::string& kept = texts_.emplace_back(std::move(name));
@@ -82,11 +81,11 @@ void Device::give_back(int64_t bytes) {
 
 Client::Client(Settings from) : settings(std::move(from)), topology{this}, usage(settings.usage_file) {
   g_current = this;
-  const int generation = static_cast<int>(settings.generation);
+  const int generation = version(settings.generation);
   // JAX keeps compiled programs by this text.
   platform_version = fmt::format("OpenTrn, a simulated {} (NeuronCore-v{}), build {}", settings.target,
                                  generation, build_id());
-  const int64_t bytes = memory_of_core(settings);
+  const int64_t bytes = hbm_bytes_of_core(settings);
   for (size_t i = 0; i < settings.cores.size(); ++i) {
     auto device = std::make_unique<Device>();
     device->client = this;
@@ -108,6 +107,7 @@ Client::Client(Settings from) : settings(std::move(from)), topology{this}, usage
 
 Client::~Client() {
   g_current = nullptr;
+  if (!usage.wanted() && !settings.check) worker->abandon();
   worker.reset();
   usage.write(settings, bytes_peak());
 }
@@ -119,9 +119,14 @@ int64_t Client::bytes_peak() const {
 }
 
 void Client::drain() {
+  if (forked()) return;
   Completion done;
   worker->add([&done] { done.set(std::nullopt); });
   done.wait();
+}
+
+void Client::expect_not_forked() const {
+  if (forked()) throw forked_fault();
 }
 
 Client* Client::current() { return g_current; }

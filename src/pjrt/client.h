@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fork.h"
 #include "pjrt/abi.h"
 #include "pjrt/shardy.h"
 #include "pjrt/usage.h"
@@ -70,7 +71,9 @@ struct Topology {
 
 struct Client {
   explicit Client(Settings settings);
-  // Ends what is under way, then writes the usage.
+  // The framework gives up its client when no array of it is left, at the latest at the end of the process.
+  // Nobody reads then what is still under way, so it is abandoned; OPENTRN_USAGE and OPENTRN_CHECK tell of
+  // every run and wait for it. Effects (host callbacks, prints) are awaited by JAX before.
   ~Client();
 
   Settings settings;
@@ -85,11 +88,18 @@ struct Client {
   int64_t bytes_peak() const;
   // Waits for what is under way.
   void drain();
+  // In the child of a fork, which has no copy of the worker's thread: a Fault instead of a wait without end.
+  bool forked() const { return born != fork_generation(); }
+  void expect_not_forked() const;
+  const uint64_t born = fork_generation();
   // The client of this process; null when there is none. JAX has one.
   static Client* current();
 
   std::unique_ptr<Worker> worker = std::make_unique<Worker>();
 };
+
+// HBM that one logical core may use: its share of its chip's.
+int64_t hbm_bytes_of_core(const Settings& settings);
 
 inline constexpr std::string_view kPlatform = "neuron";
 inline constexpr std::string_view kMemoryKind = "device";

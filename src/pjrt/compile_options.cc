@@ -39,12 +39,43 @@ std::vector<std::vector<int>> read_assignment(pbf_reader reader) {
   return computations;
 }
 
+constexpr int32_t kLevelOfJax = 29;  // O2, which JAX asks for unless it is told otherwise
+
+void refuse_if(bool set, const char* what, const char* hint) {
+  if (set) throw Fault(FaultKind::kNotModelled, "pjrt.compile_options", what, hint);
+}
+
+void note_if(bool set, const char* name, CompileOptions& options) {
+  if (set) options.without_effect.emplace_back(name);
+}
+
 void read_build_options(pbf_reader reader, CompileOptions& options) {
   std::vector<std::vector<int>> assignment;
   while (reader.next()) switch (reader.tag()) {
       case 4: options.replicas = static_cast<int>(reader.get_int64()); break;
       case 5: options.partitions = static_cast<int>(reader.get_int64()); break;
+      case 7:
+        refuse_if(reader.get_bool(), "use_auto_spmd_partitioning asks for shardings that XLA finds",
+                  "state shardings, or let Shardy propagate them");
+        break;
       case 9: assignment = read_assignment(reader.get_message()); break;
+      case 11:
+        refuse_if(reader.get_bool(), "run_backend_only gives a program that XLA has optimised",
+                  "give the program as it was traced");
+        break;
+      case 14: note_if(reader.get_view().size() > 0, "fdo_profile", options); break;
+      case 20: note_if(reader.get_float() != 0, "exec_time_optimization_effort", options); break;
+      case 21: note_if(reader.get_float() != 0, "memory_fitting_effort", options); break;
+      case 23:
+        refuse_if(reader.get_int64() > 1, "the program is one of several processes",
+                  "one process, which drives all simulated devices");
+        break;
+      case 24: note_if(reader.get_enum() != 0, "optimization_level", options); break;
+      case 25: {
+        const int32_t level = reader.get_enum();
+        note_if(level != 0 && level != kLevelOfJax, "memory_fitting_level", options);
+        break;
+      }
       default: reader.skip();
     }
   for (int replica = 0; replica < options.replicas && !assignment.empty(); ++replica)
@@ -82,6 +113,14 @@ CompileOptions read_compile_options(std::string_view bytes) {
   try {
     pbf_reader reader(bytes.data(), bytes.size());
     while (reader.next()) switch (reader.tag()) {
+        case 2:
+          refuse_if(reader.get_bool(), "parameter_is_tupled_arguments gives all arguments as one tuple",
+                    "give each argument of its own");
+          break;
+        case 6:
+          refuse_if(reader.get_view().size() > 0, "serialized_multi_slice_config asks for several slices",
+                    "one process with the devices of one instance");
+          break;
         case 3: read_build_options(reader.get_message(), options); break;
         case 7: read_override(reader.get_message(), options); break;
         default: reader.skip();

@@ -20,8 +20,17 @@ bool Completion::done() const {
   return done_;
 }
 
+// Null where somebody can still make it done.
+const Completion::Outcome* Completion::forked() const {
+  if (done_ || born_ == fork_generation()) return nullptr;
+  static const Outcome& failed =
+      *new Outcome(Status{abi::Code::kInvalidArgument, std::string(forked_fault().what())});
+  return &failed;
+}
+
 const Completion::Outcome& Completion::wait() const {
   std::unique_lock lock(mutex_);
+  if (const Outcome* failed = forked()) return *failed;
   woken_.wait(lock, [&] { return done_; });
   return outcome_;
 }
@@ -29,12 +38,12 @@ const Completion::Outcome& Completion::wait() const {
 void Completion::then(std::function<void(const Outcome&)> callback) {
   {
     std::lock_guard lock(mutex_);
-    if (!done_) {
+    if (!done_ && !forked()) {
       callbacks_.push_back(std::move(callback));
       return;
     }
   }
-  callback(outcome_);
+  callback(wait());
 }
 
 std::shared_ptr<Completion> Completion::already(Outcome outcome) {

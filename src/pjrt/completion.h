@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/fork.h"
 #include "pjrt/status.h"
 
 namespace opentrn::pjrt {
@@ -19,7 +20,7 @@ class Completion {
   // Later calls are ignored. Callbacks run on this thread, without a lock held.
   void set(Outcome outcome);
   bool done() const;
-  // Blocks until it is done.
+  // Blocks until it is done. What a fork has copied before it was done fails in the child.
   const Outcome& wait() const;
   // At once when it is done already.
   void then(std::function<void(const Outcome&)> callback);
@@ -27,6 +28,9 @@ class Completion {
   static std::shared_ptr<Completion> already(Outcome outcome = std::nullopt);
 
  private:
+  const Outcome* forked() const;
+
+  const uint64_t born_ = fork_generation();
   mutable std::mutex mutex_;
   mutable std::condition_variable woken_;
   bool done_ = false;

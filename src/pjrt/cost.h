@@ -14,7 +14,8 @@ struct Cost {
   // Instructions and DMA; nullopt, with `why`, where the timing model cannot tell.
   std::optional<double> compute_us;
   std::string why;
-  // Collectives, an estimate (arch/collective.h); nullopt where there are some of which nobody knows.
+  // Collectives (collectives/predict.h), one after the other and nothing meanwhile; nullopt where there are
+  // some of which nobody knows.
   std::optional<double> collectives_us = 0.0;
   double tensor_flops = 0;  // done by the Tensor engine
   double model_flops = 0;   // of the program's arithmetic, whoever does it; bodies of loops once

@@ -21,6 +21,7 @@ Event* read_later(const std::shared_ptr<Array>& array, std::function<void(const 
 }
 
 Buffer* copy_to(const Buffer& buffer, Device* device) {
+  buffer.device->client->expect_not_forked();
   const std::shared_ptr<Array> source = buffer.live();
   auto copy = std::make_shared<Array>(device, source->type, source->order);
   source->ready->then([source, copy](const Completion::Outcome& failed) {
@@ -33,6 +34,7 @@ Buffer* copy_to(const Buffer& buffer, Device* device) {
 }  // namespace
 
 void buffer_destroy(abi::BufferArgs& args) { delete args.buffer; }
+
 void buffer_element_type(abi::BufferElementType& args) {
   args.type = abi_type_of(args.buffer->type.element());
 }
@@ -77,6 +79,7 @@ void buffer_to_memory(abi::BufferToMemory& args) {
 }
 
 void buffer_to_host(abi::BufferToHost& args) {
+  args.buffer->device->client->expect_not_forked();
   const std::shared_ptr<Array> array = args.buffer->live();
   const auto bytes = static_cast<size_t>(array->type.byte_count());
   if (!args.data) {
@@ -92,6 +95,7 @@ void buffer_to_host(abi::BufferToHost& args) {
 }
 
 void buffer_raw_to_host(abi::BufferRawToHost& args) {
+  args.buffer->device->client->expect_not_forked();
   const std::shared_ptr<Array> array = args.buffer->live();
   if (args.offset < 0 || args.size < 0 || args.offset > array->type.byte_count() - args.size)
     throw Fault(FaultKind::kInput, "pjrt.to_host",
@@ -116,8 +120,8 @@ void buffer_pointer(abi::BufferPointer& args) {
   args.pointer = reinterpret_cast<uintptr_t>(array->value.bytes().data());
 }
 
-// Whoever holds a reference holds the buffer, and with it the elements.
-void buffer_reference(abi::BufferArgs&) {}
-void buffer_dereference(abi::BufferArgs&) {}
+// What a pointer leads to outlives the deletion and the donation of the buffer while there are references.
+void buffer_reference(abi::BufferArgs& args) { args.buffer->reference(); }
+void buffer_dereference(abi::BufferArgs& args) { args.buffer->dereference(); }
 
 }  // namespace opentrn::pjrt

@@ -9,6 +9,7 @@
 #include "base/fnv1a.h"
 #include "pjrt/element.h"
 #include "pjrt/entries.h"
+#include "pjrt/interrupts.h"
 #include "runtime/host_ops.h"
 
 namespace opentrn::pjrt {
@@ -37,6 +38,46 @@ void dump(const std::string& folder, std::string_view code) {
                 "set OPENTRN_DUMP to a folder that can");
 }
 
+std::string_view name_of(const abi::NamedValue& option) { return {option.name, option.name_size}; }
+
+Fault several_processes(int64_t count) {
+  return Fault(FaultKind::kNotModelled, "pjrt.processes",
+               fmt::format("jax.distributed has {} processes; the platform neuron has one, which drives all "
+                           "simulated devices",
+                           count),
+               "one process without jax.distributed.initialize(), with the devices of an instance "
+               "(NEURON_PLATFORM_TARGET_OVERRIDE=trn2.48xlarge)");
+}
+
+// The options are those of JAX's distributed runtime. A client that took others without a word, or worked as
+// one of several processes of which it knows nothing, would give each of them a model of its own. The store
+// for keys says nothing: jaxlib gives one to a single process, too.
+void check_client_options(const abi::ClientCreate& args) {
+  if (args.option_count > 0) require(args.options, "the client's options");
+  int64_t processes = 1;
+  for (size_t i = 0; i < args.option_count; ++i) {
+    const abi::NamedValue& option = args.options[i];
+    const bool number = option.kind == abi::ValueKind::kInt64;
+    if (number && name_of(option) == "num_nodes") {
+      processes = option.int64;
+    } else if (!number || (name_of(option) != "node_id" && name_of(option) != "partition_index")) {
+      throw Fault(FaultKind::kInput, "pjrt.client_options",
+                  fmt::format("the platform neuron has no option '{}'", name_of(option)),
+                  "set its environment variables instead (docs/jax.md)");
+    }
+  }
+  if (processes > 1) throw several_processes(processes);
+}
+
+// XLA's other form, "hlo_with_config", comes with options of which nothing here would be taken.
+void check_format(const abi::Program& program) {
+  const std::string_view format = {program.format, program.format_size};
+  if (format != "mlir" && format != "hlo")
+    throw Fault(FaultKind::kNotModelled, "pjrt.format",
+                fmt::format("a program in the format '{}'; the formats are 'mlir' and 'hlo'", format),
+                "give StableHLO as 'mlir'");
+}
+
 }  // namespace
 
 void report(const Program& program) {
@@ -50,6 +91,8 @@ void report(const Program& program) {
   if (!program.whole_reason().empty())
     fmt::print(stderr, "opentrn: one device computes {} for all of them: {}\n", program.name(),
                program.whole_reason().substr(0, program.whole_reason().find('\n')));
+  if (!program.narrowing().empty())
+    fmt::print(stderr, "opentrn: {} {}\n", program.name(), program.narrowing());
   static std::mutex one_at_a_time;
   static std::set<std::string> told;
   const std::lock_guard guard(one_at_a_time);
@@ -58,8 +101,15 @@ void report(const Program& program) {
       fmt::print(stderr, "opentrn: the compiler option {} has no effect here\n", flag);
 }
 
-void client_create(abi::ClientCreate& args) { args.client = new Client(runtime::settings_of_environment()); }
-void client_destroy(abi::ClientArgs& args) { delete args.client; }
+void client_create(abi::ClientCreate& args) {
+  check_client_options(args);
+  hear_signals();
+  args.client = new Client(runtime::settings_of_environment());
+}
+// The child of a fork leaves the client to its parent.
+void client_destroy(abi::ClientArgs& args) {
+  if (!args.client->forked()) delete args.client;
+}
 void client_platform_name(abi::ClientText& args) { give(args, kPlatform); }
 void client_platform_version(abi::ClientText& args) { give(args, args.client->platform_version); }
 void client_process_index(abi::ClientNumber& args) { args.number = 0; }
@@ -98,7 +148,11 @@ void client_topology(abi::ClientTopology& args) { args.topology = &args.client->
 void client_compile(abi::ClientCompile& args) {
   require(args.program, "the program");
   if (args.program->code_size > 0) require(args.program->code, "the program's code");
+  if (args.program->format_size > 0) require(args.program->format, "the program's format");
   if (args.options_size > 0) require(args.options, "the compile options");
+  args.client->expect_not_forked();
+  check_format(*args.program);
+  const Compilation under_way;
   dump(args.client->settings.dump_folder, {args.program->code, args.program->code_size});
   auto program = std::make_shared<const Program>(std::string(args.program->code, args.program->code_size),
                                                  std::string(args.options, args.options_size),
@@ -123,10 +177,12 @@ void client_default_assignment(abi::ClientDefaultAssignment& args) {
   for (size_t i = 0; i < count; ++i) args.assignment[i] = args.client->devices[i]->id;
 }
 
-// One process is all there is.
-void client_update_processes(abi::ClientUpdateProcesses&) {}
+void client_update_processes(abi::ClientUpdateProcesses& args) {
+  if (args.count > 1) throw several_processes(static_cast<int64_t>(args.count));
+}
 
 void client_buffer_from_host(abi::ClientBufferFromHost& args) {
+  args.client->expect_not_forked();
   const graph::Type type = type_of(args.type, args.dims, args.rank);
   if (type.byte_count() > 0) require(args.data, "the host's array");
   auto array = std::make_shared<Array>(device_of(args.client, args.device, args.memory), type,
@@ -137,6 +193,7 @@ void client_buffer_from_host(abi::ClientBufferFromHost& args) {
 }
 
 void client_uninitialized_buffer(abi::ClientUninitialized& args) {
+  args.client->expect_not_forked();
   const graph::Type type = type_of(args.type, args.dims, args.rank);
   auto array = std::make_shared<Array>(device_of(args.client, args.device, args.memory), type,
                                        order_of(args.layout, type.rank()));

@@ -41,6 +41,32 @@ int64_t temporary_bytes(const isa::Program& program) {
   return bytes;
 }
 
+std::vector<const DeviceProgram*> device_programs(const Program& program) {
+  std::vector<const DeviceProgram*> devices;
+  if (program.device_program()) devices.push_back(program.device_program());
+  if (program.parallel())
+    for (const auto& stage : program.parallel()->stages())
+      if (stage.program) devices.push_back(stage.program);
+  return devices;
+}
+
+// XLA's host transfers (send, recv) come to the program as functions of the caller's.
+void refuse_transfers(const abi::ExecuteOptions& options, const std::string& name) {
+  if (options.send_count == 0 && options.receive_count == 0) return;
+  throw Fault(FaultKind::kNotModelled, "pjrt.host_transfers",
+              fmt::format("{} is called with {} send and {} receive callbacks", name, options.send_count,
+                          options.receive_count),
+              "host callbacks as jax.pure_callback and jax.experimental.io_callback make them");
+}
+
+// Instructions have no public encoding. These are the bytes of a program as OpenTrn holds it.
+int64_t code_bytes(const isa::Program& program) {
+  size_t operands = 0;
+  for (const isa::Instruction& instruction : program.instructions()) operands += instruction.operand_count;
+  return static_cast<int64_t>(program.size() * sizeof(isa::Instruction) + operands * sizeof(isa::Operand) +
+                              program.attribute_word_count() * sizeof(isa::AttributeWord));
+}
+
 }  // namespace
 
 void executable_destroy(abi::ExecutableArgs& args) { delete args.executable; }
@@ -57,10 +83,10 @@ void executable_partitions(abi::ExecutableNumber& args) {
 }
 void executable_outputs(abi::ExecutableNumber& args) { args.number = args.executable->output_types.size(); }
 
-// Instructions have no public encoding; a number that grows with the program is what callers want.
 void executable_code_size(abi::ExecutableNumber& args) {
-  const DeviceProgram* device = args.executable->program->device_program();
-  args.number = device ? static_cast<size_t>(device->model().program->size()) : 0;
+  args.number = 0;
+  for (const DeviceProgram* device : device_programs(*args.executable->program))
+    args.number += static_cast<size_t>(code_bytes(*device->model().program));
 }
 
 void executable_costs(abi::ExecutableCost& args) {
@@ -80,12 +106,7 @@ void executable_memory_stats(abi::ExecutableMemoryStats& args) {
   args.output = bytes_of(program.outputs());
   for (const size_t i : program.donated()) args.alias += program.inputs()[i].byte_count();
   // Parts of a program run one after the other.
-  std::vector<const DeviceProgram*> devices;
-  if (program.device_program()) devices.push_back(program.device_program());
-  if (program.parallel())
-    for (const auto& stage : program.parallel()->stages())
-      if (stage.program) devices.push_back(stage.program);
-  for (const DeviceProgram* device : devices) {
+  for (const DeviceProgram* device : device_programs(program)) {
     args.temporary = std::max(args.temporary, temporary_bytes(*device->model().program));
     args.code += device->model().constant_bytes();
   }
@@ -129,6 +150,7 @@ void executable_serialize(abi::ExecutableSerialized& args) {
 
 void executable_deserialize(abi::ExecutableDeserialize& args) {
   require(args.bytes, "the serialised executable");
+  args.client->expect_not_forked();
   auto program = Program::deserialised({args.bytes, args.size}, args.client->settings, args.client->shardy);
   report(*program);
   args.loaded = new LoadedExecutable(args.client, std::move(program));
@@ -170,7 +192,9 @@ void loaded_execute(abi::Execute& args) {
     throw Fault(FaultKind::kInput, "pjrt.execute",
                 fmt::format("{} is compiled for {} devices and called on {}",
                             loaded.executable.program->name(), devices.size(), args.devices));
+  loaded.client->expect_not_forked();
   require(args.options, "the options");
+  refuse_transfers(*args.options, loaded.executable.program->name());
   require(args.arguments, "the list of arguments");
   require(args.outputs, "the list of outputs");
   for (size_t i = 0; i < args.devices; ++i)

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/interrupt.h"
 #include "pjrt/cost.h"
 #include "pjrt/element.h"
 #include "pjrt/layouts.h"
@@ -38,6 +39,7 @@ struct Call {
 
   void run() const {
     try {
+      interrupt::poll();  // before it copies anything
       std::vector<std::vector<graph::Literal>> values;
       for (const auto& of_device : arguments) {
         std::vector<graph::Literal>& each = values.emplace_back();

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "graph/eval/process_groups.h"
 #include "graph/op_definitions.h"
 #include "pjrt/callback.h"
 #include "pjrt/extract.h"
@@ -40,15 +41,15 @@ bool is_collective(OpKind kind) {
 }
 
 // Of those that move arrays.
-std::optional<arch::CollectiveKind> collective_kind(OpKind kind) {
+std::optional<collectives::Kind> collective_kind(OpKind kind) {
   switch (kind) {
-    case OpKind::all_gather_: return arch::CollectiveKind::kAllGather;
-    case OpKind::all_reduce_:
-    case OpKind::collective_reduce_: return arch::CollectiveKind::kAllReduce;
-    case OpKind::all_to_all_: return arch::CollectiveKind::kAllToAll;
-    case OpKind::collective_broadcast_: return arch::CollectiveKind::kBroadcast;
-    case OpKind::collective_permute_: return arch::CollectiveKind::kPermute;
-    case OpKind::reduce_scatter_: return arch::CollectiveKind::kReduceScatter;
+    case OpKind::all_gather_: return collectives::Kind::kAllGather;
+    case OpKind::all_reduce_: return collectives::Kind::kAllReduce;
+    case OpKind::collective_reduce_: return collectives::Kind::kReduce;
+    case OpKind::all_to_all_: return collectives::Kind::kAllToAll;
+    case OpKind::collective_broadcast_: return collectives::Kind::kBroadcast;
+    case OpKind::collective_permute_: return collectives::Kind::kPermute;
+    case OpKind::reduce_scatter_: return collectives::Kind::kReduceScatter;
     default: return std::nullopt;
   }
 }
@@ -322,14 +323,12 @@ std::optional<ParallelProgram::Collective> ParallelProgram::collective(const Ste
   const Op& op = function_.op(step.ops.front());
   const auto kind = step.together ? collective_kind(op.kind) : std::nullopt;
   if (!kind) return std::nullopt;
-  double operand_bytes = 0, result_bytes = 0;
-  for (const ValueId value : op.operands)
-    operand_bytes += static_cast<double>(function_.type(value).byte_count());
-  for (const ValueId value : op.results)
-    result_bytes += static_cast<double>(function_.type(value).byte_count());
-  int64_t ranks = static_cast<int64_t>(devices_);
-  if (op.has(Attr::replica_groups)) ranks = op.matrix(Attr::replica_groups).columns;
-  return Collective{*kind, std::max(operand_bytes, result_bytes), ranks, std::string(graph::name(op.kind))};
+  int64_t bytes = 0;
+  for (const ValueId value : op.operands) bytes += static_cast<int64_t>(function_.type(value).byte_count());
+  const auto groups = graph::eval::process_groups(
+      op, 1, static_cast<int64_t>(devices_),
+      [&](const std::string& what) { throw Fault(FaultKind::kInput, "graph.collective", what); });
+  return Collective{*kind, bytes, groups, std::string(graph::name(op.kind))};
 }
 
 std::vector<ParallelProgram::Stage> ParallelProgram::stages() const {

@@ -14,8 +14,9 @@
 #include <variant>
 #include <vector>
 
-#include "arch/collective.h"
+#include "collectives/request.h"
 #include "graph/eval/evaluate.h"
+#include "graph/eval/process.h"
 #include "graph/module.h"
 #include "pjrt/device_program.h"
 #include "runtime/model.h"
@@ -34,6 +35,7 @@ class ParallelProgram {
   static bool is_needed(const graph::Function& function);
 
   const std::vector<graph::Type>& argument_types() const { return argument_types_; }
+  int64_t devices() const { return static_cast<int64_t>(devices_); }
   // By device.
   std::vector<Values> run(const std::vector<Values>& arguments) const;
 
@@ -41,10 +43,12 @@ class ParallelProgram {
   const std::string& host_reason() const { return host_reason_; }
   // What takes time on a device, in the order of the program: compiled parts, and collectives among devices.
   struct Collective {
-    arch::CollectiveKind kind;
-    double bytes;  // as arch::collective_us() takes them
-    int64_t ranks;
+    collectives::Kind kind;
+    int64_t bytes;  // that a device brings
+    // Of devices; they meet at once. Of a permute: pairs.
+    std::vector<graph::eval::ProcessGroup> groups;
     std::string name;  // "all_reduce"
+    friend auto operator<=>(const Collective&, const Collective&) = default;
   };
   struct Stage {
     const DeviceProgram* program;  // or null:

@@ -1,4 +1,7 @@
 // The plugin as a framework drives it, through the table alone.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -8,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/flags.h"
+#include "isa/program.h"
 #include "pjrt/abi.h"
 #include "pjrt/compile_options.h"
 #include "runtime/settings.h"
@@ -32,6 +36,7 @@ enum Function {
   kBufferFromHost = 22,
   kSerialize = 49,
   kLoadedDestroy = 50,
+  kCodeSize = 45,
   kGetExecutable = 51,
   kLoadedDelete = 53,
   kExecutableDestroy = 40,
@@ -42,7 +47,11 @@ enum Function {
   kBufferIsDeleted = 68,
   kToHost = 70,
   kBufferPointer = 73,
+  kBufferReference = 74,
+  kBufferDereference = 75,
   kUnimplemented = 77,
+  kUninitializedBuffer = 112,
+  kUpdateProcesses = 113,
 };
 
 template <typename Record>
@@ -97,16 +106,18 @@ class Plugin : public testing::Test {
     call(kClientDestroy, args);
   }
 
-  Failure compile(std::string code, LoadedExecutable** loaded) {
+  Failure compile(std::string code, LoadedExecutable** loaded, std::string_view format = "mlir",
+                  std::string_view options = "") {
     auto program = record<abi::Program>();
     program.code = code.data();
     program.code_size = code.size();
-    program.format = "mlir";
-    program.format_size = 4;
+    program.format = format.data();
+    program.format_size = format.size();
     auto args = record<abi::ClientCompile>();
     args.client = client_;
     args.program = &program;
-    args.options = "";
+    args.options = options.data();
+    args.options_size = options.size();
     const Failure failure = call(kClientCompile, args);
     *loaded = args.executable;
     return failure;
@@ -143,8 +154,8 @@ class Plugin : public testing::Test {
     return result;
   }
 
-  Failure execute(LoadedExecutable* loaded, std::vector<Buffer*> arguments, Buffer** result) {
-    auto options = record<abi::ExecuteOptions>();
+  Failure execute(LoadedExecutable* loaded, std::vector<Buffer*> arguments, Buffer** result,
+                  abi::ExecuteOptions options = record<abi::ExecuteOptions>()) {
     auto args = record<abi::Execute>();
     Buffer* const* list = arguments.data();
     Buffer** outputs = result;
@@ -162,6 +173,18 @@ class Plugin : public testing::Test {
     args.buffer = buffer;
     call(kBufferIsDeleted, args);
     return args.flag;
+  }
+
+  Failure change(Function function, Buffer* buffer) {
+    auto args = record<abi::BufferArgs>();
+    args.buffer = buffer;
+    return call(function, args);
+  }
+  const float* pointer(Buffer* buffer) {
+    auto args = record<abi::BufferPointer>();
+    args.buffer = buffer;
+    EXPECT_EQ(call(kBufferPointer, args).message, "");
+    return reinterpret_cast<const float*>(args.pointer);
   }
 
   void destroy(Buffer* buffer) {
@@ -197,6 +220,172 @@ TEST_F(Plugin, CompilesAndRunsAndDonates) {
   const Failure failure = execute(loaded, {a, b}, &again);
   EXPECT_EQ(failure.code, abi::Code::kInvalidArgument);
   EXPECT_NE(failure.message.find("deleted"), std::string::npos) << failure.message;
+  for (Buffer* each : {a, b, result}) destroy(each);
+  destroy(loaded);
+}
+
+// Large enough that freed memory goes back to the system: reading it then would end the test.
+TEST_F(Plugin, MemoryOutlivesTheBufferWhileThereAreReferences) {
+  constexpr int64_t kCount = int64_t{1} << 22;
+  Buffer* a = buffer(std::vector<float>(kCount, 7), {kCount});
+  const float* elements = pointer(a);
+  ASSERT_EQ(change(kBufferReference, a).message, "");
+  ASSERT_EQ(change(kBufferReference, a).message, "");
+  ASSERT_EQ(change(kBufferDelete, a).message, "");
+  EXPECT_TRUE(is_deleted(a));
+  EXPECT_EQ(change(kBufferReference, a).code, abi::Code::kInvalidArgument);
+  ASSERT_EQ(change(kBufferDereference, a).message, "");
+  Buffer* other = buffer(std::vector<float>(kCount, 9), {kCount});  // does not get the same memory
+  EXPECT_NE(pointer(other), elements);
+  EXPECT_EQ(std::count(elements, elements + kCount, 7.0F), kCount);
+  ASSERT_EQ(change(kBufferDereference, a).message, "");
+  EXPECT_EQ(change(kBufferDereference, a).code, abi::Code::kInvalidArgument);
+  for (Buffer* each : {a, other}) destroy(each);
+}
+
+TEST_F(Plugin, MemoryOutlivesItsDonationWhileThereAreReferences) {
+  LoadedExecutable* loaded = nullptr;
+  ASSERT_EQ(compile(std::string(kAddAndDouble), &loaded).message, "");
+  Buffer *a = buffer({1, 2, 3, 4, 5, 6}, {2, 3}), *b = buffer({1, 2, 3, 4, 5, 6}, {2, 3}), *result = nullptr;
+  const float* elements = pointer(b);
+  ASSERT_EQ(change(kBufferReference, b).message, "");
+  ASSERT_EQ(execute(loaded, {a, b}, &result).message, "");
+  EXPECT_EQ(values(result), (std::vector<float>{4, 8, 12, 16, 20, 24}));
+  EXPECT_TRUE(is_deleted(b));
+  EXPECT_EQ(std::vector<float>(elements, elements + 6), (std::vector<float>{1, 2, 3, 4, 5, 6}));
+  ASSERT_EQ(change(kBufferDereference, b).message, "");
+  for (Buffer* each : {a, b, result}) destroy(each);
+  destroy(loaded);
+}
+
+TEST_F(Plugin, CallbacksThatSendAndReceiveAreRefused) {
+  LoadedExecutable* loaded = nullptr;
+  ASSERT_EQ(compile(std::string(kAddAndDouble), &loaded).message, "");
+  Buffer *a = buffer({1, 2, 3, 4, 5, 6}, {2, 3}), *b = buffer({1, 2, 3, 4, 5, 6}, {2, 3}), *result = nullptr;
+  for (const auto& [send, receive] : {std::pair<size_t, size_t>{1, 0}, {0, 2}}) {
+    auto options = record<abi::ExecuteOptions>();
+    options.send_count = send;
+    options.receive_count = receive;
+    const Failure failure = execute(loaded, {a, b}, &result, options);
+    EXPECT_EQ(failure.code, abi::Code::kUnimplemented);
+    EXPECT_NE(failure.message.find("callbacks"), std::string::npos) << failure.message;
+  }
+  EXPECT_FALSE(is_deleted(b));
+  for (Buffer* each : {a, b}) destroy(each);
+  destroy(loaded);
+}
+
+TEST_F(Plugin, TheSizeOfCodeIsInBytesOfTheProgram) {
+  LoadedExecutable* loaded = nullptr;
+  ASSERT_EQ(compile(std::string(kAddAndDouble), &loaded).message, "");
+  auto get = record<abi::LoadedExecutableOf>();
+  get.loaded = loaded;
+  call(kGetExecutable, get);
+  auto size = record<abi::ExecutableNumber>();
+  size.executable = get.executable;
+  EXPECT_EQ(call(kCodeSize, size).message, "");
+  EXPECT_GE(size.number, 3 * sizeof(isa::Instruction));  // two loads and a store at least
+  destroy(get.executable);
+  destroy(loaded);
+}
+
+TEST_F(Plugin, FormatsAndOptionsThatAreNotReadAreRefused) {
+  LoadedExecutable* loaded = nullptr;
+  for (const char* format : {"hlo_with_config", "pjrt", ""}) {
+    const Failure failure = compile(std::string(kAddAndDouble), &loaded, format);
+    EXPECT_EQ(failure.code, abi::Code::kUnimplemented) << format;
+    EXPECT_NE(failure.message.find("format"), std::string::npos) << failure.message;
+  }
+  constexpr std::string_view kTupledArguments{"\x10\x01", 2}, kAutoSharding{"\x1a\x02\x38\x01", 4},
+      kTwoProcesses{"\x1a\x03\xb8\x01\x02", 5}, kSlices{"\x32\x01x", 3};
+  for (const std::string_view options : {kTupledArguments, kAutoSharding, kTwoProcesses, kSlices})
+    EXPECT_EQ(compile(std::string(kAddAndDouble), &loaded, "mlir", options).code, abi::Code::kUnimplemented);
+}
+
+TEST(CompileOptions, WhatChangesNothingIsNamed) {
+  // exec_time_optimization_effort = 0.5, memory_fitting_level = 2, in the build options
+  constexpr std::string_view kEffort{"\x1a\x09\xa5\x01\x00\x00\x00\x3f\xc8\x01\x02", 11};
+  EXPECT_EQ(read_compile_options(kEffort).without_effect,
+            (std::vector<std::string>{"exec_time_optimization_effort", "memory_fitting_level"}));
+}
+
+abi::NamedValue number(std::string_view name, int64_t value) {
+  abi::NamedValue option{};
+  option.struct_size = sizeof option;
+  option.name = name.data();
+  option.name_size = name.size();
+  option.kind = abi::ValueKind::kInt64;
+  option.int64 = value;
+  option.size = 1;
+  return option;
+}
+
+// What jaxlib gives: the numbers of jax.distributed, and a store for keys.
+Failure created_with(std::vector<abi::NamedValue> options, bool store) {
+  auto args = record<abi::ClientCreate>();
+  args.options = options.data();
+  args.option_count = options.size();
+  int anything = 0;
+  if (store) args.kv_get = args.kv_put = &anything;
+  const Failure failure = call(kClientCreate, args);
+  if (failure.code != abi::Code::kOk) return failure;
+  auto destroy = record<abi::ClientArgs>();
+  destroy.client = args.client;
+  return call(kClientDestroy, destroy);
+}
+
+TEST(Client, SeveralProcessesAreRefused) {
+  const Failure two = created_with({number("node_id", 1), number("num_nodes", 2)}, true);
+  EXPECT_EQ(two.code, abi::Code::kUnimplemented);
+  EXPECT_NE(two.message.find("2 processes"), std::string::npos) << two.message;
+  EXPECT_NE(two.message.find("try:"), std::string::npos) << two.message;
+  EXPECT_EQ(created_with({}, true).message, "");
+  EXPECT_EQ(created_with({number("node_id", 0), number("num_nodes", 1)}, true).message, "");
+  EXPECT_EQ(created_with({}, false).message, "");
+}
+
+TEST(Client, OptionsThatItDoesNotHaveAreRefused) {
+  const Failure failure = created_with({number("memory_fraction", 1)}, false);
+  EXPECT_EQ(failure.code, abi::Code::kInvalidArgument);
+  EXPECT_NE(failure.message.find("'memory_fraction'"), std::string::npos) << failure.message;
+}
+
+TEST_F(Plugin, ToldOfOtherProcessesItRefuses) {
+  auto args = record<abi::ClientUpdateProcesses>();
+  args.client = client_;
+  args.count = 1;
+  EXPECT_EQ(call(kUpdateProcesses, args).message, "");
+  args.count = 2;
+  EXPECT_EQ(call(kUpdateProcesses, args).code, abi::Code::kUnimplemented);
+}
+
+// Whatever the child of a fork asks for, it gets an answer: a child that waits is ended by its alarm.
+TEST_F(Plugin, TheChildOfAForkIsToldSo) {
+  LoadedExecutable* loaded = nullptr;
+  ASSERT_EQ(compile(std::string(kAddAndDouble), &loaded).message, "");
+  Buffer *a = buffer({1, 2, 3, 4, 5, 6}, {2, 3}), *b = buffer({1, 2, 3, 4, 5, 6}, {2, 3}), *result = nullptr;
+  const auto is_told = [](const Failure& failure) {
+    return failure.code == abi::Code::kInvalidArgument && failure.message.find("spawn") != std::string::npos;
+  };
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    bool good = is_told(execute(loaded, {a, b}, &result)) && !is_deleted(b);
+    LoadedExecutable* other = nullptr;
+    good &= is_told(compile(std::string(kAddAndDouble), &other));
+    auto host = record<abi::BufferToHost>();
+    host.buffer = a;
+    good &= is_told(call(kToHost, host));
+    destroy(a);
+    destroy(loaded);
+    TearDown();
+    _exit(good ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  ASSERT_EQ(execute(loaded, {a, b}, &result).message, "");
+  EXPECT_EQ(values(result), (std::vector<float>{4, 8, 12, 16, 20, 24}));
   for (Buffer* each : {a, b, result}) destroy(each);
   destroy(loaded);
 }
@@ -287,22 +476,28 @@ TEST_F(Plugin, FaultsBecomeErrors) {
   destroy(loaded);
 }
 
-TEST_F(Plugin, AnArrayLargerThanHbmIsRefused) {
+TEST_F(Plugin, AProgramLargerThanHbmIsRefusedWhenItIsCompiled) {
   LoadedExecutable* loaded = nullptr;
-  // 64 GiB of result; a core of Trainium2 has 12.
-  ASSERT_EQ(compile(R"(module { func.func public @main(%a: tensor<f32>) -> tensor<131072x131072xf32> {
+  // 64 GiB of result; a core of Trainium2 has 12, its chip 96.
+  const Failure failure =
+      compile(R"(module { func.func public @main(%a: tensor<f32>) -> tensor<131072x131072xf32> {
       %0 = stablehlo.broadcast_in_dim %a, dims = [] : (tensor<f32>) -> tensor<131072x131072xf32>
       return %0 : tensor<131072x131072xf32> } })",
-                    &loaded)
-                .message,
-            "");
-  Buffer* a = buffer({1}, {});
-  Buffer* result = nullptr;
-  const Failure failure = execute(loaded, {a}, &result);
+              &loaded);
+  EXPECT_EQ(failure.code, abi::Code::kResourceExhausted);
+  EXPECT_NE(failure.message.find("a logical core has 12.0 GiB of HBM"), std::string::npos) << failure.message;
+}
+
+TEST_F(Plugin, AnArrayLargerThanHbmIsRefused) {
+  auto args = record<abi::ClientUninitialized>();
+  const int64_t dims[] = {131072, 131072};
+  args.client = client_;
+  args.dims = dims;
+  args.rank = 2;
+  args.type = abi::ElementType::kF32;
+  const Failure failure = call(kUninitializedBuffer, args);
   EXPECT_EQ(failure.code, abi::Code::kResourceExhausted);
   EXPECT_NE(failure.message.find("HBM"), std::string::npos) << failure.message;
-  destroy(a);
-  destroy(loaded);
 }
 
 TEST(Table, NullArgumentsAreErrors) {
@@ -355,7 +550,7 @@ Settings settings_from(std::map<std::string, std::string> variables) {
 
 TEST(Settings, OneCoreUnlessToldOtherwise) {
   EXPECT_EQ(settings_from({}).cores, std::vector<int>{0});
-  EXPECT_EQ(settings_from({{"NEURON_PLATFORM_TARGET_OVERRIDE", "trn1"}}).generation, arch::Generation::kV2);
+  EXPECT_EQ(settings_from({{"NEURON_PLATFORM_TARGET_OVERRIDE", "trn1"}}).generation, Generation::kV2);
 }
 
 TEST(Settings, AnInstanceHasItsCores) {

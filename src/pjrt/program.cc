@@ -4,6 +4,7 @@
 
 #include "base/fnv1a.h"
 #include "compiler/flags.h"
+#include "compiler/narrowing.h"
 #include "compiler/passes/passes.h"
 #include "graph/eval/evaluate.h"
 #include "graph/text/text.h"
@@ -11,6 +12,7 @@
 #include "import/load.h"
 #include "pjrt/build_id.h"
 #include "pjrt/callback.h"
+#include "pjrt/client.h"
 #include "pjrt/device_program.h"
 #include "runtime/device_call.h"
 #include "sim/functional/custom_op.h"
@@ -105,6 +107,8 @@ Program::Program(std::string code, std::string options, const Settings& settings
   spread(shardy);
   lay_out(module_.entry(), layouts_);
   compile(settings);
+  if (settings.tells_narrowing && host_reason_.empty())
+    narrowing_ = compiler::to_text(compiler::narrowing(module_));
 }
 
 void Program::spread(Shardy& shardy) {
@@ -153,6 +157,13 @@ bool Program::output_is_stated(size_t i) const {
   return i < attributes.size() && attributes[i].contains("sdy.sharding");
 }
 
+// Their memory becomes that of results; the compiler counts it twice.
+int64_t Program::donated_bytes() const {
+  int64_t bytes = 0;
+  for (const size_t i : donated_) bytes += inputs_[i].byte_count();
+  return bytes;
+}
+
 DeviceOptions Program::device_options(const Settings& settings) {
   compiler::CompilerFlags flags = compiler::parse_compiler_flags(settings.compiler_flags);
   add_compiler_options(flags, options_.overrides);
@@ -161,9 +172,12 @@ DeviceOptions Program::device_options(const Settings& settings) {
                 fmt::format("--target {} where the devices are those of {}", flags.target, settings.target),
                 "set NEURON_PLATFORM_TARGET_OVERRIDE to the target");
   flags_without_effect_ = flags.without_effect;
+  flags_without_effect_.insert(flags_without_effect_.end(), options_.without_effect.begin(),
+                               options_.without_effect.end());
   DeviceOptions options{compiler::options_from(settings.generation, flags.options), 0, false, &parts_};
   options.compiler.stochastic_rounding |= settings.rounds_stochastically;
   options.compiler.strict = settings.strict;
+  options.compiler.hbm_bytes_of_core = hbm_bytes_of_core(settings) + donated_bytes();
   options.check = check_ = settings.check;
   // Programs draw apart.
   options.rounding_seed = fnv1a(code_) + settings.rounding_seed;
@@ -174,6 +188,11 @@ void Program::compile(const Settings& settings) {
   const DeviceOptions options = device_options(settings);
   flat_ = compiler::inline_calls(module_, module_.entry());
   if (!compile_parallel(options)) {
+    if (settings.strict && !whole_reason_.empty())
+      throw Fault(FaultKind::kNotModelled, "pjrt.one_device_for_all",
+                  fmt::format("one device would compute {} for all of them: {}", name_,
+                              whole_reason_.substr(0, whole_reason_.find('\n'))),
+                  "shard dimensions that the mesh divides, or run without OPENTRN_STRICT=1");
     graph::walk(*flat_, flat_->body(), [&](graph::OpId id) {
       const graph::Op& op = flat_->op(id);
       if (!is_manual_computation(op)) return;

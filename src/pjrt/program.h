@@ -56,6 +56,8 @@ class Program {
   const std::vector<std::string>& flags_without_effect() const { return flags_without_effect_; }
   // Why the evaluator runs it; empty when a device does.
   const std::string& host_reason() const { return host_reason_; }
+  // What of it is stated in 64 bits and computed in 32, in words; empty where that is not to be told.
+  const std::string& narrowing() const { return narrowing_; }
   // Why one device computes for all of a program over several; empty when each does its part.
   const std::string& whole_reason() const { return whole_reason_; }
   // The program as one for the device; null where it is in parts, or not on a device.
@@ -80,6 +82,7 @@ class Program {
   void spread(Shardy& shardy);
   void spread_results();
   bool output_is_stated(size_t i) const;
+  int64_t donated_bytes() const;
   DeviceOptions device_options(const Settings& settings);
   void compile(const Settings& settings);
   bool compile_parallel(const DeviceOptions& options);
@@ -94,7 +97,7 @@ class Program {
   CompileOptions options_;
   Parts parts_;
   graph::Module module_;
-  std::string name_, fingerprint_, host_reason_, whole_reason_;
+  std::string name_, fingerprint_, host_reason_, narrowing_, whole_reason_;
   std::vector<graph::Type> whole_inputs_, whole_outputs_, inputs_, outputs_;
   std::vector<Sharding> input_shardings_, output_shardings_;
   Layouts layouts_;

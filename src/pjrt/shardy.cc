@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "base/interrupt.h"
 
 namespace opentrn::pjrt {
 
@@ -35,7 +36,7 @@ std::string python_executable() {
 std::string script() {
   Dl_info info{};
   if (::dladdr(reinterpret_cast<const void*>(&python_executable), &info) == 0 || !info.dli_fname) return {};
-  const auto path = std::filesystem::path(info.dli_fname).parent_path() / "shardy.py";
+  const auto path = std::filesystem::path(info.dli_fname).parent_path() / "jax" / "shardy.py";
   return std::filesystem::exists(path) ? path.string() : std::string();
 }
 
@@ -62,7 +63,7 @@ std::optional<Partition> Shardy::partition(std::string_view code) {
       const std::string python = python_executable(), file = script();
       if (python.empty() || file.empty())
         throw Fault(FaultKind::kInput, "shardy",
-                    python.empty() ? "this process is no Python" : "shardy.py is not beside the plugin");
+                    python.empty() ? "this process is no Python" : "jax/shardy.py is not beside the plugin");
       child_ = std::make_unique<Child>(std::vector<std::string>{python, file});
     }
     if (auto made = ask(code)) return made;
@@ -70,6 +71,9 @@ std::optional<Partition> Shardy::partition(std::string_view code) {
     child_.reset();
   } catch (const Fault& fault) {
     problem = fault.message();
+  } catch (const Interrupted&) {
+    child_.reset();  // its answer would be taken for that of the next question
+    throw;
   }
   if (problem != said_)
     fmt::print(stderr, "opentrn: results whose sharding nobody states are replicated; no Shardy: {}\n",

@@ -1,5 +1,5 @@
 // Shardy, which JAX spreads programs over devices with, through jaxlib in a child process
-// (python/opentrn/shardy.py). Where no Python has jaxlib, programs run whole, which is always right.
+// (python/opentrn/jax/shardy.py). Where no Python has jaxlib, programs run whole, which is always right.
 #pragma once
 
 #include <memory>

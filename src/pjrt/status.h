@@ -33,6 +33,9 @@ Error* error_of(Status status);
 // Of the exception that is being handled. Nothing may leave the plugin: the caller is C.
 Status status_of_exception();
 
+// Met in the child of a fork by what waits for a thread of the parent.
+Fault forked_fault();
+
 // Input fault for a pointer that the ABI wants and the caller has not given.
 void require(const void* pointer, const char* what);
 

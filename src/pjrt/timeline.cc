@@ -172,8 +172,10 @@ class Writer {
                              const ParallelProgram::Collective& collective) {
     const auto us = collective_us(program, collective);
     if (!us) return;
+    const auto ranks = static_cast<int64_t>(collective.groups.empty() ? 0 : collective.groups[0].size());
     place.plane.add_event("Collectives (estimated)", without_dialect(collective.name), *place.cursor_ps,
-                          ps(*us * 1e3), {{"bytes", collective.bytes}, {"ranks", collective.ranks}});
+                          ps(*us * 1e3),
+                          {{"bytes", static_cast<double>(collective.bytes)}, {"ranks", ranks}});
     *place.cursor_ps += ps(*us * 1e3);
   }
 

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "arch/price.h"
@@ -30,6 +31,19 @@ void add_cost(json& row, const Cost& cost) {
     row["collectives_us"] = nullptr;
   else if (*cost.collectives_us > 0)
     row["collectives_us"] = *cost.collectives_us;
+}
+
+// "f32[8,16], f32[] -> f32[8]": programs of one name are told apart by it.
+std::string types_of(const Program& program) {
+  const auto list = [](const std::vector<graph::Type>& types) {
+    std::string text;
+    for (const graph::Type& type : types) {
+      if (!text.empty()) text += ", ";
+      text += fmt::format("{}[{}]", graph::name(type.element()), fmt::join(type.dims(), ","));
+    }
+    return text;
+  };
+  return fmt::format("{} -> {}", list(program.inputs()), list(program.outputs()));
 }
 
 json price_of_core(const Settings& settings) {
@@ -82,8 +96,10 @@ void Usage::write(const Settings& settings, int64_t bytes_peak) const {
 std::string Usage::text(const Rows& rows, const Settings& settings, int64_t bytes_peak) {
   json programs = json::array();
   for (const auto& [fingerprint, used] : rows) {
-    json row{{"name", used.program->name()}, {"fingerprint", fingerprint},  {"runs", used.runs},
-             {"devices", used.devices},      {"host_s", used.host_seconds}, {"device_us", nullptr}};
+    json row{{"name", used.program->name()}, {"types", types_of(*used.program)},
+             {"fingerprint", fingerprint},   {"runs", used.runs},
+             {"devices", used.devices},      {"host_s", used.host_seconds},
+             {"device_us", nullptr}};
     add_cost(row, cost_of(*used.program));
     programs.push_back(std::move(row));
   }

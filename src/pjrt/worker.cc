@@ -8,10 +8,14 @@ Worker::Worker() : thread_([this] { run(); }) {}
 
 Worker::~Worker() {
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     ending_ = true;
+    woken_.notify_all();
+    const interrupt::HostWork work;
+    const interrupt::Scope scope(work_);
+    interrupt::wait_for_end(woken_, lock, [&] { return ended_; });
+    interrupt::host_error_taken();
   }
-  woken_.notify_one();
   thread_.join();
 }
 
@@ -25,12 +29,17 @@ void Worker::add(std::function<void()> task) {
 }
 
 void Worker::run() {
+  const interrupt::Scope scope(work_);
   for (;;) {
     std::function<void()> task;
     {
       std::unique_lock lock(mutex_);
       woken_.wait(lock, [&] { return ending_ || !tasks_.empty(); });
-      if (tasks_.empty()) return;
+      if (tasks_.empty()) {
+        ended_ = true;
+        woken_.notify_all();
+        return;
+      }
       task = std::move(tasks_.front());
       tasks_.pop_front();
     }

@@ -8,18 +8,22 @@
 #include <mutex>
 #include <thread>
 
+#include "base/interrupt.h"
+
 namespace opentrn::pjrt {
 
 class Worker {
  public:
   Worker();
-  // Runs what is left, then ends.
+  // Runs what is left, then ends. Stops it where a signal handler raises meanwhile.
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
   // Tasks must not throw. One that a task adds, as the user's Python does that a program calls, runs at once.
   void add(std::function<void()> task);
+  // What runs and what is left fails with CANCELLED at its next poll: nobody will read it.
+  void abandon() { work_.stop(); }
 
  private:
   void run();
@@ -27,7 +31,8 @@ class Worker {
   std::mutex mutex_;
   std::condition_variable woken_;
   std::deque<std::function<void()>> tasks_;
-  bool ending_ = false;
+  bool ending_ = false, ended_ = false;
+  interrupt::Work work_;
   std::thread thread_;
 };
 

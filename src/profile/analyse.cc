@@ -70,7 +70,8 @@ class Analysis {
 
   uint32_t line_at(const SourceLocation& where) {
     const auto [it, added] =
-        line_index_.try_emplace({where.file, where.line}, static_cast<uint32_t>(lines_.size()));
+        line_index_.try_emplace({where.file, where.line, where.file.empty() ? where.function : ""},
+                                static_cast<uint32_t>(lines_.size()));
     if (added) {
       lines_.push_back({.file = where.file, .line = where.line, .function = where.function, .opcodes = {}});
       opcodes_of_line_.emplace_back();
@@ -158,7 +159,7 @@ class Analysis {
   const Trace& trace_;
   std::span<const isa::Executable* const> cores_;
   std::vector<std::vector<uint32_t>> line_of_location_;  // by core
-  std::map<std::pair<std::string, int>, uint32_t> line_index_;
+  std::map<std::tuple<std::string, int, std::string>, uint32_t> line_index_;
   std::vector<Line> lines_;
   std::vector<OpcodeCounts> opcodes_of_line_;
   std::map<std::pair<isa::Engine, isa::Opcode>, CountAndTime> opcodes_;
@@ -196,7 +197,7 @@ void add_utilisation(Profile& profile) {
 
 Memory memory_of(const Trace& trace, std::span<const isa::Executable* const> cores,
                  const arch::Tables& tables) {
-  const arch::NeuronCore& limits = tables.neuron_core(static_cast<arch::Generation>(cores[0]->generation));
+  const arch::NeuronCore& limits = tables.neuron_core(cores[0]->generation);
   Memory memory;
   for (uint16_t core = 0; core < cores.size(); ++core) {  // each core has its own SBUF and PSUM
     const HighWater peak = high_water(trace, core, *cores[core], limits);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace opentrn::profile {
@@ -94,9 +96,93 @@ struct Change {
   isa::TensorId tensor;
 };
 
-int64_t quarters_taken(int64_t rows, int64_t partitions) {
-  return rows <= partitions / 4 ? 1 : rows <= partitions / 2 ? 2 : 4;
+// Bytes of a partition that at least one live tensor covers. Two tensors may cover a byte at once, as their
+// lives are those of all their bytes: the first part of a tensor is loaded into room that its last reader has
+// left, while another part of that room is still read. The byte is there once.
+class Coverage {
+ public:
+  // Between these offsets, sorted and each once, everything begins and ends.
+  explicit Coverage(std::vector<int64_t> offsets) : offsets_(std::move(offsets)) {
+    while (leaves_ < offsets_.size()) leaves_ *= 2;
+    nodes_.resize(2 * leaves_);
+  }
+
+  void change(int64_t begin, int64_t end, bool begins) { change(1, 0, leaves_, begin, end, begins ? 1 : -1); }
+  int64_t covered() const { return nodes_[1].covered; }
+
+ private:
+  struct Node {
+    int64_t tenants = 0;  // that cover all of it, but not all of its parent
+    int64_t covered = 0;  // bytes
+  };
+
+  int64_t offset(size_t leaf) const { return leaf < offsets_.size() ? offsets_[leaf] : offsets_.back(); }
+
+  // Node `at` stands for the leaves [first, last): leaf k for the bytes from the k-th offset to the next.
+  void change(size_t at, size_t first, size_t last, int64_t begin, int64_t end, int64_t by) {
+    const int64_t low = offset(first), high = offset(last);
+    if (high <= begin || end <= low) return;
+    Node& node = nodes_[at];
+    if (begin <= low && high <= end) {
+      node.tenants += by;
+    } else {
+      const size_t middle = (first + last) / 2;
+      change(2 * at, first, middle, begin, end, by);
+      change(2 * at + 1, middle, last, begin, end, by);
+    }
+    const bool is_leaf = last - first == 1;
+    node.covered = node.tenants > 0 ? high - low
+                   : is_leaf        ? 0
+                                    : nodes_[2 * at].covered + nodes_[2 * at + 1].covered;
+  }
+
+  std::vector<int64_t> offsets_;
+  size_t leaves_ = 1;
+  std::vector<Node> nodes_;  // a complete binary tree; [1] is its root
+};
+
+constexpr int64_t kQuadrants = 4;
+
+// Which quadrants of the partitions a tensor's rows lie in, the first and behind the last.
+std::pair<int64_t, int64_t> quadrants_of(const isa::Address& address, int64_t rows, int64_t partitions) {
+  const int64_t each = partitions / kQuadrants;
+  return {address.partition / each, std::min(kQuadrants, (address.partition + rows - 1) / each + 1)};
 }
+
+// SBUF, by quadrants.
+class Sbuf {
+ public:
+  Sbuf(const isa::Executable& executable, std::span<const Change> changes, int64_t partitions)
+      : executable_(executable), partitions_(partitions) {
+    std::vector<int64_t> offsets{0};
+    for (const Change& change : changes) {
+      const int64_t begin = executable.placements[change.tensor].address.byte_offset;
+      offsets.push_back(begin);
+      offsets.push_back(begin + executable.program->tensor(change.tensor).row_bytes());
+    }
+    std::ranges::sort(offsets);
+    offsets.erase(std::unique(offsets.begin(), offsets.end()), offsets.end());
+    quadrants_.assign(kQuadrants, Coverage(offsets));
+  }
+
+  // Bytes of a partition that are held then, in the mean over quadrants.
+  int64_t change(const Change& change) {
+    const isa::Tensor& tensor = executable_.program->tensor(change.tensor);
+    const isa::Address& address = executable_.placements[change.tensor].address;
+    const auto [first, last] = quadrants_of(address, tensor.rows, partitions_);
+    for (int64_t q = first; q < last; ++q)
+      quadrants_[static_cast<size_t>(q)].change(address.byte_offset, address.byte_offset + tensor.row_bytes(),
+                                                change.begins);
+    int64_t sum = 0;
+    for (const Coverage& quadrant : quadrants_) sum += quadrant.covered();
+    return (sum + kQuadrants - 1) / kQuadrants;
+  }
+
+ private:
+  const isa::Executable& executable_;
+  int64_t partitions_;
+  std::vector<Coverage> quadrants_;
+};
 
 // Banks that hold something; tensors may share one.
 class Banks {
@@ -132,7 +218,7 @@ HighWater high_water(const trace::Trace& trace, uint16_t core, const isa::Execut
   }
   std::ranges::sort(changes, {}, [](const Change& c) { return std::tuple(c.at, c.begins, c.tensor); });
   HighWater peak;
-  int64_t quarters = 0, quarters_most = 0;
+  Sbuf sbuf(executable, changes, limits.partitions);
   Banks banks(limits.psum_bank_bytes_per_partition);
   for (const Change& change : changes) {
     const isa::Tensor& tensor = executable.program->tensor(change.tensor);
@@ -141,11 +227,8 @@ HighWater high_water(const trace::Trace& trace, uint16_t core, const isa::Execut
       peak.psum_banks = std::max(peak.psum_banks, banks.change(begin, tensor.row_bytes(), change.begins));
       continue;
     }
-    const int64_t taken = quarters_taken(tensor.rows, limits.partitions) * tensor.row_bytes();
-    quarters += change.begins ? taken : -taken;
-    quarters_most = std::max(quarters_most, quarters);
+    peak.sbuf_bytes_per_partition = std::max(peak.sbuf_bytes_per_partition, sbuf.change(change));
   }
-  peak.sbuf_bytes_per_partition = (quarters_most + 3) / 4;
   return peak;
 }
 

@@ -1,6 +1,6 @@
 // How much of the on-chip memories held something at once while the program ran: from the first access to
-// each tensor to the end of the last. The scheduler starts instructions before their turn, so it is more than
-// in program order.
+// each tensor to the end of the last, by the places that the allocator gave them: never more than there is.
+// The scheduler starts instructions before their turn, so it is more than in program order.
 #pragma once
 
 #include "arch/arch.h"

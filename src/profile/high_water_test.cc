@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "arch/tables.h"
 
 namespace opentrn::profile {
@@ -10,7 +12,7 @@ namespace {
 
 using isa::Opcode;
 
-const arch::NeuronCore& limits() { return arch::default_tables().neuron_core(arch::Generation::kV3); }
+const arch::NeuronCore& limits() { return arch::default_tables().neuron_core(Generation::kV3); }
 
 // A program under construction, and the trace of its run.
 class TimedRun {
@@ -25,18 +27,19 @@ class TimedRun {
   }
 
   isa::TensorId tile(isa::MemorySpace space, int64_t rows, int64_t bytes, int64_t offset,
-                     std::optional<isa::InstructionIndex> loop = {}) {
+                     std::optional<isa::InstructionIndex> loop = {}, int32_t partition = 0) {
     isa::Tensor tensor;
     tensor.space = space;
     tensor.dtype = DType::kUint8;
     tensor.rows = rows;
     tensor.row_elements = bytes;
     tensor.loop = loop;
-    executable_.placements.push_back({true, {0, offset}});
+    executable_.placements.push_back({true, {partition, offset}});
     return program_->add_tensor(tensor);
   }
+  // Behind those so far.
   isa::TensorId sbuf(int64_t rows, int64_t bytes, std::optional<isa::InstructionIndex> loop = {}) {
-    return tile(isa::MemorySpace::kSbuf, rows, bytes, 0, loop);
+    return tile(isa::MemorySpace::kSbuf, rows, bytes, std::exchange(free_, free_ + bytes), loop);
   }
 
   isa::InstructionIndex append(Opcode opcode, isa::Engine engine, isa::TensorId tensor) {
@@ -74,6 +77,7 @@ class TimedRun {
   std::shared_ptr<isa::Program> program_ = std::make_shared<isa::Program>();
   isa::Executable executable_;
   trace::Recorder recorder_;
+  int64_t free_ = 0;
   uint32_t sync_ = 0, vector_ = 0, queue_ = 0;
 };
 
@@ -105,6 +109,28 @@ TEST(HighWater, FewRowsTakeAPartOfThePartitions) {
   run.at(a, 0, 10);
   run.at(b, 0, 10);
   EXPECT_EQ(run.high_water().sbuf_bytes_per_partition, 300);  // a quarter and a half
+}
+
+// A tensor is loaded part by part into the room of one that is still read elsewhere.
+TEST(HighWater, BytesThatTwoTensorsCoverAtOnceAreCountedOnce) {
+  TimedRun run;
+  const auto sbuf = [&](int64_t bytes, int64_t offset) {
+    return run.on_vector(run.tile(isa::MemorySpace::kSbuf, 128, bytes, offset));
+  };
+  const auto a = sbuf(1000, 0), b = sbuf(1000, 200), c = sbuf(100, 1150);
+  run.at(a, 0, 12);
+  run.at(b, 10, 22);
+  run.at(c, 11, 13);
+  EXPECT_EQ(run.high_water().sbuf_bytes_per_partition, 1250);
+}
+
+TEST(HighWater, TensorsOfOtherPartitionsLieBesideOneAnother) {
+  TimedRun run;
+  const auto low = run.on_vector(run.tile(isa::MemorySpace::kSbuf, 96, 400, 0)),
+             high = run.on_vector(run.tile(isa::MemorySpace::kSbuf, 32, 400, 0, {}, 96));
+  run.at(low, 0, 10);
+  run.at(high, 0, 10);
+  EXPECT_EQ(run.high_water().sbuf_bytes_per_partition, 400);
 }
 
 TEST(HighWater, WhatALoopMakesLivesForAnIteration) {

@@ -110,7 +110,8 @@ Json engines_json(const Profile& p) {
 
 Json waits_json(const Profile& p) {
   const auto place = [&p](uint32_t row) {
-    return Json{{"file", p.lines[row].file}, {"line", p.lines[row].line}};
+    const Line& line = p.lines[row];
+    return Json{{"file", line.file}, {"line", line.line}, {"function", line.function}};
   };
   Json out = Json::array();
   for (const Wait& w : p.waits)
@@ -142,7 +143,7 @@ Json json(const Profile& p) {
            {"schema_version", kJsonSchemaVersion},
            {"is_simulation", true},
            {"program", s.program},
-           {"neuron_core", arch::name(static_cast<arch::Generation>(s.generation))},
+           {"neuron_core", name(s.generation)},
            {"cores", s.cores},
            {"total_ns", s.total_ns},
            {"launch_overhead_ns", s.launch_ns},

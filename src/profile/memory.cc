@@ -97,7 +97,7 @@ std::vector<MemoryCurve> memory_over_time(const trace::Trace& trace, const isa::
                                           const arch::Tables& tables) {
   const isa::Program& program = *executable.program;
   const std::vector<Lifetime> lives = lifetimes(trace, program);
-  const auto generation = static_cast<arch::Generation>(executable.generation);
+  const Generation generation = executable.generation;
   const arch::NeuronCore& core = tables.neuron_core(generation);
   std::vector<MemoryCurve> curves;
   for (const isa::MemorySpace space :

@@ -224,7 +224,7 @@ std::vector<std::string> layer_path(const isa::ModelOp& op) {
 
 ModelProfile analyse_model(const trace::Trace& trace, const isa::Executable& executable,
                            const isa::Origin& origin, const arch::Tables& tables) {
-  const auto generation = static_cast<arch::Generation>(executable.generation);
+  const Generation generation = executable.generation;
   ModelProfile profile;
   LayerAnalysis analysis(trace, executable, origin);
   analysis.run();

@@ -118,10 +118,10 @@ std::vector<MemoryCurve> memory_over_time(const trace::Trace& trace, const isa::
 int64_t hbm_bytes(const isa::Program& program, const isa::Instruction& in);
 HostWork host_work(const isa::Program& program, const isa::Origin& origin, const arch::Tables& tables);
 // One core's equal share of its chip's HBM, of the smallest chip of the generation; -1 where no table says.
-int64_t hbm_bytes_per_core(const arch::Tables& tables, arch::Generation generation);
+int64_t hbm_bytes_per_core(const arch::Tables& tables, Generation generation);
 // Every instance and UltraServer of the generation. `latency_ns`: of one inference, end to end, on
 // `cores_used` cores; `hbm_bytes`: what one core keeps in HBM.
-std::vector<Serving> serving(const arch::Tables& tables, arch::Generation generation, double latency_ns,
+std::vector<Serving> serving(const arch::Tables& tables, Generation generation, double latency_ns,
                              int64_t hbm_bytes, int cores_used = 1);
 
 }  // namespace opentrn::profile

@@ -127,8 +127,9 @@ Json json(const ModelProfile& model) {
       {"host", host_json(model)},
       {"serving", serving_json(model)},
       {"serving_assumptions",
-       "one copy of the model per NeuronCore, all cores busy; launches are not overlapped with runs; host "
-       "and network are not counted; usd_per_million = usd_h / 3600 / inferences_per_s * 1e6"}};
+       "one copy of the model per NeuronCore, all cores busy; each as fast as alone: cores that share an HBM "
+       "stack are not slowed down by each other; launches are not overlapped with runs; host and network are "
+       "not counted; usd_per_million = usd_h / 3600 / inferences_per_s * 1e6"}};
 }
 
 }  // namespace opentrn::profile

@@ -179,9 +179,9 @@ TEST(ModelProfile, ThinnedCurvesKeepTheirPeak) {
 
 TEST(Serving, CountsEveryCoreAndKnowsWhatFits) {
   const arch::Tables& tables = arch::default_tables();
-  const int64_t share = hbm_bytes_per_core(tables, arch::Generation::kV2);
+  const int64_t share = hbm_bytes_per_core(tables, Generation::kV2);
   EXPECT_EQ(share, 16ll << 30);  // 32 GiB for two cores
-  const auto rows = serving(tables, arch::Generation::kV2, 1e6, share);
+  const auto rows = serving(tables, Generation::kV2, 1e6, share);
   const auto row = std::ranges::find(rows, "inf2.48xlarge", &Serving::instance);
   ASSERT_NE(row, rows.end());
   EXPECT_EQ(row->cores, 24);
@@ -189,7 +189,7 @@ TEST(Serving, CountsEveryCoreAndKnowsWhatFits) {
   EXPECT_DOUBLE_EQ(row->inferences_per_s, 24'000);
   EXPECT_THAT(row->on_demand.usd_per_million, DoubleEq(row->on_demand.usd_h / 3600 / 24'000 * 1e6));
   EXPECT_FALSE(row->capacity_block.known);
-  for (const Serving& other : serving(tables, arch::Generation::kV2, 1e6, share + 1))
+  for (const Serving& other : serving(tables, Generation::kV2, 1e6, share + 1))
     EXPECT_FALSE(other.fits) << other.instance;
 }
 

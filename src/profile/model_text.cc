@@ -188,7 +188,8 @@ std::string serving(const ModelProfile& model) {
   out += table.str();
   out +=
       "  USD per million inferences: on demand, reserved for 3 years, capacity block;\n"
-      "  one copy of the model per NeuronCore, all cores busy, no overlap of launches,\n"
+      "  one copy of the model per NeuronCore, all cores busy and each as fast as\n"
+      "  alone (sharing of HBM stacks is not counted), no overlap of launches,\n"
       "  host and network not counted; `opentrn describe INSTANCE` has the sources\n";
   if (!model.host.calls.empty())
     out += "  an upper bound of the rates: the host's ops (above) are not in the time of an inference\n";

@@ -29,7 +29,8 @@ struct OpcodeCount {
   int64_t count = 0;
 };
 
-// One line of the user's source; an empty file stands for instructions without a known line.
+// One line of the user's source. A program that has none, as an ONNX model's, is told by its ops' names in
+// place of lines: `file` is then empty and `function` the name; both are empty where nothing is known.
 struct Line {
   std::string file;
   int line = 0;

@@ -198,6 +198,15 @@ TEST(ProfileJson, SavesAndReloadsOfSpilledBytesAreToldApart) {
   EXPECT_THAT(text(example.profile()), testing::HasSubstr("reloaded 21 B"));
 }
 
+TEST(ProfileText, DescriptorsComeWithAHint) {
+  Example example;
+  trace::Summary summary = example.recorder.trace().summary;
+  EXPECT_THAT(text(example.profile()), testing::Not(testing::HasSubstr("try:")));
+  summary.bound_by_ns[static_cast<size_t>(trace::Resource::kDescriptors)] = 90;
+  example.recorder.finish(summary, {{0, 90, trace::Resource::kDescriptors, 0, 0}});
+  EXPECT_THAT(text(example.profile()), testing::HasSubstr("try: fewer and longer DMA pieces"));
+}
+
 TEST(ProfileText, FitsATerminal) {
   Example example;
   const std::string out = text(example.profile());
@@ -222,6 +231,44 @@ TEST(Perfetto, OverlappingTransfersGoToThreadsOfTheirOwn) {
   }
   EXPECT_THAT(threads, testing::UnorderedElementsAre("sync", "vector", "qIn", "qIn +1"));
   EXPECT_EQ(slices, 4);
+}
+
+TEST(Perfetto, AnArrowLeadsFromTheTransferToWhatWaitedForIt) {
+  Example example;
+  std::ostringstream out;
+  write_perfetto(example.recorder.trace(), out);
+  const auto j = nlohmann::json::parse(out.str());
+  std::map<std::string, nlohmann::json> ends;
+  for (const auto& event : j["traceEvents"])
+    if (event.value("cat", "") == "wait") ends[event["ph"]] = event;
+  ASSERT_EQ(ends.size(), 2u);
+  EXPECT_EQ(ends["s"]["id"], ends["f"]["id"]);
+  EXPECT_EQ(ends["s"]["tid"], 2 * 1000);  // the queue, not the engine that started the transfer
+  EXPECT_EQ(ends["f"]["tid"], 1 * 1000);
+  EXPECT_NEAR(ends["s"]["ts"], 0.0599, 1e-9);
+  EXPECT_NEAR(ends["f"]["ts"], 0.0601, 1e-9);
+}
+
+TEST(Perfetto, AnArrowLeadsFromTheIterationBefore) {
+  Example example;
+  example.add({.start_ns = 100, .end_ns = 120, .busy_ns = 20, .track = 0, .instruction = 2});
+  example.add({.start_ns = 120,
+               .end_ns = 130,
+               .busy_ns = 10,
+               .stall_ns = 20,
+               .track = 1,
+               .instruction = 3,
+               .waited_for = 2,
+               .stall = Stall::kEngine});
+  example.add({.start_ns = 200, .end_ns = 220, .busy_ns = 20, .track = 0, .instruction = 2});
+  std::ostringstream out;
+  write_perfetto(example.recorder.trace(), out);
+  const auto j = nlohmann::json::parse(out.str());
+  std::vector<double> begins;
+  for (const auto& event : j["traceEvents"])
+    if (event["ph"] == "s") begins.push_back(event["ts"]);
+  EXPECT_THAT(begins,
+              testing::ElementsAre(testing::DoubleNear(0.0599, 1e-9), testing::DoubleNear(0.1199, 1e-9)));
 }
 
 TEST(Perfetto, SaysWhereIterationsAreNotDrawn) {

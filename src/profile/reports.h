@@ -27,7 +27,7 @@ inline constexpr int kJsonSchemaVersion = 2;
 // Stable keys; times in nanoseconds unless the key is one of Neuron Explorer's, which counts seconds
 // ("summary"). Percentages are 0..100. What is not known is null. docs/profiling.md lists the keys.
 nlohmann::ordered_json json(const Profile& profile);
-// The value of the key "model" in it; docs/models.md lists the keys.
+// The value of the key "model" in it; docs/models_reference.md lists the keys.
 nlohmann::ordered_json json(const ModelProfile& model);
 
 // Chrome trace events, which ui.perfetto.dev opens: a process per core, a thread per engine and DMA queue.

@@ -36,7 +36,7 @@ Serving row(const arch::Chip& chip, int chips, const arch::Price& price, double 
 
 }  // namespace
 
-int64_t hbm_bytes_per_core(const arch::Tables& tables, arch::Generation generation) {
+int64_t hbm_bytes_per_core(const arch::Tables& tables, Generation generation) {
   int64_t smallest = -1;
   for (const arch::Chip& chip : tables.chips())
     if (const int64_t share = share_of(chip); chip.generation == generation && share >= 0)
@@ -44,7 +44,7 @@ int64_t hbm_bytes_per_core(const arch::Tables& tables, arch::Generation generati
   return smallest;
 }
 
-std::vector<Serving> serving(const arch::Tables& tables, arch::Generation generation, double latency_ns,
+std::vector<Serving> serving(const arch::Tables& tables, Generation generation, double latency_ns,
                              int64_t hbm_bytes, int cores_used) {
   std::vector<Serving> rows;
   if (latency_ns <= 0) return rows;

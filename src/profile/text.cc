@@ -29,12 +29,16 @@ class Places {
         if (name = last_folders(file, folders); shared(name, folders) <= 1) break;
   }
   std::string operator()(const Line& line, size_t width) const {
-    if (line.file.empty()) return "(no source line)";
-    const std::string text = fmt::format("{}:{}", names_.at(line.file), line.line);
-    return text.size() <= width ? text : "..." + text.substr(text.size() - width + 3);
+    if (line.file.empty()) return line.function.empty() ? "(no source line)" : end_of(line.function, width);
+    return end_of(fmt::format("{}:{}", names_.at(line.file), line.line), width);
   }
+  // What the rows are: nodes of a model that has no source.
+  bool are_nodes() const { return names_.size() == 1 && names_.begin()->first.empty(); }
 
  private:
+  static std::string end_of(const std::string& text, size_t width) {
+    return text.size() <= width ? text : "..." + text.substr(text.size() - width + 3);
+  }
   size_t shared(const std::string& name, int folders) const {
     return static_cast<size_t>(std::ranges::count_if(
         names_, [&](const auto& entry) { return last_folders(entry.first, folders) == name; }));
@@ -55,9 +59,8 @@ std::string mix(const Line& line, size_t width) {
 
 std::string head(const Profile& p) {
   const trace::Summary& s = p.summary;
-  std::string out =
-      fmt::format("{}, {} instructions on {} x {}\n{} predicted", s.program, s.instructions, s.cores,
-                  arch::name(static_cast<arch::Generation>(s.generation)), time_text(s.total_ns));
+  std::string out = fmt::format("{}, {} instructions on {} x {}\n{} predicted", s.program, s.instructions,
+                                s.cores, name(s.generation), time_text(s.total_ns));
   if (s.launch_ns > 0) out += fmt::format(", and {} to launch", time_text(s.launch_ns));
   out += '\n';
   if (s.extrapolated_ns > 0)
@@ -71,6 +74,11 @@ std::string head(const Profile& p) {
     if (line.size() + part.size() > kLineWidth) break;
     line += part;
   }
+  // The other resources name what to use less of; descriptors are the price of many short pieces.
+  if (p.bound_by[0].resource == trace::Resource::kDescriptors)
+    line +=
+        "\n  try: fewer and longer DMA pieces: whole rows instead of elements, transposes on the Tensor "
+        "engine";
   return out + line + "\n";
 }
 
@@ -132,7 +140,9 @@ std::string dma(const Profile& p) {
 }
 
 std::string lines(const Profile& p, const Places& places, const TextOptions& options) {
-  Table table({"source line", "critical path", "share", "busy", "waited", "instructions"}, 1, 5);
+  Table table({places.are_nodes() ? "node" : "source line", "critical path", "share", "busy", "waited",
+               "instructions"},
+              1, 5);
   const auto count = std::min<size_t>(p.lines.size(), static_cast<size_t>(options.lines_max));
   for (size_t i = 0; i < count; ++i) {
     const Line& line = p.lines[i];
@@ -140,7 +150,8 @@ std::string lines(const Profile& p, const Places& places, const TextOptions& opt
     table.row({places(line, 34), time_text(line.critical_ns), percent_text(share), time_text(line.busy_ns),
                time_text(line.stall_ns), mix(line, 36)});
   }
-  std::string out = "\nHottest source lines\n" + table.str();
+  std::string out = places.are_nodes() ? "\nHottest nodes of the model\n" : "\nHottest source lines\n";
+  out += table.str();
   if (count < p.lines.size()) out += fmt::format("  ... and {} more\n", p.lines.size() - count);
   return out;
 }

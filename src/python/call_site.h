@@ -9,7 +9,9 @@
 namespace opentrn::python {
 
 // Interned in the machine's program; location 0 when no user frame is on the stack. Frames of OpenTrn's own
-// Python files are passed over, so an instruction emitted by nl.load() is charged to the kernel.
+// Python files are passed over, so an instruction emitted by nl.load() is charged to the kernel. The function
+// of a place in a helper also says which line of the kernel called it: "load_rows, called from kernel.py:40
+// in kernel".
 isa::LocationId call_site(nki::Machine& machine);
 
 // The offset of the bytecode that `frame` executes.

@@ -3,7 +3,11 @@
 #include <array>
 #include <unordered_map>
 
+#include <fmt/ranges.h>
+
+#include "arch/closest.h"
 #include "python/call_site.h"
+#include "python/unlocked.h"
 
 namespace opentrn::python {
 
@@ -29,7 +33,24 @@ class IdentityCache {
 
 std::string text_of(nb::handle value) { return nb::cast<std::string>(nb::str(value)); }
 
-[[noreturn]] void type_error(std::string message) { throw nb::type_error(message.c_str()); }
+[[noreturn]] void type_error(std::string message, std::string hint = {}) {
+  throw Fault(FaultKind::kProgram, std::string(kArgumentsLabel), std::move(message), std::move(hint));
+}
+
+// "a, b or c"; the nearest to `name` first, where something is near.
+std::string choices(std::string_view name, std::vector<std::string> known) {
+  const std::vector<std::string> near = arch::closest(std::string(name), known);
+  const std::string first = near.empty() ? "" : fmt::format("{}; ", near.front());
+  return fmt::format("{}there are {}", first, fmt::join(known, ", "));
+}
+
+template <typename Enum, typename Known>
+std::vector<std::string> names_where(int count, Known&& known) {
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i)
+    if (known(static_cast<Enum>(i))) names.emplace_back(name(static_cast<Enum>(i)));
+  return names;
+}
 
 std::string operator_name(nb::handle value) { return text_of(types().op_name(value)); }
 
@@ -124,7 +145,9 @@ AluOp to_alu_op(nb::handle value) {
   return static_cast<AluOp>(cache->get(value, [&]() -> int64_t {
     const std::string name = operator_name(value);
     const auto op = alu_op_from_name(name);
-    if (!op) type_error(fmt::format("{} is not an operator of the Vector and GpSimd engines", name));
+    if (!op)
+      type_error(fmt::format("{} is not an operator of the Vector and GpSimd engines", name),
+                 choices(name, names_where<AluOp>(kAluOpCount, [](AluOp) { return true; })));
     return static_cast<int64_t>(*op);
   }));
 }
@@ -134,7 +157,10 @@ ActivationFunction to_activation(nb::handle value) {
   return static_cast<ActivationFunction>(cache->get(value, [&]() -> int64_t {
     const std::string name = operator_name(value);
     const auto function = activation_from_name(name);
-    if (!function) type_error(fmt::format("{} is not an activation function of the Scalar engine", name));
+    if (!function)
+      type_error(fmt::format("{} is not an activation function of the Scalar engine", name),
+                 choices(name, names_where<ActivationFunction>(kActivationFunctionCount,
+                                                               [](ActivationFunction) { return true; })));
     return static_cast<int64_t>(*function);
   }));
 }
@@ -144,13 +170,14 @@ int64_t to_enum(nb::handle value, std::span<const std::string_view> names, std::
   const auto by_name = [&](std::string_view text) -> int64_t {
     for (size_t i = 0; i < names.size(); ++i)
       if (names[i] == text) return static_cast<int64_t>(i);
-    type_error(fmt::format("{} is not a {}", text, what));
+    type_error(fmt::format("{} is not a {}", text, what), choices(text, {names.begin(), names.end()}));
   };
   if (PyLong_CheckExact(value.ptr())) return to_int(value);
   if (PyUnicode_CheckExact(value.ptr())) return by_name(text_of(value));
   return cache->get(value, [&]() -> int64_t {
     if (!nb::hasattr(value, "value"))
-      type_error(fmt::format("{} is not a {}", text_of(nb::repr(value)), what));
+      type_error(fmt::format("{} is not a {}", text_of(nb::repr(value)), what),
+                 choices(text_of(nb::repr(value)), {names.begin(), names.end()}));
     const nb::object member = value.attr("value");
     return nb::isinstance<nb::str>(member) ? by_name(nb::cast<std::string>(member)) : to_int(member);
   });
@@ -190,31 +217,73 @@ std::shared_ptr<const nki::TensorView> share(const nki::TensorView& view) {
   return std::make_shared<const nki::TensorView>(view);
 }
 
-void raise_fault(const Fault& fault) {
-  const PythonTypes& t = types();
-  nb::handle type = PyExc_RuntimeError;
+namespace {
+
+// A fault can come before anything of the Python layer has been imported.
+const PythonTypes& with_error_classes() {
+  PythonTypes& t = types();
+  if (t.source_location.is_valid()) return t;
+  const nb::module_ errors = nb::module_::import_("opentrn.errors");
+  t.validation_error = errors.attr("NkiValidationError");
+  t.capacity_exceeded = errors.attr("CapacityExceeded");
+  t.undefined_behavior = errors.attr("UndefinedBehavior");
+  t.not_modelled = errors.attr("NotModelled");
+  t.out_of_bounds = errors.attr("OutOfBounds");
+  t.input_error = errors.attr("InputError");
+  t.internal_error = errors.attr("InternalError");
+  t.argument_error = errors.attr("ArgumentError");
+  t.source_location = errors.attr("SourceLocation");
+  return t;
+}
+
+nb::handle exception_type(const Fault& fault) {
+  const PythonTypes& t = with_error_classes();
   const bool out_of_bounds = fault.label().find("bounds") != std::string::npos ||
                              fault.label() == "NkiTensor.slice" || fault.label() == "NkiTensor.select";
-  if (t.validation_error.is_valid()) {
-    switch (fault.kind()) {
-      case FaultKind::kProgram: type = out_of_bounds ? t.out_of_bounds : t.validation_error; break;
-      case FaultKind::kCapacity: type = t.capacity_exceeded; break;
-      case FaultKind::kUnspecified: type = t.undefined_behavior; break;
-      case FaultKind::kNotModelled: type = t.not_modelled; break;
-      case FaultKind::kInput: type = PyExc_ValueError; break;
-      case FaultKind::kInternal: break;
-    }
+  switch (fault.kind()) {
+    case FaultKind::kProgram:
+      return out_of_bounds                      ? t.out_of_bounds
+             : fault.label() == kArgumentsLabel ? t.argument_error
+                                                : t.validation_error;
+    case FaultKind::kCapacity: return t.capacity_exceeded;
+    case FaultKind::kUnspecified: return t.undefined_behavior;
+    case FaultKind::kNotModelled: return t.not_modelled;
+    case FaultKind::kInput: return t.input_error;
+    case FaultKind::kInternal: return t.internal_error;
   }
-  PyErr_SetString(type.ptr(), fault.what());
+  return t.internal_error;
+}
+
+}  // namespace
+
+// The exception's kind is that of its class.
+nb::object exception_of(const Fault& fault) {
+  const nb::object error = exception_type(fault)(fault.what());
+  error.attr("label") = fault.label();
+  error.attr("message") = fault.message();
+  error.attr("hint") = fault.hint();
+  error.attr("notes") = fault.notes();
+  const SourceLocation& at = fault.location();
+  if (at.known())
+    error.attr("location") = with_error_classes().source_location(at.file, at.line, at.function);
+  return error;
+}
+
+void raise_fault(const Fault& fault) {
+  try {
+    PyErr_SetObject(exception_type(fault).ptr(), exception_of(fault).ptr());
+  } catch (nb::python_error& failed) {  // callers are C functions, which nothing may leave
+    failed.restore();
+  }
 }
 
 void flush_unlocked(nki::Machine& machine) {
-  nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   machine.flush();
 }
 
 void start_flush_unlocked(nki::Machine& machine) {
-  nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   machine.start_flush();
 }
 

@@ -15,7 +15,9 @@ struct PythonTypes {
   nb::object dtype_of;       // callable: anything -> DType
   nb::object op_name;        // callable: operator object -> name
   nb::object memory_region;  // enum class
-  nb::object validation_error, capacity_exceeded, undefined_behavior, not_modelled, out_of_bounds;
+  // Classes of opentrn.errors, which the first fault imports.
+  nb::object validation_error, capacity_exceeded, undefined_behavior, not_modelled, out_of_bounds,
+      argument_error, input_error, internal_error, source_location;
 };
 PythonTypes& types();
 
@@ -61,9 +63,17 @@ void start_flush_unlocked(nki::Machine& machine);
 
 void bind_tensor(nb::module_& module);
 void bind_machine(nb::module_& module);
+void bind_collectives(nb::module_& module);
 void bind_instructions(nb::module_& module);
+std::vector<std::string> instruction_names();  // of the calls of nki.isa
 void bind_custom_ops(nb::module_& module);
 
+// The label of calls whose arguments are not those of the function, or not of a kind that it takes. They are
+// TypeErrors too.
+inline constexpr std::string_view kArgumentsLabel = "nki.arguments";
+
+// A Fault as a Python exception; its fields are those of opentrn.errors.Refusal.
+nb::object exception_of(const Fault& fault);
 // Sets the Python exception of a Fault.
 void raise_fault(const Fault& fault);
 

@@ -44,6 +44,7 @@ void register_function(const std::string& name, nb::object function) {
     try {
       (*shared)(describe_all(outputs), describe_all(inputs));
     } catch (nb::python_error& error) {
+      if (!error.matches(PyExc_Exception)) throw;  // KeyboardInterrupt, SystemExit: not the operator's
       const auto kind = nb::cast<std::string>(error.type().attr("__name__"));
       const auto text = nb::cast<std::string>(nb::str(error.value()));
       throw Fault(FaultKind::kProgram, "custom_op.raised", fmt::format("{} raised {}: {}", name, kind, text));

@@ -18,6 +18,7 @@
 #include "graph/text/text.h"
 #include "graph/verify.h"
 #include "import/load.h"
+#include "python/unlocked.h"
 #include "runtime/device_call.h"
 #include "sim/functional/custom_op.h"
 
@@ -113,7 +114,7 @@ nb::list evaluate(const graph::Module& module, const nb::list& arguments,
   const graph::eval::Options options = options_of(float64, custom_call);
   std::vector<RuntimeValue> results;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     results = graph::eval::evaluate(module, function_of(module, function), values, options);
   }
   return from_values(results);
@@ -127,7 +128,7 @@ nb::list evaluate_parallel(const graph::Module& module, const std::vector<std::s
   for (const nb::handle list : arguments) values.push_back(to_values(nb::cast<nb::list>(list)));
   std::vector<std::vector<RuntimeValue>> results;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     results = graph::eval::evaluate_parallel(module, programs, replicas, partitions, values,
                                              {.device_call = runtime::evaluate_device_call});
   }
@@ -201,7 +202,7 @@ nb::list op_table() {
 nb::list run_checked_file(const std::string& text, const std::string& filename, double norm_tolerance) {
   std::vector<graph::eval::CheckedPart> parts;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     parts = graph::eval::run_checked_file(text, filename, norm_tolerance);
   }
   nb::list list;
@@ -229,9 +230,11 @@ void bind_graph(nb::module_& module) {
       .def("evaluate_parallel", evaluate_parallel, "functions"_a, "replicas"_a, "partitions"_a,
            "arguments"_a);
   module.def("parse", [](std::string_view text, std::string_view filename) {
+    const Interruptible work;
     return graph::parse_module(text, filename);
   });
   module.def("read_bytes", [](const nb::bytes& data, std::string_view filename) {
+    const Interruptible work;
     return import::load({reinterpret_cast<const std::byte*>(data.c_str()), data.size()}, filename);
   });
   module.def("op_table", op_table);

@@ -3,6 +3,7 @@
 #include "python/import_bindings.h"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -10,10 +11,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
+#include <filesystem>
 
 #include "base/fault.h"
+#include "graph/control_arguments.h"
 #include "import/onnx/onnx.h"
 #include "import/onnx/stages.h"
+#include "python/unlocked.h"
 
 namespace opentrn::python {
 
@@ -41,19 +45,19 @@ OnnxOptions options_of(std::map<std::string, int64_t> dimensions, const nb::dict
   return options;
 }
 
-graph::Module import_onnx(const nb::bytes& model, const std::string& folder,
+graph::Module import_onnx(const nb::bytes& model, const std::filesystem::path& folder,
                           std::map<std::string, int64_t> dimensions, const nb::dict& constants) {
   const auto* begin = reinterpret_cast<const std::byte*>(model.c_str());
   const auto bytes = std::make_shared<const std::vector<std::byte>>(begin, begin + model.size());
   const auto options = options_of(std::move(dimensions), constants);
-  const nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return import::onnx::import_bytes(*bytes, bytes, folder, options);
 }
 
-graph::Module import_onnx_file(const std::string& path, std::map<std::string, int64_t> dimensions,
+graph::Module import_onnx_file(const std::filesystem::path& path, std::map<std::string, int64_t> dimensions,
                                const nb::dict& constants) {
   const auto options = options_of(std::move(dimensions), constants);
-  const nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return import::onnx::import_file(path, options);
 }
 
@@ -85,25 +89,25 @@ using StagePtr = std::shared_ptr<Stage>;
 // nanobind's holders are of types without const; nothing changes a stage.
 StagePtr shared(const std::shared_ptr<const Stage>& stage) { return std::const_pointer_cast<Stage>(stage); }
 
-StagePtr onnx_stages(const nb::bytes& model, const std::string& folder,
+StagePtr onnx_stages(const nb::bytes& model, const std::filesystem::path& folder,
                      std::map<std::string, int64_t> dimensions, const nb::dict& constants) {
   const auto* begin = reinterpret_cast<const std::byte*>(model.c_str());
   const auto bytes = std::make_shared<const std::vector<std::byte>>(begin, begin + model.size());
   const auto options = options_of(std::move(dimensions), constants);
-  const nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return shared(import::onnx::first_stage(*bytes, bytes, folder, options));
 }
 
-StagePtr onnx_stages_of_file(const std::string& path, std::map<std::string, int64_t> dimensions) {
+StagePtr onnx_stages_of_file(const std::filesystem::path& path, std::map<std::string, int64_t> dimensions) {
   const import::onnx::Options options{.dimensions = std::move(dimensions), .constants = {}};
-  const nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return shared(import::onnx::first_stage(path, options));
 }
 
 StagePtr next_stage(const Stage& stage, const nb::list& answers) {
   std::vector<graph::Literal> literals;
   for (const auto answer : answers) literals.push_back(to_literal(nb::cast<nb::tuple>(answer)));
-  const nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return shared(stage.next(literals));
 }
 
@@ -114,13 +118,14 @@ std::vector<std::tuple<size_t, std::optional<size_t>>> outputs_of(const Stage& s
   return rows;
 }
 
-// [(name, whether it counts, bound, slot, node, element type)]
-std::vector<std::tuple<std::string, bool, int64_t, size_t, std::string, std::string>> asks_of(
-    const Stage& stage) {
-  std::vector<std::tuple<std::string, bool, int64_t, size_t, std::string, std::string>> rows;
+// [(name, whether it counts, bound, slot, node, element type, slots behind it)]
+std::vector<std::tuple<std::string, bool, int64_t, size_t, std::string, std::string, std::vector<size_t>>>
+asks_of(const Stage& stage) {
+  std::vector<std::tuple<std::string, bool, int64_t, size_t, std::string, std::string, std::vector<size_t>>>
+      rows;
   for (const auto& ask : stage.asks)
     rows.emplace_back(ask.name, ask.counts, ask.bound, ask.slot, ask.where,
-                      std::string(graph::name(ask.type.element())));
+                      std::string(graph::name(ask.type.element())), ask.behind);
   return rows;
 }
 
@@ -154,6 +159,22 @@ void bind_import(nb::module_& module) {
   module.def("onnx_stages_of_file", onnx_stages_of_file, "path"_a,
              "dimensions"_a = std::map<std::string, int64_t>{});
   module.def("onnx_names", onnx_names);
+  // [(name, input, axis)] of the dimensions that a file leaves open, at every place where they stand.
+  module.def("onnx_open_dimensions", [](const std::filesystem::path& path) {
+    std::vector<std::tuple<std::string, std::string, size_t>> rows;
+    for (const auto& open : import::onnx::open_dimensions(path))
+      rows.emplace_back(open.name, open.input, open.axis);
+    return rows;
+  });
+  // [(operator, nodes, why it is not imported or "", name of the first such node)]
+  module.def("onnx_survey", [](const std::filesystem::path& path) {
+    std::vector<std::tuple<std::string, size_t, std::string, std::string>> rows;
+    for (const auto& row : import::onnx::survey(path))
+      rows.emplace_back(row.op, row.count, row.refusal, row.place);
+    return rows;
+  });
+  module.def("control_arguments",
+             [](const graph::Module& of) { return graph::control_arguments(of.entry()); });
   module.def("onnx_operators", onnx_operators);
 }
 

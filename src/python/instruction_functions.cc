@@ -1,15 +1,21 @@
-// nki.isa functions: one callable per row of signatures.cc, all with the same body.
+// nki.isa functions: one callable per row of the instruction table that has a signature, all with the same
+// body.
 //
 // A call matches its arguments to the row's parameters, converts each by what its slot accepts, and
 // hands the instruction to the current machine. The callables are bare vectorcall objects because
 // these calls sit on the path of every instruction: a general-purpose binding costs several times as much.
 #include <array>
 #include <charconv>
+#include <set>
+#include <string>
 
+#include "arch/closest.h"
 #include "isa/constraints.h"
+#include "isa/definitions.h"
+#include "numerics/ops.h"
 #include "python/call_site.h"
 #include "python/convert.h"
-#include "python/signatures.h"
+#include "python/unlocked.h"
 
 namespace opentrn::python {
 
@@ -17,6 +23,8 @@ using isa::AttributeKind;
 using isa::AttributeWord;
 using isa::Opcode;
 using isa::Operand;
+using isa::Parameter;
+using isa::ParameterRole;
 using nki::Machine;
 using nki::TensorView;
 
@@ -36,7 +44,6 @@ constexpr std::array<std::string_view, 2> kPerfModes = {"none", "double_row"};
 
 struct InstructionFunction {
   PyObject_HEAD vectorcallfunc vectorcall;
-  const Signature* signature;
   const isa::InstructionDefinition* definition;
   std::array<PyObject*, kParametersMax> names;  // interned
 };
@@ -59,25 +66,46 @@ struct Call {
 
   std::string_view function_name() const { return function.definition->name; }
   PyObject* argument(std::string_view parameter) const {
-    const auto& parameters = function.signature->parameters;
+    const auto& parameters = function.definition->signature.parameters;
     for (size_t i = 0; i < parameters.size(); ++i)
       if (parameters[i].name == parameter) return arguments[i];
     return nullptr;
   }
 };
 
-[[noreturn]] void argument_error(const Call& call, std::string_view parameter, std::string message) {
+[[noreturn]] void argument_error(const Call& call, std::string_view parameter, std::string message,
+                                 std::string hint = {}) {
   throw Fault(FaultKind::kProgram, std::string(call.function_name()),
-              fmt::format("argument {}: {}", parameter, message));
+              fmt::format("argument {}: {}", parameter, message), std::move(hint));
+}
+
+std::string argument_list(const InstructionFunction& f) {
+  std::string list;
+  for (const Parameter& parameter : f.definition->signature.parameters)
+    list += fmt::format("{}{}", list.empty() ? "" : ", ", parameter.name);
+  return list;
+}
+
+// The call as such cannot be: the arguments are not those of the function.
+[[noreturn]] void call_error(const InstructionFunction& f, std::string message, std::string hint = {}) {
+  throw Fault(FaultKind::kProgram, std::string(kArgumentsLabel),
+              fmt::format("{}() {}", f.definition->name, message),
+              fmt::format("{}its arguments are {}", hint.empty() ? "" : hint + "; ", argument_list(f)));
+}
+
+[[noreturn]] void unknown_argument(const InstructionFunction& f, PyObject* name) {
+  std::vector<std::string> known;
+  for (const Parameter& parameter : f.definition->signature.parameters) known.emplace_back(parameter.name);
+  const std::string given = PyUnicode_AsUTF8(name);
+  const std::vector<std::string> near = arch::closest(given, known);
+  call_error(f, fmt::format("got an unexpected argument '{}'", given), near.empty() ? "" : near.front());
 }
 
 void match_arguments(Call& call, PyObject* const* args, size_t positional, PyObject* keywords) {
   const InstructionFunction& f = call.function;
-  const size_t count = f.signature->parameters.size();
+  const size_t count = f.definition->signature.parameters.size();
   if (positional > count)
-    throw nb::type_error(
-        fmt::format("{}() takes at most {} arguments, {} were given", f.definition->name, count, positional)
-            .c_str());
+    call_error(f, fmt::format("takes at most {} arguments, {} were given", count, positional));
   for (size_t i = 0; i < positional; ++i) call.arguments[i] = args[i];
   const Py_ssize_t keyword_count = keywords ? PyTuple_GET_SIZE(keywords) : 0;
   for (Py_ssize_t k = 0; k < keyword_count; ++k) {
@@ -87,20 +115,14 @@ void match_arguments(Call& call, PyObject* const* args, size_t positional, PyObj
     if (i == count)  // not the interned object: compare by value
       for (i = 0; i < count && PyUnicode_Compare(f.names[i], name) != 0; ++i) {
       }
-    if (i == count)
-      throw nb::type_error(
-          fmt::format("{}() got an unexpected argument '{}'", f.definition->name, PyUnicode_AsUTF8(name))
-              .c_str());
+    if (i == count) unknown_argument(f, name);
     if (call.arguments[i])
-      throw nb::type_error(
-          fmt::format("{}() got two values for '{}'", f.definition->name, f.signature->parameters[i].name)
-              .c_str());
+      call_error(f, fmt::format("got two values for '{}'", f.definition->signature.parameters[i].name));
     call.arguments[i] = args[positional + static_cast<size_t>(k)];
   }
   for (size_t i = 0; i < count; ++i)
-    if (!call.arguments[i] && f.signature->parameters[i].required)
-      throw nb::type_error(
-          fmt::format("{}() needs '{}'", f.definition->name, f.signature->parameters[i].name).c_str());
+    if (!call.arguments[i] && f.definition->signature.parameters[i].required)
+      call_error(f, fmt::format("needs '{}'", f.definition->signature.parameters[i].name));
 }
 
 Operand to_operand(Call& call, const Parameter& parameter, nb::handle value) {
@@ -243,14 +265,14 @@ void check_result_type(Call& call, const Parameter& parameter, nb::handle value)
 
 void convert_argument(Call& call, const Parameter& parameter, nb::handle value) {
   const bool given = value.is_valid();
-  switch (parameter.target) {
-    case Target::kOperand:
+  switch (parameter.role) {
+    case ParameterRole::kOperand:
       if (given)
         call.operands[parameter.slot] = to_operand(call, parameter, value);
       else if (!parameter.default_is_none)
         call.operands[parameter.slot] = Operand::imm(parameter.default_value);
       return;
-    case Target::kAttribute: {
+    case ParameterRole::kAttribute: {
       const AttributeKind kind = call.function.definition->attributes[parameter.slot].kind;
       if (given)
         call.attributes[parameter.slot] = to_attribute(call, parameter, kind, value);
@@ -260,23 +282,54 @@ void convert_argument(Call& call, const Parameter& parameter, nb::handle value) 
         call.attributes[parameter.slot].integer = static_cast<int64_t>(parameter.default_value);
       return;
     }
-    case Target::kEngine:
+    case ParameterRole::kEngine:
       if (given && !value.is_none()) {
         const auto engine = static_cast<isa::Engine>(to_enum(value, kEngines, "engine"));
         if (engine != isa::Engine::kUnknown) call.engine = engine;
       }
       return;
-    case Target::kName:
+    case ParameterRole::kName:
       if (given && !value.is_none())
         call.name = call.machine.program()->intern_string(nb::cast<std::string>(nb::str(value)));
       return;
-    case Target::kTilePosition: return set_tile_position(call, parameter, value);
-    case Target::kAxis: return set_reduced_axes(call, parameter, value);
-    case Target::kAxes: return set_transpose_axes(call, parameter, value);
-    case Target::kSources: return set_sources(call, parameter, value);
-    case Target::kScales: return check_scales(call, parameter, value);
-    case Target::kResultType: return check_result_type(call, parameter, value);
-    case Target::kIgnored: return;
+    case ParameterRole::kTilePosition: return set_tile_position(call, parameter, value);
+    case ParameterRole::kAxis: return set_reduced_axes(call, parameter, value);
+    case ParameterRole::kAxes: return set_transpose_axes(call, parameter, value);
+    case ParameterRole::kSources: return set_sources(call, parameter, value);
+    case ParameterRole::kScales: return check_scales(call, parameter, value);
+    case ParameterRole::kResultType: return check_result_type(call, parameter, value);
+    case ParameterRole::kGpSimdDma:
+      if (given && PyObject_IsTrue(value.ptr()) == 1)
+        call.attributes[parameter.slot].integer = static_cast<int64_t>(isa::DmaEngine::kGpSimdDma);
+      return;
+    case ParameterRole::kIgnored: return;
+  }
+}
+
+// Says once per process of an argument that was given that it does not change the predicted time.
+void tell_untimed(const Call& call) {
+  static auto* told = new std::set<std::string>;
+  const auto& parameters = call.function.definition->signature.parameters;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const nb::handle value(call.arguments[i]);
+    if (!parameters[i].untimed || !value.is_valid() || value.is_none()) continue;
+    const std::string name = fmt::format("{}({}=)", call.function_name(), parameters[i].name);
+    if (!told->insert(name).second) continue;
+    const std::string text = fmt::format("{} has no effect on the predicted time", name);
+    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) != 0) throw nb::python_error();
+  }
+}
+
+void convert_arguments(Call& call) {
+  const auto& parameters = call.function.definition->signature.parameters;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    try {
+      convert_argument(call, parameters[i], nb::handle(call.arguments[i]));
+    } catch (nb::python_error& error) {
+      if (!error.matches(PyExc_OverflowError)) throw;
+      argument_error(call, parameters[i].name, "a number is beyond what 64 bits hold",
+                     "give a number that the operand's type can hold");
+    }
   }
 }
 
@@ -290,20 +343,24 @@ void fill_from_launch(Call& call) {
 nb::object run_call(const InstructionFunction& function, PyObject* const* args, size_t positional,
                     PyObject* keywords) {
   Machine& machine = require_machine();
-  Call call{
-      function, machine, {}, {}, function.definition->operands.size(), {}, function.signature->default_engine,
-      0};
-  match_arguments(call, args, positional, keywords);
+  Call call{function,
+            machine,
+            {},
+            {},
+            function.definition->operands.size(),
+            {},
+            function.definition->signature.default_engine,
+            0};
   const isa::LocationId location = call_site(machine);
   try {
-    const auto& parameters = function.signature->parameters;
-    for (size_t i = 0; i < parameters.size(); ++i)
-      convert_argument(call, parameters[i], nb::handle(call.arguments[i]));
+    match_arguments(call, args, positional, keywords);
+    convert_arguments(call);
     fill_from_launch(call);
     const isa::InstructionIndex index =
         machine.emit(function.definition->opcode, call.engine, {call.operands.data(), call.operand_count},
                      {call.attributes.data(), function.definition->attributes.size()}, location, call.name);
     if (machine.wants_flush()) start_flush_unlocked(machine);
+    tell_untimed(call);
     return nb::cast(InstructionHandle{machine.shared_from_this(), index});
   } catch (Fault& fault) {
     fault.set_location(machine.program()->location(location));
@@ -323,6 +380,8 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObj
                     error.what());
   } catch (const Fault& fault) {
     raise_fault(fault);
+  } catch (const Interrupted& stop) {
+    raise_interrupted(stop);
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
   }
@@ -334,9 +393,14 @@ PyObject* get_name(PyObject* self, void*) {
   return PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size()));
 }
 
+PyObject* get_summary(PyObject* self, void*) {
+  const std::string_view summary = reinterpret_cast<InstructionFunction*>(self)->definition->summary;
+  return PyUnicode_FromStringAndSize(summary.data(), static_cast<Py_ssize_t>(summary.size()));
+}
+
 PyObject* get_parameters(PyObject* self, void*) {
   const auto* f = reinterpret_cast<InstructionFunction*>(self);
-  const size_t count = f->signature->parameters.size();
+  const size_t count = f->definition->signature.parameters.size();
   PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(count));
   for (size_t i = 0; i < count; ++i)
     PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), Py_NewRef(f->names[i]));
@@ -370,13 +434,14 @@ nb::object attribute_default(AttributeKind kind, double value) {
 
 nb::object default_of(const InstructionFunction& function, const Parameter& parameter) {
   if (parameter.required) return nb::borrow(Py_Ellipsis);
-  if (parameter.target == Target::kEngine)
-    return named("engine", kEngines, static_cast<double>(function.signature->default_engine));
+  if (parameter.role == ParameterRole::kEngine)
+    return named("engine", kEngines, static_cast<double>(function.definition->signature.default_engine));
   if (parameter.default_is_none) return nb::none();
-  switch (parameter.target) {
-    case Target::kTilePosition: return nb::make_tuple();
-    case Target::kIgnored: return nb::bool_(false);
-    case Target::kOperand: return nb::float_(parameter.default_value);
+  switch (parameter.role) {
+    case ParameterRole::kTilePosition: return nb::make_tuple();
+    case ParameterRole::kGpSimdDma:
+    case ParameterRole::kIgnored: return nb::bool_(false);
+    case ParameterRole::kOperand: return nb::float_(parameter.default_value);
     default:
       return attribute_default(function.definition->attributes[parameter.slot].kind, parameter.default_value);
   }
@@ -385,7 +450,8 @@ nb::object default_of(const InstructionFunction& function, const Parameter& para
 PyObject* get_defaults(PyObject* self, void*) {
   const auto* f = reinterpret_cast<InstructionFunction*>(self);
   nb::list defaults;
-  for (const Parameter& parameter : f->signature->parameters) defaults.append(default_of(*f, parameter));
+  for (const Parameter& parameter : f->definition->signature.parameters)
+    defaults.append(default_of(*f, parameter));
   return nb::tuple(defaults).release().ptr();
 }
 
@@ -399,24 +465,22 @@ PyObject* get_engines(PyObject* self, void*) {
 }
 
 PyObject* get_first_generation(PyObject* self, void*) {
-  return PyLong_FromLong(reinterpret_cast<InstructionFunction*>(self)->definition->first_generation);
+  return PyLong_FromLong(version(reinterpret_cast<InstructionFunction*>(self)->definition->first_generation));
 }
 
 // (label, rule) of what holds for this instruction and not for all.
 PyObject* get_rules(PyObject* self, void*) {
-  const std::string prefix =
-      fmt::format("{}.", reinterpret_cast<InstructionFunction*>(self)->definition->name);
   nb::list rules;
-  for (const isa::Constraint& constraint : isa::constraints())
-    if (constraint.label.starts_with(prefix))
-      rules.append(nb::make_tuple(nb::str(constraint.label.data(), constraint.label.size()),
-                                  nb::str(constraint.rule.data(), constraint.rule.size())));
+  for (const isa::Constraint& constraint :
+       reinterpret_cast<InstructionFunction*>(self)->definition->constraints)
+    rules.append(nb::make_tuple(nb::str(constraint.label.data(), constraint.label.size()),
+                                nb::str(constraint.rule.data(), constraint.rule.size())));
   return nb::tuple(rules).release().ptr();
 }
 
-// Made by opentrn/instruction_help.py when somebody looks.
+// Made by opentrn/kernel/instruction_help.py when somebody looks.
 PyObject* from_help(PyObject* self, void* what) {
-  PyObject* help = PyImport_ImportModule("opentrn.instruction_help");
+  PyObject* help = PyImport_ImportModule("opentrn.kernel.instruction_help");
   if (!help) return nullptr;
   PyObject* made = PyObject_CallMethod(help, static_cast<const char*>(what), "O", self);
   Py_DECREF(help);
@@ -436,6 +500,7 @@ PyGetSetDef kProperties[] = {
     {"__module__", get_module, nullptr, nullptr, nullptr},
     {"__doc__", from_help, nullptr, nullptr, kDocOfHelp},
     {"__signature__", from_help, nullptr, nullptr, kSignatureOfHelp},
+    {"summary", get_summary, nullptr, "what it computes; paragraphs are separated by an empty line", nullptr},
     {"parameters", get_parameters, nullptr, "names of the parameters, in order", nullptr},
     {"defaults", get_defaults, nullptr, "of the parameters; ... without one, (enumeration, name)", nullptr},
     {"engines", get_engines, nullptr, "that run it on some generation", nullptr},
@@ -461,6 +526,14 @@ PyTypeObject* function_type() {
 
 }  // namespace
 
+std::vector<std::string> instruction_names() {
+  std::vector<std::string> names;
+  for (const isa::InstructionDefinition& definition : isa::definitions())
+    if (!definition.signature.parameters.empty() && definition.signature.in_nki)
+      names.emplace_back(definition.name);
+  return names;
+}
+
 void bind_instructions(nb::module_& module) {
   nb::class_<InstructionHandle>(module, "NkiInstruction", nb::dynamic_attr())
       .def_ro("index", &InstructionHandle::index)
@@ -472,12 +545,13 @@ void bind_instructions(nb::module_& module) {
         return self;
       });
   if (PyType_Ready(function_type()) < 0) throw nb::python_error();
-  for (const Signature& signature : signatures()) {
+  for (const isa::InstructionDefinition& definition : isa::definitions()) {
+    const isa::Signature& signature = definition.signature;
+    if (signature.parameters.empty()) continue;
     OPENTRN_CHECK(signature.parameters.size() <= kParametersMax, "too many parameters");
     auto* function = PyObject_New(InstructionFunction, function_type());
     function->vectorcall = vectorcall;
-    function->signature = &signature;
-    function->definition = &isa::definition(signature.opcode);
+    function->definition = &definition;
     for (size_t i = 0; i < signature.parameters.size(); ++i) {
       const std::string_view name = signature.parameters[i].name;
       PyObject* text = PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size()));

@@ -9,6 +9,7 @@
 #include "isa/text.h"
 #include "nki/record.h"
 #include "python/convert.h"
+#include "python/unlocked.h"
 #include "runtime/device_call.h"
 
 namespace opentrn::python {
@@ -33,7 +34,7 @@ std::string record_kernel(const std::vector<std::shared_ptr<nki::Machine>>& mach
   };
   take(inputs, launch.inputs);
   take(outputs, launch.outputs);
-  const nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return isa::to_text(nki::record(launch));
 }
 
@@ -42,7 +43,7 @@ nb::list run_kernel(const std::string& payload, const std::vector<ByteArray>& ar
   for (const ByteArray& array : arrays)
     inputs.push_back(sim::Buffer::wrap_read_only(array.data(), static_cast<int64_t>(array.size()), nullptr));
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     outputs = runtime::execute(runtime::model_of_kernel(payload), inputs);
   }
   nb::list results;
@@ -62,7 +63,7 @@ nb::dict describe_kernel(const std::string& payload) {
   const isa::Kernel kernel = isa::kernel_from_text(payload);
   nb::dict row;
   row["name"] = kernel.name;
-  row["generation"] = kernel.generation;
+  row["generation"] = version(kernel.generation);
   row["grid"] = kernel.grid;
   row["instructions"] = kernel.program.size();
   row["inputs"] = ports(kernel, kernel.inputs);

@@ -4,7 +4,7 @@
 
 namespace opentrn::python {
 
-// record_kernel, run_kernel, describe_kernel: what opentrn/kernel_call.py is made of.
+// record_kernel, run_kernel, describe_kernel: what opentrn/kernel/trace.py is made of.
 void bind_kernels(nanobind::module_& module);
 
 }  // namespace opentrn::python

@@ -1,4 +1,4 @@
-// Machine, Launch, registers: opentrn._core as opentrn/core.py uses it.
+// Machine, Launch, registers: opentrn._core as opentrn/kernel/machine.py uses it.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -7,11 +7,14 @@
 #include <nanobind/stl/vector.h>
 
 #include "isa/definitions.h"
+#include "isa/roles.h"
 #include "isa/text.h"
 #include "nki/nan_search.h"
+#include "nki/overlapping_copies.h"
 #include "nki/unwritten_elements.h"
 #include "python/call_site.h"
 #include "python/convert.h"
+#include "python/unlocked.h"
 
 namespace opentrn::python {
 
@@ -25,9 +28,16 @@ namespace {
 
 thread_local std::vector<std::shared_ptr<Machine>> active_machines;
 
-MachineOptions options_of(int generation, int core_id, const std::string& execute) {
+Generation generation_of(int version) {
+  if (const auto found = generation_of_version(version)) return *found;
+  throw Fault(FaultKind::kInput, "isa.generation",
+              fmt::format("no limits are known for NeuronCore-v{}", version),
+              "NKI programs need NeuronCore-v2, v3 or v4");
+}
+
+MachineOptions options_of(int version, int core_id, const std::string& execute) {
   MachineOptions options;
-  options.generation = generation;
+  options.generation = generation_of(version);
   options.core_id = core_id;
   if (execute == "eager")
     options.execute = Execute::kEager;
@@ -59,7 +69,7 @@ BytesOut storage_bytes(const nki::TensorView& view) {
   std::shared_ptr<sim::Buffer> buffer = view.storage->host_bytes;
   bool filled = false;
   if (Machine* machine = view.storage->machine ? view.storage->machine.get() : current_machine()) {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     buffer = machine->value(view);
     filled = view.storage->machine && machine->fills_fresh_memory();
   }
@@ -177,24 +187,74 @@ VirtualRegister register_alu(nb::handle op, nb::handle a, nb::handle b) {
   return result;
 }
 
-// The text of the fault that find_nan_origin() gives, or None.
-std::optional<std::string> nan_origin(const std::vector<std::shared_ptr<Machine>>& machines) {
-  nb::gil_scoped_release unlocked;
-  const std::optional<Fault> origin = nki::find_nan_origin(machines);
-  return origin ? std::optional<std::string>(origin->what()) : std::nullopt;
+// The exception of the fault that find_nan_origin() gives, or None.
+nb::object nan_origin(const std::vector<std::shared_ptr<Machine>>& machines) {
+  std::optional<Fault> origin;
+  {
+    const Unlocked unlocked;
+    origin = nki::find_nan_origin(machines);
+  }
+  return origin ? exception_of(*origin) : nb::none();
+}
+
+// The text of the fault that find_overlapping_copy() gives, or None.
+std::optional<std::string> overlapping_copy(const std::vector<std::shared_ptr<Machine>>& machines) {
+  const Unlocked unlocked;
+  const std::optional<Fault> found = nki::find_overlapping_copy(machines);
+  return found ? std::optional<std::string>(found->what()) : std::nullopt;
+}
+
+nb::object place(const SourceLocation& where) {
+  return where.known() ? nb::object(nb::make_tuple(where.file, where.line, where.function)) : nb::none();
 }
 
 // (count, first index, (file, line, function) of the tensor or None, the move they came by), or None.
 nb::object unwritten(const nki::TensorView& view) {
   std::optional<nki::UnwrittenElements> found;
   {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     found = nki::unwritten_elements(view);
   }
   if (!found) return nb::none();
-  nb::object made = nb::none();
-  if (found->made.known()) made = nb::make_tuple(found->made.file, found->made.line, found->made.function);
-  return nb::make_tuple(found->count, found->first, made, found->moved);
+  return nb::make_tuple(found->count, found->first, place(found->made), found->moved);
+}
+
+// (file, line, function) where the kernel made the tensor behind `view`; None for an array of the host.
+nb::object made_at(const nki::TensorView& view) {
+  const nki::Machine* machine = view.storage->machine.get();
+  if (machine == nullptr) return nb::none();
+  return place(machine->program()->location(machine->program()->tensor(view.storage->id).location));
+}
+
+// Of the machines of a launch that returned nothing: where its last instruction stands, if no instruction
+// writes an array of the caller or shows anything, so that nothing is left of what it computed; else None.
+nb::object last_without_effect(const std::vector<std::shared_ptr<Machine>>& machines) {
+  SourceLocation last;
+  for (const auto& machine : machines) {
+    const isa::Program& program = *machine->program();
+    const std::vector<bool> written = isa::written_tensors(program);
+    for (const auto& [id, buffer] : machine->host_buffers())
+      if (written[id]) return nb::none();
+    for (const isa::Instruction& in : program.instructions()) {
+      if (in.opcode == isa::Opcode::kDevicePrint || in.opcode == isa::Opcode::kCustomOp) return nb::none();
+      last = program.location(in.location);
+    }
+  }
+  return place(last);
+}
+
+// (file, line, function) of the first instruction that writes the tensor of `view`; None when there is none.
+nb::object first_write(Machine& machine, const nki::TensorView& view) {
+  const isa::Program& program = *machine.program();
+  const isa::TensorId tensor = machine.operand(view).tensor;
+  for (const isa::Instruction& in : program.instructions()) {
+    const auto operands = program.operands(in);
+    for (size_t slot = 0; slot < operands.size(); ++slot)
+      if (operands[slot].is_access() && operands[slot].tensor == tensor &&
+          isa::role_of(program, in, static_cast<int>(slot)) != isa::Role::kIn)
+        return place(program.location(in.location));
+  }
+  return nb::none();
 }
 
 void device_print(nb::handle text, const nki::TensorView& tensor) {
@@ -213,7 +273,7 @@ Machine* current_machine() { return active_machines.empty() ? nullptr : active_m
 Machine& require_machine() {
   Machine* machine = current_machine();
   if (!machine)
-    throw Fault(FaultKind::kProgram, "", "no NeuronCore is active in this thread",
+    throw Fault(FaultKind::kProgram, "nki.scope", "no NeuronCore is active in this thread",
                 "run the kernel through nki.simulate, or decorate it with @nki.jit");
   return *machine;
 }
@@ -221,22 +281,27 @@ Machine& require_machine() {
 void bind_machine(nb::module_& module) {
   nki::set_blocking_section([](const std::function<void()>& wait) {
     if (PyGILState_Check() == 0) return wait();
-    nb::gil_scoped_release unlocked;
+    const interrupt::HostWork work;  // also where a machine dies in a signal handler, which Unlocked refuses
+    const nb::gil_scoped_release unlocked;
     wait();
   });
   nb::class_<Launch>(module, "Launch")
       .def(
           "__init__",
-          [](Launch* self, int generation, int cores, bool fill_fresh_memory, bool core_races) {
+          [](Launch* self, int generation, int cores, bool fill_fresh_memory, bool core_races,
+             std::optional<int64_t> loop_limit, std::shared_ptr<nki::Ranks> ranks, int rank) {
             MachineOptions options = options_of(generation, 0, "batched");
             options.checks.fill_fresh_memory = fill_fresh_memory;
             options.checks.uninitialised_reads = !fill_fresh_memory;
             options.checks.core_races = core_races;
-            new (self) Launch(options, cores);
+            options.checks.limit_loops(loop_limit);
+            new (self) Launch(options, cores, std::move(ranks), rank);
           },
-          "generation"_a, "cores"_a, "fill_fresh_memory"_a = false, "core_races"_a = true)
-      .def("core_done", &Launch::core_done, nb::call_guard<nb::gil_scoped_release>())
-      .def("check_races", &Launch::check_races, nb::call_guard<nb::gil_scoped_release>());
+          "generation"_a, "cores"_a, "fill_fresh_memory"_a = false, "core_races"_a = true,
+          "loop_limit"_a = nb::none(), "ranks"_a.none() = nb::none(), "rank"_a = 0)
+      .def("core_done", &Launch::core_done, "core_id"_a, "failed"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("stop", &Launch::stop)
+      .def("check_races", &Launch::check_races, nb::call_guard<Unlocked>());
 
   nb::class_<Machine>(module, "Machine", nb::dynamic_attr())
       .def(nb::new_(
@@ -254,7 +319,7 @@ void bind_machine(nb::module_& module) {
            "address"_a = nb::none())
       .def("spread_row", &spread_row, "row"_a, "count"_a)
       .def("flush", [](Machine& self) { flush_unlocked(self); })
-      .def("flush_prints", &Machine::flush_prints, nb::call_guard<nb::gil_scoped_release>())
+      .def("flush_prints", &Machine::flush_prints, nb::call_guard<Unlocked>())
       .def_prop_ro("records_loops", &Machine::records_loops)
       .def_prop_ro("open_loops", &Machine::open_loops)
       .def("begin_loop", &begin_loop, "lower"_a, "upper"_a, "step"_a)
@@ -299,9 +364,18 @@ void bind_machine(nb::module_& module) {
            [](Machine& self, uint32_t consumer, uint32_t producer) {
              self.program()->add_edge({consumer, producer});
            })
-      .def_prop_ro("generation", &Machine::generation)
+      .def_prop_ro("generation", [](const Machine& self) { return version(self.generation()); })
       .def_prop_ro("core_id", &Machine::core_id)
       .def_prop_ro("num_cores", &Machine::core_count)
+      .def_prop_ro("rank", &Machine::rank)
+      .def_prop_ro("num_ranks", &Machine::rank_count)
+      .def_prop_ro("collectives",
+                   [](Machine& self) {
+                     std::vector<std::vector<size_t>> marks;
+                     for (const Machine::CollectiveMark& mark : self.collectives())
+                       marks.push_back({mark.record, mark.begin, mark.met, mark.end});
+                     return marks;
+                   })
       .def(
           "program_text", [](Machine& self) { return isa::to_text(*self.program()); },
           "What was recorded, in the text form of src/isa/text.h.")
@@ -338,6 +412,10 @@ void bind_machine(nb::module_& module) {
   module.def("storage_bytes", &storage_bytes);
   module.def("nan_origin", &nan_origin, "machines"_a);
   module.def("unwritten_elements", &unwritten, "view"_a);
+  module.def("made_at", &made_at, "view"_a);
+  module.def("overlapping_copy", &overlapping_copy, "machines"_a);
+  module.def("first_write", &first_write, "machine"_a, "view"_a);
+  module.def("last_without_effect", &last_without_effect, "machines"_a);
   module.def("device_print", &device_print);
   module.def("register_alloc", &register_alloc, "x"_a = nb::none());
   module.def("register_move", &register_move, "dst"_a, "src"_a);

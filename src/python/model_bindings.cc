@@ -7,6 +7,7 @@
 #include <optional>
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -16,18 +17,21 @@
 
 #include "arch/price.h"
 #include "arch/tables.h"
+#include "base/activity.h"
+#include "base/mapped_file.h"
 #include "compiler/compile.h"
 #include "compiler/flags.h"
 #include "compiler/padding.h"
 #include "compiler/taps.h"
 #include "deploy/deploy.h"
+#include "graph/control_arguments.h"
 #include "graph/text/text.h"
 #include "import/load.h"
 #include "import/onnx/onnx.h"
 #include "import/onnx/stages.h"
-#include "import/onnx/tensor.h"
 #include "isa/text.h"
 #include "python/timing_bindings.h"
+#include "python/unlocked.h"
 #include "runtime/host_ops.h"
 #include "runtime/model.h"
 #include "runtime/model_file.h"
@@ -52,7 +56,33 @@ struct LoadedModel {
   compiler::PassCounts passes;
   std::vector<graph::Type> input_types, output_types;
   std::optional<runtime::LoopTrips> trips;  // of the last run
+  // Of the graph; empty and 0 where it is not there any more.
+  std::vector<size_t> control_inputs;
+  int64_t splat_bytes =
+      0;  // that constants of one value would take: no memory holds them, every run makes them
 };
+
+// Constants of a few elements are made of one value everywhere, and cost nothing.
+constexpr int64_t kSplatBytesMin = 64 << 10;
+
+int64_t splat_bytes(const graph::Module& module) {
+  int64_t bytes = 0;
+  for (const graph::Function& function : module.functions)
+    graph::walk(function, function.body(), [&](graph::OpId id) {
+      const graph::Op& op = function.op(id);
+      if (op.kind != graph::OpKind::constant_) return;
+      const graph::Literal& value = op.literal(graph::Attr::value);
+      const int64_t size = value.type().byte_count();
+      if (value.is_splat() && size >= kSplatBytesMin) bytes += size;
+    });
+  return bytes;
+}
+
+std::shared_ptr<LoadedModel> noted(std::shared_ptr<LoadedModel> model, const graph::Module& module) {
+  model->control_inputs = graph::control_arguments(module.entry());
+  model->splat_bytes = splat_bytes(module);
+  return model;
+}
 
 std::span<const std::byte> bytes_of(const ByteArray& array) {
   return {reinterpret_cast<const std::byte*>(array.data()), array.size()};
@@ -63,7 +93,7 @@ nb::bytes host_bytes(const graph::Type& type, const std::shared_ptr<sim::Buffer>
   return nb::bytes(value.bytes().data(), value.bytes().size());
 }
 
-std::shared_ptr<LoadedModel> loaded(const CompiledModule& compiled, arch::Generation generation) {
+std::shared_ptr<LoadedModel> loaded(const CompiledModule& compiled, Generation generation) {
   auto result = std::make_shared<LoadedModel>();
   result->passes = compiled.passes;
   result->model = deploy::model_of(compiled, generation);
@@ -73,33 +103,39 @@ std::shared_ptr<LoadedModel> loaded(const CompiledModule& compiled, arch::Genera
 }
 
 using Dimensions = std::map<std::string, int64_t>;
+// Bytes, as the system has them: Python's str of a name that is not UTF-8 converts to nothing else.
+using Path = std::filesystem::path;
 
 // Text that was handed over, or a file of any format; `dimensions` are those that an ONNX model leaves open.
-graph::Module module_of(const std::optional<std::string>& text, const std::string& path,
+graph::Module module_of(const std::optional<std::string>& text, const Path& path,
                         const Dimensions& dimensions) {
   sim::load_custom_ops_of_environment();
-  if (text) return graph::parse_module(*text, path);
-  if (std::filesystem::path(path).extension() == ".onnx")
+  if (!text && path.extension() == ".onnx")
     return import::onnx::import_file(path, {.dimensions = dimensions, .constants = {}});
-  return import::load_file(path);
+  if (!dimensions.empty())
+    throw Fault(FaultKind::kInput, "import.dimension",
+                fmt::format("'{}' is no dimension of {}: its shapes are all stated",
+                            dimensions.begin()->first, path.string()),
+                "leave it out");
+  if (text) return graph::parse_module(*text, path.string());
+  return import::load_file(path.string());
 }
 
 using OptionNames = std::map<std::string, std::string>;
 
-std::shared_ptr<LoadedModel> compile_model(const std::optional<std::string>& text, const std::string& path,
+std::shared_ptr<LoadedModel> compile_model(const std::optional<std::string>& text, const Path& path,
                                            const std::string& target, const Dimensions& dimensions,
                                            const OptionNames& options) {
-  nb::gil_scoped_release unlocked;
-  const arch::Generation generation = arch::resolve_target(target);
-  return loaded(
-      compiler::compile(module_of(text, path, dimensions), compiler::options_from(generation, options)),
-      generation);
+  const Unlocked unlocked;
+  const Generation generation = arch::resolve_target(target);
+  const graph::Module module = module_of(text, path, dimensions);
+  return noted(loaded(compiler::compile(module, compiler::options_from(generation, options)), generation),
+               module);
 }
 
-std::string prepared_text(const std::optional<std::string>& text, const std::string& path,
-                          const std::string& target, const Dimensions& dimensions,
-                          const OptionNames& options) {
-  nb::gil_scoped_release unlocked;
+std::string prepared_text(const std::optional<std::string>& text, const Path& path, const std::string& target,
+                          const Dimensions& dimensions, const OptionNames& options) {
+  const Unlocked unlocked;
   return graph::print_module(compiler::prepare(
       module_of(text, path, dimensions), compiler::options_from(arch::resolve_target(target), options)));
 }
@@ -140,10 +176,15 @@ std::vector<graph::Type> types_of(const std::vector<runtime::Port>& ports) {
 
 using Facts = std::map<std::string, std::string>;
 
-// (facts, [(dimensions, model)], {name: attached file})
-nb::tuple load_models(const std::string& path) {
+using AttachmentPtr = std::shared_ptr<runtime::Attachment>;
+
+// (facts, [(dimensions, model)], [attached file])
+nb::tuple load_models(const Path& path) {
   sim::load_custom_ops_of_environment();
-  runtime::Artifact artifact = runtime::load_artifact(path);
+  runtime::Artifact artifact = [&] {
+    const nb::gil_scoped_release unlocked;
+    return runtime::load_artifact(path.string());
+  }();
   nb::list buckets;
   for (runtime::Bucket& bucket : artifact.buckets) {
     auto result = std::make_shared<LoadedModel>();
@@ -152,50 +193,55 @@ nb::tuple load_models(const std::string& path) {
     result->output_types = types_of(result->model.outputs);
     buckets.append(nb::make_tuple(bucket.dimensions, result));
   }
-  nb::dict attachments;
+  std::vector<AttachmentPtr> attachments;
   for (const runtime::Attachment& attachment : artifact.attachments)
-    attachments[attachment.name.c_str()] = std::make_shared<runtime::Attachment>(attachment);
+    attachments.push_back(std::make_shared<runtime::Attachment>(attachment));
   return nb::make_tuple(artifact.facts, buckets, attachments);
 }
 
-using AttachmentPtr = std::shared_ptr<runtime::Attachment>;
-
-AttachmentPtr attach(const std::string& name, const std::string& path) {
-  const auto file = import::onnx::MappedFile::open(path);
-  const auto bytes = file->bytes();
-  const auto place = import::onnx::file_place(bytes.data());
-  return std::make_shared<runtime::Attachment>(
-      runtime::Attachment{name,
-                          {reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                          file,
-                          place ? place->path.string() : ""});
+// An ONNX model, and the parts of files beside it that its tensors' data is: what goes along with its
+// programs, and what a key of it counts. The model is the first.
+std::vector<AttachmentPtr> files_of_onnx(const Path& path) {
+  const Unlocked unlocked;
+  const auto model = MappedFile::open(path, "onnx.file");
+  const auto text = [](std::span<const std::byte> bytes) {
+    return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  std::vector<AttachmentPtr> files{std::make_shared<runtime::Attachment>(
+      runtime::Attachment{"model.onnx", text(model->bytes()), model, model->path().string(), 0})};
+  for (const import::onnx::ExternalPart& part : import::onnx::external_parts(path))
+    files.push_back(std::make_shared<runtime::Attachment>(
+        runtime::Attachment{part.location, text(part.bytes), part.owner, part.path.string(), part.begin}));
+  return files;
 }
 
-// The ONNX model `model`, with its files of external data by their paths beside it.
-std::shared_ptr<import::onnx::Stage> stages_of(const AttachmentPtr& model,
-                                               const std::map<std::string, AttachmentPtr>& files,
+// The ONNX model that is the first of `files`, with its parts of files beside it.
+std::shared_ptr<import::onnx::Stage> stages_of(const std::vector<AttachmentPtr>& files,
                                                const Dimensions& dimensions) {
   sim::load_custom_ops_of_environment();
-  const nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
+  if (files.empty()) throw Fault(FaultKind::kInput, "model_file", "the model itself is not attached");
   const auto bytes_of = [](const runtime::Attachment& attachment) {
     return std::as_bytes(std::span(attachment.bytes.data(), attachment.bytes.size()));
   };
   import::onnx::Options options{.dimensions = dimensions, .constants = {}, .files = {}};
-  for (const auto& [name, file] : files) options.files[name] = {bytes_of(*file), file->owner};
+  for (const AttachmentPtr& file : std::span(files).subspan(1))
+    options.files[file->name].push_back({bytes_of(*file), file->owner, static_cast<size_t>(file->begin)});
   // nanobind's holders are of types without const; nothing changes a stage.
   return std::const_pointer_cast<import::onnx::Stage>(
-      import::onnx::first_stage(bytes_of(*model), model->owner, "", options));
+      import::onnx::first_stage(bytes_of(*files[0]), files[0]->owner, {}, options));
 }
 
 void save_models(const std::vector<std::shared_ptr<LoadedModel>>& models,
-                 const std::vector<Dimensions>& dimensions, const Facts& facts, const std::string& path,
-                 bool reference_weights, const std::vector<AttachmentPtr>& attachments) {
-  const nb::gil_scoped_release unlocked;
+                 const std::vector<Dimensions>& dimensions, const Facts& facts, const Path& path,
+                 bool reference_weights, const std::vector<AttachmentPtr>& attachments,
+                 unsigned permissions) {
+  const Unlocked unlocked;
   runtime::Artifact artifact{{}, facts, {}};
   for (const AttachmentPtr& attachment : attachments) artifact.attachments.push_back(*attachment);
   for (size_t i = 0; i < models.size(); ++i) artifact.buckets.push_back({dimensions.at(i), models[i]->model});
-  runtime::save(artifact, path,
-                reference_weights ? runtime::Weights::kReferenced : runtime::Weights::kCopied);
+  runtime::save(artifact, path.string(),
+                reference_weights ? runtime::Weights::kReferenced : runtime::Weights::kCopied, permissions);
 }
 
 // Whole numbers of 64 bits that 32 do not hold: a fault, rather than another number.
@@ -237,7 +283,7 @@ void tell_unwritten(const LoadedModel& self, std::span<const std::shared_ptr<sim
     rows.append(nb::make_tuple(output.number, port.name, port.element, shape, output.count, output.first,
                                made, output.moved));
   }
-  nb::module_::import_("opentrn.unwritten").attr("tell_of_model")(rows);
+  nb::module_::import_("opentrn.kernel.unwritten").attr("tell_of_model")(rows);
 }
 
 nb::list run(LoadedModel& self, const std::vector<ByteArray>& arrays) {
@@ -245,7 +291,7 @@ nb::list run(LoadedModel& self, const std::vector<ByteArray>& arrays) {
   for (size_t i = 0; i < arrays.size() && i < self.input_types.size(); ++i)
     inputs.push_back(input_buffer(self, i, bytes_of(arrays[i])));
   {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     runtime::LoopTrips trips;
     outputs = runtime::execute(self.model, inputs, &trips);
     self.trips = std::move(trips);
@@ -264,7 +310,7 @@ void run_at(LoadedModel& self, const std::vector<uintptr_t>& inputs, const std::
         FaultKind::kInput, "model.arguments",
         fmt::format("the program has {} inputs and {} results; {} and {} were given", self.input_types.size(),
                     self.output_types.size(), inputs.size(), outputs.size()));
-  const nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   std::vector<std::shared_ptr<sim::Buffer>> buffers;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const graph::Type& type = self.input_types[i];
@@ -300,36 +346,37 @@ nb::list coverage_of(const graph::Module& module) {
   return rows;
 }
 
-nb::list coverage(const std::optional<std::string>& text, const std::string& path,
-                  const Dimensions& dimensions) {
+nb::list coverage(const std::optional<std::string>& text, const Path& path, const Dimensions& dimensions) {
+  const Interruptible work;
   return coverage_of(module_of(text, path, dimensions));
 }
 
 std::shared_ptr<LoadedModel> compile_graph(const graph::Module& module, const std::string& target,
                                            const OptionNames& given, bool recognise) {
-  const nb::gil_scoped_release unlocked;
-  const arch::Generation generation = arch::resolve_target(target);
+  const Unlocked unlocked;
+  const Generation generation = arch::resolve_target(target);
   compiler::Options options = compiler::options_from(generation, given);
   options.recognise = recognise;
-  return loaded(compiler::compile(module, options), generation);
+  return noted(loaded(compiler::compile(module, options), generation), module);
 }
 
-graph::Module prepare(const std::optional<std::string>& text, const std::string& path,
-                      const std::string& target, const Dimensions& dimensions, const OptionNames& options) {
-  const nb::gil_scoped_release unlocked;
+graph::Module prepare(const std::optional<std::string>& text, const Path& path, const std::string& target,
+                      const Dimensions& dimensions, const OptionNames& options) {
+  const Unlocked unlocked;
   return compiler::prepare(module_of(text, path, dimensions),
                            compiler::options_from(arch::resolve_target(target), options));
 }
 
 graph::Module prepare_graph(const graph::Module& module, const std::string& target,
                             const OptionNames& options) {
-  const nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return compiler::prepare(module, compiler::options_from(arch::resolve_target(target), options));
 }
 
 // ([(result, axis)], what mixes): prove_padding() for (argument, axis) pairs.
 nb::tuple prove_padding(const graph::Module& module,
                         const std::vector<std::tuple<size_t, int64_t>>& arguments) {
+  const Interruptible work;
   std::vector<compiler::PortAxis> axes;
   for (const auto& [port, axis] : arguments) axes.push_back({port, axis});
   const compiler::PaddingProof proof = compiler::prove_padding(module, axes);
@@ -341,6 +388,7 @@ nb::tuple prove_padding(const graph::Module& module,
 // {"taps": [(kind, file, line, name, type, element, judgement, terms)], "whole": module, ...}
 nb::dict tap(const graph::Module& module) {
   constexpr std::string_view kJudgements[] = {"exact", "rounded", "function", "sum", "unknown"};
+  const Interruptible work;
   compiler::Taps taps = compiler::tap(module);
   nb::list rows;
   for (const compiler::Tap& row : taps.taps)
@@ -383,6 +431,7 @@ void bind_models(nb::module_& module) {
                                                   op.where.function, op.flops, op.bytes));
                      return nb::make_tuple(rows, found.model_flops, found.memory_bytes);
                    })
+      .def_prop_ro("narrowing", [](const LoadedModel& self) { return self.model.narrowing; })
       .def_prop_ro("constant_bytes", [](const LoadedModel& self) { return self.model.constant_bytes(); })
       .def("run", &run, "inputs"_a)
       .def("run_at", &run_at, "inputs"_a, "outputs"_a)
@@ -408,11 +457,17 @@ void bind_models(nb::module_& module) {
                                 self.trips ? &*self.trips : nullptr, loop_iterations);
           },
           "settings"_a = std::vector<std::string>{}, "loop_iterations"_a = nb::none())
-      .def_prop_ro("generation",
-                   [](const LoadedModel& self) { return static_cast<int>(self.model.generation); })
+      .def_ro("control_inputs", &LoadedModel::control_inputs)
+      .def_ro("splat_bytes", &LoadedModel::splat_bytes)
+      .def_prop_ro("generation", [](const LoadedModel& self) { return version(self.model.generation); })
       .def("listing", [](const LoadedModel& self) { return isa::to_text(*self.model.program); });
   module.def("compile_model", &compile_model, "text"_a.none(), "path"_a, "target"_a,
              "dimensions"_a = Dimensions{}, "options"_a = OptionNames{});
+  // (what native work is under way, "" for none; how many of its steps are done, of how many or 0)
+  module.def("activity", [] {
+    const Activity::Shown shown = Activity::shown();
+    return std::tuple(std::string(shown.what == nullptr ? "" : shown.what), shown.done, shown.total);
+  });
   // (options of compile_model, the stated target or "", options that change nothing here)
   module.def(
       "compiler_flags",
@@ -421,26 +476,35 @@ void bind_models(nb::module_& module) {
         return std::tuple(flags.options, flags.target, flags.without_effect);
       },
       "text"_a);
+  // (name, what it is where nobody says, its values) of the options that users choose
+  module.def("compiler_options", [] {
+    std::vector<std::tuple<std::string, std::string, std::vector<std::string>>> rows;
+    for (const compiler::OptionRow& row : compiler::option_rows())
+      rows.emplace_back(row.name, row.standard, row.values);
+    return rows;
+  });
   module.def("prepared_text", &prepared_text, "text"_a.none(), "path"_a, "target"_a,
              "dimensions"_a = Dimensions{}, "options"_a = OptionNames{});
   module.def("load_models", &load_models, "path"_a);
   module.def("save_models", &save_models, "models"_a, "dimensions"_a, "facts"_a, "path"_a,
-             "reference_weights"_a = false, "attachments"_a = std::vector<AttachmentPtr>{});
+             "reference_weights"_a = false, "attachments"_a = std::vector<AttachmentPtr>{},
+             "permissions"_a = 0666);
   nb::class_<runtime::Attachment>(module, "Attachment")
       .def_ro("name", &runtime::Attachment::name)
-      .def_ro("path", &runtime::Attachment::path)
-      .def_prop_ro("bytes", [](const runtime::Attachment& self) { return self.bytes.size(); });
-  module.def("attach", &attach, "name"_a, "path"_a);
-  module.def("onnx_stages_of", &stages_of, "model"_a, "files"_a, "dimensions"_a);
+      .def_prop_ro("path",
+                   [](const runtime::Attachment& self) -> std::optional<Path> {
+                     if (self.path.empty()) return std::nullopt;
+                     return Path(self.path);
+                   })
+      .def_ro("begin", &runtime::Attachment::begin)
+      .def_prop_ro("bytes", [](const runtime::Attachment& self) { return self.bytes.size(); })
+      .def_prop_ro("view", [](nb::handle self) {
+        const auto& bytes = nb::inst_ptr<runtime::Attachment>(self)->bytes;
+        return nb::ndarray<nb::numpy, const uint8_t, nb::ndim<1>>(bytes.data(), {bytes.size()}, self);
+      });
+  module.def("files_of_onnx", &files_of_onnx, "path"_a);
+  module.def("onnx_stages_of", &stages_of, "files"_a, "dimensions"_a);
   module.def("coverage_of", &coverage_of, "module"_a);
-  module.def(
-      "external_files",
-      [](const std::string& path) {
-        std::vector<std::string> files;
-        for (const auto& file : import::onnx::external_files(path)) files.push_back(file.string());
-        return files;
-      },
-      "path"_a);
   module.def("compile_graph", &compile_graph, "module"_a, "target"_a, "options"_a = OptionNames{},
              "recognise"_a = true);
   module.def("prepare", &prepare, "text"_a.none(), "path"_a, "target"_a, "dimensions"_a, "options"_a);
@@ -472,11 +536,13 @@ void bind_models(nb::module_& module) {
     return row;
   });
   module.def("environment_core_races", &runtime::core_races_of_environment);
+  module.def("environment_loop_limit", &runtime::loop_limit_of_environment);
   module.def("environment_rounding", [] {
     const runtime::RoundingSettings settings = runtime::rounding_of_environment();
     return nb::make_tuple(settings.enabled, settings.seed);
   });
-  module.def("is_model_file", &runtime::is_model_file, "path"_a);
+  module.def(
+      "is_model_file", [](const Path& path) { return runtime::is_model_file(path.string()); }, "path"_a);
   module.def("coverage", &coverage, "text"_a.none(), "path"_a, "dimensions"_a = Dimensions{});
 }
 

@@ -1,4 +1,4 @@
-// opentrn._core: models compiled from graphs. opentrn/model.py is how users reach them.
+// opentrn._core: models compiled from graphs. opentrn/model/ is how users reach them.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -11,6 +11,7 @@
 
 #include "python/convert.h"
 #include "python/psum_state.h"
+#include "python/unlocked.h"
 
 namespace opentrn::python {
 
@@ -108,6 +109,8 @@ Result guarded(Result failed, Body&& body) {
                     error.what());
   } catch (const Fault& fault) {
     raise_fault(fault);
+  } catch (const Interrupted& stop) {
+    raise_interrupted(stop);
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
   }

@@ -1,20 +1,25 @@
-// compile_and_time() and the Timing it returns; opentrn/run.py is how users reach them.
+// compile_and_time() and the Timing it returns; opentrn/kernel/run.py is how users reach them.
 #include "python/timing_bindings.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <tuple>
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include "arch/evidence.h"
 #include "arch/stated.h"
 #include "backend/allocation.h"
 #include "backend/compile.h"
@@ -24,9 +29,11 @@
 #include "isa/definitions.h"
 #include "isa/file.h"
 #include "isa/text.h"
+#include "nki/instance_races.h"
 #include "nki/machine.h"
 #include "profile/reports.h"
 #include "python/program_files.h"
+#include "python/unlocked.h"
 #include "runtime/timing.h"
 #include "sim/timing/simulate.h"
 
@@ -47,6 +54,9 @@ struct Timing {
   profile::Profile profile;
   std::optional<profile::ModelProfile> model;  // of a compiled model
   std::vector<std::string> assumptions;        // arch::assumptions()
+  arch::TimedKind kind;
+  arch::Band band;
+  arch::Basis basis;
   // What each phase took on this machine, for benchmarks.
   std::vector<std::pair<const char*, double>> phase_seconds;
 };
@@ -82,31 +92,44 @@ struct TimeOptions {
   std::vector<std::string> settings;
   std::optional<int> look_ahead;  // none: the compiler's usual
   bool neuronx_cc = false;
+  bool middle_end = true;
   bool dge = true;
   bool dma_engine_tracks = false;
+  bool model = false;
   std::optional<int64_t> default_trip_count;
   // Of the first core, where it was executed.
   const std::map<isa::InstructionIndex, sim::TripCounts>* trips = nullptr;
+  bool moves_rows = false;  // see backend::Options
 };
 
 using Programs = std::vector<std::shared_ptr<const isa::Program>>;
 
 // One program per core of the logical core. `executed`: the one that `trips` tells of.
 std::shared_ptr<Timing> time_programs(const Programs& programs, const isa::Program& executed,
-                                      arch::Generation generation, const TimeOptions& options) {
+                                      Generation generation, const TimeOptions& options) {
   auto timing = std::make_shared<Timing>();
   timing->tables = tables_of(options.settings);
   arch::expect_stated(*timing->tables, generation);
   timing->assumptions = arch::assumptions(*timing->tables, generation);
   PhaseClock clock(*timing);
-  const int look_ahead = options.look_ahead.value_or(backend::usual_look_ahead(options.neuronx_cc));
+  const int look_ahead =
+      options.look_ahead.value_or(backend::usual_look_ahead(options.neuronx_cc, timing->tables.get()));
   for (const auto& program : programs)
     timing->executables.push_back(backend::compile(program, {.generation = generation,
                                                              .tables = timing->tables.get(),
                                                              .look_ahead = look_ahead,
                                                              .neuronx_cc = options.neuronx_cc,
+                                                             .middle_end = options.middle_end,
+                                                             .moves_rows = options.moves_rows,
                                                              .dge = options.dge}));
   clock.end_of("backend");
+  std::set<std::string> instructions;
+  for (const isa::Executable& executable : timing->executables)
+    for (isa::InstructionIndex i = 0; i < executable.program->size(); ++i)
+      instructions.emplace(isa::name(executable.program->instruction(i).opcode));
+  timing->kind = {generation, options.model, options.neuronx_cc};
+  timing->band = arch::band(*timing->tables, timing->kind);
+  timing->basis = arch::basis(*timing->tables, timing->kind, instructions);
   std::vector<const isa::Executable*> cores;
   for (const isa::Executable& executable : timing->executables) cores.push_back(&executable);
   trace::Recorder recorder;
@@ -128,46 +151,64 @@ std::shared_ptr<Timing> compile_and_time(const Machines& machines, const std::st
                                          const std::vector<std::string>& settings,
                                          std::optional<int> look_ahead, bool neuronx_cc, bool dge,
                                          bool dma_engine_tracks, std::optional<int64_t> default_trip_count,
-                                         const std::optional<std::string>& target) {
+                                         const std::optional<std::string>& target, bool middle_end) {
   if (machines.empty())
     throw Fault(FaultKind::kInput, "compile_and_time", "there is no machine to time",
                 "launch the kernel first");
-  nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   Programs programs;
   for (const auto& machine : machines) {
     machine->program()->name = name;
     programs.push_back(machine->program());
   }
-  const auto recorded_for = static_cast<arch::Generation>(machines[0]->generation());
+  const Generation recorded_for = machines[0]->generation();
   return time_programs(programs, *programs[0], target ? arch::resolve_target(*target) : recorded_for,
-                       {name, settings, look_ahead, neuronx_cc, dge, dma_engine_tracks, default_trip_count,
-                        &machines[0]->core().trip_counts()});
+                       {.name = name,
+                        .settings = settings,
+                        .look_ahead = look_ahead,
+                        .neuronx_cc = neuronx_cc,
+                        .middle_end = middle_end,
+                        .dge = dge,
+                        .dma_engine_tracks = dma_engine_tracks,
+                        .default_trip_count = default_trip_count,
+                        .trips = &machines[0]->core().trip_counts(),
+                        .moves_rows = machines[0]->moves_rows()});
 }
 
 // What a launch that is not timed does not learn from the backend: whether its tiles fit. Faults as
 // backend::check_fits().
 void check_fits(const Machines& machines) {
-  nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   for (const auto& machine : machines) {
-    const auto generation = static_cast<arch::Generation>(machine->generation());
+    const Generation generation = machine->generation();
     backend::check_fits(*machine->program(), arch::default_tables().neuron_core(generation),
                         machine->spills());
   }
 }
 
+// begins: the first instruction of every instance of an NKI 0.1 launch grid. Faults of
+// nki::check_instances().
+void check_instances(const std::shared_ptr<nki::Machine>& machine,
+                     const std::vector<isa::InstructionIndex>& begins) {
+  nb::gil_scoped_release unlocked;
+  nki::check_instances(*machine, begins);
+}
+
 // Programs that save_program() wrote, one file per core.
-std::shared_ptr<Timing> time_files(const std::vector<std::string>& paths, const std::string& target,
+std::shared_ptr<Timing> time_files(const std::vector<std::filesystem::path>& paths, const std::string& target,
                                    const std::vector<std::string>& settings, bool neuronx_cc, bool dge,
                                    std::optional<int> look_ahead, std::optional<int64_t> default_trip_count) {
-  nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   Programs programs;
-  for (const std::string& path : paths) programs.push_back(std::make_shared<isa::Program>(program_in(path)));
+  for (const std::filesystem::path& path : paths)
+    programs.push_back(std::make_shared<isa::Program>(program_in(path.string())));
   return time_programs(programs, *programs[0], arch::resolve_target(target),
                        {.settings = settings,
                         .look_ahead = look_ahead,
                         .neuronx_cc = neuronx_cc,
                         .dge = dge,
-                        .default_trip_count = default_trip_count});
+                        .default_trip_count = default_trip_count,
+                        .moves_rows = true});  // a file does not tell its dialect
 }
 
 using Bytes = nb::ndarray<nb::numpy, const uint8_t, nb::ndim<1>>;
@@ -266,6 +307,30 @@ nb::list skipped(const Timing& self) {
   return list;
 }
 
+// How far to trust the time: lines of text, and members of the profile.
+std::string trust_text(const Timing& t) {
+  return fmt::format("{}\n{}\n", arch::to_text(t.band, t.profile.summary.total_ns), arch::to_text(t.basis));
+}
+
+nlohmann::ordered_json band_json(const Timing& t) {
+  if (!t.band.known()) return {{"unknown", t.band.unknown}};
+  const double ns = t.profile.summary.total_ns;
+  return {{"share", t.band.share},
+          {"low_ns", t.band.low * ns},
+          {"high_ns", t.band.high * ns},
+          {"runs", t.band.runs},
+          {"kind", t.band.kind}};
+}
+
+nlohmann::ordered_json basis_json(const Timing& t) {
+  return {{"constants", t.basis.constants},
+          {"rules", t.basis.rules},
+          {"assumed_constants", t.basis.assumed_constants},
+          {"assumed_rules", t.basis.assumed_rules},
+          {"fitted", t.basis.fitted},
+          {"checked", t.basis.checked}};
+}
+
 std::vector<std::string> strings(const Timing& self) {
   std::vector<std::string> all;
   for (size_t id = 0; id < self.trace.strings.size(); ++id)
@@ -294,18 +359,19 @@ nb::list memory_map(const Timing& self) {
   return rows;
 }
 
-void save_perfetto(const Timing& self, const std::string& path) {
-  nb::gil_scoped_release unlocked;
+void save_perfetto(const Timing& self, const std::filesystem::path& path) {
+  const Unlocked unlocked;
   std::ofstream file(path, std::ios::binary);
   if (file) profile::write_perfetto(self.trace, file);
   file.flush();
-  if (!file) throw Fault(FaultKind::kInput, "write", fmt::format("cannot write {}", path));
+  if (!file) throw Fault(FaultKind::kInput, "write", fmt::format("cannot write {}", path.string()));
 }
 
 int run_cli(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
   std::vector<const char*> words{"opentrn"};
   for (const std::string& argument : arguments) words.push_back(argument.c_str());
-  return cli::run({cli::add_ls, cli::add_describe}, static_cast<int>(words.size()), words.data(), out, err);
+  return cli::run({cli::add_ls, cli::add_describe, cli::add_fabric, cli::add_nccom_test},
+                  static_cast<int>(words.size()), words.data(), out, err);
 }
 
 // Every machine of the tables, as JSON.
@@ -318,7 +384,11 @@ std::string machines() {
 
 int print_cli(const std::vector<std::string>& arguments) {
   std::ostringstream out, err;
-  const int code = run_cli(arguments, out, err);
+  int code = 0;
+  {
+    const Unlocked unlocked;
+    code = run_cli(arguments, out, err);
+  }
   nb::module_ sys = nb::module_::import_("sys");
   sys.attr("stdout").attr("write")(out.str());
   sys.attr("stderr").attr("write")(err.str());
@@ -327,17 +397,18 @@ int print_cli(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-nb::object time_program(std::shared_ptr<const isa::Program> program, arch::Generation generation,
+nb::object time_program(std::shared_ptr<const isa::Program> program, Generation generation,
                         const std::vector<std::string>& settings, const isa::Origin& origin,
                         const runtime::LoopTrips* trips, std::optional<int64_t> loop_iterations) {
   std::shared_ptr<Timing> timing;
   {
-    nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     const std::vector<backend::CorePart> parts = backend::core_parts(program);
     Programs programs;
     for (const backend::CorePart& part : parts) programs.push_back(part.program);
-    timing = time_programs(programs, *program, generation,
-                           {.settings = settings, .default_trip_count = loop_iterations, .trips = trips});
+    timing = time_programs(
+        programs, *program, generation,
+        {.settings = settings, .model = true, .default_trip_count = loop_iterations, .trips = trips});
     for (size_t core = 0; core < parts.size(); ++core)
       OPENTRN_CHECK(timing->executables[core].program->size() == programs[core]->size(),
                     "{} instructions became {}", programs[core]->size(),
@@ -376,12 +447,21 @@ void bind_timing(nb::module_& module) {
                      return seconds;
                    })
       .def_ro("assumptions", &Timing::assumptions)
+      .def("trust_text", &trust_text)
+      .def("trust_json",
+           [](const Timing& t) {
+             return nlohmann::ordered_json{
+                 {"kind", t.kind.key()}, {"band", band_json(t)}, {"basis", basis_json(t)}}
+                 .dump();
+           })
       .def("json",
            [](const Timing& t) {
-             nb::gil_scoped_release unlocked;
+             const Unlocked unlocked;
              nlohmann::ordered_json all = profile::json(t.profile);
              if (t.model) all["model"] = profile::json(*t.model);
              if (!t.assumptions.empty()) all["assumptions"] = t.assumptions;
+             all["band"] = band_json(t);
+             all["basis"] = basis_json(t);
              return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
            })
       .def(
@@ -390,6 +470,7 @@ void bind_timing(nb::module_& module) {
             std::string text;
             for (const std::string& assumption : t.assumptions)
               text += fmt::format("rests on an assumption: {}\n", assumption);
+            text += trust_text(t);
             return text + profile::text(t.profile, {.lines_max = lines_max});
           },
           "lines_max"_a = 12)
@@ -404,8 +485,8 @@ void bind_timing(nb::module_& module) {
           [](const Timing& t, size_t core) { return isa::to_text(t.executables.at(core)); }, "core"_a)
       .def(
           "save_executable",
-          [](const Timing& t, const std::string& path, size_t core) {
-            isa::save(t.executables.at(core), path);
+          [](const Timing& t, const std::filesystem::path& path, size_t core) {
+            isa::save(t.executables.at(core), path.string());
           },
           "path"_a, "core"_a)
       .def("save_perfetto", &save_perfetto, "path"_a)
@@ -419,8 +500,9 @@ void bind_timing(nb::module_& module) {
   module.def("compile_and_time", &compile_and_time, "machines"_a, "name"_a = "kernel",
              "settings"_a = std::vector<std::string>{}, "look_ahead"_a = nb::none(), "neuronx_cc"_a = false,
              "dge"_a = true, "dma_engine_tracks"_a = false, "default_trip_count"_a = nb::none(),
-             "target"_a = nb::none());
+             "target"_a = nb::none(), "middle_end"_a = true);
   module.def("check_fits", &check_fits, "machines"_a);
+  module.def("check_instances", &check_instances, "machine"_a, "begins"_a);
   module.def("event_layout", &event_layout);
   module.def("critical_layout", &critical_layout);
   module.def("resource_names", [] {
@@ -448,12 +530,13 @@ void bind_timing(nb::module_& module) {
       },
       "machine"_a, "name"_a = "kernel");
   module.def(
-      "listing_of_file", [](const std::string& path) { return listing_of(path); }, "path"_a);
+      "listing_of_file", [](const std::filesystem::path& path) { return listing_of(path.string()); },
+      "path"_a);
   module.def(
       "save_program",
-      [](const nki::Machine& machine, const std::string& path, const std::string& name) {
+      [](const nki::Machine& machine, const std::filesystem::path& path, const std::string& name) {
         machine.program()->name = name;
-        isa::save(*machine.program(), path);
+        isa::save(*machine.program(), path.string());
       },
       "machine"_a, "path"_a, "name"_a = "kernel");
   module.def("time_files", &time_files, "paths"_a, "target"_a, "settings"_a = std::vector<std::string>{},
@@ -461,9 +544,9 @@ void bind_timing(nb::module_& module) {
              "default_trip_count"_a = nb::none());
   module.def("run_cli", &print_cli, "arguments"_a);
   module.def("machines", &machines);
-  module.def("target_generation", [](const std::string& target) {
-    return arch::version(arch::stand_in(arch::resolve_target(target)));
-  });
+  module.def("calibrations", [] { return arch::calibrations(arch::default_tables()); });
+  module.def("target_generation",
+             [](const std::string& target) { return version(arch::stand_in(arch::resolve_target(target))); });
   module.def(
       "expect_stated",
       [](const std::string& target, const std::vector<std::string>& settings) {

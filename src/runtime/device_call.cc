@@ -86,7 +86,7 @@ std::vector<RuntimeValue> evaluate_operator(const sim::CustomOp& op, std::span<c
 Model model_of_kernel(std::string_view payload) {
   isa::Kernel kernel = isa::kernel_from_text(payload);
   Model model;
-  model.generation = static_cast<arch::Generation>(kernel.generation);
+  model.generation = kernel.generation;
   for (const auto& port : kernel.inputs) model.inputs.push_back(port_of(port, kernel.dtype(port)));
   for (const auto& port : kernel.outputs) model.outputs.push_back(port_of(port, kernel.dtype(port)));
   for (isa::Kernel::Constant& constant : kernel.constants)

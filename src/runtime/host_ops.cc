@@ -13,6 +13,7 @@
 #include "isa/custom_ops.h"
 #include "isa/opcode.h"
 #include "profile/model.h"
+#include "runtime/settings.h"
 #include "sim/functional/custom_op.h"
 
 namespace opentrn::runtime {
@@ -91,7 +92,9 @@ void run(const graph::Module& module, std::span<sim::CustomOpTensor> outputs,
   std::vector<RuntimeValue> values;
   for (size_t i = 0; i < inputs.size(); ++i)
     values.push_back({literal_of(inputs[i], function.type(function.arguments()[i]))});
-  const auto results = graph::eval::evaluate(module, function, values);
+  graph::eval::Options options;
+  if (const auto limit = loop_limit_of_environment()) options.while_trips_max = *limit;
+  const auto results = graph::eval::evaluate(module, function, values, options);
   for (size_t i = 0; i < results.size(); ++i) {
     const std::vector<std::byte> bytes = device_bytes(results[i].literal());
     std::ranges::copy(bytes, outputs[i].data);

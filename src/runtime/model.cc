@@ -1,9 +1,14 @@
 #include "runtime/model.h"
 
 #include <mutex>
+#include <set>
 
 #include <fmt/format.h>
 
+#include "base/activity.h"
+#include "base/fork.h"
+#include "base/guarded_files.h"
+#include "base/interrupt.h"
 #include "base/random.h"
 #include "base/thread_pool.h"
 #include "runtime/host_ops.h"
@@ -20,7 +25,7 @@ ThreadPool& pool() {
   static ThreadPool& instance = *new ThreadPool(default_thread_count());
   return instance;
 }
-std::mutex pool_turn;
+ForkSafeMutex pool_turn;
 
 // Seeds and runs are small numbers: they are spread before they are added.
 uint64_t seed_of_run(StochasticRounding& rounding) {
@@ -31,6 +36,14 @@ uint64_t seed_of_run(StochasticRounding& rounding) {
 void fill_unwritten(sim::Buffer& buffer) {
   for (int64_t i = 0; i < buffer.bytes(); ++i)
     if (buffer.initialised().test_none(i, 1)) buffer.data()[i] = std::byte{0xFF};
+}
+
+// Constants may lie in files, which are the user's to change.
+std::set<const MappedFile*> files_of(const Model& model) {
+  std::set<const MappedFile*> files;
+  for (const ConstantData& constant : model.constants)
+    if (const MappedFile* file = mapped_file_of(constant.bytes->data())) files.insert(file);
+  return files;
 }
 
 }  // namespace
@@ -47,11 +60,13 @@ std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
   if (inputs.size() != model.inputs.size())
     throw Fault(FaultKind::kInput, "model.inputs",
                 fmt::format("{} inputs for a model that takes {}", inputs.size(), model.inputs.size()));
+  const GuardedFiles files(files_of(model));
   prepare_host_ops();
-  std::lock_guard turn(pool_turn);
+  const auto turn = interrupt::lock(pool_turn);
   sim::CheckOptions checks;
   checks.core_races = core_races_of_environment();
-  sim::Core core(static_cast<int>(model.generation), &pool(), checks);
+  checks.limit_loops(loop_limit_of_environment());
+  sim::Core core(model.generation, &pool(), checks);
   if (model.rounding) core.set_stochastic_rounding(seed_of_run(*model.rounding));
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Port& port = model.inputs[i];
@@ -71,7 +86,16 @@ std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
     }
     core.bind(port.tensor, outputs.back());
   }
-  core.run(*model.program);
+  {
+    const Activity activity("executing instructions", static_cast<int64_t>(model.program->size()));
+    try {
+      core.run(*model.program);
+    } catch (const Fault&) {
+      files.expect_unchanged();  // what was read instead may be why
+      throw;
+    }
+    files.expect_unchanged();
+  }
   for (const UnwrittenOutput& output : unwritten_outputs(model, outputs))
     fill_unwritten(*outputs[output.number]);
   if (trips) *trips = core.trip_counts();

@@ -45,10 +45,11 @@ struct StochasticRounding {
 
 struct Model {
   std::shared_ptr<const isa::Program> program;
-  arch::Generation generation = arch::Generation::kV3;
+  Generation generation = Generation::kV3;
   std::vector<Port> inputs, outputs;
   std::vector<ConstantData> constants;
   isa::Origin origin;                            // what reports are made by; may be empty
+  std::string narrowing;                         // compiler/narrowing.h; empty where a file was loaded
   std::shared_ptr<StochasticRounding> rounding;  // to nearest even without it
 
   int64_t device_bytes(const Port& port) const { return program->tensor(port.tensor).bytes(); }

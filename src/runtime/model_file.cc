@@ -1,21 +1,21 @@
 #include "runtime/model_file.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <deque>
 #include <fstream>
 #include <tuple>
 
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/fnv1a.h"
+#include "base/checksum.h"
+#include "base/interrupt.h"
+#include "base/mapped_file.h"
+#include "base/new_file.h"
+#include "base/utf8.h"
 #include "isa/file.h"
 #include "runtime/origin_file.h"
 
@@ -26,7 +26,7 @@ using nlohmann::json;
 namespace {
 
 constexpr std::string_view kMagic = "OTNM";
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr size_t kPreamble = 24;
 constexpr size_t kAlignment = 64;
 
@@ -45,58 +45,32 @@ json ports_json(const std::vector<Port>& ports) {
   return rows;
 }
 
-// The container's bytes, for as long as somebody holds them.
-class Holder {
- public:
-  Holder() = default;
-  virtual ~Holder() = default;
-  Holder(const Holder&) = delete;
-  Holder& operator=(const Holder&) = delete;
-  virtual std::string_view text() const = 0;
+// The container's bytes, and who keeps them.
+struct Container {
+  std::string_view text;
+  std::shared_ptr<const void> owner;
 };
+
+std::string_view text_of(const auto& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+Container mapped(const std::string& path) {
+  auto file = MappedFile::open(path, "model_file", "give a file that `opentrn compile` wrote",
+                               MappedFile::Owner::kOpenTrn);
+  const std::string_view text = text_of(file->bytes());
+  return {text, std::move(file)};
+}
 
 // In memory, at a multiple of kAlignment as the file's pieces are.
-class Copy final : public Holder {
- public:
-  explicit Copy(std::string_view bytes)
-      : data_(static_cast<char*>(::operator new (bytes.size(), std::align_val_t{kAlignment}))),
-        size_(bytes.size()) {
-    if (size_ > 0) std::memcpy(data_, bytes.data(), size_);
-  }
-  ~Copy() override { ::operator delete (data_, std::align_val_t{kAlignment}); }
-  std::string_view text() const override { return {data_, size_}; }
-
- private:
-  char* data_;
-  size_t size_;
-};
-
-// A file.
-class Mapping final : public Holder {
- public:
-  explicit Mapping(const std::string& path) {
-    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    struct stat facts {};
-    if (file < 0 || ::fstat(file, &facts) != 0) {
-      const int error = errno;
-      if (file >= 0) ::close(file);
-      fail(path, std::strerror(error));
-    }
-    size_ = static_cast<size_t>(facts.st_size);
-    if (size_ > 0) data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
-    ::close(file);
-    if (data_ == MAP_FAILED) fail(path, "cannot be mapped");
-  }
-  ~Mapping() override {
-    if (data_ != nullptr && data_ != MAP_FAILED) ::munmap(data_, size_);
-  }
-
-  std::string_view text() const override { return {static_cast<const char*>(data_), size_}; }
-
- private:
-  void* data_ = nullptr;
-  size_t size_ = 0;
-};
+Container copied(std::string_view bytes) {
+  const auto release = [](char* data) { ::operator delete (data, std::align_val_t{kAlignment}); };
+  std::shared_ptr<char> data(static_cast<char*>(::operator new (bytes.size(), std::align_val_t{kAlignment})),
+                             release);
+  if (!bytes.empty()) std::memcpy(data.get(), bytes.data(), bytes.size());
+  const std::string_view text(data.get(), bytes.size());
+  return {text, std::move(data)};
+}
 
 template <typename T>
 T number_at(std::string_view bytes, size_t offset) {
@@ -105,15 +79,45 @@ T number_at(std::string_view bytes, size_t offset) {
   return value;
 }
 
-// A piece of the file that the header points to.
-std::string_view piece(const std::string& path, std::string_view file, const json& at,
-                       std::string_view what) {
-  const auto offset = at.at("offset").get<uint64_t>(), bytes = at.at("bytes").get<uint64_t>();
-  if (offset > file.size() || bytes > file.size() - offset)
-    fail(path, fmt::format("{} at offset {}, {} bytes, reaches beyond the file's {}", what, offset, bytes,
-                           file.size()));
-  return file.substr(offset, bytes);
-}
+// What lies behind the header. Each piece has a checksum, which is compared when somebody first asks for
+// bytes of it: of weights too, so a model whose file was damaged is refused rather than wrong.
+class Pieces {
+ public:
+  Pieces(const std::string& path, std::string_view file, const json& rows) : path_(path), file_(file) {
+    uint64_t end = kPreamble;
+    for (const json& row : rows) {
+      const Piece piece{row.at(0), row.at(1), row.at(2)};
+      if (piece.offset < end || piece.offset > file.size() || piece.bytes > file.size() - piece.offset)
+        fail(path, fmt::format("a piece at offset {}, {} bytes, reaches into another or beyond the file's {}",
+                               piece.offset, piece.bytes, file.size()));
+      end = piece.offset + piece.bytes;
+      pieces_.push_back(piece);
+    }
+  }
+
+  std::string_view at(const json& place, std::string_view what) {
+    const auto offset = place.at("offset").get<uint64_t>(), bytes = place.at("bytes").get<uint64_t>();
+    auto found = std::ranges::upper_bound(pieces_, offset, {}, &Piece::offset);
+    const bool known = found != pieces_.begin();
+    if (known) --found;
+    if (!known || offset - found->offset > found->bytes || bytes > found->bytes - (offset - found->offset))
+      fail(path_, fmt::format("{} at offset {}, {} bytes, lies in no piece", what, offset, bytes));
+    const std::string_view piece = file_.substr(found->offset, found->bytes);
+    if (!found->checked && checksum(piece) != found->sum)
+      fail(path_, fmt::format("is damaged: {} at offset {} is not what was written", what, offset));
+    found->checked = true;
+    return piece.substr(offset - found->offset, bytes);
+  }
+
+ private:
+  struct Piece {
+    uint64_t offset = 0, bytes = 0, sum = 0;
+    bool checked = false;
+  };
+  const std::string& path_;
+  std::string_view file_;
+  std::vector<Piece> pieces_;
+};
 
 void check_tensor(const std::string& path, const isa::Program& program, isa::TensorId tensor,
                   std::string_view what) {
@@ -150,7 +154,7 @@ FileFacts facts_of(const std::string& file) {
 // Files of the user's that constants lie in, each mapped once.
 class WeightFiles {
  public:
-  std::shared_ptr<Mapping> open(const std::string& path, const json& row) {
+  std::shared_ptr<const MappedFile> open(const std::string& path, const json& row) {
     const std::string name = row.at("file");
     auto& found = files_[name];
     if (!found) {
@@ -159,70 +163,131 @@ class WeightFiles {
           now.modified_ns != row.at("file_modified_ns").get<int64_t>())
         fail(path, fmt::format("takes weights from {}, which {}", name,
                                now.bytes < 0 ? "is gone" : "has changed since"));
-      found = std::make_shared<Mapping>(name);
+      found = MappedFile::open(name, "model_file", "compile the model again");
     }
     return found;
   }
 
  private:
-  std::map<std::string, std::shared_ptr<Mapping>> files_;
+  std::map<std::string, std::shared_ptr<const MappedFile>> files_;
 };
 
-Model read_model(const std::string& path, std::string_view file, const std::shared_ptr<Holder>& mapping,
-                 WeightFiles& weights, const json& header, arch::Generation generation) {
-  Model model;
-  model.generation = generation;
-  const std::string_view program = piece(path, file, header.at("program"), "the program");
-  model.program = std::make_shared<isa::Program>(
-      isa::decode_program({reinterpret_cast<const std::byte*>(program.data()), program.size()}, path));
-  model.origin =
-      decode_origin(piece(path, file, header.at("origin"), "the table of ops"), model.program->size());
-  model.inputs = ports_of(path, *model.program, header.at("inputs"));
-  model.outputs = ports_of(path, *model.program, header.at("outputs"));
-  for (const json& row : header.at("constants")) {
-    const isa::TensorId tensor = row.at("tensor");
-    check_tensor(path, *model.program, tensor, "a constant");
-    const bool referenced = row.contains("file");
-    const std::shared_ptr<Holder> holder = referenced ? weights.open(path, row) : mapping;
-    const std::string_view bytes = piece(path, holder->text(), row, "a constant");
-    if (static_cast<int64_t>(bytes.size()) != model.program->tensor(tensor).bytes())
-      fail(path, fmt::format("tensor {} has {} bytes of data; it takes {}", tensor, bytes.size(),
-                             model.program->tensor(tensor).bytes()));
-    model.constants.push_back(
-        {tensor, sim::Buffer::wrap_read_only(bytes.data(), static_cast<int64_t>(bytes.size()), holder)});
-    if (referenced) {
-      model.constants.back().file = row.at("file");
-      model.constants.back().file_offset = row.at("offset");
-    }
-  }
-  return model;
+// Bytes of the user's file that a constant refers to.
+std::string_view referenced_bytes(const std::string& path, const MappedFile& file, const json& row) {
+  const std::string_view all = text_of(file.bytes());
+  const auto offset = row.at("offset").get<uint64_t>(), bytes = row.at("bytes").get<uint64_t>();
+  if (offset > all.size() || bytes > all.size() - offset)
+    fail(path, fmt::format("a constant at offset {}, {} bytes, reaches beyond the {} of {}", offset, bytes,
+                           all.size(), file.path().string()));
+  return all.substr(offset, bytes);
 }
 
-Artifact read(const std::string& path, const std::shared_ptr<Holder>& mapping) {
-  const std::string_view file = mapping->text();
+Generation generation_of(const std::string& path, int version) {
+  const auto found = generation_of_version(version);
+  if (!found) fail(path, fmt::format("is for NeuronCore-v{}", version));
+  return *found;
+}
+
+class ModelReader {
+ public:
+  ModelReader(const std::string& path, const Container& container, const json& header)
+      : path_(path),
+        container_(container),
+        pieces_(path, container.text, header.at("pieces")),
+        generation_(generation_of(path, header.at("generation").get<int>())) {
+    if (header.contains("attachments"))
+      for (const json& row : header.at("attachments"))
+        attachments.push_back({row.at("name"), pieces_.at(row, "an attached file"), container.owner, "",
+                               row.at("begin").get<uint64_t>()});
+  }
+
+  Model model(const json& row) {
+    Model model;
+    model.generation = generation_;
+    const std::string_view program = pieces_.at(row.at("program"), "the program");
+    model.program = std::make_shared<isa::Program>(isa::decode_program(bytes_of(program), path_));
+    model.origin =
+        decode_origin(bytes_of(pieces_.at(row.at("origin"), "the table of ops")), model.program->size());
+    model.inputs = ports_of(path_, *model.program, row.at("inputs"));
+    model.outputs = ports_of(path_, *model.program, row.at("outputs"));
+    for (const json& constant : row.at("constants"))
+      model.constants.push_back(read_constant(*model.program, constant));
+    return model;
+  }
+
+  std::vector<Attachment> attachments;
+
+ private:
+  static std::span<const std::byte> bytes_of(std::string_view text) {
+    return std::as_bytes(std::span(text.data(), text.size()));
+  }
+
+  ConstantData read_constant(const isa::Program& program, const json& row) {
+    const isa::TensorId id = row.at("tensor");
+    check_tensor(path_, program, id, "a constant");
+    const isa::Tensor& tensor = program.tensor(id);
+    const bool referenced = row.contains("file");
+    std::shared_ptr<const void> owner = container_.owner;
+    std::string_view bytes;
+    if (referenced) {
+      const auto file = weights_.open(path_, row);
+      bytes = referenced_bytes(path_, *file, row);
+      owner = file;
+    } else {
+      bytes = pieces_.at(row, "a constant");
+      expect_aligned(bytes, tensor, id);
+    }
+    if (static_cast<int64_t>(bytes.size()) != tensor.bytes())
+      fail(path_,
+           fmt::format("tensor {} has {} bytes of data; it takes {}", id, bytes.size(), tensor.bytes()));
+    ConstantData constant{id,
+                          sim::Buffer::wrap_read_only(bytes.data(), static_cast<int64_t>(bytes.size()),
+                                                      std::const_pointer_cast<void>(owner)),
+                          "", 0};
+    if (referenced) {
+      constant.file = row.at("file");
+      constant.file_offset = row.at("offset");
+    }
+    return constant;
+  }
+
+  // What a writer placed is aligned. Inside an attached file a constant lies where that file has it, as in a
+  // model that is compiled from the file.
+  void expect_aligned(std::string_view bytes, const isa::Tensor& tensor, isa::TensorId id) const {
+    const auto address = reinterpret_cast<uintptr_t>(bytes.data());
+    if (address % static_cast<uintptr_t>(size_bytes(tensor.dtype)) == 0) return;
+    for (const Attachment& file : attachments)
+      if (bytes.data() >= file.bytes.data() && bytes.data() < file.bytes.data() + file.bytes.size()) return;
+    fail(path_, fmt::format("the data of tensor {} is at offset {}, which is no place for {}", id,
+                            bytes.data() - container_.text.data(), name(tensor.dtype)));
+  }
+
+  const std::string& path_;
+  const Container& container_;
+  Pieces pieces_;
+  Generation generation_;
+  WeightFiles weights_;
+};
+
+Artifact read(const std::string& path, const Container& container) {
+  const std::string_view file = container.text;
   if (file.size() < kPreamble || file.substr(0, 4) != kMagic) fail(path, "is no compiled model");
-  if (number_at<uint32_t>(file, 4) != kVersion)
+  if (const auto version = number_at<uint32_t>(file, 4); version != kVersion)
     fail(path,
-         fmt::format("is of version {}; this OpenTrn reads {}", number_at<uint32_t>(file, 4), kVersion));
+         fmt::format("is of version {} of the format, and this OpenTrn reads version {}", version, kVersion));
   const auto header_bytes = number_at<uint64_t>(file, 8);
   if (header_bytes > file.size() - kPreamble) fail(path, "ends within its header");
   const std::string_view text = file.substr(kPreamble, header_bytes);
-  if (fnv1a(text) != number_at<uint64_t>(file, 16)) fail(path, "has a damaged header");
+  if (checksum(text) != number_at<uint64_t>(file, 16)) fail(path, "has a damaged header");
   const json header = json::parse(text);
-  const int generation = header.at("generation");
-  if (generation < 1 || generation > 4) fail(path, fmt::format("is for NeuronCore-v{}", generation));
   Artifact artifact;
-  WeightFiles weights;
   artifact.facts = header.at("facts").get<std::map<std::string, std::string>>();
+  ModelReader reader(path, container, header);
   for (const json& row : header.at("buckets"))
     artifact.buckets.push_back(
-        {row.at("dimensions").get<std::map<std::string, int64_t>>(),
-         read_model(path, file, mapping, weights, row, static_cast<arch::Generation>(generation))});
+        {row.at("dimensions").get<std::map<std::string, int64_t>>(), reader.model(row)});
   if (artifact.buckets.empty()) fail(path, "holds no program");
-  if (header.contains("attachments"))
-    for (const json& row : header.at("attachments"))
-      artifact.attachments.push_back(
-          {row.at("name"), piece(path, file, row, "an attached file"), mapping, ""});
+  artifact.attachments = std::move(reader.attachments);
   return artifact;
 }
 
@@ -231,19 +296,26 @@ class Layout {
  public:
   // Where the piece lies, from the begin of the pieces. `bytes` must outlive the layout.
   json place(std::string_view bytes) {
-    auto& same = known_[{bytes.size(), fnv1a(bytes)}];
+    const uint64_t sum = checksum(bytes);
+    auto& same = known_[{bytes.size(), sum}];
     for (const size_t number : same)
       if (pieces_[number].bytes == bytes) return at(pieces_[number]);
     same.push_back(pieces_.size());
-    pieces_.push_back({end_, bytes});
+    pieces_.push_back({end_, bytes, sum});
     end_ = aligned(end_ + bytes.size());
     return at(pieces_.back());
   }
   struct Piece {
     size_t offset;
     std::string_view bytes;
+    uint64_t sum;
   };
   const std::vector<Piece>& pieces() const { return pieces_; }
+  json table() const {
+    json rows = json::array();
+    for (const Piece& piece : pieces_) rows.push_back({piece.offset, piece.bytes.size(), piece.sum});
+    return rows;
+  }
 
  private:
   static json at(const Piece& piece) { return {{"offset", piece.offset}, {"bytes", piece.bytes.size()}}; }
@@ -266,11 +338,12 @@ json reference(const ConstantData& constant) {
 size_t offset_count(const json& header) {
   size_t count = 0;
   for (const json& bucket : header["buckets"]) count += 2 + bucket["constants"].size();
-  return count + header["attachments"].size();
+  return count + header["attachments"].size() + header["pieces"].size();
 }
 
 void move_pieces(json& header, size_t by) {
   const auto move = [by](json& place) { place["offset"] = place["offset"].get<size_t>() + by; };
+  for (json& piece : header["pieces"]) piece[0] = piece[0].get<size_t>() + by;
   for (json& attachment : header["attachments"]) move(attachment);
   for (json& bucket : header["buckets"]) {
     move(bucket["program"]);
@@ -280,73 +353,30 @@ void move_pieces(json& header, size_t by) {
   }
 }
 
-// A file beside `path` that takes its name when it is whole: readers see the old one or the new one.
-class NewFile {
- public:
-  explicit NewFile(const std::string& path)
-      : path_(path),
-        temporary_(fmt::format("{}.{}.{:x}.part", path, ::getpid(),
-                               static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this)))),
-        file_(temporary_, std::ios::binary) {}
-  ~NewFile() {
-    if (!temporary_.empty()) ::unlink(temporary_.c_str());
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-
-  void put(const void* data, size_t bytes) {
-    file_.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
-    written_ += bytes;
-  }
-  void pad_to(size_t offset) {
-    static constexpr char kZeros[kAlignment] = {};
-    while (written_ < offset) put(kZeros, std::min(sizeof kZeros, offset - written_));
-  }
-  void finish() {
-    file_.close();
-    if (!file_ || ::rename(temporary_.c_str(), path_.c_str()) != 0)
-      throw Fault(FaultKind::kInput, "model_file",
-                  fmt::format("{} cannot be written: {}", path_, std::strerror(errno)),
-                  "give another path with -o");
-    temporary_.clear();
-  }
-
- private:
-  std::string path_, temporary_;
-  std::ofstream file_;
-  size_t written_ = 0;
-};
-
-std::string_view text_of(const auto& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-}  // namespace
-
-namespace {
-
 // Hands the container's bytes, in order, to `file`: put(data, bytes) and pad_to(offset).
 void write(const Artifact& artifact, Weights weights, auto& file) {
   OPENTRN_CHECK(!artifact.buckets.empty(), "an artifact without a program");
   std::deque<std::vector<std::byte>> programs;
-  std::deque<std::vector<uint8_t>> origins;
+  std::deque<std::vector<std::byte>> origins;
   Layout layout;
-  json header{{"generation", static_cast<int>(artifact.buckets[0].model.generation)},
+  json header{{"generation", version(artifact.buckets[0].model.generation)},
               {"facts", artifact.facts},
               {"buckets", json::array()},
               {"attachments", json::array()}};
   for (const Attachment& attachment : artifact.attachments) {
     json row = layout.place(attachment.bytes);
     row["name"] = attachment.name;
+    row["begin"] = attachment.begin;
     header["attachments"].push_back(std::move(row));
   }
   // Where in the container a constant lies that is part of an attached file.
   const auto attached = [&](const ConstantData& constant) -> json {
     for (size_t i = 0; i < artifact.attachments.size(); ++i) {
       const Attachment& attachment = artifact.attachments[i];
-      const auto offset = static_cast<size_t>(constant.file_offset),
+      const auto in_file = static_cast<size_t>(constant.file_offset),
                  bytes = static_cast<size_t>(constant.bytes->bytes());
-      if (constant.file.empty() || attachment.path != constant.file) continue;
+      if (constant.file.empty() || attachment.path != constant.file || in_file < attachment.begin) continue;
+      const size_t offset = in_file - attachment.begin;
       if (offset > attachment.bytes.size() || bytes > attachment.bytes.size() - offset) continue;
       const size_t begin = header["attachments"][i]["offset"];
       return {{"offset", begin + offset}, {"bytes", bytes}};
@@ -357,7 +387,8 @@ void write(const Artifact& artifact, Weights weights, auto& file) {
     const Model& model = bucket.model;
     json constants = json::array();
     for (const ConstantData& constant : model.constants) {
-      const bool referenced = weights == Weights::kReferenced && !constant.file.empty();
+      const bool referenced =
+          weights == Weights::kReferenced && !constant.file.empty() && is_utf8(constant.file);
       json row = referenced ? reference(constant) : attached(constant);
       if (row.is_null())
         row = layout.place({reinterpret_cast<const char*>(constant.bytes->data()),
@@ -376,11 +407,13 @@ void write(const Artifact& artifact, Weights weights, auto& file) {
   }
   // Offsets count from the begin of the file, behind a header whose size depends on them: room for one more
   // digit or two per offset is left.
-  const size_t begin = aligned(kPreamble + header.dump().size() + 24 * offset_count(header));
+  header["pieces"] = layout.table();
+  const auto dumped = [&] { return header.dump(-1, ' ', false, json::error_handler_t::replace); };
+  const size_t begin = aligned(kPreamble + dumped().size() + 24 * offset_count(header));
   move_pieces(header, begin);
-  const std::string text = header.dump();
+  const std::string text = dumped();
   OPENTRN_CHECK(kPreamble + text.size() <= begin, "a header of {} bytes in {}", text.size(), begin);
-  const uint64_t header_bytes = text.size(), check = fnv1a(text);
+  const uint64_t header_bytes = text.size(), check = checksum(text);
   file.put(kMagic.data(), kMagic.size());
   file.put(&kVersion, sizeof kVersion);
   file.put(&header_bytes, sizeof header_bytes);
@@ -399,7 +432,7 @@ struct Text {
   void pad_to(size_t offset) { bytes.resize(offset); }
 };
 
-Artifact read_container(const std::string& name, const std::shared_ptr<Holder>& container) {
+Artifact read_container(const std::string& name, const Container& container) {
   try {
     return read(name, container);
   } catch (const json::exception& error) {
@@ -409,8 +442,8 @@ Artifact read_container(const std::string& name, const std::shared_ptr<Holder>& 
 
 }  // namespace
 
-void save(const Artifact& artifact, const std::string& path, Weights weights) {
-  NewFile file(path);
+void save(const Artifact& artifact, const std::string& path, Weights weights, unsigned permissions) {
+  NewFile file(path, "model_file", "give another path with -o", permissions);
   write(artifact, weights, file);
   file.finish();
 }
@@ -421,12 +454,10 @@ std::string to_bytes(const Artifact& artifact) {
   return std::move(text.bytes);
 }
 
-Artifact load_artifact(const std::string& path) {
-  return read_container(path, std::make_shared<Mapping>(path));
-}
+Artifact load_artifact(const std::string& path) { return read_container(path, mapped(path)); }
 
 Artifact artifact_of(std::string_view bytes, const std::string& name) {
-  return read_container(name, std::make_shared<Copy>(bytes));
+  return read_container(name, copied(bytes));
 }
 
 bool is_model_file(const std::string& path) {

@@ -2,18 +2,20 @@
 //
 //   offset  bytes  what
 //        0      4  "OTNM"
-//        4      4  version, 2
+//        4      4  version, 3
 //        8      8  bytes of the header
-//       16      8  FNV-1a of the header
-//       24         the header: JSON with the generation, facts about the compilation, and the buckets; each
-//       with
-//                  its dimensions, inputs, outputs, and where in the file its program (isa/file.h), its table
-//                  of ops (origin_file.h) and each constant lie
+//       16      8  XXH3 of the header
+//       24         the header: JSON with the generation, facts about the compilation, the pieces of the file
+//       (offset,
+//                  bytes, XXH3 of each), and the buckets; each with its dimensions, inputs, outputs, and
+//                  where in the file its program (isa/file.h), its table of ops (origin_file.h) and each
+//                  constant lie
 //    ...           programs, tables, attached files, constants, each at a multiple of 64; equal ones once,
 //                  and constants that lie in an attached file there alone
 //
-// Constants are mapped, not read: a model of many gigabytes opens at once. A malformed file is
-// Fault{kInput, "model_file"}: offsets, sizes and tensors are checked against the file and the program.
+// Constants are mapped, not copied. They are read once when a model is loaded, to compare their checksums. A
+// malformed or damaged file is Fault{kInput, "model_file"}: offsets, sizes and tensors are checked against
+// the file and the program. Versions before 3 had no checksums of weights.
 #pragma once
 
 #include <map>
@@ -31,13 +33,14 @@ struct Bucket {
   Model model;
 };
 
-// A file that goes along with the programs: the model that they were made of, where more of it may have to be
-// compiled when it runs.
+// A file, or a part of one, that goes along with the programs: the model that they were made of, where more
+// of it may have to be compiled when it runs.
 struct Attachment {
   std::string name;
   std::string_view bytes;
   std::shared_ptr<const void> owner;
-  std::string path;  // the user's file with these bytes; "" of what was read from a container
+  std::string path;    // the user's file with these bytes; "" of what was read from a container
+  uint64_t begin = 0;  // where in that file they begin
 };
 
 struct Artifact {
@@ -51,7 +54,8 @@ struct Artifact {
 // `weights`: copied into the file; or, those that lie in files of the user's, named by path and offset: the
 // file is then small, and useless (an input fault says so) once such a file is gone or changed.
 enum class Weights : uint8_t { kCopied, kReferenced };
-void save(const Artifact& artifact, const std::string& path, Weights weights = Weights::kCopied);
+void save(const Artifact& artifact, const std::string& path, Weights weights = Weights::kCopied,
+          unsigned permissions = 0666);
 Artifact load_artifact(const std::string& path);
 // The same container in memory, weights and all. `name` is what faults call it.
 std::string to_bytes(const Artifact& artifact);

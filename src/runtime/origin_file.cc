@@ -1,49 +1,84 @@
 #include "runtime/origin_file.h"
 
+#include <limits>
+
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+
+#include "isa/file_bytes.h"
 
 namespace opentrn::runtime {
 
-using nlohmann::json;
+using isa::file::Reader;
+using isa::file::Writer;
 
 namespace {
 
-[[noreturn]] void fail(const std::string& what) {
-  throw Fault(FaultKind::kInput, "model_file.origin", what, "write the file again with `opentrn compile`");
+isa::ModelOp read_op(Reader& in) {
+  isa::ModelOp op;
+  op.kind = in.text();
+  op.result = in.text();
+  op.where.file = in.text();
+  const int64_t line = in.signed_number();
+  if (line < 0 || line > std::numeric_limits<int>::max()) in.fail(fmt::format("line {}", line));
+  op.where.line = static_cast<int>(line);
+  op.where.function = in.text();
+  op.flops = in.real();
+  return op;
+}
+
+isa::OriginSpan read_span(Reader& in, const isa::Origin& origin, size_t instructions) {
+  isa::OriginSpan span;
+  // The distance from the span before, which is not 0 but for the first one.
+  const uint64_t distance = in.below(instructions, "a span begins at");
+  const uint64_t begin = distance + (origin.spans.empty() ? 0 : origin.spans.back().begin);
+  if (begin >= instructions || (distance == 0 && !origin.spans.empty()))
+    in.fail(fmt::format("span {} is out of order or names what is not there", origin.spans.size()));
+  span.begin = static_cast<isa::InstructionIndex>(begin);
+  const uint64_t op = in.below(origin.ops.size() + 1, "a span's op");  // 0: of no op of the model
+  span.op = op == 0 ? isa::kNoModelOp : static_cast<uint32_t>(op - 1);
+  span.kernel = static_cast<uint32_t>(in.below(uint64_t{1} << 32, "a span's kernel"));
+  span.purpose = static_cast<isa::Purpose>(in.below(isa::kPurposeCount, "a span's purpose"));
+  return span;
 }
 
 }  // namespace
 
-std::vector<uint8_t> encode(const isa::Origin& origin) {
-  json ops = json::array(), spans = json::array();
-  for (const isa::ModelOp& op : origin.ops)
-    ops.push_back({op.kind, op.result, op.where.file, op.where.line, op.where.function, op.flops});
-  for (const isa::OriginSpan& span : origin.spans)
-    spans.push_back({span.begin, span.op, span.kernel, static_cast<int>(span.purpose)});
-  return json::to_cbor(json{{"ops", std::move(ops)}, {"spans", std::move(spans)}});
+std::vector<std::byte> encode(const isa::Origin& origin) {
+  Writer out;
+  out.number(origin.ops.size());
+  for (const isa::ModelOp& op : origin.ops) {
+    out.text(op.kind);
+    out.text(op.result);
+    out.text(op.where.file);
+    out.signed_number(op.where.line);
+    out.text(op.where.function);
+    out.real(op.flops);
+  }
+  out.number(origin.spans.size());
+  isa::InstructionIndex before = 0;
+  for (const isa::OriginSpan& span : origin.spans) {
+    out.number(span.begin - before);
+    out.number(span.op == isa::kNoModelOp ? 0 : uint64_t{span.op} + 1);
+    out.number(span.kernel);
+    out.number(static_cast<uint64_t>(span.purpose));
+    before = span.begin;
+  }
+  return out.take();
 }
 
-isa::Origin decode_origin(std::string_view bytes, size_t instructions) {
-  isa::Origin origin;
+isa::Origin decode_origin(std::span<const std::byte> bytes, size_t instructions) {
   try {
-    const json all = json::from_cbor(bytes.begin(), bytes.end());
-    for (const json& row : all.at("ops"))
-      origin.ops.push_back({row.at(0), row.at(1), {row.at(2), row.at(3), row.at(4)}, row.at(5)});
-    for (const json& row : all.at("spans")) {
-      const int purpose = row.at(3);
-      const isa::OriginSpan span{row.at(0), row.at(1), row.at(2), static_cast<isa::Purpose>(purpose)};
-      const bool in_order = origin.spans.empty() || origin.spans.back().begin < span.begin;
-      const bool known_op = span.op == isa::kNoModelOp || span.op < origin.ops.size();
-      if (!in_order || !known_op || span.begin >= instructions || purpose < 0 ||
-          purpose >= isa::kPurposeCount)
-        fail(fmt::format("span {} is out of order or names what is not there", origin.spans.size()));
-      origin.spans.push_back(span);
-    }
-  } catch (const json::exception& error) {
-    fail(fmt::format("the table of ops is damaged: {}", error.what()));
+    Reader in(bytes, "the table of ops");
+    isa::Origin origin;
+    for (size_t n = in.count("ops"); n > 0; --n) origin.ops.push_back(read_op(in));
+    for (size_t n = in.count("spans"); n > 0; --n)
+      origin.spans.push_back(read_span(in, origin, instructions));
+    if (in.left() != 0) in.fail(fmt::format("{} bytes are left", in.left()));
+    return origin;
+  } catch (const Fault& fault) {
+    throw Fault(FaultKind::kInput, "model_file.origin", fault.message(),
+                "write the file again with `opentrn compile`");
   }
-  return origin;
 }
 
 }  // namespace opentrn::runtime

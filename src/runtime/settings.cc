@@ -54,7 +54,7 @@ std::vector<int> cores_of(const char* name, const std::string& value) {
   return cores;
 }
 
-arch::Generation generation_of(const std::string& target) {
+Generation generation_of(const std::string& target) {
   try {
     return arch::resolve_target(target);
   } catch (const Fault& fault) {
@@ -100,7 +100,7 @@ Settings read_settings(const std::function<std::optional<std::string>(const char
   if (instance && instance->lnc_default.known()) settings.physical_cores_per_core = instance->lnc_default;
   if (const auto lnc = variable("NEURON_LOGICAL_NC_CONFIG"))
     settings.physical_cores_per_core = number("NEURON_LOGICAL_NC_CONFIG", *lnc, 1, 2);
-  if (settings.physical_cores_per_core > 1 && settings.generation < arch::Generation::kV3)
+  if (settings.physical_cores_per_core > 1 && settings.generation < Generation::kV3)
     refuse("NEURON_LOGICAL_NC_CONFIG", std::to_string(settings.physical_cores_per_core),
            fmt::format("1 on {}: logical cores of two begin with Trainium2", settings.target));
   if (instance)
@@ -114,6 +114,10 @@ Settings read_settings(const std::function<std::optional<std::string>(const char
   check_cores(settings.cores, instance, in_instance);
   if (const auto strict = variable("OPENTRN_STRICT"))
     settings.strict = number("OPENTRN_STRICT", *strict, 0, 1) == 1;
+  if (const auto narrowing = variable("OPENTRN_NARROWING")) {
+    if (*narrowing != "tell" && *narrowing != "off") refuse("OPENTRN_NARROWING", *narrowing, "tell or off");
+    settings.tells_narrowing = *narrowing == "tell";
+  }
   settings.compiler_flags = variable("NEURON_CC_FLAGS").value_or("");
   const RoundingSettings rounding = read_rounding(variable);
   settings.rounds_stochastically = rounding.enabled.value_or(false);
@@ -132,6 +136,14 @@ RoundingSettings read_rounding(const std::function<std::optional<std::string>(co
     settings.seed = static_cast<uint64_t>(number(kSeed, *seed, 0, INT_MAX));
   if (const auto enabled = variable(kEnabled)) settings.enabled = number(kEnabled, *enabled, 0, 1) == 1;
   return settings;
+}
+
+std::optional<int64_t> read_loop_limit(
+    const std::function<std::optional<std::string>(const char*)>& variable) {
+  constexpr auto kName = "OPENTRN_LOOP_LIMIT";
+  const auto limit = variable(kName);
+  if (!limit) return std::nullopt;
+  return number(kName, *limit, 1, INT_MAX);
 }
 
 bool read_core_races(const std::function<std::optional<std::string>(const char*)>& variable) {
@@ -154,6 +166,8 @@ std::optional<std::string> environment_variable(const char* name) {
 Settings settings_of_environment() { return read_settings(environment_variable); }
 
 RoundingSettings rounding_of_environment() { return read_rounding(environment_variable); }
+
+std::optional<int64_t> loop_limit_of_environment() { return read_loop_limit(environment_variable); }
 
 bool core_races_of_environment() { return read_core_races(environment_variable); }
 

@@ -12,7 +12,7 @@
 namespace opentrn::runtime {
 
 struct Settings {
-  arch::Generation generation = arch::Generation::kV3;
+  Generation generation = Generation::kV3;
   std::string target = "trn2";
   // Physical ids of the devices, one logical NeuronCore each.
   std::vector<int> cores{0};
@@ -22,9 +22,10 @@ struct Settings {
   std::string compiler_flags;  // as they stand: a compilation reads them (compiler/flags.h)
   bool rounds_stochastically = false;
   uint64_t rounding_seed = 0;
-  bool check = false;       // the first run of a program is compared with float64, op by op
-  std::string usage_file;   // see usage.h
-  std::string dump_folder;  // for the programs that are compiled
+  bool tells_narrowing = true;  // see OPENTRN_NARROWING
+  bool check = false;           // the first run of a program is compared with float64, op by op
+  std::string usage_file;       // see usage.h
+  std::string dump_folder;      // for the programs that are compiled
 };
 
 // `variable` gives the value of an environment variable. Read are
@@ -36,6 +37,7 @@ struct Settings {
 //   NEURON_RT_STOCHASTIC_ROUNDING_EN  1: engines round to narrower floats stochastically
 //   NEURON_RT_STOCHASTIC_ROUNDING_SEED  a number, 0 without it
 //   OPENTRN_STRICT                    1: no op runs on the host
+//   OPENTRN_NARROWING                 off: nothing is said of 64-bit numbers that are computed in 32 bits
 //   OPENTRN_CHECK                     1: programs are compared with float64 when they first run
 //   OPENTRN_USAGE                     a file for what ran
 //   OPENTRN_DUMP                      a folder for the programs as they come, which `opentrn compile` reads
@@ -51,6 +53,11 @@ struct RoundingSettings {
 };
 RoundingSettings read_rounding(const std::function<std::optional<std::string>(const char*)>& variable);
 RoundingSettings rounding_of_environment();
+
+// OPENTRN_LOOP_LIMIT: how often a device loop may run whose end depends on values; nothing without it.
+std::optional<int64_t> read_loop_limit(
+    const std::function<std::optional<std::string>(const char*)>& variable);
+std::optional<int64_t> loop_limit_of_environment();
 
 // OPENTRN_CORE_RACES: "error", as without it, or "off". Whether two cores of a launch are checked for races.
 bool read_core_races(const std::function<std::optional<std::string>(const char*)>& variable);

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/generation.h"
 #include "isa/memory.h"
 
 namespace opentrn::trace {
@@ -55,7 +56,7 @@ struct DmaTotals {
 
 struct Summary {
   std::string program;
-  int generation = 3;
+  Generation generation = Generation::kV3;
   int cores = 1;
   double total_ns = 0;   // kernel on the device, first issue to last completion
   double launch_ns = 0;  // launch and preamble; not in total_ns

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/generation.h"
 #include "isa/memory.h"
 #include "isa/opcode.h"
 #include "trace/string_table.h"
@@ -95,7 +96,7 @@ struct Iteration {
 
 struct Trace {
   std::string program;
-  int generation = 3;  // NeuronCore version
+  Generation generation = Generation::kV3;
   int cores = 1;
   StringTable strings;
   std::vector<Track> tracks;

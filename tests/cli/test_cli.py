@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("opentrn._core", exc_type=ImportError)
-
-from opentrn import cli, kernel_file
+from opentrn.cli import commands as cli
+from opentrn.cli import kernel_file
 
 KERNELS = """
 import nki
@@ -224,6 +223,8 @@ def test_the_line_of_the_failure_is_shown(capsys, kernels):
         (["{file}:copy", "-i", "x=-1x8"], "'-1x8' is no array"),
         (["{file}:copy", "-i", "x=randn(x)"], "is no array"),
         (["{file}:copy", "-i", "x=4x4:float32:randn(x)"], "is no array"),
+        (["{file}:copy", "-i", "x=4x4x"], "is no array"),
+        (["{file}:copy", "-i", "x=4X"], "1024x for one dimension"),
         (["{file}:copy", "--save-program", "/nonexistent/p"], "there is no folder /nonexistent"),
         (["{file}:copy", "--save-outputs", "{file}"], "a file, not a folder"),
         (["{file}:copy", "--target", "trn9"], "is not a target"),
@@ -253,6 +254,32 @@ def test_literals_are_values(text, expected):
     assert kernel_file.read_value(text, "x") == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "shape", "dtype"),
+    [
+        ("1024x", (1024,), "float32"),
+        ("1024x:bfloat16:ones", (1024,), "bfloat16"),
+        ("1024:float32", (1024,), "float32"),
+        ("(1024x)", (1024,), "float32"),
+        ("2x3", (2, 3), "float32"),
+    ],
+)
+def test_one_dimension_is_written_with_an_x_or_a_dtype(text, shape, dtype):
+    array = kernel_file.read_value(text, "x")
+    assert array.shape == shape and str(array.dtype) == dtype
+
+
+def test_a_number_alone_or_in_a_tuple_is_no_array():
+    assert kernel_file.read_value("1024", "x") == 1024
+    assert kernel_file.read_value("(1024,)", "x") == (1024,)
+
+
+def test_the_help_shows_an_input_of_one_dimension(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--help"])
+    assert "-i gamma=1024x" in capsys.readouterr().out
+
+
 def test_a_random_bool_is_0_or_1():
     for name in ("bool_", "bool"):
         assert set(kernel_file.read_value(f"64x64:{name}", "x").flat) == {0, 1}
@@ -260,7 +287,7 @@ def test_a_random_bool_is_0_or_1():
 
 def test_a_number_in_place_of_an_array_says_how_arrays_are_written(capsys, kernels):
     code, _, err = run(capsys, "run", f"{kernels}:copy", "-i", "x=128")
-    assert code == cli.PROGRAM and "--input NAME=128x512:float32" in err
+    assert code == cli.PROGRAM and "--input NAME=128x512:float32, or NAME=1024x" in err
 
 
 def test_the_same_seed_gives_the_same_array():
@@ -381,23 +408,44 @@ def test_no_time_is_advised_where_it_helps(capsys, kernels, kernel, helps):
     assert "--no-time" not in run(capsys, *words, "--no-execute")[2]
 
 
-def test_progress_says_what_runs(capsys, tmp_path):
-    file = tmp_path / "slow.py"
-    file.write_text("import time\ntime.sleep(1.3)\n" + KERNELS)
-    code, out, err = run(capsys, "run", f"{file}:copy", "--progress")
-    assert code == 0 and "loading the kernel, 1 s" in err and "output 0" in out
+def test_progress_of_a_kernel_is_a_line_for_each_step(capsys, kernels):
+    code, out, err = run(capsys, "run", f"{kernels}:copy", "--progress")
+    assert code == 0 and "output 0" in out
+    steps = [line.split(" s: ")[1] for line in err.splitlines() if line.startswith("opentrn: ")]
+    assert steps[:2] == ["loading the kernel", "making inputs"] and {"computing", "timing"} <= set(steps)
 
 
-@pytest.mark.parametrize("command", ["run", "profile"])
-def test_progress_of_a_model_says_what_runs(command, capsys, monkeypatch):
-    from opentrn import cli_model
+def test_without_progress_nothing_is_told_to_a_file(capsys, kernels):
+    assert run(capsys, "run", f"{kernels}:copy")[2] == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "steps"),
+    [
+        ("run", ["compiling the model", "computing", "timing"]),
+        ("profile", ["compiling the model", "timing"]),
+        ("compile", ["compiling the model", "writing mlp.neuron", "timing"]),
+        ("diff", ["compiling the model", "comparing every op with float64"]),
+        ("compare", [f"compiling for NeuronCore-v{version}" for version in (1, 2, 3, 4)]),
+    ],
+)
+def test_progress_of_a_model_is_a_line_for_each_step(command, steps, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    model = Path(__file__).resolve().parents[2] / "examples" / "mlp.mlir"
+    code, _, err = run(capsys, command, model, "--progress")
+    assert code == 0, err
+    assert [line.split(" s: ")[1] for line in err.splitlines() if " s: " in line] == steps
+
+
+def test_in_a_terminal_a_line_is_written_over(capsys, monkeypatch):
+    from opentrn.cli import models as cli_model
 
     load = cli_model.load
     monkeypatch.setattr(cli_model, "load", lambda *given: time.sleep(1.3) or load(*given))
-    code, _, err = run(
-        capsys, command, Path(__file__).resolve().parents[2] / "examples" / "mlp.mlir", "--progress"
-    )
-    assert code == 0 and "compiling the model, 1 s" in err
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    code, _, err = run(capsys, "run", Path(__file__).resolve().parents[2] / "examples" / "mlp.mlir")
+    assert code == 0 and "\rcompiling the model, 1 s" in err
 
 
 def test_phases_of_a_run_are_told(kernels):
@@ -428,7 +476,7 @@ def test_a_report_that_cannot_be_written_is_refused_before_anything_runs(capsys,
 def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """`opentrn` of this checkout in a shell, where stdout can be any file."""
     start = f"'{sys.executable}' -c 'import sys; from opentrn.cli import main; sys.exit(main())'"
-    package = str(Path(cli.__file__).absolute().parent.parent)
+    package = str(Path(cli.__file__).absolute().parents[2])
     return subprocess.run(
         ["bash", "-c", command.replace("opentrn", start)],
         cwd=folder, env=dict(os.environ, PYTHONPATH=package), capture_output=True, text=True, check=False,

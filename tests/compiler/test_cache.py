@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import opentrn
-from opentrn import cache, cli
+from opentrn.cli import commands as cli
+from opentrn.model import cache
 
 MLP = Path(__file__).parents[2] / "examples" / "mlp.mlir"
 TEXT = """func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
@@ -128,6 +129,19 @@ def test_concurrent_writers_and_clears(tmp_path, own_folder):
         worker.join(120)
     assert [results.get(timeout=5) for _ in workers] == [20, 20, 20]
     assert not list(own_folder.rglob("*.part"))
+
+
+def test_an_entry_that_is_cleared_at_once_was_kept(tmp_path, monkeypatch, capsys):
+    save = opentrn._core.save_models
+
+    def save_and_lose(*arguments, **options):
+        save(*arguments, **options)
+        cache.clear()
+
+    monkeypatch.setattr(opentrn._core, "save_models", save_and_lose)
+    assert opentrn.compile(source(tmp_path), cache=True).cached == "miss"
+    cache.touch(cache.path_of("0" * 64))
+    assert capsys.readouterr().err == ""
 
 
 def test_clear_keeps_what_was_used(tmp_path):

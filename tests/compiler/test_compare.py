@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import opentrn
-from opentrn import cli
+from opentrn.cli import commands as cli
 
 MLP = Path(__file__).parents[2] / "examples" / "mlp.mlir"
 
@@ -35,6 +35,13 @@ def test_what_no_source_gives_is_unknown(found):
     (chip,) = (row for row in found.chips if row.neuron_core == "NeuronCore-v1")
     assert chip.chips == ("Inferentia",) and chip.latency_us is None and "no public source" in chip.why
     assert found.instances[-1].usd_per_million is None and "inf1.24xlarge" in found.text()
+
+
+def test_instances_without_a_time_share_one_paragraph(found):
+    text = found.text()
+    assert text.count("time unknown, ") == 1 and text.count("no public source") == 1
+    rows = [line for line in text.splitlines() if line.lstrip().startswith("inf1.")]
+    assert rows == []
 
 
 def test_the_cheapest_known_price_is_first(found):

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import opentrn
-from opentrn import cli, graph
+from opentrn import graph
+from opentrn.cli import commands as cli
 
 RNG = np.random.default_rng(11)
 

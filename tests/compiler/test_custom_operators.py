@@ -9,15 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx_bytes import field, value_info
 
-pytest.importorskip("opentrn._core", exc_type=ImportError)
-
-from onnx_bytes import field, value_info  # noqa: E402
-
-import opentrn  # noqa: E402
-from opentrn import custom_op, graph  # noqa: E402
-from opentrn.errors import NkiValidationError, NotModelled, UnwrittenOutputWarning  # noqa: E402
-from tests.package import PYTHON  # noqa: E402
+import opentrn
+from opentrn import custom_op, graph
+from opentrn.errors import NkiValidationError, NotModelled, UnwrittenOutputWarning
+from tests.package import PYTHON
 
 RNG = np.random.default_rng(0)
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,9 +7,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opentrn import cli
-from opentrn import diff as diff_module
-from opentrn.diff import diff
+from opentrn.cli import commands as cli
+from opentrn.model import diff as diff_module
+from opentrn.model.diff import diff
 
 MLP = Path(__file__).parents[2] / "examples" / "mlp.mlir"
 
@@ -156,3 +156,29 @@ def test_the_command(capsys, tmp_path):
     facts = json.loads(capsys.readouterr().out)
     assert facts["is_clean"] and facts["first_bug"] is None and len(facts["ops"]) > 10
     assert all(row["line"] > 0 for row in facts["ops"] if row["op"] == "stablehlo.dot_general")
+
+
+REDUCE = (
+    "stablehlo.reduce(%x init: %o) applies {} across dimensions = [0]"
+    " : (tensor<4xi64>, tensor<i64>) -> tensor<i64>"
+)
+WIDE = {
+    "sum": ("i64", "tensor<i64>", REDUCE.format("stablehlo.add"), 2**30),
+    "product": ("i64", "tensor<i64>", REDUCE.format("stablehlo.multiply"), 2**10),
+    "float": ("f64", "tensor<4xf64>", "stablehlo.multiply %x, %x : tensor<4xf64>", 1e30),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_what_64_bits_hold_and_32_do_not_is_a_bug(name, tmp_path):
+    element, result, op, value = WIDE[name]
+    model = tmp_path / "wide.mlir"
+    model.write_text(
+        f"func.func @main(%x: tensor<4x{element}>) -> {result} {{\n"
+        f"  %o = stablehlo.constant dense<1> : tensor<i64>\n  %r = {op}\n  return %r : {result}\n}}\n"
+    )
+    dtype = np.int64 if element == "i64" else np.float64
+    assert diff(model, np.full(4, 2, dtype)).is_clean
+    report = diff(model, np.full(4, value, dtype))
+    assert report.first_bug is not None and report.first_bug.type == result
+    assert "the device keeps 64-bit numbers in 32 bits" in report.text()

@@ -7,15 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_custom_operators import cli
 
-pytest.importorskip("opentrn._core", exc_type=ImportError)
-
-from test_custom_operators import cli  # noqa: E402
-
-import opentrn  # noqa: E402
-from opentrn import graph  # noqa: E402
-from opentrn.errors import NotModelled  # noqa: E402
-from opentrn.model import load  # noqa: E402
+import opentrn
+from opentrn import graph
+from opentrn.errors import NotModelled
+from opentrn.model.compiled import load
 
 RNG = np.random.default_rng(0)
 

@@ -7,7 +7,7 @@ import pytest
 from onnx_bytes import field
 
 import opentrn
-from opentrn.diff import diff
+from opentrn.model.diff import diff
 
 RNG = np.random.default_rng(43)
 K, N, M = 300, 132, 9  # more than kWeightElements weights

@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("opentrn._core", exc_type=ImportError)
-
-import opentrn  # noqa: E402
-from opentrn import ShapeOf, graph, kernel_call, nki  # noqa: E402
-from opentrn.errors import NkiValidationError, NotModelled  # noqa: E402
-from opentrn.model import load  # noqa: E402
-from opentrn.nki import isa as nisa  # noqa: E402
-from opentrn.nki import language as nl  # noqa: E402
+import opentrn
+from opentrn import ShapeOf, graph, nki
+from opentrn.errors import NkiValidationError, NotModelled
+from opentrn.kernel import trace as kernel_call
+from opentrn.model.compiled import load
+from opentrn.nki import isa as nisa
+from opentrn.nki import language as nl
 
 RNG = np.random.default_rng(0)
 ELEMENTS = {"float32": "f32", "bfloat16": "bf16", "int32": "i32", "uint8": "ui8", "float16": "f16"}

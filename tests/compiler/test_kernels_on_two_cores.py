@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("opentrn._core", exc_type=ImportError)
-
-import opentrn  # noqa: E402
-from opentrn import graph, kernel_call, nki  # noqa: E402
-from opentrn.nki import isa as nisa  # noqa: E402
-from opentrn.nki import language as nl  # noqa: E402
+import opentrn
+from opentrn import graph, nki
+from opentrn.kernel import trace as kernel_call
+from opentrn.nki import isa as nisa
+from opentrn.nki import language as nl
 
 RNG = np.random.default_rng(0)
 MEETING_US = 1.3  # src/arch/tables/timing_v2.toml, core_meeting_ns

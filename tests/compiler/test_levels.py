@@ -1,5 +1,5 @@
-"""Properties of levels on random graphs: `-O2` gives what `-O1` gives, within the rounding that docs/models.md
-states, and no level gives a slower program, by the timing model, than the one before."""
+"""Properties of levels on random graphs: `-O2` gives what `-O1` gives, within the rounding that
+docs/models_reference.md states, and no level gives a slower program, by the timing model, than the one before."""
 
 import ml_dtypes
 import numpy as np

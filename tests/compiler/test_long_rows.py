@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("opentrn._core", exc_type=ImportError)
-
-import opentrn  # noqa: E402
-from opentrn.errors import NotModelled  # noqa: E402
+import opentrn
+from opentrn.errors import NotModelled
 
 RNG = np.random.default_rng(0)
 

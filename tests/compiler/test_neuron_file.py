@@ -9,7 +9,9 @@ import pytest
 from onnx_bytes import field, value_info
 
 import opentrn
-from opentrn import cache, cli, model
+from opentrn.cli import commands as cli
+from opentrn.model import cache
+from opentrn.model import compiled as model
 
 MLP = Path(__file__).parents[2] / "examples" / "mlp.mlir"
 

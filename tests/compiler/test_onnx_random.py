@@ -215,7 +215,7 @@ def test_programs_of_several_sizes_count_runs_together(tmp_path):
 
 
 def test_the_diff_of_a_drawing_model_is_clean(tmp_path):
-    from opentrn import diff
+    from opentrn.model import diff
 
     nodes = [ob.node("RandomNormalLike", ["x"], ["noise"]), ob.node("Add", ["x", "noise"], ["y"])]
     path = model_file(tmp_path, nodes, {"x": ((64, 100), FLOAT)}, {"y": ((64, 100), FLOAT)})

@@ -9,7 +9,7 @@ from test_stages import BOOL, INT64, check, graph_of, mixed, node, onnx_file
 
 import opentrn
 from opentrn.errors import NotModelled
-from opentrn.stages import StagedModel
+from opentrn.model.stages import StagedModel
 
 
 def compiled(tmp_path, *parts):

@@ -6,7 +6,7 @@ import pytest
 from test_weights import dense, product, weight
 
 import opentrn
-from opentrn.diff import diff
+from opentrn.model.diff import diff
 
 RNG = np.random.default_rng(37)
 BLOCK = 32
@@ -27,7 +27,7 @@ def exponent_of(amax: np.ndarray, reserve: int) -> np.ndarray:
 
 
 def mx_weights(w: np.ndarray, dtype: str) -> np.ndarray:
-    """What [K, N] weights stand for: the better of two scales, as docs/models.md has it."""
+    """What [K, N] weights stand for: the better of two scales, as docs/models_reference.md has it."""
     kind, largest, reserve = FORMATS[dtype]
     blocks = w.astype(np.float64).reshape(-1, BLOCK, w.shape[1])
     exponent = exponent_of(np.abs(blocks).max(axis=1, keepdims=True), reserve)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import opentrn
-from opentrn import graph, model
+from opentrn import graph
+from opentrn.model import compiled as model
 
 RNG = np.random.default_rng(11)
 

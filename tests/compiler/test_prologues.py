@@ -76,7 +76,7 @@ def arrays_of_gated(m: int, k: int, n: int, *, turned: bool = False) -> list[np.
         (1024, 2048, 256, False),
         (700, 1100, 900, False),
         (2000, 1000, 33, False),
-        (700, 1100, 900, True),
+        (768, 1024, 768, True),
         (600, 1300, 700, True),
     ],
 )

@@ -5,7 +5,7 @@ import pytest
 
 import opentrn
 from opentrn import graph
-from opentrn.model import CompiledModel
+from opentrn.model.compiled import CompiledModel
 
 RNG = np.random.default_rng(5)
 

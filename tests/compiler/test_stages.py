@@ -7,8 +7,11 @@ import pytest
 from onnx_bytes import field, value_info
 
 import opentrn
-from opentrn import cli, graph, model, stages
-from opentrn.stages import StagedModel
+from opentrn import _core, graph
+from opentrn.cli import commands as cli
+from opentrn.model import compiled as model
+from opentrn.model import stages
+from opentrn.model.stages import StagedModel
 
 FLOAT, INT64, BOOL = 1, 7, 9
 RNG = np.random.default_rng(0)
@@ -101,6 +104,15 @@ def test_a_size_that_came_up_before_is_not_compiled_again(masked):
     assert [stage.sizes for stage, _ in staged.programs] == [{}, {"found": 4}]
 
 
+def test_the_file_is_imported_once(masked, monkeypatch):
+    read = []
+    files_of_onnx, compile_model = _core.files_of_onnx, _core.compile_model
+    monkeypatch.setattr(_core, "files_of_onnx", lambda path: read.append(path) or files_of_onnx(path))
+    monkeypatch.setattr(_core, "compile_model", lambda *how: read.append(how) or compile_model(*how))
+    assert isinstance(opentrn.compile(masked), StagedModel)
+    assert read == [str(masked)]
+
+
 def test_time_is_that_of_the_sizes_of_the_last_call(masked):
     staged = opentrn.compile(masked)
     with pytest.raises(ValueError, match=r"found \(up to 20\), for NonZero node 'NonZero_found'"):
@@ -144,6 +156,16 @@ def test_the_command_line_says_what_ran(masked, tmp_path, capsys, monkeypatch):
     assert "stage 2 is looked at for found=20, which data decide" in capsys.readouterr().out
     assert cli.main(["profile", str(masked), "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out)["time_us"] > 0
+
+
+def test_progress_names_the_stages(masked, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("OPENTRN_CACHE", str(tmp_path / "cache"))
+    np.save(tmp_path / "x.npy", np.ones((4, 5), np.float32))
+    assert cli.main(["run", str(masked), "--input", f"x={tmp_path / 'x.npy'}", "--progress"]) == 0
+    steps = [line.split(" s: ")[1] for line in capsys.readouterr().err.splitlines() if " s: " in line]
+    assert steps == [
+        "compiling the model", "computing", "computing stage 1", "compiling stage 2", "computing stage 2", "timing",
+    ]  # fmt: skip
 
 
 def test_a_module_of_its_own_is_refused_with_the_way_out(masked):
@@ -389,7 +411,8 @@ def test_compare_times_the_sizes_of_one_inference(masked):
 
 
 def test_diff_compares_every_stage(masked, capsys):
-    from opentrn import cli, diff
+    from opentrn.cli import commands as cli
+    from opentrn.model import diff
 
     x = mixed((4, 5))
     report = diff.diff(masked, x)
@@ -404,7 +427,7 @@ def test_diff_compares_every_stage(masked, capsys):
 
 
 def test_a_bug_in_a_later_stage_is_found(masked, monkeypatch):
-    from opentrn import diff
+    from opentrn.model import diff
 
     plain = diff.Module.evaluate
 

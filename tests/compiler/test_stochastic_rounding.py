@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import opentrn
-from opentrn import cli, model
+from opentrn.cli import commands as cli
+from opentrn.model import compiled as model
 
 RNG = np.random.default_rng(41)
 

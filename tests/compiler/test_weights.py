@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import opentrn
-from opentrn import cli
-from opentrn.diff import diff
+from opentrn.cli import commands as cli
+from opentrn.model.diff import diff
 
 RNG = np.random.default_rng(31)
 

@@ -1,6 +1,8 @@
 """The runner of JAX's tests: how it reads reports, and what its table of exclusions may say."""
 
 import json
+import sys
+from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
 
@@ -51,3 +53,17 @@ def test_an_excluded_failure_is_skipped_and_a_needless_entry_is_named(result: ru
 def test_every_exclusion_has_a_suite_and_a_reason():
     for row in run.read_exclusions():
         assert row["test"].split("/")[0] in run.SUITES and row["reason"]
+
+
+def test_what_is_left_out_for_its_length_is_not_run_rather_than_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "lax_test.py").write_text("class LaxTest:\n  def test_long(self): ...\n")
+    rows = [{"test": "lax/LaxTest.test_long", "reason": "many minutes", "never_run": True}]
+    monkeypatch.setattr(run, "read_exclusions", lambda: rows)
+    monkeypatch.setattr(run.subprocess, "run", lambda *_, **__: Namespace(returncode=0, stdout="", stderr=""))
+    monkeypatch.setattr(sys, "argv", ["run.py", str(tmp_path), "--only", "lax"])
+    assert run.main() == 0
+    *_, unknown, last = capsys.readouterr().out.splitlines()
+    assert unknown.endswith("lax/LaxTest.test_long") and last == "0 passed, 0 failed, 0 skipped"

@@ -82,3 +82,28 @@ def test_a_file_with_two_breaking_changes_is_taken_from_its_history(checkout: Pa
     path.write_text(GOOD.replace("return 1", "return ((").replace("return 2", "return ))"))
     assert "taken from" in run.repair(checkout, "f.py", path)
     assert path.read_text() == GOOD
+
+
+def test_an_entry_with_cases_is_about_these_and_stale_as_soon_as_one_passes():
+    known = [
+        {
+            "pattern": "a.py::f?{case}_bf16?",
+            "cases": ["x-1", "x-2"],
+            "message": "KeyError",
+            "reason": "theirs",
+        }
+    ]
+    failed = failure("KeyError: 1")
+    assert results.entry_for("a.py::f[x-1_bf16]", "KeyError: 1", "trn2", known) is known[0]
+    assert results.entry_for("a.py::f[x-3_bf16]", "KeyError: 1", "trn2", known) is None
+    assert results.entry_for("a.py::f[x-1_bf16]", "ValueError", "trn2", known) is None
+    tests = {"a.py::f[x-1_bf16]": failed, "a.py::f[x-2_bf16]": failed, "a.py::f[x-3_bf16]": PASSED}
+    assert results.stale_entries(tests, "trn2", known) == []
+    (line,) = results.stale_entries(tests | {"a.py::f[x-2_bf16]": PASSED}, "trn2", known)
+    assert "1 of its tests pass" in line
+
+
+def test_every_entry_says_where_it_holds_and_why():
+    for entry in results.known_failures():
+        assert entry["reason"] and not entry["pattern"].startswith("*")
+        assert ("{case}" in entry["pattern"]) == ("cases" in entry)

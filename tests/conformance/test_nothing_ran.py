@@ -44,3 +44,13 @@ def test_models(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["run.py", "--only", entry.name, "--route", route])
     assert run.main() == 2
     assert f"{entry.name} has no route {route}" in capsys.readouterr().err
+
+
+def test_simgrid(monkeypatch, capsys):
+    from conformance.simgrid import run
+
+    monkeypatch.setattr(sys, "argv", ["run.py", "--graphs", "0"])
+    with pytest.raises(SystemExit) as caught:
+        run.main()
+    assert caught.value.code == 2
+    assert "nothing would be compared" in capsys.readouterr().err

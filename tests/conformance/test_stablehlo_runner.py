@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from conformance.stablehlo import run  # noqa: E402
+from conformance.stablehlo import device, run  # noqa: E402
 
 PROGRAM = """func.func @good() {{
   %0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
@@ -71,3 +73,51 @@ def test_files_are_found_by_pattern_or_part(tmp_path: Path, pattern: str, count:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
     assert len(run.find_files(tmp_path, pattern)) == count
+
+
+ADD = """func.func @main() -> tensor<2xf32> {
+  %0 = call @inputs() : () -> tensor<2xf32>
+  %1 = stablehlo.add %0, %0 : tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+func.func private @inputs() -> tensor<2xf32> {
+  %0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+"""
+WANT = np.array([1.0, 1000.0], np.float32)
+
+
+def on_device(tmp_path: Path, text: str) -> device.Outcome:
+    (tmp_path / "case.mlir").write_text(text)
+    return device.run_file(str(tmp_path / "case.mlir"), "trn2")
+
+
+def test_a_program_passes_on_the_device(tmp_path: Path):
+    assert on_device(tmp_path, ADD) == device.Outcome("case.mlir", "passed")
+
+
+def test_a_program_that_the_evaluator_refuses_is_a_failure(tmp_path: Path):
+    refused = on_device(tmp_path, BROKEN)
+    assert refused.outcome == "failed" and refused.reason.startswith("the evaluator: ")
+
+
+@pytest.mark.parametrize(
+    "got",
+    [[], [WANT, WANT], [WANT.astype(np.float16)], [WANT.reshape(1, 2)], [WANT * np.float32(np.nan)]],
+    ids=["missing", "surplus", "dtype", "shape", "NaN"],
+)
+def test_no_tolerance_of_the_device_lets_it_pass(got: list[np.ndarray]):
+    assert device.wrong_value("case.mlir", "chlo.lgamma", [WANT], got)
+
+
+def test_element_wise_results_are_held_each_and_sums_by_the_largest():
+    off = WANT + np.float32(1e-5)
+    assert device.wrong_value("case.mlir", "stablehlo.add", [WANT], [off])
+    assert device.wrong_value("case.mlir", "stablehlo.dot_general", [WANT], [off]) == ""
+    assert device.wrong_value("case.mlir", "stablehlo.dot_general", [WANT], [WANT + np.float32(0.01)])
+
+
+def test_a_float_type_without_a_tolerance_fails():
+    small = np.ones(2, ml_dtypes.float8_e4m3fn)
+    assert "no tolerance" in device.wrong_value("case.mlir", "", [small], [small])

@@ -196,6 +196,8 @@ def test_the_last_line_has_the_families(tmp_path):
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    families = json.loads(done.stdout.splitlines()[-1])["categories"]["model_inference"]["families"]
-    assert {name: f["rows"] for name, f in families.items()} == {"cnn": 1, "encoder": 1, "vit": 1}
+    summary = json.loads(done.stdout.splitlines()[-1])
+    families = ("cnn", "encoder", "vit")
+    assert {name: summary["rows"][name]["predicted"] for name in families} == dict.fromkeys(families, 1)
+    assert all(summary["evidence"][name]["runs"] == 1 for name in families)
     assert "no adapter for this family" in done.stdout

@@ -6,17 +6,23 @@ The kernels of the published rows are other repositories'; here a product writte
 from __future__ import annotations
 
 import json
+import math
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "fidelity"))
 
+import bands  # noqa: E402
 import published  # noqa: E402
+import report  # noqa: E402
 import run  # noqa: E402
+import votes  # noqa: E402
 from adapters import NotReproducible, is_known  # noqa: E402
 from adapters._common import METRICS, figures_of, shape, timed  # noqa: E402
 
@@ -123,7 +129,8 @@ def test_the_command_says_why_nothing_was_predicted_and_fails(tmp_path):
     )  # fmt: skip
     assert done.returncode == 1
     assert "no adapter for this family" in done.stdout
-    assert json.loads(done.stdout.splitlines()[-1]) == {"categories": {}}
+    counts = json.loads(done.stdout.splitlines()[-1])["rows"]
+    assert counts["nosuch"]["no public kernel"] == counts["nki"]["not shown by a run"] == 1
 
 
 HEADER = "id,category,workload,metric,value,unit,source,note\n"
@@ -164,10 +171,12 @@ def test_a_share_may_be_zero_and_rows_that_are_not_looked_at_hold_anything(tmp_p
     assert [row["id"] for row in published.read(str(file), run.CATEGORIES, "")] == ["a.b"]
 
 
-def test_without_a_file_the_command_says_which_is_wanted():
-    done = command()
-    assert done.returncode == 2
-    assert "--rows FILE.csv" in done.stderr and "id, category, workload" in done.stderr
+def test_the_rows_of_the_repository_are_the_default_and_can_be_used():
+    rows = published.read(str(run.ROWS), run.CATEGORIES, "")
+    assert len(rows) > 800 and all(is_known(row) for row in rows)
+    elsewhere = [row["id"] for row in rows if not row["source"].startswith("https://github.com/")]
+    assert [name for name in elsewhere if not name.startswith(("fab.mltrn1.", "fab.dranet."))] == []
+    assert len(elsewhere) == 10  # whose addresses were not kept
 
 
 def test_a_file_without_rows_has_its_json_line_all_the_same(tmp_path):
@@ -175,4 +184,91 @@ def test_a_file_without_rows_has_its_json_line_all_the_same(tmp_path):
     file.write_text(HEADER)
     done = command("--rows", file, "--json")
     assert done.returncode == 2
-    assert json.loads(done.stdout.splitlines()[-1]) == {"categories": {}}
+    assert json.loads(done.stdout.splitlines()[-1])["rows"] == {}
+
+
+def prediction(
+    id: str, published: float, predicted: float, program: str, metric="latency", unit="us", **more
+):
+    return run.Prediction(
+        row(id, metric, published, unit), published, predicted, "predicted", kind="kernel.v3.nki",
+        program=program, **more,
+    )  # fmt: skip
+
+
+READ_OFF = [("compiler_model.nki.look_ahead_instructions", ["f.attention.*"])]
+
+
+def test_a_program_has_one_vote_and_its_time_is_told_from_its_counters():
+    first = prediction("f.mlp.lat", 100, 110, "a")
+    share = prediction("f.mlp.mfu", 50, 45, "a", "MFU", "%")
+    read = prediction("f.mlp.bytes", 1000, 1000, "a", "HBM bytes read", "bytes")
+    again = prediction("f.other.lat", 105, 110, "a")
+    (found,) = votes.runs_of([first, share, read, again], [])
+    assert found.is_evidence and found.counter_error() == 0
+    assert found.time_error() == pytest.approx(math.log(math.sqrt(1.1 * 110 / 105)))
+    (other,) = votes.runs_of([share], [])
+    assert other.time_error() == pytest.approx(math.log(50 / 45)), "a utilisation falls as time grows"
+
+
+def test_a_run_is_calibration_when_a_value_was_read_off_any_of_its_rows():
+    rows = [prediction("f.attention.lat", 100, 90, "a"), prediction("f.other.lat", 100, 90, "b"),
+            prediction("f.twin.lat", 100, 90, "a")]  # fmt: skip
+    calibration, evidence = votes.runs_of(rows, READ_OFF)
+    assert (
+        calibration.calibration == ["compiler_model.nki.look_ahead_instructions"]
+        and len(calibration.predictions) == 2
+    )
+    assert evidence.is_evidence
+    summary = report.summarise(rows, [calibration, evidence])
+    assert summary["evidence"]["all"]["rows"] == 1 and summary["calibration"]["all"]["rows"] == 2
+
+
+def test_a_launch_of_a_quarter_of_the_time_is_no_evidence_of_the_kernel():
+    (diluted,) = votes.runs_of([prediction("f.a.lat", 40, 40, "a", launch=26)], [])
+    (mostly,) = votes.runs_of([prediction("f.a.lat", 226, 126, "a", launch=26)], [])
+    assert diluted.body_error() is None
+    assert mostly.body_error() == pytest.approx(math.log(100 / 200))
+
+
+def test_every_row_is_accounted_for():
+    rows = [
+        prediction("f.a.lat", 1, 1, "a"),
+        run.Prediction(row("f.b", "latency", 1, "us"), 1.0, status="timed out"),
+    ]
+    (counts,) = report.accounts(rows).values()
+    assert counts["rows"] == sum(counts[status] for status in votes.STATUSES) == 2
+
+
+def test_a_band_holds_its_share_of_what_it_has_not_seen():
+    random = np.random.default_rng(0)
+    errors = list(random.normal(0.05, 0.2, 200))
+    low, high = bands.ends(errors, bands.SHARE)
+    unseen = np.exp(-random.normal(0.05, 0.2, 4000))
+    assert np.mean((low <= unseen) & (unseen <= high)) == pytest.approx(0.8, abs=0.05)
+    assert bands.coverage(errors, bands.SHARE) == pytest.approx(0.8, abs=0.03)
+
+
+def test_few_runs_give_a_band_of_a_smaller_share_and_fewer_none():
+    assert bands.share_of(7) == 0.75 and bands.share_of(50) == 0.8
+    low, high = bands.ends([0.1, -0.1, 0.2, 0.0, 0.05, -0.2, 0.15], bands.share_of(7))
+    assert (low, high) == (pytest.approx(math.exp(-0.2)), pytest.approx(math.exp(0.2)))
+    rows = [prediction(f"f.{i}.lat", 100, 90 + i, f"p{i}") for i in range(bands.RUNS_MIN - 1)]
+    assert bands.bands_of(votes.runs_of(rows, [])) == []
+
+
+def test_the_table_of_bands_is_that_of_the_core_and_in_its_share():
+    from opentrn import _core
+
+    text = bands.TABLE.read_text()
+    shape_of = shape((128, 128), "float32"), shape((128, 512), "float32")
+    import opentrn
+
+    band = opentrn.run(product, *shape_of, target="trn2", execute=False).timing.band
+    assert f"runs = {band['runs']}" in text and band["low_ns"] < band["high_ns"]
+    kinds = re.findall(r"^\[([\w.]+)\]", text, re.MULTILINE)
+    shares = [float(v) for v in re.findall(r"^share = ([\d.]+)", text, re.MULTILINE)]
+    inside = [float(v) for v in re.findall(r"^coverage = ([\d.]+)", text, re.MULTILINE)]
+    assert "kernel.v3.nki" in kinds and len(kinds) == len(shares) == len(inside)
+    assert all(abs(a - b) < 0.05 for a, b in zip(shares, inside, strict=True) if a == bands.SHARE)
+    assert _core.calibrations()

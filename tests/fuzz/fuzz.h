@@ -21,6 +21,9 @@ template <typename... Args>
 void text_case(uint64_t seed);
 // File forms, whole and mutated, also behind a right checksum.
 void file_case(uint64_t seed);
+// Compiled models and their tables of ops, damaged behind right checksums.
+void model_case(uint64_t seed);
+void origin_case(uint64_t seed);
 // Models as text, VHLO bytecode and HLO, whole and mutated.
 void graph_case(uint64_t seed);
 // ONNX models of one node of every operator, whole and mutated.
@@ -32,5 +35,7 @@ void passes_case(uint64_t seed);
 // Meaningful kernels: program order, and the schedule of the backend under random interleavings, give equal
 // bits.
 void schedule_case(uint64_t seed);
+// Collectives: proofs of plans, whole and mutated, against a slow check, and their values.
+void plans_case(uint64_t seed);
 
 }  // namespace opentrn::fuzz

@@ -2,6 +2,7 @@
 
 #include "isa/text.h"
 #include "isa/text_random.h"
+#include "tests/fuzz/bodies.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/mutate.h"
 
@@ -39,6 +40,15 @@ void check_kind(SplitMix64& random, const std::vector<std::byte>& file, const st
 }
 
 }  // namespace
+
+void program_bytes(Bytes payload) {
+  damaged(isa::wrap(FileKind::kProgram, payload, Compression::kNone), FileKind::kProgram);
+}
+
+std::vector<std::byte> program_seed(SplitMix64& random) {
+  const isa::Program program = isa::random_program(random, static_cast<int>(random.below(20)));
+  return isa::unwrap(isa::encode(program, Compression::kNone), FileKind::kProgram);
+}
 
 void file_case(uint64_t seed) {
   SplitMix64 random(seed);

@@ -5,6 +5,7 @@
 #include "graph/text/text.h"
 #include "import/load.h"
 #include "import/testdata/programs.h"
+#include "tests/fuzz/bodies.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/mutate.h"
 
@@ -57,7 +58,8 @@ std::optional<graph::Module> accepted(Read&& read) {
   try {
     return read();
   } catch (const Fault& fault) {
-    if (fault.kind() != FaultKind::kInput && fault.kind() != FaultKind::kNotModelled)
+    if (fault.kind() != FaultKind::kInput && fault.kind() != FaultKind::kNotModelled &&
+        fault.kind() != FaultKind::kCapacity)
       broken("a bad model is not an input error: {}", fault.what());
     return std::nullopt;
   }
@@ -74,6 +76,19 @@ void prints_and_reads(const graph::Module& module) {
 }
 
 }  // namespace
+
+void import_bytes(Bytes file) {
+  const auto module = accepted([&] { return import::load(file, "fuzz.model"); });
+  if (module && import::sniff(file, "fuzz.model") == import::Format::kStablehloText)
+    prints_and_reads(*module);
+}
+
+std::vector<std::byte> import_seed(SplitMix64& random) {
+  const auto& program = kPrograms[random.below(static_cast<uint32_t>(std::size(kPrograms)))];
+  if (random.below(2) == 0) return program.bytes();
+  const auto text = std::as_bytes(std::span(std::string_view(program.text)));
+  return {text.begin(), text.end()};
+}
 
 void graph_case(uint64_t seed) {
   SplitMix64 random(seed);

@@ -1,5 +1,6 @@
-// opentrn_fuzz --seconds N --seed S [--only text|file|graph|onnx|run|passes|schedule]: cases until the time
-// is over. opentrn_fuzz --only TARGET --case SEED: one case again.
+// opentrn_fuzz --seconds N --seed S [--only text|file|model|origin|graph|onnx|run|passes|schedule]: cases
+// until the time is over. opentrn_fuzz --only TARGET --case SEED: one case again. opentrn_fuzz --corpus
+// FOLDER: files that fuzzers of bytes begin with (bodies.h), in a folder for each.
 //
 // Exit status 0: no case broke a promise. 1: one did, its seed is printed. A crash or a case of more than
 // kCaseSeconds prints its seed too and ends the process by that signal.
@@ -10,8 +11,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <string_view>
 
+#include "tests/fuzz/bodies.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {
@@ -25,10 +29,11 @@ struct Target {
   void (*run)(uint64_t);
 };
 constexpr Target kTargets[] = {
-    {"text", opentrn::fuzz::text_case},        {"file", opentrn::fuzz::file_case},
-    {"graph", opentrn::fuzz::graph_case},      {"onnx", opentrn::fuzz::onnx_case},
-    {"run", opentrn::fuzz::run_case},          {"passes", opentrn::fuzz::passes_case},
-    {"schedule", opentrn::fuzz::schedule_case}};
+    {"text", opentrn::fuzz::text_case},         {"file", opentrn::fuzz::file_case},
+    {"model", opentrn::fuzz::model_case},       {"origin", opentrn::fuzz::origin_case},
+    {"graph", opentrn::fuzz::graph_case},       {"onnx", opentrn::fuzz::onnx_case},
+    {"run", opentrn::fuzz::run_case},           {"passes", opentrn::fuzz::passes_case},
+    {"schedule", opentrn::fuzz::schedule_case}, {"plans", opentrn::fuzz::plans_case}};
 
 // What a signal handler may read.
 char current[128];
@@ -57,8 +62,32 @@ bool run_one(const Target& target, uint64_t seed) {
 }
 
 int usage() {
-  fmt::print(stderr, "usage: opentrn_fuzz [--seconds N] [--seed S] [--only TARGET] [--case SEED]\n");
+  fmt::print(
+      stderr,
+      "usage: opentrn_fuzz [--seconds N] [--seed S] [--only TARGET] [--case SEED] | --corpus FOLDER\n");
   return 2;
+}
+
+int write_corpus(const std::filesystem::path& folder) {
+  constexpr int kFiles = 64;
+  constexpr struct {
+    const char* name;
+    std::vector<std::byte> (*make)(SplitMix64&);
+  } kSeeds[] = {{"model", opentrn::fuzz::model_seed},
+                {"origin", opentrn::fuzz::origin_seed},
+                {"program", opentrn::fuzz::program_seed},
+                {"import", opentrn::fuzz::import_seed}};
+  for (const auto& seeds : kSeeds) {
+    std::filesystem::create_directories(folder / seeds.name);
+    for (int i = 0; i < kFiles; ++i) {
+      SplitMix64 random(static_cast<uint64_t>(i));
+      const std::vector<std::byte> bytes = seeds.make(random);
+      std::ofstream file(folder / seeds.name / std::to_string(i), std::ios::binary);
+      file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+      if (!file.flush()) return 1;
+    }
+  }
+  return 0;
 }
 
 }  // namespace
@@ -77,6 +106,8 @@ int main(int argc, char** argv) {
       seed = std::strtoull(argv[i], nullptr, 10);
     else if (option == "--only")
       only = argv[i];
+    else if (option == "--corpus")
+      return write_corpus(argv[i]);
     else if (option == "--case")
       one_case = std::strtoull(argv[i], nullptr, 10), has_case = true;
     else

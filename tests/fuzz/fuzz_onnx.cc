@@ -342,7 +342,7 @@ bool says_where(const Fault& fault) {
 
 // The stages of a model whose shapes depend on data, for answers that may be anything of the right type.
 void follow_stages(SplitMix64& random, const std::vector<std::byte>& bytes) {
-  auto stage = import::onnx::first_stage(bytes, std::make_shared<int>(), "");
+  auto stage = import::onnx::first_stage(bytes, std::make_shared<int>(), {});
   for (int depth = 0; depth < 4 && !stage->is_last(); ++depth) {
     std::vector<graph::Literal> answers;
     for (const import::onnx::Ask& ask : stage->asks) {

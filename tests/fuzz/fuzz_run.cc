@@ -8,7 +8,7 @@ namespace opentrn::fuzz {
 void run_case(uint64_t seed) {
   SplitMix64 random(seed);
   const isa::Program program = isa::random_program(random, 12);
-  const int generation = static_cast<int>(2 + random.below(3));
+  const auto generation = static_cast<Generation>(2 + random.below(3));
   for (const isa::Instruction& in : program.instructions()) try {
       isa::check(program, in, generation);
     } catch (const Fault& fault) {

@@ -83,7 +83,7 @@ std::optional<isa::Executable> compile_tight(const Kernel& kernel, backend::Opti
   }
 }
 
-void run(const isa::Program& program, int generation, const Buffers& buffers) {
+void run(const isa::Program& program, Generation generation, const Buffers& buffers) {
   for (const isa::Instruction& in : program.instructions()) isa::check(program, in, generation);
   sim::Core core(generation);
   for (const sim::Binding& binding : buffers) core.bind(binding.tensor, binding.buffer);
@@ -95,7 +95,7 @@ void run(const isa::Program& program, int generation, const Buffers& buffers) {
 void passes_case(uint64_t seed) {
   SplitMix64 random(seed);
   const Kernel kernel = random_kernel(random, false);
-  const int generation = static_cast<int>(3 + random.below(2));
+  const auto generation = static_cast<Generation>(3 + random.below(2));
   constexpr int64_t kSbufBytes = 196608, kPartitions = 128, kBankBytes = 2048;
   try {
     const uint64_t values = random.next();
@@ -118,14 +118,14 @@ void schedule_case(uint64_t seed) {
   SplitMix64 random(seed);
   const bool loops = random.below(2) == 0;
   const Kernel kernel = random_kernel(random, loops);
-  const int generation = static_cast<int>(3 + random.below(2));
+  const auto generation = static_cast<Generation>(3 + random.below(2));
   try {
     const uint64_t values = random.next();
     const Buffers expected = bindings(kernel, values);
     run(*kernel.program, generation, expected);
 
     backend::Options options;
-    options.generation = static_cast<arch::Generation>(generation);
+    options.generation = generation;
     options.look_ahead = static_cast<int>(random.below(3)) * 8;
     std::vector<isa::Executable> compiled = {backend::compile(kernel.program, options)};
     options.neuronx_cc = true;

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from house import ROOT
 
-from devtool import build, sanitizers, sources, style, suites, system, testing
+from devtool import build, coverage_fuzz, sanitizers, sources, style, suites, system, testing
 from devtool.report import DevError, run
 
 CTEST_XML = """<testsuite tests="4">
@@ -126,6 +126,28 @@ def test_fuzz_takes_the_seed_that_it_prints(monkeypatch: pytest.MonkeyPatch):
     assert commands[0][-2:] == ["--seed", "17"]
 
 
+def test_coverage_guided_fuzzing_has_every_body(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    bodies = re.findall(
+        r"^void (\w+)_bytes\(", (ROOT / "tests" / "fuzz" / "bodies.h").read_text(), re.MULTILINE
+    )
+    programs = re.findall(
+        r"opentrn_coverage_guided\((\w+) ", (ROOT / "tests" / "fuzz" / "CMakeLists.txt").read_text()
+    )
+    assert sorted(bodies) == sorted(programs) == sorted(coverage_fuzz.TARGETS)
+    commands = []
+    monkeypatch.setattr(coverage_fuzz, "_compiler", lambda: "clang++")
+    monkeypatch.setattr(coverage_fuzz, "binary_dir", lambda _: tmp_path)
+    monkeypatch.setattr(coverage_fuzz, "build", lambda *_: tmp_path)
+    monkeypatch.setattr(
+        coverage_fuzz, "run", lambda command, **_: commands.append(command) or len(commands) % 2
+    )
+    assert coverage_fuzz.run_targets(7, ["model", "import"]) == 1  # the second of three failed
+    assert [str(command[0]).rpartition("/")[2] for command in commands] == [
+        "opentrn_fuzz", "opentrn_fuzz_model", "opentrn_fuzz_import",
+    ]  # fmt: skip
+    assert "-max_total_time=7" in commands[1]
+
+
 def test_help_names_every_command():
     done = subprocess.run([str(ROOT / "dev"), "--help"], capture_output=True, text=True, check=True)
     for command in (
@@ -140,6 +162,7 @@ def test_help_names_every_command():
         "build",
         "sanitize",
         "wheel-test",
+        "assumptions",
     ):
         assert f"    {command}" in done.stdout
 

@@ -1,40 +1,96 @@
 """Rules about the documents: commands run, links lead somewhere, decision records are complete."""
 
+import importlib.util
 import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from house import ROOT, relative, tracked
 
-_RUN_BLOCK = re.compile(r"^```console run\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_PYTHON_BLOCK = re.compile(r"^```python run\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_CONSOLE_BLOCK = re.compile(r"^```console (run|fails)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# A program, the package it needs beside those of every test, and what it prints where that is shown right behind.
+_PYTHON_BLOCK = re.compile(
+    r"^```python run(?: (\w+))?\n(.*?)^```(?:\n+```text output\n(.*?)^```)?", re.MULTILINE | re.DOTALL
+)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _DECISION_FIELDS = ("Status", "Date", "Question", "Decision", "Why", "Instead of", "Cost")
 _COMMAND_LIMIT_S = 240
+_COLUMNS = 120
+_TIME_TOLERANCE = 0.25  # of numbers with a decimal point that a document shows
 
 
 def documents() -> list[Path]:
-    return tracked("README.md", "docs/*.md", "examples/*.md")
+    return tracked(
+        "README.md", "docs/*.md", "examples/*.md", "fidelity/*.md", "conformance/*.md", "benchmarks/*.md"
+    )
 
 
-def commands() -> list[tuple[str, str]]:
-    """(document, command) of every fenced block tagged `console run`: lines that start with `$ `."""
+@dataclass(frozen=True)
+class Command:
+    """A command that a document shows, the lines it shows of its output, and whether it is one that fails."""
+
+    document: str
+    text: str
+    output: tuple[str, ...] = ()
+    fails: bool = False
+
+
+def commands() -> list[Command]:
+    """Of every fenced block tagged `console run` or `console fails`: lines that start with `$ `, output below them."""
     found = []
     for path in documents():
-        for block in _RUN_BLOCK.findall(path.read_text()):
-            found += [(relative(path), line[2:]) for line in block.splitlines() if line.startswith("$ ")]
+        for tag, block in _CONSOLE_BLOCK.findall(path.read_text()):
+            for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+                text, *output = part.rstrip("\n").split("\n")
+                found.append(Command(relative(path), text, tuple(output), tag == "fails"))
     return found
 
 
-def python_blocks() -> list[tuple[str, str]]:
-    """(document, program) of every fenced block tagged `python run`."""
+def python_blocks() -> list[tuple[str, str, str, str]]:
+    """(document, package, program, output) of every fenced block tagged `python run`, or `python run PACKAGE`."""
     return [
-        (relative(path), block) for path in documents() for block in _PYTHON_BLOCK.findall(path.read_text())
+        (relative(path), package, program, output)
+        for path in documents()
+        for package, program, output in _PYTHON_BLOCK.findall(path.read_text())
     ]
+
+
+def not_shown(expected: Sequence[str], output: str) -> list[str]:
+    """Lines of a document that the output does not have, in this order.
+
+    Blanks count as one, and `...` at the end of a line stands for the rest of it. Numbers with a decimal point are
+    times and shares, which a better timing model changes: they may be off by _TIME_TOLERANCE. Others are exact.
+    """
+    lines = output.replace(f"{ROOT}/", "").splitlines()
+    missing = []
+    for wanted in expected:
+        if wanted.strip() in ("", "..."):
+            continue
+        place = next((i for i, line in enumerate(lines) if _is_shown(wanted, line)), None)
+        if place is None:
+            missing.append(wanted)
+        else:
+            lines = lines[place + 1 :]
+    return missing
+
+
+def _is_shown(wanted: str, line: str) -> bool:
+    number = re.compile(r"(?<![\w.])(-?\d+\.\d+(?:e[-+]?\d+)?)")
+    is_cut = wanted.endswith("...")
+    parts = [number.split(" ".join(text.split())) for text in (wanted.removesuffix("..."), line)]
+    words, shown = ([part[i] for i in range(0, len(part), 2)] for part in parts)
+    figures, found = ([float(part[i]) for i in range(1, len(part), 2)] for part in parts)
+    if is_cut:
+        shown = [*shown[: len(words) - 1], "".join(shown[len(words) - 1 : len(words)])[: len(words[-1])]]
+        found = found[: len(figures)]
+    close = all(abs(a - b) <= _TIME_TOLERANCE * max(abs(a), abs(b)) for a, b in zip(figures, found))
+    return words == shown and len(figures) == len(found) and close
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -59,29 +115,73 @@ def checkout(folder: Path) -> Path:
     return copy
 
 
-@pytest.mark.parametrize(("document", "command"), commands())
-def test_documented_command_runs(document: str, command: str, tmp_path: Path):
+@pytest.mark.parametrize("command", commands(), ids=lambda c: f"{c.document}: {c.text}")
+def test_documented_command_runs(command: Command, tmp_path: Path):
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", command],
+        ["bash", "-euo", "pipefail", "-c", command.text],
         cwd=checkout(tmp_path), env=environment(tmp_path), capture_output=True, text=True, timeout=_COMMAND_LIMIT_S,
     )  # fmt: skip
-    assert done.returncode == 0, f"{document}: {command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    said = f"{command.document}: {command.text}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    assert (done.returncode != 0) == command.fails, said
+    # What goes to stderr stands before what goes to stdout, as in a terminal: results are printed last.
+    assert not_shown(command.output, done.stderr + done.stdout) == [], said
 
 
-@pytest.mark.parametrize(("document", "program"), python_blocks())
-def test_documented_program_runs(document: str, program: str, tmp_path: Path):
+@pytest.mark.parametrize(("document", "package", "program", "output"), python_blocks())
+def test_documented_program_runs(document: str, package: str, program: str, output: str, tmp_path: Path):
+    if package and importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
     file = tmp_path / "program.py"
     file.write_text(program)
     done = subprocess.run(
         [sys.executable, str(file)],
-        cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=_COMMAND_LIMIT_S,
+        cwd=checkout(tmp_path), env=environment(tmp_path), capture_output=True, text=True, timeout=_COMMAND_LIMIT_S,
     )  # fmt: skip
     assert done.returncode == 0, f"{document}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    assert not_shown(output.splitlines(), done.stdout) == [], f"{document}\n{done.stdout[-2000:]}"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "line", "is_shown"),
+    [
+        ("predicted: 7.64 us on trn2", "predicted: 8.10 us on trn2", True),
+        ("predicted: 7.64 us on trn2", "predicted: 17.64 us on trn2", False),
+        ("at kernel.py:12 in k", "at kernel.py:13 in k", False),
+        ("  a   b", "a b", True),
+        ("output 0: float32 ...", "output 0: float32 [2, 2]  min 1.5", True),
+        ("time 1.5 us, bound ...", "time 1.6 us, bound by DMA", True),
+        ("time 1.5 us, bound ...", "time 9.6 us, bound by DMA", False),
+        ("time 1.5 us", "time 1.5 us, bound by DMA", False),
+    ],
+)
+def test_output_is_compared_with_what_documents_show(wanted: str, line: str, is_shown: bool):
+    assert (not_shown([wanted], f"first\n{line}\n") == []) is is_shown
+
+
+def test_every_shown_output_belongs_to_a_program():
+    """A block of output that follows no program would be compared with nothing."""
+    for path in documents():
+        text = path.read_text()
+        shown = sum(1 for *_, output in _PYTHON_BLOCK.findall(text) if output)
+        assert text.count("```text output") == shown, relative(path)
+
+
+def test_lines_of_documents_are_short():
+    """Tables and links cannot be broken; nor is what a program prints."""
+    long = []
+    for path in tracked("*.md"):
+        in_block = False
+        for number, line in enumerate(path.read_text().splitlines(), start=1):
+            in_block ^= line.startswith("```")
+            cannot = in_block or line.startswith("|") or re.fullmatch(r"\S*\s*\S{80,}", line)
+            if len(line) > _COLUMNS and not cannot:
+                long.append(f"{relative(path)}:{number}")
+    assert long == []
 
 
 def test_documented_commands_need_nothing_that_the_documents_do_not_define():
     """A reader copies them: `set -u` of the runs above knows the variables of CI, the reader's shell does not."""
-    named = [f"{document}: {command}" for document, command in commands() if re.search(r"\$\w|\$\{", command)]
+    named = [f"{each.document}: {each.text}" for each in commands() if re.search(r"\$\w|\$\{", each.text)]
     assert named == []
 
 
@@ -92,12 +192,12 @@ def test_readme_puts_the_commands_on_the_path_first():
 
 
 def test_every_documented_opentrn_command_is_run():
-    """A block that shows `opentrn ...` is tagged `console run`; `text` is for output that fails on purpose."""
+    """A block that shows `opentrn ...` is tagged `console run`, or `console fails` where it fails on purpose."""
     untested = []
     for path in documents():
         for tag, block in re.findall(r"^```([^\n]*)\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL):
             shown = [line for line in block.splitlines() if re.match(r"(\$ )?opentrn ", line)]
-            if shown and tag not in ("console run", "text"):
+            if shown and tag not in ("console run", "console fails"):
                 untested.append(f"{relative(path)}: {shown[0]}")
     assert untested == []
 
@@ -122,6 +222,13 @@ def test_documented_dev_commands_exist():
     assert used - known == set()
 
 
+def test_the_page_of_assumptions_is_that_of_the_sources():
+    from devtool import assumptions
+
+    assert assumptions.PAGE.read_text() == assumptions.page(), "run ./dev assumptions"
+    assert sum(map(len, assumptions.found().values())) > 20
+
+
 def test_relative_links_lead_to_files():
     broken = []
     for path in documents():
@@ -133,6 +240,33 @@ def test_relative_links_lead_to_files():
             ):
                 broken.append(f"{relative(path)}: {target}")
     assert broken == []
+
+
+def anchors(text: str) -> set[str]:
+    """What links into a document may name, as GitHub makes them of headings."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.strip()).lower() for heading in headings]
+    made = {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
+    return made | set(re.findall(r'<a id="([^"]+)"', text))
+
+
+def test_links_into_documents_lead_to_headings():
+    broken = []
+    for path in documents():
+        for target, anchor in re.findall(r"\[[^\]]*\]\(([^)#\s]*)#([^)]+)\)", path.read_text()):
+            other = path.parent / target if target else path
+            if other.suffix == ".md" and "://" not in target and anchor not in anchors(other.read_text()):
+                broken.append(f"{relative(path)}: {target}#{anchor}")
+    assert broken == []
+
+
+def test_every_variable_of_the_environment_is_documented():
+    """What the code reads under a quoted name, of OpenTrn's variables and AWS's."""
+    name = re.compile(r'"((?:OPENTRN|NEURON|NKI)_[A-Z0-9_]+)"')
+    sources = [path for path in tracked("src/*.cc", "src/*.h", "python/opentrn/*.py") if "_test." not in path.name]
+    read = {each for path in sources for each in name.findall(path.read_text())}
+    told = "".join(path.read_text() for path in documents())
+    assert len(read) > 20 and sorted(each for each in read if not re.search(rf"`\$?{each}", told)) == []
 
 
 def test_paths_named_in_the_guide_exist():
@@ -152,14 +286,15 @@ def test_paths_named_in_the_guide_exist():
     ("text", "documents"),
     [
         ('{"nc_matmul.C3",', ("errors.md", "recipes/add_a_constraint.md", "recipes/add_an_instruction.md")),
-        ("Parameter kDmaCopy[]", ("recipes/add_an_instruction.md",)),
+        ("Parameter kDmaCopyParameters[]", ("recipes/add_an_instruction.md",)),
     ],
     ids=["labels", "signatures"],
 )
 def test_documents_name_the_table_that_holds(text: str, documents: tuple[str, ...]):
     sources = [path for path in tracked("src/*.cc") if not path.stem.endswith("_test")]
     (table,) = [relative(path) for path in sources if text in path.read_text()]
-    assert [name for name in documents if f"`{table}`" not in (ROOT / "docs" / name).read_text()] == []
+    folder = table.rpartition("/")[0]  # of the families' files, in which every instruction has its rows
+    assert [name for name in documents if f"`{folder}" not in (ROOT / "docs" / name).read_text()] == []
 
 
 def test_the_guide_names_every_folder_of_sources():
@@ -168,7 +303,7 @@ def test_the_guide_names_every_folder_of_sources():
     assert [folder for folder in folders if f"`{folder}`" not in text] == []
 
 
-@pytest.mark.parametrize("path", tracked("docs/decisions/*.md"), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", tracked("docs/decisions/[0-9]*.md"), ids=lambda p: p.stem)
 def test_decision_record_has_all_fields(path: Path):
     assert re.match(r"\d{4}-[a-z0-9-]+$", path.stem), "name it NNNN-short-title.md"
     text = path.read_text()
@@ -177,7 +312,7 @@ def test_decision_record_has_all_fields(path: Path):
 
 
 def test_decision_numbers_are_unique():
-    numbers = [path.stem[:4] for path in tracked("docs/decisions/*.md")]
+    numbers = [path.stem[:4] for path in tracked("docs/decisions/[0-9]*.md")]
     assert sorted(numbers) == sorted(set(numbers))
 
 

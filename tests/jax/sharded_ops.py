@@ -1,7 +1,7 @@
 """Ops over arrays that eight devices cut in two ways, against the same on one device. Prints what differs.
 
 What is right on one device must be right on eight: the partitioner of jaxlib 0.10.2 is wrong without a word for several
-of these (python/opentrn/shardy.py computes such ops whole).
+of these (python/opentrn/jax/shardy.py computes such ops whole).
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ import pytest
 from tests.jax.test_programs import run
 
 pytest.importorskip("jax", reason="the platform is JAX's")
-pytest.importorskip("opentrn._core", exc_type=ImportError)
 
 # Each in turn in one process: none may end it. `line` marks the line that the message must name.
 PROGRAM = """

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("jax", reason="the kernels stand in JAX's programs")
-pytest.importorskip("opentrn._core", exc_type=ImportError)
 
 from tests.jax.test_programs import names, run  # noqa: E402
 

@@ -11,7 +11,6 @@ import pytest
 from tests.jax.test_programs import DEVICES, run
 
 pytest.importorskip("jax", reason="the platform is JAX's")
-pytest.importorskip("opentrn._core", exc_type=ImportError)
 
 SHARDINGS = """
 import jax, jax.numpy as jnp, numpy as np
@@ -197,7 +196,7 @@ def test_checking_mode_passes_what_only_rounds():
 def test_checking_mode_names_the_op_and_the_line():
     # Stochastic rounding is no rounding to nearest: the reference cannot tell it from an error of the device.
     code = (
-        "import jax, jax.numpy as jnp, opentrn.diff as d\n"
+        "import jax, jax.numpy as jnp, opentrn.model.diff as d\n"
         "d.ROUNDING_ULP = 0\n"
         "x = jnp.linspace(0.1, 0.9, 64)\n"
         "print(jax.jit(lambda x: x.astype(jnp.bfloat16) * 3)(x))"
@@ -322,14 +321,15 @@ def test_arrays_go_out_and_in_by_dlpack():
     )
     done = run("neuron", "-c", "import sys\n" + code)
     lines = done.stdout.splitlines()
-    assert len(lines) >= 4, done.stderr
+    assert len(lines) >= 5, done.stderr
     assert lines[0] == "[[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]] (<DLDeviceType.kDLCPU: 1>, 0)"
     assert lines[1] == "neuron [[0.0, 2.0, 4.0], [3.0, 5.0, 7.0]] bfloat16"
-    assert "exported as a copy" in lines[2] and "unsupported device type" in lines[3]
+    assert "exported as a copy" in lines[2] and "try: ask for a copy" in lines[3]
+    assert "unsupported device type" in lines[4]
     if done.stderr.strip().endswith("no torch"):
         pytest.skip("PyTorch is not installed beside JAX")
     assert done.returncode == 0, done.stderr
-    assert lines[4:] == ["[[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]] torch.bfloat16", "[1.0, 1.0]"]
+    assert lines[5:] == ["[[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]] torch.bfloat16", "[1.0, 1.0]"]
 
 
 COSTS = """
@@ -379,9 +379,9 @@ def test_collectives_have_an_estimated_time_and_say_so():
     )
     known = run("neuron", "-c", code, **DEVICES)
     collectives, whole = map(float, known.stdout.splitlines()[0].split())
-    assert 3 < collectives < whole and "are collectives, an estimate" in known.stdout, known.stderr
-    unknown = run("neuron", "-c", code, **DEVICES, NEURON_PLATFORM_TARGET_OVERRIDE="trn1")
-    assert unknown.stdout.startswith("None ") and "not known, and not in its time" in unknown.stdout
+    assert 1 < collectives < whole and "are collectives, an estimate" in known.stdout, known.stderr
+    older = run("neuron", "-c", code, **DEVICES, NEURON_PLATFORM_TARGET_OVERRIDE="trn1")
+    assert float(older.stdout.split()[0]) > 2, older.stderr  # 4 chips, where Trainium2 needs one
 
 
 PROFILED = """

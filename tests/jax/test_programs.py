@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("jax", reason="the platform is JAX's")
-pytest.importorskip("opentrn._core", exc_type=ImportError)
 
 from tests.package import PYTHON  # noqa: E402
 

@@ -6,7 +6,6 @@ import pytest
 
 pytest.importorskip("jax", reason="the platform is JAX's")
 pytest.importorskip("sklearn", reason="its package carries the images")
-pytest.importorskip("opentrn._core", exc_type=ImportError)
 
 from tests.jax.test_programs import run  # noqa: E402
 

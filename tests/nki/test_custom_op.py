@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import opentrn
-from opentrn import custom_op, dtypes
+from opentrn import custom_op
 from opentrn.errors import NkiValidationError, NotModelled
 from opentrn.nki import isa as nisa
 from opentrn.nki import language as nl
+from opentrn.types import dtypes
 from tests.package import PYTHON
 
 X = np.random.default_rng(3).standard_normal((128, 64)).astype(np.float32)

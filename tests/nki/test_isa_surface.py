@@ -5,12 +5,28 @@ import enum
 import numpy as np
 
 from opentrn import nki
+from opentrn.kernel import machine as core
 from opentrn.nki import _machine, isa
 from opentrn.nki import language as nl
+from opentrn.oracle import isa as oracle
 
 
 def test_no_instruction_is_missing():
     assert isa.missing_instructions() == []
+
+
+def test_the_calls_are_those_of_the_instruction_table_and_the_registers():
+    assert len(isa.INSTRUCTIONS) == len(set(isa.INSTRUCTIONS))
+    registers = {name for name in isa.INSTRUCTIONS if name.startswith("register_")}
+    assert registers == {"register_alloc", "register_load", "register_move", "register_store"}
+    # opentrn.custom_op calls the sparse product; nki.isa has none.
+    of_the_table = {name for name in dir(core.isa) if hasattr(getattr(core.isa, name), "first_generation")}
+    assert of_the_table - set(isa.INSTRUCTIONS) == {"nc_matmul_sparse"}
+
+
+def test_every_instruction_has_a_reference():
+    for name in (*isa.INSTRUCTIONS, "nc_matmul_sparse"):
+        assert callable(getattr(oracle, name, None)), name
 
 
 def test_functions_are_the_backend_s_own():

@@ -31,10 +31,6 @@ def written_before_the_run(x):
     nisa.dma_copy(tile, rows, dge_mode=nisa.dge_mode.none)
 
 
-def started_by_gpsimd(x):
-    nisa.dma_copy(nl.ndarray(x.shape, x.dtype), x, engine=nisa.engine.gpsimd)
-
-
 def writes_its_loop_variable(x):
     for i in nl.dynamic_range(0, 4):
         nisa.register_move(i, 3)
@@ -49,7 +45,6 @@ def takes_terabytes(x):
     ("kernel", "label"),
     [
         (written_before_the_run, "dma.dge"),
-        (started_by_gpsimd, "dma.hwdge_trigger"),
         (writes_its_loop_variable, "register.frozen"),
         (takes_terabytes, "sim.tensor_bytes"),
     ],

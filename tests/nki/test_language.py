@@ -245,7 +245,7 @@ def test_a_row_is_spread_by_one_call_as_by_its_instructions(count, monkeypatch):
         return out
 
     def recorded():
-        with opentrn.core.observed_launches() as launches:
+        with opentrn.kernel.machine.observed_launches() as launches:
             assert np.array_equal(nki.simulate(kernel)(ROW), np.broadcast_to(ROW, (count, 24)))
         return launches[0][0].program_text()
 

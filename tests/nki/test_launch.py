@@ -1,6 +1,7 @@
 """Launching kernels: arrays in and out, grids, targets, nested kernels, refusals."""
 
 import dataclasses
+import os
 import subprocess
 import sys
 
@@ -9,12 +10,14 @@ import numpy as np
 import pytest
 
 import opentrn
-from opentrn import kernel_call, nki
+from opentrn import nki
 from opentrn.errors import NkiValidationError, NotModelled
+from opentrn.kernel import trace as kernel_call
 from opentrn.nki import _machine
 from opentrn.nki import isa as nisa
 from opentrn.nki import language as nl
 from opentrn.nki import typing as nt
+from tests.package import PYTHON
 
 
 @nki.jit
@@ -251,7 +254,7 @@ def test_backend_choice_is_reported_and_explicit():
     result = nki.simulate(double, backend="oracle")(ramp())
     assert np.array_equal(result, 2 * ramp())
     assert nki.last_launch().backend == "oracle"
-    with pytest.raises(ValueError, match="known: core, oracle"):
+    with pytest.raises(ValueError, match="one of core, oracle"):
         nki.select_backend("quantum")
 
 
@@ -300,7 +303,7 @@ def test_schedule_edges_that_make_no_sense_are_refused():
 
 
 @pytest.mark.parametrize(
-    "first", ["opentrn.core", "opentrn.custom_op", "opentrn._run", "opentrn.strict", "opentrn.nki"]
+    "first", ["opentrn.kernel.machine", "opentrn.custom_op", "opentrn.kernel.run", "opentrn.strict", "opentrn.nki"]
 )
 def test_every_module_can_be_imported_first(first):
     code = f"import opentrn, importlib; importlib.import_module({first!r}); opentrn.run"
@@ -459,3 +462,23 @@ def test_a_kernel_in_folders_named_like_ours_is_named_by_its_own_line(tmp_path):
     exec(compile(file.read_text(), str(file), "exec"), scope)  # noqa: S102
     with pytest.raises(NkiValidationError, match=r"opentrn/nki/core\.py:2 in kernel"):
         nki.simulate(lambda x: scope["kernel"](x, nisa, nl))(ramp())
+
+
+def test_the_interpreter_that_stands_in_for_the_extension_is_told():
+    code = (
+        "import sys; sys.modules['opentrn._core'] = None\n"  # as where it is not built
+        "import opentrn.nki as nki; print(nki._machine.backend().name)"
+    )
+
+    def run(**variables: str) -> subprocess.CompletedProcess[str]:
+        inherited = {name: value for name, value in os.environ.items() if name != "OPENTRN_NKI_BACKEND"}
+        environment = {**inherited, "PYTHONPATH": str(PYTHON), **variables}
+        return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+
+    silent = run(OPENTRN_NKI_BACKEND="oracle")
+    assert (silent.stdout, silent.stderr) == ("oracle\n", "")
+    told = run()
+    assert told.stdout == "oracle\n"
+    assert told.stderr.count("\n") == 1 and "opentrn._core is not built for Python" in told.stderr, (
+        told.stderr
+    )

@@ -6,9 +6,9 @@ from ml_dtypes import bfloat16
 
 import opentrn
 from opentrn import nki, strict
-from opentrn.dtypes import unpack_x4
 from opentrn.nki import isa as nisa
 from opentrn.nki import language as nl
+from opentrn.types.dtypes import unpack_x4
 
 
 @nki.jit
@@ -52,7 +52,7 @@ def test_a_strict_release_has_its_meaning(monkeypatch):
 
 def test_an_unknown_release_is_refused(monkeypatch):
     monkeypatch.setenv(strict.RELEASE_ENV, "0.9")
-    with pytest.raises(ValueError, match=r"unknown NKI release '0\.9'; known: 0\.1, 0\.3"):
+    with pytest.raises(ValueError, match=r"unknown NKI release '0\.9'\n    try: one of 0\.1, 0\.3"):
         nki.simulate(quantize, target="trn3")(np.zeros((32, 8), bfloat16))
 
 

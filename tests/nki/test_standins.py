@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from opentrn import nki
+from opentrn.compat.standins import neuron_dtypes as ndt
 from opentrn.errors import NotModelled
 from opentrn.nki import collectives
 from opentrn.nki import isa as nisa
 from opentrn.nki import language as nl
 from opentrn.nki.compiler import frontend, ncc_driver
-from opentrn.standins import neuron_dtypes as ndt
 
 
 @pytest.mark.parametrize("dtype", [nl.bfloat16, "bfloat16", ml_dtypes.bfloat16, np.dtype(ml_dtypes.bfloat16)])
@@ -96,14 +96,6 @@ def test_collectives_of_one_rank():
 
     x = np.ones((4, 4), np.float32)
     assert np.array_equal(nki.simulate(kernel)(x), x)
-
-
-def test_collectives_of_several_ranks_are_refused():
-    def kernel(x):
-        collectives.all_gather([x], [x], collectives.ReplicaGroup([[0, 1]]), 0)
-
-    with pytest.raises(NotModelled, match="all_gather over groups of 2 ranks"):
-        nki.simulate(kernel)(np.ones((4, 4), np.float32))
 
 
 def test_packed_arrays_behave_as_storage(tmp_path):

@@ -17,8 +17,8 @@ import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
 
 import nki  # noqa: E402
-from opentrn import stochastic_rounding  # noqa: E402
 from opentrn.errors import NotModelled  # noqa: E402
+from opentrn.settings import stochastic_rounding  # noqa: E402
 from tests.package import PYTHON  # noqa: E402
 
 ENABLED, SEED = "NEURON_RT_STOCHASTIC_ROUNDING_EN", "NEURON_RT_STOCHASTIC_ROUNDING_SEED"
@@ -94,7 +94,7 @@ def test_cores_and_launches_draw_apart():
     def twice(x):
         return narrow(x), narrow(x)
 
-    with opentrn.core.observed_launches(stochastic_rounding=3):
+    with opentrn.kernel.machine.observed_launches(stochastic_rounding=3):
         first, second = (np.asarray(out).astype(np.float64) for out in twice(X))
     assert np.array_equal(first, run(stochastic_rounding=3)) and not np.array_equal(first, second)
 

@@ -239,6 +239,7 @@ LEGACY = {
     "err_tensor_output_not_written_to": "nl.load(a)",
     "err_mutable_parameter_not_returned":
         "b = nl.ndarray((128, 64), dtype=np.float32, buffer=nl.shared_hbm)\nnl.store(b, nl.load(a))\nreturn b",
+    "err_cannot_update_immutable_parameter": "nl.store(a, nl.load(a) + 1)\nreturn a",
     "err_hbm_tensor_with_init_value_not_supported":
         "b = nl.full((128, 64), fill_value=1.0, dtype=np.float32, buffer=nl.shared_hbm)\nreturn b",
     "err_exceed_max_supported_dimension":
@@ -255,7 +256,9 @@ LEGACY = {
 }  # fmt: skip
 
 
-def legacy_outcome(tmp_path, text: str, release: str | None, annotation: str = "") -> str | None:
+def legacy_refusal(
+    tmp_path, text: str, release: str | None, annotation: str = ""
+) -> StrictRefusal | None:
     path = tmp_path / "legacy_case.py"
     path.write_text(LEGACY_HEAD + f"def kernel(a{annotation}):\n" + textwrap.indent(text, "    ") + "\n")
     scope = {"__name__": "legacy_case", "__file__": str(path)}
@@ -266,8 +269,13 @@ def legacy_outcome(tmp_path, text: str, release: str | None, annotation: str = "
         with strict.version(release):
             nki_legacy.simulate_kernel(scope["kernel"], X.copy())
     except StrictRefusal as refusal:
-        return refusal.rule.label
+        return refusal
     return None
+
+
+def legacy_outcome(tmp_path, text: str, release: str | None, annotation: str = "") -> str | None:
+    refusal = legacy_refusal(tmp_path, text, release, annotation)
+    return None if refusal is None else refusal.rule.label
 
 
 @pytest.mark.parametrize("label", sorted(LEGACY))
@@ -275,6 +283,19 @@ def test_documented_error_of_0_1(label, tmp_path):
     annotation = ": nt.mutable_tensor" if label == "err_mutable_parameter_not_returned" else ""
     assert legacy_outcome(tmp_path, LEGACY[label], "0.1", annotation) == label
     assert legacy_outcome(tmp_path, LEGACY[label], None, annotation) is None
+
+
+def test_parameters_that_0_1_lets_a_kernel_write(tmp_path):
+    store = "nl.store(a, nl.load(a) + 1)"
+    assert legacy_outcome(tmp_path, f"{store}\nreturn a", "0.1", ": nt.mutable_tensor") is None
+    assert legacy_outcome(tmp_path, f"{store}\nreturn a", "0.1", ": nt.mutable_tensor[128, 64]") is None
+    assert legacy_outcome(tmp_path, store, "0.1") is None  # an output, as before kernels returned results
+
+
+def test_a_written_parameter_is_refused_with_its_line(tmp_path):
+    refusal = legacy_refusal(tmp_path, "t = nl.load(a)\nnl.store(a[0:64], t[0:64])\nreturn a", "0.1")
+    line = LEGACY_HEAD.count("\n") + 3
+    assert f"writes parameter a\n    at {tmp_path}/legacy_case.py:{line} in kernel\n" in str(refusal)
 
 
 def test_the_legacy_namespace_ends_with_0_4(tmp_path):

@@ -64,7 +64,7 @@ def test_the_environment_asks_for_fill(monkeypatch):
     monkeypatch.setenv("OPENTRN_UNINITIALISED", "zero")
     with pytest.raises(ValueError, match="OPENTRN_UNINITIALISED is 'fault' or 'fill', not 'zero'"):
         rows_that_were_not[2](X)
-    with pytest.raises(ValueError, match="^uninitialised is 'fault' or 'fill', not 'zero'"):
+    with pytest.raises(ValueError, match="uninitialised is 'fault' or 'fill', not 'zero'"):
         opentrn.run(rows_that_were_not, X, lnc=2, uninitialised="zero")
 
 

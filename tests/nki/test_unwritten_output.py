@@ -106,7 +106,7 @@ def test_a_core_that_leaves_its_half_is_told_of():
 
 
 def test_a_copy_that_carried_unwritten_elements_is_named():
-    with pytest.warns(UnwrittenOutputWarning, match=r"nothing wrote 768 .*\n.*dma_copy moved it there from"):
+    with pytest.warns(UnwrittenOutputWarning, match=r"nothing wrote 768 .*\n.*\n.*dma_copy moved it there from"):
         opentrn.run(moved, X)
 
 
@@ -170,4 +170,4 @@ def test_the_program_shows_it_in_its_results():
 def test_as_an_error_of_the_program_it_is_the_kernels():
     shown = run_program(env={**os.environ, "PYTHONPATH": str(PYTHON), "OPENTRN_UNWRITTEN": "error"})
     assert shown.returncode == 1
-    assert shown.stderr.startswith("opentrn: nothing wrote 512")
+    assert shown.stderr.startswith("opentrn: program error [kernel.unwritten]: nothing wrote 512")

@@ -22,8 +22,8 @@ import test_kernels  # noqa: E402
 import opentrn.nki_legacy as nki  # noqa: E402
 import opentrn.nki_legacy.isa as nisa  # noqa: E402
 import opentrn.nki_legacy.language as nl  # noqa: E402
-from opentrn import core  # noqa: E402
 from opentrn.errors import NkiValidationError, NotModelled, UndefinedBehavior  # noqa: E402
+from opentrn.kernel import machine as core  # noqa: E402
 
 RANDOM_KERNELS = 120
 STATEMENTS = 14

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from opentrn.errors import NkiValidationError, NotModelled
-from opentrn.isa_enums import MemoryRegion
 from opentrn.nki_legacy import base
 from opentrn.nki_legacy.box import Range
 from opentrn.nki_legacy.index import arange, ds, mgrid
 from opentrn.nki_legacy.psum_state import MATMUL, OTHER, UNWRITTEN, ZERO_PENDING, elements_of
 from opentrn.nki_legacy.regions import _any_regions, regions
 from opentrn.nki_legacy.tile import ParDim, Place, Tensor
+from opentrn.types.isa_enums import MemoryRegion
 
 CASES = 400
 

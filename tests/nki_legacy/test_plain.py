@@ -33,4 +33,4 @@ def test_the_form_is_asked_for_by_name():
     environment = {**os.environ, base.PLAIN_ENV: "perhaps", "PYTHONPATH": SEARCHED}
     command = [sys.executable, "-c", "import opentrn.nki_legacy"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert "OPENTRN_NKI01_PLAIN is 'perhaps'; it can be 1 or unset" in done.stderr
+    assert "OPENTRN_NKI01_PLAIN is 'perhaps'\n    try: 1, or unset it" in done.stderr

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from opentrn.errors import NkiValidationError
-from opentrn.isa_enums import reduce_cmd
 from opentrn.oracle import isa as nisa
 from opentrn.oracle.machine import Machine
+from opentrn.types.isa_enums import reduce_cmd
 
 BF16, F32 = ml_dtypes.bfloat16, np.float32
 FP32_MIN = np.finfo(F32).min

@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opentrn import dtypes
-from opentrn.dtypes import dtype_of, pack_x4, to_numpy_dtype, unpack_x4
+from opentrn.types import dtypes
+from opentrn.types.dtypes import dtype_of, pack_x4, to_numpy_dtype, unpack_x4
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from opentrn.errors import NkiValidationError
-from opentrn.isa_ops import ACTIVATION_FUNCTIONS, ALU_OPS, op_name
 from opentrn.oracle import alu
 from opentrn.oracle import isa as nisa
+from opentrn.types.isa_ops import ACTIVATION_FUNCTIONS, ALU_OPS, op_name
 
 BF16 = ml_dtypes.bfloat16
 F32 = np.float32

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from opentrn.errors import NkiValidationError
-from opentrn.isa_enums import engine
 from opentrn.oracle import isa as nisa
 from opentrn.oracle.random_state import RandomState, _xorwow_step
+from opentrn.types.isa_enums import engine
 
 
 def affine(partitions, pattern, offset, channel_multiplier):

@@ -6,11 +6,15 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opentrn.dtypes import pack_x4, unpack_x4
+import opentrn
+from opentrn import custom_op
 from opentrn.errors import NkiValidationError, UndefinedBehavior
-from opentrn.isa_enums import matmul_perf_mode
+from opentrn.nki import isa as nki_isa
+from opentrn.nki import language as nl
 from opentrn.oracle import isa as nisa
 from opentrn.oracle.machine import Machine
+from opentrn.types.dtypes import pack_x4, unpack_x4
+from opentrn.types.isa_enums import matmul_perf_mode
 
 BF16 = ml_dtypes.bfloat16
 # Sums of 128 float32 products of order 1: a few hundred roundings of 2^-24.
@@ -206,3 +210,103 @@ def test_quantize_then_multiply(tiles_v4, rng):
     exact = source.astype(np.float64).reshape(128, 16, 4).transpose(0, 2, 1).reshape(512, 16)
     # Relative error of an e4m3 value is at most 2^-4; errors of 512 products mostly cancel.
     np.testing.assert_allclose(psum.numpy(), exact.T @ exact, atol=0.02 * 512)
+
+
+SPARSITY_PATTERNS = ("4:16", "4:12", "4:8", "2:8", "2:4", "1:4", "1:2")
+
+
+class Sparse:
+    """A random stationary matrix that keeps M of N values, with the tags of their places, and a moving one."""
+
+    def __init__(self, rng, pattern: str, k=32, m=64, n=48, dtype=BF16):
+        self.kept, self.group = (int(part) for part in pattern.split(":"))
+        self.ratio = self.group // self.kept
+        self.code = 100 * self.kept + self.group
+        self.weights = rng.standard_normal((k, m)).astype(dtype)
+        places = rng.permuted(np.tile(np.arange(self.group), (k // self.kept, m, 1)), axis=2)
+        self.tags = places[:, :, : self.kept].transpose(0, 2, 1).reshape(k, m)
+        self.moving = rng.standard_normal((k, self.ratio, n)).astype(dtype)
+
+    @property
+    def packed(self) -> np.ndarray:
+        nibbles = self.tags.reshape(self.tags.shape[0], -1, 4).astype(np.uint16)
+        return (nibbles << np.arange(0, 16, 4, dtype=np.uint16)).sum(axis=2).astype(np.uint16)
+
+    @property
+    def dense(self) -> np.ndarray:
+        k, m = self.weights.shape
+        dense = np.zeros((k // self.kept, self.group, m))
+        group, column = np.arange(k)[:, None] // self.kept, np.arange(m)[None, :]
+        dense[group, self.tags, column] = wide(self.weights)
+        return dense.reshape(-1, m)
+
+    def run(self, tiles, accumulate=None, psum=None):
+        if psum is None:
+            psum = tiles.empty((self.weights.shape[1], self.moving.shape[2]), buffer="psum")
+        nisa.nc_matmul_sparse(
+            psum, tiles.of(self.weights), tiles.of(self.moving), tiles.of(self.packed), self.code, accumulate
+        )
+        return psum
+
+
+@pytest.mark.parametrize("pattern", SPARSITY_PATTERNS)
+def test_a_sparse_product_is_the_dense_one(tiles, rng, pattern):
+    sparse = Sparse(rng, pattern)
+    expected = sparse.dense.T @ wide(sparse.moving).reshape(sparse.dense.shape[0], -1)
+    psum = sparse.run(tiles)
+    np.testing.assert_allclose(psum.numpy(), expected, **CLOSE)
+    np.testing.assert_allclose(sparse.run(tiles, True, psum).numpy(), 2 * expected, **CLOSE)
+
+
+def test_a_sparse_product_by_hand(tiles):
+    """2:4: 3 stands at place 1 of its group, 5 at place 2, where moving has 10, 20 and 30, 40."""
+    psum = tiles.empty((4, 1), buffer="psum")
+    tags = np.array([[0x0001], [0x0002]], np.uint16)  # the other three columns have weight 0 at places 0 ...
+    tags |= np.array([[0x0000], [0x1110]], np.uint16)  # ... and 1
+    weights = np.array([[3, 0, 0, 0], [5, 0, 0, 0]], np.float32)
+    moving = np.array([[[10], [20]], [[30], [40]]], np.float32)
+    nisa.nc_matmul_sparse(psum, tiles.of(weights), tiles.of(moving), tiles.of(tags), 204)
+    assert psum.numpy().tolist() == [[3 * 20 + 5 * 30], [0], [0], [0]]
+
+
+def test_a_sparse_product_does_not_read_what_no_tag_chooses(tiles, rng):
+    sparse = Sparse(rng, "1:4", k=8, m=4, n=4)
+    sparse.tags[...] = 2
+    sparse.moving[:, [0, 1, 3]] = np.inf
+    assert np.isfinite(sparse.run(tiles).numpy()).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "finding"),
+    [
+        (lambda s: setattr(s, "code", 307), "no pattern 3:7"),
+        (lambda s: s.tags.__setitem__((0, 0), 12), "a tag of 12 or more"),
+        (lambda s: s.tags.__setitem__((1, 0), s.tags[0, 0]), "a tag twice"),
+    ],
+)
+def test_a_sparse_product_refuses(tiles, rng, change, finding):
+    sparse = Sparse(rng, "4:12")
+    change(sparse)
+    with pytest.raises(NkiValidationError, match=finding):
+        sparse.run(tiles)
+
+
+@pytest.mark.parametrize("pattern", SPARSITY_PATTERNS)
+def test_the_core_computes_the_sparse_product_of_the_reference(tiles, rng, pattern):
+    sparse = Sparse(rng, pattern)
+    k, m = sparse.weights.shape
+
+    def kernel(weights, moving, packed):
+        a, b, t = (nl.ndarray(h.shape, h.dtype) for h in (weights, moving, packed))
+        for tile, host in ((a, weights), (b, moving), (t, packed)):
+            nki_isa.dma_copy(tile, host)
+        psum = nl.ndarray((m, moving.shape[2]), nl.float32, buffer=nl.psum)
+        custom_op.nc_matmul_sparse(psum, a, b, t, pattern)
+        copy = nl.ndarray(psum.shape, nl.float32)
+        nki_isa.tensor_copy(copy, psum)
+        out = nl.ndarray(psum.shape, nl.float32, buffer=nl.shared_hbm)
+        nki_isa.dma_copy(out, copy)
+        return out
+
+    found = opentrn.run(kernel, sparse.weights, sparse.moving, sparse.packed, time=False).outputs
+    np.testing.assert_allclose(found, sparse.run(tiles).numpy(), **CLOSE)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from opentrn.errors import NkiValidationError, OutOfBounds
-from opentrn.isa_enums import oob_mode
 from opentrn.oracle import isa as nisa
+from opentrn.types.isa_enums import oob_mode
 
 BF16 = ml_dtypes.bfloat16
 

@@ -7,7 +7,7 @@ import pytest
 
 from opentrn.errors import NkiValidationError, OutOfBounds
 from opentrn.oracle import isa as nisa
-from opentrn.oracle.tensor import DynamicSlice
+from opentrn.types.shapes import DynamicSlice
 
 
 @pytest.fixture

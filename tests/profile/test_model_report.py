@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("opentrn._core", exc_type=ImportError)
-
 import opentrn
-from opentrn import cli, model
+from opentrn.cli import commands as cli
+from opentrn.model import compiled as model
 
 MLP = Path(__file__).parents[2] / "examples" / "mlp.mlir"
 

@@ -7,15 +7,13 @@ import re
 import numpy as np
 import pytest
 
-pytest.importorskip("opentrn._core", exc_type=ImportError)
-
 import opentrn
 import opentrn.nki as nki
 import opentrn.nki.isa as nisa
 import opentrn.nki.language as nl
-from opentrn import kernel_call
 from opentrn.cli import main
-from opentrn.isa_enums import nc_version, target_version
+from opentrn.kernel import trace as kernel_call
+from opentrn.types.isa_enums import nc_version, target_version
 
 X = np.random.default_rng(0).standard_normal((128, 512), np.float32)
 MODEL = """func.func @main(%x: tensor<128x256xf32>, %w: tensor<256x128xf32>) -> tensor<128x128xf32> {

@@ -13,8 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("opentrn._core", exc_type=ImportError)
-
 import opentrn
 import opentrn.nki as nki
 import opentrn.nki.isa as nisa
@@ -269,7 +267,7 @@ def test_page_survives_tags_in_the_source(tmp_path: Path):
         "    nisa.dma_copy(dst=out, src=x)  # </script><!-- <script \n"
         "    return out\n"
     )
-    from opentrn.kernel_file import load_kernel
+    from opentrn.cli.kernel_file import load_kernel
 
     tagged, _ = load_kernel(f"{kernel}:tagged")
     page = opentrn.run(tagged, SHAPE, execute=False).save_html(tmp_path / "p.html").read_text("utf-8")
@@ -279,7 +277,7 @@ def test_page_survives_tags_in_the_source(tmp_path: Path):
     assert "# </script><!-- <script" in "\n".join(json.loads(data)["texts"][str(kernel)])
 
 
-@pytest.mark.parametrize("first", ["opentrn", "opentrn.core", "opentrn.nki", "opentrn._run"])
+@pytest.mark.parametrize("first", ["opentrn", "opentrn.kernel.machine", "opentrn.nki", "opentrn.kernel.run"])
 def test_any_part_can_be_imported_first(first):
     code = f"import {first}; import opentrn; opentrn.run"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

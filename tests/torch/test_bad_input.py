@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="the backend is torch's")
-pytest.importorskip("opentrn._core", exc_type=ImportError)
 
 import opentrn.torch  # noqa: E402, F401
 
@@ -121,3 +122,31 @@ def test_a_variable_with_a_wrong_value_is_named(
         torch.compile(lambda x: x + 1, backend="neuron")(torch.ones(2))
     assert value in str(error.value) and takes in str(error.value)
     assert "try: " in str(error.value)
+
+
+def test_an_op_in_an_installed_package_names_the_users_line_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "counting_library.py").write_text("import torch\ndef count(x):\n    return torch.histc(x, 4)\n")
+    monkeypatch.syspath_prepend(str(folder))
+    library = importlib.import_module("counting_library")
+
+    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*arguments: Any) -> Any:
+            return function(*arguments)
+
+        return wrapper
+
+    @decorated
+    def counted(x: torch.Tensor) -> torch.Tensor:
+        return library.count(x * 2)  # line
+
+    monkeypatch.setenv("OPENTRN_STRICT", "0")
+    torch.compile(counted, backend="neuron")(torch.arange(8.0))
+    told = capfd.readouterr().err
+    lines, first = inspect.getsourcelines(test_an_op_in_an_installed_package_names_the_users_line_too)
+    line = first + next(number for number, text in enumerate(lines) if text.endswith("# line\n"))
+    assert f"at {folder / 'counting_library.py'}:3\n" in told and f"called from {__file__}:{line}: " in told
+    assert "aten.histc.default of counted" in told

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,12 @@ else:
     import tomli as tomllib
 
 torch = pytest.importorskip("torch", reason="the programs are torch's")
-pytest.importorskip("opentrn._core", exc_type=ImportError)
 
 from torch import nn  # noqa: E402
 
 import opentrn  # noqa: E402
-from opentrn import cli  # noqa: E402
+from opentrn.cli import commands as cli  # noqa: E402
+from opentrn.errors import NotModelled  # noqa: E402
 from tests.package import PYTHON  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,6 +73,44 @@ def test_an_exported_program_compiles_and_is_its_models_equal(
     np.testing.assert_allclose(loaded(tokens.numpy())[0], wanted, rtol=1e-4, atol=1e-5)
 
 
+class Converting(nn.Module):
+    """Conversions, which torch.export guards with assertions on the tensor's type, sizes and device."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.to(torch.float32) * 2 + x.to(torch.bfloat16).to(x.device).float()
+
+
+@pytest.mark.parametrize("decomposed", [False, True])
+@pytest.mark.filterwarnings("error")
+def test_a_model_with_conversions_compiles(decomposed: bool) -> None:
+    x = torch.from_numpy(RNG.standard_normal((4, 6)).astype(np.float32))
+    exported = torch.export.export(Converting(), (x,))
+    names = [str(node.target) for node in exported.graph.nodes]
+    assert "aten._assert_tensor_metadata.default" in names
+    if decomposed:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's own, of this call
+            exported = exported.run_decompositions()
+    given = opentrn.compile(exported)(x.numpy())[0]
+    np.testing.assert_allclose(given, Converting()(x).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_an_assertion_on_a_tensor_is_held() -> None:
+    from opentrn.torch.emitter import emit
+    from opentrn.torch.text import Spec
+
+    for asserted, why in (
+        (([4, 7], None, None), r"wants a tensor of \(4, 7\); it is \(4, 6\)"),
+        (([4, 6], None, torch.float64), r"wants a tensor of torch.float64; it is torch.float32"),
+    ):
+        graph = torch.fx.Graph()
+        x = graph.placeholder("x")
+        graph.call_function(torch.ops.aten._assert_tensor_metadata.default, (x, *asserted))
+        graph.output((x,))
+        with pytest.raises(NotModelled, match=why):
+            emit(torch.fx.GraphModule({}, graph), [Spec((4, 6), torch.float32)], int)
+
+
 def test_dynamic_dimensions_take_sizes(model: Tagger) -> None:
     tokens = torch.from_numpy(RNG.integers(0, 20, (4, 6)))
     shapes = ({0: torch.export.Dim("batch", max=64)},)
@@ -90,7 +129,7 @@ def test_dynamic_dimensions_take_sizes(model: Tagger) -> None:
 def test_what_cannot_be_compiled_says_why(model: Tagger, tmp_path: Path) -> None:
     tokens = torch.from_numpy(RNG.integers(0, 20, (4, 6)))
     trained = torch.export.export(Tagger().train(), (tokens,))
-    with pytest.raises(ValueError, match="changes norm.running_mean; export it with model.eval"):
+    with pytest.raises(ValueError, match="changes norm.running_mean\n    try: export it with model.eval"):
         opentrn.compile(trained)
     damaged = tmp_path / "model.pt2"
     damaged.write_bytes(b"no archive")

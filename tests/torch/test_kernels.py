@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the tensors are torch's")
-pytest.importorskip("opentrn._core", exc_type=ImportError)
 
 import opentrn  # noqa: E402
 import opentrn.nki as nki  # noqa: E402

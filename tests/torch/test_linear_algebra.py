@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the backend is torch's")
-pytest.importorskip("opentrn._core", exc_type=ImportError)
 
 import opentrn.torch  # noqa: E402, F401
 

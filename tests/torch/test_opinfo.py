@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch", reason="the database is torch's")
-pytest.importorskip("opentrn._core", exc_type=ImportError)
 
 from conformance.torch import run as conformance  # noqa: E402
 

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the backend is torch's")
-pytest.importorskip("opentrn._core", exc_type=ImportError)
 
-import opentrn.diff  # noqa: E402
+import opentrn.model.diff  # noqa: E402
 import opentrn.torch  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -47,8 +46,8 @@ def test_checking_mode_passes_what_only_rounds(
     x, w = torch.randn(8, 16), torch.randn(16, 4)
     plain = trained(x, w)
     calls = []
-    checked = opentrn.diff.diff
-    monkeypatch.setattr(opentrn.diff, "diff", lambda *a, **k: calls.append(1) or checked(*a, **k))
+    checked = opentrn.model.diff.diff
+    monkeypatch.setattr(opentrn.model.diff, "diff", lambda *a, **k: calls.append(1) or checked(*a, **k))
     monkeypatch.setenv("OPENTRN_CHECK", "1")
     torch._dynamo.reset()
     torch.testing.assert_close(trained(x, w), plain, rtol=0, atol=0)
@@ -59,13 +58,13 @@ def test_checking_mode_passes_what_only_rounds(
 def test_checking_mode_names_the_op_and_the_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A device that computes the sine for the tangent."""
 
-    def wrong(source: Path, *arguments: np.ndarray, **options: object) -> opentrn.diff.Diff:
+    def wrong(source: Path, *arguments: np.ndarray, **options: object) -> opentrn.model.diff.Diff:
         device = tmp_path / "device.mlir"
         device.write_text(source.read_text().replace("stablehlo.tanh", "stablehlo.sine"))
         return right(source, *arguments, device_source=device, **options)
 
-    right = opentrn.diff.diff
-    monkeypatch.setattr(opentrn.diff, "diff", functools.wraps(right)(wrong))
+    right = opentrn.model.diff.diff
+    monkeypatch.setattr(opentrn.model.diff, "diff", functools.wraps(right)(wrong))
     monkeypatch.setenv("OPENTRN_CHECK", "1")
     lines, first = inspect.getsourcelines(layer)
     line = first + next(number for number, text in enumerate(lines) if "tanh" in text)
@@ -117,3 +116,33 @@ def test_compiler_flags_are_those_of_opentrn_compile(
     for flags, why in (("--auto-cats all", "no option of neuronx-cc"), ("--target trn1", "those of trn2")):
         with pytest.raises(Exception, match=why):
             error(flags)
+
+
+def test_modes_are_optimisation_levels_or_told_to_have_no_effect(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    levels = []
+    right = opentrn.torch.program.Program
+
+    def noting(emitted: object, settings: opentrn.torch.Settings, name: str) -> object:
+        levels.append(settings.optlevel)
+        return right(emitted, settings, name)
+
+    monkeypatch.setattr(opentrn.torch.program, "Program", noting)
+    x = torch.ones(4)
+
+    def compiled(mode: str | None) -> torch.Tensor:
+        torch._dynamo.reset()
+        return torch.compile(lambda x: x + 1, backend="neuron", mode=mode)(x)
+
+    for mode in (None, "default", "max-autotune", "max-autotune-no-cudagraphs"):
+        assert torch.equal(compiled(mode), x + 1)
+    assert levels == [2, 2, 3, 3]
+    assert capsys.readouterr().err == ""
+    for _ in range(2):
+        assert torch.equal(compiled("reduce-overhead"), x + 1)
+    assert capsys.readouterr().err.count("mode 'reduce-overhead' has no effect") == 1
+    with pytest.raises(Exception, match=r"no mode 'fast'(.|\n)*try: one of default, max-autotune"):
+        compiled("fast")
+    with pytest.raises(Exception, match="has no option max_autotune"):
+        torch.compile(lambda x: x + 2, backend="neuron", options={"max_autotune": True})(x)

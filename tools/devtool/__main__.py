@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from devtool import environment, sanitizers, style, suites, system, testing, wheel
+from devtool import assumptions, coverage_fuzz, environment, sanitizers, style, suites, system, testing, wheel
 from devtool.build import build
 from devtool.paths import ROOT, venv_bin
 from devtool.report import DevError, run, say
@@ -79,6 +79,10 @@ def _fidelity(arguments: argparse.Namespace) -> int:
     return _python_tool("fidelity.run", arguments.rest)
 
 
+def _assumptions(_: argparse.Namespace) -> int:
+    return assumptions.write()
+
+
 def _lint(arguments: argparse.Namespace) -> int:
     _set_up()
     return style.lint(tidy=arguments.tidy)
@@ -91,6 +95,8 @@ def _format(arguments: argparse.Namespace) -> int:
 
 def _fuzz(arguments: argparse.Namespace) -> int:
     _set_up()
+    if arguments.coverage_guided:
+        return coverage_fuzz.run_targets(arguments.seconds, arguments.target)
     build("release")
     count = testing.run_fuzz(arguments.seconds, arguments.seed)
     if count.passed + count.failed == 0:
@@ -136,6 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("wheel-test", _wheel_test, "build the wheel, install it into a new environment, run a kernel with it")
     add("fidelity", _fidelity, "predicted against published times")
+    add("assumptions", _assumptions, "write docs/assumptions.md from the marks in the sources")
     lint = add("lint", _lint, "check layers, ruff, vermin and clang-format")
     lint.add_argument(
         "--tidy",
@@ -148,6 +155,17 @@ def _parser() -> argparse.ArgumentParser:
     fuzz.add_argument("--seconds", type=int, default=600, help="how long (default: 600)")
     fuzz.add_argument(
         "--seed", type=int, help="the cases of an earlier run, which printed its seed (default: new)"
+    )
+    fuzz.add_argument(
+        "--coverage-guided",
+        action="store_true",
+        help="libFuzzer on the readers of files, with clang, which this installs; --seconds is of each target",
+    )
+    fuzz.add_argument(
+        "--target",
+        action="append",
+        choices=coverage_fuzz.TARGETS,
+        help="with --coverage-guided: which (default: all)",
     )
     build_command = add("build", _build, "configure and build")
     build_command.add_argument("--preset", default="release", choices=_PRESETS, help="default: release")

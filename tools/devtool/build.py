@@ -20,11 +20,11 @@ def binary_dir(preset: str) -> Path:
     raise DevError(f"no preset '{preset}' in CMakePresets.json", "use one of those that ./dev build --help lists")
 
 
-def build(preset: str = "release", targets: tuple[str, ...] = ()) -> Path:
-    """Configures (when needed) and builds; returns the build folder."""
+def build(preset: str = "release", targets: tuple[str, ...] = (), options: tuple[str, ...] = ()) -> Path:
+    """Configures (when needed) and builds; returns the build folder. options: further ones of CMake."""
     folder = binary_dir(preset)
     cmake = venv_bin("cmake")
-    defines = [f"-DPython_EXECUTABLE={venv_bin('python')}"]
+    defines = [f"-DPython_EXECUTABLE={venv_bin('python')}", *options]
     prefix = sources.prefix_path()
     if prefix is not None:
         defines.append(f"-DCMAKE_PREFIX_PATH={prefix}")

@@ -48,7 +48,8 @@ def missing_packages(packages: list[str]) -> list[str]:
     return [package for package in packages if package not in installed]
 
 
-def _available(package: str) -> bool:
+def is_available(package: str) -> bool:
+    """Whether apt has the package."""
     done = subprocess.run(["apt-cache", "show", package], capture_output=True, check=False)
     return done.returncode == 0
 
@@ -61,7 +62,11 @@ def install_missing() -> None:
     if shutil.which("apt-get") is None:
         say("no apt-get here: taking the libraries of tools/apt.txt as installed")
         return
-    missing = missing_packages(required_packages())
+    install_packages(missing_packages(required_packages()))
+
+
+def install_packages(missing: list[str]) -> None:
+    """Installs these with apt, as root or with sudo. DevError without either."""
     if not missing or (set(missing) <= _FROM_SOURCES and DEPS.exists()):
         return
     say(f"apt: installing {' '.join(missing)}")
@@ -76,7 +81,7 @@ def install_missing() -> None:
         hint="the package index could not be read; is the network up?",
         quiet=True,
     )
-    missing = [package for package in missing if package not in _FROM_SOURCES or _available(package)]
+    missing = [package for package in missing if package not in _FROM_SOURCES or is_available(package)]
     if not missing:
         return
     install = [

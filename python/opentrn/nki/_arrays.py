@@ -13,9 +13,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from opentrn import dtypes
 from opentrn.errors import NkiValidationError
 from opentrn.nki import _x4
+from opentrn.types import dtypes
 
 # torch dtype name -> (torch integer type of the same width, numpy dtype of the values)
 _TORCH_BITS: dict[str, tuple[str, np.dtype]] = {
@@ -86,7 +86,8 @@ def numpy_to_torch(array: np.ndarray) -> Any:
         return torch.from_numpy(array)
     except TypeError:
         raise NkiValidationError(
-            f"torch has no dtype for {array.dtype}; call the kernel with numpy arrays to get it as numpy"
+            f"torch has no dtype for {array.dtype}",
+            label="nki.dtype", hint="call the kernel with numpy arrays to get it as numpy",
         ) from None
 
 
@@ -96,6 +97,7 @@ class HostArray:
     def __init__(self, value: Any, name: str):
         self.value = value
         self.name = name
+        self.detached = False
         array = self._numpy()
         if array.ndim == 0:
             array = array.reshape(1)
@@ -115,14 +117,23 @@ class HostArray:
             jax = sys.modules["jax"]
             if isinstance(self.value, jax.core.Tracer):
                 raise NkiValidationError(
-                    f"argument {self.name!r} is being traced by JAX (jit, grad or vmap) where a value is needed: "
-                    "pass it to the kernel as an argument of its own, or in a tuple, list or dict"
+                    f"argument {self.name!r} is being traced by JAX (jit, grad or vmap) where a value is "
+                    "needed",
+                    label="nki.traced",
+                    hint="pass it to the kernel as an argument of its own, or in a tuple, list or dict",
                 )
             return np.asarray(self.value)
         return self.value
 
+    def detach(self) -> None:
+        """Give the machine memory of its own: what the kernel writes does not reach the caller."""
+        self.array = np.array(self.array, order="C")
+        self.detached = True
+
     def write_back(self) -> None:
         """Copy what the kernel wrote into a strided caller array. Read-only arrays keep their values."""
+        if self.detached:
+            return
         if self.array is self.original:
             if is_torch(self.value) and self.value.device.type != "cpu":
                 self.value.copy_(numpy_to_torch(self.array).reshape(self.value.shape))
@@ -136,8 +147,8 @@ def _kernel_dtype(array: np.ndarray, name: str) -> dtypes.DType:
         return dtypes.dtype_of(_x4.packed_name(array.dtype) or array.dtype)
     except TypeError:
         raise NkiValidationError(
-            f"argument {name!r} is an array of {array.dtype}, which no NeuronCore memory holds; "
-            "convert it first (float32, bfloat16, int32, ...)"
+            f"argument {name!r} is an array of {array.dtype}, which no NeuronCore memory holds",
+            label="nki.dtype", hint="convert it first (float32, bfloat16, int32, ...)",
         ) from None
 
 

@@ -1,7 +1,7 @@
-"""Enumerations of nki.isa and nki.language. Defined in opentrn.isa_enums, which imports nothing of this
+"""Enumerations of nki.isa and nki.language. Defined in opentrn.types.isa_enums, which imports nothing of this
 package."""
 
-from opentrn.isa_enums import (  # noqa: F401
+from opentrn.types.isa_enums import (  # noqa: F401
     MemoryRegion,
     dge_mode,
     dma_engine,

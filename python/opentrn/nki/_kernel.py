@@ -18,14 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from opentrn import stochastic_rounding as rounding
 from opentrn import strict
-from opentrn.errors import NkiValidationError
-from opentrn.isa_enums import LNC_MAX, MemoryRegion, nc_version, require_logical_core
-from opentrn.nki import _arrays, _dynamo, _launch_context, _machine
+from opentrn.base import hooks
+from opentrn.errors import ArgumentError, NkiValidationError, NotModelled
+from opentrn.nki import _arrays, _dynamo, _launch_context, _machine, _ranks
+from opentrn.nki import _returned as returned
 from opentrn.nki._objects import NKIObject
 from opentrn.nki._target import resolve_target
 from opentrn.nki.typing import check_arguments
+from opentrn.settings import stochastic_rounding as rounding
+from opentrn.types.isa_enums import LNC_MAX, MemoryRegion, nc_version, require_logical_core
 
 # Arguments that some release of nki.jit took. They choose a compiler or a framework path, which a launch
 # here decides by itself, so they are accepted and kept in `kernel.options`.
@@ -48,6 +50,7 @@ class LaunchReport:
     backend: str
     target: nc_version
     lnc: int
+    ranks: int = 1
 
 
 _last_launch: LaunchReport | None = None
@@ -69,6 +72,8 @@ class Kernel:
         target: str | nc_version | None = None,
         schedule: tuple[tuple[str, tuple[str, ...]], ...] = (),
         options: dict[str, Any] | None = None,
+        ranks: int | None = None,
+        rank_inputs: _ranks.RankInputs | None = None,
     ):
         functools.update_wrapper(self, func)
         self.func = func
@@ -76,12 +81,14 @@ class Kernel:
         self.target = target
         self.schedule = schedule
         self.options = dict(options or {})
+        self.ranks = ranks
+        self.rank_inputs = rank_inputs
 
     def parts(self) -> dict[str, Any]:
         """What it is made of, as its constructor takes it."""
         return {
             "func": self.func, "grid": self.grid, "target": self.target, "schedule": self.schedule,
-            "options": self.options,
+            "options": self.options, "ranks": self.ranks, "rank_inputs": self.rank_inputs,
         }  # fmt: skip
 
     def _with(self, **changes: Any) -> Kernel:
@@ -100,8 +107,9 @@ class Kernel:
         checked = []
         for edge in edges:
             if not isinstance(edge, (tuple, list)) or len(edge) != 2 or not isinstance(edge[0], str):
-                raise TypeError(
-                    f"with_schedule takes pairs (consumer name, producer name or list of names), got {edge!r}"
+                raise ArgumentError(
+                    f"with_schedule takes pairs (consumer name, producer name or list of names), got {edge!r}",
+                    label="nki.option",
                 )
             producers = (edge[1],) if isinstance(edge[1], str) else tuple(edge[1])
             checked.append((edge[0], producers))
@@ -111,20 +119,26 @@ class Kernel:
         """A copy that runs on `target` ("trn1", "trn2", "trn3") whatever the environment says."""
         return self._with(target=target)
 
+    def on_ranks(self, ranks: int, inputs: _ranks.RankInputs | None = None) -> Kernel:
+        """A copy that runs on `ranks` logical cores, which meet at the collectives of nki.collectives.
+
+        A call then returns a list with the results of each rank. Of the arguments a list has one value for each
+        rank; everything else is given to all. `inputs(rank)`: further keyword arguments of a rank.
+        """
+        return self._with(ranks=_ranks.checked_count(ranks), rank_inputs=inputs)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if _dynamo.is_tracing():
             return _dynamo.call(self, args, kwargs)
         if _machine.machine_or_none() is not None:
             return self.func(*args, **kwargs)  # a kernel called by a kernel is inlined
         if _arrays.holds_tracer((args, kwargs)):
-            from opentrn.nki import _jax
-
-            return _jax.call(self, args, kwargs)
+            return hooks.ask("jax_call").call(self, args, kwargs)
         with strict.version(self.options.get("strict")):
             return launch(
                 self.func, self.grid, resolve_target(self.target), args, kwargs,
                 {"stochastic_rounding": self.options.get("stochastic_rounding")},
-                options=self.options, schedule=self.schedule,
+                options=self.options, schedule=self.schedule, ranks=self.ranks, rank_inputs=self.rank_inputs,
             )  # fmt: skip
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -141,7 +155,8 @@ def _checked_grid(grid: Any, name: str) -> tuple[int, ...]:
     if len(sizes) != 1 or not 1 <= sizes[0] <= max(LNC_MAX.values()):
         raise NkiValidationError(
             f"{name}[{', '.join(map(str, axes))}]: since NKI 0.2 the launch grid is the number of physical "
-            f"cores of a logical NeuronCore, [1] or [2]; larger SPMD grids belong to neuronxcc.nki (0.1)"
+            "cores of a logical NeuronCore, [1] or [2]",
+            label="nki.grid", hint="larger SPMD grids belong to neuronxcc.nki (0.1)",
         )
     return sizes
 
@@ -153,7 +168,10 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     """
     unknown = set(options) - _KNOWN_OPTIONS
     if unknown:
-        raise TypeError(f"nki.jit got unknown arguments {sorted(unknown)}; known: {sorted(_KNOWN_OPTIONS)}")
+        raise ArgumentError(
+            f"nki.jit got unknown arguments {sorted(unknown)}",
+            label="nki.option", hint=f"one of {', '.join(sorted(_KNOWN_OPTIONS))}",
+        )
     if fn is None:
         return functools.partial(jit, **options)
     deprecated = [name for name in _DEPRECATED_OPTIONS if name in options]
@@ -177,13 +195,14 @@ def simulate(
     target: str | None = None,
     strict: str | None = None,
     stochastic_rounding: int | bool | None = None,
+    ranks: int | None = None,
 ) -> Kernel:
     """A kernel that runs in the simulator: what `@nki.jit` gives, for plain functions as well.
 
     `backend` ("core" or "oracle"), `target` ("trn1", "trn2", "trn3") and `strict` (an NKI release whose
     documented refusals hold, "0.6") override the process's choice for this kernel. `stochastic_rounding`: engines
     round to narrower floats stochastically from this seed, so that every call gives the same bits; True: from
-    the environment's seed; False: to nearest even whatever the environment says.
+    the environment's seed; False: to nearest even whatever the environment says. `ranks`: as Kernel.on_ranks().
     """
     simulated = kernel if isinstance(kernel, Kernel) else Kernel(kernel)
     if stochastic_rounding is not None:
@@ -193,6 +212,8 @@ def simulate(
         simulated = simulated._with(options={**simulated.options, "strict": strict})
     if target is not None:
         simulated = simulated._with(target=target)
+    if ranks is not None:
+        simulated = simulated.on_ranks(ranks)
     if backend is not None:
         simulated = simulated._with(options={**simulated.options, "backend": backend})
         return _OnBackend(simulated)
@@ -233,7 +254,10 @@ class _CpuSimulated:
         target = resolve_target(self._kernel.target, nc_version_first=True)
         # The entry of AWS's simulator, so with its rule for memory that nothing wrote: NaN, no error.
         options = {"uninitialised": "fill"} if _machine.backend().name == "core" else {}
-        return launch(self._kernel.func, self._grid, target, args, kwargs, options)
+        return launch(
+            self._kernel.func, self._grid, target, args, kwargs, options,
+            ranks=self._kernel.ranks, rank_inputs=self._kernel.rank_inputs,
+        )  # fmt: skip
 
 
 # --- launch
@@ -249,23 +273,55 @@ def launch(
     machine_options: dict[str, Any] | None = None,
     options: dict[str, Any] | None = None,
     schedule: tuple[tuple[str, tuple[str, ...]], ...] = (),
+    ranks: int | None = None,
+    rank_inputs: _ranks.RankInputs | None = None,
 ) -> Any:
-    """Run `func` on a fresh machine and return its results in the caller's kind of array.
+    """Run `func` on a fresh machine and return its results in the caller's kind of array; of `ranks` as a list.
 
     Raises whatever the kernel raises, with the argument, instruction or tensor named by the raiser.
     """
     global _last_launch
     lnc = grid[0] if grid else 1
     require_logical_core(target, lnc)
-    prepared = _Prepared(func, grid, args, kwargs, schedule)
+    prepared = _prepare(func, grid, args, kwargs, schedule, ranks, rank_inputs)
     backend = _machine.backend()
-    _last_launch = LaunchReport(getattr(func, "__name__", repr(func)), backend.name, target, lnc)
-    with strict.guarded(func, prepared.by_name, options or {}, legacy=False):
-        results = backend.run_cores(prepared.program, lnc, target, **(machine_options or {}))
-    hosts = [host for host, _ in prepared.arrays.values()]
-    for host in hosts:
-        host.write_back()
-    return _unwrap(results[0], _arrays.caller_kind([host.value for host in hosts]))
+    name = getattr(func, "__name__", repr(func))
+    _last_launch = LaunchReport(name, backend.name, target, lnc, len(prepared))
+    programs = [of_rank.program for of_rank in prepared]
+    with strict.guarded(func, prepared[0].by_name, options or {}, legacy=False):
+        if len(programs) == 1:
+            results = [backend.run_cores(programs[0], lnc, target, **(machine_options or {}))]
+        elif backend.run_ranks is not None:
+            results = backend.run_ranks(programs, lnc, target, **(machine_options or {}))
+        else:
+            raise NotModelled(
+                f"the backend {backend.name!r} runs one rank, and {name} is launched on {len(programs)}",
+                label="launch.ranks",
+                hint="use the C++ machine: OPENTRN_NKI_BACKEND=core",
+            )
+    outputs = [of_rank.outputs(result[0]) for of_rank, result in zip(prepared, results)]
+    return outputs[0] if ranks is None else outputs
+
+
+def _prepare(
+    func: Callable[..., Any],
+    grid: tuple[int, ...],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    schedule: tuple[tuple[str, tuple[str, ...]], ...],
+    ranks: int | None,
+    rank_inputs: _ranks.RankInputs | None,
+) -> list[_Prepared]:
+    if ranks is None:
+        return [_Prepared(func, grid, args, kwargs, schedule)]
+    shared = _ranks.SharedMemory()
+    prepared = []
+    for rank in range(ranks):
+        own_args, own_kwargs = _ranks.arguments_of(rank, ranks, args, kwargs, rank_inputs)
+        prepared.append(_Prepared(func, grid, own_args, own_kwargs, schedule, shared))
+        for host, _ in prepared[-1].arrays.values():
+            shared.add(host.original)
+    return prepared
 
 
 class _Prepared:
@@ -278,12 +334,14 @@ class _Prepared:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         schedule: tuple[tuple[str, tuple[str, ...]], ...],
+        shared: _ranks.SharedMemory | None = None,
     ):
+        """`shared`: memory that this launch may not write, because another rank of it has it."""
         self.func, self.grid, self.schedule = func, grid, schedule
         # By the id of the caller's array.
         self.arrays: dict[int, tuple[_arrays.HostArray, Any]] = {}
         region = MemoryRegion.shared_hbm if grid and grid[0] > 1 else MemoryRegion.private_hbm
-        wrap = functools.partial(_wrap, arrays=self.arrays, region=region)
+        wrap = functools.partial(_wrap, arrays=self.arrays, region=region, shared=shared)
         kwargs = {name.removesuffix(".must_alias_input"): value for name, value in kwargs.items()}
         named = _argument_names(func, args)
         self.by_name = {**dict(zip(named, args)), **kwargs}
@@ -296,8 +354,16 @@ class _Prepared:
             result = self.func(*self.device_args, **self.device_kwargs)
         if hasattr(machine, "add_schedule"):  # the oracle has no scheduled execution
             machine.add_schedule([(consumer, p) for consumer, producers in self.schedule for p in producers])
+        returned.require_hbm(result, self.func, lambda leaf: leaf if _machine.is_tensor(leaf) else None)
         strict.check_outputs(result, [tensor for _, tensor in self.arrays.values()])
         return result
+
+    def outputs(self, result: Any) -> Any:
+        """What the program returned in the caller's kind of array; what it wrote to arguments goes to the caller."""
+        hosts = [host for host, _ in self.arrays.values()]
+        for host in hosts:
+            host.write_back()
+        return _unwrap(result, _arrays.caller_kind([host.value for host in hosts]))
 
 
 def record(
@@ -317,14 +383,14 @@ def record(
     lnc = grid[0] if grid else 1
     require_logical_core(target, lnc)
     prepared = _Prepared(func, grid, args, kwargs, schedule)
-    returned: dict[int, Any] = {}
+    results: dict[int, Any] = {}
 
     def program(machine: Any) -> Any:
-        returned[machine.core_id] = prepared.program(machine)
+        results[machine.core_id] = prepared.program(machine)
 
     with strict.version(options.get("strict")), strict.guarded(func, prepared.by_name, options, legacy=False):
         _machine.backend().run_cores(program, lnc, target, execute="never", on_machine=on_machine)
-    return returned[0], {key: tensor for key, (_, tensor) in prepared.arrays.items()}
+    return results[0], {key: tensor for key, (_, tensor) in prepared.arrays.items()}
 
 
 def _argument_names(func: Callable[..., Any], args: tuple[Any, ...]) -> list[str]:
@@ -339,12 +405,16 @@ def _argument_names(func: Callable[..., Any], args: tuple[Any, ...]) -> list[str
     return names[: len(args)] + [f"arg{i}" for i in range(len(names), len(args))]
 
 
-def _wrap(value: Any, name: str, *, arrays: dict, region: MemoryRegion) -> Any:
+def _wrap(
+    value: Any, name: str, *, arrays: dict, region: MemoryRegion, shared: _ranks.SharedMemory | None
+) -> Any:
     """Arrays to HBM tensors, through containers, NKIObjects and dataclasses; other values unchanged."""
     if _arrays.is_array(value):
         found = arrays.get(id(value))
         if found is None:
             host = _arrays.HostArray(value, name)
+            if shared is not None and shared.holds(host.original):
+                host.detach()
             tensor = _machine.backend().from_array(host.array, name, region, host.dtype)
             found = arrays[id(value)] = (host, tensor)
         return found[1]
@@ -352,7 +422,7 @@ def _wrap(value: Any, name: str, *, arrays: dict, region: MemoryRegion) -> Any:
         return value.item()
     if not _holds_array(value):
         return value
-    recurse = functools.partial(_wrap, arrays=arrays, region=region)
+    recurse = functools.partial(_wrap, arrays=arrays, region=region, shared=shared)
     if isinstance(value, dict):
         return {key: recurse(item, f"{name}[{key!r}]") for key, item in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -386,11 +456,6 @@ def _holds_array(value: Any) -> bool:
 def _unwrap(value: Any, kind: str) -> Any:
     """Tensors to arrays, through tuples, lists and dicts."""
     if _machine.is_tensor(value):
-        if not MemoryRegion(value.buffer).is_hbm:
-            raise NkiValidationError(
-                f"the kernel returned a tensor in {MemoryRegion(value.buffer).name}; results must be in HBM "
-                "(allocate with buffer=nl.shared_hbm and dma_copy into it)"
-            )
         return _arrays.wrap_output(value.to_numpy(), value.dtype, kind)
     if isinstance(value, (tuple, list)):
         return type(value)(_unwrap(item, kind) for item in value)

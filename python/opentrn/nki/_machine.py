@@ -5,13 +5,13 @@ Two backends implement the same instructions over the same interface:
   oracle  `opentrn.oracle`, the eager NumPy interpreter, slow and obvious, the reference of the core
 
 The backend of a process is chosen once, when `opentrn.nki` is imported: `OPENTRN_NKI_BACKEND` if set, else
-core, else oracle when the extension is not built. `select()` changes it explicitly. Nothing changes it
-silently; a launch reports the backend it used (`nki.last_launch()`).
+core, else oracle when the extension is not built, which a line on stderr says. `select()` changes it explicitly.
+Nothing changes it silently; a launch reports the backend it used (`nki.last_launch()`).
 
 A backend provides: `NkiTensor`, `DynamicSlice`, `VirtualRegister`, the module `isa` with one function per
 instruction, `from_array(array, name, buffer, dtype)`, `current_or_none()` giving the machine active in this
 thread, and `run_cores(program, lnc, target)` which calls `program(machine)` once per core of a logical
-NeuronCore.
+NeuronCore. `run_ranks` does so for several ranks, in a backend that has them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import platform
 from abc import ABCMeta
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from opentrn.errors import NkiValidationError
-from opentrn.isa_enums import MemoryRegion
+from opentrn.base.notices import tell_once
+from opentrn.errors import InputError, MissingModule, NkiValidationError
+from opentrn.types.isa_enums import MemoryRegion
+from opentrn.types.shapes import DynamicSlice
 
 BACKENDS = ("core", "oracle")
 BACKEND_ENV = "OPENTRN_NKI_BACKEND"
@@ -44,6 +47,11 @@ class Backend:
     from_array: Callable[..., Any]
     current_or_none: Callable[[], Any]
     run_cores: Callable[..., list[Any]]
+    # As run_cores, of several ranks; None where there is one only.
+    run_ranks: Callable[..., list[list[Any]]] | None = None
+    # Functions of nki.collectives, and whose data a rank holds in a ring; None as run_ranks.
+    collective: Callable[..., None] | None = None
+    processing_rank: Callable[..., int] | None = None
     # Records a print in program order; without one, nl.device_print reads the tensor at once.
     device_print: Callable[[str, Any], None] | None = None
 
@@ -53,14 +61,22 @@ def core_available() -> bool:
     return importlib.util.find_spec("opentrn._core") is not None
 
 
+def instruction_names() -> tuple[str, ...]:
+    """The calls of nki.isa: those of the core's instruction table; where the extension is not built, the oracle's."""
+    module = importlib.import_module("opentrn.kernel.machine" if core_available() else "opentrn.oracle.isa")
+    return module.INSTRUCTIONS
+
+
 def _load(name: str) -> Backend:
     if name == "core":
         if not core_available():
-            raise ImportError(
-                "the 'core' backend needs the C++ extension opentrn._core, which is not built here; "
-                f"build it, or ask for the NumPy reference with {BACKEND_ENV}=oracle"
+            raise MissingModule(
+                "the 'core' backend needs the C++ extension opentrn._core, which is not built here",
+                name="opentrn._core",
+                label="nki.backend", hint=f"build it, or ask for the NumPy reference with {BACKEND_ENV}=oracle",
             )
-        core = importlib.import_module("opentrn.core")
+        core = importlib.import_module("opentrn.kernel.machine")
+        native = importlib.import_module("opentrn._core")
         return Backend(
             name="core",
             isa=core.isa,
@@ -70,7 +86,10 @@ def _load(name: str) -> Backend:
             from_array=core.from_array,
             current_or_none=core.current_or_none,
             run_cores=core.run_cores,
-            device_print=importlib.import_module("opentrn._core").device_print,
+            run_ranks=core.run_ranks,
+            collective=native.collective,
+            processing_rank=native.processing_rank,
+            device_print=native.device_print,
         )
     if name == "oracle":
         isa = importlib.import_module("opentrn.oracle.isa")
@@ -81,12 +100,12 @@ def _load(name: str) -> Backend:
             isa=isa,
             tensor_class=tensor.NkiTensor,
             register_class=isa.VirtualRegister,
-            dynamic_slice=tensor.DynamicSlice,
+            dynamic_slice=DynamicSlice,
             from_array=machine.from_array,
             current_or_none=machine.current_or_none,
             run_cores=machine.run_cores,
         )
-    raise ValueError(f"unknown NKI backend {name!r}; known: {', '.join(BACKENDS)}")
+    raise InputError(f"unknown NKI backend {name!r}", label="nki.backend", hint=f"one of {', '.join(BACKENDS)}")
 
 
 class _TensorMeta(ABCMeta):
@@ -127,7 +146,15 @@ def load(name: str) -> Backend:
 
 
 def _initial_backend() -> str:
-    return os.environ.get(BACKEND_ENV) or ("core" if core_available() else "oracle")
+    if named := os.environ.get(BACKEND_ENV):
+        return named
+    if core_available():
+        return "core"
+    tell_once(
+        f"the C++ extension opentrn._core is not built for Python {platform.python_version()}: NKI kernels run on the "
+        f"NumPy interpreter, which is slow and predicts no times ({BACKEND_ENV}=oracle asks for it without this line)"
+    )
+    return "oracle"
 
 
 _backend = load(_initial_backend())
@@ -154,7 +181,9 @@ def select(name: str) -> str:
     """
     global _backend
     if machine_or_none() is not None:
-        raise NkiValidationError("the NKI backend cannot be changed while a kernel runs in this thread")
+        raise NkiValidationError(
+            "the NKI backend cannot be changed while a kernel runs in this thread", label="nki.scope"
+        )
     previous = _backend.name
     _backend = load(name)
     for listener in _listeners:
@@ -177,8 +206,8 @@ def machine() -> Any:
     current = _backend.current_or_none()
     if current is None:
         raise NkiValidationError(
-            "this NKI call works inside a kernel only: launch the function with nki.simulate(kernel)(...) "
-            "or decorate it with @nki.jit"
+            "this NKI call works inside a kernel only",
+            label="nki.scope", hint="launch the function with nki.simulate(kernel)(...) or decorate it with @nki.jit",
         )
     return current
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from opentrn.errors import ArgumentError
+
 _MISSING = object()
 
 
@@ -47,14 +49,17 @@ def _generated_init(self: Any, *args: Any, **kwargs: Any) -> None:
     fields = cls.__nki_fields__
     parameters = [name for name, default in fields.items() if _is_parameter(default)]
     if len(args) > len(parameters):
-        raise TypeError(f"{cls.__name__}() takes {len(parameters)} arguments, {len(args)} given")
+        raise ArgumentError(
+            f"{cls.__name__}() takes {len(parameters)} arguments, {len(args)} given", label="nki.arguments"
+        )
     for name, value in zip(parameters, args):
         if name in kwargs:
-            raise TypeError(f"{cls.__name__}() got two values for {name!r}")
+            raise ArgumentError(f"{cls.__name__}() got two values for {name!r}", label="nki.arguments")
         kwargs[name] = value
     if unknown := set(kwargs) - set(parameters):
-        raise TypeError(
-            f"{cls.__name__}() got unknown arguments {sorted(unknown)}; it has {sorted(parameters)}"
+        raise ArgumentError(
+            f"{cls.__name__}() got unknown arguments {sorted(unknown)}",
+            label="nki.arguments", hint=f"one of {sorted(parameters)}",
         )
     for name, default in fields.items():
         value = kwargs.get(name, _MISSING)

@@ -1,7 +1,7 @@
-"""Resolver of operator objects to names. Defined in opentrn.isa_ops, which imports nothing of this
+"""Resolver of operator objects to names. Defined in opentrn.types.isa_ops, which imports nothing of this
 package."""
 
-from opentrn.isa_ops import (  # noqa: F401
+from opentrn.types.isa_ops import (  # noqa: F401
     ACTIVATION_FUNCTIONS,
     ALU_OPS,
     ARITHMETIC_OPS,

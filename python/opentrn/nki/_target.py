@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 
-from opentrn.isa_enums import nc_version, target_version
+from opentrn.errors import InputError
+from opentrn.types.isa_enums import nc_version, target_version
 
 DEFAULT_TARGET = "trn3"
 PLATFORM_ENV = "NEURON_PLATFORM_TARGET_OVERRIDE"
@@ -23,8 +24,8 @@ def environment_target(nc_version_first: bool = False) -> nc_version:
         if value:
             try:
                 return target_version(value.strip().lower())
-            except ValueError as error:
-                raise ValueError(f"{variable}={value!r}: {error}") from None
+            except InputError as error:
+                raise error.restated(message=f"{variable}={value!r}: {error.message}", label="environment") from None
     return target_version(DEFAULT_TARGET)
 
 

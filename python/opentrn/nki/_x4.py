@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from opentrn import dtypes
 from opentrn.nki._numpy_dtype import register_storage_dtype
+from opentrn.types import dtypes
 
 float8_e4m3fn_x4 = register_storage_dtype("float8_e4m3fn_x4", np.dtype(np.uint32), "X")
 float8_e5m2_x4 = register_storage_dtype("float8_e5m2_x4", np.dtype(np.uint32), "Y")

@@ -1,6 +1,6 @@
 """nki.dtype and nki.language.dtypes: the dtypes by name."""
 
-from opentrn.dtypes import (  # noqa: F401
+from opentrn.types.dtypes import (  # noqa: F401
     DType,
     bfloat16,
     bool_,

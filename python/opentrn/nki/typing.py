@@ -11,9 +11,9 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from opentrn import dtypes
-from opentrn.errors import NkiValidationError
+from opentrn.errors import ArgumentError, NkiValidationError, SourceLocation
 from opentrn.nki._machine import NkiTensor, is_tensor
+from opentrn.types import dtypes
 
 __all__ = ["mutable_tensor", "scalar", "tensor"]
 
@@ -47,11 +47,16 @@ class tensor(NkiTensor, metaclass=_AnnotationMeta):
         shape, dtype = item, None
         if isinstance(item, tuple) and item and isinstance(item[0], (list, tuple)):
             if len(item) != 2:
-                raise TypeError(f"{cls.__name__}[shape, dtype] takes one shape and one dtype, got {item!r}")
+                raise ArgumentError(
+                    f"{cls.__name__}[shape, dtype] takes one shape and one dtype, got {item!r}",
+                    label="typing.annotation",
+                )
             shape, dtype = item[0], dtypes.dtype_of(item[1])
         sizes = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
         if not sizes or not all(_is_size(size) for size in sizes):
-            raise TypeError(f"{cls.__name__}[{item!r}]: the sizes of a shape are positive ints")
+            raise ArgumentError(
+                f"{cls.__name__}[{item!r}]: the sizes of a shape are positive ints", label="typing.annotation"
+            )
         return _AnnotationMeta(cls.__name__, (cls,), {"shape": tuple(map(int, sizes)), "dtype": dtype})
 
 
@@ -75,9 +80,10 @@ def check_arguments(func: Callable[..., Any], arguments: Mapping[str, Any]) -> N
         found = f"{value.dtype}[{', '.join(map(str, value.shape))}]" if is_tensor(value) else repr(value)
         wanted = " or ".join(map(repr, declared))
         raise NkiValidationError(
-            f"program error [typing.argument]: argument {name!r} of {func.__name__} is {found}, declared {wanted}\n"
-            f"    at {_place(func)}\n"
-            f"    try: pass a tensor of that type, or annotate {name!r} with nt.tensor, which takes any"
+            f"argument {name!r} of {func.__name__} is {found}, declared {wanted}",
+            label="typing.argument",
+            location=_place(func),
+            hint=f"pass a tensor of that type, or annotate {name!r} with nt.tensor, which takes any",
         )
 
 
@@ -109,6 +115,6 @@ def _fits(value: Any, kind: Any) -> bool:
     return tuple(value.shape) == kind.shape and kind.dtype in (None, value.dtype)
 
 
-def _place(func: Callable[..., Any]) -> str:
+def _place(func: Callable[..., Any]) -> SourceLocation:
     code = inspect.unwrap(func).__code__
-    return f"{code.co_filename}:{code.co_firstlineno} in {code.co_name}"
+    return SourceLocation(code.co_filename, code.co_firstlineno, code.co_name)

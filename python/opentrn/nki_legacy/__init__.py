@@ -10,6 +10,11 @@ from __future__ import annotations
 from opentrn.nki_legacy import compiler, isa, language, typing
 from opentrn.nki_legacy.kernel import baremetal, benchmark, jit, profile, simulate_kernel, trace
 from opentrn.nki_legacy.tile import Tile as tensor
+from opentrn.strict import surface as _surface
+from opentrn.strict.rules import ISA as _ISA
+from opentrn.strict.rules import LANGUAGE as _LANGUAGE
+
+_surface.register_modules(True, {_ISA: isa, _LANGUAGE: language})
 
 __all__ = [
     "baremetal",

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from opentrn.errors import NkiValidationError
-from opentrn.isa_ops import is_bitvec, op_name
 from opentrn.nki import isa as nisa
-from opentrn.nki_legacy import emit, habits
+from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.box import Box, full_box
 from opentrn.nki_legacy.dtypes import is_floating, promote, scalar_dtype
 from opentrn.nki_legacy.emit import PSUM, read, write
 from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
+from opentrn.types.isa_ops import is_bitvec, op_name
 
 _FP32 = np.dtype(np.float32)
 (_ONE,) = full_box((1,))
@@ -40,9 +40,9 @@ def _check_operands(name: str, x: Any, y: Any) -> None:
         if isinstance(value, Tile):
             emit.operand(value, name)
         elif not _is_scalar(value):
-            raise NkiValidationError(f"{name}: {value!r} is neither a tile nor a number")
+            raise NkiValidationError(f"{name}: {value!r} is neither a tile nor a number", label="nki.operand")
     if not (isinstance(x, Tile) or isinstance(y, Tile)):
-        raise NkiValidationError(f"{name} needs at least one tile, got {x!r} and {y!r}")
+        raise NkiValidationError(f"{name} needs at least one tile, got {x!r} and {y!r}", label="nki.operand")
 
 
 def result_dtype(op: str, x: Any, y: Any) -> np.dtype:
@@ -101,7 +101,7 @@ class _Plan:
             scalar = self.scalar
             if self.kind == "vector":
                 scalar = read(self.vector.column(self.shape[0], self.op), (box[0], _ONE))
-            habits.scale(write(dst, box), data, self.op, scalar, self.reverse)
+            nisa.tensor_scalar(write(dst, box), data, self.op, scalar, self.reverse)
 
 
 def binary(op: Any, x: Any, y: Any, dtype: Any = None, mask: Any = None) -> Tile:
@@ -128,7 +128,9 @@ def binary_into(dst: Tile, op: Any, x: Any, y: Any) -> None:
     _check_operands(name, x, y)
     plan = _Plan(name, x, y)
     if plan.shape != dst.shape:
-        raise NkiValidationError(f"{name}: operands give {plan.shape}, the destination is {dst!r}")
+        raise NkiValidationError(
+            f"{name}: operands give {plan.shape}, the destination is {dst!r}", label="nki.shape"
+        )
     for source in plan.sources:
         if dst.overlaps(source) and not dst.same_place(source):
             copied = emit.fresh(plan.shape, dst.dtype)

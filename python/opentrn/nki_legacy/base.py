@@ -11,6 +11,7 @@ import importlib
 import os
 from typing import Any
 
+from opentrn.errors import InputError
 from opentrn.nki._machine import core_available
 
 PLAIN_ENV = "OPENTRN_NKI01_PLAIN"
@@ -19,10 +20,10 @@ PLAIN_ENV = "OPENTRN_NKI01_PLAIN"
 def _chosen() -> Any:
     asked = os.environ.get(PLAIN_ENV, "")
     if asked not in ("", "0", "1"):
-        raise ValueError(f"{PLAIN_ENV} is {asked!r}; it can be 1 or unset")
+        raise InputError(f"{PLAIN_ENV} is {asked!r}", label="environment", hint="1, or unset it")
     if asked == "1" or not core_available():
         return importlib.import_module("opentrn.nki_legacy.plain")
-    importlib.import_module("opentrn.core")  # tells the extension about dtypes and errors
+    importlib.import_module("opentrn.kernel.machine")  # tells the extension about dtypes and errors
     return importlib.import_module("opentrn._core").tiles
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from opentrn.dtypes import DType, dtype_of, is_float, to_numpy_dtype
 from opentrn.errors import NkiValidationError
+from opentrn.types.dtypes import DType, dtype_of, is_float, to_numpy_dtype
 
 bool_ = np.bool_
 int8 = np.int8
@@ -60,7 +60,7 @@ def _device_dtype(dtype: np.dtype) -> DType:
     try:
         return dtype_of(dtype)
     except TypeError:
-        raise NkiValidationError(f"{dtype} is no NKI dtype") from None
+        raise NkiValidationError(f"{dtype} is no NKI dtype", label="dtype.unknown") from None
 
 
 WIDE_ENV = "OPENTRN_NKI01_CUSTOM_DTYPES"
@@ -76,7 +76,7 @@ def tile_dtype(dtype: Any, on_chip: bool) -> np.dtype:
     """
     mode = os.environ.get(WIDE_ENV, "")
     if mode not in ("", "fp32"):
-        raise NkiValidationError(f"{WIDE_ENV} is {mode!r}; it can be fp32 or unset")
+        raise NkiValidationError(f"{WIDE_ENV} is {mode!r}", label="environment", hint="fp32, or unset it")
     dtype = host_dtype(dtype)
     custom = dtype == tfloat32 or (is_floating(dtype) and dtype.type.__module__ != "numpy")
     return _FP32 if mode and on_chip and custom else dtype
@@ -117,7 +117,7 @@ def scalar_dtype(value: Any) -> np.dtype:
         return _INT32
     if isinstance(value, float):
         return _FP32
-    raise NkiValidationError(f"{value!r} is no scalar operand")
+    raise NkiValidationError(f"{value!r} is no scalar operand", label="nki.operand")
 
 
 def static_cast(input_data: Any, dtype: Any) -> Any:

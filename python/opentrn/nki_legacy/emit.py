@@ -27,10 +27,9 @@ import ml_dtypes
 import numpy as np
 
 from opentrn.errors import NkiValidationError
-from opentrn.isa_enums import MemoryRegion
 from opentrn.nki import isa as nisa
 from opentrn.nki.language import _elementwise as machine_ops
-from opentrn.nki_legacy import base, habits, indexing
+from opentrn.nki_legacy import base, indexing
 from opentrn.nki_legacy.base import defer, flush, operand, read, session_or_none, set_session, write
 from opentrn.nki_legacy.box import Range, full_box, is_full
 from opentrn.nki_legacy.call_site import OWN, issuer
@@ -41,6 +40,7 @@ from opentrn.nki_legacy.psum_state import MATMUL, OTHER, ZERO_PENDING, elements_
 from opentrn.nki_legacy.regions import _split, regions
 from opentrn.nki_legacy.tile import ParDim, Place, Tensor, Tile, refuse_shape
 from opentrn.nki_legacy.traced import Traced
+from opentrn.types.isa_enums import MemoryRegion
 
 SBUF, PSUM = MemoryRegion.sbuf, MemoryRegion.psum
 ON_CHIP = frozenset({SBUF, PSUM})
@@ -52,8 +52,9 @@ PSUM_BANK_FLOATS = 512  # 2 KiB of each partition, nki.language.tile_size.psum_f
 class Session:
     """What the operations of one launch share."""
 
-    def __init__(self, grid: tuple[int, ...] = ()):
+    def __init__(self, grid: tuple[int, ...] = (), places_all: bool = False):
         self.grid = grid
+        self.places_all = places_all  # the kernel's own addresses do not count
         self.program_ids: tuple[int, ...] = (0,) * len(grid)
         self.shared: list[Tensor] = []  # shared_hbm tensors, in creation order of the first program
         self.shared_made = 0
@@ -69,8 +70,8 @@ def session() -> Session:
     current = session_or_none()
     if current is None:
         raise NkiValidationError(
-            "this NKI call works inside a kernel only: decorate the function with nki.jit, or run it with "
-            "nki.simulate_kernel"
+            "this NKI call works inside a kernel only",
+            label="nki.scope", hint="decorate the function with nki.jit, or run it with nki.simulate_kernel",
         )
     return current
 
@@ -119,9 +120,13 @@ def refuse_operand(value: Any, what: str, name: str | None) -> None:
     """Why `value` is no operand `name` of `what`."""
     where = what if name is None else f"{what}: {name}"
     if not isinstance(value, Tile):
-        raise NkiValidationError(f"{where} needs a tile, got {type(value).__name__}: {value!r}")
+        raise NkiValidationError(
+            f"{where} needs a tile, got {type(value).__name__}: {value!r}", label="nki.operand"
+        )
     value.require_tile(where)
-    raise NkiValidationError(f"{where}: {value!r} is in HBM; nl.load it into SBUF first")
+    raise NkiValidationError(
+        f"{where}: {value!r} is in HBM", label="nki.memory", hint="nl.load it into SBUF first"
+    )
 
 
 def to_sbuf(tile: Tile) -> Tile:
@@ -146,12 +151,13 @@ def broadcast(tile: Tile, shape: tuple[int, ...]) -> Tile:
     if tile.shape == shape:
         return tile
     if len(shape) < tile.ndim:
-        raise NkiValidationError(f"{tile!r} does not broadcast to {shape}")
+        raise NkiValidationError(f"{tile!r} does not broadcast to {shape}", label="nki.shape")
     if tile.shape[0] != shape[0]:
         if tile.ndim < len(shape) or tile.shape[0] != 1:
             raise NkiValidationError(
                 f"{tile!r} does not broadcast to {shape}: the partition dimensions are aligned, and only one "
-                "partition spreads to many"
+                "partition spreads to many",
+                label="nki.shape",
             )
         tile = _spread(tile, shape[0])
     return tile.broadcast_view(shape)
@@ -181,7 +187,7 @@ def _spread(tile: Tile, partitions: int) -> Tile:
         )
         if in_psum:
             return product.reshape(shape)
-        habits.copy(write(spread.sub((Range(0, 1, partitions), *part))), read(product))
+        nisa.tensor_copy(write(spread.sub((Range(0, 1, partitions), *part))), read(product))
     return spread.reshape(shape)
 
 
@@ -209,14 +215,15 @@ def copy_into(dst: Tile, src: Tile) -> None:
     """dst = src on chip, with one conversion; only what `src` holds."""
     if not (dst.is_on_chip and src.is_on_chip):
         raise NkiValidationError(
-            f"assigning {src!r} to {dst!r}: use nl.load to read HBM and nl.store to write it"
+            f"assigning {src!r} to {dst!r}",
+            label="nki.memory", hint="nl.load to read HBM and nl.store to write it",
         )
     dst.require_tile("an assignment")
     valid = src.valid
     src = _fit(src, dst.shape)
     for box in valid if valid is not None else [full_box(dst.shape)]:
         source = read(src, box)
-        habits.copy(write(dst, box), source)
+        nisa.tensor_copy(write(dst, box), source)
 
 
 def _fit(src: Tile, shape: tuple[int, ...]) -> Tile:
@@ -241,9 +248,13 @@ def assign(dst: Tile, value: Any, temporary: bool) -> None:
         elif dst.is_on_chip:
             nisa.memset(write(dst), value.item() if isinstance(value, np.generic) else value)
         else:
-            raise NkiValidationError(f"assigning {value!r} to {dst!r}: use nl.store to write HBM")
+            raise NkiValidationError(
+                f"assigning {value!r} to {dst!r}", label="nki.memory", hint="nl.store to write HBM"
+            )
         return
-    raise NkiValidationError(f"{value!r} cannot be assigned to {dst!r}; assign a tile or a number")
+    raise NkiValidationError(
+        f"{value!r} cannot be assigned to {dst!r}", label="nki.operand", hint="assign a tile or a number"
+    )
 
 
 def _assign_tile(dst: Tile, value: Tile, temporary: bool) -> None:

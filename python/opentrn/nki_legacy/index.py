@@ -54,7 +54,9 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
-        raise NkiValidationError(f"index shapes {', '.join(map(str, shapes))} do not broadcast") from None
+        raise NkiValidationError(
+            f"index shapes {', '.join(map(str, shapes))} do not broadcast", label="nki.shape"
+        ) from None
 
 
 def _is_int(value: Any) -> bool:
@@ -105,8 +107,8 @@ class IndexExpr(base.IndexExpr):
 
     def __bool__(self) -> bool:
         raise NkiValidationError(
-            "err_control_flow_condition_depending_on_arange: an index expression has no truth value; "
-            "use mask="
+            "err_control_flow_condition_depending_on_arange: an index expression has no truth value",
+            label="nki.truth", hint="select elements with mask=",
         )
 
     def __len__(self) -> int:
@@ -114,7 +116,8 @@ class IndexExpr(base.IndexExpr):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise NkiValidationError(
-            "err_cannot_assign_to_index: an index expression cannot be assigned to; nisa.iota makes a tile"
+            "err_cannot_assign_to_index: an index expression cannot be assigned to",
+            label="nki.index", hint="nisa.iota, which makes a tile",
         )
 
     def _item_any(self, key: Any) -> IndexExpr:
@@ -127,7 +130,7 @@ class IndexExpr(base.IndexExpr):
         added = tuple([k is None for k in keys])
         if len(keys) - added.count(True) != self.ndim or [k for k in keys if k is not None and k != _ALL]:
             raise NkiValidationError(
-                f"{self!r} takes only `:` and None as an index, to add axes; got {key!r}"
+                f"{self!r} takes only `:` and None as an index, to add axes; got {key!r}", label="nki.index"
             )
         return _expr(self.form.view(added), self.constant)
 
@@ -204,7 +207,9 @@ class IndexExpr(base.IndexExpr):
             return NotImplemented
         if isinstance(other, float):
             if other != int(other):
-                raise NkiValidationError(f"index expressions compare with integers, not {other!r}")
+                raise NkiValidationError(
+                    f"index expressions compare with integers, not {other!r}", label="nki.index"
+                )
             other = int(other)
         return Predicate([Comparison(self - other, name)])
 
@@ -341,8 +346,9 @@ class Predicate:
 
     def __bool__(self) -> bool:
         raise NkiValidationError(
-            "err_ambiguous_tensor_truth_value: a predicate over indices has no single truth value; "
-            + _AND_HINT
+            "err_ambiguous_tensor_truth_value: a predicate over indices has no single truth value",
+            label="nki.truth",
+            hint=_AND_HINT,
         )
 
     def __and__(self, other: Any) -> Predicate:
@@ -372,7 +378,7 @@ def arange(*args: int) -> IndexExpr:
     """Indices as `numpy.arange`, of shape [n]; add axes with `[:, None]`."""
     values = range(*(int(a) for a in args))
     if not values:
-        raise NkiValidationError(f"nl.arange{args} is empty")
+        raise NkiValidationError(f"nl.arange{args} is empty", label="nki.index")
     return _expr(affine_form((len(values),), {-1: values.step}), values.start)
 
 
@@ -399,11 +405,11 @@ class _MGrid:
         vectors = []
         for axis in slices:
             if not isinstance(axis, slice) or axis.stop is None:
-                raise NkiValidationError(f"nl.mgrid takes slices with an end, got {axis!r}")
+                raise NkiValidationError(f"nl.mgrid takes slices with an end, got {axis!r}", label="nki.index")
             step = 1 if axis.step is None else int(axis.step)
             vectors.append(np.arange(int(axis.start or 0), int(axis.stop), step, dtype=np.int64))
             if vectors[-1].size == 0:
-                raise NkiValidationError(f"nl.mgrid: {axis!r} is empty")
+                raise NkiValidationError(f"nl.mgrid: {axis!r} is empty", label="nki.index")
         shape = tuple(v.size for v in vectors)
         return IndexGrid(IndexExpr(shape, 0, {axis - len(shape): v}) for axis, v in enumerate(vectors))
 

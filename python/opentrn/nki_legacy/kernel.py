@@ -11,22 +11,27 @@ import functools
 import inspect
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from opentrn import strict
-from opentrn._compiler_flags import generates_descriptors
-from opentrn.errors import NkiValidationError, NotModelled
-from opentrn.isa_enums import MemoryRegion, nc_version, target_version
+from opentrn.base import hooks
+from opentrn.errors import ArgumentError, InputError, NkiValidationError, NotModelled, SourceLocation
 from opentrn.nki import _arrays, _dynamo, _machine
+from opentrn.nki import _returned as returned
 from opentrn.nki._target import NC_VERSION_ENV, PLATFORM_ENV, environment_target
 from opentrn.nki_legacy import emit, typing
+from opentrn.nki_legacy.compiler.switches import FORCE_AUTO_ALLOC, SKIP_MIDDLE_END, switches_of
 from opentrn.nki_legacy.dtypes import host_dtype
 from opentrn.nki_legacy.language._control import LaunchDim
 from opentrn.nki_legacy.rewrite import rewritten
 from opentrn.nki_legacy.tile import Place, Tensor, Tile
+from opentrn.settings import environment
+from opentrn.settings.compiler_flags import generates_descriptors
+from opentrn.types.isa_enums import MemoryRegion, nc_version, target_version
 
 MODES = frozenset(
     {"auto", "jax", "torchxla", "baremetal", "benchmark", "simulation", "trace", "profile", "torch", None}
@@ -92,19 +97,17 @@ class Kernel:
         if emit.session_or_none() is not None:
             return self.body(*args, **kwargs)
         if _arrays.holds_tracer((args, kwargs)):
-            from opentrn.nki import _jax
-
-            return _jax.call(self, args, kwargs)
+            return hooks.ask("jax_call").call(self, args, kwargs)
         if self.mode == "profile":
             raise NotModelled(
-                f"nki.profile of {self.__name__}: NEFF and NTFF files come from a device; "
-                "opentrn.run(kernel, ...).save_html(path) gives a predicted profile"
+                f"nki.profile of {self.__name__}: NEFF and NTFF files come from a device",
+                label="nki.profile", hint="opentrn.run(kernel, ...).save_html(path), which gives a predicted profile",
             )
         if self.mode != "benchmark":
             return launch(self, args, kwargs)
         machines: list[Any] = []
         result = launch(self, args, kwargs, machines.append)
-        self.benchmark_result.record(machines, generates_descriptors(self))
+        self.benchmark_result.record(machines, generates_descriptors(self), SKIP_MIDDLE_END not in switches_of(self))
         return result
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -125,7 +128,9 @@ class Latency:
     def get_latency_percentile(self, percentile: int) -> float:
         """Microseconds. `percentile` is one of PERCENTILES, as documented for nki.benchmark."""
         if percentile not in self.PERCENTILES:
-            raise ValueError(f"percentile {percentile}; available are {self.PERCENTILES}")
+            raise InputError(
+                f"no percentile {percentile} is kept", label="nki.profile", hint=f"one of {self.PERCENTILES}"
+            )
         return self._microseconds
 
 
@@ -135,12 +140,13 @@ class BenchmarkResult:
     def __init__(self, kernel: str):
         self._kernel = kernel
         self._machines: list[Any] = []
-        self._dge = True
+        self._dge = self._middle_end = True
         self._latency: Latency | None = None
 
-    def record(self, machines: list[Any], dge: bool) -> None:
-        """The machines of a finished launch; timed when the latency is asked for. dge: as opentrn.run takes it."""
-        self._machines, self._dge, self._latency = machines, dge, None
+    def record(self, machines: list[Any], dge: bool, middle_end: bool) -> None:
+        """The machines of a finished launch; timed when the latency is asked for. dge: as opentrn.run takes it;
+        middle_end: whether the compiler may rewrite the kernel's instructions."""
+        self._machines, self._dge, self._middle_end, self._latency = machines, dge, middle_end, None
 
     @property
     def nc_latency(self) -> Latency:
@@ -151,12 +157,19 @@ class BenchmarkResult:
 
     def _predicted_us(self) -> float:
         if _machine.backend().name != "core":
-            raise NotModelled(f"latency of {self._kernel}: only the core backend predicts time")
+            raise NotModelled(
+                f"latency of {self._kernel}: only the core backend predicts time", label="nki.backend"
+            )
         if not self._machines:
-            raise NkiValidationError(f"latency of {self._kernel}: call the benchmarked kernel first")
+            raise NkiValidationError(
+                f"latency of {self._kernel}, which was not called",
+                label="nki.profile", hint="call the benchmarked kernel first"
+            )
         from opentrn import _core
 
-        timing = _core.compile_and_time(self._machines, self._kernel, [], neuronx_cc=True, dge=self._dge)
+        timing = _core.compile_and_time(
+            self._machines, self._kernel, [], neuronx_cc=True, dge=self._dge, middle_end=self._middle_end
+        )
         return timing.nc_latency_ns / 1e3
 
 
@@ -165,10 +178,14 @@ def _decorator(default_mode: str) -> Callable[..., Any]:
         if func is None:
             return functools.partial(decorate, mode=mode, **options)
         if mode not in MODES:
-            raise ValueError(f"unknown mode {mode!r}; known: {', '.join(sorted(m for m in MODES if m))}")
+            raise InputError(
+                f"unknown mode {mode!r}", label="nki.option", hint=f"one of {', '.join(sorted(m for m in MODES if m))}"
+            )
         unknown = set(options) - _OPTIONS
         if unknown:
-            raise TypeError(f"unknown arguments {sorted(unknown)}; known: {sorted(_OPTIONS)}")
+            raise ArgumentError(
+                f"unknown arguments {sorted(unknown)}", label="nki.option", hint=f"one of {sorted(_OPTIONS)}"
+            )
         if isinstance(func, Kernel):
             return func._with(mode=mode, options={**func.options, **options})
         return Kernel(func, mode, options=options)
@@ -196,7 +213,9 @@ def simulate_kernel(kernel: Any, *args: Any, **kwargs: Any) -> Any:
     if not isinstance(kernel, Kernel):
         kernel = Kernel(kernel)
     if emit.session_or_none() is not None:
-        raise NkiValidationError("nki.simulate_kernel inside a kernel: call the kernel directly")
+        raise NkiValidationError(
+            "nki.simulate_kernel inside a kernel", label="nki.scope", hint="call the kernel directly"
+        )
     return launch(kernel, args, kwargs)
 
 
@@ -259,24 +278,16 @@ def launch(
     """
     grid = tuple(int(axis) for axis in kernel.grid)
     if any(n < 1 for n in grid):
-        raise NkiValidationError(f"{kernel!r}: launch grid {grid} must be positive")
+        raise NkiValidationError(f"{kernel!r}: launch grid {grid} must be positive", label="nki.grid")
     arguments = _Arguments()
     device_args = tuple(arguments.wrap(value, f"arg{i}") for i, value in enumerate(args))
     device_kwargs = {name: arguments.wrap(value, name) for name, value in kwargs.items()}
-    current = emit.Session(grid)
 
     def program(machine: Any) -> Any:
-        emit.set_session(current)
-        try:
-            result = None
-            for ids in itertools.product(*(range(n) for n in grid)):
-                current.program_ids = ids
-                current.shared_made = 0
-                result = kernel.body(*device_args, **device_kwargs)
-                emit.flush()
+        with _session(kernel, grid) as current:
+            result = _run_instances(kernel, machine, current, device_args, device_kwargs)
+            _refuse_written_parameters(kernel, machine, result, device_args, device_kwargs)
             return _to_host(result) if getattr(machine, "executes", True) else None
-        finally:
-            emit.set_session(None)
 
     target = _target(kernel.options.get("platform_target"))
     with strict.guarded(kernel.func, {}, kernel.options, legacy=True):
@@ -302,21 +313,75 @@ def record(
 
     def program(machine: Any) -> None:
         nonlocal result
-        current = emit.Session(tuple(int(axis) for axis in kernel.grid))
-        emit.set_session(current)
-        try:
-            for ids in itertools.product(*(range(n) for n in current.grid)):
-                current.program_ids = ids
-                current.shared_made = 0
-                result = kernel.body(*device_args, **device_kwargs)
-                emit.flush()
-            result = _to_machine(result)
-        finally:
-            emit.set_session(None)
+        with _session(kernel, tuple(int(axis) for axis in kernel.grid)) as current:
+            result = _to_machine(_run_instances(kernel, machine, current, device_args, device_kwargs))
 
     with strict.guarded(kernel.func, {}, kernel.options, legacy=True):
         _machine.backend().run_cores(program, 1, target, execute="never", **_machine_options(on_machine))
     return result, {key: tensor.machine(()) for key, (_, tensor) in arguments.hosts.items()}
+
+
+@contextmanager
+def _session(kernel: Kernel, grid: tuple[int, ...]) -> Iterator[emit.Session]:
+    """The session of a launch, this thread's inside the block."""
+    current = emit.Session(grid, FORCE_AUTO_ALLOC in switches_of(kernel))
+    emit.set_session(current)
+    try:
+        yield current
+    finally:
+        emit.set_session(None)
+
+
+def _run_instances(
+    kernel: Kernel, machine: Any, current: emit.Session, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Run the kernel's body once per instance of the grid, one after another; what the last one returned."""
+    result = None
+    begins = []
+    for ids in itertools.product(*(range(n) for n in current.grid)):
+        current.program_ids = ids
+        current.shared_made = 0
+        begins.append(getattr(machine, "instruction_count", 0))
+        result = kernel.body(*args, **kwargs)
+        emit.flush()
+    returned.require_hbm(result, kernel.func, _on_chip)
+    checks = len(begins) > 1 and _machine.backend().name == "core" and machine.executes
+    if checks and environment.checks_core_races():
+        from opentrn import _core
+
+        _core.check_instances(machine, begins)
+    return result
+
+
+def _refuse_written_parameters(
+    kernel: Kernel, machine: Any, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """Where a release documents it, parameters are not written, but those that are annotated nt.mutable_tensor.
+
+    Parameters of a kernel that returns nothing are its outputs, as they were before kernels returned results.
+    """
+    release = strict.current()
+    rules = strict.rules_of(release, "written_parameter") if release else ()
+    if not rules or result is None or _machine.backend().name != "core":
+        return
+    from opentrn import _core
+
+    signature = inspect.signature(kernel.func)
+    for name, value in signature.bind(*args, **kwargs).arguments.items():
+        if not isinstance(value, Tile) or "mutable_tensor" in str(signature.parameters[name].annotation):
+            continue
+        if (where := _core.first_write(machine, value.raw())) is not None:
+            file, line, function = where
+            place = SourceLocation(file, line, function)
+            raise strict.StrictRefusal(rules[0], release, f"it writes parameter {name}", place)
+
+
+def _on_chip(value: Any) -> Any:
+    """The machine's tensor of a tile in SBUF or PSUM, of its first block where it has several; else None."""
+    if not isinstance(value, Tile) or value.region.is_hbm:
+        return None
+    tensor = value.realised().tensor
+    return tensor.machine(tensor.block_indices()[0])
 
 
 def _to_machine(value: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from opentrn.errors import ArgumentError
 from opentrn.nki_legacy import written_loops
 from opentrn.nki_legacy.box import Box, Range, full_box, is_full
 from opentrn.nki_legacy.call_site import call_at, user_site
@@ -219,7 +220,7 @@ class Tile:
             take("limits", tile._limits),
         )
         if changes:
-            raise TypeError(f"a view cannot change {sorted(changes)}")
+            raise ArgumentError(f"a view cannot change {sorted(changes)}", label="nki.arguments")
         return changed
 
     def sub(self, box: Box) -> Tile:

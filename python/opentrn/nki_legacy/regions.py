@@ -71,8 +71,8 @@ def regions(mask: Any, shape: tuple[int, ...], what: str) -> list[Box]:
         return [full_box(shape)] if mask else []
     if not isinstance(mask, Predicate):
         raise NkiValidationError(
-            f"{what}: mask must be a comparison of index expressions or a bool, got {type(mask).__name__}; "
-            "select by data with nl.where"
+            f"{what}: mask must be a comparison of index expressions or a bool, got {type(mask).__name__}",
+            label="nki.mask", hint="select by data with nl.where",
         )
     simple = _intervals(mask, shape, what)
     return _any_regions(mask, shape, what) if simple is None else simple
@@ -120,7 +120,9 @@ def _any_regions(mask: Predicate, shape: tuple[int, ...], what: str) -> list[Box
         outer &= truth.reshape((-1,) + (1,) * (len(shape) - axis - 1))
     boxes = _split(dense & outer)
     if len(boxes) > BOXES_MAX:
-        raise NotModelled(f"{what}: the mask splits into {len(boxes)} instructions, at most {BOXES_MAX}")
+        raise NotModelled(
+            f"{what}: the mask splits into {len(boxes)} instructions, at most {BOXES_MAX}", label="nki.mask"
+        )
     return boxes
 
 
@@ -128,7 +130,9 @@ def _check_shape(mask_shape: tuple[int, ...], shape: tuple[int, ...], what: str)
     aligned = mask_shape[-len(shape) :] if len(mask_shape) > len(shape) else mask_shape
     extra = mask_shape[: len(mask_shape) - len(aligned)]
     if any(n != 1 for n in extra) or any(m not in (1, n) for m, n in zip(aligned[::-1], shape[::-1])):
-        raise NkiValidationError(f"{what}: a mask of shape {mask_shape} does not fit a tile of shape {shape}")
+        raise NkiValidationError(
+            f"{what}: a mask of shape {mask_shape} does not fit a tile of shape {shape}", label="nki.shape"
+        )
 
 
 def _product(per_axis: list[np.ndarray]) -> list[Box]:

@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opentrn.errors import NkiValidationError, NotModelled
-from opentrn.isa_enums import MemoryRegion
 from opentrn.nki import _machine
 from opentrn.nki_legacy import base
 from opentrn.nki_legacy.box import Box, Range, is_full
 from opentrn.nki_legacy.dtypes import device_dtype, host_dtype
 from opentrn.nki_legacy.index import DynamicSlice, IndexExpr, broadcast_shapes, signed_progression
 from opentrn.nki_legacy.indexing import Limit
+from opentrn.types.isa_enums import MemoryRegion
 
 PARTITIONS = 128
 
@@ -66,7 +66,7 @@ class Tensor(base.Tensor):
         if self.region.is_on_chip:
             shape: tuple[int, ...] = (self.partitions, self.row)
             address = None
-            if self.place.address is not None:
+            if self.place.address is not None and not base.session_or_none().places_all:
                 width = self.row * self.dtype.itemsize
                 address = self.place.address(block, self.partitions, width)
         else:
@@ -82,10 +82,13 @@ class Tensor(base.Tensor):
 def refuse_shape(tensor: Tensor) -> None:
     """Why no tensor has the shape of `tensor`."""
     if not tensor.shape or any(s <= 0 for s in tensor.shape):
-        raise NkiValidationError(f"tensor {tensor.name!r}: shape {tensor.shape} must be positive")
+        raise NkiValidationError(
+            f"tensor {tensor.name!r}: shape {tensor.shape} must be positive", label="nki.shape"
+        )
     raise NkiValidationError(
-        f"err_num_partition_exceed_arch_limit: tensor {tensor.name!r} has {tensor.partitions} partitions, "
-        f"at most {PARTITIONS} exist; use nl.par_dim for another partition dimension"
+        f"err_num_partition_exceed_arch_limit: tensor {tensor.name!r} has {tensor.partitions} partitions, at "
+        f"most {PARTITIONS} exist",
+        label="nki.partitions", hint="nl.par_dim for another partition dimension",
     )
 
 
@@ -123,23 +126,24 @@ class Tile(base.Tile):
     def __bool__(self) -> bool:
         if self.region.is_on_chip:
             raise NkiValidationError(
-                "err_ambiguous_tensor_truth_value: a tile has no truth value when the kernel is built; "
-                "compare with `is None`, or select by data with nl.where"
+                "err_ambiguous_tensor_truth_value: a tile has no truth value when the kernel is built",
+                label="nki.truth", hint="compare with `is None`, or select by data with nl.where",
             )
         return True
 
     def assert_shape(self, shape: Sequence[int]) -> Tile:
         """self, if it has `shape`."""
         if self.shape != tuple(shape):
-            raise NkiValidationError(f"{self!r} was asserted to have shape {tuple(shape)}")
+            raise NkiValidationError(f"{self!r} was asserted to have shape {tuple(shape)}", label="nki.shape")
         return self
 
     # -- views -----------------------------------------------------------------------------------------------
 
     def _refuse_blocks(self, what: str) -> None:
         raise NkiValidationError(
-            f"{what} needs a tile, but {self!r} "
-            f"still has {len(self.block_ranges)} dimensions before its partition dimension; index them"
+            f"{what} needs a tile, but {self!r} still has {len(self.block_ranges)} dimensions before its "
+            "partition dimension",
+            label="nki.index", hint="index them",
         )
 
     def _sub_any(self, box: Box) -> Tile:
@@ -180,14 +184,15 @@ class Tile(base.Tile):
             if low < 0 or high >= limit.size:
                 raise NkiValidationError(
                     f"err_tensor_access_out_of_bound: {self._tensor!r} is accessed at {low}..{high} of a "
-                    f"dimension with {limit.size} elements; narrow the access with mask="
+                    f"dimension with {limit.size} elements",
+                    label="nki.index_bounds", hint="narrow the access with mask=",
                 )
 
     def permute(self, axes: Sequence[int]) -> Tile:
         """Dimensions in another order (no data moves)."""
         tile = self.realised()
         if tile._limits or tile._indirect or tile.block_ranges:
-            raise NotModelled(f"a permuted view of {self!r}")
+            raise NotModelled(f"a permuted view of {self!r}", label="nki.view")
         return tile._replace(dims=[tile._dims[a] for a in axes])
 
     def broadcast_view(self, shape: tuple[int, ...]) -> Tile:
@@ -200,9 +205,9 @@ class Tile(base.Tile):
         while len(dims) < len(shape):
             dims.insert(1, (0, 1))
         if tile._limits or any(n not in (1, m) for (_, n), m in zip(dims, shape)):
-            raise NkiValidationError(f"{self!r} does not broadcast to {shape}")
+            raise NkiValidationError(f"{self!r} does not broadcast to {shape}", label="nki.shape")
         if dims[0][1] != shape[0]:
-            raise NotModelled(f"{self!r} to {shape}: a stride of 0 along partitions")
+            raise NotModelled(f"{self!r} to {shape}: a stride of 0 along partitions", label="nki.view")
         return tile._replace(dims=[(0, m) if n != m else (s, n) for (s, n), m in zip(dims, shape)])
 
     def column(self, partitions: int, what: str) -> Tile:
@@ -210,7 +215,7 @@ class Tile(base.Tile):
         tile = self.realised().require_tile(what)
         if tile.size != tile.shape[0] or tile.shape[0] != partitions:
             raise NkiValidationError(
-                f"{what}: {self!r} must have one element in each of {partitions} partitions"
+                f"{what}: {self!r} must have one element in each of {partitions} partitions", label="nki.shape"
             )
         return (
             tile.with_ones((partitions, 1))
@@ -226,10 +231,12 @@ class Tile(base.Tile):
         if -1 in sizes:
             sizes[sizes.index(-1)] = tile.size // -math.prod(sizes)
         if math.prod(sizes) != tile.size:
-            raise NkiValidationError(f"reshape of {self!r} to {tuple(sizes)}: the sizes differ")
+            raise NkiValidationError(
+                f"reshape of {self!r} to {tuple(sizes)}: the sizes differ", label="nki.shape"
+            )
         if tile.block_ranges:
             raise NkiValidationError(
-                f"reshape of {self!r}: dimensions before the partition cannot be reshaped"
+                f"reshape of {self!r}: dimensions before the partition cannot be reshaped", label="nki.view"
             )
         tile._check_limits()
         first = 0
@@ -237,11 +244,13 @@ class Tile(base.Tile):
             first = 1
             if sizes[0] != tile.shape[0]:
                 raise NkiValidationError(
-                    f"reshape of {self!r} to {tuple(sizes)}: the partition dimension stays"
+                    f"reshape of {self!r} to {tuple(sizes)}: the partition dimension stays", label="nki.view"
                 )
         dims = _reshaped(tile._dims[first:], sizes[first:])
         if dims is None or tile._indirect:
-            raise NkiValidationError(f"reshape of {self!r} to {tuple(sizes)} would need a copy")
+            raise NkiValidationError(
+                f"reshape of {self!r} to {tuple(sizes)} would need a copy", label="nki.view"
+            )
         return tile._replace(dims=[*tile._dims[:first], *dims], limits=())
 
     def as_tile(self) -> Tile:
@@ -255,7 +264,9 @@ class Tile(base.Tile):
         rank = tile.ndim + len(axes)
         places = sorted(a % rank for a in axes)
         if tile.is_on_chip and places[0] == 0:
-            raise NkiValidationError("expand_dims: no dimension goes before the partition dimension")
+            raise NkiValidationError(
+                "expand_dims: no dimension goes before the partition dimension", label="nki.view"
+            )
         dims = list(tile._dims)
         for place in places:
             dims.insert(place, (0, 1))
@@ -272,7 +283,9 @@ class Tile(base.Tile):
         scaled = [(s * old, n) for s, n in tile._dims[:-1]]
         bytes_offset = tile._offset * old
         if stride != 1 or (count * old) % new or bytes_offset % new or any(s % new for s, _ in scaled):
-            raise NkiValidationError(f"view({dtype.name}) of {self!r}: the last dimension must be contiguous")
+            raise NkiValidationError(
+                f"view({dtype.name}) of {self!r}: the last dimension must be contiguous", label="nki.view"
+            )
         dims = [(s // new, n) for s, n in scaled] + [(1, count * old // new)]
         return tile._replace(dtype=dtype, offset=bytes_offset // new, dims=dims, limits=())
 
@@ -295,7 +308,7 @@ class Tile(base.Tile):
         rank = self.ndim
         spots = [i for i, k in enumerate(keys) if k is Ellipsis]
         if len(spots) > 1:
-            raise NkiValidationError("an index may hold one ellipsis")
+            raise NkiValidationError("an index may hold one ellipsis", label="nki.index")
         present = len([k for k in keys if k is not None and k is not Ellipsis])
         if spots:
             keys[spots[0] : spots[0] + 1] = [slice(None)] * (rank - present)
@@ -303,8 +316,9 @@ class Tile(base.Tile):
             keys += self._trailing_keys(keys, rank - present)
         if len([k for k in keys if k is not None]) != rank:
             raise NkiValidationError(
-                f"{present} indices for {self!r}, which has {rank} dimensions "
-                "(index expressions need one index per dimension longer than one)"
+                f"{present} indices for {self!r}, which has {rank} dimensions (index expressions need one "
+                "index per dimension longer than one)",
+                label="nki.index",
             )
         if self._indirect is not None or self._limits:
             if all(k == slice(None) for k in keys if not isinstance(k, (IndexExpr, Tile))) and not any(
@@ -313,7 +327,7 @@ class Tile(base.Tile):
                 return self
             self._check_limits()
             if self._indirect is not None:
-                raise NotModelled(f"indexing {self!r} again after an index tile")
+                raise NotModelled(f"indexing {self!r} again after an index tile", label="nki.index")
             return self._replace(limits=())._index_any(tuple(keys))
         if any(isinstance(k, (IndexExpr, Tile, np.ndarray)) for k in keys):
             return self._index_advanced(keys)
@@ -333,7 +347,7 @@ class Tile(base.Tile):
             start, stop = (v + size if v < 0 else v for v in (start, stop))
             if step < 1 or stop <= start:
                 raise NkiValidationError(
-                    f"slice {key} of a dimension with {size} elements in {self!r} is empty"
+                    f"slice {key} of a dimension with {size} elements in {self!r} is empty", label="nki.index"
                 )
             return Range(start, step, -(-(stop - start) // step))
         if isinstance(key, DynamicSlice):
@@ -341,7 +355,7 @@ class Tile(base.Tile):
         try:
             index = int(key)
         except TypeError:
-            raise NkiValidationError(f"{key!r} is no index of {self!r}") from None
+            raise NkiValidationError(f"{key!r} is no index of {self!r}", label="nki.index") from None
         return index + size if index < 0 else index
 
     def _index_basic(self, keys: list[Any]) -> Tile:
@@ -355,7 +369,7 @@ class Tile(base.Tile):
             if key is None:
                 if todo or (self.is_on_chip and not dims):
                     raise NkiValidationError(
-                        f"{self!r}: no new dimension goes before the partition dimension"
+                        f"{self!r}: no new dimension goes before the partition dimension", label="nki.index"
                     )
                 dims.append((0, 1))
                 continue
@@ -372,8 +386,9 @@ class Tile(base.Tile):
             if isinstance(part, int):
                 if not 0 <= part < size:
                     raise NkiValidationError(
-                        f"err_tensor_access_out_of_bound: index {part} of a dimension with {size} elements "
-                        f"in {self!r}"
+                        f"err_tensor_access_out_of_bound: index {part} of a dimension with {size} elements in "
+                        f"{self!r}",
+                        label="nki.index_bounds",
                     )
                 offset += stride * part
                 if self.is_on_chip and position == 0:
@@ -399,7 +414,8 @@ class Tile(base.Tile):
         first = part if isinstance(part, int) else part.start
         if first < 0 or last >= block.count:
             raise NkiValidationError(
-                f"err_tensor_access_out_of_bound: block {last} of {block.count} in {self!r}"
+                f"err_tensor_access_out_of_bound: block {last} of {block.count} in {self!r}",
+                label="nki.index_bounds",
             )
         if isinstance(part, int):
             return block.start + block.step * part
@@ -431,17 +447,20 @@ class Tile(base.Tile):
             elif isinstance(key, IndexExpr):
                 if key.ndim < 2:
                     raise NkiValidationError(
-                        f"err_1d_arange_not_supported: {self!r} indexed with a 1-D arange; "
-                        "write nl.arange(n)[:, None]"
+                        f"err_1d_arange_not_supported: {self!r} indexed with a 1-D arange",
+                        label="nki.index", hint="nl.arange(n)[:, None]",
                     )
                 exprs.append(key)
             elif isinstance(key, (slice, DynamicSlice)) or key is None:
                 raise NkiValidationError(
                     f"{self!r}: slices and index expressions cannot be mixed in one index "
-                    "(nki/programming_model.rst, Tensor Indexing); write nl.arange or nl.mgrid for both"
+                    "(nki/programming_model.rst, Tensor Indexing)",
+                    label="nki.index", hint="nl.arange or nl.mgrid for both",
                 )
             elif isinstance(key, np.ndarray):
-                raise NkiValidationError(f"{self!r}: a numpy array is no index; write nl.arange or nl.mgrid")
+                raise NkiValidationError(
+                    f"{self!r}: a numpy array is no index", label="nki.index", hint="nl.arange or nl.mgrid"
+                )
             else:
                 exprs.append(IndexExpr((), int(key)))
         # An index tile holds one index per row: it runs along axis 0 whatever the rank of the access.
@@ -458,7 +477,7 @@ class Tile(base.Tile):
         for expr, block in zip(exprs, ranges):
             if isinstance(expr, Tile) or expr.axes or expr.dense is not None:
                 raise NkiValidationError(
-                    f"{self!r}: dimensions before the partition dimension take integers only"
+                    f"{self!r}: dimensions before the partition dimension take integers only", label="nki.index"
                 )
             fixed.append(self._index_block(expr.constant, block))
         replaced = iter(fixed)
@@ -488,7 +507,8 @@ class Tile(base.Tile):
             if pattern[0][1] > 1 and pattern[0][0] != row:
                 raise NotModelled(
                     f"{self!r}: consecutive rows must be consecutive partitions, this access steps "
-                    f"{pattern[0][0] / row:g} (flexible indexing is for free dimensions only)"
+                    f"{pattern[0][0] / row:g} (flexible indexing is for free dimensions only)",
+                    label="nki.view",
                 )
             pattern[0][0] = row
         if tile._indirect is not None:
@@ -532,7 +552,8 @@ class Tile(base.Tile):
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         raise NkiValidationError(
-            f"{self!r} was used where numpy wants an array; inside a kernel use nl functions, e.g. nl.exp"
+            f"{self!r} was used where numpy wants an array",
+            label="nki.numpy", hint="inside a kernel use nl functions, e.g. nl.exp",
         )
 
 
@@ -562,11 +583,13 @@ def _advanced_view(base: Tile, blocks: tuple[Any, ...], exprs: list[Any], shape:
     for position, (expr, (stride, size)) in enumerate(zip(exprs, base._dims)):
         if isinstance(expr, Tile):
             if indirect is not None:
-                raise NotModelled(f"{base!r}: two index tiles in one access")
+                raise NotModelled(f"{base!r}: two index tiles in one access", label="nki.index")
             indirect = _index_tile(base, expr, stride, size, position, shape)
             continue
         if expr.dense is not None:
-            raise NotModelled(f"{base!r}: {expr!r} mixes axes in a way that is no access pattern")
+            raise NotModelled(
+                f"{base!r}: {expr!r} mixes axes in a way that is no access pattern", label="nki.index"
+            )
         low, high = expr.range()
         steps = [0] * rank
         for axis, vector in expr.axes.items():
@@ -579,7 +602,8 @@ def _advanced_view(base: Tile, blocks: tuple[Any, ...], exprs: list[Any], shape:
                         if position == 0
                         else "free elements indexed differently in each partition"
                     )
-                    + "; only the first index may vary along axis 0 of an on-chip access"
+                    + "; only the first index may vary along axis 0 of an on-chip access",
+                    label="nki.index",
                 )
             vectors[axis] = vectors.get(axis, 0) + vector * stride
             line = np.diff(vector)
@@ -598,7 +622,8 @@ def _advanced_view(base: Tile, blocks: tuple[Any, ...], exprs: list[Any], shape:
         if line is None:
             raise NotModelled(
                 f"{base!r}: index {vectors[axis].tolist()[:8]}... along axis {axis} has no constant step, "
-                "which no access pattern expresses"
+                "which no access pattern expresses",
+                label="nki.index",
             )
         offset += line[0]
         dims.append((line[1], count))
@@ -610,20 +635,24 @@ def _index_tile(
 ) -> Indirect:
     index.realised()
     if index.dtype.kind not in "iu":
-        raise NkiValidationError(f"{base!r}: the index tile {index!r} must hold integers")
+        raise NkiValidationError(f"{base!r}: the index tile {index!r} must hold integers", label="nki.index")
     if not index.is_on_chip:
-        raise NkiValidationError(f"{base!r}: the index tile {index!r} must be in SBUF; nl.load it first")
+        raise NkiValidationError(
+            f"{base!r}: the index tile {index!r} must be in SBUF", label="nki.index", hint="nl.load it first"
+        )
     if index.size == 1:
         if base.is_on_chip and position == 0:
-            raise NotModelled(f"{base!r}: a dynamic partition index")
+            raise NotModelled(f"{base!r}: a dynamic partition index", label="nki.index")
         return Indirect(index.column(1, "an index tile"), stride, False, size)
     if base.is_on_chip:
         raise NotModelled(
-            f"err_copy_dynamic_indirect_indices_not_natively_supported: {base!r} indexed by {index!r}; "
-            "an index per row works on HBM tensors only"
+            f"err_copy_dynamic_indirect_indices_not_natively_supported: {base!r} indexed by {index!r}",
+            label="nki.index", hint="an index per row, which works on HBM tensors only",
         )
     if index.size != index.shape[0] or index.shape[0] != shape[0]:
-        raise NotModelled(f"{base!r}: the index tile {index!r} must have shape ({shape[0]}, 1)")
+        raise NotModelled(
+            f"{base!r}: the index tile {index!r} must have shape ({shape[0]}, 1)", label="nki.index"
+        )
     return Indirect(index.column(shape[0], "an index tile"), stride, True, size)
 
 

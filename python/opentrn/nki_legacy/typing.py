@@ -20,8 +20,12 @@ class tensor:
         if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], (list, tuple)):
             shape, dtype = item
         sizes = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
-        return type("tensor", (cls,), {"shape": sizes, "dtype": dtype})
+        return type(cls.__name__, (cls,), {"shape": sizes, "dtype": dtype})
 
 
-mutable_tensor = tensor
+class mutable_tensor(tensor):
+    """Annotates a parameter that the kernel writes and returns. Without it, releases that are held to the letter refuse
+    the write; otherwise every parameter may be written."""
+
+
 scalar = int

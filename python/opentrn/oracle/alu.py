@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from opentrn.dtypes import is_integer, to_numpy_dtype
 from opentrn.errors import NkiValidationError, require
-from opentrn.isa_ops import is_bitvec, op_name
+from opentrn.types.dtypes import is_integer, to_numpy_dtype
+from opentrn.types.isa_ops import is_bitvec, op_name
 
 F32 = np.float32
 

@@ -8,20 +8,6 @@ Families: isa_move (DMA, copies, the two cores), isa_matmul (Tensor engine), isa
 from __future__ import annotations
 
 from opentrn.errors import NkiValidationError
-from opentrn.isa_enums import (
-    dge_mode,
-    dma_engine,
-    engine,
-    gpsimd_engine,
-    matmul_perf_mode,
-    nc_version,
-    oob_mode,
-    reduce_cmd,
-    scalar_engine,
-    tensor_engine,
-    unknown_engine,
-    vector_engine,
-)
 from opentrn.oracle import (
     isa_accumulate,
     isa_elementwise,
@@ -40,6 +26,20 @@ from opentrn.oracle.isa_move import *  # noqa: F403
 from opentrn.oracle.isa_register import *  # noqa: F403
 from opentrn.oracle.isa_search import *  # noqa: F403
 from opentrn.oracle.machine import current
+from opentrn.types.isa_enums import (
+    dge_mode,
+    dma_engine,
+    engine,
+    gpsimd_engine,
+    matmul_perf_mode,
+    nc_version,
+    oob_mode,
+    reduce_cmd,
+    scalar_engine,
+    tensor_engine,
+    unknown_engine,
+    vector_engine,
+)
 
 
 def get_nc_version() -> nc_version:
@@ -54,11 +54,16 @@ def get_nc_sub_version() -> int:
 
 _FAMILIES = (isa_move, isa_matmul, isa_elementwise, isa_accumulate, isa_generate, isa_search, isa_register)
 
-# The names of the instructions, e.g. "nc_matmul".
-INSTRUCTIONS: tuple[str, ...] = tuple(name for family in _FAMILIES for name in family.__all__)
+# Instructions of the hardware for which nki.isa has no call; opentrn.custom_op has one.
+BEYOND_NKI = ("nc_matmul_sparse",)
+# The names of the instructions of nki.isa, e.g. "nc_matmul".
+INSTRUCTIONS: tuple[str, ...] = tuple(
+    name for family in _FAMILIES for name in family.__all__ if name not in BEYOND_NKI
+)
 
 __all__ = [  # noqa: PLE0604
     *INSTRUCTIONS,
+    *BEYOND_NKI,
     "NkiInstruction",
     "NkiValidationError",
     "VirtualRegister",

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from opentrn.errors import require
-from opentrn.isa_enums import nc_version, reduce_cmd
-from opentrn.isa_ops import is_bitvec, op_name
 from opentrn.oracle import alu
 from opentrn.oracle.activations import activate
 from opentrn.oracle.instruction import NkiInstruction
 from opentrn.oracle.machine import current
 from opentrn.oracle.numerics import rows_f32, rows_raw, same_elements, scalar_or_vector, store
 from opentrn.oracle.tensor import NkiTensor
+from opentrn.types.isa_enums import nc_version, reduce_cmd
+from opentrn.types.isa_ops import is_bitvec, op_name
 
 FP32_MIN = float(np.finfo(np.float32).min)
 _cmd = reduce_cmd

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from opentrn.errors import NkiValidationError, require
-from opentrn.isa_enums import MemoryRegion, engine
-from opentrn.isa_ops import is_bitvec, op_name
 from opentrn.oracle import alu
 from opentrn.oracle.instruction import NkiInstruction
 from opentrn.oracle.numerics import rows_f32, rows_raw, same_elements, scalar_or_vector, store, store_raw
 from opentrn.oracle.tensor import NkiTensor
+from opentrn.types.isa_enums import MemoryRegion, engine
+from opentrn.types.isa_ops import is_bitvec, op_name
 
 _INT32 = frozenset({"int32", "uint32"})
 # What GpSimd computes in native 32-bit integers. Division-like operators are not documented as exact.

@@ -9,10 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from opentrn.dtypes import is_integer, to_numpy_dtype
 from opentrn.errors import require
-from opentrn.isa_enums import MemoryRegion, engine, nc_version
-from opentrn.isa_ops import op_name
 from opentrn.oracle import alu
 from opentrn.oracle.instruction import NkiInstruction
 from opentrn.oracle.machine import current
@@ -26,6 +23,9 @@ from opentrn.oracle.numerics import (
     store_raw,
 )
 from opentrn.oracle.tensor import NkiTensor
+from opentrn.types.dtypes import is_integer, to_numpy_dtype
+from opentrn.types.isa_enums import MemoryRegion, engine, nc_version
+from opentrn.types.isa_ops import op_name
 
 
 def affine_values(pattern: Sequence, offset: Any, channel_multiplier: Any, partitions: int) -> np.ndarray:

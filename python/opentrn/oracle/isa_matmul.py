@@ -1,8 +1,9 @@
-"""Tensor engine: nc_matmul, nc_matmul_mx, nc_transpose; and quantize_mx, which prepares operands for it.
+"""Tensor engine: nc_matmul, nc_matmul_mx, nc_matmul_sparse, nc_transpose; and quantize_mx, which prepares operands.
 
 Products and sums are float32 (BLAS, so the summation order along the contraction is the library's; `Machine(
 sequential_matmul=True)` sums row by row). A PSUM location that no matmul has written yet is overwritten when
-accumulate is None. Source: nisa.nc_matmul, nisa.nc_matmul_mx, nisa.nc_transpose.
+accumulate is None. Source: nisa.nc_matmul, nisa.nc_matmul_mx, nisa.nc_transpose; trainium2_arch.rst of
+nc_matmul_sparse.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from opentrn import strict
-from opentrn.dtypes import is_packed_x4, pack_x4, unpack_x4
 from opentrn.errors import UndefinedBehavior, require
-from opentrn.isa_enums import MemoryRegion, engine, matmul_perf_mode, nc_version
 from opentrn.oracle.instruction import NkiInstruction
 from opentrn.oracle.machine import current_or_none
 from opentrn.oracle.numerics import load_f32, rows_f32, rows_raw, store, store_raw
 from opentrn.oracle.tensor import TENSOR_ENGINE_GROUP, NkiTensor
+from opentrn.types.dtypes import is_packed_x4, pack_x4, unpack_x4
+from opentrn.types.isa_enums import MemoryRegion, engine, matmul_perf_mode, nc_version
 
 MX_GROUP_PARTITIONS = 8  # a scale covers 8 partitions x 4 packed values
 QUADRANT = 32
@@ -248,6 +249,67 @@ def nc_matmul_mx(
     return NkiInstruction(name)
 
 
+# (M, N) of the M:N patterns that the Tensor engine has; neuron-core-v3.rst.
+_SPARSITY_PATTERNS = frozenset({(4, 16), (4, 12), (4, 8), (2, 8), (2, 4), (1, 4), (1, 2)})
+
+
+def sparse_tags(indices: NkiTensor, kept: int, group: int) -> np.ndarray:
+    """The tags of `indices`, one for each kept value: places in its group, different within a group."""
+    require(indices.dtype == "uint16", f"nc_matmul_sparse: {indices!r} must be uint16")
+    codes = rows_raw(indices).astype(np.int64)
+    tags = (codes[:, :, None] >> np.arange(0, 16, 4) & 15).reshape(codes.shape[0], -1)  # [K, M]
+    require(
+        tags.shape[0] % kept == 0,
+        f"nc_matmul_sparse: {indices!r} must have a multiple of {kept} partitions, which are a group",
+    )
+    require(bool((tags < group).all()), f"nc_matmul_sparse: {indices!r} has a tag of {group} or more")
+    ordered = np.sort(tags.reshape(-1, kept, tags.shape[1]), axis=1)
+    require(
+        bool((ordered[:, 1:] != ordered[:, :-1]).all()),
+        f"nc_matmul_sparse: {indices!r} has a tag twice in a group",
+    )
+    return tags
+
+
+def nc_matmul_sparse(
+    dst: NkiTensor,
+    stationary: NkiTensor,
+    moving: NkiTensor,
+    indices: NkiTensor,
+    pattern: int,
+    accumulate: bool | None = None,
+    name: str | None = None,
+) -> NkiInstruction:
+    """Matrix product with a stationary matrix of M:N structured sparsity; `pattern` is 100 M + N.
+
+    Of every N values along the contraction stationary[K, m] keeps M, in M neighbouring partitions. moving is
+    [K, R, n] with R = N / M. A value's tag t chooses partition t // R of its group and index t % R of moving; indices
+    has four tags of 4 bits in a uint16, the first in the low bits. What no tag chooses is not read.
+    """
+    require(_generation() >= nc_version.gen3, "nc_matmul_sparse needs NeuronCore-v3")
+    _check_memories("nc_matmul_sparse", dst, stationary, moving, indices)
+    kept, group = divmod(pattern, 100)
+    require((kept, group) in _SPARSITY_PATTERNS, f"nc_matmul_sparse: there is no pattern {kept}:{group}")
+    ratio = group // kept
+    weights = rows_f32(stationary, TENSOR_ENGINE_GROUP)
+    values = rows_f32(moving, TENSOR_ENGINE_GROUP)
+    tags = sparse_tags(indices, kept, group)
+    require(
+        values.shape[0] == weights.shape[0] and values.shape[1] % ratio == 0 and tags.shape == weights.shape,
+        f"nc_matmul_sparse: {stationary!r}, {moving!r} and {indices!r} must be [K, M], [K, {ratio}, n], [K, M / 4]",
+    )
+    values = values.reshape(values.shape[0], ratio, -1)
+    first = np.arange(weights.shape[0]) // kept * kept  # partition on which the group begins
+    product = np.stack(
+        [
+            _product(weights[:, m : m + 1], values[first + tags[:, m] // ratio, tags[:, m] % ratio])[0]
+            for m in range(weights.shape[1])
+        ]
+    )
+    _accumulate(dst, product, accumulate)
+    return NkiInstruction(name)
+
+
 _EXPONENT_MAX = {"float8_e4m3fn_x4": 8, "float8_e5m2_x4": 15}  # largest unbiased exponent; nisa.quantize_mx
 
 
@@ -298,4 +360,4 @@ def quantize_mx(
     return NkiInstruction(name)
 
 
-__all__ = ["nc_matmul", "nc_matmul_mx", "nc_transpose", "quantize_mx"]
+__all__ = ["nc_matmul", "nc_matmul_mx", "nc_matmul_sparse", "nc_transpose", "quantize_mx"]

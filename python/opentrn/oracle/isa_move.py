@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from opentrn.dtypes import is_integer, is_packed_x4, to_numpy_dtype
 from opentrn.errors import OutOfBounds, require
-from opentrn.isa_enums import MemoryRegion, dge_mode, dma_engine, engine, nc_version, oob_mode
-from opentrn.isa_ops import op_name
 from opentrn.oracle.instruction import NkiInstruction
 from opentrn.oracle.machine import current
 from opentrn.oracle.numerics import cast_from_f32, rows_raw, same_elements, store, store_raw
 from opentrn.oracle.tensor import NkiTensor
+from opentrn.types.dtypes import is_integer, is_packed_x4, to_numpy_dtype
+from opentrn.types.isa_enums import MemoryRegion, dge_mode, dma_engine, engine, nc_version, oob_mode
+from opentrn.types.isa_ops import op_name
 
 QUADRANT = 32  # partitions
 

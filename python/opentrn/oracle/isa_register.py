@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from opentrn.dtypes import is_integer, to_numpy_dtype
 from opentrn.errors import require
 from opentrn.oracle.instruction import VirtualRegister
 from opentrn.oracle.tensor import NkiTensor
+from opentrn.types.dtypes import is_integer, to_numpy_dtype
 
 
 def register_alloc(x: Any = None) -> VirtualRegister:

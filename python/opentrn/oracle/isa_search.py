@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from opentrn.dtypes import is_integer, to_numpy_dtype
 from opentrn.errors import OutOfBounds, require
-from opentrn.isa_enums import MemoryRegion, nc_version
 from opentrn.oracle.instruction import NkiInstruction
 from opentrn.oracle.machine import current_or_none
 from opentrn.oracle.numerics import rows_f32, rows_raw, store, store_raw
 from opentrn.oracle.tensor import NkiTensor
+from opentrn.types.dtypes import is_integer, to_numpy_dtype
+from opentrn.types.isa_enums import MemoryRegion, nc_version
 
 GPSIMD_CORE_PARTITIONS = 16
 BN_STATS_ELEMENTS_MAX = 512

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from opentrn import stochastic_rounding as rounding
-from opentrn.dtypes import dtype_of, to_numpy_dtype
 from opentrn.errors import NkiValidationError, NotModelled, require
-from opentrn.isa_enums import MemoryRegion, nc_version, require_logical_core, target_version
 from opentrn.oracle.random_state import RandomState
 from opentrn.oracle.tensor import NkiTensor, Storage, allocate
+from opentrn.settings import stochastic_rounding as rounding
+from opentrn.types.dtypes import dtype_of, to_numpy_dtype
+from opentrn.types.isa_enums import MemoryRegion, nc_version, require_logical_core, target_version
 
 PARTITIONS = 128
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from opentrn.dtypes import dtype_of, is_integer, is_packed_x4, to_numpy_dtype
 from opentrn.errors import NkiValidationError, require
 from opentrn.oracle.tensor import ENGINE_GROUP, NkiTensor
+from opentrn.types.dtypes import dtype_of, is_integer, is_packed_x4, to_numpy_dtype
 
 
 def round_tfloat32(values: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opentrn.isa_enums import engine
+from opentrn.types.isa_enums import engine
 
 LANES = 128
 _WORDS = 6

@@ -21,22 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from opentrn.dtypes import DType, dtype_of, is_float, to_numpy_dtype
 from opentrn.errors import NkiValidationError, OutOfBounds, require
-from opentrn.isa_enums import MemoryRegion
+from opentrn.types.dtypes import DType, dtype_of, is_float, to_numpy_dtype
+from opentrn.types.isa_enums import MemoryRegion
+from opentrn.types.shapes import infer_sizes
 
 UNINITIALISED_INTEGER = 4  # what the official simulator fills integer memory with
 
 ENGINE_GROUP = 16  # partitions that share one `.indirect` offset list: Vector, Scalar and GpSimd
 TENSOR_ENGINE_GROUP = 32
-
-
-@dataclass
-class DynamicSlice:
-    """`nl.ds(start, size)`: elements start .. start+size-1; start may be a register."""
-
-    start: Any
-    size: Any
 
 
 class Storage:
@@ -351,7 +344,7 @@ class NkiTensor:
     def reshape_dim(self, dim: int, shape: Sequence[int]) -> NkiTensor:
         """Split one dimension; one size may be -1."""
         dim = self._dim(dim)
-        sizes = _infer(shape, self.shape[dim])
+        sizes = infer_sizes(shape, self.shape[dim])
         if dim == 0 and self._keeps_dim0():
             require(tuple(sizes) == (self.shape[0],), "dimension 0 cannot be split")
         steps = [s * self.strides[dim] for s in _row_major(sizes)]
@@ -381,7 +374,7 @@ class NkiTensor:
     def reshape(self, *shape: Any) -> NkiTensor:
         """New shape over the same elements; fails when the layout would need a copy."""
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-        sizes = _infer([_as_int(s) for s in wanted], self.size)
+        sizes = infer_sizes([_as_int(s) for s in wanted], self.size)
         if self._keeps_dim0():
             require(
                 sizes[0] == self.shape[0],
@@ -407,7 +400,7 @@ class NkiTensor:
         view, names = self, []
         for size, entry in zip(self.shape, src_pattern, strict=True):
             group = (entry,) if isinstance(entry, str) else tuple(entry)
-            dims = _infer([sizes.get(n, -1) for n in group], size)
+            dims = infer_sizes([sizes.get(n, -1) for n in group], size)
             sizes.update(zip(group, dims, strict=True))
             if len(group) != 1:
                 view = view.reshape_dim(len(names), dims)
@@ -629,8 +622,8 @@ class NkiTensor:
     def _mark_written(self) -> None:
         """On gen4 an accumulating matmul may start from any written PSUM; before, only from a matmul's
         result."""
-        from opentrn.isa_enums import nc_version
         from opentrn.oracle.machine import current_or_none
+        from opentrn.types.isa_enums import nc_version
 
         machine = current_or_none()
         if machine is not None and machine.nc_version >= nc_version.gen4:
@@ -671,18 +664,6 @@ def _slice_bounds(key: slice, size: int) -> tuple[int, int, int]:
     stop = size if key.stop is None else _as_int(key.stop)
     step = 1 if key.step is None else _as_int(key.step)
     return (start + size if start < 0 else start), (stop + size if stop < 0 else stop), step
-
-
-def _infer(shape: Sequence[int], total: int) -> list[int]:
-    """Sizes with one -1 replaced so that the product is `total`."""
-    sizes = [int(s) for s in shape]
-    if -1 in sizes:
-        require(sizes.count(-1) == 1, f"{tuple(shape)} holds more than one -1")
-        known = -math.prod(sizes)
-        require(known > 0 and total % known == 0, f"{total} elements do not split into {tuple(shape)}")
-        sizes[sizes.index(-1)] = total // known
-    require(math.prod(sizes) == total, f"{total} elements do not fill {tuple(shape)}")
-    return sizes
 
 
 def allocate(

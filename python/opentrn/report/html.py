@@ -1,15 +1,21 @@
 """The profile as one self-contained page.
 
-page.html, page.css and page.js are put together with the data: the profile (its JSON), the text of the
-source files it names, and the events as deflated binary columns, which the page reads straight into typed
-arrays, so that a million events stay usable.
+page.html, page.css and the scripts (page.js and those before it) are put together with the data: the profile
+(its JSON), the text of the source files it names, and the events as deflated binary columns, which the page reads
+straight into typed arrays, so that a million events stay usable.
+
+Which files a program names is up to whoever made it, and a page is made to be passed on: only those that this process
+imported (a kernel and what it uses), and those that the caller lists, are embedded.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import os
+import sys
 import zlib
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -17,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from opentrn import _core
+from opentrn.base.files import new_file
 
 # What is not worth embedding: a generated file of megabytes.
 SOURCE_BYTES_MAX = 400_000
@@ -31,31 +38,33 @@ _COLUMNS = (
 _CRITICAL_COLUMNS = (("start_ns", "<f8"), ("end_ns", "<f8"), ("instruction", "<u4"), ("resource", "u1"))
 
 
-def page(timing: Any) -> str:
-    """The page of a `Timing`, as text."""
+def page(timing: Any, embed_source: Iterable[str | Path] = ()) -> str:
+    """The page of a `Timing`, as text. embed_source: files whose text it may hold, beside imported ones."""
     files = resources.files(__package__)
     parts = {kind: files.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js")}
-    model_script = files.joinpath("model.js").read_text("utf-8")
+    # Scripts of one page share their names: what others use comes first.
+    scripts = [files.joinpath(f"{name}.js").read_text("utf-8") for name in ("colours", "model", "events")]
     # `</` ends a script, and `<!--` with `<script` keeps it open beyond its end: no `<` stays.
-    data = json.dumps(_data(timing), separators=(",", ":")).replace("<", "\\u003c")
+    data = json.dumps(_data(timing, embed_source), separators=(",", ":")).replace("<", "\\u003c")
     profile_name = json.loads(timing.json())["program"]
     return (
         parts["html"]
         .replace("{{title}}", _escaped(profile_name))
         .replace("{{css}}", parts["css"])
-        .replace("{{js}}", model_script + parts["js"])
+        .replace("{{js}}", "".join(scripts) + parts["js"])
         .replace("{{data}}", data)
     )
 
 
-def save(timing: Any, path: str | Path) -> Path:
-    """Write the page of a `Timing` to `path`."""
-    path = Path(path)
-    path.write_text(page(timing), encoding="utf-8")
-    return path
+def save(timing: Any, path: str | Path, embed_source: Iterable[str | Path] = ()) -> Path:
+    """Write the page of a `Timing` to `path`, as page() makes it."""
+    text = page(timing, embed_source)
+    with new_file(path) as part:
+        part.write_text(text, encoding="utf-8")
+    return Path(path)
 
 
-def _data(timing: Any) -> dict[str, Any]:
+def _data(timing: Any, embed_source: Iterable[str | Path]) -> dict[str, Any]:
     profile = timing.profile()
     events = timing.events()
     order = np.lexsort((events["start_ns"], events["track"]))
@@ -76,7 +85,7 @@ def _data(timing: Any) -> dict[str, Any]:
         "stalls": _core.stall_names(),
         "resources": _core.resource_names(),
         "sources": sources,
-        "texts": _texts({line["file"] for line in profile["lines"]}),
+        "texts": _texts({line["file"] for line in profile["lines"]}, embed_source),
         "events": {"count": len(events), "data": _packed(columns, _COLUMNS)},
         "critical": {
             "count": len(critical),
@@ -98,13 +107,16 @@ def _sources(events: np.ndarray, strings: list[str]) -> tuple[list[list[Any]], n
     return [[strings[k["file"]], int(k["line"]), strings[k["function"]]] for k in distinct], index
 
 
-def _texts(files: set[str]) -> dict[str, list[str]]:
-    """The lines of the source files that can still be read."""
+def _texts(files: set[str], embed_source: Iterable[str | Path]) -> dict[str, list[str]]:
+    """The lines of those source files that may be embedded and can still be read."""
+    imported = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    allowed = {os.path.realpath(file) for file in [*imported, *embed_source] if file}
     texts = {}
     for name in sorted(files):
         path = Path(name)
         try:
-            if name and path.is_file() and path.stat().st_size <= SOURCE_BYTES_MAX:
+            known = bool(name) and os.path.realpath(name) in allowed
+            if known and path.is_file() and path.stat().st_size <= SOURCE_BYTES_MAX:
                 texts[name] = path.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
             continue  # gone or unreadable: the page shows file and line without the text

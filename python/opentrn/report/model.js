@@ -18,41 +18,62 @@ function throughChain(layer, name) {
 }
 
 function layerRows(layer, depth, path) {
-  return layer.children.filter((child) => child.instructions > 0).map((child) => {
+  const rows = layer.children.filter((child) => child.instructions > 0).map((child) => {
     const shown = throughChain(child, child.name);
     const full = path ? `${path}/${shown.name}` : shown.name;
     return { layer: shown.layer, name: shown.name, path: full, depth, rows: layerRows(shown.layer, depth + 1, full) };
   });
+  // In the order of the model, unless that would hide what takes longest behind "more".
+  return rows.length > ROWS_WANTED ? rows.sort((a, b) => b.layer.critical_ns - a.layer.critical_ns) : rows;
 }
 const countRows = (rows, depth) => rows.reduce((sum, row) => sum + 1 + (depth > 1 ? countRows(row.rows, depth - 1) : 0), 0);
-const ROWS_WANTED = 40;
+const ROWS_WANTED = 15;
 
-function layerTable(rows, wholeNs) {
+// How deep the whole tree can be shown with at most `wanted` rows.
+function depthFor(rows, wanted) {
   let depth = 1;
-  while (depth < 12 && countRows(rows, depth + 1) > countRows(rows, depth) && countRows(rows, depth + 1) <= ROWS_WANTED) depth++;
-  const open = new Set();
-  const openTo = (list) => list.forEach((row) => { if (row.depth + 1 < depth) { open.add(row.path); openTo(row.rows); } });
-  openTo(rows);
+  while (depth < 12 && countRows(rows, depth + 1) > countRows(rows, depth) && countRows(rows, depth + 1) <= wanted) depth++;
+  return depth;
+}
+
+const LAYER_COLUMNS = [["layer", "", "of the model, by the framework's names"], ["critical path", "", "every nanosecond of the run belongs to one layer"],
+  ["time", "n", "on the critical path"], ["active", "n", "at least one instruction or transfer of it under way; layers overlap"], ["MFU", "n", "while active"],
+  ["MBU", "n", "while active"], ["flop", "n", "of the Tensor engine, without transposes"], ["HBM", "n", "read and written"],
+  ["moved", "n", "copies, spills and write-backs"], ["transposes", "n", "instructions"], ["bound by", "", "the largest part of its critical path"]];
+
+function layerRow(row, hottest, isOpen, toggle) {
+  const { layer } = row, inner = row.rows.length > 0;
+  const numbers = [time(layer.critical_ns), time(layer.active_ns), percent(layer.mfu_percent), percent(layer.mbu_percent), layer.tensor_flops ? flops(layer.tensor_flops) : "",
+    bytes(layer.hbm_bytes_read + layer.hbm_bytes_written), layer.moved_bytes ? bytes(layer.moved_bytes) : "", layer.transposes ? count(layer.transposes) : ""];
+  return el("tr", { class: inner ? "acts" : null, title: row.path, "aria-expanded": inner ? String(isOpen) : null, ...(inner ? acts(toggle) : {}) },
+    el("td", { class: "layer", style: `padding-left:${10 + 16 * row.depth}px` }, el("span", { class: "twist" }, inner ? (isOpen ? "▾" : "▸") : ""), row.name),
+    el("td", { class: "share" }, el("span", { class: "share" }, el("i", { style: `width:${60 * layer.critical_percent / hottest}px` }), percent(layer.critical_percent))),
+    ...numbers.map((text) => el("td", { class: "n" }, text)), el("td", {}, layer.bound_by || ""));
+}
+
+// The tree in its own order; ROWS_WANTED rows until asked for more, and what a reader opens is shown.
+function layerTable(rows) {
+  const open = new Set(), holder = scrolling();
+  const visible = (list) => list.flatMap((row) => [row, ...(open.has(row.path) ? visible(row.rows) : [])]);
+  // What takes longest is opened, as far as there is room.
+  for (let next = true; next;) {
+    const all = visible(rows), byTime = [...all].sort((a, b) => b.layer.critical_ns - a.layer.critical_ns);
+    next = byTime.find((row) => row.rows.length && !open.has(row.path) && all.length + row.rows.length <= ROWS_WANTED);
+    if (next) open.add(next.path);
+  }
   const hottest = Math.max(...rows.map((row) => row.layer.critical_percent), 1e-9);
-  const holder = el("div", { class: "scroll" });
+  let limit = ROWS_WANTED;
+  const toggle = (row) => {
+    if (open.delete(row.path)) limit = Math.max(ROWS_WANTED, limit - row.rows.length);
+    else { open.add(row.path); limit += row.rows.length; }
+    draw();
+  };
   const draw = () => {
-    const body = el("tbody");
-    const add = (list) => list.forEach((row) => {
-      const { layer } = row, inner = row.rows.length > 0;
-      const toggle = () => { open.has(row.path) ? open.delete(row.path) : open.add(row.path); draw(); };
-      body.append(el("tr", { style: inner ? "cursor:pointer" : null, onclick: inner ? toggle : null, title: row.path },
-        el("td", { class: "layer", style: `padding-left:${10 + 16 * row.depth}px` }, el("span", { class: "twist" }, inner ? (open.has(row.path) ? "▾" : "▸") : ""), row.name),
-        el("td", { class: "share" }, el("span", { class: "share" }, el("i", { style: `width:${60 * layer.critical_percent / hottest}px` }), percent(layer.critical_percent))),
-        ...[time(layer.critical_ns), time(layer.active_ns), percent(layer.mfu_percent), percent(layer.mbu_percent), layer.tensor_flops ? flops(layer.tensor_flops) : "",
-          bytes(layer.hbm_bytes_read + layer.hbm_bytes_written), layer.moved_bytes ? bytes(layer.moved_bytes) : "", layer.transposes ? count(layer.transposes) : ""].map((text) => el("td", { class: "n" }, text)),
-        el("td", {}, layer.bound_by || "")));
-      if (open.has(row.path)) add(row.rows);
-    });
-    add(rows);
-    const heads = [["layer", "", "of the model, by the framework's names"], ["critical path", "", "every nanosecond of the run belongs to one layer"], ["time", "n", "on the critical path"],
-      ["active", "n", "at least one instruction or transfer of it under way; layers overlap"], ["MFU", "n", "while active"], ["MBU", "n", "while active"], ["flop", "n", "of the Tensor engine, without transposes"],
-      ["HBM", "n", "read and written"], ["moved", "n", "copies, spills and write-backs"], ["transposes", "n", "instructions"], ["bound by", "", "the largest part of its critical path"]];
-    holder.replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, ...heads.map(([text, kind, hint]) => el("th", { class: kind || null, title: hint }, text)))), body));
+    const all = visible(rows);
+    const body = el("tbody", {}, ...all.slice(0, limit).map((row) => layerRow(row, hottest, open.has(row.path), () => toggle(row))));
+    if (all.length > limit) body.append(moreRow(all.length - limit, LAYER_COLUMNS.length, () => { limit = Infinity; draw(); }));
+    const head = LAYER_COLUMNS.map(([text, kind, hint]) => el("th", { class: kind || null, title: hint, scope: "col" }, text));
+    holder.firstChild.replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, ...head)), body));
   };
   draw();
   return holder;
@@ -72,9 +93,7 @@ const powerText = (power) => power >= 0 && power <= 3 ? String(10 ** power) : po
 
 // Leaves and inner layers of one level: the rows that the table shows first.
 function rooflinePoints(rows) {
-  let depth = 1;
-  while (depth < 12 && countRows(rows, depth + 1) > countRows(rows, depth) && countRows(rows, depth + 1) <= 60) depth++;
-  const points = [];
+  const depth = depthFor(rows, 60), points = [];
   const add = (list, left) => list.forEach((row) => {
     if (left > 1 && row.rows.length) return add(row.rows, left - 1);
     const { layer } = row, moved = layer.hbm_bytes_read + layer.hbm_bytes_written;
@@ -110,7 +129,7 @@ function roofline(rows, model) {
   const labels = points.map((p) => ({ x: sx(p.x) - 5, y: sy(p.y) - 6, wide: 10 }));
   points.forEach((point, i) => {
     const x = sx(point.x), y = sy(point.y), radius = 4 + Math.sqrt(Math.max(point.share, 0)) * 1.6;
-    plot.append(svg("circle", { cx: x, cy: y, r: radius, fill: RESOURCE_COLOURS[point.row.layer.bound_by] || "#888", class: "point" },
+    plot.append(svg("circle", { cx: x, cy: y, r: radius, fill: resourceColour(point.row.layer.bound_by), class: "point" },
       svg("title", {}, `${point.row.path}\n${point.y.toPrecision(3)} Tflop/s at ${point.x.toPrecision(3)} flop/byte, ${percent(point.share)} of the run, bound by ${point.row.layer.bound_by}`)));
     const name = point.row.path.split("/").slice(-2).join("/");
     const text = name.length > 34 ? "…" + name.slice(-33) : name;
@@ -122,7 +141,7 @@ function roofline(rows, model) {
     }
   });
   const used = [...new Set(points.map((p) => p.row.layer.bound_by))].filter(Boolean);
-  return el("div", {}, plot, el("div", { class: "keys" }, el("span", { class: "dim" }, "bound by:"), ...used.map((name) => el("span", {}, swatch(RESOURCE_COLOURS[name] || "#888"), name))));
+  return el("div", {}, plot, el("div", { class: "keys" }, el("span", { class: "dim" }, "bound by:"), ...used.map((name) => el("span", {}, swatch(resourceColour(name)), name))));
 }
 
 function memoryPlot(curve, totalNs, last) {
@@ -154,7 +173,7 @@ function drawModel() {
   const whole = throughChain(model.layers, "");
   const rows = whole.layer.children.length ? layerRows(whole.layer, 0, "") : layerRows({ children: [model.layers] }, 0, "");
   $("layers-note").textContent = `${count(model.ops)} ops in ${count(model.kernels)} kernels${whole.name ? `, all in ${whole.name}` : ""}; click a row to open or close it`;
-  $("layers").append(layerTable(rows, model.layers.critical_ns));
+  $("layers").append(layerTable(rows));
   $("roofline").append(roofline(rows, model));
   $("memory-curves").append(...model.memory.map((curve, i) => memoryPlot(curve, profile.total_ns, i === model.memory.length - 1)));
   $("movements").append(model.movements.length ? table([

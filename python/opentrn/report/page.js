@@ -52,7 +52,8 @@ function shortFile(file) {
   }
   return file;
 }
-const place = (file, line) => file ? `${shortFile(file)}:${line}` : "(no source line)";
+// A model without source lines has the names of its nodes in their place.
+const place = (file, line, name) => file ? `${shortFile(file)}:${line}` : name || "(no source line)";
 const sourceText = (file, line) => (data.texts[file] || [])[line - 1] || "";
 
 // ---- DOM helpers
@@ -60,44 +61,55 @@ const sourceText = (file, line) => (data.texts[file] || [])[line - 1] || "";
 function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [key, value] of Object.entries(attributes)) {
-    if (key === "onclick") node.onclick = value;
+    if (key.startsWith("on")) node[key] = value;
     else if (value != null) node.setAttribute(key, value);
   }
   node.append(...children.filter((child) => child != null));
   return node;
 }
 
+// What a click does, Enter does too.
+const acts = (action) => ({ onclick: action, tabindex: 0, onkeydown: (event) => { if (event.key === "Enter") { action(); event.preventDefault(); } } });
+
+const moreRow = (hidden, columns, action) => el("tr", { class: "more", ...acts(action) }, el("td", { colspan: columns }, `${count(hidden)} more …`));
+
+// A holder of a table, which goes into its first child. It says so when there is more than the width shows.
+function scrolling() {
+  const inner = el("div", { class: "scroll" }), hint = el("p", { class: "dim hint aside", hidden: "" }, "this table scrolls sideways →");
+  const look = () => { hint.hidden = inner.scrollWidth <= inner.clientWidth + 1; };
+  new ResizeObserver(look).observe(inner);
+  new MutationObserver(look).observe(inner, { childList: true });
+  return el("div", {}, inner, hint);
+}
+
 // columns: {title, value(row) -> sort key, show(row) -> text or node, number}. Shows `limit` rows until asked for more.
 function table(columns, rows, { limit = 15, onRow = null, chosen = () => false } = {}) {
-  const holder = el("div", { class: "scroll" });
+  const holder = scrolling();
   let sorted = rows, by = null, descending = true, all = false;
+  const sortBy = (column) => {
+    descending = by === column ? !descending : true;
+    by = column;
+    const sign = descending ? -1 : 1;
+    sorted = [...rows].sort((a, b) => { const x = column.value(a), y = column.value(b); return sign * (x < y ? -1 : x > y ? 1 : 0); });
+    draw();
+  };
   const draw = () => {
     const head = el("tr", {}, ...columns.map((column) => el("th", {
-      class: column.number ? "n" : null, title: column.hint,
-      onclick: () => {
-        descending = by === column ? !descending : true;
-        by = column;
-        const sign = descending ? -1 : 1;
-        sorted = [...rows].sort((a, b) => { const x = column.value(a), y = column.value(b); return sign * (x < y ? -1 : x > y ? 1 : 0); });
-        draw();
-      },
+      class: column.number ? "n" : null, title: column.hint, scope: "col", ...acts(() => sortBy(column)),
+      "aria-sort": by === column ? (descending ? "descending" : "ascending") : null,
     }, column.title + (by === column ? (descending ? " ▾" : " ▴") : ""))));
     const body = el("tbody", {}, ...sorted.slice(0, all ? sorted.length : limit).map((row) => el("tr", {
-      class: chosen(row) ? "chosen" : null, style: onRow ? "cursor:pointer" : null, onclick: onRow ? () => { onRow(row); draw(); } : null,
+      class: [chosen(row) ? "chosen" : "", onRow ? "acts" : ""].join(" ").trim() || null, ...(onRow ? acts(() => { onRow(row); draw(); }) : {}),
     }, ...columns.map((column) => el("td", { class: [column.number ? "n" : "", column.class || ""].join(" ").trim() || null },
       column.show ? column.show(row) : String(column.value(row)))))));
-    if (!all && sorted.length > limit)
-      body.append(el("tr", { class: "more", onclick: () => { all = true; draw(); } }, el("td", { colspan: columns.length }, `${sorted.length - limit} more …`)));
-    holder.replaceChildren(el("table", {}, el("thead", {}, head), body));
+    if (!all && sorted.length > limit) body.append(moreRow(sorted.length - limit, columns.length, () => { all = true; draw(); }));
+    holder.firstChild.replaceChildren(el("table", {}, el("thead", {}, head), body));
   };
   draw();
   holder.redraw = draw;
   return holder;
 }
 
-const PALETTE = ["#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#eeca3b", "#9d755d", "#ff9da6", "#5b8ff9", "#7f7f7f", "#2ca02c", "#c49c94", "#17becf", "#8c6bb1", "#d6604d"];
-const RESOURCE_COLOURS = { "Tensor engine": "#4c78a8", "Vector engine": "#54a24b", "Scalar engine": "#eeca3b", "GpSimd engine": "#b279a2", "Sync engine": "#9d755d",
-  "DMA engines": "#f58518", "HBM bandwidth": "#e45756", "DMA latency": "#ff9da6", "descriptors": "#d6a05a", "semaphores": "#98a2b3", "shared port": "#72b7b2", "other core": "#7f7f7f" };
 const swatch = (colour) => el("span", { class: "swatch", style: `background:${colour}` });
 
 // ---- cards and tables
@@ -112,6 +124,9 @@ function drawHead() {
   $("program").textContent = profile.program;
   $("machine").textContent = `${profile.cores > 1 ? profile.cores + " × " : ""}${profile.neuron_core} · ${count(profile.instructions)} instructions`
     + (profile.launch_overhead_ns ? ` · launching adds ${time(profile.launch_overhead_ns, 0)}` : "")
+    + (profile.band.unknown ? ` · error band unknown: ${profile.band.unknown}`
+      : ` · ${Math.round(100 * profile.band.share)} % band ${time(profile.band.low_ns)} to ${time(profile.band.high_ns)}, from ${profile.band.runs} runs of ${profile.band.kind}`)
+    + ` · ${profile.basis.assumed_constants.length} of ${profile.basis.constants} timing constants assumed`
     + (profile.extrapolated_ns ? ` · ${time(profile.extrapolated_ns)} extrapolated from steady loops: hatched in the timeline` : "");
   $("cards").append(
     card(time(profile.total_ns), "predicted time on the device"),
@@ -127,19 +142,19 @@ function drawHead() {
       memory.psum_banks_limit && 100 * memory.psum_banks_used / memory.psum_banks_limit));
   const shares = profile.bound_by.shares;
   $("bound").append(
-    el("div", { class: "stack" }, ...shares.map((s) => el("i", { style: `width:${s.percent}%;background:${RESOURCE_COLOURS[s.resource] || "#888"}`, title: `${s.resource} ${percent(s.percent)}` }))),
-    el("div", { class: "keys" }, ...shares.filter((s) => s.percent >= 0.05).map((s) => el("span", {}, swatch(RESOURCE_COLOURS[s.resource] || "#888"), `${s.resource} `, el("b", {}, percent(s.percent)), ` ${time(s.ns)}`))));
+    el("div", { class: "stack" }, ...shares.map((s) => el("i", { style: `width:${s.percent}%;background:${resourceColour(s.resource)}`, title: `${s.resource} ${percent(s.percent)}` }))),
+    el("div", { class: "keys" }, ...shares.filter((s) => s.percent >= 0.05).map((s) => el("span", {}, swatch(resourceColour(s.resource)), `${s.resource} `, el("b", {}, percent(s.percent)), ` ${time(s.ns)}`))));
 }
 
-function placeCell(file, line, extra) {
-  return el("span", { title: file ? `${file}:${line}` : null }, el("code", {}, sourceText(file, line).trim() || (extra || "")), el("div", { class: "place" }, place(file, line)));
+function placeCell(file, line, extra, name) {
+  return el("span", { title: file ? `${file}:${line}` : null }, el("code", {}, sourceText(file, line).trim() || (extra || "")), el("div", { class: "place" }, place(file, line, name)));
 }
 
 function drawTables(timeline) {
   const hottest = Math.max(...profile.lines.map((line) => line.critical_percent), 1e-9);
   const mix = (line) => Object.entries(line.opcodes).map(([name, n]) => `${name} ×${count(n)}`).join(", ");
   const lines = table([
-    { title: "source line", value: (l) => place(l.file, l.line), show: (l) => placeCell(l.file, l.line) },
+    { title: "source line", value: (l) => place(l.file, l.line, l.function), show: (l) => placeCell(l.file, l.line, "", l.function) },
     { title: "critical path", class: "share", value: (l) => l.critical_ns, hint: "time on the critical path: what to make faster",
       show: (l) => el("span", { class: "share" }, el("i", { style: `width:${60 * l.critical_percent / hottest}px` }), percent(l.critical_percent)) },
     { title: "time", number: true, value: (l) => l.critical_ns, show: (l) => time(l.critical_ns) },
@@ -169,8 +184,8 @@ function drawTables(timeline) {
     ["HBM", bytes(memory.hbm_bytes_used), ""], ["spilled to HBM", bytes(memory.spill_save_bytes), ""], ["reloaded from there", bytes(memory.spill_reload_bytes), ""]]));
   $("waits").append(table([
     { title: "engine", value: (w) => w.engine },
-    { title: "was idle before", value: (w) => place(w.waiting.file, w.waiting.line), show: (w) => placeCell(w.waiting.file, w.waiting.line) },
-    { title: "because of", value: (w) => place(w.waited_for.file, w.waited_for.line), show: (w) => placeCell(w.waited_for.file, w.waited_for.line, w.waited_for_opcode) },
+    { title: "was idle before", value: (w) => place(w.waiting.file, w.waiting.line, w.waiting.function), show: (w) => placeCell(w.waiting.file, w.waiting.line, "", w.waiting.function) },
+    { title: "because of", value: (w) => place(w.waited_for.file, w.waited_for.line, w.waited_for.function), show: (w) => placeCell(w.waited_for.file, w.waited_for.line, w.waited_for_opcode, w.waited_for.function) },
     { title: "reason", value: (w) => w.cause },
     { title: "time", number: true, value: (w) => w.ns, show: (w) => time(w.ns) },
     { title: "times", number: true, value: (w) => w.count, show: (w) => count(w.count) },
@@ -303,20 +318,27 @@ class Timeline {
   }
 
   colourOf() {
-    const seen = new Map();
-    for (const { opcode } of [...profile.opcodes].sort((a, b) => b.busy_ns - a.busy_ns))
-      if (!seen.has(opcode)) seen.set(opcode, PALETTE[seen.size % PALETTE.length]);
-    this.opcodeColours = data.opcodes.map((name) => seen.get(name) || "#888");
-    this.opcodesSeen = [...seen];
-    const rank = new Map(profile.lines.map((line, i) => [`${line.file}:${line.line}`, i]));
-    this.sourceColours = data.sources.map(([file, line]) => { const i = rank.get(`${file}:${line}`); return i == null || i >= PALETTE.length ? "#8a94a6" : PALETTE[i]; });
+    this.opcodeColours = data.opcodes.map(instructionColour);
+    const seen = new Set([...profile.opcodes].sort((a, b) => b.busy_ns - a.busy_ns).map((row) => row.opcode));
+    this.opcodesSeen = [...seen].map((name) => [name, instructionColour(name)]);
+    const hottest = profile.lines.slice(0, LINE_COLOURS.length).filter((line) => line.file);
+    const inOrder = [...hottest].sort((a, b) => (a.file === b.file ? a.line - b.line : a.file < b.file ? -1 : 1));
+    const colours = new Map(inOrder.map((line, i) => [`${line.file}:${line.line}`, LINE_COLOURS[i]]));
+    this.linesSeen = hottest.map((line) => [place(line.file, line.line), colours.get(`${line.file}:${line.line}`)]);
+    this.sourceColours = data.sources.map(([file, line]) => colours.get(`${file}:${line}`) || "#8a94a6");
   }
   colour(i) { return this.colourBy === "source" ? this.sourceColours[this.events.source[i]] : this.opcodeColours[this.events.opcode[i]]; }
 
   drawLegend() {
-    const pairs = this.colourBy === "opcode" ? this.opcodesSeen
-      : profile.lines.slice(0, PALETTE.length).map((line, i) => [place(line.file, line.line), PALETTE[i]]);
-    $("legend").replaceChildren(...pairs.map(([name, colour]) => el("span", {}, swatch(colour), name)), el("span", {}, swatch("var(--wait)"), "waiting"));
+    const keys = (title, pairs) => el("div", { class: "keys" }, el("span", { class: "dim" }, title),
+      ...pairs.map(([name, colour]) => el("span", {}, swatch(colour), name)));
+    const drawn = new Set(this.critical.resource);
+    const resources = profile.bound_by.shares.map((share) => share.resource).filter((name) => drawn.has(data.resources.indexOf(name)));
+    const byLine = this.colourBy === "source";
+    $("legend").replaceChildren(
+      keys("critical path, by what bounds it:", resources.map((name) => [name, resourceColour(name)])),
+      keys(byLine ? "rows, by source line:" : "rows, by instruction:",
+        [...(byLine ? this.linesSeen : this.opcodesSeen), ...(byLine ? [["other lines", "#8a94a6"]] : []), ["waiting", "var(--wait)"]]));
   }
 
   x(t) { return LABELS + (t - this.view[0]) / (this.view[1] - this.view[0]) * (this.width - LABELS - 8); }
@@ -392,7 +414,7 @@ class Timeline {
       const x0 = Math.max(this.x(start[i]), LABELS), x1 = Math.min(this.x(end[i]), this.width - 8);
       if (x1 - x0 < 1 && Math.floor(x0) === drawn) continue;
       drawn = Math.floor(x0);
-      g.fillStyle = RESOURCE_COLOURS[data.resources[resource[i]]] || "#888";
+      g.fillStyle = resourceColour(data.resources[resource[i]]);
       g.fillRect(x0, AXIS, Math.max(1, x1 - x0), CRITICAL - 4);
     }
     this.label("critical path", AXIS, CRITICAL - 4);
@@ -481,7 +503,7 @@ class Timeline {
       g.fillStyle = colour; g.fillRect(from, y, width, height);
       if (i === this.selected) { g.strokeStyle = this.ink; g.lineWidth = 2; g.strokeRect(from, y, width, height); g.lineWidth = 1; }
       if (width > 30 && height > 12 && !dimmed && width > this.labelWidth(this.events.opcode[i]) + 8) {
-        g.fillStyle = "#fff"; g.textAlign = "left"; g.fillText(data.opcodes[this.events.opcode[i]], from + 5, y + height / 2);
+        g.fillStyle = inkOn(colour); g.textAlign = "left"; g.fillText(data.opcodes[this.events.opcode[i]], from + 5, y + height / 2);
       }
     }
     for (let lane = 0; lane < lanes; lane++) flush(lane);
@@ -512,7 +534,7 @@ class Timeline {
     const rows = [el("div", {}, el("b", {}, data.opcodes[e.opcode[i]]), ` on ${data.tracks[e.track[i]].name}, ${time(e.duration[i])} at ${time(e.start[i], 3)}`)];
     if (e.bytes[i]) rows.push(el("div", {}, `${bytes(e.bytes[i])}, ${(e.bytes[i] / e.duration[i]).toFixed(1)} GB/s`));
     if (e.stall[i]) rows.push(el("div", {}, `${data.stalls[e.stall[i]]}${e.stallTime[i] ? `: ${time(e.stallTime[i])} before it` : ""}`));
-    rows.push(el("div", { class: "dim" }, `${place(file, line)}${fn ? ` in ${fn}` : ""}`));
+    rows.push(el("div", { class: "dim" }, `${place(file, line, fn)}${file && fn ? ` in ${fn}` : ""}`));
     const text = sourceText(file, line).trim();
     if (text) rows.push(el("code", {}, text));
     return rows;
@@ -559,6 +581,7 @@ class Timeline {
     const begin = Math.min(Math.max(0, from), this.total - span);
     this.view = [begin, begin + span];
     this.draw();
+    if (this.onView) this.onView();
   }
   zoom(factor, at = (this.view[0] + this.view[1]) / 2) { this.setView(at - (at - this.view[0]) * factor, at + (this.view[1] - at) * factor); }
 
@@ -571,10 +594,28 @@ class Timeline {
       else this.zoom(Math.exp(Math.max(-1, Math.min(1, event.deltaY * 0.0025))), this.t(Math.max(LABELS, x)));
     }, { passive: false });
     let drag = null;
-    canvas.addEventListener("pointerdown", (event) => { const [x] = at(event); drag = { x, view: this.view, moved: false, range: event.shiftKey }; canvas.setPointerCapture(event.pointerId); });
+    const fingers = new Map();  // pointer -> x; two of them zoom
+    let pinch = null;
+    const startPinch = () => { const [a, b] = fingers.values(); pinch = { from: this.t(Math.min(a, b)), to: this.t(Math.max(a, b)) }; drag = null; };
+    const movePinch = () => {
+      const [a, b] = fingers.values(), left = Math.min(a, b), wide = Math.max(Math.abs(a - b), 8);
+      const scale = (pinch.to - pinch.from) / wide, inner = this.width - LABELS - 8;
+      this.setView(pinch.from - (left - LABELS) * scale, pinch.from + (inner + LABELS - left) * scale);
+    };
+    const lift = (event) => { fingers.delete(event.pointerId); if (fingers.size < 2) pinch = null; };
+    canvas.addEventListener("pointercancel", (event) => { lift(event); drag = null; this.selection = null; canvas.classList.remove("dragging"); });
+    canvas.addEventListener("pointerdown", (event) => {
+      const [x] = at(event);
+      fingers.set(event.pointerId, x);
+      canvas.setPointerCapture(event.pointerId);
+      if (fingers.size === 2) return startPinch();
+      drag = { x, view: this.view, moved: false, range: event.shiftKey };
+    });
     canvas.addEventListener("pointermove", (event) => {
       const [x, y] = at(event);
-      if (!drag) { this.hover(x, y); return; }
+      if (fingers.has(event.pointerId)) fingers.set(event.pointerId, x);
+      if (pinch) { movePinch(); return; }
+      if (!drag) { if (!fingers.size) this.hover(x, y); return; }
       if (Math.abs(x - drag.x) > 3) drag.moved = true;
       if (!drag.moved) return;
       $("tip").hidden = true;
@@ -584,6 +625,7 @@ class Timeline {
     });
     canvas.addEventListener("pointerup", (event) => {
       const [x, y] = at(event);
+      lift(event);
       canvas.classList.remove("dragging");
       if (drag && drag.range && drag.moved) { const [from, to] = this.selection.map((px) => this.t(px)); this.selection = null; this.setView(from, to); }
       else if (drag && !drag.moved) { this.showDetails(this.eventAt(x, y)); this.draw(); }
@@ -608,7 +650,7 @@ class Timeline {
     tip.hidden = i < 0 && !skipped;
     if (tip.hidden) return;
     tip.replaceChildren(...(skipped ? [el("div", {}, `${skipped.text}: ${time(skipped.end_ns - skipped.start_ns)}`)] : this.describe(i)));
-    tip.style.left = `${Math.min(x + 14, this.width - 300)}px`;
+    tip.style.left = `${Math.max(0, Math.min(x + 14, this.width - Math.max(300, tip.offsetWidth)))}px`;
     tip.style.top = `${y + 16}px`;
   }
 }
@@ -620,6 +662,7 @@ async function main() {
   const [events, critical] = await Promise.all([unpack(data.events, EVENT_COLUMNS), unpack(data.critical, CRITICAL_COLUMNS)]);
   timeline = new Timeline(events, critical);
   drawTables(timeline);
+  listenToEventTable(timeline);
   drawSource();
   timeline.draw();
 }

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from opentrn.errors import NkiValidationError
+from opentrn.errors import InputError, NkiValidationError, SourceLocation
 from opentrn.strict.rules import NOT_REPRODUCED, RULES, VERSIONS, Rule, rules_of
 
 STRICT_ENV = "OPENTRN_STRICT"
@@ -34,19 +34,24 @@ _chosen: list[str] = []
 class StrictRefusal(NkiValidationError):
     """The kernel does what the chosen NKI release documents that it refuses."""
 
-    def __init__(self, rule: Rule, version: str, detail: str = "", place: str = ""):
-        text = f"NKI {version} refuses this [{rule.label}]: {rule.what}"
-        text += f"; {detail}" if detail else ""
-        text += f"\n    at {place}" if place else ""
-        super().__init__(f"{text}\n    try: {rule.instead}\n    source: {rule.source}")
+    def __init__(self, rule: Rule, version: str, detail: str = "", place: SourceLocation | None = None):
         self.rule = rule
+        self.version = version
+        message = f"{rule.what}; {detail}" if detail else rule.what
+        super().__init__(message, label=f"strict.{rule.label}", hint=rule.instead, location=place)
+
+    def _text(self) -> str:
+        """The release and the rule's own name stand for the kind and the label."""
+        return f"NKI {self.version} refuses this [{self.rule.label}]: {self.lines()}\n    source: {self.rule.source}"
 
 
 def checked(name: str) -> str:
     """`name` as one of VERSIONS ("0.6.0" is "0.6"). Raises ValueError for an unknown release."""
     short = ".".join(name.strip().split(".")[:2])
     if short not in VERSIONS:
-        raise ValueError(f"unknown NKI release {name!r}; known: {', '.join(VERSIONS)}")
+        raise InputError(
+            f"unknown NKI release {name!r}", label="strict.release", hint=f"one of {', '.join(VERSIONS)}"
+        )
     return short
 
 

@@ -12,13 +12,18 @@ import functools
 import inspect
 import math
 import sys
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from opentrn.isa_enums import MemoryRegion, dge_mode
-from opentrn.strict import StrictRefusal, rules_of
+from opentrn.base.while_conditions import in_while_condition
+from opentrn.errors import SourceLocation
+from opentrn.strict import StrictRefusal, rules_of, surface
 from opentrn.strict.rules import COLLECTIVES, ISA, LANGUAGE, TENSOR, Rule
+from opentrn.types.dtypes import is_integer, to_numpy_dtype
+from opentrn.types.isa_enums import MemoryRegion, dge_mode
+from opentrn.types.isa_ops import is_unary, op_name
 
 Arguments = dict[str, Any]
 # A check gives what is wrong, or None.
@@ -42,9 +47,7 @@ _WITH_OPERATORS = tuple(
 
 
 def _is_tensor(value: Any) -> bool:
-    from opentrn.nki import _machine
-
-    return _machine.is_tensor(value)
+    return surface.machine().is_tensor(value)
 
 
 def _in_psum(value: Any) -> bool:
@@ -85,15 +88,11 @@ def _hwdge_rows(given: Arguments) -> str | None:
 
 
 def _unary_op(given: Arguments) -> str | None:
-    from opentrn.isa_ops import op_name
-
     name = op_name(given["op0"])
     return f"op0 is {name}" if name in ("square", "relu") else None
 
 
 def _unlisted_operator(given: Arguments) -> str | None:
-    from opentrn.isa_ops import op_name
-
     for argument in ("op", "op0", "op1", "reduce_op"):
         if given.get(argument) is not None and (name := op_name(given[argument])) in _UNLISTED:
             return f"{argument} is {name}"
@@ -105,8 +104,6 @@ def _reduce_reverse(given: Arguments) -> str | None:
 
 
 def _unary_operand(given: Arguments) -> str | None:
-    from opentrn.isa_ops import is_unary, op_name
-
     operand = given.get("operand0")
     if not is_unary(op_name(given["op0"])) or operand is None or (not _is_tensor(operand) and operand == 0):
         return None
@@ -114,8 +111,6 @@ def _unary_operand(given: Arguments) -> str | None:
 
 
 def _memset_real(given: Arguments) -> str | None:
-    from opentrn.dtypes import is_integer
-
     value, dst = given["value"], given["dst"]
     return (
         f"dst is {dst.dtype}, value is {value!r}"
@@ -173,8 +168,6 @@ def _loop_variable(given: Arguments) -> str | None:
 
 def _ap_row(given: Arguments) -> str | None:
     """The form of .ap that OpenTrn takes beyond the documents: the first step is the view's own row."""
-    from opentrn.dtypes import to_numpy_dtype
-
     tensor, pattern = given["self"], given["pattern"]
     if MemoryRegion(tensor.buffer) not in (MemoryRegion.sbuf, MemoryRegion.psum):
         return None
@@ -240,6 +233,10 @@ def _from_us(depth: int) -> bool:
     return sys._getframe(depth + 1).f_globals.get("__name__", "").startswith("opentrn.")
 
 
+def _place(frame: types.FrameType) -> SourceLocation:
+    return SourceLocation(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
 def _checking(
     function: Callable[..., Any], signature: inspect.Signature, checks: list[tuple[Rule, Check]], release: str
 ) -> Callable[..., Any]:
@@ -254,39 +251,21 @@ def _checking(
                 detail = check(given)
                 if detail is not None:
                     frame = sys._getframe(1)
-                    place = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
-                    raise StrictRefusal(rule, release, detail, place)
+                    raise StrictRefusal(rule, release, detail, _place(frame))
         return function(*args, **kwargs)
 
     return checked
 
 
 def _namespaces(legacy: bool) -> dict[str, Any]:
-    if legacy:
-        from opentrn import nki_legacy
-
-        return {ISA: nki_legacy.isa, LANGUAGE: nki_legacy.language}
-    from opentrn import nki
-
-    return {ISA: nki.isa, LANGUAGE: nki.language, COLLECTIVES: nki.collectives}
-
-
-def _signature(where: str, name: str, function: Any, legacy: bool) -> inspect.Signature | None:
-    """Of the function, or of the oracle's of that name where it is compiled and does not say."""
-    from opentrn.oracle import isa as oracle
-
-    for candidate in (function, getattr(oracle, name, None) if where == ISA and not legacy else None):
-        try:
-            return inspect.signature(candidate)
-        except (TypeError, ValueError):
-            continue
-    return None
+    known = surface.modules(legacy)
+    return {name: known[name] for name in (ISA, LANGUAGE, COLLECTIVES) if name in known}
 
 
 def _replacements(legacy: bool, release: str) -> dict[int, tuple[Any, Callable[..., Any]]]:
     """id of a function -> (the function, its checked form)."""
     table = _LEGACY_CHECKS if legacy else _CHECKS
-    by_function: dict[int, tuple[str, str, Any, list[tuple[Rule, Check]]]] = {}
+    by_function: dict[int, tuple[Any, list[tuple[Rule, Check]]]] = {}
     for where, namespace in _namespaces(legacy).items():
         for name, function in vars(namespace).items():
             if name.startswith("_") or isinstance(function, type) or not callable(function):
@@ -298,12 +277,10 @@ def _replacements(legacy: bool, release: str) -> dict[int, tuple[Any, Callable[.
                 for rule in rules_of(release, kind)
             ]
             if checks:
-                by_function[id(function)] = (where, name, function, checks)
+                by_function[id(function)] = (function, checks)
     result: dict[int, tuple[Any, Callable[..., Any]]] = {}
-    for key, (where, name, function, checks) in by_function.items():
-        signature = _signature(where, name, function, legacy)
-        if signature is not None:
-            result[key] = (function, _checking(function, signature, checks, release))
+    for key, (function, checks) in by_function.items():
+        result[key] = (function, _checking(function, inspect.signature(function), checks, release))
     return result
 
 
@@ -311,8 +288,7 @@ def _refused_method(rule: Rule, original: Any, release: str) -> Callable[..., An
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not _from_us(1):
             frame = sys._getframe(1)
-            place = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
-            raise StrictRefusal(rule, release, "", place)
+            raise StrictRefusal(rule, release, "", _place(frame))
         return original(self, *args, **kwargs)
 
     return method
@@ -325,10 +301,7 @@ def _as_function(method: Any) -> Callable[..., Any]:
 
 def _method_replacements(release: str) -> dict[tuple[type, str], Any]:
     """(class, method) -> its strict form."""
-    from opentrn._register_truth import in_while_condition
-    from opentrn.nki import _machine
-
-    backend = _machine.backend()
+    backend = surface.machine().backend()
     tensor, register = backend.tensor_class, backend.register_class
     result: dict[tuple[type, str], Any] = {}
     for rule in rules_of(release, "name"):
@@ -348,8 +321,7 @@ def _method_replacements(release: str) -> dict[tuple[type, str], Any]:
         def condition(self: Any, rule: Rule = rule, truth: Any = truth) -> bool:
             frame = sys._getframe(1)
             if not _from_us(1) and not in_while_condition(frame):
-                place = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
-                raise StrictRefusal(rule, release, "", place)
+                raise StrictRefusal(rule, release, "", _place(frame))
             return truth(self)
 
         result[register, "__bool__"] = condition

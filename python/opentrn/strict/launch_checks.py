@@ -7,7 +7,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from opentrn.strict import StrictRefusal, rules_of
+from opentrn.errors import SourceLocation
+from opentrn.strict import StrictRefusal, rules_of, surface
+from opentrn.types.isa_enums import MemoryRegion
 
 
 def check(
@@ -38,28 +40,25 @@ def check(
 
 
 def _class_is_allowed(value: Any) -> bool:
-    from opentrn.nki._objects import NKIObject
-
-    if isinstance(value, NKIObject):
-        return all(base in (object, NKIObject) or issubclass(base, NKIObject) for base in type(value).__mro__)
+    base_class = surface.machine().object_class
+    if isinstance(value, base_class):
+        return all(base in (object, base_class) or issubclass(base, base_class) for base in type(value).__mro__)
     return isinstance(value, type) or not dataclasses.is_dataclass(value)
 
 
 def check_outputs(value: Any, inputs: list[Any], release: str) -> None:
     """Refuse a returned tensor outside of shared HBM. Inputs may be returned."""
-    from opentrn.isa_enums import MemoryRegion
-    from opentrn.nki import _machine
 
     if isinstance(value, (tuple, list)):
         for item in value:
             check_outputs(item, inputs, release)
-    elif _machine.is_tensor(value) and not any(value is tensor for tensor in inputs):
+    elif surface.machine().is_tensor(value) and not any(value is tensor for tensor in inputs):
         region = MemoryRegion(value.buffer)
         for rule in rules_of(release, "output_buffer"):
             if region.is_hbm and region is not MemoryRegion.shared_hbm:
                 raise StrictRefusal(rule, release, f"'{value.name}' is in {region.name}")
 
 
-def _place(func: Callable[..., Any]) -> str:
+def _place(func: Callable[..., Any]) -> SourceLocation | None:
     code = getattr(func, "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno} in {code.co_name}" if code else ""
+    return SourceLocation(code.co_filename, code.co_firstlineno, code.co_name) if code else None

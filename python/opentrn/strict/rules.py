@@ -7,7 +7,7 @@ documentation repository, aws-neuron/aws-neuron-sdk at 81ce03ae (SDK 2.32, NKI 0
   language   nki/get-started/nki-language-guide.rst
 and, for 0.1, nki/api/nki.errors.rst at 1db4d74e (SDK 2.26), named by the documented error.
 Rules that OpenTrn enforces in every mode (constraints of the instruction set, for instance a dma_copy that
-reads PSUM) are not repeated here: see src/isa/constraints_table.cc.
+reads PSUM) are not repeated here: see src/isa/instructions.
 """
 
 from __future__ import annotations
@@ -212,6 +212,9 @@ RULES: tuple[Rule, ...] = (
          "store to an output argument, or return a tensor", "nki.errors"),
     Rule("err_mutable_parameter_not_returned", "mutable_returned", "0.1", "0.1",
          "a parameter annotated nt.mutable_tensor is returned", "return it", "nki.errors"),
+    Rule("err_cannot_update_immutable_parameter", "written_parameter", "0.1", "0.1",
+         "a kernel that returns its results writes no parameter that is not annotated nt.mutable_tensor",
+         "annotate it, or copy it to a tensor in shared_hbm and write that", "nki.errors"),
     Rule("err_hbm_tensor_with_init_value_not_supported", "hbm_value", "0.1", "0.1",
          "a tensor in HBM is made with an initial value", "nl.ndarray, then nl.store", "nki.errors"),
     Rule("err_exceed_max_supported_dimension", "transpose_dimensions", "0.1", "0.1",
@@ -234,8 +237,7 @@ RULES: tuple[Rule, ...] = (
 # Documented errors of 0.1 that no mode of OpenTrn raises, and why.
 NOT_REPRODUCED: dict[str, str] = {
     "err_annotation_shape_mismatch": "annotations of local variables are not evaluated by Python",
-    "err_cannot_update_immutable_parameter": "outputs passed as arguments, which the documents' own tests use",
-    "err_unexpected_output_dependencies": "iterations of affine_range run in order",
+    "err_unexpected_output_dependencies": "iterations of affine_range run in order (of a grid's instances: grid.race)",
     "err_unsupported_expression_in_mask": "masks are concrete, so every expression of loop indices is one",
     "err_while_loop_requires_unconditional_entry": "Python's while is followed as written",
 }

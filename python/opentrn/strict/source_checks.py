@@ -15,8 +15,9 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from opentrn.strict import StrictRefusal, rules_of
-from opentrn.strict.rules import ISA, LANGUAGE, Rule
+from opentrn.errors import SourceLocation
+from opentrn.strict import StrictRefusal, rules_of, surface
+from opentrn.strict.rules import Rule
 
 _STDLIB = sysconfig.get_paths()["stdlib"]
 # Libraries whose functions are not compiled into a kernel.
@@ -81,9 +82,7 @@ def _scope(func: _Function) -> dict[str, Any]:
 
 def _canonical_names() -> dict[int, tuple[str, str]]:
     """id of a public function of the nki package -> (module, name)."""
-    from opentrn import nki
-
-    modules = {ISA: nki.isa, LANGUAGE: nki.language, "nki.collectives": nki.collectives, "nki": nki}
+    modules = surface.modules(legacy=False)
     return {
         id(value): (module, name)
         for module, namespace in modules.items()
@@ -107,9 +106,9 @@ class _Source:
         except (OSError, TypeError, SyntaxError):
             pass  # defined without a source: only its calls can be checked
 
-    def place(self, node: ast.AST) -> str:
+    def place(self, node: ast.AST) -> SourceLocation:
         code = self.func.__code__
-        return f"{code.co_filename}:{getattr(node, 'lineno', code.co_firstlineno)} in {code.co_name}"
+        return SourceLocation(code.co_filename, getattr(node, "lineno", code.co_firstlineno), code.co_name)
 
     def meaning(self, node: ast.AST) -> tuple[str, str] | None:
         """(module, name) of a name of the nki package, whether it exists or not."""

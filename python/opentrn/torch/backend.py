@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -15,9 +16,10 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.exc import exceptions_allowed_to_be_fallback
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from opentrn.torch import decompositions, kernels
+from opentrn.torch import decompositions, kernels, skipped
 from opentrn.torch import settings as settings_module
 from opentrn.torch.emitter import source_of
+from opentrn.torch.ops import interpolation
 from opentrn.torch.program import callable_graph
 from opentrn.torch.registry import NoDeviceForm
 
@@ -37,12 +39,15 @@ def compilers(settings: settings_module.Settings, name: str) -> dict[str, Callab
     }
 
 
+_DECORATORS = {"wrapper", "wrapped", "inner", "decorated", "_call_impl", "_wrapped_call_impl"}
+
+
 def _function(module: fx.GraphModule) -> str:
-    """The user's function that a graph begins in."""
+    """The user's function that a graph begins in; not what decorates it."""
     for node in module.graph.nodes:
         frames = re.findall(r'File "[^"]+", line \d+, in <?(\w+)>?', node.meta.get("stack_trace") or "")
         if frames:
-            return frames[0]
+            return next((name for name in frames if name not in _DECORATORS), frames[0])
     return "torch"
 
 
@@ -57,23 +62,45 @@ def _last_line(module: fx.GraphModule) -> str:
     )
 
 
-def neuron(module: fx.GraphModule, inputs: list[Any], *, options: Mapping[str, Any] | None = None) -> Any:
+@contextmanager
+def _without_mkldnn() -> Iterator[None]:
+    """Torch takes an LSTM apart into products and gates instead of calling oneDNN's layer."""
+    before = torch.backends.mkldnn.set_flags(_enabled=False, _fp32_precision=None)
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.set_flags(_enabled=before[0], _fp32_precision=None)
+
+
+def neuron(
+    module: fx.GraphModule,
+    inputs: list[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Any:
     """The dynamo backend: graphs of ATen ops compiled for a simulated NeuronCore.
 
-    options: opentrn.torch.settings. Raises NoDeviceForm for an op without a device form under OPENTRN_STRICT=1.
+    mode, options: opentrn.torch.settings. Raises NoDeviceForm for an op without a device form under OPENTRN_STRICT=1.
     """
-    settings = settings_module.read(options)
+    settings = settings_module.read(options, mode)
     name = f"{_function(module)}{next(_number)}"
     backend = aot_autograd(**compilers(settings, name), decompositions=decompositions.table())
+    skipped.THREAD.touched += 1
     # torch's fused attention on a CPU has a backward pass that is no formula; that of MATH is.
-    with sdpa_kernel(SDPBackend.MATH), kernels.tracing_for(settings.target):
+    with (
+        sdpa_kernel(SDPBackend.MATH),
+        _without_mkldnn(),
+        interpolation.kept_whole(),
+        kernels.tracing_for(settings.target),
+    ):
         try:
             return backend(module, inputs)
         except exceptions_allowed_to_be_fallback as fault:  # dynamo leaves the graph to eager torch
             why = f"{fault} cannot be traced: the size or the value of a result depends on values"
             where = _last_line(module)
             if settings.strict:
-                raise NoDeviceForm(f"not modelled [torch.traced]: {why}{where}\n  try: {_REMEDY}") from fault
+                raise NoDeviceForm(why, label="torch.traced", notes=where, hint=_REMEDY) from fault
             print(f"opentrn: {name} runs on the host: {why}{where}", file=sys.stderr)
             raise
 
@@ -82,3 +109,4 @@ def register() -> None:
     """Makes the name known, unless an installed OpenTrn's entry point does: torch refuses a name given twice."""
     if not entry_points(group="torch_dynamo_backends", name="neuron"):
         torch._dynamo.register_backend(compiler_fn=neuron, name="neuron")
+    skipped.watch(neuron)

@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import fx
 from torch._prims import rng_prims
 
+from opentrn.errors import SourceLocation
 from opentrn.torch.registry import RULES, NoDeviceForm
 from opentrn.torch.text import Body, Spec, Value, type_text
 from opentrn.torch.types import ELEMENTS
@@ -25,6 +27,7 @@ from opentrn.torch.types import ELEMENTS
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s*(.*)')
 
 
+_INSTALLED = {"site-packages", "dist-packages"}
 _STATE_BYTES = 16  # four words
 
 
@@ -71,17 +74,31 @@ def source_of(node: fx.Node) -> tuple[str, int, str] | None:
     return file, int(line), text
 
 
+def _caller(node: fx.Node) -> tuple[str, int, str] | None:
+    """The innermost line outside of installed packages; None where source_of() is one, or none is."""
+    frames = [
+        (file, int(line), text) for file, line, _, text in _FRAME.findall(node.meta.get("stack_trace") or "")
+    ]
+    own = [frame for frame in frames if not _INSTALLED & set(Path(frame[0]).parts)]
+    return own[-1] if own and own[-1] != frames[-1] else None
+
+
 def name_of(node: fx.Node) -> str:
     return str(node.target)
 
 
-def refusal(node: fx.Node, why: str) -> NoDeviceForm:
+def refusal(node: fx.Node, why: str, label: str = "torch.no_emitter") -> NoDeviceForm:
     """Names the op and the user's line."""
-    return NoDeviceForm(f"not modelled [torch.no_emitter]: {name_of(node)} {why}{_place(source_of(node))}")
+    return NoDeviceForm(f"{name_of(node)} {why}", label=label, **place_of(node))
 
 
-def _place(where: tuple[str, int, str] | None) -> str:
-    return f"\n    at {where[0]}:{where[1]}: {where[2]}" if where else ""
+def place_of(node: fx.Node) -> dict[str, Any]:
+    """The fields of an error that say where a node is made; none where torch kept no trace."""
+    where, caller = source_of(node), _caller(node)
+    if where is None:
+        return {}
+    text = f"\n        {where[2]}" + (f"\n    called from {caller[0]}:{caller[1]}: {caller[2]}" if caller else "")
+    return {"location": SourceLocation(*where[:2]), "notes": text}
 
 
 class Emitter(Body):
@@ -92,9 +109,14 @@ class Emitter(Body):
         self.concrete = concrete
         self.state: Value | None = None  # of the random generator
         self._draws = 0
+        self._read: set[int] | None = None
         self.infos: list[tuple[Value, str, bool]] = []
 
     # ---- what rules use beside Body ---------------------------------------------------------------------------
+
+    def is_read(self, number: int) -> bool:
+        """Whether anything reads this result of the op that is being written. A rule may give None for what is not."""
+        return self._read is None or number in self._read
 
     def tensor(self, value: Any, dtype: torch.dtype, shape: Sequence[int]) -> Value:
         """A Value or a Python number, in that type and broadcast to that shape."""
@@ -179,19 +201,23 @@ class Emitter(Body):
         place = elsewhere(node)
         if place:
             raise refusal(
-                node, f"gives a tensor on {place}, where torch.compile's neuron takes those of the CPU"
+                node, f"gives a tensor on {place}, where torch.compile's neuron takes those of the CPU", "torch.device"
             )
         out = self.traced(node)
+        if isinstance(out, Spec) and _takes_numbers_only(node, arguments, keywords):
+            return self.constant(_evaluated(node, arguments, keywords).to(out.dtype).expand(out.shape))
         for each in out if isinstance(out, tuple) else (out,):
             if isinstance(each, Spec) and each.dtype not in ELEMENTS:
-                raise refusal(node, f"gives {each.dtype}, of which a device has no form")
+                raise refusal(node, f"gives {each.dtype}, of which a device has no form", "torch.type")
         rule = RULES.get(node.target)
         if rule is None:
             raise refusal(node, "has no form on the device")
+        parts = {user.args[1] if user.target is operator.getitem else None for user in node.users}
+        self._read = None if None in parts else parts
         try:
             made = rule(self, out, *arguments, **keywords)
-        except (NoDeviceForm, OverflowError) as error:
-            raise refusal(node, str(error)) from None
+        except NoDeviceForm as error:
+            raise error.restated(message=f"{name_of(node)} {error.message}", **place_of(node)) from None
         self._check(node, out, made)
         return made
 
@@ -230,7 +256,7 @@ def elsewhere(node: fx.Node) -> str:
 
 
 def _first_reader(node: fx.Node) -> str:
-    return _place(next((found for user in node.users if (found := source_of(user))), None))
+    return next((found for user in node.users if (found := place_of(user))), {})
 
 
 def _holds_value(tree: Any) -> bool:
@@ -239,6 +265,28 @@ def _holds_value(tree: Any) -> bool:
     if isinstance(tree, (tuple, list)):
         return any(map(_holds_value, tree))
     return isinstance(tree, Mapping) and any(map(_holds_value, tree.values()))
+
+
+def _takes_numbers_only(node: fx.Node, arguments: Any, keywords: Any) -> bool:
+    """Whether every tensor that an op takes is a Python number: torch traces `1j` in `(1j * x)`'s gradient as one."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or _holds_value((arguments, keywords)):
+        return False
+    names = {each.name for each in schema.arguments if isinstance(each.type, torch.TensorType)}
+    given = dict(zip((each.name for each in schema.arguments), arguments)) | dict(keywords)
+    return any(isinstance(given.get(name), (int, float, complex)) for name in names)
+
+
+def _evaluated(node: fx.Node, arguments: Any, keywords: Any) -> torch.Tensor:
+    """The op's result, by torch, of numbers that are known now."""
+    taken = {each.name for each in node.target._schema.arguments if isinstance(each.type, torch.TensorType)}
+
+    def tensor(name: str, value: Any) -> Any:
+        is_number = name in taken and isinstance(value, (int, float, complex))
+        return torch.scalar_tensor(value, dtype=torch.result_type(value, value)) if is_number else value
+
+    positional = [tensor(each.name, value) for each, value in zip(node.target._schema.arguments, arguments)]
+    return node.target(*positional, **{name: tensor(name, value) for name, value in keywords.items()})
 
 
 def _plain(tree: Any) -> Any:
@@ -277,15 +325,17 @@ def emit(
             given = arguments[number]
             if place := elsewhere(node):
                 raise NoDeviceForm(
-                    f"not modelled [torch.device]: input {node.name} is on {place}: torch.compile's neuron "
-                    f"takes tensors of the CPU, as .cpu() gives them{_first_reader(node)}"
+                    f"input {node.name} is on {place}: torch.compile's neuron takes tensors of the CPU, as .cpu() "
+                    "gives them",
+                    label="torch.device",
+                    **_first_reader(node),
                 )
             if _is_token(node):  # torch's runtime gives None for it
                 values[node] = None
             elif isinstance(given, Spec):
                 if given.dtype not in ELEMENTS:
                     why = f"input {node.name} is {given.dtype}, of which a device has no form"
-                    raise NoDeviceForm(f"not modelled [torch.type]: {why}{_first_reader(node)}")
+                    raise NoDeviceForm(why, label="torch.type", **_first_reader(node))
                 value = Value(f"%a{number}", given.shape, given.dtype)
                 heads.append(f"{value.name}: {value.type}")
                 taken.append(number)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,10 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
+from opentrn.errors import InputError
 from opentrn.torch import decompositions
 from opentrn.torch.emitter import emit
+from opentrn.torch.ops import interpolation
 from opentrn.torch.program import Sizes
 from opentrn.torch.text import Spec
 
@@ -21,16 +26,32 @@ def is_exported(source: Any) -> bool:
     return isinstance(source, ExportedProgram)
 
 
+@functools.cache  # said once
+def _tell_of_code() -> None:
+    print("opentrn: PyTorch reads .pt2 files with pickle, which runs code that is in them: open only those you trust",
+          file=sys.stderr)  # fmt: skip
+
+
+@contextmanager
+def _without_torchs_own_warning() -> Iterator[None]:
+    """Torch 2.13 warns of a deprecated call in its own copying of exported programs, five times for one."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)` is deprecated", FutureWarning)
+        yield
+
+
 def load(path: str | Path) -> ExportedProgram:
-    """Reads a .pt2 file; ValueError when it is none."""
+    """Reads a .pt2 file, which runs code that is in it; ValueError when it is none."""
+    _tell_of_code()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # torch's own, about how it reads its files
+        with _without_torchs_own_warning():
             return torch.export.load(str(path))
     except FileNotFoundError:
         raise
     except Exception as error:  # what torch raises for a damaged file depends on where it is damaged
-        raise ValueError(f"{path} is no exported program: {str(error).partition(chr(10))[0]}") from error
+        raise InputError(
+            f"{path} is no exported program: {str(error).partition(chr(10))[0]}", label="torch.export"
+        ) from error
 
 
 def to_text(program: ExportedProgram, dimensions: Mapping[str, int] | None = None) -> str:
@@ -39,11 +60,15 @@ def to_text(program: ExportedProgram, dimensions: Mapping[str, int] | None = Non
     dimensions: sizes of the dynamic ones, by the names that they have in the program ("s0"). ValueError where one is
     missing, and for a program that changes buffers; NoDeviceForm names an op that has no form, and its line.
     """
-    program = program.run_decompositions(decompositions.table())
+    with _without_torchs_own_warning(), interpolation.kept_whole():
+        program = program.run_decompositions(decompositions.table())
     signature = program.graph_signature
     changed = [row.target for row in signature.output_specs if row.kind != OutputKind.USER_OUTPUT]
     if changed:
-        raise ValueError(f"the exported program changes {changed[0]}; export it with model.eval()")
+        raise InputError(
+            f"the exported program changes {changed[0]}",
+            label="torch.export", hint="export it with model.eval()",
+        )
     sizes = Sizes(_symbols(program, dict(dimensions or {})))
     module = program.graph_module
     held = {**program.state_dict, **program.constants}
@@ -54,8 +79,9 @@ def to_text(program: ExportedProgram, dimensions: Mapping[str, int] | None = Non
         elif row.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
             given.append(held[row.target])
         else:
-            raise ValueError(
-                f"the exported program takes {row.kind.name.lower()} {row.target}, which is no tensor"
+            raise InputError(
+                f"the exported program takes {row.kind.name.lower()} {row.target}, which is no tensor",
+                label="torch.export",
             )
     return emit(module, given, sizes, "exported").text
 
@@ -74,7 +100,9 @@ def _symbols(program: ExportedProgram, dimensions: dict[str, int]) -> dict[Any, 
         what = (
             f"needs a size for {', '.join(missing)}" if missing else f"has no dimension {', '.join(unknown)}"
         )
-        raise ValueError(f"the exported program {what}; its dynamic dimensions: {named or 'none'}")
+        raise InputError(
+            f"the exported program {what}; its dynamic dimensions: {named or 'none'}", label="import.dimension"
+        )
     return {symbols[name]: size for name, size in dimensions.items()}
 
 

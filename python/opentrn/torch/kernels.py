@@ -1,8 +1,9 @@
 """NKI kernels called with torch tensors inside torch.compile: one op of torch's, whose call carries the traced program.
 
 Dynamo leaves such a call whole; AOTAutograd runs it with fake tensors, which trace the kernel for their shapes
-(opentrn.kernel_call) and put `opentrn::nki_call` with the payload into the graph. On the device that is the custom call
-AwsNeuronCustomNativeKernel; by another backend the kernel runs on the functional model. A kernel has no derivative of
+(opentrn.kernel.trace) and put `opentrn::nki_call` with the payload into the graph. On the device that is the custom
+call AwsNeuronCustomNativeKernel; by another backend
+the kernel runs on the functional model. A kernel has no derivative of
 its own: its author says it, with torch.autograd.Function.
 """
 
@@ -15,12 +16,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from opentrn import _core, dtypes, kernel_call
+from opentrn import _core
 from opentrn.errors import NkiValidationError
+from opentrn.kernel import trace as kernel_call
 from opentrn.nki import _dynamo
 from opentrn.torch.emitter import Emitter
 from opentrn.torch.registry import RULES
 from opentrn.torch.text import Value
+from opentrn.types import dtypes
 
 # By id; nobody but the graph's call refers to them.
 _KERNELS: dict[int, Any] = {}
@@ -43,7 +46,7 @@ def _torch_type(name: str) -> torch.dtype:
     name = {"bool_": "bool", "tfloat32": "float32"}.get(name, name)
     found = getattr(torch, name, None)
     if not isinstance(found, torch.dtype):
-        raise NkiValidationError(f"torch has no {name}, which an NKI kernel returns")
+        raise NkiValidationError(f"torch has no {name}, which an NKI kernel returns", label="torch.type")
     return found
 
 

@@ -13,6 +13,7 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from opentrn.errors import NotModelled
+from opentrn.torch import skipped
 from opentrn.torch.ops.effects import CHECK
 from opentrn.torch.registry import RULES
 from opentrn.torch.settings import Settings
@@ -51,6 +52,7 @@ def _has_form(node: fx.Node) -> bool:
 
 def _interpreted(module: fx.GraphModule) -> Callable[[list[Any]], list[Any]]:
     def run(arguments: list[Any]) -> list[Any]:
+        skipped.THREAD.touched += 1
         taken = list(arguments)
         arguments.clear()
         return fx.Interpreter(module).run(*taken)

@@ -14,8 +14,9 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from opentrn import _core
 from opentrn import graph as stablehlo
+from opentrn.base import notices
 from opentrn.errors import NotModelled
-from opentrn.torch import usage
+from opentrn.torch import ranges, skipped, usage
 from opentrn.torch.emitter import Emitted, emit
 from opentrn.torch.registry import NoDeviceForm
 from opentrn.torch.settings import Settings
@@ -45,6 +46,7 @@ class Program:
                 emitted.text, f"<{name}>", settings.target, {}, settings.compiler_options()
             )
             self._loaded.set_stochastic_rounding(settings.rounding_seed)
+            notices.tell_narrowing(name, self._loaded.narrowing)
         except NotModelled as fault:
             if settings.strict:
                 raise
@@ -88,13 +90,13 @@ class Program:
         self._is_checked = True
         if self._loaded is None:
             return  # the evaluator runs it
-        from opentrn.checking import check
+        from opentrn.model.checking import check
 
         module = stablehlo.parse(self.emitted.text)
         types = module.functions[module.entry].arguments
         arrays = [_array(each, kind) for each, kind in zip(inputs, types)]
         settings = self.settings
-        check(self.emitted.text.encode(), arrays, settings.target, **settings.model_options())
+        check(self.emitted.text.encode(), arrays, settings.target, **settings.of_program())
 
     def _run(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
         if self._loaded is not None:
@@ -158,7 +160,8 @@ class Sizes:
         number = size.node.expr.subs(self.values)
         if not number.is_number:
             raise NotModelled(
-                f"not modelled [torch.size]: the size {size} depends on values that a program computes"
+                f"the size {size} depends on values that a program computes",
+                label="torch.size", hint="a form of fixed size, such as torch.where",
             )
         return int(number)
 
@@ -181,8 +184,11 @@ class CallableGraph:
             self._only = self._compile(self._inputs)
 
     def __call__(self, arguments: list[Any]) -> list[Any]:
+        skipped.THREAD.touched += 1
         taken = list(arguments)
         arguments.clear()
+        if self.settings.check:
+            ranges.check(self.module, taken)
         program = self._only
         if program is None:
             key = tuple(tuple(each.shape) if isinstance(each, torch.Tensor) else each for each in taken)
@@ -234,6 +240,6 @@ def callable_graph(module: fx.GraphModule, settings: Settings, name: str) -> Cal
             remedy = (
                 "convert to a type of the device, or let torch do it on the host: without OPENTRN_STRICT=1"
             )
-            raise NoDeviceForm(f"{fault}\n  try: {remedy}") from None
+            raise fault.restated(hint=fault.hint or remedy) from None
         with _disable_current_modes():
             return with_host_parts(module, settings, name, fault)

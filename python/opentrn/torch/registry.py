@@ -42,7 +42,7 @@ def emits(*names: str) -> Callable[[Rule], Rule]:
         for name in names:
             for op in overloads(name):
                 if op in RULES:
-                    raise ValueError(f"{op} has two rules")
+                    raise AssertionError(f"{op} has two rules")
                 RULES[op] = rule
         return rule
 
@@ -50,6 +50,6 @@ def emits(*names: str) -> Callable[[Rule], Rule]:
 
 
 def require(condition: bool, message: str) -> None:
-    """Raises NoDeviceForm(message) unless the condition holds."""
+    """Raises NoDeviceForm unless the condition holds. message: what follows the name of the op."""
     if not condition:
-        raise NoDeviceForm(message)
+        raise NoDeviceForm(message, label="torch.no_emitter")

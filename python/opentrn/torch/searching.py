@@ -1,4 +1,4 @@
-"""searchsorted: halving the range, once for every bit of its length, all numbers at once."""
+"""searchsorted: halving the range, once for every bit of its length, all numbers at once. nonzero_static."""
 
 from __future__ import annotations
 
@@ -50,7 +50,26 @@ def _of_number(boundaries: Tensor, value: complex, **options: Any) -> Tensor:
     return _searchsorted(boundaries, torch.full((), value, dtype=kind), **options)
 
 
+def _nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """Indices of the first `size` elements that are not zero, one a row; then rows of fill_value."""
+    if not x.dim() or not x.numel() or not size:
+        return torch.full((size, x.dim()), fill_value, dtype=torch.int64, device=x.device)
+    is_found = (x != 0).reshape(-1)
+    rank = is_found.to(torch.int32).cumsum(0, dtype=torch.int32)
+    # Those that are not asked for go to a row that is cut off.
+    row = torch.where(is_found & (rank <= size), rank - 1, size).to(torch.int64)
+    place = torch.zeros(size + 1, dtype=torch.int64, device=x.device)
+    place = place.scatter(0, row, torch.arange(x.numel(), device=x.device))[:size]
+    columns = []
+    for length in reversed(x.shape):
+        columns.append(place % length)
+        place = place // length
+    has_row = torch.arange(size, device=x.device) < rank[-1]
+    return torch.where(has_row[:, None], torch.stack(columns[::-1], 1), fill_value)
+
+
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    aten.nonzero_static.default: _nonzero_static,
     aten.searchsorted.Tensor: _searchsorted,
     aten.searchsorted.Scalar: _of_number,
     aten.bucketize.Tensor: lambda values, boundaries, **options: _searchsorted(boundaries, values, **options),

@@ -5,48 +5,29 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
-from opentrn import environment
+from opentrn.errors import InputError, InputTypeError
+from opentrn.settings import environment
+from opentrn.settings.compiler_options import CompilerOptions, option_texts
 
 
 @dataclass(frozen=True)
-class Settings:
-    """target: trn1, trn2, ...; the others are those of opentrn.compile. strict: nothing runs on the host.
+class Settings(CompilerOptions):
+    """target: trn1, trn2, ...; beside the options of opentrn.compile. strict: nothing runs on the host.
 
-    check: the first run of a program is compared with float64 (opentrn.checking).
+    check: the first run of a program is compared with float64 (opentrn.model.checking).
     """
 
     target: str = "trn2"
-    optlevel: int = 2
-    auto_cast: str = "none"
-    auto_cast_type: str = "bf16"
-    weight_dtype: str = "none"
-    weight_sparsity: str = "none"
-    prune_weights: bool = False
-    enable_stochastic_rounding: bool = False
     strict: bool = False
     check: bool = False
 
-    def model_options(self) -> dict[str, Any]:
-        """Options that say which numbers are computed, by opentrn.compile's names."""
-        names = (
-            "optlevel",
-            "auto_cast",
-            "auto_cast_type",
-            "weight_dtype",
-            "weight_sparsity",
-            "prune_weights",
-        )
-        return {name: getattr(self, name) for name in names}
-
     def compiler_options(self) -> dict[str, str]:
         """As _core.compile_model takes them."""
-        from opentrn.model import compiler_options
-
-        return compiler_options(
-            **self.model_options(), enable_stochastic_rounding=self.enable_stochastic_rounding
+        return option_texts(
+            {each.name: getattr(self, each.name) for each in fields(CompilerOptions)}
         )
 
     @property
@@ -64,9 +45,9 @@ def _flags(target: str) -> dict[str, Any]:
 
     options, stated, without_effect = _core.compiler_flags(os.environ.get("NEURON_CC_FLAGS", ""))
     if stated and stated != target:
-        raise ValueError(
-            f"NEURON_CC_FLAGS has --target {stated} where the devices are those of {target}\n"
-            "  try: set NEURON_PLATFORM_TARGET_OVERRIDE to the target"
+        raise InputError(
+            f"NEURON_CC_FLAGS has --target {stated} where the devices are those of {target}",
+            label="environment", hint="set NEURON_PLATFORM_TARGET_OVERRIDE to the target",
         )
     for flag in without_effect:
         if flag not in _told:
@@ -80,13 +61,39 @@ def _flags(target: str) -> dict[str, Any]:
     }
 
 
-def read(options: Mapping[str, Any] | None) -> Settings:
-    """options of torch.compile(..., options={...}), which win over the environment.
+# torch.compile's modes, which are Inductor's. The first ask for a longer search for faster programs.
+_MODES: dict[str, dict[str, Any]] = {
+    "max-autotune": {"optlevel": 3},
+    "max-autotune-no-cudagraphs": {"optlevel": 3},
+    "reduce-overhead": {},
+    "lite": {},
+}
 
-    TypeError for an unknown one, ValueError for a value that a variable does not take.
+
+def _of_mode(mode: str | None) -> dict[str, Any]:
+    if mode in (None, "default"):
+        return {}
+    if mode not in _MODES:
+        raise InputError(
+            f"torch.compile has no mode {mode!r} for the backend neuron",
+            label="torch.option",
+            hint=f"one of {', '.join(['default', *_MODES])}, or options={{'optlevel': 1}}",
+        )
+    if not _MODES[mode] and mode not in _told:
+        _told.add(mode)
+        print(f"opentrn: torch.compile's mode {mode!r} has no effect on the backend neuron", file=sys.stderr)
+    return _MODES[mode]
+
+
+def read(options: Mapping[str, Any] | None, mode: str | None = None) -> Settings:
+    """options of torch.compile(..., options={...}), which win over the environment, and its mode.
+
+    TypeError for an unknown option, ValueError for an unknown mode and for a value that a variable does not take.
     """
-    given = dict(options or {})
+    given = _of_mode(mode) | dict(options or {})
     stated = environment.read()
+    if "target" in given:
+        environment.target(given["target"])  # tells where the environment states another one
     target = given.get("target", stated.chip)
     variables = {"target": target, "strict": stated.strict, "check": stated.check}
     if stated.rounds_stochastically:
@@ -95,5 +102,8 @@ def read(options: Mapping[str, Any] | None) -> Settings:
     unknown = set(settings) - set(Settings.__dataclass_fields__)
     if unknown:
         known = ", ".join(Settings.__dataclass_fields__)
-        raise TypeError(f"backend neuron has no option {', '.join(sorted(unknown))}; it has {known}")
+        raise InputTypeError(
+            f"backend neuron has no option {', '.join(sorted(unknown))}",
+            label="torch.option", hint=f"one of {known}",
+        )
     return Settings(**settings)

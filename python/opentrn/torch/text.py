@@ -13,6 +13,7 @@ from math import prod
 
 import torch
 
+from opentrn.torch.registry import NoDeviceForm
 from opentrn.torch.types import ELEMENTS, integer_range, is_float, is_integer, is_signed
 
 Shape = tuple[int, ...]
@@ -62,6 +63,10 @@ def pairs(values: Sequence[tuple[int, int]]) -> str:
     return f"dense<[{', '.join(f'[{low}, {high}]' for low, high in values)}]> : tensor<{len(values)}x2xi64>"
 
 
+# Before 2.13 torch converted what is out of float8_e4m3fn's range to NaN.
+_E4M3_SATURATES = not torch.tensor(1e4).to(torch.float8_e4m3fn).isnan()
+
+
 def _bits(value: torch.Tensor) -> str:
     size = value.element_size()
     return "0x" + bytes(value.reshape(1).view(torch.uint8).tolist())[::-1].hex().upper().zfill(2 * size)
@@ -69,7 +74,7 @@ def _bits(value: torch.Tensor) -> str:
 
 @functools.lru_cache(maxsize=4096, typed=True)
 def literal(value: complex, dtype: torch.dtype) -> str:
-    """A number as MLIR spells it in a constant of `dtype`. OverflowError for a whole number without a form."""
+    """A number as MLIR spells it in a constant of `dtype`. NoDeviceForm for a whole number without a form."""
     if dtype == torch.bool:
         return "true" if value else "false"
     if dtype.is_complex:
@@ -84,7 +89,10 @@ def literal(value: complex, dtype: torch.dtype) -> str:
     whole = int(value)
     if not low <= whole <= high:
         if dtype in (torch.int64, torch.uint64):
-            raise OverflowError(f"{whole} does not fit the 32 bits that the device has for {dtype}")
+            raise NoDeviceForm(
+                f"{whole} does not fit the 32 bits that the device has for {dtype}",
+                label="torch.range", hint="keep whole numbers below 2^31 on the device",
+            )
         whole = (whole - low) % (high - low + 1) + low
     return str(whole)
 
@@ -199,7 +207,20 @@ class Body:
             part = torch.float32 if dtype == torch.complex64 else torch.float64
             real = self.convert(value, part)
             return self.op("complex", [real, self.splat(0, part, value.shape)], value.shape, dtype)
+        if dtype == torch.float8_e4m3fn and _E4M3_SATURATES:
+            value = self._within_e4m3(value)
         return self.op("convert", [value], value.shape, dtype)
+
+    def _within_e4m3(self, value: Value) -> Value:
+        """Numbers and infinities beyond the largest float8_e4m3fn become it, as in torch; NaN stays NaN.
+
+        StableHLO's convert gives NaN for them, which is what JAX expects.
+        """
+        if value.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+            value = self.op("convert", [value], value.shape, torch.float32)
+        highest = self.like(torch.finfo(torch.float8_e4m3fn).max, value)
+        lowest = self.like(torch.finfo(torch.float8_e4m3fn).min, value)
+        return self.binary("maximum", self.binary("minimum", value, highest), lowest)
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
         shape = tuple(shape)

@@ -82,7 +82,7 @@ def promoted(*operands: Any) -> torch.dtype:
     tensors = [value for value in operands if hasattr(value, "dtype")]
     numbers = [value for value in operands if not hasattr(value, "dtype")]
     if not tensors:
-        raise TypeError("promoted() takes at least one tensor")
+        raise AssertionError("promoted() takes at least one tensor")
     # result_type() of pairs is not associative where ranks differ: those with dimensions come first.
     tensors.sort(key=lambda value: len(value.shape) == 0)
     dtype, has_rank = tensors[0].dtype, bool(tensors[0].shape)

@@ -12,6 +12,7 @@ import os
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from opentrn.errors import StateError
 from opentrn.torch import settings
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def begin_block() -> None:
     """From here on count runs; RuntimeError inside another block."""
     global _before
     if _before is not None:
-        raise RuntimeError("a block is being profiled already")
+        raise StateError("a block is being profiled already", label="pjrt.usage", hint="profile one block at a time")
     _before = {program: (program.runs, program.host_seconds) for program in _ALIVE}
 
 
@@ -74,7 +75,7 @@ def row(program: Program, runs: int, host_seconds: float) -> dict[str, Any]:
         facts["why"] = str(fault)
         return facts
     facts["instructions"] = program.device_model.instruction_count
-    facts["device_us"] = timing.time_us
+    facts["device_us"] = timing.total_ns / 1e3
     facts["tensor_flops"] = timing.tensor_flops
     facts["bound_by"] = timing.bound_by
     return facts

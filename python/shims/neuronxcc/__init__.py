@@ -2,6 +2,6 @@
 
 __opentrn_shim__ = True
 
-from opentrn._alias import adopt_shim
+from opentrn.compat.alias import adopt_shim
 
 adopt_shim(__name__)

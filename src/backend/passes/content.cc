@@ -85,14 +85,7 @@ class Numberer {
 }  // namespace
 
 bool is_pure(const isa::Program& program, const isa::Instruction& in) {
-  switch (in.opcode) {
-    case Opcode::kSendRecv:
-    case Opcode::kCoreBarrier:
-    case Opcode::kCustomOp:
-    case Opcode::kDevicePrint: return false;
-    default: break;
-  }
-  if (isa::is_control(in.opcode) || keeps_engine_state(program, in)) return false;
+  if (isa::has(in.opcode, isa::kAlone) || isa::engine_state_used(program, in) != 0) return false;
   for (const Operand& operand : program.operands(in)) {
     if (operand.kind == isa::OperandKind::kRegister) return false;
     if (operand.is_access() && operand.indirect != isa::kNoIndirect) return false;

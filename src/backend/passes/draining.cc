@@ -5,6 +5,7 @@
 
 #include "backend/access.h"
 #include "backend/passes/rewrite.h"
+#include "base/interrupt.h"
 #include "isa/definitions.h"
 
 namespace opentrn::backend {
@@ -36,6 +37,7 @@ class Draining {
   std::vector<std::vector<InstructionIndex>> run() {
     bool any = false;
     for (InstructionIndex i = 0; i < program_.size(); ++i) {
+      interrupt::poll();
       reader_.read(program_.instruction(i));
       for (const Access& access : reader_.accesses()) --uses_left_[access.tensor];
       InstructionIndex place = i;
@@ -58,7 +60,8 @@ class Draining {
  private:
   // Whether it reads a PSUM tensor for the last time, and nothing but its tensors orders it.
   bool drains(const isa::Instruction& in) const {
-    if (isa::is_dma(in.opcode) || isa::is_matmul(in.opcode) || keeps_engine_state(program_, in)) return false;
+    if (isa::is_dma(in.opcode) || isa::is_matmul(in.opcode) || isa::engine_state_used(program_, in) != 0)
+      return false;
     if (!reader_.registers().empty()) return false;
     bool last = false;
     for (const Access& access : reader_.accesses()) {

@@ -11,6 +11,7 @@
 #include "backend/passes/content.h"
 #include "backend/passes/rewrite.h"
 #include "backend/passes/tensor_uses.h"
+#include "base/interrupt.h"
 
 namespace opentrn::backend {
 
@@ -21,8 +22,7 @@ using isa::Opcode;
 using isa::Operand;
 using isa::TensorId;
 
-constexpr int64_t kColumnsMax = 512;  // FP32 in a PSUM bank
-constexpr int kFreeDimsMax = 4;       // of an engine's access pattern, beside the partitions
+constexpr int kFreeDimsMax = 4;  // of an engine's access pattern, beside the partitions
 
 // All iterations of one execution of an innermost loop: `body` instructions each, one iteration after the
 // other.
@@ -35,30 +35,11 @@ struct Run {
   }
 };
 
-// Operands that are one value for each partition, not a tile.
+// Operands that are one value for each partition, not a tile: an immediate may stand in their place.
 bool is_per_partition(Opcode opcode, int slot) {
-  switch (opcode) {
-    case Opcode::kTensorScalar:
-      return slot == isa::slot::tensor_scalar::kOperand0 || slot == isa::slot::tensor_scalar::kOperand1;
-    case Opcode::kScalarTensorTensor: return slot == isa::slot::scalar_tensor_tensor::kOperand0;
-    case Opcode::kActivation:
-      return slot == isa::slot::activation::kBias || slot == isa::slot::activation::kScale;
-    default: return false;
-  }
-}
-
-// Instructions that do the same to every element, or reduce trailing dimensions only.
-bool is_elementwise(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kTensorTensor:
-    case Opcode::kTensorScalar:
-    case Opcode::kScalarTensorTensor:
-    case Opcode::kTensorCopy:
-    case Opcode::kActivation:
-    case Opcode::kReciprocal:
-    case Opcode::kTensorReduce: return true;
-    default: return false;
-  }
+  const auto slots = isa::definition(opcode).operands;
+  return static_cast<size_t>(slot) < slots.size() &&
+         (slots[static_cast<size_t>(slot)].accepts & isa::kAcceptsImmediate) != 0;
 }
 
 // Tiles of which every iteration makes its own, by iteration.
@@ -77,13 +58,18 @@ struct Motion {
 class Loop {
  public:
   Loop(const isa::Program& program, const TensorUses& uses, AccessReader& reader, int64_t bank_bytes,
-       const Run& run)
-      : program_(program), uses_(uses), reader_(reader), bank_bytes_(bank_bytes), run_(run) {}
+       int64_t columns_max, const Run& run)
+      : program_(program),
+        uses_(uses),
+        reader_(reader),
+        bank_bytes_(bank_bytes),
+        columns_max_(columns_max),
+        run_(run) {}
 
   // How many iterations each new instruction stands for; 0 when the loop stays as it is.
   uint32_t plan() {
-    if (!is_uniform()) return 0;
-    factor_ = static_cast<uint32_t>(std::min<int64_t>(run_.iterations, kColumnsMax / widest()));
+    if (!is_uniform() || keeps_order()) return 0;
+    factor_ = static_cast<uint32_t>(std::min<int64_t>(run_.iterations, columns_max_ / widest()));
     if (factor_ < 2 || run_.iterations % factor_ != 0) return 0;
     for (uint32_t s = 0; s < run_.body; ++s) find_motions(s);
     bool any = false;
@@ -219,7 +205,7 @@ class Loop {
 
   bool can_merge(uint32_t statement) {
     const isa::Instruction& in = instruction(statement, 0);
-    if (!is_elementwise(in.opcode)) return false;
+    if (!isa::has(in.opcode, isa::kMergeable)) return false;
     for (int slot = 0; slot < in.operand_count; ++slot) {
       const Motion& motion = motions_[statement][static_cast<size_t>(slot)];
       const Operand& first = operand(statement, 0, slot);
@@ -280,6 +266,13 @@ class Loop {
     return true;
   }
 
+  // Whether the kernel asks for the order as it is written (no_reorder) of some of the body.
+  bool keeps_order() const {
+    for (uint32_t s = 0; s < run_.body; ++s)
+      if (instruction(s, 0).flags & isa::kFlagNoReorder) return true;
+    return false;
+  }
+
   // -- writing
   TensorId widened(Rewrite& rewrite, TensorId member) const {
     isa::Tensor tensor = program_.tensor(member);
@@ -336,6 +329,7 @@ class Loop {
   const TensorUses& uses_;
   AccessReader& reader_;
   int64_t bank_bytes_;
+  int64_t columns_max_;
   Run run_;
   uint32_t factor_ = 0;
   std::vector<std::vector<Motion>> motions_;  // by statement and slot
@@ -387,19 +381,22 @@ std::vector<Run> find_runs(const isa::Program& program) {
 }  // namespace
 
 std::shared_ptr<const isa::Program> merge_iterations(const std::shared_ptr<const isa::Program>& program,
-                                                     int64_t psum_bank_bytes_per_partition) {
+                                                     int64_t psum_bank_bytes_per_partition,
+                                                     const Options& options) {
   if (program->written_loop_count() == 0 || has_control_flow(*program) || !program->edges().empty())
     return program;
   const TensorUses uses(*program);
   AccessReader reader(*program);
   Rewrite rewrite(*program);
   InstructionIndex next = 0;
+  const int columns_max = compiler_number(options, "merged_columns_max");
   bool any = false;
   const auto keep_until = [&](InstructionIndex end) {
+    interrupt::poll();
     while (next < end) rewrite.keep(next++);
   };
   for (const Run& run : find_runs(*program)) {
-    Loop loop(*program, uses, reader, psum_bank_bytes_per_partition, run);
+    Loop loop(*program, uses, reader, psum_bank_bytes_per_partition, columns_max, run);
     if (loop.plan() == 0) continue;
     keep_until(run.begin);
     loop.write(rewrite);

@@ -7,8 +7,8 @@
 //   * a loop of 64 products of three columns and their sums becomes one instruction of 64 x 3 each (conv1d
 //     best), the same loop of 2048 iterations stays as it is (conv1d reference): 512 columns hold 170
 //     iterations, which does not divide 2048.
-// So: as many iterations as 512 columns hold of the widest access in the body, all of them if they fit, and
-// none when that number does not divide the loop's.
+// So: as many iterations as 512 columns (merged_columns_max of compiler_model.toml) hold of the widest access
+// in the body, all of them if they fit, and none when that number does not divide the loop's.
 //
 // Works on loops that the program marks as independent (isa::WrittenLoop), innermost ones, whose iterations
 // issue the same instructions at offsets that advance evenly. The body's statements are taken apart, each
@@ -19,12 +19,14 @@
 #include <cstdint>
 #include <memory>
 
+#include "backend/options.h"
 #include "isa/program.h"
 
 namespace opentrn::backend {
 
 // The program itself when nothing can be merged, or when it has control flow or states edges.
 std::shared_ptr<const isa::Program> merge_iterations(const std::shared_ptr<const isa::Program>& program,
-                                                     int64_t psum_bank_bytes_per_partition);
+                                                     int64_t psum_bank_bytes_per_partition,
+                                                     const Options& options = {});
 
 }  // namespace opentrn::backend

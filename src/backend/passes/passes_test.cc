@@ -290,7 +290,7 @@ TEST(Renaming, WhereThereIsNoRoomTilesKeepTheirPlace) {
     r.builder.dma(r.builder.all(x), r.builder.all(in));
     r.builder.dma(r.builder.all(in), r.builder.all(x));
   }
-  EXPECT_LE(compile(r.builder.take(), {.look_ahead = kCompilerLookAhead}).sbuf_bytes_per_partition_used,
+  EXPECT_LE(compile(r.builder.take(), {.look_ahead = usual_look_ahead(false)}).sbuf_bytes_per_partition_used,
             160000);
 }
 

@@ -10,6 +10,7 @@
 #include "backend/passes/tensor_uses.h"
 #include "backend/passes/written_parts.h"
 #include "backend/space_map.h"
+#include "base/interrupt.h"
 #include "isa/definitions.h"
 
 namespace opentrn::backend {
@@ -22,12 +23,6 @@ using isa::Operand;
 using isa::TensorId;
 
 constexpr InstructionIndex kNever = std::numeric_limits<InstructionIndex>::max();
-// Once something had to go, this part of the budget is kept free for reloads that start up to kFetchWindow
-// instructions before their readers, unless that would throw out what is used within kFar instructions. Our
-// choices: bmm_softmax of NKIBench, which spills 1.5 GB, then takes 12.4 ms instead of 20 (published: 12.0).
-constexpr int64_t kReserve = 10;
-constexpr InstructionIndex kFetchWindow = 64;
-constexpr InstructionIndex kFar = 512;
 // A tensor and the write after which it is saved.
 using SavePoint = std::pair<TensorId, InstructionIndex>;
 
@@ -54,6 +49,9 @@ class Fit {
         budget_(4 * budget_bytes),
         partitions_(partitions),
         alignment_(options.sbuf_alignment_bytes),
+        reserve_parts_(compiler_number(options, "reload_reserve_parts")),
+        fetch_window_(static_cast<size_t>(compiler_number(options, "reload_early_instructions"))),
+        far_(static_cast<InstructionIndex>(compiler_number(options, "reload_keep_instructions"))),
         save_points_(save_points),
         rewrite_(program),
         state_(program.tensor_count()) {
@@ -67,6 +65,7 @@ class Fit {
 
   bool run() {
     for (InstructionIndex i = 0; i < program_.size(); ++i) {
+      interrupt::poll();
       tensors_of(i);
       if (!make_room(i)) return false;
       for (TensorId id : needed_) bring_in(id, i);
@@ -117,13 +116,13 @@ class Fit {
     int64_t missing = 0;
     for (TensorId id : needed_)
       if (!state_[id].resident) missing += weight(id);
-    const int64_t limit = left_some_ && missing > 0 ? budget_ - budget_ / kReserve : budget_;
+    const int64_t limit = left_some_ && missing > 0 ? budget_ - budget_ / reserve_parts_ : budget_;
     while (used_ + missing > limit) {
       const auto victim = std::find_if(by_next_use_.rbegin(), by_next_use_.rend(), [&](const auto& entry) {
         return std::ranges::find(needed_, entry.second) == needed_.end() && may_leave(entry.second);
       });
       if (victim == by_next_use_.rend()) return used_ + missing <= budget_;
-      if (used_ + missing <= budget_ && victim->first - i < kFar) break;
+      if (used_ + missing <= budget_ && victim->first - i < far_) break;
       evict(victim->second, i);
       left_some_ = true;
     }
@@ -134,7 +133,7 @@ class Fit {
   void fetch_ahead(InstructionIndex i) {
     if (!left_some_ || space_ == MemorySpace::kPsum) return;
     const InstructionIndex end =
-        static_cast<InstructionIndex>(std::min<size_t>(program_.size(), size_t{i} + 1 + kFetchWindow));
+        static_cast<InstructionIndex>(std::min<size_t>(program_.size(), size_t{i} + 1 + fetch_window_));
     fetched_to_ = std::max(fetched_to_, i + 1);
     for (; fetched_to_ < end; ++fetched_to_) {
       for (const Operand& operand : program_.operands(program_.instruction(fetched_to_))) {
@@ -279,6 +278,12 @@ class Fit {
   int64_t budget_;
   int64_t partitions_;
   int64_t alignment_;
+  // Once something had to go, one of so many parts of the budget is kept free for reloads that start up to
+  // `fetch_window_` instructions before their readers, unless that would throw out what is used within
+  // `far_`.
+  int64_t reserve_parts_;
+  size_t fetch_window_;
+  InstructionIndex far_;
   const std::set<SavePoint>& save_points_;
   std::set<SavePoint> wanted_;
   Rewrite rewrite_;

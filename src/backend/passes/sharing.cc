@@ -10,6 +10,7 @@
 #include "backend/passes/rewrite.h"
 #include "backend/passes/tensor_uses.h"
 #include "backend/space_map.h"
+#include "base/interrupt.h"
 #include "isa/definitions.h"
 
 namespace opentrn::backend {
@@ -36,6 +37,7 @@ class Sharing {
         sbuf_bytes_(sbuf_bytes),
         partitions_(partitions),
         alignment_(options.sbuf_alignment_bytes),
+        memory_parts_(compiler_number(options, "shared_memory_parts")),
         stands_for_(program.tensor_count()) {
     std::iota(stands_for_.begin(), stands_for_.end(), 0u);
   }
@@ -178,7 +180,7 @@ class Sharing {
   }
 
   bool acceptable(const Candidate& candidate) const {
-    if (!candidate.loads && 3 * own_peak_bytes(candidate) <= sbuf_bytes_) return true;
+    if (!candidate.loads && memory_parts_ * own_peak_bytes(candidate) <= sbuf_bytes_) return true;
     constexpr double kShare = 0.9;  // the allocator wants some room
     return static_cast<double>(peak_bytes()) <= kShare * static_cast<double>(sbuf_bytes_);
   }
@@ -222,6 +224,7 @@ class Sharing {
 
   // Of everything in SBUF, with what is shared so far.
   int64_t peak_bytes() const {
+    interrupt::poll();
     const std::vector<bool> live = find_live();
     Ranges ranges(program_.tensor_count());
     for (TensorId id = 0; id < program_.tensor_count(); ++id)
@@ -261,6 +264,7 @@ class Sharing {
   int64_t sbuf_bytes_;
   int64_t partitions_;
   int64_t alignment_;
+  int64_t memory_parts_;
   std::vector<TensorId> stands_for_;  // by TensorId
   std::vector<Span> spans_;
 };

@@ -298,20 +298,20 @@ class Convolution : public TileSource {
            size_bytes(image_.dtype);
   }
 
-  // By the timing tables, from when the first band may be loaded.
+  // From when the first band may be loaded.
   double estimated_ns(const std::vector<Positions>& panels) const {
-    const arch::TimingTable& timing = arch::timing(emitter_.arch_generation());
+    const Generation generation = emitter_.generation();
     const double blocks = static_cast<double>(tiles(kernel_in_.count, kPartitions));
     const double steps = blocks * static_cast<double>(windows_[1].size * (stacked_ ? 1 : windows_[0].size));
     const double feature_blocks = static_cast<double>(tiles(kernel_out_.count, kPartitions));
     double loads = 0, products = 0;
     const auto load_ns = [&](const Positions& at) {
-      return blocks * transfer_ns(timing, kPartitions, band_bytes(at.images, at.rows));
+      return blocks * transfer_ns(generation, kPartitions, band_bytes(at.images, at.rows));
     };
     for (const Positions& panel : panels) {
       loads += load_ns(panel);
       for (const Positions& at : cut(panel, kPsumBankColumns))
-        products += steps * feature_blocks * matmul_ns(timing, size(at), size_bytes(image_.dtype));
+        products += steps * feature_blocks * matmul_ns(generation, size(at), size_bytes(image_.dtype));
     }
     return streamed_ns(load_ns(panels.front()), loads, products);
   }

@@ -28,6 +28,7 @@
 #include "compiler/lowering/tile_source.h"
 #include "compiler/lowering/tiling.h"
 #include "compiler/passes/passes.h"
+#include "cost/usual.h"
 
 namespace opentrn::compiler {
 
@@ -39,8 +40,6 @@ namespace {
 
 // Bytes of a partition for keeping the left panels of all rows.
 constexpr int64_t kLeftPanelBytes = 32 * 1024;
-// Fewer columns than this keep the Tensor engine at its least interval.
-constexpr int64_t kLeastPanelColumns = 64;
 // Runs of what a narrower panel loads and stores cost descriptors, which the cost model does not count.
 constexpr int64_t kLeastRunBytes = 512;
 // Columns of the contraction loaded at once when rows are transposed on chip.
@@ -306,20 +305,21 @@ bool keeps_left(const ProductSize& size, int64_t panel) {
 
 // Columns of a right panel: of those that find room, the best by the cost model. One block of rows uses a
 // panel once: it is smaller then, so that panels of the next products, too, are on their way early.
-int64_t right_panel(const Choices& choices, arch::Generation generation, const ProductSize& size) {
+int64_t right_panel(const Choices& choices, Generation generation, const ProductSize& size) {
   const int64_t k_tiles = std::max<int64_t>(1, tiles(size.contracted, kPartitions));
   const int64_t bytes = size.rows <= kPartitions ? choices.panel_bytes / 2 : choices.panel_bytes;
-  const int64_t room = std::max(bytes / (k_tiles * size.right_element_bytes), kLeastPanelColumns);
-  const auto even = [](int64_t columns) {
-    const int64_t unit = columns >= kPsumBankColumns ? kPsumBankColumns : kLeastPanelColumns;
+  // Fewer columns than this keep the Tensor engine at its least interval.
+  const int64_t least = cost::default_costs(generation).instructions.least_product_columns();
+  const int64_t room = std::max(bytes / (k_tiles * size.right_element_bytes), least);
+  const auto even = [least](int64_t columns) {
+    const int64_t unit = columns >= kPsumBankColumns ? kPsumBankColumns : least;
     return columns / unit * unit;
   };
-  const arch::TimingTable& timing = arch::timing(generation);
   int64_t best = std::min(size.columns, even(room));
-  double best_ns = product_ns(timing, size, best, keeps_left(size, best));
+  double best_ns = product_ns(generation, size, best, keeps_left(size, best));
   for (int64_t columns = even(best / 2); columns * size.right_element_bytes >= kLeastRunBytes;
        columns = even(columns / 2)) {
-    const double ns = product_ns(timing, size, columns, keeps_left(size, columns));
+    const double ns = product_ns(generation, size, columns, keeps_left(size, columns));
     if (ns < best_ns) best = columns, best_ns = ns;
   }
   return best;
@@ -356,9 +356,9 @@ bool takes(const graph::Function& function, const Op& op) {
 
 // What the Tensor engine gets of an operand that is kept as `kept` and multiplied as `wide`: fp8 as it is,
 // beside an operand of 16 bits.
-DType tile_dtype(DType kept, DType wide, int generation) {
+DType tile_dtype(DType kept, DType wide, Generation generation) {
   const bool fp8 = kept == DType::kFloat8E4M3 || kept == DType::kFloat8E5M2 ||
-                   (kept == DType::kFloat8E4M3Fn && generation >= 4);
+                   (kept == DType::kFloat8E4M3Fn && generation >= Generation::kV4);
   return fp8 && size_bytes(wide) == 2 ? kept : wide;
 }
 
@@ -424,7 +424,7 @@ class Product : public TileSource {
     const auto panel_of = [&](int64_t rows, int64_t columns) {
       const ProductSize size{rows,     k,           columns, size_bytes(l_dtype_), size_bytes(r_dtype_),
                              batches_, right_waits_};
-      return columns == 0 ? 0 : right_panel(choices_, lowering.emitter().arch_generation(), size);
+      return columns == 0 ? 0 : right_panel(choices_, lowering.emitter().generation(), size);
     };
     panel_ = panel_of(left_.matrix().rows(), n);
     if (panel_ > 0 && !turned_) panelled_ = panelled(lowering, op, k, n, panel_);
@@ -438,7 +438,8 @@ class Product : public TileSource {
       std::swap(left_, right_);
       std::swap(l_dtype_, r_dtype_);
     }
-    doubles_ = emitter_.generation() >= 3 && size_bytes(l_dtype_) == 1 && size_bytes(r_dtype_) == 1;
+    doubles_ =
+        emitter_.generation() >= Generation::kV3 && size_bytes(l_dtype_) == 1 && size_bytes(r_dtype_) == 1;
     const int64_t rows = left_.matrix().rows(), columns = right_.matrix().rows();
     panel_ = panel_of(rows, columns);
     keep_left_ =
@@ -453,7 +454,7 @@ class Product : public TileSource {
       const ProductSize size{right_.matrix().rows(), left_.matrix().columns(), m,
                              size_bytes(r_dtype_),   size_bytes(l_dtype_),     batches_,
                              stationary_waits_};
-      const int64_t panel = right_panel(choices_, emitter_.arch_generation(), size);
+      const int64_t panel = right_panel(choices_, emitter_.generation(), size);
       const int64_t held = std::max(kPartitions, panel / kPartitions * kPartitions);
       for (int64_t begin = 0; begin < m; begin += held) {
         auto& part = result.emplace_back();
@@ -662,7 +663,7 @@ std::optional<int> dot_general_row_rank(const graph::Function& function, const O
 }
 
 int64_t product_bytes(const graph::Function& function, const Op& op, const Choices& choices,
-                      arch::Generation generation) {
+                      Generation generation) {
   const graph::Type& left = function.type(op.operands[0]);
   const auto element =
       static_cast<int64_t>(std::max(size_bytes(*device_dtype(left.element())),

@@ -95,13 +95,12 @@ constexpr int64_t kTurningBanks = 2;
 
 }  // namespace
 
-Emitter::Emitter(std::shared_ptr<isa::Program> program, arch::Generation generation)
+Emitter::Emitter(std::shared_ptr<isa::Program> program, Generation generation)
     : program_(std::move(program)),
       generation_(generation),
       psum_banks_(arch::neuron_core(generation).psum_banks),
       psum_bank_bytes_(arch::neuron_core(generation).psum_bank_bytes_per_partition),
-      vector_clock_ghz_(arch::neuron_core(generation).vector_clock_ghz),
-      scalar_clock_ghz_(arch::neuron_core(generation).scalar_clock_ghz) {}
+      costs_(cost::default_costs(generation)) {}
 
 void Emitter::set_op(uint32_t op, const SourceLocation& location) {
   span_.op = op;
@@ -293,8 +292,10 @@ void Emitter::inline_kernel(const isa::Kernel& kernel,
   }
 }
 
-// Rough: what divides work between two engines need not be what times it.
+// On NeuronCore-v2 only, whose engines the backend does not choose between. By what instructions usually
+// take: to look at each one's operands gives programs that are no faster (decision 0035).
 void Emitter::count_work(const isa::Instruction& instruction) {
+  if (generation() != Generation::kV2) return;
   int64_t columns = 0;
   bool psum = false;
   for (const Operand& operand : program_->operands(instruction)) {
@@ -305,41 +306,41 @@ void Emitter::count_work(const isa::Instruction& instruction) {
   constexpr double kLeadMaxNs = 20'000;  // further back nothing is owed
   double lead = 0;
   switch (instruction.opcode) {
-    case Opcode::kActivation: lead = -busy_ns(static_cast<double>(columns), scalar_clock_ghz_); break;
-    case Opcode::kTensorTensor:
-      lead = busy_ns(static_cast<double>(psum ? columns : 2 * columns), vector_clock_ghz_);
+    case Opcode::kActivation: lead = -busy_ns(instruction.opcode, Engine::kScalar, columns); break;
+    case Opcode::kTensorTensor:  // from PSUM one of two tensors streams beside the other, as in a copy
+      lead = busy_ns(psum ? Opcode::kTensorCopy : instruction.opcode, Engine::kVector, columns);
       break;
     case Opcode::kTensorCopy:
     case Opcode::kTensorScalar:
-    case Opcode::kTensorReduce: lead = busy_ns(static_cast<double>(columns), vector_clock_ghz_); break;
+    case Opcode::kTensorReduce: lead = busy_ns(instruction.opcode, Engine::kVector, columns); break;
     default: return;
   }
   vector_lead_ns_ = std::clamp(vector_lead_ns_ + lead, -kLeadMaxNs, kLeadMaxNs);
 }
 
-double Emitter::busy_ns(double cycles, double clock_ghz) const {
-  constexpr double kIssueCycles = 64;  // timing tables, vector_issue_cycles and scalar_issue_cycles
-  return (cycles + kIssueCycles) / clock_ghz;
+double Emitter::busy_ns(Opcode opcode, Engine engine, int64_t columns) const {
+  return costs_.usual.busy_ns(opcode, engine, columns);
 }
 
 bool Emitter::scalar_is_freer(const Tile& dst) const {
-  if (generation() != 2) return false;
-  const auto columns = static_cast<double>(dst.columns * dst.runs * dst.groups);
-  return vector_lead_ns_ + busy_ns(columns, vector_clock_ghz_) > busy_ns(columns, scalar_clock_ghz_);
+  if (generation() != Generation::kV2) return false;
+  const int64_t columns = dst.columns * dst.runs * dst.groups;
+  return vector_lead_ns_ + busy_ns(Opcode::kTensorCopy, Engine::kVector, columns) >
+         busy_ns(Opcode::kActivation, Engine::kScalar, columns);
 }
 
 void Emitter::load(const Tile& dst, const View& src) {
   const Operand source = read_operand(src);
-  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {0, 0, 0});
+  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {-1, 0, 0});
 }
 
 void Emitter::store(const View& dst, const Tile& src) {
-  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), operand(src)}, {0, 0, 0});
+  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), operand(src)}, {-1, 0, 0});
 }
 
 void Emitter::copy(const View& dst, const View& src) {
   const Operand source = read_operand(src);
-  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {0, 0, 0});
+  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {-1, 0, 0});
 }
 
 void Emitter::custom_op(std::string_view name, std::span<const View> outputs, std::span<const View> inputs) {
@@ -390,7 +391,7 @@ void Emitter::gather_rows(const Tile& dst, const View& table, const Tile& index)
   indirect.stride = table.dims[0].step;
   indirect.bound = table.dims[0].count;
   source.indirect = program_->add_indirect(indirect);
-  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {0, 0, 0});
+  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {-1, 0, 0});
 }
 
 namespace {
@@ -465,21 +466,21 @@ Operand Emitter::moved_operand(const View& view, isa::RegisterId offset, int64_t
 void Emitter::load_at(const Tile& dst, const View& src, isa::RegisterId offset, int64_t bound) {
   if (residency_) residency_->flush(src.tensor);
   const Operand source = moved_operand(src, offset, bound);
-  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {0, 0, 0});
+  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {-1, 0, 0});
 }
 
 void Emitter::store_at(const View& dst, isa::RegisterId offset, int64_t bound, const Tile& src) {
-  append(Opcode::kDmaCopy, Engine::kUnknown, {moved_operand(dst, offset, bound), operand(src)}, {0, 0, 0});
+  append(Opcode::kDmaCopy, Engine::kUnknown, {moved_operand(dst, offset, bound), operand(src)}, {-1, 0, 0});
 }
 
 void Emitter::copy_from(const View& dst, const View& src, isa::RegisterId offset, int64_t bound) {
   if (residency_) residency_->flush(src.tensor);
-  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), moved_operand(src, offset, bound)}, {0, 0, 0});
+  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), moved_operand(src, offset, bound)}, {-1, 0, 0});
 }
 
 void Emitter::copy_to(const View& dst, isa::RegisterId offset, int64_t bound, const View& src) {
   const Operand source = read_operand(src);
-  append(Opcode::kDmaCopy, Engine::kUnknown, {moved_operand(dst, offset, bound), source}, {0, 0, 0});
+  append(Opcode::kDmaCopy, Engine::kUnknown, {moved_operand(dst, offset, bound), source}, {-1, 0, 0});
 }
 
 void Emitter::memset(const Tile& dst, double value) {
@@ -492,7 +493,7 @@ void Emitter::tensor_copy(const Tile& dst, const Tile& src, Engine engine) {
   };
   // Scalar has no tensor_copy on NeuronCore-v2; an activation does the same.
   const bool scalar = engine == Engine::kScalar || (engine == Engine::kUnknown && scalar_is_freer(dst));
-  if (generation() == 2 && scalar && is_float(dst.dtype) && is_float(src.dtype))
+  if (generation() == Generation::kV2 && scalar && is_float(dst.dtype) && is_float(src.dtype))
     return activation(ActivationFunction::kCopy, dst, src);
   append(Opcode::kTensorCopy, engine, {operand(dst), operand(src)}, {});
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "arch/arch.h"
+#include "cost/usual.h"
 #include "isa/custom_ops.h"
 #include "isa/kernel.h"
 #include "isa/origin.h"
@@ -74,11 +75,10 @@ class Residency;
 
 class Emitter {
  public:
-  Emitter(std::shared_ptr<isa::Program> program, arch::Generation generation);
+  Emitter(std::shared_ptr<isa::Program> program, Generation generation);
 
   const isa::Program& program() const { return *program_; }
-  int generation() const { return static_cast<int>(generation_); }
-  arch::Generation arch_generation() const { return generation_; }
+  Generation generation() const { return generation_; }
   // Instructions that follow belong to this op of the origin's table, at this place of the model.
   void set_op(uint32_t op, const SourceLocation& location);
   // A further kernel begins.
@@ -206,8 +206,8 @@ class Emitter {
   void transpose(const Tile& dst, const Tile& data);
 
  private:
-  double busy_ns(double cycles, double clock_ghz) const;
   void count_work(const isa::Instruction& instruction);
+  double busy_ns(isa::Opcode opcode, isa::Engine engine, int64_t columns) const;
   isa::Operand operand(const Tile& tile);
   isa::Operand operand(const View& view);
   isa::Operand box_operand(const View& box);
@@ -226,13 +226,13 @@ class Emitter {
 
   std::shared_ptr<isa::Program> program_;
   std::vector<isa::InstructionIndex> open_loops_;  // innermost last
-  arch::Generation generation_;
+  Generation generation_;
   isa::LocationId location_ = 0;
   isa::Origin origin_;
   isa::OriginSpan span_;
   Residency* residency_ = nullptr;
   int64_t psum_banks_, psum_bank_bytes_;
-  double vector_clock_ghz_, scalar_clock_ghz_;
+  const cost::Costs& costs_;
   int64_t next_psum_bank_ = 0, next_psum_slot_ = 0;
   double vector_lead_ns_ = 0;  // work of Vector less that of Scalar, lately
 };

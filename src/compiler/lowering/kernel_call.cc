@@ -68,11 +68,11 @@ class KernelCall {
 
  private:
   void check() const {
-    const int generation = lowering_.emitter().generation();
+    const Generation generation = lowering_.emitter().generation();
     if (kernel_.generation != generation)
       refuse("target",
              fmt::format("NKI kernel {} was traced for NeuronCore-v{}; the model is compiled for v{}",
-                         kernel_.name, kernel_.generation, generation),
+                         kernel_.name, version(kernel_.generation), version(generation)),
              "compile for the kernel's target, or trace the kernel for the model's "
              "(NEURON_PLATFORM_TARGET_OVERRIDE)");
     const graph::Function& function = lowering_.function();
@@ -151,7 +151,7 @@ bool lower_kernel_call(Lowering& lowering, const Op& op) {
     if (!isa::is_kernel_text(graph::kernel_payload(op)))
       refuse("payload",
              "this NKI kernel call carries no kernel of OpenTrn's: it was written by another toolchain",
-             "trace the kernel with OpenTrn's nki (opentrn.kernel_call.trace), on the machine that has its "
+             "trace the kernel with OpenTrn's nki (opentrn.kernel.trace.trace), on the machine that has its "
              "source");
     KernelCall(lowering, op).lower();
   } catch (Fault& fault) {

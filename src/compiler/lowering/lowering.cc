@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "arch/tables.h"
+#include "base/activity.h"
+#include "base/interrupt.h"
 #include "compiler/cost.h"
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/elementwise.h"
@@ -81,7 +83,7 @@ std::string shape_text(const graph::Function& function, const Op& op) {
 }  // namespace
 
 Lowering::Lowering(const graph::Module& module, const graph::Function& function,
-                   std::shared_ptr<isa::Program> program, arch::Generation generation, const Choices& choices)
+                   std::shared_ptr<isa::Program> program, Generation generation, const Choices& choices)
     : module_(module),
       function_(function),
       emitter_(std::move(program), generation),
@@ -105,8 +107,14 @@ void Lowering::run() {
 }
 
 void Lowering::begin_scope(graph::BlockId block, std::optional<size_t> counter) {
-  scopes_.push_back(std::make_unique<Scope>(Scope{
-      Plan(function_, block, kColumnsMax, counter, choices_.prologue_elements), {}, {}, {}, {}, {}, {}}));
+  scopes_.push_back(std::make_unique<Scope>(
+      Scope{Plan(function_, block, emitter_.generation(), kColumnsMax, counter, choices_.prologue_elements),
+            {},
+            {},
+            {},
+            {},
+            {},
+            {}}));
   Scope& scope = *scopes_.back();
   scope.order = scope.plan.order();
   for (const Group& group : scope.plan.groups()) prologues_ += static_cast<int64_t>(group.prologues.size());
@@ -132,7 +140,9 @@ void Lowering::lower_block(graph::BlockId block, std::optional<size_t> counter,
 }
 
 void Lowering::lower_groups() {
+  const Activity activity("making kernels", static_cast<int64_t>(scopes_.back()->order.size()));
   for (size_t place = 0; place < scopes_.back()->order.size(); ++place) {
+    Activity::at(static_cast<int64_t>(place));
     const int group = scopes_.back()->order[place];
     residency_.begin_kernel(place, room_beside(plan().groups()[static_cast<size_t>(group)]));
     lower_group(group);
@@ -145,12 +155,14 @@ void Lowering::find_readers(Scope& scope) const {
   const Plan& plan = scope.plan;
   std::vector<int> last(function_.value_count(), -1);
   for (size_t i = 0; i < scope.order.size(); ++i)
-    for (const graph::OpId id : plan.groups()[static_cast<size_t>(scope.order[i])].all_ops())
+    for (const graph::OpId id : plan.groups()[static_cast<size_t>(scope.order[i])].all_ops()) {
+      interrupt::poll();
       for (const ValueId base : plan.bases_read_by(id))
         if (plan.group_of(base) >= 0) {
           last[index_of(base)] = static_cast<int>(i);
           scope.reads[base].push_back(i);
         }
+    }
   for (const ValueId id : function_.op(function_.block(plan.block()).ops.back()).operands)
     last[index_of(plan.base_of(id))] = -1;
   scope.last_read.resize(scope.order.size());
@@ -171,9 +183,9 @@ std::vector<size_t> Lowering::reads_of(ValueId value) const {
 }
 
 int64_t Lowering::room_beside(const Group& group) const {
-  const auto working = working_bytes(function_, group, choices_, emitter_.arch_generation());
+  const auto working = working_bytes(function_, group, choices_, emitter_.generation());
   if (!working) return static_cast<int64_t>(choices_.kept_share * kUsualRoom);
-  const int64_t sbuf = arch::neuron_core(emitter_.arch_generation()).sbuf_bytes_per_partition;
+  const int64_t sbuf = arch::neuron_core(emitter_.generation()).sbuf_bytes_per_partition;
   return static_cast<int64_t>(choices_.kept_share *
                               static_cast<double>(std::max(kUsualRoom, sbuf - *working)));
 }
@@ -275,6 +287,7 @@ void Lowering::lower_group(int index) {
 }
 
 void Lowering::lower_kernel(int index, const Group& group) {
+  interrupt::poll();
   const Op& first = function_.op(group.ops.front());
   emitter_.begin_kernel();
   // A kernel of several ops is told apart only where it says so; all of them are the model's work.

@@ -27,7 +27,7 @@ namespace opentrn::compiler {
 class Lowering {
  public:
   Lowering(const graph::Module& module, const graph::Function& function,
-           std::shared_ptr<isa::Program> program, arch::Generation generation, const Choices& choices);
+           std::shared_ptr<isa::Program> program, Generation generation, const Choices& choices);
 
   // Lowers the whole function. Fault{kNotModelled, "compiler.no_lowering"} names the first op without a
   // kernel, its shape and its place in the model.
@@ -176,7 +176,7 @@ bool has_host_call(const graph::Function& function, const graph::Op& op);
 // Bytes of a partition that the kernel of the group needs for tiles of its own; nullopt where nobody has
 // counted.
 std::optional<int64_t> working_bytes(const graph::Function& function, const Group& group,
-                                     const Choices& choices, arch::Generation generation);
+                                     const Choices& choices, Generation generation);
 
 // How values are best kept, from what reads them (arrangements.cc).
 std::map<graph::ValueId, Arrangement> find_arrangements(const graph::Function& function, const Plan& plan);

@@ -6,11 +6,14 @@
 #include <map>
 #include <utility>
 
+#include "arch/arch.h"
+#include "base/interrupt.h"
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/elementwise.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/region.h"
 #include "compiler/lowering/scalars.h"
+#include "cost/usual.h"
 #include "graph/element_value.h"
 
 namespace opentrn::compiler {
@@ -27,21 +30,28 @@ namespace {
 
 constexpr uint32_t kNoPlace = std::numeric_limits<uint32_t>::max();
 
-// Element-wise work has no rows of its own: the cut with the fewest cycles, counting what an instruction
-// costs beside its columns. Many small rows (a 7 x 7 image) or few long ones are both slow.
-int cheapest_row_rank(std::span<const int64_t> dims) {
-  constexpr int64_t kFixedCycles = 64, kColumns = 2048, kRows = 128;
+// Element-wise work has no rows of its own: the cut that takes Vector the least time, counting what
+// passes between two instructions. Many small rows (a 7 x 7 image) or few long ones are both slow.
+int cheapest_row_rank(std::span<const int64_t> dims, Generation generation) {
+  constexpr int64_t kColumns = 2048;
+  const cost::UsualCosts& costs = cost::default_costs(generation).usual;
+  const auto busy = [&](int64_t columns) {
+    // One input, and no fast modes: what is computed is not known here.
+    return cost::to_ps(costs.busy_ns(isa::Opcode::kTensorScalarCumulative, isa::Engine::kVector, columns));
+  };
+  const int64_t partitions = arch::neuron_core(generation).partitions;
   int best = std::max<int>(0, static_cast<int>(dims.size()) - 1);
-  int64_t best_cycles = std::numeric_limits<int64_t>::max();
+  cost::Ps best_busy = std::numeric_limits<cost::Ps>::max();
   for (int rank = best; rank > 0; --rank) {
     int64_t rows = 1, columns = 1;
     for (int i = 0; i < static_cast<int>(dims.size()); ++i)
       (i < rank ? rows : columns) *= dims[static_cast<size_t>(i)];
-    const int64_t tiles = (rows + kRows - 1) / kRows;
-    const int64_t cycles = tiles * ((columns + kColumns - 1) / kColumns * kFixedCycles + columns);
-    if (cycles >= best_cycles) continue;
+    const int64_t tiles = (rows + partitions - 1) / partitions;
+    const cost::Ps tile =
+        columns / kColumns * busy(kColumns) + (columns % kColumns > 0 ? busy(columns % kColumns) : 0);
+    if (tiles * tile >= best_busy) continue;
     best = rank;
-    best_cycles = cycles;
+    best_busy = tiles * tile;
   }
   return best;
 }
@@ -154,9 +164,13 @@ std::vector<OpId> Group::all_ops() const {
 int64_t Group::rows() const { return product(std::span(shape).first(static_cast<size_t>(row_rank()))); }
 int64_t Group::columns() const { return product(std::span(shape).subspan(static_cast<size_t>(row_rank()))); }
 
-Plan::Plan(const Function& function, graph::BlockId block, int64_t columns_max,
+Plan::Plan(const Function& function, graph::BlockId block, Generation generation, int64_t columns_max,
            std::optional<size_t> in_register, int64_t prologue_elements)
-    : function_(function), block_(block), columns_max_(columns_max), prologue_elements_(prologue_elements) {
+    : function_(function),
+      block_(block),
+      generation_(generation),
+      columns_max_(columns_max),
+      prologue_elements_(prologue_elements) {
   group_of_op_.assign(function.op_count(), -1);
   place_of_op_.assign(function.op_count(), 0);
   form_of_value_.assign(function.value_count(), Form::kFull);
@@ -329,18 +343,23 @@ bool Plan::try_join(OpId id, int group) {
   for (const int other : groups_read_by(id))
     if (other != group && depends(other, group)) return false;
   const Op& op = function_.op(id);
-  Group changed = groups_[group];
-  changed.ops.push_back(id);
+  // Tried in place: a copy of the group for each op makes the plan of a long group quadratic.
+  Group& joined = groups_[group];
+  const auto split = joined.split;
+  const bool whole_rows = joined.whole_rows;
+  joined.ops.push_back(id);
   if (op.kind == OpKind::reduce_) {
-    changed.split = static_cast<int>(changed.shape.size() - op.integers(Attr::dimensions).size());
-    changed.whole_rows = true;
+    joined.split = static_cast<int>(joined.shape.size() - op.integers(Attr::dimensions).size());
+    joined.whole_rows = true;
   }
   group_of_op_[index_of(id)] = group;
-  if (!fits(changed)) {
+  if (!fits(joined)) {
     group_of_op_[index_of(id)] = -1;
+    joined.ops.pop_back();
+    joined.split = split;
+    joined.whole_rows = whole_rows;
     return false;
   }
-  groups_[group] = std::move(changed);
   form_of_value_[index_of(op.results[0])] = *form;
   add_reads(group, id);
   return true;
@@ -388,7 +407,7 @@ void Plan::start_group(OpId id) {
     group.rowwise = true;
     const auto dims = function_.type(op.results[0]).dims();
     group.shape.assign(dims.begin(), dims.end());
-    group.free_rank = cheapest_row_rank(dims);
+    group.free_rank = cheapest_row_rank(dims, generation_);
   }
   const int number = static_cast<int>(groups_.size());
   group_of_op_[index_of(id)] = number;
@@ -400,6 +419,7 @@ void Plan::start_group(OpId id) {
 }
 
 void Plan::place(OpId id) {
+  interrupt::poll();
   const Op& op = function_.op(id);
   if (op.kind == OpKind::constant_ || op.kind == OpKind::return_ || is_view_op(op.kind)) return;
   if (in_registers_[index_of(id)]) return;

@@ -31,6 +31,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/generation.h"
 #include "graph/module.h"
 
 namespace opentrn::compiler {
@@ -62,10 +63,11 @@ enum class Form : uint8_t { kFull, kColumn };
 
 class Plan {
  public:
-  // `columns_max`: elements of fp32 that a partition can hold of one group's full values alive at once.
-  // `in_register`: which value that the block returns is asked for in a register: a loop's counter or
-  // condition. `prologue_elements`: of operands that may get a prologue, at least.
-  Plan(const graph::Function& function, graph::BlockId block, int64_t columns_max,
+  // `generation`: whose cost between instructions is weighed against columns. `columns_max`: elements of fp32
+  // that a partition can hold of one group's full values alive at once. `in_register`: which value that the
+  // block returns is asked for in a register: a loop's counter or condition. `prologue_elements`: of operands
+  // that may get a prologue, at least.
+  Plan(const graph::Function& function, graph::BlockId block, Generation generation, int64_t columns_max,
        std::optional<size_t> in_register = std::nullopt, int64_t prologue_elements = 0);
 
   graph::BlockId block() const { return block_; }
@@ -119,6 +121,7 @@ class Plan {
 
   const graph::Function& function_;
   graph::BlockId block_;
+  Generation generation_;
   int64_t columns_max_, prologue_elements_;
   std::vector<bool> in_registers_;     // by op
   std::vector<uint32_t> place_of_op_;  // in the block's list

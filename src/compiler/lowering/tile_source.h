@@ -52,7 +52,7 @@ class TileSource {
 
 // Bytes of a partition that the source holds, with those that are loaded ahead.
 int64_t product_bytes(const graph::Function& function, const graph::Op& op, const Choices& choices,
-                      arch::Generation generation);
+                      Generation generation);
 int64_t packed_product_bytes(const graph::Function& function, const graph::Op& op);
 int64_t convolution_bytes(const graph::Function& function, const graph::Op& op);
 // Of a partition: the smallest part of a convolution's kernel that the source can hold, before it is loaded

@@ -1,18 +1,17 @@
-// Sizes of tiles by a cost model: the timing tables' rules for transfers and products, added up for one
-// kernel.
+// Sizes of tiles by a cost model: what cost/ says of transfers and products, added up for one kernel.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
-#include "arch/timing_table.h"
+#include "base/generation.h"
 
 namespace opentrn::compiler {
 
 // A tile of `bytes` in each of `partitions`, a descriptor for each of them.
-double transfer_ns(const arch::TimingTable& timing, int64_t partitions, int64_t bytes);
+double transfer_ns(Generation generation, int64_t partitions, int64_t bytes);
 // One instruction of the Tensor engine over so many columns.
-double matmul_ns(const arch::TimingTable& timing, int64_t columns, int64_t element_bytes);
+double matmul_ns(Generation generation, int64_t columns, int64_t element_bytes);
 // Double buffered: `load_ns` of transfers, of which the first take `first_ns` and all else waits for, beside
 // `compute_ns`.
 inline double streamed_ns(double first_ns, double load_ns, double compute_ns) {
@@ -29,6 +28,6 @@ struct ProductSize {
 
 // Nanoseconds of the product with panels of so many columns on the right. `keeps_left`: the left operand is
 // loaded once, else for every panel.
-double product_ns(const arch::TimingTable& timing, const ProductSize& size, int64_t panel, bool keeps_left);
+double product_ns(Generation generation, const ProductSize& size, int64_t panel, bool keeps_left);
 
 }  // namespace opentrn::compiler

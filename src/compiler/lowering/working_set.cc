@@ -72,7 +72,7 @@ int64_t attention_bytes(const Function& function, const Op& op) {
 }  // namespace
 
 std::optional<int64_t> working_bytes(const Function& function, const Group& group, const Choices& choices,
-                                     arch::Generation generation) {
+                                     Generation generation) {
   const Op& first = function.op(group.ops[0]);
   if (attention_of(first)) return kSmallTiles + attention_bytes(function, first);
   if (!group.rowwise) return std::nullopt;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/activity.h"
 #include "compiler/passes/rewrite.h"
 
 namespace opentrn::compiler {
@@ -62,6 +63,7 @@ const Expansion* expansion_of(const Function& function, const Op& op) {
 bool has_expansion(const Function& function, const Op& op) { return expansion_of(function, op) != nullptr; }
 
 bool expand(Function& function) {
+  const Activity activity("expanding ops");
   const auto waits = [&] {
     bool found = false;
     walk(function, function.body(),

@@ -2,6 +2,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/activity.h"
 #include "compiler/lowering/region.h"
 #include "compiler/passes/expand.h"
 #include "compiler/passes/passes.h"
@@ -233,6 +234,7 @@ bool is_small_iota(const graph::Function& function, const Op& op) {
 }  // namespace
 
 int64_t fold_constants(graph::Function& function, bool fold_ops) {
+  const Activity activity("folding constants");
   int64_t folded = 0;
   Folding folding(function);
   graph::walk(function, function.body(), [&](OpId id) {

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/interrupt.h"
 #include "compiler/passes/passes.h"
 #include "graph/copy.h"
 
@@ -27,6 +28,9 @@ using graph::ValueId;
 namespace {
 
 constexpr int kDepthMax = 256;
+// Ops that the calls of a program may become, beyond those it has. Functions that call each other twice
+// double with each of them.
+constexpr size_t kOpsMax = 1'000'000;
 
 // Composites that kernels take whole, by the name JAX gives them.
 std::optional<OpKind> kernel_op(const Function& source, const Op& composite) {
@@ -87,7 +91,9 @@ bool is_layout_note(const Op& op) {
 
 class Inliner {
  public:
-  Inliner(const Module& module, Function& target) : module_(module), target_(target) {}
+  Inliner(const Module& module, Function& target) : module_(module), target_(target), ops_max_(kOpsMax) {
+    for (const Function& function : module.functions) ops_max_ += function.op_count();
+  }
 
   using Values = std::vector<ValueId>;
 
@@ -97,7 +103,9 @@ class Inliner {
       throw Fault(FaultKind::kInput, "graph.recursion",
                   fmt::format("calls are {} deep, or @{} calls itself", depth, source.name));
     for (const OpId id : source.block(block).ops) {
+      interrupt::poll();
       const Op& op = source.op(id);
+      if (++ops_ > ops_max_) too_many(op);
       Values operands;
       for (const ValueId value : op.operands) operands.push_back(map[index_of(value)]);
       if (op.kind == OpKind::return_) return operands;
@@ -108,6 +116,15 @@ class Inliner {
   }
 
  private:
+  [[noreturn]] void too_many(const Op& op) const {
+    Fault fault(
+        FaultKind::kCapacity, "graph.inline",
+        fmt::format("the program's calls become more than {} ops where they are written out", ops_max_),
+        "call functions in a loop (stablehlo.while) in place of calls of calls");
+    fault.set_location(module_.source(op.location));
+    throw fault;
+  }
+
   const Function& callee(const Op& op, Attr attr) {
     const graph::Attribute* found = op.find(attr);
     const auto* symbol = found ? found->get<SymbolRef>() : nullptr;
@@ -173,6 +190,7 @@ class Inliner {
 
   const Module& module_;
   Function& target_;
+  size_t ops_ = 0, ops_max_;  // visited so far: calls count as well, of functions without ops too
   graph::LocationId call_ = graph::kNoLocation;
 };
 

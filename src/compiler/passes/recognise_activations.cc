@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/activity.h"
 #include "compiler/lowering/plan.h"
 #include "compiler/passes/activations.h"
 #include "compiler/passes/passes.h"
@@ -180,6 +181,7 @@ std::optional<ActivationFunction> activation_of_composite(const Op& op) {
 }
 
 int64_t recognise_activations(Function& function) {
+  const Activity activity("recognising activations");
   int64_t found = 0;
   const Recogniser recogniser(function);
   graph::walk(function, function.body(), [&](OpId id) {

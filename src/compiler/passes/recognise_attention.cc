@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/activity.h"
 #include "compiler/lowering/plan.h"
 #include "compiler/passes/attention.h"
 #include "compiler/passes/index_pattern.h"
@@ -425,6 +426,7 @@ std::optional<AttentionOp> attention_of(const Op& op) {
 }
 
 int64_t recognise_attention(Function& function) {
+  const Activity activity("recognising attention");
   int64_t found = 0;
   Matcher matcher(function);
   for (const OpId id : std::vector(function.block(function.body()).ops)) found += matcher.replace(id);

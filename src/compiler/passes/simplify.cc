@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/activity.h"
 #include "compiler/lowering/plan.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/replacements.h"
@@ -333,6 +334,9 @@ class Simplifier {
 
 }  // namespace
 
-int64_t simplify(Function& function) { return Simplifier(function).run(); }
+int64_t simplify(Function& function) {
+  const Activity activity("simplifying ops");
+  return Simplifier(function).run();
+}
 
 }  // namespace opentrn::compiler

@@ -5,6 +5,7 @@
 #include "graph/eval/bodies.h"
 #include "graph/eval/indexing.h"
 #include "graph/eval/interpreter.h"
+#include "graph/eval/process_groups.h"
 
 namespace opentrn::graph::eval {
 
@@ -19,61 +20,10 @@ int64_t checked(const Call& call, int64_t id, int64_t count) {
   return id;
 }
 
-// stablehlo/docs/spec.md, "Collective ops": how the rows of replica_groups name processes.
-enum class Strategy { kCrossReplica, kCrossPartition, kCrossReplicaAndPartition, kFlattenedIds };
-
-std::vector<ProcessGroup> process_groups(const Call& call, const IntMatrix& rows, Strategy strategy) {
+std::vector<ProcessGroup> groups_of(const Call& call) {
   const ProcessGrid& grid = process_of(call).grid();
-  const int64_t replicas = grid.num_replicas();
-  const int64_t partitions = grid.num_partitions();
-  std::vector<ProcessGroup> groups;
-  for (int64_t row = 0; row < rows.rows; ++row) {
-    std::vector<int64_t> ids;
-    for (int64_t column = 0; column < rows.columns; ++column)
-      if (rows.at(row, column) >= 0) ids.push_back(rows.at(row, column));
-    switch (strategy) {
-      case Strategy::kCrossReplica:
-        for (int64_t partition = 0; partition < partitions; ++partition) {
-          ProcessGroup group;
-          for (const int64_t id : ids) group.push_back(checked(call, id, replicas) * partitions + partition);
-          groups.push_back(std::move(group));
-        }
-        break;
-      case Strategy::kCrossPartition:
-        for (int64_t replica = 0; replica < replicas; ++replica) {
-          ProcessGroup group;
-          for (const int64_t id : ids) group.push_back(replica * partitions + checked(call, id, partitions));
-          groups.push_back(std::move(group));
-        }
-        break;
-      case Strategy::kCrossReplicaAndPartition: {
-        ProcessGroup group;
-        for (int64_t partition = 0; partition < partitions; ++partition)
-          for (const int64_t id : ids) group.push_back(checked(call, id, replicas) * partitions + partition);
-        groups.push_back(std::move(group));
-        break;
-      }
-      case Strategy::kFlattenedIds: {
-        for (const int64_t id : ids) (void)checked(call, id, replicas * partitions);
-        groups.push_back(ids);
-        break;
-      }
-    }
-  }
-  return groups;
-}
-
-Strategy reducing_strategy(const Call& call) {
-  const bool global = call.op().boolean_or(Attr::use_global_device_ids, false);
-  if (channel_of(call) <= 0) {
-    if (global) call.fail("use_global_device_ids without a channel");
-    return Strategy::kCrossReplica;
-  }
-  return global ? Strategy::kFlattenedIds : Strategy::kCrossReplicaAndPartition;
-}
-
-Strategy exchanging_strategy(const Call& call) {
-  return channel_of(call) <= 0 ? Strategy::kCrossReplica : Strategy::kCrossPartition;
+  return process_groups(call.op(), grid.num_replicas(), grid.num_partitions(),
+                        [&](const std::string& what) { call.fail(what); });
 }
 
 const ProcessGroup* group_of(const std::vector<ProcessGroup>& groups, int64_t process) {
@@ -88,9 +38,8 @@ struct Membership {
   size_t place = 0;
 };
 
-Membership membership(const Call& call, Strategy strategy) {
-  const std::vector<ProcessGroup> groups =
-      process_groups(call, call.op().matrix(Attr::replica_groups), strategy);
+Membership membership(const Call& call) {
+  const std::vector<ProcessGroup> groups = groups_of(call);
   const int64_t id = process_of(call).id();
   const ProcessGroup* group = group_of(groups, id);
   if (!group) call.fail(fmt::format("no group has process {}", id), "name every process in replica_groups");
@@ -137,7 +86,7 @@ size_t root_of(const Call& call, size_t result, const ProcessGroup& group) {
 }  // namespace
 
 Items all_gather(const Call& call) {
-  const Membership own = membership(call, reducing_strategy(call));
+  const Membership own = membership(call);
   const auto brought = meet(call, own.group, call.tensors(0, call.operand_count()));
   Items results;
   for (size_t k = 0; k < call.operand_count(); ++k) {
@@ -148,7 +97,7 @@ Items all_gather(const Call& call) {
 }
 
 Items all_reduce(const Call& call) {
-  const Membership own = membership(call, reducing_strategy(call));
+  const Membership own = membership(call);
   const auto brought = meet(call, own.group, call.tensors(0, call.operand_count()));
   Items results;
   for (size_t k = 0; k < call.operand_count(); ++k)
@@ -157,7 +106,7 @@ Items all_reduce(const Call& call) {
 }
 
 Items reduce_scatter(const Call& call) {
-  const Membership own = membership(call, reducing_strategy(call));
+  const Membership own = membership(call);
   const auto brought = meet(call, own.group, {call.tensor(0)});
   const int64_t axis = call.op().integer(Attr::scatter_dimension);
   const Tensor& operand = call.tensor(0);
@@ -172,7 +121,7 @@ Items reduce_scatter(const Call& call) {
 }
 
 Items all_to_all(const Call& call) {
-  const Membership own = membership(call, exchanging_strategy(call));
+  const Membership own = membership(call);
   const auto brought = meet(call, own.group, call.tensors(0, call.operand_count()));
   const int64_t split = call.op().integer(Attr::split_dimension);
   const int64_t count = call.op().integer(Attr::split_count);
@@ -193,7 +142,7 @@ Items all_to_all(const Call& call) {
 }
 
 Items collective_broadcast(const Call& call) {
-  const auto groups = process_groups(call, call.op().matrix(Attr::replica_groups), exchanging_strategy(call));
+  const auto groups = groups_of(call);
   const ProcessGroup* group = group_of(groups, process_of(call).id());
   const size_t count = call.op().results.size();
   Items results;
@@ -210,7 +159,7 @@ Items collective_broadcast(const Call& call) {
 }
 
 Items collective_reduce(const Call& call) {
-  const Membership own = membership(call, exchanging_strategy(call));
+  const Membership own = membership(call);
   const size_t count = call.op().results.size();
   const auto brought = meet(call, own.group, call.tensors(0, count));
   Items results;
@@ -225,8 +174,7 @@ Items collective_reduce(const Call& call) {
 
 // Every pair meets, in the order of the pairs, so a process that sends and receives goes to two meetings.
 Items collective_permute(const Call& call) {
-  const auto pairs =
-      process_groups(call, call.op().matrix(Attr::source_target_pairs), exchanging_strategy(call));
+  const auto pairs = groups_of(call);
   const int64_t id = process_of(call).id();
   const std::vector<Tensor> operands = call.tensors(0, call.operand_count());
   std::vector<Tensor> received;
@@ -259,8 +207,7 @@ Items send(const Call& call) {
     grid.send(channel_of(call), kHost, inputs);
     return {Item()};
   }
-  const auto pairs =
-      process_groups(call, call.op().matrix(Attr::source_target_pairs), exchanging_strategy(call));
+  const auto pairs = groups_of(call);
   for (const ProcessGroup& pair : pairs)
     if (pair.size() == 2 && pair[0] == process_of(call).id()) grid.send(channel_of(call), pair[1], inputs);
   return {Item()};

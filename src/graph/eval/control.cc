@@ -78,7 +78,7 @@ Items while_op(const Call& call) {
     if (!predicate(call, answer[0])) return state;
     if (trip >= call.options().while_trips_max)
       call.fail(fmt::format("the loop is still running after {} trips", trip),
-                "raise Options::while_trips_max if it does end");
+                "if it does end, raise the limit: OPENTRN_LOOP_LIMIT=N or --loop-limit N");
     state = call.run_region(1, std::move(state));
   }
 }

@@ -1,5 +1,6 @@
 // convolution and dynamic_conv: for every output position the window's elements are gathered into a row
 // and multiplied with the kernel as a matrix [window x input features, output features].
+#include "base/interrupt.h"
 #include "graph/eval/accumulator.h"
 #include "graph/eval/bodies.h"
 #include "graph/eval/indexing.h"
@@ -115,6 +116,7 @@ std::vector<T> convolve(const Convolution& conv, const std::vector<T>& lhs, cons
     const int64_t first_batch = conv.batch_groups > 1 ? group * batch : 0;
     for (int64_t n = 0; n < batch; ++n) {
       for (int64_t position = 0; position < outputs; ++position) {
+        interrupt::poll();
         std::fill(sums.begin(), sums.end(), T{});
         for (int64_t feature = 0; feature < conv.kernel_features; ++feature) {
           const int64_t plane = ((first_batch + n) * conv.features + first_feature + feature) * inputs;

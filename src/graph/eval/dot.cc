@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/interrupt.h"
 #include "graph/eval/accumulator.h"
 #include "graph/eval/bodies.h"
 #include "graph/eval/indexing.h"
@@ -41,6 +42,7 @@ Dims joined(std::initializer_list<Dims> lists) {
 template <typename T>
 void multiply_matrices(const T* lhs, const T* rhs, T* result, int64_t rows, int64_t inner, int64_t columns) {
   for (int64_t row = 0; row < rows; ++row) {
+    interrupt::poll();
     T* out = result + row * columns;
     for (int64_t k = 0; k < inner; ++k) {
       const T a = lhs[row * inner + k];

@@ -45,7 +45,7 @@ Tensor unary(const Call& call) {
     const auto function = unary_function<T>(call.kind());
     if (!function) undefined_on(call, operand);
     std::vector<T> results(values.size());
-    for (size_t i = 0; i < values.size(); ++i) results[i] = function(values[i], operand.element());
+    for_each_element(values.size(), [&](size_t i) { results[i] = function(values[i], operand.element()); });
     return call.finish(call.result(operand.dims()), std::move(results));
   });
 }
@@ -60,7 +60,7 @@ Tensor binary(const Call& call) {
     if (!function) undefined_on(call, lhs);
     const std::vector<T>& b = rhs.values<T>();
     std::vector<T> results(a.size());
-    for (size_t i = 0; i < a.size(); ++i) results[i] = function(a[i], b[i], lhs.element());
+    for_each_element(a.size(), [&](size_t i) { results[i] = function(a[i], b[i], lhs.element()); });
     return call.finish(call.result(lhs.dims()), std::move(results));
   });
 }
@@ -75,7 +75,7 @@ Tensor compare_op(const Call& call) {
   return visit_values(lhs, [&]<typename T>(const std::vector<T>& a) {
     const std::vector<T>& b = rhs.values<T>();
     std::vector<Bool> results(a.size());
-    for (size_t i = 0; i < a.size(); ++i) results[i] = compare<T>(direction, type, a[i], b[i]);
+    for_each_element(a.size(), [&](size_t i) { results[i] = compare<T>(direction, type, a[i], b[i]); });
     return Tensor(call.result(lhs.dims()), std::move(results));
   });
 }
@@ -91,7 +91,8 @@ Tensor select(const Call& call) {
   return visit_values(on_true, [&]<typename T>(const std::vector<T>& a) {
     const std::vector<T>& b = on_false.values<T>();
     std::vector<T> results(a.size());
-    for (size_t i = 0; i < a.size(); ++i) results[i] = choose[predicate.rank() == 0 ? 0 : i] ? a[i] : b[i];
+    for_each_element(a.size(),
+                     [&](size_t i) { results[i] = choose[predicate.rank() == 0 ? 0 : i] ? a[i] : b[i]; });
     return Tensor(call.result(on_true.dims()), std::move(results));
   });
 }
@@ -108,10 +109,10 @@ Tensor clamp(const Call& call) {
     const auto maximum = binary_function<T>(OpKind::maximum_);
     const auto minimum = binary_function<T>(OpKind::minimum_);
     std::vector<T> results(values.size());
-    for (size_t i = 0; i < values.size(); ++i) {
+    for_each_element(values.size(), [&](size_t i) {
       const T raised = maximum(values[i], low.values<T>()[low.rank() == 0 ? 0 : i], operand.element());
       results[i] = minimum(raised, high.values<T>()[high.rank() == 0 ? 0 : i], operand.element());
-    }
+    });
     return Tensor(call.result(operand.dims()), std::move(results));
   });
 }
@@ -215,7 +216,8 @@ Tensor convert(const Call& call) {
   visit_values(operand, [&]<typename From>(const std::vector<From>& values) {
     std::visit(
         [&]<typename To>(std::vector<To>& converted) {
-          for (size_t i = 0; i < values.size(); ++i) converted[i] = convert_value<To, From>(to, values[i]);
+          for_each_element(values.size(),
+                           [&](size_t i) { converted[i] = convert_value<To, From>(to, values[i]); });
         },
         results);
   });

@@ -56,8 +56,10 @@ TEST(Rounding, MidpointsGoToTheEvenCode) {
 // element_value.h was written apart from rounding.h.
 TEST(Rounding, AgreesWithTheLiteralsOfTheGraph) {
   for (const ElementType type : kSmallFloats) {
-    for (const double value : {0.0, -0.0, 1.0, -1.0, 0.3, 1e-3, -7.1, 447.0, 449.0, 479.0, 1e5, 1e39, 1e-45,
-                               std::numeric_limits<double>::infinity()}) {
+    for (const double value :
+         {0.0, -0.0, 1.0, -1.0, 0.3, 1e-3, -7.1, 447.0, 449.0, 479.0, 1e5, 1e39, 1e-45,
+          std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(),
+          -std::numeric_limits<double>::quiet_NaN()}) {
       std::byte bytes[4] = {};
       store_real(type, value, bytes);
       uint64_t code = 0;

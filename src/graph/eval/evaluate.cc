@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/floating_point.h"
+#include "base/interrupt.h"
 #include "graph/eval/interpreter.h"
 
 namespace opentrn::graph::eval {
@@ -118,10 +119,14 @@ std::vector<std::vector<RuntimeValue>> evaluate_parallel(const Module& module,
   ProcessGrid grid(num_replicas, num_partitions);
   std::vector<std::vector<RuntimeValue>> results(count);
   std::vector<std::exception_ptr> errors(count);
+  std::mutex mutex;
+  std::condition_variable ended;
+  size_t running = count;
   {
     std::vector<std::jthread> threads;
     for (size_t i = 0; i < count; ++i) {
-      threads.emplace_back([&, i] {
+      threads.emplace_back([&, i, scope = interrupt::current()] {
+        const interrupt::Inherited inherited(scope);
         try {
           results[i] = run_process(module, *functions[i], Process(grid, static_cast<int64_t>(i)),
                                    arguments[i], options);
@@ -129,8 +134,13 @@ std::vector<std::vector<RuntimeValue>> evaluate_parallel(const Module& module,
           errors[i] = std::current_exception();
         }
         grid.leave(errors[i] != nullptr);
+        const std::lock_guard guard(mutex);
+        --running;
+        ended.notify_all();
       });
     }
+    std::unique_lock lock(mutex);
+    interrupt::wait_for_end(ended, lock, [&] { return running == 0; });
   }
   // A process that failed by itself explains those that then waited in vain.
   std::exception_ptr first;

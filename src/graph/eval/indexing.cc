@@ -1,5 +1,7 @@
 #include "graph/eval/indexing.h"
 
+#include "base/interrupt.h"
+
 namespace opentrn::graph::eval {
 
 int64_t product(std::span<const int64_t> dims) {
@@ -30,6 +32,7 @@ Tensor strided_view(const Tensor& source, Type type, int64_t offset, std::span<c
     const int64_t step = strides[dims.size() - 1];
     if (inner == 0) return Tensor(type, std::move(moved));
     for_each_index(outer, [&](const Dims& index, int64_t) {
+      interrupt::poll();
       int64_t at = offset + linear_index(index, strides);
       for (int64_t i = 0; i < inner; ++i, at += step) moved.push_back(values[static_cast<size_t>(at)]);
     });
@@ -41,8 +44,8 @@ Tensor take(const Tensor& source, Type type, std::span<const int64_t> from, cons
   return visit_values(source, [&]<typename T>(const std::vector<T>& values) {
     const T rest = fill ? fill->values<T>().front() : T{};
     std::vector<T> moved(from.size());
-    for (size_t i = 0; i < from.size(); ++i)
-      moved[i] = from[i] < 0 ? rest : values[static_cast<size_t>(from[i])];
+    for_each_element(from.size(),
+                     [&](size_t i) { moved[i] = from[i] < 0 ? rest : values[static_cast<size_t>(from[i])]; });
     return Tensor(std::move(type), std::move(moved));
   });
 }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/interrupt.h"
 #include "graph/eval/bodies.h"
 #include "graph/eval/indexing.h"
 #include "graph/op_definitions.h"
@@ -218,8 +219,14 @@ Items Interpreter::run_block(Frame& frame, BlockId id, Items arguments) {
   throw Fault(FaultKind::kInput, "eval.region", "a region does not end in a return");
 }
 
+SourceLocation Interpreter::place_of(const Op& op) const {
+  const Location& at = module_.location(op.location);
+  return {at.file.empty() ? at.name : at.file, at.line, at.name};
+}
+
 Items Interpreter::run_op(Frame& frame, const Op& op) {
   try {
+    interrupt::poll();
     Items operands;
     operands.reserve(op.operands.size());
     for (const ValueId operand : op.operands) operands.push_back(frame.at(operand));
@@ -228,8 +235,10 @@ Items Interpreter::run_op(Frame& frame, const Op& op) {
     check_results(frame, op, results);
     return results;
   } catch (Fault& fault) {
-    const Location& at = module_.location(op.location);
-    fault.set_location({at.file.empty() ? at.name : at.file, at.line, at.name});
+    fault.set_location(place_of(op));
+    throw;
+  } catch (Interrupted& stop) {
+    stop.set_location(place_of(op));
     throw;
   }
 }

@@ -44,6 +44,7 @@ class Interpreter {
 
  private:
   Items run_op(Frame& frame, const Op& op);
+  SourceLocation place_of(const Op& op) const;
   void check_results(const Frame& frame, const Op& op, const Items& results) const;
   void observe(const Frame& frame, OpId op, const Items& results) const;
 

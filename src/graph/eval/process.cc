@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/interrupt.h"
+
 namespace opentrn::graph::eval {
 
 std::vector<std::vector<Tensor>> ProcessGrid::meet(const ProcessGroup& group, int64_t channel,
@@ -49,8 +51,14 @@ void ProcessGrid::wait_until(std::unique_lock<std::mutex>& lock, const std::func
                              const char* what) {
   waiting_.push_back(&done);
   find_deadlock();
-  changed_.wait(lock, [&] { return done() || stopped_; });
-  waiting_.erase(std::find(waiting_.begin(), waiting_.end(), &done));
+  const auto forget = [&] { waiting_.erase(std::find(waiting_.begin(), waiting_.end(), &done)); };
+  try {
+    interrupt::wait(changed_, lock, [&] { return done() || stopped_; });
+  } catch (const Interrupted&) {
+    forget();
+    throw;
+  }
+  forget();
   if (!done())
     throw Fault(FaultKind::kInput, "eval.deadlock",
                 fmt::format("a process waits for {}, and no running process can bring it", what),

@@ -56,7 +56,9 @@ double round_power_of_two(double value) {
 
 double round_format(const Format& format, double value) {
   if (format.specials == Specials::kPowerOfTwo) return round_power_of_two(value);
-  if (std::isnan(value)) return format.specials == Specials::kFinite ? largest(format) : value;
+  // Without NaN: a zero of the other sign, as ml_dtypes, and with it JAX and ONNX, has it.
+  if (std::isnan(value))
+    return format.specials == Specials::kFinite ? (std::signbit(value) ? 0.0 : -0.0) : value;
   if (std::isinf(value)) return overflow_value(format, value);
   if (value == 0) return format.specials == Specials::kUnsignedZero ? 0.0 : value;
   int exponent = std::ilogb(value);

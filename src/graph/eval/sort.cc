@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/interrupt.h"
 #include "graph/eval/bodies.h"
 #include "graph/eval/indexing.h"
 
@@ -60,6 +61,7 @@ Items sort(const Call& call) {
   Dims from(static_cast<size_t>(first.size()));
   Dims line(static_cast<size_t>(length));
   for_each_index(lines, [&](const Dims& index, int64_t) {
+    interrupt::poll();
     const int64_t start = linear_index(index, strides);
     for (int64_t i = 0; i < length; ++i) line[static_cast<size_t>(i)] = start + i * stride;
     std::stable_sort(line.begin(), line.end(), before);
@@ -93,6 +95,7 @@ Items top_k(const Call& call) {
     std::vector<int64_t> indices;
     Dims line(static_cast<size_t>(length));
     for (int64_t start = 0; start < operand.size(); start += length) {
+      interrupt::poll();
       std::iota(line.begin(), line.end(), start);
       std::stable_sort(line.begin(), line.end(), larger);
       for (int64_t i = 0; i < k; ++i) {

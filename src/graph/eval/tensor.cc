@@ -2,6 +2,10 @@
 
 #include <cstring>
 
+#include <fmt/format.h>
+
+#include "base/fault.h"
+#include "base/host_memory.h"
 #include "graph/eval/rounding.h"
 
 namespace opentrn::graph::eval {
@@ -94,6 +98,14 @@ Tensor Tensor::with_type(Type type) const {
 }
 
 Storage zeros(ElementType element, int64_t count) {
+  constexpr int64_t kAskFrom = int64_t{1} << 23;  // elements; fewer are had without asking
+  constexpr int64_t kBytesEach[] = {sizeof(Bool), sizeof(Signed), sizeof(Unsigned), sizeof(Real),
+                                    sizeof(Complex)};
+  if (count > kAskFrom) {
+    int64_t bytes = 0;
+    if (__builtin_mul_overflow(count, kBytesEach[storage_index(element)], &bytes)) bytes = INT64_MAX;
+    expect_host_memory(bytes, fmt::format("a value of {} elements", count));
+  }
   const auto n = static_cast<size_t>(count);
   switch (storage_index(element)) {
     case 0: return std::vector<Bool>(n);

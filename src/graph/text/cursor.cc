@@ -145,6 +145,8 @@ std::string Cursor::string() {
 std::string_view Cursor::balanced() {
   skip_space();
   const size_t start = at_;
+  if (at_ == text_.size() || std::string_view("([{<").find(text_[at_]) == std::string_view::npos)
+    fail(fmt::format("found `{}`, expected a bracket that opens", text_.substr(at_, 1)));
   std::string open;
   while (at_ < text_.size()) {
     const char c = text_[at_];

@@ -55,8 +55,8 @@ class Cursor {
   // A number as MLIR writes it: sign, digits, fraction, exponent; or 0x and digits. Not converted.
   std::string_view number();
 
-  // Everything up to the bracket that closes the one at the current place, brackets included; knows
-  // ( [ { < and strings, and that -> and => close nothing.
+  // Everything up to the bracket that closes the one at the current place, which must be one; both included.
+  // Knows ( [ { < and strings, and that -> and => close nothing.
   std::string_view balanced();
 
   void skip_space();

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include "base/interrupt.h"
+
 #include "graph/text/parser.h"
 
 namespace opentrn::graph::text {
@@ -59,6 +61,7 @@ void Parser::parse_block_ops(BlockId block) {
 }
 
 void Parser::parse_op(BlockId block) {
+  interrupt::poll();
   const Nested nested(*this);
   ResultNames names;
   const size_t start = (in_.peek(), in_.position());

@@ -293,6 +293,8 @@ struct Refusal {
 
 TEST(ParseErrors, SayWhatWasFoundAndWhere) {
   const Refusal refusals[] = {
+      {"sdy.mesh @N0po=U", "found `U`, expected a bracket that opens (column 16)\n    at bad.mlir:1"},
+      {"sdy.mesh @m =", "found ``, expected a bracket that opens"},
       {"func.func @f(%a: tensor<f32>) {\n  %0 = stablehlo.abs %b : tensor<f32>\n  return\n}",
        "%b is used here and not defined before (column 22)\n    at bad.mlir:2"},
       {"func.func @f() {\n  %0 = stablehlo.constant dense<[1, 2]> : tensor<3xi32>\n  return\n}",

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/interrupt.h"
 #include "graph/own_attribute.h"
 #include "import/hlo.h"
 #include "import/hlo/proto.h"
@@ -266,6 +267,7 @@ class Converter {
     budget_ -= from.instructions.size();
     Frame frame{block, {}, &arguments};
     for (const Instruction& each : from.instructions) {
+      interrupt::poll();
       try {
         frame.values[each.id] = write(each, frame);
       } catch (Fault& fault) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "base/interrupt.h"
 #include "graph/element_value.h"
 #include "graph/verify.h"
 #include "import/onnx/location.h"
@@ -38,12 +39,6 @@ void check_depth(int depth) {
                 fmt::format("functions and graphs nest more than {} deep", kCallDepthMax));
 }
 
-// A domain that is nobody's but the model's.
-bool is_custom(std::string_view domain) {
-  return !domain.empty() && !domain.starts_with("ai.onnx") && domain != "com.microsoft" &&
-         !domain.starts_with("com.microsoft.");
-}
-
 // A loop's iteration, for as long as the ops of its body are made.
 class InnermostIteration {
  public:
@@ -61,6 +56,11 @@ class InnermostIteration {
 };
 
 }  // namespace
+
+bool is_custom(std::string_view domain) {
+  return !domain.empty() && !domain.starts_with("ai.onnx") && domain != "com.microsoft" &&
+         !domain.starts_with("com.microsoft.");
+}
 
 // The surroundings of one node: the importer with the node's frame.
 class Importer::NodeSurroundings : public Surroundings {
@@ -95,6 +95,7 @@ class Importer::NodeSurroundings : public Surroundings {
 
 void Importer::start() {
   check_opsets();
+  check_dimensions();
   Builder builder(module_, main_, main_.body());
   Frame& frame = progress_.frames.emplace_back();
   frame.opsets = &source_.model.opsets;
@@ -229,6 +230,7 @@ void Importer::defer(Item item) {
 
 void Importer::run(std::deque<Item> work, Builder& builder, bool main) {
   while (!work.empty()) {
+    interrupt::poll();
     Item item = std::move(work.front());
     work.pop_front();
     // Expansion of nested functions multiplies: bounded, so that a small file cannot fill memory.

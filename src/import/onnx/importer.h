@@ -19,16 +19,21 @@ using graph::Module;
 // A model as it was read. Frames and items point into it.
 class Source {
  public:
-  Source(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, std::filesystem::path folder,
+  Source(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, ExternalFolder folder,
          Options options)
       : model(read_model(bytes)),
         tensors(std::move(folder), std::move(owner), options.files),
+        names(names_used(model)),
         options(std::move(options)) {}
 
   const Model model;
   TensorReader tensors;
+  const std::set<std::string> names;  // that anything uses
   const Options options;
 };
+
+// A domain that is nobody's but the model's.
+bool is_custom(std::string_view domain);
 
 // Thrown to leave an importer function: the node waits for the next stage (stages.h).
 struct Later {};
@@ -62,6 +67,9 @@ class Importer {
 
   // The model's inputs and constants, and its nodes as what is left to do.
   void start();
+  // Input fault for a size that is given and of no dimension of the inputs. A model in stages may have sizes
+  // for numbers of rows in it too.
+  void check_known_dimensions() const;
   // Imports what is left as far as it goes.
   void run();
   // Returns the model's results, of a model of which nothing is left to do.
@@ -94,6 +102,7 @@ class Importer {
   Type type_of_input(const ValueInfo& input) const;
   Type input_type(const ValueInfo& input) const;
   int64_t size_of(const ValueInfo& input, size_t i) const;
+  void check_dimensions() const;
   Values import_subgraph(const Graph& graph, const Values& inputs, int around, Builder& builder,
                          std::optional<ValueId> iteration);
   void add_random_key(Frame& frame);

@@ -18,6 +18,8 @@ using graph::OpId;
 
 void Importer::add_initializers(const Graph& graph, Frame& frame, Builder& builder) {
   for (const Tensor& tensor : graph.initializers) {
+    // Of a tensor that nobody names, no file is looked at: external_parts() leaves it out too.
+    if (tensor.external && !source_.names.contains(tensor.name)) continue;
     // A constant that the caller gives takes the place of the model's.
     const auto given = source_.options.constants.find(tensor.name);
     const bool replaced = &graph == &source_.model.graph && given != source_.options.constants.end();
@@ -141,24 +143,6 @@ Type Importer::input_type(const ValueInfo& input) const {
   const Type type = Type::tensor(element_type(input.element), std::move(dims));
   (void)type.byte_count();
   return type;
-}
-
-int64_t Importer::size_of(const ValueInfo& input, size_t i) const {
-  const Dimension& dimension = input.shape[i];
-  if (dimension.value) {
-    if (*dimension.value < 0)
-      throw Fault(FaultKind::kInput, "onnx.input",
-                  fmt::format("dimension {} of input '{}' is {}", i, input.name, *dimension.value));
-    return *dimension.value;
-  }
-  const std::string name =
-      dimension.parameter.empty() ? fmt::format("{}.{}", input.name, i) : dimension.parameter;
-  const auto given = source_.options.dimensions.find(name);
-  if (given == source_.options.dimensions.end())
-    throw Fault(FaultKind::kInput, "onnx.dimension",
-                fmt::format("dimension {} of input '{}' has no size", i, input.name),
-                fmt::format("give '{}' a size", name));
-  return given->second;
 }
 
 // A custom call of the operator's name. ONNX has no shape rule for it: the model states its results' types.

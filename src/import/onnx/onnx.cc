@@ -1,8 +1,10 @@
 #include "import/onnx/onnx.h"
 
-#include <algorithm>
-#include <set>
+#include <map>
 
+#include <fmt/format.h>
+
+#include "base/mapped_file.h"
 #include "graph/verify.h"
 #include "import/onnx/importer.h"
 #include "import/onnx/location.h"
@@ -13,7 +15,7 @@ using graph::Function;
 using graph::Module;
 
 Module import_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
-                    const std::filesystem::path& folder, const Options& options) {
+                    const ExternalFolder& folder, const Options& options) {
   Source source(bytes, std::move(owner), folder, options);
   Module module;
   Function& main = module.add_function("main");
@@ -24,44 +26,24 @@ Module import_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void
   return module;
 }
 
-namespace {
-
-void collect_files(const Tensor& tensor, const std::filesystem::path& folder,
-                   std::set<std::filesystem::path>& files) {
-  if (!tensor.external) return;
-  const auto found = tensor.external_data.find("location");
-  if (found != tensor.external_data.end()) files.insert(folder / found->second);
-}
-
-void collect_files(const Graph& graph, const std::filesystem::path& folder,
-                   std::set<std::filesystem::path>& files);
-
-void collect_files(std::span<const NodeProto> nodes, const std::filesystem::path& folder,
-                   std::set<std::filesystem::path>& files) {
-  for (const NodeProto& node : nodes) {
-    for (const AttributeValue& attribute : node.attributes) {
-      if (attribute.t) collect_files(*attribute.t, folder, files);
-      if (attribute.g) collect_files(*attribute.g, folder, files);
-    }
+std::vector<ExternalPart> external_parts(const std::filesystem::path& model) {
+  const auto file = MappedFile::open(model, "onnx.file");
+  const ExternalFolder folder = ExternalFolder::of_model(model);
+  std::map<std::string, std::shared_ptr<const MappedFile>> open;
+  std::vector<ExternalPart> parts;
+  for (const DataRange& range : declared_ranges(read_model(file->bytes()))) {
+    auto& data = open[range.location];
+    if (!data) data = folder.open(range.location, range.tensor);
+    const auto begin = static_cast<size_t>(range.offset), bytes = static_cast<size_t>(range.bytes);
+    const size_t size = data->bytes().size();
+    if (begin > size || bytes > size - begin)
+      throw Fault(FaultKind::kInput, "onnx.external_data",
+                  fmt::format("{}: {} bytes at {} pass the {} bytes of '{}'", model.string(), bytes, begin,
+                              size, range.location),
+                  "the file is of another model, or was not copied to its end");
+    parts.push_back({range.location, data->path(), begin, data->bytes().subspan(begin, bytes), data});
   }
-}
-
-void collect_files(const Graph& graph, const std::filesystem::path& folder,
-                   std::set<std::filesystem::path>& files) {
-  for (const Tensor& tensor : graph.initializers) collect_files(tensor, folder, files);
-  collect_files(graph.nodes, folder, files);
-}
-
-}  // namespace
-
-std::vector<std::filesystem::path> external_files(const std::filesystem::path& path) {
-  const auto file = MappedFile::open(path);
-  const Model model = read_model(file->bytes());
-  std::set<std::filesystem::path> files;
-  collect_files(model.graph, path.parent_path(), files);
-  for (const FunctionProto& function : model.functions)
-    collect_files(function.nodes, path.parent_path(), files);
-  return {files.begin(), files.end()};
+  return parts;
 }
 
 std::vector<OperatorRow> operators() {
@@ -72,9 +54,8 @@ std::vector<OperatorRow> operators() {
 }
 
 Module import_file(const std::filesystem::path& path, const Options& options) {
-  const auto file = MappedFile::open(path);
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  return import_bytes(file->bytes(), file, folder, options);
+  const auto file = MappedFile::open(path, "onnx.file");
+  return import_bytes(file->bytes(), file, ExternalFolder::of_model(path), options);
 }
 
 }  // namespace opentrn::import::onnx

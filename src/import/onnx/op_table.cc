@@ -201,6 +201,7 @@ constexpr OpRow kTable[] = {
     {"", "Tan", 7, import_tan, {}},
     {"", "Tanh", 1, import_tanh, {}},
     {"", "TensorScatter", 24, import_tensor_scatter, {}},
+    {"", "TfIdfVectorizer", 9, import_tf_idf_vectorizer, {}},
     {"", "ThresholdedRelu", 10, import_thresholded_relu, {}},
     {"", "Tile", 1, import_tile, {}},
     {"", "TopK", 1, import_top_k, {}},
@@ -217,11 +218,12 @@ constexpr OpRow kTable[] = {
     {"ai.onnx.preview.training", "Momentum", 1, import_momentum, {}},
     {"ai.onnx.ml", "Binarizer", 1, import_binarizer, {}},
     {"ai.onnx.ml", "ArrayFeatureExtractor", 1, import_array_feature_extractor, {}},
+    {"ai.onnx.ml", "TreeEnsemble", 5, import_tree_ensemble, {}},
+    {"com.microsoft", "DynamicQuantizeLSTM", 1, import_dynamic_quantize_lstm, {}},
     {"", "RegexFullMatch", 1, nullptr, kText},
     {"", "StringConcat", 1, nullptr, kText},
     {"", "StringNormalizer", 1, nullptr, kText},
     {"", "StringSplit", 1, nullptr, kText},
-    {"", "TfIdfVectorizer", 1, nullptr, kText},
     {"", "ImageDecoder", 1, nullptr, kImage},
 };
 // clang-format on

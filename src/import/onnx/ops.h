@@ -179,6 +179,7 @@ void import_scan(Node& n);
 void import_rnn(Node& n);
 void import_gru(Node& n);
 void import_lstm(Node& n);
+void import_dynamic_quantize_lstm(Node& n);
 
 // quantize.cc
 void import_quantize_linear(Node& n);
@@ -227,6 +228,12 @@ void import_random_normal_like(Node& n);
 void import_random_uniform(Node& n);
 void import_random_uniform_like(Node& n);
 
+// tfidf.cc
+void import_tf_idf_vectorizer(Node& n);
+
+// trees.cc
+void import_tree_ensemble(Node& n);
+
 // training.cc
 void import_adagrad(Node& n);
 void import_adam(Node& n);
@@ -243,6 +250,12 @@ ValueId leaky_relu(const Emit& e, ValueId x, double alpha);
 ValueId log_softmax(const Emit& e, ValueId x, int64_t axis);
 // Rounds to even, adds the zero point, saturates to the zero point's type.
 ValueId quantized(const Emit& e, ValueId scaled, ValueId zero);
+// Scale and zero point, ui8, of fp32 numbers from their range, which includes 0.
+struct Quantisation {
+  ValueId scale;
+  ValueId zero;
+};
+Quantisation dynamic_range(const Emit& e, ValueId x);
 // x [N, C, L], w [C, 1, taps], no padding.
 ValueId depthwise_convolution(const Emit& e, ValueId x, ValueId w);
 // image [N, C, H, W] at y, x [N, P]: [N, C, P]; zeros outside.

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "base/utf8.h"
 #include "import/protobuf_reader.h"
 
 namespace opentrn::import::onnx {
@@ -68,7 +69,11 @@ class ModelReader {
     if (view.size() > 0 && std::memchr(view.data(), 0, view.size()) != nullptr)
       throw Fault(FaultKind::kInput, "onnx.protobuf",
                   fmt::format("a name at offset {} has a zero byte", offset_of(view)));
-    return std::string(view.data(), view.size());
+    std::string name(view.data(), view.size());
+    if (!is_utf8(name))
+      throw Fault(FaultKind::kInput, "onnx.protobuf",
+                  fmt::format("a name at offset {} is no UTF-8 text: '{}'", offset_of(view), name));
+    return name;
   }
 
   void check_depth(data_view view, int depth) const {
@@ -316,7 +321,9 @@ class ModelReader {
       Dimension dimension;
       message(m.get_view(), "TensorShapeProto.Dimension", [&](pbf_reader& d) {
         switch (d.tag()) {
-          case 1: dimension.value = d.get_int64(); return;
+          case 1:
+            if (const int64_t value = d.get_int64(); value >= 0) dimension.value = value;
+            return;
           case 2: dimension.parameter = text(d); return;
           default: d.skip();
         }

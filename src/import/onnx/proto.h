@@ -91,7 +91,8 @@ struct NodeProto {
 };
 
 struct Dimension {
-  std::optional<int64_t> value;
+  std::optional<int64_t>
+      value;              // none also where the file says -1, as some exporters do for an open dimension
   std::string parameter;  // "batch"; "" when nothing is said
 };
 

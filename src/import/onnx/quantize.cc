@@ -94,19 +94,25 @@ void import_dequantize_linear(Node& n) {
   n.set(0, e.cast(e.mul(e.cast(x, wide), e.cast(spread(n, n.in(1), dims), wide)), to));
 }
 
-// u8 with scale and zero point from the data's range, which includes 0.
-void import_dynamic_quantize_linear(Node& n) {
-  const Emit& e = n.emit;
-  const ValueId x = n.in(0);
-  const Dims all = range(0, n.rank(0));
+// Of nothing but zeros the scale is 1, as in ONNX Runtime: by 0 nothing can be divided.
+Quantisation dynamic_range(const Emit& e, ValueId x) {
+  const Dims all = range(0, e.rank(x));
   const ValueId high = e.max(e.reduce(OpKind::maximum_, x, all, false), 0);
   const ValueId low = e.min(e.reduce(OpKind::minimum_, x, all, false), 0);
-  const ValueId scale = e.div(e.sub(high, low), 255);
+  const ValueId span = e.sub(high, low);
+  const ValueId scale =
+      e.select(e.compare(ComparisonDirection::kEq, span, 0), e.like(span, 1), e.div(span, 255));
   const ValueId place = e.min(e.max(e.div(e.neg(low), scale), 0), 255);
-  const ValueId zero = e.cast(e.unary(OpKind::round_nearest_even_, place), ElementType::kUI8);
-  n.set(0, quantized(e, e.div(x, scale), zero));
-  n.set(1, scale);
-  n.set(2, zero);
+  return {scale, e.cast(e.unary(OpKind::round_nearest_even_, place), ElementType::kUI8)};
+}
+
+// u8 with scale and zero point from the data's range.
+void import_dynamic_quantize_linear(Node& n) {
+  const Emit& e = n.emit;
+  const Quantisation q = dynamic_range(e, n.in(0));
+  n.set(0, quantized(e, e.div(n.in(0), q.scale), q.zero));
+  n.set(1, q.scale);
+  n.set(2, q.zero);
 }
 
 namespace {

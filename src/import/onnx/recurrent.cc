@@ -56,14 +56,16 @@ struct Recurrent {
   bool backward(const std::string& direction, int64_t d) const { return direction == "reverse" || d == 1; }
 };
 
-Recurrent recurrent_of(const Node& n, int64_t gates, const std::vector<std::string>& defaults) {
+// Weights are [directions, gates * hidden, input]; with `rows` 2 the last two change places.
+Recurrent recurrent_of(const Node& n, int64_t gates, const std::vector<std::string>& defaults,
+                       int64_t rows = 1) {
   const Emit& e = n.emit;
   Recurrent r{};
   n.check(n.rank(0) == 3 && n.rank(1) == 3 && n.rank(2) == 3, "inputs X, W and R of ranks {}, {} and {}",
           n.rank(0), n.rank(1), n.rank(2));
   r.gates = gates;
   r.directions = e.dim(n.in(1), 0);
-  r.hidden = e.dim(n.in(2), 2);
+  r.hidden = e.dim(n.in(2), 3 - rows);
   r.batch_first = n.flag("layout", false);
   r.x = r.batch_first ? e.transpose(n.in(0), {1, 0, 2}) : n.in(0);
   r.steps = e.dim(r.x, 0);
@@ -73,8 +75,9 @@ Recurrent recurrent_of(const Node& n, int64_t gates, const std::vector<std::stri
           "direction is '{}'", direction);
   n.check(r.directions == (direction == "bidirectional" ? 2 : 1), "{} directions in the weights",
           r.directions);
-  n.check(e.dim(n.in(1), 1) == gates * r.hidden && e.dim(n.in(2), 1) == gates * r.hidden,
-          "weights of {} and {} rows for {} hidden units", e.dim(n.in(1), 1), e.dim(n.in(2), 1), r.hidden);
+  n.check(e.dim(n.in(1), rows) == gates * r.hidden && e.dim(n.in(2), rows) == gates * r.hidden,
+          "weights for {} and {} gates of {} hidden units", e.dim(n.in(1), rows), e.dim(n.in(2), rows),
+          r.hidden);
   if (n.has(4)) r.lengths = n.in(4);
   if (n.attribute("clip")) r.clip = n.real("clip", 0);
   std::vector<std::string> names;
@@ -231,22 +234,28 @@ void import_gru(Node& n) {
   set_outputs(n, r, results);
 }
 
-void import_lstm(Node& n) {
-  const Recurrent r = recurrent_of(n, 4, {"Sigmoid", "Tanh", "Tanh"});
+namespace {
+
+// What numbers of [.., terms] give with a matrix of weights: [.., gates * hidden].
+using Product = std::function<ValueId(const Emit&, ValueId)>;
+// Those of a direction: of the input of all steps, and of the state of one.
+using Products = std::function<std::pair<Product, Product>(int64_t direction)>;
+
+void lstm(Node& n, const Recurrent& r, const Products& products) {
   const bool coupled = n.flag("input_forget", false);
   std::vector<LoopResult> results;
   for (int64_t d = 0; d < r.directions; ++d) {
     const Emit& outer = n.emit;
     const auto [wb, rb] = biases(n, r, d);
-    ValueId inputs = input_part(n, r, d);
+    const auto [of_input, of_state] = products(d);
+    ValueId inputs = of_input(outer, r.x);
     if (wb) inputs = outer.add(inputs, outer.add(*wb, *rb));
-    const ValueId weights = direction_of(outer, n.in(2), d);
     std::vector<ValueId> peepholes;  // input, output, forget
     if (n.has(7)) peepholes = outer.split(direction_of(outer, n.in(7), d), 0, 3);
     const Activation* f = &r.activations[static_cast<size_t>(3 * d)];
-    const auto cell = [&](const Emit& e, ValueId input, const Values& states) {
+    const auto cell = [&, &state_product = of_state](const Emit& e, ValueId input, const Values& states) {
       const ValueId c = states[1];
-      const ValueId gates = e.add(input, e.dot_general(states[0], weights, {}, {}, {1}, {1}));
+      const ValueId gates = e.add(input, state_product(e, states[0]));
       const auto peeped = [&](int64_t g, size_t p, ValueId cell_state) {
         const ValueId own = gate(e, r, gates, g);
         return clipped(e, r, peepholes.empty() ? own : e.add(own, e.mul(cell_state, peepholes[p])));
@@ -261,6 +270,41 @@ void import_lstm(Node& n) {
     results.push_back(run(n, r, d, inputs, {initial(n, r, 5, d), initial(n, r, 6, d)}, cell));
   }
   set_outputs(n, r, results);
+}
+
+// As ONNX Runtime computes it: x to u8 by its own range, a product of whole numbers, then both scales.
+Product quantised_product(const Node& n, size_t weights, size_t scale, int64_t d) {
+  const Emit& e = n.emit;
+  const ValueId zero = e.cast(direction_of(e, n.in(scale + 1), d), ElementType::kI32);
+  const ValueId w = e.sub(e.cast(direction_of(e, n.in(weights), d), ElementType::kI32), zero);
+  const ValueId w_scale = direction_of(e, n.in(scale), d);
+  return [w, w_scale](const Emit& inner, ValueId x) {
+    const Quantisation q = dynamic_range(inner, x);
+    const ValueId codes = inner.cast(quantized(inner, inner.div(x, q.scale), q.zero), ElementType::kI32);
+    const ValueId off = inner.sub(codes, inner.cast(q.zero, ElementType::kI32));
+    const ValueId whole = inner.dot_general(off, w, {}, {}, {inner.rank(x) - 1}, {0});
+    return inner.mul(inner.cast(whole, ElementType::kF32), inner.mul(q.scale, w_scale));
+  };
+}
+
+}  // namespace
+
+void import_lstm(Node& n) {
+  const Recurrent r = recurrent_of(n, 4, {"Sigmoid", "Tanh", "Tanh"});
+  lstm(n, r, [&](int64_t d) {
+    const ValueId weights = direction_of(n.emit, n.in(2), d);
+    return std::pair<Product, Product>(
+        [&, d](const Emit&, ValueId) { return input_part(n, r, d); },
+        [weights](const Emit& e, ValueId h) { return e.dot_general(h, weights, {}, {}, {1}, {1}); });
+  });
+}
+
+// X, W, R, B, sequence_lens, initial_h, initial_c, P as of LSTM, but W and R quantised and turned; then the
+// scale and zero point of W, and those of R: one of each direction, or of each of its columns.
+void import_dynamic_quantize_lstm(Node& n) {
+  const Recurrent r = recurrent_of(n, 4, {"Sigmoid", "Tanh", "Tanh"}, 2);
+  lstm(n, r,
+       [&](int64_t d) { return std::pair(quantised_product(n, 1, 8, d), quantised_product(n, 2, 10, d)); });
 }
 
 }  // namespace opentrn::import::onnx

@@ -105,11 +105,15 @@ void import_dft(Node& n) {
   n.set(0, e.cast(parts_of(e, y), narrow));
 }
 
-// signal [batch, length, 1 or 2], frame_step, window, frame_length.
+// signal [batch, length, 1 or 2], or [batch, length] of real numbers, as ONNX Runtime takes it too;
+// frame_step, window, frame_length.
 void import_stft(Node& n) {
   const Emit& e = n.emit;
-  n.check(n.rank(0) == 3, "signal of rank {}", n.rank(0));
-  const Dims d = n.dims(0);
+  n.check(n.rank(0) == 2 || n.rank(0) == 3, "signal of rank {}; [batch, length] or [batch, length, 1 or 2]",
+          n.rank(0));
+  const ValueId signal = n.rank(0) == 3 ? n.in(0) : e.unsqueeze(n.in(0), 2);
+  const Dims d = e.dims(signal);
+  n.check(d[2] == 1 || d[2] == 2, "signal of {} parts; 1 or 2", d[2]);
   const int64_t step = n.integer(1);
   int64_t length = d[1];
   if (n.has(3))
@@ -125,7 +129,7 @@ void import_stft(Node& n) {
     for (int64_t i = 0; i < length; ++i) places.push_back(f * step + i);
   const ElementType narrow = n.element(0);
   const ElementType wide = narrow == ElementType::kF64 ? narrow : ElementType::kF32;
-  const ValueId picked = e.take_along(e.cast(n.in(0), wide), e.integers(places), 1);
+  const ValueId picked = e.take_along(e.cast(signal, wide), e.integers(places), 1);
   ValueId framed = e.reshape(picked, {d[0], frames, length, d[2]});
   if (n.has(2)) framed = e.mul(framed, e.unsqueeze(e.cast(n.in(2), wide), 1));
   ValueId y = transform(e, complex_of(e, framed, d[2]), graph::FftType::kFft);

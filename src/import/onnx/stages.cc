@@ -138,6 +138,7 @@ class StageMaker {
 
   // A model without cuts, as import_file() makes it.
   void only() {
+    importer_.check_known_dimensions();
     const size_t arguments = main_.arguments().size();
     importer_.finish();
     if (main_.arguments().size() < arguments) stage_.inputs.pop_back();
@@ -169,6 +170,8 @@ class StageMaker {
     stage_.asks.push_back({question.name, question.counts, question.bound,
                            output(question.value, question.counts ? question.name + ".count" : question.name),
                            question.where, main_.type(question.value)});
+    for (const ValueId argument : importer_.folder().arguments_of(question.value))
+      stage_.asks.back().behind.push_back(slot_of_.at(argument));
   }
 
   // What the items that are left read.
@@ -288,13 +291,13 @@ std::shared_ptr<const Stage> Stage::next(const std::vector<Literal>& answers) co
 }
 
 std::shared_ptr<const Stage> first_stage(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
-                                         const std::filesystem::path& folder, const Options& options) {
+                                         const ExternalFolder& folder, const Options& options) {
   return begin(std::make_shared<Source>(bytes, std::move(owner), folder, options));
 }
 
 std::shared_ptr<const Stage> first_stage(const std::filesystem::path& path, const Options& options) {
-  const auto file = MappedFile::open(path);
-  return first_stage(file->bytes(), file, path.has_parent_path() ? path.parent_path() : ".", options);
+  const auto file = MappedFile::open(path, "onnx.file");
+  return first_stage(file->bytes(), file, ExternalFolder::of_model(path), options);
 }
 
 std::vector<ResultInfo> Stage::result_infos() const {

@@ -28,6 +28,7 @@ struct Ask {
   Slot slot = 0;      // which holds it
   std::string where;  // the node that asks
   graph::Type type;
+  std::vector<Slot> behind = {};  // the slots of the stage's arguments on which it depends
 };
 
 struct StageOutput {
@@ -79,6 +80,6 @@ class Stage {
 // Faults as import_file().
 std::shared_ptr<const Stage> first_stage(const std::filesystem::path& path, const Options& options = {});
 std::shared_ptr<const Stage> first_stage(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
-                                         const std::filesystem::path& folder, const Options& options = {});
+                                         const ExternalFolder& folder, const Options& options = {});
 
 }  // namespace opentrn::import::onnx

@@ -1,15 +1,8 @@
 #include "import/onnx/tensor.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <map>
-#include <mutex>
 
 #include <fmt/format.h>
 
@@ -60,17 +53,6 @@ constexpr Row kTypes[] = {
 
 [[noreturn]] void malformed(const Tensor& tensor, std::string message) {
   throw Fault(FaultKind::kInput, "onnx.tensor", fmt::format("tensor '{}': {}", tensor.name, message));
-}
-
-int64_t parsed_integer(const Tensor& tensor, const std::string& key, int64_t absent) {
-  const auto found = tensor.external_data.find(key);
-  if (found == tensor.external_data.end()) return absent;
-  const std::string& text = found->second;
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0)
-    malformed(tensor, fmt::format("external data has {} = '{}'", key, text));
-  return value;
 }
 
 // Several elements per byte, the first in the low bits.
@@ -137,73 +119,6 @@ std::vector<std::byte> listed(const Tensor& tensor, const Type& type) {
 
 }  // namespace
 
-namespace {
-
-// Every file that is mapped, for file_place(). Never destroyed: literals may outlive static objects.
-struct OpenFiles {
-  struct File {
-    size_t size;
-    std::filesystem::path path;
-  };
-  std::mutex mutex;
-  std::map<const std::byte*, File> by_begin;
-};
-OpenFiles& open_files() {
-  static auto* files = new OpenFiles;
-  return *files;
-}
-
-}  // namespace
-
-std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path) {
-  const auto refuse = [&](const char* what) {
-    throw Fault(FaultKind::kInput, "onnx.file",
-                fmt::format("{}: {}: {}", path.string(), what, std::strerror(errno)));
-  };
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) refuse("cannot be opened");
-  struct stat status {};
-  if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
-    ::close(file);
-    errno = EINVAL;
-    refuse("is no regular file");
-  }
-  const auto size = static_cast<size_t>(status.st_size);
-  if (size == 0) {
-    ::close(file);
-    return std::shared_ptr<const MappedFile>(new MappedFile({}));
-  }
-  void* place = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
-  ::close(file);
-  if (place == MAP_FAILED) refuse("cannot be mapped");
-  std::shared_ptr<const MappedFile> mapped(new MappedFile({static_cast<const std::byte*>(place), size}));
-  OpenFiles& files = open_files();
-  const std::lock_guard turn(files.mutex);
-  files.by_begin[mapped->bytes().data()] = {size, std::filesystem::absolute(path)};
-  return mapped;
-}
-
-std::optional<FilePlace> file_place(const std::byte* byte) {
-  OpenFiles& files = open_files();
-  const std::lock_guard turn(files.mutex);
-  auto found = files.by_begin.upper_bound(byte);
-  if (found == files.by_begin.begin()) return std::nullopt;
-  --found;
-  const auto offset = static_cast<size_t>(byte - found->first);
-  if (offset >= found->second.size) return std::nullopt;
-  return FilePlace{found->second.path, offset};
-}
-
-MappedFile::~MappedFile() {
-  if (bytes_.empty()) return;
-  {
-    OpenFiles& files = open_files();
-    const std::lock_guard turn(files.mutex);
-    files.by_begin.erase(bytes_.data());
-  }
-  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-}
-
 ElementType element_type(DataType type) {
   for (const Row& row : kTypes)
     if (row.type == type) return row.element;
@@ -219,39 +134,39 @@ DataType data_type(ElementType element) {
   return DataType::kUndefined;
 }
 
+graph::Type tensor_type(const Tensor& tensor) {
+  for (const int64_t dim : tensor.dims)
+    if (dim < 0) malformed(tensor, fmt::format("a dimension is {}", dim));
+  return Type::tensor(element_type(tensor.data_type), tensor.dims);
+}
+
 std::span<const std::byte> TensorReader::external_bytes(const Tensor& tensor,
                                                         std::shared_ptr<const void>& owner) {
-  const auto found = tensor.external_data.find("location");
-  if (found == tensor.external_data.end()) malformed(tensor, "external data has no location");
-  const std::filesystem::path location = found->second;
-  if (folder_.empty() && files_.empty())
-    malformed(tensor, "its data is in a file beside the model, and the model did not come from a file");
-  // The ONNX specification: a path relative to the model, not outside its folder.
-  const std::filesystem::path normal = location.lexically_normal();
-  if (location.is_absolute() || normal.empty() || *normal.begin() == "..")
-    malformed(tensor, fmt::format("external data '{}' is outside the model's folder", location.string()));
-  auto& file = files_[normal.string()];
-  if (!file.owner) {
-    const auto mapped = MappedFile::open(folder_ / normal);
-    file = {mapped->bytes(), mapped};
+  const DataRange range = declared_range(tensor);
+  const auto offset = static_cast<size_t>(range.offset), bytes = static_cast<size_t>(range.bytes);
+  if (const auto given = files_.find(range.location); given != files_.end()) {
+    for (const Options::File& file : given->second) {
+      if (offset < file.begin || offset - file.begin > file.bytes.size()) continue;
+      const size_t at = offset - file.begin;
+      if (bytes > file.bytes.size() - at) continue;
+      owner = file.owner;
+      return file.bytes.subspan(at, bytes);
+    }
   }
-  owner = file.owner;
-  const auto size = static_cast<int64_t>(file.bytes.size());
-  const int64_t offset = parsed_integer(tensor, "offset", 0);
-  if (offset > size)
-    malformed(tensor,
-              fmt::format("offset {} is behind the {} bytes of '{}'", offset, size, location.string()));
-  const int64_t length = parsed_integer(tensor, "length", size - offset);
-  if (length > size - offset)
-    malformed(tensor, fmt::format("{} bytes at {} pass the {} bytes of '{}'", length, offset, size,
-                                  location.string()));
-  return file.bytes.subspan(static_cast<size_t>(offset), static_cast<size_t>(length));
+  auto& file = open_[range.location];
+  if (!file) file = folder_.open(range.location, tensor.name);
+  const size_t size = file->bytes().size();
+  if (offset > size || bytes > size - offset)
+    throw Fault(FaultKind::kInput, "onnx.external_data",
+                fmt::format("tensor '{}': {} bytes at {} pass the {} bytes of '{}'", tensor.name, bytes,
+                            offset, size, range.location),
+                "the file is of another model, or was not copied to its end");
+  owner = file;
+  return file->bytes().subspan(offset, bytes);
 }
 
 Literal TensorReader::literal(const Tensor& tensor) {
-  for (const int64_t dim : tensor.dims)
-    if (dim < 0) malformed(tensor, fmt::format("a dimension is {}", dim));
-  const Type type = Type::tensor(element_type(tensor.data_type), tensor.dims);
+  const Type type = tensor_type(tensor);
   const int64_t count = type.element_count();
   std::shared_ptr<const void> owner = owner_;
   std::span<const std::byte> raw = tensor.raw;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "base/interrupt.h"
 #include "graph/own_attribute.h"
 #include "graph/text/spelling.h"
 #include "import/vhlo.h"
@@ -41,6 +42,7 @@ constexpr uint64_t kWithSections = 2;        // isolated regions in sections of 
 constexpr uint64_t kWithUseLists = 3;        // orders of uses
 constexpr uint64_t kWithoutUnknownLocs = 4;  // arguments without a location
 constexpr int kRegionDepthMax = 200;
+constexpr uint64_t kValuesPerByteMax = 16;
 
 struct EncodedOp {
   OpName name;
@@ -176,7 +178,9 @@ class ModuleReader {
       const uint64_t values = blocks > 0 ? from.varint() : 0;
       if (blocks > 1)
         throw Fault(FaultKind::kNotModelled, "vhlo.bytecode", "a region of several blocks is not taken");
-      if (values > from.left()) fail(fmt::format("{} values announced at offset {}", values, from.offset()));
+      // Each value takes a byte at least; an outer region may announce those of inner ones as well.
+      if (values > from.left() || (values_ += values) > kValuesPerByteMax * container_.program.data.size())
+        fail(fmt::format("{} values announced at offset {}", values, from.offset()));
       open_region(values);
       read(from, blocks > 0);
       close_region(values);
@@ -360,6 +364,7 @@ class ModuleReader {
     const size_t ops =
         block_header_with(reader, [&](const Type& type) { define(function_->add_argument(block, type)); });
     for (size_t i = 0; i < ops; ++i) {
+      interrupt::poll();
       const EncodedOp op = read_op(reader);
       try {
         read_graph_op(op, block, reader);
@@ -436,6 +441,7 @@ class ModuleReader {
   std::vector<Scope> scopes_;
   std::unordered_map<uint64_t, graph::LocationId> locations_;
   int depth_ = 0;
+  uint64_t values_ = 0;  // announced by all regions
 };
 
 }  // namespace

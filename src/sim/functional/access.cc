@@ -7,7 +7,6 @@
 
 namespace opentrn::sim {
 
-using isa::Opcode;
 using isa::Operand;
 using isa::OperandKind;
 
@@ -17,11 +16,6 @@ namespace {
 constexpr int64_t kSane = int64_t{1} << 40;
 // Multiply-adds of the Tensor Engine per element operation of the others, for AccessList::work.
 constexpr int64_t kMultiplyAddsPerWork = 8;
-
-bool runs_alone(Opcode opcode) {
-  return opcode == Opcode::kCustomOp || opcode == Opcode::kDevicePrint || opcode == Opcode::kSendRecv ||
-         opcode == Opcode::kCoreBarrier || isa::is_control(opcode);
-}
 
 // Where the first byte lies and how far dimensions reach from it, rows and bytes apart.
 struct Extent {
@@ -112,36 +106,6 @@ class Reader {
 
 }  // namespace
 
-uint8_t engine_state_used(const isa::Program& program, const isa::Instruction& in) {
-  const auto reduces = [&](int command_slot, int result_slot) {
-    const bool idle = program.attribute_int(in, command_slot) == static_cast<int64_t>(isa::ReduceCmd::kIdle);
-    return !idle || program.operand(in, result_slot).present();
-  };
-  switch (in.opcode) {
-    case Opcode::kActivation:
-      return reduces(isa::slot::activation::kAReduceCmd, isa::slot::activation::kReduceRes)
-                 ? kScalarAccumulators
-                 : 0;
-    case Opcode::kActivate2:
-      return reduces(isa::slot::activate2::kAReduceCmd, isa::slot::activate2::kReduceRes)
-                 ? kScalarAccumulators
-                 : 0;
-    case Opcode::kActivationReduce: return kScalarAccumulators;
-    case Opcode::kExponential:
-    case Opcode::kSelectReduce:
-    case Opcode::kRangeSelect:
-    case Opcode::kTensorScalarReduce:
-    case Opcode::kTensorScalarCumulative: return kVectorAccumulators;
-    case Opcode::kDropout:
-    case Opcode::kRng:
-    case Opcode::kSetRngSeed:
-    case Opcode::kRandSetState:
-    case Opcode::kRandGetState:
-    case Opcode::kRand2: return kRandomState;
-    default: return 0;
-  }
-}
-
 void read_accesses(const isa::Program& program, const isa::Instruction& in, AccessList& list) {
   list.accesses.clear();
   list.engine_state = 0;
@@ -154,7 +118,7 @@ void read_accesses(const isa::Program& program, const isa::Instruction& in, Acce
       repeats ? in.operand_count >= def.operands.size() : in.operand_count == def.operands.size();
   // What stands before a launch on two cores is ordered before it.
   const bool launches = (in.flags & isa::kFlagLaunch) != 0;
-  list.alone = runs_alone(in.opcode) || launches || !complete ||
+  list.alone = def.traits.has(isa::kAlone) || launches || !complete ||
                in.attributes + def.attributes.size() > program.attribute_word_count();
   if (list.alone) return;
   list.engine_state = engine_state_used(program, in);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "isa/program.h"
+#include "isa/traits.h"
 
 namespace opentrn::sim {
 
@@ -27,16 +28,13 @@ struct Access {
   }
 };
 
-// Parts of EngineState, as a mask.
-enum EngineStatePart : uint8_t { kVectorAccumulators = 1, kScalarAccumulators = 2, kRandomState = 4 };
-inline constexpr int kEngineStateParts = 3;
-
-// The parts that an instruction may read or write. Bodies check that they stay inside it.
-uint8_t engine_state_used(const isa::Program& program, const isa::Instruction& in);
+using enum isa::EngineStatePart;
+using isa::engine_state_used;
+using isa::kEngineStateParts;
 
 struct AccessList {
   std::vector<Access> accesses;
-  uint8_t engine_state = 0;  // EngineStatePart, all read and written
+  uint8_t engine_state = 0;  // isa::EngineStatePart, all read and written
   bool alone = false;
   int64_t work = 0;  // rough time, in element operations
 };

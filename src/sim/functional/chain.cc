@@ -31,33 +31,8 @@ bool has_bit_vector_operator(const isa::Program& program, const isa::Instruction
 
 // Instructions whose bodies defer their work. They read data while they are set up in no other case.
 bool goes_by_rows(const isa::Program& program, const isa::Instruction& in) {
-  switch (in.opcode) {
-    case Opcode::kDmaCopy:
-    case Opcode::kTensorCopy:
-    case Opcode::kMemset:
-    case Opcode::kNcStreamShuffle:
-    case Opcode::kTensorTensor:
-    case Opcode::kScalarTensorTensor:
-    case Opcode::kTensorTensorScan:
-    case Opcode::kActivation:
-    case Opcode::kActivate2:
-    case Opcode::kReciprocal: return true;
-    case Opcode::kTensorScalar: return !has_bit_vector_operator(program, in);
-    default: return false;
-  }
-}
-
-// Computes element i of a row from elements i of its sources.
-bool is_elementwise(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kTensorTensor:
-    case Opcode::kScalarTensorTensor:
-    case Opcode::kTensorScalar:
-    case Opcode::kActivation:
-    case Opcode::kActivate2:
-    case Opcode::kReciprocal: return true;
-    default: return false;
-  }
+  if (!isa::has(in.opcode, isa::kByRows)) return false;
+  return in.opcode != Opcode::kTensorScalar || !has_bit_vector_operator(program, in);
 }
 
 // What a tile is computed from, its sources' sources included: each is kept until the reader has run.
@@ -204,12 +179,9 @@ const isa::Operand* ChainFinder::copied_by(const isa::Instruction& in) const {
   if (operands_.size() != 2 || sources_[0]->dtype != sources_[1]->dtype) return nullptr;
   const Access &to = operands_[0].access, &from = operands_[1].access;
   if (to.byte_begin != 0 || to.byte_end != program_->tensor(to.tensor).row_bytes()) return nullptr;
-  switch (in.opcode) {
-    case Opcode::kDmaCopy:
-    case Opcode::kTensorCopy: return sources_[1];
-    case Opcode::kNcStreamShuffle: return from.row_end - from.row_begin == 1 ? sources_[1] : nullptr;
-    default: return nullptr;
-  }
+  if (isa::has(in.opcode, isa::kCopies)) return sources_[1];
+  const bool broadcasts = in.opcode == Opcode::kNcStreamShuffle && from.row_end - from.row_begin == 1;
+  return broadcasts ? sources_[1] : nullptr;
 }
 
 // Several writes are one copy when they are shuffles, a quadrant each, that broadcast the same row.
@@ -233,7 +205,7 @@ bool ChainFinder::is_copy(const Touched& tensor) const {
 
 void ChainFinder::note_production(const isa::Instruction& in) {
   const uint32_t now = chain_.end - chain_.begin;
-  const bool elementwise = is_elementwise(in.opcode);
+  const bool elementwise = isa::definition(in.opcode).traits.elementwise();
   for (size_t i = 1; i < operands_.size(); ++i) {
     Touched& source = touched_[operands_[i].access.tensor];
     const bool may_compute = elementwise || in.opcode == Opcode::kTensorTensorScan;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/fault.h"
+#include "base/interrupt.h"
 #include "sim/functional/core.h"
 
 namespace opentrn::sim {
@@ -181,9 +182,12 @@ void ChainRun::claim_and_compute(int64_t band) {
 void ChainRun::compute(int64_t band) {
   const int64_t row = band * chain_.band;
   for (uint32_t i = 0; i < work_; ++i) {
-    for (Backoff backoff; published_.load(std::memory_order_acquire) <= i; backoff.wait())
+    for (Backoff backoff; published_.load(std::memory_order_acquire) <= i; backoff.wait()) {
       if (failed_) return;
+      interrupt::poll();
+    }
     if (failed_) return;
+    interrupt::poll();
     const Deferred& deferred = deferred_[i];
     const int64_t from = std::max(row - deferred.first_row, int64_t{0});
     const int64_t to = std::min(row + chain_.band - deferred.first_row, deferred.partitions);
@@ -200,7 +204,7 @@ void ChainRun::fail() {
 }
 
 void ChainRun::wait_for_others() const {
-  for (Backoff backoff; computing_ > 0;) backoff.wait();
+  for (Backoff backoff; computing_ > 0; backoff.wait()) interrupt::service();
 }
 
 }  // namespace opentrn::sim

@@ -194,7 +194,7 @@ struct Outcome {
 Outcome outcome_of(const RandomChain& random, int threads, std::optional<uint64_t> rounding = {}) {
   std::optional<ThreadPool> pool;
   if (threads > 0) pool.emplace(threads);
-  Core core(3, pool ? &*pool : nullptr);
+  Core core(Generation::kV3, pool ? &*pool : nullptr);
   core.sharing() = everything_chains();
   core.set_stochastic_rounding(rounding);
   SplitMix64 values(7);
@@ -237,7 +237,7 @@ TEST(Chain, GivesTheValuesOfProgramOrder) {
 
 TEST(Chain, TilesThatLiveAndDieInItHaveMemoryForAFewRows) {
   ThreadPool pool(2);
-  TestKernel k(3, &pool);
+  TestKernel k(Generation::kV3, &pool);
   k.core.sharing() = everything_chains();
   constexpr int64_t kWide = 256, kBands = 2 * 4;  // two threads, four rows each
   const Tile sum = k.sbuf(kRows, kWide);

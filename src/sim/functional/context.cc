@@ -529,7 +529,7 @@ void Context::mark_written(const View& view, Writer writer) const {
                      isa::tensor_label(program, view.tensor)));
   // From NeuronCore-v4 on, a matmul may accumulate onto what another engine wrote. [doc: nki.isa.nc_matmul]
   const bool psum = view.space == MemorySpace::kPsum;
-  const bool sets = psum && (writer == Writer::kMatmul || generation() >= 4);
+  const bool sets = psum && (writer == Writer::kMatmul || generation() >= Generation::kV4);
   const bool clears = psum && !sets;
   const bool done = buffer.initialised().all() && (!sets || buffer.accumulatable().all()) &&
                     (!clears || buffer.accumulatable().none());

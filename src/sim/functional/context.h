@@ -59,7 +59,7 @@ class Context {
 
   std::string_view name() const { return isa::name(in.opcode); }
   isa::Engine engine() const { return in.engine; }
-  int generation() const { return core.generation_; }
+  Generation generation() const { return core.generation_; }
   // Of the cores of a launch, the one that executes this.
   int rank() const {
     return in.flags & isa::kFlagsOfPair ? int{(in.flags & isa::kFlagCore1) != 0} : core.rank_;

@@ -1,12 +1,15 @@
 #include "sim/functional/core.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <mutex>
 
 #include <fmt/format.h>
 
+#include "base/activity.h"
 #include "base/floating_point.h"
+#include "base/interrupt.h"
 #include "isa/tensor_label.h"
 #include "numerics/alu.h"
 #include "numerics/convert.h"
@@ -35,7 +38,7 @@ int64_t wrap_int32(int64_t value) { return static_cast<int32_t>(static_cast<uint
 
 }  // namespace
 
-Core::Core(int generation, ThreadPool* pool, CheckOptions checks)
+Core::Core(Generation generation, ThreadPool* pool, CheckOptions checks)
     : generation_(generation),
       pool_(pool),
       checks_(checks),
@@ -175,12 +178,23 @@ void Core::watch_launches(const Program& program) {
 }
 
 InstructionIndex Core::run_range(const Program& program, InstructionIndex begin, InstructionIndex end) {
+  InstructionIndex pc = begin;
+  try {
+    return run_from(program, pc, end);
+  } catch (Interrupted& stop) {
+    const isa::Instruction& in = program.instruction(std::min(pc, end - 1));
+    if (in.location < program.location_count()) stop.set_location(program.location(in.location));
+    throw;
+  }
+}
+
+// `pc` is where it stands.
+InstructionIndex Core::run_from(const Program& program, InstructionIndex& pc, InstructionIndex end) {
   const StandardFloatingPoint standard;
   int64_t executed = 0;
   if (rounding_seed_ && times_executed_.size() < program.size()) times_executed_.resize(program.size());
   waiting_ = false;
   resume_at_ = UINT32_MAX;  // should a Fault leave this function
-  InstructionIndex pc = begin;
   // Not for what is defined by program order itself.
   const bool may_share = pool_ != nullptr && !checks_.nan_origin && checks_.instructions_max == 0;
   if (may_share) {
@@ -188,14 +202,16 @@ InstructionIndex Core::run_range(const Program& program, InstructionIndex begin,
     for (const Release& release : releases_)
       if (release.second < released_at_.size()) released_at_[release.second] = release.first;
   }
-  InstructionIndex look_from = begin;  // nothing before it is worth sharing
+  InstructionIndex look_from = pc;  // nothing before it is worth sharing
   not_shared_.clear();
   while (pc < end) {
+    interrupt::poll();
     if (may_share && pc >= look_from) {
       const InstructionIndex next = run_stretch(program, pc, end);
       look_from = std::max(stretch_.end(), pc + 1);
       if (next != pc) {
         pc = next;
+        Activity::at(pc);
         continue;
       }
     }
@@ -214,7 +230,7 @@ InstructionIndex Core::run_range(const Program& program, InstructionIndex begin,
       look_from = not_shared_.contains(pc) ? end : pc;
       continue;
     }
-    if (in.opcode == Opcode::kSendRecv || in.opcode == Opcode::kCoreBarrier) {
+    if (isa::has(in.opcode, isa::kMeetsOtherCores)) {
       if (!rendezvous(program, pc)) {
         waiting_ = true;
         resume_at_ = pc;
@@ -269,6 +285,7 @@ InstructionIndex Core::run_stretch(const Program& program, InstructionIndex begi
   stretch_.graph().run(
       *pool_,
       [&](TaskGraph::Task task) {
+        interrupt::poll();
         if (const Chain* chain = stretch_.chain(task))
           ChainRun(*this, program, *chain).run();
         else
@@ -392,6 +409,20 @@ void register_alu(Context& cx) {
                        numerics::alu_int(cx.alu(kAOp), DType::kInt32, wrap_int32(a), wrap_int32(b)));
 }
 
+void register_move(Context& cx) {
+  using namespace isa::slot::register_move;
+  cx.core.set_register(cx.register_id(kDst), cx.register_or_immediate(kSrc));
+}
+
+// What executes the instructions on registers; null for every other instruction.
+constexpr auto kRegisterBodies = [] {
+  std::array<Body, isa::kOpcodeCount> bodies{};
+#define OPENTRN_PLACE(opcode, name, number) bodies.at(number) = name;
+  OPENTRN_REGISTERS_INSTRUCTIONS(OPENTRN_PLACE)
+#undef OPENTRN_PLACE
+  return bodies;
+}();
+
 // The other end of a loop; `opcode` is what must stand there.
 InstructionIndex match_of(const Context& cx, int slot, Opcode opcode, bool forward) {
   const int64_t match = cx.integer(slot);
@@ -405,23 +436,21 @@ InstructionIndex match_of(const Context& cx, int slot, Opcode opcode, bool forwa
 }  // namespace
 
 InstructionIndex Core::execute_control(const Program& program, InstructionIndex index) {
+  // What executes the ends of loops; each returns the next instruction.
+  static constexpr auto kLoopSteps = [] {
+    std::array<InstructionIndex (Core::*)(const Context&), isa::kOpcodeCount> steps{};
+#define OPENTRN_PLACE(opcode, name, number) steps.at(number) = &Core::name;
+    OPENTRN_CONTROL_INSTRUCTIONS(OPENTRN_PLACE)
+#undef OPENTRN_PLACE
+    return steps;
+  }();
   Context cx(*this, program, index);
+  const auto opcode = static_cast<size_t>(cx.in.opcode);
   try {
     cx.validate();
-    switch (cx.in.opcode) {
-      case Opcode::kRegisterLoad: register_load(cx); break;
-      case Opcode::kRegisterMove:
-        set_register(cx.register_id(isa::slot::register_move::kDst),
-                     cx.register_or_immediate(isa::slot::register_move::kSrc));
-        break;
-      case Opcode::kRegisterStore: register_store(cx); break;
-      case Opcode::kRegisterAlu: register_alu(cx); break;
-      case Opcode::kLoopBegin: return loop_begin(cx);
-      case Opcode::kLoopEnd: return loop_end(cx);
-      case Opcode::kWhileBegin: return while_begin(cx);
-      case Opcode::kWhileEnd: return while_end(cx);
-      default: OPENTRN_CHECK(false, "not a control instruction");
-    }
+    if (const auto step = kLoopSteps[opcode]) return (this->*step)(cx);
+    OPENTRN_CHECK(kRegisterBodies[opcode] != nullptr, "not a control instruction");
+    kRegisterBodies[opcode](cx);
     cx.finish();
   } catch (Fault& fault) {
     cx.locate(fault);
@@ -452,6 +481,15 @@ InstructionIndex Core::loop_begin(const Context& cx) {
   const int64_t upper = wrap_int32(cx.register_or_immediate(kUpper));
   const int64_t step = cx.integer(kAStep);
   if (step <= 0) cx.broken("step", fmt::format("loop step {}; it must be positive", step));
+  const bool known =
+      cx.operand(kLower).kind != OperandKind::kRegister && cx.operand(kUpper).kind != OperandKind::kRegister;
+  if (const int64_t limit = checks_.counted_iterations_max;
+      limit > 0 && !known && lower < upper && (upper - lower - 1) / step + 1 > limit)
+    cx.fail(
+        FaultKind::kProgram, "sim.loop_iterations",
+        fmt::format("a loop whose bounds are registers is to run {} times; the limit is {}",
+                    (upper - lower - 1) / step + 1, limit),
+        "if it is to run so often, raise the limit: --loop-limit N, loop_limit=N or OPENTRN_LOOP_LIMIT=N");
   trip_counts_[cx.index].add(lower < upper ? (upper - lower - 1) / step + 1 : 0);  // any step fits
   if (lower >= upper) return leave_loop(match_of(cx, kAMatch, Opcode::kLoopEnd, true));
   renew_tensors(cx.program, cx.index);
@@ -488,7 +526,9 @@ InstructionIndex Core::while_begin(const Context& cx) {
   if (++loops_.back().iterations > checks_.while_iterations_max)
     cx.fail(FaultKind::kProgram, "sim.while_iterations",
             fmt::format("a while loop ran {} times", checks_.while_iterations_max),
-            "does the body ever clear the condition?");
+            "does the body ever clear the condition? If it does, raise the limit: --loop-limit N, "
+            "loop_limit=N or "
+            "OPENTRN_LOOP_LIMIT=N");
   renew_tensors(cx.program, cx.index);
   return cx.index + 1;
 }
@@ -543,7 +583,7 @@ void Core::plan_releases(const Program& program) {
   for (InstructionIndex i = 0; i < program.size(); ++i) {
     const isa::Instruction& in = program.instruction(i);
     if (static_cast<int>(in.opcode) >= isa::kOpcodeCount) continue;
-    const bool begins = in.opcode == Opcode::kLoopBegin || in.opcode == Opcode::kWhileBegin;
+    const bool begins = isa::opens_loop(in.opcode);
     if (begins && i >= loop_end) {
       const int slot = in.opcode == Opcode::kLoopBegin ? static_cast<int>(isa::slot::loop::kAMatch)
                                                        : static_cast<int>(isa::slot::while_loop::kAMatch);

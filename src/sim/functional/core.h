@@ -2,7 +2,7 @@
 // for values, in program order, and knows nothing of time.
 //
 // Use:
-//   Core core(/*generation=*/3, &pool);
+//   Core core(Generation::kV3, &pool);
 //   core.bind(input_id, Buffer::wrap_read_only(array.data(), array.nbytes()));
 //   core.bind(output_id, Buffer::wrap(out.data(), out.nbytes(), nullptr, /*initialised=*/false));
 //   core.run(program, 0, program.size());
@@ -43,6 +43,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/generation.h"
 #include "base/spin_lock.h"
 #include "base/thread_pool.h"
 #include "isa/program.h"
@@ -63,6 +64,12 @@ struct CheckOptions {
   bool core_races = true;         // "sim.core_race"
   bool nan_origin = false;        // "sim.nan_origin": NaN out of an instruction whose inputs had none; slow
   int64_t while_iterations_max = int64_t{1} << 24;  // "sim.while_iterations"
+  int64_t counted_iterations_max =
+      0;  // "sim.loop_iterations": of loops whose bounds are registers; 0 = no limit
+  // Both at once, where there is a limit.
+  void limit_loops(std::optional<int64_t> iterations) {
+    if (iterations) while_iterations_max = counted_iterations_max = *iterations;
+  }
   int64_t instructions_max = 0;  // "sim.instruction_limit"; executed by one run(), 0 = no limit
   int64_t tensor_bytes_max = int64_t{1} << 38;  // "sim.tensor_bytes"
 };
@@ -101,12 +108,12 @@ struct EngineState;
 class Core {
  public:
   // `pool` may be null: everything runs on the calling thread.
-  explicit Core(int generation, ThreadPool* pool = nullptr, CheckOptions checks = {});
+  explicit Core(Generation generation, ThreadPool* pool = nullptr, CheckOptions checks = {});
   ~Core();
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
-  int generation() const { return generation_; }
+  Generation generation() const { return generation_; }
   CheckOptions& checks() { return checks_; }
   SharingLimits& sharing() { return sharing_; }
 
@@ -193,6 +200,8 @@ class Core {
   isa::InstructionIndex execute_control(const isa::Program& program, isa::InstructionIndex index);
   isa::InstructionIndex run_range(const isa::Program& program, isa::InstructionIndex begin,
                                   isa::InstructionIndex end);
+  isa::InstructionIndex run_from(const isa::Program& program, isa::InstructionIndex& pc,
+                                 isa::InstructionIndex end);
   // Runs instructions of [begin, end) on several threads, if that pays; returns the next one.
   isa::InstructionIndex run_stretch(const isa::Program& program, isa::InstructionIndex begin,
                                     isa::InstructionIndex end);
@@ -212,7 +221,7 @@ class Core {
   bool meet_within(Context& context);
   void watch_launches(const isa::Program& program);
 
-  int generation_;
+  Generation generation_;
   ThreadPool* pool_;
   CheckOptions checks_;
   SpinLock memory_lock_;  // guards buffers_ and what touch() and release() change in tensors_

@@ -31,7 +31,7 @@ struct CoreGroup::Arrival {
   }
 };
 
-CoreGroup::CoreGroup(int generation, int cores, ThreadPool* pool, CheckOptions checks) {
+CoreGroup::CoreGroup(Generation generation, int cores, ThreadPool* pool, CheckOptions checks) {
   OPENTRN_CHECK(cores >= 1, "{} cores", cores);
   for (int rank = 0; rank < cores; ++rank) {
     cores_.push_back(std::make_unique<Core>(generation, pool, checks));

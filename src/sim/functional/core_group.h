@@ -20,7 +20,7 @@ namespace opentrn::sim {
 
 class CoreGroup {
  public:
-  CoreGroup(int generation, int cores, ThreadPool* pool = nullptr, CheckOptions checks = {});
+  CoreGroup(Generation generation, int cores, ThreadPool* pool = nullptr, CheckOptions checks = {});
   ~CoreGroup();
 
   int size() const { return static_cast<int>(cores_.size()); }

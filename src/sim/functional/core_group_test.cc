@@ -11,7 +11,7 @@ using isa::Operand;
 // One program per core, built with the helpers of TestKernel; its own core is not used.
 struct Pair {
   TestKernel a, b;
-  CoreGroup group{3, 2};
+  CoreGroup group{Generation::kV3, 2};
 
   TestKernel& kernel(int rank) { return rank == 0 ? a : b; }
   Tile tile_with(int rank, std::vector<float> values) {

@@ -12,7 +12,7 @@ using isa::Operand;
 // One program per core over one shared tensor of 8 fp32, which holds 0 to 7.
 struct Pair {
   std::array<TestKernel, 2> kernels;
-  CoreGroup group{3, 2};
+  CoreGroup group{Generation::kV3, 2};
   std::shared_ptr<Buffer> shared = Buffer::allocate(8 * sizeof(float));
   std::array<Tile, 2> hbm;
 
@@ -252,14 +252,14 @@ TEST(CoreRaces, ReadsBeyondTheListAreKept) {
 TEST(CoreRaces, CanBeSwitchedOff) {
   CheckOptions checks;
   checks.core_races = false;
-  CoreGroup group(3, 2, nullptr, checks);
+  CoreGroup group(Generation::kV3, 2, nullptr, checks);
   const auto buffer = Buffer::allocate(4);
   group.bind_shared(0, buffer);
   EXPECT_EQ(buffer->shared(), nullptr);
 }
 
 TEST(CoreRaces, MemoryThatIsNotWrittenIsNotWatched) {
-  CoreGroup group(3, 2);
+  CoreGroup group(Generation::kV3, 2);
   const float values[2] = {};
   const auto buffer = Buffer::wrap_read_only(values, sizeof values);
   group.bind_shared(0, buffer);

@@ -40,7 +40,7 @@ TEST(Checks, UninitialisedReadNamesElementOperandAndLine) {
 }
 
 TEST(Checks, UninitialisedReadsCanBeAllowed) {
-  TestKernel k(3, nullptr, {.uninitialised_reads = false});
+  TestKernel k(Generation::kV3, nullptr, {.uninitialised_reads = false});
   const Tile src = k.sbuf(2, 4), dst = k.sbuf(2, 4);
   EXPECT_NO_THROW(k.run(Opcode::kTensorCopy, {k.op(dst), k.op(src)}));
 }
@@ -68,7 +68,7 @@ TEST(Core, KeepsSubnormalNumbersWhereItsCallerDoesNot) {
   const unsigned before = _mm_getcsr();
   _mm_setcsr(before | kFlushToZero);
   ThreadPool pool(2);  // its threads begin with the settings of this one
-  TestKernel k(3, &pool);
+  TestKernel k(Generation::kV3, &pool);
   constexpr int64_t kColumns = 4096;
   const Tile src = k.sbuf_of(128, kColumns, std::vector<float>(128 * kColumns, 1e-38f)),
              dst = k.sbuf(128, kColumns);
@@ -119,7 +119,7 @@ TEST(Checks, ABoundBufferMustHaveTheSizeOfItsTensor) {
 }
 
 TEST(Checks, NanOriginNamesTheFirstInstruction) {
-  TestKernel k(3, nullptr, {.nan_origin = true});
+  TestKernel k(Generation::kV3, nullptr, {.nan_origin = true});
   const Tile a = k.sbuf_of(1, 2, {1, INFINITY}), b = k.sbuf(1, 2), c = k.sbuf(1, 2);
   k.run(Opcode::kTensorCopy, {k.op(b), k.op(a)});
   EXPECT_EQ(fault_of([&] {
@@ -224,7 +224,7 @@ TEST(Registers, ReadingOneThatNothingHasSetIsAFault) {
   EXPECT_EQ(label(Opcode::kRegisterStore, {k.op(out), Operand::reg(unset)}), "sim.uninitialised_read");
   EXPECT_EQ(label(Opcode::kRegisterMove, {Operand::reg(other), Operand::reg(unset)}),
             "sim.uninitialised_read");
-  TestKernel unchecked(3, nullptr, {.uninitialised_reads = false});
+  TestKernel unchecked(Generation::kV3, nullptr, {.uninitialised_reads = false});
   const Tile cell = unchecked.sbuf(1, 1, DType::kInt32);
   unchecked.run(Opcode::kRegisterStore, {unchecked.op(cell), Operand::reg(unchecked.program.add_register())});
   EXPECT_EQ(unchecked.get_integers(cell)[0], 0);
@@ -334,7 +334,7 @@ TEST(Loops, NoTripsAndWhile) {
 }
 
 TEST(Loops, AnEndlessWhileIsAFault) {
-  TestKernel k(3, nullptr, {.while_iterations_max = 1000});
+  TestKernel k(Generation::kV3, nullptr, {.while_iterations_max = 1000});
   const isa::RegisterId n = k.program.add_register();
   k.emit(Opcode::kRegisterMove, {Operand::reg(n), Operand::imm(1)});
   const auto loop = k.emit(Opcode::kWhileBegin, {Operand::reg(n)}, {word(int64_t{0})});

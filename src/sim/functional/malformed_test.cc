@@ -17,7 +17,8 @@ using isa::Operand;
 
 class Fuzzer {
  public:
-  explicit Fuzzer(uint64_t seed) : random_(seed), k_(2 + static_cast<int>(seed % 3), nullptr, checks(seed)) {
+  explicit Fuzzer(uint64_t seed)
+      : random_(seed), k_(static_cast<Generation>(2 + seed % 3), nullptr, checks(seed)) {
     for (int i = 0; i < 10; ++i) {
       const auto space = static_cast<MemorySpace>(random_.below(isa::kMemorySpaceCount));
       const int64_t rows = std::array{1, 2, 16, 32, 128}[random_.below(5)];

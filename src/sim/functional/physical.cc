@@ -28,8 +28,6 @@ Memory memory_of(isa::MemorySpace space) {
   return space == isa::MemorySpace::kPsum ? kPsum : kHbm;
 }
 
-bool is_loop_marker(Opcode opcode) { return opcode >= Opcode::kLoopBegin && opcode <= Opcode::kWhileEnd; }
-
 }  // namespace
 
 class PhysicalMachine {
@@ -164,7 +162,7 @@ class PhysicalMachine {
       entry_of_instruction_[executable_.schedule[entry].instruction] = entry;
     }
     for (InstructionIndex i = 0; i < program_.size(); ++i)
-      if (is_loop_marker(program_.instruction(i).opcode)) markers_.push_back(i);
+      if (isa::is_loop_marker(program_.instruction(i).opcode)) markers_.push_back(i);
   }
 
   bool is_ready(uint32_t entry) const {
@@ -196,12 +194,12 @@ class PhysicalMachine {
     const Opcode opcode = program_.instruction(index).opcode;
     check_loop_order(index, opcode);
     if (options_.detect_races) track(entry, index);
-    if (opcode == Opcode::kSendRecv || opcode == Opcode::kCoreBarrier)
+    if (isa::has(opcode, isa::kMeetsOtherCores))
       throw Fault(FaultKind::kNotModelled, fmt::format("{}.physical", isa::name(opcode)),
                   "physical execution runs one core", "run the program in program order with CoreGroup");
     if (!isa::is_control(opcode)) return core_.execute(program_, index);
     const InstructionIndex next = core_.execute_control(program_, index);
-    if (!is_loop_marker(opcode)) return;
+    if (!isa::is_loop_marker(opcode)) return;
     // Everything so far is complete, everything later waits: check_loop_order has seen to that.
     for (Shadow& shadow : shadows_) shadow.barrier(static_cast<ExecutionId>(entry_of_execution_.size()));
     next_marker_ = index + 1;
@@ -224,7 +222,7 @@ class PhysicalMachine {
   void check_loop_order(InstructionIndex index, Opcode opcode) const {
     const InstructionIndex marker = upcoming_marker();
     bool bad = index > marker;
-    if (is_loop_marker(opcode) && !bad)
+    if (isa::is_loop_marker(opcode) && !bad)
       for (InstructionIndex i = next_marker_; i < index && !bad; ++i) bad = !done_[entry_of_instruction_[i]];
     if (bad)
       located(index, Fault(FaultKind::kInternal, "sim.loop_order",

@@ -18,7 +18,7 @@ struct Copies {
   TestKernel k;
   Tile wide, narrow;
 
-  explicit Copies(std::optional<uint64_t> seed, ThreadPool* pool = nullptr) : k(3, pool) {
+  explicit Copies(std::optional<uint64_t> seed, ThreadPool* pool = nullptr) : k(Generation::kV3, pool) {
     k.core.set_stochastic_rounding(seed);
     wide = k.sbuf_of(kRows, kColumns, std::vector<float>(kRows * kColumns, kValue));
     narrow = k.sbuf(kRows, kColumns, DType::kBFloat16);

@@ -10,37 +10,13 @@ namespace opentrn::sim {
 
 namespace {
 
-using isa::Opcode;
+using isa::Mixing;
 
-enum class Mixing : uint8_t { kNone, kElementsOfALane, kLanes };
-
-// What an element of the result depends on. kLanes is the careful answer.
+// What an element of the result depends on.
 Mixing mixing(const Context& cx) {
   for (const isa::Operand& operand : cx.program.operands(cx.in))
     if (operand.indirect != isa::kNoIndirect) return Mixing::kLanes;
-  const auto reads_out = [&](int command_slot) {
-    return cx.reduce_cmd(command_slot) == isa::ReduceCmd::kResetReduce;
-  };
-  switch (cx.in.opcode) {
-    case Opcode::kTensorTensor:
-    case Opcode::kTensorScalar:
-    case Opcode::kScalarTensorTensor:
-    case Opcode::kReciprocal:
-    case Opcode::kAffineSelect: return Mixing::kNone;
-    case Opcode::kActivation:
-      if (engine_state_used(cx.program, cx.in) == 0) return Mixing::kNone;
-      return reads_out(isa::slot::activation::kAReduceCmd) ? Mixing::kElementsOfALane : Mixing::kLanes;
-    case Opcode::kActivationReduce: return Mixing::kElementsOfALane;  // which always begins anew
-    case Opcode::kTensorScalarReduce:
-      return reads_out(isa::slot::tensor_scalar_reduce::kAReduceCmd) ? Mixing::kElementsOfALane
-                                                                     : Mixing::kLanes;
-    case Opcode::kTensorReduce:
-    case Opcode::kTensorTensorScan:
-    case Opcode::kBnStats:
-    case Opcode::kBnAggr:
-    case Opcode::kMax8: return Mixing::kElementsOfALane;
-    default: return Mixing::kLanes;
-  }
+  return isa::mixing(cx.program, cx.in);
 }
 
 }  // namespace

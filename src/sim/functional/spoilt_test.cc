@@ -76,7 +76,7 @@ TEST(Spoilt, WhatMixesLanesFails) {
 
 // From NeuronCore-v4 on, products may be added to what another engine wrote.
 TEST(Spoilt, NoProductAccumulatesOntoIt) {
-  TestKernel k(4);
+  TestKernel k(Generation::kV4);
   const Tile gap = with_a_gap(k), sums = k.psum(4, 3);
   const Tile left = k.sbuf_of(2, 4, std::vector<float>(8, 1)),
              right = k.sbuf_of(2, 3, std::vector<float>(6, 1));

@@ -154,7 +154,7 @@ struct Outcome {
 Outcome outcome_of(const isa::Program& program, int threads, bool highest_first = false) {
   std::optional<ThreadPool> pool;
   if (threads > 0) pool.emplace(threads);
-  Core core(3, pool ? &*pool : nullptr);
+  Core core(Generation::kV3, pool ? &*pool : nullptr);
   core.sharing() = {.work = 0, .work_per_instruction = 0, .highest_first = highest_first, .chains = {}};
   Outcome outcome;
   try {
@@ -202,7 +202,7 @@ TEST(Stretch, ThreadsMeetTheFaultOfProgramOrder) {
 TEST(Stretch, BoundViewsOfOneArrayKeepTheirOrder) {
   ThreadPool pool(4);
   for (int round = 0; round < 30; ++round) {
-    TestKernel k(3, &pool);
+    TestKernel k(Generation::kV3, &pool);
     k.core.sharing() = {.work = 0, .work_per_instruction = 0, .highest_first = true, .chains = {}};
     const Tile a = k.hbm(64, 512), b = k.hbm(64, 512);
     std::vector<float> array(64 * 512 + 64, 1.0f);
@@ -225,7 +225,7 @@ TEST(Stretch, BoundViewsOfOneArrayKeepTheirOrder) {
 
 TEST(Stretch, ReleasedTensorsGoOnceTheirLastUseIsOver) {
   ThreadPool pool(2);
-  TestKernel k(3, &pool);
+  TestKernel k(Generation::kV3, &pool);
   k.core.sharing() = {.work = 0, .work_per_instruction = 0, .highest_first = false, .chains = {}};
   std::vector<Core::Release> releases;
   const Tile sum = k.sbuf(128, 256);

@@ -29,7 +29,8 @@ inline isa::AttributeWord word_real(double value) { return {.real = value}; }
 
 class TestKernel {
  public:
-  explicit TestKernel(int generation = 3, ThreadPool* pool = nullptr, CheckOptions checks = {})
+  explicit TestKernel(Generation generation = Generation::kV3, ThreadPool* pool = nullptr,
+                      CheckOptions checks = {})
       : core(generation, pool, checks) {}
 
   isa::Program program;

@@ -22,7 +22,6 @@ constexpr Engine kIssuing[] = {Engine::kTensor, Engine::kVector, Engine::kScalar
 Engine issuer_of(const isa::ScheduledInstruction& entry) {
   return entry.engine == Engine::kDma ? entry.trigger : entry.engine;
 }
-bool is_marker(Opcode opcode) { return opcode >= Opcode::kLoopBegin && opcode <= Opcode::kWhileEnd; }
 
 }  // namespace
 
@@ -52,14 +51,14 @@ CoreRun::CoreRun(const Machine& machine, const arch::TimingTable& table, const i
       sink_(sink),
       options_(options),
       array_(table),
-      dma_(table, machine.dma_rules.engines()),
+      dma_(table, machine.costs.dma_engines()),
       records_(executable.schedule.size()) {
   std::array<size_t, kEngines> length{};
   for (const isa::ScheduledInstruction& entry : executable.schedule) ++length[index(issuer_of(entry))];
   for (size_t e = 0; e < kEngines; ++e) queue_[e].reserve(length[e]);
   for (uint32_t at = 0; at < executable.schedule.size(); ++at) {
     const isa::ScheduledInstruction& entry = executable.schedule[at];
-    if (!is_marker(program_.instruction(entry.instruction).opcode))
+    if (!isa::is_loop_marker(program_.instruction(entry.instruction).opcode))
       queue_[index(issuer_of(entry))].push_back(at);
   }
   last_.fill(kNobody);
@@ -82,6 +81,7 @@ void CoreRun::begin_stretch(uint32_t begin, uint32_t end, uint32_t iteration) {
   last_to_finish_ = kNobody;
   for (uint32_t at = begin; at < end; ++at) records_[at].visible = -1;
   last_.fill(kNobody);
+  dma_.forget_holders();
   for (Engine engine : kIssuing) {
     const size_t e = index(engine);
     const auto it = std::lower_bound(queue_[e].begin(), queue_[e].end(), begin);
@@ -103,9 +103,9 @@ void CoreRun::load_head(size_t engine) {
   const isa::ScheduledInstruction& entry = executable_.schedule[head.at];
   const isa::Instruction& in = program_.instruction(entry.instruction);
   head.dma = entry.engine == Engine::kDma;
-  head.meets = in.opcode == Opcode::kSendRecv || in.opcode == Opcode::kCoreBarrier;
+  head.meets = isa::has(in.opcode, isa::kMeetsOtherCores);
   if (head.meets) head.round = meeting_round_[meeting_key(in) % meeting_round_.size()];
-  if (!head.dma) head.cost = machine_.cost(program_, in, entry.engine, patterns_);
+  if (!head.dma) head.cost = machine_.costs.of(program_, in, entry.engine, patterns_);
   resolve(head, engine);
 }
 
@@ -158,7 +158,7 @@ bool CoreRun::resolve(Head& head, size_t engine) {
 Ps CoreRun::earliest(const Head& head, size_t engine, bool* port) const {
   *port = false;
   const Ps free = engine == index(Engine::kTensor) && !head.dma
-                      ? std::max(array_.free_at(head.cost.tensor.tiles), free_[engine])
+                      ? std::max(array_.free_at(head.cost.tensor), free_[engine])
                       : free_[engine];
   Ps start = std::max(head.ready, free);
   if (head.dma) return start;
@@ -225,7 +225,7 @@ void CoreRun::account(const Head& head, size_t engine, Ps start, bool port) {
   record.waited_for = kNobody;
   record.stall = Stall::kNone;
   const bool tensor = engine == index(Engine::kTensor) && !head.dma;
-  const Ps free = std::max(tensor ? array_.free_at(head.cost.tensor.tiles) : free_[engine], stretch_start_);
+  const Ps free = std::max(tensor ? array_.free_at(head.cost.tensor) : free_[engine], stretch_start_);
   const Ps idle = start - free;
   ++totals_.instructions[engine];
   if (idle <= 0) return;
@@ -295,7 +295,8 @@ void CoreRun::start_compute(Head& head, size_t engine, Ps start) {
 
 void CoreRun::start_dma(Head& head, size_t engine, Ps start) {
   const isa::ScheduledInstruction& entry = executable_.schedule[head.at];
-  const DmaWork work = machine_.dma_rules.work(executable_, entry, patterns_);
+  const DmaWork work = machine_.costs.of_transfer(program_, program_.instruction(entry.instruction),
+                                                  executable_.placements, patterns_);
   InstructionRecord& record = records_[head.at];
   const Ps active = dma_active_.sum(), busy = dma_.busy();
   const Transfer transfer = dma_.run(start, entry.trigger, entry.dge, executable_.streams[entry.stream].queue,
@@ -320,7 +321,7 @@ void CoreRun::end_stretch() { walk_critical_path(); }
 void CoreRun::pass_marker(uint32_t marker) {
   const isa::ScheduledInstruction& entry = executable_.schedule[marker];
   const InstructionCost cost =
-      machine_.cost(program_, program_.instruction(entry.instruction), Engine::kSync, patterns_);
+      machine_.costs.of(program_, program_.instruction(entry.instruction), Engine::kSync, patterns_);
   InstructionRecord& record = records_[marker];
   record.start = now_;
   record.engine_free = record.visible = now_ + cost.busy;
@@ -368,7 +369,8 @@ void CoreRun::trace_round(uint32_t begin_marker, Ps start, int64_t skipped) {
 }
 
 // From the end of the stretch back through whatever held each instruction up, giving every moment to one
-// resource. The parts add up to the length of the stretch.
+// resource. The parts add up to the length of the stretch. Each step goes to an instruction that started
+// earlier in this stretch, so that there are no more steps than instructions.
 void CoreRun::walk_critical_path() {
   uint32_t at = last_to_finish_;
   Ps time = now_;
@@ -390,8 +392,12 @@ void CoreRun::walk_critical_path() {
     return other != kNobody && other >= stretch_begin_ && other < stretch_end_;
   };
   uint32_t reached = at;
+  uint32_t steps = 0;
   while (at != kNobody && time > stretch_start_) {
     reached = at;
+    OPENTRN_CHECK(++steps <= stretch_end_ - stretch_begin_,
+                  "the critical path of {} instructions comes back to instruction {}",
+                  stretch_end_ - stretch_begin_, executable_.schedule[at].instruction);
     const InstructionRecord& record = records_[at];
     const isa::ScheduledInstruction& entry = executable_.schedule[at];
     const bool dma = entry.engine == Engine::kDma;
@@ -488,7 +494,8 @@ uint32_t CoreRun::track_of(const isa::ScheduledInstruction& entry) {
 void CoreRun::emit_transfer(uint32_t at, trace::Event event) {
   const isa::ScheduledInstruction& entry = executable_.schedule[at];
   const Transfer& transfer = transfers_[records_[at].transfer];
-  const DmaWork work = machine_.dma_rules.work(executable_, entry, patterns_);
+  const DmaWork work = machine_.costs.of_transfer(program_, program_.instruction(entry.instruction),
+                                                  executable_.placements, patterns_);
   event.track = track_of(entry);
   event.start_ns = to_ns(std::min(transfer.arrival, transfer.data_begin));
   event.end_ns = to_ns(transfer.data_end);

@@ -146,7 +146,8 @@ Transfer DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue,
     const Ps arrival = transfer.arrival + later * (e - work.first_engine);
     engine.drain(arrival, slots_);
     Ps& left = engine.left[static_cast<size_t>(slot)];
-    const Ps begin = left > 0 ? engine.foresee(slot, left, slots_) : std::max(arrival, engine.time);
+    const bool queued = left > 0;
+    const Ps begin = queued ? engine.foresee(slot, left, slots_) : std::max(arrival, engine.time);
     const Ps end = engine.foresee(slot, left + busy, slots_);
     left += busy;
     Ps until = engine.time;
@@ -156,7 +157,8 @@ Transfer DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue,
     if (end > transfer.engines_end) {
       transfer.engines_end = end;
       transfer.data_begin = begin;
-      transfer.queued_behind = begin > arrival ? engine.last[static_cast<size_t>(slot)] : kNobody;
+      // An engine may have served other queues up to a later time than this arrival: nothing is queued then.
+      transfer.queued_behind = queued ? engine.last[static_cast<size_t>(slot)] : kNobody;
     }
     engine.last[static_cast<size_t>(slot)] = id;
     busy_ += busy * (group.end - e);
@@ -171,6 +173,11 @@ Transfer DmaEngines::run(Ps issue, isa::Engine trigger, DgeMode mode, int queue,
   active.add(first_begin, busy_until);
   transfer.complete = transfer.data_end + completion_;
   return transfer;
+}
+
+void DmaEngines::forget_holders() {
+  for (int g = 0; g < group_count_; ++g) groups_[static_cast<size_t>(g)].state.last.fill(kNobody);
+  unit_holder_.fill(kNobody);
 }
 
 void DmaEngines::shift(Ps by) {

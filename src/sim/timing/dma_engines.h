@@ -5,10 +5,17 @@
 #include <array>
 #include <cstdint>
 
-#include "sim/timing/bandwidth_slices.h"
-#include "sim/timing/dma_cost.h"
+#include "cost/bandwidth_slices.h"
+#include "cost/dma.h"
 
 namespace opentrn::sim::timing {
+
+using cost::BandwidthSlices;
+using cost::DmaWork;
+using cost::kDmaEnginesMax;
+using cost::kPsPerNs;
+using cost::Ps;
+using cost::to_ps;
 
 // One HBM stack; the cores on it share its bandwidth.
 class HbmStack {
@@ -60,9 +67,11 @@ struct Transfer {
 class DmaEngines {
  public:
   DmaEngines(const arch::TimingTable& table, int engines);
-  // `id` names the transfer for queued_behind.
+  // `id` names the transfer for queued_behind and generated_behind, until forget_holders().
   Transfer run(Ps issue, isa::Engine trigger, isa::DgeMode mode, int queue, const DmaWork& work,
                HbmStack& hbm, ActiveTime& active, uint32_t id);
+  // Later transfers name none of the transfers so far: a loop gives the same ids again in each round.
+  void forget_holders();
   // Summed over engines.
   Ps busy() const { return busy_; }
   void shift(Ps by);

@@ -20,6 +20,7 @@ struct State {
   std::map<int, Ps> tile_free;  // Tensor: tile of the array
   Ps last_multiply_start = 0, last_tile_issue = 0;
   bool tiled = false;
+  Ps background_free = 0;  // Tensor: transposes beside other work
   std::optional<Ps> ramp_begin;
   Ps window_begin = 0, window_busy = 0;
   std::map<Engine, Ps> sbuf_port, psum_port;  // held until
@@ -90,7 +91,7 @@ class Reference {
            (isa::is_matmul(instruction(at).opcode) || instruction(at).opcode == Opcode::kNcTranspose);
   }
   InstructionCost cost(uint32_t at) const {
-    return machine_.cost(program_, instruction(at), executable_.schedule[at].engine, patterns_);
+    return machine_.costs.of(program_, instruction(at), executable_.schedule[at].engine, patterns_);
   }
 
   Ps ready_of(uint32_t at, const std::map<uint32_t, Ps>& visible) const {
@@ -108,6 +109,12 @@ class Reference {
     return free;
   }
 
+  bool in_background(const TensorWork& work) {
+    return table_.constant_fact("background_transpose").as<bool>() &&
+           work.kind == trace::FlopKind::kTranspose && work.tiles == 0xFFFF &&
+           state_.background_free < array_free(work.tiles);
+  }
+
   std::optional<Ps> start_of(uint32_t at, const std::map<uint32_t, Ps>& visible) {
     for (uint32_t wait : executable_.waits_of(executable_.schedule[at]))
       if (!visible.contains(wait)) return std::nullopt;
@@ -115,7 +122,8 @@ class Reference {
     Ps start = std::max(ready_of(at, visible), state_.engine_free[engine]);
     if (is_dma(at)) return start;
     const InstructionCost c = cost(at);
-    if (on_array(at)) return std::max(start, array_free(c.tensor.tiles));
+    if (on_array(at))
+      return std::max(start, in_background(c.tensor) ? state_.background_free : array_free(c.tensor.tiles));
     if (c.uses_sbuf && engine == Engine::kVector &&
         (machine_.vector_gpsimd_share_sbuf || (machine_.fast_modes_share_gpsimd_bus && c.fast_mode)))
       start = std::max(start, state_.sbuf_port[Engine::kGpSimd]);
@@ -148,15 +156,20 @@ class Reference {
   }
 
   Ps multiply(const TensorWork& work, Ps ready) {
-    const Ps free = array_free(work.tiles);
+    const bool background = in_background(work) && ready < array_free(work.tiles);
+    const Ps free = background ? state_.background_free : array_free(work.tiles);
     const Ps loaded = std::max(ready, state_.last_multiply_start) +
                       std::max(work.load, to_ps(table_.constant("tensor_load_exposed_ns")));
     const Ps begin = std::max(loaded, free);
     Ps busy = work.multiply;
+    if (background)
+      busy = static_cast<Ps>(static_cast<double>(busy) / (table_.constant("background_transpose_rate") - 1) +
+                             0.5);
     const double rate = clock_rate(begin);
     if (rate < 1) busy = static_cast<Ps>(static_cast<double>(busy) / rate + 0.5);
     state_.window_busy += busy;
-    for (int tile = 0; tile < 16; ++tile)
+    if (background) state_.background_free = begin + busy;
+    for (int tile = 0; tile < 16 && !background; ++tile)
       if ((work.tiles >> tile & 1) != 0) state_.tile_free[tile] = begin + busy;
     state_.last_multiply_start = begin;
     state_.last_tile_issue =
@@ -236,7 +249,8 @@ class Reference {
 
   Ps transfer(uint32_t at, Ps start) {
     const isa::ScheduledInstruction& entry = executable_.schedule[at];
-    const DmaWork work = machine_.dma_rules.work(executable_, entry, patterns_);
+    const DmaWork work = machine_.costs.of_transfer(program_, program_.instruction(entry.instruction),
+                                                    executable_.placements, patterns_);
     Ps arrival = 0;
     switch (entry.dge) {
       case isa::DgeMode::kHwdge: {

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "base/activity.h"
+#include "base/interrupt.h"
 #include "sim/timing/core_run.h"
 #include "sim/timing/trip_count.h"
 
@@ -165,7 +167,10 @@ class Run {
       cores_[c]->begin_stretch(begin[c], end[c], iteration);
       left += cores_[c]->left();
     }
-    for (; left > 0; --left) next_core().step();
+    for (; left > 0; --left) {
+      interrupt::poll();
+      next_core().step();
+    }
     for (const auto& core : cores_) core->end_stretch();
     follow_registers(begin[0], end[0]);
   }
@@ -263,11 +268,12 @@ TimingResult simulate(std::span<const isa::Executable* const> cores, const arch:
     throw Fault(FaultKind::kInput, "timing.cores", "there is nothing to time",
                 "give at least one executable");
   for (const isa::Executable* executable : cores)
-    if (executable->generation != arch::version(table.generation()))
+    if (executable->generation != table.generation())
       throw Fault(FaultKind::kInput, "timing.generation",
                   fmt::format("the program is compiled for NeuronCore-v{}, the table is of v{}",
-                              executable->generation, arch::version(table.generation())),
+                              version(executable->generation), version(table.generation())),
                   "use the timing table of the same generation");
+  const Activity activity("following instructions in time");
   Run run(cores, table, sink, options);
   run.run();
   TimingResult result;

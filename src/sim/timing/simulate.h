@@ -1,6 +1,6 @@
 // The timing model: how long a compiled program takes, and why.
 //
-//   const auto result = sim::timing::simulate(executable, arch::timing(arch::Generation::kV3));
+//   const auto result = sim::timing::simulate(executable, arch::timing(Generation::kV3));
 //   result.total_ns, result.bound_by()
 //
 // What is modelled: engines issue in order from their own queues and wait on semaphores; instructions stream

@@ -12,7 +12,6 @@
 namespace opentrn::sim::timing {
 namespace {
 
-using arch::Generation;
 using backend::ProgramBuilder;
 using isa::Engine;
 
@@ -50,13 +49,15 @@ TEST(Simulate, PropertyFastEqualsReferenceForEveryInstruction) {
 }
 
 // Which DMA engines take part follows from the partitions: all of them, or any range.
-std::shared_ptr<const isa::Program> random_transfers(uint64_t seed) {
+std::shared_ptr<const isa::Program> random_transfers(uint64_t seed, int64_t rounds = 0) {
   SplitMix64 random(seed);
   const auto pick = [&](int64_t n) { return static_cast<int64_t>(random.below(static_cast<uint32_t>(n))); };
   ProgramBuilder b;
   const auto dram = b.hbm({128, 512}, DType::kFloat32, "dram", true);
   std::vector<isa::TensorId> tiles;
   for (int i = 0; i < 6; ++i) tiles.push_back(b.sbuf(128, 512, DType::kFloat32));
+  const auto counter = b.program().add_register();
+  const auto begin = rounds > 0 ? b.loop_begin(counter, 0, rounds) : 0;
   for (int i = 0; i < 60; ++i) {
     const bool whole = random.below(2) == 0;
     const int64_t first = whole ? 0 : pick(128), rows = whole ? 128 : 1 + pick(128 - first);
@@ -69,6 +70,7 @@ std::shared_ptr<const isa::Program> random_transfers(uint64_t seed) {
     else
       b.dma(rows_of_dram, tile, mode);
   }
+  if (rounds > 0) b.loop_end(counter, begin);
   return b.take();
 }
 
@@ -338,7 +340,7 @@ TEST(Published, DmaEnginesReachTheirPeakOnLongDescriptors) {
         return timed(loads(copies, 8 * engines, 32768, isa::DgeMode::kNone), generation).total_ns;
       };
       const double rate = 8 * engines * 32768 / (time(3) - time(2));
-      EXPECT_NEAR(rate / (one * engines), 1, 0.02) << arch::version(generation) << ", " << engines;
+      EXPECT_NEAR(rate / (one * engines), 1, 0.02) << version(generation) << ", " << engines;
     }
   }
 }
@@ -494,6 +496,45 @@ TEST(Simulate, TheTensorClockRampsUpAfterIdlingOnV3) {
   EXPECT_GT(first, 1.9 * late);
 }
 
+// NeuronCore-v4 runs a transpose beside another one or a product: "close to double performance on long chains
+// of transposes" (trainium3_arch.rst, Background Transpose).
+TEST(Simulate, TransposesRunBesideOtherWorkOnV4Only) {
+  const auto interval = [](const arch::Tables& tables, Generation generation) {
+    ProgramBuilder b;
+    const auto x = b.sbuf(128, 128, DType::kFloat32);
+    const auto y = b.psum(128, 128, DType::kFloat32);
+    for (int i = 0; i < 400; ++i)
+      b.append(isa::Opcode::kNcTranspose, {b.all(y), b.all(x)}, {}, Engine::kTensor);
+    const auto executable = compiled(b.take(), generation);
+    const auto times = simulate(executable, tables.timing(generation), nullptr, {.keep_instructions = true})
+                           .instructions_of[0];
+    return (times.start_ns[399] - times.start_ns[199]) / 200;
+  };
+  const arch::Tables& tables = arch::default_tables();
+  const double v3 = interval(tables, Generation::kV3);
+  EXPECT_NEAR(v3, 256 / 2.4, 0.1);  // fp32: two cycles a column
+  EXPECT_NEAR(interval(tables, Generation::kV4), v3 / 2, 0.1);
+  const auto off = arch::load_tables({{}, {"timing.v4.constant.background_transpose=false"}});
+  EXPECT_NEAR(interval(*off, Generation::kV4), v3, 0.1);
+  const auto slower = arch::load_tables({{}, {"timing.v4.constant.background_transpose_rate=1.5"}});
+  EXPECT_NEAR(interval(*slower, Generation::kV4), v3 / 1.5, 0.5);
+}
+
+TEST(Simulate, ATransposeInTheBackgroundDelaysNoProduct) {
+  const auto total = [](Generation generation, bool transposes) {
+    ProgramBuilder b;
+    const auto x = b.sbuf(128, 128, DType::kBFloat16), y = b.sbuf(128, 512, DType::kBFloat16);
+    const auto acc = b.psum(128, 512), turned = b.psum(128, 128, DType::kBFloat16);
+    for (int i = 0; i < 200; ++i) {
+      b.matmul(b.all(acc), b.all(x), b.all(y), i > 0);
+      if (transposes) b.append(isa::Opcode::kNcTranspose, {b.all(turned), b.all(x)}, {}, Engine::kTensor);
+    }
+    return timed(b.take(), generation).total_ns;
+  };
+  EXPECT_NEAR(total(Generation::kV4, true), total(Generation::kV4, false), 300);
+  EXPECT_GT(total(Generation::kV3, true), total(Generation::kV3, false) + 200 * 128 / 2.4 * 0.9);
+}
+
 TEST(Simulate, LaunchIsReportedApartFromTheKernel) {
   const TimingResult result = timed(backend::stream_tiles(1, 64, DType::kFloat32), Generation::kV3);
   EXPECT_GT(result.launch_ns, 0);
@@ -585,6 +626,20 @@ TEST(Loops, TheTraceCountsRoundsThatWereNotStepped) {
     critical_ns += static_cast<double>(segment.times) * (segment.end_ns - segment.start_ns);
   }
   EXPECT_NEAR(critical_ns / result.total_ns, 1, 1e-9);
+}
+
+// The transfers of a round have the ids of the round before: a walk back that takes one for the other goes in
+// circles. The walk itself counts its steps and refuses more of them than there are instructions.
+TEST(Loops, PropertyTheCriticalPathOfTransfersStaysInItsRound) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    for (Generation generation : {Generation::kV2, Generation::kV3, Generation::kV4}) {
+      const TimingResult result = timed(random_transfers(seed, 5), generation);
+      EXPECT_NEAR(
+          std::accumulate(result.bound_by_ns.begin(), result.bound_by_ns.end(), 0.0) / result.total_ns, 1,
+          1e-6)
+          << "seed " << seed;
+    }
+  }
 }
 
 // Two cores load at once; while at least one DMA engine of either has work is no longer than the run.

@@ -1,26 +1,16 @@
-// The Tensor engine: which row of the table a matmul takes, its floating-point operations, and the state of
-// the array between instructions.
+// The state of the Tensor engine's array between instructions.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
-#include "isa/program.h"
-#include "sim/timing/cost_rules.h"
-#include "trace/summary.h"
+#include "arch/timing_table.h"
+#include "cost/tensor.h"
 
 namespace opentrn::sim::timing {
 
-struct TensorWork {
-  Ps multiply = 0;          // initiation interval of the multiply
-  Ps load = 0;              // loading the stationary matrix
-  uint16_t tiles = 0xFFFF;  // of the 4 x 4 tiles of the array; bit 4 * row + column
-  trace::FlopKind kind = trace::FlopKind::kBf16;
-  double flops = 0;
-};
-
-TensorWork tensor_work(const isa::Program& program, const isa::Instruction& instruction,
-                       const CostRules& rules, const std::vector<PatternFacts>& patterns);
+using cost::Ps;
+using cost::TensorWork;
 
 // Which parts of the array are busy until when, and how fast its clock runs.
 class TensorArray {
@@ -33,12 +23,16 @@ class TensorArray {
     Ps end = 0;  // the array can take the next one
   };
   // When the tiles are free; what issue() will use.
-  Ps free_at(uint16_t tiles) const;
+  Ps free_at(const TensorWork& work) const;
   Issue issue(Ps ready, const TensorWork& work);
   void shift(Ps by);  // time passes without work being stepped (extrapolated loops)
 
  private:
   double rate_at(Ps time);
+  Ps tiles_free_at(uint16_t tiles) const;
+  // Whether a transpose that is ready goes beside what the array is busy with (NeuronCore-v4's background
+  // transpose). It can then begin when the transpose before it in the background has ended.
+  bool in_background(const TensorWork& work) const;
 
   std::array<Ps, 16> tile_free_{};
   Ps last_multiply_start_ = 0;
@@ -46,6 +40,8 @@ class TensorArray {
   bool issued_before_ = false;
   uint16_t last_tiles_ = 0xFFFF;
   Ps load_min_ = 0, tile_issue_ = 0;
+  double background_rate_ = 0;  // of transposes in the background; 0: there is none
+  Ps background_free_ = 0;
   // Clock ramp.
   double start_rate_ = 1, utilisation_min_ = 0;
   Ps ramp_ = 0, window_ = 0;

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "sim/timing/cost_rules.h"
+#include "cost/rules.h"
 #include "trace/summary.h"
 
 namespace opentrn::sim::timing {

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from opentrn.errors import NotModelled
-from opentrn.isa_enums import nc_version
+from opentrn.types.isa_enums import nc_version
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class TraceResult:
     def module(self) -> Any:
         """The official front end's MLIR module, which OpenTrn does not have."""
         raise NotModelled(
-            f"kernel {self.kernel_name!r}: OpenTrn traces without MLIR, there is no module to read"
+            f"kernel {self.kernel_name!r}: OpenTrn traces without MLIR, there is no module to read",
+            label="nki.compiler",
         )
 
 

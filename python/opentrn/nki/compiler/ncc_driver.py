@@ -31,6 +31,6 @@ class CompiledKernel:
     def from_frontend(cls, result: Any, options: CompileOptions) -> CompiledKernel:
         """Raise NotModelled, naming what works instead."""
         raise NotModelled(
-            "CompiledKernel.from_frontend: OpenTrn does not write NEFF files; run the kernel with "
-            "nki.simulate(kernel)(...)"
+            "CompiledKernel.from_frontend: OpenTrn does not write NEFF files",
+            label="nki.compiler", hint="run the kernel with nki.simulate(kernel)(...)",
         )

@@ -7,7 +7,13 @@ backend costs. Enumerations and engine constants are the same objects in every b
 from __future__ import annotations
 
 from opentrn.errors import NkiValidationError, NotModelled
-from opentrn.isa_enums import (
+from opentrn.nki import _machine
+from opentrn.nki import _missing_name as missing_name
+from opentrn.nki._machine import NkiTensor, VirtualRegister
+from opentrn.nki._objects import NKIObject
+from opentrn.nki._target import environment_target
+from opentrn.nki.isa import constants
+from opentrn.types.isa_enums import (
     dge_mode,
     dma_engine,
     engine,
@@ -21,32 +27,8 @@ from opentrn.isa_enums import (
     unknown_engine,
     vector_engine,
 )
-from opentrn.nki import _machine
-from opentrn.nki._machine import NkiTensor, VirtualRegister
-from opentrn.nki._objects import NKIObject
-from opentrn.nki._target import environment_target
-from opentrn.nki.isa import constants
 
-INSTRUCTIONS: tuple[str, ...] = (
-    # data movement
-    "dma_copy", "dma_transpose", "dma_compute", "tensor_copy", "memset", "tensor_copy_predicated",
-    "nc_transpose",
-    "nc_stream_shuffle", "local_gather", "nc_n_gather", "sendrecv", "core_barrier",
-    # Tensor engine
-    "nc_matmul", "nc_matmul_mx",
-    # element-wise, reduction, search
-    "tensor_tensor", "tensor_scalar", "scalar_tensor_tensor", "tensor_reduce", "tensor_scalar_reduce",
-    "tensor_scalar_cumulative", "tensor_tensor_scan", "tensor_partition_reduce", "activation",
-    "activation_reduce",
-    "activate2", "exponential", "reciprocal", "select_reduce", "range_select", "affine_select", "iota",
-    "bn_stats",
-    "bn_aggr", "max8", "nc_find_index8", "nc_match_replace8", "sequence_bounds", "nonzero_with_count", "topk",
-    "quantize_mx", "dropout",
-    # random numbers
-    "rng", "set_rng_seed", "rand_set_state", "rand_get_state", "rand2",
-    # registers
-    "register_alloc", "register_load", "register_move", "register_store",
-)  # fmt: skip
+INSTRUCTIONS = _machine.instruction_names()
 
 
 def _refusal(name: str, backend_name: str):
@@ -54,7 +36,8 @@ def _refusal(name: str, backend_name: str):
 
     def refuse(*args, **kwargs):
         raise NotModelled(
-            f"nki.isa.{name} is not implemented by the {backend_name!r} backend of this OpenTrn"
+            f"nki.isa.{name} is not implemented by the {backend_name!r} backend of this OpenTrn",
+            label="nki.backend",
         )
 
     refuse.__name__ = refuse.__qualname__ = name
@@ -90,6 +73,8 @@ def get_nc_sub_version() -> int:
     """Stepping within a generation. OpenTrn models one stepping of each, so this is 0."""
     return 0
 
+
+__getattr__ = missing_name.refuses("nki.isa", globals())
 
 __all__ = [
     "NKIObject", "NkiInstruction", "NkiTensor", "NkiValidationError", "VirtualRegister", "constants",

@@ -1,6 +1,6 @@
 """nki.isa.constants: the enumerations of nki.isa under the module path that kernels of NKI 0.2-0.3 use."""
 
-from opentrn.isa_enums import (
+from opentrn.types.isa_enums import (
     dge_mode,
     dma_engine,
     engine,

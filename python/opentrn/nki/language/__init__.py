@@ -5,28 +5,7 @@ Dialects 0.3 to 0.6 in one module. Source: nki/api/nki/language (0.6.0).
 
 from __future__ import annotations
 
-from opentrn.dtypes import (
-    DType,
-    bfloat16,
-    bool_,
-    float4_e2m1fn_x4,
-    float8_e4m3,
-    float8_e4m3fn,
-    float8_e4m3fn_x4,
-    float8_e5m2,
-    float8_e5m2_x4,
-    float8_e8m0fnu,
-    float16,
-    float32,
-    int8,
-    int16,
-    int32,
-    tfloat32,
-    uint8,
-    uint16,
-    uint32,
-)
-from opentrn.isa_enums import MemoryRegion
+from opentrn.nki import _missing_name as missing_name
 from opentrn.nki._machine import NkiTensor, VirtualRegister, ndarray
 from opentrn.nki._objects import NKIObject
 from opentrn.nki.language._buffers import ds, is_hbm, is_on_chip, is_psum, is_sbuf
@@ -139,6 +118,28 @@ from opentrn.nki.language._reduce import (
     var,
 )
 from opentrn.nki.language._tile_size import tile_size
+from opentrn.types.dtypes import (
+    DType,
+    bfloat16,
+    bool_,
+    float4_e2m1fn_x4,
+    float8_e4m3,
+    float8_e4m3fn,
+    float8_e4m3fn_x4,
+    float8_e5m2,
+    float8_e5m2_x4,
+    float8_e8m0fnu,
+    float16,
+    float32,
+    int8,
+    int16,
+    int32,
+    tfloat32,
+    uint8,
+    uint16,
+    uint32,
+)
+from opentrn.types.isa_enums import MemoryRegion
 
 sbuf = MemoryRegion.sbuf
 psum = MemoryRegion.psum
@@ -149,6 +150,9 @@ shared_hbm = MemoryRegion.shared_hbm
 # Names that kernels of NKI 0.2-0.3 read.
 bool = bool_
 range = range
+
+
+__getattr__ = missing_name.refuses("nki.language", globals())
 
 __all__ = [
     "DType", "MemoryRegion", "NKIObject", "NkiTensor", "VirtualRegister", "abs", "abs_max", "abs_min",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from opentrn.isa_enums import MemoryRegion
 from opentrn.nki import _machine
+from opentrn.types.isa_enums import MemoryRegion
 
 
 def is_sbuf(buffer: Any) -> bool:

@@ -46,8 +46,9 @@ def _bound(value: Any, what: str) -> int:
         return int(value)
     if is_tensor(value):
         raise NkiValidationError(
-            f"{what} is a tensor; load it into a register first: reg = nisa.register_alloc(); "
-            "nisa.register_load(reg, tensor)"
+            f"{what} is a tensor",
+            label="nki.register",
+            hint="load it into a register first: reg = nisa.register_alloc(); nisa.register_load(reg, tensor)",
         )
     return int(value)
 
@@ -56,11 +57,12 @@ def _check_loop(name: str, step: Any) -> None:
     require(
         isinstance(step, int) and not isinstance(step, bool) and step > 0,
         f"nl.{name}: step must be a positive compile-time int, got {step!r} (the hardware loop encodes it)",
+        label="nki.loop",
     )
     if getattr(_thread, "no_reorder_depth", 0):
         raise NkiValidationError(
-            f"nl.{name} inside nl.no_reorder() is not supported; "
-            "put the no_reorder block inside the loop body"
+            f"nl.{name} inside nl.no_reorder() is not supported",
+            label="nki.loop", hint="put the no_reorder block inside the loop body",
         )
 
 
@@ -80,7 +82,7 @@ def _begin(machine: Any, lower: Any, upper: Any, step: int) -> Any:
 
 def _require_nothing(result: Any) -> None:
     allowed = result is None or isinstance(result, nisa.NkiInstruction)  # what a lambda's last call gives
-    require(allowed, f"nl.fori_loop: the body returned {result!r}; it cannot return a value")
+    require(allowed, f"nl.fori_loop: the body returned {result!r}; it cannot return a value", "nki.loop")
 
 
 @contextmanager
@@ -143,8 +145,8 @@ def while_loop(init, body_fun: Callable[[Any], Any]) -> None:
         following = body_fun(given)
         require(
             isinstance(following, (VirtualRegister, int)),
-            f"nl.while_loop: the body returned {following!r}; "
-            "it must return the register that holds the next condition",
+            f"nl.while_loop: the body returned {following!r}",
+            label="nki.loop", hint="return the register that holds the next condition",
         )
         nisa.register_move(condition, following)
         machine.end_loop()
@@ -155,8 +157,8 @@ def while_loop(init, body_fun: Callable[[Any], Any]) -> None:
             condition = body_fun(nisa.register_alloc(value))
         require(
             condition is not None,
-            "nl.while_loop: the body returned None; "
-            "it must return the register that holds the next condition",
+            "nl.while_loop: the body returned None",
+            label="nki.loop", hint="return the register that holds the next condition",
         )
         value = _bound(condition, "the body's result")
 
@@ -210,4 +212,8 @@ def program_ndim() -> int:
 
 def _check_axis(name: str, axis: int, grid: tuple[int, ...]) -> None:
     # Without a grid axis 0 is still asked for by kernels that run either way.
-    require(axis == 0 or axis < len(grid), f"nl.{name}(axis={axis}): the launch grid has {len(grid)} axes")
+    require(
+        axis == 0 or axis < len(grid),
+        f"nl.{name}(axis={axis}): the launch grid has {len(grid)} axes",
+        label="nki.grid",
+    )

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from opentrn import dtypes
 from opentrn.errors import NkiValidationError, require
-from opentrn.isa_enums import MemoryRegion
 from opentrn.nki import _machine
 from opentrn.nki import isa as nisa
 from opentrn.nki._machine import is_tensor, ndarray
 from opentrn.nki.language import _elementwise as ew
+from opentrn.types import dtypes
+from opentrn.types.isa_enums import MemoryRegion
 
 _PARTITIONS = 128
 # Elements per partition of the staging tile that fills HBM: long DMA rows, small part of SBUF.
@@ -88,7 +88,11 @@ def rand(shape, dtype, buffer=MemoryRegion.sbuf, name=""):
 
 def random_seed(seed) -> None:
     """Seed the generator of `rand` from a [1, 1] tile holding a 32-bit value."""
-    require(is_tensor(seed), f"nl.random_seed takes a [1, 1] tile, got {type(seed)}; fill one with nl.full")
+    require(
+        is_tensor(seed),
+        f"nl.random_seed takes a [1, 1] tile, got {type(seed)}",
+        label="nki.operand", hint="fill one with nl.full",
+    )
     nisa.set_rng_seed(seed)
 
 
@@ -101,7 +105,7 @@ def shared_constant(constant):
     if isinstance(constant, (str, os.PathLike)):
         constant = np.load(constant, allow_pickle=False)
     array = np.array(constant, order="C")
-    require(array.ndim > 0, "nl.shared_constant needs an array with at least one dimension")
+    require(array.ndim > 0, "nl.shared_constant needs an array with at least one dimension", "nki.shape")
     return _machine.backend().from_array(array, "", MemoryRegion.shared_hbm, dtypes.dtype_of(array.dtype))
 
 
@@ -113,6 +117,7 @@ def shared_identity_matrix(n, dtype=dtypes.uint8, dst=None):
     require(
         0 < n <= _PARTITIONS,
         f"nl.shared_identity_matrix: n is {n}, the {_PARTITIONS} partitions are the limit",
+        label="nki.shape",
     )
     constant = shared_constant(np.eye(n, dtype=dtypes.to_numpy_dtype(dtype)))
     if dst is None:
@@ -148,7 +153,11 @@ def load_transpose2d(src, dtype=None):
 
     A DMA whose access pattern walks the columns.
     """
-    require(len(src.shape) == 2, f"nl.load_transpose2d needs a rank-2 tensor, got shape {tuple(src.shape)}")
+    require(
+        len(src.shape) == 2,
+        f"nl.load_transpose2d needs a rank-2 tensor, got shape {tuple(src.shape)}",
+        label="nki.shape",
+    )
     dst = ew.tile((src.shape[1], src.shape[0]), dtype if dtype is not None else src.dtype)
     nisa.dma_copy(dst, src.permute((1, 0)))
     return dst
@@ -164,7 +173,9 @@ def broadcast_to(x, shape, dtype=None):
     """x in `shape` (same rank): x itself if nothing changes, else a new tile."""
     shape, old = tuple(shape), tuple(x.shape)
     if len(shape) != len(old) or any(a not in (1, b) for a, b in zip(old, shape)):
-        raise NkiValidationError(f"nl.broadcast_to: shape {old} does not broadcast to {shape}")
+        raise NkiValidationError(
+            f"nl.broadcast_to: shape {old} does not broadcast to {shape}", label="nki.shape"
+        )
     if old == shape and (dtype is None or x.dtype == dtype):
         return x
     view = ew.broadcast_view(x, shape)
@@ -174,7 +185,7 @@ def broadcast_to(x, shape, dtype=None):
 
 def transpose(x, dtype=None):
     """Partition and free dimension of a rank-2 tile swapped, by the Tensor engine; the result is in PSUM."""
-    require(len(x.shape) == 2, f"nl.transpose needs a rank-2 tile, got shape {tuple(x.shape)}")
+    require(len(x.shape) == 2, f"nl.transpose needs a rank-2 tile, got shape {tuple(x.shape)}", "nki.shape")
     dst = ndarray((x.shape[1], x.shape[0]), x.dtype, MemoryRegion.psum)
     nisa.nc_transpose(dst, x)
     return dst if dtype is None or dtype == x.dtype else ew.copy(dst, dtype)

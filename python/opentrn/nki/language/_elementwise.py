@@ -14,11 +14,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from opentrn import dtypes, strict
-from opentrn.errors import require
-from opentrn.isa_enums import MemoryRegion
+from opentrn import strict
+from opentrn.errors import ArgumentError, require
 from opentrn.nki import isa as nisa
 from opentrn.nki._machine import is_tensor, machine, ndarray
+from opentrn.types import dtypes
+from opentrn.types.isa_enums import MemoryRegion
 
 _TWO_PI = 2.0 * math.pi
 # 2*pi as a sum of two floats, the first exact in 11 bits so that k * hi is exact for |k| < 2**13.
@@ -45,12 +46,16 @@ def fp32(shape: tuple[int, ...]):
 def _broadcast_shape(x, y) -> tuple[int, ...]:
     require(
         len(x.shape) == len(y.shape),
-        f"operands of ranks {len(x.shape)} and {len(y.shape)}, shapes {tuple(x.shape)} and {tuple(y.shape)}; "
-        "tiles broadcast dimension by dimension, use expand_dim or reshape first",
+        f"operands of ranks {len(x.shape)} and {len(y.shape)}, shapes {tuple(x.shape)} and {tuple(y.shape)}",
+        label="nki.shape", hint="expand_dim or reshape first; tiles broadcast dimension by dimension",
     )
     shape = []
     for a, b in zip(x.shape, y.shape):
-        require(a == b or a == 1 or b == 1, f"shapes {tuple(x.shape)} and {tuple(y.shape)} do not broadcast")
+        require(
+            a == b or a == 1 or b == 1,
+            f"shapes {tuple(x.shape)} and {tuple(y.shape)} do not broadcast",
+            label="nki.shape",
+        )
         shape.append(b if a == 1 else a)
     return tuple(shape)
 
@@ -105,7 +110,11 @@ def _result_dtype(x, y) -> dtypes.DType:
 def _binary(op, x, y, dtype):
     """One ALU operator on two tiles, or a tile and a number on either side."""
     x_is_tile, y_is_tile = is_tensor(x), is_tensor(y)
-    require(x_is_tile or y_is_tile, f"nl.{op.__name__} needs at least one tile, got {type(x)} and {type(y)}")
+    require(
+        x_is_tile or y_is_tile,
+        f"nl.{op.__name__} needs at least one tile, got {type(x)} and {type(y)}",
+        label="nki.operand",
+    )
     out_dtype = dtype if dtype is not None else _result_dtype(x, y)
     if x_is_tile and y_is_tile:
         shape = _broadcast_shape(x, y)
@@ -123,7 +132,7 @@ def _binary(op, x, y, dtype):
 
 def _activation(op, x, dtype):
     """One activation function of the Scalar engine."""
-    require(is_tensor(x), f"nl.{op.__name__} needs a tile, got {type(x)}")
+    require(is_tensor(x), f"nl.{op.__name__} needs a tile, got {type(x)}", "nki.operand")
     dst = tile(tuple(x.shape), dtype if dtype is not None else x.dtype)
     nisa.activation(dst, op, x)
     return dst
@@ -333,7 +342,7 @@ def sqrt(x, dtype=None):
 
 def rsqrt(x, dtype=None):
     """1 / sqrt(x): on GpSimd, the more exact of the two, since NKI 0.5; before, and of a tile in PSUM, on Scalar."""
-    require(is_tensor(x), f"nl.rsqrt needs a tile, got {type(x)}")
+    require(is_tensor(x), f"nl.rsqrt needs a tile, got {type(x)}", "nki.operand")
     if strict.minor(strict.release()) < 5 or x.buffer == MemoryRegion.psum:
         return _activation(rsqrt, x, dtype)
     dst = tile(tuple(x.shape), dtype if dtype is not None else x.dtype)
@@ -420,17 +429,24 @@ def erf_dx(x, dtype=None):
 
 def prelu(x, *args, **kwargs):
     """Names the parametric ReLU of nki.isa.activate2; it is no function of its own."""
-    raise TypeError("nl.prelu only names an operator: use nisa.activate2(op=nl.prelu, relu_param=...)")
+    raise ArgumentError(
+        "nl.prelu only names an operator",
+        label="nki.operator", hint="nisa.activate2(op=nl.prelu, relu_param=...)",
+    )
 
 
 def bypass(x=None, *args, **kwargs):
     """Names the operator that passes data through; it is no function of its own."""
-    raise TypeError("nl.bypass only names an operator, e.g. nisa.tensor_scalar(op0=nl.bypass, ...)")
+    raise ArgumentError(
+        "nl.bypass only names an operator", label="nki.operator", hint="nisa.tensor_scalar(op0=nl.bypass, ...)"
+    )
 
 
 def average(x=None, *args, **kwargs):
     """Names an averaging reduction; it is no function of its own."""
-    raise TypeError("nl.average only names an operator; nl.mean computes a mean")
+    raise ArgumentError(
+        "nl.average only names an operator", label="nki.operator", hint="nl.mean, which computes a mean"
+    )
 
 
 # --- functions composed of several instructions

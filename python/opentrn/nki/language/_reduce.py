@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from opentrn import dtypes
 from opentrn.errors import require
 from opentrn.nki import isa as nisa
 from opentrn.nki._machine import is_tensor
 from opentrn.nki.language import _elementwise as ew
+from opentrn.types import dtypes
 
 
 def _axes(x, axis) -> tuple[int, ...]:
@@ -22,6 +22,7 @@ def _axes(x, axis) -> tuple[int, ...]:
         len(axes) > 0 and axes == tuple(range(rank - len(axes), rank)) and axes[0] > 0,
         f"axis {axis!r} of a tile of shape {tuple(x.shape)}: a reduction covers trailing free dimensions, "
         f"such as {list(range(1, rank))}, never the partition dimension 0",
+        label="nki.axis",
     )
     return axes
 
@@ -123,7 +124,7 @@ def dropout(x, rate, dtype=None):
 
     No rescaling.
     """
-    require(is_tensor(x), f"nl.dropout needs a tile, got {type(x)}")
+    require(is_tensor(x), f"nl.dropout needs a tile, got {type(x)}", "nki.operand")
     dst = ew.tile(tuple(x.shape), dtype if dtype is not None else x.dtype)
     nisa.dropout(dst, x, rate)
     return dst

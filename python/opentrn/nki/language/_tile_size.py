@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 
-from opentrn.isa_enums import nc_version
 from opentrn.nki import _machine
 from opentrn.nki._target import environment_target
+from opentrn.types.isa_enums import nc_version
 
 _SBUF_PARTITION_BYTES = {
     nc_version.gen2: 192 * 1024,

@@ -22,5 +22,7 @@ def modulo(base: int, tiles: Sequence[int], size: int, block: tuple[int, ...]) -
 def pair(place: Any, what: str) -> tuple[int, int]:
     """A (partition, byte offset) returned by a placement function."""
     if len(place) != 2:
-        raise NkiValidationError(f"{what} allocation: expected (partition, byte offset), got {place!r}")
+        raise NkiValidationError(
+            f"{what} allocation: expected (partition, byte offset), got {place!r}", label="nki.allocation"
+        )
     return int(place[0]), int(place[1])

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from opentrn.errors import NkiValidationError
-from opentrn.isa_enums import MemoryRegion
 from opentrn.nki.language._tile_size import tile_size
 from opentrn.nki_legacy.compiler._placement import modulo
 from opentrn.nki_legacy.language._create import Buffer
+from opentrn.types.isa_enums import MemoryRegion
 
 
 def _address(bank: int, partition: int, offset: int, width: int) -> tuple[int, int]:
@@ -21,10 +21,13 @@ def _address(bank: int, partition: int, offset: int, width: int) -> tuple[int, i
     if offset + width > bank_bytes:
         raise NkiValidationError(
             f"psum allocation: {width} bytes per partition at byte {offset} cross the end of a bank of "
-            f"{bank_bytes} bytes"
+            f"{bank_bytes} bytes",
+            label="nki.allocation",
         )
     if not 0 <= bank < tile_size.psum_num_banks:
-        raise NkiValidationError(f"psum allocation: bank {bank}, there are {tile_size.psum_num_banks}")
+        raise NkiValidationError(
+            f"psum allocation: bank {bank}, there are {tile_size.psum_num_banks}", label="nki.allocation"
+        )
     return partition, bank * bank_bytes + offset
 
 
@@ -35,7 +38,8 @@ def alloc(func: Callable[..., Any]) -> Buffer:
         place = func(idx=block, pdim_size=partitions, fdim_size=width)
         if len(place) != 3:
             raise NkiValidationError(
-                f"psum allocation: expected (bank, partition, byte offset), got {place!r}"
+                f"psum allocation: expected (bank, partition, byte offset), got {place!r}",
+                label="nki.allocation",
             )
         bank, partition, offset = (int(p) for p in place)
         return _address(bank, partition, offset, width)

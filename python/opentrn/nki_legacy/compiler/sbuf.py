@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from opentrn.isa_enums import MemoryRegion
 from opentrn.nki_legacy.compiler._placement import modulo, pair
 from opentrn.nki_legacy.language._create import Buffer
+from opentrn.types.isa_enums import MemoryRegion
 
 
 def alloc(func: Callable[..., Any]) -> Buffer:

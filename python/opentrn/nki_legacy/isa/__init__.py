@@ -7,6 +7,7 @@ docstring says what was decided.
 
 from __future__ import annotations
 
+from opentrn.nki import _missing_name as missing_name
 from opentrn.nki_legacy.isa.compute import (
     activation,
     activation_reduce,
@@ -72,10 +73,12 @@ def builtin_custom_op(function_name, lib_file_name, *args, **kwargs):
     from opentrn.errors import NotModelled
 
     raise NotModelled(
-        f"nisa.builtin_custom_op: {function_name} of {lib_file_name} is device code; "
-        "write it with nl and nisa functions"
+        f"nisa.builtin_custom_op: {function_name} of {lib_file_name} is device code",
+        label="nki.device_code", hint="write it with nl and nisa functions",
     )
 
+
+__getattr__ = missing_name.refuses("neuronxcc.nki.isa", globals())
 
 __all__ = [
     "activation",

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from opentrn.errors import NkiValidationError, NotModelled
-from opentrn.isa_enums import MemoryRegion
-from opentrn.isa_enums import engine as device_engine
-from opentrn.isa_enums import reduce_cmd as device_reduce_cmd
+from opentrn.errors import ArgumentError, NkiValidationError, NotModelled
 from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.box import Box, Range
 from opentrn.nki_legacy.emit import SBUF, operand, read, write
 from opentrn.nki_legacy.isa.constants import engine, reduce_cmd
 from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
+from opentrn.types.isa_enums import MemoryRegion
+from opentrn.types.isa_enums import engine as device_engine
+from opentrn.types.isa_enums import reduce_cmd as device_reduce_cmd
 
 ONE = Range(0, 1, 1)
 
@@ -28,7 +28,7 @@ def options(what: str, extra: dict[str, Any]) -> MemoryRegion:
         return SBUF
     unknown = set(extra) - {"name", "buffer"}
     if unknown:
-        raise TypeError(f"{what} got unknown arguments {sorted(unknown)}")
+        raise ArgumentError(f"{what} got unknown arguments {sorted(unknown)}", label="nki.arguments")
     buffer = extra.get("buffer")
     if buffer is None:
         return SBUF
@@ -57,7 +57,7 @@ class PerPartition:
                 tile = emit.broadcast(tile.column(1, what), (data.shape[0], 1))
             self.tile = tile.column(data.shape[0], what)
         elif not isinstance(value, (bool, int, float, np.generic)):
-            raise NkiValidationError(f"{what}: {value!r} is neither a number nor a tile")
+            raise NkiValidationError(f"{what}: {value!r} is neither a number nor a tile", label="nki.operand")
 
     @property
     def sources(self) -> list[Tile]:
@@ -78,7 +78,7 @@ def row_result(tile: Any, data: Tile, what: str) -> Tile | None:
     if tile is None:
         return None
     if not isinstance(tile, Tile):
-        raise NkiValidationError(f"{what} must be a tile, got {tile!r}")
+        raise NkiValidationError(f"{what} must be a tile, got {tile!r}", label="nki.operand")
     return tile.realised().column(data.shape[0], what)
 
 
@@ -128,8 +128,9 @@ def rows_of(boxes: list[Box], what: str) -> list[Box]:
         rows = range(box[0].start, box[0].start + box[0].step * box[0].count, box[0].step)
         if seen.intersection(rows):
             raise NotModelled(
-                f"{what}: the mask leaves several separate parts of a partition, which one instruction "
-                "cannot take together; use a mask that is a range per row"
+                f"{what}: the mask leaves several separate parts of a partition, which one instruction cannot "
+                "take together",
+                label="nki.mask", hint="a mask that is a range per row",
             )
         seen.update(rows)
     return boxes

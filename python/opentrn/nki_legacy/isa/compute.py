@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from opentrn.errors import NkiValidationError
-from opentrn.isa_ops import is_bitvec, op_name
 from opentrn.nki import isa as machine
-from opentrn.nki_legacy import emit, habits
+from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.box import Box, full_box
 from opentrn.nki_legacy.dtypes import promote
 from opentrn.nki_legacy.emit import PSUM, to_sbuf
@@ -32,6 +31,7 @@ from opentrn.nki_legacy.isa.constants import engine as engines
 from opentrn.nki_legacy.isa.constants import reduce_cmd as commands
 from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
+from opentrn.types.isa_ops import is_bitvec, op_name
 
 
 def activation(
@@ -56,7 +56,8 @@ def activation(
     if offset.tile is not None and offset.tile.dtype.kind in "iub":
         raise NkiValidationError(
             "err_activation_bias_invalid_type: bias must be float32, float16 or bfloat16, got "
-            f"{offset.tile.dtype.name}"
+            f"{offset.tile.dtype.name}",
+            label="nki.dtype",
         )
     result = row_result(reduce_res, data, "activation: reduce_res")
     reduction = None if reduce_op is None else op_name(reduce_op)
@@ -101,7 +102,8 @@ def tensor_tensor(data1, data2, op, *, dtype=None, mask=None, engine=engines.unk
     out = promote(a.dtype, b.dtype) if dtype is None else dtype
     if a.region is PSUM and b.region is PSUM:
         raise NkiValidationError(
-            f"tensor_tensor: {a!r} and {b!r} cannot both be in PSUM; nl.copy one to SBUF"
+            f"tensor_tensor: {a!r} and {b!r} cannot both be in PSUM",
+            label="nki.memory", hint="nl.copy one to SBUF",
         )
     a, b = emit.broadcast(a, shape), emit.broadcast(b, shape)
     if a.region is PSUM and b.region is PSUM:
@@ -142,10 +144,11 @@ def tensor_scalar(
         source = read(data, box)
         a, b = first.at(box), second.at(box)
         if name1 is None:
-            habits.scale(write(dst, box), source, name0, a, bool(reverse0), to_engine(engine))
-            return
+            second_step = (None, None, False)
+        else:
+            second_step = (name1, b, bool(reverse1))
         machine.tensor_scalar(
-            write(dst, box), source, name0, a, bool(reverse0), name1, b, bool(reverse1), to_engine(engine)
+            write(dst, box), source, name0, a, bool(reverse0), *second_step, to_engine(engine)
         )
 
     return elementwise("tensor_scalar", data, dtype, mask, extra, call, first.sources + second.sources)
@@ -217,7 +220,9 @@ def tensor_scalar_cumulative(
 def _axes(axis: Any, rank: int, what: str) -> list[int]:
     chosen = sorted(int(a) % rank for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
     if not chosen or chosen[0] == 0:
-        raise NkiValidationError(f"{what}: axis {axis} must name free dimensions (1 to {rank - 1})")
+        raise NkiValidationError(
+            f"{what}: axis {axis} must name free dimensions (1 to {rank - 1})", label="nki.axis"
+        )
     return chosen
 
 
@@ -272,7 +277,9 @@ def tensor_partition_reduce(op, data, *, mask=None, dtype=None, **extra) -> Tile
     boxes = regions(mask, data.shape, "tensor_partition_reduce")
     written = [(ONE, *box[1:]) for box in boxes]
     if len(set(written)) != len(written):
-        raise NkiValidationError("tensor_partition_reduce: a mask whose rows differ by column")
+        raise NkiValidationError(
+            "tensor_partition_reduce: a mask whose rows differ by column", label="nki.mask"
+        )
 
     def issue(dst: Tile) -> None:
         for box, out in zip(boxes, written):
@@ -317,7 +324,7 @@ def reciprocal(data, *, dtype=None, mask=None, **extra) -> Tile:
 
     def call(dst: Tile, box: Box) -> None:
         source = read(data, box)
-        habits.reciprocal(write(dst, box), source)
+        machine.reciprocal(write(dst, box), source)
 
     return elementwise("reciprocal", data, dtype, mask, extra, call)
 

@@ -1,6 +1,6 @@
 """Enumerations of nki.isa in NKI 0.1.
 
-Their values differ from later releases in places (`dge_mode`); members map to those of `opentrn.isa_enums` by
+Their values differ from later releases in places (`dge_mode`); members map to those of `opentrn.types.isa_enums` by
 name. Source: nki/api/nki/isa/__init__.py at 1db4d74e.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from opentrn import isa_enums
+from opentrn.types import isa_enums
 
 
 class dge_mode(IntEnum):

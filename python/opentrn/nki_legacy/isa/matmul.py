@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 
 from opentrn.errors import NkiValidationError, NotModelled
-from opentrn.isa_enums import engine as device_engine
-from opentrn.isa_enums import matmul_perf_mode
 from opentrn.nki import isa as machine
 from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.box import Box, Range, full_box, is_full
@@ -21,6 +19,8 @@ from opentrn.nki_legacy.isa.constants import nc_version
 from opentrn.nki_legacy.psum_state import MATMUL, OTHER
 from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
+from opentrn.types.isa_enums import engine as device_engine
+from opentrn.types.isa_enums import matmul_perf_mode
 
 _FP32 = np.dtype(np.float32)
 _ONLY_PSUM = frozenset({PSUM})
@@ -39,7 +39,7 @@ def _perf_mode(value: Any) -> matmul_perf_mode:
     try:
         return matmul_perf_mode[str(getattr(value, "name", value))]
     except KeyError:
-        raise NkiValidationError(f"nc_matmul: unknown perf_mode {value!r}") from None
+        raise NkiValidationError(f"nc_matmul: unknown perf_mode {value!r}", label="nki.option") from None
 
 
 def _operand_boxes(mask: Any, stationary: Tile, moving: Tile, shape: tuple[int, int]) -> list[Box]:
@@ -97,7 +97,9 @@ def nc_matmul(
         boxes = [(b[1], b[2]) if len(shape) == 2 else full_box(shape) for b in boxes3]
         flat = stationary.ndim == 2 and moving.ndim == 2
         if not flat and any(not is_full(b, (stationary.shape[0], rows, columns)) for b in boxes3):
-            raise NotModelled("nc_matmul: an index mask on operands of more than two dimensions")
+            raise NotModelled(
+                "nc_matmul: an index mask on operands of more than two dimensions", label="nki.mask"
+            )
 
         def multiply(dst: Tile, add: bool) -> None:
             for box in boxes3:
@@ -151,7 +153,7 @@ def nc_transpose(data, *, mask=None, dtype=None, engine=engines.unknown, **extra
     if on_vector and data.ndim == 2:
         boxes = [block for box in boxes for block in _vector_blocks(box)]
     if data.ndim != 2 and not all(is_full(b, data.shape) for b in boxes):
-        raise NotModelled(f"nc_transpose: an index mask on {data!r}")
+        raise NotModelled(f"nc_transpose: an index mask on {data!r}", label="nki.mask")
     swapped = [(b[1], b[0]) if data.ndim == 2 else full_box(shape) for b in boxes]
 
     def issue(dst: Tile) -> None:

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from opentrn.errors import NkiValidationError, NotModelled, OutOfBounds
-from opentrn.isa_ops import op_name
 from opentrn.nki import _machine
 from opentrn.nki import isa as machine
-from opentrn.nki_legacy import emit, habits
+from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.box import Box, full_box
 from opentrn.nki_legacy.dtypes import host_dtype
 from opentrn.nki_legacy.emit import PSUM, SBUF, read, write
@@ -24,11 +23,12 @@ from opentrn.nki_legacy.isa.constants import engine as engines
 from opentrn.nki_legacy.isa.constants import oob_mode as oob_modes
 from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
+from opentrn.types.isa_ops import op_name
 
 
 def _dma_operand(value: Any, what: str, name: str) -> Tile:
     if not isinstance(value, Tile):
-        raise NkiValidationError(f"{what}: {name} must be a tensor or tile, got {value!r}")
+        raise NkiValidationError(f"{what}: {name} must be a tensor or tile, got {value!r}", label="nki.operand")
     return value.realised().require_tile(what)
 
 
@@ -36,17 +36,24 @@ def _dma_operand(value: Any, what: str, name: str) -> Tile:
 _INDEX_IN_FAULT = re.compile(r"index (-?\d+) at position")
 
 
-def _numpys_error(fault: OutOfBounds, *tiles: Tile) -> Exception:
-    """The IndexError that numpy would raise for an indirect access of the flattened tensor.
+class IndirectOutOfBounds(OutOfBounds):
+    """Its text is that of numpy's IndexError: the 0.1 simulator raises it, and kernels' tests compare its text."""
 
-    The 0.1 simulator raises it, and kernels' tests compare its text. `fault` itself for other accesses.
+    def _text(self) -> str:
+        return self.message
+
+
+def _numpys_error(fault: OutOfBounds, *tiles: Tile) -> OutOfBounds:
+    """The error that numpy would raise for an indirect access of the flattened tensor.
+
+    `fault` itself for other accesses.
     """
     tile = next((t for t in tiles if t._indirect is not None), None)
     if tile is None:
         return fault
     how = tile._indirect
     size = tile._tensor.partitions * tile._tensor.row
-    named = _INDEX_IN_FAULT.search(str(fault))
+    named = _INDEX_IN_FAULT.search(fault.message)
     if named:
         index = int(named.group(1))
     else:
@@ -58,7 +65,9 @@ def _numpys_error(fault: OutOfBounds, *tiles: Tile) -> Exception:
             return fault
         index = int(indices[bad[0]])
     address = tile._offset + index * how.stride
-    error = IndexError(f"index {address} is out of bounds for axis 0 with size {size}")
+    error = IndirectOutOfBounds(
+        f"index {address} is out of bounds for axis 0 with size {size}", label=fault.label, location=fault.location
+    )
     if hasattr(error, "add_note"):  # Python 3.11
         error.add_note(str(fault))
     return error
@@ -99,7 +108,7 @@ def _same_shape(what: str, dst: Tile, src: Tile) -> tuple[Tile, Tile]:
             return src, dst.reshape(src.shape)
         if not src.is_on_chip:
             return src.reshape(dst.shape), dst
-    raise NkiValidationError(f"{what}: {src!r} and {dst!r} differ in shape")
+    raise NkiValidationError(f"{what}: {src!r} and {dst!r} differ in shape", label="nki.shape")
 
 
 def dma_copy(
@@ -122,16 +131,18 @@ def dma_copy(
     if src.region is PSUM:
         src = emit.to_sbuf(src)
     if dst.region is PSUM:
-        raise NkiValidationError(f"dma_copy: DMA does not write PSUM, dst is {dst!r}")
+        raise NkiValidationError(
+            f"dma_copy: DMA does not write PSUM, dst is {dst!r}", label="nki.memory", hint="a tile in SBUF"
+        )
     oob = device(oob_modes(oob_mode))
     if dst_rmw_op is None:
         modes = {"oob_mode": oob, "dge_mode": device(dge_modes(dge_mode))}
         transfer("dma_copy", dst, src, mask, **modes)
         return
     if op_name(dst_rmw_op) != "add":
-        raise NkiValidationError(f"dma_copy: dst_rmw_op must be np.add, got {dst_rmw_op!r}")
+        raise NkiValidationError(f"dma_copy: dst_rmw_op must be np.add, got {dst_rmw_op!r}", label="nki.option")
     if oob != device(oob_modes.error):
-        raise NkiValidationError("dma_copy: dst_rmw_op goes with oob_mode.error only")
+        raise NkiValidationError("dma_copy: dst_rmw_op goes with oob_mode.error only", label="nki.option")
     accumulate("dma_copy", dst, src, mask)
 
 
@@ -161,7 +172,9 @@ def dma_transpose(
         src = emit.to_sbuf(src)
     wanted = _TRANSPOSE_AXES.get(src.ndim)
     if wanted is None or (axes is not None and tuple(axes) != wanted):
-        raise NkiValidationError(f"dma_transpose: axes {axes} of {src!r}; allowed are {_TRANSPOSE_AXES}")
+        raise NkiValidationError(
+            f"dma_transpose: axes {axes} of {src!r}; allowed are {_TRANSPOSE_AXES}", label="nki.axis"
+        )
     boxes = regions(mask, src.shape, "dma_transpose")
     shape = tuple(src.shape[a] for a in wanted)
 
@@ -199,7 +212,7 @@ def tensor_copy(src, *, mask=None, dtype=None, engine=engines.unknown, **extra) 
 
     def call(dst: Tile, box: Box) -> None:
         source = read(data, box)
-        habits.copy(write(dst, box), source, to_engine(engine))
+        machine.tensor_copy(write(dst, box), source, to_engine(engine))
 
     return elementwise("tensor_copy", data, dtype, mask, extra, call)
 
@@ -216,7 +229,9 @@ def tensor_copy_dynamic_dst(*, dst, src, mask=None, dtype=None, engine=engines.u
     data = operand(src, "tensor_copy_dynamic_dst", "src")
     out = operand(dst, "tensor_copy_dynamic_dst", "dst")
     if dtype is not None and host_dtype(dtype) != out.dtype:
-        raise NkiValidationError(f"tensor_copy_dynamic_dst: dtype {dtype} differs from {out!r}")
+        raise NkiValidationError(
+            f"tensor_copy_dynamic_dst: dtype {dtype} differs from {out!r}", label="nki.dtype"
+        )
     data = emit._fit(data, out.shape)
     for box in regions(mask, out.shape, "tensor_copy_dynamic_dst"):
         source = read(data, box)
@@ -246,7 +261,9 @@ def tensor_copy_predicated(
     chosen = truth(predicate, "tensor_copy_predicated")
     data = operand(src, "tensor_copy_predicated", "src") if isinstance(src, Tile) else plain(src)
     if dtype is not None and host_dtype(dtype) != out.dtype:
-        raise NkiValidationError(f"tensor_copy_predicated: dtype {dtype} differs from {out!r}")
+        raise NkiValidationError(
+            f"tensor_copy_predicated: dtype {dtype} differs from {out!r}", label="nki.dtype"
+        )
     for box in regions(mask, out.shape, "tensor_copy_predicated"):
         source = read(data, box) if isinstance(data, Tile) else data
         p, _ = read(chosen, box), read(out, box)
@@ -259,8 +276,8 @@ def nc_stream_shuffle(src, dst, shuffle_mask, *, dtype=None, mask=None, **extra)
     options("nc_stream_shuffle", extra)
     data, out = operand(src, "nc_stream_shuffle", "src"), operand(dst, "nc_stream_shuffle", "dst")
     if dtype is not None and host_dtype(dtype) != out.dtype:
-        raise NotModelled(f"nc_stream_shuffle: conversion to {dtype}")
+        raise NotModelled(f"nc_stream_shuffle: conversion to {dtype}", label="nki.dtype")
     if mask is not None and regions(mask, out.shape, "nc_stream_shuffle") != [full_box(out.shape)]:
-        raise NotModelled("nc_stream_shuffle: a mask over part of the tile")
+        raise NotModelled("nc_stream_shuffle: a mask over part of the tile", label="nki.mask")
     source, _ = read(data), read(out)
     machine.nc_stream_shuffle(write(out), source, [int(m) for m in shuffle_mask])

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from opentrn.errors import NkiValidationError, NotModelled
-from opentrn.isa_ops import op_name
 from opentrn.nki import isa as machine
 from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.box import Box, full_box, is_full
@@ -29,6 +28,7 @@ from opentrn.nki_legacy.isa._common import (
 from opentrn.nki_legacy.isa.constants import reduce_cmd as commands
 from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
+from opentrn.types.isa_ops import op_name
 
 _ONLY_SBUF = frozenset({SBUF})
 
@@ -38,13 +38,15 @@ class _Affine:
 
     def __init__(self, expr: IndexExpr, shape: tuple[int, ...], what: str):
         if expr.dense is not None:
-            raise NotModelled(f"{what}: {expr!r} is not affine")
+            raise NotModelled(f"{what}: {expr!r} is not affine", label="nki.index")
         self.start = expr.constant
         self.steps = [0] * len(shape)
         for axis, vector in expr.axes.items():
             line = signed_progression(vector)
             if line is None:
-                raise NotModelled(f"{what}: the index along axis {axis} has no constant step")
+                raise NotModelled(
+                    f"{what}: the index along axis {axis} has no constant step", label="nki.index"
+                )
             self.start += line[0]
             self.steps[axis] = line[1]
 
@@ -61,10 +63,12 @@ def iota(expr, dtype, *, mask=None, **extra) -> Tile:
     if isinstance(expr, (int, np.integer)):
         expr = IndexExpr((1, 1), int(expr))
     if not isinstance(expr, IndexExpr):
-        raise NkiValidationError(f"iota takes an expression of nl.arange or nl.mgrid indices, got {expr!r}")
+        raise NkiValidationError(
+            f"iota takes an expression of nl.arange or nl.mgrid indices, got {expr!r}", label="nki.index"
+        )
     if expr.ndim < 2:
         raise NkiValidationError(
-            "err_1d_arange_not_supported: iota of a 1-D arange; write nl.arange(n)[:, None]"
+            "err_1d_arange_not_supported: iota of a 1-D arange", label="nki.index", hint="nl.arange(n)[:, None]"
         )
     affine = _Affine(expr, expr.shape, "iota")
     boxes = regions(mask, expr.shape, "iota")
@@ -92,13 +96,13 @@ def affine_select(pred, on_true_tile, on_false_value, *, mask=None, dtype=None, 
     data = to_sbuf(operand(on_true_tile, "affine_select", "on_true_tile"))
     if not isinstance(pred, Predicate) or len(pred.terms) != 1 or not isinstance(pred.terms[0], Comparison):
         raise NkiValidationError(
-            "affine_select: pred must be one comparison of affine index expressions (no & or |); "
-            "use nl.where for others"
+            "affine_select: pred must be one comparison of affine index expressions (no & or |)",
+            label="nki.mask", hint="nl.where for others",
         )
     term = pred.terms[0]
     if tuple(term.shape) != data.shape and np.broadcast_shapes(term.shape, data.shape) != data.shape:
         raise NkiValidationError(
-            f"affine_select: the predicate has shape {term.shape}, the tile {data.shape}"
+            f"affine_select: the predicate has shape {term.shape}, the tile {data.shape}", label="nki.shape"
         )
     affine = _Affine(term.expr, data.shape, "affine_select")
 
@@ -145,7 +149,7 @@ def range_select(
     def call(dst: Tile, box: Box) -> None:
         inner = box[2:]
         if box[1].step != 1 or not is_full(inner, data.shape[2:]):
-            raise NotModelled("range_select: a mask that leaves gaps along a partition")
+            raise NotModelled("range_select: a mask that leaves gaps along a partition", label="nki.mask")
         skipped = box[1].start * math.prod(data.shape[2:])
         source, a, b = read(data, box), low.at(box), high.at(box)
         rows = None if result is None else write(result, (box[0], ONE))
@@ -203,7 +207,9 @@ def max8(*, src, mask=None, dtype=None, **extra) -> Tile:
 
 def _flat_eight(tile: Tile, partitions: int, what: str) -> Tile:
     if tile.shape[0] != partitions or tile.size != 8 * partitions:
-        raise NkiValidationError(f"{what}: {tile!r} must have 8 elements in each of {partitions} partitions")
+        raise NkiValidationError(
+            f"{what}: {tile!r} must have 8 elements in each of {partitions} partitions", label="nki.shape"
+        )
     return tile.reshape((partitions, 8))
 
 
@@ -249,7 +255,7 @@ def local_gather(
     does not divide n."""
     emit.flush()
     if mask is not None and mask is not True:
-        raise NotModelled("local_gather: mask")
+        raise NotModelled("local_gather: mask", label="nki.mask")
     source = operand(src_buffer, "local_gather", "src_buffer")
     table = operand(index, "local_gather", "index")
     width = int(num_elem_per_idx)

@@ -5,6 +5,7 @@ Signatures and rules: nki/api/nki/language/__init__.py at 1db4d74e.
 
 from __future__ import annotations
 
+from opentrn.nki import _missing_name as missing_name
 from opentrn.nki.language._tile_size import tile_size
 from opentrn.nki_legacy.dtypes import (  # noqa: F401
     bfloat16,
@@ -146,3 +147,6 @@ def gemm_stationary_grid():
 def gemm_grid():
     """Index grid of a whole moving operand, and of the result, of nc_matmul."""
     return mgrid[0 : tile_size.pmax, 0 : tile_size.gemm_moving_fmax]
+
+
+__getattr__ = missing_name.refuses("neuronxcc.nki.language", globals())

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from opentrn.errors import NkiValidationError, NotModelled
-from opentrn.isa_ops import op_name
 from opentrn.nki import _machine
 from opentrn.nki_legacy import arithmetic, emit
 from opentrn.nki_legacy.box import full_box
@@ -17,6 +16,7 @@ from opentrn.nki_legacy.dtypes import host_dtype
 from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import Tile
 from opentrn.nki_legacy.written_loops import written_loop
+from opentrn.types.isa_ops import op_name
 
 
 class LoopIndex(int):
@@ -104,7 +104,9 @@ def loop_reduce(x, op, loop_indices, *, dtype=None, mask=None, **extra) -> Tile:
 def _program_axis(axis: int, what: str) -> int:
     rank = len(emit.session().grid)
     if not -rank <= axis < rank:
-        raise NkiValidationError(f"{what}: axis {axis} of a launch grid with {rank} dimensions")
+        raise NkiValidationError(
+            f"{what}: axis {axis} of a launch grid with {rank} dimensions", label="nki.grid"
+        )
     return axis % rank
 
 
@@ -134,8 +136,8 @@ def all_reduce(
     """A reduction over programs: the programs of a grid run one after the other here, so none sees
     another's."""
     raise NotModelled(
-        "nl.all_reduce over programs of a launch grid: programs run one after the other; reduce in HBM with "
-        "nl.atomic_rmw instead"
+        "nl.all_reduce over programs of a launch grid: programs run one after the other",
+        label="nki.collective", hint="reduce in HBM with nl.atomic_rmw instead",
     )
 
 

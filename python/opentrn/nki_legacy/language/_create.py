@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from opentrn.errors import NkiValidationError
-from opentrn.isa_enums import MemoryRegion
+from opentrn.errors import ArgumentError, NkiValidationError
 from opentrn.nki import _machine
 from opentrn.nki import isa as machine
 from opentrn.nki import language as machine_nl
@@ -15,6 +14,7 @@ from opentrn.nki_legacy import emit
 from opentrn.nki_legacy.dtypes import device_dtype, host_dtype
 from opentrn.nki_legacy.emit import session, write
 from opentrn.nki_legacy.tile import ParDim, Place, Tensor, Tile
+from opentrn.types.isa_enums import MemoryRegion
 
 
 class Buffer:
@@ -59,14 +59,16 @@ def _buffer(value: Any, default: Buffer = sbuf) -> Buffer:
     name = name.rsplit(".", 1)[-1] if isinstance(name, str) else name
     if name in _BY_NAME:
         return _BY_NAME[name]
-    raise NkiValidationError(f"buffer={value!r} is no memory; use nl.sbuf, nl.psum or nl.shared_hbm")
+    raise NkiValidationError(
+        f"buffer={value!r} is no memory", label="nki.memory", hint="nl.sbuf, nl.psum or nl.shared_hbm"
+    )
 
 
 def _check_options(what: str, extra: dict[str, Any]) -> None:
     # lazy_initialization says when zeros are written, which eager execution decides by itself.
     unknown = set(extra) - {"lazy_initialization"}
     if unknown:
-        raise TypeError(f"nl.{what} got unknown arguments {sorted(unknown)}")
+        raise ArgumentError(f"nl.{what} got unknown arguments {sorted(unknown)}", label="nki.arguments")
 
 
 def _new(shape: Any, dtype: Any, buffer: Any, name: str, default: Buffer = sbuf) -> Tensor:
@@ -86,7 +88,8 @@ def _new(shape: Any, dtype: Any, buffer: Any, name: str, default: Buffer = sbuf)
     if found.shape != tuple(int(s) for s in sizes) or found.dtype != host_dtype(dtype):
         raise NkiValidationError(
             f"shared_hbm tensor number {number} is {found!r} in the first program of the grid, and "
-            f"{host_dtype(dtype).name}{list(sizes)} in another"
+            f"{host_dtype(dtype).name}{list(sizes)} in another",
+            label="ndarray.shared_hbm",
         )
     return found
 
@@ -109,7 +112,10 @@ def full(shape, fill_value, dtype, *, buffer=None, name="", **extra) -> Tile:
     if not tensor.region.is_on_chip:
         filled = machine_nl.full(tensor.shape, value, device_dtype(tensor.dtype), tensor.region, name)
         if tensor._storage:
-            raise NkiValidationError(f"{tensor!r} is shared: fill it with nl.store from one program")
+            raise NkiValidationError(
+                f"{tensor!r} is shared",
+                label="ndarray.shared_hbm", hint="fill it with nl.store from one program",
+            )
         tensor._storage[()] = filled
         return tensor.tile()
     if tensor.region is MemoryRegion.psum and value == 0:

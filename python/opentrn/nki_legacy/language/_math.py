@@ -121,7 +121,9 @@ def _composed(
     boxes = regions(mask, tile.shape, what)
     whole = len(boxes) == 1 and is_full(boxes[0], tile.shape)
     if boxes and not whole and shape != tile.shape:
-        raise NkiValidationError(f"{what}: a mask over part of the tile is for element-wise functions only")
+        raise NkiValidationError(
+            f"{what}: a mask over part of the tile is for element-wise functions only", label="nki.mask"
+        )
     out = host_dtype(dtype)
     written = boxes if shape == tile.shape else [full_box(shape)] * len(boxes)
 
@@ -175,7 +177,9 @@ def _remainder(name: str, doc: str) -> Callable[..., Tile]:
         emit.flush()
         tiles = [emit.operand(v, f"nl.{name}") for v in (x, y) if isinstance(v, Tile)]
         if not tiles:
-            raise NkiValidationError(f"nl.{name} needs at least one tile, got {x!r} and {y!r}")
+            raise NkiValidationError(
+                f"nl.{name} needs at least one tile, got {x!r} and {y!r}", label="nki.operand"
+            )
         shape = emit.broadcast_shape(*tiles)
         out = arithmetic.result_dtype(name, x, y) if dtype is None else dtype
         parts = [emit.broadcast(v, shape) if isinstance(v, Tile) else v for v in (x, y)]

@@ -8,8 +8,6 @@ import ml_dtypes
 import numpy as np
 
 from opentrn.errors import NkiValidationError, NotModelled
-from opentrn.isa_enums import nc_version
-from opentrn.isa_ops import op_name
 from opentrn.nki import isa as machine
 from opentrn.nki import language as machine_nl
 from opentrn.nki_legacy import emit
@@ -23,6 +21,8 @@ from opentrn.nki_legacy.isa.constants import device
 from opentrn.nki_legacy.isa.constants import oob_mode as oob_modes
 from opentrn.nki_legacy.regions import regions
 from opentrn.nki_legacy.tile import PARTITIONS, Tile
+from opentrn.types.isa_enums import nc_version
+from opentrn.types.isa_ops import op_name
 
 _ONLY_SBUF = frozenset({SBUF})
 _TRANSPOSED = frozenset(np.dtype(t) for t in (np.float32, np.float16, ml_dtypes.bfloat16))
@@ -30,9 +30,9 @@ _TRANSPOSED = frozenset(np.dtype(t) for t in (np.float32, np.float16, ml_dtypes.
 
 def _hbm(value: Any, what: str) -> Tile:
     if not isinstance(value, Tile):
-        raise NkiValidationError(f"{what} needs an HBM tensor, got {value!r}")
+        raise NkiValidationError(f"{what} needs an HBM tensor, got {value!r}", label="nki.operand")
     if value.is_on_chip:
-        raise NkiValidationError(f"{what}: {value!r} is on chip already; use nl.copy")
+        raise NkiValidationError(f"{what}: {value!r} is on chip already", label="nki.memory", hint="nl.copy")
     return value.realised()
 
 
@@ -50,8 +50,9 @@ def load(src, *, mask=None, dtype=None, mode=oob_modes.error, **extra) -> Tile:
     shape = _tile_shape(source.shape)
     if shape[0] > PARTITIONS:
         raise NkiValidationError(
-            f"err_num_partition_exceed_arch_limit: nl.load of {source!r} would need {shape[0]} partitions, "
-            f"at most {PARTITIONS} exist; tile it"
+            f"err_num_partition_exceed_arch_limit: nl.load of {source!r} would need {shape[0]} partitions, at "
+            f"most {PARTITIONS} exist",
+            label="nki.partitions", hint="tile it",
         )
     if source.shape != shape:
         source = (
@@ -93,13 +94,15 @@ def store(dst, value, *, mask=None, **extra) -> None:
     if source.shape != target.shape and isinstance(mask, Predicate):
         if [n for n in source.shape if n != 1] != [n for n in target.shape if n != 1]:
             raise NkiValidationError(
-                f"nl.store: a value of shape {source.shape} does not fit the access of shape {target.shape} to "
-                f"{dst!r}"
+                f"nl.store: a value of shape {source.shape} does not fit the access of shape {target.shape} "
+                f"to {dst!r}",
+                label="nki.shape",
             )
         target = target.with_ones(source.shape)
     if source.valid == [] and (mask is None or mask is True):
         raise NkiValidationError(
-            f"nl.store: {source!r} was masked out and never computed; mask the store too"
+            f"nl.store: {source!r} was masked out and never computed",
+            label="nki.mask", hint="mask the store too",
         )
     move.transfer("nl.store", target, source, mask)
 
@@ -107,14 +110,16 @@ def store(dst, value, *, mask=None, **extra) -> None:
 def load_transpose2d(src, *, mask=None, dtype=None, **extra) -> Tile:
     """The transpose of a rank-2 HBM access: loaded and turned on the Tensor engine, 128 rows at a time.
 
-    neuronx-cc's choice, by the published times of kernels that load so (fidelity/neuronx_cc.md). What the Tensor
-    engine does not pass through unchanged is loaded by a DMA whose access pattern walks the columns.
+    neuronx-cc's choice on Trn1, by the published times of kernels that load so (fidelity/neuronx_cc.md). On Trn2 and
+    Trn3 it is assumed: their DMA engines could transpose elements of 2 bytes, and nothing public says which way is
+    taken. What the Tensor engine does not pass through unchanged is loaded by a DMA whose access pattern walks the
+    columns.
     """
     source = _hbm(src, "nl.load_transpose2d")
     if source.ndim != 2:
-        raise NkiValidationError(f"nl.load_transpose2d needs two dimensions, got {source!r}")
+        raise NkiValidationError(f"nl.load_transpose2d needs two dimensions, got {source!r}", label="nki.shape")
     if isinstance(mask, Predicate):
-        raise NotModelled("nl.load_transpose2d: a mask over part of the tensor")
+        raise NotModelled("nl.load_transpose2d: a mask over part of the tensor", label="nki.mask")
     staged = _staged_for_transpose(source.dtype)
     if mask is False or staged is None or source.shape[1] > PARTITIONS:
         return load(source.permute((1, 0)), mask=mask, dtype=dtype, **extra)
@@ -214,7 +219,7 @@ def atomic_rmw(dst, value, op, *, mask=None, **extra) -> None:
     emit.flush()
     move.options("nl.atomic_rmw", extra)
     if op_name(op) != "add":
-        raise NkiValidationError(f"nl.atomic_rmw supports np.add only, got {op!r}")
+        raise NkiValidationError(f"nl.atomic_rmw supports np.add only, got {op!r}", label="nki.option")
     target = _hbm(dst, "nl.atomic_rmw")
     if not isinstance(value, Tile):
         filled = emit.fresh(_tile_shape(target.shape), target.dtype)

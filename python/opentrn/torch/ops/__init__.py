@@ -9,6 +9,7 @@ from opentrn.torch.ops import (  # noqa: F401
     fourier,
     functions,
     index,
+    interpolation,
     lu,
     pool,
     product,

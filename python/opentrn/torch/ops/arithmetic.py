@@ -317,7 +317,7 @@ def lerp(body: Emitter, out: Spec, start: Value, end: Value, weight: Any) -> Val
     span = body.subtract(b, a)
     near_start = body.add(a, body.multiply(share, span))
     near_end = body.subtract(b, body.multiply(span, body.subtract(body.like(1, share), share)))
-    size = body.unary("abs", share)
+    size = body.op("abs", [share], share.shape, share.dtype.to_real())
     return body.convert(
         body.select(body.compare("LT", size, body.like(0.5, size)), near_start, near_end), out.dtype
     )

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from opentrn.torch.emitter import Emitter
-from opentrn.torch.registry import RULES, require
+from opentrn.torch.registry import RULES, emits, require
+from opentrn.torch.text import Value
 
 CHECK = torch.ops.aten._linalg_check_errors.default
 
@@ -23,3 +24,25 @@ def with_effects(
 
 
 RULES[torch.ops.higher_order.with_effects] = with_effects
+
+
+@emits("_assert_tensor_metadata.default")
+def assert_tensor_metadata(
+    body: Emitter,
+    out: None,
+    value: Value,
+    size: Any = None,
+    stride: Any = None,
+    dtype: torch.dtype | None = None,
+    *,
+    device: torch.device | None = None,
+    layout: torch.layout | None = None,
+) -> None:
+    """torch.export's note of what a tensor was when `.to()` was traced. Sizes and type are known here, and held to it.
+
+    Strides mean nothing to values. A program was exported for the CPU or for a GPU: either way it runs here.
+    """
+    require(dtype in (None, value.dtype), f"wants a tensor of {dtype}; it is {value.dtype}")
+    sizes = None if size is None else tuple(map(body.concrete, size))
+    require(sizes in (None, value.shape), f"wants a tensor of {sizes}; it is {value.shape}")
+    require(layout in (None, torch.strided), f"wants a tensor of {layout}; it is dense")

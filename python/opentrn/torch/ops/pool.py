@@ -48,8 +48,8 @@ def _strided_part(
 
 def _max_pool(
     body: Emitter, out: Any, value: Value, count: int, kernel: Any, strides: Any, padding: Any, dilation: Any
-) -> tuple[Value, Value]:
-    """Maxima and their places in a plane, by one pass over the offsets of a window."""
+) -> tuple[Value, Value | None]:
+    """Maxima and their places in a plane, by one pass over the offsets of a window. Maxima alone are a reduction."""
     kernel = _many(kernel, count)
     strides, padding, dilation = _many(strides, count, kernel), _many(padding, count), _many(dilation, count)
     lead = value.rank - count
@@ -57,6 +57,17 @@ def _max_pool(
     if 0 in out[0].shape:
         return body.splat(0, out[0].dtype, out[0].shape), body.splat(0, torch.int64, out[1].shape)
     lowest = body.lowest(value.dtype)
+    if not body.is_read(1):
+        edges = [_edges(*each) for each in zip(space, out_space, kernel, strides, padding, dilation)]
+        cut = body.pad(value, [0] * value.rank, [0] * lead + [min(high, 0) for _, high in edges])
+        ones, none = [1] * lead, [(0, 0)] * lead
+        window = (
+            ones + kernel,
+            ones + strides,
+            none + [(low, max(high, 0)) for low, high in edges],
+            ones + dilation,
+        )
+        return body.reduce_window("maximum", cut, lowest, *window), None
     best = place = padded = padded_places = None
     for edges, offset in _windows(space, out_space, kernel, strides, padding, dilation):
         if padded is None:
@@ -84,7 +95,7 @@ def _max_pool(
 def max_pool2d(
     body: Emitter, out: Any, value: Value, kernel: Any, strides: Any = (), padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False,
-) -> tuple[Value, Value]:  # fmt: skip
+) -> tuple[Value, Value | None]:  # fmt: skip
     return _max_pool(body, out, value, 2, kernel, strides, padding, dilation)
 
 
@@ -92,7 +103,7 @@ def max_pool2d(
 def max_pool3d(
     body: Emitter, out: Any, value: Value, kernel: Any, strides: Any = (), padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False,
-) -> tuple[Value, Value]:  # fmt: skip
+) -> tuple[Value, Value | None]:  # fmt: skip
     return _max_pool(body, out, value, 3, kernel, strides, padding, dilation)
 
 

@@ -21,6 +21,12 @@ def mm(body: Emitter, out: Spec, left: Value, right: Value) -> Value:
     return body.dot(left, right, ([1], [0]))
 
 
+@emits("_int_mm.default")
+def int_mm(body: Emitter, out: Spec, left: Value, right: Value) -> Value:
+    """int8 by int8, summed in int32."""
+    return body.dot(left, right, ([1], [0]), dtype=out.dtype)
+
+
 @emits("bmm.default")
 def bmm(body: Emitter, out: Spec, left: Value, right: Value) -> Value:
     return body.dot(left, right, ([2], [1]), ([0], [0]))

@@ -166,7 +166,7 @@ TEST(Activation, ScaleBiasAndReduceRegisters) {
 }
 
 TEST(Activate2, ThreeStages) {
-  TestKernel k(4);
+  TestKernel k(Generation::kV4);
   const Tile data = k.sbuf_of(1, 3, {1, 2, 3}), dst = k.sbuf(1, 3), best = k.sbuf(1, 1);
   k.run(Opcode::kActivate2,
         {k.op(dst), k.op(data), Operand::imm(2), Operand::imm(5), Operand::imm(0.5), k.op(best)},
@@ -177,7 +177,7 @@ TEST(Activate2, ThreeStages) {
 }
 
 TEST(Exponential, SumsOnTheVectorEngineAndIdleUndefinesTheSum) {
-  TestKernel k(4);
+  TestKernel k(Generation::kV4);
   const Tile src = k.sbuf_of(1, 2, {3, 3}), dst = k.sbuf(1, 2), sum = k.sbuf(1, 1);
   const auto run = [&](ReduceCmd cmd, Operand res) {
     k.run(Opcode::kExponential, {k.op(dst), k.op(src), Operand::imm(3), res, Operand::imm(0)}, {word(cmd)});
@@ -288,7 +288,7 @@ TEST(Topk, AscendingOverTheSnake) {
 }
 
 TEST(Random, SameSeedSameNumbers) {
-  TestKernel k(4);
+  TestKernel k(Generation::kV4);
   const Tile seed = k.sbuf_of(1, 1, {42}, DType::kInt32);
   const Tile a = k.sbuf(2, 8, DType::kUint32), b = k.sbuf(2, 8, DType::kUint32),
              c = k.sbuf(2, 8, DType::kUint32);
@@ -302,7 +302,7 @@ TEST(Random, SameSeedSameNumbers) {
 }
 
 TEST(Random, StateRoundTripsOnBothEngines) {
-  TestKernel k(4);
+  TestKernel k(Generation::kV4);
   for (const auto& [engine, words] :
        {std::pair{isa::Engine::kGpSimd, 6}, std::pair{isa::Engine::kVector, 24}}) {
     Floats values(static_cast<size_t>(2 * words));
@@ -315,7 +315,7 @@ TEST(Random, StateRoundTripsOnBothEngines) {
 }
 
 TEST(Random, UniformAndDropout) {
-  TestKernel k(4);
+  TestKernel k(Generation::kV4);
   const Tile u = k.sbuf(4, 256), d = k.sbuf(4, 256);
   k.run(Opcode::kRand2, {k.op(u), Operand::imm(2), Operand::imm(3)});
   for (float v : k.get(u)) EXPECT_TRUE(v >= 2 && v <= 3);
@@ -337,7 +337,7 @@ TEST(Random, UniformAndDropout) {
 TEST(Threads, ElementwiseAndReductionsDoNotDependOnThem) {
   ThreadPool pool(2);
   const auto results = [](ThreadPool* p) {
-    TestKernel k(3, p);
+    TestKernel k(Generation::kV3, p);
     Floats values(128 * 1000);
     for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
     const Tile a = k.sbuf_of(128, 1000, values, DType::kBFloat16), b = k.sbuf_of(128, 1000, values),

@@ -20,7 +20,7 @@ void tensor_copy(Context& cx) {
   cx.expect_same_shape(dst, src, kDst, kSrc);
   unwritten.carry_to(cx, dst);
   cx.separate(dst, src);
-  const bool through_f32 = cx.generation() == 2 && cx.engine() == isa::Engine::kScalar;
+  const bool through_f32 = cx.generation() == Generation::kV2 && cx.engine() == isa::Engine::kScalar;
   if (src.dtype == dst.dtype && !through_f32) {
     transfer(cx, src, dst);
     return;

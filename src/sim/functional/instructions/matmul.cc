@@ -306,7 +306,7 @@ void nc_matmul(Context& cx) {
   View moving = cx.source(kMoving);
   if (stationary.partitions != moving.partitions)
     cx.expect_partitions(moving, kMoving, stationary.partitions);
-  const bool transposes = cx.boolean(kAIsTranspose) && cx.generation() >= 3;
+  const bool transposes = cx.boolean(kAIsTranspose) && cx.generation() >= Generation::kV3;
   if (transposes && cx.integer(kAAccumulate) == kAccumulate)
     cx.broken("is_transpose", "transpose mode moves bits and cannot accumulate", "leave accumulate unset");
   ProductTarget target(cx, kDst, transposes ? kOverwrite : cx.integer(kAAccumulate));
@@ -403,11 +403,21 @@ void nc_matmul_sparse(Context& cx) {
   float* product = cx.scratch.floats(n);
   float* scratch = cx.scratch.floats(n);
   for (int64_t m = 0; m < columns; ++m) {
+    uint32_t used = 0;  // tags of the group
     for (int64_t k = 0; k < left.rows; ++k) {
       const int tag = tags[k * columns + m];
+      if (k % pattern.kept == 0) used = 0;
       if (tag >= pattern.group)
         cx.broken("tag",
                   fmt::format("tag {} at [{}, {}]; groups have {} positions", tag, k, m, pattern.group));
+      if ((used >> tag & 1) != 0)
+        cx.broken(
+            "tag",
+            fmt::format("tag {} at [{}, {}] stands twice in its group: {} different positions of {} are "
+                        "kept",
+                        tag, k, m, pattern.kept, pattern.group),
+            "a weight of 0 fills a group that keeps fewer; it takes a position of its own");
+      used |= 1u << tag;
       const int64_t row = k / pattern.kept * pattern.kept + tag / ratio;
       const float* from = right.row(row) + tag % ratio * n;
       std::copy_n(from, n, chosen + k * n);

@@ -55,7 +55,7 @@ TEST_F(MatmulTest, AccumulatingOntoPsumThatNoMatmulWroteIsAFault) {
   // After another engine wrote it, automatic starts over on v3 and accumulates on v4.
   matmul(k, k.op(dst), k.op(a), k.op(a), kAutomatic);
   EXPECT_EQ(k.get(dst), (Floats{1}));
-  TestKernel v4(4);
+  TestKernel v4(Generation::kV4);
   const Tile a4 = v4.sbuf_of(1, 1, {1}), dst4 = v4.psum(1, 1);
   v4.run(Opcode::kMemset, {v4.op(dst4), Operand::imm(5)});
   matmul(v4, v4.op(dst4), v4.op(a4), v4.op(a4), kAdd);
@@ -93,7 +93,7 @@ TEST_F(MatmulTest, ShapesMustAgree) {
 TEST_F(MatmulTest, FullTileEqualsTheReferenceOnAnyNumberOfThreads) {
   ThreadPool pool(2);
   for (ThreadPool* threads : {static_cast<ThreadPool*>(nullptr), &pool}) {
-    TestKernel kernel(3, threads);
+    TestKernel kernel(Generation::kV3, threads);
     SplitMix64 random(7);
     Floats a(128 * 128), b(128 * 512), expected(128 * 512);
     for (float& x : a) x = static_cast<float>(random.uniform() - 0.5);
@@ -113,7 +113,7 @@ TEST_F(MatmulTest, FullTileEqualsTheReferenceOnAnyNumberOfThreads) {
 }
 
 TEST_F(MatmulTest, Bfloat16PsumRoundsAfterEveryAccumulation) {
-  TestKernel v4(4);
+  TestKernel v4(Generation::kV4);
   const Tile one = v4.sbuf_of(1, 1, {1}, DType::kBFloat16), b = v4.sbuf_of(1, 1, {256}, DType::kBFloat16);
   const Tile dst = v4.psum(1, 1, DType::kBFloat16);
   matmul(v4, v4.op(dst), v4.op(one), v4.op(b), kOverwrite);
@@ -122,7 +122,7 @@ TEST_F(MatmulTest, Bfloat16PsumRoundsAfterEveryAccumulation) {
 }
 
 TEST(QuantizeMx, ThenMatmulMxGivesTheProductOfExactValues) {
-  TestKernel k(4);
+  TestKernel k(Generation::kV4);
   // Values that MXFP8 holds exactly: small integers.
   Floats a(32 * 8), b(32 * 16);
   for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(static_cast<int>(i * 7 % 9) - 4);
@@ -161,6 +161,28 @@ TEST(NcMatmulSparse, TagsChooseTheRowsOfMoving) {
         {k.op(dst), k.op(stationary), k.op(moving, 0, {{2, 2}, {1, 2}, {1, 1}}), k.op(tags)},
         {word(int64_t{0}), word(int64_t{204})});
   EXPECT_EQ(k.get(dst), (Floats{1 * 1 + 10 * 2, 2 * 1 + 20 * 4, 3 * 2 + 30 * 3, 4 * 3 + 40 * 4}));
+}
+
+TEST(NcMatmulSparse, ATagStandsOnceInAGroup) {
+  TestKernel k;
+  const Tile stationary = k.sbuf_of(2, 4, {1, 2, 3, 4, 10, 20, 30, 40});
+  const Tile moving = k.sbuf_of(2, 2, {1, 2, 3, 4});
+  // Both values of column 2 say position 2.
+  const auto packed = [](int a, int b, int c, int d) {
+    return static_cast<float>(a | b << 4 | c << 8 | d << 12);
+  };
+  const Tile tags = k.sbuf_of(2, 1, {packed(0, 0, 2, 2), packed(1, 3, 2, 3)}, DType::kUint16);
+  const Tile dst = k.psum(4, 1);
+  try {
+    k.run(Opcode::kNcMatmulSparse,
+          {k.op(dst), k.op(stationary), k.op(moving, 0, {{2, 2}, {1, 2}, {1, 1}}), k.op(tags)},
+          {word(int64_t{0}), word(int64_t{204})});
+    FAIL();
+  } catch (const Fault& fault) {
+    EXPECT_EQ(fault.kind(), FaultKind::kProgram);
+    EXPECT_NE(std::string(fault.what()).find("tag 2 at [1, 2] stands twice"), std::string::npos)
+        << fault.what();
+  }
 }
 
 }  // namespace

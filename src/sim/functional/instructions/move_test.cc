@@ -56,7 +56,7 @@ TEST_F(DmaTest, CopyWithATransposingPattern) {
 
 TEST_F(DmaTest, LargeCopiesGiveTheSameBytesOnAnyNumberOfThreads) {
   ThreadPool pool(2);
-  TestKernel parallel(3, &pool);
+  TestKernel parallel(Generation::kV3, &pool);
   Floats values(128 * 2048);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 9973);
   const auto copy = [&](TestKernel& kernel) {
@@ -181,14 +181,14 @@ TEST_F(DmaTest, ComputeScattersIntoRows) {
 }
 
 TEST(TensorCopy, IntegersStayExactExceptOnTheScalarEngineOfV2) {
-  for (int generation : {2, 3}) {
+  for (const Generation generation : {Generation::kV2, Generation::kV3}) {
     TestKernel k(generation);
     const Tile src = k.sbuf(1, 1, DType::kInt32), dst = k.sbuf(1, 1, DType::kInt32);
     k.set(src, {16777216});
     k.run(Opcode::kTensorTensor, {k.op(src), k.op(src), k.op(k.sbuf_of(1, 1, {1}, DType::kInt32))},
           {word(AluOp::kAdd)});
     k.run(Opcode::kTensorCopy, {k.op(dst), k.op(src)}, {}, isa::Engine::kScalar);
-    EXPECT_EQ(k.get_integers(dst)[0], generation == 2 ? 16777216 : 16777217);
+    EXPECT_EQ(k.get_integers(dst)[0], generation == Generation::kV2 ? 16777216 : 16777217);
   }
 }
 
@@ -312,7 +312,7 @@ TEST(Unwritten, MayNotLeaveNorBeAllThatMoves) {
 }
 
 TEST(Unwritten, TheMatrixMultiplyTransposeOfTheFirstChipUsesWhatItMoves) {
-  TestKernel k(2);
+  TestKernel k(Generation::kV2);
   const Tile gap = with_a_gap(k), to = k.psum(3, 4);
   EXPECT_EQ(fault_of([&] {
               k.run(Opcode::kNcTranspose, {k.op(to), k.op(gap)}, {}, isa::Engine::kTensor);
@@ -336,7 +336,7 @@ TEST(NcTranspose, MovesBits) {
 }
 
 TEST(NcTranspose, OnTheTensorEngineOfV2InfinitySpreads) {
-  TestKernel k(2);
+  TestKernel k(Generation::kV2);
   const Tile src = k.sbuf_of(2, 2, {1, INFINITY, 3, 4}), dst = k.psum(2, 2);
   k.run(Opcode::kNcTranspose, {k.op(dst), k.op(src)}, {}, isa::Engine::kTensor);
   const Floats out = k.get(dst);
@@ -408,7 +408,7 @@ TEST(NcNGather, PicksWithinThePartition) {
 
 // Offsets of a group of 16 partitions: index[i % 16, i / 16].
 TEST(TensorIndirection, GathersAndScattersAlongTheFreeAxis) {
-  TestKernel k(4);
+  TestKernel k(Generation::kV4);
   Floats values(16 * 4), index(16, 0);
   for (int i = 0; i < 64; ++i) values[i] = static_cast<float>(i);
   index[0] = 3, index[1] = 1;

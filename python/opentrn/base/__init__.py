@@ -1,0 +1,1 @@
+"""What any module may use: files, digests, notices to users, sizes as text."""

@@ -1,0 +1,32 @@
+"""What users are told on stderr without asking: a line for each matter, once in a process."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from opentrn.errors import InputError
+
+__all__ = ["tell_narrowing", "tell_once"]
+
+_told: set[str] = set()
+
+
+def tell_once(line: str) -> None:
+    """Print the line on stderr, unless this process has."""
+    if line not in _told:
+        _told.add(line)
+        print(f"opentrn: {line}", file=sys.stderr)
+
+
+def tell_narrowing(name: str, narrowing: str) -> None:
+    """Say that a program computes 64-bit numbers in 32 bits; with OPENTRN_NARROWING=off nothing.
+
+    name: of the program. narrowing: `CompiledModel.narrowing`, or that of _core.compile_model's result; empty where
+    there is nothing to say. ValueError for another value of the variable.
+    """
+    wanted = os.environ.get("OPENTRN_NARROWING", "tell")
+    if wanted not in ("tell", "off"):
+        raise InputError(f"OPENTRN_NARROWING is {wanted!r}: tell or off", label="environment")
+    if narrowing and wanted == "tell":
+        tell_once(f"{name} {narrowing}")

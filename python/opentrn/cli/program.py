@@ -1,0 +1,211 @@
+"""`opentrn profile -- COMMAND`: a framework's program on simulated devices, and what its programs cost them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from opentrn.cli import interrupts as cli_interrupts
+from opentrn.cli.kernel_file import UsageError
+from opentrn.cli.streams import is_read_by_machines, require_writable
+
+_STDERR = 2  # its descriptor: sys.stderr of a caller need not have one
+INPUT = 2  # as of every command: the fault is the caller's
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="opentrn profile",
+        usage="opentrn profile [--target T] [--json FILE] [--lines N] [--deadline SECONDS] -- COMMAND ...",
+        description="Run a JAX or PyTorch program on simulated NeuronCores and sum its device time.",
+    )
+    parser.add_argument(
+        "--target", help="NEURON_PLATFORM_TARGET_OVERRIDE for the command: trn2, trn2.48xlarge, ..."
+    )
+    parser.add_argument("--json", metavar="FILE", help="write everything as JSON ('-' prints it)")
+    parser.add_argument("--lines", type=int, default=12, metavar="N", help="programs to show (default 12)")
+    cli_interrupts.add_option(parser)
+    return parser
+
+
+def main(words: Sequence[str]) -> int:
+    """`words`: options, `--`, the command. Gives the command's exit status."""
+    cut = list(words).index("--")
+    options, command = _parser().parse_args(words[:cut]), list(words[cut + 1 :])
+    if not command:
+        print(
+            "opentrn profile: no command after `--`\n  try: opentrn profile -- python train.py",
+            file=sys.stderr,
+        )
+        return INPUT
+    try:
+        require_writable(options, "json")
+        seconds_left = cli_interrupts.deadline_of(options)
+    except UsageError as error:
+        print(f"opentrn profile: {error}", file=sys.stderr)
+        return INPUT
+    with tempfile.TemporaryDirectory() as folder, cli_interrupts.deadline(seconds_left):
+        file = Path(folder, "usage.json")
+        status, seconds = run(command, file, options.target, aside=is_read_by_machines(options))
+        files = [each for each in (file, Path(f"{file}.torch")) if each.exists()]
+        usage = joined([json.loads(each.read_text()) for each in files])
+    if usage is None:
+        print(
+            f"opentrn profile: {command[0]} ended with {status} and ran nothing on the platform `neuron`\n"
+            "  try: a program that uses JAX (JAX_PLATFORMS is set to neuron,cpu unless you set it), or one that calls\n"
+            '  torch.compile(..., backend="neuron")',
+            file=sys.stderr,
+        )
+        return status or INPUT
+    summary = summarise(usage, seconds)
+    if options.json == "-":
+        print(json.dumps(summary, indent=1))
+    else:
+        if options.json:
+            Path(options.json).write_text(json.dumps(summary, indent=1))
+        print(as_text(summary, options.lines))
+    return status
+
+
+def joined(parts: list[dict[str, Any]]) -> Any:
+    """What JAX's plugin and PyTorch's backend tell, as one; None without either."""
+    if not parts:
+        return None
+    whole = parts[0]
+    for part in parts[1:]:
+        whole["programs"] += part["programs"]
+        whole["bytes_peak"] = max(whole["bytes_peak"], part["bytes_peak"])
+    return whole
+
+
+def run(command: list[str], usage: Path, target: str | None, aside: bool = False) -> tuple[int, float]:
+    """(exit status, seconds) of the command with the platform `neuron` before the CPU.
+
+    aside: what it prints goes to stderr.
+    """
+    environment = dict(os.environ, OPENTRN_USAGE=str(usage))
+    environment.setdefault("JAX_PLATFORMS", "neuron,cpu")
+    package = str(Path(__file__).absolute().parents[2])  # links stay: the build lies beside them
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    if target:
+        environment["NEURON_PLATFORM_TARGET_OVERRIDE"] = target
+    started = time.perf_counter()
+    try:
+        stdout = _STDERR if aside else None
+        status = subprocess.run(command, env=environment, stdout=stdout).returncode
+    except FileNotFoundError:
+        print(f"opentrn profile: there is no program {command[0]}", file=sys.stderr)
+        return 127, 0.0
+    return status, time.perf_counter() - started
+
+
+def summarise(usage: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """The usage file with totals: device seconds, share of each program, utilisation of the Tensor engine."""
+    programs = usage["programs"]
+    for row in programs:
+        row["total_us"] = None if row["device_us"] is None else row["device_us"] * row["runs"]
+    timed = [row for row in programs if row["total_us"] is not None]
+    device_us = sum(row["total_us"] for row in timed)
+    for row in programs:
+        row["share"] = row["total_us"] / device_us if row["total_us"] and device_us else None
+    flops = sum(row["tensor_flops"] * row["runs"] for row in timed)
+    peak = usage["tensor_peak_tflops_bf16"] * 1e12
+    usage["device_s"] = device_us / 1e6
+    usage["host_s"] = seconds
+    usage["host_gap_s"] = max(0.0, seconds - sum(row["host_s"] for row in programs))
+    most = max(timed, key=lambda row: row["total_us"], default=None)
+    usage["step_us"] = device_us / most["runs"] if most else None
+    usage["step"] = most["name"] if most else None
+    # Every device of the longest program is paid for, for as long as the programs take.
+    core_hours = device_us / 3.6e9 * (most["devices"] if most else 1)
+    usage["usd"] = {
+        kind: rate if rate is None else rate * core_hours for kind, rate in usage["usd_h"].items()
+    }
+    usage["mfu"] = flops / (device_us / 1e6 * peak) if device_us else None
+    usage["runs"] = sum(row["runs"] for row in programs)
+    usage["without_time"] = [row["name"] for row in programs if row["device_us"] is None]
+    usage["on_host"] = {row["name"]: row["on_host"] for row in programs if "on_host" in row}
+    programs.sort(key=lambda row: -(row["total_us"] or 0.0))
+    return usage
+
+
+def _duration(microseconds: float | None) -> str:
+    if microseconds is None:
+        return "-"
+    for limit, scale, unit in ((1e3, 1.0, "us"), (1e6, 1e3, "ms"), (float("inf"), 1e6, "s")):
+        if microseconds < limit:
+            return f"{microseconds / scale:.2f} {unit}"
+    raise AssertionError("unreachable")
+
+
+def _money(usd: dict[str, float | None]) -> str:
+    known = [f"${value:.2g} {kind.replace('_', ' ')}" for kind, value in usd.items() if value is not None]
+    return ", ".join(known) or "no rate is published"
+
+
+def _labels(rows: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
+    """A name for each row, numbered where several have one; and a line for each of those: what it takes and gives."""
+    names = [row["name"] for row in rows]
+    seen: dict[str, int] = {}
+    labels, legend = [], []
+    for row in rows:
+        name = row["name"]
+        if names.count(name) == 1:
+            labels.append(name[:31])
+            continue
+        seen[name] = seen.get(name, 0) + 1
+        number = f" #{seen[name]}"
+        labels.append(name[: 31 - len(number)] + number)
+        if types := row.get("types"):
+            line = f"{labels[-1]}: {types}"
+            legend.append(line if len(line) <= 80 else line[:77] + "...")
+    return labels, legend
+
+
+def as_text(summary: dict[str, Any], lines: int) -> str:
+    """At most 80 columns."""
+    cores = summary["cores"]
+    out = [
+        f"{summary['target']}, {cores} core{'s' if cores > 1 else ''}: {summary['runs']} program runs, "
+        f"{_duration(summary['device_s'] * 1e6)} of device time; {summary['host_s']:.2f} s on this host",
+        f"memory: {summary['bytes_peak'] / 2**20:.1f} MiB of HBM at most"
+        + (f"; MFU {summary['mfu']:.2%} of the BF16 peak" if summary["mfu"] is not None else ""),
+        f"a step ({summary['step']}): {_duration(summary['step_us'])} of device time"
+        if summary["step"]
+        else "",
+        f"this host without a program to run: {summary['host_gap_s']:.2f} s; price: {_money(summary['usd'])}",
+        "",
+        f"{'program':<32}{'runs':>7}{'one run':>12}{'all':>12}{'share':>8}",
+    ]
+    labels, legend = _labels(summary["programs"][:lines])
+    for row, label in zip(summary["programs"], labels):
+        share = f"{row['share']:.1%}" if row["share"] is not None else "-"
+        out.append(
+            f"{label:<32}{row['runs']:>7}{_duration(row['device_us']):>12}"
+            f"{_duration(row['total_us']):>12}{share:>8}"
+        )
+    if len(summary["programs"]) > lines:
+        out.append(f"... and {len(summary['programs']) - lines} more (--lines)")
+    out += legend
+    for row in summary["programs"]:
+        if row.get("collectives_us", 0.0) is None:
+            out.append(f"{row['name']}: what its collectives take is not known, and not in its time")
+        elif row.get("collectives_us"):
+            out.append(
+                f"{row['name']}: {_duration(row['collectives_us'])} of a run are collectives, an estimate"
+            )
+    for name, reason in summary["on_host"].items():
+        out.append(f"no device time for {name}, which ran on the host: {reason}")
+    for name in summary["without_time"]:
+        if name not in summary["on_host"]:
+            why = next(row["why"] for row in summary["programs"] if row["name"] == name and "why" in row)
+            out.append(f"no device time for {name}: {why}")
+    return "\n".join(out)

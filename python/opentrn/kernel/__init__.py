@@ -1,0 +1,1 @@
+"""Kernels on the C++ machine: launching, recording, tracing for a model."""

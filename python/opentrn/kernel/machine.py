@@ -1,0 +1,503 @@
+"""The C++ machine as a backend of the NKI front end: what `opentrn._core` has, plus what is easier in Python.
+
+Offers the same names as the NumPy oracle (see opentrn.nki._machine): NkiTensor, VirtualRegister, DynamicSlice,
+the module `isa`, from_array, current_or_none and run_cores.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from opentrn import _core, errors, strict
+from opentrn.base import kernel_line
+from opentrn.kernel import register_truth as _register_truth
+from opentrn.kernel import unwritten
+from opentrn.settings import environment
+from opentrn.settings import stochastic_rounding as rounding
+from opentrn.types import dtypes, isa_ops
+from opentrn.types.isa_enums import MemoryRegion, nc_version, require_logical_core, target_version
+from opentrn.types.shapes import DynamicSlice as DynamicSlice
+from opentrn.types.shapes import ShapeOf, infer_sizes
+
+EAGER_ENV = "OPENTRN_EAGER"
+NAN_ENV = "OPENTRN_NAN"
+FIT_ENV = "OPENTRN_FIT"
+OVERLAP_ENV = "OPENTRN_OVERLAP"
+
+_core.configure(dtypes.dtype_of, isa_ops.op_name, MemoryRegion)
+
+NkiTensor = _core.NkiTensor
+VirtualRegister = _core.VirtualRegister
+Machine = _core.Machine
+Launch = _core.Launch
+current_or_none = _core.current_or_none
+isa = _core.isa
+
+
+def _register_alloc(x: Any = None) -> Any:
+    """A new register: not set, with a number, or with the one element of a tensor."""
+    return _core.register_alloc(x)
+
+
+def _register_move(dst: Any, src: Any) -> None:
+    """dst = a number or another register."""
+    _core.register_move(dst, src)
+
+
+def _register_load(dst: Any, src: Any) -> None:
+    """dst = the one element of a tensor in HBM or SBUF."""
+    _core.register_load(dst, src)
+
+
+def _register_store(dst: Any, src: Any) -> None:
+    """The one element of dst = the register src."""
+    _core.register_store(dst, src)
+
+
+_REGISTER_FUNCTIONS = (_register_alloc, _register_load, _register_move, _register_store)
+for _function in _REGISTER_FUNCTIONS:
+    _function.__name__ = _function.__qualname__ = _function.__name__.removeprefix("_")
+    setattr(isa, _function.__name__, _function)
+
+# The calls of nki.isa.
+INSTRUCTIONS: tuple[str, ...] = (
+    *_core.instruction_names(),
+    *(function.__name__ for function in _REGISTER_FUNCTIONS),
+)
+
+_VERSIONS = {member.value: member for member in nc_version}
+Machine.nc_version = property(lambda self: _VERSIONS[self.generation])
+
+
+def _numpy(self: Any) -> np.ndarray:
+    """The elements as a strided numpy view of the tensor's memory. Executes what is pending."""
+    if self.is_indirect():
+        raise errors.NkiValidationError(
+            f"{self!r} has a run-time index: it has no numpy view", label="NkiTensor.numpy"
+        )
+    dtype = dtypes.to_numpy_dtype(self.dtype)
+    strides = tuple(step * dtype.itemsize for step in self.strides)
+    return np.ndarray(
+        self.shape,
+        dtype,
+        buffer=_core.storage_bytes(self),
+        offset=self.offset * dtype.itemsize,
+        strides=strides,
+    )
+
+
+def _to_numpy(self: Any) -> np.ndarray:
+    """A contiguous copy of the elements; the tensor's own memory where it is already contiguous."""
+    return np.ascontiguousarray(_numpy(self))
+
+
+def _array(self: Any, dtype: Any = None, copy: Any = None) -> np.ndarray:
+    data = np.array(_numpy(self))
+    return data if dtype is None else data.astype(dtype)
+
+
+def _set_item(self: Any, key: Any, value: Any) -> None:
+    """`dst[...] = tensor or number`: a copy with one rounding to the destination."""
+    destination = self[key]
+    if not isinstance(value, NkiTensor):
+        isa.memset(destination, value)
+    elif destination.buffer.is_hbm or value.buffer.is_hbm:
+        isa.dma_copy(destination, value)
+    else:
+        isa.tensor_copy(destination, value)
+
+
+def _rearrange(
+    self: Any, src_pattern: Sequence, dst_pattern: Sequence, fixed_sizes: dict | None = None
+) -> Any:
+    """Split, permute and merge by dimension names, as einops does."""
+    sizes = dict(fixed_sizes or {})
+    errors.require(
+        len(src_pattern) == self.ndim,
+        f"pattern {src_pattern} for a tensor of rank {self.ndim}",
+        "NkiTensor.rearrange",
+    )
+    view, names = self, []
+    for size, entry in zip(self.shape, src_pattern, strict=True):
+        group = (entry,) if isinstance(entry, str) else tuple(entry)
+        sizes_of_group = infer_sizes([sizes.get(n, -1) for n in group], size)
+        if len(group) != 1:
+            view = view.reshape_dim(len(names), sizes_of_group)
+        names.extend(group)
+    groups = [(e,) if isinstance(e, str) else tuple(e) for e in dst_pattern]
+    wanted = [n for group in groups for n in group]
+    errors.require(
+        sorted(wanted) == sorted(names),
+        f"{dst_pattern} must hold the names of {src_pattern}",
+        "NkiTensor.rearrange",
+    )
+    view = view.permute([names.index(n) for n in wanted])
+    for i, group in enumerate(groups):
+        if len(group) != 1:
+            view = view.flatten_dims(i, i + len(group) - 1)
+    return view
+
+
+NkiTensor.numpy = _numpy
+NkiTensor.to_numpy = _to_numpy
+NkiTensor.numpy_or_gather = _numpy
+NkiTensor.__array__ = _array
+NkiTensor.__setitem__ = _set_item
+NkiTensor.rearrange = _rearrange
+NkiTensor.is_on_chip = property(lambda self: self.buffer.is_on_chip)
+
+
+def _in_device_loop() -> bool:
+    machine = current_or_none()
+    return machine is not None and machine.open_loops > 0
+
+
+def _in_repeated_loop() -> bool:
+    """In a device loop that Python repeats, as an eager machine has them."""
+    return getattr(current_or_none(), "repeated_loops", 0) > 0
+
+
+# Operators that a sequencer computes on its registers, by their name as ALU operators.
+_DEVICE_OPERATORS = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "lt": "less", "le": "less_equal", "gt": "greater",
+    "ge": "greater_equal", "eq": "equal",
+}  # fmt: skip
+
+
+def _operator(operation: Callable[[int, int], Any], symbol: str, swapped: bool) -> Callable[[Any, Any], Any]:
+    def apply(self: Any, other: Any) -> Any:
+        left, right = (other, self) if swapped else (self, other)
+        if symbol in _DEVICE_OPERATORS and _in_device_loop():
+            return _core.register_alu(_DEVICE_OPERATORS[symbol], left, right)
+        value = operation(int(left), int(right))
+        if symbol in _DEVICE_OPERATORS and _in_repeated_loop():
+            return VirtualRegister(int(value))
+        return value
+
+    return apply
+
+
+# Outside of device loops a register has a value whenever it is looked at, so arithmetic gives plain ints.
+# Inside, where the body is recorded once, it gives a register that the device computes; where Python repeats the
+# body, a register too, so that what takes a register takes it either way.
+for _symbol, _operation in {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+}.items():
+    setattr(VirtualRegister, f"__{_symbol}__", _operator(_operation, _symbol, False))
+    setattr(VirtualRegister, f"__r{_symbol}__", _operator(_operation, _symbol, True))
+for _symbol, _operation in {
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "eq": lambda a, b: a == b,
+}.items():
+    setattr(VirtualRegister, f"__{_symbol}__", _operator(_operation, _symbol, False))
+VirtualRegister.__bool__ = _register_truth.truth
+VirtualRegister.__hash__ = object.__hash__
+VirtualRegister.__neg__ = lambda self: -int(self)
+
+
+def from_array(
+    array: np.ndarray,
+    name: str = "",
+    buffer: MemoryRegion | str = MemoryRegion.private_hbm,
+    dtype: Any = None,
+) -> Any:
+    """An HBM tensor over the array's own memory when it is C-contiguous and writable, else over a copy."""
+    array = np.asarray(array)
+    dtype = dtypes.dtype_of(array.dtype if dtype is None else dtype)
+    if not (array.flags.c_contiguous and array.flags.writeable):
+        array = np.array(array, order="C")
+    errors.require(
+        dtypes.to_numpy_dtype(dtype).itemsize == array.dtype.itemsize,
+        f"array {name!r} of {array.dtype} cannot hold elements of {dtype}",
+        label="nki.dtype",
+    )
+    return _core.from_bytes(
+        array.reshape(-1).view(np.uint8), list(array.shape) or [1], dtype, MemoryRegion(buffer), name
+    )
+
+
+@dataclass
+class _Observed:
+    """What `observed_launches` asks of launches, and the machines of those there were."""
+
+    execute: str | None = None
+    uninitialised: str | None = None
+    on_recorded: Callable[[list[list[Any]]], None] = staticmethod(lambda launches: None)
+    stochastic_rounding: int | bool | None = None
+    compiles: bool = False
+    loop_limit: int | None = None
+    launches: list[list[Any]] = field(default_factory=list)
+
+
+class _LaunchObserver(threading.local):
+    """Of this thread."""
+
+    observed: _Observed | None = None
+
+
+_observer = _LaunchObserver()
+
+
+@contextmanager
+def observed_launches(
+    execute: str | None = None,
+    uninitialised: str | None = None,
+    on_recorded: Callable[[list[list[Any]]], None] = lambda launches: None,
+    stochastic_rounding: int | bool | None = None,
+    compiles: bool = False,
+    loop_limit: int | None = None,
+) -> Iterator[list[list[Any]]]:
+    """Collects the machines of every launch of this thread, one list per launch, whatever dialect starts it.
+
+    The arguments replace those of the launches, see run_cores(). With "never" there are no
+    values: tensors that a kernel returns come back as `opentrn.types.shapes.ShapeOf`. `on_recorded(machines)` is called
+    when the kernel's Python has ended on a core and
+    what it recorded is about to be executed. `compiles`: what they record
+    is compiled afterwards, which tells whether it fits. `loop_limit`: as opentrn.run() takes it.
+    """
+    previous = _observer.observed
+    asked = rounding.checked(stochastic_rounding)
+    _observer.observed = _Observed(execute, uninitialised, on_recorded, asked, compiles, loop_limit)
+    try:
+        yield _observer.observed.launches
+    finally:
+        _observer.observed = previous
+
+
+def _shapes_of(value: Any) -> Any:
+    """Tensors to ShapeOf, through tuples, lists and dicts."""
+    if isinstance(value, NkiTensor):
+        return ShapeOf(tuple(value.shape), str(value.dtype))
+    if isinstance(value, (tuple, list)):
+        return type(value)(_shapes_of(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _shapes_of(item) for key, item in value.items()}
+    return value
+
+
+def _tell_nan_origin(machines: list[Any]) -> None:
+    """Warn where a NaN in the results first arose, or raise; OPENTRN_NAN is "warn", "error" or "off"."""
+    what = environment.of_results(NAN_ENV)
+    if what == "off":
+        return
+    origin = _core.nan_origin(machines)
+    if origin is None:
+        return
+    if what == "error":
+        raise origin
+    warnings.warn(errors.NanOriginWarning(str(origin)), stacklevel=4)
+
+
+def _check_fits(machines: list[Any]) -> None:
+    """Raise for tiles that lie where none can, warn of more than fits; OPENTRN_FIT is "warn", "error" or "off"."""
+    what = environment.of_results(FIT_ENV)
+    if what == "off":
+        return
+    try:
+        _core.check_fits(machines)
+    except errors.CapacityExceeded as misfit:
+        if what == "error":
+            raise
+        note = "this is in the order of the kernel; a compiler that orders it otherwise may find room"
+        warnings.warn(errors.CapacityWarning(f"{misfit}\n    {note}"), stacklevel=4)
+
+
+def _tell_overlap(machines: list[Any]) -> None:
+    """Warn of a copy onto itself with an offset, or raise; OPENTRN_OVERLAP is "warn", "error" or "off"."""
+    what = environment.of_results(OVERLAP_ENV)
+    if what == "off":
+        return
+    found = _core.overlapping_copy(machines)
+    if found is None:
+        return
+    if what == "error":
+        raise errors.UndefinedBehavior(found, label="nki.overlap")
+    warnings.warn(errors.OverlapWarning(found), stacklevel=4)
+
+
+def _check_results(machines: list[Any], returned: Any, execute: str, compiles: bool) -> None:
+    """What a launch on hardware would not have come to, and what its results should not be."""
+    if execute == "never":
+        return
+    if not compiles:
+        _check_fits(machines)
+    _tell_overlap(machines)
+    _tell_nan_origin(machines)
+    unwritten.tell(machines, returned)
+
+
+def _is_of_the_peer(error: BaseException) -> bool:
+    return isinstance(error, errors.Refusal) and error.label in ("sim.peer_ended", "collective.peer")
+
+
+def _run_on(machine: Any, program: Callable[[Any], Any], on_recorded: Callable[[], None]) -> Any:
+    with machine:
+        try:
+            result = program(machine)
+            on_recorded()
+            machine.flush()
+        except Exception as error:
+            if isinstance(error, (errors.NkiValidationError, errors.NotModelled)):
+                kernel_line.locate(error)
+            try:
+                machine.flush_prints()
+            except Exception as earlier:
+                # What fails on the way to the last print comes before `error` in the program.
+                if not _is_of_the_peer(earlier):
+                    raise earlier from error
+            raise
+        return result
+
+
+def _run_together(threads: list[threading.Thread], launches: list[Any]) -> None:
+    """Start the cores' threads and wait for them; a signal handler that raises ends them all first."""
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    except BaseException:
+        for launch in launches:
+            launch.stop()
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
+        raise
+
+
+def run_cores(
+    program: Callable[[Any], Any],
+    lnc: int = 1,
+    target: str | nc_version = "trn2",
+    execute: str = "batched",
+    uninitialised: str | None = None,
+    on_machine: Callable[[Any], None] | None = None,
+    stochastic_rounding: int | bool | None = None,
+) -> list[Any]:
+    """As `run_ranks` with one rank: its results by core."""
+    return run_ranks([program], lnc, target, execute, uninitialised, on_machine, stochastic_rounding)[0]
+
+
+def run_ranks(
+    programs: Sequence[Callable[[Any], Any]],
+    lnc: int = 1,
+    target: str | nc_version = "trn2",
+    execute: str = "batched",
+    uninitialised: str | None = None,
+    on_machine: Callable[[Any], None] | None = None,
+    stochastic_rounding: int | bool | None = None,
+) -> list[list[Any]]:
+    """Call `programs[rank](machine)` once per core of every rank, each in its own thread with its machine active.
+
+    Returns the results by rank and core. Ranks have memories of their own and meet at collectives.
+    With one rank and lnc=1 the program runs in the calling thread. The first failure is raised, of the lowest rank.
+    `execute` is "batched", "eager" (every instruction at once; OPENTRN_EAGER=1 makes it the default) or "never"
+    (record only). Reading memory that nothing wrote is
+    an error, or with uninitialised="fill" gives NaN and 4 as AWS's simulator does; None is what
+    OPENTRN_UNINITIALISED says. `on_machine(machine)` sees each machine before its program starts.
+    `stochastic_rounding` is a seed, True, False, or None for what the environment says.
+    """
+    _core.load_custom_ops_of_environment()
+    observed = _observer.observed or _Observed()
+    execute = observed.execute or execute
+    if observed.uninitialised is not None:
+        uninitialised = observed.uninitialised
+    if execute == "batched" and os.environ.get(EAGER_ENV, "") not in ("", "0"):
+        execute = "eager"
+    require_logical_core(target, lnc)
+    generation = target_version(target).value
+    ranks = _core.Ranks(len(programs), lnc, generation) if len(programs) > 1 else None
+    launches = [
+        Launch(
+            generation,
+            lnc,
+            fill_fresh_memory=environment.uninitialised(uninitialised) == "fill",
+            core_races=environment.checks_core_races(),
+            loop_limit=environment.loop_limit() if observed.loop_limit is None else observed.loop_limit,
+            ranks=ranks,
+            rank=rank,
+        )
+        for rank in range(len(programs))
+    ]
+    machines = [[Machine(generation, core, launch, execute) for core in range(lnc)] for launch in launches]
+    asked = observed.stochastic_rounding
+    asked = rounding.checked(stochastic_rounding) if asked is None else asked
+    for of_rank in machines:
+        draw = rounding.of_launch(asked, len(observed.launches)) if execute != "never" else None
+        observed.launches.append(of_rank)
+        for machine in of_rank:
+            machine.executes = execute != "never"
+            machine.ranks = ranks
+            if draw is not None:
+                machine.set_stochastic_rounding(*draw)
+            machine.set_print_callback(print)
+            machine.set_release(strict.minor(strict.release()))
+            if on_machine is not None:
+                on_machine(machine)
+    # The observer is this thread's: the cores' threads do not see it.
+    on_recorded = partial(observed.on_recorded, observed.launches)
+    if ranks is None and lnc == 1:
+        results = [[_run_on(machines[0][0], programs[0], on_recorded)]]
+    else:
+        results = _run_in_threads(programs, machines, launches, on_recorded)
+    for rank, of_rank in enumerate(machines):
+        _check_results(of_rank, results[rank][0], execute, observed.compiles)
+    return _shapes_of(results) if execute == "never" else results
+
+
+def _run_in_threads(
+    programs: Sequence[Callable[[Any], Any]],
+    machines: list[list[Any]],
+    launches: list[Any],
+    on_recorded: Callable[[], None],
+) -> list[list[Any]]:
+    """The results by rank and core. Raises the first failure of the lowest rank that failed by itself."""
+    places = [(rank, core) for rank, of_rank in enumerate(machines) for core in range(len(of_rank))]
+    results: list[list[Any]] = [[None] * len(of_rank) for of_rank in machines]
+    failures: dict[tuple[int, int], BaseException] = {}
+
+    def run_one(rank: int, core: int) -> None:
+        failed = True
+        try:
+            results[rank][core] = _run_on(machines[rank][core], programs[rank], on_recorded)
+            failed = False
+        except BaseException as error:  # noqa: BLE001 -- handed to the caller below
+            failures[rank, core] = error
+        finally:
+            launches[rank].core_done(core, failed)
+
+    threads = [
+        threading.Thread(target=run_one, args=place, name=f"rank{place[0]}core{place[1]}") for place in places
+    ]
+    _run_together(threads, launches)
+    if failures:
+        own = [place for place, error in failures.items() if not _is_of_the_peer(error)]
+        place = min(own or failures, key=lambda place: place[0])
+        raise _of_rank(failures[place], place[0], len(launches))
+    for launch in launches:
+        launch.check_races()
+    return results
+
+
+def _of_rank(error: BaseException, rank: int, ranks: int) -> BaseException:
+    """The error with a line that says which rank it is of, where there are several and it does not name them."""
+    if ranks == 1 or not isinstance(error, errors.Refusal) or error.label.startswith("collective."):
+        return error
+    stated = error.restated(notes=f"{error.notes}\n    rank: {rank} of {ranks}")
+    return stated.with_traceback(error.__traceback__)

@@ -1,0 +1,611 @@
+"""Whole models on a simulated NeuronCore: compile, run, time.
+
+    model = opentrn.compile("model.mlir", target="trn2")
+    outputs = model(x)                 # values, in the device's number formats
+    print(model.time().text())         # predicted time, and where it goes
+
+A model is StableHLO text or bytecode, an HLO protocol buffer, ONNX, or a program of torch.export. It is compiled
+ahead of time into the instruction programs that NKI kernels become.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from opentrn import _core, graph
+from opentrn.base import hooks, notices
+from opentrn.base.files import shown
+from opentrn.base.units import size_text
+from opentrn.errors import InputError, InputTypeError, MissingModule, NotModelled, Refusal
+from opentrn.graph import DTYPES
+from opentrn.kernel.run import Timing, _settings, require_iterations
+from opentrn.model.random_key import PORT, RandomKeys
+from opentrn.settings import environment
+from opentrn.settings.compiler_options import PROGRAM_OPTIONS, CompilerOptions, option_texts, takes_options
+
+if TYPE_CHECKING:
+    from opentrn.model.buckets import BucketedModel
+    from opentrn.model.stages import Stage, StagedModel
+
+__all__ = ["CompiledModel", "Coverage", "Port", "compile", "coverage", "load", "prepare"]
+
+
+# A model with less than this of one value has a reason for it: masks, zeros to add to.
+_SPLAT_BYTES_TOLD = 8 << 20
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or a result of a model: its name in the program, its type and shape."""
+
+    name: str
+    element: str
+    shape: tuple[int, ...]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The NumPy type; KeyError for an element type that NumPy and ml_dtypes do not have."""
+        return DTYPES[self.element]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How often a model has an op, and how many of them no device kernel takes.
+
+    `emulated`: done as other ops, or in the 32 bits that stand for the model's 64. `flops`: of the model's
+    arithmetic. `example`, `file`, `line`, `name`: types and place of the first unsupported one, else of the first
+    emulated one, else of the first.
+    """
+
+    op: str
+    count: int
+    unsupported: int
+    example: str
+    emulated: int = 0
+    flops: float = 0.0
+    file: str = ""
+    line: int = 0
+    name: str = ""
+
+    @property
+    def supported(self) -> int:
+        """As the model states them, by a device kernel."""
+        return self.count - self.unsupported - self.emulated
+
+    @property
+    def place(self) -> str:
+        """The framework's name of the example, else its line."""
+        return self.name or (f"{Path(self.file).name}:{self.line}" if self.line else "")
+
+
+@dataclass(frozen=True)
+class HostOp:
+    """Ops of a model that no device kernel takes: the host's evaluator does them between the device's kernels.
+
+    `flops` is of the model's arithmetic; `bytes` go to the host and back in an inference (in a loop: in an iteration).
+    """
+
+    ops: str
+    result: str
+    file: str
+    line: int
+    name: str
+    flops: float
+    bytes: int
+
+    @property
+    def place(self) -> str:
+        """The framework's name of the first one, else its line."""
+        return self.name or (f"{Path(self.file).name}:{self.line}" if self.line else "")
+
+
+@dataclass(frozen=True)
+class HostOps:
+    """What of a model the host does, and its shares: of the model's flops, and of the bytes that move to and from HBM.
+
+    The predicted time of a model leaves the host's out: how long it takes is not modelled.
+    """
+
+    calls: tuple[HostOp, ...]
+    flops_share: float
+    bytes_share: float
+
+    def text(self) -> str:
+        """A line for each, and the shares; empty without any."""
+        if not self.calls:
+            return ""
+        rows = [f"  {op.ops} {op.result}{f' at {op.place}' if op.place else ''}" for op in self.calls]
+        return "\n".join(
+            [
+                f"{len(self.calls)} of the model's kernels are the host's: no device kernel takes",
+                *rows,
+                f"  {self.flops_share:.1%} of its flops, {self.bytes_share:.1%} of its bytes; "
+                "predicted times leave them out, how long the host takes is unknown; --strict refuses them",
+            ]
+        )
+
+
+def tell_host_ops(model: CompiledModel) -> None:
+    """What the host does, and what is computed in fewer bits than stated, on stderr: never a silent matter.
+
+    Weights that are no weights too.
+    """
+    if text := model.host_ops.text():
+        print(f"opentrn: {text}", file=sys.stderr)
+    notices.tell_narrowing("the model", model.narrowing)
+    splat = getattr(model, "splat_bytes", 0)
+    if splat > max(_SPLAT_BYTES_TOLD, model.constant_bytes):
+        print(
+            f"opentrn: constants of {size_text(splat)} are one value each, as in a model without its weights: every "
+            "run makes them on the device, and predicted times include that",
+            file=sys.stderr,
+        )
+
+
+class CompiledModel:
+    """A model compiled for one NeuronCore; compile() makes it."""
+
+    def __init__(self, loaded: Any, target: str, facts: Mapping[str, str] | None = None) -> None:
+        self._loaded = loaded
+        self.target = target
+        self.facts = dict(facts or {})
+        if loaded.narrowing:  # a file has it among its facts
+            self.facts["narrowing"] = loaded.narrowing
+        self.rounds_stochastically = False
+        if json.loads(self.facts.get("options", "{}")).get("enable_stochastic_rounding"):
+            self.round_stochastically()
+        self.cached: str | None = None  # "hit", "miss", or "not kept" where the cache cannot be written
+        self.ports = [Port(name, element, tuple(shape)) for name, element, shape in loaded.inputs]
+        self.inputs = [port for port in self.ports if port.name != PORT]
+        self.random_keys = RandomKeys()
+        self.outputs = [Port(name, element, tuple(shape)) for name, element, shape in loaded.outputs]
+
+    @property
+    def control_inputs(self) -> list[int]:
+        """Numbers of the inputs that decide what is computed: which branch is taken, how often a loop runs.
+
+        Unknown, and none, of a file that an earlier version wrote.
+        """
+        kept = self.facts.get("control_inputs")
+        numbers = json.loads(kept) if kept else self._loaded.control_inputs
+        return [number for number in numbers if number < len(self.inputs)]
+
+    @property
+    def splat_bytes(self) -> int:
+        """Bytes that large constants of one value would take: no memory holds them, every run makes them."""
+        return int(self.facts.get("splat_bytes", self._loaded.splat_bytes))
+
+    @property
+    def instruction_count(self) -> int:
+        """Instructions of the program, as recorded."""
+        return self._loaded.instruction_count
+
+    def __call__(self, *arrays: Any) -> list[np.ndarray]:
+        """The values of one inference.
+
+        arrays: one per input, of its shape; converted to its type where NumPy converts safely.
+        Raises ValueError for a wrong number or shape, TypeError for a type that does not convert.
+        """
+        return self.run(self.with_random_key(arrays))
+
+    @property
+    def draws_random_numbers(self) -> bool:
+        """Whether runs differ because operators of an ONNX model draw numbers without a seed of their own."""
+        return len(self.ports) > len(self.inputs)
+
+    def seed(self, seed: int) -> None:
+        """Of the random numbers drawn from now on; 0 before the first call of this.
+
+        The same seed and number of the run since give the same numbers. ValueError beyond 32 bits.
+        """
+        self.random_keys = RandomKeys(seed)
+
+    def with_random_key(self, arrays: Sequence[Any]) -> list[Any]:
+        """One array per port: the inputs, and the next run's key of random numbers. ValueError for a wrong number."""
+        if len(arrays) != len(self.inputs):
+            raise InputError(
+                f"the model takes {len(self.inputs)} inputs, {len(arrays)} were given", label="model.inputs"
+            )
+        given = iter(arrays)
+        return [self.random_keys.next() if port.name == PORT else next(given) for port in self.ports]
+
+    def run(self, arrays: Sequence[Any]) -> list[np.ndarray]:
+        """As a call, with an array for each of `ports`, the key of random numbers too."""
+        raw = [_bytes_of(array, port) for array, port in zip(arrays, self.ports, strict=True)]
+        return [
+            np.frombuffer(data, dtype=port.dtype).reshape(port.shape)
+            for data, port in zip(self._loaded.run(raw), self.outputs)
+        ]
+
+    def round_stochastically(self, seed: int | None = 0) -> None:
+        """Engines round fp32 to narrower floats stochastically from now on, as with NEURON_RT_STOCHASTIC_ROUNDING_EN=1.
+
+        The same seed and number of the call since give the same bits. None: to nearest even again.
+        """
+        self.rounds_stochastically = seed is not None
+        self._loaded.set_stochastic_rounding(seed)
+
+    def time(
+        self, overrides: Mapping[str, Any] | Iterable[str] = (), *, loop_iterations: int | None = None
+    ) -> Timing:
+        """The predicted time of one inference. overrides: table values to change, as for opentrn.run.
+
+        Loops whose bounds depend on values run as often as in the last call of the model; before the first one
+        loop_iterations says how often (a branch at most once), and ValueError is raised without it.
+        """
+        require_iterations(loop_iterations)
+        return self._loaded.time(_settings(overrides), loop_iterations)
+
+    def save(self, path: str | Path, *, weights: str = "copy") -> Path:
+        """Write the model as one .neuron file: program, constants, inputs and outputs, table of ops.
+
+        weights: "copy" them into the file, or "reference" those that lie in an ONNX model or beside it: the file is
+        then small, and loading it raises ValueError once that model is gone or changed.
+        """
+        _core.save_models([self._loaded], [{}], self.facts, str(path), _references(weights))
+        return Path(path)
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of constants on the device."""
+        return self._loaded.constant_bytes
+
+    @property
+    def passes(self) -> dict[str, int]:
+        """How much the compiler's passes changed: casts added, ops simplified, folded and shared."""
+        return json.loads(self.facts["passes"]) if "passes" in self.facts else dict(self._loaded.passes)
+
+    @property
+    def narrowing(self) -> str:
+        """What of the model is stated in 64 bits and computed in 32, in words; empty where that cannot matter."""
+        return self.facts.get("narrowing", "")
+
+    @property
+    def host_ops(self) -> HostOps:
+        """What the host does, because no device kernel takes it; nothing with compile(..., strict=True)."""
+        rows, flops, memory = self._loaded.host_ops
+        calls = tuple(HostOp(*row) for row in rows)
+        return HostOps(
+            calls,
+            sum(op.flops for op in calls) / flops if flops else 0.0,
+            sum(op.bytes for op in calls) / memory if memory else 0.0,
+        )
+
+    def program_text(self) -> str:
+        """The program, one instruction per line."""
+        return self._loaded.listing()
+
+
+@takes_options((*PROGRAM_OPTIONS, "enable_stochastic_rounding"))
+def compile(
+    source: str | Path | graph.Module | Any,
+    *,
+    target: str | None = None,
+    dimensions: Mapping[str, int | Sequence[int]] | None = None,
+    strict: bool = False,
+    cache: bool = False,
+    **options: Any,
+) -> CompiledModel | BucketedModel | StagedModel:
+    """Compile a model for one NeuronCore of `target`; None: of NEURON_PLATFORM_TARGET_OVERRIDE, else of trn2.
+
+    source: a path to StableHLO text or bytecode, an HLO protocol buffer, an ONNX model or a program that torch.export
+    saved (.pt2); or such a program, StableHLO text itself, or a module of opentrn.graph. dimensions: sizes of the
+    symbolic dimensions of an ONNX model, {"batch": 1}, or of an exported program; several sizes of an ONNX model's,
+    {"batch": [1, 8]}, give a BucketedModel (opentrn.model.buckets). An ONNX model whose shapes depend on data gives a
+    StagedModel (opentrn.model.stages); `dimensions` may then name numbers of rows to compile for ahead of time.
+    optlevel: 1 to 3 (what they mean: docs/models_reference.md).
+    auto_cast: which fp32 operations are computed in auto_cast_type: "none", "matmult" or "all"; auto_cast_type:
+    "bf16", "fp16", "tf32" or "fp8_e4m3". weight_dtype: how constant operands of products are kept: "none" (as the
+    model has them), "int8", "fp8_e4m3", "fp8_e4m3fn", "fp8_e5m2", "mxfp8" or "mxfp4". weight_sparsity: "none" or a
+    pattern, "2:4": products of 16 bits with weights that obey it are sparse ones; prune_weights: all weights are
+    made to. `passes` of the result says which were. enable_stochastic_rounding: how the model's engines round when
+    it is called (CompiledModel.round_stochastically), now and when its file is loaded. strict: refuse what no
+    device kernel takes; else the host does it (CompiledModel.host_ops). cache: keep compiled models in a folder
+    and take what is there (opentrn.model.cache); `cached` of the result says which. Raises ValueError for a malformed
+    model, an unknown target or option, NotModelled for an op that neither a device kernel nor the host can do, or with
+    strict for one without a device kernel, by name and with its place in the model.
+    """
+    given = asdict(CompilerOptions(**options)) | {"strict": strict}
+    options = option_texts(given)
+    target = environment.target(target)
+    exported = _exported(source, dimensions)
+    if exported is not None:
+        name = shown(source) if isinstance(source, (str, Path)) else "<exported program>"
+        source, dimensions = exported, None
+    if isinstance(source, graph.Module):
+        facts = {"target": target, "options": json.dumps(given)}
+        compiled = CompiledModel(_core.compile_graph(source._raw, target, options), target, facts)
+        tell_host_ops(compiled)
+        return compiled
+    from opentrn.model import buckets
+
+    lists, several = buckets.sizes_given(dimensions)
+
+    def one(sizes: Mapping[str, int]) -> CompiledModel:
+        kept = {"dimensions": dict(sizes), **given}
+        facts = {
+            "source": name if exported is not None else shown(_read(source)[1]),
+            "target": target,
+            "options": json.dumps(kept),
+        }
+        if cache:
+            return through_cache(source, facts, lambda: _compile(source, target, sizes, options, facts))
+        return _compile(source, target, sizes, options, facts)
+
+    try:
+        if not several:
+            compiled = one({name: sizes[0] for name, sizes in lists.items()})
+            tell_host_ops(compiled)
+            return compiled
+        model = buckets.compile_buckets(source, lists, one, target, options)
+    except _NeedsStages as found:
+        staged = _in_stages(source, found, lists, {"target": target, "given": given, "cache": cache})
+        tell_host_ops(staged)
+        return staged
+    tell_host_ops(model.buckets[0][1])
+    if cache:
+        found = {part.cached for _, part in model.buckets}
+        model.cached = found.pop() if len(found) == 1 else "miss"
+    return model
+
+
+def refused_by_importer(error: Exception) -> bool:
+    """Whether the importer of ONNX refused the model, which it may take in stages."""
+    return isinstance(error, Refusal) and error.label.startswith("onnx.")
+
+
+class _NeedsStages(Exception):
+    """Shapes of an ONNX model depend on data: what its first stage is, which asks for them, and the files it is in."""
+
+    def __init__(self, first: Stage, files: Sequence[Any], sizes: Mapping[str, int]) -> None:
+        super().__init__("compile() takes the model in stages")
+        self.first, self.files, self.sizes = first, files, sizes
+
+
+def _in_stages(
+    source: str | Path, found: _NeedsStages, lists: Mapping[str, Sequence[int]], how: Mapping[str, Any]
+) -> StagedModel:
+    """The model as a chain of programs."""
+    from opentrn import __version__
+    from opentrn.model import stages
+
+    facts = {
+        "compiler": f"opentrn {__version__}", "source": shown(source), "target": how["target"],
+        "options": json.dumps({"dimensions": dict(found.sizes), **how["given"]}),
+    }  # fmt: skip
+    compiler = stages.compiler_of(facts, str(source) if how["cache"] else None)
+    model = stages.StagedModel(found.first, compiler, found.files, how["target"], facts)
+    model.compile_for(lists)
+    found = {program.cached for _, program in model.programs}
+    model.cached = found.pop() if len(found) == 1 else "miss"
+    return model
+
+
+def _compile(
+    source: str | Path,
+    target: str,
+    dimensions: Mapping[str, int] | None,
+    options: dict[str, str],
+    facts: dict[str, str],
+) -> CompiledModel:
+    from opentrn import __version__
+    from opentrn.model import stages
+
+    text, path = _read(source)
+    if text is None and Path(path).suffix == ".onnx":  # imported once, whether or not it is compiled in stages
+        first, files = stages.open_model(path, dimensions or {})
+        if first.asks:
+            raise _NeedsStages(first, files, dimensions or {})
+        loaded = _core.compile_graph(first.raw.module, target, options)
+    else:
+        loaded = _core.compile_model(text, path, target, dict(dimensions or {}), options)
+    noted = {"compiler": f"opentrn {__version__}", "passes": json.dumps(dict(loaded.passes))}
+    noted |= {"control_inputs": json.dumps(loaded.control_inputs), "splat_bytes": str(loaded.splat_bytes)}
+    return CompiledModel(loaded, target, facts | noted)
+
+
+def through_cache(
+    source: str | Path, facts: dict[str, str], compile_it: Callable[[], CompiledModel]
+) -> CompiledModel:
+    """The entry of the cache, or what `compile_it` gives, which becomes the entry."""
+    from opentrn.model import cache
+
+    text, path = _read(source)
+    key = cache.key_of(text, path, {"target": facts["target"]} | json.loads(facts["options"]))
+    entry = cache.path_of(key)
+    if why := cache.why_not_trusted(entry):
+        _tell_cache_is_not_used(why)
+        model = compile_it()
+        model.cached = "not kept"
+        return model
+    if entry.exists():
+        try:
+            model = load(entry)
+            if model.facts.get(cache.KEY_FACT) != key:
+                raise InputError(f"{entry} is the entry of another model", label="cache.entry")
+            del model.facts[cache.KEY_FACT]  # which is the entry's, and not the model's
+        except ValueError as error:  # damaged, or the weights it refers to are gone: not the user's fault
+            print(f"opentrn: compiled again: {error}".partition("\n")[0], file=sys.stderr)
+        else:
+            cache.touch(entry)
+            model.cached = "hit"
+            return model
+    model = compile_it()
+    model.cached = "miss"
+    try:
+        cache.make_folder_of(entry)
+        noted = model.facts | {cache.KEY_FACT: key}
+        _core.save_models([model._loaded], [{}], noted, str(entry), True, permissions=cache.PERMISSIONS)
+    except (OSError, ValueError) as error:
+        print(f"opentrn: the cache cannot be written: {error}".partition("\n")[0], file=sys.stderr)
+        model.cached = "not kept"
+    return model
+
+
+@functools.cache  # said once
+def _tell_cache_is_not_used(why: str) -> None:
+    print(f"opentrn: the cache is not used: {why}", file=sys.stderr)
+
+
+@takes_options(PROGRAM_OPTIONS)
+def prepare(
+    source: str | Path,
+    *,
+    target: str | None = None,
+    dimensions: Mapping[str, int] | None = None,
+    **options: Any,
+) -> graph.Module:
+    """The graph that kernels are made from: after the passes of compile() with the same options.
+
+    Evaluating it gives the values that a device with exact arithmetic would.
+    """
+    texts = option_texts(CompilerOptions(**options).of_program())
+    target = environment.target(target)
+    return graph.parse(_core.prepared_text(*_read(source), target, dict(dimensions or {}), texts))
+
+
+def load(path: str | Path) -> CompiledModel | BucketedModel | StagedModel:
+    """Read what CompiledModel.save() wrote. Raises ValueError when the file is none or is damaged."""
+    facts, programs, attachments = _core.load_models(str(path))
+    if "stages" in facts:
+        from opentrn.model import stages
+
+        return stages.from_file(facts, programs, attachments, str(path))
+    if len(programs) > 1:
+        from opentrn.model import buckets
+
+        return buckets.from_file(facts, programs)
+    _, loaded = programs[0]
+    return CompiledModel(loaded, facts.get("target", f"NeuronCore-v{loaded.generation}"), facts)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator of an ONNX model: how many nodes have it, in subgraphs and functions too.
+
+    `refusal`: why it is not imported, "" when it is. `place`: the name of the first such node.
+    """
+
+    op: str
+    count: int
+    refusal: str
+    place: str
+
+
+def operators(source: str | Path) -> list[Operator]:
+    """The operators of an ONNX file, without importing it; none for a model of another format."""
+    if "\n" in str(source) or Path(source).suffix != ".onnx":
+        return []
+    return [Operator(*row) for row in _core.graph.onnx_survey(str(source))]
+
+
+def coverage(
+    source: str | Path,
+    *,
+    dimensions: Mapping[str, int] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+) -> list[Coverage]:
+    """Which ops a model has and which of them have a device kernel, without compiling it.
+
+    inputs: by name, of an ONNX model whose shapes or branches depend on them: it is looked at for these values.
+    """
+    return coverage_and_notes(source, dimensions=dimensions, inputs=inputs)[0]
+
+
+def coverage_and_notes(
+    source: str | Path,
+    *,
+    dimensions: Mapping[str, int] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+) -> tuple[list[Coverage], list[str]]:
+    """coverage(), and what it assumes of a model whose shapes depend on data."""
+    exported = _exported(source, dimensions)
+    text, path = (exported, str(source)) if exported is not None else _read(source)
+    sizes = {} if exported is not None else dict(dimensions or {})
+    try:
+        rows = [Coverage(*row) for row in _core.coverage(text, path, sizes)]
+    except (NotModelled, ValueError) as error:
+        if not refused_by_importer(error) or Path(source).suffix != ".onnx":
+            raise
+        from opentrn.model import stages
+
+        first, _ = stages.open_model(source, sizes)
+        if not first.asks:
+            raise
+        return stages.coverage(source, sizes, inputs or {})
+    if inputs:
+        return rows, ["the inputs change nothing: all of the model is looked at whatever they are"]
+    return rows, []
+
+
+def _references(weights: str) -> bool:
+    if weights not in ("copy", "reference"):
+        raise InputError(f"weights={weights!r} is unknown", label="compiler.option", hint="copy or reference")
+    return weights == "reference"
+
+
+def _exported(source: Any, dimensions: Mapping[str, Any] | None) -> str | None:
+    """The text of an exported PyTorch program or its file; None for any other source."""
+    if isinstance(source, str) and "\n" in source:
+        return None
+    if isinstance(source, (str, Path)):
+        if Path(source).suffix != ".pt2":
+            return None
+    elif not type(source).__module__.startswith("torch.export"):
+        return None
+    try:
+        export = hooks.ask("torch.export")
+    except ModuleNotFoundError as error:
+        raise MissingModule(
+            f"{source} is PyTorch's, and {error.name} is not installed",
+            name=error.name, label="package.absent", hint="pip install torch",
+        ) from error
+    from opentrn.model import buckets
+
+    lists, several = buckets.sizes_given(dimensions)
+    if several:
+        raise InputError(
+            "a PyTorch program is compiled for one size of each dimension; several are for ONNX models",
+            label="import.dimension", hint="one size for each dimension",
+        )
+    sizes = {name: given[0] for name, given in lists.items()}
+    return export.to_text(source, sizes) if export.is_exported(source) else export.text_of(source, sizes)
+
+
+def _read(source: str | Path) -> tuple[str | None, str]:
+    """(text, "<text>") for a program handed over, (None, path) for a file."""
+    if isinstance(source, str) and "\n" in source:
+        return source, "<text>"
+    text = _exported(source, None)
+    return text, str(source) if isinstance(source, (str, Path)) else "<exported program>"
+
+
+def checked(array: Any, port: Port) -> np.ndarray:
+    """The array in the port's type. ValueError for another shape, TypeError for a type that does not convert."""
+    given = np.asarray(array)
+    if given.shape != port.shape:
+        raise InputError(f"{port.name} takes shape {port.shape}, got {given.shape}", label="model.shape")
+    if given.dtype != port.dtype:
+        if not np.can_cast(given.dtype, port.dtype, casting="same_kind"):
+            raise InputTypeError(
+                f"{port.name} takes {port.element}, got {given.dtype}",
+                label="model.type", hint="convert the array to the model's type",
+            )
+        given = given.astype(port.dtype)
+    return given
+
+
+def _bytes_of(array: Any, port: Port) -> np.ndarray:
+    given = checked(array, port)
+    if port.element in ("i2", "i4", "ui2", "ui4"):
+        # A byte each, with the value extended; ml_dtypes leaves the upper bits of its own bytes zero.
+        given = given.astype(np.uint8 if port.element.startswith("u") else np.int8)
+    return np.ascontiguousarray(given).reshape(-1).view(np.uint8) if given.size else np.empty(0, np.uint8)

@@ -1,0 +1,50 @@
+"""What a kernel returns: tensors in HBM. What lies on the chip is gone when the kernel has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from opentrn.errors import NkiValidationError, SourceLocation
+from opentrn.nki import _machine
+from opentrn.types.isa_enums import MemoryRegion
+
+
+def require_hbm(value: Any, kernel: Callable[..., Any], tensor_of: Callable[[Any], Any]) -> None:
+    """Refuse tensors of SBUF and PSUM in what `kernel` returned.
+
+    tensor_of: the machine's tensor of a leaf, or None for a leaf that is no tensor. Raises NkiValidationError.
+    """
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            require_hbm(item, kernel, tensor_of)
+        return
+    tensor = tensor_of(value)
+    if tensor is None:
+        return
+    region = MemoryRegion(tensor.buffer)
+    if region.is_hbm:
+        return
+    machine = _machine.machine_or_none()
+    if machine is not None and hasattr(machine, "flush"):
+        machine.flush()  # what fails on the way here comes first
+    name = getattr(kernel, "__name__", "the kernel")
+    raise NkiValidationError(
+        f"{name} returns a tile in {region.value.upper()}; results lie in HBM",
+        label="nki.output",
+        hint="make a tensor with nl.ndarray(..., buffer=nl.shared_hbm), copy the tile into it and return that",
+        location=_place(kernel, tensor),
+    )
+
+
+def _place(kernel: Callable[..., Any], tensor: Any) -> SourceLocation | None:
+    """Where the tensor was made, else where the kernel begins."""
+    from opentrn import _core
+
+    made = _core.made_at(tensor) if isinstance(tensor, _core.NkiTensor) else None
+    code = getattr(kernel, "__code__", None)
+    if made is None and code is not None:
+        made = (code.co_filename, code.co_firstlineno, code.co_name)
+    return SourceLocation(*made) if made else None

@@ -1,0 +1,1 @@
+"""What the environment and compiler flags say."""

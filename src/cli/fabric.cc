@@ -1,0 +1,146 @@
+// opentrn fabric: what joins the chips of a machine, whether it is sound, and how long collectives take on
+// it.
+#include <algorithm>
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/machine_options.h"
+#include "cli/nccom_options.h"
+#include "cli/text_table.h"
+#include "collectives/summary.h"
+#include "fabric/text.h"
+#include "fabric/verify.h"
+#include "numerics/dtype.h"
+
+namespace opentrn::cli {
+namespace {
+
+struct Options {
+  MachineOptions machine;
+  TableOptions tables;
+  bool json = false;
+  std::string operation = "all_reduce", datatype = "bf16", algorithm;
+  std::vector<std::string> sizes = {"1kb", "64kb", "1MB", "16MB", "256MB"};
+  int ranks = 0, group = 0;
+};
+
+struct Machine {
+  Machine(const Options& options, const arch::Tables& tables)
+      : platform(options.machine.platform(tables)),
+        lnc(options.machine.cores_per_rank(tables, platform)),
+        ranks(collectives::place_ranks(platform, options.ranks ? options.ranks : platform.cores() / lnc, lnc,
+                                       platform.servers())) {}
+
+  fabric::Platform platform;
+  int lnc;
+  collectives::RankCores ranks;
+};
+
+collectives::SizedJob job_of(const Options& options) {
+  return {nccom::kind_of(nccom::long_name(options.operation)), nccom::dtype_of(options.datatype), 0,
+          options.group, options.algorithm};
+}
+
+nlohmann::ordered_json json_of(const collectives::Summary& line) {
+  return {{"bytes", line.bytes},
+          {"us", line.us},
+          {"algorithm", line.algorithm},
+          {"why", line.why},
+          {"algorithm_gb_s", line.algorithm_gb_s},
+          {"bus_gb_s", line.bus_gb_s},
+          {"busiest", line.busiest},
+          {"busiest_share", line.busiest_share}};
+}
+
+void print_prediction(const Options& options, std::ostream& out) {
+  const auto tables = options.tables.load();
+  const Machine machine(options, *tables);
+  collectives::SizedJob job = job_of(options);
+  std::vector<collectives::Summary> lines;
+  for (const std::string& size : options.sizes) {
+    job.bytes = nccom::bytes_of(size, "--bytes");
+    lines.push_back(summary_of(*tables, machine.platform, machine.ranks, job));
+  }
+  const int ranks = static_cast<int>(machine.ranks.size()), group = options.group ? options.group : ranks;
+  if (options.json) {
+    auto list = nlohmann::ordered_json::array();
+    for (const auto& line : lines) list.push_back(json_of(line));
+    out << nlohmann::ordered_json{{"machine", machine.platform.name()},
+                                  {"nodes", options.machine.nodes},
+                                  {"ranks", ranks},
+                                  {"group", group},
+                                  {"cores_per_rank", machine.lnc},
+                                  {"operation", nccom::long_name(options.operation)},
+                                  {"datatype", options.datatype},
+                                  {"times", std::move(list)}}
+               .dump(2)
+        << "\n";
+    return;
+  }
+  TextTable table({"bytes", "us", "algorithm", "algbw GB/s", "busbw GB/s", "busiest links", "busy"});
+  for (const auto& line : lines)
+    table.add_row({fmt::format("{}", line.bytes), fmt::format("{:.1f}", line.us), line.algorithm,
+                   fmt::format("{:.2f}", line.algorithm_gb_s), fmt::format("{:.2f}", line.bus_gb_s),
+                   line.busiest, fmt::format("{:.0f}%", 100 * line.busiest_share)});
+  out << fmt::format("{} over {} ranks of {} physical core{}{}, {} x {}\n",
+                     nccom::long_name(options.operation), group, machine.lnc, machine.lnc == 1 ? "" : "s",
+                     group == ranks ? "" : fmt::format(", {} groups at once", ranks / group),
+                     options.machine.nodes, machine.platform.name())
+      << table.str() << "What this rests on, by confidence:\n";
+  for (const std::string& line : collectives::basis_of(*tables, machine.platform)) out << wrapped(line, 2);
+}
+
+void print_findings(const Options& options, std::ostream& out) {
+  const auto tables = options.tables.load();
+  const fabric::Platform platform = options.machine.platform(*tables);
+  const std::vector<std::string> findings = fabric::verify(platform);
+  for (const std::string& finding : findings) out << finding << "\n";
+  if (!findings.empty())
+    throw Fault(FaultKind::kInternal, "fabric.verify",
+                fmt::format("{} findings about {}", findings.size(), platform.name()));
+  out << fmt::format("{}: {} nodes, {} links, {} cores: every core reaches every other, and all rates hold\n",
+                     platform.name(), platform.network().nodes.size(), platform.network().links.size(),
+                     platform.cores());
+}
+
+}  // namespace
+
+void add_fabric(CLI::App& app, std::ostream& out) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("fabric", "The links between chips, and collectives over them");
+  command->require_subcommand(1);
+  const auto add = [&](const char* name, const char* text) {
+    CLI::App* sub = command->add_subcommand(name, text);
+    options->machine.add_to(*sub);
+    options->tables.add_to(*sub);
+    return sub;
+  };
+  CLI::App* show = add("show", "Chips, links, rates and latencies, and where each figure is from");
+  show->add_flag("--json", options->json, "Print JSON: every node and link");
+  show->callback([options, &out] {
+    const auto tables = options->tables.load();
+    const fabric::Platform platform = options->machine.platform(*tables);
+    out << (options->json ? fabric::show_json(platform).dump(2) + "\n" : fabric::show(platform));
+  });
+  add("verify", "Check that all cores reach each other and that no rate is exceeded")
+      ->callback([options, &out] { print_findings(*options, out); });
+  CLI::App* predict = add("predict", "How long a collective takes, by which algorithm, and what bounds it");
+  predict->add_option("operation", options->operation, "all_reduce, all_gather, reduce_scatter or alltoall");
+  predict->add_option("-r,--ranks", options->ranks, "Ranks (default: all of the machine)")
+      ->check(CLI::Range(1, 1 << 20));
+  predict
+      ->add_option("--group", options->group, "Ranks in a group; all groups run at once (default: one group)")
+      ->check(CLI::Range(1, 1 << 20));
+  predict->add_option("--bytes", options->sizes, "Sizes: 1kb 1MB 1gb; as nccom-test counts them")
+      ->expected(1, 1000);
+  predict->add_option("-d,--datatype", options->datatype, "Type of the elements (default: bf16)");
+  predict->add_option("--algorithm", options->algorithm, "This one, and not the one that AWS's rules choose");
+  predict->add_flag("--json", options->json, "Print JSON");
+  predict->callback([options, &out] { print_prediction(*options, out); });
+}
+
+}  // namespace opentrn::cli

@@ -1,0 +1,133 @@
+#include "cli/nccom_options.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/fault.h"
+#include "numerics/dtype.h"
+
+namespace opentrn::cli::nccom {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& message, const std::string& hint) {
+  throw Fault(FaultKind::kInput, "nccom_test.argument", message, hint);
+}
+
+constexpr std::array<std::pair<const char*, const char*>, 8> kNames = {{{"allr", "all_reduce"},
+                                                                        {"allg", "all_gather"},
+                                                                        {"allgv", "all_gatherv"},
+                                                                        {"redsct", "reduce_scatter"},
+                                                                        {"sendrecv", "sendrecv"},
+                                                                        {"alltoall", "alltoall"},
+                                                                        {"alltoallv", "alltoallv"},
+                                                                        {"permute", "permute"}}};
+
+constexpr std::array<std::pair<const char*, DType>, 11> kTypes = {{{"uint8", DType::kUint8},
+                                                                   {"int8", DType::kInt8},
+                                                                   {"fp8", DType::kFloat8E4M3},
+                                                                   {"fp8e4", DType::kFloat8E4M3},
+                                                                   {"uint16", DType::kUint16},
+                                                                   {"int16", DType::kInt16},
+                                                                   {"fp16", DType::kFloat16},
+                                                                   {"bf16", DType::kBFloat16},
+                                                                   {"uint32", DType::kUint32},
+                                                                   {"int32", DType::kInt32},
+                                                                   {"fp32", DType::kFloat32}}};
+
+constexpr size_t kSizesMax = 100'000;
+
+std::string list(const auto& pairs) {
+  std::vector<std::string> names;
+  for (const auto& [name, what] : pairs) names.emplace_back(name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+int64_t bytes_of(const std::string& text, const std::string& option) {
+  int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  std::string unit(rest, end);
+  std::transform(unit.begin(), unit.end(), unit.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::array<std::string, 4> units = {"", "k", "m", "g"};
+  const std::string letter = unit.size() == 2 && unit[1] == 'b' ? unit.substr(0, 1) : unit == "b" ? "" : unit;
+  const auto found = std::find(units.begin(), units.end(), letter);
+  if (error != std::errc{} || number <= 0 || found == units.end())
+    refuse(fmt::format("{} {}: not a size in bytes", option, text),
+           "a number, or one with kb, MB or GB: 1kb");
+  const auto shift = 10 * (found - units.begin());
+  if (number > (std::numeric_limits<int64_t>::max() >> 1 >> shift))
+    refuse(fmt::format("{} {}: too many bytes", option, text), "at most 4096 GB");
+  return number << shift;
+}
+
+std::vector<int64_t> sizes_of(const Operation& operation) {
+  const int64_t least = bytes_of(operation.minbytes, "--minbytes");
+  const int64_t most = bytes_of(operation.maxbytes, "--maxbytes");
+  if (most < least)
+    refuse(fmt::format("--maxbytes {} is less than --minbytes {}", operation.maxbytes, operation.minbytes),
+           "the larger one as --maxbytes");
+  if (!operation.stepfactor.empty() && !operation.stepbytes.empty())
+    refuse("--stepbytes and --stepfactor are both given", "one of them");
+  std::vector<int64_t> sizes;
+  const auto add = [&](int64_t size) {
+    if (sizes.size() == kSizesMax) refuse(fmt::format("more than {} sizes", kSizesMax), "a larger step");
+    sizes.push_back(size);
+  };
+  if (!operation.stepfactor.empty()) {
+    const int64_t factor = bytes_of(operation.stepfactor, "--stepfactor");
+    if (factor < 2) refuse("--stepfactor 1: the size would stay as it is", "a factor of 2 or more");
+    for (int64_t size = least; size <= most; size *= factor) {
+      add(size);
+      if (size > most / factor) break;
+    }
+    return sizes;
+  }
+  const int64_t step = operation.stepbytes.empty() ? std::max<int64_t>(1, (most - least) / 10)
+                                                   : bytes_of(operation.stepbytes, "--stepbytes");
+  for (int64_t size = least;; size += step) {
+    add(size);
+    if (most - size < step) break;
+  }
+  return sizes;
+}
+
+std::string long_name(const std::string& operation) {
+  for (const auto& [brief, full] : kNames)
+    if (operation == brief || operation == full) return full;
+  refuse(fmt::format("'{}' is no operation", operation), "one of " + list(kNames));
+}
+
+collectives::Kind kind_of(const std::string& long_name) {
+  using collectives::Kind;
+  constexpr std::array<std::pair<std::string_view, Kind>, 8> kKinds = {
+      {{"all_reduce", Kind::kAllReduce},
+       {"all_gather", Kind::kAllGather},
+       {"all_gatherv", Kind::kAllGatherV},
+       {"reduce_scatter", Kind::kReduceScatter},
+       {"sendrecv", Kind::kPermute},
+       {"alltoall", Kind::kAllToAll},
+       {"alltoallv", Kind::kAllToAllV},
+       {"permute", Kind::kPermute}}};
+  for (const auto& [name, kind] : kKinds)
+    if (long_name == name) return kind;
+  refuse(fmt::format("'{}' is no operation", long_name), "one of " + list(kNames));
+}
+
+DType dtype_of(const std::string& datatype) {
+  for (const auto& [name, dtype] : kTypes)
+    if (datatype == name) return dtype;
+  refuse(fmt::format("--datatype {}: no such type", datatype), "one of " + list(kTypes));
+}
+
+}  // namespace opentrn::cli::nccom

@@ -1,0 +1,121 @@
+#include "collectives/algorithms.h"
+
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "collectives/choose.h"
+#include "collectives/hierarchical.h"
+#include "collectives/testing/samples.h"
+
+namespace opentrn::collectives {
+namespace {
+
+using testing::HasSubstr;
+
+Request all_reduce(int ranks, int64_t bytes) {
+  return {.kind = Kind::kAllReduce, .ranks = ranks, .bytes = bytes, .dtype = DType::kFloat32};
+}
+
+// Bytes that cross from one rank to another.
+int64_t bytes_sent(const Plan& plan) {
+  int64_t bytes = 0;
+  for (size_t rank = 0; rank < plan.steps.size(); ++rank)
+    for (const Step& step : plan.steps[rank]) {
+      if (step.peer != static_cast<int>(rank)) bytes += step.bytes;
+      if (const At* second = plan.second_target(static_cast<int>(rank), step))
+        if (second->rank != static_cast<int>(rank)) bytes += step.bytes;
+    }
+  return bytes;
+}
+
+TEST(Algorithms, MoveWhatTheDocumentsSay) {
+  constexpr int64_t kBytes = 64 * 1024;
+  const Request request = all_reduce(16, kBytes);
+  // Twice (N - 1) / N of the message for each rank; the single-step mesh N - 1 messages.
+  for (const char* name : {"mesh", "ring", "rdh"})
+    EXPECT_EQ(bytes_sent(make_plan(name, request, torus_layout(1))), 2 * 15 * kBytes) << name;
+  EXPECT_EQ(bytes_sent(make_plan("mesh_single_step", request, torus_layout(1))), 16 * 15 * kBytes);
+}
+
+TEST(Algorithms, RdhGoesAlongTheAxesOfTheTorus) {
+  const Plan plan = make_plan("rdh", all_reduce(16, 4096), torus_layout(1));
+  std::set<std::pair<int, int>> links;
+  for (int rank = 0; rank < 16; ++rank)
+    for (const Step& step : plan.steps[static_cast<size_t>(rank)])
+      if (step.peer != rank) links.insert({rank, step.peer});
+  EXPECT_EQ(links.size(), 64u);
+  for (const auto& [from, to] : links) {
+    const int rows = (to / 4 - from / 4 + 4) % 4, columns = (to % 4 - from % 4 + 4) % 4;
+    EXPECT_TRUE((rows == 0 && columns % 2 == 1) || (columns == 0 && rows % 2 == 1)) << from << " to " << to;
+  }
+}
+
+TEST(Algorithms, KangaringReadsOnceForTwoWrites) {
+  // Per part and pair of ranks: gathering 1 read and 2 writes, reducing 3 reads and 1 write.
+  const Request request = sample_request(Kind::kAllGather, 8, DType::kFloat32, 64);
+  const Plan gather = make_plan("kangaring", request, simple_layout(8, 2));
+  int64_t reads = 0, writes = 0;
+  for (size_t rank = 0; rank < 8; ++rank)
+    for (const Step& step : gather.steps[rank]) {
+      if (step.channel == gather.channels - 1) continue;  // a rank's own part
+      reads += step.bytes;
+      writes += step.bytes * (step.has_second_target ? 2 : 1);
+    }
+  EXPECT_EQ(reads, 8 * 4 * request.bytes);   // each of 8 parts passes 4 pairs
+  EXPECT_EQ(writes, 8 * 7 * request.bytes);  // and reaches 7 ranks
+
+  const Plan reduce = make_plan("kangaring", sample_request(Kind::kReduceScatter, 8, DType::kFloat32, 64),
+                                simple_layout(8, 2));
+  for (size_t rank = 0; rank < 8; ++rank)
+    for (const Step& step : reduce.steps[rank])
+      EXPECT_LE(reduce.more_sources(static_cast<int>(rank), step).size(), 2u);
+}
+
+TEST(Algorithms, PlansOf256RanksStaySmall) {
+  for (const char* name : {"mesh", "ring", "rdh", "kangaring"})
+    EXPECT_LE(make_plan(name, all_reduce(256, 1 << 20), torus_layout(16)).step_count(), 2'000'000u) << name;
+  for (const char* name : {"hier", "flat_ring"})
+    EXPECT_LE(make_plan(name, all_reduce(256, 1 << 20), torus_layout(4, 4)).step_count(), 2'000'000u) << name;
+}
+
+TEST(Algorithms, StagesOfAPipelineOverlap) {
+  // With more parts, less of the message lies between the first step and the first one between servers.
+  const auto longest_first = [](int pipeline) {
+    const Plan plan =
+        hierarchical({"mesh", "mesh", pipeline}).plan(all_reduce(8, 24 * 1024), simple_servers(2, 4));
+    return plan.steps[0][0].bytes;
+  };
+  EXPECT_EQ(longest_first(1), 3 * longest_first(3));
+}
+
+TEST(Choose, FollowsTheThresholds) {
+  const arch::Tables& tables = arch::default_tables();
+  const auto chosen = [&](Generation generation, int64_t bytes, const Layout& layout) {
+    const Choice choice =
+        choose(tables, generation, all_reduce(static_cast<int>(layout.ranks.size()), bytes), layout);
+    EXPECT_THAT(choice.why, HasSubstr(choice.algorithm.name));
+    return choice.algorithm.name;
+  };
+  constexpr int64_t kKiB = 1024, kMiB = 1024 * kKiB;
+  EXPECT_EQ(chosen(Generation::kV3, 512, torus_layout(4)), "mesh_single_step");
+  EXPECT_EQ(chosen(Generation::kV3, 4 * kKiB, torus_layout(4)), "mesh");
+  EXPECT_EQ(chosen(Generation::kV3, kMiB, torus_layout(4)), "mesh");
+  EXPECT_EQ(chosen(Generation::kV3, 2 * kMiB, torus_layout(4)), "rdh");
+  EXPECT_EQ(chosen(Generation::kV3, 64 * kMiB, torus_layout(4)), "kangaring");
+  EXPECT_EQ(chosen(Generation::kV3, 64 * kMiB, torus_layout(1)), "ring");
+  EXPECT_EQ(chosen(Generation::kV3, 2 * kMiB, simple_layout(6, 2)), "kangaring");  // 3 chips are no cube
+  EXPECT_EQ(chosen(Generation::kV2, 8 * 128 * kKiB, simple_layout(8, 2)), "mesh");
+  EXPECT_EQ(chosen(Generation::kV2, 8 * 128 * kKiB + 4, simple_layout(8, 2)), "ring");
+  EXPECT_EQ(chosen(Generation::kV3, 2 * kMiB, simple_servers(4, 1)), "rdh");
+  EXPECT_EQ(chosen(Generation::kV3, 2 * kMiB, torus_layout(4, 2)), "hier");
+  EXPECT_EQ(chosen(Generation::kV2, 128 * kMiB, torus_layout(2, 2)), "flat_ring");
+  const Request a2a = sample_request(Kind::kAllToAll, 4);
+  EXPECT_EQ(choose(tables, Generation::kV3, a2a, simple_layout(4)).algorithm.name, "all_to_all");
+  EXPECT_THAT(choose(tables, Generation::kV3, all_reduce(64, 2 * kMiB), torus_layout(4)).why,
+              HasSubstr("above 1048576 B (collective.trn2.mesh_bytes_max)"));
+}
+
+}  // namespace
+}  // namespace opentrn::collectives

@@ -1,0 +1,112 @@
+#include "collectives/choose.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "collectives/hierarchical.h"
+#include "collectives/rules.h"
+
+namespace opentrn::collectives {
+
+namespace {
+
+std::string facts_of(Generation generation) {
+  switch (generation) {
+    case Generation::kV2: return "collective.trn1.";
+    case Generation::kV3: return "collective.trn2.";
+    case Generation::kV4: return "collective.trn3.";
+    default: refuse(Rule::kServes, "NeuronCore-v1 has no collectives");
+  }
+}
+
+// Follows the thresholds, and keeps what they said.
+class Chooser {
+ public:
+  Chooser(const arch::Tables& tables, Generation generation, const Request& request, const Layout& layout)
+      : tables_(tables), facts_(facts_of(generation)), request_(request), layout_(layout) {
+    for (int rank = 0; rank < request.ranks; ++rank)
+      message_ = std::max({message_, input_bytes(request, rank), output_bytes(request, rank)});
+    why_ = fmt::format("{} of {} B on {} ranks", name_of(request.kind), message_, request.ranks);
+  }
+
+  Choice run() {
+    if (!reduces(request_.kind) && request_.kind != Kind::kAllGather)
+      return take(std::string(name_of(request_.kind)));
+    if (request_.kind == Kind::kReduce) return take("reduce");
+    const auto servers = layout_.ranks_by_server();
+    if (servers.size() == 1) return take(on_one_server());
+    const bool one_each = std::ranges::all_of(servers, [](const auto& ranks) { return ranks.size() == 1; });
+    if (one_each) return note("one rank on each server"), take(by_size({"rdh"}));
+    if (fact("flat_ring_bytes_min") && !is_at_most("flat_ring_bytes_min") && serves("flat_ring"))
+      return take("flat_ring");
+    if (!serves("hier")) return note("servers that differ"), take("ring");
+    return hierarchy();
+  }
+
+ private:
+  using Names = std::initializer_list<const char*>;
+
+  std::optional<int64_t> fact(const char* name) const {
+    const arch::Spec<int64_t> spec = tables_.facts().optional_spec<int64_t>(facts_ + name);
+    return spec.known() ? std::optional(spec.value()) : std::nullopt;
+  }
+  bool serves(const std::string& name) const { return algorithm(name).why_not(request_, layout_).empty(); }
+  void note(const std::string& text) { why_ += ", " + text; }
+
+  // Says the comparison with a fact, which exists.
+  bool is_at_most(const char* name, int64_t times = 1) {
+    const int64_t limit = *fact(name) * times;
+    note(fmt::format("{} {} B ({}{}{})", message_ <= limit ? "at most" : "above", limit, facts_, name,
+                     times > 1 ? fmt::format(" x {} ranks", times) : ""));
+    return message_ <= limit;
+  }
+  bool on_one_chip() const {
+    return std::ranges::all_of(layout_.ranks, [&](const Layout::Rank& rank) {
+      return rank.server == layout_.ranks[0].server && rank.chip == layout_.ranks[0].chip;
+    });
+  }
+  bool is_for_mesh() {
+    if (on_one_chip() && fact("mesh_bytes_max_per_rank_one_chip"))
+      return is_at_most("mesh_bytes_max_per_rank_one_chip", request_.ranks);
+    return fact("mesh_bytes_max_per_rank") ? is_at_most("mesh_bytes_max_per_rank", request_.ranks)
+                                           : is_at_most("mesh_bytes_max");
+  }
+
+  // Mesh below, then those that serve, up to their sizes, and ring.
+  std::string by_size(Names medium) {
+    if (request_.kind == Kind::kAllReduce && is_at_most("single_step_bytes_max")) return "mesh_single_step";
+    if (is_for_mesh()) return "mesh";
+    if (!fact("rdh_bytes_max")) return "ring";
+    const bool is_medium = is_at_most("rdh_bytes_max");
+    for (const std::string name : medium) {
+      if (name == "rdh" && !is_medium) continue;
+      if (serves(name)) return name;
+      note(name + " cannot: " + algorithm(name).why_not(request_, layout_));
+    }
+    return "ring";
+  }
+  std::string on_one_server() { return by_size({"rdh", "kangaring"}); }
+
+  Choice hierarchy() {
+    HierarchicalOptions options;
+    if (is_for_mesh()) options.within = options.between = "mesh";
+    return {hierarchical(options), why_ + ": hier"};
+  }
+  Choice take(const std::string& name) { return {algorithm(name), why_ + ": " + name}; }
+
+  const arch::Tables& tables_;
+  std::string facts_;
+  const Request& request_;
+  const Layout& layout_;
+  int64_t message_ = 0;
+  std::string why_;
+};
+
+}  // namespace
+
+Choice choose(const arch::Tables& tables, Generation generation, const Request& request,
+              const Layout& layout) {
+  return Chooser(tables, generation, request, layout).run();
+}
+
+}  // namespace opentrn::collectives

@@ -1,0 +1,21 @@
+// Which algorithm a collective gets, by its size, where its ranks stand and the chip: AWS's thresholds, from
+// the tables (fabric.toml, [collective.*]).
+#pragma once
+
+#include <string>
+
+#include "arch/tables.h"
+#include "collectives/algorithms.h"
+
+namespace opentrn::collectives {
+
+struct Choice {
+  Algorithm algorithm;
+  std::string why;  // "all_reduce of 2097152 B: above 1048576 B (collective.trn2.mesh_bytes_max), ..."
+};
+
+// The request and the layout have been checked. An input fault for a generation without collectives (v1).
+Choice choose(const arch::Tables& tables, Generation generation, const Request& request,
+              const Layout& layout);
+
+}  // namespace opentrn::collectives

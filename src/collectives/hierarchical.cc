@@ -1,0 +1,127 @@
+#include "collectives/hierarchical.h"
+
+#include <algorithm>
+
+#include "collectives/rules.h"
+#include "collectives/two_level.h"
+
+namespace opentrn::collectives {
+
+namespace {
+
+const ExchangeAlgorithm* exchange_named(const std::string& name) {
+  for (const ExchangeAlgorithm* one :
+       {&mesh_exchange(), &ring_exchange(), &kangaring_exchange(), &rdh_exchange()})
+    if (one->name == name) return one;
+  refuse(Rule::kAlgorithm, "there is no algorithm '{}' for a stage; there are mesh, ring, kangaring, rdh",
+         name);
+}
+
+// The ranks of each server, in order of their places.
+TwoLevel levels_of(const HierarchicalOptions& options, const Layout& layout) {
+  TwoLevel levels;
+  levels.sites = layout.ranks_by_server();
+  const bool has_pairs = kangaring_exchange().why_not(layout, levels.sites[0]).empty();
+  std::vector<int> across;
+  for (const auto& site : levels.sites) across.push_back(site[0]);
+  const bool is_cube = rdh_exchange().why_not(layout, across).empty();
+  levels.within = exchange_named(!options.within.empty() ? options.within : has_pairs ? "kangaring" : "ring");
+  levels.between = exchange_named(!options.between.empty() ? options.between : is_cube ? "rdh" : "ring");
+  return levels;
+}
+
+std::string why_not(const HierarchicalOptions& options, const Request& request, const Layout& layout) {
+  if (request.kind != Kind::kAllReduce && request.kind != Kind::kAllGather &&
+      request.kind != Kind::kReduceScatter)
+    return fmt::format("it serves all_reduce, all_gather and reduce_scatter, not {}", name_of(request.kind));
+  if (layout.servers() < 2) return "there is one server";
+  if (!layout.symmetric()) return "the servers have ranks at different places";
+  const TwoLevel levels = levels_of(options, layout);
+  if (levels.sites[0].size() < 2) return "there is one rank on each server";
+  std::vector<int> across;
+  for (const auto& site : levels.sites) across.push_back(site[0]);
+  if (const auto reason = levels.within->why_not(layout, levels.sites[0]); !reason.empty())
+    return fmt::format("{} within servers: {}", levels.within->name, reason);
+  if (const auto reason = levels.between->why_not(layout, across); !reason.empty())
+    return fmt::format("{} between servers: {}", levels.between->name, reason);
+  return "";
+}
+
+// All-reduce of one part of the message: parts are numbered so that those of one index lie together.
+struct Stages {
+  Exchange exchange;
+  std::vector<View> partial;
+};
+
+Stages stages_of(const TwoLevel& levels, Range message, int ranks, int element_bytes) {
+  Stages stages;
+  stages.exchange.members = all_ranks(ranks);
+  stages.exchange.parts.resize(static_cast<size_t>(ranks));
+  const int sites = static_cast<int>(levels.sites.size());
+  for (int site = 0; site < sites; ++site)
+    for (size_t index = 0; index < levels.sites[0].size(); ++index)
+      stages.exchange.parts[static_cast<size_t>(levels.sites[static_cast<size_t>(site)][index])] = {
+          part_of(message, ranks, static_cast<int>(index) * sites + site, element_bytes)};
+  stages.exchange.source = view_of(Buffer::kInput);
+  stages.exchange.target = view_of(Buffer::kOutput);
+  return stages;
+}
+
+// The stages of part i run while those of part i + 1 are one behind: reduce within, all-reduce between,
+// gather within.
+Plan all_reduce(const HierarchicalOptions& options, const Request& request, const Layout& layout) {
+  Builder builder(request, "hier");
+  const TwoLevel levels = levels_of(options, layout);
+  std::vector<Stages> parts;
+  for (int i = 0; i < options.pipeline; ++i)
+    parts.push_back(stages_of(levels,
+                              part_of(Range{0, request.bytes}, options.pipeline, i, builder.element_bytes()),
+                              request.ranks, builder.element_bytes()));
+  const auto in_turn = [&](int part) -> Stages* {
+    return part >= 0 && part < options.pipeline ? &parts[static_cast<size_t>(part)] : nullptr;
+  };
+  for (int turn = 0; turn < options.pipeline + 2; ++turn) {
+    if (Stages* last = in_turn(turn - 2)) gather_within(builder, layout, last->exchange, levels);
+    if (Stages* middle = in_turn(turn - 1)) {
+      reduce_between(builder, layout, middle->exchange, levels, middle->partial);
+      Exchange gathered = middle->exchange;
+      gathered.source = gathered.target;
+      gather_between(builder, layout, gathered, levels);
+    }
+    if (Stages* first = in_turn(turn))
+      first->partial = reduce_within(builder, layout, first->exchange, levels);
+  }
+  return std::move(builder).take();
+}
+
+// All-gather and reduce-scatter, whose parts are those of the ranks.
+Plan one_way(const HierarchicalOptions& options, const Request& request, const Layout& layout) {
+  const ExchangeAlgorithm whole{"hier",
+                                {},
+                                {},
+                                [&](Builder& builder, const Layout& at, const Exchange& exchange) {
+                                  gather_two_level(builder, at, exchange, levels_of(options, at));
+                                },
+                                [&](Builder& builder, const Layout& at, const Exchange& exchange) {
+                                  reduce_two_level(builder, at, exchange, levels_of(options, at));
+                                }};
+  return whole_plan(whole, request, layout);
+}
+
+}  // namespace
+
+Algorithm hierarchical(const HierarchicalOptions& options) {
+  for (const std::string& name : {options.within, options.between})
+    if (!name.empty()) exchange_named(name);
+  if (options.pipeline < 1 || options.pipeline > kPipelineMax)
+    refuse(Rule::kAlgorithm, "a pipeline of {} parts; there may be 1 to {}", options.pipeline, kPipelineMax);
+  return {
+      "hier",
+      [options](const Request& request, const Layout& layout) { return why_not(options, request, layout); },
+      [options](const Request& request, const Layout& layout) {
+        return request.kind == Kind::kAllReduce ? all_reduce(options, request, layout)
+                                                : one_way(options, request, layout);
+      }};
+}
+
+}  // namespace opentrn::collectives

@@ -1,0 +1,77 @@
+// Mesh: every rank to every other at once. A part is received by its owner from all, reduced there in the
+// order of the ranks, and sent to all. One step each way; the bytes of a step share the links that they pass.
+// Every rank sends for itself. [assumed: on Trn2, AWS's mesh gathers the parts of a chip first]
+#include <algorithm>
+
+#include "collectives/exchange.h"
+
+namespace opentrn::collectives {
+
+namespace {
+
+// To every other member a channel: the transfers do not wait for each other. The last one is for moves
+// within the rank.
+int channels(const Layout&, const std::vector<int>& members) { return static_cast<int>(members.size()); }
+
+// Calls send(from, to, channel) for all pairs of members, such that at no time two send to the same one.
+template <typename Send>
+void for_all_pairs(const Exchange& exchange, Send send) {
+  const int count = static_cast<int>(exchange.members.size());
+  for (int distance = 1; distance < count; ++distance)
+    for (int from = 0; from < count; ++from)
+      send(from, (from + distance) % count, exchange.first_channel + distance - 1);
+}
+
+void gather(Builder& builder, const Layout&, const Exchange& exchange) {
+  const int count = static_cast<int>(exchange.members.size());
+  for_all_pairs(exchange, [&](int from, int to, int channel) {
+    copy_ranges(builder, channel, exchange, exchange.source, from, to,
+                exchange.parts[static_cast<size_t>(from)]);
+  });
+  keep_own_parts(builder, exchange, exchange.first_channel + count - 1);
+}
+
+void reduce(Builder& builder, const Layout&, const Exchange& exchange) {
+  const int count = static_cast<int>(exchange.members.size());
+  // A slot for what comes from each other member.
+  std::vector<int64_t> slots;
+  int64_t largest = 0;
+  for (const Ranges& part : exchange.parts) largest = std::max(largest, bytes_of(part));
+  for (int distance = 1; distance < count; ++distance) slots.push_back(builder.scratch(largest));
+  const auto slot = [&](int from, int to) {
+    return slots[static_cast<size_t>((from - to + count) % count - 1)];
+  };
+
+  for_all_pairs(exchange, [&](int from, int to, int channel) {
+    int64_t packed = slot(from, to);
+    for (const Range& range : exchange.parts[static_cast<size_t>(to)]) {
+      builder.copy(channel,
+                   {exchange.members[static_cast<size_t>(from)], exchange.source(from, range.offset)},
+                   {exchange.members[static_cast<size_t>(to)], {Buffer::kScratch, packed}}, range.bytes);
+      packed += range.bytes;
+    }
+  });
+  for (int owner = 0; owner < count; ++owner) {
+    const int rank = exchange.members[static_cast<size_t>(owner)];
+    int64_t packed = 0;
+    for (const Range& range : exchange.parts[static_cast<size_t>(owner)]) {
+      std::vector<At> sources;
+      for (int from = 0; from < count; ++from)
+        sources.push_back({rank, from == owner ? exchange.source(owner, range.offset)
+                                               : Slice{Buffer::kScratch, slot(from, owner) + packed}});
+      builder.combine(exchange.first_channel + count - 1, sources,
+                      {rank, exchange.target(owner, range.offset)}, range.bytes);
+      packed += range.bytes;
+    }
+  }
+}
+
+}  // namespace
+
+const ExchangeAlgorithm& mesh_exchange() {
+  static const ExchangeAlgorithm kMesh{
+      "mesh", [](const Layout&, const std::vector<int>&) { return std::string(); }, channels, gather, reduce};
+  return kMesh;
+}
+
+}  // namespace opentrn::collectives

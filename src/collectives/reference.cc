@@ -1,0 +1,30 @@
+// What a collective computes, by its definition: each output byte range from the inputs that it is made of.
+#include <algorithm>
+#include <vector>
+
+#include "collectives/arithmetic.h"
+#include "collectives/values.h"
+
+namespace opentrn::collectives {
+
+void reference(const Request& request, std::span<const RankBuffers> buffers) {
+  check(request);
+  check_buffers(request, buffers);
+  // Outputs may lie where inputs do.
+  std::vector<std::vector<std::byte>> inputs;
+  for (const RankBuffers& one : buffers) inputs.emplace_back(one.input.begin(), one.input.end());
+  for (int rank = 0; rank < request.ranks; ++rank)
+    for (const Contribution& part : expected_output(request, rank)) {
+      std::byte* to = buffers[static_cast<size_t>(rank)].output.data() + part.offset;
+      std::vector<const std::byte*> sources;
+      for (int source = 0; source < request.ranks; ++source)
+        if (part.all_ranks || source == part.source)
+          sources.push_back(inputs[static_cast<size_t>(source)].data() + part.input_offset);
+      if (sources.size() == 1)
+        std::copy_n(sources[0], part.bytes, to);
+      else
+        reduce_elements(request.reduction, request.dtype, sources, to, static_cast<size_t>(part.bytes));
+    }
+}
+
+}  // namespace opentrn::collectives

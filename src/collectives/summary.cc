@@ -1,0 +1,93 @@
+#include "collectives/summary.h"
+
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/fault.h"
+#include "numerics/dtype.h"
+
+namespace opentrn::collectives {
+
+namespace {
+
+constexpr double kPsPerUs = 1e6, kPsPerS = 1e12, kBytesPerUsOfGb = 1e3;
+
+std::string_view name_of(fabric::LinkClass kind) {
+  switch (kind) {
+    case fabric::LinkClass::kOnChip: return "on chip";
+    case fabric::LinkClass::kNeuronLink: return "NeuronLink";
+    case fabric::LinkClass::kUltraServer: return "UltraServer";
+    case fabric::LinkClass::kPcie: return "PCIe";
+    case fabric::LinkClass::kSwitch: return "NeuronSwitch";
+    case fabric::LinkClass::kEfa: return "EFA";
+    case fabric::LinkClass::kSpine: return "spine";
+    case fabric::LinkClass::kDmaRings: return "DMA rings";
+    case fabric::LinkClass::kHbm: return "HBM";
+  }
+  return "?";
+}
+
+void find_busiest(const fabric::Platform& platform, const Predictions& predicted, Summary& summary) {
+  const auto& links = platform.network().links;
+  for (size_t i = 0; i < links.size(); ++i) {
+    if (links[i].bytes_per_s == 0 || predicted.end_ps == 0) continue;
+    const double share = static_cast<double>(predicted.carried[i]) /
+                         static_cast<double>(links[i].bytes_per_s) * kPsPerS /
+                         static_cast<double>(predicted.end_ps);
+    if (share <= summary.busiest_share) continue;
+    summary.busiest_share = share;
+    summary.busiest = name_of(links[i].kind);
+  }
+}
+
+// Scattered and gathered arrays divide by the ranks.
+Request request_of(const SizedJob& job, int ranks) {
+  if (job.kind != Kind::kAllReduce && job.kind != Kind::kAllGather && job.kind != Kind::kReduceScatter &&
+      job.kind != Kind::kAllToAll)
+    throw Fault(FaultKind::kInput, "collectives.kind",
+                fmt::format("{} has no size by itself", name_of(job.kind)),
+                "all_reduce, all_gather, reduce_scatter or all_to_all; nccom-test has the others");
+  const int64_t unit = int64_t{size_bytes(job.dtype)} * (job.kind == Kind::kAllReduce ? 1 : ranks);
+  const int64_t bytes = (job.bytes + unit - 1) / unit * unit;
+  return {.kind = job.kind,
+          .ranks = ranks,
+          .bytes = job.kind == Kind::kAllGather ? bytes / ranks : bytes,
+          .dtype = job.dtype};
+}
+
+}  // namespace
+
+double bus_factor(Kind kind, int ranks) {
+  const double r = ranks;
+  if (kind == Kind::kAllReduce) return 2 * (r - 1) / r;
+  return kind == Kind::kPermute ? 1.0 : (r - 1) / r;
+}
+
+Summary summary_of(const arch::Tables& tables, const fabric::Platform& platform, const RankCores& ranks,
+                   const SizedJob& job) {
+  const int all = static_cast<int>(ranks.size());
+  const int group = job.group ? job.group : all;
+  if (group < 1 || all % group != 0)
+    throw Fault(FaultKind::kInput, "collectives.ranks",
+                fmt::format("groups of {}: {} ranks do not divide by it", group, all),
+                "a divisor of the number of ranks");
+  std::vector<Job> jobs;
+  for (int first = 0; first < all; first += group)
+    jobs.push_back({request_of(job, group), RankCores(ranks.begin() + first, ranks.begin() + first + group),
+                    job.algorithm, 0, 1});
+  const Predictions predicted = predict(tables, platform, jobs);
+  Summary summary;
+  summary.bytes = jobs[0].request.bytes * (job.kind == Kind::kAllGather ? group : 1);
+  summary.us = static_cast<double>(predicted.end_ps) / kPsPerUs;
+  if (summary.us > 0)
+    summary.algorithm_gb_s = static_cast<double>(summary.bytes) / (summary.us * kBytesPerUsOfGb);
+  summary.bus_gb_s = summary.algorithm_gb_s * bus_factor(job.kind, group);
+  summary.algorithm = predicted.jobs[0].algorithm;
+  summary.why = predicted.jobs[0].why;
+  find_busiest(platform, predicted, summary);
+  return summary;
+}
+
+}  // namespace opentrn::collectives

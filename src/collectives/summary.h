@@ -1,0 +1,37 @@
+// A collective on all ranks of a machine, in the terms of nccom-test: size, time, bandwidths, and what bounds
+// it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "collectives/predict.h"
+
+namespace opentrn::collectives {
+
+// What `busbw` is of `algbw`: traffic of a rank over the size.
+double bus_factor(Kind kind, int ranks);
+
+struct SizedJob {
+  Kind kind = Kind::kAllReduce;
+  DType dtype = DType::kUint8;
+  int64_t bytes = 0;      // of the input; of the output of all-gather. Rounded up to what divides
+  int group = 0;          // ranks; the groups, of neighbours, run at once. 0: all ranks
+  std::string algorithm;  // empty: as the runtime chooses
+};
+
+struct Summary {
+  int64_t bytes = 0;
+  double us = 0, algorithm_gb_s = 0, bus_gb_s = 0;
+  std::string algorithm, why;
+  // The class of the busiest link ("NeuronLink"), and the part of the time that its bytes alone take.
+  std::string busiest;
+  double busiest_share = 0;
+};
+
+// An input fault where the ranks do not divide into groups, or the kind is none of all-reduce, all-gather,
+// reduce-scatter and all-to-all.
+Summary summary_of(const arch::Tables& tables, const fabric::Platform& platform, const RankCores& ranks,
+                   const SizedJob& job);
+
+}  // namespace opentrn::collectives

@@ -1,0 +1,65 @@
+// When the steps of plans start and end on a fabric: the time of a collective, of several at once, and what
+// each link carried meanwhile.
+//
+// A step costs its CC-core a while to start, then its first byte the latency of the path, then its bytes what
+// max-min sharing of the links leaves it. The peer's buffer must be there: nothing is written to a rank
+// before that rank has arrived at the collective.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "arch/tables.h"
+#include "collectives/plan.h"
+#include "fabric/platform.h"
+
+namespace opentrn::collectives {
+
+// Of the table [collective_time] of a generation.
+struct Costs {
+  int64_t step_ps = 0;  // from a step's being allowed to start to its first byte
+  // Of parts that lie in the rank's own HBM. 0: as fast as they arrive, in algorithms that pass packets on.
+  int64_t local_reduction_bytes_per_s = 0;
+  double reduction_factor = 1;      // how much longer than a copy a reducing transfer takes
+  int64_t channel_bytes_per_s = 0;  // of one channel of this algorithm; 0: as the links allow
+  // DMA engines read a packet, then write it: what a rank has moved is there one packet later. 0: not
+  // modelled, for algorithms whose steps pass packets on.
+  int64_t packet_bytes = 0;
+  int64_t start_ps = 0;  // from a rank's arrival until others may write to it
+};
+// A fault of what is not modelled where nothing is known of the generation.
+Costs costs_of(const arch::Tables& tables, Generation generation, const std::string& algorithm);
+
+// A plan on cores of a platform.
+struct Run {
+  const Plan* plan = nullptr;
+  Costs costs;
+  // The physical cores of each rank: one, or two where a logical core has two.
+  std::vector<std::vector<int>> cores;
+  std::vector<int64_t> arrivals_ps;  // of each rank; empty: all at 0
+  int priority = 0;                  // 0 goes first
+};
+
+struct StepTime {
+  int64_t start_ps = 0, end_ps = 0;  // from when it was allowed to start
+};
+
+struct RunTime {
+  std::vector<int64_t> ends_ps;              // of each rank: its last step, and the last that writes to it
+  std::vector<std::vector<StepTime>> steps;  // as the plan has them
+  int64_t end_ps() const;
+};
+
+struct Timing {
+  std::vector<RunTime> runs;
+  std::vector<int64_t> carried;  // bytes over each link of the platform
+  int64_t end_ps() const;
+};
+
+// All runs on one fabric, sharing its links. A program fault where a plan cannot end (a link is down, a
+// circle of waits).
+Timing time_of(const fabric::Platform& platform, std::span<const Run> runs);
+
+}  // namespace opentrn::collectives

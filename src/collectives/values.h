@@ -1,0 +1,31 @@
+// Computes what a collective computes, in one process.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "collectives/plan.h"
+
+namespace opentrn::collectives {
+
+struct RankBuffers {
+  std::span<const std::byte> input;
+  std::span<std::byte> output;  // may overlap the input's memory
+};
+
+// A buffer for each rank of the sizes that the request gives, or longer; an input fault otherwise.
+void check_buffers(const Request& request, std::span<const RankBuffers> buffers);
+
+// By the plan: reductions happen in its order, in the format of the DMA engines, so floating point results
+// are those of the algorithm. Steps run on the pool's threads as their waits end. A plan that verify() does
+// not prove is an input fault that names ranks and steps, before anything runs.
+void execute(const Plan& plan, std::span<const RankBuffers> buffers);
+// The same for a plan that verify() has proved before: it is not looked at again.
+void execute_proved(const Plan& plan, std::span<const RankBuffers> buffers);
+
+// By the definition of the operation, rank after rank: the slow reference of execute() for exact types, and
+// within rounding for others.
+void reference(const Request& request, std::span<const RankBuffers> buffers);
+
+}  // namespace opentrn::collectives

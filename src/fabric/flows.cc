@@ -1,0 +1,481 @@
+#include "fabric/flows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <queue>
+
+#include "base/fault.h"
+
+namespace opentrn::fabric {
+
+namespace {
+
+// ISO C++ has no 128-bit integers; GCC and Clang do.
+__extension__ using Wide = __int128;
+
+// Rates are in units of 2^-16 bytes per second, and what a flow has left in units of rate times picoseconds.
+constexpr int kRateBits = 16;
+constexpr int64_t kPsPerSecond = 1'000'000'000'000;
+constexpr int64_t kRateMax = kBytesPerSecondMax << kRateBits;
+constexpr int32_t kNone = -1;
+
+constexpr Wide work_of(int64_t bytes) { return (Wide{bytes} * kPsPerSecond) << kRateBits; }
+
+// A hop of a running flow, in the list of its link.
+struct HopEntry {
+  LinkId link = 0;
+  int32_t flow = 0;  // slot
+  int32_t next = kNone, previous = kNone;
+  int64_t load = 0;  // share times multiplicity: what the link carries per unit of the flow's rate
+};
+
+struct Running {
+  FlowId id = kNone;
+  int32_t first_hop = 0, hops = 0;
+  int32_t weight = 1, priority = 0;
+  int64_t limit = kRateMax;
+  int64_t bound = 0;  // what its links and its limit allow it at most
+  int64_t rate = 0;
+  int64_t bytes = 0;
+  Wide left = 0;  // at `since_ps`
+  int64_t since_ps = 0, end_ps = INT64_MAX;
+  uint32_t seen = 0;
+  bool frozen = false;
+};
+
+struct LinkState {
+  int64_t capacity = 0;  // rate units
+  int32_t first = kNone;
+  uint32_t seen = 0;
+  bool can_be_full = false;  // when it was last looked at
+  bool changed = false;
+  Wide bounds = 0;   // of its flows, by load: whether it can be full
+  Wide carried = 0;  // bytes times load, of flows that have ended
+  // While solving:
+  Wide free = 0;    // capacity in rate times load
+  Wide wanted = 0;  // loads by weight of the flows that still grow
+};
+
+struct End {
+  int64_t at_ps;
+  FlowId id;
+  bool operator>(const End& other) const {
+    return at_ps != other.at_ps ? at_ps > other.at_ps : id > other.id;
+  }
+};
+
+struct Level {
+  int64_t level;
+  int32_t of;  // link or slot
+};
+constexpr auto kHigher = [](const Level& a, const Level& b) {
+  return a.level != b.level ? a.level > b.level : a.of > b.of;
+};
+
+}  // namespace
+
+struct Flows::State {
+  explicit State(const Network& network) : links(network.links.size()) {
+    for (size_t i = 0; i < links.size(); ++i) {
+      check_rate(network.links[i].bytes_per_s);
+      links[i].capacity = network.links[i].bytes_per_s << kRateBits;
+    }
+  }
+
+  static void check_rate(int64_t bytes_per_s) {
+    OPENTRN_CHECK(bytes_per_s >= 0 && bytes_per_s <= kBytesPerSecondMax, "a link of {} bytes per second",
+                  bytes_per_s);
+  }
+
+  LinkState& link(LinkId id) { return links[static_cast<size_t>(id)]; }
+  Running& flow(int32_t slot) { return flows[static_cast<size_t>(slot)]; }
+  HopEntry& hop(int32_t at) { return hops[static_cast<size_t>(at)]; }
+  std::span<HopEntry> hops_of(const Running& f) {
+    return {hops.data() + f.first_hop, static_cast<size_t>(f.hops)};
+  }
+
+  // -- flows and links ---------------------------------------------------------------------------------
+  int32_t hop_block(size_t count) {
+    if (count < free_blocks.size() && !free_blocks[count].empty()) {
+      const int32_t first = free_blocks[count].back();
+      free_blocks[count].pop_back();
+      return first;
+    }
+    const size_t first = hops.size();
+    hops.resize(first + count);
+    return static_cast<int32_t>(first);
+  }
+
+  int64_t bound_of(const Running& f) {
+    int64_t bound = f.limit;
+    for (const HopEntry& h : hops_of(f)) {
+      const Wide alone = Wide{link(h.link).capacity} * kWholeShare / h.load;
+      if (alone < bound) bound = static_cast<int64_t>(alone);
+    }
+    return bound;
+  }
+
+  // A unit of its weight above the bound: with that to spare, a link is never among those with the lowest
+  // level, not even by rounding, so that leaving it out changes nothing.
+  void count_bound(const Running& f, int sign) {
+    for (const HopEntry& h : hops_of(f)) {
+      link(h.link).bounds += sign * (Wide{f.bound} + f.weight) * h.load;
+      change(h.link);
+    }
+  }
+
+  void change(LinkId id) {
+    if (link(id).changed) return;
+    link(id).changed = true;
+    changed_links.push_back(id);
+  }
+
+  void attach(int32_t slot, const Flow& from) {
+    Running& f = flow(slot);
+    f.hops = static_cast<int32_t>(from.hops.size());
+    f.first_hop = hop_block(from.hops.size());
+    for (int32_t i = 0; i < f.hops; ++i) {
+      const Hop& wanted = from.hops[static_cast<size_t>(i)];
+      OPENTRN_CHECK(wanted.share > 0, "a hop with a share of {}", wanted.share);
+      HopEntry& h = hop(f.first_hop + i);
+      LinkState& l = link(wanted.link);
+      h = {wanted.link, slot, l.first, kNone, int64_t{wanted.share} * from.multiplicity};
+      if (l.first != kNone) hop(l.first).previous = f.first_hop + i;
+      l.first = f.first_hop + i;
+    }
+    f.bound = bound_of(f);
+    count_bound(f, +1);
+    new_flows.push_back(f.id);
+  }
+
+  void detach(int32_t slot) {
+    Running& f = flow(slot);
+    count_bound(f, -1);
+    for (int32_t i = f.first_hop; i < f.first_hop + f.hops; ++i) {
+      const HopEntry& h = hop(i);
+      LinkState& l = link(h.link);
+      l.carried += Wide{f.bytes} * h.load;
+      if (h.previous != kNone)
+        hop(h.previous).next = h.next;
+      else
+        l.first = h.next;
+      if (h.next != kNone) hop(h.next).previous = h.previous;
+    }
+    const size_t count = static_cast<size_t>(f.hops);
+    if (count > 0) {
+      if (free_blocks.size() <= count) free_blocks.resize(count + 1);
+      free_blocks[count].push_back(f.first_hop);
+    }
+    slot_of[static_cast<size_t>(f.id)] = kNone;
+    f = Running{};
+    free_slots.push_back(slot);
+  }
+
+  FlowId start(const Flow& from) {
+    OPENTRN_CHECK(from.multiplicity > 0 && from.weight > 0 && from.bytes >= 0,
+                  "a flow of {} bytes, multiplicity {}, weight {}", from.bytes, from.multiplicity,
+                  from.weight);
+    const FlowId id = static_cast<FlowId>(slot_of.size());
+    int32_t slot = kNone;
+    if (free_slots.empty()) {
+      slot = static_cast<int32_t>(flows.size());
+      flows.emplace_back();
+    } else {
+      slot = free_slots.back();
+      free_slots.pop_back();
+    }
+    slot_of.push_back(slot);
+    Running& f = flow(slot);
+    f.id = id;
+    f.weight = from.weight;
+    f.priority = from.priority;
+    f.limit = from.bytes_per_s_max >= kBytesPerSecondMax ? kRateMax : from.bytes_per_s_max << kRateBits;
+    f.bytes = from.bytes;
+    f.left = work_of(from.bytes);
+    f.since_ps = now_ps;
+    // What needs no time takes nothing from others.
+    if (from.bytes == 0 || (from.hops.empty() && from.bytes_per_s_max == kNoLimit)) {
+      f.end_ps = now_ps;
+      ends.push({now_ps, id});
+      return id;
+    }
+    attach(slot, from);
+    return id;
+  }
+
+  // -- the part that changes -----------------------------------------------------------------------------
+  void take_flow(int32_t slot) {
+    Running& f = flow(slot);
+    if (f.seen == round) return;
+    f.seen = round;
+    part_flows.push_back(slot);
+    for (const HopEntry& h : hops_of(f)) take_link(h.link);
+  }
+
+  void take_link(LinkId id) {
+    LinkState& l = link(id);
+    if (!l.can_be_full || l.seen == round) return;
+    l.seen = round;
+    part_links.push_back(id);
+  }
+
+  void take_flows_on(LinkId id) {
+    for (int32_t at = link(id).first; at != kNone; at = hop(at).next) take_flow(hop(at).flow);
+  }
+
+  void collect() {
+    ++round;
+    part_flows.clear();
+    part_links.clear();
+    relieved.clear();
+    for (LinkId id : changed_links) {
+      LinkState& l = link(id);
+      const bool before = l.can_be_full;
+      l.can_be_full = l.bounds > Wide{l.capacity} * kWholeShare;
+      l.changed = false;
+      if (before && !l.can_be_full) relieved.push_back(id);
+    }
+    for (LinkId id : changed_links) take_link(id);
+    for (LinkId id : relieved) take_flows_on(id);
+    for (FlowId id : new_flows)
+      if (const int32_t slot = slot_of[static_cast<size_t>(id)]; slot != kNone) take_flow(slot);
+    // part_links grows while it is walked.
+    for (size_t i = 0; i < part_links.size(); ++i) take_flows_on(part_links[i]);
+    changed_links.clear();
+    new_flows.clear();
+  }
+
+  // -- solving it ------------------------------------------------------------------------------------------
+  // The rate per unit of weight at which the link is full if all that still grows on it grows alike.
+  int64_t level_of(const LinkState& l) const {
+    const Wide level = l.free / l.wanted;
+    return level > kRateMax ? kRateMax : static_cast<int64_t>(level);
+  }
+
+  void solve_part() {
+    for (LinkId id : part_links) link(id).free = Wide{link(id).capacity} * kWholeShare;
+    classes.clear();
+    for (int32_t slot : part_flows) classes.push_back(flow(slot).priority);
+    std::sort(classes.begin(), classes.end());
+    classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
+    for (int priority : classes) {
+      solving_priority = priority;
+      solve_class(priority);
+    }
+    for (int32_t slot : part_flows) flow(slot).frozen = false;
+  }
+
+  void solve_class(int priority) {
+    for (LinkId id : part_links) link(id).wanted = 0;
+    limits.clear();
+    size_t growing = 0;
+    for (int32_t slot : part_flows) {
+      Running& f = flow(slot);
+      if (f.priority != priority) continue;
+      ++growing;
+      for (const HopEntry& h : hops_of(f))
+        if (link(h.link).seen == round) link(h.link).wanted += Wide{f.weight} * h.load;
+      if (f.bound == f.limit) limits.push_back({f.limit / f.weight, slot});
+    }
+    std::sort(limits.begin(), limits.end(), [](const Level& a, const Level& b) { return kHigher(b, a); });
+    levels.clear();
+    for (LinkId id : part_links)
+      if (link(id).wanted > 0) levels.push_back({level_of(link(id)), id});
+    std::make_heap(levels.begin(), levels.end(), kHigher);
+    size_t next_limit = 0;
+    while (growing > 0) {
+      while (next_limit < limits.size() && flow(limits[next_limit].of).frozen) ++next_limit;
+      refresh_top();
+      int64_t level = INT64_MAX;
+      if (!levels.empty()) level = levels.front().level;
+      if (next_limit < limits.size()) level = std::min(level, limits[next_limit].level);
+      OPENTRN_CHECK(level != INT64_MAX, "{} flows have neither a full link nor a limit", growing);
+      growing -= freeze_at(level, next_limit);
+    }
+  }
+
+  // Levels only rise as others freeze, so what is on top is looked at again until it is what it says.
+  void refresh_top() {
+    while (!levels.empty()) {
+      const Level top = levels.front();
+      const LinkState& l = link(top.of);
+      if (l.wanted > 0 && level_of(l) == top.level) return;
+      std::pop_heap(levels.begin(), levels.end(), kHigher);
+      if (l.wanted > 0) {
+        levels.back().level = level_of(l);
+        std::push_heap(levels.begin(), levels.end(), kHigher);
+      } else {
+        levels.pop_back();
+      }
+    }
+  }
+
+  // Freezes all that ends at this level at once, before any link is updated: with one link after the other,
+  // what rounding leaves over would go to whichever comes last.
+  size_t freeze_at(int64_t level, size_t& next_limit) {
+    frozen_now.clear();
+    const auto freeze = [&](int32_t slot) {
+      Running& f = flow(slot);
+      if (f.frozen) return;
+      f.frozen = true;
+      frozen_now.push_back(slot);
+    };
+    for (refresh_top(); !levels.empty() && levels.front().level == level; refresh_top()) {
+      const LinkId id = levels.front().of;
+      std::pop_heap(levels.begin(), levels.end(), kHigher);
+      levels.pop_back();
+      for (int32_t at = link(id).first; at != kNone; at = hop(at).next)
+        if (flow(hop(at).flow).priority == solving_priority) freeze(hop(at).flow);
+    }
+    for (; next_limit < limits.size() && limits[next_limit].level == level; ++next_limit)
+      freeze(limits[next_limit].of);
+    for (int32_t slot : frozen_now) {
+      Running& f = flow(slot);
+      const int64_t rate = static_cast<int64_t>(std::min(Wide{level} * f.weight, Wide{f.bound}));
+      set_flow_rate(f, rate);
+      for (const HopEntry& h : hops_of(f)) {
+        LinkState& l = link(h.link);
+        if (l.seen != round) continue;
+        l.free -= Wide{rate} * h.load;
+        l.wanted -= Wide{f.weight} * h.load;
+      }
+    }
+    return frozen_now.size();
+  }
+
+  void set_flow_rate(Running& f, int64_t rate) {
+    if (f.rate == rate) return;
+    f.left -= Wide{f.rate} * (now_ps - f.since_ps);
+    f.since_ps = now_ps;
+    f.rate = rate;
+    f.end_ps = end_of(f);
+    if (f.end_ps != INT64_MAX) ends.push({f.end_ps, f.id});
+  }
+
+  static int64_t end_of(const Running& f) {
+    if (f.left <= 0) return f.since_ps;
+    if (f.rate == 0) return INT64_MAX;
+    const Wide ps = (f.left + f.rate - 1) / f.rate;
+    return ps > INT64_MAX - f.since_ps ? INT64_MAX : f.since_ps + static_cast<int64_t>(ps);
+  }
+
+  void solve() {
+    if (changed_links.empty() && new_flows.empty()) return;
+    collect();
+    flows_solved += static_cast<int64_t>(part_flows.size());
+    solve_part();
+  }
+
+  int64_t next_end() {
+    solve();
+    while (!ends.empty()) {
+      const End& top = ends.top();
+      const int32_t slot = slot_of[static_cast<size_t>(top.id)];
+      if (slot != kNone && flow(slot).end_ps == top.at_ps) return top.at_ps;
+      ends.pop();
+    }
+    return INT64_MAX;
+  }
+
+  int64_t now_ps = 0;
+  int64_t flows_solved = 0;
+  int solving_priority = 0;
+  std::vector<LinkState> links;
+  std::vector<Running> flows;
+  std::vector<HopEntry> hops;
+  std::vector<std::vector<int32_t>> free_blocks;  // by size
+  std::vector<int32_t> free_slots;
+  std::vector<int32_t> slot_of;  // by FlowId
+  std::priority_queue<End, std::vector<End>, std::greater<>> ends;
+
+  std::vector<LinkId> changed_links;
+  std::vector<FlowId> new_flows;
+  uint32_t round = 0;
+  std::vector<int32_t> part_flows;
+  std::vector<LinkId> part_links, relieved;
+  std::vector<int> classes;
+  std::vector<Level> levels, limits;
+  std::vector<int32_t> frozen_now;
+  std::vector<FlowId> ended;
+};
+
+Flows::Flows(const Network& network) : state_(std::make_unique<State>(network)) {}
+Flows::~Flows() = default;
+
+FlowId Flows::start(int64_t at_ps, Flow flow) {
+  State& s = *state_;
+  OPENTRN_CHECK(at_ps >= s.now_ps, "a flow starts at {} ps, but it is {} ps", at_ps, s.now_ps);
+  if (at_ps > s.now_ps) {
+    OPENTRN_CHECK(at_ps <= s.next_end(), "a flow starts at {} ps, but one ends at {} ps", at_ps,
+                  s.next_end());
+    s.now_ps = at_ps;
+  }
+  return s.start(flow);
+}
+
+int64_t Flows::now() const { return state_->now_ps; }
+int64_t Flows::next_end() { return state_->next_end(); }
+int64_t Flows::solved() const { return state_->flows_solved; }
+
+std::span<const FlowId> Flows::advance(int64_t at_ps) {
+  State& s = *state_;
+  OPENTRN_CHECK(at_ps >= s.now_ps, "time goes from {} ps to {} ps", s.now_ps, at_ps);
+  OPENTRN_CHECK(at_ps <= s.next_end(), "advance to {} ps would pass the end of a flow at {} ps", at_ps,
+                s.next_end());
+  s.now_ps = at_ps;
+  s.ended.clear();
+  while (!s.ends.empty() && s.ends.top().at_ps <= at_ps) {
+    const End end = s.ends.top();
+    s.ends.pop();
+    const int32_t slot = s.slot_of[static_cast<size_t>(end.id)];
+    if (slot == kNone || s.flow(slot).end_ps != end.at_ps) continue;
+    s.detach(slot);
+    s.ended.push_back(end.id);
+  }
+  return s.ended;
+}
+
+int64_t Flows::rate(FlowId id) {
+  State& s = *state_;
+  s.solve();
+  const int32_t slot = s.slot_of.at(static_cast<size_t>(id));
+  return slot == kNone ? 0 : s.flow(slot).rate >> kRateBits;
+}
+
+double Flows::exact_rate(FlowId id) {
+  State& s = *state_;
+  s.solve();
+  const int32_t slot = s.slot_of.at(static_cast<size_t>(id));
+  return slot == kNone ? 0 : std::ldexp(static_cast<double>(s.flow(slot).rate), -kRateBits);
+}
+
+void Flows::set_rate(LinkId id, int64_t bytes_per_s) {
+  State& s = *state_;
+  State::check_rate(bytes_per_s);
+  LinkState& l = s.link(id);
+  const int64_t capacity = bytes_per_s << kRateBits;
+  if (capacity == l.capacity) return;
+  for (int32_t at = l.first; at != kNone; at = s.hop(at).next) s.count_bound(s.flow(s.hop(at).flow), -1);
+  l.capacity = capacity;
+  for (int32_t at = l.first; at != kNone; at = s.hop(at).next) {
+    Running& f = s.flow(s.hop(at).flow);
+    f.bound = s.bound_of(f);
+    s.count_bound(f, +1);
+    s.new_flows.push_back(f.id);
+  }
+}
+
+int64_t Flows::carried(LinkId id) const {
+  State& s = *state_;
+  const LinkState& l = s.link(id);
+  Wide sum = l.carried;
+  for (int32_t at = l.first; at != kNone; at = s.hop(at).next) {
+    const HopEntry& h = s.hop(at);
+    const Running& f = s.flow(h.flow);
+    const Wide left = std::max<Wide>(0, f.left - Wide{f.rate} * (s.now_ps - f.since_ps));
+    sum += (work_of(f.bytes) - left) / work_of(1) * h.load;
+  }
+  return static_cast<int64_t>(sum / kWholeShare);
+}
+
+}  // namespace opentrn::fabric

@@ -1,0 +1,41 @@
+"""Work that a signal is to end: what raises in the middle of it, and how soon."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import pytest
+
+# From the signal to the end of what it interrupts. A tenth of it on a quiet core; machines that test are busy.
+SECONDS = 3.0
+
+
+class Alarm(BaseException):
+    """What the tests' handler raises; no Exception, which frameworks would wrap into one of theirs."""
+
+
+@contextmanager
+def raises_soon(after: float = 0.4) -> Iterator[list[str]]:
+    """The body must be ended by an alarm that goes off `after` seconds; gives where the core stood, once it is over."""
+    where: list[str] = []
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise Alarm
+
+    before = signal.signal(signal.SIGALRM, ring)
+    begin = time.perf_counter()
+    # Frameworks drop what is raised in some of their callbacks: it rings again until it is heard.
+    signal.setitimer(signal.ITIMER_REAL, after, 1.0)
+    try:
+        with pytest.raises(Alarm) as caught:
+            yield where
+        ended = time.perf_counter()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    where.append(getattr(caught.value, "opentrn_where", ""))
+    assert ended - begin - after < SECONDS

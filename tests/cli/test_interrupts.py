@@ -1,0 +1,158 @@
+"""Ctrl-C, SIGTERM and --deadline end the `opentrn` program, with a status, a message and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests import endless
+from tests.alarms import SECONDS
+from tests.package import PYTHON
+
+KERNELS = endless.__file__
+LOOP = Path(KERNELS).read_text().partition("while again:")[0].count("\n") + 1  # its line
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("interrupts")
+    (path / "endless.mlir").write_text(endless.model(start="%two"))
+    (path / "long.mlir").write_text(endless.products())
+    return path
+
+
+def start(folder: Path, *words: str, **variables: str) -> subprocess.Popen[str]:
+    environment = dict(os.environ, PYTHONPATH=str(PYTHON), TMPDIR=str(folder), **variables)
+    return subprocess.Popen(
+        [sys.executable, "-m", "opentrn", *words], cwd=folder, env=environment, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, restore_signals=True,
+    )  # fmt: skip
+
+
+def signalled(process: subprocess.Popen[str], number: int, after: float = 2.5) -> tuple[int, str]:
+    """(status, what is on stderr) of a process that is at work when the signal comes."""
+    time.sleep(after)
+    assert process.poll() is None, process.communicate()
+    begin = time.perf_counter()
+    process.send_signal(number)
+    try:
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert time.perf_counter() - begin < SECONDS
+    return process.returncode, errors
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", f"{KERNELS}:endless"),
+        ("run", "endless.mlir", "--no-cache", "--loop-limit", "2000000000"),
+        ("compile", "long.mlir", "--no-cache"),
+    ],
+    ids=["kernel", "model", "compilation"],
+)
+def test_ctrl_c(folder: Path, words: tuple[str, ...]) -> None:
+    status, errors = signalled(start(folder, *words), signal.SIGINT)
+    assert status == 130
+    assert errors.startswith("opentrn: interrupted while ")
+
+
+def test_ctrl_c_says_where_a_kernel_stood(folder: Path) -> None:
+    _, errors = signalled(start(folder, "run", f"{KERNELS}:endless"), signal.SIGINT)
+    lines = f"({LOOP}|{LOOP + 1}|{LOOP + 2})"
+    assert re.fullmatch(
+        rf"opentrn: interrupted while computing\n    at .*endless\.py:{lines} in endless\n", errors
+    )
+
+
+def test_ctrl_c_says_what_a_compilation_did(folder: Path) -> None:
+    _, errors = signalled(start(folder, "compile", "long.mlir", "--no-cache"), signal.SIGINT)
+    assert "\n    at compiling: " in errors
+
+
+def test_sigterm_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+    process = start(
+        folder, "compile", "long.mlir", "-o", str(tmp_path / "out.neuron"), OPENTRN_CACHE=str(tmp_path)
+    )
+    status, errors = signalled(process, signal.SIGTERM)
+    assert status == 143
+    assert errors.startswith("opentrn: terminated while ")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_sigterm_ends_a_kernel_that_is_python(folder: Path) -> None:
+    status, errors = signalled(start(folder, "run", f"{KERNELS}:python"), signal.SIGTERM)
+    assert status == 143
+    assert "endless.py:" in errors and " in python" in errors
+
+
+def test_sigterm_of_a_profiled_command(folder: Path) -> None:
+    command = [
+        sys.executable,
+        "-c",
+        "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(60)",
+    ]
+    process = start(folder, "profile", "--", *command)
+    status, _ = signalled(process, signal.SIGTERM)
+    assert status == 143
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((folder / "pid").read_text()), 0)
+
+
+@pytest.mark.parametrize("kernel", ["endless", "python"])
+def test_deadline(folder: Path, kernel: str) -> None:
+    begin = time.perf_counter()
+    process = start(folder, "run", f"{KERNELS}:{kernel}", "--deadline", "1.5")
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 124
+    assert time.perf_counter() - begin < 1.5 + 2 * SECONDS  # with the start of the process
+    assert errors.startswith("opentrn: the deadline of 1.5 s is over while ")
+    assert f" in {kernel}\n" in errors
+    assert errors.rstrip().endswith("try: more seconds (--deadline, OPENTRN_DEADLINE), or less work")
+
+
+def test_deadline_of_the_environment(folder: Path) -> None:
+    process = start(folder, "compile", "long.mlir", "--no-cache", OPENTRN_DEADLINE="1.5")
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 124
+    assert "the deadline of 1.5 s is over" in errors
+
+
+def test_deadline_of_a_profiled_command(folder: Path) -> None:
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    process = start(folder, "profile", "--deadline", "1", "--", *command)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 124
+    assert "the deadline of 1 s is over" in errors
+
+
+def test_command_within_its_deadline(folder: Path) -> None:
+    process = start(folder, "run", "endless.mlir", "--loop-limit", "1000", "--deadline", "50")
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "sim.while_iterations" in errors and "deadline" not in errors
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "soon", "nan", "1e12"])
+def test_deadlines_that_are_none(folder: Path, text: str) -> None:
+    process = start(folder, "run", f"{KERNELS}:endless", f"--deadline={text}")
+    assert "is no number of seconds" in process.communicate(timeout=60)[1]
+    assert process.returncode == 2
+    process = start(folder, "run", f"{KERNELS}:endless", OPENTRN_DEADLINE=text)
+    assert "OPENTRN_DEADLINE" in process.communicate(timeout=60)[1]
+    assert process.returncode == 2
+
+
+def test_loop_limit_of_a_kernel(folder: Path) -> None:
+    process = start(folder, "run", f"{KERNELS}:endless", "--loop-limit", "1000")
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "a while loop ran 1000 times" in errors and f"endless.py:{LOOP} in endless" in errors

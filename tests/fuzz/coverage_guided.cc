@@ -1,0 +1,22 @@
+// libFuzzer's entry points: `./dev fuzz --coverage-guided` builds one program for each body of bodies.h, with
+// OPENTRN_FUZZ_TARGET as its name, and gives each files to begin with (opentrn_fuzz --corpus).
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "tests/fuzz/bodies.h"
+
+#define OPENTRN_FUZZ_JOINED(name) name##_bytes
+#define OPENTRN_FUZZ_BODY(name) OPENTRN_FUZZ_JOINED(name)
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  try {
+    opentrn::fuzz::OPENTRN_FUZZ_BODY(OPENTRN_FUZZ_TARGET)({reinterpret_cast<const std::byte*>(data), size});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "fuzz: FAILED: %s\n", error.what());
+    std::abort();  // which libFuzzer reports, with the file
+  }
+  return 0;
+}

@@ -1,0 +1,195 @@
+"""What a process of JAX with this platform does about others, and what it tells its user."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tests.jax.test_programs import run
+
+pytest.importorskip("jax", reason="the platform is JAX's")
+
+def test_several_processes_of_jax_distributed_are_refused():
+    code = (
+        "import sys, jax\n"
+        "jax.distributed.initialize('localhost:' + sys.argv[1], num_processes=2, process_id=int(sys.argv[2]))\n"
+        "try:\n"
+        "    jax.devices()\n"
+        "except RuntimeError as error:\n"
+        "    print('refused:', error, flush=True)\n"
+        "import os; os._exit(0)\n"  # one process need not wait for the other
+    )
+    import os
+    import socket
+
+    from tests.jax.test_programs import PYTHON, ROOT
+
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = str(free.getsockname()[1])
+    environment = dict(os.environ, JAX_PLATFORMS="neuron", PYTHONPATH=f"{PYTHON}:{ROOT}")
+    started = [
+        subprocess.Popen([sys.executable, "-c", code, port, str(number)], env=environment, cwd=ROOT,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for number in (0, 1)
+    ]  # fmt: skip
+    for process in started:
+        out, err = process.communicate(timeout=120)
+        assert "refused:" in out and "jax.distributed has 2 processes" in out and "try:" in out, out + err
+
+
+def test_one_process_of_jax_distributed_works():
+    code = (
+        "import socket, jax, jax.numpy as jnp\n"
+        "with socket.socket() as free: free.bind(('localhost', 0)); port = free.getsockname()[1]\n"
+        "jax.distributed.initialize(f'localhost:{port}', num_processes=1, process_id=0)\n"
+        "print(jax.process_count(), float(jnp.ones(3).sum()))\n"
+    )
+    done = run("neuron", "-c", code)
+    assert done.stdout == "1 3.0\n", done.stderr
+
+
+FORKED = """
+import multiprocessing, sys, warnings
+import jax, jax.numpy as jnp
+warnings.simplefilter("ignore")
+x = jnp.ones(3)
+x.sum().block_until_ready()
+
+def child(queue):
+    for use in (lambda: float(x[0]), lambda: float(jnp.ones(3).sum()), lambda: float(jnp.ones((4, 5)).sum())):
+        try:
+            queue.put(use())
+        except BaseException as error:
+            queue.put(str(error))
+
+context = multiprocessing.get_context("fork")
+queue = context.Queue()
+process = context.Process(target=child, args=(queue,))
+process.start()
+for _ in range(3):
+    print(queue.get(timeout=60).partition("\\n")[0])
+process.join(30)
+print(process.exitcode, float(jnp.ones(3).sum()))
+"""
+
+
+def test_the_child_of_a_fork_is_told_to_spawn_and_the_parent_goes_on():
+    done = run("neuron", "-c", FORKED)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and lines[-1] == "0 3.0", done.stdout + done.stderr
+    assert all(
+        "this process was forked after the platform neuron had started" in line for line in lines[:3]
+    ), lines
+
+
+def test_a_child_that_uses_no_jax_ends():
+    code = (
+        "import os, sys, warnings; warnings.simplefilter('ignore')\n"
+        "import jax, jax.numpy as jnp\n"
+        "jnp.ones(3).sum().block_until_ready()\n"
+        "child = os.fork()\n"
+        "if child == 0: sys.exit(7)\n"  # JAX's own exit handlers run
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    done = run("neuron", "-c", code)
+    assert done.stdout == "7\n", done.stderr
+
+
+WIDE = """
+import jax, jax.numpy as jnp
+jax.config.update("jax_enable_x64", True)
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("jax.jit(lambda x: x.sum())(jnp.arange(100_000))", "reduce to tensor<i64>"),
+        ("jax.jit(lambda x: x.prod())(jnp.arange(1, 21))", "reduce to tensor<i64>"),
+        ("jax.jit(lambda x: x * x)(jnp.arange(3) + 2**20)", "multiply to tensor<3xi64>"),
+        ("jax.jit(lambda x: (x * 2).astype(jnp.int64))(jnp.ones(3))", "multiply to tensor<3xf64>"),
+        ("jax.jit(lambda x: x / 3)(jnp.ones(3, jnp.float32).astype(jnp.float64))", "is rounded to f32"),
+        ("jax.jit(lambda x, i: x[i])(jnp.ones(9, jnp.float32), 3)", None),
+        ("jax.jit(lambda x: jnp.argmax(x))(jnp.ones(9, jnp.float32))", None),
+        ("jax.jit(lambda x: jax.lax.fori_loop(0, 9, lambda i, s: s + x[i], x[0]))(jnp.ones(9, jnp.float32))", None),
+        ("jax.jit(lambda x: (x > 0).sum())(jnp.ones(9, jnp.float32))", None),
+    ],
+    ids=["sum", "prod", "product", "float", "f64", "index", "argmax", "loop", "count"],
+)  # fmt: skip
+def test_what_x64_loses_is_told_once_for_a_program(body, told):
+    done = run("neuron", "-c", WIDE.format(body))
+    assert done.returncode == 0, done.stderr
+    lines = [
+        line
+        for line in done.stderr.splitlines()
+        if "64-bit numbers in 32 bits" in line and "jit__lambda" in line
+    ]
+    if told is None:
+        assert lines == []
+        return
+    assert len(lines) == 1 and told in lines[0] and lines[0].startswith("opentrn: "), done.stderr
+
+
+def test_narrowing_can_be_silenced():
+    code = WIDE.format("jax.jit(lambda x: x.sum())(jnp.arange(100_000))")
+    assert "64-bit" not in run("neuron", "-c", code, OPENTRN_NARROWING="off").stderr
+    refused = run("neuron", "-c", code, OPENTRN_NARROWING="no")
+    assert refused.returncode == 1 and "OPENTRN_NARROWING" in refused.stderr
+
+
+def test_svd_and_reconstruction_of_any_size_compile():
+    """Sizes whose predicted time came back to the same transfers without end."""
+    code = textwrap.dedent(
+        """
+        import jax, jax.numpy as jnp, numpy as np
+        @jax.jit
+        def reconstructed(a):
+            u, s, v = jnp.linalg.svd(a, full_matrices=False)
+            return (u * s) @ v
+        for rows, columns in ((170, 85), (200, 100)):
+            reconstructed.lower(jnp.zeros((rows, columns), jnp.float32)).compile()
+        a = np.random.default_rng(0).standard_normal((60, 30)).astype(np.float32)
+        print(np.abs(reconstructed(a) - a).max() < 1e-4)
+        """
+    )
+    done = run("neuron", "-c", code)
+    assert done.stdout == "True\n", done.stderr
+
+
+def test_a_value_larger_than_a_cores_hbm_is_refused_when_it_is_compiled():
+    code = (
+        "import jax, jax.numpy as jnp\n"
+        "f = jax.jit(lambda a: jnp.sort(a[:, None] * a[None, :], 0).sum())\n"
+        "try:\n"
+        "    f.lower(jnp.ones(80000)).compile()\n"
+        "except Exception as error:\n"
+        "    print(error)\n"
+    )
+    done = run("neuron", "-c", code)
+    assert "RESOURCE_EXHAUSTED" in done.stdout and "a logical core has 12.0 GiB of HBM" in done.stdout, (
+        done.stdout
+    )
+
+
+def test_strict_refuses_a_program_that_one_device_would_compute_for_all():
+    code = textwrap.dedent(
+        """
+        import jax, jax.numpy as jnp, numpy as np
+        from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+        mesh = Mesh(np.array(jax.devices()[:8]), ("x",))
+        w = jax.device_put(np.ones((16, 32), np.float32), NamedSharding(mesh, P(None, "x")))
+        f = jax.jit(lambda w: (w.reshape(16, 4, 8).transpose(1, 0, 2) * 2).sum(0))
+        print(np.asarray(f(w)).sum())
+        """
+    )
+    done = run("neuron", "-c", code, NEURON_RT_NUM_CORES="8")
+    assert done.stdout == "1024.0\n" and "one device computes jit__lambda for all of them" in done.stderr, (
+        done.stderr
+    )
+    strict = run("neuron", "-c", code, NEURON_RT_NUM_CORES="8", OPENTRN_STRICT="1")
+    assert strict.returncode == 1 and "one device would compute jit__lambda" in strict.stderr, strict.stderr

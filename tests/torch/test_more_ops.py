@@ -1,0 +1,78 @@
+"""Ops that torch has no decomposition for, against eager torch, with nothing left to the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the backend is torch's")
+from torch import nn  # noqa: E402
+
+import opentrn.torch  # noqa: E402, F401
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("OPENTRN_STRICT", "1")
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    yield
+    torch._dynamo.reset()
+
+
+def check(function: Callable[[torch.Tensor], object], x: torch.Tensor) -> None:
+    """Values, and gradients of floats."""
+    results = []
+    for call in (function, torch.compile(function, backend="neuron", fullgraph=True)):
+        given = x.clone().requires_grad_(x.is_floating_point())
+        out = call(given)
+        first = out[0] if isinstance(out, tuple) else out
+        if x.is_floating_point():
+            (
+                first.nan_to_num() * torch.linspace(0.5, 1.5, first.numel()).reshape(first.shape)
+            ).sum().backward()
+        results.append((*(out if isinstance(out, tuple) else (out,)), given.grad))
+    torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+@pytest.mark.parametrize("ignores_nan", [False, True])
+@pytest.mark.parametrize("shape", [(7,), (8,), (3, 5), (2, 6, 3)])
+def test_median(shape: tuple[int, ...], ignores_nan: bool) -> None:
+    median = torch.nanmedian if ignores_nan else torch.median
+    x = torch.randperm(int(torch.tensor(shape).prod())).reshape(
+        shape
+    )  # no two equal: which of them is torch's choice
+    for each in (x, x.float()):
+        torch._dynamo.reset()
+        check(median, each)
+        for dim in range(-1, len(shape) - 1):
+            check(lambda x, dim=dim: tuple(median(x, dim)), each)
+            check(lambda x, dim=dim: tuple(median(x, dim, keepdim=True)), each)
+
+
+@pytest.mark.parametrize("ignores_nan", [False, True])
+def test_median_of_nan(ignores_nan: bool) -> None:
+    median = torch.nanmedian if ignores_nan else torch.median
+    x = torch.tensor([[3.0, float("nan"), 1.0, 2.0, 5.0], [3.0, 4.0, 1.0, 2.0, 5.0]])
+    check(lambda x: median(x), x)
+    check(lambda x: median(x, 1)[0], x)
+
+
+def test_product_of_bytes() -> None:
+    left, right = (torch.randint(-128, 128, shape, dtype=torch.int8) for shape in ((32, 64), (64, 24)))
+    given = torch.compile(torch._int_mm, backend="neuron", fullgraph=True)(left, right)
+    assert given.dtype == torch.int32 and torch.equal(given, torch._int_mm(left, right))
+
+
+@pytest.mark.parametrize("dim", [0, 2])
+def test_weight_normalisation(dim: int) -> None:
+    layer = nn.utils.parametrizations.weight_norm(nn.Conv1d(4, 6, 3), dim=dim)
+    x = torch.randn(2, 4, 9)
+    results = []
+    for call in (layer, torch.compile(layer, backend="neuron", fullgraph=True)):
+        layer.zero_grad()
+        out = call(x)
+        (out * torch.linspace(0.5, 1.5, out.numel()).reshape(out.shape)).sum().backward()
+        results.append([out.detach(), *(p.grad.clone() for p in layer.parameters())])
+    torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5)
