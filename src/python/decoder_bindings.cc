@@ -16,6 +16,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "decoder/engine.h"
+#include "decoder/generation.h"
 #include "decoder/sampler.h"
 #include "decoder/weights.h"
 #include "import/weights/gguf.h"
@@ -152,6 +153,40 @@ nb::object time_of(Engine& engine, const BucketTuple& of, const std::vector<std:
   return time_program(model.program, model.generation, settings, model.origin, nullptr, std::nullopt);
 }
 
+using decoder::Finish;
+using decoder::Generation;
+
+constexpr const char* kFinishes[] = {"", "stop", "length"};
+
+// (the bucket, [(request, token, "", "stop" or "length")])
+nb::tuple generation_step(Generation& generation) {
+  decoder::GenerationStep done;
+  {
+    const Unlocked unlocked;
+    done = generation.step();
+  }
+  nb::list tokens;
+  for (const decoder::NewToken& made : done.tokens)
+    tokens.append(nb::make_tuple(made.request, made.token, kFinishes[static_cast<size_t>(made.finish)]));
+  return nb::make_tuple(to_tuple(done.bucket), tokens);
+}
+
+using SamplingTuple = std::tuple<double, int64_t, double, double, uint64_t>;
+decoder::Sampling to_sampling(const SamplingTuple& from) {
+  const auto& [temperature, top_k, top_p, min_p, seed] = from;
+  return {temperature, top_k, top_p, min_p, seed};
+}
+
+// (prompt, new tokens at most, stop tokens, (temperature, top_k, top_p, min_p, seed))
+using RequestTuple = std::tuple<std::vector<int32_t>, int64_t, std::vector<int32_t>, SamplingTuple>;
+
+std::unique_ptr<Generation> generation_of(Engine& engine, const std::vector<RequestTuple>& rows) {
+  std::vector<decoder::Request> requests;
+  for (const auto& [prompt, most, stop, sampling] : rows)
+    requests.push_back({prompt, most, stop, to_sampling(sampling)});
+  return std::make_unique<Generation>(engine, std::move(requests));
+}
+
 void bind_engine(nb::module_& module) {
   nb::class_<Engine>(module, "DecoderEngine")
       .def("step", &step, "sequences"_a, "every_token"_a = false)
@@ -200,20 +235,17 @@ void bind_decoder(nb::module_& module) {
   module.def("decoder_engine", &engine_of, "file"_a, "target"_a, "element"_a, "block_tokens"_a, "blocks"_a,
              "sequences"_a, "tokens"_a, "contexts"_a);
   bind_engine(module);
-  nb::class_<decoder::Sampler>(module, "Sampler")
-      .def(
-          "__init__",
-          [](decoder::Sampler* self, double temperature, int64_t top_k, double top_p, double min_p,
-             uint64_t seed) {
-            new (self) decoder::Sampler({temperature, top_k, top_p, min_p, seed});
-          },
-          "temperature"_a = 0.0, "top_k"_a = 0, "top_p"_a = 1.0, "min_p"_a = 0.0, "seed"_a = 0)
-      .def(
-          "next",
-          [](decoder::Sampler& self, const nb::ndarray<const float, nb::ndim<1>, nb::c_contig>& logits) {
-            return self.next({logits.data(), logits.size()});
-          },
-          "logits"_a);
+  nb::class_<Generation>(module, "DecoderGeneration")
+      .def_prop_ro("done", &Generation::done)
+      .def("step", &generation_step);
+  module.def("decoder_generation", &generation_of, "engine"_a, "requests"_a, nb::keep_alive<0, 1>());
+  // The token that a row of logits gives.
+  module.def(
+      "sample_token",
+      [](const nb::ndarray<const float, nb::ndim<1>, nb::c_contig>& logits, const SamplingTuple& sampling) {
+        return decoder::Sampler(to_sampling(sampling)).next({logits.data(), logits.size()});
+      },
+      "logits"_a, "sampling"_a);
 }
 
 }  // namespace opentrn::python
