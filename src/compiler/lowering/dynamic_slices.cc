@@ -108,7 +108,8 @@ void load(Lowering& lowering, const Op& op) {
   emitter.residency().changed(out.tensor);
 }
 
-// Where the operand lies, or a copy of it.
+}  // namespace
+
 View place_of_update(Lowering& lowering, const Op& op) {
   Residency& residency = lowering.emitter().residency();
   const ValueId operand = op.operands[0];
@@ -123,6 +124,8 @@ View place_of_update(Lowering& lowering, const Op& op) {
   if (out.element_count() > 0) lowering.emitter().copy(out, source);
   return out;
 }
+
+namespace {
 
 void update(Lowering& lowering, const Op& op) {
   Emitter& emitter = lowering.emitter();

@@ -134,6 +134,9 @@ class Emitter {
   // [rows, 1], values in [0, rows of the table).
   void gather_rows(const Tile& dst, const View& table, const Tile& index);
 
+  // The other way, of rows that no two indices name; what lies outside the table is not written.
+  void scatter_rows(const View& table, const Tile& index, const Tile& src);
+
   // -- addresses known at run time: registers are 32-bit integers
   isa::RegisterId new_register() { return program_->add_register(); }
   void register_load(isa::RegisterId dst, const View& element);
@@ -215,6 +218,7 @@ class Emitter {
                         size_t outputs);
   isa::Operand read_operand(const View& view);
   isa::Operand moved_operand(const View& view, isa::RegisterId offset, int64_t bound);
+  isa::Operand indexed_rows(const View& table, int64_t rows, const Tile& index);
   isa::Operand operand(const Scalar& scalar);
   void append(isa::Opcode opcode, isa::Engine engine, std::initializer_list<isa::Operand> operands,
               std::initializer_list<int64_t> attributes);

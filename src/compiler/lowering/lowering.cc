@@ -45,6 +45,7 @@ constexpr Kernel kKernels[] = {
     {has_reduce_window, lower_reduce_window},
     {has_gather, lower_gather},
     {has_gather_elements, lower_gather_elements},
+    {scatters_rows, lower_scatter_rows},
     {has_scatter, lower_scatter},
     {has_reduce, lower_reduce},
     {has_control_flow, lower_control_flow},
@@ -107,14 +108,15 @@ void Lowering::run() {
 }
 
 void Lowering::begin_scope(graph::BlockId block, std::optional<size_t> counter) {
-  scopes_.push_back(std::make_unique<Scope>(
-      Scope{Plan(function_, block, emitter_.generation(), kColumnsMax, counter, choices_.prologue_elements),
-            {},
-            {},
-            {},
-            {},
-            {},
-            {}}));
+  scopes_.push_back(
+      std::make_unique<Scope>(Scope{Plan(function_, block, emitter_.generation(), kColumnsMax, counter,
+                                         choices_.prologue_elements, choices_.donated_inputs),
+                                    {},
+                                    {},
+                                    {},
+                                    {},
+                                    {},
+                                    {}}));
   Scope& scope = *scopes_.back();
   scope.order = scope.plan.order();
   for (const Group& group : scope.plan.groups()) prologues_ += static_cast<int64_t>(group.prologues.size());
