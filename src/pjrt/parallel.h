@@ -9,6 +9,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <variant>
@@ -92,6 +93,11 @@ class ParallelProgram {
   std::unique_ptr<Sequence> plan(graph::BlockId block, const DeviceOptions& options);
   std::unique_ptr<Step> make_step(std::vector<graph::OpId> ops, const Sequence& sequence,
                                   const DeviceOptions& options, bool together);
+  std::set<graph::ValueId> remade(graph::BlockId block) const;
+  std::vector<graph::OpId> with_remade(std::vector<graph::OpId> ops, graph::BlockId block,
+                                       const std::set<graph::ValueId>& remade) const;
+  // Marks what the step may update where it lies: values that nobody reads after it.
+  void donate(Step& step, const Sequence& sequence) const;
   graph::Module alone(const Step& step) const;
   void compile(Step& step, const DeviceOptions& options);
 
@@ -114,6 +120,7 @@ class ParallelProgram {
   size_t devices_;
   bool check_;
   std::unique_ptr<Sequence> body_;
+  std::set<graph::ValueId> remade_;  // of all blocks
   std::string host_reason_;
   mutable std::atomic<int64_t> runs_ = 0;  // of all devices together
 };

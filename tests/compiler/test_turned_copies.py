@@ -133,3 +133,68 @@ def test_padding_takes_about_as_long_as_a_copy():
     text = "func.func @main(%x: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {\n  %y = stablehlo.add %x, %x : "
     copied = opentrn.compile(text + "tensor<1024x1024xf32>\n  return %y : tensor<1024x1024xf32>\n}\n")
     assert model.time().total_ns < 3 * copied.time().total_ns
+
+
+def reduced(shape, over, dtype: str) -> str:
+    left = kind([size for d, size in enumerate(shape) if d not in over], dtype)
+    return (
+        f"func.func @main(%x: {kind(shape, dtype)}) -> {left} {{\n"
+        f"  %z = stablehlo.constant dense<0.0> : tensor<{dtype}>\n"
+        f"  %y = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = {list(over)} :"
+        f" ({kind(shape, dtype)}, tensor<{dtype}>) -> {left}\n  return %y : {left}\n}}\n"
+    )
+
+
+@pytest.mark.parametrize("shape, over", [((300, 520), (0,)), ((3, 70, 260), (0, 1)), ((64, 64), (0,))])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_sums_over_leading_dimensions(shape, over, dtype: str):
+    x = (numbers(shape, dtype).astype(np.float32) / 100).astype(DTYPES[dtype])
+    (y,) = opentrn.compile(reduced(shape, over, dtype))(x)
+    want = x.astype(np.float64).sum(over)
+    np.testing.assert_allclose(y.astype(np.float64), want, rtol=1e-5 if dtype == "f32" else 2e-2, atol=0.05)
+
+
+def test_a_sum_over_rows_takes_a_few_times_as_long_as_one_over_columns():
+    by_rows = opentrn.compile(reduced((1024, 2048), (0,), "f32")).time().total_ns
+    by_columns = opentrn.compile(reduced((1024, 2048), (1,), "f32")).time().total_ns
+    assert by_rows < 5 * by_columns  # 38 times with a descriptor for each element
+
+
+def broadcast(rows: int, columns: int, dtype: str) -> str:
+    whole = kind((rows, columns), dtype)
+    return (
+        f"func.func @main(%x: {kind((rows,), dtype)}) -> {whole} {{\n"
+        f"  %y = stablehlo.broadcast_in_dim %x, dims = [0] : ({kind((rows,), dtype)}) -> {whole}\n"
+        f"  return %y : {whole}\n}}\n"
+    )
+
+
+@pytest.mark.parametrize("rows, columns", [(5, 16), (200, 3000), (129, 513), (1, 4096)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_numbers_repeated_along_rows(rows: int, columns: int, dtype: str):
+    x = numbers((rows,), dtype)
+    (y,) = opentrn.compile(broadcast(rows, columns, dtype))(x)
+    np.testing.assert_array_equal(y, np.broadcast_to(x[:, None], (rows, columns)))
+
+
+def updated(rows: int, columns: int) -> str:
+    stack, part, turned = kind((4, rows, columns), "f32"), kind((columns, rows), "f32"), kind((rows, columns), "f32")
+    one = kind((1, rows, columns), "f32")
+    return (
+        f"func.func @main(%s: {stack}, %x: {part}, %i: tensor<i32>) -> {stack} {{\n"
+        "  %z = stablehlo.constant dense<0> : tensor<i32>\n"
+        f"  %t = stablehlo.transpose %x, dims = [1, 0] : ({part}) -> {turned}\n"
+        f"  %o = stablehlo.reshape %t : ({turned}) -> {one}\n"
+        f"  %y = stablehlo.dynamic_update_slice %s, %o, %i, %z, %z :"
+        f" ({stack}, {one}, tensor<i32>, tensor<i32>, tensor<i32>) -> {stack}\n  return %y : {stack}\n}}\n"
+    )
+
+
+def test_a_transpose_that_updates_a_stack():
+    stack, x = numbers((4, 40, 70), "f32"), numbers((70, 40), "f32")
+    model = opentrn.compile(updated(40, 70))
+    for i in (0, 2, 3):
+        (y,) = model(stack, x, np.int32(i))
+        want = stack.copy()
+        want[i] = x.T
+        np.testing.assert_array_equal(y, want)

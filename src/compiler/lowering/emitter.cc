@@ -331,17 +331,18 @@ bool Emitter::scalar_is_freer(const Tile& dst) const {
 }
 
 void Emitter::load(const Tile& dst, const View& src) {
+  if (turns_ && load_turned(*this, dst, src)) return;
   const Operand source = read_operand(src);
   append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {-1, 0, 0});
 }
 
 void Emitter::store(const View& dst, const Tile& src) {
-  if (store_turned(*this, dst, src)) return;
+  if (turns_ && store_turned(*this, dst, src)) return;
   append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), operand(src)}, {-1, 0, 0});
 }
 
 void Emitter::copy(const View& dst, const View& src) {
-  if (copy_turned(*this, dst, src) || copy_filling(*this, dst, src)) return;
+  if ((turns_ && copy_turned(*this, dst, src)) || copy_filling(*this, dst, src)) return;
   const Operand source = read_operand(src);
   append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {-1, 0, 0});
 }

@@ -119,6 +119,10 @@ class Emitter {
   View input(std::span<const int64_t> shape, DType dtype, std::string name);
   void mark_output(const View& whole, std::string name);
 
+  // Whether transfers between transposed sides may go over the Tensor engine and the PSUM banks of
+  // psum_turned(). Off for kernels that hold sums in all banks while they load and store.
+  void set_turns(bool turns) { turns_ = turns; }
+
   // Elements pass in row-major order of either side. dst and src: SBUF tiles or views.
   void load(const Tile& dst, const View& src);
   void store(const View& dst, const Tile& src);
@@ -238,6 +242,7 @@ class Emitter {
   int64_t psum_banks_, psum_bank_bytes_;
   const cost::Costs& costs_;
   int64_t next_psum_bank_ = 0, next_psum_slot_ = 0;
+  bool turns_ = true;
   double vector_lead_ns_ = 0;  // work of Vector less that of Scalar, lately
 };
 

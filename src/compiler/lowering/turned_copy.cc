@@ -87,20 +87,40 @@ void turn_block(Emitter& emitter, const Matrices& of, int64_t dst_offset, int64_
 
 }  // namespace
 
-bool copy_turned(Emitter& emitter, const View& dst, const View& src) {
-  if (dst.dtype != src.dtype || !turns(src.dtype)) return false;
+namespace {
+
+struct Turn {
+  Pair rows, columns;  // neighbours in the target, in the source
+  std::vector<Pair> others;
+};
+
+std::optional<Turn> turn_of(const View& dst, const View& src) {
+  if (dst.dtype != src.dtype || !turns(src.dtype)) return std::nullopt;
   auto dims = common(dst, src);
-  if (!dims) return false;
+  if (!dims) return std::nullopt;
   const auto to = std::find_if(dims->begin(), dims->end(), [](const Pair& p) { return p.dst == 1; });
   const auto from = std::find_if(dims->begin(), dims->end(), [](const Pair& p) { return p.src == 1; });
-  if (to == dims->end() || from == dims->end() || to == from) return false;
-  const Pair rows = *to, columns = *from;
+  if (to == dims->end() || from == dims->end() || to == from) return std::nullopt;
+  Turn turn{*to, *from, {}};
+  const auto& [rows, columns, others] = turn;
   if (rows.count < kSideMin || columns.count < kSideMin || rows.count * columns.count < kElementsMin)
-    return false;
-  if (rows.src == 0 || columns.dst == 0) return false;
-  std::erase_if(*dims, [](const Pair& p) { return p.dst == 1 || p.src == 1; });
+    return std::nullopt;
+  if (rows.src == 0 || columns.dst == 0) return std::nullopt;
+  for (const Pair& pair : *dims)
+    if (pair.dst != 1 && pair.src != 1) turn.others.push_back(pair);
+  return turn;
+}
+
+}  // namespace
+
+bool is_turned(const View& dst, const View& src) { return turn_of(dst, src).has_value(); }
+
+bool copy_turned(Emitter& emitter, const View& dst, const View& src) {
+  const auto turn = turn_of(dst, src);
+  if (!turn) return false;
+  const Pair &rows = turn->rows, &columns = turn->columns;
   const Matrices matrices{dst, src, columns.dst, rows.src};
-  for_places(*dims, dst.offset, src.offset, [&](int64_t dst_offset, int64_t src_offset) {
+  for_places(turn->others, dst.offset, src.offset, [&](int64_t dst_offset, int64_t src_offset) {
     for (int64_t row = 0; row < rows.count; row += kBlock)
       for (int64_t column = 0; column < columns.count; column += kBlock)
         turn_block(emitter, matrices, dst_offset + row + column * columns.dst,
@@ -112,48 +132,81 @@ bool copy_turned(Emitter& emitter, const View& dst, const View& src) {
 
 bool copy_filling(Emitter& emitter, const View& dst, const View& src) {
   if (dst.dtype != src.dtype || dst.element_count() < kElementsMin) return false;
-  for (const isa::Dim& dim : src.dims)
-    if (dim.step != 0 && dim.count != 1) return false;
-  std::vector<isa::Dim> dims = dst.merged().dims;
-  if (dims.empty() || dims.back().step != 1 || dims.back().count < kSideMin) return false;
-  int64_t columns = dims.back().count, rest = 0;
-  dims.pop_back();
-  if (dims.empty()) {  // one run: as rows, and what is left of them
+  auto dims = common(dst, src);
+  if (!dims || dims->empty() || dims->back().dst != 1 || dims->back().src != 0) return false;
+  int64_t columns = dims->back().count, rest = 0;
+  if (columns < kSideMin) return false;
+  dims->pop_back();
+  if (dims->empty()) {  // one run: as rows, and what is left of them
     const int64_t whole = columns;
     columns = std::min(kBlock, columns);
-    dims.push_back({columns, whole / columns});
+    dims->push_back({whole / columns, columns, 0});
     rest = whole % columns;
   }
-  const isa::Dim rows = dims.back();
-  dims.pop_back();
+  const Pair rows = dims->back();
+  dims->pop_back();
   const int64_t height = std::min(kPartitions, rows.count), width = std::min(columns, 4 * kBlock);
-  const Tile one = emitter.sbuf(height, 1, src.dtype, "fill"),
-             all = emitter.sbuf(height, width, src.dtype, "fill");
-  emitter.load(one, {src.tensor, src.dtype, src.offset, {{0, height}, {0, 1}}});
-  emitter.tensor_copy(all, one.repeated(width));
-  std::vector<Pair> outer;
-  for (const isa::Dim& dim : dims) outer.push_back({dim.count, dim.step, 0});
-  for_places(outer, dst.offset, 0, [&](int64_t offset, int64_t) {
-    for (int64_t row = 0; row < rows.count; row += height)
+  // Where all rows are alike, one tile serves all of them.
+  const bool is_uniform =
+      rows.src == 0 && std::all_of(dims->begin(), dims->end(), [](const Pair& p) { return p.src == 0; });
+  const auto filled = [&](int64_t offset, int64_t count) {
+    const Tile one = emitter.sbuf(count, 1, src.dtype, "fill"),
+               all = emitter.sbuf(count, width, src.dtype, "fill");
+    emitter.load(one, {src.tensor, src.dtype, offset, {{rows.src, count}, {0, 1}}});
+    emitter.tensor_copy(all, one.repeated(width));
+    return all;
+  };
+  std::optional<Tile> same;
+  if (is_uniform) same = filled(src.offset, height);
+  for_places(*dims, dst.offset, src.offset, [&](int64_t dst_offset, int64_t src_offset) {
+    for (int64_t row = 0; row < rows.count; row += height) {
+      const int64_t high = std::min(height, rows.count - row);
+      const Tile all = same ? same->row_range(0, high) : filled(src_offset + row * rows.src, high);
       for (int64_t column = 0; column < columns; column += width) {
-        const int64_t high = std::min(height, rows.count - row), wide = std::min(width, columns - column);
-        emitter.store(part(dst, offset + row * rows.step + column, high, rows.step, wide),
-                      all.row_range(0, high).column_range(0, wide));
+        const int64_t wide = std::min(width, columns - column);
+        emitter.store(part(dst, dst_offset + row * rows.dst + column, high, rows.dst, wide),
+                      all.column_range(0, wide));
       }
+    }
   });
   if (rest > 0)
     emitter.store(part(dst, dst.offset + columns * rows.count, 1, rest, rest),
-                  all.row_range(0, 1).column_range(0, rest));
+                  same->row_range(0, 1).column_range(0, rest));
+  return true;
+}
+
+namespace {
+
+// A tile of rows and columns alone, large enough; `memory`: what lies there, its rows neighbours.
+bool is_turned_tile(const Tile& tile, const View& memory, std::vector<isa::Dim>& dims) {
+  if (tile.space != isa::MemorySpace::kSbuf || tile.runs != 1 || tile.groups != 1 || tile.column_step != 1)
+    return false;
+  if (tile.rows < kSideMin || tile.columns < kSideMin || tile.rows * tile.columns < kElementsMin)
+    return false;
+  dims = memory.merged().dims;
+  return dims.size() == 2 && dims[0].step == 1 && dims[1].step > 1 && dims[0].count == tile.rows &&
+         dims[1].count == tile.columns;
+}
+
+}  // namespace
+
+bool load_turned(Emitter& emitter, const Tile& dst, const View& src) {
+  std::vector<isa::Dim> dims;
+  // Widening is exact wherever it happens.
+  const bool is_exact = dst.dtype == src.dtype || dst.dtype == DType::kFloat32;
+  if (!is_exact || !turns(src.dtype) || !is_turned_tile(dst, src, dims)) return false;
+  for (int64_t column = 0; column < dst.columns; column += kPartitions) {
+    const int64_t count = std::min(kPartitions, dst.columns - column);
+    const Tile natural = emitter.sbuf(count, dst.rows, src.dtype, "natural");
+    emitter.load(natural, part(src, src.offset + column * dims[1].step, count, dims[1].step, dst.rows));
+    turn(emitter, dst.column_range(column, count), natural);
+  }
   return true;
 }
 
 bool store_turned(Emitter& emitter, const View& dst, const Tile& src) {
-  if (dst.dtype != src.dtype || !turns(src.dtype) || src.space != isa::MemorySpace::kSbuf) return false;
-  if (src.runs != 1 || src.groups != 1 || src.column_step != 1) return false;
-  if (src.rows < kSideMin || src.columns < kSideMin || src.rows * src.columns < kElementsMin) return false;
-  const std::vector<isa::Dim> dims = dst.merged().dims;
-  if (dims.size() != 2 || dims[0].step != 1 || dims[0].count != src.rows || dims[1].count != src.columns)
-    return false;
+  std::vector<isa::Dim> dims;
+  if (dst.dtype != src.dtype || !turns(src.dtype) || !is_turned_tile(src, dst, dims)) return false;
   for (int64_t column = 0; column < src.columns; column += kPartitions) {
     const int64_t count = std::min(kPartitions, src.columns - column);
     const Tile turned = emitter.sbuf(count, src.rows, src.dtype, "turned");

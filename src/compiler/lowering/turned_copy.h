@@ -11,8 +11,11 @@ namespace opentrn::compiler {
 
 // Whether it has done the copy: false where DMA by itself is as good, or the form is another.
 bool copy_turned(Emitter& emitter, const View& dst, const View& src);
+bool is_turned(const View& dst, const View& src);  // whether copy_turned() would do it
+// From one element for each row, or for all.
 bool copy_filling(Emitter& emitter, const View& dst, const View& src);
-// Of a tile whose rows are neighbours in `dst`.
+// Of a tile whose rows are neighbours in memory.
+bool load_turned(Emitter& emitter, const Tile& dst, const View& src);
 bool store_turned(Emitter& emitter, const View& dst, const Tile& src);
 
 }  // namespace opentrn::compiler
