@@ -13,6 +13,7 @@
 
 #include "arch/tables.h"
 #include "collectives/plan.h"
+#include "collectives/timing_graph.h"
 #include "fabric/platform.h"
 
 namespace opentrn::collectives {
@@ -42,10 +43,6 @@ struct Run {
   int priority = 0;                  // 0 goes first
 };
 
-struct StepTime {
-  int64_t start_ps = 0, end_ps = 0;  // from when it was allowed to start
-};
-
 struct RunTime {
   std::vector<int64_t> ends_ps;              // of each rank: its last step, and the last that writes to it
   std::vector<std::vector<StepTime>> steps;  // as the plan has them
@@ -54,12 +51,19 @@ struct RunTime {
 
 struct Timing {
   std::vector<RunTime> runs;
-  std::vector<int64_t> carried;  // bytes over each link of the platform
+  std::vector<int64_t> carried;    // bytes over each link of the platform
+  int64_t steps = 0, classes = 0;  // of the runs; those that were simulated for them
   int64_t end_ps() const;
 };
 
+// Steps that symmetry makes equal are simulated once (classes_of()), or, as the reference of that, each.
+enum class Folding : uint8_t { kByClasses, kNone };
+
 // All runs on one fabric, sharing its links. A program fault where a plan cannot end (a link is down, a
 // circle of waits).
-Timing time_of(const fabric::Platform& platform, std::span<const Run> runs);
+Timing time_of(const fabric::Platform& platform, std::span<const Run> runs,
+               Folding folding = Folding::kByClasses);
+// The same as a graph: its steps are those of the runs, rank after rank.
+TimingGraph timing_graph(const fabric::Platform& platform, std::span<const Run> runs);
 
 }  // namespace opentrn::collectives
