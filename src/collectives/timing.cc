@@ -57,32 +57,38 @@ class GraphBuilder {
     const Plan& plan = *run.plan;
     last_.assign(static_cast<size_t>(plan.channels), -1);
     const auto& list = plan.steps[static_cast<size_t>(rank)];
-    for (const Step& step : list) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      const Step& step = list[i];
+      const auto away = run.away ? (*run.away)[static_cast<size_t>(rank)][i] : Away::kHere;
       TimedStep timed;
       const auto index = static_cast<int32_t>(graph_.steps.size());
       for (const StepRef& wait : plan.waits(rank, step))
         graph_.waits.items.push_back(rank_steps_[static_cast<size_t>(rank_index(run_index, wait.rank))] +
                                      wait.step);
       int32_t& before = last_.at(static_cast<size_t>(step.channel));
-      const bool is_local = step.peer == rank;
+      const auto stays = [&](size_t at) {
+        return list[at].peer == rank &&
+               (!run.away || (*run.away)[static_cast<size_t>(rank)][at] == Away::kHere);
+      };
+      const bool is_local = stays(i);
       // Moves within a rank, one behind the other, are descriptors of one request.
       bool continues = false;
       if (before >= 0) {
         graph_.waits.items.push_back(before);
         const auto of_rank = before - rank_steps_[static_cast<size_t>(rank_index(run_index, rank))];
-        continues = is_local && list[static_cast<size_t>(of_rank)].peer == rank;
+        continues = is_local && stays(static_cast<size_t>(of_rank));
       }
       before = index;
       graph_.waits.close();
       timed.bytes = step.bytes;
       timed.begin_ps = continues ? 0 : run.costs.step_ps;
       timed.ready_ps = ready_ps(run, rank, step);
-      timed.bytes_per_s_max = limit_of(run, rank, step);
+      timed.bytes_per_s_max = limit_of(run, rank, step, is_local);
       timed.packet_bytes = is_local ? 0 : run.costs.packet_bytes;
       timed.bursts = timed.packet_bytes > 0;
       timed.priority = run.priority;
       timed.rank = rank_index(run_index, rank);
-      timed.way = way_of(run_index, rank, step);
+      timed.way = way_of(run_index, rank, step, away);
       graph_.steps.push_back(timed);
     }
   }
@@ -100,42 +106,65 @@ class GraphBuilder {
   }
 
   // Ways repeat: they are told by the ranks that a step touches.
-  int32_t way_of(int32_t run_index, int32_t rank, const Step& step) {
+  int32_t way_of(int32_t run_index, int32_t rank, const Step& step, Away away) {
     const Run& run = runs_[static_cast<size_t>(run_index)];
-    key_.assign({run_index, rank, step.peer, reduces(run, rank, step) && step.peer != rank});
+    const bool is_local = step.peer == rank && away == Away::kHere;
+    key_.assign(
+        {run_index, rank, step.peer, static_cast<int32_t>(away), reduces(run, rank, step) && !is_local});
     for (const At& source : run.plan->more_sources(rank, step)) key_.push_back(source.rank);
     if (const At* second = run.plan->second_target(rank, step)) key_.push_back(~second->rank);
     const auto [found, is_new] = ways_.try_emplace(key_, 0);
     if (is_new) {
-      const fabric::Path path = make_path(run, rank, step);
+      const fabric::Path path = make_path(run, rank, step, away);
       found->second = graph_.add_way(path.hops, path.latency_ps);
     }
     return found->second;
   }
 
   // All that the step moves at once: from its sources, to its targets.
-  fabric::Path make_path(const Run& run, int32_t rank, const Step& step) const {
+  fabric::Path make_path(const Run& run, int32_t rank, const Step& step, Away away) const {
     fabric::Path path;
-    const auto add = [&](int32_t from, int32_t to, double factor) {
+    const auto add = [&](int32_t from, int32_t to, Away how_far, double factor) {
       const auto& cores = run.cores.at(static_cast<size_t>(from));
-      fabric::Path part = platform_.path(cores.at(0), run.cores.at(static_cast<size_t>(to)).at(0));
+      fabric::Path part = path_between(cores.at(0), run.cores.at(static_cast<size_t>(to)).at(0), how_far);
       path.latency_ps = std::max(path.latency_ps, part.latency_ps);
       for (const fabric::Hop& hop : part.hops) {
         // A logical core's DMA rings are those of all its cores.
-        const bool rings =
-            platform_.network().links[static_cast<size_t>(hop.link)].kind == fabric::LinkClass::kDmaRings;
+        const fabric::LinkClass kind = platform_.network().links[static_cast<size_t>(hop.link)].kind;
+        const bool rings = kind == fabric::LinkClass::kDmaRings;
+        // What one unit puts on the links of its pod, all of the pod do.
+        const int units =
+            how_far == Away::kOtherPod && kind == fabric::LinkClass::kCore ? platform_.one_in() : 1;
         const double share = hop.share * factor / (rings ? static_cast<double>(cores.size()) : 1.0);
-        add_hop(path, {hop.link, static_cast<int32_t>(std::lround(share))});
+        add_hop(path, {hop.link, static_cast<int32_t>(std::lround(share)) * units});
       }
     };
-    add(rank, step.peer, reduces(run, rank, step) && step.peer != rank ? run.costs.reduction_factor : 1.0);
+    const bool is_local = step.peer == rank && away == Away::kHere;
+    add(rank, step.peer, away, reduces(run, rank, step) && !is_local ? run.costs.reduction_factor : 1.0);
     for (const At& source : run.plan->more_sources(rank, step)) {
       if (source.rank != rank)
-        add(source.rank, rank, 1.0);
+        add(source.rank, rank, Away::kHere, 1.0);
       else
         add_hop(path, {platform_.hbm(run.cores[static_cast<size_t>(rank)].at(0)), fabric::kWholeShare});
     }
-    if (const At* second = run.plan->second_target(rank, step)) add(rank, second->rank, 1.0);
+    if (const At* second = run.plan->second_target(rank, step)) add(rank, second->rank, away, 1.0);
+    return path;
+  }
+
+  fabric::Path path_between(int from, int to, Away away) const {
+    if (away == Away::kHere) return platform_.path(from, to);
+    const fabric::Path whole = platform_.path(from, to + platform_.cores() / platform_.units());
+    fabric::Path path;
+    path.latency_ps = whole.latency_ps;
+    for (fabric::Hop hop : whole.hops) {
+      const fabric::Link& link = platform_.network().links[static_cast<size_t>(hop.link)];
+      if (link.kind == fabric::LinkClass::kCore && away == Away::kOtherUnit) {
+        path.latency_ps -= link.latency_ps;
+        continue;
+      }
+      if (link.kind != fabric::LinkClass::kCore) hop.link %= platform_.links_per_unit();
+      path.hops.push_back(hop);  // a link may be there twice: shares are rounded one by one
+    }
     return path;
   }
 
@@ -154,9 +183,9 @@ class GraphBuilder {
   static bool reduces(const Run& run, int32_t rank, const Step& step) { return addends(run, rank, step) > 1; }
 
   // What the engines of the rank can do, whatever the links allow.
-  static int64_t limit_of(const Run& run, int32_t rank, const Step& step) {
+  static int64_t limit_of(const Run& run, int32_t rank, const Step& step, bool is_local) {
     const Costs& costs = run.costs;
-    if (step.peer == rank)
+    if (is_local)
       return reduces(run, rank, step) && costs.local_reduction_bytes_per_s > 0
                  ? costs.local_reduction_bytes_per_s / addends(run, rank, step)
                  : fabric::kNoLimit;

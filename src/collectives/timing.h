@@ -33,6 +33,10 @@ struct Costs {
 // A fault of what is not modelled where nothing is known of the generation.
 Costs costs_of(const arch::Tables& tables, Generation generation, const std::string& algorithm);
 
+// How far a step goes in a plan of one unit (symmetric.h): within it, to another unit of the pod, to another
+// pod.
+enum class Away : uint8_t { kHere, kOtherUnit, kOtherPod };
+
 // A plan on cores of a platform.
 struct Run {
   const Plan* plan = nullptr;
@@ -41,6 +45,9 @@ struct Run {
   std::vector<std::vector<int>> cores;
   std::vector<int64_t> arrivals_ps;  // of each rank; empty: all at 0
   int priority = 0;                  // 0 goes first
+  // [rank][step]; null: all here. The platform has two units, and in a cluster with pods two pods: the links
+  // of the first unit stand for those of all.
+  const std::vector<std::vector<Away>>* away = nullptr;
 };
 
 struct RunTime {
