@@ -102,7 +102,7 @@ class OnCluster {
     ClusterSummary out;
     out.ranks = plan.request.ranks;
     out.levels = plan.hierarchy.levels;
-    out.within = plan.hierarchy.within;
+    out.within = plan.within;
     Timing timing;
     if (extent_ == Extent::kOneUnit) {
       const auto away = away_of(plan);

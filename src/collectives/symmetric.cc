@@ -75,6 +75,7 @@ class Writer {
     builder_.units(group_);
     members_ = all_ranks(ranks_);
     if (ranks_ > 1) within_ = within_named(hierarchy.within, layout, members_);
+    if (within_) plan_.within = within_->name;
     int channel = within_ ? within_->channels(layout, members_) : 0;
     for (const Level& level : hierarchy.levels) {
       first_channel_.push_back(channel);
