@@ -8,6 +8,7 @@ set(OPENTRN_LAYERS
   "arch:base"
   "fabric:base,arch"
   "collectives:base,numerics,arch,fabric"
+  "planner:base,numerics,arch,fabric,collectives"
   "graph:base,numerics"
   "import:base,arch,graph"
   "isa:base,numerics,arch"
@@ -22,7 +23,7 @@ set(OPENTRN_LAYERS
   "deploy:base,arch,graph,compiler,sim/functional,runtime"
   "nki:base,numerics,collectives,isa,sim/functional"
   "pjrt:base,arch,fabric,collectives,graph,import,compiler,isa,sim/functional,trace,runtime,deploy"
-  "cli:base,numerics,arch,fabric,collectives"
+  "cli:base,numerics,arch,fabric,collectives,planner"
   "python:base,numerics,arch,fabric,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,nki,cli"
 )
 
