@@ -1,0 +1,39 @@
+// What an hour of an instance costs: dated, of one kind, from the tables or from a file of the user's.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "arch/tables.h"
+
+namespace opentrn::planner {
+
+struct Rate {
+  double usd_h = 0;
+  std::string kind;    // "on_demand", "reserved", "capacity_block", "spot"
+  std::string date;    // "2026-07-20", "2024-12": of the list it stands in
+  std::string region;  // empty where the source does not say
+  std::string source;
+  arch::Confidence confidence = arch::Confidence::kDocumented;
+};
+
+struct PriceQuery {
+  std::string kind = "on_demand";
+  std::string as_of;  // "2025-01", "2025-01-31": the latest rate that was valid then; empty: the latest of all
+};
+
+// The rate, or none where no source gives one: nothing is ever priced from an unknown. Input faults: a kind
+// that is none; a date that is none.
+std::optional<Rate> rate_of(const arch::Tables& tables, const std::string& instance, const PriceQuery& query);
+
+// Every rate that the tables hold of an instance, oldest first.
+std::vector<Rate> rates_of(const arch::Tables& tables, const std::string& instance);
+
+// Days between two dates ("2026-07-20", or a month: its last day); for marking what is stale.
+int days_between(const std::string& from, const std::string& to);
+inline constexpr int kStaleDays = 90;
+
+std::vector<std::string> price_kinds();
+
+}  // namespace opentrn::planner
