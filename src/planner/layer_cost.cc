@@ -22,10 +22,10 @@ double up(double value, double multiple) { return std::ceil(value / multiple) * 
 double alignment_share(double dimension) {
   const auto whole = static_cast<int64_t>(dimension);
   if (whole % 64 == 0) return 1;
-  if (whole % 32 == 0) return 0.97;
-  if (whole % 16 == 0) return 0.93;
-  if (whole % 8 == 0) return 0.80;
-  return 0.45;
+  if (whole % 32 == 0) return 0.90;
+  if (whole % 16 == 0) return 0.80;
+  if (whole % 8 == 0) return 0.62;
+  return 0.35;
 }
 
 double gpu_product_s(const Rates& rates, double rate, double m, double n, double k, double count) {
@@ -78,9 +78,12 @@ Linear attention_s(const Job& job, const Machine& machine, const Stack& stack, c
   const double value = model.latent() ? model.value_dim : model.head_dim;
   const double windowed = model.layers > 0 ? double(model.window_layers) / model.layers : 0;
   const double keys = (1 - windowed) * job.seq + windowed * std::min(job.seq, double(model.window));
+  // Of a causal product the half that is needed; the last rank of an unbalanced ring needs nearly all.
+  const double attended = !model.causal ? 1 : stack.balances_context ? 0.5 : 1 - 0.5 / layout.cp;
   if (stack.flash) {
-    const double flops = 2.0 * layout.micro_batch * heads * queries * keys * (key + value) * (model.causal ? 0.5 : 1);
-    const double slow = key < 128 && machine.kind == Kind::kGpu ? 0.8 : 1;  // half of a tile's columns
+    const double flops = 2.0 * layout.micro_batch * heads * queries * keys * (key + value) * attended;
+    // A head of 64 leaves half of a tile's columns.
+    const double slow = stack.flash_share * (key < 128 && machine.kind == Kind::kGpu ? 0.8 : 1);
     return {flops / (rates.flash_forward * slow), 2.5 * flops / (rates.flash_backward * slow)};
   }
   // Scores go through memory: written, masked and normalised, dropped, read again.
@@ -90,7 +93,7 @@ Linear attention_s(const Job& job, const Machine& machine, const Stack& stack, c
   const double element = precision == Precision::kFp32 ? 4 : 2;
   const double forward = product_s(rates, precision, queries, keys, key, count) +
                          product_s(rates, precision, queries, value, keys, count);
-  const double passes = model.dropout ? 4.5 : 2;
+  const double passes = model.dropout ? stack.score_passes : 2;
   const double softmax = scores * element * passes / rates.memory_bytes_s;
   return {forward + softmax, 2 * forward + 1.2 * softmax};
 }

@@ -66,8 +66,11 @@ void set_rates(Machine& machine, const ChipFacts& facts, const arch::PeakTflops&
   rates.matmul[0] = rates.peak[0] * share;
   rates.matmul[1] = rates.peak[1] * (fp8_share > 0 ? fp8_share : share * 0.9);
   rates.matmul[2] = rates.peak[2] * share;
-  rates.flash_forward = bf16 * facts.at("flash_forward_share");
-  rates.flash_backward = bf16 * facts.at("flash_backward_share");
+  // Power and heat let a chip sustain less in hours of training than in a benchmark's seconds.
+  const double sustained = facts.at_or("sustained_share", 1);
+  for (double& rate : rates.matmul) rate *= sustained;
+  rates.flash_forward = bf16 * facts.at("flash_forward_share") * sustained;
+  rates.flash_backward = bf16 * facts.at("flash_backward_share") * sustained;
   rates.units = facts.at("units");
   rates.pad = facts.at_or("pad", 1);
 }

@@ -69,7 +69,10 @@ Memory stage_memory(const Job& job, const Machine& machine, const Stack& stack, 
   if (layout.recompute != Recompute::kNone)
     memory.working += tokens * kept_bytes_per_token(job, stack, whole, model.expert_layers() > 0);
   if (last) memory.working = std::max(memory.working, tokens * model.vocabulary / layout.tp * stack.logit_bytes);
-  if (fsdp) {
+  if (fsdp && layout.pp > 1) {
+    // Between micro-batches nothing is cut again: whole weights stay gathered, whole gradients add up.
+    memory.working += (parameters.dense + parameters.experts) * (element + stack.gradient_bytes);
+  } else if (fsdp) {
     const double block = (parameters.dense + parameters.experts) / std::max(1.0, blocks);
     memory.working += 2 * block * element + block * 4;  // two gathered blocks, and one's gradients
   }
@@ -96,7 +99,7 @@ double kept_bytes_per_token(const Job& job, const Stack& stack, const Layout& la
   if (layout.recompute == Recompute::kFull) return element * h / cut;
   const double mask = model.dropout ? 1 : 0;
   // Inputs of two norms and of the two products behind them, and dropout's masks: of all of a token's width.
-  const double wide = (4 * element + 2 * mask) * h / cut;
+  const double wide = (2 * element + 2 * (job.precision == Precision::kFp8 ? 1 : element) + 2 * mask) * h / cut;
   const double q = double(model.heads) * (model.latent() ? model.nope_dim + model.rope_dim : model.head_dim);
   const double kv = model.latent() ? double(model.heads) * (model.nope_dim + model.rope_dim + model.value_dim)
                                    : 2.0 * model.kv_heads * model.head_dim;
@@ -104,11 +107,16 @@ double kept_bytes_per_token(const Job& job, const Stack& stack, const Layout& la
   const double ffn = with_experts ? double(model.active_experts) * model.expert_ffn + model.shared_ffn
                                   : double(model.ffn);
   const double routed = with_experts ? 2 * element * model.active_experts * h / cut : 0;
-  const double inner = element * (q + kv + out) + element * ffn * (model.gated ? 3 : 2);
+  // What only feeds a product is kept as the product reads it.
+  const double fed = job.precision == Precision::kFp8 ? 1 : element;
+  const double inner = element * (q + kv) + fed * out + ffn * (element * (model.gated ? 2 : 1) + fed);
   double scores = 0;
   if (!stack.flash && layout.recompute == Recompute::kNone)
     scores = model.heads * job.seq * (model.dropout ? 2 * element + 1 : 2 * element);
-  return (wide + routed + (inner + scores) / tp) * stack.kept_share;
+  const double all = (wide + routed + (inner + scores) / tp) * stack.kept_share;
+  if (layout.recompute == Recompute::kSelective && stack.selective_kept > 0)
+    return element * h / cut + stack.selective_kept * all;
+  return all;
 }
 
 Memory memory_of(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout) {

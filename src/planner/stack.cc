@@ -33,6 +33,12 @@ Stack stack_of(const arch::Tables& tables, const std::string& name) {
   stack.master_bytes = number("master_bytes");
   stack.logit_bytes = number("logit_bytes");
   stack.kept_share = number("kept_share");
+  stack.flash_share = number("flash_share");
+  stack.score_passes = number("score_passes");
+  stack.selective_kept = number("selective_kept");
+  stack.selective_again = number("selective_again");
+  stack.balances_context = fact("balances_context").as<bool>();
+  stack.scatters_sends = fact("scatters_sends").as<bool>();
   stack.host_block_s = number("host_block_us") * 1e-6;
   stack.runtime_bytes = number("runtime_gb") * 1e9;
   stack.fragmentation = number("fragmentation");

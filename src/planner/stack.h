@@ -23,6 +23,12 @@ struct Stack {
   double master_bytes = 12;      // of the optimizer, for a parameter
   double logit_bytes = 14;       // alive at once, for a logit
   double kept_share = 1;         // activations kept, against the formula: 1 without fusions
+  double flash_share = 1;        // of the chip's best fused attention, by this program's
+  double score_passes = 4.5;     // reads and writes of unfused attention's scores beside its two products
+  double selective_kept = 0;     // of all activations, by selective recomputation that is not attention's alone
+  double selective_again = 0;    // share of the forward pass that it repeats; both 0: attention's inside
+  bool balances_context = true;  // causal work spread evenly over CP
+  bool scatters_sends = true;    // TP ranks send a part each to the next stage
   double host_block_s = 0;       // the host's time to launch a block's forward kernels
   double runtime_bytes = 0;      // context, library and collective buffers
   double fragmentation = 0;      // share of what is allocated that cannot be used

@@ -76,7 +76,10 @@ Stage stage_of(const Job& job, const Machine& machine, const Stack& stack, const
     stage.backward += count * time.backward;
     const bool full = layout.recompute == Recompute::kFull;
     if (full) stage.recompute += count * time.forward;
-    if (layout.recompute == Recompute::kSelective && !stack.flash) stage.recompute += count * time.attention_inside;
+    if (layout.recompute == Recompute::kSelective)
+      stage.recompute += count * (stack.selective_again > 0 ? stack.selective_again * time.forward
+                                  : stack.flash             ? 0
+                                                            : time.attention_inside);
     stage.tp += count * (waits.tp_forward * (full ? 2 : 1) + waits.tp_backward);
     stage.cp += count * (waits.cp_forward * (full ? 2 : 1) + waits.cp_backward);
     stage.ep += count * (waits.ep_forward * (full ? 2 : 1) + waits.ep_backward);
@@ -150,20 +153,22 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
   out.time.bubble = (sum - slowest) / layout.vpp;
   if (layout.pp > 1) {
     const double bytes = layout.micro_batch * job.seq / layout.cp * job.model.hidden * element /
-                         (layout.sp ? layout.tp : 1);
+                         (layout.sp || stack.scatters_sends ? layout.tp : 1);
     const double send = send_s(machine, groups.pp, bytes);
     const double waited = 2 * (layout.pp - 1) + 2 * (m * layout.vpp - 1) * (stack.hides_sends ? 0 : 1);
     out.time.pp = waited * send;
   }
   const double ends = slowest - per_batch;
-  out.time.compute = m * (stage.forward + stage.backward + ends);
+  const double parameters = parameters_per_rank(job.model, layout, true, layout.pp == 1);
+  // Each micro-batch but the first adds its gradients to those that are there.
+  const double adds = (m - 1) * parameters * (2 * stack.gradient_bytes + 2) / machine.rates.memory_bytes_s;
+  out.time.compute = m * (stage.forward + stage.backward + ends) + adds;
   out.time.recompute = m * stage.recompute;
   out.time.tp = m * stage.tp;
   out.time.cp = m * stage.cp;
   out.time.ep = m * stage.ep;
   out.time.gradients = layout.zero >= 3 ? sharded_s(job, machine, stack, layout, groups, stage, m)
                                         : gradient_s(job, machine, stack, layout, groups, stage);
-  const double parameters = parameters_per_rank(job.model, layout, true, layout.pp == 1);
   const double cut = layout.zero >= 1 ? double(groups.dp.ranks) : 1;
   out.time.optimizer = parameters / cut * (2 * stack.master_bytes + 8) / machine.rates.memory_bytes_s;
   out.step_s = out.time.total();

@@ -124,7 +124,8 @@ constexpr std::pair<const char*, const char*> kChips[] = {
 // Programs by the collection that a row is from, or by its machine.
 std::string stack_name(const Row& row, Kind kind) {
   const std::string family = row.family();
-  if (family == "vtrain" || family == "bloom") return "megatron-deepspeed";
+  if (family == "vtrain") return "megatron-deepspeed";
+  if (family == "bloom") return "bigscience";
   if (family == "seqsel" || (family == "megatron" && has(row.system, "A100"))) return "megatron-lm";
   if (family == "foundry") return "fsdp";
   if (family == "titan") return "torchtitan";
@@ -167,6 +168,19 @@ Precision precision_of(const Row& row) {
   return Precision::kBf16;
 }
 
+// What a row says of its program besides the layout.
+void set_program(Recipe& recipe, const Row& row) {
+  // neuronx-cc casts the products of float32 programs to bfloat16 unless it is told not to.
+  if (recipe.machine.kind == Kind::kNeuron && recipe.job.precision == Precision::kFp32) {
+    recipe.job.precision = Precision::kBf16;
+    recipe.stack.elementwise *= 2;
+    recipe.assumed.push_back("products in bfloat16, as the compiler casts them");
+  }
+  // From 28 February 2022 the project's runs have the bf16 optimizer, which keeps gradients in float32 too.
+  std::smatch match;
+  if (std::regex_search(row.id, match, std::regex("^bloom\\.(02-28|03-)"))) recipe.stack.gradient_bytes = 6;
+}
+
 // The layout, where the row states enough of it; what stays open becomes candidates.
 void set_layout(Recipe& recipe, const Row& row) {
   Degrees degrees = degrees_of(row.parallelism);
@@ -196,6 +210,14 @@ void set_layout(Recipe& recipe, const Row& row) {
   layout.sp = !degrees.no_sp && layout.tp > 1 && (degrees.sp || (modern && recipe.machine.kind == Kind::kGpu));
   layout.shard = static_cast<int32_t>(degrees.shard);
   if (!degrees.overlap) recipe.stack.hides_tp = 0;
+  // Compiled programs fuse what is done one by one without.
+  if (has(row.parallelism, "eager")) recipe.stack.elementwise *= 1.6;
+  // The operations that these figures count are of full recomputation.
+  if (has(row.metric, "^achieved FLOP")) degrees.recompute = Recompute::kFull;
+  if (!degrees.recompute && !modern && recipe.machine.kind == Kind::kGpu && recipe.job.model.causal) {
+    degrees.recompute = Recompute::kFull;
+    recipe.assumed.push_back("full recomputation, as programs without fused attention had it");
+  }
   layout.recompute = degrees.recompute.value_or(Recompute::kNone);
   if (recipe.job.global_batch <= 0 && degrees.local_batch > 0) recipe.job.global_batch = degrees.local_batch * dp;
   if (recipe.job.global_batch <= 0 && degrees.micro_batch > 0) {
@@ -214,6 +236,20 @@ void set_layout(Recipe& recipe, const Row& row) {
       candidate.micro_batch = each;
       if (std::fmod(local, each) == 0) recipe.candidates.push_back(candidate);
     }
+  }
+  const double blocks = double(recipe.job.model.layers) / layout.pp;
+  if (degrees.vpp <= 0 && !degrees.interleaved && modern && layout.pp > 1 && blocks == std::floor(blocks) &&
+      !has(row.parallelism, "1F1B")) {
+    recipe.assumed.push_back("the interleaving that the planner would take");
+    if (recipe.candidates.empty()) recipe.candidates = {layout};
+    std::vector<Layout> more = recipe.candidates;
+    for (const Layout& each : recipe.candidates)
+      for (int chunks = 2; chunks <= 8; ++chunks) {
+        if (static_cast<int>(blocks) % chunks != 0 || std::fmod(local / each.micro_batch, layout.pp) != 0) continue;
+        more.push_back(each);
+        more.back().vpp = static_cast<int16_t>(chunks);
+      }
+    recipe.candidates = std::move(more);
   }
   if (!degrees.recompute) {
     recipe.assumed.push_back("the least recomputation that fits");
@@ -253,7 +289,11 @@ void set_measured(Recipe& recipe, const Row& row, double chips) {
   else if (has(metric, "^achieved FLOP/s per chip")) recipe.measured = flops * 4 / 3 / (value * 1e12 * chips);
   else if (metric == "MFU") {
     const int at = recipe.job.precision == Precision::kFp32 ? 2 : 0;
-    recipe.measured = flops / (value / 100 * recipe.machine.rates.peak[at] * double(recipe.machine.ranks));
+    // AWS counts the blocks' weights alone.
+    const Model& model = recipe.job.model;
+    const double blocks = model.active_parameters() - model.embedding_parameters() - model.output_parameters();
+    const double counted = recipe.machine.kind == Kind::kNeuron ? 6 * blocks * tokens : flops;
+    recipe.measured = counted / (value / 100 * recipe.machine.rates.peak[at] * double(recipe.machine.ranks));
   } else if (has(metric, "weak-scaling efficiency")) {
     recipe.metric = Metric::kScaling;
     recipe.measured = value / 100;
@@ -284,12 +324,14 @@ Read recipe_of(const arch::Tables& tables, const Row& row) {
     recipe.job.global_batch = number_of(row.global_batch);
     if (has(row.metric, "activation memory") && recipe.job.global_batch <= 0) recipe.job.global_batch = 1;
     recipe.job.precision = precision_of(row);
+    set_program(recipe, row);
     set_layout(recipe, row);
     set_measured(recipe, row, chips);
     return {std::move(recipe), {}};
   } catch (const Refusal& refusal) {
     return {std::nullopt, refusal.reason};
   } catch (const Fault& fault) {
+    if (!fault.label().starts_with("plan.") && fault.kind() != FaultKind::kUnspecified) throw;
     return {std::nullopt, fault.message()};
   }
 }

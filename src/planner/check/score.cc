@@ -58,6 +58,19 @@ double scaling_of(const arch::Tables& tables, const Recipe& recipe, const Estima
   return evaluate(one.job, one.machine, one.stack, one.layout).step_s / all.step_s;
 }
 
+// A row of one rank's figure need not say the whole layout: another of the same source and model does.
+Row completed(Row row, const std::vector<Row>& rows) {
+  if (!row.chips.empty()) return row;
+  for (const Row& other : rows) {
+    if (other.family() != row.family() || other.model != row.model || other.chips.empty()) continue;
+    row.chips = other.chips;
+    if (row.global_batch.empty()) row.global_batch = other.global_batch;
+    row.parallelism += " (" + other.parallelism + ")";
+    break;
+  }
+  return row;
+}
+
 Scored score(const arch::Tables& tables, const Row& row, const Recipe& recipe) {
   const Estimate estimate = best_of(recipe);
   Scored out;
@@ -197,7 +210,8 @@ Errors errors_of(std::vector<double> errors) {
 Check check_rows(const arch::Tables& tables, const std::vector<Row>& rows) {
   Check check;
   check.rows = static_cast<int>(rows.size());
-  for (const Row& row : rows) {
+  for (const Row& each : rows) {
+    const Row row = completed(each, rows);
     const Read read = recipe_of(tables, row);
     if (read.recipe) check.scored.push_back(score(tables, row, *read.recipe));
     else ++check.reasons[row.family() + ": " + read.reason];
