@@ -65,7 +65,7 @@ using Causes = std::vector<std::pair<const char*, double>>;
 Causes time_causes(const planner::StepTime& time) {
   return {{"compute", time.compute}, {"recompute", time.recompute}, {"tp", time.tp},
           {"cp", time.cp},           {"ep", time.ep},               {"pp", time.pp},
-          {"bubble", time.bubble},   {"dp", time.gradients},        {"optimizer", time.optimizer}};
+          {"bubble", time.bubble},   {"dp", time.gradients},        {"optimizer", time.optimizer}, {"host", time.host}};
 }
 
 Causes memory_causes(const planner::Memory& memory) {

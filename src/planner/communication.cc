@@ -29,7 +29,7 @@ const Tier& inside_tier(const Machine& machine, double ranks) {
 double ring_bytes_s(const Machine& machine, const Placed& at) {
   const double inside = inside_tier(machine, at.inside).bytes_s;
   if (at.domains <= 1) return inside;
-  const double across = machine.across.bytes_s * at.inside;
+  const double across = machine.across.bytes_s * machine.across_ring_share * at.inside;
   return at.inside > 1 ? std::min(inside, across) : across;
 }
 

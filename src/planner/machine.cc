@@ -129,6 +129,7 @@ void set_neuron(const arch::Tables& tables, Machine& machine, const std::string&
       chip.memory_bandwidth_gb_s * kGiga / machine.ranks_per_chip * facts.at("memory_share");
   machine.across = {network_gbps / 8 * kGiga / machine.ranks_per_server * facts.at("across_share"),
                     facts.at("across_latency_us") * kMicro};
+  machine.across_ring_share = facts.at_or("across_ring_share", 1);
   const fabric::Platform platform = fabric::Platform::make(tables, server, 1);
   for (int group = 1; group <= machine.ranks_per_server; group *= 2)
     machine.inside_by_group.push_back(group == 1 ? Tier{1, 0} : inside_of(platform, tables, lnc, group));

@@ -39,6 +39,7 @@ struct Machine {
   Tier inside, across;  // inside: between ranks that share a server; across: between servers
   // Of groups of 1, 2, 4, ... neighbours, where the links are modelled; empty: `inside` for all.
   std::vector<Tier> inside_by_group;
+  double across_ring_share = 1;  // of `across`, by rings through many servers
   int domain = 0;       // ranks that `inside` joins (an UltraServer's, an NVL72's); at least a server's
   std::vector<std::string> basis;  // keys of the tables it rests on
 

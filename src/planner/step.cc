@@ -161,7 +161,7 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
   const double ends = slowest - per_batch;
   const double parameters = parameters_per_rank(job.model, layout, true, layout.pp == 1);
   // Each micro-batch but the first adds its gradients to those that are there.
-  const double adds = (m - 1) * parameters * (2 * stack.gradient_bytes + 2) / machine.rates.memory_bytes_s;
+  const double adds = (layout.zero >= 3 || !stack.adds_gradients ? 0 : m - 1) * parameters * (2 * stack.gradient_bytes + 2) / machine.rates.memory_bytes_s;
   out.time.compute = m * (stage.forward + stage.backward + ends) + adds;
   out.time.recompute = m * stage.recompute;
   out.time.tp = m * stage.tp;
@@ -171,6 +171,7 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
                                         : gradient_s(job, machine, stack, layout, groups, stage);
   const double cut = layout.zero >= 1 ? double(groups.dp.ranks) : 1;
   out.time.optimizer = parameters / cut * (2 * stack.master_bytes + 8) / machine.rates.memory_bytes_s;
+  out.time.host = stack.host_step_s;
   out.step_s = out.time.total();
   out.memory = memory_of(job, machine, stack, layout);
   out.fits = out.memory.total() <= machine.memory_bytes;

@@ -19,8 +19,9 @@ struct StepTime {
   double bubble = 0;
   double gradients = 0;  // reduced over dp, and weights gathered: what is not hidden
   double optimizer = 0;
+  double host = 0;
 
-  double total() const { return compute + recompute + tp + cp + ep + pp + bubble + gradients + optimizer; }
+  double total() const { return compute + recompute + tp + cp + ep + pp + bubble + gradients + optimizer + host; }
 };
 
 struct Estimate {

@@ -127,11 +127,13 @@ std::string stack_name(const Row& row, Kind kind) {
   if (family == "vtrain") return "megatron-deepspeed";
   if (family == "bloom") return "bigscience";
   if (family == "seqsel" || (family == "megatron" && has(row.system, "A100"))) return "megatron-lm";
+  if (family == "mlperf" && kind == Kind::kGpu) return "nemo-mlperf";
   if (family == "foundry") return "fsdp";
   if (family == "titan") return "torchtitan";
   if (family == "megascale") return "megascale";
   if (family == "primus") return "primus";
   if (family == "nvidia") return "apex";
+  if (kind == Kind::kNeuron && has(row.model, "BERT|ViT|CLIP")) return "neuron-encoder";
   return default_stack(kind);
 }
 
@@ -173,7 +175,7 @@ void set_program(Recipe& recipe, const Row& row) {
   // neuronx-cc casts the products of float32 programs to bfloat16 unless it is told not to.
   if (recipe.machine.kind == Kind::kNeuron && recipe.job.precision == Precision::kFp32) {
     recipe.job.precision = Precision::kBf16;
-    recipe.stack.elementwise *= 2;
+    recipe.stack.compute_efficiency /= recipe.stack.float32_slowdown;
     recipe.assumed.push_back("products in bfloat16, as the compiler casts them");
   }
   // From 28 February 2022 the project's runs have the bf16 optimizer, which keeps gradients in float32 too.
@@ -218,6 +220,15 @@ void set_layout(Recipe& recipe, const Row& row) {
     degrees.recompute = Recompute::kFull;
     recipe.assumed.push_back("full recomputation, as programs without fused attention had it");
   }
+  if (recipe.machine.kind == Kind::kNeuron && recipe.job.model.causal && layout.tp > 1) {
+    // As the examples of NeuronX Distributed and NeMo-Megatron for Neuron set it.
+    const bool gpt = recipe.job.model.dropout;  // the older examples
+    if (!degrees.recompute) degrees.recompute = gpt ? Recompute::kFull : Recompute::kSelective;
+    if (!degrees.no_sp) layout.sp = true;
+    if (degrees.zero < 0) layout.zero = 1;
+    recipe.assumed.push_back("sequence parallel, recomputation and ZeRO-1 as in the program's examples");
+  }
+  if (!degrees.recompute && recipe.stack.selective_kept > 0) degrees.recompute = Recompute::kSelective;  // its default
   layout.recompute = degrees.recompute.value_or(Recompute::kNone);
   if (recipe.job.global_batch <= 0 && degrees.local_batch > 0) recipe.job.global_batch = degrees.local_batch * dp;
   if (recipe.job.global_batch <= 0 && degrees.micro_batch > 0) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <regex>
 
 #include <fmt/format.h>
 
@@ -65,7 +66,8 @@ Row completed(Row row, const std::vector<Row>& rows) {
     if (other.family() != row.family() || other.model != row.model || other.chips.empty()) continue;
     row.chips = other.chips;
     if (row.global_batch.empty()) row.global_batch = other.global_batch;
-    row.parallelism += " (" + other.parallelism + ")";
+    // Its kernels are the row's own.
+    row.parallelism += " " + std::regex_replace(other.parallelism, std::regex("[a-z]*-recompute|no-SP|SP"), "");
     break;
   }
   return row;
