@@ -80,13 +80,15 @@ planner::SearchOptions search_of(const PlanOptions& options) {
 void print_plans(const PlanOptions& options, const arch::Tables& tables, std::ostream& out) {
   const planner::Job job = job_of(options, tables);
   std::vector<Planned> machines;
+  planner::PriceQuery prices = options.price;
+  if (!options.price_file.empty()) prices.file = planner::read_prices(options.price_file);
   if (options.instances.empty())
     throw Fault(FaultKind::kInput, "plan.instance", "no --instance",
                 "--instance trn1.32xlarge --count 32; `opentrn plan --instances` lists what there is");
   for (const std::string& instance : options.instances)
     for (const int64_t count : options.counts) {
       Planned planned{planner::machine_of(tables, instance, count), count, {}, {}, {}};
-      planned.rate = planner::rate_of(tables, planned.machine.instance, options.price);
+      planned.rate = planner::rate_of(tables, planned.machine.instance, prices);
       machines.push_back(std::move(planned));
     }
   for (Planned& each : machines) {
@@ -168,6 +170,8 @@ void add_plan(CLI::App& app, std::ostream& out) {
   command->add_option("--explain", options->explain, "Where the time and memory of plan N go")->check(CLI::Range(1, 1000));
   command->add_flag("--exhaustive", options->exhaustive, "Evaluate every layout; the result is the same");
   command->add_option("--price", options->price.kind, "on_demand, reserved, capacity_block or spot");
+  command->add_option("--price-file", options->price_file, "Rates of yours, in the form of price.toml, before all others")
+      ->envname("OPENTRN_PRICES");
   command->add_option("--as-of", options->price.as_of, "The rate that was valid then: 2025-01");
   command->add_flag("--models", options->list_models, "List the models that have a name");
   command->add_flag("--instances", options->list_instances, "List the instances");

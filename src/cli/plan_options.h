@@ -19,7 +19,7 @@ struct PlanOptions {
   std::vector<int64_t> counts;
   double seq = 0, global_batch = 0, tokens = 0;
   planner::SearchOptions search;
-  std::string recompute, sp;
+  std::string recompute, sp, price_file;
   planner::PriceQuery price;
   int explain = 0;
   bool json = false, rows = false, exhaustive = false, list_models = false, list_instances = false;

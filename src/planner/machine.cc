@@ -28,7 +28,9 @@ class ChipFacts {
   double at(const char* member) const {
     const std::string key = prefix_ + "." + member;
     machine_.basis.push_back(key);
-    return facts_.at(key).as<double>();
+    const arch::Fact& fact = facts_.at(key);
+    machine_.calibrated_on.insert(machine_.calibrated_on.end(), fact.calibrated_on.begin(), fact.calibrated_on.end());
+    return fact.as<double>();
   }
   double at_or(const char* member, double otherwise) const {
     return facts_.find(prefix_ + "." + member) == nullptr ? otherwise : at(member);
@@ -132,7 +134,10 @@ void set_neuron(const arch::Tables& tables, Machine& machine, const std::string&
   machine.across_ring_share = facts.at_or("across_ring_share", 1);
   const fabric::Platform platform = fabric::Platform::make(tables, server, 1);
   for (int group = 1; group <= machine.ranks_per_server; group *= 2)
-    machine.inside_by_group.push_back(group == 1 ? Tier{1, 0} : inside_of(platform, tables, lnc, group));
+    machine.inside_by_group.push_back(group == 1 ? Tier{1, 0}
+                                      : machine.ranks_per_server % group != 0
+                                          ? machine.inside_by_group.back()
+                                          : inside_of(platform, tables, lnc, group));
   machine.inside = machine.inside_by_group.back();
   machine.basis.push_back(chip.key + ".peak_tflops.bf16");
 }

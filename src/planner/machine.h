@@ -42,6 +42,7 @@ struct Machine {
   double across_ring_share = 1;  // of `across`, by rings through many servers
   int domain = 0;       // ranks that `inside` joins (an UltraServer's, an NVL72's); at least a server's
   std::vector<std::string> basis;  // keys of the tables it rests on
+  std::vector<std::string> calibrated_on;  // published rows that values of its chip were chosen by
 
   int64_t servers() const { return ranks / ranks_per_server; }
 };

@@ -5,20 +5,17 @@
 namespace opentrn::planner {
 
 PipelineTime pipeline_s(const Pipeline& pipeline) {
-  double slowest = 0, sum = 0;
-  for (const StageTime& stage : pipeline.stages) {
-    slowest = std::max(slowest, stage.forward + stage.backward);
-    sum += stage.forward + stage.backward;
-  }
-  const auto m = double(pipeline.micro_batches), stages = double(pipeline.stages.size());
-  const double busy = m * slowest;
+  PipelineTime time;
+  time.busy_s = double(pipeline.micro_batches) * pipeline.slowest_s;
+  if (pipeline.stages <= 1) return time;
   // Filling and draining pass every other stage once, with one chunk of it.
-  const double fill = (sum - slowest) / pipeline.chunks;
-  // A send is waited for once on the way down and once on the way back; in between, each chunk of each
-  // micro-batch waits for its neighbour's.
-  const double hops = stages > 1 ? 2 * (stages - 1) + 2 * (m * pipeline.chunks - 1) : 0;
-  const double sends = hops * pipeline.send_s;
-  return {busy + fill + sends, busy, fill};
+  time.bubble_s = (pipeline.sum_s - pipeline.slowest_s) / pipeline.chunks;
+  // A send is waited for at every hop down and back; in between by each chunk of each micro-batch, unless it
+  // goes on beside another's computation.
+  const double hops = 2.0 * (pipeline.stages - 1);
+  const double steady = 2.0 * (double(pipeline.micro_batches) * pipeline.chunks - 1);
+  time.sends_s = (hops + (pipeline.hides_sends ? 0 : steady)) * pipeline.send_s;
+  return time;
 }
 
 double in_flight(int stages, int chunks, int64_t micro_batches) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <fstream>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -42,7 +44,21 @@ int days_between(const std::string& from, const std::string& to) {
   return static_cast<int>((need_day(to) - need_day(from)).count());
 }
 
-std::vector<Rate> rates_of(const arch::Tables& tables, const std::string& instance) {
+std::shared_ptr<const arch::FactTable> read_prices(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw Fault(FaultKind::kInput, "plan.file", fmt::format("cannot read '{}'", path), "the path of a TOML file");
+  std::stringstream text;
+  text << in.rdbuf();
+  auto facts = std::make_shared<arch::FactTable>();
+  facts->read(text.str(), path);
+  for (const arch::Fact& fact : facts->all())
+    if (const std::string table = fact.key.substr(0, fact.key.find('.')); table != "price" && table != "price_history")
+      throw Fault(FaultKind::kInput, "plan.price", fmt::format("{}: a table '{}'", path, table),
+                  "[source], [price.\"<instance>\"] and [price_history.\"<instance>\".<kind>], as in price.toml");
+  return facts;
+}
+
+std::vector<Rate> rates_of(const arch::FactTable& facts, const std::string& instance) {
   std::vector<Rate> rates;
   for (const std::string& kind : price_kinds()) {
     const std::string key = fmt::format("price.{}.{}_usd_h", instance, kind);
@@ -50,8 +66,8 @@ std::vector<Rate> rates_of(const arch::Tables& tables, const std::string& instan
       if (!fact.known()) return;
       rates.push_back({fact.as<double>(), kind, fact.date, fact.note, fact.source, fact.confidence});
     };
-    if (const arch::Fact* fact = tables.facts().find(key)) add(*fact);
-    for (const arch::Fact* fact : tables.facts().under(fmt::format("price_history.{}.{}", instance, kind))) add(*fact);
+    if (const arch::Fact* fact = facts.find(key)) add(*fact);
+    for (const arch::Fact* fact : facts.under(fmt::format("price_history.{}.{}", instance, kind))) add(*fact);
   }
   std::ranges::stable_sort(rates, {}, &Rate::date);
   return rates;
@@ -64,7 +80,11 @@ std::optional<Rate> rate_of(const arch::Tables& tables, const std::string& insta
                 fmt::format("one of: {}", fmt::join(kinds, ", ")));
   std::optional<Rate> latest;
   const auto limit = query.as_of.empty() ? std::nullopt : std::optional(need_day(query.as_of));
-  for (const Rate& rate : rates_of(tables, instance)) {
+  const auto of_kind = [&](const Rate& rate) { return rate.kind == query.kind; };
+  std::vector<Rate> rates;
+  if (query.file) rates = rates_of(*query.file, instance);
+  if (std::ranges::none_of(rates, of_kind)) rates = rates_of(tables.facts(), instance);
+  for (const Rate& rate : rates) {
     if (rate.kind != query.kind) continue;
     if (limit && (rate.date.empty() || *day_of(rate.date) > *limit)) continue;
     latest = rate;

@@ -1,6 +1,7 @@
 // What an hour of an instance costs: dated, of one kind, from the tables or from a file of the user's.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,9 +19,14 @@ struct Rate {
   arch::Confidence confidence = arch::Confidence::kDocumented;
 };
 
+// Rates of the user's own, in the form of price.toml: they stand in for all of the tables' of that instance
+// and kind. Input faults: a file that cannot be read, or is none.
+std::shared_ptr<const arch::FactTable> read_prices(const std::string& path);
+
 struct PriceQuery {
   std::string kind = "on_demand";
   std::string as_of;  // "2025-01", "2025-01-31": the latest rate that was valid then; empty: the latest of all
+  std::shared_ptr<const arch::FactTable> file = nullptr;  // of read_prices(); none: the tables alone
 };
 
 // The rate, or none where no source gives one: nothing is ever priced from an unknown. Input faults: a kind
@@ -28,7 +34,7 @@ struct PriceQuery {
 std::optional<Rate> rate_of(const arch::Tables& tables, const std::string& instance, const PriceQuery& query);
 
 // Every rate that the tables hold of an instance, oldest first.
-std::vector<Rate> rates_of(const arch::Tables& tables, const std::string& instance);
+std::vector<Rate> rates_of(const arch::FactTable& facts, const std::string& instance);
 
 // Days between two dates ("2026-07-20", or a month: its last day); for marking what is stale.
 int days_between(const std::string& from, const std::string& to);

@@ -76,15 +76,17 @@ std::vector<int> micro_batches(const Job& job, int64_t dp, const Fixed& fixed) {
   return out;
 }
 
-void modes_of(const Job& job, const Machine& machine, const Fixed& fixed, Layout layout,
+void modes_of(const Job& job, const Machine& machine, const Stack& stack, const Fixed& fixed, Layout layout,
               const std::function<void(const Layout&)>& take) {
   const std::vector<int> zeros = either(fixed.zero, layout.pp > 1 ? std::vector<int>{0, 1} : std::vector<int>{0, 1, 2, 3});
   std::vector<bool> sps{false};
   if (layout.tp > 1) sps = {true, false};
   if (fixed.sp) sps = {*fixed.sp};
-  std::vector<Recompute> modes{Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+  // With fused attention nothing is left that selective recomputation would drop.
+  std::vector<Recompute> modes{Recompute::kNone, Recompute::kFull};
+  if (!stack.flash || stack.selective_kept > 0) modes.insert(modes.begin() + 1, Recompute::kSelective);
   if (fixed.recompute) modes = {*fixed.recompute};
-  for (const int vpp : either(fixed.vpp, layout.pp > 1 ? divisors(job.model.layers / layout.pp, 16) : std::vector<int>{1}))
+  for (const int vpp : either(fixed.vpp, layout.pp > 1 && job.model.layers % layout.pp == 0 ? divisors(job.model.layers / layout.pp, 16) : std::vector<int>{1}))
     for (const int micro : micro_batches(job, layout.dp, fixed)) {
       layout.vpp = static_cast<int16_t>(vpp);
       layout.micro_batch = micro;
@@ -101,9 +103,19 @@ void modes_of(const Job& job, const Machine& machine, const Fixed& fixed, Layout
     }
 }
 
+
+// Divisors, and powers of two, whose stages are of unequal length.
+std::vector<int> stages_of(int layers, int64_t ranks) {
+  std::vector<int> out = divisors(layers, ranks);
+  for (int each = 2; each <= std::min<int64_t>(layers, ranks); each *= 2)
+    if (layers % each != 0) out.push_back(each);
+  std::ranges::sort(out);
+  return out;
+}
+
 }  // namespace
 
-void for_each_layout(const Job& job, const Machine& machine, const Fixed& fixed,
+void for_each_layout(const Job& job, const Machine& machine, const Stack& stack, const Fixed& fixed,
                      const std::function<void(const Layout&)>& take) {
   const Model& model = job.model;
   const int64_t ranks = machine.ranks;
@@ -111,7 +123,7 @@ void for_each_layout(const Job& job, const Machine& machine, const Fixed& fixed,
     if (model.experts == 0) return std::vector<int>{1};
     return either(fixed.ep, divisors(model.experts, sharing));
   };
-  for (const int pp : either(fixed.pp, divisors(model.layers, ranks)))
+  for (const int pp : either(fixed.pp, stages_of(model.layers, ranks)))
     for (const int tp : either(fixed.tp, divisors(model.heads, machine.domain)))
       for (const int cp : either(fixed.cp, job.seq >= 16384 ? std::vector<int>{1, 2, 4, 8, 16} : std::vector<int>{1})) {
         const int64_t inner = int64_t{tp} * cp * pp;
@@ -125,7 +137,7 @@ void for_each_layout(const Job& job, const Machine& machine, const Fixed& fixed,
           layout.cp = static_cast<int16_t>(cp);
           layout.ep = static_cast<int16_t>(ep);
           layout.dp = static_cast<int32_t>(dp);
-          modes_of(job, machine, fixed, layout, take);
+          modes_of(job, machine, stack, fixed, layout, take);
         }
       }
 }
@@ -146,7 +158,7 @@ double least_step_s(const Job& job, const Machine& machine, const Stack& stack, 
 SearchResult search(const Job& job, const Machine& machine, const Stack& stack, const SearchOptions& options) {
   SearchResult result;
   Kept kept(options.top, machine.memory_bytes);
-  for_each_layout(job, machine, options.fixed, [&](const Layout& layout) {
+  for_each_layout(job, machine, stack, options.fixed, [&](const Layout& layout) {
     ++result.legal;
     // Without room for any plan yet, the one that misses by least is wanted, so nothing is left out.
     if (options.cut && result.evaluated > 0) {

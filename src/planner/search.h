@@ -35,7 +35,7 @@ struct SearchResult {
 SearchResult search(const Job& job, const Machine& machine, const Stack& stack, const SearchOptions& options);
 
 // Calls `take` for every legal layout, in the order of the search.
-void for_each_layout(const Job& job, const Machine& machine, const Fixed& fixed,
+void for_each_layout(const Job& job, const Machine& machine, const Stack& stack, const Fixed& fixed,
                      const std::function<void(const Layout&)>& take);
 
 // A time that no layout with these degrees goes below: its products at the chip's best rate, and its bubble.

@@ -45,8 +45,8 @@ Stack stack_of(const arch::Tables& tables, const std::string& name) {
   stack.host_block_s = number("host_block_us") * 1e-6;
   stack.runtime_bytes = number("runtime_gb") * 1e9;
   stack.fragmentation = number("fragmentation");
-  for (const char* member : {"compute_efficiency", "exposed_communication"})
-    for (const std::string& row : fact(member).calibrated_on)
+  for (const arch::Fact* each : tables.facts().under("planner.stack." + name))
+    for (const std::string& row : each->calibrated_on)
       if (std::ranges::find(stack.calibrated_on, row) == stack.calibrated_on.end())
         stack.calibrated_on.push_back(row);
   return stack;

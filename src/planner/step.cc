@@ -149,15 +149,18 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
   const double per_batch = stage.all();
   // The stage with the output layer is the slowest; the others wait for it.
   const double slowest = per_batch + (layout.pp == 1 ? last + first : std::max(last, first));
-  const double sum = layout.pp * per_batch + last + first;
-  out.time.bubble = (sum - slowest) / layout.vpp;
-  if (layout.pp > 1) {
-    const double bytes = layout.micro_batch * job.seq / layout.cp * job.model.hidden * element /
-                         (layout.sp || stack.scatters_sends ? layout.tp : 1);
-    const double send = send_s(machine, groups.pp, bytes);
-    const double waited = 2 * (layout.pp - 1) + 2 * (m * layout.vpp - 1) * (stack.hides_sends ? 0 : 1);
-    out.time.pp = waited * send;
-  }
+  const double sent = layout.micro_batch * job.seq / layout.cp * job.model.hidden * element /
+                      (layout.sp || stack.scatters_sends ? layout.tp : 1);
+  const PipelineTime pipeline =
+      pipeline_s({.stages = layout.pp,
+                  .chunks = layout.vpp,
+                  .micro_batches = static_cast<int64_t>(m),
+                  .slowest_s = slowest,
+                  .sum_s = layout.pp * per_batch + last + first,
+                  .send_s = layout.pp > 1 ? send_s(machine, groups.pp, sent) : 0,
+                  .hides_sends = stack.hides_sends});
+  out.time.bubble = pipeline.bubble_s;
+  out.time.pp = pipeline.sends_s;
   const double ends = slowest - per_batch;
   const double parameters = parameters_per_rank(job.model, layout, true, layout.pp == 1);
   // Each micro-batch but the first adds its gradients to those that are there.

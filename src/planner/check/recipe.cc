@@ -164,7 +164,7 @@ Machine machine_for(const arch::Tables& tables, const Row& row, double chips) {
 }
 
 Precision precision_of(const Row& row) {
-  if (has(row.dtype, "fp8|float8|int8|mxfp8")) return Precision::kFp8;
+  if (has(row.dtype, "fp8|float8|int8|fp4")) return Precision::kFp8;
   if (has(row.dtype, "bf16|amp|fp16|half|autocast")) return Precision::kBf16;
   if (has(row.dtype, "fp32|tf32")) return Precision::kFp32;
   return Precision::kBf16;
@@ -192,7 +192,15 @@ void set_layout(Recipe& recipe, const Row& row) {
     degrees.pp = degrees.model_parallel / degrees.tp;
     recipe.assumed.push_back("TP is the largest up to 8");
   }
+  const bool only_chunks = degrees.vpp > 0 && degrees.tp <= 0 && degrees.pp <= 0;
+  if (only_chunks) degrees.tp = 8;
   if (degrees.tp <= 0 && degrees.pp <= 0 && degrees.dp <= 0 && !degrees.fsdp) throw Refusal{"the row states no layout"};
+  if (only_chunks) {
+    // The deepest of the usual pipelines whose stages hold whole chunks.
+    for (const double each : {4.0, 8.0})
+      if (std::fmod(recipe.job.model.layers, each * degrees.vpp) == 0) degrees.pp = each;
+    recipe.assumed.push_back("TP8, and as many stages as the chunks allow up to 8");
+  }
   Layout& layout = recipe.layout;
   const auto degree = [](double value) { return std::max(1.0, value); };
   layout.tp = static_cast<int16_t>(degree(degrees.tp));

@@ -86,8 +86,9 @@ Scored score(const arch::Tables& tables, const Row& row, const Recipe& recipe) {
   out.group = fmt::format("{} L{} h{} a{} on {} {} batch {} seq {}", model.name, model.layers, model.hidden,
                           model.heads, recipe.machine.ranks, recipe.machine.chip, recipe.job.global_batch,
                           recipe.job.seq);
-  for (const std::string& pattern : recipe.stack.calibrated_on)
-    if (matches(pattern, row.id)) out.calibration = true;
+  for (const auto* patterns : {&recipe.stack.calibrated_on, &recipe.machine.calibrated_on})
+    for (const std::string& pattern : *patterns)
+      if (matches(pattern, row.id)) out.calibration = true;
   switch (recipe.metric) {
     case Metric::kStepTime: {
       out.predicted = estimate.step_s;
