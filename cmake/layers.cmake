@@ -9,6 +9,7 @@ set(OPENTRN_LAYERS
   "fabric:base,arch"
   "collectives:base,numerics,arch,fabric"
   "spmd:base"
+  "planner:base,numerics,arch,fabric,collectives"
   "graph:base,numerics"
   "import:base,arch,graph"
   "isa:base,numerics,arch"
@@ -24,7 +25,7 @@ set(OPENTRN_LAYERS
   "decoder:base,arch,graph,import,compiler,sim/functional,runtime,deploy"
   "nki:base,numerics,collectives,isa,sim/functional"
   "pjrt:base,arch,fabric,collectives,spmd,graph,import,compiler,isa,sim/functional,trace,runtime,deploy"
-  "cli:base,numerics,arch,fabric,collectives"
+  "cli:base,numerics,arch,fabric,collectives,planner"
   "python:base,numerics,arch,fabric,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,decoder,nki,cli"
 )
 

@@ -30,7 +30,7 @@ from opentrn.errors import InputError
 
 __all__ = ["CAPACITY", "INPUT", "INTERNAL", "NOT_MODELLED", "PROGRAM", "UNSPECIFIED", "main"]
 
-_CPP_COMMANDS = ("ls", "describe", "fabric", "nccom-test")
+_CPP_COMMANDS = ("ls", "describe", "fabric", "nccom-test", "plan")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
