@@ -7,6 +7,7 @@ set(OPENTRN_LAYERS
   "numerics:base"
   "arch:base"
   "fabric:base,arch"
+  "serving:base"
   "collectives:base,numerics,arch,fabric"
   "graph:base,numerics"
   "import:base,arch,graph"
@@ -22,8 +23,8 @@ set(OPENTRN_LAYERS
   "deploy:base,arch,graph,compiler,sim/functional,runtime"
   "nki:base,numerics,collectives,isa,sim/functional"
   "pjrt:base,arch,fabric,collectives,graph,import,compiler,isa,sim/functional,trace,runtime,deploy"
-  "cli:base,numerics,arch,fabric,collectives"
-  "python:base,numerics,arch,fabric,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,nki,cli"
+  "cli:base,numerics,arch,fabric,serving,collectives"
+  "python:base,numerics,arch,fabric,serving,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,nki,cli"
 )
 
 function(opentrn_target_of LAYER OUT)
