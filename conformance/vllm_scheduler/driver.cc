@@ -1,12 +1,11 @@
 // OpenTrn's scheduler over the workloads of standard input, one line per step on standard output.
 //
 // A workload:
-//   config POLICY MAX_NUM_SEQS MAX_NUM_BATCHED_TOKENS MAX_MODEL_LEN BLOCK_SIZE NUM_BLOCKS PREFIX ASYNC THRESHOLD RESERVE
-//   request AT MAX_TOKENS STOP_AFTER PROMPT_LENGTH OUTPUT_LENGTH token ... (prompt, then what will be answered)
-//   abort AT REQUEST
-//   end
-// AT is the number of a turn of the engine's loop. STOP_AFTER: the request ends by itself with this many tokens (0:
-// never).
+//   config POLICY MAX_NUM_SEQS MAX_NUM_BATCHED_TOKENS MAX_MODEL_LEN BLOCK_SIZE NUM_BLOCKS PREFIX ASYNC
+//   THRESHOLD RESERVE request AT MAX_TOKENS STOP_AFTER PROMPT_LENGTH OUTPUT_LENGTH token ... (prompt, then
+//   what will be answered) abort AT REQUEST end
+// AT is the number of a turn of the engine's loop. STOP_AFTER: the request ends by itself with this many
+// tokens (0: never).
 #include <algorithm>
 #include <deque>
 #include <iostream>
@@ -119,7 +118,8 @@ class Workload {
       if (!entry.samples) continue;
       Planned& planned = *requests_[static_cast<size_t>(entry.request->id)];
       // A preempted request computes known tokens again: what follows is the next unknown one.
-      const auto place = static_cast<size_t>(entry.computed_before + entry.tokens - entry.request->prompt_tokens);
+      const auto place =
+          static_cast<size_t>(entry.computed_before + entry.tokens - entry.request->prompt_tokens);
       sampled.push_back({planned.answer.at(place), static_cast<int32_t>(place) + 1 == planned.stop_after});
     }
     scheduler_->update(step, sampled);
