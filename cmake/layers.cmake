@@ -7,6 +7,7 @@ set(OPENTRN_LAYERS
   "numerics:base"
   "arch:base"
   "fabric:base,arch"
+  "serving:base"
   "collectives:base,numerics,arch,fabric"
   "spmd:base"
   "planner:base,numerics,arch,fabric,collectives"
@@ -25,8 +26,8 @@ set(OPENTRN_LAYERS
   "decoder:base,arch,graph,import,compiler,sim/functional,runtime,deploy"
   "nki:base,numerics,collectives,isa,sim/functional"
   "pjrt:base,arch,fabric,collectives,spmd,graph,import,compiler,isa,sim/functional,trace,runtime,deploy"
-  "cli:base,numerics,arch,fabric,collectives,planner"
-  "python:base,numerics,arch,fabric,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,decoder,nki,cli"
+  "cli:base,numerics,arch,fabric,serving,collectives,planner"
+  "python:base,numerics,arch,fabric,serving,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,decoder,nki,cli"
 )
 
 function(opentrn_target_of LAYER OUT)

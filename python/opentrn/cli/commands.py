@@ -30,7 +30,7 @@ from opentrn.errors import InputError
 
 __all__ = ["CAPACITY", "INPUT", "INTERNAL", "NOT_MODELLED", "PROGRAM", "UNSPECIFIED", "main"]
 
-_CPP_COMMANDS = ("ls", "describe", "fabric", "nccom-test", "plan")
+_CPP_COMMANDS = ("ls", "describe", "fabric", "nccom-test", "plan", "replay")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -223,6 +223,7 @@ def _add_cpp_commands(commands: Any) -> None:
         ("describe", "everything the tables say"),
         ("fabric", "the links between chips, and how long collectives over them take"),
         ("nccom-test", "time and check collectives, with the options of AWS's tool"),
+        ("replay", "a trace of requests through a server's scheduler, in virtual time"),
     ):
         command = commands.add_parser(name, help=text, add_help=False)
         command.add_argument("--json", action="store_true")
