@@ -79,8 +79,8 @@ class Answer:
 class LanguageModel:
     """A decoder with its weights on one NeuronCore of `target` (None: as opentrn.compile).
 
-    source: a GGUF file, or the name of a model in a package ("smollm2"). dtype: of weights, keys and values: "bf16",
-    "f16" or "f32". context: positions of one answer, its prompt included. sequences: answers at once.
+    source: a GGUF file, or the name of a model in a package ("smollm2"). dtype: of weights, keys and values: "f16",
+    "bf16" or "f32". context: positions of one answer, its prompt included. sequences: answers at once.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class LanguageModel:
         source: str | Path,
         *,
         target: str | None = None,
-        dtype: str = "bf16",
+        dtype: str = "f16",
         context: int = 2048,
         sequences: int = 1,
         pad_to: Bucket | None = None,
@@ -153,7 +153,9 @@ class LanguageModel:
         """The text of a conversation by the model's template. Raises InputError for a model without one."""
         source = self.metadata.get("tokenizer.chat_template")
         if not isinstance(source, str):
-            raise InputError("the model has no chat template", label="generate.template", hint="--raw takes a prompt as it is")
+            raise InputError(
+                "the model has no chat template", label="generate.template", hint="--raw takes a prompt as it is"
+            )
         return ChatTemplate(source, self._special("bos"), self._special("eos")).prompt(messages)
 
     # -- answers

@@ -20,7 +20,7 @@ _SHORT = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _LLAMA3 = rf"{_SHORT}|{_WORDS}|\p{{N}}{{1,3}}|{_REST}"
 _QWEN2 = rf"{_SHORT}|{_WORDS}|\p{{N}}|{_REST}"
 _PATTERNS = {
-    "llama3": _LLAMA3, "llama-v3": _LLAMA3, "llama-bpe": _LLAMA3, "falcon3": _LLAMA3, "dbrx": _LLAMA3, "smaug-bpe": _LLAMA3,
+    "llama3": _LLAMA3, "llama-v3": _LLAMA3, "llama-bpe": _LLAMA3, "falcon3": _LLAMA3, "dbrx": _LLAMA3,
     "qwen2": _QWEN2, "deepseek-r1-qwen": _QWEN2, "stablelm2": _QWEN2, "hunyuan": _QWEN2, "megrez": _QWEN2,
 }  # fmt: skip
 # ggml's enum llama_token_type.
@@ -72,7 +72,7 @@ def tokenizer_of(metadata: Mapping[str, Any]) -> Any:
     known = vocabulary.keys()
     for pair in pairs:
         if len(pair) != 2 or not (pair[0] in known and pair[1] in known and pair[0] + pair[1] in known):
-            raise InputError(f"the merge {' '.join(pair)!r} is not of tokens of the vocabulary", label="generate.tokenizer")
+            raise InputError(f"{' '.join(pair)!r} merges what is no token", label="generate.tokenizer")
     pre = str(metadata.get("tokenizer.ggml.pre", "default"))
     model = library.models.BPE(vocab=vocabulary, merges=pairs, ignore_merges=_PATTERNS.get(pre) == _LLAMA3)
     made = library.Tokenizer(model)
