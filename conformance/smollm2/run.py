@@ -81,10 +81,7 @@ def compare_formats(folder: Path, results: Results) -> None:
 
 def compare_tokens(model: Any, row: dict[str, Any]) -> list[tuple[int, float]]:
     """Places where another token is the likeliest, each with the reference's margin there."""
-    tokens = row["tokens"]
-    count = -(-len(tokens) // 32)
-    logits, _, _ = model._engine.step([(tokens, 0, list(range(1, count + 1)))], every_token=True)
-    likeliest = logits[: len(tokens)].argmax(axis=1)
+    likeliest = model.score(row["tokens"]).argmax(axis=1)
     return [(i, row["margin"][i]) for i, token in enumerate(row["likeliest"]) if likeliest[i] != token]
 
 

@@ -202,6 +202,15 @@ class LanguageModel:
                 answer.text += text
                 yield Piece(number, token, text, finish)
 
+    def score(self, tokens: Sequence[int]) -> Any:
+        """Logits [tokens, vocabulary] of what follows each of these tokens, in fp32, in one step.
+
+        Raises InputError for more tokens than the largest program reads at once.
+        """
+        count = -(-len(tokens) // BLOCK_TOKENS)
+        logits, _, _ = self._engine.step([(list(tokens), 0, list(range(1, count + 1)))], True)
+        return logits[: len(tokens)]
+
     # -- programs
     def program(self, bucket: Bucket) -> Program:
         """The compiled step of these sizes, with its predicted time."""
