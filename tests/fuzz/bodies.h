@@ -23,7 +23,7 @@ void origin_bytes(Bytes file);
 void program_bytes(Bytes payload);
 // A model in any format that import/load.h reads.
 void import_bytes(Bytes file);
-// A weight file of llama.cpp (import/weights/gguf.h).
+// A weight file (import/weights).
 void weights_bytes(Bytes file);
 
 // Files to begin with, each of another seed.

@@ -4,6 +4,7 @@
 #include "base/fault.h"
 #include "decoder/config.h"
 #include "import/weights/gguf.h"
+#include "import/weights/safetensors.h"
 #include "tests/fuzz/bodies.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/mutate.h"
@@ -37,17 +38,36 @@ class File {
   std::vector<std::byte> bytes_;
 };
 
+constexpr std::string_view kWords[] = {"dtype", "shape", "data_offsets", "[[", "-1", "1e400", "18446744073709551615"};
+
 constexpr std::string_view kSizes[] = {"block_count",     "embedding_length",        "feed_forward_length",
                                        "context_length",  "attention.head_count",    "attention.head_count_kv",
                                        "rope.dimension_count", "attention.key_length"};
 
-// Reads everything that the file holds.
-void read_all(Bytes bytes) {
-  const weights::Gguf file = weights::read_gguf(bytes, nullptr);
-  for (const weights::StoredTensor& tensor : file.tensors.all()) {
+void decode_all(const weights::TensorTable& tensors) {
+  for (const weights::StoredTensor& tensor : tensors.all()) {
     std::vector<float> values(static_cast<size_t>(tensor.element_count()));
     decode(tensor.encoding, tensor.bytes, values);
   }
+}
+
+std::vector<std::byte> safetensors_seed(SplitMix64& random) {
+  File file;
+  const uint64_t rows = random.below(4);
+  const std::string text = fmt::format(
+      R"({{"__metadata__":{{"format":"pt"}},"a":{{"dtype":"F32","shape":[{0},3],"data_offsets":[0,{1}]}},)"
+      R"("b":{{"dtype":"BF16","shape":[5],"data_offsets":[{1},{2}]}}}})",
+      rows, rows * 12, rows * 12 + 10);
+  file.text(text);
+  for (uint64_t i = 0; i < rows * 12 + 10; ++i) file.put(static_cast<uint8_t>(random.below(256)));
+  return file.bytes();
+}
+
+// Reads everything that the file holds.
+void read_all(Bytes bytes) {
+  if (!weights::is_gguf(bytes)) return decode_all(weights::read_safetensors(bytes, nullptr));
+  const weights::Gguf file = weights::read_gguf(bytes, nullptr);
+  decode_all(file.tensors);
   (void)decoder::config_of(file);
 }
 
@@ -63,6 +83,7 @@ void weights_bytes(Bytes file) {
 }
 
 std::vector<std::byte> weights_seed(SplitMix64& random) {
+  if (random.below(3) == 0) return safetensors_seed(random);
   File file;
   for (const char c : std::string_view("GGUF")) file.put(c);
   const uint64_t tensors = random.below(4) + 1;
@@ -105,10 +126,13 @@ std::vector<std::byte> weights_seed(SplitMix64& random) {
 void weights_case(uint64_t seed) {
   SplitMix64 random(seed);
   const std::vector<std::byte> whole = weights_seed(random);
-  (void)weights::read_gguf(whole, nullptr);
+  if (weights::is_gguf(whole))
+    (void)weights::read_gguf(whole, nullptr);
+  else
+    (void)weights::read_safetensors(whole, nullptr);
   for (int i = 0; i < 50; ++i) {
     std::vector<std::byte> bad = whole;
-    mutate(random, bad, {});
+    mutate(random, bad, kWords);
     weights_bytes(bad);
   }
 }

@@ -45,6 +45,39 @@ def test_prefill_and_decode_give_the_logits_of_the_architecture(architecture: st
     assert np.abs(steps - expected[19:]).max() < 2e-4 * np.abs(expected).max()
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_folder_of_safetensors_gives_the_bits_of_the_gguf_file(architecture: str, tmp_path: Path) -> None:
+    model = Tiny(architecture, tied=architecture != "qwen2")
+    rows = []
+    for file in (
+        _core.read_gguf(model.write(tmp_path)),
+        _core.read_checkpoint(model.write_folder(tmp_path, parts=1 + (architecture == "llama"))),
+    ):
+        engine = _core.decoder_engine(file, "trn2", "bf16", 16, 5, [1], [48], [64])
+        rows.append(engine.step([(PROMPT, 0, [1, 2, 3])])[0].tobytes())
+    assert rows[0] == rows[1]
+
+
+def test_folders_that_are_damaged_or_lead_elsewhere(tmp_path: Path) -> None:
+    folder = Tiny().write_folder(tmp_path)
+    whole = (folder / "model.safetensors").read_bytes()
+    for length in (0, 7, 100, len(whole) - 1):
+        (folder / "model.safetensors").write_bytes(whole[:length])
+        with pytest.raises(InputError, match="safetensors"):
+            _core.read_checkpoint(folder)
+    (folder / "model.safetensors").write_bytes(whole.replace(b'"F32"', b'"U64"', 1))
+    with pytest.raises(NotModelled, match="is U64"):
+        _core.read_checkpoint(folder)
+    for name in ("../model.safetensors", "/etc/passwd", ".."):
+        (folder / "model.safetensors.index.json").write_text(f'{{"weight_map": {{"a": "{name}"}}}}')
+        with pytest.raises(InputError, match="no file of the folder") as caught:
+            _core.read_checkpoint(folder)
+        assert caught.value.label == "checkpoint.folder"
+    (folder / "config.json").unlink()
+    with pytest.raises(InputError):
+        _core.read_checkpoint(folder)
+
+
 @pytest.mark.parametrize("element", ["bf16", "f16"])
 def test_narrow_weights_round_and_no_more(element: str, tmp_path: Path) -> None:
     model = Tiny()

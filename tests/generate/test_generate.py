@@ -63,6 +63,22 @@ def test_a_long_prompt_is_read_in_parts(model_file: Path) -> None:
     assert parts.programs[(1, 64, 128, False)].runs == 2
 
 
+def test_a_folder_answers_as_the_gguf_file(model_file: Path, tmp_path: Path) -> None:
+    tiny = Tiny(seed=5)
+    whole = LanguageModel(model_file, context=128)
+    folder = tiny.write_folder(tmp_path)
+    whole.tokenizer.save(str(folder / "tokenizer.json"))
+    settings = {"eos_token": {"content": "<|end|>"}, "chat_template": tiny.metadata()["tokenizer.chat_template"]}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    other = LanguageModel(folder, context=128)
+    texts = ["".join(piece.text for piece in model.chat("the thin", max_tokens=8)) for model in (whole, other)]
+    assert texts[0] == texts[1]
+    assert other.text.stop_tokens == [101]
+    (folder / "tokenizer.json").write_text("{")
+    with pytest.raises(InputError, match="is no tokenizer"):
+        LanguageModel(folder, context=128)
+
+
 def test_drawn_tokens_depend_on_the_seed_alone(model_file: Path) -> None:
     model = LanguageModel(model_file, context=128)
     prompt = model.encode("the")

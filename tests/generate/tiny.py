@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,23 @@ import numpy as np
 
 _TYPES = {bool: 7, int: 4, float: 6, str: 8}
 _PLAIN = {"F32": (0, np.float32), "F16": (1, np.float16), "F64": (28, np.float64)}
+
+
+_HF_SCALES = {"embedding_scale": "embedding_multiplier", "residual_scale": "residual_multiplier",
+              "logit_scale": "logits_scaling", "attention.scale": "attention_multiplier"}  # fmt: skip
+_HF_PARTS = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj",
+             "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
+             "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm", "ffn_gate": "mlp.gate_proj",
+             "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}  # fmt: skip
+_HF_OTHERS = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight",
+              "output.weight": "lm_head.weight"}  # fmt: skip
+
+
+def _hf_name(name: str) -> str:
+    if name in _HF_OTHERS:
+        return _HF_OTHERS[name]
+    _, layer, part, kind = name.split(".")
+    return f"model.layers.{layer}.{_HF_PARTS[part]}.{kind}"
 
 
 def _string(text: str) -> bytes:
@@ -131,6 +149,32 @@ class Tiny:
     def write(self, folder: Path, **options: bool) -> Path:
         path = folder / f"tiny-{self.architecture}.gguf"
         path.write_bytes(self.bytes(**options))
+        return path
+
+    def write_folder(self, folder: Path, parts: int = 1) -> Path:
+        """As Hugging Face publishes models, but for the tokenizer."""
+        from safetensors.numpy import save_file
+
+        path = folder / f"tiny-{self.architecture}"
+        path.mkdir()
+        names = {"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "granite": "Granite"}
+        config = {
+            "architectures": [f"{names[self.architecture]}ForCausalLM"], "num_hidden_layers": self.layers,
+            "hidden_size": self.hidden, "num_attention_heads": self.heads, "num_key_value_heads": self.kv_heads,
+            "head_dim": self.head_features, "intermediate_size": self.feed_forward, "vocab_size": len(self.tokens),
+            "max_position_embeddings": self.context, "rms_norm_eps": 1e-5, "rope_theta": 1000.0,
+            "tie_word_embeddings": self.tied, "eos_token_id": len(self.tokens) - 1,
+            **{_HF_SCALES[key]: value for key, value in self.scales.items()},
+        }  # fmt: skip
+        (path / "config.json").write_text(json.dumps(config))
+        tensors = {_hf_name(name): value for name, value in self.weights.items()}
+        if parts == 1:
+            save_file(tensors, path / "model.safetensors")
+            return path
+        places = {name: f"model-{i % parts}.safetensors" for i, name in enumerate(tensors)}
+        for file in set(places.values()):
+            save_file({name: value for name, value in tensors.items() if places[name] == file}, path / file)
+        (path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
         return path
 
     def logits(self, tokens: list[int]) -> np.ndarray:

@@ -143,7 +143,8 @@ def add_command(commands: Any) -> None:
         'opentrn generate smollm2 --prompt "Why is the sky blue?"',
         "opentrn generate model.gguf --target trn3 --temperature 0.8 --seed 1 --json",
     )
-    parser.add_argument("model", help=f"a .gguf file, or a model in a package: {', '.join(sorted(PACKAGED))}")
+    packaged = ", ".join(sorted(PACKAGED))
+    parser.add_argument("model", help=f"a .gguf file, a folder of safetensors, or a model in a package: {packaged}")
     parser.add_argument("--prompt", action="append", metavar="TEXT",
                         help=f"what a user says (default: {_PROMPT!r}); several are answered together")  # fmt: skip
     parser.add_argument("--system", metavar="TEXT", help="what the system says first (default: the template's)")
