@@ -40,8 +40,8 @@ struct Weight {
   graph::Type type;
 };
 
-// Arguments of the graph, in order: tokens, positions and slots [rows] i32, blocks [sequences * context /
-// block_tokens] i32, last [sequences] i32 (the row of each sequence's last token; not with every_token or one
+// Arguments of the graph, in order: tokens, positions and slots [rows] i32, context slots [sequences * context]
+// i32, last [sequences] i32 (the row of each sequence's last token; not with every_token or one
 // token each); weights(); then keys and values of layer 0, of layer 1, ... as [slots, kv_features].
 // Results: logits [sequences or rows, vocabulary] f32, then the pools.
 //
