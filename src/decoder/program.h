@@ -2,8 +2,9 @@
 //
 // A prefill and a decode step are the same graph with other sizes. Keys and values lie in blocks of a pool,
 // which a table of blocks names for each sequence; new ones are written to their slots first, and attention
-// then reads what the tables name, so that a token's result does not depend on where its sequence lies. The
-// pools are arguments that the step updates in place (compiler::Options::donate_inputs).
+// then reads the slots of each sequence's context in the order of positions, so that a token's result does not
+// depend on where its sequence lies. The pools are arguments that the step updates in place
+// (compiler::Options::donate_inputs).
 #pragma once
 
 #include <compare>
