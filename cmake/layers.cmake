@@ -8,6 +8,7 @@ set(OPENTRN_LAYERS
   "arch:base"
   "fabric:base,arch"
   "collectives:base,numerics,arch,fabric"
+  "spmd:base"
   "graph:base,numerics"
   "import:base,arch,graph"
   "isa:base,numerics,arch"
@@ -22,7 +23,7 @@ set(OPENTRN_LAYERS
   "deploy:base,arch,graph,compiler,sim/functional,runtime"
   "decoder:base,arch,graph,import,compiler,sim/functional,runtime,deploy"
   "nki:base,numerics,collectives,isa,sim/functional"
-  "pjrt:base,arch,fabric,collectives,graph,import,compiler,isa,sim/functional,trace,runtime,deploy"
+  "pjrt:base,arch,fabric,collectives,spmd,graph,import,compiler,isa,sim/functional,trace,runtime,deploy"
   "cli:base,numerics,arch,fabric,collectives"
   "python:base,numerics,arch,fabric,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,decoder,nki,cli"
 )

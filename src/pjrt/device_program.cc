@@ -73,7 +73,7 @@ DeviceProgram::Predicted DeviceProgram::predicted() const {
   }
   Predicted made;
   try {
-    made.summary = runtime::timed(*model_, trips());
+    made.times = runtime::port_times(*model_, trips());
   } catch (const Fault& fault) {
     // A loop whose trips depend on values has no time before it has run.
     made.why = fault.message();

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "compiler/counted_loop.h"
 #include "graph/eval/process_groups.h"
 #include "graph/op_definitions.h"
 #include "pjrt/callback.h"
@@ -186,6 +187,7 @@ std::unique_ptr<ParallelProgram::Step> ParallelProgram::make_step(std::vector<Op
   const Op& first = function_.op(step->ops.front());
   if (together && is_led(first.kind))
     for (const BlockId region : first.regions) step->regions.push_back(plan(region, options));
+  if (together && first.kind == OpKind::while_) step->trips = compiler::constant_trips(function_, first);
   if (!together) compile(*step, options);
   return step;
 }
@@ -244,7 +246,9 @@ void ParallelProgram::run(const Step& step, Environment& environment) const {
   if (!step.regions.empty())
     results = function_.op(step.ops.front()).kind == OpKind::while_ ? run_loop(step, environment)
                                                                     : run_branch(step, environment);
-  if (!results) {
+  if (results) {
+    step.runs.fetch_add(static_cast<int64_t>(devices_), std::memory_order_relaxed);
+  } else {
     const std::vector<Values> inputs = values(environment, step.inputs);
     results = step.together ? run_together(step, inputs) : run_devices(step, inputs);
   }
@@ -311,14 +315,6 @@ std::optional<std::vector<ParallelProgram::Values>> ParallelProgram::run_branch(
   return run(*step.regions[static_cast<size_t>(taken)], environment, std::vector<Values>(devices_));
 }
 
-template <typename Visit>
-void ParallelProgram::for_steps(const Sequence& sequence, Visit&& visit) const {
-  for (const auto& step : sequence.steps) {
-    visit(*step);
-    for (const auto& region : step->regions) for_steps(*region, visit);
-  }
-}
-
 std::optional<ParallelProgram::Collective> ParallelProgram::collective(const Step& step) const {
   const Op& op = function_.op(step.ops.front());
   const auto kind = step.together ? collective_kind(op.kind) : std::nullopt;
@@ -331,14 +327,30 @@ std::optional<ParallelProgram::Collective> ParallelProgram::collective(const Ste
   return Collective{*kind, bytes, groups, std::string(graph::name(op.kind))};
 }
 
-std::vector<ParallelProgram::Stage> ParallelProgram::stages() const {
+std::vector<ParallelProgram::Stage> ParallelProgram::stages() const { return stages(*body_, 1.0); }
+
+std::vector<ParallelProgram::Stage> ParallelProgram::stages(const Sequence& sequence,
+                                                            std::optional<double> times) const {
   std::vector<Stage> all;
   const auto runs = static_cast<double>(runs_.load());
-  for_steps(*body_, [&](const Step& step) {
-    const double times = runs > 0 ? static_cast<double>(step.runs.load()) / runs : 1.0;
-    const auto meeting = collective(step);
-    if (step.model || meeting) all.push_back({step.model.get(), meeting, times});
-  });
+  for (const auto& step : sequence.steps) {
+    Stage& stage = all.emplace_back();
+    stage.program = step->model.get();
+    stage.collective = collective(*step);
+    stage.times = runs > 0 ? static_cast<double>(step->runs.load()) / runs : times;
+    stage.reads = step->inputs;
+    stage.writes = step->outputs;
+    const bool loops = !step->regions.empty() && function_.op(step->ops.front()).kind == OpKind::while_;
+    std::optional<double> inside = stage.times;
+    if (loops && inside)
+      inside = step->trips ? std::optional(*inside * static_cast<double>(*step->trips)) : std::nullopt;
+    for (size_t i = 0; i < step->regions.size(); ++i) {
+      // The condition is asked once more than the body runs.
+      const bool is_condition = loops && i == 0;
+      stage.regions.push_back(
+          stages(*step->regions[i], is_condition && inside ? std::optional(*inside + *stage.times) : inside));
+    }
+  }
   return all;
 }
 

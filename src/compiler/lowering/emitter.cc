@@ -5,6 +5,7 @@
 
 #include "arch/tables.h"
 #include "compiler/lowering/residency.h"
+#include "compiler/lowering/turned_copy.h"
 #include "isa/constraints.h"
 #include "isa/definitions.h"
 #include "isa/splice.h"
@@ -335,10 +336,12 @@ void Emitter::load(const Tile& dst, const View& src) {
 }
 
 void Emitter::store(const View& dst, const Tile& src) {
+  if (store_turned(*this, dst, src)) return;
   append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), operand(src)}, {-1, 0, 0});
 }
 
 void Emitter::copy(const View& dst, const View& src) {
+  if (copy_turned(*this, dst, src) || copy_filling(*this, dst, src)) return;
   const Operand source = read_operand(src);
   append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {-1, 0, 0});
 }
