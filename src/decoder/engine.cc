@@ -124,11 +124,11 @@ void Engine::check(std::span<const SequenceStep> sequences) const {
 
 void Engine::fill_inputs(const Bucket& bucket, std::span<const SequenceStep> sequences) {
   const auto rows = static_cast<size_t>(bucket.rows());
-  const int64_t block = options_.pool.block_tokens, per_sequence = bucket.context / block;
+  const int64_t block = options_.pool.block_tokens;
   tokens_.assign(rows, 0);
   positions_.assign(rows, 0);
   slots_.assign(rows, -1);  // not written
-  blocks_.assign(static_cast<size_t>(bucket.sequences * per_sequence), 0);
+  context_slots_.assign(static_cast<size_t>(bucket.sequences * bucket.context), 0);
   last_.assign(static_cast<size_t>(bucket.sequences), 0);
   for (size_t s = 0; s < sequences.size(); ++s) {
     const SequenceStep& sequence = sequences[s];
@@ -141,9 +141,10 @@ void Engine::fill_inputs(const Bucket& bucket, std::span<const SequenceStep> seq
                                              position % block);
     }
     last_[s] = static_cast<int32_t>(row + sequence.tokens.size() - 1);
-    const size_t named = std::min(sequence.blocks.size(), static_cast<size_t>(per_sequence));
-    std::copy_n(sequence.blocks.begin(), named,
-                blocks_.begin() + static_cast<std::ptrdiff_t>(s) * per_sequence);
+    const auto reached = std::min(static_cast<int64_t>(sequence.blocks.size()) * block, bucket.context);
+    for (int64_t i = 0; i < reached; ++i)
+      context_slots_[s * static_cast<size_t>(bucket.context) + static_cast<size_t>(i)] =
+          static_cast<int32_t>(sequence.blocks[static_cast<size_t>(i / block)] * block + i % block);
   }
 }
 
@@ -159,7 +160,7 @@ StepResult Engine::step(std::span<const SequenceStep> sequences, bool every_toke
   const runtime::Model& model = program(result.bucket);
   fill_inputs(result.bucket, sequences);
   std::vector<std::shared_ptr<sim::Buffer>> inputs{read_only(tokens_), read_only(positions_),
-                                                   read_only(slots_), read_only(blocks_)};
+                                                   read_only(slots_), read_only(context_slots_)};
   if (has_last(result.bucket)) inputs.push_back(read_only(last_));
   inputs.insert(inputs.end(), weights_.begin(), weights_.end());
   inputs.insert(inputs.end(), pools_.begin(), pools_.end());

@@ -75,7 +75,7 @@ class Engine {
   EngineOptions options_;
   std::vector<std::shared_ptr<sim::Buffer>> weights_, pools_;
   std::map<Bucket, std::unique_ptr<runtime::Model>> programs_;
-  std::vector<int32_t> tokens_, positions_, slots_, blocks_, last_;
+  std::vector<int32_t> tokens_, positions_, slots_, context_slots_, last_;
   std::shared_ptr<sim::Buffer> logits_;
 };
 

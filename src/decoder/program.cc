@@ -42,8 +42,7 @@ class StepBuilder {
     tokens_ = argument(Type::tensor(kIndex, {rows_}), "tokens");
     positions_ = argument(Type::tensor(kIndex, {rows_}), "positions");
     slots_ = argument(Type::tensor(kIndex, {rows_}), "slots");
-    blocks_ =
-        argument(Type::tensor(kIndex, {bucket_.sequences * bucket_.context / pool_.block_tokens}), "blocks");
+    context_slots_ = argument(Type::tensor(kIndex, {bucket_.sequences * bucket_.context}), "context_slots");
     if (has_last(bucket_)) last_ = argument(Type::tensor(kIndex, {bucket_.sequences}), "last");
     for (const Weight& weight : weights(config_, element_))
       weights_.emplace(weight.name, argument(weight.type, weight.name));
@@ -186,8 +185,7 @@ class StepBuilder {
         {builder_.type(pool)}, {replace});
     const ValueId updated = function_.op(made).results[0];
     results.push_back(updated);
-    const ValueId table = builder_.reshape(updated, {pool_.blocks, pool_.block_tokens * features});
-    return builder_.reshape(rows_of(table, blocks_),
+    return builder_.reshape(rows_of(updated, context_slots_),
                             {bucket_.sequences, bucket_.context, config_.kv_heads, config_.head_features});
   }
 
@@ -271,7 +269,7 @@ class StepBuilder {
   Builder builder_;
   int64_t rows_;
   int64_t layer_ = -1;
-  ValueId tokens_{}, positions_{}, slots_{}, blocks_{}, last_{}, cosines_{}, sines_{}, mask_{};
+  ValueId tokens_{}, positions_{}, slots_{}, context_slots_{}, last_{}, cosines_{}, sines_{}, mask_{};
   std::map<std::string, ValueId> weights_;
   std::vector<ValueId> pools_;
 };

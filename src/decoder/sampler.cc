@@ -16,7 +16,17 @@ namespace {
 }
 
 int32_t largest(std::span<const float> logits) {
-  return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
+  size_t best = 0;
+  bool finite = true;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    finite &= std::isfinite(logits[i]);
+    if (logits[i] > logits[best]) best = i;
+  }
+  if (!finite)
+    throw Fault(FaultKind::kInput, "decoder.overflow",
+                "the logits are not finite: a value of the model overflowed",
+                "dtype bf16 or f32, which have a larger range than f16");
+  return static_cast<int32_t>(best);
 }
 
 }  // namespace
@@ -33,7 +43,8 @@ Sampler::Sampler(const Sampling& sampling) : sampling_(sampling), random_(sampli
 
 int32_t Sampler::next(std::span<const float> logits) {
   if (logits.empty()) refuse("no logits");
-  if (sampling_.temperature == 0) return largest(logits);
+  const int32_t likeliest = largest(logits);
+  if (sampling_.temperature == 0) return likeliest;
   candidates_.clear();
   for (size_t i = 0; i < logits.size(); ++i) candidates_.push_back({logits[i], static_cast<int32_t>(i)});
   const auto before = [](const Candidate& a, const Candidate& b) {

@@ -20,6 +20,7 @@
 #include "decoder/sampler.h"
 #include "decoder/weights.h"
 #include "import/weights/gguf.h"
+#include "import/weights/safetensors.h"
 #include "python/timing_bindings.h"
 #include "python/unlocked.h"
 
@@ -32,6 +33,7 @@ namespace {
 
 using decoder::Bucket;
 using decoder::Engine;
+using import::weights::Checkpoint;
 using import::weights::Gguf;
 using import::weights::GgufList;
 using import::weights::StoredTensor;
@@ -106,20 +108,37 @@ graph::ElementType element_of(const std::string& name) {
               fmt::format("no weights in '{}'; there are bf16, f16 and f32", name));
 }
 
-std::unique_ptr<Engine> engine_of(const Gguf& file, const std::string& target, const std::string& element,
-                                  int64_t block_tokens, int64_t blocks, std::vector<int64_t> sequences,
-                                  std::vector<int64_t> tokens, std::vector<int64_t> contexts) {
-  const Unlocked unlocked;
+using Sizes = std::vector<int64_t>;
+
+std::unique_ptr<Engine> engine_of(decoder::Config config, const import::weights::TensorTable& tensors,
+                                  decoder::Names names, const std::string& target, const std::string& element,
+                                  decoder::Pool pool, Sizes sequences, Sizes tokens, Sizes contexts) {
   decoder::EngineOptions options;
   options.generation = arch::resolve_target(target);
   options.element = element_of(element);
-  options.pool = {block_tokens, blocks};
+  options.pool = pool;
   options.sequence_buckets = std::move(sequences);
   options.token_buckets = std::move(tokens);
   options.context_buckets = std::move(contexts);
-  decoder::Config config = decoder::config_of(file);
-  auto weights = load_weights(config, file.tensors, decoder::Names::kGguf, options.element);
+  auto weights = load_weights(config, tensors, names, options.element);
   return std::make_unique<Engine>(std::move(config), std::move(options), std::move(weights));
+}
+
+std::unique_ptr<Engine> engine_of_gguf(const Gguf& file, const std::string& target,
+                                       const std::string& element, int64_t block_tokens, int64_t blocks,
+                                       Sizes sequences, Sizes tokens, Sizes contexts) {
+  const Unlocked unlocked;
+  return engine_of(decoder::config_of(file), file.tensors, decoder::Names::kGguf, target, element,
+                   {block_tokens, blocks}, std::move(sequences), std::move(tokens), std::move(contexts));
+}
+
+std::unique_ptr<Engine> engine_of_checkpoint(const Checkpoint& file, const std::string& target,
+                                             const std::string& element, int64_t block_tokens, int64_t blocks,
+                                             Sizes sequences, Sizes tokens, Sizes contexts) {
+  const Unlocked unlocked;
+  return engine_of(decoder::config_of_json(file.config), file.tensors, decoder::Names::kHuggingFace, target,
+                   element, {block_tokens, blocks}, std::move(sequences), std::move(tokens),
+                   std::move(contexts));
 }
 
 using BucketTuple = std::tuple<int64_t, int64_t, int64_t, bool>;
@@ -232,8 +251,19 @@ void bind_decoder(nb::module_& module) {
   module.def(
       "read_gguf", [](const std::filesystem::path& path) { return import::weights::read_gguf(path); },
       "path"_a);
-  module.def("decoder_engine", &engine_of, "file"_a, "target"_a, "element"_a, "block_tokens"_a, "blocks"_a,
-             "sequences"_a, "tokens"_a, "contexts"_a);
+  nb::class_<Checkpoint>(module, "Checkpoint").def_ro("config", &Checkpoint::config);
+  module.def(
+      "read_checkpoint",
+      [](const std::filesystem::path& folder) { return import::weights::read_checkpoint(folder); },
+      "folder"_a);
+  // Positions that the model was made for.
+  module.def("decoder_context", [](const Gguf& file) { return decoder::config_of(file).context; });
+  module.def("decoder_context",
+             [](const Checkpoint& file) { return decoder::config_of_json(file.config).context; });
+  module.def("decoder_engine", &engine_of_gguf, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
+             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a);
+  module.def("decoder_engine", &engine_of_checkpoint, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
+             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a);
   bind_engine(module);
   nb::class_<Generation>(module, "DecoderGeneration")
       .def_prop_ro("done", &Generation::done)

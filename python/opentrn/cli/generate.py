@@ -12,6 +12,7 @@ from opentrn.cli import style as cli_style
 from opentrn.cli.progress import Progress
 
 _PROMPT = "What is the capital of France?"
+_TOKENS = 128
 
 
 def generate_command(options: argparse.Namespace) -> int:
@@ -24,11 +25,12 @@ def generate_command(options: argparse.Namespace) -> int:
         model = LanguageModel(
             options.model, target=options.target, dtype=options.dtype, context=options.context, sequences=len(prompts)
         )
-        encoded = [model.encode(text if options.raw else model.chat_prompt(_messages(options, text))) for text in prompts]
+        texts = prompts if options.raw else [model.chat_prompt(_messages(options, text)) for text in prompts]
+        encoded = [model.encode(text) for text in texts]
         progress.begin("compiling the programs")
         sampling = Sampling(options.temperature, options.top_k, options.top_p, options.min_p, options.seed)
         begin = time.perf_counter()
-        pieces = model.generate(encoded, max_tokens=options.max_tokens, sampling=sampling)
+        pieces = model.generate(encoded, max_tokens=options.max_tokens or _room(model, encoded), sampling=sampling)
         first = next(pieces)
     streams = not options.json and len(prompts) == 1
     if streams:
@@ -47,6 +49,11 @@ def generate_command(options: argparse.Namespace) -> int:
             print(cli_style.headed(f"> {prompt}\n{answer.text}\n", sys.stdout))
     print(_times(model, seconds), file=sys.stderr)
     return 0
+
+
+def _room(model: Any, prompts: list[list[int]]) -> int:
+    """New tokens where nobody says how many."""
+    return max(1, min(_TOKENS, model.context - max(len(prompt) for prompt in prompts)))
 
 
 def _messages(options: argparse.Namespace, text: str) -> list[dict[str, str]]:
@@ -136,12 +143,14 @@ def add_command(commands: Any) -> None:
         'opentrn generate smollm2 --prompt "Why is the sky blue?"',
         "opentrn generate model.gguf --target trn3 --temperature 0.8 --seed 1 --json",
     )
-    parser.add_argument("model", help=f"a .gguf file, or a model in a package: {', '.join(sorted(PACKAGED))}")
+    packaged = ", ".join(sorted(PACKAGED))
+    parser.add_argument("model", help=f"a .gguf file, a folder of safetensors, or a model in a package: {packaged}")
     parser.add_argument("--prompt", action="append", metavar="TEXT",
                         help=f"what a user says (default: {_PROMPT!r}); several are answered together")  # fmt: skip
     parser.add_argument("--system", metavar="TEXT", help="what the system says first (default: the template's)")
     parser.add_argument("--raw", action="store_true", help="take prompts as they are, without the chat template")
-    parser.add_argument("--max-tokens", type=_count, default=128, metavar="N", help="new tokens at most (128)")
+    parser.add_argument("--max-tokens", type=_count, metavar="N",
+                        help=f"new tokens at most (default {_TOKENS}, or what the context leaves)")  # fmt: skip
     parser.add_argument("--context", type=_count, default=2048, metavar="N", help="positions, prompt included (2048)")
     parser.add_argument("--temperature", type=float, default=0.0, metavar="T", help="0: the likeliest token (default)")
     parser.add_argument("--top-k", type=int, default=0, metavar="K", help="of the K likeliest tokens (0: all)")
@@ -149,8 +158,8 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--min-p", type=float, default=0.0, metavar="P", help="of those with P of the likeliest's (0)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn (0)")
     parser.add_argument("--target", metavar="TARGET", help=cli_model.TARGET_DEFAULT)
-    parser.add_argument("--dtype", default="bf16", choices=("bf16", "f16", "f32"),
-                        help="of weights, keys and values (bf16)")  # fmt: skip
+    parser.add_argument("--dtype", default="f16", choices=("bf16", "f16", "f32"),
+                        help="of weights, keys and values (f16, as llama.cpp has them)")  # fmt: skip
     cli_model.add_json(parser)
     cli_model.add_progress(parser)
     parser.set_defaults(command=generate_command)

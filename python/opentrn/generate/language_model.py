@@ -11,7 +11,8 @@ from typing import Any
 from opentrn import _core
 from opentrn.errors import InputError
 from opentrn.generate.source import find
-from opentrn.generate.tokenizer import ChatTemplate, tokenizer_of
+from opentrn.generate.text import text_of_folder, text_of_gguf
+from opentrn.generate.tokenizer import ChatTemplate
 from opentrn.kernel import run as _timings  # noqa: F401 - gives _core.Timing its methods
 from opentrn.settings import environment
 
@@ -79,8 +80,9 @@ class Answer:
 class LanguageModel:
     """A decoder with its weights on one NeuronCore of `target` (None: as opentrn.compile).
 
-    source: a GGUF file, or the name of a model in a package ("smollm2"). dtype: of weights, keys and values: "bf16",
-    "f16" or "f32". context: positions of one answer, its prompt included. sequences: answers at once.
+    source: a GGUF file, a folder of Hugging Face's (config.json, safetensors, tokenizer.json), or the name of a model
+    in a package ("smollm2"). dtype: of weights, keys and values: "f16",
+    "bf16" or "f32". context: positions of one answer, its prompt included. sequences: answers at once.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class LanguageModel:
         source: str | Path,
         *,
         target: str | None = None,
-        dtype: str = "bf16",
+        dtype: str = "f16",
         context: int = 2048,
         sequences: int = 1,
         pad_to: Bucket | None = None,
@@ -97,11 +99,14 @@ class LanguageModel:
         self.path = find(source)
         self.target = environment.target(target)
         self.dtype = dtype
-        self.file = _core.read_gguf(self.path)
-        self.metadata: dict[str, Any] = self.file.metadata
-        self.tokenizer = tokenizer_of(self.metadata)
-        architecture = self.metadata.get("general.architecture")
-        trained = self.metadata.get(f"{architecture}.context_length", context)
+        if self.path.is_dir():
+            file: Any = _core.read_checkpoint(self.path)
+            self.text = text_of_folder(self.path)
+        else:
+            file = _core.read_gguf(self.path)
+            self.text = text_of_gguf(file.metadata)
+        self.tokenizer = self.text.tokenizer
+        trained = _core.decoder_context(file)
         self.context = min(context, trained) // BLOCK_TOKENS * BLOCK_TOKENS
         if self.context < _TOKEN_BUCKETS[0]:
             raise InputError(
@@ -111,7 +116,7 @@ class LanguageModel:
         if sequences < 1:
             raise InputError(f"{sequences} answers at once", label="generate.context")
         self._engine = _core.decoder_engine(
-            self.file,
+            file,
             self.target,
             dtype,
             BLOCK_TOKENS,
@@ -129,32 +134,20 @@ class LanguageModel:
     def encode(self, text: str) -> list[int]:
         """Tokens of a text, special ones of the template included."""
         ids = self.tokenizer.encode(text, add_special_tokens=False).ids
-        bos = self.metadata.get("tokenizer.ggml.bos_token_id")
-        # llama.cpp adds the token unless the file says no; byte-level BPE of before that key had none.
-        if self.metadata.get("tokenizer.ggml.add_bos_token", False) and bos is not None and ids[:1] != [bos]:
-            ids = [bos, *ids]
-        return ids
+        begin = self.text.begin
+        return ids if begin is None or ids[:1] == [begin] else [begin, *ids]
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Their text, without special tokens."""
         return self.tokenizer.decode(list(tokens), skip_special_tokens=True)
 
-    @property
-    def stop_tokens(self) -> list[int]:
-        """Tokens that end an answer: the file's end of text and end of turn."""
-        keys = ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id")
-        return sorted({int(self.metadata[key]) for key in keys if key in self.metadata})
-
-    def _special(self, which: str) -> str:
-        number = self.metadata.get(f"tokenizer.ggml.{which}_token_id")
-        return "" if number is None else self.metadata["tokenizer.ggml.tokens"][number]
-
     def chat_prompt(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """The text of a conversation by the model's template. Raises InputError for a model without one."""
-        source = self.metadata.get("tokenizer.chat_template")
-        if not isinstance(source, str):
-            raise InputError("the model has no chat template", label="generate.template", hint="--raw takes a prompt as it is")
-        return ChatTemplate(source, self._special("bos"), self._special("eos")).prompt(messages)
+        if not self.text.template:
+            raise InputError(
+                "the model has no chat template", label="generate.template", hint="--raw takes a prompt as it is"
+            )
+        return ChatTemplate(self.text.template, self.text.bos, self.text.eos).prompt(messages)
 
     # -- answers
     def chat(self, message: str, **options: Any) -> Iterator[Piece]:
@@ -170,7 +163,7 @@ class LanguageModel:
         for more at once than the model was made for.
         """
         chosen = sampling or Sampling()
-        stop = self.stop_tokens
+        stop = list(self.text.stop_tokens)
         rows = [(list(prompt), max_tokens, stop, chosen.parts()) for prompt in prompts]
         generation = _core.decoder_generation(self._engine, rows)
         self.answers = [Answer(len(prompt)) for prompt in prompts]
@@ -199,6 +192,15 @@ class LanguageModel:
                     answer.finish = finish
                 answer.text += text
                 yield Piece(number, token, text, finish)
+
+    def score(self, tokens: Sequence[int]) -> Any:
+        """Logits [tokens, vocabulary] of what follows each of these tokens, in fp32, in one step.
+
+        Raises InputError for more tokens than the largest program reads at once.
+        """
+        count = -(-len(tokens) // BLOCK_TOKENS)
+        logits, _, _ = self._engine.step([(list(tokens), 0, list(range(1, count + 1)))], True)
+        return logits[: len(tokens)]
 
     # -- programs
     def program(self, bucket: Bucket) -> Program:

@@ -28,19 +28,20 @@ PACKAGED = {
 
 
 def find(name: str | Path) -> Path:
-    """The GGUF file of that path, or of a packaged model's name.
+    """The GGUF file or the folder of that path, or the file of a packaged model's name.
 
     Raises InputError for neither, MissingModule for a packaged model whose package is not installed.
     """
     path = Path(name)
     packaged = PACKAGED.get(str(name))
     if packaged is None or path.exists():
-        if path.is_file():
+        if path.is_file() or (path / "config.json").is_file():
             return path
         raise InputError(
-            f"no file {shown(path)}" if not path.is_dir() else f"{shown(path)} is a folder",
+            f"{shown(path)} has no config.json" if path.is_dir() else f"no file {shown(path)}",
             label="generate.model",
-            hint=f"a .gguf file, or the name of a model in a package: {', '.join(sorted(PACKAGED))}",
+            hint="a .gguf file, a folder with config.json and model.safetensors, or the name of a model in a package: "
+            + ", ".join(sorted(PACKAGED)),
         )
     spec = importlib.util.find_spec(packaged.module)
     places = list(spec.submodule_search_locations or []) if spec is not None else []

@@ -9,7 +9,7 @@ from typing import Any
 
 from opentrn.errors import InputError, MissingModule, NotModelled
 
-__all__ = ["ChatTemplate", "tokenizer_of"]
+__all__ = ["ChatTemplate", "library", "tokenizer_of"]
 
 # llama.cpp's patterns (src/llama-vocab.cpp) by the names of tokenizer.ggml.pre; names that share one follow each other.
 _GPT2 = ("gpt-2", "default", "mpt", "olmo", "jais", "phi-2", "gigachat")
@@ -20,14 +20,15 @@ _SHORT = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _LLAMA3 = rf"{_SHORT}|{_WORDS}|\p{{N}}{{1,3}}|{_REST}"
 _QWEN2 = rf"{_SHORT}|{_WORDS}|\p{{N}}|{_REST}"
 _PATTERNS = {
-    "llama3": _LLAMA3, "llama-v3": _LLAMA3, "llama-bpe": _LLAMA3, "falcon3": _LLAMA3, "dbrx": _LLAMA3, "smaug-bpe": _LLAMA3,
+    "llama3": _LLAMA3, "llama-v3": _LLAMA3, "llama-bpe": _LLAMA3, "falcon3": _LLAMA3, "dbrx": _LLAMA3,
     "qwen2": _QWEN2, "deepseek-r1-qwen": _QWEN2, "stablelm2": _QWEN2, "hunyuan": _QWEN2, "megrez": _QWEN2,
 }  # fmt: skip
 # ggml's enum llama_token_type.
 _CONTROL, _USER_DEFINED = 3, 4
 
 
-def _library() -> Any:
+def library() -> Any:
+    """The package tokenizers. Raises MissingModule."""
     try:
         import tokenizers
     except ModuleNotFoundError as absent:
@@ -38,14 +39,14 @@ def _library() -> Any:
     return tokenizers
 
 
-def _splitter(library: Any, name: str) -> Any:
-    pre = library.pre_tokenizers
+def _splitter(package: Any, name: str) -> Any:
+    pre = package.pre_tokenizers
     if name in _GPT2:
         return pre.ByteLevel(add_prefix_space=False, use_regex=True)
     if name in _DIGITS_APART:
         return pre.Sequence([pre.Digits(individual_digits=True), pre.ByteLevel(add_prefix_space=False, use_regex=True)])
     if name in _PATTERNS:
-        pattern = library.Regex(_PATTERNS[name])
+        pattern = package.Regex(_PATTERNS[name])
         return pre.Sequence(
             [pre.Split(pattern, behavior="isolated"), pre.ByteLevel(add_prefix_space=False, use_regex=False)]
         )
@@ -59,7 +60,7 @@ def tokenizer_of(metadata: Mapping[str, Any]) -> Any:
 
     Raises InputError for a damaged vocabulary, NotModelled for another kind than byte-level BPE, MissingModule.
     """
-    library = _library()
+    package = library()
     kind = metadata.get("tokenizer.ggml.model")
     if kind != "gpt2":
         raise NotModelled(
@@ -72,16 +73,16 @@ def tokenizer_of(metadata: Mapping[str, Any]) -> Any:
     known = vocabulary.keys()
     for pair in pairs:
         if len(pair) != 2 or not (pair[0] in known and pair[1] in known and pair[0] + pair[1] in known):
-            raise InputError(f"the merge {' '.join(pair)!r} is not of tokens of the vocabulary", label="generate.tokenizer")
+            raise InputError(f"{' '.join(pair)!r} merges what is no token", label="generate.tokenizer")
     pre = str(metadata.get("tokenizer.ggml.pre", "default"))
-    model = library.models.BPE(vocab=vocabulary, merges=pairs, ignore_merges=_PATTERNS.get(pre) == _LLAMA3)
-    made = library.Tokenizer(model)
-    made.pre_tokenizer = _splitter(library, pre)
-    made.decoder = library.decoders.ByteLevel()
+    model = package.models.BPE(vocab=vocabulary, merges=pairs, ignore_merges=_PATTERNS.get(pre) == _LLAMA3)
+    made = package.Tokenizer(model)
+    made.pre_tokenizer = _splitter(package, pre)
+    made.decoder = package.decoders.ByteLevel()
     kinds = metadata.get("tokenizer.ggml.token_type", [])
     of_kind = {wanted: [t for t, kind in zip(tokens, kinds) if kind == wanted] for wanted in (_CONTROL, _USER_DEFINED)}
-    made.add_special_tokens([library.AddedToken(t, special=True, normalized=False) for t in of_kind[_CONTROL]])
-    made.add_tokens([library.AddedToken(t, special=False, normalized=False) for t in of_kind[_USER_DEFINED]])
+    made.add_special_tokens([package.AddedToken(t, special=True, normalized=False) for t in of_kind[_CONTROL]])
+    made.add_tokens([package.AddedToken(t, special=False, normalized=False) for t in of_kind[_USER_DEFINED]])
     return made
 
 
