@@ -223,6 +223,7 @@ def _add_cpp_commands(commands: Any) -> None:
         ("describe", "everything the tables say"),
         ("fabric", "the links between chips, and how long collectives over them take"),
         ("nccom-test", "time and check collectives, with the options of AWS's tool"),
+        ("plan", "parallel layouts of a training job: time, memory and price"),
         ("replay", "a trace of requests through a server's scheduler, in virtual time"),
     ):
         command = commands.add_parser(name, help=text, add_help=False)
