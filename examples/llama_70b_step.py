@@ -14,9 +14,7 @@ import os
 import time
 
 os.environ.setdefault("JAX_PLATFORMS", "neuron,cpu")
-os.environ.setdefault("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")
-os.environ.setdefault("NEURON_LOGICAL_NC_CONFIG", "2")
-os.environ.setdefault("NEURON_RT_NUM_CORES", "256")
+os.environ.setdefault("NEURON_PLATFORM_TARGET_OVERRIDE", "Trn2 UltraServer")
 
 import jax
 import jax.numpy as jnp

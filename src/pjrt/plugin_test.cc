@@ -556,6 +556,11 @@ TEST(Settings, OneCoreUnlessToldOtherwise) {
 TEST(Settings, AnInstanceHasItsCores) {
   // 16 chips of 8 cores, two of them a logical one.
   EXPECT_EQ(settings_from({{"NEURON_PLATFORM_TARGET_OVERRIDE", "trn2.48xlarge"}}).cores.size(), 64u);
+  EXPECT_EQ(settings_from({{"NEURON_PLATFORM_TARGET_OVERRIDE", "TRN2.48xlarge"}}).cores.size(), 64u);
+  EXPECT_EQ(settings_from({{"NEURON_PLATFORM_TARGET_OVERRIDE", "Trn2 UltraServer"}}).cores.size(), 256u);
+  EXPECT_EQ(
+      settings_from({{"NEURON_PLATFORM_TARGET_OVERRIDE", "Trn3 Gen2 UltraServer"}}).physical_cores_per_core,
+      settings_from({{"NEURON_PLATFORM_TARGET_OVERRIDE", "trn3"}}).physical_cores_per_core);
   EXPECT_EQ(
       settings_from({{"NEURON_PLATFORM_TARGET_OVERRIDE", "trn2.48xlarge"}, {"NEURON_LOGICAL_NC_CONFIG", "1"}})
           .cores.size(),

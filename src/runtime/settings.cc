@@ -63,10 +63,28 @@ Generation generation_of(const std::string& target) {
   }
 }
 
-const arch::Instance* instance_named(const std::string& name) {
-  for (const arch::Instance& instance : arch::default_tables().instances())
-    if (instance.name == name) return &instance;
-  return nullptr;
+// An instance or an UltraServer. A chip alone stands for as many as are asked for, and is none.
+struct Machine {
+  std::string name;
+  int physical_cores = 0;
+  std::optional<int> lnc;  // physical cores of a logical one, where AWS says so
+};
+
+std::optional<Machine> machine_named(const std::string& name) {
+  const arch::Tables& tables = arch::default_tables();
+  const auto lnc_of = [](const arch::Instance& instance) {
+    return instance.lnc_default.known() ? std::optional<int>(instance.lnc_default) : std::nullopt;
+  };
+  if (const arch::Instance* instance = tables.find_instance(name))
+    return Machine{instance->name, instance->chips * int{arch::chip(instance->chip).cores},
+                   lnc_of(*instance)};
+  const arch::UltraServer* server = tables.find_ultraserver(name);
+  if (server == nullptr) return std::nullopt;
+  Machine machine{
+      server->name, server->servers * server->chips_per_server * int{arch::chip(server->chip).cores}, {}};
+  if (const arch::Instance* instance = tables.find_instance(server->instance))
+    machine.lnc = lnc_of(*instance);
+  return machine;
 }
 
 std::vector<int> first_cores(int count) {
@@ -76,16 +94,16 @@ std::vector<int> first_cores(int count) {
 }
 
 // Each once, and none that the instance does not have; a chip alone stands for as many as are asked for.
-void check_cores(const std::vector<int>& cores, const arch::Instance* instance, size_t in_instance) {
+void check_cores(const std::vector<int>& cores, const std::optional<Machine>& machine, size_t in_machine) {
   std::set<int> seen;
   for (const int core : cores) {
     if (!seen.insert(core).second)
       throw Fault(FaultKind::kInput, "environment", fmt::format("core {} is named twice", core),
                   "name every core of NEURON_RT_VISIBLE_CORES once");
-    if (instance && static_cast<size_t>(core) >= in_instance)
+    if (machine && static_cast<size_t>(core) >= in_machine)
       throw Fault(FaultKind::kInput, "environment",
-                  fmt::format("{} has logical cores 0 to {}, not {}", instance->name, in_instance - 1, core),
-                  "lower NEURON_RT_NUM_CORES or NEURON_RT_VISIBLE_CORES, or choose a larger instance with "
+                  fmt::format("{} has logical cores 0 to {}, not {}", machine->name, in_machine - 1, core),
+                  "lower NEURON_RT_NUM_CORES or NEURON_RT_VISIBLE_CORES, or choose a larger machine with "
                   "NEURON_PLATFORM_TARGET_OVERRIDE");
   }
 }
@@ -96,22 +114,20 @@ Settings read_settings(const std::function<std::optional<std::string>(const char
   Settings settings;
   if (const auto target = variable(kTarget)) settings.target = *target;
   settings.generation = generation_of(settings.target);
-  const arch::Instance* instance = instance_named(settings.target);
-  if (instance && instance->lnc_default.known()) settings.physical_cores_per_core = instance->lnc_default;
+  const std::optional<Machine> machine = machine_named(settings.target);
+  if (machine && machine->lnc) settings.physical_cores_per_core = *machine->lnc;
   if (const auto lnc = variable("NEURON_LOGICAL_NC_CONFIG"))
     settings.physical_cores_per_core = number("NEURON_LOGICAL_NC_CONFIG", *lnc, 1, 2);
   if (settings.physical_cores_per_core > 1 && settings.generation < Generation::kV3)
     refuse("NEURON_LOGICAL_NC_CONFIG", std::to_string(settings.physical_cores_per_core),
            fmt::format("1 on {}: logical cores of two begin with Trainium2", settings.target));
-  if (instance)
-    settings.cores =
-        first_cores(instance->chips * arch::chip(instance->chip).cores / settings.physical_cores_per_core);
-  const size_t in_instance = settings.cores.size();
+  if (machine) settings.cores = first_cores(machine->physical_cores / settings.physical_cores_per_core);
+  const size_t in_machine = settings.cores.size();
   if (const auto count = variable("NEURON_RT_NUM_CORES"))
     settings.cores = first_cores(number("NEURON_RT_NUM_CORES", *count, 1, kCoresMax));
   if (const auto cores = variable("NEURON_RT_VISIBLE_CORES"))
     settings.cores = cores_of("NEURON_RT_VISIBLE_CORES", *cores);
-  check_cores(settings.cores, instance, in_instance);
+  check_cores(settings.cores, machine, in_machine);
   if (const auto strict = variable("OPENTRN_STRICT"))
     settings.strict = number("OPENTRN_STRICT", *strict, 0, 1) == 1;
   if (const auto narrowing = variable("OPENTRN_NARROWING")) {
