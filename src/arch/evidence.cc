@@ -18,19 +18,22 @@ std::string_view devices(Generation generation) {
 }
 
 // A what-if answers another question than the published times do.
-const Fact* overridden(const Tables& tables, Generation generation) {
+const Fact* overridden(const Tables& tables, const TimedKind& kind) {
   if (&tables == &default_tables()) return nullptr;
-  for (const std::string& prefix :
-       {fmt::format("timing.{}", table_key(generation)), fmt::format("neuron_core.{}", table_key(generation)),
-        std::string("compiler_model")})
+  const auto core = table_key(kind.generation);
+  std::vector<std::string> prefixes = {fmt::format("timing.{}", core), fmt::format("neuron_core.{}", core)};
+  if (kind.collective)
+    prefixes.insert(prefixes.end(), {fmt::format("collective_time.{}", core), "fabric"});
+  else
+    prefixes.emplace_back("compiler_model");
+  for (const std::string& prefix : prefixes)
     for (const Fact* fact : tables.facts().under(prefix))
       if (fact->value != default_tables().facts().at(fact->key).value) return fact;
   return nullptr;
 }
 
 std::string why_unknown(const Tables& tables, const TimedKind& kind) {
-  if (const Fact* fact = overridden(tables, kind.generation))
-    return fmt::format("{} was overridden", fact->key);
+  if (const Fact* fact = overridden(tables, kind)) return fmt::format("{} was overridden", fact->key);
   if (kind.generation == Generation::kV4) return "no measurement on Trainium3 is public";
   if (kind.generation == Generation::kV1) return "AWS publishes no instruction costs of Inferentia";
   return fmt::format("no independent published time of {} is known", kind.text());
@@ -40,13 +43,15 @@ std::string why_unknown(const Tables& tables, const TimedKind& kind) {
 
 std::string TimedKind::key() const {
   const auto core = table_key(generation);
+  if (collective) return fmt::format("collective.{}", core);
   return model ? fmt::format("model.{}", core)
                : fmt::format("kernel.{}.{}", core, neuronx_cc ? "neuronx_cc" : "nki");
 }
 
 std::string TimedKind::text() const {
   return fmt::format("{} on {}",
-                     model        ? "compiled models"
+                     collective   ? "collectives"
+                     : model      ? "compiled models"
                      : neuronx_cc ? "NKI 0.1 kernels"
                                   : "NKI kernels",
                      devices(generation));
@@ -56,7 +61,7 @@ Band band(const Tables& tables, const TimedKind& kind) {
   Band band;
   band.kind = kind.text();
   const std::string key = "evidence." + kind.key();
-  if (overridden(tables, kind.generation) != nullptr || tables.facts().find(key + ".runs") == nullptr) {
+  if (overridden(tables, kind) != nullptr || tables.facts().find(key + ".runs") == nullptr) {
     band.unknown = why_unknown(tables, kind);
     return band;
   }
@@ -116,6 +121,12 @@ std::string to_text(const Band& band, double predicted_ns) {
   const double us = predicted_ns / 1e3;
   return fmt::format("{:.0f} % band {:.4g}-{:.4g} us by {} evidence runs of {}", 100 * band.share,
                      band.low * us, band.high * us, band.runs, band.kind);
+}
+
+std::string to_text(const Band& band) {
+  if (!band.known()) return fmt::format("error band unknown: {}", band.unknown);
+  return fmt::format("{:.0f} % band {:.2f}-{:.2f} times the predicted time by {} evidence runs of {}",
+                     100 * band.share, band.low, band.high, band.runs, band.kind);
 }
 
 std::string to_text(const Basis& basis) {

@@ -20,8 +20,10 @@ struct TimedKind {
   Generation generation = Generation::kV3;
   bool model = false;       // a compiled model; else a kernel
   bool neuronx_cc = false;  // a kernel as neuronx-cc treats it (NKI 0.1)
+  bool collective = false;  // a collective among chips
 
-  std::string key() const;   // "kernel.v2.neuronx_cc", "kernel.v3.nki", "model.v2": a table of evidence.toml
+  // "kernel.v2.neuronx_cc", "kernel.v3.nki", "model.v2", "collective.v2": a table of evidence.toml
+  std::string key() const;
   std::string text() const;  // "NKI 0.1 kernels on Trainium"
 };
 
@@ -52,6 +54,9 @@ std::vector<std::pair<std::string, std::vector<std::string>>> calibrations(const
 // "80 % band 10.1-15.2 us by 34 evidence runs of NKI kernels on Trainium2", or why there
 // is none.
 std::string to_text(const Band& band, double predicted_ns);
+// The same without a predicted time: "80 % band 0.58-3.04 times the predicted time by 10 evidence runs of
+// ..."
+std::string to_text(const Band& band);
 // "12 of 52 timing constants, 3 of 8 cost rules assumed for NeuronCore-v4; none was checked ..."
 std::string to_text(const Basis& basis);
 

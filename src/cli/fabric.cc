@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/band.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/fabric_cluster.h"
@@ -67,6 +68,8 @@ void print_prediction(const Options& options, std::ostream& out) {
     lines.push_back(summary_of(*tables, machine.platform, machine.ranks, job));
   }
   const int ranks = static_cast<int>(machine.ranks.size()), group = options.group ? options.group : ranks;
+  const arch::Band error_band =
+      arch::band(*tables, {.generation = machine.platform.generation(), .collective = true});
   if (options.json) {
     auto list = nlohmann::ordered_json::array();
     for (const auto& line : lines) list.push_back(json_of(line));
@@ -77,6 +80,7 @@ void print_prediction(const Options& options, std::ostream& out) {
                                   {"cores_per_rank", machine.lnc},
                                   {"operation", nccom::long_name(options.operation)},
                                   {"datatype", options.datatype},
+                                  {"band", band_json(error_band)},
                                   {"times", std::move(list)}}
                .dump(2)
         << "\n";
@@ -91,7 +95,7 @@ void print_prediction(const Options& options, std::ostream& out) {
                      nccom::long_name(options.operation), group, machine.lnc, machine.lnc == 1 ? "" : "s",
                      group == ranks ? "" : fmt::format(", {} groups at once", ranks / group),
                      options.machine.nodes, machine.platform.name())
-      << table.str() << "What this rests on, by confidence:\n";
+      << table.str() << arch::to_text(error_band) << "\nWhat this rests on, by confidence:\n";
   for (const std::string& line : collectives::basis_of(*tables, machine.platform)) out << wrapped(line, 2);
 }
 

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fault.h"
+#include "cli/band.h"
 #include "cli/command.h"
 #include "cli/machine_options.h"
 #include "cli/nccom_options.h"
@@ -167,6 +168,8 @@ void print_cluster(const Options& options, std::ostream& out) {
     lines.push_back(cluster_summary(*tables, job, extent));
   }
   const int ranks = lines.empty() ? 0 : lines[0].ranks;
+  const arch::Band error_band =
+      arch::band(*tables, {.generation = tables->resolve_target(machine.name), .collective = true});
   const std::string assumed =
       network_of(job) + "; no public page says how the network above the adapters is built";
   if (options.json) {
@@ -179,6 +182,7 @@ void print_cluster(const Options& options, std::ostream& out) {
                                   {"cores_per_rank", machine.cores_per_rank},
                                   {"operation", nccom::long_name(options.operation)},
                                   {"datatype", options.datatype},
+                                  {"band", band_json(error_band)},
                                   {"assumed", assumed},
                                   {"times", std::move(list)}}
                .dump(2)
@@ -203,7 +207,7 @@ void print_cluster(const Options& options, std::ostream& out) {
       out << wrapped(fmt::format("{} B: hier, {} within a unit, then {}", lines[i].summary.bytes,
                                  lines[i].within, text_of(lines[i].levels)),
                      0);
-  out << wrapped("Assumed: " + assumed, 0);
+  out << wrapped(arch::to_text(error_band), 0) << wrapped("Assumed: " + assumed, 0);
 }
 
 }  // namespace
