@@ -221,6 +221,7 @@ def _add_cpp_commands(commands: Any) -> None:
         ("describe", "everything the tables say"),
         ("fabric", "the links between chips, and how long collectives over them take"),
         ("nccom-test", "time and check collectives, with the options of AWS's tool"),
+        ("plan", "layouts of a training job: time, memory and cost"),
     ):
         command = commands.add_parser(name, help=text, add_help=False)
         command.add_argument("--json", action="store_true")
