@@ -123,7 +123,7 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
 
 void run_plan(PlanOptions options, std::ostream& out) {
   if (options.model.ends_with(".yaml") || options.model.ends_with(".yml"))
-    read_job_file(options.model, options);
+    read_job_file(std::string(options.model), options);
   if (options.counts.empty()) options.counts = {1};
   if (options.precision.empty()) options.precision = "bf16";
   const auto tables = options.tables.load();
