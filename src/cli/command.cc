@@ -16,7 +16,7 @@ int exit_code(FaultKind kind) {
   return 70;
 }
 
-int run(const std::vector<AddCommand>& commands, int argc, const char* const* argv, std::ostream& out,
+int run(std::span<const AddCommand> commands, int argc, const char* const* argv, std::ostream& out,
         std::ostream& err) {
   CLI::App app{"OpenTrn: an open AWS Trainium in software", "opentrn"};
   app.require_subcommand(1);

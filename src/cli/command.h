@@ -5,6 +5,7 @@
 #pragma once
 
 #include <ostream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ namespace opentrn::cli {
 using AddCommand = void (*)(CLI::App& app, std::ostream& out);
 
 // Parses and runs; returns the exit code: 0, or exit_code() of the fault, or 2 for a bad command line.
-int run(const std::vector<AddCommand>& commands, int argc, const char* const* argv, std::ostream& out,
+int run(std::span<const AddCommand> commands, int argc, const char* const* argv, std::ostream& out,
         std::ostream& err);
 
 // 1 the program's fault, 2 bad input, 3 does not fit, 4 not modelled, 5 unspecified, 70 our bug.

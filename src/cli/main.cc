@@ -5,6 +5,5 @@
 #include "cli/commands.h"
 
 int main(int argc, char** argv) {
-  using namespace opentrn::cli;
-  return run({add_ls, add_describe, add_fabric, add_nccom_test, add_plan}, argc, argv, std::cout, std::cerr);
+  return opentrn::cli::run(opentrn::cli::kCommands, argc, argv, std::cout, std::cerr);
 }

@@ -370,8 +370,7 @@ void save_perfetto(const Timing& self, const std::filesystem::path& path) {
 int run_cli(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
   std::vector<const char*> words{"opentrn"};
   for (const std::string& argument : arguments) words.push_back(argument.c_str());
-  return cli::run({cli::add_ls, cli::add_describe, cli::add_fabric, cli::add_nccom_test, cli::add_plan},
-                  static_cast<int>(words.size()), words.data(), out, err);
+  return cli::run(cli::kCommands, static_cast<int>(words.size()), words.data(), out, err);
 }
 
 // Every machine of the tables, as JSON.

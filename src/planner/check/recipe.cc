@@ -214,7 +214,10 @@ void set_layout(Recipe& recipe, const Row& row) {
     recipe.assumed.push_back("TP8, and as many stages as the chunks allow up to 8");
   }
   Layout& layout = recipe.layout;
-  const auto degree = [](double value) { return std::max(1.0, value); };
+  const auto degree = [](double value) {
+    if (value > 8192 || value != std::floor(value)) throw Refusal{"a degree that is none"};
+    return std::max(1.0, value);
+  };
   layout.tp = static_cast<int16_t>(degree(degrees.tp));
   layout.cp = static_cast<int16_t>(degree(degrees.cp));
   layout.pp = static_cast<int16_t>(degree(degrees.pp));
@@ -259,6 +262,7 @@ void set_layout(Recipe& recipe, const Row& row) {
     recipe.assumed.push_back("one micro-batch in a step");
   }
   if (recipe.job.global_batch <= 0) throw Refusal{"no global batch"};
+  if (degrees.micro_batch > recipe.job.global_batch) throw Refusal{"a micro-batch above the global batch"};
   const double local = std::max(1.0, recipe.job.global_batch / dp);
   if (degrees.micro_batch > 0)
     layout.micro_batch = static_cast<int32_t>(degrees.micro_batch);
@@ -357,6 +361,7 @@ Read recipe_of(const arch::Tables& tables, const Row& row) {
     double chips = number_of(row.chips);
     if (chips <= 0 && has(row.metric, "activation memory") && degrees.tp > 0) chips = degrees.tp;
     if (chips <= 0) throw Refusal{"no number of chips"};
+    if (chips > 1e6 || chips != std::floor(chips)) throw Refusal{"a number of chips that is none"};
     recipe.machine = machine_for(tables, row, chips);
     recipe.stack = stack_of(tables, stack_name(row, recipe.machine.kind));
     const std::optional<Model> model = stated_model(tables, row.model, number_of(row.params));
@@ -376,7 +381,7 @@ Read recipe_of(const arch::Tables& tables, const Row& row) {
   } catch (const Refusal& refusal) {
     return {std::nullopt, refusal.reason};
   } catch (const Fault& fault) {
-    if (!fault.label().starts_with("plan.") && fault.kind() != FaultKind::kUnspecified) throw;
+    if (fault.kind() == FaultKind::kInternal) throw;
     return {std::nullopt, fault.message()};
   }
 }
