@@ -278,9 +278,8 @@ void set_layout(Recipe& recipe, const Row& row) {
       if (std::fmod(local, each) == 0) recipe.candidates.push_back(candidate);
     }
   }
-  const double blocks = double(recipe.job.model.layers) / layout.pp;
-  if (degrees.vpp <= 0 && !degrees.interleaved && modern && layout.pp > 1 && blocks == std::floor(blocks) &&
-      !has(row.parallelism, "1F1B")) {
+  const double blocks = std::ceil(double(recipe.job.model.layers) / layout.pp);
+  if (degrees.vpp <= 0 && !degrees.interleaved && modern && layout.pp > 1 && !has(row.parallelism, "1F1B")) {
     recipe.assumed.push_back("the interleaving that the planner would take");
     if (recipe.candidates.empty()) recipe.candidates = {layout};
     std::vector<Layout> more = recipe.candidates;
@@ -293,17 +292,7 @@ void set_layout(Recipe& recipe, const Row& row) {
       }
     recipe.candidates = std::move(more);
   }
-  if (!degrees.recompute) {
-    recipe.assumed.push_back("the least recomputation that fits");
-    if (recipe.candidates.empty()) recipe.candidates = {layout};
-    std::vector<Layout> more;
-    for (const Layout& each : recipe.candidates)
-      for (const Recompute mode : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
-        more.push_back(each);
-        more.back().recompute = mode;
-      }
-    recipe.candidates = std::move(more);
-  }
+  if (!degrees.recompute) recipe.assumed.push_back("no recomputation, as the row states none");
 }
 
 void set_measured(Recipe& recipe, const Row& row, double chips) {
