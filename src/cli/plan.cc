@@ -1,4 +1,5 @@
-// opentrn plan: the layouts of a training job on instances, what they take and cost, and how far to trust that.
+// opentrn plan: the layouts of a training job on instances, what they take and cost, and how far to trust
+// that.
 #include <algorithm>
 #include <fstream>
 #include <sstream>
@@ -6,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/plan_job_file.h"
 #include "cli/plan_options.h"
 #include "planner/check/report.h"
 #include "planner/hf_config.h"
@@ -15,16 +17,20 @@ namespace {
 
 std::string text_of(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw Fault(FaultKind::kInput, "plan.file", fmt::format("cannot read '{}'", path), "the path of a file");
+  if (!in)
+    throw Fault(FaultKind::kInput, "plan.file", fmt::format("cannot read '{}'", path), "the path of a file");
   std::stringstream text;
   text << in.rdbuf();
   return text.str();
 }
 
 void print_check(const PlanOptions& options, const arch::Tables& tables, std::ostream& out) {
-  const planner::Check check = planner::check_rows(tables, planner::read_rows(text_of(options.check), options.check));
-  if (options.json) out << planner::check_json(check) << "\n";
-  else out << planner::check_text(check, options.rows);
+  const planner::Check check =
+      planner::check_rows(tables, planner::read_rows(text_of(options.check), options.check));
+  if (options.json)
+    out << planner::check_json(check) << "\n";
+  else
+    out << planner::check_text(check, options.rows);
 }
 
 planner::Job job_of(const PlanOptions& options, const arch::Tables& tables) {
@@ -68,9 +74,11 @@ planner::SearchOptions search_of(const PlanOptions& options) {
     }
   }
   if (detail.ends_with("; ")) detail.resize(detail.size() - 2);
-  const bool fits_nowhere = std::ranges::any_of(machines, [](const Planned& each) { return each.result.nearest.has_value(); });
+  const bool fits_nowhere =
+      std::ranges::any_of(machines, [](const Planned& each) { return each.result.nearest.has_value(); });
   if (fits_nowhere)
-    throw Fault(FaultKind::kCapacity, "plan.memory", fmt::format("no layout of {} fits: {}", job.model.name, detail),
+    throw Fault(FaultKind::kCapacity, "plan.memory",
+                fmt::format("no layout of {} fits: {}", job.model.name, detail),
                 "more instances, --recompute full, or fewer fixed degrees");
   throw Fault(FaultKind::kInput, "plan.layout", fmt::format("{}: {}", job.model.name, detail),
               fmt::format("degrees must divide {} heads, {} layers, the ranks, and the global batch of {}",
@@ -113,7 +121,11 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
   if (options.explain > 0) out << plan_explained(tables, job, lines[options.explain - 1], options.explain);
 }
 
-void run_plan(const PlanOptions& options, std::ostream& out) {
+void run_plan(PlanOptions options, std::ostream& out) {
+  if (options.model.ends_with(".yaml") || options.model.ends_with(".yml"))
+    read_job_file(std::string(options.model), options);
+  if (options.counts.empty()) options.counts = {1};
+  if (options.precision.empty()) options.precision = "bf16";
   const auto tables = options.tables.load();
   if (options.list_models) {
     for (const std::string& name : planner::model_names(*tables)) out << name << "\n";
@@ -122,8 +134,9 @@ void run_plan(const PlanOptions& options, std::ostream& out) {
   } else if (!options.check.empty()) {
     print_check(options, *tables, out);
   } else if (options.model.empty()) {
-    throw Fault(FaultKind::kInput, "plan.model", "no model",
-                "opentrn plan config.json --instance trn1.32xlarge --count 32 --seq 8192 --global-batch 1024");
+    throw Fault(
+        FaultKind::kInput, "plan.model", "no model",
+        "opentrn plan config.json --instance trn1.32xlarge --count 32 --seq 8192 --global-batch 1024");
   } else {
     print_plans(options, *tables, out);
   }
@@ -141,7 +154,8 @@ void add_fixed(CLI::App& command, PlanOptions& options) {
   degree("--ep", fixed.ep, "Fix the ranks that share a set of experts");
   degree("--dp", fixed.dp, "Fix the ranks of data parallelism");
   degree("--micro-batch", fixed.micro_batch, "Fix the sequences of a micro-batch");
-  command.add_option("--zero", fixed.zero, "Fix what ZeRO cuts: 0 nothing, 1 optimizer, 2 gradients, 3 weights")
+  command
+      .add_option("--zero", fixed.zero, "Fix what ZeRO cuts: 0 nothing, 1 optimizer, 2 gradients, 3 weights")
       ->check(CLI::Range(0, 3));
   command.add_option("--recompute", options.recompute, "Fix the recomputation")
       ->check(CLI::IsMember({"none", "selective", "full"}));
@@ -154,9 +168,10 @@ void add_plan(CLI::App& app, std::ostream& out) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App* command = app.add_subcommand("plan", "Layouts of a training job: time, memory and cost");
   options->tables.add_to(*command);
-  command->add_option("model", options->model, "A Hugging Face config.json, or a name: --models lists them");
-  command->add_option("--instance", options->instances, "What it runs on: --instances lists them; several are compared");
-  options->counts = {1};
+  command->add_option("model", options->model,
+                      "A config.json of Hugging Face, a name (--models lists them), or a job file in YAML");
+  command->add_option("--instance", options->instances,
+                      "What it runs on: --instances lists them; several are compared");
   command->add_option("--count", options->counts, "How many of them; several are compared (default: 1)")
       ->check(CLI::Range(int64_t{1}, int64_t{100'000}));
   command->add_option("--seq", options->seq, "Tokens in a sequence");
@@ -164,13 +179,18 @@ void add_plan(CLI::App& app, std::ostream& out) {
   command->add_option("--tokens", options->tokens, "Of the whole training, for hours and dollars: 15e12");
   command->add_option("--precision", options->precision, "Of the matrix products (default: bf16)")
       ->check(CLI::IsMember({"bf16", "fp8", "fp32"}));
-  command->add_option("--stack", options->stack, "The training program that is modelled (default: by the chip)");
+  command->add_option("--stack", options->stack,
+                      "The training program that is modelled (default: by the chip)");
   add_fixed(*command, *options);
-  command->add_option("--top", options->search.top, "Plans to print (default: 10)")->check(CLI::Range(1, 1000));
-  command->add_option("--explain", options->explain, "Where the time and memory of plan N go")->check(CLI::Range(1, 1000));
+  command->add_option("--top", options->search.top, "Plans to print (default: 10)")
+      ->check(CLI::Range(1, 1000));
+  command->add_option("--explain", options->explain, "Where the time and memory of plan N go")
+      ->check(CLI::Range(1, 1000));
   command->add_flag("--exhaustive", options->exhaustive, "Evaluate every layout; the result is the same");
   command->add_option("--price", options->price.kind, "on_demand, reserved, capacity_block or spot");
-  command->add_option("--price-file", options->price_file, "Rates of yours, in the form of price.toml, before all others")
+  command
+      ->add_option("--price-file", options->price_file,
+                   "Rates of yours, in the form of price.toml, before all others")
       ->envname("OPENTRN_PRICES");
   command->add_option("--as-of", options->price.as_of, "The rate that was valid then: 2025-01");
   command->add_flag("--models", options->list_models, "List the models that have a name");

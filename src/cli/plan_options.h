@@ -14,7 +14,7 @@ namespace opentrn::cli {
 
 struct PlanOptions {
   TableOptions tables;
-  std::string model, check, precision = "bf16", stack;
+  std::string model, check, precision, stack;
   std::vector<std::string> instances;
   std::vector<int64_t> counts;
   double seq = 0, global_batch = 0, tokens = 0;

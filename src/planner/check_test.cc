@@ -71,15 +71,17 @@ TEST(Recipe, FindsModelsInWords) {
 
 // Rows of our own making: the planner's own figure, and others around it.
 TEST(Check, SetsErrorsBesideAConstants) {
-  const std::string head = "made.", middle =
-      ",A100-80GB,GPT h4096 L32 a32,6.7e9,8,TP2 DP4 mbs=2 full-recompute,2048,64,bf16,step time,";
+  const std::string
+      head = "made.",
+      middle = ",A100-80GB,GPT h4096 L32 a32,6.7e9,8,TP2 DP4 mbs=2 full-recompute,2048,64,bf16,step time,";
   const Check first = checked(head + "a" + middle + "10,s,ours\n");
   ASSERT_EQ(first.scored.size(), 1u);
   const double ours = first.scored[0].predicted;
-  const Check check = checked(head + "a" + middle + std::to_string(ours) + ",s,ours\n" + head + "b" + middle +
-                              std::to_string(2 * ours) + ",s,ours\n" + head + "c,a slide rule" +
-                              middle.substr(middle.find(",GPT")) + "1,s,ours\n" + head +
-                              "d,A100-80GB,GPT h4096 L32 a32,6.7e9,8,not read,2048,64,bf16,step time,1,s,ours\n");
+  const Check check =
+      checked(head + "a" + middle + std::to_string(ours) + ",s,ours\n" + head + "b" + middle +
+              std::to_string(2 * ours) + ",s,ours\n" + head + "c,a slide rule" +
+              middle.substr(middle.find(",GPT")) + "1,s,ours\n" + head +
+              "d,A100-80GB,GPT h4096 L32 a32,6.7e9,8,not read,2048,64,bf16,step time,1,s,ours\n");
   EXPECT_EQ(check.rows, 4);
   const Family& made = check.families.at("made");
   EXPECT_EQ(made.time.rows, 2);
@@ -98,9 +100,11 @@ TEST(Check, SetsErrorsBesideAConstants) {
 TEST(Check, CountsMemoryAndCalibrationApart) {
   const std::string gpt = ",A100-80GB,GPT h12288 L96 a96,175e9,";
   const Check check = checked(
-      "made.fits" + gpt + "64,TP8 PP8 DP1 mbs=1 full-recompute,2048,64,bf16,fits in memory,True,boolean,ours\n" +
-      "made.out" + gpt + "8,TP8 PP1 DP1 mbs=1 full-recompute,2048,64,bf16,fits in memory,False,boolean,ours\n" +
-      "vtrain.a100.gpt-3.6b.n64.t1d64p1.m8,A100,GPT h3072 L30 a32,3.6e9,64,TP1 DP64 PP1 mbs=8 full-recompute,2048,"
+      "made.fits" + gpt +
+      "64,TP8 PP8 DP1 mbs=1 full-recompute,2048,64,bf16,fits in memory,True,boolean,ours\n" + "made.out" +
+      gpt + "8,TP8 PP1 DP1 mbs=1 full-recompute,2048,64,bf16,fits in memory,False,boolean,ours\n" +
+      "vtrain.a100.gpt-3.6b.n64.t1d64p1.m8,A100,GPT h3072 L30 a32,3.6e9,64,TP1 DP64 PP1 mbs=8 "
+      "full-recompute,2048,"
       "512,bf16,step time,5,s,made up under a calibrated row's name\n");
   const Family& made = check.families.at("made");
   EXPECT_EQ(made.out_rows, 1);
@@ -113,7 +117,8 @@ TEST(Check, CountsMemoryAndCalibrationApart) {
 TEST(Check, AnErrorOfTheFirstChoiceIsItsRegret) {
   std::string rows;
   double value = 10;
-  for (const char* layout : {"TP1 DP8 mbs=1", "TP2 DP4 mbs=1", "TP4 DP2 mbs=1", "TP8 DP1 mbs=1", "TP1 DP8 mbs=2", "TP2 DP4 mbs=2"})
+  for (const char* layout :
+       {"TP1 DP8 mbs=1", "TP2 DP4 mbs=1", "TP4 DP2 mbs=1", "TP8 DP1 mbs=1", "TP1 DP8 mbs=2", "TP2 DP4 mbs=2"})
     rows += std::string("made.") + layout + ",A100-80GB,GPT h2048 L24 a16,1.3e9,8," + layout +
             " full-recompute,2048,64,bf16,step time," + std::to_string(value++) + ",s,ours\n";
   const Family& made = checked(rows).families.at("made");

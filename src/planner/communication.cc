@@ -24,8 +24,8 @@ const Tier& inside_tier(const Machine& machine, double ranks) {
   return machine.inside_by_group[std::min(index, machine.inside_by_group.size() - 1)];
 }
 
-// What a ring through the group passes each rank per second. All groups of the job run at once: the ranks of a
-// group in one domain share the network of all of them with nobody, and every group its part.
+// What a ring through the group passes each rank per second. All groups of the job run at once: the ranks of
+// a group in one domain share the network of all of them with nobody, and every group its part.
 double ring_bytes_s(const Machine& machine, const Placed& at) {
   const double inside = inside_tier(machine, at.inside).bytes_s;
   if (at.domains <= 1) return inside;
@@ -55,7 +55,8 @@ double all_reduce_s(const Machine& machine, Group group, double bytes) {
 double all_to_all_s(const Machine& machine, Group group, double bytes) {
   if (group.ranks <= 1 || bytes <= 0) return 0;
   const Placed at = placed(machine, group);
-  const double n = double(group.ranks), inside = bytes * (at.inside - 1) / n, across = bytes * (n - at.inside) / n;
+  const double n = double(group.ranks), inside = bytes * (at.inside - 1) / n,
+               across = bytes * (n - at.inside) / n;
   return std::max(inside / inside_tier(machine, at.inside).bytes_s, across / machine.across.bytes_s) +
          (at.domains > 1 ? machine.across.latency_s : machine.inside.latency_s);
 }

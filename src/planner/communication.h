@@ -16,8 +16,8 @@ struct Group {
   int64_t stride = 1;
 };
 
-// Seconds; `bytes` is what one rank holds after an all-gather or before a reduce-scatter and an all-reduce, and
-// what one rank sends altogether in an all-to-all.
+// Seconds; `bytes` is what one rank holds after an all-gather or before a reduce-scatter and an all-reduce,
+// and what one rank sends altogether in an all-to-all.
 double all_gather_s(const Machine& machine, Group group, double bytes);
 double all_reduce_s(const Machine& machine, Group group, double bytes);
 double all_to_all_s(const Machine& machine, Group group, double bytes);

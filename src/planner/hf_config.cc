@@ -48,8 +48,9 @@ constexpr Type kTypes[] = {
 };
 
 // Keys that change the sizes of the work in ways that no rule here follows.
-constexpr const char* kUnsupported[] = {"vision_config", "encoder_layers", "decoder_layers", "is_encoder_decoder",
-                                        "ssm_cfg",       "state_size",     "text_config",    "attn_layer_period"};
+constexpr const char* kUnsupported[] = {"vision_config",      "encoder_layers",   "decoder_layers",
+                                        "is_encoder_decoder", "ssm_cfg",          "state_size",
+                                        "text_config",        "attn_layer_period"};
 
 class Reader {
  public:
@@ -60,9 +61,10 @@ class Reader {
     for (const char* key : keys) {
       const auto found = config_.find(key);
       if (found == config_.end() || found->is_null()) continue;
-      if (!found->is_number() || found->get<double>() < 0 || std::floor(found->get<double>()) != found->get<double>() ||
-          found->get<double>() > 1e9)
-        throw Fault(FaultKind::kInput, "plan.config", fmt::format("{}: '{}' is {}", origin_, key, found->dump()),
+      if (!found->is_number() || found->get<double>() < 0 ||
+          std::floor(found->get<double>()) != found->get<double>() || found->get<double>() > 1e9)
+        throw Fault(FaultKind::kInput, "plan.config",
+                    fmt::format("{}: '{}' is {}", origin_, key, found->dump()),
                     "a whole number of at least 0");
       return found->get<double>();
     }
@@ -80,14 +82,15 @@ class Reader {
     const auto found = config_.find(key);
     if (found == config_.end() || found->is_null()) return otherwise;
     if (!found->is_boolean())
-      throw Fault(FaultKind::kInput, "plan.config", fmt::format("{}: '{}' is {}", origin_, key, found->dump()),
-                  "true or false");
+      throw Fault(FaultKind::kInput, "plan.config",
+                  fmt::format("{}: '{}' is {}", origin_, key, found->dump()), "true or false");
     return found->get<bool>();
   }
   std::string text(const char* key) const {
     const auto found = config_.find(key);
     return found != config_.end() && found->is_string() ? found->get<std::string>() : std::string();
   }
+  const std::string& origin() const { return origin_; }
   bool has(const char* key) const {
     const auto found = config_.find(key);
     return found != config_.end() && !found->is_null() && *found != false;
@@ -114,15 +117,21 @@ const Type& type_of(const std::string& name, const std::string& origin) {
 }
 
 void read_experts(Model& model, const Reader& read) {
-  model.experts = static_cast<int>(read.number_or_none({"num_experts", "num_local_experts", "n_routed_experts"}));
+  model.experts =
+      static_cast<int>(read.number_or_none({"num_experts", "num_local_experts", "n_routed_experts"}));
   if (model.experts == 0) return;
   model.active_experts = read.number({"num_experts_per_tok", "experts_per_token"});
   model.expert_ffn = static_cast<int>(read.number_or_none({"moe_intermediate_size"}));
   if (model.expert_ffn == 0) model.expert_ffn = model.ffn;
   const double shared = read.number_or_none({"shared_expert_intermediate_size"});
-  model.shared_ffn = static_cast<int>(
-      shared > 0 ? shared : read.number_or_none({"n_shared_experts"}) * model.expert_ffn);
+  model.shared_ffn =
+      static_cast<int>(shared > 0 ? shared : read.number_or_none({"n_shared_experts"}) * model.expert_ffn);
   model.dense_layers = static_cast<int>(read.number_or_none({"first_k_dense_replace"}));
+  for (const char* key : {"decoder_sparse_step", "moe_layer_freq"})
+    if (const double step = read.number_or_none({key}); step > 1)
+      throw Fault(FaultKind::kNotModelled, "plan.config",
+                  fmt::format("{}: '{}' is {}", read.origin(), key, step),
+                  "experts in every block, or after the first_k_dense_replace first ones: 1");
 }
 
 void read_latent(Model& model, const Reader& read) {
@@ -139,9 +148,11 @@ void check(const Model& model, const std::string& origin) {
     throw Fault(FaultKind::kInput, "plan.config", fmt::format("{}: {}", origin, what), std::move(hint));
   };
   if (model.heads % model.kv_heads != 0)
-    refuse(fmt::format("{} key and value heads do not divide {} heads", model.kv_heads, model.heads), "a divisor");
+    refuse(fmt::format("{} key and value heads do not divide {} heads", model.kv_heads, model.heads),
+           "a divisor");
   if (model.active_experts > model.experts)
-    refuse(fmt::format("{} of {} experts for a token", model.active_experts, model.experts), "at most all of them");
+    refuse(fmt::format("{} of {} experts for a token", model.active_experts, model.experts),
+           "at most all of them");
   if (model.dense_layers > model.layers)
     refuse(fmt::format("{} dense layers of {}", model.dense_layers, model.layers), "at most all of them");
 }
@@ -228,8 +239,10 @@ bool has_model(const arch::Tables& tables, std::string_view name) { return !cano
 Model model_named(const arch::Tables& tables, std::string_view name) {
   const std::string found = canonical(tables, name);
   if (found.empty())
-    throw Fault(FaultKind::kInput, "plan.model", fmt::format("there is no model '{}', and no such file", name),
-                arch::did_you_mean(name, model_names(tables), "the path of a config.json, or a name: `opentrn plan --models`"));
+    throw Fault(FaultKind::kInput, "plan.model",
+                fmt::format("there is no model '{}', and no such file", name),
+                arch::did_you_mean(name, model_names(tables),
+                                   "the path of a config.json, or a name: `opentrn plan --models`"));
   json config = json::object();
   for (const arch::Fact* fact : tables.facts().under("model." + found)) {
     const std::string key(fact->name());

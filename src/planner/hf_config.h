@@ -11,7 +11,8 @@
 namespace opentrn::planner {
 
 // `origin` names the text in errors. Input faults: no JSON object; a model type that the planner has no rules
-// for, with those it has; a key that changes the sizes and is not understood; a size that is missing, or none.
+// for, with those it has; a key that changes the sizes and is not understood; a size that is missing, or
+// none.
 Model model_from_config(std::string_view json, const std::string& origin);
 
 // The model of that name, or an alias of it, letter case aside; an input fault with the nearest names.

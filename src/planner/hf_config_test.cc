@@ -61,7 +61,8 @@ TEST(HfConfig, RefusesWhatItDoesNotUnderstand) {
   EXPECT_THAT(refusal(replaced(kLlama, "\"hidden_size\": 64, ", "")), HasSubstr("no 'hidden_size'"));
   EXPECT_THAT(refusal(replaced(kLlama, "\"num_attention_heads\": 4", "\"num_attention_heads\": 5")),
               HasSubstr("5 heads do not divide"));
-  EXPECT_THAT(refusal(replaced(kLlama, "{", R"({"vision_config": {"a": 1}, )")), HasSubstr("'vision_config'"));
+  EXPECT_THAT(refusal(replaced(kLlama, "{", R"({"vision_config": {"a": 1}, )")),
+              HasSubstr("'vision_config'"));
 }
 
 TEST(HfConfig, NamesTheNearestModel) {

@@ -24,12 +24,12 @@ enum class Recompute : uint8_t { kNone, kSelective, kFull };  // kSelective: att
 struct Layout {
   int16_t tp = 1, cp = 1, pp = 1, ep = 1;
   int32_t dp = 1;
-  int16_t vpp = 1;                // chunks of layers on a pipeline stage; above 1: the interleaved schedule
-  int8_t zero = 1;                // 0 none, 1 optimizer, 2 and gradients, 3 and weights (FSDP)
-  bool sp = false;                // norms and residuals are cut over tp as well
+  int16_t vpp = 1;  // chunks of layers on a pipeline stage; above 1: the interleaved schedule
+  int8_t zero = 1;  // 0 none, 1 optimizer, 2 and gradients, 3 and weights (FSDP)
+  bool sp = false;  // norms and residuals are cut over tp as well
   Recompute recompute = Recompute::kNone;
-  int32_t micro_batch = 1;        // sequences
-  int32_t shard = 0;              // ranks that ZeRO cuts over; 0: all of dp * cp
+  int32_t micro_batch = 1;  // sequences
+  int32_t shard = 0;        // ranks that ZeRO cuts over; 0: all of dp * cp
 
   int64_t ranks() const { return int64_t{tp} * cp * pp * dp; }
   bool operator==(const Layout&) const = default;

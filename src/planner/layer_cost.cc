@@ -13,7 +13,8 @@ namespace {
 struct Tile {
   double m, n, share;
 };
-constexpr std::array<Tile, 5> kTiles = {{{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.93}, {128, 64, 0.78}, {64, 64, 0.56}}};
+constexpr std::array<Tile, 5> kTiles = {
+    {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.93}, {128, 64, 0.78}, {64, 64, 0.56}}};
 constexpr double kPrologue = 96;  // steps of k that a tile's pipeline takes to fill and to write its result
 
 double up(double value, double multiple) { return std::ceil(value / multiple) * multiple; }
@@ -38,7 +39,8 @@ double gpu_product_s(const Rates& rates, double rate, double m, double n, double
       steps = k / std::max(1.0, split);
       waves = 1;
     }
-    best = std::min(best, waves * rates.units * tile.m * tile.n * 2 * (steps + kPrologue) / (rate * tile.share));
+    best =
+        std::min(best, waves * rates.units * tile.m * tile.n * 2 * (steps + kPrologue) / (rate * tile.share));
   }
   return best / std::min(alignment_share(n), alignment_share(k));
 }
@@ -101,8 +103,8 @@ Linear attention_s(const Job& job, const Machine& machine, const Stack& stack, c
 // Bytes that norms, residuals, activations and rotations move forward, of one token on one rank.
 double elementwise_bytes(const Model& model, const Layout& layout, double ffn_per_rank, double element) {
   const double replicated = layout.sp ? double(model.hidden) / layout.tp : model.hidden;
-  const double norms = 2 * 2 * element;                                   // two norms read and write
-  const double residuals = 2 * (3 * element + (model.dropout ? 1 : 0));   // two sums read two, write one
+  const double norms = 2 * 2 * element;                                  // two norms read and write
+  const double residuals = 2 * (3 * element + (model.dropout ? 1 : 0));  // two sums read two, write one
   const double qkv = 2 * element * (double(model.heads) + 2 * model.kv_heads) * model.head_dim / layout.tp;
   const double activation = element * ffn_per_rank * (model.gated ? 3 : 2);
   return replicated * (norms + residuals) + qkv + activation;
@@ -113,7 +115,8 @@ void add_linear(BlockTime& time, const Linear& linear) {
   time.backward += linear.backward;
 }
 
-void add_projections(BlockTime& time, const Job& job, const Rates& rates, const Layout& layout, double tokens) {
+void add_projections(BlockTime& time, const Job& job, const Rates& rates, const Layout& layout,
+                     double tokens) {
   const Model& model = job.model;
   const double tp = layout.tp;
   const auto linear = [&](double in, double out) { add_linear(time, linear_s(job, rates, tokens, in, out)); };
@@ -168,8 +171,8 @@ BlockTime block_s(const Job& job, const Machine& machine, const Stack& stack, co
   add_projections(time, job, rates, layout, tokens);
   add_mlp(time, job, rates, layout, tokens, with_experts);
   const Linear attention = attention_s(job, machine, stack, layout);
-  const double width = with_experts ? double(model.active_experts) * model.expert_ffn + model.shared_ffn
-                                    : double(model.ffn);
+  const double width =
+      with_experts ? double(model.active_experts) * model.expert_ffn + model.shared_ffn : double(model.ffn);
   // Routing copies each token to its experts and back.
   const double routing = with_experts ? 4.0 * element * model.active_experts * model.hidden : 0;
   const double moved = tokens * (elementwise_bytes(model, layout, width / layout.tp, element) + routing) *

@@ -37,7 +37,8 @@ TEST(LayerCost, TilesAndWavesCostWholeOnes) {
   const double two = product_s(rates, Precision::kBf16, 256 * 12, 128 * 10, 16384);
   EXPECT_GT(two, 1.3 * one);
   // A width that is no multiple of 64 loads shorter lines.
-  EXPECT_GT(product_s(rates, Precision::kBf16, 8192, 1800, 14400), 1.3 * product_s(rates, Precision::kBf16, 8192, 1792, 14400));
+  EXPECT_GT(product_s(rates, Precision::kBf16, 8192, 1800, 14400),
+            1.3 * product_s(rates, Precision::kBf16, 8192, 1792, 14400));
 }
 
 TEST(LayerCost, MoreWorkTakesLonger) {

@@ -6,24 +6,18 @@ namespace opentrn::planner {
 
 std::string_view to_string(Recompute recompute) {
   switch (recompute) {
-    case Recompute::kNone:
-      return "none";
-    case Recompute::kSelective:
-      return "selective";
-    case Recompute::kFull:
-      return "full";
+    case Recompute::kNone: return "none";
+    case Recompute::kSelective: return "selective";
+    case Recompute::kFull: return "full";
   }
   return "?";
 }
 
 std::string_view to_string(Precision precision) {
   switch (precision) {
-    case Precision::kBf16:
-      return "bf16";
-    case Precision::kFp8:
-      return "fp8";
-    case Precision::kFp32:
-      return "fp32";
+    case Precision::kBf16: return "bf16";
+    case Precision::kFp8: return "fp8";
+    case Precision::kFp32: return "fp32";
   }
   return "?";
 }
@@ -48,7 +42,9 @@ std::string to_string(const Layout& layout) {
 
 std::string illegal_because(const Job& job, const Machine& machine, const Layout& layout) {
   const Model& model = job.model;
-  const auto divides = [](double whole, int64_t by) { return by > 0 && whole == double(int64_t(whole) / by * by); };
+  const auto divides = [](double whole, int64_t by) {
+    return by > 0 && whole == double(int64_t(whole) / by * by);
+  };
   if (layout.tp < 1 || layout.cp < 1 || layout.pp < 1 || layout.dp < 1 || layout.vpp < 1 || layout.ep < 1 ||
       layout.micro_batch < 1)
     return "every degree is at least 1";
@@ -70,12 +66,14 @@ std::string illegal_because(const Job& job, const Machine& machine, const Layout
                        int64_t{layout.dp} * layout.micro_batch, job.global_batch);
   const double m = job.global_batch / (double(layout.dp) * layout.micro_batch);
   if (layout.vpp > 1 && (layout.pp == 1 || !divides(m, layout.pp)))
-    return fmt::format("the interleaved schedule needs micro-batches ({}) in multiples of pp ({})", m, layout.pp);
+    return fmt::format("the interleaved schedule needs micro-batches ({}) in multiples of pp ({})", m,
+                       layout.pp);
   if (layout.ep > 1 && (model.experts == 0 || !divides(model.experts, layout.ep)))
     return fmt::format("ep {} does not divide {} experts", layout.ep, model.experts);
   if (!divides(double(layout.dp) * layout.cp, layout.ep))
     return fmt::format("ep {} does not divide dp x cp = {}", layout.ep, int64_t{layout.dp} * layout.cp);
-  if (layout.zero >= 2 && layout.pp > 1) return "ZeRO 2 and 3 reduce after every micro-batch: not with stages";
+  if (layout.zero >= 2 && layout.pp > 1)
+    return "ZeRO 2 and 3 reduce after every micro-batch: not with stages";
   if (layout.sp && layout.tp == 1) return "sp cuts over tp, which is 1";
   return {};
 }

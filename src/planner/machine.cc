@@ -20,16 +20,17 @@ class ChipFacts {
   ChipFacts(const arch::Tables& tables, const std::string& chip, Machine& machine)
       : facts_(tables.facts()), prefix_("planner.chip." + chip), machine_(machine) {
     if (facts_.find(prefix_ + ".memory_share") == nullptr) {
-      throw Fault(FaultKind::kNotModelled, "plan.chip",
-                  fmt::format("the planner has no rates for a {}", chip),
-                  fmt::format("`opentrn plan --instances` lists what it has; or add {}.* with --tables", prefix_));
+      throw Fault(
+          FaultKind::kNotModelled, "plan.chip", fmt::format("the planner has no rates for a {}", chip),
+          fmt::format("`opentrn plan --instances` lists what it has; or add {}.* with --tables", prefix_));
     }
   }
   double at(const char* member) const {
     const std::string key = prefix_ + "." + member;
     machine_.basis.push_back(key);
     const arch::Fact& fact = facts_.at(key);
-    machine_.calibrated_on.insert(machine_.calibrated_on.end(), fact.calibrated_on.begin(), fact.calibrated_on.end());
+    machine_.calibrated_on.insert(machine_.calibrated_on.end(), fact.calibrated_on.begin(),
+                                  fact.calibrated_on.end());
     return fact.as<double>();
   }
   double at_or(const char* member, double otherwise) const {
@@ -98,11 +99,13 @@ void set_comparison_chip(const arch::Tables& tables, Machine& machine, const std
 // What collectives reach inside an instance: asked of the plans that run on its links.
 Tier inside_of(const fabric::Platform& platform, const arch::Tables& tables, int cores_per_rank, int group) {
   const int ranks = platform.cores() / cores_per_rank;
-  const collectives::RankCores cores = collectives::place_ranks(platform, ranks, cores_per_rank, platform.servers());
+  const collectives::RankCores cores =
+      collectives::place_ranks(platform, ranks, cores_per_rank, platform.servers());
   const auto seconds = [&](int64_t bytes) {
     return collectives::summary_of(tables, platform, cores,
                                    {collectives::Kind::kAllGather, DType::kBFloat16, bytes, group, ""})
-               .us * kMicro;
+               .us *
+           kMicro;
   };
   const int64_t small = 64 << 10, large = 16 << 20;
   const double first = seconds(small), second = seconds(large);
@@ -111,8 +114,8 @@ Tier inside_of(const fabric::Platform& platform, const arch::Tables& tables, int
   return {rate, std::max(0.0, first - double(small) * (group - 1) / group / rate) / std::max(1, group - 1)};
 }
 
-void set_neuron(const arch::Tables& tables, Machine& machine, const std::string& server, const arch::Chip& chip,
-                int chips, int lnc, double network_gbps) {
+void set_neuron(const arch::Tables& tables, Machine& machine, const std::string& server,
+                const arch::Chip& chip, int chips, int lnc, double network_gbps) {
   machine.kind = Kind::kNeuron;
   machine.chip = chip.name;
   const ChipFacts facts(tables, chip.name, machine);
@@ -123,7 +126,9 @@ void set_neuron(const arch::Tables& tables, Machine& machine, const std::string&
   set_rates(machine, facts, core.peak_tflops, {}, lnc);
   // MFU is counted against the chip's data sheet.
   for (int i = 0; i < 3; ++i)
-    if (const auto found = chip.peak_tflops.find(i == 1 ? "fp8" : i == 2 ? "fp32" : "bf16");
+    if (const auto found = chip.peak_tflops.find(i == 1   ? "fp8"
+                                                 : i == 2 ? "fp32"
+                                                          : "bf16");
         found != chip.peak_tflops.end() && found->second.known())
       machine.rates.peak[i] = found->second * kTera / machine.ranks_per_chip;
   machine.memory_bytes = chip.memory_gib * kGib / machine.ranks_per_chip;
@@ -175,8 +180,8 @@ Machine machine_of(const arch::Tables& tables, const std::string& instance, int6
     machine.instance = server->name;
     const arch::Instance* part = tables.find_instance(server->instance);
     const int lnc = part != nullptr ? lnc_of(*part) : 2;
-    set_neuron(tables, machine, server->name, tables.chip(server->chip), server->servers * server->chips_per_server,
-               lnc, server->network_gbps);
+    set_neuron(tables, machine, server->name, tables.chip(server->chip),
+               server->servers * server->chips_per_server, lnc, server->network_gbps);
   } else {
     const auto& others = tables.comparison_instances();
     const auto other = std::ranges::find(others, instance, &arch::ComparisonInstance::name);

@@ -38,8 +38,8 @@ Held held(const Model& model, const Layout& layout, bool first, bool last) {
   return out;
 }
 
-Memory stage_memory(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout, bool first,
-                    bool last) {
+Memory stage_memory(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,
+                    bool first, bool last) {
   const Model& model = job.model;
   const Held parameters = held(model, layout, first, last);
   const double shard = shard_of(layout), expert_shard = std::max(1.0, shard / layout.ep);
@@ -68,7 +68,8 @@ Memory stage_memory(const Job& job, const Machine& machine, const Stack& stack, 
   whole.recompute = Recompute::kNone;
   if (layout.recompute != Recompute::kNone)
     memory.working += tokens * kept_bytes_per_token(job, stack, whole, model.expert_layers() > 0);
-  if (last) memory.working = std::max(memory.working, tokens * model.vocabulary / layout.tp * stack.logit_bytes);
+  if (last)
+    memory.working = std::max(memory.working, tokens * model.vocabulary / layout.tp * stack.logit_bytes);
   if (fsdp && layout.pp > 1) {
     // Between micro-batches nothing is cut again: whole weights stay gathered, whole gradients add up.
     memory.working += (parameters.dense + parameters.experts) * (element + stack.gradient_bytes);
@@ -99,13 +100,14 @@ double kept_bytes_per_token(const Job& job, const Stack& stack, const Layout& la
   if (layout.recompute == Recompute::kFull) return element * h / cut;
   const double mask = model.dropout ? 1 : 0;
   // Inputs of two norms and of the two products behind them, and dropout's masks: of all of a token's width.
-  const double wide = (2 * element + 2 * (job.precision == Precision::kFp8 ? 1 : element) + 2 * mask) * h / cut;
+  const double wide =
+      (2 * element + 2 * (job.precision == Precision::kFp8 ? 1 : element) + 2 * mask) * h / cut;
   const double q = double(model.heads) * (model.latent() ? model.nope_dim + model.rope_dim : model.head_dim);
   const double kv = model.latent() ? double(model.heads) * (model.nope_dim + model.rope_dim + model.value_dim)
                                    : 2.0 * model.kv_heads * model.head_dim;
   const double out = double(model.heads) * (model.latent() ? model.value_dim : model.head_dim);
-  const double ffn = with_experts ? double(model.active_experts) * model.expert_ffn + model.shared_ffn
-                                  : double(model.ffn);
+  const double ffn =
+      with_experts ? double(model.active_experts) * model.expert_ffn + model.shared_ffn : double(model.ffn);
   const double routed = with_experts ? 2 * element * model.active_experts * h / cut : 0;
   // What only feeds a product is kept as the product reads it.
   const double fed = job.precision == Precision::kFp8 ? 1 : element;

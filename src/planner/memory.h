@@ -12,8 +12,8 @@ namespace opentrn::planner {
 // Bytes.
 struct Memory {
   double weights = 0, gradients = 0, optimizer = 0, activations = 0;
-  double working = 0;  // alive for a moment: a layer that is recomputed, logits, gathered weights
-  double runtime = 0;  // context, collective buffers, what fragmentation loses
+  double working = 0;       // alive for a moment: a layer that is recomputed, logits, gathered weights
+  double runtime = 0;       // context, collective buffers, what fragmentation loses
   bool last_stage = false;  // the rank is on the last stage, not on the first
 
   double total() const { return weights + gradients + optimizer + activations + working + runtime; }
@@ -25,7 +25,8 @@ double kept_bytes_per_token(const Job& job, const Stack& stack, const Layout& la
 // Of the first stage or the last, whichever needs more.
 Memory memory_of(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout);
 
-// Parameters that a rank of a stage holds before ZeRO cuts them: blocks, and the embedding or the output layer.
+// Parameters that a rank of a stage holds before ZeRO cuts them: blocks, and the embedding or the output
+// layer.
 double parameters_per_rank(const Model& model, const Layout& layout, bool first, bool last);
 
 // Blocks of the stage that has most.

@@ -8,7 +8,8 @@ double Model::attention_parameters() const {
   const double h = hidden;
   if (latent()) {
     const double query_dim = double(heads) * (nope_dim + rope_dim);
-    const double query = query_rank > 0 ? h * query_rank + query_rank * query_dim + query_rank : h * query_dim;
+    const double query =
+        query_rank > 0 ? h * query_rank + query_rank * query_dim + query_rank : h * query_dim;
     const double kv = h * (kv_rank + rope_dim) + double(kv_rank) * heads * (nope_dim + value_dim) + kv_rank;
     return query + kv + double(heads) * value_dim * h;
   }
@@ -42,7 +43,8 @@ double Model::active_parameters() const {
 }
 
 double Model::flops_per_token(double seq, bool halve_causal) const {
-  const double products = active_parameters() - embedding_parameters() - output_parameters() + vocabulary * hidden;
+  const double products =
+      active_parameters() - embedding_parameters() - output_parameters() + vocabulary * hidden;
   const double key_dim = latent() ? nope_dim + rope_dim : head_dim;
   const double value = latent() ? value_dim : head_dim;
   const auto attended = [&](double keys) { return 6.0 * heads * (key_dim + value) * keys; };

@@ -1,5 +1,5 @@
-// A transformer as the planner sees it: sizes, and what follows from them. Read from a Hugging Face config.json
-// (hf_config.h) or from the catalogue of the tables.
+// A transformer as the planner sees it: sizes, and what follows from them. Read from a Hugging Face
+// config.json (hf_config.h) or from the catalogue of the tables.
 #pragma once
 
 #include <string>
@@ -14,12 +14,12 @@ struct Model {
   int heads = 0;
   int kv_heads = 0;
   int head_dim = 0;
-  int ffn = 0;            // inner width of a dense block's MLP
-  bool gated = false;     // three matrices in an MLP, not two
-  bool tied = false;      // the output layer is the embedding
-  bool causal = true;     // a decoder; false: an encoder
-  bool biases = false;    // of the linear layers and norms
-  bool dropout = false;   // its masks are kept for the backward pass
+  int ffn = 0;           // inner width of a dense block's MLP
+  bool gated = false;    // three matrices in an MLP, not two
+  bool tied = false;     // the output layer is the embedding
+  bool causal = true;    // a decoder; false: an encoder
+  bool biases = false;   // of the linear layers and norms
+  bool dropout = false;  // its masks are kept for the backward pass
   double vocabulary = 0;
   int positions = 0;      // rows of a learned position embedding; 0: none
   int window = 0;         // of sliding-window attention; 0: none

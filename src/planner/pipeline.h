@@ -24,8 +24,8 @@ struct PipelineTime {
   double total_s() const { return busy_s + bubble_s + sends_s; }
 };
 
-// One forward, one backward. The schedule itself gives the same where stages are equal and sends take no time;
-// the tests say how far apart they are elsewhere.
+// One forward, one backward. The schedule itself gives the same where stages are equal and sends take no
+// time; the tests say how far apart they are elsewhere.
 PipelineTime pipeline_s(const Pipeline& pipeline);
 
 // Micro-batches whose activations the first stage keeps, in units of all of its layers.

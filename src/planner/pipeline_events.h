@@ -13,6 +13,7 @@ struct StageTime {
 
 // The time until the last stage of 1F1B, or of its interleaved form (chunks above 1; micro-batches are then a
 // multiple of the stages), has nothing left to do. A stage that sends goes on at once.
-double simulate_pipeline_s(const std::vector<StageTime>& stages, int chunks, int64_t micro_batches, double send_s);
+double simulate_pipeline_s(const std::vector<StageTime>& stages, int chunks, int64_t micro_batches,
+                           double send_s);
 
 }  // namespace opentrn::planner

@@ -10,7 +10,8 @@ namespace opentrn::planner {
 namespace {
 
 Pipeline closed_form(const std::vector<StageTime>& stages, int chunks, int64_t micro_batches) {
-  Pipeline pipeline{.stages = static_cast<int>(stages.size()), .chunks = chunks, .micro_batches = micro_batches};
+  Pipeline pipeline{
+      .stages = static_cast<int>(stages.size()), .chunks = chunks, .micro_batches = micro_batches};
   for (const StageTime& stage : stages) {
     pipeline.slowest_s = std::max(pipeline.slowest_s, stage.forward + stage.backward);
     pipeline.sum_s += stage.forward + stage.backward;

@@ -32,7 +32,8 @@ std::optional<std::chrono::sys_days> day_of(const std::string& text) {
 std::chrono::sys_days need_day(const std::string& text) {
   const auto day = day_of(text);
   if (!day)
-    throw Fault(FaultKind::kInput, "plan.date", fmt::format("'{}' is no date", text), "2025-01-31, or 2025-01 for its end");
+    throw Fault(FaultKind::kInput, "plan.date", fmt::format("'{}' is no date", text),
+                "2025-01-31, or 2025-01 for its end");
   return *day;
 }
 
@@ -46,15 +47,19 @@ int days_between(const std::string& from, const std::string& to) {
 
 std::shared_ptr<const arch::FactTable> read_prices(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw Fault(FaultKind::kInput, "plan.file", fmt::format("cannot read '{}'", path), "the path of a TOML file");
+  if (!in)
+    throw Fault(FaultKind::kInput, "plan.file", fmt::format("cannot read '{}'", path),
+                "the path of a TOML file");
   std::stringstream text;
   text << in.rdbuf();
   auto facts = std::make_shared<arch::FactTable>();
   facts->read(text.str(), path);
   for (const arch::Fact& fact : facts->all())
-    if (const std::string table = fact.key.substr(0, fact.key.find('.')); table != "price" && table != "price_history")
-      throw Fault(FaultKind::kInput, "plan.price", fmt::format("{}: a table '{}'", path, table),
-                  "[source], [price.\"<instance>\"] and [price_history.\"<instance>\".<kind>], as in price.toml");
+    if (const std::string table = fact.key.substr(0, fact.key.find('.'));
+        table != "price" && table != "price_history")
+      throw Fault(
+          FaultKind::kInput, "plan.price", fmt::format("{}: a table '{}'", path, table),
+          "[source], [price.\"<instance>\"] and [price_history.\"<instance>\".<kind>], as in price.toml");
   return facts;
 }
 
@@ -73,7 +78,8 @@ std::vector<Rate> rates_of(const arch::FactTable& facts, const std::string& inst
   return rates;
 }
 
-std::optional<Rate> rate_of(const arch::Tables& tables, const std::string& instance, const PriceQuery& query) {
+std::optional<Rate> rate_of(const arch::Tables& tables, const std::string& instance,
+                            const PriceQuery& query) {
   const std::vector<std::string> kinds = price_kinds();
   if (std::ranges::find(kinds, query.kind) == kinds.end())
     throw Fault(FaultKind::kInput, "plan.price", fmt::format("there is no kind of price '{}'", query.kind),

@@ -25,7 +25,8 @@ std::shared_ptr<const arch::FactTable> read_prices(const std::string& path);
 
 struct PriceQuery {
   std::string kind = "on_demand";
-  std::string as_of;  // "2025-01", "2025-01-31": the latest rate that was valid then; empty: the latest of all
+  std::string
+      as_of;  // "2025-01", "2025-01-31": the latest rate that was valid then; empty: the latest of all
   std::shared_ptr<const arch::FactTable> file = nullptr;  // of read_prices(); none: the tables alone
 };
 

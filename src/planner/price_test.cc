@@ -11,20 +11,27 @@ namespace {
 
 const arch::Tables& tables() { return arch::default_tables(); }
 
+PriceQuery asked(const char* kind, const char* as_of = "") {
+  PriceQuery query;
+  query.kind = kind;
+  query.as_of = as_of;
+  return query;
+}
+
 TEST(Price, IsTheOneOfTheDay) {
-  EXPECT_DOUBLE_EQ(rate_of(tables(), "p4d.24xlarge", {"on_demand"})->usd_h, 21.957642);
-  EXPECT_DOUBLE_EQ(rate_of(tables(), "p4d.24xlarge", {"on_demand", "2025-01"})->usd_h, 32.7726);
-  EXPECT_DOUBLE_EQ(rate_of(tables(), "p4d.24xlarge", {"on_demand", "2025-06-23"})->usd_h, 21.957642);
-  EXPECT_FALSE(rate_of(tables(), "p4d.24xlarge", {"on_demand", "2015-01"}));
+  EXPECT_DOUBLE_EQ(rate_of(tables(), "p4d.24xlarge", asked("on_demand"))->usd_h, 21.957642);
+  EXPECT_DOUBLE_EQ(rate_of(tables(), "p4d.24xlarge", asked("on_demand", "2025-01"))->usd_h, 32.7726);
+  EXPECT_DOUBLE_EQ(rate_of(tables(), "p4d.24xlarge", asked("on_demand", "2025-06-23"))->usd_h, 21.957642);
+  EXPECT_FALSE(rate_of(tables(), "p4d.24xlarge", asked("on_demand", "2015-01")));
 }
 
 TEST(Price, IsNeverOfAnotherKind) {
-  EXPECT_FALSE(rate_of(tables(), "trn2.48xlarge", {"on_demand"}));
-  EXPECT_DOUBLE_EQ(rate_of(tables(), "trn2.48xlarge", {"capacity_block"})->usd_h, 35.7608);
-  EXPECT_FALSE(rate_of(tables(), "p5.48xlarge", {"reserved"}));
-  EXPECT_THROW(rate_of(tables(), "p5.48xlarge", {"free"}), Fault);
-  EXPECT_THROW(rate_of(tables(), "p5.48xlarge", {"on_demand", "yesterday"}), Fault);
-  EXPECT_THROW(rate_of(tables(), "p5.48xlarge", {"on_demand", "2025-13"}), Fault);
+  EXPECT_FALSE(rate_of(tables(), "trn2.48xlarge", asked("on_demand")));
+  EXPECT_DOUBLE_EQ(rate_of(tables(), "trn2.48xlarge", asked("capacity_block"))->usd_h, 35.7608);
+  EXPECT_FALSE(rate_of(tables(), "p5.48xlarge", asked("reserved")));
+  EXPECT_THROW(rate_of(tables(), "p5.48xlarge", asked("free")), Fault);
+  EXPECT_THROW(rate_of(tables(), "p5.48xlarge", asked("on_demand", "yesterday")), Fault);
+  EXPECT_THROW(rate_of(tables(), "p5.48xlarge", asked("on_demand", "2025-13")), Fault);
 }
 
 TEST(Price, AFileOfOnesOwnComesFirst) {
@@ -37,7 +44,7 @@ confidence = "documented"
 source = "contract"
 on_demand_usd_h = {value = 30.0, date = "2026-08-01"}
 )";
-  PriceQuery query{"on_demand"};
+  PriceQuery query = asked("on_demand");
   query.file = read_prices(path);
   EXPECT_DOUBLE_EQ(rate_of(tables(), "p5.48xlarge", query)->usd_h, 30);
   EXPECT_EQ(rate_of(tables(), "p5.48xlarge", query)->source, "our contract");
@@ -45,7 +52,7 @@ on_demand_usd_h = {value = 30.0, date = "2026-08-01"}
   query.kind = "reserved";
   EXPECT_FALSE(rate_of(tables(), "p5.48xlarge", query));
   EXPECT_THROW(read_prices("/nowhere"), Fault);
-  std::ofstream(path) << "[chip.mine]\nconfidence = \"assumed\"\nsource = \"opentrn\"\n";
+  std::ofstream(path) << "[chip.mine]\nconfidence = \"assumed\"\nsource = \"opentrn\"\ncores = 8\n";
   EXPECT_THROW(read_prices(path), Fault);
 }
 

@@ -78,7 +78,8 @@ std::vector<int> micro_batches(const Job& job, int64_t dp, const Fixed& fixed) {
 
 void modes_of(const Job& job, const Machine& machine, const Stack& stack, const Fixed& fixed, Layout layout,
               const std::function<void(const Layout&)>& take) {
-  const std::vector<int> zeros = either(fixed.zero, layout.pp > 1 ? std::vector<int>{0, 1} : std::vector<int>{0, 1, 2, 3});
+  const std::vector<int> zeros =
+      either(fixed.zero, layout.pp > 1 ? std::vector<int>{0, 1} : std::vector<int>{0, 1, 2, 3});
   std::vector<bool> sps{false};
   if (layout.tp > 1) sps = {true, false};
   if (fixed.sp) sps = {*fixed.sp};
@@ -86,7 +87,9 @@ void modes_of(const Job& job, const Machine& machine, const Stack& stack, const 
   std::vector<Recompute> modes{Recompute::kNone, Recompute::kFull};
   if (!stack.flash || stack.selective_kept > 0) modes.insert(modes.begin() + 1, Recompute::kSelective);
   if (fixed.recompute) modes = {*fixed.recompute};
-  for (const int vpp : either(fixed.vpp, layout.pp > 1 && job.model.layers % layout.pp == 0 ? divisors(job.model.layers / layout.pp, 16) : std::vector<int>{1}))
+  for (const int vpp : either(fixed.vpp, layout.pp > 1 && job.model.layers % layout.pp == 0
+                                             ? divisors(job.model.layers / layout.pp, 16)
+                                             : std::vector<int>{1}))
     for (const int micro : micro_batches(job, layout.dp, fixed)) {
       layout.vpp = static_cast<int16_t>(vpp);
       layout.micro_batch = micro;
@@ -102,7 +105,6 @@ void modes_of(const Job& job, const Machine& machine, const Stack& stack, const 
       }
     }
 }
-
 
 // Divisors, and powers of two, whose stages are of unequal length.
 std::vector<int> stages_of(int layers, int64_t ranks) {
@@ -125,7 +127,8 @@ void for_each_layout(const Job& job, const Machine& machine, const Stack& stack,
   };
   for (const int pp : either(fixed.pp, stages_of(model.layers, ranks)))
     for (const int tp : either(fixed.tp, divisors(model.heads, machine.domain)))
-      for (const int cp : either(fixed.cp, job.seq >= 16384 ? std::vector<int>{1, 2, 4, 8, 16} : std::vector<int>{1})) {
+      for (const int cp :
+           either(fixed.cp, job.seq >= 16384 ? std::vector<int>{1, 2, 4, 8, 16} : std::vector<int>{1})) {
         const int64_t inner = int64_t{tp} * cp * pp;
         if (inner < 1 || ranks % inner != 0) continue;
         const int64_t dp = ranks / inner;
@@ -146,7 +149,8 @@ double least_step_s(const Job& job, const Machine& machine, const Stack& stack, 
   const Model& model = job.model;
   // Of a block's products alone: attention and everything bound by memory come on top.
   const double dense = model.active_parameters() - model.embedding_parameters() - model.output_parameters();
-  const double biases = model.layers * (model.norm_parameters() + (model.biases ? 8.0 * model.hidden + model.ffn : 0));
+  const double biases =
+      model.layers * (model.norm_parameters() + (model.biases ? 8.0 * model.hidden + model.ffn : 0));
   const double tokens = job.seq * job.global_batch / (double(layout.dp) * layout.cp * layout.tp * layout.pp);
   const double again = layout.recompute == Recompute::kFull ? 8 : 6;
   const double compute = again * std::max(0.0, dense - biases - 2 * model.hidden) * tokens /
@@ -155,7 +159,8 @@ double least_step_s(const Job& job, const Machine& machine, const Stack& stack, 
   return 0.999 * compute * (1 + double(layout.pp - 1) / (m * layout.vpp));
 }
 
-SearchResult search(const Job& job, const Machine& machine, const Stack& stack, const SearchOptions& options) {
+SearchResult search(const Job& job, const Machine& machine, const Stack& stack,
+                    const SearchOptions& options) {
   SearchResult result;
   Kept kept(options.top, machine.memory_bytes);
   for_each_layout(job, machine, stack, options.fixed, [&](const Layout& layout) {
@@ -163,14 +168,18 @@ SearchResult search(const Job& job, const Machine& machine, const Stack& stack, 
     // Without room for any plan yet, the one that misses by least is wanted, so nothing is left out.
     if (options.cut && result.evaluated > 0) {
       const double memory = memory_of(job, machine, stack, layout).total();
-      const bool nearer = result.nearest && memory > machine.memory_bytes && memory >= result.nearest->memory.total();
-      if (memory > machine.memory_bytes ? nearer : !kept.may_matter(least_step_s(job, machine, stack, layout), memory))
+      const bool nearer =
+          result.nearest && memory > machine.memory_bytes && memory >= result.nearest->memory.total();
+      if (memory > machine.memory_bytes ? nearer
+                                        : !kept.may_matter(least_step_s(job, machine, stack, layout), memory))
         return;
     }
     const Estimate plan = evaluate(job, machine, stack, layout);
     ++result.evaluated;
-    if (plan.fits) kept.take(plan);
-    else if (!result.nearest || plan.memory.total() < result.nearest->memory.total()) result.nearest = plan;
+    if (plan.fits)
+      kept.take(plan);
+    else if (!result.nearest || plan.memory.total() < result.nearest->memory.total())
+      result.nearest = plan;
   });
   result.front = kept.front();
   result.best = kept.best();

@@ -19,16 +19,16 @@ struct Fixed {
 
 struct SearchOptions {
   Fixed fixed;
-  size_t top = 10;          // plans to keep, by step time
-  bool cut = true;          // leave out what cannot be among the results; false: evaluate everything
+  size_t top = 10;  // plans to keep, by step time
+  bool cut = true;  // leave out what cannot be among the results; false: evaluate everything
 };
 
 struct SearchResult {
-  std::vector<Estimate> best;   // that fit, fastest first; ties by memory, then by layout
-  std::vector<Estimate> front;  // that fit and that no other beats in both time and memory, fastest first
+  std::vector<Estimate> best;       // that fit, fastest first; ties by memory, then by layout
+  std::vector<Estimate> front;      // that fit and that no other beats in both time and memory, fastest first
   std::optional<Estimate> nearest;  // of those that do not fit, the one that misses by least
-  int64_t legal = 0;      // layouts that the rules allow
-  int64_t evaluated = 0;  // of them, by a full evaluation
+  int64_t legal = 0;                // layouts that the rules allow
+  int64_t evaluated = 0;            // of them, by a full evaluation
 };
 
 // Deterministic. `best` and `front` are the same with and without cuts.

@@ -22,7 +22,10 @@ class Search : public testing::TestWithParam<Case> {
     const Case& each = GetParam();
     const Job job{.model = model_named(tables(), each.model), .seq = each.seq, .global_batch = each.batch};
     const Machine machine = machine_of(tables(), each.instance, each.count);
-    return search(job, machine, stack_of(tables(), default_stack(machine.kind)), {.top = 12, .cut = cut});
+    SearchOptions options;
+    options.top = 12;
+    options.cut = cut;
+    return search(job, machine, stack_of(tables(), default_stack(machine.kind)), options);
   }
 };
 

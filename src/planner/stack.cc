@@ -54,12 +54,9 @@ Stack stack_of(const arch::Tables& tables, const std::string& name) {
 
 std::string default_stack(Kind kind) {
   switch (kind) {
-    case Kind::kGpu:
-      return "megatron-core";
-    case Kind::kNeuron:
-      return "neuron";
-    case Kind::kTpu:
-      return "maxtext";
+    case Kind::kGpu: return "megatron-core";
+    case Kind::kNeuron: return "neuron";
+    case Kind::kTpu: return "maxtext";
   }
   OPENTRN_CHECK(false, "a kind of machine without a training program");
 }

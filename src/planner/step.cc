@@ -19,7 +19,8 @@ struct Groups {
 // TP next to each other, then CP, DP, and stages apart; experts over the ranks of CP and DP.
 Groups groups_of(const Layout& layout) {
   const int64_t tp = layout.tp, cp = layout.cp;
-  return {{tp, 1}, {cp, tp}, {layout.ep, tp}, {int64_t{layout.dp} * cp, tp}, {layout.pp, tp * cp * layout.dp}};
+  return {
+      {tp, 1}, {cp, tp}, {layout.ep, tp}, {int64_t{layout.dp} * cp, tp}, {layout.pp, tp * cp * layout.dp}};
 }
 
 // What one block's micro-batch waits for in collectives.
@@ -42,12 +43,14 @@ BlockWaits block_waits(const Job& job, const Machine& machine, const Stack& stac
     waits.tp_backward = (2 * pair + (layout.sp ? pair : 0)) * shown;
   }
   if (layout.cp > 1) {
-    const double width = model.latent() ? model.kv_rank + model.rope_dim
-                                        : 2.0 * std::max(1.0, double(model.kv_heads) / layout.tp) * model.head_dim;
+    const double width = model.latent()
+                             ? model.kv_rank + model.rope_dim
+                             : 2.0 * std::max(1.0, double(model.kv_heads) / layout.tp) * model.head_dim;
     const double ring = all_gather_s(machine, groups.cp, layout.micro_batch * job.seq * width * element);
     // Keys and values pass from rank to rank while attention computes on those that are there.
     waits.cp_forward = std::max(ring - time.attention_inside, stack.exposed_communication * ring);
-    waits.cp_backward = std::max(2 * ring - 2 * time.attention_inside, stack.exposed_communication * 2 * ring);
+    waits.cp_backward =
+        std::max(2 * ring - 2 * time.attention_inside, stack.exposed_communication * 2 * ring);
   }
   if (with_experts && layout.ep > 1) {
     const double bytes = tokens / (layout.sp ? layout.tp : 1) * model.active_experts * model.hidden * element;
@@ -94,7 +97,8 @@ double gradient_s(const Job& job, const Machine& machine, const Stack& stack, co
                   const Groups& groups, const Stage& stage) {
   if (groups.dp.ranks <= 1) return 0;
   const double parameters = parameters_per_rank(job.model, layout, true, layout.pp == 1);
-  const double reduced = parameters * stack.reduced_bytes, element = job.precision == Precision::kFp32 ? 4 : 2;
+  const double reduced = parameters * stack.reduced_bytes,
+               element = job.precision == Precision::kFp32 ? 4 : 2;
   const double reduce = layout.zero >= 1 ? all_gather_s(machine, groups.dp, reduced)
                                          : all_reduce_s(machine, groups.dp, reduced);
   const double gather = layout.zero >= 1 ? all_gather_s(machine, groups.dp, parameters * element) : 0;
@@ -105,8 +109,8 @@ double gradient_s(const Job& job, const Machine& machine, const Stack& stack, co
          std::max(gather - stage.forward, shown * gather);
 }
 
-// ZeRO 3: every micro-batch gathers each block's weights before its forward and its backward pass, and reduces
-// its gradients after.
+// ZeRO 3: every micro-batch gathers each block's weights before its forward and its backward pass, and
+// reduces its gradients after.
 double sharded_s(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,
                  const Groups& groups, const Stage& stage, double micro_batches) {
   Group group = groups.dp;
@@ -126,9 +130,13 @@ double sharded_s(const Job& job, const Machine& machine, const Stack& stack, con
 
 std::string_view bound(const StepTime& time) {
   const double compute = time.compute + time.recompute;
-  const std::pair<double, std::string_view> causes[] = {
-      {time.tp, "tp"}, {time.cp, "cp"}, {time.ep, "ep"}, {time.pp, "pp"}, {time.bubble, "bubble"},
-      {time.gradients, "dp"}, {time.optimizer, "optimizer"}};
+  const std::pair<double, std::string_view> causes[] = {{time.tp, "tp"},
+                                                        {time.cp, "cp"},
+                                                        {time.ep, "ep"},
+                                                        {time.pp, "pp"},
+                                                        {time.bubble, "bubble"},
+                                                        {time.gradients, "dp"},
+                                                        {time.optimizer, "optimizer"}};
   std::pair<double, std::string_view> largest{0.15 * compute, "compute"};
   for (const auto& cause : causes)
     if (cause.first > largest.first) largest = cause;
@@ -151,20 +159,20 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
   const double slowest = per_batch + (layout.pp == 1 ? last + first : std::max(last, first));
   const double sent = layout.micro_batch * job.seq / layout.cp * job.model.hidden * element /
                       (layout.sp || stack.scatters_sends ? layout.tp : 1);
-  const PipelineTime pipeline =
-      pipeline_s({.stages = layout.pp,
-                  .chunks = layout.vpp,
-                  .micro_batches = static_cast<int64_t>(m),
-                  .slowest_s = slowest,
-                  .sum_s = layout.pp * per_batch + last + first,
-                  .send_s = layout.pp > 1 ? send_s(machine, groups.pp, sent) : 0,
-                  .hides_sends = stack.hides_sends});
+  const PipelineTime pipeline = pipeline_s({.stages = layout.pp,
+                                            .chunks = layout.vpp,
+                                            .micro_batches = static_cast<int64_t>(m),
+                                            .slowest_s = slowest,
+                                            .sum_s = layout.pp * per_batch + last + first,
+                                            .send_s = layout.pp > 1 ? send_s(machine, groups.pp, sent) : 0,
+                                            .hides_sends = stack.hides_sends});
   out.time.bubble = pipeline.bubble_s;
   out.time.pp = pipeline.sends_s;
   const double ends = slowest - per_batch;
   const double parameters = parameters_per_rank(job.model, layout, true, layout.pp == 1);
   // Each micro-batch but the first adds its gradients to those that are there.
-  const double adds = (layout.zero >= 3 || !stack.adds_gradients ? 0 : m - 1) * parameters * (2 * stack.gradient_bytes + 2) / machine.rates.memory_bytes_s;
+  const double adds = (layout.zero >= 3 || !stack.adds_gradients ? 0 : m - 1) * parameters *
+                      (2 * stack.gradient_bytes + 2) / machine.rates.memory_bytes_s;
   out.time.compute = m * (stage.forward + stage.backward + ends) + adds;
   out.time.recompute = m * stage.recompute;
   out.time.tp = m * stage.tp;

@@ -12,16 +12,18 @@ namespace opentrn::planner {
 
 // Seconds of a step that each cause is waited for, on the slowest stage.
 struct StepTime {
-  double compute = 0;    // forward and backward
+  double compute = 0;  // forward and backward
   double recompute = 0;
   double tp = 0, cp = 0, ep = 0;  // their collectives, where nothing hides them
-  double pp = 0;         // sends between stages
+  double pp = 0;                  // sends between stages
   double bubble = 0;
   double gradients = 0;  // reduced over dp, and weights gathered: what is not hidden
   double optimizer = 0;
   double host = 0;
 
-  double total() const { return compute + recompute + tp + cp + ep + pp + bubble + gradients + optimizer + host; }
+  double total() const {
+    return compute + recompute + tp + cp + ep + pp + bubble + gradients + optimizer + host;
+  }
 };
 
 struct Estimate {

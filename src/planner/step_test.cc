@@ -54,7 +54,8 @@ TEST_F(Step, SlowerLinksTakeLonger) {
 TEST_F(Step, SaysWhyALayoutIsNone) {
   EXPECT_THAT(illegal_because(job, machine, {.tp = 3}), HasSubstr("ranks"));
   EXPECT_THAT(illegal_because(job, machine, {.tp = 16}), HasSubstr("fast links"));
-  EXPECT_THAT(illegal_because(job, machine, {.pp = 2, .dp = 8, .vpp = 3}), HasSubstr("does not divide 32 layers"));
+  EXPECT_THAT(illegal_because(job, machine, {.pp = 2, .dp = 8, .vpp = 3}),
+              HasSubstr("does not divide 32 layers"));
   EXPECT_THAT(illegal_because(job, machine, {.ep = 2, .dp = 16}), HasSubstr("experts"));
   EXPECT_THAT(illegal_because(job, machine, {.dp = 16, .micro_batch = 3}), HasSubstr("global batch"));
   EXPECT_THAT(illegal_because(job, machine, {.pp = 2, .dp = 8, .zero = 3}), HasSubstr("ZeRO"));
@@ -77,7 +78,8 @@ TEST(Communication, FollowsTheRing) {
 
 TEST(Machine, KnowsEveryInstanceThatItLists) {
   for (const std::string& name : plannable_instances(tables())) {
-    if (name == "p4de.24xlarge" || name.starts_with("inf")) continue;  // its network is unknown
+    // One network is unknown; the plans of the largest fabrics take seconds.
+    if (name == "p4de.24xlarge" || name.find("UltraServer") != std::string::npos) continue;
     const Machine machine = machine_of(tables(), name, 1);
     EXPECT_GT(machine.ranks, 0) << name;
     EXPECT_GT(machine.rates.matmul[0], 1e12) << name;

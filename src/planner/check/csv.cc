@@ -11,10 +11,13 @@ namespace opentrn::planner {
 namespace {
 
 constexpr std::pair<const char*, std::string Row::*> kColumns[] = {
-    {"id", &Row::id},           {"system", &Row::system}, {"model", &Row::model},   {"params", &Row::params},
-    {"chips", &Row::chips},     {"parallelism", &Row::parallelism}, {"seq", &Row::seq},
-    {"global_batch", &Row::global_batch}, {"dtype", &Row::dtype},   {"metric", &Row::metric},
-    {"value", &Row::value},     {"unit", &Row::unit},     {"source", &Row::source}};
+    {"id", &Row::id},        {"system", &Row::system},
+    {"model", &Row::model},  {"params", &Row::params},
+    {"chips", &Row::chips},  {"parallelism", &Row::parallelism},
+    {"seq", &Row::seq},      {"global_batch", &Row::global_batch},
+    {"dtype", &Row::dtype},  {"metric", &Row::metric},
+    {"value", &Row::value},  {"unit", &Row::unit},
+    {"source", &Row::source}};
 
 struct Record {
   int line = 0;
@@ -55,7 +58,8 @@ std::vector<Record> records_of(std::string_view text, const std::string& origin)
     }
   }
   if (quoted)
-    throw Fault(FaultKind::kInput, "plan.rows", fmt::format("{}, line {}: a quote that is not closed", origin, opened),
+    throw Fault(FaultKind::kInput, "plan.rows",
+                fmt::format("{}, line {}: a quote that is not closed", origin, opened),
                 "a second quote ends it; two stand for one");
   close();
   return records;
@@ -67,7 +71,8 @@ std::vector<Row> read_rows(std::string_view text, const std::string& origin) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   const std::vector<Record> records = records_of(text, origin);
   const auto refuse = [&](int line, std::string what, std::string hint) {
-    throw Fault(FaultKind::kInput, "plan.rows", fmt::format("{}, line {}: {}", origin, line, what), std::move(hint));
+    throw Fault(FaultKind::kInput, "plan.rows", fmt::format("{}, line {}: {}", origin, line, what),
+                std::move(hint));
   };
   if (records.empty()) refuse(1, "no row", "the names of the columns, then the rows");
   const std::vector<std::string>& header = records.front().cells;

@@ -10,7 +10,8 @@ namespace opentrn::planner {
 // One published figure, as its file has it.
 struct Row {
   int line = 0;  // in the file, from 1
-  std::string id, system, model, params, chips, parallelism, seq, global_batch, dtype, metric, value, unit, source;
+  std::string id, system, model, params, chips, parallelism, seq, global_batch, dtype, metric, value, unit,
+      source;
 
   std::string family() const { return id.substr(0, id.find('.')); }
 };

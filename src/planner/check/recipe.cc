@@ -22,7 +22,8 @@ double number_of(const std::string& text) {
 
 // The first number behind one of these words: "mbs=2", "TP8", "vocab250k".
 double after(const std::string& text, const char* pattern) {
-  const std::regex expression(std::string("(?:^|[^A-Za-z])(?:") + pattern + ")[ =:]?([0-9]+(?:\\.[0-9]+)?)(k?)");
+  const std::regex expression(std::string("(?:^|[^A-Za-z])(?:") + pattern +
+                              ")[ =:]?([0-9]+(?:\\.[0-9]+)?)(k?)");
   std::smatch match;
   if (!std::regex_search(text, match, expression)) return 0;
   return number_of(match[1]) * (match[2].length() > 0 ? 1000 : 1);
@@ -50,7 +51,11 @@ Degrees degrees_of(const std::string& text) {
   const std::regex part("([0-9]+)(?:xNC|nodes)?\\((TP|PP|DP|CP|EP)\\)");
   for (std::sregex_iterator each(text.begin(), text.end(), part), end; each != end; ++each) {
     const std::string name = (*each)[2];
-    double& degree = name == "TP" ? out.tp : name == "PP" ? out.pp : name == "DP" ? out.dp : name == "CP" ? out.cp : out.ep;
+    double& degree = name == "TP"   ? out.tp
+                     : name == "PP" ? out.pp
+                     : name == "DP" ? out.dp
+                     : name == "CP" ? out.cp
+                                    : out.ep;
     degree = std::max(1.0, degree) * number_of((*each)[1]);
   }
   const double fsdp = after(text, "FSDP");
@@ -65,9 +70,12 @@ Degrees degrees_of(const std::string& text) {
   out.sp = !out.no_sp && has(text, "(^|[^A-Za-z])SP($|[^A-Za-z0-9])");
   out.overlap = has(text, "tp-overlap|comm overlap|AsyncTP|async-?tp|userbuffers");
   out.interleaved = has(text, "interleaved");
-  if (has(text, "no[- ]recompute|ckpt=False")) out.recompute = Recompute::kNone;
-  else if (has(text, "selective")) out.recompute = Recompute::kSelective;
-  else if (has(text, "full-recompute|full-AC|full recompute|ckpt=True|recompute=full|full-activation")) out.recompute = Recompute::kFull;
+  if (has(text, "no[- ]recompute|ckpt=False"))
+    out.recompute = Recompute::kNone;
+  else if (has(text, "selective"))
+    out.recompute = Recompute::kSelective;
+  else if (has(text, "full-recompute|full-AC|full recompute|ckpt=True|recompute=full|full-activation"))
+    out.recompute = Recompute::kFull;
   return out;
 }
 
@@ -86,8 +94,8 @@ std::optional<Model> sized_model(const std::string& text, double parameters) {
   model.ffn = 4 * model.hidden;
   const double layers = after(text, "L");
   model.layers = static_cast<int>(layers > 0 ? layers
-                                  : std::round((parameters - model.vocabulary * model.hidden) /
-                                               (12.0 * model.hidden * model.hidden)));
+                                             : std::round((parameters - model.vocabulary * model.hidden) /
+                                                          (12.0 * model.hidden * model.hidden)));
   const double heads = after(text, "a");
   model.heads = static_cast<int>(heads > 0 ? heads : std::max(1, model.hidden / 128));
   if (model.layers <= 0 || model.heads <= 0) return std::nullopt;
@@ -116,10 +124,12 @@ namespace {
 
 // Chips by what a row's `system` says, the longer names first.
 constexpr std::pair<const char*, const char*> kChips[] = {
-    {"GB300", "GB300"}, {"GB200", "GB200"}, {"B300", "B300 SXM"}, {"B200", "B200 SXM"}, {"H200", "H200 SXM"},
-    {"H100-96GB", "H100 SXM 96GB"}, {"H100", "H100 SXM"}, {"H800", "H100 SXM"}, {"A100-40GB", "A100 SXM 40GB"},
-    {"A100", "A100 SXM 80GB"}, {"Ampere", "A100 SXM 80GB"}, {"MI355X", "MI355X"}, {"MI300X", "MI300X"},
-    {"TPU v6e", "TPU v6e"}, {"TPU v5p", "TPU v5p"}, {"TPU v5e", "TPU v5e"}, {"Gaudi2", "Gaudi2"}};
+    {"GB300", "GB300"},        {"GB200", "GB200"},          {"B300", "B300 SXM"},
+    {"B200", "B200 SXM"},      {"H200", "H200 SXM"},        {"H100-96GB", "H100 SXM 96GB"},
+    {"H100", "H100 SXM"},      {"H800", "H100 SXM"},        {"A100-40GB", "A100 SXM 40GB"},
+    {"A100", "A100 SXM 80GB"}, {"Ampere", "A100 SXM 80GB"}, {"MI355X", "MI355X"},
+    {"MI300X", "MI300X"},      {"TPU v6e", "TPU v6e"},      {"TPU v5p", "TPU v5p"},
+    {"TPU v5e", "TPU v5e"},    {"Gaudi2", "Gaudi2"}};
 
 // Programs by the collection that a row is from, or by its machine.
 std::string stack_name(const Row& row, Kind kind) {
@@ -186,7 +196,8 @@ void set_program(Recipe& recipe, const Row& row) {
 // The layout, where the row states enough of it; what stays open becomes candidates.
 void set_layout(Recipe& recipe, const Row& row) {
   Degrees degrees = degrees_of(row.parallelism);
-  if (has(row.parallelism, "not read|see recipe|not in the passage")) throw Refusal{"the row states no layout"};
+  if (has(row.parallelism, "not read|see recipe|not in the passage"))
+    throw Refusal{"the row states no layout"};
   if (degrees.model_parallel > 0 && degrees.tp <= 0) {
     degrees.tp = std::min(8.0, degrees.model_parallel);
     degrees.pp = degrees.model_parallel / degrees.tp;
@@ -194,7 +205,8 @@ void set_layout(Recipe& recipe, const Row& row) {
   }
   const bool only_chunks = degrees.vpp > 0 && degrees.tp <= 0 && degrees.pp <= 0;
   if (only_chunks) degrees.tp = 8;
-  if (degrees.tp <= 0 && degrees.pp <= 0 && degrees.dp <= 0 && !degrees.fsdp) throw Refusal{"the row states no layout"};
+  if (degrees.tp <= 0 && degrees.pp <= 0 && degrees.dp <= 0 && !degrees.fsdp)
+    throw Refusal{"the row states no layout"};
   if (only_chunks) {
     // The deepest of the usual pipelines whose stages hold whole chunks.
     for (const double each : {4.0, 8.0})
@@ -202,7 +214,10 @@ void set_layout(Recipe& recipe, const Row& row) {
     recipe.assumed.push_back("TP8, and as many stages as the chunks allow up to 8");
   }
   Layout& layout = recipe.layout;
-  const auto degree = [](double value) { return std::max(1.0, value); };
+  const auto degree = [](double value) {
+    if (value > 8192 || value != std::floor(value)) throw Refusal{"a degree that is none"};
+    return std::max(1.0, value);
+  };
   layout.tp = static_cast<int16_t>(degree(degrees.tp));
   layout.cp = static_cast<int16_t>(degree(degrees.cp));
   layout.pp = static_cast<int16_t>(degree(degrees.pp));
@@ -217,7 +232,8 @@ void set_layout(Recipe& recipe, const Row& row) {
   layout.dp = static_cast<int32_t>(dp);
   const bool modern = recipe.stack.flash;
   layout.zero = static_cast<int8_t>(degrees.zero >= 0 ? degrees.zero : modern ? 1 : 0);
-  layout.sp = !degrees.no_sp && layout.tp > 1 && (degrees.sp || (modern && recipe.machine.kind == Kind::kGpu));
+  layout.sp =
+      !degrees.no_sp && layout.tp > 1 && (degrees.sp || (modern && recipe.machine.kind == Kind::kGpu));
   layout.shard = static_cast<int32_t>(degrees.shard);
   if (!degrees.overlap) recipe.stack.hides_tp = 0;
   // Compiled programs fuse what is done one by one without.
@@ -236,18 +252,24 @@ void set_layout(Recipe& recipe, const Row& row) {
     if (degrees.zero < 0) layout.zero = 1;
     recipe.assumed.push_back("sequence parallel, recomputation and ZeRO-1 as in the program's examples");
   }
-  if (!degrees.recompute && recipe.stack.selective_kept > 0) degrees.recompute = Recompute::kSelective;  // its default
+  if (!degrees.recompute && recipe.stack.selective_kept > 0)
+    degrees.recompute = Recompute::kSelective;  // its default
   layout.recompute = degrees.recompute.value_or(Recompute::kNone);
-  if (recipe.job.global_batch <= 0 && degrees.local_batch > 0) recipe.job.global_batch = degrees.local_batch * dp;
+  if (recipe.job.global_batch <= 0 && degrees.local_batch > 0)
+    recipe.job.global_batch = degrees.local_batch * dp;
   if (recipe.job.global_batch <= 0 && degrees.micro_batch > 0) {
     recipe.job.global_batch = degrees.micro_batch * dp;
     recipe.assumed.push_back("one micro-batch in a step");
   }
   if (recipe.job.global_batch <= 0) throw Refusal{"no global batch"};
+  if (degrees.micro_batch > recipe.job.global_batch) throw Refusal{"a micro-batch above the global batch"};
   const double local = std::max(1.0, recipe.job.global_batch / dp);
-  if (degrees.micro_batch > 0) layout.micro_batch = static_cast<int32_t>(degrees.micro_batch);
-  else if (degrees.local_batch > 0 && layout.pp > 1) layout.micro_batch = static_cast<int32_t>(std::max(1.0, local / layout.pp));
-  else if (degrees.local_batch > 0) layout.micro_batch = static_cast<int32_t>(local);
+  if (degrees.micro_batch > 0)
+    layout.micro_batch = static_cast<int32_t>(degrees.micro_batch);
+  else if (degrees.local_batch > 0 && layout.pp > 1)
+    layout.micro_batch = static_cast<int32_t>(std::max(1.0, local / layout.pp));
+  else if (degrees.local_batch > 0)
+    layout.micro_batch = static_cast<int32_t>(local);
   else {
     recipe.assumed.push_back("the micro-batch that the planner would take");
     for (int32_t each = 1; each <= std::min(64.0, local); each *= 2) {
@@ -256,31 +278,21 @@ void set_layout(Recipe& recipe, const Row& row) {
       if (std::fmod(local, each) == 0) recipe.candidates.push_back(candidate);
     }
   }
-  const double blocks = double(recipe.job.model.layers) / layout.pp;
-  if (degrees.vpp <= 0 && !degrees.interleaved && modern && layout.pp > 1 && blocks == std::floor(blocks) &&
-      !has(row.parallelism, "1F1B")) {
+  const double blocks = std::ceil(double(recipe.job.model.layers) / layout.pp);
+  if (degrees.vpp <= 0 && !degrees.interleaved && modern && layout.pp > 1 && !has(row.parallelism, "1F1B")) {
     recipe.assumed.push_back("the interleaving that the planner would take");
     if (recipe.candidates.empty()) recipe.candidates = {layout};
     std::vector<Layout> more = recipe.candidates;
     for (const Layout& each : recipe.candidates)
       for (int chunks = 2; chunks <= 8; ++chunks) {
-        if (static_cast<int>(blocks) % chunks != 0 || std::fmod(local / each.micro_batch, layout.pp) != 0) continue;
+        if (static_cast<int>(blocks) % chunks != 0 || std::fmod(local / each.micro_batch, layout.pp) != 0)
+          continue;
         more.push_back(each);
         more.back().vpp = static_cast<int16_t>(chunks);
       }
     recipe.candidates = std::move(more);
   }
-  if (!degrees.recompute) {
-    recipe.assumed.push_back("the least recomputation that fits");
-    if (recipe.candidates.empty()) recipe.candidates = {layout};
-    std::vector<Layout> more;
-    for (const Layout& each : recipe.candidates)
-      for (const Recompute mode : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
-        more.push_back(each);
-        more.back().recompute = mode;
-      }
-    recipe.candidates = std::move(more);
-  }
+  if (!degrees.recompute) recipe.assumed.push_back("no recomputation, as the row states none");
 }
 
 void set_measured(Recipe& recipe, const Row& row, double chips) {
@@ -300,17 +312,24 @@ void set_measured(Recipe& recipe, const Row& row, double chips) {
   if (value <= 0) throw Refusal{"no measured value"};
   if (has(metric, "running average|evaluation")) throw Refusal{"the time holds more than steps"};
   const double flops = recipe.job.model.flops_per_token(recipe.job.seq) * tokens;
-  if (has(metric, "^step time")) recipe.measured = value;
-  else if (has(row.unit, "^tokens/s") && has(metric, "per chip")) recipe.measured = tokens / (value * chips);
-  else if (has(row.unit, "^tokens/s")) recipe.measured = tokens / value;
-  else if (has(row.unit, "^sequences/s")) recipe.measured = recipe.job.global_batch / value;
-  else if (has(metric, "^model FLOP/s per chip")) recipe.measured = flops / (value * 1e12 * chips);
-  else if (has(metric, "^achieved FLOP/s per chip")) recipe.measured = flops * 4 / 3 / (value * 1e12 * chips);
+  if (has(metric, "^step time"))
+    recipe.measured = value;
+  else if (has(row.unit, "^tokens/s") && has(metric, "per chip"))
+    recipe.measured = tokens / (value * chips);
+  else if (has(row.unit, "^tokens/s"))
+    recipe.measured = tokens / value;
+  else if (has(row.unit, "^sequences/s"))
+    recipe.measured = recipe.job.global_batch / value;
+  else if (has(metric, "^model FLOP/s per chip"))
+    recipe.measured = flops / (value * 1e12 * chips);
+  else if (has(metric, "^achieved FLOP/s per chip"))
+    recipe.measured = flops * 4 / 3 / (value * 1e12 * chips);
   else if (metric == "MFU") {
     const int at = recipe.job.precision == Precision::kFp32 ? 2 : 0;
     // AWS counts the blocks' weights alone.
     const Model& model = recipe.job.model;
-    const double blocks = model.active_parameters() - model.embedding_parameters() - model.output_parameters();
+    const double blocks =
+        model.active_parameters() - model.embedding_parameters() - model.output_parameters();
     const double counted = recipe.machine.kind == Kind::kNeuron ? 6 * blocks * tokens : flops;
     recipe.measured = counted / (value / 100 * recipe.machine.rates.peak[at] * double(recipe.machine.ranks));
   } else if (has(metric, "weak-scaling efficiency")) {
@@ -331,6 +350,7 @@ Read recipe_of(const arch::Tables& tables, const Row& row) {
     double chips = number_of(row.chips);
     if (chips <= 0 && has(row.metric, "activation memory") && degrees.tp > 0) chips = degrees.tp;
     if (chips <= 0) throw Refusal{"no number of chips"};
+    if (chips > 1e6 || chips != std::floor(chips)) throw Refusal{"a number of chips that is none"};
     recipe.machine = machine_for(tables, row, chips);
     recipe.stack = stack_of(tables, stack_name(row, recipe.machine.kind));
     const std::optional<Model> model = stated_model(tables, row.model, number_of(row.params));
@@ -350,7 +370,7 @@ Read recipe_of(const arch::Tables& tables, const Row& row) {
   } catch (const Refusal& refusal) {
     return {std::nullopt, refusal.reason};
   } catch (const Fault& fault) {
-    if (!fault.label().starts_with("plan.") && fault.kind() != FaultKind::kUnspecified) throw;
+    if (fault.kind() == FaultKind::kInternal) throw;
     return {std::nullopt, fault.message()};
   }
 }

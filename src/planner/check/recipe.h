@@ -19,8 +19,8 @@ struct Recipe {
   Stack stack;
   Layout layout;
   Metric metric = Metric::kStepTime;
-  double measured = 0;  // seconds, bytes, 0 or 1, or the ratio of two rates
-  std::vector<Layout> candidates;   // where the row leaves something open: the planner takes the best of these
+  double measured = 0;             // seconds, bytes, 0 or 1, or the ratio of two rates
+  std::vector<Layout> candidates;  // where the row leaves something open: the planner takes the best of these
   std::vector<std::string> assumed;  // what the row does not say
 };
 
@@ -33,7 +33,8 @@ Read recipe_of(const arch::Tables& tables, const Row& row);
 
 // Parts of it, for tests.
 struct Degrees {
-  double tp = 0, cp = 0, pp = 0, dp = 0, ep = 0, vpp = 0, zero = -1, micro_batch = 0, local_batch = 0, shard = 0;
+  double tp = 0, cp = 0, pp = 0, dp = 0, ep = 0, vpp = 0, zero = -1, micro_batch = 0, local_batch = 0,
+         shard = 0;
   bool sp = false, no_sp = false, overlap = false, fsdp = false, interleaved = false;
   std::optional<Recompute> recompute;
   double model_parallel = 0;  // tp x pp, where only their product is stated

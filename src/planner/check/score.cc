@@ -34,17 +34,20 @@ Estimate best_of(const Recipe& recipe) {
   Estimate best;
   for (const Layout& each : recipe.candidates) {
     const Estimate now = evaluate(recipe.job, recipe.machine, recipe.stack, each);
-    const bool better = best.step_s == 0 || (now.fits && !best.fits) ||
-                        (now.fits == best.fits && now.step_s < best.step_s);
+    const bool better =
+        best.step_s == 0 || (now.fits && !best.fits) || (now.fits == best.fits && now.step_s < best.step_s);
     if (better) best = now;
   }
   return best;
 }
 
 double hardware_seconds(const Recipe& recipe, const Layout& layout) {
-  const double flops = recipe.job.model.flops_per_token(recipe.job.seq) * recipe.job.seq * recipe.job.global_batch;
+  const double flops =
+      recipe.job.model.flops_per_token(recipe.job.seq) * recipe.job.seq * recipe.job.global_batch;
   const double again = layout.recompute == Recompute::kFull ? 4.0 / 3 : 1;
-  const int at = recipe.job.precision == Precision::kFp32 ? 2 : recipe.job.precision == Precision::kFp8 ? 1 : 0;
+  const int at = recipe.job.precision == Precision::kFp32  ? 2
+                 : recipe.job.precision == Precision::kFp8 ? 1
+                                                           : 0;
   return flops * again / (recipe.machine.rates.peak[at] * double(recipe.machine.ranks));
 }
 
@@ -67,7 +70,8 @@ Row completed(Row row, const std::vector<Row>& rows) {
     row.chips = other.chips;
     if (row.global_batch.empty()) row.global_batch = other.global_batch;
     // Its kernels are the row's own.
-    row.parallelism += " " + std::regex_replace(other.parallelism, std::regex("[a-z]*-recompute|no-SP|SP"), "");
+    row.parallelism +=
+        " " + std::regex_replace(other.parallelism, std::regex("[a-z]*-recompute|no-SP|SP"), "");
     break;
   }
   return row;
@@ -99,18 +103,10 @@ Scored score(const arch::Tables& tables, const Row& row, const Recipe& recipe) {
       out.utilisation = out.hardware_s / out.measured;
       break;
     }
-    case Metric::kPeakMemory:
-      out.predicted = estimate.memory.total();
-      break;
-    case Metric::kActivationMemory:
-      out.predicted = estimate.memory.activations;
-      break;
-    case Metric::kFits:
-      out.predicted = estimate.fits ? 1 : 0;
-      break;
-    case Metric::kScaling:
-      out.predicted = scaling_of(tables, recipe, estimate);
-      break;
+    case Metric::kPeakMemory: out.predicted = estimate.memory.total(); break;
+    case Metric::kActivationMemory: out.predicted = estimate.memory.activations; break;
+    case Metric::kFits: out.predicted = estimate.fits ? 1 : 0; break;
+    case Metric::kScaling: out.predicted = scaling_of(tables, recipe, estimate); break;
   }
   // A peak that was measured is of a run that fitted.
   if (recipe.metric == Metric::kPeakMemory) out.low = estimate.fits ? 1 : 0;
@@ -142,7 +138,7 @@ void add_regret(Family& family, const std::vector<const Scored*>& times) {
   std::vector<double> regrets;
   for (const auto& [name, rows] : groups) {
     if (rows.size() < 6) continue;
-    const auto by = [](double Scored::* member) {
+    const auto by = [](double Scored::*member) {
       return [member](const Scored* a, const Scored* b) { return a->*member < b->*member; };
     };
     const Scored* chosen = *std::ranges::min_element(rows, by(&Scored::predicted));
@@ -216,8 +212,10 @@ Check check_rows(const arch::Tables& tables, const std::vector<Row>& rows) {
   for (const Row& each : rows) {
     const Row row = completed(each, rows);
     const Read read = recipe_of(tables, row);
-    if (read.recipe) check.scored.push_back(score(tables, row, *read.recipe));
-    else ++check.reasons[row.family() + ": " + read.reason];
+    if (read.recipe)
+      check.scored.push_back(score(tables, row, *read.recipe));
+    else
+      ++check.reasons[row.family() + ": " + read.reason];
   }
   std::map<std::string, std::vector<const Scored*>> families;
   std::vector<const Scored*> all;

@@ -14,8 +14,8 @@ struct Scored {
   Metric metric = Metric::kStepTime;
   bool calibration = false;  // a value of the planner was chosen by this row
   double measured = 0, predicted = 0, low = 0, high = 0;
-  double utilisation = 0;  // of the peak, hardware operations included, by the measured time
-  double hardware_s = 0;   // time of the step's operations at the peak
+  double utilisation = 0;           // of the peak, hardware operations included, by the measured time
+  double hardware_s = 0;            // time of the step's operations at the peak
   std::string chip, group, layout;  // group: same model and cluster, for ranking
   std::vector<std::string> assumed;
 

@@ -1,0 +1,213 @@
+#include "cli/plan_job_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <map>
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include "arch/closest.h"
+
+namespace opentrn::cli {
+namespace {
+
+class Reader {
+ public:
+  explicit Reader(std::string path) : path_(std::move(path)) {}
+
+  [[noreturn]] void refuse(const YAML::Mark& mark, const std::string& what, const std::string& hint) const {
+    throw Fault(FaultKind::kInput, "plan.yaml", fmt::format("{}, line {}: {}", path_, mark.line + 1, what),
+                hint);
+  }
+
+  using Take = std::function<void(const YAML::Node&)>;
+  // Every key of a mapping must be one of these, and stand there once.
+  void mapping(const YAML::Node& node, const std::string& name,
+               const std::map<std::string, Take>& keys) const {
+    std::vector<std::string> names, seen;
+    for (const auto& [key, take] : keys) names.push_back(key);
+    const std::string known = fmt::format("one of: {}", fmt::join(names, ", "));
+    if (!node.IsMap()) refuse(node.Mark(), fmt::format("'{}' is no mapping", name), known);
+    for (const auto& each : node) {
+      const std::string key = each.first.as<std::string>("");
+      const auto found = keys.find(key);
+      if (found == keys.end())
+        refuse(each.first.Mark(), fmt::format("'{}' has no key '{}'", name, key),
+               arch::did_you_mean(key, names, known));
+      if (std::ranges::find(seen, key) != seen.end())
+        refuse(each.first.Mark(), fmt::format("'{}' stands there twice", key), "one of the two");
+      seen.push_back(key);
+      found->second(each.second);
+    }
+  }
+  std::string text(const YAML::Node& node, const char* key) const {
+    if (!node.IsScalar()) refuse(node.Mark(), fmt::format("'{}' is no text", key), "one word");
+    return node.Scalar();
+  }
+  std::string one_of(const YAML::Node& node, const char* key, const std::vector<std::string>& words) const {
+    const std::string word = text(node, key);
+    if (std::ranges::find(words, word) == words.end())
+      refuse(node.Mark(), fmt::format("'{}' is '{}'", key, word),
+             fmt::format("one of: {}", fmt::join(words, ", ")));
+    return word;
+  }
+  // A whole number above zero, also as 15e12.
+  double number(const YAML::Node& node, const char* key) const {
+    double value = 0;
+    const bool read = node.IsScalar() && YAML::convert<double>::decode(node, value);
+    if (!read || !std::isfinite(value) || value < 1 || std::floor(value) != value || value > 1e18)
+      refuse(node.Mark(), fmt::format("'{}' is '{}'", key, node.IsScalar() ? node.Scalar() : "no number"),
+             "a whole number above zero");
+    return value;
+  }
+  std::vector<std::string> texts(const YAML::Node& node, const char* key) const {
+    std::vector<std::string> out;
+    if (!node.IsSequence()) return {text(node, key)};
+    for (const auto& each : node) out.push_back(text(each, key));
+    return out;
+  }
+  // 32, [8, 16], or 8..64: that and its doubles.
+  std::vector<int64_t> counts(const YAML::Node& node) const {
+    std::vector<int64_t> out;
+    const auto one = [&](const YAML::Node& each) {
+      const double value = number(each, "count");
+      if (value > 100'000) refuse(each.Mark(), fmt::format("'count' is {}", value), "at most 100,000");
+      return static_cast<int64_t>(value);
+    };
+    if (node.IsSequence()) {
+      for (const auto& each : node) out.push_back(one(each));
+      return out;
+    }
+    const std::string word = text(node, "count");
+    const size_t dots = word.find("..");
+    if (dots == std::string::npos) return {one(node)};
+    const int64_t first = one(YAML::Node(word.substr(0, dots))),
+                  last = one(YAML::Node(word.substr(dots + 2)));
+    if (first > last) refuse(node.Mark(), fmt::format("'count' is '{}'", word), "the smaller number first");
+    for (int64_t each = first; each <= last; each *= 2) out.push_back(each);
+    return out;
+  }
+  // A value may be stated by the file or by the command line.
+  template <typename T>
+  void set(const YAML::Node& node, const char* option, T& to, const T& unset, T value) const {
+    if (to != unset)
+      refuse(node.Mark(), fmt::format("{} is also on the command line", option), "state it once");
+    to = std::move(value);
+  }
+
+ private:
+  std::string path_;
+};
+
+void read_fixed(const Reader& read, const YAML::Node& node, PlanOptions& options) {
+  planner::Fixed& fixed = options.search.fixed;
+  std::map<std::string, Reader::Take> keys;
+  const auto degree = [&](const char* key, std::optional<int>& to) {
+    keys[key] = [&read, &to, key](const YAML::Node& each) {
+      const double value = read.number(each, key);
+      if (value > 1 << 20) read.refuse(each.Mark(), fmt::format("'{}' is {}", key, value), "at most 1048576");
+      read.set(each, key, to, std::optional<int>(), std::optional<int>(static_cast<int>(value)));
+    };
+  };
+  degree("tp", fixed.tp);
+  degree("cp", fixed.cp);
+  degree("pp", fixed.pp);
+  degree("vpp", fixed.vpp);
+  degree("ep", fixed.ep);
+  degree("dp", fixed.dp);
+  degree("micro_batch", fixed.micro_batch);
+  keys["zero"] = [&](const YAML::Node& each) {
+    read.set(each, "--zero", fixed.zero, {},
+             std::optional<int>(read.one_of(each, "zero", {"0", "1", "2", "3"})[0] - '0'));
+  };
+  keys["recompute"] = [&](const YAML::Node& each) {
+    read.set(each, "--recompute", options.recompute, {},
+             read.one_of(each, "recompute", {"none", "selective", "full"}));
+  };
+  keys["sp"] = [&](const YAML::Node& each) {
+    read.set(each, "--sp", options.sp, {}, read.one_of(each, "sp", {"on", "off"}));
+  };
+  read.mapping(node, "fix", keys);
+}
+
+void read_document(const Reader& read, const YAML::Node& node, const std::string& path,
+                   PlanOptions& options) {
+  const auto beside = [&](const std::string& model) {
+    const std::filesystem::path file = std::filesystem::path(path).parent_path() / model;
+    std::error_code ignored;
+    return std::filesystem::is_regular_file(file, ignored) ? file.string() : model;
+  };
+  read.mapping(
+      node, "the job file",
+      {{"model", [&](const YAML::Node& each) { options.model = beside(read.text(each, "model")); }},
+       {"stack",
+        [&](const YAML::Node& each) {
+          read.set(each, "--stack", options.stack, {}, read.text(each, "stack"));
+        }},
+       {"precision",
+        [&](const YAML::Node& each) {
+          read.set(each, "--precision", options.precision, {},
+                   read.one_of(each, "precision", {"bf16", "fp8", "fp32"}));
+        }},
+       {"data",
+        [&](const YAML::Node& data) {
+          read.mapping(data, "data",
+                       {{"seq",
+                         [&](const YAML::Node& each) {
+                           read.set(each, "--seq", options.seq, 0.0, read.number(each, "seq"));
+                         }},
+                        {"global_batch",
+                         [&](const YAML::Node& each) {
+                           read.set(each, "--global-batch", options.global_batch, 0.0,
+                                    read.number(each, "global_batch"));
+                         }},
+                        {"tokens", [&](const YAML::Node& each) {
+                           read.set(each, "--tokens", options.tokens, 0.0, read.number(each, "tokens"));
+                         }}});
+        }},
+       {"cluster",
+        [&](const YAML::Node& cluster) {
+          read.mapping(cluster, "cluster",
+                       {{"instance",
+                         [&](const YAML::Node& each) {
+                           read.set(each, "--instance", options.instances, {}, read.texts(each, "instance"));
+                         }},
+                        {"count", [&](const YAML::Node& each) {
+                           read.set(each, "--count", options.counts, {}, read.counts(each));
+                         }}});
+        }},
+       {"fix", [&](const YAML::Node& each) { read_fixed(read, each, options); }},
+       {"price", [&](const YAML::Node& price) {
+          read.mapping(price, "price",
+                       {{"kind",
+                         [&](const YAML::Node& each) {
+                           options.price.kind = read.one_of(each, "kind", planner::price_kinds());
+                         }},
+                        {"as_of", [&](const YAML::Node& each) {
+                           read.set(each, "--as-of", options.price.as_of, {}, read.text(each, "as_of"));
+                         }}});
+        }}});
+  if (options.model == path)
+    read.refuse(node.Mark(), "no 'model'", "a config.json or a name of the catalogue");
+}
+
+}  // namespace
+
+void read_job_file(const std::string& path, PlanOptions& options) {
+  const Reader read(path);
+  YAML::Node node;
+  try {
+    node = YAML::LoadFile(path);
+  } catch (const YAML::BadFile&) {
+    throw Fault(FaultKind::kInput, "plan.file", fmt::format("cannot read '{}'", path),
+                "the path of a job file");
+  } catch (const YAML::Exception& error) {
+    read.refuse(error.mark, fmt::format("no YAML: {}", error.msg), "key: value, indented by blanks");
+  }
+  read_document(read, node, path, options);
+}
+
+}  // namespace opentrn::cli

@@ -1,0 +1,109 @@
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/temporary_folder_for_test.h"
+#include "cli/run_for_test.h"
+#include "cli/text_table.h"
+
+namespace opentrn::cli {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Plan, PrintsATableWithinAPage) {
+  const Ran ran =
+      run_for_test({"plan", "Llama-3.1-8B", "--instance", "trn1.32xlarge", "p5.48xlarge", "--count", "2",
+                    "--seq", "8192", "--global-batch", "128", "--tokens", "1e12", "--explain", "1"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  for (const char* word :
+       {"8.0B parameters", "$/Mtok", "hours", "80 % interval", "Plan 1", "bound by", "p5.48xlarge: 55.04"})
+    EXPECT_THAT(ran.out, HasSubstr(word));
+  EXPECT_LE(longest_line(ran.out), 130u);
+}
+
+TEST(Plan, JsonHoldsValuesWithBoundsAndSources) {
+  const Ran ran = run_for_test({"plan", "Llama-3.1-8B", "--instance", "trn2.48xlarge", "--seq", "4096",
+                                "--global-batch", "64", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto json = nlohmann::json::parse(ran.out);
+  const auto& plan = json["plans"][0];
+  EXPECT_LT(plan["step_s"]["low"], plan["step_s"]["value"]);
+  EXPECT_GT(plan["step_s"]["high"], plan["step_s"]["value"]);
+  EXPECT_THAT(plan["step_s"]["source"].get<std::string>(), HasSubstr("widened"));
+  EXPECT_TRUE(plan["usd_per_million_tokens"].is_null());  // AWS publishes no on-demand rate of Trn2
+  double sum = 0;
+  for (const auto& [cause, bytes] : plan["memory_by_cause"].items()) sum += bytes.get<double>();
+  EXPECT_NEAR(sum, plan["memory_bytes"]["value"], 1);
+}
+
+TEST(Plan, PricesWithADateAndMarksWhatIsStale) {
+  const std::vector<const char*> words = {"plan",  "Llama-3.1-8B", "--instance",     "p4d.24xlarge",
+                                          "--seq", "4096",         "--global-batch", "64"};
+  const auto with = [&](std::vector<const char*> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return run_for_test(more).out;
+  };
+  EXPECT_THAT(with({}), HasSubstr("21.957642 USD/h on_demand, us-east-1"));
+  EXPECT_THAT(with({"--as-of", "2025-01"}), HasSubstr("32.7726 USD/h on_demand"));
+  EXPECT_THAT(with({"--price", "capacity_block"}), HasSubstr("STALE"));
+  EXPECT_THAT(with({"--price", "reserved"}), HasSubstr("nothing is priced"));
+}
+
+TEST(Plan, SaysWhatIsPossible) {
+  const auto error = [](std::vector<const char*> words) {
+    words.insert(words.begin(), "plan");
+    const Ran ran = run_for_test(words);
+    EXPECT_NE(ran.code, 0);
+    return ran.err;
+  };
+  EXPECT_THAT(error({}), HasSubstr("plan.model"));
+  EXPECT_THAT(error({"Llama-3.1-8"}), HasSubstr("Llama-3.1-8B"));
+  EXPECT_THAT(error({"Llama-3.1-8B", "--instance", "p5.48xlarge"}), HasSubstr("--seq"));
+  EXPECT_THAT(error({"Llama-3.1-8B", "--instance", "p6.48xlarge", "--seq", "1024", "--global-batch", "8"}),
+              HasSubstr("p5.48xlarge"));
+  EXPECT_THAT(error({"Llama-3.1-405B", "--instance", "p5.48xlarge", "--seq", "8192", "--global-batch", "8"}),
+              HasSubstr("[plan.memory]"));
+  EXPECT_THAT(error({"Llama-3.1-8B", "--instance", "p5.48xlarge", "--seq", "8192", "--global-batch", "8",
+                     "--tp", "3"}),
+              HasSubstr("[plan.layout]"));
+}
+
+struct JobFile : testing::Test {
+  Ran run(const std::string& text, std::vector<const char*> more = {}) {
+    const std::string path = folder.path() / "job.yaml";
+    std::ofstream(path) << text;
+    more.insert(more.begin(), {"plan", path.c_str()});
+    return run_for_test(more);
+  }
+  TemporaryFolderForTest folder;
+  std::string job =
+      "model: Llama-3.1-8B\ndata: {seq: 8192, global_batch: 64, tokens: 1e12}\n"
+      "cluster: {instance: [trn1.32xlarge, p5.48xlarge], count: 1..2}\nfix: {tp: 8}\nprice: {as_of: "
+      "2025-01}\n";
+};
+
+TEST_F(JobFile, IsTheSameAsTheOptions) {
+  const Ran file = run(job);
+  ASSERT_EQ(file.code, 0) << file.err;
+  const Ran options = run_for_test({"plan", "Llama-3.1-8B", "--seq", "8192", "--global-batch", "64",
+                                    "--tokens", "1e12", "--instance", "trn1.32xlarge", "p5.48xlarge",
+                                    "--count", "1", "2", "--tp", "8", "--as-of", "2025-01"});
+  EXPECT_EQ(file.out, options.out);
+}
+
+TEST_F(JobFile, ErrorsNameTheLineAndTheKey) {
+  EXPECT_THAT(run(job + "nodes: 3\n").err, HasSubstr("line 6: 'the job file' has no key 'nodes'"));
+  EXPECT_THAT(run("model: x\ndata:\n  sequence: 1\n").err, HasSubstr("line 3: 'data' has no key 'sequence'"));
+  EXPECT_THAT(run("model: x\ndata: {seq: many}\n").err, HasSubstr("line 2: 'seq' is 'many'"));
+  EXPECT_THAT(run(job + "fix: {tp: 4}\n").err, HasSubstr("line 6: 'fix' stands there twice"));
+  EXPECT_THAT(run(job, {"--seq", "1024"}).err, HasSubstr("also on the command line"));
+  EXPECT_THAT(run("model: [\n").err, HasSubstr("no YAML"));
+  EXPECT_THAT(run("data: {seq: 8}\n").err, HasSubstr("no 'model'"));
+  EXPECT_THAT(run("model: x\ncluster: {count: 8..2}\n").err, HasSubstr("smaller number first"));
+}
+
+}  // namespace
+}  // namespace opentrn::cli
