@@ -24,7 +24,7 @@ set(OPENTRN_LAYERS
   "nki:base,numerics,collectives,isa,sim/functional"
   "pjrt:base,arch,fabric,collectives,graph,import,compiler,isa,sim/functional,trace,runtime,deploy"
   "cli:base,numerics,arch,fabric,serving,collectives"
-  "python:base,numerics,arch,fabric,serving,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,nki,cli"
+  "python:base,numerics,arch,fabric,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,nki,cli"
 )
 
 function(opentrn_target_of LAYER OUT)
