@@ -9,6 +9,8 @@ set(OPENTRN_LAYERS
   "fabric:base,arch"
   "serving:base"
   "collectives:base,numerics,arch,fabric"
+  "spmd:base"
+  "planner:base,numerics,arch,fabric,collectives"
   "graph:base,numerics"
   "import:base,arch,graph"
   "isa:base,numerics,arch"
@@ -21,10 +23,11 @@ set(OPENTRN_LAYERS
   "compiler:base,numerics,arch,isa,cost,backend,sim/timing,graph"
   "runtime:base,arch,graph,isa,sim/functional,sim/timing,backend,trace,profile"
   "deploy:base,arch,graph,compiler,sim/functional,runtime"
+  "decoder:base,arch,graph,import,compiler,sim/functional,runtime,deploy"
   "nki:base,numerics,collectives,isa,sim/functional"
-  "pjrt:base,arch,fabric,collectives,graph,import,compiler,isa,sim/functional,trace,runtime,deploy"
-  "cli:base,numerics,arch,fabric,serving,collectives"
-  "python:base,numerics,arch,fabric,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,nki,cli"
+  "pjrt:base,arch,fabric,collectives,spmd,graph,import,compiler,isa,sim/functional,trace,runtime,deploy"
+  "cli:base,numerics,arch,fabric,serving,collectives,planner"
+  "python:base,numerics,arch,fabric,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,decoder,nki,cli"
 )
 
 function(opentrn_target_of LAYER OUT)

@@ -5,8 +5,8 @@
 
 PATH is a checkout of casys-kaist/LLMServingSim. Each of its recorded runs (300 ShareGPT requests through vLLM 0.19)
 is replayed: arrivals, prompts and answers' lengths as recorded, times of steps put together from the project's
-measured layers, the scheduler, the KV blocks and the virtual clock OpenTrn's. What is compared is the mean TTFT and TPOT over the
-requests. A run passes when TTFT is off by at most 5 % and TPOT by at most 2 %.
+measured layers, the scheduler, the KV blocks and the virtual clock OpenTrn's. What is compared is the mean TTFT and
+TPOT over the requests. A run passes when TTFT is off by at most 5 % and TPOT by at most 2 %.
 """
 
 from __future__ import annotations

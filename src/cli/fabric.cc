@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/fabric_cluster.h"
 #include "cli/machine_options.h"
 #include "cli/nccom_options.h"
 #include "cli/text_table.h"
@@ -141,6 +142,7 @@ void add_fabric(CLI::App& app, std::ostream& out) {
   predict->add_option("--algorithm", options->algorithm, "This one, and not the one that AWS's rules choose");
   predict->add_flag("--json", options->json, "Print JSON");
   predict->callback([options, &out] { print_prediction(*options, out); });
+  add_fabric_cluster(*command, out);
 }
 
 }  // namespace opentrn::cli

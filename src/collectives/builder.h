@@ -19,6 +19,14 @@
 
 namespace opentrn::collectives {
 
+// Where the unit of a rank stands against that of another: a number for each displacement, with 0 for the
+// same unit. A group, whatever it is.
+struct Displacements {
+  virtual ~Displacements() = default;
+  virtual int32_t add(int32_t a, int32_t b) const = 0;
+  virtual int32_t negated(int32_t a) const = 0;
+};
+
 class Builder {
  public:
   Builder(const Request& request, std::string algorithm);
@@ -34,34 +42,68 @@ class Builder {
   // takes at once become several steps, each of which adds to `to`.
   void combine(int channel, std::span<const At> sources, At to, int64_t bytes);
 
+  // Writes the plan of one unit that stands for all of them: its memory is addressed as seen from itself.
+  // From here on, targets of steps are ranks of the unit at this displacement; 0 ends that. Steps that are
+  // one call here are one for each unit, which must not depend on each other.
+  void units(const Displacements& group) { group_ = &group; }
+  void toward(int32_t displacement) { toward_ = displacement; }
+  // Who reads a part of this range of a rank from here on waits for all that have written to it until now.
+  void as_one(const At& place, int64_t bytes);
+  // Of each step of a rank, and of each of its waits.
+  std::vector<std::vector<int32_t>> take_displacements() { return std::move(step_toward_); }
+  std::vector<std::vector<int32_t>> take_wait_displacements() { return std::move(wait_toward_); }
+
   const Request& request() const { return plan_.request; }
+  size_t step_count(int rank) const { return plan_.steps[static_cast<size_t>(rank)].size(); }
   int element_bytes() const { return size_bytes(plan_.request.dtype); }
   Plan take() &&;
 
  private:
   // Who touched a range last: a writer, and those that have read what it wrote.
+  struct User {
+    StepRef step{-1, -1};
+    int32_t unit = 0;  // of its rank, against that of whoever owns the memory
+    friend auto operator<=>(const User&, const User&) = default;
+  };
   struct Uses {
-    StepRef writer{-1, -1};
-    std::vector<StepRef> readers;
+    User writer;
+    std::vector<User> readers;
   };
   // What a later step of the same channel need not wait for again: [channel key] -> newest step waited for.
   struct Channel {
     std::unordered_map<int64_t, int32_t> waited;
   };
+  struct Whole {
+    Buffer buffer = Buffer::kInput;
+    int64_t begin = 0, end = 0;
+    std::vector<User> writers;  // the newest of each channel
+  };
 
   IntervalMap<Uses>& uses(const At& place);
+  // `unit`: of the place, against the unit of the step's rank.
   void will_read(const At& place, int64_t bytes);
-  void will_write(const At& place, int64_t bytes);
+  void will_write(const At& place, int64_t bytes, int32_t unit);
   void did_read(const At& place, int64_t bytes, StepRef step);
-  void did_write(const At& place, int64_t bytes, StepRef step);
+  void did_write(const At& place, int64_t bytes, StepRef step, int32_t unit);
+  void wait_for(const User& user, int32_t unit) {
+    if (user.step.rank < 0) return;
+    waits_.push_back({user.step, group_ ? group_->add(unit, user.unit) : 0});
+  }
   void add(int channel, const At& from, std::span<const At> more, const At& to, const At* also, int64_t bytes,
            bool reduces);
   void put_waits(int rank, int channel);
+  int channel_of(const StepRef& step) const {
+    return plan_.steps[static_cast<size_t>(step.rank)][static_cast<size_t>(step.step)].channel;
+  }
 
   Plan plan_;
   std::vector<std::vector<IntervalMap<Uses>>> uses_;  // [rank][buffer]
   std::vector<std::vector<Channel>> channels_;        // [rank][channel]
-  std::vector<StepRef> waits_;                        // of the step that is being written
+  std::vector<User> waits_;                           // of the step that is being written
+  std::vector<std::vector<Whole>> wholes_;            // [rank]
+  const Displacements* group_ = nullptr;
+  int32_t toward_ = 0;
+  std::vector<std::vector<int32_t>> step_toward_, wait_toward_;  // [rank]
 };
 
 }  // namespace opentrn::collectives

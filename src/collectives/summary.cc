@@ -23,24 +23,29 @@ std::string_view name_of(fabric::LinkClass kind) {
     case fabric::LinkClass::kSwitch: return "NeuronSwitch";
     case fabric::LinkClass::kEfa: return "EFA";
     case fabric::LinkClass::kSpine: return "spine";
+    case fabric::LinkClass::kCore: return "core";
     case fabric::LinkClass::kDmaRings: return "DMA rings";
     case fabric::LinkClass::kHbm: return "HBM";
   }
   return "?";
 }
 
-void find_busiest(const fabric::Platform& platform, const Predictions& predicted, Summary& summary) {
+}  // namespace
+
+void find_busiest(const fabric::Platform& platform, std::span<const int64_t> carried, int64_t end_ps,
+                  Summary& summary) {
   const auto& links = platform.network().links;
   for (size_t i = 0; i < links.size(); ++i) {
-    if (links[i].bytes_per_s == 0 || predicted.end_ps == 0) continue;
-    const double share = static_cast<double>(predicted.carried[i]) /
-                         static_cast<double>(links[i].bytes_per_s) * kPsPerS /
-                         static_cast<double>(predicted.end_ps);
+    if (links[i].bytes_per_s == 0 || end_ps == 0) continue;
+    const double share = static_cast<double>(carried[i]) / static_cast<double>(links[i].bytes_per_s) *
+                         kPsPerS / static_cast<double>(end_ps);
     if (share <= summary.busiest_share) continue;
     summary.busiest_share = share;
     summary.busiest = name_of(links[i].kind);
   }
 }
+
+namespace {
 
 // Scattered and gathered arrays divide by the ranks.
 Request request_of(const SizedJob& job, int ranks) {
@@ -86,7 +91,7 @@ Summary summary_of(const arch::Tables& tables, const fabric::Platform& platform,
   summary.bus_gb_s = summary.algorithm_gb_s * bus_factor(job.kind, group);
   summary.algorithm = predicted.jobs[0].algorithm;
   summary.why = predicted.jobs[0].why;
-  find_busiest(platform, predicted, summary);
+  find_busiest(platform, predicted.carried, predicted.end_ps, summary);
   return summary;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "collectives/predict.h"
@@ -28,6 +29,10 @@ struct Summary {
   std::string busiest;
   double busiest_share = 0;
 };
+
+// Fills in the busiest link, of what each link of the platform has carried.
+void find_busiest(const fabric::Platform& platform, std::span<const int64_t> carried, int64_t end_ps,
+                  Summary& summary);
 
 // An input fault where the ranks do not divide into groups, or the kind is none of all-reduce, all-gather,
 // reduce-scatter and all-to-all.

@@ -13,6 +13,7 @@
 
 #include "arch/tables.h"
 #include "collectives/plan.h"
+#include "collectives/timing_graph.h"
 #include "fabric/platform.h"
 
 namespace opentrn::collectives {
@@ -32,6 +33,10 @@ struct Costs {
 // A fault of what is not modelled where nothing is known of the generation.
 Costs costs_of(const arch::Tables& tables, Generation generation, const std::string& algorithm);
 
+// How far a step goes in a plan of one unit (symmetric.h): within it, to another unit of the pod, to another
+// pod.
+enum class Away : uint8_t { kHere, kOtherUnit, kOtherPod };
+
 // A plan on cores of a platform.
 struct Run {
   const Plan* plan = nullptr;
@@ -40,10 +45,9 @@ struct Run {
   std::vector<std::vector<int>> cores;
   std::vector<int64_t> arrivals_ps;  // of each rank; empty: all at 0
   int priority = 0;                  // 0 goes first
-};
-
-struct StepTime {
-  int64_t start_ps = 0, end_ps = 0;  // from when it was allowed to start
+  // [rank][step]; null: all here. The platform has two units, and in a cluster with pods two pods: the links
+  // of the first unit stand for those of all.
+  const std::vector<std::vector<Away>>* away = nullptr;
 };
 
 struct RunTime {
@@ -54,12 +58,19 @@ struct RunTime {
 
 struct Timing {
   std::vector<RunTime> runs;
-  std::vector<int64_t> carried;  // bytes over each link of the platform
+  std::vector<int64_t> carried;    // bytes over each link of the platform
+  int64_t steps = 0, classes = 0;  // of the runs; those that were simulated for them
   int64_t end_ps() const;
 };
 
+// Steps that symmetry makes equal are simulated once (classes_of()), or, as the reference of that, each.
+enum class Folding : uint8_t { kByClasses, kNone };
+
 // All runs on one fabric, sharing its links. A program fault where a plan cannot end (a link is down, a
 // circle of waits).
-Timing time_of(const fabric::Platform& platform, std::span<const Run> runs);
+Timing time_of(const fabric::Platform& platform, std::span<const Run> runs,
+               Folding folding = Folding::kByClasses);
+// The same as a graph: its steps are those of the runs, rank after rank.
+TimingGraph timing_graph(const fabric::Platform& platform, std::span<const Run> runs);
 
 }  // namespace opentrn::collectives

@@ -18,39 +18,51 @@ constexpr int kRateBits = 16;
 constexpr int64_t kPsPerSecond = 1'000'000'000'000;
 constexpr int64_t kRateMax = kBytesPerSecondMax << kRateBits;
 constexpr int32_t kNone = -1;
+constexpr int64_t kNew = INT64_MAX;  // the level of a flow that has had no rate yet
 
 constexpr Wide work_of(int64_t bytes) { return (Wide{bytes} * kPsPerSecond) << kRateBits; }
 
-// A hop of a running flow, in the list of its link.
+// A hop of a running flow.
 struct HopEntry {
   LinkId link = 0;
   int32_t flow = 0;  // slot
-  int32_t next = kNone, previous = kNone;
+  int32_t at = 0;    // in the list of its link
   int64_t load = 0;  // share times multiplicity: what the link carries per unit of the flow's rate
 };
 
 struct Running {
   FlowId id = kNone;
   int32_t first_hop = 0, hops = 0;
-  int32_t weight = 1, priority = 0;
+  int32_t weight = 1;
   int64_t limit = kRateMax;
   int64_t bound = 0;  // what its links and its limit allow it at most
   int64_t rate = 0;
   int64_t bytes = 0;
   Wide left = 0;  // at `since_ps`
   int64_t since_ps = 0, end_ps = INT64_MAX;
-  uint32_t seen = 0;
   bool frozen = false;
+};
+
+// What is looked at for each flow on a link, again and again: close together, apart from the rest of it.
+struct Mark {
+  int64_t level = kNew;  // at which it stopped growing, per unit of its weight
+  int32_t priority = 0;
+  uint32_t seen = 0;
+};
+
+struct OnLink {
+  int32_t flow = 0, hop = 0;
 };
 
 struct LinkState {
   int64_t capacity = 0;  // rate units
-  int32_t first = kNone;
-  uint32_t seen = 0;
+  std::vector<OnLink> on;
+  uint32_t seen = 0, asked = 0;
   bool can_be_full = false;  // when it was last looked at
   bool changed = false;
   Wide bounds = 0;   // of its flows, by load: whether it can be full
   Wide carried = 0;  // bytes times load, of flows that have ended
+  Wide used = 0;     // now: rate times load
   // While solving:
   Wide free = 0;    // capacity in rate times load
   Wide wanted = 0;  // loads by weight of the flows that still grow
@@ -89,6 +101,7 @@ struct Flows::State {
 
   LinkState& link(LinkId id) { return links[static_cast<size_t>(id)]; }
   Running& flow(int32_t slot) { return flows[static_cast<size_t>(slot)]; }
+  Mark& mark(int32_t slot) { return marks[static_cast<size_t>(slot)]; }
   HopEntry& hop(int32_t at) { return hops[static_cast<size_t>(at)]; }
   std::span<HopEntry> hops_of(const Running& f) {
     return {hops.data() + f.first_hop, static_cast<size_t>(f.hops)};
@@ -139,9 +152,8 @@ struct Flows::State {
       OPENTRN_CHECK(wanted.share > 0, "a hop with a share of {}", wanted.share);
       HopEntry& h = hop(f.first_hop + i);
       LinkState& l = link(wanted.link);
-      h = {wanted.link, slot, l.first, kNone, int64_t{wanted.share} * from.multiplicity};
-      if (l.first != kNone) hop(l.first).previous = f.first_hop + i;
-      l.first = f.first_hop + i;
+      h = {wanted.link, slot, static_cast<int32_t>(l.on.size()), int64_t{wanted.share} * from.multiplicity};
+      l.on.push_back({slot, f.first_hop + i});
     }
     f.bound = bound_of(f);
     count_bound(f, +1);
@@ -151,15 +163,16 @@ struct Flows::State {
   void detach(int32_t slot) {
     Running& f = flow(slot);
     count_bound(f, -1);
+    lower_threshold(mark(slot).priority, mark(slot).level);
     for (int32_t i = f.first_hop; i < f.first_hop + f.hops; ++i) {
       const HopEntry& h = hop(i);
       LinkState& l = link(h.link);
       l.carried += Wide{f.bytes} * h.load;
-      if (h.previous != kNone)
-        hop(h.previous).next = h.next;
-      else
-        l.first = h.next;
-      if (h.next != kNone) hop(h.next).previous = h.previous;
+      l.used -= Wide{f.rate} * h.load;
+      const OnLink last = l.on.back();
+      l.on[static_cast<size_t>(h.at)] = last;
+      hop(last.hop).at = h.at;
+      l.on.pop_back();
     }
     const size_t count = static_cast<size_t>(f.hops);
     if (count > 0) {
@@ -168,6 +181,7 @@ struct Flows::State {
     }
     slot_of[static_cast<size_t>(f.id)] = kNone;
     f = Running{};
+    mark(slot) = {kNew, 0, 0};
     free_slots.push_back(slot);
   }
 
@@ -180,6 +194,7 @@ struct Flows::State {
     if (free_slots.empty()) {
       slot = static_cast<int32_t>(flows.size());
       flows.emplace_back();
+      marks.emplace_back();
     } else {
       slot = free_slots.back();
       free_slots.pop_back();
@@ -188,7 +203,7 @@ struct Flows::State {
     Running& f = flow(slot);
     f.id = id;
     f.weight = from.weight;
-    f.priority = from.priority;
+    mark(slot) = {kNew, from.priority, 0};
     f.limit = from.bytes_per_s_max >= kBytesPerSecondMax ? kRateMax : from.bytes_per_s_max << kRateBits;
     f.bytes = from.bytes;
     f.left = work_of(from.bytes);
@@ -204,12 +219,66 @@ struct Flows::State {
   }
 
   // -- the part that changes -----------------------------------------------------------------------------
+  // All flows of a class grow alike until a link of theirs is full. What stops at a level below that at which
+  // a change can first be felt stops there with or without it: where an ended flow had stopped, or where a
+  // link of a new one can first be full. Below that threshold flows keep their rates.
+  void lower_threshold(int priority, int64_t level) {
+    if (std::pair(priority, level) < threshold) threshold = {priority, level};
+  }
+  bool keeps_rate(const Mark& m) const {
+    return m.level != kNew && std::pair(m.priority, m.level) < threshold;
+  }
+
+  // No level at which the link is full is below this, if all new flows of the class are on it: those that
+  // would stop before count with their rates. Each round counts more of them so.
+  int64_t least_level(LinkId id, int priority) {
+    constexpr int kRounds = 6;
+    const LinkState& l = link(id);
+    int64_t level = 0;
+    for (int i = 0; i < kRounds; ++i) {
+      Wide free = Wide{l.capacity} * kWholeShare, growing = 0;
+      for (const OnLink& on : l.on) {
+        const Mark& m = mark(on.flow);
+        if (m.priority > priority) continue;
+        if (m.level != kNew && (m.priority < priority || m.level < level))
+          free -= Wide{flow(on.flow).rate} * hop(on.hop).load;
+        else
+          growing += Wide{flow(on.flow).weight} * hop(on.hop).load;
+      }
+      const Wide next = growing > 0 ? free / growing : Wide{kRateMax};
+      if (next <= level) break;
+      level = next > kRateMax ? kRateMax : static_cast<int64_t>(next);
+    }
+    return level;
+  }
+
+  void find_threshold() {
+    int first = INT32_MAX, last = INT32_MIN;
+    for (FlowId id : new_flows)
+      if (const int32_t slot = slot_of[static_cast<size_t>(id)]; slot != kNone) {
+        first = std::min(first, mark(slot).priority);
+        last = std::max(last, mark(slot).priority);
+      }
+    if (first == INT32_MAX) return;
+    if (first != last) return lower_threshold(first, 0);
+    for (FlowId id : new_flows) {
+      const int32_t slot = slot_of[static_cast<size_t>(id)];
+      if (slot == kNone) continue;
+      for (const HopEntry& h : hops_of(flow(slot))) {
+        LinkState& l = link(h.link);
+        if (!l.can_be_full || l.asked == round) continue;
+        l.asked = round;
+        lower_threshold(first, least_level(h.link, first));
+      }
+    }
+  }
+
   void take_flow(int32_t slot) {
-    Running& f = flow(slot);
-    if (f.seen == round) return;
-    f.seen = round;
+    Mark& m = mark(slot);
+    if (m.seen == round || keeps_rate(m)) return;
+    m.seen = round;
     part_flows.push_back(slot);
-    for (const HopEntry& h : hops_of(f)) take_link(h.link);
+    for (const HopEntry& h : hops_of(flow(slot))) take_link(h.link);
   }
 
   void take_link(LinkId id) {
@@ -220,7 +289,7 @@ struct Flows::State {
   }
 
   void take_flows_on(LinkId id) {
-    for (int32_t at = link(id).first; at != kNone; at = hop(at).next) take_flow(hop(at).flow);
+    for (const OnLink& on : link(id).on) take_flow(on.flow);
   }
 
   void collect() {
@@ -235,6 +304,7 @@ struct Flows::State {
       l.changed = false;
       if (before && !l.can_be_full) relieved.push_back(id);
     }
+    find_threshold();
     for (LinkId id : changed_links) take_link(id);
     for (LinkId id : relieved) take_flows_on(id);
     for (FlowId id : new_flows)
@@ -243,6 +313,7 @@ struct Flows::State {
     for (size_t i = 0; i < part_links.size(); ++i) take_flows_on(part_links[i]);
     changed_links.clear();
     new_flows.clear();
+    threshold = kNoThreshold;
   }
 
   // -- solving it ------------------------------------------------------------------------------------------
@@ -253,9 +324,12 @@ struct Flows::State {
   }
 
   void solve_part() {
-    for (LinkId id : part_links) link(id).free = Wide{link(id).capacity} * kWholeShare;
+    for (LinkId id : part_links) link(id).free = Wide{link(id).capacity} * kWholeShare - link(id).used;
+    for (int32_t slot : part_flows)
+      for (const HopEntry& h : hops_of(flow(slot)))
+        if (link(h.link).seen == round) link(h.link).free += Wide{flow(slot).rate} * h.load;
     classes.clear();
-    for (int32_t slot : part_flows) classes.push_back(flow(slot).priority);
+    for (int32_t slot : part_flows) classes.push_back(mark(slot).priority);
     std::sort(classes.begin(), classes.end());
     classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
     for (int priority : classes) {
@@ -271,7 +345,7 @@ struct Flows::State {
     size_t growing = 0;
     for (int32_t slot : part_flows) {
       Running& f = flow(slot);
-      if (f.priority != priority) continue;
+      if (mark(slot).priority != priority) continue;
       ++growing;
       for (const HopEntry& h : hops_of(f))
         if (link(h.link).seen == round) link(h.link).wanted += Wide{f.weight} * h.load;
@@ -324,17 +398,22 @@ struct Flows::State {
       const LinkId id = levels.front().of;
       std::pop_heap(levels.begin(), levels.end(), kHigher);
       levels.pop_back();
-      for (int32_t at = link(id).first; at != kNone; at = hop(at).next)
-        if (flow(hop(at).flow).priority == solving_priority) freeze(hop(at).flow);
+      for (const OnLink& on : link(id).on) {
+        const Mark& m = mark(on.flow);
+        if (m.seen == round && m.priority == solving_priority) freeze(on.flow);
+      }
     }
     for (; next_limit < limits.size() && limits[next_limit].level == level; ++next_limit)
       freeze(limits[next_limit].of);
     for (int32_t slot : frozen_now) {
       Running& f = flow(slot);
       const int64_t rate = static_cast<int64_t>(std::min(Wide{level} * f.weight, Wide{f.bound}));
+      const int64_t more = rate - f.rate;
       set_flow_rate(f, rate);
+      mark(slot).level = level;
       for (const HopEntry& h : hops_of(f)) {
         LinkState& l = link(h.link);
+        l.used += Wide{more} * h.load;
         if (l.seen != round) continue;
         l.free -= Wide{rate} * h.load;
         l.wanted -= Wide{f.weight} * h.load;
@@ -382,12 +461,15 @@ struct Flows::State {
   int solving_priority = 0;
   std::vector<LinkState> links;
   std::vector<Running> flows;
+  std::vector<Mark> marks;  // by slot, as flows
   std::vector<HopEntry> hops;
   std::vector<std::vector<int32_t>> free_blocks;  // by size
   std::vector<int32_t> free_slots;
   std::vector<int32_t> slot_of;  // by FlowId
   std::priority_queue<End, std::vector<End>, std::greater<>> ends;
 
+  static constexpr std::pair<int, int64_t> kNoThreshold{INT32_MAX, INT64_MAX};
+  std::pair<int, int64_t> threshold = kNoThreshold;  // priority, level
   std::vector<LinkId> changed_links;
   std::vector<FlowId> new_flows;
   uint32_t round = 0;
@@ -455,10 +537,11 @@ void Flows::set_rate(LinkId id, int64_t bytes_per_s) {
   LinkState& l = s.link(id);
   const int64_t capacity = bytes_per_s << kRateBits;
   if (capacity == l.capacity) return;
-  for (int32_t at = l.first; at != kNone; at = s.hop(at).next) s.count_bound(s.flow(s.hop(at).flow), -1);
+  for (const OnLink& on : l.on) s.count_bound(s.flow(on.flow), -1);
   l.capacity = capacity;
-  for (int32_t at = l.first; at != kNone; at = s.hop(at).next) {
-    Running& f = s.flow(s.hop(at).flow);
+  s.lower_threshold(INT32_MIN, 0);
+  for (const OnLink& on : l.on) {
+    Running& f = s.flow(on.flow);
     f.bound = s.bound_of(f);
     s.count_bound(f, +1);
     s.new_flows.push_back(f.id);
@@ -469,9 +552,9 @@ int64_t Flows::carried(LinkId id) const {
   State& s = *state_;
   const LinkState& l = s.link(id);
   Wide sum = l.carried;
-  for (int32_t at = l.first; at != kNone; at = s.hop(at).next) {
-    const HopEntry& h = s.hop(at);
-    const Running& f = s.flow(h.flow);
+  for (const OnLink& on : l.on) {
+    const HopEntry& h = s.hop(on.hop);
+    const Running& f = s.flow(on.flow);
     const Wide left = std::max<Wide>(0, f.left - Wide{f.rate} * (s.now_ps - f.since_ps));
     sum += (work_of(f.bytes) - left) / work_of(1) * h.load;
   }

@@ -22,7 +22,8 @@ enum class LinkClass : uint8_t {
   kPcie,
   kSwitch,  // to and from a NeuronSwitch
   kEfa,
-  kSpine,  // above the EFA adapters
+  kSpine,  // above the EFA adapters of a server
+  kCore,   // above the switches of a pod
   kDmaRings,
   kHbm,
 };

@@ -90,8 +90,15 @@ std::vector<Route> Platform::routes(int from, int to) const {
     out.add(base_a + s.adapter_out[adapter(a)]);
     if (s.has_spine) {
       out.add(base_a + s.spine_up[static_cast<size_t>(a.server % s.servers_per_unit)]);
-      out.add(base_b + s.spine_down[static_cast<size_t>(b.server % s.servers_per_unit)]);
     }
+    if (!s.core_up.empty()) {
+      const int pod_a = unit_a / s.units_here(), pod_b = unit_b / s.units_here();
+      if (pod_a != pod_b) {
+        out.add(s.core_up[static_cast<size_t>(pod_a * s.cluster.rails + s.rail(a.chip))]);
+        out.add(s.core_down[static_cast<size_t>(pod_b * s.cluster.rails + s.rail(b.chip))]);
+      }
+    }
+    if (s.has_spine) out.add(base_b + s.spine_down[static_cast<size_t>(b.server % s.servers_per_unit)]);
     out.add(base_b + s.adapter_in[adapter(b)]);
     out.add(base_b + s.from_adapter[static_cast<size_t>(chip_b)]);
     cross(unit_b, chip_b, kAnyPair, pair_b);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "arch/closest.h"
+#include "fabric/flows.h"
 #include "fabric/platform_state.h"
 
 namespace opentrn::fabric {
@@ -75,12 +76,13 @@ Grid server_grid_of(const Grid& unit, Rule rule, int chips_per_server) {
 // Makes the links of one unit, and then those of the others.
 class Builder {
  public:
-  Builder(const arch::Tables& tables, const Machine& machine, int count)
+  Builder(const arch::Tables& tables, const Machine& machine, int count, const Cluster& cluster)
       : tables_(tables), machine_(machine), key_("fabric." + machine.fabric + ".") {
     const arch::Chip& chip = tables.chip(machine.chip);
     state_->name = machine.name;
     state_->generation = chip.generation;
     state_->units = count;
+    state_->cluster = cluster;
     state_->servers_per_unit = machine.servers;
     state_->chips_per_server = machine.chips_per_server;
     state_->cores_per_chip = chip.cores;
@@ -97,6 +99,8 @@ class Builder {
     wires();
     network();
     repeat();
+    core();
+    for (const Taken& taken : state_->cluster.taken) take(taken);
     return std::move(state_);
   }
 
@@ -360,6 +364,66 @@ class Builder {
     }
   }
 
+  // The links of each pod to the core of the Clos.
+  void core() {
+    Platform::State& s = *state_;
+    const Cluster& cluster = s.cluster;
+    if (cluster.pod_units == 0) return;
+    if (s.adapters_per_server == 0) refuse_cluster("no public page says what network joins its instances");
+    if (cluster.pod_units < 1 || cluster.pod_units % cluster.one_in != 0 || s.units % s.units_here() != 0)
+      refuse_cluster(fmt::format("{} units do not make pods of {}", s.units, cluster.pod_units));
+    if (cluster.rails < 1 || s.adapters_per_server % cluster.rails != 0)
+      refuse_cluster(
+          fmt::format("{} rails, with {} adapters a server", cluster.rails, s.adapters_per_server));
+    if (!(cluster.oversubscription >= 1))
+      refuse_cluster(fmt::format("an oversubscription of {}", cluster.oversubscription));
+    const double adapters =
+        static_cast<double>(s.adapters_per_server) * s.servers_per_unit * cluster.pod_units / cluster.rails;
+    const auto adapter_rate =
+        static_cast<double>(s.network.links[static_cast<size_t>(s.adapter_out[0])].bytes_per_s);
+    const double whole = adapters * adapter_rate / cluster.oversubscription;
+    if (whole > static_cast<double>(kBytesPerSecondMax))
+      refuse_cluster(fmt::format(
+          "pods with {:.0f} TB/s a rail to the core; 70 TB/s is the most, so take more rails", whole / 1e12));
+    const int64_t rate = std::llround(whole);
+    const int64_t time = latency(LinkClass::kCore, "spine_latency_ns");
+    for (int pod = 0; pod < s.units / s.units_here(); ++pod)
+      for (int rail = 0; rail < cluster.rails; ++rail) {
+        s.network.nodes.push_back({fmt::format("pod {} rail {}", pod, rail)});
+        const auto at = static_cast<NodeId>(s.network.nodes.size()) - 1;
+        s.core_up.push_back(link(at, network_node_, rate, time, LinkClass::kCore));
+        s.core_down.push_back(link(network_node_, at, rate, time, LinkClass::kCore));
+      }
+  }
+
+  void take(const Taken& taken) {
+    Platform::State& s = *state_;
+    if (!(taken.share >= 0 && taken.share < 1))
+      refuse_cluster(fmt::format("other jobs take {} of links", taken.share));
+    if (taken.unit >= s.units) refuse_cluster(fmt::format("unit {}, of {}", taken.unit, s.units));
+    bool found = false;
+    for (size_t i = 0; i < s.network.links.size(); ++i) {
+      Link& one = s.network.links[i];
+      if (one.kind != taken.kind) continue;
+      found = true;
+      const bool of_unit = taken.kind == LinkClass::kCore
+                               ? taken.unit / s.units_here() == pod_of_core_link(i)
+                               : taken.unit == static_cast<int>(i) / s.links_per_unit;
+      if (taken.unit < 0 || of_unit)
+        one.bytes_per_s = std::llround(static_cast<double>(one.bytes_per_s) * (1 - taken.share));
+    }
+    if (!found) refuse_cluster("other jobs take a part of links of a class that it does not have");
+  }
+  int pod_of_core_link(size_t link) const {
+    const Platform::State& s = *state_;
+    return static_cast<int>(link - static_cast<size_t>(s.core_up[0])) / 2 / s.cluster.rails;
+  }
+
+  [[noreturn]] void refuse_cluster(const std::string& what) const {
+    throw Fault(FaultKind::kInput, "fabric.cluster", fmt::format("{}: {}", state_->name, what),
+                "see docs/fabric.md, Clusters");
+  }
+
   const arch::Tables& tables_;
   const Machine& machine_;
   std::string key_;
@@ -373,12 +437,17 @@ class Builder {
 }  // namespace
 
 Platform Platform::make(const arch::Tables& tables, const std::string& name, int count) {
+  return make(tables, name, count, {});
+}
+
+Platform Platform::make(const arch::Tables& tables, const std::string& name, int count,
+                        const Cluster& cluster) {
   const Machine machine = find(tables, name);
   if (count < 1)
     throw Fault(FaultKind::kInput, "fabric.machine",
                 fmt::format("{} units of {} are no platform", count, machine.name),
                 "try: a count of 1 or more");
-  Platform platform(Builder(tables, machine, count).build());
+  Platform platform(Builder(tables, machine, count, cluster).build());
   std::vector<int> all;
   for (int chip = 0; chip < platform.chips_per_server(); ++chip) all.push_back(chip);
   platform.state_->hamiltonian_cycles = platform.cycles(all);
@@ -392,6 +461,9 @@ Platform::Platform(Platform&&) noexcept = default;
 const std::string& Platform::name() const { return state_->name; }
 Generation Platform::generation() const { return state_->generation; }
 const Network& Platform::network() const { return state_->network; }
+int Platform::units() const { return state_->units; }
+LinkId Platform::links_per_unit() const { return state_->links_per_unit; }
+int Platform::one_in() const { return state_->cluster.one_in; }
 int Platform::servers() const { return state_->units * state_->servers_per_unit; }
 int Platform::servers_per_unit() const { return state_->servers_per_unit; }
 int Platform::chips_per_server() const { return state_->chips_per_server; }

@@ -17,12 +17,32 @@ struct Place {
   friend bool operator==(const Place&, const Place&) = default;
 };
 
+// Part of the rate of links that other jobs take all the time.
+struct Taken {
+  LinkClass kind = LinkClass::kEfa;
+  double share = 0;  // 0 to below 1; of what is left by those before it
+  int unit = -1;     // of this unit (with kCore, of its pod); -1: of all
+};
+
+// The network above the units. Nothing public says how AWS's is built above the adapters: a Clos of pods is
+// assumed, whose core may be oversubscribed.
+struct Cluster {
+  int pod_units = 0;            // units of a pod; 0: one network joins all
+  int one_in = 1;               // a platform that has one of so many units of each pod, for all of them
+  int rails = 1;                // the core in parts: adapter i of a server is on rail i * rails / adapters
+  double oversubscription = 1;  // adapters of a pod over what its links to the core carry
+  std::vector<Taken> taken;
+};
+
 class Platform {
  public:
   // `name`: an instance ("trn1n.32xlarge"), an UltraServer ("Trn2 UltraServer") or a target ("trn2"), for
   // which the table `fabric_target` names a machine. `count`: how many of them, joined by EFA. An input fault
   // for a name or a wiring that is unknown.
   static Platform make(const arch::Tables& tables, const std::string& name, int count = 1);
+  // The same in a cluster; an input fault for a cluster that is none.
+  static Platform make(const arch::Tables& tables, const std::string& name, int count,
+                       const Cluster& cluster);
   ~Platform();
   Platform(Platform&&) noexcept;
 
@@ -58,6 +78,9 @@ class Platform {
   // than a copy: whoever makes such a flow raises the share of that hop.
   LinkId hbm(int core) const;
   LinkId dma_rings(int core) const;
+  int units() const;
+  LinkId links_per_unit() const;
+  int one_in() const;  // of the cluster
   // Where the rates of the links of a class come from, in the order of the tables; empty: no such links.
   std::vector<const arch::Fact*> facts(LinkClass kind) const;
 

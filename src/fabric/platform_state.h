@@ -49,10 +49,16 @@ struct Platform::State {
   std::vector<LinkId> to_adapter, from_adapter;  // by chip
   std::vector<LinkId> adapter_out, adapter_in;   // by server and adapter
   std::vector<LinkId> spine_up, spine_down;      // by server
+  Cluster cluster;
+  std::vector<LinkId> core_up, core_down;  // by pod and rail; of the whole network, not of unit 0
   std::vector<std::pair<LinkClass, const arch::Fact*>> facts;
   std::vector<std::vector<int>> hamiltonian_cycles;
 
   int chips_per_unit() const { return servers_per_unit * chips_per_server; }
+  int units_here() const { return cluster.pod_units / cluster.one_in; }  // of a pod
+  int rail(int chip) const {
+    return chip * adapters_per_server / chips_per_server * cluster.rails / adapters_per_server;
+  }
   int stacks_per_chip() const { return cores_per_chip / cores_per_stack; }
   NodeId chip_node_of(NodeId node) const {
     const NodeId per_unit = static_cast<NodeId>(chip_of_node.size());

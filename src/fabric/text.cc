@@ -14,7 +14,8 @@ constexpr double kPsPerNs = 1e3;
 
 constexpr LinkClass kClasses[] = {LinkClass::kHbm,        LinkClass::kDmaRings, LinkClass::kOnChip,
                                   LinkClass::kNeuronLink, LinkClass::kSwitch,   LinkClass::kUltraServer,
-                                  LinkClass::kPcie,       LinkClass::kEfa,      LinkClass::kSpine};
+                                  LinkClass::kPcie,       LinkClass::kEfa,      LinkClass::kSpine,
+                                  LinkClass::kCore};
 
 // Links of a class that are alike, and how many.
 struct Row {
@@ -56,6 +57,7 @@ std::string_view name_of(LinkClass kind) {
     case LinkClass::kSwitch: return "NeuronSwitch port";
     case LinkClass::kEfa: return "network adapter";
     case LinkClass::kSpine: return "above the adapters";
+    case LinkClass::kCore: return "above the pods";
     case LinkClass::kDmaRings: return "DMA rings of a core";
     case LinkClass::kHbm: return "HBM stack";
   }

@@ -1,0 +1,75 @@
+// Hierarchical collectives of clusters whose units (instances, UltraServers) all do the same: the plan of one
+// unit stands for those of all.
+//
+// Units are numbered by coordinates, one for each level of the hierarchy, and steps go to units at a
+// displacement in them. So each displacement of all units maps the plan to itself by construction: its steps
+// and waits are those of one unit, seen from there. expanded() writes it out for all units, for the verifier
+// and as the reference of its time.
+//
+// A rank begins a stage when it has all of the stage before: what lies in a unit within one ring's share then
+// does not depend on which unit it is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collectives/layout.h"
+#include "collectives/plan.h"
+
+namespace opentrn::collectives {
+
+// Units that differ in one coordinate exchange by this.
+struct Level {
+  int size = 1;
+  std::string algorithm;  // "ring" or "mesh"
+  bool between_pods = false;
+};
+
+struct Hierarchy {
+  std::string within = "";  // as HierarchicalOptions::within
+  // Reducing goes from the first to the last, gathering back.
+  std::vector<Level> levels;
+  int pipeline = 3;  // all-reduce: in as many parts, whose stages overlap
+
+  int units() const;
+};
+
+// Where the positions of a step's memory lie that are seen from its unit: those of `buffer` from `begin` to
+// `end` are `levels[level].size` blocks, one for each unit of the level, counted from the own one. Positions
+// repeat every `period` bytes.
+struct SeenFrom {
+  Buffer buffer = Buffer::kInput;
+  int64_t begin = 0, end = 0, period = 0;
+  int level = 0;
+  bool is_absolute = false;  // not `begin` but the block of the unit, by all levels up to this one
+};
+
+struct SymmetricPlan {
+  Request request;  // of all ranks: rank i of unit u is rank i * units + u
+  Hierarchy hierarchy;
+  std::string within;  // the algorithm within a unit; "": it has one rank
+  Plan unit;  // ranks are those of one unit
+  // Of each step of a rank, and of each entry of its wait pool: the displacement of the unit that it writes
+  // to, and of the unit whose step it waits for.
+  std::vector<std::vector<int32_t>> toward, waits_toward;
+  std::vector<std::vector<int16_t>> stage;  // of each step; -1: within the unit
+  std::vector<std::vector<SeenFrom>> seen;  // [stage]
+
+  int units() const { return hierarchy.units(); }
+  // Whether a displacement leads to another pod.
+  bool leaves_pod(int32_t displacement) const;
+};
+
+// The least size not below this that makes equal parts for all.
+int64_t symmetric_bytes(const Hierarchy& hierarchy, Kind kind, int64_t bytes, DType dtype,
+                        int ranks_per_unit);
+
+// An input fault for a hierarchy that is none, a kind that is none of all-reduce, all-gather and
+// reduce-scatter, and bytes that do not divide. `unit`: the places of the ranks of one unit.
+SymmetricPlan symmetric_plan(const Request& request, const Hierarchy& hierarchy, const Layout& unit);
+
+// The plan of all ranks of all units.
+Plan expanded(const SymmetricPlan& plan);
+
+}  // namespace opentrn::collectives

@@ -1,0 +1,154 @@
+// Plans of one unit that stands for all: written out they are proved, and have the same time.
+#include "collectives/symmetric.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/fault.h"
+#include "collectives/cluster.h"
+#include "collectives/testing/samples.h"
+
+namespace opentrn::collectives {
+namespace {
+
+using arch::default_tables;
+
+// Every kind of level, alone and behind each other, with every algorithm within units.
+TEST(Symmetric, WrittenOutItDoesWhatIsAsked) {
+  const std::vector<std::vector<Level>> hierarchies = {
+      {{2, "ring"}},
+      {{3, "ring"}},
+      {{5, "ring"}},
+      {{2, "mesh"}},
+      {{4, "mesh"}},
+      {{2, "ring"}, {2, "ring"}},
+      {{2, "ring"}, {2, "ring"}, {3, "ring"}},
+      {{3, "mesh"}, {2, "ring"}},
+      {{4, "ring"}, {3, "mesh"}},
+      {{2, "mesh"}, {3, "mesh"}, {2, "ring"}},
+      {{18, "mesh"}},
+  };
+  const std::vector<Layout> units = {simple_layout(1), simple_layout(2), simple_layout(4),
+                                     simple_layout(4, 2), simple_layout(6, 2)};
+  int proved = 0;
+  for (const auto& levels : hierarchies)
+    for (const Layout& unit : units)
+      for (const char* within : {"mesh", "ring", "kangaring", "rdh"})
+        for (const Kind kind : {Kind::kAllReduce, Kind::kAllGather, Kind::kReduceScatter}) {
+          Hierarchy hierarchy{within, levels, kind == Kind::kAllReduce ? 1 + proved % 3 : 1};
+          const int per_unit = static_cast<int>(unit.ranks.size());
+          Request request;
+          request.kind = kind;
+          request.ranks = per_unit * hierarchy.units();
+          request.dtype = DType::kBFloat16;
+          request.bytes = symmetric_bytes(hierarchy, kind, 7 * request.ranks, request.dtype, per_unit);
+          SymmetricPlan plan;
+          try {
+            plan = symmetric_plan(request, hierarchy, unit);
+          } catch (const Fault& fault) {
+            ASSERT_EQ(fault.label(), "collectives.serves");
+            continue;
+          }
+          ASSERT_EQ(joined(verify(expanded(plan))), "")
+              << within << " " << name_of(kind) << " " << hierarchy.units() << " x " << per_unit;
+          ++proved;
+        }
+  EXPECT_GT(proved, 300);
+}
+
+void expect_one_stands_for_all(const ClusterJob& job) {
+  const ClusterSummary one = cluster_summary(default_tables(), job, Extent::kOneUnit),
+                       classes = cluster_summary(default_tables(), job, Extent::kAllUnits),
+                       all = cluster_summary(default_tables(), job, Extent::kAllSteps);
+  EXPECT_EQ(one.end_ps, all.end_ps) << job.machine << " " << job.levels;
+  EXPECT_EQ(classes.end_ps, all.end_ps);
+  EXPECT_EQ(one.steps, all.steps);
+  EXPECT_EQ(one.summary.busiest, all.summary.busiest);
+  EXPECT_EQ(one.summary.busiest_share, all.summary.busiest_share);
+  EXPECT_LE(one.classes * job.units, all.steps);
+}
+
+TEST(Symmetric, OneUnitHasTheTimeOfAll) {
+  for (const char* machine : {"trn1.32xlarge", "trn2.48xlarge"})
+    for (const char* levels : {"", "ring:6", "mesh:6", "rdh:2,ring:3", "mesh:3,mesh:2"})
+      for (const Kind kind : {Kind::kAllReduce, Kind::kAllGather, Kind::kReduceScatter}) {
+        ClusterJob job;
+        job.machine = machine;
+        job.units = 6;
+        job.cores_per_rank = machine[3] == '1' ? 2 : 8;
+        job.kind = kind;
+        job.bytes = 50'000'000;
+        job.levels = levels;
+        job.within = levels[0] == 'm' ? "mesh" : "";
+        expect_one_stands_for_all(job);
+      }
+}
+
+TEST(Symmetric, PodsOversubscriptionAndOtherJobs) {
+  ClusterJob job;
+  job.machine = "trn2.48xlarge";
+  job.units = 12;
+  job.cores_per_rank = 8;
+  job.bytes = 20'000'000;
+  job.cluster.pod_units = 4;
+  int64_t before = 0;
+  for (const double oversubscription : {1.0, 2.0, 7.5}) {
+    job.cluster.oversubscription = oversubscription;
+    for (const int rails : {1, 16}) {
+      job.cluster.rails = rails;
+      expect_one_stands_for_all(job);
+    }
+    const int64_t now = cluster_summary(default_tables(), job, Extent::kOneUnit).end_ps;
+    EXPECT_GE(now, before);
+    before = now;
+  }
+  job.cluster.taken = {{fabric::LinkClass::kCore, 0.3, -1}, {fabric::LinkClass::kEfa, 0.1, -1}};
+  expect_one_stands_for_all(job);
+  EXPECT_GT(cluster_summary(default_tables(), job, Extent::kOneUnit).end_ps, before);
+}
+
+// A unit that differs is refused where one stands for all, and found by the classes.
+TEST(Symmetric, AUnitThatDiffers) {
+  ClusterJob job;
+  job.machine = "trn1.32xlarge";
+  job.units = 8;
+  job.cores_per_rank = 2;
+  job.bytes = 1 << 20;
+  job.levels = "mesh:8";
+  job.within = "mesh";
+  job.cluster.taken = {{fabric::LinkClass::kEfa, 0.5, 3}};
+  EXPECT_THROW(cluster_summary(default_tables(), job, Extent::kOneUnit), Fault);
+  const ClusterSummary classes = cluster_summary(default_tables(), job, Extent::kAllUnits),
+                       all = cluster_summary(default_tables(), job, Extent::kAllSteps);
+  EXPECT_EQ(classes.end_ps, all.end_ps);
+  EXPECT_LT(classes.classes * 2, all.classes);
+}
+
+TEST(Symmetric, WhatIsNoClusterIsRefused) {
+  ClusterJob job;
+  job.machine = "trn2.48xlarge";
+  job.bytes = 1 << 20;
+  const auto refused = [&](auto change) {
+    ClusterJob changed = job;
+    changed.units = 12;
+    change(changed);
+    EXPECT_THROW(cluster_summary(default_tables(), changed, Extent::kOneUnit), Fault);
+  };
+  refused([](ClusterJob& j) { j.units = 1; });
+  refused([](ClusterJob& j) { j.cluster.pod_units = 5; });
+  refused([](ClusterJob& j) { j.cluster.pod_units = 4, j.cluster.rails = 3; });
+  refused([](ClusterJob& j) { j.cluster.pod_units = 4, j.cluster.oversubscription = 0.5; });
+  refused([](ClusterJob& j) { j.cluster.taken = {{fabric::LinkClass::kEfa, 1.0, -1}}; });
+  refused([](ClusterJob& j) { j.cluster.taken = {{fabric::LinkClass::kSwitch, 0.5, -1}}; });
+  refused([](ClusterJob& j) { j.levels = "ring:5"; });
+  refused([](ClusterJob& j) { j.levels = "rdh:12"; });
+  refused([](ClusterJob& j) { j.levels = "tree:12"; });
+  refused([](ClusterJob& j) { j.levels = "ring"; });
+  refused([](ClusterJob& j) { j.cluster.pod_units = 4, j.levels = "ring:6,ring:2"; });
+  refused([](ClusterJob& j) { j.kind = Kind::kAllToAll; });
+  refused([](ClusterJob& j) { j.pipeline = 4; });
+  refused([](ClusterJob& j) { j.cores_per_rank = 3; });
+}
+
+}  // namespace
+}  // namespace opentrn::collectives

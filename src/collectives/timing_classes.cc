@@ -1,0 +1,375 @@
+// Colour refinement of a TimingGraph, and the exact check of what it found.
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "base/fault.h"
+#include "collectives/timing_graph.h"
+
+namespace opentrn::collectives {
+
+namespace {
+
+uint64_t mixed(uint64_t value) {  // the finalizer of SplitMix64
+  value += 0x9e3779b97f4a7c15;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+uint64_t mixed(uint64_t a, uint64_t b) { return mixed(mixed(a) ^ b); }
+
+// Signatures as numbers from 0, in order of first appearance; how many there are.
+int32_t number(std::span<const uint64_t> signatures, std::vector<int32_t>& ids) {
+  size_t slots = 16;
+  while (slots < 2 * signatures.size()) slots *= 2;
+  std::vector<std::pair<uint64_t, int32_t>> table(slots, {0, -1});
+  int32_t count = 0;
+  ids.resize(signatures.size());
+  for (size_t i = 0; i < signatures.size(); ++i) {
+    size_t at = signatures[i] & (slots - 1);
+    while (table[at].second >= 0 && table[at].first != signatures[i]) at = (at + 1) & (slots - 1);
+    if (table[at].second < 0) table[at] = {signatures[i], count++};
+    ids[i] = table[at].second;
+  }
+  return count;
+}
+
+class Refinement {
+ public:
+  explicit Refinement(const TimingGraph& graph) : graph_(graph) {}
+
+  // False when steps wait in a circle.
+  bool run() {
+    if (!sort()) return false;
+    initial();
+    for (bool changed = true; changed && is_worth_it();) changed = pass();
+    return true;
+  }
+  // Of classes that are nearly as many as the steps nothing comes.
+  bool is_worth_it() const {
+    constexpr int64_t kWorthIt = 9, kOf = 10;
+    return int64_t{steps} * kOf <= static_cast<int64_t>(graph_.steps.size()) * kWorthIt;
+  }
+
+  std::vector<int32_t> step, link, rank;
+  int32_t steps = 0, links = 0, ranks = 0;
+
+ private:
+  bool sort() {
+    const size_t count = graph_.steps.size();
+    std::vector<int32_t> missing(count);
+    std::vector<std::pair<int32_t, int32_t>> edges;
+    edges.reserve(graph_.waits.items.size());
+    for (size_t i = 0; i < count; ++i) {
+      const auto waits = graph_.waits.of(static_cast<int32_t>(i));
+      missing[i] = static_cast<int32_t>(waits.size());
+      if (waits.empty()) order_.push_back(static_cast<int32_t>(i));
+      for (const int32_t before : waits) edges.emplace_back(before, static_cast<int32_t>(i));
+    }
+    const Lists followers = Lists::of_pairs(count, edges);
+    for (size_t i = 0; i < order_.size(); ++i)
+      for (const int32_t after : followers.of(order_[i]))
+        if (--missing[static_cast<size_t>(after)] == 0) order_.push_back(after);
+    return order_.size() == count;
+  }
+
+  void initial() {
+    step_hash_.resize(graph_.steps.size());
+    for (size_t i = 0; i < graph_.steps.size(); ++i) {
+      const TimedStep& s = graph_.steps[i];
+      uint64_t hash = 0;
+      for (const int64_t value : {s.bytes, s.begin_ps, s.ready_ps, s.bytes_per_s_max, s.packet_bytes,
+                                  s.multiplicity, int64_t{s.at_rank}, int64_t{s.priority}, int64_t{s.bursts},
+                                  graph_.way_latency_ps[static_cast<size_t>(s.way)]})
+        hash = mixed(hash, static_cast<uint64_t>(value));
+      step_hash_[i] = hash;
+    }
+    link_hash_.resize(graph_.network.links.size());
+    for (size_t i = 0; i < link_hash_.size(); ++i)
+      link_hash_[i] = mixed(static_cast<uint64_t>(graph_.network.links[i].bytes_per_s));
+    rank_hash_.assign(static_cast<size_t>(graph_.ranks), 0);
+    links = number(link_hash_, link);
+    ranks = number(rank_hash_, rank);
+  }
+
+  // A step by what it was, its way, its rank and what it waits for; links and ranks by their steps.
+  bool pass() {
+    const int32_t steps_before = steps, links_before = links, ranks_before = ranks;
+    std::vector<uint64_t> way(graph_.way_latency_ps.size());
+    for (size_t w = 0; w < way.size(); ++w)
+      for (const fabric::Hop& hop : graph_.hops_of(static_cast<int32_t>(w)))
+        way[w] += mixed(static_cast<uint64_t>(link[static_cast<size_t>(hop.link)]),
+                        static_cast<uint64_t>(hop.share));
+    std::vector<uint64_t> before;
+    for (const int32_t at : order_) {
+      const TimedStep& s = graph_.steps[static_cast<size_t>(at)];
+      uint64_t hash = mixed(step_hash_[static_cast<size_t>(at)], way[static_cast<size_t>(s.way)]);
+      if (s.bursts) hash = mixed(hash, static_cast<uint64_t>(rank[static_cast<size_t>(s.rank)]));
+      before.clear();
+      for (const int32_t wait : graph_.waits.of(at)) before.push_back(step_hash_[static_cast<size_t>(wait)]);
+      std::ranges::sort(before);
+      before.erase(std::unique(before.begin(), before.end()), before.end());
+      for (const uint64_t one : before) hash = mixed(hash, one);
+      step_hash_[static_cast<size_t>(at)] = hash;
+    }
+    steps = number(step_hash_, step);
+
+    std::ranges::fill(way, 0);
+    for (size_t i = 0; i < graph_.steps.size(); ++i) {
+      const TimedStep& s = graph_.steps[i];
+      const uint64_t hash = mixed(static_cast<uint64_t>(step[i]));
+      if (s.bytes > 0) way[static_cast<size_t>(s.way)] += hash * static_cast<uint64_t>(s.multiplicity);
+      if (s.bursts) rank_hash_[static_cast<size_t>(s.rank)] += hash * static_cast<uint64_t>(s.at_rank);
+    }
+    for (size_t w = 0; w < way.size(); ++w)
+      for (const fabric::Hop& hop : graph_.hops_of(static_cast<int32_t>(w)))
+        link_hash_[static_cast<size_t>(hop.link)] += way[w] * static_cast<uint64_t>(hop.share);
+    for (uint64_t& hash : link_hash_) hash = mixed(hash);
+    for (uint64_t& hash : rank_hash_) hash = mixed(hash);
+    links = number(link_hash_, link);
+    ranks = number(rank_hash_, rank);
+    return steps != steps_before || links != links_before || ranks != ranks_before;
+  }
+
+  const TimingGraph& graph_;
+  std::vector<int32_t> order_;
+  std::vector<uint64_t> step_hash_, link_hash_, rank_hash_;
+};
+
+using Counts = std::vector<std::pair<int32_t, int64_t>>;  // of a class: sorted
+
+// Sums up by class.
+class Summer {
+ public:
+  explicit Summer(int32_t classes) : sums_(static_cast<size_t>(classes)) {}
+  void add(int32_t of, int64_t value) {
+    int64_t& sum = sums_[static_cast<size_t>(of)];
+    if (sum == 0) touched_.push_back(of);
+    sum += value;
+  }
+  void take(Counts& out) {
+    std::ranges::sort(touched_);
+    out.clear();
+    for (const int32_t of : touched_) {
+      out.emplace_back(of, sums_[static_cast<size_t>(of)]);
+      sums_[static_cast<size_t>(of)] = 0;
+    }
+    touched_.clear();
+  }
+
+ private:
+  std::vector<int64_t> sums_;
+  std::vector<int32_t> touched_;
+};
+
+std::vector<int32_t> first_of_each(const std::vector<int32_t>& ids, int32_t classes) {
+  std::vector<int32_t> first(static_cast<size_t>(classes), -1);
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (int32_t& at = first[static_cast<size_t>(ids[i])]; at < 0) at = static_cast<int32_t>(i);
+  return first;
+}
+
+// Holds the classes to their definition, and makes the quotient of what it saw on the way.
+class Quotient {
+ public:
+  Quotient(const TimingGraph& graph, Refinement& found)
+      : graph_(graph),
+        found_(found),
+        first_step_(first_of_each(found.step, found.steps)),
+        first_link_(first_of_each(found.link, found.links)) {}
+
+  // False when the partition is not equitable.
+  bool check() { return steps_are_alike() && ranks_are_alike() && links_are_alike(); }
+
+  // Nothing when numbers do not fit.
+  std::optional<TimingGraph> take() && {
+    TimingGraph out;
+    for (const int32_t link : first_link_)
+      out.network.links.push_back(graph_.network.links[static_cast<size_t>(link)]);
+    out.ranks = graph_.ranks;
+    std::vector<Counts> loads(first_step_.size());  // of each class of steps on each class of links
+    for (size_t link = 0; link < link_loads_.size(); ++link)
+      for (const auto& [step, load] : link_loads_[link])
+        loads[static_cast<size_t>(step)].emplace_back(static_cast<int32_t>(link), load);
+    std::vector<fabric::Hop> hops;
+    for (size_t c = 0; c < first_step_.size(); ++c) {
+      TimedStep step = graph_.steps[static_cast<size_t>(first_step_[c])];
+      int64_t common = 0;
+      for (const auto& [link, load] : loads[c]) common = std::gcd(common, load);
+      step.multiplicity = std::max<int64_t>(common, 1);
+      hops.clear();
+      for (const auto& [link, load] : loads[c]) {
+        if (load / step.multiplicity > std::numeric_limits<int32_t>::max()) return std::nullopt;
+        hops.push_back({link, static_cast<int32_t>(load / step.multiplicity)});
+      }
+      step.way = out.add_way(hops, graph_.way_latency_ps[static_cast<size_t>(step.way)]);
+      if (step.bursts) step.at_rank = at_rank_[c];
+      out.steps.push_back(step);
+      for (const int32_t before : waits_[c]) out.waits.items.push_back(before);
+      out.waits.close();
+    }
+    return out;
+  }
+
+ private:
+  bool steps_are_alike() {
+    waits_.resize(first_step_.size());
+    way_of_class_.resize(first_step_.size());
+    std::vector<int32_t> waits;
+    Counts way;
+    const auto look = [&](int32_t at) {
+      waits.clear();
+      for (const int32_t before : graph_.waits.of(at))
+        waits.push_back(found_.step[static_cast<size_t>(before)]);
+      std::ranges::sort(waits);
+      waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
+    };
+    const auto look_at_way = [&](int32_t at) {
+      way.clear();
+      for (const fabric::Hop& hop : graph_.hops_of(at))
+        way.emplace_back(found_.link[static_cast<size_t>(hop.link)], hop.share);
+      std::ranges::sort(way);
+    };
+    for (size_t c = 0; c < first_step_.size(); ++c) {
+      look(first_step_[c]);
+      waits_[c] = waits;
+      look_at_way(graph_.steps[static_cast<size_t>(first_step_[c])].way);
+      way_of_class_[c] = way;
+    }
+    for (size_t i = 0; i < graph_.steps.size(); ++i) {
+      const auto c = static_cast<size_t>(found_.step[i]);
+      const TimedStep &a = graph_.steps[i], &b = graph_.steps[static_cast<size_t>(first_step_[c])];
+      if (a.bytes != b.bytes || a.begin_ps != b.begin_ps || a.ready_ps != b.ready_ps ||
+          a.bytes_per_s_max != b.bytes_per_s_max || a.packet_bytes != b.packet_bytes ||
+          a.multiplicity != b.multiplicity || a.at_rank != b.at_rank || a.priority != b.priority ||
+          a.bursts != b.bursts ||
+          graph_.way_latency_ps[static_cast<size_t>(a.way)] !=
+              graph_.way_latency_ps[static_cast<size_t>(b.way)])
+        return false;
+      if (a.bursts && found_.rank[static_cast<size_t>(a.rank)] != found_.rank[static_cast<size_t>(b.rank)])
+        return false;
+      look(static_cast<int32_t>(i));
+      if (waits != waits_[c]) return false;
+      if (a.way == b.way) continue;
+      look_at_way(a.way);
+      if (way != way_of_class_[c]) return false;
+    }
+    return true;
+  }
+
+  // (key, class) of all steps that `counts`, by key; then `see(key, what it has of each class)`.
+  template <typename Key, typename Value, typename See>
+  bool for_each_key(size_t keys, Key key, Value value, See see) {
+    std::vector<std::pair<int32_t, int32_t>> pairs;
+    for (size_t i = 0; i < graph_.steps.size(); ++i)
+      if (value(graph_.steps[i]) > 0) pairs.emplace_back(key(graph_.steps[i]), static_cast<int32_t>(i));
+    const Lists steps = Lists::of_pairs(keys, pairs);
+    Summer sums(found_.steps);
+    Counts counts;
+    for (size_t k = 0; k < keys; ++k) {
+      for (const int32_t step : steps.of(static_cast<int32_t>(k)))
+        sums.add(found_.step[static_cast<size_t>(step)], value(graph_.steps[static_cast<size_t>(step)]));
+      sums.take(counts);
+      if (!see(k, counts)) return false;
+    }
+    return true;
+  }
+
+  bool ranks_are_alike() {
+    at_rank_.assign(first_step_.size(), 1);
+    std::vector<Counts> of_class(static_cast<size_t>(found_.ranks));
+    std::vector<bool> seen(of_class.size());
+    return for_each_key(
+               static_cast<size_t>(graph_.ranks), [](const TimedStep& step) { return step.rank; },
+               [](const TimedStep& step) { return step.bursts ? int64_t{step.at_rank} : 0; },
+               [&](size_t rank, const Counts& counts) {
+                 const auto c = static_cast<size_t>(found_.rank[rank]);
+                 if (seen[c]) return of_class[c] == counts;
+                 seen[c] = true;
+                 of_class[c] = counts;
+                 return true;
+               }) &&
+           count_at_first_ranks();
+  }
+
+  // Of each class, how many its first member's rank issues.
+  bool count_at_first_ranks() {
+    std::vector<int64_t> sums(first_step_.size());
+    for (size_t i = 0; i < graph_.steps.size(); ++i) {
+      const TimedStep& step = graph_.steps[i];
+      const auto c = static_cast<size_t>(found_.step[i]);
+      if (step.bursts && step.rank == graph_.steps[static_cast<size_t>(first_step_[c])].rank)
+        sums[c] += step.at_rank;
+    }
+    for (size_t c = 0; c < sums.size(); ++c)
+      if (sums[c] > 0) at_rank_[c] = static_cast<int32_t>(sums[c]);
+    return true;
+  }
+
+  bool links_are_alike() {
+    // What each way carries of each class, then what each link does.
+    const size_t ways = graph_.way_latency_ps.size();
+    Lists classes;
+    std::vector<int64_t> amounts;
+    for_each_key(
+        ways, [](const TimedStep& step) { return step.way; },
+        [](const TimedStep& step) { return step.bytes > 0 ? step.multiplicity : 0; },
+        [&](size_t, const Counts& counts) {
+          for (const auto& [step, amount] : counts) {
+            classes.items.push_back(step);
+            amounts.push_back(amount);
+          }
+          classes.close();
+          return true;
+        });
+    std::vector<std::pair<int32_t, int32_t>> crossed;  // link, way
+    for (size_t w = 0; w < ways; ++w)
+      for (const fabric::Hop& hop : graph_.hops_of(static_cast<int32_t>(w)))
+        crossed.emplace_back(hop.link, static_cast<int32_t>(w));
+    const Lists ways_of = Lists::of_pairs(graph_.network.links.size(), crossed);
+    link_loads_.resize(first_link_.size());
+    Summer sums(found_.steps);
+    Counts loads;
+    for (size_t link = 0; link < graph_.network.links.size(); ++link) {
+      for (const int32_t way : ways_of.of(static_cast<int32_t>(link))) {
+        int64_t share = 0;
+        for (const fabric::Hop& hop : graph_.hops_of(way))
+          if (hop.link == static_cast<fabric::LinkId>(link)) share = hop.share;
+        for (int64_t i = classes.first[static_cast<size_t>(way)];
+             i < classes.first[static_cast<size_t>(way) + 1]; ++i)
+          sums.add(classes.items[static_cast<size_t>(i)], amounts[static_cast<size_t>(i)] * share);
+      }
+      sums.take(loads);
+      const auto c = static_cast<size_t>(found_.link[link]);
+      if (first_link_[c] == static_cast<int32_t>(link))
+        link_loads_[c] = loads;
+      else if (link_loads_[c] != loads ||
+               graph_.network.links[link].bytes_per_s !=
+                   graph_.network.links[static_cast<size_t>(first_link_[c])].bytes_per_s)
+        return false;
+    }
+    return true;
+  }
+
+  const TimingGraph& graph_;
+  const Refinement& found_;
+  std::vector<int32_t> first_step_, first_link_;
+  std::vector<std::vector<int32_t>> waits_;
+  std::vector<Counts> way_of_class_, link_loads_;
+  std::vector<int32_t> at_rank_;
+};
+
+}  // namespace
+
+std::optional<StepClasses> classes_of(const TimingGraph& graph) {
+  Refinement found(graph);
+  if (!found.run() || !found.is_worth_it()) return std::nullopt;
+  Quotient quotient(graph, found);
+  // Refinement went by hashes: two that are equal by chance leave a partition that is none.
+  if (!quotient.check()) return std::nullopt;
+  auto folded = std::move(quotient).take();
+  if (!folded) return std::nullopt;
+  return StepClasses{std::move(found.step), std::move(found.link), std::move(*folded)};
+}
+
+}  // namespace opentrn::collectives

@@ -1,0 +1,102 @@
+// Runs in which one step stands for all that symmetry makes equal, against runs of all steps.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "collectives/algorithms.h"
+#include "collectives/predict.h"
+
+namespace opentrn::collectives {
+namespace {
+
+using arch::default_tables;
+using fabric::Platform;
+
+void expect_same(const Timing& folded, const Timing& all, const std::string& what) {
+  ASSERT_EQ(folded.runs.size(), all.runs.size());
+  EXPECT_EQ(folded.carried, all.carried) << what;
+  for (size_t run = 0; run < all.runs.size(); ++run) {
+    ASSERT_EQ(folded.runs[run].ends_ps, all.runs[run].ends_ps) << what;
+    for (size_t rank = 0; rank < all.runs[run].steps.size(); ++rank)
+      for (size_t step = 0; step < all.runs[run].steps[rank].size(); ++step) {
+        ASSERT_EQ(folded.runs[run].steps[rank][step].start_ps, all.runs[run].steps[rank][step].start_ps)
+            << what;
+        ASSERT_EQ(folded.runs[run].steps[rank][step].end_ps, all.runs[run].steps[rank][step].end_ps) << what;
+      }
+  }
+}
+
+// Random machines, operations, algorithms, sizes, late ranks and groups: regular ones and such that have no
+// symmetry left.
+TEST(TimingFold, EveryStepHasTheTimeOfTheRunOfAll) {
+  const char* machines[] = {"trn1n.32xlarge",   "trn2.48xlarge", "Trn2 UltraServer",
+                            "trn3-gen1-server", "inf2.48xlarge", "trn1.32xlarge"};
+  const Kind kinds[] = {Kind::kAllReduce, Kind::kAllGather, Kind::kReduceScatter, Kind::kAllToAll};
+  const char* algorithms[] = {"mesh", "ring", "rdh", "kangaring", "mesh_single_step", "hier", "flat_ring"};
+  int folded_runs = 0, runs_seen = 0;
+  for (uint64_t seed = 0; seed < 80; ++seed) {
+    SplitMix64 random(seed);
+    const int count = 1 + static_cast<int>(random.below(3));
+    const char* machine = machines[random.below(6)];
+    const Platform platform =
+        Platform::make(default_tables(), machine, std::string(machine) == "inf2.48xlarge" ? 1 : count);
+    std::vector<Plan> plans(1 + random.below(2));
+    std::vector<collectives::Run> runs;
+    for (Plan& plan : plans) {
+      int ranks = 1 << (1 + random.below(4));
+      if (random.below(3) == 0) ranks = 2 + static_cast<int>(random.below(20));
+      RankCores cores;
+      for (int rank = 0; rank < ranks; ++rank)
+        cores.push_back({random.below(8) == 0 ? rank : rank * (platform.cores() / ranks)});
+      std::sort(cores.begin(), cores.end());
+      cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
+      ranks = static_cast<int>(cores.size());
+      const Kind kind = kinds[random.below(4)];
+      Request request;
+      request.kind = kind;
+      request.ranks = ranks;
+      request.bytes = static_cast<int64_t>(1 + random.below(1 << random.below(22))) * ranks;
+      request.dtype = DType::kUint8;
+      const Layout layout = layout_of(platform, cores);
+      std::string algorithm = kind == Kind::kAllToAll ? "all_to_all" : algorithms[random.below(7)];
+      if (!collectives::algorithm(algorithm).why_not(request, layout).empty()) algorithm = "mesh";
+      if (!collectives::algorithm(algorithm).why_not(request, layout).empty()) algorithm = "all_to_all";
+      plan = make_plan(algorithm, request, layout);
+      collectives::Run run{&plan, costs_of(default_tables(), platform.generation(), algorithm), cores, {}, 0};
+      if (random.below(2) == 0) run.arrivals_ps.assign(static_cast<size_t>(ranks), 0);
+      if (!run.arrivals_ps.empty() && random.below(2) == 0)
+        run.arrivals_ps[random.below(static_cast<uint64_t>(ranks))] =
+            static_cast<int64_t>(random.below(50'000'000));
+      run.priority = static_cast<int>(random.below(2));
+      runs.push_back(run);
+    }
+    const Timing folded = time_of(platform, runs), all = time_of(platform, runs, Folding::kNone);
+    expect_same(folded, all, "seed " + std::to_string(seed));
+    ASSERT_EQ(all.classes, all.steps);
+    ++runs_seen;
+    folded_runs += folded.classes < folded.steps;
+  }
+  EXPECT_GT(folded_runs, runs_seen / 3);
+}
+
+TEST(TimingFold, ALinkThatIsSlowerHasAClassOfItsOwn) {
+  fabric::Cluster slower;
+  slower.taken = {{fabric::LinkClass::kEfa, 0.5, 1}};
+  const Platform even = Platform::make(default_tables(), "trn1.32xlarge", 4),
+                 uneven = Platform::make(default_tables(), "trn1.32xlarge", 4, slower);
+  const RankCores cores = place_ranks(even, 128, 1, 4);
+  Request request;
+  request.kind = Kind::kAllGather;
+  request.ranks = 128;
+  request.bytes = 1 << 14;
+  const Plan plan = make_plan("mesh", request, layout_of(even, cores));
+  const collectives::Run run{&plan, costs_of(default_tables(), even.generation(), "mesh"), cores, {}, 0};
+  const Timing alike = time_of(even, std::span(&run, 1)), unlike = time_of(uneven, std::span(&run, 1));
+  EXPECT_LT(alike.classes * 8, alike.steps);
+  EXPECT_GT(unlike.classes, alike.classes);
+  EXPECT_GT(unlike.end_ps(), alike.end_ps());
+  expect_same(unlike, time_of(uneven, std::span(&run, 1), Folding::kNone), "one slow server");
+}
+
+}  // namespace
+}  // namespace opentrn::collectives

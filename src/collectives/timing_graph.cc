@@ -1,0 +1,172 @@
+#include "collectives/timing_graph.h"
+
+#include <algorithm>
+#include <cmath>
+#include <queue>
+#include <tuple>
+
+#include "base/interrupt.h"
+
+namespace opentrn::collectives {
+
+namespace {
+
+class Simulation {
+ public:
+  explicit Simulation(const TimingGraph& graph) : graph_(graph), flows_(graph.network) {
+    const size_t steps = graph.steps.size();
+    out_.steps.resize(steps);
+    pending_.resize(steps);
+    burst_.resize(steps);
+    moves_from_.resize(steps);
+    last_burst_.resize(static_cast<size_t>(graph.ranks));
+    left_ = static_cast<int64_t>(steps);
+    std::vector<std::pair<int32_t, int32_t>> edges;
+    edges.reserve(graph.waits.items.size());
+    for (int32_t step = 0; step < static_cast<int32_t>(steps); ++step) {
+      const auto waits = graph.waits.of(step);
+      pending_[static_cast<size_t>(step)] = static_cast<int32_t>(waits.size()) + 1;
+      for (const int32_t before : waits) edges.emplace_back(before, step);
+    }
+    followers_ = Lists::of_pairs(steps, edges);
+    for (int32_t step = 0; step < static_cast<int32_t>(steps); ++step) by_ready_.push_back(step);
+    std::ranges::stable_sort(by_ready_, {}, [&](int32_t step) { return of(step).ready_ps; });
+  }
+
+  GraphTimes run() {
+    size_t next_ready = 0;
+    while (left_ > 0) {
+      interrupt::poll();
+      const int64_t flow_end = flows_.next_end();
+      const int64_t event = events_.empty() ? INT64_MAX : std::get<0>(events_.top());
+      const int64_t ready = next_ready < by_ready_.size() ? of(by_ready_[next_ready]).ready_ps : INT64_MAX;
+      const int64_t now = std::min({flow_end, event, ready});
+      if (now == INT64_MAX) {
+        say_what_is_left();
+        return std::move(out_);
+      }
+      for (const fabric::FlowId flow : flows_.advance(now))
+        moved(step_of_flow_[static_cast<size_t>(flow)], now);
+      for (; next_ready < by_ready_.size() && of(by_ready_[next_ready]).ready_ps == now; ++next_ready)
+        release(by_ready_[next_ready], now);
+      while (!events_.empty() && std::get<0>(events_.top()) == now) {
+        const auto [at, what, step] = events_.top();
+        events_.pop();
+        if (what == What::kStart)
+          start(step, now);
+        else
+          end(step, now);
+      }
+    }
+    for (size_t link = 0; link < graph_.network.links.size(); ++link)
+      out_.carried.push_back(flows_.carried(static_cast<fabric::LinkId>(link)));
+    return std::move(out_);
+  }
+
+ private:
+  enum class What : uint8_t { kStart, kEnd };
+  using Event = std::tuple<int64_t, What, int32_t>;
+
+  const TimedStep& of(int32_t step) const { return graph_.steps[static_cast<size_t>(step)]; }
+
+  void release(int32_t step, int64_t now) {
+    if (--pending_[static_cast<size_t>(step)] > 0) return;
+    const TimedStep& timed = of(step);
+    out_.steps[static_cast<size_t>(step)].start_ps = now;
+    if (timed.bursts) join_burst(step, timed, now);
+    events_.emplace(now + timed.begin_ps + graph_.way_latency_ps[static_cast<size_t>(timed.way)],
+                    What::kStart, step);
+  }
+
+  void join_burst(int32_t step, const TimedStep& timed, int64_t now) {
+    LastBurst& last = last_burst_[static_cast<size_t>(timed.rank)];
+    if (last.at_ps != now) {
+      last = {now, static_cast<int32_t>(burst_bytes_.size())};
+      burst_bytes_.push_back(0);
+    }
+    burst_[static_cast<size_t>(step)] = last.number;
+    burst_bytes_[static_cast<size_t>(last.number)] += timed.bytes * timed.at_rank;
+  }
+
+  void start(int32_t step, int64_t now) {
+    const TimedStep& timed = of(step);
+    if (timed.bytes == 0) return end(step, now);
+    moves_from_[static_cast<size_t>(step)] = now;
+    const auto hops = graph_.hops_of(timed.way);
+    flow_.hops.assign(hops.begin(), hops.end());
+    flow_.bytes = timed.bytes;
+    flow_.bytes_per_s_max = timed.bytes_per_s_max;
+    flow_.priority = timed.priority;
+    flow_.multiplicity = timed.multiplicity;
+    const fabric::FlowId flow = flows_.start(now, flow_);
+    if (static_cast<size_t>(flow) >= step_of_flow_.size())
+      step_of_flow_.resize(static_cast<size_t>(flow) + 1, -1);
+    step_of_flow_[static_cast<size_t>(flow)] = step;
+  }
+
+  // The last byte has left; it is there when its packet is.
+  void moved(int32_t step, int64_t now) {
+    const TimedStep& timed = of(step);
+    if (timed.packet_bytes == 0 || !timed.bursts) return end(step, now);
+    // The packets of all that the rank was allowed to move at one time go to all targets in turn.
+    const int64_t bytes = burst_bytes_[static_cast<size_t>(burst_[static_cast<size_t>(step)])];
+    const double part = std::min(1.0, static_cast<double>(timed.packet_bytes) / static_cast<double>(bytes));
+    const double last = static_cast<double>(now - moves_from_[static_cast<size_t>(step)]) * part;
+    events_.emplace(now + std::llround(last), What::kEnd, step);
+  }
+
+  void end(int32_t step, int64_t now) {
+    out_.steps[static_cast<size_t>(step)].end_ps = now;
+    --left_;
+    for (const int32_t after : followers_.of(step)) release(after, now);
+  }
+
+  void say_what_is_left() {
+    out_.not_carried = left_;
+    for (size_t step = 0; step < pending_.size() && out_.never_starts < 0; ++step)
+      if (pending_[step] > 0) out_.never_starts = static_cast<int32_t>(step);
+  }
+
+  const TimingGraph& graph_;
+  fabric::Flows flows_;
+  GraphTimes out_;
+  std::vector<int32_t> pending_, by_ready_;
+  // What a rank was allowed to move at one time is a burst: [step], its bytes, and the last one of each rank.
+  std::vector<int32_t> burst_;
+  std::vector<int64_t> burst_bytes_, moves_from_;
+  struct LastBurst {
+    int64_t at_ps = -1;
+    int32_t number = 0;
+  };
+  std::vector<LastBurst> last_burst_;
+  Lists followers_;
+  std::vector<int32_t> step_of_flow_;
+  fabric::Flow flow_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  int64_t left_ = 0;
+};
+
+}  // namespace
+
+Lists Lists::of_pairs(size_t lists, std::span<const std::pair<int32_t, int32_t>> pairs) {
+  Lists out;
+  out.first.assign(lists + 1, 0);
+  for (const auto& [list, item] : pairs) ++out.first[static_cast<size_t>(list) + 1];
+  for (size_t list = 0; list < lists; ++list) out.first[list + 1] += out.first[list];
+  out.items.resize(pairs.size());
+  std::vector<int64_t> at(out.first.begin(), out.first.end() - 1);
+  for (const auto& [list, item] : pairs)
+    out.items[static_cast<size_t>(at[static_cast<size_t>(list)]++)] = item;
+  return out;
+}
+
+int32_t TimingGraph::add_way(std::span<const fabric::Hop> way, int64_t latency_ps) {
+  hops.insert(hops.end(), way.begin(), way.end());
+  way_first.push_back(static_cast<int64_t>(hops.size()));
+  way_latency_ps.push_back(latency_ps);
+  return static_cast<int32_t>(way_latency_ps.size()) - 1;
+}
+
+GraphTimes simulate(const TimingGraph& graph) { return Simulation(graph).run(); }
+
+}  // namespace opentrn::collectives
