@@ -68,6 +68,8 @@ TEST(ReplayCommand, SaysWhatIsWrong) {
   EXPECT_THAT(error({"--linear", kLinear, "--instance", "trn9"}), HasSubstr("serving.instance"));
   EXPECT_THAT(error({"--linear", kLinear, "--slo", "ttft"}), HasSubstr("serving.slo"));
   EXPECT_THAT(error({"--linear", kLinear, "--routing", "random"}), HasSubstr("serving.fleet"));
+  EXPECT_THAT(error({"--linear", kLinear, "--prefill-replicas", "1"}), HasSubstr("serving.fleet"));
+  EXPECT_THAT(error({"--linear", kLinear, "--autoscale-min", "2"}), HasSubstr("serving.fleet"));
   EXPECT_THAT(error({"--linear", kLinear, "--num-seqs-buckets", "1,3"}), HasSubstr("serving.config"));
   EXPECT_THAT(error({"--linear", kLinear, "--rate", "0"}), HasSubstr("serving.load"));
   EXPECT_THAT(error({"/nowhere.csv", "--linear", kLinear}), HasSubstr("serving.trace"));
