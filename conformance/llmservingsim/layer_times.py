@@ -134,10 +134,11 @@ class Skew:
         self.axes = meta["bucket_axes"]
         self.pooled = float(meta["per_tp"][tp]["alpha_default"])
         with (folder / "skew_fit.csv").open() as lines:
+            labels = ("n_label", "skew_rate_label", "kv_big_label", "kp_label")
             self.table = {
-                (int(row["pc"]), row["n_label"], row["skew_rate_label"], row["kv_big_label"], row["kp_label"]): float(row["alpha"])
+                (int(row["pc"]), *(row[label] for label in labels)): float(row["alpha"])
                 for row in csv.DictReader(lines)
-            }  # fmt: skip
+            }
 
     def label(self, axis: str, value: float) -> str:
         bins, labels = self.axes[f"{axis}_bins"], self.axes[f"{axis}_labels"]

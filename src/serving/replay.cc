@@ -1,6 +1,9 @@
 #include "serving/replay.h"
 
 #include <algorithm>
+#include <cmath>
+#include <deque>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -12,6 +15,7 @@ namespace {
 
 // Blocks at the start of a prompt by which the prefix router tells prompts apart.
 constexpr int32_t kRoutedTokens = 1024;
+constexpr int32_t kReplicasMax = 4096;
 
 class Fleet {
  public:
@@ -26,7 +30,7 @@ class Fleet {
       request.max_tokens = from.output_tokens;
       request.content = std::move(from.content);
     }
-    for (int32_t i = 0; i < config.replicas; ++i) {
+    for (int32_t i = 0; i < config.replicas + config.disaggregation.prefill_replicas; ++i) {
       auto& replica = replicas_.emplace_back(std::make_unique<Replica>());
       replica->number = static_cast<size_t>(i);
       replica->executor = make(i);
@@ -35,17 +39,22 @@ class Fleet {
                                    [this, r = replica.get()](const Step& step, const StepRecord& record) {
                                      observe(*r, step, record);
                                    });
+      const bool up = !scales() || i < config.autoscaling.least || i >= config.replicas;
+      replica->state = up ? State::kUp : State::kDown;
     }
+    if (disaggregated()) prefills_.reserve(requests_.size());
   }
 
   Replay run() {
     while (true) {
-      Ps at = next_arrival();
-      for (const auto& replica : replicas_)
-        if (const auto end = replica->engine->next_end()) at = std::min(at, *end);
+      Ps at = next_event();
       if (at == INT64_MAX) break;
+      if (scales() && next_tick_ <= at) at = next_tick_;
       clock_.wait_until(at);
+      if (scales() && at == next_tick_) scale(at);
       for (; next_ < requests_.size() && requests_[next_].arrival <= at; ++next_) arrive(requests_[next_]);
+      for (; !transfers_.empty() && transfers_.begin()->first <= at; transfers_.erase(transfers_.begin()))
+        choose(*transfers_.begin()->second, 0, decoders()).engine->add(*transfers_.begin()->second);
       for (const auto& replica : replicas_) advance(*replica, at);
     }
     expect_all_ended();
@@ -53,14 +62,30 @@ class Fleet {
   }
 
  private:
+  enum class State : uint8_t { kDown, kStarting, kUp, kDraining };
   struct Replica {
     size_t number = 0;
     std::unique_ptr<Executor> executor;
     std::unique_ptr<Engine> engine;
     StepTotals totals;
+    State state = State::kUp;
+    Ps since = 0;      // it costs
+    Ps ready = 0;      // of one that starts
+    Ps link_free = 0;  // of one that prefills for others
   };
 
-  Ps next_arrival() const { return next_ < requests_.size() ? requests_[next_].arrival : INT64_MAX; }
+  bool scales() const { return config_.autoscaling.least > 0; }
+  bool disaggregated() const { return config_.disaggregation.prefill_replicas > 0; }
+  size_t decoders() const { return static_cast<size_t>(config_.replicas); }
+
+  // The next arrival, transfer or end of a step; INT64_MAX: nothing more happens.
+  Ps next_event() const {
+    Ps at = next_ < requests_.size() ? requests_[next_].arrival : INT64_MAX;
+    if (!transfers_.empty()) at = std::min(at, transfers_.begin()->first);
+    for (const auto& replica : replicas_)
+      if (const auto end = replica->engine->next_end()) at = std::min(at, *end);
+    return at;
+  }
 
   void arrive(Request& request) {
     series_.arrival(request.arrival);
@@ -70,20 +95,35 @@ class Fleet {
       request.finish = Finish::kRefused;
       return;
     }
-    choose(request).engine->add(request);
+    if (!disaggregated()) {
+      choose(request, 0, decoders()).engine->add(request);
+      return;
+    }
+    Request& prefill = prefills_.emplace_back(request);
+    prefill.max_tokens = 1;
+    choose(prefill, decoders(), replicas_.size()).engine->add(prefill);
   }
 
-  Replica& choose(const Request& request) {
-    if (replicas_.size() == 1) return *replicas_.front();
-    if (config_.routing == Routing::kRoundRobin) return *replicas_[turn_++ % replicas_.size()];
+  // Among the replicas that take requests, of those from `begin` to `end`.
+  Replica& choose(const Request& request, size_t begin, size_t end) {
+    open_.clear();
+    for (size_t i = begin; i < end; ++i)
+      if (is_up(*replicas_[i])) open_.push_back(replicas_[i].get());
+    if (open_.size() == 1) return *open_.front();
+    if (config_.routing == Routing::kRoundRobin) return *open_[turn_++ % open_.size()];
     if (config_.routing == Routing::kPrefix)
-      if (const auto start = prefix_name(request)) return *replicas_[start % replicas_.size()];
-    return **std::min_element(replicas_.begin(), replicas_.end(), [](const auto& a, const auto& b) {
-      const auto load = [](const auto& r) {
-        return r->engine->scheduler().running() + r->engine->scheduler().waiting();
-      };
-      return load(a) < load(b);
-    });
+      if (const auto start = prefix_name(request)) return *open_[start % open_.size()];
+    return **std::min_element(open_.begin(), open_.end(),
+                              [](const Replica* a, const Replica* b) { return load_of(*a) < load_of(*b); });
+  }
+
+  bool is_up(Replica& replica) const {
+    if (replica.state == State::kStarting && replica.ready <= clock_.now()) replica.state = State::kUp;
+    return replica.state == State::kUp;
+  }
+
+  static int32_t load_of(const Replica& replica) {
+    return replica.engine->scheduler().running() + replica.engine->scheduler().waiting();
   }
 
   // 0: the prompt has no content that another could share.
@@ -102,16 +142,86 @@ class Fleet {
   }
 
   // vLLM plans when the outcome of a step has come, or when it was idle; in between it waits for the device.
-  static void advance(Replica& replica, Ps now) {
+  void advance(Replica& replica, Ps now) {
     Engine& engine = *replica.engine;
     bool free = !engine.next_end();
     while (engine.next_end() && *engine.next_end() <= now) {
-      engine.take();
+      const std::vector<Request*> ended = engine.take();
+      if (replica.number >= decoders())
+        for (const Request* prefill : ended) hand_over(replica, *prefill, now);
       free = true;
     }
     if (free)
       while (engine.start()) {
       }
+    if (replica.state == State::kDraining && !engine.busy()) stop(replica, now);
+  }
+
+  // The first token is there; keys and values go to whoever will give the rest.
+  void hand_over(Replica& from, const Request& prefill, Ps now) {
+    Request& request = requests_[static_cast<size_t>(prefill.id)];
+    request.first_scheduled = prefill.first_scheduled;
+    request.first_token = request.last_token = prefill.first_token;
+    request.prefix_hit_tokens = prefill.prefix_hit_tokens;
+    request.output_tokens = 1;
+    if (request.max_tokens == 1 || request.tokens() >= config_.scheduler.max_model_len) {
+      request.status = Status::kFinished;
+      request.finish = Finish::kLength;
+      return;
+    }
+    const Disaggregation& d = config_.disaggregation;
+    request.remote_tokens = request.prompt_tokens;
+    from.link_free = std::max(from.link_free, now) +
+                     ps_of_seconds(request.prompt_tokens * d.kv_bytes_per_token / (d.link_gb_s * 1e9));
+    transfers_.emplace(from.link_free + d.link_latency, &request);
+  }
+
+  void stop(Replica& replica, Ps now) {
+    replica_ps_ += static_cast<double>(now - replica.since);
+    replica.state = State::kDown;
+  }
+
+  void scale(Ps now) {
+    const Autoscaling& a = config_.autoscaling;
+    next_tick_ += a.interval;
+    double load = 0;
+    int32_t up = 0;
+    for (size_t i = 0; i < decoders(); ++i) {
+      Replica& replica = *replicas_[i];
+      up += is_up(replica) || replica.state == State::kStarting;
+      load += load_of(replica);
+    }
+    const auto wanted = static_cast<int32_t>(std::clamp(
+        std::ceil(load / a.target), static_cast<double>(a.least), static_cast<double>(config_.replicas)));
+    wanted_.emplace_back(now, wanted);
+    while (wanted_.front().first < now - a.down_after) wanted_.pop_front();
+    int32_t most = 0;
+    for (const auto& [when, count] : wanted_) most = std::max(most, count);
+    for (size_t i = 0; i < decoders() && up < wanted; ++i) {
+      Replica& replica = *replicas_[i];
+      if (replica.state == State::kDraining) {
+        replica.state = State::kUp;
+        ++up;
+      } else if (replica.state == State::kDown) {
+        replica.state = State::kStarting;
+        replica.since = now;
+        replica.ready = now + a.start_time;
+        ++up;
+      }
+    }
+    // Those that have not started yet go first, so that one is always up.
+    for (size_t i = decoders(); i-- > 0 && up > most;)
+      if (replicas_[i]->state == State::kStarting) {
+        stop(*replicas_[i], now);
+        --up;
+      }
+    for (size_t i = decoders(); i-- > 0 && up > most;) {
+      Replica& replica = *replicas_[i];
+      if (replica.state != State::kUp) continue;
+      replica.state = State::kDraining;
+      --up;
+      if (!replica.engine->busy()) stop(replica, now);
+    }
   }
 
   void observe(Replica& replica, const Step& step, const StepRecord& record) {
@@ -134,13 +244,12 @@ class Fleet {
     for (const auto& replica : replicas_) {
       const Scheduler& scheduler = replica->engine->scheduler();
       if (!scheduler.has_requests()) continue;
-      throw Fault(
-          FaultKind::kInput, "serving.deadlock",
-          fmt::format(
-              "after {:.3f} s no step is possible: {} requests run, {} wait, {} blocks of {} are free",
-              seconds(clock_.now()), scheduler.running(), scheduler.waiting(), scheduler.pool().free_blocks(),
-              scheduler.pool().usable_blocks()),
-          "more blocks, or a smaller max_num_seqs");
+      throw Fault(FaultKind::kInput, "serving.deadlock",
+                  fmt::format("after {:.3f} s no step is possible: {} requests run, {} wait, {} blocks of {} "
+                              "are free",
+                              seconds(clock_.now()), scheduler.running(), scheduler.waiting(),
+                              scheduler.pool().free_blocks(), scheduler.pool().usable_blocks()),
+                  "more blocks, or a smaller max_num_seqs");
     }
   }
 
@@ -152,6 +261,9 @@ class Fleet {
       out.prefix_queries += replica->engine->scheduler().prefix_queries();
       out.prefix_hits += replica->engine->scheduler().prefix_hits();
     }
+    for (const auto& replica : replicas_)
+      if (replica->state != State::kDown) stop(*replica, out.steps.end);
+    out.replica_s = replica_ps_ / kPsPerSecond;
     for (const Request& request : requests_) out.summary.add(request, config_.slo);
     out.summary.itl_ms = std::move(itl_);
     out.kv_peak = kv_peak_;
@@ -165,15 +277,39 @@ class Fleet {
 
   const ReplayConfig& config_;
   VirtualClock clock_;
-  std::vector<Request> requests_;
+  std::vector<Request> requests_, prefills_;
   size_t next_ = 0;
+  std::multimap<Ps, Request*> transfers_;
   std::vector<std::unique_ptr<Replica>> replicas_;
+  std::vector<Replica*> open_;
   size_t turn_ = 0;
+  Ps next_tick_ = 0;
+  std::deque<std::pair<Ps, int32_t>> wanted_;
+  double replica_ps_ = 0;
   Series series_;
   Distribution itl_;
   double kv_peak_ = 0;
   int32_t running_peak_ = 0, waiting_peak_ = 0;
 };
+
+void expect_fleet(const ReplayConfig& config) {
+  const auto refuse = [](std::string why, const char* hint) {
+    throw Fault(FaultKind::kInput, "serving.fleet", std::move(why), hint);
+  };
+  if (config.replicas < 1 || config.replicas > kReplicasMax)
+    refuse(fmt::format("{} replicas", config.replicas), "1 to 4096");
+  const Disaggregation& d = config.disaggregation;
+  if (d.prefill_replicas < 0 || d.prefill_replicas > kReplicasMax)
+    refuse(fmt::format("{} replicas for prefill", d.prefill_replicas), "0 to 4096");
+  if (d.prefill_replicas > 0 && (d.kv_bytes_per_token <= 0 || d.link_gb_s <= 0))
+    refuse("keys and values cross a link whose rate, or whose bytes for each token, are not given",
+           "both, more than 0: 2 x layers x KV heads x head size x bytes of the dtype for each token");
+  const Autoscaling& a = config.autoscaling;
+  if (a.least < 0 || a.least > config.replicas)
+    refuse(fmt::format("at least {} replicas of {}", a.least, config.replicas), "0: all, always");
+  if (a.least > 0 && (a.target <= 0 || a.interval <= 0 || a.start_time < 0 || a.down_after < 0))
+    refuse("scaling without a target or an interval", "more than 0");
+}
 
 }  // namespace
 
@@ -186,8 +322,7 @@ Routing routing_of(std::string_view name) {
 }
 
 Replay replay(Trace trace, const ReplayConfig& config, const MakeExecutor& make) {
-  if (config.replicas < 1 || config.replicas > 4096)
-    throw Fault(FaultKind::kInput, "serving.fleet", fmt::format("{} replicas", config.replicas), "1 to 4096");
+  expect_fleet(config);
   return Fleet(std::move(trace), config, make).run();
 }
 

@@ -20,11 +20,33 @@ enum class Routing : uint8_t { kRoundRobin, kLeastLoaded, kPrefix };
 // to one replica); input fault `serving.fleet`.
 Routing routing_of(std::string_view name);
 
+// Prefill on engines of its own: a request gets its first token there, its keys and values cross a link (one
+// request after the other, of each prefill engine), and one of the other engines gives the rest.
+struct Disaggregation {
+  int32_t prefill_replicas = 0;  // 0: every engine does both
+  double kv_bytes_per_token = 0;
+  double link_gb_s = 0;
+  Ps link_latency = 0;
+};
+
+// Engines that start and stop with the load: every `interval` as many are wanted as keep the requests that
+// run or wait at `target` for each. Fewer only when no more were wanted for `down_after`. A stopping engine
+// ends what it has.
+struct Autoscaling {
+  int32_t least = 0;  // 0: off; all replicas run from the start to the end
+  double target = 8;
+  Ps interval = 15 * kPsPerSecond;
+  Ps start_time = 120 * kPsPerSecond;  // from the decision to the first request
+  Ps down_after = 300 * kPsPerSecond;  // Kubernetes' default stabilisation of scaling down
+};
+
 struct ReplayConfig {
   SchedulerConfig scheduler;
   Slo slo;
   int32_t replicas = 1;
   Routing routing = Routing::kLeastLoaded;
+  Disaggregation disaggregation;
+  Autoscaling autoscaling;  // of `replicas`, the most there are
   // Bins of the series over time.
   int32_t bins = 240;
 };
@@ -43,7 +65,8 @@ struct Bin {
 struct Replay {
   Summary summary;
   StepTotals steps;
-  std::vector<StepTotals> replicas;
+  std::vector<StepTotals> replicas;  // those that prefill alone come last
+  double replica_s = 0;              // time for which engines were up or starting, summed
   double bin_s = 0;
   std::vector<Bin> series;
   std::vector<Request> requests;  // in the order of the trace

@@ -131,6 +131,93 @@ TEST(Replay, SaysWhenTheRulesHang) {
   }
 }
 
+// One request: prefill, the link, decode, each as long as stated.
+TEST(Replay, DisaggregatedTimesAddUp) {
+  ReplayConfig config;
+  config.disaggregation = {1, 1000, 0.001, 3 * kPsPerMs};  // 1 ms for a token
+  config.scheduler = completed(config.scheduler);
+  SyntheticLoad load;
+  load.requests = 1;
+  load.prompt_tokens = 100;
+  load.output_tokens = 5;
+  const std::shared_ptr<const StepTimes> times = LinearTimes::parse("step=2000");
+  const auto make = [&](int32_t) { return std::make_unique<TimeExecutor>(times, 0); };
+  const Replay run = replay(synthetic_trace(load), config, make);
+  ASSERT_EQ(run.summary.completed, 1);
+  EXPECT_DOUBLE_EQ(run.summary.ttft_ms.mean(), 2);
+  EXPECT_DOUBLE_EQ(run.summary.e2e_ms.mean(), 2 + 100 + 3 + 4 * 2);
+  EXPECT_EQ(run.replicas.at(0).decode_steps, 4);
+  EXPECT_EQ(run.replicas.at(0).prefill_steps, 0);
+  EXPECT_EQ(run.replicas.at(1).steps, 1);
+  config.disaggregation.link_gb_s = 0;
+  EXPECT_THROW(replay(synthetic_trace(load), config, make), Fault);
+}
+
+TEST(Replay, EveryRequestEndsInEveryFleet) {
+  SplitMix64 random(2);
+  for (int round = 0; round < 60; ++round) {
+    SyntheticLoad load;
+    load.seed = static_cast<uint64_t>(round);
+    load.requests = 1 + random.below(300);
+    load.per_second = 1 + random.below(60);
+    load.spread = 0.9;
+    ReplayConfig config;
+    config.replicas = 1 + static_cast<int32_t>(random.below(5));
+    config.routing = static_cast<Routing>(random.below(3));
+    config.scheduler.policy = static_cast<Policy>(random.below(3));
+    config.scheduler.max_model_len = config.scheduler.max_num_batched_tokens = 2048;
+    config.scheduler.async_scheduling = random.below(2) == 0;
+    if (random.below(2) == 0)
+      config.disaggregation = {1 + static_cast<int32_t>(random.below(3)), 1e5, 10, kPsPerMs};
+    if (random.below(2) == 0) {
+      config.autoscaling.least =
+          1 + static_cast<int32_t>(random.below(static_cast<uint32_t>(config.replicas)));
+      config.autoscaling.target = 1 + random.below(8);
+      config.autoscaling.interval = kPsPerSecond;
+      config.autoscaling.start_time = static_cast<Ps>(random.below(10)) * kPsPerSecond;
+      config.autoscaling.down_after = static_cast<Ps>(random.below(10)) * kPsPerSecond;
+    }
+    config.scheduler = completed(config.scheduler);
+    const std::shared_ptr<const StepTimes> times =
+        LinearTimes::parse("step=5000,prefill_token=50,decode_seq=200");
+    const Replay run = replay(synthetic_trace(load), config,
+                              [&](int32_t) { return std::make_unique<TimeExecutor>(times, 0); });
+    ASSERT_EQ(run.summary.completed, load.requests) << round;
+    const double all = seconds(run.steps.end) * static_cast<double>(run.replicas.size());
+    EXPECT_LE(run.replica_s, all * (1 + 1e-9)) << round;
+    EXPECT_GE(run.replica_s, seconds(run.steps.busy) * (1 - 1e-9)) << round;
+    for (const Request& request : run.requests) {
+      EXPECT_EQ(request.output_tokens, std::min(request.max_tokens, 2048 - request.prompt_tokens));
+      EXPECT_TRUE(request.blocks.empty());
+    }
+  }
+}
+
+// Load comes in a burst: engines start after their time, and the price is that of the time they were up.
+TEST(Replay, ScalesUpAndDown) {
+  SyntheticLoad load;
+  load.process = ArrivalProcess::kBurst;
+  load.requests = 400;
+  ReplayConfig config;
+  config.replicas = 4;
+  config.autoscaling = {1, 8, kPsPerSecond, 5 * kPsPerSecond, 10 * kPsPerSecond};
+  config.scheduler = completed(config.scheduler);
+  const std::shared_ptr<const StepTimes> times =
+      LinearTimes::parse("step=5000,prefill_token=50,decode_seq=200");
+  const auto make = [&](int32_t) { return std::make_unique<TimeExecutor>(times, 0); };
+  Trace trace = synthetic_trace(load);
+  // A second wave, after the engines have started.
+  for (int i = 0; i < 400; ++i) {
+    TraceRequest request = trace.requests.front();
+    request.arrival = 8 * kPsPerSecond;
+    trace.requests.push_back(request);
+  }
+  const Replay run = replay(trace, config, make);
+  for (const StepTotals& replica : run.replicas) EXPECT_GT(replica.steps, 0);
+  EXPECT_LT(run.replica_s, 4 * seconds(run.steps.end));
+  EXPECT_GT(run.replica_s, seconds(run.steps.end));
+}
+
 TEST(Distribution, PercentilesAreThoseOfTheExpandedList) {
   SplitMix64 random(1);
   for (int round = 0; round < 50; ++round) {

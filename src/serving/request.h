@@ -31,6 +31,8 @@ struct Request {
   int32_t max_tokens = 1;  // output tokens at most
   Ps arrival = 0;
   PromptContent content;
+  // Tokens from the start whose keys and values come with the request, from the engine that prefilled it.
+  int32_t remote_tokens = 0;
 
   // The scheduler's; others read.
   Status status = Status::kWaiting;

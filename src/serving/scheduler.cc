@@ -99,7 +99,8 @@ void Scheduler::plan_waiting(Step& step, int64_t& budget) {
     }
     found_.clear();
     find_prefix(request, found_);
-    const int32_t computed = static_cast<int32_t>(found_.size()) * config_.block_size;
+    const int32_t hit = static_cast<int32_t>(found_.size()) * config_.block_size;
+    const int32_t computed = std::max(hit, request.remote_tokens);
     const int64_t wanted = request.tokens() - computed;
     const int32_t tokens = capped(wanted, budget);
     // NxD Inference takes a prompt whole or not at all.
@@ -107,8 +108,8 @@ void Scheduler::plan_waiting(Step& step, int64_t& budget) {
     if (!allocate(request, computed, tokens, found_)) break;
     if (config_.prefix_caching && request.preemptions == 0) {
       prefix_queries_ += request.tokens();
-      prefix_hits_ += computed;
-      request.prefix_hit_tokens = computed;
+      prefix_hits_ += hit;
+      request.prefix_hit_tokens = hit;
     }
     waiting_.pop_front();
     running_.push_back(&request);
@@ -204,6 +205,7 @@ void Scheduler::preempt(Request& request) {
   free_blocks(request);
   request.status = Status::kPreempted;
   request.computed_tokens = 0;
+  request.remote_tokens = 0;  // they were in the blocks
   request.output_placeholders = 0;
   request.stale_tokens = request.in_flight_tokens;
   ++request.preemptions;

@@ -1,0 +1,49 @@
+// From logits to a token, with the rules and the order of vLLM: the mask of a grammar and the bias of tokens,
+// then penalties, then temperature, min-p, top-k and top-p. Log probabilities are those of the logits as they
+// come.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+
+namespace opentrn::serving {
+
+struct SamplingParams {
+  double temperature = 1;         // 0: greedy, the first of the largest logits
+  int32_t top_k = 0;              // 0: all
+  double top_p = 1;               // the fewest tokens whose probabilities reach it
+  double min_p = 0;               // of the largest probability
+  double repetition_penalty = 1;  // divides positive and multiplies negative logits of tokens seen
+  double frequency_penalty = 0;   // taken away for each time that a token was given
+  double presence_penalty = 0;    // taken away once
+  int32_t logprobs = 0;           // of so many of the likeliest tokens
+  std::vector<std::pair<int32_t, float>> bias;
+};
+
+struct SampledToken {
+  int32_t token = -1;
+  double logprob = 0;
+  int32_t rank = 0;                             // 1: the likeliest
+  std::vector<std::pair<int32_t, double>> top;  // likeliest first
+};
+
+// Throws a fault `serving.sampling` for parameters that are none.
+void check(const SamplingParams& params);
+
+// What is left to draw from: tokens and their probabilities, likeliest first. `mask`: a bit for each token,
+// 32 in a word, as grammars give it; empty: all are allowed. Fault `serving.sampling` when none is.
+std::vector<std::pair<int32_t, double>> candidates(const SamplingParams& params,
+                                                   std::span<const float> logits,
+                                                   std::span<const int32_t> prompt,
+                                                   std::span<const int32_t> output,
+                                                   std::span<const uint32_t> mask = {});
+
+SampledToken sample(const SamplingParams& params, std::span<const float> logits,
+                    std::span<const int32_t> prompt, std::span<const int32_t> output,
+                    std::span<const uint32_t> mask, SplitMix64& random);
+
+}  // namespace opentrn::serving
