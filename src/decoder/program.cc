@@ -216,9 +216,11 @@ class StepBuilder {
 
   ValueId feed_forward(ValueId x) {
     at("feed_forward");
-    const ValueId both = product(narrow(normed(x, weight("feed_forward_norm"))), weight("gate_up"));
-    const ValueId gate = builder_.slice(both, {0, 0}, {rows_, config_.feed_forward});
-    const ValueId up = builder_.slice(both, {0, config_.feed_forward}, {rows_, 2 * config_.feed_forward});
+    // Two products, so that what follows is done on their sums; a slice of a weight is only another place.
+    const ValueId in = narrow(normed(x, weight("feed_forward_norm")));
+    const int64_t features = config_.feed_forward, hidden = config_.hidden;
+    const ValueId gate = product(in, builder_.slice(weight("gate_up"), {0, 0}, {hidden, features}));
+    const ValueId up = product(in, builder_.slice(weight("gate_up"), {0, features}, {hidden, 2 * features}));
     const ValueId silu = builder_.add(OpKind::multiply_, {gate, builder_.add(OpKind::logistic_, {gate})});
     return product(narrow(builder_.add(OpKind::multiply_, {silu, up})), weight("down"));
   }
