@@ -85,6 +85,23 @@ def compare_tokens(model: Any, row: dict[str, Any]) -> list[tuple[int, float]]:
     return [(i, row["margin"][i]) for i, token in enumerate(row["likeliest"]) if likeliest[i] != token]
 
 
+def compare_rows(path: Path, results: Results) -> None:
+    """One program of four rows: a sequence's logits have the same bits alone and beside others, in other blocks."""
+    from opentrn.generate import LanguageModel
+
+    model = LanguageModel(path, sequences=4, context=256, pad_to=(4, 64, 256, False))
+    ids = model.encode("The lighthouse keeper counted the ships again, and there were")
+    other = model.encode("A recipe for pancakes begins with flour, and")
+
+    def logits(row: int, blocks: list[int]) -> list[bytes]:
+        rows = [(other, 0, [10 + i]) for i in range(row)] + [(ids, 0, blocks)]
+        first = model.step(rows)[row]
+        rows = [([7], len(other), [10 + i]) for i in range(row)] + [([int(first.argmax())], len(ids), blocks)]
+        return [first.tobytes(), model.step(rows)[row].tobytes()]
+
+    results.add("f16 rows", logits(0, [1]) == logits(3, [8]) == logits(1, [3]), "equal bits in three rows and blocks")
+
+
 def compare_dtype(path: Path, dtype: str, rows: list[dict[str, Any]], answers: bool, results: Results) -> None:
     from opentrn.generate import LanguageModel
 
@@ -137,6 +154,7 @@ def main() -> int:
     rows = json.loads((folder / "answers.json").read_text())
     results = Results()
     compare_formats(folder, results)
+    compare_rows(path, results)
     for dtype in options.dtype or ["f16", "bf16"]:
         compare_dtype(path, dtype, rows, not options.no_answers, results)
     failed = sum(not row["passed"] for row in results.rows)

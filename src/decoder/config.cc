@@ -65,6 +65,8 @@ void check(const Config& config) {
   expect_size("the feed-forward size", config.feed_forward);
   expect_size("the vocabulary", config.vocabulary);
   expect_size("the context length", config.context);
+  if (config.head_features > 1024)
+    refuse(fmt::format("heads have {} features; at most 1024 are read", config.head_features));
   if (config.layers > 1024) refuse(fmt::format("{} layers; at most 1024 are read", config.layers));
   if (config.heads % config.kv_heads != 0)
     refuse(fmt::format("{} heads do not share {} key-value heads evenly", config.heads, config.kv_heads));

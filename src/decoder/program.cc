@@ -127,12 +127,10 @@ class StepBuilder {
   ValueId attention(ValueId x, std::vector<ValueId>& results) {
     at("attention");
     const int64_t features = config_.head_features, queries = config_.heads, keys = config_.kv_heads;
-    ValueId qkv = product(narrow(normed(x, weight("attention_norm"))), weight("qkv"));
-    if (config_.qkv_bias)
-      qkv = builder_.add(OpKind::add_, {qkv, builder_.broadcast_in_dim(
-                                                 weight("qkv_bias"), {rows_, config_.qkv_features()}, {1})});
-    ValueId heads = builder_.reshape(qkv, {rows_, queries + 2 * keys, features});
-    ValueId v = builder_.slice(heads, {0, queries + keys, 0}, {rows_, queries + 2 * keys, features});
+    const ValueId in = narrow(normed(x, weight("attention_norm")));
+    const int64_t turning = queries + keys;
+    const ValueId heads = builder_.reshape(projected(in, 0, turning * features), {rows_, turning, features});
+    const ValueId v = projected(in, turning * features, keys * features);
     ValueId q, k;
     if (config_.qk_norm) {
       q = narrow(
@@ -149,6 +147,15 @@ class StepBuilder {
     const ValueId all_values = context_of(pools_[static_cast<size_t>(2 * layer_ + 1)], narrow(v), results);
     const ValueId weighed = weighed_values(q, all_keys, all_values);
     return product(narrow(weighed), weight("output"));
+  }
+
+  // Columns of the product that gives queries, keys and values.
+  ValueId projected(ValueId in, int64_t first, int64_t count) {
+    const ValueId made =
+        product(in, builder_.slice(weight("qkv"), {0, first}, {config_.hidden, first + count}));
+    if (!config_.qkv_bias) return made;
+    const ValueId bias = builder_.slice(weight("qkv_bias"), {first}, {first + count});
+    return builder_.add(OpKind::add_, {made, builder_.broadcast_in_dim(bias, {rows_, count}, {1})});
   }
 
   // Each pair of features (i, i + half) turned by its position's angle.
@@ -216,9 +223,11 @@ class StepBuilder {
 
   ValueId feed_forward(ValueId x) {
     at("feed_forward");
-    const ValueId both = product(narrow(normed(x, weight("feed_forward_norm"))), weight("gate_up"));
-    const ValueId gate = builder_.slice(both, {0, 0}, {rows_, config_.feed_forward});
-    const ValueId up = builder_.slice(both, {0, config_.feed_forward}, {rows_, 2 * config_.feed_forward});
+    // Two products, so that what follows is done on their sums; a slice of a weight is only another place.
+    const ValueId in = narrow(normed(x, weight("feed_forward_norm")));
+    const int64_t features = config_.feed_forward, hidden = config_.hidden;
+    const ValueId gate = product(in, builder_.slice(weight("gate_up"), {0, 0}, {hidden, features}));
+    const ValueId up = product(in, builder_.slice(weight("gate_up"), {0, features}, {hidden, 2 * features}));
     const ValueId silu = builder_.add(OpKind::multiply_, {gate, builder_.add(OpKind::logistic_, {gate})});
     return product(narrow(builder_.add(OpKind::multiply_, {silu, up})), weight("down"));
   }

