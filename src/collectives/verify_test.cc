@@ -47,7 +47,8 @@ TEST(Verify, AgreesWithTheExhaustiveCheck) {
   }
 }
 
-// Where the lost byte is the one that fills an output before it is written, one run alone would find it right.
+// Where the lost byte is the one that fills an output before it is written, one run alone would find it
+// right.
 TEST(Verify, TheExhaustiveCheckFindsALostByteWhateverItsValue) {
   Plan plan = make_plan("permute", {.kind = Kind::kPermute, .ranks = 2, .bytes = 1, .pairs = {{0, 1}}},
                         simple_layout(2));

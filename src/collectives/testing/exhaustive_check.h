@@ -10,8 +10,8 @@ namespace opentrn::collectives {
 
 // "" when the plan is right: everything that steps refer to exists, no circle of waits, each two steps that
 // touch a byte one of them writes are ordered by paths of waits and channels (the whole closure is computed),
-// nothing unwritten is read, and runs on several random inputs give what the request asks, and nothing else is
-// written. Shares no code with the verifier but the request's.
+// nothing unwritten is read, and runs on several random inputs give what the request asks, and nothing else
+// is written. Shares no code with the verifier but the request's.
 std::string exhaustive_check(const Plan& plan, uint64_t seed);
 
 // The outputs of one run, in an order of steps that waits and channels allow, chosen at random; by the
