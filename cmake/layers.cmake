@@ -7,7 +7,10 @@ set(OPENTRN_LAYERS
   "numerics:base"
   "arch:base"
   "fabric:base,arch"
+  "serving:base"
   "collectives:base,numerics,arch,fabric"
+  "spmd:base"
+  "planner:base,numerics,arch,fabric,collectives"
   "graph:base,numerics"
   "import:base,arch,graph"
   "isa:base,numerics,arch"
@@ -20,10 +23,11 @@ set(OPENTRN_LAYERS
   "compiler:base,numerics,arch,isa,cost,backend,sim/timing,graph"
   "runtime:base,arch,graph,isa,sim/functional,sim/timing,backend,trace,profile"
   "deploy:base,arch,graph,compiler,sim/functional,runtime"
+  "decoder:base,arch,graph,import,compiler,sim/functional,runtime,deploy"
   "nki:base,numerics,collectives,isa,sim/functional"
-  "pjrt:base,arch,fabric,collectives,graph,import,compiler,isa,sim/functional,trace,runtime,deploy"
-  "cli:base,numerics,arch,fabric,collectives"
-  "python:base,numerics,arch,fabric,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,nki,cli"
+  "pjrt:base,arch,fabric,collectives,spmd,graph,import,compiler,isa,sim/functional,trace,runtime,deploy"
+  "cli:base,numerics,arch,fabric,serving,collectives,planner"
+  "python:base,numerics,arch,fabric,serving,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,decoder,nki,cli"
 )
 
 function(opentrn_target_of LAYER OUT)

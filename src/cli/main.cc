@@ -6,5 +6,6 @@
 
 int main(int argc, char** argv) {
   using namespace opentrn::cli;
-  return run({add_ls, add_describe, add_fabric, add_nccom_test}, argc, argv, std::cout, std::cerr);
+  return run({add_ls, add_describe, add_fabric, add_nccom_test, add_plan, add_replay}, argc, argv, std::cout,
+             std::cerr);
 }

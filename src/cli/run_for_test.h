@@ -18,8 +18,8 @@ struct Ran {
 inline Ran run_for_test(std::vector<const char*> words) {
   words.insert(words.begin(), "opentrn");
   std::ostringstream out, err;
-  const int code = run({add_ls, add_describe, add_fabric, add_nccom_test}, static_cast<int>(words.size()),
-                       words.data(), out, err);
+  const int code = run({add_ls, add_describe, add_fabric, add_nccom_test, add_plan, add_replay},
+                       static_cast<int>(words.size()), words.data(), out, err);
   return {code, out.str(), err.str()};
 }
 

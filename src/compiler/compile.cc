@@ -227,7 +227,9 @@ Lowered lower(const graph::Module& module, const Function& function, const Optio
   CompiledModule compiled;
   compiled.program = std::make_shared<isa::Program>();
   compiled.program->name = printable(module.name.empty() ? function.name : module.name);
-  Lowering lowering(module, function, compiled.program, options.generation, choices);
+  Choices chosen = choices;
+  chosen.donated_inputs = options.donate_inputs;
+  Lowering lowering(module, function, compiled.program, options.generation, chosen);
   try {
     during("compiling: making kernels", [&] { lowering.run(); });
   } catch (const Fault& fault) {

@@ -42,6 +42,10 @@ struct Options {
   // What a core may use of its chip's HBM, where whoever runs the program holds it to that; else the whole
   // chip's.
   std::optional<int64_t> hbm_bytes_of_core;
+  // Inputs that name the result which takes their place (`tf.aliasing_output`, as JAX writes donated
+  // arguments) are updated where they lie, where the graph allows it: the result's port then has the input's
+  // tensor, and whoever runs the program hands over memory that may be written (runtime/model.h).
+  bool donate_inputs = false;
   // Activations and attention become one op each (Level::k2). Without it every op of the graph is computed as
   // it stands, which is what `diff` judges.
   bool recognise = true;

@@ -14,9 +14,11 @@ struct Cost {
   // Instructions and DMA; nullopt, with `why`, where the timing model cannot tell.
   std::optional<double> compute_us;
   std::string why;
-  // Collectives (collectives/predict.h), one after the other and nothing meanwhile; nullopt where there are
-  // some of which nobody knows.
+  // While at least one collective is under way; nullopt where there are some of which nobody knows how long
+  // they take, which then count as nothing.
   std::optional<double> collectives_us = 0.0;
+  // Of that, while no part goes on, and what parts take longer for collectives beside them.
+  double exposed_us = 0;
   double tensor_flops = 0;  // done by the Tensor engine
   double model_flops = 0;   // of the program's arithmetic, whoever does it; bodies of loops once
   double hbm_bytes = 0;     // read and written
@@ -24,12 +26,10 @@ struct Cost {
   std::string bound_by;  // of the longest part
   bool on_device = false;
 
-  // Of both; nullopt where the compute time is. What is not known of collectives is not in it.
-  std::optional<double> device_us() const;
+  // From the start of the run to its end (step_time.h); nullopt where the compute time is.
+  std::optional<double> device_us;
 };
 
 Cost cost_of(const Program& program);
-// Of one collective of it; nullopt where nobody knows.
-std::optional<double> collective_us(const Program& program, const ParallelProgram::Collective& collective);
 
 }  // namespace opentrn::pjrt

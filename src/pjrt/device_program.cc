@@ -1,5 +1,6 @@
 #include "pjrt/device_program.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -15,7 +16,9 @@ namespace opentrn::pjrt {
 std::unique_ptr<DeviceProgram> compile_for_device(const graph::Module& module, const DeviceOptions& options) {
   expect_narrow_constants(module);
   Parts::SharedModel made = options.parts->model([&] {
-    return deploy::model_of(compiler::compile(module, options.compiler), options.compiler.generation);
+    compiler::Options given = options.compiler;
+    given.donate_inputs = true;
+    return deploy::model_of(compiler::compile(module, given), given.generation);
   });
   if (options.compiler.stochastic_rounding) {
     auto rounding = std::make_shared<runtime::Model>(*made);
@@ -26,6 +29,17 @@ std::unique_ptr<DeviceProgram> compile_for_device(const graph::Module& module, c
 }
 
 namespace {
+
+bool is_updated_in_place(const runtime::Model& model, size_t input) {
+  return std::any_of(model.outputs.begin(), model.outputs.end(), [&](const runtime::Port& output) {
+    return output.tensor == model.inputs[input].tensor;
+  });
+}
+
+std::shared_ptr<sim::Buffer> writable_copy(const sim::Buffer& from) {
+  auto bytes = std::make_shared<std::vector<std::byte>>(from.data(), from.data() + from.bytes());
+  return sim::Buffer::wrap(bytes->data(), from.bytes(), bytes);
+}
 
 // JAX shows no warnings of a plugin: they go where the plugin's other notes go.
 void tell_unwritten(const runtime::Model& model, std::span<const std::shared_ptr<sim::Buffer>> outputs) {
@@ -46,7 +60,11 @@ std::vector<graph::Literal> DeviceProgram::run(std::span<const graph::Type> resu
                                                std::span<const graph::Literal> arguments) const {
   expect_narrow_arguments(arguments);
   std::vector<std::shared_ptr<sim::Buffer>> inputs;
-  for (const graph::Literal& argument : arguments) inputs.push_back(deploy::device_buffer(argument));
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    inputs.push_back(deploy::device_buffer(arguments[i]));
+    // The values of an argument may be somebody else's too.
+    if (is_updated_in_place(*model_, i)) inputs.back() = writable_copy(*inputs.back());
+  }
   runtime::LoopTrips trips;
   const auto outputs = runtime::execute(*model_, inputs, &trips);
   tell_unwritten(*model_, outputs);
@@ -73,7 +91,7 @@ DeviceProgram::Predicted DeviceProgram::predicted() const {
   }
   Predicted made;
   try {
-    made.summary = runtime::timed(*model_, trips());
+    made.times = runtime::port_times(*model_, trips());
   } catch (const Fault& fault) {
     // A loop whose trips depend on values has no time before it has run.
     made.why = fault.message();

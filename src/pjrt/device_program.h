@@ -13,6 +13,7 @@
 #include "graph/module.h"
 #include "pjrt/parts.h"
 #include "runtime/model.h"
+#include "runtime/timing.h"
 #include "trace/trace.h"
 
 namespace opentrn::pjrt {
@@ -36,8 +37,8 @@ class DeviceProgram {
 
   // What the timing model says of the last run.
   struct Predicted {
-    std::optional<trace::Summary> summary;
-    std::string why;  // there is none
+    std::optional<runtime::PortTimes> times;
+    std::string why;  // there are none
   };
   Predicted predicted() const;
   // The same with every event. Faults of runtime::timed.

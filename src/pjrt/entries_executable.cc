@@ -45,8 +45,9 @@ std::vector<const DeviceProgram*> device_programs(const Program& program) {
   std::vector<const DeviceProgram*> devices;
   if (program.device_program()) devices.push_back(program.device_program());
   if (program.parallel())
-    for (const auto& stage : program.parallel()->stages())
+    for_stages(program.parallel()->stages(), [&](const ParallelProgram::Stage& stage) {
       if (stage.program) devices.push_back(stage.program);
+    });
   return devices;
 }
 

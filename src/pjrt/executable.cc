@@ -149,9 +149,11 @@ const NamedValues& Executable::costs() {
     if (!cost.compute_us) return;
     costs_.add("bytes accessed", cost.hbm_bytes);
     costs_.add("tensor engine flops", cost.tensor_flops);
-    costs_.add("optimal_seconds", *cost.device_us() / 1e6);
-    if (cost.collectives_us && *cost.collectives_us > 0)
+    costs_.add("optimal_seconds", *cost.device_us / 1e6);
+    if (cost.collectives_us && *cost.collectives_us > 0) {
       costs_.add("estimated seconds of collectives", *cost.collectives_us / 1e6);
+      costs_.add("exposed seconds of collectives", cost.exposed_us / 1e6);
+    }
   });
   return costs_;
 }

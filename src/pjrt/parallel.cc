@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "compiler/counted_loop.h"
 #include "graph/eval/process_groups.h"
 #include "graph/op_definitions.h"
 #include "pjrt/callback.h"
@@ -136,6 +138,8 @@ std::unique_ptr<ParallelProgram::Sequence> ParallelProgram::plan(BlockId block,
     bool on_device = false;
   };
   std::map<ValueId, Place> made;
+  const std::set<ValueId> anew = remade(block);
+  remade_.insert(anew.begin(), anew.end());
   std::vector<std::vector<OpId>> meeting(1), computing(1);
   for (const OpId id : from.ops) {
     const Op& op = function_.op(id);
@@ -149,15 +153,46 @@ std::unique_ptr<ParallelProgram::Sequence> ParallelProgram::plan(BlockId block,
       meeting.resize(phase + 1);
       computing.resize(phase + 1);
     }
-    (on_device ? computing : meeting)[phase].push_back(id);
+    if (op.results.empty() || !anew.contains(op.results[0]))
+      (on_device ? computing : meeting)[phase].push_back(id);
     for (const ValueId result : op.results) made[result] = {phase, on_device};
   }
   for (size_t phase = 0; phase < meeting.size(); ++phase) {
     for (const OpId id : meeting[phase]) sequence->steps.push_back(make_step({id}, *sequence, options, true));
     if (!computing[phase].empty())
-      sequence->steps.push_back(make_step(computing[phase], *sequence, options, false));
+      sequence->steps.push_back(
+          make_step(with_remade(computing[phase], block, anew), *sequence, options, false));
   }
   return sequence;
+}
+
+// Results of broadcasts that only ops of devices read. Each step makes those that it reads anew, as what they
+// repeat is smaller.
+std::set<ValueId> ParallelProgram::remade(BlockId block) const {
+  std::set<ValueId> values;
+  const std::vector<OpId>& ops = function_.block(block).ops;
+  for (const OpId id : ops)
+    if (function_.op(id).kind == OpKind::broadcast_in_dim_) values.insert(function_.op(id).results[0]);
+  for (const OpId id : ops)
+    if (id == ops.back() || meets(function_, id))
+      for (const ValueId value : values_read(function_, std::span(&id, 1))) values.erase(value);
+  return values;
+}
+
+// With those that the ops read, in the order of the block.
+std::vector<OpId> ParallelProgram::with_remade(std::vector<OpId> ops, BlockId block,
+                                               const std::set<ValueId>& remade) const {
+  std::set<OpId> all(ops.begin(), ops.end());
+  for (size_t before = 0; before != all.size();) {
+    before = all.size();
+    for (const ValueId value : values_read(function_, ops))
+      if (remade.contains(value)) all.insert(function_.value(value).op);
+    ops.assign(all.begin(), all.end());
+  }
+  ops.clear();
+  for (const OpId id : function_.block(block).ops)
+    if (all.contains(id)) ops.push_back(id);
+  return ops;
 }
 
 std::unique_ptr<ParallelProgram::Step> ParallelProgram::make_step(std::vector<OpId> ops,
@@ -171,8 +206,14 @@ std::unique_ptr<ParallelProgram::Step> ParallelProgram::make_step(std::vector<Op
   // What ops outside of the step read. A value may be read by any later op of the block or its regions.
   const BlockId block = function_.op(step->ops.front()).block;
   std::vector<OpId> others;
+  const std::set<OpId> own(step->ops.begin(), step->ops.end());
+  // What is made anew is so by other steps, too.
+  const auto is_remade = [&](OpId id) {
+    const auto& results = function_.op(id).results;
+    return !results.empty() && remade_.contains(results[0]);
+  };
   for (const OpId id : function_.block(block).ops)
-    if (std::find(step->ops.begin(), step->ops.end(), id) == step->ops.end()) others.push_back(id);
+    if (!own.contains(id) || is_remade(id)) others.push_back(id);
   std::vector<ValueId> read;
   for (const OpId id : others)
     for (const ValueId value : values_read(function_, std::span(&id, 1))) read.push_back(value);
@@ -180,14 +221,46 @@ std::unique_ptr<ParallelProgram::Step> ParallelProgram::make_step(std::vector<Op
   std::sort(read.begin(), read.end());
   for (const OpId id : step->ops)
     for (const ValueId result : function_.op(id).results)
-      if (together || std::binary_search(read.begin(), read.end(), result)) step->outputs.push_back(result);
+      if (together || (std::binary_search(read.begin(), read.end(), result) && !remade_.contains(result)))
+        step->outputs.push_back(result);
   for (const ValueId value : step->outputs) step->types.push_back(function_.type(value));
   step->function = extract(function_, step->ops, step->inputs, step->outputs);
   const Op& first = function_.op(step->ops.front());
   if (together && is_led(first.kind))
     for (const BlockId region : first.regions) step->regions.push_back(plan(region, options));
-  if (!together) compile(*step, options);
+  if (together && first.kind == OpKind::while_) step->trips = compiler::constant_trips(function_, first);
+  if (together) return step;
+  donate(*step, sequence);
+  compile(*step, options);
   return step;
+}
+
+void ParallelProgram::donate(Step& step, const Sequence& sequence) const {
+  std::set<OpId> inside(step.ops.begin(), step.ops.end());
+  // An argument of the program is the caller's. What a loop carries is copied when it begins.
+  std::set<ValueId> kept(sequence.returned.begin(), sequence.returned.end());
+  const BlockId block = function_.op(step.ops.front()).block;
+  for (const OpId id : function_.block(block).ops) {
+    const auto& results = function_.op(id).results;
+    if (inside.contains(id) && (results.empty() || !remade_.contains(results[0]))) continue;
+    for (const ValueId value : values_read(function_, std::span(&id, 1))) kept.insert(value);
+  }
+  for (size_t output = 0; output < step.outputs.size(); ++output) {
+    // A chain of updates leads to what they begin with.
+    ValueId value = step.outputs[output];
+    for (OpId made = function_.value(value).op; made != graph::kNoOp && inside.contains(made) &&
+                                                function_.op(made).kind == OpKind::dynamic_update_slice_;
+         made = function_.value(value).op)
+      value = function_.op(made).operands[0];
+    const auto input = std::find(step.inputs.begin(), step.inputs.end(), value);
+    if (input == step.inputs.end() || value == step.outputs[output] ||
+        block == function_.body() && function_.value(value).op == graph::kNoOp)
+      continue;
+    if (!kept.insert(value).second) continue;
+    const auto at = static_cast<size_t>(input - step.inputs.begin());
+    step.function.argument_attributes[at]["tf.aliasing_output"] =
+        graph::Attribute(static_cast<int64_t>(output));
+  }
 }
 
 graph::Module ParallelProgram::alone(const Step& step) const {
@@ -244,7 +317,9 @@ void ParallelProgram::run(const Step& step, Environment& environment) const {
   if (!step.regions.empty())
     results = function_.op(step.ops.front()).kind == OpKind::while_ ? run_loop(step, environment)
                                                                     : run_branch(step, environment);
-  if (!results) {
+  if (results) {
+    step.runs.fetch_add(static_cast<int64_t>(devices_), std::memory_order_relaxed);
+  } else {
     const std::vector<Values> inputs = values(environment, step.inputs);
     results = step.together ? run_together(step, inputs) : run_devices(step, inputs);
   }
@@ -311,14 +386,6 @@ std::optional<std::vector<ParallelProgram::Values>> ParallelProgram::run_branch(
   return run(*step.regions[static_cast<size_t>(taken)], environment, std::vector<Values>(devices_));
 }
 
-template <typename Visit>
-void ParallelProgram::for_steps(const Sequence& sequence, Visit&& visit) const {
-  for (const auto& step : sequence.steps) {
-    visit(*step);
-    for (const auto& region : step->regions) for_steps(*region, visit);
-  }
-}
-
 std::optional<ParallelProgram::Collective> ParallelProgram::collective(const Step& step) const {
   const Op& op = function_.op(step.ops.front());
   const auto kind = step.together ? collective_kind(op.kind) : std::nullopt;
@@ -331,14 +398,30 @@ std::optional<ParallelProgram::Collective> ParallelProgram::collective(const Ste
   return Collective{*kind, bytes, groups, std::string(graph::name(op.kind))};
 }
 
-std::vector<ParallelProgram::Stage> ParallelProgram::stages() const {
+std::vector<ParallelProgram::Stage> ParallelProgram::stages() const { return stages(*body_, 1.0); }
+
+std::vector<ParallelProgram::Stage> ParallelProgram::stages(const Sequence& sequence,
+                                                            std::optional<double> times) const {
   std::vector<Stage> all;
   const auto runs = static_cast<double>(runs_.load());
-  for_steps(*body_, [&](const Step& step) {
-    const double times = runs > 0 ? static_cast<double>(step.runs.load()) / runs : 1.0;
-    const auto meeting = collective(step);
-    if (step.model || meeting) all.push_back({step.model.get(), meeting, times});
-  });
+  for (const auto& step : sequence.steps) {
+    Stage& stage = all.emplace_back();
+    stage.program = step->model.get();
+    stage.collective = collective(*step);
+    stage.times = runs > 0 ? static_cast<double>(step->runs.load()) / runs : times;
+    stage.reads = step->inputs;
+    stage.writes = step->outputs;
+    const bool loops = !step->regions.empty() && function_.op(step->ops.front()).kind == OpKind::while_;
+    std::optional<double> inside = stage.times;
+    if (loops && inside)
+      inside = step->trips ? std::optional(*inside * static_cast<double>(*step->trips)) : std::nullopt;
+    for (size_t i = 0; i < step->regions.size(); ++i) {
+      // The condition is asked once more than the body runs.
+      const bool is_condition = loops && i == 0;
+      stage.regions.push_back(
+          stages(*step->regions[i], is_condition && inside ? std::optional(*inside + *stage.times) : inside));
+    }
+  }
   return all;
 }
 

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <variant>
@@ -50,10 +51,15 @@ class ParallelProgram {
     std::string name;  // "all_reduce"
     friend auto operator<=>(const Collective&, const Collective&) = default;
   };
+  // One that has neither program, collective nor regions is done by the host.
   struct Stage {
-    const DeviceProgram* program;  // or null:
-    std::optional<Collective> collective;
-    double times;  // in a run of the program so far; once before it has run
+    const DeviceProgram* program = nullptr;
+    std::optional<Collective> collective = std::nullopt;
+    // In a run of the program: so far, and before the first as its loops say. Of a loop whose trips depend on
+    // values, and what is in it, nullopt until it has run; a branch counts as taken.
+    std::optional<double> times = 1;
+    std::vector<graph::ValueId> reads, writes;  // of a program: in the order of its ports
+    std::vector<std::vector<Stage>> regions;    // of a loop or branch that the host leads
   };
   std::vector<Stage> stages() const;
 
@@ -71,6 +77,7 @@ class ParallelProgram {
     std::unique_ptr<DeviceProgram> model;
     bool together = false;
     std::vector<std::unique_ptr<Sequence>> regions;  // of the loop or branch that it is; else none
+    std::optional<int64_t> trips;                    // of a loop, where they do not depend on values
     mutable std::atomic<int64_t> runs = 0;
     mutable std::atomic<bool> checked = false;
   };
@@ -86,14 +93,18 @@ class ParallelProgram {
   std::unique_ptr<Sequence> plan(graph::BlockId block, const DeviceOptions& options);
   std::unique_ptr<Step> make_step(std::vector<graph::OpId> ops, const Sequence& sequence,
                                   const DeviceOptions& options, bool together);
+  std::set<graph::ValueId> remade(graph::BlockId block) const;
+  std::vector<graph::OpId> with_remade(std::vector<graph::OpId> ops, graph::BlockId block,
+                                       const std::set<graph::ValueId>& remade) const;
+  // Marks what the step may update where it lies: values that nobody reads after it.
+  void donate(Step& step, const Sequence& sequence) const;
   graph::Module alone(const Step& step) const;
   void compile(Step& step, const DeviceOptions& options);
 
   std::vector<Values> run(const Sequence& sequence, Environment& environment,
                           const std::vector<Values>& arguments) const;
-  // Visits every step, those of regions after their own.
-  template <typename Visit>
-  void for_steps(const Sequence& sequence, Visit&& visit) const;
+  // `times`: of the sequence in a run of the program, before there was one.
+  std::vector<Stage> stages(const Sequence& sequence, std::optional<double> times) const;
   std::optional<Collective> collective(const Step& step) const;
   void run(const Step& step, Environment& environment) const;
   std::vector<Values> run_devices(const Step& step, const std::vector<Values>& inputs) const;
@@ -109,8 +120,18 @@ class ParallelProgram {
   size_t devices_;
   bool check_;
   std::unique_ptr<Sequence> body_;
+  std::set<graph::ValueId> remade_;  // of all blocks
   std::string host_reason_;
   mutable std::atomic<int64_t> runs_ = 0;  // of all devices together
 };
+
+// Visits every stage, those of regions after their own.
+template <typename Visit>
+void for_stages(const std::vector<ParallelProgram::Stage>& stages, Visit&& visit) {
+  for (const ParallelProgram::Stage& stage : stages) {
+    visit(stage);
+    for (const auto& region : stage.regions) for_stages(region, visit);
+  }
+}
 
 }  // namespace opentrn::pjrt

@@ -105,6 +105,8 @@ std::optional<Partition> Shardy::ask(std::string_view code) {
     }
     switch (kind) {
       case 's':
+        partition.inputs.clear();
+        partition.outputs.clear();
         add_shardings(content, partition);
         spread = true;
         break;

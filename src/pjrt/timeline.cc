@@ -10,6 +10,7 @@
 #include "base/fault.h"
 #include "isa/definitions.h"
 #include "pjrt/cost.h"
+#include "pjrt/step_time.h"
 #include "pjrt/xspace.h"
 
 namespace opentrn::pjrt {
@@ -36,6 +37,13 @@ std::string_view short_name(const isa::ModelOp& op) {
   return path.empty() ? without_dialect(op.kind) : path.substr(path.rfind('/') + 1);
 }
 
+// Of a part, whose own time stops where it waits for a collective.
+struct Clock {
+  int64_t from_ps;
+  const spmd::StepTime& when;
+  int64_t ps_of(double part_ns) const { return from_ps + ps(spmd::time_of(when, part_ns)); }
+};
+
 // Planes while they are filled, by core.
 class Writer {
  public:
@@ -47,16 +55,9 @@ class Writer {
     const int64_t from_ps = *place.cursor_ps;
     const Cost& cost = cost_once(program);
     if (!cost.compute_us) return;
-    if (const DeviceProgram* device = program.device_program()) add_part(place, *device);
-    if (program.parallel())
-      for (const ParallelProgram::Stage& stage : program.parallel()->stages()) {
-        const auto times = static_cast<int64_t>(std::llround(stage.times));
-        for (int64_t i = 0; i < times; ++i)
-          if (stage.program)
-            add_part(place, *stage.program);
-          else
-            add_collective(place, program, *stage.collective);
-      }
+    if (const DeviceProgram* device = program.device_program()) add_part(place, *device, {});
+    if (program.parallel()) add_stages(place, program, times_once(program));
+    *place.cursor_ps = from_ps + ps(*cost.device_us * 1e3);
     place.plane.add_event("XLA Modules", program.name(), from_ps, *place.cursor_ps - from_ps,
                           {{"fingerprint", std::string_view(program.fingerprint())},
                            {"bound by", std::string_view(cost.bound_by)},
@@ -93,6 +94,12 @@ class Writer {
     return plane;
   }
 
+  const StageTimes& times_once(const Program& program) {
+    const auto [found, fresh] = stage_times_.try_emplace(&program);
+    if (fresh) found->second = stage_times(program);
+    return found->second;
+  }
+
   const Cost& cost_once(const Program& program) {
     const auto [found, fresh] = costs_.try_emplace(&program);
     if (!fresh) return found->second;
@@ -106,24 +113,42 @@ class Writer {
     return cost;
   }
 
-  void add_part(Place& place, const DeviceProgram& program) {
+  // From the place's cursor on, which stays where it is.
+  void add_stages(Place& place, const Program& program, const StageTimes& times) {
+    for (size_t i = 0; i < times.stages.size(); ++i) {
+      const ParallelProgram::Stage& stage = times.stages[i];
+      const spmd::StepTime& when = times.schedule.steps[i];
+      if (stage.program) add_part(place, *stage.program, when);
+      if (stage.collective) add_collective(place, *stage.collective, when);
+      int64_t cursor_ps = *place.cursor_ps + ps(when.start_ns);
+      Place inner{place.plane, &cursor_ps};
+      for (const StageTimes::Region& region : times.regions[i])
+        for (auto left = std::llround(region.iterations); left > 0; --left) {
+          add_stages(inner, program, region.times);
+          cursor_ps += ps(region.times.end_ns);
+        }
+    }
+  }
+
+  void add_part(Place& place, const DeviceProgram& program, const spmd::StepTime& when) {
     const auto [found, fresh] = traces_.try_emplace(&program);
     if (fresh) found->second = program.timeline();
     const trace::Trace& trace = found->second;
-    add_ops(place, trace, program.model().origin);
-    add_skipped(place, trace);
+    const Clock clock{*place.cursor_ps, when};
+    add_ops(place, clock, trace, program.model().origin);
+    add_skipped(place, clock, trace);
     if (instructions_ + trace.events.size() <= kInstructionsMax) {
       instructions_ += trace.events.size();
-      add_instructions(place, trace, program.model().origin);
+      add_instructions(place, clock, trace, program.model().origin);
     } else {
       warnings_.insert(
           fmt::format("instructions are shown of the first runs only, {} in all", kInstructionsMax));
     }
-    *place.cursor_ps += ps(trace.summary.total_ns);
   }
 
   // The critical path: every nanosecond belongs to one op.
-  static void add_ops(Place& place, const trace::Trace& trace, const isa::Origin& origin) {
+  static void add_ops(Place& place, const Clock& clock, const trace::Trace& trace,
+                      const isa::Origin& origin) {
     const auto op_of = [&](const trace::CriticalSegment& segment) {
       return segment.instruction == trace::kNoIndex ? isa::kNoModelOp : origin.at(segment.instruction).op;
     };
@@ -137,8 +162,8 @@ class Writer {
       const isa::ModelOp& of = origin.ops[op];
       const std::string source =
           of.where.known() ? fmt::format("{}:{}", of.where.file, of.where.line) : std::string();
-      place.plane.add_event("XLA Ops", short_name(of), *place.cursor_ps + ps(start_ns),
-                            ps(end_ns) - ps(start_ns),
+      place.plane.add_event("XLA Ops", short_name(of), clock.ps_of(start_ns),
+                            clock.ps_of(end_ns) - clock.ps_of(start_ns),
                             {{"tf_op", std::string_view(of.where.function)},
                              {"hlo_category", std::string_view(of.kind)},
                              {"source", std::string_view(source)},
@@ -146,15 +171,15 @@ class Writer {
     }
   }
 
-  static void add_skipped(Place& place, const trace::Trace& trace) {
+  static void add_skipped(Place& place, const Clock& clock, const trace::Trace& trace) {
     for (const trace::Iteration& iteration : trace.iterations)
       if (iteration.skipped > 0 && iteration.core == 0)
-        place.plane.add_event("Iterations not drawn", iteration.skipped_text(),
-                              *place.cursor_ps + ps(iteration.end_ns),
-                              ps(iteration.skipped_end_ns() - iteration.end_ns), {});
+        place.plane.add_event("Iterations not drawn", iteration.skipped_text(), clock.ps_of(iteration.end_ns),
+                              clock.ps_of(iteration.skipped_end_ns()) - clock.ps_of(iteration.end_ns), {});
   }
 
-  static void add_instructions(Place& place, const trace::Trace& trace, const isa::Origin& origin) {
+  static void add_instructions(Place& place, const Clock& clock, const trace::Trace& trace,
+                               const isa::Origin& origin) {
     for (const trace::Event& event : trace.events) {
       const uint32_t op =
           event.instruction == trace::kNoIndex ? isa::kNoModelOp : origin.at(event.instruction).op;
@@ -164,19 +189,18 @@ class Writer {
       if (event.flops > 0) stats.push_back({"flops", event.flops});
       if (event.stall != trace::Stall::kNone) stats.push_back({"waited", trace::name(event.stall)});
       place.plane.add_event(line_of(trace, trace.tracks[event.track]), isa::name(event.opcode),
-                            *place.cursor_ps + ps(event.start_ns), ps(event.busy_ns), stats);
+                            clock.ps_of(event.start_ns),
+                            clock.ps_of(event.start_ns + event.busy_ns) - clock.ps_of(event.start_ns), stats);
     }
   }
 
-  static void add_collective(Place& place, const Program& program,
-                             const ParallelProgram::Collective& collective) {
-    const auto us = collective_us(program, collective);
-    if (!us) return;
+  static void add_collective(Place& place, const ParallelProgram::Collective& collective,
+                             const spmd::StepTime& when) {
+    if (when.end_ns <= when.start_ns) return;
     const auto ranks = static_cast<int64_t>(collective.groups.empty() ? 0 : collective.groups[0].size());
-    place.plane.add_event("Collectives (estimated)", without_dialect(collective.name), *place.cursor_ps,
-                          ps(*us * 1e3),
+    place.plane.add_event("Collectives (estimated)", without_dialect(collective.name),
+                          *place.cursor_ps + ps(when.start_ns), ps(when.end_ns - when.start_ns),
                           {{"bytes", static_cast<double>(collective.bytes)}, {"ranks", ranks}});
-    *place.cursor_ps += ps(*us * 1e3);
   }
 
   std::string target_;
@@ -184,6 +208,7 @@ class Writer {
   std::map<int, XPlane> planes_;
   std::map<int, int64_t> cursor_ps_;
   std::map<const Program*, Cost> costs_;
+  std::map<const Program*, StageTimes> stage_times_;
   std::map<const DeviceProgram*, trace::Trace> traces_;
   std::set<std::string> warnings_;
   size_t instructions_ = 0;

@@ -19,8 +19,8 @@ using nlohmann::json;
 void add_cost(json& row, const Cost& cost) {
   if (!cost.on_device) row["on_host"] = cost.why;
   if (!cost.why.empty()) row["why"] = cost.why;
-  if (const auto us = cost.device_us()) {
-    row["device_us"] = *us;
+  if (cost.device_us) {
+    row["device_us"] = *cost.device_us;
     row["tensor_flops"] = cost.tensor_flops;
     row["hbm_bytes"] = cost.hbm_bytes;
     row["bound_by"] = cost.bound_by;
@@ -31,6 +31,7 @@ void add_cost(json& row, const Cost& cost) {
     row["collectives_us"] = nullptr;
   else if (*cost.collectives_us > 0)
     row["collectives_us"] = *cost.collectives_us;
+  if (cost.collectives_us.value_or(1) > 0) row["exposed_us"] = cost.exposed_us;
 }
 
 // "f32[8,16], f32[] -> f32[8]": programs of one name are told apart by it.

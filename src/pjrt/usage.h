@@ -27,10 +27,11 @@ class Usage {
   // What runs from here to end() is also kept apart. Input fault when it is under way already.
   void begin();
   // JSON: {"target", "cores", "bytes_peak", "programs": [{"name", "types", "fingerprint", "runs", "devices",
-  // "host_s", "device_us", "tensor_flops", "hbm_bytes", "bound_by", "instructions", "collectives_us"}]};
+  // "host_s", "device_us", "tensor_flops", "hbm_bytes", "bound_by", "instructions", "collectives_us",
+  // "exposed_us"}]};
   // device_us is null, with "why", where the timing model cannot tell, and "on_host" says why no device ran
-  // it. collectives_us, of device_us, is an estimate, and null where nobody knows what the program's
-  // collectives take.
+  // it. collectives_us (some collective is under way) and exposed_us (and nothing else goes on) are
+  // estimates; the first is null where nobody knows what the program's collectives take.
   std::string end(const Settings& settings, int64_t bytes_peak);
   // The same of the whole run, into the file.
   void write(const Settings& settings, int64_t bytes_peak) const;

@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "python/convert.h"
+#include "python/decoder_bindings.h"
 #include "python/graph_bindings.h"
 #include "python/import_bindings.h"
 #include "python/kernel_bindings.h"
@@ -44,6 +45,7 @@ NB_MODULE(_core, module) {
   bind_graph(graph);
   bind_import(graph);
   bind_models(module);
+  bind_decoder(module);
   bind_kernels(module);
   nb::module_ isa = module.def_submodule("isa", "One function per nki.isa instruction.");
   bind_instructions(isa);

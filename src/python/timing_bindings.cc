@@ -370,7 +370,7 @@ void save_perfetto(const Timing& self, const std::filesystem::path& path) {
 int run_cli(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
   std::vector<const char*> words{"opentrn"};
   for (const std::string& argument : arguments) words.push_back(argument.c_str());
-  return cli::run({cli::add_ls, cli::add_describe, cli::add_fabric, cli::add_nccom_test},
+  return cli::run({cli::add_ls, cli::add_describe, cli::add_fabric, cli::add_nccom_test, cli::add_replay},
                   static_cast<int>(words.size()), words.data(), out, err);
 }
 

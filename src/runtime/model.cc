@@ -1,6 +1,7 @@
 #include "runtime/model.h"
 
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -36,6 +37,13 @@ uint64_t seed_of_run(StochasticRounding& rounding) {
 void fill_unwritten(sim::Buffer& buffer) {
   for (int64_t i = 0; i < buffer.bytes(); ++i)
     if (buffer.initialised().test_none(i, 1)) buffer.data()[i] = std::byte{0xFF};
+}
+
+// Which input's memory holds the result: that of a donated input, updated in place.
+std::optional<size_t> place_of(const Port& output, const Model& model) {
+  for (size_t i = 0; i < model.inputs.size(); ++i)
+    if (model.inputs[i].tensor == output.tensor) return i;
+  return std::nullopt;
 }
 
 // Constants may lie in files, which are the user's to change.
@@ -79,6 +87,15 @@ std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
   for (const ConstantData& constant : model.constants) core.bind(constant.tensor, constant.bytes);
   std::vector<std::shared_ptr<sim::Buffer>> outputs;
   for (const Port& port : model.outputs) {
+    if (const auto input = place_of(port, model)) {
+      if (!inputs[*input]->writable())
+        throw Fault(FaultKind::kInput, "model.donated_input",
+                    fmt::format("input {} ({}) is updated in place and lies in memory that is only read",
+                                *input, model.inputs[*input].name),
+                    "hand over memory of the run's own");
+      outputs.push_back(inputs[*input]);
+      continue;
+    }
     outputs.push_back(sim::Buffer::allocate(model.device_bytes(port)));
     if (const isa::Tensor& tensor = model.program->tensor(port.tensor); tensor.filled) {
       outputs.back()->fill_fresh(tensor.dtype);

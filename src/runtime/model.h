@@ -60,8 +60,10 @@ struct Model {
 using LoopTrips = std::map<isa::InstructionIndex, sim::TripCounts>;
 
 // Values of one inference: outputs in the order of the ports. Inputs hold device_bytes() each; an input fault
-// names the port otherwise. Deterministic for every number of threads. `trips`: where given, takes how often
-// loops ran, which a timing run of a program whose loops depend on values asks for.
+// names the port otherwise. An output that has the tensor of an input is that input's buffer, updated in
+// place (compiler::Options::donate_inputs); an input fault "model.donated_input" where it may not be written.
+// Deterministic for every number of threads. `trips`: where given, takes how often loops ran, which a timing
+// run of a program whose loops depend on values asks for.
 std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
                                                   std::span<const std::shared_ptr<sim::Buffer>> inputs,
                                                   LoopTrips* trips = nullptr);

@@ -1,8 +1,11 @@
 #include "runtime/timing.h"
 
+#include <algorithm>
+
 #include "arch/stated.h"
 #include "backend/compile.h"
 #include "base/fault.h"
+#include "isa/roles.h"
 
 namespace opentrn::runtime {
 
@@ -54,6 +57,71 @@ void merge(trace::Trace& trace, std::span<const backend::CorePart> parts) {
 
 namespace {
 
+// Keeps the first read and the last write of each tensor, and no events.
+class TouchSink final : public trace::TraceSink {
+ public:
+  // Instructions and tensors are those of `program`, through `parts` where there are several.
+  TouchSink(const isa::Program& program, std::span<const backend::CorePart> parts)
+      : program_(program), parts_(parts), touches_(program.tensor_count()) {}
+
+  struct Touch {
+    std::optional<double> first_read_ns;
+    double last_write_ns = 0;
+    uint16_t writer_core = 0;
+  };
+  const Touch& of(isa::TensorId tensor) const { return touches_[tensor]; }
+
+  trace::StringTable& strings() override { return strings_; }
+  uint32_t add_track(const trace::Track& track) override {
+    tracks_.push_back(track);
+    return static_cast<uint32_t>(tracks_.size() - 1);
+  }
+  void add_event(const trace::Event& event) override {
+    const trace::Track& track = tracks_[event.track];
+    if (track.kind == trace::TrackKind::kDmaEngine) return;
+    uint32_t index = event.instruction;
+    if (parts_.size() > 1 && index < parts_[track.core].merged.size())
+      index = parts_[track.core].merged[index];
+    if (index >= program_.size()) return;
+    const isa::Instruction& in = program_.instruction(index);
+    if (in.opcode == isa::Opcode::kCoreBarrier) return;
+    for (int slot = 0; slot < in.operand_count; ++slot) {
+      const isa::Operand& operand = program_.operand(in, slot);
+      if (!operand.is_access()) continue;
+      const isa::Role role = isa::role_of(program_, in, slot);
+      if (role != isa::Role::kOut) reads(operand, event.start_ns);
+      if (role != isa::Role::kIn) writes(operand.tensor, event.end_ns, track.core);
+      if (operand.indirect != isa::kNoIndirect) reads(program_.indirect(operand).index, event.start_ns);
+    }
+  }
+  void add_iteration(const trace::Iteration& iteration) override {
+    if (iteration.skipped == 0) return;
+    for (Touch& touch : touches_)
+      if (touch.writer_core == iteration.core && touch.last_write_ns > iteration.start_ns)
+        touch.last_write_ns = std::max(touch.last_write_ns, iteration.skipped_end_ns());
+  }
+  void finish(const trace::Summary&, std::vector<trace::CriticalSegment>) override {}
+
+ private:
+  void reads(const isa::Operand& operand, double at_ns) {
+    if (!operand.is_access()) return;  // an index in a register
+    auto& first = touches_[operand.tensor].first_read_ns;
+    first = first ? std::min(*first, at_ns) : at_ns;
+  }
+  void writes(isa::TensorId tensor, double at_ns, uint16_t core) {
+    Touch& touch = touches_[tensor];
+    if (at_ns < touch.last_write_ns) return;
+    touch.last_write_ns = at_ns;
+    touch.writer_core = core;
+  }
+
+  const isa::Program& program_;
+  const std::span<const backend::CorePart> parts_;
+  trace::StringTable strings_;
+  std::vector<trace::Track> tracks_;
+  std::vector<Touch> touches_;
+};
+
 trace::Summary simulate(const Model& model, const LoopTrips& trips,
                         const std::vector<backend::CorePart>& parts, trace::TraceSink* sink) {
   arch::expect_stated(arch::default_tables(), model.generation);
@@ -72,6 +140,16 @@ trace::Summary simulate(const Model& model, const LoopTrips& trips,
 
 trace::Summary timed(const Model& model, const LoopTrips& trips) {
   return simulate(model, trips, backend::core_parts(model.program), nullptr);
+}
+
+PortTimes port_times(const Model& model, const LoopTrips& trips) {
+  const std::vector<backend::CorePart> parts = backend::core_parts(model.program);
+  TouchSink sink(*model.program, parts);
+  PortTimes times;
+  times.summary = simulate(model, trips, parts, &sink);
+  for (const Port& port : model.inputs) times.first_read_ns.push_back(sink.of(port.tensor).first_read_ns);
+  for (const Port& port : model.outputs) times.last_write_ns.push_back(sink.of(port.tensor).last_write_ns);
+  return times;
 }
 
 trace::Trace timeline(const Model& model, const LoopTrips& trips) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -27,5 +28,15 @@ void merge(trace::Trace& trace, std::span<const backend::CorePart> parts);
 trace::Summary timed(const Model& model, const LoopTrips& trips);
 // With every event.
 trace::Trace timeline(const Model& model, const LoopTrips& trips);
+
+// When a run needs its inputs and has its outputs, from its start, in nanoseconds.
+struct PortTimes {
+  trace::Summary summary;
+  // By input: the start of the first instruction that reads it; nullopt where none does.
+  std::vector<std::optional<double>> first_read_ns;
+  // By output: the end of the last instruction that writes it; 0 where none does.
+  std::vector<double> last_write_ns;
+};
+PortTimes port_times(const Model& model, const LoopTrips& trips);
 
 }  // namespace opentrn::runtime

@@ -23,11 +23,14 @@ void origin_bytes(Bytes file);
 void program_bytes(Bytes payload);
 // A model in any format that import/load.h reads.
 void import_bytes(Bytes file);
+// A weight file (import/weights).
+void weights_bytes(Bytes file);
 
 // Files to begin with, each of another seed.
 std::vector<std::byte> model_seed(SplitMix64& random);
 std::vector<std::byte> origin_seed(SplitMix64& random);
 std::vector<std::byte> program_seed(SplitMix64& random);
 std::vector<std::byte> import_seed(SplitMix64& random);
+std::vector<std::byte> weights_seed(SplitMix64& random);
 
 }  // namespace opentrn::fuzz

@@ -28,6 +28,8 @@ void origin_case(uint64_t seed);
 void graph_case(uint64_t seed);
 // ONNX models of one node of every operator, whole and mutated.
 void onnx_case(uint64_t seed);
+// Weight files, GGUF and safetensors, whole and mutated.
+void weights_case(uint64_t seed);
 // Meaningless but well-formed programs on the constraints and the functional model: a Fault, or values.
 void run_case(uint64_t seed);
 // Meaningful kernels: a program and what the backend's passes make of it for neuronx-cc give equal bits.

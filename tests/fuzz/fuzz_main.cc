@@ -1,4 +1,4 @@
-// opentrn_fuzz --seconds N --seed S [--only text|file|model|origin|graph|onnx|run|passes|schedule]: cases
+// opentrn_fuzz --seconds N --seed S [--only text|file|model|origin|graph|onnx|run|passes|schedule|plans|weights]: cases
 // until the time is over. opentrn_fuzz --only TARGET --case SEED: one case again. opentrn_fuzz --corpus
 // FOLDER: files that fuzzers of bytes begin with (bodies.h), in a folder for each.
 //
@@ -33,7 +33,8 @@ constexpr Target kTargets[] = {
     {"model", opentrn::fuzz::model_case},       {"origin", opentrn::fuzz::origin_case},
     {"graph", opentrn::fuzz::graph_case},       {"onnx", opentrn::fuzz::onnx_case},
     {"run", opentrn::fuzz::run_case},           {"passes", opentrn::fuzz::passes_case},
-    {"schedule", opentrn::fuzz::schedule_case}, {"plans", opentrn::fuzz::plans_case}};
+    {"schedule", opentrn::fuzz::schedule_case}, {"plans", opentrn::fuzz::plans_case},
+    {"weights", opentrn::fuzz::weights_case}};
 
 // What a signal handler may read.
 char current[128];
@@ -76,7 +77,8 @@ int write_corpus(const std::filesystem::path& folder) {
   } kSeeds[] = {{"model", opentrn::fuzz::model_seed},
                 {"origin", opentrn::fuzz::origin_seed},
                 {"program", opentrn::fuzz::program_seed},
-                {"import", opentrn::fuzz::import_seed}};
+                {"import", opentrn::fuzz::import_seed},
+                {"weights", opentrn::fuzz::weights_seed}};
   for (const auto& seeds : kSeeds) {
     std::filesystem::create_directories(folder / seeds.name);
     for (int i = 0; i < kFiles; ++i) {

@@ -34,6 +34,7 @@ ALLOWED = {
     ("cli/interrupts.py", "DeadlineExceeded"): "the deadline, not an error",
     ("cli/", "argparse.ArgumentTypeError"): "argparse makes the message of it",
     ("jax/shardy.py", "ValueError"): "a process of its own without OpenTrn, whose text becomes the fault `shardy`",
+    ("jax/shardy.py", "PartsOfAxes"): "the same",
 }
 
 

@@ -374,14 +374,43 @@ def test_collectives_have_an_estimated_time_and_say_so():
         "g = jax.jit(lambda a, b: a @ b)\n"
         "with opentrn.profile_program() as profile: g(a, b).block_until_ready()\n"
         "row = profile.data['programs'][0]\n"
-        "print(row['collectives_us'], row['device_us'])\n"
+        "print(row['collectives_us'], row['device_us'], row['exposed_us'])\n"
         "print(profile)\n"
     )
     known = run("neuron", "-c", code, **DEVICES)
-    collectives, whole = map(float, known.stdout.splitlines()[0].split())
+    collectives, whole, exposed = map(float, known.stdout.splitlines()[0].split())
     assert 1 < collectives < whole and "are collectives, an estimate" in known.stdout, known.stderr
+    assert 0 <= exposed <= collectives
     older = run("neuron", "-c", code, **DEVICES, NEURON_PLATFORM_TARGET_OVERRIDE="trn1")
     assert float(older.stdout.split()[0]) > 2, older.stderr  # 4 chips, where Trainium2 needs one
+
+
+BESIDE = """
+import jax, jax.numpy as jnp, numpy as np, opentrn
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+mesh = Mesh(np.array(jax.devices()), ("d",))
+put = lambda a, *spec: jax.device_put(a, NamedSharding(mesh, P(*spec)))
+x, w = put(np.ones((1024, 512), np.float32), "d"), put(np.ones((512, 512), np.float32))
+def both(x, w):
+    first = jnp.tanh(jnp.einsum("bi,bj->ij", x, x))  # each device has a term of the sum
+    return first, jnp.tanh(x @ w) @ w @ w @ w
+def after(x, w):
+    first = jnp.tanh(jnp.einsum("bi,bj->ij", x, x))
+    return jnp.tanh(x @ w) @ first @ w @ w
+for f in (both, after):
+    g = jax.jit(f)
+    with opentrn.profile_program() as profile: jax.block_until_ready(g(x, w))
+    (row,) = profile.data["programs"]
+    print(row["collectives_us"], row["exposed_us"], row["device_us"])
+"""
+
+
+def test_a_collective_is_hidden_by_work_that_does_not_need_it():
+    done = run("neuron", "-c", BESIDE, **DEVICES)
+    assert done.returncode == 0, done.stderr
+    both, after = ([float(word) for word in line.split()] for line in done.stdout.splitlines())
+    assert both[0] == pytest.approx(after[0], rel=0.01)  # the same collective
+    assert both[1] < after[1] <= after[0] * 1.001, done.stdout
 
 
 PROFILED = """

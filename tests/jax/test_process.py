@@ -181,9 +181,9 @@ def test_strict_refuses_a_program_that_one_device_would_compute_for_all():
         """
         import jax, jax.numpy as jnp, numpy as np
         from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
-        mesh = Mesh(np.array(jax.devices()[:8]), ("x",))
-        w = jax.device_put(np.ones((16, 32), np.float32), NamedSharding(mesh, P(None, "x")))
-        f = jax.jit(lambda w: (w.reshape(16, 4, 8).transpose(1, 0, 2) * 2).sum(0))
+        mesh = Mesh(np.array(jax.devices()[:8]).reshape(2, 4), ("x", "y"))
+        w = jax.device_put(np.ones((16, 32), np.float32), NamedSharding(mesh, P("x", "y")))
+        f = jax.jit(lambda w: w * 2, out_shardings=NamedSharding(mesh, P("y", "x")))
         print(np.asarray(f(w)).sum())
         """
     )

@@ -100,8 +100,9 @@ RESULT_COPY = """func.func @main(%x: tensor<64x32xf32>) -> tensor<32x64xf32> {
 
 
 def test_a_result_that_is_a_view_is_a_copy():
+    # Loaded, turned on the chip, stored: the result's bytes each time.
     rows = opentrn.compile(RESULT_COPY).time().profile()["model"]["movements"]
-    assert [(row["what"], row["bytes"], row["line"]) for row in rows] == [("result copy", 64 * 32 * 4, 2)]
+    assert [(row["what"], row["bytes"], row["line"]) for row in rows] == [("result copy", 3 * 64 * 32 * 4, 2)]
 
 
 def test_memory_over_time(profile):

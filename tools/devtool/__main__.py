@@ -41,6 +41,8 @@ def _python_tool(module: str, arguments: list[str]) -> int:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
+    if arguments.rest[:1] == ["chat"]:
+        return _python_tool("examples.chat", arguments.rest[1:])
     return _python_tool("examples.minilm", arguments.rest)
 
 
@@ -132,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(action=action)
         return command
 
-    add("demo", _demo, "MiniLM's attention and MLP as NKI kernels: values, time, profile page")
+    add("demo", _demo, "MiniLM as NKI kernels and as one model; `chat`: SmolLM2 answers")
     add("test", _test, "build and run every test; arguments go to pytest")
     add("bench", _bench, "side-by-side benchmarks")
     add(

@@ -30,7 +30,7 @@ from opentrn.errors import InputError
 
 __all__ = ["CAPACITY", "INPUT", "INTERNAL", "NOT_MODELLED", "PROGRAM", "UNSPECIFIED", "main"]
 
-_CPP_COMMANDS = ("ls", "describe", "fabric", "nccom-test")
+_CPP_COMMANDS = ("ls", "describe", "fabric", "nccom-test", "plan", "replay")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -112,6 +112,7 @@ def parser_of_the_program() -> argparse.ArgumentParser:
     """Every command with its options."""
     from opentrn import __version__
     from opentrn.cli import compare as cli_compare
+    from opentrn.cli import generate as cli_generate
     from opentrn.cli import models as cli_model
 
     parser = cli_help.Parser(
@@ -135,6 +136,7 @@ def parser_of_the_program() -> argparse.ArgumentParser:
     _add_disasm(commands)
     cli_model.add_commands(commands)
     cli_compare.add_command(commands)
+    cli_generate.add_command(commands)
     _add_cpp_commands(commands)
     cli_help.add_completion(commands)
     return parser
@@ -221,6 +223,7 @@ def _add_cpp_commands(commands: Any) -> None:
         ("describe", "everything the tables say"),
         ("fabric", "the links between chips, and how long collectives over them take"),
         ("nccom-test", "time and check collectives, with the options of AWS's tool"),
+        ("replay", "a trace of requests through a server's scheduler, in virtual time"),
     ):
         command = commands.add_parser(name, help=text, add_help=False)
         command.add_argument("--json", action="store_true")

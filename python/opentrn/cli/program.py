@@ -200,7 +200,8 @@ def as_text(summary: dict[str, Any], lines: int) -> str:
             out.append(f"{row['name']}: what its collectives take is not known, and not in its time")
         elif row.get("collectives_us"):
             out.append(
-                f"{row['name']}: {_duration(row['collectives_us'])} of a run are collectives, an estimate"
+                f"{row['name']}: {_duration(row['collectives_us'])} of a run are collectives, an estimate; "
+                f"{_duration(row['exposed_us'])} of them exposed (no compute beside them)"
             )
     for name, reason in summary["on_host"].items():
         out.append(f"no device time for {name}, which ran on the host: {reason}")

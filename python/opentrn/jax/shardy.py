@@ -5,7 +5,8 @@ The plugin starts this file as a child process (Shardy ends its process on what 
 
     request:  size, a module in StableHLO's portable bytecode with sdy ops and attributes in it
     answer:   frames of 1 byte kind, size, content; the last one is `d`
-              s   a line per argument and result of main: `in` or `out`, a space, its #sdy.sharding or nothing
+              s   a line per argument and result of main: `in` or `out`, a space, its #sdy.sharding or nothing;
+                  the last one counts
               l   the module of one device, in StableHLO's portable bytecode: local shapes, collectives
               e   why the next frame that one would expect is missing
               d   done
@@ -33,6 +34,8 @@ TO_COLLECTIVES = (
 )
 # Ops that Shardy cannot yet split get their operands whole; so many rounds of finding them.
 ROUNDS_MAX = 12
+# Rounds of making axes of parts of axes.
+SPLITS_MAX = 4
 _CALLEE = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 _NUMBER = "opentrn.op"
 _COMBINES = {f"stablehlo.{name}" for name in ("add", "multiply", "maximum", "minimum", "and", "or", "xor")}
@@ -45,10 +48,85 @@ _HELD = "opentrn.held"
 # In MLIR's text of shardings: an axis and its size, a name, a part of an axis.
 _AXIS = re.compile(r'"([^"]+)"=(\d+)')
 _NAME = re.compile(r'"([^"]+)"')
-_SUB_AXIS = re.compile(r'"[^"]+":\(\d+\)\d+')
+_SUB_AXIS = re.compile(r'"([^"]+)":\((\d+)\)(\d+)')
+# ... and where axes stand in a module's generic form: a sharding, the axes of a manual computation, a mesh.
+_SHARDING = re.compile(r"<@[^>]*>|#sdy<manual_axes\{[^>]*>")
+_AXIS_OR_PART = re.compile(r'"([^"]+)"(?::\((\d+)\)(\d+))?')
+_MESH = re.compile(r"#sdy\.mesh<\[[^\]]*\]")
 _PER_VALUE = re.compile(r"<@[^,>]+, \[(.*?)\](?:, replicated=\{[^}]*\})?>")
 _DIM = re.compile(r"\{([^}]*)\}")
 _NAMED = re.compile(rf"{_NUMBER} = (\d+)")
+
+
+class PartsOfAxes(ValueError):
+    """A sharding by parts of axes, which jaxlib 0.10.2 gets wrong; `parts` are (axis, before, size)."""
+
+    def __init__(self, parts: set[tuple[str, int, int]]) -> None:
+        super().__init__("a part of an axis in a sharding")
+        self.parts = parts
+
+
+class Axes:
+    """How a module's mesh axes are cut into axes of their own: by axis, the sizes in front of each piece."""
+
+    def __init__(self, sizes: dict[str, int]) -> None:
+        self._sizes = sizes
+        self._starts = {axis: [1] for axis in sizes}
+        self._pieces: dict[str, tuple[str, int]] = {}  # of a piece's name: its axis, the size in front of it
+
+    def cut(self, parts: set[tuple[str, int, int]]) -> bool:
+        """Cuts axes, or pieces of earlier cuts, so that these parts are whole pieces. False if that cannot be."""
+        starts = {axis: set(known) for axis, known in self._starts.items()}
+        for name, before, size in parts:
+            axis, front = self._pieces.get(name, (name, 1))
+            if axis not in starts:
+                return False
+            starts[axis] |= {front * before, front * before * size} - {self._sizes[axis]}
+        ordered = {axis: sorted(known) for axis, known in starts.items()}
+        for axis, known in ordered.items():
+            if any(b % a for a, b in zip(known, [*known[1:], self._sizes[axis]])):
+                return False
+        changed = ordered != self._starts
+        self._starts = ordered
+        self._pieces = {
+            f"{axis}.{start}": (axis, start)
+            for axis, known in ordered.items()
+            for start in known
+            if len(known) > 1
+        }
+        return changed
+
+    def are_whole(self, names: list[str]) -> bool:
+        """Whether pieces of an axis stand together, all of them and in their order."""
+        at = 0
+        while at < len(names):
+            axis, start = self._pieces.get(names[at], (names[at], 1))
+            pieces = [f"{axis}.{each}" for each in self._starts[axis]] if names[at] in self._pieces else [axis]
+            if start != 1 or names[at : at + len(pieces)] != pieces:
+                return False
+            at += len(pieces)
+        return True
+
+    def applied(self, text: str) -> str:
+        """A module's generic text with the pieces for the axes."""
+        text = _MESH.sub(lambda found: _AXIS.sub(self._mesh_axis, found[0]), text)
+        return _SHARDING.sub(lambda found: _AXIS_OR_PART.sub(self._axis, found[0]), text)
+
+    def _mesh_axis(self, found: re.Match[str]) -> str:
+        axis = found[1]
+        if axis not in self._starts or len(self._starts[axis]) == 1:
+            return found[0]
+        ends = [*self._starts[axis][1:], self._sizes[axis]]
+        return ", ".join(f'"{axis}.{a}"={b // a}' for a, b in zip(self._starts[axis], ends))
+
+    def _axis(self, found: re.Match[str]) -> str:
+        axis = found[1]
+        if len(self._starts.get(axis, [1])) == 1:
+            return found[0]
+        before, size = (int(found[2]), int(found[3])) if found[2] else (1, self._sizes[axis])
+        return ", ".join(
+            f'"{axis}.{start}"' for start in self._starts[axis] if before <= start < before * size
+        )
 
 
 class Shardy:
@@ -152,11 +230,27 @@ class Shardy:
                 manager.enable_verifier(verify)
                 manager.run(module.operation)
 
-    def even_out(self, module) -> None:
+    def axes(self, module) -> Axes:
+        return Axes(self._axis_sizes(module))
+
+    def with_axes(self, module, axes: Axes):
+        """The module with cut axes, which mean the same devices in the same order."""
+        text = module.operation.get_asm(
+            binary=False, enable_debug_info=True, print_generic_op_form=True, large_elements_limit=None
+        )
+        with self.context:
+            return self._ir.Module.parse(axes.applied(text))
+
+    def parts_of_axes(self, module) -> set[tuple[str, int, int]]:
+        return _parts_of_axes(
+            module.operation.get_asm(large_elements_limit=8, print_generic_op_form=True)
+        )
+
+    def even_out(self, module, axes: Axes) -> None:
         """Takes from Shardy's shardings what jaxlib 0.10.2 cannot split: uneven dimensions and parts of axes.
 
-        Those dimensions stay whole; sdy-insert-explicit-reshards puts exchanges around the ops. Parts of axes leave
-        results of main too, uneven dimensions have left them.
+        Those dimensions stay whole; sdy-insert-explicit-reshards puts exchanges around the ops. Arguments and results
+        of main lose pieces of cut axes too: JAX knows whole axes only.
         """
         sizes = self._axis_sizes(module)
         with self.context:
@@ -169,7 +263,7 @@ class Shardy:
                     ]
                     if len(new) == len(old):
                         op.attributes["sdy.sharding"] = self._sdy.TensorShardingPerValueAttr.get(new)
-            self._even_out_results(module, sizes)
+            self._even_out_ends(module, sizes, axes)
 
     def _axis_sizes(self, module) -> dict[str, int]:
         meshes = [op for op in walk(module.operation) if op.name == "sdy.mesh"]
@@ -177,36 +271,41 @@ class Shardy:
             name: int(size) for mesh in meshes for name, size in _AXIS.findall(str(mesh.attributes["mesh"]))
         }
 
-    def _even_out_results(self, module, sizes: dict[str, int]) -> None:
+    def _even_out_ends(self, module, sizes: dict[str, int], axes: Axes) -> None:
         main = next(op for op in module.body.operations if op.operation.name == "func.func")
-        if "res_attrs" not in main.attributes:
-            return
-        given = []
-        for attributes, kind in zip(main.attributes["res_attrs"], main.type.results):
-            named = {each.name: each.attr for each in attributes}
-            if "sdy.sharding" in named and hasattr(kind, "shape"):
-                sharding = self._sdy.TensorShardingAttr(named["sdy.sharding"])
-                named["sdy.sharding"] = self._evened(sharding, list(kind.shape), sizes)
-            given.append(self._ir.DictAttr.get(named))
-        main.attributes["res_attrs"] = self._ir.ArrayAttr.get(given)
+        for field, kinds in (("arg_attrs", main.type.inputs), ("res_attrs", main.type.results)):
+            if field not in main.attributes:
+                continue
+            given = []
+            for attributes, kind in zip(main.attributes[field], kinds, strict=True):
+                named = {each.name: each.attr for each in attributes}
+                if "sdy.sharding" in named and hasattr(kind, "shape"):
+                    sharding = self._sdy.TensorShardingAttr(named["sdy.sharding"])
+                    named["sdy.sharding"] = self._evened(sharding, list(kind.shape), sizes, axes)
+                given.append(self._ir.DictAttr.get(named))
+            main.attributes[field] = self._ir.ArrayAttr.get(given)
 
     def _is_uneven(self, op, sizes: dict[str, int]) -> bool:
         """Whether an exchange of Shardy's own makes parts of which some are smaller."""
         sharding = self._sdy.TensorShardingAttr(op.attributes["out_sharding"])
         return any(self._uneven(sharding, _shape_of(op.results[0]), sizes))
 
-    def _uneven(self, sharding, shape: list[int], sizes: dict[str, int]) -> list[bool]:
-        """By dimension: whether devices do not divide it, or parts of axes cut it."""
+    def _uneven(
+        self, sharding, shape: list[int], sizes: dict[str, int], whole_axes: Axes | None = None
+    ) -> list[bool]:
+        """By dimension: whether devices do not divide it, or parts of axes cut it; of `whole_axes`, pieces too."""
         found = []
         for size, dim in zip(shape, sharding.dimension_shardings):
             axes = [self._sdy.AxisRefAttr(axis) for axis in self._sdy.DimensionShardingAttr(dim).axes]
             parts = math.prod(sizes[axis.name] for axis in axes)
-            found.append(any(axis.sub_axis_info is not None for axis in axes) or size % parts != 0)
+            in_pieces = whole_axes is not None and not whole_axes.are_whole([axis.name for axis in axes])
+            in_parts = any(axis.sub_axis_info is not None for axis in axes)
+            found.append(in_pieces or in_parts or size % parts != 0)
         return found
 
-    def _evened(self, sharding, shape: list[int], sizes: dict[str, int]):
+    def _evened(self, sharding, shape: list[int], sizes: dict[str, int], whole_axes: Axes | None = None):
         """A sharding of `shape` with its uneven dimensions whole."""
-        uneven = self._uneven(sharding, shape, sizes)
+        uneven = self._uneven(sharding, shape, sizes, whole_axes)
         if not any(uneven):
             return sharding
         dims = [
@@ -330,10 +429,11 @@ class Shardy:
         for words, what in (
             ("reduced={", "sums that stay open between devices (unreduced), which jaxlib cannot split,"),
             ("sdy.collective_permute", "an exchange of axes"),
-            (":(", ""),
         ):
-            if words in text and (what or _SUB_AXIS.search(text)):
-                raise ValueError(f"{what or 'a part of an axis'} in a sharding")
+            if words in text:
+                raise ValueError(f"{what} in a sharding")
+        if parts := _parts_of_axes(text):
+            raise PartsOfAxes(parts)
         sizes = {name: int(size) for name, size in _AXIS.findall(text)}
         whole = set()
         for op in walk(module.operation):
@@ -422,6 +522,11 @@ def _is_call_for_all(op) -> bool:
     return op.attributes["backend_config"].value.split(";")[1:2] == ["once"]
 
 
+def _parts_of_axes(text: str) -> set[tuple[str, int, int]]:
+    """Axis, size in front, size."""
+    return {(axis, int(before), int(size)) for axis, before, size in _SUB_AXIS.findall(text)}
+
+
 def _number_of(op) -> int | None:
     return int(op.attributes[_NUMBER]) if _NUMBER in op.attributes else None
 
@@ -487,16 +592,17 @@ def _kind_of(op) -> str | None:
 
 
 def _cut_dims(value) -> list[int]:
-    """Dimensions that devices cut. Of an argument of a region all: what it is is not looked up."""
+    """Dimensions that devices cut. Of an argument of a region all, but of a loop's, which is what the loop carries."""
     owner = value.owner
     dims = list(range(len(_shape_of(value))))
     if hasattr(owner, "arguments"):
-        function = owner.owner
-        if function.name != "func.func":
+        around = owner.owner.operation
+        if around.name == "stablehlo.while":
+            shardings = _shardings_of(around)
+            return _cut_by(shardings[value.arg_number]) if shardings else dims
+        if around.name != "func.func":
             return dims
-        given = (
-            function.attributes["arg_attrs"][value.arg_number] if "arg_attrs" in function.attributes else {}
-        )
+        given = around.attributes["arg_attrs"][value.arg_number] if "arg_attrs" in around.attributes else {}
         if "sdy.sharding" not in given:
             return []
         shardings = _PER_VALUE.findall(str(given["sdy.sharding"]).replace("#sdy.sharding", ""))
@@ -504,9 +610,11 @@ def _cut_dims(value) -> list[int]:
     else:
         shardings = _shardings_of(owner)
         number = list(owner.results).index(value)
-    if number >= len(shardings):
-        return []
-    return [d for d, axes in enumerate(_dims_of(shardings[number])) if _NAME.search(axes)]
+    return _cut_by(shardings[number]) if number < len(shardings) else []
+
+
+def _cut_by(sharding: str) -> list[int]:
+    return [d for d, axes in enumerate(_dims_of(sharding)) if _NAME.search(axes)]
 
 
 def _cuts_reverse(op) -> bool:
@@ -594,10 +702,22 @@ def answer(shardy: Shardy, code: bytes, to: BinaryIO) -> None:
     try:
         module = shardy.read(code)
         alone = shardy.manual_alone(module)
-        shardy.apply(module, *PROPAGATE)
-        shardy.even_out(module)
-        send(to, b"s", shardy.shardings(module).encode())
-        send(to, b"l", shardy.write(alone or shardy.to_local(module)))
+        axes = shardy.axes(module)
+        for left in reversed(range(SPLITS_MAX)):
+            spread = shardy.with_axes(module, axes) if left < SPLITS_MAX - 1 else module
+            shardy.apply(spread, *PROPAGATE)
+            if left and not alone and axes.cut(shardy.parts_of_axes(spread)):
+                module = shardy.read(code)
+                continue
+            shardy.even_out(spread, axes)
+            send(to, b"s", shardy.shardings(spread).encode())
+            try:
+                send(to, b"l", shardy.write(alone or shardy.to_local(spread)))
+                break
+            except PartsOfAxes as error:
+                if not left or not axes.cut(error.parts):
+                    raise
+                module = shardy.read(code)
     except Exception as error:  # whatever it is, the caller is told and goes on without
         send(to, b"e", str(error).encode())
     send(to, b"d")

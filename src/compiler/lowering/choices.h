@@ -14,6 +14,7 @@ struct Choices {
   // Of operands of products that are computed as they are loaded (lowering/plan.h), at least.
   int64_t prologue_elements = 0;
   int64_t panel_bytes = 64 * 1024;  // of a partition, for what a product streams
+  bool donated_inputs = false;      // Options::donate_inputs; not searched
 };
 
 }  // namespace opentrn::compiler

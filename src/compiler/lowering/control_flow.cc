@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "compiler/counted_loop.h"
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/region.h"
@@ -25,47 +26,6 @@ using graph::OpKind;
 using graph::ValueId;
 
 namespace {
-
-const Op* maker_of(const Function& function, ValueId value) {
-  const OpId id = function.value(value).op;
-  return id == graph::kNoOp ? nullptr : &function.op(id);
-}
-
-const Op& return_of(const Function& function, BlockId block) {
-  return function.op(function.block(block).ops.back());
-}
-
-// A while that counts: its slot, the bound it stays below, the step.
-struct Counted {
-  size_t slot;
-  ValueId bound;
-  int64_t step;
-};
-
-std::optional<Counted> counted(const Function& function, const Op& op) {
-  const graph::Block& cond = function.block(op.regions[0]);
-  const graph::Block& body = function.block(op.regions[1]);
-  const Op* compare = maker_of(function, return_of(function, op.regions[0]).operands[0]);
-  if (!compare || compare->kind != OpKind::compare_ || compare->block != op.regions[0]) return std::nullopt;
-  const auto direction = compare->enumeration(Attr::comparison_direction, graph::ComparisonDirection::kEq);
-  if (direction != graph::ComparisonDirection::kLt) return std::nullopt;
-  const auto slot = std::find(cond.arguments.begin(), cond.arguments.end(), compare->operands[0]);
-  if (slot == cond.arguments.end()) return std::nullopt;
-  const ValueId bound = compare->operands[1];
-  const graph::ElementType element = function.type(bound).element();
-  if (element != graph::ElementType::kI32 && element != graph::ElementType::kI64) return std::nullopt;
-  const graph::Value& made = function.value(bound);
-  const bool from_outside =
-      made.op == graph::kNoOp ? made.block != op.regions[0] : function.op(made.op).block != op.regions[0];
-  if (!from_outside && !splat_of(function, bound)) return std::nullopt;
-  const auto index = static_cast<size_t>(slot - cond.arguments.begin());
-  const Op* add = maker_of(function, return_of(function, op.regions[1]).operands[index]);
-  if (!add || add->kind != OpKind::add_) return std::nullopt;
-  const size_t at = add->operands[0] == body.arguments[index] ? 0 : 1;
-  const auto step = splat_of(function, add->operands[1 - at]);
-  if (add->operands[at] != body.arguments[index] || !step || *step < 1) return std::nullopt;
-  return Counted{index, bound, static_cast<int64_t>(*step)};
-}
 
 // The body writes a part of its argument where it lies, if it can; such a value stays in HBM.
 bool is_updated_in(const Function& function, BlockId body, ValueId argument) {
@@ -91,7 +51,7 @@ class While {
         emitter_(lowering.emitter()),
         function_(lowering.function()),
         op_(op),
-        counted_(counted(function_, op)) {}
+        counted_(counted_loop(function_, op)) {}
 
   void run() {
     lowering_.prepare_captured(op_, true);
@@ -222,7 +182,7 @@ class While {
   Emitter& emitter_;
   const Function& function_;
   const Op& op_;
-  std::optional<Counted> counted_;
+  std::optional<CountedLoop> counted_;
   std::vector<std::optional<View>> places_;  // by slot; none for the counter
   std::set<isa::TensorId> wanted_;
 };

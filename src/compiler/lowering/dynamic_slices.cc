@@ -8,6 +8,7 @@
 #include "compiler/lowering/device_type.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
+#include "compiler/lowering/turned_copy.h"
 
 namespace opentrn::compiler {
 
@@ -108,7 +109,8 @@ void load(Lowering& lowering, const Op& op) {
   emitter.residency().changed(out.tensor);
 }
 
-// Where the operand lies, or a copy of it.
+}  // namespace
+
 View place_of_update(Lowering& lowering, const Op& op) {
   Residency& residency = lowering.emitter().residency();
   const ValueId operand = op.operands[0];
@@ -123,6 +125,8 @@ View place_of_update(Lowering& lowering, const Op& op) {
   if (out.element_count() > 0) lowering.emitter().copy(out, source);
   return out;
 }
+
+namespace {
 
 void update(Lowering& lowering, const Op& op) {
   Emitter& emitter = lowering.emitter();
@@ -139,8 +143,11 @@ void update(Lowering& lowering, const Op& op) {
     if (const auto tile = from.kept(emitter, row, std::min(kPartitions, rows - row), 0, columns, false))
       tiles.push_back(*tile);
   if (static_cast<int64_t>(tiles.size()) * kPartitions < rows) {
-    if (to.offset) return emitter.copy_to(to.box, *to.offset, to.bound, fresh);
-    return emitter.copy(to.box, fresh);
+    if (!to.offset) return emitter.copy(to.box, fresh);
+    if (!is_turned(to.box, fresh)) return emitter.copy_to(to.box, *to.offset, to.bound, fresh);
+    const View turned = emitter.hbm(sizes, fresh.dtype, "turned");
+    emitter.copy(turned, fresh);
+    return emitter.copy_to(to.box, *to.offset, to.bound, turned);
   }
   int64_t row = 0;
   for (const Tile& tile : tiles) {

@@ -5,6 +5,7 @@
 
 #include "arch/tables.h"
 #include "compiler/lowering/residency.h"
+#include "compiler/lowering/turned_copy.h"
 #include "isa/constraints.h"
 #include "isa/definitions.h"
 #include "isa/splice.h"
@@ -330,15 +331,18 @@ bool Emitter::scalar_is_freer(const Tile& dst) const {
 }
 
 void Emitter::load(const Tile& dst, const View& src) {
+  if (turns_ && load_turned(*this, dst, src)) return;
   const Operand source = read_operand(src);
   append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {-1, 0, 0});
 }
 
 void Emitter::store(const View& dst, const Tile& src) {
+  if (turns_ && store_turned(*this, dst, src)) return;
   append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), operand(src)}, {-1, 0, 0});
 }
 
 void Emitter::copy(const View& dst, const View& src) {
+  if ((turns_ && copy_turned(*this, dst, src)) || copy_filling(*this, dst, src)) return;
   const Operand source = read_operand(src);
   append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {-1, 0, 0});
 }
@@ -370,28 +374,39 @@ void Emitter::append_custom_op(std::string_view name, isa::CustomOpTime time,
   append(Opcode::kCustomOp, operands, words, Engine::kGpSimd);
 }
 
-void Emitter::gather_rows(const Tile& dst, const View& table, const Tile& index) {
+// The rows of a table that an index tile names.
+Operand Emitter::indexed_rows(const View& table, int64_t rows, const Tile& index) {
   OPENTRN_CHECK(table.dims.size() == 2, "a table has rows and columns, this one {} dimensions",
                 table.dims.size());
-  if (residency_) residency_->flush(table.tensor);
   isa::Pattern pattern;
   pattern.rank = 2;
-  pattern.dims[0] = {table.dims[0].step, dst.rows};
+  pattern.dims[0] = {table.dims[0].step, rows};
   pattern.dims[1] = table.dims[1];
-  Operand source;
-  source.kind = isa::OperandKind::kAccess;
-  source.dtype = table.dtype;
-  source.tensor = table.tensor;
-  source.pattern = program_->intern_pattern(pattern);
-  source.offset = table.offset;
+  Operand operand_of_rows;
+  operand_of_rows.kind = isa::OperandKind::kAccess;
+  operand_of_rows.dtype = table.dtype;
+  operand_of_rows.tensor = table.tensor;
+  operand_of_rows.pattern = program_->intern_pattern(pattern);
+  operand_of_rows.offset = table.offset;
   isa::Indirect indirect;
   indirect.kind = isa::IndirectKind::kVector;
   indirect.dim = 0;
   indirect.index = operand(index);
   indirect.stride = table.dims[0].step;
   indirect.bound = table.dims[0].count;
-  source.indirect = program_->add_indirect(indirect);
-  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {-1, 0, 0});
+  operand_of_rows.indirect = program_->add_indirect(indirect);
+  return operand_of_rows;
+}
+
+void Emitter::gather_rows(const Tile& dst, const View& table, const Tile& index) {
+  if (residency_) residency_->flush(table.tensor);
+  append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), indexed_rows(table, dst.rows, index)},
+         {-1, 0, 0});
+}
+
+void Emitter::scatter_rows(const View& table, const Tile& index, const Tile& src) {
+  append(Opcode::kDmaCopy, Engine::kUnknown, {indexed_rows(table, src.rows, index), operand(src)},
+         {-1, static_cast<int64_t>(isa::OobMode::kSkip), 0});
 }
 
 namespace {

@@ -119,6 +119,10 @@ class Emitter {
   View input(std::span<const int64_t> shape, DType dtype, std::string name);
   void mark_output(const View& whole, std::string name);
 
+  // Whether transfers between transposed sides may go over the Tensor engine and the PSUM banks of
+  // psum_turned(). Off for kernels that hold sums in all banks while they load and store.
+  void set_turns(bool turns) { turns_ = turns; }
+
   // Elements pass in row-major order of either side. dst and src: SBUF tiles or views.
   void load(const Tile& dst, const View& src);
   void store(const View& dst, const Tile& src);
@@ -133,6 +137,9 @@ class Emitter {
   // Row r of dst is the `columns` elements of `table` (dims: rows, columns) at row index[r]; `index` is int32
   // [rows, 1], values in [0, rows of the table).
   void gather_rows(const Tile& dst, const View& table, const Tile& index);
+
+  // The other way, of rows that no two indices name; what lies outside the table is not written.
+  void scatter_rows(const View& table, const Tile& index, const Tile& src);
 
   // -- addresses known at run time: registers are 32-bit integers
   isa::RegisterId new_register() { return program_->add_register(); }
@@ -215,6 +222,7 @@ class Emitter {
                         size_t outputs);
   isa::Operand read_operand(const View& view);
   isa::Operand moved_operand(const View& view, isa::RegisterId offset, int64_t bound);
+  isa::Operand indexed_rows(const View& table, int64_t rows, const Tile& index);
   isa::Operand operand(const Scalar& scalar);
   void append(isa::Opcode opcode, isa::Engine engine, std::initializer_list<isa::Operand> operands,
               std::initializer_list<int64_t> attributes);
@@ -234,6 +242,7 @@ class Emitter {
   int64_t psum_banks_, psum_bank_bytes_;
   const cost::Costs& costs_;
   int64_t next_psum_bank_ = 0, next_psum_slot_ = 0;
+  bool turns_ = true;
   double vector_lead_ns_ = 0;  // work of Vector less that of Scalar, lately
 };
 

@@ -38,13 +38,15 @@ constexpr int64_t kUsualRoom = 64 * 1024;
 struct Kernel {
   bool (*has)(const graph::Function& function, const Op& op);
   bool (*lower)(Lowering& lowering, const Op& op);
+  bool fills_psum = false;  // with sums in every bank, while it loads and stores
 };
 constexpr Kernel kKernels[] = {
-    {has_attention, lower_attention},
-    {has_convolution, lower_convolution},
+    {has_attention, lower_attention, true},
+    {has_convolution, lower_convolution, true},
     {has_reduce_window, lower_reduce_window},
     {has_gather, lower_gather},
     {has_gather_elements, lower_gather_elements},
+    {scatters_rows, lower_scatter_rows},
     {has_scatter, lower_scatter},
     {has_reduce, lower_reduce},
     {has_control_flow, lower_control_flow},
@@ -107,14 +109,15 @@ void Lowering::run() {
 }
 
 void Lowering::begin_scope(graph::BlockId block, std::optional<size_t> counter) {
-  scopes_.push_back(std::make_unique<Scope>(
-      Scope{Plan(function_, block, emitter_.generation(), kColumnsMax, counter, choices_.prologue_elements),
-            {},
-            {},
-            {},
-            {},
-            {},
-            {}}));
+  scopes_.push_back(
+      std::make_unique<Scope>(Scope{Plan(function_, block, emitter_.generation(), kColumnsMax, counter,
+                                         choices_.prologue_elements, choices_.donated_inputs),
+                                    {},
+                                    {},
+                                    {},
+                                    {},
+                                    {},
+                                    {}}));
   Scope& scope = *scopes_.back();
   scope.order = scope.plan.order();
   for (const Group& group : scope.plan.groups()) prologues_ += static_cast<int64_t>(group.prologues.size());
@@ -294,8 +297,12 @@ void Lowering::lower_kernel(int index, const Group& group) {
   for (const graph::OpId id : group.all_ops()) origin_number(id);
   begin_op(group.ops.front());
   if (group.rowwise) return lower_rowwise(*this, index);
-  for (const Kernel& kernel : kKernels)
-    if (kernel.lower(*this, first)) return;
+  for (const Kernel& kernel : kKernels) {
+    emitter_.set_turns(!kernel.fills_psum);
+    const bool done = kernel.lower(*this, first);
+    emitter_.set_turns(true);
+    if (done) return;
+  }
   const bool is_call = first.kind == OpKind::custom_call_;
   const std::string target =
       is_call ? fmt::format(" @{}", first.string(Attr::call_target_name)) : std::string();

@@ -136,6 +136,9 @@ class Lowering {
   int64_t prologues_ = 0;
 };
 
+// Where the operand of an update lies, which becomes its result, or a copy of it.
+View place_of_update(Lowering& lowering, const graph::Op& op);
+
 // Kernels: true when the op is theirs and has been lowered.
 void lower_rowwise(Lowering& lowering, int group);
 bool lower_attention(Lowering& lowering, const graph::Op& op);
@@ -143,6 +146,7 @@ bool lower_gather(Lowering& lowering, const graph::Op& op);
 bool lower_convolution(Lowering& lowering, const graph::Op& op);
 bool lower_reduce_window(Lowering& lowering, const graph::Op& op);
 bool lower_reduce(Lowering& lowering, const graph::Op& op);
+bool lower_scatter_rows(Lowering& lowering, const graph::Op& op);
 bool lower_scatter(Lowering& lowering, const graph::Op& op);
 bool lower_data_movement(Lowering& lowering, const graph::Op& op);
 bool lower_control_flow(Lowering& lowering, const graph::Op& op);
@@ -161,6 +165,7 @@ bool has_attention(const graph::Function& function, const graph::Op& op);
 bool has_convolution(const graph::Function& function, const graph::Op& op);
 bool has_reduce_window(const graph::Function& function, const graph::Op& op);
 bool has_reduce(const graph::Function& function, const graph::Op& op);
+bool scatters_rows(const graph::Function& function, const graph::Op& op);
 bool has_scatter(const graph::Function& function, const graph::Op& op);
 bool has_gather(const graph::Function& function, const graph::Op& op);
 bool has_data_movement(const graph::Function& function, const graph::Op& op);

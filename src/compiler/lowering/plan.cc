@@ -165,12 +165,13 @@ int64_t Group::rows() const { return product(std::span(shape).first(static_cast<
 int64_t Group::columns() const { return product(std::span(shape).subspan(static_cast<size_t>(row_rank()))); }
 
 Plan::Plan(const Function& function, graph::BlockId block, Generation generation, int64_t columns_max,
-           std::optional<size_t> in_register, int64_t prologue_elements)
+           std::optional<size_t> in_register, int64_t prologue_elements, bool donated_inputs)
     : function_(function),
       block_(block),
       generation_(generation),
       columns_max_(columns_max),
-      prologue_elements_(prologue_elements) {
+      prologue_elements_(prologue_elements),
+      donated_inputs_(donated_inputs) {
   group_of_op_.assign(function.op_count(), -1);
   place_of_op_.assign(function.op_count(), 0);
   form_of_value_.assign(function.value_count(), Form::kFull);
@@ -523,6 +524,14 @@ std::vector<int> Plan::order() const {
 
 bool Plan::may_overwrite(OpId id, size_t operand) const { return overwritten_.contains({id, operand}); }
 
+// A loop copies what it begins with; only the function's own block updates an input.
+bool Plan::is_donated(ValueId value) const {
+  if (!donated_inputs_ || block_ != function_.body()) return false;
+  const graph::Value& made = function_.value(value);
+  if (made.block != block_ || made.index >= function_.argument_attributes.size()) return false;
+  return function_.argument_attributes[made.index].contains("tf.aliasing_output");
+}
+
 bool Plan::is_loop_body() const {
   const OpId parent = function_.block(block_).parent;
   return parent != graph::kNoOp && function_.op(parent).kind == OpKind::while_ &&
@@ -534,7 +543,9 @@ void Plan::find_overwritten() {
   std::map<ValueId, std::vector<OpId>> readers;  // an op that reads twice is there twice
   for (const OpId id : function_.block(block_).ops) {
     const Op& op = function_.op(id);
-    if (op.kind != OpKind::dynamic_update_slice_ && op.kind != OpKind::while_) continue;
+    if (op.kind != OpKind::dynamic_update_slice_ && op.kind != OpKind::while_ &&
+        !scatters_rows(function_, op))
+      continue;
     if (readers.empty())
       for (const OpId other : function_.block(block_).ops)
         if (!is_view_op(function_.op(other).kind) && !in_registers_[index_of(other)])
@@ -542,7 +553,8 @@ void Plan::find_overwritten() {
     const size_t count = op.kind == OpKind::while_ ? op.operands.size() : 1;
     for (size_t i = 0; i < count; ++i) {
       const ValueId value = op.operands[i];
-      const bool own = group_of(value) >= 0 || (is_loop_body() && function_.value(value).block == block_);
+      const bool own = group_of(value) >= 0 || is_donated(value) ||
+                       (is_loop_body() && function_.value(value).block == block_);
       if (own && order_before(id, readers[value])) overwritten_.insert({id, i});
     }
   }

@@ -66,9 +66,11 @@ class Plan {
   // `generation`: whose cost between instructions is weighed against columns. `columns_max`: elements of fp32
   // that a partition can hold of one group's full values alive at once. `in_register`: which value that the
   // block returns is asked for in a register: a loop's counter or condition. `prologue_elements`: of operands
-  // that may get a prologue, at least.
+  // that may get a prologue, at least. `donated_inputs`: arguments that name the result which takes their
+  // place are the function's to overwrite.
   Plan(const graph::Function& function, graph::BlockId block, Generation generation, int64_t columns_max,
-       std::optional<size_t> in_register = std::nullopt, int64_t prologue_elements = 0);
+       std::optional<size_t> in_register = std::nullopt, int64_t prologue_elements = 0,
+       bool donated_inputs = false);
 
   graph::BlockId block() const { return block_; }
 
@@ -102,6 +104,7 @@ class Plan {
 
  private:
   bool is_loop_body() const;
+  bool is_donated(graph::ValueId value) const;
   void find_register_ops(std::optional<size_t> in_register);
   void find_overwritten();
   bool order_before(graph::OpId id, std::span<const graph::OpId> readers);
@@ -123,6 +126,7 @@ class Plan {
   graph::BlockId block_;
   Generation generation_;
   int64_t columns_max_, prologue_elements_;
+  bool donated_inputs_;
   std::vector<bool> in_registers_;     // by op
   std::vector<uint32_t> place_of_op_;  // in the block's list
   bool in_order_of_block_ = true;      // a group reads only what comes before it in the block

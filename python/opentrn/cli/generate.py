@@ -1,0 +1,165 @@
+"""`opentrn generate`: a language model's answer, and the time that the device would take for it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from typing import Any
+
+from opentrn.cli import style as cli_style
+from opentrn.cli.progress import Progress
+
+_PROMPT = "What is the capital of France?"
+_TOKENS = 128
+
+
+def generate_command(options: argparse.Namespace) -> int:
+    """opentrn generate MODEL: text on stdout as it comes, times on stderr; or JSON."""
+    from opentrn.generate import LanguageModel, Sampling
+
+    prompts = options.prompt or [_PROMPT]
+    with Progress(options) as progress:
+        progress.begin("loading the weights")
+        model = LanguageModel(
+            options.model, target=options.target, dtype=options.dtype, context=options.context, sequences=len(prompts)
+        )
+        texts = prompts if options.raw else [model.chat_prompt(_messages(options, text)) for text in prompts]
+        encoded = [model.encode(text) for text in texts]
+        progress.begin("compiling the programs")
+        sampling = Sampling(options.temperature, options.top_k, options.top_p, options.min_p, options.seed)
+        begin = time.perf_counter()
+        pieces = model.generate(encoded, max_tokens=options.max_tokens or _room(model, encoded), sampling=sampling)
+        first = next(pieces)
+    streams = not options.json and len(prompts) == 1
+    if streams:
+        print(first.text, end="", flush=True)
+    for piece in pieces:
+        if streams:
+            print(piece.text, end="", flush=True)
+    seconds = time.perf_counter() - begin
+    if options.json:
+        print(json.dumps(_facts(model, prompts, seconds), indent=1))
+        return 0
+    if streams:
+        print()
+    else:
+        for prompt, answer in zip(prompts, model.answers):
+            print(cli_style.headed(f"> {prompt}\n{answer.text}\n", sys.stdout))
+    print(_times(model, seconds), file=sys.stderr)
+    return 0
+
+
+def _room(model: Any, prompts: list[list[int]]) -> int:
+    """New tokens where nobody says how many."""
+    return max(1, min(_TOKENS, model.context - max(len(prompt) for prompt in prompts)))
+
+
+def _messages(options: argparse.Namespace, text: str) -> list[dict[str, str]]:
+    system = [{"role": "system", "content": options.system}] if options.system else []
+    return [*system, {"role": "user", "content": text}]
+
+
+def _tokens(model: Any) -> int:
+    return sum(len(answer.tokens) for answer in model.answers)
+
+
+def _times(model: Any, seconds: float) -> str:
+    """A line for the first token, for each program, and for this machine."""
+    lines = []
+    for answer in model.answers[:1]:
+        lines.append(
+            f"first token of {answer.prompt_tokens}: {answer.predicted_first_us / 1000:.2f} ms predicted on "
+            f"{model.target}, {answer.host_first_seconds:.2f} s here"
+        )
+    for program in sorted(model.programs.values(), key=lambda p: p.bucket[1] == 1):
+        each = f", {program.predicted_us / program.bucket[0] / 1000:.2f} ms a token" if program.bucket[0] > 1 else ""
+        lines.append(
+            f"{program.text}: {program.predicted_us / 1000:.2f} ms predicted{each}, bound by {program.bound_by}; "
+            f"{program.runs} runs, {program.host_seconds / max(1, program.runs) * 1000:.0f} ms here"
+        )
+    lines.append(
+        f"{_tokens(model)} tokens in {seconds:.2f} s here, {_tokens(model) / seconds:.1f} a second; "
+        f"ready after {model.ready_seconds:.2f} s"
+    )
+    return "\n".join(lines)
+
+
+def _facts(model: Any, prompts: list[str], seconds: float) -> dict[str, Any]:
+    return {
+        "model": str(model.path),
+        "architecture": model.config["architecture"],
+        "target": model.target,
+        "dtype": model.dtype,
+        "answers": [
+            {
+                "prompt": prompt,
+                "prompt_tokens": answer.prompt_tokens,
+                "text": answer.text,
+                "tokens": answer.tokens,
+                "finish": answer.finish,
+                "first_token_predicted_us": answer.predicted_first_us,
+                "first_token_host_s": answer.host_first_seconds,
+            }
+            for prompt, answer in zip(prompts, model.answers)
+        ],
+        "programs": [
+            {
+                "name": program.text,
+                "sequences": program.bucket[0],
+                "tokens": program.bucket[1],
+                "context": program.bucket[2],
+                "instructions": program.instructions,
+                "predicted_us": program.predicted_us,
+                "bound_by": program.bound_by,
+                "runs": program.runs,
+                "host_s": program.host_seconds,
+            }
+            for program in model.programs.values()
+        ],
+        "host": {"ready_s": model.ready_seconds, "seconds": seconds, "tokens_per_s": _tokens(model) / seconds},
+    }
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is not 1 or more")
+    return value
+
+
+def add_command(commands: Any) -> None:
+    """`generate` on the parser of the program."""
+    from opentrn.cli import models as cli_model
+    from opentrn.generate.source import PACKAGED
+
+    parser = commands.add_parser(
+        "generate", help="a language model's answer, and the device's time for it",
+        description="Answer prompts with a language model on one simulated NeuronCore: text on stdout, predicted "
+        "device time per program, what bounds it, and this machine's time on stderr.",
+    )  # fmt: skip
+    parser.examples = (
+        'opentrn generate smollm2 --prompt "Why is the sky blue?"',
+        "opentrn generate model.gguf --target trn3 --temperature 0.8 --seed 1 --json",
+    )
+    packaged = ", ".join(sorted(PACKAGED))
+    parser.add_argument("model", help=f"a .gguf file, a folder of safetensors, or a model in a package: {packaged}")
+    parser.add_argument("--prompt", action="append", metavar="TEXT",
+                        help=f"what a user says (default: {_PROMPT!r}); several are answered together")  # fmt: skip
+    parser.add_argument("--system", metavar="TEXT", help="what the system says first (default: the template's)")
+    parser.add_argument("--raw", action="store_true", help="take prompts as they are, without the chat template")
+    parser.add_argument("--max-tokens", type=_count, metavar="N",
+                        help=f"new tokens at most (default {_TOKENS}, or what the context leaves)")  # fmt: skip
+    parser.add_argument("--context", type=_count, default=2048, metavar="N", help="positions, prompt included (2048)")
+    parser.add_argument("--temperature", type=float, default=0.0, metavar="T", help="0: the likeliest token (default)")
+    parser.add_argument("--top-k", type=int, default=0, metavar="K", help="of the K likeliest tokens (0: all)")
+    parser.add_argument("--top-p", type=float, default=1.0, metavar="P", help="of the likeliest with P together (1)")
+    parser.add_argument("--min-p", type=float, default=0.0, metavar="P", help="of those with P of the likeliest's (0)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn (0)")
+    parser.add_argument("--target", metavar="TARGET", help=cli_model.TARGET_DEFAULT)
+    parser.add_argument("--dtype", default="f16", choices=("bf16", "f16", "f32"),
+                        help="of weights, keys and values (f16, as llama.cpp has them)")  # fmt: skip
+    cli_model.add_json(parser)
+    cli_model.add_progress(parser)
+    parser.set_defaults(command=generate_command)

@@ -1,0 +1,255 @@
+"""A language model: its tokenizer, its engine, and the times of its programs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from opentrn import _core
+from opentrn.errors import InputError
+from opentrn.generate.source import find
+from opentrn.generate.text import text_of_folder, text_of_gguf
+from opentrn.generate.tokenizer import ChatTemplate
+from opentrn.kernel import run as _timings  # noqa: F401 - gives _core.Timing its methods
+from opentrn.settings import environment
+
+__all__ = ["Answer", "LanguageModel", "Piece", "Program", "Sampling"]
+
+BLOCK_TOKENS = 32  # positions of a block of keys and values: vLLM's plug-in for Neuron has 32 (its page_size)
+_TOKEN_BUCKETS = (64, 128, 256, 512)
+_FIRST_CONTEXT = 256
+
+# Sizes of programs: (sequences, new tokens of each, positions, logits of every token).
+Bucket = tuple[int, int, int, bool]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are chosen: temperature 0 takes the likeliest. top_k 0 takes all; the same seed draws the same."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    seed: int = 0
+
+    def parts(self) -> tuple[float, int, float, float, int]:
+        """As the C++ core takes it."""
+        return (self.temperature, self.top_k, self.top_p, self.min_p, self.seed)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A new token of an answer. `text` is what it adds: empty while a character is not complete."""
+
+    answer: int
+    token: int
+    text: str
+    finish: str  # "", "stop" or "length"
+
+
+@dataclass
+class Program:
+    """A compiled step, and how often it ran."""
+
+    bucket: Bucket
+    text: str
+    instructions: int
+    predicted_us: float
+    bound_by: str
+    runs: int = 0
+    tokens: int = 0
+    host_seconds: float = 0.0
+
+
+@dataclass
+class Answer:
+    """An answer as far as it is given."""
+
+    prompt_tokens: int
+    tokens: list[int] = field(default_factory=list)
+    text: str = ""
+    finish: str = ""
+    predicted_first_us: float = 0.0  # of the device, until its first token; prompts are read one after the other
+    host_first_seconds: float = 0.0
+
+
+class LanguageModel:
+    """A decoder with its weights on one NeuronCore of `target` (None: as opentrn.compile).
+
+    source: a GGUF file, a folder of Hugging Face's (config.json, safetensors, tokenizer.json), or the name of a model
+    in a package ("smollm2"). dtype: of weights, keys and values: "f16",
+    "bf16" or "f32". context: positions of one answer, its prompt included. sequences: answers at once.
+    """
+
+    def __init__(
+        self,
+        source: str | Path,
+        *,
+        target: str | None = None,
+        dtype: str = "f16",
+        context: int = 2048,
+        sequences: int = 1,
+        pad_to: Bucket | None = None,
+    ) -> None:
+        begin = time.perf_counter()
+        self.path = find(source)
+        self.target = environment.target(target)
+        self.dtype = dtype
+        if self.path.is_dir():
+            file: Any = _core.read_checkpoint(self.path)
+            self.text = text_of_folder(self.path)
+        else:
+            file = _core.read_gguf(self.path)
+            self.text = text_of_gguf(file.metadata)
+        self.tokenizer = self.text.tokenizer
+        trained = _core.decoder_context(file)
+        self.context = min(context, trained) // BLOCK_TOKENS * BLOCK_TOKENS
+        if self.context < _TOKEN_BUCKETS[0]:
+            raise InputError(
+                f"a context of {context} positions, of at most {trained}; {_TOKEN_BUCKETS[0]} are the fewest",
+                label="generate.context",
+            )
+        if sequences < 1:
+            raise InputError(f"{sequences} answers at once", label="generate.context")
+        self._engine = _core.decoder_engine(
+            file,
+            self.target,
+            dtype,
+            BLOCK_TOKENS,
+            sequences * (self.context // BLOCK_TOKENS) + 1,
+            [pad_to[0]] if pad_to else _doubled(1, sequences),
+            [pad_to[1]] if pad_to else [size for size in _TOKEN_BUCKETS if size <= self.context],
+            [pad_to[2]] if pad_to else _doubled(min(_FIRST_CONTEXT, self.context), self.context),
+        )
+        self.config: dict[str, Any] = self._engine.config
+        self.programs: dict[Bucket, Program] = {}
+        self.answers: list[Answer] = []
+        self.ready_seconds = time.perf_counter() - begin
+
+    # -- text
+    def encode(self, text: str) -> list[int]:
+        """Tokens of a text, special ones of the template included."""
+        ids = self.tokenizer.encode(text, add_special_tokens=False).ids
+        begin = self.text.begin
+        return ids if begin is None or ids[:1] == [begin] else [begin, *ids]
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Their text, without special tokens."""
+        return self.tokenizer.decode(list(tokens), skip_special_tokens=True)
+
+    def chat_prompt(self, messages: Sequence[Mapping[str, Any]]) -> str:
+        """The text of a conversation by the model's template. Raises InputError for a model without one."""
+        if not self.text.template:
+            raise InputError(
+                "the model has no chat template", label="generate.template", hint="--raw takes a prompt as it is"
+            )
+        return ChatTemplate(self.text.template, self.text.bos, self.text.eos).prompt(messages)
+
+    # -- answers
+    def chat(self, message: str, **options: Any) -> Iterator[Piece]:
+        """Answers one message of a user; options as for generate()."""
+        return self.generate([self.encode(self.chat_prompt([{"role": "user", "content": message}]))], **options)
+
+    def generate(
+        self, prompts: Sequence[Sequence[int]], *, max_tokens: int = 128, sampling: Sampling | None = None
+    ) -> Iterator[Piece]:
+        """Answers prompts of tokens together. `answers` holds what has been given so far.
+
+        Raises InputError for a prompt that is empty, or that does not fit the context with max_tokens, CapacityExceeded
+        for more at once than the model was made for.
+        """
+        chosen = sampling or Sampling()
+        stop = list(self.text.stop_tokens)
+        rows = [(list(prompt), max_tokens, stop, chosen.parts()) for prompt in prompts]
+        generation = _core.decoder_generation(self._engine, rows)
+        self.answers = [Answer(len(prompt)) for prompt in prompts]
+        return self._pieces(generation, set(stop))
+
+    def _pieces(self, generation: Any, stop: set[int]) -> Iterator[Piece]:
+        begin, predicted = time.perf_counter(), 0.0
+        streams = [_Stream(self.tokenizer) for _ in self.answers]
+        while not generation.done:
+            started = time.perf_counter()
+            bucket, made = generation.step()
+            seconds = time.perf_counter() - started
+            program = self.program(bucket)
+            program.runs, program.tokens = program.runs + 1, program.tokens + len(made)
+            program.host_seconds += seconds
+            predicted += program.predicted_us
+            for number, token, finish in made:
+                answer = self.answers[number]
+                if not answer.tokens:
+                    answer.predicted_first_us = predicted
+                    answer.host_first_seconds = time.perf_counter() - begin
+                answer.tokens.append(token)
+                text = "" if token in stop else streams[number].add(token)
+                if finish:
+                    text += streams[number].rest()
+                    answer.finish = finish
+                answer.text += text
+                yield Piece(number, token, text, finish)
+
+    def score(self, tokens: Sequence[int]) -> Any:
+        """Logits [tokens, vocabulary] of what follows each of these tokens, in fp32, in one step.
+
+        Raises InputError for more tokens than the largest program reads at once.
+        """
+        count = -(-len(tokens) // BLOCK_TOKENS)
+        logits, _, _ = self._engine.step([(list(tokens), 0, list(range(1, count + 1)))], True)
+        return logits[: len(tokens)]
+
+    # -- programs
+    def program(self, bucket: Bucket) -> Program:
+        """The compiled step of these sizes, with its predicted time."""
+        if bucket not in self.programs:
+            timing = self._engine.time(bucket)
+            self.programs[bucket] = Program(
+                bucket, self._engine.bucket_text(bucket), self._engine.prepare(bucket), timing.time_us, timing.bound_by
+            )
+        return self.programs[bucket]
+
+    def time(self, bucket: Bucket) -> Any:
+        """opentrn.Timing of a step: its profile, its text, its page."""
+        return self._engine.time(bucket)
+
+
+def _doubled(first: int, last: int) -> list[int]:
+    """first, twice that, ... up to `last`, which is the last one."""
+    sizes = []
+    while first < last:
+        sizes.append(first)
+        first *= 2
+    return [*sizes, last]
+
+
+class _Stream:
+    """Text of tokens that come one after the other: a character whose bytes are in several comes with the last."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._tokens: list[int] = []
+        self._given = ""
+
+    def _decoded(self) -> str:
+        return self._tokenizer.decode(self._tokens, skip_special_tokens=True)
+
+    def add(self, token: int) -> str:
+        self._tokens.append(token)
+        text = self._decoded()
+        if text.endswith("\ufffd"):
+            return ""
+        new = text[len(self._given) :]
+        # What was given is whole: what follows does not change it, and need not be decoded again.
+        self._tokens, self._given = [token], self._tokenizer.decode([token], skip_special_tokens=True)
+        if text.endswith(self._given) and not self._given.endswith("\ufffd"):
+            return new
+        self._tokens, self._given = [], ""
+        return new
+
+    def rest(self) -> str:
+        """What was held back, as it is."""
+        return self._decoded()[len(self._given) :]

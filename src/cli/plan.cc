@@ -1,0 +1,184 @@
+// opentrn plan: the layouts of a training job on instances, what they take and cost, and how far to trust that.
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/plan_options.h"
+#include "planner/check/report.h"
+#include "planner/hf_config.h"
+
+namespace opentrn::cli {
+namespace {
+
+std::string text_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw Fault(FaultKind::kInput, "plan.file", fmt::format("cannot read '{}'", path), "the path of a file");
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+void print_check(const PlanOptions& options, const arch::Tables& tables, std::ostream& out) {
+  const planner::Check check = planner::check_rows(tables, planner::read_rows(text_of(options.check), options.check));
+  if (options.json) out << planner::check_json(check) << "\n";
+  else out << planner::check_text(check, options.rows);
+}
+
+planner::Job job_of(const PlanOptions& options, const arch::Tables& tables) {
+  planner::Job job;
+  job.model = planner::model_of(tables, options.model);
+  const auto need = [](double value, const char* name, const char* hint) {
+    if (value < 1 || value != static_cast<double>(static_cast<int64_t>(value)))
+      throw Fault(FaultKind::kInput, "plan.job", fmt::format("{} is {}", name, value), hint);
+  };
+  need(options.seq, "--seq", "tokens in a sequence: --seq 8192");
+  need(options.global_batch, "--global-batch", "sequences in a step: --global-batch 1024");
+  job.seq = options.seq;
+  job.global_batch = options.global_batch;
+  job.tokens = options.tokens;
+  job.precision = options.precision == "fp8"    ? planner::Precision::kFp8
+                  : options.precision == "fp32" ? planner::Precision::kFp32
+                                                : planner::Precision::kBf16;
+  return job;
+}
+
+planner::SearchOptions search_of(const PlanOptions& options) {
+  planner::SearchOptions search = options.search;
+  search.cut = !options.exhaustive;
+  if (!options.sp.empty()) search.fixed.sp = options.sp == "on";
+  if (options.recompute == "none") search.fixed.recompute = planner::Recompute::kNone;
+  if (options.recompute == "selective") search.fixed.recompute = planner::Recompute::kSelective;
+  if (options.recompute == "full") search.fixed.recompute = planner::Recompute::kFull;
+  return search;
+}
+
+[[noreturn]] void refuse_none(const planner::Job& job, const std::vector<Planned>& machines) {
+  std::string detail;
+  for (const Planned& each : machines) {
+    if (each.result.nearest) {
+      const auto& nearest = *each.result.nearest;
+      detail += fmt::format("{} x {}: the nearest, {}, needs {:.1f} GB of a rank's {:.1f}; ", each.count,
+                            each.machine.instance, planner::to_string(nearest.layout),
+                            nearest.memory.total() / 1e9, each.machine.memory_bytes / 1e9);
+    } else {
+      detail += fmt::format("{} x {}: no legal layout; ", each.count, each.machine.instance);
+    }
+  }
+  if (detail.ends_with("; ")) detail.resize(detail.size() - 2);
+  const bool fits_nowhere = std::ranges::any_of(machines, [](const Planned& each) { return each.result.nearest.has_value(); });
+  if (fits_nowhere)
+    throw Fault(FaultKind::kCapacity, "plan.memory", fmt::format("no layout of {} fits: {}", job.model.name, detail),
+                "more instances, --recompute full, or fewer fixed degrees");
+  throw Fault(FaultKind::kInput, "plan.layout", fmt::format("{}: {}", job.model.name, detail),
+              fmt::format("degrees must divide {} heads, {} layers, the ranks, and the global batch of {}",
+                          job.model.heads, job.model.layers, job.global_batch));
+}
+
+void print_plans(const PlanOptions& options, const arch::Tables& tables, std::ostream& out) {
+  const planner::Job job = job_of(options, tables);
+  std::vector<Planned> machines;
+  planner::PriceQuery prices = options.price;
+  if (!options.price_file.empty()) prices.file = planner::read_prices(options.price_file);
+  if (options.instances.empty())
+    throw Fault(FaultKind::kInput, "plan.instance", "no --instance",
+                "--instance trn1.32xlarge --count 32; `opentrn plan --instances` lists what there is");
+  for (const std::string& instance : options.instances)
+    for (const int64_t count : options.counts) {
+      Planned planned{planner::machine_of(tables, instance, count), count, {}, {}, {}};
+      planned.rate = planner::rate_of(tables, planned.machine.instance, prices);
+      machines.push_back(std::move(planned));
+    }
+  for (Planned& each : machines) {
+    each.stack = planner::stack_of(
+        tables, options.stack.empty() ? planner::default_stack(each.machine.kind) : options.stack);
+    each.result = planner::search(job, each.machine, each.stack, search_of(options));
+  }
+  std::vector<Line> lines;
+  for (const Planned& each : machines)
+    for (const planner::Estimate& plan : each.result.best) lines.push_back({&each, &plan});
+  if (lines.empty()) refuse_none(job, machines);
+  std::ranges::stable_sort(lines, {}, [&](const Line& line) { return line.plan->step_s; });
+  if (lines.size() > options.search.top) lines.resize(options.search.top);
+  if (options.explain > static_cast<int>(lines.size()))
+    throw Fault(FaultKind::kInput, "plan.explain", fmt::format("there is no plan {}", options.explain),
+                fmt::format("1 to {}", lines.size()));
+  if (options.json) {
+    out << plan_json(tables, job, options, machines, lines) << "\n";
+    return;
+  }
+  out << plan_table(tables, job, options, machines, lines);
+  if (options.explain > 0) out << plan_explained(tables, job, lines[options.explain - 1], options.explain);
+}
+
+void run_plan(const PlanOptions& options, std::ostream& out) {
+  const auto tables = options.tables.load();
+  if (options.list_models) {
+    for (const std::string& name : planner::model_names(*tables)) out << name << "\n";
+  } else if (options.list_instances) {
+    for (const std::string& name : planner::plannable_instances(*tables)) out << name << "\n";
+  } else if (!options.check.empty()) {
+    print_check(options, *tables, out);
+  } else if (options.model.empty()) {
+    throw Fault(FaultKind::kInput, "plan.model", "no model",
+                "opentrn plan config.json --instance trn1.32xlarge --count 32 --seq 8192 --global-batch 1024");
+  } else {
+    print_plans(options, *tables, out);
+  }
+}
+
+void add_fixed(CLI::App& command, PlanOptions& options) {
+  planner::Fixed& fixed = options.search.fixed;
+  const auto degree = [&](const char* name, std::optional<int>& to, const char* text) {
+    command.add_option(name, to, text)->check(CLI::Range(1, 1 << 20));
+  };
+  degree("--tp", fixed.tp, "Fix the ranks of tensor parallelism");
+  degree("--cp", fixed.cp, "Fix the ranks of context parallelism");
+  degree("--pp", fixed.pp, "Fix the stages of the pipeline");
+  degree("--vpp", fixed.vpp, "Fix the chunks on a stage (interleaved schedule)");
+  degree("--ep", fixed.ep, "Fix the ranks that share a set of experts");
+  degree("--dp", fixed.dp, "Fix the ranks of data parallelism");
+  degree("--micro-batch", fixed.micro_batch, "Fix the sequences of a micro-batch");
+  command.add_option("--zero", fixed.zero, "Fix what ZeRO cuts: 0 nothing, 1 optimizer, 2 gradients, 3 weights")
+      ->check(CLI::Range(0, 3));
+  command.add_option("--recompute", options.recompute, "Fix the recomputation")
+      ->check(CLI::IsMember({"none", "selective", "full"}));
+  command.add_option("--sp", options.sp, "Fix sequence parallelism")->check(CLI::IsMember({"on", "off"}));
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, std::ostream& out) {
+  auto options = std::make_shared<PlanOptions>();
+  CLI::App* command = app.add_subcommand("plan", "Layouts of a training job: time, memory and cost");
+  options->tables.add_to(*command);
+  command->add_option("model", options->model, "A Hugging Face config.json, or a name: --models lists them");
+  command->add_option("--instance", options->instances, "What it runs on: --instances lists them; several are compared");
+  options->counts = {1};
+  command->add_option("--count", options->counts, "How many of them; several are compared (default: 1)")
+      ->check(CLI::Range(int64_t{1}, int64_t{100'000}));
+  command->add_option("--seq", options->seq, "Tokens in a sequence");
+  command->add_option("--global-batch", options->global_batch, "Sequences in a step");
+  command->add_option("--tokens", options->tokens, "Of the whole training, for hours and dollars: 15e12");
+  command->add_option("--precision", options->precision, "Of the matrix products (default: bf16)")
+      ->check(CLI::IsMember({"bf16", "fp8", "fp32"}));
+  command->add_option("--stack", options->stack, "The training program that is modelled (default: by the chip)");
+  add_fixed(*command, *options);
+  command->add_option("--top", options->search.top, "Plans to print (default: 10)")->check(CLI::Range(1, 1000));
+  command->add_option("--explain", options->explain, "Where the time and memory of plan N go")->check(CLI::Range(1, 1000));
+  command->add_flag("--exhaustive", options->exhaustive, "Evaluate every layout; the result is the same");
+  command->add_option("--price", options->price.kind, "on_demand, reserved, capacity_block or spot");
+  command->add_option("--price-file", options->price_file, "Rates of yours, in the form of price.toml, before all others")
+      ->envname("OPENTRN_PRICES");
+  command->add_option("--as-of", options->price.as_of, "The rate that was valid then: 2025-01");
+  command->add_flag("--models", options->list_models, "List the models that have a name");
+  command->add_flag("--instances", options->list_instances, "List the instances");
+  command->add_option("--check", options->check, "Compare with published rows: a CSV file");
+  command->add_flag("--rows", options->rows, "With --check: every row");
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([options, &out] { run_plan(*options, out); });
+}
+
+}  // namespace opentrn::cli

@@ -1,0 +1,52 @@
+// The words of `opentrn plan` and of the commands that price its results.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "planner/price.h"
+#include "planner/search.h"
+
+namespace opentrn::cli {
+
+struct PlanOptions {
+  TableOptions tables;
+  std::string model, check, precision = "bf16", stack;
+  std::vector<std::string> instances;
+  std::vector<int64_t> counts;
+  double seq = 0, global_batch = 0, tokens = 0;
+  planner::SearchOptions search;
+  std::string recompute, sp, price_file;
+  planner::PriceQuery price;
+  int explain = 0;
+  bool json = false, rows = false, exhaustive = false, list_models = false, list_instances = false;
+};
+
+// One machine's plans.
+struct Planned {
+  planner::Machine machine;
+  int64_t count = 0;
+  std::optional<planner::Rate> rate;
+  planner::SearchResult result;
+  planner::Stack stack;
+};
+
+// A plan of one of the machines, in the order of the printed table.
+struct Line {
+  const Planned* on = nullptr;
+  const planner::Estimate* plan = nullptr;
+};
+
+std::string plan_table(const arch::Tables& tables, const planner::Job& job, const PlanOptions& options,
+                       const std::vector<Planned>& machines, const std::vector<Line>& lines);
+std::string plan_explained(const arch::Tables& tables, const planner::Job& job, const Line& line, int number);
+std::string plan_json(const arch::Tables& tables, const planner::Job& job, const PlanOptions& options,
+                      const std::vector<Planned>& machines, const std::vector<Line>& lines);
+
+// USD for a million tokens; none without a rate.
+std::optional<double> usd_per_mtok(const planner::Job& job, const Line& line, double step_s);
+
+}  // namespace opentrn::cli

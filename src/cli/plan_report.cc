@@ -1,0 +1,199 @@
+// The results of `opentrn plan` as a table, as an explanation and as JSON.
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/plan_options.h"
+#include "cli/text_table.h"
+#include "planner/interval.h"
+
+namespace opentrn::cli {
+namespace {
+
+constexpr double kGb = 1e9;
+
+// The day of the latest list that the tables hold: what "stale" is counted from where no --as-of is given.
+constexpr const char* kTablesDate = "2026-07-20";
+
+std::string seconds(double value) {
+  return value >= 100 ? fmt::format("{:.0f} s", value) : value >= 1 ? fmt::format("{:.2f} s", value)
+                                                                    : fmt::format("{:.0f} ms", 1e3 * value);
+}
+
+double hours_of(const planner::Job& job, double step_s) {
+  return job.tokens / (job.global_batch * job.seq) * step_s / 3600;
+}
+
+std::string price_line(const Planned& on, const PlanOptions& options) {
+  if (!on.rate)
+    return fmt::format("{}: no {} rate{} is published, so nothing is priced", on.machine.instance, options.price.kind,
+                       options.price.as_of.empty() ? "" : " as of " + options.price.as_of);
+  const planner::Rate& rate = *on.rate;
+  std::string line = fmt::format("{}: {} USD/h {}", on.machine.instance, rate.usd_h, rate.kind);
+  if (!rate.region.empty()) line += ", " + rate.region;
+  line += rate.date.empty() ? ", undated" : ", list of " + rate.date;
+  const std::string now = options.price.as_of.empty() ? kTablesDate : options.price.as_of;
+  if (rate.date.empty()) line += " (STALE: no date)";
+  else if (const int days = planner::days_between(rate.date, now); days > planner::kStaleDays)
+    line += fmt::format(" (STALE: {} days before {})", days, now);
+  if (rate.confidence != arch::Confidence::kDocumented) line += fmt::format(" ({})", arch::to_string(rate.confidence));
+  return line;
+}
+
+nlohmann::ordered_json value_json(double value, double low, double high, const std::string& source) {
+  return {{"value", value}, {"low", low}, {"high", high}, {"source", source}};
+}
+
+nlohmann::ordered_json layout_json(const planner::Layout& layout) {
+  return {{"text", planner::to_string(layout)},
+          {"tp", layout.tp},
+          {"cp", layout.cp},
+          {"pp", layout.pp},
+          {"vpp", layout.vpp},
+          {"schedule", layout.pp == 1 ? "none" : layout.vpp > 1 ? "interleaved_1f1b" : "1f1b"},
+          {"ep", layout.ep},
+          {"dp", layout.dp},
+          {"zero", int{layout.zero}},
+          {"sp", layout.sp},
+          {"recompute", planner::to_string(layout.recompute)},
+          {"micro_batch", layout.micro_batch}};
+}
+
+using Causes = std::vector<std::pair<const char*, double>>;
+
+Causes time_causes(const planner::StepTime& time) {
+  return {{"compute", time.compute}, {"recompute", time.recompute}, {"tp", time.tp},
+          {"cp", time.cp},           {"ep", time.ep},               {"pp", time.pp},
+          {"bubble", time.bubble},   {"dp", time.gradients},        {"optimizer", time.optimizer}, {"host", time.host}};
+}
+
+Causes memory_causes(const planner::Memory& memory) {
+  return {{"weights", memory.weights},         {"gradients", memory.gradients}, {"optimizer", memory.optimizer},
+          {"activations", memory.activations}, {"working", memory.working},     {"runtime", memory.runtime}};
+}
+
+}  // namespace
+
+std::optional<double> usd_per_mtok(const planner::Job& job, const Line& line, double step_s) {
+  if (!line.on->rate) return std::nullopt;
+  return line.on->rate->usd_h * double(line.on->count) * step_s / 3600 / (job.global_batch * job.seq / 1e6);
+}
+
+std::string plan_table(const arch::Tables& tables, const planner::Job& job, const PlanOptions& options,
+                       const std::vector<Planned>& machines, const std::vector<Line>& lines) {
+  std::string text = fmt::format("{}: {:.1f}B parameters{}, {} tokens a sequence, {} sequences a step, {}\n", job.model.name,
+                                 job.model.parameters() / 1e9,
+                                 job.model.experts > 0 ? fmt::format(" ({:.1f}B active)", job.model.active_parameters() / 1e9) : "",
+                                 job.seq, job.global_batch, planner::to_string(job.precision));
+  const bool several = machines.size() > 1;
+  std::vector<std::string> header = {"#"};
+  if (several) header.push_back("on");
+  for (const char* name : {"plan", "step", "MFU", "GB/rank", "bound by", "$/Mtok"}) header.emplace_back(name);
+  if (job.tokens > 0) header.emplace_back("hours");
+  header.emplace_back("80 % interval");
+  TextTable table(header);
+  int number = 0;
+  for (const Line& line : lines) {
+    const planner::Estimate& plan = *line.plan;
+    const planner::Interval interval = planner::interval_of(tables, line.on->stack, line.on->machine, plan.step_s);
+    std::vector<std::string> cells = {fmt::format("{}", ++number)};
+    if (several) cells.push_back(fmt::format("{} x {}", line.on->count, line.on->machine.instance));
+    const auto price = usd_per_mtok(job, line, plan.step_s);
+    cells.insert(cells.end(), {planner::to_string(plan.layout), seconds(plan.step_s), fmt::format("{:.1f}%", 100 * plan.mfu),
+                               fmt::format("{:.1f}", plan.memory.total() / kGb), std::string(plan.bound_by),
+                               price ? fmt::format("{:.3f}", *price) : "?"});
+    if (job.tokens > 0) cells.push_back(fmt::format("{:.0f}", hours_of(job, plan.step_s)));
+    cells.push_back(fmt::format("{} .. {}", seconds(interval.low), seconds(interval.high)));
+    table.add_row(std::move(cells));
+  }
+  text += table.str();
+  for (const Planned& each : machines) {
+    text += wrapped(fmt::format("{} x {}: {} ranks of {:.1f} GB, program {}; {} legal layouts, {} evaluated, {} on the front "
+                                "of time against memory",
+                                each.count, each.machine.instance, each.machine.ranks, each.machine.memory_bytes / kGb,
+                                each.stack.name, each.result.legal, each.result.evaluated, each.result.front.size()),
+                    0);
+    text += wrapped(price_line(each, options), 0);
+    const planner::Interval interval = planner::interval_of(tables, each.stack, each.machine, 1);
+    if (!interval.measured)
+      text += wrapped(fmt::format("No training on {} was ever published: the interval is Trn1's, widened", each.machine.chip), 0);
+  }
+  return text;
+}
+
+std::string plan_explained(const arch::Tables& tables, const planner::Job& job, const Line& line, int number) {
+  const planner::Estimate& plan = *line.plan;
+  std::string text = fmt::format("\nPlan {}, {}:\n", number, planner::to_string(plan.layout));
+  for (const auto& [name, value] : time_causes(plan.time))
+    if (value > 0) text += fmt::format("  {:<12}{:>12}{:>7.1f}%\n", name, seconds(value), 100 * value / plan.step_s);
+  text += fmt::format("A rank of the {} stage, the fullest:\n", plan.memory.last_stage ? "last" : "first");
+  for (const auto& [name, value] : memory_causes(plan.memory))
+    if (value > 0) text += fmt::format("  {:<12}{:>9.2f} GB\n", name, value / kGb);
+  text += fmt::format("  {:<12}{:>9.2f} GB of {:.2f}\n", "all", plan.memory.total() / kGb, line.on->machine.memory_bytes / kGb);
+  if (line.on->result.nearest) {
+    const planner::Estimate& nearest = *line.on->result.nearest;
+    const Causes causes = memory_causes(nearest.memory);
+    const auto largest = std::ranges::max_element(causes, {}, [](const auto& cause) { return cause.second; });
+    text += wrapped(fmt::format("The nearest plan that does not fit: {}, {:.2f} GB, of which {} are {:.2f}; it would take {}",
+                                planner::to_string(nearest.layout), nearest.memory.total() / kGb, largest->first,
+                                largest->second / kGb, seconds(nearest.step_s)),
+                    0);
+  }
+  text += "Rests on:\n";
+  for (const std::string& key : line.on->machine.basis) {
+    const arch::Fact& fact = tables.facts().at(key);
+    text += wrapped(fmt::format("{} = {} ({}: {})", key, arch::to_string(fact.value), arch::to_string(fact.confidence), fact.source), 2);
+  }
+  (void)job;
+  return text;
+}
+
+std::string plan_json(const arch::Tables& tables, const planner::Job& job, const PlanOptions& options,
+                      const std::vector<Planned>& machines, const std::vector<Line>& lines) {
+  nlohmann::ordered_json plans = nlohmann::ordered_json::array();
+  for (const Line& line : lines) {
+    const planner::Estimate& plan = *line.plan;
+    const planner::Interval interval = planner::interval_of(tables, line.on->stack, line.on->machine, plan.step_s);
+    const std::string source = fmt::format("planner, program {}; 80 % interval of {}", line.on->stack.name,
+                                           interval.measured ? "its residuals" : "Trn1's residuals, widened");
+    nlohmann::ordered_json each = {{"instance", line.on->machine.instance}, {"count", line.on->count},
+                                   {"ranks", line.on->machine.ranks},       {"layout", layout_json(plan.layout)}};
+    each["step_s"] = value_json(plan.step_s, interval.low, interval.high, source);
+    each["mfu"] = value_json(plan.mfu, plan.mfu * plan.step_s / interval.high, plan.mfu * plan.step_s / interval.low, source);
+    const double memory = plan.memory.total();
+    each["memory_bytes"] = value_json(memory, memory * 0.85, memory * 1.15, "planner; +-15 % assumed");
+    each["memory_limit_bytes"] = line.on->machine.memory_bytes;
+    for (const auto& [name, value] : memory_causes(plan.memory)) each["memory_by_cause"][name] = value;
+    for (const auto& [name, value] : time_causes(plan.time)) each["seconds_by_cause"][name] = value;
+    each["bound_by"] = plan.bound_by;
+    if (const auto price = usd_per_mtok(job, line, plan.step_s))
+      each["usd_per_million_tokens"] = value_json(*price, *price * interval.low / plan.step_s, *price * interval.high / plan.step_s,
+                                                  fmt::format("{} {}", line.on->rate->source, line.on->rate->date));
+    else each["usd_per_million_tokens"] = nullptr;
+    if (job.tokens > 0)
+      each["hours"] = value_json(hours_of(job, plan.step_s), hours_of(job, interval.low), hours_of(job, interval.high), source);
+    plans.push_back(std::move(each));
+  }
+  nlohmann::ordered_json on = nlohmann::ordered_json::array();
+  for (const Planned& each : machines) {
+    nlohmann::ordered_json machine = {{"instance", each.machine.instance}, {"count", each.count}, {"chip", each.machine.chip},
+                                      {"legal", each.result.legal},        {"evaluated", each.result.evaluated},
+                                      {"front", each.result.front.size()}, {"price", price_line(each, options)}};
+    if (each.result.nearest)
+      machine["nearest_that_does_not_fit"] = {{"layout", layout_json(each.result.nearest->layout)},
+                                              {"memory_bytes", each.result.nearest->memory.total()}};
+    on.push_back(std::move(machine));
+  }
+  return nlohmann::ordered_json{{"schema", 1},
+                                {"model", job.model.name},
+                                {"parameters", job.model.parameters()},
+                                {"seq", job.seq},
+                                {"global_batch", job.global_batch},
+                                {"precision", planner::to_string(job.precision)},
+                                {"machines", std::move(on)},
+                                {"plans", std::move(plans)}}
+      .dump(2);
+}
+
+}  // namespace opentrn::cli

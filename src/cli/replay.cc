@@ -1,0 +1,237 @@
+// opentrn replay: a trace of requests through the scheduler of a server, on a virtual clock.
+#include <fstream>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "arch/arch.h"
+#include "arch/closest.h"
+#include "base/new_file.h"
+#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/replay_report.h"
+#include "serving/arrivals.h"
+#include "serving/step_times.h"
+
+namespace opentrn::cli {
+namespace {
+
+struct Options {
+  std::string trace, format = "auto";
+  size_t limit = 0;
+  double speedup = 1;
+  std::string arrivals = "poisson";
+  serving::SyntheticLoad load;
+  std::string policy = "neuron", routing = "least-loaded";
+  serving::ReplayConfig replay;
+  bool no_prefix_caching = false;
+  std::string step_times, linear, slo, instance, html;
+  double host_us = 0;
+  int32_t replicas_per_instance = 1;
+  bool json = false;
+  TableOptions tables;
+};
+
+std::ifstream opened(const std::string& path, const char* label) {
+  std::ifstream in(path);
+  // A folder opens and cannot be read.
+  if (!in || in.peek() == std::ifstream::traits_type::eof())
+    throw Fault(FaultKind::kInput, label, fmt::format("'{}' cannot be read, or is empty", path),
+                "the path of a file");
+  return in;
+}
+
+serving::Trace trace_of(const Options& options) {
+  serving::Trace trace;
+  if (options.trace.empty()) {
+    trace = serving::synthetic_trace(options.load);
+  } else {
+    std::ifstream in = opened(options.trace, "serving.trace");
+    trace = serving::read_trace(in, options.trace, serving::trace_format_of(options.format), options.limit);
+  }
+  if (options.speedup != 1)
+    for (auto& request : trace.requests)
+      request.arrival = serving::ps_of_seconds(serving::seconds(request.arrival) / options.speedup);
+  return trace;
+}
+
+std::shared_ptr<const serving::StepTimes> times_of(const Options& options) {
+  if (options.step_times.empty() == options.linear.empty())
+    throw Fault(FaultKind::kInput, "serving.times", "the times of steps are needed, from one source",
+                "--step-times FILE, a table of programs, or --linear "
+                "step=500,prefill_token=40,decode_seq=150,context_token=0.02 in us");
+  if (!options.linear.empty()) return serving::LinearTimes::parse(options.linear);
+  std::ifstream in = opened(options.step_times, "serving.times");
+  return serving::TableTimes::read(in, options.step_times);
+}
+
+std::string trace_text(const Options& options, const serving::Trace& trace) {
+  if (options.trace.empty())
+    return fmt::format("{} arrivals, {} requests a second, seed {}", options.arrivals,
+                       options.load.per_second, options.load.seed);
+  return fmt::format("{} ({}){}", options.trace, trace.format,
+                     options.speedup == 1 ? "" : fmt::format(", {} times as fast", options.speedup));
+}
+
+void find_price(const Options& options, ReplayFacts& facts) {
+  if (options.instance.empty()) return;
+  const auto tables = options.tables.load();
+  std::vector<std::string> names;
+  for (const auto& instance : tables->instances()) {
+    names.push_back(instance.name);
+    if (instance.name != options.instance) continue;
+    const int32_t each = options.replicas_per_instance;
+    const int32_t count = (facts.config.replicas + each - 1) / each;
+    facts.machine = fmt::format("{} x {} on demand", count, instance.name);
+    const auto& usd = instance.price.on_demand_usd_h;
+    if (usd.known()) facts.usd_h = usd.value() * count;
+    return;
+  }
+  throw Fault(FaultKind::kInput, "serving.instance",
+              fmt::format("no instance is named '{}'", options.instance),
+              arch::did_you_mean(options.instance, names, "opentrn ls"));
+}
+
+void write_page(const std::string& path, const std::string& page) {
+  NewFile file(path, "serving.html", "a path that can be written");
+  file.put(page.data(), page.size());
+  file.finish();
+}
+
+void run_replay(Options& options, std::ostream& out) {
+  auto& scheduler = options.replay.scheduler;
+  scheduler.policy = serving::policy_of(options.policy);
+  scheduler.prefix_caching = !options.no_prefix_caching;
+  scheduler = serving::completed(scheduler);
+  options.replay.routing = serving::routing_of(options.routing);
+  if (!options.slo.empty()) options.replay.slo = serving::Slo::parse(options.slo);
+  const auto times = times_of(options);
+  ReplayFacts facts;
+  facts.config = options.replay;
+  find_price(options, facts);
+  serving::Trace trace = trace_of(options);
+  facts.trace = trace_text(options, trace);
+  facts.times = times->description();
+  if (options.host_us > 0) facts.times += fmt::format("; host {} us a step", options.host_us);
+  const serving::Ps host = serving::ps_of_us(options.host_us);
+  const serving::Replay run = serving::replay(std::move(trace), options.replay, [&](int32_t) {
+    return std::make_unique<serving::TimeExecutor>(times, host);
+  });
+  if (!options.html.empty()) write_page(options.html, replay_page(facts, run));
+  if (options.json)
+    out << replay_json(facts, run, true).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
+        << "\n";
+  else
+    out << replay_text(facts, run);
+}
+
+const std::map<std::string, serving::ArrivalProcess> kProcesses{
+    {"poisson", serving::ArrivalProcess::kPoisson},
+    {"gamma", serving::ArrivalProcess::kGamma},
+    {"uniform", serving::ArrivalProcess::kUniform},
+    {"burst", serving::ArrivalProcess::kBurst}};
+
+void add_load_options(CLI::App& command, Options& options) {
+  const char* group = "Requests";
+  command.add_option("trace", options.trace, "File of requests; none: they are drawn, see --arrivals")
+      ->group(group);
+  command.add_option("--format", options.format, "auto, azure, mooncake, llmservingsim or plain")
+      ->group(group);
+  command.add_option("--limit", options.limit, "At most this many requests of the file (0: all)")
+      ->group(group);
+  command.add_option("--speedup", options.speedup, "Requests come this many times as fast as in the file")
+      ->check(CLI::Range(1e-3, 1e6))
+      ->group(group);
+  command.add_option("--arrivals", options.arrivals, "poisson, gamma, uniform or burst (all at once)")
+      ->check(CLI::IsMember(kProcesses))
+      ->group(group);
+  auto& load = options.load;
+  command.add_option("--rate", load.per_second, "Requests a second (default: 1)")->group(group);
+  command
+      .add_option("--variation", load.variation, "Of gamma: deviation over mean of the gaps; 1 is Poisson")
+      ->group(group);
+  command.add_option("--requests", load.requests, "How many (default: 1000)")->group(group);
+  command.add_option("--prompt-tokens", load.prompt_tokens, "Mean length of prompts (default: 512)")
+      ->group(group);
+  command.add_option("--output-tokens", load.output_tokens, "Mean length of answers (default: 128)")
+      ->group(group);
+  command.add_option("--spread", load.spread, "Lengths from mean * (1 - spread) to mean * (1 + spread)")
+      ->group(group);
+  command.add_option("--seed", load.seed, "Of what is drawn")->group(group);
+}
+
+void add_scheduler_options(CLI::App& command, Options& options) {
+  const char* group = "Scheduler (names of vLLM's flags and of AWS's neuron_config)";
+  auto& c = options.replay.scheduler;
+  command.add_option("--policy", options.policy, "neuron, neuron-nxdi or vllm")->group(group);
+  command.add_option("--max-num-seqs", c.max_num_seqs, "Requests that run at once (default: 8)")
+      ->group(group);
+  command
+      .add_option("--max-num-batched-tokens", c.max_num_batched_tokens, "Tokens in a step (default: 8192)")
+      ->group(group);
+  command
+      .add_option("--max-model-len", c.max_model_len, "Tokens of a request, answer included (default: 32768)")
+      ->group(group);
+  command.add_option("--block-size", c.block_size, "Tokens in a block of KV cache (default: 32)")
+      ->group(group);
+  command
+      .add_option("--num-gpu-blocks-override", c.num_blocks,
+                  "Blocks (default: enough for max-num-seqs of max-model-len)")
+      ->group(group);
+  command.add_flag("--no-enable-prefix-caching", options.no_prefix_caching, "Every prompt is computed whole")
+      ->group(group);
+  command.add_flag("--async-scheduling", c.async_scheduling, "Plan a step while the one before it runs")
+      ->group(group);
+  command
+      .add_option("--long-prefill-token-threshold", c.long_prefill_token_threshold,
+                  "Of a prompt in one step (0: none)")
+      ->group(group);
+  const auto buckets = [&](const char* name, std::vector<int32_t>& to, const char* text) {
+    command.add_option(name, to, text)->delimiter(',')->group(group);
+  };
+  buckets("--num-batched-tokens-buckets", c.num_batched_tokens_buckets,
+          "Compiled sizes of prefill: 128,256,...");
+  buckets("--num-seqs-buckets", c.num_seqs_buckets, "Compiled batches of decode: 1,2,4,...");
+  buckets("--decode-context-length-buckets", c.decode_context_length_buckets,
+          "Compiled contexts of decode (default: one)");
+}
+
+}  // namespace
+
+void add_replay(CLI::App& app, std::ostream& out) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("replay", "Run a trace of requests through a server's scheduler, in virtual time");
+  add_load_options(*command, *options);
+  add_scheduler_options(*command, *options);
+  const char* group = "Time, machine and output";
+  command
+      ->add_option("--step-times", options->step_times,
+                   "CSV program,us: prefill_s512, decode_b8, decode_b8_c2048")
+      ->group(group);
+  command
+      ->add_option("--linear", options->linear,
+                   "us: step=500,prefill_token=40,decode_seq=150,context_token=0.02")
+      ->group(group);
+  command->add_option("--host-us", options->host_us, "Host time before each step (default: 0)")
+      ->check(CLI::Range(0.0, 3.6e9))
+      ->group(group);
+  command->add_option("--replicas", options->replay.replicas, "Data-parallel engines (default: 1)")
+      ->group(group);
+  command->add_option("--routing", options->routing, "round-robin, least-loaded or prefix")->group(group);
+  command->add_option("--instance", options->instance, "Whose price counts: trn2.48xlarge")->group(group);
+  command->add_option("--replicas-per-instance", options->replicas_per_instance, "(default: 1)")
+      ->check(CLI::Range(1, 4096))
+      ->group(group);
+  command->add_option("--slo", options->slo, "Limits in ms for goodput: ttft=500,tpot=50,e2e=20000")
+      ->group(group);
+  command->add_flag("--json", options->json, "Print JSON, with the series over time")->group(group);
+  command->add_option("--html", options->html, "Write a page with plots over time")->group(group);
+  options->tables.add_to(*command);
+  command->callback([options, &out] {
+    options->load.process = kProcesses.at(options->arrivals);
+    run_replay(*options, out);
+  });
+}
+
+}  // namespace opentrn::cli

@@ -1,0 +1,219 @@
+#include "compiler/lowering/turned_copy.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+namespace opentrn::compiler {
+
+namespace {
+
+// Of one side, for which a block is worth the way over the chip: 64 bytes of fp32.
+constexpr int64_t kSideMin = 16;
+constexpr int64_t kElementsMin = 1024;
+// Of a block: rows of 2 KiB of fp32 keep DMA at its full rate.
+constexpr int64_t kBlock = 512;
+
+bool turns(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
+}
+
+struct Pair {
+  int64_t count = 1, dst = 0, src = 0;  // steps
+};
+
+// Dimensions that both sides share, outermost first; nullopt where the counts have no common form.
+std::optional<std::vector<Pair>> common(const View& dst, const View& src) {
+  std::vector<isa::Dim> a = dst.merged().dims, b = src.merged().dims;
+  std::vector<Pair> pairs;
+  while (!a.empty() && !b.empty()) {
+    const int64_t count = std::min(a.back().count, b.back().count);
+    if (count == 0 || a.back().count % count != 0 || b.back().count % count != 0) return std::nullopt;
+    pairs.push_back({count, a.back().step, b.back().step});
+    for (auto* side : {&a, &b}) {
+      isa::Dim& dim = side->back();
+      dim.count /= count;
+      dim.step *= count;
+      if (dim.count == 1) side->pop_back();
+    }
+  }
+  if (!a.empty() || !b.empty()) return std::nullopt;
+  std::reverse(pairs.begin(), pairs.end());
+  return pairs;
+}
+
+// Calls `visit(dst offset, src offset)` for every place of the dimensions.
+template <typename Visit>
+void for_places(std::span<const Pair> dims, int64_t dst, int64_t src, Visit&& visit) {
+  if (dims.empty()) return visit(dst, src);
+  for (int64_t i = 0; i < dims[0].count; ++i)
+    for_places(dims.subspan(1), dst + i * dims[0].dst, src + i * dims[0].src, visit);
+}
+
+View part(const View& of, int64_t offset, int64_t rows, int64_t row_step, int64_t columns) {
+  return {of.tensor, of.dtype, offset, {{row_step, rows}, {1, columns}}};
+}
+
+// Columns of `src` become rows of `dst`, 128 at most.
+void turn(Emitter& emitter, const Tile& dst, const Tile& src) {
+  const Tile turned = emitter.psum_turned(dst.rows, src.rows, src.dtype, "turned");
+  emitter.transpose(turned, src);
+  emitter.tensor_copy(dst, turned);
+}
+
+// Source: rows `src_step` apart. Target: rows `dst_step` apart, one for each column of the source.
+struct Matrices {
+  const View &dst, &src;
+  int64_t dst_step, src_step;
+};
+
+void turn_block(Emitter& emitter, const Matrices& of, int64_t dst_offset, int64_t src_offset, int64_t rows,
+                int64_t columns) {
+  std::vector<Tile> natural;
+  for (int64_t row = 0; row < rows; row += kPartitions) {
+    const int64_t count = std::min(kPartitions, rows - row);
+    natural.push_back(emitter.sbuf(count, columns, of.src.dtype, "natural"));
+    emitter.load(natural.back(), part(of.src, src_offset + row * of.src_step, count, of.src_step, columns));
+  }
+  for (int64_t column = 0; column < columns; column += kPartitions) {
+    const int64_t count = std::min(kPartitions, columns - column);
+    const Tile all = emitter.sbuf(count, rows, of.dst.dtype, "turned");
+    for (size_t i = 0; i < natural.size(); ++i)
+      turn(emitter, all.column_range(static_cast<int64_t>(i) * kPartitions, natural[i].rows),
+           natural[i].column_range(column, count));
+    emitter.store(part(of.dst, dst_offset + column * of.dst_step, count, of.dst_step, rows), all);
+  }
+}
+
+}  // namespace
+
+namespace {
+
+struct Turn {
+  Pair rows, columns;  // neighbours in the target, in the source
+  std::vector<Pair> others;
+};
+
+std::optional<Turn> turn_of(const View& dst, const View& src) {
+  if (dst.dtype != src.dtype || !turns(src.dtype)) return std::nullopt;
+  auto dims = common(dst, src);
+  if (!dims) return std::nullopt;
+  const auto to = std::find_if(dims->begin(), dims->end(), [](const Pair& p) { return p.dst == 1; });
+  const auto from = std::find_if(dims->begin(), dims->end(), [](const Pair& p) { return p.src == 1; });
+  if (to == dims->end() || from == dims->end() || to == from) return std::nullopt;
+  Turn turn{*to, *from, {}};
+  const auto& [rows, columns, others] = turn;
+  if (rows.count < kSideMin || columns.count < kSideMin || rows.count * columns.count < kElementsMin)
+    return std::nullopt;
+  if (rows.src == 0 || columns.dst == 0) return std::nullopt;
+  for (const Pair& pair : *dims)
+    if (pair.dst != 1 && pair.src != 1) turn.others.push_back(pair);
+  return turn;
+}
+
+}  // namespace
+
+bool is_turned(const View& dst, const View& src) { return turn_of(dst, src).has_value(); }
+
+bool copy_turned(Emitter& emitter, const View& dst, const View& src) {
+  const auto turn = turn_of(dst, src);
+  if (!turn) return false;
+  const Pair &rows = turn->rows, &columns = turn->columns;
+  const Matrices matrices{dst, src, columns.dst, rows.src};
+  for_places(turn->others, dst.offset, src.offset, [&](int64_t dst_offset, int64_t src_offset) {
+    for (int64_t row = 0; row < rows.count; row += kBlock)
+      for (int64_t column = 0; column < columns.count; column += kBlock)
+        turn_block(emitter, matrices, dst_offset + row + column * columns.dst,
+                   src_offset + row * rows.src + column, std::min(kBlock, rows.count - row),
+                   std::min(kBlock, columns.count - column));
+  });
+  return true;
+}
+
+bool copy_filling(Emitter& emitter, const View& dst, const View& src) {
+  if (dst.dtype != src.dtype || dst.element_count() < kElementsMin) return false;
+  auto dims = common(dst, src);
+  if (!dims || dims->empty() || dims->back().dst != 1 || dims->back().src != 0) return false;
+  int64_t columns = dims->back().count, rest = 0;
+  if (columns < kSideMin) return false;
+  dims->pop_back();
+  if (dims->empty()) {  // one run: as rows, and what is left of them
+    const int64_t whole = columns;
+    columns = std::min(kBlock, columns);
+    dims->push_back({whole / columns, columns, 0});
+    rest = whole % columns;
+  }
+  const Pair rows = dims->back();
+  dims->pop_back();
+  const int64_t height = std::min(kPartitions, rows.count), width = std::min(columns, 4 * kBlock);
+  // Where all rows are alike, one tile serves all of them.
+  const bool is_uniform =
+      rows.src == 0 && std::all_of(dims->begin(), dims->end(), [](const Pair& p) { return p.src == 0; });
+  const auto filled = [&](int64_t offset, int64_t count) {
+    const Tile one = emitter.sbuf(count, 1, src.dtype, "fill"),
+               all = emitter.sbuf(count, width, src.dtype, "fill");
+    emitter.load(one, {src.tensor, src.dtype, offset, {{rows.src, count}, {0, 1}}});
+    emitter.tensor_copy(all, one.repeated(width));
+    return all;
+  };
+  std::optional<Tile> same;
+  if (is_uniform) same = filled(src.offset, height);
+  for_places(*dims, dst.offset, src.offset, [&](int64_t dst_offset, int64_t src_offset) {
+    for (int64_t row = 0; row < rows.count; row += height) {
+      const int64_t high = std::min(height, rows.count - row);
+      const Tile all = same ? same->row_range(0, high) : filled(src_offset + row * rows.src, high);
+      for (int64_t column = 0; column < columns; column += width) {
+        const int64_t wide = std::min(width, columns - column);
+        emitter.store(part(dst, dst_offset + row * rows.dst + column, high, rows.dst, wide),
+                      all.column_range(0, wide));
+      }
+    }
+  });
+  if (rest > 0)
+    emitter.store(part(dst, dst.offset + columns * rows.count, 1, rest, rest),
+                  same->row_range(0, 1).column_range(0, rest));
+  return true;
+}
+
+namespace {
+
+// A tile of rows and columns alone, large enough; `memory`: what lies there, its rows neighbours.
+bool is_turned_tile(const Tile& tile, const View& memory, std::vector<isa::Dim>& dims) {
+  if (tile.space != isa::MemorySpace::kSbuf || tile.runs != 1 || tile.groups != 1 || tile.column_step != 1)
+    return false;
+  if (tile.rows < kSideMin || tile.columns < kSideMin || tile.rows * tile.columns < kElementsMin)
+    return false;
+  dims = memory.merged().dims;
+  return dims.size() == 2 && dims[0].step == 1 && dims[1].step > 1 && dims[0].count == tile.rows &&
+         dims[1].count == tile.columns;
+}
+
+}  // namespace
+
+bool load_turned(Emitter& emitter, const Tile& dst, const View& src) {
+  std::vector<isa::Dim> dims;
+  // Widening is exact wherever it happens.
+  const bool is_exact = dst.dtype == src.dtype || dst.dtype == DType::kFloat32;
+  if (!is_exact || !turns(src.dtype) || !is_turned_tile(dst, src, dims)) return false;
+  for (int64_t column = 0; column < dst.columns; column += kPartitions) {
+    const int64_t count = std::min(kPartitions, dst.columns - column);
+    const Tile natural = emitter.sbuf(count, dst.rows, src.dtype, "natural");
+    emitter.load(natural, part(src, src.offset + column * dims[1].step, count, dims[1].step, dst.rows));
+    turn(emitter, dst.column_range(column, count), natural);
+  }
+  return true;
+}
+
+bool store_turned(Emitter& emitter, const View& dst, const Tile& src) {
+  std::vector<isa::Dim> dims;
+  if (dst.dtype != src.dtype || !turns(src.dtype) || !is_turned_tile(src, dst, dims)) return false;
+  for (int64_t column = 0; column < src.columns; column += kPartitions) {
+    const int64_t count = std::min(kPartitions, src.columns - column);
+    const Tile turned = emitter.sbuf(count, src.rows, src.dtype, "turned");
+    turn(emitter, turned, src.column_range(column, count));
+    emitter.store(part(dst, dst.offset + column * dims[1].step, count, dims[1].step, src.rows), turned);
+  }
+  return true;
+}
+
+}  // namespace opentrn::compiler

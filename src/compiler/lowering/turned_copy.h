@@ -1,0 +1,21 @@
+// Copies that DMA alone would make element by element, over tiles on the chip instead.
+//
+// A descriptor of DMA moves a run of neighbours. Where the source's neighbours are not those of the target (a
+// transpose), each element is a run; so is each where one element fills a range. Both go through SBUF: long
+// runs in, the Tensor engine's transpose or a broadcast, long runs out. The bits are those of the copy.
+#pragma once
+
+#include "compiler/lowering/emitter.h"
+
+namespace opentrn::compiler {
+
+// Whether it has done the copy: false where DMA by itself is as good, or the form is another.
+bool copy_turned(Emitter& emitter, const View& dst, const View& src);
+bool is_turned(const View& dst, const View& src);  // whether copy_turned() would do it
+// From one element for each row, or for all.
+bool copy_filling(Emitter& emitter, const View& dst, const View& src);
+// Of a tile whose rows are neighbours in memory.
+bool load_turned(Emitter& emitter, const Tile& dst, const View& src);
+bool store_turned(Emitter& emitter, const View& dst, const Tile& src);
+
+}  // namespace opentrn::compiler

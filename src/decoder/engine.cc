@@ -1,0 +1,174 @@
+#include "decoder/engine.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/fault.h"
+#include "base/interrupt.h"
+#include "compiler/compile.h"
+#include "deploy/deploy.h"
+
+namespace opentrn::decoder {
+
+namespace {
+
+[[noreturn]] void refuse_step(std::string message, std::string hint = {}) {
+  throw Fault(FaultKind::kInput, "decoder.step", std::move(message), std::move(hint));
+}
+
+void expect_buckets(std::string_view what, const std::vector<int64_t>& sizes, int64_t most) {
+  if (sizes.empty() || sizes.front() < 1 || !std::ranges::is_sorted(sizes, std::less_equal{}) ||
+      std::ranges::adjacent_find(sizes) != sizes.end())
+    throw Fault(FaultKind::kInput, "decoder.buckets", fmt::format("buckets of {} are not ascending", what));
+  if (sizes.back() > most)
+    throw Fault(FaultKind::kInput, "decoder.buckets",
+                fmt::format("a bucket of {} {}; there are {} at most", sizes.back(), what, most));
+}
+
+int64_t smallest(const std::vector<int64_t>& sizes, int64_t needed, std::string_view what) {
+  const auto found = std::ranges::lower_bound(sizes, needed);
+  if (found == sizes.end())
+    refuse_step(fmt::format("{} {} in a step; the largest bucket has {}", needed, what, sizes.back()));
+  return *found;
+}
+
+std::shared_ptr<sim::Buffer> read_only(std::span<const int32_t> values) {
+  return sim::Buffer::wrap_read_only(values.data(), static_cast<int64_t>(values.size_bytes()));
+}
+
+}  // namespace
+
+Engine::Engine(Config config, EngineOptions options, std::vector<std::shared_ptr<sim::Buffer>> weights)
+    : config_(std::move(config)), options_(std::move(options)), weights_(std::move(weights)) {
+  const Pool& pool = options_.pool;
+  if (pool.block_tokens < 1 || pool.blocks < 2 || pool.slots() > INT32_MAX)
+    throw Fault(FaultKind::kInput, "decoder.buckets",
+                fmt::format("a pool of {} blocks of {} positions", pool.blocks, pool.block_tokens));
+  expect_buckets("sequences", options_.sequence_buckets, pool.blocks - 1);
+  expect_buckets("tokens", options_.token_buckets, config_.context);
+  expect_buckets("positions", options_.context_buckets, config_.context);
+  for (const int64_t context : options_.context_buckets)
+    if (context % pool.block_tokens != 0)
+      throw Fault(
+          FaultKind::kInput, "decoder.buckets",
+          fmt::format("a bucket of {} positions is no multiple of a block's {}", context, pool.block_tokens));
+  const auto stated = decoder::weights(config_, options_.element);
+  OPENTRN_CHECK(stated.size() == weights_.size(), "{} weights for {}", weights_.size(), stated.size());
+  const int64_t bytes = pool.slots() * config_.kv_features() * graph::storage_bytes(options_.element);
+  for (int64_t i = 0; i < 2 * config_.layers; ++i) {
+    auto buffer = sim::Buffer::allocate(bytes);
+    std::memset(buffer->data(), 0, static_cast<size_t>(bytes));
+    buffer->mark_all_initialised();
+    pools_.push_back(std::move(buffer));
+  }
+}
+
+int64_t Engine::pool_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& pool : pools_) bytes += pool->bytes();
+  return bytes;
+}
+
+int64_t Engine::weight_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& weight : weights_) bytes += weight->bytes();
+  return bytes;
+}
+
+Bucket Engine::bucket_of(int64_t sequences, int64_t tokens, int64_t context, bool every_token) const {
+  Bucket bucket;
+  bucket.sequences = smallest(options_.sequence_buckets, sequences, "sequences");
+  bucket.tokens = tokens == 1 && !every_token ? 1 : smallest(options_.token_buckets, tokens, "tokens");
+  bucket.context = smallest(options_.context_buckets, std::max(context, bucket.tokens), "positions");
+  bucket.every_token = every_token;
+  return bucket;
+}
+
+const runtime::Model& Engine::program(const Bucket& bucket) {
+  auto& made = programs_[bucket];
+  if (made) return *made;
+  compiler::Options options;
+  options.generation = options_.generation;
+  options.donate_inputs = true;
+  const graph::Module module = build(config_, bucket, options_.pool, options_.element);
+  auto model = std::make_unique<runtime::Model>(
+      deploy::model_of(compiler::compile(module, options), options_.generation));
+  for (size_t i = 0; i < pools_.size(); ++i) {
+    const runtime::Port& pool = model->inputs[model->inputs.size() - pools_.size() + i];
+    OPENTRN_CHECK(model->outputs[i + 1].tensor == pool.tensor, "{} is copied by {}", pool.name,
+                  bucket.text());
+  }
+  made = std::move(model);
+  return *made;
+}
+
+void Engine::check(std::span<const SequenceStep> sequences) const {
+  if (sequences.empty()) refuse_step("a step without sequences");
+  for (const SequenceStep& sequence : sequences) {
+    if (sequence.tokens.empty() || sequence.position < 0) refuse_step("a sequence without new tokens");
+    const auto end = static_cast<int64_t>(sequence.position) + static_cast<int64_t>(sequence.tokens.size());
+    if (end > static_cast<int64_t>(sequence.blocks.size()) * options_.pool.block_tokens)
+      refuse_step(fmt::format("{} positions do not fit {} blocks of {}", end, sequence.blocks.size(),
+                              options_.pool.block_tokens));
+    for (const int32_t block : sequence.blocks)
+      if (block < 1 || block >= options_.pool.blocks)
+        refuse_step(fmt::format("block {}; those of the pool are 1 to {}", block, options_.pool.blocks - 1));
+    for (const int32_t token : sequence.tokens)
+      if (token < 0 || token >= config_.vocabulary)
+        refuse_step(fmt::format("token {}; the vocabulary has {}", token, config_.vocabulary));
+  }
+}
+
+void Engine::fill_inputs(const Bucket& bucket, std::span<const SequenceStep> sequences) {
+  const auto rows = static_cast<size_t>(bucket.rows());
+  const int64_t block = options_.pool.block_tokens;
+  tokens_.assign(rows, 0);
+  positions_.assign(rows, 0);
+  slots_.assign(rows, -1);  // not written
+  context_slots_.assign(static_cast<size_t>(bucket.sequences * bucket.context), 0);
+  last_.assign(static_cast<size_t>(bucket.sequences), 0);
+  for (size_t s = 0; s < sequences.size(); ++s) {
+    const SequenceStep& sequence = sequences[s];
+    const size_t row = s * static_cast<size_t>(bucket.tokens);
+    for (size_t i = 0; i < sequence.tokens.size(); ++i) {
+      const int64_t position = sequence.position + static_cast<int64_t>(i);
+      tokens_[row + i] = sequence.tokens[i];
+      positions_[row + i] = static_cast<int32_t>(position);
+      slots_[row + i] = static_cast<int32_t>(sequence.blocks[static_cast<size_t>(position / block)] * block +
+                                             position % block);
+    }
+    last_[s] = static_cast<int32_t>(row + sequence.tokens.size() - 1);
+    const auto reached = std::min(static_cast<int64_t>(sequence.blocks.size()) * block, bucket.context);
+    for (int64_t i = 0; i < reached; ++i)
+      context_slots_[s * static_cast<size_t>(bucket.context) + static_cast<size_t>(i)] =
+          static_cast<int32_t>(sequence.blocks[static_cast<size_t>(i / block)] * block + i % block);
+  }
+}
+
+StepResult Engine::step(std::span<const SequenceStep> sequences, bool every_token) {
+  check(sequences);
+  int64_t tokens = 1, context = 1;
+  for (const SequenceStep& sequence : sequences) {
+    tokens = std::max(tokens, static_cast<int64_t>(sequence.tokens.size()));
+    context = std::max(context, sequence.position + static_cast<int64_t>(sequence.tokens.size()));
+  }
+  StepResult result;
+  result.bucket = bucket_of(static_cast<int64_t>(sequences.size()), tokens, context, every_token);
+  const runtime::Model& model = program(result.bucket);
+  fill_inputs(result.bucket, sequences);
+  std::vector<std::shared_ptr<sim::Buffer>> inputs{read_only(tokens_), read_only(positions_),
+                                                   read_only(slots_), read_only(context_slots_)};
+  if (has_last(result.bucket)) inputs.push_back(read_only(last_));
+  inputs.insert(inputs.end(), weights_.begin(), weights_.end());
+  inputs.insert(inputs.end(), pools_.begin(), pools_.end());
+  logits_ = runtime::execute(model, inputs)[0];
+  result.logits = {reinterpret_cast<const float*>(logits_->data()),
+                   static_cast<size_t>(logits_->bytes()) / sizeof(float)};
+  result.rows_per_sequence = every_token ? result.bucket.tokens : 1;
+  return result;
+}
+
+}  // namespace opentrn::decoder

@@ -1,0 +1,82 @@
+// A decoder with its weights and its pool of keys and values, which takes steps: what a scheduler drives.
+//
+// The caller owns the blocks: it says with every step which ones a sequence has. The engine chooses the
+// program, compiles it when it is first needed, and holds nothing of a sequence but what lies in its blocks.
+// Not for several threads at once.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "arch/arch.h"
+#include "decoder/config.h"
+#include "decoder/program.h"
+#include "runtime/model.h"
+#include "sim/functional/buffer.h"
+
+namespace opentrn::decoder {
+
+struct EngineOptions {
+  Generation generation = Generation::kV3;
+  graph::ElementType element = graph::ElementType::kBF16;  // bf16, f16 or f32
+  Pool pool;
+  // Sizes that programs are made for, ascending; the smallest that holds a step is taken.
+  std::vector<int64_t> sequence_buckets, token_buckets, context_buckets;
+};
+
+// New tokens of one sequence.
+struct SequenceStep {
+  std::span<const int32_t> tokens;
+  int32_t position = 0;             // of the first of them: how many came before
+  std::span<const int32_t> blocks;  // of the pool, in order; they reach the last new token
+};
+
+struct StepResult {
+  Bucket bucket;
+  // [rows, vocabulary] fp32, valid until the next step. A row for each sequence, or for each of its tokens;
+  // with fewer tokens than the bucket has, sequence i begins at row i * rows_per_sequence.
+  std::span<const float> logits;
+  int64_t rows_per_sequence = 1;
+};
+
+class Engine {
+ public:
+  // `weights`: load_weights() of the same configuration and element. Input fault decoder.buckets for buckets
+  // that are none, or reach beyond the model's context or the pool.
+  Engine(Config config, EngineOptions options, std::vector<std::shared_ptr<sim::Buffer>> weights);
+
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const Config& config() const { return config_; }
+  const EngineOptions& options() const { return options_; }
+  int64_t pool_bytes() const;
+  int64_t weight_bytes() const;
+
+  // Writes the keys and values of the new tokens into their blocks, and gives logits. Sequences of one step
+  // have different blocks, but for full ones that are only read. Input faults: decoder.step.
+  StepResult step(std::span<const SequenceStep> sequences, bool every_token = false);
+  // The program that step() takes.
+  Bucket bucket_of(int64_t sequences, int64_t tokens, int64_t context, bool every_token = false) const;
+  // Compiled when it is first asked for.
+  const runtime::Model& program(const Bucket& bucket);
+  bool has_program(const Bucket& bucket) const { return programs_.contains(bucket); }
+
+ private:
+  void check(std::span<const SequenceStep> sequences) const;
+  void fill_inputs(const Bucket& bucket, std::span<const SequenceStep> sequences);
+
+  Config config_;
+  EngineOptions options_;
+  std::vector<std::shared_ptr<sim::Buffer>> weights_, pools_;
+  std::map<Bucket, std::unique_ptr<runtime::Model>> programs_;
+  std::vector<int32_t> tokens_, positions_, slots_, context_slots_, last_;
+  std::shared_ptr<sim::Buffer> logits_;
+};
+
+}  // namespace opentrn::decoder

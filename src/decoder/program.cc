@@ -1,0 +1,319 @@
+#include "decoder/program.h"
+
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/builder.h"
+
+namespace opentrn::decoder {
+
+using graph::Attr;
+using graph::Attribute;
+using graph::Builder;
+using graph::ElementType;
+using graph::OpKind;
+using graph::Type;
+using graph::ValueId;
+
+namespace {
+
+constexpr ElementType kReal = ElementType::kF32, kIndex = ElementType::kI32;
+// What masked scores become: exp gives 0, and no sum overflows.
+constexpr double kMasked = -1e30;
+
+using Dims = std::vector<int64_t>;
+
+class StepBuilder {
+ public:
+  StepBuilder(const Config& config, const Bucket& bucket, const Pool& pool, ElementType element)
+      : config_(config),
+        bucket_(bucket),
+        pool_(pool),
+        element_(element),
+        function_(module_.add_function("main")),
+        builder_(module_, function_, function_.body()),
+        rows_(bucket.rows()) {
+    module_.name = fmt::format("{} {}", config.architecture, bucket.text());
+  }
+
+  graph::Module run() {
+    tokens_ = argument(Type::tensor(kIndex, {rows_}), "tokens");
+    positions_ = argument(Type::tensor(kIndex, {rows_}), "positions");
+    slots_ = argument(Type::tensor(kIndex, {rows_}), "slots");
+    context_slots_ = argument(Type::tensor(kIndex, {bucket_.sequences * bucket_.context}), "context_slots");
+    if (has_last(bucket_)) last_ = argument(Type::tensor(kIndex, {bucket_.sequences}), "last");
+    for (const Weight& weight : weights(config_, element_))
+      weights_.emplace(weight.name, argument(weight.type, weight.name));
+    for (int64_t i = 0; i < 2 * config_.layers; ++i) {
+      pools_.push_back(argument(Type::tensor(element_, {pool_.slots(), config_.kv_features()}),
+                                fmt::format("{}{}", i % 2 == 0 ? "keys" : "values", i / 2)));
+      function_.argument_attributes.back()["tf.aliasing_output"] = Attribute(i + 1);
+    }
+    std::vector<ValueId> results = step();
+    for (const ValueId value : results) function_.result_types.push_back(builder_.type(value));
+    function_.result_attributes.resize(results.size());
+    builder_.return_values(std::move(results));
+    return std::move(module_);
+  }
+
+ private:
+  ValueId argument(Type type, std::string name) {
+    const ValueId value = function_.add_argument(builder_.block(), std::move(type));
+    function_.argument_attributes.back()["onnx.name"] = Attribute(std::move(name));
+    return value;
+  }
+  // Of the layer, or of the model outside its layers.
+  ValueId weight(std::string_view part) const {
+    return weights_.at(layer_ < 0 ? std::string(part) : fmt::format("layers.{}.{}", layer_, part));
+  }
+
+  std::vector<ValueId> step() {
+    at("embedding");
+    ValueId x = builder_.convert(rows_of(weight("embedding"), tokens_), kReal);
+    if (config_.embedding_scale != 1) x = scaled(x, config_.embedding_scale);
+    find_turns(weight("rope"));
+    find_mask();
+    std::vector<ValueId> results{x};
+    for (int64_t layer = 0; layer < config_.layers; ++layer) {
+      layer_ = layer;
+      x = plus(x, attention(x, results));
+      x = plus(x, feed_forward(x));
+    }
+    layer_ = -1;
+    at("logits");
+    if (has_last(bucket_)) x = rows_of(x, last_);
+    ValueId logits = product(narrow(normed(x, weight("norm"))), weight("head"));
+    if (config_.logit_divisor != 1) logits = scaled(logits, 1 / config_.logit_divisor);
+    results[0] = logits;
+    return results;
+  }
+
+  // -- parts
+  // The cosines and signed sines of each row's position, for both halves of a head.
+  void find_turns(ValueId rope) {
+    at("positions");
+    const int64_t features = config_.head_features;
+    const ValueId both = rows_of(rope, positions_);
+    cosines_ = builder_.slice(both, {0, 0}, {rows_, features});
+    sines_ = builder_.slice(both, {0, features}, {rows_, 2 * features});
+  }
+
+  // [sequences, tokens, context]: which positions a token sees.
+  void find_mask() {
+    const int64_t n = bucket_.sequences, t = bucket_.tokens, s = bucket_.context;
+    const ValueId seen = builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(int64_t{2})}},
+                                      {Type::tensor(kIndex, {n, t, s})});
+    const ValueId own = builder_.broadcast_in_dim(builder_.reshape(positions_, {n, t}), {n, t, s}, {0, 1});
+    mask_ = builder_.compare(graph::ComparisonDirection::kLe, seen, own);
+  }
+
+  // x divided by the root of its mean square over the last dimension, times `scale`.
+  ValueId normed(ValueId x, ValueId scale) {
+    const Dims dims = builder_.type(x).dims_vector();
+    const auto last = static_cast<int64_t>(dims.size()) - 1;
+    Dims outer(dims.begin(), dims.end() - 1), places;
+    for (int64_t i = 0; i < last; ++i) places.push_back(i);
+    const Type columns = Type::tensor(kReal, outer);
+    ValueId mean = builder_.reduce(OpKind::add_, builder_.add(OpKind::multiply_, {x, x}), {last});
+    mean = scaled(mean, 1.0 / static_cast<double>(dims.back()));
+    mean = builder_.add(OpKind::add_, {mean, builder_.splat(columns, config_.norm_epsilon)});
+    const ValueId root = builder_.add(OpKind::rsqrt_, {mean});
+    const ValueId even = builder_.add(OpKind::multiply_, {x, builder_.broadcast_in_dim(root, dims, places)});
+    return builder_.add(OpKind::multiply_, {even, builder_.broadcast_in_dim(scale, dims, {last})});
+  }
+
+  ValueId attention(ValueId x, std::vector<ValueId>& results) {
+    at("attention");
+    const int64_t features = config_.head_features, queries = config_.heads, keys = config_.kv_heads;
+    ValueId qkv = product(narrow(normed(x, weight("attention_norm"))), weight("qkv"));
+    if (config_.qkv_bias)
+      qkv = builder_.add(OpKind::add_, {qkv, builder_.broadcast_in_dim(
+                                                 weight("qkv_bias"), {rows_, config_.qkv_features()}, {1})});
+    ValueId heads = builder_.reshape(qkv, {rows_, queries + 2 * keys, features});
+    ValueId v = builder_.slice(heads, {0, queries + keys, 0}, {rows_, queries + 2 * keys, features});
+    ValueId q, k;
+    if (config_.qk_norm) {
+      q = narrow(
+          turned(normed(builder_.slice(heads, {0, 0, 0}, {rows_, queries, features}), weight("q_norm"))));
+      k = narrow(turned(normed(builder_.slice(heads, {0, queries, 0}, {rows_, queries + keys, features}),
+                               weight("k_norm"))));
+    } else {
+      const ValueId both =
+          narrow(turned(builder_.slice(heads, {0, 0, 0}, {rows_, queries + keys, features})));
+      q = builder_.slice(both, {0, 0, 0}, {rows_, queries, features});
+      k = builder_.slice(both, {0, queries, 0}, {rows_, queries + keys, features});
+    }
+    const ValueId all_keys = context_of(pools_[static_cast<size_t>(2 * layer_)], k, results);
+    const ValueId all_values = context_of(pools_[static_cast<size_t>(2 * layer_ + 1)], narrow(v), results);
+    const ValueId weighed = weighed_values(q, all_keys, all_values);
+    return product(narrow(weighed), weight("output"));
+  }
+
+  // Each pair of features (i, i + half) turned by its position's angle.
+  ValueId turned(ValueId heads) {
+    const Dims dims = builder_.type(heads).dims_vector();
+    const int64_t half = dims[2] / 2;
+    const Dims halves{dims[0], dims[1], 2, half};
+    const ValueId pairs = builder_.reshape(heads, halves);
+    const ValueId swapped = builder_.add(OpKind::reverse_, {pairs}, {{Attr::dimensions, Attribute(Dims{2})}});
+    const auto of_rows = [&](ValueId turns) {
+      return builder_.broadcast_in_dim(builder_.reshape(turns, {dims[0], 2, half}), halves, {0, 2, 3});
+    };
+    const ValueId straight = builder_.add(OpKind::multiply_, {pairs, of_rows(cosines_)});
+    const ValueId across = builder_.add(OpKind::multiply_, {swapped, of_rows(sines_)});
+    return builder_.reshape(builder_.add(OpKind::add_, {straight, across}), dims);
+  }
+
+  // Writes the rows' new keys or values to their slots, and gives those of each sequence's context,
+  // [sequences, context, kv_heads, head_features].
+  ValueId context_of(ValueId pool, ValueId fresh, std::vector<ValueId>& results) {
+    const int64_t features = config_.kv_features();
+    const Type scalar = Type::scalar(element_);
+    const graph::RegionBody replace{{scalar, scalar}, [](Builder&, std::span<const ValueId> arguments) {
+                                      return std::vector{arguments[1]};
+                                    }};
+    const graph::OpId made = builder_.add_with_regions(
+        OpKind::scatter_,
+        {pool, builder_.reshape(slots_, {rows_, 1}), builder_.reshape(fresh, {rows_, features})},
+        {{Attr::update_window_dims, Attribute(Dims{1})},
+         {Attr::inserted_window_dims, Attribute(Dims{0})},
+         {Attr::scatter_dims_to_operand_dims, Attribute(Dims{0})},
+         {Attr::index_vector_dim, Attribute(int64_t{1})},
+         {Attr::unique_indices, Attribute(true)}},
+        {builder_.type(pool)}, {replace});
+    const ValueId updated = function_.op(made).results[0];
+    results.push_back(updated);
+    return builder_.reshape(rows_of(updated, context_slots_),
+                            {bucket_.sequences, bucket_.context, config_.kv_heads, config_.head_features});
+  }
+
+  // softmax(scale Q K^T + mask) V, as [rows, query_features].
+  ValueId weighed_values(ValueId q, ValueId keys, ValueId values) {
+    const int64_t n = bucket_.sequences, t = bucket_.tokens, s = bucket_.context;
+    const int64_t groups = config_.kv_heads, shared = config_.heads / groups,
+                  features = config_.head_features;
+    // [n, groups, tokens, shared, context]
+    const Dims scores_dims{n, groups, t, shared, s}, columns{0, 1, 2, 3};
+    const ValueId queries = builder_.reshape(q, {n, t, groups, shared, features});
+    ValueId scores = dot(queries, {0, 2}, 4, keys, {0, 2}, 3, scores_dims);
+    scores = scaled(scores, config_.score_scale());
+    const ValueId mask = builder_.broadcast_in_dim(mask_, scores_dims, {0, 2, 4});
+    scores = builder_.add(OpKind::select_,
+                          {mask, scores, builder_.splat(Type::tensor(kReal, scores_dims), kMasked)});
+    const ValueId largest = builder_.reduce(OpKind::maximum_, scores, {4});
+    const ValueId raised =
+        builder_.add(OpKind::exponential_,
+                     {builder_.add(OpKind::subtract_,
+                                   {scores, builder_.broadcast_in_dim(largest, scores_dims, columns)})});
+    const ValueId sum = builder_.reduce(OpKind::add_, raised, {4});
+    const ValueId shares =
+        narrow(builder_.add(OpKind::divide_, {raised, builder_.broadcast_in_dim(sum, scores_dims, columns)}));
+    const ValueId made = dot(shares, {0, 1}, 4, values, {0, 2}, 1, {n, groups, t, shared, features});
+    return builder_.reshape(builder_.transpose(made, {0, 2, 1, 3, 4}), {rows_, config_.query_features()});
+  }
+
+  ValueId feed_forward(ValueId x) {
+    at("feed_forward");
+    const ValueId both = product(narrow(normed(x, weight("feed_forward_norm"))), weight("gate_up"));
+    const ValueId gate = builder_.slice(both, {0, 0}, {rows_, config_.feed_forward});
+    const ValueId up = builder_.slice(both, {0, config_.feed_forward}, {rows_, 2 * config_.feed_forward});
+    const ValueId silu = builder_.add(OpKind::multiply_, {gate, builder_.add(OpKind::logistic_, {gate})});
+    return product(narrow(builder_.add(OpKind::multiply_, {silu, up})), weight("down"));
+  }
+
+  // -- words
+  void at(const char* part) {
+    graph::Location location;
+    location.name = layer_ < 0 ? std::string(part) : fmt::format("layers/{}/{}", layer_, part);
+    builder_.set_location(module_.intern(std::move(location)));
+  }
+  ValueId narrow(ValueId value) { return builder_.convert(value, element_); }
+  ValueId plus(ValueId x, ValueId y) {
+    if (config_.residual_scale != 1) y = scaled(y, config_.residual_scale);
+    return builder_.add(OpKind::add_, {x, y});
+  }
+  ValueId scaled(ValueId value, double factor) {
+    return builder_.add(OpKind::multiply_, {value, builder_.splat(builder_.type(value), factor)});
+  }
+  ValueId product(ValueId x, ValueId weight) {
+    return dot(x, {}, 1, weight, {}, 0, {builder_.type(x).dim(0), builder_.type(weight).dim(1)});
+  }
+  ValueId dot(ValueId a, Dims a_batch, int64_t a_contracted, ValueId b, Dims b_batch, int64_t b_contracted,
+              Dims dims) {
+    return builder_.add(OpKind::dot_general_, {a, b},
+                        {{Attr::lhs_batching_dimensions, Attribute(std::move(a_batch))},
+                         {Attr::rhs_batching_dimensions, Attribute(std::move(b_batch))},
+                         {Attr::lhs_contracting_dimensions, Attribute(Dims{a_contracted})},
+                         {Attr::rhs_contracting_dimensions, Attribute(Dims{b_contracted})}},
+                        {Type::tensor(kReal, std::move(dims))});
+  }
+  // Rows of a table of two dimensions.
+  ValueId rows_of(ValueId table, ValueId indices) {
+    const int64_t columns = builder_.type(table).dim(1);
+    return builder_.add(OpKind::gather_, {table, indices},
+                        {{Attr::offset_dims, Attribute(Dims{1})},
+                         {Attr::collapsed_slice_dims, Attribute(Dims{0})},
+                         {Attr::start_index_map, Attribute(Dims{0})},
+                         {Attr::index_vector_dim, Attribute(int64_t{1})},
+                         {Attr::slice_sizes, Attribute(Dims{1, columns})}});
+  }
+
+  const Config& config_;
+  const Bucket& bucket_;
+  const Pool& pool_;
+  ElementType element_;
+  graph::Module module_;
+  graph::Function& function_;
+  Builder builder_;
+  int64_t rows_;
+  int64_t layer_ = -1;
+  ValueId tokens_{}, positions_{}, slots_{}, context_slots_{}, last_{}, cosines_{}, sines_{}, mask_{};
+  std::map<std::string, ValueId> weights_;
+  std::vector<ValueId> pools_;
+};
+
+}  // namespace
+
+std::string Bucket::text() const {
+  if (tokens == 1) return fmt::format("decode {} x {}", sequences, context);
+  return fmt::format("{} {} x {} / {}", every_token ? "score" : "prefill", sequences, tokens, context);
+}
+
+bool has_last(const Bucket& bucket) { return bucket.tokens > 1 && !bucket.every_token; }
+
+std::vector<Weight> weights(const Config& config, ElementType element) {
+  std::vector<Weight> list;
+  const auto matrix = [&](std::string name, int64_t rows, int64_t columns) {
+    list.push_back({std::move(name), Type::tensor(element, {rows, columns})});
+  };
+  const auto vector = [&](std::string name, int64_t size) {
+    list.push_back({std::move(name), Type::tensor(kReal, {size})});
+  };
+  matrix("embedding", config.vocabulary, config.hidden);
+  list.push_back({"rope", Type::tensor(kReal, {config.context, 2 * config.head_features})});
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const auto named = [&](const char* part) { return fmt::format("layers.{}.{}", layer, part); };
+    vector(named("attention_norm"), config.hidden);
+    matrix(named("qkv"), config.hidden, config.qkv_features());
+    if (config.qkv_bias) vector(named("qkv_bias"), config.qkv_features());
+    if (config.qk_norm) {
+      vector(named("q_norm"), config.head_features);
+      vector(named("k_norm"), config.head_features);
+    }
+    matrix(named("output"), config.query_features(), config.hidden);
+    vector(named("feed_forward_norm"), config.hidden);
+    matrix(named("gate_up"), config.hidden, 2 * config.feed_forward);
+    matrix(named("down"), config.feed_forward, config.hidden);
+  }
+  vector("norm", config.hidden);
+  matrix("head", config.hidden, config.vocabulary);
+  return list;
+}
+
+graph::Module build(const Config& config, const Bucket& bucket, const Pool& pool, ElementType element) {
+  return StepBuilder(config, bucket, pool, element).run();
+}
+
+}  // namespace opentrn::decoder

@@ -1,0 +1,54 @@
+// The graph of one step of a decoder: so many sequences, so many new tokens of each, so much context.
+//
+// A prefill and a decode step are the same graph with other sizes. Keys and values lie in blocks of a pool,
+// which a table of blocks names for each sequence; new ones are written to their slots first, and attention
+// then reads the slots of each sequence's context in the order of positions, so that a token's result does not
+// depend on where its sequence lies. The pools are arguments that the step updates in place
+// (compiler::Options::donate_inputs).
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "decoder/config.h"
+#include "graph/module.h"
+
+namespace opentrn::decoder {
+
+// What a program is compiled for.
+struct Bucket {
+  int64_t sequences = 1;
+  int64_t tokens = 1;        // new ones of each sequence
+  int64_t context = 0;       // positions that a table of blocks reaches; a multiple of the block
+  bool every_token = false;  // logits of all new tokens, in place of each sequence's last one
+
+  auto operator<=>(const Bucket&) const = default;
+  int64_t rows() const { return sequences * tokens; }
+  std::string text() const;  // "decode 8 x 256", "prefill 1 x 64 / 256"
+};
+
+struct Pool {
+  int64_t block_tokens = 32;  // positions of a block
+  int64_t blocks = 0;         // of the pool; block 0 belongs to no sequence
+  int64_t slots() const { return block_tokens * blocks; }
+};
+
+// An argument of the step besides the numbers of tokens.
+struct Weight {
+  std::string name;  // "embedding", "layers.3.qkv"
+  graph::Type type;
+};
+
+// Arguments of the graph, in order: tokens, positions and slots [rows] i32, context slots [sequences * context]
+// i32, last [sequences] i32 (the row of each sequence's last token; not with every_token or one
+// token each); weights(); then keys and values of layer 0, of layer 1, ... as [slots, kv_features].
+// Results: logits [sequences or rows, vocabulary] f32, then the pools.
+//
+// A slot outside the pool is not written. `element`: of weights, keys and values, and of what products read.
+graph::Module build(const Config& config, const Bucket& bucket, const Pool& pool, graph::ElementType element);
+std::vector<Weight> weights(const Config& config, graph::ElementType element);
+bool has_last(const Bucket& bucket);
+
+}  // namespace opentrn::decoder

@@ -1,0 +1,237 @@
+#include "decoder/weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <string>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/fault.h"
+#include "base/thread_pool.h"
+#include "base/utf8.h"
+
+namespace opentrn::decoder {
+
+using graph::ElementType;
+using import::weights::StoredTensor;
+using import::weights::TensorTable;
+
+namespace {
+
+// Rows that are decoded and turned together: 32 elements of 16 bits are a cache line.
+constexpr int64_t kRowsTogether = 32;
+
+struct NameRow {
+  std::string_view part, gguf, hugging_face;  // of a layer; {} is its number
+};
+constexpr NameRow kNames[] = {
+    {"embedding", "token_embd.weight", "model.embed_tokens.weight"},
+    {"norm", "output_norm.weight", "model.norm.weight"},
+    {"head", "output.weight", "lm_head.weight"},
+    {"attention_norm", "blk.{}.attn_norm.weight", "model.layers.{}.input_layernorm.weight"},
+    {"q", "blk.{}.attn_q.weight", "model.layers.{}.self_attn.q_proj.weight"},
+    {"k", "blk.{}.attn_k.weight", "model.layers.{}.self_attn.k_proj.weight"},
+    {"v", "blk.{}.attn_v.weight", "model.layers.{}.self_attn.v_proj.weight"},
+    {"q_bias", "blk.{}.attn_q.bias", "model.layers.{}.self_attn.q_proj.bias"},
+    {"k_bias", "blk.{}.attn_k.bias", "model.layers.{}.self_attn.k_proj.bias"},
+    {"v_bias", "blk.{}.attn_v.bias", "model.layers.{}.self_attn.v_proj.bias"},
+    {"q_norm", "blk.{}.attn_q_norm.weight", "model.layers.{}.self_attn.q_norm.weight"},
+    {"k_norm", "blk.{}.attn_k_norm.weight", "model.layers.{}.self_attn.k_norm.weight"},
+    {"output", "blk.{}.attn_output.weight", "model.layers.{}.self_attn.o_proj.weight"},
+    {"feed_forward_norm", "blk.{}.ffn_norm.weight", "model.layers.{}.post_attention_layernorm.weight"},
+    {"gate", "blk.{}.ffn_gate.weight", "model.layers.{}.mlp.gate_proj.weight"},
+    {"up", "blk.{}.ffn_up.weight", "model.layers.{}.mlp.up_proj.weight"},
+    {"down", "blk.{}.ffn_down.weight", "model.layers.{}.mlp.down_proj.weight"},
+};
+
+// Numbers of a file, on the way into memory of the device's type.
+class Target {
+ public:
+  Target(ElementType element, std::byte* data) : element_(element), data_(data) {}
+
+  void put(int64_t index, float value) {
+    switch (element_) {
+      case ElementType::kBF16: return put_bits(index, import::weights::float_to_bfloat(value));
+      case ElementType::kF16: return put_bits(index, import::weights::float_to_half(value));
+      default: std::memcpy(data_ + index * 4, &value, 4);
+    }
+  }
+
+ private:
+  void put_bits(int64_t index, uint16_t bits) { std::memcpy(data_ + index * 2, &bits, 2); }
+
+  ElementType element_;
+  std::byte* data_;
+};
+
+// Row of the file that holds feature `row` of a matrix of queries or keys: llama.cpp lays the two halves of a
+// head's features in turns.
+int64_t interleaved(int64_t row, int64_t head_features) {
+  const int64_t head = row / head_features, feature = row % head_features, half = head_features / 2;
+  return head * head_features + feature % half * 2 + feature / half;
+}
+
+class Loader {
+ public:
+  Loader(const Config& config, const TensorTable& tensors, Names names, ElementType element)
+      : config_(config), tensors_(tensors), names_(names), element_(element) {}
+
+  std::vector<std::shared_ptr<sim::Buffer>> run() {
+    std::vector<std::shared_ptr<sim::Buffer>> made;
+    for (const Weight& weight : weights(config_, element_)) {
+      auto buffer = sim::Buffer::allocate(weight.type.byte_count());
+      begin(weight, Target(weight.type.element(), buffer->data()));
+      buffer->mark_all_initialised();
+      made.push_back(sim::Buffer::wrap_read_only(buffer->data(), buffer->bytes(), buffer));
+    }
+    ThreadPool pool(default_thread_count());
+    pool.parallel_for(
+        tasks_.size(),
+        [&](size_t from, size_t to, int) {
+          for (size_t i = from; i < to; ++i) tasks_[i]();
+        },
+        Split::kAlways);
+    return made;
+  }
+
+ private:
+  void begin(const Weight& weight, Target target) {
+    const std::string& name = weight.name;
+    if (name == "rope") return tasks_.push_back([this, target] { positions(target); });
+    size_t dot = name.rfind('.');
+    layer_ = dot == std::string::npos ? std::string() : name.substr(7, dot - 7);
+    const std::string part = dot == std::string::npos ? name : name.substr(dot + 1);
+    const int64_t hidden = config_.hidden, q = config_.query_features(), kv = config_.kv_features();
+    if (part == "embedding") return rows("embedding", target, config_.vocabulary, hidden);
+    if (part == "head")
+      return columns(config_.tied ? "embedding" : "head", target, hidden, config_.vocabulary, 0,
+                     config_.vocabulary);
+    if (part == "qkv") {
+      columns("q", target, hidden, q, 0, q + 2 * kv);
+      columns("k", target, hidden, kv, q, q + 2 * kv);
+      return columns("v", target, hidden, kv, q + kv, q + 2 * kv);
+    }
+    if (part == "qkv_bias") {
+      vector("q_bias", target, q, 0);
+      vector("k_bias", target, kv, q);
+      return vector("v_bias", target, kv, q + kv);
+    }
+    if (part == "output") return columns("output", target, q, hidden, 0, hidden);
+    if (part == "gate_up") {
+      columns("gate", target, hidden, config_.feed_forward, 0, 2 * config_.feed_forward);
+      return columns("up", target, hidden, config_.feed_forward, config_.feed_forward,
+                     2 * config_.feed_forward);
+    }
+    if (part == "down") return columns("down", target, config_.feed_forward, hidden, 0, hidden);
+    vector(part, target, weight.type.dim(0), 0);
+  }
+
+  const StoredTensor& tensor(std::string_view part, std::vector<int64_t> shape) const {
+    const auto* row = std::ranges::find(kNames, part, &NameRow::part);
+    OPENTRN_CHECK(row != std::end(kNames), "no name for {}", part);
+    const std::string name =
+        fmt::format(fmt::runtime(names_ == Names::kGguf ? row->gguf : row->hugging_face), layer_);
+    const StoredTensor* found = tensors_.find(name);
+    if (!found)
+      throw Fault(FaultKind::kInput, "decoder.weights", fmt::format("the file has no tensor {}", name),
+                  "is it the whole model? A model in several files is named by its index or its first one");
+    if (found->shape != shape)
+      throw Fault(FaultKind::kInput, "decoder.weights",
+                  fmt::format("{} is [{}]; the model's sizes ask for [{}]", name,
+                              fmt::join(found->shape, ", "), fmt::join(shape, ", ")));
+    return *found;
+  }
+
+  // As it lies, in parts.
+  void rows(std::string_view part, Target target, int64_t count, int64_t width) {
+    const StoredTensor& from = tensor(part, {count, width});
+    constexpr int64_t kPart = 1024;
+    for (int64_t row = 0; row < count; row += kPart)
+      tasks_.push_back([this, &from, target, row, count, width]() mutable {
+        std::vector<float> values(static_cast<size_t>(width));
+        for (int64_t r = row; r < std::min(count, row + kPart); ++r) {
+          decode_row(from, r, values);
+          for (int64_t i = 0; i < width; ++i) target.put(r * width + i, values[static_cast<size_t>(i)]);
+        }
+      });
+  }
+
+  // A file's [columns, depth] to columns [first, first + count) of [depth, width].
+  void columns(std::string_view part, Target target, int64_t depth, int64_t count, int64_t first,
+               int64_t width) {
+    const StoredTensor& from = tensor(part, {count, depth});
+    const bool turned = names_ == Names::kGguf && config_.rows_interleaved && (part == "q" || part == "k");
+    constexpr int64_t kPart = 8 * kRowsTogether;
+    for (int64_t row = 0; row < count; row += kPart)
+      tasks_.push_back([this, &from, target, depth, count, first, width, row, turned]() mutable {
+        std::vector<float> values(static_cast<size_t>(kRowsTogether * depth));
+        const int64_t last = std::min(count, row + kPart);
+        for (int64_t r = row; r < last; r += kRowsTogether) {
+          const int64_t together = std::min(kRowsTogether, last - r);
+          for (int64_t i = 0; i < together; ++i)
+            decode_row(from, turned ? interleaved(r + i, config_.head_features) : r + i,
+                       std::span(values).subspan(static_cast<size_t>(i * depth), static_cast<size_t>(depth)));
+          for (int64_t d = 0; d < depth; ++d)
+            for (int64_t i = 0; i < together; ++i)
+              target.put(d * width + first + r + i, values[static_cast<size_t>(i * depth + d)]);
+        }
+      });
+  }
+
+  void vector(std::string_view part, Target target, int64_t size, int64_t first) {
+    const StoredTensor& from = tensor(part, {size});
+    const bool turned =
+        names_ == Names::kGguf && config_.rows_interleaved && (part == "q_bias" || part == "k_bias");
+    std::vector<float> values(static_cast<size_t>(size));
+    import::weights::decode(from.encoding, from.bytes, values);
+    for (int64_t i = 0; i < size; ++i)
+      target.put(first + i, values[static_cast<size_t>(turned ? interleaved(i, config_.head_features) : i)]);
+  }
+
+  // cos, cos, -sin, sin of each position, for both halves of a head's features. Angles and their functions in
+  // double, as fp32 angles of late positions are off by 1e-3.
+  void positions(Target target) const {
+    const int64_t half = config_.head_features / 2;
+    for (int64_t i = 0; i < half; ++i) {
+      double frequency = std::pow(config_.rope_base,
+                                  -2.0 * static_cast<double>(i) / static_cast<double>(config_.head_features));
+      if (!config_.rope_divisors.empty()) frequency /= config_.rope_divisors[static_cast<size_t>(i)];
+      for (int64_t position = 0; position < config_.context; ++position) {
+        const double angle = static_cast<double>(position) * frequency;
+        const auto cosine = static_cast<float>(std::cos(angle)), sine = static_cast<float>(std::sin(angle));
+        const int64_t row = position * 4 * half;
+        Target to = target;
+        to.put(row + i, cosine);
+        to.put(row + half + i, cosine);
+        to.put(row + 2 * half + i, -sine);
+        to.put(row + 3 * half + i, sine);
+      }
+    }
+  }
+
+  static void decode_row(const StoredTensor& from, int64_t row, std::span<float> values) {
+    const size_t bytes = values.size() / static_cast<size_t>(import::weights::block_elements(from.encoding)) *
+                         static_cast<size_t>(import::weights::block_bytes(from.encoding));
+    import::weights::decode(from.encoding, from.bytes.subspan(static_cast<size_t>(row) * bytes, bytes),
+                            values);
+  }
+
+  const Config& config_;
+  const TensorTable& tensors_;
+  Names names_;
+  ElementType element_;
+  std::string layer_;  // of the weight that begin() is at
+  std::vector<std::function<void()>> tasks_;
+};
+
+}  // namespace
+
+std::vector<std::shared_ptr<sim::Buffer>> load_weights(const Config& config, const TensorTable& tensors,
+                                                       Names names, ElementType element) {
+  return Loader(config, tensors, names, element).run();
+}
+
+}  // namespace opentrn::decoder

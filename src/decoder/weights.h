@@ -1,0 +1,23 @@
+// The weights of a decoder as its programs take them: transposed, fused and rounded, from a file's tensors.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "decoder/config.h"
+#include "decoder/program.h"
+#include "import/weights/weight_file.h"
+#include "sim/functional/buffer.h"
+
+namespace opentrn::decoder {
+
+// How the tensors of a file are called.
+enum class Names : uint8_t { kGguf, kHuggingFace };
+
+// In the order of weights(): memory that is only read, in the type that the weight states. Input fault
+// decoder.weights for a tensor that is absent or has another shape.
+std::vector<std::shared_ptr<sim::Buffer>> load_weights(const Config& config,
+                                                       const import::weights::TensorTable& tensors,
+                                                       Names names, graph::ElementType element);
+
+}  // namespace opentrn::decoder

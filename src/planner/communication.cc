@@ -1,0 +1,69 @@
+#include "planner/communication.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace opentrn::planner {
+namespace {
+
+struct Placed {
+  double inside = 1;  // ranks of the group in one domain
+  double domains = 1;
+};
+
+Placed placed(const Machine& machine, Group group) {
+  const double room = std::max<double>(1, double(machine.domain) / double(group.stride));
+  const double inside = std::min<double>(double(group.ranks), std::floor(room));
+  return {inside, std::ceil(double(group.ranks) / inside)};
+}
+
+// Of the part of a group that shares a domain.
+const Tier& inside_tier(const Machine& machine, double ranks) {
+  if (machine.inside_by_group.empty()) return machine.inside;
+  const auto index = static_cast<size_t>(std::ceil(std::log2(std::max(1.0, ranks))));
+  return machine.inside_by_group[std::min(index, machine.inside_by_group.size() - 1)];
+}
+
+// What a ring through the group passes each rank per second. All groups of the job run at once: the ranks of a
+// group in one domain share the network of all of them with nobody, and every group its part.
+double ring_bytes_s(const Machine& machine, const Placed& at) {
+  const double inside = inside_tier(machine, at.inside).bytes_s;
+  if (at.domains <= 1) return inside;
+  const double across = machine.across.bytes_s * machine.across_ring_share * at.inside;
+  return at.inside > 1 ? std::min(inside, across) : across;
+}
+
+// Steps of a ring inside and a tree across: collectives libraries change to trees where latency counts.
+double latency_s(const Machine& machine, const Placed& at) {
+  return (at.inside - 1) * inside_tier(machine, at.inside).latency_s +
+         (at.domains > 1 ? 2 * std::ceil(std::log2(at.domains)) * machine.across.latency_s : 0);
+}
+
+}  // namespace
+
+double all_gather_s(const Machine& machine, Group group, double bytes) {
+  if (group.ranks <= 1 || bytes <= 0) return 0;
+  const Placed at = placed(machine, group);
+  const double n = double(group.ranks);
+  return bytes * (n - 1) / n / ring_bytes_s(machine, at) + latency_s(machine, at);
+}
+
+double all_reduce_s(const Machine& machine, Group group, double bytes) {
+  return 2 * all_gather_s(machine, group, bytes);
+}
+
+double all_to_all_s(const Machine& machine, Group group, double bytes) {
+  if (group.ranks <= 1 || bytes <= 0) return 0;
+  const Placed at = placed(machine, group);
+  const double n = double(group.ranks), inside = bytes * (at.inside - 1) / n, across = bytes * (n - at.inside) / n;
+  return std::max(inside / inside_tier(machine, at.inside).bytes_s, across / machine.across.bytes_s) +
+         (at.domains > 1 ? machine.across.latency_s : machine.inside.latency_s);
+}
+
+double send_s(const Machine& machine, Group group, double bytes) {
+  if (group.ranks <= 1) return 0;
+  const Tier& tier = group.stride * 2 <= machine.domain ? machine.inside : machine.across;
+  return bytes / tier.bytes_s + tier.latency_s;
+}
+
+}  // namespace opentrn::planner

@@ -1,0 +1,27 @@
+// Time of collectives on a machine's two tiers, by latency and bandwidth.
+//
+// The one place that knows how groups of ranks lie on servers. It is to be replaced by plans on a modelled
+// cluster (src/fabric, src/collectives) once that has servers joined by EFA; its callers need not change.
+#pragma once
+
+#include <cstdint>
+
+#include "planner/machine.h"
+
+namespace opentrn::planner {
+
+// A group of `ranks` whose neighbours are `stride` ranks apart: TP 1, CP tp, DP tp * cp, PP tp * cp * dp.
+struct Group {
+  int64_t ranks = 1;
+  int64_t stride = 1;
+};
+
+// Seconds; `bytes` is what one rank holds after an all-gather or before a reduce-scatter and an all-reduce, and
+// what one rank sends altogether in an all-to-all.
+double all_gather_s(const Machine& machine, Group group, double bytes);
+double all_reduce_s(const Machine& machine, Group group, double bytes);
+double all_to_all_s(const Machine& machine, Group group, double bytes);
+// One message to the next rank of the group, which is `stride` away.
+double send_s(const Machine& machine, Group group, double bytes);
+
+}  // namespace opentrn::planner

@@ -1,0 +1,261 @@
+#include "planner/hf_config.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "arch/closest.h"
+
+namespace opentrn::planner {
+namespace {
+
+using nlohmann::json;
+
+// How a type of model differs from a Llama.
+struct Type {
+  const char* name;
+  bool gated, tied, causal, biases, dropout, learned_positions;
+};
+constexpr Type kTypes[] = {
+    // name            gated  tied   causal biases dropout positions
+    {"llama", true, false, true, false, false, false},
+    {"mistral", true, false, true, false, false, false},
+    {"qwen2", true, false, true, false, false, false},
+    {"qwen3", true, false, true, false, false, false},
+    {"qwen3_moe", true, false, true, false, false, false},
+    {"qwen2_moe", true, false, true, false, false, false},
+    {"mixtral", true, false, true, false, false, false},
+    {"deepseek_v2", true, false, true, false, false, false},
+    {"deepseek_v3", true, false, true, false, false, false},
+    {"kimi_k2", true, false, true, false, false, false},
+    {"gpt_oss", true, false, true, true, false, false},
+    {"gemma", true, true, true, false, false, false},
+    {"gpt2", false, true, true, true, true, true},
+    {"opt", false, true, true, true, true, true},
+    {"gpt_neox", false, false, true, true, false, false},
+    {"bloom", false, true, true, true, true, false},
+    {"mpt", false, true, true, false, false, false},
+    {"falcon", false, true, true, false, false, false},
+    {"bert", false, true, false, true, true, true},
+    {"roberta", false, true, false, true, true, true},
+    {"vit", false, true, false, true, false, true},
+};
+
+// Keys that change the sizes of the work in ways that no rule here follows.
+constexpr const char* kUnsupported[] = {"vision_config", "encoder_layers", "decoder_layers", "is_encoder_decoder",
+                                        "ssm_cfg",       "state_size",     "text_config",    "attn_layer_period"};
+
+class Reader {
+ public:
+  Reader(const json& config, const std::string& origin) : config_(config), origin_(origin) {}
+
+  // The first of these keys that the config has, as a whole number above zero; 0 where it has none.
+  double number_or_none(std::initializer_list<const char*> keys) const {
+    for (const char* key : keys) {
+      const auto found = config_.find(key);
+      if (found == config_.end() || found->is_null()) continue;
+      if (!found->is_number() || found->get<double>() < 0 || std::floor(found->get<double>()) != found->get<double>() ||
+          found->get<double>() > 1e9)
+        throw Fault(FaultKind::kInput, "plan.config", fmt::format("{}: '{}' is {}", origin_, key, found->dump()),
+                    "a whole number of at least 0");
+      return found->get<double>();
+    }
+    return 0;
+  }
+  int number(std::initializer_list<const char*> keys) const {
+    const double value = number_or_none(keys);
+    if (value <= 0)
+      throw Fault(FaultKind::kInput, "plan.config",
+                  fmt::format("{}: no '{}'", origin_, fmt::join(keys, "' or '")),
+                  "a config.json states it; a name of the catalogue needs no file");
+    return static_cast<int>(value);
+  }
+  bool flag(const char* key, bool otherwise) const {
+    const auto found = config_.find(key);
+    if (found == config_.end() || found->is_null()) return otherwise;
+    if (!found->is_boolean())
+      throw Fault(FaultKind::kInput, "plan.config", fmt::format("{}: '{}' is {}", origin_, key, found->dump()),
+                  "true or false");
+    return found->get<bool>();
+  }
+  std::string text(const char* key) const {
+    const auto found = config_.find(key);
+    return found != config_.end() && found->is_string() ? found->get<std::string>() : std::string();
+  }
+  bool has(const char* key) const {
+    const auto found = config_.find(key);
+    return found != config_.end() && !found->is_null() && *found != false;
+  }
+
+ private:
+  const json& config_;
+  const std::string& origin_;
+};
+
+std::string known_types() {
+  std::vector<std::string> names;
+  for (const Type& type : kTypes) names.emplace_back(type.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+const Type& type_of(const std::string& name, const std::string& origin) {
+  for (const Type& type : kTypes)
+    if (name == type.name) return type;
+  throw Fault(FaultKind::kInput, "plan.model_type",
+              name.empty() ? fmt::format("{}: no 'model_type'", origin)
+                           : fmt::format("{}: the planner has no rules for a model_type '{}'", origin, name),
+              "it has: " + known_types());
+}
+
+void read_experts(Model& model, const Reader& read) {
+  model.experts = static_cast<int>(read.number_or_none({"num_experts", "num_local_experts", "n_routed_experts"}));
+  if (model.experts == 0) return;
+  model.active_experts = read.number({"num_experts_per_tok", "experts_per_token"});
+  model.expert_ffn = static_cast<int>(read.number_or_none({"moe_intermediate_size"}));
+  if (model.expert_ffn == 0) model.expert_ffn = model.ffn;
+  const double shared = read.number_or_none({"shared_expert_intermediate_size"});
+  model.shared_ffn = static_cast<int>(
+      shared > 0 ? shared : read.number_or_none({"n_shared_experts"}) * model.expert_ffn);
+  model.dense_layers = static_cast<int>(read.number_or_none({"first_k_dense_replace"}));
+}
+
+void read_latent(Model& model, const Reader& read) {
+  model.kv_rank = static_cast<int>(read.number_or_none({"kv_lora_rank"}));
+  if (model.kv_rank == 0) return;
+  model.query_rank = static_cast<int>(read.number_or_none({"q_lora_rank"}));
+  model.rope_dim = read.number({"qk_rope_head_dim"});
+  model.nope_dim = read.number({"qk_nope_head_dim"});
+  model.value_dim = read.number({"v_head_dim"});
+}
+
+void check(const Model& model, const std::string& origin) {
+  const auto refuse = [&](std::string what, std::string hint) {
+    throw Fault(FaultKind::kInput, "plan.config", fmt::format("{}: {}", origin, what), std::move(hint));
+  };
+  if (model.heads % model.kv_heads != 0)
+    refuse(fmt::format("{} key and value heads do not divide {} heads", model.kv_heads, model.heads), "a divisor");
+  if (model.active_experts > model.experts)
+    refuse(fmt::format("{} of {} experts for a token", model.active_experts, model.experts), "at most all of them");
+  if (model.dense_layers > model.layers)
+    refuse(fmt::format("{} dense layers of {}", model.dense_layers, model.layers), "at most all of them");
+}
+
+}  // namespace
+
+Model model_from_config(std::string_view text, const std::string& origin) {
+  const json config = json::parse(text, nullptr, false);
+  if (config.is_discarded() || !config.is_object())
+    throw Fault(FaultKind::kInput, "plan.config", fmt::format("{} is no JSON object", origin),
+                "the config.json of a Hugging Face model");
+  const Reader read(config, origin);
+  const Type& type = type_of(read.text("model_type"), origin);
+  for (const char* key : kUnsupported)
+    if (read.has(key))
+      throw Fault(FaultKind::kNotModelled, "plan.config",
+                  fmt::format("{}: '{}' changes the work, and the planner has no rule for it", origin, key),
+                  "a decoder or an encoder of equal blocks: " + known_types());
+  Model model;
+  model.type = type.name;
+  model.name = read.text("_name_or_path");
+  if (model.name.empty()) model.name = model.type;
+  model.gated = type.gated;
+  model.causal = type.causal;
+  model.biases = type.biases;
+  model.dropout = type.dropout;
+  model.hidden = read.number({"hidden_size", "n_embd", "d_model"});
+  model.layers = read.number({"num_hidden_layers", "n_layer", "n_layers"});
+  model.heads = read.number({"num_attention_heads", "n_head", "n_heads"});
+  const double kv = read.number_or_none({"num_key_value_heads", "num_kv_heads"});
+  model.kv_heads = kv > 0 ? static_cast<int>(kv) : (read.has("multi_query") ? 1 : model.heads);
+  const double head = read.number_or_none({"head_dim"});
+  if (head == 0 && model.hidden % model.heads != 0)
+    throw Fault(FaultKind::kInput, "plan.config",
+                fmt::format("{}: {} heads do not divide a width of {}", origin, model.heads, model.hidden),
+                "state 'head_dim'");
+  model.head_dim = head > 0 ? static_cast<int>(head) : model.hidden / model.heads;
+  const double ffn = read.number_or_none({"intermediate_size", "n_inner", "ffn_dim"});
+  model.ffn = ffn > 0 ? static_cast<int>(ffn) : 4 * model.hidden;
+  if (ffn == 0 && model.gated) read.number({"intermediate_size"});
+  model.vocabulary = type.name == std::string_view("vit") ? 0 : read.number({"vocab_size"});
+  const bool positions = read.flag("learned_pos_emb", type.learned_positions);
+  if (positions)
+    model.positions = static_cast<int>(
+        read.number_or_none({"max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"}));
+  model.tied = read.flag("tie_word_embeddings", type.tied);
+  const double window = read.number_or_none({"sliding_window"});
+  if (window > 0 && read.flag("use_sliding_window", true)) {
+    model.window = static_cast<int>(window);
+    model.window_layers = model.type == "gpt_oss" ? model.layers / 2 : model.layers;
+  }
+  read_experts(model, read);
+  read_latent(model, read);
+  check(model, origin);
+  return model;
+}
+
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), [](unsigned char each) { return std::tolower(each); });
+  return out;
+}
+
+// The catalogue's name for a name of the caller's; empty where there is none.
+std::string canonical(const arch::Tables& tables, std::string_view name) {
+  const std::string wanted = lower(name);
+  for (const std::string& each : tables.facts().items("model")) {
+    if (lower(each) == wanted) return each;
+    const arch::Fact* aliases = tables.facts().find("model." + each + ".aliases");
+    if (aliases == nullptr) continue;
+    for (const std::string& alias : aliases->as<std::vector<std::string>>())
+      if (lower(alias) == wanted) return each;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> model_names(const arch::Tables& tables) { return tables.facts().items("model"); }
+bool has_model(const arch::Tables& tables, std::string_view name) { return !canonical(tables, name).empty(); }
+
+Model model_named(const arch::Tables& tables, std::string_view name) {
+  const std::string found = canonical(tables, name);
+  if (found.empty())
+    throw Fault(FaultKind::kInput, "plan.model", fmt::format("there is no model '{}', and no such file", name),
+                arch::did_you_mean(name, model_names(tables), "the path of a config.json, or a name: `opentrn plan --models`"));
+  json config = json::object();
+  for (const arch::Fact* fact : tables.facts().under("model." + found)) {
+    const std::string key(fact->name());
+    if (const auto* number = std::get_if<double>(&fact->value)) config[key] = *number;
+    if (const auto* flag = std::get_if<bool>(&fact->value)) config[key] = *flag;
+    if (const auto* text = std::get_if<std::string>(&fact->value)) config[key] = *text;
+  }
+  Model model = model_from_config(config.dump(), "the catalogue's " + found);
+  model.name = found;
+  return model;
+}
+
+Model model_of(const arch::Tables& tables, const std::string& path_or_name) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path_or_name, ignored)) {
+    if (path_or_name.ends_with(".json") && !has_model(tables, path_or_name))
+      throw Fault(FaultKind::kInput, "plan.model", fmt::format("there is no file '{}'", path_or_name),
+                  "the path of a config.json, or a name: `opentrn plan --models`");
+    return model_named(tables, path_or_name);
+  }
+  std::ifstream in(path_or_name, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  Model model = model_from_config(text.str(), path_or_name);
+  if (model.name == model.type) model.name = std::filesystem::path(path_or_name).filename().string();
+  return model;
+}
+
+}  // namespace opentrn::planner

@@ -1,0 +1,200 @@
+#include "planner/layer_cost.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+namespace opentrn::planner {
+namespace {
+
+// Tiles of a GPU's matrix kernels, and the share of the best kernel's rate that they reach when all of their
+// waves are full: smaller ones read their operands more often.
+struct Tile {
+  double m, n, share;
+};
+constexpr std::array<Tile, 5> kTiles = {{{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.93}, {128, 64, 0.78}, {64, 64, 0.56}}};
+constexpr double kPrologue = 96;  // steps of k that a tile's pipeline takes to fill and to write its result
+
+double up(double value, double multiple) { return std::ceil(value / multiple) * multiple; }
+
+// Kernels load 16 bytes at a time, and whole lines of 128 where a row's length allows it.
+double alignment_share(double dimension) {
+  const auto whole = static_cast<int64_t>(dimension);
+  if (whole % 64 == 0) return 1;
+  if (whole % 32 == 0) return 0.90;
+  if (whole % 16 == 0) return 0.80;
+  if (whole % 8 == 0) return 0.62;
+  return 0.35;
+}
+
+double gpu_product_s(const Rates& rates, double rate, double m, double n, double k, double count) {
+  double best = INFINITY;
+  for (const Tile& tile : kTiles) {
+    const double tiles = std::ceil(m / tile.m) * std::ceil(n / tile.n) * count;
+    double steps = k, waves = std::ceil(tiles / rates.units);
+    if (tiles * 2 <= rates.units && k >= 1024) {  // k is split where tiles alone leave units idle
+      const double split = std::min(std::floor(rates.units / tiles), std::floor(k / 512));
+      steps = k / std::max(1.0, split);
+      waves = 1;
+    }
+    best = std::min(best, waves * rates.units * tile.m * tile.n * 2 * (steps + kPrologue) / (rate * tile.share));
+  }
+  return best / std::min(alignment_share(n), alignment_share(k));
+}
+
+}  // namespace
+
+double product_s(const Rates& rates, Precision precision, double m, double n, double k, double count) {
+  if (m <= 0 || n <= 0 || k <= 0 || count <= 0) return 0;
+  const double rate = rates.matmul[static_cast<int>(precision)];
+  const double element = precision == Precision::kFp32 ? 4 : 2;
+  const double moved = count * (m * k + k * n + m * n) * element / rates.memory_bytes_s;
+  const double compute = rates.units > 1
+                             ? gpu_product_s(rates, rate, m, n, k, count)
+                             : count * 2 * up(m, rates.pad) * up(n, rates.pad) * up(k, rates.pad) / rate;
+  return std::max(compute, moved);
+}
+
+namespace {
+
+// A linear layer forward, and its two products backward.
+struct Linear {
+  double forward = 0, backward = 0;
+};
+
+Linear linear_s(const Job& job, const Rates& rates, double tokens, double in, double out, double count = 1) {
+  return {product_s(rates, job.precision, tokens, out, in, count),
+          product_s(rates, job.precision, tokens, in, out, count) +
+              product_s(rates, job.precision, in, out, tokens, count)};
+}
+
+// Attention's two products and its softmax.
+Linear attention_s(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout) {
+  const Model& model = job.model;
+  const Rates& rates = machine.rates;
+  const double heads = std::max(1.0, double(model.heads) / layout.tp), queries = job.seq / layout.cp;
+  const double key = model.latent() ? model.nope_dim + model.rope_dim : model.head_dim;
+  const double value = model.latent() ? model.value_dim : model.head_dim;
+  const double windowed = model.layers > 0 ? double(model.window_layers) / model.layers : 0;
+  const double keys = (1 - windowed) * job.seq + windowed * std::min(job.seq, double(model.window));
+  // Of a causal product the half that is needed; the last rank of an unbalanced ring needs nearly all.
+  const double attended = !model.causal ? 1 : stack.balances_context ? 0.5 : 1 - 0.5 / layout.cp;
+  if (stack.flash) {
+    const double flops = 2.0 * layout.micro_batch * heads * queries * keys * (key + value) * attended;
+    // A head of 64 leaves half of a tile's columns.
+    const double slow = stack.flash_share * (key < 128 && machine.kind == Kind::kGpu ? 0.8 : 1);
+    return {flops / (rates.flash_forward * slow), 2.5 * flops / (rates.flash_backward * slow)};
+  }
+  // Scores go through memory: written, masked and normalised, dropped, read again.
+  const double count = layout.micro_batch * heads;
+  const double scores = count * queries * keys;
+  const Precision precision = job.precision == Precision::kFp8 ? Precision::kBf16 : job.precision;
+  const double element = precision == Precision::kFp32 ? 4 : 2;
+  const double forward = product_s(rates, precision, queries, keys, key, count) +
+                         product_s(rates, precision, queries, value, keys, count);
+  const double passes = model.dropout ? stack.score_passes : 2;
+  const double softmax = scores * element * passes / rates.memory_bytes_s;
+  return {forward + softmax, 2 * forward + 1.2 * softmax};
+}
+
+// Bytes that norms, residuals, activations and rotations move forward, of one token on one rank.
+double elementwise_bytes(const Model& model, const Layout& layout, double ffn_per_rank, double element) {
+  const double replicated = layout.sp ? double(model.hidden) / layout.tp : model.hidden;
+  const double norms = 2 * 2 * element;                                   // two norms read and write
+  const double residuals = 2 * (3 * element + (model.dropout ? 1 : 0));   // two sums read two, write one
+  const double qkv = 2 * element * (double(model.heads) + 2 * model.kv_heads) * model.head_dim / layout.tp;
+  const double activation = element * ffn_per_rank * (model.gated ? 3 : 2);
+  return replicated * (norms + residuals) + qkv + activation;
+}
+
+void add_linear(BlockTime& time, const Linear& linear) {
+  time.forward += linear.forward;
+  time.backward += linear.backward;
+}
+
+void add_projections(BlockTime& time, const Job& job, const Rates& rates, const Layout& layout, double tokens) {
+  const Model& model = job.model;
+  const double tp = layout.tp;
+  const auto linear = [&](double in, double out) { add_linear(time, linear_s(job, rates, tokens, in, out)); };
+  if (model.latent()) {
+    const double query_dim = double(model.heads) * (model.nope_dim + model.rope_dim) / tp;
+    if (model.query_rank > 0) {
+      linear(model.hidden, model.query_rank);
+      linear(model.query_rank, query_dim);
+    } else {
+      linear(model.hidden, query_dim);
+    }
+    linear(model.hidden, model.kv_rank + model.rope_dim);
+    linear(model.kv_rank, double(model.heads) * (model.nope_dim + model.value_dim) / tp);
+    linear(double(model.heads) * model.value_dim / tp, model.hidden);
+    return;
+  }
+  const double kv = std::max(1.0, model.kv_heads / tp) * model.head_dim;
+  linear(model.hidden, double(model.heads) * model.head_dim / tp + 2 * kv);
+  linear(double(model.heads) * model.head_dim / tp, model.hidden);
+}
+
+void add_mlp(BlockTime& time, const Job& job, const Rates& rates, const Layout& layout, double tokens,
+             bool with_experts) {
+  const Model& model = job.model;
+  const double gates = model.gated ? 2 : 1;
+  if (!with_experts) {
+    add_linear(time, linear_s(job, rates, tokens, model.hidden, gates * model.ffn / layout.tp));
+    add_linear(time, linear_s(job, rates, tokens, double(model.ffn) / layout.tp, model.hidden));
+    return;
+  }
+  // Tokens spread evenly: a rank's experts see as many as its own tokens ask for. Experts are cut over tp too
+  // where ep does not divide them finer.
+  const double local = double(model.experts) / layout.ep;
+  const double each = tokens * model.active_experts / local;
+  add_linear(time, linear_s(job, rates, each, model.hidden, gates * model.expert_ffn / layout.tp, local));
+  add_linear(time, linear_s(job, rates, each, double(model.expert_ffn) / layout.tp, model.hidden, local));
+  if (model.shared_ffn > 0) {
+    add_linear(time, linear_s(job, rates, tokens, model.hidden, gates * model.shared_ffn / layout.tp));
+    add_linear(time, linear_s(job, rates, tokens, double(model.shared_ffn) / layout.tp, model.hidden));
+  }
+}
+
+}  // namespace
+
+BlockTime block_s(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,
+                  bool with_experts) {
+  const Model& model = job.model;
+  const Rates& rates = machine.rates;
+  const double tokens = layout.micro_batch * job.seq / layout.cp;
+  const double element = job.precision == Precision::kFp32 ? 4 : 2;
+  BlockTime time;
+  add_projections(time, job, rates, layout, tokens);
+  add_mlp(time, job, rates, layout, tokens, with_experts);
+  const Linear attention = attention_s(job, machine, stack, layout);
+  const double width = with_experts ? double(model.active_experts) * model.expert_ffn + model.shared_ffn
+                                    : double(model.ffn);
+  // Routing copies each token to its experts and back.
+  const double routing = with_experts ? 4.0 * element * model.active_experts * model.hidden : 0;
+  const double moved = tokens * (elementwise_bytes(model, layout, width / layout.tp, element) + routing) *
+                       stack.elementwise / rates.memory_bytes_s;
+  time.forward = (time.forward + attention.forward + moved) / stack.compute_efficiency;
+  time.backward = (time.backward + attention.backward + 1.7 * moved) / stack.compute_efficiency;
+  time.attention_inside = attention.forward / stack.compute_efficiency;
+  time.forward = std::max(time.forward, stack.host_block_s);
+  time.backward = std::max(time.backward, 2 * stack.host_block_s);
+  return time;
+}
+
+double output_s(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout) {
+  const Model& model = job.model;
+  const double tokens = layout.micro_batch * job.seq / layout.cp, columns = model.vocabulary / layout.tp;
+  Job exact = job;
+  if (job.precision == Precision::kFp8) exact.precision = Precision::kBf16;  // the output layer stays exact
+  const Linear product = linear_s(exact, machine.rates, tokens, model.hidden, columns);
+  const double loss = tokens * columns * 24 / machine.rates.memory_bytes_s;  // in float32, several passes
+  return (product.forward + product.backward + loss) / stack.compute_efficiency;
+}
+
+double embedding_s(const Job& job, const Machine& machine, const Layout& layout) {
+  const double tokens = layout.micro_batch * job.seq / layout.cp;
+  return tokens * job.model.hidden * 16 / machine.rates.memory_bytes_s;
+}
+
+}  // namespace opentrn::planner

@@ -1,0 +1,83 @@
+#include <fmt/format.h>
+
+#include "planner/step.h"
+
+namespace opentrn::planner {
+
+std::string_view to_string(Recompute recompute) {
+  switch (recompute) {
+    case Recompute::kNone:
+      return "none";
+    case Recompute::kSelective:
+      return "selective";
+    case Recompute::kFull:
+      return "full";
+  }
+  return "?";
+}
+
+std::string_view to_string(Precision precision) {
+  switch (precision) {
+    case Precision::kBf16:
+      return "bf16";
+    case Precision::kFp8:
+      return "fp8";
+    case Precision::kFp32:
+      return "fp32";
+  }
+  return "?";
+}
+
+std::string to_string(const Layout& layout) {
+  std::string text;
+  const auto add = [&](const char* name, int64_t value) {
+    if (value > 1) text += fmt::format("{}{}{}", text.empty() ? "" : " ", name, value);
+  };
+  add("TP", layout.tp);
+  add("CP", layout.cp);
+  add("PP", layout.pp);
+  add("VP", layout.vpp);
+  add("EP", layout.ep);
+  add("DP", layout.dp);
+  if (text.empty()) text = "DP1";
+  if (layout.sp) text += " SP";
+  text += fmt::format(" Z{} mb{}", int{layout.zero}, layout.micro_batch);
+  if (layout.recompute != Recompute::kNone) text += fmt::format(" {}", to_string(layout.recompute));
+  return text;
+}
+
+std::string illegal_because(const Job& job, const Machine& machine, const Layout& layout) {
+  const Model& model = job.model;
+  const auto divides = [](double whole, int64_t by) { return by > 0 && whole == double(int64_t(whole) / by * by); };
+  if (layout.tp < 1 || layout.cp < 1 || layout.pp < 1 || layout.dp < 1 || layout.vpp < 1 || layout.ep < 1 ||
+      layout.micro_batch < 1)
+    return "every degree is at least 1";
+  if (layout.ranks() != machine.ranks)
+    return fmt::format("tp x cp x pp x dp = {} ranks, and the machine has {}", layout.ranks(), machine.ranks);
+  if (!divides(model.heads, layout.tp))
+    return fmt::format("tp {} does not divide {} attention heads", layout.tp, model.heads);
+  if (!divides(model.ffn > 0 ? model.ffn : model.expert_ffn, layout.tp))
+    return fmt::format("tp {} does not divide the MLP's width", layout.tp);
+  if (layout.tp > machine.domain)
+    return fmt::format("tp {} is more than the {} ranks that fast links join", layout.tp, machine.domain);
+  if (layout.pp > model.layers) return fmt::format("pp {} is more than {} layers", layout.pp, model.layers);
+  if (layout.vpp > 1 && !divides(model.layers, int64_t{layout.pp} * layout.vpp))
+    return fmt::format("pp x vpp = {} does not divide {} layers", layout.pp * layout.vpp, model.layers);
+  if (!divides(job.seq, int64_t{layout.cp} * (layout.cp > 1 ? 2 : 1) * (layout.sp ? layout.tp : 1)))
+    return fmt::format("cp and sp do not divide a sequence of {}", job.seq);
+  if (!divides(job.global_batch, int64_t{layout.dp} * layout.micro_batch))
+    return fmt::format("dp x micro-batch = {} does not divide a global batch of {}",
+                       int64_t{layout.dp} * layout.micro_batch, job.global_batch);
+  const double m = job.global_batch / (double(layout.dp) * layout.micro_batch);
+  if (layout.vpp > 1 && (layout.pp == 1 || !divides(m, layout.pp)))
+    return fmt::format("the interleaved schedule needs micro-batches ({}) in multiples of pp ({})", m, layout.pp);
+  if (layout.ep > 1 && (model.experts == 0 || !divides(model.experts, layout.ep)))
+    return fmt::format("ep {} does not divide {} experts", layout.ep, model.experts);
+  if (!divides(double(layout.dp) * layout.cp, layout.ep))
+    return fmt::format("ep {} does not divide dp x cp = {}", layout.ep, int64_t{layout.dp} * layout.cp);
+  if (layout.zero >= 2 && layout.pp > 1) return "ZeRO 2 and 3 reduce after every micro-batch: not with stages";
+  if (layout.sp && layout.tp == 1) return "sp cuts over tp, which is 1";
+  return {};
+}
+
+}  // namespace opentrn::planner

@@ -1,0 +1,61 @@
+// A cluster as the planner sees it: ranks that compute, and the two tiers of links between them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "arch/tables.h"
+#include "planner/job.h"
+
+namespace opentrn::planner {
+
+enum class Kind : uint8_t { kGpu, kNeuron, kTpu };
+
+// One tier of links: what one rank can send, and the time before the first byte arrives.
+struct Tier {
+  double bytes_s = 0;  // one direction, as collectives reach it
+  double latency_s = 0;
+};
+
+// The time of one rank's work, of a chip's: see planner.toml.
+struct Rates {
+  double matmul[3] = {};  // FLOP/s that large products reach, by Precision
+  double peak[3] = {};    // FLOP/s of the data sheet
+  double flash_forward = 0, flash_backward = 0;  // FLOP/s of fused attention, causal work counted once
+  double memory_bytes_s = 0;                     // that element-wise kernels reach
+  double units = 1;                              // multiprocessors that tiles are dealt to
+  double pad = 1;                                // products are padded to multiples of this
+};
+
+struct Machine {
+  std::string instance;  // "trn1.32xlarge", or a name of the caller's
+  std::string chip;
+  Kind kind = Kind::kGpu;
+  int ranks_per_server = 0;
+  double ranks_per_chip = 1;
+  int64_t ranks = 0;  // of all servers
+  double memory_bytes = 0;  // of a rank
+  Rates rates;
+  Tier inside, across;  // inside: between ranks that share a server; across: between servers
+  // Of groups of 1, 2, 4, ... neighbours, where the links are modelled; empty: `inside` for all.
+  std::vector<Tier> inside_by_group;
+  double across_ring_share = 1;  // of `across`, by rings through many servers
+  int domain = 0;       // ranks that `inside` joins (an UltraServer's, an NVL72's); at least a server's
+  std::vector<std::string> basis;  // keys of the tables it rests on
+  std::vector<std::string> calibrated_on;  // published rows that values of its chip were chosen by
+
+  int64_t servers() const { return ranks / ranks_per_server; }
+};
+
+// `count` instances of that name (also of another maker's), or UltraServers. Faults: an unknown name; an
+// instance whose chip the planner has no rates for; a figure that no source gives, by its key.
+Machine machine_of(const arch::Tables& tables, const std::string& instance, int64_t count);
+
+// The same chip in a cluster that is no instance: a published row's. `network_gb_s` is one rank's share of its
+// server's network, in GB/s; 0: what the table says of the chip.
+Machine cluster_of(const arch::Tables& tables, const std::string& chip, int64_t chips, double network_gb_s);
+
+// The names that machine_of() takes.
+std::vector<std::string> plannable_instances(const arch::Tables& tables);
+
+}  // namespace opentrn::planner

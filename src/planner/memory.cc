@@ -1,0 +1,129 @@
+#include "planner/memory.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/pipeline.h"
+
+namespace opentrn::planner {
+namespace {
+
+double shard_of(const Layout& layout) {
+  const double all = double(layout.dp) * layout.cp;
+  return layout.shard > 0 ? std::min<double>(layout.shard, all) : all;
+}
+
+double expert_share(const Model& model) {
+  return model.layers > 0 ? double(model.expert_layers()) / model.layers : 0;
+}
+
+// Dense weights and experts of a rank: experts are cut over ep ranks, and their copies over fewer.
+struct Held {
+  double dense = 0, experts = 0;
+};
+
+Held held(const Model& model, const Layout& layout, bool first, bool last) {
+  const double blocks = blocks_per_stage(model, layout), experts = blocks * expert_share(model);
+  Held out;
+  out.dense = blocks * (model.attention_parameters() / layout.tp + model.norm_parameters()) +
+              (blocks - experts) * model.dense_mlp_parameters() / layout.tp;
+  if (model.experts > 0) {
+    const double routed = model.experts * model.expert_parameters();
+    out.dense += experts * (model.expert_block_parameters() - routed) / layout.tp;
+    out.experts = experts * routed / layout.ep / layout.tp;
+  }
+  if (first) out.dense += model.embedding_parameters() / layout.tp;
+  // A tied output layer is the embedding's copy where the last stage is not the first.
+  if (last && !(first && model.tied)) out.dense += model.vocabulary * model.hidden / layout.tp;
+  return out;
+}
+
+Memory stage_memory(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout, bool first,
+                    bool last) {
+  const Model& model = job.model;
+  const Held parameters = held(model, layout, first, last);
+  const double shard = shard_of(layout), expert_shard = std::max(1.0, shard / layout.ep);
+  const double element = job.precision == Precision::kFp32 ? 4 : 2;
+  const auto cut = [&](double bytes, bool sharded) {
+    return bytes * (sharded ? parameters.dense / shard + parameters.experts / expert_shard
+                            : parameters.dense + parameters.experts);
+  };
+  Memory memory;
+  memory.last_stage = last && !first;
+  const bool fsdp = layout.zero >= 3;
+  // FSDP keeps its shard in float32, which is the optimizer's master too.
+  memory.weights = fsdp ? cut(4, true) : cut(element, false);
+  memory.gradients = cut(stack.gradient_bytes, layout.zero >= 2);
+  memory.optimizer = cut(fsdp ? stack.master_bytes - 4 : stack.master_bytes, layout.zero >= 1);
+
+  const double tokens = layout.micro_batch * job.seq / layout.cp;
+  const double m = job.global_batch / (double(layout.dp) * layout.micro_batch);
+  const double flights = first ? in_flight(layout.pp, layout.vpp, static_cast<int64_t>(std::max(1.0, m))) : 1;
+  const double blocks = blocks_per_stage(model, layout), share = expert_share(model);
+  const double kept = (1 - share) * kept_bytes_per_token(job, stack, layout, false) +
+                      share * (model.experts > 0 ? kept_bytes_per_token(job, stack, layout, true) : 0);
+  memory.activations = tokens * blocks * kept * std::max(1.0, flights);
+  // A block that is recomputed is whole for the time of its backward pass, with its gradients.
+  Layout whole = layout;
+  whole.recompute = Recompute::kNone;
+  if (layout.recompute != Recompute::kNone)
+    memory.working += tokens * kept_bytes_per_token(job, stack, whole, model.expert_layers() > 0);
+  if (last) memory.working = std::max(memory.working, tokens * model.vocabulary / layout.tp * stack.logit_bytes);
+  if (fsdp && layout.pp > 1) {
+    // Between micro-batches nothing is cut again: whole weights stay gathered, whole gradients add up.
+    memory.working += (parameters.dense + parameters.experts) * (element + stack.gradient_bytes);
+  } else if (fsdp) {
+    const double block = (parameters.dense + parameters.experts) / std::max(1.0, blocks);
+    memory.working += 2 * block * element + block * 4;  // two gathered blocks, and one's gradients
+  }
+  memory.runtime = stack.runtime_bytes / std::max(1.0, machine.ranks_per_chip) +
+                   stack.fragmentation * (memory.activations + memory.working);
+  return memory;
+}
+
+}  // namespace
+
+int blocks_per_stage(const Model& model, const Layout& layout) {
+  return (model.layers + layout.pp - 1) / layout.pp;
+}
+
+double parameters_per_rank(const Model& model, const Layout& layout, bool first, bool last) {
+  const Held parameters = held(model, layout, first, last);
+  return parameters.dense + parameters.experts;
+}
+
+double kept_bytes_per_token(const Job& job, const Stack& stack, const Layout& layout, bool with_experts) {
+  const Model& model = job.model;
+  const double h = model.hidden, tp = layout.tp, element = job.precision == Precision::kFp32 ? 4 : 2;
+  const double cut = layout.sp ? tp : 1;
+  if (layout.recompute == Recompute::kFull) return element * h / cut;
+  const double mask = model.dropout ? 1 : 0;
+  // Inputs of two norms and of the two products behind them, and dropout's masks: of all of a token's width.
+  const double wide = (2 * element + 2 * (job.precision == Precision::kFp8 ? 1 : element) + 2 * mask) * h / cut;
+  const double q = double(model.heads) * (model.latent() ? model.nope_dim + model.rope_dim : model.head_dim);
+  const double kv = model.latent() ? double(model.heads) * (model.nope_dim + model.rope_dim + model.value_dim)
+                                   : 2.0 * model.kv_heads * model.head_dim;
+  const double out = double(model.heads) * (model.latent() ? model.value_dim : model.head_dim);
+  const double ffn = with_experts ? double(model.active_experts) * model.expert_ffn + model.shared_ffn
+                                  : double(model.ffn);
+  const double routed = with_experts ? 2 * element * model.active_experts * h / cut : 0;
+  // What only feeds a product is kept as the product reads it.
+  const double fed = job.precision == Precision::kFp8 ? 1 : element;
+  const double inner = element * (q + kv) + fed * out + ffn * (element * (model.gated ? 2 : 1) + fed);
+  double scores = 0;
+  if (!stack.flash && layout.recompute == Recompute::kNone)
+    scores = model.heads * job.seq * (model.dropout ? 2 * element + 1 : 2 * element);
+  const double all = (wide + routed + (inner + scores) / tp) * stack.kept_share;
+  if (layout.recompute == Recompute::kSelective && stack.selective_kept > 0)
+    return element * h / cut + stack.selective_kept * all;
+  return all;
+}
+
+Memory memory_of(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout) {
+  const Memory first = stage_memory(job, machine, stack, layout, true, layout.pp == 1);
+  if (layout.pp == 1) return first;
+  const Memory last = stage_memory(job, machine, stack, layout, false, true);
+  return first.total() >= last.total() ? first : last;
+}
+
+}  // namespace opentrn::planner

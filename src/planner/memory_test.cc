@@ -1,0 +1,68 @@
+#include "planner/memory.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/hf_config.h"
+
+namespace opentrn::planner {
+namespace {
+
+const arch::Tables& tables() { return arch::default_tables(); }
+
+Job gpt(const char* name, double batch) {
+  return {.model = model_named(tables(), name), .seq = 2048, .global_batch = batch};
+}
+
+// arXiv:2205.05198, equations 1 to 4: activations of s x b x h per layer, with dropout and unfused attention.
+TEST(Memory, ActivationsAreThoseOfThePaper) {
+  const Stack stack = stack_of(tables(), "megatron-lm");
+  const Job job = gpt("GPT-3 175B", 64);
+  const double h = 12288, a = 96, s = 2048, t = 8;
+  Layout layout{.tp = 8};
+  EXPECT_DOUBLE_EQ(kept_bytes_per_token(job, stack, layout, false), h * (10 + 24 / t + 5 * a * s / (h * t)));
+  layout.sp = true;
+  EXPECT_DOUBLE_EQ(kept_bytes_per_token(job, stack, layout, false), h / t * (34 + 5 * a * s / h));
+  layout.recompute = Recompute::kSelective;
+  EXPECT_DOUBLE_EQ(kept_bytes_per_token(job, stack, layout, false), 34 * h / t);
+  layout.recompute = Recompute::kFull;
+  layout.sp = false;
+  EXPECT_DOUBLE_EQ(kept_bytes_per_token(job, stack, layout, false), 2 * h);
+}
+
+TEST(Memory, ZeroCutsWhatItSays) {
+  const Machine machine = machine_of(tables(), "p5.48xlarge", 2);
+  const Stack stack = stack_of(tables(), "megatron-core");
+  const Job job{.model = model_named(tables(), "Llama-2-7B"), .seq = 4096, .global_batch = 16};
+  Layout layout{.dp = 16, .zero = 0};
+  const Memory whole = memory_of(job, machine, stack, layout);
+  EXPECT_NEAR(whole.weights, 2 * job.model.parameters(), 0.01 * whole.weights);
+  layout.zero = 1;
+  EXPECT_NEAR(memory_of(job, machine, stack, layout).optimizer, whole.optimizer / 16, 1);
+  layout.zero = 2;
+  EXPECT_NEAR(memory_of(job, machine, stack, layout).gradients, whole.gradients / 16, 1);
+  layout.zero = 3;
+  EXPECT_NEAR(memory_of(job, machine, stack, layout).weights, 2 * whole.weights / 16, 1);  // in float32
+}
+
+TEST(Memory, ExpertsAreCutOverTheirRanks) {
+  Layout layout{.dp = 64};
+  const Model model = model_named(tables(), "Mixtral-8x7B");
+  const double whole = parameters_per_rank(model, layout, true, true);
+  EXPECT_NEAR(whole, model.parameters(), 0.001 * whole);
+  layout.ep = 8;
+  const double experts = model.layers * 8 * model.expert_parameters();
+  EXPECT_NEAR(parameters_per_rank(model, layout, true, true), whole - experts * 7 / 8, 1e6);
+}
+
+TEST(Memory, TheFullestStageDecides) {
+  const Machine machine = machine_of(tables(), "p5.48xlarge", 1);
+  const Stack stack = stack_of(tables(), "megatron-core");
+  // One micro-batch in flight, and logits of a large vocabulary: the last stage.
+  const Job wide{.model = model_named(tables(), "Llama-3.2-1B"), .seq = 8192, .global_batch = 1};
+  EXPECT_TRUE(memory_of(wide, machine, stack, {.pp = 8, .recompute = Recompute::kFull}).last_stage);
+  const Job deep{.model = model_named(tables(), "Llama-2-70B"), .seq = 4096, .global_batch = 64};
+  EXPECT_FALSE(memory_of(deep, machine, stack, {.pp = 8}).last_stage);
+}
+
+}  // namespace
+}  // namespace opentrn::planner

@@ -1,0 +1,54 @@
+#include "planner/model.h"
+
+#include <algorithm>
+
+namespace opentrn::planner {
+
+double Model::attention_parameters() const {
+  const double h = hidden;
+  if (latent()) {
+    const double query_dim = double(heads) * (nope_dim + rope_dim);
+    const double query = query_rank > 0 ? h * query_rank + query_rank * query_dim + query_rank : h * query_dim;
+    const double kv = h * (kv_rank + rope_dim) + double(kv_rank) * heads * (nope_dim + value_dim) + kv_rank;
+    return query + kv + double(heads) * value_dim * h;
+  }
+  const double q = double(heads) * head_dim, kv = double(kv_heads) * head_dim;
+  return h * (q + 2 * kv) + q * h + (biases ? q + 2 * kv + h : 0);
+}
+
+double Model::dense_mlp_parameters() const {
+  return (gated ? 3.0 : 2.0) * hidden * ffn + (biases ? hidden + double(ffn) : 0);
+}
+
+double Model::expert_parameters() const { return (gated ? 3.0 : 2.0) * hidden * expert_ffn; }
+
+double Model::expert_block_parameters() const {
+  return experts * (expert_parameters() + hidden) + (gated ? 3.0 : 2.0) * hidden * shared_ffn;
+}
+
+double Model::norm_parameters() const { return (biases ? 4.0 : 2.0) * hidden; }
+double Model::embedding_parameters() const { return (vocabulary + positions) * hidden; }
+double Model::output_parameters() const { return tied ? 0 : vocabulary * hidden; }
+
+double Model::parameters() const {
+  const double dense = layers - expert_layers();
+  return layers * (attention_parameters() + norm_parameters()) + dense * dense_mlp_parameters() +
+         expert_layers() * (experts > 0 ? expert_block_parameters() : 0) + embedding_parameters() +
+         output_parameters() + hidden;
+}
+
+double Model::active_parameters() const {
+  return parameters() - expert_layers() * double(experts - active_experts) * expert_parameters();
+}
+
+double Model::flops_per_token(double seq, bool halve_causal) const {
+  const double products = active_parameters() - embedding_parameters() - output_parameters() + vocabulary * hidden;
+  const double key_dim = latent() ? nope_dim + rope_dim : head_dim;
+  const double value = latent() ? value_dim : head_dim;
+  const auto attended = [&](double keys) { return 6.0 * heads * (key_dim + value) * keys; };
+  const double full = (layers - window_layers) * attended(seq);
+  const double windowed = window_layers * attended(std::min(seq, double(window)));
+  return 6 * products + (full + windowed) * (halve_causal && causal ? 0.5 : 1.0);
+}
+
+}  // namespace opentrn::planner

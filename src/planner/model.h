@@ -1,0 +1,58 @@
+// A transformer as the planner sees it: sizes, and what follows from them. Read from a Hugging Face config.json
+// (hf_config.h) or from the catalogue of the tables.
+#pragma once
+
+#include <string>
+
+namespace opentrn::planner {
+
+struct Model {
+  std::string name;
+  std::string type;  // "llama", "gpt2", "bert", ...
+  int layers = 0;
+  int hidden = 0;
+  int heads = 0;
+  int kv_heads = 0;
+  int head_dim = 0;
+  int ffn = 0;            // inner width of a dense block's MLP
+  bool gated = false;     // three matrices in an MLP, not two
+  bool tied = false;      // the output layer is the embedding
+  bool causal = true;     // a decoder; false: an encoder
+  bool biases = false;    // of the linear layers and norms
+  bool dropout = false;   // its masks are kept for the backward pass
+  double vocabulary = 0;
+  int positions = 0;      // rows of a learned position embedding; 0: none
+  int window = 0;         // of sliding-window attention; 0: none
+  int window_layers = 0;  // how many layers have it
+
+  int experts = 0;  // 0: every block is dense
+  int active_experts = 0;
+  int expert_ffn = 0;
+  int shared_ffn = 0;    // inner width of the experts that every token visits, together
+  int dense_layers = 0;  // blocks without experts, in a model that has them
+
+  // Multi-head latent attention (DeepSeek): ranks of the compressed query and of keys and values; 0: none.
+  int query_rank = 0, kv_rank = 0;
+  int rope_dim = 0, nope_dim = 0, value_dim = 0;
+
+  bool latent() const { return kv_rank > 0; }
+  int expert_layers() const { return experts > 0 ? layers - dense_layers : 0; }
+
+  // Parameters.
+  double attention_parameters() const;     // of one block
+  double dense_mlp_parameters() const;     // of one block
+  double expert_parameters() const;        // of one expert
+  double expert_block_parameters() const;  // of one block's experts, shared ones and router
+  double norm_parameters() const;          // of one block
+  double embedding_parameters() const;     // the table, and learned positions
+  double output_parameters() const;        // 0 where the output layer is the embedding
+  double parameters() const;
+  double active_parameters() const;  // that one token meets, embeddings included once
+
+  // Useful floating-point operations of one token's forward and backward pass in a sequence of `seq`: six for
+  // each active weight of a matrix product, and attention's two products, halved where it is causal only if
+  // `halve_causal`. Published MFU counts attention in full (PaLM, appendix B); so does ours.
+  double flops_per_token(double seq, bool halve_causal = false) const;
+};
+
+}  // namespace opentrn::planner

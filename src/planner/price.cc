@@ -1,0 +1,95 @@
+#include "planner/price.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+
+namespace opentrn::planner {
+namespace {
+
+using std::chrono::year_month_day;
+
+std::optional<std::chrono::sys_days> day_of(const std::string& text) {
+  int year = 0, month = 0, day = 0, end = 0;
+  const auto whole = [&] { return end == static_cast<int>(text.size()); };
+  if (std::sscanf(text.c_str(), "%4d-%2d-%2d%n", &year, &month, &day, &end) == 3 && whole()) {
+    const year_month_day date{std::chrono::year(year), std::chrono::month(month), std::chrono::day(day)};
+    if (date.ok()) return std::chrono::sys_days(date);
+    return std::nullopt;
+  }
+  end = 0;
+  if (std::sscanf(text.c_str(), "%4d-%2d%n", &year, &month, &end) == 2 && whole()) {
+    const auto last = std::chrono::year(year) / std::chrono::month(month) / std::chrono::last;
+    if (last.ok()) return std::chrono::sys_days(last);
+  }
+  return std::nullopt;
+}
+
+std::chrono::sys_days need_day(const std::string& text) {
+  const auto day = day_of(text);
+  if (!day)
+    throw Fault(FaultKind::kInput, "plan.date", fmt::format("'{}' is no date", text), "2025-01-31, or 2025-01 for its end");
+  return *day;
+}
+
+}  // namespace
+
+std::vector<std::string> price_kinds() { return {"on_demand", "reserved", "capacity_block", "spot"}; }
+
+int days_between(const std::string& from, const std::string& to) {
+  return static_cast<int>((need_day(to) - need_day(from)).count());
+}
+
+std::shared_ptr<const arch::FactTable> read_prices(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw Fault(FaultKind::kInput, "plan.file", fmt::format("cannot read '{}'", path), "the path of a TOML file");
+  std::stringstream text;
+  text << in.rdbuf();
+  auto facts = std::make_shared<arch::FactTable>();
+  facts->read(text.str(), path);
+  for (const arch::Fact& fact : facts->all())
+    if (const std::string table = fact.key.substr(0, fact.key.find('.')); table != "price" && table != "price_history")
+      throw Fault(FaultKind::kInput, "plan.price", fmt::format("{}: a table '{}'", path, table),
+                  "[source], [price.\"<instance>\"] and [price_history.\"<instance>\".<kind>], as in price.toml");
+  return facts;
+}
+
+std::vector<Rate> rates_of(const arch::FactTable& facts, const std::string& instance) {
+  std::vector<Rate> rates;
+  for (const std::string& kind : price_kinds()) {
+    const std::string key = fmt::format("price.{}.{}_usd_h", instance, kind);
+    const auto add = [&](const arch::Fact& fact) {
+      if (!fact.known()) return;
+      rates.push_back({fact.as<double>(), kind, fact.date, fact.note, fact.source, fact.confidence});
+    };
+    if (const arch::Fact* fact = facts.find(key)) add(*fact);
+    for (const arch::Fact* fact : facts.under(fmt::format("price_history.{}.{}", instance, kind))) add(*fact);
+  }
+  std::ranges::stable_sort(rates, {}, &Rate::date);
+  return rates;
+}
+
+std::optional<Rate> rate_of(const arch::Tables& tables, const std::string& instance, const PriceQuery& query) {
+  const std::vector<std::string> kinds = price_kinds();
+  if (std::ranges::find(kinds, query.kind) == kinds.end())
+    throw Fault(FaultKind::kInput, "plan.price", fmt::format("there is no kind of price '{}'", query.kind),
+                fmt::format("one of: {}", fmt::join(kinds, ", ")));
+  std::optional<Rate> latest;
+  const auto limit = query.as_of.empty() ? std::nullopt : std::optional(need_day(query.as_of));
+  const auto of_kind = [&](const Rate& rate) { return rate.kind == query.kind; };
+  std::vector<Rate> rates;
+  if (query.file) rates = rates_of(*query.file, instance);
+  if (std::ranges::none_of(rates, of_kind)) rates = rates_of(tables.facts(), instance);
+  for (const Rate& rate : rates) {
+    if (rate.kind != query.kind) continue;
+    if (limit && (rate.date.empty() || *day_of(rate.date) > *limit)) continue;
+    latest = rate;
+  }
+  return latest;
+}
+
+}  // namespace opentrn::planner

@@ -1,0 +1,58 @@
+#include "planner/price.h"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "base/temporary_folder_for_test.h"
+
+namespace opentrn::planner {
+namespace {
+
+const arch::Tables& tables() { return arch::default_tables(); }
+
+TEST(Price, IsTheOneOfTheDay) {
+  EXPECT_DOUBLE_EQ(rate_of(tables(), "p4d.24xlarge", {"on_demand"})->usd_h, 21.957642);
+  EXPECT_DOUBLE_EQ(rate_of(tables(), "p4d.24xlarge", {"on_demand", "2025-01"})->usd_h, 32.7726);
+  EXPECT_DOUBLE_EQ(rate_of(tables(), "p4d.24xlarge", {"on_demand", "2025-06-23"})->usd_h, 21.957642);
+  EXPECT_FALSE(rate_of(tables(), "p4d.24xlarge", {"on_demand", "2015-01"}));
+}
+
+TEST(Price, IsNeverOfAnotherKind) {
+  EXPECT_FALSE(rate_of(tables(), "trn2.48xlarge", {"on_demand"}));
+  EXPECT_DOUBLE_EQ(rate_of(tables(), "trn2.48xlarge", {"capacity_block"})->usd_h, 35.7608);
+  EXPECT_FALSE(rate_of(tables(), "p5.48xlarge", {"reserved"}));
+  EXPECT_THROW(rate_of(tables(), "p5.48xlarge", {"free"}), Fault);
+  EXPECT_THROW(rate_of(tables(), "p5.48xlarge", {"on_demand", "yesterday"}), Fault);
+  EXPECT_THROW(rate_of(tables(), "p5.48xlarge", {"on_demand", "2025-13"}), Fault);
+}
+
+TEST(Price, AFileOfOnesOwnComesFirst) {
+  const TemporaryFolderForTest folder;
+  const std::string path = folder.path() / "prices.toml";
+  std::ofstream(path) << R"([source]
+contract = "our contract"
+[price."p5.48xlarge"]
+confidence = "documented"
+source = "contract"
+on_demand_usd_h = {value = 30.0, date = "2026-08-01"}
+)";
+  PriceQuery query{"on_demand"};
+  query.file = read_prices(path);
+  EXPECT_DOUBLE_EQ(rate_of(tables(), "p5.48xlarge", query)->usd_h, 30);
+  EXPECT_EQ(rate_of(tables(), "p5.48xlarge", query)->source, "our contract");
+  EXPECT_DOUBLE_EQ(rate_of(tables(), "p4d.24xlarge", query)->usd_h, 21.957642);  // not in it
+  query.kind = "reserved";
+  EXPECT_FALSE(rate_of(tables(), "p5.48xlarge", query));
+  EXPECT_THROW(read_prices("/nowhere"), Fault);
+  std::ofstream(path) << "[chip.mine]\nconfidence = \"assumed\"\nsource = \"opentrn\"\n";
+  EXPECT_THROW(read_prices(path), Fault);
+}
+
+TEST(Price, CountsDays) {
+  EXPECT_EQ(days_between("2026-01-01", "2026-02-01"), 31);
+  EXPECT_EQ(days_between("2024-02", "2024-03-01"), 1);  // a month is its last day
+}
+
+}  // namespace
+}  // namespace opentrn::planner

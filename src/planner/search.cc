@@ -1,0 +1,180 @@
+#include "planner/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+namespace opentrn::planner {
+namespace {
+
+std::vector<int> divisors(int64_t of, int64_t most) {
+  std::vector<int> out;
+  for (int64_t each = 1; each <= std::min(of, most); ++each)
+    if (of % each == 0) out.push_back(static_cast<int>(each));
+  return out;
+}
+
+std::vector<int> either(const std::optional<int>& fixed, std::vector<int> all) {
+  return fixed ? std::vector<int>{*fixed} : std::move(all);
+}
+
+auto order(const Layout& a) {
+  return std::tuple(a.tp, a.cp, a.pp, a.vpp, a.ep, a.dp, a.zero, a.sp, a.recompute, a.micro_batch);
+}
+
+bool before(const Estimate& a, const Estimate& b) {
+  const double memory_a = a.memory.total(), memory_b = b.memory.total();
+  return std::tuple(a.step_s, memory_a, order(a.layout)) < std::tuple(b.step_s, memory_b, order(b.layout));
+}
+
+// The fastest plans, and the front of time against memory, both kept sorted.
+class Kept {
+ public:
+  Kept(size_t top, double room) : top_(top), room_(room) {}
+
+  // Whether a plan with at least this time and memory could change anything.
+  bool may_matter(double step_s, double memory) const {
+    if (memory > room_) return false;
+    return best_.size() < top_ || step_s <= best_.back().step_s || !dominated(step_s, memory);
+  }
+  void take(const Estimate& plan) {
+    const auto at = std::ranges::upper_bound(best_, plan, before);
+    if (best_.size() < top_ || at != best_.end()) {
+      best_.insert(at, plan);
+      if (best_.size() > top_) best_.pop_back();
+    }
+    const double memory = plan.memory.total();
+    const auto same_or_better = [&](const Estimate& other) {
+      return other.step_s <= plan.step_s && other.memory.total() <= memory && before(other, plan);
+    };
+    if (std::ranges::any_of(front_, same_or_better)) return;
+    std::erase_if(front_, [&](const Estimate& other) {
+      return plan.step_s <= other.step_s && memory <= other.memory.total();
+    });
+    front_.insert(std::ranges::upper_bound(front_, plan, before), plan);
+  }
+  const std::vector<Estimate>& best() const { return best_; }
+  const std::vector<Estimate>& front() const { return front_; }
+
+ private:
+  bool dominated(double step_s, double memory) const {
+    return std::ranges::any_of(front_, [&](const Estimate& other) {
+      return other.step_s < step_s && other.memory.total() < memory;
+    });
+  }
+  size_t top_;
+  double room_;
+  std::vector<Estimate> best_, front_;
+};
+
+std::vector<int> micro_batches(const Job& job, int64_t dp, const Fixed& fixed) {
+  const double local = job.global_batch / double(dp);
+  if (local < 1 || local != std::floor(local)) return {};
+  std::vector<int> out;
+  for (const int each : either(fixed.micro_batch, divisors(static_cast<int64_t>(local), 64)))
+    if (each > 0 && std::fmod(local, each) == 0) out.push_back(each);
+  return out;
+}
+
+void modes_of(const Job& job, const Machine& machine, const Stack& stack, const Fixed& fixed, Layout layout,
+              const std::function<void(const Layout&)>& take) {
+  const std::vector<int> zeros = either(fixed.zero, layout.pp > 1 ? std::vector<int>{0, 1} : std::vector<int>{0, 1, 2, 3});
+  std::vector<bool> sps{false};
+  if (layout.tp > 1) sps = {true, false};
+  if (fixed.sp) sps = {*fixed.sp};
+  // With fused attention nothing is left that selective recomputation would drop.
+  std::vector<Recompute> modes{Recompute::kNone, Recompute::kFull};
+  if (!stack.flash || stack.selective_kept > 0) modes.insert(modes.begin() + 1, Recompute::kSelective);
+  if (fixed.recompute) modes = {*fixed.recompute};
+  for (const int vpp : either(fixed.vpp, layout.pp > 1 && job.model.layers % layout.pp == 0 ? divisors(job.model.layers / layout.pp, 16) : std::vector<int>{1}))
+    for (const int micro : micro_batches(job, layout.dp, fixed)) {
+      layout.vpp = static_cast<int16_t>(vpp);
+      layout.micro_batch = micro;
+      for (const bool sp : sps) {
+        layout.sp = sp;
+        if (!illegal_because(job, machine, layout).empty()) continue;
+        for (const int zero : zeros)
+          for (const Recompute mode : modes) {
+            layout.zero = static_cast<int8_t>(zero);
+            layout.recompute = mode;
+            take(layout);
+          }
+      }
+    }
+}
+
+
+// Divisors, and powers of two, whose stages are of unequal length.
+std::vector<int> stages_of(int layers, int64_t ranks) {
+  std::vector<int> out = divisors(layers, ranks);
+  for (int each = 2; each <= std::min<int64_t>(layers, ranks); each *= 2)
+    if (layers % each != 0) out.push_back(each);
+  std::ranges::sort(out);
+  return out;
+}
+
+}  // namespace
+
+void for_each_layout(const Job& job, const Machine& machine, const Stack& stack, const Fixed& fixed,
+                     const std::function<void(const Layout&)>& take) {
+  const Model& model = job.model;
+  const int64_t ranks = machine.ranks;
+  const auto experts = [&](int64_t sharing) {
+    if (model.experts == 0) return std::vector<int>{1};
+    return either(fixed.ep, divisors(model.experts, sharing));
+  };
+  for (const int pp : either(fixed.pp, stages_of(model.layers, ranks)))
+    for (const int tp : either(fixed.tp, divisors(model.heads, machine.domain)))
+      for (const int cp : either(fixed.cp, job.seq >= 16384 ? std::vector<int>{1, 2, 4, 8, 16} : std::vector<int>{1})) {
+        const int64_t inner = int64_t{tp} * cp * pp;
+        if (inner < 1 || ranks % inner != 0) continue;
+        const int64_t dp = ranks / inner;
+        if (fixed.dp && *fixed.dp != dp) continue;
+        for (const int ep : experts(dp * cp)) {
+          Layout layout;
+          layout.pp = static_cast<int16_t>(pp);
+          layout.tp = static_cast<int16_t>(tp);
+          layout.cp = static_cast<int16_t>(cp);
+          layout.ep = static_cast<int16_t>(ep);
+          layout.dp = static_cast<int32_t>(dp);
+          modes_of(job, machine, stack, fixed, layout, take);
+        }
+      }
+}
+
+double least_step_s(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout) {
+  const Model& model = job.model;
+  // Of a block's products alone: attention and everything bound by memory come on top.
+  const double dense = model.active_parameters() - model.embedding_parameters() - model.output_parameters();
+  const double biases = model.layers * (model.norm_parameters() + (model.biases ? 8.0 * model.hidden + model.ffn : 0));
+  const double tokens = job.seq * job.global_batch / (double(layout.dp) * layout.cp * layout.tp * layout.pp);
+  const double again = layout.recompute == Recompute::kFull ? 8 : 6;
+  const double compute = again * std::max(0.0, dense - biases - 2 * model.hidden) * tokens /
+                         machine.rates.matmul[static_cast<int>(job.precision)] / stack.compute_efficiency;
+  const double m = job.global_batch / (double(layout.dp) * layout.micro_batch);
+  return 0.999 * compute * (1 + double(layout.pp - 1) / (m * layout.vpp));
+}
+
+SearchResult search(const Job& job, const Machine& machine, const Stack& stack, const SearchOptions& options) {
+  SearchResult result;
+  Kept kept(options.top, machine.memory_bytes);
+  for_each_layout(job, machine, stack, options.fixed, [&](const Layout& layout) {
+    ++result.legal;
+    // Without room for any plan yet, the one that misses by least is wanted, so nothing is left out.
+    if (options.cut && result.evaluated > 0) {
+      const double memory = memory_of(job, machine, stack, layout).total();
+      const bool nearer = result.nearest && memory > machine.memory_bytes && memory >= result.nearest->memory.total();
+      if (memory > machine.memory_bytes ? nearer : !kept.may_matter(least_step_s(job, machine, stack, layout), memory))
+        return;
+    }
+    const Estimate plan = evaluate(job, machine, stack, layout);
+    ++result.evaluated;
+    if (plan.fits) kept.take(plan);
+    else if (!result.nearest || plan.memory.total() < result.nearest->memory.total()) result.nearest = plan;
+  });
+  result.front = kept.front();
+  result.best = kept.best();
+  return result;
+}
+
+}  // namespace opentrn::planner

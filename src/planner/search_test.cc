@@ -1,0 +1,93 @@
+#include "planner/search.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/hf_config.h"
+
+namespace opentrn::planner {
+namespace {
+
+const arch::Tables& tables() { return arch::default_tables(); }
+
+struct Case {
+  const char* model;
+  const char* instance;
+  int count;
+  double seq, batch;
+};
+
+class Search : public testing::TestWithParam<Case> {
+ protected:
+  SearchResult run(bool cut) const {
+    const Case& each = GetParam();
+    const Job job{.model = model_named(tables(), each.model), .seq = each.seq, .global_batch = each.batch};
+    const Machine machine = machine_of(tables(), each.instance, each.count);
+    return search(job, machine, stack_of(tables(), default_stack(machine.kind)), {.top = 12, .cut = cut});
+  }
+};
+
+void expect_same(const std::vector<Estimate>& a, const std::vector<Estimate>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].layout, b[i].layout) << to_string(a[i].layout) << " against " << to_string(b[i].layout);
+    EXPECT_EQ(a[i].step_s, b[i].step_s);
+  }
+}
+
+TEST_P(Search, CutsLoseNothing) {
+  const SearchResult cut = run(true), all = run(false);
+  EXPECT_EQ(cut.legal, all.legal);
+  EXPECT_EQ(all.evaluated, all.legal);
+  EXPECT_LT(cut.evaluated, all.evaluated);
+  expect_same(cut.best, all.best);
+  expect_same(cut.front, all.front);
+  ASSERT_EQ(cut.nearest.has_value(), all.nearest.has_value());
+  if (cut.nearest) {
+    EXPECT_EQ(cut.nearest->memory.total(), all.nearest->memory.total());
+  }
+}
+
+TEST_P(Search, TheFrontIsWhatNothingBeats) {
+  const SearchResult result = run(true);
+  for (const Estimate& a : result.front)
+    for (const Estimate& b : result.front)
+      EXPECT_FALSE(a.step_s < b.step_s && a.memory.total() < b.memory.total()) << to_string(b.layout);
+  for (const Estimate& plan : result.best) EXPECT_TRUE(plan.fits);
+  if (!result.best.empty()) {
+    EXPECT_EQ(result.best.front().layout, result.front.front().layout);
+  }
+}
+
+TEST_P(Search, NoPlanIsFasterThanItsBound) {
+  const Case& each = GetParam();
+  const Job job{.model = model_named(tables(), each.model), .seq = each.seq, .global_batch = each.batch};
+  const Machine machine = machine_of(tables(), each.instance, each.count);
+  const Stack stack = stack_of(tables(), default_stack(machine.kind));
+  for_each_layout(job, machine, stack, {}, [&](const Layout& layout) {
+    EXPECT_EQ(illegal_because(job, machine, layout), "");
+    EXPECT_LE(least_step_s(job, machine, stack, layout), evaluate(job, machine, stack, layout).step_s)
+        << to_string(layout);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Jobs, Search,
+                         testing::Values(Case{"Llama-3.1-70B", "p5.48xlarge", 8, 8192, 128},
+                                         Case{"GPT-3 175B", "p4d.24xlarge", 32, 2048, 512},
+                                         Case{"Mixtral-8x7B", "p5.48xlarge", 4, 4096, 96},
+                                         Case{"Llama-2-7B", "trn1.32xlarge", 4, 4096, 256},
+                                         Case{"Llama-3.1-8B", "trn2.48xlarge", 1, 32768, 32}));
+
+TEST(Search, FixedDegreesStay) {
+  const Job job{.model = model_named(tables(), "Llama-3.1-8B"), .seq = 8192, .global_batch = 64};
+  const Machine machine = machine_of(tables(), "p5.48xlarge", 2);
+  SearchOptions options;
+  options.fixed.tp = 4;
+  options.fixed.zero = 1;
+  for (const Estimate& plan : search(job, machine, stack_of(tables(), "megatron-core"), options).best) {
+    EXPECT_EQ(plan.layout.tp, 4);
+    EXPECT_EQ(plan.layout.zero, 1);
+  }
+}
+
+}  // namespace
+}  // namespace opentrn::planner

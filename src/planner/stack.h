@@ -1,0 +1,45 @@
+// What a training program does with a layout: which kernels, what it hides behind compute, what it keeps.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "arch/tables.h"
+#include "planner/machine.h"
+
+namespace opentrn::planner {
+
+struct Stack {
+  std::string name;
+  bool flash = true;           // fused attention; else the scores go through memory
+  double elementwise = 1;      // traffic beside the products, against one kernel each
+  double compute_efficiency = 1;      // fitted: what the rest of the program leaves of the kernels' rates
+  double exposed_communication = 0;   // fitted: share of a hidden transfer that still costs time
+  bool hides_gradients = false;  // reduced while the backward pass goes on
+  bool hides_sends = false;      // between pipeline stages
+  double hides_tp = 0;           // share of TP's transfers hidden behind products
+  double gradient_bytes = 4;     // kept for a parameter
+  double reduced_bytes = 4;      // sent for a parameter
+  double master_bytes = 12;      // of the optimizer, for a parameter
+  double logit_bytes = 14;       // alive at once, for a logit
+  double kept_share = 1;         // activations kept, against the formula: 1 without fusions
+  double flash_share = 1;        // of the chip's best fused attention, by this program's
+  double score_passes = 4.5;     // reads and writes of unfused attention's scores beside its two products
+  double selective_kept = 0;     // of all activations, by selective recomputation that is not attention's alone
+  double selective_again = 0;    // share of the forward pass that it repeats; both 0: attention's inside
+  bool balances_context = true;  // causal work spread evenly over CP
+  bool scatters_sends = true;    // TP ranks send a part each to the next stage
+  bool adds_gradients = true;    // in kernels of their own, not where a product writes them
+  double float32_slowdown = 1;   // of programs in float32, against bfloat16, where the compiler decides
+  double host_step_s = 0;        // of a step beside all else: launches, the loss brought to the host
+  double host_block_s = 0;       // the host's time to launch a block's forward kernels
+  double runtime_bytes = 0;      // context, library and collective buffers
+  double fragmentation = 0;      // share of what is allocated that cannot be used
+  std::vector<std::string> calibrated_on;
+};
+
+Stack stack_of(const arch::Tables& tables, const std::string& name);
+std::string default_stack(Kind kind);
+std::vector<std::string> stacks(const arch::Tables& tables);
+
+}  // namespace opentrn::planner

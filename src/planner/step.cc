@@ -1,0 +1,188 @@
+#include "planner/step.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "planner/communication.h"
+#include "planner/layer_cost.h"
+#include "planner/pipeline.h"
+
+namespace opentrn::planner {
+namespace {
+
+struct Groups {
+  Group tp, cp, ep, dp, pp;
+};
+
+// TP next to each other, then CP, DP, and stages apart; experts over the ranks of CP and DP.
+Groups groups_of(const Layout& layout) {
+  const int64_t tp = layout.tp, cp = layout.cp;
+  return {{tp, 1}, {cp, tp}, {layout.ep, tp}, {int64_t{layout.dp} * cp, tp}, {layout.pp, tp * cp * layout.dp}};
+}
+
+// What one block's micro-batch waits for in collectives.
+struct BlockWaits {
+  double tp_forward = 0, tp_backward = 0, cp_forward = 0, cp_backward = 0, ep_forward = 0, ep_backward = 0;
+};
+
+BlockWaits block_waits(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,
+                       const Groups& groups, const BlockTime& time, bool with_experts) {
+  const Model& model = job.model;
+  const double element = job.precision == Precision::kFp32 ? 4 : 2;
+  const double tokens = layout.micro_batch * job.seq / layout.cp;
+  BlockWaits waits;
+  if (layout.tp > 1) {
+    const double bytes = tokens * model.hidden * element, shown = 1 - stack.hides_tp;
+    // Two all-reduces each way, or as many pairs of all-gather and reduce-scatter; with sequences cut, the
+    // backward pass gathers its input again.
+    const double pair = all_reduce_s(machine, groups.tp, bytes);
+    waits.tp_forward = 2 * pair * shown;
+    waits.tp_backward = (2 * pair + (layout.sp ? pair : 0)) * shown;
+  }
+  if (layout.cp > 1) {
+    const double width = model.latent() ? model.kv_rank + model.rope_dim
+                                        : 2.0 * std::max(1.0, double(model.kv_heads) / layout.tp) * model.head_dim;
+    const double ring = all_gather_s(machine, groups.cp, layout.micro_batch * job.seq * width * element);
+    // Keys and values pass from rank to rank while attention computes on those that are there.
+    waits.cp_forward = std::max(ring - time.attention_inside, stack.exposed_communication * ring);
+    waits.cp_backward = std::max(2 * ring - 2 * time.attention_inside, stack.exposed_communication * 2 * ring);
+  }
+  if (with_experts && layout.ep > 1) {
+    const double bytes = tokens / (layout.sp ? layout.tp : 1) * model.active_experts * model.hidden * element;
+    const double exchange = 2 * all_to_all_s(machine, groups.ep, bytes);
+    waits.ep_forward = waits.ep_backward = exchange;
+  }
+  return waits;
+}
+
+struct Stage {
+  double forward = 0, backward = 0, recompute = 0, tp = 0, cp = 0, ep = 0;  // of one micro-batch
+  double all() const { return forward + backward + recompute + tp + cp + ep; }
+};
+
+Stage stage_of(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,
+               const Groups& groups) {
+  const Model& model = job.model;
+  const double blocks = blocks_per_stage(model, layout);
+  const double with_experts = model.layers > 0 ? blocks * model.expert_layers() / model.layers : 0;
+  Stage stage;
+  const auto add = [&](double count, bool experts) {
+    if (count <= 0) return;
+    const BlockTime time = block_s(job, machine, stack, layout, experts);
+    const BlockWaits waits = block_waits(job, machine, stack, layout, groups, time, experts);
+    stage.forward += count * time.forward;
+    stage.backward += count * time.backward;
+    const bool full = layout.recompute == Recompute::kFull;
+    if (full) stage.recompute += count * time.forward;
+    if (layout.recompute == Recompute::kSelective)
+      stage.recompute += count * (stack.selective_again > 0 ? stack.selective_again * time.forward
+                                  : stack.flash             ? 0
+                                                            : time.attention_inside);
+    stage.tp += count * (waits.tp_forward * (full ? 2 : 1) + waits.tp_backward);
+    stage.cp += count * (waits.cp_forward * (full ? 2 : 1) + waits.cp_backward);
+    stage.ep += count * (waits.ep_forward * (full ? 2 : 1) + waits.ep_backward);
+  };
+  add(blocks - with_experts, false);
+  add(with_experts, true);
+  return stage;
+}
+
+// Gradients reduced and weights gathered once a step, ZeRO 0 to 2.
+double gradient_s(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,
+                  const Groups& groups, const Stage& stage) {
+  if (groups.dp.ranks <= 1) return 0;
+  const double parameters = parameters_per_rank(job.model, layout, true, layout.pp == 1);
+  const double reduced = parameters * stack.reduced_bytes, element = job.precision == Precision::kFp32 ? 4 : 2;
+  const double reduce = layout.zero >= 1 ? all_gather_s(machine, groups.dp, reduced)
+                                         : all_reduce_s(machine, groups.dp, reduced);
+  const double gather = layout.zero >= 1 ? all_gather_s(machine, groups.dp, parameters * element) : 0;
+  if (!stack.hides_gradients) return reduce + gather;
+  // Behind the last backward pass and the first forward pass of a stage.
+  const double shown = stack.exposed_communication;
+  return std::max(reduce - stage.backward - stage.recompute, shown * reduce) +
+         std::max(gather - stage.forward, shown * gather);
+}
+
+// ZeRO 3: every micro-batch gathers each block's weights before its forward and its backward pass, and reduces
+// its gradients after.
+double sharded_s(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,
+                 const Groups& groups, const Stage& stage, double micro_batches) {
+  Group group = groups.dp;
+  if (layout.shard > 0) group.ranks = std::min<int64_t>(group.ranks, layout.shard);
+  if (group.ranks <= 1) return 0;
+  const double parameters = parameters_per_rank(job.model, layout, true, layout.pp == 1);
+  const double element = job.precision == Precision::kFp32 ? 4 : 2;
+  const double blocks = blocks_per_stage(job.model, layout);
+  const double gather = blocks * all_gather_s(machine, group, parameters * element / blocks);
+  const double reduce = blocks * all_gather_s(machine, group, parameters * stack.reduced_bytes / blocks);
+  const double forward = stage.forward, backward = stage.backward + stage.recompute;
+  const double shown = stack.exposed_communication;
+  const double each = std::max(gather - forward, shown * gather) +
+                      std::max(gather + reduce - backward, shown * (gather + reduce));
+  return each * micro_batches;
+}
+
+std::string_view bound(const StepTime& time) {
+  const double compute = time.compute + time.recompute;
+  const std::pair<double, std::string_view> causes[] = {
+      {time.tp, "tp"}, {time.cp, "cp"}, {time.ep, "ep"}, {time.pp, "pp"}, {time.bubble, "bubble"},
+      {time.gradients, "dp"}, {time.optimizer, "optimizer"}};
+  std::pair<double, std::string_view> largest{0.15 * compute, "compute"};
+  for (const auto& cause : causes)
+    if (cause.first > largest.first) largest = cause;
+  return largest.second;
+}
+
+}  // namespace
+
+Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout) {
+  const Groups groups = groups_of(layout);
+  const double m = std::max(1.0, std::ceil(job.global_batch / (double(layout.dp) * layout.micro_batch)));
+  const Stage stage = stage_of(job, machine, stack, layout, groups);
+  const double last = output_s(job, machine, stack, layout), first = embedding_s(job, machine, layout);
+  const double element = job.precision == Precision::kFp32 ? 4 : 2;
+
+  Estimate out;
+  out.layout = layout;
+  const double per_batch = stage.all();
+  // The stage with the output layer is the slowest; the others wait for it.
+  const double slowest = per_batch + (layout.pp == 1 ? last + first : std::max(last, first));
+  const double sent = layout.micro_batch * job.seq / layout.cp * job.model.hidden * element /
+                      (layout.sp || stack.scatters_sends ? layout.tp : 1);
+  const PipelineTime pipeline =
+      pipeline_s({.stages = layout.pp,
+                  .chunks = layout.vpp,
+                  .micro_batches = static_cast<int64_t>(m),
+                  .slowest_s = slowest,
+                  .sum_s = layout.pp * per_batch + last + first,
+                  .send_s = layout.pp > 1 ? send_s(machine, groups.pp, sent) : 0,
+                  .hides_sends = stack.hides_sends});
+  out.time.bubble = pipeline.bubble_s;
+  out.time.pp = pipeline.sends_s;
+  const double ends = slowest - per_batch;
+  const double parameters = parameters_per_rank(job.model, layout, true, layout.pp == 1);
+  // Each micro-batch but the first adds its gradients to those that are there.
+  const double adds = (layout.zero >= 3 || !stack.adds_gradients ? 0 : m - 1) * parameters * (2 * stack.gradient_bytes + 2) / machine.rates.memory_bytes_s;
+  out.time.compute = m * (stage.forward + stage.backward + ends) + adds;
+  out.time.recompute = m * stage.recompute;
+  out.time.tp = m * stage.tp;
+  out.time.cp = m * stage.cp;
+  out.time.ep = m * stage.ep;
+  out.time.gradients = layout.zero >= 3 ? sharded_s(job, machine, stack, layout, groups, stage, m)
+                                        : gradient_s(job, machine, stack, layout, groups, stage);
+  const double cut = layout.zero >= 1 ? double(groups.dp.ranks) : 1;
+  out.time.optimizer = parameters / cut * (2 * stack.master_bytes + 8) / machine.rates.memory_bytes_s;
+  out.time.host = stack.host_step_s;
+  out.step_s = out.time.total();
+  out.memory = memory_of(job, machine, stack, layout);
+  out.fits = out.memory.total() <= machine.memory_bytes;
+  const double flops = job.model.flops_per_token(job.seq) * job.seq * job.global_batch;
+  const double peak = machine.rates.peak[job.precision == Precision::kFp32 ? 2 : 0];
+  out.mfu = flops / (out.step_s * peak * double(layout.ranks()));
+  out.bound_by = bound(out.time);
+  return out;
+}
+
+}  // namespace opentrn::planner

