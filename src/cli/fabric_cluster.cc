@@ -112,11 +112,19 @@ collectives::ClusterJob job_of(const Options& options, const Machine& machine) {
   return job;
 }
 
+// Levels of two units behind each other are the halving and doubling of rdh.
 std::string text_of(const std::vector<collectives::Level>& levels) {
   std::vector<std::string> parts;
-  for (const collectives::Level& level : levels)
-    parts.push_back(
-        fmt::format("{} of {}{}", level.algorithm, level.size, level.between_pods ? " (pods)" : ""));
+  for (size_t i = 0; i < levels.size();) {
+    size_t end = i + 1;
+    while (end < levels.size() && levels[i].size == 2 && levels[end].size == 2 &&
+           levels[end].between_pods == levels[i].between_pods)
+      ++end;
+    parts.push_back(fmt::format("{} of {}{}", end > i + 1 ? "rdh" : levels[i].algorithm,
+                                end > i + 1 ? 1 << (end - i) : levels[i].size,
+                                levels[i].between_pods ? " (between pods)" : ""));
+    i = end;
+  }
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

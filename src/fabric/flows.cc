@@ -54,18 +54,25 @@ struct OnLink {
   int32_t flow = 0, hop = 0;
 };
 
-struct LinkState {
-  int64_t capacity = 0;  // rate units
-  std::vector<OnLink> on;
-  uint32_t seen = 0, asked = 0;
+// Of a link; as Mark, apart from the rest.
+struct LinkMark {
+  uint32_t seen = 0;
   bool can_be_full = false;  // when it was last looked at
-  bool changed = false;
-  Wide bounds = 0;   // of its flows, by load: whether it can be full
-  Wide carried = 0;  // bytes times load, of flows that have ended
-  Wide used = 0;     // now: rate times load
+};
+struct LinkSums {
+  Wide used = 0;  // now: rate times load
   // While solving:
   Wide free = 0;    // capacity in rate times load
   Wide wanted = 0;  // loads by weight of the flows that still grow
+};
+
+struct LinkState {
+  int64_t capacity = 0;  // rate units
+  std::vector<OnLink> on;
+  uint32_t asked = 0;
+  bool changed = false;
+  Wide bounds = 0;   // of its flows, by load: whether it can be full
+  Wide carried = 0;  // bytes times load, of flows that have ended
 };
 
 struct End {
@@ -87,7 +94,8 @@ constexpr auto kHigher = [](const Level& a, const Level& b) {
 }  // namespace
 
 struct Flows::State {
-  explicit State(const Network& network) : links(network.links.size()) {
+  explicit State(const Network& network)
+      : links(network.links.size()), link_marks(links.size()), link_sums(links.size()) {
     for (size_t i = 0; i < links.size(); ++i) {
       check_rate(network.links[i].bytes_per_s);
       links[i].capacity = network.links[i].bytes_per_s << kRateBits;
@@ -100,6 +108,8 @@ struct Flows::State {
   }
 
   LinkState& link(LinkId id) { return links[static_cast<size_t>(id)]; }
+  LinkMark& link_mark(LinkId id) { return link_marks[static_cast<size_t>(id)]; }
+  LinkSums& sums(LinkId id) { return link_sums[static_cast<size_t>(id)]; }
   Running& flow(int32_t slot) { return flows[static_cast<size_t>(slot)]; }
   Mark& mark(int32_t slot) { return marks[static_cast<size_t>(slot)]; }
   HopEntry& hop(int32_t at) { return hops[static_cast<size_t>(at)]; }
@@ -168,7 +178,7 @@ struct Flows::State {
       const HopEntry& h = hop(i);
       LinkState& l = link(h.link);
       l.carried += Wide{f.bytes} * h.load;
-      l.used -= Wide{f.rate} * h.load;
+      sums(h.link).used -= Wide{f.rate} * h.load;
       const OnLink last = l.on.back();
       l.on[static_cast<size_t>(h.at)] = last;
       hop(last.hop).at = h.at;
@@ -266,7 +276,7 @@ struct Flows::State {
       if (slot == kNone) continue;
       for (const HopEntry& h : hops_of(flow(slot))) {
         LinkState& l = link(h.link);
-        if (!l.can_be_full || l.asked == round) continue;
+        if (!link_mark(h.link).can_be_full || l.asked == round) continue;
         l.asked = round;
         lower_threshold(first, least_level(h.link, first));
       }
@@ -282,9 +292,9 @@ struct Flows::State {
   }
 
   void take_link(LinkId id) {
-    LinkState& l = link(id);
-    if (!l.can_be_full || l.seen == round) return;
-    l.seen = round;
+    LinkMark& m = link_mark(id);
+    if (!m.can_be_full || m.seen == round) return;
+    m.seen = round;
     part_links.push_back(id);
   }
 
@@ -299,10 +309,10 @@ struct Flows::State {
     relieved.clear();
     for (LinkId id : changed_links) {
       LinkState& l = link(id);
-      const bool before = l.can_be_full;
-      l.can_be_full = l.bounds > Wide{l.capacity} * kWholeShare;
+      const bool before = link_mark(id).can_be_full, now = l.bounds > Wide{l.capacity} * kWholeShare;
+      link_mark(id).can_be_full = now;
       l.changed = false;
-      if (before && !l.can_be_full) relieved.push_back(id);
+      if (before && !now) relieved.push_back(id);
     }
     find_threshold();
     for (LinkId id : changed_links) take_link(id);
@@ -318,16 +328,16 @@ struct Flows::State {
 
   // -- solving it ------------------------------------------------------------------------------------------
   // The rate per unit of weight at which the link is full if all that still grows on it grows alike.
-  int64_t level_of(const LinkState& l) const {
+  int64_t level_of(const LinkSums& l) const {
     const Wide level = l.free / l.wanted;
     return level > kRateMax ? kRateMax : static_cast<int64_t>(level);
   }
 
   void solve_part() {
-    for (LinkId id : part_links) link(id).free = Wide{link(id).capacity} * kWholeShare - link(id).used;
+    for (LinkId id : part_links) sums(id).free = Wide{link(id).capacity} * kWholeShare - sums(id).used;
     for (int32_t slot : part_flows)
       for (const HopEntry& h : hops_of(flow(slot)))
-        if (link(h.link).seen == round) link(h.link).free += Wide{flow(slot).rate} * h.load;
+        if (link_mark(h.link).seen == round) sums(h.link).free += Wide{flow(slot).rate} * h.load;
     classes.clear();
     for (int32_t slot : part_flows) classes.push_back(mark(slot).priority);
     std::sort(classes.begin(), classes.end());
@@ -340,7 +350,7 @@ struct Flows::State {
   }
 
   void solve_class(int priority) {
-    for (LinkId id : part_links) link(id).wanted = 0;
+    for (LinkId id : part_links) sums(id).wanted = 0;
     limits.clear();
     size_t growing = 0;
     for (int32_t slot : part_flows) {
@@ -348,13 +358,13 @@ struct Flows::State {
       if (mark(slot).priority != priority) continue;
       ++growing;
       for (const HopEntry& h : hops_of(f))
-        if (link(h.link).seen == round) link(h.link).wanted += Wide{f.weight} * h.load;
+        if (link_mark(h.link).seen == round) sums(h.link).wanted += Wide{f.weight} * h.load;
       if (f.bound == f.limit) limits.push_back({f.limit / f.weight, slot});
     }
     std::sort(limits.begin(), limits.end(), [](const Level& a, const Level& b) { return kHigher(b, a); });
     levels.clear();
     for (LinkId id : part_links)
-      if (link(id).wanted > 0) levels.push_back({level_of(link(id)), id});
+      if (sums(id).wanted > 0) levels.push_back({level_of(sums(id)), id});
     std::make_heap(levels.begin(), levels.end(), kHigher);
     size_t next_limit = 0;
     while (growing > 0) {
@@ -372,7 +382,7 @@ struct Flows::State {
   void refresh_top() {
     while (!levels.empty()) {
       const Level top = levels.front();
-      const LinkState& l = link(top.of);
+      const LinkSums& l = sums(top.of);
       if (l.wanted > 0 && level_of(l) == top.level) return;
       std::pop_heap(levels.begin(), levels.end(), kHigher);
       if (l.wanted > 0) {
@@ -412,9 +422,9 @@ struct Flows::State {
       set_flow_rate(f, rate);
       mark(slot).level = level;
       for (const HopEntry& h : hops_of(f)) {
-        LinkState& l = link(h.link);
+        LinkSums& l = sums(h.link);
         l.used += Wide{more} * h.load;
-        if (l.seen != round) continue;
+        if (link_mark(h.link).seen != round) continue;
         l.free -= Wide{rate} * h.load;
         l.wanted -= Wide{f.weight} * h.load;
       }
@@ -460,6 +470,8 @@ struct Flows::State {
   int64_t flows_solved = 0;
   int solving_priority = 0;
   std::vector<LinkState> links;
+  std::vector<LinkMark> link_marks;  // as links
+  std::vector<LinkSums> link_sums;
   std::vector<Running> flows;
   std::vector<Mark> marks;  // by slot, as flows
   std::vector<HopEntry> hops;

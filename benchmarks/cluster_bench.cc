@@ -1,0 +1,75 @@
+// How long the time of a collective over 100,352 chips takes to predict, and how much memory. Each case is a
+// process of its own. `--all-steps N`: then also the two hierarchies on N times 128 chips, step by step.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "collectives/cluster.h"
+
+namespace {
+
+using namespace opentrn;
+using namespace opentrn::collectives;
+
+void run(const char* what, const ClusterJob& job, Extent extent) {
+  std::fflush(stdout);
+  const auto begin = std::chrono::steady_clock::now();
+  const pid_t child = fork();
+  if (child == 0) {
+    const ClusterSummary out = cluster_summary(arch::default_tables(), job, extent);
+    std::printf("%-44s %8d ranks %12lld steps %9lld simulated %16lld ps", what, out.ranks,
+                static_cast<long long>(out.steps), static_cast<long long>(out.classes),
+                static_cast<long long>(out.end_ps));
+    std::fflush(stdout);
+    _exit(0);
+  }
+  int status = 0;
+  rusage used{};
+  wait4(child, &status, 0, &used);
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begin;
+  std::printf("  %7.2f s, %7.2f s CPU, %6ld MiB%s\n", wall.count(),
+              static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+                  static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6,
+              used.ru_maxrss / 1024, status == 0 ? "" : "  FAILED");
+}
+
+ClusterJob job_of(const char* machine, int units, int pod, int cores_per_rank) {
+  ClusterJob job;
+  job.machine = machine;
+  job.units = units;
+  job.cores_per_rank = cores_per_rank;
+  job.cluster.pod_units = pod;
+  job.cluster.rails = 16;
+  job.cluster.oversubscription = 2;
+  job.cluster.taken = {{fabric::LinkClass::kCore, 0.3, -1}};
+  job.bytes = int64_t{1} << 30;
+  return job;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ClusterJob light = job_of("trn2.48xlarge", 6272, 128, 8);
+  light.within = "mesh";
+  light.pipeline = 1;
+  light.levels = "rdh:128,mesh:7,mesh:7";
+  run("6272 instances, 1 rank a chip, meshes", light, Extent::kOneUnit);
+  run("6272 instances, LNC 2, as AWS chooses", job_of("trn2.48xlarge", 6272, 128, 2), Extent::kOneUnit);
+  run("1568 UltraServers, LNC 2, as AWS chooses", job_of("Trn2 UltraServer", 1568, 32, 2), Extent::kOneUnit);
+  if (argc == 3 && std::strcmp(argv[1], "--all-steps") == 0) {
+    const int pod = std::atoi(argv[2]);
+    light.units = pod * 8;
+    light.cluster.pod_units = pod;
+    light.levels = "mesh:" + std::to_string(pod) + ",rdh:8";
+    run("one unit for all", light, Extent::kOneUnit);
+    run("all units, folded", light, Extent::kAllUnits);
+    run("all steps", light, Extent::kAllSteps);
+  }
+  return 0;
+}

@@ -1,0 +1,72 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/run_for_test.h"
+
+namespace opentrn::cli {
+namespace {
+
+using testing::HasSubstr;
+
+nlohmann::json times_of(std::vector<const char*> more) {
+  std::vector<const char*> words = {"fabric", "cluster", "--instance", "trn2.48xlarge", "--ranks-per-chip",
+                                    "1",      "--bytes", "64MB",       "--json"};
+  words.insert(words.end(), more.begin(), more.end());
+  const Ran ran = run_for_test(words);
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  return nlohmann::json::parse(ran.out);
+}
+
+TEST(FabricCluster, AHundredThousandChips) {
+  const auto out = times_of({"-N", "6272", "--pod", "128", "--levels", "rdh:128,mesh:7,mesh:7"});
+  EXPECT_EQ(out["chips"], 100'352);
+  EXPECT_EQ(out["ranks"], 100'352);
+  EXPECT_GT(out["times"][0]["steps"], 1'000'000);
+  EXPECT_LT(out["times"][0]["classes"], 100'000);
+  EXPECT_THAT(out["assumed"].get<std::string>(), HasSubstr("49 pods of 128"));
+}
+
+TEST(FabricCluster, WrittenOutItTakesTheSameTime) {
+  const std::vector<const char*> common = {"-N", "6", "--oversubscription", "3", "--taken", "efa=0.2"};
+  std::vector<const char*> all = common, units = common;
+  all.push_back("--all-steps");
+  units.push_back("--all-units");
+  const auto one = times_of(common)["times"][0], steps = times_of(all)["times"][0];
+  EXPECT_EQ(one["ps"], steps["ps"]);
+  EXPECT_EQ(one["steps"], steps["steps"]);
+  EXPECT_EQ(times_of(units)["times"][0]["ps"], steps["ps"]);
+}
+
+TEST(FabricCluster, PodsTakenLinksAndLevelsAreSaid) {
+  const Ran ran = run_for_test({"fabric", "cluster", "all_gather", "-N", "24", "--instance", "trn1.32xlarge",
+                                "--pod", "8", "--taken", "core=0.25", "--bytes", "256MB"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("384 chips: 24 x trn1.32xlarge"));
+  EXPECT_THAT(ran.out, HasSubstr("rdh of 8, ring of 3 (between pods)"));
+  EXPECT_THAT(ran.out, HasSubstr("other jobs take 0.25 of core"));
+}
+
+TEST(FabricCluster, WhatCannotBeIsRefused) {
+  const auto refused = [](std::vector<const char*> words, const char* label) {
+    words.insert(words.begin(), {"fabric", "cluster"});
+    const Ran ran = run_for_test(words);
+    EXPECT_NE(ran.code, 0);
+    EXPECT_THAT(ran.err, HasSubstr(label));
+  };
+  refused({"-N", "4", "--taken", "efa"}, "cli.taken");
+  refused({"-N", "4", "--taken", "efa=much"}, "cli.taken");
+  refused({"-N", "4", "--taken", "wire=0.5"}, "cli.taken");
+  refused({"-N", "4", "--taken", "efa=1"}, "fabric.cluster");
+  refused({"-N", "4", "--taken", "efa@9=0.5", "--all-units"}, "fabric.cluster");
+  refused({"-N", "4", "--taken", "efa@1=0.5"}, "collectives.unlike_units");
+  refused({"-N", "1"}, "fabric.cluster");
+  refused({"-N", "4", "--pod", "3"}, "fabric.cluster");
+  refused({"-N", "4", "--oversubscription", "0.5"}, "fabric.cluster");
+  refused({"-N", "4", "--levels", "ring:3"}, "collectives.algorithm");
+  refused({"-N", "4", "--ranks-per-chip", "3"}, "collectives.ranks");
+  refused({"alltoall", "-N", "4"}, "collectives.serves");
+}
+
+}  // namespace
+}  // namespace opentrn::cli
