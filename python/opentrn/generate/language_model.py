@@ -18,7 +18,7 @@ from opentrn.settings import environment
 
 __all__ = ["Answer", "LanguageModel", "Piece", "Program", "Sampling"]
 
-BLOCK_TOKENS = 32  # positions of a block of keys and values: vLLM's plug-in for Neuron has 32 (its page_size)
+BLOCK_TOKENS = 32  # positions of a block: 4 KiB of one head of 64 16-bit values, which DMA moves at its full rate
 _TOKEN_BUCKETS = (64, 128, 256, 512)
 _FIRST_CONTEXT = 256
 
