@@ -49,7 +49,7 @@ struct SymmetricPlan {
   Request request;  // of all ranks: rank i of unit u is rank i * units + u
   Hierarchy hierarchy;
   std::string within;  // the algorithm within a unit; "": it has one rank
-  Plan unit;  // ranks are those of one unit
+  Plan unit;           // ranks are those of one unit
   // Of each step of a rank, and of each entry of its wait pool: the displacement of the unit that it writes
   // to, and of the unit whose step it waits for.
   std::vector<std::vector<int32_t>> toward, waits_toward;

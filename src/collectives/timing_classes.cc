@@ -58,15 +58,12 @@ class Refinement {
   bool sort() {
     const size_t count = graph_.steps.size();
     std::vector<int32_t> missing(count);
-    std::vector<std::pair<int32_t, int32_t>> edges;
-    edges.reserve(graph_.waits.items.size());
     for (size_t i = 0; i < count; ++i) {
       const auto waits = graph_.waits.of(static_cast<int32_t>(i));
       missing[i] = static_cast<int32_t>(waits.size());
       if (waits.empty()) order_.push_back(static_cast<int32_t>(i));
-      for (const int32_t before : waits) edges.emplace_back(before, static_cast<int32_t>(i));
     }
-    const Lists followers = Lists::of_pairs(count, edges);
+    const Lists followers = graph_.waits.turned();
     for (size_t i = 0; i < order_.size(); ++i)
       for (const int32_t after : followers.of(order_[i]))
         if (--missing[static_cast<size_t>(after)] == 0) order_.push_back(after);

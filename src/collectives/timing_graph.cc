@@ -21,15 +21,11 @@ class Simulation {
     moves_from_.resize(steps);
     last_burst_.resize(static_cast<size_t>(graph.ranks));
     left_ = static_cast<int64_t>(steps);
-    std::vector<std::pair<int32_t, int32_t>> edges;
-    edges.reserve(graph.waits.items.size());
     for (int32_t step = 0; step < static_cast<int32_t>(steps); ++step) {
-      const auto waits = graph.waits.of(step);
-      pending_[static_cast<size_t>(step)] = static_cast<int32_t>(waits.size()) + 1;
-      for (const int32_t before : waits) edges.emplace_back(before, step);
+      pending_[static_cast<size_t>(step)] = static_cast<int32_t>(graph.waits.of(step).size()) + 1;
+      by_ready_.push_back(step);
     }
-    followers_ = Lists::of_pairs(steps, edges);
-    for (int32_t step = 0; step < static_cast<int32_t>(steps); ++step) by_ready_.push_back(step);
+    followers_ = graph.waits.turned();
     std::ranges::stable_sort(by_ready_, {}, [&](int32_t step) { return of(step).ready_ps; });
   }
 
@@ -157,6 +153,19 @@ Lists Lists::of_pairs(size_t lists, std::span<const std::pair<int32_t, int32_t>>
   std::vector<int64_t> at(out.first.begin(), out.first.end() - 1);
   for (const auto& [list, item] : pairs)
     out.items[static_cast<size_t>(at[static_cast<size_t>(list)]++)] = item;
+  return out;
+}
+
+Lists Lists::turned() const {
+  Lists out;
+  out.first.assign(size() + 1, 0);
+  for (const int32_t item : items) ++out.first[static_cast<size_t>(item) + 1];
+  for (size_t item = 0; item < size(); ++item) out.first[item + 1] += out.first[item];
+  out.items.resize(items.size());
+  std::vector<int64_t> at(out.first.begin(), out.first.end() - 1);
+  for (size_t list = 0; list < size(); ++list)
+    for (const int32_t item : of(static_cast<int32_t>(list)))
+      out.items[static_cast<size_t>(at[static_cast<size_t>(item)]++)] = static_cast<int32_t>(list);
   return out;
 }
 

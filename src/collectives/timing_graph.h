@@ -31,6 +31,8 @@ struct Lists {
   void close() { first.push_back(static_cast<int64_t>(items.size())); }
   // From pairs of list and item, in any order.
   static Lists of_pairs(size_t lists, std::span<const std::pair<int32_t, int32_t>> pairs);
+  // Which lists hold an item, for items 0 to size() - 1.
+  Lists turned() const;
 };
 
 struct TimedStep {
