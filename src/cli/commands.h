@@ -13,7 +13,7 @@ void add_describe(CLI::App& app, std::ostream& out);  // everything the tables s
 void add_fabric(CLI::App& app, std::ostream& out);      // links between chips, and collectives over them
 void add_nccom_test(CLI::App& app, std::ostream& out);  // AWS's benchmark of collectives
 
-void add_plan(CLI::App& app, std::ostream& out);        // layouts of a training job
-void add_replay(CLI::App& app, std::ostream& out);      // traces of requests through a server's scheduler
+void add_plan(CLI::App& app, std::ostream& out);    // layouts of a training job
+void add_replay(CLI::App& app, std::ostream& out);  // traces of requests through a server's scheduler
 
 }  // namespace opentrn::cli
