@@ -7,72 +7,54 @@ and put back the rest.
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from vllm.v1.core.sched.scheduler import Scheduler
 
 
-def is_prefill(request: Any) -> bool:
-    return request.num_computed_tokens < request.num_prompt_tokens
-
-
 class Neuron(Scheduler):
     """Prefill and decode apart, one prefill at a time, prefill first while there is room."""
 
-    prefills_at_once = 1
-
-    def concurrent(self) -> int:
-        """Requests whose blocks last whatever they grow to."""
-        blocks_each = -(-self.max_model_len // self.block_size)
-        return self.cache_config.num_gpu_blocks // blocks_each or self.max_num_running_reqs
-
-    def may_enter(self) -> bool:
-        return (
-            len(self.running) < self.max_num_running_reqs
-            and not any(map(is_prefill, self.running))
-            and len(self.waiting) < self.prefills_at_once
-            and len(self.running) < self.concurrent()
-        )
-
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
-        held = deque(self.waiting)
-        self.waiting.clear()
-        while held and self.may_enter():
-            self.waiting.append(held.popleft())
-        hidden: list[Any] = []
-        if any(map(is_prefill, self.running)):
-            hidden = [request for request in self.running if not is_prefill(request)]
-            self.running = [request for request in self.running if is_prefill(request)]
-        elif self.waiting:
-            hidden, self.running = self.running, []
-        output = super().schedule(*args, **kwargs)
-        self.running = self.running + hidden
-        self.waiting.extend(held)
-        return output
+        entering, running = self.visible()
+        with self.showing(entering, running):
+            return super().schedule(*args, **kwargs)
+
+    def visible(self) -> tuple[int, list[Any]]:
+        """How many that wait may enter, and who of those that run takes part in the step."""
+        unfinished = [one for one in self.running if one.num_computed_tokens < one.num_prompt_tokens]
+        if unfinished:
+            return 0, unfinished
+        entering = int(bool(self.waiting) and len(self.running) < self.places())
+        return entering, [] if entering else list(self.running)
+
+    def places(self) -> int:
+        """Requests that may run: no more than have blocks for whatever they grow to."""
+        longest = -(-self.max_model_len // self.block_size)
+        with_blocks = self.cache_config.num_gpu_blocks // longest or self.max_num_running_reqs
+        return min(with_blocks, self.max_num_running_reqs)
+
+    @contextmanager
+    def showing(self, entering: int, running: list[Any]) -> Iterator[None]:
+        """The base scheduler sees these alone; the others keep their order behind them."""
+        later = list(self.waiting)[entering:]
+        others = [one for one in self.running if one not in running]
+        for one in later:
+            self.waiting.remove(one)
+        self.running = running
+        yield
+        self.running = self.running + others
+        self.waiting.extend(later)
 
 
 class NeuronNxdi(Neuron):
     """The plugin before 0.21: a prompt is one step, and only places are counted."""
 
-    def may_enter(self) -> bool:
-        places = len(self.running) + len(self.waiting) < self.max_num_running_reqs
-        return len(self.running) + len(self.waiting) == 0 or (
-            places and len(self.waiting) < self.prefills_at_once
-        )
-
-    def schedule(self, *args: Any, **kwargs: Any) -> Any:
-        held = deque(self.waiting)
-        self.waiting.clear()
-        while held and self.may_enter():
-            self.waiting.append(held.popleft())
-        hidden: list[Any] = []
-        if self.waiting:
-            hidden, self.running = self.running, []
-        output = Scheduler.schedule(self, *args, **kwargs)
-        self.running = self.running + hidden
-        self.waiting.extend(held)
-        return output
+    def visible(self) -> tuple[int, list[Any]]:
+        entering = int(bool(self.waiting) and len(self.running) < self.max_num_running_reqs)
+        return entering, [] if entering else list(self.running)
 
 
 def padded(policy: str, phase: str, count: int, work: Any) -> int:

@@ -22,8 +22,8 @@ void add_failing(CLI::App& app, std::ostream&) {
 int run_words(std::vector<const char*> words, std::string* out, std::string* err) {
   words.insert(words.begin(), "opentrn");
   std::ostringstream out_stream, err_stream;
-  const int code = run(std::array<AddCommand, 3>{add_ls, add_describe, add_failing}, static_cast<int>(words.size()), words.data(),
-                       out_stream, err_stream);
+  const int code = run(std::array<AddCommand, 3>{add_ls, add_describe, add_failing},
+                       static_cast<int>(words.size()), words.data(), out_stream, err_stream);
   *out = out_stream.str();
   *err = err_stream.str();
   return code;

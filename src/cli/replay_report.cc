@@ -28,9 +28,7 @@ double per_second(int64_t count, const Replay& run) {
 
 double fraction(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-double busy_fraction(const Replay& run) {
-  return fraction(serving::seconds(run.steps.busy), run.replica_s);
-}
+double busy_fraction(const Replay& run) { return fraction(serving::seconds(run.steps.busy), run.replica_s); }
 
 void add_latency(TextTable& table, const char* name, const Distribution& values) {
   std::vector<std::string> row{name};
