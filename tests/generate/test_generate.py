@@ -104,6 +104,28 @@ def test_the_command_says_text_and_times(model_file: Path, capsys: pytest.Captur
     assert all(program["predicted_us"] > 0 and program["runs"] > 0 for program in facts["programs"])
 
 
+def test_step_times_are_what_a_replay_reads(
+    model_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "times.csv"
+    words = ["step-times", str(model_file), "--max-model-len", "128", "--max-num-seqs", "2", "-o", str(table)]
+    assert cli.main(words) == 0
+    out, err = capsys.readouterr()
+    assert table.read_text() == out
+    times = {row.split(",")[0]: float(row.split(",")[1]) for row in out.splitlines()[1:]}
+    assert list(times) == ["prefill_s64", "prefill_s128", "decode_b1_c128", "decode_b2_c128", "decode_b1", "decode_b2"]
+    model = LanguageModel(model_file, context=128, sequences=2)
+    assert times["decode_b2"] == pytest.approx(model.program((2, 1, 128, False)).predicted_us, abs=1e-3)
+
+    command = err[err.index("opentrn replay") :].split()[1:]
+    assert cli.main([*command, "--requests", "1", "--prompt-tokens", "60", "--output-tokens", "3", "--json"]) == 0
+    replayed = json.loads(capsys.readouterr().out)
+    assert replayed["ttft_ms"]["mean"] * 1000 == pytest.approx(times["prefill_s64"], abs=0.01)
+    assert replayed["tpot_ms"]["mean"] * 1000 == pytest.approx(times["decode_b1_c128"], abs=0.01)
+    assert cli.main(["step-times", str(model_file), "--max-model-len", "64", "-o", str(tmp_path / "no" / "x")]) == 2
+    assert "generate.step_times" in capsys.readouterr().err
+
+
 def test_a_packaged_model_names_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, PACKAGED["smollm2"].module, None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

@@ -116,15 +116,19 @@ class LanguageModel:
             )
         if sequences < 1:
             raise InputError(f"{sequences} answers at once", label="generate.context")
+        # Sizes of programs: sequences, new tokens, positions.
+        self.buckets: tuple[list[int], list[int], list[int]] = (
+            [pad_to[0]] if pad_to else _doubled(1, sequences),
+            [pad_to[1]] if pad_to else [size for size in _TOKEN_BUCKETS if size <= self.context],
+            [pad_to[2]] if pad_to else _doubled(min(_FIRST_CONTEXT, self.context), self.context),
+        )
         self._engine = _core.decoder_engine(
             file,
             self.target,
             dtype,
             BLOCK_TOKENS,
             sequences * (self.context // BLOCK_TOKENS) + 1,
-            [pad_to[0]] if pad_to else _doubled(1, sequences),
-            [pad_to[1]] if pad_to else [size for size in _TOKEN_BUCKETS if size <= self.context],
-            [pad_to[2]] if pad_to else _doubled(min(_FIRST_CONTEXT, self.context), self.context),
+            *self.buckets,
         )
         self.config: dict[str, Any] = self._engine.config
         self.programs: dict[Bucket, Program] = {}

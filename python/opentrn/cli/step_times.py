@@ -1,0 +1,103 @@
+"""`opentrn step-times`: what each program of a language model takes, as the table that `opentrn replay` reads."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opentrn.cli.progress import Progress
+from opentrn.errors import InputError
+
+if TYPE_CHECKING:
+    from opentrn.generate.language_model import Bucket
+
+
+def step_times_command(options: argparse.Namespace) -> int:
+    """opentrn step-times MODEL: a CSV of programs, and the command that replays a trace with it."""
+    from opentrn.generate import LanguageModel
+
+    rows = []
+    with Progress(options) as progress:
+        progress.begin("loading the weights")
+        model = LanguageModel(
+            options.model,
+            target=options.target,
+            dtype=options.dtype,
+            context=options.max_model_len,
+            sequences=options.max_num_seqs,
+        )
+        for name, bucket in _programs(model):
+            progress.begin(f"timing {name}")
+            program = model.program(bucket)
+            rows.append({"program": name, "us": program.predicted_us, "bound_by": program.bound_by})
+    text = "program,us\n" + "".join(f"{row['program']},{row['us']:.3f}\n" for row in rows)
+    if options.output:
+        try:
+            Path(options.output).write_text(text)
+        except OSError as error:
+            raise InputError(f"{options.output}: {error.strerror}", label="generate.step_times") from error
+    if options.json:
+        print(json.dumps({"model": str(model.path), "target": model.target, "dtype": model.dtype, "programs": rows}))
+    else:
+        print(text, end="")
+        print(_replay(model, options), file=sys.stderr)
+    return 0
+
+
+def _programs(model: Any) -> Iterator[tuple[str, Bucket]]:
+    """Names as AWS's scheduler asks for them, and sizes: sequences, new tokens, positions, logits of the last alone."""
+    sequences, tokens, contexts = model.buckets
+    for size in tokens:
+        yield f"prefill_s{size}", (1, size, next(c for c in contexts if c >= size), False)
+    for count in sequences:
+        for context in contexts:
+            yield f"decode_b{count}_c{context}", (count, 1, context, False)
+    # Where a replay has no buckets of contexts, each step reaches over all positions.
+    for count in sequences:
+        yield f"decode_b{count}", (count, 1, contexts[-1], False)
+
+
+def _replay(model: Any, options: argparse.Namespace) -> str:
+    sequences, tokens, contexts = (",".join(map(str, sizes)) for sizes in model.buckets)
+    return (
+        f"a prompt is read {model.buckets[1][-1]} tokens at a time; replay it with\n"
+        f"  opentrn replay --step-times {options.output or 'FILE'} --max-model-len {model.context} "
+        f"--max-num-seqs {options.max_num_seqs} --max-num-batched-tokens {model.buckets[1][-1]} "
+        f"--num-batched-tokens-buckets {tokens} --num-seqs-buckets {sequences} "
+        f"--decode-context-length-buckets {contexts}"
+    )
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is not 1 or more")
+    return value
+
+
+def add_command(commands: Any) -> None:
+    """`step-times` on the parser of the program."""
+    from opentrn.cli import models as cli_model
+    from opentrn.generate.source import PACKAGED
+
+    parser = commands.add_parser(
+        "step-times", help="what each program of a language model takes, for opentrn replay",
+        description="Compile every program that a server of this model runs, and predict its time on one NeuronCore: "
+        "CSV on stdout, the command that replays a trace with it on stderr.",
+    )  # fmt: skip
+    parser.examples = ("opentrn step-times smollm2 --max-num-seqs 8 --max-model-len 2048 -o smollm2.csv",)
+    packaged = ", ".join(sorted(PACKAGED))
+    parser.add_argument("model", help=f"a .gguf file, a folder of safetensors, or a model in a package: {packaged}")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the CSV there, too")
+    parser.add_argument("--max-model-len", type=_count, default=2048, metavar="N", help="positions of a request (2048)")
+    parser.add_argument("--max-num-seqs", type=_count, default=8, metavar="N", help="requests at once (8)")
+    parser.add_argument("--target", metavar="TARGET", help=cli_model.TARGET_DEFAULT)
+    parser.add_argument("--dtype", default="f16", choices=("bf16", "f16", "f32"),
+                        help="of weights, keys and values (f16, as llama.cpp has them)")  # fmt: skip
+    cli_model.add_json(parser)
+    cli_model.add_progress(parser)
+    parser.set_defaults(command=step_times_command)
