@@ -103,7 +103,9 @@ def environment(folder: Path) -> dict[str, str]:
     path = os.pathsep.join([str(programs), os.environ["PATH"]])
     python_path = str(ROOT / "python")
     cache = str(folder / "cache")
-    return dict(os.environ, PATH=path, PYTHONPATH=python_path, OPENTRN_CACHE=cache)
+    # What other tests have set for themselves is not what a reader has.
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "NEURON_", "OPENTRN_"))}
+    return dict(clean, PATH=path, PYTHONPATH=python_path, OPENTRN_CACHE=cache)
 
 
 def checkout(folder: Path) -> Path:
