@@ -121,7 +121,7 @@ TEST(Check, AnErrorOfTheFirstChoiceIsItsRegret) {
        {"TP1 DP8 mbs=1", "TP2 DP4 mbs=1", "TP4 DP2 mbs=1", "TP8 DP1 mbs=1", "TP1 DP8 mbs=2", "TP2 DP4 mbs=2"})
     rows += std::string("made.") + layout + ",A100-80GB,GPT h2048 L24 a16,1.3e9,8," + layout +
             " full-recompute,2048,64,bf16,step time," + std::to_string(value++) + ",s,ours\n";
-  const Family& made = checked(rows).families.at("made");
+  const Family made = checked(rows).families.at("made");
   EXPECT_EQ(made.regret_groups, 1);
   EXPECT_GE(made.regret, 0);
   EXPECT_LE(made.regret, 0.5);
