@@ -89,7 +89,6 @@ class Timer {
     }
     times.schedule = spmd::schedule(steps, {.hbm_bytes_per_ns = hbm_bytes_per_ns_});
     times.end_ns = times.schedule.end_ns;
-    times.parts_ns += times.schedule.parts_ns;
     times.collectives_ns += times.schedule.collectives_ns;
     times.exposed_ns += times.schedule.exposed_ns + times.schedule.slowed_ns;
     return times;
@@ -132,8 +131,6 @@ class Timer {
       part.ns += region.times.end_ns * region.iterations;
       times.collectives_ns += region.times.collectives_ns * region.iterations;
       times.exposed_ns += region.times.exposed_ns * region.iterations;
-      // Of these stages as of their parts; the schedule counts the whole of the stage as one.
-      times.parts_ns += (region.times.parts_ns - region.times.end_ns) * region.iterations;
     }
     if (part.writes.empty())
       for (const graph::ValueId value : stage.writes) part.writes.push_back({number(value), part.ns});

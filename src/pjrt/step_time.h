@@ -29,7 +29,7 @@ struct StageTimes {
   std::vector<std::vector<Region>> regions;
   // Of these stages and what is inside of them, in a run. Exposed: no part went on while collectives were
   // under way, and what parts took longer beside them.
-  double end_ns = 0, parts_ns = 0, collectives_ns = 0, exposed_ns = 0;
+  double end_ns = 0, collectives_ns = 0, exposed_ns = 0;
 };
 struct StageTimes::Region {
   StageTimes times;

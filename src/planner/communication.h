@@ -1,7 +1,7 @@
 // Time of collectives on a machine's two tiers, by latency and bandwidth.
 //
-// The one place that knows how groups of ranks lie on servers. It is to be replaced by plans on a modelled
-// cluster (src/fabric, src/collectives) once that has servers joined by EFA; its callers need not change.
+// The one place that knows how groups of ranks lie on servers. Between servers it uses the machine table's
+// network and not the modelled cluster of src/collectives/cluster.h; asking that changes this file alone.
 #pragma once
 
 #include <cstdint>

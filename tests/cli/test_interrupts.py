@@ -74,8 +74,12 @@ def test_ctrl_c_says_where_a_kernel_stood(folder: Path) -> None:
 
 
 def test_ctrl_c_says_what_a_compilation_did(folder: Path) -> None:
-    _, errors = signalled(start(folder, "compile", "long.mlir", "--no-cache"), signal.SIGINT)
-    assert "\n    at compiling: " in errors
+    # A busy machine may not have read the file when the first signal comes.
+    for after in (2.5, 4.0, 6.0):
+        _, errors = signalled(start(folder, "compile", "long.mlir", "--no-cache"), signal.SIGINT, after)
+        if "\n    at compiling: " in errors:
+            return
+    pytest.fail(errors)
 
 
 def test_sigterm_leaves_nothing(folder: Path, tmp_path: Path) -> None:

@@ -122,18 +122,30 @@ def _facts(model: Any, prompts: list[str], seconds: float) -> dict[str, Any]:
     }
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """An argument of 1 or more."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} is not 1 or more")
     return value
 
 
-def add_command(commands: Any) -> None:
-    """`generate` on the parser of the program."""
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """What every command about a language model takes: which one, for which device, in which numbers."""
     from opentrn.cli import models as cli_model
     from opentrn.generate.source import PACKAGED
 
+    packaged = ", ".join(sorted(PACKAGED))
+    parser.add_argument("model", help=f"a .gguf file, a folder of safetensors, or a model in a package: {packaged}")
+    parser.add_argument("--target", metavar="TARGET", help=cli_model.TARGET_DEFAULT)
+    parser.add_argument("--dtype", default="f16", choices=("bf16", "f16", "f32"),
+                        help="of weights, keys and values (f16, as llama.cpp has them)")  # fmt: skip
+    cli_model.add_json(parser)
+    cli_model.add_progress(parser)
+
+
+def add_command(commands: Any) -> None:
+    """`generate` on the parser of the program."""
     parser = commands.add_parser(
         "generate", help="a language model's answer, and the device's time for it",
         description="Answer prompts with a language model on one simulated NeuronCore: text on stdout, predicted "
@@ -143,23 +155,17 @@ def add_command(commands: Any) -> None:
         'opentrn generate smollm2 --prompt "Why is the sky blue?"',
         "opentrn generate model.gguf --target trn3 --temperature 0.8 --seed 1 --json",
     )
-    packaged = ", ".join(sorted(PACKAGED))
-    parser.add_argument("model", help=f"a .gguf file, a folder of safetensors, or a model in a package: {packaged}")
     parser.add_argument("--prompt", action="append", metavar="TEXT",
                         help=f"what a user says (default: {_PROMPT!r}); several are answered together")  # fmt: skip
     parser.add_argument("--system", metavar="TEXT", help="what the system says first (default: the template's)")
     parser.add_argument("--raw", action="store_true", help="take prompts as they are, without the chat template")
-    parser.add_argument("--max-tokens", type=_count, metavar="N",
+    parser.add_argument("--max-tokens", type=count, metavar="N",
                         help=f"new tokens at most (default {_TOKENS}, or what the context leaves)")  # fmt: skip
-    parser.add_argument("--context", type=_count, default=2048, metavar="N", help="positions, prompt included (2048)")
+    parser.add_argument("--context", type=count, default=2048, metavar="N", help="positions, prompt included (2048)")
     parser.add_argument("--temperature", type=float, default=0.0, metavar="T", help="0: the likeliest token (default)")
     parser.add_argument("--top-k", type=int, default=0, metavar="K", help="of the K likeliest tokens (0: all)")
     parser.add_argument("--top-p", type=float, default=1.0, metavar="P", help="of the likeliest with P together (1)")
     parser.add_argument("--min-p", type=float, default=0.0, metavar="P", help="of those with P of the likeliest's (0)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn (0)")
-    parser.add_argument("--target", metavar="TARGET", help=cli_model.TARGET_DEFAULT)
-    parser.add_argument("--dtype", default="f16", choices=("bf16", "f16", "f32"),
-                        help="of weights, keys and values (f16, as llama.cpp has them)")  # fmt: skip
-    cli_model.add_json(parser)
-    cli_model.add_progress(parser)
+    add_model(parser)
     parser.set_defaults(command=generate_command)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opentrn.cli.generate import add_model, count
 from opentrn.cli.progress import Progress
 from opentrn.errors import InputError
 
@@ -53,12 +54,12 @@ def _programs(model: Any) -> Iterator[tuple[str, Bucket]]:
     sequences, tokens, contexts = model.buckets
     for size in tokens:
         yield f"prefill_s{size}", (1, size, next(c for c in contexts if c >= size), False)
-    for count in sequences:
+    for rows in sequences:
         for context in contexts:
-            yield f"decode_b{count}_c{context}", (count, 1, context, False)
+            yield f"decode_b{rows}_c{context}", (rows, 1, context, False)
     # Where a replay has no buckets of contexts, each step reaches over all positions.
-    for count in sequences:
-        yield f"decode_b{count}", (count, 1, contexts[-1], False)
+    for rows in sequences:
+        yield f"decode_b{rows}", (rows, 1, contexts[-1], False)
 
 
 def _replay(model: Any, options: argparse.Namespace) -> str:
@@ -72,32 +73,16 @@ def _replay(model: Any, options: argparse.Namespace) -> str:
     )
 
 
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is not 1 or more")
-    return value
-
-
 def add_command(commands: Any) -> None:
     """`step-times` on the parser of the program."""
-    from opentrn.cli import models as cli_model
-    from opentrn.generate.source import PACKAGED
-
     parser = commands.add_parser(
         "step-times", help="what each program of a language model takes, for opentrn replay",
         description="Compile every program that a server of this model runs, and predict its time on one NeuronCore: "
         "CSV on stdout, the command that replays a trace with it on stderr.",
     )  # fmt: skip
     parser.examples = ("opentrn step-times smollm2 --max-num-seqs 8 --max-model-len 2048 -o smollm2.csv",)
-    packaged = ", ".join(sorted(PACKAGED))
-    parser.add_argument("model", help=f"a .gguf file, a folder of safetensors, or a model in a package: {packaged}")
+    add_model(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="write the CSV there, too")
-    parser.add_argument("--max-model-len", type=_count, default=2048, metavar="N", help="positions of a request (2048)")
-    parser.add_argument("--max-num-seqs", type=_count, default=8, metavar="N", help="requests at once (8)")
-    parser.add_argument("--target", metavar="TARGET", help=cli_model.TARGET_DEFAULT)
-    parser.add_argument("--dtype", default="f16", choices=("bf16", "f16", "f32"),
-                        help="of weights, keys and values (f16, as llama.cpp has them)")  # fmt: skip
-    cli_model.add_json(parser)
-    cli_model.add_progress(parser)
+    parser.add_argument("--max-model-len", type=count, default=2048, metavar="N", help="positions of a request (2048)")
+    parser.add_argument("--max-num-seqs", type=count, default=8, metavar="N", help="requests at once (8)")
     parser.set_defaults(command=step_times_command)
