@@ -1,6 +1,6 @@
 // The graph compiler: graph::Module to isa::Program.
 //
-//   passes (passes/passes.h) -> plan (lowering/plan.h) -> device kernels (lowering/)
+//   phases of passes (pipeline/phases.h) -> plan (lowering/plan.h) -> device kernels (lowering/)
 //
 // The program is then like any other: backend::compile() schedules it, sim/functional runs it, sim/timing
 // times it.
@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "compiler/constant.h"
+#include "compiler/lowering/constant.h"
 #include "compiler/options.h"
-#include "compiler/passes/passes.h"
+#include "compiler/pipeline/pass.h"
 #include "graph/literal.h"
 #include "graph/module.h"
 #include "isa/origin.h"
@@ -26,20 +26,6 @@ struct Port {
   isa::TensorId tensor;
   graph::Type type;
   std::string name;  // the model's own where it has one (ONNX), else input0, output0, ...
-};
-
-// How much the passes changed.
-struct PassCounts {
-  int64_t casts = 0;            // of auto_cast
-  int64_t simplified = 0;       // ops replaced by identities
-  int64_t folded = 0;           // ops that became constants
-  int64_t shared = 0;           // ops that repeat another
-  int64_t attention = 0;        // attentions that are one kernel
-  int64_t activations = 0;      // GELU and SiLU that are one function of the Scalar engine
-  int64_t integer_weights = 0;  // that the model has in eight bits and that stay so
-  int64_t turned = 0;           // convolutions of images with channels last that have them first
-  int64_t prologues = 0;        // operands of products that are computed as they are loaded
-  WeightCounts weights;
 };
 
 struct CompiledModule {

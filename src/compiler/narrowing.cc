@@ -8,9 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "compiler/lowering/device_type.h"
-#include "compiler/lowering/plan.h"
-#include "compiler/passes/passes.h"
+#include "compiler/analysis/device_type.h"
+#include "compiler/analysis/values.h"
+#include "compiler/canonicalise/passes.h"
 #include "graph/element_value.h"
 
 namespace opentrn::compiler {

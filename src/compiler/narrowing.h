@@ -1,9 +1,9 @@
-// What a program states in 64 bits and the device computes in 32 (lowering/device_type.h): which ops may give
+// What a program states in 64 bits and the device computes in 32 (analysis/device_type.h): which ops may give
 // other numbers for that.
 //
 // Integers are followed by the range that they may have: positions, counts and lengths stay far below 32 bits
 // in most programs that state them as i64, and are not named. Every op of f64 is rounded to f32. ui64 is
-// computed in two words (passes/expand_wide.cc) but for sums.
+// computed in two words (expand/wide.cc) but for sums.
 #pragma once
 
 #include <cstdint>

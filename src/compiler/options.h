@@ -9,21 +9,17 @@
 #include <vector>
 
 #include "arch/arch.h"
+#include "compiler/canonicalise/auto_cast_mode.h"
+#include "compiler/weights/weight_type.h"
 #include "graph/element_type.h"
 #include "numerics/sparsity.h"
 
 namespace opentrn::compiler {
 
-// Which fp32 operations are computed in a narrower type: passes/auto_cast.cc.
-enum class AutoCastMode : uint8_t { kNone, kMatmult, kAll };
-
 // 1: ops as they stand; only calls are inlined and dead ops dropped, and each product is a kernel of its own.
 // 2: simplification, folding and sharing of equal ops, and fused kernels.
 // 3: 2, and the fastest of a dozen lowerings by the timing model (search.h).
 enum class Level : uint8_t { k1 = 1, k2 = 2, k3 = 3 };
-
-// How constant operands of products are kept: passes/quantise_weights.cc and microscale_weights.cc.
-enum class WeightType : uint8_t { kAsGiven, kInt8, kFp8E4M3, kFp8E4M3Fn, kFp8E5M2, kMxFp8, kMxFp4 };
 
 struct Options {
   Generation generation = Generation::kV3;
@@ -36,8 +32,8 @@ struct Options {
   // Products with weights that obey the pattern are sparse ones; `prune`: all weights are made to.
   std::optional<numerics::SparsityPattern> weight_sparsity;
   bool prune_weights = false;
-  // What no device kernel takes is refused. Else the host does it (host_ops.h), and whoever asks for that
-  // says so to the user.
+  // What no device kernel takes is refused. Else the host does it (expand/host_ops.h), and whoever asks for
+  // that says so to the user.
   bool strict = true;
   // What a core may use of its chip's HBM, where whoever runs the program holds it to that; else the whole
   // chip's.

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "compiler/cost.h"
-#include "compiler/lowering/device_type.h"
-#include "compiler/lowering/plan.h"
-#include "compiler/passes/passes.h"
+#include "compiler/analysis/cost.h"
+#include "compiler/analysis/device_type.h"
+#include "compiler/analysis/values.h"
+#include "compiler/canonicalise/passes.h"
 #include "graph/copy.h"
 
 namespace opentrn::compiler {

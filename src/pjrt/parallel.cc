@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
-#include "compiler/counted_loop.h"
+#include "compiler/analysis/counted_loop.h"
 #include "graph/eval/process_groups.h"
 #include "graph/op_definitions.h"
 #include "pjrt/callback.h"

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "base/fnv1a.h"
+#include "compiler/canonicalise/passes.h"
 #include "compiler/flags.h"
 #include "compiler/narrowing.h"
-#include "compiler/passes/passes.h"
 #include "graph/eval/evaluate.h"
 #include "graph/text/text.h"
 #include "graph/verify.h"

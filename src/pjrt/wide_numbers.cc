@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "compiler/canonicalise/passes.h"
 #include "compiler/compile.h"
-#include "compiler/passes/passes.h"
 #include "graph/op_definitions.h"
 
 namespace opentrn::pjrt {
@@ -40,7 +40,7 @@ const Op* constant_of(const Function& function, ValueId value) {
   }
 }
 
-// Ops that need the low bits only, that passes know the order of (compiler/passes/expand_bounds.cc), that
+// Ops that need the low bits only, that passes know the order of (compiler/expand/bounds.cc), that
 // only repeat a constant, or start with a number that changes nothing.
 bool takes_wide(OpKind kind) {
   switch (kind) {

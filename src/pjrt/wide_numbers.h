@@ -1,5 +1,5 @@
 // 64-bit integers, which JAX has under jax_enable_x64, are 32-bit ones on a device
-// (compiler/lowering/device_type.h).
+// (compiler/analysis/device_type.h).
 #pragma once
 
 #include <span>

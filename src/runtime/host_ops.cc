@@ -55,7 +55,7 @@ std::vector<std::byte> converted(const std::byte* from, int64_t count) {
   return bytes;
 }
 
-// A device keeps 64-bit numbers in 32 bits, complex ones as pairs (compiler/lowering/device_type.h).
+// A device keeps 64-bit numbers in 32 bits, complex ones as pairs (compiler/analysis/device_type.h).
 Literal literal_of(const sim::CustomOpTensor& tensor, const graph::Type& type) {
   const int64_t count = type.element_count();
   switch (type.element()) {

@@ -106,7 +106,7 @@ def test_equal_weights_are_in_the_file_once(dense, tmp_path):
     assert compiled.save(tmp_path / "b.neuron").stat().st_size < 3 * one - 2 * WEIGHT.nbytes + 200
 
 
-# (program, argument axes that are padded, result axes or what mixes): every rule of src/compiler/padding.cc.
+# (program, argument axes that are padded, result axes or what mixes): every rule of src/compiler/analysis/padding.cc.
 PROOFS = [
     ("tensor<4x6xf32>", "%r = stablehlo.transpose %x, dims = [1, 0] : (tensor<4x6xf32>) -> tensor<6x4xf32>",
      "tensor<6x4xf32>", 0, [(0, 1)]),

@@ -237,8 +237,8 @@ def test_cores_that_meet_in_a_device_loop_are_refused():
 
 
 def test_a_kernel_of_the_older_dialect():
-    import neuronxcc.nki as old
-    import neuronxcc.nki.language as oldl
+    import opentrn.nki_legacy as old
+    import opentrn.nki_legacy.language as oldl
 
     @old.jit
     def add_tiles(a, b):

@@ -30,7 +30,7 @@ from opentrn.errors import InputError
 
 __all__ = ["CAPACITY", "INPUT", "INTERNAL", "NOT_MODELLED", "PROGRAM", "UNSPECIFIED", "main"]
 
-_CPP_COMMANDS = ("ls", "describe", "fabric", "nccom-test", "plan", "replay")
+_CPP_COMMANDS = ("ls", "describe", "fabric", "nccom-test", "opt", "plan", "replay")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -225,6 +225,7 @@ def _add_cpp_commands(commands: Any) -> None:
         ("describe", "everything the tables say"),
         ("fabric", "the links between chips, and how long collectives over them take"),
         ("nccom-test", "time and check collectives, with the options of AWS's tool"),
+        ("opt", "a model through the compiler's passes, as StableHLO text"),
         ("plan", "parallel layouts of a training job: time, memory and price"),
         ("replay", "a trace of requests through a server's scheduler, in virtual time"),
     ):

@@ -5,7 +5,7 @@
 
 An inference of a size that no program has runs in the next larger one: inputs are padded with zeros at their
 end, results are cut to the size. That is right only when the padding reaches nothing else, which is proved on
-the graph (src/compiler/padding.h) when the model is compiled. Where it cannot be (attention over a padded
+the graph (src/compiler/analysis/padding.h) when the model is compiled. Where it cannot be (attention over a padded
 sequence), padding is refused unless `allow_padding` names the dimension: the model then masks it itself.
 """
 

@@ -7,9 +7,10 @@
 // rows, which begin anew with every sequence.
 #include <algorithm>
 
-#include "compiler/lowering/device_type.h"
+#include "compiler/analysis/attention_op.h"
+#include "compiler/analysis/device_type.h"
+#include "compiler/analysis/values.h"
 #include "compiler/lowering/lowering.h"
-#include "compiler/passes/attention.h"
 
 namespace opentrn::compiler {
 

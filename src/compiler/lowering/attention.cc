@@ -1,4 +1,4 @@
-// softmax(scale * Q K^T + masks) V (passes/attention.h), without writing the scores to memory.
+// softmax(scale * Q K^T + masks) V (analysis/attention_op.h), without writing the scores to memory.
 //
 //   for each outer batch and head
 //     K transposed [d, k] and V [k, e] in SBUF
@@ -24,9 +24,9 @@
 #include <optional>
 #include <tuple>
 
+#include "compiler/analysis/attention_op.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
-#include "compiler/passes/attention.h"
 
 namespace opentrn::compiler {
 

@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "compiler/counted_loop.h"
-#include "compiler/lowering/device_type.h"
+#include "compiler/analysis/counted_loop.h"
+#include "compiler/analysis/device_type.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/region.h"
 

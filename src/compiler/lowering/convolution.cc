@@ -16,9 +16,10 @@
 #include <map>
 #include <optional>
 
-#include "compiler/lowering/device_type.h"
+#include "compiler/analysis/device_type.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/rearrange.h"
+#include "compiler/lowering/takes.h"
 #include "compiler/lowering/tile_source.h"
 #include "compiler/lowering/tiling.h"
 #include "compiler/lowering/window.h"

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "compiler/lowering/device_type.h"
+#include "compiler/analysis/device_type.h"
 #include "compiler/lowering/lowering.h"
 #include "isa/custom_ops.h"
 

@@ -1,7 +1,7 @@
 // Ops that only move data and are no views: concatenate, pad, bitcast_convert. Each is DMA from view to view.
 #include <algorithm>
 
-#include "compiler/lowering/device_type.h"
+#include "compiler/analysis/device_type.h"
 #include "compiler/lowering/lowering.h"
 
 namespace opentrn::compiler {

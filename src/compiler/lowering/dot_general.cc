@@ -21,13 +21,13 @@
 
 #include <fmt/format.h>
 
-#include "compiler/lowering/device_type.h"
+#include "compiler/analysis/device_type.h"
+#include "compiler/analysis/number_sets.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 #include "compiler/lowering/prologue.h"
 #include "compiler/lowering/tile_source.h"
 #include "compiler/lowering/tiling.h"
-#include "compiler/passes/passes.h"
 #include "cost/usual.h"
 
 namespace opentrn::compiler {

@@ -5,7 +5,7 @@
 // reads that any more (a key-value cache, the results of a scan): its cost is then that of the update alone.
 #include <algorithm>
 
-#include "compiler/lowering/device_type.h"
+#include "compiler/analysis/device_type.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 #include "compiler/lowering/turned_copy.h"

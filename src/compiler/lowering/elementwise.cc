@@ -5,8 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "compiler/lowering/device_type.h"
-#include "compiler/passes/activations.h"
+#include "compiler/analysis/activation_op.h"
+#include "compiler/analysis/device_type.h"
+#include "compiler/lowering/takes.h"
 #include "graph/op_definitions.h"
 
 namespace opentrn::compiler {

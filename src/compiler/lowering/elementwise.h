@@ -22,9 +22,6 @@ struct Term {
   bool column = false;
 };
 
-// True when emit_elementwise has a body for this op on these element types.
-bool has_elementwise(const graph::Function& function, const graph::Op& op);
-
 // The function of the Scalar engine that the op is, as it stands.
 std::optional<ActivationFunction> activation_function(const graph::Op& op);
 

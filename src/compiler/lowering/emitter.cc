@@ -1,5 +1,5 @@
 #include "compiler/lowering/emitter.h"
-#include "compiler/hbm_capacity.h"
+#include "compiler/lowering/hbm_capacity.h"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "compiler/lowering/device_type.h"
+#include "compiler/analysis/device_type.h"
 
 namespace opentrn::compiler {
 

@@ -3,7 +3,7 @@
 // 128 indices go over partitions, are clamped into the table as StableHLO asks, and steer one indirect DMA.
 #include <algorithm>
 
-#include "compiler/lowering/device_type.h"
+#include "compiler/analysis/device_type.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "compiler/lowering/device_type.h"
+#include "compiler/analysis/device_type.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 

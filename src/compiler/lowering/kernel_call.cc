@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "compiler/host_ops.h"
-#include "compiler/lowering/device_type.h"
+#include "compiler/analysis/device_type.h"
+#include "compiler/analysis/host_call.h"
 #include "compiler/lowering/lowering.h"
 #include "graph/kernel_call.h"
 #include "isa/kernel.h"

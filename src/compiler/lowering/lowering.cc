@@ -8,13 +8,15 @@
 #include "arch/tables.h"
 #include "base/activity.h"
 #include "base/interrupt.h"
-#include "compiler/cost.h"
-#include "compiler/lowering/device_type.h"
+#include "compiler/analysis/cost.h"
+#include "compiler/analysis/device_type.h"
+#include "compiler/analysis/values.h"
 #include "compiler/lowering/elementwise.h"
 #include "compiler/lowering/kernel_call.h"
 #include "compiler/lowering/matrix.h"
 #include "compiler/lowering/rearrange.h"
 #include "compiler/lowering/region.h"
+#include "compiler/lowering/takes.h"
 
 namespace opentrn::compiler {
 

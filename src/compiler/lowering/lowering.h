@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/constant.h"
 #include "compiler/lowering/choices.h"
+#include "compiler/lowering/constant.h"
 #include "compiler/lowering/emitter.h"
 #include "compiler/lowering/plan.h"
 #include "compiler/lowering/residency.h"
@@ -163,7 +163,6 @@ std::optional<int> packed_product_row_rank(const graph::Function& function, cons
 std::optional<int> convolution_row_rank(const graph::Function& function, const graph::Op& op);
 bool has_attention(const graph::Function& function, const graph::Op& op);
 bool has_convolution(const graph::Function& function, const graph::Op& op);
-bool has_reduce_window(const graph::Function& function, const graph::Op& op);
 bool has_reduce(const graph::Function& function, const graph::Op& op);
 bool scatters_rows(const graph::Function& function, const graph::Op& op);
 bool has_scatter(const graph::Function& function, const graph::Op& op);
@@ -185,9 +184,5 @@ std::optional<int64_t> working_bytes(const graph::Function& function, const Grou
 
 // How values are best kept, from what reads them (arrangements.cc).
 std::map<graph::ValueId, Arrangement> find_arrangements(const graph::Function& function, const Plan& plan);
-
-// True when some kernel takes the op; for coverage reports, without lowering. Says nothing about the ops
-// inside loops and branches, which are asked about themselves.
-bool has_lowering(const graph::Function& function, const graph::Op& op);
 
 }  // namespace opentrn::compiler

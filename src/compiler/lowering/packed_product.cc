@@ -1,4 +1,4 @@
-// Products with packed weights (passes/packed_product.h): microscaled, or structured-sparse.
+// Products with packed weights (analysis/packed_product.h): microscaled, or structured-sparse.
 //
 // Both instructions contract over more than the partitions: partition p of a tile holds terms f p ... f p + f
 // - 1 (f = 4 of an MX element; 2, 3 or 4 of a sparse product). Weights lie so in memory. Activations are
@@ -13,10 +13,10 @@
 #include <memory>
 #include <optional>
 
+#include "compiler/analysis/packed_product.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 #include "compiler/lowering/tile_source.h"
-#include "compiler/passes/packed_product.h"
 
 namespace opentrn::compiler {
 

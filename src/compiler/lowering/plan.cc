@@ -8,11 +8,13 @@
 
 #include "arch/arch.h"
 #include "base/interrupt.h"
-#include "compiler/lowering/device_type.h"
+#include "compiler/analysis/device_type.h"
+#include "compiler/analysis/values.h"
 #include "compiler/lowering/elementwise.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/region.h"
 #include "compiler/lowering/scalars.h"
+#include "compiler/lowering/takes.h"
 #include "cost/usual.h"
 #include "graph/element_value.h"
 
@@ -62,16 +64,6 @@ int64_t product(std::span<const int64_t> dims) {
   return result;
 }
 
-std::optional<double> splat_value(const graph::Literal& literal) {
-  const graph::ElementType element = literal.type().element();
-  if (!literal.is_splat() || graph::is_complex(element)) return std::nullopt;
-  const std::byte* bytes = literal.bytes().data();
-  if (graph::is_float(element)) return graph::load_real(element, bytes);
-  if (element == graph::ElementType::kUI64)
-    return static_cast<double>(static_cast<uint64_t>(graph::load_integer(element, bytes)));
-  return static_cast<double>(graph::load_integer(element, bytes));
-}
-
 std::vector<int64_t> without_ones(std::span<const int64_t> dims) {
   std::vector<int64_t> result;
   std::copy_if(dims.begin(), dims.end(), std::back_inserter(result), [](int64_t dim) { return dim != 1; });
@@ -89,53 +81,6 @@ std::vector<int64_t> kept_then_reduced(int rank, std::span<const int64_t> dimens
 }
 
 }  // namespace
-
-bool is_view_op(OpKind kind) {
-  switch (kind) {
-    case OpKind::broadcast_in_dim_:
-    case OpKind::transpose_:
-    case OpKind::reshape_:
-    case OpKind::slice_:
-    case OpKind::reverse_:
-    case OpKind::real_:
-    case OpKind::imag_:
-    case OpKind::optimization_barrier_: return true;
-    default: return false;
-  }
-}
-
-std::optional<double> splat_of(const Function& function, ValueId value) {
-  for (;;) {
-    const OpId id = function.value(value).op;
-    if (id == graph::kNoOp) return std::nullopt;
-    const Op& op = function.op(id);
-    if (op.kind == OpKind::constant_) return splat_value(op.literal(Attr::value));
-    if (!is_view_op(op.kind)) return std::nullopt;
-    value = op.operands[function.value(value).index];
-  }
-}
-
-std::optional<OpKind> combiner_of(const Function& function, const Op& reduce) {
-  if (reduce.regions.size() != 1) return std::nullopt;
-  const graph::Block& body = function.block(reduce.regions[0]);
-  if (body.ops.size() != 2 || body.arguments.size() != 2) return std::nullopt;
-  const Op& op = function.op(body.ops[0]);
-  const Op& end = function.op(body.ops[1]);
-  if (op.operands.size() != 2 || end.operands.size() != 1 || end.operands[0] != op.results[0])
-    return std::nullopt;
-  const bool straight = op.operands[0] == body.arguments[0] && op.operands[1] == body.arguments[1];
-  const bool crossed = op.operands[1] == body.arguments[0] && op.operands[0] == body.arguments[1];
-  if (!straight && !crossed) return std::nullopt;
-  switch (op.kind) {
-    case OpKind::add_:
-    case OpKind::multiply_:
-    case OpKind::maximum_:
-    case OpKind::minimum_:
-    case OpKind::and_:
-    case OpKind::or_: return op.kind;
-    default: return std::nullopt;
-  }
-}
 
 std::optional<int> source_row_rank(const Function& function, const Op& op) {
   for (const auto rank_of : {dot_general_row_rank, packed_product_row_rank, convolution_row_rank})

@@ -139,20 +139,7 @@ class Plan {
   std::vector<bool> read_outside_;  // by value: somebody reads it from memory
 };
 
-// broadcast_in_dim, transpose, reshape, slice, reverse, optimization_barrier: values that are read through.
-bool is_view_op(graph::OpKind kind);
-// The number that every element of the value has, where constants say so.
-std::optional<double> splat_of(const graph::Function& function, graph::ValueId value);
-// add_, multiply_, maximum_, minimum_, and_ or or_ when the region of a reduce is that op of its two
-// arguments; nullopt otherwise.
-std::optional<graph::OpKind> combiner_of(const graph::Function& function, const graph::Op& reduce);
-
 // How many of the result's dimensions go over rows, when the op is a source (tile_source.h).
 std::optional<int> source_row_rank(const graph::Function& function, const graph::Op& op);
-
-// Columns of a reduction of integers or booleans, which is done by halves and needs all of them at once.
-inline constexpr int64_t kExactReductionColumns = 8192;
-// True for a reduce that a row-wise group can hold: one operand, a known combiner, a known start.
-bool is_reduction(const graph::Function& function, const graph::Op& op);
 
 }  // namespace opentrn::compiler

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "compiler/lowering/device_type.h"
+#include "compiler/analysis/device_type.h"
+#include "compiler/analysis/values.h"
 #include "compiler/lowering/elementwise.h"
 #include "compiler/lowering/lowering.h"
 

@@ -6,7 +6,7 @@
 // order.
 #include <algorithm>
 
-#include "compiler/lowering/device_type.h"
+#include "compiler/analysis/device_type.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 #include "compiler/lowering/region.h"

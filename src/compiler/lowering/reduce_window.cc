@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <limits>
 
-#include "compiler/lowering/device_type.h"
+#include "compiler/analysis/device_type.h"
+#include "compiler/analysis/values.h"
 #include "compiler/lowering/elementwise.h"
 #include "compiler/lowering/lowering.h"
+#include "compiler/lowering/takes.h"
 #include "compiler/lowering/window.h"
 
 namespace opentrn::compiler {
@@ -19,7 +21,7 @@ namespace {
 constexpr int64_t kBandBytes = 24 * 1024;
 // Of a partition, for a row of windows with what it is summed in.
 constexpr int64_t kRowBytesMax = 96 * 1024;
-// Each place of a window is an instruction; more of them are combined by doubling (passes/expand_windows.cc).
+// Each place of a window is an instruction; more of them are combined by doubling (expand/windows.cc).
 constexpr int64_t kPlacesMax = 128;
 
 std::optional<AluOp> alu_of(const graph::Function& function, const Op& op) {

@@ -1,9 +1,10 @@
 #include "compiler/lowering/region.h"
 
+#include "compiler/analysis/values.h"
+#include "compiler/lowering/takes.h"
+
 #include <map>
 #include <set>
-
-#include "compiler/lowering/plan.h"
 
 namespace opentrn::compiler {
 
@@ -12,31 +13,7 @@ using graph::OpId;
 using graph::OpKind;
 using graph::ValueId;
 
-namespace {
-
-// `inside`: what the blocks around, up to the op's, have made.
-void find_captured(const graph::Function& function, graph::BlockId block_id, std::set<ValueId>& inside,
-                   std::set<ValueId>& known, std::vector<ValueId>& captured) {
-  const graph::Block& block = function.block(block_id);
-  inside.insert(block.arguments.begin(), block.arguments.end());
-  for (const OpId id : block.ops) {
-    const Op& op = function.op(id);
-    for (const ValueId operand : op.operands)
-      if (!inside.contains(operand) && known.insert(operand).second) captured.push_back(operand);
-    for (const graph::BlockId region : op.regions) find_captured(function, region, inside, known, captured);
-    inside.insert(op.results.begin(), op.results.end());
-  }
-}
-
-}  // namespace
-
-std::vector<ValueId> captured_by(const graph::Function& function, const Op& op) {
-  if (op.regions.empty()) return {};
-  std::vector<ValueId> captured;
-  std::set<ValueId> inside, known;
-  for (const graph::BlockId region : op.regions) find_captured(function, region, inside, known, captured);
-  return captured;
-}
+namespace {}  // namespace
 
 bool is_elementwise_region(const graph::Function& function, graph::BlockId block_id) {
   const graph::Block& block = function.block(block_id);

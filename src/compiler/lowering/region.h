@@ -8,9 +8,6 @@
 
 namespace opentrn::compiler {
 
-// Values from outside that the op's regions read, each once.
-std::vector<graph::ValueId> captured_by(const graph::Function& function, const graph::Op& op);
-
 // True when every op of the block has an element-wise body or is a constant, and the block uses nothing from
 // outside but such constants.
 bool is_elementwise_region(const graph::Function& function, graph::BlockId block);

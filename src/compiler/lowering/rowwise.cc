@@ -16,7 +16,8 @@
 
 #include <fmt/format.h>
 
-#include "compiler/lowering/device_type.h"
+#include "compiler/analysis/device_type.h"
+#include "compiler/analysis/values.h"
 #include "compiler/lowering/elementwise.h"
 #include "compiler/lowering/exact_reduction.h"
 #include "compiler/lowering/lowering.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/analysis/values.h"
 #include "compiler/lowering/lowering.h"
 
 namespace opentrn::compiler {

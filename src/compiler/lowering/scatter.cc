@@ -5,13 +5,14 @@
 // lies outside goes there: no branch is needed, and time does not depend on values. Addresses are computed in
 // registers. What costs is the fixed time of three transfers per window; scatters of many small windows are
 // slow, as they are on the hardware.
-#include "compiler/lowering/scatter.h"
+#include "compiler/lowering/takes.h"
 
 #include <algorithm>
 #include <numeric>
 #include <optional>
 
-#include "compiler/lowering/device_type.h"
+#include "compiler/analysis/device_type.h"
+#include "compiler/analysis/values.h"
 #include "compiler/lowering/elementwise.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"

@@ -4,7 +4,7 @@
 // Rows with an index outside the operand are not written, as StableHLO asks; the DMA skips them.
 #include <algorithm>
 
-#include "compiler/lowering/device_type.h"
+#include "compiler/analysis/device_type.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 

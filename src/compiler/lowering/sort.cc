@@ -17,7 +17,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "compiler/lowering/device_type.h"
+#include "compiler/analysis/device_type.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 #include "compiler/lowering/region.h"

@@ -55,9 +55,6 @@ int64_t product_bytes(const graph::Function& function, const graph::Op& op, cons
                       Generation generation);
 int64_t packed_product_bytes(const graph::Function& function, const graph::Op& op);
 int64_t convolution_bytes(const graph::Function& function, const graph::Op& op);
-// Of a partition: the smallest part of a convolution's kernel that the source can hold, before it is loaded
-// ahead.
-int64_t convolution_kernel_bytes(const graph::Function& function, const graph::Op& op);
 
 // turned: rows and columns exchanged, one batch only. group_rows: blocks of rows begin anew after so many.
 struct ProductForm {

@@ -4,10 +4,11 @@
 // next kernel loads its weights while this one computes.
 #include <algorithm>
 
-#include "compiler/lowering/device_type.h"
+#include "compiler/analysis/attention_op.h"
+#include "compiler/analysis/device_type.h"
+#include "compiler/analysis/values.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/tile_source.h"
-#include "compiler/passes/attention.h"
 
 namespace opentrn::compiler {
 

@@ -1,0 +1,25 @@
+#include "compiler/analysis/attention_op.h"
+
+namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::Dictionary;
+using graph::Op;
+using graph::OpKind;
+
+std::optional<AttentionOp> attention_of(const Op& op) {
+  if (op.kind != OpKind::composite_ || op.string(Attr::name) != kAttentionName) return std::nullopt;
+  const Dictionary& attributes = *op.find(Attr::composite_attributes)->as_dictionary();
+  AttentionOp made;
+  made.scale = *attributes.find("scale")->second.get<double>();
+  const graph::AttributeList& masks = *attributes.find("masks")->second.as_list();
+  for (size_t i = 0; i < masks.size(); i += 2)
+    made.masks.push_back({op.operands[3 + i / 2], *masks[i].get<bool>(), *masks[i + 1].get<double>()});
+  if (const auto found = attributes.find("diagonal"); found != attributes.end()) {
+    made.diagonal = *found->second.get<int64_t>();
+    made.corner = op.operands.back();
+  }
+  return made;
+}
+
+}  // namespace opentrn::compiler

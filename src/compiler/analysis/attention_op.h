@@ -1,0 +1,39 @@
+// softmax(scale * Q K^T + masks) V as one op, which lowering/attention.cc takes whole.
+//
+// The op is a composite named kAttentionName. Operands: Q [B..., q, d], K [B..., k, d], V [B..., k, e], then
+// one per mask. Result: [B0, q, rest of B..., e], which is how models keep it between layers.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "graph/module.h"
+
+namespace opentrn::compiler {
+
+inline constexpr std::string_view kAttentionName = "opentrn.attention";
+// What the kernel can hold: features of a head, and of a value.
+inline constexpr int64_t kAttentionFeaturesMax = 128;
+inline constexpr int64_t kAttentionValuesMax = 512;
+// Bytes of one feature's keys; as many again for the values, beside what other kernels keep in SBUF.
+inline constexpr int64_t kAttentionKeyBytes = 16 * 1024;
+
+struct AttentionOp {
+  // Added to the scaled scores, or predicates where scores stay and `fill` elsewhere. In order.
+  struct Mask {
+    graph::ValueId value;  // [B..., q, k]
+    bool is_predicate = false;
+    double fill = 0;
+  };
+  double scale = 1;
+  // Only keys up to query + diagonal count.
+  std::optional<int64_t> diagonal;
+  std::vector<Mask> masks;
+  // [128, 128] fp32: 0 up to the diagonal, -infinity above it; with `diagonal` only.
+  std::optional<graph::ValueId> corner;
+};
+// nullopt when the op is none.
+std::optional<AttentionOp> attention_of(const graph::Op& op);
+
+}  // namespace opentrn::compiler

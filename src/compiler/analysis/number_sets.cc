@@ -1,0 +1,64 @@
+#include "compiler/analysis/number_sets.h"
+
+namespace opentrn::compiler {
+
+using graph::ElementType;
+
+std::optional<FloatFormat> format_of(ElementType element) {
+  switch (element) {
+    case ElementType::kF64: return FloatFormat{11, 52};
+    case ElementType::kF32: return FloatFormat{8, 23};
+    case ElementType::kTF32: return FloatFormat{8, 10};
+    case ElementType::kBF16: return FloatFormat{8, 7};
+    case ElementType::kF16: return FloatFormat{5, 10};
+    default: return std::nullopt;
+  }
+}
+
+namespace {
+
+// Formats of 8 bits, which are narrower than all of format_of()'s; they do not hold each other's values.
+std::optional<FloatFormat> small_format_of(ElementType element) {
+  switch (element) {
+    case ElementType::kF8E3M4: return FloatFormat{3, 4};
+    case ElementType::kF8E4M3:
+    case ElementType::kF8E4M3FN: return FloatFormat{4, 3};
+    case ElementType::kF8E5M2: return FloatFormat{5, 2};
+    default: return format_of(element);
+  }
+}
+
+}  // namespace
+
+bool holds_all(ElementType from, ElementType to) {
+  if (from == to) return true;
+  if (graph::is_bool(from)) return graph::is_integer(to) || format_of(to).has_value();
+  if (graph::is_integer(from) && graph::is_integer(to)) {
+    const bool from_signed = graph::is_signed_integer(from), to_signed = graph::is_signed_integer(to);
+    if (from_signed == to_signed) return graph::bit_width(from) <= graph::bit_width(to);
+    return !from_signed && graph::bit_width(from) < graph::bit_width(to);
+  }
+  const auto wide = format_of(to);
+  if (graph::is_integer(from)) {
+    const int digits = graph::bit_width(from) - (graph::is_signed_integer(from) ? 1 : 0);
+    return wide && digits <= wide->mantissa_bits + 1;
+  }
+  const auto narrow = small_format_of(from);
+  return narrow && wide && narrow->exponent_bits <= wide->exponent_bits &&
+         narrow->mantissa_bits <= wide->mantissa_bits;
+}
+
+bool is_narrow_operand_type(ElementType narrow, ElementType wide) {
+  switch (narrow) {
+    case ElementType::kI8:
+    case ElementType::kUI8:
+    case ElementType::kF8E4M3:
+    case ElementType::kF8E4M3FN:
+    case ElementType::kF8E5M2:
+    case ElementType::kBF16:
+    case ElementType::kF16: return narrow != wide && holds_all(narrow, wide);
+    default: return false;
+  }
+}
+
+}  // namespace opentrn::compiler

@@ -1,0 +1,65 @@
+#include "compiler/analysis/pass_for_test.h"
+#include "compiler/canonicalise/passes.h"
+
+namespace opentrn::compiler {
+namespace {
+
+// A convolution as JAX writes it, with its bias and activation.
+constexpr std::string_view kBody = R"(
+  %zero = stablehlo.constant dense<0.0> : tensor<1x4x4x3xf32>
+  %a = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+       window = {stride = [1, 1], pad = [[1, 1], [1, 1]], rhs_dilate = [1, 1]}
+       {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+       : (tensor<1x4x4x2xf32>, tensor<3x3x2x3xf32>) -> tensor<1x4x4x3xf32>
+  %b = stablehlo.maximum %a, %zero : tensor<1x4x4x3xf32>
+  return %b : tensor<1x4x4x3xf32>)";
+
+TEST(PutChannelsFirst, TurnsImagesAtTheEndsOnly) {
+  const std::string text =
+      main_of("(%x: tensor<1x4x4x2xf32>, %w: tensor<3x3x2x3xf32>) -> tensor<1x4x4x3xf32>", kBody);
+  const auto run = [](graph::Function& function) {
+    EXPECT_EQ(put_channels_first(function), 1);
+    simplify(function);
+    remove_dead_ops(function);
+  };
+  const std::string then = after(text, run);
+  EXPECT_NE(then.find("[b, f, 0, 1]x[0, 1, i, o]->[b, f, 0, 1]"), std::string::npos) << then;
+  EXPECT_NE(then.find("stablehlo.maximum %1, %2 : tensor<1x3x4x4xf32>"), std::string::npos) << then;
+  expect_same_values(text, run, 1e-6);
+}
+
+TEST(PutChannelsFirst, LeavesConvolutionsThatHaveThemFirst) {
+  const std::string text =
+      main_of("(%x: tensor<1x2x4x4xf32>, %w: tensor<3x2x3x3xf32>) -> tensor<1x3x2x2xf32>", R"(
+    %a = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+         window = {stride = [1, 1], pad = [[0, 0], [0, 0]], rhs_dilate = [1, 1]}
+         {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+         : (tensor<1x2x4x4xf32>, tensor<3x2x3x3xf32>) -> tensor<1x3x2x2xf32>
+    return %a : tensor<1x3x2x2xf32>)");
+  graph::Module module = parsed(text);
+  EXPECT_EQ(put_channels_first(module.entry()), 0);
+  EXPECT_EQ(graph::print_module(module), printed(text));
+}
+
+// A kernel that is a constant gets the order in which it is read; fold_constants() then writes it.
+TEST(ArrangeConstants, TurnsConstantKernels) {
+  const std::string text = main_of("(%x: tensor<1x2x4x4xf32>) -> tensor<1x3x2x2xf32>", R"(
+    %w = stablehlo.iota dim = 0 : tensor<3x2x3x3xf32>
+    %a = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+         window = {stride = [1, 1], pad = [[0, 0], [0, 0]], rhs_dilate = [1, 1]}
+         {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+         : (tensor<1x2x4x4xf32>, tensor<3x2x3x3xf32>) -> tensor<1x3x2x2xf32>
+    return %a : tensor<1x3x2x2xf32>)");
+  const auto run = [](graph::Function& function) {
+    fold_constants(function, /*fold_ops=*/true);
+    EXPECT_EQ(arrange_constants(function), 1);
+    EXPECT_GT(fold_constants(function, /*fold_ops=*/true), 0);
+    EXPECT_EQ(arrange_constants(function), 0);
+    remove_dead_ops(function);
+  };
+  EXPECT_NE(after(text, run).find("[i, 0, 1, o]"), std::string::npos) << after(text, run);
+  expect_same_values(text, run);
+}
+
+}  // namespace
+}  // namespace opentrn::compiler

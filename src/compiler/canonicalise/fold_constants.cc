@@ -1,0 +1,249 @@
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "base/activity.h"
+#include "compiler/analysis/number_sets.h"
+#include "compiler/analysis/values.h"
+#include "compiler/canonicalise/passes.h"
+#include "compiler/lowering/takes.h"
+#include "graph/copy.h"
+#include "graph/element_value.h"
+#include "graph/eval/evaluate.h"
+#include "graph/op_definitions.h"
+#include "numerics/convert.h"
+
+namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::ElementType;
+using graph::Literal;
+using graph::Op;
+using graph::OpClass;
+using graph::OpId;
+using graph::OpKind;
+using graph::ValueId;
+
+namespace {
+
+Literal counted(const graph::Type& type, int64_t axis) {
+  const ElementType element = type.element();
+  const int64_t bytes_each = graph::storage_bytes(element);
+  std::vector<std::byte> bytes(static_cast<size_t>(type.byte_count()));
+  int64_t inner = 1;
+  for (int i = static_cast<int>(axis) + 1; i < type.rank(); ++i) inner *= type.dim(i);
+  for (int64_t i = 0; i < type.element_count(); ++i) {
+    const int64_t value = i / inner % type.dim(static_cast<int>(axis));
+    std::byte* place = bytes.data() + i * bytes_each;
+    if (graph::is_float(element))
+      graph::store_real(element, static_cast<double>(value), place);
+    else
+      graph::store_integer(element, value, place);
+  }
+  return {type, std::move(bytes)};
+}
+
+// What costs less to do here than to keep the operand, whatever its size.
+bool only_rearranges(OpKind kind) {
+  return kind == OpKind::transpose_ || kind == OpKind::reshape_ || kind == OpKind::convert_;
+}
+
+bool is_elementwise(const Op& op) {
+  const OpClass op_class = graph::definition(op.kind).op_class;
+  return op_class == OpClass::kUnaryElementwise || op_class == OpClass::kBinaryElementwise ||
+         op.kind == OpKind::select_ || op.kind == OpKind::convert_ || op.kind == OpKind::clamp_ ||
+         op.kind == OpKind::compare_;
+}
+
+bool can_fold(OpKind kind) {
+  switch (kind) {
+    case OpKind::broadcast_in_dim_:
+    case OpKind::clamp_:
+    case OpKind::compare_:
+    case OpKind::concatenate_:
+    case OpKind::convert_:
+    case OpKind::gather_:
+    case OpKind::pad_:
+    case OpKind::reshape_:
+    case OpKind::reverse_:
+    case OpKind::scatter_:
+    case OpKind::select_:
+    case OpKind::slice_:
+    case OpKind::transpose_: return true;
+    // Rounding to another size is a device's own business.
+    case OpKind::reduce_precision_: return false;
+    default: {
+      const OpClass op_class = graph::definition(kind).op_class;
+      return op_class == OpClass::kUnaryElementwise || op_class == OpClass::kBinaryElementwise;
+    }
+  }
+}
+
+// An op with regions alone, by the reference evaluator. They read nothing from outside.
+Literal evaluated_whole(const graph::Function& function, const Op& op, std::span<const Literal> operands) {
+  graph::Module module;
+  graph::Function& single = module.add_function("main");
+  graph::Copier copier(function, single);
+  std::vector<graph::eval::RuntimeValue> values;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    copier.set(op.operands[i], single.add_argument(single.body(), operands[i].type()));
+    values.push_back({operands[i]});
+  }
+  const OpId made = copier.copy(op, single.body());
+  single.append(single.body(), OpKind::return_, {single.op(made).results[0]}, {});
+  single.result_types = {single.type(single.op(made).results[0])};
+  return graph::eval::evaluate(module, single, values)[0].literal();
+}
+
+// The op alone, by the reference evaluator.
+Literal evaluated(const Op& op, std::span<const Literal> operands, const graph::Type& result) {
+  graph::Module module;
+  graph::Function& single = module.add_function("main");
+  std::vector<ValueId> arguments;
+  std::vector<graph::eval::RuntimeValue> values;
+  for (const Literal& operand : operands) {
+    arguments.push_back(single.add_argument(single.body(), operand.type()));
+    values.push_back({operand});
+  }
+  const OpId made = single.append(single.body(), op.kind, std::move(arguments), {result});
+  single.op(made).attributes = op.attributes;
+  single.append(single.body(), OpKind::return_, {single.op(made).results[0]}, {});
+  single.result_types = {result};
+  return graph::eval::evaluate(module, single, values)[0].literal();
+}
+
+class Folding {
+ public:
+  explicit Folding(graph::Function& function) : function_(function) {
+    std::vector<bool> read_otherwise(function.value_count(), false);
+    read_by_product_.assign(function.value_count(), false);
+    graph::walk(function, function.body(), [&](OpId id) {
+      const Op& op = function.op(id);
+      for (const ValueId operand : op.operands)
+        (op.kind == OpKind::dot_general_ ? read_by_product_ : read_otherwise)[graph::index_of(operand)] =
+            true;
+    });
+    for (size_t i = 0; i < read_otherwise.size(); ++i)
+      if (read_otherwise[i]) read_by_product_[i] = false;
+  }
+
+  bool fold(Op& op) {
+    if (op.results.size() != 1 || op.operands.empty() || !can_fold(op.kind)) return false;
+    if (!op.regions.empty() && !captured_by(function_, op).empty()) return false;
+    const graph::Type& result = function_.type(op.results[0]);
+    if (!result.is_tensor() || !result.is_static() || result.quantization()) return false;
+    std::vector<Literal> operands;
+    int64_t elements = result.element_count();
+    for (const ValueId operand : op.operands) {
+      const OpId maker = function_.value(operand).op;
+      if (maker == graph::kNoOp || function_.op(maker).kind != OpKind::constant_) return false;
+      operands.push_back(function_.op(maker).literal(Attr::value));
+      if (operands.back().type().quantization()) return false;
+      elements = std::max(elements, operands.back().type().element_count());
+    }
+    if (elements == 0 || stays_narrow(op, elements)) return false;
+    const bool splats =
+        op.regions.empty() && std::all_of(operands.begin(), operands.end(),
+                                          [](const Literal& literal) { return literal.is_splat(); });
+    if (auto value = splats ? folded_splat(op, operands, result) : folded(op, operands, result, elements)) {
+      op.kind = OpKind::constant_;
+      op.operands.clear();
+      op.regions.clear();
+      op.attributes.clear();
+      op.set(Attr::value, std::move(*value));
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  // Products widen what they load: large weights take less room as they are.
+  bool stays_narrow(const Op& op, int64_t elements) const {
+    return op.kind == OpKind::convert_ && elements > kFoldedElements / 8 &&
+           read_by_product_[graph::index_of(op.results[0])] &&
+           is_narrow_operand_type(function_.type(op.operands[0]).element(),
+                                  function_.type(op.results[0]).element());
+  }
+
+  // One number stands for all, before and after.
+  std::optional<Literal> folded_splat(const Op& op, std::vector<Literal>& operands,
+                                      const graph::Type& result) {
+    if (result.element_count() == 0) return Literal(result, std::vector<std::byte>{});
+    if (op.kind == OpKind::concatenate_ || op.kind == OpKind::pad_) return std::nullopt;
+    const auto with_first = [&](const Literal& from) {
+      const auto size = static_cast<size_t>(graph::storage_bytes(from.type().element()));
+      return Literal(result,
+                     std::vector<std::byte>(from.bytes().begin(),
+                                            from.bytes().begin() + static_cast<std::ptrdiff_t>(size)));
+    };
+    if (!is_elementwise(op)) return with_first(operands[0]);
+    for (Literal& operand : operands) operand = one(operand);
+    return with_first(evaluated(op, operands, result.with_dims({})));
+  }
+
+  static Literal one(const Literal& splat) {
+    return {splat.type().with_dims({}), std::vector<std::byte>(splat.bytes().begin(), splat.bytes().end())};
+  }
+
+  std::optional<Literal> folded(const Op& op, std::span<const Literal> operands, const graph::Type& result,
+                                int64_t elements) {
+    if (elements > kFoldedElements && !only_rearranges(op.kind)) return std::nullopt;
+    // A broadcast is free to read and not to keep; integers are places, on which other passes depend.
+    const bool places = graph::is_integer(result.element()) && elements <= kFoldedPlaces;
+    if (op.kind == OpKind::broadcast_in_dim_ && elements > operands[0].type().element_count() && !places)
+      return std::nullopt;
+    if (op.kind == OpKind::reshape_)
+      return Literal(result, operands[0].bytes(), std::make_shared<Literal>(operands[0]));
+    if (op.kind == OpKind::convert_)
+      if (auto narrow = narrowed(operands[0], result)) return narrow;
+    if (!op.regions.empty()) return evaluated_whole(function_, op, operands);
+    return evaluated(op, operands, result);
+  }
+
+  // Weights of an autocast are many: the device's own cast, which rounds to nearest even as the evaluator
+  // does.
+  static std::optional<Literal> narrowed(const Literal& literal, const graph::Type& result) {
+    if (literal.type().element() != ElementType::kF32 || result.element() != ElementType::kBF16)
+      return std::nullopt;
+    std::vector<std::byte> bytes(static_cast<size_t>(result.byte_count()));
+    numerics::convert(DType::kFloat32, literal.bytes().data(), 1, DType::kBFloat16, bytes.data(), 1,
+                      static_cast<size_t>(result.element_count()));
+    return Literal(result, std::move(bytes));
+  }
+
+  graph::Function& function_;
+  std::vector<bool> read_by_product_;  // by value: by nothing else
+};
+
+bool fold_iota(const graph::Function& function, Op& op) {
+  if (op.kind != OpKind::iota_) return false;
+  const graph::Type& type = function.type(op.results[0]);
+  if (!type.is_static() || graph::is_complex(type.element())) return false;
+  if (type.element_count() > kWrittenIotaElements) return false;  // expand/counting.cc
+  Literal value = counted(type, op.integer(Attr::iota_dimension));
+  op.kind = OpKind::constant_;
+  op.attributes.clear();
+  op.set(Attr::value, std::move(value));
+  return true;
+}
+
+bool is_small_iota(const graph::Function& function, const Op& op) {
+  return op.kind == OpKind::iota_ && function.type(op.results[0]).is_static() &&
+         function.type(op.results[0]).element_count() <= kFoldedElements;
+}
+
+}  // namespace
+
+int64_t fold_constants(graph::Function& function, bool fold_ops) {
+  const Activity activity("folding constants");
+  int64_t folded = 0;
+  Folding folding(function);
+  graph::walk(function, function.body(), [&](OpId id) {
+    Op& op = function.op(id);
+    if (!fold_ops || is_small_iota(function, op)) folded += fold_iota(function, op);
+    if (fold_ops) folded += folding.fold(op);
+  });
+  return folded;
+}
+
+}  // namespace opentrn::compiler

@@ -1,0 +1,55 @@
+#include "compiler/analysis/pass_for_test.h"
+#include "compiler/canonicalise/passes.h"
+
+namespace opentrn::compiler {
+namespace {
+
+void run(graph::Function& function) {
+  fold_constants(function, /*fold_ops=*/true);
+  remove_dead_ops(function);
+}
+
+constexpr PassCase kCases[] = {
+    {"arithmetic", "(%x: tensor<2xf32>) -> tensor<2xf32>",
+     R"(%a = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
+        %b = stablehlo.constant dense<[3.0, 5.0]> : tensor<2xf32>
+        %c = stablehlo.add %a, %b : tensor<2xf32>
+        %d = stablehlo.multiply %x, %c : tensor<2xf32>
+        return %d : tensor<2xf32>)",
+     R"(%c = stablehlo.constant dense<[4.0, 7.0]> : tensor<2xf32>
+        %d = stablehlo.multiply %x, %c : tensor<2xf32>
+        return %d : tensor<2xf32>)"},
+    {"iota", "() -> tensor<3xi32>",
+     R"(%a = stablehlo.iota dim = 0 : tensor<3xi32>
+        return %a : tensor<3xi32>)",
+     R"(%a = stablehlo.constant dense<[0, 1, 2]> : tensor<3xi32>
+        return %a : tensor<3xi32>)"},
+    {"what_depends_on_arguments_stays", "(%x: tensor<2xf32>) -> tensor<2xf32>",
+     R"(%a = stablehlo.negate %x : tensor<2xf32>
+        return %a : tensor<2xf32>)",
+     R"(%a = stablehlo.negate %x : tensor<2xf32>
+        return %a : tensor<2xf32>)"},
+};
+
+TEST(FoldConstants, ComputesWhatIsKnown) { expect_cases(kCases, run); }
+
+// 65,537 sums would be a constant of the program that nobody wrote; an iota of that size is one op.
+TEST(FoldConstants, LeavesLargeResults) {
+  const std::string text = main_of("() -> tensor<65537xf32>", R"(
+    %a = stablehlo.iota dim = 0 : tensor<65537xf32>
+    %b = stablehlo.add %a, %a : tensor<65537xf32>
+    return %b : tensor<65537xf32>)");
+  EXPECT_EQ(after(text, run), printed(text));
+}
+
+TEST(WriteConstants, WritesIotasOfEverySizeAndNothingElse) {
+  graph::Module module = parsed(main_of("() -> (tensor<65537xi32>, tensor<2xi32>)", R"(
+    %a = stablehlo.iota dim = 0 : tensor<65537xi32>
+    %b = stablehlo.constant dense<[1, 2]> : tensor<2xi32>
+    %c = stablehlo.add %b, %b : tensor<2xi32>
+    return %a, %c : tensor<65537xi32>, tensor<2xi32>)"));
+  EXPECT_EQ(fold_constants(module.entry(), /*fold_ops=*/false), 1);
+}
+
+}  // namespace
+}  // namespace opentrn::compiler

@@ -1,0 +1,313 @@
+// gather, dynamic_slice and set_dimension_size at places that are known: a slice, which costs nothing.
+//
+// Frameworks write x[:, 1], x[..., 0], arange-indexed masks and strided takes as gathers of constant indices.
+// A gather is a slice when each operand dimension's start moves with at most one dimension of the indices, in
+// equal steps, and no dimension of the indices moves two operand dimensions (a diagonal is no box).
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "compiler/canonicalise/passes.h"
+#include "graph/element_value.h"
+
+namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::BlockId;
+using graph::Function;
+using graph::Op;
+using graph::OpId;
+using graph::OpKind;
+using graph::ValueId;
+
+namespace {
+
+// Larger lists are data, not places that somebody wrote down.
+constexpr int64_t kIndicesMax = 1 << 20;
+
+// The value's elements, row-major, when constants under reshapes and broadcasts say them.
+std::optional<std::vector<int64_t>> known_integers(const Function& function, ValueId value) {
+  const graph::Type& type = function.type(value);
+  const OpId id = function.value(value).op;
+  if (id == graph::kNoOp || !type.is_tensor() || !type.is_static() || !graph::is_integer(type.element()) ||
+      type.element_count() > kIndicesMax)
+    return std::nullopt;
+  const Op& op = function.op(id);
+  switch (op.kind) {
+    case OpKind::constant_: {
+      const auto bytes = op.literal(Attr::value).dense();
+      const auto size = static_cast<size_t>(graph::storage_bytes(type.element()));
+      std::vector<int64_t> result;
+      for (size_t at = 0; at < bytes.size(); at += size)
+        result.push_back(static_cast<int64_t>(graph::load_integer(type.element(), bytes.data() + at)));
+      return result;
+    }
+    case OpKind::reshape_: return known_integers(function, op.operands[0]);
+    case OpKind::broadcast_in_dim_: {
+      const auto source = known_integers(function, op.operands[0]);
+      if (!source) return std::nullopt;
+      const graph::Type& from = function.type(op.operands[0]);
+      const auto places = op.integers(Attr::broadcast_dimensions);
+      std::vector<int64_t> steps(static_cast<size_t>(type.rank()));
+      for (int64_t step = 1, d = from.rank(); d-- > 0;) {
+        if (from.dim(static_cast<int>(d)) > 1)
+          steps[static_cast<size_t>(places[static_cast<size_t>(d)])] = step;
+        step *= from.dim(static_cast<int>(d));
+      }
+      std::vector<int64_t> result;
+      for (int64_t i = 0; i < type.element_count(); ++i) {
+        int64_t rest = i, at = 0;
+        for (int d = type.rank(); d-- > 0; rest /= type.dim(d))
+          at += rest % type.dim(d) * steps[static_cast<size_t>(d)];
+        result.push_back((*source)[static_cast<size_t>(at)]);
+      }
+      return result;
+    }
+    default: return std::nullopt;
+  }
+}
+
+// One operand dimension of the box: starts first + i * step for i below count, `size` elements at each. At
+// most one of count and size is not 1.
+struct Span {
+  int64_t first = 0, step = 1, count = 1, size = 1;
+  std::optional<size_t> index_dim =
+      std::nullopt;  // of the indices without their vector dimension: what moves the start
+};
+
+// values[i] = first + step * (coordinate along one of `dims`): which one, and the numbers.
+std::optional<Span> in_equal_steps(std::span<const int64_t> values, std::span<const int64_t> dims) {
+  Span span{.first = values[0]};
+  int64_t inner = static_cast<int64_t>(values.size());
+  std::vector<int64_t> steps;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    inner /= dims[d];
+    steps.push_back(dims[d] > 1 ? values[static_cast<size_t>(inner)] - values[0] : 0);
+    if (steps[d] == 0) continue;
+    if (span.index_dim) return std::nullopt;
+    span.index_dim = d;
+    span.step = steps[d];
+    span.count = dims[d];
+  }
+  if (span.step < 0) return std::nullopt;
+  for (size_t i = 0; i < values.size(); ++i) {
+    int64_t rest = static_cast<int64_t>(i), at = 0;
+    for (size_t d = dims.size(); d-- > 0; rest /= dims[d]) at += rest % dims[d] * steps[d];
+    if (values[i] != span.first + at) return std::nullopt;
+  }
+  return span;
+}
+
+std::vector<int64_t> list(const Op& op, Attr attr) {
+  if (!op.has(attr)) return {};
+  const auto values = op.integers(attr);
+  return {values.begin(), values.end()};
+}
+
+bool contains(std::span<const int64_t> values, int64_t value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+// How often each element of the list, `components` numbers long, follows itself along a dimension of `count`
+// with `inner` numbers behind each: the largest divisor of `count` that holds for all.
+int64_t repeats_of(std::span<const int64_t> values, int64_t count, int64_t inner) {
+  int64_t run = count;
+  for (int64_t i = 0; i + inner < static_cast<int64_t>(values.size()); ++i) {
+    const int64_t place = i / inner % count;
+    if (place + 1 < count && values[static_cast<size_t>(i)] != values[static_cast<size_t>(i + inner)])
+      run = std::gcd(run, place + 1);
+  }
+  return run;
+}
+
+// What a gather reads: a box of the operand, by operand dimension. `dims`: of the indices without their
+// vector dimension, each as a number of places and how often each is repeated.
+struct Reading {
+  std::vector<Span> box;
+  std::vector<int64_t> dims;
+};
+
+std::optional<Reading> reading_of(const Function& function, const Op& op) {
+  const graph::Type& operand = function.type(op.operands[0]);
+  const graph::Type& indices = function.type(op.operands[1]);
+  const auto known = known_integers(function, op.operands[1]);
+  if (!known || known->empty() || !operand.is_static() || operand.element_count() == 0) return std::nullopt;
+  const auto map = list(op, Attr::start_index_map), sizes = list(op, Attr::slice_sizes),
+             batching = list(op, Attr::operand_batching_dims),
+             index_batching = list(op, Attr::start_indices_batching_dims);
+  const int64_t vector_dim = op.integer(Attr::index_vector_dim);
+  Reading reading;
+  std::vector<int64_t>& dims = reading.dims;
+  int64_t inner = 1, behind = static_cast<int64_t>(known->size());
+  for (int d = 0; d < indices.rank(); ++d) {
+    behind /= indices.dim(d);
+    if (d > vector_dim) inner *= indices.dim(d);
+    if (d == vector_dim) continue;
+    const bool batch = contains(index_batching, d);
+    const int64_t repeats = batch ? 1 : repeats_of(*known, indices.dim(d), behind);
+    dims.push_back(indices.dim(d) / repeats);
+    dims.push_back(repeats);
+  }
+  const auto components = static_cast<int64_t>(map.size());
+  std::vector<Span>& spans = reading.box;
+  spans.resize(static_cast<size_t>(operand.rank()));
+  for (size_t d = 0; d < spans.size(); ++d) spans[d].size = sizes[d];
+  for (int64_t c = 0; c < components; ++c) {
+    const int64_t d = map[static_cast<size_t>(c)], size = sizes[static_cast<size_t>(d)];
+    std::vector<int64_t> starts;
+    for (int64_t i = 0; i < static_cast<int64_t>(known->size()); ++i)
+      if (i / inner % components == c)
+        starts.push_back(std::clamp<int64_t>((*known)[static_cast<size_t>(i)], 0,
+                                             operand.dim(static_cast<int>(d)) - size));
+    const auto span = in_equal_steps(starts, dims);
+    if (!span || (span->index_dim && size != 1)) return std::nullopt;
+    spans[static_cast<size_t>(d)] = *span;
+    spans[static_cast<size_t>(d)].size = size;
+  }
+  for (size_t i = 0; i < batching.size(); ++i) {
+    const int64_t dim = 2 * (index_batching[i] - (index_batching[i] > vector_dim ? 1 : 0));
+    spans[static_cast<size_t>(batching[i])] = {
+        .count = dims[static_cast<size_t>(dim)], .size = 1, .index_dim = static_cast<size_t>(dim)};
+  }
+  for (size_t a = 0; a < spans.size(); ++a)
+    for (size_t b = 0; b < a; ++b)
+      if (spans[a].index_dim && spans[a].index_dim == spans[b].index_dim) return std::nullopt;
+  return reading;
+}
+
+class Slicer {
+ public:
+  explicit Slicer(Function& function) : function_(function) {}
+
+  int64_t run() {
+    for (size_t block = 0; block < function_.block_count(); ++block) {
+      block_ = BlockId{static_cast<uint32_t>(block)};
+      for (at_ = 0; at_ < function_.block(block_).ops.size(); ++at_) {
+        const OpId id = function_.block(block_).ops[at_];
+        if (function_.op(id).kind == OpKind::gather_) gather(id);
+        if (function_.op(id).kind == OpKind::dynamic_slice_) dynamic_slice(id);
+        if (function_.op(id).kind == OpKind::set_dimension_size_) set_size(id);
+      }
+    }
+    return changed_;
+  }
+
+ private:
+  void gather(OpId id) {
+    const auto reading = reading_of(function_, function_.op(id));
+    if (!reading) return;
+    const Op op = function_.op(id);
+    const graph::Type& result = function_.type(op.results[0]);
+    const auto offsets = list(op, Attr::offset_dims), collapsed = list(op, Attr::collapsed_slice_dims),
+               batching = list(op, Attr::operand_batching_dims);
+    // The result with every dimension of the indices as two, places and repeats.
+    std::vector<int64_t> wide, offset_places, index_places;
+    for (int64_t d = 0; d < result.rank(); ++d) {
+      if (contains(offsets, d)) {
+        offset_places.push_back(static_cast<int64_t>(wide.size()));
+        wide.push_back(result.dim(static_cast<int>(d)));
+        continue;
+      }
+      for (int part = 0; part < 2; ++part) {
+        wide.push_back(reading->dims[index_places.size()]);
+        index_places.push_back(static_cast<int64_t>(wide.size()) - 1);
+      }
+    }
+    std::vector<int64_t> kept, places;
+    size_t offset = 0;
+    for (size_t d = 0; d < reading->box.size(); ++d) {
+      const Span& span = reading->box[d];
+      const bool stays =
+          !contains(collapsed, static_cast<int64_t>(d)) && !contains(batching, static_cast<int64_t>(d));
+      const size_t place = offset;
+      offset += stays;
+      if (span.index_dim) {
+        kept.push_back(span.count);
+        places.push_back(index_places[*span.index_dim]);
+      } else if (stays) {
+        kept.push_back(span.size);
+        places.push_back(offset_places[place]);
+      }
+    }
+    const ValueId sliced = slice(op, reading->box);
+    const ValueId reshaped = insert(OpKind::reshape_, {sliced}, result.with_dims(kept), op.location);
+    const ValueId spread = insert(OpKind::broadcast_in_dim_, {reshaped}, result.with_dims(wide), op.location);
+    function_.op(function_.value(spread).op).set(Attr::broadcast_dimensions, places);
+    become(id, OpKind::reshape_, {spread});
+  }
+
+  void dynamic_slice(OpId id) {
+    const Op op = function_.op(id);
+    const graph::Type& operand = function_.type(op.operands[0]);
+    const auto sizes = list(op, Attr::slice_sizes);
+    std::vector<int64_t> starts, limits;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      const auto start = known_integers(function_, op.operands[d + 1]);
+      if (!start || !operand.is_static()) return;
+      starts.push_back(std::clamp<int64_t>((*start)[0], 0, operand.dim(static_cast<int>(d)) - sizes[d]));
+      limits.push_back(starts.back() + sizes[d]);
+    }
+    become(id, OpKind::slice_, {op.operands[0]});
+    set_bounds(id, starts, limits, std::vector<int64_t>(sizes.size(), 1));
+  }
+
+  // A dimension "set" to a size that is known: the leading part.
+  void set_size(OpId id) {
+    const Op op = function_.op(id);
+    const graph::Type operand = function_.type(op.operands[0]), result = function_.type(op.results[0]);
+    const auto size = known_integers(function_, op.operands[1]);
+    if (!size || !operand.is_static() || !result.is_static()) return;
+    std::vector<int64_t> limits = operand.dims_vector();
+    limits[static_cast<size_t>(op.integer(Attr::dimension))] = (*size)[0];
+    if (limits != result.dims_vector()) return;
+    become(id, OpKind::slice_, {op.operands[0]});
+    set_bounds(id, std::vector<int64_t>(limits.size(), 0), limits, std::vector<int64_t>(limits.size(), 1));
+  }
+
+  ValueId slice(const Op& op, const std::vector<Span>& box) {
+    std::vector<int64_t> starts, limits, strides, dims;
+    for (const Span& span : box) {
+      starts.push_back(span.first);
+      limits.push_back(span.first + (span.count - 1) * span.step + span.size);
+      strides.push_back(span.count > 1 ? span.step : 1);
+      dims.push_back(span.count * span.size);
+    }
+    const ValueId made =
+        insert(OpKind::slice_, {op.operands[0]}, function_.type(op.operands[0]).with_dims(dims), op.location);
+    set_bounds(function_.value(made).op, starts, limits, strides);
+    return made;
+  }
+
+  void set_bounds(OpId id, const std::vector<int64_t>& starts, const std::vector<int64_t>& limits,
+                  const std::vector<int64_t>& strides) {
+    Op& op = function_.op(id);
+    op.set(Attr::start_indices, starts);
+    op.set(Attr::limit_indices, limits);
+    op.set(Attr::strides, strides);
+  }
+
+  ValueId insert(OpKind kind, std::vector<ValueId> operands, graph::Type type, graph::LocationId location) {
+    const OpId id = function_.insert(block_, at_++, kind, std::move(operands), {std::move(type)}, location);
+    return function_.op(id).results[0];
+  }
+
+  void become(OpId id, OpKind kind, std::vector<ValueId> operands) {
+    ++changed_;
+    Op& op = function_.op(id);
+    op.kind = kind;
+    op.operands = std::move(operands);
+    op.attributes.clear();
+  }
+
+  Function& function_;
+  BlockId block_{0};
+  size_t at_ = 0;
+  int64_t changed_ = 0;
+};
+
+}  // namespace
+
+int64_t slice_at_known_places(Function& function) { return Slicer(function).run(); }
+
+}  // namespace opentrn::compiler

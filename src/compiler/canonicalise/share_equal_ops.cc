@@ -1,0 +1,97 @@
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/canonicalise/passes.h"
+#include "compiler/rewrite/replacements.h"
+#include "graph/op_definitions.h"
+
+namespace opentrn::compiler {
+
+using graph::BlockId;
+using graph::Function;
+using graph::index_of;
+using graph::Op;
+using graph::OpClass;
+using graph::OpId;
+using graph::OpKind;
+
+namespace {
+
+// Constants are compared byte by byte; larger ones are weights, which nobody writes twice.
+constexpr size_t kComparedBytes = 4096;
+
+bool can_be_shared(const Op& op) {
+  const graph::OpDefinition& definition = graph::definition(op.kind);
+  if (!op.regions.empty() || definition.has_side_effect || definition.op_class == OpClass::kCollective)
+    return false;
+  switch (op.kind) {
+    case OpKind::return_:
+    case OpKind::rng_:  // two draws are two numbers
+    case OpKind::custom_call_: return false;
+    case OpKind::constant_: return op.literal(graph::Attr::value).bytes().size() <= kComparedBytes;
+    default: return !op.results.empty();
+  }
+}
+
+size_t hash_of(const Op& op) {
+  size_t hash = static_cast<size_t>(op.kind);
+  for (const graph::ValueId operand : op.operands) hash = hash * 1000003 + index_of(operand);
+  return hash;
+}
+
+bool equal(const Function& function, const Op& a, const Op& b) {
+  if (a.kind != b.kind || a.operands != b.operands || a.results.size() != b.results.size()) return false;
+  for (size_t i = 0; i < a.results.size(); ++i)
+    if (!(function.type(a.results[i]) == function.type(b.results[i]))) return false;
+  return a.attributes == b.attributes;
+}
+
+class Sharing {
+ public:
+  explicit Sharing(Function& function) : function_(function), replacements_(function) {}
+
+  int64_t run() {
+    block(function_.body());
+    return shared_;
+  }
+
+ private:
+  // What a block makes is known in it and in the regions inside, not after it.
+  void block(BlockId id) {
+    std::vector<size_t> added;
+    for (const OpId op_id : function_.block(id).ops) {
+      replacements_.apply(function_.op(op_id));
+      for (const BlockId region : std::vector(function_.op(op_id).regions)) block(region);
+      const Op& op = function_.op(op_id);
+      if (!can_be_shared(op)) continue;
+      const size_t hash = hash_of(op);
+      const auto [begin, end] = known_.equal_range(hash);
+      auto found = begin;
+      while (found != end && !equal(function_, function_.op(found->second), op)) ++found;
+      if (found == end) {
+        known_.emplace(hash, op_id);
+        added.push_back(hash);
+        continue;
+      }
+      const Op& first = function_.op(found->second);
+      for (size_t i = 0; i < op.results.size(); ++i) replacements_.replace(op.results[i], first.results[i]);
+      ++shared_;
+    }
+    if (id == function_.body()) return;
+    for (const size_t hash : added)
+      for (auto [at, end] = known_.equal_range(hash); at != end;)
+        at = function_.op(at->second).block == id ? known_.erase(at) : std::next(at);
+  }
+
+  Function& function_;
+  Replacements replacements_;
+  std::unordered_multimap<size_t, OpId> known_;
+  int64_t shared_ = 0;
+};
+
+}  // namespace
+
+int64_t share_equal_ops(Function& function) { return Sharing(function).run(); }
+
+}  // namespace opentrn::compiler

@@ -1,0 +1,295 @@
+// Identities that hold bit for bit, so that they need no permission. Not among them, though often seen: x + 0
+// (it makes +0 of -0), x * 0, x - x (NaN), reassociation.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "base/activity.h"
+#include "compiler/analysis/number_sets.h"
+#include "compiler/analysis/values.h"
+#include "compiler/canonicalise/passes.h"
+#include "compiler/rewrite/replacements.h"
+#include "graph/builder.h"
+#include "graph/op_definitions.h"
+
+namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::BlockId;
+using graph::ElementType;
+using graph::Function;
+using graph::Op;
+using graph::OpId;
+using graph::OpKind;
+using graph::ValueId;
+
+namespace {
+
+bool is_identity(std::span<const int64_t> permutation) {
+  for (size_t i = 0; i < permutation.size(); ++i)
+    if (permutation[i] != static_cast<int64_t>(i)) return false;
+  return true;
+}
+
+class Simplifier {
+ public:
+  explicit Simplifier(Function& function) : function_(function), replacements_(function) {}
+
+  int64_t run() {
+    block(function_.body());
+    return changed_;
+  }
+
+ private:
+  void block(BlockId id) {
+    for (const OpId op_id : std::vector(function_.block(id).ops)) {
+      replacements_.apply(function_.op(op_id));
+      for (const BlockId region : std::vector(function_.op(op_id).regions)) block(region);
+      if (!is_static(function_.op(op_id))) continue;
+      while (rewrite(op_id)) ++changed_;
+      const Op& op = function_.op(op_id);
+      if (const auto same = same_as(op)) {
+        replacements_.replace(op.results[0], *same);
+        ++changed_;
+      }
+    }
+  }
+
+  bool is_static(const Op& op) const {
+    if (op.results.size() != 1) return false;
+    const auto fixed = [&](ValueId value) { return type(value).is_tensor() && type(value).is_static(); };
+    return fixed(op.results[0]) && std::all_of(op.operands.begin(), op.operands.end(), fixed);
+  }
+
+  const Op* maker(ValueId value, OpKind kind) const {
+    const OpId id = function_.value(value).op;
+    return id != graph::kNoOp && function_.op(id).kind == kind ? &function_.op(id) : nullptr;
+  }
+  const graph::Type& type(ValueId value) const { return function_.type(value); }
+  bool same_type(const Op& op) const { return type(op.operands[0]) == type(op.results[0]); }
+
+  // The operand that the result equals.
+  std::optional<ValueId> same_as(const Op& op) const {
+    switch (op.kind) {
+      case OpKind::convert_:
+      case OpKind::reshape_:
+      case OpKind::broadcast_in_dim_:
+        if (!same_type(op)) return std::nullopt;
+        if (op.kind == OpKind::broadcast_in_dim_ && !is_identity(op.integers(Attr::broadcast_dimensions)))
+          return std::nullopt;
+        return op.operands[0];
+      case OpKind::transpose_:
+        if (is_identity(op.integers(Attr::permutation)) && same_type(op)) return op.operands[0];
+        return std::nullopt;
+      case OpKind::slice_: return same_type(op) ? std::optional(op.operands[0]) : std::nullopt;
+      case OpKind::concatenate_:
+        return op.operands.size() == 1 ? std::optional(op.operands[0]) : std::nullopt;
+      case OpKind::negate_:
+        if (const Op* inner = maker(op.operands[0], OpKind::negate_)) return inner->operands[0];
+        return std::nullopt;
+      case OpKind::not_:
+        if (const Op* inner = maker(op.operands[0], OpKind::not_)) return inner->operands[0];
+        return std::nullopt;
+      case OpKind::select_: return chosen(op);
+      default: return op.operands.size() == 2 ? without_neutral(op) : std::nullopt;
+    }
+  }
+
+  std::optional<ValueId> chosen(const Op& op) const {
+    if (op.operands[1] == op.operands[2]) return op.operands[1];
+    const auto predicate = splat_of(function_, op.operands[0]);
+    if (!predicate) {
+      // Of truth values: where it holds, true.
+      const bool same =
+          graph::is_bool(type(op.results[0]).element()) && type(op.operands[0]) == type(op.results[0]) &&
+          splat_of(function_, op.operands[1]) == 1.0 && splat_of(function_, op.operands[2]) == 0.0;
+      return same ? std::optional(op.operands[0]) : std::nullopt;
+    }
+    return op.operands[*predicate != 0 ? 1 : 2];
+  }
+
+  std::optional<ValueId> without_neutral(const Op& op) const {
+    const ElementType element = type(op.results[0]).element();
+    if (graph::is_complex(element) || !(type(op.operands[0]) == type(op.operands[1]))) return std::nullopt;
+    const auto right = splat_of(function_, op.operands[1]), left = splat_of(function_, op.operands[0]);
+    if (right && is_neutral(op.kind, element, *right, /*on_the_right=*/true)) return op.operands[0];
+    if (left && is_neutral(op.kind, element, *left, /*on_the_right=*/false)) return op.operands[1];
+    return std::nullopt;
+  }
+
+  static bool is_neutral(OpKind kind, ElementType element, double number, bool on_the_right) {
+    const bool is_float = graph::is_float(element), is_bool = graph::is_bool(element);
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    switch (kind) {
+      case OpKind::multiply_: return !is_bool && number == 1.0;
+      case OpKind::divide_: return !is_bool && number == 1.0 && on_the_right;
+      case OpKind::power_: return is_float && number == 1.0 && on_the_right;
+      // -0 keeps the sign of a zero; so does taking +0 away.
+      case OpKind::add_: return number == 0.0 && (!is_float || std::signbit(number));
+      case OpKind::subtract_: return number == 0.0 && on_the_right && (!is_float || !std::signbit(number));
+      case OpKind::maximum_: return is_float && number == -kInfinity;
+      case OpKind::minimum_: return is_float && number == kInfinity;
+      case OpKind::and_: return is_bool && number != 0;
+      case OpKind::or_: return number == 0;
+      default: return false;
+    }
+  }
+
+  // One step that makes the op read something earlier, or cost less.
+  bool rewrite(OpId id) {
+    Op& op = function_.op(id);
+    switch (op.kind) {
+      case OpKind::convert_: return merge_converts(op) || convert_before_view(id);
+      case OpKind::reshape_:
+        if (const Op* inner = maker(op.operands[0], OpKind::reshape_)) {
+          op.operands[0] = inner->operands[0];
+          return true;
+        }
+        return false;
+      case OpKind::transpose_: return merge_transposes(op);
+      case OpKind::broadcast_in_dim_: return merge_broadcasts(op);
+      case OpKind::divide_: return divide_by_power_of_two(id);
+      case OpKind::power_: return square(op);
+      case OpKind::dot_general_:
+        return read_untransposed(op, 0, Attr::lhs_batching_dimensions, Attr::lhs_contracting_dimensions) ||
+               read_untransposed(op, 1, Attr::rhs_batching_dimensions, Attr::rhs_contracting_dimensions);
+      default: return false;
+    }
+  }
+
+  // Where the first conversion loses nothing, only the second one counts.
+  bool merge_converts(Op& op) {
+    const Op* inner = maker(op.operands[0], OpKind::convert_);
+    if (!inner || type(inner->operands[0]).quantization()) return false;
+    if (!holds_all(type(inner->operands[0]).element(), type(op.operands[0]).element())) return false;
+    op.operands[0] = inner->operands[0];
+    return true;
+  }
+
+  // A narrowing conversion of what is only rearranged is done where the value is made, by the kernel that
+  // makes it.
+  bool convert_before_view(OpId id) {
+    const Op op = function_.op(id);
+    const OpId view_id = function_.value(op.operands[0]).op;
+    if (view_id == graph::kNoOp || type(op.operands[0]).quantization()) return false;
+    const Op view = function_.op(view_id);
+    if (view.kind != OpKind::reshape_ && view.kind != OpKind::transpose_) return false;
+    const OpId maker_id = function_.value(view.operands[0]).op;
+    const ElementType to = type(op.results[0]).element();
+    if (maker_id == graph::kNoOp || function_.op(maker_id).kind == OpKind::constant_ ||
+        graph::bit_width(to) >= graph::bit_width(type(op.operands[0]).element()))
+      return false;
+    const auto& ops = function_.block(op.block).ops;
+    const auto at = static_cast<size_t>(std::find(ops.begin(), ops.end(), id) - ops.begin());
+    const OpId made = function_.insert(op.block, at, OpKind::convert_, {view.operands[0]},
+                                       {type(view.operands[0]).with_element(to)}, op.location);
+    while (rewrite(made)) ++changed_;
+    Op& moved = function_.op(id);
+    moved.kind = view.kind;
+    moved.operands = {function_.op(made).results[0]};
+    if (view.has(Attr::permutation)) {
+      const auto permutation = view.integers(Attr::permutation);
+      moved.set(Attr::permutation, std::vector<int64_t>(permutation.begin(), permutation.end()));
+    }
+    return true;
+  }
+
+  bool merge_transposes(Op& op) {
+    const Op* inner = maker(op.operands[0], OpKind::transpose_);
+    if (!inner) return false;
+    std::vector<int64_t> merged;
+    const auto first = inner->integers(Attr::permutation);
+    for (const int64_t d : op.integers(Attr::permutation)) merged.push_back(first[static_cast<size_t>(d)]);
+    op.operands[0] = inner->operands[0];
+    op.set(Attr::permutation, std::move(merged));
+    return true;
+  }
+
+  // A product names the dimensions that it takes: it can name those before the transpose, if its free ones
+  // stay in order, which the result has them in.
+  bool read_untransposed(Op& op, size_t operand, Attr batching, Attr contracting) {
+    const Op* inner = maker(op.operands[operand], OpKind::transpose_);
+    if (!inner) return false;
+    const auto permutation = inner->integers(Attr::permutation);
+    std::vector<bool> named(permutation.size());
+    const auto before = [&](Attr attr) {
+      std::vector<int64_t> dims;
+      if (op.has(attr))
+        for (const int64_t d : op.integers(attr)) {
+          named[static_cast<size_t>(d)] = true;
+          dims.push_back(permutation[static_cast<size_t>(d)]);
+        }
+      return dims;
+    };
+    std::vector<int64_t> batch = before(batching), contracted = before(contracting);
+    int64_t last = -1;
+    for (size_t d = 0; d < permutation.size(); ++d) {
+      if (named[d]) continue;
+      if (permutation[d] < last) return false;
+      last = permutation[d];
+    }
+    op.operands[operand] = inner->operands[0];
+    if (!batch.empty()) op.set(batching, std::move(batch));
+    if (!contracted.empty()) op.set(contracting, std::move(contracted));
+    return true;
+  }
+
+  bool merge_broadcasts(Op& op) {
+    const Op* inner = maker(op.operands[0], OpKind::broadcast_in_dim_);
+    if (!inner) return false;
+    std::vector<int64_t> merged;
+    const auto outer = op.integers(Attr::broadcast_dimensions);
+    for (const int64_t d : inner->integers(Attr::broadcast_dimensions))
+      merged.push_back(outer[static_cast<size_t>(d)]);
+    op.operands[0] = inner->operands[0];
+    op.set(Attr::broadcast_dimensions, std::move(merged));
+    return true;
+  }
+
+  // x / 2^k and x * 2^-k are the same number before they are rounded.
+  bool divide_by_power_of_two(OpId id) {
+    const graph::Type divisor_type = type(function_.op(id).operands[1]);
+    const auto divisor = splat_of(function_, function_.op(id).operands[1]);
+    if (!format_of(divisor_type.element()) || !divisor || !std::isnormal(*divisor)) return false;
+    int exponent = 0;
+    if (std::abs(std::frexp(*divisor, &exponent)) != 0.5) return false;
+    // The reciprocal must be a normal number of the format.
+    if (std::abs(exponent) > (divisor_type.element() == ElementType::kF16 ? 13 : 120)) return false;
+    const ValueId reciprocal = number_before(id, divisor_type, 1.0 / *divisor);
+    function_.op(id).kind = OpKind::multiply_;
+    function_.op(id).operands[1] = reciprocal;
+    return true;
+  }
+
+  ValueId number_before(OpId id, const graph::Type& type, double value) {
+    const BlockId block = function_.op(id).block;
+    const auto& ops = function_.block(block).ops;
+    const auto at = static_cast<size_t>(std::find(ops.begin(), ops.end(), id) - ops.begin());
+    const OpId made = function_.insert(block, at, OpKind::constant_, {}, {type}, function_.op(id).location);
+    function_.op(made).set(Attr::value, graph::splat_literal(type, value));
+    return function_.op(made).results[0];
+  }
+
+  bool square(Op& op) {
+    const auto exponent = splat_of(function_, op.operands[1]);
+    if (!exponent || *exponent != 2.0 || !format_of(type(op.results[0]).element())) return false;
+    op.kind = OpKind::multiply_;
+    op.operands[1] = op.operands[0];
+    return true;
+  }
+
+  Function& function_;
+  Replacements replacements_;
+  int64_t changed_ = 0;
+};
+
+}  // namespace
+
+int64_t simplify(Function& function) {
+  const Activity activity("simplifying ops");
+  return Simplifier(function).run();
+}
+
+}  // namespace opentrn::compiler

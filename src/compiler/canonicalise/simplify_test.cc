@@ -1,0 +1,74 @@
+#include "compiler/analysis/pass_for_test.h"
+#include "compiler/canonicalise/passes.h"
+
+namespace opentrn::compiler {
+namespace {
+
+void run(graph::Function& function) {
+  simplify(function);
+  remove_dead_ops(function);
+}
+
+constexpr PassCase kCases[] = {
+    {"transposes", "(%x: tensor<2x3xf32>) -> tensor<2x3xf32>",
+     R"(%a = stablehlo.transpose %x, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
+        %b = stablehlo.transpose %a, dims = [1, 0] : (tensor<3x2xf32>) -> tensor<2x3xf32>
+        return %b : tensor<2x3xf32>)",
+     "return %x : tensor<2x3xf32>"},
+    {"reshapes", "(%x: tensor<2x6xf32>) -> tensor<4x3xf32>",
+     R"(%a = stablehlo.reshape %x : (tensor<2x6xf32>) -> tensor<12xf32>
+        %b = stablehlo.reshape %a : (tensor<12xf32>) -> tensor<4x3xf32>
+        return %b : tensor<4x3xf32>)",
+     R"(%b = stablehlo.reshape %x : (tensor<2x6xf32>) -> tensor<4x3xf32>
+        return %b : tensor<4x3xf32>)"},
+    {"times_one", "(%x: tensor<4xf32>) -> tensor<4xf32>",
+     R"(%one = stablehlo.constant dense<1.0> : tensor<4xf32>
+        %a = stablehlo.multiply %one, %x : tensor<4xf32>
+        return %a : tensor<4xf32>)",
+     "return %x : tensor<4xf32>"},
+    // x + 0 makes +0 of -0: it stays.
+    {"plus_zero", "(%x: tensor<4xf32>) -> tensor<4xf32>",
+     R"(%zero = stablehlo.constant dense<0.0> : tensor<4xf32>
+        %a = stablehlo.add %x, %zero : tensor<4xf32>
+        return %a : tensor<4xf32>)",
+     R"(%zero = stablehlo.constant dense<0.0> : tensor<4xf32>
+        %a = stablehlo.add %x, %zero : tensor<4xf32>
+        return %a : tensor<4xf32>)"},
+    {"widened_and_back", "(%x: tensor<4xbf16>) -> tensor<4xbf16>",
+     R"(%a = stablehlo.convert %x : (tensor<4xbf16>) -> tensor<4xf32>
+        %b = stablehlo.convert %a : (tensor<4xf32>) -> tensor<4xbf16>
+        return %b : tensor<4xbf16>)",
+     "return %x : tensor<4xbf16>"},
+    // The first convert rounds.
+    {"narrowed_and_back", "(%x: tensor<4xf32>) -> tensor<4xf32>",
+     R"(%a = stablehlo.convert %x : (tensor<4xf32>) -> tensor<4xbf16>
+        %b = stablehlo.convert %a : (tensor<4xbf16>) -> tensor<4xf32>
+        return %b : tensor<4xf32>)",
+     R"(%a = stablehlo.convert %x : (tensor<4xf32>) -> tensor<4xbf16>
+        %b = stablehlo.convert %a : (tensor<4xbf16>) -> tensor<4xf32>
+        return %b : tensor<4xf32>)"},
+    {"division_by_a_power_of_two", "(%x: tensor<4xf32>) -> tensor<4xf32>",
+     R"(%four = stablehlo.constant dense<4.0> : tensor<4xf32>
+        %a = stablehlo.divide %x, %four : tensor<4xf32>
+        return %a : tensor<4xf32>)",
+     R"(%quarter = stablehlo.constant dense<0.25> : tensor<4xf32>
+        %a = stablehlo.multiply %x, %quarter : tensor<4xf32>
+        return %a : tensor<4xf32>)"},
+    {"known_select", "(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>",
+     R"(%yes = stablehlo.constant dense<true> : tensor<4xi1>
+        %a = stablehlo.select %yes, %x, %y : tensor<4xi1>, tensor<4xf32>
+        return %a : tensor<4xf32>)",
+     "return %x : tensor<4xf32>"},
+};
+
+TEST(Simplify, WritesIdentitiesThatKeepEveryBit) { expect_cases(kCases, run); }
+
+TEST(Simplify, SaysHowManyOpsItReplaced) {
+  graph::Module module =
+      parsed(main_of("(%x: tensor<4xf32>) -> tensor<4xf32>",
+                     "%a = stablehlo.negate %x : tensor<4xf32>\nreturn %a : tensor<4xf32>"));
+  EXPECT_EQ(simplify(module.entry()), 0);
+}
+
+}  // namespace
+}  // namespace opentrn::compiler

@@ -1,0 +1,228 @@
+// cholesky and triangular_solve by halves: blocks of up to kBlock rows are written out row by row, larger
+// ones are two of half the size and a product. Only the triangle that counts is read.
+#include <limits>
+
+#include "compiler/analysis/dims.h"
+#include "compiler/expand/expand.h"
+
+namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::Builder;
+using graph::ElementType;
+using graph::Function;
+using graph::Op;
+using graph::OpKind;
+using graph::ValueId;
+
+namespace {
+
+constexpr int64_t kBlock = 16;
+
+// Batches of matrices: the last two dimensions.
+class Matrices {
+ public:
+  explicit Matrices(Builder& builder) : builder_(builder) {}
+
+  int64_t rows(const Expr& x) const { return x.type().dims()[x.type().dims().size() - 2]; }
+  int64_t columns(const Expr& x) const { return x.type().dims().back(); }
+
+  Expr part(const Expr& x, int64_t row, int64_t row_count, int64_t column, int64_t column_count) {
+    Dims start(static_cast<size_t>(x.type().rank()), 0), limit = x.type().dims_vector();
+    const size_t last = start.size() - 1;
+    start[last - 1] = row;
+    limit[last - 1] = row + row_count;
+    start[last] = column;
+    limit[last] = column + column_count;
+    return {builder_, builder_.slice(x.id(), start, limit)};
+  }
+
+  Expr transposed(const Expr& x) {
+    Dims permutation(static_cast<size_t>(x.type().rank()));
+    for (size_t i = 0; i < permutation.size(); ++i) permutation[i] = static_cast<int64_t>(i);
+    std::swap(permutation[permutation.size() - 2], permutation.back());
+    return {builder_, builder_.transpose(x.id(), permutation)};
+  }
+
+  // Real numbers as they are.
+  Expr conjugate(const Expr& x) {
+    return graph::is_complex(x.type().element()) ? x.unary(OpKind::chlo_conj_) : x;
+  }
+
+  Expr adjoint(const Expr& x) { return conjugate(transposed(x)); }
+
+  // The last `count` dimensions backwards.
+  Expr reversed(const Expr& x, bool rows_too, bool columns_too) {
+    Dims dimensions;
+    if (rows_too) dimensions.push_back(x.type().rank() - 2);
+    if (columns_too) dimensions.push_back(x.type().rank() - 1);
+    return {builder_, builder_.add(OpKind::reverse_, {x.id()},
+                                   {{Attr::dimensions, graph::Attribute(std::move(dimensions))}})};
+  }
+
+  Expr stacked(const Expr& upper, const Expr& lower) {
+    return {builder_, builder_.concatenate({upper.id(), lower.id()}, upper.type().rank() - 2)};
+  }
+
+  Expr side_by_side(const Expr& left, const Expr& right) {
+    return {builder_, builder_.concatenate({left.id(), right.id()}, left.type().rank() - 1)};
+  }
+
+  Expr zeros(const Expr& like, int64_t row_count, int64_t column_count) {
+    Dims dims = like.type().dims_vector();
+    dims[dims.size() - 2] = row_count;
+    dims.back() = column_count;
+    return {builder_, builder_.splat(like.type().with_dims(std::move(dims)), 0)};
+  }
+
+  // One row or one column of numbers, for every row and column.
+  Expr spread(const Expr& x, int64_t row_count, int64_t column_count) {
+    Dims dims = x.type().dims_vector(), places;
+    for (size_t i = 0; i < dims.size(); ++i) places.push_back(static_cast<int64_t>(i));
+    dims[dims.size() - 2] = row_count;
+    dims.back() = column_count;
+    return {builder_, builder_.broadcast_in_dim(x.id(), std::move(dims), std::move(places))};
+  }
+
+  Expr product(const Expr& a, const Expr& b) {
+    const int64_t rank = a.type().rank();
+    Dims batch, left{rank - 1}, right{rank - 2};
+    for (int64_t i = 0; i < rank - 2; ++i) batch.push_back(i);
+    Dims dims = a.type().dims_vector();
+    dims.back() = columns(b);
+    return {builder_, builder_.add(OpKind::dot_general_, {a.id(), b.id()},
+                                   {{Attr::lhs_batching_dimensions, graph::Attribute(batch)},
+                                    {Attr::rhs_batching_dimensions, graph::Attribute(batch)},
+                                    {Attr::lhs_contracting_dimensions, graph::Attribute(left)},
+                                    {Attr::rhs_contracting_dimensions, graph::Attribute(right)}},
+                                   {a.type().with_dims(std::move(dims))})};
+  }
+
+  // L X = B, L lower triangular; `unit`: its diagonal is not read, and is one.
+  Expr solve(const Expr& l, const Expr& b, bool unit) {
+    const int64_t n = rows(l), m = columns(b);
+    if (n > kBlock) {
+      const int64_t half = n / 2;
+      const Expr upper = solve(part(l, 0, half, 0, half), part(b, 0, half, 0, m), unit);
+      const Expr rest = part(b, half, n - half, 0, m) - product(part(l, half, n - half, 0, half), upper);
+      return stacked(upper, solve(part(l, half, n - half, half, n - half), rest, unit));
+    }
+    // Every row, once known, is taken from those below it.
+    Expr left = b;
+    std::vector<ValueId> known;
+    for (int64_t row = 0; row < n; ++row) {
+      Expr x = part(left, 0, 1, 0, m);
+      if (!unit) x = x / spread(part(l, row, 1, row, 1), 1, m);
+      known.push_back(x.id());
+      const int64_t below = n - row - 1;
+      if (below == 0) break;
+      left = part(left, 1, below, 0, m) -
+             spread(part(l, row + 1, below, row, 1), below, m) * spread(x, below, m);
+    }
+    return {builder_, builder_.concatenate(std::move(known), b.type().rank() - 2)};
+  }
+
+  // The lower factor; NaN from the first pivot that is not positive.
+  Expr factor(const Expr& a) {
+    const int64_t n = rows(a);
+    if (n > kBlock) {
+      const int64_t half = n / 2, rest = n - half;
+      const Expr upper = factor(part(a, 0, half, 0, half));
+      const Expr below = adjoint(solve(upper, adjoint(part(a, half, rest, 0, half)), false));
+      const Expr last = factor(part(a, half, rest, half, rest) - product(below, adjoint(below)));
+      return stacked(side_by_side(upper, zeros(a, half, rest)), side_by_side(below, last));
+    }
+    Expr left = a;
+    std::optional<Expr> factors;
+    for (int64_t column = 0; column < n; ++column) {
+      const int64_t below = n - column - 1;
+      const Expr first = part(left, 0, 1, 0, 1);
+      const bool is_complex = graph::is_complex(first.type().element());
+      const Expr square = is_complex ? first.unary(OpKind::real_) : first;  // the diagonal is real
+      const Expr root =
+          select(square > 0.0, sqrt(square), square.number(std::numeric_limits<double>::quiet_NaN()));
+      const Expr pivot = is_complex ? root.binary(OpKind::complex_, root.number(0)) : root;
+      Expr values = pivot;
+      if (below > 0) {
+        const Expr under = part(left, 1, below, 0, 1) / spread(pivot, below, 1);
+        values = stacked(pivot, under);
+        left = part(left, 1, below, 1, below) -
+               spread(under, below, below) * spread(adjoint(under), below, below);
+      }
+      if (column > 0) values = stacked(zeros(a, column, 1), values);
+      factors = factors ? side_by_side(*factors, values) : values;
+    }
+    return *factors;
+  }
+
+  // What is no factor is NaN as a whole, as LAPACK's callers and XLA have it: a pivot that is NaN has made
+  // the last one NaN too.
+  Expr whole_or_nan(const Expr& factor) {
+    const int64_t n = rows(factor);
+    const Expr last = part(factor, n - 1, 1, n - 1, 1);
+    return factor + spread(last - last, n, n);
+  }
+
+ private:
+  Builder& builder_;
+};
+
+bool on_numbers(const Function& function, const Op& op) {
+  for (const ValueId value : op.operands) {
+    const graph::Type& type = function.type(value);
+    if (!type.is_tensor() || !type.is_static() || type.element_count() == 0) return false;
+    if (!graph::is_float(type.element()) && !graph::is_complex(type.element())) return false;
+  }
+  return true;
+}
+
+// What is computed in: no device has wider numbers.
+Expr computed(const Expr& x) {
+  return x.as(graph::is_complex(x.type().element()) ? ElementType::kComplexF32 : ElementType::kF32);
+}
+
+std::vector<ValueId> cholesky(Builder& builder, const Function&, const Op& op,
+                              std::span<const ValueId> operands) {
+  const Expr given(builder, operands[0]);
+  const ElementType element = given.type().element();
+  Matrices matrices(builder);
+  const bool lower = op.boolean_or(Attr::lower, false);
+  const Expr a = computed(given);
+  const Expr factor = matrices.whole_or_nan(matrices.factor(lower ? a : matrices.adjoint(a)));
+  return {(lower ? factor : matrices.adjoint(factor)).as(element).id()};
+}
+
+// Everything becomes L X = B: from the right by transposing, from below by turning round.
+std::vector<ValueId> triangular_solve(Builder& builder, const Function&, const Op& op,
+                                      std::span<const ValueId> operands) {
+  Expr a = computed(Expr(builder, operands[0])), b = Expr(builder, operands[1]);
+  const ElementType element = b.type().element();
+  b = computed(b);
+  Matrices matrices(builder);
+  const auto kind = op.enumeration(Attr::transpose_a, graph::Transpose::kNone);
+  const bool transposes = kind == graph::Transpose::kTranspose || kind == graph::Transpose::kAdjoint;
+  const bool left = op.boolean(Attr::left_side);
+  const bool flips = transposes != !left, downwards = op.boolean(Attr::lower) != flips;
+  if (kind == graph::Transpose::kAdjoint) a = matrices.conjugate(a);
+  if (flips) a = matrices.transposed(a);
+  if (!left) b = matrices.transposed(b);
+  if (!downwards) {
+    a = matrices.reversed(a, true, true);
+    b = matrices.reversed(b, true, false);
+  }
+  Expr x = matrices.solve(a, b, op.boolean(Attr::unit_diagonal));
+  if (!downwards) x = matrices.reversed(x, true, false);
+  if (!left) x = matrices.transposed(x);
+  return {x.as(element).id()};
+}
+
+constexpr Expansion kExpansions[] = {
+    {OpKind::cholesky_, on_numbers, cholesky},
+    {OpKind::triangular_solve_, on_numbers, triangular_solve},
+};
+
+}  // namespace
+
+std::span<const Expansion> linear_algebra_expansions() { return kExpansions; }
+
+}  // namespace opentrn::compiler

@@ -1,0 +1,409 @@
+// Ops with regions, as ops on whole tensors: map, reduce_window and select_and_scatter with any element-wise
+// region, long reductions with any region, top_k as a sort.
+//
+// Windows of a reduction are combined by doubling: sums over 2, 4, 8, ... neighbours, from which any window
+// follows, dimension by dimension. StableHLO leaves the grouping to the implementation, not the order, and
+// lets an initial value be met as often as wanted. A window of n elements takes log2(n) combinations.
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "compiler/analysis/device_type.h"
+#include "compiler/analysis/dims.h"
+#include "compiler/expand/expand.h"
+#include "compiler/lowering/takes.h"
+#include "compiler/rewrite/inline_region.h"
+
+namespace opentrn::compiler {
+
+using graph::Attr;
+using graph::Builder;
+using graph::Function;
+using graph::Op;
+using graph::OpKind;
+using graph::ValueId;
+
+namespace {
+
+using Values = std::vector<ValueId>;
+using Operands = std::span<const ValueId>;
+// Places of a window that select_and_scatter goes through one by one.
+constexpr int64_t kPlacesMax = 256;
+// Elements of a row that are reduced together where a reduction has several operands, or any region.
+constexpr int64_t kReducedPiece = 1024;
+// Columns of a row of top_k that are sorted together, where not many more are wanted.
+constexpr int64_t kPiece = 256;
+
+Dims dims_of(const graph::Type& type) { return {type.dims().begin(), type.dims().end()}; }
+
+bool is_static_tensor(const Function& function, ValueId id) {
+  const graph::Type& type = function.type(id);
+  return type.is_tensor() && type.is_static() && !type.quantization() && type.element_count() > 0 &&
+         device_dtype(type.element());
+}
+
+bool all_static(const Function& function, const Op& op) {
+  const auto fits = [&](ValueId id) { return is_static_tensor(function, id); };
+  return std::all_of(op.operands.begin(), op.operands.end(), fits) &&
+         std::all_of(op.results.begin(), op.results.end(), fits);
+}
+
+// -- map
+
+bool takes_map(const Function& function, const Op& op) {
+  return all_static(function, op) && can_inline_region(function, op.regions[0]);
+}
+
+Values map(Builder& builder, const Function& function, const Op& op, Operands operands) {
+  return inline_region(builder, function, op.regions[0], operands, dims_of(function.type(op.results[0])));
+}
+
+// -- windows
+
+struct Windows {
+  Dims size, stride, base_dilation, dilation, low, high;
+
+  Windows(const Function& function, const Op& op) {
+    const auto rank = static_cast<size_t>(function.type(op.operands[0]).rank());
+    size = op.integers_or(Attr::window_dimensions, rank, 1);
+    stride = op.integers_or(Attr::window_strides, rank, 1);
+    base_dilation = op.integers_or(Attr::base_dilations, rank, 1);
+    dilation = op.integers_or(Attr::window_dilations, rank, 1);
+    low.assign(rank, 0);
+    high.assign(rank, 0);
+    if (!op.has(Attr::padding)) return;
+    const auto& padding = op.matrix(Attr::padding).values;
+    for (size_t d = 0; d < rank; ++d) {
+      low[d] = padding[2 * d];
+      high[d] = padding[2 * d + 1];
+    }
+  }
+
+  int64_t places() const {
+    return std::accumulate(size.begin(), size.end(), int64_t{1}, std::multiplies<>());
+  }
+};
+
+// Neighbours along one dimension: windows of `size` elements, `dilation` apart, at every place.
+class Doubling {
+ public:
+  Doubling(Builder& builder, const Function& function, const Op& op, size_t dimension)
+      : builder_(builder), function_(function), op_(op), dimension_(dimension) {}
+
+  Values windows(const Values& values, int64_t size, int64_t dilation) {
+    std::optional<Values> total;
+    int64_t covered = 0;
+    Values run = values;  // over `length` neighbours
+    for (int64_t length = 1; length <= size; length *= 2) {
+      if (length > 1) run = joined(run, run, length / 2 * dilation);
+      if ((size & length) == 0) continue;
+      total = total ? joined(*total, run, covered * dilation) : run;
+      covered += length;
+    }
+    return *total;
+  }
+
+ private:
+  // Each element of `a` with the one of `b` that lies `distance` further on.
+  Values joined(const Values& a, const Values& b, int64_t distance) {
+    Dims count = dims_of(builder_.type(b[0]));
+    count[dimension_] =
+        std::min(builder_.type(a[0]).dim(static_cast<int>(dimension_)), count[dimension_] - distance);
+    Values arguments;
+    for (const ValueId value : a) arguments.push_back(part(value, 0, count));
+    for (const ValueId value : b) arguments.push_back(part(value, distance, count));
+    return inline_region(builder_, function_, op_.regions[0], arguments, count);
+  }
+
+  ValueId part(ValueId value, int64_t begin, const Dims& count) {
+    Dims start(count.size(), 0);
+    start[dimension_] = begin;
+    return strided(builder_, value, start, count, Dims(count.size(), 1));
+  }
+
+  Builder& builder_;
+  const Function& function_;
+  const Op& op_;
+  size_t dimension_;
+};
+
+bool takes_reduce_window(const Function& function, const Op& op) {
+  return !has_reduce_window(function, op) && all_static(function, op) &&
+         can_inline_region(function, op.regions[0]);
+}
+
+Values reduce_window(Builder& builder, const Function& function, const Op& op, Operands operands) {
+  const Windows windows(function, op);
+  const size_t count = op.results.size(), rank = windows.size.size();
+  Dims interior = windows.base_dilation;
+  for (int64_t& n : interior) --n;
+  Values values;
+  for (size_t i = 0; i < count; ++i)
+    values.push_back(padded(builder, operands[i], operands[count + i], windows.low, windows.high, interior));
+  for (size_t d = rank; d-- > 0;)
+    if (windows.size[d] > 1)
+      values = Doubling(builder, function, op, d).windows(values, windows.size[d], windows.dilation[d]);
+  const Dims dims = dims_of(function.type(op.results[0]));
+  Values arguments;
+  for (size_t i = 0; i < count; ++i)
+    arguments.push_back(builder.broadcast_in_dim(operands[count + i], dims, {}));
+  for (const ValueId value : values)
+    arguments.push_back(strided(builder, value, Dims(rank, 0), dims, windows.stride));
+  return inline_region(builder, function, op.regions[0], arguments, dims);
+}
+
+// -- reductions of several operands, or of any region, whose rows are longer than the kernel takes
+
+// Ops on complex numbers in a region are expanded first.
+bool has_complex(const Function& function, graph::BlockId region) {
+  bool found = false;
+  graph::walk(function, region, [&](graph::OpId id) {
+    for (const ValueId result : function.op(id).results)
+      found |= function.type(result).is_tensor() && graph::is_complex(function.type(result).element());
+  });
+  return found;
+}
+
+bool takes_reduce(const Function& function, const Op& op) {
+  return !has_lowering(function, op) && all_static(function, op) && !has_complex(function, op.regions[0]) &&
+         can_inline_region(function, op.regions[0]);
+}
+
+// `op` over one dimension of `values`; an initial value may be met as often as wanted.
+Values reduced(Builder& builder, const Function& function, const Op& op, Values values, Operands initial,
+               int64_t dimension) {
+  std::vector<graph::Type> types, scalars;
+  for (const ValueId value : values) {
+    Dims dims = dims_of(builder.type(value));
+    dims.erase(dims.begin() + dimension);
+    types.push_back(builder.type(value).with_dims(dims));
+    scalars.push_back(builder.type(value).with_dims({}));
+  }
+  std::vector<graph::Type> arguments = scalars;
+  arguments.insert(arguments.end(), scalars.begin(), scalars.end());
+  const graph::RegionBody body{arguments, [&](Builder& inner, std::span<const ValueId> a) {
+                                 return inline_region(inner, function, op.regions[0], a, {});
+                               }};
+  values.insert(values.end(), initial.begin(), initial.end());
+  const graph::OpId made = builder.add_with_regions(OpKind::reduce_, std::move(values),
+                                                    {{Attr::dimensions, Dims{dimension}}}, types, {body});
+  return builder.function().op(made).results;
+}
+
+// Dimension by dimension, the innermost first; long ones piece by piece, so that neighbours stay in order.
+Values reduce(Builder& builder, const Function& function, const Op& op, Operands operands) {
+  const size_t count = op.results.size();
+  const Operands initial = operands.subspan(count);
+  Values values(operands.begin(), operands.begin() + static_cast<int64_t>(count));
+  Dims dimensions(op.integers(Attr::dimensions).begin(), op.integers(Attr::dimensions).end());
+  std::sort(dimensions.rbegin(), dimensions.rend());
+  for (const int64_t d : dimensions) {
+    const auto at = static_cast<size_t>(d);
+    const int64_t length = builder.type(values[0]).dim(static_cast<int>(d));
+    if (length > kReducedPiece) {
+      const int64_t pieces = (length + kReducedPiece - 1) / kReducedPiece;
+      for (size_t i = 0; i < count; ++i) {
+        Dims dims = dims_of(builder.type(values[i]));
+        const Dims none(dims.size(), 0);
+        Dims high = none;
+        high[at] = pieces * kReducedPiece - length;
+        dims[at] = pieces;
+        dims.insert(dims.begin() + d + 1, kReducedPiece);
+        values[i] = builder.reshape(padded(builder, values[i], initial[i], none, high, none), dims);
+      }
+      values = reduced(builder, function, op, std::move(values), initial, d + 1);
+    }
+    values = reduced(builder, function, op, std::move(values), initial, d);
+  }
+  return values;
+}
+
+// -- select_and_scatter
+
+bool takes_select_and_scatter(const Function& function, const Op& op) {
+  return all_static(function, op) && Windows(function, op).places() <= kPlacesMax &&
+         can_inline_region(function, op.regions[0]) && can_inline_region(function, op.regions[1]);
+}
+
+// Which place of its window each source element belongs to is found place by place; then each place's source
+// elements are spread to where their windows have it, and meet what is there. The last place comes first: of
+// two windows that share an element, the earlier one has it at the later place, and it goes first.
+class SelectAndScatter {
+ public:
+  SelectAndScatter(Builder& builder, const Function& function, const Op& op, Operands operands)
+      : builder_(builder),
+        function_(function),
+        op_(op),
+        operands_(operands),
+        windows_(function, op),
+        shape_(dims_of(function.type(op.operands[0]))),
+        source_shape_(dims_of(function.type(op.operands[1]))) {}
+
+  Values run() {
+    select();
+    ValueId result = builder_.broadcast_in_dim(operands_[2], shape_, {});
+    const ValueId no = builder_.splat(truth().with_dims({}), 0.0);
+    for (int64_t place = windows_.places(); place-- > 0;) {
+      Dims low = offset_of(place), high(low.size()), interior(low.size());
+      for (size_t d = 0; d < low.size(); ++d) {
+        low[d] -= windows_.low[d];
+        interior[d] = windows_.stride[d] - 1;
+        high[d] = shape_[d] - low[d] - ((source_shape_[d] - 1) * windows_.stride[d] + 1);
+      }
+      const ValueId hit = builder_.compare(graph::ComparisonDirection::kEq, chosen_, number(place));
+      const ValueId hits = padded(builder_, hit, no, low, high, interior);
+      const ValueId source = padded(builder_, operands_[1], operands_[2], low, high, interior);
+      const std::vector<ValueId> pair{result, source};
+      const ValueId met = inline_region(builder_, function_, op_.regions[1], pair, shape_)[0];
+      result = builder_.add(OpKind::select_, {hits, met, result});
+    }
+    return {result};
+  }
+
+ private:
+  graph::Type truth() const { return graph::Type::tensor(graph::ElementType::kI1, source_shape_); }
+  ValueId number(int64_t value) {
+    return builder_.splat(graph::Type::tensor(graph::ElementType::kI32, source_shape_),
+                          static_cast<double>(value));
+  }
+
+  Dims offset_of(int64_t place) const {
+    Dims offset(windows_.size.size());
+    for (size_t d = offset.size(); d-- > 0;) {
+      offset[d] = place % windows_.size[d];
+      place /= windows_.size[d];
+    }
+    return offset;
+  }
+
+  void select() {
+    const graph::Type scalar = function_.type(op_.operands[0]).with_dims({});
+    const ValueId filling = builder_.splat(scalar, 0.0);
+    const Dims none(shape_.size(), 0);
+    const ValueId everything = padded(builder_, operands_[0], filling, windows_.low, windows_.high, none);
+    const ValueId real =
+        padded(builder_, builder_.splat(graph::Type::tensor(graph::ElementType::kI1, shape_), 1.0),
+               builder_.splat(truth().with_dims({}), 0.0), windows_.low, windows_.high, none);
+    ValueId best{};
+    for (int64_t place = 0; place < windows_.places(); ++place) {
+      const Dims offset = offset_of(place);
+      const ValueId value = strided(builder_, everything, offset, source_shape_, windows_.stride);
+      const ValueId exists = strided(builder_, real, offset, source_shape_, windows_.stride);
+      if (place == 0) {
+        best = value;
+        chosen_ = builder_.add(OpKind::select_, {exists, number(0), number(-1)});
+        continue;
+      }
+      const std::vector<ValueId> pair{best, value};
+      const ValueId stays = inline_region(builder_, function_, op_.regions[0], pair, source_shape_)[0];
+      const ValueId any = builder_.compare(graph::ComparisonDirection::kGe, chosen_, number(0));
+      const ValueId keeps = builder_.add(OpKind::and_, {stays, any});
+      const ValueId takes = builder_.add(OpKind::and_, {exists, builder_.add(OpKind::not_, {keeps})});
+      best = builder_.add(OpKind::select_, {takes, value, best});
+      chosen_ = builder_.add(OpKind::select_, {takes, number(place), chosen_});
+    }
+  }
+
+  Builder& builder_;
+  const Function& function_;
+  const Op& op_;
+  Operands operands_;
+  Windows windows_;
+  Dims shape_, source_shape_;
+  ValueId chosen_{};  // by source element: the place in its window, -1 where the window is all padding
+};
+
+Values select_and_scatter(Builder& builder, const Function& function, const Op& op, Operands operands) {
+  return SelectAndScatter(builder, function, op, operands).run();
+}
+
+// -- top_k
+
+bool takes_top_k(const Function& function, const Op& op) {
+  return is_static_tensor(function, op.operands[0]) && function.type(op.operands[0]).rank() > 0;
+}
+
+// Columns of values and their places, the largest values first, equal ones in their order.
+Values sorted(Builder& builder, ValueId values, ValueId numbers) {
+  const graph::Type type = builder.type(values), places = builder.type(numbers);
+  const int64_t last = type.rank() - 1;
+  const graph::Type x = type.with_dims({}), place = places.with_dims({});
+  const auto kind =
+      graph::is_float(type.element()) ? graph::ComparisonType::kTotalOrder : graph::ComparisonType::kNone;
+  const graph::RegionBody larger{
+      {x, x, place, place}, [&](Builder& body, std::span<const ValueId> a) -> Values {
+        return {body.add(OpKind::compare_, {a[0], a[1]},
+                         {{Attr::comparison_direction, static_cast<int64_t>(graph::ComparisonDirection::kGt)},
+                          {Attr::compare_type, static_cast<int64_t>(kind)}})};
+      }};
+  const graph::OpId made =
+      builder.add_with_regions(OpKind::sort_, {values, numbers},
+                               {{Attr::dimension, last}, {Attr::is_stable, true}}, {type, places}, {larger});
+  return builder.function().op(made).results;
+}
+
+// What no value lies below, in the total order of floats.
+graph::Literal lowest(graph::ElementType element) {
+  const graph::Type type = graph::Type::tensor(element, {});
+  if (!graph::is_float(element)) return graph::neutral_element(OpKind::maximum_, element);
+  return graph::splat_literal(type, -std::numeric_limits<double>::quiet_NaN());
+}
+
+// The last `count` dimensions become these.
+ValueId with_last(Builder& builder, ValueId value, int count, const Dims& last) {
+  Dims dims = dims_of(builder.type(value));
+  dims.resize(dims.size() - static_cast<size_t>(count));
+  dims.insert(dims.end(), last.begin(), last.end());
+  return builder.reshape(value, std::move(dims));
+}
+
+// Rows that are long for what is wanted of them are cut: pieces are sorted beside each other, and what each
+// may give goes on. Pieces stay in order, so that equal values do.
+Values largest(Builder& builder, ValueId values, ValueId numbers, int64_t k) {
+  const graph::Type type = builder.type(values);
+  const int64_t last = type.rank() - 1, length = type.dim(static_cast<int>(last));
+  const int64_t piece = std::max(kPiece, 4 * k);
+  if (length > 2 * piece) {
+    const int64_t pieces = (length + piece - 1) / piece, missing = pieces * piece - length;
+    const auto rank = static_cast<size_t>(type.rank());
+    Dims none(rank, 0), high(rank, 0);
+    high.back() = missing;
+    const ValueId least = builder.constant(lowest(type.element()));
+    const ValueId zero = builder.splat(builder.type(numbers).with_dims({}), 0.0);
+    const ValueId all =
+        with_last(builder, padded(builder, values, least, none, high, none), 1, {pieces, piece});
+    const ValueId all_numbers =
+        with_last(builder, padded(builder, numbers, zero, none, high, none), 1, {pieces, piece});
+    const Values best = largest(builder, all, all_numbers, k);
+    return largest(builder, with_last(builder, best[0], 2, {pieces * k}),
+                   with_last(builder, best[1], 2, {pieces * k}), k);
+  }
+  const Values all = sorted(builder, values, numbers);
+  Dims count = dims_of(type);
+  count.back() = k;
+  const Dims first(count.size(), 0);
+  return {builder.slice(all[0], first, count), builder.slice(all[1], first, count)};
+}
+
+Values top_k(Builder& builder, const Function& function, const Op& op, Operands operands) {
+  const graph::Type& type = function.type(op.operands[0]);
+  const graph::Type places = function.type(op.results[1]).with_dims(dims_of(type));
+  const int64_t last = type.rank() - 1;
+  const ValueId numbers = builder.add(OpKind::iota_, {}, {{Attr::iota_dimension, last}}, {places});
+  return largest(builder, operands[0], numbers, op.integer(Attr::k));
+}
+
+constexpr Expansion kExpansions[] = {
+    {OpKind::map_, takes_map, map},
+    {OpKind::reduce_, takes_reduce, reduce},
+    {OpKind::reduce_window_, takes_reduce_window, reduce_window},
+    {OpKind::select_and_scatter_, takes_select_and_scatter, select_and_scatter},
+    {OpKind::chlo_top_k_, takes_top_k, top_k},
+};
+
+}  // namespace
+
+std::span<const Expansion> window_expansions() { return kExpansions; }
+
+}  // namespace opentrn::compiler

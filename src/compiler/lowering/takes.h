@@ -1,0 +1,32 @@
+// What kernels take: all that the passes before may know of them.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/module.h"
+
+namespace opentrn::compiler {
+
+// True when some kernel takes the op; for coverage reports, without lowering. Says nothing about the ops
+// inside loops and branches, which are asked about themselves.
+bool has_lowering(const graph::Function& function, const graph::Op& op);
+// True when there is an element-wise body for this op on these element types (elementwise.h).
+bool has_elementwise(const graph::Function& function, const graph::Op& op);
+// True when the kernel of windows (reduce_window.cc) takes the op.
+bool has_reduce_window(const graph::Function& function, const graph::Op& op);
+// True for a reduce that a row-wise group can hold: one operand, a known combiner, a known start.
+bool is_reduction(const graph::Function& function, const graph::Op& op);
+// Columns of a reduction of integers or booleans, which is done by halves and needs all of them at once.
+inline constexpr int64_t kExactReductionColumns = 8192;
+
+// Bytes of a partition: the smallest part of a convolution's kernel that must lie in SBUF at once.
+int64_t convolution_kernel_bytes(const graph::Function& function, const graph::Op& op);
+
+// Of a scatter: windows that are unrolled, and elements of one. Longer ones become a loop.
+inline constexpr int64_t kScatterWindowsMax = 4096;
+inline constexpr int64_t kScatterWindowElementsMax = 8192;
+
+// Of an iota that is written out as a constant of the program, at most: 256 MiB of 32 bits.
+inline constexpr int64_t kWrittenIotaElements = int64_t{1} << 26;
+
+}  // namespace opentrn::compiler

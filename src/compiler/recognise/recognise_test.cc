@@ -1,0 +1,111 @@
+#include "compiler/recognise/recognise.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "compiler/analysis/activation_op.h"
+#include "compiler/analysis/attention_op.h"
+#include "compiler/analysis/pass_for_test.h"
+
+namespace opentrn::compiler {
+namespace {
+
+constexpr PassCase kActivations[] = {
+    {"silu", "(%x: tensor<4x8xf32>) -> tensor<4x8xf32>",
+     R"(%a = stablehlo.logistic %x : tensor<4x8xf32>
+        %b = stablehlo.multiply %x, %a : tensor<4x8xf32>
+        return %b : tensor<4x8xf32>)",
+     "opentrn.silu"},
+    {"gelu_tanh", "(%x: tensor<4x8xf32>) -> tensor<4x8xf32>",
+     R"(%c = stablehlo.constant dense<0.044715> : tensor<4x8xf32>
+        %r = stablehlo.constant dense<0.797884583> : tensor<4x8xf32>
+        %one = stablehlo.constant dense<1.0> : tensor<4x8xf32>
+        %half = stablehlo.constant dense<0.5> : tensor<4x8xf32>
+        %x2 = stablehlo.multiply %x, %x : tensor<4x8xf32>
+        %x3 = stablehlo.multiply %x2, %x : tensor<4x8xf32>
+        %p = stablehlo.multiply %c, %x3 : tensor<4x8xf32>
+        %q = stablehlo.add %x, %p : tensor<4x8xf32>
+        %s = stablehlo.multiply %r, %q : tensor<4x8xf32>
+        %t = stablehlo.tanh %s : tensor<4x8xf32>
+        %u = stablehlo.add %one, %t : tensor<4x8xf32>
+        %v = stablehlo.multiply %half, %u : tensor<4x8xf32>
+        %w = stablehlo.multiply %x, %v : tensor<4x8xf32>
+        return %w : tensor<4x8xf32>)",
+     "opentrn.gelu_tanh"},
+};
+
+TEST(RecogniseActivations, MakesOneCompositeOfThem) {
+  for (const PassCase& given : kActivations) {
+    SCOPED_TRACE(given.name);
+    graph::Module module = parsed(main_of(given.signature, given.before));
+    EXPECT_EQ(recognise_activations(module.entry()), 1);
+    int found = 0;
+    graph::walk(module.entry(), module.entry().body(), [&](graph::OpId id) {
+      const graph::Op& op = module.entry().op(id);
+      if (op.kind != graph::OpKind::composite_) return;
+      ++found;
+      EXPECT_EQ(op.string(graph::Attr::name), given.after);
+      EXPECT_TRUE(activation_of_composite(op).has_value());
+      EXPECT_TRUE(std::ranges::equal(op.operands, module.entry().arguments()));
+    });
+    EXPECT_EQ(found, 1);
+  }
+}
+
+TEST(RecogniseActivations, LeavesWhatOnlyLooksLikeThem) {
+  graph::Module module = parsed(main_of("(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>", R"(
+    %a = stablehlo.logistic %y : tensor<4xf32>
+    %b = stablehlo.multiply %x, %a : tensor<4xf32>
+    return %b : tensor<4xf32>)"));
+  EXPECT_EQ(recognise_activations(module.entry()), 0);
+}
+
+std::string attention(std::string_view reduced_by) {
+  return main_of(
+      "(%q: tensor<2x256x64xf32>, %k: tensor<2x256x64xf32>, %v: tensor<2x256x64xf32>) -> "
+      "tensor<2x256x64xf32>",
+      fmt::format(R"(
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %scale = stablehlo.constant dense<0.125> : tensor<2x256x256xf32>
+    %p = stablehlo.dot_general %q, %k, batching_dims = [0] x [0], contracting_dims = [2] x [2]
+         : (tensor<2x256x64xf32>, tensor<2x256x64xf32>) -> tensor<2x256x256xf32>
+    %s = stablehlo.multiply %p, %scale : tensor<2x256x256xf32>
+    %m = stablehlo.reduce(%s init: %low) applies stablehlo.{} across dimensions = [2]
+         : (tensor<2x256x256xf32>, tensor<f32>) -> tensor<2x256xf32>
+    %mb = stablehlo.broadcast_in_dim %m, dims = [0, 1] : (tensor<2x256xf32>) -> tensor<2x256x256xf32>
+    %d = stablehlo.subtract %s, %mb : tensor<2x256x256xf32>
+    %e = stablehlo.exponential %d : tensor<2x256x256xf32>
+    %t = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [2]
+         : (tensor<2x256x256xf32>, tensor<f32>) -> tensor<2x256xf32>
+    %tb = stablehlo.broadcast_in_dim %t, dims = [0, 1] : (tensor<2x256xf32>) -> tensor<2x256x256xf32>
+    %w = stablehlo.divide %e, %tb : tensor<2x256x256xf32>
+    %o = stablehlo.dot_general %w, %v, batching_dims = [0] x [0], contracting_dims = [2] x [1]
+         : (tensor<2x256x256xf32>, tensor<2x256x64xf32>) -> tensor<2x256x64xf32>
+    return %o : tensor<2x256x64xf32>)",
+                  reduced_by));
+}
+
+TEST(RecogniseAttention, TakesSoftmaxBetweenTwoProducts) {
+  graph::Module module = parsed(attention("maximum"));
+  EXPECT_EQ(recognise_attention(module.entry()), 1);
+  int found = 0;
+  graph::walk(module.entry(), module.entry().body(), [&](graph::OpId id) {
+    if (const auto op = attention_of(module.entry().op(id))) {
+      ++found;
+      EXPECT_EQ(op->scale, 0.125);
+      EXPECT_TRUE(op->masks.empty());
+      EXPECT_FALSE(op->diagonal.has_value());
+    }
+  });
+  EXPECT_EQ(found, 1);
+}
+
+TEST(RecogniseAttention, LeavesOtherReductions) {
+  graph::Module module = parsed(attention("minimum"));
+  EXPECT_EQ(recognise_attention(module.entry()), 0);
+}
+
+}  // namespace
+}  // namespace opentrn::compiler
