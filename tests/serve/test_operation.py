@@ -187,3 +187,17 @@ def test_sigterm_lets_answers_end(tiny_file: Path, tmp_path: Path):
     assert answers[0].status_code == 200 and answers[0].json()["usage"]["completion_tokens"] == 40
     rows = [json.loads(row) for row in trace.read_text().splitlines()]
     assert sum("step" in row for row in rows) == 40 and rows[-1]["predicted_end_s"] == pytest.approx(0.8)
+
+
+def test_the_paced_example_measures_what_is_predicted(tmp_path: Path):
+    rows = ["prefill_s64,20000", "prefill_s128,20000", "prefill_s256,20000"]
+    rows += [f"decode_b{n}_c256,{5000 + 1000 * n}" for n in (1, 2, 4)]
+    table = tmp_path / "times.csv"
+    table.write_text("program,us\n" + "\n".join(rows) + "\n")
+    example = Path(__file__).parents[2] / "examples" / "serve_paced.py"
+    done = subprocess.run([sys.executable, example, table], capture_output=True, text=True, timeout=120, check=True)
+    first, each = ([float(word) for word in line.split()[1:]] for line in done.stdout.splitlines()[2:])
+    for measured_first, predicted_first, measured, predicted in (first, each):
+        # Never sooner than predicted; how much later is the load of this machine.
+        assert measured_first >= predicted_first >= 20.0 and measured >= predicted * 0.98
+    assert first[3] == pytest.approx(6.0) and 7.0 < each[3] <= 9.0 + 20.0 * 3 / 59

@@ -7,12 +7,15 @@ import contextlib
 import json
 import socket
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentrn.cli.generate import add_model, count
 from opentrn.cli.interrupts import Terminated
 from opentrn.cli.progress import Progress
 from opentrn.errors import InputError, MissingModule
+
+if TYPE_CHECKING:
+    from opentrn.serve import Settings
 
 _LIBRARIES = ("starlette", "uvicorn", "msgspec", "llguidance", "prometheus_client")
 
@@ -22,32 +25,35 @@ def serve_command(options: argparse.Namespace) -> int:
     uvicorn = _library()
     from opentrn.serve import Settings, build
 
+    settings = _configured(
+        options,
+        Settings(
+            target=options.target,
+            dtype=options.dtype,
+            served_name=options.served_model_name,
+            max_model_len=options.max_model_len,
+            max_num_seqs=options.max_num_seqs,
+            policy=options.policy,
+            num_blocks=options.num_gpu_blocks_override,
+            prefix_caching=not options.no_enable_prefix_caching,
+            clock=options.time,
+            values=not options.no_values,
+            linear=options.linear,
+            step_times=options.step_times,
+            host_us=options.host_us,
+            max_waiting=options.max_waiting,
+            max_body_bytes=options.max_body_bytes,
+            api_keys=options.api_key or (),
+            generation=_object(options.override_generation_config, "--override-generation-config"),
+            trace=options.trace,
+            audit=options.audit,
+        ),
+    )
+    if options.explain_config:
+        return 0
     with Progress(options) as progress:
         progress.begin("loading the weights")
-        built = build(
-            options.model,
-            Settings(
-                target=options.target,
-                dtype=options.dtype,
-                served_name=options.served_model_name,
-                max_model_len=options.max_model_len,
-                max_num_seqs=options.max_num_seqs,
-                policy=options.policy,
-                num_blocks=options.num_gpu_blocks_override,
-                prefix_caching=not options.no_enable_prefix_caching,
-                clock=options.time,
-                values=not options.no_values,
-                linear=options.linear,
-                step_times=options.step_times,
-                host_us=options.host_us,
-                max_waiting=options.max_waiting,
-                max_body_bytes=options.max_body_bytes,
-                api_keys=options.api_key or (),
-                generation=_generation(options.override_generation_config),
-                trace=options.trace,
-                audit=options.audit,
-            ),
-        )
+        built = build(options.model, settings)
     config = uvicorn.Config(
         built.app, host=options.host, port=options.port, log_level="warning", access_log=False, lifespan="on",
         timeout_graceful_shutdown=options.drain_seconds, limit_concurrency=options.max_connections,
@@ -93,14 +99,37 @@ def _library() -> Any:
     return uvicorn
 
 
-def _generation(text: str) -> dict[str, Any]:
+def _object(text: str, option: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise InputError(f"--override-generation-config is no JSON: {error}", label="serve.settings") from error
+        raise InputError(f"{option} is no JSON: {error}", label="serve.settings") from error
     if not isinstance(found, dict):
-        raise InputError("--override-generation-config is no JSON object", label="serve.settings")
+        raise InputError(f"{option} is no JSON object", label="serve.settings")
     return found
+
+
+def _configured(options: argparse.Namespace, settings: Settings) -> Settings:
+    """With what AWS's configurations say; --explain-config prints what becomes of each of their keys."""
+    from opentrn.serve.neuron_config import applied, explained
+
+    additional = _object(options.additional_config, "--additional-config")
+    others = set(additional) - {"neuron_config"}
+    if others:
+        raise InputError(f"--additional-config has {', '.join(sorted(others))}; only neuron_config is read",
+                         label="serve.settings")  # fmt: skip
+    for config, nxdi in (
+        (additional.get("neuron_config", {}), False),
+        (_object(options.override_neuron_config, "--override-neuron-config"), True),
+    ):
+        if not isinstance(config, dict):
+            raise InputError("neuron_config is no JSON object", label="serve.settings")
+        if options.explain_config:
+            for key, value, verdict, why in explained(config, nxdi=nxdi):
+                print(f"{key} = {json.dumps(value)}: {verdict}; {why}")
+        else:
+            settings = applied(settings, config, nxdi=nxdi)
+    return settings
 
 
 def add_command(commands: Any) -> None:
@@ -138,6 +167,12 @@ def add_command(commands: Any) -> None:
                         help="of the scheduler, as opentrn replay has them (neuron)")  # fmt: skip
     engine.add_argument("--override-generation-config", default="{}", metavar="JSON",
                         help="sampling where a request does not say, such as '{\"temperature\": 0.2}'")  # fmt: skip
+    engine.add_argument("--additional-config", default="{}", metavar="JSON",
+                        help="'{\"neuron_config\": {...}}' of AWS's vLLM plugin from 0.21 on")  # fmt: skip
+    engine.add_argument("--override-neuron-config", default="{}", metavar="JSON",
+                        help="of AWS's vLLM plugin up to 0.5, over NxD Inference")  # fmt: skip
+    engine.add_argument("--explain-config", action="store_true",
+                        help="print what becomes of each key of these two, and end")  # fmt: skip
     times = parser.add_argument_group("time")
     times.add_argument("--time", default="wall", choices=("wall", "paced", "virtual"),
                        help="steps take as long as they run here (wall), at least the predicted time (paced), or that "

@@ -83,7 +83,7 @@ class LanguageModel:
     source: a GGUF file, a folder of Hugging Face's (config.json, safetensors, tokenizer.json), or the name of a model
     in a package ("smollm2"). dtype: of weights, keys and values: "f16",
     "bf16" or "f32". context: positions of one answer, its prompt included. sequences: answers at once.
-    pad_to: the only sizes of programs.
+    pad_to: the only sizes of programs. sizes: those of programs, each list ascending, as program_sizes() gives them.
     """
 
     def __init__(
@@ -95,6 +95,7 @@ class LanguageModel:
         context: int = 2048,
         sequences: int = 1,
         pad_to: Bucket | None = None,
+        sizes: tuple[list[int], list[int], list[int]] | None = None,
     ) -> None:
         begin = time.perf_counter()
         self.path = find(source)
@@ -117,7 +118,7 @@ class LanguageModel:
         if sequences < 1:
             raise InputError(f"{sequences} answers at once", label="generate.context")
         # Sizes of programs: sequences, new tokens, positions.
-        self.buckets = program_sizes(self.context, sequences)
+        self.buckets = sizes or program_sizes(self.context, sequences)
         if pad_to:
             self.buckets = ([pad_to[0]], [pad_to[1]], [pad_to[2]])
         self._engine = _core.decoder_engine(

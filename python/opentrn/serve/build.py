@@ -47,6 +47,12 @@ class Settings:
     generation: Mapping[str, Any] = field(default_factory=dict)  # defaults of sampling
     trace: str | None = None
     audit: bool = False
+    structured: bool = True  # whether requests may have grammars
+    max_logprobs: int = 20
+    # Sizes of programs, ascending; none: those of opentrn generate.
+    token_buckets: Sequence[int] = ()
+    sequence_buckets: Sequence[int] = ()
+    context_buckets: Sequence[int] = ()
     warm: bool = True  # the first programs are compiled before the server is ready, the others when it is idle
 
 
@@ -83,6 +89,22 @@ def _options(settings: Settings, context: int, buckets: tuple[list[int], list[in
     }
 
 
+def _sizes(settings: Settings, context: int) -> tuple[list[int], list[int], list[int]]:
+    """Sequences, new tokens and positions of programs. Raises InputError for sizes that fit no request."""
+    sequences, tokens, contexts = program_sizes(context, settings.max_num_seqs)
+    sequences, tokens = list(settings.sequence_buckets) or sequences, list(settings.token_buckets) or tokens
+    if settings.context_buckets:  # the whole context is always compiled, as AWS's plugin has it
+        contexts = sorted({*settings.context_buckets, context})
+    for what, sizes, last in (("num_seqs", sequences, settings.max_num_seqs), ("context", contexts, context)):
+        if sizes[-1] != last:
+            raise InputError(f"the last of the {what} buckets is {sizes[-1]}, and {last} are the most",
+                             label="serve.settings")  # fmt: skip
+    if tokens[-1] > contexts[-1] or any(size % BLOCK_TOKENS for size in contexts):
+        raise InputError(f"programs of {tokens} tokens and {contexts} positions", label="serve.settings",
+                         hint=f"no more tokens than positions, and positions in blocks of {BLOCK_TOKENS}")  # fmt: skip
+    return sequences, tokens, contexts
+
+
 def _text_of(path: Path) -> tuple[Any, int]:
     """Tokenizer and template without the weights; and the positions that the model was made for."""
     if path.is_dir():
@@ -103,9 +125,12 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
         )  # fmt: skip
     model = None
     if settings.values:
+        longest = _text_of(find(source))[1] if settings.context_buckets else settings.max_model_len
+        context = min(settings.max_model_len, longest) // BLOCK_TOKENS * BLOCK_TOKENS
+        chosen = settings.token_buckets or settings.sequence_buckets or settings.context_buckets
         model = LanguageModel(
             source, target=settings.target, dtype=settings.dtype, context=settings.max_model_len,
-            sequences=settings.max_num_seqs,
+            sequences=settings.max_num_seqs, sizes=_sizes(settings, context) if chosen else None,
         )  # fmt: skip
         text, context = model.text, model.context
         options = _options(settings, context, model.buckets)
@@ -113,7 +138,7 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
     else:
         text, trained = _text_of(find(source))
         context = min(settings.max_model_len, trained)
-        buckets = program_sizes(context, settings.max_num_seqs)
+        buckets = _sizes(settings, context)
         options = _options(settings, context, buckets)
         if settings.policy == "neuron-nxdi":
             options["num_batched_tokens_buckets"] = []
@@ -133,7 +158,10 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
 
     engine = Engine(core, text.tokenizer, text.stop_tokens, on_step)
     engine.prepares = settings.warm
-    service = Service(name, text, engine, context=context, defaults=settings.generation, has_logits=settings.values)
+    service = Service(
+        name, text, engine, context=context, defaults=settings.generation, structured=settings.structured,
+        max_logprobs=settings.max_logprobs,
+    )  # fmt: skip
     service.metrics = Metrics(name, engine)
     holder.append(service.metrics)
     if settings.values and settings.warm:  # a short prompt, and one token after it

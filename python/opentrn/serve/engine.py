@@ -6,6 +6,7 @@ Between two steps the thread does what depends on text: it decodes tokens, looks
 from __future__ import annotations
 
 import asyncio
+import atexit
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -116,11 +117,14 @@ class Engine:
         """Begins to take steps; answers go to `loop`."""
         self._loop = loop
         self._thread.start()
+        # Python ends threads that ask for its lock while it shuts down, in the middle of C++.
+        atexit.register(self.stop)
 
     def stop(self) -> None:
         """Ends after the step under way."""
         self._stopping = True
         self._thread.join()
+        atexit.unregister(self.stop)
 
     def submit(self, prompt: Sequence[int], params: Params, grammar: Grammar | None = None) -> Running:
         """A new request. Raises ApiError for one that is refused."""

@@ -72,8 +72,9 @@ class Service:
     """One model on one engine."""
 
     def __init__(
-        self, name: str, text: Text, engine: Engine, *, context: int, defaults: Mapping[str, Any], has_logits: bool
-    ) -> None:
+        self, name: str, text: Text, engine: Engine, *, context: int, defaults: Mapping[str, Any],
+        structured: bool = True, max_logprobs: int = 20,
+    ) -> None:  # fmt: skip
         unknown = set(defaults) - set(_DEFAULTS)
         if unknown:
             raise ApiError(400, f"no default of sampling: {', '.join(sorted(unknown))}; there are {_DEFAULTS}")
@@ -85,7 +86,8 @@ class Service:
         self.metrics: Metrics | None = None
         self.context = context
         self.defaults = dict(defaults)
-        self.has_logits = has_logits
+        self.structured = structured
+        self.max_logprobs = max_logprobs
         self._bytes: dict[int, bytes] = {}
 
     # -- requests
@@ -137,6 +139,10 @@ class Service:
         self, prompt: Sequence[int], params: Params, *, n: int = 1, grammar: Spec | None = None, tools: Tools = NO_TOOLS
     ) -> list[Answer]:
         """n answers to one prompt, with seeds that follow each other. Raises ApiError; then none has begun."""
+        if grammar is not None and not self.structured:
+            raise ApiError(400, "this server takes no structured output (enable_structured_outputs is false)")
+        if params.logprobs > self.max_logprobs:
+            raise ApiError(400, f"{params.logprobs} logprobs; {self.max_logprobs} are the most", param="logprobs")
         answers: list[Answer] = []
         try:
             for i in range(n):
