@@ -31,10 +31,11 @@ set(OPENTRN_LAYERS
   "runtime:base,arch,graph,isa,sim/functional,sim/timing,backend,trace,profile"
   "deploy:base,arch,graph,compiler,sim/functional,runtime"
   "decoder:base,arch,graph,import,compiler,sim/functional,runtime,deploy"
+  "server:base,serving,decoder,runtime"
   "nki:base,numerics,collectives,isa,sim/functional"
   "pjrt:base,arch,fabric,collectives,spmd,graph,import,compiler/analysis,compiler/canonicalise,compiler,isa,sim/functional,trace,runtime,deploy"
   "cli:base,numerics,arch,fabric,serving,collectives,planner,graph,import,compiler"
-  "python:base,numerics,arch,fabric,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler/analysis,compiler,profile,runtime,deploy,decoder,nki,cli"
+  "python:base,numerics,arch,fabric,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler/analysis,compiler,profile,runtime,deploy,decoder,serving,server,nki,cli"
 )
 
 function(opentrn_target_of LAYER OUT)

@@ -11,6 +11,7 @@
 #include "python/kernel_bindings.h"
 #include "python/model_bindings.h"
 #include "python/nccom_bindings.h"
+#include "python/server_bindings.h"
 #include "python/tile_objects.h"
 #include "python/timing_bindings.h"
 #include "python/unlocked.h"
@@ -46,6 +47,7 @@ NB_MODULE(_core, module) {
   bind_import(graph);
   bind_models(module);
   bind_decoder(module);
+  bind_server(module);
   bind_kernels(module);
   nb::module_ isa = module.def_submodule("isa", "One function per nki.isa instruction.");
   bind_instructions(isa);

@@ -88,7 +88,7 @@ void check(const SamplingParams& p) {
          "above 0; 1: none");
   expect(std::abs(p.frequency_penalty) <= 2, "frequency_penalty", p.frequency_penalty, "-2 to 2");
   expect(std::abs(p.presence_penalty) <= 2, "presence_penalty", p.presence_penalty, "-2 to 2");
-  expect(p.logprobs >= 0, "logprobs", p.logprobs, "0 or more");
+  expect(p.logprobs >= -1, "logprobs", p.logprobs, "-1, none, or more");
 }
 
 std::vector<std::pair<int32_t, double>> candidates(const SamplingParams& params,
@@ -100,12 +100,17 @@ std::vector<std::pair<int32_t, double>> candidates(const SamplingParams& params,
   std::vector<float> values = masked(params, logits, mask);
   penalise(params, prompt, output, values);
   std::vector<std::pair<int32_t, double>> kept;
+  if (params.temperature == 0) {  // no list of what nobody draws from
+    const auto first = std::max_element(values.begin(), values.end());
+    expect(first != values.end() && *first > kNever, "tokens that are allowed", 0,
+           "a grammar or bias that leaves one");
+    return {{static_cast<int32_t>(first - values.begin()), 1.0}};
+  }
   for (size_t i = 0; i < values.size(); ++i)
     if (values[i] > kNever) kept.emplace_back(static_cast<int32_t>(i), values[i]);
   expect(!kept.empty(), "tokens that are allowed", 0, "a grammar or bias that leaves one");
   std::stable_sort(kept.begin(), kept.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
-  if (params.temperature == 0) return {{kept.front().first, 1.0}};
   const double most = kept.front().second;
   for (auto& [token, value] : kept)
     value = std::exp((value - most) / params.temperature);  // of the likeliest: 1
@@ -143,7 +148,7 @@ SampledToken sample(const SamplingParams& params, std::span<const float> logits,
       break;
     }
   }
-  report(params, logits, out);
+  if (params.logprobs >= 0) report(params, logits, out);
   return out;
 }
 

@@ -20,14 +20,14 @@ struct SamplingParams {
   double repetition_penalty = 1;  // divides positive and multiplies negative logits of tokens seen
   double frequency_penalty = 0;   // taken away for each time that a token was given
   double presence_penalty = 0;    // taken away once
-  int32_t logprobs = 0;           // of so many of the likeliest tokens
+  int32_t logprobs = 0;           // of so many of the likeliest tokens; -1: not even of the token itself
   std::vector<std::pair<int32_t, float>> bias;
 };
 
 struct SampledToken {
   int32_t token = -1;
-  double logprob = 0;
-  int32_t rank = 0;                             // 1: the likeliest
+  double logprob = 0;                           // 0 where none was asked for
+  int32_t rank = 0;                             // 1: the likeliest; 0 where none was asked for
   std::vector<std::pair<int32_t, double>> top;  // likeliest first
 };
 

@@ -17,6 +17,7 @@ TABLE = ROOT / "docs" / "labels.md"
 EXCEPTIONS = {
     name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)
 }
+LABELLED = {"StrictRefusal", "ApiError"}  # classes whose errors all have one label
 # A file, or all (""), and a class that it may raise although it is no refusal: why.
 ALLOWED = {
     ("", "AssertionError"): "an invariant of OpenTrn's own",
@@ -51,7 +52,7 @@ def name_of(node: ast.AST) -> str:
 
 
 def classes_of(modules: dict[str, ast.Module]) -> tuple[set[str], set[str]]:
-    """(refusals, other exceptions) that the package defines; StrictRefusal, which labels itself, is neither."""
+    """(refusals, other exceptions) that the package defines; those that label themselves are neither."""
     bases = {
         node.name: [name_of(base).rpartition(".")[2] for base in node.bases]
         for module in modules.values() for node in ast.walk(module) if isinstance(node, ast.ClassDef)
@@ -60,8 +61,8 @@ def classes_of(modules: dict[str, ast.Module]) -> tuple[set[str], set[str]]:
     def ancestors(name: str) -> set[str]:
         return {name}.union(*(ancestors(base) for base in bases.get(name, ()) if base != name))
 
-    refusals = {name for name in bases if "Refusal" in ancestors(name)} - {"StrictRefusal"}
-    others = {name for name in bases if ancestors(name) & EXCEPTIONS} - refusals - {"StrictRefusal"}
+    refusals = {name for name in bases if "Refusal" in ancestors(name)} - LABELLED
+    others = {name for name in bases if ancestors(name) & EXCEPTIONS} - refusals - LABELLED
     return refusals, others
 
 

@@ -114,6 +114,7 @@ def parser_of_the_program() -> argparse.ArgumentParser:
     from opentrn.cli import compare as cli_compare
     from opentrn.cli import generate as cli_generate
     from opentrn.cli import models as cli_model
+    from opentrn.cli import serve as cli_serve
     from opentrn.cli import step_times as cli_step_times
 
     parser = cli_help.Parser(
@@ -138,6 +139,7 @@ def parser_of_the_program() -> argparse.ArgumentParser:
     cli_model.add_commands(commands)
     cli_compare.add_command(commands)
     cli_generate.add_command(commands)
+    cli_serve.add_command(commands)
     cli_step_times.add_command(commands)
     _add_cpp_commands(commands)
     cli_help.add_completion(commands)

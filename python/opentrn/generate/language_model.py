@@ -16,7 +16,7 @@ from opentrn.generate.tokenizer import ChatTemplate
 from opentrn.kernel import run as _timings  # noqa: F401 - gives _core.Timing its methods
 from opentrn.settings import environment
 
-__all__ = ["Answer", "LanguageModel", "Piece", "Program", "Sampling"]
+__all__ = ["Answer", "LanguageModel", "Piece", "Program", "Sampling", "TextStream", "program_sizes"]
 
 BLOCK_TOKENS = 32  # positions of a block: 4 KiB of one head of 64 16-bit values, which DMA moves at its full rate
 _TOKEN_BUCKETS = (64, 128, 256, 512)
@@ -83,7 +83,7 @@ class LanguageModel:
     source: a GGUF file, a folder of Hugging Face's (config.json, safetensors, tokenizer.json), or the name of a model
     in a package ("smollm2"). dtype: of weights, keys and values: "f16",
     "bf16" or "f32". context: positions of one answer, its prompt included. sequences: answers at once.
-    pad_to: the only sizes of programs.
+    pad_to: the only sizes of programs. sizes: those of programs, each list ascending, as program_sizes() gives them.
     """
 
     def __init__(
@@ -95,6 +95,7 @@ class LanguageModel:
         context: int = 2048,
         sequences: int = 1,
         pad_to: Bucket | None = None,
+        sizes: tuple[list[int], list[int], list[int]] | None = None,
     ) -> None:
         begin = time.perf_counter()
         self.path = find(source)
@@ -117,11 +118,9 @@ class LanguageModel:
         if sequences < 1:
             raise InputError(f"{sequences} answers at once", label="generate.context")
         # Sizes of programs: sequences, new tokens, positions.
-        self.buckets: tuple[list[int], list[int], list[int]] = (
-            [pad_to[0]] if pad_to else _doubled(1, sequences),
-            [pad_to[1]] if pad_to else [size for size in _TOKEN_BUCKETS if size <= self.context],
-            [pad_to[2]] if pad_to else _doubled(min(_FIRST_CONTEXT, self.context), self.context),
-        )
+        self.buckets = sizes or program_sizes(self.context, sequences)
+        if pad_to:
+            self.buckets = ([pad_to[0]], [pad_to[1]], [pad_to[2]])
         self._engine = _core.decoder_engine(
             file,
             self.target,
@@ -134,6 +133,11 @@ class LanguageModel:
         self.programs: dict[Bucket, Program] = {}
         self.answers: list[Answer] = []
         self.ready_seconds = time.perf_counter() - begin
+
+    @property
+    def engine(self) -> Any:
+        """_core.DecoderEngine, for a scheduler of your own."""
+        return self._engine
 
     # -- text
     def encode(self, text: str) -> list[int]:
@@ -176,7 +180,7 @@ class LanguageModel:
 
     def _pieces(self, generation: Any, stop: set[int]) -> Iterator[Piece]:
         begin, predicted = time.perf_counter(), 0.0
-        streams = [_Stream(self.tokenizer) for _ in self.answers]
+        streams = [TextStream(self.tokenizer) for _ in self.answers]
         while not generation.done:
             started = time.perf_counter()
             bucket, made = generation.step()
@@ -231,6 +235,15 @@ class LanguageModel:
         return self._engine.time(bucket)
 
 
+def program_sizes(context: int, sequences: int) -> tuple[list[int], list[int], list[int]]:
+    """Sizes of programs for so many positions and answers at once: sequences, new tokens, positions."""
+    return (
+        _doubled(1, sequences),
+        [size for size in _TOKEN_BUCKETS if size <= context],
+        _doubled(min(_FIRST_CONTEXT, context), context),
+    )
+
+
 def _doubled(first: int, last: int) -> list[int]:
     """first, twice that, ... up to `last`, which is the last one."""
     sizes = []
@@ -240,7 +253,7 @@ def _doubled(first: int, last: int) -> list[int]:
     return [*sizes, last]
 
 
-class _Stream:
+class TextStream:
     """Text of tokens that come one after the other: a character whose bytes are in several comes with the last."""
 
     def __init__(self, tokenizer: Any) -> None:
@@ -252,6 +265,7 @@ class _Stream:
         return self._tokenizer.decode(self._tokens, skip_special_tokens=True)
 
     def add(self, token: int) -> str:
+        """The text that one more token adds."""
         self._tokens.append(token)
         text = self._decoded()
         if text.endswith("\ufffd"):

@@ -121,9 +121,12 @@ class ChatTemplate:
         except TemplateSyntaxError as error:
             raise InputError(f"the chat template is malformed: {error}", label="generate.template") from error
 
-    def prompt(self, messages: Sequence[Mapping[str, Any]]) -> str:
-        """The text of a conversation, up to where the assistant's next message begins. Raises InputError."""
+    def prompt(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None) -> str:
+        """The text of a conversation, up to where the assistant's next message begins. Raises InputError.
+
+        `tools`: for templates that have a place for them.
+        """
         try:
-            return self._template.render(messages=messages, add_generation_prompt=True, **self._words)
-        except self._error as error:
+            return self._template.render(messages=messages, tools=tools, add_generation_prompt=True, **self._words)
+        except (self._error, TypeError) as error:  # TypeError: a template that adds what is no text
             raise InputError(f"the chat template refuses the messages: {error}", label="generate.template") from error

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Hold `opentrn serve` against judges that others wrote: llm-comply, schemathesis, promtool, and a soak.
+
+    ./dev conformance serving [--cases N] [--soak SECONDS] [--only NAME]... [--json FILE]
+
+comply: the cases of llm-comply for OpenAI's chat, Open Responses and Anthropic's messages, answered by SmolLM2; all but
+those with images and the compaction of responses pass. schemathesis: N requests (10,000) made of /openapi.json and
+broken ones; none is answered with 5xx. promtool: /metrics is well formed (Debian's package prometheus). rate: streamed
+tokens a second without a model, 2,000 at least. start: ready within 3 s, and the first token of 64 within 0.5 s. soak:
+overload, clients that leave or read slowly, malformed bodies, for SECONDS (30): no 5xx but 503, no block lost.
+The judges have an environment of their own, out/conformance-serving/environment, made the first time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+ENVIRONMENT = ROOT / "out" / "conformance-serving" / "environment"
+DRAWN = ("--no-values", "--linear", "step=100", "--time", "virtual", "--audit")
+# What a text model on one engine does not do: the reason is in docs/serve.md.
+EXPECTED = {
+    "Image Input": "the model reads text",
+    "Compaction Endpoint": "advisory; answered with 404",
+}
+
+
+def environment() -> Path:
+    """The Python that has the judges."""
+    python = ENVIRONMENT / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], check=True)
+    stamp, wanted = ENVIRONMENT / "requirements", (HERE / "reference-requirements.txt").read_text()
+    if not stamp.exists() or stamp.read_text() != wanted:
+        pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "-r"]
+        subprocess.run([*pip, HERE / "reference-requirements.txt"], check=True)
+        stamp.write_text(wanted)
+    return python
+
+
+@contextmanager
+def server(*options: str) -> Iterator[tuple[str, float]]:
+    """(address, seconds until it said that it is ready)."""
+    begin = time.perf_counter()
+    command = [sys.executable, "-m", "opentrn", "serve", "smollm2", "--port", "0", *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=_environment())
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    found = re.search(r"http://\S+?:\d+", line)
+    if not found:
+        process.kill()
+        raise SystemExit(f"the server did not start: {line}{process.stderr.read()}")
+    try:
+        yield found[0], time.perf_counter() - begin
+    finally:
+        process.terminate()
+        process.wait(90)
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+
+
+def client(python: Path, url: str, what: str, amount: float) -> Any:
+    command = [python, HERE / "load.py", url, what, str(amount)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+# -- judges: (whether it passed, what to print) --------------------------------------------------------------
+
+
+def comply(python: Path, options: argparse.Namespace) -> tuple[bool, Any]:
+    rows: dict[str, Any] = {}
+    good = True
+    with server("--override-generation-config", '{"temperature": 0.2, "top_p": 0.9}', "--audit") as (url, _):
+        for form in ("openai-chat", "open-responses", "anthropic"):
+            command = [python.parent / "llm-comply", "-u", f"{url}/v1", "-m", "smollm2", "-k", "none",
+                       "--format", form, "--timeout", "300", "--json"]  # fmt: skip
+            done = subprocess.run(command, capture_output=True, text=True)
+            results = json.loads(done.stdout[done.stdout.index("{") :])["results"]
+            failed = {row["name"]: row["errors"] for row in results if row["status"] == "failed"}
+            unexpected = {name: errors for name, errors in failed.items() if name not in EXPECTED}
+            states = [row["status"] for row in results]
+            counts = {state: states.count(state) for state in ("passed", "failed", "skipped")}
+            rows[form] = counts | {"unexpected": unexpected}
+            good = good and not unexpected and counts["passed"] > 0
+    return good, rows
+
+
+def schemathesis(python: Path, options: argparse.Namespace) -> tuple[bool, Any]:
+    each = max(1, options.cases // 7)  # routes with a body
+    with server(*DRAWN, "--max-model-len", "512") as (url, _):
+        command = [python.parent / "schemathesis", "run", f"{url}/openapi.json",
+                   "--phases", "examples,coverage,fuzzing",
+                   "-c", "not_a_server_error", "-n", str(each), "--seed", "1", "--no-color"]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True)
+        found = re.search(r"([\d,]+) generated", done.stdout)
+        health = client(python, url, "soak", 0.5)
+    summary = done.stdout[-1500:]
+    generated = int(found[1].replace(",", "")) if found else 0
+    good = done.returncode == 0 and generated > 0 and health["health"] == 200 and health["blocks_used_after"] == 0
+    return good, {"generated": generated, "server errors": 0 if done.returncode == 0 else summary}
+
+
+def promtool(python: Path, options: argparse.Namespace) -> tuple[bool, Any]:
+    tool = shutil.which("promtool")
+    if tool is None:
+        raise SystemExit("promtool is not installed\n    try: apt-get install prometheus")
+    with server(*DRAWN) as (url, _):
+        client(python, url, "rate", 20)
+        page = subprocess.run(["curl", "-s", f"{url}/metrics"], capture_output=True, check=True).stdout
+    done = subprocess.run([tool, "check", "metrics"], input=page, capture_output=True)
+    lines = (done.stdout + done.stderr).decode().splitlines()
+    # vLLM's names have colons, and one of its counts of tokens is a histogram whose name ends as a counter's.
+    theirs = ("should not contain ':'", 'non-counter metrics should not have "_total" suffix')
+    others = [line for line in lines if not any(text in line for text in theirs)]
+    return not others and b"vllm:" in page, {"families": page.count(b"# TYPE"), "findings": others}
+
+
+def rate(python: Path, options: argparse.Namespace) -> tuple[bool, Any]:
+    with server(*DRAWN, "--max-num-seqs", "32") as (url, _):
+        rows = client(python, url, "rate", 1000)
+    return min(row["tokens_per_s"] for row in rows) >= 2000, rows
+
+
+def start(python: Path, options: argparse.Namespace) -> tuple[bool, Any]:
+    with server() as (url, seconds):
+        times = client(python, url, "first", 5)
+    good = seconds <= 3 and times["later_s"][2] <= 0.5
+    return good, {"ready_s": seconds, "first token of 64": times}
+
+
+def soak(python: Path, options: argparse.Namespace) -> tuple[bool, Any]:
+    paced = ("--no-values", "--linear", "step=2000", "--time", "paced", "--audit", "--max-waiting", "8")
+    with server(*paced) as (url, _):
+        found = client(python, url, "soak", options.soak)
+    bad = [status for status in found["statuses"] if status.startswith("5") and status != "503"]
+    good = not bad and found["load_after"] == 0 and found["blocks_used_after"] == 0 and found["health"] == 200
+    return good and {"200", "400", "429"} <= found["statuses"].keys(), found
+
+
+JUDGES = {judge.__name__: judge for judge in (comply, schemathesis, promtool, rate, start, soak)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=10_000, metavar="N", help="of schemathesis (10,000)")
+    parser.add_argument("--soak", type=float, default=30, metavar="SECONDS", help="of the soak (30)")
+    parser.add_argument("--only", action="append", choices=list(JUDGES), help="this judge alone; may be repeated")
+    parser.add_argument("--json", metavar="FILE", help="write what they found there")
+    options = parser.parse_args()
+    python, found, good = environment(), {}, True
+    for name in options.only or JUDGES:
+        passed, what = JUDGES[name](python, options)
+        found[name] = {"passed": passed, "found": what}
+        good = good and passed
+        print(f"{name}: {'passed' if passed else 'FAILED'}: {json.dumps(what)}", flush=True)
+    if options.json:
+        Path(options.json).write_text(json.dumps(found, indent=1))
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""`opentrn serve`: an HTTP server of a language model, with the device's predicted time for every request."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import socket
+import sys
+from typing import TYPE_CHECKING, Any
+
+from opentrn.cli.generate import add_model, count
+from opentrn.cli.interrupts import Terminated
+from opentrn.cli.progress import Progress
+from opentrn.errors import InputError, MissingModule
+
+if TYPE_CHECKING:
+    from opentrn.serve import Settings
+
+_LIBRARIES = ("starlette", "uvicorn", "msgspec", "llguidance", "prometheus_client")
+
+
+def serve_command(options: argparse.Namespace) -> int:
+    """opentrn serve MODEL: runs until SIGTERM or Ctrl-C; requests under way are answered first."""
+    uvicorn = _library()
+    from opentrn.serve import Settings, build
+
+    settings = _configured(
+        options,
+        Settings(
+            target=options.target,
+            dtype=options.dtype,
+            served_name=options.served_model_name,
+            max_model_len=options.max_model_len,
+            max_num_seqs=options.max_num_seqs,
+            policy=options.policy,
+            num_blocks=options.num_gpu_blocks_override,
+            prefix_caching=not options.no_enable_prefix_caching,
+            clock=options.time,
+            values=not options.no_values,
+            linear=options.linear,
+            step_times=options.step_times,
+            host_us=options.host_us,
+            max_waiting=options.max_waiting,
+            max_body_bytes=options.max_body_bytes,
+            api_keys=options.api_key or (),
+            generation=_object(options.override_generation_config, "--override-generation-config"),
+            trace=options.trace,
+            audit=options.audit,
+        ),
+    )
+    if options.explain_config:
+        return 0
+    with Progress(options) as progress:
+        progress.begin("loading the weights")
+        built = build(options.model, settings)
+    config = uvicorn.Config(
+        built.app, host=options.host, port=options.port, log_level="warning", access_log=False, lifespan="on",
+        timeout_graceful_shutdown=options.drain_seconds, limit_concurrency=options.max_connections,
+        timeout_keep_alive=30, h11_max_incomplete_event_size=1 << 16,
+    )  # fmt: skip
+    listening = _listening(options.host, options.port)
+    address = f"http://{options.host}:{listening.getsockname()[1]}"
+    print(
+        f"ready after {built.ready_s:.2f} s: {address}/v1 serves {built.service.name}, "
+        f"{built.service.context} positions, {options.max_num_seqs} requests at once, time {options.time}",
+        file=sys.stderr, flush=True,
+    )  # fmt: skip
+    # uvicorn raises the signal that ended it once more when every answer is given: no failure of this command.
+    with contextlib.suppress(KeyboardInterrupt, Terminated):
+        uvicorn.Server(config).run(sockets=[listening])
+    print("stopped", file=sys.stderr)
+    return 0
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Raises InputError where nobody may listen."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except (OSError, OverflowError) as error:
+        raise InputError(f"{host}:{port}: {error}", label="serve.address", hint="another --port, or --host") from error
+
+
+def _library() -> Any:
+    """uvicorn. Raises MissingModule for the first library that is not installed."""
+    import importlib
+
+    for name in _LIBRARIES:
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as absent:
+            raise MissingModule(
+                f"a server needs the package {name}, which is not installed",
+                name=name, label="serve.package", hint="python -m pip install 'opentrn[serve]'",
+            ) from absent  # fmt: skip
+    import uvicorn
+
+    return uvicorn
+
+
+def _object(text: str, option: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{option} is no JSON: {error}", label="serve.settings") from error
+    if not isinstance(found, dict):
+        raise InputError(f"{option} is no JSON object", label="serve.settings")
+    return found
+
+
+def _configured(options: argparse.Namespace, settings: Settings) -> Settings:
+    """With what AWS's configurations say; --explain-config prints what becomes of each of their keys."""
+    from opentrn.serve.neuron_config import applied, explained
+
+    additional = _object(options.additional_config, "--additional-config")
+    others = set(additional) - {"neuron_config"}
+    if others:
+        raise InputError(f"--additional-config has {', '.join(sorted(others))}; only neuron_config is read",
+                         label="serve.settings")  # fmt: skip
+    for config, nxdi in (
+        (additional.get("neuron_config", {}), False),
+        (_object(options.override_neuron_config, "--override-neuron-config"), True),
+    ):
+        if not isinstance(config, dict):
+            raise InputError("neuron_config is no JSON object", label="serve.settings")
+        if options.explain_config:
+            for key, value, verdict, why in explained(config, nxdi=nxdi):
+                print(f"{key} = {json.dumps(value)}: {verdict}; {why}")
+        else:
+            settings = applied(settings, config, nxdi=nxdi)
+    return settings
+
+
+def add_command(commands: Any) -> None:
+    """`serve` on the parser of the program."""
+    parser = commands.add_parser(
+        "serve", help="an HTTP server of a language model, with predicted device times",
+        description="Serve a language model on one simulated NeuronCore over the APIs of OpenAI and Anthropic. Every "
+        "answer says how long the device would have taken; --time paced lets clients measure it.",
+    )  # fmt: skip
+    parser.examples = (
+        "opentrn serve smollm2 --port 8000",
+        "opentrn serve smollm2 --no-values --linear step=3000,prefill_token=40 --time paced",
+    )
+    add_model(parser)
+    network = parser.add_argument_group("network")
+    network.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="to listen at (127.0.0.1)")
+    network.add_argument("--port", type=int, default=8000, metavar="N", help="to listen at (8000)")
+    network.add_argument("--api-key", action="append", metavar="KEY", help="clients have to show one of these")
+    network.add_argument("--max-waiting", type=count, default=256, metavar="N",
+                         help="requests that may wait; more are answered with 429 (256)")  # fmt: skip
+    network.add_argument("--max-connections", type=count, default=1024, metavar="N",
+                         help="connections; more are answered with 503 (1024)")  # fmt: skip
+    network.add_argument("--max-body-bytes", type=count, default=8 << 20, metavar="N",
+                         help="of a request; a larger one is answered with 413 (8388608)")  # fmt: skip
+    network.add_argument("--drain-seconds", type=count, default=60, metavar="N",
+                         help="for requests under way at SIGTERM (60)")  # fmt: skip
+    engine = parser.add_argument_group("engine, by the names of vLLM's flags")
+    engine.add_argument("--served-model-name", metavar="NAME", help="what clients call the model (MODEL)")
+    engine.add_argument("--max-model-len", type=count, default=2048, metavar="N", help="positions of a request (2048)")
+    engine.add_argument("--max-num-seqs", type=count, default=8, metavar="N", help="requests at once (8)")
+    engine.add_argument("--num-gpu-blocks-override", type=int, default=0, metavar="N",
+                        help="KV blocks, the null block included (as many as the requests need)")  # fmt: skip
+    engine.add_argument("--no-enable-prefix-caching", action="store_true", help="compute every prompt whole")
+    engine.add_argument("--policy", default="neuron", choices=("neuron", "neuron-nxdi", "vllm"),
+                        help="of the scheduler, as opentrn replay has them (neuron)")  # fmt: skip
+    engine.add_argument("--override-generation-config", default="{}", metavar="JSON",
+                        help="sampling where a request does not say, such as '{\"temperature\": 0.2}'")  # fmt: skip
+    engine.add_argument("--additional-config", default="{}", metavar="JSON",
+                        help="'{\"neuron_config\": {...}}' of AWS's vLLM plugin from 0.21 on")  # fmt: skip
+    engine.add_argument("--override-neuron-config", default="{}", metavar="JSON",
+                        help="of AWS's vLLM plugin up to 0.5, over NxD Inference")  # fmt: skip
+    engine.add_argument("--explain-config", action="store_true",
+                        help="print what becomes of each key of these two, and end")  # fmt: skip
+    times = parser.add_argument_group("time")
+    times.add_argument("--time", default="wall", choices=("wall", "paced", "virtual"),
+                       help="steps take as long as they run here (wall), at least the predicted time (paced), or that "
+                       "and nobody waits (virtual)")  # fmt: skip
+    times.add_argument("--no-values", action="store_true",
+                       help="draw tokens in place of computing them; needs --linear or --step-times")  # fmt: skip
+    times.add_argument("--linear", default="", metavar="TIMES", help="predicted times, as opentrn replay has them")
+    times.add_argument("--step-times", default="", metavar="FILE", help="predicted times, of opentrn step-times")
+    times.add_argument("--host-us", type=float, default=0.0, metavar="US", help="the host's part of a step (0)")
+    times.add_argument("--trace", metavar="FILE", help="write steps and requests there, a line of JSON each")
+    times.add_argument("--audit", action="store_true", help="check the books of the KV blocks after every step")
+    parser.set_defaults(command=serve_command)

@@ -1,0 +1,181 @@
+"""Configurations of AWS's vLLM plugins for this server: which keys it honours, and what becomes of the others.
+
+`neuron_config` is that of the plugin from 0.21 on (`--additional-config`); `override_neuron_config` that of the plugin
+up to 0.5, over NxD Inference. Sources: aws-neuron-sdk, vllm-neuron/docs/guides/reference-configuration.md, and its
+api-guide.rst of NxD Inference. A key is honoured in values and time, without effect, or refused; a program computes
+what it is timed for, so none changes the time alone. A key that is not in these tables is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from opentrn.errors import InputError
+
+if TYPE_CHECKING:
+    from opentrn.serve.build import Settings
+
+__all__ = ["HONOURED", "KEYS", "NXDI_KEYS", "REFUSED", "WITHOUT_EFFECT", "applied", "explained"]
+
+HONOURED = "values and time"
+WITHOUT_EFFECT = "without effect"
+REFUSED = "refused"
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    """What a key does here. `setting`: the field of Settings that takes its value; `only`: values that are fine."""
+
+    verdict: str
+    why: str
+    setting: str = ""
+    only: tuple[Any, ...] = ()
+
+
+_ONE_CORE = "one NeuronCore serves the model"
+_KERNELS = "which kernels run is the compiler's choice here"
+_NO_QUANTISATION = "weights are bf16, f16 or f32"
+
+
+def _fixed(why: str, *only: Any) -> Key:
+    """A key whose usual value changes nothing and whose others are refused."""
+    return Key(REFUSED, why, only=(None, *only))
+
+
+KEYS: Mapping[str, Key] = {
+    "num_batched_tokens_buckets": Key(HONOURED, "the prefill programs", "token_buckets"),
+    "num_seqs_buckets": Key(HONOURED, "the sequences of decode programs", "sequence_buckets"),
+    "decode_context_length_buckets": Key(HONOURED, "the positions of decode programs", "context_buckets"),
+    "enable_structured_outputs": Key(HONOURED, "false: requests with a grammar are refused", "structured"),
+    "max_logprobs": Key(HONOURED, "more are refused", "max_logprobs"),
+    "quantization": Key(HONOURED, "bf16 alone", "dtype", (None, "bf16")),
+    "on_device_sampling_config": Key(WITHOUT_EFFECT, "tokens are chosen on the host, and times have no copy of logits"),
+    "all2all_backend": Key(WITHOUT_EFFECT, _ONE_CORE),
+    "kv_segment_size_buckets": _fixed("a prompt behind a found prefix runs a prefill program over its whole context"),
+    "modules_to_not_convert": _fixed(_NO_QUANTISATION, []),
+    "fp8_packed_kv": _fixed("keys and values have the weights' type", False),
+    "blockwise_fp8": _fixed(_NO_QUANTISATION, False),
+    "ep_degree": _fixed(_ONE_CORE, 1),
+    "attention_dp_size": _fixed(_ONE_CORE, 1),
+    "embedding_dp_size": _fixed(_ONE_CORE, 1),
+    "lm_head_dp_size": _fixed(_ONE_CORE, 1),
+    "mlp_dp_size": _fixed(_ONE_CORE, 1),
+    "tensor_capture": _fixed("opentrn diff compares tensors of a model"),
+    "tensor_replacement": _fixed("opentrn diff compares tensors of a model"),
+    "debug_logits_dir": _fixed("opentrn diff compares tensors of a model"),
+    "vision_neuron_config": _fixed("the model reads text"),
+}
+
+NXDI_KEYS: Mapping[str, Key] = {
+    "batch_size": Key(HONOURED, "requests at once", "max_num_seqs"),
+    "max_batch_size": Key(HONOURED, "requests at once", "max_num_seqs"),
+    "tkg_batch_size": Key(HONOURED, "requests at once", "max_num_seqs"),
+    "seq_len": Key(HONOURED, "positions of a request", "max_model_len"),
+    "n_positions": Key(HONOURED, "positions of a request", "max_model_len"),
+    "max_length": Key(HONOURED, "positions of a request", "max_model_len"),
+    "context_encoding_buckets": Key(HONOURED, "the prefill programs", "token_buckets"),
+    "token_generation_buckets": Key(HONOURED, "the positions of decode programs", "context_buckets"),
+    "token_generation_batches": Key(HONOURED, "the sequences of decode programs", "sequence_buckets"),
+    "is_prefix_caching": Key(HONOURED, "whether prefixes are looked for", "prefix_caching"),
+    "pa_num_blocks": Key(HONOURED, "KV blocks", "num_blocks"),
+    "skip_warmup": Key(HONOURED, "programs are compiled when they are needed", "cold"),
+    "torch_dtype": Key(HONOURED, "of weights, keys and values", "dtype", ("bfloat16", "float16", "float32")),
+    "pa_block_size": _fixed("a block has 32 positions", 32),
+    "ctx_batch_size": _fixed("one prompt is read at a time", 1),
+    "is_continuous_batching": _fixed("requests come and go at every step", True),
+    "is_block_kv_layout": _fixed("keys and values lie in blocks", True),
+    "enable_bucketing": _fixed("programs have fixed sizes", True),
+    "tp_degree": _fixed(_ONE_CORE, 1),
+    "cp_degree": _fixed(_ONE_CORE, 1),
+    "pp_degree": _fixed(_ONE_CORE, 1),
+    "ep_degree": _fixed(_ONE_CORE, 1),
+    "attention_dp_degree": _fixed(_ONE_CORE, 1),
+    "logical_nc_config": _fixed("the target's logical core is one physical core", 1),
+    "sequence_parallel_enabled": _fixed(_ONE_CORE, False),
+    "flash_decoding_enabled": _fixed(_ONE_CORE, False),
+    "vocab_parallel": Key(WITHOUT_EFFECT, _ONE_CORE),
+    "quantized": _fixed(_NO_QUANTISATION, False),
+    "kv_cache_quant": _fixed("keys and values have the weights' type", False),
+    "is_chunked_prefill": _fixed("policy neuron reads long prompts in parts", False),
+    "chunked_prefill_config": _fixed("policy neuron reads long prompts in parts"),
+    "windowed_context_encoding_size": _fixed("policy neuron reads long prompts in parts"),
+    "speculation_length": _fixed("there is no speculation", 0),
+    "enable_fused_speculation": _fixed("there is no speculation", False),
+    "enable_eagle_speculation": _fixed("there is no speculation", False),
+    "is_medusa": _fixed("there is no speculation", False),
+    "lora_config": _fixed("adapters are not read"),
+    "async_mode": _fixed("a step is planned when the one before it has ended; opentrn replay has the other", False),
+    "on_device_sampling_config": Key(WITHOUT_EFFECT, "tokens are chosen on the host, and times have no copy of logits"),
+    "output_logits": Key(WITHOUT_EFFECT, "logits are on the host anyway"),
+    "padding_side": Key(WITHOUT_EFFECT, "padding is written nowhere"),
+    "save_sharded_checkpoint": Key(WITHOUT_EFFECT, "weights are read from the model's files"),
+    "target": Key(HONOURED, "the chip", "target"),
+    **{
+        name: Key(WITHOUT_EFFECT, _KERNELS)
+        for name in ("fused_qkv", "attn_kernel_enabled", "qkv_kernel_enabled", "mlp_kernel_enabled",
+                     "attn_tkg_nki_kernel_enabled", "attn_block_tkg_nki_kernel_enabled", "out_proj_kernel_enabled",
+                     "cc_pipeline_tiling_factor", "scratchpad_page_size")
+    },
+}  # fmt: skip
+
+_DTYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}
+_LISTS = ("token_buckets", "sequence_buckets", "context_buckets")
+_COUNTS = ("max_num_seqs", "max_model_len", "num_blocks", "max_logprobs")
+_SWITCHES = ("structured", "prefix_caching", "cold")
+
+
+def _refuse(key: str, message: str, hint: str = "") -> InputError:
+    return InputError(f"{key}: {message}", label="serve.neuron_config", hint=hint)
+
+
+def _checked(key: str, setting: str, value: Any) -> Any:
+    """A value of the type that the setting has. Raises InputError."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if setting in _LISTS:
+        fine = isinstance(value, list) and value and all(isinstance(v, int) and v > 0 for v in value)
+        if not fine or sorted(set(value)) != value:
+            raise _refuse(key, f"{value!r} is no ascending list of sizes")
+    elif setting in _COUNTS and (not whole or value < 1):
+        raise _refuse(key, f"{value!r} is no number of 1 or more")
+    elif setting in _SWITCHES and not isinstance(value, bool):
+        raise _refuse(key, f"{value!r} is neither true nor false")
+    elif setting == "target" and not isinstance(value, str):
+        raise _refuse(key, f"{value!r} is no name of a chip")
+    return _DTYPES.get(value, value) if setting == "dtype" else value
+
+
+def explained(config: Mapping[str, Any], *, nxdi: bool = False) -> list[tuple[str, Any, str, str]]:
+    """(key, value, verdict, why) of every key, refused ones included. Raises InputError for an unknown one."""
+    table = NXDI_KEYS if nxdi else KEYS
+    rows = []
+    for key, value in config.items():
+        row = table.get(key)
+        if row is None:
+            near = difflib.get_close_matches(key, table, 1)
+            raise _refuse(key, "not a key that is known here", f"{near[0]}?" if near else "")
+        verdict = row.verdict
+        if row.only:
+            verdict = (WITHOUT_EFFECT if verdict == REFUSED else verdict) if value in row.only else REFUSED
+        rows.append((key, value, verdict, row.why))
+    return rows
+
+
+def applied(settings: Settings, config: Mapping[str, Any], *, nxdi: bool = False) -> Settings:
+    """The settings with the configuration's values. Raises InputError for the first key that is refused."""
+    changes: dict[str, Any] = {}
+    for key, value, verdict, why in explained(config, nxdi=nxdi):
+        if verdict == REFUSED:
+            raise _refuse(key, f"{value!r} is not possible here: {why}")
+        setting = (NXDI_KEYS if nxdi else KEYS)[key].setting
+        if not setting or value is None:
+            continue
+        value = _checked(key, setting, value)
+        if changes.get(setting, value) != value:
+            raise _refuse(key, f"{value!r}, and another key says {changes[setting]!r}")
+        changes[setting] = value
+    if changes.pop("cold", False):
+        changes["warm"] = False
+    return dataclasses.replace(settings, **changes)

@@ -1,0 +1,50 @@
+// A request of a live server: what the scheduler knows of it, and how its tokens are chosen.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "serving/request.h"
+#include "serving/sampler.h"
+
+namespace opentrn::server {
+
+// What a client asks for.
+struct JobParams {
+  std::vector<int32_t> prompt;
+  int32_t max_tokens = 1;
+  int32_t min_tokens = 0;            // no stop token before so many
+  std::vector<int32_t> stop_tokens;  // the answer ends with the first of them
+  serving::SamplingParams sampling;
+  uint64_t seed = 0;
+  std::vector<uint32_t> mask;  // of the first token, a bit for each of the vocabulary; empty: no grammar
+};
+
+struct Job final : serving::Request {
+  explicit Job(JobParams params)
+      : sampling(std::move(params.sampling)),
+        stop_tokens(std::move(params.stop_tokens)),
+        min_tokens(params.min_tokens),
+        random(params.seed),
+        mask(std::move(params.mask)) {
+    prompt_tokens = static_cast<int32_t>(params.prompt.size());
+    max_tokens = params.max_tokens;
+    content.tokens = std::move(params.prompt);
+  }
+
+  serving::SamplingParams sampling;
+  std::vector<int32_t> stop_tokens;
+  int32_t min_tokens;
+  SplitMix64 random;
+  std::vector<uint32_t> mask;  // of the next token
+  std::string failure;         // why no token could be given; the request ends with it
+
+  // Predicted time of the device and of its host: of the steps that the request was part of; and, counted
+  // over all steps since the server began, at the request's arrival, first and last token.
+  serving::Ps own = 0;
+  serving::Ps device_arrival = 0, device_first = -1, device_last = -1;
+};
+
+}  // namespace opentrn::server

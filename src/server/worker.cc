@@ -1,0 +1,182 @@
+#include "server/worker.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "base/fault.h"
+#include "runtime/timing.h"
+
+namespace opentrn::server {
+
+using serving::Outcome;
+using serving::Ps;
+using serving::SampledToken;
+using serving::Step;
+using serving::StepEntry;
+
+namespace {
+
+constexpr double kPsPerNs = 1000;
+
+Job& job_of(const StepEntry& entry) { return static_cast<Job&>(*entry.request); }
+
+bool contains(const std::vector<int32_t>& tokens, int32_t token) {
+  return std::ranges::find(tokens, token) != tokens.end();
+}
+
+// The tokens of the request that the entry computes.
+std::vector<int32_t> tokens_of(const StepEntry& entry) {
+  const serving::Request& request = *entry.request;
+  std::vector<int32_t> tokens(static_cast<size_t>(entry.tokens));
+  for (int32_t i = 0; i < entry.tokens; ++i) {
+    const int32_t at = entry.computed_before + i;
+    tokens[static_cast<size_t>(i)] = at < request.prompt_tokens
+                                         ? request.content.tokens[static_cast<size_t>(at)]
+                                         : request.output[static_cast<size_t>(at - request.prompt_tokens)];
+  }
+  return tokens;
+}
+
+// A token by the request's rules. A request whose grammar and bias leave none, or whose logits are no
+// numbers, ends; its neighbours go on.
+SampledToken choose(Job& job, std::span<const float> logits) {
+  const bool held = job.output_tokens < job.min_tokens && !job.stop_tokens.empty();
+  serving::SamplingParams params = job.sampling;
+  if (held)
+    for (const int32_t token : job.stop_tokens)
+      params.bias.emplace_back(token, -std::numeric_limits<float>::infinity());
+  try {
+    return serving::sample(params, logits, job.content.tokens, job.output, job.mask, job.random);
+  } catch (const Fault& fault) {
+    if (fault.kind() != FaultKind::kInput) throw;
+    job.failure = fault.message();
+    return {};
+  }
+}
+
+}  // namespace
+
+// --- the model
+// -----------------------------------------------------------------------------------------------
+
+ModelWorker::ModelWorker(decoder::Engine& engine, std::shared_ptr<const serving::StepTimes> times, Ps host)
+    : engine_(engine), times_(std::move(times)), host_(host) {
+  const decoder::EngineOptions& options = engine.options();
+  for (const int64_t context : options.context_buckets)
+    for (const int64_t sequences : options.sequence_buckets)
+      to_prepare_.push_back(engine.bucket_of(sequences, 1, context));
+  for (const int64_t tokens : options.token_buckets)
+    to_prepare_.push_back(engine.bucket_of(1, tokens, tokens));
+  // Short answers to single requests come first.
+  std::ranges::stable_sort(to_prepare_, std::greater{}, [](const decoder::Bucket& bucket) {
+    return bucket.sequences * bucket.tokens * bucket.context;
+  });
+}
+
+Ps ModelWorker::time_of(const decoder::Bucket& bucket) {
+  const auto known = programs_us_.find(bucket);
+  if (known != programs_us_.end()) return known->second;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto time = static_cast<Ps>(runtime::timed(engine_.program(bucket), {}).total_ns * kPsPerNs);
+  compile_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  ++programs_;
+  programs_us_.emplace(bucket, time);
+  return time;
+}
+
+bool ModelWorker::prepare_one() {
+  if (to_prepare_.empty()) return false;
+  time_of(to_prepare_.back());
+  to_prepare_.pop_back();
+  return true;
+}
+
+// One program. Returns its predicted time.
+Ps ModelWorker::run_entries(std::span<const StepEntry* const> entries) {
+  std::vector<std::vector<int32_t>> tokens;
+  std::vector<decoder::SequenceStep> rows;
+  int64_t longest = 1, context = 1;
+  for (const StepEntry* entry : entries) {
+    tokens.push_back(tokens_of(*entry));
+    rows.push_back({tokens.back(), entry->computed_before, entry->request->blocks});
+    longest = std::max<int64_t>(longest, entry->tokens);
+    context = std::max<int64_t>(context, entry->computed_before + entry->tokens);
+  }
+  const Ps time = time_of(engine_.bucket_of(static_cast<int64_t>(entries.size()), longest, context));
+  const decoder::StepResult result = engine_.step(rows);
+  const auto vocabulary = static_cast<size_t>(engine_.config().vocabulary);
+  for (size_t i = 0; i < entries.size(); ++i)
+    if (entries[i]->samples)
+      samples_.push_back(choose(job_of(*entries[i]), result.logits.subspan(i * vocabulary, vocabulary)));
+  return time;
+}
+
+Outcome ModelWorker::run(const Step& step) {
+  samples_.clear();
+  Outcome outcome;
+  outcome.host = host_;
+  std::vector<const StepEntry*> group;
+  // Neighbours of one token go together; the order of the samples is that of the entries.
+  for (size_t i = 0; i < step.entries.size(); ++i) {
+    group.push_back(&step.entries[i]);
+    const bool last = i + 1 == step.entries.size();
+    if (!last && step.entries[i].tokens == 1 && step.entries[i + 1].tokens == 1) continue;
+    outcome.device += run_entries(group);
+    group.clear();
+  }
+  if (times_) outcome.device = times_->of(step);
+  size_t next = 0;
+  for (const StepEntry& entry : step.entries) {
+    if (!entry.samples) continue;
+    const Job& job = job_of(entry);
+    const int32_t token = samples_[next++].token;
+    outcome.sampled.push_back({token, !job.failure.empty() || contains(job.stop_tokens, token)});
+  }
+  return outcome;
+}
+
+// --- drawn tokens
+// --------------------------------------------------------------------------------------------
+
+DrawingWorker::DrawingWorker(int32_t vocabulary, std::vector<int32_t> choices,
+                             std::shared_ptr<const serving::StepTimes> times, Ps host)
+    : vocabulary_(vocabulary), choices_(std::move(choices)), times_(std::move(times)), host_(host) {
+  OPENTRN_CHECK(!choices_.empty(), "no tokens to draw from");
+}
+
+int32_t DrawingWorker::draw(Job& job) const {
+  const auto pick = [&](const std::vector<int32_t>& from) {
+    return from[job.random.below(static_cast<uint32_t>(from.size()))];
+  };
+  if (job.mask.empty()) return pick(choices_);
+  std::vector<int32_t> allowed;
+  for (int32_t token = 0; token < vocabulary_; ++token)
+    if (job.mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1) {
+      if (contains(job.stop_tokens, token) && job.output_tokens >= job.min_tokens) return token;
+      allowed.push_back(token);
+    }
+  if (!allowed.empty()) return pick(allowed);
+  job.failure = "the grammar allows no token";
+  return -1;
+}
+
+Outcome DrawingWorker::run(const Step& step) {
+  samples_.clear();
+  Outcome outcome{times_->of(step), host_, {}};
+  for (const StepEntry& entry : step.entries) {
+    if (!entry.samples) continue;
+    Job& job = job_of(entry);
+    SampledToken token;
+    token.token = draw(job);
+    const bool stop = !job.failure.empty() || contains(job.stop_tokens, token.token);
+    samples_.push_back(std::move(token));
+    outcome.sampled.push_back({samples_.back().token, stop});
+  }
+  return outcome;
+}
+
+}  // namespace opentrn::server

@@ -1,0 +1,82 @@
+// Executors that give tokens: one computes them with a model on a simulated NeuronCore, one draws them.
+//
+// Both run the steps of one scheduler, whose requests are Jobs. What a step gave is in samples() until the
+// next one.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "decoder/engine.h"
+#include "server/job.h"
+#include "serving/executor.h"
+
+namespace opentrn::server {
+
+class Worker : public serving::Executor {
+ public:
+  // Of the last step: one for each entry that samples, in their order.
+  const std::vector<serving::SampledToken>& samples() const { return samples_; }
+  // Tokens have numbers below it.
+  virtual int32_t vocabulary() const = 0;
+  // Whether tokens have probabilities.
+  virtual bool has_logits() const = 0;
+  // Does one piece of what a later step would have to wait for; false when nothing is left.
+  virtual bool prepare_one() { return false; }
+  // What has been compiled, for metrics: programs, and the host's seconds for them.
+  int64_t programs() const { return programs_; }
+  double compile_seconds() const { return compile_seconds_; }
+
+ protected:
+  std::vector<serving::SampledToken> samples_;
+  int64_t programs_ = 0;
+  double compile_seconds_ = 0;
+};
+
+// Runs the model. The engine's buckets are the scheduler's, so that a step runs the program that the
+// scheduler's policy names; a step that has prompts beside decode (policy vllm) runs one program for each
+// prompt and one for the rest. `times`: of steps, instead of those of the programs by the timing model.
+class ModelWorker final : public Worker {
+ public:
+  ModelWorker(decoder::Engine& engine, std::shared_ptr<const serving::StepTimes> times, serving::Ps host);
+
+  serving::Outcome run(const serving::Step& step) override;
+  int32_t vocabulary() const override { return static_cast<int32_t>(engine_.config().vocabulary); }
+  bool has_logits() const override { return true; }
+  bool prepare_one() override;
+  // The predicted time of a program, compiled and timed when it is first asked for.
+  serving::Ps time_of(const decoder::Bucket& bucket);
+
+ private:
+  serving::Ps run_entries(std::span<const serving::StepEntry* const> entries);
+
+  decoder::Engine& engine_;
+  std::shared_ptr<const serving::StepTimes> times_;
+  serving::Ps host_;
+  std::map<decoder::Bucket, serving::Ps> programs_us_;
+  std::vector<decoder::Bucket> to_prepare_;  // the last comes first
+};
+
+// Computes nothing: a token is drawn with the request's seed from `choices`, or from those that its grammar
+// allows, where the end comes as soon as it may.
+class DrawingWorker final : public Worker {
+ public:
+  // `choices`: not empty, each below `vocabulary`.
+  DrawingWorker(int32_t vocabulary, std::vector<int32_t> choices,
+                std::shared_ptr<const serving::StepTimes> times, serving::Ps host);
+
+  serving::Outcome run(const serving::Step& step) override;
+  int32_t vocabulary() const override { return vocabulary_; }
+  bool has_logits() const override { return false; }
+
+ private:
+  int32_t draw(Job& job) const;
+
+  int32_t vocabulary_;
+  std::vector<int32_t> choices_;
+  std::shared_ptr<const serving::StepTimes> times_;
+  serving::Ps host_;
+};
+
+}  // namespace opentrn::server

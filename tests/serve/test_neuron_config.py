@@ -1,0 +1,94 @@
+"""AWS's configurations: what they change, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from running import served
+
+from opentrn.cli import main
+from opentrn.errors import InputError
+from opentrn.serve import Settings
+from opentrn.serve.neuron_config import HONOURED, KEYS, NXDI_KEYS, REFUSED, WITHOUT_EFFECT, applied, explained
+
+DRAWN = Settings(values=False, linear="step=1", served_name="tiny")
+
+
+@pytest.mark.parametrize(
+    ("nxdi", "config", "verdict"),
+    [
+        (False, {"num_seqs_buckets": [1, 4]}, HONOURED),
+        (False, {"quantization": "bf16"}, HONOURED),
+        (False, {"quantization": "mxfp4"}, REFUSED),
+        (False, {"ep_degree": 1}, WITHOUT_EFFECT),
+        (False, {"ep_degree": 8}, REFUSED),
+        (False, {"on_device_sampling_config": {"all_greedy": True}}, WITHOUT_EFFECT),
+        (True, {"tp_degree": 32}, REFUSED),
+        (True, {"torch_dtype": "bfloat16"}, HONOURED),
+        (True, {"fused_qkv": True}, WITHOUT_EFFECT),
+        (True, {"async_mode": True}, REFUSED),
+    ],
+)
+def test_each_key_has_a_verdict(nxdi: bool, config: dict[str, Any], verdict: str):
+    [(key, value, found, why)] = explained(config, nxdi=nxdi)
+    assert {key: value} == config and found == verdict and why
+    if verdict == REFUSED:
+        with pytest.raises(InputError, match="not possible") as raised:
+            applied(DRAWN, config, nxdi=nxdi)
+        assert raised.value.label == "serve.neuron_config"
+    else:
+        applied(DRAWN, config, nxdi=nxdi)
+
+
+def test_every_setting_of_the_tables_is_one():
+    names = {row.setting for row in (*KEYS.values(), *NXDI_KEYS.values()) if row.setting} - {"cold"}
+    assert names <= set(Settings.__dataclass_fields__)
+    assert all((row.verdict == HONOURED) == bool(row.setting) for row in (*KEYS.values(), *NXDI_KEYS.values()))
+
+
+@pytest.mark.parametrize(
+    ("nxdi", "config", "match"),
+    [
+        (False, {"num_seq_buckets": [1]}, "not a key"),
+        (False, {"num_seqs_buckets": [4, 1]}, "ascending"),
+        (False, {"num_seqs_buckets": 4}, "ascending"),
+        (False, {"max_logprobs": True}, "no number"),
+        (False, {"enable_structured_outputs": 1}, "neither"),
+        (True, {"batch_size": 4, "tkg_batch_size": 8}, "another key"),
+        (True, {"target": 2}, "no name"),
+    ],
+)
+def test_values_that_are_none(nxdi: bool, config: dict[str, Any], match: str):
+    with pytest.raises(InputError, match=match):
+        applied(DRAWN, config, nxdi=nxdi)
+
+
+def test_buckets_are_the_programs_that_run(tiny_file: Path):
+    """Two requests in a bucket of four are padded by two; a grammar and too many logprobs are refused."""
+    config = {"num_seqs_buckets": [4], "num_batched_tokens_buckets": [64], "decode_context_length_buckets": [64],
+              "enable_structured_outputs": False, "max_logprobs": 1}  # fmt: skip
+    settings = applied(
+        Settings(served_name="tiny", dtype="f32", max_model_len=128, max_num_seqs=4, audit=True), config
+    )
+    with served(tiny_file, settings) as running:
+        assert running.built.model.buckets == ([4], [64], [64, 128])
+        url, body = f"{running.url}/v1/completions", {"model": "tiny", "prompt": "the", "max_tokens": 3}
+        assert httpx.post(url, json=body, timeout=60).status_code == 200
+        stats = running.wait_idle()
+        assert stats["decode_padding"] == 2 * 3 and stats["prefill_padding"] > 0
+        assert httpx.post(url, json=body | {"logprobs": 2}).status_code == 400
+        assert httpx.post(url, json=body | {"structured_outputs": {"choice": ["a"]}}).status_code == 400
+
+
+def test_the_command_explains(capsys: pytest.CaptureFixture[str]):
+    words = ["serve", "smollm2", "--explain-config", "--override-neuron-config"]
+    assert main([*words, '{"context_encoding_buckets": [128], "tp_degree": 8}']) == 0
+    assert capsys.readouterr().out == (
+        "context_encoding_buckets = [128]: values and time; the prefill programs\n"
+        "tp_degree = 8: refused; one NeuronCore serves the model\n"
+    )
+    assert main([*words, "[]"]) == 2 and main([*words, "{"]) == 2
+    assert main(["serve", "smollm2", "--additional-config", '{"other": 1}']) == 2
