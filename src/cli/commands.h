@@ -15,10 +15,11 @@ void add_fabric(CLI::App& app, std::ostream& out);      // links between chips, 
 void add_goodput(CLI::App& app, std::ostream& out);     // what failures leave of a training job
 void add_nccom_test(CLI::App& app, std::ostream& out);  // AWS's benchmark of collectives
 void add_plan(CLI::App& app, std::ostream& out);        // layouts of a training job
+void add_claims(CLI::App& app, std::ostream& out);      // headlines about Trainium
 void add_replay(CLI::App& app, std::ostream& out);      // traces of requests through a server's scheduler
 
 // All of them, in the order of the help.
 inline constexpr AddCommand kCommands[] = {add_ls,   add_describe, add_fabric, add_nccom_test,
-                                           add_plan, add_goodput,  add_replay};
+                                           add_plan, add_goodput,  add_claims, add_replay};
 
 }  // namespace opentrn::cli

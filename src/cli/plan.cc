@@ -119,7 +119,9 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
                 "--instance trn1.32xlarge --count 32; `opentrn plan --instances` lists what there is");
   for (const std::string& instance : options.instances)
     for (const int64_t count : options.counts) {
-      Planned planned{planner::machine_of(tables, instance, count), count, {}, {}, {}};
+      Planned planned;
+      planned.machine = planner::machine_of(tables, instance, count);
+      planned.count = count;
       planned.rate = planner::rate_of(tables, planned.machine.instance, prices);
       machines.push_back(std::move(planned));
     }

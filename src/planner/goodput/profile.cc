@@ -7,25 +7,12 @@
 #include <fmt/format.h>
 
 #include "arch/closest.h"
-#include "base/random.h"
 
 namespace opentrn::planner {
 namespace {
 
 // Standard deviations from the middle to the ends of what four in five lie between.
 constexpr double kEightyPercent = 1.2816;
-
-double normal(SplitMix64& random) {  // Box and Muller
-  const double radius = std::sqrt(-2 * std::log1p(-random.uniform()));
-  return radius * std::cos(2 * M_PI * random.uniform());
-}
-
-// Lognormal on either side of the value, so that four in five lie between its ends.
-double sample(const Between& value, SplitMix64& random) {
-  const double z = normal(random) / kEightyPercent;
-  if (value.value <= 0) return value.value;
-  return value.value * std::pow(z < 0 ? value.value / value.low : value.high / value.value, z);
-}
 
 Reliability with(const UncertainJob& job, double rate, double restart_s, double write_s) {
   Reliability changed = job.nominal;
@@ -167,9 +154,8 @@ GoodputInterval goodput_interval(const UncertainJob& job, uint64_t seed, int sam
     const double a = sample(rate, random), b = sample(restart, random), c = sample(write, random);
     all.push_back(useful(a, b, c));
   }
-  std::ranges::sort(all);
   GoodputInterval out;
-  out.useful = {goodput_of(job.nominal).useful, all[all.size() / 10], all[all.size() - 1 - all.size() / 10]};
+  out.useful = summary_of(goodput_of(job.nominal).useful, all);
   out.by_rate = useful(rate.low, restart.value, write.value) - useful(rate.high, restart.value, write.value);
   out.by_restart = useful(1, restart.low, write.value) - useful(1, restart.high, write.value);
   out.by_write = useful(1, restart.value, write.low) - useful(1, restart.value, write.high);

@@ -6,13 +6,10 @@
 #include <vector>
 
 #include "arch/tables.h"
+#include "planner/between.h"
 #include "planner/goodput/goodput.h"
 
 namespace opentrn::planner {
-
-struct Between {
-  double value = 0, low = 0, high = 0;  // four in five lie between low and high
-};
 
 struct Profile {
   std::string name, note, source;
