@@ -1,4 +1,4 @@
-// The text of replay_page.html, put into the library by embed_page.cmake at build time.
+// The texts of the pages beside this file, put into the library by embed_page.cmake at build time.
 #pragma once
 
 #include <string_view>
@@ -6,5 +6,6 @@
 namespace opentrn::cli {
 
 std::string_view embedded_replay_page();
+std::string_view embedded_claims_page();
 
 }  // namespace opentrn::cli

@@ -51,6 +51,30 @@ planner::Job job_of(const PlanOptions& options, const arch::Tables& tables) {
   return job;
 }
 
+// What failures leave of the job on this machine, whatever the plan.
+void set_goodput(const PlanOptions& options, const arch::Tables& tables, const planner::Job& job,
+                 Planned& on) {
+  if (options.reliability.empty()) {
+    if (options.checkpoint_gb_s > 0 || options.restart_s > 0 || options.spares >= 0)
+      throw Fault(FaultKind::kInput, "plan.reliability", "checkpoints, restarts or spares, and no failures",
+                  "--reliability llama3; `opentrn goodput --profiles` lists what there is");
+    return;
+  }
+  planner::GoodputJob ask;
+  ask.profile = options.reliability;
+  ask.chips = double(on.machine.ranks) / on.machine.ranks_per_chip;
+  ask.chips_per_host = on.machine.ranks_per_server / on.machine.ranks_per_chip;
+  ask.own_hardware = on.machine.kind == planner::Kind::kGpu;
+  ask.checkpoint_bytes = planner::checkpoint_bytes(tables, job.model.parameters());
+  ask.checkpoint_gb_s = options.checkpoint_gb_s;
+  ask.restart_s = options.restart_s;
+  if (options.spares >= 0) ask.spares = options.spares;
+  const planner::UncertainJob reliability = planner::reliability_of(tables, ask);
+  on.goodput = planner::goodput_interval(reliability, 1);
+  on.mttf_h = planner::goodput_of(reliability.nominal).mttf_h;
+  on.assumed = reliability.assumed;
+}
+
 planner::SearchOptions search_of(const PlanOptions& options) {
   planner::SearchOptions search = options.search;
   search.cut = !options.exhaustive;
@@ -95,7 +119,9 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
                 "--instance trn1.32xlarge --count 32; `opentrn plan --instances` lists what there is");
   for (const std::string& instance : options.instances)
     for (const int64_t count : options.counts) {
-      Planned planned{planner::machine_of(tables, instance, count), count, {}, {}, {}};
+      Planned planned;
+      planned.machine = planner::machine_of(tables, instance, count);
+      planned.count = count;
       planned.rate = planner::rate_of(tables, planned.machine.instance, prices);
       machines.push_back(std::move(planned));
     }
@@ -103,12 +129,14 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
     each.stack = planner::stack_of(
         tables, options.stack.empty() ? planner::default_stack(each.machine.kind) : options.stack);
     each.result = planner::search(job, each.machine, each.stack, search_of(options));
+    set_goodput(options, tables, job, each);
   }
   std::vector<Line> lines;
   for (const Planned& each : machines)
     for (const planner::Estimate& plan : each.result.best) lines.push_back({&each, &plan});
   if (lines.empty()) refuse_none(job, machines);
-  std::ranges::stable_sort(lines, {}, [&](const Line& line) { return line.plan->step_s; });
+  std::ranges::stable_sort(lines, {},
+                           [&](const Line& line) { return line.plan->step_s * line.on->stretch(); });
   if (lines.size() > options.search.top) lines.resize(options.search.top);
   if (options.explain > static_cast<int>(lines.size()))
     throw Fault(FaultKind::kInput, "plan.explain", fmt::format("there is no plan {}", options.explain),
@@ -193,6 +221,14 @@ void add_plan(CLI::App& app, std::ostream& out) {
                    "Rates of yours, in the form of price.toml, before all others")
       ->envname("OPENTRN_PRICES");
   command->add_option("--as-of", options->price.as_of, "The rate that was valid then: 2025-01");
+  command->add_option("--reliability", options->reliability,
+                      "Count failures, as published of: `opentrn goodput --profiles`");
+  command->add_option("--checkpoint-gb-s", options->checkpoint_gb_s, "Rate of the store of checkpoints")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--restart-s", options->restart_s, "From a failure until work goes on")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--spares", options->spares, "Hosts that stand by (default: always one more)")
+      ->check(CLI::Range(0, 100'000));
   command->add_flag("--models", options->list_models, "List the models that have a name");
   command->add_flag("--instances", options->list_instances, "List the instances");
   command->add_option("--check", options->check, "Compare with published rows: a CSV file");

@@ -179,6 +179,28 @@ void read_document(const Reader& read, const YAML::Node& node, const std::string
                            read.set(each, "--count", options.counts, {}, read.counts(each));
                          }}});
         }},
+       {"reliability",
+        [&](const YAML::Node& reliability) {
+          read.mapping(
+              reliability, "reliability",
+              {{"profile",
+                [&](const YAML::Node& each) {
+                  read.set(each, "--reliability", options.reliability, {}, read.text(each, "profile"));
+                }},
+               {"checkpoint_gb_s",
+                [&](const YAML::Node& each) {
+                  read.set(each, "--checkpoint-gb-s", options.checkpoint_gb_s, 0.0,
+                           read.number(each, "checkpoint_gb_s"));
+                }},
+               {"restart_s",
+                [&](const YAML::Node& each) {
+                  read.set(each, "--restart-s", options.restart_s, 0.0, read.number(each, "restart_s"));
+                }},
+               {"spares", [&](const YAML::Node& each) {
+                  read.set(each, "--spares", options.spares, -1,
+                           static_cast<int>(std::min(1e5, read.number(each, "spares"))));
+                }}});
+        }},
        {"fix", [&](const YAML::Node& each) { read_fixed(read, each, options); }},
        {"price", [&](const YAML::Node& price) {
           read.mapping(price, "price",

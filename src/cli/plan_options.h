@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "planner/goodput/profile.h"
+#include "planner/interval.h"
 #include "planner/price.h"
 #include "planner/search.h"
 
@@ -21,6 +23,9 @@ struct PlanOptions {
   planner::SearchOptions search;
   std::string recompute, sp, price_file;
   planner::PriceQuery price;
+  std::string reliability;  // whose failures, of `opentrn goodput --profiles`; empty: none are counted
+  double checkpoint_gb_s = 0, restart_s = 0;
+  int spares = -1;
   int explain = 0;
   bool json = false, rows = false, exhaustive = false, list_models = false, list_instances = false;
 };
@@ -32,7 +37,16 @@ struct Planned {
   std::optional<planner::Rate> rate;
   planner::SearchResult result;
   planner::Stack stack;
+  std::optional<planner::GoodputInterval> goodput;  // with --reliability
+  std::vector<std::string> assumed;                 // by it
+  double mttf_h = 0;
+
+  // Time of the clock for a second of steps.
+  double stretch() const { return goodput ? 1 / goodput->useful.value : 1; }
 };
+
+// The interval of a plan's time of the clock, failures included.
+planner::Interval clock_interval(const arch::Tables& tables, const Planned& on, double step_s);
 
 // A plan of one of the machines, in the order of the printed table.
 struct Line {
@@ -46,7 +60,7 @@ std::string plan_explained(const arch::Tables& tables, const planner::Job& job, 
 std::string plan_json(const arch::Tables& tables, const planner::Job& job, const PlanOptions& options,
                       const std::vector<Planned>& machines, const std::vector<Line>& lines);
 
-// USD for a million tokens; none without a rate.
+// USD for a million tokens, failures included; none without a rate.
 std::optional<double> usd_per_mtok(const planner::Job& job, const Line& line, double step_s);
 
 }  // namespace opentrn::cli

@@ -91,7 +91,17 @@ Causes memory_causes(const planner::Memory& memory) {
 
 std::optional<double> usd_per_mtok(const planner::Job& job, const Line& line, double step_s) {
   if (!line.on->rate) return std::nullopt;
-  return line.on->rate->usd_h * double(line.on->count) * step_s / 3600 / (job.global_batch * job.seq / 1e6);
+  return line.on->rate->usd_h * double(line.on->count) * step_s * line.on->stretch() / 3600 /
+         (job.global_batch * job.seq / 1e6);
+}
+
+planner::Interval clock_interval(const arch::Tables& tables, const Planned& on, double step_s) {
+  planner::Interval out = planner::interval_of(tables, on.stack, on.machine, step_s);
+  if (on.goodput) {
+    out.low /= on.goodput->useful.high;
+    out.high /= on.goodput->useful.low;
+  }
+  return out;
 }
 
 std::string plan_table(const arch::Tables& tables, const planner::Job& job, const PlanOptions& options,
@@ -105,6 +115,8 @@ std::string plan_table(const arch::Tables& tables, const planner::Job& job, cons
   std::vector<std::string> header = {"#"};
   if (several) header.push_back("on");
   for (const char* name : {"plan", "step", "MFU", "GB/rank", "bound by", "$/Mtok"}) header.emplace_back(name);
+  const bool failures = !options.reliability.empty();
+  if (failures) header.emplace_back("goodput");
   if (job.tokens > 0) header.emplace_back("hours");
   header.emplace_back("80 % interval");
   TextTable table(header);
@@ -120,7 +132,9 @@ std::string plan_table(const arch::Tables& tables, const planner::Job& job, cons
                  {planner::to_string(plan.layout), seconds(plan.step_s),
                   fmt::format("{:.1f}%", 100 * plan.mfu), fmt::format("{:.1f}", plan.memory.total() / kGb),
                   std::string(plan.bound_by), price ? fmt::format("{:.3f}", *price) : "?"});
-    if (job.tokens > 0) cells.push_back(fmt::format("{:.0f}", hours_of(job, plan.step_s)));
+    if (failures) cells.push_back(fmt::format("{:.1f}%", 100 / line.on->stretch()));
+    if (job.tokens > 0)
+      cells.push_back(fmt::format("{:.0f}", hours_of(job, plan.step_s * line.on->stretch())));
     cells.push_back(fmt::format("{} .. {}", seconds(interval.low), seconds(interval.high)));
     table.add_row(std::move(cells));
   }
@@ -134,6 +148,14 @@ std::string plan_table(const arch::Tables& tables, const planner::Job& job, cons
             each.stack.name, each.result.legal, each.result.evaluated, each.result.front.size()),
         0);
     text += wrapped(price_line(each, options), 0);
+    if (each.goodput)
+      text += wrapped(
+          fmt::format("Failures as {}'s: one every {:.2f} h, goodput {:.1f} % ({:.1f} to {:.1f}); hours and "
+                      "dollars include them, steps and MFU do not. Assumed: {}",
+                      options.reliability, each.mttf_h, 100 * each.goodput->useful.value,
+                      100 * each.goodput->useful.low, 100 * each.goodput->useful.high,
+                      fmt::join(each.assumed, "; ")),
+          0);
     const planner::Interval interval = planner::interval_of(tables, each.stack, each.machine, 1);
     if (!interval.measured)
       text += wrapped(fmt::format("No training on {} was ever published: the interval is Trn1's, widened",
@@ -184,6 +206,8 @@ std::string plan_json(const arch::Tables& tables, const planner::Job& job, const
     const planner::Estimate& plan = *line.plan;
     const planner::Interval interval =
         planner::interval_of(tables, line.on->stack, line.on->machine, plan.step_s);
+    const planner::Interval clock = clock_interval(tables, *line.on, plan.step_s);
+    const double clock_s = plan.step_s * line.on->stretch();
     const std::string source = fmt::format("planner, program {}; 80 % interval of {}", line.on->stack.name,
                                            interval.measured ? "its residuals" : "Trn1's residuals, widened");
     nlohmann::ordered_json each = {{"instance", line.on->machine.instance},
@@ -201,13 +225,17 @@ std::string plan_json(const arch::Tables& tables, const planner::Job& job, const
     each["bound_by"] = plan.bound_by;
     if (const auto price = usd_per_mtok(job, line, plan.step_s))
       each["usd_per_million_tokens"] =
-          value_json(*price, *price * interval.low / plan.step_s, *price * interval.high / plan.step_s,
+          value_json(*price, *price * clock.low / clock_s, *price * clock.high / clock_s,
                      fmt::format("{} {}", line.on->rate->source, line.on->rate->date));
     else
       each["usd_per_million_tokens"] = nullptr;
     if (job.tokens > 0)
-      each["hours"] = value_json(hours_of(job, plan.step_s), hours_of(job, interval.low),
-                                 hours_of(job, interval.high), source);
+      each["hours"] =
+          value_json(hours_of(job, clock_s), hours_of(job, clock.low), hours_of(job, clock.high), source);
+    if (line.on->goodput) {
+      const planner::Between& share = line.on->goodput->useful;
+      each["goodput"] = value_json(share.value, share.low, share.high, "failures as " + options.reliability);
+    }
     plans.push_back(std::move(each));
   }
   nlohmann::ordered_json on = nlohmann::ordered_json::array();

@@ -52,6 +52,27 @@ TEST(Plan, PricesWithADateAndMarksWhatIsStale) {
   EXPECT_THAT(with({"--price", "reserved"}), HasSubstr("nothing is priced"));
 }
 
+TEST(Plan, CountsFailuresInHoursAndDollars) {
+  const std::vector<const char*> words = {
+      "plan",           "Llama-3.1-70B", "--instance", "p5.48xlarge", "--count", "512", "--seq", "8192",
+      "--global-batch", "2048",          "--tokens",   "1e13",        "--top",   "1",   "--json"};
+  const auto plan = [&](std::vector<const char*> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    const Ran ran = run_for_test(more);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return nlohmann::json::parse(ran.out)["plans"][0];
+  };
+  const auto without = plan({}), with = plan({"--reliability", "llama3"});
+  const double goodput = with["goodput"]["value"];
+  EXPECT_GT(goodput, 0.9);
+  EXPECT_LT(goodput, 1);
+  EXPECT_EQ(with["step_s"], without["step_s"]);
+  EXPECT_NEAR(with["hours"]["value"].get<double>() * goodput, without["hours"]["value"], 1e-6);
+  EXPECT_NEAR(with["usd_per_million_tokens"]["value"].get<double>() * goodput,
+              without["usd_per_million_tokens"]["value"], 1e-9);
+  EXPECT_GT(with["hours"]["high"], without["hours"]["high"]);
+}
+
 TEST(Plan, SaysWhatIsPossible) {
   const auto error = [](std::vector<const char*> words) {
     words.insert(words.begin(), "plan");
@@ -60,6 +81,9 @@ TEST(Plan, SaysWhatIsPossible) {
     return ran.err;
   };
   EXPECT_THAT(error({}), HasSubstr("plan.model"));
+  EXPECT_THAT(error({"Llama-3.1-8B", "--instance", "p5.48xlarge", "--seq", "1024", "--global-batch", "8",
+                     "--spares", "2"}),
+              HasSubstr("[plan.reliability]"));
   EXPECT_THAT(error({"Llama-3.1-8"}), HasSubstr("Llama-3.1-8B"));
   EXPECT_THAT(error({"Llama-3.1-8B", "--instance", "p5.48xlarge"}), HasSubstr("--seq"));
   EXPECT_THAT(error({"Llama-3.1-8B", "--instance", "p6.48xlarge", "--seq", "1024", "--global-batch", "8"}),

@@ -30,7 +30,7 @@ from opentrn.errors import InputError
 
 __all__ = ["CAPACITY", "INPUT", "INTERNAL", "NOT_MODELLED", "PROGRAM", "UNSPECIFIED", "main"]
 
-_CPP_COMMANDS = ("ls", "describe", "fabric", "nccom-test", "opt", "plan", "replay")
+_CPP_COMMANDS = ("ls", "describe", "fabric", "nccom-test", "opt", "plan", "goodput", "claims", "replay")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -229,6 +229,8 @@ def _add_cpp_commands(commands: Any) -> None:
         ("nccom-test", "time and check collectives, with the options of AWS's tool"),
         ("opt", "a model through the compiler's passes, as StableHLO text"),
         ("plan", "parallel layouts of a training job: time, memory and price"),
+        ("goodput", "what failures and checkpoints leave of a training job"),
+        ("claims", "headlines about Trainium, recomputed"),
         ("replay", "a trace of requests through a server's scheduler, in virtual time"),
     ):
         command = commands.add_parser(name, help=text, add_help=False)

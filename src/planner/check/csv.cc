@@ -1,7 +1,6 @@
 #include "planner/check/csv.h"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
@@ -18,11 +17,6 @@ constexpr std::pair<const char*, std::string Row::*> kColumns[] = {
     {"dtype", &Row::dtype},  {"metric", &Row::metric},
     {"value", &Row::value},  {"unit", &Row::unit},
     {"source", &Row::source}};
-
-struct Record {
-  int line = 0;
-  std::vector<std::string> cells;
-};
 
 std::vector<Record> records_of(std::string_view text, const std::string& origin) {
   std::vector<Record> records;
@@ -67,7 +61,8 @@ std::vector<Record> records_of(std::string_view text, const std::string& origin)
 
 }  // namespace
 
-std::vector<Row> read_rows(std::string_view text, const std::string& origin) {
+std::vector<Record> read_columns(std::string_view text, const std::string& origin,
+                                 const std::vector<std::string>& columns) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   const std::vector<Record> records = records_of(text, origin);
   const auto refuse = [&](int line, std::string what, std::string hint) {
@@ -76,23 +71,35 @@ std::vector<Row> read_rows(std::string_view text, const std::string& origin) {
   };
   if (records.empty()) refuse(1, "no row", "the names of the columns, then the rows");
   const std::vector<std::string>& header = records.front().cells;
-  std::array<size_t, std::size(kColumns)> at{};
-  for (size_t i = 0; i < std::size(kColumns); ++i) {
-    const auto found = std::ranges::find(header, kColumns[i].first);
+  std::vector<size_t> at;
+  for (const std::string& column : columns) {
+    const auto found = std::ranges::find(header, column);
     if (found == header.end())
-      refuse(records.front().line, fmt::format("no column '{}'", kColumns[i].first),
-             "id,system,model,params,chips,parallelism,seq,global_batch,dtype,metric,value,unit,source");
-    at[i] = static_cast<size_t>(found - header.begin());
+      refuse(records.front().line, fmt::format("no column '{}'", column),
+             fmt::format("{}", fmt::join(columns, ",")));
+    at.push_back(static_cast<size_t>(found - header.begin()));
   }
-  std::vector<Row> rows;
+  std::vector<Record> rows;
   for (size_t r = 1; r < records.size(); ++r) {
     const Record& record = records[r];
     if (record.cells.size() != header.size())
       refuse(record.line, fmt::format("{} cells under {} columns", record.cells.size(), header.size()),
              "a comma inside a cell needs quotes around it");
+    Record row{record.line, {}};
+    for (const size_t i : at) row.cells.push_back(record.cells[i]);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<Row> read_rows(std::string_view text, const std::string& origin) {
+  std::vector<std::string> columns;
+  for (const auto& column : kColumns) columns.emplace_back(column.first);
+  std::vector<Row> rows;
+  for (const Record& record : read_columns(text, origin, columns)) {
     Row row;
     row.line = record.line;
-    for (size_t i = 0; i < std::size(kColumns); ++i) row.*kColumns[i].second = record.cells[at[i]];
+    for (size_t i = 0; i < std::size(kColumns); ++i) row.*kColumns[i].second = record.cells[i];
     rows.push_back(std::move(row));
   }
   return rows;

@@ -1,0 +1,234 @@
+// opentrn goodput: how much of a job's time ends up in the model, where hosts fail.
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/text_table.h"
+#include "planner/goodput/failures_check.h"
+#include "planner/goodput/monte_carlo.h"
+#include "planner/goodput/profile.h"
+#include "planner/hf_config.h"
+#include "planner/machine.h"
+
+namespace opentrn::cli {
+namespace {
+
+using planner::Goodput;
+using planner::GoodputInterval;
+using planner::MonteCarlo;
+using planner::UncertainJob;
+
+struct GoodputOptions {
+  TableOptions tables;
+  planner::GoodputJob job;
+  std::string instance, model, check;
+  int64_t count = 0;
+  double parameters = 0, checkpoint_tb = 0;
+  int spares = -1;
+  planner::MonteCarloOptions runs;
+  bool json = false, list = false;
+};
+
+struct Result {
+  UncertainJob job;
+  planner::Profile profile;
+  Goodput exact;
+  GoodputInterval interval;
+  MonteCarlo played;
+};
+
+std::string hours(double value) {
+  return value >= 48  ? fmt::format("{:.1f} days", value / 24)
+         : value >= 1 ? fmt::format("{:.2f} h", value)
+                      : fmt::format("{:.1f} min", 60 * value);
+}
+
+void complete(GoodputOptions& options, const arch::Tables& tables) {
+  const auto refuse = [](const char* what, const char* hint) {
+    throw Fault(FaultKind::kInput, "goodput.value", what, hint);
+  };
+  if (!options.instance.empty()) {
+    if (options.job.chips > 0) refuse("--instance and --chips", "--instance and --count, or --chips");
+    const planner::Machine machine =
+        planner::machine_of(tables, options.instance, std::max<int64_t>(1, options.count));
+    options.job.chips_per_host = machine.ranks_per_server / machine.ranks_per_chip;
+    options.job.chips = options.job.chips_per_host * double(std::max<int64_t>(1, options.count));
+    options.job.own_hardware = machine.kind == planner::Kind::kGpu;
+  } else if (options.count > 0) {
+    refuse("--count without --instance", "--instance trn2.48xlarge --count 64");
+  }
+  if (options.job.chips <= 0) refuse("no chips", "--chips 16384, or --instance trn2.48xlarge --count 64");
+  if (!options.model.empty()) options.parameters = planner::model_of(tables, options.model).parameters();
+  options.job.checkpoint_bytes = options.checkpoint_tb > 0
+                                     ? options.checkpoint_tb * 1e12
+                                     : planner::checkpoint_bytes(tables, options.parameters);
+  if (options.spares >= 0) options.job.spares = options.spares;
+  if (options.job.slow_hosts > 0 && options.job.slowdown <= 0)
+    refuse("--slow-hosts without --slowdown", "--slowdown 0.1: by a tenth");
+}
+
+std::string report(const GoodputOptions& options, const Result& result) {
+  const planner::Reliability& job = result.job.nominal;
+  const Goodput& exact = result.exact;
+  std::string text =
+      fmt::format("{} chips, {} of a host; failures as {} published them ({})\n", options.job.chips,
+                  options.job.chips_per_host, result.profile.name, result.profile.source);
+  text += fmt::format("A failure every {}; a checkpoint of {:.2f} TB every {} of work\n", hours(exact.mttf_h),
+                      options.job.checkpoint_bytes / 1e12, hours(job.interval_s / 3600));
+  TextTable table({"share of the time", "%", "where from"});
+  const auto row = [&](const char* name, double share, const std::string& why) {
+    if (share > 0) table.add_row({name, fmt::format("{:.2f}", 100 * share), why});
+  };
+  row("goodput", exact.useful, "work that is kept");
+  row("checkpoints", exact.checkpoints, fmt::format("{:.1f} s of standing still each", job.write_s));
+  row("lost work", exact.lost, "since the last whole checkpoint, done again");
+  row("restarts", exact.restarts, fmt::format("{:.0f} s each", result.job.restart_s.value));
+  row("waiting for hosts", exact.waiting,
+      fmt::format("{} spare, {} h of repair", job.spares.value_or(0), job.repair_h));
+  row("slow hosts", exact.slow, fmt::format("{:.0f} % of runs have one", 100 * job.slow_chance));
+  text += table.str();
+  const GoodputInterval& interval = result.interval;
+  text += fmt::format("80 % interval of the goodput: {:.1f} to {:.1f} %\n", 100 * interval.useful.low,
+                      100 * interval.useful.high);
+  const std::pair<double, const char*> widths[] = {{interval.by_rate, "the failure rate"},
+                                                   {interval.by_restart, "the time of a restart"},
+                                                   {interval.by_write, "the time of a checkpoint"}};
+  const auto widest = *std::ranges::max_element(widths);
+  if (widest.first > 0)
+    text += fmt::format("Most of it comes from {}: alone {:.1f} points\n", widest.second, 100 * widest.first);
+  text += wrapped(
+      fmt::format("Played through: {} runs of {} days, seed {}, {:.1f} failures each: {:.2f} % (closed form "
+                  "{:+.2f} %), four runs in five between {:.1f} and {:.1f} %",
+                  options.runs.runs, options.runs.days, options.runs.seed, result.played.failures,
+                  100 * result.played.useful, 100 * (exact.useful / result.played.useful - 1),
+                  100 * result.played.low, 100 * result.played.high),
+      0);
+  for (const std::string& each : result.job.assumed) text += wrapped("Assumed: " + each, 0);
+  TextTable causes({"cause", "every", "share %"});
+  for (const planner::Cause& cause : job.causes)
+    if (cause.per_hour > 0)
+      causes.add_row({cause.name, hours(1 / cause.per_hour),
+                      fmt::format("{:.1f}", 100 * cause.per_hour / job.per_hour())});
+  return text + causes.str();
+}
+
+nlohmann::ordered_json json_of(const GoodputOptions& options, const Result& result) {
+  const auto value = [](double at, double low, double high, const std::string& source) {
+    return nlohmann::ordered_json{{"value", at}, {"low", low}, {"high", high}, {"source", source}};
+  };
+  const Goodput& exact = result.exact;
+  const planner::Between& rate = result.job.rate;
+  nlohmann::ordered_json out = {
+      {"schema", 1}, {"chips", options.job.chips}, {"profile", result.profile.name}};
+  out["mttf_h"] =
+      value(exact.mttf_h, exact.mttf_h / rate.high, exact.mttf_h / rate.low, result.profile.source);
+  out["goodput"] = value(exact.useful, result.interval.useful.low, result.interval.useful.high,
+                         "closed form; 80 % interval of its inputs");
+  out["played"] = {{"value", result.played.useful},      {"low", result.played.low},
+                   {"high", result.played.high},         {"standard_error", result.played.standard_error},
+                   {"failures", result.played.failures}, {"runs", options.runs.runs},
+                   {"days", options.runs.days},          {"seed", options.runs.seed}};
+  out["interval_s"] = result.job.nominal.interval_s;
+  out["shares"] = {{"checkpoints", exact.checkpoints},
+                   {"lost", exact.lost},
+                   {"restarts", exact.restarts},
+                   {"waiting", exact.waiting},
+                   {"slow", exact.slow}};
+  out["width_by"] = {{"rate", result.interval.by_rate},
+                     {"restart", result.interval.by_restart},
+                     {"checkpoint", result.interval.by_write}};
+  for (const planner::Cause& cause : result.job.nominal.causes)
+    out["causes_per_hour"][cause.name] = cause.per_hour;
+  out["assumed"] = result.job.assumed;
+  return out;
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in)
+    throw Fault(FaultKind::kInput, "plan.file", fmt::format("cannot read '{}'", path), "the path of a file");
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+void run_goodput(GoodputOptions options, std::ostream& out) {
+  const auto tables = options.tables.load();
+  if (options.list) {
+    for (const std::string& name : planner::profiles(*tables)) {
+      const planner::Profile profile = planner::profile_of(*tables, name);
+      out << fmt::format("{:<12}{:.2e} failures per chip and hour, of {:.0f}: {}\n", name,
+                         profile.per_chip_hour(), profile.failures_seen, profile.source);
+    }
+    return;
+  }
+  if (!options.check.empty()) {
+    const auto check = planner::check_failures(*tables, text_of(options.check), options.check);
+    out << (options.json ? planner::failures_json(check) + "\n" : planner::failures_text(check));
+    return;
+  }
+  complete(options, *tables);
+  Result result;
+  result.profile = planner::profile_of(*tables, options.job.profile);
+  result.job = planner::reliability_of(*tables, options.job);
+  result.exact = planner::goodput_of(result.job.nominal);
+  result.interval = planner::goodput_interval(result.job, options.runs.seed);
+  result.played = planner::simulate_goodput(result.job.nominal, options.runs);
+  if (options.json)
+    out << json_of(options, result).dump(2) << "\n";
+  else
+    out << report(options, result);
+}
+
+}  // namespace
+
+void add_goodput(CLI::App& app, std::ostream& out) {
+  auto options = std::make_shared<GoodputOptions>();
+  CLI::App* command = app.add_subcommand("goodput", "What failures, checkpoints and restarts leave of a job");
+  options->tables.add_to(*command);
+  planner::GoodputJob& job = options->job;
+  const auto positive = CLI::PositiveNumber;
+  command->add_option("--chips", job.chips, "Chips of the job")->check(CLI::Range(1.0, 1e8));
+  command
+      ->add_option("--chips-per-host", job.chips_per_host, "Chips that one host takes with it (default: 8)")
+      ->check(positive);
+  command->add_option("--instance", options->instance, "In place of chips: `opentrn plan --instances`");
+  command->add_option("--count", options->count, "How many of them (default: 1)")->check(positive);
+  command->add_option("--profile", job.profile, "Whose published failures (--profiles; default: llama3)");
+  command
+      ->add_option("--mttf-h", job.mttf_h, "Hours between failures of the job, in place of a profile's rate")
+      ->check(positive);
+  command->add_option("--model", options->model, "Its checkpoints: a name, or a config.json");
+  command->add_option("--parameters", options->parameters, "Of a model without a name: 405e9")
+      ->check(positive);
+  command->add_option("--checkpoint-tb", options->checkpoint_tb, "Size of a checkpoint")->check(positive);
+  command->add_option("--checkpoint-gb-s", job.checkpoint_gb_s, "Rate of the store, of all hosts")
+      ->check(positive);
+  command->add_option("--stall-s", job.stall_s, "Checkpoints are written while work goes on after so long")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--interval-s", job.interval_s, "Work between checkpoints (default: the best)")
+      ->check(positive);
+  command->add_option("--restart-s", job.restart_s, "From a failure until work goes on")->check(positive);
+  command->add_option("--spares", options->spares, "Hosts that stand by (default: always one more)")
+      ->check(CLI::Range(0, 100'000));
+  command->add_option("--repair-h", job.repair_h, "Until a host that failed stands by again")
+      ->check(positive);
+  command->add_option("--slow-hosts", job.slow_hosts, "Share of hosts that are slow")
+      ->check(CLI::Range(0.0, 1.0));
+  command->add_option("--slowdown", job.slowdown, "By how much: 0.1")->check(CLI::NonNegativeNumber);
+  command->add_option("--runs", options->runs.runs, "Runs that are played through (default: 1000)")
+      ->check(CLI::Range(1, 1'000'000));
+  command->add_option("--days", options->runs.days, "Of each (default: 30)")->check(positive);
+  command->add_option("--seed", options->runs.seed, "Of all random numbers (default: 1)");
+  command->add_option("--check", options->check, "Compare with published rows of failures: a CSV file");
+  command->add_flag("--profiles", options->list, "List the published failures");
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([options, &out] { run_goodput(*options, out); });
+}
+
+}  // namespace opentrn::cli
