@@ -9,6 +9,7 @@ set(OPENTRN_LAYERS
   "fabric:base,arch"
   "serving:base"
   "collectives:base,numerics,arch,fabric"
+  "mpi:base,numerics,collectives"
   "spmd:base"
   "planner:base,numerics,arch,fabric,collectives"
   "graph:base,numerics"
@@ -26,7 +27,7 @@ set(OPENTRN_LAYERS
   "decoder:base,arch,graph,import,compiler,sim/functional,runtime,deploy"
   "nki:base,numerics,collectives,isa,sim/functional"
   "pjrt:base,arch,fabric,collectives,spmd,graph,import,compiler,isa,sim/functional,trace,runtime,deploy"
-  "cli:base,numerics,arch,fabric,serving,collectives,planner"
+  "cli:base,numerics,arch,fabric,serving,collectives,mpi,planner"
   "python:base,numerics,arch,fabric,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,decoder,nki,cli"
 )
 
