@@ -9,6 +9,7 @@ set(OPENTRN_LAYERS
   "fabric:base,arch"
   "serving:base"
   "collectives:base,numerics,arch,fabric"
+  "mpi:base,numerics,collectives"
   "spmd:base"
   "planner:base,numerics,arch,fabric,collectives"
   "graph:base,numerics"
@@ -34,7 +35,7 @@ set(OPENTRN_LAYERS
   "server:base,serving,decoder,runtime"
   "nki:base,numerics,collectives,isa,sim/functional"
   "pjrt:base,arch,fabric,collectives,spmd,graph,import,compiler/analysis,compiler/canonicalise,compiler,isa,sim/functional,trace,runtime,deploy"
-  "cli:base,numerics,arch,fabric,serving,collectives,planner,graph,import,compiler"
+  "cli:base,numerics,arch,fabric,serving,collectives,mpi,planner,graph,import,compiler"
   "python:base,numerics,arch,fabric,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler/analysis,compiler,profile,runtime,deploy,decoder,serving,server,nki,cli"
 )
 

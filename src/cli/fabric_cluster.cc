@@ -249,7 +249,7 @@ void add_fabric_cluster(CLI::App& fabric, std::ostream& out) {
       "Algorithm within a machine: mesh, ring, rdh or kangaring (default: by size and ranks)");
   command->add_option(
       "--levels", options->levels,
-      "Levels between machines, pods first: rdh:32,ring:49 (default: one for pods, one between)");
+      "Levels between machines, pods first: rdh:32,ring:49 (default: by AWS's rules, none above 16 but rdh)");
   command
       ->add_option("--pipeline", options->pipeline,
                    "Parts of an all-reduce whose stages overlap (default: 3)")

@@ -27,6 +27,18 @@ TEST(FabricCluster, AHundredThousandChips) {
   EXPECT_THAT(out["assumed"].get<std::string>(), HasSubstr("49 pods of 128"));
 }
 
+TEST(FabricCluster, WithoutPodsManyMachinesAreSeveralLevels) {
+  const auto levels = times_of({"-N", "6272"})["times"][0]["levels"];
+  ASSERT_EQ(levels.size(), 9U);  // rdh of 128 is seven halvings, then rings of 7
+  EXPECT_EQ(levels[6]["size"], 2);
+  EXPECT_EQ(levels[7], (nlohmann::json{{"size", 7}, {"algorithm", "ring"}, {"between_pods", false}}));
+  EXPECT_EQ(levels[8]["size"], 7);
+  EXPECT_EQ(times_of({"-N", "12"})["times"][0]["levels"].size(), 1U);
+  EXPECT_EQ(times_of({"-N", "38"})["times"][0]["levels"][1]["size"], 19);
+  const auto whole = times_of({"-N", "34", "--all-steps"}), one = times_of({"-N", "34"});
+  EXPECT_EQ(one["times"][0]["ps"], whole["times"][0]["ps"]);
+}
+
 TEST(FabricCluster, WrittenOutItTakesTheSameTime) {
   const std::vector<const char*> common = {"-N", "6", "--oversubscription", "3", "--taken", "efa=0.2"};
   std::vector<const char*> all = common, units = common;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -12,6 +13,8 @@
 
 #include "base/fault.h"
 #include "collectives/values.h"
+#include "mpi/execute.h"
+#include "mpi/world.h"
 #include "numerics/convert.h"
 #include "numerics/dtype.h"
 
@@ -26,11 +29,14 @@ struct Memory {
   std::vector<std::byte> input, output, golden;
 };
 
-void refuse_more_than_memory(const collectives::Plan& plan) {
+// `own`: the ranks whose outputs this process makes.
+void refuse_more_than_memory(const collectives::Plan& plan, const std::vector<int>& own,
+                             int processes_of_host) {
   const Request& request = plan.request;
   int64_t bytes = 0;
-  for (int rank = 0; rank < request.ranks; ++rank)
-    bytes += input_bytes(request, rank) + 2 * output_bytes(request, rank) + plan.scratch_bytes;
+  for (int rank = 0; rank < request.ranks; ++rank) bytes += input_bytes(request, rank);
+  for (const int rank : own) bytes += 2 * output_bytes(request, rank) + plan.scratch_bytes;
+  bytes *= processes_of_host;
   const int64_t room = int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGE_SIZE) / 2;
   if (bytes > room)
     throw Fault(
@@ -81,9 +87,12 @@ std::string difference(const Request& request, int rank, const Memory& memory) {
 
 }  // namespace
 
-std::string check_values(const collectives::Plan& plan, Fill how, uint64_t seed) {
-  refuse_more_than_memory(plan);
+std::string check_values(const collectives::Plan& plan, Fill how, uint64_t seed, const Processes* processes) {
   const Request& request = plan.request;
+  std::vector<int> own(static_cast<size_t>(request.ranks));
+  std::iota(own.begin(), own.end(), 0);
+  if (processes) own = processes->division.ranks_of(processes->transport.process());
+  refuse_more_than_memory(plan, own, processes ? mpi::processes_of_host() : 1);
   std::mt19937_64 random(seed);
   std::vector<Memory> ranks(static_cast<size_t>(request.ranks));
   std::vector<RankBuffers> computed, golden;
@@ -91,14 +100,19 @@ std::string check_values(const collectives::Plan& plan, Fill how, uint64_t seed)
     Memory& memory = ranks[static_cast<size_t>(rank)];
     memory.input.resize(static_cast<size_t>(input_bytes(request, rank)));
     fill(memory.input, request.dtype, how, random);
-    memory.output.resize(static_cast<size_t>(output_bytes(request, rank)));
-    memory.golden = memory.output;
+    if (std::ranges::binary_search(own, rank)) {
+      memory.output.resize(static_cast<size_t>(output_bytes(request, rank)));
+      memory.golden = memory.output;
+    }
     computed.push_back({memory.input, memory.output});
     golden.push_back({memory.input, memory.golden});
   }
-  execute(plan, computed);
-  reference(request, golden);
-  for (int rank = 0; rank < request.ranks; ++rank)
+  if (processes)
+    mpi::execute(plan, computed, processes->division, processes->transport);
+  else
+    execute(plan, computed);
+  reference(request, golden, own);
+  for (const int rank : own)
     if (std::string text = difference(request, rank, ranks[static_cast<size_t>(rank)]); !text.empty())
       return text;
   return "";

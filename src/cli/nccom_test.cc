@@ -3,6 +3,7 @@
 #include <fstream>
 #include <memory>
 #include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,6 +16,7 @@
 #include "cli/nccom_options.h"
 #include "cli/nccom_report.h"
 #include "collectives/predict.h"
+#include "mpi/world.h"
 #include "numerics/dtype.h"
 
 namespace opentrn::cli {
@@ -82,13 +84,16 @@ Case case_of(const Operation& operation, int ranks, int64_t size) {
 
 class Benchmark {
  public:
-  Benchmark(const Options& options, const arch::Tables& tables)
+  // `world`: the processes that share the ranks; null where this one has all.
+  Benchmark(const Options& options, const arch::Tables& tables, mpi::World* world)
       : options_(options),
+        world_(world),
         tables_(tables),
         platform_(options.machine.platform(tables)),
         lnc_(options.machine.cores_per_rank(tables, platform_)),
         cores_(collectives::place_ranks(platform_, options.workers, lnc_,
-                                        options.machine.nodes * platform_.servers_per_unit())) {
+                                        options.machine.nodes * platform_.servers_per_unit())),
+        division_(options.workers, world ? world->processes() : 1) {
     streams_ = options.streams.empty() ? std::vector<Operation>{options.operation}
                                        : streams_of(options.streams, options.operation);
   }
@@ -101,7 +106,11 @@ class Benchmark {
     std::vector<Row> rows;
   };
 
-  // All sizes of all streams; a stream that has fewer repeats its last.
+  // Times are made, and printed, in one process.
+  const mpi::Division& division() const { return division_; }
+  bool is_first() const { return !world_ || world_->process() == 0; }
+
+  // All sizes of all streams; a stream that has fewer repeats its last. Rows in the first process only.
   std::vector<Table> run() {
     std::vector<Table> tables;
     std::vector<std::vector<int64_t>> sizes;
@@ -125,6 +134,7 @@ class Benchmark {
  private:
   void run_round(const std::vector<int64_t>& sizes, std::vector<Table>& tables) {
     std::vector<collectives::Job> jobs;
+    divisions_.clear();
     std::vector<Case> cases;
     std::vector<size_t> stream_of_job;
     for (size_t stream = 0; stream < streams_.size(); ++stream) {
@@ -132,8 +142,9 @@ class Benchmark {
       add_jobs(stream, cases.back().request, jobs);
       stream_of_job.resize(jobs.size(), stream);
     }
-    const collectives::Predictions predicted = collectives::predict(tables_, platform_, jobs);
-    for (size_t stream = 0; stream < streams_.size(); ++stream) {
+    const collectives::Predictions predicted =
+        is_first() ? collectives::predict(tables_, platform_, jobs) : plans_of(jobs);
+    for (size_t stream = 0; is_first() && stream < streams_.size(); ++stream) {
       Row& row = cases[stream].row;
       int64_t last = 0;
       for (size_t job = 0; job < jobs.size(); ++job) {
@@ -148,16 +159,26 @@ class Benchmark {
     if (!options_.check.empty()) check(predicted, cases, stream_of_job);
   }
 
+  // As predict(), without times.
+  collectives::Predictions plans_of(const std::vector<collectives::Job>& jobs) const {
+    collectives::Predictions planned;
+    if (options_.check.empty()) return planned;
+    for (const collectives::Job& job : jobs) planned.jobs.push_back({plan_of(tables_, platform_, job), {}});
+    return planned;
+  }
+
   void add_jobs(size_t stream, const Request& request, std::vector<collectives::Job>& jobs) {
     const Operation& operation = streams_[stream];
     for (const std::vector<int>& group : groups_[stream]) {
       collectives::Job job;
       job.request = request;
       for (const int rank : group) job.cores.push_back(cores_[static_cast<size_t>(rank)]);
+      const mpi::Division division = division_.of_group(group);
       job.algorithm = options_.algorithm;
       job.repeats = operation.ops_per_iter;
       if (operation.coalesced_cc_size_ratio.empty()) {
         jobs.push_back(std::move(job));
+        divisions_.push_back(division);
         continue;
       }
       // Parts of one operation that run beside each other.
@@ -167,6 +188,7 @@ class Benchmark {
       for (const int part : ratio) {
         job.request.bytes = std::max<int64_t>(unit, request.bytes * part / whole / unit * unit);
         jobs.push_back(job);
+        divisions_.push_back(division);
       }
     }
   }
@@ -174,10 +196,12 @@ class Benchmark {
   // The plans compute what they should. Each group's: they differ where the groups stand otherwise.
   void check(const collectives::Predictions& predicted, const std::vector<Case>& cases,
              const std::vector<size_t>& stream_of_job) const {
+    const Fill fill = options_.check == "all_ones" ? Fill::kOnes : Fill::kRandom;
     for (size_t job = 0; job < predicted.jobs.size(); ++job) {
+      std::optional<Processes> processes;
+      if (world_) processes.emplace(divisions_[job], *world_);
       const std::string wrong =
-          check_values(predicted.jobs[job].plan, options_.check == "all_ones" ? Fill::kOnes : Fill::kRandom,
-                       options_.seed);
+          check_values(predicted.jobs[job].plan, fill, options_.seed, processes ? &*processes : nullptr);
       if (!wrong.empty())
         throw Fault(FaultKind::kInternal, "nccom_test.check",
                     fmt::format("{} of {} bytes by {}: {}", streams_[stream_of_job[job]].name,
@@ -186,10 +210,13 @@ class Benchmark {
   }
 
   const Options& options_;
+  mpi::World* world_;
   const arch::Tables& tables_;
   fabric::Platform platform_;
   int lnc_;
   collectives::RankCores cores_;
+  mpi::Division division_;                // of all workers
+  std::vector<mpi::Division> divisions_;  // of the group of each job
   std::vector<Operation> streams_;
   std::vector<Groups> groups_;
 };
@@ -218,15 +245,8 @@ void write_json(const std::string& path, const std::vector<Benchmark::Table>& ta
                 "another path");
 }
 
-void run_benchmark(Options options, std::ostream& out) {
-  options.operation.name = long_name(options.operation.name);
-  check_stats(options.stats);
-  const auto tables = options.tables.load();
-  Benchmark benchmark(options, *tables);
-  const auto results = benchmark.run();
-  for (const auto& table : results) out << table_of(table.columns, table.rows);
-  if (!options.report.empty()) write_json(options.report, results);
-  // Beside the table, which scripts read.
+// Beside the table, which scripts read.
+void print_notes(const Options& options, const Benchmark& benchmark, const mpi::World* world) {
   fmt::print(stderr,
              "opentrn: simulated on {} x {}, {} ranks of {} physical core{}; times are the device's\n",
              options.machine.nodes, benchmark.platform().name(), options.workers, benchmark.lnc(),
@@ -234,6 +254,30 @@ void run_benchmark(Options options, std::ostream& out) {
   if (!options.without_effect.empty())
     fmt::print(stderr, "opentrn: of no effect, as simulated operations do not vary: {}\n",
                fmt::join(options.without_effect, " "));
+  if (world && options.check.empty())
+    fmt::print(stderr, "opentrn: {} processes, of which one works: without --check there are no values\n",
+               world->processes());
+  if (world && !options.check.empty())
+    fmt::print(stderr, "opentrn: values by {} processes over {}\n", world->processes(), world->version());
+}
+
+void run_benchmark(Options options, std::ostream& out) {
+  options.operation.name = long_name(options.operation.name);
+  check_stats(options.stats);
+  const auto tables = options.tables.load();
+  std::unique_ptr<mpi::World> world;
+  if (mpi::is_one_of_several()) world = std::make_unique<mpi::World>();
+  Benchmark benchmark(options, *tables, world.get());
+  const auto results = benchmark.run();
+  if (benchmark.is_first()) {
+    for (const auto& table : results) out << table_of(table.columns, table.rows);
+    if (!options.report.empty()) write_json(options.report, results);
+    print_notes(options, benchmark, world.get());
+  }
+  if (!world) return;
+  // One that still has a collective to do is told who has none.
+  agree(*world, benchmark.division(), "the end of nccom-test");
+  world->finish();
 }
 
 void add_operation_options(CLI::App& command, Options& options) {

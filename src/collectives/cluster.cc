@@ -41,15 +41,34 @@ void add_levels(std::vector<Level>& levels, const std::string& name, int size, b
   for (; size > 1; size /= 2) levels.push_back({2, "ring", between_pods});
 }
 
+// AWS documents rdh for 2^n units, else a ring, and mesh for small messages, and no level above that. A ring
+// of thousands, or a mesh, would take one step after the other for each of them, so that more than this many
+// units become several levels [assumed].
+constexpr int kOneLevelMax = 16;
+
+// The size of the next level of `units`: all of them where they are few or, for rdh, 2^n; else their power of
+// two, then the largest divisor of few, then the least one.
+int level_of(int units, bool mesh) {
+  if (units <= kOneLevelMax) return units;
+  const int even = units & -units;
+  if (!mesh && even > 1) return even;
+  for (int size = kOneLevelMax; size > 1; --size)
+    if (units % size == 0) return size;
+  int size = kOneLevelMax + 1;
+  while (units % size != 0) ++size;
+  return size;
+}
+
 std::vector<Level> levels_by_default(int units, int pod_units, bool mesh) {
   std::vector<Level> levels;
   const int inner = pod_units > 0 ? pod_units : units;
-  for (const auto& [size, between] : {std::pair(inner, false), {units / inner, true}})
-    add_levels(levels,
-               mesh                                               ? "mesh"
-               : std::has_single_bit(static_cast<unsigned>(size)) ? "rdh"
-                                                                  : "ring",
-               size, between);
+  for (const auto& [all, between] : {std::pair(inner, false), {units / inner, true}})
+    for (int left = all; left > 1;) {
+      const int size = level_of(left, mesh);
+      const bool halves = std::has_single_bit(static_cast<unsigned>(size));
+      add_levels(levels, mesh ? "mesh" : halves ? "rdh" : "ring", size, between);
+      left /= size;
+    }
   return levels;
 }
 

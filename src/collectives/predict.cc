@@ -105,28 +105,32 @@ Layout layout_of(const fabric::Platform& platform, const RankCores& cores) {
   return layout;
 }
 
+Planned plan_of(const arch::Tables& tables, const fabric::Platform& platform, const Job& job) {
+  const Layout layout = layout_of(platform, job.cores);
+  Planned made;
+  check(job.request);
+  check(layout, job.request.ranks);
+  if (job.algorithm.empty()) {
+    const Choice choice = choose(tables, platform.generation(), job.request, layout);
+    made.algorithm = choice.algorithm.name;
+    made.why = choice.why;
+    made.plan = choice.algorithm.plan(job.request, layout);
+  } else {
+    made.algorithm = job.algorithm;
+    made.why = "it was asked for";
+    made.plan = make_plan(job.algorithm, job.request, layout);
+  }
+  if (job.repeats != 1) made.plan = repeated(made.plan, job.repeats);
+  return made;
+}
+
 Predictions predict(const arch::Tables& tables, const fabric::Platform& platform, std::span<const Job> jobs) {
   (void)costs_of(tables, platform.generation(), "");  // which says what is not known of a generation
   Predictions out;
   std::vector<Run> runs;
   out.jobs.reserve(jobs.size());  // runs point to the plans
   for (const Job& job : jobs) {
-    const Layout layout = layout_of(platform, job.cores);
-    Prediction& made = out.jobs.emplace_back();
-    check(job.request);
-    check(layout, job.request.ranks);
-    Plan plan;
-    if (job.algorithm.empty()) {
-      const Choice choice = choose(tables, platform.generation(), job.request, layout);
-      made.algorithm = choice.algorithm.name;
-      made.why = choice.why;
-      plan = choice.algorithm.plan(job.request, layout);
-    } else {
-      made.algorithm = job.algorithm;
-      made.why = "it was asked for";
-      plan = make_plan(job.algorithm, job.request, layout);
-    }
-    made.plan = job.repeats == 1 ? std::move(plan) : repeated(plan, job.repeats);
+    Prediction& made = out.jobs.emplace_back(Prediction{plan_of(tables, platform, job), {}});
     runs.push_back(
         {&made.plan, costs_of(tables, platform.generation(), made.algorithm), job.cores, {}, job.priority});
   }

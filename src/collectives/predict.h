@@ -39,10 +39,15 @@ struct Job {
   int repeats = 1;  // one after the other
 };
 
-struct Prediction {
+struct Planned {
   std::string algorithm, why;  // why this one, as a clause
   Plan plan;                   // all of its repeats
-  RunTime time;                // of all of them
+};
+// An input fault for a request or a layout that is none, and for an algorithm that cannot serve it.
+Planned plan_of(const arch::Tables& tables, const fabric::Platform& platform, const Job& job);
+
+struct Prediction : Planned {
+  RunTime time;  // of all repeats
 };
 
 // Jobs that run at once, from one moment on.

@@ -1,5 +1,6 @@
 // What a collective computes, by its definition: each output byte range from the inputs that it is made of.
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "collectives/arithmetic.h"
@@ -8,12 +9,18 @@
 namespace opentrn::collectives {
 
 void reference(const Request& request, std::span<const RankBuffers> buffers) {
+  std::vector<int> ranks(static_cast<size_t>(request.ranks));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  reference(request, buffers, ranks);
+}
+
+void reference(const Request& request, std::span<const RankBuffers> buffers, std::span<const int> ranks) {
   check(request);
-  check_buffers(request, buffers);
+  check_buffers(request, buffers, ranks);
   // Outputs may lie where inputs do.
   std::vector<std::vector<std::byte>> inputs;
   for (const RankBuffers& one : buffers) inputs.emplace_back(one.input.begin(), one.input.end());
-  for (int rank = 0; rank < request.ranks; ++rank)
+  for (const int rank : ranks)
     for (const Contribution& part : expected_output(request, rank)) {
       std::byte* to = buffers[static_cast<size_t>(rank)].output.data() + part.offset;
       std::vector<const std::byte*> sources;

@@ -52,7 +52,7 @@ class Rules {
 
  private:
   [[noreturn]] void fail(std::string_view rule, std::string message, std::string hint = {}) const {
-    throw Fault(FaultKind::kProgram, fmt::format("collective.{}", rule),
+    throw Fault(FaultKind::kProgram, fmt::format("collectives.{}", rule),
                 fmt::format("{}: {}", name_, message), std::move(hint));
   }
 
@@ -339,7 +339,7 @@ void check_channel(const Collective& call, const Machine& machine, int64_t chann
   const int64_t limit = whole_servers ? kChannelsOfServer : kChannels;
   if (channel < 0 || channel >= limit)
     throw Fault(
-        FaultKind::kProgram, "collective.channels",
+        FaultKind::kProgram, "collectives.channels",
         fmt::format("{}: channel {}; groups of {} ranks have {} channels, and those of all devices of "
                     "a server {}",
                     name(call.kind), channel, ranks, kChannels, kChannelsOfServer));

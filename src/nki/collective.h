@@ -55,7 +55,7 @@ struct Collective {
   std::string name;       // of the instruction
 };
 
-// Refuses what the documentation refuses: Fault{kProgram} "collective.*".
+// Refuses what the documentation refuses: Fault{kProgram} "collectives.*".
 void check(const Collective& call, const Machine& machine);
 // Refuses a channel that the first of the groups does not have.
 void check_channel(const Collective& call, const Machine& machine, int64_t channel);

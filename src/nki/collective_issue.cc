@@ -37,7 +37,7 @@ class Issue {
 
   void run() {
     if (machine_.open_loops() > 0)
-      throw Fault(FaultKind::kNotModelled, "collective.loop",
+      throw Fault(FaultKind::kNotModelled, "collectives.loop",
                   fmt::format("{} inside a device loop, whose body is recorded once, before it runs",
                               name(call_.kind)),
                   "write the loop with nl.static_range or nl.sequential_range, or execute eagerly "
@@ -104,7 +104,7 @@ class Issue {
         const TensorView& b = (*lists(other)[list])[i];
         if (buffer_of(a) == buffer_of(b) && is_same(a, b)) continue;
         throw Fault(
-            FaultKind::kProgram, "collective.programs",
+            FaultKind::kProgram, "collectives.programs",
             fmt::format("{}: the programs of the two cores of rank {} give it different operands, {} "
                         "from element {} and {} from element {}; it counts once for both",
                         name(call_.kind), machine_.rank(), a.describe(), a.offset, b.describe(), b.offset),

@@ -42,7 +42,7 @@ collectives::Plan plan_of(const Request& request, const collectives::Layout& lay
     if (collectives::algorithm(name).why_not(request, layout).empty())
       return collectives::make_plan(name, request, layout);
   throw Fault(
-      FaultKind::kNotModelled, "collective.algorithm",
+      FaultKind::kNotModelled, "collectives.algorithm",
       fmt::format("no algorithm does {} on {} ranks as they lie", name_of(request.kind), request.ranks));
 }
 
@@ -237,7 +237,7 @@ class Exchange {
   }
 
   [[noreturn]] void wrong_part(size_t rank, std::string message) const {
-    throw Fault(FaultKind::kProgram, "collective.metadata",
+    throw Fault(FaultKind::kProgram, "collectives.metadata",
                 fmt::format("{}: metadata_tensor of rank {}: {}", name(call_.kind), group_[rank], message));
   }
 

@@ -94,7 +94,7 @@ void Ranks::throw_failure(const SourceLocation& where) {
   std::lock_guard lock(mutex_);
   OPENTRN_CHECK(failure_.has_value(), "no failure of the ranks");
   Fault fault = std::exchange(told_, true)
-                    ? Fault(FaultKind::kProgram, "collective.peer", "another rank ended the launch")
+                    ? Fault(FaultKind::kProgram, "collectives.peer", "another rank ended the launch")
                     : *failure_;
   fault.set_location(where);
   throw fault;
@@ -103,14 +103,14 @@ void Ranks::throw_failure(const SourceLocation& where) {
 void Ranks::check_member(Place place, const Visit& visit, Place member) {
   const Core& other = at(member);
   if (other.state == State::kReturned || other.state == State::kFailed)
-    return fail("collective.absent",
+    return fail("collectives.absent",
                 fmt::format("{} is {}, and {} {} without coming to it", name_of(place), describe(place),
                             name_of(member), describe(member)),
                 kSameSequence, other.state == State::kFailed);
   if (other.state != State::kWaits || other.computing) return;
   const bool waits_for_us = std::ranges::find(other.visit->members, place) != other.visit->members.end();
   if (waits_for_us && (other.visit->what != visit.what || other.visit->members != visit.members))
-    fail("collective.mismatch",
+    fail("collectives.mismatch",
          fmt::format("{} and {} wait for each other at different collectives: {} is {}; {} is {}",
                      name_of(place), name_of(member), name_of(place), describe(place), name_of(member),
                      describe(member)),
@@ -128,7 +128,7 @@ void Ranks::check() {
     for (const Place member : core.visit->members) check_member(place_of(i), *core.visit, member);
   }
   if (!goes_on && waits && !failure_)
-    fail("collective.deadlock", fmt::format("no rank can go on: {}", describe_all()), kSameSequence, false);
+    fail("collectives.deadlock", fmt::format("no rank can go on: {}", describe_all()), kSameSequence, false);
 }
 
 // What this core brings lies on its stack: it may not leave while another one reads it.
@@ -171,7 +171,7 @@ void Ranks::meet(Place place, Visit visit,
       at(member).computing = false;
       if (!error) at(member).state = State::kRuns;
     }
-    if (error) fail("collective.peer", "a collective could not be computed", "", true);
+    if (error) fail("collectives.peer", "a collective could not be computed", "", true);
     changed_.notify_all();
     if (error) {
       self.state = State::kRuns;

@@ -4,7 +4,7 @@
 // waits until all members of its group have come to the same one; the last of them computes for all. Nobody
 // waits for ever: when a member ends, when two members wait for each other at different collectives, or when
 // no core of the launch can go on, one thread gets a Fault that names ranks, operations and lines, and all
-// others end with "collective.peer".
+// others end with "collectives.peer".
 #pragma once
 
 #include <atomic>
@@ -75,7 +75,7 @@ class Ranks {
   void core_ended(Place place, bool failed);
 
   bool failed() const { return failed_.load(std::memory_order_acquire); }
-  // The Fault that ended the launch, once; "collective.peer" for everybody else.
+  // The Fault that ended the launch, once; "collectives.peer" for everybody else.
   [[noreturn]] void throw_failure(const SourceLocation& where);
 
   // Its number.

@@ -58,21 +58,21 @@ TEST(Ranks, OneIsToldAndTheOthersEndAsPeers) {
                    [&](int rank) {
                      different.meet({rank, 0}, visit({0, 1, 2}, rank == 1 ? "a" : "b"), kNothing);
                    }),
-            (std::vector<std::string>{"collective.mismatch", "collective.peer", "collective.peer"}));
+            (std::vector<std::string>{"collectives.mismatch", "collectives.peer", "collectives.peer"}));
 
   Ranks returns(3, 1, {});
   EXPECT_EQ(labels(returns,
                    [&](int rank) {
                      if (rank > 0) returns.meet({rank, 0}, visit({0, 1, 2}, "a"), kNothing);
                    }),
-            (std::vector<std::string>{"", "collective.absent", "collective.peer"}));
+            (std::vector<std::string>{"", "collectives.absent", "collectives.peer"}));
 
   Ranks circle(3, 1, {});
   EXPECT_EQ(labels(circle,
                    [&](int rank) {
                      circle.meet({rank, 0}, visit({rank, (rank + 1) % 3}, "a"), kNothing);
                    }),
-            (std::vector<std::string>{"collective.deadlock", "collective.peer", "collective.peer"}));
+            (std::vector<std::string>{"collectives.deadlock", "collectives.peer", "collectives.peer"}));
 }
 
 TEST(Ranks, WhoFailsByItselfIsNotToldOfAnother) {
@@ -82,7 +82,7 @@ TEST(Ranks, WhoFailsByItselfIsNotToldOfAnother) {
                      if (rank == 2) throw Fault(FaultKind::kProgram, "own", "of the kernel");
                      ranks.meet({rank, 0}, visit({0, 1, 2}, "a"), kNothing);
                    }),
-            (std::vector<std::string>{"collective.peer", "collective.peer", "own"}));
+            (std::vector<std::string>{"collectives.peer", "collectives.peer", "own"}));
 }
 
 TEST(Ranks, WhatTheComputationThrowsIsOfTheRankThatCalledIt) {
@@ -92,7 +92,7 @@ TEST(Ranks, WhatTheComputationThrowsIsOfTheRankThatCalledIt) {
                      ranks.meet({rank, 0}, visit({0, 1, 2}, "a"),
                                 [](auto) { throw Fault(FaultKind::kProgram, "own", "of the values"); });
                    }),
-            (std::vector<std::string>{"collective.peer", "collective.peer", "own"}));
+            (std::vector<std::string>{"collectives.peer", "collectives.peer", "own"}));
 }
 
 TEST(Ranks, TheRingOfAChannelAndWhoseDataItBrings) {

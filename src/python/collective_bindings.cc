@@ -70,7 +70,7 @@ std::vector<nki::TensorView> tensors(const std::string& function, std::string_vi
       const std::vector<nki::TensorView> one = tensors(function, argument, item, false);
       if (one.size() != 1)
         throw Fault(
-            FaultKind::kProgram, "collective.coalesced",
+            FaultKind::kProgram, "collectives.coalesced",
             fmt::format("{}: {} has {} tensors for a channel; it has one", function, argument, one.size()));
       views.push_back(one[0]);
       continue;
@@ -84,7 +84,7 @@ std::vector<nki::TensorView> tensors(const std::string& function, std::string_vi
 
 std::vector<std::vector<int64_t>> groups_of(const std::string& function, nb::handle groups) {
   if (groups.is_none())
-    throw Fault(FaultKind::kProgram, "collective.groups",
+    throw Fault(FaultKind::kProgram, "collectives.groups",
                 fmt::format("{}: replica_group is None; it is a ReplicaGroup, the lists of ranks that take "
                             "part together",
                             function));
@@ -139,7 +139,7 @@ void collective(const std::string& function, nb::handle srcs, nb::handle dsts, n
     if (const nb::object priority = option("priority"); !priority.is_none()) {
       call.priority = to_int(priority);
       if (call.priority < 0)
-        throw Fault(FaultKind::kProgram, "collective.priority",
+        throw Fault(FaultKind::kProgram, "collectives.priority",
                     fmt::format("{}: priority {}; it is 0 to 3", function, call.priority));
     }
     if (const nb::object name = option("name"); !name.is_none())
@@ -162,7 +162,7 @@ int64_t processing_rank(int64_t iteration, nb::handle groups, int64_t channel) {
     nki::check_channel(call, machine, channel);
     const std::vector<int> group = nki::group_of(call, machine.rank());
     if (group.empty())
-      throw Fault(FaultKind::kProgram, "collective.groups",
+      throw Fault(FaultKind::kProgram, "collectives.groups",
                   fmt::format("{}: rank {} is in none of the groups", function, machine.rank()));
     return nki::processing_rank(nki::ring(group, channel), machine.rank(), iteration);
   } catch (Fault& fault) {

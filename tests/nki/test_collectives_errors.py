@@ -38,7 +38,7 @@ def test_different_collectives(lnc):
             ncc.all_reduce([src], [dst], group, nl.add)
         return returned(dst)
 
-    text = refused("collective.mismatch", kernel, 2, lnc, data(2, 2, 2), group_of(2))
+    text = refused("collectives.mismatch", kernel, 2, lnc, data(2, 2, 2), group_of(2))
     for part in (
         "rank 0",
         "rank 1",
@@ -66,7 +66,7 @@ def test_collectives_that_differ(change):
             ncc.all_reduce([src], [dst], group, nl.maximum if odd and change == "op" else nl.add)
 
     groups = ([[0, 1]], [[1, 0]])
-    refused("collective.mismatch", kernel, 2, 1, np.zeros((4, 4), np.float32), groups)
+    refused("collectives.mismatch", kernel, 2, 1, np.zeros((4, 4), np.float32), groups)
 
 
 @LNC
@@ -78,7 +78,7 @@ def test_a_rank_that_returns(lnc, ranks):
             ncc.all_reduce([src], [dst], group, nl.add)
         return returned(src)
 
-    text = refused("collective.absent", kernel, ranks, lnc, data(ranks, 2, 2), group_of(ranks))
+    text = refused("collectives.absent", kernel, ranks, lnc, data(ranks, 2, 2), group_of(ranks))
     assert f"rank {ranks - 1}" in text and "returned without coming to it" in text and "all_reduce" in text
 
 
@@ -117,7 +117,7 @@ def test_overlapping_groups_that_wait_in_a_circle():
         ncc.all_reduce([src], [dst], ncc.ReplicaGroup([[rank, (rank + 1) % 3]]), nl.add)
         return returned(dst)
 
-    text = refused("collective.deadlock", kernel, 3, 1, data(3, 2, 2))
+    text = refused("collectives.deadlock", kernel, 3, 1, data(3, 2, 2))
     for rank in range(3):
         assert f"rank {rank}: in all_reduce" in text
 
@@ -127,7 +127,7 @@ def test_overlapping_groups_of_one_call():
         src, dst = copied(x), hbm(x)
         ncc.all_reduce([src], [dst], groups, nl.add)
 
-    refused("collective.groups", kernel, 3, 1, data(3, 2, 2), ((0, 1), (1, 2)), match="twice")
+    refused("collectives.groups", kernel, 3, 1, data(3, 2, 2), ((0, 1), (1, 2)), match="twice")
     with pytest.raises(NkiValidationError, match="a rank appears in two groups"):
         ncc.ReplicaGroup([[0, 1], [1, 2]])
 
@@ -139,7 +139,7 @@ def test_one_core_of_a_rank_alone():
             ncc.all_reduce([src], [dst], group, nl.add)
         return returned(src)
 
-    text = refused("collective.absent", kernel, 2, 2, data(2, 2, 2), group_of(2))
+    text = refused("collectives.absent", kernel, 2, 2, data(2, 2, 2), group_of(2))
     assert "core 1 returned without coming to it" in text
 
 
@@ -152,7 +152,7 @@ def test_one_core_at_a_barrier():
             nisa.core_barrier(data=src, cores=(0, 1))
         return returned(src)
 
-    text = refused("collective.deadlock", kernel, 2, 2, data(2, 2, 2), group_of(2))
+    text = refused("collectives.deadlock", kernel, 2, 2, data(2, 2, 2), group_of(2))
     assert "at core_barrier" in text and "in all_reduce" in text
 
 
@@ -165,7 +165,7 @@ def test_parts_by_program_are_refused():
         ncc.all_reduce([src[half]], [dst[half]], group, nl.add)
         return returned(dst)
 
-    refused("collective.programs", kernel, 2, 2, data(2, 4, 2), group_of(2), match="counts once for both")
+    refused("collectives.programs", kernel, 2, 2, data(2, 4, 2), group_of(2), match="counts once for both")
 
 
 @LNC
@@ -271,7 +271,7 @@ def test_limits():
          lambda x: ncc.all_to_all_v([copied(x)], [hbm(x)], group, copied(x))),
     ]  # fmt: skip
     for rule, match, function in cases:
-        text = call(function, x)(f"collective.{rule}", match)
+        text = call(function, x)(f"collectives.{rule}", match)
         assert "test_collectives_errors.py:" in text, text
 
 
@@ -282,24 +282,24 @@ def test_limits_of_two_cores_and_other_targets():
         ncc.all_reduce([src], [hbm(x)], group, nl.add)
 
     x, metadata = data(4, 4, 4), np.zeros((3, 4), np.uint32)
-    refused("collective.memory", private, 4, 2, x, group_of(4), match="tensors that both have")
+    refused("collectives.memory", private, 4, 2, x, group_of(4), match="tensors that both have")
 
     def gather_v(x, metadata, group, displaced):
         ncc.all_gather_v([copied(x)], [hbm(x)], group, copied(metadata), has_rdispls=displaced)
 
-    refused("collective.has_rdispls", gather_v, 4, 2, x, metadata, group_of(4), True, match="not supported")
+    refused("collectives.has_rdispls", gather_v, 4, 2, x, metadata, group_of(4), True, match="not supported")
     pairs = ncc.ReplicaGroup([[0, 1], [2, 3]])
     refused(
-        "collective.groups", gather_v, 4, 2, x, metadata, pairs, False, match="groups of 2 ranks; they have 4"
+        "collectives.groups", gather_v, 4, 2, x, metadata, pairs, False, match="groups of 2 ranks; they have 4"
     )
     wrong = np.zeros((4, 4), np.uint32)
-    refused("collective.metadata", gather_v, 4, 2, x, wrong, group_of(4), False, match="it is uint32")
+    refused("collectives.metadata", gather_v, 4, 2, x, wrong, group_of(4), False, match="it is uint32")
     too_many = np.array([[5] * 4, [0] * 4, [0] * 4], np.uint32)
     refused(
-        "collective.metadata", gather_v, 4, 2, x, too_many, group_of(4), False, match="which has room for 4"
+        "collectives.metadata", gather_v, 4, 2, x, too_many, group_of(4), False, match="which has room for 4"
     )
     outside = np.array([[4] * 4, [14] * 4, [0] * 4], np.uint32)
-    refused("collective.metadata", gather_v, 4, 2, x, outside, group_of(4), False, match="of a source of 16")
+    refused("collectives.metadata", gather_v, 4, 2, x, outside, group_of(4), False, match="of a source of 16")
 
     def to_all_v(x, metadata, group, displaced=False):
         ncc.all_to_all_v([copied(x)], [hbm(x)], group, copied(metadata), has_rdispls=displaced)
@@ -309,7 +309,7 @@ def test_limits_of_two_cores_and_other_targets():
         others = [[r] for r in range(8) if r not in groups[0]] if len(groups[0]) < 8 else []
         ranks = 8 if not others else len(groups[0])
         refused(
-            "collective.groups",
+            "collectives.groups",
             to_all_v,
             ranks,
             2,
@@ -320,9 +320,9 @@ def test_limits_of_two_cores_and_other_targets():
             match="not a sequence of all ranks of two or more devices",
         )
     refused(
-        "collective.lnc", to_all_v, 8, 1, eight, metadata, group_of(8), target="trn3", match="two physical"
+        "collectives.lnc", to_all_v, 8, 1, eight, metadata, group_of(8), target="trn3", match="two physical"
     )
-    refused("collective.has_rdispls", to_all_v, 4, 2, x, metadata, group_of(4), True, match="NeuronSwitch")
+    refused("collectives.has_rdispls", to_all_v, 4, 2, x, metadata, group_of(4), True, match="NeuronSwitch")
 
 
 def test_priority_and_four_channels_where_they_are():
@@ -346,7 +346,7 @@ def test_a_launch_without_ranks_has_one():
 
     with pytest.raises(NkiValidationError, match="the launch has 1 rank") as caught:
         nki.simulate(kernel)(np.ones((4, 4), np.float32))
-    assert caught.value.label == "collective.ranks" and "ranks=2" in caught.value.hint
+    assert caught.value.label == "collectives.ranks" and "ranks=2" in caught.value.hint
 
 
 def test_the_oracle_has_one_rank():

@@ -445,7 +445,7 @@ def test_eager_repeats_loops_that_hold_collectives():
         assert np.array_equal(output, 4 * sum(x))
     with pytest.raises(NotModelled, match="inside a device loop") as caught:
         opentrn.run(kernel, x, group_of(2), ranks=2, time=False)
-    assert caught.value.label == "collective.loop"
+    assert caught.value.label == "collectives.loop"
 
 
 def test_unwritten_elements_stay_unwritten():

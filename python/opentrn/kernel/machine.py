@@ -343,7 +343,7 @@ def _check_results(machines: list[Any], returned: Any, execute: str, compiles: b
 
 
 def _is_of_the_peer(error: BaseException) -> bool:
-    return isinstance(error, errors.Refusal) and error.label in ("sim.peer_ended", "collective.peer")
+    return isinstance(error, errors.Refusal) and error.label in ("sim.peer_ended", "collectives.peer")
 
 
 def _run_on(machine: Any, program: Callable[[Any], Any], on_recorded: Callable[[], None]) -> Any:
@@ -497,7 +497,7 @@ def _run_in_threads(
 
 def _of_rank(error: BaseException, rank: int, ranks: int) -> BaseException:
     """The error with a line that says which rank it is of, where there are several and it does not name them."""
-    if ranks == 1 or not isinstance(error, errors.Refusal) or error.label.startswith("collective."):
+    if ranks == 1 or not isinstance(error, errors.Refusal) or error.label.startswith("collectives."):
         return error
     stated = error.restated(notes=f"{error.notes}\n    rank: {rank} of {ranks}")
     return stated.with_traceback(error.__traceback__)

@@ -49,7 +49,7 @@ def _groups(function: str, replica_group: Any) -> Any:
     if replica_group is None:
         raise NkiValidationError(
             f"{function}: replica_group is None; it is a ReplicaGroup, the lists of ranks that take part together",
-            label="collective.groups",
+            label="collectives.groups",
         )
     return getattr(replica_group, "groups", replica_group)
 
@@ -69,7 +69,7 @@ def _copy_alone(function: str, srcs: Any, dsts: Any, groups: Any, permutes: bool
     if permutes or any(len(group) > 1 for group in groups):
         raise NotModelled(
             f"nki.collectives.{function} between several ranks: this backend runs one",
-            label="collective.ranks",
+            label="collectives.ranks",
             hint="use the C++ machine: OPENTRN_NKI_BACKEND=core",
         )
     require(
@@ -85,7 +85,7 @@ def all_reduce(srcs, dsts, replica_group, op, priority=None, name=None) -> None:
     """Each destination becomes the reduction of the sources of all ranks of the group.
 
     `srcs`, `dsts`: lists of tensors, all in HBM, or one each in SBUF; of one type and shape. `op`: nl.add, nl.minimum
-    or nl.maximum. `priority`: 0 to 3, from NeuronCore-v4 on. Raises NkiValidationError, "collective.*".
+    or nl.maximum. `priority`: 0 to 3, from NeuronCore-v4 on. Raises NkiValidationError, "collectives.*".
     """
     _issue("all_reduce", srcs, dsts, replica_group, op=op, priority=priority, name=name)
 
@@ -215,7 +215,7 @@ def collective_permute_implicit_current_processing_rank_id(
     if processing_rank is None:
         raise NotModelled(
             f"nki.collectives.{function}: this backend runs one rank",
-            label="collective.ranks",
+            label="collectives.ranks",
             hint="use the C++ machine: OPENTRN_NKI_BACKEND=core",
         )
     return nisa.register_alloc(processing_rank(int(iteration_id), groups, int(channel_id)))
