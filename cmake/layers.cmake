@@ -9,6 +9,7 @@ set(OPENTRN_LAYERS
   "fabric:base,arch"
   "serving:base"
   "collectives:base,numerics,arch,fabric"
+  "traffic:arch,fabric,collectives"
   "spmd:base"
   "planner:base,numerics,arch,fabric,collectives"
   "graph:base,numerics"
@@ -19,15 +20,16 @@ set(OPENTRN_LAYERS
   "cost:base,arch,isa,trace"
   "backend:base,arch,isa,cost"
   "sim/timing:base,arch,isa,trace,cost,backend"
+  "sim/ranks:base,arch,fabric,collectives,traffic,isa,trace,sim/timing"
   "profile:arch,isa,trace"
   "compiler:base,numerics,arch,isa,cost,backend,sim/timing,graph"
   "runtime:base,arch,graph,isa,sim/functional,sim/timing,backend,trace,profile"
   "deploy:base,arch,graph,compiler,sim/functional,runtime"
   "decoder:base,arch,graph,import,compiler,sim/functional,runtime,deploy"
-  "nki:base,numerics,collectives,isa,sim/functional"
+  "nki:base,numerics,arch,fabric,collectives,isa,sim/functional"
   "pjrt:base,arch,fabric,collectives,spmd,graph,import,compiler,isa,sim/functional,trace,runtime,deploy"
   "cli:base,numerics,arch,fabric,serving,collectives,planner"
-  "python:base,numerics,arch,fabric,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,decoder,nki,cli"
+  "python:base,numerics,arch,fabric,collectives,traffic,sim/ranks,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,decoder,nki,cli"
 )
 
 function(opentrn_target_of LAYER OUT)
