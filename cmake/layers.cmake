@@ -10,6 +10,7 @@ set(OPENTRN_LAYERS
   "serving:base"
   "collectives:base,numerics,arch,fabric"
   "mpi:base,numerics,collectives"
+  "traffic:arch,fabric,collectives"
   "spmd:base"
   "planner:base,numerics,arch,fabric,collectives"
   "graph:base,numerics"
@@ -20,6 +21,7 @@ set(OPENTRN_LAYERS
   "cost:base,arch,isa,trace"
   "backend:base,arch,isa,cost"
   "sim/timing:base,arch,isa,trace,cost,backend"
+  "sim/ranks:base,arch,fabric,collectives,traffic,isa,trace,sim/timing"
   "profile:arch,isa,trace"
   "compiler/analysis:base,numerics,graph,isa"
   "compiler/rewrite:graph,compiler/analysis"
@@ -33,10 +35,10 @@ set(OPENTRN_LAYERS
   "deploy:base,arch,graph,compiler,sim/functional,runtime"
   "decoder:base,arch,graph,import,compiler,sim/functional,runtime,deploy"
   "server:base,serving,decoder,runtime"
-  "nki:base,numerics,collectives,isa,sim/functional"
+  "nki:base,numerics,arch,fabric,collectives,isa,sim/functional"
   "pjrt:base,arch,fabric,collectives,spmd,graph,import,compiler/analysis,compiler/canonicalise,compiler,isa,sim/functional,trace,runtime,deploy"
   "cli:base,numerics,arch,fabric,serving,collectives,mpi,planner,graph,import,compiler"
-  "python:base,numerics,arch,fabric,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler/analysis,compiler,profile,runtime,deploy,decoder,serving,server,nki,cli"
+  "python:base,numerics,arch,fabric,collectives,traffic,sim/ranks,graph,import,isa,sim/functional,sim/timing,backend,compiler/analysis,compiler,profile,runtime,deploy,decoder,serving,server,nki,cli"
 )
 
 function(opentrn_target_of LAYER OUT)

@@ -81,6 +81,13 @@ fabric::Platform platform_for(const arch::Tables& tables, Generation generation,
   return fabric::Platform::make(tables, largest.name, (needed + largest.cores - 1) / largest.cores);
 }
 
+fabric::Platform machine_of(const arch::Tables& tables, const std::string& target, Generation generation,
+                            int ranks, int cores_per_rank) {
+  if (tables.find_instance(target) != nullptr || tables.find_ultraserver(target) != nullptr)
+    return fabric::Platform::make(tables, target);
+  return platform_for(tables, generation, ranks, cores_per_rank);
+}
+
 Layout layout_of(const fabric::Platform& platform, const RankCores& cores) {
   Layout layout;
   const int joined = platform.servers_per_unit();

@@ -27,6 +27,11 @@ RankCores place_ranks(const fabric::Platform& platform, int ranks, int cores_per
 fabric::Platform platform_for(const arch::Tables& tables, Generation generation, int ranks,
                               int cores_per_rank);
 
+// What a target names: an instance or an UltraServer; of a generation the smallest machine that holds so many
+// ranks.
+fabric::Platform machine_of(const arch::Tables& tables, const std::string& target, Generation generation,
+                            int ranks, int cores_per_rank);
+
 // Of the ranks of a group. A server of the layout is what NeuronLink joins: an instance, or a whole
 // UltraServer.
 Layout layout_of(const fabric::Platform& platform, const RankCores& cores);

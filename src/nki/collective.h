@@ -1,10 +1,10 @@
 // A collective of nki.collectives in a kernel: what it is asked, its rules, and how a machine issues it.
 //
-// The collective is no instruction of the program yet. A machine copies the sources to staging memory in its
+// The collective is no instruction of the program. A machine copies the sources to staging memory in its
 // HBM, executes what was recorded so far, meets the other ranks of the group, and copies what it got to the
 // destinations. Both copies are dma_copy instructions of the program and what arrived is an input of it, so
-// the recorded program of a rank computes its values without the other ranks. Its predicted time has these
-// copies, and neither links nor waiting; Machine::collectives() says where in the program each lies.
+// the recorded program of a rank computes its values without the other ranks. Machine::collectives()
+// says where in the program each lies; for time these copies are one trigger, see sim/ranks/launch.h.
 //
 // On two cores (LNC2) operands in HBM belong to both: the collective counts once, both programs take part,
 // and everything before it on either core comes before it. Operands in SBUF belong to a core: core i of each
@@ -88,6 +88,10 @@ struct Contribution {
 // of the algorithm. Fault "sim.uninitialised_read" for a sum of what nothing has written.
 std::string compute(const std::vector<int>& group, std::span<Contribution* const> members,
                     const RankLayout& layout);
+// What is asked of plans: of implicit permutes one request for each channel. `members` in the order of the
+// group; where they bring no metadata, the lengths of a v-form are those of whole sources in equal parts.
+std::vector<collectives::Request> requests_of(const std::vector<int>& group,
+                                              std::span<Contribution* const> members);
 
 // Records and executes; see the head. Blocks until the group has met.
 void issue(Machine& machine, const Collective& call, isa::LocationId location);

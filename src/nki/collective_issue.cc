@@ -144,7 +144,13 @@ class Issue {
     const size_t met = machine_.program()->size();
     for (size_t i = 0; i < call_.dsts.size(); ++i) receive(mine, i);
     if (call_.metadata && !call_.recv_counts_known) write_counts(mine);
-    if (machine_.ranks()) machine_.add_collective({mine.record, begin, met, machine_.program()->size()});
+    const size_t end = machine_.program()->size();
+    // One trigger on the device: no copy of what arrived goes before one of what is sent.
+    for (size_t consumer = met; consumer < end; ++consumer)
+      for (size_t producer = begin; producer < met; ++producer)
+        machine_.program()->add_edge(
+            {static_cast<isa::InstructionIndex>(consumer), static_cast<isa::InstructionIndex>(producer)});
+    if (machine_.ranks()) machine_.add_collective({mine.record, begin, met, end});
   }
 
   Ranks::Visit visit_of(Contribution& mine) const {
@@ -214,6 +220,10 @@ class Issue {
     for (const auto* list : {&call_.srcs, &call_.srcs1})
       for (const TensorView& src : *list) record.bytes += src.element_count() * size_bytes(src.dtype);
     record.where = where();
+    record.on_chip = call_.dsts[0].on_chip();
+    record.priority = static_cast<int>(call_.priority);
+    record.requests = requests_of(group_, members);
+    record.lengths_assumed = is_v(call_.kind) && members[0]->metadata.empty();
     if (machine_.executes()) record.computed_by = compute(group_, members, machine_.rank_layout());
     if (!machine_.ranks()) return;
     const size_t number = machine_.ranks()->add_record(std::move(record));

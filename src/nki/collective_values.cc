@@ -9,9 +9,12 @@
 
 #include <fmt/format.h>
 
+#include "arch/tables.h"
 #include "base/fork.h"
 #include "collectives/algorithms.h"
 #include "collectives/arithmetic.h"
+#include "collectives/choose.h"
+#include "collectives/predict.h"
 #include "collectives/values.h"
 #include "nki/collective.h"
 
@@ -30,37 +33,32 @@ collectives::Reduction reduction_of(AluOp op) {
 
 // -- plans
 
-// Mesh below it, ring from there on [doc: neuron-runtime/explore/intranode-collective-comm.rst: mesh is for
-// small sizes, below 1 MB].
-constexpr int64_t kMeshBytes = int64_t{1} << 20;
-
-collectives::Plan plan_of(const Request& request, const collectives::Layout& layout) {
-  std::vector<std::string> names = {"mesh", "ring"};
-  if (request.bytes >= kMeshBytes) std::ranges::reverse(names);
-  for (const collectives::Algorithm& other : collectives::algorithms()) names.push_back(other.name);
-  for (const std::string& name : names)
-    if (collectives::algorithm(name).why_not(request, layout).empty())
-      return collectives::make_plan(name, request, layout);
-  throw Fault(
-      FaultKind::kNotModelled, "collectives.algorithm",
-      fmt::format("no algorithm does {} on {} ranks as they lie", name_of(request.kind), request.ranks));
+// By AWS's thresholds, as everything that computes or times a collective. A rank that is alone sends to
+// itself.
+collectives::Plan plan_of(const Request& request, const collectives::Layout& layout,
+                          const fabric::Platform* platform) {
+  if (platform == nullptr) return collectives::make_plan(std::string(name_of(request.kind)), request, layout);
+  return collectives::choose(arch::default_tables(), platform->generation(), request, layout)
+      .algorithm.plan(request, layout);
 }
 
 // Kernels repeat their collectives: the last plans are kept, each proved once.
 class PlanCache {
  public:
-  std::shared_ptr<const collectives::Plan> find(const Request& request, const collectives::Layout& layout) {
+  std::shared_ptr<const collectives::Plan> find(const Request& request, const collectives::Layout& layout,
+                                                const std::string& machine) {
     const std::lock_guard lock(mutex_);
     const auto found = std::ranges::find_if(plans_, [&](const Entry& entry) {
-      return entry.ranks == layout.ranks && is_same(entry.plan->request, request);
+      return entry.machine == machine && entry.ranks == layout.ranks && is_same(entry.plan->request, request);
     });
     if (found == plans_.end()) return nullptr;
     plans_.splice(plans_.begin(), plans_, found);
     return found->plan;
   }
-  void add(std::shared_ptr<const collectives::Plan> plan, const collectives::Layout& layout) {
+  void add(std::shared_ptr<const collectives::Plan> plan, const collectives::Layout& layout,
+           const std::string& machine) {
     const std::lock_guard lock(mutex_);
-    plans_.push_front({std::move(plan), layout.ranks});
+    plans_.push_front({std::move(plan), layout.ranks, machine});
     if (plans_.size() > kPlans) plans_.pop_back();
   }
 
@@ -69,6 +67,7 @@ class PlanCache {
   struct Entry {
     std::shared_ptr<const collectives::Plan> plan;
     std::vector<collectives::Layout::Rank> ranks;
+    std::string machine;
   };
   static bool is_same(const Request& a, const Request& b) {
     return a.kind == b.kind && a.ranks == b.ranks && a.bytes == b.bytes && a.dtype == b.dtype &&
@@ -78,39 +77,135 @@ class PlanCache {
   std::list<Entry> plans_;
 };
 
-std::string run(const Request& request, const collectives::Layout& layout,
+std::string run(const Request& request, const collectives::Layout& layout, const fabric::Platform* platform,
                 const std::vector<std::span<const std::byte>>& inputs,
                 const std::vector<std::span<std::byte>>& outputs) {
   static PlanCache cache;
   std::vector<collectives::RankBuffers> buffers;
   for (size_t r = 0; r < inputs.size(); ++r) buffers.push_back({inputs[r], outputs[r]});
-  if (const auto known = cache.find(request, layout)) {
+  const std::string machine = platform == nullptr ? "" : platform->name();
+  if (const auto known = cache.find(request, layout, machine)) {
     collectives::execute_proved(*known, buffers);
     return known->algorithm;
   }
-  const auto plan = std::make_shared<const collectives::Plan>(plan_of(request, layout));
+  const auto plan = std::make_shared<const collectives::Plan>(plan_of(request, layout, platform));
   collectives::execute(*plan, buffers);
-  cache.add(plan, layout);
+  cache.add(plan, layout, machine);
   return plan->algorithm;
 }
 
 // -- one collective
 
+// Operands in SBUF belong to a core of the rank, those in HBM to all.
+collectives::RankCores cores_of(const std::vector<int>& group, const RankLayout& layout) {
+  collectives::RankCores cores;
+  for (const int rank : group) cores.push_back(layout.cores.at(static_cast<size_t>(rank)));
+  return cores;
+}
+
+class Requests {
+ public:
+  Requests(const std::vector<int>& group, std::span<Contribution* const> members)
+      : group_(group), members_(members), call_(*members[0]->call) {}
+
+  std::vector<Request> run() const {
+    switch (call_.kind) {
+      case CollectiveKind::kAllReduce: return {request(Kind::kAllReduce, all_bytes())};
+      case CollectiveKind::kAllGather: return {request(Kind::kAllGather, all_bytes())};
+      case CollectiveKind::kReduceScatter: return {request(Kind::kReduceScatter, all_bytes())};
+      case CollectiveKind::kAllToAll: return {request(Kind::kAllToAll, all_bytes())};
+      case CollectiveKind::kAllGatherV: return {gather_v()};
+      case CollectiveKind::kAllToAllV: return {to_all_v()};
+      case CollectiveKind::kPermute: return {permute()};
+      case CollectiveKind::kPermuteImplicit:
+      case CollectiveKind::kPermuteImplicitReduce: return permute_implicit();
+    }
+    return {};
+  }
+
+ private:
+  Request request(Kind kind, int64_t bytes) const {
+    Request made;
+    made.kind = kind;
+    made.ranks = static_cast<int>(group_.size());
+    made.bytes = bytes;
+    if (collectives::reduces(kind)) {
+      made.dtype = call_.srcs[0].dtype;
+      made.reduction = reduction_of(call_.op);
+    }
+    return made;
+  }
+
+  static int64_t bytes_of(const TensorView& view) { return view.element_count() * size_bytes(view.dtype); }
+  int64_t all_bytes() const {
+    int64_t bytes = 0;
+    for (const TensorView& src : call_.srcs) bytes += bytes_of(src);
+    return bytes;
+  }
+  int position(int64_t rank) const {
+    return static_cast<int>(std::ranges::find(group_, static_cast<int>(rank)) - group_.begin());
+  }
+
+  Request permute() const {
+    Request made = request(Kind::kPermute, all_bytes());
+    for (const auto& [source, target] : call_.pairs)
+      made.pairs.emplace_back(position(source), position(target));
+    return made;
+  }
+  std::vector<Request> permute_implicit() const {
+    std::vector<Request> all;
+    for (size_t channel = 0; channel < call_.dsts.size(); ++channel) {
+      Request& made = all.emplace_back(request(Kind::kPermute, bytes_of(call_.srcs[channel])));
+      const std::vector<int> order = ring(group_, static_cast<int64_t>(channel));
+      for (size_t i = 0; i < order.size(); ++i)
+        made.pairs.emplace_back(position(order[i]), position(order[(i + 1) % order.size()]));
+    }
+    return all;
+  }
+  // Rank i brings one length for all, or one for each rank.
+  Request gather_v() const {
+    Request made = request(Kind::kAllGatherV, 0);
+    for (const Contribution* member : members_)
+      made.counts.push_back(member->metadata.empty() ? all_bytes() : length(*member, 0));
+    return made;
+  }
+  Request to_all_v() const {
+    Request made = request(Kind::kAllToAllV, 0);
+    const auto ranks = static_cast<int64_t>(group_.size());
+    const int64_t element = size_bytes(call_.srcs[0].dtype);
+    const int64_t part = all_bytes() / element / ranks * element;
+    for (const Contribution* member : members_)
+      for (size_t to = 0; to < group_.size(); ++to)
+        made.counts.push_back(member->metadata.empty() ? part : length(*member, to));
+    return made;
+  }
+  int64_t length(const Contribution& member, size_t column) const {
+    return int64_t{member.metadata[column]} * size_bytes(call_.srcs[0].dtype);
+  }
+
+  const std::vector<int>& group_;
+  std::span<Contribution* const> members_;
+  const Collective& call_;
+};
+
 class Exchange {
  public:
   Exchange(const std::vector<int>& group, std::span<Contribution* const> members, const RankLayout& layout)
-      : group_(group), members_(members), call_(*members[0]->call), n_(group.size()) {
-    for (const int rank : group)
-      layout_.ranks.push_back({rank / layout.per_server.back(),
-                               rank % layout.per_server.back() / layout.per_chip, rank % layout.per_chip});
-  }
+      : group_(group),
+        members_(members),
+        call_(*members[0]->call),
+        n_(group.size()),
+        requests_(requests_of(group, members)),
+        platform_(layout.platform.get()),
+        layout_(platform_ ? collectives::layout_of(*platform_, cores_of(group, layout))
+                          : collectives::simple_layout(static_cast<int>(n_))) {}
 
   std::string run() {
     switch (call_.kind) {
-      case CollectiveKind::kAllReduce: return of_parts(Kind::kAllReduce, false, false);
-      case CollectiveKind::kAllGather: return of_parts(Kind::kAllGather, false, true);
-      case CollectiveKind::kReduceScatter: return of_parts(Kind::kReduceScatter, true, false);
-      case CollectiveKind::kAllToAll: return of_parts(Kind::kAllToAll, true, true);
+      case CollectiveKind::kAllReduce: return of_parts(false, false);
+      case CollectiveKind::kAllGather: return of_parts(false, true);
+      case CollectiveKind::kReduceScatter: return of_parts(true, false);
+      case CollectiveKind::kAllToAll: return of_parts(true, true);
       case CollectiveKind::kAllGatherV:
       case CollectiveKind::kAllToAllV: return v_form();
       case CollectiveKind::kPermute: return permute();
@@ -121,20 +216,8 @@ class Exchange {
   }
 
  private:
-  Request request(Kind kind, int64_t bytes) const {
-    Request made;
-    made.kind = kind;
-    made.ranks = static_cast<int>(n_);
-    made.bytes = bytes;
-    if (collectives::reduces(kind)) {
-      made.dtype = call_.srcs[0].dtype;
-      made.reduction = reduction_of(call_.op);
-    }
-    return made;
-  }
-
   // Sources, or destinations, hold a part for each rank, or one part.
-  std::string of_parts(Kind kind, bool in_parts, bool out_parts) {
+  std::string of_parts(bool in_parts, bool out_parts) {
     std::vector<Bytes> packed(n_), received(n_);
     std::vector<std::span<const std::byte>> inputs;
     std::vector<std::span<std::byte>> outputs;
@@ -157,8 +240,7 @@ class Exchange {
       inputs.emplace_back(packed[r]);
       outputs.emplace_back(received[r]);
     }
-    std::string algorithm =
-        nki::run(request(kind, static_cast<int64_t>(inputs[0].size())), layout_, inputs, outputs);
+    std::string algorithm = nki::run(requests_[0], layout_, platform_, inputs, outputs);
     for (size_t r = 0; r < n_; ++r)
       if (!received[r].empty()) unpack(*members_[r], received[r], out_parts ? n_ : 1);
     return algorithm;
@@ -176,23 +258,16 @@ class Exchange {
       }
   }
 
-  std::string permute_by(const std::vector<std::pair<int, int>>& pairs, size_t tensor,
-                         const std::vector<std::span<const std::byte>>& inputs) {
-    Request pushed = request(Kind::kPermute, static_cast<int64_t>(inputs[0].size()));
-    pushed.pairs = pairs;
+  std::string permute_by(size_t tensor, const std::vector<std::span<const std::byte>>& inputs) {
+    const Request& pushed = requests_[tensor];
     std::vector<std::span<std::byte>> outputs;
     for (Contribution* member : members_) outputs.push_back(member->out[tensor]);
-    for (const auto& [source, target] : pairs) members_[static_cast<size_t>(target)]->receives[tensor] = true;
-    return nki::run(pushed, layout_, inputs, outputs);
+    for (const auto& [source, target] : pushed.pairs)
+      members_[static_cast<size_t>(target)]->receives[tensor] = true;
+    return nki::run(pushed, layout_, platform_, inputs, outputs);
   }
 
-  std::string permute() {
-    std::vector<std::pair<int, int>> pairs;
-    for (const auto& [source, target] : call_.pairs)
-      pairs.emplace_back(static_cast<int>(position(static_cast<int>(source))),
-                         static_cast<int>(position(static_cast<int>(target))));
-    return permute_by(pairs, 0, inputs_of(0));
-  }
+  std::string permute() { return permute_by(0, inputs_of(0)); }
 
   std::vector<std::span<const std::byte>> inputs_of(size_t tensor) const {
     std::vector<std::span<const std::byte>> inputs;
@@ -203,11 +278,6 @@ class Exchange {
   std::string permute_implicit() {
     std::string algorithm;
     for (size_t channel = 0; channel < call_.dsts.size(); ++channel) {
-      const std::vector<int> order = ring(group_, static_cast<int64_t>(channel));
-      std::vector<std::pair<int, int>> pairs;
-      for (size_t i = 0; i < n_; ++i)
-        pairs.emplace_back(static_cast<int>(position(order[i])),
-                           static_cast<int>(position(order[(i + 1) % n_])));
       std::vector<std::span<const std::byte>> inputs = inputs_of(channel);
       std::vector<Bytes> reduced(n_);
       if (call_.kind == CollectiveKind::kPermuteImplicitReduce)
@@ -218,7 +288,7 @@ class Exchange {
                                        reduced[r].data(), reduced[r].size());
           inputs[r] = reduced[r];
         }
-      algorithm = permute_by(pairs, channel, inputs);
+      algorithm = permute_by(channel, inputs);
     }
     return algorithm;
   }
@@ -274,15 +344,13 @@ class Exchange {
                              : slot * static_cast<int64_t>(from);
   }
 
-  size_t position(int rank) const {
-    return static_cast<size_t>(std::ranges::find(group_, rank) - group_.begin());
-  }
-
   const std::vector<int>& group_;
   std::span<Contribution* const> members_;
   const Collective& call_;
   size_t n_;
-  collectives::Layout layout_;
+  const std::vector<Request> requests_;
+  const fabric::Platform* platform_;  // none: one rank alone
+  const collectives::Layout layout_;
 };
 
 // What was unwritten where it came from is unwritten where it arrives: the same exchange, of flags.
@@ -309,6 +377,10 @@ void carry_unwritten(const std::vector<int>& group, std::span<Contribution* cons
 }
 
 }  // namespace
+
+std::vector<Request> requests_of(const std::vector<int>& group, std::span<Contribution* const> members) {
+  return Requests(group, members).run();
+}
 
 std::string compute(const std::vector<int>& group, std::span<Contribution* const> members,
                     const RankLayout& layout) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -19,6 +20,8 @@
 #include <vector>
 
 #include "base/fault.h"
+#include "collectives/request.h"
+#include "fabric/platform.h"
 
 namespace opentrn::nki {
 
@@ -29,6 +32,9 @@ struct RankLayout {
   int per_chip = 1;
   std::vector<int> per_server = {1};  // of every server there is with such chips, ascending
   bool switched = false;              // chips are joined by switches
+  // The machine that they run on, and the physical cores of each rank; none for a rank that is alone.
+  std::shared_ptr<const fabric::Platform> platform;
+  std::vector<std::vector<int>> cores;
 };
 
 // One collective of one group, in the order in which they were computed.
@@ -36,10 +42,15 @@ struct CollectiveRecord {
   std::string function;  // of nki.collectives
   std::string what;      // operation, operands and groups
   std::vector<int> group;
-  int core = 0;             // of operands in SBUF: which core of each rank
-  int64_t bytes = 0;        // of one rank's sources
-  std::string computed_by;  // the algorithm that computed the values; empty where none were computed
-  SourceLocation where;     // of the first rank of the group
+  int core = 0;          // of operands in SBUF: which core of each rank
+  int64_t bytes = 0;     // of one rank's sources
+  bool on_chip = false;  // operands are in SBUF
+  int priority = -1;     // none
+  // What the plans that compute and time it do, all at once; ranks are numbered as in `group`.
+  std::vector<collectives::Request> requests;
+  bool lengths_assumed = false;  // of a v-form without values: whole sources, in equal parts
+  std::string computed_by;       // the algorithm that computed the values; empty where none were computed
+  SourceLocation where;          // of the first rank of the group
 };
 
 class Ranks {

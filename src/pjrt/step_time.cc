@@ -48,18 +48,11 @@ double share_of_stack(const Settings& settings) {
   return std::min(1.0, settings.physical_cores_per_core / cores);
 }
 
-// The machine that the settings name; for a chip alone, the smallest that has so many devices.
-fabric::Platform platform_of(const arch::Tables& tables, const Settings& settings, int devices) {
-  const bool is_machine =
-      tables.find_instance(settings.target) != nullptr || tables.find_ultraserver(settings.target) != nullptr;
-  if (is_machine) return fabric::Platform::make(tables, settings.target);
-  return collectives::platform_for(tables, settings.generation, devices, settings.physical_cores_per_core);
-}
-
 CollectiveCost predicted(const Collective& collective, const Settings& settings, int64_t devices) {
   const arch::Tables& tables = arch::default_tables();
   const int physical_cores = settings.physical_cores_per_core;
-  const fabric::Platform platform = platform_of(tables, settings, static_cast<int>(devices));
+  const fabric::Platform platform = collectives::machine_of(tables, settings.target, settings.generation,
+                                                            static_cast<int>(devices), physical_cores);
   const auto cores = collectives::place_ranks(platform, static_cast<int>(devices), physical_cores, 0);
   const std::vector<collectives::Job> jobs = jobs_of(collective, cores);
   const collectives::Predictions predictions = collectives::predict(tables, platform, jobs);

@@ -9,6 +9,7 @@
 
 #include "arch/arch.h"
 #include "arch/tables.h"
+#include "collectives/predict.h"
 #include "nki/collective.h"
 #include "python/call_site.h"
 #include "python/convert.h"
@@ -23,10 +24,14 @@ using nki::Ranks;
 
 namespace {
 
-// Of the servers that have chips with cores of this generation.
-nki::RankLayout layout_of(int generation, int cores) {
+// Of the servers that have chips with cores of this generation; on the smallest machine that holds the ranks,
+// or the one that `target` names.
+nki::RankLayout layout_of(int ranks, int cores, int generation, const std::string& target) {
   const arch::Tables& tables = arch::default_tables();
   nki::RankLayout layout;
+  layout.platform = std::make_shared<const fabric::Platform>(
+      collectives::machine_of(tables, target, static_cast<Generation>(generation), ranks, cores));
+  layout.cores = collectives::place_ranks(*layout.platform, ranks, cores, 0);
   layout.per_server.clear();
   for (const arch::Instance& instance : tables.instances()) {
     const arch::Chip& chip = tables.chip(instance.chip);
@@ -194,10 +199,10 @@ void bind_collectives(nb::module_& module) {
   nb::class_<Ranks>(module, "Ranks")
       .def(
           "__init__",
-          [](Ranks* self, int ranks, int cores, int generation) {
-            new (self) Ranks(ranks, cores, layout_of(generation, cores));
+          [](Ranks* self, int ranks, int cores, int generation, const std::string& target) {
+            new (self) Ranks(ranks, cores, layout_of(ranks, cores, generation, target));
           },
-          "ranks"_a, "cores"_a, "generation"_a)
+          "ranks"_a, "cores"_a, "generation"_a, "target"_a = "")
       .def_prop_ro("count", &Ranks::count)
       .def_prop_ro("cores", &Ranks::cores)
       .def("records", &records);

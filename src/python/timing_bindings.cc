@@ -35,7 +35,9 @@
 #include "python/program_files.h"
 #include "python/unlocked.h"
 #include "runtime/timing.h"
+#include "sim/ranks/traffic.h"
 #include "sim/timing/simulate.h"
+#include "traffic/traffic.h"
 
 namespace opentrn::python {
 
@@ -104,9 +106,9 @@ struct TimeOptions {
 
 using Programs = std::vector<std::shared_ptr<const isa::Program>>;
 
-// One program per core of the logical core. `executed`: the one that `trips` tells of.
-std::shared_ptr<Timing> time_programs(const Programs& programs, const isa::Program& executed,
-                                      Generation generation, const TimeOptions& options) {
+// One program per core of the logical core.
+std::shared_ptr<Timing> compiled(const Programs& programs, Generation generation,
+                                 const TimeOptions& options) {
   auto timing = std::make_shared<Timing>();
   timing->tables = tables_of(options.settings);
   arch::expect_stated(*timing->tables, generation);
@@ -130,20 +132,141 @@ std::shared_ptr<Timing> time_programs(const Programs& programs, const isa::Progr
   timing->kind = {generation, options.model, options.neuronx_cc};
   timing->band = arch::band(*timing->tables, timing->kind);
   timing->basis = arch::basis(*timing->tables, timing->kind, instructions);
+  return timing;
+}
+
+std::vector<const isa::Executable*> cores_of(const Timing& timing) {
   std::vector<const isa::Executable*> cores;
-  for (const isa::Executable& executable : timing->executables) cores.push_back(&executable);
-  trace::Recorder recorder;
+  for (const isa::Executable& executable : timing.executables) cores.push_back(&executable);
+  return cores;
+}
+
+// `executed`: the program that `trips` tells of.
+sim::timing::SimulateOptions simulate_options_of(const Timing& timing, const isa::Program& executed,
+                                                 const TimeOptions& options) {
   sim::timing::SimulateOptions simulate_options;
   simulate_options.dma_engine_tracks = options.dma_engine_tracks;
   simulate_options.default_trip_count = options.default_trip_count;
   if (options.trips)
-    simulate_options.observed_trips = runtime::observed_trips(*options.trips, executed, *cores[0]->program);
-  sim::timing::simulate(cores, timing->tables->timing(generation), &recorder, simulate_options);
+    simulate_options.observed_trips =
+        runtime::observed_trips(*options.trips, executed, *timing.executables[0].program);
+  return simulate_options;
+}
+
+std::shared_ptr<Timing> time_programs(const Programs& programs, const isa::Program& executed,
+                                      Generation generation, const TimeOptions& options) {
+  const std::shared_ptr<Timing> timing = compiled(programs, generation, options);
+  PhaseClock clock(*timing);
+  const std::vector<const isa::Executable*> cores = cores_of(*timing);
+  trace::Recorder recorder;
+  sim::timing::simulate(cores, timing->tables->timing(generation), &recorder,
+                        simulate_options_of(*timing, executed, options));
   timing->trace = recorder.take();
   clock.end_of("simulate");
   timing->profile = profile::analyse(timing->trace, cores, *timing->tables);
   clock.end_of("analyse");
   return timing;
+}
+
+// Of a core's program, in its order: the tensors by which copies of a collective are known.
+std::vector<sim::ranks::Copies> copies_of(const nki::Machine& machine) {
+  std::vector<sim::ranks::Copies> all;
+  const isa::Program& program = *machine.program();
+  for (const nki::Machine::CollectiveMark& mark : machine.collectives()) {
+    sim::ranks::Copies& copies = all.emplace_back();
+    copies.collective = mark.record;
+    for (size_t i = mark.begin; i < mark.end; ++i) {
+      const isa::Instruction& in = program.instruction(static_cast<isa::InstructionIndex>(i));
+      const bool sent = i < mark.met;
+      (sent ? copies.tensors.sent : copies.tensors.received)
+          .push_back(
+              program.operand(in, sent ? isa::slot::dma_copy::kDst : isa::slot::dma_copy::kSrc).tensor);
+    }
+  }
+  return all;
+}
+
+std::vector<sim::ranks::Collective> collectives_of(const std::vector<nki::CollectiveRecord>& records) {
+  std::vector<sim::ranks::Collective> all;
+  for (const nki::CollectiveRecord& record : records)
+    all.push_back(
+        {record.function, record.group, record.requests, record.core, record.on_chip, record.priority});
+  return all;
+}
+
+std::vector<std::string> assumptions_of(const std::vector<nki::CollectiveRecord>& records) {
+  std::vector<std::string> lines;
+  if (std::ranges::any_of(records, &nki::CollectiveRecord::lengths_assumed))
+    lines.emplace_back(
+        "without values the lengths of all_gather_v and all_to_all_v are those of whole sources");
+  if (std::ranges::any_of(records, &nki::CollectiveRecord::on_chip))
+    lines.emplace_back("collectives of operands in SBUF take the time of operands in HBM");
+  return lines;
+}
+
+// The ranks of one launch on one clock: the timing of each, and what the collectives did to the fabric.
+nb::tuple time_ranks(const std::vector<Machines>& ranks, const std::string& name,
+                     const std::vector<std::string>& settings, std::optional<int> look_ahead, bool neuronx_cc,
+                     bool dge, std::optional<int64_t> default_trip_count,
+                     const std::optional<std::string>& target, bool middle_end) {
+  std::vector<std::shared_ptr<Timing>> timings;
+  auto traffic = std::make_shared<traffic::Traffic>();
+  {
+    const Unlocked unlocked;
+    const nki::Ranks* meetings = ranks.at(0).at(0)->ranks();
+    OPENTRN_CHECK(meetings != nullptr, "a launch of one rank has no collectives to time");
+    const Generation generation = target ? arch::resolve_target(*target) : ranks[0][0]->generation();
+    const int cores = static_cast<int>(ranks[0].size());
+    std::vector<trace::Recorder> recorders(ranks.size());
+    std::vector<sim::ranks::Rank> timed;
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      Programs programs;
+      for (const auto& machine : ranks[r]) {
+        machine->program()->name = name;
+        programs.push_back(machine->program());
+      }
+      const TimeOptions options{.name = name,
+                                .settings = settings,
+                                .look_ahead = look_ahead,
+                                .neuronx_cc = neuronx_cc,
+                                .middle_end = middle_end,
+                                .dge = dge,
+                                .default_trip_count = default_trip_count,
+                                .trips = &ranks[r][0]->core().trip_counts(),
+                                .moves_rows = ranks[r][0]->moves_rows()};
+      timings.push_back(compiled(programs, generation, options));
+      sim::ranks::Rank& rank = timed.emplace_back();
+      rank.cores = cores_of(*timings[r]);
+      for (const auto& machine : ranks[r]) rank.collectives.push_back(copies_of(*machine));
+      rank.sink = &recorders[r];
+      rank.options = simulate_options_of(*timings[r], *programs[0], options);
+    }
+    const arch::Tables& tables = *timings[0]->tables;
+    const fabric::Platform platform = collectives::machine_of(tables, target.value_or(""), generation,
+                                                              static_cast<int>(ranks.size()), cores);
+    const collectives::RankCores placed =
+        collectives::place_ranks(platform, static_cast<int>(ranks.size()), cores, 0);
+    const std::vector<nki::CollectiveRecord> records = meetings->records();
+    const std::vector<sim::ranks::Collective> collectives = collectives_of(records);
+    const sim::ranks::Result result = sim::ranks::simulate(tables, platform, placed, timed, collectives);
+    std::vector<const trace::Trace*> traces;
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      timings[r]->trace = recorders[r].take();
+      timings[r]->profile = profile::analyse(timings[r]->trace, timed[r].cores, tables);
+      traces.push_back(&timings[r]->trace);
+    }
+    std::vector<std::string> names, places;
+    for (const nki::CollectiveRecord& record : records) {
+      names.push_back(record.what.substr(0, record.what.find(" over ")));
+      places.push_back(record.where.known() ? fmt::format("{}:{}", record.where.file, record.where.line)
+                                            : "");
+    }
+    *traffic = sim::ranks::traffic_of(tables, platform, collectives, names, places, result, traces);
+    traffic->assumptions = assumptions_of(records);
+  }
+  nb::list list;
+  for (const auto& timing : timings) list.append(nb::cast(timing));
+  return nb::make_tuple(list, nb::cast(traffic));
 }
 
 // `target`: what the programs are timed on, where that is not the machines' generation.
@@ -278,7 +401,7 @@ nb::dict critical_layout() {
 }
 
 nb::list tracks(const Timing& self) {
-  constexpr std::string_view kKinds[] = {"engine", "dma_queue", "dma_engine"};
+  constexpr std::string_view kKinds[] = {"engine", "dma_queue", "dma_engine", "cc_cores"};
   nb::list list;
   for (const trace::Track& track : self.trace.tracks) {
     nb::dict row;
@@ -423,6 +546,22 @@ nb::object time_program(std::shared_ptr<const isa::Program> program, Generation 
 }
 
 void bind_timing(nb::module_& module) {
+  nb::class_<traffic::Traffic>(module, "Traffic")
+      .def(
+          "text", [](const traffic::Traffic& t, size_t most) { return traffic::text(t, most); }, "most"_a = 8)
+      .def("json",
+           [](const traffic::Traffic& t) {
+             return traffic::json(t).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+           })
+      .def(
+          "save_perfetto",
+          [](const traffic::Traffic& t, const std::filesystem::path& path) {
+            std::ofstream file(path, std::ios::binary);
+            if (file) traffic::write_perfetto(t, file);
+            file.flush();
+            if (!file) throw Fault(FaultKind::kInput, "write", fmt::format("cannot write {}", path.string()));
+          },
+          "path"_a);
   nb::class_<Timing>(module, "Timing", nb::dynamic_attr())
       .def_prop_ro("total_ns", [](const Timing& t) { return t.profile.summary.total_ns; })
       .def_prop_ro("launch_ns", [](const Timing& t) { return t.profile.summary.launch_ns; })
@@ -500,6 +639,10 @@ void bind_timing(nb::module_& module) {
              "settings"_a = std::vector<std::string>{}, "look_ahead"_a = nb::none(), "neuronx_cc"_a = false,
              "dge"_a = true, "dma_engine_tracks"_a = false, "default_trip_count"_a = nb::none(),
              "target"_a = nb::none(), "middle_end"_a = true);
+  module.def("time_ranks", &time_ranks, "ranks"_a, "name"_a = "kernel",
+             "settings"_a = std::vector<std::string>{}, "look_ahead"_a = nb::none(), "neuronx_cc"_a = false,
+             "dge"_a = true, "default_trip_count"_a = nb::none(), "target"_a = nb::none(),
+             "middle_end"_a = true);
   module.def("check_fits", &check_fits, "machines"_a);
   module.def("check_instances", &check_instances, "machine"_a, "begins"_a);
   module.def("event_layout", &event_layout);

@@ -25,8 +25,9 @@ enum class Resource : uint8_t {
   kSemaphore,    // signalling between engines, and pipeline latency until a result is visible
   kPort,         // a shared SBUF or PSUM port
   kPeer,         // the other core of the logical core
+  kCollective,   // a collective: other ranks that were late, links, its steps
 };
-inline constexpr int kResourceCount = static_cast<int>(Resource::kPeer) + 1;
+inline constexpr int kResourceCount = static_cast<int>(Resource::kCollective) + 1;
 std::string_view name(Resource resource);  // "HBM bandwidth"
 Resource resource_of(isa::Engine engine);
 

@@ -18,7 +18,8 @@ std::string_view name(Stall stall) {
                                          "waiting for DMA queue or engines",
                                          "HBM bandwidth shared",
                                          "waiting for the other core",
-                                         "generating descriptors"};
+                                         "generating descriptors",
+                                         "waiting for a collective"};
   static_assert(std::size(kNames) == kStallCount);
   return kNames[static_cast<size_t>(stall)];
 }
@@ -26,7 +27,8 @@ std::string_view name(Stall stall) {
 std::string_view name(Resource resource) {
   constexpr std::string_view kNames[] = {"Tensor engine", "Vector engine", "Scalar engine", "GpSimd engine",
                                          "Sync engine",   "DMA engines",   "HBM bandwidth", "DMA latency",
-                                         "descriptors",   "semaphores",    "shared port",   "other core"};
+                                         "descriptors",   "semaphores",    "shared port",   "other core",
+                                         "collectives"};
   static_assert(std::size(kNames) == kResourceCount);
   return kNames[static_cast<size_t>(resource)];
 }

@@ -25,6 +25,7 @@ enum class TrackKind : uint8_t {
   kEngine,     // tensor, vector, scalar, gpsimd, sync: instructions in issue order
   kDmaQueue,   // a DMA ring as the program sees it: one event per DMA instruction
   kDmaEngine,  // one of the 16 hardware engines: one event per transfer (only with detail asked for)
+  kCcCores,    // the CC-cores beside a core: one event per collective, from its trigger to its end
 };
 
 struct Track {
@@ -46,8 +47,9 @@ enum class Stall : uint8_t {
   kHbm,          // DMA: HBM bandwidth was shared
   kPeer,         // waited for the other core (sendrecv, core_barrier)
   kDescriptors,  // DMA: descriptors were being generated
+  kCollective,   // waited for a collective
 };
-inline constexpr int kStallCount = static_cast<int>(Stall::kDescriptors) + 1;
+inline constexpr int kStallCount = static_cast<int>(Stall::kCollective) + 1;
 std::string_view name(Stall stall);  // "waiting for DMA"
 
 inline constexpr uint32_t kNoIndex = 0xFFFFFFFFu;

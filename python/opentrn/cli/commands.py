@@ -474,6 +474,7 @@ def _run(options: argparse.Namespace) -> int:
             "time_us": result.time_us if result.timings else None,
             "profiles": [timing.profile() for timing in result.timings],
             "bands": [timing.band for timing in result.timings],
+            "traffic": json.loads(result.traffic.json()) if result.traffic is not None else None,
         }, indent=1))  # fmt: skip
         return 0
     names = _output_names(result)
@@ -505,18 +506,15 @@ def _output_names(result: Any) -> list[str]:
 
 
 def collective_texts(result: Any) -> list[str]:
-    """The collectives of a run, equal ones on one line, and what the predicted time has of them."""
+    """The collectives of a run, equal ones on one line, and what they did to the fabric where they were timed."""
     counts: dict[str, int] = {}
     for row in result.collectives:
         size = f"{row.bytes} bytes of each rank" if row.bytes else "no bytes"
         text = f"{row.what}: group {row.group}, {size}, {Path(row.file).name}:{row.line}"
         counts[text] = counts.get(text, 0) + 1
     lines = [f"collective: {text}" + (f" ({count} times)" if count > 1 else "") for text, count in counts.items()]
-    if lines and result.timings:
-        lines.append(
-            "note: of collectives the predicted time has the copies of a rank's operands, and neither links nor "
-            "waiting for other ranks"
-        )
+    if result.traffic is not None and lines:
+        lines.append(result.traffic.text(4).rstrip())
     return lines
 
 

@@ -422,7 +422,8 @@ def run_ranks(
         execute = "eager"
     require_logical_core(target, lnc)
     generation = target_version(target).value
-    ranks = _core.Ranks(len(programs), lnc, generation) if len(programs) > 1 else None
+    machine = target if isinstance(target, str) else ""
+    ranks = _core.Ranks(len(programs), lnc, generation, machine) if len(programs) > 1 else None
     launches = [
         Launch(
             generation,

@@ -126,6 +126,8 @@ class RunResult:
     machines: list[list[Any]]
     timings: list[Timing]
     ranks: int | None = None
+    # Of several ranks that were timed: what their collectives did to the fabric; see docs/collectives.md.
+    traffic: Any = None
 
     @property
     def timing(self) -> Timing:
@@ -147,7 +149,8 @@ class RunResult:
         """Predicted microseconds on the device, without the overhead of launching: launches added up, or the slowest
         rank's.
 
-        Of a collective it has the copies of the operands, and neither links nor waiting for other ranks.
+        Ranks are on one clock: collectives take the time of their transfers over the fabric, and of waiting for
+        others.
         Raises ValueError when nothing was timed.
         """
         if self.ranks is not None:
@@ -337,25 +340,21 @@ def run(
             f"{_name(kernel)} launched nothing",
             label="run.kernel", hint="give a kernel decorated with nki.jit",
         )
-    timings = []
+    timings, traffic = [], None
     if time:
         report("timing", machines)
         habits = {"neuronx_cc": compiler_of(kernel, compiler) == "neuronx-cc", "middle_end": _middle_end(kernel)}
         habits["dge"] = generates_descriptors(kernel, dge)
         if look_ahead is not None:
             habits["look_ahead"] = look_ahead
-        timings = [
-            _core.compile_and_time(
-                launch,
-                _name(kernel),
-                _settings(overrides),
-                target=timed_on,
-                default_trip_count=loop_iterations,
-                **habits,
-            )
-            for launch in machines
-        ]
-    return RunResult(outputs, _name(kernel), target, machines, timings, ranks)
+        how = dict(target=timed_on, default_trip_count=loop_iterations, **habits)
+        if ranks is not None and ranks > 1:
+            timings, traffic = _core.time_ranks(machines, _name(kernel), _settings(overrides), **how)
+        else:
+            timings = [
+                _core.compile_and_time(launch, _name(kernel), _settings(overrides), **how) for launch in machines
+            ]
+    return RunResult(outputs, _name(kernel), target, machines, timings, ranks, traffic)
 
 
 def _on_ranks(

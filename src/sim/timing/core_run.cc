@@ -79,7 +79,7 @@ void CoreRun::begin_stretch(uint32_t begin, uint32_t end, uint32_t iteration) {
   iteration_ = iteration;
   stretch_start_ = now_;
   last_to_finish_ = kNobody;
-  for (uint32_t at = begin; at < end; ++at) records_[at].visible = -1;
+  for (uint32_t at = begin; at < end; ++at) records_[at].visible = records_[at].engine_free = -1;
   last_.fill(kNobody);
   dma_.forget_holders();
   for (Engine engine : kIssuing) {
@@ -135,6 +135,8 @@ bool CoreRun::resolve(Head& head, size_t engine) {
   for (uint32_t wait : executable_.waits_of(entry)) {
     const Ps visible = records_[wait].visible;
     if (visible < 0) {
+      // Copies of one collective wait for each other's being issued, which they are.
+      if (pending_ > 0 && records_[wait].engine_free >= 0 && is_copy_of_same(wait, head.at)) continue;
       head.blocker = wait;
       return false;
     }
@@ -206,7 +208,11 @@ void CoreRun::step() {
   if (head.meets)
     ++meeting_round_[meeting_key(program_.instruction(executable_.schedule[at].instruction)) %
                      meeting_round_.size()];
-  if (head.dma) {
+  const int32_t collective =
+      head.dma ? collective_of(program_.instruction(executable_.schedule[at].instruction)) : -1;
+  if (collective >= 0) {
+    start_collective(collective, head, engine, next_start_);
+  } else if (head.dma) {
     start_dma(head, engine, next_start_);
   } else {
     start_compute(head, engine, next_start_);
@@ -239,7 +245,10 @@ void CoreRun::account(const Head& head, size_t engine, Ps start, bool port) {
   } else if (head.waited_for != kNobody) {
     record.waited_for = head.waited_for;
     const isa::ScheduledInstruction& producer = executable_.schedule[head.waited_for];
-    record.stall = producer.engine == Engine::kDma    ? Stall::kDma
+    const bool of_collective =
+        producer.engine == Engine::kDma && collective_of(program_.instruction(producer.instruction)) >= 0;
+    record.stall = of_collective                      ? Stall::kCollective
+                   : producer.engine == Engine::kDma  ? Stall::kDma
                    : index(producer.engine) == engine ? Stall::kOwnResult
                                                       : Stall::kEngine;
   }
@@ -401,7 +410,15 @@ void CoreRun::walk_critical_path() {
     const InstructionRecord& record = records_[at];
     const isa::ScheduledInstruction& entry = executable_.schedule[at];
     const bool dma = entry.engine == Engine::kDma;
-    if (dma && (at_generation || time > record.engine_free)) {
+    if (dma && record.transfer == kNobody && time > record.engine_free) {
+      // From the end of a collective back to the last of what triggered it.
+      const uint32_t trigger = trigger_of(at);
+      spend(records_[trigger].engine_free, Resource::kCollective);
+      if (trigger != at && in_stretch(trigger)) {
+        at = trigger;
+        continue;
+      }
+    } else if (dma && record.transfer != kNobody && (at_generation || time > record.engine_free)) {
       const Transfer& transfer = transfers_[record.transfer];
       if (!at_generation) {
         // Came from the next transfer of its queue: other queues took the time in between.
@@ -476,7 +493,7 @@ void CoreRun::emit(uint32_t at, size_t engine) {
   }
   if (entry.engine == Engine::kTensor) event.flops = heads_[engine].cost.tensor.flops;
   sink_->add_event(event);
-  if (entry.engine == Engine::kDma) emit_transfer(at, event);
+  if (entry.engine == Engine::kDma && record.transfer != kNobody) emit_transfer(at, event);
 }
 
 uint32_t CoreRun::track_of(const isa::ScheduledInstruction& entry) {

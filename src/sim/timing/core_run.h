@@ -8,6 +8,9 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <span>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -44,6 +47,12 @@ struct InstructionRecord {
   trace::Stall stall = trace::Stall::kNone;
 };
 
+// A collective in a core's program: the copies that stand for its trigger. They move nothing here.
+struct CollectiveCopies {
+  std::vector<isa::TensorId> sent;      // written by copies of what the rank sends
+  std::vector<isa::TensorId> received;  // read by copies of what arrived
+};
+
 class CoreRun {
  public:
   CoreRun(const Machine& machine, const arch::TimingTable& table, const isa::Executable& executable,
@@ -57,6 +66,13 @@ class CoreRun {
   Ps find_next();
   void step();         // starts what find_next() found
   void end_stretch();  // adds its critical path to the totals
+  // -- collectives: before the first stretch
+  void set_collectives(std::span<const CollectiveCopies> collectives);
+  // The next collective whose copies have all been issued, and when; -1: there is none that was not told.
+  int32_t take_trigger(Ps* at);
+  // It ended at `end`, and its last copy was triggered before. `label`: of its event.
+  void complete(int32_t collective, Ps end, std::string_view label);
+  bool awaits_collectives() const { return pending_ > 0; }
   // -- a loop marker: everything before is complete, every engine spends one register instruction
   void pass_marker(uint32_t marker);
   // The body of a loop that does not run: who waits for it, waits no longer.
@@ -96,6 +112,12 @@ class CoreRun {
   Ps earliest(const Head& head, size_t engine, bool* port) const;
   void start_compute(Head& head, size_t engine, Ps start);
   void start_dma(Head& head, size_t engine, Ps start);
+  // Which collective an instruction is a copy of; -1: of none.
+  int32_t collective_of(const isa::Instruction& in) const;
+  bool is_copy_of_same(uint32_t a, uint32_t b) const;
+  void start_collective(int32_t collective, const Head& head, size_t engine, Ps start);
+  // The copy that the collective was still waiting for when the others had been issued.
+  uint32_t trigger_of(uint32_t at) const;
   void account(const Head& head, size_t engine, Ps start, bool port);
   uint64_t meeting_key(const isa::Instruction& in) const;
   Ps activation_table(const isa::Instruction& in);
@@ -142,6 +164,19 @@ class CoreRun {
 
   std::vector<InstructionRecord> records_;  // by schedule index
   std::vector<Transfer> transfers_;
+
+  struct Collective {
+    uint32_t left = 0;             // copies that have not been issued
+    Ps triggered = 0;              // when the last of them was
+    uint32_t trigger = kNobody;    // which one
+    std::vector<uint32_t> copies;  // schedule indices
+    Ps end = -1;
+  };
+  std::vector<Collective> collectives_;
+  std::unordered_map<isa::TensorId, int32_t> collective_of_tensor_;
+  std::vector<int32_t> triggered_;  // and not told
+  size_t told_ = 0;
+  int pending_ = 0;  // triggered, or in part, and not ended
   Totals totals_;
   std::vector<trace::CriticalSegment> critical_;
 
@@ -149,6 +184,7 @@ class CoreRun {
   std::array<uint32_t, kEngines> engine_track_{};
   std::map<uint16_t, uint32_t> queue_track_;
   std::map<int, uint32_t> dma_engine_track_;
+  uint32_t collective_track_ = kNobody;
 };
 
 }  // namespace opentrn::sim::timing

@@ -17,12 +17,17 @@ bool flag(const arch::TimingTable& table, std::string_view name) {
 
 }  // namespace
 
+int cores_per_hbm_stack(const arch::TimingTable& table) {
+  return std::max(1, static_cast<int>(table.constant("hbm_cores_per_stack")));
+}
+
 Machine::Machine(const arch::TimingTable& table)
     : costs(table),
       semaphore(to_ps(table.constant("semaphore_wait_ns"))),
       table_load(to_ps(table.constant("activation_table_load_ns"))),
       launch(to_ps(table.constant("kernel_launch_ns"))),
       timed_extra(to_ps(table.constant("nc_latency_extra_ns"))),
+      collective_trigger(to_ps(table.constant("dma_trigger_ns"))),
       vector_gpsimd_share_sbuf(flag(table, "vector_gpsimd_share_sbuf_port")),
       fast_modes_share_gpsimd_bus(flag(table, "vector_fast_modes_share_gpsimd_bus")),
       vector_scalar_share_psum(flag(table, "vector_scalar_share_psum_port")),

@@ -18,6 +18,9 @@ using cost::PatternFacts;
 using cost::to_ns;
 using cost::to_ps;
 
+// Physical cores that share one HBM stack.
+int cores_per_hbm_stack(const arch::TimingTable& table);
+
 struct Machine {
   explicit Machine(const arch::TimingTable& table);
   bool needs_table(ActivationFunction function) const { return needs_table_[static_cast<size_t>(function)]; }
@@ -27,6 +30,7 @@ struct Machine {
   Ps table_load = 0;
   Ps launch = 0;
   Ps timed_extra = 0;
+  Ps collective_trigger = 0;  // on the engine that triggers it
   std::array<Ps, isa::kEngineCount> result_latency{};
   bool vector_gpsimd_share_sbuf = false;
   bool fast_modes_share_gpsimd_bus = false;

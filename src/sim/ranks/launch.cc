@@ -1,0 +1,252 @@
+#include "sim/ranks/launch.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+#include <set>
+#include <tuple>
+
+#include "base/activity.h"
+#include "base/fault.h"
+#include "collectives/choose.h"
+
+namespace opentrn::sim::ranks {
+
+namespace {
+
+using timing::HbmStack;
+using timing::LogicalCore;
+
+constexpr Ps kNot = -1;                     // has not happened
+constexpr Ps kPiece = 1'000'000;            // of 1 us: how finely what a step takes of a stack is spread
+constexpr double kCollectives = 16.0 / 17;  // of an HBM stack, at most
+
+class Simulation {
+ public:
+  Simulation(const arch::Tables& tables, const fabric::Platform& platform,
+             const collectives::RankCores& cores, std::span<const Rank> ranks,
+             std::span<const Collective> collectives)
+      : platform_(platform), cores_(cores), ranks_(ranks), collectives_(collectives) {
+    const arch::TimingTable& table = tables.timing(platform.generation());
+    add_stacks(table);
+    result_.collectives.resize(collectives.size());
+    for (size_t i = 0; i < collectives.size(); ++i) prepare(tables, collectives[i], result_.collectives[i]);
+    for (size_t r = 0; r < ranks.size(); ++r) add_rank(table, r);
+  }
+
+  Result run() {
+    const Activity activity("following ranks in time");
+    while (true) {
+      const auto next = std::ranges::min_element(
+          next_, {}, [](Ps at) { return at >= 0 ? at : std::numeric_limits<Ps>::max(); });
+      const Ps at = *next >= 0 ? *next : std::numeric_limits<Ps>::max();
+      if (!ends_.empty() && std::get<0>(*ends_.begin()) <= at) {
+        deliver();
+        continue;
+      }
+      if (*next < 0) break;
+      step(static_cast<size_t>(next - next_.begin()));
+    }
+    if (std::ranges::any_of(next_, [](Ps at) { return at != LogicalCore::kDone; }))
+      throw Fault(FaultKind::kProgram, "timing.deadlock",
+                  "ranks wait for collectives that others never trigger",
+                  "call them in the same order on every rank");
+    for (const auto& core : running_) result_.ranks.push_back(core->finish());
+    return std::move(result_);
+  }
+
+ private:
+  struct Queue {  // of the CC-cores of a core
+    size_t front = 0;
+    Ps free = 0;
+  };
+  struct Member {
+    size_t collective, member;
+  };
+
+  void add_stacks(const arch::TimingTable& table) {
+    cores_per_stack_ = timing::cores_per_hbm_stack(table);
+    for (int core = 0; core < platform_.cores(); ++core) {
+      const int stack = core / cores_per_stack_;
+      stack_of_link_.emplace(platform_.hbm(core), stack);
+    }
+    for (const auto& own : cores_)
+      if (auto& stack = stacks_[own.at(0) / cores_per_stack_]; !stack)
+        stack = std::make_unique<HbmStack>(table);
+  }
+
+  void prepare(const arch::Tables& tables, const Collective& one, CollectiveTimes& times) const {
+    const size_t ranks = one.group.size();
+    times.triggered.assign(ranks, kNot);
+    times.arrived.assign(ranks, kNot);
+    times.ended.assign(ranks, kNot);
+    collectives::RankCores cores;
+    for (const int rank : one.group) {
+      const auto& own = cores_.at(static_cast<size_t>(rank));
+      cores.push_back(one.of_one_core ? std::vector{own.at(static_cast<size_t>(one.core))} : own);
+    }
+    const collectives::Layout layout = collectives::layout_of(platform_, cores);
+    times.plans.reserve(one.requests.size());  // runs point to them
+    for (const collectives::Request& request : one.requests) {
+      const auto choice = collectives::choose(tables, platform_.generation(), request, layout);
+      times.algorithms.push_back(choice.algorithm.name);
+      times.why.push_back(choice.why);
+      times.plans.push_back(choice.algorithm.plan(request, layout));
+      times.runs.push_back({&times.plans.back(),
+                            collectives::costs_of(tables, platform_.generation(), choice.algorithm.name),
+                            cores,
+                            {},
+                            std::max(0, one.priority)});
+    }
+  }
+
+  void add_rank(const arch::TimingTable& table, size_t r) {
+    const Rank& rank = ranks_[r];
+    running_.push_back(std::make_unique<LogicalCore>(rank.cores, table, rank.sink, rank.options,
+                                                     stacks_.at(cores_[r].at(0) / cores_per_stack_).get()));
+    queues_.emplace_back(rank.cores.size());
+    for (size_t core = 0; core < rank.collectives.size(); ++core) {
+      std::vector<timing::CollectiveCopies> copies;
+      for (const Copies& one : rank.collectives[core]) copies.push_back(one.tensors);
+      running_[r]->set_collectives(core, copies);
+    }
+    next_.push_back(running_[r]->next());
+  }
+
+  void step(size_t r) {
+    running_[r]->step();
+    for (size_t core = 0; core < ranks_[r].collectives.size(); ++core) {
+      Ps at = 0;
+      for (int32_t own = 0; (own = running_[r]->take_trigger(core, &at)) >= 0;) {
+        const Member member = member_of(r, core, static_cast<size_t>(own));
+        result_.collectives[member.collective].triggered[member.member] = at;
+        look_at_queue(r, core);
+      }
+    }
+    next_[r] = running_[r]->next();
+  }
+
+  Member member_of(size_t r, size_t core, size_t own) const {
+    const size_t number = ranks_[r].collectives[core][own].collective;
+    const auto& group = collectives_[number].group;
+    return {number, static_cast<size_t>(std::ranges::find(group, static_cast<int>(r)) - group.begin())};
+  }
+
+  // The collective at the head of a queue has arrived once it was triggered.
+  void look_at_queue(size_t r, size_t core) {
+    const Queue& queue = queues_[r][core];
+    if (queue.front == ranks_[r].collectives[core].size()) return;
+    const Member member = member_of(r, core, queue.front);
+    CollectiveTimes& times = result_.collectives[member.collective];
+    const Ps triggered = times.triggered[member.member];
+    if (triggered < 0 || times.arrived[member.member] >= 0) return;
+    times.arrived[member.member] = std::max(triggered, queue.free);
+    if (std::ranges::all_of(times.arrived, [](Ps at) { return at >= 0; })) start(member.collective);
+  }
+
+  // With all that are under way.
+  void start(size_t number) {
+    under_way_.push_back(number);
+    const Ps now = *std::ranges::max_element(result_.collectives[number].arrived);
+    std::vector<collectives::Run> runs;
+    for (const size_t one : under_way_)
+      for (collectives::Run& run : result_.collectives[one].runs) {
+        const auto& arrived = result_.collectives[one].arrived;
+        // Nothing flows before the last rank has come.
+        run.arrivals_ps.assign(arrived.size(), *std::ranges::max_element(arrived));
+        runs.push_back(run);
+      }
+    collectives::Timing timing = collectives::time_of(platform_, runs);
+    size_t next = 0;
+    for (const size_t one : under_way_) {
+      CollectiveTimes& times = result_.collectives[one];
+      times.times.clear();
+      std::vector<Ps> ends(times.ended.size(), now);
+      for (size_t i = 0; i < times.runs.size(); ++i) {
+        times.times.push_back(std::move(timing.runs[next++]));
+        for (size_t m = 0; m < ends.size(); ++m) ends[m] = std::max(ends[m], times.times.back().ends_ps[m]);
+      }
+      foresee(one, ends);
+    }
+    take_memory(result_.collectives[number]);
+  }
+
+  // Ends that nobody has been told yet.
+  void foresee(size_t number, const std::vector<Ps>& ends) {
+    CollectiveTimes& times = result_.collectives[number];
+    for (size_t m = 0; m < ends.size(); ++m) {
+      const auto known = ends_.find({times.ended[m], number, m});
+      if (times.ended[m] >= 0 && known == ends_.end()) continue;
+      if (known != ends_.end()) ends_.erase(known);
+      times.ended[m] = ends[m];
+      ends_.emplace(ends[m], number, m);
+    }
+  }
+
+  // What the steps read and write in HBM is not there for the kernels.
+  void take_memory(const CollectiveTimes& times) {
+    const collectives::TimingGraph graph = collectives::timing_graph(platform_, times.runs);
+    size_t next = 0;
+    for (const collectives::RunTime& time : times.times)
+      for (const auto& steps : time.steps)
+        for (const collectives::StepTime& step : steps) {
+          const collectives::TimedStep& of = graph.steps[next++];
+          for (const fabric::Hop& hop : graph.hops_of(of.way)) {
+            const auto link = stack_of_link_.find(hop.link);
+            if (link == stack_of_link_.end() || of.bytes == 0) continue;
+            if (const auto stack = stacks_.find(link->second); stack != stacks_.end())
+              take(*stack->second, step, static_cast<double>(of.bytes) * hop.share / fabric::kWholeShare);
+          }
+        }
+  }
+  static void take(HbmStack& stack, const collectives::StepTime& step, double bytes) {
+    const Ps pieces = std::max<Ps>(1, (step.end_ps - step.start_ps) / kPiece);
+    const auto each = static_cast<int64_t>(bytes * kCollectives / static_cast<double>(pieces));
+    if (each == 0) return;
+    for (Ps piece = 0; piece < pieces; ++piece) stack.reserve(step.start_ps + piece * kPiece, each);
+  }
+
+  void deliver() {
+    const auto [end, number, m] = *ends_.begin();
+    ends_.erase(ends_.begin());
+    const Collective& one = collectives_[number];
+    const CollectiveTimes& times = result_.collectives[number];
+    const auto r = static_cast<size_t>(one.group[m]);
+    const auto core = static_cast<size_t>(one.core);
+    Queue& queue = queues_[r][core];
+    running_[r]->complete(core, static_cast<int32_t>(queue.front), end,
+                          one.label + " (" + times.algorithms[0] + ")");
+    ++queue.front;
+    queue.free = end;
+    const bool last =
+        std::ranges::none_of(ends_, [&](const auto& left) { return std::get<1>(left) == number; });
+    if (last) std::erase(under_way_, number);
+    look_at_queue(r, core);
+    next_[r] = running_[r]->next();
+  }
+
+  const fabric::Platform& platform_;
+  const collectives::RankCores& cores_;
+  const std::span<const Rank> ranks_;
+  const std::span<const Collective> collectives_;
+  Result result_;
+  int cores_per_stack_ = 1;
+  std::map<int, std::unique_ptr<HbmStack>> stacks_;
+  std::map<fabric::LinkId, int> stack_of_link_;
+  std::vector<std::unique_ptr<LogicalCore>> running_;
+  std::vector<std::vector<Queue>> queues_;         // [rank][core]
+  std::vector<Ps> next_;                           // [rank]: LogicalCore::next()
+  std::vector<size_t> under_way_;                  // collectives
+  std::set<std::tuple<Ps, size_t, size_t>> ends_;  // foreseen: when, collective, member
+};
+
+}  // namespace
+
+Result simulate(const arch::Tables& tables, const fabric::Platform& platform,
+                const collectives::RankCores& cores, std::span<const Rank> ranks,
+                std::span<const Collective> collectives) {
+  return Simulation(tables, platform, cores, ranks, collectives).run();
+}
+
+}  // namespace opentrn::sim::ranks
