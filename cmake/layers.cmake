@@ -6,6 +6,7 @@ set(OPENTRN_LAYERS
   "base:"
   "numerics:base"
   "arch:base"
+  "device:base"
   "fabric:base,arch"
   "serving:base"
   "collectives:base,numerics,arch,fabric"
@@ -21,13 +22,14 @@ set(OPENTRN_LAYERS
   "sim/timing:base,arch,isa,trace,cost,backend"
   "profile:arch,isa,trace"
   "compiler:base,numerics,arch,isa,cost,backend,sim/timing,graph"
-  "runtime:base,arch,graph,isa,sim/functional,sim/timing,backend,trace,profile"
+  "runtime:base,device,arch,graph,isa,sim/functional,sim/timing,backend,trace,profile"
   "deploy:base,arch,graph,compiler,sim/functional,runtime"
   "decoder:base,arch,graph,import,compiler,sim/functional,runtime,deploy"
   "nki:base,numerics,collectives,isa,sim/functional"
   "pjrt:base,arch,fabric,collectives,spmd,graph,import,compiler,isa,sim/functional,trace,runtime,deploy"
-  "cli:base,numerics,arch,fabric,serving,collectives,planner"
-  "python:base,numerics,arch,fabric,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,decoder,nki,cli"
+  "monitor:base,device,arch,fabric"
+  "cli:base,device,numerics,arch,fabric,serving,collectives,planner,monitor"
+  "python:base,numerics,arch,fabric,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,decoder,nki,monitor,cli"
 )
 
 function(opentrn_target_of LAYER OUT)

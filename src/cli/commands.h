@@ -13,11 +13,12 @@ void add_ls(CLI::App& app, std::ostream& out);          // what machines there a
 void add_describe(CLI::App& app, std::ostream& out);    // everything the tables say about one of them
 void add_fabric(CLI::App& app, std::ostream& out);      // links between chips, and collectives over them
 void add_nccom_test(CLI::App& app, std::ostream& out);  // AWS's benchmark of collectives
+void add_neuron_ls(CLI::App& app, std::ostream& out);   // AWS's list of devices and processes
 void add_plan(CLI::App& app, std::ostream& out);        // layouts of a training job
 void add_replay(CLI::App& app, std::ostream& out);      // traces of requests through a server's scheduler
 
 // All of them, in the order of the help.
-inline constexpr AddCommand kCommands[] = {add_ls,         add_describe, add_fabric,
-                                           add_nccom_test, add_plan,     add_replay};
+inline constexpr AddCommand kCommands[] = {add_ls,        add_describe, add_fabric, add_nccom_test,
+                                           add_neuron_ls, add_plan,     add_replay};
 
 }  // namespace opentrn::cli

@@ -30,7 +30,7 @@ from opentrn.errors import InputError
 
 __all__ = ["CAPACITY", "INPUT", "INTERNAL", "NOT_MODELLED", "PROGRAM", "UNSPECIFIED", "main"]
 
-_CPP_COMMANDS = ("ls", "describe", "fabric", "nccom-test", "plan", "replay")
+_CPP_COMMANDS = ("ls", "describe", "fabric", "nccom-test", "neuron-ls", "plan", "replay")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -114,6 +114,7 @@ def parser_of_the_program() -> argparse.ArgumentParser:
     from opentrn.cli import compare as cli_compare
     from opentrn.cli import generate as cli_generate
     from opentrn.cli import models as cli_model
+    from opentrn.cli import neuron_tools as cli_neuron_tools
     from opentrn.cli import step_times as cli_step_times
 
     parser = cli_help.Parser(
@@ -139,6 +140,7 @@ def parser_of_the_program() -> argparse.ArgumentParser:
     cli_compare.add_command(commands)
     cli_generate.add_command(commands)
     cli_step_times.add_command(commands)
+    cli_neuron_tools.add_command(commands)
     _add_cpp_commands(commands)
     cli_help.add_completion(commands)
     return parser
@@ -225,6 +227,7 @@ def _add_cpp_commands(commands: Any) -> None:
         ("describe", "everything the tables say"),
         ("fabric", "the links between chips, and how long collectives over them take"),
         ("nccom-test", "time and check collectives, with the options of AWS's tool"),
+        ("neuron-ls", "the simulated devices and the processes on them, as AWS's tool prints them"),
         ("plan", "parallel layouts of a training job: time, memory and price"),
         ("replay", "a trace of requests through a server's scheduler, in virtual time"),
     ):
