@@ -6,6 +6,7 @@ set(OPENTRN_LAYERS
   "base:"
   "numerics:base"
   "arch:base"
+  "device:base"
   "fabric:base,arch"
   "serving:base"
   "collectives:base,numerics,arch,fabric"
@@ -30,15 +31,16 @@ set(OPENTRN_LAYERS
   "compiler/weights:numerics,graph,compiler/analysis,compiler/rewrite"
   "compiler/recognise:base,graph,compiler/analysis,compiler/lowering"
   "compiler/expand:base,graph,compiler/analysis,compiler/rewrite,compiler/lowering"
-  "compiler:base,numerics,arch,graph,isa,backend,sim/timing,compiler/analysis,compiler/lowering,compiler/canonicalise,compiler/weights,compiler/recognise,compiler/expand"
-  "runtime:base,arch,graph,isa,sim/functional,sim/timing,backend,trace,profile"
+  "compiler:base,numerics,arch,graph,isa,cost,backend,sim/timing,compiler/analysis,compiler/lowering,compiler/canonicalise,compiler/weights,compiler/recognise,compiler/expand"
+  "runtime:base,device,arch,graph,isa,sim/functional,sim/timing,backend,trace,profile"
   "deploy:base,arch,graph,compiler,sim/functional,runtime"
   "decoder:base,arch,graph,import,compiler,sim/functional,runtime,deploy"
   "server:base,serving,decoder,runtime"
   "nki:base,numerics,arch,fabric,collectives,isa,sim/functional"
   "pjrt:base,arch,fabric,collectives,spmd,graph,import,compiler/analysis,compiler/canonicalise,compiler,isa,sim/functional,trace,runtime,deploy"
-  "cli:base,numerics,arch,fabric,serving,collectives,mpi,planner,graph,import,compiler"
-  "python:base,numerics,arch,fabric,collectives,traffic,sim/ranks,graph,import,isa,sim/functional,sim/timing,backend,compiler/analysis,compiler,profile,runtime,deploy,decoder,serving,server,nki,cli"
+  "monitor:base,device,arch,fabric"
+  "cli:base,device,numerics,arch,fabric,serving,collectives,mpi,planner,monitor,graph,import,compiler"
+  "python:base,numerics,arch,fabric,collectives,traffic,sim/ranks,graph,import,isa,sim/functional,sim/timing,backend,compiler/analysis,compiler,profile,runtime,deploy,decoder,serving,server,nki,monitor,cli"
 )
 
 function(opentrn_target_of LAYER OUT)

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "runtime/accounting.h"
 
 namespace opentrn::pjrt {
 
@@ -81,6 +82,7 @@ void Device::give_back(int64_t bytes) {
 
 Client::Client(Settings from) : settings(std::move(from)), topology{this}, usage(settings.usage_file) {
   g_current = this;
+  runtime::hold_cores(settings);
   const int generation = version(settings.generation);
   // JAX keeps compiled programs by this text.
   platform_version = fmt::format("OpenTrn, a simulated {} (NeuronCore-v{}), build {}", settings.target,

@@ -14,6 +14,7 @@
 #include "python/server_bindings.h"
 #include "python/tile_objects.h"
 #include "python/timing_bindings.h"
+#include "python/tools_bindings.h"
 #include "python/unlocked.h"
 
 NB_MODULE(_core, module) {
@@ -40,6 +41,7 @@ NB_MODULE(_core, module) {
   bind_machine(module);
   bind_timing(module);
   bind_nccom(module);
+  bind_tools(module);
   bind_custom_ops(module);
   bind_tiles(module);
   nb::module_ graph = module.def_submodule("graph", "Graph modules and their evaluation.");

@@ -12,6 +12,7 @@
 #include "base/interrupt.h"
 #include "base/random.h"
 #include "base/thread_pool.h"
+#include "runtime/accounting.h"
 #include "runtime/host_ops.h"
 #include "runtime/settings.h"
 #include "runtime/unwritten.h"
@@ -71,6 +72,7 @@ std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
   const GuardedFiles files(files_of(model));
   prepare_host_ops();
   const auto turn = interrupt::lock(pool_turn);
+  Accounted accounted(model);
   sim::CheckOptions checks;
   checks.core_races = core_races_of_environment();
   checks.limit_loops(loop_limit_of_environment());
@@ -107,7 +109,8 @@ std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
     const Activity activity("executing instructions", static_cast<int64_t>(model.program->size()));
     try {
       core.run(*model.program);
-    } catch (const Fault&) {
+    } catch (const Fault& fault) {
+      accounted.failed(fault.kind());
       files.expect_unchanged();  // what was read instead may be why
       throw;
     }
@@ -115,6 +118,7 @@ std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
   }
   for (const UnwrittenOutput& output : unwritten_outputs(model, outputs))
     fill_unwritten(*outputs[output.number]);
+  accounted.completed(core.trip_counts());
   if (trips) *trips = core.trip_counts();
   return outputs;
 }

@@ -30,7 +30,9 @@ from opentrn.errors import InputError
 
 __all__ = ["CAPACITY", "INPUT", "INTERNAL", "NOT_MODELLED", "PROGRAM", "UNSPECIFIED", "main"]
 
-_CPP_COMMANDS = ("ls", "describe", "fabric", "nccom-test", "opt", "plan", "goodput", "claims", "replay")
+_CPP_COMMANDS = (
+    "ls", "describe", "fabric", "nccom-test", "neuron-ls", "opt", "plan", "goodput", "claims", "replay",
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -114,6 +116,7 @@ def parser_of_the_program() -> argparse.ArgumentParser:
     from opentrn.cli import compare as cli_compare
     from opentrn.cli import generate as cli_generate
     from opentrn.cli import models as cli_model
+    from opentrn.cli import neuron_tools as cli_neuron_tools
     from opentrn.cli import serve as cli_serve
     from opentrn.cli import step_times as cli_step_times
 
@@ -141,6 +144,7 @@ def parser_of_the_program() -> argparse.ArgumentParser:
     cli_generate.add_command(commands)
     cli_serve.add_command(commands)
     cli_step_times.add_command(commands)
+    cli_neuron_tools.add_command(commands)
     _add_cpp_commands(commands)
     cli_help.add_completion(commands)
     return parser
@@ -227,6 +231,7 @@ def _add_cpp_commands(commands: Any) -> None:
         ("describe", "everything the tables say"),
         ("fabric", "the links between chips, and how long collectives over them take"),
         ("nccom-test", "time and check collectives, with the options of AWS's tool"),
+        ("neuron-ls", "the simulated devices and the processes on them, as AWS's tool prints them"),
         ("opt", "a model through the compiler's passes, as StableHLO text"),
         ("plan", "parallel layouts of a training job: time, memory and price"),
         ("goodput", "what failures and checkpoints leave of a training job"),

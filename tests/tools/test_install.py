@@ -1,0 +1,110 @@
+"""Programs under AWS's names: what install writes, leaves alone, and takes away."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from opentrn.cli import main
+from opentrn.errors import InputError
+from opentrn.tools.install import install, uninstall
+
+MANIFEST = Path("share/opentrn/neuron-tools.json")
+
+
+def test_installs_runs_and_leaves_nothing(tmp_path, capsys):
+    assert main(["neuron-tools", "install", "--prefix", str(tmp_path)]) == 0
+    program = tmp_path / "bin" / "neuron-ls"
+    assert str(program) in capsys.readouterr().out
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("NEURON_")}
+    done = subprocess.run([program, "-j"], capture_output=True, text=True, env=clean, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    devices = json.loads(done.stdout)
+    assert sum(device["nc_count"] for device in devices) == 64
+    assert main(["neuron-tools", "uninstall", "--prefix", str(tmp_path)]) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_somebody_elses_stays(tmp_path):
+    (tmp_path / "bin").mkdir()
+    other = tmp_path / "bin" / "neuron-ls"
+    other.write_text("AWS's own")
+    with pytest.raises(InputError, match="is not of") as refused:
+        install(tmp_path)
+    assert refused.value.label == "tools.install" and other.read_text() == "AWS's own"
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["bin", "neuron-ls"]
+
+
+def test_a_link_is_not_written_through(tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "target").write_text("x")
+    (tmp_path / "bin" / "neuron-ls").symlink_to(tmp_path / "target")
+    with pytest.raises(InputError, match="is not of"):
+        install(tmp_path)
+    assert (tmp_path / "target").read_text() == "x"
+
+
+def test_a_changed_program_is_left_and_named(tmp_path):
+    install(tmp_path)
+    install(tmp_path)  # over its own
+    changed = tmp_path / "bin" / "neuron-ls"
+    changed.write_text("mine now")
+    removed, left = uninstall(tmp_path)
+    assert left == [changed] and tmp_path / "bin" / "nccom-test" in removed
+    with pytest.raises(InputError, match="has no tools"):
+        uninstall(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"files": {"../x": "1"}}', '{"files": {"bin/..": "1"}}', '{"files": {"bin/x": 1}}']
+)
+def test_a_damaged_manifest_removes_nothing(tmp_path, text):
+    (tmp_path / MANIFEST).parent.mkdir(parents=True)
+    (tmp_path / MANIFEST).write_text(text)
+    with pytest.raises(InputError, match="damaged"):
+        uninstall(tmp_path)
+
+
+def test_a_process_that_runs_a_model_is_listed(tmp_path):
+    """A real program holds its cores from its first execution to its end."""
+    program = textwrap.dedent(
+        """
+        import sys
+        import numpy as np
+        from opentrn.model import compile
+        model = compile(sys.argv[1], target="trn2")
+        model(np.ones(4, np.float32))
+        print("ready", flush=True)
+        sys.stdin.read()
+        """
+    )
+    model = tmp_path / "double.mlir"
+    model.write_text(
+        "module {\nfunc.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
+        "  %0 = stablehlo.add %a, %a : tensor<4xf32>\n  return %0 : tensor<4xf32>\n}\n}\n"
+    )
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("NEURON_")}
+    env = dict(clean, OPENTRN_RUN_DIR=str(tmp_path / "run"), NEURON_RT_VISIBLE_CORES="5")
+    env["NEURON_PLATFORM_TARGET_OVERRIDE"] = "trn2.48xlarge"
+    ls = [sys.executable, "-m", "opentrn", "neuron-ls", "-j"]
+
+    def processes():
+        done = subprocess.run(ls, capture_output=True, text=True, env=env, check=True)
+        return [[p["pid"] for p in device["neuron_processes"]] for device in json.loads(done.stdout)]
+
+    with subprocess.Popen(
+        [sys.executable, "-c", program, model], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        assert processes()[:3] == [[], [process.pid], []]
+        process.stdin.close()
+        process.wait()
+    deadline = time.monotonic() + 10
+    while any(processes()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(processes())
