@@ -31,7 +31,7 @@ set(OPENTRN_LAYERS
   "compiler/weights:numerics,graph,compiler/analysis,compiler/rewrite"
   "compiler/recognise:base,graph,compiler/analysis,compiler/lowering"
   "compiler/expand:base,graph,compiler/analysis,compiler/rewrite,compiler/lowering"
-  "compiler:base,numerics,arch,graph,isa,cost,backend,sim/timing,compiler/analysis,compiler/lowering,compiler/canonicalise,compiler/weights,compiler/recognise,compiler/expand"
+  "compiler:base,numerics,arch,graph,isa,backend,sim/timing,compiler/analysis,compiler/lowering,compiler/canonicalise,compiler/weights,compiler/recognise,compiler/expand"
   "runtime:base,device,arch,graph,isa,sim/functional,sim/timing,backend,trace,profile"
   "deploy:base,arch,graph,compiler,sim/functional,runtime"
   "decoder:base,arch,graph,import,compiler,sim/functional,runtime,deploy"
