@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/fabric_cluster.h"
+#include "cli/fabric_export.h"
 #include "cli/machine_options.h"
 #include "cli/nccom_options.h"
 #include "cli/text_table.h"
@@ -147,6 +148,7 @@ void add_fabric(CLI::App& app, std::ostream& out) {
   predict->add_flag("--json", options->json, "Print JSON");
   predict->callback([options, &out] { print_prediction(*options, out); });
   add_fabric_cluster(*command, out);
+  add_fabric_export(*command, out);
 }
 
 }  // namespace opentrn::cli

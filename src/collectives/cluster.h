@@ -23,7 +23,8 @@ struct ClusterJob {
   std::string within;
   // Levels between units, "rdh:32,ring:49": ring, mesh, or rdh (2^n units, by halves), units of each, those
   // of a pod first. "": those of a pod, then those between pods, each rdh where it is 2^n, else a ring, and
-  // mesh for small messages; more than 16 that are not 2^n are several levels: 6,272 are rdh:128,ring:7,ring:7.
+  // mesh for small messages; more than 16 that are not 2^n are several levels: 6,272 are
+  // rdh:128,ring:7,ring:7.
   std::string levels;
   int pipeline = 3;
 };

@@ -1,0 +1,12 @@
+// opentrn fabric export.
+#pragma once
+
+#include <ostream>
+
+#include <CLI/CLI.hpp>
+
+namespace opentrn::cli {
+
+void add_fabric_export(CLI::App& fabric, std::ostream& out);
+
+}  // namespace opentrn::cli
