@@ -27,7 +27,7 @@ set(OPENTRN_LAYERS
   "deploy:base,arch,graph,compiler,sim/functional,runtime"
   "decoder:base,arch,graph,import,compiler,sim/functional,runtime,deploy"
   "nki:base,numerics,arch,fabric,collectives,isa,sim/functional"
-  "pjrt:base,arch,fabric,collectives,spmd,graph,import,compiler,isa,sim/functional,trace,runtime,deploy"
+  "pjrt:base,arch,fabric,collectives,traffic,spmd,graph,import,compiler,isa,sim/functional,trace,runtime,deploy"
   "cli:base,numerics,arch,fabric,serving,collectives,planner"
   "python:base,numerics,arch,fabric,collectives,traffic,sim/ranks,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,decoder,nki,cli"
 )
