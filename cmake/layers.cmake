@@ -37,7 +37,7 @@ set(OPENTRN_LAYERS
   "decoder:base,arch,graph,import,compiler,sim/functional,runtime,deploy"
   "server:base,serving,decoder,runtime"
   "nki:base,numerics,arch,fabric,collectives,isa,sim/functional"
-  "pjrt:base,arch,fabric,collectives,spmd,graph,import,compiler/analysis,compiler/canonicalise,compiler,isa,sim/functional,trace,runtime,deploy"
+  "pjrt:base,arch,fabric,collectives,traffic,spmd,graph,import,compiler/analysis,compiler/canonicalise,compiler,isa,sim/functional,trace,runtime,deploy"
   "monitor:base,device,arch,fabric"
   "cli:base,device,numerics,arch,fabric,serving,collectives,mpi,planner,monitor,graph,import,compiler"
   "python:base,numerics,arch,fabric,collectives,traffic,sim/ranks,graph,import,isa,sim/functional,sim/timing,backend,compiler/analysis,compiler,profile,runtime,deploy,decoder,serving,server,nki,monitor,cli"

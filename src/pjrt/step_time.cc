@@ -7,8 +7,6 @@
 
 #include "arch/timing_table.h"
 #include "base/fault.h"
-#include "collectives/predict.h"
-#include "fabric/platform.h"
 
 namespace opentrn::pjrt {
 
@@ -17,42 +15,21 @@ namespace {
 using Collective = ParallelProgram::Collective;
 using Stage = ParallelProgram::Stage;
 
-// One job for each group; a permute's pairs are one job of all devices.
-std::vector<collectives::Job> jobs_of(const Collective& collective, const collectives::RankCores& cores) {
-  std::vector<collectives::Job> jobs;
-  if (collective.kind == collectives::Kind::kPermute) {
-    collectives::Job& job = jobs.emplace_back();
-    job.request = {
-        .kind = collective.kind, .ranks = static_cast<int>(cores.size()), .bytes = collective.bytes};
-    for (const auto& pair : collective.groups)
-      if (pair.size() == 2) job.request.pairs.emplace_back(pair[0], pair[1]);
-    job.cores = cores;
-    return jobs;
-  }
-  for (const auto& group : collective.groups) {
-    if (group.size() < 2) continue;
-    collectives::Job& job = jobs.emplace_back();
-    const auto ranks = static_cast<int64_t>(group.size());
-    const bool scatters = collective.kind == collectives::Kind::kReduceScatter ||
-                          collective.kind == collectives::Kind::kAllToAll;
-    const int64_t bytes = scatters ? (collective.bytes + ranks - 1) / ranks * ranks : collective.bytes;
-    job.request = {.kind = collective.kind, .ranks = static_cast<int>(ranks), .bytes = bytes};
-    for (const int64_t device : group) job.cores.push_back(cores.at(static_cast<size_t>(device)));
-  }
-  return jobs;
-}
-
 // Of the memory of a stack, what a device may call its own.
 double share_of_stack(const Settings& settings) {
   const double cores = arch::timing(settings.generation).constant("hbm_cores_per_stack");
   return std::min(1.0, settings.physical_cores_per_core / cores);
 }
 
+fabric::Platform machine_of(const arch::Tables& tables, const Settings& settings, int64_t devices) {
+  return collectives::machine_of(tables, settings.target, settings.generation, static_cast<int>(devices),
+                                 settings.physical_cores_per_core);
+}
+
 CollectiveCost predicted(const Collective& collective, const Settings& settings, int64_t devices) {
   const arch::Tables& tables = arch::default_tables();
   const int physical_cores = settings.physical_cores_per_core;
-  const fabric::Platform platform = collectives::machine_of(tables, settings.target, settings.generation,
-                                                            static_cast<int>(devices), physical_cores);
+  const fabric::Platform platform = machine_of(tables, settings, devices);
   const auto cores = collectives::place_ranks(platform, static_cast<int>(devices), physical_cores, 0);
   const std::vector<collectives::Job> jobs = jobs_of(collective, cores);
   const collectives::Predictions predictions = collectives::predict(tables, platform, jobs);
@@ -139,6 +116,34 @@ class Timer {
 };
 
 }  // namespace
+
+fabric::Platform platform_of(const Program& program) {
+  return machine_of(arch::default_tables(), program.settings(), program.parallel()->devices());
+}
+
+std::vector<collectives::Job> jobs_of(const Collective& collective, const collectives::RankCores& cores) {
+  std::vector<collectives::Job> jobs;
+  if (collective.kind == collectives::Kind::kPermute) {
+    collectives::Job& job = jobs.emplace_back();
+    job.request = {
+        .kind = collective.kind, .ranks = static_cast<int>(cores.size()), .bytes = collective.bytes};
+    for (const auto& pair : collective.groups)
+      if (pair.size() == 2) job.request.pairs.emplace_back(pair[0], pair[1]);
+    job.cores = cores;
+    return jobs;
+  }
+  for (const auto& group : collective.groups) {
+    if (group.size() < 2) continue;
+    collectives::Job& job = jobs.emplace_back();
+    const auto ranks = static_cast<int64_t>(group.size());
+    const bool scatters = collective.kind == collectives::Kind::kReduceScatter ||
+                          collective.kind == collectives::Kind::kAllToAll;
+    const int64_t bytes = scatters ? (collective.bytes + ranks - 1) / ranks * ranks : collective.bytes;
+    job.request = {.kind = collective.kind, .ranks = static_cast<int>(ranks), .bytes = bytes};
+    for (const int64_t device : group) job.cores.push_back(cores.at(static_cast<size_t>(device)));
+  }
+  return jobs;
+}
 
 std::optional<CollectiveCost> collective_cost(const Program& program, const Collective& collective) {
   // Programs ask for the same few again and again.

@@ -6,10 +6,18 @@
 #include <string>
 #include <vector>
 
+#include "collectives/predict.h"
+#include "fabric/platform.h"
 #include "pjrt/program.h"
 #include "spmd/schedule.h"
 
 namespace opentrn::pjrt {
+
+// The machine that a program of several devices runs on.
+fabric::Platform platform_of(const Program& program);
+// One job for each group; a permute's pairs are one job of all devices. `cores`: of each device.
+std::vector<collectives::Job> jobs_of(const ParallelProgram::Collective& collective,
+                                      const collectives::RankCores& cores);
 
 // What one collective takes.
 struct CollectiveCost {

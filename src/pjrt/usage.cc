@@ -1,5 +1,6 @@
 #include "pjrt/usage.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 
@@ -8,7 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "arch/price.h"
+#include "arch/timing_table.h"
 #include "pjrt/cost.h"
+#include "pjrt/step_traffic.h"
 
 namespace opentrn::pjrt {
 
@@ -32,6 +35,17 @@ void add_cost(json& row, const Cost& cost) {
   else if (*cost.collectives_us > 0)
     row["collectives_us"] = *cost.collectives_us;
   if (cost.collectives_us.value_or(1) > 0) row["exposed_us"] = cost.exposed_us;
+}
+
+// What a run would take at least if both physical cores of a logical one shared its compute evenly: the HBM
+// stack is the same, and what collectives expose would not become less.
+void add_bound_of_both(json& row, const Cost& cost, const Settings& settings) {
+  if (settings.physical_cores_per_core != 2 || !cost.device_us) return;
+  const arch::TimingTable& table = arch::timing(settings.generation);
+  const double stack_bytes_per_us =
+      table.constant("hbm_bandwidth_gb_s") * table.constant("hbm_cores_per_stack") * 1e3;
+  const double compute_us = *cost.device_us - cost.exposed_us;
+  row["both_cores_us_min"] = cost.exposed_us + std::max(compute_us / 2, cost.hbm_bytes / stack_bytes_per_us);
 }
 
 // "f32[8,16], f32[] -> f32[8]": programs of one name are told apart by it.
@@ -101,12 +115,16 @@ std::string Usage::text(const Rows& rows, const Settings& settings, int64_t byte
              {"fingerprint", fingerprint},   {"runs", used.runs},
              {"devices", used.devices},      {"host_s", used.host_seconds},
              {"device_us", nullptr}};
-    add_cost(row, cost_of(*used.program));
+    const Cost cost = cost_of(*used.program);
+    add_cost(row, cost);
+    add_bound_of_both(row, cost, settings);
+    if (const auto traffic = traffic_of(*used.program)) row["traffic"] = traffic::json(*traffic);
     programs.push_back(std::move(row));
   }
   return json{
       {"target", settings.target},
       {"cores", settings.cores.size()},
+      {"physical_cores_per_core", settings.physical_cores_per_core},
       {"tensor_peak_tflops_bf16", arch::neuron_core(settings.generation).peak_tflops.at("bf16").value()},
       {"bytes_peak", bytes_peak},
       {"usd_h", price_of_core(settings)},

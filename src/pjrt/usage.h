@@ -28,7 +28,8 @@ class Usage {
   void begin();
   // JSON: {"target", "cores", "bytes_peak", "programs": [{"name", "types", "fingerprint", "runs", "devices",
   // "host_s", "device_us", "tensor_flops", "hbm_bytes", "bound_by", "instructions", "collectives_us",
-  // "exposed_us"}]};
+  // "exposed_us", "traffic" (of several devices: src/traffic),
+  // "both_cores_us_min" (of logical cores of two physical ones, of which programs use one)}]};
   // device_us is null, with "why", where the timing model cannot tell, and "on_host" says why no device ran
   // it. collectives_us (some collective is under way) and exposed_us (and nothing else goes on) are
   // estimates; the first is null where nobody knows what the program's collectives take.

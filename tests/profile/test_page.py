@@ -111,3 +111,18 @@ def test_every_script_is_in_the_page():
     text = html.page(opentrn.compile(MODEL).time())
     for name in ("colours.js", "model.js", "events.js", "page.js"):
         assert part(name) in text
+
+
+def test_the_page_of_ranks_begins_with_the_fabric():
+    """The data of the fabric is that of the launch, and may not end its script."""
+    import json
+
+    from opentrn.report import fabric
+
+    traffic = {"title": "</script><script>alert(1)", "verdict": "<b>", "ranks": [], "links": [], "collectives": []}
+    page = fabric.page("a <title>", [traffic])
+    assert "<h1>a &lt;title&gt;</h1>" in page
+    data = page[page.index('id="data">') + len('id="data">') :].split("</script>", 1)[0]
+    assert json.loads(data) == [traffic]
+    assert "<script>alert" not in page
+    assert 'id="fabric" hidden' in part("page.html")

@@ -24,13 +24,17 @@ INPUT = 2  # as of every command: the fault is the caller's
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="opentrn profile",
-        usage="opentrn profile [--target T] [--json FILE] [--lines N] [--deadline SECONDS] -- COMMAND ...",
+        usage="opentrn profile [--target T] [--json FILE] [--html FILE] [--lines N] [--deadline SECONDS] "
+        "-- COMMAND ...",
         description="Run a JAX or PyTorch program on simulated NeuronCores and sum its device time.",
     )
     parser.add_argument(
         "--target", help="NEURON_PLATFORM_TARGET_OVERRIDE for the command: trn2, trn2.48xlarge, ..."
     )
     parser.add_argument("--json", metavar="FILE", help="write everything as JSON ('-' prints it)")
+    parser.add_argument(
+        "--html", metavar="FILE", help="write a page: collectives and links of programs of several devices"
+    )
     parser.add_argument("--lines", type=int, default=12, metavar="N", help="programs to show (default 12)")
     cli_interrupts.add_option(parser)
     return parser
@@ -47,7 +51,7 @@ def main(words: Sequence[str]) -> int:
         )
         return INPUT
     try:
-        require_writable(options, "json")
+        require_writable(options, "json", "html")
         seconds_left = cli_interrupts.deadline_of(options)
     except UsageError as error:
         print(f"opentrn profile: {error}", file=sys.stderr)
@@ -66,6 +70,8 @@ def main(words: Sequence[str]) -> int:
         )
         return status or INPUT
     summary = summarise(usage, seconds)
+    if options.html:
+        _write_page(summary, options.html)
     if options.json == "-":
         print(json.dumps(summary, indent=1))
     else:
@@ -73,6 +79,19 @@ def main(words: Sequence[str]) -> int:
             Path(options.json).write_text(json.dumps(summary, indent=1))
         print(as_text(summary, options.lines))
     return status
+
+
+def _write_page(summary: dict[str, Any], path: str) -> None:
+    """The page of the programs of several devices, those that take most time first."""
+    from opentrn.report import fabric
+
+    rows = sorted(summary["programs"], key=lambda row: -(row["device_us"] or 0) * row["runs"])
+    traffics = [row["traffic"] for row in rows if "traffic" in row]
+    if not traffics:
+        print("no page: no program of several devices has collectives", file=sys.stderr)
+        return
+    fabric.save(rows[0]["name"], traffics, path)
+    print(f"page: {path}", file=sys.stderr)
 
 
 def joined(parts: list[dict[str, Any]]) -> Any:
@@ -203,6 +222,12 @@ def as_text(summary: dict[str, Any], lines: int) -> str:
                 f"{row['name']}: {_duration(row['collectives_us'])} of a run are collectives, an estimate; "
                 f"{_duration(row['exposed_us'])} of them exposed (no compute beside them)"
             )
+    both = sum(row.get("both_cores_us_min", 0.0) * row["runs"] for row in summary["programs"])
+    if both:
+        out.append(
+            "each core is two physical ones, of which compiled programs use one: with\n"
+            f"both, evenly, all of it would take {_duration(both)} at least"
+        )
     for name, reason in summary["on_host"].items():
         out.append(f"no device time for {name}, which ran on the host: {reason}")
     for name in summary["without_time"]:

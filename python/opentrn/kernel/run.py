@@ -234,12 +234,13 @@ class RunResult:
         """
         from opentrn.report import html
 
-        return html.save(self.timing, path, embed_source)
+        traffic = None if self.traffic is None else json.loads(self.traffic.json())
+        return html.save(self.timing, path, embed_source, traffic)
 
     def save_perfetto(self, path: str | Path) -> Path:
-        """Write the events for ui.perfetto.dev."""
+        """Write the events for ui.perfetto.dev; of several ranks those of all, the CC-cores and the links."""
         with new_file(path) as part:
-            self.timing.save_perfetto(part)
+            (self.traffic or self.timing).save_perfetto(part)
         return Path(path)
 
     def save_json(self, path: str | Path) -> Path:

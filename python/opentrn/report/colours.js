@@ -28,7 +28,7 @@ const LINE_COLOURS = ["#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b
 const RESOURCE_COLOURS = {
   "Tensor engine": "#4c78a8", "Vector engine": "#54a24b", "Scalar engine": "#eeca3b", "GpSimd engine": "#b279a2",
   "Sync engine": "#9d755d", "DMA engines": "#f58518", "HBM bandwidth": "#e45756", "DMA latency": "#ff9da6",
-  descriptors: "#d6a05a", semaphores: "#98a2b3", "shared port": "#72b7b2", "other core": "#7f7f7f",
+  descriptors: "#d6a05a", semaphores: "#98a2b3", "shared port": "#72b7b2", "other core": "#7f7f7f", collectives: "#e5484d",
 };
 const resourceColour = (name) => RESOURCE_COLOURS[name] || OTHER_COLOURS[hashed(name || "") % OTHER_COLOURS.length];
 

@@ -38,27 +38,31 @@ _COLUMNS = (
 _CRITICAL_COLUMNS = (("start_ns", "<f8"), ("end_ns", "<f8"), ("instruction", "<u4"), ("resource", "u1"))
 
 
-def page(timing: Any, embed_source: Iterable[str | Path] = ()) -> str:
-    """The page of a `Timing`, as text. embed_source: files whose text it may hold, beside imported ones."""
+def page(timing: Any, embed_source: Iterable[str | Path] = (), traffic: dict[str, Any] | None = None) -> str:
+    """The page of a `Timing`, as text. embed_source: files whose text it may hold, beside imported ones.
+
+    traffic: what collectives of its launch did to the fabric, which the page then begins with.
+    """
     files = resources.files(__package__)
     parts = {kind: files.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js")}
     # Scripts of one page share their names: what others use comes first.
-    scripts = [files.joinpath(f"{name}.js").read_text("utf-8") for name in ("colours", "model", "events")]
-    # `</` ends a script, and `<!--` with `<script` keeps it open beyond its end: no `<` stays.
-    data = json.dumps(_data(timing, embed_source), separators=(",", ":")).replace("<", "\\u003c")
+    scripts = [files.joinpath(f"{name}.js").read_text("utf-8") for name in ("colours", "model", "events", "fabric")]
+    data = in_script(json.dumps({**_data(timing, embed_source), "traffic": traffic}, separators=(",", ":")))
     profile_name = json.loads(timing.json())["program"]
     return (
         parts["html"]
-        .replace("{{title}}", _escaped(profile_name))
+        .replace("{{title}}", escaped(profile_name))
         .replace("{{css}}", parts["css"])
         .replace("{{js}}", "".join(scripts) + parts["js"])
         .replace("{{data}}", data)
     )
 
 
-def save(timing: Any, path: str | Path, embed_source: Iterable[str | Path] = ()) -> Path:
+def save(
+    timing: Any, path: str | Path, embed_source: Iterable[str | Path] = (), traffic: dict[str, Any] | None = None
+) -> Path:
     """Write the page of a `Timing` to `path`, as page() makes it."""
-    text = page(timing, embed_source)
+    text = page(timing, embed_source, traffic)
     with new_file(path) as part:
         part.write_text(text, encoding="utf-8")
     return Path(path)
@@ -128,5 +132,11 @@ def _packed(columns: dict[str, np.ndarray], layout: tuple[tuple[str, str], ...])
     return base64.b64encode(zlib.compress(raw, 6)).decode("ascii")
 
 
-def _escaped(text: str) -> str:
+def in_script(text: str) -> str:
+    """JSON that may stand in a script: `</` would end it, and `<!--` with `<script` keep it open beyond its end."""
+    return text.replace("<", "\\u003c")
+
+
+def escaped(text: str) -> str:
+    """Text as HTML."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

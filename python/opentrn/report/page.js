@@ -4,6 +4,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const profile = data.profile;
 const $ = (id) => document.getElementById(id);
+if (data.traffic) { $("fabric").hidden = false; drawFabric(data.traffic, $("fabric")); }
 
 // ---- data
 
@@ -290,7 +291,7 @@ class Timeline {
       rows.push(row);
       first = last;
     }
-    const kinds = ["engine", "dma_queue", "dma_engine"];
+    const kinds = ["engine", "cc_cores", "dma_queue", "dma_engine"];
     rows.sort((a, b) => a.info.core - b.info.core || kinds.indexOf(a.info.kind) - kinds.indexOf(b.info.kind) || a.first - b.first);
     let y = AXIS + CRITICAL + GAP;
     for (const row of rows) {

@@ -1,0 +1,61 @@
+"""`opentrn profile --html -- python program`: what collectives of a JAX program did to the fabric."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import jax, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+mesh = Mesh(np.array(jax.devices()[:4]), ("model",))
+put = lambda value, *axes: jax.device_put(value, NamedSharding(mesh, P(*axes)))
+a, b = put(np.ones((256, 512), np.float32), None, "model"), put(np.ones((512, 256), np.float32), "model", None)
+product = jax.jit(lambda x, y: x @ y)
+for _ in range(3):
+    out = product(a, b)
+assert (np.asarray(out.addressable_data(0)) == 512).all()
+"""
+
+
+@pytest.fixture(scope="module")
+def profiled(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("profile")
+    (folder / "program.py").write_text(PROGRAM)
+    page = folder / "page.html"
+    command = [sys.executable, "-m", "opentrn", "profile", "--target", "trn2.48xlarge"]
+    command += ["--json", "-", "--html", str(page)]
+    done = subprocess.run(
+        [*command, "--", sys.executable, str(folder / "program.py")], capture_output=True, text=True, timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), page.read_text()
+
+
+def test_traffic_says_what_the_totals_say(profiled):
+    summary, page = profiled
+    (row,) = [row for row in summary["programs"] if "traffic" in row]
+    traffic = row["traffic"]
+    assert traffic["machine"] == "trn2.48xlarge"
+    assert traffic["total_ns"] == pytest.approx(row["device_us"] * 1e3)
+    assert traffic["exposed_ns"] == pytest.approx(row["exposed_us"] * 1e3)
+    (one,) = traffic["collectives"]
+    assert one["group"] == [0, 1, 2, 3] and one["bytes"] == 256 * 256 * 4
+    assert one["end_ns"] - one["start_ns"] == pytest.approx(row["collectives_us"] * 1e3)
+    assert one["bus_gb_s"] == pytest.approx(1.5 * one["bytes"] / (one["end_ns"] - one["start_ns"]))
+    assert traffic["links"] and all(0 < link["percent"] < 101 for link in traffic["links"])
+    assert traffic["verdict"].replace(">", "") in page_text(page).replace(">", "")
+
+
+def page_text(page):
+    return page[page.index('"verdict":"') + len('"verdict":"') :].split('"', 1)[0]
+
+
+def test_one_of_two_physical_cores_is_said_with_its_bound(profiled):
+    summary, _ = profiled
+    assert summary["physical_cores_per_core"] == 2
+    (row,) = [row for row in summary["programs"] if "traffic" in row]
+    assert row["exposed_us"] < row["both_cores_us_min"] < row["device_us"]
