@@ -180,6 +180,23 @@ HWY_ATTR void load_row(const void* src, float* dst, size_t n) {
   });
 }
 
+// As load_row: the host's own conversion, which is exact for finite codes (it quiets NaNs); a vector with
+// another code goes the slow way.
+HWY_ATTR void load_float16(const void* src, float* dst, size_t n) {
+  for_each_vector(
+      static_cast<const uint16_t*>(src), dst, n, [](const uint16_t* from, float* to, size_t) HWY_ATTR {
+        const hn::Rebind<uint16_t, DU> narrow;
+        const auto codes = hn::LoadU(narrow, from);
+        const auto magnitude = hn::And(codes, hn::Set(narrow, uint16_t{0x7fff}));
+        if (hn::AllFalse(narrow, hn::Gt(magnitude, hn::Set(narrow, uint16_t{0x7bff})))) [[likely]] {
+          const hn::Rebind<hwy::float16_t, DF> half;
+          return hn::StoreU(hn::PromoteTo(DF(), hn::BitCast(half, codes)), DF(), to);
+        }
+        const VU wide = decode_vector<kFormatFloat16>(hn::PromoteTo(DU(), codes));
+        hn::StoreU(hn::BitCast(DF(), wide), DF(), to);
+      });
+}
+
 template <FloatFormat kFormat, typename Code>
 HWY_ATTR void store_row(const float* src, void* dst, size_t n) {
   for_each_vector(src, static_cast<Code*>(dst), n, [](const float* from, Code* to, size_t) HWY_ATTR {
@@ -198,7 +215,7 @@ HWY_ATTR void store_row_stochastic(const float* src, void* dst, size_t n, Roundi
 
 HWY_ATTR void LoadSmallFloat(SmallFloat format, const void* src, float* dst, size_t n) {
   switch (format) {
-    case SmallFloat::kFloat16: return load_row<kFormatFloat16, uint16_t>(src, dst, n);
+    case SmallFloat::kFloat16: return load_float16(src, dst, n);
     case SmallFloat::kBFloat16: return load_row<kFormatBFloat16, uint16_t>(src, dst, n);
     case SmallFloat::kFloat8E3M4: return load_row<kFormatFloat8E3M4, uint8_t>(src, dst, n);
     case SmallFloat::kFloat8E4M3: return load_row<kFormatFloat8E4M3, uint8_t>(src, dst, n);

@@ -173,7 +173,7 @@ def test_damaged_and_unknown_vocabularies() -> None:
 
 
 def test_characters_of_several_tokens_come_whole(tmp_path: Path) -> None:
-    from opentrn.generate.language_model import _Stream
+    from opentrn.generate.language_model import TextStream
 
     letters = "".join(tokenizers.pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {letter: number for number, letter in enumerate(letters)}
@@ -181,7 +181,7 @@ def test_characters_of_several_tokens_come_whole(tmp_path: Path) -> None:
     made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = tokenizers.decoders.ByteLevel()
     text = "Größe 你好 🙂!"
-    stream = _Stream(made)
+    stream = TextStream(made)
     pieces = [stream.add(token) for token in made.encode(text).ids]
     assert "".join(pieces) + stream.rest() == text
     assert "\ufffd" not in "".join(pieces)

@@ -78,15 +78,14 @@ void ByteMask::materialise() {
 // Calls word(index, bits of that word inside the range).
 template <typename Word>
 void ByteMask::for_words(int64_t begin, int64_t length, Word&& word) const {
-  const int64_t end = begin + length;
+  if (length <= 0) return;
+  const int64_t end = begin + length, last = (end - 1) / 64;
   int64_t index = begin / 64;
-  for (int64_t at = begin; at < end; ++index) {
-    const int64_t next = std::min(end, (index + 1) * 64);
-    const int width = static_cast<int>(next - at);
-    const uint64_t bits = (width == 64 ? ~uint64_t{0} : (uint64_t{1} << width) - 1) << (at % 64);
-    word(index, bits);
-    at = next;
-  }
+  const uint64_t from_begin = ~uint64_t{0} << (begin % 64), to_end = ~uint64_t{0} >> (63 - (end - 1) % 64);
+  if (index == last) return word(index, from_begin & to_end);
+  word(index++, from_begin);
+  for (; index < last; ++index) word(index, ~uint64_t{0});  // whole words: several at once
+  word(last, to_end);
 }
 
 void ByteMask::set(int64_t begin, int64_t length) {
