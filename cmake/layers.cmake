@@ -28,6 +28,7 @@ set(OPENTRN_LAYERS
   "pjrt:base,arch,fabric,collectives,spmd,graph,import,compiler,isa,sim/functional,trace,runtime,deploy"
   "cli:base,numerics,arch,fabric,serving,collectives,planner"
   "python:base,numerics,arch,fabric,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,decoder,nki,cli"
+  "torch:runtime"
 )
 
 function(opentrn_target_of LAYER OUT)

@@ -40,9 +40,8 @@ def run_all_ranks() -> None:
 
 def _simulate(kernel_under_test: Any, ranks: int) -> list[dict[str, np.ndarray]]:
     """The outputs of every rank, by the names of the goldens and of their types."""
-    from test.utils.common_dataclasses import PerRankLazyInputGenerator, normalize_golden_output
-
     import nki
+    from test.utils.common_dataclasses import PerRankLazyInputGenerator, normalize_golden_output
 
     given = kernel_under_test.kernel_input
 
