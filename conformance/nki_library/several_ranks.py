@@ -40,8 +40,9 @@ def run_all_ranks() -> None:
 
 def _simulate(kernel_under_test: Any, ranks: int) -> list[dict[str, np.ndarray]]:
     """The outputs of every rank, by the names of the goldens and of their types."""
-    import nki
     from test.utils.common_dataclasses import PerRankLazyInputGenerator, normalize_golden_output
+
+    import nki
 
     given = kernel_under_test.kernel_input
 

@@ -144,6 +144,18 @@ def test_errors_are_torchs_own(action: Any, message: str) -> None:
         action(torch.randn(3, 4, device="neuron"))
 
 
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.TransformerEncoderLayer])
+def test_layers_have_values_and_gradients_of_the_cpu(kind: Any) -> None:
+    torch.manual_seed(0)
+    host = kind(4, 4) if kind is not torch.nn.TransformerEncoderLayer else kind(4, 2, 8, 0.0)
+    device, x = copy.deepcopy(host).to("neuron"), torch.randn(3, 2, 4)
+    for model, given in ((host, x), (device, x.to("neuron"))):
+        result = model(given)
+        (result[0] if isinstance(result, tuple) else result).square().sum().backward()
+    for a, b in zip(host.parameters(), device.parameters()):
+        assert torch.allclose(a.grad, b.grad.cpu(), rtol=1e-4, atol=1e-4)
+
+
 def test_an_op_without_a_program_is_named_or_refused() -> None:
     script = "import torch, opentrn.torch; print(torch.arange(4, device='neuron').nonzero().shape)"
     run = [sys.executable, "-c", script]
@@ -151,6 +163,16 @@ def test_an_op_without_a_program_is_named_or_refused() -> None:
     assert "aten::nonzero runs on the host" in told.stderr and "[3, 1]" in told.stdout
     strict = subprocess.run(run, capture_output=True, text=True, env={**os.environ, "OPENTRN_STRICT": "1"})
     assert strict.returncode and "NoDeviceForm" in strict.stderr
+
+
+def test_importing_torch_brings_the_device() -> None:
+    """As the entry point torch.backends calls it, in a process that imports nothing else of ours."""
+    script = (
+        "import torch; from opentrn.autoload import torch_device as load; load(); "
+        "print(torch.ones(2).to('neuron').device)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "neuron:0\n", done.stderr
 
 
 def test_several_cores_threads_and_a_forked_process() -> None:

@@ -7,6 +7,7 @@ src/torch is the device; here is what it asks Python for. Nothing of this exists
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import os
 import sys
 from typing import Any
@@ -33,15 +34,12 @@ def start() -> bool:
     global _started
     if _started:
         return True
-    if _is_taken():
+    if _is_taken() or importlib.util.find_spec("opentrn._torch") is None:
         return False
     try:
         from opentrn import _torch
-    except ImportError as fault:
-        if os.environ.get("OPENTRN_STRICT") == "1":
-            raise
-        if "No module named" not in str(fault):
-            print(f"opentrn: PyTorch has no device neuron: {fault}", file=sys.stderr)
+    except ImportError as fault:  # built for another release of torch
+        print(f"opentrn: PyTorch has no device neuron: {fault}", file=sys.stderr)
         return False
     from opentrn.torch import neuron_module
     from opentrn.torch.eager import compiler, lifted
@@ -62,11 +60,6 @@ def start() -> bool:
         _torch.count_host_time(True)
     _started = True
     return True
-
-
-def autoload() -> None:
-    """What `import torch` calls where OpenTrn is installed: the device appears with torch."""
-    start()
 
 
 def rows() -> list[tuple[Any, int, float]]:
