@@ -41,6 +41,7 @@ set(OPENTRN_LAYERS
   "monitor:base,device,arch,fabric"
   "cli:base,device,numerics,arch,fabric,serving,collectives,mpi,planner,monitor,graph,import,compiler"
   "python:base,numerics,arch,fabric,collectives,traffic,sim/ranks,graph,import,isa,sim/functional,sim/timing,backend,compiler/analysis,compiler,profile,runtime,deploy,decoder,serving,server,nki,monitor,cli"
+  "torch:runtime"
 )
 
 function(opentrn_target_of LAYER OUT)

@@ -30,11 +30,13 @@
 #include "import/onnx/onnx.h"
 #include "import/onnx/stages.h"
 #include "isa/text.h"
+#include "python/convert.h"
 #include "python/timing_bindings.h"
 #include "python/unlocked.h"
 #include "runtime/host_ops.h"
 #include "runtime/model.h"
 #include "runtime/model_file.h"
+#include "runtime/program_call.h"
 #include "runtime/settings.h"
 #include "runtime/unwritten.h"
 #include "sim/functional/custom_op.h"
@@ -302,19 +304,13 @@ nb::list run(LoadedModel& self, const std::vector<ByteArray>& arrays) {
   return results;
 }
 
-// Arrays by address, row-major, each as long as its port says and kept by the caller: what a call of a
-// compiled PyTorch graph costs is dominated by everything else.
-void run_at(LoadedModel& self, const std::vector<uintptr_t>& inputs, const std::vector<uintptr_t>& outputs) {
-  if (inputs.size() != self.input_types.size() || outputs.size() != self.output_types.size())
-    throw Fault(
-        FaultKind::kInput, "model.arguments",
-        fmt::format("the program has {} inputs and {} results; {} and {} were given", self.input_types.size(),
-                    self.output_types.size(), inputs.size(), outputs.size()));
-  const Unlocked unlocked;
+// Arrays by address, row-major, each as long as its port says and kept by the caller. Without the interpreter
+// lock.
+void run_addresses(LoadedModel& self, const void* const* inputs, void* const* outputs) {
   std::vector<std::shared_ptr<sim::Buffer>> buffers;
-  for (size_t i = 0; i < inputs.size(); ++i) {
+  for (size_t i = 0; i < self.input_types.size(); ++i) {
     const graph::Type& type = self.input_types[i];
-    const std::span bytes(reinterpret_cast<const std::byte*>(inputs[i]),
+    const std::span bytes(static_cast<const std::byte*>(inputs[i]),
                           static_cast<size_t>(type.element_count() * storage_bytes(type.element())));
     buffers.push_back(input_buffer(self, i, bytes));
   }
@@ -324,7 +320,47 @@ void run_at(LoadedModel& self, const std::vector<uintptr_t>& inputs, const std::
   tell_unwritten(self, results);
   for (size_t i = 0; i < results.size(); ++i) {
     const graph::Literal value = deploy::host_literal(self.output_types[i], results[i]);
-    std::ranges::copy(value.bytes(), reinterpret_cast<std::byte*>(outputs[i]));
+    std::ranges::copy(value.bytes(), static_cast<std::byte*>(outputs[i]));
+  }
+}
+
+// What a call of a compiled PyTorch graph costs is dominated by everything else.
+void run_at(LoadedModel& self, const std::vector<uintptr_t>& inputs, const std::vector<uintptr_t>& outputs) {
+  if (inputs.size() != self.input_types.size() || outputs.size() != self.output_types.size())
+    throw Fault(
+        FaultKind::kInput, "model.arguments",
+        fmt::format("the program has {} inputs and {} results; {} and {} were given", self.input_types.size(),
+                    self.output_types.size(), inputs.size(), outputs.size()));
+  std::vector<const void*> from;
+  std::vector<void*> to;
+  for (const uintptr_t address : inputs) from.push_back(reinterpret_cast<const void*>(address));
+  for (const uintptr_t address : outputs) to.push_back(reinterpret_cast<void*>(address));
+  const Unlocked unlocked;
+  run_addresses(self, from.data(), to.data());
+}
+
+// As run_at(), for other extension modules (runtime/program_call.h).
+int call_program(void* model, const void* const* inputs, void* const* outputs) {
+  auto& self = *static_cast<LoadedModel*>(model);
+  const auto raised = [](auto set_error) {
+    const nb::gil_scoped_acquire locked;
+    set_error();
+    return 1;
+  };
+  try {
+    const Interruptible work;
+    run_addresses(self, inputs, outputs);
+    return 0;
+  } catch (nb::python_error& error) {
+    return raised([&] { error.restore(); });
+  } catch (const Fault& fault) {
+    return raised([&] { raise_fault(fault); });
+  } catch (const Interrupted& stop) {
+    return raised([&] { raise_interrupted(stop); });
+  } catch (const std::bad_alloc&) {
+    return raised([] { PyErr_NoMemory(); });
+  } catch (const std::exception& error) {
+    return raised([&] { PyErr_SetString(PyExc_RuntimeError, error.what()); });
   }
 }
 
@@ -435,6 +471,12 @@ void bind_models(nb::module_& module) {
       .def_prop_ro("constant_bytes", [](const LoadedModel& self) { return self.model.constant_bytes(); })
       .def("run", &run, "inputs"_a)
       .def("run_at", &run_at, "inputs"_a, "outputs"_a)
+      // (the function, the model) for whoever calls it without Python; the object is to be kept alive.
+      .def_prop_ro("call",
+                   [](LoadedModel& self) {
+                     return nb::make_tuple(reinterpret_cast<uintptr_t>(&call_program),
+                                           reinterpret_cast<uintptr_t>(&self));
+                   })
       .def_prop_ro("tensor_bytes",
                    [](const LoadedModel& self) {
                      int64_t bytes = 0;
@@ -515,6 +557,18 @@ void bind_models(nb::module_& module) {
   module.def("peak_tflops", [](const std::string& target, const std::string& dtype) {
     return arch::neuron_core(arch::resolve_target(target)).peak_tflops.at(dtype).value();
   });
+  // Bytes of HBM of one logical core.
+  module.def(
+      "memory_of_core",
+      [](const std::string& target, int physical_cores_per_core) {
+        const Generation generation = arch::resolve_target(target);
+        constexpr double kGiB = 1024.0 * 1024 * 1024;
+        for (const arch::Chip& chip : arch::default_tables().chips())
+          if (chip.generation == generation)
+            return static_cast<int64_t>(chip.memory_gib * kGiB) / chip.cores * physical_cores_per_core;
+        throw Fault(FaultKind::kInternal, "", "no chip of this generation");
+      },
+      "target"_a, "physical_cores_per_core"_a = 1);
   module.def(
       "usd_per_core_hour",
       [](const std::string& target, int physical_cores_per_core) {

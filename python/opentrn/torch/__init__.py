@@ -7,9 +7,11 @@ docs/pytorch.md says what works. torch is the user's: this package pins none and
 """
 
 from opentrn.torch.backend import neuron, register
+from opentrn.torch.eager import start
 from opentrn.torch.registry import NoDeviceForm
 from opentrn.torch.settings import Settings
 
 __all__ = ["NoDeviceForm", "Settings", "neuron"]
 
 register()
+start()

@@ -63,6 +63,12 @@ class Emitted:
         default_factory=list
     )  # tensors of the graph: inputs after the arguments
     checks: list[Check] = field(default_factory=list)
+    devices: list[torch.device] = field(default_factory=list)  # of the outputs
+
+    @property
+    def place(self) -> torch.device | None:
+        """The core that a result is on; None where all are the host's."""
+        return next((place for place in self.devices if place.type == "neuron"), None)
 
 
 def source_of(node: fx.Node) -> tuple[str, int, str] | None:
@@ -248,11 +254,11 @@ def _is_token(node: fx.Node) -> bool:
 
 
 def elsewhere(node: fx.Node) -> str:
-    """A device other than the CPU that a result of a node is on, such as meta; or nothing."""
+    """A device other than the CPU and a NeuronCore that a result of a node is on, such as meta; or nothing."""
     value = node.meta.get("val")
     parts = value if isinstance(value, (tuple, list)) else (value,)
     kinds = [part.device.type for part in parts if isinstance(part, torch.Tensor)]
-    return next((kind for kind in kinds if kind != "cpu"), "")
+    return next((kind for kind in kinds if kind not in ("cpu", "neuron")), "")
 
 
 def _first_reader(node: fx.Node) -> str:
@@ -369,7 +375,19 @@ def emit(
         "",
     ]
     specs = [Spec(value.shape, value.dtype) for value in outputs]
-    return Emitted("\n".join(lines), taken, results, specs, emitter.state is not None, attributes, checks)
+    places = _devices(result_node, results, len(outputs))
+    return Emitted("\n".join(lines), taken, results, specs, emitter.state is not None, attributes, checks, places)
+
+
+def _devices(node: fx.Node, results: list[Result], count: int) -> list[torch.device]:
+    """Where each output of the program is to be: where torch traced it."""
+    places = [torch.device("cpu")] * count
+    given = node.args[0]
+    for each, row in zip(given if isinstance(given, (tuple, list)) else (given,), results):
+        traced = each.meta.get("val") if isinstance(each, fx.Node) else None
+        if row.program >= 0 and isinstance(traced, torch.Tensor):
+            places[row.program] = traced.device
+    return places
 
 
 def _attribute(

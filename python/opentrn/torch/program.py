@@ -35,6 +35,7 @@ class Program:
         self.host_reason = ""
         self._loaded: Any = None
         self._module: stablehlo.Module | None = None
+        self._time_ns: float | None = None  # of one run, for tensors that are on a core
         self.runs = 0
         self.host_seconds = 0.0
         self.settings = settings
@@ -67,8 +68,13 @@ class Program:
         inputs += [_plain(tensor) for tensor in emitted.attributes]
         if emitted.draws:
             inputs.append(_state())
-        outputs = [torch.empty(spec.shape, dtype=spec.dtype) for spec in emitted.outputs]
+        outputs = [
+            torch.empty(spec.shape, dtype=spec.dtype, device=place)
+            for spec, place in zip(emitted.outputs, emitted.devices)
+        ]
         if outputs:
+            if emitted.place is not None and self._loaded is not None:
+                self._advance(emitted.place)
             if not self._is_checked:
                 self._check(inputs)
             began = time.perf_counter()
@@ -84,6 +90,14 @@ class Program:
             else row.other
             for row in emitted.results
         ]  # fmt: skip
+
+    def _advance(self, place: torch.device) -> None:
+        """The stream of the core that holds the results goes on by the program's time."""
+        from opentrn.torch import usage
+
+        if self._time_ns is None:
+            self._time_ns = 1e3 * (usage.device_us(self) or 0.0)
+        torch.neuron._advance(place, self._time_ns)
 
     def _check(self, inputs: list[torch.Tensor]) -> None:
         """The device's values of every op against float64's, once. ValueError names the first that differ."""
@@ -145,7 +159,7 @@ def _strided(tensor: torch.Tensor, spec: Spec | None) -> torch.Tensor:
     assert spec is not None
     if any(size > 1 and stride == 0 for size, stride in zip(spec.shape, spec.stride)):
         return tensor
-    return torch.empty_strided(spec.shape, spec.stride, dtype=spec.dtype).copy_(tensor)
+    return torch.empty_strided(spec.shape, spec.stride, dtype=spec.dtype, device=tensor.device).copy_(tensor)
 
 
 @dataclass

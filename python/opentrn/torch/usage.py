@@ -43,18 +43,36 @@ def begin_block() -> None:
     if _before is not None:
         raise StateError("a block is being profiled already", label="pjrt.usage", hint="profile one block at a time")
     _before = {program: (program.runs, program.host_seconds) for program in _ALIVE}
+    _before |= {program: (runs, seconds) for program, runs, seconds in _eager()}
 
 
 def end_block() -> dict[str, Any]:
     """The facts of the block, as facts()."""
     global _before
     before, _before = _before or {}, None
+    eager = _eager()
+    now = {program: (program.runs, program.host_seconds) for program in before}
+    now |= {program: (runs, seconds) for program, runs, seconds in eager}
     done = [
-        (program, program.runs - runs, program.host_seconds - seconds)
-        for program, (runs, seconds) in before.items()
-        if program.runs > runs
+        (program, runs - before.get(program, (0, 0.0))[0], seconds - before.get(program, (0, 0.0))[1])
+        for program, (runs, seconds) in now.items()
+        if runs > before.get(program, (0, 0.0))[0]
     ]
     return facts(done)
+
+
+def device_us(program: Program) -> float | None:
+    """Of one run; None where the timing model has none."""
+    try:
+        return program.device_model.time([], None).total_ns / 1e3
+    except ValueError:  # a loop whose trips depend on values, in a program that never ran
+        return None
+
+
+def _eager() -> list[tuple[Program, int, float]]:
+    from opentrn.torch import eager
+
+    return eager.rows()
 
 
 def row(program: Program, runs: int, host_seconds: float) -> dict[str, Any]:
@@ -103,6 +121,7 @@ def facts(done: list[tuple[Program, int, float]]) -> dict[str, Any]:
 def write() -> None:
     """The file."""
     done = [(program, program.runs, program.host_seconds) for program in _KEPT if program.runs]
+    done += [each for each in _eager() if each[1]]
     if done:
         with open(os.environ["OPENTRN_USAGE"] + ".torch", "w") as out:
             json.dump(facts(done), out, indent=1)

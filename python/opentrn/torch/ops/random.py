@@ -59,7 +59,15 @@ def uniform(body: Emitter, out: Spec, _value: Value, low: float = 0.0, high: flo
     return body.convert(made, out.dtype)
 
 
-@emits("normal_functional.default", "prims.normal", "normal.float_float", "normal.Tensor_float",
+@emits("normal_functional.default")
+def normal_functional(
+    body: Emitter, out: Spec, _value: Value, mean: float = 0.0, std: float = 1.0, **__: Any
+) -> Value:
+    """What x.normal_() becomes: x says its shape and type alone."""
+    return normal(body, out, mean=mean, std=std)
+
+
+@emits("prims.normal", "normal.float_float", "normal.Tensor_float",
        "normal.float_Tensor", "normal.Tensor_Tensor")  # fmt: skip
 def normal(body: Emitter, out: Spec, *arguments: Any, mean: Any = None, std: Any = None, **__: Any) -> Value:
     if mean is None:

@@ -1,0 +1,243 @@
+"""PyTorch's own databases on the device `neuron`, op by op, against its CPU kernels.
+
+    ./dev conformance torch-device [--what ops|modules|optimizers] [--ops GLOB ...] [--dtypes float32 ...]
+                                   [--samples N] [--part I/N] [--json FILE]
+
+ops: OpInfo's samples, values and gradients. modules: module_db's inputs, forward and gradients. optimizers: optim_db's
+settings, five steps of a small model. An op that the host ran for the device passes, and is counted apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import copy
+import fnmatch
+import io
+import json
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+import opentrn.torch  # noqa: F401  (the device)
+from conformance.torch import run as compiled
+from opentrn import _torch
+
+DEVICE = "neuron"
+Outcomes = dict[str, dict[str, Any]]
+
+
+def host_runs() -> int:
+    return sum(runs for _, _, on_host, runs, _ in _torch.programs() if on_host)
+
+
+def moved(tree: Any) -> Any:
+    """Its tensors on the device, each with its own memory."""
+    return pytree.tree_map_only(torch.Tensor, lambda each: each.detach().to(DEVICE), tree)
+
+
+def on_device(value: Any) -> Any:
+    return value.cpu() if isinstance(value, torch.Tensor) else value
+
+
+def check_op(op: Any, sample: Any, gradients: bool) -> list[str]:
+    """Differences of one sample on the device; raises what the op raises."""
+    call = compiled.Sample(op, sample)
+    host_in = call.tensors(gradients)
+    device_in = [each.detach().to(DEVICE).requires_grad_(each.requires_grad) for each in host_in]
+    eager, device = call(*host_in), call(*device_in)
+    if len(eager) != len(device):
+        return [f"{len(eager)} results became {len(device)}"]
+    off = [i for i, each in enumerate(device) if each.device.type != DEVICE and eager[i].device.type == "cpu"]
+    if off and device_in:
+        return [f"result {off[0]} is on {device[off[0]].device}"]
+    found = []
+    has_places = op.name in compiled._PLACES_OF_EQUALS and len(eager) == 2
+    for i, (a, b) in enumerate(zip(eager, device)):
+        if has_places and i == 1:
+            continue  # which of several equal ones is taken is not stated
+        if why := compiled._difference(a, b.detach().cpu()):
+            found.append(f"result {i} {why}")
+    if found or not gradients or has_places:
+        return found
+    wanted, given = compiled._gradients(eager, host_in), device_gradients(device, device_in)
+    for i, (a, b) in enumerate(zip(wanted, given)):
+        if (a is None) != (b is None):
+            held = a if b is None else b
+            if bool((held.cpu() != 0).any()):
+                found.append(f"gradient {i} is missing on one side")
+        elif a is not None and (why := compiled._difference(a, b.cpu(), 1.0)):
+            found.append(f"gradient {i} {why}")
+    return found
+
+
+def device_gradients(results: list[torch.Tensor], tensors: list[torch.Tensor]) -> list[Any]:
+    """As the CPU's: the same numbers go back."""
+    outs = [each for each in results if each.requires_grad]
+    wanted = [each for each in tensors if each.requires_grad]
+    if not outs or not wanted:
+        return []
+    random = torch.Generator().manual_seed(1)
+    seeds = [torch.randn(each.shape, generator=random).to(each.dtype).to(each.device) for each in outs]
+    return list(torch.autograd.grad(outs, wanted, seeds, allow_unused=True))
+
+
+def op_cases(patterns: list[str], dtypes: list[str], samples: int) -> Iterator[tuple[str, Any]]:
+    """(name, how to check it) of OpInfo's samples."""
+    held = compiled.lists()
+    for op in compiled.ops(patterns, not patterns):
+        name = compiled.full_name(op)
+        if any(compiled._is_of(name, [pattern]) for pattern in held.excluded):
+            continue
+        for text in dtypes:
+            dtype = getattr(torch, text)
+            if dtype in op.supported_dtypes("cpu"):
+                yield f"{name} {text}", (op, dtype, samples, compiled._is_of(name, held.random))
+
+
+def run_op(op: Any, dtype: torch.dtype, samples: int, may_be_random: bool) -> dict[str, Any]:
+    """Counts of an op's samples, and the first failure."""
+    gradients = dtype.is_floating_point and op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    outcome: dict[str, Any] = collections.Counter()
+    reason = ""
+    torch.manual_seed(0)
+    try:
+        every = list(op.sample_inputs("cpu", dtype, requires_grad=gradients))
+    except Exception:  # noqa: BLE001  (the database cannot make them in this type)
+        return {"skipped": 1, "reason": "no samples"}
+    step = max(1, -(-len(every) // samples)) if samples else 1
+    for number, sample in enumerate(every[::step]):
+        before = host_runs()
+        try:
+            if may_be_random and compiled.is_random(op, sample):
+                outcome["skipped"] += 1
+                continue
+            found = check_op(op, sample, gradients)
+        except Exception as error:  # noqa: BLE001  (a sample that raises has failed, whatever it raised)
+            found = [compiled._short(error)]
+        outcome["failed" if found else "passed"] += 1
+        outcome["by the host"] += not found and host_runs() > before
+        reason = reason or (f"sample {number}: {found[0]}" if found else "")
+    return {**outcome, "reason": reason}
+
+
+def run_module(info: Any, dtype: torch.dtype) -> dict[str, Any]:
+    """One kind of torch.nn's modules: every input of the database, forward and gradients."""
+    outcome: dict[str, Any] = collections.Counter()
+    reason = ""
+    inputs = info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=False, training=False)
+    for number, given in enumerate(inputs):
+        if given.forward_input is None:
+            continue
+        try:
+            torch.manual_seed(0)
+            arguments, keywords = given.constructor_input.args, given.constructor_input.kwargs
+            model = info.module_cls(*arguments, **keywords).to(dtype).eval()
+            other = copy.deepcopy(model).to(DEVICE)
+            expected = model(*given.forward_input.args, **given.forward_input.kwargs)
+            device = other(*moved(given.forward_input.args), **moved(given.forward_input.kwargs))
+            pairs = zip(pytree.tree_leaves(expected), pytree.tree_leaves(device))
+            found = [why for a, b in pairs if isinstance(a, torch.Tensor)
+                     and (why := compiled._difference(a.detach(), b.detach().cpu()))]  # fmt: skip
+        except Exception as error:  # noqa: BLE001
+            found = [compiled._short(error)]
+        outcome["failed" if found else "passed"] += 1
+        reason = reason or (f"input {number}: {found[0]}" if found else "")
+    return {**outcome, "reason": reason}
+
+
+def run_optimizer(info: Any) -> dict[str, Any]:
+    """One of torch.optim's: every setting of the database, five steps beside the CPU."""
+    outcome: dict[str, Any] = collections.Counter()
+    reason = ""
+    for number, given in enumerate(info.optim_inputs_func(device="cpu")):
+        if given.params is not None or any(given.kwargs.get(name) for name in ("fused", "capturable")):
+            continue
+        try:
+            found = _steps(info.optim_cls, given.kwargs)
+        except Exception as error:  # noqa: BLE001
+            found = compiled._short(error)
+        outcome["failed" if found else "passed"] += 1
+        reason = reason or (f"setting {number} ({given.desc}): {found}" if found else "")
+    return {**outcome, "reason": reason}
+
+
+def _steps(kind: Any, keywords: dict[str, Any]) -> str:
+    torch.manual_seed(0)
+    host = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
+    device = copy.deepcopy(host).to(DEVICE)
+    x, y = torch.randn(5, 6), torch.randn(5, 3)
+    for model, given, wanted in ((host, x, y), (device, x.to(DEVICE), y.to(DEVICE))):
+        parameters = [p for p in model.parameters() if kind.__name__ != "Muon" or p.dim() == 2]
+        optimizer = kind(parameters, **moved(keywords) if model is device else keywords)
+
+        def closure(model: Any = model, given: Any = given, wanted: Any = wanted, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            loss = torch.nn.functional.mse_loss(model(given), wanted)
+            loss.backward()
+            return loss
+
+        for _ in range(5):
+            optimizer.step(closure)
+    pairs = zip(host.parameters(), device.parameters())
+    return next((why for a, b in pairs if (why := compiled._difference(a.detach(), b.detach().cpu()))), "")
+
+
+def outcomes(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
+    part, parts = map(int, options.part.split("/"))
+    if options.what == "ops":
+        for number, (name, given) in enumerate(op_cases(options.ops, options.dtypes, options.samples)):
+            if number % parts == part:
+                yield name, run_op(*given)
+        return
+    if options.what == "modules":
+        from torch.testing._internal.common_modules import module_db as database
+    else:
+        from torch.testing._internal.common_optimizers import optim_db as database
+    for number, info in enumerate(database):
+        name = info.name if options.what == "modules" else info.optim_cls.__name__
+        if number % parts != part or options.ops and not any(fnmatch.fnmatch(name, glob) for glob in options.ops):
+            continue
+        if name == "SparseAdam":
+            continue  # its gradients are sparse, of which the device has none
+        yield name, run_module(info, torch.float32) if options.what == "modules" else run_optimizer(info)
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="./dev conformance torch-device", description=__doc__.splitlines()[0])
+    parser.add_argument("--what", choices=("ops", "modules", "optimizers"), default="ops")
+    parser.add_argument("--ops", nargs="*", default=[], help="names or patterns; default: all of the database")
+    parser.add_argument("--dtypes", nargs="*", default=["float32", "bfloat16", "int64", "bool"])
+    parser.add_argument("--samples", type=int, default=2, help="of each op and type at most; 0: all")
+    parser.add_argument("--part", default="0/1", metavar="I/N")
+    parser.add_argument("--json", metavar="FILE")
+    options = parser.parse_args(words)
+    warnings.simplefilter("ignore")
+    totals: collections.Counter[str] = collections.Counter()
+    rows: Outcomes = {}
+    for name, row in outcomes(options):
+        rows[name] = row
+        totals.update({key: value for key, value in row.items() if key != "reason"})
+        if row.get("failed"):
+            print(f"{name}: {row.get('passed', 0)} passed, {row['failed']} failed; {row['reason']}", flush=True)
+    if options.json:
+        Path(options.json).write_text(json.dumps(rows, indent=1))
+    if not rows:
+        print(f"nothing ran: the database has no {' '.join(options.ops)}", file=sys.stderr)
+        return 2
+    whole = sum(1 for row in rows.values() if not row.get("failed"))
+    print(f"{totals['passed']} passed ({totals['by the host']} of them by the host), {totals['failed']} failed, "
+          f"{totals['skipped']} skipped; {whole} of {len(rows)} without a failure")  # fmt: skip
+    return 1 if totals["failed"] else 0
+
+
+if __name__ == "__main__":
+    with contextlib.redirect_stderr(io.StringIO()):
+        status = main(sys.argv[1:])
+    sys.exit(status)

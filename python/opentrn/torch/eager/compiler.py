@@ -1,0 +1,404 @@
+"""A program for one class of calls of an op: what src/torch/eager.cc asks for when it meets a class for the first time.
+
+The op is traced with CPU tensors that hold nothing, functionally, and taken apart as torch.compile's graphs are; what
+comes out is written and compiled as those are. A tensor that lies dense in another order of dimensions is handed over
+as it lies, and the program turns it: no copy.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils import _pytree as pytree
+
+from opentrn.errors import NotModelled
+from opentrn.torch import decompositions
+from opentrn.torch import settings as settings_module
+from opentrn.torch.eager import lifted
+from opentrn.torch.emitter import emit
+from opentrn.torch.program import Program
+from opentrn.torch.registry import NoDeviceForm
+from opentrn.torch.text import Spec
+
+_SCALAR, _NUMBER = 1, 2  # Argument::Kind of src/torch/call.h
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A tensor of a call by its number; -1 - n is the n-th number that is an input."""
+
+    index: int
+
+
+@dataclass
+class Output:
+    target: int
+    copied_from: int
+    sizes: list[int]
+    strides: list[int]
+    dtype: torch.dtype
+    is_in_order: bool = True
+
+
+@dataclass
+class Plan:
+    """As struct Program of src/torch/program.h."""
+
+    name: str
+    number: int
+    on_host: bool = False
+    handle: tuple[int, int] = (0, 0)
+    draws: bool = False
+    inputs: list[tuple[Any, ...]] = field(default_factory=list)
+    outputs: list[Output] = field(default_factory=list)
+    returned: list[tuple[Any, ...]] = field(default_factory=list)
+    program: Program | None = None
+
+
+PLANS: list[Plan] = []
+_numbers = itertools.count()
+_told: set[str] = set()
+
+
+@dataclass(frozen=True)
+class Given:
+    """A tensor of the call as src/torch/module.cc describes it."""
+
+    kind: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    order: list[int] | None  # of its dimensions in memory, slowest first
+    expanded: tuple[int, ...]
+    is_wrapped: bool
+    number: Any
+    is_scattered: bool
+    stride: tuple[int, ...]
+
+    @property
+    def memory_shape(self) -> tuple[int, ...]:
+        if self.order is None:
+            return self.shape
+        return tuple(1 if dim in self.expanded else self.shape[dim] for dim in self.order)
+
+    @property
+    def dense_strides(self) -> tuple[int, ...]:
+        """In the same order, without gaps."""
+        strides, step = [0] * len(self.shape), 1
+        for dim in reversed(self.order or range(len(self.shape))):
+            strides[dim] = step
+            step *= max(self.shape[dim], 1)
+        return tuple(strides)
+
+    def seen(self, memory: Tensor) -> Tensor:
+        """As the op sees what lies in memory."""
+        if self.order is None:
+            return memory
+        back = sorted(range(len(self.order)), key=self.order.__getitem__)
+        return memory.permute(back).expand(self.shape)
+
+
+def _op(name: str) -> Any:
+    namespace, _, rest = name.partition("::")
+    packet, _, overload = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
+
+
+def _memory_order(tensor: Tensor) -> list[int] | None:
+    """Dimensions from the slowest to the fastest where the elements lie dense; None where they do not."""
+    key = [sys.maxsize if size == 1 else step for size, step in zip(tensor.shape, tensor.stride())]
+    order = sorted(range(tensor.dim()), key=lambda dim: -key[dim])
+    step = 1
+    for dim in reversed(order):
+        if tensor.shape[dim] != 1 and tensor.stride()[dim] != step:
+            return None
+        step *= tensor.shape[dim]
+    return order
+
+
+class _Tracer:
+    """Traces one call as a function of its tensors and of those numbers that are inputs."""
+
+    def __init__(self, name: str, arguments: list[Any], given: list[Given]) -> None:
+        self.name = name
+        self.op = _op(name)
+        self.schema = self.op._schema
+        self.arguments = arguments
+        self.given = given
+        self.form = lifted.FORMS.get(name)
+        refs = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, Ref)]
+        self.lifts = any(ref.index < 0 for ref in refs)
+        self.numbers = -min([0, *(ref.index for ref in refs)])
+        self.inputs = [i for i, each in enumerate(given) if each.kind != _NUMBER]
+        self.mutated = self._mutated()
+        self.written = self._mutated(out_only=True)
+        self.returned: list[tuple[Any, ...]] = []
+        self.outputs: list[Output] = []
+
+    def _mutated(self, out_only: bool = False) -> list[int]:
+        """Tensors of the call that the op writes; out_only: whatever they hold."""
+        found = []
+        for value, declared in zip(self.arguments, self.schema.arguments):
+            if out_only and not declared.is_out:
+                continue
+            if declared.alias_info is not None and declared.alias_info.is_write:
+                found += [leaf.index for leaf in pytree.tree_leaves(value) if isinstance(leaf, Ref)]
+        return found
+
+    def example(self, mode: FakeTensorMode) -> list[Tensor]:
+        shapes = [(self.given[i].memory_shape, self.input_dtype(i)) for i in self.inputs]
+        shapes += [((), torch.float32)] * self.numbers
+        with mode:
+            return [torch.empty(shape, dtype=dtype, device="cpu") for shape, dtype in shapes]
+
+    def input_dtype(self, i: int) -> torch.dtype:
+        given = self.given[i]
+        # A number of Python's is a float64; beside tensors with dimensions its type has no say, as float32 has none.
+        return torch.float32 if given.is_wrapped and given.dtype == torch.float64 else given.dtype
+
+    def __call__(self, *memory: Tensor) -> list[Tensor]:
+        seen: dict[int, Any] = {}
+        for i, tensor in zip(self.inputs, memory):
+            seen[i] = self.given[i].seen(tensor)
+            if i in self.written:  # a base of its own: what is written through a view is sewn into its base
+                each = self.given[i]
+                seen[i] = torch.empty_strided(each.shape, each.dense_strides, dtype=each.dtype, device="cpu")
+            elif i in self.mutated:
+                seen[i] = seen[i].clone()
+        for i, each in enumerate(self.given):
+            if each.kind == _NUMBER:
+                seen[i] = each.number if each.is_wrapped else torch.tensor(each.number, dtype=each.dtype)
+        for n in range(self.numbers):
+            seen[-1 - n] = memory[len(self.inputs) + n]
+        real = pytree.tree_map_only(Ref, lambda ref: seen[ref.index], self.arguments)
+        real = pytree.tree_map_only(torch.device, lambda _: torch.device("cpu"), real)
+        result = self._lifted(real, seen) if self.lifts else self._plain(real)
+        return self._results(result, seen)
+
+    def _split(self, real: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+        declared = self.schema.arguments
+        positional = [value for value, each in zip(real, declared) if not each.kwarg_only]
+        keywords = {each.name: value for value, each in zip(real, declared) if each.kwarg_only}
+        return positional, keywords
+
+    def _plain(self, real: list[Any]) -> Any:
+        positional, keywords = self._split(real)
+        return self.op(*positional, **keywords)
+
+    def _lifted(self, real: list[Any], seen: dict[int, Any]) -> Any:
+        """The form with tensors for numbers; what it gives is what the op writes."""
+        if self.form is None:
+            raise NoDeviceForm(f"{self.name} has no form with numbers as inputs", label="torch.no_emitter")
+        positional, keywords = self._split(real)
+        keywords.pop("out", None)
+        result = self.form(*positional, **keywords)
+        for i in self.mutated:
+            seen[i] = result.to(self.given[i].dtype)
+        return result
+
+    def _results(self, result: Any, seen: dict[int, Any]) -> list[Tensor]:
+        """All that the program gives: what is written, then what is new."""
+        self.outputs, self.returned, values = [], [], []
+        for i in self.mutated:
+            values.append(self._ordered(seen[i], i))
+        returns = self.schema.returns
+        parts = result if isinstance(result, (tuple, list)) and len(returns) != 1 else [result]
+        written = iter(self.mutated)
+        for each, part in zip(returns, parts):
+            if each.alias_info is not None and each.alias_info.is_write:
+                self.returned.append(("argument", next(written)))
+            elif isinstance(part, (list, tuple)):
+                places = []
+                for item in part:
+                    places.append(len(values))
+                    values.append(self._ordered(item, -1))
+                self.returned.append(("list", places))
+            elif isinstance(part, Tensor):
+                self.returned.append(("output", len(values)))
+                values.append(self._ordered(part, -1))
+            elif part is None:
+                self.returned.append(("none",))
+            else:
+                raise NoDeviceForm(f"{self.name} gives a {type(part).__name__}", label="torch.no_emitter")
+        return values
+
+    def _ordered(self, value: Tensor, target: int) -> Tensor:
+        """In the order in which it is to lie in memory."""
+        order = _memory_order(value)
+        if target >= 0:
+            given = self.given[target]
+            is_resized = tuple(value.shape) != given.shape
+            if given.expanded and not is_resized or given.is_scattered and not is_resized:
+                order = None
+            elif not is_resized:
+                order = given.order or list(range(value.dim()))
+            else:
+                order = list(range(value.dim()))
+        elif order is None:  # overlapping elements become single ones
+            value = value.contiguous()
+            order = list(range(value.dim()))
+        strides = list(value.stride())
+        self.outputs.append(Output(target, -1, list(value.shape), strides, value.dtype, order is not None))
+        return value if order is None or order == sorted(order) else value.permute(order)
+
+
+def _traced(tracer: _Tracer) -> Any:
+    from opentrn.torch.ops import interpolation
+
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    function = torch.func.functionalize(tracer, remove="mutations_and_views")
+    with (
+        sdpa_kernel(SDPBackend.MATH),
+        interpolation.kept_whole(),
+        mode,
+        torch.no_grad(),
+    ):
+        return make_fx(function, decomposition_table=decompositions.table())(*tracer.example(mode))
+
+
+def _plan(name: str, arguments: list[Any], given: list[Given], settings: settings_module.Settings) -> Plan:
+    tracer = _Tracer(name, arguments, given)
+    module = _traced(tracer)
+    module.graph.eliminate_dead_code()
+    memory = [(given[i].memory_shape, tracer.input_dtype(i)) for i in tracer.inputs]
+    specs: list[Any] = [Spec(shape, dtype) for shape, dtype in memory] + [Spec((), torch.float32)] * tracer.numbers
+    for number, node in enumerate(module.graph.find_nodes(op="placeholder")):
+        if all(user.op == "output" for user in node.users):
+            specs[number] = None  # what is only written may hold anything
+    emitted = emit(module, specs, int, "eager")
+    if emitted.checks:
+        raise NoDeviceForm(f"{name} tells of its failure by a number", label="torch.no_emitter")
+    plan = Plan(name, next(_numbers), draws=emitted.draws, returned=tracer.returned)
+    plan.program = Program(emitted, settings, name)
+    if plan.program.host_reason:
+        raise NoDeviceForm(plan.program.host_reason, label="torch.no_emitter")
+    for argument in emitted.arguments:
+        if argument >= len(tracer.inputs):
+            plan.inputs.append(("number", argument - len(tracer.inputs), torch.float32))
+        elif tracer.input_dtype(tracer.inputs[argument]) != given[tracer.inputs[argument]].dtype:
+            plan.inputs.append(("scalar", tracer.inputs[argument], torch.float32))
+        else:
+            plan.inputs.append(("tensor", tracer.inputs[argument]))
+    plan.inputs += [("constant", tensor) for tensor in emitted.attributes]
+    by_program: dict[int, Output] = {}
+    for row, output in zip(emitted.results, tracer.outputs, strict=True):
+        if row.argument >= 0:
+            output.copied_from = tracer.inputs[row.argument]
+        elif row.program < 0:
+            raise NoDeviceForm(f"{name} gives what is no tensor", label="torch.no_emitter")
+        elif row.program in by_program:
+            raise NoDeviceForm(f"{name} gives one tensor twice", label="torch.no_emitter")
+        else:
+            by_program[row.program] = output
+    plan.outputs = tracer.outputs
+    if plan.program.device_model is not None:
+        plan.handle = plan.program.device_model.call
+    return plan
+
+
+def _compile(name: str, arguments: list[Any], rows: list[tuple[Any, ...]], settings: settings_module.Settings) -> Plan:
+    given = [Given(row[0], tuple(row[1]), row[2], row[3], tuple(row[4]), *row[5:8], tuple(row[8])) for row in rows]
+    try:
+        plan = _plan(name, arguments, given, settings)
+    except (NotModelled, torch._subclasses.fake_tensor.DynamicOutputShapeException,
+            torch._subclasses.fake_tensor.DataDependentOutputException,
+            torch._subclasses.fake_tensor.UnsupportedOperatorException) as fault:  # fmt: skip
+        if settings.strict:
+            if isinstance(fault, NotModelled):
+                raise
+            raise NoDeviceForm(
+                f"{name}: the size or the value of its result depends on values ({fault})",
+                label="torch.traced", hint="a form of fixed size, such as torch.where; or without OPENTRN_STRICT=1",
+            ) from fault
+        if name not in _told:
+            _told.add(name)
+            print(f"opentrn: {name} runs on the host: {fault or type(fault).__name__}", file=sys.stderr)
+        plan = Plan(name, next(_numbers), on_host=True)
+    PLANS.append(plan)
+    return plan
+
+
+class _Worker:
+    """A thread that traces: free of the modes, guards and gradients of whoever calls an op."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._pool = None
+
+    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(1, "opentrn-eager")
+        return self._pool.submit(function, *arguments).result()
+
+
+_worker = _Worker()
+
+
+def compile(name: str, arguments: list[Any], rows: list[tuple[Any, ...]], _device: int) -> Plan:
+    """For src/torch/module.cc. Raises what torch raises of wrong arguments; NoDeviceForm under OPENTRN_STRICT=1."""
+    return _worker(_compile, name, arguments, rows, settings_module.read(None))
+
+
+def plan_of(number: int) -> Plan:
+    return next(plan for plan in PLANS if plan.number == number)
+
+
+def time_of(number: int) -> float:
+    """Nanoseconds of one run of a program; 0 where the timing model has none (a loop that values end)."""
+    program = plan_of(number).program
+    if program is None or program.device_model is None:
+        return 0.0
+    try:
+        return program.device_model.time([], None).total_ns
+    except ValueError:
+        return 0.0
+
+
+def _copy_time_ns(elements: int) -> float:
+    """Of a program that reads and writes so many fp32: what a copy inside HBM does."""
+    from opentrn import _core
+
+    text = (
+        f"module @copy {{\nfunc.func public @main(%a: tensor<{elements}xf32>) -> (tensor<{elements}xf32>) {{\n"
+        f"%v = stablehlo.negate %a : tensor<{elements}xf32>\nreturn %v : tensor<{elements}xf32>\n}}\n}}\n"
+    )
+    settings = settings_module.read(None)
+    model = _core.compile_model(text, "<copy>", settings.target, {}, settings.compiler_options())
+    return model.time([], None).total_ns
+
+
+_copy_costs: list[float] = []
+
+
+def copies_ns(count: int, size: int) -> float:
+    """Nanoseconds of `count` copies of `size` bytes together: what programs that read and write as much take."""
+    if not _copy_costs:
+        small, large = _copy_time_ns(2**10), _copy_time_ns(2**20)
+        per_byte = (large - small) / (4 * (2**20 - 2**10))
+        _copy_costs.extend([small - per_byte * 4 * 2**10, per_byte])
+    return count * _copy_costs[0] + size * _copy_costs[1]
+
+
+# PyTorch takes these apart for a device without a kernel; the core has a program for each.
+ONE_PROGRAM = (
+    "aten::convolution", "aten::convolution_backward", "aten::native_layer_norm", "aten::native_group_norm",
+    "aten::embedding", "aten::masked_fill.Scalar", "aten::masked_fill.Tensor", "aten::repeat",
+    "aten::constant_pad_nd", "aten::_unsafe_index.Tensor", "aten::abs", "aten::isinf", "aten::stack",
+)  # fmt: skip

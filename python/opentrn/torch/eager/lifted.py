@@ -1,0 +1,67 @@
+"""Ops whose numbers are inputs of their programs: an optimizer's step sizes change at every step.
+
+Each is written with tensors of no dimensions in place of those numbers. Low precisions compute in float32 and round
+once, as torch's kernels do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from opentrn.torch.types import math_dtype
+
+
+def _wide(*tensors: Tensor) -> tuple[Tensor, ...]:
+    return tuple(each.to(math_dtype(each.dtype)) for each in tensors)
+
+
+def _result(value: Tensor, *tensors: Tensor) -> Tensor:
+    dtype = tensors[0].dtype
+    for each in tensors[1:]:
+        dtype = torch.promote_types(dtype, each.dtype)
+    return value.to(dtype)
+
+
+def add(left: Tensor, right: Tensor, *, alpha: Any = 1) -> Tensor:
+    a, b = _wide(left, right)
+    return _result(a + b * alpha, left, right)
+
+
+def sub(left: Tensor, right: Tensor, *, alpha: Any = 1) -> Tensor:
+    a, b = _wide(left, right)
+    return _result(a - b * alpha, left, right)
+
+
+def addcmul(x: Tensor, left: Tensor, right: Tensor, *, value: Any = 1) -> Tensor:
+    a, b, c = _wide(x, left, right)
+    return _result(a + value * b * c, x, left, right)
+
+
+def addcdiv(x: Tensor, left: Tensor, right: Tensor, *, value: Any = 1) -> Tensor:
+    a, b, c = _wide(x, left, right)
+    return _result(a + value * (b / c), x, left, right)
+
+
+def lerp(start: Tensor, end: Tensor, weight: Any) -> Tensor:
+    a, b = _wide(start, end)
+    near = weight.abs() < 0.5
+    return _result(torch.where(near, a + weight * (b - a), b - (b - a) * (1 - weight)), start, end)
+
+
+def fill(x: Tensor, value: Any) -> Tensor:
+    return value.to(x.dtype).expand(x.shape)
+
+
+# By the name of the overload that mutates or writes `out`, and of the functional one.
+FORMS: dict[str, Callable[..., Tensor]] = {}
+for _name, _form, _overload in (
+    ("add", add, "Tensor"), ("sub", sub, "Tensor"), ("addcmul", addcmul, ""), ("addcdiv", addcdiv, ""),
+    ("lerp", lerp, "Scalar"), ("fill", fill, "Scalar"),
+):  # fmt: skip
+    _dot = f".{_overload}" if _overload else ""
+    FORMS[f"aten::{_name}{_dot}"] = FORMS[f"aten::{_name}_{_dot}"] = _form
+    FORMS[f"aten::{_name}.{'Scalar_out' if _overload == 'Scalar' else 'out'}"] = _form

@@ -1,0 +1,60 @@
+// The simulated NeuronCores as PyTorch's devices: how many there are, which is current, and their streams.
+//
+// Work is done when a call returns; what streams and events keep is simulated time. A stream remembers how
+// often which program ran, and turns that into nanoseconds when somebody asks: a program's time is computed
+// once, by whoever asks first.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <c10/core/Device.h>
+#include <c10/core/Stream.h>
+
+namespace opentrn::torch_device {
+
+struct Configuration {
+  int device_count = 1;
+  int64_t memory_bytes = 0;  // HBM of one logical core
+  // Nanoseconds of so many copies inside HBM of so many bytes together. Takes the interpreter lock.
+  std::function<double(int64_t, int64_t)> copies_ns;
+};
+
+// Once, before the first tensor.
+void configure(const Configuration& configuration);
+const Configuration& configuration();
+
+// `index` of a device that is there; a c10::Error names those that are.
+void check_device(c10::DeviceIndex index);
+c10::DeviceIndex current_device();
+void set_current_device(c10::DeviceIndex index);
+c10::DeviceIndex exchange_current_device(c10::DeviceIndex index);
+
+// A program that ran, as streams know it.
+struct Timed {
+  virtual ~Timed() = default;
+  // Nanoseconds on one core; 0 where the model has no time for it. Takes the interpreter lock.
+  virtual double time_ns() = 0;
+};
+
+c10::Stream default_stream(c10::DeviceIndex index);
+c10::Stream current_stream(c10::DeviceIndex index);
+c10::Stream exchange_stream(c10::Stream stream);
+c10::Stream new_stream(c10::DeviceIndex index);
+
+// On the current stream of the device.
+void note_run(c10::DeviceIndex index, Timed* program);
+void note_copy(c10::DeviceIndex index, int64_t bytes);
+void note_time(c10::Stream stream, double ns);
+
+// Simulated time at which everything that was handed to the stream is done.
+double stream_time_ns(c10::Stream stream);
+// The stream goes on at `ns` at the earliest.
+void stream_wait_until(c10::Stream stream, double ns);
+// All streams of a device go on when the last of them is done, which the host has waited for.
+void synchronize(c10::DeviceIndex index);
+
+}  // namespace opentrn::torch_device

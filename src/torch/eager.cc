@@ -1,0 +1,324 @@
+// One boxed kernel runs ops as programs: it looks for the class of the call, has Python write and compile a
+// program where there is none, hands over addresses and wraps what comes back.
+#include "torch/eager.h"
+
+#include <pthread.h>
+
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <shared_mutex>
+#include <unordered_map>
+
+#include <ATen/Functions.h>
+#include <ATen/native/CPUFallback.h>
+#include <ATen/native/Resize.h>
+#include <c10/core/DeviceGuard.h>
+#include <torch/library.h>
+
+#include "torch/generator.h"
+#include "torch/host_view.h"
+
+namespace opentrn::torch_device {
+
+namespace {
+
+struct Key {
+  std::vector<uint64_t> words;
+  std::string text;
+  bool operator==(const Key&) const = default;
+};
+
+struct KeyView {
+  c10::ArrayRef<uint64_t> words;
+  const std::string& text;
+};
+
+struct Hash {
+  using is_transparent = void;
+  static size_t of(c10::ArrayRef<uint64_t> words, const std::string& text) {
+    uint64_t hash = 0x9E3779B97F4A7C15;
+    for (const uint64_t word : words) {
+      hash = (hash ^ word) * 0xBF58476D1CE4E5B9;
+      hash ^= hash >> 29;
+    }
+    return text.empty() ? hash : hash ^ std::hash<std::string>()(text);
+  }
+  size_t operator()(const Key& key) const { return of(key.words, key.text); }
+  size_t operator()(const KeyView& key) const { return of(key.words, key.text); }
+};
+
+struct Equal {
+  using is_transparent = void;
+  bool operator()(const Key& a, const Key& b) const { return a == b; }
+  bool operator()(const KeyView& a, const Key& b) const {
+    return a.words == c10::ArrayRef(b.words) && a.text == b.text;
+  }
+  bool operator()(const Key& a, const KeyView& b) const { return (*this)(b, a); }
+};
+
+// Never destroyed, and locked across a fork so that the child finds it whole and open.
+class Cache {
+ public:
+  Program* find(const Call& call) {
+    const std::lock_guard lock(mutex_);
+    const auto found = rows_.find(KeyView{{call.key.data(), call.key.size()}, call.text});
+    return found == rows_.end() ? nullptr : found->second;
+  }
+  // Another thread may have been first.
+  Program* add(const Call& call, std::unique_ptr<Program> made) {
+    const std::lock_guard lock(mutex_);
+    const auto [row, is_new] = rows_.try_emplace({{call.key.begin(), call.key.end()}, call.text}, made.get());
+    if (is_new) programs_.push_back(std::move(made));
+    return row->second;
+  }
+  std::vector<Program*> programs() {
+    const std::lock_guard lock(mutex_);
+    std::vector<Program*> all;
+    for (const auto& program : programs_) all.push_back(program.get());
+    return all;
+  }
+  static Cache& instance() {
+    static Cache* cache = [] {
+      pthread_atfork([] { instance_->mutex_.lock(); }, [] { instance_->mutex_.unlock(); },
+                     [] { instance_->mutex_.unlock(); });
+      return instance_ = new Cache;
+    }();
+    return *cache;
+  }
+
+ private:
+  static Cache* instance_;
+  std::mutex mutex_;
+  std::unordered_map<Key, Program*, Hash, Equal> rows_;
+  std::deque<std::unique_ptr<Program>> programs_;
+};
+Cache* Cache::instance_ = nullptr;
+
+std::atomic<bool> counts_host_time = false;
+
+// Which ops take numbers as inputs: asked once per op.
+bool lifts(const c10::OperatorHandle& op) {
+  thread_local std::unordered_map<const void*, bool> known;
+  const auto [row, is_new] = known.try_emplace(&op.schema(), false);
+  if (is_new) row->second = lifts_numbers(c10::toString(op.operator_name()));
+  return row->second;
+}
+
+// The host's tensors among arguments become the device's: indices, which PyTorch takes from anywhere.
+void refuse_foreign(const Call& call) {
+  for (const Argument& row : call.tensors) {
+    if (row.kind != Argument::kForeign) continue;
+    TORCH_CHECK(false,
+                "Expected all tensors to be on the same device, but found at least two devices, neuron:",
+                static_cast<int>(call.device), " and ", row.tensor.device(), "! (in ",
+                c10::toString(call.op->operator_name()), ")");
+  }
+}
+
+bool takes_host_indices(const std::string& name) {
+  return name == "aten::index" || name == "aten::index_put" || name == "aten::index_put_" ||
+         name == "aten::_index_put_impl_" || name == "aten::_unsafe_index" ||
+         name == "aten::_unsafe_index_put";
+}
+
+void move_indices(const Call& call, torch::jit::Stack& stack) {
+  const c10::Device place(c10::DeviceType::PrivateUse1, call.device);
+  const size_t first = stack.size() - call.values.size();
+  for (size_t i = first; i < stack.size(); ++i) {
+    if (!stack[i].isList()) continue;
+    c10::List<std::optional<at::Tensor>> moved;
+    for (const c10::IValue& each : stack[i].toListRef())
+      moved.push_back(each.isTensor() && each.toTensor().defined() ? std::optional(each.toTensor().to(place))
+                                                                   : std::nullopt);
+    stack[i] = moved;
+  }
+}
+
+class Run {
+ public:
+  Run(Program& program, const Call& call) : program_(program), call_(call) {}
+
+  void operator()() {
+    scratch_.reserve(program_.inputs.size() + program_.outputs.size());
+    gather_inputs();
+    make_outputs();
+    if (program_.run != nullptr) {
+      run_program(program_, inputs_.data(), outputs_.data());
+      note_run(call_.device, &program_);
+    }
+    for (const auto& [from, to] : late_copies_) copy_within(from, to);
+  }
+
+  at::Tensor result(size_t i) const { return results_[i]; }
+  const at::Tensor& argument(size_t i) const { return call_.tensors[i].tensor; }
+
+ private:
+  void gather_inputs() {
+    for (const Input& input : program_.inputs) {
+      switch (input.kind) {
+        case Input::kConstant: inputs_.push_back(input.constant.data_ptr()); break;
+        case Input::kNumber: inputs_.push_back(number(call_.numbers[input.index], input.type)); break;
+        case Input::kScalar:
+          inputs_.push_back(number(call_.tensors[input.index].tensor.item().toDouble(), input.type));
+          break;
+        case Input::kTensor: inputs_.push_back(address(call_.tensors[input.index])); break;
+      }
+    }
+    if (program_.draws) {
+      at::Generator generator = call_.generator.value_or(default_generator(call_.device));
+      TORCH_CHECK(generator.device().type() == c10::DeviceType::PrivateUse1,
+                  "Expected a 'neuron' device type for ", "generator but found '", generator.device().type(),
+                  "'");
+      state_ = generator.get<Generator>()->draw();
+      inputs_.push_back(state_.data());
+    }
+  }
+
+  const void* number(double value, c10::ScalarType type) {
+    at::Tensor held = at::scalar_tensor(value, at::TensorOptions().dtype(type).device(at::kCPU));
+    scratch_.push_back(held);
+    return held.data_ptr();
+  }
+
+  const void* address(const Argument& row) {
+    const at::Tensor& tensor = row.tensor;
+    if (tensor.numel() == 0) return nullptr;
+    if (row.layout.kind != Layout::kScattered) return tensor.data_ptr();
+    // A copy that the core makes before.
+    scratch_.push_back(host_view(tensor).contiguous());
+    note_copy(call_.device, static_cast<int64_t>(scratch_.back().nbytes()));
+    return scratch_.back().data_ptr();
+  }
+
+  at::Tensor destination(const Output& output) const {
+    const auto place = at::TensorOptions()
+                           .dtype(output.type)
+                           .device(c10::Device(c10::DeviceType::PrivateUse1, call_.device));
+    if (output.target < 0) return at::empty_strided(output.sizes, output.strides, place);
+    const at::Tensor& target = argument(static_cast<size_t>(output.target));
+    at::native::resize_output(target, output.sizes);
+    return target;
+  }
+
+  void make_outputs() {
+    for (const Output& output : program_.outputs) {
+      const at::Tensor result = destination(output);
+      results_.push_back(result);
+      if (output.copied_from >= 0) {
+        const at::Tensor& from = argument(static_cast<size_t>(output.copied_from));
+        if (!from.is_same(result)) late_copies_.emplace_back(from, result);
+        continue;
+      }
+      if (output.is_in_order) {
+        outputs_.push_back(result.numel() ? result.data_ptr() : nullptr);
+        continue;
+      }
+      const at::Tensor row_major =
+          at::empty(output.sizes, at::TensorOptions().dtype(output.type).device(at::kCPU));
+      outputs_.push_back(row_major.numel() ? row_major.data_ptr() : nullptr);
+      late_copies_.emplace_back(row_major, result);
+    }
+  }
+
+  void copy_within(const at::Tensor& from, const at::Tensor& to) {
+    const bool is_ours = from.device().type() == c10::DeviceType::PrivateUse1;
+    host_view(to).copy_(is_ours ? host_view(from) : from);
+    note_copy(call_.device, static_cast<int64_t>(to.nbytes()));
+  }
+
+  Program& program_;
+  const Call& call_;
+  c10::SmallVector<const void*, 8> inputs_;
+  c10::SmallVector<void*, 4> outputs_;
+  c10::SmallVector<at::Tensor, 4> results_;
+  std::vector<at::Tensor> scratch_;
+  c10::SmallVector<std::pair<at::Tensor, at::Tensor>, 2> late_copies_;
+  std::array<uint32_t, 4> state_{};
+};
+
+void give_back(const Program& program, const Run& run, torch::jit::Stack& stack) {
+  for (const Returned& row : program.returned) {
+    switch (row.kind) {
+      case Returned::kOutput: stack.emplace_back(run.result(row.index)); break;
+      case Returned::kArgument: stack.emplace_back(run.argument(row.index)); break;
+      case Returned::kNone: stack.emplace_back(at::Tensor()); break;
+      case Returned::kList: {
+        c10::List<at::Tensor> list;
+        for (const size_t item : row.items) list.push_back(run.result(item));
+        stack.emplace_back(std::move(list));
+        break;
+      }
+    }
+  }
+}
+
+void run_on_device(Program& program, const Call& call, torch::jit::Stack& stack) {
+  using Clock = std::chrono::steady_clock;
+  const bool counts = counts_host_time.load(std::memory_order_relaxed);
+  const auto began = counts ? Clock::now() : Clock::time_point();
+  const c10::DeviceGuard guard(c10::Device(c10::DeviceType::PrivateUse1, call.device));
+  Run run(program, call);
+  run();
+  ++program.runs;
+  if (counts) program.host_ns += std::chrono::nanoseconds(Clock::now() - began).count();
+  // The call's arguments lie on the stack, which shares what `call` holds.
+  const size_t first = stack.size() - call.values.size();
+  torch::jit::Stack results;
+  give_back(program, run, results);
+  stack.resize(first);
+  for (c10::IValue& value : results) stack.push_back(std::move(value));
+}
+
+}  // namespace
+
+void run_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const size_t count = op.schema().arguments().size();
+  Call call;
+  const bool lifted = lifts(op);
+  read_call(op, torch::jit::last(*stack, count), lifted, call);
+  if (call.has_foreign) {
+    if (!takes_host_indices(op.schema().name())) refuse_foreign(call);
+    move_indices(call, *stack);
+    return op.callBoxed(stack);
+  }
+  Program* program = Cache::instance().find(call);
+  if (program == nullptr) program = Cache::instance().add(call, compile(call, lifted));
+  if (program->kind == Program::kHost) {
+    ++program->runs;
+    const c10::DeviceGuard guard(c10::Device(c10::DeviceType::PrivateUse1, call.device));
+    return at::native::cpu_fallback(op, stack);
+  }
+  run_on_device(*program, call, *stack);
+}
+
+namespace {
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_boxed>());
+}
+
+}  // namespace
+
+double Program::time_ns() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (time_ns_) return *time_ns_;
+  }
+  const double computed = time_of(number);  // two threads may compute it, and find the same
+  const std::lock_guard lock(mutex_);
+  return *(time_ns_ = computed);
+}
+
+void take_over(const std::vector<std::string>& names) {
+  static auto* library =
+      new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  for (const std::string& name : names)
+    library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&run_boxed>());
+}
+
+std::vector<Program*> programs() { return Cache::instance().programs(); }
+
+void count_host_time(bool on) { counts_host_time = on; }
+
+}  // namespace opentrn::torch_device

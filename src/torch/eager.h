@@ -1,0 +1,25 @@
+// The kernel behind every op of the device that memory_ops.cc does not have.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "torch/program.h"
+
+namespace opentrn::torch_device {
+
+// Ops of ATen that have a rule or a decomposition of ours go to the device even where PyTorch would take them
+// apart itself. `names`: "aten::native_layer_norm" or "aten::add.Tensor". Once.
+void take_over(const std::vector<std::string>& names);
+
+// Runs an op as a program, whatever else is registered for it: `stack` holds its arguments, then its results.
+void run_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+// Programs in the order in which they were made; they live as long as the process.
+std::vector<Program*> programs();
+
+// Counts host time of runs from now on: two readings of a clock for each.
+void count_host_time(bool on);
+
+}  // namespace opentrn::torch_device

@@ -1,0 +1,228 @@
+"""Tests that the device `neuron` computes, keeps and tells what torch's devices do."""
+
+from __future__ import annotations
+
+import copy
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the device is torch's")
+pytest.importorskip("opentrn._torch", reason="built where torch 2.13 is installed")
+
+import opentrn.torch  # noqa: E402, F401
+from conformance.torch_device import run as conformance  # noqa: E402
+
+# The list of names that public programs call (docs/pytorch.md).
+NAMES = """
+is_available device_count current_device set_device synchronize get_device_name get_device_properties
+is_bf16_supported get_amp_supported_dtype Stream Event stream current_stream default_stream set_stream device
+manual_seed manual_seed_all seed initial_seed get_rng_state set_rng_state get_rng_state_all set_rng_state_all
+empty_cache memory_allocated max_memory_allocated memory_reserved memory_stats memory_summary
+reset_peak_memory_stats is_initialized init _is_in_bad_fork"""
+
+
+def test_the_module_has_the_names_that_programs_call() -> None:
+    assert [name for name in NAMES.split() if not hasattr(torch.neuron, name)] == []
+    assert torch.accelerator.current_accelerator() == torch.device("neuron")
+    assert torch.neuron.get_device_name() == "trn2"
+
+
+def test_training_in_eager_mode_has_the_losses_of_the_cpu() -> None:
+    torch.manual_seed(0)
+    host = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4))
+    device = copy.deepcopy(host).to("neuron")
+    x, y = torch.randn(6, 8), torch.randint(0, 4, (6,))
+    losses: dict[str, list[float]] = {}
+    for model in (host, device):
+        place = next(model.parameters()).device
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+        for _ in range(5):
+            loss = torch.nn.functional.cross_entropy(model(x.to(place)), y.to(place))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.setdefault(place.type, []).append(loss.item())
+    assert losses["neuron"] == pytest.approx(losses["cpu"], rel=1e-5)
+
+
+def test_later_steps_compile_nothing_and_keep_nothing() -> None:
+    from opentrn.torch.eager import compiler
+
+    parameter = torch.nn.Parameter(torch.randn(4, 4, device="neuron"))
+    optimizer = torch.optim.Adam([parameter], lr=1e-3)
+    seen = []
+    for _ in range(60):
+        optimizer.zero_grad()
+        (parameter * parameter).sum().backward()
+        optimizer.step()
+        seen.append((len(compiler.PLANS), torch.neuron.memory_allocated()))
+    assert seen[5:] == [seen[5]] * 55
+
+
+@pytest.mark.parametrize("view", ["t", "slice", "expand", "channels_last"])
+def test_views_are_read_and_written_where_they_lie(view: str) -> None:
+    of: Any = {
+        "t": lambda x: x.permute(2, 0, 1, 3), "slice": lambda x: x[:, 1:, ::2],
+        "expand": lambda x: x[:1].expand(4, -1, -1, -1),
+        "channels_last": lambda x: x.to(memory_format=torch.channels_last),
+    }[view]  # fmt: skip
+    x = torch.randn(2, 3, 4, 5)
+    host, device = of(x), of(x.to("neuron"))
+    assert torch.equal((device * 2 + 1).cpu(), host * 2 + 1)
+    assert (device * 2).stride() == (host * 2).stride()
+    if view != "expand":
+        device.mul_(3)
+        assert torch.equal(device.cpu(), host.mul_(3))
+
+
+def test_memory_is_counted_and_ends() -> None:
+    before = torch.neuron.memory_allocated()
+    x = torch.empty(1 << 20, device="neuron")
+    assert torch.neuron.memory_allocated() - before == 4 << 20
+    with pytest.raises(torch.OutOfMemoryError, match=r"neuron:0 is out of memory: 4096 GiB .* of HBM"):
+        torch.empty(1 << 40, device="neuron")
+    del x
+    assert torch.neuron.memory_allocated() == before
+    assert torch.neuron.memory_stats()["num_ooms"] >= 1
+
+
+def test_random_numbers_come_from_the_devices_generator() -> None:
+    torch.neuron.manual_seed(3)
+    state = torch.neuron.get_rng_state()
+    first, second = torch.randn(2000, device="neuron"), torch.randn(2000, device="neuron")
+    torch.neuron.set_rng_state(state)
+    assert torch.equal(first, torch.randn(2000, device="neuron"))
+    assert not torch.equal(first, second)
+    assert abs(first.mean().item()) < 0.1 and abs(first.std().item() - 1) < 0.1
+
+
+def test_events_measure_simulated_time() -> None:
+    x = torch.randn(256, 256, device="neuron")
+    x @ x
+    events = [torch.neuron.Event(enable_timing=True) for _ in range(3)]
+    events[0].record()
+    x @ x
+    events[1].record()
+    for _ in range(10):
+        x @ x
+    events[2].record()
+    once, ten = events[0].elapsed_time(events[1]), events[1].elapsed_time(events[2])
+    assert once > 0 and ten == pytest.approx(10 * once)
+
+
+def test_files_autocast_and_compiled_graphs_stay_on_the_device(tmp_path: Path) -> None:
+    x = torch.randn(3, 4, device="neuron")
+    torch.save(x, tmp_path / "x.pt")
+    assert torch.load(tmp_path / "x.pt").device == x.device
+    assert torch.load(tmp_path / "x.pt", map_location="cpu").device.type == "cpu"
+    with torch.autocast("neuron", dtype=torch.bfloat16):
+        assert (x @ x.t()).dtype == torch.bfloat16
+    compiled = torch.compile(lambda x: torch.tanh(x) + 1, backend="neuron")
+    before = torch.neuron.simulated_time_us()
+    y = compiled(x)
+    assert y.device == x.device and torch.neuron.simulated_time_us() > before
+    assert torch.allclose(y, torch.tanh(x) + 1)
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (lambda x: x + torch.ones(4), "Expected all tensors to be on the same device"),
+        (lambda x: x @ x, "mat1 and mat2 shapes cannot be multiplied"),
+        (lambda x: x.to("neuron:9"), "neuron:9 is no device: there is 1"),
+        (lambda x: torch.normal(0, 1, (3,), device="neuron", generator=torch.Generator()), "neuron"),
+    ],
+)
+def test_errors_are_torchs_own(action: Any, message: str) -> None:
+    with pytest.raises(RuntimeError, match=message):
+        action(torch.randn(3, 4, device="neuron"))
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.TransformerEncoderLayer])
+def test_layers_have_values_and_gradients_of_the_cpu(kind: Any) -> None:
+    torch.manual_seed(0)
+    host = kind(4, 4) if kind is not torch.nn.TransformerEncoderLayer else kind(4, 2, 8, 0.0)
+    device, x = copy.deepcopy(host).to("neuron"), torch.randn(3, 2, 4)
+    for model, given in ((host, x), (device, x.to("neuron"))):
+        result = model(given)
+        (result[0] if isinstance(result, tuple) else result).square().sum().backward()
+    for a, b in zip(host.parameters(), device.parameters()):
+        assert torch.allclose(a.grad, b.grad.cpu(), rtol=1e-4, atol=1e-4)
+
+
+def test_an_op_without_a_program_is_named_or_refused() -> None:
+    script = "import torch, opentrn.torch; print(torch.arange(4, device='neuron').nonzero().shape)"
+    run = [sys.executable, "-c", script]
+    told = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert "aten::nonzero runs on the host" in told.stderr and "[3, 1]" in told.stdout
+    strict = subprocess.run(run, capture_output=True, text=True, env={**os.environ, "OPENTRN_STRICT": "1"})
+    assert strict.returncode and "NoDeviceForm" in strict.stderr
+
+
+def test_importing_torch_brings_the_device() -> None:
+    """As the entry point torch.backends calls it, in a process that imports nothing else of ours."""
+    script = (
+        "import torch; from opentrn.autoload import torch_device as load; load(); "
+        "print(torch.ones(2).to('neuron').device)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "neuron:0\n", done.stderr
+
+
+def test_several_cores_threads_and_a_forked_process() -> None:
+    script = """
+import os, threading, torch, opentrn.torch
+a, b = torch.ones(3, device="neuron:0"), torch.ones(3, device="neuron:1", requires_grad=True)
+(b * 2).sum().backward()
+assert b.grad.device == torch.device("neuron:1")
+try:
+    a + b
+except RuntimeError as error:
+    assert "neuron:0 and neuron:1" in str(error)
+with torch.neuron.device(1):
+    assert torch.empty(1, device="neuron").device.index == 1
+assert torch.neuron.current_device() == 0
+if (child := os.fork()) == 0:
+    ok = torch.equal((a * 3 + torch.arange(3, device="neuron")).cpu(), torch.tensor([3., 4., 5.]))
+    os._exit(0 if ok else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    environment = {**os.environ, "NEURON_RT_NUM_CORES": "2"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_threads_share_programs() -> None:
+    x, found = torch.randn(16, 16, device="neuron"), []
+
+    def work() -> None:
+        found.append(torch.stack([(x @ x + i).sum() for i in range(20)]).cpu())
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 3 and all(torch.equal(found[0], each) for each in found)
+
+
+@pytest.mark.parametrize(
+    "name", ["addcdiv", "gather", "nn.functional.layer_norm", "nn.functional.conv2d", "cat", "var"]
+)
+def test_samples_of_torchs_database(name: str) -> None:
+    op = next(op for op in conformance.compiled.ops([name], False))
+    row = conformance.run_op(op, torch.float32, 2, False)
+    assert row.get("passed") and not row.get("failed"), row["reason"]
+
+
+def test_a_wrong_value_fails_the_conformance_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    op = next(op for op in conformance.compiled.ops(["add"], False))
+    real = torch.Tensor.cpu
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda self: real(self) + 1)
+    assert conformance.run_op(op, torch.float32, 1, False).get("failed")
