@@ -3,11 +3,12 @@
 
     ./dev conformance serving [--cases N] [--soak SECONDS] [--only NAME]... [--json FILE]
 
-comply: the cases of llm-comply for OpenAI's chat, Open Responses and Anthropic's messages, answered by SmolLM2; all but
-those with images pass. schemathesis: N requests (10,000) made of /openapi.json, and those of its coverage phase, broken
-ones among them; none is answered with 5xx. promtool: /metrics is well formed (Debian's package prometheus). rate: streamed
-tokens a second without a model, 2,000 at least. start: ready within 3 s, and the first token of 64 within 0.5 s. soak:
-overload, clients that leave or read slowly, malformed bodies, for SECONDS (30): no 5xx but 503, no block lost.
+comply: the cases of llm-comply for OpenAI's chat, Open Responses and Anthropic's messages, answered by SmolLM2; all
+but those with images pass. schemathesis: N requests (10,000) made of /openapi.json, and those of its coverage phase,
+broken ones among them; none is answered with 5xx. promtool: /metrics is well formed (Debian's package prometheus).
+rate: streamed tokens a second without a model, 2,000 at least. start: ready within 3 s, and the first token of 64
+within 0.5 s. soak: overload, clients that leave or read slowly, malformed bodies, for SECONDS (30): no 5xx but 503,
+no block lost.
 The judges have an environment of their own, out/conformance-serving/environment, made the first time.
 """
 
