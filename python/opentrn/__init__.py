@@ -16,10 +16,13 @@ __all__ = [
     "RunResult",
     "ShapeOf",
     "activate",
+    "claims",
     "compare",
     "compile",
     "coverage",
+    "goodput",
     "load",
+    "plan",
     "profile_program",
     "run",
     "__version__",
@@ -36,6 +39,10 @@ def __getattr__(name: str) -> object:
         from opentrn.model import compiled as model
 
         return getattr(model, name)
+    if name in ("claims", "goodput", "plan"):
+        from opentrn import planning
+
+        return getattr(planning, name)
     if name == "compare":
         from opentrn.model.comparison import compare
 

@@ -1,5 +1,7 @@
 #include "cli/command.h"
 
+#include <sstream>
+
 #include <fmt/format.h>
 
 namespace opentrn::cli {
@@ -34,6 +36,22 @@ int run(std::span<const AddCommand> commands, int argc, const char* const* argv,
     err << "opentrn: " << fault.what() << "\n";
     return exit_code(fault.kind());
   }
+}
+
+std::string ask(std::span<const AddCommand> commands, std::span<const std::string> arguments) {
+  std::ostringstream out;
+  CLI::App app{"OpenTrn", "opentrn"};
+  app.require_subcommand(1);
+  for (AddCommand add : commands) add(app, out);
+  std::vector<std::string> words(arguments.rbegin(), arguments.rend());  // as CLI11 wants them
+  try {
+    app.parse(words);
+  } catch (const CLI::ParseError& error) {
+    throw Fault(
+        FaultKind::kInput, "cli.argument", error.what(),
+        fmt::format("`opentrn {} --help` lists what there is", arguments.empty() ? "" : arguments[0]));
+  }
+  return out.str();
 }
 
 void TableOptions::add_to(CLI::App& command) {

@@ -22,6 +22,9 @@ using AddCommand = void (*)(CLI::App& app, std::ostream& out);
 int run(std::span<const AddCommand> commands, int argc, const char* const* argv, std::ostream& out,
         std::ostream& err);
 
+// What a command prints. Faults pass; an input fault "cli.argument" for a command line that is none.
+std::string ask(std::span<const AddCommand> commands, std::span<const std::string> arguments);
+
 // 1 the program's fault, 2 bad input, 3 does not fit, 4 not modelled, 5 unspecified, 70 our bug.
 int exit_code(FaultKind kind);
 

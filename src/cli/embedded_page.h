@@ -7,5 +7,6 @@ namespace opentrn::cli {
 
 std::string_view embedded_replay_page();
 std::string_view embedded_claims_page();
+std::string_view embedded_plan_page();
 
 }  // namespace opentrn::cli

@@ -141,6 +141,13 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
   if (options.explain > static_cast<int>(lines.size()))
     throw Fault(FaultKind::kInput, "plan.explain", fmt::format("there is no plan {}", options.explain),
                 fmt::format("1 to {}", lines.size()));
+  if (!options.html.empty()) {
+    std::ofstream file(options.html, std::ios::binary);
+    file << plan_page(tables, job, options, machines, lines);
+    if (!file.flush())
+      throw Fault(FaultKind::kInput, "cli.output", fmt::format("cannot write '{}'", options.html),
+                  "a path in a folder that there is");
+  }
   if (options.json) {
     out << plan_json(tables, job, options, machines, lines) << "\n";
     return;
@@ -233,6 +240,7 @@ void add_plan(CLI::App& app, std::ostream& out) {
   command->add_flag("--instances", options->list_instances, "List the instances");
   command->add_option("--check", options->check, "Compare with published rows: a CSV file");
   command->add_flag("--rows", options->rows, "With --check: every row");
+  command->add_option("--html", options->html, "Also write a page: time against money, memory, the schedule");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options, &out] { run_plan(*options, out); });
 }

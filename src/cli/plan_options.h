@@ -21,7 +21,7 @@ struct PlanOptions {
   std::vector<int64_t> counts;
   double seq = 0, global_batch = 0, tokens = 0;
   planner::SearchOptions search;
-  std::string recompute, sp, price_file;
+  std::string recompute, sp, price_file, html;
   planner::PriceQuery price;
   std::string reliability;  // whose failures, of `opentrn goodput --profiles`; empty: none are counted
   double checkpoint_gb_s = 0, restart_s = 0;
@@ -58,6 +58,9 @@ std::string plan_table(const arch::Tables& tables, const planner::Job& job, cons
                        const std::vector<Planned>& machines, const std::vector<Line>& lines);
 std::string plan_explained(const arch::Tables& tables, const planner::Job& job, const Line& line, int number);
 std::string plan_json(const arch::Tables& tables, const planner::Job& job, const PlanOptions& options,
+                      const std::vector<Planned>& machines, const std::vector<Line>& lines);
+
+std::string plan_page(const arch::Tables& tables, const planner::Job& job, const PlanOptions& options,
                       const std::vector<Planned>& machines, const std::vector<Line>& lines);
 
 // USD for a million tokens, failures included; none without a rate.

@@ -1,4 +1,5 @@
 #include <fstream>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -71,6 +72,31 @@ TEST(Plan, CountsFailuresInHoursAndDollars) {
   EXPECT_NEAR(with["usd_per_million_tokens"]["value"].get<double>() * goodput,
               without["usd_per_million_tokens"]["value"], 1e-9);
   EXPECT_GT(with["hours"]["high"], without["hours"]["high"]);
+}
+
+TEST(Plan, PageHoldsThePlansAndASchedule) {
+  const TemporaryFolderForTest folder;
+  const std::string path = folder.path() / "plan.html";
+  const Ran ran =
+      run_for_test({"plan", "Llama-3.1-8B", "--instance", "p5.48xlarge", "p4d.24xlarge", "--count", "2",
+                    "--seq", "8192", "--global-batch", "128", "--pp", "4", "--html", path.c_str(), "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  std::ifstream file(path);
+  std::stringstream page;
+  page << file.rdbuf();
+  const std::string text = page.str(), open = "id=\"data\">";
+  const size_t start = text.find(open) + open.size();
+  const auto data = nlohmann::json::parse(text.substr(start, text.find("</script>", start) - start));
+  EXPECT_EQ(data["plans"], nlohmann::json::parse(ran.out)["plans"]);
+  const auto& schedule = data["schedule"];
+  EXPECT_EQ(schedule["stages"], 4);
+  const int64_t chunks = data["plans"][0]["layout"]["vpp"];
+  EXPECT_EQ(schedule["events"].size(), schedule["shown"].get<int64_t>() * 4 * chunks * 2);
+  for (const auto& event : schedule["events"]) EXPECT_LE(event[5], schedule["total_s"]);
+  EXPECT_THAT(run_for_test({"plan", "Llama-3.1-8B", "--instance", "p5.48xlarge", "--seq", "8192",
+                            "--global-batch", "128", "--html", "/nowhere/plan.html"})
+                  .err,
+              HasSubstr("[cli.output]"));
 }
 
 TEST(Plan, SaysWhatIsPossible) {

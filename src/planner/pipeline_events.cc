@@ -39,7 +39,7 @@ std::vector<Work> order_of(int stage, int stages, int chunks, int64_t micro_batc
 }  // namespace
 
 double simulate_pipeline_s(const std::vector<StageTime>& stages, int chunks, int64_t micro_batches,
-                           double send_s) {
+                           double send_s, std::vector<PipelineEvent>* events) {
   const int depth = static_cast<int>(stages.size()), virtual_stages = depth * chunks;
   constexpr double kNever = -1;
   // When the pass of a micro-batch through a virtual stage (chunk * depth + stage) ended.
@@ -66,6 +66,7 @@ double simulate_pipeline_s(const std::vector<StageTime>& stages, int chunks, int
         const double start = std::max(free[i], ready + (sent ? hop : 0));
         free[i] = start + (work.backward ? stages[i].backward : stages[i].forward) / chunks;
         (work.backward ? backward : forward)[work.micro][at] = free[i];
+        if (events != nullptr) events->push_back({i, work.chunk, work.micro, work.backward, start, free[i]});
         ++next[i];
         moved = true;
       }

@@ -62,6 +62,7 @@ BlockWaits block_waits(const Job& job, const Machine& machine, const Stack& stac
 
 struct Stage {
   double forward = 0, backward = 0, recompute = 0, tp = 0, cp = 0, ep = 0;  // of one micro-batch
+  double forward_all = 0;  // with what the forward pass waits for
   double all() const { return forward + backward + recompute + tp + cp + ep; }
 };
 
@@ -76,6 +77,7 @@ Stage stage_of(const Job& job, const Machine& machine, const Stack& stack, const
     const BlockTime time = block_s(job, machine, stack, layout, experts);
     const BlockWaits waits = block_waits(job, machine, stack, layout, groups, time, experts);
     stage.forward += count * time.forward;
+    stage.forward_all += count * (time.forward + waits.tp_forward + waits.cp_forward + waits.ep_forward);
     stage.backward += count * time.backward;
     const bool full = layout.recompute == Recompute::kFull;
     if (full) stage.recompute += count * time.forward;
@@ -143,22 +145,46 @@ std::string_view bound(const StepTime& time) {
   return largest.second;
 }
 
+int64_t micro_batches(const Job& job, const Layout& layout) {
+  return static_cast<int64_t>(
+      std::max(1.0, std::ceil(job.global_batch / (double(layout.dp) * layout.micro_batch))));
+}
+
+// Of a micro-batch's activations, from a rank to the next stage.
+double sent_bytes(const Job& job, const Stack& stack, const Layout& layout) {
+  const double element = job.precision == Precision::kFp32 ? 4 : 2;
+  return layout.micro_batch * job.seq / layout.cp * job.model.hidden * element /
+         (layout.sp || stack.scatters_sends ? layout.tp : 1);
+}
+
 }  // namespace
+
+MicroBatch micro_batch_of(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout) {
+  const Groups groups = groups_of(layout);
+  const Stage stage = stage_of(job, machine, stack, layout, groups);
+  MicroBatch out;
+  out.forward_s = stage.forward_all;
+  out.backward_s = stage.all() - stage.forward_all;
+  out.first_s = embedding_s(job, machine, layout);
+  out.last_s = output_s(job, machine, stack, layout);
+  const double sent = sent_bytes(job, stack, layout);
+  out.send_s = layout.pp > 1 && !stack.hides_sends ? send_s(machine, groups.pp, sent) : 0;
+  out.count = micro_batches(job, layout);
+  return out;
+}
 
 Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout) {
   const Groups groups = groups_of(layout);
-  const double m = std::max(1.0, std::ceil(job.global_batch / (double(layout.dp) * layout.micro_batch)));
+  const auto m = static_cast<double>(micro_batches(job, layout));
   const Stage stage = stage_of(job, machine, stack, layout, groups);
   const double last = output_s(job, machine, stack, layout), first = embedding_s(job, machine, layout);
-  const double element = job.precision == Precision::kFp32 ? 4 : 2;
 
   Estimate out;
   out.layout = layout;
   const double per_batch = stage.all();
   // The stage with the output layer is the slowest; the others wait for it.
   const double slowest = per_batch + (layout.pp == 1 ? last + first : std::max(last, first));
-  const double sent = layout.micro_batch * job.seq / layout.cp * job.model.hidden * element /
-                      (layout.sp || stack.scatters_sends ? layout.tp : 1);
+  const double sent = sent_bytes(job, stack, layout);
   const PipelineTime pipeline = pipeline_s({.stages = layout.pp,
                                             .chunks = layout.vpp,
                                             .micro_batches = static_cast<int64_t>(m),

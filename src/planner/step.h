@@ -36,6 +36,15 @@ struct Estimate {
   std::string_view bound_by;  // the largest cause beside compute, or "compute"
 };
 
+// One micro-batch's passes through a stage, waits included; the stages at the ends add theirs to it.
+struct MicroBatch {
+  double forward_s = 0, backward_s = 0;  // recomputation is backward's
+  double first_s = 0, last_s = 0;        // of the embedding, and of the output layer with the loss
+  double send_s = 0;
+  int64_t count = 0;  // in a step
+};
+MicroBatch micro_batch_of(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout);
+
 Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout);
 
 // Why a layout is none for this job and machine; empty where it is one.

@@ -504,6 +504,11 @@ std::string machines() {
   return out.str();
 }
 
+std::string ask_cli(const std::vector<std::string>& arguments) {
+  const Unlocked unlocked;
+  return cli::ask(cli::kCommands, arguments);
+}
+
 int print_cli(const std::vector<std::string>& arguments) {
   std::ostringstream out, err;
   int code = 0;
@@ -685,6 +690,7 @@ void bind_timing(nb::module_& module) {
              "neuronx_cc"_a = false, "dge"_a = true, "look_ahead"_a = nb::none(),
              "default_trip_count"_a = nb::none());
   module.def("run_cli", &print_cli, "arguments"_a);
+  module.def("ask_cli", &ask_cli, "arguments"_a);
   module.def("machines", &machines);
   module.def("calibrations", [] { return arch::calibrations(arch::default_tables()); });
   module.def("target_generation",
