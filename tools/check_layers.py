@@ -116,7 +116,7 @@ def import_errors(package: Path, layers: dict[str, list[str]]) -> Iterator[str]:
     files = sorted(file for file in package.rglob("*.py"))
     names = {file: file.relative_to(package).with_suffix("").as_posix() for file in files}
     names = {file: name.removesuffix("/__init__") for file, name in names.items()}
-    modules = {*names.values(), "_core"}
+    modules = {*names.values(), "_core", "_torch"}
     used: set[tuple[str, str]] = set()
     for file, name in names.items():
         shown = f"python/opentrn/{file.relative_to(package).as_posix()}"

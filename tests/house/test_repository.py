@@ -33,9 +33,9 @@ TEXT = (
     "dev",
     ".ci/run",
 )
-# C++ sources that are programs or one instruction's body each, not a unit with an interface of its own.
+# C++ sources that are programs, one instruction's body each, or PyTorch's lists registered: no unit with an interface.
 NO_HEADER = re.compile(
-    r"(^|/)main\.cc$|_test\.cc$|_benchmark\.cc$|_fuzz\.cc$|^src/python/|^src/cli/|^benchmarks/|/instructions/"
+    r"(^|/)main\.cc$|_test\.cc$|_benchmark\.cc$|_fuzz\.cc$|^src/python/|^src/cli/|^benchmarks/|/instructions/|^src/torch/autocast"
 )
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch", reason="the device is torch's")
-pytest.importorskip("opentrn._torch", reason="built where torch 2.13 is installed")
 
 import opentrn.torch  # noqa: E402, F401
 from conformance.torch_device import run as conformance  # noqa: E402

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from opentrn import _core, _torch
+from opentrn.errors import InputError
 from opentrn.settings import environment
 
 __all__ = [
@@ -35,7 +36,7 @@ def _index(device: Device) -> int:
         return device
     place = torch.device(device)
     if place.type != "neuron":
-        raise ValueError(f"Expected a neuron device, but got: {place}")
+        raise InputError(f"Expected a neuron device, but got: {place}", label="torch.device", hint="neuron or neuron:0")
     return _torch.current_device() if place.index is None else place.index
 
 
