@@ -29,7 +29,7 @@ set(OPENTRN_LAYERS
   "pjrt:base,arch,fabric,collectives,spmd,graph,import,compiler,isa,sim/functional,trace,runtime,deploy"
   "monitor:base,device,arch,fabric"
   "cli:base,device,numerics,arch,fabric,serving,collectives,planner,monitor"
-  "python:base,numerics,arch,fabric,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,decoder,nki,monitor,cli"
+  "python:base,numerics,arch,fabric,collectives,graph,import,isa,sim/functional,sim/timing,backend,compiler,profile,runtime,deploy,decoder,nki,device,monitor,cli"
 )
 
 function(opentrn_target_of LAYER OUT)
