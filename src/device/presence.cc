@@ -112,12 +112,12 @@ class Presence {
     slots_.erase(found);
   }
 
-  void add_latency(uint64_t host_ns, const Predicted* predicted) {
+  void add_latency(const Predicted& predicted) {
     const uint64_t place = record_->latency_count.fetch_add(1) % kRecordLatencies;
     LatencyRecord& to = record_->latencies[place];
     to.end_ns = monotonic_ns();
-    to.host_ns = host_ns;
-    to.device_ns = predicted ? predicted->total_ns : kUnknown;
+    to.total_ns = predicted.total_ns + predicted.launch_ns;
+    to.device_ns = predicted.total_ns;
   }
 
   static void add(CoreRecord& core, Memory kind, int64_t bytes) {
@@ -225,11 +225,11 @@ void executed(Outcome outcome, uint64_t host_ns, const Predicted* predicted) {
   CoreRecord& core = presence->current();
   core.outcomes[static_cast<size_t>(outcome)].fetch_add(1);
   if (outcome != Outcome::kCompleted) return;
-  presence->add_latency(host_ns, predicted);
   if (!predicted) {
     core.untimed.fetch_add(1);
     return;
   }
+  presence->add_latency(*predicted);
   core.elapsed_ns.fetch_add(predicted->total_ns);
   for (int i = 0; i < 2; ++i) core.busy_ns[i].fetch_add(predicted->busy_ns[i]);
   core.simulating_ns.fetch_add(host_ns);

@@ -52,8 +52,9 @@ void unload(const void* key);
 bool wants_times();
 
 struct Predicted {
-  uint64_t total_ns = 0;
-  uint64_t busy_ns[2]{};  // of the physical cores
+  uint64_t total_ns = 0;   // on the device
+  uint64_t launch_ns = 0;  // before it
+  uint64_t busy_ns[2]{};   // of the physical cores
   uint64_t flops = 0;
 };
 // One execution on the current core. `predicted`: null where nobody knows.

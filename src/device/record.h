@@ -53,7 +53,7 @@ struct ModelRecord {
 
 struct LatencyRecord {
   Counter end_ns;     // CLOCK_MONOTONIC
-  Counter host_ns;    // of this host
+  Counter total_ns;   // predicted, with the launch
   Counter device_ns;  // predicted
 };
 

@@ -101,7 +101,7 @@ std::vector<Latency> latencies_of(const Record& record) {
   const uint64_t first = count > kRecordLatencies ? count - kRecordLatencies : 0;
   for (uint64_t i = first; i < count && i - first < kRecordLatencies; ++i) {
     const LatencyRecord& from = record.latencies[i % kRecordLatencies];
-    latencies.push_back({from.end_ns, from.host_ns, from.device_ns});
+    latencies.push_back({from.end_ns, from.total_ns, from.device_ns});
   }
   return latencies;
 }

@@ -36,7 +36,7 @@ struct LoadedModel {
 };
 
 struct Latency {
-  uint64_t end_ns = 0, host_ns = 0, device_ns = 0;
+  uint64_t end_ns = 0, total_ns = 0, device_ns = 0;
 };
 
 // One process at one moment. Texts are UTF-8 without control characters.

@@ -113,7 +113,7 @@ TEST_F(RunFolder, HoldsTheProcessesThatLive) {
     bool good = is_listed();
     int model = 0;
     load({&model, "mlp", 7, 1000, kUnknown, 24});
-    const Predicted predicted{3000, {3000, 0}, 99};
+    const Predicted predicted{3000, 500, {3000, 0}, 99};
     executed(Outcome::kCompleted, 50'000, &predicted);
     {
       const CoreScope scope(5);

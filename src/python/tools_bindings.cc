@@ -2,13 +2,18 @@
 #include "python/tools_bindings.h"
 
 #include <algorithm>
+#include <memory>
 #include <tuple>
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include "cli/machine_options.h"
+#include "device/presence.h"
 #include "monitor/machine.h"
+#include "monitor/monitor.h"
 #include "monitor/neuron_ls.h"
 
 namespace opentrn::python {
@@ -45,10 +50,28 @@ std::string neuron_ls(const std::string& instance, int lnc, const std::vector<st
                                       : monitor::ls_text(machine, processes, options);
 }
 
+// Of the machine that `instance`, or the environment, names; `config`: text, or "" for all groups.
+std::unique_ptr<monitor::Monitor> make_monitor(const std::string& instance, const std::string& config,
+                                               const std::string& name) {
+  const arch::Tables& tables = arch::default_tables();
+  cli::MachineOptions options;
+  options.instance = instance;
+  const fabric::Platform platform = options.platform(tables);
+  monitor::Machine machine = monitor::machine_of(tables, platform, options.cores_per_rank(tables, platform));
+  return std::make_unique<monitor::Monitor>(
+      std::move(machine),
+      name.empty() ? monitor::default_monitor_config() : monitor::parse_monitor_config(config, name));
+}
+
 }  // namespace
 
 void bind_tools(nb::module_& module) {
   module.def("neuron_ls", &neuron_ls, "instance"_a, "lnc"_a, "words"_a, "processes"_a);
+  nb::class_<monitor::Monitor>(module, "Monitor")
+      .def(nb::new_(&make_monitor), "instance"_a, "config"_a, "name"_a)
+      .def("wait_s", &monitor::Monitor::wait_s)
+      .def("report", &monitor::Monitor::report);
+  module.def("hold_as_tool", [] { device::hold({"", {}, 1, true}); });
 }
 
 }  // namespace opentrn::python

@@ -92,6 +92,7 @@ std::optional<device::Predicted> predict(const Model& model, const LoopTrips& tr
     const trace::Summary summary = timed(model, trips);
     device::Predicted out;
     out.total_ns = static_cast<uint64_t>(summary.total_ns);
+    out.launch_ns = static_cast<uint64_t>(summary.launch_ns);
     out.flops = static_cast<uint64_t>(summary.tensor_flops());
     for (int core = 0; core < std::min(summary.cores, 2); ++core) out.busy_ns[core] = out.total_ns;
     return out;

@@ -3,9 +3,6 @@
 import json
 import os
 import subprocess
-import sys
-import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -68,43 +65,3 @@ def test_a_damaged_manifest_removes_nothing(tmp_path, text):
     (tmp_path / MANIFEST).write_text(text)
     with pytest.raises(InputError, match="damaged"):
         uninstall(tmp_path)
-
-
-def test_a_process_that_runs_a_model_is_listed(tmp_path):
-    """A real program holds its cores from its first execution to its end."""
-    program = textwrap.dedent(
-        """
-        import sys
-        import numpy as np
-        from opentrn.model import compile
-        model = compile(sys.argv[1], target="trn2")
-        model(np.ones(4, np.float32))
-        print("ready", flush=True)
-        sys.stdin.read()
-        """
-    )
-    model = tmp_path / "double.mlir"
-    model.write_text(
-        "module {\nfunc.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
-        "  %0 = stablehlo.add %a, %a : tensor<4xf32>\n  return %0 : tensor<4xf32>\n}\n}\n"
-    )
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("NEURON_")}
-    env = dict(clean, OPENTRN_RUN_DIR=str(tmp_path / "run"), NEURON_RT_VISIBLE_CORES="5")
-    env["NEURON_PLATFORM_TARGET_OVERRIDE"] = "trn2.48xlarge"
-    ls = [sys.executable, "-m", "opentrn", "neuron-ls", "-j"]
-
-    def processes():
-        done = subprocess.run(ls, capture_output=True, text=True, env=env, check=True)
-        return [[p["pid"] for p in device["neuron_processes"]] for device in json.loads(done.stdout)]
-
-    with subprocess.Popen(
-        [sys.executable, "-c", program, model], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout.readline() == "ready\n"
-        assert processes()[:3] == [[], [process.pid], []]
-        process.stdin.close()
-        process.wait()
-    deadline = time.monotonic() + 10
-    while any(processes()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not any(processes())

@@ -21,6 +21,33 @@ def add_command(commands: Any) -> None:
             "--prefix", metavar="DIR", type=Path, required=True, help="the folder; AWS's own is /opt/aws/neuron"
         )
         action.set_defaults(command=command)
+    _add_monitor(commands)
+
+
+def _add_monitor(commands: Any) -> None:
+    monitor = commands.add_parser("neuron-monitor", help="reports of the simulated device, in AWS's schema")
+    monitor.add_argument("-c", "--config-file", metavar="FILE", type=Path, help="which metrics, and how often")
+    monitor.add_argument("--verbose", type=int, choices=range(5), default=0, help="more on standard error")
+    monitor.add_argument("--instance", metavar="NAME", default="", help="the simulated machine")
+    monitor.set_defaults(command=_monitor)
+    exporter = commands.add_parser(
+        "neuron-monitor-prometheus", help="serve the reports on standard input to Prometheus"
+    )
+    exporter.add_argument("--port", type=int, default=8000, help="(default: %(default)s)")
+    exporter.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="(default: %(default)s)")
+    exporter.set_defaults(command=_prometheus)
+
+
+def _monitor(options: argparse.Namespace) -> int:
+    from opentrn.tools.monitor import run
+
+    return run(options.config_file, options.instance, options.verbose)
+
+
+def _prometheus(options: argparse.Namespace) -> int:
+    from opentrn.tools.prometheus import run
+
+    return run(options.port, options.host)
 
 
 def _install(options: argparse.Namespace) -> int:

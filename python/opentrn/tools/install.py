@@ -20,6 +20,8 @@ from opentrn.errors import InputError
 PROGRAMS = {
     "neuron-ls": ["neuron-ls"],
     "nccom-test": ["nccom-test"],
+    "neuron-monitor": ["neuron-monitor"],
+    "neuron-monitor-prometheus.py": ["neuron-monitor-prometheus"],
 }
 _MANIFEST = Path("share") / "opentrn" / "neuron-tools.json"
 _MANIFEST_BYTES_MAX = 1 << 20
