@@ -238,10 +238,4 @@ void executed(Outcome outcome, uint64_t host_ns, const Predicted* predicted) {
   core.timed.fetch_add(1);
 }
 
-void add_memory(Memory kind, int64_t bytes) { add_memory(t_core, kind, bytes); }
-
-void add_memory(int core, Memory kind, int64_t bytes) {
-  if (Presence* presence = here()) Presence::add(presence->core(core), kind, bytes);
-}
-
 }  // namespace opentrn::device

@@ -59,8 +59,5 @@ struct Predicted {
 };
 // One execution on the current core. `predicted`: null where nobody knows.
 void executed(Outcome outcome, uint64_t host_ns, const Predicted* predicted);
-// Device memory of the current core is taken, or given back (negative).
-void add_memory(Memory kind, int64_t bytes);
-void add_memory(int core, Memory kind, int64_t bytes);
 
 }  // namespace opentrn::device

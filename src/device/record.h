@@ -22,8 +22,8 @@ inline constexpr uint64_t kUnknown = UINT64_MAX;
 enum class Outcome : uint32_t { kCompleted, kCompletedWithError, kIncorrectInput, kCount };
 inline constexpr size_t kOutcomes = static_cast<size_t>(Outcome::kCount);
 
-// Device memory by AWS's categories, in bytes.
-enum class Memory : uint32_t { kConstants, kModelCode, kScratchpad, kRuntime, kTensors, kCount };
+// Device memory by those of AWS's categories that are counted here, in bytes.
+enum class Memory : uint32_t { kConstants, kModelCode, kScratchpad, kCount };
 inline constexpr size_t kMemories = static_cast<size_t>(Memory::kCount);
 
 using Counter = std::atomic<uint64_t>;

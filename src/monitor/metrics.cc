@@ -87,8 +87,6 @@ Json host_breakdown(uint64_t application) {
 Json loaded_model(const Machine& machine, const device::LoadedModel& model) {
   Json breakdown{{"constants", model.constants}};
   if (model.code != device::kUnknown) breakdown["model_code"] = model.code;
-  breakdown["runtime_memory"] = 0;
-  breakdown["tensors"] = 0;
   const Device* device = machine.device_of(model.core);
   Json subgraph{
       {"memory_used_bytes",
@@ -97,11 +95,12 @@ Json loaded_model(const Machine& machine, const device::LoadedModel& model) {
         {"usage_breakdown", {{"host", host_breakdown(0)}, {"neuron_device", std::move(breakdown)}}}}},
       {"neuroncore_index", model.core}};
   if (device) subgraph["neuron_device_index"] = device->index;
-  return {{"name", model.name},
-          {"uuid", fmt::format("{:032x}", model.digest)},
-          {"model_id", model.id},
-          {"is_running", false},
-          {"subgraphs", {{"sg_00", std::move(subgraph)}}}};
+  Json loaded{{"name", model.name},
+              {"model_id", model.id},
+              {"is_running", false},
+              {"subgraphs", {{"sg_00", std::move(subgraph)}}}};
+  if (model.digest != 0) loaded["uuid"] = fmt::format("{:032x}", model.digest);
+  return loaded;
 }
 
 Json usage_between(const CpuTicks& from, const CpuTicks& to) {
@@ -162,9 +161,7 @@ Json execution_stats(const Moment& from, const Moment& to) {
 Json memory_used(const Machine& machine, const Moment& from, const Moment& to) {
   constexpr std::pair<Memory, const char*> kNames[] = {{Memory::kConstants, "constants"},
                                                        {Memory::kModelCode, "model_code"},
-                                                       {Memory::kScratchpad, "model_shared_scratchpad"},
-                                                       {Memory::kRuntime, "runtime_memory"},
-                                                       {Memory::kTensors, "tensors"}};
+                                                       {Memory::kScratchpad, "model_shared_scratchpad"}};
   uint64_t total = 0;
   Json cores = Json::object();
   const bool unknown_code = std::any_of(to.process.models.begin(), to.process.models.end(),
