@@ -105,7 +105,8 @@ def environment(folder: Path) -> dict[str, str]:
     cache = str(folder / "cache")
     # What other tests have set for themselves is not what a reader has.
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "NEURON_", "OPENTRN_"))}
-    return dict(clean, PATH=path, PYTHONPATH=python_path, OPENTRN_CACHE=cache)
+    # Processes of other tests hold simulated cores too, and neuron-ls would list them.
+    return dict(clean, PATH=path, PYTHONPATH=python_path, OPENTRN_CACHE=cache, OPENTRN_RUN_DIR=str(folder / "run"))
 
 
 def checkout(folder: Path) -> Path:
