@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A real Prometheus server answers the queries of AWS's Grafana dashboard about a simulated device.
 
-    ./dev conformance prometheus CHECKOUT --prometheus PROGRAM
+    ./dev conformance prometheus CHECKOUT [--prometheus PROGRAM]
 
 CHECKOUT is one of aws-neuron/aws-neuron-sdk; PROGRAM is the server, as Debian's package prometheus has it. A process
 executes a model all the while; neuron-monitor reports each second, and the server scrapes the exporter. A query counts

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Ray finds the simulated cores by neuron-ls, and gives actors cores of their own.
 
-    ./dev conformance ray --python PYTHON
+    ./dev conformance ray [--python PYTHON]
 
 PYTHON is an interpreter that has ray. Ray calls /opt/aws/neuron/bin/neuron-ls: the tools are installed there in a mount
 namespace of this run's own, so that nothing of the machine changes; that needs root, or user namespaces.
