@@ -112,7 +112,8 @@ def test_events_measure_simulated_time() -> None:
         x @ x
     events[2].record()
     once, ten = events[0].elapsed_time(events[1]), events[1].elapsed_time(events[2])
-    assert once > 0 and ten == pytest.approx(10 * once)
+    assert once > 26e-3, "milliseconds, with the launch"
+    assert ten == pytest.approx(10 * once)
 
 
 def test_files_autocast_and_compiled_graphs_stay_on_the_device(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ class Program:
         from opentrn.torch import usage
 
         if self._time_ns is None:
-            self._time_ns = 1e3 * (usage.device_us(self) or 0.0)
+            self._time_ns = usage.on_stream_ns(self)
         torch.neuron._advance(place, self._time_ns)
 
     def _check(self, inputs: list[torch.Tensor]) -> None:

@@ -361,14 +361,11 @@ def plan_of(number: int) -> Plan:
 
 
 def time_of(number: int) -> float:
-    """Nanoseconds of one run of a program; 0 where the timing model has none (a loop that values end)."""
+    """Nanoseconds that one run of a program takes on a stream; 0 for a program of the host's."""
+    from opentrn.torch import usage
+
     program = plan_of(number).program
-    if program is None or program.device_model is None:
-        return 0.0
-    try:
-        return program.device_model.time([], None).total_ns
-    except ValueError:
-        return 0.0
+    return 0.0 if program is None or program.device_model is None else usage.on_stream_ns(program)
 
 
 def _copy_time_ns(elements: int) -> float:
@@ -381,7 +378,8 @@ def _copy_time_ns(elements: int) -> float:
     )
     settings = settings_module.read(None)
     model = _core.compile_model(text, "<copy>", settings.target, {}, settings.compiler_options())
-    return model.time([], None).total_ns
+    timing = model.time([], None)
+    return timing.launch_ns + timing.total_ns
 
 
 _copy_costs: list[float] = []
