@@ -2,9 +2,10 @@
 
     python examples/char_gpt_torch.py --backend neuron --steps 200     # simulated NeuronCore
     python examples/char_gpt_torch.py --backend eager --steps 200      # torch on the CPU: the same losses
+    python examples/char_gpt_torch.py --backend eager --device neuron  # op by op on the simulated core
 
-Forward, backward and optimizer are three compiled graphs. It prints the loss every few steps and the time of a step on
-this host.
+Forward, backward and optimizer are three compiled graphs where there is a backend. It prints the loss every few steps
+and the time of a step on this host.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--backend", default="neuron", help="of torch.compile; eager: without it")
+    parser.add_argument("--device", default="cpu", help="where model and data live: cpu, neuron (default: cpu)")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--layers", type=int, default=4)
@@ -73,14 +75,14 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--text", type=Path, default=LICENCE)
     o = parser.parse_args()
-    if o.backend == "neuron":
+    if "neuron" in (o.backend, o.device):
         import opentrn.torch  # noqa: F401  (a checkout; an installed OpenTrn is found by torch)
 
     text = o.text.read_text()
     letters = sorted(set(text))
     tokens = np.array([letters.index(letter) for letter in text])
     torch.manual_seed(0)
-    model = GPT(len(letters), o.width, o.layers, o.heads, o.context)
+    model = GPT(len(letters), o.width, o.layers, o.heads, o.context).to(o.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     forward, step = model, optimizer.step
     if o.backend != "eager":
@@ -90,8 +92,8 @@ def main() -> None:
     started = time.perf_counter()
     for i in range(o.steps):
         places = rng.integers(0, len(tokens) - o.context - 1, o.batch)
-        x = torch.from_numpy(np.stack([tokens[p : p + o.context] for p in places]))
-        y = torch.from_numpy(np.stack([tokens[p + 1 : p + 1 + o.context] for p in places]))
+        x = torch.from_numpy(np.stack([tokens[p : p + o.context] for p in places])).to(o.device)
+        y = torch.from_numpy(np.stack([tokens[p + 1 : p + 1 + o.context] for p in places])).to(o.device)
         loss = forward(x, y)
         optimizer.zero_grad()
         loss.backward()

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/filesystem.h>
@@ -60,6 +61,7 @@ struct LoadedModel {
   std::optional<runtime::LoopTrips> trips;  // of the last run
   // Of the graph; empty and 0 where it is not there any more.
   std::vector<size_t> control_inputs;
+  std::vector<bool> is_unread;  // by input: no op reads it, so that what it holds does not matter
   int64_t splat_bytes =
       0;  // that constants of one value would take: no memory holds them, every run makes them
 };
@@ -80,7 +82,19 @@ int64_t splat_bytes(const graph::Module& module) {
   return bytes;
 }
 
+std::vector<bool> unread_arguments(const graph::Function& function) {
+  const auto arguments = function.arguments();
+  std::set<graph::ValueId> unread(arguments.begin(), arguments.end());
+  graph::walk(function, function.body(), [&](graph::OpId id) {
+    for (const graph::ValueId operand : function.op(id).operands) unread.erase(operand);
+  });
+  std::vector<bool> result;
+  for (const graph::ValueId argument : arguments) result.push_back(unread.contains(argument));
+  return result;
+}
+
 std::shared_ptr<LoadedModel> noted(std::shared_ptr<LoadedModel> model, const graph::Module& module) {
+  model->is_unread = unread_arguments(module.entry());
   model->control_inputs = graph::control_arguments(module.entry());
   model->splat_bytes = splat_bytes(module);
   return model;
@@ -266,7 +280,9 @@ void check_range(const runtime::Port& port, graph::ElementType element, std::spa
 std::shared_ptr<sim::Buffer> input_buffer(const LoadedModel& model, size_t i,
                                           std::span<const std::byte> bytes) {
   const graph::Type& type = model.input_types[i];
-  if (!compiler::same_on_device(type.element())) check_range(model.model.inputs[i], type.element(), bytes);
+  const bool is_unread = i < model.is_unread.size() && model.is_unread[i];
+  if (!compiler::same_on_device(type.element()) && !is_unread)
+    check_range(model.model.inputs[i], type.element(), bytes);
   return deploy::device_buffer(type, bytes);
 }
 

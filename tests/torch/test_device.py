@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch", reason="the device is torch's")
 
 import opentrn.torch  # noqa: E402, F401
 from conformance.torch_device import run as conformance  # noqa: E402
+from opentrn.errors import InputError  # noqa: E402
 
 # The list of names that public programs call (docs/pytorch.md).
 NAMES = """
@@ -99,6 +100,19 @@ def test_random_numbers_come_from_the_devices_generator() -> None:
     assert torch.equal(first, torch.randn(2000, device="neuron"))
     assert not torch.equal(first, second)
     assert abs(first.mean().item()) < 0.1 and abs(first.std().item() - 1) < 0.1
+
+
+def test_numbers_that_an_op_overwrites_may_be_anything() -> None:
+    # Memory that torch.empty gives holds any 64 bits; the core has 32 of them.
+    x = torch.full((3,), 1 << 62).to("neuron")
+    assert x.fill_(7).tolist() == [7, 7, 7]
+    mask = torch.tensor([True, False, True]).to("neuron")
+    for _ in range(20):
+        junk = torch.full((1,), 1 << 61)  # of the size of the 0 that `where` makes on the device
+        del junk
+        assert torch.where(mask, 0, x).tolist() == [0, 7, 0]
+    with pytest.raises(InputError, match="does not fit the 32 bits"):
+        torch.full((3,), 1 << 62).to("neuron") + 1
 
 
 def test_events_measure_simulated_time() -> None:
