@@ -184,6 +184,18 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("_fused_sdp_choice", &choose_attention);
 }
 
+// A copy reads conjugate and negative bits itself. Resolved before, by a copy, they would be resolved for
+// ever.
+TORCH_LIBRARY_IMPL(aten, Conjugate, library) {
+  library.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  library.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
+}
+
+TORCH_LIBRARY_IMPL(aten, Negative, library) {
+  library.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  library.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
+}
+
 }  // namespace
 
 }  // namespace opentrn::torch_device

@@ -115,6 +115,14 @@ def test_numbers_that_an_op_overwrites_may_be_anything() -> None:
         torch.full((3,), 1 << 62).to("neuron") + 1
 
 
+def test_conjugate_and_negative_views_are_copied_as_what_they_show() -> None:
+    x = torch.tensor([1 + 2j, 3 - 4j])
+    on = x.to("neuron")
+    assert torch.equal(on.conj().clone().cpu(), x.conj().resolve_conj())
+    assert torch.equal(on.conj().imag.clone().cpu(), x.conj().imag.resolve_neg())
+    assert torch.equal(on.conj().cpu(), x.conj().resolve_conj())
+
+
 def test_events_measure_simulated_time() -> None:
     x = torch.randn(256, 256, device="neuron")
     x @ x
