@@ -18,7 +18,7 @@ namespace opentrn::compiler {
 
 // 1: ops as they stand; only calls are inlined and dead ops dropped, and each product is a kernel of its own.
 // 2: simplification, folding and sharing of equal ops, and fused kernels.
-// 3: 2, and the fastest of a dozen lowerings by the timing model (search.h).
+// 3: 2, and the fastest of a dozen lowerings by the timing model (pipeline/search.h).
 enum class Level : uint8_t { k1 = 1, k2 = 2, k3 = 3 };
 
 struct Options {

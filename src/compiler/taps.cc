@@ -54,7 +54,7 @@ bool region_only_returns(const Function& function, const Op& op) {
   return op.regions.size() == 1 && function.block(op.regions[0]).ops.size() == 1;
 }
 
-// A value that only the host has (host_ops.h): in f64 it would lack its rounding.
+// A value that only the host has (expand/host_ops.h): in f64 it would lack its rounding.
 bool has_no_form(const Function& function, ValueId value) {
   const graph::Type& type = function.type(value);
   return type.is_tensor() && !type.quantization() && !device_dtype(graph::real_part(type.element()));

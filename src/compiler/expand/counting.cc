@@ -17,7 +17,7 @@ using graph::ValueId;
 namespace {
 
 constexpr int64_t kRow = int64_t{1} << 16;
-// Beyond these the numbers leave 32 bits, or no HBM holds the value (hbm_capacity.h says so).
+// Beyond these the numbers leave 32 bits, or no HBM holds the value (lowering/hbm_capacity.h says so).
 constexpr int64_t kLongestDimension = int64_t{1} << 31, kMostElements = int64_t{1} << 34;
 
 bool is_long(const Function& function, const Op& op) {

@@ -1,5 +1,5 @@
-// Ops that no kernel takes, written as ops that kernels take. Families are in files of their own
-// (expand_*.cc); their tables are joined in expand.cc.
+// Ops that no kernel takes, written as ops that kernels take. Each family is a file of this folder; their
+// tables are joined in expand.cc.
 //
 // An expansion computes in f32 whatever floats it is given (the device has no f64) and rounds once at the
 // end; integers wrap.

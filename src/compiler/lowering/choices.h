@@ -1,4 +1,4 @@
-// What a search may vary about a lowering (compiler/search.h).
+// What a search may vary about a lowering (pipeline/search.h).
 #pragma once
 
 #include <cstdint>

@@ -132,7 +132,7 @@ class Emitter {
   void inline_kernel(const isa::Kernel& kernel, const std::map<isa::TensorId, isa::TensorId>& tensors);
   // The operator of that name (isa/custom_ops.h), on GpSimd.
   void custom_op(std::string_view name, std::span<const View> outputs, std::span<const View> inputs);
-  // Ops of the model that the host does (host_ops.h), which take no time of the device's.
+  // Ops of the model that the host does (expand/host_ops.h), which take no time of the device's.
   void host_call(std::string_view ops, std::span<const View> outputs, std::span<const View> inputs);
   // Row r of dst is the `columns` elements of `table` (dims: rows, columns) at row index[r]; `index` is int32
   // [rows, 1], values in [0, rows of the table).

@@ -65,7 +65,7 @@ class RowwiseKernel {
     find_users();
     for (const ValueId value : plan_.outputs(index_)) outputs_.emplace(value, matrix_of_output(value));
     if (!group_.split && !keeps_columns()) cut_into_equal_rows();
-    if (rows_ * columns_ == 0) return;  // nobody reduces nothing: passes/empty_reductions.cc
+    if (rows_ * columns_ == 0) return;  // nobody reduces nothing: canonicalise/empty_values.cc
     if (can_turn() && keep_turned()) {
       turn();
       return run_source();
