@@ -215,7 +215,7 @@ class Module:
     def evaluate_parallel(
         self, programs: Sequence[Sequence[str]], arguments: Sequence[Sequence[Value]]
     ) -> list[list[Value]]:
-        """Runs programs[replica][partition] as communicating processes; arguments and results by process.
+        """Runs `programs[replica][partition]` as communicating processes; arguments and results by process.
 
         Process number is replica * partitions + partition. A run in which all wait for what nobody sends is
         a ValueError.

@@ -206,7 +206,7 @@ def num_programs(axes: int | tuple[int, ...] | None = 0) -> int:
 
 
 def program_ndim() -> int:
-    """Number of axes of the launch grid: 1 for kernel[lnc](...), 0 for kernel(...)."""
+    """Number of axes of the launch grid: 1 for `kernel[lnc](...)`, 0 for `kernel(...)`."""
     return len(_launch_context.grid())
 
 
