@@ -148,6 +148,7 @@ class Module:
 
     @property
     def name(self) -> str:
+        """Of the module, as its text has it."""
         return self._raw.name
 
     @property
@@ -192,7 +193,9 @@ class Module:
         float64: bool = False,
         custom_call: Callable[[str, list[Value]], Sequence[Value] | None] | None = None,
     ) -> list[Value]:
-        """Results of `function` (default: the entry) for NumPy arguments; the module is verified first.
+        """Results of `function` (default: the entry) for NumPy arguments of its shapes and dtypes.
+
+        The module is verified first; ValueError for a broken rule, or arguments that do not fit.
 
         `float64` computes and keeps every float in f64 whatever its type says, and returns f64 arrays: the
         yardstick for rounding errors. `custom_call(target, operands)` returns a custom call's results, or
@@ -217,7 +220,7 @@ class Module:
     ) -> list[list[Value]]:
         """Runs `programs[replica][partition]` as communicating processes; arguments and results by process.
 
-        Process number is replica * partitions + partition. A run in which all wait for what nobody sends is
+        Arrays have the shapes and dtypes that the functions state. Process number is replica * partitions + partition. A run in which all wait for what nobody sends is
         a ValueError.
         """
         self._verify_once()

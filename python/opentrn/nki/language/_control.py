@@ -133,7 +133,11 @@ def fori_loop(lower, upper, body_fun: Callable[[Any], Any], step=1) -> None:
 
 
 def while_loop(init, body_fun: Callable[[Any], Any]) -> None:
-    """While the register is not 0, call it = body_fun(it). The condition is checked before each iteration."""
+    """While the register is not 0, call it = body_fun(it). The condition is checked before each iteration.
+
+    `init` and what the body returns are 32-bit integers: a register or a number. Raises NkiValidationError where the
+    body returns neither.
+    """
     _check_loop("while_loop", 1)
     machine = _recorder()
     if machine is not None:
