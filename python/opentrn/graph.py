@@ -220,8 +220,8 @@ class Module:
     ) -> list[list[Value]]:
         """Runs `programs[replica][partition]` as communicating processes; arguments and results by process.
 
-        Arrays have the shapes and dtypes that the functions state. Process number is replica * partitions + partition. A run in which all wait for what nobody sends is
-        a ValueError.
+        Arrays have the shapes and dtypes that the functions state. Process number is replica * partitions + partition.
+        A run in which all wait for what nobody sends is a ValueError.
         """
         self._verify_once()
         functions = self.functions
