@@ -148,6 +148,7 @@ class Module:
 
     @property
     def name(self) -> str:
+        """Of the module, as its text has it."""
         return self._raw.name
 
     @property
@@ -192,7 +193,9 @@ class Module:
         float64: bool = False,
         custom_call: Callable[[str, list[Value]], Sequence[Value] | None] | None = None,
     ) -> list[Value]:
-        """Results of `function` (default: the entry) for NumPy arguments; the module is verified first.
+        """Results of `function` (default: the entry) for NumPy arguments of its shapes and dtypes.
+
+        The module is verified first; ValueError for a broken rule, or arguments that do not fit.
 
         `float64` computes and keeps every float in f64 whatever its type says, and returns f64 arrays: the
         yardstick for rounding errors. `custom_call(target, operands)` returns a custom call's results, or
@@ -215,10 +218,10 @@ class Module:
     def evaluate_parallel(
         self, programs: Sequence[Sequence[str]], arguments: Sequence[Sequence[Value]]
     ) -> list[list[Value]]:
-        """Runs programs[replica][partition] as communicating processes; arguments and results by process.
+        """Runs `programs[replica][partition]` as communicating processes; arguments and results by process.
 
-        Process number is replica * partitions + partition. A run in which all wait for what nobody sends is
-        a ValueError.
+        Arrays have the shapes and dtypes that the functions state. Process number is replica * partitions + partition.
+        A run in which all wait for what nobody sends is a ValueError.
         """
         self._verify_once()
         functions = self.functions

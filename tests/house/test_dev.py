@@ -166,6 +166,7 @@ def test_help_names_every_command():
         "build",
         "sanitize",
         "wheel-test",
+        "docs",
         "assumptions",
     ):
         assert f"    {command}" in done.stdout

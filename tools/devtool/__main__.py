@@ -7,7 +7,18 @@ import os
 import sys
 from collections.abc import Callable
 
-from devtool import assumptions, coverage_fuzz, environment, sanitizers, style, suites, system, testing, wheel
+from devtool import (
+    assumptions,
+    coverage_fuzz,
+    docsite,
+    environment,
+    sanitizers,
+    style,
+    suites,
+    system,
+    testing,
+    wheel,
+)
 from devtool.build import build
 from devtool.paths import ROOT, venv_bin
 from devtool.report import DevError, run, say
@@ -85,6 +96,10 @@ def _assumptions(_: argparse.Namespace) -> int:
     return assumptions.write()
 
 
+def _docs(arguments: argparse.Namespace) -> int:
+    return docsite.build(arguments.serve)
+
+
 def _lint(arguments: argparse.Namespace) -> int:
     _set_up()
     return style.lint(tidy=arguments.tidy)
@@ -145,6 +160,8 @@ def _parser() -> argparse.ArgumentParser:
     add("wheel-test", _wheel_test, "build the wheel, install it into a new environment, run a kernel with it")
     add("fidelity", _fidelity, "predicted against published times")
     add("assumptions", _assumptions, "write docs/assumptions.md from the marks in the sources")
+    docs = add("docs", _docs, "build the documents as a site, with the reference of the Python API, into out/docs")
+    docs.add_argument("--serve", action="store_true", help="show it on a local port, and again after each change")
     lint = add("lint", _lint, "check layers, ruff, vermin and clang-format")
     lint.add_argument(
         "--tidy",

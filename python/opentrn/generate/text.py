@@ -28,7 +28,7 @@ class Text:
 
 
 def text_of_gguf(metadata: Mapping[str, Any]) -> Text:
-    """Of a GGUF file's metadata."""
+    """Of a GGUF file's metadata. Raises InputError for a vocabulary that it cannot read."""
     tokens = metadata.get("tokenizer.ggml.tokens", [])
 
     def number(which: str) -> int | None:
@@ -71,7 +71,10 @@ def _word(value: Any) -> str:
 
 
 def text_of_folder(folder: Path) -> Text:
-    """Of a folder as Hugging Face publishes models: tokenizer.json, tokenizer_config.json, generation_config.json."""
+    """Of a folder as Hugging Face publishes models: tokenizer.json, tokenizer_config.json, generation_config.json.
+
+    Raises InputError where tokenizer.json is missing or cannot be read.
+    """
     file = folder / "tokenizer.json"
     if not file.is_file():
         raise InputError(f"there is no {shown(file)}", label="generate.tokenizer")

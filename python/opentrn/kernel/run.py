@@ -203,7 +203,8 @@ class RunResult:
         `path`.rank1, ...
 
         scheduled: as program_text() says. A name that ends in .txt gets the text form. `opentrn profile FILE`
-        and `opentrn disasm FILE` read all of these, without the kernel's Python.
+        and `opentrn disasm FILE` read all of these, without the kernel's Python. Raises InputError for
+        several launches.
         """
         if self.ranks is None and len(self.machines) != 1:
             raise InputError(

@@ -218,7 +218,10 @@ class CompiledModel:
         return [self.random_keys.next() if port.name == PORT else next(given) for port in self.ports]
 
     def run(self, arrays: Sequence[Any]) -> list[np.ndarray]:
-        """As a call, with an array for each of `ports`, the key of random numbers too."""
+        """As a call, with an array for each of `ports` in its shape and dtype, the key of random numbers too.
+
+        Results have the shapes and dtypes of `outputs`.
+        """
         raw = [_bytes_of(array, port) for array, port in zip(arrays, self.ports, strict=True)]
         return [
             np.frombuffer(data, dtype=port.dtype).reshape(port.shape)

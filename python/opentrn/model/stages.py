@@ -84,7 +84,10 @@ class Stage:
         return [Ask(*row) for row in self.raw.asks]
 
     def store(self, results: Sequence[np.ndarray], slots: dict[int, np.ndarray]) -> None:
-        """Puts the stage's results into their slots; of rows that are counted as many as there are."""
+        """Puts the stage's results into their slots; of rows that are counted as many as there are.
+
+        An array for each of the stage's outputs, in its shape and dtype.
+        """
         rows = self.raw.outputs
         for (slot, ask), value in zip(rows, results, strict=True):
             if ask is None:
@@ -95,11 +98,11 @@ class Stage:
                 slots[slot] = value[: int(slots[asks[ask].slot])]
 
     def answers(self, slots: Mapping[int, np.ndarray]) -> list[np.ndarray]:
-        """The values that it asks for."""
+        """The values that it asks for, in their shapes, each in the dtype that the stage names."""
         return [np.asarray(slots[ask.slot], DTYPES[ask.element]) for ask in self.asks]
 
     def next(self, answers: Sequence[np.ndarray]) -> Stage:
-        """The stage behind it for these answers; the same object for the same answers."""
+        """The stage behind it for these answers (shapes and dtypes as answers()); the same object for the same ones."""
         asks = self.asks
         rows = [
             (ask.element, list(value.shape), np.ascontiguousarray(value).tobytes())
@@ -130,7 +133,10 @@ def run(
     inputs: Sequence[np.ndarray],
     execute: Callable[[Stage, list[np.ndarray]], Sequence[np.ndarray]],
 ) -> tuple[list[np.ndarray], list[Stage]]:
-    """The model's results, and the stages that made them. execute: a stage's results from its arguments."""
+    """The model's results, and the stages that made them, for an array of each input's shape and dtype.
+
+    execute: a stage's results from its arguments.
+    """
     slots = dict(enumerate(inputs))
     stage, path = first, [first]
     while True:
@@ -150,7 +156,7 @@ def ports_of(first: Stage) -> list[Port]:
 
 
 def arguments_of(first: Stage, arrays: Sequence[Any], keys: RandomKeys | None = None) -> list[np.ndarray]:
-    """An array for each port, checked as CompiledModel's; ValueError for a wrong number."""
+    """An array for each port, checked as CompiledModel's: its shape and dtype. Raises InputError for a wrong number."""
     from opentrn.model.compiled import checked
 
     ports = ports_of(first)

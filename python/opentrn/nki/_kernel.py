@@ -164,7 +164,8 @@ def _checked_grid(grid: Any, name: str) -> tuple[int, ...]:
 def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Decorate a function as an NKI kernel. Used bare or with arguments; see `Kernel`.
 
-    Arguments of earlier releases are accepted; `platform_target` selects the target of the launch.
+    Arguments of earlier releases are accepted; `platform_target` selects the target of the launch. Raises
+    ArgumentError for an unknown argument.
     """
     unknown = set(options) - _KNOWN_OPTIONS
     if unknown:

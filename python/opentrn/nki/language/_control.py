@@ -133,7 +133,11 @@ def fori_loop(lower, upper, body_fun: Callable[[Any], Any], step=1) -> None:
 
 
 def while_loop(init, body_fun: Callable[[Any], Any]) -> None:
-    """While the register is not 0, call it = body_fun(it). The condition is checked before each iteration."""
+    """While the register is not 0, call it = body_fun(it). The condition is checked before each iteration.
+
+    `init` and what the body returns are 32-bit integers: a register or a number. Raises NkiValidationError where the
+    body returns neither.
+    """
     _check_loop("while_loop", 1)
     machine = _recorder()
     if machine is not None:
@@ -206,7 +210,7 @@ def num_programs(axes: int | tuple[int, ...] | None = 0) -> int:
 
 
 def program_ndim() -> int:
-    """Number of axes of the launch grid: 1 for kernel[lnc](...), 0 for kernel(...)."""
+    """Number of axes of the launch grid: 1 for `kernel[lnc](...)`, 0 for `kernel(...)`."""
     return len(_launch_context.grid())
 
 

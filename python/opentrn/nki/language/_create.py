@@ -87,7 +87,7 @@ def rand(shape, dtype, buffer=MemoryRegion.sbuf, name=""):
 
 
 def random_seed(seed) -> None:
-    """Seed the generator of `rand` from a [1, 1] tile holding a 32-bit value."""
+    """Seed the generator of `rand` from a [1, 1] tile holding a 32-bit value. Raises NkiValidationError for others."""
     require(
         is_tensor(seed),
         f"nl.random_seed takes a [1, 1] tile, got {type(seed)}",
@@ -99,7 +99,8 @@ def random_seed(seed) -> None:
 def shared_constant(constant):
     """A tensor in shared HBM holding a numpy array or the contents of a .npy file.
 
-    Programs share one copy.
+    Programs share one copy. Raises NkiValidationError for an array without dimensions, and what NumPy raises for
+    a file that it cannot read.
     """
     _machine.machine()  # a constant belongs to a kernel
     if isinstance(constant, (str, os.PathLike)):
@@ -112,7 +113,8 @@ def shared_constant(constant):
 def shared_identity_matrix(n, dtype=dtypes.uint8, dst=None):
     """The n x n identity (n <= 128) in SBUF.
 
-    A shared constant, loaded by one DMA into `dst` or a new tile.
+    A shared constant, loaded by one DMA into `dst` or a new [n, n] tile of `dtype`. Raises NkiValidationError for
+    another n.
     """
     require(
         0 < n <= _PARTITIONS,
@@ -149,9 +151,9 @@ def store(dst, value):
 
 
 def load_transpose2d(src, dtype=None):
-    """A new SBUF tile with the transpose of a rank-2 HBM tensor.
+    """A new [n, m] tile in SBUF with the transpose of an [m, n] tensor in HBM, of its dtype or of `dtype`.
 
-    A DMA whose access pattern walks the columns.
+    A DMA whose access pattern walks the columns. Raises NkiValidationError for another rank.
     """
     require(
         len(src.shape) == 2,
@@ -170,7 +172,10 @@ def expand_dims(x, axis):
 
 
 def broadcast_to(x, shape, dtype=None):
-    """x in `shape` (same rank): x itself if nothing changes, else a new tile."""
+    """x in `shape` (same rank): x itself if nothing changes, else a new tile, of `dtype` if it is given.
+
+    Raises NkiValidationError where a dimension of x is neither 1 nor that of `shape`.
+    """
     shape, old = tuple(shape), tuple(x.shape)
     if len(shape) != len(old) or any(a not in (1, b) for a, b in zip(old, shape)):
         raise NkiValidationError(
@@ -184,7 +189,10 @@ def broadcast_to(x, shape, dtype=None):
 
 
 def transpose(x, dtype=None):
-    """Partition and free dimension of a rank-2 tile swapped, by the Tensor engine; the result is in PSUM."""
+    """[n, m] of a tile [m, n], by the Tensor engine; the result is in PSUM, or in SBUF where `dtype` is another.
+
+    Raises NkiValidationError for another rank.
+    """
     require(len(x.shape) == 2, f"nl.transpose needs a rank-2 tile, got shape {tuple(x.shape)}", "nki.shape")
     dst = ndarray((x.shape[1], x.shape[0]), x.dtype, MemoryRegion.psum)
     nisa.nc_transpose(dst, x)

@@ -341,7 +341,10 @@ def sqrt(x, dtype=None):
 
 
 def rsqrt(x, dtype=None):
-    """1 / sqrt(x): on GpSimd, the more exact of the two, since NKI 0.5; before, and of a tile in PSUM, on Scalar."""
+    """1 / sqrt(x): on GpSimd, the more exact of the two, since NKI 0.5; before, and of a tile in PSUM, on Scalar.
+
+    A new tile of x's shape, and of its dtype or `dtype`. Raises NkiValidationError for what is no tile.
+    """
     require(is_tensor(x), f"nl.rsqrt needs a tile, got {type(x)}", "nki.operand")
     if strict.minor(strict.release()) < 5 or x.buffer == MemoryRegion.psum:
         return _activation(rsqrt, x, dtype)
@@ -428,7 +431,7 @@ def erf_dx(x, dtype=None):
 
 
 def prelu(x, *args, **kwargs):
-    """Names the parametric ReLU of nki.isa.activate2; it is no function of its own."""
+    """Names the parametric ReLU of nki.isa.activate2; it is no function of its own: a call raises ArgumentError."""
     raise ArgumentError(
         "nl.prelu only names an operator",
         label="nki.operator", hint="nisa.activate2(op=nl.prelu, relu_param=...)",
@@ -436,14 +439,14 @@ def prelu(x, *args, **kwargs):
 
 
 def bypass(x=None, *args, **kwargs):
-    """Names the operator that passes data through; it is no function of its own."""
+    """Names the operator that passes data through; it is no function of its own: a call raises ArgumentError."""
     raise ArgumentError(
         "nl.bypass only names an operator", label="nki.operator", hint="nisa.tensor_scalar(op0=nl.bypass, ...)"
     )
 
 
 def average(x=None, *args, **kwargs):
-    """Names an averaging reduction; it is no function of its own."""
+    """Names an averaging reduction; it is no function of its own: a call raises ArgumentError."""
     raise ArgumentError(
         "nl.average only names an operator", label="nki.operator", hint="nl.mean, which computes a mean"
     )

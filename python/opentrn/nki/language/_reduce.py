@@ -122,7 +122,7 @@ def rms_norm(x, w, axis, n, epsilon=1e-06, dtype=None, compute_dtype=None):
 def dropout(x, rate, dtype=None):
     """Zero each element with probability `rate` (a number, or a tile with one value per partition).
 
-    No rescaling.
+    No rescaling; a new tile of x's shape, and of its dtype or `dtype`. Raises NkiValidationError for what is no tile.
     """
     require(is_tensor(x), f"nl.dropout needs a tile, got {type(x)}", "nki.operand")
     dst = ew.tile(tuple(x.shape), dtype if dtype is not None else x.dtype)
