@@ -3,8 +3,8 @@
 
     ./dev conformance dra CHECKOUT
 
-CHECKOUT: aws-neuron/aws-neuron-sdk (deploy/files/specs). Needs PyYAML. Published are two nodes: a trn2.48xlarge, and one
-of an UltraServer, both with the driver's version that a claim names.
+CHECKOUT: aws-neuron/aws-neuron-sdk (deploy/files/specs). Needs PyYAML. Published are two nodes: a trn2.48xlarge, and
+one of an UltraServer, both with the driver's version that a claim names.
 """
 
 from __future__ import annotations

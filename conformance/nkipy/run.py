@@ -32,7 +32,7 @@ PACKAGES = (
         "ruff",
         "ninja",
     ),
-    *("numpy", "ml_dtypes", "pytest", "pytest-order", "pytest-timeout", "hypothesis", "cmake<4"),
+    *("boto3", "numpy", "ml_dtypes", "pytest", "pytest-order", "pytest-xdist", "pytest-timeout", "hypothesis", "cmake<4"),
 )
 SUITES = {"unit": "tests/unit", "integration": "tests/integration", "spike": "spike/tests"}
 

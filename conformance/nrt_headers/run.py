@@ -114,7 +114,7 @@ def main() -> int:
         print(f"DIFFERS {each}")
     total = len(facts[0]) + len(names[2])
     print(
-        f"{total - len(apart)} of {total} the same: {len(facts[0])} values, sizes and offsets, {len(names[2])} functions"
+        f"{total - len(apart)} of {total} the same: {len(facts[0])} values, sizes, offsets, {len(names[2])} functions"
     )
     return 0 if not apart and len(names[2]) > 100 else 1
 

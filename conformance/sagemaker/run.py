@@ -17,6 +17,11 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = """
+import sys
+from sagemaker_training import environment
+print(environment.num_neurons("ml." + sys.argv[1]))
+"""
 EXPECTED = {"trn1.2xlarge": 2, "trn1.32xlarge": 32, "inf2.48xlarge": 24, "trn2.48xlarge": 64}
 
 
@@ -39,7 +44,7 @@ def main() -> int:
                 NEURON_PLATFORM_TARGET_OVERRIDE=instance,
             )
             done = subprocess.run(
-                [options.python, "-c", "from sagemaker_training.environment import num_neurons; print(num_neurons())"],
+                [options.python, "-c", PROGRAM, instance],
                 env=environment, stdout=subprocess.PIPE, text=True,
             )  # fmt: skip
             found = done.stdout.split()[-1:] or ["nothing"]

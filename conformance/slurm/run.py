@@ -177,7 +177,7 @@ def checks(cluster: Cluster) -> list[tuple[str, bool, str]]:
     )
     program = cluster.folder / "twice.mlir"
     program.write_text(MODEL)
-    words = f"PYTHONPATH={ROOT / 'python'} {sys.executable} -m opentrn run {program} -i 1,2,3,4 --json"
+    words = f"PYTHONPATH={ROOT / 'python'} {sys.executable} -m opentrn run {program} --json"
     ran = cluster.srun("-N1", "-n1", "--gres=gpu:1", "sh", "-c", words, check=False)
     check("a model runs inside of a job", ran.returncode == 0, ran.stdout + ran.stderr)
     script = cluster.folder / "job.sh"
