@@ -78,11 +78,8 @@ def answer(port: int, query: str) -> list[float]:
         return [float(row["value"][1]) for row in json.load(response)["data"]["result"]]
 
 
-def ask_all(folder: Path, server: Path, queries: Sequence[str]) -> dict[str, list[float]]:
-    """Starts everything, waits for some scrapes, and asks; ends what it started."""
-    exporter, port = free_port(), free_port()
-    scrape = {"job_name": "neuron", "scrape_interval": "1s", "static_configs": [{"targets": [f"127.0.0.1:{exporter}"]}]}
-    (folder / "prometheus.yml").write_text(json.dumps({"scrape_configs": [scrape]}))
+def start_exporter(folder: Path, exporter: int) -> list[subprocess.Popen[bytes]]:
+    """A process that executes a model, the monitor, and the exporter at the port; end() ends them."""
     (folder / "monitor.json").write_text(
         json.dumps({
             "period": "1s",
@@ -96,33 +93,54 @@ def ask_all(folder: Path, server: Path, queries: Sequence[str]) -> dict[str, lis
     environment["NEURON_PLATFORM_TARGET_OVERRIDE"] = "trn2.48xlarge"
     opentrn = [sys.executable, "-m", "opentrn"]
     job = [sys.executable, "-c", PROGRAM, str(folder / "model.mlir"), str(PYTHON)]
-    store = [f"--storage.tsdb.path={folder / 'data'}", f"--config.file={folder / 'prometheus.yml'}"]
-    started: list[subprocess.Popen[bytes]] = []
+    started = [subprocess.Popen(job, env=environment)]
     try:
-        started.append(subprocess.Popen(job, env=environment))
         monitor = subprocess.Popen(
-            [*opentrn, "neuron-monitor", "-c", str(folder / "monitor.json")], env=environment, stdout=subprocess.PIPE
+            [*opentrn, "neuron-monitor", "-c", str(folder / "monitor.json")],
+            env=environment,
+            stdout=subprocess.PIPE,
         )
         started.append(monitor)
-        started.append(
-            subprocess.Popen(
-                [*opentrn, "neuron-monitor-prometheus", "--port", str(exporter)], env=environment, stdin=monitor.stdout
-            )
-        )
+        command = [*opentrn, "neuron-monitor-prometheus", "--port", str(exporter)]
+        started.append(subprocess.Popen(command, env=environment, stdin=monitor.stdout))
+    except BaseException:
+        end(started)
+        raise
+    return started
+
+
+def end(started: Sequence[subprocess.Popen[bytes]]) -> None:
+    for process in reversed(started):
+        process.terminate()
+    for process in started:
+        process.wait()
+
+
+def ask_all(folder: Path, server: Path, queries: Sequence[str]) -> dict[str, list[float]]:
+    """Starts everything, waits for some scrapes, and asks; ends what it started."""
+    exporter, port = free_port(), free_port()
+    scrape = {
+        "job_name": "neuron",
+        "scrape_interval": "1s",
+        "static_configs": [{"targets": [f"127.0.0.1:{exporter}"]}],
+    }
+    (folder / "prometheus.yml").write_text(json.dumps({"scrape_configs": [scrape]}))
+    store = [f"--storage.tsdb.path={folder / 'data'}", f"--config.file={folder / 'prometheus.yml'}"]
+    started = start_exporter(folder, exporter)
+    try:
         with (folder / "log").open("wb") as log:
             command = [str(server), *store, f"--web.listen-address=127.0.0.1:{port}"]
             started.append(subprocess.Popen(command, stdout=log, stderr=log))
         time.sleep(SCRAPES_S)
         return {query: answer(port, query) for query in queries}
     finally:
-        for process in reversed(started):
-            process.terminate()
-        for process in started:
-            process.wait()
+        end(started)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--prometheus", metavar="PROGRAM", type=Path, default=Path("/usr/bin/prometheus"))
     options = parser.parse_args()

@@ -25,7 +25,9 @@ namespace opentrn::device {
 
 namespace {
 
-thread_local int t_core = -1;  // of a CoreScope; -1: the first held one
+thread_local int t_core = -1;                            // of a CoreScope; -1: the first held one
+thread_local const std::vector<int>* t_cores = nullptr;  // of a CoresScope
+thread_local std::optional<Execution> t_last_execution;
 
 template <size_t Size>
 void put_text(char (&to)[Size], std::string_view text) {
@@ -206,6 +208,12 @@ bool is_listed() {
 CoreScope::CoreScope(int core) : outer_(t_core) { t_core = core; }
 CoreScope::~CoreScope() { t_core = outer_; }
 
+CoresScope::CoresScope(const std::vector<int>& cores) : outer_(t_cores) { t_cores = &cores; }
+CoresScope::~CoresScope() { t_cores = outer_; }
+int CoresScope::core(size_t device) {
+  return t_cores != nullptr && device < t_cores->size() ? (*t_cores)[device] : t_core;
+}
+
 void load(const ModelFacts& model) {
   if (Presence* presence = here()) presence->load(model);
 }
@@ -214,14 +222,25 @@ void unload(const void* key) {
   if (Presence* presence = here()) presence->unload(key);
 }
 
+void add_memory(Memory kind, int64_t bytes) {
+  if (Presence* presence = here()) Presence::add(presence->current(), kind, bytes);
+}
+
 bool wants_times() {
   Presence* presence = here();
   return presence && presence->record().watched_until_ns.load(std::memory_order_relaxed) > monotonic_ns();
 }
 
+std::optional<Execution> last_execution() { return t_last_execution; }
+
+void executed_again(const Execution& execution) {
+  executed(execution.outcome, 0, execution.predicted ? &*execution.predicted : nullptr);
+}
+
 void executed(Outcome outcome, uint64_t host_ns, const Predicted* predicted) {
   Presence* presence = here();
   if (!presence) return;
+  t_last_execution = Execution{outcome, predicted ? std::optional(*predicted) : std::nullopt};
   CoreRecord& core = presence->current();
   core.outcomes[static_cast<size_t>(outcome)].fetch_add(1);
   if (outcome != Outcome::kCompleted) return;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,20 @@ class CoreScope {
   int outer_;
 };
 
+// The cores of a program over several devices, by device, for whoever runs a part of it on this thread.
+class CoresScope {
+ public:
+  explicit CoresScope(const std::vector<int>& cores);  // outlive it
+  ~CoresScope();
+  CoresScope(const CoresScope&) = delete;
+  CoresScope& operator=(const CoresScope&) = delete;
+  // Of a device; the current core where no scope names it.
+  static int core(size_t device);
+
+ private:
+  const std::vector<int>* outer_;
+};
+
 struct ModelFacts {
   const void* key = nullptr;  // what the model is known by while it lives
   std::string name;
@@ -47,6 +62,10 @@ struct ModelFacts {
 // A model lies on the current core from here to unload(); further calls with a key do nothing.
 void load(const ModelFacts& model);
 void unload(const void* key);
+
+// Bytes of device memory on the current core, of a kind that no model brings along; negative when they are
+// freed.
+void add_memory(Memory kind, int64_t bytes);
 
 // Whether somebody asks for predicted times now.
 bool wants_times();
@@ -59,5 +78,14 @@ struct Predicted {
 };
 // One execution on the current core. `predicted`: null where nobody knows.
 void executed(Outcome outcome, uint64_t host_ns, const Predicted* predicted);
+
+// The last one of this thread; executed_again() counts such a one on the current core, which this host did
+// not have to simulate: its values are known.
+struct Execution {
+  Outcome outcome = Outcome::kCompleted;
+  std::optional<Predicted> predicted;
+};
+std::optional<Execution> last_execution();
+void executed_again(const Execution& execution);
 
 }  // namespace opentrn::device

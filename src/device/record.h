@@ -12,7 +12,7 @@
 namespace opentrn::device {
 
 inline constexpr char kRecordMagic[8] = {'O', 'T', 'R', 'N', 'R', 'U', 'N', '1'};
-inline constexpr uint32_t kRecordVersion = 1;
+inline constexpr uint32_t kRecordVersion = 2;
 inline constexpr uint32_t kRecordCoresMax = 4096;
 inline constexpr uint32_t kRecordModels = 64;
 inline constexpr uint32_t kRecordLatencies = 512;
@@ -23,7 +23,7 @@ enum class Outcome : uint32_t { kCompleted, kCompletedWithError, kIncorrectInput
 inline constexpr size_t kOutcomes = static_cast<size_t>(Outcome::kCount);
 
 // Device memory by those of AWS's categories that are counted here, in bytes.
-enum class Memory : uint32_t { kConstants, kModelCode, kScratchpad, kCount };
+enum class Memory : uint32_t { kConstants, kModelCode, kScratchpad, kTensors, kCount };
 inline constexpr size_t kMemories = static_cast<size_t>(Memory::kCount);
 
 using Counter = std::atomic<uint64_t>;

@@ -161,7 +161,8 @@ Json execution_stats(const Moment& from, const Moment& to) {
 Json memory_used(const Machine& machine, const Moment& from, const Moment& to) {
   constexpr std::pair<Memory, const char*> kNames[] = {{Memory::kConstants, "constants"},
                                                        {Memory::kModelCode, "model_code"},
-                                                       {Memory::kScratchpad, "model_shared_scratchpad"}};
+                                                       {Memory::kScratchpad, "model_shared_scratchpad"},
+                                                       {Memory::kTensors, "tensors"}};
   uint64_t total = 0;
   Json cores = Json::object();
   const bool unknown_code = std::any_of(to.process.models.begin(), to.process.models.end(),
@@ -171,7 +172,10 @@ Json memory_used(const Machine& machine, const Moment& from, const Moment& to) {
     for (const auto& [kind, name] : kNames) {
       const uint64_t bytes = core.memory[static_cast<size_t>(kind)];
       total += bytes;
-      if (kind != Memory::kModelCode || !unknown_code) row[name] = bytes;
+      if (kind == Memory::kModelCode && unknown_code) continue;
+      // Whoever never had one does not count them.
+      if (kind == Memory::kTensors && core.memory_peak[static_cast<size_t>(kind)] == 0) continue;
+      row[name] = bytes;
     }
     cores[std::to_string(core.index)] = std::move(row);
   }

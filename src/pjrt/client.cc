@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "device/presence.h"
 #include "runtime/accounting.h"
 
 namespace opentrn::pjrt {
@@ -62,7 +63,7 @@ void NamedValues::add(std::string name, std::vector<int64_t> list) {
 }
 
 void Device::take(int64_t bytes) {
-  std::lock_guard lock(mutex);
+  std::unique_lock lock(mutex);
   if (bytes_in_use + bytes > bytes_limit)
     throw Fault(FaultKind::kCapacity, "pjrt.hbm",
                 fmt::format("{} bytes more do not fit the HBM of device {}: {} of {} are in use", bytes, id,
@@ -73,11 +74,18 @@ void Device::take(int64_t bytes) {
   bytes_peak = std::max(bytes_peak, bytes_in_use);
   largest_allocation = std::max(largest_allocation, bytes);
   ++allocations;
+  lock.unlock();
+  const device::CoreScope scope(core);
+  device::add_memory(device::Memory::kTensors, bytes);
 }
 
 void Device::give_back(int64_t bytes) {
-  std::lock_guard lock(mutex);
-  bytes_in_use -= bytes;
+  {
+    std::lock_guard lock(mutex);
+    bytes_in_use -= bytes;
+  }
+  const device::CoreScope scope(core);
+  device::add_memory(device::Memory::kTensors, -bytes);
 }
 
 Client::Client(Settings from) : settings(std::move(from)), topology{this}, usage(settings.usage_file) {

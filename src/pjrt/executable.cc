@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/interrupt.h"
+#include "device/presence.h"
 #include "pjrt/cost.h"
 #include "pjrt/element.h"
 #include "pjrt/layouts.h"
@@ -50,6 +51,8 @@ struct Call {
       }
       Timeline& timeline = Timeline::instance();
       if (timeline.wanted()) timeline.add(program, cores, unix_ns());
+      const device::CoresScope cores_scope(cores);
+      const device::CoreScope core_scope(cores.front());
       const auto began = std::chrono::steady_clock::now();
       std::vector<std::vector<graph::Literal>> made = program->run(std::move(values));
       if (usage->wanted())

@@ -9,6 +9,7 @@
 
 #include "base/fault.h"
 #include "compiler/analysis/counted_loop.h"
+#include "device/presence.h"
 #include "graph/eval/process_groups.h"
 #include "graph/op_definitions.h"
 #include "pjrt/callback.h"
@@ -332,18 +333,23 @@ void ParallelProgram::run(const Step& step, Environment& environment) const {
 std::vector<ParallelProgram::Values> ParallelProgram::run_devices(const Step& step,
                                                                   const std::vector<Values>& inputs) const {
   std::vector<Values> results(devices_);
+  std::vector<std::optional<device::Execution>> executions(devices_);
   for (size_t device = 0; device < devices_; ++device) {
+    const device::CoreScope scope(device::CoresScope::core(device));
     step.runs.fetch_add(1, std::memory_order_relaxed);
     size_t twin = 0;
     while (twin < device && !same(inputs[twin], inputs[device])) ++twin;
     if (twin < device) {
       results[device] = results[twin];
+      executions[device] = executions[twin];
+      if (executions[device]) device::executed_again(*executions[device]);
     } else if (step.model) {
       std::vector<graph::Literal> literals;
       for (const RuntimeValue& input : inputs[device]) literals.push_back(input.literal());
       if (check_ && !step.checked.exchange(true)) check_on_host(alone(step), literals);
       for (graph::Literal& result : step.model->run(step.types, literals))
         results[device].push_back({std::move(result)});
+      executions[device] = device::last_execution();
     } else {
       results[device] = graph::eval::evaluate(module_, step.function, inputs[device], evaluator_options());
     }

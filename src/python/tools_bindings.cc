@@ -2,6 +2,7 @@
 #include "python/tools_bindings.h"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <tuple>
 
@@ -12,6 +13,7 @@
 
 #include "cli/machine_options.h"
 #include "device/presence.h"
+#include "device/registry.h"
 #include "monitor/machine.h"
 #include "monitor/monitor.h"
 #include "monitor/neuron_ls.h"
@@ -50,16 +52,83 @@ std::string neuron_ls(const std::string& instance, int lnc, const std::vector<st
                                       : monitor::ls_text(machine, processes, options);
 }
 
-// Of the machine that `instance`, or the environment, names; `config`: text, or "" for all groups.
-std::unique_ptr<monitor::Monitor> make_monitor(const std::string& instance, const std::string& config,
-                                               const std::string& name) {
+// The simulated server that `instance`, or the environment, names.
+monitor::Machine machine_named(const std::string& instance) {
   const arch::Tables& tables = arch::default_tables();
   cli::MachineOptions options;
   options.instance = instance;
   const fabric::Platform platform = options.platform(tables);
-  monitor::Machine machine = monitor::machine_of(tables, platform, options.cores_per_rank(tables, platform));
+  return monitor::machine_of(tables, platform, options.cores_per_rank(tables, platform));
+}
+
+nb::dict machine_facts(const std::string& instance) {
+  const monitor::Machine machine = machine_named(instance);
+  nb::dict facts;
+  facts["instance_type"] = machine.instance_type;
+  facts["instance_id"] = machine.instance_id;
+  facts["chip"] = machine.chip;
+  facts["generation"] = machine.generation;
+  facts["physical_cores_per_core"] = machine.physical_cores_per_core;
+  facts["memory_bytes"] = machine.memory_bytes;
+  facts["rows"] = machine.rows;
+  facts["columns"] = machine.columns;
+  facts["is_torus"] = machine.is_torus;
+  facts["is_ring"] = machine.is_ring;
+  nb::list devices;
+  for (const monitor::Device& device : machine.devices) {
+    nb::dict row;
+    row["index"] = device.index;
+    row["cores"] = device.cores;
+    row["connected_to"] = device.connected_to;
+    row["bdf"] = device.bdf;
+    row["numa_node"] = device.numa_node;
+    row["cpu_affinity"] = device.cpu_affinity;
+    devices.append(row);
+  }
+  facts["devices"] = devices;
+  return facts;
+}
+
+nb::dict core_facts(const device::CoreState& core) {
+  nb::dict row;
+  row["index"] = core.index;
+  row["elapsed_ns"] = core.elapsed_ns;
+  row["last_ns"] = core.last_ns;
+  row["timed"] = core.timed;
+  row["untimed"] = core.untimed;
+  row["flops"] = core.flops;
+  row["loads"] = core.loads;
+  row["outcomes"] = std::vector<uint64_t>(std::begin(core.outcomes), std::end(core.outcomes));
+  row["memory"] = std::vector<uint64_t>(std::begin(core.memory), std::end(core.memory));
+  row["memory_peak"] = std::vector<uint64_t>(std::begin(core.memory_peak), std::end(core.memory_peak));
+  return row;
+}
+
+// Of device::list_processes(). `watch_s`: asks for predicted times, so long from now.
+nb::list device_processes(double watch_s) {
+  const device::Listing listing = device::list_processes(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(watch_s)));
+  nb::list rows;
+  for (const device::Process& process : listing.processes) {
+    nb::dict row;
+    row["pid"] = process.pid;
+    row["is_tool"] = process.is_tool;
+    row["tag"] = process.tag;
+    row["command"] = process.command;
+    row["instance"] = process.instance;
+    nb::list cores;
+    for (const device::CoreState& core : process.cores) cores.append(core_facts(core));
+    row["cores"] = cores;
+    rows.append(row);
+  }
+  return rows;
+}
+
+// Of the machine that `instance`, or the environment, names; `config`: text, or "" for all groups.
+std::unique_ptr<monitor::Monitor> make_monitor(const std::string& instance, const std::string& config,
+                                               const std::string& name) {
   return std::make_unique<monitor::Monitor>(
-      std::move(machine),
+      machine_named(instance),
       name.empty() ? monitor::default_monitor_config() : monitor::parse_monitor_config(config, name));
 }
 
@@ -71,6 +140,8 @@ void bind_tools(nb::module_& module) {
       .def(nb::new_(&make_monitor), "instance"_a, "config"_a, "name"_a)
       .def("wait_s", &monitor::Monitor::wait_s)
       .def("report", &monitor::Monitor::report);
+  module.def("machine_facts", &machine_facts, "instance"_a = "");
+  module.def("device_processes", &device_processes, "watch_s"_a = 0.0);
   module.def("hold_as_tool", [] { device::hold({"", {}, 1, true}); });
 }
 

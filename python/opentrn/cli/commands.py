@@ -50,8 +50,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(words: list[str]) -> int:
+    from opentrn.cli import neuron_tools as cli_neuron_tools
+
     if words and words[0] in _CPP_COMMANDS:
         return _cpp_command(words)
+    if words[:1] in (["neuronx-cc"], ["neuron_parallel_compile"]):
+        return cli_neuron_tools.pass_on(words)
     if words[:1] == ["profile"] and "--" in words:
         from opentrn.cli import program as cli_program
 
@@ -165,7 +169,9 @@ def _add_run(commands: Any) -> None:
         "opentrn run model.onnx --dim batch=1 --target trn3          a model",
     )
     groups = _add_kernel_options(run)
-    groups.output.add_argument("--json", action="store_true", help="print JSON; what a kernel prints is on stderr")
+    groups.output.add_argument(
+        "--json", action="store_true", help="print JSON; what a kernel prints is on stderr"
+    )
     groups.output.add_argument("--save-outputs", metavar="DIR", help="write outputs as DIR/<kernel>.<n>.npy")
     groups.output.add_argument(
         "--save-program",
@@ -270,7 +276,9 @@ def _add_kernel_options(parser: argparse.ArgumentParser, also: str = "") -> cli_
                         help=f"file.py:function, package.module:function{also} or a model")  # fmt: skip
     groups = cli_help.Groups.of(parser)
     cli_model.add_input(groups.inputs, "an argument: 128x512:bfloat16:randn(1), 1024x, file.npy, 3, True")
-    groups.inputs.add_argument("--no-execute", action="store_true", help="predict the time without computing values")
+    groups.inputs.add_argument(
+        "--no-execute", action="store_true", help="predict the time without computing values"
+    )
     groups.inputs.add_argument("--loop-iterations", type=cli_model.loop_iterations, metavar="N",
                                help="of device loops whose bounds depend on values that are not computed")  # fmt: skip
     groups.inputs.add_argument("--strict", metavar="VERSION", nargs="?", const="",
@@ -289,7 +297,9 @@ def _add_kernel_options(parser: argparse.ArgumentParser, also: str = "") -> cli_
     cli_model.add_compilation(groups.model)
     cli_model.add_no_cache(groups.model)
     cli_model.add_progress(groups.output)
-    groups.output.add_argument("--traceback", action="store_true", help="show the Python traceback of an error")
+    groups.output.add_argument(
+        "--traceback", action="store_true", help="show the Python traceback of an error"
+    )
     return groups
 
 
@@ -368,7 +378,8 @@ def _launch_and_print(options: argparse.Namespace, progress: Progress, execute: 
         if not is_legacy(kernel):
             raise kernel_file.UsageError(
                 "--grid: of NKI 0.1 kernels, and this is none",
-                label="cli.argument", hint="--lnc 2 for two cores",
+                label="cli.argument",
+                hint="--lnc 2 for two cores",
             )
         kernel = kernel[options.grid]
     progress.begin("making inputs")
@@ -398,7 +409,8 @@ def _rounding(options: argparse.Namespace) -> int | bool | None:
     if seed is not None and not wanted:
         raise UsageError(
             "--seed of a kernel is that of stochastic rounding",
-            label="cli.argument", hint="add --enable-stochastic-rounding",
+            label="cli.argument",
+            hint="add --enable-stochastic-rounding",
         )
     if stated.enabled is False or not wanted:
         return False
@@ -426,7 +438,8 @@ def _require_arguments(kernel: Any, inputs: dict[str, Any]) -> None:
     if unknown:
         raise UsageError(
             f"the kernel has no input {', '.join(unknown)}",
-            label="cli.input", hint=f"it has: {', '.join(parameters)}",
+            label="cli.input",
+            hint=f"it has: {', '.join(parameters)}",
         )
 
 
@@ -437,12 +450,15 @@ def _run(options: argparse.Namespace) -> int:
 
     if options.no_execute and options.no_time:
         raise UsageError(
-            "--no-execute and --no-time leave nothing to do", label="cli.argument", hint="leave one of them out"
+            "--no-execute and --no-time leave nothing to do",
+            label="cli.argument",
+            hint="leave one of them out",
         )
     if options.scheduled and (not options.save_program or options.no_time):
         raise UsageError(
             "--scheduled is of --save-program, and needs the compiler",
-            label="cli.argument", hint="leave --no-time out",
+            label="cli.argument",
+            hint="leave --no-time out",
         )
     if options.no_execute and options.save_outputs:
         raise UsageError("--save-outputs needs values", label="cli.argument", hint="leave --no-execute out")
@@ -452,7 +468,8 @@ def _run(options: argparse.Namespace) -> int:
     if _is_program_file(options.kernel):
         raise UsageError(
             f"{options.kernel} is a saved program, which holds no values of its inputs to run with",
-            label="cli.kernel", hint="opentrn profile or opentrn disasm, or opentrn run with the kernel",
+            label="cli.kernel",
+            hint="opentrn profile or opentrn disasm, or opentrn run with the kernel",
         )
     if cli_model.is_model(options.kernel):
         _refuse_kernel_options(options)
@@ -517,7 +534,9 @@ def collective_texts(result: Any) -> list[str]:
         size = f"{row.bytes} bytes of each rank" if row.bytes else "no bytes"
         text = f"{row.what}: group {row.group}, {size}, {Path(row.file).name}:{row.line}"
         counts[text] = counts.get(text, 0) + 1
-    lines = [f"collective: {text}" + (f" ({count} times)" if count > 1 else "") for text, count in counts.items()]
+    lines = [
+        f"collective: {text}" + (f" ({count} times)" if count > 1 else "") for text, count in counts.items()
+    ]
     if result.traffic is not None and lines:
         lines.append(result.traffic.text(4).rstrip())
     return lines

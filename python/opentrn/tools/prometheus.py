@@ -9,13 +9,21 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from opentrn.errors import InputError, MissingModule
 
 _LINE_BYTES_MAX = 16 << 20
-_INSTANCE_LABELS = ("instance_id", "instance_name", "instance_type", "availability_zone", "region", "subnet_id")
+_INSTANCE_LABELS = (
+    "instance_id",
+    "instance_name",
+    "instance_type",
+    "availability_zone",
+    "region",
+    "subnet_id",
+)
 _MEMORY = ("constants", "model_code", "model_shared_scratchpad", "runtime_memory", "tensors")
 _ECC = ("mem_ecc_corrected", "mem_ecc_uncorrected", "sram_ecc_corrected", "sram_ecc_uncorrected")
 _Sample = tuple[str, str, dict[str, str], float]  # kind, name, labels, value
@@ -35,7 +43,12 @@ def samples_of(report: dict[str, Any]) -> Iterator[_Sample]:
     hardware = report.get("neuron_hardware_info", {})
     labels = {
         name: str(hardware[name])
-        for name in ("neuron_device_count", "neuroncore_per_device_count", "neuron_device_type", "neuroncore_version")
+        for name in (
+            "neuron_device_count",
+            "neuroncore_per_device_count",
+            "neuron_device_type",
+            "neuroncore_version",
+        )
         if name in hardware
     }
     yield "gauge", "neuron_hardware_info", labels, 1
@@ -60,7 +73,12 @@ def _runtime(tag: str, report: dict[str, Any]) -> Iterator[_Sample]:
                 yield "gauge", f"neuroncore_memory_usage_{kind}", labels, row[kind]
     usage = report.get("neuron_runtime_vcpu_usage", {}).get("vcpu_usage") or {}
     for kind, percent in usage.items():
-        yield "gauge", "neuron_runtime_vcpu_usage_ratio", {"usage_type": kind, "runtime_tag": tag}, percent / 100
+        yield (
+            "gauge",
+            "neuron_runtime_vcpu_usage_ratio",
+            {"usage_type": kind, "runtime_tag": tag},
+            percent / 100,
+        )
     stats = report.get("execution_stats", {})
     for kind, count in stats.get("execution_summary", {}).items():
         yield "counter", "execution_status_total", {"status_type": kind, "runtime_tag": tag}, count
@@ -89,6 +107,9 @@ class Collector:
         self._lock = threading.Lock()
         self._gauges: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
         self._counters: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+        self._created: dict[
+            tuple[str, tuple[tuple[str, str], ...]], float
+        ] = {}  # when a counter was first seen
         self._periods: dict[str, float] = {}  # of a process's execution_stats, which a report may repeat
 
     def take(self, report: dict[str, Any]) -> None:
@@ -103,13 +124,18 @@ class Collector:
                 gauges[key] = float(value)
             elif labels["runtime_tag"] not in repeated or key not in counters:
                 counters[key] = counters.get(key, 0.0) + float(value)
+        now = time.time()
         with self._lock:
             self._gauges, self._counters = gauges, counters
+            for key in (*counters, *(key for key in gauges if key[0].endswith("_total"))):
+                self._created.setdefault(key, now)
 
     def _repeated(self, report: dict[str, Any]) -> set[str]:
         """Tags whose execution_stats are those of the report before: another group was due."""
         periods = {
-            runtime["neuron_runtime_tag"]: float(runtime["report"].get("execution_stats", {}).get("period", 0))
+            runtime["neuron_runtime_tag"]: float(
+                runtime["report"].get("execution_stats", {}).get("period", 0)
+            )
             for runtime in report.get("neuron_runtime_data", [])
         }
         same = {tag for tag, period in periods.items() if self._periods.get(tag) == period}
@@ -121,19 +147,30 @@ class Collector:
 
         with self._lock:
             parts = (("gauge", dict(self._gauges)), ("counter", dict(self._counters)))
+            created = dict(self._created)
         metrics: dict[str, Metric] = {}
         for kind, values in parts:
             for (name, labels), value in values.items():
                 family = name.removesuffix("_total")
-                metric = metrics.setdefault(family, Metric(family, name, "counter" if name != family else kind))
+                metric = metrics.setdefault(
+                    family, Metric(family, name, "counter" if name != family else kind)
+                )
                 metric.add_sample(name, dict(labels), value)
+                if name != family:
+                    metric.add_sample(f"{family}_created", dict(labels), created[name, labels])
         return metrics.values()
 
 
 def run(port: int, host: str) -> int:
     """Serves until standard input ends. Raises InputError and, without prometheus_client, MissingModule."""
     try:
-        from prometheus_client import CollectorRegistry, start_http_server
+        from prometheus_client import (
+            CollectorRegistry,
+            GCCollector,
+            PlatformCollector,
+            ProcessCollector,
+            start_http_server,
+        )
     except ImportError as error:
         raise MissingModule(
             "neuron-monitor-prometheus needs the package prometheus_client",
@@ -144,6 +181,8 @@ def run(port: int, host: str) -> int:
     collector = Collector()
     registry = CollectorRegistry()
     registry.register(collector)  # type: ignore[arg-type]
+    for own in (ProcessCollector, PlatformCollector, GCCollector):  # of this program, as AWS's has them
+        own(registry=registry)
     try:
         start_http_server(port, addr=host, registry=registry)
     except OSError as error:

@@ -135,6 +135,7 @@ class Converter {
     const Computation& entry = computation(proto_.entry);
     (void)function_of(entry, "main", true);
     for (const Alias& alias : proto_.aliases) donate(entry, alias);
+    take_names(entry);
     return std::move(module_);
   }
 
@@ -160,6 +161,28 @@ class Converter {
         result >= static_cast<int64_t>(main.result_types.size()))
       fail(fmt::format("result {} takes the place of argument {}: there is none", result, alias.parameter));
     main.argument_attributes[static_cast<size_t>(alias.parameter)]["tf.aliasing_output"] = result;
+  }
+
+  // Of the ports of the compiled program; names that do not fit the number of ports name nothing.
+  void take_names(const Computation& entry) {
+    Function& main = module_.functions.front();
+    const std::vector<const Instruction*> parameters = parameters_of(entry);
+    if (parameters.size() == main.arguments().size())
+      for (size_t i = 0; i < parameters.size(); ++i)
+        if (!parameters[i]->input_names.empty())
+          main.argument_attributes[i]["onnx.name"] = std::string(parameters[i]->input_names);
+    for (const Instruction& each : entry.instructions) {
+      if (each.id != entry.root || each.output_names.empty()) continue;
+      std::vector<std::string> names(1);
+      for (const char c : each.output_names) {
+        if (c == ',')
+          names.emplace_back();
+        else
+          names.back() += c;
+      }
+      if (names.size() != main.result_types.size()) continue;
+      for (size_t i = 0; i < names.size(); ++i) main.result_attributes[i]["onnx.name"] = names[i];
+    }
   }
 
   const Computation& computation(int64_t id) const {

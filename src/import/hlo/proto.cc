@@ -198,6 +198,28 @@ void read_metadata(pbf_reader reader, Instruction& into) {
   }
 }
 
+// FrontendAttributes: 1, a map of texts.
+void read_frontend_attributes(pbf_reader reader, Instruction& into) {
+  while (reader.next()) {
+    if (reader.tag() != 1) {
+      reader.skip();
+      continue;
+    }
+    pbf_reader entry = reader.get_message();
+    std::string_view key, value;
+    while (entry.next()) {
+      if (entry.tag() == 1)
+        key = view(entry.get_view());
+      else if (entry.tag() == 2)
+        value = view(entry.get_view());
+      else
+        entry.skip();
+    }
+    if (key == "neff_input_names") into.input_names = value;
+    if (key == "neff_output_names") into.output_names = value;
+  }
+}
+
 Instruction read_instruction(pbf_reader reader) {
   Instruction made;
   while (reader.next()) {
@@ -273,6 +295,7 @@ Instruction read_instruction(pbf_reader reader) {
       case 63: made.direction = view(reader.get_view()); break;
       case 65: made.has_side_effect = reader.get_bool(); break;
       case 67: made.indices_are_sorted = reader.get_bool(); break;
+      case 68: read_frontend_attributes(reader.get_message(), made); break;
       case 69: made.unique_indices = reader.get_bool(); break;
       case 70: made.rng_algorithm = reader.get_int64(); break;
       case 71: made.use_global_device_ids = reader.get_bool(); break;

@@ -49,6 +49,9 @@ struct Instruction {
   std::string_view target, backend_config, direction, comparison_type;
   std::string_view op_name, source_file;
   int source_line = 0;
+  // Frontend attributes by which AWS's compiler names what a program takes and gives; of several results with
+  // commas.
+  std::string_view input_names, output_names;
 };
 
 struct Computation {

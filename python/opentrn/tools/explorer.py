@@ -1,0 +1,325 @@
+"""neuron-explorer: profiles of compiled models in Neuron Explorer's tables.
+
+`capture` predicts a model's timeline and writes it as a trace in Chrome's JSON, which ui.perfetto.dev opens; so does
+nrt_profile_stop() of libnrt. AWS's NTFF is not documented, and is refused. `view` writes the trace as Parquet tables of
+the published schema (tools/neuron-explorer/profile-schema-reference of the SDK's documents): what a simulated device
+knows, under the names of the schema; fields that it does not know are null, and tables that it does not know are not
+written. Metadata says is_simulation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from opentrn.base.files import new_file
+from opentrn.errors import InputError, MissingModule
+
+SCHEMA_VERSION = "7.4.0"
+FORMATS = ("parquet", "perfetto", "json", "summary-text")
+_TRACE_BYTES_MAX = 2 << 30
+_LANES = 1000  # of a track, src/profile/perfetto.cc
+
+# Table -> fields: name, Arrow type, whether the schema requires it, what it is here.
+TABLES: dict[str, list[tuple[str, str, bool, str]]] = {
+    "Instruction": [
+        ("start_ts", "int64", True, "begin of its execution, predicted, in ns"),
+        ("end_ts", "int64", True, "end of its execution, predicted, in ns"),
+        ("duration_ns", "int64", True, "end_ts less start_ts"),
+        ("engine", "string", True, "tensor, vector, scalar, gpsimd or sync"),
+        ("timeline_track", "string", False, "name of the row in the Perfetto trace"),
+        ("pcore_idx", "int64", False, "physical core of the logical one"),
+        ("opcode", "string", True, "OpenTrn's name of the instruction"),
+        ("operands", "string", True, "unknown: null"),
+        ("id", "int64", True, "number of the row"),
+        ("pc", "int64", True, "number of the execution on its engine"),
+        ("compiler_pc", "int64", False, "number of the instruction in the program"),
+        ("bir_id", "string", True, "unknown: null"),
+        ("evt_wait_time_ns", "int64", False, "idle time of the engine before it"),
+        ("nki_source_location", "string", False, "file:line of the user's program"),
+        ("hlo_name", "string", False, "name of the model's op that it is of"),
+        ("raw_flops", "int64", False, "of the Tensor engine"),
+    ],
+    "DmaPacketAggregated": [
+        ("start_ts", "int64", True, "begin of the transfer, predicted, in ns"),
+        ("end_ts", "int64", True, "end of the transfer, predicted, in ns"),
+        ("duration_ns", "int64", True, "end_ts less start_ts"),
+        ("id", "int64", True, "number of the row"),
+        ("pcore_idx", "int64", False, "physical core of the logical one"),
+        ("block_id", "int32", True, "unknown: null"),
+        ("queue_idx", "int64", True, "number of the queue's row in the trace"),
+        ("queue_name", "string", True, "name of the queue"),
+        ("transfer_bytes", "int64", False, "bytes"),
+    ],
+    "OpcodeSummary": [
+        ("engine", "string", True, "as in Instruction"),
+        ("opcode", "string", True, "as in Instruction"),
+        ("instruction_count", "int64", True, "rows of Instruction"),
+        ("instruction_time_ns", "int64", True, "sum of their durations"),
+        ("active_time_ns", "int64", True, "time in which at least one is executed"),
+        ("active_time_percent", "float64", True, "of the run"),
+    ],
+    "Summary": [
+        ("total_time", "float64", False, "predicted, in s"),
+        ("hardware_flops", "int64", False, "of the Tensor engine"),
+        ("tensor_engine_active_time_percent", "float64", False, "of the run"),
+        ("vector_engine_active_time_percent", "float64", False, "of the run"),
+        ("scalar_engine_active_time_percent", "float64", False, "of the run"),
+        ("gpsimd_engine_active_time_percent", "float64", False, "of the run"),
+        ("sync_engine_active_time_percent", "float64", False, "of the run"),
+        ("dma_active_time_percent", "float64", False, "of the run, any queue"),
+    ],
+    "Metadata": [
+        ("profile_schema_version", "string", True, "of the names of tables and fields"),
+        ("ntff_version", "int32", True, "unknown: null, as there is no NTFF"),
+        ("num_physical_cores", "int32", True, "of the logical core"),
+        ("vnc_enabled", "bool", True, "whether there are two"),
+        ("first_hw_timestamp", "int64", True, "0"),
+        ("last_hw_timestamp", "int64", True, "end of the run, in ns"),
+        ("is_simulation", "bool", False, "true"),
+        ("explorer_version", "string", False, "OpenTrn's"),
+    ],
+    "Warning": [
+        ("message", "string", True, "what a reader should know"),
+        ("category", "string", True, "of what it is"),
+    ],
+}  # fmt: skip
+
+
+def _refuse(message: str, hint: str = "") -> InputError:
+    return InputError(message, label="tools.explorer", hint=hint)
+
+
+def capture(model: Path, profile: Path, loop_iterations: int | None = None) -> Path:
+    """Writes the predicted timeline of a compiled model. Raises as loading and timing it do."""
+    from opentrn.model import compiled
+
+    loaded = compiled.load(model)
+    if not isinstance(loaded, compiled.CompiledModel):
+        raise _refuse(f"{model} has several programs", hint="compile it for one size of its dimensions")
+    timing = loaded.time(loop_iterations=loop_iterations)
+    with new_file(profile) as part:
+        timing.save_perfetto(part)
+    return profile
+
+
+def read_trace(profile: Path) -> dict[str, Any]:
+    """Raises InputError "tools.explorer" for what is no trace of OpenTrn's."""
+    try:
+        if profile.stat().st_size > _TRACE_BYTES_MAX:
+            raise _refuse(f"{profile}: more than {_TRACE_BYTES_MAX >> 30} GiB")
+        text = profile.read_bytes()
+    except OSError as error:
+        raise _refuse(f"{profile}: {error.strerror}") from error
+    try:
+        trace = json.loads(text)
+        events = trace["traceEvents"]
+        simulated = trace["otherData"]["is_simulation"] == "true"
+    except (ValueError, KeyError, TypeError, RecursionError):
+        simulated, events = False, None
+    if not simulated or not isinstance(events, list):
+        raise _refuse(
+            f"{profile} is no profile of OpenTrn's",
+            hint="neuron-explorer capture writes one (AWS's NTFF is not documented, and is not read)",
+        )
+    return trace
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> int:
+    """Length of the union of [begin, end)."""
+    total, end = 0, -1
+    for begin, last in sorted(spans):
+        if last > end:
+            total += last - max(begin, end)
+            end = last
+    return total
+
+
+def tables_of(trace: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Rows by table. Raises InputError "tools.explorer" for a damaged trace."""
+    try:
+        return _tables(trace)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise _refuse(f"the trace is damaged: {error!r}") from error
+
+
+def _tables(trace: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    from opentrn import __version__
+
+    events = trace["traceEvents"]
+    names = {
+        (event["pid"], event["tid"]): str(event["args"]["name"])
+        for event in events
+        if event["ph"] == "M" and event["name"] == "thread_name"
+    }
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+    executed: dict[tuple[int, str], int] = defaultdict(int)
+    skipped = 0
+    for event in events:
+        if event["ph"] != "X":
+            continue
+        track = names[event["pid"], event["tid"]]
+        args = event["args"]
+        start, end = round(event["ts"] * 1000), round((event["ts"] + event["dur"]) * 1000)
+        span = {"start_ts": start, "end_ts": end, "duration_ns": end - start, "pcore_idx": int(event["pid"])}
+        if track == "not drawn":
+            skipped += int(args["iterations"])
+        elif "bytes" in args:
+            if args.get("instruction") is None:
+                continue
+            rows["DmaPacketAggregated"].append(
+                {**span, "id": len(rows["DmaPacketAggregated"]), "queue_idx": int(event["tid"]) // _LANES,
+                 "queue_name": track.partition(" +")[0], "transfer_bytes": int(args["bytes"])}
+            )  # fmt: skip
+        else:
+            engine = track.partition(" +")[0].lower()
+            number = executed[int(event["pid"]), engine]
+            executed[int(event["pid"]), engine] += 1
+            rows["Instruction"].append(
+                {**span, "engine": engine, "timeline_track": track, "opcode": str(event["name"]),
+                 "id": len(rows["Instruction"]), "pc": number, "compiler_pc": int(args["instruction"]),
+                 "evt_wait_time_ns": round(args["stall_ns"]) if "stall_ns" in args else None,
+                 "nki_source_location": args.get("source"), "hlo_name": args.get("name"),
+                 "raw_flops": round(args["flops"]) if "flops" in args else None}
+            )  # fmt: skip
+    last = max(
+        (row["end_ts"] for name in ("Instruction", "DmaPacketAggregated") for row in rows[name]), default=0
+    )
+    rows["OpcodeSummary"] = _opcodes(rows["Instruction"], last)
+    rows["Summary"] = [_summary(rows, last)]
+    cores = len({row["pcore_idx"] for row in rows["Instruction"]}) or 1
+    rows["Metadata"] = [
+        {"profile_schema_version": SCHEMA_VERSION, "num_physical_cores": cores, "vnc_enabled": cores > 1,
+         "first_hw_timestamp": 0, "last_hw_timestamp": last, "is_simulation": True,
+         "explorer_version": f"OpenTrn {__version__}"}
+    ]  # fmt: skip
+    rows["Warning"] = [
+        {
+            "message": "Predicted by OpenTrn's timing model, not measured on a device.",
+            "category": "Simulation",
+        }
+    ]
+    if skipped:
+        rows["Warning"].append(
+            {
+                "message": f"{skipped} iterations of steady loops are not in the tables.",
+                "category": "Missing Data",
+            }
+        )
+    return rows
+
+
+def _opcodes(instructions: list[dict[str, Any]], last: int) -> list[dict[str, Any]]:
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in instructions:
+        groups[row["engine"], row["opcode"]].append(row)
+    made = []
+    for (engine, opcode), group in sorted(groups.items()):
+        active = _merged((row["start_ts"], row["end_ts"]) for row in group)
+        made.append(
+            {"engine": engine, "opcode": opcode, "instruction_count": len(group),
+             "instruction_time_ns": sum(row["duration_ns"] for row in group), "active_time_ns": active,
+             "active_time_percent": 100 * active / last if last else 0.0}
+        )  # fmt: skip
+    return made
+
+
+def _summary(rows: dict[str, list[dict[str, Any]]], last: int) -> dict[str, Any]:
+    def percent(group: list[dict[str, Any]]) -> float:
+        return 100 * _merged((row["start_ts"], row["end_ts"]) for row in group) / last if last else 0.0
+
+    row: dict[str, Any] = {
+        "total_time": last / 1e9,
+        "hardware_flops": sum(row["raw_flops"] or 0 for row in rows["Instruction"]),
+        "dma_active_time_percent": percent(rows["DmaPacketAggregated"]),
+    }
+    for engine in ("tensor", "vector", "scalar", "gpsimd", "sync"):
+        of_engine = [each for each in rows["Instruction"] if each["engine"] == engine]
+        row[f"{engine}_engine_active_time_percent"] = percent(of_engine)
+    return row
+
+
+def schema_rows() -> list[dict[str, Any]]:
+    """The table SchemaFields: what this writes."""
+    return [
+        {"table_name": table, "table_description": f"{table} of OpenTrn's prediction", "field_name": name,
+         "field_description": text, "field_type": kind, "field_required": required}
+        for table, fields in TABLES.items()
+        for name, kind, required, text in fields
+    ]  # fmt: skip
+
+
+def write_parquet(rows: dict[str, list[dict[str, Any]]], folder: Path) -> list[Path]:
+    """TABLE.parquet of each table. Raises MissingModule without pyarrow, InputError for a folder that cannot be."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise MissingModule(
+            "Parquet tables need the package pyarrow",
+            name="pyarrow",
+            label="tools.explorer",
+            hint="pip install pyarrow",
+        ) from error
+    kinds = {
+        "int64": pa.int64(),
+        "int32": pa.int32(),
+        "float64": pa.float64(),
+        "bool": pa.bool_(),
+        "string": pa.string(),
+    }
+    written = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, fields in TABLES.items():
+            schema = pa.schema([(field, kinds[kind]) for field, kind, _, _ in fields])
+            path = folder / f"{name}.parquet"
+            with new_file(path) as part:
+                pq.write_table(pa.Table.from_pylist(rows[name], schema=schema), part)
+            written.append(path)
+        path = folder / "SchemaFields.parquet"
+        with new_file(path) as part:
+            pq.write_table(pa.Table.from_pylist(schema_rows()), part)
+        written.append(path)
+    except OSError as error:
+        raise _refuse(f"{error.filename or folder}: {error.strerror or error}") from error
+    return written
+
+
+def summary_text(rows: dict[str, list[dict[str, Any]]]) -> str:
+    """Lines of `name value`, of the Summary and of the opcodes that take most."""
+    lines = [f"{name:<40} {value:.6g}" for name, value in rows["Summary"][0].items()]
+    lines.append("")
+    for row in sorted(rows["OpcodeSummary"], key=lambda row: -row["active_time_ns"])[:12]:
+        lines.append(
+            f"{row['engine']:<8} {row['opcode']:<28} {row['instruction_count']:>8} times {row['active_time_ns']:>12} ns"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def view(profile: Path, output_format: str, output: Path | None) -> list[Path]:
+    """Writes the profile in the format; returns the files. summary-text without an output goes to standard output."""
+    trace = read_trace(profile)
+    if output_format == "perfetto":
+        to = output or profile.with_suffix(".json")
+        if to.resolve() == profile.resolve():
+            return [to]
+        with new_file(to) as part:
+            part.write_bytes(profile.read_bytes())
+        return [to]
+    rows = tables_of(trace)
+    if output_format == "parquet":
+        return write_parquet(rows, output or Path("output"))
+    text = summary_text(rows) if output_format == "summary-text" else json.dumps(rows, indent=1) + "\n"
+    if output is None:
+        print(text, end="")
+        return []
+    try:
+        with new_file(output) as part:
+            part.write_text(text)
+    except OSError as error:
+        raise _refuse(f"{output}: {error.strerror}") from error
+    return [output]

@@ -1,0 +1,1 @@
+"""What Kubernetes asks of a node with Neuron devices: device plug-in, scheduler extender, resource slices."""
