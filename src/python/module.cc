@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "python/collective_call.h"
 #include "python/convert.h"
 #include "python/decoder_bindings.h"
 #include "python/graph_bindings.h"
@@ -38,6 +39,7 @@ NB_MODULE(_core, module) {
   });
   bind_tensor(module);
   bind_collectives(module);
+  bind_collective_call(module);
   bind_machine(module);
   bind_timing(module);
   bind_nccom(module);

@@ -1,6 +1,7 @@
 #include "torch/device.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -20,7 +21,11 @@ struct StreamState {
 struct DeviceState {
   std::mutex mutex;
   std::vector<std::unique_ptr<StreamState>> streams;
+  std::vector<c10::StreamId> pool;
+  size_t next_of_pool = 0;
 };
+
+constexpr size_t kPool = 32;  // streams, as PyTorch's other devices have
 
 Configuration the_configuration;
 // Never destroyed: tensors may outlive static objects.
@@ -29,7 +34,8 @@ std::vector<std::unique_ptr<DeviceState>>& devices() {
   return *all;
 }
 
-thread_local c10::DeviceIndex current = 0;
+std::atomic<c10::DeviceIndex> default_device = 0;
+thread_local c10::DeviceIndex chosen = -1;
 thread_local std::vector<c10::StreamId> current_streams;
 
 DeviceState& state(c10::DeviceIndex index) {
@@ -87,16 +93,25 @@ void check_device(c10::DeviceIndex index) {
       " (NEURON_RT_NUM_CORES or NEURON_RT_VISIBLE_CORES, set before torch is imported, says how many)");
 }
 
-c10::DeviceIndex current_device() { return current; }
+c10::DeviceIndex current_device() { return chosen >= 0 ? chosen : default_device.load(); }
+
+void set_default_device(c10::DeviceIndex index) {
+  check_device(index);
+  default_device = index;
+}
+
+bool has_chosen_device() { return chosen >= 0; }
 
 void set_current_device(c10::DeviceIndex index) {
   check_device(index);
-  current = index;
+  chosen = index;
 }
 
 c10::DeviceIndex exchange_current_device(c10::DeviceIndex index) {
   check_device(index);
-  return std::exchange(current, index);
+  const c10::DeviceIndex before = current_device();
+  if (before != index) chosen = index;
+  return before;
 }
 
 c10::Stream default_stream(c10::DeviceIndex index) { return stream_of(index, 0); }
@@ -119,6 +134,17 @@ c10::Stream new_stream(c10::DeviceIndex index) {
   const std::lock_guard lock(device.mutex);
   device.streams.push_back(std::make_unique<StreamState>());
   return stream_of(index, static_cast<c10::StreamId>(device.streams.size() - 1));
+}
+
+c10::Stream pool_stream(c10::DeviceIndex index) {
+  DeviceState& device = state(index);
+  const std::lock_guard lock(device.mutex);
+  const size_t place = device.next_of_pool++ % kPool;
+  if (place == device.pool.size()) {
+    device.streams.push_back(std::make_unique<StreamState>());
+    device.pool.push_back(static_cast<c10::StreamId>(device.streams.size() - 1));
+  }
+  return stream_of(index, device.pool[place]);
 }
 
 void note_run(c10::DeviceIndex index, Timed* program) {

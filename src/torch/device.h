@@ -32,6 +32,10 @@ void check_device(c10::DeviceIndex index);
 c10::DeviceIndex current_device();
 void set_current_device(c10::DeviceIndex index);
 c10::DeviceIndex exchange_current_device(c10::DeviceIndex index);
+// The current device of threads that chose none: 0, until this is called.
+void set_default_device(c10::DeviceIndex index);
+// Whether this thread chose one.
+bool has_chosen_device();
 
 // A program that ran, as streams know it.
 struct Timed {
@@ -44,6 +48,8 @@ c10::Stream default_stream(c10::DeviceIndex index);
 c10::Stream current_stream(c10::DeviceIndex index);
 c10::Stream exchange_stream(c10::Stream stream);
 c10::Stream new_stream(c10::DeviceIndex index);
+// One of a few, in turn, for callers that ask again and again and keep none.
+c10::Stream pool_stream(c10::DeviceIndex index);
 
 // On the current stream of the device.
 void note_run(c10::DeviceIndex index, Timed* program);

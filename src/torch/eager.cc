@@ -16,6 +16,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
+#include "torch/autograd_threads.h"
 #include "torch/generator.h"
 #include "torch/host_view.h"
 
@@ -255,6 +256,7 @@ void give_back(const Program& program, const Run& run, torch::jit::Stack& stack)
 
 void run_on_device(Program& program, const Call& call, torch::jit::Stack& stack) {
   using Clock = std::chrono::steady_clock;
+  note_thread();
   const bool counts = counts_host_time.load(std::memory_order_relaxed);
   const auto began = counts ? Clock::now() : Clock::time_point();
   const c10::DeviceGuard guard(c10::Device(c10::DeviceType::PrivateUse1, call.device));

@@ -33,7 +33,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
   Stream getStream(Device device) const override { return current_stream(index(device)); }
   Stream getDefaultStream(Device device) const override { return default_stream(index(device)); }
-  Stream getStreamFromGlobalPool(Device device, bool) const override { return new_stream(index(device)); }
+  Stream getStreamFromGlobalPool(Device device, bool) const override { return pool_stream(index(device)); }
   Stream getNewStream(Device device, int) const override { return new_stream(index(device)); }
   Stream exchangeStream(Stream stream) const override { return exchange_stream(stream); }
   bool queryStream(const Stream&) const override { return true; }

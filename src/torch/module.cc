@@ -7,9 +7,15 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <set>
+#include <thread>
 
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "torch/autograd_threads.h"
 #include "torch/eager.h"
 #include "torch/generator.h"
+#include "torch/group/backend.h"
 #include "torch/hooks.h"
 #include "torch/program.h"
 
@@ -18,6 +24,8 @@ namespace py = pybind11;
 namespace opentrn::torch_device {
 
 namespace {
+
+const std::thread::id main_thread = std::this_thread::get_id();  // which loads the module
 
 // What opentrn.torch.eager handed in. Never released: ops run until the process ends.
 struct Python {
@@ -187,6 +195,14 @@ double time_of(size_t number) {
 
 bool lifts_numbers(const std::string& op) { return python().lifted.contains(op); }
 
+// Handlers run on the main thread only; another thread that asked for the lock might do so when Python ends.
+void service_interrupts() {
+  if (std::this_thread::get_id() != main_thread) return;
+  with_python([] {
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  });
+}
+
 void run_program(const Program& program, const void* const* inputs, void* const* outputs) {
   int failed = 0;
   if (PyGILState_Check() != 0) {
@@ -224,13 +240,35 @@ py::list program_rows() {
   return rows;
 }
 
+// The group, and whether ranks of it named the same core.
+std::pair<c10::intrusive_ptr<c10d::Backend>, bool> make_group(const c10::intrusive_ptr<c10d::Store>& store,
+                                                              const std::string& name, int rank, int size,
+                                                              const std::vector<int64_t>& ranks,
+                                                              double timeout_s, int device, int core) {
+  constexpr double kMsPerS = 1e3;
+  const std::chrono::milliseconds timeout(static_cast<int64_t>(timeout_s * kMsPerS));
+  const py::gil_scoped_release unlocked;
+  const auto made =
+      c10::make_intrusive<Backend>(store, Backend::Setting{name, rank, size, ranks, timeout, device, core});
+  return {made, made->shares_cores()};
+}
+
 PYBIND11_MODULE(_torch, module) {
+  py::module_::import("torch._C._distributed_c10d");  // the types that groups are made of
+  module.def("set_collective_function", [](uintptr_t address) {
+    set_collective_function(reinterpret_cast<runtime::CollectiveFunction>(address));
+  });
+  module.def("make_group", &make_group);
   module.def("start", &start);
   module.def("programs", &program_rows, "(number, name, on the host, runs, host seconds) of each");
   module.def("count_host_time", &count_host_time);
+  module.def("settle_autograd_threads", &settle_autograd_threads, py::call_guard<py::gil_scoped_release>());
   module.def("current_device", [] { return static_cast<int>(current_device()); });
   module.def("device_count", [] { return configuration().device_count; });
   module.def("set_device", [](int device) { set_current_device(static_cast<c10::DeviceIndex>(device)); });
+  module.def("set_default_device",
+             [](int device) { set_default_device(static_cast<c10::DeviceIndex>(device)); });
+  module.def("has_chosen_device", &has_chosen_device);
   module.def("exchange_device", [](int device) {
     return static_cast<int>(exchange_current_device(static_cast<c10::DeviceIndex>(device)));
   });

@@ -27,6 +27,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "nki_cpu_simulator.nki": ("opentrn.nki",),
     "neuron_dtypes": ("opentrn.compat.standins.neuron_dtypes",),
     "neuronxcc": ("opentrn.compat.standins.neuronxcc",),
+    "torch_neuronx": ("opentrn.compat.standins.torch_neuronx",),
     # The 0.1 dialect, or what kernels of later dialects import of it.
     "neuronxcc.nki": ("opentrn.nki_legacy", "opentrn.compat.standins.neuronxcc.nki"),
 }
@@ -114,13 +115,18 @@ def _provider(name: str) -> str | None:
     return origin
 
 
+def _without_ground() -> set[str]:
+    """Names whose stand-in cannot work here: that of torch_neuronx where PyTorch's device was not built."""
+    return set() if importlib.util.find_spec("opentrn._torch") is not None else {"torch_neuronx"}
+
+
 def install(names: tuple[str, ...] | None = None, force: bool = False) -> dict[str, str]:
     """Make `names` (default: all top-level aliases) importable; returns name -> "opentrn" or another's path.
 
     With `force`, names that another distribution provides are taken over as well (in this process only).
     """
     if names is None:
-        names = tuple(sorted({name.partition(".")[0] for name in ALIASES}))
+        names = tuple(sorted({name.partition(".")[0] for name in ALIASES} - _without_ground()))
     report: dict[str, str] = {}
     with _lock:
         for name in names:

@@ -109,6 +109,17 @@ def call(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return _traced(_number(type(kernel), kernel.parts()), args, kwargs)
 
 
+def call_with_tensors(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A kernel's call with torch's tensors: one op, which is a program of the device where the tensors are on it.
+
+    Fake tensors, as torch traces with, give fake results.
+    """
+    if torch.compiler.is_dynamo_compiling():
+        return kernel(*args, **kwargs)
+    _KERNELS[id(kernel)] = kernel
+    return _traced(id(kernel), args, kwargs)
+
+
 @torch._dynamo.assume_constant_result
 def _number(kind: type, parts: dict[str, Any]) -> int:
     """Of a kernel of these parts: one that the traced function makes, kernel[2], is no object yet."""

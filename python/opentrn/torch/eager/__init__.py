@@ -6,6 +6,7 @@ src/torch is the device; here is what it asks Python for. Nothing of this exists
 
 from __future__ import annotations
 
+import atexit
 import importlib.metadata
 import importlib.util
 import os
@@ -41,14 +42,15 @@ def start() -> bool:
     except ImportError as fault:  # built for another release of torch
         print(f"opentrn: PyTorch has no device neuron: {fault}", file=sys.stderr)
         return False
-    from opentrn.torch import neuron_module
+    from opentrn.torch import neuron_module, process_group
     from opentrn.torch.eager import compiler, lifted
 
     stated = environment.read()
+    cores = process_group.cores(stated)
     memory = _core.memory_of_core(stated.chip, stated.physical_cores_per_core)
     torch.utils.rename_privateuse1_backend("neuron")
     _torch.start(
-        len(stated.cores), memory, compiler.copies_ns, compiler.compile, compiler.time_of, compiler.Ref,
+        len(cores), memory, compiler.copies_ns, compiler.compile, compiler.time_of, compiler.Ref,
         list(compiler.ONE_PROGRAM), set(lifted.FORMS),
     )  # fmt: skip
     torch._register_device_module("neuron", neuron_module)
@@ -56,6 +58,8 @@ def start() -> bool:
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
     sys.modules["torch.neuron"] = neuron_module
+    process_group.register(cores)
+    atexit.register(_torch.settle_autograd_threads)
     if os.environ.get("OPENTRN_USAGE"):
         _torch.count_host_time(True)
     _started = True

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Hugging Face's accelerate, transformers and peft, unmodified, on the device `neuron`.
+
+    ./dev conformance hf [--only NAME]... [--ranks 2] [--environment FOLDER]
+
+Makes an environment of its own in build/hf (or FOLDER) with the releases of requirements.txt beside the torch of this
+one, and runs in it accelerate's own scripts under torchrun, and the programs of programs.py, whose losses must be the
+CPU's. OPENTRN_ACTIVATE=1 makes torch_neuronx importable there, which is what these libraries look for. Ends with
+"N passed, N failed".
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import sysconfig
+import time
+import venv
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+LIMIT_S = 900
+
+# accelerate/test_utils/scripts, each of which asserts what it is about.
+SCRIPTS = ("test_script", "test_sync", "test_ops", "test_distributed_data_loop", "test_ddp_comm_hook", "test_notebook")
+PROGRAMS = ("accelerator", "trainer", "trainer_ranks", "lora")
+SINGLE = ("accelerator", "trainer", "lora")
+
+
+def environment(folder: Path) -> Path:
+    """The interpreter of an environment that has the packages; made where it is not there."""
+    python = folder / "bin" / "python"
+    done = folder / "opentrn-installed.txt"
+    wanted = (HERE / "requirements.txt").read_text()
+    if done.exists() and done.read_text() == wanted:
+        return python
+    print(f"installing {', '.join(wanted.split())} into {folder}", flush=True)
+    venv.create(folder, with_pip=True)
+    own = Path(sysconfig.get_path("purelib"))
+    site = next((folder / "lib").glob("python3*/site-packages"))
+    (site / "opentrn-beside.pth").write_text(f"{own}\n{ROOT / 'python'}\n")  # this environment's torch
+    subprocess.run([python, "-m", "pip", "install", "-q", "-r", HERE / "requirements.txt"], check=True)
+    done.write_text(wanted)
+    return python
+
+
+def command(python: Path, name: str, ranks: int) -> list[str]:
+    launch = [str(python), "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    if name in PROGRAMS:
+        program = [str(HERE / "programs.py"), name]
+        return [str(python), *program] if name in SINGLE else [*launch, *program]
+    return [*launch, "-m", f"accelerate.test_utils.scripts.{name}"]
+
+
+def run(python: Path, name: str, ranks: int) -> tuple[bool, str]:
+    stated = {
+        **os.environ, "OPENTRN_ACTIVATE": "1", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "python")]),
+    }  # fmt: skip
+    try:
+        done = subprocess.run(
+            command(python, name, ranks), env=stated, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            timeout=LIMIT_S,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as late:
+        return False, str(late.stdout or "")[-3000:] + f"\nnot done after {LIMIT_S} s"
+    return done.returncode == 0, done.stdout
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", choices=[*SCRIPTS, *PROGRAMS], help="this alone; may be repeated")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--environment", type=Path, default=ROOT / "build" / "hf", metavar="FOLDER")
+    parser.add_argument("--verbose", action="store_true", help="print what passing programs print too")
+    options = parser.parse_args()
+    python = environment(options.environment)
+    passed = failed = 0
+    for name in options.only or [*PROGRAMS, *SCRIPTS]:
+        began = time.monotonic()
+        good, text = run(python, name, options.ranks)
+        passed, failed = passed + good, failed + (not good)
+        print(f"{'passed' if good else 'FAILED'} {name} ({time.monotonic() - began:.0f} s)", flush=True)
+        for line in text.splitlines():
+            if line.startswith("RESULT "):
+                print(f"    {line.removeprefix('RESULT ')}")
+        if options.verbose or not good:
+            print(text[-6000:])
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

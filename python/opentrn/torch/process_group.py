@@ -1,0 +1,77 @@
+"""`torch.distributed` on the device: init_process_group("neuron"), one rank a core.
+
+src/torch/group is the group; here is who its ranks are: processes that torchrun started, or threads of one process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import torch
+
+from opentrn import _core, _torch
+from opentrn.errors import InputError
+from opentrn.settings import environment
+
+_cores: list[int] = []
+_told = False
+
+
+def _number(variable: str) -> int | None:
+    text = os.environ.get(variable, "")
+    return int(text) if text.isdecimal() else None
+
+
+def cores(stated: environment.Environment) -> list[int]:
+    """The logical cores of this process, neuron:0 and on.
+
+    Where no variable of the runtime's says it, a process of torchrun sees the cores of all processes of its machine.
+    """
+    of_machine = _number("LOCAL_WORLD_SIZE")
+    says = any(os.environ.get(name) for name in ("NEURON_RT_NUM_CORES", "NEURON_RT_VISIBLE_CORES"))
+    if of_machine is None or _number("LOCAL_RANK") is None or says or len(stated.cores) > of_machine:
+        return list(stated.cores)
+    return list(range(of_machine))
+
+
+def _bind() -> int:
+    """The core of this rank: what the thread chose by set_device(), or that of torchrun's LOCAL_RANK."""
+    local = _number("LOCAL_RANK")
+    if local is not None and not _torch.has_chosen_device() and _torch.device_count() > 1:
+        if local >= _torch.device_count():
+            raise InputError(
+                f"LOCAL_RANK is {local}, and there are {_torch.device_count()} cores",
+                label="torch.device", hint="NEURON_RT_NUM_CORES=N for N processes, or no such variable",
+            )  # fmt: skip
+        _torch.set_default_device(local)
+    return _torch.current_device()
+
+
+def _make(options: Any, _backend_options: Any) -> Any:
+    """What torch calls for every group: the c10d::Backend of this rank in it."""
+    global _told
+    device = _bind()
+    members = list(options.global_ranks_in_group) or list(range(options.group_size))
+    group, shares = _torch.make_group(
+        options.store, str(options.group_id), options.group_rank, options.group_size, members,
+        options.timeout.total_seconds(), device, _cores[device],
+    )  # fmt: skip
+    if shares and not _told and options.group_rank == 0:
+        _told = True
+        print(
+            f"opentrn: several ranks of a process group are on core {_cores[device]}; their collectives are timed as "
+            "if each rank had the core of its number",
+            file=sys.stderr,
+        )
+    return group
+
+
+def register(own: list[int]) -> None:
+    """Gives torch.distributed the backend."""
+    if not torch.distributed.is_available():
+        return
+    _cores[:] = own
+    _torch.set_collective_function(_core.collective_function())
+    torch.distributed.Backend.register_backend("neuron", _make, extended_api=True, devices=["neuron"])

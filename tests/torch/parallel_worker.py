@@ -1,0 +1,120 @@
+"""What a rank of tests/torch/test_process_group.py does with PyTorch's parallel layers; each against one CPU."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as funcol
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+import opentrn.torch  # noqa: F401
+
+CASES: dict[str, Callable[[DeviceMesh], None]] = {}
+
+
+def case(function: Callable[[DeviceMesh], None]) -> Callable[[DeviceMesh], None]:
+    CASES[function.__name__] = function
+    return function
+
+
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4))
+
+
+def whole_batch() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(8, 8, generator=generator), torch.randn(8, 4, generator=generator)
+
+
+def train(net: nn.Module, x: torch.Tensor, y: torch.Tensor, steps: int = 4) -> list[torch.Tensor]:
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(steps):
+        loss = nn.functional.mse_loss(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return losses
+
+
+def close(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> None:
+    torch.testing.assert_close([each.cpu() for each in found], wanted, rtol=2e-4, atol=2e-5)
+
+
+@case
+def fsdp2(mesh: DeviceMesh) -> None:
+    x, y = whole_batch()
+    net = model().to("neuron")
+    for layer in net:
+        if isinstance(layer, nn.Linear):
+            fully_shard(layer, mesh=mesh)
+    fully_shard(net, mesh=mesh)
+    rank, size = dist.get_rank(), dist.get_world_size()
+    losses = train(net, x[rank::size].to("neuron"), y[rank::size].to("neuron"))
+    for loss in losses:
+        dist.all_reduce(loss, dist.ReduceOp.AVG)
+    close(losses, train(model(), x, y))
+    assert all(isinstance(each, DTensor) for each in net.parameters())
+
+
+@case
+def tensor_parallel(mesh: DeviceMesh) -> None:
+    x, y = whole_batch()
+    net = parallelize_module(model().to("neuron"), mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    close(train(net, x.to("neuron"), y.to("neuron")), train(model(), x, y))
+
+
+@case
+def dtensor(mesh: DeviceMesh) -> None:
+    x, _ = whole_batch()
+    rows = distribute_tensor(x.to("neuron"), mesh, [Shard(0)])
+    weight = distribute_tensor(x.t().contiguous().to("neuron"), mesh, [Replicate()])
+    product = rows @ weight
+    close([product.full_tensor(), rows.sum(0).full_tensor(), rows.redistribute(mesh, [Shard(1)]).full_tensor()],
+          [x @ x.t(), x.sum(0), x])  # fmt: skip
+
+
+@case
+def functional(mesh: DeviceMesh) -> None:
+    def step(x: torch.Tensor) -> torch.Tensor:
+        summed = funcol.all_reduce(torch.tanh(x), "sum", mesh.get_group())
+        return funcol.all_gather_tensor(summed[:2] * 2, 0, mesh.get_group()) + 1
+
+    rank, size = dist.get_rank(), dist.get_world_size()
+    x, _ = whole_batch()
+    wanted = sum(torch.tanh(x * (i + 1)) for i in range(size))[:2].repeat(size, 1) * 2 + 1
+    given = (x * (rank + 1)).to("neuron")
+    close([step(given), torch.compile(step, backend="neuron", fullgraph=True)(given)], [wanted, wanted])
+
+
+@case
+def compiled_ddp(_mesh: DeviceMesh) -> None:
+    x, y = whole_batch()
+    rank, size = dist.get_rank(), dist.get_world_size()
+    net = nn.parallel.DistributedDataParallel(torch.compile(copy.deepcopy(model()).to("neuron"), backend="neuron"))
+    losses = train(net, x[rank::size].to("neuron"), y[rank::size].to("neuron"), 2)
+    for loss in losses:
+        dist.all_reduce(loss, dist.ReduceOp.AVG)
+    close(losses, train(model(), x, y, 2))
+
+
+def main() -> None:
+    mesh = init_device_mesh("neuron", (int(os.environ["WORLD_SIZE"]),))
+    for name, function in CASES.items():
+        function(mesh)
+        print(f"{name}: right on rank {dist.get_rank()}", flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
