@@ -18,18 +18,27 @@ namespace {
 
 using import::weights::Gguf;
 
+// Whose configuration it is, where its keys mean what no other's do.
+enum class Family : uint8_t { kLlama, kMistral, kGemma, kGemma2, kGemma3, kGpt2 };
+
 // What an architecture of llama.cpp's (src/llama-arch.cpp) has.
 struct Architecture {
   std::string_view gguf, json;
   bool interleaved;  // llama.cpp's LLAMA_ROPE_TYPE_NORM
   bool qkv_bias, qk_norm;
+  Family family = Family::kLlama;
+  bool folders_alone = false;  // GGUF files of it are not read
 };
 constexpr Architecture kArchitectures[] = {
     {"llama", "LlamaForCausalLM", true, false, false},
-    {"llama", "MistralForCausalLM", true, false, false},
+    {"llama", "MistralForCausalLM", true, false, false, Family::kMistral},
     {"qwen2", "Qwen2ForCausalLM", false, true, false},
     {"qwen3", "Qwen3ForCausalLM", false, false, true},
     {"granite", "GraniteForCausalLM", true, false, false},
+    {"gemma", "GemmaForCausalLM", false, false, false, Family::kGemma, true},
+    {"gemma2", "Gemma2ForCausalLM", false, false, false, Family::kGemma2, true},
+    {"gemma3", "Gemma3ForCausalLM", false, false, true, Family::kGemma3, true},
+    {"gpt2", "GPT2LMHeadModel", false, true, false, Family::kGpt2, true},
 };
 
 // Beyond any model that is known; keeps products of sizes inside 63 bits.
@@ -42,10 +51,10 @@ constexpr int64_t kSizeMax = int64_t{1} << 24;
 template <typename Name>
 const Architecture& architecture_of(std::string_view given, Name&& name) {
   for (const Architecture& row : kArchitectures)
-    if (name(row) == given) return row;
+    if (!name(row).empty() && name(row) == given) return row;
   std::vector<std::string_view> known;
   for (const Architecture& row : kArchitectures)
-    if (std::ranges::find(known, name(row)) == known.end()) known.push_back(name(row));
+    if (!name(row).empty() && std::ranges::find(known, name(row)) == known.end()) known.push_back(name(row));
   throw Fault(FaultKind::kNotModelled, "decoder.architecture",
               fmt::format("no builder for the architecture '{}'", printable(given)),
               fmt::format("there is one for {}; others run as a graph: torch.export and `opentrn run`",
@@ -54,6 +63,15 @@ const Architecture& architecture_of(std::string_view given, Name&& name) {
 
 void expect_size(std::string_view what, int64_t value) {
   if (value < 1 || value > kSizeMax) refuse(fmt::format("{} is {}; 1 to {} are read", what, value, kSizeMax));
+}
+
+// Beyond what rows of Architecture say.
+void expect_windows(const Config& config) {
+  if (config.windowed.empty()) return;
+  if (config.windowed.size() != static_cast<size_t>(config.layers))
+    refuse(
+        fmt::format("{} layers are told what they see; there are {}", config.windowed.size(), config.layers));
+  expect_size("the window of attention", config.window);
 }
 
 void check(const Config& config) {
@@ -77,6 +95,9 @@ void check(const Config& config) {
                        config.norm_epsilon, config.rope_base));
   for (const double scale : {config.embedding_scale, config.residual_scale, config.logit_divisor})
     if (!std::isfinite(scale) || scale == 0) refuse(fmt::format("a scale is {}", scale));
+  for (const double cap : {config.attention_cap, config.logit_cap, config.local_rope_base})
+    if (!std::isfinite(cap) || cap < 0) refuse(fmt::format("a cap or base is {}", cap));
+  expect_windows(config);
 }
 
 // Llama 3.1's stretching of slow frequencies: Hugging Face's modeling_rope_utils.py,
@@ -150,6 +171,11 @@ void add_rope_of_json(Config& config, const Json& json) {
               : json.contains("rope_scaling")  ? json["rope_scaling"]
                                                : Json::object();
   if (!rope.is_object()) rope = Json::object();
+  // One for layers that see everything and one for those with a window.
+  if (const auto local = rope.find("sliding_attention"); local != rope.end() && local->is_object())
+    config.local_rope_base = real(*local, "rope_theta", config.local_rope_base);
+  if (const auto whole = rope.find("full_attention"); whole != rope.end() && whole->is_object())
+    rope = Json(*whole);
   config.rope_base = real(rope, "rope_theta", real(json, "rope_theta", 10000.0));
   const auto found = rope.contains("rope_type") ? rope.find("rope_type") : rope.find("type");
   const std::string type = found != rope.end() && found->is_string() ? found->get<std::string>() : "default";
@@ -174,11 +200,110 @@ double Config::score_scale() const {
   return attention_scale != 0 ? attention_scale : 1.0 / std::sqrt(static_cast<double>(head_features));
 }
 
+namespace {
+
+// Which layers have a window: as layer_types says, else every one but each `pattern`-th; 0: every one.
+void add_windows(Config& config, const Json& json, int64_t pattern) {
+  if (json.value("sliding_window", Json()).is_null()) return;
+  config.window = integer(json, "sliding_window");
+  config.windowed.assign(static_cast<size_t>(std::clamp<int64_t>(config.layers, 0, kSizeMax)), true);
+  if (const auto types = json.find("layer_types"); types != json.end() && types->is_array()) {
+    config.windowed.clear();
+    for (const Json& type : *types) {
+      if (!type.is_string()) refuse("layer_types of config.json is no list of names");
+      const auto name = type.get<std::string>();
+      if (name != "sliding_attention" && name != "full_attention")
+        throw Fault(FaultKind::kNotModelled, "decoder.architecture",
+                    fmt::format("layers of type '{}'", printable(name)));
+      config.windowed.push_back(name == "sliding_attention");
+    }
+  } else if (pattern > 0) {
+    for (size_t i = 0; i < config.windowed.size(); ++i)
+      config.windowed[i] = (i + 1) % static_cast<size_t>(pattern) != 0;
+  }
+  if (std::ranges::find(config.windowed, true) == config.windowed.end()) config.windowed.clear();
+}
+
+// Of the first of these keys that the file has.
+void expect_activation(const Json& json, std::initializer_list<const char*> keys,
+                       std::initializer_list<std::string_view> wanted) {
+  for (const char* key : keys) {
+    const auto found = json.find(key);
+    if (found == json.end() || found->is_null()) continue;
+    const std::string name = found->is_string() ? found->get<std::string>() : found->dump();
+    if (std::ranges::find(wanted, name) == wanted.end())
+      throw Fault(FaultKind::kNotModelled, "decoder.architecture",
+                  fmt::format("{} is '{}'; there is '{}'", key, printable(name), *wanted.begin()));
+    return;
+  }
+}
+
+// transformers' configuration_gemma.py, _gemma2.py and _gemma3.py.
+void add_gemma(Config& config, const Json& json, Family family) {
+  // "gelu" of older files means that by tanh, too.
+  expect_activation(json, {"hidden_activation", "hidden_act"}, {"gelu_pytorch_tanh", "gelu"});
+  config.gelu = true;
+  config.norms_less_one = true;
+  config.tied = boolean(json, "tie_word_embeddings", true);
+  config.embedding_scale = std::sqrt(static_cast<double>(config.hidden));
+  if (family == Family::kGemma) return;
+  config.norms_after = true;
+  config.attention_scale = 1.0 / std::sqrt(real(json, "query_pre_attn_scalar", 256));
+  config.attention_cap = real(json, "attn_logit_softcapping", 0);
+  config.logit_cap = real(json, "final_logit_softcapping", 0);
+  const int64_t every = integer(json, "sliding_window_pattern", family == Family::kGemma3 ? 6 : 2);
+  add_windows(config, json, every);
+  if (family == Family::kGemma3) config.local_rope_base = real(json, "rope_local_base_freq", 10000);
+  if (family == Family::kGemma3 && !json.contains("rope_theta") && !json.contains("rope_parameters"))
+    config.rope_base = 1e6;
+}
+
+// transformers' configuration_gpt2.py.
+Config config_of_gpt2(const Json& json) {
+  Config config;
+  config.architecture = "gpt2";
+  config.plain = config.qkv_bias = config.gelu = true;
+  expect_activation(json, {"activation_function"}, {"gelu_new", "gelu_pytorch_tanh"});
+  config.layers = integer(json, "n_layer");
+  config.hidden = integer(json, "n_embd");
+  config.heads = config.kv_heads = integer(json, "n_head");
+  expect_size("the number of heads", config.heads);
+  config.head_features = config.hidden / config.heads;
+  config.feed_forward = integer(json, "n_inner", 4 * std::clamp<int64_t>(config.hidden, 0, kSizeMax));
+  config.vocabulary = integer(json, "vocab_size");
+  config.context = integer(json, "n_positions");
+  config.norm_epsilon = real(json, "layer_norm_epsilon", 1e-5);
+  config.tied = boolean(json, "tie_word_embeddings", true);
+  if (!boolean(json, "scale_attn_weights", true)) config.attention_scale = 1;
+  if (boolean(json, "scale_attn_by_inverse_layer_idx", false))
+    throw Fault(FaultKind::kNotModelled, "decoder.architecture", "scores scaled by the number of the layer");
+  check(config);
+  if (config.heads * config.head_features != config.hidden)
+    refuse(fmt::format("{} heads share {} features", config.heads, config.hidden));
+  return config;
+}
+
+}  // namespace
+
+Config part_of(const Config& config, int64_t ranks) {
+  if (ranks < 1 || ranks > config.heads) refuse(fmt::format("{} ranks share {} heads", ranks, config.heads));
+  const auto share = [&](int64_t whole) { return (whole + ranks - 1) / ranks; };
+  Config part = config;
+  part.heads = share(config.heads);
+  part.kv_heads = share(config.kv_heads);
+  // Groups of a whole number of heads: padded ones have queries of zeros.
+  part.heads = (part.heads + part.kv_heads - 1) / part.kv_heads * part.kv_heads;
+  part.feed_forward = share(config.feed_forward);
+  part.vocabulary = share(config.vocabulary);
+  return part;
+}
+
 Config config_of(const Gguf& file) {
   Config config;
   const auto architecture = file.text("general.architecture");
   if (!architecture) refuse("the file does not say its general.architecture");
-  const Architecture& row = architecture_of(*architecture, [](const Architecture& r) { return r.gguf; });
+  const Architecture& row = architecture_of(
+      *architecture, [](const Architecture& r) { return r.folders_alone ? std::string_view() : r.gguf; });
   config.architecture = *architecture;
   config.name = std::string(file.text("general.name").value_or(""));
   const std::string prefix = config.architecture + ".";
@@ -223,6 +348,7 @@ Config config_of_json(std::string_view text) {
   if (const auto list = json.find("architectures"); list != json.end() && list->is_array() && !list->empty())
     if (list->front().is_string()) given = list->front().get<std::string>();
   const Architecture& row = architecture_of(given, [](const Architecture& r) { return r.json; });
+  if (row.family == Family::kGpt2) return config_of_gpt2(json);
   Config config;
   config.architecture = row.gguf;
   config.layers = integer(json, "num_hidden_layers");
@@ -244,6 +370,8 @@ Config config_of_json(std::string_view text) {
   config.attention_scale = real(json, "attention_multiplier", 0);
   if (boolean(json, "use_sliding_window", false) && !json.value("sliding_window", Json()).is_null())
     throw Fault(FaultKind::kNotModelled, "decoder.architecture", "attention with a sliding window");
+  if (row.family == Family::kMistral) add_windows(config, json, 0);
+  if (row.family >= Family::kGemma) add_gemma(config, json, row.family);
   check(config);
   add_rope_of_json(config, json);
   check(config);

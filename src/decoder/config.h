@@ -1,7 +1,7 @@
 // What a decoder-only language model is made of: the numbers that its graph and its weights follow from.
 //
-// One family: RMS norm, rotary positions, grouped heads, a gated feed-forward layer (Llama, SmolLM, Mistral,
-// Qwen2, Qwen3, Granite). What a model has beyond that is a switch here, or a refusal by name.
+// One family: norms, positions, grouped heads, a feed-forward layer (Llama, SmolLM, Mistral, Qwen2, Qwen3,
+// Granite, Gemma 1 to 3, GPT-2). What a model has beyond Llama's is a switch here, or a refusal by name.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,19 @@ struct Config {
   bool qkv_bias = false;
   bool qk_norm = false;  // of each head's queries and keys, before they are turned
   bool tied = false;     // logits come from the table of embeddings
+  // Gemma's. A file has its norms' weights less 1.
+  bool norms_less_one = false;
+  bool norms_after = false;  // what attention and feed-forward layers give is normed before it is added
+  bool gelu = false;         // in place of SiLU; by tanh
+  double attention_cap = 0, logit_cap = 0;  // c: scores x become c tanh(x / c); 0: none
+  // Layers that see only the last `window` positions, by number; empty: none does. Their positions turn by
+  // `local_rope_base` where that is more than 0.
+  std::vector<bool> windowed;
+  int64_t window = 0;
+  double local_rope_base = 0;
+  // GPT-2's: layer norms, biases everywhere, a feed-forward layer without gate, a table of positions that is
+  // added to the embeddings in place of turns.
+  bool plain = false;
   // Granite's factors.
   double embedding_scale = 1, residual_scale = 1, logit_divisor = 1;
   double attention_scale = 0;  // of the scores; 0: 1 / sqrt(head_features)
@@ -40,7 +53,15 @@ struct Config {
   int64_t kv_features() const { return kv_heads * head_features; }
   int64_t qkv_features() const { return query_features() + 2 * kv_features(); }
   double score_scale() const;
+  bool is_windowed(int64_t layer) const { return !windowed.empty() && windowed[static_cast<size_t>(layer)]; }
+  bool has_local_rope() const { return local_rope_base > 0 && !windowed.empty(); }
 };
+
+// What one of `ranks` cores has of a model whose heads, feed-forward features and vocabulary they share, for
+// the time of its part: products whose sums the ranks would add up are left as they are. Sizes that do not
+// divide are rounded up, and with more ranks than heads of keys and values each rank has one, as NxD
+// Inference pads and replicates them. Input fault decoder.config for no ranks, or more than heads.
+Config part_of(const Config& config, int64_t ranks);
 
 // Input fault decoder.config where a number is absent or out of range; not modelled decoder.architecture.
 Config config_of(const import::weights::Gguf& file);

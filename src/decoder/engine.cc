@@ -41,6 +41,23 @@ std::shared_ptr<sim::Buffer> read_only(std::span<const int32_t> values) {
 
 }  // namespace
 
+std::unique_ptr<runtime::Model> compiled_step(const Config& config, const Bucket& bucket, const Pool& pool,
+                                              graph::ElementType element, Generation generation) {
+  compiler::Options options;
+  options.generation = generation;
+  options.donate_inputs = true;
+  const graph::Module module = build(config, bucket, pool, element);
+  auto model =
+      std::make_unique<runtime::Model>(deploy::model_of(compiler::compile(module, options), generation));
+  const auto pools = static_cast<size_t>(2 * config.layers);
+  for (size_t i = 0; i < pools; ++i) {
+    const runtime::Port& port = model->inputs[model->inputs.size() - pools + i];
+    OPENTRN_CHECK(model->outputs[i + 1].tensor == port.tensor, "{} is copied by {}", port.name,
+                  bucket.text());
+  }
+  return model;
+}
+
 Engine::Engine(Config config, EngineOptions options, std::vector<std::shared_ptr<sim::Buffer>> weights)
     : config_(std::move(config)), options_(std::move(options)), weights_(std::move(weights)) {
   const Pool& pool = options_.pool;
@@ -89,19 +106,7 @@ Bucket Engine::bucket_of(int64_t sequences, int64_t tokens, int64_t context, boo
 
 const runtime::Model& Engine::program(const Bucket& bucket) {
   auto& made = programs_[bucket];
-  if (made) return *made;
-  compiler::Options options;
-  options.generation = options_.generation;
-  options.donate_inputs = true;
-  const graph::Module module = build(config_, bucket, options_.pool, options_.element);
-  auto model = std::make_unique<runtime::Model>(
-      deploy::model_of(compiler::compile(module, options), options_.generation));
-  for (size_t i = 0; i < pools_.size(); ++i) {
-    const runtime::Port& pool = model->inputs[model->inputs.size() - pools_.size() + i];
-    OPENTRN_CHECK(model->outputs[i + 1].tensor == pool.tensor, "{} is copied by {}", pool.name,
-                  bucket.text());
-  }
-  made = std::move(model);
+  if (!made) made = compiled_step(config_, bucket, options_.pool, options_.element, options_.generation);
   return *made;
 }
 

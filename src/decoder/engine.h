@@ -44,6 +44,10 @@ struct StepResult {
   int64_t rows_per_sequence = 1;
 };
 
+// The program of a step: weights and pools are its inputs, and it updates the pools in place.
+std::unique_ptr<runtime::Model> compiled_step(const Config& config, const Bucket& bucket, const Pool& pool,
+                                              graph::ElementType element, Generation generation);
+
 class Engine {
  public:
   // `weights`: load_weights() of the same configuration and element. Input fault decoder.buckets for buckets

@@ -73,44 +73,86 @@ class StepBuilder {
     at("embedding");
     ValueId x = builder_.convert(rows_of(weight("embedding"), tokens_), kReal);
     if (config_.embedding_scale != 1) x = scaled(x, config_.embedding_scale);
-    find_turns(weight("rope"));
-    find_mask();
+    if (config_.plain)
+      x = builder_.add(OpKind::add_, {x, builder_.convert(rows_of(weight("positions"), positions_), kReal)});
+    else
+      turns_ = turns_of(weight("rope"));
+    if (config_.has_local_rope()) local_turns_ = turns_of(weight("local_rope"));
+    find_masks();
     std::vector<ValueId> results{x};
     for (int64_t layer = 0; layer < config_.layers; ++layer) {
       layer_ = layer;
-      x = plus(x, attention(x, results));
-      x = plus(x, feed_forward(x));
+      x = plus(x, after(attention(x, results), "after_attention_norm"));
+      x = plus(x, after(feed_forward(x), "after_feed_forward_norm"));
     }
     layer_ = -1;
     at("logits");
     if (has_last(bucket_)) x = rows_of(x, last_);
-    ValueId logits = product(narrow(normed(x, weight("norm"))), weight("head"));
+    ValueId logits = product(narrow(normed(x, "norm")), weight("head"));
     if (config_.logit_divisor != 1) logits = scaled(logits, 1 / config_.logit_divisor);
+    if (config_.logit_cap != 0) logits = capped(logits, config_.logit_cap);
     results[0] = logits;
     return results;
   }
 
   // -- parts
+  struct Turns {
+    ValueId cosines{}, sines{};
+  };
   // The cosines and signed sines of each row's position, for both halves of a head.
-  void find_turns(ValueId rope) {
+  Turns turns_of(ValueId rope) {
     at("positions");
     const int64_t features = config_.head_features;
     const ValueId both = rows_of(rope, positions_);
-    cosines_ = builder_.slice(both, {0, 0}, {rows_, features});
-    sines_ = builder_.slice(both, {0, features}, {rows_, 2 * features});
+    return {builder_.slice(both, {0, 0}, {rows_, features}),
+            builder_.slice(both, {0, features}, {rows_, 2 * features})};
   }
 
-  // [sequences, tokens, context]: which positions a token sees.
-  void find_mask() {
+  // [sequences, tokens, context]: which positions a token sees, in layers with a window and in others.
+  void find_masks() {
+    at("positions");
     const int64_t n = bucket_.sequences, t = bucket_.tokens, s = bucket_.context;
     const ValueId seen = builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(int64_t{2})}},
                                       {Type::tensor(kIndex, {n, t, s})});
     const ValueId own = builder_.broadcast_in_dim(builder_.reshape(positions_, {n, t}), {n, t, s}, {0, 1});
     mask_ = builder_.compare(graph::ComparisonDirection::kLe, seen, own);
+    if (config_.windowed.empty()) return;
+    const ValueId behind = builder_.add(
+        OpKind::subtract_, {own, builder_.splat(builder_.type(own), static_cast<double>(config_.window))});
+    window_mask_ =
+        builder_.add(OpKind::and_, {mask_, builder_.compare(graph::ComparisonDirection::kGt, seen, behind)});
+  }
+
+  // `x` by the norm of that name: of the layer, or of the model outside its layers.
+  ValueId normed(ValueId x, const std::string& name) {
+    if (!config_.plain) return rms_normed(x, weight(name));
+    return builder_.add(OpKind::add_, {layer_normed(x, weight(name)), over_rows(weight(name + "_bias"), x)});
+  }
+  ValueId after(ValueId x, const std::string& name) { return config_.norms_after ? normed(x, name) : x; }
+  ValueId over_rows(ValueId vector, ValueId x) {
+    const Dims dims = builder_.type(x).dims_vector();
+    return builder_.broadcast_in_dim(vector, dims, {static_cast<int64_t>(dims.size()) - 1});
+  }
+
+  // (x - mean) divided by the root of its variance, times `scale`.
+  ValueId layer_normed(ValueId x, ValueId scale) {
+    const Dims dims = builder_.type(x).dims_vector();
+    const auto mean_of = [&](ValueId value) {
+      return scaled(builder_.reduce(OpKind::add_, value, {1}), 1.0 / static_cast<double>(dims[1]));
+    };
+    const ValueId centred =
+        builder_.add(OpKind::subtract_, {x, builder_.broadcast_in_dim(mean_of(x), dims, {0})});
+    const ValueId variance = mean_of(builder_.add(OpKind::multiply_, {centred, centred}));
+    const ValueId safe =
+        builder_.add(OpKind::add_, {variance, builder_.splat(builder_.type(variance), config_.norm_epsilon)});
+    const ValueId root = builder_.add(OpKind::rsqrt_, {safe});
+    const ValueId even =
+        builder_.add(OpKind::multiply_, {centred, builder_.broadcast_in_dim(root, dims, {0})});
+    return builder_.add(OpKind::multiply_, {even, over_rows(scale, even)});
   }
 
   // x divided by the root of its mean square over the last dimension, times `scale`.
-  ValueId normed(ValueId x, ValueId scale) {
+  ValueId rms_normed(ValueId x, ValueId scale) {
     const Dims dims = builder_.type(x).dims_vector();
     const auto last = static_cast<int64_t>(dims.size()) - 1;
     Dims outer(dims.begin(), dims.end() - 1), places;
@@ -127,16 +169,16 @@ class StepBuilder {
   ValueId attention(ValueId x, std::vector<ValueId>& results) {
     at("attention");
     const int64_t features = config_.head_features, queries = config_.heads, keys = config_.kv_heads;
-    const ValueId in = narrow(normed(x, weight("attention_norm")));
+    const ValueId in = narrow(normed(x, "attention_norm"));
     const int64_t turning = queries + keys;
     const ValueId heads = builder_.reshape(projected(in, 0, turning * features), {rows_, turning, features});
     const ValueId v = projected(in, turning * features, keys * features);
     ValueId q, k;
     if (config_.qk_norm) {
       q = narrow(
-          turned(normed(builder_.slice(heads, {0, 0, 0}, {rows_, queries, features}), weight("q_norm"))));
-      k = narrow(turned(normed(builder_.slice(heads, {0, queries, 0}, {rows_, queries + keys, features}),
-                               weight("k_norm"))));
+          turned(rms_normed(builder_.slice(heads, {0, 0, 0}, {rows_, queries, features}), weight("q_norm"))));
+      k = narrow(turned(rms_normed(builder_.slice(heads, {0, queries, 0}, {rows_, queries + keys, features}),
+                                   weight("k_norm"))));
     } else {
       const ValueId both =
           narrow(turned(builder_.slice(heads, {0, 0, 0}, {rows_, queries + keys, features})));
@@ -146,7 +188,12 @@ class StepBuilder {
     const ValueId all_keys = context_of(pools_[static_cast<size_t>(2 * layer_)], k, results);
     const ValueId all_values = context_of(pools_[static_cast<size_t>(2 * layer_ + 1)], narrow(v), results);
     const ValueId weighed = weighed_values(q, all_keys, all_values);
-    return product(narrow(weighed), weight("output"));
+    return biased(product(narrow(weighed), weight("output")), "output_bias");
+  }
+
+  // GPT-2's products have biases.
+  ValueId biased(ValueId x, const char* name) {
+    return config_.plain ? builder_.add(OpKind::add_, {x, over_rows(weight(name), x)}) : x;
   }
 
   // Columns of the product that gives queries, keys and values.
@@ -160,16 +207,18 @@ class StepBuilder {
 
   // Each pair of features (i, i + half) turned by its position's angle.
   ValueId turned(ValueId heads) {
+    if (config_.plain) return heads;
+    const Turns& turns = config_.has_local_rope() && config_.is_windowed(layer_) ? local_turns_ : turns_;
     const Dims dims = builder_.type(heads).dims_vector();
     const int64_t half = dims[2] / 2;
     const Dims halves{dims[0], dims[1], 2, half};
     const ValueId pairs = builder_.reshape(heads, halves);
     const ValueId swapped = builder_.add(OpKind::reverse_, {pairs}, {{Attr::dimensions, Attribute(Dims{2})}});
-    const auto of_rows = [&](ValueId turns) {
-      return builder_.broadcast_in_dim(builder_.reshape(turns, {dims[0], 2, half}), halves, {0, 2, 3});
+    const auto of_rows = [&](ValueId of) {
+      return builder_.broadcast_in_dim(builder_.reshape(of, {dims[0], 2, half}), halves, {0, 2, 3});
     };
-    const ValueId straight = builder_.add(OpKind::multiply_, {pairs, of_rows(cosines_)});
-    const ValueId across = builder_.add(OpKind::multiply_, {swapped, of_rows(sines_)});
+    const ValueId straight = builder_.add(OpKind::multiply_, {pairs, of_rows(turns.cosines)});
+    const ValueId across = builder_.add(OpKind::multiply_, {swapped, of_rows(turns.sines)});
     return builder_.reshape(builder_.add(OpKind::add_, {straight, across}), dims);
   }
 
@@ -206,7 +255,9 @@ class StepBuilder {
     const ValueId queries = builder_.reshape(q, {n, t, groups, shared, features});
     ValueId scores = dot(queries, {0, 2}, 4, keys, {0, 2}, 3, scores_dims);
     scores = scaled(scores, config_.score_scale());
-    const ValueId mask = builder_.broadcast_in_dim(mask_, scores_dims, {0, 2, 4});
+    if (config_.attention_cap != 0) scores = capped(scores, config_.attention_cap);
+    const ValueId mask =
+        builder_.broadcast_in_dim(config_.is_windowed(layer_) ? window_mask_ : mask_, scores_dims, {0, 2, 4});
     scores = builder_.add(OpKind::select_,
                           {mask, scores, builder_.splat(Type::tensor(kReal, scores_dims), kMasked)});
     const ValueId largest = builder_.reduce(OpKind::maximum_, scores, {4});
@@ -223,13 +274,27 @@ class StepBuilder {
 
   ValueId feed_forward(ValueId x) {
     at("feed_forward");
+    const ValueId in = narrow(normed(x, "feed_forward_norm"));
+    if (config_.plain) {
+      const ValueId raised = activated(biased(product(in, weight("up")), "up_bias"));
+      return biased(product(narrow(raised), weight("down")), "down_bias");
+    }
     // Two products, so that what follows is done on their sums; a slice of a weight is only another place.
-    const ValueId in = narrow(normed(x, weight("feed_forward_norm")));
     const int64_t features = config_.feed_forward, hidden = config_.hidden;
     const ValueId gate = product(in, builder_.slice(weight("gate_up"), {0, 0}, {hidden, features}));
     const ValueId up = product(in, builder_.slice(weight("gate_up"), {0, features}, {hidden, 2 * features}));
-    const ValueId silu = builder_.add(OpKind::multiply_, {gate, builder_.add(OpKind::logistic_, {gate})});
-    return product(narrow(builder_.add(OpKind::multiply_, {silu, up})), weight("down"));
+    return product(narrow(builder_.add(OpKind::multiply_, {activated(gate), up})), weight("down"));
+  }
+
+  // SiLU, or GELU by tanh.
+  ValueId activated(ValueId x) {
+    if (!config_.gelu) return builder_.add(OpKind::multiply_, {x, builder_.add(OpKind::logistic_, {x})});
+    constexpr double kRootOf2OverPi = 0.7978845608028654, kCubic = 0.044715;
+    const ValueId cube = builder_.add(OpKind::multiply_, {x, builder_.add(OpKind::multiply_, {x, x})});
+    const ValueId inner = scaled(builder_.add(OpKind::add_, {x, scaled(cube, kCubic)}), kRootOf2OverPi);
+    const ValueId one = builder_.splat(builder_.type(x), 1.0);
+    const ValueId share = builder_.add(OpKind::add_, {builder_.add(OpKind::tanh_, {inner}), one});
+    return builder_.add(OpKind::multiply_, {scaled(x, 0.5), share});
   }
 
   // -- words
@@ -245,6 +310,9 @@ class StepBuilder {
   }
   ValueId scaled(ValueId value, double factor) {
     return builder_.add(OpKind::multiply_, {value, builder_.splat(builder_.type(value), factor)});
+  }
+  ValueId capped(ValueId value, double cap) {
+    return scaled(builder_.add(OpKind::tanh_, {scaled(value, 1 / cap)}), cap);
   }
   ValueId product(ValueId x, ValueId weight) {
     return dot(x, {}, 1, weight, {}, 0, {builder_.type(x).dim(0), builder_.type(weight).dim(1)});
@@ -278,7 +346,8 @@ class StepBuilder {
   Builder builder_;
   int64_t rows_;
   int64_t layer_ = -1;
-  ValueId tokens_{}, positions_{}, slots_{}, context_slots_{}, last_{}, cosines_{}, sines_{}, mask_{};
+  ValueId tokens_{}, positions_{}, slots_{}, context_slots_{}, last_{}, mask_{}, window_mask_{};
+  Turns turns_, local_turns_;
   std::map<std::string, ValueId> weights_;
   std::vector<ValueId> pools_;
 };
@@ -300,11 +369,22 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
   const auto vector = [&](std::string name, int64_t size) {
     list.push_back({std::move(name), Type::tensor(kReal, {size})});
   };
+  const auto norm = [&](const std::string& name) {
+    vector(name, config.hidden);
+    if (config.plain) vector(name + "_bias", config.hidden);
+  };
+  const auto rope = [&](const char* name) {
+    list.push_back({name, Type::tensor(kReal, {config.context, 2 * config.head_features})});
+  };
   matrix("embedding", config.vocabulary, config.hidden);
-  list.push_back({"rope", Type::tensor(kReal, {config.context, 2 * config.head_features})});
+  if (config.plain)
+    matrix("positions", config.context, config.hidden);
+  else
+    rope("rope");
+  if (config.has_local_rope()) rope("local_rope");
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const auto named = [&](const char* part) { return fmt::format("layers.{}.{}", layer, part); };
-    vector(named("attention_norm"), config.hidden);
+    norm(named("attention_norm"));
     matrix(named("qkv"), config.hidden, config.qkv_features());
     if (config.qkv_bias) vector(named("qkv_bias"), config.qkv_features());
     if (config.qk_norm) {
@@ -312,11 +392,20 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
       vector(named("k_norm"), config.head_features);
     }
     matrix(named("output"), config.query_features(), config.hidden);
-    vector(named("feed_forward_norm"), config.hidden);
-    matrix(named("gate_up"), config.hidden, 2 * config.feed_forward);
+    if (config.plain) vector(named("output_bias"), config.hidden);
+    if (config.norms_after) norm(named("after_attention_norm"));
+    norm(named("feed_forward_norm"));
+    if (config.plain) {
+      matrix(named("up"), config.hidden, config.feed_forward);
+      vector(named("up_bias"), config.feed_forward);
+    } else {
+      matrix(named("gate_up"), config.hidden, 2 * config.feed_forward);
+    }
     matrix(named("down"), config.feed_forward, config.hidden);
+    if (config.plain) vector(named("down_bias"), config.hidden);
+    if (config.norms_after) norm(named("after_feed_forward_norm"));
   }
-  vector("norm", config.hidden);
+  norm("norm");
   matrix("head", config.hidden, config.vocabulary);
   return list;
 }

@@ -47,6 +47,33 @@ constexpr NameRow kNames[] = {
     {"down", "blk.{}.ffn_down.weight", "model.layers.{}.mlp.down_proj.weight"},
 };
 
+// Where Gemma 2 and 3, which norm what a layer gives, have other names.
+constexpr NameRow kNormsAfter[] = {
+    {"after_attention_norm", "", "model.layers.{}.post_attention_layernorm.weight"},
+    {"feed_forward_norm", "", "model.layers.{}.pre_feedforward_layernorm.weight"},
+    {"after_feed_forward_norm", "", "model.layers.{}.post_feedforward_layernorm.weight"},
+};
+// GPT-2's; files have them with "transformer." in front, or without.
+constexpr NameRow kGpt2[] = {
+    {"embedding", "", "wte.weight"},
+    {"positions", "", "wpe.weight"},
+    {"norm", "", "ln_f.weight"},
+    {"norm_bias", "", "ln_f.bias"},
+    {"head", "", "lm_head.weight"},
+    {"attention_norm", "", "h.{}.ln_1.weight"},
+    {"attention_norm_bias", "", "h.{}.ln_1.bias"},
+    {"qkv", "", "h.{}.attn.c_attn.weight"},
+    {"qkv_bias", "", "h.{}.attn.c_attn.bias"},
+    {"output", "", "h.{}.attn.c_proj.weight"},
+    {"output_bias", "", "h.{}.attn.c_proj.bias"},
+    {"feed_forward_norm", "", "h.{}.ln_2.weight"},
+    {"feed_forward_norm_bias", "", "h.{}.ln_2.bias"},
+    {"up", "", "h.{}.mlp.c_fc.weight"},
+    {"up_bias", "", "h.{}.mlp.c_fc.bias"},
+    {"down", "", "h.{}.mlp.c_proj.weight"},
+    {"down_bias", "", "h.{}.mlp.c_proj.bias"},
+};
+
 // Numbers of a file, on the way into memory of the device's type.
 class Target {
  public:
@@ -100,7 +127,10 @@ class Loader {
  private:
   void begin(const Weight& weight, Target target) {
     const std::string& name = weight.name;
-    if (name == "rope") return tasks_.push_back([this, target] { positions(target); });
+    if (name == "rope")
+      return tasks_.push_back([this, target] { turns(target, config_.rope_base, config_.rope_divisors); });
+    if (name == "local_rope")
+      return tasks_.push_back([this, target] { turns(target, config_.local_rope_base, {}); });
     size_t dot = name.rfind('.');
     layer_ = dot == std::string::npos ? std::string() : name.substr(7, dot - 7);
     const std::string part = dot == std::string::npos ? name : name.substr(dot + 1);
@@ -109,12 +139,14 @@ class Loader {
     if (part == "head")
       return columns(config_.tied ? "embedding" : "head", target, hidden, config_.vocabulary, 0,
                      config_.vocabulary);
+    if (config_.plain && weight.type.rank() == 2)  // as the file has them
+      return rows(part, target, weight.type.dim(0), weight.type.dim(1));
     if (part == "qkv") {
       columns("q", target, hidden, q, 0, q + 2 * kv);
       columns("k", target, hidden, kv, q, q + 2 * kv);
       return columns("v", target, hidden, kv, q + kv, q + 2 * kv);
     }
-    if (part == "qkv_bias") {
+    if (part == "qkv_bias" && !config_.plain) {
       vector("q_bias", target, q, 0);
       vector("k_bias", target, kv, q);
       return vector("v_bias", target, kv, q + kv);
@@ -129,15 +161,25 @@ class Loader {
     vector(part, target, weight.type.dim(0), 0);
   }
 
+  std::string name_of(std::string_view part) const {
+    std::span<const NameRow> table = config_.plain ? std::span<const NameRow>(kGpt2) : kNames;
+    if (config_.norms_after && std::ranges::find(kNormsAfter, part, &NameRow::part) != std::end(kNormsAfter))
+      table = kNormsAfter;
+    const auto row = std::ranges::find(table, part, &NameRow::part);
+    OPENTRN_CHECK(row != table.end(), "no name for {}", part);
+    return fmt::format(fmt::runtime(names_ == Names::kGguf ? row->gguf : row->hugging_face), layer_);
+  }
+
   const StoredTensor& tensor(std::string_view part, std::vector<int64_t> shape) const {
-    const auto* row = std::ranges::find(kNames, part, &NameRow::part);
-    OPENTRN_CHECK(row != std::end(kNames), "no name for {}", part);
-    const std::string name =
-        fmt::format(fmt::runtime(names_ == Names::kGguf ? row->gguf : row->hugging_face), layer_);
+    const std::string name = name_of(part);
     const StoredTensor* found = tensors_.find(name);
+    if (!found && config_.plain) found = tensors_.find("transformer." + name);
     if (!found)
       throw Fault(FaultKind::kInput, "decoder.weights", fmt::format("the file has no tensor {}", name),
                   "is it the whole model? A model in several files is named by its index or its first one");
+    // Of a table of positions those are read that programs reach.
+    const bool longer = part == "positions" && found->shape.size() == 2 && found->shape[0] > shape[0];
+    if (longer) shape[0] = found->shape[0];
     if (found->shape != shape)
       throw Fault(FaultKind::kInput, "decoder.weights",
                   fmt::format("{} is [{}]; the model's sizes ask for [{}]", name,
@@ -183,22 +225,24 @@ class Loader {
 
   void vector(std::string_view part, Target target, int64_t size, int64_t first) {
     const StoredTensor& from = tensor(part, {size});
+    const float more = config_.norms_less_one && part.ends_with("norm") ? 1.0f : 0.0f;
     const bool turned =
         names_ == Names::kGguf && config_.rows_interleaved && (part == "q_bias" || part == "k_bias");
     std::vector<float> values(static_cast<size_t>(size));
     import::weights::decode(from.encoding, from.bytes, values);
     for (int64_t i = 0; i < size; ++i)
-      target.put(first + i, values[static_cast<size_t>(turned ? interleaved(i, config_.head_features) : i)]);
+      target.put(first + i,
+                 values[static_cast<size_t>(turned ? interleaved(i, config_.head_features) : i)] + more);
   }
 
   // cos, cos, -sin, sin of each position, for both halves of a head's features. Angles and their functions in
   // double, as fp32 angles of late positions are off by 1e-3.
-  void positions(Target target) const {
+  void turns(Target target, double base, const std::vector<double>& divisors) const {
     const int64_t half = config_.head_features / 2;
     for (int64_t i = 0; i < half; ++i) {
-      double frequency = std::pow(config_.rope_base,
-                                  -2.0 * static_cast<double>(i) / static_cast<double>(config_.head_features));
-      if (!config_.rope_divisors.empty()) frequency /= config_.rope_divisors[static_cast<size_t>(i)];
+      double frequency =
+          std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(config_.head_features));
+      if (!divisors.empty()) frequency /= divisors[static_cast<size_t>(i)];
       for (int64_t position = 0; position < config_.context; ++position) {
         const double angle = static_cast<double>(position) * frequency;
         const auto cosine = static_cast<float>(std::cos(angle)), sine = static_cast<float>(std::sin(angle));

@@ -176,13 +176,35 @@ nb::object time_of(Engine& engine, const BucketTuple& of, const std::vector<std:
   return time_program(model.program, model.generation, settings, model.origin, nullptr, std::nullopt);
 }
 
+// Of a model that is known by its config.json alone: the step of one of `ranks` cores, of its first `layers`
+// layers (0: all).
+nb::object time_of_config(const std::string& json, const std::string& target, const std::string& element,
+                          const BucketTuple& of, int64_t ranks, int64_t layers) {
+  constexpr int64_t kBlockTokens = 32;
+  const Bucket bucket = to_bucket(of);
+  const Generation generation = arch::resolve_target(target);
+  std::unique_ptr<runtime::Model> model;
+  {
+    const Unlocked unlocked;
+    decoder::Config config = decoder::part_of(decoder::config_of_json(json), ranks);
+    if (layers > 0) config.layers = std::min(config.layers, layers);
+    if (bucket.context < bucket.tokens || bucket.context % kBlockTokens != 0)
+      throw Fault(FaultKind::kInput, "decoder.buckets",
+                  fmt::format("a program of {} tokens and {} positions", bucket.tokens, bucket.context),
+                  "as many positions as tokens at least, in blocks of 32");
+    config.context = std::max(config.context, bucket.context);
+    const decoder::Pool pool{kBlockTokens, bucket.sequences * bucket.context / kBlockTokens + 1};
+    model = decoder::compiled_step(config, bucket, pool, element_of(element), generation);
+  }
+  return time_program(model->program, model->generation, {}, model->origin, nullptr, std::nullopt);
+}
+
 using decoder::Finish;
-using decoder::Generation;
 
 constexpr const char* kFinishes[] = {"", "stop", "length"};
 
 // (the bucket, [(request, token, "", "stop" or "length")])
-nb::tuple generation_step(Generation& generation) {
+nb::tuple generation_step(decoder::Generation& generation) {
   decoder::GenerationStep done;
   {
     const Unlocked unlocked;
@@ -203,11 +225,11 @@ decoder::Sampling to_sampling(const SamplingTuple& from) {
 // (prompt, new tokens at most, stop tokens, (temperature, top_k, top_p, min_p, seed))
 using RequestTuple = std::tuple<std::vector<int32_t>, int64_t, std::vector<int32_t>, SamplingTuple>;
 
-std::unique_ptr<Generation> generation_of(Engine& engine, const std::vector<RequestTuple>& rows) {
+std::unique_ptr<decoder::Generation> generation_of(Engine& engine, const std::vector<RequestTuple>& rows) {
   std::vector<decoder::Request> requests;
   for (const auto& [prompt, most, stop, sampling] : rows)
     requests.push_back({prompt, most, stop, to_sampling(sampling)});
-  return std::make_unique<Generation>(engine, std::move(requests));
+  return std::make_unique<decoder::Generation>(engine, std::move(requests));
 }
 
 void bind_engine(nb::module_& module) {
@@ -268,9 +290,11 @@ void bind_decoder(nb::module_& module) {
              "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a);
   module.def("decoder_engine", &engine_of_checkpoint, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
              "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a);
+  module.def("time_of_config", &time_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a,
+             "ranks"_a = 1, "layers"_a = 0);
   bind_engine(module);
-  nb::class_<Generation>(module, "DecoderGeneration")
-      .def_prop_ro("done", &Generation::done)
+  nb::class_<decoder::Generation>(module, "DecoderGeneration")
+      .def_prop_ro("done", &decoder::Generation::done)
       .def("step", &generation_step);
   module.def("decoder_generation", &generation_of, "engine"_a, "requests"_a, nb::keep_alive<0, 1>());
   // The token that a row of logits gives.

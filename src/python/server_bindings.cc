@@ -15,6 +15,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "base/fault.h"
+#include "base/random.h"
 #include "python/unlocked.h"
 #include "server/server.h"
 #include "serving/config.h"
@@ -111,6 +112,16 @@ SamplingParams sampling_of(const nb::dict& from) {
   return params;
 }
 
+using Row = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+// (token, log probability, rank, [(token, log probability)]), by a scheduler of somebody else's.
+nb::tuple choose_token(const Row& logits, const nb::dict& params, const std::vector<int32_t>& prompt,
+                       const std::vector<int32_t>& output, const std::optional<Mask>& mask,
+                       SplitMix64& draws) {
+  const serving::SampledToken made = serving::sample(sampling_of(params), {logits.data(), logits.size()},
+                                                     prompt, output, words(mask), draws);
+  return nb::make_tuple(made.token, made.logprob, made.rank, made.top);
+}
+
 int64_t add(Server& self, std::vector<int32_t> prompt, const nb::dict& from,
             const std::optional<Mask>& mask) {
   server::JobParams params;
@@ -202,6 +213,10 @@ nb::dict stats_of(const Server& self) {
 }  // namespace
 
 void bind_server(nb::module_& module) {
+  // Random numbers of one request.
+  nb::class_<SplitMix64>(module, "TokenDraws").def(nb::init<uint64_t>(), "seed"_a);
+  module.def("choose_token", &choose_token, "logits"_a, "params"_a, "prompt"_a, "output"_a, "mask"_a.none(),
+             "draws"_a);
   nb::class_<Server>(module, "Server")
       .def("add", &add, "prompt"_a, "params"_a, "mask"_a = nb::none())
       .def("abort", &Server::abort, "id"_a)

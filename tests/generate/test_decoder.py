@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tiny import Tiny
+from tiny_folders import FOLDERS, Folder
 
 from opentrn import _core
 from opentrn.errors import InputError, NotModelled
@@ -160,3 +161,37 @@ def test_models_that_have_no_builder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no tensor blk.1.ffn_up.weight") as caught:
         engine_of(model.write(tmp_path))
     assert caught.value.label == "decoder.weights"
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_models_of_folders_give_the_logits_of_their_architecture(name: str, tmp_path: Path) -> None:
+    architecture, config = FOLDERS[name]
+    model = Folder(architecture, **config)
+    prefix = "transformer." if name == "gpt2" else ""
+    file = _core.read_checkpoint(model.write(tmp_path / "model", prefix))
+    engine = _core.decoder_engine(file, "trn2", "f32", 16, 9, [1], [16, 48], [64])
+    expected = model.logits(PROMPT)
+    every, _, _ = engine.step([(PROMPT, 0, [3, 1, 2])], every_token=True)
+    assert np.abs(every[: len(PROMPT)] - expected).max() < 3e-4 * np.abs(expected).max()
+    steps = np.array(list(decoded(engine, PROMPT, [6, 4, 7], 20)))
+    assert np.abs(steps - expected[19:]).max() < 3e-4 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "reason"),
+    [
+        ("gpt2", {"activation_function": "relu"}, "'relu'"),
+        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "number of the layer"),
+        ("gpt2", {"n_head": 5}, "5 heads share 64"),
+        ("gemma", {"hidden_activation": "silu"}, "'silu'"),
+        ("gemma3", {"layer_types": ["sliding_attention"] * 6 + ["linear_attention"]}, "'linear_attention'"),
+        ("gemma3", {"layer_types": ["sliding_attention"]}, "1 layers are told"),
+        ("gemma2", {"sliding_window": 0}, "window of attention is 0"),
+        ("gemma2", {"sliding_window": "no"}, "no integer"),
+    ],
+)
+def test_folders_that_say_what_is_not_modelled(name: str, change: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    architecture, config = FOLDERS[name]
+    folder = Folder(architecture, **(config | change)).write(tmp_path / "model")
+    with pytest.raises((InputError, NotModelled), match=reason):
+        _core.decoder_context(_core.read_checkpoint(folder))

@@ -1,0 +1,213 @@
+"""Small models of architectures that are read from folders alone, and what they compute, in NumPy in float64.
+
+Written after transformers' modeling_gemma.py, modeling_gemma2.py, modeling_gemma3.py, modeling_mistral.py and
+modeling_gpt2.py (5.23).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+VOCABULARY = 104
+
+
+def _rotations(count: int, features: int, base: float) -> tuple[np.ndarray, np.ndarray]:
+    angles = np.arange(count)[:, None] * base ** (-np.arange(0, features, 2) / features)[None, :]
+    return np.cos(np.concatenate([angles] * 2, 1)), np.sin(np.concatenate([angles] * 2, 1))
+
+
+def _turned(x: np.ndarray, turns: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    half = x.shape[-1] // 2
+    swapped = np.concatenate([-x[..., half:], x[..., :half]], -1)
+    return x * turns[0][:, None] + swapped * turns[1][:, None]
+
+
+def _gelu(x: np.ndarray) -> np.ndarray:
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def _silu(x: np.ndarray) -> np.ndarray:
+    return x / (1 + np.exp(-x))
+
+
+def _cap(x: np.ndarray, cap: float) -> np.ndarray:
+    return cap * np.tanh(x / cap) if cap else x
+
+
+def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, cap: float, window: int) -> np.ndarray:
+    """[tokens, heads, features] of the three, the last two with as many heads as they have."""
+    count, heads = q.shape[:2]
+    k, v = (np.repeat(a, heads // a.shape[1], axis=1) for a in (k, v))
+    scores = _cap(np.einsum("qhd,khd->hqk", q, k) * scale, cap)
+    behind = np.arange(count)[:, None] - np.arange(count)[None, :]
+    seen = (behind >= 0) & (behind < window) if window else behind >= 0
+    scores = np.where(seen, scores, -np.inf)
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    shares /= shares.sum(-1, keepdims=True)
+    return np.einsum("hqk,khd->qhd", shares, v).reshape(count, -1)
+
+
+class Folder:
+    """One model: config.json, weights, and the logits that follow from them."""
+
+    def __init__(self, architecture: str, seed: int = 0, **config: Any) -> None:
+        self.architecture = architecture
+        self.rng = np.random.default_rng(seed)
+        self.weights: dict[str, np.ndarray] = {}
+        self.config: dict[str, Any] = {
+            "architectures": [architecture], "num_hidden_layers": 3, "hidden_size": 64, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 96, "vocab_size": VOCABULARY,
+            "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 1000.0,
+        } | config  # fmt: skip
+        if architecture == "GPT2LMHeadModel":
+            self.config = {
+                "architectures": [architecture], "n_layer": 2, "n_embd": 64, "n_head": 4, "n_positions": 128,
+                "vocab_size": VOCABULARY, "layer_norm_epsilon": 1e-5,
+            } | config  # fmt: skip
+            self._draw_gpt2()
+        else:
+            self._draw()
+
+    def _matrix(self, name: str, rows: int, columns: int, depth: int) -> None:
+        self.weights[name] = self.rng.standard_normal((rows, columns), np.float32) * np.float32(1.5 / np.sqrt(depth))
+
+    def _vector(self, name: str, size: int, centre: float) -> None:
+        self.weights[name] = self.rng.standard_normal(size, np.float32) * np.float32(0.3) + np.float32(centre)
+
+    def _draw(self) -> None:
+        c = self.config
+        h, f, d = c["hidden_size"], c["intermediate_size"], c["head_dim"]
+        q, kv = c["num_attention_heads"] * d, c["num_key_value_heads"] * d
+        centre = 0.0 if self.architecture.startswith("Gemma") else 1.0
+        self._matrix("model.embed_tokens.weight", VOCABULARY, h, h)
+        self._vector("model.norm.weight", h, centre)
+        if not self.tied():
+            self._matrix("lm_head.weight", VOCABULARY, h, h)
+        norms = ["input_layernorm", "post_attention_layernorm"]
+        if self.architecture in ("Gemma2ForCausalLM", "Gemma3ForCausalLM"):
+            norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
+        for i in range(c["num_hidden_layers"]):
+            at = f"model.layers.{i}."
+            for norm in norms:
+                self._vector(f"{at}{norm}.weight", h, centre)
+            for part, rows, columns in (("self_attn.q_proj", q, h), ("self_attn.k_proj", kv, h),
+                                        ("self_attn.v_proj", kv, h), ("self_attn.o_proj", h, q),
+                                        ("mlp.gate_proj", f, h), ("mlp.up_proj", f, h),
+                                        ("mlp.down_proj", h, f)):  # fmt: skip
+                self._matrix(f"{at}{part}.weight", rows, columns, columns)
+            if self.architecture == "Gemma3ForCausalLM":
+                for norm in ("q_norm", "k_norm"):
+                    self._vector(f"{at}self_attn.{norm}.weight", d, centre)
+
+    def _draw_gpt2(self) -> None:
+        c = self.config
+        h, f = c["n_embd"], c.get("n_inner") or 4 * c["n_embd"]
+        self._matrix("wte.weight", VOCABULARY, h, h)
+        self._matrix("wpe.weight", c["n_positions"], h, h)
+        sizes = {"ln_f": h}
+        for i in range(c["n_layer"]):
+            sizes |= {f"h.{i}.ln_1": h, f"h.{i}.ln_2": h}
+            for part, rows, columns in (("attn.c_attn", h, 3 * h), ("attn.c_proj", h, h), ("mlp.c_fc", h, f),
+                                        ("mlp.c_proj", f, h)):  # fmt: skip
+                self._matrix(f"h.{i}.{part}.weight", rows, columns, rows)
+                self._vector(f"h.{i}.{part}.bias", columns, 0.0)
+        for name, size in sizes.items():
+            self._vector(f"{name}.weight", size, 1.0)
+            self._vector(f"{name}.bias", size, 0.0)
+
+    def tied(self) -> bool:
+        default = self.architecture.startswith("Gemma") or self.architecture.startswith("GPT2")
+        return bool(self.config.get("tie_word_embeddings", default))
+
+    def write(self, folder: Path, prefix: str = "") -> Path:
+        from safetensors.numpy import save_file
+
+        folder.mkdir(exist_ok=True)
+        (folder / "config.json").write_text(json.dumps(self.config))
+        save_file({prefix + name: value for name, value in self.weights.items()}, folder / "model.safetensors")
+        return folder
+
+    def logits(self, tokens: list[int]) -> np.ndarray:
+        """[tokens, vocabulary]."""
+        w = {name: value.astype(np.float64) for name, value in self.weights.items()}
+        return self._gpt2(w, tokens) if self.architecture.startswith("GPT2") else self._llama(w, tokens)
+
+    def _gpt2(self, w: dict[str, np.ndarray], tokens: list[int]) -> np.ndarray:
+        c, count = self.config, len(tokens)
+
+        def norm(x: np.ndarray, name: str) -> np.ndarray:
+            centred = x - x.mean(-1, keepdims=True)
+            even = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5)
+            return even * w[f"{name}.weight"] + w[f"{name}.bias"]
+
+        def product(x: np.ndarray, name: str) -> np.ndarray:
+            return x @ w[f"{name}.weight"] + w[f"{name}.bias"]
+
+        x = w["wte.weight"][tokens] + w["wpe.weight"][:count]
+        for i in range(c["n_layer"]):
+            q, k, v = np.split(product(norm(x, f"h.{i}.ln_1"), f"h.{i}.attn.c_attn"), 3, axis=1)
+            d = c["n_embd"] // c["n_head"]
+            q, k, v = (a.reshape(count, -1, d) for a in (q, k, v))
+            x = x + product(_attention(q, k, v, d**-0.5, 0.0, 0), f"h.{i}.attn.c_proj")
+            x = x + product(_gelu(product(norm(x, f"h.{i}.ln_2"), f"h.{i}.mlp.c_fc")), f"h.{i}.mlp.c_proj")
+        return norm(x, "ln_f") @ w["wte.weight"].T
+
+    def _window(self, layer: int) -> int:
+        c = self.config
+        if not c.get("sliding_window"):
+            return 0
+        if "layer_types" in c:
+            return c["sliding_window"] if c["layer_types"][layer] == "sliding_attention" else 0
+        pattern = {"MistralForCausalLM": 0, "Gemma2ForCausalLM": 2, "Gemma3ForCausalLM": 6}[self.architecture]
+        pattern = c.get("sliding_window_pattern", pattern)
+        return c["sliding_window"] if not pattern or (layer + 1) % pattern else 0
+
+    def _llama(self, w: dict[str, np.ndarray], tokens: list[int]) -> np.ndarray:
+        c, count, d = self.config, len(tokens), self.config["head_dim"]
+        gemma = self.architecture.startswith("Gemma")
+        after = self.architecture in ("Gemma2ForCausalLM", "Gemma3ForCausalLM")
+        whole = _rotations(count, d, c["rope_theta"])
+        local = _rotations(count, d, c.get("rope_local_base_freq", 10000.0))
+        scale = c["query_pre_attn_scalar"] ** -0.5 if after else d**-0.5
+
+        def norm(x: np.ndarray, name: str) -> np.ndarray:
+            return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * (w[f"{name}.weight"] + gemma)
+
+        x = w["model.embed_tokens.weight"][tokens] * (np.sqrt(c["hidden_size"]) if gemma else 1.0)
+        for i in range(c["num_hidden_layers"]):
+            at, window = f"model.layers.{i}.", self._window(i)
+            h = norm(x, f"{at}input_layernorm")
+            q, k, v = ((h @ w[f"{at}self_attn.{p}_proj.weight"].T).reshape(count, -1, d) for p in "qkv")
+            if self.architecture == "Gemma3ForCausalLM":
+                q, k = norm(q, f"{at}self_attn.q_norm"), norm(k, f"{at}self_attn.k_norm")
+            turns = local if window and self.architecture == "Gemma3ForCausalLM" else whole
+            q, k = _turned(q, turns), _turned(k, turns)
+            made = _attention(q, k, v, scale, c.get("attn_logit_softcapping") or 0.0, window)
+            made = made @ w[f"{at}self_attn.o_proj.weight"].T
+            x = x + (norm(made, f"{at}post_attention_layernorm") if after else made)
+            h = norm(x, f"{at}pre_feedforward_layernorm" if after else f"{at}post_attention_layernorm")
+            gate, up = h @ w[f"{at}mlp.gate_proj.weight"].T, h @ w[f"{at}mlp.up_proj.weight"].T
+            made = ((_gelu(gate) if gemma else _silu(gate)) * up) @ w[f"{at}mlp.down_proj.weight"].T
+            x = x + (norm(made, f"{at}post_feedforward_layernorm") if after else made)
+        head = w["model.embed_tokens.weight"] if self.tied() else w["lm_head.weight"]
+        return _cap(norm(x, "model.norm") @ head.T, c.get("final_logit_softcapping") or 0.0)
+
+
+GEMMA2 = {"sliding_window": 12, "query_pre_attn_scalar": 24, "attn_logit_softcapping": 3.0,
+          "final_logit_softcapping": 2.0, "hidden_activation": "gelu_pytorch_tanh"}  # fmt: skip
+GEMMA3 = {"sliding_window": 8, "query_pre_attn_scalar": 20, "num_hidden_layers": 7, "rope_theta": 100000.0,
+          "rope_local_base_freq": 500.0}  # fmt: skip
+FOLDERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gemma": ("GemmaForCausalLM", {"hidden_act": "gelu"}),
+    "gemma2": ("Gemma2ForCausalLM", GEMMA2),
+    "gemma3": ("Gemma3ForCausalLM", GEMMA3),
+    "gemma3 layer_types": ("Gemma3ForCausalLM", GEMMA3 | {"num_hidden_layers": 2,
+                           "layer_types": ["full_attention", "sliding_attention"]}),
+    "mistral with a window": ("MistralForCausalLM", {"sliding_window": 10}),
+    "gpt2": ("GPT2LMHeadModel", {}),
+    "gpt2 n_inner": ("GPT2LMHeadModel", {"n_inner": 80}),
+}  # fmt: skip
