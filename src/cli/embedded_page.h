@@ -8,5 +8,6 @@ namespace opentrn::cli {
 std::string_view embedded_replay_page();
 std::string_view embedded_claims_page();
 std::string_view embedded_plan_page();
+std::string_view embedded_jax_page();  // the program of `opentrn plan --export jax`
 
 }  // namespace opentrn::cli

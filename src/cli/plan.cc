@@ -7,10 +7,16 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/plan_export.h"
 #include "cli/plan_job_file.h"
 #include "cli/plan_options.h"
+#include "cli/plan_serve.h"
 #include "planner/check/report.h"
+#include "planner/compiled/compiled_layers.h"
 #include "planner/hf_config.h"
+#include "planner/schedule.h"
+#include "planner/serve/serve_check.h"
+#include "planner/stated_layers.h"
 
 namespace opentrn::cli {
 namespace {
@@ -25,6 +31,16 @@ std::string text_of(const std::string& path) {
 }
 
 void print_check(const PlanOptions& options, const arch::Tables& tables, std::ostream& out) {
+  if (options.serve.on) {
+    planner::compiled::CompiledLayers compiled;
+    const planner::ServeCheck check = planner::check_serving(tables, text_of(options.check), options.check,
+                                                             options.compiled > 0 ? &compiled : nullptr);
+    if (options.json)
+      out << planner::serve_check_json(check) << "\n";
+    else
+      out << planner::serve_check_text(check, options.rows);
+    return;
+  }
   const planner::Check check =
       planner::check_rows(tables, planner::read_rows(text_of(options.check), options.check));
   if (options.json)
@@ -43,6 +59,10 @@ planner::Job job_of(const PlanOptions& options, const arch::Tables& tables) {
   need(options.seq, "--seq", "tokens in a sequence: --seq 8192");
   need(options.global_batch, "--global-batch", "sequences in a step: --global-batch 1024");
   job.seq = options.seq;
+  if (job.model.text_tokens >= job.seq)
+    throw Fault(FaultKind::kInput, "plan.job",
+                fmt::format("--seq is {}, and {} tokens of it are of text", job.seq, job.model.text_tokens),
+                "tokens of the image and of text together: 4429 for 1024 x 1024 pixels");
   job.global_batch = options.global_batch;
   job.tokens = options.tokens;
   job.precision = options.precision == "fp8"    ? planner::Precision::kFp8
@@ -78,6 +98,9 @@ void set_goodput(const PlanOptions& options, const arch::Tables& tables, const p
 planner::SearchOptions search_of(const PlanOptions& options) {
   planner::SearchOptions search = options.search;
   search.cut = !options.exhaustive;
+  for (const std::string& name : options.schedules)
+    search.fixed.schedules.push_back(*planner::schedule_named(name));
+  search.top = std::max<size_t>(search.top, options.compiled);
   if (!options.sp.empty()) search.fixed.sp = options.sp == "on";
   if (options.recompute == "none") search.fixed.recompute = planner::Recompute::kNone;
   if (options.recompute == "selective") search.fixed.recompute = planner::Recompute::kSelective;
@@ -120,23 +143,36 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
   for (const std::string& instance : options.instances)
     for (const int64_t count : options.counts) {
       Planned planned;
-      planned.machine = planner::machine_of(tables, instance, count);
+      planned.machine = planner::machine_of(tables, instance, count, options.lnc);
       planned.count = count;
       planned.rate = planner::rate_of(tables, planned.machine.instance, prices);
       machines.push_back(std::move(planned));
     }
+  planner::compiled::CompiledLayers compiled;
   for (Planned& each : machines) {
     each.stack = planner::stack_of(
         tables, options.stack.empty() ? planner::default_stack(each.machine.kind) : options.stack);
     each.result = planner::search(job, each.machine, each.stack, search_of(options));
+    if (!options.layer_times.empty()) {
+      planner::StatedLayers stated(text_of(options.layer_times), options.layer_times);
+      each.recost =
+          planner::recost(job, each.machine, each.stack, each.result.best.size(), stated, each.result);
+    } else if (options.compiled > 0 && each.machine.kind == planner::Kind::kNeuron) {
+      const int64_t before = compiled.compiled();
+      each.recost =
+          planner::recost(job, each.machine, each.stack, options.compiled, compiled, each.result);
+      each.programs = compiled.compiled() - before;
+    }
     set_goodput(options, tables, job, each);
   }
   std::vector<Line> lines;
   for (const Planned& each : machines)
     for (const planner::Estimate& plan : each.result.best) lines.push_back({&each, &plan});
   if (lines.empty()) refuse_none(job, machines);
-  std::ranges::stable_sort(lines, {},
-                           [&](const Line& line) { return line.plan->step_s * line.on->stretch(); });
+  // Of a machine whose finalists are compiled, the others come last.
+  std::ranges::stable_sort(lines, {}, [&](const Line& line) {
+    return std::pair(line.on->recost && !line.plan->curves_s, line.plan->step_s * line.on->stretch());
+  });
   if (lines.size() > options.search.top) lines.resize(options.search.top);
   if (options.explain > static_cast<int>(lines.size()))
     throw Fault(FaultKind::kInput, "plan.explain", fmt::format("there is no plan {}", options.explain),
@@ -148,17 +184,23 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
       throw Fault(FaultKind::kInput, "cli.output", fmt::format("cannot write '{}'", options.html),
                   "a path in a folder that there is");
   }
+  std::string written;
+  if (!options.format.empty())
+    written = export_plan(job, lines[std::max(1, options.explain) - 1], options.format, options.folder);
   if (options.json) {
     out << plan_json(tables, job, options, machines, lines) << "\n";
     return;
   }
   out << plan_table(tables, job, options, machines, lines);
+  if (!written.empty())
+    out << fmt::format("Plan {} is in {}\n", std::max(1, options.explain), written);
   if (options.explain > 0) out << plan_explained(tables, job, lines[options.explain - 1], options.explain);
 }
 
 void run_plan(PlanOptions options, std::ostream& out) {
   if (options.model.ends_with(".yaml") || options.model.ends_with(".yml"))
     read_job_file(std::string(options.model), options);
+  check_serve_options(options);
   if (options.counts.empty()) options.counts = {1};
   if (options.precision.empty()) options.precision = "bf16";
   const auto tables = options.tables.load();
@@ -172,6 +214,8 @@ void run_plan(PlanOptions options, std::ostream& out) {
     throw Fault(
         FaultKind::kInput, "plan.model", "no model",
         "opentrn plan config.json --instance trn1.32xlarge --count 32 --seq 8192 --global-batch 1024");
+  } else if (options.serve.on) {
+    print_serve_plans(options, *tables, out);
   } else {
     print_plans(options, *tables, out);
   }
@@ -194,6 +238,11 @@ void add_fixed(CLI::App& command, PlanOptions& options) {
       ->check(CLI::Range(0, 3));
   command.add_option("--recompute", options.recompute, "Fix the recomputation")
       ->check(CLI::IsMember({"none", "selective", "full"}));
+  command
+      .add_option("--schedule", options.schedules,
+                  "Schedules of pipelines that are searched: 1f1b, zb-h1, zb-v, v-half, v-min, dualpipe (default: 1f1b)")
+      ->check(CLI::IsMember({"1f1b", "zb-h1", "zb-v", "v-half", "v-min", "dualpipe"}));
+  command.add_flag("--offload", fixed.offload, "Keep optimizer states in the host's memory, which updates them");
   command.add_option("--sp", options.sp, "Fix sequence parallelism")->check(CLI::IsMember({"on", "off"}));
 }
 
@@ -217,10 +266,24 @@ void add_plan(CLI::App& app, std::ostream& out) {
   command->add_option("--stack", options->stack,
                       "The training program that is modelled (default: by the chip)");
   add_fixed(*command, *options);
+  add_serve_options(*command, *options);
   command->add_option("--top", options->search.top, "Plans to print (default: 10)")
       ->check(CLI::Range(1, 1000));
   command->add_option("--explain", options->explain, "Where the time and memory of plan N go")
       ->check(CLI::Range(1, 1000));
+  command
+      ->add_option("--compiled", options->compiled,
+                   "Compile and time the layers of the best N plans on Neuron machines, by OpenTrn's own compiler "
+                   "(N: 32)")
+      ->expected(0, 1)
+      ->default_str("32")
+      ->check(CLI::Range(1, 1000));
+  command
+      ->add_option("--layer-times", options->layer_times,
+                   "Stated times in place of curves: CSV tp,cp,sp,micro_batch,forward_us,backward_us,output_us")
+      ->excludes("--compiled");
+  command->add_option("--lnc", options->lnc, "Cores of a logical NeuronCore (default: the instance's)")
+      ->check(CLI::Range(1, 2));
   command->add_flag("--exhaustive", options->exhaustive, "Evaluate every layout; the result is the same");
   command->add_option("--price", options->price.kind, "on_demand, reserved, capacity_block or spot");
   command
@@ -238,6 +301,9 @@ void add_plan(CLI::App& app, std::ostream& out) {
       ->check(CLI::Range(0, 100'000));
   command->add_flag("--models", options->list_models, "List the models that have a name");
   command->add_flag("--instances", options->list_instances, "List the instances");
+  command->add_option("--export", options->format, "Write plan 1 (or that of --explain) for a program: into -o")
+      ->check(CLI::IsMember({"jax", "torchtitan", "nxdt", "megatron"}));
+  command->add_option("-o,--output", options->folder, "The folder of --export (default: .)");
   command->add_option("--check", options->check, "Compare with published rows: a CSV file");
   command->add_flag("--rows", options->rows, "With --check: every row");
   command->add_option("--html", options->html, "Also write a page: time against money, memory, the schedule");

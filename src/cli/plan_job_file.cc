@@ -201,6 +201,26 @@ void read_document(const Reader& read, const YAML::Node& node, const std::string
                            static_cast<int>(std::min(1e5, read.number(each, "spares"))));
                 }}});
         }},
+       {"serve",
+        [&](const YAML::Node& node) {
+          PlanServeOptions& serve = options.serve;
+          serve.on = true;
+          const auto number = [&](const char* key, const char* option, auto& to) {
+            return std::pair<const std::string, Reader::Take>(key, [&read, &to, key, option](const YAML::Node& each) {
+              using T = std::remove_reference_t<decltype(to)>;
+              read.set(each, option, to, T{0}, static_cast<T>(std::min(1e7, read.number(each, key))));
+            });
+          };
+          read.mapping(node, "serve",
+                       {number("prompt_tokens", "--prompt-tokens", serve.prompt),
+                        number("output_tokens", "--output-tokens", serve.output),
+                        number("max_model_len", "--max-model-len", serve.longest),
+                        number("requests_per_s", "--rate", serve.rate),
+                        number("batch", "--batch", serve.batch),
+                        {"slo", [&](const YAML::Node& each) {
+                           read.set(each, "--slo", serve.slo, {}, read.text(each, "slo"));
+                         }}});
+        }},
        {"fix", [&](const YAML::Node& each) { read_fixed(read, each, options); }},
        {"price", [&](const YAML::Node& price) {
           read.mapping(price, "price",

@@ -10,9 +10,18 @@
 #include "planner/goodput/profile.h"
 #include "planner/interval.h"
 #include "planner/price.h"
+#include "planner/recost.h"
 #include "planner/search.h"
 
 namespace opentrn::cli {
+
+// Of --serve.
+struct PlanServeOptions {
+  bool on = false;
+  double prompt = 0, output = 0, longest = 0, rate = 0;
+  int batch = 0;
+  std::string slo, trace;
+};
 
 struct PlanOptions {
   TableOptions tables;
@@ -21,12 +30,17 @@ struct PlanOptions {
   std::vector<int64_t> counts;
   double seq = 0, global_batch = 0, tokens = 0;
   planner::SearchOptions search;
-  std::string recompute, sp, price_file, html;
+  std::vector<std::string> schedules;
+  std::string layer_times;  // a file of stated ones
+  std::string recompute, sp, price_file, html, format, folder;
   planner::PriceQuery price;
   std::string reliability;  // whose failures, of `opentrn goodput --profiles`; empty: none are counted
   double checkpoint_gb_s = 0, restart_s = 0;
   int spares = -1;
   int explain = 0;
+  std::optional<int> lnc;
+  PlanServeOptions serve;
+  int compiled = 0;  // finalists whose layers are compiled; 0: none
   bool json = false, rows = false, exhaustive = false, list_models = false, list_instances = false;
 };
 
@@ -40,6 +54,8 @@ struct Planned {
   std::optional<planner::GoodputInterval> goodput;  // with --reliability
   std::vector<std::string> assumed;                 // by it
   double mttf_h = 0;
+  std::optional<planner::Recost> recost;  // with --compiled
+  int64_t programs = 0;                   // that it compiled, and did not find in the cache
 
   // Time of the clock for a second of steps.
   double stretch() const { return goodput ? 1 / goodput->useful.value : 1; }

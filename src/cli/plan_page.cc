@@ -27,19 +27,20 @@ nlohmann::ordered_json schedule_json(const planner::Job& job, const Line& line) 
     shown = std::max<int64_t>(layout.pp, shown / layout.pp * layout.pp);
     if (shown * layout.pp * layout.vpp * 2 > kEventsMax) shown = layout.pp;
   }
-  std::vector<planner::StageTime> stages(layout.pp, {each.forward_s, each.backward_s});
+  if (layout.schedule != planner::Schedule::k1F1B) shown = std::min(each.count, int64_t{2} * layout.pp);
+  std::vector<planner::StageTime> stages(layout.pp, {each.forward_s, each.backward_s, each.weight_s});
   // A third of what the ends do is forward.
   stages.front().forward += each.first_s / 3;
   stages.front().backward += each.first_s * 2 / 3;
   stages.back().forward += each.last_s / 3;
   stages.back().backward += each.last_s * 2 / 3;
   std::vector<planner::PipelineEvent> events;
-  const double total = planner::simulate_pipeline_s(stages, layout.vpp, shown, each.send_s, &events);
+  const double total = planner::run_pipeline(layout.schedule, stages, layout.vpp, shown, each.send_s, &events).end_s;
   if (static_cast<int64_t>(events.size()) > kEventsMax) return nullptr;
   auto out = nlohmann::ordered_json::array();
   for (const planner::PipelineEvent& event : events)
     out.push_back(
-        {event.stage, event.micro_batch, event.backward ? 1 : 0, event.chunk, event.start_s, event.end_s});
+        {event.stage, event.micro_batch, event.kind == planner::PassKind::kForward ? 0 : 1, event.chunk, event.start_s, event.end_s});
   return {{"stages", layout.pp},
           {"shown", shown},
           {"of", each.count},

@@ -7,6 +7,7 @@
 #include "cli/plan_options.h"
 #include "cli/text_table.h"
 #include "planner/interval.h"
+#include "planner/schedule.h"
 
 namespace opentrn::cli {
 namespace {
@@ -45,6 +46,33 @@ std::string price_line(const Planned& on, const PlanOptions& options) {
   return line;
 }
 
+// A plan's step by curves, and how far the compiled one is from it: "!" where that is more than a tenth.
+std::string moved(const planner::Estimate& plan) {
+  if (!plan.curves_s) return "";
+  return fmt::format("{} ({:+.0f}%){}", seconds(*plan.curves_s), 100 * (plan.step_s / *plan.curves_s - 1),
+                     planner::has_moved(plan) ? " !" : "");
+}
+
+std::string layers_text(const planner::Estimate& plan) {
+  return plan.layers == "compiled" ? "compiled by OpenTrn" : std::string(plan.layers);
+}
+
+std::string recost_line(const Planned& on, bool stated) {
+  const planner::Recost& recost = *on.recost;
+  if (stated) {
+    std::string text = fmt::format("Layers of {} plans as stated: {} moved by more than {:.0f} % (!)", recost.plans,
+                                   recost.moved, 100 * planner::kMovedBy);
+    for (const std::string& why : recost.refused) text += fmt::format(". Curves elsewhere: {}", why);
+    return text;
+  }
+  std::string text = fmt::format(
+      "Layers of {} plans by OpenTrn's own compiler and timing model, not by AWS's compiler, which the curves "
+      "of program {} stand for: {} moved by more than {:.0f} % (!); {} programs compiled",
+      recost.plans, on.stack.name, recost.moved, 100 * planner::kMovedBy, on.programs);
+  for (const std::string& why : recost.refused) text += fmt::format(". Curves elsewhere: {}", why);
+  return text;
+}
+
 nlohmann::ordered_json value_json(double value, double low, double high, const std::string& source) {
   return {{"value", value}, {"low", low}, {"high", high}, {"source", source}};
 }
@@ -56,12 +84,14 @@ nlohmann::ordered_json layout_json(const planner::Layout& layout) {
           {"pp", layout.pp},
           {"vpp", layout.vpp},
           {"schedule", layout.pp == 1   ? "none"
+                       : layout.schedule != planner::Schedule::k1F1B ? planner::to_string(layout.schedule)
                        : layout.vpp > 1 ? "interleaved_1f1b"
                                         : "1f1b"},
           {"ep", layout.ep},
           {"dp", layout.dp},
           {"zero", int{layout.zero}},
           {"sp", layout.sp},
+          {"offload", layout.offload},
           {"recompute", planner::to_string(layout.recompute)},
           {"micro_batch", layout.micro_batch}};
 }
@@ -114,7 +144,10 @@ std::string plan_table(const arch::Tables& tables, const planner::Job& job, cons
   const bool several = machines.size() > 1;
   std::vector<std::string> header = {"#"};
   if (several) header.push_back("on");
-  for (const char* name : {"plan", "step", "MFU", "GB/rank", "bound by", "$/Mtok"}) header.emplace_back(name);
+  header.insert(header.end(), {"plan", "step"});
+  const bool sources = options.compiled > 0 || !options.layer_times.empty();
+  if (sources) header.insert(header.end(), {"layers", "by curves"});
+  header.insert(header.end(), {"MFU", "GB/rank", "bound by", "$/Mtok"});
   const bool failures = !options.reliability.empty();
   if (failures) header.emplace_back("goodput");
   if (job.tokens > 0) header.emplace_back("hours");
@@ -128,9 +161,10 @@ std::string plan_table(const arch::Tables& tables, const planner::Job& job, cons
     std::vector<std::string> cells = {fmt::format("{}", ++number)};
     if (several) cells.push_back(fmt::format("{} x {}", line.on->count, line.on->machine.instance));
     const auto price = usd_per_mtok(job, line, plan.step_s);
+    cells.insert(cells.end(), {planner::to_string(plan.layout), seconds(plan.step_s)});
+    if (sources) cells.insert(cells.end(), {std::string(plan.layers), moved(plan)});
     cells.insert(cells.end(),
-                 {planner::to_string(plan.layout), seconds(plan.step_s),
-                  fmt::format("{:.1f}%", 100 * plan.mfu), fmt::format("{:.1f}", plan.memory.total() / kGb),
+                 {fmt::format("{:.1f}%", 100 * plan.mfu), fmt::format("{:.1f}", plan.memory.total() / kGb),
                   std::string(plan.bound_by), price ? fmt::format("{:.3f}", *price) : "?"});
     if (failures) cells.push_back(fmt::format("{:.1f}%", 100 / line.on->stretch()));
     if (job.tokens > 0)
@@ -156,6 +190,7 @@ std::string plan_table(const arch::Tables& tables, const planner::Job& job, cons
                       100 * each.goodput->useful.low, 100 * each.goodput->useful.high,
                       fmt::join(each.assumed, "; ")),
           0);
+    if (each.recost) text += wrapped(recost_line(each, !options.layer_times.empty()), 0);
     const planner::Interval interval = planner::interval_of(tables, each.stack, each.machine, 1);
     if (!interval.measured)
       text += wrapped(fmt::format("No training on {} was ever published: the interval is Trn1's, widened",
@@ -214,6 +249,11 @@ std::string plan_json(const arch::Tables& tables, const planner::Job& job, const
                                    {"count", line.on->count},
                                    {"ranks", line.on->machine.ranks},
                                    {"layout", layout_json(plan.layout)}};
+    each["layers"] = layers_text(plan);
+    if (plan.curves_s) {
+      each["step_by_curves_s"] = *plan.curves_s;
+      each["moved"] = planner::has_moved(plan);
+    }
     each["step_s"] = value_json(plan.step_s, interval.low, interval.high, source);
     each["mfu"] = value_json(plan.mfu, plan.mfu * plan.step_s / interval.high,
                              plan.mfu * plan.step_s / interval.low, source);
@@ -245,6 +285,11 @@ std::string plan_json(const arch::Tables& tables, const planner::Job& job, const
         {"chip", each.machine.chip},          {"legal", each.result.legal},
         {"evaluated", each.result.evaluated}, {"front", each.result.front.size()},
         {"price", price_line(each, options)}};
+    if (each.recost)
+      machine["compiled"] = {{"plans", each.recost->plans},
+                             {"moved", each.recost->moved},
+                             {"programs", each.programs},
+                             {"refused", each.recost->refused}};
     if (each.result.nearest)
       machine["nearest_that_does_not_fit"] = {{"layout", layout_json(each.result.nearest->layout)},
                                               {"memory_bytes", each.result.nearest->memory.total()}};

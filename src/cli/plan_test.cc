@@ -155,5 +155,133 @@ TEST_F(JobFile, ErrorsNameTheLineAndTheKey) {
   EXPECT_THAT(run("model: x\ncluster: {count: 8..2}\n").err, HasSubstr("smaller number first"));
 }
 
+TEST(Plan, ServesWithinLimitsAndSaysWhatMissesThem) {
+  const std::vector<const char*> words = {"plan",           "Llama-3.1-8B",    "--serve", "--instance", "inf2.48xlarge",
+                                          "--prompt-tokens", "1024",           "--output-tokens", "256"};
+  const auto with = [&](std::vector<const char*> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return run_for_test(more);
+  };
+  const Ran table = with({"--rate", "20"});
+  ASSERT_EQ(table.code, 0) << table.err;
+  for (const char* word : {"TTFT", "TPOT", "tokens/s", "$/Mtok", "instances", "12.98127 USD/h", "copies"})
+    EXPECT_THAT(table.out, HasSubstr(word));
+  EXPECT_LE(longest_line(table.out), 130u);
+  const Ran ran = with({"--slo", "tpot=40", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  for (const auto& plan : nlohmann::json::parse(ran.out)["plans"]) {
+    EXPECT_LE(plan["tpot_s"]["value"], 0.040);
+    EXPECT_LT(plan["tpot_s"]["low"], plan["tpot_s"]["high"]);
+    const double usd = plan["usd_per_million_output_tokens"]["value"];
+    EXPECT_NEAR(usd * plan["output_tokens_s"]["value"].get<double>() * 3600 / 1e6, 12.98127, 1e-6);
+    double sum = 0;
+    for (const auto& [cause, bytes] : plan["memory_by_cause"].items()) sum += bytes.get<double>();
+    EXPECT_NEAR(sum, plan["memory_bytes"]["value"], 1);
+  }
+  const Ran missed = with({"--slo", "tpot=0.01"});
+  EXPECT_EQ(missed.code, 3);
+  EXPECT_THAT(missed.err, HasSubstr("plan.slo"));
+  EXPECT_THAT(missed.err, HasSubstr("the nearest"));
+  EXPECT_THAT(with({"--seq", "128"}).err, HasSubstr("--seq with --serve"));
+  EXPECT_THAT(run_for_test({"plan", "Llama-3.1-8B", "--prompt-tokens", "8"}).err, HasSubstr("no --serve"));
+  EXPECT_THAT(run_for_test({"plan", "BERT-Large", "--serve", "--instance", "inf2.xlarge", "--prompt-tokens", "8",
+                            "--output-tokens", "8"})
+                  .err,
+              HasSubstr("does not generate"));
+}
+
+TEST(Plan, ReplaysATraceInTheTimesOfThePlan) {
+  const TemporaryFolderForTest folder;
+  const std::string trace = (folder.path() / "trace.csv").string();
+  std::ofstream file(trace);
+  file << "arrival_s,prompt_tokens,output_tokens\n";
+  for (int i = 0; i < 40; ++i) file << 0.5 * i << "," << 500 + i << "," << 60 << "\n";
+  file.close();
+  const Ran ran = run_for_test({"plan", "Llama-3.1-8B", "--serve", "--instance", "inf2.48xlarge", "--trace",
+                                trace.c_str(), "--top", "2", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto plan = nlohmann::json::parse(ran.out)["plans"][0];
+  EXPECT_EQ(plan["replay"]["requests"], 40);
+  // Two requests a second are no load: what a request meets is its own prefill.
+  EXPECT_GT(plan["replay"]["ttft_p50_ms"].get<double>(), 900 * plan["prefill_s"]["value"].get<double>());
+  EXPECT_LE(plan["replay"]["ttft_p50_ms"], plan["replay"]["ttft_p99_ms"]);
+}
+
+TEST(Plan, ExportsWhatTrainingProgramsRead) {
+  const TemporaryFolderForTest folder;
+  const std::string into = folder.path().string();
+  const auto exported = [&](const char* format, std::vector<const char*> more) {
+    std::vector<const char*> words = {"plan",  "Llama-3.1-8B",   "--instance", "trn1.32xlarge", "--count", "2",
+                                      "--seq", "4096",           "--global-batch", "64",        "--export", format,
+                                      "-o",    into.c_str()};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_for_test(words);
+  };
+  const auto text = [&](const char* name) {
+    std::ifstream in(folder.path() / name);
+    std::stringstream all;
+    all << in.rdbuf();
+    return all.str();
+  };
+  ASSERT_EQ(exported("megatron", {"--tp", "8", "--pp", "1", "--zero", "1"}).code, 0);
+  EXPECT_THAT(text("megatron.args"), HasSubstr("--tensor-model-parallel-size 8\n"));
+  EXPECT_THAT(text("megatron.args"), HasSubstr("--num-query-groups 8\n"));
+  ASSERT_EQ(exported("nxdt", {"--tp", "8", "--pp", "2", "--zero", "1"}).code, 0);
+  EXPECT_THAT(text("nxdt.yaml"), HasSubstr("pipeline_model_parallel_size: 2\n"));
+  EXPECT_THAT(text("nxdt.yaml"), HasSubstr("devices: 32\n  num_nodes: 2\n"));
+  ASSERT_EQ(exported("torchtitan", {"--tp", "8", "--zero", "3", "--pp", "1"}).code, 0);
+  EXPECT_THAT(text("train.toml"), HasSubstr("data_parallel_shard_degree = 8\n"));
+  ASSERT_EQ(exported("jax", {"--tp", "8", "--pp", "1", "--zero", "0"}).code, 0);
+  EXPECT_THAT(text("train.py"), HasSubstr("\"kv_heads\": 8"));
+  const Ran pipeline = exported("jax", {"--tp", "8", "--pp", "2", "--zero", "1"});
+  EXPECT_EQ(pipeline.code, 2);
+  EXPECT_THAT(pipeline.err, HasSubstr("plan.export"));
+  EXPECT_THAT(exported("megatron", {"--tp", "8", "--pp", "1", "--zero", "3"}).err, HasSubstr("ZeRO-3"));
+}
+
+TEST(Plan, SearchesSchedulesThatAreAskedFor) {
+  const auto plans = [](std::vector<const char*> more) {
+    std::vector<const char*> words = {"plan",           "Llama-3.1-70B", "--instance", "p5.48xlarge", "--count", "8", "--seq", "8192",
+                                      "--global-batch", "64",            "--tp",       "8",           "--pp",    "4",
+                                      "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Ran ran = run_for_test(words);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return nlohmann::json::parse(ran.out)["plans"];
+  };
+  const auto plain = plans({"--vpp", "1"})[0], split = plans({"--schedule", "zb-h1"})[0];
+  EXPECT_EQ(split["layout"]["schedule"], "ZB-H1");
+  EXPECT_LT(split["seconds_by_cause"]["bubble"], plain["seconds_by_cause"]["bubble"]);
+  EXPECT_LT(plans({"--schedule", "zb-v", "zb-h1", "1f1b"})[0]["step_s"]["value"], plain["step_s"]["value"]);
+}
+
+TEST(Plan, CompilesTheLayersOfFinalists) {
+  const TemporaryFolderForTest folder;
+  const std::string config = (folder.path() / "config.json").string();
+  std::ofstream(config) << R"({"model_type": "llama", "hidden_size": 512, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 1024, "vocab_size": 2048})";
+  const Ran ran = run_for_test({"plan", config.c_str(), "--instance", "trn1.2xlarge", "--seq", "256",
+                                "--global-batch", "2", "--compiled", "2", "--top", "3", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto json = nlohmann::json::parse(ran.out);
+  EXPECT_EQ(json["machines"][0]["compiled"]["plans"], 2);
+  EXPECT_EQ(json["plans"][0]["layers"], "compiled by OpenTrn");
+  EXPECT_EQ(json["plans"][2]["layers"], "curves");
+  for (const char* name : {"step_by_curves_s", "moved"}) {
+    EXPECT_TRUE(json["plans"][0].contains(name));
+    EXPECT_FALSE(json["plans"][2].contains(name));
+  }
+}
+
+TEST(Plan, TrainsADiffusionTransformer) {
+  const Ran ran = run_for_test({"plan", "Stable Diffusion 3 Medium", "--instance", "trn1.32xlarge", "--seq", "4429",
+                                "--global-batch", "256", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto json = nlohmann::json::parse(ran.out);
+  EXPECT_NEAR(json["parameters"].get<double>(), 2.08e9, 0.06e9);  // the model's card: 2 billion
+  EXPECT_THAT(run_for_test({"plan", "SD3-2B", "--instance", "trn1.32xlarge", "--seq", "256", "--global-batch", "32"}).err,
+              HasSubstr("of text"));
+}
+
 }  // namespace
 }  // namespace opentrn::cli

@@ -1,12 +1,12 @@
 #include "pjrt/client.h"
 
-#include "pjrt/build_id.h"
 #include "pjrt/completion.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
+#include "base/build_id.h"
 #include "base/fault.h"
 #include "device/presence.h"
 #include "runtime/accounting.h"

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/build_id.h"
 #include "base/fnv1a.h"
 #include "compiler/canonicalise/passes.h"
 #include "compiler/flags.h"
@@ -10,7 +11,6 @@
 #include "graph/text/text.h"
 #include "graph/verify.h"
 #include "import/load.h"
-#include "pjrt/build_id.h"
 #include "pjrt/callback.h"
 #include "pjrt/client.h"
 #include "pjrt/device_program.h"

@@ -45,6 +45,7 @@ constexpr Type kTypes[] = {
     {"bert", false, true, false, true, true, true},
     {"roberta", false, true, false, true, true, true},
     {"vit", false, true, false, true, false, true},
+    {"mmdit", false, true, false, true, false, false},
 };
 
 // Keys that change the sizes of the work in ways that no rule here follows.
@@ -91,6 +92,10 @@ class Reader {
     return found != config_.end() && found->is_string() ? found->get<std::string>() : std::string();
   }
   const std::string& origin() const { return origin_; }
+  bool has_items(const char* key) const {
+    const auto found = config_.find(key);
+    return found != config_.end() && found->is_array() && !found->empty();
+  }
   bool has(const char* key) const {
     const auto found = config_.find(key);
     return found != config_.end() && !found->is_null() && *found != false;
@@ -143,6 +148,36 @@ void read_latent(Model& model, const Reader& read) {
   model.value_dim = read.number({"v_head_dim"});
 }
 
+// Stable Diffusion 3's transformer, by the names of diffusers. What surrounds it (the text encoders, the
+// autoencoder) is frozen and not part of the job.
+Model mmdit_of(const Reader& read) {
+  for (const char* key : {"dual_attention_layers"})
+    if (read.has_items(key))
+      throw Fault(FaultKind::kNotModelled, "plan.config",
+                  fmt::format("{}: '{}' adds attention of the image alone", read.origin(), key),
+                  "Stable Diffusion 3 Medium, or 3.5 Large");
+  Model model;
+  model.type = "mmdit";
+  model.name = read.text("_name_or_path");
+  if (model.name.empty()) model.name = "mmdit";
+  model.layers = read.number({"num_layers"});
+  model.heads = model.kv_heads = read.number({"num_attention_heads"});
+  model.head_dim = read.number({"attention_head_dim"});
+  model.hidden = model.heads * model.head_dim;
+  model.ffn = 4 * model.hidden;
+  model.causal = false;
+  model.biases = model.tied = true;
+  model.streams = 2;
+  const double text = read.number_or_none({"text_tokens"});
+  model.text_tokens = text > 0 ? static_cast<int>(text) : 333;  // 77 of CLIP and 256 of T5, diffusers' default
+  const double h = model.hidden;
+  model.modulation = 6 * h * h;  // shift, scale and gate of attention and MLP
+  const double patch = read.number({"patch_size"}), channels = read.number({"in_channels"});
+  model.input_parameters = 2 * patch * patch * channels * h + read.number({"joint_attention_dim"}) * h +
+                           (256 + h) * h + (read.number({"pooled_projection_dim"}) + h) * h;
+  return model;
+}
+
 void check(const Model& model, const std::string& origin) {
   const auto refuse = [&](std::string what, std::string hint) {
     throw Fault(FaultKind::kInput, "plan.config", fmt::format("{}: {}", origin, what), std::move(hint));
@@ -165,7 +200,10 @@ Model model_from_config(std::string_view text, const std::string& origin) {
     throw Fault(FaultKind::kInput, "plan.config", fmt::format("{} is no JSON object", origin),
                 "the config.json of a Hugging Face model");
   const Reader read(config, origin);
-  const Type& type = type_of(read.text("model_type"), origin);
+  const std::string kind =
+      read.text("_class_name") == "SD3Transformer2DModel" ? "mmdit" : read.text("model_type");
+  const Type& type = type_of(kind, origin);
+  if (type.name == std::string_view("mmdit")) return mmdit_of(read);
   for (const char* key : kUnsupported)
     if (read.has(key))
       throw Fault(FaultKind::kNotModelled, "plan.config",

@@ -10,7 +10,7 @@ Interval interval_of(const arch::Tables& tables, const Stack& stack, const Machi
   };
   double low = number("measured_to_predicted_low"), high = number("measured_to_predicted_high");
   // Nothing was ever published of training on these: the program's residuals on Trn1, doubled.
-  const bool measured = machine.chip != "Trainium2" && machine.chip != "Trainium3";
+  const bool measured = machine.kind != Kind::kNeuron || machine.chip == "Trainium";
   if (!measured) {
     low *= low;
     high *= high;

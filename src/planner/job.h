@@ -20,12 +20,17 @@ struct Job {
 
 enum class Recompute : uint8_t { kNone, kSelective, kFull };  // kSelective: attention's inside only
 
+// In which order a pipeline's ranks do their passes (schedule.h). k1F1B with chunks is the interleaved one.
+enum class Schedule : uint8_t { k1F1B, kZbH1, kZbV, kVHalf, kVMin, kDualPipe };
+
 // How a model is cut over ranks. tp * cp * pp * dp ranks; ep ranks of dp * cp share a set of experts.
 struct Layout {
   int16_t tp = 1, cp = 1, pp = 1, ep = 1;
   int32_t dp = 1;
   int16_t vpp = 1;  // chunks of layers on a pipeline stage; above 1: the interleaved schedule
+  Schedule schedule = Schedule::k1F1B;
   int8_t zero = 1;  // 0 none, 1 optimizer, 2 and gradients, 3 and weights (FSDP)
+  bool offload = false;  // optimizer states are in the host's memory, which does their update
   bool sp = false;  // norms and residuals are cut over tp as well
   Recompute recompute = Recompute::kNone;
   int32_t micro_batch = 1;  // sequences

@@ -47,28 +47,47 @@ double gpu_product_s(const Rates& rates, double rate, double m, double n, double
 
 }  // namespace
 
-double product_s(const Rates& rates, Precision precision, double m, double n, double k, double count) {
+double product_compute_s(const Rates& rates, Precision precision, double m, double n, double k,
+                         double count) {
   if (m <= 0 || n <= 0 || k <= 0 || count <= 0) return 0;
   const double rate = rates.matmul[static_cast<int>(precision)];
+  return rates.units > 1 ? gpu_product_s(rates, rate, m, n, k, count)
+                         : count * 2 * up(m, rates.pad) * up(n, rates.pad) * up(k, rates.pad) / rate;
+}
+
+double product_s(const Rates& rates, Precision precision, double m, double n, double k, double count) {
+  if (m <= 0 || n <= 0 || k <= 0 || count <= 0) return 0;
   const double element = precision == Precision::kFp32 ? 4 : 2;
   const double moved = count * (m * k + k * n + m * n) * element / rates.memory_bytes_s;
-  const double compute = rates.units > 1
-                             ? gpu_product_s(rates, rate, m, n, k, count)
-                             : count * 2 * up(m, rates.pad) * up(n, rates.pad) * up(k, rates.pad) / rate;
-  return std::max(compute, moved);
+  return std::max(product_compute_s(rates, precision, m, n, k, count), moved);
 }
 
 namespace {
 
+// Of a sequence's positions, those that hold tokens, and of its pairs of positions. The lengths are those of BERT's
+// corpus: "in excess of 50 %" of the positions at 512 are padding (arXiv:2107.02027), which lengths that end at any
+// token with the same probability have at a mean of 320; at 128 a sixth is padding then.
+struct Filled {
+  double tokens = 1, pairs = 1;
+};
+
+Filled filled(const Model& model, const Stack& stack, double seq) {
+  if (!stack.unpads || model.causal) return {};
+  constexpr double kMean = 320;
+  const double x = seq / kMean, past = std::exp(-x);
+  return {(1 - past) / x, 2 * (1 - past * (1 + x)) / (x * x)};
+}
+
 // A linear layer forward, and its two products backward.
 struct Linear {
   double forward = 0, backward = 0;
+  double weights = 0;  // of backward: the weights' gradients
 };
 
 Linear linear_s(const Job& job, const Rates& rates, double tokens, double in, double out, double count = 1) {
+  const double weights = product_s(rates, job.precision, in, out, tokens, count);
   return {product_s(rates, job.precision, tokens, out, in, count),
-          product_s(rates, job.precision, tokens, in, out, count) +
-              product_s(rates, job.precision, in, out, tokens, count)};
+          product_s(rates, job.precision, tokens, in, out, count) + weights, weights};
 }
 
 // Attention's two products and its softmax.
@@ -78,12 +97,13 @@ Linear attention_s(const Job& job, const Machine& machine, const Stack& stack, c
   const double heads = std::max(1.0, double(model.heads) / layout.tp), queries = job.seq / layout.cp;
   const double key = model.latent() ? model.nope_dim + model.rope_dim : model.head_dim;
   const double value = model.latent() ? model.value_dim : model.head_dim;
+  const double pairs = filled(model, stack, job.seq).pairs;
   const double windowed = model.layers > 0 ? double(model.window_layers) / model.layers : 0;
   const double keys = (1 - windowed) * job.seq + windowed * std::min(job.seq, double(model.window));
   // Of a causal product the half that is needed; the last rank of an unbalanced ring needs nearly all.
   const double attended = !model.causal ? 1 : stack.balances_context ? 0.5 : 1 - 0.5 / layout.cp;
   if (stack.flash) {
-    const double flops = 2.0 * layout.micro_batch * heads * queries * keys * (key + value) * attended;
+    const double flops = 2.0 * layout.micro_batch * heads * queries * keys * (key + value) * attended * pairs;
     // A head of 64 leaves half of a tile's columns.
     const double slow = stack.flash_share * (key < 128 && machine.kind == Kind::kGpu ? 0.8 : 1);
     return {flops / (rates.flash_forward * slow), 2.5 * flops / (rates.flash_backward * slow)};
@@ -113,13 +133,26 @@ double elementwise_bytes(const Model& model, const Layout& layout, double ffn_pe
 void add_linear(BlockTime& time, const Linear& linear) {
   time.forward += linear.forward;
   time.backward += linear.backward;
+  time.weights += linear.weights;
+}
+
+// A layer that every stream of a model has of its own, for its share of the tokens.
+Linear streams_s(const Job& job, const Rates& rates, double tokens, double in, double out) {
+  if (job.model.streams == 1) return linear_s(job, rates, tokens, in, out);
+  const double text = std::min(tokens, tokens * job.model.text_tokens / job.seq);
+  Linear both = linear_s(job, rates, tokens - text, in, out);
+  const Linear second = linear_s(job, rates, text, in, out);
+  both.forward += second.forward;
+  both.backward += second.backward;
+  both.weights += second.weights;
+  return both;
 }
 
 void add_projections(BlockTime& time, const Job& job, const Rates& rates, const Layout& layout,
                      double tokens) {
   const Model& model = job.model;
   const double tp = layout.tp;
-  const auto linear = [&](double in, double out) { add_linear(time, linear_s(job, rates, tokens, in, out)); };
+  const auto linear = [&](double in, double out) { add_linear(time, streams_s(job, rates, tokens, in, out)); };
   if (model.latent()) {
     const double query_dim = double(model.heads) * (model.nope_dim + model.rope_dim) / tp;
     if (model.query_rank > 0) {
@@ -143,8 +176,8 @@ void add_mlp(BlockTime& time, const Job& job, const Rates& rates, const Layout& 
   const Model& model = job.model;
   const double gates = model.gated ? 2 : 1;
   if (!with_experts) {
-    add_linear(time, linear_s(job, rates, tokens, model.hidden, gates * model.ffn / layout.tp));
-    add_linear(time, linear_s(job, rates, tokens, double(model.ffn) / layout.tp, model.hidden));
+    add_linear(time, streams_s(job, rates, tokens, model.hidden, gates * model.ffn / layout.tp));
+    add_linear(time, streams_s(job, rates, tokens, double(model.ffn) / layout.tp, model.hidden));
     return;
   }
   // Tokens spread evenly: a rank's experts see as many as its own tokens ask for. Experts are cut over tp too
@@ -165,7 +198,8 @@ BlockTime block_s(const Job& job, const Machine& machine, const Stack& stack, co
                   bool with_experts) {
   const Model& model = job.model;
   const Rates& rates = machine.rates;
-  const double tokens = layout.micro_batch * job.seq / layout.cp;
+  const double tokens =
+      layout.micro_batch * job.seq / layout.cp * filled(model, stack, job.seq).tokens;
   const double element = job.precision == Precision::kFp32 ? 4 : 2;
   BlockTime time;
   add_projections(time, job, rates, layout, tokens);
@@ -180,6 +214,7 @@ BlockTime block_s(const Job& job, const Machine& machine, const Stack& stack, co
   time.forward = (time.forward + attention.forward + moved) / stack.compute_efficiency;
   time.backward = (time.backward + attention.backward + 1.7 * moved) / stack.compute_efficiency;
   time.attention_inside = attention.forward / stack.compute_efficiency;
+  time.weights /= stack.compute_efficiency;
   time.forward = std::max(time.forward, stack.host_block_s);
   time.backward = std::max(time.backward, 2 * stack.host_block_s);
   return time;
@@ -187,7 +222,9 @@ BlockTime block_s(const Job& job, const Machine& machine, const Stack& stack, co
 
 double output_s(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout) {
   const Model& model = job.model;
-  const double tokens = layout.micro_batch * job.seq / layout.cp, columns = model.vocabulary / layout.tp;
+  const double seen = model.causal ? 1 : stack.output_share;
+  const double tokens = layout.micro_batch * job.seq / layout.cp * seen,
+               columns = model.vocabulary / layout.tp;
   Job exact = job;
   if (job.precision == Precision::kFp8) exact.precision = Precision::kBf16;  // the output layer stays exact
   const Linear product = linear_s(exact, machine.rates, tokens, model.hidden, columns);

@@ -13,11 +13,15 @@ namespace opentrn::planner {
 
 // Seconds of [m, k] x [k, n] on one rank; `count` of them side by side share the chip's units.
 double product_s(const Rates& rates, Precision precision, double m, double n, double k, double count = 1);
+// Its arithmetic alone, had its operands no way to come.
+double product_compute_s(const Rates& rates, Precision precision, double m, double n, double k,
+                         double count = 1);
 
 // One block's micro-batch on one rank. `attention_inside` is what selective recomputation repeats.
 struct BlockTime {
   double forward = 0, backward = 0;
   double attention_inside = 0;
+  double weights = 0;  // of backward: the weights' gradients
 };
 
 BlockTime block_s(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,

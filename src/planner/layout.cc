@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "planner/schedule.h"
 #include "planner/step.h"
 
 namespace opentrn::planner {
@@ -31,10 +32,12 @@ std::string to_string(const Layout& layout) {
   add("CP", layout.cp);
   add("PP", layout.pp);
   add("VP", layout.vpp);
+  if (layout.schedule != Schedule::k1F1B) text += fmt::format(" {}", to_string(layout.schedule));
   add("EP", layout.ep);
   add("DP", layout.dp);
   if (text.empty()) text = "DP1";
   if (layout.sp) text += " SP";
+  if (layout.offload) text += " offload";
   text += fmt::format(" Z{} mb{}", int{layout.zero}, layout.micro_batch);
   if (layout.recompute != Recompute::kNone) text += fmt::format(" {}", to_string(layout.recompute));
   return text;
@@ -65,9 +68,12 @@ std::string illegal_because(const Job& job, const Machine& machine, const Layout
     return fmt::format("dp x micro-batch = {} does not divide a global batch of {}",
                        int64_t{layout.dp} * layout.micro_batch, job.global_batch);
   const double m = job.global_batch / (double(layout.dp) * layout.micro_batch);
-  if (layout.vpp > 1 && (layout.pp == 1 || !divides(m, layout.pp)))
-    return fmt::format("the interleaved schedule needs micro-batches ({}) in multiples of pp ({})", m,
-                       layout.pp);
+  if (std::string why = no_order_because(layout.schedule, layout.pp, layout.vpp, static_cast<int64_t>(m));
+      !why.empty())
+    return why;
+  if (is_v_shaped(layout.schedule) && !divides(model.layers, 2 * int64_t{layout.pp}))
+    return fmt::format("{} has two chunks on each of {} stages, which do not divide {} layers",
+                       to_string(layout.schedule), layout.pp, model.layers);
   if (layout.ep > 1 && (model.experts == 0 || !divides(model.experts, layout.ep)))
     return fmt::format("ep {} does not divide {} experts", layout.ep, model.experts);
   if (!divides(double(layout.dp) * layout.cp, layout.ep))

@@ -45,7 +45,7 @@ class ChipFacts {
 
 // Rates of one rank, whose share of the chip is `part`.
 void set_rates(Machine& machine, const ChipFacts& facts, const arch::PeakTflops& peaks,
-               const arch::PeakTflops& achieved, double part) {
+               const arch::PeakTflops& achieved, double part, double part_of_chip = 1) {
   Rates& rates = machine.rates;
   const auto peak = [&](std::string_view name) {
     const auto found = peaks.find(name);
@@ -75,6 +75,8 @@ void set_rates(Machine& machine, const ChipFacts& facts, const arch::PeakTflops&
   rates.flash_forward = bf16 * facts.at("flash_forward_share") * sustained;
   rates.flash_backward = bf16 * facts.at("flash_backward_share") * sustained;
   rates.units = facts.at("units");
+  machine.host_link_bytes_s = facts.at("host_link_gb_s") * kGiga * part_of_chip;
+  machine.host_memory_bytes_s = facts.at("host_memory_gb_s") * kGiga * part_of_chip;
   rates.pad = facts.at_or("pad", 1);
 }
 
@@ -117,13 +119,15 @@ Tier inside_of(const fabric::Platform& platform, const arch::Tables& tables, int
 void set_neuron(const arch::Tables& tables, Machine& machine, const std::string& server,
                 const arch::Chip& chip, int chips, int lnc, double network_gbps) {
   machine.kind = Kind::kNeuron;
+  machine.generation = chip.generation;
+  machine.cores_per_rank = lnc;
   machine.chip = chip.name;
   const ChipFacts facts(tables, chip.name, machine);
   const arch::NeuronCore& core = tables.neuron_core(chip.generation);
   machine.ranks_per_chip = double(int{chip.cores}) / lnc;
   machine.ranks_per_server = static_cast<int>(chips * machine.ranks_per_chip);
   machine.domain = machine.ranks_per_server;
-  set_rates(machine, facts, core.peak_tflops, {}, lnc);
+  set_rates(machine, facts, core.peak_tflops, {}, lnc, 1 / machine.ranks_per_chip);
   // MFU is counted against the chip's data sheet.
   for (int i = 0; i < 3; ++i)
     if (const auto found = chip.peak_tflops.find(i == 1   ? "fp8"
@@ -147,6 +151,17 @@ void set_neuron(const arch::Tables& tables, Machine& machine, const std::string&
   machine.basis.push_back(chip.key + ".peak_tflops.bf16");
 }
 
+// One machine needs none; more of them need it known.
+double network_of(const arch::Spec<double>& network_gbps, int64_t count) {
+  return count > 1 || network_gbps.known() ? double(network_gbps) : 0;
+}
+
+int cores_per_rank_of(const arch::Chip& chip, int cores) {
+  if (cores == 1 || (cores == 2 && chip.generation >= Generation::kV3)) return cores;
+  throw Fault(FaultKind::kInput, "plan.instance", fmt::format("{} cores of a {} as one", cores, chip.name),
+              "--lnc 1; or 2 on NeuronCore-v3 and later");
+}
+
 int lnc_of(const arch::Instance& instance) {
   return instance.lnc_default.known() ? int{instance.lnc_default} : 1;
 }
@@ -167,22 +182,29 @@ std::vector<std::string> plannable_instances(const arch::Tables& tables) {
   return names;
 }
 
-Machine machine_of(const arch::Tables& tables, const std::string& instance, int64_t count) {
+Machine machine_of(const arch::Tables& tables, const std::string& instance, int64_t count,
+                   std::optional<int> cores_per_rank) {
   if (count < 1)
     throw Fault(FaultKind::kInput, "plan.count", fmt::format("{} instances", count), "at least one");
   Machine machine;
   machine.instance = instance;
   if (const arch::Instance* found = tables.find_instance(instance)) {
     machine.instance = found->name;
-    set_neuron(tables, machine, found->name, tables.chip(found->chip), found->chips, lnc_of(*found),
-               found->network_gbps);
+    const arch::Chip& chip = tables.chip(found->chip);
+    set_neuron(tables, machine, found->name, chip, found->chips,
+               cores_per_rank_of(chip, cores_per_rank.value_or(lnc_of(*found))),
+               network_of(found->network_gbps, count));
   } else if (const arch::UltraServer* server = tables.find_ultraserver(instance)) {
     machine.instance = server->name;
     const arch::Instance* part = tables.find_instance(server->instance);
-    const int lnc = part != nullptr ? lnc_of(*part) : 2;
-    set_neuron(tables, machine, server->name, tables.chip(server->chip),
-               server->servers * server->chips_per_server, lnc, server->network_gbps);
+    const int lnc = cores_per_rank.value_or(part != nullptr ? lnc_of(*part) : 2);
+    const arch::Chip& chip = tables.chip(server->chip);
+    set_neuron(tables, machine, server->name, chip, server->servers * server->chips_per_server,
+               cores_per_rank_of(chip, lnc), network_of(server->network_gbps, count));
   } else {
+    if (cores_per_rank)
+      throw Fault(FaultKind::kInput, "plan.instance", fmt::format("--lnc {} on '{}'", *cores_per_rank, instance),
+                  "logical cores are those of NeuronCore-v3 and later");
     const auto& others = tables.comparison_instances();
     const auto other = std::ranges::find(others, instance, &arch::ComparisonInstance::name);
     if (other == others.end()) {

@@ -1,6 +1,7 @@
 // A cluster as the planner sees it: ranks that compute, and the two tiers of links between them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ struct Machine {
   Kind kind = Kind::kGpu;
   int ranks_per_server = 0;
   double ranks_per_chip = 1;
+  std::optional<Generation> generation;  // of a Neuron chip
+  int cores_per_rank = 1;                // physical cores of a Neuron rank: LNC
   int64_t ranks = 0;        // of all servers
   double memory_bytes = 0;  // of a rank
   Rates rates;
@@ -41,6 +44,8 @@ struct Machine {
   std::vector<Tier> inside_by_group;
   double across_ring_share = 1;  // of `across`, by rings through many servers
   int domain = 0;  // ranks that `inside` joins (an UltraServer's, an NVL72's); at least a server's
+  // Of a rank: its share of the server's PCIe, and of what the host's memory moves.
+  double host_link_bytes_s = 0, host_memory_bytes_s = 0;
   std::vector<std::string> basis;          // keys of the tables it rests on
   std::vector<std::string> calibrated_on;  // published rows that values of its chip were chosen by
 
@@ -49,7 +54,9 @@ struct Machine {
 
 // `count` instances of that name (also of another maker's), or UltraServers. Faults: an unknown name; an
 // instance whose chip the planner has no rates for; a figure that no source gives, by its key.
-Machine machine_of(const arch::Tables& tables, const std::string& instance, int64_t count);
+// `cores_per_rank`: LNC, where it is not the instance's own; an input fault where the chip does not have it.
+Machine machine_of(const arch::Tables& tables, const std::string& instance, int64_t count,
+                   std::optional<int> cores_per_rank = std::nullopt);
 
 // The same chip in a cluster that is no instance: a published row's. `network_gb_s` is one rank's share of
 // its server's network, in GB/s; 0: what the table says of the chip.

@@ -33,13 +33,16 @@ double Model::output_parameters() const { return tied ? 0 : vocabulary * hidden;
 
 double Model::parameters() const {
   const double dense = layers - expert_layers();
-  return layers * (attention_parameters() + norm_parameters()) + dense * dense_mlp_parameters() +
+  return streams * (layers * (attention_parameters() + norm_parameters() + modulation) + dense * dense_mlp_parameters()) +
          expert_layers() * (experts > 0 ? expert_block_parameters() : 0) + embedding_parameters() +
-         output_parameters() + hidden;
+         output_parameters() + input_parameters + hidden;
 }
 
 double Model::active_parameters() const {
-  return parameters() - expert_layers() * double(experts - active_experts) * expert_parameters();
+  const double met_by_others = (streams - 1) * layers * (attention_parameters() + dense_mlp_parameters());
+  // The time step's scales are made once for a sample, and applied to its tokens.
+  return parameters() - expert_layers() * double(experts - active_experts) * expert_parameters() -
+         met_by_others - streams * layers * modulation;
 }
 
 double Model::flops_per_token(double seq, bool halve_causal) const {

@@ -49,15 +49,92 @@ TEST(Pipeline, IsWithinATenthOfTheScheduleOfUnequalStages) {
   }
 }
 
+// Equal stages: forward, backward, and of that the weights' gradients.
+const StageTime kTimes[] = {{1, 2, 1}, {1, 2, 0.8}, {1, 2.3, 1}, {1.5, 2.25, 0.5}};
+
+TEST(Pipeline, ZeroBubbleAndDualPipeAreTheirSchedulesExactlyWhereStagesAreEqual) {
+  for (const StageTime& time : kTimes)
+    for (const int stages : {2, 4, 8, 12})
+      for (const int64_t micro_batches : {2 * stages, 5 * stages})
+        for (const Schedule schedule : {Schedule::kZbH1, Schedule::kDualPipe}) {
+          const std::vector<StageTime> equal(stages, time);
+          Pipeline pipeline = closed_form(equal, 1, micro_batches);
+          pipeline.schedule = schedule;
+          pipeline.forward_s = time.forward;
+          pipeline.backward_s = time.backward;
+          pipeline.weight_s = time.weight;
+          const PipelineRun run = run_pipeline(schedule, equal, 1, micro_batches, 0);
+          EXPECT_NEAR(pipeline_s(pipeline).total_s(), run.end_s, 1e-9)
+              << to_string(schedule) << " " << stages << " stages, " << micro_batches << " micro-batches";
+          EXPECT_DOUBLE_EQ(in_flight(schedule, stages, 1, micro_batches), run.in_flight) << to_string(schedule);
+        }
+}
+
+TEST(Pipeline, EverySchedulePassesEveryMicroBatchOnce) {
+  for (const Schedule schedule : {Schedule::k1F1B, Schedule::kZbH1, Schedule::kZbV, Schedule::kVHalf,
+                                  Schedule::kVMin, Schedule::kDualPipe}) {
+    const int stages = 6;
+    const int64_t micro_batches = 18;
+    const Order order = order_of(schedule, stages, 1, micro_batches);
+    for (int rank = 0; rank < stages; ++rank) {
+      double forward = 0, input = 0, weight = 0;
+      for (const Pass& pass : order.ranks[rank]) {
+        const bool pair = pass.kind == PassKind::kPair, both = pass.kind == PassKind::kBackward;
+        forward += pass.kind == PassKind::kForward || pair;
+        input += pass.kind == PassKind::kInput || both || pair;
+        weight += pass.kind == PassKind::kWeight || both || pair;
+      }
+      const double each = double(micro_batches) * order.passes_per_rank;
+      EXPECT_EQ(forward, each) << to_string(schedule);
+      EXPECT_EQ(input, each) << to_string(schedule);
+      EXPECT_EQ(weight, each) << to_string(schedule);
+    }
+  }
+}
+
+// As the papers order them where a forward pass and both halves of a backward pass take equally long.
+TEST(Pipeline, SchedulesAreInTheOrderOfTheirPapers) {
+  for (const int stages : {4, 8, 16}) {
+    const int64_t micro_batches = 4L * stages;
+    const std::vector<StageTime> equal(stages, {1, 2, 1});
+    const auto bubble = [&](Schedule schedule, int chunks) {
+      return run_pipeline(schedule, equal, chunks, micro_batches, 0).end_s - 3.0 * double(micro_batches);
+    };
+    const double plain = bubble(Schedule::k1F1B, 1);
+    EXPECT_DOUBLE_EQ(plain, 3.0 * (stages - 1));
+    EXPECT_DOUBLE_EQ(bubble(Schedule::k1F1B, 2), plain / 2);
+    EXPECT_DOUBLE_EQ(bubble(Schedule::kZbH1, 1), plain / 3);
+    // Its last stage begins so late; nothing else is waited for.
+    EXPECT_DOUBLE_EQ(bubble(Schedule::kZbV, 1), plain / 6);
+    EXPECT_LE(bubble(Schedule::kVHalf, 1), plain / 2 + 1);
+    EXPECT_LT(bubble(Schedule::kVMin, 1), plain);
+    const auto kept = [&](Schedule schedule) { return in_flight(schedule, stages, 1, micro_batches) / stages; };
+    EXPECT_EQ(kept(Schedule::kZbH1), 1);
+    EXPECT_LE(kept(Schedule::kVHalf), 0.75);
+    EXPECT_LE(kept(Schedule::kVMin), 0.63);
+    EXPECT_LT(kept(Schedule::kVMin), kept(Schedule::kVHalf));
+  }
+}
+
+TEST(Pipeline, SaysWhatAScheduleNeeds) {
+  EXPECT_EQ(no_order_because(Schedule::kZbH1, 4, 1, 8), "");
+  EXPECT_NE(no_order_because(Schedule::kZbH1, 4, 2, 8), "");
+  EXPECT_NE(no_order_because(Schedule::kDualPipe, 3, 1, 12), "");
+  EXPECT_NE(no_order_because(Schedule::kDualPipe, 4, 1, 6), "");
+  EXPECT_NE(no_order_because(Schedule::kZbV, 8, 1, 7), "");
+  EXPECT_EQ(schedule_named("zb-v"), Schedule::kZbV);
+  EXPECT_FALSE(schedule_named("gpipe"));
+}
+
 TEST(Pipeline, NoStageIsFasterThanItsWork) {
   const std::vector<StageTime> stages = {{1, 2}, {3, 4}, {1, 2}};
   EXPECT_GE(simulate_pipeline_s(stages, 1, 16, 0.5), 16 * 7.0);
 }
 
 TEST(Pipeline, KeepsAsManyMicroBatchesAsStages) {
-  EXPECT_EQ(in_flight(8, 1, 64), 8);
-  EXPECT_EQ(in_flight(8, 1, 4), 4);
-  EXPECT_DOUBLE_EQ(in_flight(8, 3, 64), 8 * (1 + 7.0 / 24));  // arXiv:2205.05198, section 4.2.3
+  EXPECT_EQ(in_flight(Schedule::k1F1B, 8, 1, 64), 8);
+  EXPECT_EQ(in_flight(Schedule::k1F1B, 8, 1, 4), 4);
+  EXPECT_DOUBLE_EQ(in_flight(Schedule::k1F1B, 8, 3, 64), 8 * (1 + 7.0 / 24));  // arXiv:2205.05198, section 4.2.3
 }
 
 }  // namespace

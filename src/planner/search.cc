@@ -19,7 +19,8 @@ std::vector<int> either(const std::optional<int>& fixed, std::vector<int> all) {
 }
 
 auto order(const Layout& a) {
-  return std::tuple(a.tp, a.cp, a.pp, a.vpp, a.ep, a.dp, a.zero, a.sp, a.recompute, a.micro_batch);
+  return std::tuple(a.tp, a.cp, a.pp, a.vpp, a.ep, a.dp, a.zero, a.sp, a.recompute, a.micro_batch,
+                    a.schedule);
 }
 
 bool before(const Estimate& a, const Estimate& b) {
@@ -78,11 +79,17 @@ std::vector<int> micro_batches(const Job& job, int64_t dp, const Fixed& fixed) {
 
 void modes_of(const Job& job, const Machine& machine, const Stack& stack, const Fixed& fixed, Layout layout,
               const std::function<void(const Layout&)>& take) {
+  layout.offload = fixed.offload;
   const std::vector<int> zeros =
       either(fixed.zero, layout.pp > 1 ? std::vector<int>{0, 1} : std::vector<int>{0, 1, 2, 3});
   std::vector<bool> sps{false};
   if (layout.tp > 1) sps = {true, false};
   if (fixed.sp) sps = {*fixed.sp};
+  std::vector<std::pair<Schedule, bool>> ways;
+  for (const Schedule schedule : fixed.schedules.empty() || layout.pp == 1
+                                     ? std::vector<Schedule>{Schedule::k1F1B}
+                                     : fixed.schedules)
+    for (const bool sp : sps) ways.emplace_back(schedule, sp);
   // With fused attention nothing is left that selective recomputation would drop.
   std::vector<Recompute> modes{Recompute::kNone, Recompute::kFull};
   if (!stack.flash || stack.selective_kept > 0) modes.insert(modes.begin() + 1, Recompute::kSelective);
@@ -93,7 +100,9 @@ void modes_of(const Job& job, const Machine& machine, const Stack& stack, const 
     for (const int micro : micro_batches(job, layout.dp, fixed)) {
       layout.vpp = static_cast<int16_t>(vpp);
       layout.micro_batch = micro;
-      for (const bool sp : sps) {
+      for (const auto& [schedule, sp] : ways) {
+        if (schedule != Schedule::k1F1B && vpp != 1) continue;
+        layout.schedule = schedule;
         layout.sp = sp;
         if (!illegal_because(job, machine, layout).empty()) continue;
         for (const int zero : zeros)
@@ -150,13 +159,15 @@ double least_step_s(const Job& job, const Machine& machine, const Stack& stack, 
   // Of a block's products alone: attention and everything bound by memory come on top.
   const double dense = model.active_parameters() - model.embedding_parameters() - model.output_parameters();
   const double biases =
-      model.layers * (model.norm_parameters() + (model.biases ? 8.0 * model.hidden + model.ffn : 0));
+      model.streams * model.layers * (model.norm_parameters() + (model.biases ? 8.0 * model.hidden + model.ffn : 0)) +
+      model.input_parameters;
   const double tokens = job.seq * job.global_batch / (double(layout.dp) * layout.cp * layout.tp * layout.pp);
   const double again = layout.recompute == Recompute::kFull ? 8 : 6;
   const double compute = again * std::max(0.0, dense - biases - 2 * model.hidden) * tokens /
                          machine.rates.matmul[static_cast<int>(job.precision)] / stack.compute_efficiency;
   const double m = job.global_batch / (double(layout.dp) * layout.micro_batch);
-  return 0.999 * compute * (1 + double(layout.pp - 1) / (m * layout.vpp));
+  const bool waits = layout.schedule == Schedule::k1F1B;
+  return 0.999 * compute * (1 + (waits ? double(layout.pp - 1) / (m * layout.vpp) : 0));
 }
 
 SearchResult search(const Job& job, const Machine& machine, const Stack& stack,

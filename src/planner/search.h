@@ -14,7 +14,9 @@ namespace opentrn::planner {
 struct Fixed {
   std::optional<int> tp, cp, pp, vpp, ep, dp, zero, micro_batch;
   std::optional<bool> sp;
+  bool offload = false;  // optimizer states in the host's memory
   std::optional<Recompute> recompute;
+  std::vector<Schedule> schedules;  // of pipelines; empty: 1F1B and its interleaved form
 };
 
 struct SearchOptions {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "planner/hf_config.h"
+#include "planner/recost.h"
+#include "planner/stated_layers.h"
 
 namespace opentrn::planner {
 namespace {
@@ -79,6 +81,26 @@ INSTANTIATE_TEST_SUITE_P(Jobs, Search,
                                          Case{"Mixtral-8x7B", "p5.48xlarge", 4, 4096, 96},
                                          Case{"Llama-2-7B", "trn1.32xlarge", 4, 4096, 256},
                                          Case{"Llama-3.1-8B", "trn2.48xlarge", 1, 32768, 32}));
+
+TEST(StatedLayers, ReplaceTheCurvesWhereTheyAreStated) {
+  const Job job{.model = model_named(tables(), "Llama-3.1-8B"), .seq = 8192, .global_batch = 64};
+  const Machine machine = machine_of(tables(), "p5.48xlarge", 2);
+  const Stack stack = stack_of(tables(), "megatron-core");
+  StatedLayers stated("tp,cp,sp,micro_batch,forward_us,backward_us,output_us\n4,1,1,1,1000,2000,500\n", "x.csv");
+  SearchOptions options;
+  options.fixed.tp = 4;
+  options.fixed.pp = 1;
+  options.fixed.zero = 1;
+  options.fixed.recompute = Recompute::kNone;
+  SearchResult result = search(job, machine, stack, options);
+  const Recost done = recost(job, machine, stack, 100, stated, result);
+  EXPECT_EQ(done.plans, 1u);
+  EXPECT_EQ(result.best[0].layers, "stated");
+  // 16 micro-batches of 32 blocks, and what adds gradients up.
+  EXPECT_NEAR(result.best[0].time.compute, 16 * (32 * 3e-3 + 500e-6), 0.05 * result.best[0].time.compute);
+  EXPECT_THROW(StatedLayers("tp,cp\n1,2\n", "x.csv"), Fault);
+  EXPECT_THROW(StatedLayers("tp,cp,sp,micro_batch,forward_us,backward_us,output_us\n4,1,2,1,1,1,1\n", "x.csv"), Fault);
+}
 
 TEST(Search, FixedDegreesStay) {
   const Job job{.model = model_named(tables(), "Llama-3.1-8B"), .seq = 8192, .global_batch = 64};

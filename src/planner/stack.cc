@@ -39,6 +39,8 @@ Stack stack_of(const arch::Tables& tables, const std::string& name) {
   stack.selective_again = number("selective_again");
   stack.balances_context = fact("balances_context").as<bool>();
   stack.adds_gradients = fact("adds_gradients").as<bool>();
+  stack.output_share = number("output_share");
+  stack.unpads = fact("unpads").as<bool>();
   stack.host_step_s = number("host_step_us") * 1e-6;
   stack.float32_slowdown = number("float32_slowdown");
   stack.scatters_sends = fact("scatters_sends").as<bool>();

@@ -29,6 +29,8 @@ struct Stack {
   double selective_again = 0;  // share of the forward pass that it repeats; both 0: attention's inside
   bool balances_context = true;  // causal work spread evenly over CP
   bool scatters_sends = true;    // TP ranks send a part each to the next stage
+  double output_share = 1;       // of an encoder's tokens, those that its output layer sees: the masked ones
+  bool unpads = false;           // an encoder computes the tokens of its sequences and no padding
   bool adds_gradients = true;    // in kernels of their own, not where a product writes them
   double float32_slowdown = 1;   // of programs in float32, against bfloat16, where the compiler decides
   double host_step_s = 0;        // of a step beside all else: launches, the loss brought to the host

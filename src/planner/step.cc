@@ -54,7 +54,9 @@ BlockWaits block_waits(const Job& job, const Machine& machine, const Stack& stac
   }
   if (with_experts && layout.ep > 1) {
     const double bytes = tokens / (layout.sp ? layout.tp : 1) * model.active_experts * model.hidden * element;
-    const double exchange = 2 * all_to_all_s(machine, groups.ep, bytes);
+    // DualPipe's pairs of passes are made so that one's exchange goes on beside the other's products.
+    const double shown = layout.schedule == Schedule::kDualPipe ? stack.exposed_communication : 1;
+    const double exchange = 2 * all_to_all_s(machine, groups.ep, bytes) * shown;
     waits.ep_forward = waits.ep_backward = exchange;
   }
   return waits;
@@ -62,23 +64,25 @@ BlockWaits block_waits(const Job& job, const Machine& machine, const Stack& stac
 
 struct Stage {
   double forward = 0, backward = 0, recompute = 0, tp = 0, cp = 0, ep = 0;  // of one micro-batch
+  double weights = 0;      // of backward: the weights' gradients
   double forward_all = 0;  // with what the forward pass waits for
   double all() const { return forward + backward + recompute + tp + cp + ep; }
 };
 
 Stage stage_of(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,
-               const Groups& groups) {
+               const Groups& groups, const LayerTimes* layers) {
   const Model& model = job.model;
   const double blocks = blocks_per_stage(model, layout);
   const double with_experts = model.layers > 0 ? blocks * model.expert_layers() / model.layers : 0;
   Stage stage;
   const auto add = [&](double count, bool experts) {
     if (count <= 0) return;
-    const BlockTime time = block_s(job, machine, stack, layout, experts);
+    const BlockTime time = layers != nullptr ? layers->block : block_s(job, machine, stack, layout, experts);
     const BlockWaits waits = block_waits(job, machine, stack, layout, groups, time, experts);
     stage.forward += count * time.forward;
     stage.forward_all += count * (time.forward + waits.tp_forward + waits.cp_forward + waits.ep_forward);
     stage.backward += count * time.backward;
+    stage.weights += count * time.weights;
     const bool full = layout.recompute == Recompute::kFull;
     if (full) stage.recompute += count * time.forward;
     if (layout.recompute == Recompute::kSelective)
@@ -159,25 +163,29 @@ double sent_bytes(const Job& job, const Stack& stack, const Layout& layout) {
 
 }  // namespace
 
-MicroBatch micro_batch_of(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout) {
+MicroBatch micro_batch_of(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,
+                          const LayerTimes* layers) {
   const Groups groups = groups_of(layout);
-  const Stage stage = stage_of(job, machine, stack, layout, groups);
+  const Stage stage = stage_of(job, machine, stack, layout, groups, layers);
   MicroBatch out;
   out.forward_s = stage.forward_all;
   out.backward_s = stage.all() - stage.forward_all;
+  out.weight_s = stage.weights;
   out.first_s = embedding_s(job, machine, layout);
-  out.last_s = output_s(job, machine, stack, layout);
+  out.last_s = layers != nullptr ? layers->output_s : output_s(job, machine, stack, layout);
   const double sent = sent_bytes(job, stack, layout);
   out.send_s = layout.pp > 1 && !stack.hides_sends ? send_s(machine, groups.pp, sent) : 0;
   out.count = micro_batches(job, layout);
   return out;
 }
 
-Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout) {
+Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,
+                  const LayerTimes* layers) {
   const Groups groups = groups_of(layout);
   const auto m = static_cast<double>(micro_batches(job, layout));
-  const Stage stage = stage_of(job, machine, stack, layout, groups);
-  const double last = output_s(job, machine, stack, layout), first = embedding_s(job, machine, layout);
+  const Stage stage = stage_of(job, machine, stack, layout, groups, layers);
+  const double last = layers != nullptr ? layers->output_s : output_s(job, machine, stack, layout);
+  const double first = embedding_s(job, machine, layout);
 
   Estimate out;
   out.layout = layout;
@@ -186,10 +194,14 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
   const double slowest = per_batch + (layout.pp == 1 ? last + first : std::max(last, first));
   const double sent = sent_bytes(job, stack, layout);
   const PipelineTime pipeline = pipeline_s({.stages = layout.pp,
+                                            .schedule = layout.schedule,
                                             .chunks = layout.vpp,
                                             .micro_batches = static_cast<int64_t>(m),
                                             .slowest_s = slowest,
                                             .sum_s = layout.pp * per_batch + last + first,
+                                            .forward_s = stage.forward_all,
+                                            .backward_s = per_batch - stage.forward_all,
+                                            .weight_s = stage.weights,
                                             .send_s = layout.pp > 1 ? send_s(machine, groups.pp, sent) : 0,
                                             .hides_sends = stack.hides_sends});
   out.time.bubble = pipeline.bubble_s;
@@ -208,6 +220,9 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
                                         : gradient_s(job, machine, stack, layout, groups, stage);
   const double cut = layout.zero >= 1 ? double(groups.dp.ranks) : 1;
   out.time.optimizer = parameters / cut * (2 * stack.master_bytes + 8) / machine.rates.memory_bytes_s;
+  if (layout.offload)  // gradients go to the host, which updates its states, and weights come back
+    out.time.optimizer = parameters / cut * ((stack.gradient_bytes + 2) / machine.host_link_bytes_s +
+                                             (2 * stack.master_bytes + 8) / machine.host_memory_bytes_s);
   out.time.host = stack.host_step_s;
   out.step_s = out.time.total();
   out.memory = memory_of(job, machine, stack, layout);

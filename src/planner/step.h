@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "planner/job.h"
+#include "planner/layer_times.h"
 #include "planner/machine.h"
 #include "planner/memory.h"
 #include "planner/stack.h"
@@ -34,18 +35,25 @@ struct Estimate {
   double mfu = 0;  // of the data sheet's peak, of all chips
   bool fits = false;
   std::string_view bound_by;  // the largest cause beside compute, or "compute"
+  // The step by curves, where the layers' times are from another source (recost.h).
+  std::optional<double> curves_s;
+  std::string_view layers = "curves";  // that source
 };
 
 // One micro-batch's passes through a stage, waits included; the stages at the ends add theirs to it.
 struct MicroBatch {
   double forward_s = 0, backward_s = 0;  // recomputation is backward's
+  double weight_s = 0;                   // of backward: the weights' gradients
   double first_s = 0, last_s = 0;        // of the embedding, and of the output layer with the loss
   double send_s = 0;
   int64_t count = 0;  // in a step
 };
-MicroBatch micro_batch_of(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout);
+MicroBatch micro_batch_of(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,
+                          const LayerTimes* layers = nullptr);
 
-Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout);
+// `layers`: times of them in place of the curves'.
+Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, const Layout& layout,
+                  const LayerTimes* layers = nullptr);
 
 // Why a layout is none for this job and machine; empty where it is one.
 std::string illegal_because(const Job& job, const Machine& machine, const Layout& layout);

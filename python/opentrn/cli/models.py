@@ -520,6 +520,9 @@ def cache_command(options: argparse.Namespace) -> int:
     if options.action == "clear":
         count, freed = cache.clear(options.older_than)
         print(f"removed {count} compiled models ({size_text(freed)}) from {cache.folder()}")
+        count, freed = cache.clear_layers(options.older_than)
+        if count:
+            print(f"removed {count} files of layer times of plans ({size_text(freed)})")
         if leftover := cache.sweep():
             print(f"removed {leftover[0]} files that interrupted writers left ({size_text(leftover[1])})")
         return 0

@@ -31,7 +31,7 @@ from opentrn import _core
 from opentrn.base.digest import sha256_of
 from opentrn.errors import InputError
 
-__all__ = ["Entry", "clear", "entries", "folder", "key_of", "parts", "path_of", "sweep", "why_not_trusted"]
+__all__ = ["Entry", "clear", "clear_layers", "entries", "folder", "key_of", "layers", "parts", "path_of", "sweep", "why_not_trusted"]
 
 _FORMAT = "opentrn-model-cache-2"
 KEY_FACT = "cache_key"  # of an entry, by which it is known whatever its file is called
@@ -182,6 +182,27 @@ def touch(path: Path) -> None:
         return  # another process cleared it meanwhile
     except OSError as error:
         print(f"opentrn: the cache cannot be written: {error}", file=sys.stderr)
+
+
+def layers() -> Iterator[Path]:
+    """Files of the times of layers that `opentrn plan` has compiled, one for each build and generation."""
+    yield from (folder() / "layers").glob("*.tsv")
+
+
+def clear_layers(older_than_days: float = 0.0, *, now: float | None = None) -> tuple[int, int]:
+    """Removes those that nobody has written to for that long; (how many, bytes)."""
+    limit = (time.time() if now is None else now) - older_than_days * 86400
+    count = freed = 0
+    for path in list(layers()):
+        try:
+            facts = path.stat()
+        except FileNotFoundError:
+            continue  # another process cleared it meanwhile
+        if facts.st_mtime > limit:
+            continue
+        path.unlink(missing_ok=True)
+        count, freed = count + 1, freed + facts.st_size
+    return count, freed
 
 
 def clear(older_than_days: float = 0.0, *, now: float | None = None) -> tuple[int, int]:

@@ -70,6 +70,13 @@ Degrees degrees_of(const std::string& text) {
   out.sp = !out.no_sp && has(text, "(^|[^A-Za-z])SP($|[^A-Za-z0-9])");
   out.overlap = has(text, "tp-overlap|comm overlap|AsyncTP|async-?tp|userbuffers");
   out.interleaved = has(text, "interleaved");
+  const std::pair<const char*, Schedule> schedules[] = {{"dual-?pipe", Schedule::kDualPipe},
+                                                        {"v-?half", Schedule::kVHalf},
+                                                        {"v-?min", Schedule::kVMin},
+                                                        {"zb-?v|zero-?bubble[- ]?v", Schedule::kZbV},
+                                                        {"(^|[^a-z])zb|zero-?bubble", Schedule::kZbH1}};
+  for (const auto& [pattern, schedule] : schedules)
+    if (!out.schedule && has(text, pattern)) out.schedule = schedule;
   if (has(text, "no[- ]recompute|ckpt=False"))
     out.recompute = Recompute::kNone;
   else if (has(text, "selective"))
@@ -224,6 +231,10 @@ void set_layout(Recipe& recipe, const Row& row) {
   layout.ep = static_cast<int16_t>(degree(degrees.ep));
   layout.vpp = static_cast<int16_t>(degree(degrees.vpp));
   if (degrees.interleaved && layout.vpp == 1) layout.vpp = 2;
+  if (degrees.schedule) {  // which fixes the chunks of a stage
+    layout.schedule = *degrees.schedule;
+    layout.vpp = 1;
+  }
   const double others = double(layout.tp) * layout.cp * layout.pp, ranks = double(recipe.machine.ranks);
   const double dp = ranks / others;
   if (dp < 1 || dp != std::floor(dp)) throw Refusal{"degrees do not multiply to the ranks"};
@@ -246,8 +257,11 @@ void set_layout(Recipe& recipe, const Row& row) {
   }
   if (recipe.machine.kind == Kind::kNeuron && recipe.job.model.causal && layout.tp > 1) {
     // As the examples of NeuronX Distributed and NeMo-Megatron for Neuron set it.
-    const bool gpt = recipe.job.model.dropout;  // the older examples
-    if (!degrees.recompute) degrees.recompute = gpt ? Recompute::kFull : Recompute::kSelective;
+    // neuronx-nemo-megatron recomputes whole blocks in its examples of Llama and of GPT with 6.7B and 46B
+    // parameters, attention's inside in those with 23B and 175B (gpt_*.sh, test_llama.sh).
+    const bool nemo = recipe.job.model.dropout || has(row.source, "nemo-megatron");
+    const bool inside = recipe.job.model.dropout && has(row.model, "23B|175B");
+    if (!degrees.recompute) degrees.recompute = nemo && !inside ? Recompute::kFull : Recompute::kSelective;
     if (!degrees.no_sp) layout.sp = true;
     if (degrees.zero < 0) layout.zero = 1;
     recipe.assumed.push_back("sequence parallel, recomputation and ZeRO-1 as in the program's examples");
@@ -279,7 +293,7 @@ void set_layout(Recipe& recipe, const Row& row) {
     }
   }
   const double blocks = std::ceil(double(recipe.job.model.layers) / layout.pp);
-  if (degrees.vpp <= 0 && !degrees.interleaved && modern && layout.pp > 1 && !has(row.parallelism, "1F1B")) {
+  if (degrees.vpp <= 0 && !degrees.interleaved && !degrees.schedule && modern && layout.pp > 1 && !has(row.parallelism, "1F1B")) {
     recipe.assumed.push_back("the interleaving that the planner would take");
     if (recipe.candidates.empty()) recipe.candidates = {layout};
     std::vector<Layout> more = recipe.candidates;
@@ -318,7 +332,7 @@ void set_measured(Recipe& recipe, const Row& row, double chips) {
     recipe.measured = tokens / (value * chips);
   else if (has(row.unit, "^tokens/s"))
     recipe.measured = tokens / value;
-  else if (has(row.unit, "^sequences/s"))
+  else if (has(row.unit, "^(sequences|images)/s"))
     recipe.measured = recipe.job.global_batch / value;
   else if (has(metric, "^model FLOP/s per chip"))
     recipe.measured = flops / (value * 1e12 * chips);
@@ -356,6 +370,7 @@ Read recipe_of(const arch::Tables& tables, const Row& row) {
     const std::optional<Model> model = stated_model(tables, row.model, number_of(row.params));
     if (!model) throw Refusal{"a model that the planner does not have: " + row.model};
     recipe.job.model = *model;
+    if (has(row.seq, "not stated")) throw Refusal{"no sequence length"};
     recipe.job.seq = number_of(row.seq);
     // Phase 2 of BERT is at 512 tokens; some pages print the 128 of phase 1 beside it.
     if (has(row.model, "BERT.*Ph2")) recipe.job.seq = 512;

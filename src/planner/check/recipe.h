@@ -33,6 +33,7 @@ Read recipe_of(const arch::Tables& tables, const Row& row);
 
 // Parts of it, for tests.
 struct Degrees {
+  std::optional<Schedule> schedule;  // other than 1F1B and its interleaved form
   double tp = 0, cp = 0, pp = 0, dp = 0, ep = 0, vpp = 0, zero = -1, micro_batch = 0, local_batch = 0,
          shard = 0;
   bool sp = false, no_sp = false, overlap = false, fsdp = false, interleaved = false;

@@ -1,4 +1,4 @@
-#include "pjrt/build_id.h"
+#include "base/build_id.h"
 
 #include <cstdint>
 #include <cstring>
@@ -11,7 +11,7 @@
 
 #include "base/fault.h"
 
-namespace opentrn::pjrt {
+namespace opentrn {
 
 namespace {
 
@@ -70,10 +70,10 @@ const std::string& build_id() {
   static const std::string id = [] {
     Search search{reinterpret_cast<uintptr_t>(&visit), {}};
     ::dl_iterate_phdr(visit, &search);
-    OPENTRN_CHECK(!search.found.empty(), "the plugin was linked without a build id (-Wl,--build-id)");
+    OPENTRN_CHECK(!search.found.empty(), "this was linked without a build id (-Wl,--build-id)");
     return search.found;
   }();
   return id;
 }
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn

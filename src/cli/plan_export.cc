@@ -1,0 +1,215 @@
+#include "cli/plan_export.h"
+
+#include <cmath>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/new_file.h"
+#include "cli/embedded_page.h"
+#include "planner/schedule.h"
+
+namespace opentrn::cli {
+namespace {
+
+using planner::Job;
+using planner::Layout;
+using planner::Model;
+using planner::Precision;
+using planner::Recompute;
+using planner::Schedule;
+
+[[noreturn]] void refuse(const std::string& what, const std::string& hint) {
+  throw Fault(FaultKind::kInput, "plan.export", what, hint);
+}
+
+int64_t whole(double value) { return static_cast<int64_t>(value); }
+
+// What a mesh of data and tensor parallelism has; the rest is refused.
+std::string jax(const Job& job, const Line& line) {
+  const Layout& layout = line.plan->layout;
+  const Model& model = job.model;
+  if (layout.pp > 1 || layout.cp > 1 || layout.ep > 1)
+    refuse(fmt::format("{} for JAX", planner::to_string(layout)),
+           "--pp 1 --cp 1: its step has data and tensor parallelism");
+  if (model.experts > 0 || model.latent() || model.window_layers > 0 || !model.causal || model.biases)
+    refuse(fmt::format("{} for JAX", model.name),
+           "dense decoders without biases: no experts, latent or windowed attention, encoders");
+  if (job.precision == Precision::kFp8) refuse("float8 for JAX", "--precision bf16");
+  if (layout.offload) refuse("offload for JAX", "a plan without --offload");
+  const nlohmann::ordered_json plan{
+      {"instance", line.on->machine.instance},
+      {"count", line.on->count},
+      {"step_s", line.plan->step_s},
+      {"layers", line.plan->layers},
+      {"seq", whole(job.seq)},
+      {"global_batch", whole(job.global_batch)},
+      {"precision", planner::to_string(job.precision)},
+      {"model",
+       {{"name", model.name},
+        {"layers", model.layers},
+        {"hidden", model.hidden},
+        {"heads", model.heads},
+        {"kv_heads", model.kv_heads},
+        {"head_dim", model.head_dim},
+        {"ffn", model.ffn},
+        {"vocabulary", whole(model.vocabulary)},
+        {"gated", model.gated},
+        {"tied", model.tied},
+        {"root_mean_square", !model.biases},
+        {"positions", model.positions}}},
+      {"layout",
+       {{"dp", layout.dp},
+        {"tp", layout.tp},
+        {"sp", layout.sp},
+        {"zero", int{layout.zero}},
+        {"micro_batch", layout.micro_batch},
+        {"recompute", planner::to_string(layout.recompute)}}}};
+  std::string text(embedded_jax_page());
+  constexpr std::string_view kPlace = "{{plan}}";
+  const size_t at = text.find(kPlace);
+  // ASCII, and no quotes in threes: a name is the only text of the user's.
+  std::string made = plan.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
+  return text.replace(at, kPlace.size(), made);
+}
+
+std::string torchtitan(const Job& job, const Line& line) {
+  const Layout& layout = line.plan->layout;
+  const bool fsdp = layout.zero >= 3;
+  std::string schedule = layout.vpp > 1 ? "Interleaved1F1B" : "1F1B";
+  if (layout.schedule == Schedule::kZbV) schedule = "ZBVZeroBubble";
+  if (layout.schedule != Schedule::k1F1B && layout.schedule != Schedule::kZbV)
+    refuse(fmt::format("{} for torchtitan", planner::to_string(layout.schedule)), "--schedule 1f1b zb-v");
+  if (layout.zero == 1 || layout.zero == 2)
+    refuse(fmt::format("ZeRO-{} for torchtitan", int{layout.zero}), "--zero 0 or 3");
+  if (layout.offload) refuse("offload of the optimizer for torchtitan", "a plan without --offload");
+  const double local = job.global_batch / layout.dp;
+  std::string text = fmt::format(
+      "# {} in the layout {}, by opentrn plan. Flavors of models and data sets are torchtitan's: fill them in.\n"
+      "[model]\nname = \"llama3\"\nflavor = \"\"  # {:.1f}B parameters\n\n"
+      "[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n\n"
+      "[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
+      "tensor_parallel_degree = {}\ncontext_parallel_degree = {}\npipeline_parallel_degree = {}\n",
+      job.model.name, planner::to_string(layout), job.model.parameters() / 1e9, whole(local),
+      whole(job.global_batch), whole(job.seq), fsdp ? 1 : layout.dp, fsdp ? layout.dp : 1, layout.tp,
+      layout.cp, layout.pp);
+  if (layout.ep > 1) text += fmt::format("expert_parallel_degree = {}\n", layout.ep);
+  if (layout.pp > 1)
+    text += fmt::format("pipeline_parallel_schedule = \"{}\"\npipeline_parallel_microbatch_size = {}\n",
+                        schedule, layout.micro_batch);
+  text += fmt::format("\n[activation_checkpoint]\nmode = \"{}\"\n", planner::to_string(layout.recompute));
+  if (job.precision == Precision::kFp8)
+    text += "\n[model.converters]\n# float8 products\nconverters = [\"float8\"]\n";
+  return text;
+}
+
+std::string nxdt(const Job& job, const Line& line) {
+  const Layout& layout = line.plan->layout;
+  if (line.on->machine.kind != planner::Kind::kNeuron)
+    refuse(fmt::format("NxD Training on {}", line.on->machine.instance), "a Trn instance");
+  if (layout.schedule != Schedule::k1F1B)
+    refuse(fmt::format("{} for NxD Training", planner::to_string(layout.schedule)), "--schedule 1f1b");
+  if (layout.zero > 1) refuse(fmt::format("ZeRO-{} for NxD Training", int{layout.zero}), "--zero 0 or 1");
+  if (layout.ep > 1 && layout.cp > 1) refuse("EP with CP for NxD Training", "one of the two");
+  const Model& model = job.model;
+  const char* granularity = layout.recompute == Recompute::kFull        ? "full"
+                            : layout.recompute == Recompute::kSelective ? "selective"
+                                                                        : "null";
+  std::string text = fmt::format(
+      "# {} in the layout {}, by opentrn plan. Data and checkpoints are yours to fill in.\n"
+      "trainer:\n  devices: {}\n  num_nodes: {}\n"
+      "distributed_strategy:\n  tensor_model_parallel_size: {}\n  pipeline_model_parallel_size: {}\n"
+      "  virtual_pipeline_model_parallel_size: {}\n  context_parallel_size: {}\n  zero1: {}\n"
+      "  sequence_parallel: {}\n",
+      model.name, planner::to_string(layout), line.on->machine.ranks_per_server, line.on->count, layout.tp,
+      layout.pp, layout.vpp, layout.cp, layout.zero >= 1, layout.sp);
+  if (layout.ep > 1) text += fmt::format("  expert_model_parallel_size: {}\n", layout.ep);
+  if (layout.tp > model.kv_heads)
+    text += fmt::format("  kv_replicator: {}\n", layout.tp / std::max(1, model.kv_heads));
+  text += fmt::format(
+      "data:\n  micro_batch_size: {}\n  global_batch_size: {}\n  seq_length: {}\n"
+      "model:\n  num_layers: {}\n  hidden_size: {}\n  ffn_hidden_size: {}\n  num_attention_heads: {}\n"
+      "  num_kv_heads: {}\n  encoder_seq_length: {}\n  activations_checkpoint_granularity: {}\n",
+      layout.micro_batch, whole(job.global_batch), whole(job.seq), model.layers, model.hidden, model.ffn,
+      model.heads, model.kv_heads, whole(job.seq), granularity);
+  text += fmt::format("precision:\n  type: {}\n", job.precision == Precision::kFp32 ? "fp32" : "mixed_precision");
+  return text;
+}
+
+std::string megatron(const Job& job, const Line& line) {
+  const Layout& layout = line.plan->layout;
+  if (layout.schedule != Schedule::k1F1B)
+    refuse(fmt::format("{} for Megatron-LM", planner::to_string(layout.schedule)), "--schedule 1f1b");
+  if (layout.zero > 1) refuse(fmt::format("ZeRO-{} for Megatron-LM", int{layout.zero}), "--zero 0 or 1");
+  const Model& model = job.model;
+  std::string text = fmt::format("# {} in the layout {}, by opentrn plan: arguments of pretrain_gpt.py\n",
+                                 model.name, planner::to_string(layout));
+  const auto add = [&](const char* name, auto value) { text += fmt::format("--{} {}\n", name, value); };
+  add("tensor-model-parallel-size", layout.tp);
+  add("pipeline-model-parallel-size", layout.pp);
+  if (layout.vpp > 1)
+    add("num-layers-per-virtual-pipeline-stage", model.layers / layout.pp / layout.vpp);
+  if (layout.cp > 1) add("context-parallel-size", layout.cp);
+  if (layout.sp) text += "--sequence-parallel\n";
+  if (layout.zero >= 1) text += "--use-distributed-optimizer\n";
+  if (layout.offload) text += "--optimizer-cpu-offload\n";
+  add("micro-batch-size", layout.micro_batch);
+  add("global-batch-size", whole(job.global_batch));
+  add("seq-length", whole(job.seq));
+  add("max-position-embeddings", whole(job.seq));
+  add("num-layers", model.layers);
+  add("hidden-size", model.hidden);
+  if (model.ffn > 0) add("ffn-hidden-size", model.ffn);
+  add("num-attention-heads", model.heads);
+  if (model.kv_heads != model.heads) {
+    text += "--group-query-attention\n";
+    add("num-query-groups", model.kv_heads);
+  }
+  if (model.gated) text += "--swiglu\n";
+  if (!model.biases) text += "--normalization RMSNorm\n--disable-bias-linear\n";
+  if (model.positions == 0) add("position-embedding-type", "rope");
+  if (!model.tied) text += "--untie-embeddings-and-output-weights\n";
+  if (model.experts > 0) {
+    add("num-experts", model.experts);
+    add("moe-router-topk", model.active_experts);
+    add("moe-ffn-hidden-size", model.expert_ffn);
+    add("expert-model-parallel-size", layout.ep);
+  }
+  if (layout.recompute == Recompute::kFull)
+    text += "--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1\n";
+  if (layout.recompute == Recompute::kSelective) text += "--recompute-granularity selective\n";
+  if (job.precision != Precision::kFp32) text += "--bf16\n";
+  if (job.precision == Precision::kFp8) add("fp8-format", "hybrid");
+  return text;
+}
+
+}  // namespace
+
+std::string export_plan(const Job& job, const Line& line, const std::string& format,
+                        const std::string& folder) {
+  std::string name, text;
+  if (format == "jax") {
+    name = "train.py";
+    text = jax(job, line);
+  } else if (format == "torchtitan") {
+    name = "train.toml";
+    text = torchtitan(job, line);
+  } else if (format == "nxdt") {
+    name = "nxdt.yaml";
+    text = nxdt(job, line);
+  } else {
+    name = "megatron.args";
+    text = megatron(job, line);
+  }
+  if (folder.empty()) return export_plan(job, line, format, ".");
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  const std::string path = (std::filesystem::path(folder) / name).string();
+  NewFile file(path, "plan.export", "a folder that can be written");
+  file.put(text.data(), text.size());
+  file.finish();
+  return path;
+}
+
+}  // namespace opentrn::cli

@@ -1,0 +1,191 @@
+"""A training step in the layout of a plan, for JAX: written by `opentrn plan --export jax`.
+
+    python train.py --steps 2            # on as many devices as the plan has ranks
+    python train.py --steps 2 --whole    # the same step on one device: its losses are the same
+    python train.py --time               # the predicted time of a step, compiled and not run
+
+Weights are kept in float32 and multiplied in the plan's precision; the mesh has the axes of the plan.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+PLAN = json.loads(r"""{{plan}}""")
+MODEL, LAYOUT = PLAN["model"], PLAN["layout"]
+DTYPE = {"bf16": jnp.bfloat16, "fp32": jnp.float32}[PLAN["precision"]]
+DP, TP, ZERO, SP = LAYOUT["dp"], LAYOUT["tp"], LAYOUT["zero"], LAYOUT["sp"]
+HIDDEN, HEADS, KEY_HEADS, HEAD = MODEL["hidden"], MODEL["heads"], MODEL["kv_heads"], MODEL["head_dim"]
+FFN, VOCABULARY = MODEL["ffn"], MODEL["vocabulary"]
+
+
+def shapes() -> dict:
+    """Name -> (shape, axis of the mesh by dimension): how tensor parallelism cuts each weight."""
+    key_values = "tp" if KEY_HEADS % TP == 0 else None
+    layer = {
+        "norm1": ((HIDDEN,), (None,)),
+        "norm2": ((HIDDEN,), (None,)),
+        "q": ((HIDDEN, HEADS * HEAD), (None, "tp")),
+        "k": ((HIDDEN, KEY_HEADS * HEAD), (None, key_values)),
+        "v": ((HIDDEN, KEY_HEADS * HEAD), (None, key_values)),
+        "o": ((HEADS * HEAD, HIDDEN), ("tp", None)),
+        "up": ((HIDDEN, FFN), (None, "tp")),
+        "down": ((FFN, HIDDEN), ("tp", None)),
+    }
+    if MODEL["gated"]:
+        layer["gate"] = ((HIDDEN, FFN), (None, "tp"))
+    ends = {"norm": ((HIDDEN,), (None,)), "embedding": ((VOCABULARY, HIDDEN), (None, "tp"))}
+    if not MODEL["tied"]:
+        ends["output"] = ((HIDDEN, VOCABULARY), (None, "tp"))
+    if MODEL["positions"]:
+        ends["positions"] = ((MODEL["positions"], HIDDEN), (None, "tp"))
+    return {"layers": [layer] * MODEL["layers"], "ends": ends}
+
+
+def is_leaf(x: object) -> bool:
+    return isinstance(x, tuple)
+
+
+class Step:
+    """The step on a mesh of data by tensor parallelism."""
+
+    def __init__(self, mesh: Mesh) -> None:
+        self.mesh = mesh
+
+    def spec(self, shape: tuple[int, ...], axes: tuple, over_data: bool) -> P:
+        """Of a weight or its optimizer state: ZeRO cuts the first dimension that tensor parallelism leaves whole."""
+        cut = list(axes)
+        if over_data:
+            for i, size in enumerate(shape):
+                if cut[i] is None and size % DP == 0:
+                    cut[i] = "dp"
+                    break
+        return P(*cut)
+
+    def shardings(self, over_data: bool):
+        return jax.tree.map(lambda s: NamedSharding(self.mesh, self.spec(*s, over_data)), shapes(), is_leaf=is_leaf)
+
+    def constrain(self, x, *axes):
+        return jax.lax.with_sharding_constraint(x, NamedSharding(self.mesh, P(*axes)))
+
+    def norm(self, x, scale):
+        wide = x.astype(jnp.float32)
+        if not MODEL["root_mean_square"]:
+            wide = wide - jnp.mean(wide, -1, keepdims=True)
+        return (wide * jax.lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + 1e-5)).astype(DTYPE) * scale
+
+    def rotated(self, x):
+        length, half = x.shape[1], HEAD // 2
+        angles = np.outer(np.arange(length), 1e4 ** (-np.arange(half) / half))
+        cosine, sine = (f(angles)[None, :, None, :].astype(np.float32) for f in (np.cos, np.sin))
+        first, second = jnp.split(x.astype(jnp.float32), 2, -1)
+        return jnp.concatenate((first * cosine - second * sine, second * cosine + first * sine), -1).astype(DTYPE)
+
+    def attention(self, h, w):
+        batch, length = h.shape[:2]
+        split = lambda y, heads: y.reshape(batch, length, heads, HEAD)  # noqa: E731
+        q, k, v = split(h @ w["q"], HEADS), split(h @ w["k"], KEY_HEADS), split(h @ w["v"], KEY_HEADS)
+        if not MODEL["positions"]:
+            q, k = self.rotated(q), self.rotated(k)
+        k, v = (jnp.repeat(y, HEADS // KEY_HEADS, 2) for y in (k, v))
+        q, k, v = (self.constrain(y, "dp", None, "tp", None) for y in (q, k, v))
+        scores = jnp.einsum("bqhd,bkhd->bhqk", q, k, preferred_element_type=jnp.float32) / np.sqrt(HEAD)
+        seen = jnp.tril(jnp.ones((length, length), bool))
+        weights = jax.nn.softmax(jnp.where(seen, scores, -1e30), -1).astype(DTYPE)
+        return jnp.einsum("bhqk,bkhd->bqhd", weights, v).reshape(batch, length, HEADS * HEAD) @ w["o"]
+
+    def layer(self, x, w):
+        tokens = "tp" if SP else None
+        x = x + self.constrain(self.attention(self.norm(x, w["norm1"]), w), "dp", tokens, None)
+        h = self.norm(x, w["norm2"])
+        inner = jax.nn.silu(h @ w["gate"]) * (h @ w["up"]) if MODEL["gated"] else jax.nn.gelu(h @ w["up"])
+        return x + self.constrain(inner @ w["down"], "dp", tokens, None)
+
+    def loss(self, weights, tokens):
+        w = jax.tree.map(lambda x: x.astype(DTYPE), weights)
+        x = w["ends"]["embedding"][tokens[:, :-1]]
+        if MODEL["positions"]:
+            x = x + w["ends"]["positions"][: x.shape[1]]
+        x = self.constrain(x, "dp", "tp" if SP else None, None)
+        layer = jax.checkpoint(self.layer) if LAYOUT["recompute"] != "none" else self.layer
+        for each in w["layers"]:
+            x = layer(x, each)
+        x = self.norm(x, w["ends"]["norm"])
+        table = w["ends"]["embedding"].T if MODEL["tied"] else w["ends"]["output"]
+        logits = (x @ table).astype(jnp.float32)
+        logits = self.constrain(logits, "dp", None, "tp")
+        largest = jax.lax.stop_gradient(jnp.max(logits, -1, keepdims=True))
+        total = jnp.log(jnp.sum(jnp.exp(logits - largest), -1)) + largest[..., 0]
+        is_label = jax.lax.broadcasted_iota(jnp.int32, logits.shape, 2) == tokens[:, 1:, None]
+        return jnp.mean(total - jnp.sum(jnp.where(is_label, logits, 0), -1))
+
+    def __call__(self, state, tokens):
+        """One step of Adam over the micro-batches of `tokens` [micro-batches, sequences, length + 1]."""
+        weights = state["weights"]
+        loss, gradients = jax.value_and_grad(self.loss)(weights, tokens[0])
+        for each in tokens[1:]:
+            more, added = jax.value_and_grad(self.loss)(weights, each)
+            loss, gradients = loss + more, jax.tree.map(jnp.add, gradients, added)
+        count = len(tokens)
+        moment = jax.tree.map(lambda m, g: 0.9 * m + (0.1 / count) * g, state["moment"], gradients)
+        square = jax.tree.map(lambda v, g: 0.99 * v + (0.01 / count**2) * g * g, state["square"], gradients)
+        update = lambda w, m, v: w - 1e-3 * m * jax.lax.rsqrt(v + 1e-12)  # noqa: E731
+        return {"weights": jax.tree.map(update, weights, moment, square), "moment": moment, "square": square}, loss / count
+
+    def jitted(self):
+        """With how state and tokens are cut; ZeRO 1 and 2 cut the moments, 3 the weights too."""
+        states = {"weights": self.shardings(ZERO >= 3)}
+        states["moment"] = states["square"] = self.shardings(ZERO >= 1)
+        data = NamedSharding(self.mesh, P(None, "dp", None))
+        scalar = NamedSharding(self.mesh, P())
+        return jax.jit(self, in_shardings=(states, data), out_shardings=(states, scalar), donate_argnums=0), states, data
+
+
+def initial(states) -> dict:
+    """Drawn on the host, the same for every mesh."""
+    random = np.random.default_rng(0)
+    draw = lambda s: np.ones(s[0], np.float32) if len(s[0]) == 1 else (  # noqa: E731
+        random.standard_normal(s[0], np.float32) * (0.02 if s[0][0] == VOCABULARY else s[0][0] ** -0.5))
+    weights = jax.tree.map(draw, shapes(), is_leaf=is_leaf)
+    zeros = jax.tree.map(np.zeros_like, weights)
+    return jax.device_put({"weights": weights, "moment": zeros, "square": zeros}, states)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=1)
+    parser.add_argument("--whole", action="store_true", help="on one device, not cut")
+    parser.add_argument("--time", action="store_true", help="compile the step and print its predicted time")
+    options = parser.parse_args()
+    ranks = 1 if options.whole else DP * TP
+    devices = np.array(jax.devices()[:ranks])
+    if len(devices) < ranks:
+        parser.error(f"the plan has {ranks} ranks, and there are {len(devices)} devices")
+    mesh = Mesh(devices.reshape(1, 1) if options.whole else devices.reshape(DP, TP), ("dp", "tp"))
+    step, states, data = Step(mesh).jitted()
+    sequences = LAYOUT["micro_batch"] * DP
+    shape = (PLAN["global_batch"] // sequences, sequences, PLAN["seq"] + 1)
+    if options.time:
+        of = lambda kept: jax.tree.map(  # noqa: E731
+            lambda s, cut: jax.ShapeDtypeStruct(s[0], jnp.float32, sharding=cut), shapes(), kept, is_leaf=is_leaf)
+        state = {name: of(kept) for name, kept in states.items()}
+        cost = step.lower(state, jax.ShapeDtypeStruct(shape, jnp.int32, sharding=data)).compile().cost_analysis()
+        print(json.dumps({"step_s": cost["optimal_seconds"], "cost": {k: v for k, v in cost.items() if "seconds" in k}}))
+        return
+    random = np.random.default_rng(1)
+    state = initial(states)
+    for i in range(options.steps):
+        tokens = random.integers(0, VOCABULARY, shape, np.int32)
+        state, loss = step(state, jax.device_put(tokens, data))
+        print(f"step {i}: loss {float(loss):.6f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+// Layer times of Neuron machines by OpenTrn's own compiler and timing model: not AWS's compiler, whose rates the
+// curves with a fitted efficiency stand for.
+//
+// Long sequences are not compiled whole: what grows by the row, or by the head, is compiled for two smaller
+// numbers of them, and the line through both gives the rest.
+//
+// Heads and widths that the cores of a server's copy do not divide are filled up; a training layout must divide
+// them. Assumed: the two cores of a logical core (LNC2) cut a rank's work as two ranks of tensor parallelism would,
+// and what they exchange takes no time; with context parallelism a rank's causal attention is half of the full
+// one.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "planner/compiled/piece_times.h"
+#include "planner/layer_times.h"
+
+namespace opentrn::planner::compiled {
+
+class CompiledLayers final : public LayerSource {
+ public:
+  explicit CompiledLayers(std::optional<std::filesystem::path> folder = cache_folder());
+
+  std::string_view name() const override { return "compiled"; }
+  std::optional<LayerTimes> layers(const Job& job, const Machine& machine, const Layout& layout,
+                                   std::string& why) override;
+  std::optional<ServeTimes> serve(const Model& model, Precision precision, const Machine& machine, int tp,
+                                  const ServeStep& step, std::string& why) override;
+
+  int64_t compiled() const;  // programs, since this object was made
+
+ private:
+  PieceTimes& times_of(const Machine& machine);
+
+  std::optional<std::filesystem::path> folder_;
+  std::map<Generation, std::unique_ptr<PieceTimes>> times_;
+};
+
+// Why this source has no times for a model on a machine; empty where it has.
+std::string not_compiled_because(const Model& model, Precision precision, const Machine& machine);
+
+}  // namespace opentrn::planner::compiled

@@ -1,0 +1,177 @@
+#include "planner/compiled/compiled_layers.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/temporary_folder_for_test.h"
+#include "graph/verify.h"
+#include "planner/hf_config.h"
+#include "planner/recost.h"
+
+namespace opentrn::planner::compiled {
+namespace {
+
+const arch::Tables& tables() { return arch::default_tables(); }
+
+Model small_model() {
+  Model model = model_named(tables(), "Llama-2-7B");
+  model.name = "small";
+  model.layers = 4;
+  model.hidden = 512;
+  model.heads = model.kv_heads = 4;
+  model.head_dim = 128;
+  model.ffn = 1024;
+  model.vocabulary = 2048;
+  return model;
+}
+
+Piece products(int64_t rows) {
+  Piece piece;
+  piece.part = Part::kProducts;
+  piece.rows = rows;
+  piece.hidden = 512;
+  piece.queries = piece.key_values = 512;
+  piece.inner = 1024;
+  piece.features = 128;
+  piece.gated = true;
+  return piece;
+}
+
+TEST(PieceGraph, EveryPieceIsAGraphThatTheCompilerTakes) {
+  PieceTimes times(Generation::kV3, std::nullopt);
+  for (const bool backward : {false, true})
+    for (const bool gated : {false, true}) {
+      Piece piece = products(128);
+      piece.backward = backward;
+      piece.gated = gated;
+      graph::verify(graph_of(piece));
+      EXPECT_GT(times.seconds(piece), 0) << to_string(piece);
+      Piece norms;
+      norms.rows = 128;
+      norms.hidden = 512;
+      norms.backward = backward;
+      norms.root_mean_square = gated;
+      EXPECT_GT(times.seconds(norms), 0) << to_string(norms);
+      Piece attention;
+      attention.part = Part::kAttention;
+      attention.rows = attention.keys = 256;
+      attention.heads = 2;
+      attention.features = 64;
+      attention.backward = backward;
+      attention.causal = gated;
+      EXPECT_GT(times.seconds(attention), 0) << to_string(attention);
+      Piece output;
+      output.part = Part::kOutput;
+      output.rows = 128;
+      output.hidden = 512;
+      output.inner = 1000;
+      output.backward = backward;
+      output.wide = gated;
+      EXPECT_GT(times.seconds(output), 0) << to_string(output);
+    }
+  Piece decode;
+  decode.part = Part::kDecode;
+  decode.rows = 4;
+  decode.keys = 256;
+  decode.heads = 4;
+  decode.kv_heads = 2;
+  decode.features = 64;
+  decode.hidden = 512;
+  decode.inner = 1024;
+  decode.gated = true;
+  EXPECT_GT(times.seconds(decode), 0);
+}
+
+TEST(PieceTimes, AreNeverBelowTheArraysPeak) {
+  for (const Generation generation : {Generation::kV2, Generation::kV3, Generation::kV4}) {
+    PieceTimes times(generation, std::nullopt);
+    const Piece piece = products(512);
+    const double flops = 2.0 * 512 * 512 * (4 * 512 + 3 * 1024);
+    const double peak = double(tables().neuron_core(generation).peak_tflops.at("bf16")) * 1e12;
+    EXPECT_GT(times.seconds(piece), flops / peak) << name(generation);
+    EXPECT_LT(times.seconds(piece), 8 * flops / peak) << name(generation);
+  }
+}
+
+TEST(PieceTimes, AreKeptAndFoundAgain) {
+  const TemporaryFolderForTest folder;
+  PieceTimes first(Generation::kV2, folder.path());
+  const double seconds = first.seconds(products(128));
+  EXPECT_EQ(first.compiled(), 1);
+  PieceTimes second(Generation::kV2, folder.path());
+  EXPECT_EQ(second.seconds(products(128)), seconds);
+  EXPECT_EQ(second.compiled(), 0);
+  // Lines that are none are left alone, another generation has its own file.
+  for (const auto& file : std::filesystem::directory_iterator(folder.path() / "layers"))
+    std::ofstream(file.path(), std::ios::app) << "half a li\nproducts forward\tnothing\nx\t-3\n";
+  PieceTimes third(Generation::kV2, folder.path());
+  EXPECT_EQ(third.seconds(products(128)), seconds);
+  PieceTimes other(Generation::kV3, folder.path());
+  EXPECT_NE(other.seconds(products(128)), seconds);
+  EXPECT_EQ(other.compiled(), 1);
+}
+
+TEST(PieceTimes, DoNotTrustWhatOthersMayWrite) {
+  const TemporaryFolderForTest folder;
+  PieceTimes(Generation::kV2, folder.path()).seconds(products(128));
+  std::filesystem::permissions(folder.path() / "layers", std::filesystem::perms::others_write,
+                               std::filesystem::perm_options::add);
+  PieceTimes careful(Generation::kV2, folder.path());
+  careful.seconds(products(128));
+  EXPECT_EQ(careful.compiled(), 1);
+}
+
+TEST(CompiledLayers, ALongerSequenceIsOnTheLineOfShorterOnes) {
+  CompiledLayers source(std::nullopt);
+  const Machine machine = machine_of(tables(), "trn1.2xlarge", 1);
+  Job job{.model = small_model(), .seq = 1024, .global_batch = 8};
+  std::string why;
+  const auto one = source.layers(job, machine, {.dp = 2, .micro_batch = 1}, why);
+  const auto four = source.layers(job, machine, {.dp = 2, .micro_batch = 4}, why);
+  ASSERT_TRUE(one && four) << why;
+  EXPECT_NEAR(four->block.forward / one->block.forward, 4, 0.8);
+  EXPECT_GT(one->block.backward, 1.5 * one->block.forward);
+}
+
+TEST(CompiledLayers, SaysWhatItDoesNotHave) {
+  CompiledLayers source(std::nullopt);
+  std::string why;
+  Job job{.model = model_named(tables(), "Mixtral-8x7B"), .seq = 128, .global_batch = 32};
+  const Machine trn1 = machine_of(tables(), "trn1.32xlarge", 1);
+  EXPECT_FALSE(source.layers(job, trn1, {.dp = 32}, why));
+  EXPECT_THAT(why, testing::HasSubstr("experts"));
+  job.model = small_model();
+  EXPECT_FALSE(source.layers(job, trn1, {.tp = 8, .dp = 4}, why));
+  EXPECT_THAT(why, testing::HasSubstr("do not divide"));
+  EXPECT_FALSE(source.layers(job, machine_of(tables(), "p5.48xlarge", 1), {.dp = 8}, why));
+  EXPECT_THAT(why, testing::HasSubstr("H100"));
+}
+
+TEST(Recost, ReplacesTheFinalistsAndSaysWhichMoved) {
+  const Job job{.model = small_model(), .seq = 512, .global_batch = 8};
+  const Machine machine = machine_of(tables(), "trn1.2xlarge", 1);
+  const Stack stack = stack_of(tables(), "neuron");
+  SearchOptions options;
+  options.top = 4;
+  options.fixed.micro_batch = 1;
+  SearchResult result = search(job, machine, stack, options);
+  const SearchResult before = result;
+  CompiledLayers source(std::nullopt);
+  const Recost done = recost(job, machine, stack, 2, source, result);
+  EXPECT_EQ(done.plans, 2u);
+  ASSERT_EQ(result.best.size(), before.best.size());
+  size_t moved = 0;
+  for (size_t i = 0; i < 2; ++i) {
+    ASSERT_TRUE(result.best[i].curves_s);
+    EXPECT_NE(result.best[i].step_s, *result.best[i].curves_s);
+    moved += has_moved(result.best[i]) ? 1 : 0;
+  }
+  EXPECT_EQ(done.moved, moved);
+  EXPECT_LE(result.best[0].step_s, result.best[1].step_s);
+  for (size_t i = 2; i < result.best.size(); ++i) EXPECT_FALSE(result.best[i].curves_s);
+}
+
+}  // namespace
+}  // namespace opentrn::planner::compiled

@@ -1,0 +1,369 @@
+#include "planner/compiled/piece_graph.h"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/fault.h"
+#include "graph/builder.h"
+
+namespace opentrn::planner::compiled {
+
+using graph::Attr;
+using graph::Attribute;
+using graph::Builder;
+using graph::ElementType;
+using graph::OpKind;
+using graph::Type;
+using graph::ValueId;
+
+namespace {
+
+constexpr ElementType kReal = ElementType::kF32, kIndex = ElementType::kI32;
+constexpr double kEpsilon = 1e-5, kMasked = -1e30;
+
+using Dims = std::vector<int64_t>;
+
+// Builder with the words of neural networks. Values between products are in `element`, inside of norms,
+// softmax and activations in float32.
+class Sheet {
+ public:
+  explicit Sheet(const Piece& piece)
+      : piece_(piece),
+        element_(piece.wide ? ElementType::kF32 : ElementType::kBF16),
+        function_(module_.add_function("main")),
+        builder_(module_, function_, function_.body()) {
+    module_.name = to_string(piece);
+  }
+
+  graph::Module run() {
+    switch (piece_.part) {
+      case Part::kNorms: piece_.backward ? norms_backward() : norms_forward(); break;
+      case Part::kProducts: piece_.backward ? products_backward() : products_forward(); break;
+      case Part::kAttention: piece_.backward ? attention_backward() : attention_forward(); break;
+      case Part::kOutput: piece_.backward ? output_and_loss() : output_forward(); break;
+      case Part::kDecode: decode(); break;
+    }
+    builder_.return_values(results_);
+    for (const ValueId result : results_) function_.result_types.push_back(builder_.type(result));
+    function_.result_attributes.resize(results_.size());
+    return std::move(module_);
+  }
+
+ private:
+  // -- parts
+  void norms_forward() {
+    const ValueId x = wide(argument({piece_.rows, piece_.hidden}));
+    ValueId sum = x;
+    for (int i = 0; i < 2; ++i) {
+      sum = plus(sum, wide(argument({piece_.rows, piece_.hidden})));  // what a branch adds
+      give(narrow(times(unit(sum).normal, along_rows(vector(piece_.hidden)))));
+    }
+    give(narrow(sum));
+  }
+
+  void norms_backward() {
+    ValueId gradient = wide(argument({piece_.rows, piece_.hidden}));
+    for (int i = 0; i < 2; ++i) {
+      const ValueId x = wide(argument({piece_.rows, piece_.hidden}));
+      const ValueId of_branch = wide(argument({piece_.rows, piece_.hidden}));
+      const Unit made = unit(x);
+      give(builder_.reduce(OpKind::add_, times(of_branch, made.normal), {0}));
+      const ValueId g = times(of_branch, along_rows(vector(piece_.hidden)));
+      ValueId inner = minus(g, times(made.normal, along_columns(mean(times(g, made.normal)))));
+      if (!piece_.root_mean_square) inner = minus(inner, along_columns(mean(g)));
+      gradient = plus(gradient, times(inner, along_columns(made.root)));
+    }
+    give(narrow(gradient));
+  }
+
+  void products_forward() {
+    const ValueId x = argument({piece_.rows, piece_.hidden});
+    give(narrow(turned(product(x, argument({piece_.hidden, piece_.queries})))));
+    give(narrow(turned(product(x, argument({piece_.hidden, piece_.key_values})))));
+    give(narrow(product(x, argument({piece_.hidden, piece_.key_values}))));
+    give(narrow(product(argument({piece_.rows, piece_.queries}), argument({piece_.queries, piece_.hidden}))));
+    const ValueId y = argument({piece_.rows, piece_.hidden});
+    const ValueId up = product(y, argument({piece_.hidden, piece_.inner}));
+    const ValueId in = piece_.gated
+                           ? times(silu(product(y, argument({piece_.hidden, piece_.inner}))), up)
+                           : gelu(up);
+    give(narrow(product(narrow(in), argument({piece_.inner, piece_.hidden}))));
+  }
+
+  void products_backward() {
+    const ValueId dy = argument({piece_.rows, piece_.hidden});
+    // The MLP: its input, and what its first products gave.
+    const ValueId y = argument({piece_.rows, piece_.hidden});
+    const ValueId up = wide(argument({piece_.rows, piece_.inner}));
+    const ValueId d_in = product_turned(dy, argument({piece_.inner, piece_.hidden}));
+    std::vector<ValueId> d_firsts;
+    ValueId in;
+    if (piece_.gated) {
+      const ValueId gate = wide(argument({piece_.rows, piece_.inner}));
+      const ValueId share = builder_.add(OpKind::logistic_, {gate});
+      const ValueId acted = times(gate, share);
+      in = times(acted, up);
+      // d silu = share (1 + gate (1 - share))
+      const ValueId slope =
+          times(share, plus(splat(share, 1), times(gate, minus(splat(share, 1), share))));
+      d_firsts = {narrow(times(d_in, acted)), narrow(times(times(d_in, up), slope))};
+    } else {
+      in = gelu(up);
+      d_firsts = {narrow(times(d_in, gelu_slope(up)))};
+    }
+    give(narrow(product_of_rows(narrow(in), dy)));
+    std::vector<ValueId> d_y;
+    for (const ValueId d : d_firsts) {
+      give(narrow(product_of_rows(y, d)));
+      d_y.push_back(product_turned(d, argument({piece_.hidden, piece_.inner})));
+    }
+    give(narrow(d_y.size() > 1 ? plus(d_y[0], d_y[1]) : d_y[0]));
+    // Attention's output layer and its projections.
+    const ValueId dx = argument({piece_.rows, piece_.hidden}), o = argument({piece_.rows, piece_.queries});
+    give(narrow(product_of_rows(o, dx)));
+    give(narrow(product_turned(dx, argument({piece_.queries, piece_.hidden}))));
+    const ValueId x = argument({piece_.rows, piece_.hidden});
+    ValueId d_x{};
+    const int64_t columns[] = {piece_.queries, piece_.key_values, piece_.key_values};
+    for (int i = 0; i < 3; ++i) {
+      ValueId d = argument({piece_.rows, columns[i]});
+      if (i < 2 && piece_.features > 0) d = narrow(turned(wide(d)));
+      give(narrow(product_of_rows(x, d)));
+      const ValueId back = product_turned(d, argument({piece_.hidden, columns[i]}));
+      d_x = i == 0 ? back : plus(d_x, back);
+    }
+    give(narrow(d_x));
+  }
+
+  // softmax(scale Q K^T + mask), [heads, queries, keys] in float32.
+  ValueId weights_of(ValueId q, ValueId k) {
+    ValueId scores = batched(q, 2, k, 2, {piece_.heads, piece_.rows, piece_.keys});
+    scores = times(scores, splat(scores, 1 / std::sqrt(double(piece_.features))));
+    if (piece_.causal) {
+      const Type positions = Type::tensor(kIndex, builder_.type(scores).dims_vector());
+      const auto counted = [&](int64_t dimension) {
+        return builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(dimension)}}, {positions});
+      };
+      const ValueId seen = builder_.compare(graph::ComparisonDirection::kGe, counted(1), counted(2));
+      scores = builder_.add(OpKind::select_, {seen, scores, splat(scores, kMasked)});
+    }
+    const ValueId largest = over_keys(builder_.reduce(OpKind::maximum_, scores, {2}), scores);
+    const ValueId raised = builder_.add(OpKind::exponential_, {minus(scores, largest)});
+    const ValueId sum = over_keys(builder_.reduce(OpKind::add_, raised, {2}), scores);
+    return builder_.add(OpKind::divide_, {raised, sum});
+  }
+
+  void attention_forward() {
+    const ValueId q = heads_of(piece_.rows), k = heads_of(piece_.keys), v = heads_of(piece_.keys);
+    give(narrow(batched(narrow(weights_of(q, k)), 2, v, 1, {piece_.heads, piece_.rows, piece_.features})));
+  }
+
+  void attention_backward() {
+    const ValueId q = heads_of(piece_.rows), k = heads_of(piece_.keys), v = heads_of(piece_.keys);
+    const ValueId made = heads_of(piece_.rows), d_made = heads_of(piece_.rows);
+    const Dims of_keys{piece_.heads, piece_.keys, piece_.features};
+    const Dims of_queries{piece_.heads, piece_.rows, piece_.features};
+    const ValueId p = weights_of(q, k), narrow_p = narrow(p);
+    give(narrow(batched(narrow_p, 1, d_made, 1, of_keys)));
+    const ValueId d_p = batched(d_made, 2, v, 2, builder_.type(p).dims_vector());
+    const ValueId row = builder_.reduce(OpKind::add_, times(wide(made), wide(d_made)), {2});
+    ValueId d_s = times(p, minus(d_p, over_keys(row, p)));
+    d_s = narrow(times(d_s, splat(d_s, 1 / std::sqrt(double(piece_.features)))));
+    give(narrow(batched(d_s, 2, k, 1, of_queries)));
+    give(narrow(batched(d_s, 1, q, 1, of_keys)));
+  }
+
+  ValueId normed(ValueId x) { return narrow(times(unit(wide(x)).normal, along_rows(vector(piece_.hidden)))); }
+
+  void output_forward() {
+    const ValueId x = normed(argument({piece_.rows, piece_.hidden}));
+    give(product(x, argument({piece_.hidden, piece_.inner})));
+  }
+
+  void output_and_loss() {
+    const ValueId x = normed(argument({piece_.rows, piece_.hidden}));
+    const ValueId table = argument({piece_.hidden, piece_.inner});
+    const ValueId logits = product(x, table);
+    const ValueId labels = argument({piece_.rows}, kIndex);
+    const ValueId largest = builder_.reduce(OpKind::maximum_, logits, {1});
+    const ValueId raised = builder_.add(OpKind::exponential_, {minus(logits, along_columns(largest, logits))});
+    const ValueId sum = builder_.reduce(OpKind::add_, raised, {1});
+    const Dims dims = builder_.type(logits).dims_vector();
+    const ValueId column = builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(int64_t{1})}},
+                                        {Type::tensor(kIndex, dims)});
+    const ValueId is_label = builder_.compare(graph::ComparisonDirection::kEq, column,
+                                              builder_.broadcast_in_dim(labels, dims, {0}));
+    const ValueId one = builder_.convert(is_label, kReal);
+    give(minus(plus(builder_.add(OpKind::log_, {sum}), largest),
+               builder_.reduce(OpKind::add_, times(one, logits), {1})));
+    const ValueId shares = builder_.add(OpKind::divide_, {raised, along_columns(sum, logits)});
+    const ValueId d = narrow(minus(shares, one));
+    give(narrow(product_of_rows(x, d)));
+    give(narrow(product_turned(d, table)));
+  }
+
+  // One new token of each sequence: its keys and values lie in a cache of `keys` positions already.
+  void decode() {
+    const int64_t n = piece_.rows, groups = piece_.kv_heads, shared = piece_.heads / groups;
+    const int64_t features = piece_.features, s = piece_.keys;
+    ValueId x = argument({n, piece_.hidden});
+    const ValueId in = normed(x);
+    const ValueId q = product(in, argument({piece_.hidden, piece_.heads * features}));
+    give(narrow(product(in, argument({piece_.hidden, groups * features}))));
+    give(narrow(product(in, argument({piece_.hidden, groups * features}))));
+    const ValueId k = argument({n, s, groups, features}), v = argument({n, s, groups, features});
+    const Dims scores_dims{n, groups, shared, s};
+    ValueId scores = dot(narrow(builder_.reshape(q, {n, groups, shared, features})), {0, 1}, 3, k, {0, 2}, 3,
+                         scores_dims);
+    scores = times(scores, splat(scores, 1 / std::sqrt(double(features))));
+    const auto over = [&](ValueId value) {
+      return builder_.broadcast_in_dim(value, scores_dims, {0, 1, 2});
+    };
+    const ValueId raised = builder_.add(
+        OpKind::exponential_, {minus(scores, over(builder_.reduce(OpKind::maximum_, scores, {3})))});
+    const ValueId shares =
+        builder_.add(OpKind::divide_, {raised, over(builder_.reduce(OpKind::add_, raised, {3}))});
+    const ValueId made = dot(narrow(shares), {0, 1}, 3, v, {0, 2}, 1, {n, groups, shared, features});
+    const ValueId mixed = narrow(builder_.reshape(made, {n, piece_.heads * features}));
+    // Attention's sum over ranks stands between this and the MLP; the work is the same.
+    x = narrow(plus(wide(x), product(mixed, argument({piece_.heads * features, piece_.hidden}))));
+    const ValueId y = normed(x);
+    const ValueId up = product(y, argument({piece_.hidden, piece_.inner}));
+    const ValueId acted =
+        piece_.gated ? times(silu(product(y, argument({piece_.hidden, piece_.inner}))), up) : gelu(up);
+    give(narrow(product(narrow(acted), argument({piece_.inner, piece_.hidden}))));
+  }
+
+  // -- words
+  ValueId argument(Dims dims, ElementType element) {
+    const ValueId value = function_.add_argument(builder_.block(), Type::tensor(element, std::move(dims)));
+    return value;
+  }
+  ValueId argument(Dims dims) { return argument(std::move(dims), element_); }
+  ValueId vector(int64_t size) { return argument({size}, kReal); }
+  ValueId heads_of(int64_t rows) { return argument({piece_.heads, rows, piece_.features}); }
+  void give(ValueId value) { results_.push_back(value); }
+
+  struct Unit {
+    ValueId normal, root;  // rows of mean square 1, and what they were multiplied by
+  };
+  Unit unit(ValueId x) {
+    if (!piece_.root_mean_square) x = minus(x, along_columns(mean(x), x));
+    const ValueId square = mean(times(x, x));
+    const ValueId root = builder_.add(OpKind::rsqrt_, {plus(square, splat(square, kEpsilon))});
+    return {times(x, along_columns(root, x)), root};
+  }
+  ValueId mean(ValueId x) {
+    const ValueId sum = builder_.reduce(OpKind::add_, x, {1});
+    return times(sum, splat(sum, 1.0 / double(builder_.type(x).dims_vector()[1])));
+  }
+  ValueId along_columns(ValueId rows, ValueId like) {
+    return builder_.broadcast_in_dim(rows, builder_.type(like).dims_vector(), {0});
+  }
+  ValueId along_columns(ValueId rows) {
+    return builder_.broadcast_in_dim(rows, {piece_.rows, piece_.hidden}, {0});
+  }
+  ValueId along_rows(ValueId columns) {
+    return builder_.broadcast_in_dim(columns, {piece_.rows, piece_.hidden}, {1});
+  }
+  ValueId over_keys(ValueId rows, ValueId like) {
+    return builder_.broadcast_in_dim(rows, builder_.type(like).dims_vector(), {0, 1});
+  }
+  // Rotary positions: each pair of features (i, i + half) of a head turned by its row's angle; backward too,
+  // with other signs in the table.
+  ValueId turned(ValueId x) {
+    if (piece_.features == 0) return x;
+    const Dims dims = builder_.type(x).dims_vector();
+    const int64_t half = piece_.features / 2;
+    const Dims halves{dims[0], dims[1] / piece_.features, 2, half};
+    const ValueId pairs = builder_.reshape(x, halves);
+    const ValueId swapped = builder_.add(OpKind::reverse_, {pairs}, {{Attr::dimensions, Attribute(Dims{2})}});
+    const auto table = [&] {
+      return builder_.broadcast_in_dim(argument({dims[0], 2, half}, kReal), halves, {0, 2, 3});
+    };
+    const ValueId straight = times(pairs, table());
+    return builder_.reshape(plus(straight, times(swapped, table())), dims);
+  }
+  ValueId wide(ValueId value) { return builder_.convert(value, kReal); }
+  ValueId narrow(ValueId value) { return builder_.convert(value, element_); }
+  ValueId plus(ValueId x, ValueId y) { return builder_.add(OpKind::add_, {x, y}); }
+  ValueId minus(ValueId x, ValueId y) { return builder_.add(OpKind::subtract_, {x, y}); }
+  ValueId times(ValueId x, ValueId y) { return builder_.add(OpKind::multiply_, {x, y}); }
+  ValueId splat(ValueId like, double value) { return builder_.splat(builder_.type(like), value); }
+  ValueId silu(ValueId x) { return times(x, builder_.add(OpKind::logistic_, {x})); }
+  // GELU's usual approximation: x s, s = logistic(1.702 x).
+  ValueId gelu(ValueId x) {
+    return times(x, builder_.add(OpKind::logistic_, {times(x, splat(x, 1.702))}));
+  }
+  ValueId gelu_slope(ValueId x) {
+    const ValueId scaled = times(x, splat(x, 1.702)), share = builder_.add(OpKind::logistic_, {scaled});
+    return times(share, plus(splat(share, 1), times(scaled, minus(splat(share, 1), share))));
+  }
+  ValueId product(ValueId x, ValueId weight) {
+    return dot(x, {}, 1, weight, {}, 0, {builder_.type(x).dim(0), builder_.type(weight).dim(1)});
+  }
+  // x W^T, of a product's gradient.
+  ValueId product_turned(ValueId x, ValueId weight) {
+    return dot(x, {}, 1, weight, {}, 1, {builder_.type(x).dim(0), builder_.type(weight).dim(0)});
+  }
+  // x^T y, a weight's gradient.
+  ValueId product_of_rows(ValueId x, ValueId y) {
+    return dot(x, {}, 0, y, {}, 0, {builder_.type(x).dim(1), builder_.type(y).dim(1)});
+  }
+  ValueId batched(ValueId a, int64_t a_contracted, ValueId b, int64_t b_contracted, Dims dims) {
+    return dot(a, {0}, a_contracted, b, {0}, b_contracted, std::move(dims));
+  }
+  ValueId dot(ValueId a, Dims a_batch, int64_t a_contracted, ValueId b, Dims b_batch, int64_t b_contracted,
+              Dims dims) {
+    return builder_.add(OpKind::dot_general_, {a, b},
+                        {{Attr::lhs_batching_dimensions, Attribute(std::move(a_batch))},
+                         {Attr::rhs_batching_dimensions, Attribute(std::move(b_batch))},
+                         {Attr::lhs_contracting_dimensions, Attribute(Dims{a_contracted})},
+                         {Attr::rhs_contracting_dimensions, Attribute(Dims{b_contracted})}},
+                        {Type::tensor(kReal, std::move(dims))});
+  }
+
+  const Piece& piece_;
+  ElementType element_;
+  graph::Module module_;
+  graph::Function& function_;
+  Builder builder_;
+  std::vector<ValueId> results_;
+};
+
+std::string_view name_of(Part part) {
+  switch (part) {
+    case Part::kNorms: return "norms";
+    case Part::kProducts: return "products";
+    case Part::kAttention: return "attention";
+    case Part::kOutput: return "output";
+    case Part::kDecode: return "decode";
+  }
+  OPENTRN_CHECK(false, "a part without a name");
+}
+
+}  // namespace
+
+std::string to_string(const Piece& piece) {
+  std::string text = fmt::format("{} {}", name_of(piece.part), piece.backward ? "backward" : "forward");
+  const std::pair<const char*, int64_t> sizes[] = {
+      {"rows", piece.rows},         {"keys", piece.keys},       {"heads", piece.heads},
+      {"kv_heads", piece.kv_heads}, {"features", piece.features}, {"hidden", piece.hidden},
+      {"queries", piece.queries},   {"key_values", piece.key_values}, {"inner", piece.inner}};
+  for (const auto& [name, size] : sizes)
+    if (size > 0) text += fmt::format(" {} {}", name, size);
+  const std::pair<const char*, bool> flags[] = {{"gated", piece.gated},
+                                                {"rms", piece.root_mean_square},
+                                                {"causal", piece.causal},
+                                                {"f32", piece.wide}};
+  for (const auto& [name, set] : flags)
+    if (set) text += fmt::format(" {}", name);
+  return text;
+}
+
+graph::Module graph_of(const Piece& piece) { return Sheet(piece).run(); }
+
+}  // namespace opentrn::planner::compiled

@@ -1,0 +1,107 @@
+#include "planner/compiled/piece_times.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "arch/timing_table.h"
+#include "base/build_id.h"
+#include "compiler/compile.h"
+#include "deploy/deploy.h"
+#include "runtime/timing.h"
+
+namespace opentrn::planner::compiled {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Ours or the super-user's, and nobody else may write to it; what is not there yet is.
+bool is_trusted(const fs::path& path) {
+  struct stat facts {};
+  if (::stat(path.c_str(), &facts) != 0) return true;
+  return (facts.st_uid == ::geteuid() || facts.st_uid == 0) && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+double compiled_ns(const Piece& piece, Generation generation) {
+  compiler::Options options;
+  options.generation = generation;
+  const runtime::Model model =
+      deploy::model_of(compiler::compile(graph_of(piece), options), generation);
+  const trace::Summary summary = runtime::timed(model, {});
+  // Every core of a stack works, so a core has its share of the memory's rate and no more.
+  const double cores = arch::timing(generation).constant("hbm_cores_per_stack");
+  const double bytes = double(summary.dma.hbm_bytes_read + summary.dma.hbm_bytes_written);
+  const double share = summary.hbm_peak_bytes_per_ns / std::max(1.0, cores);
+  return std::max(summary.total_ns, share > 0 ? bytes / share : 0);
+}
+
+}  // namespace
+
+PieceTimes::PieceTimes(Generation generation, std::optional<fs::path> folder) : generation_(generation) {
+  if (!folder) return;
+  const fs::path layers = *folder / "layers";
+  file_ = layers / fmt::format("{}-{}.tsv", table_key(generation), build_id());
+  for (const fs::path& path : {*folder, layers, file_})
+    if (!is_trusted(path)) {
+      file_.clear();
+      return;
+    }
+  read();
+}
+
+void PieceTimes::read() {
+  std::ifstream in(file_);
+  for (std::string line; std::getline(in, line);) {
+    const size_t tab = line.find('\t');
+    if (tab == std::string::npos) continue;
+    double ns = 0;
+    const auto [end, error] = std::from_chars(line.data() + tab + 1, line.data() + line.size(), ns);
+    if (error == std::errc{} && end == line.data() + line.size() && ns > 0) ns_[line.substr(0, tab)] = ns;
+  }
+}
+
+// One write of one line, so that several processes may add to the file at once.
+void PieceTimes::keep(const std::string& key, double ns) const {
+  if (file_.empty()) return;
+  std::error_code ignored;
+  fs::create_directories(file_.parent_path(), ignored);
+  const int file = ::open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  if (file < 0) return;  // a cache that cannot be written costs time, not results
+  const std::string line = fmt::format("{}\t{}\n", key, ns);
+  (void)!::write(file, line.data(), line.size());
+  ::close(file);
+}
+
+double PieceTimes::seconds(const Piece& piece) {
+  const std::string key = to_string(piece);
+  if (const auto found = ns_.find(key); found != ns_.end()) return found->second * 1e-9;
+  const double ns = compiled_ns(piece, generation_);
+  ++compiled_;
+  ns_[key] = ns;
+  keep(key, ns);
+  return ns * 1e-9;
+}
+
+std::optional<fs::path> cache_folder() {
+  const auto variable = [](const char* name) -> std::string {
+    const char* value = std::getenv(name);
+    return value == nullptr ? "" : value;
+  };
+  if (std::string place = variable("OPENTRN_CACHE"); !place.empty()) return place;
+  if (std::string place = variable("NEURON_COMPILE_CACHE_URL"); !place.empty()) {
+    if (place.starts_with("file://")) return place.substr(7);
+    if (place.find("://") == std::string::npos) return place;
+    return std::nullopt;
+  }
+  if (const std::string place = variable("XDG_CACHE_HOME"); !place.empty()) return fs::path(place) / "opentrn";
+  if (const std::string place = variable("HOME"); !place.empty()) return fs::path(place) / ".cache" / "opentrn";
+  return std::nullopt;
+}
+
+}  // namespace opentrn::planner::compiled

@@ -1,0 +1,43 @@
+// Times of a layout's layers from somewhere else than curves.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "planner/layer_cost.h"
+
+namespace opentrn::planner {
+
+// Of one micro-batch on one rank, in seconds: what block_s() and output_s() say otherwise.
+struct LayerTimes {
+  BlockTime block;      // of a dense block
+  double output_s = 0;  // the output layer and the loss, both ways
+};
+
+// A step of a server on one rank: `tokens` new ones of each sequence, `context` positions that the last of
+// them meets, its own included. tokens == 1: a step of decode.
+struct ServeStep {
+  int64_t sequences = 1, tokens = 1, context = 1;
+};
+
+// Seconds of it, collectives apart.
+struct ServeTimes {
+  double block_s = 0;
+  double output_s = 0;  // logits of each sequence's last token
+};
+
+// A source of them beside the curves. The planner stands below the compiler, so this is where its times come
+// in (planner/compiled). Where it has none, `why` says so in words that end a sentence.
+class LayerSource {
+ public:
+  virtual ~LayerSource() = default;
+  virtual std::string_view name() const = 0;  // "compiled"; for good
+  virtual std::optional<LayerTimes> layers(const Job& job, const Machine& machine, const Layout& layout,
+                                           std::string& why) = 0;
+  virtual std::optional<ServeTimes> serve(const Model& model, Precision precision, const Machine& machine,
+                                          int tp, const ServeStep& step, std::string& why) = 0;
+};
+
+}  // namespace opentrn::planner

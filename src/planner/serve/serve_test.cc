@@ -1,0 +1,110 @@
+#include "planner/serve/serve.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "planner/hf_config.h"
+#include "planner/serve/serve_check.h"
+
+namespace opentrn::planner {
+namespace {
+
+const arch::Tables& tables() { return arch::default_tables(); }
+
+struct Serve : testing::Test {
+  ServeJob job{.model = model_named(tables(), "Llama-3.1-8B"), .prompt = 1024, .output = 256, .longest = 1280};
+  Machine machine = machine_of(tables(), "inf2.48xlarge", 1);
+  ServeProgram program = serve_program_of(tables(), machine.kind);
+  AllReduces reduces{tables(), machine};
+  std::string why;
+
+  ServeEstimate at(int tp, int batch) {
+    return serve(job, machine, program, {tp, batch}, reduces, nullptr, why);
+  }
+};
+
+TEST_F(Serve, NoStepIsFasterThanItsWeightsAndItsKeys) {
+  for (const int tp : {1, 4, 8, 24})
+    for (const int batch : {1, 8, 64}) {
+      const ServeEstimate plan = at(tp, batch);
+      const double weights = 2 * (job.model.parameters() - 2 * 128256.0 * 4096) / tp;
+      const double keys = batch * 1024.0 * 32 * 2 * std::max(1.0, 8.0 / tp) * 128 * 2;
+      EXPECT_GE(plan.decode.layers, (weights + keys) / machine.rates.memory_bytes_s * 0.999) << tp << " " << batch;
+      EXPECT_GE(plan.memory.weights, 2 * job.model.parameters() / tp);
+      EXPECT_GE(plan.memory.kv, keys * 1280 / 1024 * 0.999);
+    }
+}
+
+TEST_F(Serve, ThroughputIsThatOfTheCycle) {
+  const ServeEstimate plan = at(8, 16);
+  EXPECT_EQ(plan.copies, 3);
+  // Sixteen requests: each step gives sixteen tokens, each request one prompt.
+  const double cycle = 256 * plan.decode.total() + 16 * plan.prefill.total();
+  EXPECT_NEAR(plan.tokens_s, 3 * 16 * 256 / cycle, 1e-6 * plan.tokens_s);
+  EXPECT_NEAR(plan.tpot_s, plan.decode.total() + 15 * plan.prefill.total() / 256, 1e-12);
+  EXPECT_NEAR(plan.ttft_s, plan.prefill.total() + plan.decode.total(), 1e-12);
+}
+
+TEST_F(Serve, MoreRanksAreQuickerAndMoreSequencesGiveMore) {
+  EXPECT_LT(at(8, 1).decode.layers, at(4, 1).decode.layers);
+  EXPECT_GT(at(8, 16).tokens_s, at(8, 1).tokens_s);
+  EXPECT_GT(at(8, 16).tpot_s, at(8, 1).tpot_s);
+  EXPECT_GT(at(8, 1).decode.collectives, 0);
+  EXPECT_EQ(at(1, 1).decode.collectives, 0);
+}
+
+TEST_F(Serve, TheSearchKeepsTheFrontWithinTheLimits) {
+  job.tpot_s = 0.030;
+  const ServeResult result = serve_search(job, machine, program, {}, reduces);
+  ASSERT_FALSE(result.best.empty());
+  for (size_t i = 0; i < result.best.size(); ++i) {
+    EXPECT_TRUE(result.best[i].fits && result.best[i].meets);
+    if (i > 0) {
+      EXPECT_LT(result.best[i].tokens_s, result.best[i - 1].tokens_s);
+      EXPECT_LT(result.best[i].tpot_s, result.best[i - 1].tpot_s);
+    }
+  }
+  job.tpot_s = 1e-6;
+  const ServeResult none = serve_search(job, machine, program, {}, reduces);
+  EXPECT_TRUE(none.best.empty());
+  EXPECT_TRUE(none.nearest);
+  job.model = model_named(tables(), "GPT-3 175B");
+  const Machine small = machine_of(tables(), "inf2.xlarge", 1);
+  AllReduces alone(tables(), small);
+  const ServeResult unfit = serve_search(job, small, program, {}, alone);
+  EXPECT_TRUE(unfit.best.empty() && !unfit.nearest);
+  ASSERT_TRUE(unfit.smallest);
+  EXPECT_GT(unfit.smallest->memory.total(), small.memory_bytes);
+}
+
+TEST_F(Serve, LatentKeysAreOneSetForAllRanks) {
+  const Model model = model_named(tables(), "DeepSeek-V3");
+  EXPECT_EQ(kv_bytes_per_token(model, 1), 61 * (512 + 64) * 2.0);
+  EXPECT_EQ(kv_bytes_per_token(model, 8), kv_bytes_per_token(model, 1));
+  EXPECT_EQ(kv_bytes_per_token(job.model, 8), kv_bytes_per_token(job.model, 1) / 8);
+  EXPECT_EQ(kv_bytes_per_token(job.model, 16), kv_bytes_per_token(job.model, 8));
+}
+
+TEST(ServeCheck, ReadsWhatARowSaysAndCountsTheOthers) {
+  const char* rows =
+      "id,category,workload,metric,value,unit,source,note\n"
+      "a.x,llm_decode,model=L (dec 32L h4096 a32 kv8 ffn14336 vocab128256 8.0B); instance=inf2.48xlarge x1; "
+      "TP=24; batch=4; seq=4096; in=2048; out=2048,TPOT p50,20,ms,s,n\n"
+      "a.y,llm_prefill,model=L (dec 32L h4096 a32 kv8 ffn14336 8.0B); instance=trn1.32xlarge x1; TP=32; in=2048; "
+      "out=128,TTFT p50,200,ms,s,n\n"
+      "a.z,llm_decode,model=M (MoE 48L); instance=trn1.32xlarge; TP=32; in=5,TPOT p50,20,ms,s,n\n"
+      "a.k,kernel,matmul,latency,20,us,s,n\n";
+  const ServeCheck check = check_serving(tables(), rows, "rows.csv", nullptr);
+  EXPECT_EQ(check.rows, 3);
+  ASSERT_EQ(check.scored.size(), 2u);
+  EXPECT_DOUBLE_EQ(check.scored[0].measured_s, 0.020);
+  EXPECT_GT(check.scored[0].predicted_s, 0.001);
+  EXPECT_THAT(check.scored[0].what, testing::HasSubstr("batch 4 of 1 at 4096"));
+  EXPECT_THAT(check.scored[1].what, testing::HasSubstr("of 2048 at 2048"));
+  EXPECT_EQ(check.groups.at("a decode").rows, 1);
+  EXPECT_EQ(check.reasons.size(), 1u);
+  EXPECT_THROW(check_serving(tables(), "id,value\n1,2\n", "x.csv", nullptr), Fault);
+}
+
+}  // namespace
+}  // namespace opentrn::planner

@@ -1,0 +1,75 @@
+"""Plans that run: `opentrn plan --export jax` on simulated NeuronCores, with values and with its time."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("jax", reason="the platform is JAX's")
+
+import opentrn  # noqa: E402
+from opentrn.errors import InputError  # noqa: E402
+from tests.jax.test_programs import run  # noqa: E402
+
+MACHINE = {"NEURON_PLATFORM_TARGET_OVERRIDE": "trn2.3xlarge", "NEURON_LOGICAL_NC_CONFIG": "1"}
+
+
+def config(folder: Path, **sizes: int) -> str:
+    """A Llama of these sizes."""
+    model = {"model_type": "llama", "num_key_value_heads": sizes["num_attention_heads"], **sizes}
+    (folder / "config.json").write_text(json.dumps(model))
+    return str(folder / "config.json")
+
+
+def exported(folder: Path, model: str, **options) -> dict:
+    """The plan of eight cores in that folder."""
+    found = opentrn.plan(model, instance="trn2.3xlarge", lnc=1, pp=1, compiled=1, stack="opentrn", top=1,
+                         export="jax", output=str(folder), **options)  # fmt: skip
+    return found["plans"][0]
+
+
+def ran(folder: Path, *arguments: str) -> str:
+    done = run("neuron", str(folder / "train.py"), *arguments, **MACHINE)
+    assert done.returncode == 0, done.stderr
+    assert "on the host" not in done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tp": 2, "sp": "on", "zero": 1, "micro_batch": 1, "recompute": "full"},
+        {"tp": 4, "sp": "off", "zero": 3, "micro_batch": 4, "recompute": "none"},
+    ],
+)
+def test_a_plan_has_the_losses_of_one_device(tmp_path, options):
+    model = config(tmp_path, hidden_size=128, num_hidden_layers=2, num_attention_heads=4, intermediate_size=256,
+                   vocab_size=256)  # fmt: skip
+    plan = exported(tmp_path, model, seq=64, global_batch=8, **options)
+    assert plan["ranks"] == 8
+    losses = [
+        [float(each) for each in re.findall(r"loss ([0-9.]+)", ran(tmp_path, "--steps", "3", *words))]
+        for words in ((), ("--whole",))
+    ]
+    assert len(losses[0]) == 3 and losses[0][0] > 5 > 0
+    assert losses[0] == pytest.approx(losses[1], rel=5e-3)
+
+
+def test_a_plan_takes_the_time_that_it_says(tmp_path):
+    model = config(tmp_path, hidden_size=1024, num_hidden_layers=4, num_attention_heads=8, intermediate_size=4096,
+                   vocab_size=4096)  # fmt: skip
+    plan = exported(tmp_path, model, seq=1024, global_batch=8, tp=2, sp="off", zero=0, micro_batch=2,
+                    recompute="none")  # fmt: skip
+    profiled = json.loads(ran(tmp_path, "--time"))["step_s"]
+    assert plan["layers"] == "compiled by OpenTrn"
+    assert plan["step_s"]["value"] == pytest.approx(profiled, rel=0.05)
+
+
+def test_what_jax_has_no_words_for_is_refused(tmp_path):
+    with pytest.raises(InputError) as refused:
+        opentrn.plan("Llama-3.1-8B", instance="trn1.32xlarge", seq=4096, global_batch=32, pp=2, export="jax",
+                     output=str(tmp_path))  # fmt: skip
+    assert refused.value.label == "plan.export"
