@@ -45,6 +45,7 @@ const Expansion* expansion_of(const Function& function, const Op& op) {
       linear_algebra_expansions(),
       random_expansions(),
       counting_expansions(),
+      sum_scatter_expansions(),
       long_scatter_expansions(),
       wide_scatter_expansions(),
       region_scatter_expansions(),

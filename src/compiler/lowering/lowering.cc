@@ -49,6 +49,7 @@ constexpr Kernel kKernels[] = {
     {has_gather, lower_gather},
     {has_gather_elements, lower_gather_elements},
     {scatters_rows, lower_scatter_rows},
+    {has_scatter_sums, lower_scatter_sums, true},
     {has_scatter, lower_scatter},
     {has_reduce, lower_reduce},
     {has_control_flow, lower_control_flow},

@@ -147,6 +147,7 @@ bool lower_convolution(Lowering& lowering, const graph::Op& op);
 bool lower_reduce_window(Lowering& lowering, const graph::Op& op);
 bool lower_reduce(Lowering& lowering, const graph::Op& op);
 bool lower_scatter_rows(Lowering& lowering, const graph::Op& op);
+bool lower_scatter_sums(Lowering& lowering, const graph::Op& op);
 bool lower_scatter(Lowering& lowering, const graph::Op& op);
 bool lower_data_movement(Lowering& lowering, const graph::Op& op);
 bool lower_control_flow(Lowering& lowering, const graph::Op& op);

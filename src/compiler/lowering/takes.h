@@ -16,6 +16,10 @@ bool has_elementwise(const graph::Function& function, const graph::Op& op);
 bool has_reduce_window(const graph::Function& function, const graph::Op& op);
 // True for a reduce that a row-wise group can hold: one operand, a known combiner, a known start.
 bool is_reduction(const graph::Function& function, const graph::Op& op);
+// True when the kernel of summed rows (scatter_sums.cc) takes the scatter.
+bool has_scatter_sums(const graph::Function& function, const graph::Op& op);
+// True when it would, were the whole numbers that are summed of fp32.
+bool has_whole_row_sums(const graph::Function& function, const graph::Op& op);
 // Columns of a reduction of integers or booleans, which is done by halves and needs all of them at once.
 inline constexpr int64_t kExactReductionColumns = 8192;
 
