@@ -13,9 +13,13 @@ than what the smallest program takes, `x + 1` of one element. benchmarks/README.
 from __future__ import annotations
 
 import fnmatch
+import json
 import math
+import os
 import signal
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -91,18 +95,25 @@ class Row:
         }
 
 
-def machine() -> Machine:
-    """Of the chip that JAX's platform is: its published peaks over its cores."""
-    from opentrn import _core
+CHIP, CORE = "Trainium2", "NeuronCore-v3"  # of the default target, trn2
 
-    chip = _core.chip_of_target("")
-    lanes, clock_ghz = chip["partitions"], chip["vector_clock_ghz"]
+
+def _facts(name: str) -> dict[str, Any]:
+    """What `opentrn describe` says of a machine, by the last part of each fact's key."""
+    command = [sys.executable, "-m", "opentrn", "describe", name, "--json"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return {fact["key"].split(".", 2)[-1]: fact["value"] for fact in json.loads(text)["facts"]}
+
+
+def machine() -> Machine:
+    """Published peaks of the chip over its cores."""
+    chip, core = _facts(CHIP), _facts(CORE)
     cores = chip["cores"]
     return Machine(
-        hbm=chip["hbm_tb_s"] * 1e12 / cores,
-        tensor_16=chip["bf16_tflops"] * 1e12 / cores,
-        tensor_32=chip["fp32_tflops"] * 1e12 / cores,
-        vector=lanes * clock_ghz * 1e9,
+        hbm=chip["memory_bandwidth_gb_s"] * 1e9 / cores,
+        tensor_16=chip["peak_tflops.bf16"] * 1e12 / cores,
+        tensor_32=chip["peak_tflops.fp32"] * 1e12 / cores,
+        vector=core["partitions"] * core["vector_clock_ghz"] * 1e9,
     )
 
 
@@ -277,9 +288,8 @@ def _print_sums(rows: list[Row]) -> None:
 
 def run(only: str, quick: bool) -> dict[str, Any]:
     """Measures, prints the table by the worst, and gives the JSON object's `ops`."""
-    import os
-
     os.environ.setdefault("JAX_PLATFORMS", "neuron,cpu")
+    os.environ["NEURON_PLATFORM_TARGET_OVERRIDE"] = "trn2"
     from benchmarks.op_cases import CASES
 
     patterns = only.split(",") if only else ["*"]

@@ -8,8 +8,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the backend is torch's")
 
-import opentrn  # noqa: E402
-import opentrn.torch  # noqa: E402
 from torch._higher_order_ops.map import map as torch_map  # noqa: E402
 from torch._higher_order_ops.scan import scan  # noqa: E402
 from torch._higher_order_ops.while_loop import while_loop  # noqa: E402

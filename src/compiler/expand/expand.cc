@@ -41,6 +41,7 @@ const Expansion* expansion_of(const Function& function, const Op& op) {
       convolution_expansions(),
       integer_product_expansions(),
       product_expansions(),
+      running_expansions(),
       window_expansions(),
       linear_algebra_expansions(),
       random_expansions(),

@@ -38,6 +38,7 @@ std::span<const Expansion> region_scatter_expansions();
 std::span<const Expansion> integer_product_expansions();
 std::span<const Expansion> product_expansions();
 std::span<const Expansion> wide_integer_expansions();
+std::span<const Expansion> running_expansions();  // before other windows
 std::span<const Expansion> window_expansions();
 std::span<const Expansion> linear_algebra_expansions();
 std::span<const Expansion> random_expansions();

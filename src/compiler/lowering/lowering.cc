@@ -45,6 +45,7 @@ struct Kernel {
 constexpr Kernel kKernels[] = {
     {has_attention, lower_attention, true},
     {has_convolution, lower_convolution, true},
+    {has_scan, lower_scan},
     {has_reduce_window, lower_reduce_window},
     {has_gather, lower_gather},
     {has_gather_elements, lower_gather_elements},

@@ -144,6 +144,7 @@ void lower_rowwise(Lowering& lowering, int group);
 bool lower_attention(Lowering& lowering, const graph::Op& op);
 bool lower_gather(Lowering& lowering, const graph::Op& op);
 bool lower_convolution(Lowering& lowering, const graph::Op& op);
+bool lower_scan(Lowering& lowering, const graph::Op& op);
 bool lower_reduce_window(Lowering& lowering, const graph::Op& op);
 bool lower_reduce(Lowering& lowering, const graph::Op& op);
 bool lower_scatter_rows(Lowering& lowering, const graph::Op& op);

@@ -24,7 +24,18 @@ inline bool is_plain_float(DType dtype, const std::byte* at, int64_t stride) {
   return dtype == DType::kFloat32 && stride == 4 && (reinterpret_cast<uintptr_t>(at) & 3) == 0;
 }
 
+// Runs of fewer elements, as the halves of a merging network have them, are moved here: a call costs more.
+inline constexpr int64_t kShortRun = 32;
+
+// Elements as they are, `from_stride` and `to_stride` bytes apart.
+template <typename Word>
+void move_words(const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) std::memcpy(to + i * to_stride, from + i * from_stride, sizeof(Word));
+}
+
 inline void load_run(DType dtype, const std::byte* at, int64_t element_stride, float* out, int64_t n) {
+  if (dtype == DType::kFloat32 && n < kShortRun)
+    return move_words<float>(at, element_stride * 4, reinterpret_cast<std::byte*>(out), 4, n);
   if (element_stride == 1)
     numerics::load_f32(dtype, at, out, static_cast<size_t>(n));
   else
@@ -33,6 +44,8 @@ inline void load_run(DType dtype, const std::byte* at, int64_t element_stride, f
 
 inline void store_run(DType dtype, const float* in, std::byte* at, int64_t element_stride, int64_t n,
                       const numerics::Rounding& rounding = {}) {
+  if (dtype == DType::kFloat32 && n < kShortRun)
+    return move_words<float>(reinterpret_cast<const std::byte*>(in), 4, at, element_stride * 4, n);
   if (element_stride == 1)
     numerics::store_f32(dtype, in, at, static_cast<size_t>(n), rounding);
   else
@@ -375,6 +388,26 @@ void for_rows_i64(const Context& cx, const std::array<const View*, N>& sources, 
   }
   cx.parallel(destination.partitions, destination.repeats() ? 0 : destination.total() * 3,
               [&](int64_t begin, int64_t end) { run(sources, destination, 0, begin, end); });
+}
+
+// Whether the elements of row p, of integers, are not zero.
+inline void load_row_truth(const View& view, int64_t p, uint8_t* out) {
+  const auto load = [&]<typename Word>(Word) {
+    for_runs_of_partition(view, p, [&](const std::byte* at, int64_t n, int64_t stride) {
+      for (int64_t i = 0; i < n; ++i) {
+        Word word;
+        std::memcpy(&word, at + i * stride, sizeof word);
+        out[i] = word != 0;
+      }
+      out += n;
+    });
+  };
+  switch (view.element_bytes) {
+    case 1: return load(uint8_t{});
+    case 2: return load(uint16_t{});
+    case 4: return load(uint32_t{});
+    default: return load(uint64_t{});
+  }
 }
 
 inline uint32_t* plain_words(const View& view, int64_t p) {
