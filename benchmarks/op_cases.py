@@ -199,8 +199,8 @@ def _gathering() -> None:
     add("take_rows", lambda x, i: x[i], *tables)
     add("take_rows_bf16", lambda x, i: x[i], *("b" + each for each in tables))
     add("take_columns", lambda x, i: x[:, i], "f[64,64] i[32]<64", "f[512,1024] i[256]<1024")
-    add("take_along_axis", lambda x, i: jnp.take_along_axis(x, i, 1), "f[64,64] i[64,1]<64", "f[512,1024] i[512,8]<1024",
-        "f[1024,8192] i[1024,1]<8192")  # fmt: skip
+    add("take_along_axis", lambda x, i: jnp.take_along_axis(x, i, 1), "f[64,64] i[64,1]<64",
+        "f[512,1024] i[512,8]<1024", "f[1024,8192] i[1024,1]<8192")  # fmt: skip
     add("gather_elements", lambda x, i, j: x[i, j], "f[64,64] i[256]<64 i[256]<64",
         "f[512,512] i[8192]<512 i[8192]<512")  # fmt: skip
     add("embedding_grad", lambda e, i: jax.grad(lambda e: (e[i] ** 2).sum())(e), "f[1000,64] i[128]<1000",
@@ -213,7 +213,8 @@ def _gathering() -> None:
         "f[4096,256] f[1,256] i[1]<4096")  # fmt: skip
     add("scatter_max_rows", lambda x, y, i: x.at[i].max(y), "f[64,64] f[16,64] i[16]<64",
         "f[512,64] f[1024,64] i[1024]<512")  # fmt: skip
-    add("scatter_elements", lambda x, i, y: x.at[i].add(y), "f[1000] i[100]<1000 f[100]", "f[1000] i[10000]<1000 f[10000]")
+    add("scatter_elements", lambda x, i, y: x.at[i].add(y), "f[1000] i[100]<1000 f[100]",
+        "f[1000] i[10000]<1000 f[10000]")  # fmt: skip
     add("segment_sum", lambda x, i: jax.ops.segment_sum(x, i, 500), "f[100,64] i[100]<500", "f[4000,64] i[4000]<500")
     add("segment_sum_scalars", lambda x, i: jax.ops.segment_sum(x, i, 1000), "f[1000] i[1000]<1000",
         "f[100000] i[100000]<1000")  # fmt: skip
@@ -227,8 +228,13 @@ def _gathering() -> None:
 
 
 def _random() -> None:
+    wrapped = jax.random.wrap_key_data
+
     def drawn(draw: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda key, x: draw(jax.random.wrap_key_data(key), x.shape)
+        return lambda key, x: draw(wrapped(key), x.shape)
+
+    def dropout(key: Any, x: Any) -> Any:
+        return jnp.where(jax.random.bernoulli(wrapped(key), 0.9, x.shape), x / 0.9, 0)
 
     add = lambda name, draw: _add("random", name, drawn(draw), "k f[1000]", "k f[65536]", "k f[1000000]")  # noqa: E731
     add("bits", lambda key, shape: jax.random.bits(key, shape))
@@ -236,15 +242,13 @@ def _random() -> None:
     add("normal", lambda key, shape: jax.random.normal(key, shape))
     add("bernoulli", lambda key, shape: jax.random.bernoulli(key, 0.1, shape))
     add("randint", lambda key, shape: jax.random.randint(key, shape, 0, 1000))
-    _add("random", "categorical", lambda key, x: jax.random.categorical(jax.random.wrap_key_data(key), x), "k f[8,1000]",
-         "k f[8,32000]")  # fmt: skip
-    _add("random", "permutation", lambda key, x: jax.random.permutation(jax.random.wrap_key_data(key), x.shape[0]),
-         "k f[1000]", "k f[16384]")  # fmt: skip
-    _add("random", "dropout", lambda key, x: jnp.where(jax.random.bernoulli(jax.random.wrap_key_data(key), 0.9, x.shape),
-         x / 0.9, 0), "k f[64,64]", "k f[512,512]", "k f[2048,1024]")  # fmt: skip
-    _add("random", "dropout_grad", lambda key, x: jax.grad(lambda x: (jnp.where(jax.random.bernoulli(
-         jax.random.wrap_key_data(key), 0.9, x.shape), x / 0.9, 0) ** 2).sum())(x), "k f[64,64]", "k f[512,512]")  # fmt: skip
-    _add("random", "split", lambda key: jax.random.key_data(jax.random.split(jax.random.wrap_key_data(key), 64)), "k")
+    _add("random", "categorical", lambda key, x: jax.random.categorical(wrapped(key), x), "k f[8,1000]", "k f[8,32000]")
+    _add("random", "permutation", lambda key, x: jax.random.permutation(wrapped(key), x.shape[0]), "k f[1000]",
+         "k f[16384]")  # fmt: skip
+    _add("random", "dropout", dropout, "k f[64,64]", "k f[512,512]", "k f[2048,1024]")
+    _add("random", "dropout_grad", lambda key, x: jax.grad(lambda x: (dropout(key, x) ** 2).sum())(x), "k f[64,64]",
+         "k f[512,512]")  # fmt: skip
+    _add("random", "split", lambda key: jax.random.key_data(jax.random.split(wrapped(key), 64)), "k")
 
 
 def _windows() -> None:

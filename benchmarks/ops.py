@@ -280,8 +280,8 @@ def _print_sums(rows: list[Row]) -> None:
         print(f"predicted over roofline: median {figures['predicted_median']:.2f} (goal 2); "
               f"host over XLA:CPU: geometric mean {figures['host_mean']:.2f} (goal 3)")  # fmt: skip
     beyond = [row for row in rows if row.beyond]
-    print(f"\n{len(beyond)} rows beyond a goal (predicted {PREDICTED_MOST:.0f} times the roofline, host {HOST_MOST:.0f} "
-          f"times XLA:CPU, compile {COMPILE_MOST_S:.0f} s):")  # fmt: skip
+    print(f"\n{len(beyond)} rows beyond a goal (predicted {PREDICTED_MOST:.0f} times the roofline, "
+          f"host {HOST_MOST:.0f} times XLA:CPU, compile {COMPILE_MOST_S:.0f} s):")  # fmt: skip
     for row in beyond:
         print(f"  {row.name:24} {row.arguments[:36]:36} {', '.join(row.beyond)}: {_cause(row)}")
 
@@ -296,7 +296,8 @@ def run(only: str, quick: bool) -> dict[str, Any]:
     chosen = [case for case in CASES if any(fnmatch.fnmatch(case.name, each) or fnmatch.fnmatch(case.family, each)
                                             for each in patterns)]  # fmt: skip
     if not chosen:
-        raise SystemExit(f"no op or family matches {only}; families: {', '.join(dict.fromkeys(c.family for c in CASES))}")
+        families = ", ".join(dict.fromkeys(case.family for case in CASES))
+        raise SystemExit(f"no op or family matches {only}; families: {families}")
     peaks = machine()
     smallest = _on("neuron", lambda x: x + 1, [np.ones(1, np.float32)])[3]
     floor_us = _costs(smallest)["optimal_seconds"] * 1e6

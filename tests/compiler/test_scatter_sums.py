@@ -1,4 +1,4 @@
-"""Scatters that add, by products of zeros and ones: the values of the evaluator, which adds one window after another."""
+"""Scatters that add, by products of zeros and ones: values of the evaluator, which adds window after window."""
 
 import numpy as np
 import pytest

@@ -46,6 +46,7 @@ const Expansion* expansion_of(const Function& function, const Op& op) {
       linear_algebra_expansions(),
       random_expansions(),
       counting_expansions(),
+      sort_key_expansions(),
       sum_scatter_expansions(),
       long_scatter_expansions(),
       wide_scatter_expansions(),

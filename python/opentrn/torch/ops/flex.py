@@ -28,7 +28,7 @@ def flex_attention(
     score_buffers: tuple[Any, ...] = (),
     mask_buffers: tuple[Any, ...] = (),
 ) -> tuple[Any, ...]:
-    """(attention, log of the sums, largest scores). Of the block mask only its function: blocks are a GPU's shortcut."""
+    """(attention, log of the sums, largest scores). Of the block mask only its function is used."""
     from opentrn.torch import decompositions
 
     given = [query, key, value, *score_buffers, *mask_buffers]
