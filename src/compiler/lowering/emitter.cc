@@ -331,7 +331,7 @@ bool Emitter::scalar_is_freer(const Tile& dst) const {
 }
 
 void Emitter::load(const Tile& dst, const View& src) {
-  if (turns_ && load_turned(*this, dst, src)) return;
+  if ((turns_ && load_turned(*this, dst, src)) || load_strided(*this, dst, src)) return;
   const Operand source = read_operand(src);
   append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {-1, 0, 0});
 }
@@ -342,7 +342,9 @@ void Emitter::store(const View& dst, const Tile& src) {
 }
 
 void Emitter::copy(const View& dst, const View& src) {
-  if ((turns_ && copy_turned(*this, dst, src)) || copy_filling(*this, dst, src)) return;
+  if ((turns_ && copy_turned(*this, dst, src)) || copy_filling(*this, dst, src) ||
+      copy_strided(*this, dst, src))
+    return;
   const Operand source = read_operand(src);
   append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {-1, 0, 0});
 }
