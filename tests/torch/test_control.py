@@ -74,18 +74,18 @@ def test_while_loop() -> None:
 
 
 def test_scan_and_its_gradient() -> None:
-    weight = wants(3, 3)
+    weight = wants(3)
 
     def function(start: torch.Tensor, xs: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, ...]:
         def step(carry: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            new = torch.tanh(carry @ weight + x)
+            new = (carry * weight + x).sin()
             return new, new * x
 
         return scan(step, start, xs, dim=0)
 
     check(function, torch.zeros(2, 3), torch.randn(5, 2, 3), weight.detach())
     check(lambda s, x, w: function(s, x, w)[1], torch.zeros(2, 3), wants(5, 2, 3), weight)
-    check(lambda s, x, w: scan(lambda c, y: (c + y @ w, c.clone()), s, x, dim=1, reverse=True)[1],
+    check(lambda s, x, w: scan(lambda c, y: (c + y * w, c.clone()), s, x, dim=1, reverse=True)[1],
           torch.zeros(2, 3), torch.randn(2, 4, 3), weight.detach())  # fmt: skip
 
 
@@ -120,11 +120,11 @@ def test_grouped_mm(sizes: list[int]) -> None:
 def test_grouped_mm_of_many_rows(sizes: list[int]) -> None:
     """Blocks that several groups share, and rows that are no whole number of blocks."""
     ends = torch.tensor(sizes).cumsum(0).to(torch.int32)
-    x, w, y = torch.randn(sum(sizes), 8), torch.randn(4, 8, 16), torch.randn(sum(sizes), 16)
-    check(lambda x, w: torch._grouped_mm(x, w, offs=ends), x, w)
-    check(lambda x, y: torch._grouped_mm(x.T, y, offs=ends), x, y, tolerance=1e-4)
-    check(lambda w, x: torch._grouped_mm(w, x, offs=ends), torch.randn(4, 8, 8), x.T.contiguous(), tolerance=1e-4)
-    check(lambda a, b: torch._grouped_mm(a, b), w, torch.randn(4, 16, 8))
+    x, w, y, z = (torch.randn(shape).bfloat16() for shape in ((sum(sizes), 8), (4, 8, 16), (sum(sizes), 16), (4, 16, 8)))
+    check(lambda x, w: torch._grouped_mm(x, w, offs=ends), x, w, tolerance=2e-2)
+    check(lambda x, y: torch._grouped_mm(x.T, y, offs=ends), x, y, tolerance=2e-2)
+    check(lambda z, x: torch._grouped_mm(z, x.T, offs=ends), z, x, tolerance=2e-2)
+    check(lambda a, b: torch._grouped_mm(a, b), w, z, tolerance=2e-2)
 
 
 def test_grouped_mm_of_hugging_face() -> None:

@@ -178,7 +178,7 @@ class Emitter(Body):
         build: Callable[..., Sequence[Value]],
         repeats: bool = False,
     ) -> str:
-        """Body.block() whose `build` gets this emitter, which writes into the region meanwhile: for run_graph().
+        """Body.block() for run_graph(): while build(*arguments) gives the results, this emitter writes into the region.
 
         repeats: the region is a loop's, where what draws random numbers or raises errors has no form.
         """
@@ -187,7 +187,7 @@ class Emitter(Body):
         self.depth += 1
         try:
             given = [Value(self.fresh(), shape, dtype) for shape, dtype in kinds]
-            text = block_text(given, self, build(self, *given))
+            text = block_text(given, self, build(*given))
             require(not repeats or self._draws == kept[4], "draws random numbers in a loop, which would repeat them")
             require(len(self.infos) == kept[5], "calls linear algebra that can fail in a branch or loop")
             return text

@@ -181,7 +181,7 @@ namespace {
 // Further apart, what lies between costs more than descriptors of single elements.
 constexpr int64_t kFarthest = 16;
 // Of a tile that holds what lies between, too.
-constexpr int64_t kSpan = 4096;
+constexpr int64_t kSpan = 2048;
 
 bool is_near(int64_t step) { return step == -1 || (step > 1 && step <= kFarthest); }
 
