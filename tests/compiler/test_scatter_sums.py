@@ -116,3 +116,12 @@ def test_time_does_not_go_with_windows_one_by_one() -> None:
     """A window took 4.7 us, one after another."""
     model = opentrn.compile(of_rows(8192, "x768", 1024), strict=True)
     assert model.predict().us < 1024
+
+
+@pytest.mark.parametrize(("table", "count"), [(50, 300), (5000, 200), (3, 130), (9, 2)])
+def test_of_rows_with_one_index_the_last_stays(table: int, count: int) -> None:
+    text = of_rows(table, "x7", count)
+    text = text.replace("%s = stablehlo.add %a, %b : tensor<f32>\n    stablehlo.return %s", "stablehlo.return %b")
+    model = opentrn.compile(text, strict=True)
+    arrays = arguments(model, 6)
+    np.testing.assert_array_equal(model(*arrays)[0], graph.parse(text).evaluate(*arrays)[0])

@@ -120,7 +120,8 @@ def test_grouped_mm(sizes: list[int]) -> None:
 def test_grouped_mm_of_many_rows(sizes: list[int]) -> None:
     """Blocks that several groups share, and rows that are no whole number of blocks."""
     ends = torch.tensor(sizes).cumsum(0).to(torch.int32)
-    x, w, y, z = (torch.randn(shape).bfloat16() for shape in ((sum(sizes), 8), (4, 8, 16), (sum(sizes), 16), (4, 16, 8)))
+    rows = sum(sizes)
+    x, w, y, z = (torch.randn(each).bfloat16() for each in ((rows, 8), (4, 8, 16), (rows, 16), (4, 16, 8)))
     check(lambda x, w: torch._grouped_mm(x, w, offs=ends), x, w, tolerance=2e-2)
     check(lambda x, y: torch._grouped_mm(x.T, y, offs=ends), x, y, tolerance=2e-2)
     check(lambda z, x: torch._grouped_mm(z, x.T, offs=ends), z, x, tolerance=2e-2)
