@@ -35,7 +35,7 @@ set(OPENTRN_LAYERS
   "runtime:base,device,arch,graph,isa,sim/functional,sim/timing,backend,trace,profile"
   "deploy:base,arch,graph,compiler,sim/functional,runtime"
   "nrt:base,device,arch,graph,profile,sim/functional,runtime,deploy"
-  "planner/compiled:base,numerics,arch,planner,graph,compiler,sim/timing,trace,runtime,deploy"
+  "planner/compiled:base,arch,planner,graph,compiler,runtime,deploy"
   "decoder:base,arch,graph,import,compiler,sim/functional,runtime,deploy"
   "server:base,serving,decoder,runtime"
   "nki:base,numerics,arch,fabric,collectives,isa,sim/functional"

@@ -88,6 +88,13 @@ int64_t alu_int(AluOp op, DType dtype, int64_t a, int64_t b);
 void alu_tensor_tensor_int(AluOp op, DType dtype, const int64_t* a, const int64_t* b, int64_t* out, size_t n);
 void alu_tensor_scalar_int(AluOp op, DType dtype, const int64_t* a, int64_t scalar, bool reverse,
                            int64_t* out, size_t n);
+// The same of rows of 32-bit integers where they lie, fast; `scalar` is one of their type. False, and nothing
+// is done, for operators that have no such loop (division, powers and the selections by magnitude).
+bool alu_tensor_tensor_int32(AluOp op, bool is_signed, const uint32_t* a, const uint32_t* b, uint32_t* out,
+                             size_t n);
+bool alu_tensor_scalar_int32(AluOp op, bool is_signed, const uint32_t* a, uint32_t scalar, bool reverse,
+                             uint32_t* out, size_t n);
+bool has_int32_rows(AluOp op);
 int64_t alu_reduce_int(AluOp op, DType dtype, int64_t init, const int64_t* a, size_t n);
 
 }  // namespace opentrn::numerics

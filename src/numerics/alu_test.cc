@@ -275,5 +275,45 @@ TEST(Power, SpecialValuesFollowC) {
   }
 }
 
+// Words as they lie in memory give what the reference gives of int64.
+TEST(Alu, RowsOfWordsEqualTheReference) {
+  SplitMix64 rng(7);
+  const auto number = [&]() -> uint32_t {
+    switch (rng.below(4)) {
+      case 0: return rng.below(40);
+      case 1: return 0u - rng.below(40);
+      case 2: return uint32_t{1} << rng.below(32);
+      default: return rng.next32();
+    }
+  };
+  const size_t n = 259;
+  std::vector<uint32_t> a(n), b(n), out(n);
+  for (size_t i = 0; i < n; ++i) a[i] = number(), b[i] = rng.below(5) == 0 ? a[i] : number();
+  int taken = 0;
+  for (int op_number = 0; op_number < kAluOpCount; ++op_number) {
+    const auto op = static_cast<AluOp>(op_number);
+    for (const DType dtype : {DType::kInt32, DType::kUint32}) {
+      const bool is_signed = dtype == DType::kInt32;
+      const auto wide = [&](uint32_t x) { return is_signed ? int64_t{static_cast<int32_t>(x)} : int64_t{x}; };
+      EXPECT_EQ(alu_tensor_tensor_int32(op, is_signed, a.data(), b.data(), out.data(), n),
+                has_int32_rows(op));
+      if (!has_int32_rows(op)) continue;
+      ++taken;
+      for (size_t i = 0; i < n; ++i)
+        ASSERT_EQ(wide(out[i]), alu_int(op, dtype, wide(a[i]), wide(b[i])))
+            << name(op) << " " << a[i] << " " << b[i];
+      for (const bool reverse : {false, true}) {
+        const uint32_t scalar = b[0];
+        alu_tensor_scalar_int32(op, is_signed, a.data(), scalar, reverse, out.data(), n);
+        std::vector<int64_t> in(n), expected(n);
+        for (size_t i = 0; i < n; ++i) in[i] = wide(a[i]);
+        alu_tensor_scalar_int(op, dtype, in.data(), wide(scalar), reverse, expected.data(), n);
+        for (size_t i = 0; i < n; ++i) ASSERT_EQ(wide(out[i]), expected[i]) << name(op) << " " << a[i];
+      }
+    }
+  }
+  EXPECT_GE(taken, 40);
+}
+
 }  // namespace
 }  // namespace opentrn::numerics

@@ -198,3 +198,52 @@ def test_a_transpose_that_updates_a_stack():
         want = stack.copy()
         want[i] = x.T
         np.testing.assert_array_equal(y, want)
+
+
+SLICES = {
+    "every second column": ("[0:130, 0:96:2]", lambda x: x[:, ::2]),
+    "every third of a part": ("[2:128, 5:93:3]", lambda x: x[2:128, 5:93:3]),
+    "far apart": ("[0:130, 0:96:20]", lambda x: x[:, ::20]),
+}
+
+
+@pytest.mark.parametrize("name", SLICES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_slices_with_a_step(name: str, dtype: str):
+    places, slice_ = SLICES[name]
+    x = numbers((130, 96), dtype)
+    want = slice_(x)
+    text = (
+        f"func.func @main(%x: {kind(x.shape, dtype)}) -> {kind(want.shape, dtype)} {{\n"
+        f"  %y = stablehlo.slice %x {places} : ({kind(x.shape, dtype)}) -> {kind(want.shape, dtype)}\n"
+        f"  return %y : {kind(want.shape, dtype)}\n}}\n"
+    )
+    (y,) = opentrn.compile(text)(x)
+    np.testing.assert_array_equal(y.view(np.uint8), np.ascontiguousarray(want).view(np.uint8))
+
+
+@pytest.mark.parametrize("shape", [(5000,), (130, 96), (3, 40, 50)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_reversed_and_apart(shape, dtype: str):
+    """reverse along the last dimension, and elements with two others between them."""
+    x = numbers(shape, dtype)
+    last = len(shape) - 1
+    wide = (*shape[:-1], 3 * shape[-1] + 2)
+    gap = ", ".join([*["0"] * last, "2"])
+    low = ", ".join([*["0"] * last, "1"])
+    high = ", ".join([*["0"] * last, "3"])
+    zero = "0.0" if dtype != "i32" else "0"
+    text = f"""
+func.func @main(%x: {kind(shape, dtype)}) -> ({kind(shape, dtype)}, {kind(wide, dtype)}) {{
+  %zero = stablehlo.constant dense<{zero}> : {kind((), dtype)}
+  %y = stablehlo.reverse %x, dims = [{last}] : {kind(shape, dtype)}
+  %z = stablehlo.pad %x, %zero, low = [{low}], high = [{high}], interior = [{gap}]
+    : ({kind(shape, dtype)}, {kind((), dtype)}) -> {kind(wide, dtype)}
+  return %y, %z : {kind(shape, dtype)}, {kind(wide, dtype)}
+}}
+"""
+    y, z = opentrn.compile(text)(x)
+    np.testing.assert_array_equal(y.view(np.uint8), np.ascontiguousarray(x[..., ::-1]).view(np.uint8))
+    want = np.zeros(wide, x.dtype)
+    want[..., 1 : 3 * shape[-1] : 3] = x
+    np.testing.assert_array_equal(z.view(np.uint8), want.view(np.uint8))

@@ -20,8 +20,8 @@ from torch import fx
 from torch._prims import rng_prims
 
 from opentrn.errors import SourceLocation
-from opentrn.torch.registry import RULES, NoDeviceForm
-from opentrn.torch.text import Body, Spec, Value, type_text
+from opentrn.torch.registry import NoDeviceForm, require, rule_of
+from opentrn.torch.text import Body, Shape, Spec, Value, block_text, type_text
 from opentrn.torch.types import ELEMENTS
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s*(.*)')
@@ -117,6 +117,8 @@ class Emitter(Body):
         self._draws = 0
         self._read: set[int] | None = None
         self.infos: list[tuple[Value, str, bool]] = []
+        self.heads: list[str] = []  # of the program's inputs
+        self.attributes: list[torch.Tensor] = []  # tensors that graphs hold and the program takes as inputs
 
     # ---- what rules use beside Body ---------------------------------------------------------------------------
 
@@ -170,7 +172,63 @@ class Emitter(Body):
         finally:
             self.state, self._draws = before
 
+    def graph_block(
+        self,
+        kinds: Sequence[tuple[Shape, torch.dtype]],
+        build: Callable[..., Sequence[Value]],
+        repeats: bool = False,
+    ) -> str:
+        """Body.block() for run_graph(): while build(*arguments) gives the results, this emitter writes into the region.
+
+        repeats: the region is a loop's, where what draws random numbers or raises errors has no form.
+        """
+        kept = self.lines, self._splats, self.location, self._read, self._draws, len(self.infos)
+        self.lines, self._splats = [], dict(self._splats)
+        self.depth += 1
+        try:
+            given = [Value(self.fresh(), shape, dtype) for shape, dtype in kinds]
+            text = block_text(given, self, build(*given))
+            require(not repeats or self._draws == kept[4], "draws random numbers in a loop, which would repeat them")
+            require(len(self.infos) == kept[5], "calls linear algebra that can fail in a branch or loop")
+            return text
+        finally:
+            self.lines, self._splats, self.location, self._read = kept[:4]
+            self.depth -= 1
+
     # ---- the walk ---------------------------------------------------------------------------------------------
+
+    def run_graph(self, graph: fx.GraphModule, arguments: Sequence[Any]) -> list[Any]:
+        """The results of a graph that an op of this one holds, of these Values and numbers."""
+        values: dict[fx.Node, Any] = {}
+        given = iter(arguments)
+        for node in graph.graph.nodes:
+            if node.op == "placeholder":
+                values[node] = next(given)
+            elif node.op == "get_attr":
+                values[node] = self.attribute(graph, node)
+            elif node.op == "call_function":
+                values[node] = self.run_node(node, values)
+            elif node.op == "output":
+                results = node.args[0]
+                listed = results if isinstance(results, (tuple, list)) else (results,)
+                return [values[each] if isinstance(each, fx.Node) else each for each in listed]
+            else:
+                raise refusal(node, f"is a {node.op}, which is no op of ATen's")
+        raise AssertionError("a graph without results")
+
+    def attribute(self, graph: fx.GraphModule, node: fx.Node) -> Any:
+        """A tensor that a graph holds: in the program where it is small, else an input of it. A graph as it is."""
+        target: Any = graph
+        for part in str(node.target).split("."):
+            target = getattr(target, part)
+        if not isinstance(target, torch.Tensor):
+            return target
+        if target.numel() <= 16:
+            return self.constant(target)
+        self.attributes.append(target)
+        value = Value(f"%c{len(self.attributes)}", tuple(target.shape), target.dtype)
+        self.heads.append(f"{value.name}: {value.type}")
+        return value
 
     def spec(self, meta: Any) -> Any:
         """Spec of a traced tensor, or of each of several; numbers and None as they are."""
@@ -215,7 +273,7 @@ class Emitter(Body):
         for each in out if isinstance(out, tuple) else (out,):
             if isinstance(each, Spec) and each.dtype not in ELEMENTS:
                 raise refusal(node, f"gives {each.dtype}, of which a device has no form", "torch.type")
-        rule = RULES.get(node.target)
+        rule = rule_of(node.target)
         if rule is None:
             raise refusal(node, "has no form on the device")
         parts = {user.args[1] if user.target is operator.getitem else None for user in node.users}
@@ -321,9 +379,8 @@ def emit(
 
     emitter = Emitter(concrete)
     values: dict[fx.Node, Any] = {}
-    heads: list[str] = []
+    heads = emitter.heads
     taken: list[int] = []
-    attributes: list[torch.Tensor] = []
     result_node, places = None, 0
     for node in graph.graph.nodes:
         if node.op == "placeholder":
@@ -351,7 +408,7 @@ def emit(
             else:
                 values[node] = given
         elif node.op == "get_attr":
-            values[node] = _attribute(emitter, graph, node, heads, attributes)
+            values[node] = emitter.attribute(graph, node)
         elif node.op == "call_function":
             values[node] = emitter.run_node(node, values)
         elif node.op == "output":
@@ -376,7 +433,9 @@ def emit(
     ]
     specs = [Spec(value.shape, value.dtype) for value in outputs]
     places = _devices(result_node, results, len(outputs))
-    return Emitted("\n".join(lines), taken, results, specs, emitter.state is not None, attributes, checks, places)
+    return Emitted(
+        "\n".join(lines), taken, results, specs, emitter.state is not None, emitter.attributes, checks, places
+    )
 
 
 def _devices(node: fx.Node, results: list[Result], count: int) -> list[torch.device]:
@@ -388,23 +447,6 @@ def _devices(node: fx.Node, results: list[Result], count: int) -> list[torch.dev
         if row.program >= 0 and isinstance(traced, torch.Tensor):
             places[row.program] = traced.device
     return places
-
-
-def _attribute(
-    emitter: Emitter, graph: fx.GraphModule, node: fx.Node, heads: list[str], attributes: list[torch.Tensor]
-) -> Any:
-    """A tensor that the graph holds: in the program where it is small, else an input of it."""
-    target: Any = graph
-    for part in str(node.target).split("."):
-        target = getattr(target, part)
-    if not isinstance(target, torch.Tensor):
-        return target
-    if target.numel() <= 16:
-        return emitter.constant(target)
-    attributes.append(target)
-    value = Value(f"%c{len(attributes)}", tuple(target.shape), target.dtype)
-    heads.append(f"{value.name}: {value.type}")
-    return value
 
 
 def _results(

@@ -15,7 +15,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from opentrn.errors import NotModelled
 from opentrn.torch import skipped
 from opentrn.torch.ops.effects import CHECK
-from opentrn.torch.registry import RULES
+from opentrn.torch.registry import rule_of
 from opentrn.torch.settings import Settings
 from opentrn.torch.types import ELEMENTS
 
@@ -27,10 +27,17 @@ class _OnDevice(OperatorSupportBase):
         if node.op != "call_function":
             return False
         if node.target is operator.getitem:
-            return node.args[0].target in RULES
-        if node.target not in RULES or _is_foreign_effect(node):
+            return self.is_node_supported(_modules, node.args[0])
+        if rule_of(node.target) is None or _is_foreign_effect(node) or _holds_graphs(node):
             return False
         return all(map(_has_form, [node, *node.all_input_nodes]))
+
+
+def _holds_graphs(node: fx.Node) -> bool:
+    """Branches and loops: the partitioner would make their graphs inputs of a part."""
+    return isinstance(node.target, torch._ops.HigherOrderOperator) and any(
+        each.op == "get_attr" for each in node.all_input_nodes
+    )
 
 
 def _is_foreign_effect(node: fx.Node) -> bool:

@@ -13,6 +13,16 @@ from opentrn.errors import NotModelled
 Rule = Callable[..., Any]
 
 RULES: dict[Any, Rule] = {}
+# Of other packages' ops, which exist once those are imported: by "namespace::name".
+FOREIGN: dict[str, Rule] = {}
+
+
+def rule_of(op: Any) -> Rule | None:
+    """What writes an op of a graph; None where nothing does."""
+    found = RULES.get(op)
+    if found is None and isinstance(op, torch._ops.OpOverload) and op._overloadname == "default":
+        return FOREIGN.get(op._schema.name)
+    return found
 
 
 class NoDeviceForm(NotModelled):

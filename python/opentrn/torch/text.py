@@ -63,6 +63,14 @@ def pairs(values: Sequence[tuple[int, int]]) -> str:
     return f"dense<[{', '.join(f'[{low}, {high}]' for low, high in values)}]> : tensor<{len(values)}x2xi64>"
 
 
+def block_text(given: Sequence[Value], body: Body, results: Sequence[Value]) -> str:
+    """A region's one block: what it is given, the lines of `body`, what it returns."""
+    head = ", ".join(f"{value.name}: {value.type}" for value in given)
+    names, types = ", ".join(r.name for r in results), ", ".join(r.type for r in results)
+    lines = [f"^bb0({head}):", *body.lines, f'"stablehlo.return"({names}) : ({types}) -> ()']
+    return "{\n" + "\n".join(lines) + "\n}"
+
+
 # Before 2.13 torch converted what is out of float8_e4m3fn's range to NaN.
 _E4M3_SATURATES = not torch.tensor(1e4).to(torch.float8_e4m3fn).isnan()
 
@@ -156,11 +164,7 @@ class Body:
         body = Body(self._counter, self.depth + 1)
         body.location = self.location
         given = [Value(body.fresh(), shape, dtype) for shape, dtype in arguments]
-        results = build(body, *given)
-        head = ", ".join(f"{value.name}: {value.type}" for value in given)
-        names, types = ", ".join(r.name for r in results), ", ".join(r.type for r in results)
-        lines = [f"^bb0({head}):", *body.lines, f'"stablehlo.return"({names}) : ({types}) -> ()']
-        return "{\n" + "\n".join(lines) + "\n}"
+        return block_text(given, body, build(body, *given))
 
     # ---- constants -------------------------------------------------------------------------------------------
 

@@ -35,7 +35,8 @@ bool is_simple(const Function& function, const Op& op) {
 }
 
 bool is_long(const Function& function, const Op& op) {
-  if (op.results.size() != 1 || op.operands.size() != 3 || !dims_of(op, Attr::input_batching_dims).empty())
+  if (op.results.size() != 1 || op.operands.size() != 3 || !dims_of(op, Attr::input_batching_dims).empty() ||
+      has_scatter_sums(function, op))
     return false;
   for (const ValueId id : op.operands) {
     const Type& type = function.type(id);

@@ -129,7 +129,7 @@ class Doubling {
 };
 
 bool takes_reduce_window(const Function& function, const Op& op) {
-  return !has_reduce_window(function, op) && all_static(function, op) &&
+  return !has_reduce_window(function, op) && !has_scan(function, op) && all_static(function, op) &&
          can_inline_region(function, op.regions[0]);
 }
 

@@ -331,7 +331,7 @@ bool Emitter::scalar_is_freer(const Tile& dst) const {
 }
 
 void Emitter::load(const Tile& dst, const View& src) {
-  if (turns_ && load_turned(*this, dst, src)) return;
+  if ((turns_ && load_turned(*this, dst, src)) || load_strided(*this, dst, src)) return;
   const Operand source = read_operand(src);
   append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {-1, 0, 0});
 }
@@ -342,7 +342,9 @@ void Emitter::store(const View& dst, const Tile& src) {
 }
 
 void Emitter::copy(const View& dst, const View& src) {
-  if ((turns_ && copy_turned(*this, dst, src)) || copy_filling(*this, dst, src)) return;
+  if ((turns_ && copy_turned(*this, dst, src)) || copy_filling(*this, dst, src) ||
+      copy_strided(*this, dst, src))
+    return;
   const Operand source = read_operand(src);
   append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {-1, 0, 0});
 }
@@ -566,6 +568,12 @@ void Emitter::scalar_tensor_tensor(AluOp op0, const Scalar& scalar, AluOp op1, c
   append(Opcode::kScalarTensorTensor, Engine::kUnknown,
          {operand(dst), operand(data), operand(scalar), operand(tensor)},
          {static_cast<int64_t>(op0), static_cast<int64_t>(op1), 0, 0});
+}
+
+void Emitter::scan(AluOp op, const Tile& dst, const Tile& factor, const Tile& data, double start) {
+  append(Opcode::kTensorTensorScan, Engine::kUnknown,
+         {operand(dst), operand(factor), operand(data), Operand::imm(start)},
+         {static_cast<int64_t>(AluOp::kMultiply), static_cast<int64_t>(op), 0, 0});
 }
 
 void Emitter::reduce(AluOp op, const Tile& dst, const Tile& data) {

@@ -194,6 +194,8 @@ class Emitter {
   // dst = (data op0 scalar) op1 tensor
   void scalar_tensor_tensor(AluOp op0, const Scalar& scalar, AluOp op1, const Tile& dst, const Tile& data,
                             const Tile& tensor);
+  // dst[i] = dst[i - 1] * factor[i] op data[i] along rows, from `start`.
+  void scan(AluOp op, const Tile& dst, const Tile& factor, const Tile& data, double start);
   // dst [rows, 1]
   void reduce(AluOp op, const Tile& dst, const Tile& data);
   // dst = predicate ? src : dst

@@ -45,10 +45,12 @@ struct Kernel {
 constexpr Kernel kKernels[] = {
     {has_attention, lower_attention, true},
     {has_convolution, lower_convolution, true},
+    {has_scan, lower_scan},
     {has_reduce_window, lower_reduce_window},
     {has_gather, lower_gather},
     {has_gather_elements, lower_gather_elements},
     {scatters_rows, lower_scatter_rows},
+    {has_scatter_sums, lower_scatter_sums, true},
     {has_scatter, lower_scatter},
     {has_reduce, lower_reduce},
     {has_control_flow, lower_control_flow},

@@ -1,8 +1,11 @@
-// scatter of whole rows that no two indices name, which replace what is there: the new keys and values of a
-// cache. 128 rows are one indirect DMA, written where the operand lies if nobody reads that any more.
+// scatter of whole rows which replace what is there: the new keys and values of a cache. 128 rows are one
+// indirect DMA, written where the operand lies if nobody reads that any more. Of rows with one index the last
+// stays: where the program does not say that indices differ, those of a tile are compared with each other,
+// and rows that another one follows are sent outside.
 //
 // Rows with an index outside the operand are not written, as StableHLO asks; the DMA skips them.
 #include <algorithm>
+#include <optional>
 
 #include "compiler/analysis/device_type.h"
 #include "compiler/lowering/lowering.h"
@@ -18,6 +21,8 @@ namespace {
 
 // Elements of a row: what one tile holds of it.
 constexpr int64_t kRowElementsMax = 8192;
+// fp32 keeps indices apart up to here.
+constexpr int64_t kComparedRowsMax = int64_t{1} << 24;
 
 bool is_leading(const Op& op, Attr attr) {
   const std::vector<int64_t> list = op.integers_or(attr, 0, 0);
@@ -37,9 +42,11 @@ bool replaces(const graph::Function& function, const Op& op) {
 
 bool scatters_rows(const graph::Function& function, const Op& op) {
   if (op.kind != OpKind::scatter_ || op.results.size() != 1 || op.operands.size() != 3) return false;
-  if (!op.boolean_or(Attr::unique_indices, false) || !replaces(function, op)) return false;
+  if (!replaces(function, op)) return false;
   const graph::Type &table = function.type(op.operands[0]), &indices = function.type(op.operands[1]),
                     &updates = function.type(op.operands[2]);
+  if (!op.boolean_or(Attr::unique_indices, false) && (table.rank() == 0 || table.dim(0) > kComparedRowsMax))
+    return false;
   if (table.quantization() || !device_dtype(table.element()) ||
       device_dtype(indices.element()) != DType::kInt32)
     return false;
@@ -53,6 +60,52 @@ bool scatters_rows(const graph::Function& function, const Op& op) {
          table.dim(1) <= kRowElementsMax;
 }
 
+namespace {
+
+// Indices of a tile, those that come again in it replaced by one outside of the table.
+class LastOnes {
+ public:
+  LastOnes(Lowering& lowering, const View& indices, int64_t table_rows)
+      : emitter_(lowering.emitter()), indices_(indices), outside_(static_cast<double>(table_rows)) {
+    const View counted = lowering.counted(kPartitions);
+    columns_ = emitter_.sbuf(kPartitions, kPartitions, DType::kFloat32, "column");
+    emitter_.load(columns_,
+                  {counted.tensor, counted.dtype, counted.offset, {{0, kPartitions}, {1, kPartitions}}});
+    rows_ = emitter_.sbuf(kPartitions, 1, DType::kFloat32, "row");
+    emitter_.load(rows_, {counted.tensor, counted.dtype, counted.offset, {{1, kPartitions}, {1, 1}}});
+  }
+
+  void keep(const Tile& index, int64_t row) {
+    const int64_t count = index.rows, step = indices_.dims[0].step;
+    const auto floats = [&](const Tile& integers) {
+      const Tile tile = emitter_.sbuf(count, integers.columns, DType::kFloat32, "index");
+      emitter_.tensor_copy(tile, integers);
+      return tile;
+    };
+    const Tile all = emitter_.sbuf(count, count, DType::kInt32, "indices");
+    emitter_.load(
+        all, {indices_.tensor, indices_.dtype, indices_.offset + row * step, {{0, count}, {step, count}}});
+    const Tile same = emitter_.sbuf(count, count, DType::kFloat32, "same"),
+               later = emitter_.sbuf(count, count, DType::kFloat32, "later"),
+               again = emitter_.sbuf(count, 1, DType::kFloat32, "again"),
+               outside = emitter_.sbuf(count, 1, DType::kInt32, "outside");
+    emitter_.tensor_scalar(AluOp::kEqual, same, floats(all), floats(index));
+    emitter_.scalar_tensor_tensor(AluOp::kGreater, rows_.row_range(0, count), AluOp::kMultiply, later,
+                                  columns_.row_range(0, count).column_range(0, count), same);
+    emitter_.reduce(AluOp::kMaximum, again, later);
+    emitter_.memset(outside, outside_);
+    emitter_.copy_where(index, outside, again.as(DType::kUint32));
+  }
+
+ private:
+  Emitter& emitter_;
+  View indices_;
+  double outside_;
+  Tile columns_, rows_;  // numbers of both
+};
+
+}  // namespace
+
 bool lower_scatter_rows(Lowering& lowering, const Op& op) {
   const graph::Function& function = lowering.function();
   if (!scatters_rows(function, op)) return false;
@@ -61,10 +114,14 @@ bool lower_scatter_rows(Lowering& lowering, const Op& op) {
   const View table = place_of_update(lowering, op);
   const Matrix rows_of(updates, 1), index_of(indices, 1);
   const int64_t count = function.type(op.operands[2]).dim(0), width = function.type(op.operands[2]).dim(1);
+  std::optional<LastOnes> last_ones;
+  if (!op.boolean_or(Attr::unique_indices, false) && count > 1)
+    last_ones.emplace(lowering, indices, function.type(op.operands[0]).dim(0));
   for (int64_t row = 0; row < count; row += kPartitions) {
     const int64_t rows = std::min(kPartitions, count - row);
     const Tile index = emitter.sbuf(rows, 1, DType::kInt32, "index");
     index_of.load(emitter, index, row, 0);
+    if (last_ones && rows > 1) last_ones->keep(index, row);
     emitter.scatter_rows(table, index, rows_of.fetch(emitter, row, rows, 0, width, "update"));
   }
   return true;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "graph/module.h"
 
@@ -12,10 +13,24 @@ namespace opentrn::compiler {
 bool has_lowering(const graph::Function& function, const graph::Op& op);
 // True when there is an element-wise body for this op on these element types (elementwise.h).
 bool has_elementwise(const graph::Function& function, const graph::Op& op);
+// A reduce_window that is a running sum, product or extreme of floats: along one dimension, from its first
+// element on or up to its last.
+struct RunningForm {
+  int64_t dimension = 0, length = 0;
+  bool is_backward = false;
+};
+std::optional<RunningForm> running_form_of(const graph::Function& function, const graph::Op& op);
+// Of a row that the kernel of running sums (scan.cc) takes: longer ones are cut (expand/running.cc).
+inline constexpr int64_t kScanColumns = 8192;
+bool has_scan(const graph::Function& function, const graph::Op& op);
 // True when the kernel of windows (reduce_window.cc) takes the op.
 bool has_reduce_window(const graph::Function& function, const graph::Op& op);
 // True for a reduce that a row-wise group can hold: one operand, a known combiner, a known start.
 bool is_reduction(const graph::Function& function, const graph::Op& op);
+// True when the kernel of summed rows (scatter_sums.cc) takes the scatter.
+bool has_scatter_sums(const graph::Function& function, const graph::Op& op);
+// True when it would, were the whole numbers that are summed of fp32.
+bool has_whole_row_sums(const graph::Function& function, const graph::Op& op);
 // Columns of a reduction of integers or booleans, which is done by halves and needs all of them at once.
 inline constexpr int64_t kExactReductionColumns = 8192;
 

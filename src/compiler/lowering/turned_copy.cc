@@ -1,6 +1,7 @@
 #include "compiler/lowering/turned_copy.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <vector>
 
@@ -172,6 +173,110 @@ bool copy_filling(Emitter& emitter, const View& dst, const View& src) {
   if (rest > 0)
     emitter.store(part(dst, dst.offset + columns * rows.count, 1, rest, rest),
                   same->row_range(0, 1).column_range(0, rest));
+  return true;
+}
+
+namespace {
+
+// Further apart, what lies between costs more than descriptors of single elements.
+constexpr int64_t kFarthest = 16;
+// Of a tile that holds what lies between, too.
+constexpr int64_t kSpan = 2048;
+
+bool is_near(int64_t step) { return step == -1 || (step > 1 && step <= kFarthest); }
+
+// `count` elements `step` apart, and what lies between: [rows, span].
+struct Span {
+  int64_t count, step;
+
+  int64_t columns() const { return (count - 1) * std::abs(step) + 1; }
+  int64_t lowest() const { return step < 0 ? (count - 1) * step : 0; }  // from the first element
+  Tile elements(const Tile& all) const { return all.patch(step < 0 ? columns() - 1 : 0, 1, 0, count, step); }
+};
+
+struct Block {
+  int64_t dst, src;  // offsets
+  int64_t rows, columns;
+};
+
+// The source's elements are apart.
+void pick(Emitter& emitter, const View& dst, const View& src, const Block& block, const Pair& row,
+          int64_t step) {
+  const Span span{block.columns, step};
+  const Tile all = emitter.sbuf(block.rows, span.columns(), src.dtype, "span"),
+             picked = emitter.sbuf(block.rows, block.columns, dst.dtype, "picked");
+  emitter.load(all, part(src, block.src + span.lowest(), block.rows, row.src, span.columns()));
+  emitter.tensor_copy(picked, span.elements(all));
+  emitter.store(part(dst, block.dst, block.rows, row.dst, block.columns), picked);
+}
+
+// The target's are.
+void put(Emitter& emitter, const View& dst, const View& src, const Block& block, const Pair& row,
+         int64_t step) {
+  const Span span{block.columns, step};
+  const View place = part(dst, block.dst + span.lowest(), block.rows, row.dst, span.columns());
+  const Tile all = emitter.sbuf(block.rows, span.columns(), dst.dtype, "span"),
+             fresh = emitter.sbuf(block.rows, block.columns, src.dtype, "fresh");
+  emitter.load(all, place);
+  emitter.load(fresh, part(src, block.src, block.rows, row.src, block.columns));
+  emitter.tensor_copy(span.elements(all), fresh);
+  emitter.store(place, all);
+}
+
+}  // namespace
+
+bool copy_strided(Emitter& emitter, const View& dst, const View& src) {
+  if (dst.dtype != src.dtype || dst.element_count() < kElementsMin) return false;
+  auto dims = common(dst, src);
+  if (!dims || dims->empty()) return false;
+  const Pair last = dims->back();
+  const bool picks = last.dst == 1 && is_near(last.src), puts = last.src == 1 && is_near(last.dst);
+  if ((!picks && !puts) || last.count < kSideMin) return false;
+  const int64_t step = picks ? last.src : last.dst, width = kSpan / std::abs(step);
+  dims->pop_back();
+  int64_t columns = last.count, rest = 0;
+  if (dims->empty()) {  // one run: as rows, and what is left of them
+    columns = std::min(columns, std::max(kSideMin, std::min(width, columns / kPartitions)));
+    rest = last.count % columns;
+    dims->push_back({last.count / columns, last.dst * columns, last.src * columns});
+  }
+  const Pair rows = dims->back();
+  dims->pop_back();
+  // Rows that share memory would write each other's gaps back.
+  if (puts && rows.count > 1 && std::abs(rows.dst) < (columns - 1) * std::abs(step) + 1) return false;
+  const auto move = picks ? pick : put;
+  const auto cut = [&](int64_t dst_offset, int64_t src_offset, int64_t high, int64_t count) {
+    for (int64_t column = 0; column < count; column += width)
+      move(emitter, dst, src,
+           {dst_offset + column * last.dst, src_offset + column * last.src, high,
+            std::min(width, count - column)},
+           rows, step);
+  };
+  for_places(*dims, dst.offset, src.offset, [&](int64_t dst_offset, int64_t src_offset) {
+    for (int64_t row = 0; row < rows.count; row += kPartitions)
+      cut(dst_offset + row * rows.dst, src_offset + row * rows.src, std::min(kPartitions, rows.count - row),
+          columns);
+  });
+  if (rest > 0) cut(dst.offset + rows.count * rows.dst, src.offset + rows.count * rows.src, 1, rest);
+  return true;
+}
+
+bool load_strided(Emitter& emitter, const Tile& dst, const View& src) {
+  if (dst.space != isa::MemorySpace::kSbuf || dst.runs != 1 || dst.groups != 1 ||
+      dst.rows * dst.columns < kElementsMin)
+    return false;
+  const std::vector<isa::Dim> dims = src.merged().dims;
+  if (dims.size() != 2 || dims[0].count != dst.rows || dims[1].count != dst.columns ||
+      !is_near(dims[1].step) || dims[0].step == 0 || dst.columns < kSideMin)
+    return false;
+  const int64_t step = dims[1].step, width = kSpan / std::abs(step);
+  for (int64_t column = 0; column < dst.columns; column += width) {
+    const Span span{std::min(width, dst.columns - column), step};
+    const Tile all = emitter.sbuf(dst.rows, span.columns(), src.dtype, "span");
+    emitter.load(
+        all, part(src, src.offset + column * step + span.lowest(), dst.rows, dims[0].step, span.columns()));
+    emitter.tensor_copy(dst.column_range(column, span.count), span.elements(all));
+  }
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 
 #include "numerics/alu.h"
@@ -23,7 +24,18 @@ inline bool is_plain_float(DType dtype, const std::byte* at, int64_t stride) {
   return dtype == DType::kFloat32 && stride == 4 && (reinterpret_cast<uintptr_t>(at) & 3) == 0;
 }
 
+// Runs of fewer elements, as the halves of a merging network have them, are moved here: a call costs more.
+inline constexpr int64_t kShortRun = 32;
+
+// Elements as they are, `from_stride` and `to_stride` bytes apart.
+template <typename Word>
+void move_words(const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) std::memcpy(to + i * to_stride, from + i * from_stride, sizeof(Word));
+}
+
 inline void load_run(DType dtype, const std::byte* at, int64_t element_stride, float* out, int64_t n) {
+  if (dtype == DType::kFloat32 && n < kShortRun)
+    return move_words<float>(at, element_stride * 4, reinterpret_cast<std::byte*>(out), 4, n);
   if (element_stride == 1)
     numerics::load_f32(dtype, at, out, static_cast<size_t>(n));
   else
@@ -32,6 +44,8 @@ inline void load_run(DType dtype, const std::byte* at, int64_t element_stride, f
 
 inline void store_run(DType dtype, const float* in, std::byte* at, int64_t element_stride, int64_t n,
                       const numerics::Rounding& rounding = {}) {
+  if (dtype == DType::kFloat32 && n < kShortRun)
+    return move_words<float>(reinterpret_cast<const std::byte*>(in), 4, at, element_stride * 4, n);
   if (element_stride == 1)
     numerics::store_f32(dtype, in, at, static_cast<size_t>(n), rounding);
   else
@@ -373,6 +387,78 @@ void for_rows_i64(const Context& cx, const std::array<const View*, N>& sources, 
     return;
   }
   cx.parallel(destination.partitions, destination.repeats() ? 0 : destination.total() * 3,
+              [&](int64_t begin, int64_t end) { run(sources, destination, 0, begin, end); });
+}
+
+// Whether the elements of row p, of integers, are not zero.
+inline void load_row_truth(const View& view, int64_t p, uint8_t* out) {
+  const auto load = [&]<typename Word>(Word) {
+    for_runs_of_partition(view, p, [&](const std::byte* at, int64_t n, int64_t stride) {
+      for (int64_t i = 0; i < n; ++i) {
+        Word word;
+        std::memcpy(&word, at + i * stride, sizeof word);
+        out[i] = word != 0;
+      }
+      out += n;
+    });
+  };
+  switch (view.element_bytes) {
+    case 1: return load(uint8_t{});
+    case 2: return load(uint16_t{});
+    case 4: return load(uint32_t{});
+    default: return load(uint64_t{});
+  }
+}
+
+inline uint32_t* plain_words(const View& view, int64_t p) {
+  std::byte* const at = view.row(p);
+  const bool is_plain =
+      view.free_rank <= 1 && view.free_stride() == 4 && (reinterpret_cast<uintptr_t>(at) & 3) == 0;
+  return is_plain ? reinterpret_cast<uint32_t*>(at) : nullptr;
+}
+
+// Row p of 32-bit words: in place, or in `scratch`, which holds view.elements words.
+inline const uint32_t* load_words(const View& view, int64_t p, uint32_t* scratch) {
+  if (const uint32_t* words = plain_words(view, p)) return words;
+  uint32_t* out = scratch;
+  for_runs_of_partition(view, p, [&](std::byte* at, int64_t n, int64_t stride) {
+    for (int64_t i = 0; i < n; ++i) std::memcpy(out + i, at + i * stride, 4);
+    out += n;
+  });
+  return scratch;
+}
+
+// body(p, in[], out) over whole rows of 32-bit words; all views are of such types.
+template <size_t N, typename Body>
+void for_word_rows(const Context& cx, const std::array<const View*, N>& sources, const View& destination,
+                   Body&& body) {
+  const auto run = [&](const std::array<const View*, N>& from, const View& to, int64_t p0, int64_t begin,
+                       int64_t end) {
+    ScratchScope scope;
+    std::array<uint32_t*, N> scratch;
+    for (size_t i = 0; i < N; ++i) scratch[i] = scope.array<uint32_t>(from[i]->elements);
+    uint32_t* const made = scope.array<uint32_t>(to.elements);
+    std::array<const uint32_t*, N> in;
+    for (int64_t p = begin; p < end; ++p) {
+      for (size_t i = 0; i < N; ++i) in[i] = load_words(*from[i], p, scratch[i]);
+      uint32_t* const place = plain_words(to, p);
+      body(p0 + p, in, place != nullptr ? place : made);
+      if (place != nullptr) continue;
+      const uint32_t* row = made;
+      for_runs_of_partition(to, p, [&](std::byte* at, int64_t n, int64_t stride) {
+        for (int64_t i = 0; i < n; ++i) std::memcpy(at + i * stride, row + i, 4);
+        row += n;
+      });
+    }
+  };
+  if (cx.defers()) {
+    defer_rows<N>(cx, sources, destination,
+                  [&](const std::array<const View*, N>& from, const View& to, int64_t p0) {
+                    run(from, to, p0, 0, to.partitions);
+                  });
+    return;
+  }
+  cx.parallel(destination.partitions, destination.repeats() ? 0 : destination.total(),
               [&](int64_t begin, int64_t end) { run(sources, destination, 0, begin, end); });
 }
 

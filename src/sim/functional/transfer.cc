@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "numerics/convert.h"
+#include "sim/functional/rows.h"
 
 namespace opentrn::sim {
 
@@ -18,6 +19,8 @@ void move_run(DType src_dtype, const std::byte* from, int64_t from_stride, DType
                       static_cast<size_t>(n));
   } else if (from_stride == from_bytes && to_stride == to_bytes) {
     if (from != to) std::memcpy(to, from, static_cast<size_t>(n * to_bytes));
+  } else if (to_bytes == 4 && n < kShortRun) {
+    move_words<uint32_t>(from, from_stride, to, to_stride, n);
   } else {
     numerics::copy_bits(to_bytes, from, from_stride / from_bytes, to, to_stride / to_bytes,
                         static_cast<size_t>(n));

@@ -2,12 +2,16 @@
 
 from opentrn.torch.ops import (  # noqa: F401
     arithmetic,
+    control,
     convolution,
     create,
     effects,
     eigen,
+    flex,
     fourier,
     functions,
+    grouped,
+    histogram,
     index,
     interpolation,
     lu,

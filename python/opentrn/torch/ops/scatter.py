@@ -234,3 +234,55 @@ def embedding_backward(
     places = body.reshape(flat, (rows, 1))
     made = scatter_op(body, body.splat(0, wide, out.shape), places, updates, [0], [1], "add")
     return body.convert(made, out.dtype)
+
+
+def _stored(size: Sequence[int], stride: Sequence[int], offset: int) -> torch.Tensor:
+    """Where each element of a strided tensor is in memory."""
+    places = torch.full([], offset, dtype=torch.int64)
+    for count, step in zip(size, stride):
+        places = places.unsqueeze(-1) + torch.arange(count) * step
+    return places
+
+
+def _box(sources: torch.Tensor) -> tuple[list[int], list[int]] | None:
+    """(first, end) of the box of elements that are not -1; None where others are in it, or out of their order."""
+    on = (sources >= 0).nonzero()
+    low, high = on.amin(0).tolist(), (on.amax(0) + 1).tolist()
+    inside = sources[tuple(slice(lo, hi) for lo, hi in zip(low, high))]
+    is_plain = inside.numel() == len(on) and bool((inside.reshape(-1) == torch.arange(len(on))).all())
+    return (low, high) if is_plain else None
+
+
+@emits("as_strided_scatter.default", "prims.as_strided_scatter")
+def as_strided_scatter(
+    body: Emitter,
+    out: Spec,
+    value: Value,
+    part: Value,
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    offset: int | None = None,
+) -> Value:
+    """The value with its elements at these places in memory replaced by the part's."""
+    if 0 in part.shape or 0 in value.shape:
+        return value
+    size, stride = [body.concrete(each) for each in sizes], [body.concrete(each) for each in strides]
+    written = _stored(size, stride, body.concrete(offset or 0)).reshape(-1)
+    held = _stored(value.shape, out.stride, 0)
+    at = torch.full([int(max(held.max(), written.max())) + 1], -1, dtype=torch.int64)
+    at[written] = torch.arange(len(written))
+    sources = at[held]  # of each element: which of the part's it becomes, or -1
+    count = int((sources >= 0).sum())
+    require(count == len(written), "writes one element twice, or elements that the tensor does not show")
+    if not value.rank:
+        return body.reshape(part, ())
+    box = _box(sources)
+    if box is not None:
+        low, high = box
+        inner = body.reshape(part, [hi - lo for lo, hi in zip(low, high)])
+        at_places = [body.splat(place, torch.int32) for place in low]
+        return body.op("dynamic_update_slice", [value, inner, *at_places], value.shape, value.dtype)
+    flat = body.reshape(part, (len(written),))
+    places = body.constant(sources.clamp(min=0).reshape(-1).to(torch.int32))
+    new = body.reshape(take(body, flat, places, 0), value.shape)
+    return new if count == sources.numel() else body.select(body.constant(sources >= 0), new, value)

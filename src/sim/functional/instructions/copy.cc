@@ -104,6 +104,26 @@ void mark_chosen(const Context& cx, const View& dst, const View& predicate, bool
 
 }  // namespace
 
+namespace {
+
+// Elements of row p that are chosen become those of `values`.
+template <typename Word>
+void store_chosen(const View& dst, int64_t p, const uint8_t* chosen, const std::byte* values) {
+  for_runs_of_partition(dst, p, [&](std::byte* at, int64_t n, int64_t stride) {
+    for (int64_t i = 0; i < n; ++i) {
+      Word old, fresh;
+      std::memcpy(&old, at + i * stride, sizeof old);
+      std::memcpy(&fresh, values + i * static_cast<int64_t>(sizeof fresh), sizeof fresh);
+      fresh = chosen[i] != 0 ? fresh : old;
+      std::memcpy(at + i * stride, &fresh, sizeof fresh);
+    }
+    chosen += n;
+    values += n * static_cast<int64_t>(sizeof(Word));
+  });
+}
+
+}  // namespace
+
 // dst keeps its value where the predicate does not hold.
 void tensor_copy_predicated(Context& cx) {
   using namespace isa::slot::tensor_copy_predicated;
@@ -129,25 +149,30 @@ void tensor_copy_predicated(Context& cx) {
   const int64_t n = dst.elements;
   cx.parallel(dst.partitions, dst.repeats() ? 0 : dst.total(), [&](int64_t begin, int64_t end) {
     ScratchScope scope;
-    int64_t* chosen = scope.array<int64_t>(n);
+    uint8_t* chosen = scope.array<uint8_t>(n);
     std::byte* values = scope.bytes(n * bytes);
     for (int64_t p = begin; p < end; ++p) {
-      load_row_i64(predicate, p, chosen);
+      load_row_truth(predicate, p, chosen);
+      if (reverse)
+        for (int64_t i = 0; i < n; ++i) chosen[i] ^= 1;
       if (constant) {
         numerics::fill_bits(bytes, bits, values, 1, static_cast<size_t>(n));
       } else {
         std::byte* to = values;
         for_runs_of_partition(src, p, [&](std::byte* at, int64_t count, int64_t stride) {
-          numerics::copy_bits(bytes, at, stride / bytes, to, 1, static_cast<size_t>(count));
+          if (bytes == 4 && count < kShortRun)
+            move_words<uint32_t>(at, stride, to, 4, count);
+          else
+            numerics::copy_bits(bytes, at, stride / bytes, to, 1, static_cast<size_t>(count));
           to += count * bytes;
         });
       }
-      int64_t i = 0;
-      for_runs_of_partition(dst, p, [&](std::byte* at, int64_t count, int64_t stride) {
-        for (int64_t k = 0; k < count; ++k, ++i)
-          if ((chosen[i] != 0) != reverse)
-            std::memcpy(at + k * stride, values + i * bytes, static_cast<size_t>(bytes));
-      });
+      switch (bytes) {
+        case 1: store_chosen<uint8_t>(dst, p, chosen, values); break;
+        case 2: store_chosen<uint16_t>(dst, p, chosen, values); break;
+        case 4: store_chosen<uint32_t>(dst, p, chosen, values); break;
+        default: store_chosen<uint64_t>(dst, p, chosen, values); break;
+      }
     }
   });
 }

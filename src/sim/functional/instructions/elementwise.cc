@@ -54,6 +54,16 @@ void tensor_tensor(Context& cx) {
     require_integers(cx, op, b, kData2);
     require_integers(cx, op, dst, kDst);
   }
+  if ((is_bitvec(op) || exact) && is_int32(dst.dtype) && a.dtype == dst.dtype && b.dtype == dst.dtype &&
+      numerics::has_int32_rows(op)) {
+    const bool is_signed = dst.dtype == DType::kInt32;
+    for_word_rows<2>(cx, {&a, &b}, dst,
+                     [&](int64_t, const std::array<const uint32_t*, 2>& in, uint32_t* out) {
+                       numerics::alu_tensor_tensor_int32(op, is_signed, in[0], in[1], out,
+                                                         static_cast<size_t>(dst.elements));
+                     });
+    return;
+  }
   if (is_bitvec(op) || exact) {
     const DType width = is_bitvec(op) ? a.dtype : dst.dtype;
     for_rows_i64<2>(cx, {&a, &b}, dst, [&](int64_t, const std::array<int64_t*, 2>& in, int64_t* out) {
@@ -98,6 +108,11 @@ IntegerOperand integer_operand(Context& cx, int slot, AluOp op, int64_t partitio
   return result;
 }
 
+bool fits_word(DType dtype, int64_t value) {
+  return dtype == DType::kInt32 ? value == static_cast<int32_t>(value)
+                                : value == static_cast<uint32_t>(value);
+}
+
 void tensor_scalar_bitvec(Context& cx, AluOp op0, std::optional<AluOp> op1) {
   using namespace isa::slot::tensor_scalar;
   View data = cx.source(kData);
@@ -112,6 +127,21 @@ void tensor_scalar_bitvec(Context& cx, AluOp op0, std::optional<AluOp> op1) {
   const bool reverse0 = cx.boolean(kAReverse0) && !is_unary(op0);
   const bool reverse1 = op1 && cx.boolean(kAReverse1) && !is_unary(*op1);
   const size_t n = static_cast<size_t>(dst.elements);
+  const auto is_word = [&](AluOp op, const IntegerOperand& operand) {
+    return numerics::has_int32_rows(op) && (operand.is_vector || fits_word(data.dtype, operand.scalar));
+  };
+  if (is_int32(data.dtype) && dst.dtype == data.dtype && is_word(op0, operand0) &&
+      (!op1 || is_word(*op1, operand1))) {
+    const bool is_signed = data.dtype == DType::kInt32;
+    const auto word = [](int64_t value) { return static_cast<uint32_t>(value); };
+    for_word_rows<1>(
+        cx, {&data}, dst, [&](int64_t p, const std::array<const uint32_t*, 1>& in, uint32_t* out) {
+          numerics::alu_tensor_scalar_int32(op0, is_signed, in[0], word(operand0.at(p)), reverse0, out, n);
+          if (op1)
+            numerics::alu_tensor_scalar_int32(*op1, is_signed, out, word(operand1.at(p)), reverse1, out, n);
+        });
+    return;
+  }
   for_rows_i64<1>(cx, {&data}, dst, [&](int64_t p, const std::array<int64_t*, 1>& in, int64_t* out) {
     numerics::alu_tensor_scalar_int(op0, data.dtype, in[0], operand0.at(p), reverse0, out, n);
     if (op1) numerics::alu_tensor_scalar_int(*op1, data.dtype, out, operand1.at(p), reverse1, out, n);
