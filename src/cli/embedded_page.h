@@ -8,5 +8,7 @@ namespace opentrn::cli {
 std::string_view embedded_replay_page();
 std::string_view embedded_claims_page();
 std::string_view embedded_plan_page();
+// python/opentrn/report/fabric.html, with its style and script.
+std::string_view embedded_fabric_page();
 
 }  // namespace opentrn::cli
