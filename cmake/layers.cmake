@@ -41,7 +41,7 @@ set(OPENTRN_LAYERS
   "nki:base,numerics,arch,fabric,collectives,isa,sim/functional"
   "pjrt:base,device,arch,fabric,collectives,traffic,spmd,graph,import,compiler/analysis,compiler/canonicalise,compiler,isa,sim/functional,trace,runtime,deploy"
   "monitor:base,device,arch,fabric"
-  "cli:base,device,numerics,arch,fabric,serving,collectives,mpi,planner,monitor,graph,import,compiler,planner/compiled"
+  "cli:base,device,numerics,arch,fabric,serving,collectives,mpi,traffic,planner,planner/compiled,monitor,graph,import,compiler"
   "python:base,numerics,arch,fabric,collectives,traffic,sim/ranks,graph,import,isa,sim/functional,sim/timing,backend,compiler/analysis,compiler,profile,runtime,deploy,decoder,serving,server,nki,device,monitor,cli"
   "torch:runtime"
 )

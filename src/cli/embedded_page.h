@@ -9,5 +9,7 @@ std::string_view embedded_replay_page();
 std::string_view embedded_claims_page();
 std::string_view embedded_plan_page();
 std::string_view embedded_jax_page();  // the program of `opentrn plan --export jax`
+// python/opentrn/report/fabric.html, with its style and script.
+std::string_view embedded_fabric_page();
 
 }  // namespace opentrn::cli

@@ -11,6 +11,8 @@
 #include "cli/commands.h"
 #include "cli/fabric_cluster.h"
 #include "cli/fabric_export.h"
+#include "cli/fabric_job.h"
+#include "cli/fabric_traffic.h"
 #include "cli/machine_options.h"
 #include "cli/nccom_options.h"
 #include "cli/text_table.h"
@@ -26,7 +28,7 @@ struct Options {
   MachineOptions machine;
   TableOptions tables;
   bool json = false;
-  std::string operation = "all_reduce", datatype = "bf16", algorithm;
+  std::string operation = "all_reduce", datatype = "bf16", algorithm, html, perfetto;
   std::vector<std::string> sizes = {"1kb", "64kb", "1MB", "16MB", "256MB"};
   int ranks = 0, group = 0;
 };
@@ -59,15 +61,39 @@ nlohmann::ordered_json json_of(const collectives::Summary& line) {
           {"busiest_share", line.busiest_share}};
 }
 
+// A section of the page for each size; the events of all sizes one after the other.
+void write_pictures(const Options& options, const arch::Tables& tables, const Machine& machine,
+                    const std::vector<PredictedSize>& sizes) {
+  std::vector<const PredictedSize*> all;
+  std::vector<traffic::Traffic> sections;
+  for (const PredictedSize& one : sizes) {
+    all.push_back(&one);
+    if (!options.html.empty())
+      sections.push_back(traffic_of(tables, machine.platform, {&one}, options.datatype));
+  }
+  if (!options.html.empty())
+    write_fabric_page(options.html,
+                      fmt::format("{} on {}", nccom::long_name(options.operation), machine.platform.name()),
+                      sections);
+  if (!options.perfetto.empty())
+    write_fabric_events(options.perfetto, traffic_of(tables, machine.platform, all, options.datatype));
+}
+
 void print_prediction(const Options& options, std::ostream& out) {
   const auto tables = options.tables.load();
   const Machine machine(options, *tables);
   collectives::SizedJob job = job_of(options);
   std::vector<collectives::Summary> lines;
+  std::vector<PredictedSize> kept;  // of which pictures are made
+  const bool draws = !options.html.empty() || !options.perfetto.empty();
   for (const std::string& size : options.sizes) {
     job.bytes = nccom::bytes_of(size, "--bytes");
-    lines.push_back(summary_of(*tables, machine.platform, machine.ranks, job));
+    PredictedSize one{jobs_of(machine.ranks, job), {}};
+    one.predictions = predict(*tables, machine.platform, one.jobs);
+    lines.push_back(summary_of(machine.platform, one.jobs, one.predictions));
+    if (draws) kept.push_back(std::move(one));
   }
+  if (draws) write_pictures(options, *tables, machine, kept);
   const int ranks = static_cast<int>(machine.ranks.size()), group = options.group ? options.group : ranks;
   const arch::Band error_band =
       arch::band(*tables, {.generation = machine.platform.generation(), .collective = true});
@@ -145,10 +171,14 @@ void add_fabric(CLI::App& app, std::ostream& out) {
       ->expected(1, 1000);
   predict->add_option("-d,--datatype", options->datatype, "Type of the elements (default: bf16)");
   predict->add_option("--algorithm", options->algorithm, "This one, and not the one that AWS's rules choose");
+  predict->add_option("--html", options->html, "Also write a page: ranks and links over time, for each size");
+  predict->add_option("--perfetto", options->perfetto,
+                      "Also write events for ui.perfetto.dev: the sizes one after the other");
   predict->add_flag("--json", options->json, "Print JSON");
   predict->callback([options, &out] { print_prediction(*options, out); });
   add_fabric_cluster(*command, out);
   add_fabric_export(*command, out);
+  add_fabric_job(*command, out);
 }
 
 }  // namespace opentrn::cli

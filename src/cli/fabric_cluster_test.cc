@@ -50,6 +50,19 @@ TEST(FabricCluster, WrittenOutItTakesTheSameTime) {
   EXPECT_EQ(times_of(units)["times"][0]["ps"], steps["ps"]);
 }
 
+TEST(FabricCluster, AllToAllOfAHundredThousandChips) {
+  const Ran ran = run_for_test({"fabric", "cluster", "alltoall", "-N", "6272", "--instance", "trn2.48xlarge",
+                                "--pod", "128", "--ranks-per-chip", "1", "--bytes", "1gb", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto time = nlohmann::json::parse(ran.out)["times"][0];
+  EXPECT_EQ(time["steps"], 100'352LL * 100'352);
+  EXPECT_LT(time["classes"], 1000);
+  // What leaves a unit of 16 chips by 16 adapters of 25 GB/s, 51.2 % of them reached.
+  const double bytes = time["bytes"].get<double>() * (1 - 1 / 6272.0), rate = 0.512 * 25e9;
+  EXPECT_GE(time["us"].get<double>(), bytes / rate * 1e6);
+  EXPECT_LE(time["us"].get<double>(), 1.2 * bytes / rate * 1e6);
+}
+
 TEST(FabricCluster, PodsTakenLinksAndLevelsAreSaid) {
   const Ran ran = run_for_test({"fabric", "cluster", "all_gather", "-N", "24", "--instance", "trn1.32xlarge",
                                 "--pod", "8", "--taken", "core=0.25", "--bytes", "256MB"});
@@ -77,7 +90,8 @@ TEST(FabricCluster, WhatCannotBeIsRefused) {
   refused({"-N", "4", "--oversubscription", "0.5"}, "fabric.cluster");
   refused({"-N", "4", "--levels", "ring:3"}, "collectives.algorithm");
   refused({"-N", "4", "--ranks-per-chip", "3"}, "collectives.ranks");
-  refused({"alltoall", "-N", "4"}, "collectives.serves");
+  refused({"sendrecv", "-N", "4"}, "collectives.serves");
+  refused({"alltoall", "-N", "6272", "--all-units"}, "collectives.ranks");
 }
 
 }  // namespace

@@ -1,100 +1,18 @@
 #include "collectives/cluster.h"
 
 #include <algorithm>
-#include <bit>
-#include <charconv>
+#include <numeric>
 
+#include "collectives/levels.h"
 #include "collectives/rules.h"
+#include "collectives/symmetric_direct.h"
 
 namespace opentrn::collectives {
 
 namespace {
 
 constexpr double kPsPerUs = 1e6, kBytesPerUsOfGb = 1e3;
-
-std::string collective_key(Generation generation, const char* name) {
-  return fmt::format("collective.{}.{}",
-                     generation == Generation::kV2   ? "trn1"
-                     : generation == Generation::kV3 ? "trn2"
-                                                     : "trn3",
-                     name);
-}
-
-// Up to which message a mesh is taken, as choose() does.
-bool is_for_mesh(const arch::Tables& tables, Generation generation, int64_t message, int ranks) {
-  const auto fact = [&](const char* name) {
-    return tables.facts().optional_spec<int64_t>(collective_key(generation, name));
-  };
-  if (const auto each = fact("mesh_bytes_max_per_rank"); each.known()) return message <= each.value() * ranks;
-  const auto all = fact("mesh_bytes_max");
-  return all.known() && message <= all.value();
-}
-
-void add_levels(std::vector<Level>& levels, const std::string& name, int size, bool between_pods) {
-  if (size == 1) return;
-  if (name != "rdh") {
-    levels.push_back({size, name, between_pods});
-    return;
-  }
-  if (!std::has_single_bit(static_cast<unsigned>(size)))
-    refuse(Rule::kAlgorithm, "rdh on {} units, which are no power of two", size);
-  for (; size > 1; size /= 2) levels.push_back({2, "ring", between_pods});
-}
-
-// AWS documents rdh for 2^n units, else a ring, and mesh for small messages, and no level above that. A ring
-// of thousands, or a mesh, would take one step after the other for each of them, so that more than this many
-// units become several levels [assumed].
-constexpr int kOneLevelMax = 16;
-
-// The size of the next level of `units`: all of them where they are few or, for rdh, 2^n; else their power of
-// two, then the largest divisor of few, then the least one.
-int level_of(int units, bool mesh) {
-  if (units <= kOneLevelMax) return units;
-  const int even = units & -units;
-  if (!mesh && even > 1) return even;
-  for (int size = kOneLevelMax; size > 1; --size)
-    if (units % size == 0) return size;
-  int size = kOneLevelMax + 1;
-  while (units % size != 0) ++size;
-  return size;
-}
-
-std::vector<Level> levels_by_default(int units, int pod_units, bool mesh) {
-  std::vector<Level> levels;
-  const int inner = pod_units > 0 ? pod_units : units;
-  for (const auto& [all, between] : {std::pair(inner, false), {units / inner, true}})
-    for (int left = all; left > 1;) {
-      const int size = level_of(left, mesh);
-      const bool halves = std::has_single_bit(static_cast<unsigned>(size));
-      add_levels(levels, mesh ? "mesh" : halves ? "rdh" : "ring", size, between);
-      left /= size;
-    }
-  return levels;
-}
-
-std::vector<Level> levels_of(const std::string& text, int units, int pod_units) {
-  std::vector<Level> levels;
-  int64_t product = 1;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t comma = std::min(text.find(',', at), text.size());
-    const std::string one = text.substr(at, comma - at);
-    const size_t colon = one.find(':');
-    int size = 0;
-    const char* end = one.data() + one.size();
-    if (colon == std::string::npos || std::from_chars(one.data() + colon + 1, end, size).ptr != end ||
-        size < 2)
-      refuse(Rule::kAlgorithm, "'{}' is no level; write ring:49", one);
-    const bool between = pod_units > 0 && product >= pod_units;
-    if (pod_units > 0 && !between && pod_units % (product * size) != 0)
-      refuse(Rule::kAlgorithm, "levels '{}' do not end at the {} units of a pod", text, pod_units);
-    add_levels(levels, one.substr(0, colon), size, between);
-    product *= size;
-    if (product > units) break;
-    at = comma + 1;
-  }
-  if (product != units) refuse(Rule::kAlgorithm, "levels '{}' are not those of {} units", text, units);
-  return levels;
-}
+constexpr int64_t kStepsMax = 20'000'000;  // about 5 GB of memory
 
 class OnCluster {
  public:
@@ -117,18 +35,21 @@ class OnCluster {
 
   ClusterSummary run() {
     const SymmetricPlan plan = make_plan();
-    const Costs costs = costs_of(tables_, platform_.generation(), "hier");
+    const bool direct = job_.kind == Kind::kAllToAll;
+    const Costs costs = costs_of(tables_, platform_.generation(), direct ? "all_to_all" : "hier");
     ClusterSummary out;
     out.ranks = plan.request.ranks;
     out.levels = plan.hierarchy.levels;
     out.within = plan.within;
+    out.summary.algorithm = direct ? "mesh" : "hier";
     Timing timing;
     if (extent_ == Extent::kOneUnit) {
       const auto away = away_of(plan);
       collectives::Run run{&plan.unit, costs, unit_cores_, {}, 0};
       run.away = &away;
+      if (!plan.alike.empty()) run.alike = &plan.alike;
       timing = time_of(platform_, std::span(&run, 1));
-      out.steps = timing.steps * job_.units;
+      out.steps = steps_of(plan) * job_.units;
     } else {
       const Plan whole = expanded(plan);
       const collectives::Run run{&whole, costs, all_cores(plan), {}, 0};
@@ -165,6 +86,14 @@ class OnCluster {
     return cluster;
   }
 
+  // Of a unit.
+  static int64_t steps_of(const SymmetricPlan& plan) {
+    if (plan.alike.empty()) return static_cast<int64_t>(plan.unit.step_count());
+    int64_t steps = 0;
+    for (const auto& list : plan.alike) steps = std::accumulate(list.begin(), list.end(), steps);
+    return steps;
+  }
+
   SymmetricPlan make_plan() {
     const int per_unit = static_cast<int>(unit_cores_.size());
     Request request{
@@ -178,19 +107,15 @@ class OnCluster {
     if (job_.kind == Kind::kAllGather) request.bytes = (job_.bytes + request.ranks - 1) / request.ranks;
     request.bytes = symmetric_bytes(hierarchy, job_.kind, request.bytes, job_.dtype, per_unit);
     check(request);
-    return symmetric_plan(request, hierarchy, layout_of(platform_, unit_cores_));
-  }
-
-  static std::vector<std::vector<Away>> away_of(const SymmetricPlan& plan) {
-    std::vector<std::vector<Away>> away;
-    for (const auto& list : plan.toward) {
-      auto& own = away.emplace_back();
-      for (const int32_t toward : list)
-        own.push_back(toward == 0               ? Away::kHere
-                      : plan.leaves_pod(toward) ? Away::kOtherPod
-                                                : Away::kOtherUnit);
+    if (job_.kind == Kind::kAllToAll) {
+      const int64_t steps = int64_t{request.ranks} * request.ranks;
+      if (extent_ != Extent::kOneUnit && steps > kStepsMax)
+        refuse(Rule::kRanks, "all_to_all of {} ranks has {} steps; {} can be written out", request.ranks,
+               steps, kStepsMax);
+      return symmetric_all_to_all(request, hierarchy, per_unit,
+                                  extent_ == Extent::kOneUnit ? Written::kAlike : Written::kAll);
     }
-    return away;
+    return symmetric_plan(request, hierarchy, layout_of(platform_, unit_cores_));
   }
 
   // Units are numbered with the coordinate of the first level first, machines pod by pod.
@@ -211,7 +136,6 @@ class OnCluster {
     Summary& summary = out.summary;
     summary.bytes = request.bytes * (request.kind == Kind::kAllGather ? request.ranks : 1);
     summary.us = static_cast<double>(out.end_ps) / kPsPerUs;
-    summary.algorithm = "hier";
     summary.algorithm_gb_s = static_cast<double>(summary.bytes) / (summary.us * kBytesPerUsOfGb);
     summary.bus_gb_s = summary.algorithm_gb_s * bus_factor(request.kind, request.ranks);
     find_busiest(platform_, timing.carried, out.end_ps, summary);

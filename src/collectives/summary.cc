@@ -70,8 +70,7 @@ double bus_factor(Kind kind, int ranks) {
   return kind == Kind::kPermute ? 1.0 : (r - 1) / r;
 }
 
-Summary summary_of(const arch::Tables& tables, const fabric::Platform& platform, const RankCores& ranks,
-                   const SizedJob& job) {
+std::vector<Job> jobs_of(const RankCores& ranks, const SizedJob& job) {
   const int all = static_cast<int>(ranks.size());
   const int group = job.group ? job.group : all;
   if (group < 1 || all % group != 0)
@@ -82,17 +81,28 @@ Summary summary_of(const arch::Tables& tables, const fabric::Platform& platform,
   for (int first = 0; first < all; first += group)
     jobs.push_back({request_of(job, group), RankCores(ranks.begin() + first, ranks.begin() + first + group),
                     job.algorithm, 0, 1});
-  const Predictions predicted = predict(tables, platform, jobs);
+  return jobs;
+}
+
+Summary summary_of(const fabric::Platform& platform, std::span<const Job> jobs,
+                   const Predictions& predicted) {
+  const Request& request = jobs[0].request;
   Summary summary;
-  summary.bytes = jobs[0].request.bytes * (job.kind == Kind::kAllGather ? group : 1);
+  summary.bytes = request.bytes * (request.kind == Kind::kAllGather ? request.ranks : 1);
   summary.us = static_cast<double>(predicted.end_ps) / kPsPerUs;
   if (summary.us > 0)
     summary.algorithm_gb_s = static_cast<double>(summary.bytes) / (summary.us * kBytesPerUsOfGb);
-  summary.bus_gb_s = summary.algorithm_gb_s * bus_factor(job.kind, group);
+  summary.bus_gb_s = summary.algorithm_gb_s * bus_factor(request.kind, request.ranks);
   summary.algorithm = predicted.jobs[0].algorithm;
   summary.why = predicted.jobs[0].why;
   find_busiest(platform, predicted.carried, predicted.end_ps, summary);
   return summary;
+}
+
+Summary summary_of(const arch::Tables& tables, const fabric::Platform& platform, const RankCores& ranks,
+                   const SizedJob& job) {
+  const std::vector<Job> jobs = jobs_of(ranks, job);
+  return summary_of(platform, jobs, predict(tables, platform, jobs));
 }
 
 }  // namespace opentrn::collectives

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "collectives/predict.h"
 
@@ -34,8 +35,12 @@ struct Summary {
 void find_busiest(const fabric::Platform& platform, std::span<const int64_t> carried, int64_t end_ps,
                   Summary& summary);
 
-// An input fault where the ranks do not divide into groups, or the kind is none of all-reduce, all-gather,
-// reduce-scatter and all-to-all.
+// One job for each group of neighbours. An input fault where the ranks do not divide into groups, or the kind
+// is none of all-reduce, all-gather, reduce-scatter and all-to-all.
+std::vector<Job> jobs_of(const RankCores& ranks, const SizedJob& job);
+// Of what predict() said of these jobs.
+Summary summary_of(const fabric::Platform& platform, std::span<const Job> jobs, const Predictions& predicted);
+// Both, and predict() between them.
 Summary summary_of(const arch::Tables& tables, const fabric::Platform& platform, const RankCores& ranks,
                    const SizedJob& job);
 

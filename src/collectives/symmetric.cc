@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "collectives/coordinates.h"
 #include "collectives/exchange.h"
 #include "collectives/rules.h"
 
@@ -11,39 +12,6 @@ namespace {
 
 constexpr int kSlots = 2;  // of a directed ring
 constexpr int kUnitsMax = 1 << 20, kRanksMax = 1 << 30;
-
-// Numbers of units with one digit for each level, the first one most significant.
-class Coordinates final : public Displacements {
- public:
-  explicit Coordinates(const Hierarchy& hierarchy) {
-    for (const Level& level : hierarchy.levels) sizes_.push_back(level.size);
-    weights_.resize(sizes_.size());
-    int32_t weight = 1;
-    for (size_t i = sizes_.size(); i-- > 0; weight *= sizes_[i]) weights_[i] = weight;
-  }
-  int32_t weight(int level) const { return weights_[static_cast<size_t>(level)]; }
-  int32_t digit(int32_t unit, int level) const {
-    return unit / weight(level) % sizes_[static_cast<size_t>(level)];
-  }
-  int32_t at(int level, int distance) const {
-    const int32_t size = sizes_[static_cast<size_t>(level)];
-    return ((distance % size + size) % size) * weight(level);
-  }
-  int32_t add(int32_t a, int32_t b) const override {
-    int32_t sum = 0;
-    for (int level = 0; level < static_cast<int>(sizes_.size()); ++level)
-      sum += at(level, digit(a, level) + digit(b, level));
-    return sum;
-  }
-  int32_t negated(int32_t a) const override {
-    int32_t sum = 0;
-    for (int level = 0; level < static_cast<int>(sizes_.size()); ++level) sum += at(level, -digit(a, level));
-    return sum;
-  }
-
- private:
-  std::vector<int32_t> sizes_, weights_;
-};
 
 const ExchangeAlgorithm* within_named(const std::string& name, const Layout& layout,
                                       const std::vector<int>& members) {
@@ -393,6 +361,11 @@ class Expansion {
       if (slice.buffer != from.buffer || slice.offset < from.begin || slice.offset >= from.end) continue;
       const int64_t size = plan_.hierarchy.levels[static_cast<size_t>(from.level)].size;
       int64_t base = from.begin, at = slice.offset - from.begin;
+      if (from.is_whole) {
+        const int64_t of_unit = from.period / units_, start = base + at / from.period * from.period;
+        const auto coordinates = static_cast<int32_t>(at % from.period / of_unit);
+        return {slice.buffer, start + group_.add(unit, coordinates) * of_unit + at % of_unit};
+      }
       int64_t block = (from.end - from.begin) / size;
       if (from.is_absolute) {
         base += at / from.period * from.period;
@@ -448,12 +421,14 @@ int Hierarchy::units() const {
   return units;
 }
 
-bool SymmetricPlan::leaves_pod(int32_t displacement) const {
+std::vector<bool> SymmetricPlan::leaving_pod() const {
   const Coordinates group(hierarchy);
+  std::vector<bool> leaves(static_cast<size_t>(units()));
   for (size_t level = 0; level < hierarchy.levels.size(); ++level)
-    if (hierarchy.levels[level].between_pods && group.digit(displacement, static_cast<int>(level)) != 0)
-      return true;
-  return false;
+    if (hierarchy.levels[level].between_pods)
+      for (int32_t unit = 0; unit < units(); ++unit)
+        if (group.digit(unit, static_cast<int>(level)) != 0) leaves[static_cast<size_t>(unit)] = true;
+  return leaves;
 }
 
 int64_t symmetric_bytes(const Hierarchy& hierarchy, Kind kind, int64_t bytes, DType dtype,
@@ -461,7 +436,7 @@ int64_t symmetric_bytes(const Hierarchy& hierarchy, Kind kind, int64_t bytes, DT
   const int64_t ranks = int64_t{hierarchy.units()} * ranks_per_unit;
   int64_t unit = size_bytes(dtype);
   if (kind == Kind::kAllReduce) unit *= ranks * hierarchy.pipeline;
-  if (kind == Kind::kReduceScatter) unit *= ranks;
+  if (kind == Kind::kReduceScatter || kind == Kind::kAllToAll) unit *= ranks;
   return (bytes + unit - 1) / unit * unit;
 }
 

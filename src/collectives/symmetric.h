@@ -43,6 +43,7 @@ struct SeenFrom {
   int64_t begin = 0, end = 0, period = 0;
   int level = 0;
   bool is_absolute = false;  // not `begin` but the block of the unit, by all levels up to this one
+  bool is_whole = false;     // a period has a block for each unit, counted from the own one by all levels
 };
 
 struct SymmetricPlan {
@@ -54,11 +55,14 @@ struct SymmetricPlan {
   // to, and of the unit whose step it waits for.
   std::vector<std::vector<int32_t>> toward, waits_toward;
   std::vector<std::vector<int16_t>> stage;  // of each step; -1: within the unit
+  // How many steps of a rank that are alike each one stands for: towards all units of the pod, or of other
+  // pods. Empty: one. expanded() needs every step.
+  std::vector<std::vector<int32_t>> alike;
   std::vector<std::vector<SeenFrom>> seen;  // [stage]
 
   int units() const { return hierarchy.units(); }
-  // Whether a displacement leads to another pod.
-  bool leaves_pod(int32_t displacement) const;
+  // Whether each displacement leads to another pod.
+  std::vector<bool> leaving_pod() const;
 };
 
 // The least size not below this that makes equal parts for all.

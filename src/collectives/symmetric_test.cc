@@ -6,6 +6,7 @@
 
 #include "base/fault.h"
 #include "collectives/cluster.h"
+#include "collectives/symmetric_direct.h"
 #include "collectives/testing/samples.h"
 
 namespace opentrn::collectives {
@@ -56,6 +57,29 @@ TEST(Symmetric, WrittenOutItDoesWhatIsAsked) {
   EXPECT_GT(proved, 300);
 }
 
+// Straight to the target, written out.
+TEST(Symmetric, DirectPlansDoWhatIsAsked) {
+  const std::vector<std::vector<Level>> hierarchies = {{{2, "ring"}},
+                                                       {{5, "ring"}},
+                                                       {{2, "ring"}, {2, "ring"}, {3, "ring", true}},
+                                                       {{4, "mesh"}, {3, "mesh"}}};
+  for (const auto& levels : hierarchies)
+    for (const int per_unit : {1, 2, 3, 4}) {
+      const Hierarchy hierarchy{"", levels, 1};
+      Request request;
+      request.kind = Kind::kAllToAll;
+      request.ranks = per_unit * hierarchy.units();
+      request.bytes = 3 * request.ranks;
+      EXPECT_EQ(joined(verify(expanded(symmetric_all_to_all(request, hierarchy, per_unit, Written::kAll)))),
+                "");
+      EXPECT_EQ(joined(verify(expanded(symmetric_shift(5, levels[0], per_unit)))), "");
+      int64_t alike = 0;
+      for (const auto& list : symmetric_all_to_all(request, hierarchy, per_unit, Written::kAlike).alike)
+        for (const int32_t count : list) alike += count;
+      EXPECT_EQ(alike * hierarchy.units(), int64_t{request.ranks} * request.ranks);
+    }
+}
+
 void expect_one_stands_for_all(const ClusterJob& job) {
   const ClusterSummary one = cluster_summary(default_tables(), job, Extent::kOneUnit),
                        classes = cluster_summary(default_tables(), job, Extent::kAllUnits),
@@ -71,7 +95,7 @@ void expect_one_stands_for_all(const ClusterJob& job) {
 TEST(Symmetric, OneUnitHasTheTimeOfAll) {
   for (const char* machine : {"trn1.32xlarge", "trn2.48xlarge"})
     for (const char* levels : {"", "ring:6", "mesh:6", "rdh:2,ring:3", "mesh:3,mesh:2"})
-      for (const Kind kind : {Kind::kAllReduce, Kind::kAllGather, Kind::kReduceScatter}) {
+      for (const Kind kind : {Kind::kAllReduce, Kind::kAllGather, Kind::kReduceScatter, Kind::kAllToAll}) {
         ClusterJob job;
         job.machine = machine;
         job.units = 6;
@@ -103,6 +127,9 @@ TEST(Symmetric, PodsOversubscriptionAndOtherJobs) {
     before = now;
   }
   job.cluster.taken = {{fabric::LinkClass::kCore, 0.3, -1}, {fabric::LinkClass::kEfa, 0.1, -1}};
+  job.kind = Kind::kAllToAll;
+  expect_one_stands_for_all(job);
+  job.kind = Kind::kAllReduce;
   expect_one_stands_for_all(job);
   EXPECT_GT(cluster_summary(default_tables(), job, Extent::kOneUnit).end_ps, before);
 }
@@ -145,7 +172,7 @@ TEST(Symmetric, WhatIsNoClusterIsRefused) {
   refused([](ClusterJob& j) { j.levels = "tree:12"; });
   refused([](ClusterJob& j) { j.levels = "ring"; });
   refused([](ClusterJob& j) { j.cluster.pod_units = 4, j.levels = "ring:6,ring:2"; });
-  refused([](ClusterJob& j) { j.kind = Kind::kAllToAll; });
+  refused([](ClusterJob& j) { j.kind = Kind::kBroadcast; });
   refused([](ClusterJob& j) { j.pipeline = 4; });
   refused([](ClusterJob& j) { j.cores_per_rank = 3; });
 }

@@ -88,6 +88,7 @@ class GraphBuilder {
       timed.bursts = timed.packet_bytes > 0;
       timed.priority = run.priority;
       timed.rank = rank_index(run_index, rank);
+      if (run.alike) timed.multiplicity = timed.at_rank = (*run.alike)[static_cast<size_t>(rank)][i];
       timed.way = way_of(run_index, rank, step, away);
       graph_.steps.push_back(timed);
     }
@@ -259,6 +260,19 @@ int64_t latest(std::span<const int64_t> ends) {
 }
 
 }  // namespace
+
+std::vector<std::vector<Away>> away_of(const SymmetricPlan& plan) {
+  const std::vector<bool> leaves = plan.leaving_pod();
+  std::vector<std::vector<Away>> away;
+  for (const auto& list : plan.toward) {
+    auto& own = away.emplace_back();
+    for (const int32_t toward : list)
+      own.push_back(toward == 0                           ? Away::kHere
+                    : leaves[static_cast<size_t>(toward)] ? Away::kOtherPod
+                                                          : Away::kOtherUnit);
+  }
+  return away;
+}
 
 int64_t RunTime::end_ps() const { return latest(ends_ps); }
 

@@ -13,6 +13,7 @@
 
 #include "arch/tables.h"
 #include "collectives/plan.h"
+#include "collectives/symmetric.h"
 #include "collectives/timing_graph.h"
 #include "fabric/platform.h"
 
@@ -36,6 +37,7 @@ Costs costs_of(const arch::Tables& tables, Generation generation, const std::str
 // How far a step goes in a plan of one unit (symmetric.h): within it, to another unit of the pod, to another
 // pod.
 enum class Away : uint8_t { kHere, kOtherUnit, kOtherPod };
+std::vector<std::vector<Away>> away_of(const SymmetricPlan& plan);
 
 // A plan on cores of a platform.
 struct Run {
@@ -48,6 +50,8 @@ struct Run {
   // [rank][step]; null: all here. The platform has two units, and in a cluster with pods two pods: the links
   // of the first unit stand for those of all.
   const std::vector<std::vector<Away>>* away = nullptr;
+  // [rank][step]: how many steps of the rank that are alike each stands for; null: one.
+  const std::vector<std::vector<int32_t>>* alike = nullptr;
 };
 
 struct RunTime {

@@ -42,7 +42,13 @@ class Refinement {
   bool run() {
     if (!sort()) return false;
     initial();
-    for (bool changed = true; changed && is_worth_it();) changed = pass();
+    // Steps are looked at behind those that they wait for, so links and ranks alone decide what another pass
+    // can find: where they stay, it finds the same. What steps there are costs as much as the rest of a pass
+    // and is counted when it is over, and after the first, as where nothing is alike nothing will be.
+    bool changed = pass();
+    steps = number(step_hash_, step);
+    while (changed && is_worth_it()) changed = pass();
+    steps = number(step_hash_, step);
     return true;
   }
   // Of classes that are nearly as many as the steps nothing comes.
@@ -76,8 +82,8 @@ class Refinement {
       const TimedStep& s = graph_.steps[i];
       uint64_t hash = 0;
       for (const int64_t value : {s.bytes, s.begin_ps, s.ready_ps, s.bytes_per_s_max, s.packet_bytes,
-                                  s.multiplicity, int64_t{s.at_rank}, int64_t{s.priority}, int64_t{s.bursts},
-                                  graph_.way_latency_ps[static_cast<size_t>(s.way)]})
+                                  s.multiplicity, int64_t{s.at_rank}, int64_t{s.priority}, int64_t{s.kind},
+                                  int64_t{s.bursts}, graph_.way_latency_ps[static_cast<size_t>(s.way)]})
         hash = mixed(hash, static_cast<uint64_t>(value));
       step_hash_[i] = hash;
     }
@@ -89,9 +95,10 @@ class Refinement {
     ranks = number(rank_hash_, rank);
   }
 
-  // A step by what it was, its way, its rank and what it waits for; links and ranks by their steps.
+  // A step by what it was, its way, its rank and what it waits for; links and ranks by their steps. Whether
+  // there are more classes of links or ranks than before.
   bool pass() {
-    const int32_t steps_before = steps, links_before = links, ranks_before = ranks;
+    const int32_t links_before = links, ranks_before = ranks;
     std::vector<uint64_t> way(graph_.way_latency_ps.size());
     for (size_t w = 0; w < way.size(); ++w)
       for (const fabric::Hop& hop : graph_.hops_of(static_cast<int32_t>(w)))
@@ -109,12 +116,10 @@ class Refinement {
       for (const uint64_t one : before) hash = mixed(hash, one);
       step_hash_[static_cast<size_t>(at)] = hash;
     }
-    steps = number(step_hash_, step);
-
     std::ranges::fill(way, 0);
     for (size_t i = 0; i < graph_.steps.size(); ++i) {
       const TimedStep& s = graph_.steps[i];
-      const uint64_t hash = mixed(static_cast<uint64_t>(step[i]));
+      const uint64_t hash = mixed(step_hash_[i]);
       if (s.bytes > 0) way[static_cast<size_t>(s.way)] += hash * static_cast<uint64_t>(s.multiplicity);
       if (s.bursts) rank_hash_[static_cast<size_t>(s.rank)] += hash * static_cast<uint64_t>(s.at_rank);
     }
@@ -125,7 +130,7 @@ class Refinement {
     for (uint64_t& hash : rank_hash_) hash = mixed(hash);
     links = number(link_hash_, link);
     ranks = number(rank_hash_, rank);
-    return steps != steps_before || links != links_before || ranks != ranks_before;
+    return links != links_before || ranks != ranks_before;
   }
 
   const TimingGraph& graph_;
@@ -239,7 +244,7 @@ class Quotient {
       if (a.bytes != b.bytes || a.begin_ps != b.begin_ps || a.ready_ps != b.ready_ps ||
           a.bytes_per_s_max != b.bytes_per_s_max || a.packet_bytes != b.packet_bytes ||
           a.multiplicity != b.multiplicity || a.at_rank != b.at_rank || a.priority != b.priority ||
-          a.bursts != b.bursts ||
+          a.kind != b.kind || a.bursts != b.bursts ||
           graph_.way_latency_ps[static_cast<size_t>(a.way)] !=
               graph_.way_latency_ps[static_cast<size_t>(b.way)])
         return false;

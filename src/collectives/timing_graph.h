@@ -46,6 +46,7 @@ struct TimedStep {
   int32_t rank = 0;     // that issues it, numbered through all runs
   int32_t at_rank = 1;  // how many such steps one rank issues at once
   int32_t priority = 0;
+  int32_t kind = 0;     // whatever the caller tells apart: no class has steps of two kinds
   bool bursts = false;  // its packets take turns with those of all that its rank may move at that time
 };
 

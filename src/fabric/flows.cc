@@ -18,7 +18,8 @@ constexpr int kRateBits = 16;
 constexpr int64_t kPsPerSecond = 1'000'000'000'000;
 constexpr int64_t kRateMax = kBytesPerSecondMax << kRateBits;
 constexpr int32_t kNone = -1;
-constexpr int64_t kNew = INT64_MAX;  // the level of a flow that has had no rate yet
+constexpr int64_t kNew = INT64_MAX;   // the level of a flow that has had no rate yet
+constexpr int64_t kOpen = INT64_MAX;  // the level of a link that holds nobody back
 
 constexpr Wide work_of(int64_t bytes) { return (Wide{bytes} * kPsPerSecond) << kRateBits; }
 
@@ -40,6 +41,7 @@ struct Running {
   int64_t bytes = 0;
   Wide left = 0;  // at `since_ps`
   int64_t since_ps = 0, end_ps = INT64_MAX;
+  int64_t rate_before = 0, level_before = kNew;  // this solution
   bool frozen = false;
 };
 
@@ -70,7 +72,9 @@ struct LinkState {
   int64_t capacity = 0;  // rate units
   std::vector<OnLink> on;
   uint32_t asked = 0;
-  bool changed = false;
+  bool changed = false, freed = false;  // since the last solution
+  // At which all flows that this link holds back have stopped, where priorities are all the same.
+  int64_t level = kOpen, next_level = kOpen;
   Wide bounds = 0;   // of its flows, by load: whether it can be full
   Wide carried = 0;  // bytes times load, of flows that have ended
 };
@@ -168,6 +172,9 @@ struct Flows::State {
     f.bound = bound_of(f);
     count_bound(f, +1);
     new_flows.push_back(f.id);
+    const int priority = mark(slot).priority;
+    if (only_priority == kNoPriority) only_priority = priority;
+    has_one_class &= priority == only_priority;
   }
 
   void detach(int32_t slot) {
@@ -177,6 +184,7 @@ struct Flows::State {
     for (int32_t i = f.first_hop; i < f.first_hop + f.hops; ++i) {
       const HopEntry& h = hop(i);
       LinkState& l = link(h.link);
+      l.freed = true;
       l.carried += Wide{f.bytes} * h.load;
       sums(h.link).used -= Wide{f.rate} * h.load;
       const OnLink last = l.on.back();
@@ -311,7 +319,8 @@ struct Flows::State {
       LinkState& l = link(id);
       const bool before = link_mark(id).can_be_full, now = l.bounds > Wide{l.capacity} * kWholeShare;
       link_mark(id).can_be_full = now;
-      l.changed = false;
+      l.changed = l.freed = false;
+      if (!now) l.level = kOpen;
       if (before && !now) relieved.push_back(id);
     }
     find_threshold();
@@ -326,18 +335,151 @@ struct Flows::State {
     threshold = kNoThreshold;
   }
 
+  // -- the part that changes, where priorities are all the same --------------------------------------------
+  // An allocation is max-min fair when every flow is at its limit, or on a full link on which none has a
+  // higher level. So the flows on changed links are solved first, with the rates of all others as they are.
+  // Then those others are taken in that have a higher level than a link was full at, and those that a link
+  // held back that is full no longer, or later; until there are none. Levels are the same quotients as in a
+  // solution of all. False, with nothing changed, where that would become much of what is under way.
+  bool solve_locally() {
+    ++round;
+    is_local = true;
+    part_flows.clear();
+    part_links.clear();
+    checked.clear();
+    could_be_full.clear();
+    for (LinkId id : changed_links) {
+      LinkState& l = link(id);
+      could_be_full.push_back(link_mark(id).can_be_full);
+      link_mark(id).can_be_full = l.bounds > Wide{l.capacity} * kWholeShare;
+      if (l.level == kOpen) continue;
+      include_held_by(l);
+      if (l.freed) check_later(id);
+    }
+    for (FlowId id : new_flows)
+      if (const int32_t slot = slot_of[static_cast<size_t>(id)]; slot != kNone) include(slot);
+    solving_priority = only_priority;
+    size_t solved_part = 0;
+    for (int turn = 0; turn == 0 || solved_part < part_flows.size(); ++turn) {
+      if (turn == kTurnsMax || is_much(part_flows.size())) return undo();
+      if (solved_part < part_flows.size()) solve_part_of_one_class();
+      solved_part = part_flows.size();
+      check_links();
+    }
+    for (LinkId id : checked) link(id).level = link(id).next_level;
+    for (LinkId id : changed_links) link(id).changed = link(id).freed = false;
+    for (int32_t slot : part_flows) settle(flow(slot));
+    changed_links.clear();
+    new_flows.clear();
+    threshold = kNoThreshold;
+    is_local = false;
+    return true;
+  }
+
+  static constexpr int kTurnsMax = 6;
+  bool is_much(size_t part) const {
+    constexpr size_t kFew = 24, kPart = 8;
+    return part > kFew && part * kPart > flows.size() - free_slots.size();
+  }
+
+  bool undo() {
+    for (int32_t slot : part_flows) {
+      Running& f = flow(slot);
+      for (const HopEntry& h : hops_of(f)) sums(h.link).used += Wide{f.rate_before - f.rate} * h.load;
+      f.rate = f.rate_before;
+      mark(slot).level = f.level_before;
+    }
+    for (size_t i = 0; i < changed_links.size(); ++i)
+      link_mark(changed_links[i]).can_be_full = could_be_full[i];
+    is_local = false;
+    return false;
+  }
+
+  void solve_part_of_one_class() {
+    flows_solved += static_cast<int64_t>(part_flows.size());
+    begin_part();
+    solve_class(only_priority);
+    for (int32_t slot : part_flows) flow(slot).frozen = false;
+  }
+
+  void include(int32_t slot) {
+    Mark& m = mark(slot);
+    if (m.seen == round) return;
+    m.seen = round;
+    part_flows.push_back(slot);
+    Running& f = flow(slot);
+    f.rate_before = f.rate;
+    f.level_before = m.level;
+    f.left -= Wide{f.rate} * (now_ps - f.since_ps);
+    f.since_ps = now_ps;
+    for (const HopEntry& h : hops_of(f)) take_link(h.link);
+  }
+  void include_held_by(const LinkState& l) {
+    for (const OnLink& on : l.on)
+      if (mark(on.flow).level == l.level) include(on.flow);
+  }
+
+  void check_later(LinkId id) {
+    if (link(id).asked == round) return;
+    link(id).asked = round;
+    checked.push_back(id);
+  }
+
+  void check_links() {
+    for (int32_t slot : part_flows)
+      if (mark(slot).level != flow(slot).level_before)
+        for (const HopEntry& h : hops_of(flow(slot)))
+          if (link_mark(h.link).can_be_full) check_later(h.link);
+    for (LinkId id : checked) {
+      LinkState& l = link(id);
+      l.next_level = full_at(id);
+      if (l.next_level > l.level) include_held_by(l);  // they may have more now
+    }
+    for (int32_t slot : too_fast) include(slot);
+    too_fast.clear();
+  }
+
+  // The level of those with the highest one, if they fill the link.
+  int64_t full_at(LinkId id) {
+    LinkState& l = link(id);
+    if (!link_mark(id).can_be_full) return kOpen;
+    int64_t top = -1;
+    Wide used = 0, growing = 0;  // of those with the highest level
+    for (const OnLink& on : l.on) {
+      const int64_t level = mark(on.flow).level;
+      if (level < top) continue;
+      if (level > top) top = level, used = 0, growing = 0;
+      used += Wide{flow(on.flow).rate} * hop(on.hop).load;
+      growing += Wide{flow(on.flow).weight} * hop(on.hop).load;
+    }
+    if (top < 0) return kOpen;
+    return Wide{l.capacity} * kWholeShare - sums(id).used + used < (Wide{top} + 1) * growing ? top : kOpen;
+  }
+
+  void settle(Running& f) {
+    if (f.rate == f.rate_before) return;
+    f.end_ps = end_of(f);
+    if (f.end_ps != INT64_MAX) ends.push({f.end_ps, f.id});
+  }
+
   // -- solving it ------------------------------------------------------------------------------------------
   // The rate per unit of weight at which the link is full if all that still grows on it grows alike.
   int64_t level_of(const LinkSums& l) const {
-    const Wide level = l.free / l.wanted;
+    // Below nothing where flows that keep their rates until they are looked at have more than is left.
+    const Wide level = l.free < 0 ? Wide{0} : l.free / l.wanted;
     return level > kRateMax ? kRateMax : static_cast<int64_t>(level);
   }
 
-  void solve_part() {
+  // What the flows of the part may have of its links.
+  void begin_part() {
     for (LinkId id : part_links) sums(id).free = Wide{link(id).capacity} * kWholeShare - sums(id).used;
     for (int32_t slot : part_flows)
       for (const HopEntry& h : hops_of(flow(slot)))
         if (link_mark(h.link).seen == round) sums(h.link).free += Wide{flow(slot).rate} * h.load;
+  }
+
+  void solve_part() {
+    begin_part();
     classes.clear();
     for (int32_t slot : part_flows) classes.push_back(mark(slot).priority);
     std::sort(classes.begin(), classes.end());
@@ -410,7 +552,11 @@ struct Flows::State {
       levels.pop_back();
       for (const OnLink& on : link(id).on) {
         const Mark& m = mark(on.flow);
-        if (m.seen == round && m.priority == solving_priority) freeze(on.flow);
+        if (m.seen == round) {
+          if (m.priority == solving_priority) freeze(on.flow);
+        } else if (is_local && m.level > level) {
+          too_fast.push_back(on.flow);
+        }
       }
     }
     for (; next_limit < limits.size() && limits[next_limit].level == level; ++next_limit)
@@ -419,7 +565,10 @@ struct Flows::State {
       Running& f = flow(slot);
       const int64_t rate = static_cast<int64_t>(std::min(Wide{level} * f.weight, Wide{f.bound}));
       const int64_t more = rate - f.rate;
-      set_flow_rate(f, rate);
+      if (is_local)
+        f.rate = rate;  // settle() does the rest
+      else
+        set_flow_rate(f, rate);
       mark(slot).level = level;
       for (const HopEntry& h : hops_of(f)) {
         LinkSums& l = sums(h.link);
@@ -450,9 +599,12 @@ struct Flows::State {
 
   void solve() {
     if (changed_links.empty() && new_flows.empty()) return;
+    if (has_one_class && !is_much(new_flows.size()) && solve_locally()) return;
     collect();
     flows_solved += static_cast<int64_t>(part_flows.size());
     solve_part();
+    if (has_one_class)
+      for (LinkId id : part_links) link(id).level = full_at(id);
   }
 
   int64_t next_end() {
@@ -485,6 +637,13 @@ struct Flows::State {
   std::vector<LinkId> changed_links;
   std::vector<FlowId> new_flows;
   uint32_t round = 0;
+  static constexpr int kNoPriority = INT32_MIN;
+  int only_priority = kNoPriority;  // of all flows until now
+  bool has_one_class = true;        // and links have had one rate
+  bool is_local = false;            // solve_locally() is at work
+  std::vector<LinkId> checked;
+  std::vector<bool> could_be_full;  // of the changed links
+  std::vector<int32_t> too_fast;    // have a higher level than a link of theirs allows
   std::vector<int32_t> part_flows;
   std::vector<LinkId> part_links, relieved;
   std::vector<int> classes;
@@ -549,6 +708,8 @@ void Flows::set_rate(LinkId id, int64_t bytes_per_s) {
   LinkState& l = s.link(id);
   const int64_t capacity = bytes_per_s << kRateBits;
   if (capacity == l.capacity) return;
+  s.solve();
+  s.has_one_class = false;
   for (const OnLink& on : l.on) s.count_bound(s.flow(on.flow), -1);
   l.capacity = capacity;
   s.lower_threshold(INT32_MIN, 0);

@@ -1,0 +1,124 @@
+// opentrn fabric job: how long a step of a training job takes on thousands of machines that do the same.
+#include "cli/fabric_job.h"
+
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/band.h"
+#include "cli/cluster_options.h"
+#include "cli/fabric_job_file.h"
+#include "cli/nccom_options.h"
+#include "cli/text_table.h"
+#include "collectives/training.h"
+
+namespace opentrn::cli {
+namespace {
+
+constexpr double kPsPerUs = 1e6, kPsPerMs = 1e9;
+
+struct Options {
+  ClusterOptions cluster;
+  std::string file;
+};
+
+double ms(int64_t ps) { return static_cast<double>(ps) / kPsPerMs; }
+double us(double ps) { return ps / kPsPerUs; }
+
+nlohmann::ordered_json json_of(const collectives::BlockTime& block) {
+  return {{"name", block.name},
+          {"repeat", block.repeat},
+          {"ps", block.ps},
+          {"compute_ps", block.compute_ps},
+          {"collectives_ps", block.collectives_ps},
+          {"exposed_ps", block.exposed_ps}};
+}
+
+nlohmann::ordered_json json_of(const collectives::CollectiveUse& use) {
+  return {{"name", use.name},       {"over", use.over},
+          {"ranks", use.ranks},     {"algorithm", use.algorithm},
+          {"why", use.why},         {"bytes", use.bytes},
+          {"count", use.count},     {"alone_ps", use.alone_ps},
+          {"mean_ps", use.mean_ps}, {"exposed_ps", use.exposed_ps}};
+}
+
+void print_text(const collectives::TrainingTime& time, const std::string& machine, std::ostream& out) {
+  out << fmt::format(
+      "a step of {:.3f} ms on {}\n{:.3f} ms of compute, {:.3f} ms of collectives with none beside\n",
+      ms(time.end_ps), machine, ms(time.compute_ps), ms(time.exposed_ps));
+  TextTable blocks({"block", "times", "ms", "ms each", "compute", "collectives", "exposed"});
+  for (const auto& block : time.blocks)
+    blocks.add_row({block.name, fmt::format("{}", block.repeat), fmt::format("{:.3f}", ms(block.end_ps())),
+                    fmt::format("{:.3f}", ms(block.ps)), fmt::format("{:.3f}", ms(block.compute_ps)),
+                    fmt::format("{:.3f}", ms(block.collectives_ps)),
+                    fmt::format("{:.3f}", ms(block.exposed_ps))});
+  out << blocks.str();
+  TextTable uses(
+      {"collective", "over", "ranks", "bytes", "algorithm", "times", "us alone", "us here", "exposed ms"});
+  for (const auto& use : time.collectives)
+    uses.add_row({use.name, use.over, fmt::format("{}", use.ranks), fmt::format("{}", use.bytes),
+                  use.algorithm, fmt::format("{}", use.count),
+                  fmt::format("{:.1f}", us(static_cast<double>(use.alone_ps))),
+                  fmt::format("{:.1f}", us(use.mean_ps)), fmt::format("{:.3f}", ms(use.exposed_ps))});
+  if (!time.collectives.empty()) out << uses.str();
+}
+
+void print_job(const Options& options, std::ostream& out) {
+  const ClusterOptions& cluster = options.cluster;
+  const auto tables = cluster.tables.load();
+  const ClusterUnit unit = cluster.unit(*tables);
+  collectives::TrainingJob job;
+  job.machine = unit.name;
+  job.units = cluster.machine.nodes;
+  job.cores_per_rank = unit.cores_per_rank;
+  job.cluster = cluster.cluster();
+  job.dtype = nccom::dtype_of(cluster.datatype);
+  read_training_file(options.file, job);
+  const collectives::TrainingTime time = training_time(*tables, job, cluster.extent());
+  const std::string assumed = network_of(job.units, job.cluster);
+  const arch::Band error_band =
+      arch::band(*tables, {.generation = tables->resolve_target(unit.name), .collective = true});
+  if (cluster.json) {
+    auto blocks = nlohmann::ordered_json::array(), uses = blocks;
+    for (const auto& block : time.blocks) blocks.push_back(json_of(block));
+    for (const auto& use : time.collectives) uses.push_back(json_of(use));
+    out << nlohmann::ordered_json{{"machine", unit.name},
+                                  {"units", job.units},
+                                  {"chips", int64_t{unit.chips} * job.units},
+                                  {"ranks", time.ranks},
+                                  {"cores_per_rank", unit.cores_per_rank},
+                                  {"ps", time.end_ps},
+                                  {"compute_ps", time.compute_ps},
+                                  {"exposed_ps", time.exposed_ps},
+                                  {"band", band_json(error_band)},
+                                  {"assumed", assumed},
+                                  {"blocks", std::move(blocks)},
+                                  {"collectives", std::move(uses)},
+                                  {"steps_written_out", time.written},
+                                  {"classes", time.classes}}
+               .dump(2)
+        << "\n";
+    return;
+  }
+  print_text(time,
+             fmt::format("{} ranks, {} chips: {} x {}", time.ranks, int64_t{unit.chips} * job.units,
+                         job.units, unit.name),
+             out);
+  out << wrapped("Of collectives: " + arch::to_text(error_band), 0) << wrapped("Assumed: " + assumed, 0);
+}
+
+}  // namespace
+
+void add_fabric_job(CLI::App& fabric, std::ostream& out) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = fabric.add_subcommand(
+      "job",
+      "How long a step of a job takes on thousands of machines: compute and collectives, links shared");
+  options->cluster.add_to(*command);
+  command->add_option("file", options->file, "YAML: the axes of the job, and its blocks of steps")
+      ->required();
+  command->callback([options, &out] { print_job(*options, out); });
+}
+
+}  // namespace opentrn::cli

@@ -1,0 +1,44 @@
+// Numbers of units by coordinates: one digit for each level of a hierarchy, the first one most significant.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "collectives/builder.h"
+#include "collectives/symmetric.h"
+
+namespace opentrn::collectives {
+
+class Coordinates final : public Displacements {
+ public:
+  explicit Coordinates(const Hierarchy& hierarchy) {
+    for (const Level& level : hierarchy.levels) sizes_.push_back(level.size);
+    weights_.resize(sizes_.size());
+    int32_t weight = 1;
+    for (size_t i = sizes_.size(); i-- > 0; weight *= sizes_[i]) weights_[i] = weight;
+  }
+  int32_t weight(int level) const { return weights_[static_cast<size_t>(level)]; }
+  int32_t digit(int32_t unit, int level) const {
+    return unit / weight(level) % sizes_[static_cast<size_t>(level)];
+  }
+  int32_t at(int level, int distance) const {
+    const int32_t size = sizes_[static_cast<size_t>(level)];
+    return ((distance % size + size) % size) * weight(level);
+  }
+  int32_t add(int32_t a, int32_t b) const override {
+    int32_t sum = 0;
+    for (int level = 0; level < static_cast<int>(sizes_.size()); ++level)
+      sum += at(level, digit(a, level) + digit(b, level));
+    return sum;
+  }
+  int32_t negated(int32_t a) const override {
+    int32_t sum = 0;
+    for (int level = 0; level < static_cast<int>(sizes_.size()); ++level) sum += at(level, -digit(a, level));
+    return sum;
+  }
+
+ private:
+  std::vector<int32_t> sizes_, weights_;
+};
+
+}  // namespace opentrn::collectives
