@@ -4,13 +4,20 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <condition_variable>
+#include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "base/fault.h"
 #include "base/floating_point.h"
 #include "base/fork.h"
 #include "base/interrupt.h"
@@ -20,6 +27,7 @@ namespace opentrn {
 
 namespace {
 constexpr int kSpinsBeforeSleep = 4000;
+constexpr int kThreadsMax = 1024;
 
 thread_local LoopSharer* loop_sharer = nullptr;
 }  // namespace
@@ -171,6 +179,17 @@ void ThreadPool::parallel_for(size_t n, const std::function<void(size_t, size_t,
 }
 
 int default_thread_count() {
+  constexpr auto kName = "OPENTRN_NUM_THREADS";
+  if (const char* const given = std::getenv(kName); given != nullptr && *given != '\0') {
+    const std::string_view text = given;
+    int count = 0;
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+    if (error != std::errc{} || stop != text.data() + text.size() || count < 1 || count > kThreadsMax)
+      throw Fault(FaultKind::kInput, "environment",
+                  fmt::format("{} is '{}'; it takes a number from 1 to {}", kName, text, kThreadsMax),
+                  fmt::format("set {} to such a value, or unset it", kName));
+    return count;
+  }
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
   return std::max(1u, std::thread::hardware_concurrency());

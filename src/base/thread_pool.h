@@ -62,8 +62,8 @@ class ThreadPool {
   std::unique_ptr<State> state_;
 };
 
-// Threads to use by default: the CPUs this process may run on, or OPENTRN_NUM_THREADS as read by
-// the API edge.
+// Threads to use by default: the CPUs this process may run on, or as many as OPENTRN_NUM_THREADS says.
+// Input fault "environment" where that is no number of threads.
 int default_thread_count();
 
 }  // namespace opentrn

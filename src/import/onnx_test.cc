@@ -397,6 +397,13 @@ TEST(OnnxProtobuf, FieldsOfAnotherWireTypeAreFaults) {
     EXPECT_EQ(label_of([&] { imported(model); }), "onnx.protobuf");
 }
 
+TEST(OnnxProtobuf, AFileWithoutAGraphIsNoModel) {
+  std::string version_only;
+  pbf_writer(version_only).add_int64(1, 8);
+  for (const std::string& model : {std::string(), version_only})
+    EXPECT_EQ(label_of([&] { imported(model); }), "onnx.protobuf");
+}
+
 TEST(OnnxProtobuf, GraphsNestToALimit) {
   std::string graph;
   for (int i = 0; i < 100; ++i) {

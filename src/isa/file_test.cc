@@ -131,5 +131,15 @@ TEST(File, ALieAboutTheSizeIsNoticed) {
               HasSubstr("0 bytes follow the header"));
 }
 
+TEST(File, WhatExpandsMoreThanAProgramDoesIsRefused) {
+  const auto expands = [](size_t size) {
+    return unwrap(wrap(FileKind::kProgram, std::vector<std::byte>(size), Compression::kZstd),
+                  FileKind::kProgram)
+        .size();
+  };
+  EXPECT_EQ(expands(size_t{8} << 20), size_t{8} << 20);
+  EXPECT_THAT(error_of([&] { expands(size_t{40} << 20); }), HasSubstr("a program grows at most 1000 times"));
+}
+
 }  // namespace
 }  // namespace opentrn::isa

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "isa/roles.h"
+#include "isa/tensor_label.h"
 #include "sim/functional/core.h"
 
 namespace opentrn::nki {
@@ -203,14 +204,14 @@ class Replay {
   }
 
   [[noreturn]] void fail(InstructionIndex first, InstructionIndex second, TensorId id, int64_t byte) const {
-    const isa::Tensor& tensor = program_.tensor(id);
     const SourceLocation earlier = program_.location(program_.instruction(first).location);
     Fault fault(
         FaultKind::kProgram, "grid.race",
-        fmt::format("instance {} of the launch grid changes element {} of '{}', which instance {} has "
+        fmt::format("instance {} of the launch grid changes element {} of {}, which instance {} has "
                     "written{}: instances have no order, so which value is left is not defined "
                     "(err_unexpected_output_dependencies)",
-                    instances_.of(second), byte / size_bytes(tensor.dtype), tensor.name, instances_.of(first),
+                    instances_.of(second), byte / size_bytes(program_.tensor(id).dtype),
+                    isa::tensor_label(program_, id), instances_.of(first),
                     earlier.known() ? fmt::format(" at {}:{}", earlier.file, earlier.line) : ""),
         "let every instance write a part of its own, chosen by nl.program_id, or launch one instance");
     fault.set_location(program_.location(program_.instruction(second).location));

@@ -108,7 +108,12 @@ def test_headings_of_reports_are_bold(no_say, capsys):
     _, plain, _ = ended(capsys, "profile", MLP)
     no_say.setenv("FORCE_COLOR", "1")
     _, coloured, _ = ended(capsys, "profile", MLP)
-    assert coloured.count("\x1b[1m") >= 4 and _without_colour(coloured) == plain
+    assert _without_colour(coloured) == plain
+    bold = [line.startswith("\x1b[1m") for line in coloured.split("\n")]
+    assert sum(bold) >= 4
+    lines = plain.split("\n")
+    for line, below, is_bold in zip(lines, lines[1:], bold):
+        assert is_bold == bool(line and not line[0].isspace() and below[:1].isspace()), line
 
 
 def test_json_has_no_colour(no_say, capsys):
@@ -168,6 +173,10 @@ def test_a_command_of_its_own_process_needs_no_terminal(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(SOFTMAX.parents[1] / "python")}
     environment.pop("FORCE_COLOR", None)
     done = subprocess.run(
-        [sys.executable, "-m", "opentrn", "run"], capture_output=True, text=True, env=environment, cwd=tmp_path
+        [sys.executable, "-m", "opentrn", "run"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
     )
     assert done.returncode == cli.INPUT and "\x1b" not in done.stderr

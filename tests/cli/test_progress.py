@@ -65,7 +65,11 @@ def test_an_activity_as_text(monkeypatch, told, text):
 
 
 def test_a_long_phase_tells_its_activities(monkeypatch, capsys):
-    monkeypatch.setattr(_core, "activity", lambda: ("folding constants", 0, 0))
+    """One that has begun, and lasts until a second has passed since the last line."""
+    begun = time.monotonic()
+    monkeypatch.setattr(
+        _core, "activity", lambda: ("brief" if time.monotonic() - begun < 0.7 else "folding constants", 0, 0)
+    )
     with cli_progress.Progress(argparse.Namespace(progress=True)) as progress:
         progress.begin("compiling the model")
         time.sleep(1.6)

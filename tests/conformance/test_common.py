@@ -54,11 +54,12 @@ def test_a_missing_or_surplus_result_is_a_difference():
 def test_bounds_are_of_the_element_of_the_largest_and_absolute():
     found = WANT + np.array([0, 0.5, 0], np.float32)
     assert difference(WANT, found, Tolerance(each=1e-3)) == ""
-    assert difference(WANT, found, Tolerance(each=1e-4))
+    assert difference(WANT, found, Tolerance(each=0.4e-3))
     found = WANT + np.array([0, 0, 0.01], np.float32)
     assert difference(WANT, found, Tolerance(each=1e-3))
-    assert difference(WANT, found, Tolerance(largest=2e-5)) == ""
-    assert difference(WANT, found, Tolerance(least=0.011)) == ""
+    for bound in ("largest", 1e-5), ("least", 0.01):
+        assert difference(WANT, found, Tolerance(**{bound[0]: 1.1 * bound[1]})) == ""
+        assert difference(WANT, found, Tolerance(**{bound[0]: 0.9 * bound[1]}))
     assert "1 of 3 values differ; at (2,): 0.5099" in difference(WANT, found)
 
 

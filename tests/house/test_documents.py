@@ -104,9 +104,15 @@ def environment(folder: Path) -> dict[str, str]:
     python_path = str(ROOT / "python")
     cache = str(folder / "cache")
     # What other tests have set for themselves is not what a reader has.
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "NEURON_", "OPENTRN_"))}
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("JAX_", "NEURON_", "OPENTRN_"))
+    }
     # Processes of other tests hold simulated cores too, and neuron-ls would list them.
-    return dict(clean, PATH=path, PYTHONPATH=python_path, OPENTRN_CACHE=cache, OPENTRN_RUN_DIR=str(folder / "run"))
+    return dict(
+        clean, PATH=path, PYTHONPATH=python_path, OPENTRN_CACHE=cache, OPENTRN_RUN_DIR=str(folder / "run")
+    )
 
 
 def checkout(folder: Path) -> Path:
@@ -266,10 +272,45 @@ def test_links_into_documents_lead_to_headings():
 def test_every_variable_of_the_environment_is_documented():
     """What the code reads under a quoted name, of OpenTrn's variables and AWS's."""
     name = re.compile(r'"((?:OPENTRN|NEURON|NKI)_[A-Z0-9_]+)"')
-    sources = [path for path in tracked("src/*.cc", "src/*.h", "python/opentrn/*.py") if "_test." not in path.name]
+    sources = [
+        path for path in tracked("src/*.cc", "src/*.h", "python/opentrn/*.py") if "_test." not in path.name
+    ]
     read = {each for path in sources for each in name.findall(path.read_text())}
     told = "".join(path.read_text() for path in documents())
     assert len(read) > 20 and sorted(each for each in read if not re.search(rf"`\$?{each}", told)) == []
+
+
+def test_every_documented_variable_is_read():
+    """A variable of OpenTrn's that a page names is read by code; what changed (CHANGELOG) may be gone."""
+    every = tracked(
+        "src/*.cc", "src/*.h", "python/opentrn/*.py", "tools/*.py", "tests/*.py", "conformance/*.py"
+    )
+    sources = [path for path in every if "_test." not in path.name]
+    named = re.compile(r'(?:"|#define )(OPENTRN_[A-Z0-9_]+)')  # pages name macros of custom operators, too
+    read = {each for path in sources for each in named.findall(path.read_text())}
+    told = {
+        each for path in documents() if path.name != "CHANGELOG.md"
+        for each in re.findall(r"`[^`]*?\b(OPENTRN_[A-Z0-9_]+)", path.read_text())
+    }  # fmt: skip
+    assert len(told) > 20 and sorted(told - read) == []
+
+
+def test_the_tests_that_findings_name_exist():
+    """`T/path.py::name` (a name alone is of the file before it), and `src/x_test.cc` with Suite.Name behind it."""
+    text, found, file = (ROOT / "docs" / "findings.md").read_text(), 0, ""
+    missing = []
+    for path, name in re.findall(r"`((?:T|src)/[\w/.*]+)?(?:::(\w+))?`", text):
+        file = path.replace("T/", "tests/", 1) if path.startswith("T/") else path or file
+        matches = list(ROOT.glob(file))
+        if not matches or (name and not re.search(rf"(?:def|class) {name}\b", matches[0].read_text())):
+            missing.append(f"{file}::{name}")
+        found += 1
+    native = "".join(path.read_text() for path in tracked("src/*_test.cc"))
+    for suite, name in re.findall(r"\b([A-Z]\w+)\.([A-Z]\w{5,}|\*)", re.sub(r"`[^`]*`|\([^)]*\)", "", text)):
+        if not re.search(rf"TEST(?:_F|_P)?\({suite}, {name.replace('*', '.+')}\)", native):
+            missing.append(f"{suite}.{name}")
+        found += 1
+    assert found > 60 and missing == []
 
 
 def test_paths_named_in_the_guide_exist():

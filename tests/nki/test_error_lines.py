@@ -58,6 +58,31 @@ def test_the_line_is_the_kernels_under_every_release(kernel, strict):
     assert os.path.join("opentrn", "strict") not in text
 
 
+def add_rows(tile):
+    nisa.tensor_tensor(dst=tile, data1=tile, data2=tile, op=nl.bitwise_and)  # the helper's line
+
+
+def prepare(tile):
+    add_rows(tile)
+
+
+@nki.jit
+def calls_helpers(x):
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    prepare(tile)  # the call
+    return x
+
+
+@pytest.mark.parametrize("strict", STRICT)
+def test_where_a_helper_fails_the_kernels_line_is_named_too(strict):
+    text = message(calls_helpers, X, strict=strict)
+    helper = f"at {__file__}:{line_of(add_rows, '# the helper')} in add_rows"
+    assert (
+        f"{helper}, called from {__file__}:{line_of(calls_helpers, '# the call')} in calls_helpers" in text
+    ), text
+
+
 @nki.jit
 def while_loop(x):
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
@@ -99,7 +124,11 @@ def test_a_returned_tile_is_refused_with_its_line(execute):
 
 
 CALLS = {
-    "missing": (lambda t: nisa.tensor_tensor(dst=t, data1=t, op=nl.add), "needs 'data2'", "dst, data1, data2, op"),
+    "missing": (
+        lambda t: nisa.tensor_tensor(dst=t, data1=t, op=nl.add),
+        "needs 'data2'",
+        "dst, data1, data2, op",
+    ),
     "unknown": (
         lambda t: nisa.tensor_scalar(dst=t, data=t, op0=nl.add, scalar0=1.0),
         "unexpected argument 'scalar0'",
@@ -197,7 +226,17 @@ def test_the_command_says_the_same(tmp_path):
             return x
         """)
     )
-    command = [sys.executable, "-m", "opentrn", "run", "--strict", "0.6", f"{path}:kernel", "-i", "x=128x64:float32"]
+    command = [
+        sys.executable,
+        "-m",
+        "opentrn",
+        "run",
+        "--strict",
+        "0.6",
+        f"{path}:kernel",
+        "-i",
+        "x=128x64:float32",
+    ]
     environment = dict(os.environ, PYTHONPATH=str(PYTHON))
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 1

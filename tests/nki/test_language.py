@@ -283,13 +283,28 @@ def test_names_that_are_operators_only():
 
 def test_tile_size_follows_the_target():
     def kernel(seen):
-        seen.append(nl.tile_size.sbuf_fmax_bytes)
+        sizes = nl.tile_size
+        seen.append(
+            (sizes.sbuf_fmax_bytes, sizes.sbuf_size_bytes, sizes.sbuf_fmax, sizes.total_available_sbuf_size)
+        )
 
     seen = []
     for target in ("trn1", "trn2", "trn3"):
         nki.simulate(kernel, target=target)(seen)
-    assert seen == [192 * 1024, 224 * 1024, 256 * 1024]
+    assert seen == [(kib * 1024, kib * 1024 * 128, kib * 256, kib * 1024) for kib in (192, 224, 256)]
     assert (nl.tile_size.pmax, nl.tile_size.psum_bank_fmax, nl.tile_size.gemm_moving_fmax) == (128, 512, 512)
+
+
+@pytest.mark.parametrize(
+    ("value", "banks"), [(None, (8, 8, 8)), ("0", (8, 8, 8)), ("1", (8, 7, 7)), ("true", (8, 7, 7))]
+)
+def test_a_bank_of_psum_is_kept_for_transposes_where_the_environment_says_so(monkeypatch, value, banks):
+    if value is not None:
+        monkeypatch.setenv("NKI_DMA_TRANSPOSE_AS_PE_TRANSPOSE", value)
+    seen = []
+    for target in ("trn1", "trn2", "trn3"):
+        nki.simulate(lambda: seen.append(nl.tile_size.psum_num_banks), target=target)()
+    assert tuple(seen) == banks
 
 
 def test_device_print(capsys):

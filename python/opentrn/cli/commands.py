@@ -83,7 +83,8 @@ def _cpp_command(words: list[str]) -> int:
 
     files = [word for word in words[1:] if not word.startswith("-")]
     try:
-        if words[0] != "describe" or len(files) != 1 or not _core.is_model_file(files[0]):
+        is_model = words[0] == "describe" and len(files) == 1
+        if not is_model or not (_core.is_model_file(files[0]) or files[0].endswith(".neuron")):
             return _core.run_cli(words)
         return cli_model.describe_command(files[0], "--json" in words)
     except BrokenPipeError:

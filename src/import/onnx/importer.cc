@@ -20,6 +20,8 @@ namespace {
 constexpr int kCallDepthMax = 32;
 constexpr int64_t kOpsetMin = 7;
 constexpr size_t kOpsMax = 2'000'000;
+constexpr size_t kFramesMax =
+    100'000;  // calls of functions and graphs inside nodes, each with names of its own
 // What is asked for becomes a constant: shapes and conditions are small.
 constexpr int64_t kAskedMax = 1 << 20;
 
@@ -234,8 +236,13 @@ void Importer::run(std::deque<Item> work, Builder& builder, bool main) {
     Item item = std::move(work.front());
     work.pop_front();
     // Expansion of nested functions multiplies: bounded, so that a small file cannot fill memory.
-    if (builder.function().op_count() > kOpsMax || progress_.frames.size() > kOpsMax)
+    if (builder.function().op_count() > kOpsMax)
       throw Fault(FaultKind::kCapacity, "onnx.size", fmt::format("the graph passes {} ops", kOpsMax));
+    if (progress_.frames.size() > kFramesMax)
+      throw Fault(
+          FaultKind::kCapacity, "onnx.size",
+          fmt::format("functions and graphs inside nodes are written out more than {} times", kFramesMax),
+          "call functions from a Loop in place of functions that call functions");
     if (main && !is_ready(item)) {
       defer(std::move(item));
       continue;

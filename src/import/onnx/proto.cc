@@ -27,16 +27,25 @@ class ModelReader {
 
   Model run() {
     Model model;
+    bool has_graph = false;
     message(whole(), "ModelProto", [&](pbf_reader& m) {
       switch (m.tag()) {
         case 1: model.ir_version = m.get_int64(); return;
         case 2: model.producer = m.get_string(); return;
-        case 7: model.graph = graph(m.get_view(), 0); return;
+        case 7:
+          model.graph = graph(m.get_view(), 0);
+          has_graph = true;
+          return;
         case 8: opset(m.get_view(), model.opsets); return;
         case 25: model.functions.push_back(function(m.get_view())); return;
         default: m.skip();
       }
     });
+    // An empty file is a well-formed message, and so is the begin of one that was not copied to its end.
+    if (!has_graph)
+      throw Fault(FaultKind::kInput, "onnx.protobuf",
+                  fmt::format("ModelProto of {} bytes holds no graph", bytes_.size()),
+                  "check that the file is an ONNX model and complete");
     return model;
   }
 
