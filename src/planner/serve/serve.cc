@@ -48,10 +48,11 @@ struct Decode {
 };
 
 // A step of decode of all blocks, on one rank.
-Decode decode_blocks(const ServeJob& job, const Machine& machine, int tp, const ServeStep& step) {
+Decode decode_blocks(const ServeJob& job, const Machine& machine, const ServeProgram& program, int tp,
+                     const ServeStep& step) {
   const Model model = padded(job.model, tp);
   const Rates& rates = machine.rates;
-  const double rows = double(step.sequences), memory = rates.memory_bytes_s;
+  const double rows = double(step.sequences), memory = rates.memory_bytes_s * program.memory_efficiency;
   const double dense_blocks = model.layers - model.expert_layers();
   double weights = model.layers * model.attention_parameters() + dense_blocks * model.dense_mlp_parameters();
   double multiplied = weights;
@@ -63,7 +64,9 @@ Decode decode_blocks(const ServeJob& job, const Machine& machine, int tp, const 
         model.expert_layers() * (model.active_experts * model.expert_parameters() + shared);
   }
   Decode out;
-  out.weights = weights / tp * weight_bytes(job.precision) / memory;
+  // NeuronCore-v2 has no faster products of 8 bits: weights are widened to 16 before them.
+  const bool widened = machine.generation == Generation::kV2 && job.precision == Precision::kFp8;
+  out.weights = weights / tp * (widened ? 2 : weight_bytes(job.precision)) / memory;
   const double windowed = model.layers > 0 ? double(model.window_layers) / model.layers : 0;
   const double context = (1 - windowed) * double(step.context) +
                          windowed * std::min(double(step.context), double(model.window));
@@ -139,11 +142,17 @@ ServeProgram serve_program_of(const arch::Tables& tables, Kind kind) {
   const auto fact = [&](const char* member) -> const arch::Fact& {
     return tables.facts().at(fmt::format("planner.serve.{}.{}", program.name, member));
   };
-  const auto number = [&](const char* member) { return fact(member).as<double>(); };
+  const auto number = [&](const char* member) {
+    const arch::Fact& found = fact(member);
+    program.calibrated_on.insert(program.calibrated_on.end(), found.calibrated_on.begin(),
+                                 found.calibrated_on.end());
+    return found.as<double>();
+  };
   program.reads_buckets = fact("reads_buckets").as<bool>();
   program.step_s = number("step_us") * 1e-6;
   program.block_s = number("block_us") * 1e-6;
   program.compute_efficiency = number("compute_efficiency");
+  program.memory_efficiency = number("memory_efficiency");
   program.prefill_low = number("prefill_measured_to_predicted_low");
   program.prefill_high = number("prefill_measured_to_predicted_high");
   program.decode_low = number("decode_measured_to_predicted_low");
@@ -190,7 +199,7 @@ ServeStepTime serve_step(const ServeJob& job, const Machine& machine, const Serv
   if (given)
     time.layers = job.model.layers * given->block_s;
   else if (step.tokens == 1)
-    time.layers = decode_blocks(job, machine, tp, step).total();
+    time.layers = decode_blocks(job, machine, program, tp, step).total();
   else
     time.layers = prefill_blocks(job, machine, program, tp, step);
   time.output = given ? given->output_s : output_layer(job, machine, tp, step);
@@ -230,7 +239,7 @@ ServeEstimate serve(const ServeJob& job, const Machine& machine, const ServeProg
   out.memory = memory_of(job, machine, layout);
   out.fits = out.memory.total() <= machine.memory_bytes;
   out.meets = (!job.ttft_s || out.ttft_s <= *job.ttft_s) && (!job.tpot_s || out.tpot_s <= *job.tpot_s);
-  out.bound_by = bound(decode_blocks(job, machine, layout.tp, decode), out.decode);
+  out.bound_by = bound(decode_blocks(job, machine, program, layout.tp, decode), out.decode);
   return out;
 }
 

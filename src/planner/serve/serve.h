@@ -63,6 +63,8 @@ struct ServeProgram {
   bool reads_buckets = false;  // attention reads the power of two that holds the context, not the context
   double step_s = 0, block_s = 0;  // fixed times
   double compute_efficiency = 1;   // of prefill
+  double memory_efficiency = 1;    // of decode, against element-wise kernels' rate
+  std::vector<std::string> calibrated_on;
   double prefill_low = 1, prefill_high = 1, decode_low = 1, decode_high = 1;  // measured over predicted
 };
 ServeProgram serve_program_of(const arch::Tables& tables, Kind kind);

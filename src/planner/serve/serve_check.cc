@@ -1,5 +1,6 @@
 #include "planner/serve/serve_check.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
@@ -75,6 +76,8 @@ Asked asked_of(const arch::Tables& tables, const Record& row) {
   if (out.layout.tp < 1 || out.layout.tp > out.machine.ranks_per_server) throw Refusal{"no TP"};
   const double batch = number(workload, "batch=([0-9]+)");
   out.layout.batch = static_cast<int>(std::max(1.0, batch));
+  // A server with one request under way prefills it alone, in a program that decodes its whole batch.
+  if (!out.decode && has(workload, "load=synchronous|concurrency=1(;|$)|max batch")) out.layout.batch = 1;
   out.job.prompt = number(workload, "[; ]in[=~]+([0-9]+)");
   if (out.job.prompt <= 0) out.job.prompt = number(workload, "prompts ([0-9]+)");
   if (out.job.prompt <= 0) throw Refusal{"no length of the prompt"};
@@ -113,7 +116,9 @@ ServeScored score(const arch::Tables& tables, const Record& row, LayerSource* so
   const double ratio = out.measured_s / out.predicted_s;
   out.inside = asked.decode ? ratio >= program.decode_low && ratio <= program.decode_high
                             : ratio >= program.prefill_low && ratio <= program.prefill_high;
-  out.group = fmt::format("{} {}", out.id.substr(0, out.id.find('.')), asked.decode ? "decode" : "prefill");
+  out.calibration = std::ranges::find(program.calibrated_on, out.id) != program.calibrated_on.end();
+  out.group = fmt::format("{} {}", out.calibration ? "calibration" : out.id.substr(0, out.id.find('.')),
+                          asked.decode ? "decode" : "prefill");
   out.what = fmt::format("{} TP{} batch {} of {} at {}: layers {:.2f}, output {:.2f}, collectives {:.2f} ms",
                          asked.machine.instance, asked.layout.tp, asked.layout.batch, step.tokens,
                          step.context, 1e3 * time.layers, 1e3 * time.output, 1e3 * time.collectives);

@@ -16,7 +16,7 @@ struct ServeScored {
   std::string id, group, what;  // group: first two words of the id, and the metric; what: the plan in words
   bool decode = false;          // else prefill
   double measured_s = 0, predicted_s = 0;
-  bool compiled = false;
+  bool compiled = false, calibration = false;
   bool inside = false;  // the 80 % interval
 
   double error() const { return std::abs(predicted_s - measured_s) / measured_s; }
