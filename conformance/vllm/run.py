@@ -104,7 +104,7 @@ def server(python: Path, config: dict[str, Any], *more: str) -> Iterator[tuple[s
     url = f"http://127.0.0.1:{port}"
     try:
         while True:
-            if process.poll() is not None or time.perf_counter() - begin > 300:
+            if process.poll() is not None or time.perf_counter() - begin > 900:
                 log.seek(0)
                 raise SystemExit(f"the server did not start:\n{log.read()[-3000:]}")
             try:
@@ -250,7 +250,7 @@ def refused(python: Path) -> tuple[int, int, Any]:
     good, different = 0, []
     for option, reason in cases.items():
         done = subprocess.run(
-            command(python, free_port(), {}, option), env=installed(), capture_output=True, text=True, timeout=300
+            command(python, free_port(), {}, option), env=installed(), capture_output=True, text=True, timeout=900
         )
         if done.returncode != 0 and reason in done.stdout + done.stderr:
             good += 1

@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from opentrn.errors import Refusal
 from opentrn.generate.checkpoint import write_checkpoint
 
 
-def main() -> None:
-    """The command."""
+def main() -> int:
+    """The command; 2 where the model cannot be written."""
     parser = argparse.ArgumentParser(
         prog="python -m opentrn.vllm", description="Write a model as a folder that vLLM reads."
     )
@@ -24,8 +25,10 @@ def main() -> None:
     try:
         print(write_checkpoint(options.model, options.folder, options.dtype))
     except Refusal as error:
-        raise SystemExit(str(error)) from None
+        print(error, file=sys.stderr)
+        return 2
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -152,11 +152,11 @@ class NeuronPlatform(Platform):
 
     @classmethod
     def validate_request(cls, processed_inputs: Any, params: Any) -> None:
-        """Raises ValueError, which clients get as status 400."""
+        """Raises InputError, which clients get as status 400."""
         for what, wanted in (("prompt_logprobs", None), ("prompt_logprob_token_ids", None), ("logprob_token_ids", None),
                              ("thinking_token_budget", None), ("repetition_detection", None)):  # fmt: skip
             if getattr(params, what, wanted) is not wanted:
-                raise ValueError(f"{what} is not supported on simulated NeuronCores")
+                raise InputError(f"{what} is not supported on simulated NeuronCores", label="vllm.request")
 
 
 def _remove(path: str, process: int) -> None:
