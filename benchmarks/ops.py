@@ -204,7 +204,9 @@ def measure(case: Any, arguments: str, peaks: Machine, floor_us: float) -> Row:
         row.xla_ms = seconds * 1e3
         narrow = any(each.dtype.itemsize == 2 for each in values)
         peak = (peaks.tensor_16 if narrow else peaks.tensor_32) if case.is_product else peaks.vector
-        least = max((_bytes(values) + _bytes(theirs)) / peaks.hbm, _costs(program).get("flops", 0.0) / peak)
+        # Of a running sum XLA counts the whole window of every element.
+        counted = 0.0 if case.family == "scan" else _costs(program).get("flops", 0.0)
+        least = max((_bytes(values) + _bytes(theirs)) / peaks.hbm, counted / peak)
         row.roofline_us = max(least * 1e6, floor_us)
         row.compile_s, seconds, ours, program = _on("neuron", case.function, values)
         row.host_ms = seconds * 1e3
@@ -308,8 +310,11 @@ def run(only: str, quick: bool) -> dict[str, Any]:
     for case in chosen:
         for arguments in case.arguments[:1] if quick else case.arguments:
             rows.append(measure(case, arguments, peaks, floor_us))
-            print(f"\r{len(rows):4} {case.name:30}", end="", flush=True)
-    print("\r" + HEADER)
+            if sys.stderr.isatty():
+                print(f"\r{len(rows):4} {case.name:30}", end="", file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
+        print("\r" + 40 * " ", end="\r", file=sys.stderr, flush=True)
+    print(HEADER)
 
     def badness(row: Row) -> float:
         if row.failure:

@@ -57,5 +57,8 @@ def test_values_are_the_evaluators(name):
     ]
     (want,) = graph.parse(text).evaluate(*arrays)
     (got,) = model(*arrays)
-    np.testing.assert_array_equal(got, want)
+    if BODY["add"] in text:  # the Tensor engine has an order of its own (test_scatter_sums.py)
+        np.testing.assert_allclose(got, want, rtol=2e-6, atol=2e-5)
+    else:
+        np.testing.assert_array_equal(got, want)
     assert model.host_ops.calls == ()

@@ -115,7 +115,7 @@ def test_counts_of_one_number() -> None:
 def test_time_does_not_go_with_windows_one_by_one() -> None:
     """A window took 4.7 us, one after another."""
     model = opentrn.compile(of_rows(8192, "x768", 1024), strict=True)
-    assert model.predict().us < 1024
+    assert model.time().time_us < 1024
 
 
 @pytest.mark.parametrize(("table", "count"), [(50, 300), (5000, 200), (3, 130), (9, 2)])

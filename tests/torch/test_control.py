@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the backend is torch's")
 
+import opentrn.torch  # noqa: E402, F401
 from torch._higher_order_ops.map import map as torch_map  # noqa: E402
 from torch._higher_order_ops.scan import scan  # noqa: E402
 from torch._higher_order_ops.while_loop import while_loop  # noqa: E402
@@ -74,7 +75,7 @@ def test_while_loop() -> None:
 
 
 def test_scan_and_its_gradient() -> None:
-    weight = wants(3)
+    weight = torch.randn(3)
 
     def function(start: torch.Tensor, xs: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, ...]:
         def step(carry: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -83,10 +84,10 @@ def test_scan_and_its_gradient() -> None:
 
         return scan(step, start, xs, dim=0)
 
-    check(function, torch.zeros(2, 3), torch.randn(5, 2, 3), weight.detach())
-    check(lambda s, x, w: function(s, x, w)[1], torch.zeros(2, 3), wants(5, 2, 3), weight)
+    check(function, torch.zeros(2, 3), torch.randn(5, 2, 3), weight)
+    check(lambda s, x: scan(lambda c, y: (c + y, (c * y).sin()), s, x, dim=0)[1], torch.zeros(3), wants(4, 3))
     check(lambda s, x, w: scan(lambda c, y: (c + y * w, c.clone()), s, x, dim=1, reverse=True)[1],
-          torch.zeros(2, 3), torch.randn(2, 4, 3), weight.detach())  # fmt: skip
+          torch.zeros(2, 3), torch.randn(2, 4, 3), weight)  # fmt: skip
 
 
 def test_map_and_its_gradient() -> None:
