@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/activity.h"
+#include "compiler/expand/decompositions.h"
 #include "compiler/rewrite/rewrite.h"
 
 namespace opentrn::compiler {
@@ -43,6 +44,7 @@ const Expansion* expansion_of(const Function& function, const Op& op) {
       product_expansions(),
       window_expansions(),
       linear_algebra_expansions(),
+      decomposition_expansions(),
       random_expansions(),
       counting_expansions(),
       long_scatter_expansions(),
