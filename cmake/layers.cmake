@@ -17,7 +17,7 @@ set(OPENTRN_LAYERS
   "graph:base,numerics"
   "import:base,arch,graph"
   "isa:base,numerics,arch"
-  "sim/functional:base,numerics,isa"
+  "sim/functional:base,numerics,arch,isa"
   "trace:base,isa"
   "cost:base,arch,isa,trace"
   "backend:base,arch,isa,cost"

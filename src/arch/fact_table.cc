@@ -308,6 +308,10 @@ Fact& FactTable::override_target(const std::string& key) {
     throw Fault(FaultKind::kInput, key,
                 "nothing computes with this value, so that changing it would change no result",
                 "it is listed as information; `opentrn describe <name>` says which values are");
+  if (key.find(".can.") != std::string::npos)
+    throw Fault(FaultKind::kInput, key,
+                "what instructions may do on a core decides what programs mean, and cannot be changed",
+                "choose another target: its tables say what its core can do");
   return *found->second;
 }
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/core_features.h"
 #include "arch/stated.h"
 #include "backend/estimate.h"
 #include "isa/definitions.h"
@@ -31,6 +32,7 @@ class Chooser {
   Chooser(const isa::Program& program, const Options& options, const arch::Tables& tables)
       : program_(program),
         generation_(options.generation),
+        can_(arch::core_features(options.generation)),
         neuronx_cc_(options.neuronx_cc),
         dge_(options.dge),
         has_gpsimd_(arch::has_engine(tables.timing(options.generation), isa::name(Engine::kGpSimd))),
@@ -106,15 +108,13 @@ class Chooser {
   }
 
   // -- which of its engines an instruction is given to where the program names none
-  EngineMask for_copy(const Instruction&) const {
-    return generation_ >= Generation::kV3 ? kVector | kScalar : kVector;
-  }
+  EngineMask for_copy(const Instruction&) const { return can_.scalar_copies ? kVector | kScalar : kVector; }
   EngineMask for_memset(const Instruction& in) const {
     return any_in_psum(in) || !has_gpsimd_ ? kVector : kVector | kGpSimd;
   }
   EngineMask for_tensor_scalar(const Instruction& in) const {
     if (has_rsqrt(in)) return kGpSimd;
-    return generation_ >= Generation::kV3 && scalar_can(in) ? kVector | kScalar : kVector;
+    return can_.scalar_tensor_scalar && scalar_can(in) ? kVector | kScalar : kVector;
   }
   EngineMask for_tensor_tensor(const Instruction& in) const {
     const AluOp op = program_.attribute_alu(in, isa::slot::tensor_tensor::kAOp);
@@ -189,7 +189,7 @@ class Chooser {
       vector |= program_.indirect(operand).kind != isa::IndirectKind::kScalar;
     }
     const DgeMode asked = asked_mode(in);
-    if (asked == DgeMode::kHwdge && generation_ < Generation::kV3)
+    if (asked == DgeMode::kHwdge && !can_.hardware_descriptors)
       throw fault(in, "dma.dge", "hardware descriptor generation needs NeuronCore-v3",
                   "use dge_mode unknown or swdge");
     if (asked == DgeMode::kHwdge && vector)
@@ -201,7 +201,7 @@ class Chooser {
     if (asked != DgeMode::kUnknown) return asked;
     if (vector) return DgeMode::kSwdge;
     if (in.opcode == Opcode::kDmaCompute || in.opcode == Opcode::kSendRecv) return DgeMode::kNone;
-    if (generation_ >= Generation::kV3 && (dge_ || dynamic)) return DgeMode::kHwdge;
+    if (can_.hardware_descriptors && (dge_ || dynamic)) return DgeMode::kHwdge;
     return dynamic ? DgeMode::kSwdge : DgeMode::kNone;
   }
 
@@ -255,6 +255,7 @@ class Chooser {
 
   const isa::Program& program_;
   Generation generation_;
+  const arch::CoreFeatures& can_;
   bool neuronx_cc_, dge_, has_gpsimd_;
   Estimator estimator_;
   std::array<double, isa::kEngineCount> load_ns_{};

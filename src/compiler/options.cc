@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "arch/core_features.h"
 #include "arch/stated.h"
 #include "base/fault.h"
 
@@ -100,7 +101,7 @@ void check_sparsity(const Options& options) {
     throw Fault(FaultKind::kInput, "compiler.option", "prune-weights without weight-sparsity",
                 "name the pattern: weight-sparsity 2:4");
   if (!options.weight_sparsity) return;
-  if (options.generation < Generation::kV3)
+  if (!arch::core_features(options.generation).matmul_sparse)
     throw Fault(FaultKind::kInput, "compiler.option",
                 fmt::format("weight-sparsity on NeuronCore-v{}, which has no sparse product",
                             version(options.generation)),
@@ -117,7 +118,7 @@ void check(const Options& options) {
   check_sparsity(options);
   if (options.weight_type == WeightType::kAsGiven) return;
   const bool mx = options.weight_type == WeightType::kMxFp8 || options.weight_type == WeightType::kMxFp4;
-  if (mx && options.generation < Generation::kV4)
+  if (mx && !arch::core_features(options.generation).matmul_mx)
     throw Fault(
         FaultKind::kInput, "compiler.option",
         fmt::format("MX weights on NeuronCore-v{}, which has no MX product", version(options.generation)),
@@ -125,7 +126,8 @@ void check(const Options& options) {
   if (options.level < Level::k2)
     throw Fault(FaultKind::kInput, "compiler.option", "weight-dtype with optlevel 1",
                 "weights are found and rewritten by the passes of optlevel 2");
-  if (options.weight_type == WeightType::kFp8E4M3Fn && options.generation < Generation::kV4)
+  if (options.weight_type == WeightType::kFp8E4M3Fn &&
+      !arch::core_features(options.generation).matmul_fp8_e4m3fn)
     throw Fault(FaultKind::kInput, "compiler.option",
                 fmt::format("weight-dtype fp8_e4m3fn on NeuronCore-v{}, which has no such format",
                             version(options.generation)),

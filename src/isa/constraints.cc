@@ -47,9 +47,8 @@ using constraint::kTiles;
 using constraint::limits;
 using constraint::Tile;
 
-constexpr int64_t kQuadrantPartitions = 32;             // trainium_inferentia2_arch.rst, start_partition
-constexpr Generation kOperatorsOfV4 = Generation::kV4;  // release notes of NKI 0.4, 'New Features'
-constexpr int kFreeDimensions = 4;                      // of an access, within a partition; nki-aps.rst
+constexpr int64_t kQuadrantPartitions = 32;  // trainium_inferentia2_arch.rst, start_partition
+constexpr int kFreeDimensions = 4;           // of an access, within a partition; nki-aps.rst
 
 std::string space_names(SpaceMask spaces) {
   std::string text;
@@ -147,7 +146,7 @@ void check_free_dimensions(const Check& c, int slot, const Tile& tile) {
 void check_tensor_indirection(const Check& c, int slot, const Tile& tile, uint8_t accepts) {
   const Indirect& indirect = c.program.indirect(*tile.operand);
   if (indirect.kind != IndirectKind::kTensor) return;
-  if (c.generation < Generation::kV4)
+  if (!c.can.tile_indirection)
     c.fail_shared(10, FaultKind::kProgram,
                   fmt::format("{} uses .indirect(), which needs NeuronCore-v4 or newer", c.slot_name(slot)),
                   "gather with nc_n_gather or local_gather, or target trn3");
@@ -221,7 +220,7 @@ bool is_operator_of_v4(AluOp op) {
 }
 
 void check_operators(const Check& c) {
-  if (c.generation >= kOperatorsOfV4) return;
+  if (c.can.alu_absolute_and_relu) return;
   const auto attributes = c.definition.attributes;
   for (size_t i = 0; i < attributes.size(); ++i) {
     if (attributes[i].kind != AttributeKind::kAluOp && attributes[i].kind != AttributeKind::kOptionalAluOp)

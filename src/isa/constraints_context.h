@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/core_features.h"
 #include "base/generation.h"
 #include "isa/definitions.h"
 #include "isa/program.h"
@@ -75,12 +76,14 @@ class Check {
         in(in),
         definition(isa::definition(in.opcode)),
         generation(generation),
+        can(arch::core_features(generation)),
         moves_rows(moves_rows) {}
 
   const Program& program;
   const Instruction& in;
   const InstructionDefinition& definition;
   const Generation generation;
+  const arch::CoreFeatures& can;
   const bool moves_rows;           // see check()
   std::array<Tile, kTiles> tiles;  // filled for access operands by resolve()
 

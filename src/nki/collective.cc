@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "arch/core_features.h"
+
 namespace opentrn::nki {
 
 namespace {
@@ -21,9 +23,8 @@ constexpr std::array<std::string_view, 9> kNames = {"all_reduce",
                                                     "collective_permute",
                                                     "collective_permute_implicit",
                                                     "collective_permute_implicit_reduce"};
-constexpr int kPriorities = 4;                               // classes of service [doc: priority, 0-3]
-constexpr Generation kPriorityGeneration = Generation::kV4;  // "NeuronCore-v4+ only"
-constexpr int64_t kChannelsOfServer = 4;                     // of groups of all devices of a server
+constexpr int kPriorities = 4;            // classes of service [doc: priority, 0-3]
+constexpr int64_t kChannelsOfServer = 4;  // of groups of all devices of a server
 constexpr int64_t kChannels = 2;
 constexpr size_t kGatherVRanks = 4;  // "Each rank-list must have exactly 4 ranks"
 constexpr int kLogicalCoreOfV = 2;   // "Only LNC=2 is supported."
@@ -138,11 +139,11 @@ class Rules {
     if (call_.priority < 0) return;
     if (call_.priority >= kPriorities)
       fail("priority", fmt::format("priority {}; it is 0 to {}", call_.priority, kPriorities - 1));
-    if (machine_.generation() < kPriorityGeneration)
-      fail("priority",
-           fmt::format("priority is for NeuronCore-v{} and later; this is v{}", version(kPriorityGeneration),
-                       version(machine_.generation())),
-           "leave priority out");
+    if (!arch::core_features(machine_.generation()).dma_classes)
+      fail(
+          "priority",
+          fmt::format("priority is for NeuronCore-v4 and later; this is v{}", version(machine_.generation())),
+          "leave priority out");
   }
 
   void known_rank(int64_t rank) const {

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/core_features.h"
 #include "base/fault.h"
 
 namespace opentrn::runtime {
@@ -118,7 +119,7 @@ Settings read_settings(const std::function<std::optional<std::string>(const char
   if (machine && machine->lnc) settings.physical_cores_per_core = *machine->lnc;
   if (const auto lnc = variable("NEURON_LOGICAL_NC_CONFIG"))
     settings.physical_cores_per_core = number("NEURON_LOGICAL_NC_CONFIG", *lnc, 1, 2);
-  if (settings.physical_cores_per_core > 1 && settings.generation < Generation::kV3)
+  if (settings.physical_cores_per_core > 1 && !arch::core_features(settings.generation).logical_cores)
     refuse("NEURON_LOGICAL_NC_CONFIG", std::to_string(settings.physical_cores_per_core),
            fmt::format("1 on {}: logical cores of two begin with Trainium2", settings.target));
   if (machine) settings.cores = first_cores(machine->physical_cores / settings.physical_cores_per_core);

@@ -238,6 +238,27 @@ def test_the_page_of_assumptions_is_that_of_the_sources():
     assert sum(map(len, assumptions.found().values())) > 20
 
 
+def test_the_page_of_what_there_is_is_that_of_the_sources():
+    from devtool import status
+
+    assert status.PAGE.read_text() == status.page(), "run ./dev status"
+
+
+def test_the_page_of_what_there_is_misses_nothing():
+    """It reads tables with regular expressions: each is compared with a count that another one gives."""
+    from devtool import status
+
+    defined = (ROOT / "src/graph/op_definitions.cc").read_text().count("{OpKind::")
+    assert len(status.ops()) == defined - 1  # without func.call
+    headers = "".join(path.read_text() for path in (ROOT / "src/isa/instructions").glob("*.h"))
+    assert len(status.instructions()) == len(re.findall(r"\bX\(k\w+, \w+, \d+\)", headers))
+    taken, refused = status.onnx_rows()
+    rows = re.findall(r'^    \{"([^"]*)", "(\w+)"', (ROOT / "src/import/onnx/op_table.cc").read_text(), re.MULTILINE)
+    assert len(taken) + sum(map(len, refused.values())) == len(set(rows))
+    assert {"run", "ls", "replay", "serve"} <= set(status.commands()) and ("llama", "torch") in status.models()
+    assert "sort" in status.aten_rules()["scan"]
+
+
 def test_relative_links_lead_to_files():
     broken = []
     for path in documents():

@@ -134,6 +134,27 @@ def test_clang_format_is_clean():
     assert done.returncode == 0, f"run ./dev format: {changed}"
 
 
+def test_there_is_one_version_number():
+    """python/opentrn/__init__.py has it; the build, the wheel and the shims take it from there."""
+    source = (ROOT / "python" / "opentrn" / "__init__.py").read_text()
+    (version,) = re.findall(r'^__version__ = "(\d+\.\d+\.\d+)"$', source, re.MULTILINE)
+    said = re.compile(rf"(?<![\w.]){re.escape(version)}(?![\w.])")
+    own = re.compile(r"(?i)^\s*version\s*=|__version__|opentrn[ -_/]*v?\d|project\(")
+    elsewhere = [
+        f"{relative(path)}:{number}"
+        for path in tracked("*.py", "*.toml", "*.cmake", "*CMakeLists.txt", "*.cc", "*.h")
+        if "_test." not in path.name and "tests" not in path.parts
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if said.search(line) and own.search(line)
+    ]
+    assert elsewhere == [f"python/opentrn/__init__.py:{source[: source.index('__version__ =')].count(chr(10)) + 1}"]
+    released = re.findall(r"^## (\d+\.\d+\.\d+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert all(tuple(map(int, each.split("."))) <= tuple(map(int, version.split("."))) for each in released)
+    done = subprocess.run([sys.executable, "-m", "opentrn", "--version"], capture_output=True, text=True, check=True,
+                          env={"PYTHONPATH": str(ROOT / "python"), "PATH": ""})  # fmt: skip
+    assert version in done.stdout
+
+
 def test_changelog_has_unreleased():
     text = (ROOT / "CHANGELOG.md").read_text()
     section = re.search(r"^## Unreleased\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)

@@ -13,6 +13,7 @@ from devtool import (
     docsite,
     environment,
     sanitizers,
+    status,
     style,
     suites,
     system,
@@ -20,7 +21,7 @@ from devtool import (
     wheel,
 )
 from devtool.build import build
-from devtool.paths import ROOT, venv_bin
+from devtool.paths import ROOT, TOOLS, venv_bin
 from devtool.report import DevError, run, say
 
 _EPILOG = """\
@@ -41,12 +42,12 @@ def _set_up() -> None:
 
 def _python_tool(module: str, arguments: list[str]) -> int:
     """Builds, then runs `python -m module` in the caller's folder, so that relative paths work."""
-    package = ROOT.joinpath(*module.split("."))
+    package = (TOOLS if module.startswith("devtool.") else ROOT).joinpath(*module.split("."))
     if not (package / "__main__.py").exists() and not package.with_suffix(".py").exists():
         raise DevError(f"this checkout has no {module.replace('.', '/')} yet", "see docs/roadmap.md")
     _set_up()
     build("release", _PACKAGE)
-    search = os.pathsep.join([str(ROOT), str(ROOT / "python")])
+    search = os.pathsep.join([str(ROOT), str(ROOT / "python"), str(TOOLS)])
     command = [venv_bin("python"), "-m", module, *arguments]
     return run(command, hint="", env={"PYTHONPATH": search}, check=False)
 
@@ -94,6 +95,14 @@ def _fidelity(arguments: argparse.Namespace) -> int:
 
 def _assumptions(_: argparse.Namespace) -> int:
     return assumptions.write()
+
+
+def _status(_: argparse.Namespace) -> int:
+    return status.write()
+
+
+def _stubs(_: argparse.Namespace) -> int:
+    return _python_tool("devtool.stubs", [])
 
 
 def _docs(arguments: argparse.Namespace) -> int:
@@ -160,9 +169,11 @@ def _parser() -> argparse.ArgumentParser:
     add("wheel-test", _wheel_test, "build the wheel, install it into a new environment, run a kernel with it")
     add("fidelity", _fidelity, "predicted against published times")
     add("assumptions", _assumptions, "write docs/assumptions.md from the marks in the sources")
+    add("status", _status, "write docs/status.md from the tables of the sources")
+    add("stubs", _stubs, "write the type stubs of the C++ extensions and of nki.isa")
     docs = add("docs", _docs, "build the documents as a site, with the reference of the Python API, into out/docs")
     docs.add_argument("--serve", action="store_true", help="show it on a local port, and again after each change")
-    lint = add("lint", _lint, "check layers, ruff, vermin and clang-format")
+    lint = add("lint", _lint, "check layers, ruff, vermin, mypy and clang-format")
     lint.add_argument(
         "--tidy",
         nargs="*",

@@ -1,4 +1,4 @@
-"""./dev lint and ./dev format: clang-format and clang-tidy for C++, ruff and vermin for Python, the layer order."""
+"""./dev lint and ./dev format: clang-format, clang-tidy; ruff, vermin, mypy; the order of layers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from devtool import mypy_ratchet
 from devtool.build import build
 from devtool.paths import ROOT, venv_bin
 from devtool.report import DevError, run, say
@@ -85,6 +86,9 @@ def lint(tidy: list[str] | None) -> int:
     step("ruff", [venv_bin("ruff"), "check", "-q", ROOT])
     step("vermin", [venv_bin("vermin"), *_OLDEST_PYTHON, *tracked("*.py")])
     step("clang-format", [venv_bin("clang-format"), "--dry-run", "-Werror", *_cpp_files()])
+    say("mypy")
+    if not mypy_ratchet.check():
+        failed.append("mypy")
     if tidy is not None:
         files = [Path(name).resolve() for name in tidy] or tracked("src/*.cc")
         if not _is_tidy(files):

@@ -40,8 +40,7 @@ def initialize() -> None:
     from opentrn.jax import callbacks as jax_callbacks
     from opentrn.jax import dlpack as jax_dlpack
     from opentrn.jax import interrupts as jax_interrupts
-    from opentrn.jax import linalg as jax_linalg
-    from opentrn.jax import qr as jax_qr
+    from opentrn.jax import solvers as jax_solvers
     from opentrn.jax import top_k as jax_top_k
 
     named = os.environ.get("PJRT_NAMES_AND_LIBRARY_PATHS", "").split(",")
@@ -53,8 +52,7 @@ def initialize() -> None:
         _add_cpu()
         jax_dlpack.register()
         jax_interrupts.register(library_path())
-        jax_linalg.register()
-        jax_qr.register()
+        jax_solvers.register()
         jax_top_k.register()
         os.register_at_fork(after_in_child=_refuse_compilations)
 

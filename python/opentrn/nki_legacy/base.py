@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from opentrn.errors import InputError
 from opentrn.nki._machine import core_available
@@ -30,10 +30,16 @@ def _chosen() -> Any:
 _base = _chosen()
 IS_PLAIN = _base.__name__.endswith("plain")
 
-IndexExpr = _base.IndexExpr
-Tensor = _base.Tensor
-Tile = _base.Tile
-Probe = _base.Probe
+if TYPE_CHECKING:
+    IndexExpr: TypeAlias = Any  # of one of two modules
+    Tensor: TypeAlias = Any
+    Tile: TypeAlias = Any
+    Probe: TypeAlias = Any
+else:
+    IndexExpr = _base.IndexExpr
+    Tensor = _base.Tensor
+    Tile = _base.Tile
+    Probe = _base.Probe
 configure = _base.configure
 set_session = _base.set_session
 session_or_none = _base.session_or_none

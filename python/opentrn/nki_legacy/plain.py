@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,10 @@ class IndexExpr:
     """An integer array over index axes: the arithmetic of index.py, without shortcuts."""
 
     __slots__ = ("form", "constant")
+
+    if TYPE_CHECKING:  # what the dialect's own class adds
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __getitem__(self, key: Any) -> Any:
         return self._item_any(key)
@@ -107,6 +111,10 @@ class Tile:
 
     __slots__ = ("_tensor", "_blocks", "_offset", "_dims", "_dtype", "_indirect", "_limits", "deferred",
                  "valid", "_open", "_shape", "_raw")  # fmt: skip
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __init__(
         self,
@@ -284,6 +292,10 @@ class Deferred:
 
     __slots__ = ("shape", "dtype", "issue", "boxes", "sources", "region", "targets", "in_place", "exact",
                  "accumulate", "reduce", "site", "iteration")  # fmt: skip
+
+    if TYPE_CHECKING:  # set where an instruction is recorded
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype, issue: Callable[[Tile], None]):
         self.shape = shape

@@ -11,6 +11,11 @@ from opentrn.torch.text import Body, Value, numbers
 _REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 
 
+def real_of(dtype: torch.dtype) -> torch.dtype:
+    """Of complex dtypes that of their parts; others as they are."""
+    return _REAL.get(dtype, dtype)
+
+
 class Expr:
     """A value in a body of a program. Sizes of 1, missing first dimensions and Python numbers broadcast.
 
@@ -107,7 +112,7 @@ class Expr:
 
     def abs(self) -> Expr:
         """The length of complex numbers, real."""
-        kind = _REAL.get(self.dtype, self.dtype)
+        kind = real_of(self.dtype)
         return self.of(self.body.op("abs", [self.value], self.shape, kind))
 
     def real(self) -> Expr:

@@ -1,4 +1,4 @@
-"""Linear algebra taken apart into the decompositions that have rules (ops/triangular.py, lu.py, qr.py, eigen.py).
+"""Linear algebra taken apart into the decompositions that have rules (ops/triangular.py, ops/decompositions.py).
 
 As torch's own CPU kernels do it (2.13): the backward pass of `det` reads the factors and takes them, where the matrix
 is real and contiguous, for those of its transpose.

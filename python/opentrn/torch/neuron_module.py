@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -26,7 +26,7 @@ __all__ = [
     "set_rng_state_all", "set_stream", "simulated_time_us", "stream", "synchronize",
 ]  # fmt: skip
 
-Device = int | str | torch.device | None
+Device: TypeAlias = "int | str | torch.device | None"
 
 
 def _index(device: Device) -> int:

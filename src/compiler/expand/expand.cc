@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/activity.h"
+#include "compiler/expand/decompositions.h"
 #include "compiler/rewrite/rewrite.h"
 
 namespace opentrn::compiler {
@@ -44,6 +45,7 @@ const Expansion* expansion_of(const Function& function, const Op& op) {
       running_expansions(),
       window_expansions(),
       linear_algebra_expansions(),
+      decomposition_expansions(),
       random_expansions(),
       counting_expansions(),
       sort_key_expansions(),

@@ -21,6 +21,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/core_features.h"
 #include "compiler/analysis/device_type.h"
 #include "compiler/analysis/number_sets.h"
 #include "compiler/lowering/lowering.h"
@@ -358,7 +359,7 @@ bool takes(const graph::Function& function, const Op& op) {
 // beside an operand of 16 bits.
 DType tile_dtype(DType kept, DType wide, Generation generation) {
   const bool fp8 = kept == DType::kFloat8E4M3 || kept == DType::kFloat8E5M2 ||
-                   (kept == DType::kFloat8E4M3Fn && generation >= Generation::kV4);
+                   (kept == DType::kFloat8E4M3Fn && arch::core_features(generation).matmul_fp8_e4m3fn);
   return fp8 && size_bytes(wide) == 2 ? kept : wide;
 }
 
@@ -438,8 +439,8 @@ class Product : public TileSource {
       std::swap(left_, right_);
       std::swap(l_dtype_, r_dtype_);
     }
-    doubles_ =
-        emitter_.generation() >= Generation::kV3 && size_bytes(l_dtype_) == 1 && size_bytes(r_dtype_) == 1;
+    doubles_ = arch::core_features(emitter_.generation()).matmul_double_row && size_bytes(l_dtype_) == 1 &&
+               size_bytes(r_dtype_) == 1;
     const int64_t rows = left_.matrix().rows(), columns = right_.matrix().rows();
     panel_ = panel_of(rows, columns);
     keep_left_ =

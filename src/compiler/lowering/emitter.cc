@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/core_features.h"
 #include "arch/tables.h"
 #include "compiler/lowering/residency.h"
 #include "compiler/lowering/turned_copy.h"
@@ -296,7 +297,7 @@ void Emitter::inline_kernel(const isa::Kernel& kernel,
 // On NeuronCore-v2 only, whose engines the backend does not choose between. By what instructions usually
 // take: to look at each one's operands gives programs that are no faster (decision 0035).
 void Emitter::count_work(const isa::Instruction& instruction) {
-  if (generation() != Generation::kV2) return;
+  if (arch::core_features(generation()).scalar_copies) return;
   int64_t columns = 0;
   bool psum = false;
   for (const Operand& operand : program_->operands(instruction)) {
@@ -324,7 +325,7 @@ double Emitter::busy_ns(Opcode opcode, Engine engine, int64_t columns) const {
 }
 
 bool Emitter::scalar_is_freer(const Tile& dst) const {
-  if (generation() != Generation::kV2) return false;
+  if (arch::core_features(generation()).scalar_copies) return false;
   const int64_t columns = dst.columns * dst.runs * dst.groups;
   return vector_lead_ns_ + busy_ns(Opcode::kTensorCopy, Engine::kVector, columns) >
          busy_ns(Opcode::kActivation, Engine::kScalar, columns);
@@ -510,7 +511,8 @@ void Emitter::tensor_copy(const Tile& dst, const Tile& src, Engine engine) {
   };
   // Scalar has no tensor_copy on NeuronCore-v2; an activation does the same.
   const bool scalar = engine == Engine::kScalar || (engine == Engine::kUnknown && scalar_is_freer(dst));
-  if (generation() == Generation::kV2 && scalar && is_float(dst.dtype) && is_float(src.dtype))
+  if (!arch::core_features(generation()).scalar_copies && scalar && is_float(dst.dtype) &&
+      is_float(src.dtype))
     return activation(ActivationFunction::kCopy, dst, src);
   append(Opcode::kTensorCopy, engine, {operand(dst), operand(src)}, {});
 }

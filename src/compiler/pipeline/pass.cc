@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "base/interrupt.h"
 #include "compiler/canonicalise/passes.h"
+#include "compiler/expand/decompositions.h"
 #include "compiler/expand/expand.h"
 #include "compiler/expand/host_ops.h"
 #include "compiler/recognise/recognise.h"
@@ -76,6 +77,11 @@ constexpr Pass kPasses[] = {
     {"integer-weights", "compiling: keeping integer weights",
      "weights that the model has in integers stay in eight bits",
      counted<keep_integer_weights, &PassCounts::integer_weights>},
+    {"expand-decompositions", "compiling: expanding decompositions",
+     "QR, LU, eigenvalues and singular values are written as loops",
+     [](Function& function, const PassInput&, PassCounts&) -> int64_t {
+       return expand_decompositions(function);
+     }},
     {"split-complex-carries", "compiling: splitting complex values",
      "complex values that loops carry and regions combine become two real ones",
      silent<split_complex_carries>},

@@ -131,6 +131,7 @@ class Pipeline {
     pass("inline-calls");
     pass("empty-values");
     if (improves_) pass("integer-weights");
+    pass("expand-decompositions");
     pass("split-complex-carries");
   }
 

@@ -1,6 +1,7 @@
 // Calls, branches and loops, and what leaves the program: custom calls, infeed, outfeed.
 #include "graph/eval/bodies.h"
 #include "graph/eval/interpreter.h"
+#include "graph/eval/solvers.h"
 
 namespace opentrn::graph::eval {
 
@@ -87,6 +88,7 @@ Items while_op(const Call& call) {
 Items custom_call(const Call& call) {
   const std::string& target = call.op().string(Attr::call_target_name);
   if (target == "Sharding") return call.operands();
+  if (const auto kind = solver_of(call.op())) return solver(call, *kind);
   if (call.options().device_call) {
     std::vector<Type> stated;
     for (size_t i = 0; i < call.op().results.size(); ++i) stated.push_back(call.stated(i));

@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "graph/shape/rules.h"
+#include "graph/shape/solver.h"
 
 namespace opentrn::graph::shape {
 
@@ -115,7 +116,10 @@ Types composite(const Context& c) {
   return callee_results(c, callee_of(c, Attr::decomposition, 2), 3);
 }
 
-Types custom_call(const Context& c) { return {c.stated().begin(), c.stated().end()}; }
+Types custom_call(const Context& c) {
+  if (const auto kind = solver_of(c.op())) return solver(c, *kind);
+  return {c.stated().begin(), c.stated().end()};
+}
 
 Types optimization_barrier(const Context& c) {
   Types types;

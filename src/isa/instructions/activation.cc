@@ -49,18 +49,18 @@ void check_activation(const Check& c) {
   c.dtype_in(3, kScale, kFp32);
   if (c.has_tile(kBias) && c.tile(kBias).dtype() == DType::kTFloat32) [[unlikely]]
     c.fail(4, "bias is tfloat32; every other type is possible");
-  if (c.generation < Generation::kV3 && c.has_immediate(kBias) && c.immediate(kBias) != 0) [[unlikely]]
+  if (!c.can.activation_bias_number && c.has_immediate(kBias) && c.immediate(kBias) != 0) [[unlikely]]
     c.fail(5, fmt::format("bias is {}; before NeuronCore-v3 it must be a [P, 1] tile", c.immediate(kBias)),
            "fill a tile with memset and pass it");
   c.vector_of(6, kReduceRes, kData);
   const int64_t reduce_op = c.integer(kAReduceOp);
   if (reduce_op >= 0 && static_cast<AluOp>(reduce_op) != AluOp::kAdd &&
-      (!always_reduces || c.generation < Generation::kV3)) [[unlikely]]
+      (!always_reduces || !c.can.activation_reduce_operators)) [[unlikely]]
     c.fail(7, fmt::format("reduce_op is {}; only add is possible", name(static_cast<AluOp>(reduce_op))),
            "activate2 has more on NeuronCore-v4");
   no_scatter_into_psum_on_scalar(c, 8, kDst);
   const bool reciprocal = static_cast<ActivationFunction>(c.integer(kAOp)) == ActivationFunction::kReciprocal;
-  if (c.generation < Generation::kV3 && reciprocal && c.has_tile(kBias)) [[unlikely]]
+  if (!c.can.activation_reciprocal_bias && reciprocal && c.has_tile(kBias)) [[unlikely]]
     c.fail(always_reduces ? 9 : 10, "reciprocal with a bias; before NeuronCore-v3 it has none",
            "add the bias with tensor_scalar first");
   if (!always_reduces && reduce_cmd_is(c, kAReduceCmd, {ReduceCmd::kLoadReduce})) [[unlikely]]

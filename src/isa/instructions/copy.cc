@@ -31,7 +31,7 @@ void check_tensor_copy(const Check& c) {
   using namespace slot::tensor_copy;
   c.same_shape(1, kDst, kSrc);
   if (c.in.engine == Engine::kScalar) {
-    if (c.generation < Generation::kV3)
+    if (!c.can.scalar_copies)
       c.fail(2, "the Scalar engine copies from NeuronCore-v3 on", "use activation with op=nl.copy");
     if (c.indirect(kDst, IndirectKind::kTensor) && c.tile(kDst).in_psum())
       c.fail(3, "the Scalar engine cannot scatter into PSUM", "use engine.vector");

@@ -25,7 +25,7 @@ DgeMode dge_mode(const Check& c, int slot) { return static_cast<DgeMode>(c.integ
 
 // Hardware DGE on `generation`; `number` is the instruction's rule.
 void hwdge_exists(const Check& c, int number) {
-  if (c.generation < Generation::kV3)
+  if (!c.can.hardware_descriptors)
     c.fail(number, "dge_mode=hwdge needs NeuronCore-v3 or newer", "use dge_mode.unknown or swdge");
 }
 
@@ -33,10 +33,9 @@ void priority_allowed(const Check& c, int number, int64_t priority) {
   constexpr int64_t kNotGiven = -1, kLowest = 3;
   if (priority == kNotGiven) [[likely]]
     return;
-  if (c.generation < Generation::kV4 || priority < 0 || priority > kLowest)
-    c.fail(
-        number, fmt::format("priority is {}; 0 to {} exist, from NeuronCore-v4 on", priority, kLowest),
-        c.generation < Generation::kV4 ? "leave priority out, or target trn3" : "use 0 (first) to 3 (last)");
+  if (!c.can.dma_classes || priority < 0 || priority > kLowest)
+    c.fail(number, fmt::format("priority is {}; 0 to {} exist, from NeuronCore-v4 on", priority, kLowest),
+           !c.can.dma_classes ? "leave priority out, or target trn3" : "use 0 (first) to 3 (last)");
 }
 
 // -- dma_copy

@@ -182,7 +182,7 @@ void check_tensor_scalar(const Check& c) {
     c.dtype_in(8, kOperand1, kFp32);
   }
   if (c.in.engine == Engine::kScalar) {
-    if (c.generation <= Generation::kV3) scalar_engine_operators(c);
+    if (!c.can.scalar_every_operator) scalar_engine_operators(c);
     no_scatter_into_psum_on_scalar(c, 9, kDst);
   }
 }

@@ -23,7 +23,7 @@ constexpr DTypes kFp32OrBf16 = {DType::kFloat32, DType::kBFloat16};
 // Columns that fit: one PSUM bank of fp32 up to v3, all banks from v4 on.
 int64_t moving_columns_max(const Check& c, DType dst) {
   const Limits& max = limits(c.generation);
-  if (c.generation < Generation::kV4) return max.psum_bank_bytes_per_partition / size_bytes(DType::kFloat32);
+  if (!c.can.matmul_over_banks) return max.psum_bank_bytes_per_partition / size_bytes(DType::kFloat32);
   return max.psum_bytes_per_partition / size_bytes(dst);
 }
 
@@ -43,7 +43,7 @@ void check_tiling(const Check& c, int number, const ArraySlots& s) {
                                  c.integer(s.row), c.integer(s.column)));
     return;
   }
-  const bool small_tiles = c.generation >= Generation::kV3;
+  const bool small_tiles = c.can.matmul_small_tiles;
   if (!array_slice(c.integer(s.rows), c.integer(s.row), small_tiles) ||
       !array_slice(c.integer(s.columns), c.integer(s.column), small_tiles))
     c.fail(number, fmt::format("tile_size is ({}, {}) at ({}, {}); sizes are {}64 or 128, positions "
@@ -66,7 +66,7 @@ void one_psum_bank(const Check& c, int number) {
   const Tile& dst = c.tile(slot::nc_matmul::kDst);
   const int64_t bank = limits(c.generation).psum_bank_bytes_per_partition;
   const int64_t row = dst.tensor->row_bytes();
-  if (c.generation >= Generation::kV4 || !dst.in_psum() || row == 0) return;
+  if (c.can.matmul_over_banks || !dst.in_psum() || row == 0) return;
   if (!dst.tensor->address && row <= bank) [[likely]]
     return;
   const int64_t size = size_bytes(dst.dtype());
@@ -105,8 +105,8 @@ bool any_indirect(const Check& c, int operands) {
 
 void check_double_row(const Check& c) {
   using namespace slot::nc_matmul;
-  if (c.generation < Generation::kV3) c.fail(8, "perf_mode double_row needs NeuronCore-v3 or newer");
-  const DTypes fp8 = c.generation >= Generation::kV4 ? kFp8Ocp : kFp8Legacy;
+  if (!c.can.matmul_double_row) c.fail(8, "perf_mode double_row needs NeuronCore-v3 or newer");
+  const DTypes fp8 = c.can.matmul_fp8_e4m3fn ? kFp8Ocp : kFp8Legacy;
   for (int operand : {int{kStationary}, int{kMoving}}) {
     c.dtype_in(9, operand, fp8);
     const Pattern& p = *c.tile(operand).pattern;
@@ -296,7 +296,7 @@ void check_nc_matmul(const Check& c) {
   const DType a = stationary.dtype(), b = moving.dtype();
   if (!transposes) {
     const DTypes allowed =
-        c.generation >= Generation::kV4 ? kMatmulTypes | DTypes{DType::kFloat8E4M3Fn} : kMatmulTypes;
+        c.can.matmul_fp8_e4m3fn ? kMatmulTypes | DTypes{DType::kFloat8E4M3Fn} : kMatmulTypes;
     c.dtype_in(6, kStationary, allowed);
     c.dtype_in(6, kMoving, allowed);
     if (kFp32Class.has(a) != kFp32Class.has(b)) [[unlikely]]
@@ -304,7 +304,7 @@ void check_nc_matmul(const Check& c) {
              fmt::format("stationary is {}, moving is {}; a 32-bit operand needs a 32-bit partner", name(a),
                          name(b)),
              "convert one of them with tensor_copy");
-    c.dtype_in(14, kDst, c.generation >= Generation::kV4 ? kFp32OrBf16 : kFp32);
+    c.dtype_in(14, kDst, c.can.matmul_bf16_result ? kFp32OrBf16 : kFp32);
   }
   if (mixes_e4m3(a, b)) [[unlikely]]
     c.fail(13, "float8_e4m3 and float8_e4m3fn cannot meet in one matmul",

@@ -14,10 +14,9 @@ void random_state(const Check& c, int slot) {
   c.dtype_in(1, slot, kUint32);
   const bool vector = c.in.engine == Engine::kVector;
   c.elements(2, slot, vector ? kXorwowWordsVector : kXorwowWordsGpSimd);
-  if (vector && c.generation < Generation::kV4)
+  if (vector && !c.can.vector_random_state)
     c.fail(3, "the Vector engine has a readable state from NeuronCore-v4 on", "use engine.gpsimd");
-  const bool psum_possible =
-      c.in.opcode == Opcode::kRandGetState && c.generation >= Generation::kV4 && vector;
+  const bool psum_possible = c.in.opcode == Opcode::kRandGetState && c.can.vector_random_state && vector;
   if (tile.in_psum() && !psum_possible)
     c.fail(4, fmt::format("{} is in PSUM; it must be in SBUF", c.slot_name(slot)));
 }
@@ -69,7 +68,7 @@ constexpr Constraint kRngConstraints[] = {
 void check_rng(const Check& c) {
   using namespace slot::rng;
   c.dtype_in(1, kDst, kIntegers);
-  if (c.in.engine == Engine::kGpSimd && c.generation < Generation::kV3)
+  if (c.in.engine == Engine::kGpSimd && !c.can.gpsimd_random)
     c.fail(2, "GpSimd generates random numbers from NeuronCore-v3 on", "use engine.vector");
 }
 

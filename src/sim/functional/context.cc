@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "arch/core_features.h"
 #include "isa/tensor_label.h"
 #include "numerics/convert.h"
 
@@ -529,7 +530,8 @@ void Context::mark_written(const View& view, Writer writer) const {
                      isa::tensor_label(program, view.tensor)));
   // From NeuronCore-v4 on, a matmul may accumulate onto what another engine wrote. [doc: nki.isa.nc_matmul]
   const bool psum = view.space == MemorySpace::kPsum;
-  const bool sets = psum && (writer == Writer::kMatmul || generation() >= Generation::kV4);
+  const bool sets =
+      psum && (writer == Writer::kMatmul || arch::core_features(generation()).psum_accumulates_any);
   const bool clears = psum && !sets;
   const bool done = buffer.initialised().all() && (!sets || buffer.accumulatable().all()) &&
                     (!clears || buffer.accumulatable().none());

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/core_features.h"
 #include "sim/functional/instructions/body.h"
 #include "sim/functional/rows.h"
 #include "sim/functional/transfer.h"
@@ -20,7 +21,8 @@ void tensor_copy(Context& cx) {
   cx.expect_same_shape(dst, src, kDst, kSrc);
   unwritten.carry_to(cx, dst);
   cx.separate(dst, src);
-  const bool through_f32 = cx.generation() == Generation::kV2 && cx.engine() == isa::Engine::kScalar;
+  const bool through_f32 =
+      !arch::core_features(cx.generation()).scalar_copies && cx.engine() == isa::Engine::kScalar;
   if (src.dtype == dst.dtype && !through_f32) {
     transfer(cx, src, dst);
     return;

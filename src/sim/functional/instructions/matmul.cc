@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/core_features.h"
 #include "isa/tensor_label.h"
 #include "numerics/alu.h"
 #include "numerics/matmul.h"
@@ -306,7 +307,8 @@ void nc_matmul(Context& cx) {
   View moving = cx.source(kMoving);
   if (stationary.partitions != moving.partitions)
     cx.expect_partitions(moving, kMoving, stationary.partitions);
-  const bool transposes = cx.boolean(kAIsTranspose) && cx.generation() >= Generation::kV3;
+  const bool transposes =
+      cx.boolean(kAIsTranspose) && arch::core_features(cx.generation()).matmul_transposes_bits;
   if (transposes && cx.integer(kAAccumulate) == kAccumulate)
     cx.broken("is_transpose", "transpose mode moves bits and cannot accumulate", "leave accumulate unset");
   ProductTarget target(cx, kDst, transposes ? kOverwrite : cx.integer(kAAccumulate));

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/core_features.h"
 #include "numerics/transpose.h"
 #include "sim/functional/instructions/body.h"
 #include "sim/functional/instructions/mx_scales.h"
@@ -57,7 +58,8 @@ View widened(Context& cx, const View& view) {
 void nc_transpose(Context& cx) {
   using namespace isa::slot::nc_transpose;
   const bool on_tensor = cx.in_psum(kDst) && cx.engine() != isa::Engine::kVector;
-  const bool computes = on_tensor && cx.generation() == Generation::kV2;  // see spread_non_finite
+  const bool computes =
+      on_tensor && !arch::core_features(cx.generation()).matmul_transposes_bits;  // see spread_non_finite
   const std::optional<Unwritten> unwritten = computes ? std::nullopt : std::optional<Unwritten>({cx, kData});
   View data = computes ? cx.source(kData) : unwritten->source();
   const View dst = cx.destination(kDst, on_tensor ? Writer::kMatmul : Writer::kOther);

@@ -1,0 +1,86 @@
+"""Decompositions on the platform `neuron`: JAX has them for its own platforms only, through LAPACK.
+
+They are custom calls which the compiler expands (src/graph/solver_call.h, src/compiler/expand). `svd` and `polar`
+follow, which JAX builds of these. Outside of `shard_map` Shardy knows nothing of a custom call: matrices that are cut
+among devices are joined in front of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+def _call(context: Any, name: str, operands: Sequence[Any], avals_out: Sequence[Any], words: str = "") -> list[Any]:
+    """The results of `opentrn.<name>`, of the shapes and dtypes of `avals_out`."""
+    from jax._src.interpreters import mlir
+
+    op = mlir.custom_call(
+        f"opentrn.{name}",
+        result_types=[kind for aval in avals_out for kind in mlir.aval_to_ir_types(context.module_context, aval)],
+        operands=operands,
+        backend_config=words,
+    )
+    return list(op.results)
+
+
+def _part(value: Any, shape: Sequence[int], first: int, count: int) -> Any:
+    """[..., first : first + count] of a value of this shape."""
+    from jax._src.interpreters import mlir
+    from jax._src.lib.mlir.dialects import hlo
+
+    start, limit = [0] * len(shape), list(shape)
+    start[-1], limit[-1] = first, first + count
+    numbers = (mlir.dense_int_array(each) for each in (start, limit, [1] * len(shape)))
+    return hlo.slice(value, *numbers)
+
+
+def _eigh(context: Any, operand: Any, *, lower: bool, sort_eigenvalues: bool, subset_by_index: Any,
+          algorithm: Any) -> list[Any]:  # fmt: skip
+    """As eigh_p: eigenvectors, then eigenvalues, of the last two dimensions."""
+    del algorithm
+    (aval,) = context.avals_in
+    vectors_out, values_out = context.avals_out
+    size = aval.shape[-1]
+    values_whole = values_out.update(shape=(*aval.shape[:-2], size))
+    words = " ".join(["lower" if lower else "upper", *(["sorted"] if sort_eigenvalues else [])])
+    values, vectors = _call(context, "eigh", [operand], [values_whole, aval], words)
+    if subset_by_index is not None and vectors_out.shape != aval.shape:
+        first, count = subset_by_index[0], vectors_out.shape[-1]
+        vectors = _part(vectors, aval.shape, first, count)
+        values = _part(values, values_whole.shape, first, count)
+    return [vectors, values]
+
+
+def _geqrf(context: Any, operand: Any, **_: Any) -> list[Any]:
+    """As geqrf_p: the packed factors and the coefficients, of the last two dimensions."""
+    return _call(context, "geqrf", [operand], context.avals_out)
+
+
+def _householder_product(context: Any, matrix: Any, taus: Any) -> list[Any]:
+    """As householder_product_p: the orthogonal or unitary factor of the reflections in `matrix`."""
+    import jax.numpy as jnp
+    from jax._src.interpreters import mlir
+
+    aval = context.avals_in[0]
+
+    def identity() -> Any:
+        return jnp.broadcast_to(jnp.eye(*aval.shape[-2:], dtype=aval.dtype), aval.shape)
+
+    plain = context.replace(avals_in=[], avals_out=[aval])
+    (one,) = mlir.lower_fun(identity, multiple_results=False)(plain)
+    return _call(context, "ormqr", [matrix, taus, one], context.avals_out)
+
+
+def register() -> None:
+    """Makes JAX lower `eigh`, `geqrf` and `householder_product` for `neuron`, and `lu`, whose rule for all platforms
+    is not made for `shard_map`."""
+    from jax._src.interpreters import mlir
+    from jax._src.lax import linalg
+
+    from opentrn.jax.axes import lowering
+
+    mlir.register_lowering(linalg.eigh_p, _eigh, platform="neuron")
+    mlir.register_lowering(linalg.geqrf_p, _geqrf, platform="neuron")
+    mlir.register_lowering(linalg.householder_product_p, _householder_product, platform="neuron")
+    mlir.register_lowering(linalg.lu_p, lowering(linalg._lu_python, multiple_results=True), platform="neuron")

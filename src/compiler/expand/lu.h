@@ -1,0 +1,15 @@
+// LU decompositions with exchanges of rows, as LAPACK's getrf has them, column by column for a whole batch.
+#pragma once
+
+#include "compiler/expand/batch.h"
+
+namespace opentrn::compiler {
+
+struct Elimination {
+  Batch packed;  // [batch, rows, columns]: L below U
+  Batch pivots;  // [batch, 1, count], i32: the row that each was exchanged with, from 1
+  Batch info;    // [batch, 1, 1], i32: 0, or the place of the first pivot that is zero, from 1
+};
+Elimination eliminated(const Batch& a, bool pivots);
+
+}  // namespace opentrn::compiler

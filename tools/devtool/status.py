@@ -1,0 +1,267 @@
+"""docs/status.md: what there is, read off the code's own tables. `./dev status` writes it, a test holds it to them.
+
+Nothing is run: a row says that the table has an entry, and the tests of the entry say that it is right.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections import defaultdict
+from collections.abc import Iterator
+
+from devtool.paths import ROOT
+
+PAGE = ROOT / "docs" / "status.md"
+_HEAD = """\
+# What there is
+
+Operators by route, instructions by generation, models and commands. Written by `./dev status` from the tables of the
+sources, which a test compares: change those. What is missing, and why, is in the [roadmap](roadmap.md); how it is
+tested against other projects is in [conformance](../conformance/models/README.md).
+"""
+
+
+def _text(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def _texts(pattern: str) -> str:
+    files = sorted(path for path in ROOT.glob(pattern) if not path.stem.endswith("_test"))
+    return re.sub(r"//.*", "", "\n".join(path.read_text(encoding="utf-8") for path in files))
+
+
+# ---- ops of graphs
+
+
+def ops() -> list[str]:
+    """The enumerators of graph::OpKind without their last `_`: abs, chlo_acos, call."""
+    text = _text("src/graph/op_kind.h")
+    found = []
+    for dialect, prefix in (("STABLEHLO", ""), ("CHLO", "chlo_")):
+        body = re.search(rf"#define OPENTRN_GRAPH_{dialect}_OPS\(X\)(.*?)(?:\n\n|\n#)", text, re.DOTALL)
+        assert body is not None
+        found += [prefix + name for name in re.findall(r"X\([\s\\]*(\w+)\s*\)", body[1])]
+    return found
+
+
+def _named(text: str) -> set[str]:
+    return set(re.findall(r"OpKind::(\w+)_\b", text))
+
+
+def op_rows() -> list[tuple[str, str, str]]:
+    """(op, evaluator, device): how each has it; empty where it has not."""
+    evaluator = _named(_texts("src/graph/eval/*.cc"))
+    kernels, tables = _named(_texts("src/compiler/lowering/*.cc")), _rows_of_expansions()
+    early = _named(_texts("src/compiler/canonicalise/*.cc")) | _named(_texts("src/compiler/expand/*.cc"))
+    definitions = _text("src/graph/op_definitions.cc")
+    evaluator |= set(re.findall(r"OpKind::(\w+)_,\s*OpClass::kBroadcasting", definitions))
+    between = set(re.findall(r"OpKind::(\w+)_,\s*OpClass::kCollective", definitions))
+    rows = []
+    for op in ops():
+        device = "kernel" if op in kernels else ""
+        if op in tables:
+            device = "kernel, or expanded" if op in kernels else "expanded"
+        elif op in between:
+            device = "between devices"
+        elif not device and op in early:
+            device = "rewritten"
+        if not device and op in evaluator:
+            device = "host"
+        name = op.replace("chlo_", "chlo.", 1) if op.startswith("chlo_") else op
+        rows.append((name, "yes" if op in evaluator else "", device))
+    return rows
+
+
+def _rows_of_expansions() -> set[str]:
+    text = _texts("src/compiler/expand/*.cc")
+    return set(re.findall(r"\{\s*OpKind::(\w+)_,\s*\w+,\s*[\w<>:]+\}", text))
+
+
+# ---- ONNX
+
+
+def onnx_rows() -> tuple[list[str], dict[str, list[str]]]:
+    """(operators that are imported, refused ones by reason)"""
+    text = _text("src/import/onnx/op_table.cc")
+    reasons = dict(re.findall(r'constexpr std::string_view (k\w+) =\s*"([^"]+)";', text))
+    taken: set[str] = set()
+    refused = defaultdict(list)
+    for domain, name, function, reason in re.findall(r'\{"([^"]*)", "(\w+)", \d+, (\w+), (\{\}|k\w+|"[^"]*")\}', text):
+        shown = f"{domain}.{name}" if domain else name
+        if function == "nullptr":
+            refused[reasons.get(reason, reason.strip('"'))].append(shown)
+        else:
+            taken.add(shown)
+    return sorted(taken), dict(refused)
+
+
+# ---- ATen
+
+
+def aten_rules() -> dict[str, list[str]]:
+    """By family (file of python/opentrn/torch/ops): the ops that have a rule, without their overloads."""
+    found = {}
+    for path in sorted((ROOT / "python/opentrn/torch/ops").glob("*.py")):
+        names = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "emits":
+                names |= {each.value for each in node.args if isinstance(each, ast.Constant)}
+        if names:
+            found[path.stem] = sorted({re.sub(r"\.\w+$", "", name) if not name.startswith("prims.") else name
+                                       for name in names})  # fmt: skip
+    return found
+
+
+# ---- instructions
+
+
+def _time_of(name: str, engines: str, tables: str, reasons: dict[str, str]) -> str:
+    """Where the time of an instruction comes from."""
+    rows = re.findall(rf"^\[instruction\.{name}(?:\.\w+)*\]\n(.*?)(?=^\[|\Z)", tables, re.MULTILINE | re.DOTALL)
+    if any('"unknown"' in row for row in rows):
+        return "no source: the user states it"
+    if rows:
+        return "a row of the tables"
+    return reasons.get(name, "" if engines == "any" else "no source")
+
+
+def instructions() -> list[tuple[str, str, int, str]]:
+    """(name, engines, first generation, where its time comes from) by name."""
+    tables = "\n".join(_text(f"src/arch/tables/timing_v{version}.toml") for version in (1, 2, 3, 4))
+    reasons = dict(re.findall(r'\{"(\w+)", "([^"]+)"\},', _text("src/sim/timing/cost_rows_test.cc")))
+    found = []
+    for path in sorted((ROOT / "src/isa/instructions").glob("*.cc")):
+        text = path.read_text()
+        for body in re.findall(r"constexpr InstructionDefinition \w+ = \{(.*?)\n\};", text, re.DOTALL):
+            name = re.search(r'\.name = "(\w+)"', body)
+            engines = re.search(r"\.engines = ([^,]+),", body)
+            first = re.search(r"\.first_generation = Generation::kV(\d)", body)
+            assert name and engines and first, path
+            shown = ", ".join(re.findall(r"kOn(\w+)", engines[1])).replace("Dma", "DMA") or "any"
+            found.append((name[1], shown, int(first[1]), _time_of(name[1], shown, tables, reasons)))
+    return sorted(found)
+
+
+# ---- commands and models
+
+
+def commands() -> dict[str, str]:
+    """Name -> its line of help."""
+    found: dict[str, str] = {}
+    for path in sorted((ROOT / "python/opentrn/cli").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith("commands.add_parser"):
+                continue
+            text = next((each.value for each in node.keywords if each.arg == "help"), None)
+            if isinstance(node.args[0], ast.Constant) and isinstance(text, ast.Constant):
+                found[node.args[0].value] = text.value
+    for node in ast.walk(ast.parse(_text("python/opentrn/cli/commands.py"))):
+        if isinstance(node, ast.FunctionDef) and node.name == "_add_cpp_commands":
+            loop = next(each for each in ast.walk(node) if isinstance(each, ast.For))
+            found |= dict(ast.literal_eval(loop.iter))
+    return dict(sorted(found.items()))
+
+
+def models() -> list[tuple[str, str]]:
+    """(name, form) of the architectures of conformance/models."""
+    found = []
+    for node in ast.walk(ast.parse(_text("conformance/models/catalogue.py"))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Entry":
+            form = next((ast.literal_eval(each.value) for each in node.keywords if each.arg == "form"), "torch")
+            found.append((ast.literal_eval(node.args[0]), form))
+    return found
+
+
+# ---- the page
+
+
+def _table(heads: tuple[str, ...], rows: Iterator[tuple[str, ...]] | list[tuple[str, ...]]) -> str:
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
+
+
+def _list(names: list[str]) -> str:
+    return textwrap.fill(", ".join(f"`{name}`" for name in names), 118, break_on_hyphens=False) + "\n"
+
+
+def _graph_ops() -> str:
+    rows = op_rows()
+    evaluated = sum(bool(row[1]) for row in rows)
+    compiled = sum(row[2] not in ("", "host") for row in rows)
+    text = (
+        f"\n## StableHLO and CHLO\n\nOf {len(rows)} ops the evaluator computes {evaluated} and {compiled} are compiled"
+        " for the device. Text and bytecode of StableHLO have all of them; HLO's opcodes, ONNX's operators and ATen's"
+        ' ops become these. Under "device": a kernel computes the op, or it is expanded into other ops, or rewritten'
+        " before kernels are chosen, or devices exchange data for it; or the host computes it, which"
+        " `--strict` refuses. Whether a kernel takes an op depends on its types too: `opentrn coverage` says it of a"
+        " model.\n"
+    )
+    return _filled(text) + "\n" + _table(("op", "evaluator", "device"), [(f"`{row[0]}`", *row[1:]) for row in rows])
+
+
+def _filled(text: str) -> str:
+    """Paragraphs in lines of at most 120 columns; headings stay."""
+    parts = text.split("\n\n")
+    return (
+        "\n\n".join(
+            part if part.lstrip().startswith("#") else textwrap.fill(part, 120, break_on_hyphens=False)
+            for part in parts
+        )
+        + "\n"
+    )
+
+
+def _onnx() -> str:
+    taken, refused = onnx_rows()
+    text = f"\n## ONNX\n\n{len(taken)} operators are imported:\n\n{_list(taken)}\nRefused, with the reason:\n\n"
+    return text + _table(("why", "operators"), [(why, ", ".join(f"`{n}`" for n in names))
+                                                for why, names in sorted(refused.items())])  # fmt: skip
+
+
+def _aten() -> str:
+    families = aten_rules()
+    total = len({name for names in families.values() for name in names})
+    text = (
+        f"\n## PyTorch\n\n{total} ops of ATen and prims have a rule that writes them for the device; all others that"
+        " torch takes apart are made of these. [Conformance](../conformance/torch/README.md) says how many of torch's"
+        " own samples pass.\n"
+    )
+    rows = [(f"`{family}`", ", ".join(f"`{name}`" for name in names)) for family, names in families.items()]
+    return _filled(text) + "\n" + _table(("family", "ops"), rows)
+
+
+def _instructions() -> str:
+    rows = instructions()
+    text = (
+        f"\n## NKI instructions\n\n{len(rows)} instructions, those of `nki.isa` and what loops are made of, with values"
+        " on every generation from their first on.\n"
+    )
+    marks = [
+        (f"`{name}`", engines, *("yes" if generation >= first else "" for generation in (1, 2, 3, 4)), time)
+        for name, engines, first, time in rows
+    ]
+    heads = ("instruction", "engines", "v1 Inf1", "v2 Trn1, Inf2", "v3 Trn2", "v4 Trn3", "time")
+    return _filled(text) + "\n" + _table(heads, marks)
+
+
+def page() -> str:
+    """The text of PAGE."""
+    shown = [(f"`{name}`", "ONNX, `torch.export`" if form == "torch" else "StableHLO of JAX")
+             for name, form in models()]  # fmt: skip
+    parts = [
+        _HEAD, _graph_ops(), _onnx(), _aten(), _instructions(),
+        "\n## Models\n\nThose that `./dev conformance models` compares with other runtimes:\n\n",
+        _table(("architecture", "as"), shown),
+        "\n## Commands\n\n",
+        _table(("command", "what it does"), [(f"`opentrn {name}`", text) for name, text in commands().items()]),
+    ]  # fmt: skip
+    return "".join(parts)
+
+
+def write() -> int:
+    """Writes PAGE."""
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"wrote {PAGE.relative_to(ROOT)}")
+    return 0
