@@ -17,6 +17,7 @@ import subprocess
 import sys
 import sysconfig
 import time
+import tomllib
 import venv
 from pathlib import Path
 
@@ -42,6 +43,13 @@ def environment(folder: Path) -> Path:
     own = Path(sysconfig.get_path("purelib"))
     site = next((folder / "lib").glob("python3*/site-packages"))
     (site / "opentrn-beside.pth").write_text(f"{own}\n{ROOT / 'python'}\n")  # this environment's torch
+    # What an installed OpenTrn has: the device comes with `import torch`.
+    about = site / "opentrn_checkout-0.dist-info"
+    about.mkdir(exist_ok=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: opentrn-checkout\nVersion: 0\n")
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    rows = [f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in names.items()) for group, names in groups.items()]
+    (about / "entry_points.txt").write_text("\n".join(rows))
     subprocess.run([python, "-m", "pip", "install", "-q", "-r", HERE / "requirements.txt"], check=True)
     done.write_text(wanted)
     return python

@@ -109,6 +109,7 @@ def compiled_ddp(_mesh: DeviceMesh) -> None:
 
 
 def main() -> None:
+    dist.init_process_group("neuron")  # by its name: DDP of torch 2.13 asks for the default's
     mesh = init_device_mesh("neuron", (int(os.environ["WORLD_SIZE"]),))
     for name, function in CASES.items():
         function(mesh)

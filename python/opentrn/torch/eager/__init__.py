@@ -43,7 +43,7 @@ def start() -> bool:
         print(f"opentrn: PyTorch has no device neuron: {fault}", file=sys.stderr)
         return False
     from opentrn.torch import neuron_module, process_group
-    from opentrn.torch.eager import compiler, lifted
+    from opentrn.torch.eager import compiler, fused, lifted, parameters
 
     stated = environment.read()
     cores = process_group.cores(stated)
@@ -51,13 +51,14 @@ def start() -> bool:
     torch.utils.rename_privateuse1_backend("neuron")
     _torch.start(
         len(cores), memory, compiler.copies_ns, compiler.compile, compiler.time_of, compiler.Ref,
-        list(compiler.ONE_PROGRAM), set(lifted.FORMS),
+        list(compiler.ONE_PROGRAM), {*lifted.FORMS, *fused.FORMS},
     )  # fmt: skip
     torch._register_device_module("neuron", neuron_module)
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
     sys.modules["torch.neuron"] = neuron_module
+    parameters.keep()
     process_group.register(cores)
     atexit.register(_torch.settle_autograd_threads)
     if os.environ.get("OPENTRN_USAGE"):

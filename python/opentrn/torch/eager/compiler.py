@@ -26,7 +26,7 @@ from torch.utils import _pytree as pytree
 from opentrn.errors import NotModelled
 from opentrn.torch import decompositions
 from opentrn.torch import settings as settings_module
-from opentrn.torch.eager import lifted
+from opentrn.torch.eager import fused, lifted
 from opentrn.torch.emitter import emit
 from opentrn.torch.program import Program
 from opentrn.torch.registry import NoDeviceForm
@@ -136,7 +136,7 @@ class _Tracer:
         self.schema = self.op._schema
         self.arguments = arguments
         self.given = given
-        self.form = lifted.FORMS.get(name)
+        self.form = lifted.FORMS.get(name) or fused.FORMS.get(name)
         refs = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, Ref)]
         self.lifts = any(ref.index < 0 for ref in refs)
         self.numbers = -min([0, *(ref.index for ref in refs)])
@@ -183,7 +183,7 @@ class _Tracer:
             seen[-1 - n] = memory[len(self.inputs) + n]
         real = pytree.tree_map_only(Ref, lambda ref: seen[ref.index], self.arguments)
         real = pytree.tree_map_only(torch.device, lambda _: torch.device("cpu"), real)
-        result = self._lifted(real, seen) if self.lifts else self._plain(real)
+        result = self._lifted(real, seen) if self.lifts or self.name in fused.FORMS else self._plain(real)
         return self._results(result, seen)
 
     def _split(self, real: list[Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -193,6 +193,8 @@ class _Tracer:
         return positional, keywords
 
     def _plain(self, real: list[Any]) -> Any:
+        if self.name.startswith("aten::_fused_") and self.mutated:
+            raise NoDeviceForm(f"{self.name} has no form", label="torch.no_emitter")  # functionalize() cannot
         positional, keywords = self._split(real)
         return self.op(*positional, **keywords)
 
@@ -203,8 +205,9 @@ class _Tracer:
         positional, keywords = self._split(real)
         keywords.pop("out", None)
         result = self.form(*positional, **keywords)
-        for i in self.mutated:
-            seen[i] = result.to(self.given[i].dtype)
+        every = result if isinstance(result, list) else [result] * len(self.mutated)
+        for i, value in zip(self.mutated, every, strict=True):
+            seen[i] = value.to(self.given[i].dtype)
         return result
 
     def _results(self, result: Any, seen: dict[int, Any]) -> list[Tensor]:

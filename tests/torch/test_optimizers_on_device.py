@@ -1,0 +1,51 @@
+"""Tests that optimizers go on with the parameters of a module that moved, and of their fused steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the device is torch's")
+pytest.importorskip("opentrn._torch", reason="the device was not built")
+import opentrn.torch  # noqa: E402, F401
+from opentrn.torch.eager import compiler  # noqa: E402
+
+
+def train(place: str, make: Any, **options: Any) -> list[float]:
+    torch.manual_seed(0)
+    model = torch.nn.Linear(8, 4)
+    optimizer = make(model.parameters(), lr=1e-2, **options)
+    before = list(model.parameters())
+    model.to(place)  # after the optimizer was made, as Accelerate does
+    assert all(old is new for old, new in zip(before, model.parameters()))
+    x = torch.randn(8, 8).to(place)
+    losses = []
+    for step in range(4):
+        optimizer.param_groups[0]["lr"] = 1e-2 * (1 + step)
+        loss = (model(x) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("make, options", [
+    (torch.optim.AdamW, {}), (torch.optim.Adam, {"weight_decay": 0.1, "amsgrad": True, "maximize": True}),
+])  # fmt: skip
+def test_steps_are_those_of_the_cpu(make: Any, options: dict[str, Any], fused: bool) -> None:
+    known = len(compiler.PLANS)
+    found = train("neuron", make, fused=fused, **options)
+    assert found == pytest.approx(train("cpu", make, **options), rel=1e-5)
+    if fused:  # one program, whatever the learning rate
+        names = [plan.name for plan in compiler.PLANS[known:] if "fused" in plan.name]
+        assert len(names) == 1 and not any(plan.on_host for plan in compiler.PLANS[known:] if plan.name in names)
+
+
+def test_a_module_whose_parameters_a_graph_holds_moves_all_the_same() -> None:
+    model = torch.nn.Linear(8, 4).to("neuron")
+    loss = model(torch.ones(2, 8, device="neuron")).sum()
+    assert model.cpu().weight.device.type == "cpu"
+    loss.backward()
