@@ -34,10 +34,10 @@ import bands  # noqa: E402
 import published  # noqa: E402
 import report  # noqa: E402
 import votes  # noqa: E402
-from adapters import ADAPTERS, NotReproducible, collectives, family_of, is_known, models  # noqa: E402
+from adapters import ADAPTERS, NotReproducible, collectives, family_of, is_known, llm, models  # noqa: E402
 
 ROWS = HERE / "rows.csv"
-CATEGORIES = ("kernel", "op", "dma", models.CATEGORY, collectives.CATEGORY)
+CATEGORIES = ("kernel", "op", "dma", models.CATEGORY, collectives.CATEGORY, *llm.CATEGORIES)
 # Shares below this many percent are compared as if they were this large: 0.07% against 0.1% is no error to chase.
 SHARE_FLOOR = 1.0
 METRIC_OF_ID = re.compile(
@@ -83,6 +83,8 @@ def kernel_of(row: dict[str, str]) -> Any:
         return models.run_key(row)
     if row["category"] == collectives.CATEGORY:
         return row["id"]
+    if row["category"] in llm.CATEGORIES:
+        return llm.run_key(row)
     prefix, _, last = row["id"].rpartition(".")
     return row["workload"], prefix if METRIC_OF_ID.match(last) else row["id"]
 

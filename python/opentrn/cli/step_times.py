@@ -19,18 +19,10 @@ if TYPE_CHECKING:
 
 def step_times_command(options: argparse.Namespace) -> int:
     """opentrn step-times MODEL: a CSV of programs, and the command that replays a trace with it."""
-    from opentrn.generate import LanguageModel
-
     rows = []
     with Progress(options) as progress:
-        progress.begin("loading the weights")
-        model = LanguageModel(
-            options.model,
-            target=options.target,
-            dtype=options.dtype,
-            context=options.max_model_len,
-            sequences=options.max_num_seqs,
-        )
+        progress.begin("reading the model")
+        model = _model(options)
         for name, bucket in _programs(model):
             progress.begin(f"timing {name}")
             program = model.program(bucket)
@@ -47,6 +39,21 @@ def step_times_command(options: argparse.Namespace) -> int:
         print(text, end="")
         print(_replay(model, options), file=sys.stderr)
     return 0
+
+
+def _model(options: argparse.Namespace) -> Any:
+    """With its weights, or by its config.json alone."""
+    from opentrn.generate import LanguageModel
+    from opentrn.generate.sizes_only import SizesOnly
+
+    sizes = {"target": options.target, "dtype": options.dtype, "context": options.max_model_len,
+             "sequences": options.max_num_seqs}  # fmt: skip
+    if options.model.endswith(".json"):
+        return SizesOnly(Path(options.model), ranks=options.ranks, instance=options.instance, **sizes)
+    if options.ranks > 1 or options.instance is not None:
+        raise InputError("one NeuronCore runs a model with weights", label="generate.step_times",
+                         hint="its config.json in place of the folder, for the times alone")  # fmt: skip
+    return LanguageModel(options.model, **sizes)
 
 
 def _programs(model: Any) -> Iterator[tuple[str, Bucket]]:
@@ -78,11 +85,17 @@ def add_command(commands: Any) -> None:
     parser = commands.add_parser(
         "step-times", help="what each program of a language model takes, for opentrn replay",
         description="Compile every program that a server of this model runs, and predict its time on one NeuronCore: "
-        "CSV on stdout, the command that replays a trace with it on stderr.",
+        "CSV on stdout, the command that replays a trace with it on stderr. A config.json in place of a model is timed "
+        "without weights, on --ranks NeuronCores of an --instance that share it.",
     )  # fmt: skip
-    parser.examples = ("opentrn step-times smollm2 --max-num-seqs 8 --max-model-len 2048 -o smollm2.csv",)
+    parser.examples = (
+        "opentrn step-times smollm2 --max-num-seqs 8 --max-model-len 2048 -o smollm2.csv",
+        "opentrn step-times llama-70b/config.json --target trn1 --ranks 32 --instance trn1.32xlarge -o llama.csv",
+    )
     add_model(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="write the CSV there, too")
     parser.add_argument("--max-model-len", type=count, default=2048, metavar="N", help="positions of a request (2048)")
     parser.add_argument("--max-num-seqs", type=count, default=8, metavar="N", help="requests at once (8)")
+    parser.add_argument("--ranks", type=count, default=1, metavar="N", help="NeuronCores that share a config.json (1)")
+    parser.add_argument("--instance", metavar="NAME", help="of the ranks, for what they exchange: trn1.32xlarge")
     parser.set_defaults(command=step_times_command)

@@ -1,0 +1,232 @@
+"""Rows of language models at load 1: the time per token and the time to the first one, of the sizes in a row's text.
+
+No weights are needed and nothing is fitted. One rank's share of the model (heads, feed-forward features, vocabulary
+divided by the ranks) is built as `opentrn generate` builds models, compiled for one core and timed; what the ranks
+exchange, two all-reduces a layer and a gather of the logits, gets its time from src/collectives; a step has one launch
+and one copy of the logits to the host. Layers are alike: two short models are timed and their difference is a layer's.
+
+What rows do not say is taken so: decode reads the positions of the whole cache (`seq`), as AWS's programs of one bucket
+do; a prompt is padded to a power of two; with logical cores (LNC=2) each physical core is a rank's half.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from adapters import models
+from adapters._common import NotReproducible, fields
+
+CATEGORIES = ("llm_decode", "llm_prefill")
+DECODE, PREFILL = CATEGORIES
+TOKEN_TIMES = ("TPOT p50", "TPOT p99", "TPOT median", "inter-token latency p50", "inter-token latency mean")
+FIRST_TIMES = ("TTFT p50", "TTFT p99", "TTFT median", "TTFT mean")
+MILLISECONDS = {"ms": 1e-3, "us": 1.0}
+TARGETS = {"inf2": "inf2", "trn1": "trn1", "trn2": "trn2"}
+BLOCK = 32
+# Layers of the two models that are timed, for steps of few and of many tokens.
+FEW, MANY = (2, 4), (1, 2)
+GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a row says. ranks: physical cores that share the model; groups: ranks of a collective."""
+
+    config: str
+    layers: int
+    hidden: int
+    vocabulary: int
+    instance: str
+    target: str
+    ranks: int
+    groups: int
+    batch: int
+    prompt: int
+    positions: int
+    prefill: bool
+
+
+def family_of(row: dict[str, str]) -> str:
+    """By what was measured; a serving stack around the device is a family of its own."""
+    return row["category"] + (".server" if row["id"].startswith("optimum") else "")
+
+
+def is_known(row: dict[str, str]) -> bool:
+    metrics = FIRST_TIMES if row["category"] == PREFILL else TOKEN_TIMES
+    return row["metric"] in metrics and row["unit"] in MILLISECONDS
+
+
+def is_time(row: dict[str, str]) -> bool:
+    return is_known(row)
+
+
+def run_key(row: dict[str, str]) -> object:
+    """Rows of one run share their program."""
+    try:
+        return parse(row)
+    except NotReproducible as reason:
+        return str(reason), row["id"]
+
+
+def _number(text: str, pattern: str, what: str) -> int:
+    found = re.search(pattern, text)
+    if not found:
+        raise NotReproducible(f"no {what} is stated")
+    return int(found[1])
+
+
+def _up(value: int, to: int) -> int:
+    return -(-value // to) * to
+
+
+def _refuse_what_is_no_load_of_one(row: dict[str, str], items: dict[str, str]) -> None:
+    text = row["workload"] + row["note"]
+    if re.search(r"specul|EAGLE|draft|MoE|gpt-oss|verify", text, re.IGNORECASE):
+        raise NotReproducible("speculation, or a mixture of experts")
+    if "weights=int8" in text or "FP8" in text or "int8" in text:
+        raise NotReproducible("weights that are inputs are not narrowed to int8 or fp8")
+    load, concurrency = items.get("load", "synchronous"), items.get("concurrency", "1")
+    if not load.startswith("synchronous") or concurrency != "1":
+        raise NotReproducible("several requests at once: a server's row, which replays are for")
+    if "replicas unstated" in text:
+        raise NotReproducible("no number of ranks is stated")
+
+
+@cache
+def _parsed(workload: str, category: str, note: str, id: str) -> Workload:
+    row = {"workload": workload, "note": note, "id": id, "category": category}
+    items = fields(row)
+    _refuse_what_is_no_load_of_one(row, items)
+    sizes = re.search(r"\(dec ([^)]*)\)", items.get("model", ""))
+    if not sizes:
+        raise NotReproducible("the sizes of the model are not stated")
+    text, name = sizes[1], items["model"].split("(")[0].strip().lower()
+    if "ffn" not in text:
+        raise NotReproducible("the feed-forward size is not stated")
+    hidden, heads = _number(text, r"h(\d+)", "hidden size"), _number(text, r"\ba(\d+)", "number of heads")
+    layers = _number(text, r"(\d+)L", "number of layers")
+    stated = re.search(r"kv(\d+)", text)
+    vocab = re.search(r"vocab(\d+)", text)
+    vocabulary = int(vocab[1]) if vocab else 151936 if "qwen" in name else 32000
+    qwen3 = "qwen3" in name
+    family = "Qwen3" if qwen3 else "Qwen2" if "qwen2" in name else "Llama"
+    config = {
+        "architectures": [f"{family}ForCausalLM"],
+        "num_hidden_layers": layers, "hidden_size": hidden, "num_attention_heads": heads,
+        "num_key_value_heads": int(stated[1]) if stated else heads, "head_dim": 128 if qwen3 else hidden // heads,
+        "intermediate_size": _number(text, r"ffn(\d+)", "feed-forward size"), "vocab_size": vocabulary,
+        "max_position_embeddings": 131072, "rms_norm_eps": 1e-5, "tie_word_embeddings": False,
+    }  # fmt: skip
+    machine = re.match(r"((?:trn|inf)\d\w*)\.(\w+)", items.get("instance", ""))
+    if not machine or machine[1] not in TARGETS:
+        raise NotReproducible("no instance with NeuronCore-v2 or v3 is stated")
+    ranks = _number(workload, r"TP=(\d+)", "number of ranks")
+    logical = re.search(r"LNC=(\d)", workload)
+    cores = ranks * (int(logical[1]) if logical else 2 if machine[1] == "trn2" else 1)
+    prompt = re.search(r"\bin=~?(\d+)", workload) or re.search(r"prompts (\d+)", workload)
+    answer = re.search(r"\bout[=~]~?(\d+)", workload) or re.search(r"(\d+)\+-\d+ generated", workload)
+    if not prompt:
+        raise NotReproducible("the prompt's length is not stated")
+    longest = re.search(r"seq=(\d+)", workload)
+    whole = int(longest[1]) if longest else int(prompt[1]) + int(answer[1] if answer else 0)
+    batch = re.search(r"batch=(\d+)", workload)
+    prefill = category == PREFILL
+    if prefill and batch and int(batch[1]) > 1 and "load=" not in workload:
+        raise NotReproducible("whether the prompts of a batch are read together is not stated")
+    return Workload(
+        json.dumps(config), layers, hidden, vocabulary, f"{machine[1]}.{machine[2]}", TARGETS[machine[1]], cores, ranks,
+        1 if prefill else int(batch[1]) if batch else 1, int(prompt[1]), _up(whole, 128), prefill,
+    )  # fmt: skip
+
+
+def parse(row: dict[str, str]) -> Workload:
+    """Raises NotReproducible where a row says too little, or what is not modelled."""
+    return _parsed(row["workload"], row["category"], row["note"], row["id"])
+
+
+@dataclass
+class Predicted:
+    """The device's and the host's time of one step."""
+
+    microseconds: float
+    bound_by: str
+    name: str
+    launch: float
+    roofline: float
+    kind: str
+
+    def value_of(self, row: dict[str, str]) -> float:
+        return self.microseconds * MILLISECONDS[row["unit"]]
+
+    def roofline_of(self, row: dict[str, str]) -> float | None:
+        return self.roofline * MILLISECONDS[row["unit"]]
+
+    def program(self) -> str:
+        return f"{self.name} {self.microseconds!r}"
+
+    def launch_of(self, row: dict[str, str]) -> float:
+        return self.launch * MILLISECONDS[row["unit"]]
+
+
+def _bucket(work: Workload) -> tuple[int, int, int, bool]:
+    if not work.prefill:
+        return work.batch, 1, work.positions, False
+    tokens = 128
+    while tokens < work.prompt:
+        tokens *= 2
+    return 1, tokens, tokens, False
+
+
+def collectives_us(work: Workload, rows: int) -> float:
+    """What the ranks exchange in a step: the sums of rows of the hidden size after attention and after the
+    feed-forward layer, in 16 bits, and the logits of the last rows in 32."""
+    from opentrn import _core
+
+    if work.groups == 1:
+        return 0.0
+
+    def of(operation: str, size: int) -> float:
+        return json.loads(_core.predict_collective(operation, work.instance, 1, work.groups, 1, size))["us"]
+
+    sums = of("all_reduce", 2 * rows * work.hidden)
+    return 2 * work.layers * sums + of("all_gather", 4 * work.batch * work.vocabulary)
+
+
+def predict(row: dict[str, str], checkouts: Path) -> Predicted:
+    """Two short models compiled and timed, the collectives, and the host's part."""
+    from opentrn import _core
+    from opentrn.kernel import run as _timings  # noqa: F401 - gives _core.Timing its methods
+
+    work = parse(row)
+    bucket = _bucket(work)
+    timings = [
+        _core.time_of_config(work.config, work.target, "bf16", bucket, work.ranks, layers)
+        for layers in (MANY if work.prefill else FEW)
+    ]
+    (few, many), (first, second) = (MANY if work.prefill else FEW), (timing.time_us for timing in timings)
+    layer = (second - first) / (many - few)
+    device = second + (work.layers - many) * layer
+    exchange = collectives_us(work, bucket[0] * bucket[1])
+    host = models.host_costs()
+    launch = host["kernel_launch_us"]
+    copy = 4 * work.batch * work.vocabulary / host["host_transfer_gb_s"] / 1e3
+    return Predicted(
+        device + exchange + launch + copy, timings[1].bound_by, f"{work.config} {bucket} {work.ranks}", launch,
+        roofline_us(work, bucket), f"llm.{timings[1].kind}",
+    )  # fmt: skip
+
+
+def roofline_us(work: Workload, bucket: tuple[int, int, int, bool]) -> float:
+    """The weights of a rank at the published bandwidth of its part of HBM, or its products at the peak rate."""
+    config = json.loads(work.config)
+    features = config["head_dim"]
+    q, kv = features * config["num_attention_heads"], features * config["num_key_value_heads"]
+    layer = work.hidden * (2 * q + 2 * kv + 3 * config["intermediate_size"])
+    weights = (work.layers * layer + work.hidden * work.vocabulary) / work.ranks
+    gb_s, tflops = {"inf2": (410.0, 92.0), "trn1": (410.0, 92.0), "trn2": (362.5, 83.0)}[work.target]
+    rows = bucket[0] * bucket[1]
+    return max(2 * weights / gb_s / 1e3, 2 * weights * rows / tflops / 1e6)

@@ -1,0 +1,96 @@
+"""Times of a model's programs by its config.json alone, on one NeuronCore or on ranks that share the model.
+
+Each rank has its part of the heads, the feed-forward features and the vocabulary (tensor parallel); its part is
+compiled for one core and timed. What the ranks exchange, two all-reduces a layer and a gather of the logits, has the
+time that src/collectives gives it on the instance. Layers are alike: two short models are timed, and their difference
+is a layer's.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from opentrn import _core
+from opentrn.base.files import shown
+from opentrn.errors import InputError
+from opentrn.generate.language_model import BLOCK_TOKENS, Bucket, program_sizes
+from opentrn.kernel import run as _timings  # noqa: F401 - gives _core.Timing its methods
+from opentrn.settings import environment
+
+__all__ = ["SizesOnly", "StepTime"]
+
+_SHORT = (2, 4)  # layers of the two models that are timed
+_BYTES = {"bf16": 2, "f16": 2, "f32": 4}
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """predicted_us: of the device, with what the ranks exchange (collectives_us). bound_by: of a rank's own part."""
+
+    predicted_us: float
+    collectives_us: float
+    bound_by: str
+
+
+class SizesOnly:
+    """path: a config.json of Hugging Face's. ranks: NeuronCores that share the model, on one `instance`.
+
+    The attributes are those of LanguageModel that step times need. Raises InputError for a file that is none, and for
+    ranks without an instance.
+    """
+
+    def __init__(
+        self, path: Path, *, target: str | None = None, dtype: str = "f16", context: int = 2048, sequences: int = 1,
+        ranks: int = 1, instance: str | None = None,
+    ) -> None:  # fmt: skip
+        self.path, self.target, self.dtype = path, environment.target(target), dtype
+        try:
+            self._text = path.read_text(encoding="utf-8")
+            found = json.loads(self._text)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{shown(path)}: {error}", label="generate.step_times") from error
+        if not isinstance(found, dict):
+            raise InputError(f"{shown(path)} is no JSON object", label="generate.step_times")
+        if ranks > 1 and instance is None:
+            raise InputError(f"{ranks} ranks exchange sums over the links of an instance", label="generate.step_times",
+                             hint="--instance trn1.32xlarge")  # fmt: skip
+        _core.time_of_config(self._text, self.target, dtype, (1, 1, BLOCK_TOKENS, False), ranks, 1)  # refuses others
+        gpt2 = "n_layer" in found
+        self._layers = int(found["n_layer" if gpt2 else "num_hidden_layers"])
+        self._hidden = int(found["n_embd" if gpt2 else "hidden_size"])
+        self._vocabulary = int(found["vocab_size"])
+        trained = int(found["n_positions" if gpt2 else "max_position_embeddings"])
+        self.context = min(context, trained) // BLOCK_TOKENS * BLOCK_TOKENS
+        if self.context < 64:
+            raise InputError(f"a context of {context} positions, of at most {trained}", label="generate.context")
+        self.ranks, self.instance = ranks, instance
+        self.buckets = program_sizes(self.context, sequences)
+
+    def program(self, bucket: Bucket) -> StepTime:
+        """The step of these sizes."""
+        few, many = (self._layers, self._layers) if self._layers <= _SHORT[1] else _SHORT
+        long = self._timed(bucket, many)
+        device = long.time_us
+        if few < many:
+            device += (self._layers - many) * (device - self._timed(bucket, few).time_us) / (many - few)
+        exchange = self._exchange(bucket)
+        return StepTime(device + exchange, exchange, long.bound_by)
+
+    def _timed(self, bucket: Bucket, layers: int) -> Any:
+        return _core.time_of_config(self._text, self.target, self.dtype, bucket, self.ranks, layers)
+
+    def _exchange(self, bucket: Bucket) -> float:
+        """Microseconds: sums of the rows of the hidden size after attention and after the feed-forward layer, and the
+        logits of each sequence in fp32."""
+        if self.ranks == 1:
+            return 0.0
+
+        def of(operation: str, size: int) -> float:
+            return float(json.loads(_core.predict_collective(operation, self.instance, 1, self.ranks, 1, size))["us"])
+
+        rows = bucket[0] * bucket[1]
+        sums = 2 * self._layers * of("all_reduce", _BYTES[self.dtype] * rows * self._hidden)
+        return sums + of("all_gather", 4 * bucket[0] * self._vocabulary)

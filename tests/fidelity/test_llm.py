@@ -1,0 +1,62 @@
+"""Rows of language models: what is read of their text, what is refused, and what a prediction is made of."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "fidelity"))
+
+from adapters import llm  # noqa: E402
+from adapters._common import NotReproducible  # noqa: E402
+
+MODEL = "model=Tiny (dec 8L h256 a8 kv2 ffn512 vocab1024 1M)"
+
+
+def row(workload: str, *, category: str = "llm_decode", metric: str = "TPOT p50", id: str = "nsdk.x") -> dict[str, str]:
+    fields = {"id": id, "category": category, "workload": workload, "metric": metric}
+    return fields | {"unit": "ms", "value": "1", "note": ""}
+
+
+def test_what_a_row_says() -> None:
+    text = f"{MODEL}; instance=inf2.48xlarge x1 (12 chips); TP=4; batch=2; seq=1000; in=100; out=900; dtype=FP16"
+    work = llm.parse(row(text))
+    config = json.loads(work.config)
+    assert (work.ranks, work.groups, work.batch, work.positions) == (4, 4, 2, 1024)
+    assert (config["num_key_value_heads"], config["head_dim"], config["vocab_size"]) == (2, 32, 1024)
+    trn2 = llm.parse(row(f"{MODEL}; instance=trn2.48xlarge x1; TP=4 LNC=2; batch=1; in=100 out=28; dtype=BF16"))
+    assert (trn2.ranks, trn2.groups, trn2.positions) == (8, 4, 128)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("instance=inf2.48xlarge x1; TP=4; in=9; weights=int8", "not narrowed"),
+        ("instance=inf2.48xlarge x1; TP=4; in=9; load=throughput", "several requests"),
+        ("instance=inf1.xlarge x1; TP=4; in=9", "no instance"),
+        ("instance=inf2.48xlarge x1; in=9", "no number of ranks"),
+        ("instance=inf2.48xlarge x1; TP=4", "prompt's length"),
+        ("instance=inf2.48xlarge x1; TP=4; in=9; EAGLE", "speculation"),
+    ],
+)
+def test_rows_that_say_too_little(text: str, reason: str) -> None:
+    with pytest.raises(NotReproducible, match=reason):
+        llm.parse(row(f"{MODEL}; {text}"))
+
+
+def test_a_step_is_its_layers_and_what_the_ranks_exchange() -> None:
+    text = f"{MODEL}; instance=trn1.32xlarge x1 (16 chips); TP=%d; batch=1; seq=128; in=64; out=64; dtype=BF16"
+    alone, shared = llm.predict(row(text % 1), Path()), llm.predict(row(text % 2), Path())
+    work = llm.parse(row(text % 2))
+    assert llm.collectives_us(work, 1) > 0 and llm.collectives_us(llm.parse(row(text % 1)), 1) == 0
+    assert shared.microseconds > llm.collectives_us(work, 1)
+    assert alone.roofline < alone.microseconds
+    # Two models of two and four layers say what eight take; all eight compiled take about as long.
+    from opentrn import _core
+
+    whole = _core.time_of_config(work.config, "trn1", "bf16", (1, 1, 128, False), 2, 0).time_us
+    device = shared.microseconds - llm.collectives_us(work, 1) - shared.launch
+    assert device == pytest.approx(whole, rel=0.05)
