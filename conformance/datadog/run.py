@@ -38,7 +38,8 @@ check = AwsNeuronCheck("aws_neuron", {}, [{"openmetrics_endpoint": sys.argv[2]}]
 check.run()
 time.sleep(2)
 error = check.run()
-names = {name.removeprefix("aws_neuron.").removesuffix(".count") for name in aggregator.metric_names}
+names = {name.removeprefix("aws_neuron.") for name in aggregator.metric_names}
+names |= {name.removesuffix(".count") for name in names}  # of counters
 print("RESULT " + json.dumps([error, {key: value in names for key, value in METRIC_MAP.items()}]))
 """
 

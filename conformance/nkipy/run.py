@@ -32,7 +32,8 @@ PACKAGES = (
         "ruff",
         "ninja",
     ),
-    *("boto3", "numpy", "ml_dtypes", "pytest", "pytest-order", "pytest-xdist", "pytest-timeout", "hypothesis", "cmake<4"),
+    *("boto3", "numpy", "ml_dtypes", "hypothesis", "cmake<4"),
+    *("pytest", "pytest-order", "pytest-xdist", "pytest-timeout"),
 )
 SUITES = {"unit": "tests/unit", "integration": "tests/integration", "spike": "spike/tests"}
 

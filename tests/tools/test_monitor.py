@@ -163,3 +163,35 @@ def test_the_exporter_serves_on_loopback_and_survives_what_is_no_report(environm
         exporter.stdin.close()
         assert exporter.wait(timeout=10) == 0
     assert main(["neuron-monitor-prometheus", "--port", "0", "--host", "256.0.0.1"]) == 2
+
+
+JAX = textwrap.dedent(
+    """
+    import subprocess, sys
+    import numpy as np
+    import jax
+    f = jax.jit(lambda a: a + a)
+    first, second = jax.devices()
+    kept = [jax.device_put(np.ones((64, 64), np.float32), device) for device in (first, second)]
+    for _ in range(2):
+        f(kept[0]).block_until_ready()
+    for _ in range(3):
+        f(kept[1]).block_until_ready()
+    subprocess.run([sys.executable, "-m", "opentrn", "device-tree", "--root", sys.argv[1]], check=True)
+    """
+)
+
+
+def test_jax_counts_on_the_core_of_the_device(environment, tmp_path):
+    pytest.importorskip("jax")
+    environment |= {"JAX_PLATFORMS": "neuron", "NEURON_RT_VISIBLE_CORES": "1-2",
+                    "NEURON_PLATFORM_TARGET_OVERRIDE": "trn2.3xlarge"}  # fmt: skip
+    command = [sys.executable, "-c", JAX, tmp_path / "tree"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    device = tmp_path / "tree" / "sys" / "devices" / "virtual" / "neuron_device" / "neuron0"
+    for core, executions in ((0, 0), (1, 2), (2, 3), (3, 0)):
+        stats = device / f"neuron_core{core}" / "stats"
+        assert int((stats / "other_info" / "inference_count").read_text()) == executions
+        tensors = int((stats / "memory_usage" / "device_mem" / "tensors" / "total").read_text())
+        assert (tensors >= 64 * 64 * 4) == (executions > 0)

@@ -247,12 +247,16 @@ def parse(words: list[str]) -> Command:
 
 
 def _takes_value(name: str) -> bool:
-    """Whether an option that stands alone is an error to the compiler: it then takes the next word."""
+    """Whether an option that stands alone lacks its value: it then takes the next word."""
+    return not _is_taken(f"--{name}") and _is_taken(f"--{name}=1")
+
+
+def _is_taken(flag: str) -> bool:
     try:
-        _core.compiler_flags(f"--{name}")
-    except (ValueError, NotImplementedError) as error:
-        return "ends with" in str(error)
-    return False
+        _core.compiler_flags(flag)
+    except (ValueError, NotImplementedError):
+        return False
+    return True
 
 
 def _level(value: str) -> int:

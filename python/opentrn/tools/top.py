@@ -117,7 +117,7 @@ def _core_section(
     peak = max([row["flops"] for row in used.values()], default=0.0)
     devices = [device for device in machine["devices"] if any(core in used for core in device["cores"])]
     hidden = len(machine["devices"]) - len(devices)
-    per_line = max(1, (width - 6) // 26)
+    per_line = max(1, (width - 6) // 24)
     for device in devices:
         for begin in range(0, len(device["cores"]), per_line):
             line: Line = [(f"ND{device['index']:<3}" if begin == 0 else "     ", PLAIN)]
@@ -171,17 +171,20 @@ def _memory_section(runtimes: Sequence[dict[str, Any]], width: int) -> list[Line
         row for u in used for row in u.get("usage_breakdown", {}).get("neuroncore_memory_usage", {}).values()
     ]
 
-    def row(title: str, total: float | None, parts: Sequence[tuple[str, float | None]]) -> Line:
-        return [
-            (f" {title:<19} Total {size_text(total):>9}", PLAIN),
-            *((f"  {name} {size_text(value)}", DIM) for name, value in parts),
-        ]
+    def rows(title: str, total: float | None, parts: Sequence[tuple[str, float | None]]) -> list[Line]:
+        texts = [f"  {name} {size_text(value)}" for name, value in parts]
+        lines: list[Line] = [[(f" {title:<19} Total {size_text(total):>9}", PLAIN)]]
+        for text in texts:
+            if sum(len(piece) for piece, _ in lines[-1]) + len(text) > width:
+                lines.append([(" " * 36, PLAIN)])
+            lines[-1].append((text, DIM))
+        return lines
 
     return [
         [(" Memory usage summary ".ljust(width, "-"), TITLE)],
-        row("Host Used Memory", _sum([u.get("host") for u in used]),
+        *rows("Host Used Memory", _sum([u.get("host") for u in used]),
             [(name, _sum([h.get(key) for h in hosts])) for name, key in _HOST]),
-        row("Device Used Memory", _sum([u.get("neuron_device") for u in used]),
+        *rows("Device Used Memory", _sum([u.get("neuron_device") for u in used]),
             [(name, _sum([c.get(key) for c in cores])) for name, key in _DEVICE]),
     ]  # fmt: skip
 
@@ -215,12 +218,14 @@ def _tree(runtimes: Sequence[dict[str, Any]], machine: dict[str, Any]) -> list[_
             if node is None:
                 node = cores[number] = _Node(f"c{number}", f"NeuronCore {number}")
                 device.children.append(node)
+            node.device = _sum([node.device, *(row.get(key) for _, key in _DEVICE)])
             for name, key in _DEVICE:
                 if row.get(key):
                     node.children.append(_Node(f"c{number}{key}", name, None, row[key]))
         for model in used.get("loaded_models", []):
             for part in model.get("subgraphs", {}).values():
                 memory = part.get("memory_used_bytes", {})
+                # Its constants are in the core's own row already: the core is not their sum.
                 node = cores.get(part.get("neuroncore_index", -1))
                 if node is not None:
                     node.children.append(
@@ -229,10 +234,6 @@ def _tree(runtimes: Sequence[dict[str, Any]], machine: dict[str, Any]) -> list[_
                     )  # fmt: skip
     for number, device in devices.items():
         device.name = f"Neuron Device {number}" if number >= 0 else "no device of this machine"
-        for core in device.children:
-            # Constants of models are in the core's own; a model's row repeats them.
-            own = [child for child in core.children if not child.key.startswith("m")]
-            core.device = _sum([child.device for child in own])
         device.device = _sum([core.device for core in device.children])
     return [devices[number] for number in sorted(devices)]
 

@@ -238,9 +238,9 @@ def server(extender: Extender, host: str, port: int) -> ThreadingHTTPServer:
                 return
             try:
                 arguments = json.loads(self.rfile.read(int(length)))
-                if not isinstance(arguments, dict):
-                    raise ValueError
             except (ValueError, RecursionError):
+                arguments = None
+            if not isinstance(arguments, dict):
                 self.send_error(400, "this is no JSON object")
                 return
             body = json.dumps(verb(arguments)).encode()

@@ -96,7 +96,8 @@ def classes() -> dict[str, Any]:
     for name, rows in MESSAGES.items():
         message = file.message_type.add(name=name)
         for field, number, kind in rows:
-            to = message.field.add(name=field, number=number, label=3 if kind.endswith(("[]", "{}")) else 1)
+            to = message.field.add(name=field, number=number)
+            to.label = 3 if kind.endswith(("[]", "{}")) else 1  # repeated, or optional
             base = kind.removesuffix("[]")
             if base == "{}":
                 entry = message.nested_type.add(
@@ -104,7 +105,8 @@ def classes() -> dict[str, Any]:
                 )
                 entry.options.map_entry = True
                 for place, part in ((1, "key"), (2, "value")):
-                    entry.field.add(name=part, number=place, label=1, type=9)
+                    of_map = entry.field.add(name=part, number=place, type=9)
+                    of_map.label = 1
                 to.type, to.type_name = 11, f".{PACKAGE}.{name}.{entry.name}"
             elif base in kinds:
                 to.type = kinds[base]

@@ -24,7 +24,7 @@ def device_counts(machine: dict[str, Any]) -> list[int]:
     return list(range(1, total + 1))
 
 
-def refusal(machine: dict[str, Any], kind: str, count: int) -> str:
+def words_of_refused(machine: dict[str, Any], kind: str, count: int) -> str:
     """The extension's words for a number that it never gives; `kind`: "device" or "core"."""
     return (
         f"Instance type {machine['instance_type']} does not support requests for {kind}: {count}. "
@@ -37,7 +37,7 @@ def device_sets(machine: dict[str, Any], count: int) -> list[list[int]]:
     total = len(machine["devices"])
     if count not in device_counts(machine):
         raise InputError(
-            refusal(machine, "device", count),
+            words_of_refused(machine, "device", count),
             label="tools.kubernetes",
             hint=f"ask for {', '.join(str(number) for number in device_counts(machine))}",
         )
@@ -64,7 +64,7 @@ def core_sets(machine: dict[str, Any], count: int) -> list[list[int]]:
     if count < 1 or count % each or count // each not in device_counts(machine):
         below = ", ".join(str(number) for number in range(1, each))
         raise InputError(
-            refusal(machine, "core", count),
+            words_of_refused(machine, "core", count),
             label="tools.kubernetes",
             hint=f"ask for {below}{', ' if below else ''}or {each} times {_list(device_counts(machine))}",
         )

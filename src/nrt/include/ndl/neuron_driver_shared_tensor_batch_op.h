@@ -10,5 +10,5 @@ typedef uint64_t nrt_tensor_batch_size_t;
 typedef struct nrt_tensor_batch_op {
   nrt_tensor_batch_offset_t offset; /* into the tensor, in bytes */
   nrt_tensor_batch_size_t size;     /* in bytes */
-  void *buffer;                     /* of the caller */
+  void* buffer;                     /* of the caller */
 } nrt_tensor_batch_op_t;

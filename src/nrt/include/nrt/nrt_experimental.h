@@ -1,5 +1,5 @@
-/* What a model takes and gives, and calls that most programs do not need. Names and layouts: nrt_status.h says of
- * what. */
+/* What a model takes and gives, and calls that most programs do not need. Names and layouts: nrt_status.h
+ * says of what. */
 #pragma once
 
 #include "nrt/nrt.h"
@@ -18,9 +18,10 @@ typedef enum nrt_tensor_usage {
 typedef struct nrt_tensor_info {
   char name[NRT_TENSOR_NAME_MAX];
   nrt_tensor_usage_t usage;
-  size_t size;       /* bytes */
-  nrt_dtype_t dtype; /* the model's own; 8-bit floats are INT8 and truth values UINT8, as in AWS's containers */
-  uint32_t *shape;   /* ndim numbers */
+  size_t size; /* bytes */
+  nrt_dtype_t
+      dtype;       /* the model's own; 8-bit floats are INT8 and truth values UINT8, as in AWS's containers */
+  uint32_t* shape; /* ndim numbers */
   uint32_t ndim;
 } nrt_tensor_info_t;
 
@@ -30,47 +31,47 @@ typedef struct nrt_tensor_info_array {
 } nrt_tensor_info_array_t;
 
 /* Inputs, then outputs, in the model's order. */
-NRT_STATUS nrt_get_model_tensor_info(nrt_model_t *model, nrt_tensor_info_array_t **tensor_info);
-NRT_STATUS nrt_free_model_tensor_info(nrt_tensor_info_array_t *tensor_info);
+NRT_STATUS nrt_get_model_tensor_info(nrt_model_t* model, nrt_tensor_info_array_t** tensor_info);
+NRT_STATUS nrt_free_model_tensor_info(nrt_tensor_info_array_t* tensor_info);
 /* 1. */
-NRT_STATUS nrt_get_model_instance_count(nrt_model_t *model, uint32_t *instance_count);
+NRT_STATUS nrt_get_model_instance_count(nrt_model_t* model, uint32_t* instance_count);
 
 typedef struct nrt_model_info {
   uint32_t vnc;
 } nrt_model_info_t;
-NRT_STATUS nrt_get_model_info(const nrt_model_t *model, nrt_model_info_t *info, size_t info_size_in,
-                              size_t *info_size_out);
+NRT_STATUS nrt_get_model_info(const nrt_model_t* model, nrt_model_info_t* info, size_t info_size_in,
+                              size_t* info_size_out);
 
 /* Into memory that nrt_tensor_get_va() names. */
-NRT_STATUS nrt_memcpy_to_device(void *dest, const void *src, size_t size);
+NRT_STATUS nrt_memcpy_to_device(void* dest, const void* src, size_t size);
 
 /* One device only; NRT_FAILURE of more. */
 NRT_STATUS nrt_barrier(int32_t vnc, uint32_t g_device_id, uint32_t g_device_count);
-NRT_STATUS nrt_all_gather(int32_t vnc, uint32_t g_device_id, uint32_t g_device_count, uint32_t rank_input_size,
-                          void *input, void *output);
+NRT_STATUS nrt_all_gather(int32_t vnc, uint32_t g_device_id, uint32_t g_device_count,
+                          uint32_t rank_input_size, void* input, void* output);
 
 /* NRT_FAILURE: nrt_sys_trace.h and nrt_profile.h have what OpenTrn records. */
 NRT_STATUS nrt_trace_start(bool trace_mem);
-NRT_STATUS nrt_trace_stop(const char *filename);
+NRT_STATUS nrt_trace_stop(const char* filename);
 
 /* NRT_FAILURE: a simulated engine has no microcode, and there is no worker thread of executions. */
 typedef struct nrt_ucode_img {
-  uint8_t *bin;
+  uint8_t* bin;
   size_t size;
 } nrt_ucode_img;
 typedef struct nrt_ucode_info {
   nrt_ucode_img iram;
   nrt_ucode_img dram;
 } nrt_ucode_info;
-NRT_STATUS nrt_set_pool_eng_ucode(const nrt_ucode_info *ucode_info);
+NRT_STATUS nrt_set_pool_eng_ucode(const nrt_ucode_info* ucode_info);
 
-typedef void (*NRT_ASYNC_EXEC_STATUS_CALLBACK)(void *params, uint32_t model_id, uint32_t vnc, uint64_t job_id,
+typedef void (*NRT_ASYNC_EXEC_STATUS_CALLBACK)(void* params, uint32_t model_id, uint32_t vnc, uint64_t job_id,
                                                NRT_STATUS status);
-NRT_STATUS nrt_register_async_exec_callback(NRT_ASYNC_EXEC_STATUS_CALLBACK callback, void *params);
+NRT_STATUS nrt_register_async_exec_callback(NRT_ASYNC_EXEC_STATUS_CALLBACK callback, void* params);
 /* NRT_SUCCESS: nothing is ever queued. */
 NRT_STATUS nrt_async_drain_queued_execs(int32_t vnc);
 /* Null, *err = 1 and a message. */
-void *nrt_get_libnccl_net(int *err, char *err_msg, size_t err_msg_size);
+void* nrt_get_libnccl_net(int* err, char* err_msg, size_t err_msg_size);
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,8 @@
 /* What the functions of libnrt answer.
  *
- * OpenTrn's own text. Names and numbers are those of AWS's header of this name, as published in the repository
- * aws-neuron/aws-neuron-sdk (src/libnrt/include) and in its "Neuron Runtime API" pages, so that a program which
- * was written for one builds against the other. */
+ * OpenTrn's own text. Names and numbers are those of AWS's header of this name, as published in the
+ * repository aws-neuron/aws-neuron-sdk (src/libnrt/include) and in its "Neuron Runtime API" pages, so that a
+ * program which was written for one builds against the other. */
 #pragma once
 
 #ifdef __cplusplus
@@ -41,7 +41,7 @@ typedef enum {
 } NRT_STATUS;
 
 /* The name above, "NRT_UNKNOWN" of any other number; static. */
-const char *nrt_get_status_as_str(NRT_STATUS status);
+const char* nrt_get_status_as_str(NRT_STATUS status);
 
 #ifdef __cplusplus
 }

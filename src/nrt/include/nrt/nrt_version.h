@@ -21,7 +21,7 @@ typedef struct nrt_version {
 } nrt_version_t;
 
 /* Needs no nrt_init(). `size`: sizeof the caller's structure, which is filled as far as it goes. */
-NRT_STATUS nrt_get_version(nrt_version_t *ver, size_t size);
+NRT_STATUS nrt_get_version(nrt_version_t* ver, size_t size);
 
 #ifdef __cplusplus
 }

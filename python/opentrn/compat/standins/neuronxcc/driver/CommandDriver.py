@@ -10,4 +10,4 @@ def main() -> None:
     from opentrn.tools.neuronx_cc import run
 
     if status := run(sys.argv[1:]):
-        raise SystemExit(status)
+        sys.exit(status)
