@@ -50,14 +50,18 @@ def made(text: str) -> list[np.ndarray]:
             values.append(random.integers(0, 2**31, 2).astype(np.uint32))
         elif kind == "p":
             matrix = random.standard_normal(shape).astype(np.float32)
-            values.append(matrix @ np.swapaxes(matrix, -1, -2) + shape[-1] * np.eye(shape[-1], dtype=np.float32))
+            values.append(
+                matrix @ np.swapaxes(matrix, -1, -2) + shape[-1] * np.eye(shape[-1], dtype=np.float32)
+            )
         else:
             value = random.random(shape) if kind == "u" else random.standard_normal(shape)
             values.append(value.astype(jnp.bfloat16 if kind == "bf" else np.float32))
     return values
 
 
-def _add(family: str, name: str, function: Callable[..., Any], *arguments: str, product: bool = False) -> None:
+def _add(
+    family: str, name: str, function: Callable[..., Any], *arguments: str, product: bool = False
+) -> None:
     CASES.append(Case(family, name, function, arguments, product))
 
 
@@ -74,17 +78,36 @@ def _movement() -> None:
     add = lambda name, function, *arguments: _add("movement", name, function, *(arguments or _ALL))  # noqa: E731
     add("pad_rows", lambda x: jnp.pad(x, ((0, 1), (0, 0))))
     add("pad_columns", lambda x: jnp.pad(x, ((0, 0), (1, 2))))
-    add("pad_middle", lambda x: jnp.pad(x, ((0, 0), (0, 1), (0, 0))), "f[2,31,64]", "f[2,127,1024]", "f[2,511,4096]")
-    add("pad_interior", lambda x: lax.pad(x, 0.0, ((0, 0, 1), (0, 0, 1))), "f[32,32]", "f[256,256]", "f[1024,512]")
+    add(
+        "pad_middle",
+        lambda x: jnp.pad(x, ((0, 0), (0, 1), (0, 0))),
+        "f[2,31,64]",
+        "f[2,127,1024]",
+        "f[2,511,4096]",
+    )
+    add(
+        "pad_interior",
+        lambda x: lax.pad(x, 0.0, ((0, 0, 1), (0, 0, 1))),
+        "f[32,32]",
+        "f[256,256]",
+        "f[1024,512]",
+    )
     add("pad_bf16", lambda x: jnp.pad(x, ((0, 1), (0, 0))), "bf[64,64]", "bf[512,512]", "bf[2048,1024]")
     add("pad_reflect", lambda x: jnp.pad(x, ((1, 1), (1, 1)), mode="reflect"))
-    add("pad_stacked", lambda x: lax.pad(x, 0.0, ((1, 2, 0), (0, 0, 0), (0, 0, 0))), "f[1,64,64]", "f[1,768,768]")
+    add(
+        "pad_stacked",
+        lambda x: lax.pad(x, 0.0, ((1, 2, 0), (0, 0, 0), (0, 0, 0))),
+        "f[1,64,64]",
+        "f[1,768,768]",
+    )
     add("concatenate_rows", lambda x: jnp.concatenate([x, x], 0))
     add("concatenate_columns", lambda x: jnp.concatenate([x, -x], 1))
     add("stack_last", lambda x: jnp.stack([x, -x], -1))
     add("transpose", lambda x: x.T)
     add("transpose_bf16", lambda x: x.T, "bf[64,64]", "bf[512,512]", "bf[2048,1024]")
-    add("transpose_heads", lambda x: x.transpose(0, 2, 1, 3), "f[1,64,4,16]", "f[2,128,8,64]", "f[4,512,8,64]")
+    add(
+        "transpose_heads", lambda x: x.transpose(0, 2, 1, 3), "f[1,64,4,16]", "f[2,128,8,64]", "f[4,512,8,64]"
+    )
     add("nchw_to_nhwc", lambda x: x.transpose(0, 2, 3, 1), "f[1,16,14,14]", "f[4,64,28,28]", "f[8,64,56,56]")
     add("reverse_rows", lambda x: x[::-1])
     add("reverse_columns", lambda x: x[:, ::-1])
@@ -95,7 +118,13 @@ def _movement() -> None:
     add("dynamic_update_slice", lambda x, y, i: lax.dynamic_update_slice(x, y, (i, 0)),
         *(f"{s} f[16,64] i[]<32" for s in _ALL))  # fmt: skip
     add("broadcast_rows", lambda x: jnp.broadcast_to(x, (256, *x.shape)), "f[64]", "f[1024]", "f[8192]")
-    add("broadcast_columns", lambda x: jnp.broadcast_to(x[:, None], (x.shape[0], 256)), "f[64]", "f[1024]", "f[8192]")
+    add(
+        "broadcast_columns",
+        lambda x: jnp.broadcast_to(x[:, None], (x.shape[0], 256)),
+        "f[64]",
+        "f[1024]",
+        "f[8192]",
+    )
     add("tile", lambda x: jnp.tile(x, (2, 2)))
     add("repeat", lambda x: jnp.repeat(x, 2, axis=1))
     add("roll", lambda x: jnp.roll(x, (3, 5), (0, 1)))
@@ -215,12 +244,22 @@ def _gathering() -> None:
         "f[512,64] f[1024,64] i[1024]<512")  # fmt: skip
     add("scatter_elements", lambda x, i, y: x.at[i].add(y), "f[1000] i[100]<1000 f[100]",
         "f[1000] i[10000]<1000 f[10000]")  # fmt: skip
-    add("segment_sum", lambda x, i: jax.ops.segment_sum(x, i, 500), "f[100,64] i[100]<500", "f[4000,64] i[4000]<500")
+    add(
+        "segment_sum",
+        lambda x, i: jax.ops.segment_sum(x, i, 500),
+        "f[100,64] i[100]<500",
+        "f[4000,64] i[4000]<500",
+    )
     add("segment_sum_scalars", lambda x, i: jax.ops.segment_sum(x, i, 1000), "f[1000] i[1000]<1000",
         "f[100000] i[100000]<1000")  # fmt: skip
     add("segment_sum_sorted", lambda x, i: jax.ops.segment_sum(x, i, 500, indices_are_sorted=True),
         "f[100,64] o[100]<500", "f[4000,64] o[4000]<500")  # fmt: skip
-    add("segment_max", lambda x, i: jax.ops.segment_max(x, i, 500), "f[100,64] i[100]<500", "f[4000,64] i[4000]<500")
+    add(
+        "segment_max",
+        lambda x, i: jax.ops.segment_max(x, i, 500),
+        "f[100,64] i[100]<500",
+        "f[4000,64] i[4000]<500",
+    )
     add("bincount", lambda i: jnp.bincount(i, length=256), "i[1000]<256", "i[100000]<256")
     add("histogram", lambda x: jnp.histogram(x, 64, (-3.0, 3.0))[0], "f[1000]", "f[16384]")
     add("one_hot", lambda i: jax.nn.one_hot(i, 1000), "i[32]<1000", "i[1024]<1000")
@@ -242,7 +281,13 @@ def _random() -> None:
     add("normal", lambda key, shape: jax.random.normal(key, shape))
     add("bernoulli", lambda key, shape: jax.random.bernoulli(key, 0.1, shape))
     add("randint", lambda key, shape: jax.random.randint(key, shape, 0, 1000))
-    _add("random", "categorical", lambda key, x: jax.random.categorical(wrapped(key), x), "k f[8,1000]", "k f[8,32000]")
+    _add(
+        "random",
+        "categorical",
+        lambda key, x: jax.random.categorical(wrapped(key), x),
+        "k f[8,1000]",
+        "k f[8,32000]",
+    )
     _add("random", "permutation", lambda key, x: jax.random.permutation(wrapped(key), x.shape[0]), "k f[1000]",
          "k f[16384]")  # fmt: skip
     _add("random", "dropout", dropout, "k f[64,64]", "k f[512,512]", "k f[2048,1024]")
@@ -256,7 +301,9 @@ def _windows() -> None:
     images = ("f[1,14,14,32]", "f[2,56,56,64]", "f[4,112,112,64]")
 
     def pool(initial: float, combine: Callable[..., Any], size: int, step: int) -> Callable[[Any], Any]:
-        return lambda x: lax.reduce_window(x, initial, combine, (1, size, size, 1), (1, step, step, 1), "SAME")
+        return lambda x: lax.reduce_window(
+            x, initial, combine, (1, size, size, 1), (1, step, step, 1), "SAME"
+        )
 
     add("max_pool", pool(-jnp.inf, lax.max, 3, 2), *images)
     add("avg_pool", pool(0.0, lax.add, 2, 2), *images)
@@ -279,7 +326,13 @@ def _windows() -> None:
 
 def _products() -> None:
     add = lambda name, function, *arguments: _add("product", name, function, *arguments, product=True)  # noqa: E731
-    add("matmul", lambda a, b: a @ b, "f[64,64] f[64,64]", "f[512,512] f[512,512]", "f[2048,1024] f[1024,2048]")
+    add(
+        "matmul",
+        lambda a, b: a @ b,
+        "f[64,64] f[64,64]",
+        "f[512,512] f[512,512]",
+        "f[2048,1024] f[1024,2048]",
+    )
     add("matmul_bf16", lambda a, b: a @ b, "bf[64,64] bf[64,64]", "bf[512,512] bf[512,512]",
         "bf[2048,1024] bf[1024,2048]")  # fmt: skip
     add("matvec", lambda a, b: a @ b, "f[64,64] f[64]", "f[512,512] f[512]", "f[2048,1024] f[1024]")
@@ -294,7 +347,13 @@ def _products() -> None:
         return lambda x, w: lax.conv_general_dilated(x, w, (step, step), "SAME", dimension_numbers=layout,
                                                      feature_group_count=groups, **more)  # fmt: skip
 
-    add("conv3x3", conv(1), "f[1,14,14,32] f[3,3,32,32]", "f[2,28,28,64] f[3,3,64,64]", "f[4,56,56,64] f[3,3,64,64]")
+    add(
+        "conv3x3",
+        conv(1),
+        "f[1,14,14,32] f[3,3,32,32]",
+        "f[2,28,28,64] f[3,3,64,64]",
+        "f[4,56,56,64] f[3,3,64,64]",
+    )
     add("conv1x1", conv(1), "f[1,14,14,32] f[1,1,32,32]", "f[2,28,28,64] f[1,1,64,128]")
     add("conv7x7_s2", conv(2), "f[1,64,64,3] f[7,7,3,64]", "f[1,224,224,3] f[7,7,3,64]")
     add("conv_depthwise", conv(1, 32), "f[1,14,14,32] f[3,3,1,32]", "f[2,56,56,32] f[3,3,1,32]")

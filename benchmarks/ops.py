@@ -91,7 +91,8 @@ class Row:
         values = asdict(self) | {"predicted_ratio": self.predicted_ratio, "host_ratio": self.host_ratio,
                                  "compile_ratio": self.compile_ratio, "beyond": self.beyond}  # fmt: skip
         return {
-            key: None if isinstance(value, float) and math.isnan(value) else value for key, value in values.items()
+            key: None if isinstance(value, float) and math.isnan(value) else value
+            for key, value in values.items()
         }
 
 
@@ -153,7 +154,9 @@ def _fastest(call: Callable[[], Any]) -> float:
     return best
 
 
-def _on(platform: str, function: Callable[..., Any], values: list[np.ndarray]) -> tuple[float, float, Any, Any]:
+def _on(
+    platform: str, function: Callable[..., Any], values: list[np.ndarray]
+) -> tuple[float, float, Any, Any]:
     """(compile seconds, run seconds, results, the compiled program)"""
     import jax
 
@@ -263,15 +266,22 @@ def summary(rows: list[Row]) -> dict[str, Any]:
         "host_median": median(host), "host_mean": _mean(host), "compile_median": median(compiled),
         "failures": sum(bool(row.failure) for row in rows), "beyond": sum(bool(row.beyond) for row in rows),
     }  # fmt: skip
-    return {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in figures.items()}
+    return {
+        key: None if isinstance(value, float) and math.isnan(value) else value
+        for key, value in figures.items()
+    }
 
 
 def _cause(row: Row) -> str:
-    return next((why for name, why in CAUSES.items() if fnmatch.fnmatch(row.name, name)), "no cause written down")
+    return next(
+        (why for name, why in CAUSES.items() if fnmatch.fnmatch(row.name, name)), "no cause written down"
+    )
 
 
 def _print_sums(rows: list[Row]) -> None:
-    print(f"\n{'family':11} {'rows':>5} {'predicted':>10} {'host':>7} {'compile':>8}   geometric means of the ratios")
+    print(
+        f"\n{'family':11} {'rows':>5} {'predicted':>10} {'host':>7} {'compile':>8}   geometric means of the ratios"
+    )
     for family in [*dict.fromkeys(row.family for row in rows), ""]:
         part = [row for row in rows if family in ("", row.family)]
         print(f"{family or 'all':11} {len(part):5} {_number(_mean([r.predicted_ratio for r in part]), 10, 2)} "
@@ -319,11 +329,20 @@ def run(only: str, quick: bool) -> dict[str, Any]:
     def badness(row: Row) -> float:
         if row.failure:
             return math.inf
-        parts = (row.predicted_ratio / PREDICTED_MOST, row.host_ratio / HOST_MOST, row.compile_s / COMPILE_MOST_S)
+        parts = (
+            row.predicted_ratio / PREDICTED_MOST,
+            row.host_ratio / HOST_MOST,
+            row.compile_s / COMPILE_MOST_S,
+        )
         return max(_known(list(parts)) or [0.0])
 
     rows.sort(key=badness, reverse=True)
     for row in rows:
         print(format_row(row))
     _print_sums(rows)
-    return {"summary": summary(rows), "floor_us": floor_us, "machine": asdict(peaks), "rows": [r.json() for r in rows]}
+    return {
+        "summary": summary(rows),
+        "floor_us": floor_us,
+        "machine": asdict(peaks),
+        "rows": [r.json() for r in rows],
+    }

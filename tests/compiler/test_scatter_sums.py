@@ -121,7 +121,9 @@ def test_time_does_not_go_with_windows_one_by_one() -> None:
 @pytest.mark.parametrize(("table", "count"), [(50, 300), (5000, 200), (3, 130), (9, 2)])
 def test_of_rows_with_one_index_the_last_stays(table: int, count: int) -> None:
     text = of_rows(table, "x7", count)
-    text = text.replace("%s = stablehlo.add %a, %b : tensor<f32>\n    stablehlo.return %s", "stablehlo.return %b")
+    text = text.replace(
+        "%s = stablehlo.add %a, %b : tensor<f32>\n    stablehlo.return %s", "stablehlo.return %b"
+    )
     model = opentrn.compile(text, strict=True)
     arrays = arguments(model, 6)
     np.testing.assert_array_equal(model(*arrays)[0], graph.parse(text).evaluate(*arrays)[0])

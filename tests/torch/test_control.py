@@ -8,11 +8,12 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the backend is torch's")
 
-import opentrn.torch  # noqa: E402, F401
 from torch._higher_order_ops.map import map as torch_map  # noqa: E402
 from torch._higher_order_ops.scan import scan  # noqa: E402
 from torch._higher_order_ops.while_loop import while_loop  # noqa: E402
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention  # noqa: E402
+
+import opentrn.torch  # noqa: E402, F401
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +36,9 @@ def check(function: Callable[..., object], *given: torch.Tensor, tolerance: floa
         if floats:
             torch.autograd.backward(floats, [torch.linspace(0.5, 1.5, each.numel()).reshape(each.shape).to(each.dtype)
                                              for each in floats])  # fmt: skip
-        results.append([*(each.detach() for each in listed), *(each.grad for each in taken if each.requires_grad)])
+        results.append(
+            [*(each.detach() for each in listed), *(each.grad for each in taken if each.requires_grad)]
+        )
     for ours, wanted in zip(results[1], results[0], strict=True):
         torch.testing.assert_close(ours, wanted, rtol=tolerance, atol=tolerance)
 
@@ -114,7 +117,12 @@ def test_grouped_mm(sizes: list[int]) -> None:
     """Of bfloat16, which eager torch and compiled Hugging Face models call it with; forward and backward."""
     ends = torch.tensor(sizes).cumsum(0).to(torch.int32)
     x, w = torch.randn(sum(sizes), 16).bfloat16(), torch.randn(4, 16, 24).bfloat16()
-    check(lambda x, w: torch._grouped_mm(x, w, offs=ends), x.requires_grad_(), w.requires_grad_(), tolerance=2e-2)
+    check(
+        lambda x, w: torch._grouped_mm(x, w, offs=ends),
+        x.requires_grad_(),
+        w.requires_grad_(),
+        tolerance=2e-2,
+    )
 
 
 @pytest.mark.parametrize("sizes", [[150, 0, 7, 200], [128, 128, 0, 1], [0, 0, 0, 300]])
@@ -165,7 +173,12 @@ def test_flex_attention() -> None:
           q, k, v)  # fmt: skip
     mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 32, 32, device="cpu")
     check(lambda q, k, v: flex_attention(q, k, v, block_mask=mask), q, k, v)
-    check(lambda q, k, v: flex_attention(q, k, v, enable_gqa=True, scale=0.3, return_lse=True), q, k[:, :2], v[:, :2])
+    check(
+        lambda q, k, v: flex_attention(q, k, v, enable_gqa=True, scale=0.3, return_lse=True),
+        q,
+        k[:, :2],
+        v[:, :2],
+    )
 
 
 def test_as_strided_scatter() -> None:

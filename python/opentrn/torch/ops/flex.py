@@ -46,7 +46,9 @@ def flex_attention(
     with FakeTensorMode() as mode:
         fakes = [torch.empty(given[place].shape, dtype=given[place].dtype) for place in places]
     with mode:
-        traced = make_fx(torch.func.functionalize(attention), decomposition_table=decompositions.table())(*fakes)
+        traced = make_fx(torch.func.functionalize(attention), decomposition_table=decompositions.table())(
+            *fakes
+        )
     made = body.run_graph(traced, [given[place] for place in places])
     return tuple(body.tensor(each, spec.dtype, spec.shape) for each, spec in zip(made, out))
 

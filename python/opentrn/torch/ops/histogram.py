@@ -42,5 +42,7 @@ def histc(body: Emitter, out: Spec, value: Value, bins: int = 100, low: Any = 0,
     else:
         zero = body.splat(0, torch.int32, (bins,))
         where = place.number(0, place.shape).where(counted.equals(0), place)
-        total = Expr(body, scatter_op(body, zero, where.reshape((count, 1)).value, counted.value, [0], [], "add"))
+        total = Expr(
+            body, scatter_op(body, zero, where.reshape((count, 1)).value, counted.value, [0], [], "add")
+        )
     return body.convert(total.value, out.dtype)
