@@ -9,7 +9,7 @@ from opentrn import nki
 from opentrn.nki import isa as nisa
 from opentrn.nki import language as nl
 
-INPUTS = {"endless": {"x": "128x512"}, "python": {"x": "128x512"}}
+INPUTS = {name: {"x": "128x512"} for name in ("endless", "python", "stubborn")}
 
 
 @nki.jit
@@ -33,6 +33,18 @@ def python(x):
     """A loop of Python's, which no poll of the core ends."""
     while True:
         pass
+
+
+@nki.jit
+def stubborn(x):
+    """A loop of Python's that drops what is to end it."""
+    print("at work", flush=True)
+    while True:
+        try:
+            while True:
+                pass
+        except BaseException:
+            print("dropped", flush=True)
 
 
 def model(start: str = "%x") -> str:

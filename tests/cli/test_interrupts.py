@@ -66,11 +66,14 @@ def test_ctrl_c(folder: Path, words: tuple[str, ...]) -> None:
 
 
 def test_ctrl_c_says_where_a_kernel_stood(folder: Path) -> None:
-    _, errors = signalled(start(folder, "run", f"{KERNELS}:endless"), signal.SIGINT)
     lines = f"({LOOP}|{LOOP + 1}|{LOOP + 2})"
-    assert re.fullmatch(
-        rf"opentrn: interrupted while computing\n    at .*endless\.py:{lines} in endless\n", errors
-    )
+    said = rf"opentrn: interrupted while computing\n    at .*endless\.py:{lines} in endless\n"
+    # A busy machine may not have begun the kernel when the first signal comes.
+    for after in (2.5, 5.0, 10.0):
+        _, errors = signalled(start(folder, "run", f"{KERNELS}:endless"), signal.SIGINT, after)
+        if re.fullmatch(said, errors):
+            return
+    pytest.fail(errors)
 
 
 def test_ctrl_c_says_what_a_compilation_did(folder: Path) -> None:
@@ -96,6 +99,18 @@ def test_sigterm_ends_a_kernel_that_is_python(folder: Path) -> None:
     status, errors = signalled(start(folder, "run", f"{KERNELS}:python"), signal.SIGTERM)
     assert status == 143
     assert "endless.py:" in errors and " in python" in errors
+
+
+def test_a_second_sigterm_ends_the_process_at_once(folder: Path) -> None:
+    process = start(folder, "run", f"{KERNELS}:stubborn")
+    try:
+        for line in ("at work", "dropped"):
+            assert process.stdout is not None and process.stdout.readline() == f"{line}\n"
+            process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == -signal.SIGTERM
 
 
 def test_sigterm_of_a_profiled_command(folder: Path) -> None:

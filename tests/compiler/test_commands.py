@@ -68,6 +68,9 @@ def test_coverage_names_what_has_no_kernel(tmp_path, capsys):
     capsys.readouterr()
     assert cli.main(["coverage", str(source)]) == cli.NOT_MODELLED
     assert "stablehlo.convert" in capsys.readouterr().out
+    assert cli.main(["coverage", str(source), "--json"]) == cli.NOT_MODELLED
+    rows = {row["op"]: row["unsupported"] for row in json.loads(capsys.readouterr().out)["ops"]}
+    assert rows["stablehlo.convert"] > 0
     assert cli.main(["run", str(source), "--strict"]) == cli.NOT_MODELLED
 
 

@@ -127,9 +127,7 @@ def test_what_is_no_file_is_never_waited_for(folder, kind, tmp_path, monkeypatch
     nodes = [node("Cast", ["u"], ["y"], field(5, field(1, "to") + field(3, 7) + field(20, 2)))]
     (folder / "m.onnx").write_bytes(onnx_model(nodes, tensors=(external("u", "w.bin"),)))
     for cached in (False, True):
-        with pytest.raises(
-            ValueError, match=r"(?s)onnx.external_data.*(m.onnx|tensor 'u')"
-        ):
+        with pytest.raises(ValueError, match=r"(?s)onnx.external_data.*(m.onnx|tensor 'u')"):
             opentrn.compile(folder / "m.onnx", cache=cached)
 
 
@@ -149,6 +147,8 @@ def test_a_report_holds_no_text_but_the_kernels(tmp_path, secret):
     assert SECRET.decode() in html.page(timing, [secret])  # asked for
     page = html.page(timing)
     assert str(secret) in page  # the place is still named
+    secret.write_bytes(SECRET + b"x" * html.SOURCE_BYTES_MAX)
+    assert SECRET.decode() not in html.page(timing, [secret])  # too large for a page
 
 
 def test_the_page_of_a_command_takes_files_by_an_option(tmp_path, capsys):

@@ -229,6 +229,9 @@ def test_a_launch_of_a_quarter_of_the_time_is_no_evidence_of_the_kernel():
     (mostly,) = votes.runs_of([prediction("f.a.lat", 226, 126, "a", launch=26)], [])
     assert diluted.body_error() is None
     assert mostly.body_error() == pytest.approx(math.log(100 / 200))
+    for launch, counts in (25, False), (24, True):
+        (at_the_limit,) = votes.runs_of([prediction("f.a.lat", 100, 90, "a", launch=launch)], [])
+        assert (at_the_limit.body_error() is not None) == counts
 
 
 def test_every_row_is_accounted_for():
@@ -253,6 +256,8 @@ def test_few_runs_give_a_band_of_a_smaller_share_and_fewer_none():
     assert bands.share_of(7) == 0.75 and bands.share_of(50) == 0.8
     low, high = bands.ends([0.1, -0.1, 0.2, 0.0, 0.05, -0.2, 0.15], bands.share_of(7))
     assert (low, high) == (pytest.approx(math.exp(-0.2)), pytest.approx(math.exp(0.2)))
+    # The two at the ends lie outside of the band that the other six give.
+    assert bands.coverage([0.1, -0.1, 0.2, 0.0, 0.05, -0.2, 0.15], bands.share_of(7)) == pytest.approx(5 / 7)
     rows = [prediction(f"f.{i}.lat", 100, 90 + i, f"p{i}") for i in range(bands.RUNS_MIN - 1)]
     assert bands.bands_of(votes.runs_of(rows, [])) == []
 

@@ -163,6 +163,24 @@ def test_what_every_release_accepts_is_accepted(release, tmp_path):
     assert np.array_equal(nki.simulate(kernel, target="trn2", strict=release)(X), 2 * X)
 
 
+# What is next to a rule, and is none of its: (release, body).
+NEXT_TO_A_RULE = {
+    "dma_transpose.hwdge_rows": (
+        "0.3",
+        "h = nl.ndarray((16, 128), nl.bfloat16, buffer=nl.shared_hbm)\n"
+        "nisa.dma_copy(h, nl.zeros((16, 128), nl.bfloat16))\n"
+        "nisa.dma_transpose(nl.ndarray((128, 16), nl.bfloat16), h, axes=(1, 0), dge_mode=nisa.dge_mode.hwdge)",
+    ),
+    "ap.partition_step": ("0.3", "nisa.tensor_copy(t[0:1, 0:32], t[0:1, 32:64].ap([[32, 1], [1, 32]]))"),
+}
+
+
+@pytest.mark.parametrize("label", NEXT_TO_A_RULE)
+def test_what_is_next_to_a_rule_is_accepted(label, tmp_path):
+    release, text = NEXT_TO_A_RULE[label]
+    nki.simulate(make(tmp_path, body(text)), target="trn3", strict=release)(X)
+
+
 def test_platform_target(tmp_path):
     kernel = make(tmp_path, "@nki.jit(platform_target='trn2')\n" + body(""))
     assert outcome(kernel, "0.3", X) == "jit.platform_target"
@@ -256,9 +274,7 @@ LEGACY = {
 }  # fmt: skip
 
 
-def legacy_refusal(
-    tmp_path, text: str, release: str | None, annotation: str = ""
-) -> StrictRefusal | None:
+def legacy_refusal(tmp_path, text: str, release: str | None, annotation: str = "") -> StrictRefusal | None:
     path = tmp_path / "legacy_case.py"
     path.write_text(LEGACY_HEAD + f"def kernel(a{annotation}):\n" + textwrap.indent(text, "    ") + "\n")
     scope = {"__name__": "legacy_case", "__file__": str(path)}

@@ -29,6 +29,12 @@ def test_programs_of_a_grid_share_their_output():
     np.testing.assert_array_equal(doubled[3](a), 2 * a)
 
 
+@pytest.mark.parametrize("grid", [0, -1, (2, 0)])
+def test_a_grid_without_programs_is_refused(grid):
+    with pytest.raises(NkiValidationError, match=r"\[nki.grid\].*must be positive"):
+        doubled[grid](np.ones((3, 2, 4), np.float32))
+
+
 def test_grid_dimensions_over_cores_multiply():
     a = np.ones((4, 2, 4), np.float32)
     np.testing.assert_array_equal(doubled[nl.nc(2) * 2](a), 2 * a)

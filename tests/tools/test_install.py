@@ -37,13 +37,17 @@ def test_what_is_somebody_elses_stays(tmp_path):
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["bin", "neuron-ls"]
 
 
-def test_a_link_is_not_written_through(tmp_path):
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "target").write_text("x")
-    (tmp_path / "bin" / "neuron-ls").symlink_to(tmp_path / "target")
+@pytest.mark.parametrize("leads_to", ["a file", "nothing"])
+def test_a_link_is_somebody_elses(tmp_path, leads_to):
+    target, link = tmp_path / "target", tmp_path / "bin" / "neuron-ls"
+    link.parent.mkdir()
+    if leads_to == "a file":
+        target.write_text("x")
+    link.symlink_to(target)
     with pytest.raises(InputError, match="is not of"):
         install(tmp_path)
-    assert (tmp_path / "target").read_text() == "x"
+    assert link.is_symlink()
+    assert target.read_text() == "x" if leads_to == "a file" else not target.exists()
 
 
 def test_a_changed_program_is_left_and_named(tmp_path):
