@@ -241,8 +241,13 @@ class StepBuilder {
         {builder_.type(pool)}, {replace});
     const ValueId updated = function_.op(made).results[0];
     results.push_back(updated);
-    return builder_.reshape(rows_of(updated, context_slots_),
+    return builder_.reshape(is_contiguous() ? updated : rows_of(updated, context_slots_),
                             {bucket_.sequences, bucket_.context, config_.kv_heads, config_.head_features});
+  }
+
+  // One block for each sequence, in their order and as long as the context: its positions lie there already.
+  bool is_contiguous() const {
+    return pool_.block_tokens == bucket_.context && pool_.blocks == bucket_.sequences;
   }
 
   // softmax(scale Q K^T + mask) V, as [rows, query_features].

@@ -177,9 +177,10 @@ nb::object time_of(Engine& engine, const BucketTuple& of, const std::vector<std:
 }
 
 // Of a model that is known by its config.json alone: the step of one of `ranks` cores, of its first `layers`
-// layers (0: all).
+// layers (0: all). `contiguous`: keys and values of a sequence lie side by side, and nothing is gathered, as
+// servers without blocks have them.
 nb::object time_of_config(const std::string& json, const std::string& target, const std::string& element,
-                          const BucketTuple& of, int64_t ranks, int64_t layers) {
+                          const BucketTuple& of, int64_t ranks, int64_t layers, bool contiguous) {
   constexpr int64_t kBlockTokens = 32;
   const Bucket bucket = to_bucket(of);
   const Generation generation = arch::resolve_target(target);
@@ -193,7 +194,8 @@ nb::object time_of_config(const std::string& json, const std::string& target, co
                   fmt::format("a program of {} tokens and {} positions", bucket.tokens, bucket.context),
                   "as many positions as tokens at least, in blocks of 32");
     config.context = std::max(config.context, bucket.context);
-    const decoder::Pool pool{kBlockTokens, bucket.sequences * bucket.context / kBlockTokens + 1};
+    const decoder::Pool blocks{kBlockTokens, bucket.sequences * bucket.context / kBlockTokens + 1};
+    const decoder::Pool pool = contiguous ? decoder::Pool{bucket.context, bucket.sequences} : blocks;
     model = decoder::compiled_step(config, bucket, pool, element_of(element), generation);
   }
   return time_program(model->program, model->generation, {}, model->origin, nullptr, std::nullopt);
@@ -291,7 +293,7 @@ void bind_decoder(nb::module_& module) {
   module.def("decoder_engine", &engine_of_checkpoint, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
              "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a);
   module.def("time_of_config", &time_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a,
-             "ranks"_a = 1, "layers"_a = 0);
+             "ranks"_a = 1, "layers"_a = 0, "contiguous"_a = false);
   bind_engine(module);
   nb::class_<decoder::Generation>(module, "DecoderGeneration")
       .def_prop_ro("done", &decoder::Generation::done)

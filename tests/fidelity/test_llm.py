@@ -57,6 +57,6 @@ def test_a_step_is_its_layers_and_what_the_ranks_exchange() -> None:
     # Two models of two and four layers say what eight take; all eight compiled take about as long.
     from opentrn import _core
 
-    whole = _core.time_of_config(work.config, "trn1", "bf16", (1, 1, 128, False), 2, 0).time_us
+    whole = _core.time_of_config(work.config, "trn1", "bf16", (1, 1, 128, False), 2, 0, True).time_us
     device = shared.microseconds - llm.collectives_us(work, 1) - shared.launch
     assert device == pytest.approx(whole, rel=0.05)
