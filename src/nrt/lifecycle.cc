@@ -51,10 +51,12 @@ void fill(nrt_tensor_info_t& to, const runtime::Port& port, const graph::Type& t
   to.usage = usage;
   to.size = static_cast<size_t>(type.byte_count());
   to.dtype = dtype_of(type.element());
-  to.ndim = static_cast<uint32_t>(port.shape.size());
-  to.shape = static_cast<uint32_t*>(std::malloc(std::max<size_t>(port.shape.size(), 1) * sizeof(uint32_t)));
+  // A scalar is a tensor of one element, as in AWS's containers (nkipy's tests of its own scalars say so).
+  const std::vector<int64_t> shape = port.shape.empty() ? std::vector<int64_t>{1} : port.shape;
+  to.ndim = static_cast<uint32_t>(shape.size());
+  to.shape = static_cast<uint32_t*>(std::malloc(shape.size() * sizeof(uint32_t)));
   if (to.shape == nullptr) throw std::bad_alloc();
-  std::transform(port.shape.begin(), port.shape.end(), to.shape,
+  std::transform(shape.begin(), shape.end(), to.shape,
                  [](int64_t size) { return static_cast<uint32_t>(size); });
 }
 

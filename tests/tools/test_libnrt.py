@@ -149,6 +149,33 @@ def test_values_wide_integers_and_repetitions(run, model):
     assert late == "NRT_TIMEOUT" and 1e3 < predicted < 1e6
 
 
+def test_tensors_are_described(run, tmp_path):
+    (tmp_path / "s.mlir").write_text(
+        "func.func @main(%a: tensor<f32>, %b: tensor<2x3xi1>) -> (tensor<f32>, tensor<2x3xi1>) {\n"
+        "  %c = stablehlo.add %a, %a : tensor<f32>\n  %d = stablehlo.not %b : tensor<2x3xi1>\n"
+        "  return %c, %d : tensor<f32>, tensor<2x3xi1>\n}\n"
+    )
+    path = opentrn.compile(tmp_path / "s.mlir", target="trn2").save(tmp_path / "s.neuron")
+    (rows,) = run(
+        """
+        class Info(ctypes.Structure):
+            _fields_ = [("name", ctypes.c_char * 256), ("usage", c_int), ("size", c_size_t), ("dtype", c_int),
+                        ("shape", ctypes.POINTER(c_uint32)), ("ndim", c_uint32)]
+        check(nrt.nrt_init(1, b"", b""))
+        model, infos = load(), c_void_p()
+        check(nrt.nrt_get_model_tensor_info(model, byref(infos)))
+        count = c_uint64.from_address(infos.value).value
+        each = (Info * count).from_address(infos.value + 8)
+        print(json.dumps([[i.name.decode(), i.usage, i.size, i.dtype, i.shape[: i.ndim]] for i in each]))
+        check(nrt.nrt_free_model_tensor_info(infos))
+        """,
+        path,
+    )
+    assert rows == [
+        ["input0", 0, 4, 0xA, [1]], ["input1", 0, 6, 0x3, [2, 3]], ["output0", 1, 4, 0xA, [1]], ["output1", 1, 6, 0x3, [2, 3]]
+    ]  # fmt: skip
+
+
 def test_slices_copies_and_ranges(run):
     (found,) = run(
         """

@@ -21,7 +21,7 @@ typedef struct nrt_tensor_info {
   size_t size; /* bytes */
   nrt_dtype_t
       dtype;       /* the model's own; 8-bit floats are INT8 and truth values UINT8, as in AWS's containers */
-  uint32_t* shape; /* ndim numbers */
+  uint32_t* shape; /* ndim numbers; of a scalar one, 1 */
   uint32_t ndim;
 } nrt_tensor_info_t;
 
