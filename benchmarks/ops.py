@@ -34,7 +34,17 @@ RUNS, RUN_BUDGET_S = 5, 1.0
 LIMIT_S = 60.0  # of one op on one platform
 
 # Why a row is beyond a goal, where that is known; by name.
-CAUSES: dict[str, str] = {}
+NETWORK = "a merging network, log2(n)^2 / 2 passes over everything: the engines have no unit that sorts"
+CAUSES: dict[str, str] = {
+    **dict.fromkeys(
+        ("sort_*", "argsort*", "top_*", "approx_max_k", "median", "unique_counts", "permutation"), NETWORK
+    ),
+    **dict.fromkeys(("segment_max", "scatter_max_rows"), "extremes at equal indices go window by window"),
+    **dict.fromkeys(
+        ("segment_sum*", "bincount", "histogram"),
+        "every index is compared with every row of the table; XLA adds one after another in its cache",
+    ),
+}
 
 
 @dataclass(frozen=True)
