@@ -330,10 +330,7 @@ def run(only: str, quick: bool) -> dict[str, Any]:
     for case in chosen:
         for arguments in case.arguments[:1] if quick else case.arguments:
             rows.append(measure(case, arguments, peaks, floor_us))
-            if sys.stderr.isatty():
-                print(f"\r{len(rows):4} {case.name:30}", end="", file=sys.stderr, flush=True)
-    if sys.stderr.isatty():
-        print("\r" + 40 * " ", end="\r", file=sys.stderr, flush=True)
+            print(format_row(rows[-1]), file=sys.stderr, flush=True)  # as they come: the table is sorted
     print(HEADER)
 
     def badness(row: Row) -> float:
