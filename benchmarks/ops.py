@@ -34,7 +34,17 @@ RUNS, RUN_BUDGET_S = 5, 1.0
 LIMIT_S = 60.0  # of one op on one platform
 
 # Why a row is beyond a goal, where that is known; by name.
-CAUSES: dict[str, str] = {}
+NETWORK = "a merging network, log2(n)^2 / 2 passes over everything: the engines have no unit that sorts"
+CAUSES: dict[str, str] = {
+    **dict.fromkeys(
+        ("sort_*", "argsort*", "top_*", "approx_max_k", "median", "unique_counts", "permutation"), NETWORK
+    ),
+    **dict.fromkeys(("segment_max", "scatter_max_rows"), "extremes at equal indices go window by window"),
+    **dict.fromkeys(
+        ("segment_sum*", "bincount", "histogram"),
+        "every index is compared with every row of the table; XLA adds one after another in its cache",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -320,10 +330,7 @@ def run(only: str, quick: bool) -> dict[str, Any]:
     for case in chosen:
         for arguments in case.arguments[:1] if quick else case.arguments:
             rows.append(measure(case, arguments, peaks, floor_us))
-            if sys.stderr.isatty():
-                print(f"\r{len(rows):4} {case.name:30}", end="", file=sys.stderr, flush=True)
-    if sys.stderr.isatty():
-        print("\r" + 40 * " ", end="\r", file=sys.stderr, flush=True)
+            print(format_row(rows[-1]), file=sys.stderr, flush=True)  # as they come: the table is sorted
     print(HEADER)
 
     def badness(row: Row) -> float:
