@@ -34,7 +34,7 @@ set(OPENTRN_LAYERS
   "compiler:base,numerics,arch,graph,isa,backend,sim/timing,compiler/analysis,compiler/lowering,compiler/canonicalise,compiler/weights,compiler/recognise,compiler/expand"
   "runtime:base,device,arch,graph,isa,sim/functional,sim/timing,backend,trace,profile"
   "deploy:base,arch,graph,compiler,sim/functional,runtime"
-  "planner/compiled:base,numerics,arch,planner,graph,compiler,sim/timing,trace,runtime,deploy"
+  "planner/compiled:base,arch,planner,graph,compiler,runtime,deploy"
   "decoder:base,arch,graph,import,compiler,sim/functional,runtime,deploy"
   "server:base,serving,decoder,runtime"
   "nki:base,numerics,arch,fabric,collectives,isa,sim/functional"
