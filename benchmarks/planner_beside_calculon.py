@@ -34,7 +34,9 @@ def executions(llm, app) -> list:
             if BATCH % dp:
                 continue
             for vpp, recompute, sharding in itertools.product(
-                llm.get_valid_pipeline_interleavings(app.num_blocks, pp), ("full", "attn_only", "none"), (True, False)
+                llm.get_valid_pipeline_interleavings(app.num_blocks, pp),
+                ("full", "attn_only", "none"),
+                (True, False),
             ):
                 for micro in llm.get_valid_microbatch_sizes(app.seq_size, tp, dp, BATCH, pp):
                     found.append(
@@ -89,7 +91,8 @@ def planner_rate(build: Path, seconds: float) -> float:
     if not program.exists():
         sys.exit(f"{program} is not there: ninja -C {build} planner_bench")
     ran = subprocess.run(
-        [str(program), "--benchmark_filter=^evaluations$", f"--benchmark_min_time={seconds}s", "--benchmark_format=json"],
+        [str(program), "--benchmark_filter=^evaluations$", f"--benchmark_min_time={seconds}s",
+         "--benchmark_format=json"],
         check=True, capture_output=True, text=True,
     )  # fmt: skip
     return float(json.loads(ran.stdout)["benchmarks"][0]["layouts/s"])

@@ -12,7 +12,7 @@ from opentrn import _core
 
 
 def plan(model: str, **options: Any) -> dict[str, Any]:
-    """The layouts of a training job, fastest first: `opentrn plan MODEL --json`.
+    """The layouts of a training job, fastest first, or with serve=True plans of inference: `opentrn plan MODEL --json`.
 
     `model` is a config.json, a name of the catalogue or a job file in YAML. Every number under "plans" is
     {"value", "low", "high", "source"}; times are seconds, memory bytes. Raises opentrn.errors.InputError, or

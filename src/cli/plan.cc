@@ -159,8 +159,7 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
           planner::recost(job, each.machine, each.stack, each.result.best.size(), stated, each.result);
     } else if (options.compiled > 0 && each.machine.kind == planner::Kind::kNeuron) {
       const int64_t before = compiled.compiled();
-      each.recost =
-          planner::recost(job, each.machine, each.stack, options.compiled, compiled, each.result);
+      each.recost = planner::recost(job, each.machine, each.stack, options.compiled, compiled, each.result);
       each.programs = compiled.compiled() - before;
     }
     set_goodput(options, tables, job, each);
@@ -192,8 +191,7 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
     return;
   }
   out << plan_table(tables, job, options, machines, lines);
-  if (!written.empty())
-    out << fmt::format("Plan {} is in {}\n", std::max(1, options.explain), written);
+  if (!written.empty()) out << fmt::format("Plan {} is in {}\n", std::max(1, options.explain), written);
   if (options.explain > 0) out << plan_explained(tables, job, lines[options.explain - 1], options.explain);
 }
 
@@ -240,9 +238,11 @@ void add_fixed(CLI::App& command, PlanOptions& options) {
       ->check(CLI::IsMember({"none", "selective", "full"}));
   command
       .add_option("--schedule", options.schedules,
-                  "Schedules of pipelines that are searched: 1f1b, zb-h1, zb-v, v-half, v-min, dualpipe (default: 1f1b)")
+                  "Schedules of pipelines that are searched: 1f1b, zb-h1, zb-v, v-half, v-min, dualpipe "
+                  "(default: 1f1b)")
       ->check(CLI::IsMember({"1f1b", "zb-h1", "zb-v", "v-half", "v-min", "dualpipe"}));
-  command.add_flag("--offload", fixed.offload, "Keep optimizer states in the host's memory, which updates them");
+  command.add_flag("--offload", fixed.offload,
+                   "Keep optimizer states in the host's memory, which updates them");
   command.add_option("--sp", options.sp, "Fix sequence parallelism")->check(CLI::IsMember({"on", "off"}));
 }
 
@@ -272,15 +272,17 @@ void add_plan(CLI::App& app, std::ostream& out) {
   command->add_option("--explain", options->explain, "Where the time and memory of plan N go")
       ->check(CLI::Range(1, 1000));
   command
-      ->add_option("--compiled", options->compiled,
-                   "Compile and time the layers of the best N plans on Neuron machines, by OpenTrn's own compiler "
-                   "(N: 32)")
+      ->add_option(
+          "--compiled", options->compiled,
+          "Compile and time the layers of the best N plans on Neuron machines, by OpenTrn's own compiler "
+          "(N: 32)")
       ->expected(0, 1)
       ->default_str("32")
       ->check(CLI::Range(1, 1000));
   command
-      ->add_option("--layer-times", options->layer_times,
-                   "Stated times in place of curves: CSV tp,cp,sp,micro_batch,forward_us,backward_us,output_us")
+      ->add_option(
+          "--layer-times", options->layer_times,
+          "Stated times in place of curves: CSV tp,cp,sp,micro_batch,forward_us,backward_us,output_us")
       ->excludes("--compiled");
   command->add_option("--lnc", options->lnc, "Cores of a logical NeuronCore (default: the instance's)")
       ->check(CLI::Range(1, 2));
@@ -301,7 +303,8 @@ void add_plan(CLI::App& app, std::ostream& out) {
       ->check(CLI::Range(0, 100'000));
   command->add_flag("--models", options->list_models, "List the models that have a name");
   command->add_flag("--instances", options->list_instances, "List the instances");
-  command->add_option("--export", options->format, "Write plan 1 (or that of --explain) for a program: into -o")
+  command
+      ->add_option("--export", options->format, "Write plan 1 (or that of --explain) for a program: into -o")
       ->check(CLI::IsMember({"jax", "torchtitan", "nxdt", "megatron"}));
   command->add_option("-o,--output", options->folder, "The folder of --export (default: .)");
   command->add_option("--check", options->check, "Compare with published rows: a CSV file");

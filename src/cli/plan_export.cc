@@ -38,34 +38,33 @@ std::string jax(const Job& job, const Line& line) {
            "dense decoders without biases: no experts, latent or windowed attention, encoders");
   if (job.precision == Precision::kFp8) refuse("float8 for JAX", "--precision bf16");
   if (layout.offload) refuse("offload for JAX", "a plan without --offload");
-  const nlohmann::ordered_json plan{
-      {"instance", line.on->machine.instance},
-      {"count", line.on->count},
-      {"step_s", line.plan->step_s},
-      {"layers", line.plan->layers},
-      {"seq", whole(job.seq)},
-      {"global_batch", whole(job.global_batch)},
-      {"precision", planner::to_string(job.precision)},
-      {"model",
-       {{"name", model.name},
-        {"layers", model.layers},
-        {"hidden", model.hidden},
-        {"heads", model.heads},
-        {"kv_heads", model.kv_heads},
-        {"head_dim", model.head_dim},
-        {"ffn", model.ffn},
-        {"vocabulary", whole(model.vocabulary)},
-        {"gated", model.gated},
-        {"tied", model.tied},
-        {"root_mean_square", !model.biases},
-        {"positions", model.positions}}},
-      {"layout",
-       {{"dp", layout.dp},
-        {"tp", layout.tp},
-        {"sp", layout.sp},
-        {"zero", int{layout.zero}},
-        {"micro_batch", layout.micro_batch},
-        {"recompute", planner::to_string(layout.recompute)}}}};
+  const nlohmann::ordered_json plan{{"instance", line.on->machine.instance},
+                                    {"count", line.on->count},
+                                    {"step_s", line.plan->step_s},
+                                    {"layers", line.plan->layers},
+                                    {"seq", whole(job.seq)},
+                                    {"global_batch", whole(job.global_batch)},
+                                    {"precision", planner::to_string(job.precision)},
+                                    {"model",
+                                     {{"name", model.name},
+                                      {"layers", model.layers},
+                                      {"hidden", model.hidden},
+                                      {"heads", model.heads},
+                                      {"kv_heads", model.kv_heads},
+                                      {"head_dim", model.head_dim},
+                                      {"ffn", model.ffn},
+                                      {"vocabulary", whole(model.vocabulary)},
+                                      {"gated", model.gated},
+                                      {"tied", model.tied},
+                                      {"root_mean_square", !model.biases},
+                                      {"positions", model.positions}}},
+                                    {"layout",
+                                     {{"dp", layout.dp},
+                                      {"tp", layout.tp},
+                                      {"sp", layout.sp},
+                                      {"zero", int{layout.zero}},
+                                      {"micro_batch", layout.micro_batch},
+                                      {"recompute", planner::to_string(layout.recompute)}}}};
   std::string text(embedded_jax_page());
   constexpr std::string_view kPlace = "{{plan}}";
   const size_t at = text.find(kPlace);
@@ -86,7 +85,8 @@ std::string torchtitan(const Job& job, const Line& line) {
   if (layout.offload) refuse("offload of the optimizer for torchtitan", "a plan without --offload");
   const double local = job.global_batch / layout.dp;
   std::string text = fmt::format(
-      "# {} in the layout {}, by opentrn plan. Flavors of models and data sets are torchtitan's: fill them in.\n"
+      "# {} in the layout {}, by opentrn plan. Flavors of models and data sets are torchtitan's: fill them "
+      "in.\n"
       "[model]\nname = \"llama3\"\nflavor = \"\"  # {:.1f}B parameters\n\n"
       "[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n\n"
       "[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
@@ -133,7 +133,8 @@ std::string nxdt(const Job& job, const Line& line) {
       "  num_kv_heads: {}\n  encoder_seq_length: {}\n  activations_checkpoint_granularity: {}\n",
       layout.micro_batch, whole(job.global_batch), whole(job.seq), model.layers, model.hidden, model.ffn,
       model.heads, model.kv_heads, whole(job.seq), granularity);
-  text += fmt::format("precision:\n  type: {}\n", job.precision == Precision::kFp32 ? "fp32" : "mixed_precision");
+  text +=
+      fmt::format("precision:\n  type: {}\n", job.precision == Precision::kFp32 ? "fp32" : "mixed_precision");
   return text;
 }
 
@@ -148,8 +149,7 @@ std::string megatron(const Job& job, const Line& line) {
   const auto add = [&](const char* name, auto value) { text += fmt::format("--{} {}\n", name, value); };
   add("tensor-model-parallel-size", layout.tp);
   add("pipeline-model-parallel-size", layout.pp);
-  if (layout.vpp > 1)
-    add("num-layers-per-virtual-pipeline-stage", model.layers / layout.pp / layout.vpp);
+  if (layout.vpp > 1) add("num-layers-per-virtual-pipeline-stage", model.layers / layout.pp / layout.vpp);
   if (layout.cp > 1) add("context-parallel-size", layout.cp);
   if (layout.sp) text += "--sequence-parallel\n";
   if (layout.zero >= 1) text += "--use-distributed-optimizer\n";

@@ -70,7 +70,9 @@ class Step:
         return P(*cut)
 
     def shardings(self, over_data: bool):
-        return jax.tree.map(lambda s: NamedSharding(self.mesh, self.spec(*s, over_data)), shapes(), is_leaf=is_leaf)
+        return jax.tree.map(
+            lambda s: NamedSharding(self.mesh, self.spec(*s, over_data)), shapes(), is_leaf=is_leaf
+        )
 
     def constrain(self, x, *axes):
         return jax.lax.with_sharding_constraint(x, NamedSharding(self.mesh, P(*axes)))
@@ -84,9 +86,11 @@ class Step:
     def rotated(self, x):
         length, half = x.shape[1], HEAD // 2
         angles = np.outer(np.arange(length), 1e4 ** (-np.arange(half) / half))
-        cosine, sine = (f(angles)[None, :, None, :].astype(np.float32) for f in (np.cos, np.sin))
-        first, second = jnp.split(x.astype(jnp.float32), 2, -1)
-        return jnp.concatenate((first * cosine - second * sine, second * cosine + first * sine), -1).astype(DTYPE)
+        both = lambda first, second: np.stack((first, second), 1)[None, :, None].astype(np.float32)  # noqa: E731
+        cosine, sine = np.cos(angles), np.sin(angles)
+        pairs = x.astype(jnp.float32).reshape(*x.shape[:3], 2, half)
+        turned = pairs * both(cosine, cosine) + jax.lax.rev(pairs, (3,)) * both(-sine, sine)
+        return turned.reshape(x.shape).astype(DTYPE)
 
     def attention(self, h, w):
         batch, length = h.shape[:2]
@@ -137,7 +141,11 @@ class Step:
         moment = jax.tree.map(lambda m, g: 0.9 * m + (0.1 / count) * g, state["moment"], gradients)
         square = jax.tree.map(lambda v, g: 0.99 * v + (0.01 / count**2) * g * g, state["square"], gradients)
         update = lambda w, m, v: w - 1e-3 * m * jax.lax.rsqrt(v + 1e-12)  # noqa: E731
-        return {"weights": jax.tree.map(update, weights, moment, square), "moment": moment, "square": square}, loss / count
+        return {
+            "weights": jax.tree.map(update, weights, moment, square),
+            "moment": moment,
+            "square": square,
+        }, loss / count
 
     def jitted(self):
         """With how state and tokens are cut; ZeRO 1 and 2 cut the moments, 3 the weights too."""
@@ -145,14 +153,25 @@ class Step:
         states["moment"] = states["square"] = self.shardings(ZERO >= 1)
         data = NamedSharding(self.mesh, P(None, "dp", None))
         scalar = NamedSharding(self.mesh, P())
-        return jax.jit(self, in_shardings=(states, data), out_shardings=(states, scalar), donate_argnums=0), states, data
+        return (
+            jax.jit(self, in_shardings=(states, data), out_shardings=(states, scalar), donate_argnums=0),
+            states,
+            data,
+        )
 
 
 def initial(states) -> dict:
     """Drawn on the host, the same for every mesh."""
     random = np.random.default_rng(0)
-    draw = lambda s: np.ones(s[0], np.float32) if len(s[0]) == 1 else (  # noqa: E731
-        random.standard_normal(s[0], np.float32) * (0.02 if s[0][0] == VOCABULARY else s[0][0] ** -0.5))
+
+    def draw(s: tuple) -> np.ndarray:
+        shape = s[0]
+        if len(shape) == 1:
+            return np.ones(shape, np.float32)
+        return random.standard_normal(shape, np.float32) * (
+            0.02 if shape[0] == VOCABULARY else shape[0] ** -0.5
+        )
+
     weights = jax.tree.map(draw, shapes(), is_leaf=is_leaf)
     zeros = jax.tree.map(np.zeros_like, weights)
     return jax.device_put({"weights": weights, "moment": zeros, "square": zeros}, states)
@@ -174,10 +193,20 @@ def main() -> None:
     shape = (PLAN["global_batch"] // sequences, sequences, PLAN["seq"] + 1)
     if options.time:
         of = lambda kept: jax.tree.map(  # noqa: E731
-            lambda s, cut: jax.ShapeDtypeStruct(s[0], jnp.float32, sharding=cut), shapes(), kept, is_leaf=is_leaf)
+            lambda s, cut: jax.ShapeDtypeStruct(s[0], jnp.float32, sharding=cut),
+            shapes(),
+            kept,
+            is_leaf=is_leaf,
+        )
         state = {name: of(kept) for name, kept in states.items()}
-        cost = step.lower(state, jax.ShapeDtypeStruct(shape, jnp.int32, sharding=data)).compile().cost_analysis()
-        print(json.dumps({"step_s": cost["optimal_seconds"], "cost": {k: v for k, v in cost.items() if "seconds" in k}}))
+        cost = (
+            step.lower(state, jax.ShapeDtypeStruct(shape, jnp.int32, sharding=data)).compile().cost_analysis()
+        )
+        print(
+            json.dumps(
+                {"step_s": cost["optimal_seconds"], "cost": {k: v for k, v in cost.items() if "seconds" in k}}
+            )
+        )
         return
     random = np.random.default_rng(1)
     state = initial(states)

@@ -206,10 +206,11 @@ void read_document(const Reader& read, const YAML::Node& node, const std::string
           PlanServeOptions& serve = options.serve;
           serve.on = true;
           const auto number = [&](const char* key, const char* option, auto& to) {
-            return std::pair<const std::string, Reader::Take>(key, [&read, &to, key, option](const YAML::Node& each) {
-              using T = std::remove_reference_t<decltype(to)>;
-              read.set(each, option, to, T{0}, static_cast<T>(std::min(1e7, read.number(each, key))));
-            });
+            return std::pair<const std::string, Reader::Take>(
+                key, [&read, &to, key, option](const YAML::Node& each) {
+                  using T = std::remove_reference_t<decltype(to)>;
+                  read.set(each, option, to, T{0}, static_cast<T>(std::min(1e7, read.number(each, key))));
+                });
           };
           read.mapping(node, "serve",
                        {number("prompt_tokens", "--prompt-tokens", serve.prompt),

@@ -35,12 +35,13 @@ nlohmann::ordered_json schedule_json(const planner::Job& job, const Line& line) 
   stages.back().forward += each.last_s / 3;
   stages.back().backward += each.last_s * 2 / 3;
   std::vector<planner::PipelineEvent> events;
-  const double total = planner::run_pipeline(layout.schedule, stages, layout.vpp, shown, each.send_s, &events).end_s;
+  const double total =
+      planner::run_pipeline(layout.schedule, stages, layout.vpp, shown, each.send_s, &events).end_s;
   if (static_cast<int64_t>(events.size()) > kEventsMax) return nullptr;
   auto out = nlohmann::ordered_json::array();
   for (const planner::PipelineEvent& event : events)
-    out.push_back(
-        {event.stage, event.micro_batch, event.kind == planner::PassKind::kForward ? 0 : 1, event.chunk, event.start_s, event.end_s});
+    out.push_back({event.stage, event.micro_batch, event.kind == planner::PassKind::kForward ? 0 : 1,
+                   event.chunk, event.start_s, event.end_s});
   return {{"stages", layout.pp},
           {"shown", shown},
           {"of", each.count},

@@ -60,13 +60,14 @@ std::string layers_text(const planner::Estimate& plan) {
 std::string recost_line(const Planned& on, bool stated) {
   const planner::Recost& recost = *on.recost;
   if (stated) {
-    std::string text = fmt::format("Layers of {} plans as stated: {} moved by more than {:.0f} % (!)", recost.plans,
-                                   recost.moved, 100 * planner::kMovedBy);
+    std::string text = fmt::format("Layers of {} plans as stated: {} moved by more than {:.0f} % (!)",
+                                   recost.plans, recost.moved, 100 * planner::kMovedBy);
     for (const std::string& why : recost.refused) text += fmt::format(". Curves elsewhere: {}", why);
     return text;
   }
   std::string text = fmt::format(
-      "Layers of {} plans by OpenTrn's own compiler and timing model, not by AWS's compiler, which the curves "
+      "Layers of {} plans by OpenTrn's own compiler and timing model, not by AWS's compiler, which the "
+      "curves "
       "of program {} stand for: {} moved by more than {:.0f} % (!); {} programs compiled",
       recost.plans, on.stack.name, recost.moved, 100 * planner::kMovedBy, on.programs);
   for (const std::string& why : recost.refused) text += fmt::format(". Curves elsewhere: {}", why);
@@ -83,10 +84,10 @@ nlohmann::ordered_json layout_json(const planner::Layout& layout) {
           {"cp", layout.cp},
           {"pp", layout.pp},
           {"vpp", layout.vpp},
-          {"schedule", layout.pp == 1   ? "none"
+          {"schedule", layout.pp == 1                                ? "none"
                        : layout.schedule != planner::Schedule::k1F1B ? planner::to_string(layout.schedule)
-                       : layout.vpp > 1 ? "interleaved_1f1b"
-                                        : "1f1b"},
+                       : layout.vpp > 1                              ? "interleaved_1f1b"
+                                                                     : "1f1b"},
           {"ep", layout.ep},
           {"dp", layout.dp},
           {"zero", int{layout.zero}},

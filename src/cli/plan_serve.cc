@@ -151,8 +151,8 @@ class PlannedTimes final : public serving::StepTimes {
 serving::Summary replayed(const planner::ServeJob& job, const ServeLine& line, const serving::Trace& trace,
                           const PlanServeOptions& options, planner::LayerSource* source) {
   serving::ReplayConfig config;
-  config.scheduler.policy = line.on->machine.kind == planner::Kind::kNeuron ? serving::Policy::kNeuron
-                                                                            : serving::Policy::kVllm;
+  config.scheduler.policy =
+      line.on->machine.kind == planner::Kind::kNeuron ? serving::Policy::kNeuron : serving::Policy::kVllm;
   config.scheduler.max_num_seqs = line.plan.layout.batch;
   config.scheduler.max_model_len = static_cast<int32_t>(std::ceil((job.longest + 1) / 32) * 32);
   config.scheduler.max_num_batched_tokens = std::max(8192, config.scheduler.max_model_len);
@@ -160,9 +160,9 @@ serving::Summary replayed(const planner::ServeJob& job, const ServeLine& line, c
   config.replicas = static_cast<int32_t>(line.plan.copies);
   if (!options.slo.empty()) config.slo = serving::Slo::parse(options.slo);
   const auto times = std::make_shared<PlannedTimes>(job, line, source);
-  return serving::replay(trace, config, [&](int32_t) {
-           return std::make_unique<serving::TimeExecutor>(times, 0);
-         }).summary;
+  return serving::replay(trace, config,
+                         [&](int32_t) { return std::make_unique<serving::TimeExecutor>(times, 0); })
+      .summary;
 }
 
 std::string ms(double seconds) { return fmt::format("{:.{}f} ms", 1e3 * seconds, seconds < 0.1 ? 1 : 0); }
@@ -184,7 +184,8 @@ std::string table_of(const planner::ServeJob& job, const PlanOptions& options,
   std::vector<std::string> header = {"#"};
   const bool several = machines.size() > 1, compiled = options.compiled > 0;
   if (several) header.emplace_back("on");
-  header.insert(header.end(), {"copies", "plan", "TTFT", "TPOT", "tokens/s", "req/s", "$/Mtok", "GB/rank", "bound by"});
+  header.insert(header.end(),
+                {"copies", "plan", "TTFT", "TPOT", "tokens/s", "req/s", "$/Mtok", "GB/rank", "bound by"});
   if (compiled) header.insert(header.end(), {"layers", "by curves"});
   if (options.serve.rate > 0) header.emplace_back("instances");
   header.emplace_back("TPOT, 80 %");
@@ -201,15 +202,15 @@ std::string table_of(const planner::ServeJob& job, const PlanOptions& options,
                   price ? fmt::format("{:.3f}", *price) : "?",
                   fmt::format("{:.1f}", plan.memory.total() / kGb), std::string(plan.bound_by)});
     if (compiled)
-      cells.insert(cells.end(),
-                   {plan.compiled ? "compiled" : "curves",
-                    line.curves ? fmt::format("{:.0f} ({:+.0f}%){}", line.curves->tokens_s,
-                                              100 * (plan.tokens_s / line.curves->tokens_s - 1),
-                                              std::abs(plan.tokens_s / line.curves->tokens_s - 1) >
-                                                      planner::kMovedBy
-                                                  ? " !"
-                                                  : "")
-                                : ""});
+      cells.insert(
+          cells.end(),
+          {plan.compiled ? "compiled" : "curves",
+           line.curves
+               ? fmt::format(
+                     "{:.0f} ({:+.0f}%){}", line.curves->tokens_s,
+                     100 * (plan.tokens_s / line.curves->tokens_s - 1),
+                     std::abs(plan.tokens_s / line.curves->tokens_s - 1) > planner::kMovedBy ? " !" : "")
+               : ""});
     if (options.serve.rate > 0) cells.push_back(fmt::format("{:.0f}", line.instances));
     cells.push_back(fmt::format("{} .. {}", ms(plan.tpot_s * line.on->program.decode_low),
                                 ms(plan.tpot_s * line.on->program.decode_high)));
@@ -217,31 +218,33 @@ std::string table_of(const planner::ServeJob& job, const PlanOptions& options,
   }
   text += table.str();
   for (const Served& each : machines) {
-    text += wrapped(fmt::format("{} x {}: {} ranks of {:.1f} GB, program {}; {} plans evaluated; {}",
-                                each.count, each.machine.instance, each.machine.ranks,
-                                each.machine.memory_bytes / kGb, each.program.name, each.result.evaluated,
-                                each.rate ? fmt::format("{} USD/h {}, list of {}", each.rate->usd_h,
-                                                        each.rate->kind,
-                                                        each.rate->date.empty() ? "no date" : each.rate->date)
-                                          : "no rate is published, so nothing is priced"),
-                    0);
+    text += wrapped(
+        fmt::format("{} x {}: {} ranks of {:.1f} GB, program {}; {} plans evaluated; {}", each.count,
+                    each.machine.instance, each.machine.ranks, each.machine.memory_bytes / kGb,
+                    each.program.name, each.result.evaluated,
+                    each.rate ? fmt::format("{} USD/h {}, list of {}", each.rate->usd_h, each.rate->kind,
+                                            each.rate->date.empty() ? "no date" : each.rate->date)
+                              : "no rate is published, so nothing is priced"),
+        0);
     if (!each.why.empty()) text += wrapped("Curves, not compiled layers: " + each.why, 0);
   }
   if (compiled)
-    text += wrapped("Compiled layers are OpenTrn's own compiler's, not AWS's; \"by curves\" is the same plan's "
-                    "tokens/s by the curves, ! where the two are more than a tenth apart", 0);
+    text += wrapped(
+        "Compiled layers are OpenTrn's own compiler's, not AWS's; \"by curves\" is the same plan's "
+        "tokens/s by the curves, ! where the two are more than a tenth apart",
+        0);
   for (size_t i = 0; i < lines.size(); ++i)
     if (const auto& run = lines[i].replayed)
       text += wrapped(
-          fmt::format("Plan {} in a replay of the trace: TTFT {:.0f} ms (p99 {:.0f}), TPOT {:.1f} ms (p99 "
-                      "{:.1f}), {:.0f} tokens/s{}",
-                      i + 1, run->ttft_ms.percentile(50), run->ttft_ms.percentile(99),
-                      run->tpot_ms.percentile(50), run->tpot_ms.percentile(99),
-                      double(run->output_tokens) / std::max(1e-9, run->duration_s()),
-                      options.serve.slo.empty()
-                          ? ""
-                          : fmt::format(", {:.1f} % of requests within the limits",
-                                        100.0 * double(run->good) / double(std::max<int64_t>(1, run->requests)))),
+          fmt::format(
+              "Plan {} in a replay of the trace: TTFT {:.0f} ms (p99 {:.0f}), TPOT {:.1f} ms (p99 "
+              "{:.1f}), {:.0f} tokens/s{}",
+              i + 1, run->ttft_ms.percentile(50), run->ttft_ms.percentile(99), run->tpot_ms.percentile(50),
+              run->tpot_ms.percentile(99), double(run->output_tokens) / std::max(1e-9, run->duration_s()),
+              options.serve.slo.empty()
+                  ? ""
+                  : fmt::format(", {:.1f} % of requests within the limits",
+                                100.0 * double(run->good) / double(std::max<int64_t>(1, run->requests)))),
           0);
   return text;
 }
@@ -249,13 +252,14 @@ std::string table_of(const planner::ServeJob& job, const PlanOptions& options,
 Json plan_of(const ServeLine& line, const PlanOptions& options) {
   const planner::ServeEstimate& plan = line.plan;
   const planner::ServeProgram& program = line.on->program;
-  const std::string source = fmt::format("planner, program {}, layers {}; 80 % of published rows", program.name,
-                                         plan.compiled ? "compiled by OpenTrn" : "by curves");
-  Json out{{"instance", line.on->machine.instance},
-           {"count", line.on->count},
-           {"copies", plan.copies},
-           {"layout", {{"text", layout_text(plan.layout)}, {"tp", plan.layout.tp}, {"batch", plan.layout.batch}}},
-           {"layers", plan.compiled ? "compiled by OpenTrn" : "curves"}};
+  const std::string source = fmt::format("planner, program {}, layers {}; 80 % of published rows",
+                                         program.name, plan.compiled ? "compiled by OpenTrn" : "by curves");
+  Json out{
+      {"instance", line.on->machine.instance},
+      {"count", line.on->count},
+      {"copies", plan.copies},
+      {"layout", {{"text", layout_text(plan.layout)}, {"tp", plan.layout.tp}, {"batch", plan.layout.batch}}},
+      {"layers", plan.compiled ? "compiled by OpenTrn" : "curves"}};
   const auto scaled = [&](double value, double low, double high) {
     return value_json(value, value * low, value * high, source);
   };
@@ -303,9 +307,9 @@ Json plan_of(const ServeLine& line, const PlanOptions& options) {
     detail += fmt::format("; {} x {}: ", each.count, each.machine.instance);
     if (each.result.nearest) {
       fits = true;
-      detail += fmt::format("the nearest, {}, has TTFT {} and TPOT {}",
-                            layout_text(each.result.nearest->layout), ms(each.result.nearest->ttft_s),
-                            ms(each.result.nearest->tpot_s));
+      detail +=
+          fmt::format("the nearest, {}, has TTFT {} and TPOT {}", layout_text(each.result.nearest->layout),
+                      ms(each.result.nearest->ttft_s), ms(each.result.nearest->tpot_s));
     } else if (each.result.smallest) {
       detail += fmt::format("the smallest, {}, needs {:.1f} GB of a rank's {:.1f}",
                             layout_text(each.result.smallest->layout),
@@ -315,9 +319,11 @@ Json plan_of(const ServeLine& line, const PlanOptions& options) {
     }
   }
   if (fits)
-    throw Fault(FaultKind::kCapacity, "plan.slo", fmt::format("no plan of {} meets the limits{}", job.model.name, detail),
+    throw Fault(FaultKind::kCapacity, "plan.slo",
+                fmt::format("no plan of {} meets the limits{}", job.model.name, detail),
                 "another instance, 8-bit weights, or wider limits");
-  throw Fault(FaultKind::kCapacity, "plan.memory", fmt::format("no plan of {} fits{}", job.model.name, detail),
+  throw Fault(FaultKind::kCapacity, "plan.memory",
+              fmt::format("no plan of {} fits{}", job.model.name, detail),
               "more memory, --precision fp8, or a smaller --max-model-len");
 }
 
@@ -331,20 +337,27 @@ void check_serve_options(const PlanOptions& options) {
     refuse("lengths, limits or rates of requests, and no --serve", "--serve plans inference");
   if (!serve.on) return;
   const planner::Fixed& fixed = options.search.fixed;
-  const std::pair<bool, const char*> training[] = {
-      {options.seq > 0, "--seq"},           {options.global_batch > 0, "--global-batch"},
-      {options.tokens > 0, "--tokens"},     {!options.recompute.empty(), "--recompute"},
-      {!options.sp.empty(), "--sp"},        {!options.stack.empty(), "--stack"},
-      {fixed.pp.has_value(), "--pp"},       {fixed.cp.has_value(), "--cp"},
-      {fixed.ep.has_value(), "--ep"},       {fixed.dp.has_value(), "--dp"},
-      {fixed.vpp.has_value(), "--vpp"},     {fixed.zero.has_value(), "--zero"},
-      {!options.html.empty(), "--html"},    {fixed.micro_batch.has_value(), "--micro-batch"},
-      {options.explain > 0, "--explain"},   {!options.reliability.empty(), "--reliability"},
-      {options.exhaustive, "--exhaustive"},
-      {!options.format.empty(), "--export"},
-      {!options.schedules.empty(), "--schedule"},
-      {fixed.offload, "--offload"},
-      {!options.layer_times.empty(), "--layer-times"}};
+  const std::pair<bool, const char*> training[] = {{options.seq > 0, "--seq"},
+                                                   {options.global_batch > 0, "--global-batch"},
+                                                   {options.tokens > 0, "--tokens"},
+                                                   {!options.recompute.empty(), "--recompute"},
+                                                   {!options.sp.empty(), "--sp"},
+                                                   {!options.stack.empty(), "--stack"},
+                                                   {fixed.pp.has_value(), "--pp"},
+                                                   {fixed.cp.has_value(), "--cp"},
+                                                   {fixed.ep.has_value(), "--ep"},
+                                                   {fixed.dp.has_value(), "--dp"},
+                                                   {fixed.vpp.has_value(), "--vpp"},
+                                                   {fixed.zero.has_value(), "--zero"},
+                                                   {!options.html.empty(), "--html"},
+                                                   {fixed.micro_batch.has_value(), "--micro-batch"},
+                                                   {options.explain > 0, "--explain"},
+                                                   {!options.reliability.empty(), "--reliability"},
+                                                   {options.exhaustive, "--exhaustive"},
+                                                   {!options.format.empty(), "--export"},
+                                                   {!options.schedules.empty(), "--schedule"},
+                                                   {fixed.offload, "--offload"},
+                                                   {!options.layer_times.empty(), "--layer-times"}};
   for (const auto& [given, name] : training)
     if (given) refuse(fmt::format("{} with --serve", name), "it is of training plans");
 }
@@ -382,8 +395,8 @@ void print_serve_plans(const PlanOptions& options, const arch::Tables& tables, s
       ServeLine line{&each, plan, std::nullopt, std::nullopt, 1};
       if (left > 0) {
         --left;
-        planner::ServeEstimate other = planner::serve(job, each.machine, each.program, plan.layout,
-                                                      *each.reduces, &compiled, each.why);
+        planner::ServeEstimate other =
+            planner::serve(job, each.machine, each.program, plan.layout, *each.reduces, &compiled, each.why);
         if (other.compiled) {
           line.curves = plan;
           line.plan = other;
@@ -429,7 +442,8 @@ void add_serve_options(CLI::App& command, PlanOptions& options) {
   command.add_flag("--serve", serve.on, "Plan inference, not training")->group(group);
   command.add_option("--prompt-tokens", serve.prompt, "Tokens of a prompt")->check(tokens)->group(group);
   command.add_option("--output-tokens", serve.output, "Tokens of an answer")->check(tokens)->group(group);
-  command.add_option("--max-model-len", serve.longest, "Tokens that a request may have (default: both together)")
+  command
+      .add_option("--max-model-len", serve.longest, "Tokens that a request may have (default: both together)")
       ->check(tokens)
       ->group(group);
   command.add_option("--batch", serve.batch, "Fix the sequences that a copy decodes at once")

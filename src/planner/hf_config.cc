@@ -169,7 +169,8 @@ Model mmdit_of(const Reader& read) {
   model.biases = model.tied = true;
   model.streams = 2;
   const double text = read.number_or_none({"text_tokens"});
-  model.text_tokens = text > 0 ? static_cast<int>(text) : 333;  // 77 of CLIP and 256 of T5, diffusers' default
+  model.text_tokens =
+      text > 0 ? static_cast<int>(text) : 333;  // 77 of CLIP and 256 of T5, diffusers' default
   const double h = model.hidden;
   model.modulation = 6 * h * h;  // shift, scale and gate of attention and MLP
   const double patch = read.number({"patch_size"}), channels = read.number({"in_channels"});

@@ -29,9 +29,9 @@ struct Layout {
   int32_t dp = 1;
   int16_t vpp = 1;  // chunks of layers on a pipeline stage; above 1: the interleaved schedule
   Schedule schedule = Schedule::k1F1B;
-  int8_t zero = 1;  // 0 none, 1 optimizer, 2 and gradients, 3 and weights (FSDP)
+  int8_t zero = 1;       // 0 none, 1 optimizer, 2 and gradients, 3 and weights (FSDP)
   bool offload = false;  // optimizer states are in the host's memory, which does their update
-  bool sp = false;  // norms and residuals are cut over tp as well
+  bool sp = false;       // norms and residuals are cut over tp as well
   Recompute recompute = Recompute::kNone;
   int32_t micro_batch = 1;  // sequences
   int32_t shard = 0;        // ranks that ZeRO cuts over; 0: all of dp * cp

@@ -64,9 +64,9 @@ double product_s(const Rates& rates, Precision precision, double m, double n, do
 
 namespace {
 
-// Of a sequence's positions, those that hold tokens, and of its pairs of positions. The lengths are those of BERT's
-// corpus: "in excess of 50 %" of the positions at 512 are padding (arXiv:2107.02027), which lengths that end at any
-// token with the same probability have at a mean of 320; at 128 a sixth is padding then.
+// Of a sequence's positions, those that hold tokens, and of its pairs of positions. The lengths are those of
+// BERT's corpus: "in excess of 50 %" of the positions at 512 are padding (arXiv:2107.02027), which lengths
+// that end at any token with the same probability have at a mean of 320; at 128 a sixth is padding then.
 struct Filled {
   double tokens = 1, pairs = 1;
 };
@@ -115,7 +115,7 @@ Linear attention_s(const Job& job, const Machine& machine, const Stack& stack, c
   const double element = precision == Precision::kFp32 ? 4 : 2;
   const double forward = product_s(rates, precision, queries, keys, key, count) +
                          product_s(rates, precision, queries, value, keys, count);
-  const double passes = model.dropout ? stack.score_passes : 2;
+  const double passes = model.dropout || stack.counts_passes ? stack.score_passes : 2;
   const double softmax = scores * element * passes / rates.memory_bytes_s;
   return {forward + softmax, 2 * forward + 1.2 * softmax};
 }
@@ -152,7 +152,9 @@ void add_projections(BlockTime& time, const Job& job, const Rates& rates, const 
                      double tokens) {
   const Model& model = job.model;
   const double tp = layout.tp;
-  const auto linear = [&](double in, double out) { add_linear(time, streams_s(job, rates, tokens, in, out)); };
+  const auto linear = [&](double in, double out) {
+    add_linear(time, streams_s(job, rates, tokens, in, out));
+  };
   if (model.latent()) {
     const double query_dim = double(model.heads) * (model.nope_dim + model.rope_dim) / tp;
     if (model.query_rank > 0) {
@@ -198,8 +200,7 @@ BlockTime block_s(const Job& job, const Machine& machine, const Stack& stack, co
                   bool with_experts) {
   const Model& model = job.model;
   const Rates& rates = machine.rates;
-  const double tokens =
-      layout.micro_batch * job.seq / layout.cp * filled(model, stack, job.seq).tokens;
+  const double tokens = layout.micro_batch * job.seq / layout.cp * filled(model, stack, job.seq).tokens;
   const double element = job.precision == Precision::kFp32 ? 4 : 2;
   BlockTime time;
   add_projections(time, job, rates, layout, tokens);

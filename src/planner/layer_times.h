@@ -12,8 +12,10 @@ namespace opentrn::planner {
 
 // Of one micro-batch on one rank, in seconds: what block_s() and output_s() say otherwise.
 struct LayerTimes {
-  BlockTime block;      // of a dense block
-  double output_s = 0;  // the output layer and the loss, both ways
+  BlockTime block;                    // of a dense block
+  double output_s = 0;                // the output layer and the loss, both ways
+  std::optional<double> embedding_s;  // both ways
+  std::optional<double> optimizer_s_of_parameter;
 };
 
 // A step of a server on one rank: `tokens` new ones of each sequence, `context` positions that the last of

@@ -203,7 +203,8 @@ Machine machine_of(const arch::Tables& tables, const std::string& instance, int6
                cores_per_rank_of(chip, lnc), network_of(server->network_gbps, count));
   } else {
     if (cores_per_rank)
-      throw Fault(FaultKind::kInput, "plan.instance", fmt::format("--lnc {} on '{}'", *cores_per_rank, instance),
+      throw Fault(FaultKind::kInput, "plan.instance",
+                  fmt::format("--lnc {} on '{}'", *cores_per_rank, instance),
                   "logical cores are those of NeuronCore-v3 and later");
     const auto& others = tables.comparison_instances();
     const auto other = std::ranges::find(others, instance, &arch::ComparisonInstance::name);

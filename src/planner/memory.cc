@@ -26,9 +26,10 @@ struct Held {
 Held held(const Model& model, const Layout& layout, bool first, bool last) {
   const double blocks = blocks_per_stage(model, layout), experts = blocks * expert_share(model);
   Held out;
-  out.dense = model.streams * (blocks * ((model.attention_parameters() + model.modulation) / layout.tp +
-                                         model.norm_parameters()) +
-                               (blocks - experts) * model.dense_mlp_parameters() / layout.tp);
+  out.dense =
+      model.streams *
+      (blocks * ((model.attention_parameters() + model.modulation) / layout.tp + model.norm_parameters()) +
+       (blocks - experts) * model.dense_mlp_parameters() / layout.tp);
   if (model.experts > 0) {
     const double routed = model.experts * model.expert_parameters();
     out.dense += experts * (model.expert_block_parameters() - routed) / layout.tp;
@@ -59,13 +60,16 @@ Memory stage_memory(const Job& job, const Machine& machine, const Stack& stack, 
   // FSDP keeps its shard in float32, which is the optimizer's master too.
   memory.weights = fsdp ? cut(4, true) : cut(element, false);
   memory.gradients = cut(stack.gradient_bytes, layout.zero >= 2);
-  memory.optimizer = layout.offload ? 0 : cut(fsdp ? stack.master_bytes - 4 : stack.master_bytes, layout.zero >= 1);
+  memory.optimizer =
+      layout.offload ? 0 : cut(fsdp ? stack.master_bytes - 4 : stack.master_bytes, layout.zero >= 1);
 
   const double tokens = layout.micro_batch * job.seq / layout.cp;
   const double m = job.global_batch / (double(layout.dp) * layout.micro_batch);
   // The ends of a V are on one rank, and ranks of a pipeline of two directions keep as much.
   const bool all_alike = layout.schedule != Schedule::k1F1B;
-  const double flights = first || all_alike ? in_flight(layout.schedule, layout.pp, layout.vpp, static_cast<int64_t>(std::max(1.0, m))) : 1;
+  const double flights = first || all_alike ? in_flight(layout.schedule, layout.pp, layout.vpp,
+                                                        static_cast<int64_t>(std::max(1.0, m)))
+                                            : 1;
   const double blocks = blocks_per_stage(model, layout), share = expert_share(model);
   const double kept = (1 - share) * kept_bytes_per_token(job, stack, layout, false) +
                       share * (model.experts > 0 ? kept_bytes_per_token(job, stack, layout, true) : 0);

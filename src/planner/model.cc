@@ -33,7 +33,8 @@ double Model::output_parameters() const { return tied ? 0 : vocabulary * hidden;
 
 double Model::parameters() const {
   const double dense = layers - expert_layers();
-  return streams * (layers * (attention_parameters() + norm_parameters() + modulation) + dense * dense_mlp_parameters()) +
+  return streams * (layers * (attention_parameters() + norm_parameters() + modulation) +
+                    dense * dense_mlp_parameters()) +
          expert_layers() * (experts > 0 ? expert_block_parameters() : 0) + embedding_parameters() +
          output_parameters() + input_parameters + hidden;
 }

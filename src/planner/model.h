@@ -33,9 +33,9 @@ struct Model {
 
   // MMDiT (Stable Diffusion 3): tokens of text and of the image have weights of their own and attend to each
   // other; a sequence is both.
-  int streams = 1;             // sets of a block's weights, of which a token meets one
-  int text_tokens = 0;         // of a sequence, in the second stream
-  double modulation = 0;       // parameters of a block that make scales and shifts of the time step, per stream
+  int streams = 1;        // sets of a block's weights, of which a token meets one
+  int text_tokens = 0;    // of a sequence, in the second stream
+  double modulation = 0;  // parameters of a block that make scales and shifts of the time step, per stream
   double input_parameters = 0;  // that embed patches, text and the time step
 
   // Multi-head latent attention (DeepSeek): ranks of the compressed query and of keys and values; 0: none.

@@ -41,8 +41,7 @@ double v_in_flight(Schedule schedule, int stages, int64_t micro_batches) {
   const auto [at, is_new] = known.try_emplace({schedule, stages, most}, 0.0);
   // Every pass of a chunk takes one unit, as the order was made for.
   if (is_new)
-    at->second =
-        run_pipeline(schedule, std::vector<StageTime>(stages, {2, 4, 2}), 1, most, 0).in_flight;
+    at->second = run_pipeline(schedule, std::vector<StageTime>(stages, {2, 4, 2}), 1, most, 0).in_flight;
   return at->second;
 }
 
@@ -52,8 +51,7 @@ double bubble_s(const Pipeline& pipeline) {
   switch (pipeline.schedule) {
     case Schedule::k1F1B: return others / pipeline.chunks;
     // Weights' gradients fill the end, and there is no need to wait for those of others.
-    case Schedule::kZbH1:
-      return std::max(0.0, others - 2.0 * (pipeline.stages - 1) * pipeline.weight_s);
+    case Schedule::kZbH1: return std::max(0.0, others - 2.0 * (pipeline.stages - 1) * pipeline.weight_s);
     case Schedule::kDualPipe:
       return (pipeline.stages / 2.0 - 1) *
              std::max(0.0, pipeline.forward_s + 2 * pipeline.backward_s - 3 * pipeline.weight_s);

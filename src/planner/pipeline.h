@@ -15,10 +15,10 @@ struct Pipeline {
   // Seconds of one micro-batch's forward and backward pass, all chunks of a stage together.
   double slowest_s = 0;  // on the slowest stage
   double sum_s = 0;      // on all stages, one after the other
-  // Of a stage without the ends, where the schedule is not 1F1B: its forward pass, and the part of its backward
-  // pass that gives the weights' gradients.
+  // Of a stage without the ends, where the schedule is not 1F1B: its forward pass, and the part of its
+  // backward pass that gives the weights' gradients.
   double forward_s = 0, backward_s = 0, weight_s = 0;
-  double send_s = 0;     // of an activation to the next stage, or of its gradient back
+  double send_s = 0;  // of an activation to the next stage, or of its gradient back
   bool hides_sends = false;
 };
 
@@ -30,9 +30,9 @@ struct PipelineTime {
   double total_s() const { return busy_s + bubble_s + sends_s; }
 };
 
-// The schedule itself gives the same where stages are equal and sends take no time; the tests say how far apart
-// they are elsewhere. The V-shaped ones have no closed form: their events are run, of as many micro-batches as
-// show what the others repeat.
+// The schedule itself gives the same where stages are equal and sends take no time; the tests say how far
+// apart they are elsewhere. The V-shaped ones have no closed form: their events are run, of as many
+// micro-batches as show what the others repeat.
 PipelineTime pipeline_s(const Pipeline& pipeline);
 
 // Micro-batches whose activations the fullest stage keeps, in units of all of its layers.

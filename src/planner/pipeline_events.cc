@@ -33,8 +33,8 @@ class Run {
         }
     }
     for (size_t rank = 0; rank < order_.ranks.size(); ++rank)
-      OPENTRN_CHECK(next_[rank] == order_.ranks[rank].size(), "the schedule of stage {} stops at {} of {}", rank,
-                    next_[rank], order_.ranks[rank].size());
+      OPENTRN_CHECK(next_[rank] == order_.ranks[rank].size(), "the schedule of stage {} stops at {} of {}",
+                    rank, next_[rank], order_.ranks[rank].size());
     return {std::ranges::max(free_), double(most_) / order_.passes_per_rank};
   }
 
@@ -91,8 +91,7 @@ class Run {
     events_->push_back({rank, chunk(pass.stream, pass.at), pass.micro,
                         is_pair ? PassKind::kForward : pass.kind, start, end});
     if (is_pair)
-      events_->push_back(
-          {rank, chunk(pass.stream2, pass.at2), pass.micro2, PassKind::kBackward, start, end});
+      events_->push_back({rank, chunk(pass.stream2, pass.at2), pass.micro2, PassKind::kBackward, start, end});
   }
 
   const Order& order_;

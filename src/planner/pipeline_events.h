@@ -25,8 +25,9 @@ struct PipelineEvent {
 };
 
 struct PipelineRun {
-  double end_s = 0;   // until the last stage has nothing left to do
-  double in_flight = 0;  // micro-batches whose activations the fullest stage keeps, in units of all its layers
+  double end_s = 0;  // until the last stage has nothing left to do
+  double in_flight =
+      0;  // micro-batches whose activations the fullest stage keeps, in units of all its layers
 };
 
 // A stage that sends goes on at once.

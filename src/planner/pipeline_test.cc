@@ -66,7 +66,8 @@ TEST(Pipeline, ZeroBubbleAndDualPipeAreTheirSchedulesExactlyWhereStagesAreEqual)
           const PipelineRun run = run_pipeline(schedule, equal, 1, micro_batches, 0);
           EXPECT_NEAR(pipeline_s(pipeline).total_s(), run.end_s, 1e-9)
               << to_string(schedule) << " " << stages << " stages, " << micro_batches << " micro-batches";
-          EXPECT_DOUBLE_EQ(in_flight(schedule, stages, 1, micro_batches), run.in_flight) << to_string(schedule);
+          EXPECT_DOUBLE_EQ(in_flight(schedule, stages, 1, micro_batches), run.in_flight)
+              << to_string(schedule);
         }
 }
 
@@ -108,7 +109,9 @@ TEST(Pipeline, SchedulesAreInTheOrderOfTheirPapers) {
     EXPECT_DOUBLE_EQ(bubble(Schedule::kZbV, 1), plain / 6);
     EXPECT_LE(bubble(Schedule::kVHalf, 1), plain / 2 + 1);
     EXPECT_LT(bubble(Schedule::kVMin, 1), plain);
-    const auto kept = [&](Schedule schedule) { return in_flight(schedule, stages, 1, micro_batches) / stages; };
+    const auto kept = [&](Schedule schedule) {
+      return in_flight(schedule, stages, 1, micro_batches) / stages;
+    };
     EXPECT_EQ(kept(Schedule::kZbH1), 1);
     EXPECT_LE(kept(Schedule::kVHalf), 0.75);
     EXPECT_LE(kept(Schedule::kVMin), 0.63);
@@ -134,7 +137,8 @@ TEST(Pipeline, NoStageIsFasterThanItsWork) {
 TEST(Pipeline, KeepsAsManyMicroBatchesAsStages) {
   EXPECT_EQ(in_flight(Schedule::k1F1B, 8, 1, 64), 8);
   EXPECT_EQ(in_flight(Schedule::k1F1B, 8, 1, 4), 4);
-  EXPECT_DOUBLE_EQ(in_flight(Schedule::k1F1B, 8, 3, 64), 8 * (1 + 7.0 / 24));  // arXiv:2205.05198, section 4.2.3
+  EXPECT_DOUBLE_EQ(in_flight(Schedule::k1F1B, 8, 3, 64),
+                   8 * (1 + 7.0 / 24));  // arXiv:2205.05198, section 4.2.3
 }
 
 }  // namespace

@@ -19,10 +19,10 @@ struct Recost {
   std::vector<std::string> refused;  // why others do not, each reason once
 };
 
-// Evaluates the first `most` of result.best again, and sorts result.best: plans with the source's times first,
-// each group by its step. The scalars of the program that were fitted to kernels of others
-// (Stack::compute_efficiency) are no part of these times; what it hides and waits for is. The front stays that
-// of the curves.
+// Evaluates the first `most` of result.best again, and sorts result.best: plans with the source's times
+// first, each group by its step. The scalars of the program that were fitted to kernels of others
+// (Stack::compute_efficiency) are no part of these times; what it hides and waits for is. The front stays
+// that of the curves.
 Recost recost(const Job& job, const Machine& machine, const Stack& stack, size_t most, LayerSource& source,
               SearchResult& result);
 

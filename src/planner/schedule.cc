@@ -74,7 +74,8 @@ Order zero_bubble_h1(int stages, int64_t micro_batches) {
 // takes one unit.
 class VShape {
  public:
-  VShape(Schedule schedule, int stages, int64_t micro_batches) : stages_(stages), micro_batches_(micro_batches) {
+  VShape(Schedule schedule, int stages, int64_t micro_batches)
+      : stages_(stages), micro_batches_(micro_batches) {
     switch (schedule) {
       case Schedule::kVMin: moves_ = {1, 1, 1, 1}; break;
       case Schedule::kVHalf: moves_ = {2, 1, 2, 1}; break;
@@ -105,7 +106,8 @@ class VShape {
         {last + moves_[1] * (p - 1 - rank), PassKind::kForward, 2 * p - 1 - rank},
         {turned + moves_[2] * rank, PassKind::kInput, 2 * p - 1 - rank},
         {second + moves_[3] * (p - 1 - rank), PassKind::kInput, rank}};
-    std::vector<std::tuple<int64_t, bool, int, int64_t>> at;  // when, not backward, virtual stage, micro-batch
+    std::vector<std::tuple<int64_t, bool, int, int64_t>>
+        at;  // when, not backward, virtual stage, micro-batch
     for (int64_t micro = 0; micro < micro_batches_; ++micro)
       for (const auto& [when, kind, stage] : block)
         at.emplace_back(when + 6 * micro, kind == PassKind::kForward, stage, micro);
@@ -262,11 +264,12 @@ std::string no_order_because(Schedule schedule, int stages, int chunks, int64_t 
   if (stages < 2) return fmt::format("{} is of pipelines", to_string(schedule));
   if (chunks != 1) return fmt::format("{} has no vpp", to_string(schedule));
   if (schedule == Schedule::kDualPipe && (stages % 2 != 0 || micro_batches % 2 != 0))
-    return fmt::format("{} needs even numbers of stages ({}) and micro-batches ({})", to_string(schedule), stages,
-                       micro_batches);
+    return fmt::format("{} needs even numbers of stages ({}) and micro-batches ({})", to_string(schedule),
+                       stages, micro_batches);
   const int64_t least = schedule == Schedule::kDualPipe ? 2 * stages : stages;
   if (micro_batches < least)
-    return fmt::format("{} needs {} micro-batches, and there are {}", to_string(schedule), least, micro_batches);
+    return fmt::format("{} needs {} micro-batches, and there are {}", to_string(schedule), least,
+                       micro_batches);
   return {};
 }
 
@@ -282,9 +285,9 @@ Order order_of(Schedule schedule, int stages, int chunks, int64_t micro_batches)
 namespace {
 
 constexpr std::tuple<Schedule, std::string_view, std::string_view> kNames[] = {
-    {Schedule::k1F1B, "1f1b", "1F1B"},       {Schedule::kZbH1, "zb-h1", "ZB-H1"},
-    {Schedule::kZbV, "zb-v", "ZB-V"},        {Schedule::kVHalf, "v-half", "V-Half"},
-    {Schedule::kVMin, "v-min", "V-Min"},     {Schedule::kDualPipe, "dualpipe", "DualPipe"}};
+    {Schedule::k1F1B, "1f1b", "1F1B"},   {Schedule::kZbH1, "zb-h1", "ZB-H1"},
+    {Schedule::kZbV, "zb-v", "ZB-V"},    {Schedule::kVHalf, "v-half", "V-Half"},
+    {Schedule::kVMin, "v-min", "V-Min"}, {Schedule::kDualPipe, "dualpipe", "DualPipe"}};
 
 }  // namespace
 

@@ -1,9 +1,9 @@
 // Orders in which the ranks of a pipeline do their passes, of every schedule from one generator.
 //
-// A micro-batch passes virtual stages forward and then backward. Zero-bubble schedules split the backward pass:
-// what the stage before waits for (kInput), and the weights' gradients (kWeight), which nothing waits for.
-// Sources: ZB-H1, arXiv:2401.10241; ZB-V, V-Half and V-Min, arXiv:2405.15362; DualPipe, arXiv:2412.19437 and
-// the README of deepseek-ai/DualPipe.
+// A micro-batch passes virtual stages forward and then backward. Zero-bubble schedules split the backward
+// pass: what the stage before waits for (kInput), and the weights' gradients (kWeight), which nothing waits
+// for. Sources: ZB-H1, arXiv:2401.10241; ZB-V, V-Half and V-Min, arXiv:2405.15362; DualPipe, arXiv:2412.19437
+// and the README of deepseek-ai/DualPipe.
 #pragma once
 
 #include <cstdint>

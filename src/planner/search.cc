@@ -86,9 +86,8 @@ void modes_of(const Job& job, const Machine& machine, const Stack& stack, const 
   if (layout.tp > 1) sps = {true, false};
   if (fixed.sp) sps = {*fixed.sp};
   std::vector<std::pair<Schedule, bool>> ways;
-  for (const Schedule schedule : fixed.schedules.empty() || layout.pp == 1
-                                     ? std::vector<Schedule>{Schedule::k1F1B}
-                                     : fixed.schedules)
+  for (const Schedule schedule :
+       fixed.schedules.empty() || layout.pp == 1 ? std::vector<Schedule>{Schedule::k1F1B} : fixed.schedules)
     for (const bool sp : sps) ways.emplace_back(schedule, sp);
   // With fused attention nothing is left that selective recomputation would drop.
   std::vector<Recompute> modes{Recompute::kNone, Recompute::kFull};
@@ -158,9 +157,9 @@ double least_step_s(const Job& job, const Machine& machine, const Stack& stack, 
   const Model& model = job.model;
   // Of a block's products alone: attention and everything bound by memory come on top.
   const double dense = model.active_parameters() - model.embedding_parameters() - model.output_parameters();
-  const double biases =
-      model.streams * model.layers * (model.norm_parameters() + (model.biases ? 8.0 * model.hidden + model.ffn : 0)) +
-      model.input_parameters;
+  const double biases = model.streams * model.layers *
+                            (model.norm_parameters() + (model.biases ? 8.0 * model.hidden + model.ffn : 0)) +
+                        model.input_parameters;
   const double tokens = job.seq * job.global_batch / (double(layout.dp) * layout.cp * layout.tp * layout.pp);
   const double again = layout.recompute == Recompute::kFull ? 8 : 6;
   const double compute = again * std::max(0.0, dense - biases - 2 * model.hidden) * tokens /

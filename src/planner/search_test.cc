@@ -86,7 +86,8 @@ TEST(StatedLayers, ReplaceTheCurvesWhereTheyAreStated) {
   const Job job{.model = model_named(tables(), "Llama-3.1-8B"), .seq = 8192, .global_batch = 64};
   const Machine machine = machine_of(tables(), "p5.48xlarge", 2);
   const Stack stack = stack_of(tables(), "megatron-core");
-  StatedLayers stated("tp,cp,sp,micro_batch,forward_us,backward_us,output_us\n4,1,1,1,1000,2000,500\n", "x.csv");
+  StatedLayers stated("tp,cp,sp,micro_batch,forward_us,backward_us,output_us\n4,1,1,1,1000,2000,500\n",
+                      "x.csv");
   SearchOptions options;
   options.fixed.tp = 4;
   options.fixed.pp = 1;
@@ -99,7 +100,8 @@ TEST(StatedLayers, ReplaceTheCurvesWhereTheyAreStated) {
   // 16 micro-batches of 32 blocks, and what adds gradients up.
   EXPECT_NEAR(result.best[0].time.compute, 16 * (32 * 3e-3 + 500e-6), 0.05 * result.best[0].time.compute);
   EXPECT_THROW(StatedLayers("tp,cp\n1,2\n", "x.csv"), Fault);
-  EXPECT_THROW(StatedLayers("tp,cp,sp,micro_batch,forward_us,backward_us,output_us\n4,1,2,1,1,1,1\n", "x.csv"), Fault);
+  EXPECT_THROW(
+      StatedLayers("tp,cp,sp,micro_batch,forward_us,backward_us,output_us\n4,1,2,1,1,1,1\n", "x.csv"), Fault);
 }
 
 TEST(Search, FixedDegreesStay) {

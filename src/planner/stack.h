@@ -24,6 +24,7 @@ struct Stack {
   double logit_bytes = 14;           // alive at once, for a logit
   double kept_share = 1;             // activations kept, against the formula: 1 without fusions
   double flash_share = 1;            // of the chip's best fused attention, by this program's
+  bool counts_passes = false;        // score_passes is of models without dropout, too
   double score_passes = 4.5;         // reads and writes of unfused attention's scores beside its two products
   double selective_kept = 0;   // of all activations, by selective recomputation that is not attention's alone
   double selective_again = 0;  // share of the forward pass that it repeats; both 0: attention's inside

@@ -21,8 +21,8 @@ StatedLayers::StatedLayers(std::string_view text, const std::string& origin) {
       values[i] = std::strtod(cell.c_str(), &end);
       const bool whole = i >= 4 || values[i] == std::floor(values[i]);
       const double least = i == 2 || i == 6 ? 0 : i < 4 ? 1 : 1e-9;
-      if (cell.empty() || *end != '\0' || !whole || !(values[i] >= least) || values[i] > (i < 4 ? 1e6 : 1e15) ||
-          (i == 2 && values[i] > 1))
+      if (cell.empty() || *end != '\0' || !whole || !(values[i] >= least) ||
+          values[i] > (i < 4 ? 1e6 : 1e15) || (i == 2 && values[i] > 1))
         throw Fault(FaultKind::kInput, "plan.rows",
                     fmt::format("{}, line {}: {} is '{}'", origin, row.line, columns[i], cell),
                     "degrees from 1, sp 0 or 1, microseconds above 0");
@@ -36,7 +36,8 @@ StatedLayers::StatedLayers(std::string_view text, const std::string& origin) {
     times.output_s = values[6] * 1e-6;
     if (!rows_.emplace(key, times).second)
       throw Fault(FaultKind::kInput, "plan.rows",
-                  fmt::format("{}, line {}: these degrees stand there twice", origin, row.line), "one of the two");
+                  fmt::format("{}, line {}: these degrees stand there twice", origin, row.line),
+                  "one of the two");
   }
 }
 

@@ -154,6 +154,10 @@ int64_t micro_batches(const Job& job, const Layout& layout) {
       std::max(1.0, std::ceil(job.global_batch / (double(layout.dp) * layout.micro_batch))));
 }
 
+double first_s(const Job& job, const Machine& machine, const Layout& layout, const LayerTimes* layers) {
+  return layers != nullptr && layers->embedding_s ? *layers->embedding_s : embedding_s(job, machine, layout);
+}
+
 // Of a micro-batch's activations, from a rank to the next stage.
 double sent_bytes(const Job& job, const Stack& stack, const Layout& layout) {
   const double element = job.precision == Precision::kFp32 ? 4 : 2;
@@ -171,7 +175,7 @@ MicroBatch micro_batch_of(const Job& job, const Machine& machine, const Stack& s
   out.forward_s = stage.forward_all;
   out.backward_s = stage.all() - stage.forward_all;
   out.weight_s = stage.weights;
-  out.first_s = embedding_s(job, machine, layout);
+  out.first_s = first_s(job, machine, layout, layers);
   out.last_s = layers != nullptr ? layers->output_s : output_s(job, machine, stack, layout);
   const double sent = sent_bytes(job, stack, layout);
   out.send_s = layout.pp > 1 && !stack.hides_sends ? send_s(machine, groups.pp, sent) : 0;
@@ -185,7 +189,7 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
   const auto m = static_cast<double>(micro_batches(job, layout));
   const Stage stage = stage_of(job, machine, stack, layout, groups, layers);
   const double last = layers != nullptr ? layers->output_s : output_s(job, machine, stack, layout);
-  const double first = embedding_s(job, machine, layout);
+  const double first = first_s(job, machine, layout, layers);
 
   Estimate out;
   out.layout = layout;
@@ -220,9 +224,12 @@ Estimate evaluate(const Job& job, const Machine& machine, const Stack& stack, co
                                         : gradient_s(job, machine, stack, layout, groups, stage);
   const double cut = layout.zero >= 1 ? double(groups.dp.ranks) : 1;
   out.time.optimizer = parameters / cut * (2 * stack.master_bytes + 8) / machine.rates.memory_bytes_s;
+  if (layers != nullptr && layers->optimizer_s_of_parameter)
+    out.time.optimizer = parameters / cut * *layers->optimizer_s_of_parameter;
   if (layout.offload)  // gradients go to the host, which updates its states, and weights come back
-    out.time.optimizer = parameters / cut * ((stack.gradient_bytes + 2) / machine.host_link_bytes_s +
-                                             (2 * stack.master_bytes + 8) / machine.host_memory_bytes_s);
+    out.time.optimizer = parameters / cut *
+                         ((stack.gradient_bytes + 2) / machine.host_link_bytes_s +
+                          (2 * stack.master_bytes + 8) / machine.host_memory_bytes_s);
   out.time.host = stack.host_step_s;
   out.step_s = out.time.total();
   out.memory = memory_of(job, machine, stack, layout);

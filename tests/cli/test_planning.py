@@ -19,6 +19,16 @@ def test_a_plan_has_values_with_bounds():
         assert each["memory_bytes"]["value"] <= each["memory_limit_bytes"]
 
 
+def test_a_plan_of_inference():
+    found = opentrn.plan("Llama-3.1-8B", serve=True, instance="inf2.48xlarge", prompt_tokens=1500, output_tokens=250)
+    for each in found["plans"]:
+        assert each["tpot_s"]["low"] < each["tpot_s"]["value"] < each["tpot_s"]["high"]
+        assert each["copies"] * each["layout"]["tp"] <= 24
+    with pytest.raises(InputError) as refused:
+        opentrn.plan("Llama-3.1-8B", serve=True, instance="inf2.48xlarge")
+    assert refused.value.label == "plan.serve"
+
+
 def test_goodput_and_claims():
     assert 0.9 < opentrn.goodput(chips=16384, model="Llama-3.1-405B", runs=5)["goodput"]["value"] < 0.96
     found = opentrn.claims("bloom-85", as_of="2024-12")["claims"]

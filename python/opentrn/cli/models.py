@@ -89,7 +89,8 @@ def dimensions_of(options: argparse.Namespace) -> dict[str, list[int]]:
         if not name or not given or not all(size.isdecimal() for size in given.split(",")):
             raise UsageError(
                 f"--dim {text}: no name with a size",
-                label="cli.argument", hint="write NAME=SIZE or NAME=SIZE,SIZE: batch=1,8",
+                label="cli.argument",
+                hint="write NAME=SIZE or NAME=SIZE,SIZE: batch=1,8",
             )
         sizes[name] = [int(size) for size in given.split(",")]
     return sizes
@@ -272,7 +273,9 @@ def _save_report(timing: Any, target: str) -> list[str]:
             part.write_text(json.dumps(timing.profile(), indent=1) + "\n", encoding="utf-8")
     else:
         raise UsageError(
-            f"--report {target}: no kind of report", label="cli.output", hint="FILE.html, FILE.json or no file"
+            f"--report {target}: no kind of report",
+            label="cli.output",
+            hint="FILE.html, FILE.json or no file",
         )
     return [target]
 
@@ -286,7 +289,8 @@ def _execute(loaded: Any, options: argparse.Namespace) -> tuple[list[np.ndarray]
         if options.pad:
             raise UsageError(
                 f"--pad {options.pad[0]}: this model has one program, for one size",
-                label="cli.argument", hint="leave --pad out",
+                label="cli.argument",
+                hint="leave --pad out",
             )
         inputs = inputs_of(loaded, options.input)
         with inputs.explain_failures():

@@ -31,11 +31,25 @@ from opentrn import _core
 from opentrn.base.digest import sha256_of
 from opentrn.errors import InputError
 
-__all__ = ["Entry", "clear", "clear_layers", "entries", "folder", "key_of", "layers", "parts", "path_of", "sweep", "why_not_trusted"]
+__all__ = [
+    "Entry",
+    "clear",
+    "clear_layers",
+    "entries",
+    "folder",
+    "key_of",
+    "layers",
+    "parts",
+    "path_of",
+    "sweep",
+    "why_not_trusted",
+]
 
 _FORMAT = "opentrn-model-cache-2"
 KEY_FACT = "cache_key"  # of an entry, by which it is known whatever its file is called
-PERMISSIONS = 0o644  # of an entry from its first byte on: nobody else may write to it, whatever the umask says
+PERMISSIONS = (
+    0o644  # of an entry from its first byte on: nobody else may write to it, whatever the umask says
+)
 _STALE_AFTER = 3600.0  # seconds that nobody wrote to a file that is being written
 
 
@@ -65,7 +79,8 @@ def folder() -> Path:
         if url.scheme:
             raise InputError(
                 f"NEURON_COMPILE_CACHE_URL={place}: OpenTrn keeps compiled models in a folder",
-                label="cache.url", hint="a path, or OPENTRN_CACHE=FOLDER, or --no-cache",
+                label="cache.url",
+                hint="a path, or OPENTRN_CACHE=FOLDER, or --no-cache",
             )
         return Path(place)
     base = os.environ.get("XDG_CACHE_HOME")

@@ -293,7 +293,8 @@ void set_layout(Recipe& recipe, const Row& row) {
     }
   }
   const double blocks = std::ceil(double(recipe.job.model.layers) / layout.pp);
-  if (degrees.vpp <= 0 && !degrees.interleaved && !degrees.schedule && modern && layout.pp > 1 && !has(row.parallelism, "1F1B")) {
+  if (degrees.vpp <= 0 && !degrees.interleaved && !degrees.schedule && modern && layout.pp > 1 &&
+      !has(row.parallelism, "1F1B")) {
     recipe.assumed.push_back("the interleaving that the planner would take");
     if (recipe.candidates.empty()) recipe.candidates = {layout};
     std::vector<Layout> more = recipe.candidates;

@@ -39,6 +39,9 @@ double work_of(const Piece& piece) {
       return (piece.backward ? 10 : 4) * d(piece.rows) * d(piece.keys) * d(piece.features) * d(piece.heads);
     case Part::kOutput: return (piece.backward ? 6 : 2) * d(piece.rows) * d(piece.hidden) * d(piece.inner);
     case Part::kDecode: return 0;
+    // A row takes about as long as its way to memory and back.
+    case Part::kEmbedding: return 2e8 * d(piece.rows);
+    case Part::kOptimizer: return 2e4 * d(piece.rows) * d(piece.hidden);
   }
   OPENTRN_CHECK(false, "a part without work");
 }
@@ -140,6 +143,15 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
   pieces.attention.heads = share.heads * layout.micro_batch;
   pieces.attention.causal = model.causal && layout.cp == 1;
   pieces.output.backward = true;
+  Piece embedding;
+  embedding.part = Part::kEmbedding;
+  embedding.rows = rows;
+  embedding.inner = static_cast<int64_t>(model.vocabulary);
+  embedding.hidden = part_of(model.hidden, parts);
+  Piece optimizer;
+  optimizer.part = Part::kOptimizer;
+  optimizer.rows = optimizer.hidden = 1024;
+  optimizer.wide = embedding.wide = job.precision == Precision::kFp32;
   try {
     PieceTimes& times = times_of(machine);
     const double ring = model.causal && layout.cp > 1 ? 0.5 : 1;
@@ -155,6 +167,8 @@ std::optional<LayerTimes> CompiledLayers::layers(const Job& job, const Machine& 
     // The backward pass computes attention's weights again: nothing is left for selective recomputation.
     out.block.attention_inside = 0;
     out.output_s = rows_of(times, pieces.output);
+    if (model.vocabulary > 0) out.embedding_s = rows_of(times, embedding);
+    out.optimizer_s_of_parameter = times.seconds(optimizer) / (1024.0 * 1024.0 * machine.cores_per_rank);
     return out;
   } catch (const Fault& fault) {
     if (fault.kind() == FaultKind::kInternal) throw;

@@ -1,13 +1,13 @@
-// Layer times of Neuron machines by OpenTrn's own compiler and timing model: not AWS's compiler, whose rates the
-// curves with a fitted efficiency stand for.
+// Layer times of Neuron machines by OpenTrn's own compiler and timing model: not AWS's compiler, whose rates
+// the curves with a fitted efficiency stand for.
 //
 // Long sequences are not compiled whole: what grows by the row, or by the head, is compiled for two smaller
 // numbers of them, and the line through both gives the rest.
 //
-// Heads and widths that the cores of a server's copy do not divide are filled up; a training layout must divide
-// them. Assumed: the two cores of a logical core (LNC2) cut a rank's work as two ranks of tensor parallelism would,
-// and what they exchange takes no time; with context parallelism a rank's causal attention is half of the full
-// one.
+// Heads and widths that the cores of a server's copy do not divide are filled up; a training layout must
+// divide them. Assumed: the two cores of a logical core (LNC2) cut a rank's work as two ranks of tensor
+// parallelism would, and what they exchange takes no time; with context parallelism a rank's causal attention
+// is half of the full one.
 #pragma once
 
 #include <map>

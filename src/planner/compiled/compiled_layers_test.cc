@@ -71,6 +71,16 @@ TEST(PieceGraph, EveryPieceIsAGraphThatTheCompilerTakes) {
       output.wide = gated;
       EXPECT_GT(times.seconds(output), 0) << to_string(output);
     }
+  Piece embedding;
+  embedding.part = Part::kEmbedding;
+  embedding.rows = 128;
+  embedding.inner = 1000;
+  embedding.hidden = 256;
+  EXPECT_GT(times.seconds(embedding), 0);
+  Piece optimizer;
+  optimizer.part = Part::kOptimizer;
+  optimizer.rows = optimizer.hidden = 256;
+  EXPECT_GT(times.seconds(optimizer), 0);
   Piece decode;
   decode.part = Part::kDecode;
   decode.rows = 4;

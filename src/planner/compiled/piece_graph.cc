@@ -45,6 +45,8 @@ class Sheet {
       case Part::kAttention: piece_.backward ? attention_backward() : attention_forward(); break;
       case Part::kOutput: piece_.backward ? output_and_loss() : output_forward(); break;
       case Part::kDecode: decode(); break;
+      case Part::kEmbedding: embedding(); break;
+      case Part::kOptimizer: optimizer(); break;
     }
     builder_.return_values(results_);
     for (const ValueId result : results_) function_.result_types.push_back(builder_.type(result));
@@ -87,9 +89,8 @@ class Sheet {
     give(narrow(product(argument({piece_.rows, piece_.queries}), argument({piece_.queries, piece_.hidden}))));
     const ValueId y = argument({piece_.rows, piece_.hidden});
     const ValueId up = product(y, argument({piece_.hidden, piece_.inner}));
-    const ValueId in = piece_.gated
-                           ? times(silu(product(y, argument({piece_.hidden, piece_.inner}))), up)
-                           : gelu(up);
+    const ValueId in =
+        piece_.gated ? times(silu(product(y, argument({piece_.hidden, piece_.inner}))), up) : gelu(up);
     give(narrow(product(narrow(in), argument({piece_.inner, piece_.hidden}))));
   }
 
@@ -107,8 +108,7 @@ class Sheet {
       const ValueId acted = times(gate, share);
       in = times(acted, up);
       // d silu = share (1 + gate (1 - share))
-      const ValueId slope =
-          times(share, plus(splat(share, 1), times(gate, minus(splat(share, 1), share))));
+      const ValueId slope = times(share, plus(splat(share, 1), times(gate, minus(splat(share, 1), share))));
       d_firsts = {narrow(times(d_in, acted)), narrow(times(times(d_in, up), slope))};
     } else {
       in = gelu(up);
@@ -189,7 +189,8 @@ class Sheet {
     const ValueId logits = product(x, table);
     const ValueId labels = argument({piece_.rows}, kIndex);
     const ValueId largest = builder_.reduce(OpKind::maximum_, logits, {1});
-    const ValueId raised = builder_.add(OpKind::exponential_, {minus(logits, along_columns(largest, logits))});
+    const ValueId raised =
+        builder_.add(OpKind::exponential_, {minus(logits, along_columns(largest, logits))});
     const ValueId sum = builder_.reduce(OpKind::add_, raised, {1});
     const Dims dims = builder_.type(logits).dims_vector();
     const ValueId column = builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(int64_t{1})}},
@@ -216,12 +217,10 @@ class Sheet {
     give(narrow(product(in, argument({piece_.hidden, groups * features}))));
     const ValueId k = argument({n, s, groups, features}), v = argument({n, s, groups, features});
     const Dims scores_dims{n, groups, shared, s};
-    ValueId scores = dot(narrow(builder_.reshape(q, {n, groups, shared, features})), {0, 1}, 3, k, {0, 2}, 3,
-                         scores_dims);
+    ValueId scores =
+        dot(narrow(builder_.reshape(q, {n, groups, shared, features})), {0, 1}, 3, k, {0, 2}, 3, scores_dims);
     scores = times(scores, splat(scores, 1 / std::sqrt(double(features))));
-    const auto over = [&](ValueId value) {
-      return builder_.broadcast_in_dim(value, scores_dims, {0, 1, 2});
-    };
+    const auto over = [&](ValueId value) { return builder_.broadcast_in_dim(value, scores_dims, {0, 1, 2}); };
     const ValueId raised = builder_.add(
         OpKind::exponential_, {minus(scores, over(builder_.reduce(OpKind::maximum_, scores, {3})))});
     const ValueId shares =
@@ -235,6 +234,45 @@ class Sheet {
     const ValueId acted =
         piece_.gated ? times(silu(product(y, argument({piece_.hidden, piece_.inner}))), up) : gelu(up);
     give(narrow(product(narrow(acted), argument({piece_.inner, piece_.hidden}))));
+  }
+
+  // Both ways: rows of the table, and their gradients added to a table of zeros.
+  void embedding() {
+    const ValueId table = argument({piece_.inner, piece_.hidden}), rows = argument({piece_.rows}, kIndex);
+    give(builder_.add(OpKind::gather_, {table, rows},
+                      {{Attr::offset_dims, Attribute(Dims{1})},
+                       {Attr::collapsed_slice_dims, Attribute(Dims{0})},
+                       {Attr::start_index_map, Attribute(Dims{0})},
+                       {Attr::index_vector_dim, Attribute(int64_t{1})},
+                       {Attr::slice_sizes, Attribute(Dims{1, piece_.hidden})}}));
+    const Type scalar = Type::scalar(element_);
+    const graph::RegionBody add{{scalar, scalar}, [](Builder& body, std::span<const ValueId> arguments) {
+                                  return std::vector{body.add(OpKind::add_, {arguments[0], arguments[1]})};
+                                }};
+    const graph::OpId made = builder_.add_with_regions(
+        OpKind::scatter_,
+        {splat(table, 0), builder_.reshape(rows, {piece_.rows, 1}), argument({piece_.rows, piece_.hidden})},
+        {{Attr::update_window_dims, Attribute(Dims{1})},
+         {Attr::inserted_window_dims, Attribute(Dims{0})},
+         {Attr::scatter_dims_to_operand_dims, Attribute(Dims{0})},
+         {Attr::index_vector_dim, Attribute(int64_t{1})}},
+        {builder_.type(table)}, {add});
+    give(function_.op(made).results[0]);
+  }
+
+  // Adam on weights and moments in float32, and the weights as products read them.
+  void optimizer() {
+    const auto real = [&] { return argument({piece_.rows, piece_.hidden}, kReal); };
+    const ValueId weights = real(), moment = real(), square = real();
+    const ValueId gradient = wide(argument({piece_.rows, piece_.hidden}));
+    const auto mixed = [&](ValueId kept, double share, ValueId fresh) {
+      return plus(times(kept, splat(kept, share)), times(fresh, splat(fresh, 1 - share)));
+    };
+    const ValueId m = mixed(moment, 0.9, gradient), v = mixed(square, 0.99, times(gradient, gradient));
+    const ValueId root = builder_.add(OpKind::rsqrt_, {plus(v, splat(v, 1e-12))});
+    const ValueId made = minus(weights, times(times(m, root), splat(m, 1e-3)));
+    for (const ValueId result : {made, m, v}) give(result);
+    if (!piece_.wide) give(narrow(made));
   }
 
   // -- words
@@ -295,9 +333,7 @@ class Sheet {
   ValueId splat(ValueId like, double value) { return builder_.splat(builder_.type(like), value); }
   ValueId silu(ValueId x) { return times(x, builder_.add(OpKind::logistic_, {x})); }
   // GELU's usual approximation: x s, s = logistic(1.702 x).
-  ValueId gelu(ValueId x) {
-    return times(x, builder_.add(OpKind::logistic_, {times(x, splat(x, 1.702))}));
-  }
+  ValueId gelu(ValueId x) { return times(x, builder_.add(OpKind::logistic_, {times(x, splat(x, 1.702))})); }
   ValueId gelu_slope(ValueId x) {
     const ValueId scaled = times(x, splat(x, 1.702)), share = builder_.add(OpKind::logistic_, {scaled});
     return times(share, plus(splat(share, 1), times(scaled, minus(splat(share, 1), share))));
@@ -341,6 +377,8 @@ std::string_view name_of(Part part) {
     case Part::kAttention: return "attention";
     case Part::kOutput: return "output";
     case Part::kDecode: return "decode";
+    case Part::kEmbedding: return "embedding";
+    case Part::kOptimizer: return "optimizer";
   }
   OPENTRN_CHECK(false, "a part without a name");
 }
@@ -350,15 +388,15 @@ std::string_view name_of(Part part) {
 std::string to_string(const Piece& piece) {
   std::string text = fmt::format("{} {}", name_of(piece.part), piece.backward ? "backward" : "forward");
   const std::pair<const char*, int64_t> sizes[] = {
-      {"rows", piece.rows},         {"keys", piece.keys},       {"heads", piece.heads},
-      {"kv_heads", piece.kv_heads}, {"features", piece.features}, {"hidden", piece.hidden},
-      {"queries", piece.queries},   {"key_values", piece.key_values}, {"inner", piece.inner}};
+      {"rows", piece.rows},         {"keys", piece.keys},
+      {"heads", piece.heads},       {"kv_heads", piece.kv_heads},
+      {"features", piece.features}, {"hidden", piece.hidden},
+      {"queries", piece.queries},   {"key_values", piece.key_values},
+      {"inner", piece.inner}};
   for (const auto& [name, size] : sizes)
     if (size > 0) text += fmt::format(" {} {}", name, size);
-  const std::pair<const char*, bool> flags[] = {{"gated", piece.gated},
-                                                {"rms", piece.root_mean_square},
-                                                {"causal", piece.causal},
-                                                {"f32", piece.wide}};
+  const std::pair<const char*, bool> flags[] = {
+      {"gated", piece.gated}, {"rms", piece.root_mean_square}, {"causal", piece.causal}, {"f32", piece.wide}};
   for (const auto& [name, set] : flags)
     if (set) text += fmt::format(" {}", name);
   return text;

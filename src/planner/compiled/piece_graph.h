@@ -1,9 +1,9 @@
 // The work of a transformer block between its collectives, as graphs that the compiler takes.
 //
-// A block is cut where a rank meets others or where work grows otherwise than by the row: norms and residuals,
-// the products of the projections and the MLP, attention's inside, and the output layer with its loss. Forward
-// and backward passes are graphs of their own; a backward pass is written out as automatic differentiation
-// writes it, and computes attention's weights again from queries and keys.
+// A block is cut where a rank meets others or where work grows otherwise than by the row: norms and
+// residuals, the products of the projections and the MLP, attention's inside, and the output layer with its
+// loss. Forward and backward passes are graphs of their own; a backward pass is written out as automatic
+// differentiation writes it, and computes attention's weights again from queries and keys.
 #pragma once
 
 #include <compare>
@@ -14,22 +14,24 @@
 
 namespace opentrn::planner::compiled {
 
-enum class Part : uint8_t { kNorms, kProducts, kAttention, kOutput, kDecode };
+enum class Part : uint8_t { kNorms, kProducts, kAttention, kOutput, kDecode, kEmbedding, kOptimizer };
 
 // One program. Sizes that a part does not have are 0.
 struct Piece {
   Part part = Part::kNorms;
-  bool backward = false;      // of kOutput: with the forward pass, the loss between them
-  int64_t rows = 0;           // tokens; of kAttention: queries of a head, of kDecode: sequences
-  int64_t keys = 0;           // kAttention, kDecode: positions that a query meets, its own included
-  int64_t heads = 0;          // kAttention: heads of all sequences of the micro-batch; kDecode: of a rank
-  int64_t kv_heads = 0;       // kDecode: of a rank
-  int64_t features = 0;       // of a head; kProducts: 0 where positions are not rotary
-  int64_t hidden = 0;         // width of a token
-  int64_t queries = 0;        // kProducts: columns of the projection to queries
-  int64_t key_values = 0;     // kProducts: columns of that to keys, and of that to values
-  int64_t inner = 0;          // kProducts: the MLP's inner width; kOutput: the vocabulary of a rank
-  bool gated = false;         // two products into the MLP, and SiLU; else one, and GELU
+  bool backward = false;  // of kOutput: with the forward pass, the loss between them
+  // kEmbedding: rows of `inner` that are read, and added to; kOptimizer: an update of rows * hidden
+  // parameters.
+  int64_t rows = 0;               // tokens; of kAttention: queries of a head, of kDecode: sequences
+  int64_t keys = 0;               // kAttention, kDecode: positions that a query meets, its own included
+  int64_t heads = 0;              // kAttention: heads of all sequences of the micro-batch; kDecode: of a rank
+  int64_t kv_heads = 0;           // kDecode: of a rank
+  int64_t features = 0;           // of a head; kProducts: 0 where positions are not rotary
+  int64_t hidden = 0;             // width of a token
+  int64_t queries = 0;            // kProducts: columns of the projection to queries
+  int64_t key_values = 0;         // kProducts: columns of that to keys, and of that to values
+  int64_t inner = 0;              // kProducts: the MLP's inner width; kOutput: the vocabulary of a rank
+  bool gated = false;             // two products into the MLP, and SiLU; else one, and GELU
   bool root_mean_square = false;  // norms without a mean
   bool causal = false;
   bool wide = false;  // float32, not bfloat16

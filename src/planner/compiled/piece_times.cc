@@ -31,8 +31,7 @@ bool is_trusted(const fs::path& path) {
 double compiled_ns(const Piece& piece, Generation generation) {
   compiler::Options options;
   options.generation = generation;
-  const runtime::Model model =
-      deploy::model_of(compiler::compile(graph_of(piece), options), generation);
+  const runtime::Model model = deploy::model_of(compiler::compile(graph_of(piece), options), generation);
   const trace::Summary summary = runtime::timed(model, {});
   // Every core of a stack works, so a core has its share of the memory's rate and no more.
   const double cores = arch::timing(generation).constant("hbm_cores_per_stack");
@@ -99,8 +98,10 @@ std::optional<fs::path> cache_folder() {
     if (place.find("://") == std::string::npos) return place;
     return std::nullopt;
   }
-  if (const std::string place = variable("XDG_CACHE_HOME"); !place.empty()) return fs::path(place) / "opentrn";
-  if (const std::string place = variable("HOME"); !place.empty()) return fs::path(place) / ".cache" / "opentrn";
+  if (const std::string place = variable("XDG_CACHE_HOME"); !place.empty())
+    return fs::path(place) / "opentrn";
+  if (const std::string place = variable("HOME"); !place.empty())
+    return fs::path(place) / ".cache" / "opentrn";
   return std::nullopt;
 }
 

@@ -1,8 +1,8 @@
 // How long a piece takes on one core, by OpenTrn's compiler and timing model; kept on disk.
 //
-// A file of lines for each generation and build of this program: a piece's words, a tab, nanoseconds. It lies in
-// the folder of compiled models (python/opentrn/model/cache.py says which that is), whose rule it keeps: a folder
-// that others own or may write to is not used.
+// A file of lines for each generation and build of this program: a piece's words, a tab, nanoseconds. It lies
+// in the folder of compiled models (python/opentrn/model/cache.py says which that is), whose rule it keeps: a
+// folder that others own or may write to is not used.
 #pragma once
 
 #include <filesystem>
@@ -22,7 +22,9 @@ class PieceTimes {
 
   // Seconds. Faults of the compiler where it does not take the piece.
   double seconds(const Piece& piece);
-  int64_t compiled() const { return compiled_; }  // by this object; the others were on disk or asked for before
+  int64_t compiled() const {
+    return compiled_;
+  }  // by this object; the others were on disk or asked for before
 
  private:
   void read();

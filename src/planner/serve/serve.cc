@@ -60,16 +60,15 @@ Decode decode_blocks(const ServeJob& job, const Machine& machine, const ServePro
     const double met = experts_met(model, rows);
     const double shared = (model.gated ? 3.0 : 2.0) * model.hidden * model.shared_ffn;
     weights += model.expert_layers() * (met * model.expert_parameters() + shared);
-    multiplied +=
-        model.expert_layers() * (model.active_experts * model.expert_parameters() + shared);
+    multiplied += model.expert_layers() * (model.active_experts * model.expert_parameters() + shared);
   }
   Decode out;
   // NeuronCore-v2 has no faster products of 8 bits: weights are widened to 16 before them.
   const bool widened = machine.generation == Generation::kV2 && job.precision == Precision::kFp8;
   out.weights = weights / tp * (widened ? 2 : weight_bytes(job.precision)) / memory;
   const double windowed = model.layers > 0 ? double(model.window_layers) / model.layers : 0;
-  const double context = (1 - windowed) * double(step.context) +
-                         windowed * std::min(double(step.context), double(model.window));
+  const double context =
+      (1 - windowed) * double(step.context) + windowed * std::min(double(step.context), double(model.window));
   out.kv = rows * context * model.layers * kv_width(model, tp) * value_bytes(job.precision) / memory;
   // All products of a rank as one: of as many rows as there are sequences.
   out.compute = product_compute_s(rates, job.precision, rows, multiplied / tp / model.hidden, model.hidden);
@@ -86,7 +85,10 @@ Layout layout_of(int tp, int64_t sequences) {
 double prefill_blocks(const ServeJob& job, const Machine& machine, const ServeProgram& program, int tp,
                       const ServeStep& step) {
   Job forward{.model = padded(job.model, tp), .seq = double(step.tokens), .precision = job.precision};
-  Stack stack;  // fused attention, and nothing of a training program
+  Stack stack;  // nothing of a training program
+  stack.flash = program.score_passes == 0;
+  stack.counts_passes = true;
+  stack.score_passes = program.score_passes;
   stack.compute_efficiency = program.compute_efficiency;
   const Layout layout = layout_of(tp, step.sequences);
   const Model& model = forward.model;
@@ -152,6 +154,7 @@ ServeProgram serve_program_of(const arch::Tables& tables, Kind kind) {
   program.step_s = number("step_us") * 1e-6;
   program.block_s = number("block_us") * 1e-6;
   program.compute_efficiency = number("compute_efficiency");
+  program.score_passes = number("score_passes");
   program.memory_efficiency = number("memory_efficiency");
   program.prefill_low = number("prefill_measured_to_predicted_low");
   program.prefill_high = number("prefill_measured_to_predicted_high");
@@ -247,7 +250,8 @@ namespace {
 
 // How far a plan misses the limits: 1 where it meets them.
 double miss(const ServeJob& job, const ServeEstimate& plan) {
-  return std::max({1.0, job.ttft_s ? plan.ttft_s / *job.ttft_s : 0, job.tpot_s ? plan.tpot_s / *job.tpot_s : 0});
+  return std::max(
+      {1.0, job.ttft_s ? plan.ttft_s / *job.ttft_s : 0, job.tpot_s ? plan.tpot_s / *job.tpot_s : 0});
 }
 
 }  // namespace
@@ -263,8 +267,7 @@ ServeResult serve_search(const ServeJob& job, const Machine& machine, const Serv
       ServeEstimate plan = serve(job, machine, program, {tp, batch}, reduces, nullptr, why);
       ++result.evaluated;
       if (!plan.fits) {
-        if (!result.smallest || plan.memory.total() < result.smallest->memory.total())
-          result.smallest = plan;
+        if (!result.smallest || plan.memory.total() < result.smallest->memory.total()) result.smallest = plan;
       } else if (plan.meets) {
         result.best.push_back(plan);
       } else if (!result.nearest || miss(job, plan) < miss(job, *result.nearest)) {

@@ -1,8 +1,8 @@
-// Plans of inference: how many ranks serve a copy of a model, how many sequences they decode at once, how long
-// a request waits, and what a machine gives.
+// Plans of inference: how many ranks serve a copy of a model, how many sequences they decode at once, how
+// long a request waits, and what a machine gives.
 //
-// A copy prefills one prompt at a time and decodes all of its sequences together; a prompt goes first. So of a
-// full batch each request gives its tokens while the others are prefilled in between.
+// A copy prefills one prompt at a time and decodes all of its sequences together; a prompt goes first. So of
+// a full batch each request gives its tokens while the others are prefilled in between.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ namespace opentrn::planner {
 
 struct ServeJob {
   Model model;
-  double prompt = 0, output = 0;  // tokens of a request
-  double longest = 0;             // tokens that a request may have; their keys and values are held
+  double prompt = 0, output = 0;           // tokens of a request
+  double longest = 0;                      // tokens that a request may have; their keys and values are held
   Precision precision = Precision::kBf16;  // of the weights; keys and values are bfloat16
   std::optional<double> ttft_s = std::nullopt, tpot_s = std::nullopt;  // limits
 };
@@ -37,7 +37,7 @@ struct ServeMemory {
 
 // Seconds of one step, by what it waits for.
 struct ServeStepTime {
-  double layers = 0;       // blocks: of decode, mostly their weights and keys and values on the way
+  double layers = 0;  // blocks: of decode, mostly their weights and keys and values on the way
   double output = 0;
   double collectives = 0;  // two all-reduces a block
   double fixed = 0;        // of the program: launches, the host
@@ -60,9 +60,10 @@ struct ServeEstimate {
 // What a serving program adds: planner.serve.<name> of planner.toml.
 struct ServeProgram {
   std::string name;
-  bool reads_buckets = false;  // attention reads the power of two that holds the context, not the context
+  bool reads_buckets = false;      // attention reads the power of two that holds the context, not the context
   double step_s = 0, block_s = 0;  // fixed times
   double compute_efficiency = 1;   // of prefill
+  double score_passes = 0;         // of a prompt's scores through memory; 0: fused attention
   double memory_efficiency = 1;    // of decode, against element-wise kernels' rate
   std::vector<std::string> calibrated_on;
   double prefill_low = 1, prefill_high = 1, decode_low = 1, decode_high = 1;  // measured over predicted
@@ -97,7 +98,7 @@ struct ServeResult {
   // That fit, meet the limits, and that no other beats in both throughput and time per token; highest
   // throughput first.
   std::vector<ServeEstimate> best;
-  std::optional<ServeEstimate> nearest;  // of those that fit: the one that misses the limits by least
+  std::optional<ServeEstimate> nearest;   // of those that fit: the one that misses the limits by least
   std::optional<ServeEstimate> smallest;  // the one that needs the least memory, where none fits
   int64_t evaluated = 0;
 };

@@ -166,9 +166,9 @@ std::string serve_check_text(const ServeCheck& check, bool every_row) {
     compiled += each.compiled ? 1 : 0;
   }
   if (!check.scored.empty())
-    text += fmt::format("{} of {} rows predicted, {} with compiled layers; {:.0f} % inside the 80 % interval\n",
-                        check.scored.size(), check.rows, compiled,
-                        100.0 * inside / double(check.scored.size()));
+    text +=
+        fmt::format("{} of {} rows predicted, {} with compiled layers; {:.0f} % inside the 80 % interval\n",
+                    check.scored.size(), check.rows, compiled, 100.0 * inside / double(check.scored.size()));
   for (const auto& [reason, count] : check.reasons) text += fmt::format("{:>5} rows: {}\n", count, reason);
   return text;
 }
@@ -176,7 +176,8 @@ std::string serve_check_text(const ServeCheck& check, bool every_row) {
 std::string serve_check_json(const ServeCheck& check) {
   nlohmann::ordered_json groups = nlohmann::ordered_json::object();
   for (const auto& [group, errors] : check.groups)
-    groups[group] = {{"rows", errors.rows}, {"mean", errors.mean}, {"median", errors.median}, {"p90", errors.p90}};
+    groups[group] = {
+        {"rows", errors.rows}, {"mean", errors.mean}, {"median", errors.median}, {"p90", errors.p90}};
   nlohmann::ordered_json out{{"rows", check.rows}, {"scored", check.scored.size()}, {"groups", groups}};
   for (const auto& [reason, count] : check.reasons) out["not_predicted"][reason] = count;
   return out.dump();

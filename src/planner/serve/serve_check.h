@@ -1,5 +1,5 @@
-// Published times to the first token and per token after it, beside what the planner says of the same model on
-// the same machine.
+// Published times to the first token and per token after it, beside what the planner says of the same model
+// on the same machine.
 #pragma once
 
 #include <map>

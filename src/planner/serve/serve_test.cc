@@ -12,7 +12,8 @@ namespace {
 const arch::Tables& tables() { return arch::default_tables(); }
 
 struct Serve : testing::Test {
-  ServeJob job{.model = model_named(tables(), "Llama-3.1-8B"), .prompt = 1024, .output = 256, .longest = 1280};
+  ServeJob job{
+      .model = model_named(tables(), "Llama-3.1-8B"), .prompt = 1024, .output = 256, .longest = 1280};
   Machine machine = machine_of(tables(), "inf2.48xlarge", 1);
   ServeProgram program = serve_program_of(tables(), machine.kind);
   AllReduces reduces{tables(), machine};
@@ -29,7 +30,8 @@ TEST_F(Serve, NoStepIsFasterThanItsWeightsAndItsKeys) {
       const ServeEstimate plan = at(tp, batch);
       const double weights = 2 * (job.model.parameters() - 2 * 128256.0 * 4096) / tp;
       const double keys = batch * 1024.0 * 32 * 2 * std::max(1.0, 8.0 / tp) * 128 * 2;
-      EXPECT_GE(plan.decode.layers, (weights + keys) / machine.rates.memory_bytes_s * 0.999) << tp << " " << batch;
+      EXPECT_GE(plan.decode.layers, (weights + keys) / machine.rates.memory_bytes_s * 0.999)
+          << tp << " " << batch;
       EXPECT_GE(plan.memory.weights, 2 * job.model.parameters() / tp);
       EXPECT_GE(plan.memory.kv, keys * 1280 / 1024 * 0.999);
     }
@@ -90,7 +92,8 @@ TEST(ServeCheck, ReadsWhatARowSaysAndCountsTheOthers) {
       "id,category,workload,metric,value,unit,source,note\n"
       "a.x,llm_decode,model=L (dec 32L h4096 a32 kv8 ffn14336 vocab128256 8.0B); instance=inf2.48xlarge x1; "
       "TP=24; batch=4; seq=4096; in=2048; out=2048,TPOT p50,20,ms,s,n\n"
-      "a.y,llm_prefill,model=L (dec 32L h4096 a32 kv8 ffn14336 8.0B); instance=trn1.32xlarge x1; TP=32; in=2048; "
+      "a.y,llm_prefill,model=L (dec 32L h4096 a32 kv8 ffn14336 8.0B); instance=trn1.32xlarge x1; TP=32; "
+      "in=2048; "
       "out=128,TTFT p50,200,ms,s,n\n"
       "a.z,llm_decode,model=M (MoE 48L); instance=trn1.32xlarge; TP=32; in=5,TPOT p50,20,ms,s,n\n"
       "a.k,kernel,matmul,latency,20,us,s,n\n";
