@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -49,7 +50,7 @@ def accelerator() -> None:
 
 class _Letters(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
     def __init__(self) -> None:
-        text = torch.tensor(list(open(__file__, "rb").read()))
+        text = torch.tensor(list(Path(__file__).read_bytes()))
         self.rows = text[: len(text) // 32 * 32].view(-1, 32) % 128
 
     def __len__(self) -> int:

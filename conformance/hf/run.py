@@ -17,7 +17,6 @@ import subprocess
 import sys
 import sysconfig
 import time
-import tomllib
 import venv
 from pathlib import Path
 
@@ -47,9 +46,7 @@ def environment(folder: Path) -> Path:
     about = site / "opentrn_checkout-0.dist-info"
     about.mkdir(exist_ok=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: opentrn-checkout\nVersion: 0\n")
-    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
-    rows = [f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in names.items()) for group, names in groups.items()]
-    (about / "entry_points.txt").write_text("\n".join(rows))
+    (about / "entry_points.txt").write_text("[torch.backends]\nneuron = opentrn.autoload:torch_device\n")
     subprocess.run([python, "-m", "pip", "install", "-q", "-r", HERE / "requirements.txt"], check=True)
     done.write_text(wanted)
     return python

@@ -41,6 +41,8 @@ def suite() -> Any:
     import torch.distributed as dist
     from torch.testing._internal.distributed import distributed_test as upstream
 
+    import opentrn.torch  # noqa: F401  (the device and its process group)
+
     backends = upstream.DistTestCases.backend_feature
     for feature in ("ddp", "subgroup", "plugin"):
         backends[feature] = {*backends.get(feature, ()), "neuron"}

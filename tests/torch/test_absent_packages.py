@@ -12,6 +12,7 @@ import pytest
 
 import opentrn
 from opentrn.compat import absent as _absent
+from opentrn.compat import alias as _alias
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +66,9 @@ def test_libraries_that_ask_for_a_package_are_told_that_it_is_not_there() -> Non
 def test_an_installed_package_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "torch_neuronx.py").write_text("own = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(_alias._finder, "adopted", set())  # as in a process of its own
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torch_neuronx"]:
+        monkeypatch.delitem(sys.modules, name)
     opentrn.activate()
     assert importlib.import_module("torch_neuronx").own == 1
 

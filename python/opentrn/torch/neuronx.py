@@ -153,7 +153,8 @@ class TracedModel(torch.nn.Module):
     @property
     def batch(self) -> int:
         """The size of dimension 0 that it was traced with; an error where inputs differ in it."""
-        sizes = {leaf.shape[0] for leaf in pytree.tree_leaves(self._examples) if isinstance(leaf, Tensor) and leaf.dim()}
+        leaves = [leaf for leaf in pytree.tree_leaves(self._examples) if isinstance(leaf, Tensor)]
+        sizes = {leaf.shape[0] for leaf in leaves if leaf.dim()}
         if len(sizes) != 1:
             raise InputError(
                 f"the inputs have the sizes {sorted(sizes)} of dimension 0: there is no one batch",
