@@ -114,7 +114,9 @@ class Cases:
 
     def case_anthropic(self) -> bool:
         client = anthropic.Anthropic(base_url=self.url, api_key="none", max_retries=0)
-        answer = client.messages.create(model=MODEL, messages=QUESTION, max_tokens=16, temperature=0)
+        answer = client.messages.create(
+            model=MODEL, messages=QUESTION, max_tokens=16, extra_body={"temperature": 0}
+        )
         return "Paris" in answer.content[0].text
 
     def case_prefix_cache(self) -> bool:

@@ -5,9 +5,10 @@ divided by the ranks) is built as `opentrn generate` builds models, compiled for
 exchange, two all-reduces a layer and a gather of the logits, gets its time from src/collectives; a step has one launch
 and one copy of the logits to the host. Layers are alike: two short models are timed and their difference is a layer's.
 
-What rows do not say is taken so: keys and values of a sequence lie side by side, as Transformers NeuronX, NxD Inference
-without `is_block_kv_layout` and AWS's vLLM plugin before 0.21 have them; decode reads the positions of the whole cache (`seq`), as AWS's programs of one bucket
-do; a prompt is padded to a power of two; with logical cores (LNC=2) each physical core is a rank's half.
+What rows do not say is taken so: keys and values of a sequence lie side by side, as Transformers NeuronX, NxD
+Inference without `is_block_kv_layout` and AWS's vLLM plugin before 0.21 have them; decode reads the positions of the
+whole cache (`seq`), as AWS's programs of one bucket do; a prompt is padded to a power of two; with logical cores
+(LNC=2) each physical core is a rank's half.
 """
 
 from __future__ import annotations

@@ -152,11 +152,13 @@ class NeuronPlatform(Platform):
 
     @classmethod
     def validate_request(cls, processed_inputs: Any, params: Any) -> None:
-        """Raises InputError, which clients get as status 400."""
+        """Raises vLLM's own error, which clients get as status 400."""
+        from vllm.exceptions import VLLMValidationError
+
         for what, wanted in (("prompt_logprobs", None), ("prompt_logprob_token_ids", None), ("logprob_token_ids", None),
                              ("thinking_token_budget", None), ("repetition_detection", None)):  # fmt: skip
             if getattr(params, what, wanted) is not wanted:
-                raise InputError(f"{what} is not supported on simulated NeuronCores", label="vllm.request")
+                raise VLLMValidationError(f"{what} is not supported on simulated NeuronCores", parameter=what)
 
 
 def _remove(path: str, process: int) -> None:
