@@ -172,7 +172,8 @@ def test_tensors_are_described(run, tmp_path):
         path,
     )
     assert rows == [
-        ["input0", 0, 4, 0xA, [1]], ["input1", 0, 6, 0x3, [2, 3]], ["output0", 1, 4, 0xA, [1]], ["output1", 1, 6, 0x3, [2, 3]]
+        ["input0", 0, 4, 0xA, [1]], ["input1", 0, 6, 0x3, [2, 3]],
+        ["output0", 1, 4, 0xA, [1]], ["output1", 1, 6, 0x3, [2, 3]],
     ]  # fmt: skip
 
 
