@@ -201,7 +201,7 @@ def _scans() -> None:
     add("cumlogsumexp", lambda x: lax.cumlogsumexp(x, 1), "f[64,64]", "f[512,512]")
     add("associative_scan", lambda a, b: lax.associative_scan(lambda p, q: (p[0] * q[0], q[0] * p[1] + q[1]), (a, b),
         axis=1)[1], "u[8,64,32] f[8,64,32]", "u[8,256,64] f[8,256,64]")  # fmt: skip
-    add("scan_rnn", lambda w, x: lax.scan(lambda h, y: (jnp.tanh(h @ w + y),) * 2, x[0], x)[1],
+    add("scan_rnn", lambda w, x: lax.scan(lambda h, y: (jnp.tanh(h @ w / 16 + y),) * 2, x[0], x)[1],
         "f[64,64] f[16,8,64]", "f[128,128] f[64,16,128]")  # fmt: skip
 
 

@@ -39,6 +39,15 @@ CAUSES: dict[str, str] = {
     **dict.fromkeys(
         ("sort_*", "argsort*", "top_*", "approx_max_k", "median", "unique_counts", "permutation"), NETWORK
     ),
+    **dict.fromkeys(
+        ("cholesky", "solve", "triangular_solve", "inverse", "determinant", "qr", "svd*", "eigh"),
+        "a chain of small steps, each of which waits for the one before",
+    ),
+    **dict.fromkeys(("fori", "map", "scan_rnn"), "iterations of a device loop do not overlap"),
+    **dict.fromkeys(
+        ("randint", "normal", "dropout*", "bernoulli", "uniform", "categorical"),
+        "exact arithmetic on 32-bit integers is GpSimd's alone",
+    ),
     **dict.fromkeys(("segment_max", "scatter_max_rows"), "extremes at equal indices go window by window"),
     **dict.fromkeys(
         ("segment_sum*", "bincount", "histogram"),
