@@ -20,7 +20,9 @@ def test_a_plan_has_values_with_bounds():
 
 
 def test_a_plan_of_inference():
-    found = opentrn.plan("Llama-3.1-8B", serve=True, instance="inf2.48xlarge", prompt_tokens=1500, output_tokens=250)
+    found = opentrn.plan(
+        "Llama-3.1-8B", serve=True, instance="inf2.48xlarge", prompt_tokens=1500, output_tokens=250
+    )
     for each in found["plans"]:
         assert each["tpot_s"]["low"] < each["tpot_s"]["value"] < each["tpot_s"]["high"]
         assert each["copies"] * each["layout"]["tp"] <= 24

@@ -86,7 +86,8 @@ double prefill_blocks(const ServeJob& job, const Machine& machine, const ServePr
                       const ServeStep& step) {
   Job forward{.model = padded(job.model, tp), .seq = double(step.tokens), .precision = job.precision};
   Stack stack;  // nothing of a training program
-  stack.flash = program.score_passes == 0;
+  // NxD Inference, which later generations run, has fused attention.
+  stack.flash = program.score_passes == 0 || machine.generation > Generation::kV2;
   stack.counts_passes = true;
   stack.score_passes = program.score_passes;
   stack.compute_efficiency = program.compute_efficiency;
