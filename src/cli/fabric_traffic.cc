@@ -97,7 +97,10 @@ traffic::Traffic traffic_of(const arch::Tables& tables, const fabric::Platform& 
       ++left_out;
     offset_ps += size->predictions.end_ps;
   }
-  out.title = out.collectives.empty() ? "" : fmt::format("{}, {} ranks", out.collectives[0].name, ranks);
+  if (!out.collectives.empty()) {
+    out.title = fmt::format("{}, {} ranks", out.collectives[0].name, ranks);
+    if (sizes.size() == 1) out.title += fmt::format(", {} B", out.collectives[0].bytes);
+  }
   out.total_ns = out.collectives_ns = out.exposed_ns = static_cast<double>(total_ps) / kPsPerNs;
   for (size_t rank = 0; rank < ranks; ++rank) {
     traffic::Rank& made = out.ranks.emplace_back();

@@ -110,13 +110,13 @@ TEST(Training, StepsFollowEachOtherUnlessTheyRunBeside) {
 
 TEST(Training, ComputeTakesTheMemoryThatCollectivesLeave) {
   TrainingJob job = job_on("trn2.48xlarge", 1, 2, {{"tp", 4}, {"dp", 16}});
-  const TrainingStep gather = collective(Kind::kAllGather, {"tp"}, 64 << 20, true);
-  job.blocks = {{"", 1, {compute(2'000, 1'000'000'000)}}};
-  EXPECT_EQ(time_of_job(job).end_ps, 2'000'000'000);
-  job.blocks = {{"", 1, {gather, compute(2'000, 100'000'000)}}};
-  EXPECT_EQ(time_of_job(job).end_ps, 2'000'000'000);  // there is enough for both
-  job.blocks = {{"", 1, {gather, compute(2'000, 1'250'000'000)}}};
-  EXPECT_GT(time_of_job(job).end_ps, 2'000'000'000);
+  const TrainingStep gather = collective(Kind::kAllGather, {"dp"}, 64 << 20, true);
+  job.blocks = {{"", 1, {compute(20'000, 10'000'000'000)}}};
+  EXPECT_EQ(time_of_job(job).end_ps, 20'000'000'000);
+  job.blocks = {{"", 1, {gather, compute(20'000, 1'000'000'000)}}};
+  EXPECT_EQ(time_of_job(job).end_ps, 20'000'000'000);  // there is enough for both
+  job.blocks = {{"", 1, {gather, compute(20'000, 12'500'000'000)}}};
+  EXPECT_GT(time_of_job(job).end_ps, 20'000'000'000);
 }
 
 // Random machines, axes, pods and steps: all units written out and every step simulated.

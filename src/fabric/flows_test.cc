@@ -297,6 +297,48 @@ TEST(FlowsProperty, IncrementalRatesAreThoseOfAFreshStart) {
   }
 }
 
+// Flows of one priority are solved among those that a change reaches; a flow of another one, on a link of its
+// own, has all of them solved.
+TEST(FlowsProperty, WhatAChangeReachesIsAllThatChanges) {
+  int64_t near = 0, all = 0;
+  for (uint32_t seed = 0; seed < 400; ++seed) {
+    Case c = random_case(seed + 60'000);
+    std::mt19937 random(seed);
+    const auto links = static_cast<LinkId>(c.network.links.size());
+    for (Flow& flow : c.flows) {
+      flow.priority = 0;
+      // Few links each, so that changes stay near.
+      if (seed % 2 == 0 && flow.hops.size() > 2) flow.hops.resize(2);
+    }
+    Network with_other = c.network;
+    with_other.links.push_back({.bytes_per_s = 1'000'000'000});
+    Flow other = flow_over({links}, 1'000'000);
+    other.priority = 1;
+    Flows flows(c.network);
+    std::vector<std::pair<FlowId, size_t>> alive;
+    size_t next = 0;
+    for (int step = 0; step < 150; ++step) {
+      if (random() % 2 == 0 && next < c.flows.size()) {
+        for (uint32_t count = 1 + random() % 3; count > 0 && next < c.flows.size(); --count, ++next)
+          alive.emplace_back(flows.start(flows.now(), c.flows[next]), next);
+      } else if (flows.next_end() != INT64_MAX) {
+        for (FlowId ended : flows.advance(flows.next_end()))
+          std::erase_if(alive, [&](const auto& a) { return a.first == ended; });
+      }
+      Flows fresh(with_other);
+      fresh.start(0, other);
+      std::vector<FlowId> ids;
+      for (const auto& [id, index] : alive) ids.push_back(fresh.start(0, c.flows[index]));
+      for (size_t i = 0; i < alive.size(); ++i)
+        ASSERT_EQ(flows.exact_rate(alive[i].first), fresh.exact_rate(ids[i]))
+            << "seed " << seed << " step " << step;
+      all += fresh.solved();
+    }
+    near += flows.solved();
+  }
+  EXPECT_LT(near * 2, all);
+}
+
 TEST(FlowsProperty, WhatIsSentIsCarried) {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     const Case c = random_case(seed + 40'000, true);

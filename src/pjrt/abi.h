@@ -160,6 +160,28 @@ struct EventSet : Args {
 };
 
 // -- client
+// The coordinator's store for keys, which the caller of client_create() has.
+using CallbackError = Error* (*)(Code code, const char* message, size_t message_size);
+struct KeyValueGet : Args {
+  const char* key;
+  size_t key_size;
+  int timeout_ms;
+  CallbackError* error_of;
+  void* user;
+  char* value;  // the caller's, until it is given back
+  size_t value_size;
+  void (*deleter)(char* value);
+};
+struct KeyValuePut : Args {
+  const char* key;
+  size_t key_size;
+  const char* value;
+  size_t value_size;
+  CallbackError* error_of;
+  void* user;
+};
+using KeyValueGetter = Error* (*)(KeyValueGet*);
+using KeyValuePutter = Error* (*)(KeyValuePut*);
 struct ClientCreate : Args {
   const NamedValue* options;
   size_t option_count;

@@ -106,7 +106,7 @@ abi::Api make_api() {
   f[13] = guarded<abi::ClientNumber, client_process_index>;
   f[14] = guarded<abi::ClientText, client_platform_version>;
   f[15] = guarded<abi::ClientDevices, client_devices>;
-  f[16] = guarded<abi::ClientDevices, client_devices>;
+  f[16] = guarded<abi::ClientDevices, client_own_devices>;
   f[17] = guarded<abi::ClientLookup, client_lookup_device>;
   f[18] = guarded<abi::ClientLookup, client_lookup_addressable_device>;
   f[19] = guarded<abi::ClientMemories, client_memories>;

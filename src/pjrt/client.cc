@@ -88,31 +88,42 @@ void Device::give_back(int64_t bytes) {
   device::add_memory(device::Memory::kTensors, -bytes);
 }
 
-Client::Client(Settings from) : settings(std::move(from)), topology{this}, usage(settings.usage_file) {
+Client::Client(Settings from, std::unique_ptr<Processes> of)
+    : settings(std::move(from)), processes(std::move(of)), topology{this}, usage(settings.usage_file) {
   g_current = this;
   runtime::hold_cores(settings);
   const int generation = version(settings.generation);
   // JAX keeps compiled programs by this text.
   platform_version = fmt::format("OpenTrn, a simulated {} (NeuronCore-v{}), build {}", settings.target,
                                  generation, build_id());
-  const int64_t bytes = hbm_bytes_of_core(settings);
-  for (size_t i = 0; i < settings.cores.size(); ++i) {
-    auto device = std::make_unique<Device>();
-    device->client = this;
-    device->id = static_cast<int>(i);
-    device->core = settings.cores[i];
-    device->kind = fmt::format("NC_v{}", generation);
-    device->text = fmt::format("NeuronDevice(id={})", i);
-    device->debug_text = fmt::format("NeuronDevice(id={}, core={}, {})", i, device->core, settings.target);
-    device->attributes.add("core", int64_t{device->core});
-    device->attributes.add("target", settings.target);
-    device->bytes_limit = bytes;
-    device->memory = {static_cast<int>(i), device.get(), fmt::format("NeuronDeviceMemory(device={})", i),
-                      fmt::format("HBM of NeuronDevice(id={})", i)};
-    devices.push_back(device.get());
+  for (int at = 0; at < (processes ? processes->count() : 1); ++at)
+    for (const int core : processes ? processes->cores()[static_cast<size_t>(at)] : settings.cores)
+      add_device(at, core);
+}
+
+void Client::add_device(int at, int core) {
+  const size_t i = devices.size();
+  auto device = std::make_unique<Device>();
+  device->client = this;
+  device->id = static_cast<int>(i);
+  device->core = core;
+  device->process = at;
+  device->is_own = at == process();
+  device->kind = fmt::format("NC_v{}", version(settings.generation));
+  device->text = fmt::format("NeuronDevice(id={})", i);
+  device->debug_text = fmt::format("NeuronDevice(id={}, {}core={}, {})", i,
+                                   processes ? fmt::format("process={}, ", at) : "", core, settings.target);
+  device->attributes.add("core", int64_t{core});
+  device->attributes.add("target", settings.target);
+  device->bytes_limit = hbm_bytes_of_core(settings);
+  device->memory = {static_cast<int>(i), device.get(), fmt::format("NeuronDeviceMemory(device={})", i),
+                    fmt::format("HBM of NeuronDevice(id={})", i)};
+  devices.push_back(device.get());
+  if (device->is_own) {
+    own_devices.push_back(device.get());
     memories.push_back(&device->memory);
-    owned_devices.push_back(std::move(device));
   }
+  owned_devices.push_back(std::move(device));
 }
 
 Client::~Client() {

@@ -13,6 +13,7 @@
 
 #include "base/fork.h"
 #include "pjrt/abi.h"
+#include "pjrt/processes.h"
 #include "pjrt/shardy.h"
 #include "pjrt/usage.h"
 #include "pjrt/worker.h"
@@ -48,8 +49,10 @@ struct Memory {
 struct Device {
   Client* client = nullptr;
   int id = 0;
-  int core = 0;      // its number on the machine: local hardware id
-  std::string kind;  // "NC_v3"
+  int core = 0;  // its number on the machine: local hardware id
+  int process = 0;
+  bool is_own = true;  // of this process
+  std::string kind;    // "NC_v3"
   std::string debug_text, text;
   NamedValues attributes;
   Memory memory;
@@ -70,7 +73,8 @@ struct Topology {
 };
 
 struct Client {
-  explicit Client(Settings settings);
+  // `processes`: where there are several, of which this is one.
+  explicit Client(Settings settings, std::unique_ptr<Processes> processes = nullptr);
   // The framework gives up its client when no array of it is left, at the latest at the end of the process.
   // Nobody reads then what is still under way, so it is abandoned; OPENTRN_USAGE and OPENTRN_CHECK tell of
   // every run and wait for it. Effects (host callbacks, prints) are awaited by JAX before.
@@ -78,9 +82,12 @@ struct Client {
 
   Settings settings;
   std::string platform_version;
+  std::unique_ptr<Processes> processes;
+  int process() const { return processes ? processes->own() : 0; }
   std::vector<std::unique_ptr<Device>> owned_devices;
-  std::vector<Device*> devices;
-  std::vector<Memory*> memories;
+  std::vector<Device*> devices;      // of all processes, in their order
+  std::vector<Device*> own_devices;  // of this one
+  std::vector<Memory*> memories;     // of those
   Topology topology;
   Usage usage;
   Shardy shardy;
@@ -96,6 +103,9 @@ struct Client {
   static Client* current();
 
   std::unique_ptr<Worker> worker = std::make_unique<Worker>();
+
+ private:
+  void add_device(int process, int core);
 };
 
 // HBM that one logical core may use: its share of its chip's.

@@ -42,6 +42,7 @@ void client_platform_name(abi::ClientText& args);
 void client_platform_version(abi::ClientText& args);
 void client_process_index(abi::ClientNumber& args);
 void client_devices(abi::ClientDevices& args);
+void client_own_devices(abi::ClientDevices& args);
 void client_memories(abi::ClientMemories& args);
 void client_lookup_device(abi::ClientLookup& args);
 void client_lookup_addressable_device(abi::ClientLookup& args);

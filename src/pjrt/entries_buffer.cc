@@ -22,6 +22,11 @@ Event* read_later(const std::shared_ptr<Array>& array, std::function<void(const 
 
 Buffer* copy_to(const Buffer& buffer, Device* device) {
   buffer.device->client->expect_not_forked();
+  if (!device->is_own)
+    throw Fault(FaultKind::kNotModelled, "pjrt.processes",
+                fmt::format("a copy from a device of process {} to device {} of process {}",
+                            buffer.device->process, device->id, device->process),
+                "move arrays between processes by a program (jax.jit with shardings)");
   const std::shared_ptr<Array> source = buffer.live();
   auto copy = std::make_shared<Array>(device, source->type, source->order);
   source->ready->then([source, copy](const Completion::Outcome& failed) {

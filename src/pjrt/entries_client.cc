@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -7,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/fnv1a.h"
+#include "pjrt/build_id.h"
 #include "pjrt/element.h"
 #include "pjrt/entries.h"
 #include "pjrt/interrupts.h"
@@ -25,7 +28,13 @@ graph::Type type_of(abi::ElementType element, const int64_t* dims, size_t rank) 
 }
 
 Device* device_of(const Client* client, Device* device, Memory* memory) {
-  return memory ? memory->device : device ? device : client->devices.front();
+  Device* on = memory ? memory->device : device ? device : client->own_devices.front();
+  if (!on->is_own)
+    throw Fault(
+        FaultKind::kInput, "pjrt.devices",
+        fmt::format("an array for device {}, which is one of process {}", on->id, on->process),
+        "put arrays on jax.local_devices(), or make them with jax.make_array_from_process_local_data");
+  return on;
 }
 
 // One file per program, named by its content.
@@ -40,33 +49,76 @@ void dump(const std::string& folder, std::string_view code) {
 
 std::string_view name_of(const abi::NamedValue& option) { return {option.name, option.name_size}; }
 
-Fault several_processes(int64_t count) {
-  return Fault(FaultKind::kNotModelled, "pjrt.processes",
-               fmt::format("jax.distributed has {} processes; the platform neuron has one, which drives all "
-                           "simulated devices",
-                           count),
-               "one process without jax.distributed.initialize(), with the devices of an instance "
-               "(NEURON_PLATFORM_TARGET_OVERRIDE=trn2.48xlarge)");
+// Of what the caller of the ABI knows; its errors become ours.
+Store store_of(const abi::ClientCreate& args) {
+  const auto get = reinterpret_cast<abi::KeyValueGetter>(args.kv_get);
+  const auto put = reinterpret_cast<abi::KeyValuePutter>(args.kv_put);
+  require(args.kv_get, "the store for keys of several processes");
+  require(args.kv_put, "the store for keys of several processes");
+  static abi::CallbackError error = [](abi::Code code, const char* message, size_t size) {
+    return error_of({code, std::string(message, size)});
+  };
+  const auto check = [](Error* failed, const std::string& key) {
+    if (failed == nullptr) return;
+    const std::unique_ptr<Error> owned(failed);
+    throw Fault(FaultKind::kInput, "pjrt.absent",
+                fmt::format("JAX's coordinator has no '{}': {}", key, owned->status.message),
+                "start all processes that jax.distributed.initialize() counts");
+  };
+  return {[get, user = args.kv_get_user, check](const std::string& key, std::chrono::milliseconds timeout) {
+            abi::KeyValueGet ask{};
+            ask.struct_size = sizeof ask;
+            ask.key = key.data();
+            ask.key_size = key.size();
+            ask.timeout_ms = static_cast<int>(std::min<int64_t>(timeout.count(), INT32_MAX));
+            ask.error_of = &error;
+            ask.user = user;
+            check(get(&ask), key);
+            std::string value(ask.value, ask.value_size);
+            if (ask.deleter) ask.deleter(ask.value);
+            return value;
+          },
+          [put, user = args.kv_put_user, check](const std::string& key, const std::string& value) {
+            abi::KeyValuePut ask{};
+            ask.struct_size = sizeof ask;
+            ask.key = key.data();
+            ask.key_size = key.size();
+            ask.value = value.data();
+            ask.value_size = value.size();
+            ask.error_of = &error;
+            ask.user = user;
+            check(put(&ask), key);
+          }};
 }
 
-// The options are those of JAX's distributed runtime. A client that took others without a word, or worked as
-// one of several processes of which it knows nothing, would give each of them a model of its own. The store
-// for keys says nothing: jaxlib gives one to a single process, too.
-void check_client_options(const abi::ClientCreate& args) {
+struct Place {
+  int64_t process = 0, processes = 1;
+};
+
+// The options are those of JAX's distributed runtime; a client that took others without a word would ignore
+// them. The store for keys says nothing of processes: jaxlib gives one to a single one, too.
+Place place_of(const abi::ClientCreate& args) {
   if (args.option_count > 0) require(args.options, "the client's options");
-  int64_t processes = 1;
+  Place place;
   for (size_t i = 0; i < args.option_count; ++i) {
     const abi::NamedValue& option = args.options[i];
     const bool number = option.kind == abi::ValueKind::kInt64;
     if (number && name_of(option) == "num_nodes") {
-      processes = option.int64;
-    } else if (!number || (name_of(option) != "node_id" && name_of(option) != "partition_index")) {
+      place.processes = option.int64;
+    } else if (number && name_of(option) == "node_id") {
+      place.process = option.int64;
+    } else if (!number || name_of(option) != "partition_index") {
       throw Fault(FaultKind::kInput, "pjrt.client_options",
                   fmt::format("the platform neuron has no option '{}'", name_of(option)),
                   "set its environment variables instead (docs/jax.md)");
     }
   }
-  if (processes > 1) throw several_processes(processes);
+  constexpr int64_t kMost = 4096;
+  if (place.processes < 1 || place.processes > kMost || place.process < 0 || place.process >= place.processes)
+    throw Fault(FaultKind::kInput, "pjrt.client_options",
+                fmt::format("process {} of {}", place.process, place.processes),
+                fmt::format("processes from 0 on, at most {}", kMost));
+  return place;
 }
 
 // XLA's other form, "hlo_with_config", comes with options of which nothing here would be taken.
@@ -102,9 +154,17 @@ void report(const Program& program) {
 }
 
 void client_create(abi::ClientCreate& args) {
-  check_client_options(args);
+  const Place place = place_of(args);
   hear_signals();
-  args.client = new Client(runtime::settings_of_environment());
+  runtime::Settings settings = runtime::settings_of_environment();
+  std::unique_ptr<Processes> processes;
+  if (place.processes > 1)
+    processes = std::make_unique<Processes>(
+        static_cast<int>(place.process), static_cast<int>(place.processes), store_of(args),
+        fmt::format("{} with {} physical cores a device, OpenTrn {}", settings.target,
+                    settings.physical_cores_per_core, build_id()),
+        settings.cores);
+  args.client = new Client(std::move(settings), std::move(processes));
 }
 // The child of a fork leaves the client to its parent.
 void client_destroy(abi::ClientArgs& args) {
@@ -112,7 +172,7 @@ void client_destroy(abi::ClientArgs& args) {
 }
 void client_platform_name(abi::ClientText& args) { give(args, kPlatform); }
 void client_platform_version(abi::ClientText& args) { give(args, args.client->platform_version); }
-void client_process_index(abi::ClientNumber& args) { args.number = 0; }
+void client_process_index(abi::ClientNumber& args) { args.number = args.client->process(); }
 
 void client_devices(abi::ClientDevices& args) {
   args.devices = args.client->devices.data();
@@ -135,7 +195,7 @@ void client_lookup_device(abi::ClientLookup& args) {
 }
 
 void client_lookup_addressable_device(abi::ClientLookup& args) {
-  for (Device* device : args.client->devices)
+  for (Device* device : args.client->own_devices)
     if (device->core == args.id) {
       args.device = device;
       return;
@@ -177,8 +237,12 @@ void client_default_assignment(abi::ClientDefaultAssignment& args) {
   for (size_t i = 0; i < count; ++i) args.assignment[i] = args.client->devices[i]->id;
 }
 
-void client_update_processes(abi::ClientUpdateProcesses& args) {
-  if (args.count > 1) throw several_processes(static_cast<int64_t>(args.count));
+// Who is alive is seen at the connections.
+void client_update_processes(abi::ClientUpdateProcesses&) {}
+
+void client_own_devices(abi::ClientDevices& args) {
+  args.devices = args.client->own_devices.data();
+  args.count = args.client->own_devices.size();
 }
 
 void client_buffer_from_host(abi::ClientBufferFromHost& args) {

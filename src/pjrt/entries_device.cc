@@ -3,7 +3,7 @@
 namespace opentrn::pjrt {
 
 void description_id(abi::DeviceNumber& args) { args.number = args.device->id; }
-void description_process_index(abi::DeviceNumber& args) { args.number = 0; }
+void description_process_index(abi::DeviceNumber& args) { args.number = args.device->process; }
 void description_kind(abi::DeviceText& args) { give(args, args.device->kind); }
 void description_debug_string(abi::DeviceText& args) { give(args, args.device->debug_text); }
 void description_to_string(abi::DeviceText& args) { give(args, args.device->text); }
@@ -14,7 +14,7 @@ void description_attributes(abi::DescriptionAttributes& args) {
 }
 
 void device_description(abi::DeviceDescription& args) { args.description = args.device; }
-void device_is_addressable(abi::DeviceFlag& args) { args.flag = true; }
+void device_is_addressable(abi::DeviceFlag& args) { args.flag = args.device->is_own; }
 void device_local_hardware_id(abi::DeviceNumber& args) { args.number = args.device->core; }
 
 void device_memories(abi::DeviceMemories& args) {

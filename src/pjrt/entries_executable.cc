@@ -163,8 +163,8 @@ void loaded_executable(abi::LoadedExecutableOf& args) {
 }
 
 void loaded_devices(abi::LoadedDevices& args) {
-  args.devices = args.executable->devices.data();
-  args.count = args.executable->devices.size();
+  args.devices = args.executable->own_devices.data();
+  args.count = args.executable->own_devices.size();
 }
 
 void loaded_logical_ids(abi::LoadedLogicalIds& args) {
@@ -188,7 +188,7 @@ void loaded_fingerprint(abi::LoadedText& args) {
 void loaded_execute(abi::Execute& args) {
   LoadedExecutable& loaded = *args.executable;
   if (loaded.deleted) throw Fault(FaultKind::kInput, "pjrt.deleted", "the executable has been deleted");
-  const std::vector<Device*> devices = args.device ? std::vector<Device*>{args.device} : loaded.devices;
+  const std::vector<Device*> devices = args.device ? std::vector<Device*>{args.device} : loaded.own_devices;
   if (args.devices != devices.size())
     throw Fault(FaultKind::kInput, "pjrt.execute",
                 fmt::format("{} is compiled for {} devices and called on {}",

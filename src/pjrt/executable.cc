@@ -30,12 +30,28 @@ struct Call {
   std::shared_ptr<Completion> complete;
   Usage* usage;
   std::vector<int> cores;  // by device
+  // Where several processes run the program: which of its devices `arguments` and `results` are of.
+  Processes* processes = nullptr;
+  std::vector<int> process_of;
+  std::vector<size_t> own;
+  std::string place;  // "jit_f (0123456789abcdef), call 3"
 
   void finish(const Completion::Outcome& outcome) const {
     if (outcome)
       for (const auto& of_device : results)
         for (const auto& result : of_device) result->fail(*outcome);
     if (complete) complete->set(outcome);
+  }
+
+  std::vector<std::vector<graph::Literal>> run_with_others(
+      std::vector<std::vector<graph::Literal>> values) const {
+    std::vector<std::vector<graph::Literal>> all(process_of.size());
+    for (size_t i = 0; i < own.size(); ++i) all[own[i]] = std::move(values[i]);
+    Meeting meeting(*processes, process_of, place);
+    auto results = program->run(std::move(all), &meeting);
+    std::vector<std::vector<graph::Literal>> made;
+    for (const size_t at : own) made.push_back(std::move(results[at]));
+    return made;
   }
 
   void run() const {
@@ -54,7 +70,8 @@ struct Call {
       const device::CoresScope cores_scope(cores);
       const device::CoreScope core_scope(cores.front());
       const auto began = std::chrono::steady_clock::now();
-      std::vector<std::vector<graph::Literal>> made = program->run(std::move(values));
+      std::vector<std::vector<graph::Literal>> made =
+          processes ? run_with_others(std::move(values)) : program->run(std::move(values));
       if (usage->wanted())
         usage->add(program, results.size(),
                    std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
@@ -173,6 +190,9 @@ LoadedExecutable::LoadedExecutable(Client* of, std::shared_ptr<const Program> pr
                               client->devices.size()),
                   "set NEURON_RT_NUM_CORES, or an instance as NEURON_PLATFORM_TARGET_OVERRIDE");
     devices.push_back(client->devices[id]);
+    if (!devices.back()->is_own) continue;
+    own.push_back(i);
+    own_devices.push_back(devices.back());
     logical_ids.push_back(
         {static_cast<int>(i) / options.partitions, static_cast<int>(i) % options.partitions});
   }
@@ -184,6 +204,12 @@ std::vector<std::vector<Buffer*>> LoadedExecutable::execute(
   const Program& program = *executable.program;
   Call call{executable.program, {}, {}, std::move(complete), &client->usage, {}};
   for (const Device* device : on) call.cores.push_back(device->core);
+  if (own.size() < devices.size()) {
+    call.processes = client->processes.get();
+    for (const Device* device : devices) call.process_of.push_back(device->process);
+    call.own = own;
+    call.place = fmt::format("{} ({}), call {}", program.name(), program.code_digest(), program.next_call());
+  }
   for (size_t device = 0; device < on.size(); ++device) {
     check_arguments(program, arguments[device]);
     auto& of_device = call.arguments.emplace_back();

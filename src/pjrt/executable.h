@@ -63,7 +63,10 @@ struct LoadedExecutable {
 
   Client* client;
   Executable executable;
-  std::vector<Device*> devices;
+  std::vector<Device*> devices;  // of all processes
+  // Of this one: where they are in `devices`, and their ids.
+  std::vector<size_t> own;
+  std::vector<Device*> own_devices;
   std::vector<abi::LogicalId> logical_ids;
   std::atomic<bool> deleted = false;
 

@@ -92,6 +92,12 @@ std::optional<int64_t> agreed(std::span<const ParallelProgram::Values> scalars) 
   return first;
 }
 
+bool calls_host(const graph::Function& function) {
+  bool found = false;
+  graph::walk(function, function.body(), [&](OpId id) { found |= is_host_call(function.op(id)); });
+  return found;
+}
+
 // Whether devices meet, or the host takes part, in an op or in its regions.
 bool meets(const graph::Function& function, OpId id) {
   const Op& op = function.op(id);
@@ -296,8 +302,10 @@ std::vector<ParallelProgram::Values> ParallelProgram::values(const Environment& 
   return all;
 }
 
-std::vector<ParallelProgram::Values> ParallelProgram::run(const std::vector<Values>& arguments) const {
+std::vector<ParallelProgram::Values> ParallelProgram::run(const std::vector<Values>& arguments,
+                                                          Meeting* meeting) const {
   Environment environment;
+  environment.meeting = meeting;
   environment.values.resize(devices_);
   for (auto& of_device : environment.values) of_device.resize(function_.value_count());
   runs_.fetch_add(static_cast<int64_t>(devices_), std::memory_order_relaxed);
@@ -322,7 +330,8 @@ void ParallelProgram::run(const Step& step, Environment& environment) const {
     step.runs.fetch_add(static_cast<int64_t>(devices_), std::memory_order_relaxed);
   } else {
     const std::vector<Values> inputs = values(environment, step.inputs);
-    results = step.together ? run_together(step, inputs) : run_devices(step, inputs);
+    results = step.together ? run_together(step, inputs, environment.meeting)
+                            : run_devices(step, inputs, environment.meeting);
   }
   for (size_t device = 0; device < devices_; ++device)
     for (size_t i = 0; i < step.outputs.size(); ++i)
@@ -331,14 +340,17 @@ void ParallelProgram::run(const Step& step, Environment& environment) const {
 
 // Devices with equal inputs make equal results: one of them computes.
 std::vector<ParallelProgram::Values> ParallelProgram::run_devices(const Step& step,
-                                                                  const std::vector<Values>& inputs) const {
+                                                                  const std::vector<Values>& inputs,
+                                                                  const Meeting* meeting) const {
   std::vector<Values> results(devices_);
   std::vector<std::optional<device::Execution>> executions(devices_);
+  const auto runs_here = [&](size_t device) { return !meeting || meeting->is_own(device); };
   for (size_t device = 0; device < devices_; ++device) {
     const device::CoreScope scope(device::CoresScope::core(device));
     step.runs.fetch_add(1, std::memory_order_relaxed);
+    if (!runs_here(device)) continue;
     size_t twin = 0;
-    while (twin < device && !same(inputs[twin], inputs[device])) ++twin;
+    while (twin < device && !(runs_here(twin) && same(inputs[twin], inputs[device]))) ++twin;
     if (twin < device) {
       results[device] = results[twin];
       executions[device] = executions[twin];
@@ -354,12 +366,22 @@ std::vector<ParallelProgram::Values> ParallelProgram::run_devices(const Step& st
       results[device] = graph::eval::evaluate(module_, step.function, inputs[device], evaluator_options());
     }
   }
+  for (size_t device = 0; device < devices_; ++device)
+    if (!runs_here(device)) results[device] = results[meeting->first_own()];
   return results;
 }
 
 std::vector<ParallelProgram::Values> ParallelProgram::run_together(const Step& step,
-                                                                   const std::vector<Values>& inputs) const {
+                                                                   std::vector<Values> inputs,
+                                                                   Meeting* meeting) const {
   step.runs.fetch_add(static_cast<int64_t>(devices_), std::memory_order_relaxed);
+  if (meeting) {
+    if (calls_host(step.function))
+      throw Fault(FaultKind::kNotModelled, "pjrt.processes",
+                  "a callback of the host in a program that several processes run",
+                  "call the host outside of it, or in a program on jax.local_devices()");
+    meeting->complete(inputs);
+  }
   if (is_for_all_devices(function_.op(step.ops.front())))
     return std::vector<Values>(
         devices_, graph::eval::evaluate(module_, step.function, inputs.front(), evaluator_options()));
@@ -373,7 +395,9 @@ std::optional<std::vector<ParallelProgram::Values>> ParallelProgram::run_loop(
     const Step& step, Environment& environment) const {
   std::vector<Values> carried = values(environment, function_.op(step.ops.front()).operands);
   for (;;) {
-    const auto going = agreed(run(*step.regions[0], environment, carried));
+    std::vector<Values> conditions = run(*step.regions[0], environment, carried);
+    if (environment.meeting) environment.meeting->complete(conditions);
+    const auto going = agreed(conditions);
     if (!going) return std::nullopt;
     if (*going == 0) return carried;
     carried = run(*step.regions[1], environment, carried);
@@ -384,7 +408,9 @@ std::optional<std::vector<ParallelProgram::Values>> ParallelProgram::run_loop(
 std::optional<std::vector<ParallelProgram::Values>> ParallelProgram::run_branch(
     const Step& step, Environment& environment) const {
   const Op& op = function_.op(step.ops.front());
-  const auto index = agreed(values(environment, std::span(op.operands.data(), 1)));
+  std::vector<Values> indices = values(environment, std::span(op.operands.data(), 1));
+  if (environment.meeting) environment.meeting->complete(indices);
+  const auto index = agreed(indices);
   if (!index) return std::nullopt;
   const auto last = static_cast<int64_t>(step.regions.size()) - 1;
   int64_t taken = op.kind == OpKind::if_ ? (*index != 0 ? 0 : 1) : *index;

@@ -20,6 +20,7 @@
 #include "graph/eval/process.h"
 #include "graph/module.h"
 #include "pjrt/device_program.h"
+#include "pjrt/meeting.h"
 #include "runtime/model.h"
 
 namespace opentrn::pjrt {
@@ -37,8 +38,9 @@ class ParallelProgram {
 
   const std::vector<graph::Type>& argument_types() const { return argument_types_; }
   int64_t devices() const { return static_cast<int64_t>(devices_); }
-  // By device.
-  std::vector<Values> run(const std::vector<Values>& arguments) const;
+  // By device. `meeting`: where several processes run the program, each its own devices; values of the
+  // others' are anything of the same types, before and after.
+  std::vector<Values> run(const std::vector<Values>& arguments, Meeting* meeting = nullptr) const;
 
   // The first part that the evaluator runs for want of a device kernel, and why; empty when there is none.
   const std::string& host_reason() const { return host_reason_; }
@@ -88,6 +90,7 @@ class ParallelProgram {
   // What devices hold: by device, by value.
   struct Environment {
     std::vector<std::vector<std::optional<graph::eval::RuntimeValue>>> values;
+    Meeting* meeting = nullptr;
   };
 
   std::unique_ptr<Sequence> plan(graph::BlockId block, const DeviceOptions& options);
@@ -107,8 +110,9 @@ class ParallelProgram {
   std::vector<Stage> stages(const Sequence& sequence, std::optional<double> times) const;
   std::optional<Collective> collective(const Step& step) const;
   void run(const Step& step, Environment& environment) const;
-  std::vector<Values> run_devices(const Step& step, const std::vector<Values>& inputs) const;
-  std::vector<Values> run_together(const Step& step, const std::vector<Values>& inputs) const;
+  std::vector<Values> run_devices(const Step& step, const std::vector<Values>& inputs,
+                                  const Meeting* meeting) const;
+  std::vector<Values> run_together(const Step& step, std::vector<Values> inputs, Meeting* meeting) const;
   std::optional<std::vector<Values>> run_loop(const Step& step, Environment& environment) const;
   std::optional<std::vector<Values>> run_branch(const Step& step, Environment& environment) const;
   graph::eval::RuntimeValue value(const Environment& environment, size_t device, graph::ValueId id) const;

@@ -66,7 +66,8 @@ graph::Literal dense(const graph::eval::RuntimeValue& value) {
 }
 
 std::vector<std::vector<graph::Literal>> run_parallel(
-    const ParallelProgram& program, const std::vector<std::vector<graph::Literal>>& arguments) {
+    const ParallelProgram& program, const std::vector<std::vector<graph::Literal>>& arguments,
+    Meeting* meeting = nullptr) {
   std::vector<ParallelProgram::Values> values;
   for (const auto& of_device : arguments) {
     auto& each = values.emplace_back();
@@ -74,7 +75,7 @@ std::vector<std::vector<graph::Literal>> run_parallel(
       each.push_back(runtime_value(program.argument_types()[i], of_device[i]));
   }
   std::vector<std::vector<graph::Literal>> results;
-  for (const auto& of_device : program.run(values)) {
+  for (const auto& of_device : program.run(values, meeting)) {
     auto& each = results.emplace_back();
     for (const auto& value : of_device) each.push_back(dense(value));
   }
@@ -92,6 +93,7 @@ Program::Program(std::string code, std::string options, const Settings& settings
       parts_(std::move(parts)) {
   fingerprint_ = fmt::format(
       "{:016x}", fnv1a(settings.target + settings.compiler_flags, fnv1a(options_bytes_, fnv1a(code_))));
+  code_digest_ = fmt::format("{:016x}", fnv1a(code_));
   sim::load_custom_ops_of_environment();
   module_ = import::load(bytes_of(code_), "program");
   graph::verify(module_);
@@ -244,17 +246,22 @@ bool Program::compile_parallel(const DeviceOptions& options) {
 
 // Each device's values, in memory's order there and back.
 std::vector<std::vector<graph::Literal>> Program::run_on_each(
-    std::vector<std::vector<graph::Literal>> arguments) const {
-  if (row_major_) return run_parallel(*parallel_, arguments);
+    std::vector<std::vector<graph::Literal>> arguments, Meeting* meeting) const {
+  if (meeting)
+    for (size_t device = 0; device < arguments.size(); ++device)
+      if (!meeting->is_own(device)) arguments[device] = arguments[meeting->first_own()];
+  if (row_major_) return run_parallel(*parallel_, arguments, meeting);
   for (auto& of_device : arguments) of_device = in_memory(of_device, layouts_.arguments);
-  auto results = run_parallel(*parallel_, arguments);
+  auto results = run_parallel(*parallel_, arguments, meeting);
   for (auto& of_device : results) of_device = from_memory(of_device, outputs_, layouts_.results);
   return results;
 }
 
-std::vector<std::vector<graph::Literal>> Program::run(
-    std::vector<std::vector<graph::Literal>> arguments) const {
-  if (on_each_) return run_on_each(std::move(arguments));
+std::vector<std::vector<graph::Literal>> Program::run(std::vector<std::vector<graph::Literal>> arguments,
+                                                      Meeting* meeting) const {
+  if (on_each_) return run_on_each(std::move(arguments), meeting);
+  // One computes for all, so each process has to know all.
+  if (meeting) meeting->complete(arguments);
   if (arguments.size() == 1) return {run_whole(arguments[0])};
   std::vector<graph::Literal> whole;
   for (size_t i = 0; i < whole_inputs_.size(); ++i) {

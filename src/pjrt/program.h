@@ -64,8 +64,14 @@ class Program {
   const DeviceProgram* device_program() const { return model_.get(); }
   const ParallelProgram* parallel() const { return parallel_.get(); }
 
-  // Values by device. Any number of threads.
-  std::vector<std::vector<graph::Literal>> run(std::vector<std::vector<graph::Literal>> arguments) const;
+  // Values by device. Any number of threads. `meeting`: where several processes run the program; each gives
+  // arguments of its own devices, and has right results of those.
+  std::vector<std::vector<graph::Literal>> run(std::vector<std::vector<graph::Literal>> arguments,
+                                               Meeting* meeting = nullptr) const;
+  // The same in all processes that compile it, whose options name different devices.
+  const std::string& code_digest() const { return code_digest_; }
+  // How many calls of several processes there were, this one with them.
+  int64_t next_call() const { return ++calls_; }
 
   // What one device runs, as StableHLO in MLIR's text; all devices together where Shardy has no such program.
   std::string local_text() const;
@@ -86,8 +92,8 @@ class Program {
   DeviceOptions device_options(const Settings& settings);
   void compile(const Settings& settings);
   bool compile_parallel(const DeviceOptions& options);
-  std::vector<std::vector<graph::Literal>> run_on_each(
-      std::vector<std::vector<graph::Literal>> arguments) const;
+  std::vector<std::vector<graph::Literal>> run_on_each(std::vector<std::vector<graph::Literal>> arguments,
+                                                       Meeting* meeting) const;
   std::vector<graph::Literal> run_as_laid_out(std::span<const graph::Literal> arguments) const;
   std::vector<graph::Literal> run_whole(std::span<const graph::Literal> arguments) const;
   std::vector<graph::Literal> evaluate(std::span<const graph::Literal> arguments) const;
@@ -97,7 +103,7 @@ class Program {
   CompileOptions options_;
   Parts parts_;
   graph::Module module_;
-  std::string name_, fingerprint_, host_reason_, narrowing_, whole_reason_;
+  std::string name_, fingerprint_, code_digest_, host_reason_, narrowing_, whole_reason_;
   std::vector<graph::Type> whole_inputs_, whole_outputs_, inputs_, outputs_;
   std::vector<Sharding> input_shardings_, output_shardings_;
   Layouts layouts_;
@@ -110,6 +116,7 @@ class Program {
   std::unique_ptr<ParallelProgram> parallel_;  // of all devices, or of one with calls of the host
   bool check_ = false;
   mutable std::atomic<bool> checked_ = false;
+  mutable std::atomic<int64_t> calls_ = 0;
   bool on_each_ = false;                                  // parallel_ takes the devices' own parts
   std::optional<graph::Function> flat_;                   // what the evaluator runs
   std::map<const graph::Op*, ManualComputation> manual_;  // of flat_

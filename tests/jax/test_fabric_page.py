@@ -30,9 +30,16 @@ def profiled(tmp_path_factory):
     command = [sys.executable, "-m", "opentrn", "profile", "--target", "trn2.48xlarge"]
     command += ["--json", "-", "--html", str(page)]
     # Other tests of this process choose platforms and devices by the environment.
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "NEURON_", "OPENTRN_"))}
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("JAX_", "NEURON_", "OPENTRN_"))
+    }
     done = subprocess.run(
-        [*command, "--", sys.executable, str(folder / "program.py")], env=clean, capture_output=True, text=True,
+        [*command, "--", sys.executable, str(folder / "program.py")],
+        env=clean,
+        capture_output=True,
+        text=True,
         timeout=120,
     )
     assert done.returncode == 0, done.stderr

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import textwrap
 
 import pytest
@@ -11,34 +9,6 @@ import pytest
 from tests.jax.test_programs import run
 
 pytest.importorskip("jax", reason="the platform is JAX's")
-
-def test_several_processes_of_jax_distributed_are_refused():
-    code = (
-        "import sys, jax\n"
-        "jax.distributed.initialize('localhost:' + sys.argv[1], num_processes=2, process_id=int(sys.argv[2]))\n"
-        "try:\n"
-        "    jax.devices()\n"
-        "except RuntimeError as error:\n"
-        "    print('refused:', error, flush=True)\n"
-        "import os; os._exit(0)\n"  # one process need not wait for the other
-    )
-    import os
-    import socket
-
-    from tests.jax.test_programs import PYTHON, ROOT
-
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = str(free.getsockname()[1])
-    environment = dict(os.environ, JAX_PLATFORMS="neuron", PYTHONPATH=f"{PYTHON}:{ROOT}")
-    started = [
-        subprocess.Popen([sys.executable, "-c", code, port, str(number)], env=environment, cwd=ROOT,
-                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for number in (0, 1)
-    ]  # fmt: skip
-    for process in started:
-        out, err = process.communicate(timeout=120)
-        assert "refused:" in out and "jax.distributed has 2 processes" in out and "try:" in out, out + err
 
 
 def test_one_process_of_jax_distributed_works():

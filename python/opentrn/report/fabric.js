@@ -73,7 +73,7 @@ function drawFabric(traffic, root) {
   for (const link of links) {
     const name = `${link.kind} ${link.name}`.replaceAll("server 0 ", "");
     add("text", { x: label - 10, y: y + 12, "text-anchor": "end", fill: "var(--ink)", "font-size": name.length > 38 ? 10 : 12 },
-      name.length > 46 ? `${name.slice(0, 45)}…` : name, `${link.kind} ${link.name}, ${link.gb_s.toFixed(0)} GB/s, ${size(link.bytes)}`);
+      name.length > 42 ? `${name.slice(0, 41)}…` : name, `${link.kind} ${link.name}, ${link.gb_s.toFixed(0)} GB/s, ${size(link.bytes)}`);
     const parts = link.percent_over_time, each = traffic.total_ns / parts.length;
     add("rect", { x: label, y, width: plot, height: linkHeight - 4, fill: "var(--row)" });
     for (let part = 0; part < parts.length;) {
