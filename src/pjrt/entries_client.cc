@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "base/build_id.h"
 #include "base/fnv1a.h"
-#include "pjrt/build_id.h"
 #include "pjrt/element.h"
 #include "pjrt/entries.h"
 #include "pjrt/interrupts.h"
