@@ -137,7 +137,8 @@ def _write_tensors(path: Path, file: Any, architecture: str, dtype: str) -> None
     heads = metadata[f"{architecture}.attention.head_count"]
     groups = {"attn_q": heads, "attn_k": metadata.get(f"{architecture}.attention.head_count_kv", heads)}
     matrix, element, _ = _DTYPES[dtype]
-    header, end, arrays = {"__metadata__": {"format": "pt"}}, 0, []
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end, arrays = 0, []
     for name, called, shape in _tensors(file, architecture):
         kind, of = ("F32", np.float32) if len(shape) < 2 else (matrix, element)
         size = int(np.prod(shape)) * np.dtype(of).itemsize

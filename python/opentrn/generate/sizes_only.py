@@ -87,9 +87,11 @@ class SizesOnly:
         logits of each sequence in fp32."""
         if self.ranks == 1:
             return 0.0
+        assert self.instance is not None  # the constructor refuses ranks without one
+        instance = self.instance
 
         def of(operation: str, size: int) -> float:
-            return float(json.loads(_core.predict_collective(operation, self.instance, 1, self.ranks, 1, size))["us"])
+            return float(json.loads(_core.predict_collective(operation, instance, 1, self.ranks, 1, size))["us"])
 
         rows = bucket[0] * bucket[1]
         sums = 2 * self._layers * of("all_reduce", _BYTES[self.dtype] * rows * self._hidden)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from opentrn.errors import InputError, TargetWarning
 from opentrn.types.isa_enums import nc_version, target_version
@@ -46,6 +46,10 @@ class Rounding:
     seed: int
 
 
+@overload
+def target(given: str | None) -> str: ...
+@overload
+def target(given: str | nc_version | None, of_kernel: Any = None) -> str | nc_version: ...
 def target(given: str | nc_version | None, of_kernel: Any = None) -> str | nc_version:
     """The target of a run or of a compilation that was `given` one, or None for what else states it.
 

@@ -338,6 +338,7 @@ def _compile(words: list[str]) -> int:
 
 
 def _write(command: Command, log: _Log) -> Path:
+    from opentrn.model.compiled import CompiledModel
     from opentrn.model.compiled import compile as compile_model
 
     options, without_effect = _options(command.words, command.target)
@@ -349,7 +350,8 @@ def _write(command: Command, log: _Log) -> Path:
     model = compile_model(path, target=_TARGETS.get(command.target, command.target), **options)
     output = Path(command.output)
     model.save(output)
-    log.say(20, f"{model.instruction_count} instructions, {model.constant_bytes} bytes of constants")
+    if isinstance(model, CompiledModel):
+        log.say(20, f"{model.instruction_count} instructions, {model.constant_bytes} bytes of constants")
     return output
 
 

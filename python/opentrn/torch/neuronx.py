@@ -97,7 +97,8 @@ class TracedModel(torch.nn.Module):
         self._runs: dict[int, Any] = {}
         self._lock = threading.Lock()
         self._loading: threading.Thread | None = None
-        (self._examples, keywords) = program.example_inputs or ((), {})
+        examples: tuple[Any, dict[str, Any]] = program.example_inputs or ((), {})
+        self._examples, keywords = examples
         if keywords:
             raise InputError("a traced model takes no keyword arguments", label="torch.neuronx")
 
@@ -214,9 +215,9 @@ def trace(
     if compiler_workdir is not None:
         warnings.warn("opentrn: compiler_workdir has no effect: nothing is written", stacklevel=2)
     inputs = example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
-    module = func if isinstance(func, torch.nn.Module) else _Function(func)
+    module = func.eval() if isinstance(func, torch.nn.Module) else _Function(func)
     with torch.no_grad():
-        program = torch.export.export(module.eval() if module is func else module, inputs)
+        program = torch.export.export(module, inputs)
     made = TracedModel(program, _options(compiler_args), {})
     made.load_now()
     return made

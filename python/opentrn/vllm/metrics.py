@@ -37,7 +37,7 @@ class PredictedTimes(StatLoggerBase):
         self._totals = Totals(path) if path else None  # vLLM runs on another platform
         self._labels = {"model_name": str(vllm_config.model_config.served_model_name), "engine": str(engine_index)}
         if self._totals is not None:
-            REGISTRY.register(self)  # type: ignore[arg-type] - a collector by its methods
+            REGISTRY.register(self)  # a collector by its methods
 
     def collect(self) -> Iterator[Any]:
         """For prometheus_client."""

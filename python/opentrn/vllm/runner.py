@@ -101,7 +101,7 @@ def _mask_of(allowed: list[int] | None, vocabulary: int) -> np.ndarray | None:
     """A bit for each token, as grammars have it."""
     if not allowed:
         return None
-    bits = np.zeros((vocabulary + 31) // 32 * 32, dtype=np.uint8)
+    bits: np.ndarray = np.zeros((vocabulary + 31) // 32 * 32, dtype=np.uint8)
     bits[allowed] = 1
     return np.packbits(bits, bitorder="little").view(np.uint32)
 

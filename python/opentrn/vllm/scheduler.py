@@ -21,6 +21,8 @@ __all__ = ["NeuronScheduler", "VllmScheduler"]
 class VllmScheduler(Scheduler):
     """vLLM's rules."""
 
+    running: list[Any]  # of the base class
+
     def add_request(self, request: Any) -> None:
         """Notes when it came, by the predicted time of the steps before it."""
         CLOCK.arrivals[request.request_id] = CLOCK.now

@@ -121,9 +121,9 @@ class NeuronWorker(WorkerBase):
         most = max((self.runner.requests[name].logprobs for name in samples), default=-1)
         if most < 0:
             return None
-        tokens = np.zeros((len(self.names), most + 1), dtype=np.int32)
-        values = np.full((len(self.names), most + 1), -np.inf, dtype=np.float32)
-        ranks = np.zeros(len(self.names), dtype=np.int32)
+        tokens: np.ndarray = np.zeros((len(self.names), most + 1), dtype=np.int32)
+        values: np.ndarray = np.full((len(self.names), most + 1), -np.inf, dtype=np.float32)
+        ranks: np.ndarray = np.zeros(len(self.names), dtype=np.int32)
         for row, name in enumerate(self.names):
             sample = samples.get(name)
             if sample is None or self.runner.requests[name].logprobs < 0:

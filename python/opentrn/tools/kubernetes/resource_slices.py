@@ -166,7 +166,7 @@ def allocate(
         pool = each["spec"]["pool"]["name"]
         devices = [d for d in each["spec"]["devices"] if (pool, d["name"]) not in taken]
         try:
-            results = []
+            results: list[dict[str, Any]] = []
             for request in spec["requests"]:
                 exactly = request["exactly"]
                 if exactly["deviceClassName"] != DRIVER:
