@@ -79,6 +79,11 @@ function(opentrn_library LAYER)
   target_link_libraries(${target} PUBLIC ${ARG_LIBS} PRIVATE ${ARG_PRIVATE_LIBS})
 endfunction()
 
+# Code that runs for an instant is compiled for less long: -O1 in place of -O3 takes a third off the compiler's time.
+function(opentrn_compile_quickly TARGET)
+  target_compile_options(${TARGET} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 # opentrn_test(<layer> SOURCES a_test.cc): one GoogleTest program per layer, found test by test.
 function(opentrn_test LAYER)
   if(NOT OPENTRN_BUILD_TESTS)
@@ -89,6 +94,7 @@ function(opentrn_test LAYER)
   find_package(GTest REQUIRED)
   add_executable(${target}_test ${ARG_SOURCES})
   target_link_libraries(${target}_test PRIVATE ${target} ${ARG_LIBS} GTest::gtest_main GTest::gmock)
+  opentrn_compile_quickly(${target}_test)
   include(GoogleTest)
   gtest_discover_tests(${target}_test DISCOVERY_TIMEOUT 120 TEST_PREFIX "${LAYER}/")
 endfunction()

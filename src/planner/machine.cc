@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "arch/closest.h"
+#include "arch/core_features.h"
 #include "collectives/summary.h"
 #include "fabric/platform.h"
 #include "numerics/dtype.h"
@@ -157,7 +158,7 @@ double network_of(const arch::Spec<double>& network_gbps, int64_t count) {
 }
 
 int cores_per_rank_of(const arch::Chip& chip, int cores) {
-  if (cores == 1 || (cores == 2 && chip.generation >= Generation::kV3)) return cores;
+  if (cores == 1 || (cores == 2 && arch::core_features(chip.generation).logical_cores)) return cores;
   throw Fault(FaultKind::kInput, "plan.instance", fmt::format("{} cores of a {} as one", cores, chip.name),
               "--lnc 1; or 2 on NeuronCore-v3 and later");
 }

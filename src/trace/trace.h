@@ -115,7 +115,7 @@ class TraceSink {
   virtual ~TraceSink() = default;
   // Strings of events are interned here.
   virtual StringTable& strings() = 0;
-  virtual uint32_t add_track(const Track& track) = 0;
+  virtual uint32_t add_track(const Track& track) = 0;  // its number, which events name
   virtual void add_event(const Event& event) = 0;
   // Events of it were added before. Where iterations were skipped, each happened that many times more.
   virtual void add_iteration(const Iteration& iteration) = 0;

@@ -14,7 +14,8 @@ ALLOWED = {
     "src/arch/evidence.cc": (2, "what is said of generations of which nothing was measured"),
     "src/arch/stated.cc": (1, "the costs that stand in for Inferentia's, of which none are public"),
     "src/backend/engine_choice.cc": (1, "a habit of neuronx-cc that published profiles show of NeuronCore-v2"),
-    "src/collectives/cluster.cc": (2, "names of targets"),
+    "src/collectives/levels.cc": (2, "names of targets"),
+    "src/planner/serve/serve.cc": (2, "what the programs that AWS published times of do on NeuronCore-v2"),
     "src/monitor/machine.cc": (1, "whether neuron-ls prints logical cores"),
 }
 

@@ -67,8 +67,8 @@ def test_unknown_names_are_refused():
     code = """
 import opentrn
 try:
-    opentrn.activate(("torch_neuronx",))
+    opentrn.activate(("neuronx_distributed",))
 except ValueError as error:
     print(error)
 """
-    assert "no stand-in for 'torch_neuronx'" in run_python(code)
+    assert "no stand-in for 'neuronx_distributed'" in run_python(code)

@@ -12,6 +12,7 @@ import pytest
 
 import opentrn
 from opentrn.tools.install import install
+from tests.package import PYTHON
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = """func.func @main(%x: tensor<4xf32>, %n: tensor<3xi64>) -> (tensor<4xf32>, tensor<3xi64>) {
@@ -332,7 +333,7 @@ def test_the_tools_see_executions_memory_and_the_core(run, model):
         monitor.terminate()
         monitor.wait()
         """,
-        model, NEURON_RT_VISIBLE_CORES="8,9", PYTHONPATH=str(ROOT / "python"),
+        model, NEURON_RT_VISIBLE_CORES="8,9", PYTHONPATH=str(PYTHON),
     )  # fmt: skip
     (runtime,) = report["neuron_runtime_data"]
     stats = runtime["report"]

@@ -155,7 +155,7 @@ def main() -> None:
         for i, (a, b) in enumerate(zip(expected, found, strict=True)):
             assert b.device.type == "neuron", (name, i)
             assert torch.equal(a, b.cpu()), f"{name} {i}, rank {rank}: {b.cpu()} where gloo has {a}"
-        print(f"{name}: {len(found)} on rank {rank}", flush=True)
+        print(f"{name}: {len(found)} on rank {rank}\n", end="", flush=True)  # one write: ranks share the pipe
     tensor = torch.ones(1 << 18, device="neuron")
     before = torch.neuron.simulated_time_us()
     dist.all_reduce(tensor)

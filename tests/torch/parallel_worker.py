@@ -113,7 +113,7 @@ def main() -> None:
     mesh = init_device_mesh("neuron", (int(os.environ["WORLD_SIZE"]),))
     for name, function in CASES.items():
         function(mesh)
-        print(f"{name}: right on rank {dist.get_rank()}", flush=True)
+        print(f"{name}: right on rank {dist.get_rank()}\n", end="", flush=True)  # one write: ranks share the pipe
     dist.destroy_process_group()
 
 

@@ -301,7 +301,10 @@ def summary_text(rows: dict[str, list[dict[str, Any]]]) -> str:
 
 
 def view(profile: Path, output_format: str, output: Path | None) -> list[Path]:
-    """Writes the profile in the format; returns the files. summary-text without an output goes to standard output."""
+    """Writes the profile in the format; returns the files. summary-text without an output goes to standard output.
+
+    Raises InputError for a format that there is not, and for what is no profile.
+    """
     trace = read_trace(profile)
     if output_format == "perfetto":
         to = output or profile.with_suffix(".json")

@@ -44,7 +44,10 @@ def configuration(instance: str, nodes: str, dev: str, prolog: str) -> dict[str,
 
 
 def task_prolog(instance: str) -> str:
-    """What a TaskProlog prints for the task of this environment; nothing where it has no devices."""
+    """What a TaskProlog prints for the task of this environment; nothing where it has no devices.
+
+    Raises InputError for numbers of devices that the instance has not.
+    """
     text = os.environ.get("SLURM_STEP_GPUS") or os.environ.get("SLURM_JOB_GPUS") or ""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     text = text if visible is None else visible

@@ -47,7 +47,7 @@ class _Wrapped:
 
 
 def wrap_nki(kernel: Any) -> Any:
-    """`kernel`, of @nki.jit, for tensors: wrap_nki(kernel)[grid](x, y)."""
+    """`kernel`, of @nki.jit, for tensors: wrap_nki(kernel)[grid](x, y). Raises InputTypeError for anything else."""
     if not hasattr(kernel, "parts"):
         raise InputTypeError(
             f"wrap_nki takes a kernel of @nki.jit, not a {type(kernel).__name__}", label="torch.neuronx"
@@ -229,7 +229,10 @@ def save(model: TracedModel, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> TracedModel:
-    """A model that was saved. Runs code that is in the file: only of files that you trust."""
+    """A model that was saved. Runs code that is in the file: only of files that you trust.
+
+    Raises FileNotFoundError, and InputError for a file that is none of save().
+    """
     extra = {"opentrn.json": ""}
     try:
         program = torch.export.load(Path(path), extra_files=extra)

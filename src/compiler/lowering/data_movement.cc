@@ -70,7 +70,7 @@ void pad(Lowering& lowering, const Op& op) {
     place.offset += (low[i] + first * step) * out.dims[i].step;
     place.dims[i] = {out.dims[i].step * step, count};
   }
-  copy_unless_empty(lowering.emitter(), place, source);
+  if (source.element_count() > 0) lowering.emitter().copy(place, source, true);
 }
 
 }  // namespace

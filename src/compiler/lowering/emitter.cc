@@ -342,9 +342,9 @@ void Emitter::store(const View& dst, const Tile& src) {
   append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), operand(src)}, {-1, 0, 0});
 }
 
-void Emitter::copy(const View& dst, const View& src) {
+void Emitter::copy(const View& dst, const View& src, bool gaps_are_written) {
   if ((turns_ && copy_turned(*this, dst, src)) || copy_filling(*this, dst, src) ||
-      copy_strided(*this, dst, src))
+      copy_strided(*this, dst, src, gaps_are_written))
     return;
   const Operand source = read_operand(src);
   append(Opcode::kDmaCopy, Engine::kUnknown, {operand(dst), source}, {-1, 0, 0});

@@ -126,7 +126,9 @@ class Emitter {
   // Elements pass in row-major order of either side. dst and src: SBUF tiles or views.
   void load(const Tile& dst, const View& src);
   void store(const View& dst, const Tile& src);
-  void copy(const View& dst, const View& src);
+  // gaps_are_written: all of what lies between the elements of dst has been written, and may be written
+  // again.
+  void copy(const View& dst, const View& src, bool gaps_are_written = false);
   // The kernel's program, on whole contiguous HBM tensors: `tensors` are those of its operands, results and
   // constants, by the kernel's ids. Faults of isa::check.
   void inline_kernel(const isa::Kernel& kernel, const std::map<isa::TensorId, isa::TensorId>& tensors);

@@ -225,12 +225,13 @@ void put(Emitter& emitter, const View& dst, const View& src, const Block& block,
 
 }  // namespace
 
-bool copy_strided(Emitter& emitter, const View& dst, const View& src) {
+bool copy_strided(Emitter& emitter, const View& dst, const View& src, bool gaps_are_written) {
   if (dst.dtype != src.dtype || dst.element_count() < kElementsMin) return false;
   auto dims = common(dst, src);
   if (!dims || dims->empty()) return false;
   const Pair last = dims->back();
-  const bool picks = last.dst == 1 && is_near(last.src), puts = last.src == 1 && is_near(last.dst);
+  const bool picks = last.dst == 1 && is_near(last.src),
+             puts = gaps_are_written && last.src == 1 && is_near(last.dst);
   if ((!picks && !puts) || last.count < kSideMin) return false;
   const int64_t step = picks ? last.src : last.dst, width = kSpan / std::abs(step);
   dims->pop_back();

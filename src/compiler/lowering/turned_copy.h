@@ -14,9 +14,10 @@ bool copy_turned(Emitter& emitter, const View& dst, const View& src);
 bool is_turned(const View& dst, const View& src);  // whether copy_turned() would do it
 // From one element for each row, or for all.
 bool copy_filling(Emitter& emitter, const View& dst, const View& src);
-// Between neighbours and elements a few places apart, or the other way round: slices with a step, reversals,
-// what is put between the elements of another. What lies between elements of `dst` is read and written back.
-bool copy_strided(Emitter& emitter, const View& dst, const View& src);
+// From elements a few places apart to neighbours: slices with a step, reversals. With `gaps_are_written` the
+// other way round too, as what is put between the elements of another: what lies between those of `dst` is
+// read and written back, which is a fault where nothing has written it.
+bool copy_strided(Emitter& emitter, const View& dst, const View& src, bool gaps_are_written);
 // From elements a few places apart to the columns of a tile.
 bool load_strided(Emitter& emitter, const Tile& dst, const View& src);
 // Of a tile whose rows are neighbours in memory.

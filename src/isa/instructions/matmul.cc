@@ -509,7 +509,9 @@ constexpr InstructionDefinition nc_matmul_sparse = {
         "contraction; R = N / M. stationary: [K, m], the kept values; indices: [K, m / 4] uint16, four 4-bit "
         "tags each, the first in the low bits; moving: [K, R, n]. Groups are M partitions; tag t means "
         "partition t // R of the group, and index t % R. Source: trainium2_arch.rst, \"M:N Structured "
-        "Sparsity\", for the layout; neuron-core-v3.rst for the patterns; NeuronCore-v3 and later.",
+        "Sparsity\", for the layout; neuron-core-v3.rst for the patterns; NeuronCore-v3 and later. Raises "
+        "InputError "
+        "for another pattern.",
     .constraints = kNcMatmulSparseConstraints,
     .array = &kNcMatmulSparseArray,
     .check = check_nc_matmul_sparse,

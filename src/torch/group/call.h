@@ -19,6 +19,7 @@ struct Part {
   int64_t offset = 0;
 };
 
+// Between a tensor and its part of an arena that begins at `base`.
 void copy_in(const Part& part, std::byte* base);
 void copy_out(const Part& part, const std::byte* base);
 
@@ -48,7 +49,7 @@ struct Backend::Call {
 
   void take(const Tensors& tensors);  // sources, one after the other
   void give(const Tensors& tensors);  // targets
-  void root(int64_t rank);
+  void root(int64_t rank);  // whom a broadcast or a reduction is from or to
 
   c10d::OpType type;
   Post post;

@@ -99,6 +99,7 @@ class Meeting {
   double message_ns(int from, int to, int64_t bytes) const;
 
   const Members& members() const { return members_; }
+  // The first byte of a rank's arena, as this process sees it.
   std::byte* base(int rank) const { return bases_[static_cast<size_t>(rank)]; }
   uint64_t posted() const;
   // "rank 3", with the number in the world where that is another.

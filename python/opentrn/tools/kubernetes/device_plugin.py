@@ -95,7 +95,10 @@ class Resource:
         return sorted(known[text] for text in ids)
 
     def preferred(self, available: Any, must: Any, size: int) -> list[str]:
-        """A contiguous set; without one the lowest numbers, as the kubelet itself would choose."""
+        """A contiguous set; without one the lowest numbers, as the kubelet itself would choose.
+
+        Raises InputError where the devices that must be in it are not available, or are more than `size`.
+        """
         free, needed = self.numbers(available), self.numbers(must)
         if not len(needed) <= size <= len(free) or not set(needed) <= set(free):
             raise InputError(
