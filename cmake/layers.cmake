@@ -22,7 +22,7 @@ set(OPENTRN_LAYERS
   "cost:base,arch,isa,trace"
   "backend:base,arch,isa,cost"
   "sim/timing:base,arch,isa,trace,cost,backend"
-  "sim/ranks:base,arch,fabric,collectives,traffic,isa,trace,sim/timing"
+  "sim/ranks:base,arch,fabric,collectives,traffic,isa,trace,backend,sim/timing"
   "profile:arch,isa,trace"
   "compiler/analysis:base,numerics,graph,isa"
   "compiler/rewrite:graph,compiler/analysis"

@@ -155,7 +155,8 @@ isa::Executable compile(std::shared_ptr<const isa::Program> program, const Optio
   executable.hbm_bytes_used = placed.allocation.hbm_bytes_used;
   executable.spill_save_bytes = placed.saved_bytes;
   executable.spill_reload_bytes = placed.reloaded_bytes;
-  synchronise(scheduled.choices, scheduled.dependencies, scheduled.order.instructions, executable);
+  synchronise(scheduled.choices, scheduled.dependencies, scheduled.order.instructions, options.collectives,
+              executable);
   return executable;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "backend/dependencies.h"
@@ -40,6 +41,56 @@ TEST(Compile, PropertyEveryConflictingPairIsOrderedAndNoLiveBytesAreShared) {
       ASSERT_EQ(find_unordered_pair(executable), "") << "seed " << seed << " look-ahead " << look_ahead;
       ASSERT_EQ(find_shared_bytes(executable), "") << "seed " << seed;
     }
+  }
+}
+
+// Of which no instruction is a copy: the order stays as it is.
+TEST(Compile, PropertyCollectivesWithoutCopiesChangeNothing) {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    for (int look_ahead : {0, 8}) {
+      Options options{.generation = Generation::kV3, .look_ahead = look_ahead};
+      const auto without = checked_compile(random_program(seed, 40), options);
+      constexpr isa::TensorId kNoTensor = 1'000'000;
+      options.collectives.push_back({{kNoTensor}, {}});
+      const auto with = checked_compile(random_program(seed, 40), options);
+      ASSERT_EQ(with.waits, without.waits) << "seed " << seed << " look-ahead " << look_ahead;
+      for (size_t at = 0; at < with.schedule.size(); ++at)
+        ASSERT_EQ(with.schedule[at].instruction, without.schedule[at].instruction) << "seed " << seed;
+    }
+  }
+}
+
+// A store of what the second of two collectives gave, ready long before what the first sends is made.
+TEST(Compile, CollectivesKeepTheOrderOfTheProgram) {
+  for (int look_ahead : {0, 8}) {
+    ProgramBuilder b;
+    Options options{.generation = Generation::kV3, .look_ahead = look_ahead};
+    const auto collective = [&](isa::TensorId source) {
+      const isa::TensorId arrived = b.sbuf(128, 256, DType::kFloat32);
+      const isa::TensorId sent = b.hbm({128, 256}, DType::kFloat32, "sent");
+      const isa::TensorId received = b.hbm({128, 256}, DType::kFloat32, "received");
+      b.dma(b.all(sent), b.all(source));
+      b.dma(b.all(arrived), b.all(received));
+      options.collectives.push_back({{sent}, {received}});
+      return arrived;
+    };
+    const isa::TensorId slow = b.sbuf(128, 256, DType::kFloat32), fast = b.sbuf(128, 256, DType::kFloat32);
+    b.memset(b.all(fast));
+    b.memset(b.all(slow));
+    for (int i = 0; i < 30; ++i) b.tensor_tensor(b.all(slow), b.all(slow), b.all(slow));
+    const auto first = static_cast<isa::InstructionIndex>(b.program().size());
+    collective(slow);
+    b.dma(b.all(b.hbm({128, 256}, DType::kFloat32, "out", true)), b.all(collective(fast)));
+    const auto place = [](const isa::Executable& executable, isa::InstructionIndex i) {
+      return std::ranges::find(executable.schedule, i, &isa::ScheduledInstruction::instruction);
+    };
+    const auto program = b.take();
+    const isa::InstructionIndex sends = first, store = first + 4;
+    auto executable = checked_compile(program, options);
+    EXPECT_LT(place(executable, sends), place(executable, store)) << "look-ahead " << look_ahead;
+    options.collectives.clear();  // an order for copies that are no more than that
+    executable = checked_compile(program, options);
+    EXPECT_GT(place(executable, sends), place(executable, store)) << "look-ahead " << look_ahead;
   }
 }
 

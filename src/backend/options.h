@@ -6,8 +6,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "arch/arch.h"
+#include "isa/collective_copies.h"
 #include "isa/program.h"
 
 namespace opentrn::backend {
@@ -45,6 +47,10 @@ struct Options {
   // Whether NeuronCore-v3 and later generate descriptors while they run (DGE). Without it, transfers whose
   // addresses are known are prepared before the launch, as neuronx-cc's --disable-dge has it.
   bool dge = true;
+
+  // Of a rank of several: the copies that belong to collectives, in the order of the program. What waits for
+  // them keeps this order (collective_order.h).
+  std::vector<isa::CollectiveCopies> collectives = {};
 
   // Our choices, not limits of the hardware: they keep rows of different tensors off one DMA element.
   int64_t sbuf_alignment_bytes = 32;

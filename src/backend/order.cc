@@ -7,6 +7,7 @@
 #include <queue>
 #include <tuple>
 
+#include "backend/collective_order.h"
 #include "backend/estimate.h"
 #include "base/interrupt.h"
 #include "cost/bandwidth_slices.h"
@@ -211,6 +212,8 @@ Order choose_order(const isa::Program& program, const std::vector<EngineChoice>&
   std::iota(order.begin(), order.end(), 0u);
   std::ranges::stable_sort(order, {},
                            [&](InstructionIndex i) { return std::pair(start[i], run.deadline(i)); });
+  keep_collectives_in_order(program, choices, dependencies, options.collectives, options.look_ahead == 0,
+                            order);
   return {std::move(order), run.end_ns()};
 }
 

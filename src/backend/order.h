@@ -5,7 +5,8 @@
 // are ready. DMA triggers always go by readiness, so that a load is issued as soon as its buffer is free
 // and a store does not hold up the loads behind it. Under Options::neuronx_cc transfers that are ready at
 // once go by when the first result that depends on them leaves the core, not by program order: K before most
-// of Q in an attention kernel that loads both in one loop.
+// of Q in an attention kernel that loads both in one loop. Collectives keep the order of the program:
+// collective_order.h.
 #pragma once
 
 #include <vector>

@@ -19,10 +19,12 @@ void raise(Clock& clock, const Clock& to) {
 class Synchroniser {
  public:
   Synchroniser(const std::vector<EngineChoice>& choices, const Dependencies& dependencies,
-               const std::vector<isa::InstructionIndex>& order, isa::Executable& executable)
+               const std::vector<isa::InstructionIndex>& order,
+               std::span<const isa::CollectiveCopies> collectives, isa::Executable& executable)
       : choices_(choices),
         dependencies_(dependencies),
         order_(order),
+        collectives_(collectives),
         out_(executable),
         position_(order.size()),
         sequence_(order.size()),
@@ -68,6 +70,8 @@ class Synchroniser {
       if (from != stream) semaphores_.insert({from, stream});
       raise(known_[stream], clock_[producer]);
       if (is_dma_stream(from)) {
+        // Copies of one collective are one trigger: one that has started says nothing of the other's end.
+        if (const int32_t own = collective_of(i); own >= 0 && own == collective_of(producer)) continue;
         dma_known_by_[producer] |= 1u << stream;
       } else {
         known_[stream][from] = std::max(known_[stream][from], sequence_[producer]);
@@ -79,6 +83,11 @@ class Synchroniser {
     if (is_dma_stream(from)) return (dma_known_by_[dependency.producer] >> to & 1) == 0;
     if (from == to && !dependency.reads_result) return false;  // issued in this order
     return known_[to][from] < sequence_[dependency.producer];
+  }
+
+  int32_t collective_of(isa::InstructionIndex i) const {
+    return collectives_.of(*out_.program, out_.program->instruction(i),
+                           choices_[i].engine == isa::Engine::kDma);
   }
 
   uint16_t stream_id(uint8_t stream, const EngineChoice& choice) {
@@ -94,6 +103,7 @@ class Synchroniser {
   const std::vector<EngineChoice>& choices_;
   const Dependencies& dependencies_;
   const std::vector<isa::InstructionIndex>& order_;
+  const isa::CollectiveFinder collectives_;
   isa::Executable& out_;
   std::vector<uint32_t> position_;  // by instruction: index in the schedule
   std::vector<uint32_t> sequence_;  // by instruction: 1 + place in its engine's stream
@@ -109,8 +119,9 @@ class Synchroniser {
 }  // namespace
 
 void synchronise(const std::vector<EngineChoice>& choices, const Dependencies& dependencies,
-                 const std::vector<isa::InstructionIndex>& order, isa::Executable& executable) {
-  Synchroniser(choices, dependencies, order, executable).run();
+                 const std::vector<isa::InstructionIndex>& order,
+                 std::span<const isa::CollectiveCopies> collectives, isa::Executable& executable) {
+  Synchroniser(choices, dependencies, order, collectives, executable).run();
 }
 
 }  // namespace opentrn::backend

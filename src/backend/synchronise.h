@@ -6,15 +6,18 @@
 // order, so a DMA is known to be complete only where it was waited for.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "backend/dependencies.h"
+#include "isa/collective_copies.h"
 #include "isa/executable.h"
 
 namespace opentrn::backend {
 
-// Fills streams, schedule, waits and semaphore_count of `executable`.
+// Fills streams, schedule, waits and semaphore_count of `executable`, whose program is there.
 void synchronise(const std::vector<EngineChoice>& choices, const Dependencies& dependencies,
-                 const std::vector<isa::InstructionIndex>& order, isa::Executable& executable);
+                 const std::vector<isa::InstructionIndex>& order,
+                 std::span<const isa::CollectiveCopies> collectives, isa::Executable& executable);
 
 }  // namespace opentrn::backend

@@ -101,7 +101,8 @@ struct TimeOptions {
   std::optional<int64_t> default_trip_count;
   // Of the first core, where it was executed.
   const std::map<isa::InstructionIndex, sim::TripCounts>* trips = nullptr;
-  bool moves_rows = false;  // see backend::Options
+  bool moves_rows = false;                                           // see backend::Options
+  std::vector<std::vector<isa::CollectiveCopies>> collectives = {};  // by core; empty: one rank alone
 };
 
 using Programs = std::vector<std::shared_ptr<const isa::Program>>;
@@ -116,14 +117,17 @@ std::shared_ptr<Timing> compiled(const Programs& programs, Generation generation
   PhaseClock clock(*timing);
   const int look_ahead =
       options.look_ahead.value_or(backend::usual_look_ahead(options.neuronx_cc, timing->tables.get()));
-  for (const auto& program : programs)
-    timing->executables.push_back(backend::compile(program, {.generation = generation,
-                                                             .tables = timing->tables.get(),
-                                                             .look_ahead = look_ahead,
-                                                             .neuronx_cc = options.neuronx_cc,
-                                                             .middle_end = options.middle_end,
-                                                             .moves_rows = options.moves_rows,
-                                                             .dge = options.dge}));
+  for (size_t core = 0; core < programs.size(); ++core) {
+    backend::Options own{.generation = generation,
+                         .tables = timing->tables.get(),
+                         .look_ahead = look_ahead,
+                         .neuronx_cc = options.neuronx_cc,
+                         .middle_end = options.middle_end,
+                         .moves_rows = options.moves_rows,
+                         .dge = options.dge};
+    if (!options.collectives.empty()) own.collectives = options.collectives.at(core);
+    timing->executables.push_back(backend::compile(programs[core], own));
+  }
   clock.end_of("backend");
   std::set<std::string> instructions;
   for (const isa::Executable& executable : timing->executables)
@@ -225,19 +229,23 @@ nb::tuple time_ranks(const std::vector<Machines>& ranks, const std::string& name
         machine->program()->name = name;
         programs.push_back(machine->program());
       }
-      const TimeOptions options{.name = name,
-                                .settings = settings,
-                                .look_ahead = look_ahead,
-                                .neuronx_cc = neuronx_cc,
-                                .middle_end = middle_end,
-                                .dge = dge,
-                                .default_trip_count = default_trip_count,
-                                .trips = &ranks[r][0]->core().trip_counts(),
-                                .moves_rows = ranks[r][0]->moves_rows()};
-      timings.push_back(compiled(programs, generation, options));
+      TimeOptions options{.name = name,
+                          .settings = settings,
+                          .look_ahead = look_ahead,
+                          .neuronx_cc = neuronx_cc,
+                          .middle_end = middle_end,
+                          .dge = dge,
+                          .default_trip_count = default_trip_count,
+                          .trips = &ranks[r][0]->core().trip_counts(),
+                          .moves_rows = ranks[r][0]->moves_rows()};
       sim::ranks::Rank& rank = timed.emplace_back();
+      for (const auto& machine : ranks[r]) {
+        rank.collectives.push_back(copies_of(*machine));
+        std::vector<isa::CollectiveCopies>& tensors = options.collectives.emplace_back();
+        for (const sim::ranks::Copies& copies : rank.collectives.back()) tensors.push_back(copies.tensors);
+      }
+      timings.push_back(compiled(programs, generation, options));
       rank.cores = cores_of(*timings[r]);
-      for (const auto& machine : ranks[r]) rank.collectives.push_back(copies_of(*machine));
       rank.sink = &recorders[r];
       rank.options = simulate_options_of(*timings[r], *programs[0], options);
     }

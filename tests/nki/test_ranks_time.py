@@ -120,6 +120,34 @@ def test_an_implicit_permute_takes_one_round_of_its_ring():
     assert one["bus_gb_s"] == pytest.approx(one["bytes"] / (one["end_ns"] - one["start_ns"]))
 
 
+@LNC
+@pytest.mark.parametrize("look_ahead", [0, 16])
+def test_a_collective_that_comes_late_does_not_stop_what_triggers_it(lnc, look_ahead):
+    """The second all-reduce and the store of its sum need nothing of the first, which comes after 60 operations."""
+
+    def two_sums(x, group):
+        late, late_sum = hbm(x), hbm(x)
+        nisa.dma_copy(dst=late[0:128, 0:COLUMNS], src=worked(x, 60))
+        ncc.all_reduce([late], [late_sum], group, nl.add)
+        early, early_sum = copied(x), hbm(x)
+        ncc.all_reduce([early], [early_sum], group, nl.add)
+        return returned(early_sum), returned(late_sum)
+
+    x = opentrn.ShapeOf((ROWS, COLUMNS), "float32")
+    result = opentrn.run(
+        two_sums,
+        x,
+        group_of(2),
+        ranks=2,
+        lnc=lnc,
+        target="trn2.48xlarge",
+        execute=False,
+        look_ahead=look_ahead,
+    )
+    first, second = traffic(result)["collectives"]
+    assert second["start_ns"] >= first["end_ns"] > first["start_ns"]
+
+
 def test_values_do_not_change_the_time():
     x = [np.full((ROWS, COLUMNS), rank, np.float32) for rank in range(4)]
     executed = opentrn.run(kernel, x, group_of(4), [1] * 4, 2, ranks=4, target="trn2.48xlarge")

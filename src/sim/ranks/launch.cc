@@ -1,6 +1,7 @@
 #include "sim/ranks/launch.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -32,6 +33,7 @@ class Simulation {
     add_stacks(table);
     result_.collectives.resize(collectives.size());
     for (size_t i = 0; i < collectives.size(); ++i) prepare(tables, collectives[i], result_.collectives[i]);
+    for (const CollectiveTimes& one : result_.collectives) used_.push_back(used_by(one));
     for (size_t r = 0; r < ranks.size(); ++r) add_rank(table, r);
   }
 
@@ -145,12 +147,14 @@ class Simulation {
     if (std::ranges::all_of(times.arrived, [](Ps at) { return at >= 0; })) start(member.collective);
   }
 
-  // With all that are under way.
+  // With all that it shares links or cores with. Those that have ended are timed again, too, as long as
+  // others that they slowed are under way.
   void start(size_t number) {
     under_way_.push_back(number);
+    const std::vector<size_t> together = sharing_with(number);
     const Ps now = *std::ranges::max_element(result_.collectives[number].arrived);
     std::vector<collectives::Run> runs;
-    for (const size_t one : under_way_)
+    for (const size_t one : together)
       for (collectives::Run& run : result_.collectives[one].runs) {
         const auto& arrived = result_.collectives[one].arrived;
         // Nothing flows before the last rank has come.
@@ -159,7 +163,7 @@ class Simulation {
       }
     collectives::Timing timing = collectives::time_of(platform_, runs);
     size_t next = 0;
-    for (const size_t one : under_way_) {
+    for (const size_t one : together) {
       CollectiveTimes& times = result_.collectives[one];
       times.times.clear();
       std::vector<Ps> ends(times.ended.size(), now);
@@ -170,6 +174,49 @@ class Simulation {
       foresee(one, ends);
     }
     take_memory(result_.collectives[number]);
+  }
+
+  // Of those under way, in their order: the collective, what uses a link or a core of it, and so on.
+  std::vector<size_t> sharing_with(size_t number) const {
+    std::set<size_t> found = {number};
+    std::vector<size_t> open = {number};
+    while (!open.empty()) {
+      const std::vector<int64_t>& mine = used_[open.back()];
+      open.pop_back();
+      for (const size_t other : under_way_)
+        if (!found.contains(other) && meet(mine, used_[other])) found.insert(other), open.push_back(other);
+    }
+    std::vector<size_t> together;
+    std::ranges::copy_if(under_way_, std::back_inserter(together),
+                         [&](size_t one) { return found.contains(one); });
+    return together;
+  }
+  static bool meet(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+    for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+      if (a[i] == b[j]) return true;
+      a[i] < b[j] ? ++i : ++j;
+    }
+    return false;
+  }
+  // Links, and cores as negative numbers; sorted.
+  std::vector<int64_t> used_by(const CollectiveTimes& times) const {
+    std::set<int64_t> used;
+    for (const collectives::Run& run : times.runs)
+      for (const auto& cores : run.cores)
+        for (const int core : cores) used.insert(-1 - int64_t{core});
+    const collectives::TimingGraph graph = collectives::timing_graph(platform_, times.runs);
+    for (const collectives::TimedStep& step : graph.steps)
+      for (const fabric::Hop& hop : graph.hops_of(step.way)) used.insert(int64_t{hop.link});
+    return {used.begin(), used.end()};
+  }
+  // Those that no longer matter: everything that they share links or cores with has ended.
+  void forget(size_t number) {
+    const std::vector<size_t> together = sharing_with(number);
+    const auto waits = [&](size_t one) {
+      return std::ranges::any_of(ends_, [&](const auto& left) { return std::get<1>(left) == one; });
+    };
+    if (std::ranges::any_of(together, waits)) return;
+    std::erase_if(under_way_, [&](size_t one) { return std::ranges::find(together, one) != together.end(); });
   }
 
   // Ends that nobody has been told yet.
@@ -221,7 +268,7 @@ class Simulation {
     queue.free = end;
     const bool last =
         std::ranges::none_of(ends_, [&](const auto& left) { return std::get<1>(left) == number; });
-    if (last) std::erase(under_way_, number);
+    if (last) forget(number);
     look_at_queue(r, core);
     next_[r] = running_[r]->next();
   }
@@ -237,7 +284,8 @@ class Simulation {
   std::vector<std::unique_ptr<LogicalCore>> running_;
   std::vector<std::vector<Queue>> queues_;         // [rank][core]
   std::vector<Ps> next_;                           // [rank]: LogicalCore::next()
-  std::vector<size_t> under_way_;                  // collectives
+  std::vector<size_t> under_way_;                  // collectives, and those that slowed them
+  std::vector<std::vector<int64_t>> used_;         // [collective]: see used_by()
   std::set<std::tuple<Ps, size_t, size_t>> ends_;  // foreseen: when, collective, member
 };
 

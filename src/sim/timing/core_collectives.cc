@@ -12,32 +12,20 @@ namespace opentrn::sim::timing {
 
 void CoreRun::set_collectives(std::span<const CollectiveCopies> collectives) {
   collectives_.resize(collectives.size());
-  for (size_t i = 0; i < collectives.size(); ++i)
-    for (const auto* tensors : {&collectives[i].sent, &collectives[i].received})
-      for (const isa::TensorId tensor : *tensors)
-        collective_of_tensor_.emplace(tensor, static_cast<int32_t>(i));
-  for (const isa::ScheduledInstruction& entry : executable_.schedule)
-    if (entry.engine == isa::Engine::kDma)
-      if (const int32_t of = collective_of(program_.instruction(entry.instruction)); of >= 0)
-        ++collectives_[static_cast<size_t>(of)].left;
+  finder_ = isa::CollectiveFinder(collectives);
+  for (uint32_t at = 0; at < executable_.schedule.size(); ++at)
+    if (const int32_t of = collective_of(at); of >= 0) ++collectives_[static_cast<size_t>(of)].left;
 }
 
-int32_t CoreRun::collective_of(const isa::Instruction& in) const {
-  if (collective_of_tensor_.empty()) return -1;
-  for (const isa::Operand& operand : program_.operands(in))
-    if (operand.is_access())
-      if (const auto found = collective_of_tensor_.find(operand.tensor); found != collective_of_tensor_.end())
-        return found->second;
-  return -1;
+int32_t CoreRun::collective_of(uint32_t at) const {
+  const isa::ScheduledInstruction& entry = executable_.schedule[at];
+  return finder_.of(program_, program_.instruction(entry.instruction), entry.engine == isa::Engine::kDma);
 }
 
-bool CoreRun::is_copy_of_same(uint32_t a, uint32_t b) const {
-  const auto of = [&](uint32_t at) {
-    const isa::ScheduledInstruction& entry = executable_.schedule[at];
-    return entry.engine == isa::Engine::kDma ? collective_of(program_.instruction(entry.instruction)) : -1;
-  };
-  const int32_t first = of(a);
-  return first >= 0 && first == of(b);
+bool CoreRun::issued_with(uint32_t producer, uint32_t at) const {
+  if (pending_ == 0 || records_[producer].engine_free < 0) return false;
+  const int32_t collective = collective_of(producer);
+  return collective >= 0 && collective == collective_of(at);
 }
 
 void CoreRun::start_collective(int32_t collective, const Head& head, size_t engine, Ps start) {
@@ -87,8 +75,7 @@ void CoreRun::complete(int32_t collective, Ps end, std::string_view label) {
 }
 
 uint32_t CoreRun::trigger_of(uint32_t at) const {
-  const isa::Instruction& in = program_.instruction(executable_.schedule[at].instruction);
-  return collectives_[static_cast<size_t>(collective_of(in))].trigger;
+  return collectives_[static_cast<size_t>(collective_of(at))].trigger;
 }
 
 }  // namespace opentrn::sim::timing

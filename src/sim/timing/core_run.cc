@@ -128,7 +128,8 @@ uint64_t CoreRun::meeting_key(const isa::Instruction& in) const {
 }
 
 bool CoreRun::resolve(Head& head, size_t engine) {
-  if (head.blocker != kNobody && records_[head.blocker].visible < 0) return false;
+  if (head.blocker != kNobody && records_[head.blocker].visible < 0 && !issued_with(head.blocker, head.at))
+    return false;
   const isa::ScheduledInstruction& entry = executable_.schedule[head.at];
   head.ready = stretch_start_;
   head.waited_for = kNobody;
@@ -136,7 +137,10 @@ bool CoreRun::resolve(Head& head, size_t engine) {
     const Ps visible = records_[wait].visible;
     if (visible < 0) {
       // Copies of one collective wait for each other's being issued, which they are.
-      if (pending_ > 0 && records_[wait].engine_free >= 0 && is_copy_of_same(wait, head.at)) continue;
+      if (issued_with(wait, head.at)) {
+        head.ready = std::max(head.ready, records_[wait].engine_free);
+        continue;
+      }
       head.blocker = wait;
       return false;
     }
@@ -208,8 +212,7 @@ void CoreRun::step() {
   if (head.meets)
     ++meeting_round_[meeting_key(program_.instruction(executable_.schedule[at].instruction)) %
                      meeting_round_.size()];
-  const int32_t collective =
-      head.dma ? collective_of(program_.instruction(executable_.schedule[at].instruction)) : -1;
+  const int32_t collective = collective_of(at);
   if (collective >= 0) {
     start_collective(collective, head, engine, next_start_);
   } else if (head.dma) {
@@ -245,12 +248,10 @@ void CoreRun::account(const Head& head, size_t engine, Ps start, bool port) {
   } else if (head.waited_for != kNobody) {
     record.waited_for = head.waited_for;
     const isa::ScheduledInstruction& producer = executable_.schedule[head.waited_for];
-    const bool of_collective =
-        producer.engine == Engine::kDma && collective_of(program_.instruction(producer.instruction)) >= 0;
-    record.stall = of_collective                      ? Stall::kCollective
-                   : producer.engine == Engine::kDma  ? Stall::kDma
-                   : index(producer.engine) == engine ? Stall::kOwnResult
-                                                      : Stall::kEngine;
+    record.stall = collective_of(head.waited_for) >= 0 ? Stall::kCollective
+                   : producer.engine == Engine::kDma   ? Stall::kDma
+                   : index(producer.engine) == engine  ? Stall::kOwnResult
+                                                       : Stall::kEngine;
   }
   if (record.stall == Stall::kDma)
     totals_.stall_dma[engine] += idle;

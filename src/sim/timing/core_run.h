@@ -10,10 +10,10 @@
 #include <map>
 #include <span>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "isa/collective_copies.h"
 #include "isa/executable.h"
 #include "sim/timing/dma_engines.h"
 #include "sim/timing/machine.h"
@@ -47,11 +47,7 @@ struct InstructionRecord {
   trace::Stall stall = trace::Stall::kNone;
 };
 
-// A collective in a core's program: the copies that stand for its trigger. They move nothing here.
-struct CollectiveCopies {
-  std::vector<isa::TensorId> sent;      // written by copies of what the rank sends
-  std::vector<isa::TensorId> received;  // read by copies of what arrived
-};
+using isa::CollectiveCopies;  // they move nothing here
 
 class CoreRun {
  public:
@@ -112,9 +108,10 @@ class CoreRun {
   Ps earliest(const Head& head, size_t engine, bool* port) const;
   void start_compute(Head& head, size_t engine, Ps start);
   void start_dma(Head& head, size_t engine, Ps start);
-  // Which collective an instruction is a copy of; -1: of none.
-  int32_t collective_of(const isa::Instruction& in) const;
-  bool is_copy_of_same(uint32_t a, uint32_t b) const;
+  // Which collective an entry of the schedule is a copy of; -1: of none.
+  int32_t collective_of(uint32_t at) const;
+  // Whether `at` need not wait for `producer` to be complete: another copy of its collective, issued.
+  bool issued_with(uint32_t producer, uint32_t at) const;
   void start_collective(int32_t collective, const Head& head, size_t engine, Ps start);
   // The copy that the collective was still waiting for when the others had been issued.
   uint32_t trigger_of(uint32_t at) const;
@@ -173,7 +170,7 @@ class CoreRun {
     Ps end = -1;
   };
   std::vector<Collective> collectives_;
-  std::unordered_map<isa::TensorId, int32_t> collective_of_tensor_;
+  isa::CollectiveFinder finder_;
   std::vector<int32_t> triggered_;  // and not told
   size_t told_ = 0;
   int pending_ = 0;  // triggered, or in part, and not ended
