@@ -255,26 +255,35 @@ class StepBuilder {
     const int64_t n = bucket_.sequences, t = bucket_.tokens, s = bucket_.context;
     const int64_t groups = config_.kv_heads, shared = config_.heads / groups,
                   features = config_.head_features;
-    // [n, groups, tokens, shared, context]
-    const Dims scores_dims{n, groups, t, shared, s}, columns{0, 1, 2, 3};
-    const ValueId queries = builder_.reshape(q, {n, t, groups, shared, features});
-    ValueId scores = dot(queries, {0, 2}, 4, keys, {0, 2}, 3, scores_dims);
+    const bool alone = t == 1;
+    // [n, groups, tokens, shared, context]; without tokens where there is one, the form in which the compiler
+    // finds attention (recognise/attention.cc).
+    const Dims scores_dims = alone ? Dims{n, groups, shared, s} : Dims{n, groups, t, shared, s};
+    const int64_t last = alone ? 3 : 4;
+    const Dims columns = alone ? Dims{0, 1, 2} : Dims{0, 1, 2, 3};
+    const ValueId queries =
+        builder_.reshape(q, alone ? Dims{n, groups, shared, features} : Dims{n, t, groups, shared, features});
+    ValueId scores = dot(queries, alone ? Dims{0, 1} : Dims{0, 2}, last, keys, {0, 2}, 3, scores_dims);
     scores = scaled(scores, config_.score_scale());
     if (config_.attention_cap != 0) scores = capped(scores, config_.attention_cap);
-    const ValueId mask =
-        builder_.broadcast_in_dim(config_.is_windowed(layer_) ? window_mask_ : mask_, scores_dims, {0, 2, 4});
+    ValueId seen = config_.is_windowed(layer_) ? window_mask_ : mask_;
+    if (alone) seen = builder_.reshape(seen, {n, s});
+    const ValueId mask = builder_.broadcast_in_dim(seen, scores_dims, alone ? Dims{0, 3} : Dims{0, 2, 4});
     scores = builder_.add(OpKind::select_,
                           {mask, scores, builder_.splat(Type::tensor(kReal, scores_dims), kMasked)});
-    const ValueId largest = builder_.reduce(OpKind::maximum_, scores, {4});
+    const ValueId largest = builder_.reduce(OpKind::maximum_, scores, {last});
     const ValueId raised =
         builder_.add(OpKind::exponential_,
                      {builder_.add(OpKind::subtract_,
                                    {scores, builder_.broadcast_in_dim(largest, scores_dims, columns)})});
-    const ValueId sum = builder_.reduce(OpKind::add_, raised, {4});
+    const ValueId sum = builder_.reduce(OpKind::add_, raised, {last});
     const ValueId shares =
         narrow(builder_.add(OpKind::divide_, {raised, builder_.broadcast_in_dim(sum, scores_dims, columns)}));
-    const ValueId made = dot(shares, {0, 1}, 4, values, {0, 2}, 1, {n, groups, t, shared, features});
-    return builder_.reshape(builder_.transpose(made, {0, 2, 1, 3, 4}), {rows_, config_.query_features()});
+    Dims result = scores_dims;
+    result.back() = features;
+    ValueId made = dot(shares, {0, 1}, last, values, {0, 2}, 1, std::move(result));
+    if (!alone) made = builder_.transpose(made, {0, 2, 1, 3, 4});
+    return builder_.reshape(made, {rows_, config_.query_features()});
   }
 
   ValueId feed_forward(ValueId x) {

@@ -190,6 +190,10 @@ FORMS = [
     Form(queries=5, keys=2100, batch=1, heads=1),  # two blocks of keys
     Form(queries=200, keys=4000, batch=1, heads=1, features=8, mask="causal-select"),
     Form(queries=1, keys=150, batch=3, features=128, mask="added"),
+    Form(
+        queries=3, keys=1300, features=64, element="bf16", mask="added"
+    ),  # several blocks in a transfer, and a rest
+    Form(queries=2, keys=1300, heads=6, shared=3, features=128),
 ]
 
 
@@ -226,6 +230,27 @@ def test_keys_that_nobody_sees_are_not_touched():
     operands = 4  # of 128 rows of Q and of K
     assert transposes(Form(**square)) == operands + 4
     assert transposes(Form(**square, mask="causal-select")) == operands + 3
+
+
+def test_keys_and_values_come_many_blocks_at_once():
+    """32 blocks of 128 keys of 256 bytes, 16 in each transfer; queries and the result are one each."""
+    form = Form(queries=3, keys=4096, batch=1, heads=1, features=128, element="bf16")
+    assert opentrn.compile(form.text()).program_text().count("dma_copy") <= 2 + 2 + 2
+
+
+def test_rows_that_a_product_turns_come_many_blocks_at_once():
+    text = """func.func @main(%q: tensor<3x128xbf16>, %k: tensor<4200x128xbf16>) -> tensor<3x4200xf32> {
+      %s = stablehlo.dot_general %q, %k, contracting_dims = [1] x [1]
+        : (tensor<3x128xbf16>, tensor<4200x128xbf16>) -> tensor<3x4200xf32>
+      return %s : tensor<3x4200xf32>
+    }"""
+    random = np.random.default_rng(5)
+    q, k = (random.standard_normal((rows, 128)).astype(BFLOAT16) for rows in (3, 4200))
+    model = opentrn.compile(text)
+    want = q.astype(np.float64) @ k.astype(np.float64).T
+    np.testing.assert_allclose(model(q, k)[0], want, rtol=0, atol=1e-4)
+    loads = [line for line in model.program_text().splitlines() if "dma_copy" in line and "128:128" in line]
+    assert 0 < len(loads) <= 6  # of 33 blocks
 
 
 def test_a_row_that_sees_nothing_is_nan_as_in_the_graph():

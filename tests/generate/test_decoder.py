@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,11 @@ def test_logits_depend_on_no_neighbour_row_block_or_shared_prefix(tmp_path: Path
         engine.step([(other, 0, [30, 31]), (other[::-1], 0, [5, 6])])
         mine = [engine.step([(other, 0, [20, 21]), (PROMPT[:33], 0, [17, 8, 25])])[0][1]]
         for i in range(33, len(PROMPT)):
-            rows = [([other[i - 33]], 30 + i - 33, [30, 31, 11]), ([7], 30, [5, 6]), ([PROMPT[i]], i, [17, 8, 25])]
+            rows = [
+                ([other[i - 33]], 30 + i - 33, [30, 31, 11]),
+                ([7], 30, [5, 6]),
+                ([PROMPT[i]], i, [17, 8, 25]),
+            ]
             mine.append(engine.step(rows)[0][2])
         return mine
 
@@ -128,6 +133,21 @@ def test_a_step_takes_as_long_with_a_pool_of_any_size(tmp_path: Path) -> None:
         bucket = engine.step([(PROMPT[:1], 0, [5])])[1]
         times.append(engine.time(bucket).time_us)
     assert times[0] == times[1]
+
+
+def test_all_layers_read_their_slots_from_one_load(tmp_path: Path) -> None:
+    """Inputs 2 and 3 are the slots of new rows and of the context: two pools a layer scatter and gather by them."""
+    tiny = Tiny()
+    engine = engine_of(tiny.write(tmp_path))
+    bucket = engine.step([(PROMPT[:1], 0, [5])])[1]
+    lines = engine.time(bucket).executable_text(0).splitlines()
+    for number in (2, 3):
+        loads = [
+            line
+            for line in lines
+            if line.startswith("dma_copy") and f"src=%{number}" in re.split(r"[ \[]", line)
+        ]
+        assert len(loads) == 1
 
 
 @pytest.mark.parametrize(
@@ -190,7 +210,9 @@ def test_models_of_folders_give_the_logits_of_their_architecture(name: str, tmp_
         ("gemma2", {"sliding_window": "no"}, "no integer"),
     ],
 )
-def test_folders_that_say_what_is_not_modelled(name: str, change: dict[str, Any], reason: str, tmp_path: Path) -> None:
+def test_folders_that_say_what_is_not_modelled(
+    name: str, change: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
     architecture, config = FOLDERS[name]
     folder = Folder(architecture, **(config | change)).write(tmp_path / "model")
     with pytest.raises((InputError, NotModelled), match=reason):

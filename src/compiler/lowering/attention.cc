@@ -42,6 +42,10 @@ constexpr int64_t kScoreColumns = 2 * kPsumBankColumns;
 constexpr int64_t kHalfBankBytes = 1024;
 // Bytes of a partition for the rows of several heads of one operand, loaded together.
 constexpr int64_t kRowsBytes = 12 * 1024;
+// Bytes of a partition that one transfer of rows brings where 128 of them have fewer. A transfer takes
+// 600 ns at least (dma_transfer_min_ns of the tables), in which an engine moves 1.3 KiB for each of its eight
+// partitions; more would only let the first keys wait for the last ones.
+constexpr int64_t kTransferBytes = 4 * 1024;
 constexpr int64_t kMaskBytes = 32 * 1024;
 // Results of all heads of a batch that are stored together, where they do not stay in SBUF.
 constexpr int64_t kResultBytes = 24 * 1024;
@@ -171,14 +175,42 @@ class AttentionKernel {
     return matrix.fetch(emitter_, 0, kPartitions, 0, kPartitions, "corner");
   }
 
+  // Rows that are loaded already: by tensor, first element and first row.
   using Rows = std::map<std::tuple<isa::TensorId, int64_t, int64_t>, Tile>;
 
-  // Rows of the head, 128 at a time. Heads that lie side by side are loaded together, as long runs.
+  // Up to 128 rows of the head. Heads that lie side by side are loaded together, as long runs.
   Tile rows_of(const Input& input, int64_t head, int64_t row, int64_t count) {
     const Matrix alone = head_rows(input, batch_, head);
     if (const auto kept = alone.kept(emitter_, row, count, 0, input.columns.count, false)) return *kept;
-    const auto shared = shared_rows(input, batch_, head, row, count, rows_);
-    return shared ? *shared : alone.fetch(emitter_, row, count, 0, input.columns.count, "head_rows");
+    if (const auto shared = shared_rows(input, batch_, head, row, count, rows_)) return *shared;
+    const int64_t first = input.of_batch(batch_).offset + input.head_offset(head);
+    // A head's rows are read once, in order.
+    if (!head_rows_.contains({input.base.tensor, first, row})) head_rows_.clear();
+    return loaded_rows(alone, input, first, row, count, head_rows_);
+  }
+
+  // Rows of `matrix`, of which `loaded` may hold them: as many blocks of 128 as one transfer brings, from the
+  // `row` that was asked for.
+  Tile loaded_rows(const Matrix& matrix, const Input& input, int64_t first, int64_t row, int64_t count,
+                   Rows& loaded) {
+    const auto key = [&](int64_t r) { return std::make_tuple(input.base.tensor, first, r); };
+    if (const auto found = loaded.find(key(row)); found != loaded.end() && found->second.rows == count)
+      return found->second;
+    const int64_t width = matrix.columns();
+    const int64_t blocks = count < kPartitions || !matrix.columns_are_runs()
+                               ? 1
+                               : std::min(tiles(kTransferBytes, width * size_bytes(matrix.dtype())),
+                                          (input.rows.count - row) / kPartitions);
+    if (blocks > 1) {
+      const Tile all = emitter_.sbuf(kPartitions, blocks * width, matrix.dtype(), "rows");
+      if (matrix.load_blocks(emitter_, all, row, 0, width)) {
+        for (int64_t i = 0; i < blocks; ++i)
+          loaded.insert_or_assign(key(row + i * kPartitions), all.column_range(i * width, width));
+        return loaded.at(key(row));
+      }
+    }
+    return loaded.insert_or_assign(key(row), matrix.fetch(emitter_, row, count, 0, width, "rows"))
+        .first->second;
   }
 
   static Matrix head_rows(const Input& input, int64_t batch, int64_t head) {
@@ -201,15 +233,11 @@ class AttentionKernel {
     if (!side_by_side || together == 1) return std::nullopt;
     const int64_t first = offset / width / together * together;
     const int64_t heads_there = std::min(together, heads_width(input) / width - first);
-    const auto key = std::make_tuple(input.base.tensor, base.offset + first * width, row);
-    auto found = loaded.find(key);
-    if (found == loaded.end()) {
-      View start = base;
-      start.offset += first * width;
-      const Matrix matrix(start, {input.rows}, {{1, heads_there * width}});
-      found = loaded.emplace(key, matrix.fetch(emitter_, row, count, 0, heads_there * width, "rows")).first;
-    }
-    return found->second.column_range(offset - first * width, width);
+    View start = base;
+    start.offset += first * width;
+    const Matrix matrix(start, {input.rows}, {{1, heads_there * width}});
+    return loaded_rows(matrix, input, start.offset, row, count, loaded)
+        .column_range(offset - first * width, width);
   }
 
   void load_rows_of(int64_t batch) {
@@ -569,7 +597,8 @@ class AttentionKernel {
   Tile corner_;
 
   int64_t batch_ = 0;
-  Rows rows_, next_rows_;                       // of this batch and the next
+  Rows rows_, next_rows_;                       // of this batch and the next, for several heads
+  Rows head_rows_;                              // of one head, of the transfer before
   std::map<int64_t, Tile> results_;             // by first query: rows of all heads
   std::optional<int64_t> k_offset_, v_offset_;  // of the head whose keys and values are in SBUF
   Tile keys_tile_;

@@ -148,19 +148,45 @@ class Side {
   }
 
   void transposed(std::vector<Tile>& panels, int64_t free_begin, int64_t free_count) {
-    for (int64_t f = 0; f < free_count; f += kPartitions) {
+    for (int64_t f = 0; f < free_count;) {
+      const std::vector<Tile> blocks = blocks_of_rows(free_begin + f, free_count - f);
+      for (const Tile& natural : blocks) {
+        turn(panels, f, natural, 0);
+        f += natural.rows;
+      }
+      if (!blocks.empty()) continue;
       const int64_t rows = std::min(kPartitions, free_count - f);
       for (int64_t k = 0; k < matrix_.columns(); k += kNaturalColumns) {
         const int64_t width = std::min(kNaturalColumns, matrix_.columns() - k);
-        const Tile natural = rows_of(free_begin + f, rows, k, width);
-        for (int64_t part = 0; part < width; part += kPartitions) {
-          const Tile& target = panels[static_cast<size_t>((k + part) / kPartitions)];
-          const Tile turned = emitter_.psum_turned(target.rows, rows, dtype_, name_ + "_T");
-          emitter_.transpose(turned, natural.column_range(part, target.rows));
-          emitter_.tensor_copy(target.column_range(f, rows), turned);
-        }
+        turn(panels, f, rows_of(free_begin + f, rows, k, width), k);
       }
+      f += rows;
     }
+  }
+
+  // Columns of the contraction from k on become partitions of its blocks.
+  void turn(std::vector<Tile>& panels, int64_t free_column, const Tile& natural, int64_t k) {
+    for (int64_t part = 0; part < natural.columns; part += kPartitions) {
+      const Tile& target = panels[static_cast<size_t>((k + part) / kPartitions)];
+      const Tile turned = emitter_.psum_turned(target.rows, natural.rows, dtype_, name_ + "_T");
+      emitter_.transpose(turned, natural.column_range(part, target.rows));
+      emitter_.tensor_copy(target.column_range(free_column, natural.rows), turned);
+    }
+  }
+
+  // As many whole blocks of 128 rows as one transfer brings, each with the whole contraction; none where one
+  // block is long enough, or lies in SBUF already.
+  std::vector<Tile> blocks_of_rows(int64_t row, int64_t count) {
+    const int64_t width = matrix_.columns();
+    const int64_t blocks = std::min(tiles(kTransferBytes, width * size_bytes(dtype_)), count / kPartitions);
+    if (prologue_ || matrix_.dtype() != dtype_ || width > kNaturalColumns || blocks < 2 ||
+        matrix_.kept(emitter_, row, kPartitions, 0, width, /*first_partition=*/false))
+      return {};
+    const Tile all = emitter_.sbuf(kPartitions, blocks * width, dtype_, name_ + "_rows");
+    if (!matrix_.load_blocks(emitter_, all, row, 0, width)) return {};
+    std::vector<Tile> result;
+    for (int64_t i = 0; i < blocks; ++i) result.push_back(all.column_range(i * width, width));
+    return result;
   }
 
   // Several blocks of the contraction are one instruction where the inputs are as regular as that.

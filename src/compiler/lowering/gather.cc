@@ -46,6 +46,24 @@ bool takes(const graph::Function& function, const Op& op) {
   return table.dim(0) > 0;
 }
 
+// Indices [row, row + rows) of the list, clamped into a table of so many rows.
+Tile index_rows(Lowering& lowering, const View& list, int64_t row, int64_t rows, int64_t table_rows) {
+  Emitter& emitter = lowering.emitter();
+  return lowering.once({list.tensor, list.offset, list.dims[0].step, row, rows, table_rows}, [&] {
+    const Tile asked = emitter.sbuf(rows, 1, DType::kInt32, "index");
+    Matrix(list, 1).load(emitter, asked, row, 0);
+    const Tile low = emitter.sbuf(rows, 1, DType::kInt32, "low"),
+               high = emitter.sbuf(rows, 1, DType::kInt32, "high");
+    emitter.memset(low, 0.0);
+    emitter.memset(high, static_cast<double>(table_rows - 1));
+    const Tile above = emitter.sbuf(rows, 1, DType::kInt32, "index"),
+               inside = emitter.sbuf(rows, 1, DType::kInt32, "index");
+    emitter.tensor_tensor(AluOp::kMaximum, above, asked, low);
+    emitter.tensor_tensor(AluOp::kMinimum, inside, above, high);
+    return inside;
+  });
+}
+
 }  // namespace
 
 bool has_gather(const graph::Function& function, const Op& op) { return takes(function, op); }
@@ -59,22 +77,13 @@ bool lower_gather(Lowering& lowering, const Op& op) {
   const int64_t count = function.type(op.operands[1]).element_count();
   const std::vector<int64_t> table_shape{table_rows, width}, list{count}, result_shape{count, width};
   const View table = lowering.reshaped_or_copied(lowering.view(op.operands[0]), table_shape);
-  const Matrix indices(lowering.reshaped_or_copied(lowering.view(op.operands[1]), list), 1);
+  const View asked = lowering.reshaped_or_copied(lowering.view(op.operands[1]), list);
   const View whole = lowering.allocate(op.results[0]);
   const Matrix out(*Lowering::reshaped(whole, result_shape), 1);
   if (width <= kRowElements) emitter.residency().reserve(whole, count, width);
   for (int64_t row = 0; row < count; row += kPartitions) {
     const int64_t rows = std::min(kPartitions, count - row);
-    const Tile asked = emitter.sbuf(rows, 1, DType::kInt32, "index");
-    indices.load(emitter, asked, row, 0);
-    const Tile low = emitter.sbuf(rows, 1, DType::kInt32, "low"),
-               high = emitter.sbuf(rows, 1, DType::kInt32, "high");
-    emitter.memset(low, 0.0);
-    emitter.memset(high, static_cast<double>(table_rows - 1));
-    const Tile above = emitter.sbuf(rows, 1, DType::kInt32, "index"),
-               inside = emitter.sbuf(rows, 1, DType::kInt32, "index");
-    emitter.tensor_tensor(AluOp::kMaximum, above, asked, low);
-    emitter.tensor_tensor(AluOp::kMinimum, inside, above, high);
+    const Tile inside = index_rows(lowering, asked, row, rows, table_rows);
     for (int64_t column = 0; column < width; column += kRowElements) {
       const int64_t columns = std::min(kRowElements, width - column);
       View part = table;

@@ -408,6 +408,19 @@ View Lowering::counted(int64_t count) {
   return counted_.emplace(count, whole).first->second;
 }
 
+Tile Lowering::once(const IndexRows& rows, const std::function<Tile()>& make) {
+  // Nobody writes an input that is not donated; a tile made in a region is not there outside.
+  const auto input = std::ranges::find(inputs_, rows.tensor);
+  const auto number = static_cast<size_t>(input - inputs_.begin());
+  const bool stays =
+      input != inputs_.end() && (number >= function_.argument_attributes.size() ||
+                                 !function_.argument_attributes[number].contains("tf.aliasing_output"));
+  if (!stays || scopes_.size() != 1) return make();
+  const auto found = index_tiles_.find(rows);
+  if (found != index_tiles_.end()) return found->second;
+  return index_tiles_.emplace(rows, make()).first->second;
+}
+
 View Lowering::view_of_op(const Op& op, uint32_t result) {
   const View source = view(op.operands[result]);
   if (auto made = rearranged(function_, op, result, source)) return *made;

@@ -61,6 +61,14 @@ class Lowering {
   // `may_repeat`: one element may stand for equal ones.
   View constant(const graph::Literal& literal, bool may_repeat = true);
   View counted(int64_t count);  // fp32, 0, 1, 2, ...; kept for the next that asks
+  // A tile that kernels make of rows of an input of indices: made once where several want the same, as the
+  // gathers of a decoder's layers do. `limit`: what they are clamped to.
+  struct IndexRows {
+    isa::TensorId tensor;
+    int64_t offset, step, row, rows, limit;
+    auto operator<=>(const IndexRows&) const = default;
+  };
+  Tile once(const IndexRows& rows, const std::function<Tile()>& make);
   // The result lies where the operand lies, which is not read any more (Plan::may_overwrite). Its kept tile,
   // if there is one, is the result's.
   View take_over(graph::ValueId operand, graph::ValueId result);
@@ -127,7 +135,8 @@ class Lowering {
   std::vector<std::unique_ptr<Scope>> scopes_;  // innermost last
   std::vector<std::optional<View>> views_;      // by value
   std::map<graph::ValueId, Scalar> scalars_;
-  std::map<int64_t, View> counted_;      // by count
+  std::map<int64_t, View> counted_;  // by count
+  std::map<IndexRows, Tile> index_tiles_;
   std::set<graph::ValueId> taken_over_;  // values whose place is another's now
   std::vector<uint32_t> origin_op_;      // by op: its number in the origin
   std::vector<isa::TensorId> inputs_, outputs_;

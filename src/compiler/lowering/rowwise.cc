@@ -162,11 +162,14 @@ class RowwiseKernel {
   }
 
   void run_source() {
+    std::optional<int64_t> columns_before;
     for (const auto& part : source_->parts()) {
       source_->begin_rows(part);
       for (const ColumnBlock& panel : source_->panels()) {
         source_->begin_columns(panel);
-        invariant_.clear();
+        // What is the same in every row is so in every part.
+        if (columns_before != panel.begin) invariant_.clear();
+        columns_before = panel.begin;
         tiles_ = whole_rows_ ? std::vector<ColumnBlock>{panel} : source_->tiles_of(panel);
         for (const RowBlock& rows : part) {
           row_begin_ = rows.begin;
@@ -389,7 +392,9 @@ class RowwiseKernel {
       }
       return found->second.row_range(0, row_count_);
     }
-    if (narrow_ && turned_ && !m.same_in_every_row() && rows_ % kPartitions == 0 && !column_op &&
+    // A turned group of one column, too, has one number per row.
+    const bool number = narrow_ || (columns_ == 1 && m.all().contiguous());
+    if (number && turned_ && !m.same_in_every_row() && rows_ % kPartitions == 0 && !column_op &&
         rows_ / kPartitions <= kPartitions) {
       auto found = per_row_.find(key);
       if (found == per_row_.end()) found = per_row_.emplace(key, number_per_row(m)).first;

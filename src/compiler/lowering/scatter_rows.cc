@@ -119,9 +119,16 @@ bool lower_scatter_rows(Lowering& lowering, const Op& op) {
     last_ones.emplace(lowering, indices, function.type(op.operands[0]).dim(0));
   for (int64_t row = 0; row < count; row += kPartitions) {
     const int64_t rows = std::min(kPartitions, count - row);
-    const Tile index = emitter.sbuf(rows, 1, DType::kInt32, "index");
-    index_of.load(emitter, index, row, 0);
-    if (last_ones && rows > 1) last_ones->keep(index, row);
+    const auto loaded = [&] {
+      const Tile index = emitter.sbuf(rows, 1, DType::kInt32, "index");
+      index_of.load(emitter, index, row, 0);
+      return index;
+    };
+    const bool changes = last_ones && rows > 1;
+    const Tile index =
+        changes ? loaded()
+                : lowering.once({indices.tensor, indices.offset, indices.dims[0].step, row, rows, 0}, loaded);
+    if (changes) last_ones->keep(index, row);
     emitter.scatter_rows(table, index, rows_of.fetch(emitter, row, rows, 0, width, "update"));
   }
   return true;
