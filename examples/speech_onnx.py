@@ -96,7 +96,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("recordings", nargs="*", type=Path, default=[Path(each) for each in RECORDINGS])
-    parser.add_argument("--target", default="trn2", help="default: %(default)s")
+    parser.add_argument("--target", help="default: of NEURON_PLATFORM_TARGET_OVERRIDE, else trn2")
     o = parser.parse_args()
     path = model_file()
     audio = {each: samples(each) for each in o.recordings}
@@ -119,7 +119,7 @@ def main() -> None:
         )
     time_us = model.time().time_us
     print(
-        f"a window of 32 ms takes {time_us:.0f} us on {o.target}, predicted: {32_000 / time_us:.0f} times real time"
+        f"a window of 32 ms takes {time_us:.0f} us on {model.target}, predicted: {32_000 / time_us:.0f} times real time"
     )
     if worst > LIMIT:
         raise SystemExit(f"further from ONNX Runtime than rounding explains: {worst:.1e}, limit {LIMIT:.0e}")
