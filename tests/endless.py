@@ -38,9 +38,9 @@ def python(x):
 @nki.jit
 def stubborn(x):
     """A loop of Python's that drops what is to end it."""
-    print("at work", flush=True)
     while True:
         try:
+            print("at work", flush=True)  # what comes from here on is dropped
             while True:
                 pass
         except BaseException:
