@@ -3,7 +3,7 @@
 
     ./dev conformance hf [--only NAME]... [--ranks 2] [--environment FOLDER]
 
-Makes an environment of its own in build/hf (or FOLDER) with the releases of requirements.txt beside the torch of this
+Makes an environment of its own in build/hf (or FOLDER) with the releases of packages.txt beside the torch of this
 one, and runs in it accelerate's own scripts under torchrun, and the programs of programs.py, whose losses must be the
 CPU's. OPENTRN_ACTIVATE=1 makes torch_neuronx importable there, which is what these libraries look for. Ends with
 "N passed, N failed".
@@ -34,7 +34,7 @@ def environment(folder: Path) -> Path:
     """The interpreter of an environment that has the packages; made where it is not there."""
     python = folder / "bin" / "python"
     done = folder / "opentrn-installed.txt"
-    wanted = (HERE / "requirements.txt").read_text()
+    wanted = (HERE / "packages.txt").read_text()
     if done.exists() and done.read_text() == wanted:
         return python
     print(f"installing {', '.join(wanted.split())} into {folder}", flush=True)
@@ -47,7 +47,7 @@ def environment(folder: Path) -> Path:
     about.mkdir(exist_ok=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: opentrn-checkout\nVersion: 0\n")
     (about / "entry_points.txt").write_text("[torch.backends]\nneuron = opentrn.autoload:torch_device\n")
-    subprocess.run([python, "-m", "pip", "install", "-q", "-r", HERE / "requirements.txt"], check=True)
+    subprocess.run([python, "-m", "pip", "install", "-q", "-r", HERE / "packages.txt"], check=True)
     done.write_text(wanted)
     return python
 

@@ -12,6 +12,7 @@
 #include "arch/closest.h"
 #include "base/fault.h"
 #include "cli/nccom_options.h"
+#include "cli/yaml_reader.h"
 
 namespace opentrn::cli {
 namespace {
@@ -21,39 +22,10 @@ using collectives::TrainingStep;
 constexpr int kDeepest = 8;  // steps within steps
 constexpr double kPsPerUs = 1e6, kLongestUs = 1e9;
 
-class Reader {
+class Reader : public YamlReader {
  public:
-  explicit Reader(const std::string& path) : path_(path) {}
+  explicit Reader(const std::string& path) : YamlReader(path, "fabric.yaml") {}
 
-  [[noreturn]] void refuse(const YAML::Mark& mark, const std::string& what, const std::string& hint) const {
-    throw Fault(FaultKind::kInput, "fabric.yaml", fmt::format("{}, line {}: {}", path_, mark.line + 1, what),
-                hint);
-  }
-
-  using Take = std::function<void(const YAML::Node&)>;
-  void mapping(const YAML::Node& node, const std::string& name,
-               const std::map<std::string, Take>& keys) const {
-    std::vector<std::string> names, seen;
-    for (const auto& [key, take] : keys) names.push_back(key);
-    const std::string known = fmt::format("one of: {}", fmt::join(names, ", "));
-    if (!node.IsMap()) refuse(node.Mark(), fmt::format("{} is no mapping", name), known);
-    for (const auto& each : node) {
-      const std::string key = each.first.as<std::string>("");
-      const auto found = keys.find(key);
-      if (found == keys.end())
-        refuse(each.first.Mark(), fmt::format("{} has no key '{}'", name, key),
-               arch::did_you_mean(key, names, known));
-      if (std::ranges::find(seen, key) != seen.end())
-        refuse(each.first.Mark(), fmt::format("'{}' stands there twice", key), "one of the two");
-      seen.push_back(key);
-      found->second(each.second);
-    }
-  }
-
-  std::string text(const YAML::Node& node, const std::string& key) const {
-    if (!node.IsScalar()) refuse(node.Mark(), fmt::format("'{}' is no text", key), "one word");
-    return node.Scalar();
-  }
   int64_t whole(const YAML::Node& node, const std::string& key, int64_t most) const {
     const std::string word = text(node, key);
     int64_t value = 0;
@@ -90,9 +62,6 @@ class Reader {
       refuse(node.Mark(), fmt::format("'{}' is neither true nor false", key), "true or false");
     return value;
   }
-
- private:
-  const std::string& path_;
 };
 
 constexpr const char* kCollectives[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "shift"};

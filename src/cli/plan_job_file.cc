@@ -9,44 +9,15 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
-#include "arch/closest.h"
+#include "cli/yaml_reader.h"
 
 namespace opentrn::cli {
 namespace {
 
-class Reader {
+class Reader : public YamlReader {
  public:
-  explicit Reader(std::string path) : path_(std::move(path)) {}
+  explicit Reader(const std::string& path) : YamlReader(path, "plan.yaml") {}
 
-  [[noreturn]] void refuse(const YAML::Mark& mark, const std::string& what, const std::string& hint) const {
-    throw Fault(FaultKind::kInput, "plan.yaml", fmt::format("{}, line {}: {}", path_, mark.line + 1, what),
-                hint);
-  }
-
-  using Take = std::function<void(const YAML::Node&)>;
-  // Every key of a mapping must be one of these, and stand there once.
-  void mapping(const YAML::Node& node, const std::string& name,
-               const std::map<std::string, Take>& keys) const {
-    std::vector<std::string> names, seen;
-    for (const auto& [key, take] : keys) names.push_back(key);
-    const std::string known = fmt::format("one of: {}", fmt::join(names, ", "));
-    if (!node.IsMap()) refuse(node.Mark(), fmt::format("'{}' is no mapping", name), known);
-    for (const auto& each : node) {
-      const std::string key = each.first.as<std::string>("");
-      const auto found = keys.find(key);
-      if (found == keys.end())
-        refuse(each.first.Mark(), fmt::format("'{}' has no key '{}'", name, key),
-               arch::did_you_mean(key, names, known));
-      if (std::ranges::find(seen, key) != seen.end())
-        refuse(each.first.Mark(), fmt::format("'{}' stands there twice", key), "one of the two");
-      seen.push_back(key);
-      found->second(each.second);
-    }
-  }
-  std::string text(const YAML::Node& node, const char* key) const {
-    if (!node.IsScalar()) refuse(node.Mark(), fmt::format("'{}' is no text", key), "one word");
-    return node.Scalar();
-  }
   std::string one_of(const YAML::Node& node, const char* key, const std::vector<std::string>& words) const {
     const std::string word = text(node, key);
     if (std::ranges::find(words, word) == words.end())
@@ -97,9 +68,6 @@ class Reader {
       refuse(node.Mark(), fmt::format("{} is also on the command line", option), "state it once");
     to = std::move(value);
   }
-
- private:
-  std::string path_;
 };
 
 void read_fixed(const Reader& read, const YAML::Node& node, PlanOptions& options) {
