@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -35,6 +36,41 @@ def test_junit_files_of_both_runners_are_counted(tmp_path: Path, text: str, coun
 
 def test_counts_add_up():
     assert testing.Count(1, 2, 3) + testing.Count(10, 20, 30) == testing.Count(11, 22, 33)
+
+
+def test_slow_functions_are_summed_over_their_cases(tmp_path: Path):
+    report = tmp_path / "junit.xml"
+    report.write_text("""<testsuites><testsuite>
+      <testcase classname="tests.cli.test_a" name="test_x[1]" time="1.2"/>
+      <testcase classname="tests.cli.test_a" name="test_x[2]" time="1.2"/>
+      <testcase classname="tests.cli.test_a.TestGroup" name="test_y" time="2.5"/>
+      <testcase classname="tests.cli.test_a" name="test_z" time="1.9"/>
+    </testsuite></testsuites>""")
+    assert testing.slow_functions(report) == ["tests/cli/test_a.py::test_x", "tests/cli/test_a.py::test_y"]
+
+
+def test_slow_tests_exist():
+    names = [line for line in testing.SLOW.read_text().splitlines() if not line.startswith("#")]
+    assert len(names) > 50
+    for name in names:
+        file, function = name.split("::")
+        assert f"def {function}(" in (ROOT / file).read_text(), f"{name} of tests/slow.txt is gone"
+
+
+def _collected(*options: str) -> set[str]:
+    """The test functions that pytest finds in a file which has slow ones."""
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
+    result = subprocess.run(
+        [*command, *options, "tests/house/test_tables.py"], cwd=ROOT, capture_output=True, text=True
+    )
+    return {line.split("[")[0] for line in result.stdout.splitlines() if "::" in line}
+
+
+def test_quick_leaves_out_slow_tests_and_nothing_else():
+    slow = {*testing.SLOW.read_text().splitlines()}
+    whole = _collected()
+    assert whole & slow
+    assert _collected("--quick") == whole - slow
 
 
 def test_every_apt_package_has_a_purpose():

@@ -62,6 +62,8 @@ def _test(arguments: argparse.Namespace) -> int:
     if {"-h", "--help"} & {*arguments.rest}:
         print(testing.HELP)
         return 0
+    if "--record-slow" in arguments.rest:
+        return testing.record_slow()
     _set_up()
     return testing.run_all(arguments.rest)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +14,19 @@ from devtool.paths import OUT, ROOT, venv_bin
 from devtool.report import DevError, elapsed_s, run, say
 
 HELP = """\
-usage: ./dev test [pytest arguments]
+usage: ./dev test [--quick | --record-slow] [pytest arguments]
 
 Builds, then runs the C++ unit tests, the Python tests and a minute of fuzzing. Arguments go to pytest, which runs
-all of tests/ without any: ./dev test tests/cli -k json"""
+all of tests/ without any: ./dev test tests/cli -k json
+
+--quick        leave out the fuzzing and the Python tests of tests/slow.txt: a tenth of the time
+--record-slow  run nothing: write tests/slow.txt from the times of the last whole run (out/pytest.xml)"""
+SLOW = ROOT / "tests" / "slow.txt"
+_SLOW_S = 2.0  # of all cases of a test function together
+_SLOW_HEAD = f"""\
+# The test functions that took more than {_SLOW_S:g} s, all cases together, on the machine that recorded them.
+# `./dev test --quick` leaves them out; `./dev test --record-slow` writes this file after a whole run.
+"""
 # The same cases each time: a commit must not fail by the luck of the day. `./dev fuzz` tries new ones.
 FUZZ_SEED = 1
 _FUZZ_SECONDS = 60
@@ -103,10 +113,35 @@ def run_fuzz(seconds: int, seed: int | None = None) -> Count:
     return Count(passed=1) if status == 0 else Count(failed=1)
 
 
-def run_all(pytest_arguments: list[str]) -> int:
+def slow_functions(junit: Path) -> list[str]:
+    """The test functions of a pytest report that took long, as `path/of/test.py::function`, in order."""
+    seconds: Counter[str] = Counter()
+    for case in ElementTree.parse(junit).getroot().iter("testcase"):
+        # A class of tests, if there is one, ends the dotted name of the module.
+        module = [part for part in case.get("classname", "").split(".") if not part.startswith("Test")]
+        function = case.get("name", "").split("[")[0]
+        seconds[f"{'/'.join(module)}.py::{function}"] += float(case.get("time", 0))
+    return sorted(name for name, total in seconds.items() if total > _SLOW_S)
+
+
+def record_slow() -> int:
+    """Writes tests/slow.txt from the last run of pytest; the exit status for ./dev test --record-slow."""
+    junit = OUT / "pytest.xml"
+    if not junit.exists():
+        raise DevError(f"no run of pytest is on record in {junit.relative_to(ROOT)}", "run ./dev test first")
+    names = slow_functions(junit)
+    SLOW.write_text(_SLOW_HEAD + "".join(f"{name}\n" for name in names))
+    say(f"{SLOW.relative_to(ROOT)}: {len(names)} test functions")
+    return 0
+
+
+def run_all(arguments: list[str]) -> int:
     """Builds, runs everything, prints the count on the last line; the exit status for ./dev test."""
+    quick = "--quick" in arguments  # pytest knows it too: tests/conftest.py
     folder = build("release")
-    total = run_ctest(folder) + run_pytest(pytest_arguments) + run_fuzz(_FUZZ_SECONDS, FUZZ_SEED)
+    total = run_ctest(folder) + run_pytest(arguments)
+    if not quick:
+        total += run_fuzz(_FUZZ_SECONDS, FUZZ_SEED)
     say(f"done in {elapsed_s() / 60:.1f} min")
     print(f"OpenTrn: {total.passed} tests passed, {total.failed} failed, {total.skipped} skipped", flush=True)
     return 0 if total.failed == 0 and total.passed > 0 else 1
