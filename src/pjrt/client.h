@@ -14,7 +14,7 @@
 #include "base/fork.h"
 #include "pjrt/abi.h"
 #include "pjrt/processes.h"
-#include "pjrt/shardy.h"
+#include "spmd/shardy.h"
 #include "pjrt/usage.h"
 #include "pjrt/worker.h"
 #include "runtime/settings.h"

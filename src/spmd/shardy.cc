@@ -1,4 +1,4 @@
-#include "pjrt/shardy.h"
+#include "spmd/shardy.h"
 
 #include <cstring>
 #include <filesystem>
@@ -10,7 +10,7 @@
 #include "base/fault.h"
 #include "base/interrupt.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 namespace {
 
@@ -119,4 +119,4 @@ std::optional<Partition> Shardy::ask(std::string_view code) {
   }
 }
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

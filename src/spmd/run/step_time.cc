@@ -1,4 +1,4 @@
-#include "pjrt/step_time.h"
+#include "spmd/run/step_time.h"
 
 #include <algorithm>
 #include <map>
@@ -8,11 +8,12 @@
 #include "arch/timing_table.h"
 #include "base/fault.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 namespace {
 
-using Collective = ParallelProgram::Collective;
+using runtime::Settings;
+using MeetingOp = ParallelProgram::Collective;
 using Stage = ParallelProgram::Stage;
 
 // Of the memory of a stack, what a device may call its own.
@@ -26,7 +27,7 @@ fabric::Platform machine_of(const arch::Tables& tables, const Settings& settings
                                  settings.physical_cores_per_core);
 }
 
-CollectiveCost predicted(const Collective& collective, const Settings& settings, int64_t devices) {
+CollectiveCost predicted(const MeetingOp& collective, const Settings& settings, int64_t devices) {
   const arch::Tables& tables = arch::default_tables();
   const int physical_cores = settings.physical_cores_per_core;
   const fabric::Platform platform = machine_of(tables, settings, devices);
@@ -46,18 +47,19 @@ CollectiveCost predicted(const Collective& collective, const Settings& settings,
 
 class Timer {
  public:
-  explicit Timer(const Program& program) : program_(program) {}
+  Timer(const ParallelProgram& program, const Settings& settings)
+      : devices_(program.devices()), settings_(settings) {}
 
   StageTimes run(std::vector<Stage> stages) {
     StageTimes times;
     times.stages = std::move(stages);
-    std::vector<spmd::Step> steps;
+    std::vector<Step> steps;
     for (const Stage& stage : times.stages) {
       auto& regions = times.regions.emplace_back();
       for (const auto& region : stage.regions) regions.push_back(run_region(region, stage.times.value_or(0)));
       steps.push_back(step_of(stage, regions, times));
     }
-    times.schedule = spmd::schedule(steps, {.hbm_bytes_per_ns = hbm_bytes_per_ns_});
+    times.schedule = schedule(steps, {.hbm_bytes_per_ns = hbm_bytes_per_ns_});
     times.end_ns = times.schedule.end_ns;
     times.collectives_ns += times.schedule.collectives_ns;
     times.exposed_ns += times.schedule.exposed_ns + times.schedule.slowed_ns;
@@ -72,24 +74,24 @@ class Timer {
     return {run(stages), entered > 0 ? iterations / entered : 0};
   }
 
-  spmd::Step step_of(const Stage& stage, const std::vector<StageTimes::Region>& regions, StageTimes& times) {
+  Step step_of(const Stage& stage, const std::vector<StageTimes::Region>& regions, StageTimes& times) {
     if (stage.collective) {
-      const auto cost = collective_cost(program_, *stage.collective);
-      spmd::Collective step;
+      const auto cost = collective_cost(*stage.collective, devices_, settings_);
+      Collective step;
       if (cost) step.ns = cost->us * 1e3;
       if (cost) step.hbm_bytes = cost->hbm_bytes;
       for (const graph::ValueId value : stage.reads) step.reads.push_back(number(value));
       for (const graph::ValueId value : stage.writes) step.writes.push_back(number(value));
       return step;
     }
-    spmd::Part part;
+    Part part;
     std::vector<std::optional<double>> first_reads(stage.reads.size(), 0.0);
     if (stage.program) {
       if (const auto predicted = stage.program->predicted(); predicted.times) {
         const trace::Summary& summary = predicted.times->summary;
         part.ns = summary.total_ns;
         part.hbm_bytes = static_cast<double>(summary.dma.hbm_bytes_read + summary.dma.hbm_bytes_written);
-        hbm_bytes_per_ns_ = summary.hbm_peak_bytes_per_ns * share_of_stack(program_.settings());
+        hbm_bytes_per_ns_ = summary.hbm_peak_bytes_per_ns * share_of_stack(settings_);
         first_reads = predicted.times->first_read_ns;
         OPENTRN_CHECK(first_reads.size() == stage.reads.size(), "a part of {} values reads {}",
                       stage.reads.size(), first_reads.size());
@@ -109,19 +111,20 @@ class Timer {
     return part;
   }
 
-  static spmd::ValueNumber number(graph::ValueId value) { return static_cast<spmd::ValueNumber>(value); }
+  static ValueNumber number(graph::ValueId value) { return static_cast<ValueNumber>(value); }
 
-  const Program& program_;
+  int64_t devices_;
+  const Settings& settings_;
   double hbm_bytes_per_ns_ = 0;
 };
 
 }  // namespace
 
-fabric::Platform platform_of(const Program& program) {
-  return machine_of(arch::default_tables(), program.settings(), program.parallel()->devices());
+fabric::Platform platform_of(const ParallelProgram& program, const Settings& settings) {
+  return machine_of(arch::default_tables(), settings, program.devices());
 }
 
-std::vector<collectives::Job> jobs_of(const Collective& collective, const collectives::RankCores& cores) {
+std::vector<collectives::Job> jobs_of(const MeetingOp& collective, const collectives::RankCores& cores) {
   std::vector<collectives::Job> jobs;
   if (collective.kind == collectives::Kind::kPermute) {
     collectives::Job& job = jobs.emplace_back();
@@ -145,13 +148,12 @@ std::vector<collectives::Job> jobs_of(const Collective& collective, const collec
   return jobs;
 }
 
-std::optional<CollectiveCost> collective_cost(const Program& program, const Collective& collective) {
+std::optional<CollectiveCost> collective_cost(const MeetingOp& collective, int64_t devices,
+                                              const Settings& settings) {
   // Programs ask for the same few again and again.
-  using Key = std::tuple<std::string, int, int64_t, Collective>;
+  using Key = std::tuple<std::string, int, int64_t, MeetingOp>;
   static std::mutex mutex;
   static std::map<Key, std::optional<CollectiveCost>> known;
-  const Settings& settings = program.settings();
-  const int64_t devices = program.parallel()->devices();
   const Key key{settings.target, settings.physical_cores_per_core, devices, collective};
   const std::lock_guard lock(mutex);
   if (const auto found = known.find(key); found != known.end()) return found->second;
@@ -164,6 +166,8 @@ std::optional<CollectiveCost> collective_cost(const Program& program, const Coll
   return known.emplace(key, cost).first->second;
 }
 
-StageTimes stage_times(const Program& program) { return Timer(program).run(program.parallel()->stages()); }
+StageTimes stage_times(const ParallelProgram& program, const Settings& settings) {
+  return Timer(program, settings).run(program.stages());
+}
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "pjrt/child.h"
+#include "spmd/child.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 struct Partition {
   // #sdy.sharding attributes of the arguments and results of main; empty where Shardy leaves one open.
@@ -34,4 +34,4 @@ class Shardy {
   std::string said_;
 };
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

@@ -5,9 +5,10 @@
 #include <optional>
 #include <string>
 
-#include "pjrt/program.h"
+#include "runtime/settings.h"
+#include "spmd/run/parallel.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 // Of one device in one run.
 struct Cost {
@@ -30,6 +31,9 @@ struct Cost {
   std::optional<double> device_us;
 };
 
-Cost cost_of(const Program& program);
+Cost cost_of(const DeviceProgram& program);
+Cost cost_of(const ParallelProgram& program, const runtime::Settings& settings);
+// Of a program that the host runs, and why.
+Cost cost_on_host(const std::string& reason);
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

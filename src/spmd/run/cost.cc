@@ -1,8 +1,9 @@
-#include "pjrt/cost.h"
+#include "spmd/run/cost.h"
 
-#include "pjrt/step_time.h"
+#include "isa/origin.h"
+#include "spmd/run/step_time.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 namespace {
 
@@ -28,28 +29,31 @@ void add(Cost& cost, const DeviceProgram& program, double times, double& longest
 
 }  // namespace
 
-Cost cost_of(const Program& program) {
+Cost cost_on_host(const std::string& reason) {
+  Cost cost;
+  cost.why = reason.empty() ? "it does nothing on a device" : reason;
+  return cost;
+}
+
+Cost cost_of(const DeviceProgram& program) {
   Cost cost;
   double longest = 0;
-  if (const DeviceProgram* device = program.device_program()) {
-    cost.on_device = true;
-    cost.compute_us = 0.0;
-    add(cost, *device, 1.0, longest);
-    cost.device_us = cost.compute_us;
-    return cost;
-  }
+  cost.on_device = true;
+  cost.compute_us = 0.0;
+  add(cost, program, 1.0, longest);
+  cost.device_us = cost.compute_us;
+  return cost;
+}
+
+Cost cost_of(const ParallelProgram& program, const runtime::Settings& settings) {
+  Cost cost;
+  double longest = 0;
   bool on_device = false;
-  const auto takes_time = [](const ParallelProgram::Stage& stage) {
-    return stage.program != nullptr || stage.collective;
-  };
-  StageTimes times;
-  if (program.parallel()) times = stage_times(program);
-  for_stages(times.stages,
-             [&](const ParallelProgram::Stage& stage) { on_device = on_device || takes_time(stage); });
-  if (!on_device) {
-    cost.why = program.host_reason().empty() ? "it does nothing on a device" : program.host_reason();
-    return cost;
-  }
+  const StageTimes times = stage_times(program, settings);
+  for_stages(times.stages, [&](const ParallelProgram::Stage& stage) {
+    on_device = on_device || stage.program != nullptr || stage.collective;
+  });
+  if (!on_device) return cost_on_host(program.host_reason());
   cost.on_device = true;
   cost.compute_us = 0.0;
   cost.collectives_us = times.collectives_ns / 1e3;
@@ -60,7 +64,7 @@ Cost cost_of(const Program& program) {
       cost.compute_us.reset();
       if (cost.why.empty()) cost.why = "it has a loop whose trips depend on values, and has not run";
     }
-    if (stage.collective && !collective_cost(program, *stage.collective)) cost.collectives_us.reset();
+    if (stage.collective && !collective_cost(*stage.collective, program.devices(), settings)) cost.collectives_us.reset();
   });
   if (!cost.compute_us) return cost;
   cost.device_us = times.end_ns / 1e3;
@@ -68,4 +72,4 @@ Cost cost_of(const Program& program) {
   return cost;
 }
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

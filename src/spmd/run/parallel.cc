@@ -1,4 +1,4 @@
-#include "pjrt/parallel.h"
+#include "spmd/run/parallel.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,11 +12,10 @@
 #include "device/presence.h"
 #include "graph/eval/process_groups.h"
 #include "graph/op_definitions.h"
-#include "pjrt/callback.h"
-#include "pjrt/extract.h"
+#include "spmd/extract.h"
 #include "runtime/device_call.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 using graph::Attr;
 using graph::BlockId;
@@ -59,10 +58,16 @@ std::optional<collectives::Kind> collective_kind(OpKind kind) {
 
 bool is_led(OpKind kind) { return kind == OpKind::while_ || kind == OpKind::case_ || kind == OpKind::if_; }
 
-graph::eval::Options evaluator_options() {
+graph::eval::Options evaluator_options(const HostCalls& host) {
   graph::eval::Options options{.device_call = runtime::evaluate_device_call};
-  options.custom_call = call_host;
+  options.custom_call = host.call;
   return options;
+}
+
+bool is_host_call(const HostCalls& host, const Op& op) { return host.is_call && host.is_call(op); }
+
+bool is_for_all_devices(const HostCalls& host, const Op& op) {
+  return host.is_for_all_devices && host.is_for_all_devices(op);
 }
 
 // Of a scalar: a branch's index, a loop's condition.
@@ -92,23 +97,23 @@ std::optional<int64_t> agreed(std::span<const ParallelProgram::Values> scalars) 
   return first;
 }
 
-bool calls_host(const graph::Function& function) {
+bool calls_host(const graph::Function& function, const HostCalls& host) {
   bool found = false;
-  graph::walk(function, function.body(), [&](OpId id) { found |= is_host_call(function.op(id)); });
+  graph::walk(function, function.body(), [&](OpId id) { found |= is_host_call(host, function.op(id)); });
   return found;
 }
 
 // Whether devices meet, or the host takes part, in an op or in its regions.
-bool meets(const graph::Function& function, OpId id) {
+bool meets(const graph::Function& function, OpId id, const HostCalls& host) {
   const Op& op = function.op(id);
   const auto is_token = [&](ValueId value) { return function.type(value).is_token(); };
-  if (is_collective(op.kind) || is_host_call(op) ||
+  if (is_collective(op.kind) || is_host_call(host, op) ||
       std::any_of(op.operands.begin(), op.operands.end(), is_token) ||
       std::any_of(op.results.begin(), op.results.end(), is_token))
     return true;
   for (const BlockId region : op.regions)
     for (const OpId inner : function.block(region).ops)
-      if (meets(function, inner)) return true;
+      if (meets(function, inner, host)) return true;
   return false;
 }
 
@@ -120,17 +125,18 @@ ParallelProgram::ParallelProgram(const graph::Module& module, graph::Function fu
       function_(std::move(function)),
       argument_types_(function_.argument_types()),
       devices_(static_cast<size_t>(devices)),
-      check_(options.check) {
+      check_(options.check),
+      host_(options.host) {
   body_ = plan(function_.body(), options);
 }
 
-bool ParallelProgram::is_needed(const graph::Function& function) {
+bool ParallelProgram::is_needed(const graph::Function& function, const HostCalls& host) {
   const auto is_token = [](const graph::Type& type) { return type.is_token(); };
   const std::vector<graph::Type> arguments = function.argument_types();
   const auto& ops = function.block(function.body()).ops;
   return std::any_of(arguments.begin(), arguments.end(), is_token) ||
          std::any_of(function.result_types.begin(), function.result_types.end(), is_token) ||
-         std::any_of(ops.begin(), ops.end(), [&](OpId id) { return meets(function, id); });
+         std::any_of(ops.begin(), ops.end(), [&](OpId id) { return meets(function, id, host); });
 }
 
 std::unique_ptr<ParallelProgram::Sequence> ParallelProgram::plan(BlockId block,
@@ -151,7 +157,7 @@ std::unique_ptr<ParallelProgram::Sequence> ParallelProgram::plan(BlockId block,
   for (const OpId id : from.ops) {
     const Op& op = function_.op(id);
     if (op.kind == OpKind::constant_ || id == from.ops.back()) continue;
-    const bool on_device = !meets(function_, id);
+    const bool on_device = !meets(function_, id, host_);
     size_t phase = 0;
     for (const ValueId value : values_read(function_, std::span(&id, 1)))
       if (const auto found = made.find(value); found != made.end())
@@ -181,7 +187,7 @@ std::set<ValueId> ParallelProgram::remade(BlockId block) const {
   for (const OpId id : ops)
     if (function_.op(id).kind == OpKind::broadcast_in_dim_) values.insert(function_.op(id).results[0]);
   for (const OpId id : ops)
-    if (id == ops.back() || meets(function_, id))
+    if (id == ops.back() || meets(function_, id, host_))
       for (const ValueId value : values_read(function_, std::span(&id, 1))) values.erase(value);
   return values;
 }
@@ -358,12 +364,12 @@ std::vector<ParallelProgram::Values> ParallelProgram::run_devices(const Step& st
     } else if (step.model) {
       std::vector<graph::Literal> literals;
       for (const RuntimeValue& input : inputs[device]) literals.push_back(input.literal());
-      if (check_ && !step.checked.exchange(true)) check_on_host(alone(step), literals);
+      if (check_ && host_.check && !step.checked.exchange(true)) host_.check(alone(step), literals);
       for (graph::Literal& result : step.model->run(step.types, literals))
         results[device].push_back({std::move(result)});
       executions[device] = device::last_execution();
     } else {
-      results[device] = graph::eval::evaluate(module_, step.function, inputs[device], evaluator_options());
+      results[device] = graph::eval::evaluate(module_, step.function, inputs[device], evaluator_options(host_));
     }
   }
   for (size_t device = 0; device < devices_; ++device)
@@ -376,18 +382,18 @@ std::vector<ParallelProgram::Values> ParallelProgram::run_together(const Step& s
                                                                    Meeting* meeting) const {
   step.runs.fetch_add(static_cast<int64_t>(devices_), std::memory_order_relaxed);
   if (meeting) {
-    if (calls_host(step.function))
+    if (calls_host(step.function, host_))
       throw Fault(FaultKind::kNotModelled, "pjrt.processes",
                   "a callback of the host in a program that several processes run",
                   "call the host outside of it, or in a program on jax.local_devices()");
     meeting->complete(inputs);
   }
-  if (is_for_all_devices(function_.op(step.ops.front())))
+  if (is_for_all_devices(host_, function_.op(step.ops.front())))
     return std::vector<Values>(
-        devices_, graph::eval::evaluate(module_, step.function, inputs.front(), evaluator_options()));
+        devices_, graph::eval::evaluate(module_, step.function, inputs.front(), evaluator_options(host_)));
   const std::vector<const graph::Function*> functions(devices_, &step.function);
   return graph::eval::evaluate_parallel(module_, functions, 1, static_cast<int64_t>(devices_), inputs,
-                                        evaluator_options());
+                                        evaluator_options(host_));
 }
 
 // nullopt where devices leave the loop at different times.
@@ -457,4 +463,4 @@ std::vector<ParallelProgram::Stage> ParallelProgram::stages(const Sequence& sequ
   return all;
 }
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

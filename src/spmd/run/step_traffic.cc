@@ -1,17 +1,18 @@
-#include "pjrt/step_traffic.h"
+#include "spmd/run/step_traffic.h"
 
 #include <algorithm>
 #include <map>
 
 #include "arch/evidence.h"
 #include "collectives/summary.h"
-#include "pjrt/step_time.h"
+#include "spmd/run/step_time.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 namespace {
 
-using Collective = ParallelProgram::Collective;
+using runtime::Settings;
+using MeetingOp = ParallelProgram::Collective;
 using traffic::Stretch;
 
 constexpr double kPsPerNs = 1e3;
@@ -21,12 +22,13 @@ constexpr double kDrawn = 1000;  // stretches that a picture tells apart, about
 
 class Teller {
  public:
-  Teller(const Program& program, double total_ns)
-      : program_(program),
+  Teller(const ParallelProgram& program, const std::string& name, const Settings& settings, double total_ns)
+      : devices_(static_cast<int>(program.devices())),
+        settings_(settings),
         tables_(arch::default_tables()),
-        platform_(platform_of(program)),
+        platform_(platform_of(program, settings)),
         meter_(platform_, static_cast<int64_t>(total_ns * kPsPerNs)) {
-    out_.title = program.name();
+    out_.title = name;
     out_.machine = platform_.name();
     out_.total_ns = total_ns;
   }
@@ -35,7 +37,7 @@ class Teller {
   void add(const StageTimes& times, double offset_ns, double repeats) {
     for (size_t i = 0; i < times.stages.size(); ++i) {
       const ParallelProgram::Stage& stage = times.stages[i];
-      const spmd::StepTime& when = times.schedule.steps[i];
+      const StepTime& when = times.schedule.steps[i];
       if (stage.program) add_part(when, offset_ns);
       if (stage.collective && when.end_ns > when.start_ns)
         add_collective(*stage.collective, offset_ns + when.start_ns, offset_ns + when.end_ns, repeats);
@@ -77,13 +79,13 @@ class Teller {
   };
 
   // Its own time goes on between two knots, or it waits.
-  void add_part(const spmd::StepTime& when, double offset_ns) {
+  void add_part(const StepTime& when, double offset_ns) {
     for (size_t i = 1; i < when.knots.size(); ++i)
       if (when.knots[i].part_ns > when.knots[i - 1].part_ns)
         work_.push_back({offset_ns + when.knots[i - 1].ns, offset_ns + when.knots[i].ns});
   }
 
-  void add_collective(const Collective& collective, double start_ns, double end_ns, double repeats) {
+  void add_collective(const MeetingOp& collective, double start_ns, double end_ns, double repeats) {
     const Known& known = known_once(collective);
     if (known.jobs.empty()) return;
     // The group of device 0, or the first.
@@ -114,13 +116,11 @@ class Teller {
     meter_.add(known.runs, known.times, static_cast<int64_t>(start_ns * kPsPerNs));
   }
 
-  const Known& known_once(const Collective& collective) {
+  const Known& known_once(const MeetingOp& collective) {
     const auto [found, fresh] = known_.try_emplace(collective);
     Known& known = found->second;
     if (!fresh) return known;
-    const Settings& settings = program_.settings();
-    const auto devices = static_cast<int>(program_.parallel()->devices());
-    const auto cores = collectives::place_ranks(platform_, devices, settings.physical_cores_per_core, 0);
+    const auto cores = collectives::place_ranks(platform_, devices_, settings_.physical_cores_per_core, 0);
     known.jobs = jobs_of(collective, cores);
     known.predictions = collectives::predict(tables_, platform_, known.jobs);
     for (size_t i = 0; i < known.jobs.size(); ++i) {
@@ -136,12 +136,13 @@ class Teller {
     return known;
   }
 
-  const Program& program_;
+  int devices_;
+  const Settings& settings_;
   const arch::Tables& tables_;
   const fabric::Platform platform_;
   traffic::LinkMeter meter_;
   traffic::Traffic out_;
-  std::map<Collective, Known> known_;
+  std::map<MeetingOp, Known> known_;
   std::vector<Stretch> work_, under_way_;
   size_t steps_ = 0;
   int left_out_ = 0;
@@ -149,13 +150,13 @@ class Teller {
 
 }  // namespace
 
-std::optional<traffic::Traffic> traffic_of(const Program& program) {
-  if (!program.parallel()) return std::nullopt;
-  const StageTimes times = stage_times(program);
+std::optional<traffic::Traffic> traffic_of(const ParallelProgram& program, const std::string& name,
+                                           const Settings& settings) {
+  const StageTimes times = stage_times(program, settings);
   if (times.collectives_ns <= 0) return std::nullopt;
-  Teller teller(program, times.end_ns);
+  Teller teller(program, name, settings, times.end_ns);
   teller.add(times, 0, 1);
   return teller.finish(times);
 }
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

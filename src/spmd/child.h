@@ -6,7 +6,7 @@
 
 #include <sys/types.h>
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 class Child {
  public:
@@ -30,4 +30,4 @@ class Child {
   bool late_ = false;
 };
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

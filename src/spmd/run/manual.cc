@@ -1,4 +1,4 @@
-#include "pjrt/manual.h"
+#include "spmd/run/manual.h"
 
 #include <map>
 
@@ -7,12 +7,11 @@
 #include "base/fault.h"
 #include "graph/eval/evaluate.h"
 #include "graph/op_definitions.h"
-#include "pjrt/callback.h"
-#include "pjrt/device_program.h"
-#include "pjrt/extract.h"
+#include "spmd/run/device_program.h"
+#include "spmd/extract.h"
 #include "runtime/device_call.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 using graph::Attr;
 using graph::BlockId;
@@ -61,7 +60,7 @@ bool is_manual_computation(const Op& op) {
 
 ManualComputation::ManualComputation(const graph::Module& module, const Function& function, const Op& op,
                                      int64_t devices, const DeviceOptions& options)
-    : module_(module), body_("manual_computation"), devices_(devices) {
+    : module_(module), body_("manual_computation"), devices_(devices), host_(options.host) {
   const graph::Block& region = function.block(op.regions[0]);
   body_ = extract(function, std::span(region.ops).first(region.ops.size() - 1), region.arguments,
                   function.op(region.ops.back()).operands);
@@ -122,11 +121,11 @@ std::vector<std::vector<graph::Literal>> ManualComputation::evaluate(
   std::vector<std::vector<graph::Literal>> parts;
   for (const auto& results : graph::eval::evaluate_parallel(
            module_, functions, 1, devices_, values,
-           {.custom_call = call_host, .device_call = runtime::evaluate_device_call})) {
+           {.custom_call = host_.call, .device_call = runtime::evaluate_device_call})) {
     std::vector<graph::Literal>& part = parts.emplace_back();
     for (const RuntimeValue& value : results) part.push_back(value.literal());
   }
   return parts;
 }
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

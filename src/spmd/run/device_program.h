@@ -11,18 +11,20 @@
 #include "compiler/options.h"
 #include "graph/literal.h"
 #include "graph/module.h"
-#include "pjrt/parts.h"
 #include "runtime/model.h"
 #include "runtime/timing.h"
+#include "spmd/run/host_calls.h"
+#include "spmd/run/parts.h"
 #include "trace/trace.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 struct DeviceOptions {
   compiler::Options compiler;
   uint64_t rounding_seed = 0;  // where compiler.stochastic_rounding
   bool check = false;          // settings.h
-  Parts* parts = nullptr;      // takes, or gives, what is compiled
+  Parts* parts = nullptr;      // takes, or gives, what is compiled; never null
+  HostCalls host;
 };
 
 // A graph compiled for one core. Any number of threads.
@@ -56,4 +58,4 @@ class DeviceProgram {
 // Faults of compiler::compile.
 std::unique_ptr<DeviceProgram> compile_for_device(const graph::Module& module, const DeviceOptions& options);
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

@@ -1,4 +1,4 @@
-#include "pjrt/wide_numbers.h"
+#include "spmd/run/wide_numbers.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include "compiler/compile.h"
 #include "graph/op_definitions.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 using graph::Attr;
 using graph::Function;
@@ -80,7 +80,7 @@ void expect_narrow_constants(const graph::Module& module) {
     for (const ValueId operand : op.operands) {
       const Op* constant = constant_of(function, operand);
       if (!constant || !is_wide_constant(*constant)) continue;
-      Fault fault(FaultKind::kNotModelled, "pjrt.64_bits",
+      Fault fault(FaultKind::kNotModelled, "spmd.64_bits",
                   fmt::format("{} of {}: integers of a device have 32 bits", graph::name(op.kind),
                               *compiler::beyond_device(constant->literal(Attr::value))),
                   kHint);
@@ -93,10 +93,10 @@ void expect_narrow_constants(const graph::Module& module) {
 void expect_narrow_arguments(std::span<const graph::Literal> arguments) {
   for (size_t i = 0; i < arguments.size(); ++i)
     if (const auto found = compiler::beyond_device(arguments[i]))
-      throw Fault(FaultKind::kInput, "pjrt.64_bits",
+      throw Fault(FaultKind::kInput, "spmd.64_bits",
                   fmt::format("argument {}, {}, holds {}: integers of a device have 32 bits", i,
                               arguments[i].type().to_string(), *found),
                   kHint);
 }
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

@@ -6,7 +6,7 @@
 
 #include "graph/module.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 // The values that the ops read, regions included, and none of them makes; constants are left out. In the
 // order of first use.
@@ -17,4 +17,4 @@ std::vector<graph::ValueId> values_read(const graph::Function& from, std::span<c
 graph::Function extract(const graph::Function& from, std::span<const graph::OpId> ops,
                         std::span<const graph::ValueId> inputs, std::span<const graph::ValueId> outputs);
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

@@ -1,4 +1,4 @@
-#include "pjrt/sharding.h"
+#include "spmd/sharding.h"
 
 #include <numeric>
 
@@ -6,7 +6,7 @@
 
 #include "base/fault.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 namespace {
 
 Meshes meshes() {
@@ -75,4 +75,4 @@ TEST(Sharding, BrokenTextIsRefused) {
 }
 
 }  // namespace
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

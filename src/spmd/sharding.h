@@ -14,7 +14,7 @@
 #include "graph/literal.h"
 #include "graph/module.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 struct Mesh {
   struct Axis {
@@ -49,6 +49,8 @@ struct Sharding {
   int64_t shard(size_t dim, int64_t device) const;
   // The shape of one device's part. Input fault where a dimension is not divisible.
   graph::Type local(const graph::Type& whole) const;
+  // The same where dimensions that are not divisible end in padding.
+  graph::Type padded_local(const graph::Type& whole) const;
   // Every device holds the whole array.
   bool replicated() const;
   // Which of those that hold the same a device is.
@@ -66,12 +68,9 @@ std::vector<Sharding> parse_shardings(std::string_view text, const Meshes& meshe
 // #sdy<manual_axes{"x", "y"}>
 std::vector<std::string> parse_manual_axes(std::string_view text);
 
-// A serialised xla.OpSharding for `devices` devices.
-std::string op_sharding(const Sharding& sharding, int rank, int64_t devices);
-
-// The part of an array that a device holds, and the array from all parts.
+// The part of an array that a device holds, padded with zeros, and the array from all parts.
 graph::Literal part_of(const graph::Literal& whole, const Sharding& sharding, int64_t device);
 graph::Literal joined(std::span<const graph::Literal> parts, const graph::Type& whole,
                       const Sharding& sharding);
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

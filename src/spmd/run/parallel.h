@@ -19,11 +19,12 @@
 #include "graph/eval/evaluate.h"
 #include "graph/eval/process.h"
 #include "graph/module.h"
-#include "pjrt/device_program.h"
-#include "pjrt/meeting.h"
 #include "runtime/model.h"
+#include "spmd/run/device_program.h"
+#include "spmd/run/host_calls.h"
+#include "spmd/run/meeting.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 class ParallelProgram {
  public:
@@ -34,7 +35,7 @@ class ParallelProgram {
                   const DeviceOptions& options);
 
   // Whether a function of one device has ops that the host takes part in.
-  static bool is_needed(const graph::Function& function);
+  static bool is_needed(const graph::Function& function, const HostCalls& host);
 
   const std::vector<graph::Type>& argument_types() const { return argument_types_; }
   int64_t devices() const { return static_cast<int64_t>(devices_); }
@@ -123,6 +124,7 @@ class ParallelProgram {
   std::vector<graph::Type> argument_types_;
   size_t devices_;
   bool check_;
+  HostCalls host_;
   std::unique_ptr<Sequence> body_;
   std::set<graph::ValueId> remade_;  // of all blocks
   std::string host_reason_;
@@ -138,4 +140,4 @@ void for_stages(const std::vector<ParallelProgram::Stage>& stages, Visit&& visit
   }
 }
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

@@ -1,4 +1,4 @@
-#include "pjrt/extract.h"
+#include "spmd/extract.h"
 
 #include <algorithm>
 #include <set>
@@ -7,7 +7,7 @@
 #include "graph/copy.h"
 #include "graph/op_definitions.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 using graph::BlockId;
 using graph::Function;
@@ -40,7 +40,7 @@ class Extraction : public graph::Copier {
  protected:
   ValueId missing(ValueId value) override {
     if (!is_constant(from(), value))
-      throw Fault(FaultKind::kNotModelled, "pjrt.extract", "a region reads a value from outside");
+      throw Fault(FaultKind::kNotModelled, "spmd.extract", "a region reads a value from outside");
     // At the front, so that it stands before every use in whatever block.
     const Op& op = from().op(from().value(value).op);
     const OpId made = to().insert(to().body(), 0, OpKind::constant_, {}, {from().type(value)}, op.location);
@@ -78,4 +78,4 @@ Function extract(const Function& from, std::span<const OpId> ops, std::span<cons
   return to;
 }
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

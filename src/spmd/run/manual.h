@@ -10,11 +10,11 @@
 
 #include "graph/literal.h"
 #include "graph/module.h"
-#include "pjrt/device_program.h"
-#include "pjrt/sharding.h"
+#include "spmd/run/device_program.h"
+#include "spmd/sharding.h"
 #include "runtime/model.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 bool is_manual_computation(const graph::Op& op);
 
@@ -39,10 +39,11 @@ class ManualComputation {
   const graph::Module& module_;
   graph::Function body_;
   int64_t devices_;
+  HostCalls host_;
   std::vector<Sharding> in_, out_;
   std::vector<graph::Type> result_types_;
   std::unique_ptr<DeviceProgram> model_;
   std::string host_reason_;
 };
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

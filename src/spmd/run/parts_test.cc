@@ -1,12 +1,12 @@
-#include "pjrt/parts.h"
+#include "spmd/run/parts.h"
 
 #include <gtest/gtest.h>
 
 #include "base/fault.h"
 #include "graph/text/text.h"
-#include "pjrt/device_program.h"
+#include "spmd/run/device_program.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 namespace {
 
 graph::Literal literal(std::vector<float> values) {
@@ -56,4 +56,4 @@ TEST(Parts, ALoadedExecutableCompilesNothing) {
 }
 
 }  // namespace
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

@@ -1,16 +1,15 @@
-#include "pjrt/sharding.h"
+#include "spmd/sharding.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cstring>
 
 #include <fmt/format.h>
-#include <protozero/pbf_writer.hpp>
 
 #include "base/fault.h"
 #include "graph/element_value.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 namespace {
 
@@ -176,28 +175,37 @@ std::vector<int64_t> strides_of(const graph::Type& type, int64_t element) {
   return strides;
 }
 
-// Copies the rows (innermost dimension) of a device's part between the array and the part.
+// Copies the rows (innermost dimension) of a device's part between the array and the part; padding of the part
+// is left out.
 template <typename Copy>
 void for_rows(const graph::Type& whole, const graph::Type& part, const Sharding& sharding, int64_t device,
               Copy&& copy) {
   const int64_t size = graph::storage_bytes(whole.element());
-  if (part.element_count() == 0) return;
-  const std::vector<int64_t> strides = strides_of(whole, size);
+  const std::vector<int64_t> strides = strides_of(whole, size), part_strides = strides_of(part, size);
+  std::vector<int64_t> counts(strides.size());
   int64_t start = 0;
-  for (size_t d = 0; d < strides.size(); ++d)
-    start += sharding.shard(d, device) * part.dims()[d] * strides[d];
+  for (size_t d = 0; d < strides.size(); ++d) {
+    const int64_t begin = sharding.shard(d, device) * part.dims()[d];
+    counts[d] = std::clamp<int64_t>(whole.dims()[d] - begin, 0, part.dims()[d]);
+    if (counts[d] == 0) return;
+    start += begin * strides[d];
+  }
   const size_t outer = strides.empty() ? 0 : strides.size() - 1;
-  const int64_t row = strides.empty() ? size : part.dims()[outer] * size;
+  const int64_t row = strides.empty() ? size : counts[outer] * size;
   std::vector<int64_t> at(outer);
-  int64_t offset = start;
-  for (int64_t to = 0; to < part.byte_count(); to += row) {
-    copy(offset, to, row);
-    for (size_t d = outer; d-- > 0;) {
-      offset += strides[d];
-      if (++at[d] < part.dims()[d]) break;
-      offset -= strides[d] * part.dims()[d];
+  int64_t from = start, to = 0;
+  for (;;) {
+    copy(from, to, row);
+    size_t d = outer;
+    while (d-- > 0) {
+      from += strides[d];
+      to += part_strides[d];
+      if (++at[d] < counts[d]) break;
+      from -= strides[d] * counts[d];
+      to -= part_strides[d] * counts[d];
       at[d] = 0;
     }
+    if (d == SIZE_MAX) return;
   }
 }
 
@@ -266,6 +274,12 @@ graph::Type Sharding::local(const graph::Type& whole) const {
   return whole.with_dims(std::move(sizes));
 }
 
+graph::Type Sharding::padded_local(const graph::Type& whole) const {
+  std::vector<int64_t> sizes = whole.dims_vector();
+  for (size_t d = 0; d < sizes.size(); ++d) sizes[d] = (sizes[d] + shards(d) - 1) / shards(d);
+  return whole.with_dims(std::move(sizes));
+}
+
 bool Sharding::replicated() const {
   return unreduced.empty() &&
          std::all_of(dims.begin(), dims.end(), [](const auto& axes) { return axes.empty(); });
@@ -329,51 +343,9 @@ std::vector<std::string> parse_manual_axes(std::string_view text) {
   return axes;
 }
 
-std::string op_sharding(const Sharding& sharding, int rank, int64_t devices) {
-  std::string bytes;
-  if (sharding.replicated()) return bytes;  // type REPLICATED is 0
-  std::vector<int64_t> tiles;
-  for (int d = 0; d < rank; ++d) tiles.push_back(sharding.shards(static_cast<size_t>(d)));
-  struct Place {
-    int64_t tile = 0, copy = 0, term = 0, device = 0;
-    auto operator<=>(const Place&) const = default;
-  };
-  std::vector<Place> places;
-  int64_t copies = 1, terms = 1;
-  for (int64_t device = 0; device < devices; ++device) {
-    Place& place = places.emplace_back();
-    place.device = device;
-    for (int d = 0; d < rank; ++d)
-      place.tile =
-          place.tile * tiles[static_cast<size_t>(d)] + sharding.shard(static_cast<size_t>(d), device);
-    place.copy = sharding.copy(device);
-    place.term = sharding.term(device);
-    copies = std::max(copies, place.copy + 1);
-    terms = std::max(terms, place.term + 1);
-  }
-  std::sort(places.begin(), places.end());
-  std::vector<int64_t> ids, kinds;
-  for (const Place& place : places) ids.push_back(place.device);
-  if (copies > 1) {
-    tiles.push_back(copies);
-    kinds.push_back(0);  // REPLICATED
-  }
-  if (terms > 1) {
-    tiles.push_back(terms);
-    kinds.push_back(6);  // UNREDUCED
-  }
-  protozero::pbf_writer writer(bytes);
-  writer.add_enum(1, 3);  // OTHER
-  writer.add_packed_int64(3, tiles.begin(), tiles.end());
-  writer.add_packed_int64(4, ids.begin(), ids.end());
-  if (terms == 1 && copies > 1) writer.add_bool(6, true);                 // replicate_on_last_tile_dim
-  if (terms > 1) writer.add_packed_int64(8, kinds.begin(), kinds.end());  // last_tile_dims
-  return bytes;
-}
-
 graph::Literal part_of(const graph::Literal& whole, const Sharding& sharding, int64_t device) {
   if (sharding.replicated()) return whole;
-  const graph::Type type = sharding.local(whole.type());
+  const graph::Type type = sharding.padded_local(whole.type());
   const std::vector<std::byte> all = whole.dense();
   std::vector<std::byte> bytes(static_cast<size_t>(type.byte_count()));
   if (sharding.term(device) != 0) return {type, std::move(bytes)};
@@ -403,4 +375,4 @@ graph::Literal joined(std::span<const graph::Literal> parts, const graph::Type& 
   return {whole, std::move(all)};
 }
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

@@ -1,4 +1,4 @@
-#include "pjrt/child.h"
+#include "spmd/child.h"
 
 #include <cerrno>
 #include <chrono>
@@ -20,7 +20,7 @@
 
 extern char** environ;
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 namespace {
 
@@ -134,4 +134,4 @@ std::string Child::end() {
   return text.empty() ? how : fmt::format("{}: {}", how, text);
 }
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

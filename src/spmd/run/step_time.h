@@ -8,13 +8,15 @@
 
 #include "collectives/predict.h"
 #include "fabric/platform.h"
-#include "pjrt/program.h"
+#include "runtime/settings.h"
+#include "spmd/run/parallel.h"
 #include "spmd/schedule.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 // The machine that a program of several devices runs on.
-fabric::Platform platform_of(const Program& program);
+// `settings`: what its devices are.
+fabric::Platform platform_of(const ParallelProgram& program, const runtime::Settings& settings);
 // One job for each group; a permute's pairs are one job of all devices. `cores`: of each device.
 std::vector<collectives::Job> jobs_of(const ParallelProgram::Collective& collective,
                                       const collectives::RankCores& cores);
@@ -25,13 +27,13 @@ struct CollectiveCost {
   double hbm_bytes = 0;  // read and written in a device's memory
 };
 // nullopt where nobody knows.
-std::optional<CollectiveCost> collective_cost(const Program& program,
-                                              const ParallelProgram::Collective& collective);
+std::optional<CollectiveCost> collective_cost(const ParallelProgram::Collective& collective, int64_t devices,
+                                              const runtime::Settings& settings);
 
 // Stages that follow each other, and when they run.
 struct StageTimes {
   std::vector<ParallelProgram::Stage> stages;
-  spmd::Schedule schedule;  // a step for each stage
+  Schedule schedule;  // a step for each stage
   // Of a stage's regions: one iteration of each, and how many there are of it in a run of the stage.
   struct Region;
   std::vector<std::vector<Region>> regions;
@@ -46,6 +48,6 @@ struct StageTimes::Region {
 
 // Iterations of loops that the host leads follow each other, and nothing outside of them runs meanwhile. What
 // is not known of parts and collectives takes no time here.
-StageTimes stage_times(const Program& program);
+StageTimes stage_times(const ParallelProgram& program, const runtime::Settings& settings);
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

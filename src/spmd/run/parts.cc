@@ -1,11 +1,11 @@
-#include "pjrt/parts.h"
+#include "spmd/run/parts.h"
 
 #include <cstring>
 
 #include "base/fault.h"
 #include "runtime/model_file.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 namespace {
 
@@ -113,4 +113,4 @@ Parts Parts::of_bytes(std::string_view bytes) {
   return parts;
 }
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

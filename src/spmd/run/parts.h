@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "pjrt/shardy.h"
+#include "spmd/shardy.h"
 #include "runtime/model.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 class Parts {
  public:
@@ -45,4 +45,4 @@ void append_sized(std::string& to, std::string_view part);
 // Takes one off the front; input fault where there is none.
 std::string take_sized(std::string_view& from);
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd

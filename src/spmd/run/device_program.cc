@@ -1,4 +1,4 @@
-#include "pjrt/device_program.h"
+#include "spmd/run/device_program.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -7,11 +7,11 @@
 
 #include "base/fault.h"
 #include "deploy/deploy.h"
-#include "pjrt/wide_numbers.h"
+#include "spmd/run/wide_numbers.h"
 #include "runtime/timing.h"
 #include "runtime/unwritten.h"
 
-namespace opentrn::pjrt {
+namespace opentrn::spmd {
 
 std::unique_ptr<DeviceProgram> compile_for_device(const graph::Module& module, const DeviceOptions& options) {
   expect_narrow_constants(module);
@@ -103,4 +103,4 @@ DeviceProgram::Predicted DeviceProgram::predicted() const {
 
 trace::Trace DeviceProgram::timeline() const { return runtime::timeline(*model_, trips()); }
 
-}  // namespace opentrn::pjrt
+}  // namespace opentrn::spmd
