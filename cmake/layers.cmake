@@ -24,7 +24,7 @@ set(OPENTRN_LAYERS
   "sim/ranks:base,arch,fabric,collectives,traffic,isa,trace,backend,sim/timing"
   "profile:arch,isa,trace"
   "compiler/analysis:base,numerics,graph,isa"
-  "spmd:base,graph"
+  "spmd:base,arch,graph,compiler/analysis"
   "compiler/rewrite:graph,compiler/analysis"
   "compiler/lowering:base,numerics,arch,graph,isa,cost,backend,compiler/analysis"
   "compiler/canonicalise:base,numerics,graph,compiler/analysis,compiler/rewrite,compiler/lowering"
@@ -43,7 +43,7 @@ set(OPENTRN_LAYERS
   "pjrt:base,device,arch,traffic,spmd,spmd/run,graph,import,compiler/canonicalise,compiler,isa,sim/functional,trace,runtime"
   "monitor:base,device,arch,fabric"
   "cli:base,device,numerics,arch,fabric,serving,collectives,mpi,traffic,planner,planner/compiled,monitor,graph,import,compiler"
-  "python:base,numerics,arch,fabric,collectives,traffic,sim/ranks,graph,import,isa,sim/functional,sim/timing,backend,compiler/analysis,compiler,profile,runtime,deploy,decoder,serving,server,nki,device,monitor,cli"
+  "python:base,numerics,arch,fabric,collectives,traffic,sim/ranks,graph,import,isa,sim/functional,sim/timing,backend,compiler/analysis,compiler,profile,runtime,deploy,spmd/run,decoder,serving,server,nki,device,monitor,cli"
   "torch:runtime"
 )
 

@@ -121,7 +121,8 @@ void Program::spread(Shardy& shardy) {
   const auto sharding_of = [&](const std::vector<graph::Dictionary>& attributes, size_t i) {
     if (i < attributes.size())
       if (const auto found = attributes[i].find("sdy.sharding"); found != attributes[i].end())
-        if (const auto* text = found->second.get<graph::Opaque>()) return spmd::parse_sharding(text->text, meshes);
+        if (const auto* text = found->second.get<graph::Opaque>())
+          return spmd::parse_sharding(text->text, meshes);
     return Sharding{};
   };
   const graph::Function& entry = module_.entry();
@@ -175,11 +176,11 @@ DeviceOptions Program::device_options(const Settings& settings) {
   flags_without_effect_ = flags.without_effect;
   flags_without_effect_.insert(flags_without_effect_.end(), options_.without_effect.begin(),
                                options_.without_effect.end());
-  DeviceOptions options{
-      compiler::options_from(settings.generation, flags.options), 0, false, &parts_, host_calls()};
+  DeviceOptions options{compiler::options_from(settings.generation, flags.options), 0, false, &parts_,
+                        host_calls()};
   options.compiler.stochastic_rounding |= settings.rounds_stochastically;
   options.compiler.strict = settings.strict;
-  options.compiler.hbm_bytes_of_core = hbm_bytes_of_core(settings) + donated_bytes();
+  options.compiler.hbm_bytes_of_core = spmd::hbm_bytes_of_core(settings) + donated_bytes();
   options.check = check_ = settings.check;
   // Programs draw apart.
   options.rounding_seed = fnv1a(code_) + settings.rounding_seed;

@@ -1,9 +1,9 @@
 // A module made ready to run: compiled for the device, or, where an op has no device kernel, held by the
 // reference evaluator on the host.
 //
-// A program over several devices runs on each, as Shardy spreads it (src/spmd/run/parallel.h). One that Shardy cannot
-// spread runs as a whole: parts of arrays are joined, one device computes, and results are cut; regions that
-// devices run each for themselves (src/spmd/run/manual.h) do so.
+// A program over several devices runs on each, as Shardy spreads it (src/spmd/run/parallel.h). One that
+// Shardy cannot spread runs as a whole: parts of arrays are joined, one device computes, and results are cut;
+// regions that devices run each for themselves (src/spmd/run/manual.h) do so.
 #pragma once
 
 #include <atomic>

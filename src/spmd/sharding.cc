@@ -175,8 +175,8 @@ std::vector<int64_t> strides_of(const graph::Type& type, int64_t element) {
   return strides;
 }
 
-// Copies the rows (innermost dimension) of a device's part between the array and the part; padding of the part
-// is left out.
+// Copies the rows (innermost dimension) of a device's part between the array and the part; padding of the
+// part is left out.
 template <typename Copy>
 void for_rows(const graph::Type& whole, const graph::Type& part, const Sharding& sharding, int64_t device,
               Copy&& copy) {

@@ -64,7 +64,8 @@ Cost cost_of(const ParallelProgram& program, const runtime::Settings& settings) 
       cost.compute_us.reset();
       if (cost.why.empty()) cost.why = "it has a loop whose trips depend on values, and has not run";
     }
-    if (stage.collective && !collective_cost(*stage.collective, program.devices(), settings)) cost.collectives_us.reset();
+    if (stage.collective && !collective_cost(*stage.collective, program.devices(), settings))
+      cost.collectives_us.reset();
   });
   if (!cost.compute_us) return cost;
   cost.device_us = times.end_ns / 1e3;

@@ -12,12 +12,16 @@
 #include "graph/literal.h"
 #include "graph/module.h"
 #include "runtime/model.h"
+#include "runtime/settings.h"
 #include "runtime/timing.h"
 #include "spmd/run/host_calls.h"
 #include "spmd/run/parts.h"
 #include "trace/trace.h"
 
 namespace opentrn::spmd {
+
+// HBM that one logical core may use: its share of its chip's.
+int64_t hbm_bytes_of_core(const runtime::Settings& settings);
 
 struct DeviceOptions {
   compiler::Options compiler;

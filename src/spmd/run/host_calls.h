@@ -14,12 +14,13 @@ namespace opentrn::spmd {
 struct HostCalls {
   // Whether an op is a call of the host.
   std::function<bool(const graph::Op& op)> is_call;
-  // Whether such a call is made once for all devices, each of which has the whole operands and gets the results.
+  // Whether such a call is made once for all devices, each of which has the whole operands and gets the
+  // results.
   std::function<bool(const graph::Op& op)> is_for_all_devices;
   // Makes a call.
   graph::eval::CustomCallHandler call;
-  // Compares a module on the device with float64, op by op; a Fault names the first op whose error rounding does
-  // not explain. Empty: nothing is compared.
+  // Compares a module on the device with float64, op by op; a Fault names the first op whose error rounding
+  // does not explain. Empty: nothing is compared.
   std::function<void(const graph::Module& module, std::span<const graph::Literal> arguments)> check;
 };
 

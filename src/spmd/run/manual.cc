@@ -7,9 +7,9 @@
 #include "base/fault.h"
 #include "graph/eval/evaluate.h"
 #include "graph/op_definitions.h"
-#include "spmd/run/device_program.h"
-#include "spmd/extract.h"
 #include "runtime/device_call.h"
+#include "spmd/extract.h"
+#include "spmd/run/device_program.h"
 
 namespace opentrn::spmd {
 

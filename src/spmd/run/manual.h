@@ -10,9 +10,9 @@
 
 #include "graph/literal.h"
 #include "graph/module.h"
+#include "runtime/model.h"
 #include "spmd/run/device_program.h"
 #include "spmd/sharding.h"
-#include "runtime/model.h"
 
 namespace opentrn::spmd {
 

@@ -12,8 +12,8 @@
 #include "device/presence.h"
 #include "graph/eval/process_groups.h"
 #include "graph/op_definitions.h"
-#include "spmd/extract.h"
 #include "runtime/device_call.h"
+#include "spmd/extract.h"
 
 namespace opentrn::spmd {
 
@@ -369,7 +369,8 @@ std::vector<ParallelProgram::Values> ParallelProgram::run_devices(const Step& st
         results[device].push_back({std::move(result)});
       executions[device] = device::last_execution();
     } else {
-      results[device] = graph::eval::evaluate(module_, step.function, inputs[device], evaluator_options(host_));
+      results[device] =
+          graph::eval::evaluate(module_, step.function, inputs[device], evaluator_options(host_));
     }
   }
   for (size_t device = 0; device < devices_; ++device)

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "spmd/shardy.h"
 #include "runtime/model.h"
+#include "spmd/shardy.h"
 
 namespace opentrn::spmd {
 
