@@ -170,4 +170,6 @@ std::optional<std::vector<RuntimeValue>> call_host(const graph::Op& op, const gr
   return results;
 }
 
+spmd::HostCalls host_calls() { return {is_host_call, is_for_all_devices, call_host, check_on_host}; }
+
 }  // namespace opentrn::pjrt

@@ -9,6 +9,7 @@
 
 #include "graph/eval/evaluate.h"
 #include "graph/module.h"
+#include "spmd/run/host_calls.h"
 
 namespace opentrn::pjrt {
 
@@ -37,5 +38,8 @@ bool is_for_all_devices(const graph::Op& op);
 // As graph::eval::CustomCallHandler. Input fault with the exception's text where the Python function raises.
 std::optional<std::vector<graph::eval::RuntimeValue>> call_host(
     const graph::Op& op, const graph::Module& module, std::span<const graph::eval::RuntimeValue> operands);
+
+// The four for programs of several devices.
+spmd::HostCalls host_calls();
 
 }  // namespace opentrn::pjrt

@@ -10,6 +10,7 @@
 #include "base/fault.h"
 #include "device/presence.h"
 #include "runtime/accounting.h"
+#include "spmd/run/device_program.h"
 
 namespace opentrn::pjrt {
 
@@ -17,16 +18,7 @@ namespace {
 
 Client* g_current = nullptr;
 
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-
 }  // namespace
-
-int64_t hbm_bytes_of_core(const Settings& settings) {
-  for (const arch::Chip& chip : arch::default_tables().chips())
-    if (chip.generation == settings.generation)
-      return static_cast<int64_t>(chip.memory_gib * kGiB) / chip.cores * settings.physical_cores_per_core;
-  throw Fault(FaultKind::kInternal, "", "no chip of this generation");
-}
 
 abi::NamedValue& NamedValues::next(std::string name, abi::ValueKind kind) {
   const std::string& kept = texts_.emplace_back(std::move(name));
@@ -115,7 +107,7 @@ void Client::add_device(int at, int core) {
                                    processes ? fmt::format("process={}, ", at) : "", core, settings.target);
   device->attributes.add("core", int64_t{core});
   device->attributes.add("target", settings.target);
-  device->bytes_limit = hbm_bytes_of_core(settings);
+  device->bytes_limit = spmd::hbm_bytes_of_core(settings);
   device->memory = {static_cast<int>(i), device.get(), fmt::format("NeuronDeviceMemory(device={})", i),
                     fmt::format("HBM of NeuronDevice(id={})", i)};
   devices.push_back(device.get());

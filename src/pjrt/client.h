@@ -14,10 +14,10 @@
 #include "base/fork.h"
 #include "pjrt/abi.h"
 #include "pjrt/processes.h"
-#include "pjrt/shardy.h"
 #include "pjrt/usage.h"
 #include "pjrt/worker.h"
 #include "runtime/settings.h"
+#include "spmd/shardy.h"
 
 namespace opentrn::pjrt {
 
@@ -107,9 +107,6 @@ struct Client {
  private:
   void add_device(int process, int core);
 };
-
-// HBM that one logical core may use: its share of its chip's.
-int64_t hbm_bytes_of_core(const Settings& settings);
 
 inline constexpr std::string_view kPlatform = "neuron";
 inline constexpr std::string_view kMemoryKind = "device";

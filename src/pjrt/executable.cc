@@ -7,9 +7,10 @@
 
 #include "base/interrupt.h"
 #include "device/presence.h"
-#include "pjrt/cost.h"
 #include "pjrt/element.h"
 #include "pjrt/layouts.h"
+#include "pjrt/op_sharding.h"
+#include "pjrt/process_meeting.h"
 #include "pjrt/timeline.h"
 
 namespace opentrn::pjrt {
@@ -47,7 +48,7 @@ struct Call {
       std::vector<std::vector<graph::Literal>> values) const {
     std::vector<std::vector<graph::Literal>> all(process_of.size());
     for (size_t i = 0; i < own.size(); ++i) all[own[i]] = std::move(values[i]);
-    Meeting meeting(*processes, process_of, place);
+    ProcessMeeting meeting(*processes, process_of, place);
     auto results = program->run(std::move(all), &meeting);
     std::vector<std::vector<graph::Literal>> made;
     for (const size_t at : own) made.push_back(std::move(results[at]));
@@ -162,7 +163,7 @@ Executable::Executable(std::shared_ptr<const Program> from)
 
 const NamedValues& Executable::costs() {
   std::call_once(costs_known_, [&] {
-    const Cost cost = cost_of(*program);
+    const spmd::Cost cost = program->cost();
     if (!cost.on_device) return;
     costs_.add("flops", cost.model_flops);
     costs_.add("instructions", cost.instructions);

@@ -13,7 +13,6 @@
 #include "import/load.h"
 #include "pjrt/callback.h"
 #include "pjrt/client.h"
-#include "pjrt/device_program.h"
 #include "runtime/device_call.h"
 #include "sim/functional/custom_op.h"
 
@@ -118,17 +117,18 @@ void Program::spread(Shardy& shardy) {
     throw Fault(FaultKind::kNotModelled, "pjrt.replicas",
                 fmt::format("{} runs {} replicas of its program", name_, options_.replicas),
                 "use partitions, as JAX's shardings do");
-  const Meshes meshes = meshes_of(module_);
+  const spmd::Meshes meshes = spmd::meshes_of(module_);
   const auto sharding_of = [&](const std::vector<graph::Dictionary>& attributes, size_t i) {
     if (i < attributes.size())
       if (const auto found = attributes[i].find("sdy.sharding"); found != attributes[i].end())
-        if (const auto* text = found->second.get<graph::Opaque>()) return parse_sharding(text->text, meshes);
+        if (const auto* text = found->second.get<graph::Opaque>())
+          return spmd::parse_sharding(text->text, meshes);
     return Sharding{};
   };
   const graph::Function& entry = module_.entry();
   if (options_.partitions > 1) partition_ = parts_.partition([&] { return shardy.partition(code_); });
   const auto found_by_shardy = [](const std::vector<std::string>& texts, size_t i) {
-    return i < texts.size() && !texts[i].empty() ? parse_sharding(texts[i], {}) : Sharding{};
+    return i < texts.size() && !texts[i].empty() ? spmd::parse_sharding(texts[i], {}) : Sharding{};
   };
   for (size_t i = 0; i < whole_inputs_.size(); ++i) {
     input_shardings_.push_back(partition_ ? found_by_shardy(partition_->inputs, i)
@@ -176,10 +176,11 @@ DeviceOptions Program::device_options(const Settings& settings) {
   flags_without_effect_ = flags.without_effect;
   flags_without_effect_.insert(flags_without_effect_.end(), options_.without_effect.begin(),
                                options_.without_effect.end());
-  DeviceOptions options{compiler::options_from(settings.generation, flags.options), 0, false, &parts_};
+  DeviceOptions options{compiler::options_from(settings.generation, flags.options), 0, false, &parts_,
+                        host_calls()};
   options.compiler.stochastic_rounding |= settings.rounds_stochastically;
   options.compiler.strict = settings.strict;
-  options.compiler.hbm_bytes_of_core = hbm_bytes_of_core(settings) + donated_bytes();
+  options.compiler.hbm_bytes_of_core = spmd::hbm_bytes_of_core(settings) + donated_bytes();
   options.check = check_ = settings.check;
   // Programs draw apart.
   options.rounding_seed = fnv1a(code_) + settings.rounding_seed;
@@ -197,11 +198,11 @@ void Program::compile(const Settings& settings) {
                   "shard dimensions that the mesh divides, or run without OPENTRN_STRICT=1");
     graph::walk(*flat_, flat_->body(), [&](graph::OpId id) {
       const graph::Op& op = flat_->op(id);
-      if (!is_manual_computation(op)) return;
+      if (!spmd::is_manual_computation(op)) return;
       const auto [made, fresh] = manual_.try_emplace(&op, module_, *flat_, op, options_.partitions, options);
       if (host_reason_.empty()) host_reason_ = made->second.host_reason();
     });
-    if (manual_.empty() && ParallelProgram::is_needed(*flat_))
+    if (manual_.empty() && ParallelProgram::is_needed(*flat_, options.host))
       parallel_ = std::make_unique<ParallelProgram>(module_, *flat_, 1, options);
   }
   spread_results();
@@ -210,7 +211,7 @@ void Program::compile(const Settings& settings) {
     throw Fault(FaultKind::kNotModelled, "compiler.no_lowering", host_reason_);
   if (!manual_.empty() || parallel_) return;
   try {
-    model_ = compile_for_device(module_, options);
+    model_ = spmd::compile_for_device(module_, options);
     flat_.reset();
   } catch (const Fault& fault) {
     if (fault.kind() != FaultKind::kNotModelled || settings.strict) throw;
@@ -267,14 +268,19 @@ std::vector<std::vector<graph::Literal>> Program::run(std::vector<std::vector<gr
   for (size_t i = 0; i < whole_inputs_.size(); ++i) {
     std::vector<graph::Literal> parts;
     for (const auto& of_device : arguments) parts.push_back(of_device[i]);
-    whole.push_back(joined(parts, whole_inputs_[i], input_shardings_[i]));
+    whole.push_back(spmd::joined(parts, whole_inputs_[i], input_shardings_[i]));
   }
   const std::vector<graph::Literal> results = run_whole(whole);
   std::vector<std::vector<graph::Literal>> parts(arguments.size());
   for (size_t device = 0; device < parts.size(); ++device)
     for (size_t i = 0; i < results.size(); ++i)
-      parts[device].push_back(part_of(results[i], output_shardings_[i], static_cast<int64_t>(device)));
+      parts[device].push_back(spmd::part_of(results[i], output_shardings_[i], static_cast<int64_t>(device)));
   return parts;
+}
+
+spmd::Cost Program::cost() const {
+  if (model_) return spmd::cost_of(*model_);
+  return parallel_ ? spmd::cost_of(*parallel_, settings_) : spmd::cost_on_host(host_reason_);
 }
 
 std::vector<graph::Literal> Program::run_whole(std::span<const graph::Literal> arguments) const {
@@ -328,7 +334,7 @@ std::string Program::local_text() const {
 std::string Program::serialised() const {
   std::string bytes(kMagic);
   for (const std::string& part : {options_bytes_, code_, compiled_under_, parts_.to_bytes()})
-    append_sized(bytes, part);
+    spmd::append_sized(bytes, part);
   return bytes;
 }
 
@@ -338,8 +344,8 @@ std::shared_ptr<const Program> Program::deserialised(std::string_view bytes, con
     throw Fault(FaultKind::kInput, "pjrt.serialised", "this is no executable of OpenTrn's",
                 "remove it from the compilation cache");
   bytes.remove_prefix(kMagic.size());
-  std::string options = take_sized(bytes), code = take_sized(bytes);
-  const std::string under = take_sized(bytes), parts = take_sized(bytes);
+  std::string options = spmd::take_sized(bytes), code = spmd::take_sized(bytes);
+  const std::string under = spmd::take_sized(bytes), parts = spmd::take_sized(bytes);
   return std::make_shared<const Program>(
       std::move(code), std::move(options), settings, shardy,
       under == compiled_under(settings) ? Parts::of_bytes(parts) : Parts{});

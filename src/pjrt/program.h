@@ -1,9 +1,9 @@
 // A module made ready to run: compiled for the device, or, where an op has no device kernel, held by the
 // reference evaluator on the host.
 //
-// A program over several devices runs on each, as Shardy spreads it (parallel.h). One that Shardy cannot
-// spread runs as a whole: parts of arrays are joined, one device computes, and results are cut; regions that
-// devices run each for themselves (manual.h) do so.
+// A program over several devices runs on each, as Shardy spreads it (src/spmd/run/parallel.h). One that
+// Shardy cannot spread runs as a whole: parts of arrays are joined, one device computes, and results are cut;
+// regions that devices run each for themselves (src/spmd/run/manual.h) do so.
 #pragma once
 
 #include <atomic>
@@ -18,17 +18,27 @@
 #include "graph/module.h"
 #include "pjrt/compile_options.h"
 #include "pjrt/layouts.h"
-#include "pjrt/manual.h"
-#include "pjrt/parallel.h"
-#include "pjrt/parts.h"
-#include "pjrt/sharding.h"
-#include "pjrt/shardy.h"
 #include "runtime/model.h"
 #include "runtime/settings.h"
+#include "spmd/run/cost.h"
+#include "spmd/run/manual.h"
+#include "spmd/run/parallel.h"
+#include "spmd/run/parts.h"
+#include "spmd/sharding.h"
+#include "spmd/shardy.h"
 
 namespace opentrn::pjrt {
 
 using runtime::Settings;
+using spmd::DeviceOptions;
+using spmd::DeviceProgram;
+using spmd::ManualComputation;
+using spmd::Meeting;
+using spmd::ParallelProgram;
+using spmd::Partition;
+using spmd::Parts;
+using spmd::Sharding;
+using spmd::Shardy;
 
 class Program {
  public:
@@ -63,6 +73,8 @@ class Program {
   // The program as one for the device; null where it is in parts, or not on a device.
   const DeviceProgram* device_program() const { return model_.get(); }
   const ParallelProgram* parallel() const { return parallel_.get(); }
+  // Of one run on one device, by the timing model.
+  spmd::Cost cost() const;
 
   // Values by device. Any number of threads. `meeting`: where several processes run the program; each gives
   // arguments of its own devices, and has right results of those.

@@ -9,11 +9,14 @@
 
 #include "base/fault.h"
 #include "isa/definitions.h"
-#include "pjrt/cost.h"
-#include "pjrt/step_time.h"
 #include "pjrt/xspace.h"
+#include "spmd/run/step_time.h"
+#include "trace/trace.h"
 
 namespace opentrn::pjrt {
+
+using spmd::Cost;
+using spmd::StageTimes;
 
 namespace {
 
@@ -96,14 +99,14 @@ class Writer {
 
   const StageTimes& times_once(const Program& program) {
     const auto [found, fresh] = stage_times_.try_emplace(&program);
-    if (fresh) found->second = stage_times(program);
+    if (fresh) found->second = spmd::stage_times(*program.parallel(), program.settings());
     return found->second;
   }
 
   const Cost& cost_once(const Program& program) {
     const auto [found, fresh] = costs_.try_emplace(&program);
     if (!fresh) return found->second;
-    found->second = cost_of(program);
+    found->second = program.cost();
     const Cost& cost = found->second;
     if (!cost.compute_us)
       warnings_.insert(fmt::format("no device time for {}: {}", program.name(), cost.why));

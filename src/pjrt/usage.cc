@@ -10,8 +10,9 @@
 
 #include "arch/price.h"
 #include "arch/timing_table.h"
-#include "pjrt/cost.h"
-#include "pjrt/step_traffic.h"
+#include "spmd/run/cost.h"
+#include "spmd/run/step_traffic.h"
+#include "traffic/traffic.h"
 
 namespace opentrn::pjrt {
 
@@ -19,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-void add_cost(json& row, const Cost& cost) {
+void add_cost(json& row, const spmd::Cost& cost) {
   if (!cost.on_device) row["on_host"] = cost.why;
   if (!cost.why.empty()) row["why"] = cost.why;
   if (cost.device_us) {
@@ -39,7 +40,7 @@ void add_cost(json& row, const Cost& cost) {
 
 // What a run would take at least if both physical cores of a logical one shared its compute evenly: the HBM
 // stack is the same, and what collectives expose would not become less.
-void add_bound_of_both(json& row, const Cost& cost, const Settings& settings) {
+void add_bound_of_both(json& row, const spmd::Cost& cost, const Settings& settings) {
   if (settings.physical_cores_per_core != 2 || !cost.device_us) return;
   const arch::TimingTable& table = arch::timing(settings.generation);
   const double stack_bytes_per_us =
@@ -115,10 +116,12 @@ std::string Usage::text(const Rows& rows, const Settings& settings, int64_t byte
              {"fingerprint", fingerprint},   {"runs", used.runs},
              {"devices", used.devices},      {"host_s", used.host_seconds},
              {"device_us", nullptr}};
-    const Cost cost = cost_of(*used.program);
+    const spmd::Cost cost = used.program->cost();
     add_cost(row, cost);
     add_bound_of_both(row, cost, settings);
-    if (const auto traffic = traffic_of(*used.program)) row["traffic"] = traffic::json(*traffic);
+    if (const ParallelProgram* parallel = used.program->parallel())
+      if (const auto traffic = spmd::traffic_of(*parallel, used.program->name(), used.program->settings()))
+        row["traffic"] = traffic::json(*traffic);
     programs.push_back(std::move(row));
   }
   return json{

@@ -122,21 +122,6 @@ using Dimensions = std::map<std::string, int64_t>;
 // Bytes, as the system has them: Python's str of a name that is not UTF-8 converts to nothing else.
 using Path = std::filesystem::path;
 
-// Text that was handed over, or a file of any format; `dimensions` are those that an ONNX model leaves open.
-graph::Module module_of(const std::optional<std::string>& text, const Path& path,
-                        const Dimensions& dimensions) {
-  sim::load_custom_ops_of_environment();
-  if (!text && path.extension() == ".onnx")
-    return import::onnx::import_file(path, {.dimensions = dimensions, .constants = {}});
-  if (!dimensions.empty())
-    throw Fault(FaultKind::kInput, "import.dimension",
-                fmt::format("'{}' is no dimension of {}: its shapes are all stated",
-                            dimensions.begin()->first, path.string()),
-                "leave it out");
-  if (text) return graph::parse_module(*text, path.string());
-  return import::load_file(path.string());
-}
-
 using OptionNames = std::map<std::string, std::string>;
 
 std::shared_ptr<LoadedModel> compile_model(const std::optional<std::string>& text, const Path& path,
@@ -458,6 +443,20 @@ nb::dict tap(const graph::Module& module) {
 }
 
 }  // namespace
+
+graph::Module module_of(const std::optional<std::string>& text, const Path& path,
+                        const Dimensions& dimensions) {
+  sim::load_custom_ops_of_environment();
+  if (!text && path.extension() == ".onnx")
+    return import::onnx::import_file(path, {.dimensions = dimensions, .constants = {}});
+  if (!dimensions.empty())
+    throw Fault(FaultKind::kInput, "import.dimension",
+                fmt::format("'{}' is no dimension of {}: its shapes are all stated",
+                            dimensions.begin()->first, path.string()),
+                "leave it out");
+  if (text) return graph::parse_module(*text, path.string());
+  return import::load_file(path.string());
+}
 
 void bind_models(nb::module_& module) {
   nb::class_<LoadedModel>(module, "LoadedModel")

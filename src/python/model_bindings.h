@@ -1,10 +1,22 @@
 // opentrn._core: models compiled from graphs. opentrn/model/ is how users reach them.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
 #include <nanobind/nanobind.h>
+
+#include "graph/module.h"
 
 namespace opentrn::python {
 
 void bind_models(nanobind::module_& module);
+
+// Text that was handed over, or a file of any format; `dimensions` are those that an ONNX model leaves open.
+graph::Module module_of(const std::optional<std::string>& text, const std::filesystem::path& path,
+                        const std::map<std::string, int64_t>& dimensions);
 
 }  // namespace opentrn::python

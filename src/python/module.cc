@@ -13,6 +13,7 @@
 #include "python/model_bindings.h"
 #include "python/nccom_bindings.h"
 #include "python/server_bindings.h"
+#include "python/sharded_bindings.h"
 #include "python/tile_objects.h"
 #include "python/timing_bindings.h"
 #include "python/tools_bindings.h"
@@ -50,6 +51,7 @@ NB_MODULE(_core, module) {
   bind_graph(graph);
   bind_import(graph);
   bind_models(module);
+  bind_sharded_models(module);
   bind_decoder(module);
   bind_server(module);
   bind_kernels(module);

@@ -22,6 +22,7 @@ from opentrn.base.files import new_file
 from opentrn.cli import help as cli_help
 from opentrn.cli import interrupts as cli_interrupts
 from opentrn.cli import loops as cli_loops
+from opentrn.cli import sharded as cli_sharded
 from opentrn.cli import streams as cli_streams
 from opentrn.cli import style as cli_style
 from opentrn.cli.errors import CAPACITY, INPUT, INTERNAL, NOT_MODELLED, PROGRAM, UNSPECIFIED, report
@@ -296,6 +297,7 @@ def _add_kernel_options(parser: argparse.ArgumentParser, also: str = "") -> cli_
     cli_model.add_overrides(groups.target, "change a table value, timing.v3.constant.hbm_sustained_gb_s=300")
     _add_kernel_only(groups.kernel)
     cli_model.add_compilation(groups.model)
+    cli_sharded.add_options(groups.model)
     cli_model.add_no_cache(groups.model)
     cli_model.add_progress(groups.output)
     groups.output.add_argument(
@@ -593,6 +595,8 @@ def _profile(options: argparse.Namespace) -> int:
         result = _time_program_file(options)
     elif cli_model.is_model(options.kernel):
         _refuse_kernel_options(options)
+        if cli_sharded.is_wanted(options):
+            return cli_sharded.profile_command(options)
         with Progress(options) as progress:
             cli_model.begin_loading(progress, options.kernel)
             model = cli_model.load_one(options, options.kernel)
@@ -631,6 +635,10 @@ def _disasm(options: argparse.Namespace) -> int:
         return 0
     if cli_model.is_model(options.kernel):
         _refuse_kernel_options(options)
+        if cli_sharded.is_wanted(options):
+            raise InputError(
+                "disasm lists the program of one NeuronCore", label="cli.argument", hint="leave --mesh out"
+            )
         sys.stdout.write(cli_model.load_one(options, options.kernel).program_text())
         return 0
     with Progress(options) as progress:

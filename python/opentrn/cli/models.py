@@ -16,6 +16,7 @@ import numpy as np
 from opentrn.base.files import new_file
 from opentrn.base.units import size_text
 from opentrn.cli import interrupts as cli_interrupts
+from opentrn.cli import sharded as cli_sharded
 from opentrn.cli import style as cli_style
 from opentrn.cli.coverage import coverage_command
 from opentrn.cli.inputs import Inputs, inputs_of
@@ -115,6 +116,8 @@ def compile_command(options: argparse.Namespace) -> int:
     from opentrn.kernel.run import predicted_text
     from opentrn.settings import environment
 
+    if cli_sharded.is_wanted(options):
+        return cli_sharded.compile_command(options)
     options.target = environment.target(options.target)
     require_writable(options, "output", "report")
     with Progress(options) as progress:
@@ -312,6 +315,8 @@ def run_command(options: argparse.Namespace) -> int:
     from opentrn.cli.commands import _output_facts, _output_text, print_assumptions
     from opentrn.kernel.run import predicted_text
 
+    if cli_sharded.is_wanted(options):
+        return cli_sharded.run_command(options)
     with Progress(options) as progress:
         begin_loading(progress, options.kernel)
         loaded = load(options, options.kernel)
@@ -643,7 +648,7 @@ def refuse_model_options(options: argparse.Namespace) -> None:
     --no-cache is none of them: what is no model is never taken from the cache. Kernels round stochastically too.
     """
     of_models = argparse.ArgumentParser(add_help=False)
-    for add in (add_compilation, add_running):
+    for add in (add_compilation, add_running, cli_sharded.add_options):
         add(of_models)
     refuse_options(options, of_models, "of models, and this is none")
 
@@ -720,6 +725,7 @@ def add_commands(commands: Any) -> None:
     add_overrides(target, "change a table value for the predicted time")
     how = compile_parser.add_argument_group("compilation")
     add_compilation(how)
+    cli_sharded.add_options(how)
     add_stochastic_rounding(how)
     add_no_cache(how)
     how.add_argument("--strict", action="store_true",

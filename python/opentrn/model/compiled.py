@@ -33,6 +33,7 @@ from opentrn.settings.compiler_options import PROGRAM_OPTIONS, CompilerOptions, 
 
 if TYPE_CHECKING:
     from opentrn.model.buckets import BucketedModel
+    from opentrn.model.sharded import Mesh, ShardedModel, Shardings
     from opentrn.model.stages import Stage, StagedModel
 
 __all__ = ["CompiledModel", "Coverage", "Port", "compile", "coverage", "load", "prepare"]
@@ -295,8 +296,10 @@ def compile(
     dimensions: Mapping[str, int | Sequence[int]] | None = None,
     strict: bool = False,
     cache: bool = False,
+    mesh: Mesh | None = None,
+    shardings: Shardings | None = None,
     **options: Any,
-) -> CompiledModel | BucketedModel | StagedModel:
+) -> CompiledModel | BucketedModel | StagedModel | ShardedModel:
     """Compile a model for one NeuronCore of `target`; None: of NEURON_PLATFORM_TARGET_OVERRIDE, else of trn2.
 
     source: a path to StableHLO text or bytecode, an HLO protocol buffer, an ONNX model or a program that torch.export
@@ -312,13 +315,19 @@ def compile(
     made to. `passes` of the result says which were. enable_stochastic_rounding: how the model's engines round when
     it is called (CompiledModel.round_stochastically), now and when its file is loaded. strict: refuse what no
     device kernel takes; else the host does it (CompiledModel.host_ops). cache: keep compiled models in a folder
-    and take what is there (opentrn.model.cache); `cached` of the result says which. Raises ValueError for a malformed
+    and take what is there (opentrn.model.cache); `cached` of the result says which. mesh: axes of several NeuronCores,
+    "dp=2,tp=4" or {"dp": 2, "tp": 4}; shardings: how tensors lie over them, {"layers.*.wq": "-,tp"}: both give a
+    ShardedModel (opentrn.model.sharded), which is not cached. Raises ValueError for a malformed
     model, an unknown target or option, NotModelled for an op that neither a device kernel nor the host can do, or with
     strict for one without a device kernel, by name and with its place in the model.
     """
     given = asdict(CompilerOptions(**options)) | {"strict": strict}
     options = option_texts(given)
     target = environment.target(target)
+    if mesh is not None or shardings is not None:
+        if cache:
+            raise InputError("models on a mesh are not cached", label="spmd.option", hint="leave cache out")
+        return _sharded(source, target, dimensions, options, mesh, shardings)
     exported = _exported(source, dimensions)
     if exported is not None:
         name = shown(source) if isinstance(source, (str, Path)) else "<exported program>"
@@ -358,6 +367,37 @@ def compile(
         found = {part.cached for _, part in model.buckets}
         model.cached = found.pop() if len(found) == 1 else "miss"
     return model
+
+
+def _sharded(
+    source: Any,
+    target: str,
+    dimensions: Mapping[str, int | Sequence[int]] | None,
+    options: dict[str, str],
+    mesh: Mesh | None,
+    shardings: Shardings | None,
+) -> ShardedModel:
+    """compile() for several NeuronCores."""
+    from opentrn.model import buckets, sharded
+
+    if mesh is None:
+        raise InputError("shardings without a mesh", label="spmd.mesh", hint='mesh="tp=4"')
+    words, annotations = sharded.mesh_text(mesh), sharded.annotations_of(shardings)
+    exported = _exported(source, dimensions, names=True)
+    if isinstance(source, graph.Module):
+        loaded = _core.shard_graph(source._raw, target, options, words, annotations)
+        return sharded.ShardedModel(loaded, target, words)
+    lists, several = buckets.sizes_given(dimensions if exported is None else None)
+    if several:
+        raise InputError("a model on a mesh has one size of each dimension", label="import.dimension")
+    text, path = (exported, "<exported program>") if exported is not None else _read(source)
+    if text is None and _core.is_model_file(path):
+        raise InputError(
+            f"{path} is compiled for one NeuronCore", label="spmd.source", hint="give the model it was made of"
+        )
+    sizes = {name: given[0] for name, given in lists.items()}
+    loaded = _core.shard_model(text, path, target, sizes, options, words, annotations)
+    return sharded.ShardedModel(loaded, target, words)
 
 
 def refused_by_importer(error: Exception) -> bool:
@@ -555,8 +595,8 @@ def _references(weights: str) -> bool:
     return weights == "reference"
 
 
-def _exported(source: Any, dimensions: Mapping[str, Any] | None) -> str | None:
-    """The text of an exported PyTorch program or its file; None for any other source."""
+def _exported(source: Any, dimensions: Mapping[str, Any] | None, names: bool = False) -> str | None:
+    """The text of an exported PyTorch program or its file; None for any other source. names: of tensors too."""
     if isinstance(source, str) and "\n" in source:
         return None
     if isinstance(source, (str, Path)):
@@ -580,7 +620,8 @@ def _exported(source: Any, dimensions: Mapping[str, Any] | None) -> str | None:
             label="import.dimension", hint="one size for each dimension",
         )
     sizes = {name: given[0] for name, given in lists.items()}
-    return export.to_text(source, sizes) if export.is_exported(source) else export.text_of(source, sizes)
+    program = source if export.is_exported(source) else export.load(source)
+    return export.to_text(program, sizes, names=names)
 
 
 def _read(source: str | Path) -> tuple[str | None, str]:

@@ -368,11 +368,16 @@ _SIZES: dict[Any, Callable[..., int]] = {
 
 
 def emit(
-    graph: fx.GraphModule, arguments: Sequence[Any], concrete: Callable[[Any], int], name: str = "graph"
+    graph: fx.GraphModule,
+    arguments: Sequence[Any],
+    concrete: Callable[[Any], int],
+    name: str = "graph",
+    names: Mapping[str, str] | None = None,
 ) -> Emitted:
     """The graph for arguments of these sizes.
 
-    arguments: Spec of a tensor; a tensor that becomes a constant; a number of a symbolic size; None.
+    arguments: Spec of a tensor; a tensor that becomes a constant; a number of a symbolic size; None. names: of
+    placeholders, which their arguments and constants carry in the text.
     Raises NoDeviceForm, which names op and line.
     """
     from opentrn.torch import ops  # noqa: F401  (fills RULES)
@@ -400,11 +405,14 @@ def emit(
                     why = f"input {node.name} is {given.dtype}, of which a device has no form"
                     raise NoDeviceForm(why, label="torch.type", **_first_reader(node))
                 value = Value(f"%a{number}", given.shape, given.dtype)
-                heads.append(f"{value.name}: {value.type}")
+                called = f' {{onnx.name = "{names[node.name]}"}}' if names and node.name in names else ""
+                heads.append(f"{value.name}: {value.type}{called}")
                 taken.append(number)
                 values[node] = value
             elif isinstance(given, torch.Tensor):
+                emitter.location = f' loc("{names[node.name]}")' if names and node.name in names else ""
                 values[node] = emitter.constant(given)
+                emitter.location = ""
             else:
                 values[node] = given
         elif node.op == "get_attr":

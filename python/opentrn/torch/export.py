@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -54,11 +54,14 @@ def load(path: str | Path) -> ExportedProgram:
         ) from error
 
 
-def to_text(program: ExportedProgram, dimensions: Mapping[str, int] | None = None) -> str:
+def to_text(
+    program: ExportedProgram, dimensions: Mapping[str, int] | None = None, *, names: bool = False
+) -> str:
     """The module, whose inputs are the user's tensors and whose results are what the model returns.
 
-    dimensions: sizes of the dynamic ones, by the names that they have in the program ("s0"). ValueError where one is
-    missing, and for a program that changes buffers; NoDeviceForm names an op that has no form, and its line.
+    dimensions: sizes of the dynamic ones, by the names that they have in the program ("s0"). names: inputs and
+    weights carry those of the program. ValueError where a size is missing, and for a program that changes buffers;
+    NoDeviceForm names an op that has no form, and its line.
     """
     with _without_torchs_own_warning(), interpolation.kept_whole():
         program = program.run_decompositions(decompositions.table())
@@ -73,7 +76,9 @@ def to_text(program: ExportedProgram, dimensions: Mapping[str, int] | None = Non
     module = program.graph_module
     held = {**program.state_dict, **program.constants}
     given: list[Any] = []
+    called: dict[str, str] = {}
     for row, node in zip(signature.input_specs, module.graph.find_nodes(op="placeholder")):
+        called[node.name] = str(row.target or node.name)
         if row.kind == InputKind.USER_INPUT:
             given.append(_input(node.meta["val"], sizes))
         elif row.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
@@ -83,7 +88,7 @@ def to_text(program: ExportedProgram, dimensions: Mapping[str, int] | None = Non
                 f"the exported program takes {row.kind.name.lower()} {row.target}, which is no tensor",
                 label="torch.export",
             )
-    return emit(module, given, sizes, "exported").text
+    return emit(module, given, sizes, "exported", called if names else {}).text
 
 
 def _input(traced: Any, sizes: Sizes) -> Any:
@@ -104,8 +109,3 @@ def _symbols(program: ExportedProgram, dimensions: dict[str, int]) -> dict[Any, 
             f"the exported program {what}; its dynamic dimensions: {named or 'none'}", label="import.dimension"
         )
     return {symbols[name]: size for name, size in dimensions.items()}
-
-
-def text_of(path: str | Path, dimensions: Mapping[str, int | Sequence[int]] | None = None) -> str:
-    """to_text() of a file."""
-    return to_text(load(path), dimensions)  # type: ignore[arg-type]

@@ -1,0 +1,60 @@
+// How arrays are cut, in the form that propagation and partition compute with.
+//
+// An axis here has a prime number of devices: the axis "tp" of a mesh with 8 devices is three axes of 2, of
+// which the first is outermost. So 4 heads can be cut by two of them and what is in a head by the third.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/type.h"
+#include "spmd/sharding.h"
+
+namespace opentrn::spmd {
+
+using Axes = std::vector<int>;   // of an AxisGrid, the first outermost
+using Cuts = std::vector<Axes>;  // by dimension of an array; no axis twice
+
+// The axes that both lists begin with.
+Axes common_prefix(const Axes& a, const Axes& b);
+bool is_whole(const Cuts& cuts);
+
+class AxisGrid {
+ public:
+  // `parts`: parts of axes that shardings name. NotModelled fault where two of them of one axis overlap.
+  explicit AxisGrid(Mesh mesh, std::span<const AxisPart> parts = {});
+
+  const Mesh& mesh() const { return mesh_; }
+  int64_t devices() const { return devices_; }
+  int64_t size(int axis) const { return axes_[static_cast<size_t>(axis)].size; }
+  // Product of the sizes.
+  int64_t count(const Axes& axes) const;
+  // Which shard of `count(axes)` a device holds.
+  int64_t index(const Axes& axes, int64_t device) const;
+  // Devices that differ along these axes only, in the order of index().
+  std::vector<std::vector<int64_t>> groups(const Axes& axes) const;
+  // Elements of a dimension that one device holds: where the devices do not divide it, the last ones hold
+  // less, or nothing, and padding.
+  int64_t local_size(int64_t size, const Axes& axes) const { return (size + count(axes) - 1) / count(axes); }
+  bool divides(const Axes& axes, int64_t size) const { return size % count(axes) == 0; }
+  graph::Type local(const graph::Type& whole, const Cuts& cuts) const;
+
+  // `rank`: of the array. Input fault where the sharding has more dimensions than that, or an axis twice.
+  Cuts cuts_of(const Sharding& sharding, int rank) const;
+  Sharding sharding_of(const Cuts& cuts) const;
+
+ private:
+  struct Axis {
+    std::string name;  // of the mesh's axis that it is a part of
+    int64_t before = 1, size = 1;
+  };
+  Axes axes_of(const AxisPart& part) const;
+
+  Mesh mesh_;
+  std::vector<Axis> axes_;
+  int64_t devices_ = 1;
+};
+
+}  // namespace opentrn::spmd

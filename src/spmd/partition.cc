@@ -1,0 +1,331 @@
+#include "spmd/partition.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/fault.h"
+#include "compiler/analysis/values.h"
+#include "graph/builder.h"
+#include "graph/copy.h"
+#include "spmd/reshard.h"
+
+namespace opentrn::spmd {
+
+using graph::Attr;
+using graph::Attribute;
+using graph::BlockId;
+using graph::Function;
+using graph::index_of;
+using graph::Literal;
+using graph::Op;
+using graph::OpId;
+using graph::OpKind;
+using graph::Type;
+using graph::ValueId;
+
+namespace {
+
+Cuts whole_cuts(const Type& type) { return Cuts(type.is_tensor() ? static_cast<size_t>(type.rank()) : 0); }
+
+bool has_dynamic_values(const Function& function) {
+  for (size_t i = 0; i < function.value_count(); ++i) {
+    const Type& type = function.type(ValueId{static_cast<uint32_t>(i)});
+    if (type.is_tensor() && !type.is_static()) return true;
+  }
+  return false;
+}
+
+// Copies an op's regions as they are; what they read from outside has been made before.
+class RegionCopier : public graph::Copier {
+ public:
+  using Copier::Copier;
+  void copy_regions(const Op& op, OpId made) {
+    for (const BlockId region : op.regions) {
+      const BlockId inner = to().add_block(made);
+      for (const ValueId value : from().block(region).arguments) argument(value, inner);
+      for (const OpId each : from().block(region).ops) copy(from().op(each), inner);
+    }
+  }
+};
+
+class Partitioner {
+ public:
+  Partitioner(const graph::Module& module, const Function& from, const AxisGrid& grid,
+              const StatedCuts& stated)
+      : from_(from), grid_(grid), stated_(stated), cuts_(propagate(from, grid, stated)) {
+    made_.module = module.without_functions();
+    to_ = &made_.module.add_function("main");
+    resharder_.emplace(made_.module, *to_, grid);
+  }
+
+  SpmdModule run(const std::vector<const Cuts*>& outputs) {
+    to_->attributes = from_.attributes;
+    for (const ValueId argument : from_.arguments()) {
+      const Cuts& cuts = cuts_[index_of(argument)];
+      locals_[argument] = {to_->add_argument(to_->body(), grid_.local(from_.type(argument), cuts)), cuts};
+      made_.inputs.push_back(grid_.sharding_of(cuts));
+    }
+    to_->argument_attributes = from_.argument_attributes;
+    to_->result_attributes = from_.result_attributes;
+    block_ = to_->body();
+    ops_of(from_.body());
+    give(outputs);
+    to_->argument_attributes.resize(to_->arguments().size());
+    return std::move(made_);
+  }
+
+ private:
+  struct Local {
+    ValueId value;
+    Cuts cuts;
+  };
+
+  void give(const std::vector<const Cuts*>& outputs) {
+    std::vector<ValueId> returned;
+    const auto values = from_.returned();
+    for (size_t i = 0; i < values.size(); ++i) {
+      const Cuts& wanted = i < outputs.size() && outputs[i] ? *outputs[i] : cuts_[index_of(values[i])];
+      returned.push_back(under(values[i], wanted));
+      to_->result_types.push_back(to_->type(returned.back()));
+      made_.outputs.push_back(grid_.sharding_of(wanted));
+    }
+    to_->append(block_, OpKind::return_, std::move(returned), {});
+  }
+
+  // All ops of a block but its return.
+  void ops_of(BlockId block) {
+    const auto& ops = from_.block(block).ops;
+    for (const OpId id : ops)
+      if (id != ops.back()) run_op(id);
+  }
+
+  void run_op(OpId id) {
+    const Op& op = from_.op(id);
+    if (op.kind == OpKind::constant_) return;  // made where it is read
+    if (op.kind == OpKind::while_ || op.kind == OpKind::if_ || op.kind == OpKind::case_) return led(op);
+    if (const auto rule = dimension_rule(from_, op))
+      run_in_parts(op, *rule);
+    else
+      run_whole(op);
+    for (const ValueId result : op.results)
+      if (const auto found = stated_.find(result); found != stated_.end()) {
+        const ValueId moved = under(result, found->second);
+        locals_[result] = {moved, found->second};
+      }
+  }
+
+  // A value's part under other cuts.
+  ValueId under(ValueId value, const Cuts& wanted) {
+    if (const Op* maker = compiler::maker(from_, value); maker && maker->kind == OpKind::constant_)
+      return constant(*maker, wanted);
+    const Local& local = locals_.at(value);
+    if (local.cuts == wanted) return local.value;
+    for (auto& [block, moved] : moved_)
+      if (const auto found = moved.find({value, wanted}); found != moved.end()) return found->second;
+    const ValueId made = resharder_->reshard(local.value, from_.type(value), local.cuts, wanted, block_);
+    if (moved_.empty() || moved_.back().first != block_) moved_.push_back({block_, {}});
+    return moved_.back().second[{value, wanted}] = made;
+  }
+
+  ValueId whole(ValueId value) { return under(value, whole_cuts(from_.type(value))); }
+
+  // One of a single value is made wherever it is read; parts of others are held by the devices.
+  ValueId constant(const Op& op, const Cuts& wanted) {
+    const Literal& literal = op.literal(Attr::value);
+    const Type local = grid_.local(literal.type(), wanted);
+    if (literal.is_splat() || is_whole(wanted)) {
+      const OpId made = to_->append(block_, OpKind::constant_, {}, {local}, op.location);
+      to_->op(made).attributes = op.attributes;
+      if (literal.is_splat() && !(local == literal.type())) {
+        const auto one =
+            std::span(literal.element(0), static_cast<size_t>(graph::storage_bytes(local.element())));
+        to_->op(made).set(Attr::value, Attribute(Literal(local, {one.begin(), one.end()})));
+      }
+      return to_->op(made).results[0];
+    }
+    const auto key = std::pair(op.results[0], wanted);
+    if (const auto found = held_.find(key); found != held_.end()) return found->second;
+    made_.constants.push_back({made_.module.location(op.location).name, literal, grid_.sharding_of(wanted)});
+    return held_[key] = to_->add_argument(to_->body(), local);
+  }
+
+  std::vector<ValueId> captured(const Op& op) const {
+    return op.regions.empty() ? std::vector<ValueId>() : compiler::captured_by(from_, op);
+  }
+
+  // What regions read from outside stands before the op.
+  OpId append_with_regions(const Op& op, std::vector<ValueId> operands) {
+    RegionCopier copier(from_, *to_);
+    for (const ValueId value : captured(op)) copier.set(value, whole(value));
+    const OpId made = graph::copy_op(from_, op, std::move(operands), *to_, block_);
+    copier.copy_regions(op, made);
+    return made;
+  }
+
+  void run_whole(const Op& op) {
+    std::vector<ValueId> operands;
+    for (const ValueId value : op.operands) operands.push_back(whole(value));
+    const OpId made = append_with_regions(op, std::move(operands));
+    for (size_t i = 0; i < op.results.size(); ++i)
+      locals_[op.results[i]] = {to_->op(made).results[i], whole_cuts(from_.type(op.results[i]))};
+  }
+
+  std::vector<const Cuts*> propagated(const std::vector<ValueId>& values) const {
+    std::vector<const Cuts*> all;
+    for (const ValueId value : values) all.push_back(&cuts_[index_of(value)]);
+    return all;
+  }
+
+  void run_in_parts(const Op& op, const DimensionRule& rule) {
+    const std::vector<Axes> axes = factor_axes(rule, grid_, propagated(op.operands), propagated(op.results));
+    Axes reduced;
+    for (size_t f = 0; f < axes.size(); ++f)
+      if (rule.factors[f].kind == FactorKind::kReduction)
+        reduced.insert(reduced.end(), axes[f].begin(), axes[f].end());
+    std::vector<ValueId> operands;
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      const Cuts wanted = cuts_from(rule.operands[i], axes);
+      operands.push_back(under(op.operands[i], wanted));
+      if (!reduced.empty()) operands.back() = terms_only(op, rule, i, wanted, axes, operands.back());
+    }
+    std::optional<ValueId> start;
+    if (op.kind == OpKind::reduce_ && !reduced.empty()) {
+      start = operands.back();
+      graph::Builder builder(made_.module, *to_, block_);
+      operands.back() = builder.constant(graph::neutral_element(rule.combiner, to_->type(*start).element()));
+    }
+    const OpId made = append_with_regions(op, std::move(operands));
+    localise(op, made, rule, axes);
+    for (size_t i = 0; i < op.results.size(); ++i) {
+      Local& local = locals_[op.results[i]];
+      local = {to_->op(made).results[i], cuts_from(rule.results[i], axes)};
+      if (!reduced.empty()) combine(local, rule.combiner, reduced, op.results[i], start);
+    }
+  }
+
+  // Of an operand that is summed over, without what is padding of the dimensions that are.
+  ValueId terms_only(const Op& op, const DimensionRule& rule, size_t operand, const Cuts& cuts,
+                     const std::vector<Axes>& axes, ValueId value) {
+    Cuts summed(cuts.size());
+    for (size_t d = 0; d < cuts.size(); ++d)
+      for (const int f : rule.operands[operand][d])
+        if (rule.factors[static_cast<size_t>(f)].kind == FactorKind::kReduction)
+          summed[d] = axes[static_cast<size_t>(f)];
+    return resharder_->without_padding(value, from_.type(op.operands[operand]), summed, rule.combiner,
+                                       block_);
+  }
+
+  // Terms of all devices. Where the result is wanted in parts along the same axes, each gets its own only.
+  void combine(Local& local, OpKind combiner, const Axes& axes, ValueId result,
+               std::optional<ValueId> start) {
+    const Type& type = from_.type(result);
+    const Cuts& wanted = cuts_[index_of(result)];
+    size_t target = wanted.size();
+    for (size_t d = 0; d < wanted.size(); ++d) {
+      Axes longer = local.cuts[d];
+      longer.insert(longer.end(), axes.begin(), axes.end());
+      if (wanted[d] == longer && grid_.divides(longer, type.dim(static_cast<int>(d)))) target = d;
+    }
+    if (target < wanted.size()) {
+      local.value =
+          resharder_->reduce_scatter(local.value, axes, combiner, static_cast<int64_t>(target), block_);
+      local.cuts[target] = wanted[target];
+    } else {
+      local.value = resharder_->all_reduce(local.value, axes, combiner, block_);
+    }
+    if (!start) return;
+    graph::Builder builder(made_.module, *to_, block_);
+    const ValueId all = builder.broadcast_in_dim(*start, to_->type(local.value).dims_vector(), {});
+    local.value = builder.add(combiner, {local.value, all});
+  }
+
+  // Types and sizes of one device's part.
+  void localise(const Op& op, OpId made, const DimensionRule& rule, const std::vector<Axes>& axes) {
+    Op& local = to_->op(made);
+    for (size_t i = 0; i < op.results.size(); ++i)
+      to_->value(local.results[i]).type =
+          grid_.local(from_.type(op.results[i]), cuts_from(rule.results[i], axes));
+    if (op.kind == OpKind::slice_) {
+      std::vector<int64_t> limits(op.integers(Attr::limit_indices).begin(),
+                                  op.integers(Attr::limit_indices).end());
+      const Cuts cuts = cuts_from(rule.operands[0], axes);
+      for (size_t d = 0; d < limits.size(); ++d)
+        if (!cuts[d].empty()) limits[d] = grid_.local_size(limits[d], cuts[d]);
+      local.set(Attr::limit_indices, Attribute(std::move(limits)));
+    }
+    if (op.kind == OpKind::dynamic_slice_)
+      local.set(Attr::slice_sizes, Attribute(to_->type(local.results[0]).dims_vector()));
+    if (op.kind == OpKind::gather_) {
+      std::vector<int64_t> sizes(op.integers(Attr::slice_sizes).begin(),
+                                 op.integers(Attr::slice_sizes).end());
+      const Cuts cuts = cuts_from(rule.operands[0], axes);
+      for (size_t d = 0; d < sizes.size(); ++d) sizes[d] = grid_.local_size(sizes[d], cuts[d]);
+      local.set(Attr::slice_sizes, Attribute(std::move(sizes)));
+    }
+  }
+
+  // A loop or branch: its regions are partitioned too.
+  void led(const Op& op) {
+    const bool loops = op.kind == OpKind::while_;
+    std::vector<ValueId> operands;
+    for (size_t i = 0; i < op.operands.size(); ++i)
+      operands.push_back(loops ? under(op.operands[i], cuts_[index_of(op.results[i])])
+                               : whole(op.operands[i]));
+    const OpId made = graph::copy_op(from_, op, std::move(operands), *to_, block_);
+    for (size_t i = 0; i < op.results.size(); ++i) {
+      const Cuts& cuts = cuts_[index_of(op.results[i])];
+      const ValueId result = to_->op(made).results[i];
+      to_->value(result).type = grid_.local(from_.type(op.results[i]), cuts);
+      locals_[op.results[i]] = {result, cuts};
+    }
+    for (size_t r = 0; r < op.regions.size(); ++r) region(op, made, r, loops && r == 0);
+  }
+
+  void region(const Op& op, OpId made, size_t number, bool is_condition) {
+    const BlockId outer = block_, from = op.regions[number];
+    block_ = to_->add_block(made);
+    const auto& arguments = from_.block(from).arguments;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const Cuts& cuts = cuts_[index_of(op.results[i])];
+      locals_[arguments[i]] = {to_->add_argument(block_, grid_.local(from_.type(arguments[i]), cuts)), cuts};
+    }
+    ops_of(from);
+    std::vector<ValueId> returned;
+    const auto& values = from_.op(from_.block(from).ops.back()).operands;
+    for (size_t i = 0; i < values.size(); ++i)
+      returned.push_back(is_condition ? whole(values[i]) : under(values[i], cuts_[index_of(op.results[i])]));
+    to_->append(block_, OpKind::return_, std::move(returned), {});
+    // What was moved inside is not there outside.
+    std::erase_if(moved_, [&](const auto& each) { return each.first == block_; });
+    block_ = outer;
+  }
+
+  const Function& from_;
+  const AxisGrid& grid_;
+  const StatedCuts& stated_;
+  const std::vector<Cuts> cuts_;  // propagated
+  SpmdModule made_;
+  Function* to_ = nullptr;
+  std::optional<Resharder> resharder_;
+  BlockId block_{};
+  std::unordered_map<ValueId, Local> locals_;
+  using Moved = std::map<std::pair<ValueId, Cuts>, ValueId>;
+  std::vector<std::pair<BlockId, Moved>> moved_;  // by the block that it was made in
+  Moved held_;                                    // constants that are arguments
+};
+
+}  // namespace
+
+SpmdModule partition(const graph::Module& module, const Function& function, const AxisGrid& grid,
+                     const StatedCuts& stated, const std::vector<const Cuts*>& outputs) {
+  if (has_dynamic_values(function))
+    throw Fault(FaultKind::kNotModelled, "spmd.dynamic_shape",
+                fmt::format("@{} has arrays whose sizes are known when it runs only", function.name),
+                "state the sizes, or run it on one core");
+  return Partitioner(module, function, grid, stated).run(outputs);
+}
+
+}  // namespace opentrn::spmd

@@ -1,0 +1,39 @@
+// What one run of a program costs on the simulated devices, by the timing model.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "runtime/settings.h"
+#include "spmd/run/parallel.h"
+
+namespace opentrn::spmd {
+
+// Of one device in one run.
+struct Cost {
+  // Instructions and DMA; nullopt, with `why`, where the timing model cannot tell.
+  std::optional<double> compute_us;
+  std::string why;
+  // While at least one collective is under way; nullopt where there are some of which nobody knows how long
+  // they take, which then count as nothing.
+  std::optional<double> collectives_us = 0.0;
+  // Of that, while no part goes on, and what parts take longer for collectives beside them.
+  double exposed_us = 0;
+  double tensor_flops = 0;  // done by the Tensor engine
+  double model_flops = 0;   // of the program's arithmetic, whoever does it; bodies of loops once
+  double hbm_bytes = 0;     // read and written
+  int64_t instructions = 0;
+  std::string bound_by;  // of the longest part
+  bool on_device = false;
+
+  // From the start of the run to its end (step_time.h); nullopt where the compute time is.
+  std::optional<double> device_us;
+};
+
+Cost cost_of(const DeviceProgram& program);
+Cost cost_of(const ParallelProgram& program, const runtime::Settings& settings);
+// Of a program that the host runs, and why.
+Cost cost_on_host(const std::string& reason);
+
+}  // namespace opentrn::spmd

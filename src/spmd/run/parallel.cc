@@ -1,0 +1,467 @@
+#include "spmd/run/parallel.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/fault.h"
+#include "compiler/analysis/counted_loop.h"
+#include "device/presence.h"
+#include "graph/eval/process_groups.h"
+#include "graph/op_definitions.h"
+#include "runtime/device_call.h"
+#include "spmd/extract.h"
+
+namespace opentrn::spmd {
+
+using graph::Attr;
+using graph::BlockId;
+using graph::Op;
+using graph::OpId;
+using graph::OpKind;
+using graph::ValueId;
+using graph::eval::RuntimeValue;
+
+namespace {
+
+bool is_collective(OpKind kind) {
+  switch (kind) {
+    case OpKind::all_gather_:
+    case OpKind::all_reduce_:
+    case OpKind::all_to_all_:
+    case OpKind::collective_broadcast_:
+    case OpKind::collective_permute_:
+    case OpKind::collective_reduce_:
+    case OpKind::reduce_scatter_:
+    case OpKind::partition_id_:
+    case OpKind::replica_id_: return true;
+    default: return false;
+  }
+}
+
+// Of those that move arrays.
+std::optional<collectives::Kind> collective_kind(OpKind kind) {
+  switch (kind) {
+    case OpKind::all_gather_: return collectives::Kind::kAllGather;
+    case OpKind::all_reduce_: return collectives::Kind::kAllReduce;
+    case OpKind::collective_reduce_: return collectives::Kind::kReduce;
+    case OpKind::all_to_all_: return collectives::Kind::kAllToAll;
+    case OpKind::collective_broadcast_: return collectives::Kind::kBroadcast;
+    case OpKind::collective_permute_: return collectives::Kind::kPermute;
+    case OpKind::reduce_scatter_: return collectives::Kind::kReduceScatter;
+    default: return std::nullopt;
+  }
+}
+
+bool is_led(OpKind kind) { return kind == OpKind::while_ || kind == OpKind::case_ || kind == OpKind::if_; }
+
+graph::eval::Options evaluator_options(const HostCalls& host) {
+  graph::eval::Options options{.device_call = runtime::evaluate_device_call};
+  options.custom_call = host.call;
+  return options;
+}
+
+bool is_host_call(const HostCalls& host, const Op& op) { return host.is_call && host.is_call(op); }
+
+bool is_for_all_devices(const HostCalls& host, const Op& op) {
+  return host.is_for_all_devices && host.is_for_all_devices(op);
+}
+
+// Of a scalar: a branch's index, a loop's condition.
+int64_t integer_of(const RuntimeValue& value) {
+  const graph::Literal& literal = value.literal();
+  if (literal.bytes().size() == 1) return static_cast<int64_t>(literal.bytes()[0]);
+  int32_t index = 0;
+  OPENTRN_CHECK(literal.bytes().size() == sizeof(index), "an index of {}", literal.type().to_string());
+  std::memcpy(&index, literal.bytes().data(), sizeof(index));
+  return index;
+}
+
+bool same(const ParallelProgram::Values& a, const ParallelProgram::Values& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    const auto *x = std::get_if<graph::Literal>(&a[i].value), *y = std::get_if<graph::Literal>(&b[i].value);
+    if (!x || !y) return false;
+    if (x->bytes().data() != y->bytes().data() && !(*x == *y)) return false;
+  }
+  return true;
+}
+
+// One for all devices; nullopt where they differ.
+std::optional<int64_t> agreed(std::span<const ParallelProgram::Values> scalars) {
+  const int64_t first = integer_of(scalars.front().front());
+  for (const auto& of_device : scalars)
+    if (integer_of(of_device.front()) != first) return std::nullopt;
+  return first;
+}
+
+bool calls_host(const graph::Function& function, const HostCalls& host) {
+  bool found = false;
+  graph::walk(function, function.body(), [&](OpId id) { found |= is_host_call(host, function.op(id)); });
+  return found;
+}
+
+// Whether devices meet, or the host takes part, in an op or in its regions.
+bool meets(const graph::Function& function, OpId id, const HostCalls& host) {
+  const Op& op = function.op(id);
+  const auto is_token = [&](ValueId value) { return function.type(value).is_token(); };
+  if (is_collective(op.kind) || is_host_call(host, op) ||
+      std::any_of(op.operands.begin(), op.operands.end(), is_token) ||
+      std::any_of(op.results.begin(), op.results.end(), is_token))
+    return true;
+  for (const BlockId region : op.regions)
+    for (const OpId inner : function.block(region).ops)
+      if (meets(function, inner, host)) return true;
+  return false;
+}
+
+}  // namespace
+
+ParallelProgram::ParallelProgram(const graph::Module& module, graph::Function function, int64_t devices,
+                                 const DeviceOptions& options)
+    : module_(module),
+      function_(std::move(function)),
+      argument_types_(function_.argument_types()),
+      devices_(static_cast<size_t>(devices)),
+      check_(options.check),
+      host_(options.host) {
+  body_ = plan(function_.body(), options);
+}
+
+bool ParallelProgram::is_needed(const graph::Function& function, const HostCalls& host) {
+  const auto is_token = [](const graph::Type& type) { return type.is_token(); };
+  const std::vector<graph::Type> arguments = function.argument_types();
+  const auto& ops = function.block(function.body()).ops;
+  return std::any_of(arguments.begin(), arguments.end(), is_token) ||
+         std::any_of(function.result_types.begin(), function.result_types.end(), is_token) ||
+         std::any_of(ops.begin(), ops.end(), [&](OpId id) { return meets(function, id, host); });
+}
+
+std::unique_ptr<ParallelProgram::Sequence> ParallelProgram::plan(BlockId block,
+                                                                 const DeviceOptions& options) {
+  auto sequence = std::make_unique<Sequence>();
+  const graph::Block& from = function_.block(block);
+  sequence->arguments = from.arguments;
+  sequence->returned = function_.op(from.ops.back()).operands;
+  // Phases: ops that meet, then ops of devices. An op is in the first phase that has what it reads.
+  struct Place {
+    size_t phase = 0;
+    bool on_device = false;
+  };
+  std::map<ValueId, Place> made;
+  const std::set<ValueId> anew = remade(block);
+  remade_.insert(anew.begin(), anew.end());
+  std::vector<std::vector<OpId>> meeting(1), computing(1);
+  for (const OpId id : from.ops) {
+    const Op& op = function_.op(id);
+    if (op.kind == OpKind::constant_ || id == from.ops.back()) continue;
+    const bool on_device = !meets(function_, id, host_);
+    size_t phase = 0;
+    for (const ValueId value : values_read(function_, std::span(&id, 1)))
+      if (const auto found = made.find(value); found != made.end())
+        phase = std::max(phase, found->second.phase + (found->second.on_device && !on_device ? 1 : 0));
+    if (meeting.size() <= phase) {
+      meeting.resize(phase + 1);
+      computing.resize(phase + 1);
+    }
+    if (op.results.empty() || !anew.contains(op.results[0]))
+      (on_device ? computing : meeting)[phase].push_back(id);
+    for (const ValueId result : op.results) made[result] = {phase, on_device};
+  }
+  for (size_t phase = 0; phase < meeting.size(); ++phase) {
+    for (const OpId id : meeting[phase]) sequence->steps.push_back(make_step({id}, *sequence, options, true));
+    if (!computing[phase].empty())
+      sequence->steps.push_back(
+          make_step(with_remade(computing[phase], block, anew), *sequence, options, false));
+  }
+  return sequence;
+}
+
+// Results of broadcasts that only ops of devices read. Each step makes those that it reads anew, as what they
+// repeat is smaller.
+std::set<ValueId> ParallelProgram::remade(BlockId block) const {
+  std::set<ValueId> values;
+  const std::vector<OpId>& ops = function_.block(block).ops;
+  for (const OpId id : ops)
+    if (function_.op(id).kind == OpKind::broadcast_in_dim_) values.insert(function_.op(id).results[0]);
+  for (const OpId id : ops)
+    if (id == ops.back() || meets(function_, id, host_))
+      for (const ValueId value : values_read(function_, std::span(&id, 1))) values.erase(value);
+  return values;
+}
+
+// With those that the ops read, in the order of the block.
+std::vector<OpId> ParallelProgram::with_remade(std::vector<OpId> ops, BlockId block,
+                                               const std::set<ValueId>& remade) const {
+  std::set<OpId> all(ops.begin(), ops.end());
+  for (size_t before = 0; before != all.size();) {
+    before = all.size();
+    for (const ValueId value : values_read(function_, ops))
+      if (remade.contains(value)) all.insert(function_.value(value).op);
+    ops.assign(all.begin(), all.end());
+  }
+  ops.clear();
+  for (const OpId id : function_.block(block).ops)
+    if (all.contains(id)) ops.push_back(id);
+  return ops;
+}
+
+std::unique_ptr<ParallelProgram::Step> ParallelProgram::make_step(std::vector<OpId> ops,
+                                                                  const Sequence& sequence,
+                                                                  const DeviceOptions& options,
+                                                                  bool together) {
+  auto step = std::make_unique<Step>();
+  step->ops = std::move(ops);
+  step->together = together;
+  step->inputs = values_read(function_, step->ops);
+  // What ops outside of the step read. A value may be read by any later op of the block or its regions.
+  const BlockId block = function_.op(step->ops.front()).block;
+  std::vector<OpId> others;
+  const std::set<OpId> own(step->ops.begin(), step->ops.end());
+  // What is made anew is so by other steps, too.
+  const auto is_remade = [&](OpId id) {
+    const auto& results = function_.op(id).results;
+    return !results.empty() && remade_.contains(results[0]);
+  };
+  for (const OpId id : function_.block(block).ops)
+    if (!own.contains(id) || is_remade(id)) others.push_back(id);
+  std::vector<ValueId> read;
+  for (const OpId id : others)
+    for (const ValueId value : values_read(function_, std::span(&id, 1))) read.push_back(value);
+  read.insert(read.end(), sequence.returned.begin(), sequence.returned.end());
+  std::sort(read.begin(), read.end());
+  for (const OpId id : step->ops)
+    for (const ValueId result : function_.op(id).results)
+      if (together || (std::binary_search(read.begin(), read.end(), result) && !remade_.contains(result)))
+        step->outputs.push_back(result);
+  for (const ValueId value : step->outputs) step->types.push_back(function_.type(value));
+  step->function = extract(function_, step->ops, step->inputs, step->outputs);
+  const Op& first = function_.op(step->ops.front());
+  if (together && is_led(first.kind))
+    for (const BlockId region : first.regions) step->regions.push_back(plan(region, options));
+  if (together && first.kind == OpKind::while_) step->trips = compiler::constant_trips(function_, first);
+  if (together) return step;
+  donate(*step, sequence);
+  compile(*step, options);
+  return step;
+}
+
+void ParallelProgram::donate(Step& step, const Sequence& sequence) const {
+  std::set<OpId> inside(step.ops.begin(), step.ops.end());
+  // An argument of the program is the caller's. What a loop carries is copied when it begins.
+  std::set<ValueId> kept(sequence.returned.begin(), sequence.returned.end());
+  const BlockId block = function_.op(step.ops.front()).block;
+  for (const OpId id : function_.block(block).ops) {
+    const auto& results = function_.op(id).results;
+    if (inside.contains(id) && (results.empty() || !remade_.contains(results[0]))) continue;
+    for (const ValueId value : values_read(function_, std::span(&id, 1))) kept.insert(value);
+  }
+  for (size_t output = 0; output < step.outputs.size(); ++output) {
+    // A chain of updates leads to what they begin with.
+    ValueId value = step.outputs[output];
+    for (OpId made = function_.value(value).op; made != graph::kNoOp && inside.contains(made) &&
+                                                function_.op(made).kind == OpKind::dynamic_update_slice_;
+         made = function_.value(value).op)
+      value = function_.op(made).operands[0];
+    const auto input = std::find(step.inputs.begin(), step.inputs.end(), value);
+    if (input == step.inputs.end() || value == step.outputs[output] ||
+        block == function_.body() && function_.value(value).op == graph::kNoOp)
+      continue;
+    if (!kept.insert(value).second) continue;
+    const auto at = static_cast<size_t>(input - step.inputs.begin());
+    step.function.argument_attributes[at]["tf.aliasing_output"] =
+        graph::Attribute(static_cast<int64_t>(output));
+  }
+}
+
+graph::Module ParallelProgram::alone(const Step& step) const {
+  graph::Module module = module_;
+  module.functions.clear();
+  module.functions.push_back(step.function);
+  return module;
+}
+
+void ParallelProgram::compile(Step& step, const DeviceOptions& options) {
+  try {
+    step.model = compile_for_device(alone(step), options);
+  } catch (const Fault& fault) {
+    if (fault.kind() != FaultKind::kNotModelled) throw;
+    if (host_reason_.empty()) host_reason_ = fault.message();
+  }
+}
+
+RuntimeValue ParallelProgram::value(const Environment& environment, size_t device, ValueId id) const {
+  if (const auto& found = environment.values[device][index_of(id)]) return *found;
+  const OpId maker = function_.value(id).op;
+  OPENTRN_CHECK(maker != graph::kNoOp && function_.op(maker).kind == OpKind::constant_,
+                "a value that no step has made");
+  return {function_.op(maker).literal(Attr::value)};
+}
+
+std::vector<ParallelProgram::Values> ParallelProgram::values(const Environment& environment,
+                                                             std::span<const ValueId> ids) const {
+  std::vector<Values> all(devices_);
+  for (size_t device = 0; device < devices_; ++device)
+    for (const ValueId id : ids) all[device].push_back(value(environment, device, id));
+  return all;
+}
+
+std::vector<ParallelProgram::Values> ParallelProgram::run(const std::vector<Values>& arguments,
+                                                          Meeting* meeting) const {
+  Environment environment;
+  environment.meeting = meeting;
+  environment.values.resize(devices_);
+  for (auto& of_device : environment.values) of_device.resize(function_.value_count());
+  runs_.fetch_add(static_cast<int64_t>(devices_), std::memory_order_relaxed);
+  return run(*body_, environment, arguments);
+}
+
+std::vector<ParallelProgram::Values> ParallelProgram::run(const Sequence& sequence, Environment& environment,
+                                                          const std::vector<Values>& arguments) const {
+  for (size_t device = 0; device < devices_; ++device)
+    for (size_t i = 0; i < sequence.arguments.size(); ++i)
+      environment.values[device][index_of(sequence.arguments[i])] = arguments[device][i];
+  for (const auto& step : sequence.steps) run(*step, environment);
+  return values(environment, sequence.returned);
+}
+
+void ParallelProgram::run(const Step& step, Environment& environment) const {
+  std::optional<std::vector<Values>> results;
+  if (!step.regions.empty())
+    results = function_.op(step.ops.front()).kind == OpKind::while_ ? run_loop(step, environment)
+                                                                    : run_branch(step, environment);
+  if (results) {
+    step.runs.fetch_add(static_cast<int64_t>(devices_), std::memory_order_relaxed);
+  } else {
+    const std::vector<Values> inputs = values(environment, step.inputs);
+    results = step.together ? run_together(step, inputs, environment.meeting)
+                            : run_devices(step, inputs, environment.meeting);
+  }
+  for (size_t device = 0; device < devices_; ++device)
+    for (size_t i = 0; i < step.outputs.size(); ++i)
+      environment.values[device][index_of(step.outputs[i])] = std::move((*results)[device][i]);
+}
+
+// Devices with equal inputs make equal results: one of them computes.
+std::vector<ParallelProgram::Values> ParallelProgram::run_devices(const Step& step,
+                                                                  const std::vector<Values>& inputs,
+                                                                  const Meeting* meeting) const {
+  std::vector<Values> results(devices_);
+  std::vector<std::optional<device::Execution>> executions(devices_);
+  const auto runs_here = [&](size_t device) { return !meeting || meeting->is_own(device); };
+  for (size_t device = 0; device < devices_; ++device) {
+    const device::CoreScope scope(device::CoresScope::core(device));
+    step.runs.fetch_add(1, std::memory_order_relaxed);
+    if (!runs_here(device)) continue;
+    size_t twin = 0;
+    while (twin < device && !(runs_here(twin) && same(inputs[twin], inputs[device]))) ++twin;
+    if (twin < device) {
+      results[device] = results[twin];
+      executions[device] = executions[twin];
+      if (executions[device]) device::executed_again(*executions[device]);
+    } else if (step.model) {
+      std::vector<graph::Literal> literals;
+      for (const RuntimeValue& input : inputs[device]) literals.push_back(input.literal());
+      if (check_ && host_.check && !step.checked.exchange(true)) host_.check(alone(step), literals);
+      for (graph::Literal& result : step.model->run(step.types, literals))
+        results[device].push_back({std::move(result)});
+      executions[device] = device::last_execution();
+    } else {
+      results[device] =
+          graph::eval::evaluate(module_, step.function, inputs[device], evaluator_options(host_));
+    }
+  }
+  for (size_t device = 0; device < devices_; ++device)
+    if (!runs_here(device)) results[device] = results[meeting->first_own()];
+  return results;
+}
+
+std::vector<ParallelProgram::Values> ParallelProgram::run_together(const Step& step,
+                                                                   std::vector<Values> inputs,
+                                                                   Meeting* meeting) const {
+  step.runs.fetch_add(static_cast<int64_t>(devices_), std::memory_order_relaxed);
+  if (meeting) {
+    if (calls_host(step.function, host_))
+      throw Fault(FaultKind::kNotModelled, "pjrt.processes",
+                  "a callback of the host in a program that several processes run",
+                  "call the host outside of it, or in a program on jax.local_devices()");
+    meeting->complete(inputs);
+  }
+  if (is_for_all_devices(host_, function_.op(step.ops.front())))
+    return std::vector<Values>(
+        devices_, graph::eval::evaluate(module_, step.function, inputs.front(), evaluator_options(host_)));
+  const std::vector<const graph::Function*> functions(devices_, &step.function);
+  return graph::eval::evaluate_parallel(module_, functions, 1, static_cast<int64_t>(devices_), inputs,
+                                        evaluator_options(host_));
+}
+
+// nullopt where devices leave the loop at different times.
+std::optional<std::vector<ParallelProgram::Values>> ParallelProgram::run_loop(
+    const Step& step, Environment& environment) const {
+  std::vector<Values> carried = values(environment, function_.op(step.ops.front()).operands);
+  for (;;) {
+    std::vector<Values> conditions = run(*step.regions[0], environment, carried);
+    if (environment.meeting) environment.meeting->complete(conditions);
+    const auto going = agreed(conditions);
+    if (!going) return std::nullopt;
+    if (*going == 0) return carried;
+    carried = run(*step.regions[1], environment, carried);
+  }
+}
+
+// nullopt where devices take different branches.
+std::optional<std::vector<ParallelProgram::Values>> ParallelProgram::run_branch(
+    const Step& step, Environment& environment) const {
+  const Op& op = function_.op(step.ops.front());
+  std::vector<Values> indices = values(environment, std::span(op.operands.data(), 1));
+  if (environment.meeting) environment.meeting->complete(indices);
+  const auto index = agreed(indices);
+  if (!index) return std::nullopt;
+  const auto last = static_cast<int64_t>(step.regions.size()) - 1;
+  int64_t taken = op.kind == OpKind::if_ ? (*index != 0 ? 0 : 1) : *index;
+  if (taken < 0 || taken > last) taken = last;
+  return run(*step.regions[static_cast<size_t>(taken)], environment, std::vector<Values>(devices_));
+}
+
+std::optional<ParallelProgram::Collective> ParallelProgram::collective(const Step& step) const {
+  const Op& op = function_.op(step.ops.front());
+  const auto kind = step.together ? collective_kind(op.kind) : std::nullopt;
+  if (!kind) return std::nullopt;
+  int64_t bytes = 0;
+  for (const ValueId value : op.operands) bytes += static_cast<int64_t>(function_.type(value).byte_count());
+  const auto groups = graph::eval::process_groups(
+      op, 1, static_cast<int64_t>(devices_),
+      [&](const std::string& what) { throw Fault(FaultKind::kInput, "graph.collective", what); });
+  return Collective{*kind, bytes, groups, std::string(graph::name(op.kind))};
+}
+
+std::vector<ParallelProgram::Stage> ParallelProgram::stages() const { return stages(*body_, 1.0); }
+
+std::vector<ParallelProgram::Stage> ParallelProgram::stages(const Sequence& sequence,
+                                                            std::optional<double> times) const {
+  std::vector<Stage> all;
+  const auto runs = static_cast<double>(runs_.load());
+  for (const auto& step : sequence.steps) {
+    Stage& stage = all.emplace_back();
+    stage.program = step->model.get();
+    stage.collective = collective(*step);
+    stage.times = runs > 0 ? static_cast<double>(step->runs.load()) / runs : times;
+    stage.reads = step->inputs;
+    stage.writes = step->outputs;
+    const bool loops = !step->regions.empty() && function_.op(step->ops.front()).kind == OpKind::while_;
+    std::optional<double> inside = stage.times;
+    if (loops && inside)
+      inside = step->trips ? std::optional(*inside * static_cast<double>(*step->trips)) : std::nullopt;
+    for (size_t i = 0; i < step->regions.size(); ++i) {
+      // The condition is asked once more than the body runs.
+      const bool is_condition = loops && i == 0;
+      stage.regions.push_back(
+          stages(*step->regions[i], is_condition && inside ? std::optional(*inside + *stage.times) : inside));
+    }
+  }
+  return all;
+}
+
+}  // namespace opentrn::spmd

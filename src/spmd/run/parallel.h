@@ -1,0 +1,143 @@
+// One program that several devices run at once, each on its own values: what Shardy makes of a program, and
+// any program that calls the host.
+//
+// The program is cut where devices meet (collectives) or the host takes part (callbacks). What lies between
+// is compiled for the device and runs there; loops and branches around such ops are led by the host. The
+// values of a collective are made by the reference evaluator's collectives, in the devices' element types.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "collectives/request.h"
+#include "graph/eval/evaluate.h"
+#include "graph/eval/process.h"
+#include "graph/module.h"
+#include "runtime/model.h"
+#include "spmd/run/device_program.h"
+#include "spmd/run/host_calls.h"
+#include "spmd/run/meeting.h"
+
+namespace opentrn::spmd {
+
+class ParallelProgram {
+ public:
+  using Values = std::vector<graph::eval::RuntimeValue>;
+
+  // `function` of `module` has no calls. Parts without a device kernel run on the reference evaluator.
+  ParallelProgram(const graph::Module& module, graph::Function function, int64_t devices,
+                  const DeviceOptions& options);
+
+  // Whether a function of one device has ops that the host takes part in.
+  static bool is_needed(const graph::Function& function, const HostCalls& host);
+
+  const std::vector<graph::Type>& argument_types() const { return argument_types_; }
+  int64_t devices() const { return static_cast<int64_t>(devices_); }
+  // By device. `meeting`: where several processes run the program, each its own devices; values of the
+  // others' are anything of the same types, before and after.
+  std::vector<Values> run(const std::vector<Values>& arguments, Meeting* meeting = nullptr) const;
+
+  // The first part that the evaluator runs for want of a device kernel, and why; empty when there is none.
+  const std::string& host_reason() const { return host_reason_; }
+  // What takes time on a device, in the order of the program: compiled parts, and collectives among devices.
+  struct Collective {
+    collectives::Kind kind;
+    int64_t bytes;  // that a device brings
+    // Of devices; they meet at once. Of a permute: pairs.
+    std::vector<graph::eval::ProcessGroup> groups;
+    std::string name;  // "all_reduce"
+    friend auto operator<=>(const Collective&, const Collective&) = default;
+  };
+  // One that has neither program, collective nor regions is done by the host.
+  struct Stage {
+    const DeviceProgram* program = nullptr;
+    std::optional<Collective> collective = std::nullopt;
+    // In a run of the program: so far, and before the first as its loops say. Of a loop whose trips depend on
+    // values, and what is in it, nullopt until it has run; a branch counts as taken.
+    std::optional<double> times = 1;
+    std::vector<graph::ValueId> reads, writes;  // of a program: in the order of its ports
+    std::vector<std::vector<Stage>> regions;    // of a loop or branch that the host leads
+  };
+  std::vector<Stage> stages() const;
+
+  ParallelProgram(const ParallelProgram&) = delete;
+  ParallelProgram& operator=(const ParallelProgram&) = delete;
+
+ private:
+  struct Sequence;
+  // Ops that run as one, on a device or by the evaluator; every device by itself unless `together`.
+  struct Step {
+    std::vector<graph::OpId> ops;
+    std::vector<graph::ValueId> inputs, outputs;
+    graph::Function function{"main"};
+    std::vector<graph::Type> types;  // of the outputs
+    std::unique_ptr<DeviceProgram> model;
+    bool together = false;
+    std::vector<std::unique_ptr<Sequence>> regions;  // of the loop or branch that it is; else none
+    std::optional<int64_t> trips;                    // of a loop, where they do not depend on values
+    mutable std::atomic<int64_t> runs = 0;
+    mutable std::atomic<bool> checked = false;
+  };
+  struct Sequence {
+    std::vector<std::unique_ptr<Step>> steps;
+    std::vector<graph::ValueId> arguments, returned;
+  };
+  // What devices hold: by device, by value.
+  struct Environment {
+    std::vector<std::vector<std::optional<graph::eval::RuntimeValue>>> values;
+    Meeting* meeting = nullptr;
+  };
+
+  std::unique_ptr<Sequence> plan(graph::BlockId block, const DeviceOptions& options);
+  std::unique_ptr<Step> make_step(std::vector<graph::OpId> ops, const Sequence& sequence,
+                                  const DeviceOptions& options, bool together);
+  std::set<graph::ValueId> remade(graph::BlockId block) const;
+  std::vector<graph::OpId> with_remade(std::vector<graph::OpId> ops, graph::BlockId block,
+                                       const std::set<graph::ValueId>& remade) const;
+  // Marks what the step may update where it lies: values that nobody reads after it.
+  void donate(Step& step, const Sequence& sequence) const;
+  graph::Module alone(const Step& step) const;
+  void compile(Step& step, const DeviceOptions& options);
+
+  std::vector<Values> run(const Sequence& sequence, Environment& environment,
+                          const std::vector<Values>& arguments) const;
+  // `times`: of the sequence in a run of the program, before there was one.
+  std::vector<Stage> stages(const Sequence& sequence, std::optional<double> times) const;
+  std::optional<Collective> collective(const Step& step) const;
+  void run(const Step& step, Environment& environment) const;
+  std::vector<Values> run_devices(const Step& step, const std::vector<Values>& inputs,
+                                  const Meeting* meeting) const;
+  std::vector<Values> run_together(const Step& step, std::vector<Values> inputs, Meeting* meeting) const;
+  std::optional<std::vector<Values>> run_loop(const Step& step, Environment& environment) const;
+  std::optional<std::vector<Values>> run_branch(const Step& step, Environment& environment) const;
+  graph::eval::RuntimeValue value(const Environment& environment, size_t device, graph::ValueId id) const;
+  std::vector<Values> values(const Environment& environment, std::span<const graph::ValueId> ids) const;
+
+  graph::Module module_;
+  graph::Function function_;
+  std::vector<graph::Type> argument_types_;
+  size_t devices_;
+  bool check_;
+  HostCalls host_;
+  std::unique_ptr<Sequence> body_;
+  std::set<graph::ValueId> remade_;  // of all blocks
+  std::string host_reason_;
+  mutable std::atomic<int64_t> runs_ = 0;  // of all devices together
+};
+
+// Visits every stage, those of regions after their own.
+template <typename Visit>
+void for_stages(const std::vector<ParallelProgram::Stage>& stages, Visit&& visit) {
+  for (const ParallelProgram::Stage& stage : stages) {
+    visit(stage);
+    for (const auto& region : stage.regions) for_stages(region, visit);
+  }
+}
+
+}  // namespace opentrn::spmd

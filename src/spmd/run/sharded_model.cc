@@ -1,0 +1,162 @@
+#include "spmd/run/sharded_model.h"
+
+#include <map>
+
+#include <fmt/format.h>
+
+#include "arch/arch.h"
+#include "base/fault.h"
+#include "collectives/predict.h"
+#include "compiler/canonicalise/passes.h"
+#include "graph/control_arguments.h"
+#include "graph/text/text.h"
+#include "graph/verify.h"
+#include "spmd/run/step_traffic.h"
+
+namespace opentrn::spmd {
+
+using graph::Literal;
+using graph::Type;
+using graph::ValueId;
+using runtime::Settings;
+
+namespace {
+
+constexpr int64_t kElementsShown = 16;
+
+int64_t devices_in(const Mesh& mesh) {
+  int64_t devices = 1;
+  for (const Mesh::Axis& axis : mesh.axes) devices *= axis.size;
+  return devices;
+}
+
+Literal dense(const Literal& literal) {
+  return literal.is_splat() ? Literal(literal.type(), literal.dense()) : literal;
+}
+
+}  // namespace
+
+Settings devices_of(const std::string& target, const Mesh& mesh, int physical_cores_per_core) {
+  const auto variable = [&](const char* name) -> std::optional<std::string> {
+    if (std::string_view(name) == "NEURON_PLATFORM_TARGET_OVERRIDE") return target;
+    if (std::string_view(name) == "NEURON_LOGICAL_NC_CONFIG" && physical_cores_per_core > 0)
+      return std::to_string(physical_cores_per_core);
+    return std::nullopt;
+  };
+  Settings settings = runtime::read_settings(variable);
+  const arch::Tables& tables = arch::default_tables();
+  const int64_t devices = devices_in(mesh);
+  const auto too_many = [&](const std::string& what) {
+    throw Fault(FaultKind::kInput, "spmd.devices", fmt::format("the mesh has {} devices: {}", devices, what),
+                "a smaller mesh, or a larger instance as the target (opentrn ls)");
+  };
+  const bool is_machine =
+      tables.find_instance(target) != nullptr || tables.find_ultraserver(target) != nullptr;
+  if (is_machine && devices > static_cast<int64_t>(settings.cores.size()))
+    too_many(fmt::format("{} has {} logical cores", target, settings.cores.size()));
+  try {
+    const auto ranks = static_cast<int>(devices);
+    const fabric::Platform platform =
+        collectives::machine_of(tables, target, settings.generation, ranks, settings.physical_cores_per_core);
+    (void)collectives::place_ranks(platform, ranks, settings.physical_cores_per_core, 0);
+  } catch (const Fault& fault) {
+    too_many(fault.message());
+  }
+  settings.cores.clear();
+  for (int core = 0; core < devices; ++core) settings.cores.push_back(core);
+  return settings;
+}
+
+ShardedModel::ShardedModel(const graph::Module& module, const Mesh& mesh,
+                           std::span<const Annotation> annotations, compiler::Options options,
+                           const Settings& settings)
+    : grid_(mesh), settings_(settings), name_(module.name.empty() ? module.entry().name : module.name) {
+  graph::verify(module);
+  const graph::Function flat = compiler::inline_calls(module, module.entry());
+  const Stated stated = stated_by(annotations, module, flat, grid_);
+  std::vector<const Cuts*> results;
+  for (const std::optional<Cuts>& cuts : stated.results) results.push_back(cuts ? &*cuts : nullptr);
+  local_ = partition(module, flat, grid_, stated.values, results);
+  graph::verify(local_.module);
+  name_ports(module, flat);
+  control_inputs_ = graph::control_arguments(module.entry());
+  held_.resize(static_cast<size_t>(devices()));
+  for (int64_t device = 0; device < devices(); ++device)
+    for (const HeldConstant& constant : local_.constants)
+      held_[static_cast<size_t>(device)].push_back(part_of(constant.whole, constant.sharding, device));
+  options.hbm_bytes_of_core = hbm_bytes_of_core(settings_);
+  DeviceOptions device_options;
+  device_options.compiler = options;
+  device_options.parts = &parts_;
+  program_ =
+      std::make_unique<ParallelProgram>(local_.module, local_.module.entry(), devices(), device_options);
+  if (options.strict && !host_reason().empty())
+    throw Fault(FaultKind::kNotModelled, "compiler.no_lowering", host_reason());
+}
+
+void ShardedModel::name_ports(const graph::Module& module, const graph::Function& flat) {
+  const TensorNames names = names_of(module, flat);
+  for (size_t i = 0; i < names.arguments.size(); ++i)
+    inputs_.push_back({names.arguments[i], flat.type(flat.arguments()[i]), local_.inputs[i]});
+  for (size_t i = 0; i < names.results.size(); ++i)
+    outputs_.push_back({names.results[i], flat.type(flat.returned()[i]), local_.outputs[i]});
+  for (const HeldConstant& constant : local_.constants)
+    weights_.push_back({constant.name, constant.whole.type(), constant.sharding});
+}
+
+std::vector<Literal> ShardedModel::run(std::span<const Literal> arguments) const {
+  if (arguments.size() != inputs_.size())
+    throw Fault(FaultKind::kInput, "spmd.input",
+                fmt::format("the model takes {} inputs, {} were given", inputs_.size(), arguments.size()));
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (!(arguments[i].type() == inputs_[i].type))
+      throw Fault(FaultKind::kInput, "spmd.input",
+                  fmt::format("{} is {}, not {}", inputs_[i].name, inputs_[i].type.to_string(),
+                              arguments[i].type().to_string()));
+  std::vector<ParallelProgram::Values> by_device(static_cast<size_t>(devices()));
+  for (size_t device = 0; device < by_device.size(); ++device) {
+    for (size_t i = 0; i < arguments.size(); ++i)
+      by_device[device].push_back(
+          {dense(part_of(arguments[i], inputs_[i].sharding, static_cast<int64_t>(device)))});
+    for (const Literal& literal : held_[device]) by_device[device].push_back({literal});
+  }
+  const auto results = program_->run(by_device);
+  std::vector<Literal> whole;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    std::vector<Literal> parts;
+    for (const auto& of_device : results) parts.push_back(dense(of_device[i].literal()));
+    whole.push_back(joined(parts, outputs_[i].type, outputs_[i].sharding));
+  }
+  return whole;
+}
+
+std::optional<traffic::Traffic> ShardedModel::traffic() const {
+  return traffic_of(*program_, name_, settings_);
+}
+
+std::vector<ShardedModel::CollectiveSum> ShardedModel::collectives() const {
+  std::map<std::string, CollectiveSum> sums;
+  for_stages(program_->stages(), [&](const ParallelProgram::Stage& stage) {
+    if (!stage.collective) return;
+    CollectiveSum& sum = sums[stage.collective->name];
+    sum.name = stage.collective->name.substr(stage.collective->name.find('.') + 1);
+    ++sum.count;
+    sum.bytes += stage.collective->bytes;
+  });
+  std::vector<CollectiveSum> list;
+  for (auto& [name, sum] : sums) list.push_back(std::move(sum));
+  return list;
+}
+
+int64_t ShardedModel::argument_bytes() const {
+  int64_t bytes = 0;
+  for (const Type& type : program_->argument_types())
+    if (type.is_tensor()) bytes += type.byte_count();
+  return bytes;
+}
+
+std::string ShardedModel::local_text() const {
+  return graph::print_module(local_.module, {.elide_larger = kElementsShown});
+}
+
+}  // namespace opentrn::spmd

@@ -1,0 +1,89 @@
+// A model of any format on several simulated NeuronCores: cut as a user's annotations say
+// (spmd/annotations.h), run on whole arrays, and timed on the fabric of the machine that the target names.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compiler/options.h"
+#include "graph/literal.h"
+#include "graph/module.h"
+#include "runtime/settings.h"
+#include "spmd/annotations.h"
+#include "spmd/partition.h"
+#include "spmd/run/cost.h"
+#include "spmd/run/parallel.h"
+#include "spmd/run/parts.h"
+#include "traffic/traffic.h"
+
+namespace opentrn::spmd {
+
+// What the devices of a mesh are: of an instance or UltraServer that the target names, else of the smallest
+// machine of its generation that holds them. `physical_cores_per_core`: of a logical core, 0 for the target's
+// own. Input fault "spmd.devices" where the mesh does not fit.
+runtime::Settings devices_of(const std::string& target, const Mesh& mesh, int physical_cores_per_core);
+
+// Any number of threads.
+class ShardedModel {
+ public:
+  struct Port {
+    std::string name;
+    graph::Type type;  // of the whole array
+    Sharding sharding;
+  };
+
+  // Faults of annotations, of partition() and of the compiler; an op without a device kernel is one under
+  // options.strict, else the reference evaluator runs its part of the program on each device.
+  ShardedModel(const graph::Module& module, const Mesh& mesh, std::span<const Annotation> annotations,
+               compiler::Options options, const runtime::Settings& settings);
+
+  const std::vector<Port>& inputs() const { return inputs_; }
+  const std::vector<Port>& outputs() const { return outputs_; }
+  // Constants that the devices hold parts of.
+  const std::vector<Port>& weights() const { return weights_; }
+  // Numbers of the inputs that decide what is computed: which branch is taken, how often a loop runs.
+  const std::vector<size_t>& control_inputs() const { return control_inputs_; }
+  int64_t devices() const { return grid_.devices(); }
+  const runtime::Settings& settings() const { return settings_; }
+  // Why parts of it do not run on a device; empty when all do.
+  const std::string& host_reason() const { return program_->host_reason(); }
+
+  // Whole arrays in and out. Input fault "spmd.input" for another number or type.
+  std::vector<graph::Literal> run(std::span<const graph::Literal> arguments) const;
+
+  // Of one run, on one device.
+  Cost cost() const { return cost_of(*program_, settings_); }
+  std::optional<traffic::Traffic> traffic() const;
+  // Collectives of one run as the program has them: "all_reduce", how many, bytes that a device brings to
+  // them.
+  struct CollectiveSum {
+    std::string name;
+    int64_t count = 0, bytes = 0;
+  };
+  std::vector<CollectiveSum> collectives() const;
+  // Bytes of what one device holds before it begins: arguments, and its parts of weights.
+  int64_t argument_bytes() const;
+  // What each device runs, as StableHLO; constants of many elements are left out.
+  std::string local_text() const;
+
+  ShardedModel(const ShardedModel&) = delete;
+  ShardedModel& operator=(const ShardedModel&) = delete;
+
+ private:
+  void name_ports(const graph::Module& module, const graph::Function& flat);
+
+  AxisGrid grid_;
+  runtime::Settings settings_;
+  std::string name_;
+  Parts parts_;
+  SpmdModule local_;
+  std::vector<Port> inputs_, outputs_, weights_;
+  std::vector<size_t> control_inputs_;
+  std::vector<std::vector<graph::Literal>> held_;  // by device: its parts of the weights
+  std::unique_ptr<ParallelProgram> program_;
+};
+
+}  // namespace opentrn::spmd
