@@ -14,6 +14,7 @@ import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.exc import exceptions_allowed_to_be_fallback
+from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from opentrn.torch import decompositions, kernels, skipped
@@ -85,7 +86,12 @@ def neuron(
     """
     settings = settings_module.read(options, mode)
     name = f"{_function(module)}{next(_number)}"
-    backend = aot_autograd(**compilers(settings, name), decompositions=decompositions.table())
+    # What the backward pass can compute again for less than it takes to keep in HBM is not kept, as in Inductor.
+    backend = aot_autograd(
+        **compilers(settings, name),
+        decompositions=decompositions.table(),
+        partition_fn=min_cut_rematerialization_partition,
+    )
     skipped.THREAD.touched += 1
     # torch's fused attention on a CPU has a backward pass that is no formula; that of MATH is.
     with (

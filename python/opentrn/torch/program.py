@@ -97,7 +97,7 @@ class Program:
 
         if self._time_ns is None:
             self._time_ns = usage.on_stream_ns(self)
-        torch.neuron._advance(place, self._time_ns)
+        torch.neuron._advance(place, self.name, self._time_ns)
 
     def _check(self, inputs: list[torch.Tensor]) -> None:
         """The device's values of every op against float64's, once. ValueError names the first that differ."""
