@@ -206,12 +206,14 @@ def diffusion() -> None:
     )  # fmt: skip
     dit = DiTTransformer2DModel(
         num_attention_heads=2, attention_head_dim=8, in_channels=4, out_channels=8, num_layers=2, sample_size=8,
-        patch_size=2, num_embeds_ada_norm=10,
+        patch_size=2, num_embeds_ada_norm=1000,
     )  # fmt: skip
     vae = AutoencoderKL(
         block_out_channels=(16,), norm_num_groups=8, latent_channels=4, down_block_types=("DownEncoderBlock2D",),
         up_block_types=("UpDecoderBlock2D",), sample_size=8,
     )  # fmt: skip
+    for model in (unet, dit, vae):
+        model.eval()  # as those that are loaded; a DiT drops labels while it learns
     pictures: dict[str, list[Any]] = {}
     for place in ("neuron", "cpu"):
         made = []

@@ -18,7 +18,7 @@ bool is_plain(const Tensor& tensor) {
          !keys.has(c10::DispatchKey::FuncTorchGradWrapper);
 }
 
-// What the programs have a form for (opentrn.torch.eager.attention); the rest goes op by op, as does what is
+// What the programs have a form for (opentrn.torch.attention); the rest goes op by op, as does what is
 // to have a second derivative, which the user asks for as on every device: with sdpa_kernel(SDPBackend.MATH).
 bool has_program(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
                  double dropout, bool causal) {
@@ -45,6 +45,7 @@ double scale_of(std::optional<double> scale, const Tensor& query) {
   return scale.value_or(1 / std::sqrt(static_cast<double>(query.size(-1))));
 }
 
+// The ops of opentrn.torch.attention.
 using Forward = Tensor(const Tensor&, const Tensor&, const Tensor&, const OptionalTensor&, bool, double);
 using Backward = std::tuple<Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&,
                                                     const Tensor&, const OptionalTensor&, const Tensor&, bool,
@@ -76,15 +77,6 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(
   const OptionalTensor mask = bias.defined() ? OptionalTensor(bias) : std::nullopt;
   auto [q, k, v] = op.call(gradient, query, key, value, mask, out, causal, scale_of(scale, query));
   return {q, k, v, Tensor()};
-}
-
-TORCH_LIBRARY_FRAGMENT(opentrn, library) {
-  library.def(
-      "attention(Tensor query, Tensor key, Tensor value, Tensor? bias, bool is_causal, float scale) -> "
-      "Tensor");
-  library.def(
-      "attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? bias, Tensor out, "
-      "bool is_causal, float scale) -> (Tensor, Tensor, Tensor)");
 }
 
 }  // namespace

@@ -61,6 +61,9 @@ def test_attention_goes_op_by_op_where_no_program_has_it() -> None:
         (first,) = torch.autograd.grad(attention(q, q, q).sum(), q, create_graph=True)
         first.sum().backward()  # a second derivative
     assert q.grad is not None
+    (first,) = torch.autograd.grad(attention(q, q, q).sum(), q, create_graph=True)
+    with pytest.raises(RuntimeError, match="not implemented"):
+        first.sum().backward()
     names = _made(lambda: attention(q, q, q, dropout_p=0.5))
     assert not any("opentrn::attention" in name for name in names)
 

@@ -17,7 +17,7 @@ from torch._dynamo.exc import exceptions_allowed_to_be_fallback
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from opentrn.torch import decompositions, kernels, skipped
+from opentrn.torch import attention, decompositions, kernels, skipped
 from opentrn.torch import settings as settings_module
 from opentrn.torch.emitter import source_of
 from opentrn.torch.ops import interpolation
@@ -85,6 +85,7 @@ def neuron(
     mode, options: opentrn.torch.settings. Raises NoDeviceForm for an op without a device form under OPENTRN_STRICT=1.
     """
     settings = settings_module.read(options, mode)
+    attention.choose(module)
     name = f"{_function(module)}{next(_number)}"
     # What the backward pass can compute again for less than it takes to keep in HBM is not kept, as in Inductor.
     backend = aot_autograd(

@@ -25,9 +25,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
 
 from opentrn.errors import NotModelled
-from opentrn.torch import decompositions
+from opentrn.torch import attention, decompositions
 from opentrn.torch import settings as settings_module
-from opentrn.torch.eager import attention, fused, lifted
+from opentrn.torch.eager import fused, lifted
 from opentrn.torch.emitter import emit
 from opentrn.torch.program import Program
 from opentrn.torch.registry import NoDeviceForm
