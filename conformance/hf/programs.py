@@ -116,5 +116,159 @@ def lora() -> None:
     _close(_trained(model(), cpu=False), _trained(model(), cpu=True), "Trainer with LoRA")
 
 
+def pipeline() -> None:
+    """torch.distributed.pipelining: as many stages as ranks, with the losses and gradients of one process."""
+    import copy
+
+    import torch.distributed as dist
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+
+    dist.init_process_group()
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    place = torch.device("neuron", rank)
+    torch.manual_seed(0)
+    part = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.GELU(), torch.nn.LayerNorm(16))
+    parts = [copy.deepcopy(part) for _ in range(ranks)]
+    x, y = torch.randn(16, 16), torch.randn(16, 16)
+    loss_of = torch.nn.functional.mse_loss
+    for name, schedule_of in (("GPipe", ScheduleGPipe), ("1F1B", Schedule1F1B)):
+        own = copy.deepcopy(parts[rank]).to(place)
+        stage = PipelineStage(own, rank, ranks, place)
+        schedule = schedule_of(stage, n_microbatches=4, loss_fn=loss_of)
+        losses: list[torch.Tensor] = []
+        given = (x.to(place),) if rank == 0 else ()
+        schedule.step(*given, target=y.to(place), losses=losses) if rank == ranks - 1 else schedule.step(*given)
+        whole = copy.deepcopy(torch.nn.Sequential(*parts))
+        wanted = [loss_of(whole(a), b) for a, b in zip(x.chunk(4), y.chunk(4))]
+        (sum(wanted) / 4).backward()
+        for mine, theirs in zip(own.parameters(), whole[rank].parameters(), strict=True):
+            torch.testing.assert_close(mine.grad.cpu(), theirs.grad, rtol=1e-4, atol=1e-6)
+        if rank == ranks - 1:
+            _close([loss.item() for loss in losses], [loss.item() for loss in wanted], f"{name} in {ranks} stages")
+    dist.destroy_process_group()
+
+
+def _tokenizer(texts: list[str]) -> Any:
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE(unk_token="[unk]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    special = ["[unk]", "[pad]", "[eos]"]
+    tokenizer.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=128, special_tokens=special))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[pad]", eos_token="[eos]", unk_token="[unk]")
+
+
+def sft() -> None:
+    """TRL's SFTTrainer on a GPT-2 of two layers, with a tokenizer of its own."""
+    from accelerate.state import AcceleratorState, GradientState, PartialState
+    from datasets import Dataset
+    from trl import SFTConfig, SFTTrainer
+
+    lines = [line.strip() for line in Path(__file__).read_text().splitlines() if len(line.strip()) > 20][:48]
+    losses: dict[bool, list[float]] = {}
+    for cpu in (False, True):
+        for state in (AcceleratorState, GradientState, PartialState):
+            state._reset_state()
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = SFTConfig(
+                output_dir=folder, max_steps=STEPS, per_device_train_batch_size=4, learning_rate=1e-2, logging_steps=1,
+                report_to=[], save_strategy="no", use_cpu=cpu, disable_tqdm=True, seed=1, max_length=32, bf16=False,
+                gradient_checkpointing=False, dataloader_pin_memory=False,
+            )  # fmt: skip
+            assert arguments.device.type == ("cpu" if cpu else "neuron"), arguments.device
+            trainer = SFTTrainer(
+                model=_model(), args=arguments, train_dataset=Dataset.from_dict({"text": lines}),
+                processing_class=_tokenizer(lines),
+            )  # fmt: skip
+            trainer.train()
+            losses[cpu] = [row["loss"] for row in trainer.state.log_history if "loss" in row]
+    _close(losses[False], losses[True], "TRL SFTTrainer, GPT-2 of 2 layers")
+
+
+def diffusion() -> None:
+    """diffusers: pictures of a random UNet (DDPM) and of a random DiT (DDIM), beside the CPU's from the same noise."""
+    from diffusers import (
+        AutoencoderKL,
+        DDIMScheduler,
+        DDPMPipeline,
+        DDPMScheduler,
+        DiTPipeline,
+        DiTTransformer2DModel,
+        UNet2DModel,
+    )
+
+    torch.manual_seed(0)
+    unet = UNet2DModel(
+        sample_size=8, in_channels=3, out_channels=3, layers_per_block=1, block_out_channels=(16, 32),
+        norm_num_groups=8,
+        down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D"),
+    )  # fmt: skip
+    dit = DiTTransformer2DModel(
+        num_attention_heads=2, attention_head_dim=8, in_channels=4, out_channels=8, num_layers=2, sample_size=8,
+        patch_size=2, num_embeds_ada_norm=1000,
+    )  # fmt: skip
+    vae = AutoencoderKL(
+        block_out_channels=(16,), norm_num_groups=8, latent_channels=4, down_block_types=("DownEncoderBlock2D",),
+        up_block_types=("UpDecoderBlock2D",), sample_size=8,
+    )  # fmt: skip
+    for model in (unet, dit, vae):
+        model.eval()  # as those that are loaded; a DiT drops labels while it learns
+    pictures: dict[str, list[Any]] = {}
+    for place in ("neuron", "cpu"):
+        made = []
+        ddpm = DDPMPipeline(unet, DDPMScheduler(num_train_timesteps=20)).to(place)
+        ddpm.set_progress_bar_config(disable=True)
+        made.append(ddpm(generator=torch.Generator().manual_seed(1), num_inference_steps=4, output_type="np").images)
+        pipe = DiTPipeline(dit, vae, DDIMScheduler(num_train_timesteps=20)).to(place)
+        pipe.set_progress_bar_config(disable=True)
+        assert pipe.device.type == place
+        made.append(
+            pipe([3], generator=torch.Generator().manual_seed(2), num_inference_steps=4, output_type="np").images
+        )
+        pictures[place] = made
+    for name, ours, theirs in zip(("DDPM with a UNet", "DiT with its decoder"), pictures["neuron"], pictures["cpu"]):
+        worst = float(abs(ours - theirs).max())
+        print(f"RESULT diffusers, {name}: a picture of {ours.shape}, at most {worst:.1e} off the CPU's")
+        assert worst < 2e-3 and ours.std() > 0
+
+
+def lightning() -> None:
+    """Lightning's Trainer with accelerator="neuron" on a module of its demos' kind."""
+    import lightning as L
+
+    class Module(L.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+            self.losses: list[float] = []
+
+        def training_step(self, batch: Any, _: int) -> torch.Tensor:
+            x, y = batch
+            loss = torch.nn.functional.cross_entropy(self.net(x), y)
+            self.losses.append(loss.item())
+            return loss
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    generator = torch.Generator().manual_seed(3)
+    data = torch.utils.data.TensorDataset(
+        torch.randn(48, 8, generator=generator), torch.randint(0, 2, (48,), generator=generator)
+    )
+    losses = {}
+    for place in ("neuron", "cpu"):
+        module = Module()
+        trainer = L.Trainer(
+            accelerator=place, devices=1, max_epochs=1, logger=False, enable_checkpointing=False,
+            enable_progress_bar=False, enable_model_summary=False,
+        )  # fmt: skip
+        trainer.fit(module, torch.utils.data.DataLoader(data, batch_size=8))
+        assert trainer.strategy.root_device.type == place, trainer.strategy.root_device
+        losses[place] = module.losses
+    _close(losses["neuron"], losses["cpu"], "Lightning's Trainer")
+
+
 if __name__ == "__main__":
-    {"accelerator": accelerator, "trainer": trainer, "trainer_ranks": trainer_ranks, "lora": lora}[sys.argv[1]]()
+    globals()[sys.argv[1]]()

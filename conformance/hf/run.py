@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hugging Face's accelerate, transformers and peft, unmodified, on the device `neuron`.
+"""Hugging Face's libraries, Lightning and torch's pipelines, unmodified, on the device `neuron`.
 
     ./dev conformance hf [--only NAME]... [--ranks 2] [--environment FOLDER]
 
@@ -26,8 +26,10 @@ LIMIT_S = 900
 
 # accelerate/test_utils/scripts, each of which asserts what it is about.
 SCRIPTS = ("test_script", "test_sync", "test_ops", "test_distributed_data_loop", "test_ddp_comm_hook", "test_notebook")
-PROGRAMS = ("accelerator", "trainer", "trainer_ranks", "lora")
-SINGLE = ("accelerator", "trainer", "lora")
+PROGRAMS = (
+    "accelerator", "trainer", "trainer_ranks", "lora", "pipeline", "sft", "diffusion", "lightning",
+)  # fmt: skip
+SINGLE = ("accelerator", "trainer", "lora", "sft", "diffusion", "lightning")
 
 
 def environment(folder: Path) -> Path:

@@ -46,16 +46,23 @@ def on_device(value: Any) -> Any:
     return value.cpu() if isinstance(value, torch.Tensor) else value
 
 
+def on_the_device(call: Any) -> Any:
+    """The call with `device="cpu"` among its arguments as the device's."""
+    is_cpu = [isinstance(leaf, (str, torch.device)) and str(leaf) == "cpu" for leaf in call.leaves]
+    call.leaves = [DEVICE if cpu else leaf for cpu, leaf in zip(is_cpu, call.leaves)]
+    return call
+
+
 def check_op(op: Any, sample: Any, gradients: bool) -> list[str]:
     """Differences of one sample on the device; raises what the op raises."""
     call = compiled.Sample(op, sample)
     host_in = call.tensors(gradients)
     device_in = [each.detach().to(DEVICE).requires_grad_(each.requires_grad) for each in host_in]
-    eager, device = call(*host_in), call(*device_in)
+    eager, device = call(*host_in), on_the_device(compiled.Sample(op, sample))(*device_in)
     if len(eager) != len(device):
         return [f"{len(eager)} results became {len(device)}"]
     off = [i for i, each in enumerate(device) if each.device.type != DEVICE and eager[i].device.type == "cpu"]
-    if off and device_in:
+    if off:
         return [f"result {off[0]} is on {device[off[0]].device}"]
     found = []
     has_places = op.name in compiled._PLACES_OF_EQUALS and len(eager) == 2

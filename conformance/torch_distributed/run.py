@@ -39,13 +39,15 @@ def suite() -> Any:
     """The test class. The environment is set before torch's module is imported, which reads it then."""
     import torch
     import torch.distributed as dist
-    from torch.testing._internal.distributed import distributed_test as upstream
+    from torch.testing._internal import common_distributed
 
     import opentrn.torch  # noqa: F401  (the device and its process group)
 
-    backends = upstream.DistTestCases.backend_feature
-    for feature in ("ddp", "subgroup", "plugin"):
+    # Before the tests are defined: what a backend can do decides then which of them are skipped.
+    backends = common_distributed.DistTestCases.backend_feature
+    for feature in ("ddp", "subgroup", "plugin", "gpu"):
         backends[feature] = {*backends.get(feature, ()), "neuron"}
+    from torch.testing._internal.distributed import distributed_test as upstream
 
     class TestNeuron(upstream.TestDistBackend, upstream.DistributedTest._DistTestBase):
         def setUp(self) -> None:

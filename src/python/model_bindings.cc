@@ -305,6 +305,39 @@ nb::list run(LoadedModel& self, const std::vector<ByteArray>& arrays) {
   return results;
 }
 
+// Results that the device writes where the caller wants them: those of the same bytes on both sides whose
+// place overlaps no argument and no other result, as an op that works in place has them.
+class Places {
+ public:
+  Places(const LoadedModel& model, const void* const* inputs, void* const* outputs) {
+    for (size_t i = 0; i < model.input_types.size(); ++i)
+      taken_.push_back(range_of(inputs[i], model.input_types[i]));
+    for (size_t i = 0; i < model.output_types.size(); ++i) {
+      const Range range = range_of(outputs[i], model.output_types[i]);
+      const bool is_free = compiler::same_on_device(model.output_types[i].element()) &&
+                           std::ranges::none_of(taken_, [&](const Range& other) {
+                             return range.begin < other.end && other.begin < range.end;
+                           });
+      places_.push_back(is_free ? outputs[i] : nullptr);
+      taken_.push_back(range);
+    }
+  }
+  std::span<void* const> all() const { return places_; }
+
+ private:
+  struct Range {
+    const std::byte* begin;
+    const std::byte* end;
+  };
+  static Range range_of(const void* data, const graph::Type& type) {
+    const auto* begin = static_cast<const std::byte*>(data);
+    return {begin, begin + type.element_count() * storage_bytes(type.element())};
+  }
+
+  std::vector<Range> taken_;
+  std::vector<void*> places_;
+};
+
 // Arrays by address, row-major, each as long as its port says and kept by the caller. Without the interpreter
 // lock.
 void run_addresses(LoadedModel& self, const void* const* inputs, void* const* outputs) {
@@ -316,10 +349,12 @@ void run_addresses(LoadedModel& self, const void* const* inputs, void* const* ou
     buffers.push_back(input_buffer(self, i, bytes));
   }
   runtime::LoopTrips trips;
-  const auto results = runtime::execute(self.model, buffers, &trips);
+  const Places places(self, inputs, outputs);
+  const auto results = runtime::execute(self.model, buffers, &trips, places.all());
   self.trips = std::move(trips);
   tell_unwritten(self, results);
   for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i]->data() == outputs[i]) continue;
     const graph::Literal value = deploy::host_literal(self.output_types[i], results[i]);
     std::ranges::copy(value.bytes(), static_cast<std::byte*>(outputs[i]));
   }

@@ -65,7 +65,7 @@ int64_t Model::constant_bytes() const {
 
 std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
                                                   std::span<const std::shared_ptr<sim::Buffer>> inputs,
-                                                  LoopTrips* trips) {
+                                                  LoopTrips* trips, std::span<void* const> places) {
   if (inputs.size() != model.inputs.size())
     throw Fault(FaultKind::kInput, "model.inputs",
                 fmt::format("{} inputs for a model that takes {}", inputs.size(), model.inputs.size()));
@@ -88,7 +88,8 @@ std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
   }
   for (const ConstantData& constant : model.constants) core.bind(constant.tensor, constant.bytes);
   std::vector<std::shared_ptr<sim::Buffer>> outputs;
-  for (const Port& port : model.outputs) {
+  for (size_t i = 0; i < model.outputs.size(); ++i) {
+    const Port& port = model.outputs[i];
     if (const auto input = place_of(port, model)) {
       if (!inputs[*input]->writable())
         throw Fault(FaultKind::kInput, "model.donated_input",
@@ -98,7 +99,10 @@ std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
       outputs.push_back(inputs[*input]);
       continue;
     }
-    outputs.push_back(sim::Buffer::allocate(model.device_bytes(port)));
+    const int64_t bytes = model.device_bytes(port);
+    outputs.push_back(!places.empty() && places[i] != nullptr
+                          ? sim::Buffer::wrap(places[i], bytes, nullptr, /*initialised=*/false)
+                          : sim::Buffer::allocate(bytes));
     if (const isa::Tensor& tensor = model.program->tensor(port.tensor); tensor.filled) {
       outputs.back()->fill_fresh(tensor.dtype);
       outputs.back()->mark_all_initialised();

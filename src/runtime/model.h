@@ -63,9 +63,12 @@ using LoopTrips = std::map<isa::InstructionIndex, sim::TripCounts>;
 // names the port otherwise. An output that has the tensor of an input is that input's buffer, updated in
 // place (compiler::Options::donate_inputs); an input fault "model.donated_input" where it may not be written.
 // Deterministic for every number of threads. `trips`: where given, takes how often loops ran, which a timing
-// run of a program whose loops depend on values asks for.
+// run of a program whose loops depend on values asks for. `places`: empty, or for each output the memory of
+// device_bytes() that it is written into, null for fresh memory; no place may overlap an input or another
+// place.
 std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
                                                   std::span<const std::shared_ptr<sim::Buffer>> inputs,
-                                                  LoopTrips* trips = nullptr);
+                                                  LoopTrips* trips = nullptr,
+                                                  std::span<void* const> places = {});
 
 }  // namespace opentrn::runtime

@@ -8,13 +8,15 @@
 
 #include <c10/util/Exception.h>
 
+#include "torch/profiler.h"
+
 namespace opentrn::torch_device {
 
 namespace {
 
 struct StreamState {
   double done_ns = 0;
-  std::unordered_map<Timed*, int64_t> runs;  // since done_ns was computed
+  std::unordered_map<std::shared_ptr<Timed>, int64_t> runs;  // since done_ns was computed
   int64_t copies = 0, copied_bytes = 0;
 };
 
@@ -57,7 +59,7 @@ StreamState& stream_state(DeviceState& device, c10::StreamId id) {
 // so what ran is taken out first.
 double flushed(c10::Stream stream) {
   DeviceState& device = state(stream.device_index());
-  std::unordered_map<Timed*, int64_t> runs;
+  std::unordered_map<std::shared_ptr<Timed>, int64_t> runs;
   int64_t copies = 0, bytes = 0;
   {
     const std::lock_guard lock(device.mutex);
@@ -147,8 +149,28 @@ c10::Stream pool_stream(c10::DeviceIndex index) {
   return stream_of(index, device.pool[place]);
 }
 
-void note_run(c10::DeviceIndex index, Timed* program) {
+namespace {
+
+struct Copy final : Timed {
+  explicit Copy(int64_t bytes) : bytes(bytes) {}
+  double time_ns() override { return the_configuration.copies_ns(1, bytes); }
+  std::string label() const override { return c10::str("copy inside HBM, ", bytes, " bytes"); }
+  int64_t bytes;
+};
+
+struct Stated final : Timed {
+  Stated(std::string what, double ns) : what(std::move(what)), ns(ns) {}
+  double time_ns() override { return ns; }
+  std::string label() const override { return what; }
+  std::string what;
+  double ns;
+};
+
+}  // namespace
+
+void note_run(c10::DeviceIndex index, const std::shared_ptr<Timed>& program) {
   const c10::Stream stream = current_stream(index);
+  if (is_profiled()) profile(stream, program);
   DeviceState& device = state(index);
   const std::lock_guard lock(device.mutex);
   ++stream_state(device, stream.id()).runs[program];
@@ -156,6 +178,7 @@ void note_run(c10::DeviceIndex index, Timed* program) {
 
 void note_copy(c10::DeviceIndex index, int64_t bytes) {
   const c10::Stream stream = current_stream(index);
+  if (is_profiled()) profile(stream, std::make_shared<Copy>(bytes));
   DeviceState& device = state(index);
   const std::lock_guard lock(device.mutex);
   StreamState& own = stream_state(device, stream.id());
@@ -163,7 +186,8 @@ void note_copy(c10::DeviceIndex index, int64_t bytes) {
   own.copied_bytes += bytes;
 }
 
-void note_time(c10::Stream stream, double ns) {
+void note_time(c10::Stream stream, const std::string& what, double ns) {
+  if (is_profiled()) profile(stream, std::make_shared<Stated>(what, ns));
   DeviceState& device = state(stream.device_index());
   const std::lock_guard lock(device.mutex);
   stream_state(device, stream.id()).done_ns += ns;

@@ -37,11 +37,12 @@ void set_default_device(c10::DeviceIndex index);
 // Whether this thread chose one.
 bool has_chosen_device();
 
-// A program that ran, as streams know it.
+// What ran, as streams and the profiler know it.
 struct Timed {
   virtual ~Timed() = default;
   // Nanoseconds on one core; 0 where the model has no time for it. Takes the interpreter lock.
   virtual double time_ns() = 0;
+  virtual std::string label() const = 0;
 };
 
 c10::Stream default_stream(c10::DeviceIndex index);
@@ -52,9 +53,9 @@ c10::Stream new_stream(c10::DeviceIndex index);
 c10::Stream pool_stream(c10::DeviceIndex index);
 
 // On the current stream of the device.
-void note_run(c10::DeviceIndex index, Timed* program);
+void note_run(c10::DeviceIndex index, const std::shared_ptr<Timed>& program);
 void note_copy(c10::DeviceIndex index, int64_t bytes);
-void note_time(c10::Stream stream, double ns);
+void note_time(c10::Stream stream, const std::string& what, double ns);
 
 // Simulated time at which everything that was handed to the stream is done.
 double stream_time_ns(c10::Stream stream);

@@ -6,7 +6,7 @@
 
 #include <chrono>
 #include <cstring>
-#include <deque>
+#include <list>
 #include <shared_mutex>
 #include <unordered_map>
 
@@ -61,22 +61,40 @@ struct Equal {
 // Never destroyed, and locked across a fork so that the child finds it whole and open.
 class Cache {
  public:
-  Program* find(const Call& call) {
+  std::shared_ptr<Program> find(const Call& call) {
     const std::lock_guard lock(mutex_);
     const auto found = rows_.find(KeyView{{call.key.data(), call.key.size()}, call.text});
-    return found == rows_.end() ? nullptr : found->second;
+    if (found == rows_.end()) return nullptr;
+    by_use_.splice(by_use_.begin(), by_use_, found->second.place);
+    return found->second.program;
   }
   // Another thread may have been first.
-  Program* add(const Call& call, std::unique_ptr<Program> made) {
-    const std::lock_guard lock(mutex_);
-    const auto [row, is_new] = rows_.try_emplace({{call.key.begin(), call.key.end()}, call.text}, made.get());
-    if (is_new) programs_.push_back(std::move(made));
-    return row->second;
+  std::shared_ptr<Program> add(const Call& call, std::shared_ptr<Program> made) {
+    std::shared_ptr<Program> kept;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto [row, is_new] =
+          rows_.try_emplace({{call.key.begin(), call.key.end()}, call.text}, Row{made, {}});
+      if (is_new) {
+        by_use_.push_front(&row->first);
+        row->second.place = by_use_.begin();
+      }
+      kept = row->second.program;
+    }
+    shrink();
+    return kept;
   }
-  std::vector<Program*> programs() {
+  void bound(size_t most) {
+    {
+      const std::lock_guard lock(mutex_);
+      most_ = most;
+    }
+    shrink();
+  }
+  std::vector<std::shared_ptr<Program>> programs() {
     const std::lock_guard lock(mutex_);
-    std::vector<Program*> all;
-    for (const auto& program : programs_) all.push_back(program.get());
+    std::vector<std::shared_ptr<Program>> all;
+    for (const auto& [key, row] : rows_) all.push_back(row.program);
     return all;
   }
   static Cache& instance() {
@@ -89,10 +107,32 @@ class Cache {
   }
 
  private:
+  struct Row {
+    std::shared_ptr<Program> program;
+    std::list<const Key*>::iterator place;
+  };
+
+  std::shared_ptr<Program> take_oldest() {
+    const std::lock_guard lock(mutex_);
+    if (most_ == 0 || rows_.size() <= most_) return nullptr;
+    const auto row = rows_.find(*by_use_.back());
+    by_use_.pop_back();
+    std::shared_ptr<Program> program = std::move(row->second.program);
+    rows_.erase(row);
+    return program;
+  }
+  // What goes takes the interpreter lock with it, which others wait for with the table's lock held.
+  void shrink() {
+    while (const std::shared_ptr<Program> program = take_oldest())
+      if (program->time.use_count() > 1)
+        program->time->time_ns();  // a stream will ask when the program is gone
+  }
+
   static Cache* instance_;
   std::mutex mutex_;
-  std::unordered_map<Key, Program*, Hash, Equal> rows_;
-  std::deque<std::unique_ptr<Program>> programs_;
+  std::unordered_map<Key, Row, Hash, Equal> rows_;
+  std::list<const Key*> by_use_;  // the last one first
+  size_t most_ = 0;
 };
 Cache* Cache::instance_ = nullptr;
 
@@ -141,12 +181,12 @@ class Run {
   Run(Program& program, const Call& call) : program_(program), call_(call) {}
 
   void operator()() {
-    scratch_.reserve(program_.inputs.size() + program_.outputs.size());
+    numbers_.reserve(program_.inputs.size());
     gather_inputs();
     make_outputs();
     if (program_.run != nullptr) {
       run_program(program_, inputs_.data(), outputs_.data());
-      note_run(call_.device, &program_);
+      note_run(call_.device, program_.time);
     }
     for (const auto& [from, to] : late_copies_) copy_within(from, to);
   }
@@ -161,7 +201,7 @@ class Run {
         case Input::kConstant: inputs_.push_back(input.constant.data_ptr()); break;
         case Input::kNumber: inputs_.push_back(number(call_.numbers[input.index], input.type)); break;
         case Input::kScalar:
-          inputs_.push_back(number(call_.tensors[input.index].tensor.item().toDouble(), input.type));
+          inputs_.push_back(number(value_of(call_.tensors[input.index].tensor), input.type));
           break;
         case Input::kTensor: inputs_.push_back(address(call_.tensors[input.index])); break;
       }
@@ -176,7 +216,18 @@ class Run {
     }
   }
 
+  // Of a tensor of the host without dimensions.
+  static double value_of(const at::Tensor& scalar) {
+    if (scalar.scalar_type() == at::kDouble) return *scalar.const_data_ptr<double>();
+    if (scalar.scalar_type() == at::kLong) return static_cast<double>(*scalar.const_data_ptr<int64_t>());
+    return scalar.item().toDouble();
+  }
+
   const void* number(double value, c10::ScalarType type) {
+    if (type == at::kFloat && numbers_.size() < numbers_.capacity()) {
+      numbers_.push_back(static_cast<float>(value));
+      return &numbers_.back();
+    }
     at::Tensor held = at::scalar_tensor(value, at::TensorOptions().dtype(type).device(at::kCPU));
     scratch_.push_back(held);
     return held.data_ptr();
@@ -230,6 +281,7 @@ class Run {
 
   Program& program_;
   const Call& call_;
+  std::vector<float> numbers_;  // never grows beyond what was reserved: addresses of it are handed over
   c10::SmallVector<const void*, 8> inputs_;
   c10::SmallVector<void*, 4> outputs_;
   c10::SmallVector<at::Tensor, 4> results_;
@@ -284,7 +336,7 @@ void run_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     move_indices(call, *stack);
     return op.callBoxed(stack);
   }
-  Program* program = Cache::instance().find(call);
+  std::shared_ptr<Program> program = Cache::instance().find(call);
   if (program == nullptr) program = Cache::instance().add(call, compile(call, lifted));
   if (program->kind == Program::kHost) {
     ++program->runs;
@@ -302,12 +354,12 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
 
 }  // namespace
 
-double Program::time_ns() {
+double ProgramTime::time_ns() {
   {
     const std::lock_guard lock(mutex_);
     if (time_ns_) return *time_ns_;
   }
-  const double computed = time_of(number);  // two threads may compute it, and find the same
+  const double computed = time_of(number_);  // two threads may compute it, and find the same
   const std::lock_guard lock(mutex_);
   return *(time_ns_ = computed);
 }
@@ -319,7 +371,9 @@ void take_over(const std::vector<std::string>& names) {
     library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&run_boxed>());
 }
 
-std::vector<Program*> programs() { return Cache::instance().programs(); }
+std::vector<std::shared_ptr<Program>> programs() { return Cache::instance().programs(); }
+
+void bound_programs(size_t most) { Cache::instance().bound(most); }
 
 void count_host_time(bool on) { counts_host_time = on; }
 

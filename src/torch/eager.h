@@ -16,8 +16,12 @@ void take_over(const std::vector<std::string>& names);
 // Runs an op as a program, whatever else is registered for it: `stack` holds its arguments, then its results.
 void run_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
-// Programs in the order in which they were made; they live as long as the process.
-std::vector<Program*> programs();
+// Programs of the table.
+std::vector<std::shared_ptr<Program>> programs();
+
+// The table keeps as many; the one whose last run is longest ago goes first, and is compiled again when its
+// class comes again. 0: all.
+void bound_programs(size_t most);
 
 // Counts host time of runs from now on: two readings of a clock for each.
 void count_host_time(bool on);

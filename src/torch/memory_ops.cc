@@ -4,8 +4,6 @@
 #include <ATen/NativeFunctions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/native/Resize.h>
-#include <ATen/native/transformers/attention.h>
-#include <ATen/native/transformers/sdp_utils_cpp.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
@@ -125,12 +123,6 @@ Tensor reshape_alias(const Tensor& self, c10::SymIntArrayRef sizes, c10::SymIntA
 
 bool equal(const Tensor& self, const Tensor& other) { return at::equal(host_view(self), host_view(other)); }
 
-// As the formula, whose backward pass is one too.
-int64_t choose_attention(const Tensor&, const Tensor&, const Tensor&, const std::optional<Tensor>&, double,
-                         bool, std::optional<double>, bool) {
-  return static_cast<int64_t>(at::SDPBackend::math);
-}
-
 // PyTorch calls fused cells on every device but the CPU. Here they are their formulas, and so have
 // derivatives; the third result is a workspace of the fused kernels, which nothing reads.
 Tensor with_bias(const Tensor& gates, const std::optional<Tensor>& bias) {
@@ -181,7 +173,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("view_as_real", &at::native::view_as_real);
   library.impl("view_as_complex", &at::native::view_as_complex);
   library.impl("equal", &equal);
-  library.impl("_fused_sdp_choice", &choose_attention);
 }
 
 // A copy reads conjugate and negative bits itself. Resolved before, by a copy, they would be resolved for

@@ -17,6 +17,7 @@
 #include "torch/generator.h"
 #include "torch/group/backend.h"
 #include "torch/hooks.h"
+#include "torch/profiler.h"
 #include "torch/program.h"
 
 namespace py = pybind11;
@@ -155,6 +156,11 @@ std::unique_ptr<Program> program_of(py::handle plan) {
   auto program = std::make_unique<Program>();
   program->name = plan.attr("name").cast<std::string>();
   program->number = plan.attr("number").cast<size_t>();
+  program->time = std::make_shared<ProgramTime>(program->number, program->name);
+  program->plan = std::shared_ptr<void>(plan.inc_ref().ptr(), [](void* object) {
+    const py::gil_scoped_acquire locked;
+    py::handle(static_cast<PyObject*>(object)).dec_ref();
+  });
   program->kind = plan.attr("on_host").cast<bool>() ? Program::kHost : Program::kDevice;
   const auto [run, model] = plan.attr("handle").cast<std::pair<uintptr_t, uintptr_t>>();
   program->run = reinterpret_cast<runtime::ProgramCall>(run);
@@ -228,13 +234,14 @@ void start(int devices, int64_t memory_bytes, const py::object& copies_ns, const
                return with_python([&] { return (*copies)(count, bytes).cast<double>(); });
              }});
   register_hooks();
+  register_profiler();
   python() = {compile, time_of, ref, lifted};
   take_over(taken);
 }
 
 py::list program_rows() {
   py::list rows;
-  for (const Program* program : programs())
+  for (const auto& program : programs())
     rows.append(py::make_tuple(program->number, program->name, program->kind == Program::kHost,
                                program->runs.load(), static_cast<double>(program->host_ns.load()) / 1e9));
   return rows;
@@ -279,8 +286,10 @@ PYBIND11_MODULE(_torch, module) {
     const c10::Device place(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(device));
     return stream_time_ns(c10::Stream(c10::Stream::UNSAFE, place, stream));
   });
-  module.def("note_time", [](int device, double ns) {
-    note_time(current_stream(static_cast<c10::DeviceIndex>(device)), ns);
+  module.def("bound_programs", &bound_programs, "The table keeps as many programs; 0: all",
+             py::call_guard<py::gil_scoped_release>());
+  module.def("note_time", [](int device, const std::string& what, double ns) {
+    note_time(current_stream(static_cast<c10::DeviceIndex>(device)), what, ns);
   });
   module.def("wait_until", [](int device, double ns) {
     const py::gil_scoped_release unlocked;

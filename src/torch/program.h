@@ -38,11 +38,26 @@ struct Returned {
   std::vector<size_t> items;  // kList: outputs
 };
 
-struct Program final : Timed {
+// Kept by streams longer than the table keeps the program.
+class ProgramTime final : public Timed {
+ public:
+  ProgramTime(size_t number, std::string name) : number_(number), name_(std::move(name)) {}
+  double time_ns() override;
+  std::string label() const override { return name_; }
+
+ private:
+  const size_t number_;
+  const std::string name_;
+  std::mutex mutex_;
+  std::optional<double> time_ns_;
+};
+
+struct Program {
   enum Kind : uint8_t { kDevice, kHost } kind = kDevice;
   std::string name;
   runtime::ProgramCall run = nullptr;
-  void* model = nullptr;  // kept by Python for as long as the process lives
+  void* model = nullptr;       // kept by `plan`
+  std::shared_ptr<void> plan;  // Python's object; letting go of it takes the interpreter lock
   bool draws = false;
   std::vector<Input> inputs;
   std::vector<Output> outputs;
@@ -50,19 +65,14 @@ struct Program final : Timed {
   size_t number = 0;  // among all programs
   std::atomic<int64_t> runs = 0;
   std::atomic<int64_t> host_ns = 0;  // that runs took on this host, counted where somebody asked for it
-
-  double time_ns() override;
-
- private:
-  std::mutex mutex_;
-  std::optional<double> time_ns_;
+  std::shared_ptr<Timed> time;
 };
 
 // The program for a class that has none yet, made by Python (opentrn.torch.eager.compiler). Throws what
 // Python raises.
 std::unique_ptr<Program> compile(const Call& call, bool lifts);
 
-// Nanoseconds of a program by the timing model, 0 where it has none; asks Python.
+// Nanoseconds of a program that is in the table by the timing model, 0 where it has none; asks Python.
 double time_of(size_t number);
 
 // Calls what is in hand with the interpreter lock dropped if this thread has it; throws the Python error of a

@@ -113,6 +113,23 @@ def loop_limit() -> int | None:
     return _core.environment_loop_limit()
 
 
+EAGER_PROGRAMS_ENV = "OPENTRN_EAGER_PROGRAMS"
+EAGER_PROGRAMS = 4096
+
+
+def eager_programs() -> int:
+    """How many programs of ops PyTorch's device keeps: OPENTRN_EAGER_PROGRAMS, 0 for all. ValueError as read()."""
+    stated = os.environ.get(EAGER_PROGRAMS_ENV, "")
+    if not stated:
+        return EAGER_PROGRAMS
+    if not stated.isdecimal() or len(stated) > 9:
+        raise InputError(
+            f"{EAGER_PROGRAMS_ENV} is {stated!r}; it takes a number from 0 (all are kept) on", label="environment",
+            hint=f"set {EAGER_PROGRAMS_ENV} to such a value, or unset it",
+        )  # fmt: skip
+    return int(stated)
+
+
 def rounding() -> Rounding:
     """The variables of stochastic rounding alone. ValueError as read()."""
     from opentrn import _core

@@ -14,9 +14,10 @@ import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.exc import exceptions_allowed_to_be_fallback
+from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from opentrn.torch import decompositions, kernels, skipped
+from opentrn.torch import attention, decompositions, kernels, skipped
 from opentrn.torch import settings as settings_module
 from opentrn.torch.emitter import source_of
 from opentrn.torch.ops import interpolation
@@ -84,8 +85,14 @@ def neuron(
     mode, options: opentrn.torch.settings. Raises NoDeviceForm for an op without a device form under OPENTRN_STRICT=1.
     """
     settings = settings_module.read(options, mode)
+    attention.choose(module)
     name = f"{_function(module)}{next(_number)}"
-    backend = aot_autograd(**compilers(settings, name), decompositions=decompositions.table())
+    # What the backward pass can compute again for less than it takes to keep in HBM is not kept, as in Inductor.
+    backend = aot_autograd(
+        **compilers(settings, name),
+        decompositions=decompositions.table(),
+        partition_fn=min_cut_rematerialization_partition,
+    )
     skipped.THREAD.touched += 1
     # torch's fused attention on a CPU has a backward pass that is no formula; that of MATH is.
     with (

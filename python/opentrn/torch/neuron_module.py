@@ -160,9 +160,9 @@ def simulated_time_us(device: Device = None) -> float:
     return _torch.stream_time_ns(index, current_stream(index).stream_id) / 1e3
 
 
-def _advance(place: torch.device, ns: float) -> None:
-    """For compiled graphs: the current stream of the device takes so much longer."""
-    _torch.note_time(_index(place), ns)
+def _advance(place: torch.device, what: str, ns: float) -> None:
+    """For compiled graphs: the current stream of the device takes so much longer, for what the profiler calls so."""
+    _torch.note_time(_index(place), what, ns)
 
 
 # ---- random numbers ----------------------------------------------------------------------------------------------

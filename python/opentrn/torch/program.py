@@ -16,7 +16,7 @@ from opentrn import _core
 from opentrn import graph as stablehlo
 from opentrn.base import notices
 from opentrn.errors import NotModelled
-from opentrn.torch import ranges, skipped, usage
+from opentrn.torch import attention, decompositions, ranges, skipped, usage
 from opentrn.torch.emitter import Emitted, emit
 from opentrn.torch.registry import NoDeviceForm
 from opentrn.torch.settings import Settings
@@ -97,7 +97,7 @@ class Program:
 
         if self._time_ns is None:
             self._time_ns = usage.on_stream_ns(self)
-        torch.neuron._advance(place, self._time_ns)
+        torch.neuron._advance(place, self.name, self._time_ns)
 
     def _check(self, inputs: list[torch.Tensor]) -> None:
         """The device's values of every op against float64's, once. ValueError names the first that differ."""
@@ -243,6 +243,7 @@ def callable_graph(module: fx.GraphModule, settings: Settings, name: str) -> Cal
     """What runs a graph; without OPENTRN_STRICT torch runs what has no form on the device, and stderr says so."""
     from opentrn.torch.partition import with_host_parts
 
+    attention.expand(module, decompositions.table())
     try:
         # AOTAutograd calls with its fake tensors in force; those made here are real.
         with _disable_current_modes():

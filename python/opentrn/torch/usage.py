@@ -39,9 +39,12 @@ def note(program: Program) -> None:
 
 def begin_block() -> None:
     """From here on count runs; RuntimeError inside another block."""
+    from opentrn.torch import eager
+
     global _before
     if _before is not None:
         raise StateError("a block is being profiled already", label="pjrt.usage", hint="profile one block at a time")
+    eager.keep_all(True)
     _before = {program: (program.runs, program.host_seconds) for program in _ALIVE}
     _before |= {program: (runs, seconds) for program, runs, seconds in _eager()}
 
@@ -49,10 +52,13 @@ def begin_block() -> None:
 def end_block() -> dict[str, Any]:
     """The facts of the block, as facts()."""
     global _before
+    from opentrn.torch import eager
+
     before, _before = _before or {}, None
-    eager = _eager()
+    op_by_op = _eager()
+    eager.keep_all(False)
     now = {program: (program.runs, program.host_seconds) for program in before}
-    now |= {program: (runs, seconds) for program, runs, seconds in eager}
+    now |= {program: (runs, seconds) for program, runs, seconds in op_by_op}
     done = [
         (program, runs - before.get(program, (0, 0.0))[0], seconds - before.get(program, (0, 0.0))[1])
         for program, (runs, seconds) in now.items()

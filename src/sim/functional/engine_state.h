@@ -4,6 +4,7 @@
 #include <array>
 #include <bitset>
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 #include "numerics/xorwow.h"
@@ -18,22 +19,30 @@ struct Accumulators {
   std::bitset<kPartitionsMax> defined;
 };
 
+// Generators by lane, in their power-on state when somebody first asks for them [assumed: as after
+// set_rng_seed(0)]: seeding them takes longer than a small program does, and few programs draw. Threads of
+// one instruction may be the first together.
+template <typename Generator>
+class Generators {
+ public:
+  std::vector<Generator>& lanes() {
+    std::call_once(made_, [&] {
+      lanes_.reserve(kPartitionsMax);
+      for (uint32_t lane = 0; lane < kPartitionsMax; ++lane) lanes_.push_back(Generator::from_seed(0, lane));
+    });
+    return lanes_;
+  }
+
+ private:
+  std::once_flag made_;
+  std::vector<Generator> lanes_;
+};
+
 struct EngineState {
   Accumulators vector;
   Accumulators scalar;
-  std::vector<numerics::Xorwow> gpsimd_random;        // by lane
-  std::vector<numerics::VectorXorwow> vector_random;  // by lane
-
-  EngineState() { seed(0); }
-  // Power-on state [assumed: as after set_rng_seed(0)].
-  void seed(uint32_t value) {
-    gpsimd_random.clear();
-    vector_random.clear();
-    for (uint32_t lane = 0; lane < kPartitionsMax; ++lane) {
-      gpsimd_random.push_back(numerics::Xorwow::from_seed(value, lane));
-      vector_random.push_back(numerics::VectorXorwow::from_seed(value, lane));
-    }
-  }
+  Generators<numerics::Xorwow> gpsimd_random;
+  Generators<numerics::VectorXorwow> vector_random;
 };
 
 }  // namespace opentrn::sim

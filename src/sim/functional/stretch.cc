@@ -15,7 +15,7 @@ void Stretch::read(const isa::Program& program, isa::InstructionIndex begin, isa
   state_user_.fill(kNone);
   ++stretch_;
   if (users_.size() < program.tensor_count()) users_.resize(program.tensor_count());
-  accesses_.resize(kLongest);
+  accesses_.resize(std::max(accesses_.size(), size_t{std::min(end - begin, kLongest)}));
   const bool chains = foldable != nullptr && merged_.empty();
   finder_.start(program, begin);
   for (; end_ < end && end_ - begin_ < kLongest; ++end_) {

@@ -42,7 +42,7 @@ def start() -> bool:
     except ImportError as fault:  # built for another release of torch
         print(f"opentrn: PyTorch has no device neuron: {fault}", file=sys.stderr)
         return False
-    from opentrn.torch import neuron_module, process_group
+    from opentrn.torch import lightning, neuron_module, process_group
     from opentrn.torch.eager import compiler, fused, lifted, parameters
 
     stated = environment.read()
@@ -53,6 +53,7 @@ def start() -> bool:
         len(cores), memory, compiler.copies_ns, compiler.compile, compiler.time_of, compiler.Ref,
         list(compiler.ONE_PROGRAM), {*lifted.FORMS, *fused.FORMS},
     )  # fmt: skip
+    _torch.bound_programs(0 if os.environ.get("OPENTRN_USAGE") else environment.eager_programs())
     torch._register_device_module("neuron", neuron_module)
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
@@ -60,11 +61,20 @@ def start() -> bool:
     sys.modules["torch.neuron"] = neuron_module
     parameters.keep()
     process_group.register(cores)
+    lightning.watch()
     atexit.register(_torch.settle_autograd_threads)
     if os.environ.get("OPENTRN_USAGE"):
         _torch.count_host_time(True)
     _started = True
     return True
+
+
+def keep_all(block: bool) -> None:
+    """Whether the table keeps all programs, so that those of a profiled block are there when it ends."""
+    if _started and not os.environ.get("OPENTRN_USAGE"):
+        from opentrn import _torch
+
+        _torch.bound_programs(0 if block else environment.eager_programs())
 
 
 def rows() -> list[tuple[Any, int, float]]:
@@ -75,8 +85,8 @@ def rows() -> list[tuple[Any, int, float]]:
     from opentrn.torch.eager import compiler
 
     found = []
-    for number, _name, on_host, runs, seconds in _torch.programs():
-        program = compiler.plan_of(number).program
-        if not on_host and program is not None and program.device_model is not None:
-            found.append((program, runs, seconds))
+    for number, _name, _on_host, runs, seconds in _torch.programs():
+        plan = compiler.PLANS.get(number)
+        if plan is not None and plan.program is not None and plan.program.device_model is not None:
+            found.append((plan.program, runs, seconds))
     return found

@@ -11,6 +11,7 @@ import itertools
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
 
 from opentrn.errors import NotModelled
-from opentrn.torch import decompositions
+from opentrn.torch import attention, decompositions
 from opentrn.torch import settings as settings_module
 from opentrn.torch.eager import fused, lifted
 from opentrn.torch.emitter import emit
@@ -52,9 +53,9 @@ class Output:
     is_in_order: bool = True
 
 
-@dataclass
+@dataclass(eq=False)
 class Plan:
-    """As struct Program of src/torch/program.h."""
+    """As struct Program of src/torch/program.h, which keeps it."""
 
     name: str
     number: int
@@ -67,7 +68,8 @@ class Plan:
     program: Program | None = None
 
 
-PLANS: list[Plan] = []
+# By number: those of the table of src/torch/eager.cc, in the order in which they were made.
+PLANS: weakref.WeakValueDictionary[int, Plan] = weakref.WeakValueDictionary()
 _numbers = itertools.count()
 _told: set[str] = set()
 
@@ -196,7 +198,7 @@ class _Tracer:
         if self.name.startswith("aten::_fused_") and self.mutated:
             raise NoDeviceForm(f"{self.name} has no form", label="torch.no_emitter")  # functionalize() cannot
         positional, keywords = self._split(real)
-        return self.op(*positional, **keywords)
+        return attention.FORMS.get(self.name, self.op)(*positional, **keywords)
 
     def _lifted(self, real: list[Any], seen: dict[int, Any]) -> Any:
         """The form with tensors for numbers; what it gives is what the op writes."""
@@ -328,7 +330,7 @@ def _compile(name: str, arguments: list[Any], rows: list[tuple[Any, ...]], setti
             _told.add(name)
             print(f"opentrn: {name} runs on the host: {fault or type(fault).__name__}", file=sys.stderr)
         plan = Plan(name, next(_numbers), on_host=True)
-    PLANS.append(plan)
+    PLANS[plan.number] = plan
     return plan
 
 
@@ -360,7 +362,7 @@ def compile(name: str, arguments: list[Any], rows: list[tuple[Any, ...]], _devic
 
 
 def plan_of(number: int) -> Plan:
-    return next(plan for plan in PLANS if plan.number == number)
+    return PLANS[number]
 
 
 def time_of(number: int) -> float:

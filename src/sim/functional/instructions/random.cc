@@ -44,7 +44,8 @@ void dropout(Context& cx) {
     uint32_t* random = scope.array<uint32_t>(n);
     std::byte* row = scope.bytes(n * bytes);
     for (int64_t p = begin; p < end; ++p) {
-      random_state(cx).vector_random[static_cast<size_t>(lane + p)].fill(random, static_cast<size_t>(n));
+      random_state(cx).vector_random.lanes()[static_cast<size_t>(lane + p)].fill(random,
+                                                                                 static_cast<size_t>(n));
       std::byte* to = row;
       for_runs_of_partition(data, p, [&](std::byte* at, int64_t count, int64_t stride) {
         numerics::copy_bits(bytes, at, stride / bytes, to, 1, static_cast<size_t>(count));
@@ -77,9 +78,9 @@ void rng(Context& cx) {
     for (int64_t p = begin; p < end; ++p) {
       const size_t at = static_cast<size_t>(lane + p);
       if (on_gpsimd(cx))
-        random_state(cx).gpsimd_random[at].fill(random, static_cast<size_t>(n));
+        random_state(cx).gpsimd_random.lanes()[at].fill(random, static_cast<size_t>(n));
       else
-        random_state(cx).vector_random[at].fill(random, static_cast<size_t>(n));
+        random_state(cx).vector_random.lanes()[at].fill(random, static_cast<size_t>(n));
       std::copy_n(random, n, wide);
       store_row_i64(dst, p, wide);
     }
@@ -95,7 +96,7 @@ void set_rng_seed(Context& cx) {
               "use a [1, 1] tile of 32 bits");
   uint32_t value;
   std::memcpy(&value, seed.base, sizeof value);
-  auto& lanes = random_state(cx).vector_random;
+  auto& lanes = random_state(cx).vector_random.lanes();
   for (uint32_t lane = 0; lane < lanes.size(); ++lane)
     lanes[lane] = numerics::VectorXorwow::from_seed(value, lane);
 }
@@ -125,11 +126,11 @@ void rand_set_state(Context& cx) {
     if (words == static_cast<int64_t>(numerics::Xorwow::kStateWords)) {
       numerics::Xorwow::State state;
       for (size_t i = 0; i < state.size(); ++i) state[i] = static_cast<uint32_t>(row[i]);
-      random_state(cx).gpsimd_random[at] = numerics::Xorwow(state);
+      random_state(cx).gpsimd_random.lanes()[at] = numerics::Xorwow(state);
     } else {
       numerics::VectorXorwow::State state;
       for (size_t i = 0; i < state.size(); ++i) state[i] = static_cast<uint32_t>(row[i]);
-      random_state(cx).vector_random[at] = numerics::VectorXorwow(state);
+      random_state(cx).vector_random.lanes()[at] = numerics::VectorXorwow(state);
     }
   }
 }
@@ -145,9 +146,9 @@ void rand_get_state(Context& cx) {
   for (int64_t p = 0; p < dst.partitions; ++p) {
     const size_t at = static_cast<size_t>(lane + p);
     if (words == static_cast<int64_t>(numerics::Xorwow::kStateWords)) {
-      std::copy_n(random_state(cx).gpsimd_random[at].state().begin(), words, row.begin());
+      std::copy_n(random_state(cx).gpsimd_random.lanes()[at].state().begin(), words, row.begin());
     } else {
-      const auto state = random_state(cx).vector_random[at].state();
+      const auto state = random_state(cx).vector_random.lanes()[at].state();
       std::copy(state.begin(), state.end(), row.begin());
     }
     store_row_i64(dst, p, row.data());
@@ -167,7 +168,8 @@ void rand2(Context& cx) {
     uint32_t* random = scope.array<uint32_t>(n);
     float* row = scope.floats(n);
     for (int64_t p = begin; p < end; ++p) {
-      random_state(cx).vector_random[static_cast<size_t>(lane + p)].fill(random, static_cast<size_t>(n));
+      random_state(cx).vector_random.lanes()[static_cast<size_t>(lane + p)].fill(random,
+                                                                                 static_cast<size_t>(n));
       numerics::uniform_row(random, low.at(p), high.at(p), row, static_cast<size_t>(n));
       store_row(dst, p, row);
     }
