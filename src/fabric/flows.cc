@@ -310,10 +310,8 @@ struct Flows::State {
     for (const OnLink& on : link(id).on) take_flow(on.flow);
   }
 
-  void collect() {
+  void look_at_changes() {
     ++round;
-    part_flows.clear();
-    part_links.clear();
     relieved.clear();
     for (LinkId id : changed_links) {
       LinkState& l = link(id);
@@ -324,12 +322,28 @@ struct Flows::State {
       if (before && !now) relieved.push_back(id);
     }
     find_threshold();
-    for (LinkId id : changed_links) take_link(id);
-    for (LinkId id : relieved) take_flows_on(id);
+  }
+
+  // Parts that share no link are solved one after the other: what is looked at again and again stays small.
+  void solve_parts() {
+    const auto solve_from = [&](auto take) {
+      part_flows.clear();
+      part_links.clear();
+      take();
+      // part_links grows while it is walked.
+      for (size_t i = 0; i < part_links.size(); ++i) take_flows_on(part_links[i]);
+      if (part_flows.empty() && part_links.empty()) return;
+      flows_solved += static_cast<int64_t>(part_flows.size());
+      solve_part();
+      if (has_one_class)
+        for (LinkId id : part_links) link(id).level = full_at(id);
+    };
+    for (LinkId id : changed_links) solve_from([&] { take_link(id); });
+    for (LinkId id : relieved)
+      for (const OnLink& on : link(id).on) solve_from([&] { take_flow(on.flow); });
     for (FlowId id : new_flows)
-      if (const int32_t slot = slot_of[static_cast<size_t>(id)]; slot != kNone) take_flow(slot);
-    // part_links grows while it is walked.
-    for (size_t i = 0; i < part_links.size(); ++i) take_flows_on(part_links[i]);
+      if (const int32_t slot = slot_of[static_cast<size_t>(id)]; slot != kNone)
+        solve_from([&] { take_flow(slot); });
     changed_links.clear();
     new_flows.clear();
     threshold = kNoThreshold;
@@ -600,11 +614,8 @@ struct Flows::State {
   void solve() {
     if (changed_links.empty() && new_flows.empty()) return;
     if (has_one_class && !is_much(new_flows.size()) && solve_locally()) return;
-    collect();
-    flows_solved += static_cast<int64_t>(part_flows.size());
-    solve_part();
-    if (has_one_class)
-      for (LinkId id : part_links) link(id).level = full_at(id);
+    look_at_changes();
+    solve_parts();
   }
 
   int64_t next_end() {
