@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <queue>
+#include <utility>
 
 #include "base/fault.h"
 
@@ -179,6 +180,7 @@ struct Flows::State {
 
   void detach(int32_t slot) {
     Running& f = flow(slot);
+    ++ended_since;
     count_bound(f, -1);
     lower_threshold(mark(slot).priority, mark(slot).level);
     for (int32_t i = f.first_hop; i < f.first_hop + f.hops; ++i) {
@@ -278,7 +280,7 @@ struct Flows::State {
         last = std::max(last, mark(slot).priority);
       }
     if (first == INT32_MAX) return;
-    if (first != last) return lower_threshold(first, 0);
+    if (first != last || is_much(new_flows.size())) return lower_threshold(first, 0);
     for (FlowId id : new_flows) {
       const int32_t slot = slot_of[static_cast<size_t>(id)];
       if (slot == kNone) continue;
@@ -613,7 +615,8 @@ struct Flows::State {
 
   void solve() {
     if (changed_links.empty() && new_flows.empty()) return;
-    if (has_one_class && !is_much(new_flows.size()) && solve_locally()) return;
+    const size_t changes = new_flows.size() + std::exchange(ended_since, 0);
+    if (has_one_class && changes < 2048 && !is_much(changes) && solve_locally()) return;
     look_at_changes();
     solve_parts();
   }
@@ -647,6 +650,7 @@ struct Flows::State {
   std::pair<int, int64_t> threshold = kNoThreshold;  // priority, level
   std::vector<LinkId> changed_links;
   std::vector<FlowId> new_flows;
+  size_t ended_since = 0;  // the last solution
   uint32_t round = 0;
   static constexpr int kNoPriority = INT32_MIN;
   int only_priority = kNoPriority;  // of all flows until now
