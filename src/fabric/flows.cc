@@ -27,7 +27,6 @@ constexpr Wide work_of(int64_t bytes) { return (Wide{bytes} * kPsPerSecond) << k
 // A hop of a running flow.
 struct HopEntry {
   LinkId link = 0;
-  int32_t flow = 0;  // slot
   int32_t at = 0;    // in the list of its link
   int64_t load = 0;  // share times multiplicity: what the link carries per unit of the flow's rate
 };
@@ -167,7 +166,7 @@ struct Flows::State {
       OPENTRN_CHECK(wanted.share > 0, "a hop with a share of {}", wanted.share);
       HopEntry& h = hop(f.first_hop + i);
       LinkState& l = link(wanted.link);
-      h = {wanted.link, slot, static_cast<int32_t>(l.on.size()), int64_t{wanted.share} * from.multiplicity};
+      h = {wanted.link, static_cast<int32_t>(l.on.size()), int64_t{wanted.share} * from.multiplicity};
       l.on.push_back({slot, f.first_hop + i});
     }
     f.bound = bound_of(f);
@@ -401,7 +400,6 @@ struct Flows::State {
   bool undo() {
     for (int32_t slot : part_flows) {
       Running& f = flow(slot);
-      for (const HopEntry& h : hops_of(f)) sums(h.link).used += Wide{f.rate_before - f.rate} * h.load;
       f.rate = f.rate_before;
       mark(slot).level = f.level_before;
     }
@@ -469,11 +467,14 @@ struct Flows::State {
       growing += Wide{flow(on.flow).weight} * hop(on.hop).load;
     }
     if (top < 0) return kOpen;
-    return Wide{l.capacity} * kWholeShare - sums(id).used + used < (Wide{top} + 1) * growing ? top : kOpen;
+    const Wide free =
+        link_mark(id).seen == round ? sums(id).free : Wide{l.capacity} * kWholeShare - sums(id).used;
+    return free + used < (Wide{top} + 1) * growing ? top : kOpen;
   }
 
   void settle(Running& f) {
     if (f.rate == f.rate_before) return;
+    for (const HopEntry& h : hops_of(f)) sums(h.link).used += Wide{f.rate - f.rate_before} * h.load;
     f.end_ps = end_of(f);
     if (f.end_ps != INT64_MAX) ends.push({f.end_ps, f.id});
   }
@@ -486,12 +487,24 @@ struct Flows::State {
     return level > kRateMax ? kRateMax : static_cast<int64_t>(level);
   }
 
-  // What the flows of the part may have of its links.
+  // What the flows of the part may have of its links, and want where they are all of one class. While a part
+  // is solved locally, what links carry is that of before.
   void begin_part() {
-    for (LinkId id : part_links) sums(id).free = Wide{link(id).capacity} * kWholeShare - sums(id).used;
-    for (int32_t slot : part_flows)
-      for (const HopEntry& h : hops_of(flow(slot)))
-        if (link_mark(h.link).seen == round) sums(h.link).free += Wide{flow(slot).rate} * h.load;
+    for (LinkId id : part_links) {
+      LinkSums& l = sums(id);
+      l.free = Wide{link(id).capacity} * kWholeShare - l.used;
+      l.wanted = 0;
+    }
+    for (int32_t slot : part_flows) {
+      const Running& f = flow(slot);
+      const Wide rate = is_local ? f.rate_before : f.rate, weight = f.weight;
+      for (const HopEntry& h : hops_of(f)) {
+        if (link_mark(h.link).seen != round) continue;
+        LinkSums& l = sums(h.link);
+        l.free += rate * h.load;
+        l.wanted += weight * h.load;
+      }
+    }
   }
 
   void solve_part() {
@@ -502,21 +515,27 @@ struct Flows::State {
     classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
     for (int priority : classes) {
       solving_priority = priority;
+      if (classes.size() > 1) count_wanted(priority);
       solve_class(priority);
     }
     for (int32_t slot : part_flows) flow(slot).frozen = false;
   }
 
-  void solve_class(int priority) {
+  void count_wanted(int priority) {
     for (LinkId id : part_links) sums(id).wanted = 0;
+    for (int32_t slot : part_flows)
+      if (mark(slot).priority == priority)
+        for (const HopEntry& h : hops_of(flow(slot)))
+          if (link_mark(h.link).seen == round) sums(h.link).wanted += Wide{flow(slot).weight} * h.load;
+  }
+
+  void solve_class(int priority) {
     limits.clear();
     size_t growing = 0;
     for (int32_t slot : part_flows) {
-      Running& f = flow(slot);
+      const Running& f = flow(slot);
       if (mark(slot).priority != priority) continue;
       ++growing;
-      for (const HopEntry& h : hops_of(f))
-        if (link_mark(h.link).seen == round) sums(h.link).wanted += Wide{f.weight} * h.load;
       if (f.bound == f.limit) limits.push_back({f.limit / f.weight, slot});
     }
     std::sort(limits.begin(), limits.end(), [](const Level& a, const Level& b) { return kHigher(b, a); });
@@ -580,16 +599,14 @@ struct Flows::State {
     for (int32_t slot : frozen_now) {
       Running& f = flow(slot);
       const int64_t rate = static_cast<int64_t>(std::min(Wide{level} * f.weight, Wide{f.bound}));
-      const int64_t more = rate - f.rate;
       if (is_local)
         f.rate = rate;  // settle() does the rest
       else
         set_flow_rate(f, rate);
       mark(slot).level = level;
       for (const HopEntry& h : hops_of(f)) {
-        LinkSums& l = sums(h.link);
-        l.used += Wide{more} * h.load;
         if (link_mark(h.link).seen != round) continue;
+        LinkSums& l = sums(h.link);
         l.free -= Wide{rate} * h.load;
         l.wanted -= Wide{f.weight} * h.load;
       }
@@ -599,6 +616,7 @@ struct Flows::State {
 
   void set_flow_rate(Running& f, int64_t rate) {
     if (f.rate == rate) return;
+    for (const HopEntry& h : hops_of(f)) sums(h.link).used += Wide{rate - f.rate} * h.load;
     f.left -= Wide{f.rate} * (now_ps - f.since_ps);
     f.since_ps = now_ps;
     f.rate = rate;
