@@ -176,9 +176,7 @@ def compare(
 
     unknown = [target for target in targets if target not in TARGETS]
     if unknown:
-        raise InputError(
-            f"unknown target {unknown[0]!r}", label="arch.target", hint=f"one of {', '.join(TARGETS)}"
-        )
+        raise InputError(f"unknown target {unknown[0]!r}", label="arch.target", hint=f"one of {', '.join(TARGETS)}")
     machines = json.loads(_core.machines())
     ran: StagedModel | None = None
     chips, instances = [], []
