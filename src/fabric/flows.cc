@@ -393,7 +393,7 @@ struct Flows::State {
 
   static constexpr int kTurnsMax = 6;
   bool is_much(size_t part) const {
-    constexpr size_t kFew = 24, kPart = 8;
+    constexpr size_t kFew = 24, kPart = 4;
     return part > kFew && part * kPart > flows.size() - free_slots.size();
   }
 
