@@ -1,5 +1,6 @@
 #include "cli/command.h"
 
+#include <new>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -33,6 +34,11 @@ int run(std::span<const AddCommand> commands, int argc, const char* const* argv,
     app.exit(error, out, err);
     return exit_code(FaultKind::kInput);
   } catch (const Fault& fault) {
+    err << "opentrn: " << fault.what() << "\n";
+    return exit_code(fault.kind());
+  } catch (const std::bad_alloc&) {
+    const Fault fault(FaultKind::kCapacity, "cli.memory", "there is not enough memory for this",
+                      "a smaller size, or fewer ranks");
     err << "opentrn: " << fault.what() << "\n";
     return exit_code(fault.kind());
   }

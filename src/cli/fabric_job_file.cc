@@ -160,16 +160,7 @@ void read_document(const Reader& read, const YAML::Node& node, collectives::Trai
 
 void read_training_file(const std::string& path, collectives::TrainingJob& job) {
   const Reader read(path);
-  YAML::Node node;
-  try {
-    node = YAML::LoadFile(path);
-  } catch (const YAML::BadFile&) {
-    throw Fault(FaultKind::kInput, "fabric.file", fmt::format("cannot read '{}'", path),
-                "the path of a job file");
-  } catch (const YAML::Exception& error) {
-    read.refuse(error.mark, fmt::format("no YAML: {}", error.msg), "key: value, indented by blanks");
-  }
-  read_document(read, node, job);
+  read_document(read, read.load("fabric.file"), job);
 }
 
 }  // namespace opentrn::cli

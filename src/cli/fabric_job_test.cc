@@ -80,7 +80,13 @@ TEST(FabricJob, WhatIsNoJobIsRefusedWithItsLine) {
   refused(axes + "    - {repeat: 0, steps: [{compute: 1ms}]}\n", "'repeat' is '0'");
   refused("axes: {tp: 16, dp: 4}\nblocks: [{steps: [{compute: 1ms}]}]\n", "axes whose product is 6272");
   refused(kJob, "collectives.unlike_units", {"--taken", "efa@3=0.5"});
-  EXPECT_NE(run_for_test({"fabric", "job", "/nowhere/job.yaml"}).code, 0);
+  // A folder opens like a file.
+  for (const auto& [path, why] : {std::pair{"/nowhere/job.yaml", "no such file"}, {"/", "a folder"}}) {
+    const Ran ran = run_for_test({"fabric", "job", path});
+    EXPECT_EQ(ran.code, 2);
+    EXPECT_THAT(ran.err, HasSubstr("fabric.file"));
+    EXPECT_THAT(ran.err, HasSubstr(why));
+  }
 }
 
 }  // namespace

@@ -209,16 +209,7 @@ void read_document(const Reader& read, const YAML::Node& node, const std::string
 
 void read_job_file(const std::string& path, PlanOptions& options) {
   const Reader read(path);
-  YAML::Node node;
-  try {
-    node = YAML::LoadFile(path);
-  } catch (const YAML::BadFile&) {
-    throw Fault(FaultKind::kInput, "plan.file", fmt::format("cannot read '{}'", path),
-                "the path of a job file");
-  } catch (const YAML::Exception& error) {
-    read.refuse(error.mark, fmt::format("no YAML: {}", error.msg), "key: value, indented by blanks");
-  }
-  read_document(read, node, path, options);
+  read_document(read, read.load("plan.file"), path, options);
 }
 
 }  // namespace opentrn::cli

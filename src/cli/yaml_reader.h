@@ -15,6 +15,10 @@ class YamlReader {
   // label: of the input faults, such as "plan.yaml".
   YamlReader(std::string path, std::string label) : path_(std::move(path)), label_(std::move(label)) {}
 
+  // The document. Throws an input fault with `unreadable` as its label for what is no file that can be read,
+  // or one of more than 16 MiB.
+  YAML::Node load(const std::string& unreadable) const;
+
   // Throws an input fault with the file and the line.
   [[noreturn]] void refuse(const YAML::Mark& mark, const std::string& what, const std::string& hint) const;
 

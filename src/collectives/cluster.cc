@@ -42,24 +42,22 @@ class OnCluster {
     out.levels = plan.hierarchy.levels;
     out.within = plan.within;
     out.summary.algorithm = direct ? "mesh" : "hier";
-    Timing timing;
+    collectives::Run run{&plan.unit, costs, {}, {}, 0};
+    const auto away = away_of(plan);
     if (extent_ == Extent::kOneUnit) {
-      const auto away = away_of(plan);
-      collectives::Run run{&plan.unit, costs, unit_cores_, {}, 0};
+      run.cores = unit_cores_;
       run.away = &away;
       if (!plan.alike.empty()) run.alike = &plan.alike;
-      timing = time_of(platform_, std::span(&run, 1));
-      out.steps = steps_of(plan) * job_.units;
     } else {
-      const Plan whole = expanded(plan);
-      const collectives::Run run{&whole, costs, all_cores(plan), {}, 0};
-      timing = time_of(platform_, std::span(&run, 1),
-                       extent_ == Extent::kAllUnits ? Folding::kByClasses : Folding::kNone);
-      out.steps = timing.steps;
+      run.cores = all_cores(plan);
+      run.all_units = &plan;
     }
+    const ClusterTime timing =
+        cluster_time(platform_, run, extent_ == Extent::kAllSteps ? Folding::kNone : Folding::kByClasses);
+    out.steps = extent_ == Extent::kOneUnit ? steps_of(plan) * job_.units : timing.steps;
     out.written = timing.steps;
     out.classes = timing.classes;
-    out.end_ps = timing.end_ps();
+    out.end_ps = timing.end_ps;
     summarise(plan.request, timing, out);
     return out;
   }
@@ -123,8 +121,8 @@ class OnCluster {
     const int units = plan.units(), in_pod = job_.cluster.pod_units > 0 ? job_.cluster.pod_units : units;
     const int pods = units / in_pod, cores = platform_.cores() / units;
     RankCores out;
-    for (const auto& own : unit_cores_)
-      for (int unit = 0; unit < units; ++unit) {
+    for (int unit = 0; unit < units; ++unit)
+      for (const auto& own : unit_cores_) {
         const int at = unit % pods * in_pod + unit / pods;
         auto& moved = out.emplace_back(own);
         for (int& core : moved) core += at * cores;
@@ -132,7 +130,7 @@ class OnCluster {
     return out;
   }
 
-  void summarise(const Request& request, const Timing& timing, ClusterSummary& out) const {
+  void summarise(const Request& request, const ClusterTime& timing, ClusterSummary& out) const {
     Summary& summary = out.summary;
     summary.bytes = request.bytes * (request.kind == Kind::kAllGather ? request.ranks : 1);
     summary.us = static_cast<double>(out.end_ps) / kPsPerUs;

@@ -1,6 +1,8 @@
 // Plans of one unit that stands for all: written out they are proved, and have the same time.
 #include "collectives/symmetric.h"
 
+#include <numeric>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +10,7 @@
 #include "collectives/cluster.h"
 #include "collectives/symmetric_direct.h"
 #include "collectives/testing/samples.h"
+#include "collectives/timing.h"
 
 namespace opentrn::collectives {
 namespace {
@@ -132,6 +135,49 @@ TEST(Symmetric, PodsOversubscriptionAndOtherJobs) {
   job.kind = Kind::kAllReduce;
   expect_one_stands_for_all(job);
   EXPECT_GT(cluster_summary(default_tables(), job, Extent::kOneUnit).end_ps, before);
+}
+
+// The run of all units needs no plan that is written out, and is the run of that plan.
+TEST(Symmetric, ARunOfAllUnitsIsTheRunOfThePlanWrittenOut) {
+  constexpr int kUnits = 6, kPerUnit = 16;
+  const fabric::Platform platform = fabric::Platform::make(default_tables(), "trn2.48xlarge", kUnits);
+  const int cores_per_rank = platform.cores() / (kUnits * kPerUnit);
+  const auto cores_of = [&](int unit, int rank) {
+    std::vector<int> cores(static_cast<size_t>(cores_per_rank));
+    std::iota(cores.begin(), cores.end(), (unit * kPerUnit + rank) * cores_per_rank);
+    return cores;
+  };
+  std::vector<std::vector<int>> of_unit, by_unit, by_rank;
+  for (int rank = 0; rank < kPerUnit; ++rank) {
+    of_unit.push_back(cores_of(0, rank));
+    for (int unit = 0; unit < kUnits; ++unit) by_rank.push_back(cores_of(unit, rank));
+  }
+  for (int unit = 0; unit < kUnits; ++unit)
+    for (int rank = 0; rank < kPerUnit; ++rank) by_unit.push_back(cores_of(unit, rank));
+  for (const std::vector<Level>& levels :
+       {std::vector<Level>{{2, "ring"}, {3, "mesh"}}, {{6, "ring"}}, {{3, "ring"}, {2, "ring"}}})
+    for (const char* within : {"mesh", "ring"})
+      for (const Kind kind : {Kind::kAllReduce, Kind::kAllGather, Kind::kReduceScatter}) {
+        const Hierarchy hierarchy{within, levels, kind == Kind::kAllReduce ? 2 : 1};
+        Request request;
+        request.kind = kind;
+        request.ranks = kUnits * kPerUnit;
+        request.dtype = DType::kBFloat16;
+        request.bytes = symmetric_bytes(hierarchy, kind, 3'000'000, request.dtype, kPerUnit);
+        const SymmetricPlan plan = symmetric_plan(request, hierarchy, layout_of(platform, of_unit));
+        const Plan whole = expanded(plan);
+        const Costs costs = costs_of(default_tables(), platform.generation(), "hier");
+        const collectives::Run written{&whole, costs, by_rank, {}, 0};
+        collectives::Run run{&plan.unit, costs, by_unit, {}, 0};
+        run.all_units = &plan;
+        const Timing expected = time_of(platform, std::span(&written, 1), Folding::kNone);
+        for (const Folding folding : {Folding::kNone, Folding::kByClasses}) {
+          const ClusterTime time = cluster_time(platform, run, folding);
+          EXPECT_EQ(time.end_ps, expected.end_ps()) << within << " " << name_of(kind);
+          EXPECT_EQ(time.carried, expected.carried);
+          EXPECT_EQ(time.steps, expected.steps);
+        }
+      }
 }
 
 // A unit that differs is refused where one stands for all, and found by the classes.

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "collectives/coordinates.h"
 
 namespace opentrn::collectives {
 
@@ -17,7 +19,40 @@ namespace {
 constexpr double kPsPerUs = 1e6;
 constexpr double kBytesPerGb = 1e9;
 
-// The steps of all runs, numbered one behind the other, as a graph.
+// Where the units lie that those of a plan's displacements lead to, seen from one unit: few are used, by many
+// steps.
+class Displaced {
+ public:
+  Displaced() = default;
+  explicit Displaced(const SymmetricPlan& plan) : group_(plan.hierarchy), units_(plan.units()) {
+    used_.clear();
+    std::set<int32_t> used = {0};
+    for (const auto* lists : {&plan.toward, &plan.waits_toward})
+      for (const auto& list : *lists) used.insert(list.begin(), list.end());
+    at_.assign(static_cast<size_t>(units_), -1);
+    for (const int32_t by : used) {
+      at_[static_cast<size_t>(by)] = static_cast<int32_t>(used_.size());
+      used_.push_back(by);
+    }
+    leads_to_.resize(used_.size());
+  }
+
+  int32_t units() const { return units_; }
+  void see_from(int32_t unit) {
+    for (size_t i = 0; i < used_.size(); ++i) leads_to_[i] = group_.add(unit, used_[i]);
+  }
+  int32_t operator()(int32_t by) const {
+    return leads_to_[static_cast<size_t>(at_[static_cast<size_t>(by)])];
+  }
+
+ private:
+  Coordinates group_{Hierarchy{}};
+  int32_t units_ = 1;
+  std::vector<int32_t> used_ = {0}, at_ = {0}, leads_to_ = {0};  // at_: by displacement, where in the others
+};
+
+// The steps of all runs, numbered one behind the other, as a graph. A run of all units has those of the first
+// unit first: what is close on the fabric is close in memory.
 class GraphBuilder {
  public:
   GraphBuilder(const fabric::Platform& platform, std::span<const Run> runs)
@@ -26,26 +61,38 @@ class GraphBuilder {
   TimingGraph build() {
     graph_.network = {{}, platform_.network().links};
     number_steps();
-    for (int32_t run = 0; run < static_cast<int32_t>(runs_.size()); ++run)
-      for (int32_t rank = 0; rank < ranks_of(run); ++rank) add_rank(run, rank);
+    for (int32_t run = 0; run < static_cast<int32_t>(runs_.size()); ++run) {
+      const SymmetricPlan* all = runs_[static_cast<size_t>(run)].all_units;
+      displaced_ = all ? Displaced(*all) : Displaced();
+      for (unit_ = 0; unit_ < displaced_.units(); ++unit_) {
+        if (all) displaced_.see_from(unit_);
+        for (int32_t rank = 0; rank < ranks_of_unit(run); ++rank) add_rank(run, rank);
+      }
+    }
     return std::move(graph_);
   }
 
  private:
-  int32_t ranks_of(int32_t run) const {
+  int32_t ranks_of_unit(int32_t run) const {
     return static_cast<int32_t>(runs_[static_cast<size_t>(run)].plan->steps.size());
   }
   int32_t rank_index(int32_t run, int32_t rank) const { return first_rank_[static_cast<size_t>(run)] + rank; }
+  // Of all units, of a rank in the unit that is being added, and in the one that a displacement leads to.
+  int32_t here(int32_t run, int32_t rank) const { return unit_ * ranks_of_unit(run) + rank; }
+  int32_t there(int32_t run, int32_t rank, int32_t by) const {
+    return displaced_(by) * ranks_of_unit(run) + rank;
+  }
 
   void number_steps() {
     int32_t steps = 0;
     for (int32_t run = 0; run < static_cast<int32_t>(runs_.size()); ++run) {
-      const Plan& plan = *runs_[static_cast<size_t>(run)].plan;
+      const Run& of = runs_[static_cast<size_t>(run)];
       first_rank_.push_back(static_cast<int32_t>(rank_steps_.size()));
-      for (const std::vector<Step>& list : plan.steps) {
-        rank_steps_.push_back(steps);
-        steps += static_cast<int32_t>(list.size());
-      }
+      for (int32_t unit = 0; unit < (of.all_units ? of.all_units->units() : 1); ++unit)
+        for (const std::vector<Step>& list : of.plan->steps) {
+          rank_steps_.push_back(steps);
+          steps += static_cast<int32_t>(list.size());
+        }
     }
     graph_.ranks = static_cast<int32_t>(rank_steps_.size());
     graph_.steps.reserve(static_cast<size_t>(steps));
@@ -55,27 +102,33 @@ class GraphBuilder {
   void add_rank(int32_t run_index, int32_t rank) {
     const Run& run = runs_[static_cast<size_t>(run_index)];
     const Plan& plan = *run.plan;
+    const SymmetricPlan* all = run.all_units;
+    const auto r = static_cast<size_t>(rank);
+    const int32_t own = rank_index(run_index, here(run_index, rank));
+    ways_.clear();  // no two ranks have one
     last_.assign(static_cast<size_t>(plan.channels), -1);
-    const auto& list = plan.steps[static_cast<size_t>(rank)];
+    const auto& list = plan.steps[r];
+    const auto toward = [&](size_t at) { return all ? all->toward[r][at] : 0; };
     for (size_t i = 0; i < list.size(); ++i) {
       const Step& step = list[i];
-      const auto away = run.away ? (*run.away)[static_cast<size_t>(rank)][i] : Away::kHere;
+      const auto away = run.away ? (*run.away)[r][i] : Away::kHere;
       TimedStep timed;
       const auto index = static_cast<int32_t>(graph_.steps.size());
-      for (const StepRef& wait : plan.waits(rank, step))
-        graph_.waits.items.push_back(rank_steps_[static_cast<size_t>(rank_index(run_index, wait.rank))] +
-                                     wait.step);
+      for (uint32_t w = step.waits.begin; w < step.waits.begin + step.waits.count; ++w) {
+        const StepRef& wait = plan.wait_pool[r][w];
+        const int32_t of = there(run_index, wait.rank, all ? all->waits_toward[r][w] : 0);
+        graph_.waits.items.push_back(rank_steps_[static_cast<size_t>(rank_index(run_index, of))] + wait.step);
+      }
       int32_t& before = last_.at(static_cast<size_t>(step.channel));
       const auto stays = [&](size_t at) {
-        return list[at].peer == rank &&
-               (!run.away || (*run.away)[static_cast<size_t>(rank)][at] == Away::kHere);
+        return list[at].peer == rank && toward(at) == 0 && (!run.away || (*run.away)[r][at] == Away::kHere);
       };
       const bool is_local = stays(i);
       // Moves within a rank, one behind the other, are descriptors of one request.
       bool continues = false;
       if (before >= 0) {
         graph_.waits.items.push_back(before);
-        const auto of_rank = before - rank_steps_[static_cast<size_t>(rank_index(run_index, rank))];
+        const auto of_rank = before - rank_steps_[static_cast<size_t>(own)];
         continues = is_local && stays(static_cast<size_t>(of_rank));
       }
       before = index;
@@ -87,9 +140,9 @@ class GraphBuilder {
       timed.packet_bytes = is_local ? 0 : run.costs.packet_bytes;
       timed.bursts = timed.packet_bytes > 0;
       timed.priority = run.priority;
-      timed.rank = rank_index(run_index, rank);
-      if (run.alike) timed.multiplicity = timed.at_rank = (*run.alike)[static_cast<size_t>(rank)][i];
-      timed.way = way_of(run_index, rank, step, away);
+      timed.rank = own;
+      if (run.alike) timed.multiplicity = timed.at_rank = (*run.alike)[r][i];
+      timed.way = way_of(run_index, {rank, toward(i), away, is_local}, step);
       graph_.steps.push_back(timed);
     }
   }
@@ -106,24 +159,31 @@ class GraphBuilder {
     return ready + run.costs.start_ps;
   }
 
-  // Ways repeat: they are told by the ranks that a step touches.
-  int32_t way_of(int32_t run_index, int32_t rank, const Step& step, Away away) {
+  struct Move {
+    int32_t rank = 0, toward = 0;  // of the unit, and the displacement of the unit that it writes to
+    Away away = Away::kHere;
+    bool is_local = false;
+  };
+
+  // Ways repeat: those of a rank are told by the ranks that a step touches.
+  int32_t way_of(int32_t run_index, const Move& move, const Step& step) {
     const Run& run = runs_[static_cast<size_t>(run_index)];
-    const bool is_local = step.peer == rank && away == Away::kHere;
-    key_.assign(
-        {run_index, rank, step.peer, static_cast<int32_t>(away), reduces(run, rank, step) && !is_local});
-    for (const At& source : run.plan->more_sources(rank, step)) key_.push_back(source.rank);
-    if (const At* second = run.plan->second_target(rank, step)) key_.push_back(~second->rank);
+    key_.assign({step.peer, move.toward, static_cast<int32_t>(move.away),
+                 reduces(run, move.rank, step) && !move.is_local});
+    for (const At& source : run.plan->more_sources(move.rank, step)) key_.push_back(source.rank);
+    if (const At* second = run.plan->second_target(move.rank, step)) key_.push_back(~second->rank);
     const auto [found, is_new] = ways_.try_emplace(key_, 0);
     if (is_new) {
-      const fabric::Path path = make_path(run, rank, step, away);
+      const fabric::Path path = make_path(run_index, move, step);
       found->second = graph_.add_way(path.hops, path.latency_ps);
     }
     return found->second;
   }
 
   // All that the step moves at once: from its sources, to its targets.
-  fabric::Path make_path(const Run& run, int32_t rank, const Step& step, Away away) const {
+  fabric::Path make_path(int32_t run_index, const Move& move, const Step& step) const {
+    const Run& run = runs_[static_cast<size_t>(run_index)];
+    const int32_t rank = here(run_index, move.rank);
     fabric::Path path;
     const auto add = [&](int32_t from, int32_t to, Away how_far, double factor) {
       const auto& cores = run.cores.at(static_cast<size_t>(from));
@@ -140,15 +200,16 @@ class GraphBuilder {
         add_hop(path, {hop.link, static_cast<int32_t>(std::lround(share)) * units});
       }
     };
-    const bool is_local = step.peer == rank && away == Away::kHere;
-    add(rank, step.peer, away, reduces(run, rank, step) && !is_local ? run.costs.reduction_factor : 1.0);
-    for (const At& source : run.plan->more_sources(rank, step)) {
-      if (source.rank != rank)
-        add(source.rank, rank, Away::kHere, 1.0);
+    add(rank, there(run_index, step.peer, move.toward), move.away,
+        reduces(run, move.rank, step) && !move.is_local ? run.costs.reduction_factor : 1.0);
+    for (const At& source : run.plan->more_sources(move.rank, step)) {
+      if (source.rank != move.rank)
+        add(here(run_index, source.rank), rank, Away::kHere, 1.0);
       else
         add_hop(path, {platform_.hbm(run.cores[static_cast<size_t>(rank)].at(0)), fabric::kWholeShare});
     }
-    if (const At* second = run.plan->second_target(rank, step)) add(rank, second->rank, away, 1.0);
+    if (const At* second = run.plan->second_target(move.rank, step))
+      add(rank, there(run_index, second->rank, move.toward), move.away, 1.0);
     return path;
   }
 
@@ -199,7 +260,9 @@ class GraphBuilder {
   std::span<const Run> runs_;
   TimingGraph graph_;
   std::vector<int32_t> first_rank_, rank_steps_;  // [run] -> rank, [rank] -> its first step
-  std::vector<int32_t> last_;                     // [channel] of the rank that is being added
+  Displaced displaced_;                           // of the run and unit that are being added
+  int32_t unit_ = 0;
+  std::vector<int32_t> last_;  // [channel] of the rank that is being added
   struct KeyHash {
     size_t operator()(const std::vector<int32_t>& key) const {
       uint64_t hash = 0;
@@ -309,19 +372,53 @@ TimingGraph timing_graph(const fabric::Platform& platform, std::span<const Run> 
   return GraphBuilder(platform, runs).build();
 }
 
-Timing time_of(const fabric::Platform& platform, std::span<const Run> runs, Folding folding) {
-  const TimingGraph graph = timing_graph(platform, runs);
+namespace {
+
+struct Simulated {
   std::optional<StepClasses> classes;
-  if (folding == Folding::kByClasses) classes = classes_of(graph);
-  const TimingGraph& simulated = classes ? classes->quotient : graph;
-  const GraphTimes times = simulate(simulated);
-  if (times.not_carried > 0) refuse_stuck(runs, times, classes ? &classes->of_step : nullptr);
-  Timing out;
+  GraphTimes times;
+  int64_t steps = 0, classes_count = 0;
+  std::vector<int64_t> carried;
+
+  const std::vector<int32_t>* of_step() const { return classes ? &classes->of_step : nullptr; }
+};
+
+Simulated simulated(TimingGraph graph, Folding folding) {
+  Simulated out;
+  if (folding == Folding::kByClasses) out.classes = classes_of(graph);
+  const TimingGraph& run = out.classes ? out.classes->quotient : graph;
+  out.times = simulate(run);
   out.steps = static_cast<int64_t>(graph.steps.size());
-  out.classes = static_cast<int64_t>(simulated.steps.size());
-  put_times(runs, times.steps, classes ? &classes->of_step : nullptr, out);
-  for (size_t link = 0; link < graph.network.links.size(); ++link)
-    out.carried.push_back(times.carried[classes ? static_cast<size_t>(classes->of_link[link]) : link]);
+  out.classes_count = static_cast<int64_t>(run.steps.size());
+  if (!out.classes)
+    out.carried = std::move(out.times.carried);
+  else if (out.times.not_carried == 0)
+    for (const int32_t of : out.classes->of_link)
+      out.carried.push_back(out.times.carried[static_cast<size_t>(of)]);
+  return out;
+}
+
+}  // namespace
+
+Timing time_of(const fabric::Platform& platform, std::span<const Run> runs, Folding folding) {
+  Simulated done = simulated(timing_graph(platform, runs), folding);
+  if (done.times.not_carried > 0) refuse_stuck(runs, done.times, done.of_step());
+  Timing out;
+  out.steps = done.steps;
+  out.classes = done.classes_count;
+  put_times(runs, done.times.steps, done.of_step(), out);
+  out.carried = std::move(done.carried);
+  return out;
+}
+
+ClusterTime cluster_time(const fabric::Platform& platform, const Run& run, Folding folding) {
+  Simulated done = simulated(timing_graph(platform, std::span(&run, 1)), folding);
+  if (done.times.not_carried > 0)
+    throw Fault(FaultKind::kProgram, "collectives.link_down",
+                fmt::format("{} transfers have no link that carries them", done.times.not_carried),
+                "see that no link on their way is down");
+  ClusterTime out{run.costs.start_ps, std::move(done.carried), done.steps, done.classes_count};
+  for (const StepTime& step : done.times.steps) out.end_ps = std::max(out.end_ps, step.end_ps);
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <queue>
+#include <utility>
 
 #include "base/fault.h"
 
@@ -26,7 +27,6 @@ constexpr Wide work_of(int64_t bytes) { return (Wide{bytes} * kPsPerSecond) << k
 // A hop of a running flow.
 struct HopEntry {
   LinkId link = 0;
-  int32_t flow = 0;  // slot
   int32_t at = 0;    // in the list of its link
   int64_t load = 0;  // share times multiplicity: what the link carries per unit of the flow's rate
 };
@@ -166,7 +166,7 @@ struct Flows::State {
       OPENTRN_CHECK(wanted.share > 0, "a hop with a share of {}", wanted.share);
       HopEntry& h = hop(f.first_hop + i);
       LinkState& l = link(wanted.link);
-      h = {wanted.link, slot, static_cast<int32_t>(l.on.size()), int64_t{wanted.share} * from.multiplicity};
+      h = {wanted.link, static_cast<int32_t>(l.on.size()), int64_t{wanted.share} * from.multiplicity};
       l.on.push_back({slot, f.first_hop + i});
     }
     f.bound = bound_of(f);
@@ -179,6 +179,7 @@ struct Flows::State {
 
   void detach(int32_t slot) {
     Running& f = flow(slot);
+    ++ended_since;
     count_bound(f, -1);
     lower_threshold(mark(slot).priority, mark(slot).level);
     for (int32_t i = f.first_hop; i < f.first_hop + f.hops; ++i) {
@@ -278,7 +279,7 @@ struct Flows::State {
         last = std::max(last, mark(slot).priority);
       }
     if (first == INT32_MAX) return;
-    if (first != last) return lower_threshold(first, 0);
+    if (first != last || is_much(new_flows.size())) return lower_threshold(first, 0);
     for (FlowId id : new_flows) {
       const int32_t slot = slot_of[static_cast<size_t>(id)];
       if (slot == kNone) continue;
@@ -310,10 +311,8 @@ struct Flows::State {
     for (const OnLink& on : link(id).on) take_flow(on.flow);
   }
 
-  void collect() {
+  void look_at_changes() {
     ++round;
-    part_flows.clear();
-    part_links.clear();
     relieved.clear();
     for (LinkId id : changed_links) {
       LinkState& l = link(id);
@@ -324,12 +323,28 @@ struct Flows::State {
       if (before && !now) relieved.push_back(id);
     }
     find_threshold();
-    for (LinkId id : changed_links) take_link(id);
-    for (LinkId id : relieved) take_flows_on(id);
+  }
+
+  // Parts that share no link are solved one after the other: what is looked at again and again stays small.
+  void solve_parts() {
+    const auto solve_from = [&](auto take) {
+      part_flows.clear();
+      part_links.clear();
+      take();
+      // part_links grows while it is walked.
+      for (size_t i = 0; i < part_links.size(); ++i) take_flows_on(part_links[i]);
+      if (part_flows.empty() && part_links.empty()) return;
+      flows_solved += static_cast<int64_t>(part_flows.size());
+      solve_part();
+      if (has_one_class)
+        for (LinkId id : part_links) link(id).level = full_at(id);
+    };
+    for (LinkId id : changed_links) solve_from([&] { take_link(id); });
+    for (LinkId id : relieved)
+      for (const OnLink& on : link(id).on) solve_from([&] { take_flow(on.flow); });
     for (FlowId id : new_flows)
-      if (const int32_t slot = slot_of[static_cast<size_t>(id)]; slot != kNone) take_flow(slot);
-    // part_links grows while it is walked.
-    for (size_t i = 0; i < part_links.size(); ++i) take_flows_on(part_links[i]);
+      if (const int32_t slot = slot_of[static_cast<size_t>(id)]; slot != kNone)
+        solve_from([&] { take_flow(slot); });
     changed_links.clear();
     new_flows.clear();
     threshold = kNoThreshold;
@@ -378,14 +393,13 @@ struct Flows::State {
 
   static constexpr int kTurnsMax = 6;
   bool is_much(size_t part) const {
-    constexpr size_t kFew = 24, kPart = 8;
+    constexpr size_t kFew = 24, kPart = 4;
     return part > kFew && part * kPart > flows.size() - free_slots.size();
   }
 
   bool undo() {
     for (int32_t slot : part_flows) {
       Running& f = flow(slot);
-      for (const HopEntry& h : hops_of(f)) sums(h.link).used += Wide{f.rate_before - f.rate} * h.load;
       f.rate = f.rate_before;
       mark(slot).level = f.level_before;
     }
@@ -453,11 +467,14 @@ struct Flows::State {
       growing += Wide{flow(on.flow).weight} * hop(on.hop).load;
     }
     if (top < 0) return kOpen;
-    return Wide{l.capacity} * kWholeShare - sums(id).used + used < (Wide{top} + 1) * growing ? top : kOpen;
+    const Wide free =
+        link_mark(id).seen == round ? sums(id).free : Wide{l.capacity} * kWholeShare - sums(id).used;
+    return free + used < (Wide{top} + 1) * growing ? top : kOpen;
   }
 
   void settle(Running& f) {
     if (f.rate == f.rate_before) return;
+    for (const HopEntry& h : hops_of(f)) sums(h.link).used += Wide{f.rate - f.rate_before} * h.load;
     f.end_ps = end_of(f);
     if (f.end_ps != INT64_MAX) ends.push({f.end_ps, f.id});
   }
@@ -470,12 +487,24 @@ struct Flows::State {
     return level > kRateMax ? kRateMax : static_cast<int64_t>(level);
   }
 
-  // What the flows of the part may have of its links.
+  // What the flows of the part may have of its links, and want where they are all of one class. While a part
+  // is solved locally, what links carry is that of before.
   void begin_part() {
-    for (LinkId id : part_links) sums(id).free = Wide{link(id).capacity} * kWholeShare - sums(id).used;
-    for (int32_t slot : part_flows)
-      for (const HopEntry& h : hops_of(flow(slot)))
-        if (link_mark(h.link).seen == round) sums(h.link).free += Wide{flow(slot).rate} * h.load;
+    for (LinkId id : part_links) {
+      LinkSums& l = sums(id);
+      l.free = Wide{link(id).capacity} * kWholeShare - l.used;
+      l.wanted = 0;
+    }
+    for (int32_t slot : part_flows) {
+      const Running& f = flow(slot);
+      const Wide rate = is_local ? f.rate_before : f.rate, weight = f.weight;
+      for (const HopEntry& h : hops_of(f)) {
+        if (link_mark(h.link).seen != round) continue;
+        LinkSums& l = sums(h.link);
+        l.free += rate * h.load;
+        l.wanted += weight * h.load;
+      }
+    }
   }
 
   void solve_part() {
@@ -486,21 +515,27 @@ struct Flows::State {
     classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
     for (int priority : classes) {
       solving_priority = priority;
+      if (classes.size() > 1) count_wanted(priority);
       solve_class(priority);
     }
     for (int32_t slot : part_flows) flow(slot).frozen = false;
   }
 
-  void solve_class(int priority) {
+  void count_wanted(int priority) {
     for (LinkId id : part_links) sums(id).wanted = 0;
+    for (int32_t slot : part_flows)
+      if (mark(slot).priority == priority)
+        for (const HopEntry& h : hops_of(flow(slot)))
+          if (link_mark(h.link).seen == round) sums(h.link).wanted += Wide{flow(slot).weight} * h.load;
+  }
+
+  void solve_class(int priority) {
     limits.clear();
     size_t growing = 0;
     for (int32_t slot : part_flows) {
-      Running& f = flow(slot);
+      const Running& f = flow(slot);
       if (mark(slot).priority != priority) continue;
       ++growing;
-      for (const HopEntry& h : hops_of(f))
-        if (link_mark(h.link).seen == round) sums(h.link).wanted += Wide{f.weight} * h.load;
       if (f.bound == f.limit) limits.push_back({f.limit / f.weight, slot});
     }
     std::sort(limits.begin(), limits.end(), [](const Level& a, const Level& b) { return kHigher(b, a); });
@@ -564,16 +599,14 @@ struct Flows::State {
     for (int32_t slot : frozen_now) {
       Running& f = flow(slot);
       const int64_t rate = static_cast<int64_t>(std::min(Wide{level} * f.weight, Wide{f.bound}));
-      const int64_t more = rate - f.rate;
       if (is_local)
         f.rate = rate;  // settle() does the rest
       else
         set_flow_rate(f, rate);
       mark(slot).level = level;
       for (const HopEntry& h : hops_of(f)) {
-        LinkSums& l = sums(h.link);
-        l.used += Wide{more} * h.load;
         if (link_mark(h.link).seen != round) continue;
+        LinkSums& l = sums(h.link);
         l.free -= Wide{rate} * h.load;
         l.wanted -= Wide{f.weight} * h.load;
       }
@@ -583,6 +616,7 @@ struct Flows::State {
 
   void set_flow_rate(Running& f, int64_t rate) {
     if (f.rate == rate) return;
+    for (const HopEntry& h : hops_of(f)) sums(h.link).used += Wide{rate - f.rate} * h.load;
     f.left -= Wide{f.rate} * (now_ps - f.since_ps);
     f.since_ps = now_ps;
     f.rate = rate;
@@ -599,12 +633,10 @@ struct Flows::State {
 
   void solve() {
     if (changed_links.empty() && new_flows.empty()) return;
-    if (has_one_class && !is_much(new_flows.size()) && solve_locally()) return;
-    collect();
-    flows_solved += static_cast<int64_t>(part_flows.size());
-    solve_part();
-    if (has_one_class)
-      for (LinkId id : part_links) link(id).level = full_at(id);
+    const size_t changes = new_flows.size() + std::exchange(ended_since, 0);
+    if (has_one_class && changes < 2048 && !is_much(changes) && solve_locally()) return;
+    look_at_changes();
+    solve_parts();
   }
 
   int64_t next_end() {
@@ -636,6 +668,7 @@ struct Flows::State {
   std::pair<int, int64_t> threshold = kNoThreshold;  // priority, level
   std::vector<LinkId> changed_links;
   std::vector<FlowId> new_flows;
+  size_t ended_since = 0;  // the last solution
   uint32_t round = 0;
   static constexpr int kNoPriority = INT32_MIN;
   int only_priority = kNoPriority;  // of all flows until now

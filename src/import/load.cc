@@ -1,6 +1,7 @@
 #include "import/load.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <vector>
 
@@ -71,6 +72,9 @@ graph::Module load(std::span<const std::byte> bytes, std::string_view filename,
 }
 
 graph::Module load_file(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error))
+    throw Fault(FaultKind::kInput, "import.file", fmt::format("{} is a folder", path), "the model's file");
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) throw Fault(FaultKind::kInput, "import.file", fmt::format("{} cannot be opened", path));
   auto bytes = std::make_shared<std::vector<std::byte>>(

@@ -41,6 +41,7 @@ TEST(Load, FilesOfEveryFormat) {
   }
   std::filesystem::remove(path);
   EXPECT_THROW((void)load_file(path.string()), Fault);
+  EXPECT_THROW((void)load_file(path.parent_path().string()), Fault);  // a folder
 }
 
 }  // namespace

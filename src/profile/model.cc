@@ -224,7 +224,6 @@ std::vector<std::string> layer_path(const isa::ModelOp& op) {
 
 ModelProfile analyse_model(const trace::Trace& trace, const isa::Executable& executable,
                            const isa::Origin& origin, const arch::Tables& tables) {
-  const Generation generation = executable.generation;
   ModelProfile profile;
   LayerAnalysis analysis(trace, executable, origin);
   analysis.run();
@@ -233,7 +232,6 @@ ModelProfile analyse_model(const trace::Trace& trace, const isa::Executable& exe
   profile.memory = memory_over_time(trace, executable, tables);
   profile.launch_ns = trace.summary.launch_ns;
   profile.latency_ns = trace.summary.launch_ns + trace.summary.total_ns;
-  profile.serving = serving(tables, generation, profile.latency_ns, executable.hbm_bytes_used, trace.cores);
   profile.host = host_work(*executable.program, origin, tables);
   profile.kernels = origin.kernel_count();
   profile.ops = static_cast<int64_t>(origin.ops.size());

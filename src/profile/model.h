@@ -74,7 +74,8 @@ struct MemoryCurve {
   std::vector<std::pair<double, int64_t>> steps;  // from this time on
 };
 
-// What serving the model on an instance gives, with one copy of the model per NeuronCore.
+// What serving the model on an instance gives, with one copy of the model per NeuronCore (of a model with
+// kernels on two cores: per two), all busy.
 struct Serving {
   std::string instance;
   std::string chip;
@@ -94,10 +95,11 @@ struct ModelProfile {
   Layer whole;                      // its children are the outermost layers
   std::vector<Movement> movements;  // most bytes first
   std::vector<MemoryCurve> memory;  // SBUF, PSUM, HBM
-  std::vector<Serving> serving;     // by number of cores
+  std::vector<Serving> serving;     // by number of cores; add_serving()
   HostWork host;                    // none of it is in any other time
   double latency_ns = 0;            // of one inference on one core, launch included
   double launch_ns = 0;             // part of it; 0 where the tables do not say
+  double busy_latency_ns = 0;       // the same while all cores of the HBM stack run the model; add_serving()
   int64_t kernels = 0;
   int64_t ops = 0;
   std::vector<isa::ModelOp> op_table;
@@ -110,6 +112,11 @@ struct ModelProfile {
 ModelProfile analyse_model(const trace::Trace& trace, const isa::Executable& executable,
                            const isa::Origin& origin, const arch::Tables& tables);
 
+// `beside_copies_ns`: of the run with copies of the model on all cores of the HBM stack, without its launch
+// (sim::timing::beside_copies_ns); 0 where the model has a stack of its own.
+void add_serving(ModelProfile& model, const isa::Executable& executable, const arch::Tables& tables,
+                 double beside_copies_ns, int cores_used);
+
 // -- the parts
 std::vector<std::string> layer_path(const isa::ModelOp& op);
 std::vector<MemoryCurve> memory_over_time(const trace::Trace& trace, const isa::Executable& executable,
@@ -120,7 +127,7 @@ HostWork host_work(const isa::Program& program, const isa::Origin& origin, const
 // One core's equal share of its chip's HBM, of the smallest chip of the generation; -1 where no table says.
 int64_t hbm_bytes_per_core(const arch::Tables& tables, Generation generation);
 // Every instance and UltraServer of the generation. `latency_ns`: of one inference, end to end, on
-// `cores_used` cores; `hbm_bytes`: what one core keeps in HBM.
+// `cores_used` cores while all others are busy, too; `hbm_bytes`: what one core keeps in HBM.
 std::vector<Serving> serving(const arch::Tables& tables, Generation generation, double latency_ns,
                              int64_t hbm_bytes, int cores_used = 1);
 

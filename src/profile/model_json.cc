@@ -104,6 +104,7 @@ Json serving_json(const ModelProfile& model) {
                     {"cores", row.cores},
                     {"fits", row.fits},
                     {"latency_us", model.latency_ns / 1e3},
+                    {"busy_latency_us", model.busy_latency_ns / 1e3},
                     {"inferences_per_s", row.inferences_per_s},
                     {"on_demand", rate(row.on_demand)},
                     {"reserved_3_years", rate(row.reserved)},
@@ -127,8 +128,9 @@ Json json(const ModelProfile& model) {
       {"host", host_json(model)},
       {"serving", serving_json(model)},
       {"serving_assumptions",
-       "one copy of the model per NeuronCore, all cores busy; each as fast as alone: cores that share an HBM "
-       "stack are not slowed down by each other; launches are not overlapped with runs; host and network are "
+       "one copy of the model per NeuronCore, all cores busy and begun at one time, so that those of an HBM "
+       "stack share its bandwidth (busy_latency_us); launches are not overlapped with runs; host and network "
+       "are "
        "not counted; usd_per_million = usd_h / 3600 / inferences_per_s * 1e6"}};
 }
 

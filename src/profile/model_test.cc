@@ -193,6 +193,21 @@ TEST(Serving, CountsEveryCoreAndKnowsWhatFits) {
     EXPECT_FALSE(other.fits) << other.instance;
 }
 
+TEST(Serving, RatesAreThoseBesideCopiesOnTheStack) {
+  const Example example;
+  ModelProfile model = example.analyse();
+  const double alone = model.latency_ns, run = alone - model.launch_ns;
+  add_serving(model, example.executable, arch::default_tables(), 0, 1);
+  EXPECT_EQ(model.busy_latency_ns, alone);
+  const double rate = model.serving.at(0).inferences_per_s;
+  EXPECT_THAT(profile::text(model), testing::Not(HasSubstr("beside others on its HBM stack")));
+  add_serving(model, example.executable, arch::default_tables(), 2 * run, 1);
+  EXPECT_DOUBLE_EQ(model.busy_latency_ns, alone + run);
+  EXPECT_NEAR(model.serving.at(0).inferences_per_s, rate * alone / (alone + run), 1e-6);
+  EXPECT_EQ(model.latency_ns, alone);
+  EXPECT_THAT(profile::text(model), HasSubstr("beside others on its HBM stack"));
+}
+
 TEST(LayerPath, NamesAreCutOutsideParentheses) {
   EXPECT_THAT(layer_path(op("/encoder/layer.0/MatMul")), ElementsAre("encoder", "layer.0", "MatMul"));
   EXPECT_THAT(layer_path(op("jit(f)/vmap(a/b)/add")), ElementsAre("jit(f)", "vmap(a/b)", "add"));
@@ -201,7 +216,10 @@ TEST(LayerPath, NamesAreCutOutsideParentheses) {
 }
 
 TEST(ModelText, SaysWhatIsNotKnown) {
-  const std::string text = profile::text(Example().analyse());
+  const Example example;
+  ModelProfile model = example.analyse();
+  add_serving(model, example.executable, arch::default_tables(), 0, 1);
+  const std::string text = profile::text(model);
   EXPECT_THAT(text, HasSubstr("spill"));
   EXPECT_THAT(text, HasSubstr("unknown"));
 }

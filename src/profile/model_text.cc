@@ -173,8 +173,11 @@ std::string host(const ModelProfile& model, const TextOptions& options) {
 }
 
 std::string serving(const ModelProfile& model) {
-  std::string out = fmt::format("\nServing: {} an inference ({} of it launch)\n", time_text(model.latency_ns),
+  std::string out = fmt::format("\nServing: {} an inference ({} of it launch)", time_text(model.latency_ns),
                                 time_text(model.launch_ns));
+  if (model.busy_latency_ns > model.latency_ns)
+    out += fmt::format(", {} beside others on its HBM stack", time_text(model.busy_latency_ns));
+  out += "\n";
   Table table({"instance", "cores", "per second", "on demand", "3 years", "block"}, 1);
   const auto cell = [](const Serving::Rate& rate) {
     return rate.known ? money_text(rate.usd_per_million) : std::string("unknown");
@@ -188,9 +191,9 @@ std::string serving(const ModelProfile& model) {
   out += table.str();
   out +=
       "  USD per million inferences: on demand, reserved for 3 years, capacity block;\n"
-      "  one copy of the model per NeuronCore, all cores busy and each as fast as\n"
-      "  alone (sharing of HBM stacks is not counted), no overlap of launches,\n"
-      "  host and network not counted; `opentrn describe INSTANCE` has the sources\n";
+      "  one copy of the model per NeuronCore, all cores busy: those of an HBM stack\n"
+      "  share its bandwidth; no overlap of launches, host and network not counted;\n"
+      "  `opentrn describe INSTANCE` has the sources\n";
   if (!model.host.calls.empty())
     out += "  an upper bound of the rates: the host's ops (above) are not in the time of an inference\n";
   if (!all_fit) out += "  the copies do not fit the memory of every instance listed\n";

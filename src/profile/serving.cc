@@ -65,4 +65,11 @@ std::vector<Serving> serving(const arch::Tables& tables, Generation generation, 
   return rows;
 }
 
+void add_serving(ModelProfile& model, const isa::Executable& executable, const arch::Tables& tables,
+                 double beside_copies_ns, int cores_used) {
+  model.busy_latency_ns = beside_copies_ns > 0 ? model.launch_ns + beside_copies_ns : model.latency_ns;
+  model.serving =
+      serving(tables, executable.generation, model.busy_latency_ns, executable.hbm_bytes_used, cores_used);
+}
+
 }  // namespace opentrn::profile

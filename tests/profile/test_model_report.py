@@ -139,6 +139,27 @@ def test_prices_are_the_tables_prices():
     assert all(row["on_demand"] is None for row in trn2)  # AWS publishes none
 
 
+def test_cores_of_one_hbm_stack_share_it():
+    """A model that waits for its weights is slower beside a copy on the same stack.
+
+    By little: the 16 DMA engines of a core carry about half of what a stack does.
+    """
+
+    def busy_by_alone(model):
+        rows = model.time().profile()["model"]["serving"]
+        row = next(row for row in rows if row["instance"] == "trn2.48xlarge")
+        assert row["inferences_per_s"] == pytest.approx(row["cores"] / row["busy_latency_us"] * 1e6)
+        return row["busy_latency_us"] / row["latency_us"]
+
+    weights = opentrn.compile(
+        "module { func.func @main(%x: tensor<1x4096xbf16>, %w: tensor<4096x8192xbf16>) -> tensor<1x8192xbf16> {\n"
+        "%0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]"
+        " : (tensor<1x4096xbf16>, tensor<4096x8192xbf16>) -> tensor<1x8192xbf16>\n"
+        "return %0 : tensor<1x8192xbf16> } }"
+    )
+    assert 1.01 < busy_by_alone(weights) < 2
+
+
 def test_the_file_keeps_the_layers(tmp_path, profile):
     saved = opentrn.compile(NAMED).save(tmp_path / "two.neuron")
     again = model.load(saved).time().profile()

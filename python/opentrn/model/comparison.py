@@ -4,8 +4,8 @@
     print(result.text())
     result.instances[0].usd_per_million         # the cheapest instance whose price is known
 
-One copy of the model per NeuronCore, all cores busy and each as fast as alone (cores that share an HBM stack are not
-slowed down by each other), launches not overlapped, host and network not counted: the assumptions of the profile's
+One copy of the model per NeuronCore, all cores busy, those of an HBM stack sharing its bandwidth (the latency is
+that of one alone), launches not overlapped, host and network not counted: the assumptions of the profile's
 Serving table (docs/models_reference.md), which has the same figures for one NeuronCore.
 """
 
@@ -129,8 +129,8 @@ class Comparison:
             + "\nInstances, cheapest first, and USD per million inferences: on demand, reserved for 3 years,\n"
             "capacity block\n"
             + _table(sizes, left={0})
-            + "One copy of the model per NeuronCore, all cores busy and each as fast as alone (sharing of HBM\n"
-            "stacks is not counted), launches not overlapped, host and network not counted;\n"
+            + "One copy of the model per NeuronCore, all cores busy (those of an HBM stack share it; latency\n"
+            "is that of one alone), launches not overlapped, host and network not counted;\n"
             "`opentrn describe INSTANCE` has the prices' sources\n" + self._host_text()
         )
 
@@ -264,7 +264,8 @@ def _served(
 ) -> dict[str, Any]:
     """An instance's row of all stages: times and prices add up."""
     whole = dict(rows[0])
-    whole["latency_us"] = sum(row["latency_us"] for row in rows)
+    for latency in ("latency_us", "busy_latency_us"):
+        whole[latency] = sum(row[latency] for row in rows)
     whole["inferences_per_s"] = 1 / sum(1 / row["inferences_per_s"] for row in rows)
     share = shares[whole["chip"]]
     whole["fits"] = share is None or held <= share

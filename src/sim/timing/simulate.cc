@@ -31,4 +31,12 @@ TimingResult simulate(const isa::Executable& executable, const arch::TimingTable
   return simulate(std::span<const isa::Executable* const>(one), table, sink, options);
 }
 
+double beside_copies_ns(const isa::Executable& executable, const arch::TimingTable& table,
+                        const SimulateOptions& options) {
+  const auto count = static_cast<size_t>(cores_per_hbm_stack(table));
+  if (count == 1) return 0;
+  const std::vector<const isa::Executable*> copies(count, &executable);
+  return simulate(copies, table, nullptr, options).total_ns;
+}
+
 }  // namespace opentrn::sim::timing

@@ -53,6 +53,11 @@ struct TimingResult : trace::Summary {
 TimingResult simulate(const isa::Executable& executable, const arch::TimingTable& table,
                       trace::TraceSink* sink = nullptr, const SimulateOptions& options = {});
 
+// When all cores of an HBM stack run the program, from one moment on: until the last has ended. Each has DMA
+// engines of its own, and they share the bandwidth of the stack. 0: the cores do not share one.
+double beside_copies_ns(const isa::Executable& executable, const arch::TimingTable& table,
+                        const SimulateOptions& options = {});
+
 // The cores of one logical core, run together: they share an HBM stack and meet at sendrecv and core_barrier.
 TimingResult simulate(std::span<const isa::Executable* const> cores, const arch::TimingTable& table,
                       trace::TraceSink* sink = nullptr, const SimulateOptions& options = {});

@@ -98,6 +98,28 @@ TEST(Simulate, TheCriticalPathAddsUpToTheTotal) {
   }
 }
 
+// Copies share the stack and nothing else: never faster than one alone, never slower than one after the
+// other.
+TEST(Simulate, CopiesOnOneHbmStackShareItsBandwidth) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const auto transfers = compiled(random_transfers(seed), Generation::kV3);
+    const double alone = simulate(transfers, arch::timing(Generation::kV3)).total_ns;
+    const double beside = beside_copies_ns(transfers, arch::timing(Generation::kV3));
+    EXPECT_GE(beside, alone) << "seed " << seed;
+    EXPECT_LE(beside, 2 * alone + 1000) << "seed " << seed;  // bandwidth is shared out by 1,000 ns
+  }
+  ProgramBuilder b;
+  const auto x = b.sbuf(128, 8192, DType::kFloat32);
+  b.tensor_tensor(b.all(x), b.all(x), b.all(x), AluOp::kAdd, Engine::kVector);
+  const auto computes = compiled(b.take(), Generation::kV3);
+  EXPECT_EQ(beside_copies_ns(computes, arch::timing(Generation::kV3)),
+            simulate(computes, arch::timing(Generation::kV3)).total_ns);
+  ProgramBuilder other;
+  const auto y = other.sbuf(128, 8192, DType::kFloat32);
+  other.tensor_tensor(other.all(y), other.all(y), other.all(y), AluOp::kAdd, Engine::kVector);
+  EXPECT_EQ(beside_copies_ns(compiled(other.take(), Generation::kV2), arch::timing(Generation::kV2)), 0);
+}
+
 TEST(Simulate, InstructionsOfOneEngineDoNotOverlapAndWaitsAreKept) {
   const auto executable = compiled(backend::random_program(11, 200), Generation::kV3);
   const TimingResult result =
