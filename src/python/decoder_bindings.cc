@@ -22,6 +22,7 @@
 #include "decoder/weights.h"
 #include "import/weights/gguf.h"
 #include "import/weights/safetensors.h"
+#include "isa/text.h"
 #include "python/timing_bindings.h"
 #include "python/unlocked.h"
 
@@ -250,6 +251,11 @@ void bind_engine(nb::module_& module) {
              const Unlocked unlocked;
              return engine.program(to_bucket(of)).program->size();
            })
+      .def("listing",
+           [](Engine& engine, const BucketTuple& of) {
+             return isa::to_text(*engine.program(to_bucket(of)).program);
+           },
+           "bucket"_a)
       .def_prop_ro("pool_bytes", &Engine::pool_bytes)
       .def_prop_ro("weight_bytes", &Engine::weight_bytes)
       .def_prop_ro("config", [](const Engine& engine) {
