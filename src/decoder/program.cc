@@ -500,7 +500,8 @@ std::string Bucket::text() const {
 }
 
 bool experts_taken_are_read(const Config& config, const Bucket& bucket) {
-  return bucket.tokens == 1 && bucket.sequences * config.experts_taken < config.experts;
+  // What is gathered is read, written and read again.
+  return bucket.tokens == 1 && 3 * bucket.sequences * config.experts_taken <= config.experts;
 }
 
 bool has_last(const Bucket& bucket) { return bucket.tokens > 1 && !bucket.every_token; }

@@ -267,7 +267,7 @@ GEMMA2 = {"sliding_window": 12, "query_pre_attn_scalar": 24, "attn_logit_softcap
           "final_logit_softcapping": 2.0, "hidden_activation": "gelu_pytorch_tanh"}  # fmt: skip
 GEMMA3 = {"sliding_window": 8, "query_pre_attn_scalar": 20, "num_hidden_layers": 7, "rope_theta": 100000.0,
           "rope_local_base_freq": 500.0}  # fmt: skip
-EXPERTS = {"num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 48}
+EXPERTS = {"num_experts": 9, "num_experts_per_tok": 3, "moe_intermediate_size": 48}
 FOLDERS: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma": ("GemmaForCausalLM", {"hidden_act": "gelu"}),
     "gemma2": ("Gemma2ForCausalLM", GEMMA2),
