@@ -50,8 +50,8 @@ struct Weight {
 graph::Module build(const Config& config, const Bucket& bucket, const Pool& pool, graph::ElementType element);
 std::vector<Weight> weights(const Config& config, graph::ElementType element);
 bool has_last(const Bucket& bucket);
-// Whether a program gathers the weights of the experts that its rows take (NxD's selective loading), in place of
-// reading all: with one token each, where that moves fewer bytes.
+// Whether a program gathers the weights of the experts that its rows take (NxD's selective loading), in place
+// of reading all: with one token each, where that moves fewer bytes.
 bool experts_taken_are_read(const Config& config, const Bucket& bucket);
 
 }  // namespace opentrn::decoder

@@ -120,8 +120,8 @@ int64_t interleaved(int64_t row, int64_t head_features) {
 
 class Loader {
  public:
-  Loader(const Config& config, const TensorTable& tensors, Names names, ElementType element)
-      : config_(config), tensors_(tensors), names_(names), element_(element) {}
+  Loader(const Config& config, const TensorTable& tensors, Names names, ElementType element, Adapter* adapter)
+      : config_(config), tensors_(tensors), names_(names), element_(element), adapter_(adapter) {}
 
   std::vector<std::shared_ptr<sim::Buffer>> run() {
     std::vector<std::shared_ptr<sim::Buffer>> made;
@@ -131,6 +131,7 @@ class Loader {
       buffer->mark_all_initialised();
       made.push_back(sim::Buffer::wrap_read_only(buffer->data(), buffer->bytes(), buffer));
     }
+    if (adapter_) adapter_->expect_all_used();
     ThreadPool pool(default_thread_count());
     pool.parallel_for(
         tasks_.size(),
@@ -203,7 +204,8 @@ class Loader {
     return true;
   }
 
-  std::string name_of(std::string_view part) const {
+  std::string name_of(std::string_view part) const { return name_of(part, names_); }
+  std::string name_of(std::string_view part, Names names) const {
     std::span<const NameRow> table = config_.plain ? std::span<const NameRow>(kGpt2) : kNames;
     const std::span<const NameRow> mixture =
         config_.architecture == "llama" ? std::span<const NameRow>(kMixtral) : kQwenMoe;
@@ -213,7 +215,7 @@ class Loader {
       table = kNormsAfter;
     const auto row = std::ranges::find(table, part, &NameRow::part);
     OPENTRN_CHECK(row != table.end(), "no name for {}", part);
-    return fmt::format(fmt::runtime(names_ == Names::kGguf ? row->gguf : row->hugging_face), layer_, expert_);
+    return fmt::format(fmt::runtime(names == Names::kGguf ? row->gguf : row->hugging_face), layer_, expert_);
   }
 
   const StoredTensor& tensor(std::string_view part, std::vector<int64_t> shape) const {
@@ -253,9 +255,14 @@ class Loader {
                int64_t width, int64_t first_row = 0) {
     const StoredTensor& from = tensor(part, {count, depth});
     const bool turned = names_ == Names::kGguf && config_.rows_interleaved && (part == "q" || part == "k");
+    Adapter::Change change;
+    // A tied head's table is read by rows, too: an adapter of it would change one of the two.
+    if (adapter_ && part != "embedding")
+      change = adapter_->of(name_of(part, Names::kHuggingFace), count, depth);
     constexpr int64_t kPart = 8 * kRowsTogether;
     for (int64_t row = 0; row < count; row += kPart)
-      tasks_.push_back([this, &from, target, depth, count, first, width, row, turned, first_row]() mutable {
+      tasks_.push_back([this, &from, target, depth, count, first, width, row, turned, first_row,
+                        change]() mutable {
         std::vector<float> values(static_cast<size_t>(kRowsTogether * depth));
         const int64_t last = std::min(count, row + kPart);
         for (int64_t r = row; r < last; r += kRowsTogether) {
@@ -263,6 +270,7 @@ class Loader {
           for (int64_t i = 0; i < together; ++i)
             decode_row(from, turned ? interleaved(r + i, config_.head_features) : r + i,
                        std::span(values).subspan(static_cast<size_t>(i * depth), static_cast<size_t>(depth)));
+          if (change) change.add_to(r, together, values);
           for (int64_t d = 0; d < depth; ++d)
             for (int64_t i = 0; i < together; ++i)
               target.put((first_row + d) * width + first + r + i, values[static_cast<size_t>(i * depth + d)]);
@@ -314,6 +322,7 @@ class Loader {
   const TensorTable& tensors_;
   Names names_;
   ElementType element_;
+  Adapter* adapter_;
   std::string layer_;  // of the weight that begin() is at
   int64_t expert_ = 0;
   std::vector<std::function<void()>> tasks_;
@@ -322,8 +331,8 @@ class Loader {
 }  // namespace
 
 std::vector<std::shared_ptr<sim::Buffer>> load_weights(const Config& config, const TensorTable& tensors,
-                                                       Names names, ElementType element) {
-  return Loader(config, tensors, names, element).run();
+                                                       Names names, ElementType element, Adapter* adapter) {
+  return Loader(config, tensors, names, element, adapter).run();
 }
 
 }  // namespace opentrn::decoder

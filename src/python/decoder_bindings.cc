@@ -11,6 +11,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -114,7 +115,8 @@ using Sizes = std::vector<int64_t>;
 
 std::unique_ptr<Engine> engine_of(decoder::Config config, const import::weights::TensorTable& tensors,
                                   decoder::Names names, const std::string& target, const std::string& element,
-                                  decoder::Pool pool, Sizes sequences, Sizes tokens, Sizes contexts) {
+                                  decoder::Pool pool, Sizes sequences, Sizes tokens, Sizes contexts,
+                                  const std::optional<std::filesystem::path>& lora) {
   decoder::EngineOptions options;
   options.generation = arch::resolve_target(target);
   options.element = element_of(element);
@@ -125,25 +127,30 @@ std::unique_ptr<Engine> engine_of(decoder::Config config, const import::weights:
   // The table of positions is no longer than what programs reach.
   if (!options.context_buckets.empty())
     config.context = std::min(config.context, std::max<int64_t>(1, options.context_buckets.back()));
-  auto weights = load_weights(config, tensors, names, options.element);
+  std::optional<decoder::Adapter> adapter;
+  if (lora) adapter.emplace(import::weights::read_adapter(*lora));
+  auto weights = load_weights(config, tensors, names, options.element, adapter ? &*adapter : nullptr);
   return std::make_unique<Engine>(std::move(config), std::move(options), std::move(weights));
 }
 
 std::unique_ptr<Engine> engine_of_gguf(const Gguf& file, const std::string& target,
                                        const std::string& element, int64_t block_tokens, int64_t blocks,
-                                       Sizes sequences, Sizes tokens, Sizes contexts) {
+                                       Sizes sequences, Sizes tokens, Sizes contexts,
+                                       const std::optional<std::filesystem::path>& lora) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of(file), file.tensors, decoder::Names::kGguf, target, element,
-                   {block_tokens, blocks}, std::move(sequences), std::move(tokens), std::move(contexts));
+                   {block_tokens, blocks}, std::move(sequences), std::move(tokens), std::move(contexts),
+                   lora);
 }
 
 std::unique_ptr<Engine> engine_of_checkpoint(const Checkpoint& file, const std::string& target,
                                              const std::string& element, int64_t block_tokens, int64_t blocks,
-                                             Sizes sequences, Sizes tokens, Sizes contexts) {
+                                             Sizes sequences, Sizes tokens, Sizes contexts,
+                                             const std::optional<std::filesystem::path>& lora) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of_json(file.config), file.tensors, decoder::Names::kHuggingFace, target,
                    element, {block_tokens, blocks}, std::move(sequences), std::move(tokens),
-                   std::move(contexts));
+                   std::move(contexts), lora);
 }
 
 using BucketTuple = std::tuple<int64_t, int64_t, int64_t, bool>;
@@ -251,11 +258,12 @@ void bind_engine(nb::module_& module) {
              const Unlocked unlocked;
              return engine.program(to_bucket(of)).program->size();
            })
-      .def("listing",
-           [](Engine& engine, const BucketTuple& of) {
-             return isa::to_text(*engine.program(to_bucket(of)).program);
-           },
-           "bucket"_a)
+      .def(
+          "listing",
+          [](Engine& engine, const BucketTuple& of) {
+            return isa::to_text(*engine.program(to_bucket(of)).program);
+          },
+          "bucket"_a)
       .def_prop_ro("pool_bytes", &Engine::pool_bytes)
       .def_prop_ro("weight_bytes", &Engine::weight_bytes)
       .def_prop_ro("config", [](const Engine& engine) {
@@ -295,9 +303,9 @@ void bind_decoder(nb::module_& module) {
   module.def("decoder_context",
              [](const Checkpoint& file) { return decoder::config_of_json(file.config).context; });
   module.def("decoder_engine", &engine_of_gguf, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
-             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a);
+             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none());
   module.def("decoder_engine", &engine_of_checkpoint, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
-             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a);
+             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none());
   module.def("time_of_config", &time_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a,
              "ranks"_a = 1, "layers"_a = 0, "contiguous"_a = false);
   bind_engine(module);

@@ -23,8 +23,9 @@ def generate_command(options: argparse.Namespace) -> int:
     with Progress(options) as progress:
         progress.begin("loading the weights")
         model = LanguageModel(
-            options.model, target=options.target, dtype=options.dtype, context=options.context, sequences=len(prompts)
-        )
+            options.model, target=options.target, dtype=options.dtype, context=options.context, sequences=len(prompts),
+            lora=options.lora,
+        )  # fmt: skip
         texts = prompts if options.raw else [model.chat_prompt(_messages(options, text)) for text in prompts]
         encoded = [model.encode(text) for text in texts]
         progress.begin("compiling the programs")
@@ -144,6 +145,11 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     cli_model.add_progress(parser)
 
 
+def add_lora(parser: Any) -> None:
+    """The option of commands that load weights."""
+    parser.add_argument("--lora", metavar="FOLDER", help="an adapter as PEFT saves it, added to the weights")
+
+
 def add_command(commands: Any) -> None:
     """`generate` on the parser of the program."""
     parser = commands.add_parser(
@@ -167,5 +173,6 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--top-p", type=float, default=1.0, metavar="P", help="of the likeliest with P together (1)")
     parser.add_argument("--min-p", type=float, default=0.0, metavar="P", help="of those with P of the likeliest's (0)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn (0)")
+    add_lora(parser)
     add_model(parser)
     parser.set_defaults(command=generate_command)

@@ -84,6 +84,7 @@ class LanguageModel:
     in a package ("smollm2"). dtype: of weights, keys and values: "f16",
     "bf16" or "f32". context: positions of one answer, its prompt included. sequences: answers at once.
     pad_to: the only sizes of programs. sizes: those of programs, each list ascending, as program_sizes() gives them.
+    lora: a folder of an adapter as PEFT saves it, added to the weights when they are loaded.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class LanguageModel:
         sequences: int = 1,
         pad_to: Bucket | None = None,
         sizes: tuple[list[int], list[int], list[int]] | None = None,
+        lora: str | Path | None = None,
     ) -> None:
         begin = time.perf_counter()
         self.path = find(source)
@@ -128,6 +130,7 @@ class LanguageModel:
             BLOCK_TOKENS,
             sequences * (self.context // BLOCK_TOKENS) + 1,
             *self.buckets,
+            lora=lora,
         )
         self.config: dict[str, Any] = self._engine.config
         self.programs: dict[Bucket, Program] = {}
