@@ -3,7 +3,8 @@
     python reference.py FOLDER
 
 Runs in an environment of its own, without OpenTrn. Writes FOLDER/NAME/ for each model as transformers publishes them
-(save_pretrained), with logits.npy beside: those of the tokens in FOLDER/tokens.json, in fp32.
+(save_pretrained), with logits.npy beside: those of the tokens in FOLDER/tokens.json, in fp32. Models of ADAPTERS have
+FOLDER/NAME/adapter/ too, a random adapter as PEFT saves it, and logits with it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import peft
 import torch
 import transformers
 
@@ -35,6 +37,8 @@ LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_fr
           "original_max_position_embeddings": 32, "rope_theta": 500000.0}  # fmt: skip
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("Llama", {}),
+    "llama-lora": ("Llama", {}),
+    "qwen2-rslora": ("Qwen2", {}),
     "llama3": ("Llama", {"rope_parameters": LLAMA3}),
     "mistral": ("Mistral", {"sliding_window": 12}),
     "mixtral": ("Mixtral", {"num_local_experts": 6, "num_experts_per_tok": 2}),
@@ -51,6 +55,13 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma3": ("Gemma3", {"sliding_window": 12, "query_pre_attn_scalar": 20, "num_hidden_layers": 7}),
     "gpt2": ("GPT2", {}),
 }  # fmt: skip
+
+
+# Settings of peft.LoraConfig.
+ADAPTERS: dict[str, dict[str, Any]] = {
+    "llama-lora": {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj", "down_proj"]},
+    "qwen2-rslora": {"r": 3, "lora_alpha": 5, "use_rslora": True, "target_modules": "all-linear"},
+}
 
 
 def model_of(family: str, settings: dict[str, Any]) -> Any:
@@ -75,6 +86,9 @@ def main() -> None:
     for name, (family, settings) in MODELS.items():
         model = model_of(family, settings)
         model.save_pretrained(folder / name)
+        if name in ADAPTERS:
+            model = peft.get_peft_model(model, peft.LoraConfig(init_lora_weights=False, **ADAPTERS[name])).eval()
+            model.save_pretrained(folder / name / "adapter")
         with torch.no_grad():
             np.save(folder / name / "logits.npy", model(torch.tensor([tokens])).logits[0].numpy())
 

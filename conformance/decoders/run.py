@@ -3,9 +3,9 @@
 
     ./dev conformance decoders [--python PATH] [--only TEXT] [--json FILE]
 
-The reference runs in an environment of its own: that of --python, else the one of `./dev conformance smollm2`. Per
-model: the logits of all tokens in one step, and those of a prefill and of single steps behind it, in fp32. Ends with
-`N passed, N failed, N skipped`.
+The reference runs in an environment of its own: that of --python, else out/conformance-decoders/environment, which is
+made the first time. Per model, with the LoRA adapter that lies beside it if there is one: the logits of all tokens in
+one step, and those of a prefill and of single steps behind it, in fp32. Ends with `N passed, N failed, N skipped`.
 """
 
 from __future__ import annotations
@@ -27,20 +27,22 @@ FIRST = 20  # tokens of the prefill
 
 
 def environment(given: Path | None) -> Path:
-    """An interpreter with transformers."""
+    """An interpreter with transformers and peft."""
     if given is not None:
         return given
     sys.path.insert(0, str(ROOT))
     from conformance.smollm2.run import reference_python
 
-    return reference_python(None)
+    return reference_python(None, HERE)
 
 
 def compare(folder: Path, tokens: list[int]) -> dict[str, Any]:
     """How far the logits are from the reference's, as parts of its largest one."""
     from opentrn import _core
 
-    engine = _core.decoder_engine(_core.read_checkpoint(folder), "trn2", "f32", 16, 9, [1], [16, 48], [64])
+    lora = folder / "adapter" if (folder / "adapter").is_dir() else None
+    file = _core.read_checkpoint(folder)
+    engine = _core.decoder_engine(file, "trn2", "f32", 16, 9, [1], [16, 48], [64], lora=lora)
     wanted = np.load(folder / "logits.npy").astype(np.float64)
     together = engine.step([(tokens, 0, [3, 1, 2])], every_token=True)[0][: len(tokens)]
     blocks = [6, 4, 7]
@@ -62,7 +64,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--python", type=Path, metavar="PATH", help="an interpreter with torch and transformers"
+        "--python", type=Path, metavar="PATH", help="an interpreter with transformers and peft"
     )
     parser.add_argument("--only", default="", metavar="TEXT", help="models whose names contain it")
     parser.add_argument("--json", type=Path, metavar="FILE")
