@@ -235,11 +235,17 @@ decoder::Sampling to_sampling(const SamplingTuple& from) {
 // (prompt, new tokens at most, stop tokens, (temperature, top_k, top_p, min_p, seed))
 using RequestTuple = std::tuple<std::vector<int32_t>, int64_t, std::vector<int32_t>, SamplingTuple>;
 
-std::unique_ptr<decoder::Generation> generation_of(Engine& engine, const std::vector<RequestTuple>& rows) {
+// (guesses of a step, the most and the fewest tokens that are looked for)
+using SpeculationTuple = std::tuple<int64_t, int64_t, int64_t>;
+
+std::unique_ptr<decoder::Generation> generation_of(Engine& engine, const std::vector<RequestTuple>& rows,
+                                                   const SpeculationTuple& speculation) {
   std::vector<decoder::Request> requests;
   for (const auto& [prompt, most, stop, sampling] : rows)
     requests.push_back({prompt, most, stop, to_sampling(sampling)});
-  return std::make_unique<decoder::Generation>(engine, std::move(requests));
+  const auto& [tokens, longest, shortest] = speculation;
+  return std::make_unique<decoder::Generation>(engine, std::move(requests),
+                                               decoder::Speculation{tokens, longest, shortest});
 }
 
 void bind_engine(nb::module_& module) {
@@ -311,8 +317,18 @@ void bind_decoder(nb::module_& module) {
   bind_engine(module);
   nb::class_<decoder::Generation>(module, "DecoderGeneration")
       .def_prop_ro("done", &decoder::Generation::done)
+      .def_prop_ro("guessed", &decoder::Generation::guessed)
+      .def_prop_ro("right", &decoder::Generation::right)
       .def("step", &generation_step);
-  module.def("decoder_generation", &generation_of, "engine"_a, "requests"_a, nb::keep_alive<0, 1>());
+  module.def("decoder_generation", &generation_of, "engine"_a, "requests"_a,
+             "speculation"_a = SpeculationTuple{0, 4, 2}, nb::keep_alive<0, 1>());
+  module.def(
+      "guessed_tokens",
+      [](const std::vector<int32_t>& text, const SpeculationTuple& speculation, int64_t most) {
+        const auto& [tokens, longest, shortest] = speculation;
+        return decoder::guesses(text, {tokens, longest, shortest}, most);
+      },
+      "text"_a, "speculation"_a, "most"_a);
   // The token that a row of logits gives.
   module.def(
       "sample_token",
