@@ -50,6 +50,7 @@ struct Config {
   int64_t expert_features = 0;  // of one's feed-forward layer
   int64_t shared_features = 0;  // of one that all tokens go through, by a gate of its own; 0: there is none
   bool expert_weights_sum_to_1 = false;  // those of the taken ones are divided by their sum
+  bool pooled = false;  // a step gives the normed features of each last token, in place of logits
   // Granite's factors.
   double embedding_scale = 1, residual_scale = 1, logit_divisor = 1;
   double attention_scale = 0;  // of the scores; 0: 1 / sqrt(head_features)
@@ -59,6 +60,7 @@ struct Config {
   int64_t query_features() const { return heads * head_features; }
   int64_t kv_features() const { return kv_heads * head_features; }
   int64_t qkv_features() const { return query_features() + 2 * kv_features(); }
+  int64_t result_features() const { return pooled ? hidden : vocabulary; }
   double score_scale() const;
   bool is_windowed(int64_t layer) const { return !windowed.empty() && windowed[static_cast<size_t>(layer)]; }
   bool has_local_rope() const { return local_rope_base > 0 && !windowed.empty(); }

@@ -88,7 +88,12 @@ class StepBuilder {
     layer_ = -1;
     at("logits");
     if (has_last(bucket_)) x = rows_of(x, last_);
-    ValueId logits = product(narrow(normed(x, "norm")), weight("head"));
+    const ValueId last = normed(x, "norm");
+    if (config_.pooled) {
+      results[0] = last;
+      return results;
+    }
+    ValueId logits = product(narrow(last), weight("head"));
     if (config_.logit_divisor != 1) logits = scaled(logits, 1 / config_.logit_divisor);
     if (config_.logit_cap != 0) logits = capped(logits, config_.logit_cap);
     results[0] = logits;
@@ -573,7 +578,7 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
     if (config.norms_after) norm(named("after_feed_forward_norm"));
   }
   norm("norm");
-  matrix("head", config.hidden, config.vocabulary);
+  if (!config.pooled) matrix("head", config.hidden, config.vocabulary);
   return list;
 }
 

@@ -163,7 +163,7 @@ Bucket to_bucket(const BucketTuple& from) {
 
 using SequenceTuple = std::tuple<std::vector<int32_t>, int32_t, std::vector<int32_t>>;
 
-// (logits [rows, vocabulary], the bucket, rows of each sequence)
+// (logits [rows, vocabulary] or features [rows, hidden], the bucket, rows of each sequence)
 nb::tuple step(Engine& engine, const std::vector<SequenceTuple>& sequences, bool every_token) {
   std::vector<decoder::SequenceStep> steps;
   for (const auto& [tokens, position, blocks] : sequences) steps.push_back({tokens, position, blocks});
@@ -172,10 +172,10 @@ nb::tuple step(Engine& engine, const std::vector<SequenceTuple>& sequences, bool
     const Unlocked unlocked;
     result = engine.step(steps, every_token);
   }
-  const int64_t vocabulary = engine.config().vocabulary;
+  const int64_t features = engine.config().result_features();
   std::vector<float> logits(result.logits.begin(), result.logits.end());
-  const auto rows = static_cast<int64_t>(logits.size()) / vocabulary;
-  return nb::make_tuple(floats(std::move(logits), {rows, vocabulary}), to_tuple(result.bucket),
+  const auto rows = static_cast<int64_t>(logits.size()) / features;
+  return nb::make_tuple(floats(std::move(logits), {rows, features}), to_tuple(result.bucket),
                         result.rows_per_sequence);
 }
 
@@ -270,6 +270,7 @@ void bind_engine(nb::module_& module) {
             return isa::to_text(*engine.program(to_bucket(of)).program);
           },
           "bucket"_a)
+      .def("pooled", &Engine::pooled)
       .def_prop_ro("pool_bytes", &Engine::pool_bytes)
       .def_prop_ro("weight_bytes", &Engine::weight_bytes)
       .def_prop_ro("config", [](const Engine& engine) {

@@ -166,6 +166,7 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
         name, text, engine, context=context, defaults=settings.generation, structured=settings.structured,
         max_logprobs=settings.max_logprobs,
     )  # fmt: skip
+    service.model = model
     service.metrics = Metrics(name, engine)
     holder.append(service.metrics)
     if settings.values and settings.warm:  # a short prompt, and one token after it
