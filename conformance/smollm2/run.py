@@ -28,19 +28,19 @@ ROOT = HERE.parent.parent
 AGREEMENT = 0.99  # of likeliest tokens: issue 25
 
 
-def reference_python(given: Path | None) -> Path:
-    """An interpreter that has what reference.py needs."""
+def reference_python(given: Path | None, here: Path = HERE) -> Path:
+    """An interpreter that has what reference.py of the folder `here` needs."""
     if given is not None:
         return given
-    folder = ROOT / "out" / "conformance-smollm2" / "environment"
+    folder = ROOT / "out" / f"conformance-{here.name}" / "environment"
     python = folder / "bin" / "python"
-    wanted = (HERE / "reference-requirements.txt").read_text()
+    wanted = (here / "reference-requirements.txt").read_text()
     stamp = folder / "installed.txt"
     if not stamp.exists() or stamp.read_text() != wanted:
         print(f"making {folder}", file=sys.stderr)
         venv.create(folder, with_pip=True, clear=True)
         pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        subprocess.run([*pip, "-r", str(HERE / "reference-requirements.txt")], check=True)
+        subprocess.run([*pip, "-r", str(here / "reference-requirements.txt")], check=True)
         stamp.write_text(wanted)
     return python
 

@@ -19,7 +19,7 @@ namespace {
 using import::weights::Gguf;
 
 // Whose configuration it is, where its keys mean what no other's do.
-enum class Family : uint8_t { kLlama, kMistral, kGemma, kGemma2, kGemma3, kGpt2 };
+enum class Family : uint8_t { kLlama, kMistral, kMixtral, kQwenMoe, kGemma, kGemma2, kGemma3, kGpt2 };
 
 // What an architecture of llama.cpp's (src/llama-arch.cpp) has.
 struct Architecture {
@@ -32,8 +32,11 @@ struct Architecture {
 constexpr Architecture kArchitectures[] = {
     {"llama", "LlamaForCausalLM", true, false, false},
     {"llama", "MistralForCausalLM", true, false, false, Family::kMistral},
+    {"llama", "MixtralForCausalLM", true, false, false, Family::kMixtral},
     {"qwen2", "Qwen2ForCausalLM", false, true, false},
     {"qwen3", "Qwen3ForCausalLM", false, false, true},
+    {"qwen2moe", "Qwen2MoeForCausalLM", false, true, false, Family::kQwenMoe, true},
+    {"qwen3moe", "Qwen3MoeForCausalLM", false, false, true, Family::kQwenMoe, true},
     {"granite", "GraniteForCausalLM", true, false, false},
     {"gemma", "GemmaForCausalLM", false, false, false, Family::kGemma, true},
     {"gemma2", "Gemma2ForCausalLM", false, false, false, Family::kGemma2, true},
@@ -74,6 +77,16 @@ void expect_windows(const Config& config) {
   expect_size("the window of attention", config.window);
 }
 
+void expect_experts(const Config& config) {
+  if (config.experts == 0) return;
+  expect_size("the number of experts", config.experts);
+  expect_size("the features of an expert", config.expert_features);
+  if (config.experts > 1024) refuse(fmt::format("{} experts; at most 1024 are read", config.experts));
+  if (config.experts_taken < 1 || config.experts_taken > config.experts)
+    refuse(fmt::format("a token goes through {} of {} experts", config.experts_taken, config.experts));
+  if (config.shared_features != 0) expect_size("the features of the shared expert", config.shared_features);
+}
+
 void check(const Config& config) {
   expect_size("the number of layers", config.layers);
   expect_size("the hidden size", config.hidden);
@@ -98,6 +111,7 @@ void check(const Config& config) {
   for (const double cap : {config.attention_cap, config.logit_cap, config.local_rope_base})
     if (!std::isfinite(cap) || cap < 0) refuse(fmt::format("a cap or base is {}", cap));
   expect_windows(config);
+  expect_experts(config);
 }
 
 // Llama 3.1's stretching of slow frequencies: Hugging Face's modeling_rope_utils.py,
@@ -258,6 +272,28 @@ void add_gemma(Config& config, const Json& json, Family family) {
     config.rope_base = 1e6;
 }
 
+// transformers' configuration_mixtral.py, _qwen2_moe.py and _qwen3_moe.py.
+void add_experts(Config& config, const Json& json, Family family) {
+  config.experts_taken = integer(json, "num_experts_per_tok");
+  if (family == Family::kMixtral) {
+    config.experts = integer(json, "num_local_experts");
+    config.expert_features = config.feed_forward;
+    config.expert_weights_sum_to_1 = true;
+    return;
+  }
+  // transformers 5 writes Mixtral's name for Qwen 3's.
+  config.experts = integer(json, json.contains("num_experts") ? "num_experts" : "num_local_experts");
+  expect_size("the number of experts", config.experts);
+  config.expert_features = integer(json, "moe_intermediate_size");
+  config.expert_weights_sum_to_1 = boolean(json, "norm_topk_prob", false);
+  if (config.architecture == "qwen2moe")
+    config.shared_features = integer(json, "shared_expert_intermediate_size");
+  const auto only = json.find("mlp_only_layers");
+  const bool mixed = only != json.end() && only->is_array() && !only->empty();
+  if (mixed || integer(json, "decoder_sparse_step", 1) != 1)
+    throw Fault(FaultKind::kNotModelled, "decoder.architecture", "some layers with experts and some without");
+}
+
 // transformers' configuration_gpt2.py.
 Config config_of_gpt2(const Json& json) {
   Config config;
@@ -294,6 +330,8 @@ Config part_of(const Config& config, int64_t ranks) {
   // Groups of a whole number of heads: padded ones have queries of zeros.
   part.heads = (part.heads + part.kv_heads - 1) / part.kv_heads * part.kv_heads;
   part.feed_forward = share(config.feed_forward);
+  part.expert_features = share(config.expert_features);
+  part.shared_features = share(config.shared_features);
   part.vocabulary = share(config.vocabulary);
   return part;
 }
@@ -334,7 +372,8 @@ Config config_of(const Gguf& file) {
   config.logit_divisor = file.real(prefix + "logit_scale").value_or(1);
   config.attention_scale = file.real(prefix + "attention.scale").value_or(0);
   if (file.integer(prefix + "expert_count").value_or(0) > 0)
-    throw Fault(FaultKind::kNotModelled, "decoder.architecture", "a mixture of experts has no builder yet");
+    throw Fault(FaultKind::kNotModelled, "decoder.architecture",
+                "GGUF files with a mixture of experts are not read", "a folder of Hugging Face's is");
   check(config);
   add_rope_of_gguf(config, file);
   check(config);
@@ -370,7 +409,8 @@ Config config_of_json(std::string_view text) {
   config.attention_scale = real(json, "attention_multiplier", 0);
   if (boolean(json, "use_sliding_window", false) && !json.value("sliding_window", Json()).is_null())
     throw Fault(FaultKind::kNotModelled, "decoder.architecture", "attention with a sliding window");
-  if (row.family == Family::kMistral) add_windows(config, json, 0);
+  if (row.family == Family::kMistral || row.family == Family::kMixtral) add_windows(config, json, 0);
+  if (row.family == Family::kMixtral || row.family == Family::kQwenMoe) add_experts(config, json, row.family);
   if (row.family >= Family::kGemma) add_gemma(config, json, row.family);
   check(config);
   add_rope_of_json(config, json);

@@ -1,7 +1,8 @@
 // What a decoder-only language model is made of: the numbers that its graph and its weights follow from.
 //
-// One family: norms, positions, grouped heads, a feed-forward layer (Llama, SmolLM, Mistral, Qwen2, Qwen3,
-// Granite, Gemma 1 to 3, GPT-2). What a model has beyond Llama's is a switch here, or a refusal by name.
+// One family: norms, positions, grouped heads, a feed-forward layer or a mixture of them (Llama, SmolLM,
+// Mistral, Mixtral, Qwen2 and 3 with and without experts, Granite, Gemma 1 to 3, GPT-2). What a model has
+// beyond Llama's is a switch here, or a refusal by name.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +44,13 @@ struct Config {
   // GPT-2's: layer norms, biases everywhere, a feed-forward layer without gate, a table of positions that is
   // added to the embeddings in place of turns.
   bool plain = false;
+  // A mixture of experts in place of each feed-forward layer: a token goes through the `experts_taken` that
+  // the softmax of its scores gives most, weighted by it. 0 experts: none.
+  int64_t experts = 0, experts_taken = 0;
+  int64_t expert_features = 0;  // of one's feed-forward layer
+  int64_t shared_features = 0;  // of one that all tokens go through, by a gate of its own; 0: there is none
+  bool expert_weights_sum_to_1 = false;  // those of the taken ones are divided by their sum
+  bool pooled = false;  // a step gives the normed features of each last token, in place of logits
   // Granite's factors.
   double embedding_scale = 1, residual_scale = 1, logit_divisor = 1;
   double attention_scale = 0;  // of the scores; 0: 1 / sqrt(head_features)
@@ -52,6 +60,7 @@ struct Config {
   int64_t query_features() const { return heads * head_features; }
   int64_t kv_features() const { return kv_heads * head_features; }
   int64_t qkv_features() const { return query_features() + 2 * kv_features(); }
+  int64_t result_features() const { return pooled ? hidden : vocabulary; }
   double score_scale() const;
   bool is_windowed(int64_t layer) const { return !windowed.empty() && windowed[static_cast<size_t>(layer)]; }
   bool has_local_rope() const { return local_rope_base > 0 && !windowed.empty(); }

@@ -83,6 +83,18 @@ Engine::Engine(Config config, EngineOptions options, std::vector<std::shared_ptr
   }
 }
 
+std::unique_ptr<Engine> Engine::pooled() const {
+  Config config = config_;
+  config.pooled = true;
+  EngineOptions options = options_;
+  options.sequence_buckets = {1};
+  const int64_t longest = options.context_buckets.back();
+  options.pool.blocks = longest / options.pool.block_tokens + 1;
+  auto weights = weights_;
+  weights.resize(decoder::weights(config, options.element).size());  // the head is the last one
+  return std::make_unique<Engine>(std::move(config), std::move(options), std::move(weights));
+}
+
 int64_t Engine::pool_bytes() const {
   int64_t bytes = 0;
   for (const auto& pool : pools_) bytes += pool->bytes();

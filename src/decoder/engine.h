@@ -38,8 +38,8 @@ struct SequenceStep {
 
 struct StepResult {
   Bucket bucket;
-  // [rows, vocabulary] fp32, valid until the next step. A row for each sequence, or for each of its tokens;
-  // with fewer tokens than the bucket has, sequence i begins at row i * rows_per_sequence.
+  // [rows, Config::result_features()] fp32, valid until the next step. A row for each sequence, or for each
+  // of its tokens; with fewer tokens than the bucket has, sequence i begins at row i * rows_per_sequence.
   std::span<const float> logits;
   int64_t rows_per_sequence = 1;
 };
@@ -53,6 +53,10 @@ class Engine {
   // `weights`: load_weights() of the same configuration and element. Input fault decoder.buckets for buckets
   // that are none, or reach beyond the model's context or the pool.
   Engine(Config config, EngineOptions options, std::vector<std::shared_ptr<sim::Buffer>> weights);
+
+  // One over the same weights that gives the features of a sequence's last token in place of logits
+  // (Config::pooled), for one sequence at a time, with a pool of its own.
+  std::unique_ptr<Engine> pooled() const;
 
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

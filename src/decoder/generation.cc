@@ -25,9 +25,42 @@ void check(const Request& request, const Engine& engine) {
            "ask for fewer tokens, or for a longer context");
 }
 
+void check(const Speculation& speculation, const std::vector<Request>& requests, const Engine& engine) {
+  if (speculation.tokens == 0) return;
+  const auto refuse = [](std::string message, std::string hint = {}) {
+    throw Fault(FaultKind::kInput, "decoder.request", std::move(message), std::move(hint));
+  };
+  const int64_t most = engine.options().token_buckets.back() - 1;
+  if (speculation.tokens < 0 || speculation.tokens > most)
+    refuse(fmt::format("{} tokens are guessed in a step; 1 to {} can be", speculation.tokens, most));
+  if (speculation.shortest < 1 || speculation.longest < speculation.shortest)
+    refuse(fmt::format("{} to {} tokens are looked for", speculation.shortest, speculation.longest));
+  for (const Request& request : requests)
+    if (request.sampling.temperature != 0)
+      refuse("guessed tokens are for the likeliest ones", "temperature 0, or no speculation");
+}
+
 }  // namespace
 
-Generation::Generation(Engine& engine, std::vector<Request> requests) : engine_(engine) {
+std::vector<int32_t> guesses(std::span<const int32_t> text, const Speculation& speculation, int64_t most) {
+  const auto size = static_cast<int64_t>(text.size());
+  most = std::min(most, speculation.tokens);
+  for (int64_t length = std::min(speculation.longest, size - 1); length >= speculation.shortest; --length) {
+    const auto newest = text.last(static_cast<size_t>(length));
+    for (int64_t at = size - length - 1; at >= 0; --at) {
+      if (!std::ranges::equal(text.subspan(static_cast<size_t>(at), newest.size()), newest)) continue;
+      const auto behind = text.subspan(static_cast<size_t>(at + length));
+      const auto count =
+          static_cast<size_t>(std::clamp<int64_t>(most, 0, static_cast<int64_t>(behind.size())));
+      return {behind.begin(), behind.begin() + static_cast<std::ptrdiff_t>(count)};
+    }
+  }
+  return {};
+}
+
+Generation::Generation(Engine& engine, std::vector<Request> requests, Speculation speculation)
+    : engine_(engine), speculation_(speculation) {
+  check(speculation, requests, engine);
   const Pool& pool = engine.options().pool;
   int32_t next = 1;
   for (Request& request : requests) {
@@ -41,6 +74,7 @@ Generation::Generation(Engine& engine, std::vector<Request> requests) : engine_(
                   "ask for fewer tokens, or answer fewer prompts at once");
     Sampler sampler(request.sampling);
     State state{std::move(request), std::move(sampler), {}};
+    state.text = state.request.prompt;
     for (int64_t i = 0; i < blocks; ++i) state.blocks.push_back(next++);
     states_.push_back(std::move(state));
   }
@@ -50,7 +84,7 @@ Generation::Generation(Engine& engine, std::vector<Request> requests) : engine_(
 NewToken Generation::sampled(size_t number, std::span<const float> logits) {
   State& state = states_[number];
   NewToken made{number, state.sampler.next(logits)};
-  state.last = made.token;
+  state.text.push_back(made.token);
   ++state.given;
   if (std::ranges::find(state.request.stop_tokens, made.token) != state.request.stop_tokens.end())
     made.finish = Finish::kStop;
@@ -77,21 +111,47 @@ GenerationStep Generation::read_prompt(size_t number) {
   return done;
 }
 
+// New tokens that are still wanted.
+int64_t Generation::room(const State& state) const { return state.request.tokens_max - state.given; }
+
 GenerationStep Generation::decode() {
-  std::vector<SequenceStep> steps;
   std::vector<size_t> numbers;
+  std::vector<std::vector<int32_t>> tokens;
   for (size_t i = 0; i < states_.size(); ++i) {
     const State& state = states_[i];
     if (state.finished) continue;
-    const auto position = static_cast<int64_t>(state.request.prompt.size()) + state.given - 1;
-    steps.push_back({{&state.last, 1}, static_cast<int32_t>(position), state.blocks});
     numbers.push_back(i);
+    tokens.push_back({state.text.back()});
+    if (speculation_.tokens == 0) continue;
+    // The last token that is wanted comes from the logits behind the last guess.
+    const std::vector<int32_t> more = guesses(state.text, speculation_, room(state) - 1);
+    tokens.back().insert(tokens.back().end(), more.begin(), more.end());
   }
-  const StepResult result = engine_.step(steps);
+  return decode(numbers, tokens);
+}
+
+GenerationStep Generation::decode(const std::vector<size_t>& numbers,
+                                  const std::vector<std::vector<int32_t>>& tokens) {
+  std::vector<SequenceStep> steps;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const State& state = states_[numbers[i]];
+    steps.push_back({tokens[i], static_cast<int32_t>(state.text.size() - 1), state.blocks});
+  }
+  const bool guesses_some = std::ranges::any_of(tokens, [](const auto& row) { return row.size() > 1; });
+  const StepResult result = engine_.step(steps, /*every_token=*/guesses_some);
   GenerationStep done{result.bucket, {}};
   const auto vocabulary = static_cast<size_t>(engine_.config().vocabulary);
-  for (size_t i = 0; i < numbers.size(); ++i)
-    done.tokens.push_back(sampled(numbers[i], result.logits.subspan(i * vocabulary, vocabulary)));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const size_t first = i * static_cast<size_t>(result.rows_per_sequence);
+    guessed_ += static_cast<int64_t>(tokens[i].size()) - 1;
+    for (size_t j = 0; j < tokens[i].size(); ++j) {
+      const NewToken made = sampled(numbers[i], result.logits.subspan((first + j) * vocabulary, vocabulary));
+      done.tokens.push_back(made);
+      const bool is_right = j + 1 < tokens[i].size() && made.token == tokens[i][j + 1];
+      right_ += is_right;
+      if (made.finish != Finish::kNot || !is_right) break;
+    }
+  }
   return done;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "decoder/engine.h"
@@ -17,6 +18,16 @@ struct Request {
   std::vector<int32_t> stop_tokens;  // each ends the answer, and is its last token
   Sampling sampling;
 };
+
+// Prompt lookup (Saxena 2023): the newest tokens are looked for in what stands in front of them, and what
+// followed there is guessed to follow again. One step gives the logits behind all guesses, and as many are
+// kept as the model would have chosen itself.
+struct Speculation {
+  int64_t tokens = 0;                 // guesses of a step, at most; 0: none
+  int64_t longest = 4, shortest = 2;  // tokens that are looked for; of the longest match the latest place
+};
+// What followed, at most `most` tokens; none where nothing matches.
+std::vector<int32_t> guesses(std::span<const int32_t> text, const Speculation& speculation, int64_t most);
 
 enum class Finish : uint8_t { kNot, kStop, kLength };
 
@@ -34,29 +45,38 @@ struct GenerationStep {
 class Generation {
  public:
   // `engine` outlives it, and is used by nobody else meanwhile. Input fault decoder.request for a prompt that
-  // is empty, or beyond the model's context; capacity fault decoder.pool where the pool is too small for all.
-  Generation(Engine& engine, std::vector<Request> requests);
+  // is empty, or beyond the model's context, and for speculation beyond the largest bucket of tokens, or with
+  // a temperature; capacity fault decoder.pool where the pool is too small for all.
+  Generation(Engine& engine, std::vector<Request> requests, Speculation speculation = {});
 
   bool done() const { return active_ == 0; }
   // One run of a program. An internal fault when done.
   GenerationStep step();
+  // So far: tokens that were guessed, and those that were right.
+  int64_t guessed() const { return guessed_; }
+  int64_t right() const { return right_; }
 
  private:
   struct State {
     Request request;
     Sampler sampler;
     std::vector<int32_t> blocks;
-    size_t read = 0;    // tokens of the prompt whose keys are in the pool
-    int64_t given = 0;  // new tokens
-    int32_t last = 0;   // the newest of them
+    size_t read = 0;            // tokens of the prompt whose keys are in the pool
+    int64_t given = 0;          // new tokens
+    std::vector<int32_t> text;  // the prompt and the new tokens
     bool finished = false;
     bool in_prompt() const { return read < request.prompt.size(); }
   };
   NewToken sampled(size_t number, std::span<const float> logits);
   GenerationStep read_prompt(size_t number);
   GenerationStep decode();
+  // The newest token of each, and guesses behind it.
+  GenerationStep decode(const std::vector<size_t>& numbers, const std::vector<std::vector<int32_t>>& tokens);
+  int64_t room(const State& state) const;
 
   Engine& engine_;
+  Speculation speculation_;
+  int64_t guessed_ = 0, right_ = 0;
   std::vector<State> states_;
   size_t active_ = 0;
 };

@@ -88,7 +88,12 @@ class StepBuilder {
     layer_ = -1;
     at("logits");
     if (has_last(bucket_)) x = rows_of(x, last_);
-    ValueId logits = product(narrow(normed(x, "norm")), weight("head"));
+    const ValueId last = normed(x, "norm");
+    if (config_.pooled) {
+      results[0] = last;
+      return results;
+    }
+    ValueId logits = product(narrow(last), weight("head"));
     if (config_.logit_divisor != 1) logits = scaled(logits, 1 / config_.logit_divisor);
     if (config_.logit_cap != 0) logits = capped(logits, config_.logit_cap);
     results[0] = logits;
@@ -288,16 +293,142 @@ class StepBuilder {
 
   ValueId feed_forward(ValueId x) {
     at("feed_forward");
+    if (config_.experts > 0) return mixture(x);
     const ValueId in = narrow(normed(x, "feed_forward_norm"));
     if (config_.plain) {
       const ValueId raised = activated(biased(product(in, weight("up")), "up_bias"));
       return biased(product(narrow(raised), weight("down")), "down_bias");
     }
+    return gated(in, weight("gate_up"), weight("down"));
+  }
+
+  // act(in gate) * (in up), times down.
+  ValueId gated(ValueId in, ValueId gate_up, ValueId down) {
     // Two products, so that what follows is done on their sums; a slice of a weight is only another place.
-    const int64_t features = config_.feed_forward, hidden = config_.hidden;
-    const ValueId gate = product(in, builder_.slice(weight("gate_up"), {0, 0}, {hidden, features}));
-    const ValueId up = product(in, builder_.slice(weight("gate_up"), {0, features}, {hidden, 2 * features}));
-    return product(narrow(builder_.add(OpKind::multiply_, {activated(gate), up})), weight("down"));
+    const int64_t features = builder_.type(down).dim(0), hidden = config_.hidden;
+    const ValueId gate = product(in, builder_.slice(gate_up, {0, 0}, {hidden, features}));
+    const ValueId up = product(in, builder_.slice(gate_up, {0, features}, {hidden, 2 * features}));
+    return product(narrow(builder_.add(OpKind::multiply_, {activated(gate), up})), down);
+  }
+
+  // What one choice of experts is: a row's expert as a number [rows] i32 and as ones and zeros, and its
+  // weight.
+  struct Choice {
+    ValueId number{}, one_hot{}, weight{};  // [rows], [rows, experts], [rows] f32
+  };
+
+  ValueId mixture(ValueId x) {
+    at("router");
+    const ValueId normal = normed(x, "feed_forward_norm");
+    const std::vector<Choice> choices = choices_of(product(normal, weight("router")));
+    at("experts");
+    const ValueId in = narrow(normal);
+    ValueId sum =
+        experts_taken_are_read(config_, bucket_) ? taken_experts(in, choices) : all_experts(in, choices);
+    if (config_.shared_features == 0) return sum;
+    at("shared_expert");
+    const ValueId share =
+        builder_.add(OpKind::logistic_, {builder_.reshape(product(normal, weight("shared_gate")), {rows_})});
+    return builder_.add(OpKind::add_,
+                        {sum, weighed(gated(in, weight("shared_gate_up"), weight("shared_down")), share)});
+  }
+
+  // The largest scores first, of equal ones the first.
+  std::vector<Choice> choices_of(ValueId scores) {
+    const int64_t n = config_.experts;
+    const Dims dims{rows_, n};
+    const Type all = Type::tensor(kReal, dims), numbers = Type::tensor(kIndex, dims);
+    const auto over_experts = [&](ValueId column) { return builder_.broadcast_in_dim(column, dims, {0}); };
+    const ValueId largest = over_experts(builder_.reduce(OpKind::maximum_, scores, {1}));
+    const ValueId raised =
+        builder_.add(OpKind::exponential_, {builder_.add(OpKind::subtract_, {scores, largest})});
+    const ValueId own =
+        builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(int64_t{1})}}, {numbers});
+    ValueId left = raised, total{};
+    std::vector<Choice> choices;
+    for (int64_t i = 0; i < config_.experts_taken; ++i) {
+      Choice choice;
+      const ValueId best = builder_.reduce(OpKind::maximum_, left, {1});
+      const ValueId is_best = builder_.compare(graph::ComparisonDirection::kEq, left, over_experts(best));
+      choice.number = builder_.reduce(
+          OpKind::minimum_,
+          builder_.add(OpKind::select_, {is_best, own, builder_.splat(numbers, static_cast<double>(n - 1))}),
+          {1});
+      const ValueId is_taken =
+          builder_.compare(graph::ComparisonDirection::kEq, own, over_experts(choice.number));
+      choice.one_hot = builder_.convert(is_taken, kReal);
+      choice.weight = best;
+      // Below every exponential, so that none is taken twice.
+      left = builder_.add(OpKind::select_, {is_taken, builder_.splat(all, -1.0), left});
+      total = i == 0 ? best : builder_.add(OpKind::add_, {total, best});
+      choices.push_back(choice);
+    }
+    if (!config_.expert_weights_sum_to_1) total = builder_.reduce(OpKind::add_, raised, {1});
+    for (Choice& choice : choices) choice.weight = builder_.add(OpKind::divide_, {choice.weight, total});
+    return choices;
+  }
+
+  // Every expert, with weight 0 for those that a row does not take.
+  ValueId all_experts(ValueId in, const std::vector<Choice>& choices) {
+    const Dims dims{rows_, config_.experts};
+    ValueId shares{};
+    for (const Choice& choice : choices) {
+      const ValueId share = builder_.add(
+          OpKind::multiply_, {choice.one_hot, builder_.broadcast_in_dim(choice.weight, dims, {0})});
+      shares = &choice == &choices.front() ? share : builder_.add(OpKind::add_, {shares, share});
+    }
+    ValueId sum{};
+    for (int64_t expert = 0; expert < config_.experts; ++expert) {
+      const ValueId made =
+          gated(in, rows_of_expert("experts_gate_up", expert), rows_of_expert("experts_down", expert));
+      const ValueId share =
+          builder_.reshape(builder_.slice(shares, {0, expert}, {rows_, expert + 1}), {rows_});
+      sum = expert == 0 ? weighed(made, share) : builder_.add(OpKind::add_, {sum, weighed(made, share)});
+    }
+    return sum;
+  }
+  ValueId rows_of_expert(const char* name, int64_t expert) {
+    const ValueId all = weight(name);
+    const int64_t rows = builder_.type(all).dim(0) / config_.experts, columns = builder_.type(all).dim(1);
+    return builder_.slice(all, {expert * rows, 0}, {(expert + 1) * rows, columns});
+  }
+
+  // Each row's own experts, whose weights are gathered by number.
+  ValueId taken_experts(ValueId in, const std::vector<Choice>& choices) {
+    std::vector<ValueId> rows;
+    for (int64_t row = 0; row < rows_; ++row) {
+      const ValueId own = builder_.slice(in, {row, 0}, {row + 1, config_.hidden});
+      ValueId sum{};
+      for (const Choice& choice : choices) {
+        const ValueId number = builder_.slice(choice.number, {row}, {row + 1});
+        const ValueId made =
+            gated(own, gathered("experts_gate_up", number), gathered("experts_down", number));
+        const ValueId share = builder_.slice(choice.weight, {row}, {row + 1});
+        const ValueId part = builder_.add(OpKind::multiply_,
+                                          {made, builder_.broadcast_in_dim(share, {1, config_.hidden}, {0})});
+        sum = &choice == &choices.front() ? part : builder_.add(OpKind::add_, {sum, part});
+      }
+      rows.push_back(sum);
+    }
+    if (rows.size() == 1) return rows[0];
+    return builder_.concatenate(rows, 0);
+  }
+  ValueId gathered(const char* name, ValueId expert) {
+    const ValueId all = weight(name);
+    const int64_t rows = builder_.type(all).dim(0) / config_.experts;
+    const Type numbers = Type::tensor(kIndex, {rows});
+    const ValueId own =
+        builder_.add(OpKind::iota_, {}, {{Attr::iota_dimension, Attribute(int64_t{0})}}, {numbers});
+    const ValueId first = builder_.add(
+        OpKind::multiply_,
+        {builder_.broadcast_in_dim(expert, {rows}, {0}), builder_.splat(numbers, static_cast<double>(rows))});
+    return rows_of(all, builder_.add(OpKind::add_, {first, own}));
+  }
+
+  // Rows of x times their shares [rows].
+  ValueId weighed(ValueId x, ValueId shares) {
+    return builder_.add(OpKind::multiply_,
+                        {x, builder_.broadcast_in_dim(shares, builder_.type(x).dims_vector(), {0})});
   }
 
   // SiLU, or GELU by tanh.
@@ -373,7 +504,32 @@ std::string Bucket::text() const {
   return fmt::format("{} {} x {} / {}", every_token ? "score" : "prefill", sequences, tokens, context);
 }
 
+bool experts_taken_are_read(const Config& config, const Bucket& bucket) {
+  // What is gathered is read, written and read again.
+  return bucket.tokens == 1 && 3 * bucket.sequences * config.experts_taken <= config.experts;
+}
+
 bool has_last(const Bucket& bucket) { return bucket.tokens > 1 && !bucket.every_token; }
+
+namespace {
+
+// Experts lie one below the other. Scores are of fp32: which experts they choose is not to hang on rounding.
+void add_mixture(std::vector<Weight>& list, const Config& config, const std::string& layer,
+                 ElementType element) {
+  const auto add = [&](const char* part, ElementType type, int64_t rows, int64_t columns) {
+    list.push_back({layer + part, Type::tensor(type, {rows, columns})});
+  };
+  const int64_t hidden = config.hidden, features = config.expert_features, shared = config.shared_features;
+  add("router", kReal, hidden, config.experts);
+  add("experts_gate_up", element, config.experts * hidden, 2 * features);
+  add("experts_down", element, config.experts * features, hidden);
+  if (shared == 0) return;
+  add("shared_gate", kReal, hidden, 1);
+  add("shared_gate_up", element, hidden, 2 * shared);
+  add("shared_down", element, shared, hidden);
+}
+
+}  // namespace
 
 std::vector<Weight> weights(const Config& config, ElementType element) {
   std::vector<Weight> list;
@@ -412,15 +568,17 @@ std::vector<Weight> weights(const Config& config, ElementType element) {
     if (config.plain) {
       matrix(named("up"), config.hidden, config.feed_forward);
       vector(named("up_bias"), config.feed_forward);
-    } else {
+    } else if (config.experts == 0) {
       matrix(named("gate_up"), config.hidden, 2 * config.feed_forward);
+    } else {
+      add_mixture(list, config, named(""), element);
     }
-    matrix(named("down"), config.feed_forward, config.hidden);
+    if (config.experts == 0) matrix(named("down"), config.feed_forward, config.hidden);
     if (config.plain) vector(named("down_bias"), config.hidden);
     if (config.norms_after) norm(named("after_feed_forward_norm"));
   }
   norm("norm");
-  matrix("head", config.hidden, config.vocabulary);
+  if (!config.pooled) matrix("head", config.hidden, config.vocabulary);
   return list;
 }
 

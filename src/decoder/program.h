@@ -44,11 +44,15 @@ struct Weight {
 // Arguments of the graph, in order: tokens, positions and slots [rows] i32, context slots [sequences *
 // context] i32, last [sequences] i32 (the row of each sequence's last token; not with every_token or one
 // token each); weights(); then keys and values of layer 0, of layer 1, ... as [slots, kv_features].
-// Results: logits [sequences or rows, vocabulary] f32, then the pools.
+// Results: logits [sequences or rows, vocabulary] f32, or of a pooled model features [sequences, hidden] f32;
+// then the pools.
 //
 // A slot outside the pool is not written. `element`: of weights, keys and values, and of what products read.
 graph::Module build(const Config& config, const Bucket& bucket, const Pool& pool, graph::ElementType element);
 std::vector<Weight> weights(const Config& config, graph::ElementType element);
 bool has_last(const Bucket& bucket);
+// Whether a program gathers the weights of the experts that its rows take (NxD's selective loading), in place
+// of reading all: with one token each, where that moves fewer bytes.
+bool experts_taken_are_read(const Config& config, const Bucket& bucket);
 
 }  // namespace opentrn::decoder

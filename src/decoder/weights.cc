@@ -53,6 +53,23 @@ constexpr NameRow kNormsAfter[] = {
     {"feed_forward_norm", "", "model.layers.{}.pre_feedforward_layernorm.weight"},
     {"after_feed_forward_norm", "", "model.layers.{}.post_feedforward_layernorm.weight"},
 };
+// Of layers with a mixture of experts; the second {} is an expert's number.
+constexpr NameRow kMixtral[] = {
+    {"router", "", "model.layers.{}.block_sparse_moe.gate.weight"},
+    {"expert_gate", "", "model.layers.{}.block_sparse_moe.experts.{}.w1.weight"},
+    {"expert_up", "", "model.layers.{}.block_sparse_moe.experts.{}.w3.weight"},
+    {"expert_down", "", "model.layers.{}.block_sparse_moe.experts.{}.w2.weight"},
+};
+constexpr NameRow kQwenMoe[] = {
+    {"router", "", "model.layers.{}.mlp.gate.weight"},
+    {"expert_gate", "", "model.layers.{}.mlp.experts.{}.gate_proj.weight"},
+    {"expert_up", "", "model.layers.{}.mlp.experts.{}.up_proj.weight"},
+    {"expert_down", "", "model.layers.{}.mlp.experts.{}.down_proj.weight"},
+    {"shared_gate", "", "model.layers.{}.mlp.shared_expert_gate.weight"},
+    {"shared_expert_gate", "", "model.layers.{}.mlp.shared_expert.gate_proj.weight"},
+    {"shared_expert_up", "", "model.layers.{}.mlp.shared_expert.up_proj.weight"},
+    {"shared_expert_down", "", "model.layers.{}.mlp.shared_expert.down_proj.weight"},
+};
 // GPT-2's; files have them with "transformer." in front, or without.
 constexpr NameRow kGpt2[] = {
     {"embedding", "", "wte.weight"},
@@ -103,8 +120,8 @@ int64_t interleaved(int64_t row, int64_t head_features) {
 
 class Loader {
  public:
-  Loader(const Config& config, const TensorTable& tensors, Names names, ElementType element)
-      : config_(config), tensors_(tensors), names_(names), element_(element) {}
+  Loader(const Config& config, const TensorTable& tensors, Names names, ElementType element, Adapter* adapter)
+      : config_(config), tensors_(tensors), names_(names), element_(element), adapter_(adapter) {}
 
   std::vector<std::shared_ptr<sim::Buffer>> run() {
     std::vector<std::shared_ptr<sim::Buffer>> made;
@@ -114,6 +131,7 @@ class Loader {
       buffer->mark_all_initialised();
       made.push_back(sim::Buffer::wrap_read_only(buffer->data(), buffer->bytes(), buffer));
     }
+    if (adapter_) adapter_->expect_all_used();
     ThreadPool pool(default_thread_count());
     pool.parallel_for(
         tasks_.size(),
@@ -152,22 +170,52 @@ class Loader {
       return vector("v_bias", target, kv, q + kv);
     }
     if (part == "output") return columns("output", target, q, hidden, 0, hidden);
-    if (part == "gate_up") {
-      columns("gate", target, hidden, config_.feed_forward, 0, 2 * config_.feed_forward);
-      return columns("up", target, hidden, config_.feed_forward, config_.feed_forward,
-                     2 * config_.feed_forward);
-    }
+    if (part == "gate_up") return gate_up("gate", "up", target, config_.feed_forward, 0);
+    if (config_.experts > 0 && begin_mixture(part, target)) return;
     if (part == "down") return columns("down", target, config_.feed_forward, hidden, 0, hidden);
     vector(part, target, weight.type.dim(0), 0);
   }
 
-  std::string name_of(std::string_view part) const {
+  void gate_up(const char* gate, const char* up, Target target, int64_t features, int64_t first_row) {
+    columns(gate, target, config_.hidden, features, 0, 2 * features, first_row);
+    columns(up, target, config_.hidden, features, features, 2 * features, first_row);
+  }
+
+  // False for a part that is not of a mixture of experts.
+  bool begin_mixture(const std::string& part, Target target) {
+    const int64_t hidden = config_.hidden, features = config_.expert_features,
+                  shared = config_.shared_features;
+    if (part == "router")
+      columns("router", target, hidden, config_.experts, 0, config_.experts);
+    else if (part == "shared_gate")
+      columns("shared_gate", target, hidden, 1, 0, 1);
+    else if (part == "shared_gate_up")
+      gate_up("shared_expert_gate", "shared_expert_up", target, shared, 0);
+    else if (part == "shared_down")
+      columns("shared_expert_down", target, shared, hidden, 0, hidden);
+    else if (part != "experts_gate_up" && part != "experts_down")
+      return false;
+    for (expert_ = 0; part.starts_with("experts_") && expert_ < config_.experts; ++expert_) {
+      if (part == "experts_gate_up")
+        gate_up("expert_gate", "expert_up", target, features, expert_ * hidden);
+      else
+        columns("expert_down", target, features, hidden, 0, hidden, expert_ * features);
+    }
+    return true;
+  }
+
+  std::string name_of(std::string_view part) const { return name_of(part, names_); }
+  std::string name_of(std::string_view part, Names names) const {
     std::span<const NameRow> table = config_.plain ? std::span<const NameRow>(kGpt2) : kNames;
+    const std::span<const NameRow> mixture =
+        config_.architecture == "llama" ? std::span<const NameRow>(kMixtral) : kQwenMoe;
+    if (config_.experts > 0 && std::ranges::find(mixture, part, &NameRow::part) != mixture.end())
+      table = mixture;
     if (config_.norms_after && std::ranges::find(kNormsAfter, part, &NameRow::part) != std::end(kNormsAfter))
       table = kNormsAfter;
     const auto row = std::ranges::find(table, part, &NameRow::part);
     OPENTRN_CHECK(row != table.end(), "no name for {}", part);
-    return fmt::format(fmt::runtime(names_ == Names::kGguf ? row->gguf : row->hugging_face), layer_);
+    return fmt::format(fmt::runtime(names == Names::kGguf ? row->gguf : row->hugging_face), layer_, expert_);
   }
 
   const StoredTensor& tensor(std::string_view part, std::vector<int64_t> shape) const {
@@ -201,14 +249,20 @@ class Loader {
       });
   }
 
-  // A file's [columns, depth] to columns [first, first + count) of [depth, width].
+  // A file's [columns, depth] to columns [first, first + count) of [depth, width], which begins at row
+  // `first_row` of the target.
   void columns(std::string_view part, Target target, int64_t depth, int64_t count, int64_t first,
-               int64_t width) {
+               int64_t width, int64_t first_row = 0) {
     const StoredTensor& from = tensor(part, {count, depth});
     const bool turned = names_ == Names::kGguf && config_.rows_interleaved && (part == "q" || part == "k");
+    Adapter::Change change;
+    // A tied head's table is read by rows, too: an adapter of it would change one of the two.
+    if (adapter_ && part != "embedding")
+      change = adapter_->of(name_of(part, Names::kHuggingFace), count, depth);
     constexpr int64_t kPart = 8 * kRowsTogether;
     for (int64_t row = 0; row < count; row += kPart)
-      tasks_.push_back([this, &from, target, depth, count, first, width, row, turned]() mutable {
+      tasks_.push_back([this, &from, target, depth, count, first, width, row, turned, first_row,
+                        change]() mutable {
         std::vector<float> values(static_cast<size_t>(kRowsTogether * depth));
         const int64_t last = std::min(count, row + kPart);
         for (int64_t r = row; r < last; r += kRowsTogether) {
@@ -216,9 +270,10 @@ class Loader {
           for (int64_t i = 0; i < together; ++i)
             decode_row(from, turned ? interleaved(r + i, config_.head_features) : r + i,
                        std::span(values).subspan(static_cast<size_t>(i * depth), static_cast<size_t>(depth)));
+          if (change) change.add_to(r, together, values);
           for (int64_t d = 0; d < depth; ++d)
             for (int64_t i = 0; i < together; ++i)
-              target.put(d * width + first + r + i, values[static_cast<size_t>(i * depth + d)]);
+              target.put((first_row + d) * width + first + r + i, values[static_cast<size_t>(i * depth + d)]);
         }
       });
   }
@@ -267,15 +322,17 @@ class Loader {
   const TensorTable& tensors_;
   Names names_;
   ElementType element_;
+  Adapter* adapter_;
   std::string layer_;  // of the weight that begin() is at
+  int64_t expert_ = 0;
   std::vector<std::function<void()>> tasks_;
 };
 
 }  // namespace
 
 std::vector<std::shared_ptr<sim::Buffer>> load_weights(const Config& config, const TensorTable& tensors,
-                                                       Names names, ElementType element) {
-  return Loader(config, tensors, names, element).run();
+                                                       Names names, ElementType element, Adapter* adapter) {
+  return Loader(config, tensors, names, element, adapter).run();
 }
 
 }  // namespace opentrn::decoder

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "decoder/adapter.h"
 #include "decoder/config.h"
 #include "decoder/program.h"
 #include "import/weights/weight_file.h"
@@ -15,9 +16,11 @@ namespace opentrn::decoder {
 enum class Names : uint8_t { kGguf, kHuggingFace };
 
 // In the order of weights(): memory that is only read, in the type that the weight states. Input fault
-// decoder.weights for a tensor that is absent or has another shape.
+// decoder.weights for a tensor that is absent or has another shape. `adapter`: what is added to its matrices,
+// in fp32 before they are rounded; null: nothing.
 std::vector<std::shared_ptr<sim::Buffer>> load_weights(const Config& config,
                                                        const import::weights::TensorTable& tensors,
-                                                       Names names, graph::ElementType element);
+                                                       Names names, graph::ElementType element,
+                                                       Adapter* adapter = nullptr);
 
 }  // namespace opentrn::decoder

@@ -6,8 +6,8 @@
 // 24 KiB at K = 128 with AVX-512) then lies in L1 while every block of `stationary` (K rows of kMaxRows
 // floats, 4 KiB) passes by. Reading the tiles in place again and again would touch K rows whose pitch is
 // often a power of two, which fall into few cache sets. The first block of each panel packs `moving` and the
-// blocks of the first panel pack `stationary`, whose stores hide behind their multiplications; bf16 of
-// `stationary` is packed before, as its broadcasts are not free.
+// blocks of the first panel pack `stationary`, whose stores hide behind their multiplications; 16-bit types
+// of `stationary` are packed before, as their broadcasts are not free.
 #include "numerics/simd_targets.h"
 
 #include <algorithm>
@@ -89,8 +89,12 @@ HWY_INLINE size_t block_pitch(int K) { return static_cast<size_t>(kMaxRows) * st
 constexpr int kRowsAhead = 16;
 constexpr int kRowsAheadOfBlock = 8;
 
-// K rows of fp32, or of bf16 as its bits. `packed`, if any, gets a copy in fp32 of what a block reads, its
-// rows without gaps.
+struct Half {  // fp16
+  uint16_t bits;
+};
+
+// K rows of fp32, of bf16 as its bits, or of fp16. `packed`, if any, gets a copy in fp32 of what a block
+// reads, its rows without gaps.
 template <typename T>
 struct Rows {
   const T* data;
@@ -162,9 +166,16 @@ HWY_ATTR HWY_INLINE void store_columns(const V (&sum)[kRows][kVectors], size_t c
   }
 }
 
-// An operand's element: fp32, or bf16 as its bits.
+// An operand's element: fp32, bf16 as its bits, or fp16.
 HWY_ATTR HWY_INLINE float widen(float x) { return x; }
 HWY_ATTR HWY_INLINE float widen(uint16_t x) { return std::bit_cast<float>(static_cast<uint32_t>(x) << 16); }
+HWY_ATTR HWY_INLINE float widen(Half x) {
+  const uint32_t sign = static_cast<uint32_t>(x.bits & 0x8000) << 16, magnitude = x.bits & 0x7fffu;
+  if (magnitude >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000u | magnitude << 13);
+  // As a subnormal's or a normal number's bits of fp32, 2^112 too small.
+  return std::bit_cast<float>(sign |
+                              std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112f));
+}
 template <class Tag>
 HWY_ATTR HWY_INLINE hn::Vec<Tag> load_wide(Tag d, const float* from) {
   return hn::LoadU(d, from);
@@ -173,6 +184,27 @@ template <class Tag>
 HWY_ATTR HWY_INLINE hn::Vec<Tag> load_wide(Tag d, const uint16_t* from) {
   const hn::RebindToUnsigned<Tag> bits;
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::LoadU(hn::Rebind<uint16_t, Tag>(), from))));
+}
+template <class Tag>
+HWY_ATTR HWY_INLINE hn::Vec<Tag> load_wide(Tag d, const Half* from) {
+#if HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
+  const auto codes = hn::LoadU(hn::Rebind<uint16_t, Tag>(), &from->bits);
+  return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, Tag>(), codes));
+#else
+  HWY_ALIGN float wide[HWY_MAX_BYTES / sizeof(float)];
+  for (size_t i = 0; i < hn::Lanes(d); ++i) wide[i] = widen(from[i]);
+  return hn::Load(d, wide);
+#endif
+}
+
+// body(element), with a value of the type that the operand's elements have.
+template <typename Body>
+HWY_ATTR HWY_INLINE void for_type_of(const MatmulOperand& operand, Body&& body) {
+  switch (operand.dtype) {
+    case DType::kBFloat16: return body(uint16_t{});
+    case DType::kFloat16: return body(Half{});
+    default: return body(float{});
+  }
 }
 
 template <typename T>
@@ -196,8 +228,8 @@ HWY_ATTR HWY_INLINE void pack_full_block(const T* HWY_RESTRICT from, size_t pitc
     for (int r = 0; r < kMaxRows; ++r) to[r] = widen(from[r]);
 }
 
-// Which operands a block packs on its way.
-enum Packs { kNone = 0, kStationary = 1, kMoving = 2 };
+// Which operands a block packs on its way, and whether it fetches rows of `moving` that only it reads.
+enum Packs { kNone = 0, kStationary = 1, kMoving = 2, kMovingOnce = 4 };
 
 // One block: `stationary` is K x kRows, `moving` readable kVectors * lanes wide, `columns` of it wanted.
 template <int kRows, int kVectors, int kPacks, typename M>
@@ -229,6 +261,8 @@ HWY_ATTR HWY_INLINE void block(Rows<float> stationary, Rows<M> moving, int K, si
       copy += kVectors * lanes;
       if (k + kRowsAheadOfBlock < K) fetch(right + kRowsAheadOfBlock * moving.pitch, kVectors * lanes);
     }
+    if constexpr ((kPacks & kMovingOnce) != 0)
+      if (k + kRowsAhead < K) fetch(right + kRowsAhead * moving.pitch, kVectors * lanes);
     OPENTRN_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const V s = hn::Set(d, left[r]);
@@ -340,8 +374,7 @@ HWY_ATTR void pack_panel(const MatmulTile& t, int n, size_t columns, size_t widt
 }
 
 HWY_ATTR void pack_panel_of(const MatmulTile& t, int n, size_t columns, size_t width, float* to) {
-  if (t.moving.dtype == DType::kFloat32) return pack_panel<float>(t, n, columns, width, to);
-  return pack_panel<uint16_t>(t, n, columns, width, to);
+  for_type_of(t.moving, [&]<typename T>(T) HWY_ATTR { pack_panel<T>(t, n, columns, width, to); });
 }
 
 // Where rows m on of the stationary operand lie once they are packed. Blocks of less than kMaxRows follow the
@@ -417,6 +450,10 @@ HWY_ATTR void all_rows_of_panel(const MatmulTile& t, const Panel<M>& panel) {
   const int full = t.M - t.M % kMaxRows;
   int m = 0;
   Panel<float> packed{panel.stationary, panel.left, {}, panel.n, panel.columns};
+  if (t.M == kMaxRows && panel.moving.packed != nullptr) {
+    full_blocks<kVectors, kMovingOnce>(t, panel, 0, 1, out_from(0));
+    return;
+  }
   if (panel.moving.packed != nullptr) {
     full_blocks<kVectors, kMoving>(t, panel, 0, 1, out_from(0));
     packed.moving = {panel.moving.packed, kVectors * hn::Lanes(D())};
@@ -439,28 +476,30 @@ HWY_ATTR void panel_of_vectors(const MatmulTile& t, const Panel<M>& panel, size_
   }
 }
 
-HWY_ATTR void few_rows_of_panel(const MatmulTile& t, const Panel<float>& panel) {
+template <typename M>
+HWY_ATTR void few_rows_of_panel(const MatmulTile& t, const Panel<M>& panel) {
   const Output out{t.acc + panel.n, t.acc_pitch, t.accumulate};
   const Rows<float> left = left_rows(t, panel, 0, t.M);
-  if (t.M == 1) return blocks<1, kWideVectors>(1, 0, left, panel.moving, t.K, panel.columns, out);
-  return blocks<2, kWideVectors>(1, 0, left, panel.moving, t.K, panel.columns, out);
+  if (t.M == 1)
+    return blocks<1, kWideVectors, kMovingOnce>(1, 0, left, panel.moving, t.K, panel.columns, out);
+  return blocks<2, kWideVectors, kMovingOnce>(1, 0, left, panel.moving, t.K, panel.columns, out);
 }
 
-// kColumns columns with kVectors * lanes rows of the result, fp32: `column` holds their places in `right`.
-template <int kVectors, int kColumns>
-HWY_ATTR HWY_NOINLINE void column_block(Rows<float> left, Rows<float> right,
-                                        const size_t (&column)[kFewColumns], int K, Output out) {
+// kColumns columns with kVectors * lanes rows of the result. `right`: K rows of kColumns, without gaps.
+template <int kVectors, int kColumns, typename T>
+HWY_ATTR HWY_NOINLINE void column_block(Rows<T> left, const float* HWY_RESTRICT right, int K, Output out) {
   const D d;
   const size_t lanes = hn::Lanes(d);
   V sum[kColumns][kVectors];
   for (auto& x : sum) {
     for (V& y : x) y = hn::Zero(d);
   }
-  for (int k = 0; k < K; ++k, left.data += left.pitch, right.data += right.pitch) {
+  for (int k = 0; k < K; ++k, left.data += left.pitch, right += kColumns) {
+    if (k + kRowsAhead < K) fetch(left.data + kRowsAhead * left.pitch, kVectors * lanes);
     V s[kVectors];
-    for (int v = 0; v < kVectors; ++v) s[v] = hn::LoadU(d, left.data + v * lanes);
+    for (int v = 0; v < kVectors; ++v) s[v] = load_wide(d, left.data + v * lanes);
     for (int c = 0; c < kColumns; ++c) {
-      const V m = hn::Set(d, right.data[column[c]]);
+      const V m = hn::Set(d, right[c]);
       for (int v = 0; v < kVectors; ++v) sum[c][v] = fused(d, s[v], m, sum[c][v]);
     }
   }
@@ -476,41 +515,52 @@ HWY_ATTR HWY_NOINLINE void column_block(Rows<float> left, Rows<float> right,
   }
 }
 
-template <int kVectors>
-HWY_ATTR void columns_of_rows(Rows<float> left, Rows<float> right, const size_t (&column)[kFewColumns],
-                              int count, int K, Output out) {
+template <int kVectors, typename T>
+HWY_ATTR void columns_of_rows(Rows<T> left, const float* right, int count, int K, Output out) {
   switch (count) {
-    case 1: return column_block<kVectors, 1>(left, right, column, K, out);
-    case 2: return column_block<kVectors, 2>(left, right, column, K, out);
-    case 3: return column_block<kVectors, 3>(left, right, column, K, out);
-    default: return column_block<kVectors, 4>(left, right, column, K, out);
+    case 1: return column_block<kVectors, 1>(left, right, K, out);
+    case 2: return column_block<kVectors, 2>(left, right, K, out);
+    case 3: return column_block<kVectors, 3>(left, right, K, out);
+    default: return column_block<kVectors, 4>(left, right, K, out);
   }
 }
 
-// The last `count` <= kFewColumns columns of a tile whose rows fill whole vectors.
-HWY_ATTR void few_columns(const MatmulTile& t, int n, int count) {
-  const int lanes = static_cast<int>(hn::Lanes(D()));
+template <typename T>
+HWY_ATTR void pack_few_columns(const MatmulTile& t, int n, int count, float* to) {
   size_t column[kFewColumns] = {};
   for (int c = 0; c < count; ++c) column[c] = column_offset(t.moving, n + c);
-  const Rows<float> right{static_cast<const float*>(t.moving.data), t.moving.pitch};
+  const T* row = static_cast<const T*>(t.moving.data);
+  for (int k = 0; k < t.K; ++k, row += t.moving.pitch)
+    for (int c = 0; c < count; ++c) *to++ = widen(row[column[c]]);
+}
+
+template <typename T>
+HWY_ATTR void few_columns_of_type(const MatmulTile& t, const float* right, int n, int count) {
+  const int lanes = static_cast<int>(hn::Lanes(D()));
   for (int m = 0; m < t.M;) {
-    const Rows<float> left{static_cast<const float*>(t.stationary.data) + m, t.stationary.pitch};
+    const Rows<T> left{static_cast<const T*>(t.stationary.data) + m, t.stationary.pitch};
     const Output out{t.acc + static_cast<size_t>(m) * t.acc_pitch + n, t.acc_pitch, t.accumulate};
     const bool wide = t.M - m >= kColumnVectors * lanes;
     if (wide)
-      columns_of_rows<kColumnVectors>(left, right, column, count, t.K, out);
+      columns_of_rows<kColumnVectors>(left, right, count, t.K, out);
     else
-      columns_of_rows<1>(left, right, column, count, t.K, out);
+      columns_of_rows<1>(left, right, count, t.K, out);
     m += wide ? kColumnVectors * lanes : lanes;
   }
 }
 
-// Columns from `n` on that few_columns() takes.
+// The last `count` <= kFewColumns columns of a tile whose rows fill whole vectors, packed to K * count
+// floats.
+HWY_ATTR void few_columns(const MatmulTile& t, int n, int count, float* packed) {
+  for_type_of(t.moving, [&]<typename T>(T) HWY_ATTR { pack_few_columns<T>(t, n, count, packed); });
+  for_type_of(t.stationary, [&]<typename T>(T) HWY_ATTR { few_columns_of_type<T>(t, packed, n, count); });
+}
+
+// Columns that few_columns() takes.
 HWY_INLINE int columns_left_over(const MatmulTile& t) {
   const int lanes = static_cast<int>(hn::Lanes(D()));
-  const bool fp32 = t.stationary.dtype == DType::kFloat32 && t.moving.dtype == DType::kFloat32;
   const int rest = t.N % lanes;
-  return fp32 && t.M > kFewRows && t.M % lanes == 0 && rest <= kFewColumns ? rest : 0;
+  return t.M > kFewRows && t.M % lanes == 0 && rest <= kFewColumns ? rest : 0;
 }
 
 // Columns n on as they lie, to be packed on the way.
@@ -523,12 +573,14 @@ HWY_ATTR void tile_of_few_rows(const MatmulTile& t, float* packed, float* statio
   const size_t width = static_cast<size_t>(kWideVectors) * hn::Lanes(D());
   for (int n = 0; n < end; n += static_cast<int>(width)) {
     const size_t columns = std::min(static_cast<size_t>(end - n), width);
-    Rows<float> moving{packed, width};
-    if (t.moving.dtype == DType::kFloat32 && t.moving.run == 0 && columns == width)
-      moving = rows_in_place<float>(t, n, nullptr);
-    else
-      pack_panel_of(t, n, columns, width, packed);
-    few_rows_of_panel(t, {stationary, Left::kInPlace, moving, n, columns});
+    if (t.moving.run == 0 && columns == width) {
+      for_type_of(t.moving, [&]<typename T>(T) HWY_ATTR {
+        few_rows_of_panel<T>(t, {stationary, Left::kInPlace, rows_in_place<T>(t, n, nullptr), n, columns});
+      });
+      continue;
+    }
+    pack_panel_of(t, n, columns, width, packed);
+    few_rows_of_panel<float>(t, {stationary, Left::kInPlace, {packed, width}, n, columns});
   }
 }
 
@@ -545,11 +597,10 @@ HWY_ATTR void tile_of_panels(const MatmulTile& t, float* packed, float* stationa
     if (!in_place) {
       pack_panel_of(t, n, columns, width, packed);
       panel_of_vectors<float>(t, {stationary, left, {packed, width}, n, columns}, vectors);
-    } else if (t.moving.dtype == DType::kFloat32) {
-      panel_of_vectors<float>(t, {stationary, left, rows_in_place<float>(t, n, packed), n, columns}, vectors);
     } else {
-      panel_of_vectors<uint16_t>(t, {stationary, left, rows_in_place<uint16_t>(t, n, packed), n, columns},
-                                 vectors);
+      for_type_of(t.moving, [&]<typename T>(T) HWY_ATTR {
+        panel_of_vectors<T>(t, {stationary, left, rows_in_place<T>(t, n, packed), n, columns}, vectors);
+      });
     }
     n += static_cast<int>(columns);
   }
@@ -564,17 +615,15 @@ HWY_ATTR void MatmulTileSimd(const MatmulTile& t) {
   const size_t blocks = static_cast<size_t>(t.M / kMaxRows) + 3;
   float* packed = matmul_scratch(widest * static_cast<size_t>(t.K) + blocks * block_pitch(t.K));
   float* stationary = packed + widest * static_cast<size_t>(t.K);
-  if (!fp32)
-    pack_stationary<uint16_t>(t, stationary);
-  else if (!few_rows && !packs_on_the_way(t))
-    pack_stationary<float>(t, stationary);
   const int left_over = columns_left_over(t);
   const int end = t.N - left_over;
+  if (end > 0 && (!fp32 || (!few_rows && !packs_on_the_way(t))))
+    for_type_of(t.stationary, [&]<typename T>(T) HWY_ATTR { pack_stationary<T>(t, stationary); });
   if (few_rows)
     tile_of_few_rows(t, packed, stationary, end);
   else
     tile_of_panels(t, packed, stationary, end);
-  if (left_over > 0) few_columns(t, end, left_over);
+  if (left_over > 0) few_columns(t, end, left_over, packed);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -586,7 +635,9 @@ namespace opentrn::numerics {
 
 HWY_EXPORT(MatmulTileSimd);
 
-bool is_matmul_operand(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kBFloat16; }
+bool is_matmul_operand(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
+}
 
 namespace {
 

@@ -15,7 +15,7 @@
 
 namespace opentrn::numerics {
 
-// A matrix in rows of fp32 or of bf16, which is widened on the way in; other types are refused.
+// A matrix in rows of fp32, or of bf16 or fp16, which are widened on the way in; other types are refused.
 struct MatmulOperand {
   const void* data;
   size_t pitch;  // elements between rows

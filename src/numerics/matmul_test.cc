@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "numerics/convert.h"
 #include "numerics/dtype.h"
 #include "numerics/simd_targets.h"
 
@@ -30,15 +31,17 @@ std::vector<float> random_matrix(SplitMix64& rng, size_t n, Values values) {
   return matrix;
 }
 
-// The upper halves of fp32 values: bf16 elements, also NaN, infinities and subnormals.
-std::vector<uint16_t> as_bfloat16(const std::vector<float>& matrix) {
+// As bf16, the upper halves of fp32 values; as fp16, rounded. Also NaN, infinities and subnormals.
+std::vector<uint16_t> as_16_bits(const std::vector<float>& matrix, DType dtype) {
   std::vector<uint16_t> codes(matrix.size());
-  for (size_t i = 0; i < matrix.size(); ++i)
-    codes[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(matrix[i]) >> 16);
+  if (dtype == DType::kFloat16) store_f32(dtype, matrix.data(), codes.data(), codes.size());
+  if (dtype == DType::kBFloat16)
+    for (size_t i = 0; i < matrix.size(); ++i)
+      codes[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(matrix[i]) >> 16);
   return codes;
 }
 
-// Random values, kept in both types.
+// Random values, kept in fp32 and as `dtype`.
 struct Operand {
   std::vector<float> floats;
   std::vector<uint16_t> codes;
@@ -47,7 +50,7 @@ struct Operand {
 
   Operand(SplitMix64& rng, int rows, size_t row_pitch, Values values, DType type)
       : floats(random_matrix(rng, static_cast<size_t>(rows) * row_pitch + 1, values)),
-        codes(as_bfloat16(floats)),
+        codes(as_16_bits(floats, type)),
         pitch(row_pitch),
         dtype(type) {}
   MatmulOperand view() const {
@@ -72,7 +75,8 @@ struct Runs {
 // Pitches are wider than the tile, so that writing outside it shows.
 void expect_equal_to_reference(Case c, Values values, bool accumulate, uint64_t seed, Runs runs = {}) {
   SplitMix64 rng(seed);
-  const auto type = [&] { return rng.below(2) == 0 ? DType::kFloat32 : DType::kBFloat16; };
+  constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
+  const auto type = [&] { return kTypes[rng.below(3)]; };
   const size_t columns_m = static_cast<size_t>(c.M), columns_n = static_cast<size_t>(c.N);
   const Operand stationary(rng, c.K, columns_m + 3, values, type());
   const Operand moving(rng, c.K, runs.extent(c.N) + 5, values, type());
@@ -113,6 +117,8 @@ TEST_P(MatmulTileTest, FastEqualsReferenceBitForBit) {
                        {0, 3, 5},
                        {128, 1, 512},
                        {100, 2, 300},
+                       {128, 8, 512},
+                       {128, 128, 1},
                        {7, 13, 33},
                        {64, 31, 47}}) {
     for (const bool accumulate : {false, true}) {
@@ -175,6 +181,13 @@ TEST(MatmulTile, Bfloat16IsWidenedWithoutRounding) {
                1,
                false});
   EXPECT_EQ(acc, -3.0f);
+}
+
+TEST(MatmulTile, Float16IsWidenedWithoutRounding) {
+  const uint16_t largest = 0x7bff, smallest = 0x0001;
+  float acc = 0;
+  matmul_tile({{&largest, 1, DType::kFloat16}, {&smallest, 1, DType::kFloat16}, &acc, 1, 1, 1, 1, false});
+  EXPECT_EQ(acc, 65504.0f * 0x1p-24f);
 }
 
 TEST(MatmulTile, NanIsCanonical) {

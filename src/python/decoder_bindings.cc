@@ -11,6 +11,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -22,6 +23,7 @@
 #include "decoder/weights.h"
 #include "import/weights/gguf.h"
 #include "import/weights/safetensors.h"
+#include "isa/text.h"
 #include "python/timing_bindings.h"
 #include "python/unlocked.h"
 
@@ -113,7 +115,8 @@ using Sizes = std::vector<int64_t>;
 
 std::unique_ptr<Engine> engine_of(decoder::Config config, const import::weights::TensorTable& tensors,
                                   decoder::Names names, const std::string& target, const std::string& element,
-                                  decoder::Pool pool, Sizes sequences, Sizes tokens, Sizes contexts) {
+                                  decoder::Pool pool, Sizes sequences, Sizes tokens, Sizes contexts,
+                                  const std::optional<std::filesystem::path>& lora) {
   decoder::EngineOptions options;
   options.generation = arch::resolve_target(target);
   options.element = element_of(element);
@@ -124,25 +127,30 @@ std::unique_ptr<Engine> engine_of(decoder::Config config, const import::weights:
   // The table of positions is no longer than what programs reach.
   if (!options.context_buckets.empty())
     config.context = std::min(config.context, std::max<int64_t>(1, options.context_buckets.back()));
-  auto weights = load_weights(config, tensors, names, options.element);
+  std::optional<decoder::Adapter> adapter;
+  if (lora) adapter.emplace(import::weights::read_adapter(*lora));
+  auto weights = load_weights(config, tensors, names, options.element, adapter ? &*adapter : nullptr);
   return std::make_unique<Engine>(std::move(config), std::move(options), std::move(weights));
 }
 
 std::unique_ptr<Engine> engine_of_gguf(const Gguf& file, const std::string& target,
                                        const std::string& element, int64_t block_tokens, int64_t blocks,
-                                       Sizes sequences, Sizes tokens, Sizes contexts) {
+                                       Sizes sequences, Sizes tokens, Sizes contexts,
+                                       const std::optional<std::filesystem::path>& lora) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of(file), file.tensors, decoder::Names::kGguf, target, element,
-                   {block_tokens, blocks}, std::move(sequences), std::move(tokens), std::move(contexts));
+                   {block_tokens, blocks}, std::move(sequences), std::move(tokens), std::move(contexts),
+                   lora);
 }
 
 std::unique_ptr<Engine> engine_of_checkpoint(const Checkpoint& file, const std::string& target,
                                              const std::string& element, int64_t block_tokens, int64_t blocks,
-                                             Sizes sequences, Sizes tokens, Sizes contexts) {
+                                             Sizes sequences, Sizes tokens, Sizes contexts,
+                                             const std::optional<std::filesystem::path>& lora) {
   const Unlocked unlocked;
   return engine_of(decoder::config_of_json(file.config), file.tensors, decoder::Names::kHuggingFace, target,
                    element, {block_tokens, blocks}, std::move(sequences), std::move(tokens),
-                   std::move(contexts));
+                   std::move(contexts), lora);
 }
 
 using BucketTuple = std::tuple<int64_t, int64_t, int64_t, bool>;
@@ -155,7 +163,7 @@ Bucket to_bucket(const BucketTuple& from) {
 
 using SequenceTuple = std::tuple<std::vector<int32_t>, int32_t, std::vector<int32_t>>;
 
-// (logits [rows, vocabulary], the bucket, rows of each sequence)
+// (logits [rows, vocabulary] or features [rows, hidden], the bucket, rows of each sequence)
 nb::tuple step(Engine& engine, const std::vector<SequenceTuple>& sequences, bool every_token) {
   std::vector<decoder::SequenceStep> steps;
   for (const auto& [tokens, position, blocks] : sequences) steps.push_back({tokens, position, blocks});
@@ -164,10 +172,10 @@ nb::tuple step(Engine& engine, const std::vector<SequenceTuple>& sequences, bool
     const Unlocked unlocked;
     result = engine.step(steps, every_token);
   }
-  const int64_t vocabulary = engine.config().vocabulary;
+  const int64_t features = engine.config().result_features();
   std::vector<float> logits(result.logits.begin(), result.logits.end());
-  const auto rows = static_cast<int64_t>(logits.size()) / vocabulary;
-  return nb::make_tuple(floats(std::move(logits), {rows, vocabulary}), to_tuple(result.bucket),
+  const auto rows = static_cast<int64_t>(logits.size()) / features;
+  return nb::make_tuple(floats(std::move(logits), {rows, features}), to_tuple(result.bucket),
                         result.rows_per_sequence);
 }
 
@@ -227,11 +235,17 @@ decoder::Sampling to_sampling(const SamplingTuple& from) {
 // (prompt, new tokens at most, stop tokens, (temperature, top_k, top_p, min_p, seed))
 using RequestTuple = std::tuple<std::vector<int32_t>, int64_t, std::vector<int32_t>, SamplingTuple>;
 
-std::unique_ptr<decoder::Generation> generation_of(Engine& engine, const std::vector<RequestTuple>& rows) {
+// (guesses of a step, the most and the fewest tokens that are looked for)
+using SpeculationTuple = std::tuple<int64_t, int64_t, int64_t>;
+
+std::unique_ptr<decoder::Generation> generation_of(Engine& engine, const std::vector<RequestTuple>& rows,
+                                                   const SpeculationTuple& speculation) {
   std::vector<decoder::Request> requests;
   for (const auto& [prompt, most, stop, sampling] : rows)
     requests.push_back({prompt, most, stop, to_sampling(sampling)});
-  return std::make_unique<decoder::Generation>(engine, std::move(requests));
+  const auto& [tokens, longest, shortest] = speculation;
+  return std::make_unique<decoder::Generation>(engine, std::move(requests),
+                                               decoder::Speculation{tokens, longest, shortest});
 }
 
 void bind_engine(nb::module_& module) {
@@ -250,6 +264,13 @@ void bind_engine(nb::module_& module) {
              const Unlocked unlocked;
              return engine.program(to_bucket(of)).program->size();
            })
+      .def(
+          "listing",
+          [](Engine& engine, const BucketTuple& of) {
+            return isa::to_text(*engine.program(to_bucket(of)).program);
+          },
+          "bucket"_a)
+      .def("pooled", &Engine::pooled)
       .def_prop_ro("pool_bytes", &Engine::pool_bytes)
       .def_prop_ro("weight_bytes", &Engine::weight_bytes)
       .def_prop_ro("config", [](const Engine& engine) {
@@ -289,16 +310,26 @@ void bind_decoder(nb::module_& module) {
   module.def("decoder_context",
              [](const Checkpoint& file) { return decoder::config_of_json(file.config).context; });
   module.def("decoder_engine", &engine_of_gguf, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
-             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a);
+             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none());
   module.def("decoder_engine", &engine_of_checkpoint, "file"_a, "target"_a, "element"_a, "block_tokens"_a,
-             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a);
+             "blocks"_a, "sequences"_a, "tokens"_a, "contexts"_a, "lora"_a = nb::none());
   module.def("time_of_config", &time_of_config, "config"_a, "target"_a, "element"_a, "bucket"_a,
              "ranks"_a = 1, "layers"_a = 0, "contiguous"_a = false);
   bind_engine(module);
   nb::class_<decoder::Generation>(module, "DecoderGeneration")
       .def_prop_ro("done", &decoder::Generation::done)
+      .def_prop_ro("guessed", &decoder::Generation::guessed)
+      .def_prop_ro("right", &decoder::Generation::right)
       .def("step", &generation_step);
-  module.def("decoder_generation", &generation_of, "engine"_a, "requests"_a, nb::keep_alive<0, 1>());
+  module.def("decoder_generation", &generation_of, "engine"_a, "requests"_a,
+             "speculation"_a = SpeculationTuple{0, 4, 2}, nb::keep_alive<0, 1>());
+  module.def(
+      "guessed_tokens",
+      [](const std::vector<int32_t>& text, const SpeculationTuple& speculation, int64_t most) {
+        const auto& [tokens, longest, shortest] = speculation;
+        return decoder::guesses(text, {tokens, longest, shortest}, most);
+      },
+      "text"_a, "speculation"_a, "most"_a);
   // The token that a row of logits gives.
   module.def(
       "sample_token",

@@ -1,5 +1,6 @@
 #include "runtime/model.h"
 
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -45,6 +46,28 @@ std::optional<size_t> place_of(const Port& output, const Model& model) {
   for (size_t i = 0; i < model.inputs.size(); ++i)
     if (model.inputs[i].tensor == output.tensor) return i;
   return std::nullopt;
+}
+
+bool share_memory(const sim::Buffer& a, const sim::Buffer& b) {
+  const std::less<const std::byte*> before;
+  return before(a.data(), b.data() + b.bytes()) && before(b.data(), a.data() + a.bytes());
+}
+
+// The program to run: that of the model, or the one in which products read inputs and constants themselves,
+// if those hold what they read when the run begins and nothing changes it. Under the lock of a run.
+const isa::Program& program_to_run(const Model& model, const sim::Core& core,
+                                   std::span<const std::shared_ptr<sim::Buffer>> outputs) {
+  Prepared& prepared = *model.prepared;
+  if (prepared.of != model.program) prepared = {model.program, sim::direct_operands(*model.program)};
+  const sim::DirectOperands& direct = prepared.direct;
+  if (direct.program == nullptr) return *model.program;
+  for (const isa::TensorId id : direct.sources) {
+    const auto source = core.buffer(id);
+    if (source == nullptr || !source->initialised().all()) return *model.program;
+    for (const auto& output : outputs)
+      if (share_memory(*source, *output)) return *model.program;
+  }
+  return *direct.program;
 }
 
 // Constants may lie in files, which are the user's to change.
@@ -112,7 +135,7 @@ std::vector<std::shared_ptr<sim::Buffer>> execute(const Model& model,
   {
     const Activity activity("executing instructions", static_cast<int64_t>(model.program->size()));
     try {
-      core.run(*model.program);
+      core.run(program_to_run(model, core, outputs));
     } catch (const Fault& fault) {
       accounted.failed(fault.kind());
       files.expect_unchanged();  // what was read instead may be why

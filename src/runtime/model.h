@@ -16,6 +16,7 @@
 #include "isa/program.h"
 #include "sim/functional/buffer.h"
 #include "sim/functional/core.h"
+#include "sim/functional/direct_operands.h"
 
 namespace opentrn::runtime {
 
@@ -43,6 +44,12 @@ struct StochasticRounding {
   std::atomic<uint64_t> runs = 0;
 };
 
+// What execute() makes of a program when it first runs it.
+struct Prepared {
+  std::shared_ptr<const isa::Program> of;
+  sim::DirectOperands direct;
+};
+
 struct Model {
   std::shared_ptr<const isa::Program> program;
   Generation generation = Generation::kV3;
@@ -51,6 +58,7 @@ struct Model {
   isa::Origin origin;                            // what reports are made by; may be empty
   std::string narrowing;                         // compiler/narrowing.h; empty where a file was loaded
   std::shared_ptr<StochasticRounding> rounding;  // to nearest even without it
+  std::shared_ptr<Prepared> prepared = std::make_shared<Prepared>();  // execute() alone touches it
 
   int64_t device_bytes(const Port& port) const { return program->tensor(port.tensor).bytes(); }
   int64_t constant_bytes() const;

@@ -208,6 +208,10 @@ def test_models_of_folders_give_the_logits_of_their_architecture(name: str, tmp_
         ("gemma3", {"layer_types": ["sliding_attention"]}, "1 layers are told"),
         ("gemma2", {"sliding_window": 0}, "window of attention is 0"),
         ("gemma2", {"sliding_window": "no"}, "no integer"),
+        ("mixtral", {"num_experts_per_tok": 7}, "7 of 6 experts"),
+        ("qwen3 moe", {"num_experts": 0}, "number of experts is 0"),
+        ("qwen2 moe", {"decoder_sparse_step": 2}, "some layers with experts"),
+        ("qwen2 moe", {"mlp_only_layers": [1]}, "some layers with experts"),
     ],
 )
 def test_folders_that_say_what_is_not_modelled(

@@ -1,7 +1,7 @@
 """Small models of architectures that are read from folders alone, and what they compute, in NumPy in float64.
 
-Written after transformers' modeling_gemma.py, modeling_gemma2.py, modeling_gemma3.py, modeling_mistral.py and
-modeling_gpt2.py (5.23).
+Written after transformers' modeling_gemma.py, modeling_gemma2.py, modeling_gemma3.py, modeling_mistral.py,
+modeling_mixtral.py, modeling_qwen2_moe.py, modeling_qwen3_moe.py and modeling_gpt2.py (5.23).
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def _cap(x: np.ndarray, cap: float) -> np.ndarray:
     return cap * np.tanh(x / cap) if cap else x
 
 
-def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, cap: float, window: int) -> np.ndarray:
+def _attention(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, cap: float, window: int
+) -> np.ndarray:
     """[tokens, heads, features] of the three, the last two with as many heads as they have."""
     count, heads = q.shape[:2]
     k, v = (np.repeat(a, heads // a.shape[1], axis=1) for a in (k, v))
@@ -49,6 +51,16 @@ def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, cap: f
     shares = np.exp(scores - scores.max(-1, keepdims=True))
     shares /= shares.sum(-1, keepdims=True)
     return np.einsum("hqk,khd->qhd", shares, v).reshape(count, -1)
+
+
+_PROJECTIONS = ("gate_proj", "up_proj", "down_proj")
+
+
+def _gated(
+    w: dict[str, np.ndarray], prefix: str, h: np.ndarray, act: Any, names: tuple[str, ...] = _PROJECTIONS
+) -> np.ndarray:
+    gate, up, down = (w[f"{prefix}{name}.weight"].T for name in names)
+    return (act(h @ gate) * (h @ up)) @ down
 
 
 class Folder:
@@ -73,7 +85,9 @@ class Folder:
             self._draw()
 
     def _matrix(self, name: str, rows: int, columns: int, depth: int) -> None:
-        self.weights[name] = self.rng.standard_normal((rows, columns), np.float32) * np.float32(1.5 / np.sqrt(depth))
+        self.weights[name] = self.rng.standard_normal((rows, columns), np.float32) * np.float32(
+            1.5 / np.sqrt(depth)
+        )
 
     def _vector(self, name: str, size: int, centre: float) -> None:
         self.weights[name] = self.rng.standard_normal(size, np.float32) * np.float32(0.3) + np.float32(centre)
@@ -95,13 +109,38 @@ class Folder:
             for norm in norms:
                 self._vector(f"{at}{norm}.weight", h, centre)
             for part, rows, columns in (("self_attn.q_proj", q, h), ("self_attn.k_proj", kv, h),
-                                        ("self_attn.v_proj", kv, h), ("self_attn.o_proj", h, q),
-                                        ("mlp.gate_proj", f, h), ("mlp.up_proj", f, h),
-                                        ("mlp.down_proj", h, f)):  # fmt: skip
+                                        ("self_attn.v_proj", kv, h), ("self_attn.o_proj", h, q)):  # fmt: skip
                 self._matrix(f"{at}{part}.weight", rows, columns, columns)
-            if self.architecture == "Gemma3ForCausalLM":
+                if self.architecture == "Qwen2MoeForCausalLM" and part != "self_attn.o_proj":
+                    self._vector(f"{at}{part}.bias", rows, 0.0)
+            for part, rows, columns in self._feed_forward(f, h):
+                self._matrix(f"{at}{part}.weight", rows, columns, columns)
+            if self.architecture in ("Gemma3ForCausalLM", "Qwen3MoeForCausalLM"):
                 for norm in ("q_norm", "k_norm"):
                     self._vector(f"{at}self_attn.{norm}.weight", d, centre)
+
+    def _feed_forward(self, f: int, h: int) -> list[tuple[str, int, int]]:
+        """Names and shapes of a layer's matrices behind attention."""
+
+        def three(prefix: str, size: int, names: tuple[str, ...]) -> list[tuple[str, int, int]]:
+            gate, up, down = names
+            return [(f"{prefix}{gate}", size, h), (f"{prefix}{up}", size, h), (f"{prefix}{down}", h, size)]
+
+        c, plain = self.config, ("gate_proj", "up_proj", "down_proj")
+        if self.architecture == "MixtralForCausalLM":
+            parts = [("block_sparse_moe.gate", c["num_local_experts"], h)]
+            for e in range(c["num_local_experts"]):
+                parts += three(f"block_sparse_moe.experts.{e}.", f, ("w1", "w3", "w2"))
+            return parts
+        if not self.architecture.endswith("MoeForCausalLM"):
+            return three("mlp.", f, plain)
+        parts = [("mlp.gate", c["num_experts"], h)]
+        for e in range(c["num_experts"]):
+            parts += three(f"mlp.experts.{e}.", c["moe_intermediate_size"], plain)
+        if self.architecture == "Qwen2MoeForCausalLM":
+            parts += [("mlp.shared_expert_gate", 1, h)]
+            parts += three("mlp.shared_expert.", c["shared_expert_intermediate_size"], plain)
+        return parts
 
     def _draw_gpt2(self) -> None:
         c = self.config
@@ -128,7 +167,9 @@ class Folder:
 
         folder.mkdir(exist_ok=True)
         (folder / "config.json").write_text(json.dumps(self.config))
-        save_file({prefix + name: value for name, value in self.weights.items()}, folder / "model.safetensors")
+        save_file(
+            {prefix + name: value for name, value in self.weights.items()}, folder / "model.safetensors"
+        )
         return folder
 
     def logits(self, tokens: list[int]) -> np.ndarray:
@@ -181,8 +222,13 @@ class Folder:
         for i in range(c["num_hidden_layers"]):
             at, window = f"model.layers.{i}.", self._window(i)
             h = norm(x, f"{at}input_layernorm")
-            q, k, v = ((h @ w[f"{at}self_attn.{p}_proj.weight"].T).reshape(count, -1, d) for p in "qkv")
-            if self.architecture == "Gemma3ForCausalLM":
+            q, k, v = (
+                (
+                    h @ w[f"{at}self_attn.{p}_proj.weight"].T + w.get(f"{at}self_attn.{p}_proj.bias", 0.0)
+                ).reshape(count, -1, d)
+                for p in "qkv"
+            )
+            if f"{at}self_attn.q_norm.weight" in w:
                 q, k = norm(q, f"{at}self_attn.q_norm"), norm(k, f"{at}self_attn.k_norm")
             turns = local if window and self.architecture == "Gemma3ForCausalLM" else whole
             q, k = _turned(q, turns), _turned(k, turns)
@@ -190,17 +236,38 @@ class Folder:
             made = made @ w[f"{at}self_attn.o_proj.weight"].T
             x = x + (norm(made, f"{at}post_attention_layernorm") if after else made)
             h = norm(x, f"{at}pre_feedforward_layernorm" if after else f"{at}post_attention_layernorm")
-            gate, up = h @ w[f"{at}mlp.gate_proj.weight"].T, h @ w[f"{at}mlp.up_proj.weight"].T
-            made = ((_gelu(gate) if gemma else _silu(gate)) * up) @ w[f"{at}mlp.down_proj.weight"].T
+            if f"{at}mlp.gate_proj.weight" in w:
+                made = _gated(w, f"{at}mlp.", h, _gelu if gemma else _silu)
+            else:
+                made = self._mixture(w, at, h)
             x = x + (norm(made, f"{at}post_feedforward_layernorm") if after else made)
         head = w["model.embed_tokens.weight"] if self.tied() else w["lm_head.weight"]
         return _cap(norm(x, "model.norm") @ head.T, c.get("final_logit_softcapping") or 0.0)
+
+    def _mixture(self, w: dict[str, np.ndarray], at: str, h: np.ndarray) -> np.ndarray:
+        c, mixtral = self.config, self.architecture == "MixtralForCausalLM"
+        prefix = f"{at}block_sparse_moe." if mixtral else f"{at}mlp."
+        names = ("w1", "w3", "w2") if mixtral else _PROJECTIONS
+        scores = np.exp(h @ w[f"{prefix}gate.weight"].T)
+        scores /= scores.sum(-1, keepdims=True)
+        made = np.zeros_like(h)
+        for row, shares in enumerate(scores):
+            taken = np.argsort(-shares)[: c["num_experts_per_tok"]]
+            total = shares[taken].sum() if mixtral or c.get("norm_topk_prob") else 1.0
+            for e in taken:
+                part = _gated(w, f"{prefix}experts.{e}.", h[row : row + 1], _silu, names)
+                made[row] += shares[e] / total * part[0]
+        if f"{prefix}shared_expert_gate.weight" in w:
+            share = 1 / (1 + np.exp(-h @ w[f"{prefix}shared_expert_gate.weight"].T))
+            made += share * _gated(w, f"{prefix}shared_expert.", h, _silu)
+        return made
 
 
 GEMMA2 = {"sliding_window": 12, "query_pre_attn_scalar": 24, "attn_logit_softcapping": 3.0,
           "final_logit_softcapping": 2.0, "hidden_activation": "gelu_pytorch_tanh"}  # fmt: skip
 GEMMA3 = {"sliding_window": 8, "query_pre_attn_scalar": 20, "num_hidden_layers": 7, "rope_theta": 100000.0,
           "rope_local_base_freq": 500.0}  # fmt: skip
+EXPERTS = {"num_experts": 9, "num_experts_per_tok": 3, "moe_intermediate_size": 48}
 FOLDERS: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma": ("GemmaForCausalLM", {"hidden_act": "gelu"}),
     "gemma2": ("Gemma2ForCausalLM", GEMMA2),
@@ -208,6 +275,9 @@ FOLDERS: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma3 layer_types": ("Gemma3ForCausalLM", GEMMA3 | {"num_hidden_layers": 2,
                            "layer_types": ["full_attention", "sliding_attention"]}),
     "mistral with a window": ("MistralForCausalLM", {"sliding_window": 10}),
+    "mixtral": ("MixtralForCausalLM", {"num_local_experts": 6, "num_experts_per_tok": 2}),
+    "qwen2 moe": ("Qwen2MoeForCausalLM", EXPERTS | {"shared_expert_intermediate_size": 80}),
+    "qwen3 moe": ("Qwen3MoeForCausalLM", EXPERTS | {"norm_topk_prob": True}),
     "gpt2": ("GPT2LMHeadModel", {}),
     "gpt2 n_inner": ("GPT2LMHeadModel", {"n_inner": 80}),
 }  # fmt: skip

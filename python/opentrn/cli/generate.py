@@ -23,8 +23,9 @@ def generate_command(options: argparse.Namespace) -> int:
     with Progress(options) as progress:
         progress.begin("loading the weights")
         model = LanguageModel(
-            options.model, target=options.target, dtype=options.dtype, context=options.context, sequences=len(prompts)
-        )
+            options.model, target=options.target, dtype=options.dtype, context=options.context, sequences=len(prompts),
+            lora=options.lora, speculate=options.speculate,
+        )  # fmt: skip
         texts = prompts if options.raw else [model.chat_prompt(_messages(options, text)) for text in prompts]
         encoded = [model.encode(text) for text in texts]
         progress.begin("compiling the programs")
@@ -79,6 +80,8 @@ def _times(model: Any, seconds: float) -> str:
             f"{program.text}: {program.predicted_us / 1000:.2f} ms predicted{each}, bound by {program.bound_by}; "
             f"{program.runs} runs, {program.host_seconds / max(1, program.runs) * 1000:.0f} ms here"
         )
+    if model.speculate:
+        lines.append(f"{model.right} of {model.guessed} guessed tokens were right")
     lines.append(
         f"{_tokens(model)} tokens in {seconds:.2f} s here, {_tokens(model) / seconds:.1f} a second; "
         f"ready after {model.ready_seconds:.2f} s"
@@ -118,6 +121,7 @@ def _facts(model: Any, prompts: list[str], seconds: float) -> dict[str, Any]:
             }
             for program in model.programs.values()
         ],
+        "speculation": {"tokens": model.speculate, "guessed": model.guessed, "right": model.right},
         "host": {"ready_s": model.ready_seconds, "seconds": seconds, "tokens_per_s": _tokens(model) / seconds},
     }
 
@@ -144,6 +148,11 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     cli_model.add_progress(parser)
 
 
+def add_lora(parser: Any) -> None:
+    """The option of commands that load weights."""
+    parser.add_argument("--lora", metavar="FOLDER", help="an adapter as PEFT saves it, added to the weights")
+
+
 def add_command(commands: Any) -> None:
     """`generate` on the parser of the program."""
     parser = commands.add_parser(
@@ -167,5 +176,8 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--top-p", type=float, default=1.0, metavar="P", help="of the likeliest with P together (1)")
     parser.add_argument("--min-p", type=float, default=0.0, metavar="P", help="of those with P of the likeliest's (0)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn (0)")
+    add_lora(parser)
+    parser.add_argument("--speculate", type=count, default=0, metavar="K",
+                        help="guess up to K tokens of a step from the text in front (0; greedy alone)")  # fmt: skip
     add_model(parser)
     parser.set_defaults(command=generate_command)

@@ -9,7 +9,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING, Any
 
-from opentrn.cli.generate import add_model, count
+from opentrn.cli.generate import add_lora, add_model, count
 from opentrn.cli.interrupts import Terminated
 from opentrn.cli.progress import Progress
 from opentrn.errors import InputError, MissingModule
@@ -47,6 +47,7 @@ def serve_command(options: argparse.Namespace) -> int:
             generation=_object(options.override_generation_config, "--override-generation-config"),
             trace=options.trace,
             audit=options.audit,
+            lora=options.lora,
         ),
     )
     if options.explain_config:
@@ -144,6 +145,7 @@ def add_command(commands: Any) -> None:
         "opentrn serve smollm2 --no-values --linear step=3000,prefill_token=40 --time paced",
     )
     add_model(parser)
+    add_lora(parser)
     network = parser.add_argument_group("network")
     network.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="to listen at (127.0.0.1)")
     network.add_argument("--port", type=int, default=8000, metavar="N", help="to listen at (8000)")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from opentrn import _core
 from opentrn.errors import InputError
@@ -21,6 +24,7 @@ __all__ = ["Answer", "LanguageModel", "Piece", "Program", "Sampling", "TextStrea
 BLOCK_TOKENS = 32  # positions of a block: 4 KiB of one head of 64 16-bit values, which DMA moves at its full rate
 _TOKEN_BUCKETS = (64, 128, 256, 512)
 _FIRST_CONTEXT = 256
+_LOOKED_FOR = (4, 2)  # tokens that are looked for in the text in front, at most and at least
 
 # Sizes of programs: (sequences, new tokens of each, positions, logits of every token).
 Bucket = tuple[int, int, int, bool]
@@ -84,6 +88,8 @@ class LanguageModel:
     in a package ("smollm2"). dtype: of weights, keys and values: "f16",
     "bf16" or "f32". context: positions of one answer, its prompt included. sequences: answers at once.
     pad_to: the only sizes of programs. sizes: those of programs, each list ascending, as program_sizes() gives them.
+    speculate: tokens that a step of generate() guesses from the text in front (prompt lookup), at most.
+    lora: a folder of an adapter as PEFT saves it, added to the weights when they are loaded.
     """
 
     def __init__(
@@ -96,6 +102,8 @@ class LanguageModel:
         sequences: int = 1,
         pad_to: Bucket | None = None,
         sizes: tuple[list[int], list[int], list[int]] | None = None,
+        lora: str | Path | None = None,
+        speculate: int = 0,
     ) -> None:
         begin = time.perf_counter()
         self.path = find(source)
@@ -119,6 +127,9 @@ class LanguageModel:
             raise InputError(f"{sequences} answers at once", label="generate.context")
         # Sizes of programs: sequences, new tokens, positions.
         self.buckets = sizes or program_sizes(self.context, sequences)
+        self.speculate = speculate
+        if speculate and not sizes:
+            self.buckets = (self.buckets[0], _with_guesses(self.buckets[1], speculate), self.buckets[2])
         if pad_to:
             self.buckets = ([pad_to[0]], [pad_to[1]], [pad_to[2]])
         self._engine = _core.decoder_engine(
@@ -128,10 +139,15 @@ class LanguageModel:
             BLOCK_TOKENS,
             sequences * (self.context // BLOCK_TOKENS) + 1,
             *self.buckets,
+            lora=lora,
         )
         self.config: dict[str, Any] = self._engine.config
+        self._pooled: Any = None
+        self._pooled_us: dict[Bucket, float] = {}
+        self._embedding = threading.Lock()
         self.programs: dict[Bucket, Program] = {}
         self.answers: list[Answer] = []
+        self.guessed = self.right = 0  # by the last generate(): tokens that were guessed, and those that were right
         self.ready_seconds = time.perf_counter() - begin
 
     @property
@@ -174,8 +190,9 @@ class LanguageModel:
         chosen = sampling or Sampling()
         stop = list(self.text.stop_tokens)
         rows = [(list(prompt), max_tokens, stop, chosen.parts()) for prompt in prompts]
-        generation = _core.decoder_generation(self._engine, rows)
+        generation = _core.decoder_generation(self._engine, rows, (self.speculate, *_LOOKED_FOR))
         self.answers = [Answer(len(prompt)) for prompt in prompts]
+        self.guessed = self.right = 0
         return self._pieces(generation, set(stop))
 
     def _pieces(self, generation: Any, stop: set[int]) -> Iterator[Piece]:
@@ -184,6 +201,7 @@ class LanguageModel:
         while not generation.done:
             started = time.perf_counter()
             bucket, made = generation.step()
+            self.guessed, self.right = generation.guessed, generation.right
             seconds = time.perf_counter() - started
             program = self.program(bucket)
             program.runs, program.tokens = program.runs + 1, program.tokens + len(made)
@@ -220,6 +238,26 @@ class LanguageModel:
         logits, _, _ = self._engine.step([(list(tokens), 0, list(range(1, count + 1)))], True)
         return logits[: len(tokens)]
 
+    def embed(self, tokens: Sequence[int]) -> tuple[Any, float]:
+        """What the model makes of the last of these tokens: its features behind the last norm, of length 1.
+
+        With the device's predicted time in microseconds. For several threads: one runs at a time. Raises InputError
+        for no tokens, or more than the context.
+        """
+        if not 1 <= len(tokens) <= self.context:
+            raise InputError(f"{len(tokens)} tokens; 1 to {self.context} are embedded", label="generate.context")
+        with self._embedding:
+            if self._pooled is None:
+                self._pooled = self._engine.pooled()
+            blocks = list(range(1, -(-len(tokens) // BLOCK_TOKENS) + 1))
+            most, predicted = self.buckets[1][-1], 0.0
+            for first in range(0, len(tokens), most):
+                rows, bucket, _ = self._pooled.step([(list(tokens[first : first + most]), first, blocks)])
+                if bucket not in self._pooled_us:
+                    self._pooled_us[bucket] = self._pooled.time(bucket).time_us
+                predicted += self._pooled_us[bucket]
+            return rows[0] / np.linalg.norm(rows[0]), predicted
+
     # -- programs
     def program(self, bucket: Bucket) -> Program:
         """The compiled step of these sizes, with its predicted time."""
@@ -242,6 +280,12 @@ def program_sizes(context: int, sequences: int) -> tuple[list[int], list[int], l
         [size for size in _TOKEN_BUCKETS if size <= context],
         _doubled(min(_FIRST_CONTEXT, context), context),
     )
+
+
+def _with_guesses(tokens: list[int], guesses: int) -> list[int]:
+    """With a size for the newest token and guesses behind it, where that is smaller than all."""
+    size = 1 << guesses.bit_length()  # the smallest power of two above
+    return [size, *tokens] if guesses > 0 and size < tokens[0] else tokens
 
 
 def _doubled(first: int, last: int) -> list[int]:

@@ -20,12 +20,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from opentrn import __version__
 from opentrn.errors import Refusal
+from opentrn.serve import embeddings, openai
 from opentrn.serve import messages as anthropic
-from opentrn.serve import openai
 from opentrn.serve.errors import ApiError, api_error_of
 from opentrn.serve.openapi import document
 from opentrn.serve.prompts import Tools
-from opentrn.serve.requests import ChatRequest, CompletionRequest, DetokenizeRequest, TokenizeRequest
+from opentrn.serve.requests import (
+    ChatRequest,
+    CompletionRequest,
+    DetokenizeRequest,
+    EmbeddingsRequest,
+    TokenizeRequest,
+)
 from opentrn.serve.responses import ResponsesRequest, Store, create
 from opentrn.serve.service import Service
 
@@ -195,7 +201,8 @@ class _App:
         return _json({"prompt": self.service.text.tokenizer.decode(body.tokens, skip_special_tokens=False)})
 
     async def embeddings(self, request: Request) -> Response:
-        raise ApiError(400, "the model answers with text; it gives no embeddings", param="model")
+        body = await self.body(request, EmbeddingsRequest)
+        return await self.answered(request, embeddings.create(self.service, body), _data)
 
     async def health(self, request: Request) -> Response:
         if self.service.engine.failure:

@@ -53,6 +53,7 @@ class Settings:
     token_buckets: Sequence[int] = ()
     sequence_buckets: Sequence[int] = ()
     context_buckets: Sequence[int] = ()
+    lora: str | None = None  # a folder of an adapter, added to the weights
     warm: bool = True  # the first programs are compiled before the server is ready, the others when it is idle
 
 
@@ -123,6 +124,9 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
             "policy neuron-nxdi reads a prompt in one step, and the programs of a model read 512 tokens at most",
             label="serve.settings", hint="policy neuron, or --no-values",
         )  # fmt: skip
+    if settings.lora and not settings.values:
+        raise InputError("an adapter without values changes nothing", label="serve.settings",
+                         hint="--lora goes with weights, not with --no-values")  # fmt: skip
     model = None
     if settings.values:
         longest = _text_of(find(source))[1] if settings.context_buckets else settings.max_model_len
@@ -130,7 +134,7 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
         chosen = settings.token_buckets or settings.sequence_buckets or settings.context_buckets
         model = LanguageModel(
             source, target=settings.target, dtype=settings.dtype, context=settings.max_model_len,
-            sequences=settings.max_num_seqs, sizes=_sizes(settings, context) if chosen else None,
+            sequences=settings.max_num_seqs, sizes=_sizes(settings, context) if chosen else None, lora=settings.lora,
         )  # fmt: skip
         text, context = model.text, model.context
         options = _options(settings, context, model.buckets)
@@ -162,6 +166,7 @@ def build(source: str | Path, settings: Settings = Settings()) -> Built:
         name, text, engine, context=context, defaults=settings.generation, structured=settings.structured,
         max_logprobs=settings.max_logprobs,
     )  # fmt: skip
+    service.model = model
     service.metrics = Metrics(name, engine)
     holder.append(service.metrics)
     if settings.values and settings.warm:  # a short prompt, and one token after it

@@ -13,7 +13,7 @@ from opentrn.serve.prompts import Call, Tools
 from opentrn.serve.requests import Assistant, ChatRequest, ChosenTool, CompletionRequest, ToolResult
 from opentrn.serve.service import Answer, Service, new_id, predicted, schema_spec, structured_spec
 
-__all__ = ["chat", "completion", "merged", "messages_of", "usage"]
+__all__ = ["chat", "completion", "merged", "messages_of", "prompts_of", "usage"]
 
 FINGERPRINT = f"opentrn-{__version__}"
 _COMPLETION_TOKENS = 16  # OpenAI's default
@@ -206,14 +206,14 @@ async def chat(service: Service, body: ChatRequest) -> dict[str, Any] | Chunks:
 # -- completions ---------------------------------------------------------------------------------------------
 
 
-def _prompts(service: Service, prompt: Any) -> list[list[int]]:
-    """Of a text, tokens, or a list of either."""
+def prompts_of(service: Service, prompt: Any, param: str = "prompt") -> list[list[int]]:
+    """Of a text, tokens, or a list of either. Raises ApiError about the field `param`."""
     if isinstance(prompt, str):
         prompt = [prompt]
     if prompt and all(isinstance(item, int) and not isinstance(item, bool) for item in prompt):
         prompt = [prompt]
     if not 1 <= len(prompt) <= 128:
-        raise ApiError(400, f"{len(prompt)} prompts; 1 to 128 are taken at once", param="prompt")
+        raise ApiError(400, f"{len(prompt)} prompts; 1 to 128 are taken at once", param=param)
     rows = []
     for item in prompt:
         if isinstance(item, str):
@@ -222,9 +222,9 @@ def _prompts(service: Service, prompt: Any) -> list[list[int]]:
                                             for t in item):  # fmt: skip
             rows.append(item)
         else:
-            raise ApiError(400, "a prompt is a text or a list of tokens", param="prompt")
+            raise ApiError(400, "a prompt is a text or a list of tokens", param=param)
         if not rows[-1]:
-            raise ApiError(400, "a prompt has no tokens", param="prompt")
+            raise ApiError(400, "a prompt has no tokens", param=param)
     return rows
 
 
@@ -250,7 +250,7 @@ def _start_completion(service: Service, body: CompletionRequest) -> tuple[list[l
         raise ApiError(400, "echo together with logprobs is not supported", param="echo")
     if body.stream_options is not None and not body.stream:
         raise ApiError(400, "stream_options needs stream", param="stream_options")
-    prompts = _prompts(service, body.prompt)
+    prompts = prompts_of(service, body.prompt)
     grammar = structured_spec(body.structured_outputs)
     logprobs = -1 if body.logprobs is None else body.logprobs
     every = []

@@ -7,7 +7,13 @@ from typing import Any
 import msgspec
 
 from opentrn.serve.messages import CountRequest, MessagesRequest
-from opentrn.serve.requests import ChatRequest, CompletionRequest, DetokenizeRequest, TokenizeRequest
+from opentrn.serve.requests import (
+    ChatRequest,
+    CompletionRequest,
+    DetokenizeRequest,
+    EmbeddingsRequest,
+    TokenizeRequest,
+)
 from opentrn.serve.responses import ResponsesRequest
 
 __all__ = ["document"]
@@ -18,6 +24,7 @@ _BODIES = {
     "/v1/responses": (ResponsesRequest, "Answer a conversation, in the form of Open Responses."),
     "/v1/messages": (MessagesRequest, "Answer a conversation, in Anthropic's form."),
     "/v1/messages/count_tokens": (CountRequest, "Count the tokens of a conversation."),
+    "/v1/embeddings": (EmbeddingsRequest, "What the model makes of a text, as numbers."),
     "/tokenize": (TokenizeRequest, "Tokens of a text or a conversation."),
     "/detokenize": (DetokenizeRequest, "The text of tokens."),
 }

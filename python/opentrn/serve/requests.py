@@ -5,7 +5,7 @@ A field that is not here is refused. Fields that are taken and change nothing ar
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -184,6 +184,14 @@ class CompletionRequest(Common, kw_only=True, forbid_unknown_fields=True):
     logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
     suffix: str | None = None
     best_of: int | None = None
+
+
+class EmbeddingsRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    model: str
+    input: _Text | list[Any]
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: Annotated[int, Meta(ge=1)] | None = None
+    user: str | None = None
 
 
 class TokenizeRequest(Struct, kw_only=True, forbid_unknown_fields=True):

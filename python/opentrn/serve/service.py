@@ -7,7 +7,7 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentrn.generate.text import Text
 from opentrn.serve.engine import Delta, Engine, Params, Running
@@ -16,6 +16,9 @@ from opentrn.serve.grammar import Grammars, Spec
 from opentrn.serve.metrics import Metrics
 from opentrn.serve.prompts import NO_TOOLS, Call, Prompts, ToolReader, Tools
 from opentrn.serve.text import token_bytes
+
+if TYPE_CHECKING:
+    from opentrn.generate import LanguageModel
 
 __all__ = ["Answer", "Service", "predicted"]
 
@@ -84,6 +87,7 @@ class Service:
         self.prompts = Prompts(text)
         self.grammars = Grammars(text.tokenizer, list(text.stop_tokens))
         self.metrics: Metrics | None = None
+        self.model: LanguageModel | None = None  # where values are computed
         self.context = context
         self.defaults = dict(defaults)
         self.structured = structured

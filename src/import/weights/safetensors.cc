@@ -157,4 +157,8 @@ Checkpoint read_checkpoint(const fs::path& folder) {
   return result;
 }
 
+Checkpoint read_adapter(const fs::path& folder) {
+  return {text_of(folder / "adapter_config.json"), read_file(folder / "adapter_model.safetensors")};
+}
+
 }  // namespace opentrn::import::weights

@@ -22,5 +22,7 @@ struct Checkpoint {
 };
 // Input fault checkpoint.folder where a file of it is absent, or is named with a way out of the folder.
 Checkpoint read_checkpoint(const std::filesystem::path& folder);
+// The same of an adapter that PEFT saved: adapter_config.json and adapter_model.safetensors.
+Checkpoint read_adapter(const std::filesystem::path& folder);
 
 }  // namespace opentrn::import::weights
