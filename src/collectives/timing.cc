@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "base/interrupt.h"
 
 namespace opentrn::collectives {
 
@@ -58,6 +59,7 @@ class GraphBuilder {
     last_.assign(static_cast<size_t>(plan.channels), -1);
     const auto& list = plan.steps[static_cast<size_t>(rank)];
     for (size_t i = 0; i < list.size(); ++i) {
+      interrupt::poll();
       const Step& step = list[i];
       const auto away = run.away ? (*run.away)[static_cast<size_t>(rank)][i] : Away::kHere;
       TimedStep timed;
