@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/fault.h"
+#include "base/interrupt.h"
 
 namespace opentrn::collectives {
 
@@ -103,6 +104,7 @@ void Builder::did_write(const At& place, int64_t bytes, StepRef step, int32_t un
 // Of what the step found: without repetitions, without what its own channel did before, without what an
 // earlier step of its channel has waited for, and of each other channel the newest step only.
 void Builder::put_waits(int rank, int channel) {
+  interrupt::poll();
   auto& own = channels_[static_cast<size_t>(rank)];
   if (own.size() <= static_cast<size_t>(channel)) own.resize(static_cast<size_t>(channel) + 1);
   auto& waited = own[static_cast<size_t>(channel)].waited;

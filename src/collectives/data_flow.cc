@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/interrupt.h"
 #include "collectives/structure.h"
 
 namespace opentrn::collectives {
@@ -25,6 +26,7 @@ DataFlow::DataFlow(std::span<const Placed> plans, StepGraph& graph)
 std::vector<Finding> DataFlow::run() {
   prepare_memory();
   for (const Node node : graph_.order()) {
+    interrupt::poll();
     if (is_full()) return std::move(findings_);
     if (graph_.is_step(node)) step(node);
   }

@@ -4,6 +4,8 @@
 #include <map>
 #include <unordered_map>
 
+#include "base/interrupt.h"
+
 namespace opentrn::collectives {
 
 // Edges while they are found: (node, predecessor).
@@ -28,6 +30,7 @@ void StepGraph::number(std::span<const Placed> plans) {
   for (size_t plan = 0; plan < plans.size(); ++plan) {
     first_.emplace_back();
     for (size_t rank = 0; rank < plans[plan].plan->steps.size(); ++rank) {
+      interrupt::poll();
       first_.back().push_back(steps_);
       runs_.push_back({static_cast<int>(plan), {static_cast<int32_t>(rank), 0}});
       run_begin_.push_back(steps_);
@@ -136,6 +139,7 @@ void StepGraph::sort() {
     if (missing[node] == 0) order_.push_back(static_cast<Node>(node));
   }
   for (size_t i = 0; i < order_.size(); ++i) {
+    interrupt::poll();
     const auto node = static_cast<size_t>(order_[i]);
     for (int64_t edge = after_begin[node]; edge < after_begin[node + 1]; ++edge) {
       const auto later = static_cast<size_t>(after[static_cast<size_t>(edge)]);

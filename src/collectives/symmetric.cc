@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/interrupt.h"
 #include "collectives/coordinates.h"
 #include "collectives/exchange.h"
 #include "collectives/rules.h"
@@ -333,11 +334,14 @@ class Expansion {
   void add_rank(Plan& out, int rank, int unit) {
     const auto r = static_cast<size_t>(rank), to = static_cast<size_t>(global(rank, unit));
     const auto& waits = plan_.unit.wait_pool[r];
-    for (size_t i = 0; i < waits.size(); ++i)
+    for (size_t i = 0; i < waits.size(); ++i) {
+      interrupt::poll();
       out.wait_pool[to].push_back(
           {global(waits[i].rank, group_.add(unit, plan_.waits_toward[r][i])), waits[i].step});
+    }
     out.place_pool[to].resize(plan_.unit.place_pool[r].size());
     for (size_t i = 0; i < plan_.unit.steps[r].size(); ++i) {
+      interrupt::poll();
       Step step = plan_.unit.steps[r][i];
       stage_ = plan_.stage[r][i];
       const int target = group_.add(unit, plan_.toward[r][i]);

@@ -11,6 +11,7 @@
 
 #include "base/fault.h"
 #include "collectives/coordinates.h"
+#include "base/interrupt.h"
 
 namespace opentrn::collectives {
 
@@ -110,6 +111,7 @@ class GraphBuilder {
     const auto& list = plan.steps[r];
     const auto toward = [&](size_t at) { return all ? all->toward[r][at] : 0; };
     for (size_t i = 0; i < list.size(); ++i) {
+      interrupt::poll();
       const Step& step = list[i];
       const auto away = run.away ? (*run.away)[r][i] : Away::kHere;
       TimedStep timed;

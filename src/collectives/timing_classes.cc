@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/fault.h"
+#include "base/interrupt.h"
 #include "collectives/timing_graph.h"
 
 namespace opentrn::collectives {
@@ -106,6 +107,7 @@ class Refinement {
                         static_cast<uint64_t>(hop.share));
     std::vector<uint64_t> before;
     for (const int32_t at : order_) {
+      interrupt::poll();
       const TimedStep& s = graph_.steps[static_cast<size_t>(at)];
       uint64_t hash = mixed(step_hash_[static_cast<size_t>(at)], way[static_cast<size_t>(s.way)]);
       if (s.bursts) hash = mixed(hash, static_cast<uint64_t>(rank[static_cast<size_t>(s.rank)]));
@@ -195,6 +197,7 @@ class Quotient {
         loads[static_cast<size_t>(step)].emplace_back(static_cast<int32_t>(link), load);
     std::vector<fabric::Hop> hops;
     for (size_t c = 0; c < first_step_.size(); ++c) {
+      interrupt::poll();
       TimedStep step = graph_.steps[static_cast<size_t>(first_step_[c])];
       int64_t common = 0;
       for (const auto& [link, load] : loads[c]) common = std::gcd(common, load);
@@ -241,6 +244,7 @@ class Quotient {
     for (size_t i = 0; i < graph_.steps.size(); ++i) {
       const auto c = static_cast<size_t>(found_.step[i]);
       const TimedStep &a = graph_.steps[i], &b = graph_.steps[static_cast<size_t>(first_step_[c])];
+      interrupt::poll();
       if (a.bytes != b.bytes || a.begin_ps != b.begin_ps || a.ready_ps != b.ready_ps ||
           a.bytes_per_s_max != b.bytes_per_s_max || a.packet_bytes != b.packet_bytes ||
           a.multiplicity != b.multiplicity || a.at_rank != b.at_rank || a.priority != b.priority ||
@@ -269,6 +273,7 @@ class Quotient {
     Summer sums(found_.steps);
     Counts counts;
     for (size_t k = 0; k < keys; ++k) {
+      interrupt::poll();
       for (const int32_t step : steps.of(static_cast<int32_t>(k)))
         sums.add(found_.step[static_cast<size_t>(step)], value(graph_.steps[static_cast<size_t>(step)]));
       sums.take(counts);
@@ -333,6 +338,7 @@ class Quotient {
     Summer sums(found_.steps);
     Counts loads;
     for (size_t link = 0; link < graph_.network.links.size(); ++link) {
+      interrupt::poll();
       for (const int32_t way : ways_of.of(static_cast<int32_t>(link))) {
         int64_t share = 0;
         for (const fabric::Hop& hop : graph_.hops_of(way))

@@ -22,11 +22,15 @@ class Simulation {
     last_burst_.resize(static_cast<size_t>(graph.ranks));
     left_ = static_cast<int64_t>(steps);
     for (int32_t step = 0; step < static_cast<int32_t>(steps); ++step) {
+      interrupt::poll();
       pending_[static_cast<size_t>(step)] = static_cast<int32_t>(graph.waits.of(step).size()) + 1;
       by_ready_.push_back(step);
     }
     followers_ = graph.waits.turned();
-    std::ranges::stable_sort(by_ready_, {}, [&](int32_t step) { return of(step).ready_ps; });
+    std::ranges::stable_sort(by_ready_, {}, [&](int32_t step) {
+      interrupt::poll();
+      return of(step).ready_ps;
+    });
   }
 
   GraphTimes run() {
@@ -163,9 +167,11 @@ Lists Lists::turned() const {
   for (size_t item = 0; item < size(); ++item) out.first[item + 1] += out.first[item];
   out.items.resize(items.size());
   std::vector<int64_t> at(out.first.begin(), out.first.end() - 1);
-  for (size_t list = 0; list < size(); ++list)
+  for (size_t list = 0; list < size(); ++list) {
+    interrupt::poll();
     for (const int32_t item : of(static_cast<int32_t>(list)))
       out.items[static_cast<size_t>(at[static_cast<size_t>(item)]++)] = static_cast<int32_t>(list);
+  }
   return out;
 }
 

@@ -7,6 +7,7 @@
 
 #include <fmt/ranges.h>
 
+#include "base/interrupt.h"
 #include "collectives/choose.h"
 #include "collectives/coordinates.h"
 #include "collectives/levels.h"
@@ -189,6 +190,7 @@ class Maker {
     std::vector<std::vector<int>> groups;
     const int ranks = static_cast<int>(unit_cores_.size());
     for (int first = 0; first < ranks; ++first) {
+      interrupt::poll();
       const auto moves = [&](const PlacedAxis& axis) { return first / axis.inner_stride % axis.inner != 0; };
       if (std::ranges::any_of(over, moves)) continue;
       std::vector<int> members = {first};
@@ -333,6 +335,7 @@ class Maker {
       units.push_back(at);
     }
     for (int base = 0; base < job_.units; ++base) {
+      interrupt::poll();
       if (taken.contains(base)) continue;
       for (const int unit : units) taken.insert(base + unit);
       RankCores cores;

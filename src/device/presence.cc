@@ -200,6 +200,8 @@ void hold(const Holder& holder) {
   g_presence = new Presence(holder);  // that of the parent of a fork stays the parent's
 }
 
+void leave() { remove_at_exit(); }
+
 bool is_listed() {
   Presence* presence = g_presence;
   return presence && presence->listed();

@@ -25,6 +25,8 @@ struct Holder {
 // Makes the record of this process, which goes when it ends. The first call decides; a process that was
 // forked begins anew.
 void hold(const Holder& holder);
+// The record goes now, of a process that ends without the C library's end of it.
+void leave();
 // Whether hold() has been called and the record is there.
 bool is_listed();
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/fault.h"
+#include "base/interrupt.h"
 
 namespace opentrn::fabric {
 
@@ -158,6 +159,7 @@ struct Flows::State {
   }
 
   void attach(int32_t slot, const Flow& from) {
+    interrupt::poll();
     Running& f = flow(slot);
     f.hops = static_cast<int32_t>(from.hops.size());
     f.first_hop = hop_block(from.hops.size());
@@ -293,6 +295,7 @@ struct Flows::State {
   }
 
   void take_flow(int32_t slot) {
+    interrupt::poll();
     Mark& m = mark(slot);
     if (m.seen == round || keeps_rate(m)) return;
     m.seen = round;
@@ -376,6 +379,7 @@ struct Flows::State {
     solving_priority = only_priority;
     size_t solved_part = 0;
     for (int turn = 0; turn == 0 || solved_part < part_flows.size(); ++turn) {
+      interrupt::poll();
       if (turn == kTurnsMax || is_much(part_flows.size())) return undo();
       if (solved_part < part_flows.size()) solve_part_of_one_class();
       solved_part = part_flows.size();
@@ -530,6 +534,7 @@ struct Flows::State {
   }
 
   void solve_class(int priority) {
+    interrupt::poll();
     limits.clear();
     size_t growing = 0;
     for (int32_t slot : part_flows) {
@@ -545,6 +550,7 @@ struct Flows::State {
     std::make_heap(levels.begin(), levels.end(), kHigher);
     size_t next_limit = 0;
     while (growing > 0) {
+      interrupt::poll();
       while (next_limit < limits.size() && flow(limits[next_limit].of).frozen) ++next_limit;
       refresh_top();
       int64_t level = INT64_MAX;
@@ -597,6 +603,7 @@ struct Flows::State {
     for (; next_limit < limits.size() && limits[next_limit].level == level; ++next_limit)
       freeze(limits[next_limit].of);
     for (int32_t slot : frozen_now) {
+      interrupt::poll();
       Running& f = flow(slot);
       const int64_t rate = static_cast<int64_t>(std::min(Wide{level} * f.weight, Wide{f.bound}));
       if (is_local)

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <tuple>
 
+#include "base/interrupt.h"
+
 namespace opentrn::planner {
 namespace {
 
@@ -106,6 +108,7 @@ void modes_of(const Job& job, const Machine& machine, const Stack& stack, const 
         if (!illegal_because(job, machine, layout).empty()) continue;
         for (const int zero : zeros)
           for (const Recompute mode : modes) {
+            interrupt::poll();
             layout.zero = static_cast<int8_t>(zero);
             layout.recompute = mode;
             take(layout);

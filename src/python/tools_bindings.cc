@@ -143,6 +143,7 @@ void bind_tools(nb::module_& module) {
   module.def("machine_facts", &machine_facts, "instance"_a = "");
   module.def("device_processes", &device_processes, "watch_s"_a = 0.0);
   module.def("hold_as_tool", [] { device::hold({"", {}, 1, true}); });
+  module.def("leave_machine", &device::leave);
 }
 
 }  // namespace opentrn::python

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "base/interrupt.h"
 #include "base/random.h"
 
 namespace opentrn::serving {
@@ -69,6 +70,7 @@ Trace synthetic_trace(const SyntheticLoad& load) {
   out.format = "synthetic";
   double at = 0;
   for (int64_t i = 0; i < load.requests; ++i) {
+    interrupt::poll();
     if (i > 0) {
       double gap = 1;
       if (load.process == ArrivalProcess::kPoisson) gap = exponential(random);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "base/interrupt.h"
 #include "serving/series.h"
 
 namespace opentrn::serving {
@@ -23,6 +24,7 @@ class Fleet {
       : config_(config), series_(config.bins) {
     requests_.reserve(trace.requests.size());
     for (TraceRequest& from : trace.requests) {
+      interrupt::poll();
       Request& request = requests_.emplace_back();
       request.id = static_cast<int64_t>(requests_.size()) - 1;
       request.arrival = from.arrival;
@@ -47,6 +49,7 @@ class Fleet {
 
   Replay run() {
     while (true) {
+      interrupt::poll();
       Ps at = next_event();
       if (at == INT64_MAX) break;
       if (scales() && next_tick_ <= at) at = next_tick_;

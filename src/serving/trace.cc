@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fault.h"
+#include "base/interrupt.h"
 #include "base/utf8.h"
 #include "serving/text.h"
 
@@ -89,6 +90,7 @@ class Reader {
            std::string(expected));
     const bool dated = trace_.format == "azure";
     for (std::string line; !full() && next(line);) {
+      interrupt::poll();
       if (trimmed(line).empty()) continue;
       const auto cells = split(trimmed(line), ',');
       if (cells.size() != 3) fail(fmt::format("{} cells", cells.size()), std::string(expected));
@@ -125,6 +127,7 @@ class Reader {
   void read_json(std::string line, bool mooncake) {
     trace_.format = mooncake ? "mooncake" : "llmservingsim";
     do {
+      interrupt::poll();
       if (trimmed(line).empty()) continue;
       const auto json = nlohmann::json::parse(line, nullptr, false);
       if (!json.is_object()) fail("no JSON object", "one object per line");

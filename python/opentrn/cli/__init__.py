@@ -4,7 +4,18 @@ from __future__ import annotations
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The program's entry point; returns its exit status. `argv`: by default the process's, without its name."""
-    from opentrn.cli import commands
+    """The program's entry point; returns its exit status. `argv`: by default the process's, without its name.
 
-    return commands.main(argv)
+    Without `argv` this is the whole program: where a signal or the deadline ended its command, the process ends here.
+    """
+    from opentrn.cli import interrupts
+
+    try:
+        from opentrn.cli import commands
+
+        status = commands.main(argv)
+    except KeyboardInterrupt as early:  # before the command was read
+        status = interrupts.report(early)
+    if argv is None and status in interrupts.STATUSES:
+        interrupts.leave(status)
+    return status

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ from opentrn.cli import interrupts as cli_interrupts
 from opentrn.cli.kernel_file import UsageError
 from opentrn.cli.streams import is_read_by_machines, require_writable
 
+_OWN_END_S = 0.1
 _STDERR = 2  # its descriptor: sys.stderr of a caller need not have one
 INPUT = 2  # as of every command: the fault is the caller's
 
@@ -119,11 +121,26 @@ def run(command: list[str], usage: Path, target: str | None, aside: bool = False
     started = time.perf_counter()
     try:
         stdout = _STDERR if aside else None
-        status = subprocess.run(command, env=environment, stdout=stdout).returncode
+        process = subprocess.Popen(command, env=environment, stdout=stdout)
     except FileNotFoundError:
         print(f"opentrn profile: there is no program {command[0]}", file=sys.stderr)
         return 127, 0.0
-    return status, time.perf_counter() - started
+    return _waited_for(process), time.perf_counter() - started
+
+
+def _waited_for(process: subprocess.Popen[bytes]) -> int:
+    """The exit status. What is raised meanwhile ends the command: at Ctrl-C, which a terminal sends to both, it has a
+    moment for an end of its own."""
+    try:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # Popen.wait() would hold Ctrl-C back
+    except BaseException as ended:
+        if isinstance(ended, KeyboardInterrupt):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_OWN_END_S)
+        process.kill()
+        process.wait()
+        raise
+    return process.wait()
 
 
 def summarise(usage: dict[str, Any], seconds: float) -> dict[str, Any]:

@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <cstring>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/activity.h"
+#include "base/interrupt.h"
 #include "compiler/analysis/number_sets.h"
 #include "compiler/analysis/values.h"
 #include "compiler/canonicalise/passes.h"
@@ -26,20 +29,39 @@ using graph::ValueId;
 
 namespace {
 
+constexpr size_t kCopyBytes = size_t{1} << 22;  // one copy takes less than a millisecond
+constexpr int64_t kNumbersBetweenPolls = 1024;
+
+// Copies of the first `size` bytes, up to the end.
+void repeat(std::span<std::byte> bytes, size_t size) {
+  for (size_t filled = size; filled < bytes.size();) {
+    interrupt::poll();
+    const size_t within = filled % size;
+    const size_t count = std::min({filled - within, bytes.size() - filled, kCopyBytes});
+    std::memcpy(bytes.data() + filled, bytes.data() + within, count);
+    filled += count;
+  }
+}
+
 Literal counted(const graph::Type& type, int64_t axis) {
   const ElementType element = type.element();
-  const int64_t bytes_each = graph::storage_bytes(element);
+  const auto bytes_each = static_cast<size_t>(graph::storage_bytes(element));
   std::vector<std::byte> bytes(static_cast<size_t>(type.byte_count()));
-  int64_t inner = 1;
-  for (int i = static_cast<int>(axis) + 1; i < type.rank(); ++i) inner *= type.dim(i);
-  for (int64_t i = 0; i < type.element_count(); ++i) {
-    const int64_t value = i / inner % type.dim(static_cast<int>(axis));
-    std::byte* place = bytes.data() + i * bytes_each;
+  const int64_t count = type.dim(static_cast<int>(axis));
+  size_t inner = bytes_each;  // bytes of one number's copies side by side
+  for (int i = static_cast<int>(axis) + 1; i < type.rank(); ++i) inner *= static_cast<size_t>(type.dim(i));
+  if (bytes.empty()) return {type, std::move(bytes)};
+  const std::span<std::byte> all(bytes);
+  for (int64_t value = 0; value < count; ++value) {
+    const std::span<std::byte> copies = all.subspan(static_cast<size_t>(value) * inner, inner);
     if (graph::is_float(element))
-      graph::store_real(element, static_cast<double>(value), place);
+      graph::store_real(element, static_cast<double>(value), copies.data());
     else
-      graph::store_integer(element, value, place);
+      graph::store_integer(element, value, copies.data());
+    repeat(copies, bytes_each);
+    if (value % kNumbersBetweenPolls == 0) interrupt::poll();
   }
+  repeat(all, static_cast<size_t>(count) * inner);
   return {type, std::move(bytes)};
 }
 
@@ -239,6 +261,7 @@ int64_t fold_constants(graph::Function& function, bool fold_ops) {
   int64_t folded = 0;
   Folding folding(function);
   graph::walk(function, function.body(), [&](OpId id) {
+    interrupt::poll();
     Op& op = function.op(id);
     if (!fold_ops || is_small_iota(function, op)) folded += fold_iota(function, op);
     if (fold_ops) folded += folding.fold(op);

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/interrupt.h"
 #include "collectives/summary.h"
 #include "fabric/platform.h"
 #include "numerics/dtype.h"
@@ -264,6 +265,7 @@ ServeResult serve_search(const ServeJob& job, const Machine& machine, const Serv
   for (int tp = 1; tp <= std::min(machine.domain, job.model.heads); ++tp) {
     if (machine.ranks_per_server % tp != 0 || (search.tp && *search.tp != tp)) continue;
     for (int batch = 1; batch <= search.batch_most; ++batch) {
+      interrupt::poll();
       if (search.batch ? batch != *search.batch : (batch & (batch - 1)) != 0) continue;
       ServeEstimate plan = serve(job, machine, program, {tp, batch}, reduces, nullptr, why);
       ++result.evaluated;
