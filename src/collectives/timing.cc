@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
-#include "collectives/coordinates.h"
 #include "base/interrupt.h"
+#include "collectives/coordinates.h"
 
 namespace opentrn::collectives {
 
