@@ -305,7 +305,8 @@ bool Program::compile_by_own_partition(const DeviceOptions& options) {
     whole_reason_.clear();
     return true;
   } catch (const Fault& fault) {
-    if (fault.kind() != FaultKind::kNotModelled) throw;
+    // Notes on sharding that only Shardy understands are no reason to refuse a program that it spreads.
+    if (fault.kind() != FaultKind::kNotModelled && fault.kind() != FaultKind::kInput) throw;
     if (!whole_reason_.empty()) whole_reason_ += "; ";
     whole_reason_ += fault.message();
   }
