@@ -90,7 +90,7 @@ struct Client {
   std::vector<Memory*> memories;     // of those
   Topology topology;
   Usage usage;
-  Shardy shardy;
+  spmd::Shardy& shardy = spmd::Shardy::of_process();
   // Of the devices that ever had most.
   int64_t bytes_peak() const;
   // Waits for what is under way.

@@ -93,10 +93,22 @@ Store store_of(const abi::ClientCreate& args) {
 
 struct Place {
   int64_t process = 0, processes = 1;
+  std::vector<std::string> shardy;  // the command of its child; empty: nobody says it
 };
 
-// The options are those of JAX's distributed runtime; a client that took others without a word would ignore
-// them. The store for keys says nothing of processes: jaxlib gives one to a single one, too.
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+// The options are those of JAX's distributed runtime, and "shardy": what starts Shardy's child, a word on
+// each line (python/opentrn/jax/plugin.py). A client that took others without a word would ignore them. The
+// store for keys says nothing of processes: jaxlib gives one to a single one, too.
 Place place_of(const abi::ClientCreate& args) {
   if (args.option_count > 0) require(args.options, "the client's options");
   Place place;
@@ -107,6 +119,8 @@ Place place_of(const abi::ClientCreate& args) {
       place.processes = option.int64;
     } else if (number && name_of(option) == "node_id") {
       place.process = option.int64;
+    } else if (option.kind == abi::ValueKind::kString && name_of(option) == "shardy") {
+      place.shardy = lines_of({option.string, option.size});
     } else if (!number || name_of(option) != "partition_index") {
       throw Fault(FaultKind::kInput, "pjrt.client_options",
                   fmt::format("the platform neuron has no option '{}'", name_of(option)),
@@ -156,6 +170,7 @@ void report(const Program& program) {
 void client_create(abi::ClientCreate& args) {
   const Place place = place_of(args);
   hear_signals();
+  spmd::Shardy::of_process().set_command(place.shardy);
   runtime::Settings settings = runtime::settings_of_environment();
   std::unique_ptr<Processes> processes;
   if (place.processes > 1)

@@ -144,7 +144,7 @@ void Program::spread(Shardy& shardy) {
 // whole.
 void Program::spread_results() {
   for (size_t i = 0; i < whole_outputs_.size(); ++i) {
-    const bool stated = partition_ || output_is_stated(i);
+    const bool stated = partition_ || output_is_stated(i) || on_each_;
     const graph::ValueId value = flat_->returned()[i];
     const graph::OpId maker = flat_->value(value).op;
     if (!stated && maker != graph::kNoOp)
@@ -190,7 +190,10 @@ DeviceOptions Program::device_options(const Settings& settings) {
 void Program::compile(const Settings& settings) {
   const DeviceOptions options = device_options(settings);
   flat_ = compiler::inline_calls(module_, module_.entry());
-  if (!compile_parallel(options)) {
+  // Shardy's program has dimensions whole that its devices do not divide; ours pads them.
+  const bool own_first = partition_ && partition_->uneven;
+  if (!(own_first && compile_by_own_partition(options)) && !compile_parallel(options) &&
+      !(!own_first && compile_by_own_partition(options))) {
     if (settings.strict && !whole_reason_.empty())
       throw Fault(FaultKind::kNotModelled, "pjrt.one_device_for_all",
                   fmt::format("one device would compute {} for all of them: {}", name_,
@@ -245,14 +248,82 @@ bool Program::compile_parallel(const DeviceOptions& options) {
   return false;
 }
 
+// As the program itself says how its values lie, and Shardy of arguments and results. Results whose sharding
+// nobody states lie as propagation leaves them, but for those that would end in padding, of which PJRT has no
+// form: they are whole.
+spmd::SpmdModule Program::own_partition() const {
+  const graph::Function flat =
+      compiler::inline_calls(module_, module_.entry(), compiler::ShardingNotes::kKept);
+  graph::walk(flat, flat.body(), [&](graph::OpId id) {
+    const graph::Op& op = flat.op(id);
+    if (is_host_call(op) && !is_for_all_devices(op) && !spmd::is_inside_manual_computation(flat, id))
+      throw Fault(FaultKind::kNotModelled, "pjrt.callback",
+                  "a callback that is made once for the whole program");
+  });
+  std::vector<std::optional<Sharding>> outputs(whole_outputs_.size());
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (partition_ || output_is_stated(i)) outputs[i] = output_shardings_[i];
+  for (;;) {
+    const spmd::ProgramShardings stated =
+        spmd::program_shardings(module_, flat, input_shardings_, outputs, options_.partitions);
+    std::vector<std::optional<spmd::Cuts>> cuts(outputs.size());
+    std::vector<const spmd::Cuts*> wanted(outputs.size());
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (outputs[i] && whole_outputs_[i].is_tensor()) {
+        cuts[i] = stated.grid.cuts_of(*outputs[i], flat.type(flat.returned()[i]).rank());
+        wanted[i] = &*cuts[i];
+      }
+    spmd::SpmdModule made = spmd::partition(module_, flat, stated.grid, stated.values, wanted, stated.open);
+    bool even = true;
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (!outputs[i] && !made.outputs[i].divides(whole_outputs_[i])) {
+        outputs[i] = Sharding{};
+        even = false;
+      }
+    if (even) return made;
+  }
+}
+
+bool Program::compile_by_own_partition(const DeviceOptions& options) {
+  if (options_.partitions == 1) return false;
+  try {
+    spmd::SpmdModule made = own_partition();
+    graph::verify(made.module);
+    for (size_t i = 0; i < whole_outputs_.size(); ++i)
+      if (!partition_ && !output_is_stated(i)) output_shardings_[i] = made.outputs[i];
+    graph::Function function = made.module.entry();
+    lay_out(function, layouts_);
+    parallel_ =
+        std::make_unique<ParallelProgram>(made.module, std::move(function), options_.partitions, options);
+    held_.resize(static_cast<size_t>(options_.partitions));
+    for (size_t device = 0; device < held_.size(); ++device)
+      for (const spmd::HeldConstant& constant : made.constants)
+        held_[device].push_back(
+            spmd::part_of(constant.whole, constant.sharding, static_cast<int64_t>(device)));
+    own_local_ = std::move(made.module);
+    on_each_ = true;
+    whole_reason_.clear();
+    return true;
+  } catch (const Fault& fault) {
+    // Notes on sharding that only Shardy understands are no reason to refuse a program that it spreads.
+    if (fault.kind() != FaultKind::kNotModelled && fault.kind() != FaultKind::kInput) throw;
+    if (!whole_reason_.empty()) whole_reason_ += "; ";
+    whole_reason_ += fault.message();
+  }
+  return false;
+}
+
 // Each device's values, in memory's order there and back.
 std::vector<std::vector<graph::Literal>> Program::run_on_each(
     std::vector<std::vector<graph::Literal>> arguments, Meeting* meeting) const {
   if (meeting)
     for (size_t device = 0; device < arguments.size(); ++device)
       if (!meeting->is_own(device)) arguments[device] = arguments[meeting->first_own()];
+  if (!row_major_)
+    for (auto& of_device : arguments) of_device = in_memory(of_device, layouts_.arguments);
+  for (size_t device = 0; device < held_.size(); ++device)
+    arguments[device].insert(arguments[device].end(), held_[device].begin(), held_[device].end());
   if (row_major_) return run_parallel(*parallel_, arguments, meeting);
-  for (auto& of_device : arguments) of_device = in_memory(of_device, layouts_.arguments);
   auto results = run_parallel(*parallel_, arguments, meeting);
   for (auto& of_device : results) of_device = from_memory(of_device, outputs_, layouts_.results);
   return results;
@@ -323,8 +394,10 @@ std::vector<graph::Literal> Program::evaluate(std::span<const graph::Literal> ar
 
 // Without notes on sharding, which jaxlib's HLO cannot have on one device.
 std::string Program::local_text() const {
-  graph::Module module =
-      partition_ && !partition_->local.empty() ? import::load(bytes_of(partition_->local), name_) : module_;
+  const bool by_shardy = !own_local_ && partition_ && !partition_->local.empty();
+  graph::Module module = by_shardy    ? import::load(bytes_of(partition_->local), name_)
+                         : own_local_ ? *own_local_
+                                      : module_;
   graph::Function flat = compiler::inline_calls(module, module.entry());
   module.functions.clear();
   module.functions.push_back(std::move(flat));

@@ -1,9 +1,10 @@
 // A module made ready to run: compiled for the device, or, where an op has no device kernel, held by the
 // reference evaluator on the host.
 //
-// A program over several devices runs on each, as Shardy spreads it (src/spmd/run/parallel.h). One that
-// Shardy cannot spread runs as a whole: parts of arrays are joined, one device computes, and results are cut;
-// regions that devices run each for themselves (src/spmd/run/manual.h) do so.
+// A program over several devices runs on each (src/spmd/run/parallel.h), as Shardy spreads it; where Shardy
+// cannot, or is not there, as our own partitioner does (src/spmd/partition.h). What neither takes runs as a
+// whole: parts of arrays are joined, one device computes, and results are cut; regions that devices run each
+// for themselves (src/spmd/run/manual.h) do so.
 #pragma once
 
 #include <atomic>
@@ -20,6 +21,7 @@
 #include "pjrt/layouts.h"
 #include "runtime/model.h"
 #include "runtime/settings.h"
+#include "spmd/partition.h"
 #include "spmd/run/cost.h"
 #include "spmd/run/manual.h"
 #include "spmd/run/parallel.h"
@@ -104,6 +106,8 @@ class Program {
   DeviceOptions device_options(const Settings& settings);
   void compile(const Settings& settings);
   bool compile_parallel(const DeviceOptions& options);
+  bool compile_by_own_partition(const DeviceOptions& options);
+  spmd::SpmdModule own_partition() const;
   std::vector<std::vector<graph::Literal>> run_on_each(std::vector<std::vector<graph::Literal>> arguments,
                                                        Meeting* meeting) const;
   std::vector<graph::Literal> run_as_laid_out(std::span<const graph::Literal> arguments) const;
@@ -129,8 +133,10 @@ class Program {
   bool check_ = false;
   mutable std::atomic<bool> checked_ = false;
   mutable std::atomic<int64_t> calls_ = 0;
-  bool on_each_ = false;                                  // parallel_ takes the devices' own parts
-  std::optional<graph::Function> flat_;                   // what the evaluator runs
+  bool on_each_ = false;                           // parallel_ takes the devices' own parts
+  std::optional<graph::Module> own_local_;         // what our own partitioner made of module_
+  std::vector<std::vector<graph::Literal>> held_;  // by device: constants that are arguments of parallel_
+  std::optional<graph::Function> flat_;            // what the evaluator runs
   std::map<const graph::Op*, ManualComputation> manual_;  // of flat_
 };
 

@@ -7,6 +7,7 @@
 #include "compiler/analysis/values.h"
 #include "graph/op_definitions.h"
 #include "graph/solver_call.h"
+#include "spmd/sdy_ops.h"
 
 namespace opentrn::spmd {
 
@@ -349,7 +350,9 @@ bool make(Rule& rule) {
         batches(rule, 2);
         return true;
       }
-      return false;
+      if (!is_sharding_constraint(op)) return false;
+      alike(rule);
+      return true;
     case OpKind::iota_: alike(rule, {op.integer(Attr::iota_dimension)}); return true;
     case OpKind::broadcast_in_dim_: broadcast_in_dim(rule); return true;
     case OpKind::transpose_: transpose(rule); return true;

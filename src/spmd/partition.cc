@@ -11,6 +11,7 @@
 #include "graph/builder.h"
 #include "graph/copy.h"
 #include "spmd/reshard.h"
+#include "spmd/sdy_ops.h"
 
 namespace opentrn::spmd {
 
@@ -55,13 +56,17 @@ class Partitioner {
  public:
   Partitioner(const graph::Module& module, const Function& from, const AxisGrid& grid,
               const StatedCuts& stated)
-      : from_(from), grid_(grid), stated_(stated), cuts_(propagate(from, grid, stated)) {
+      : from_(from),
+        grid_(grid),
+        stated_(stated),
+        meshes_(meshes_of(module)),
+        cuts_(propagate(from, grid, stated)) {
     made_.module = module.without_functions();
     to_ = &made_.module.add_function("main");
     resharder_.emplace(made_.module, *to_, grid);
   }
 
-  SpmdModule run(const std::vector<const Cuts*>& outputs) {
+  SpmdModule run(const std::vector<const Cuts*>& outputs, const OpenSums& open) {
     to_->attributes = from_.attributes;
     for (const ValueId argument : from_.arguments()) {
       const Cuts& cuts = cuts_[index_of(argument)];
@@ -71,8 +76,12 @@ class Partitioner {
     to_->argument_attributes = from_.argument_attributes;
     to_->result_attributes = from_.result_attributes;
     block_ = to_->body();
+    for (const auto& [argument, axes] : open.arguments) {
+      Local& local = locals_.at(argument);
+      local.value = resharder_->all_reduce(local.value, axes, OpKind::add_, block_);
+    }
     ops_of(from_.body());
-    give(outputs);
+    give(outputs, open);
     to_->argument_attributes.resize(to_->arguments().size());
     return std::move(made_);
   }
@@ -83,12 +92,14 @@ class Partitioner {
     Cuts cuts;
   };
 
-  void give(const std::vector<const Cuts*>& outputs) {
+  void give(const std::vector<const Cuts*>& outputs, const OpenSums& open) {
     std::vector<ValueId> returned;
     const auto values = from_.returned();
     for (size_t i = 0; i < values.size(); ++i) {
       const Cuts& wanted = i < outputs.size() && outputs[i] ? *outputs[i] : cuts_[index_of(values[i])];
       returned.push_back(under(values[i], wanted));
+      if (const auto found = open.results.find(i); found != open.results.end())
+        returned.back() = resharder_->first_term(returned.back(), found->second, block_);
       to_->result_types.push_back(to_->type(returned.back()));
       made_.outputs.push_back(grid_.sharding_of(wanted));
     }
@@ -106,6 +117,8 @@ class Partitioner {
     const Op& op = from_.op(id);
     if (op.kind == OpKind::constant_) return;  // made where it is read
     if (op.kind == OpKind::while_ || op.kind == OpKind::if_ || op.kind == OpKind::case_) return led(op);
+    if (is_manual_computation(op)) return manual(op);
+    if (is_sharding_constraint(op)) return constrained(op);
     if (const auto rule = dimension_rule(from_, op))
       run_in_parts(op, *rule);
     else
@@ -117,11 +130,13 @@ class Partitioner {
       }
   }
 
-  // A value's part under other cuts.
+  // A value's part under other cuts. A constant is made as it is wanted, unless it is stated how it lies.
   ValueId under(ValueId value, const Cuts& wanted) {
-    if (const Op* maker = compiler::maker(from_, value); maker && maker->kind == OpKind::constant_)
-      return constant(*maker, wanted);
-    const Local& local = locals_.at(value);
+    const Op* maker = compiler::maker(from_, value);
+    const bool is_constant = maker && maker->kind == OpKind::constant_;
+    const auto said = stated_.find(value);
+    if (is_constant && said == stated_.end()) return constant(*maker, wanted);
+    const Local local = is_constant ? Local{constant(*maker, said->second), said->second} : locals_.at(value);
     if (local.cuts == wanted) return local.value;
     for (auto& [block, moved] : moved_)
       if (const auto found = moved.find({value, wanted}); found != moved.end()) return found->second;
@@ -267,6 +282,44 @@ class Partitioner {
     }
   }
 
+  // An op that only says how its operand is to lie.
+  void constrained(const Op& op) {
+    const Cuts& cuts = cuts_[index_of(op.results[0])];
+    locals_[op.results[0]] = {under(op.operands[0], cuts), cuts};
+  }
+
+  // A region in which the program is one device's already: its ops take the place of the op.
+  void manual(const Op& op) {
+    const ManualShardings shardings = manual_shardings(op, meshes_);
+    RegionCopier copier(from_, *to_);
+    const graph::Block& body = from_.block(op.regions[0]);
+    for (const ValueId value : captured(op)) copier.set(value, whole(value));
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      const Cuts cuts = grid_.cuts_of(shardings.in[i], static_cast<int>(rank(op.operands[i])));
+      const ValueId operand = under(op.operands[i], cuts);
+      if (!(to_->type(operand) == from_.type(body.arguments[i])))
+        throw Fault(FaultKind::kNotModelled, "sdy.divisible",
+                    fmt::format("a manual computation takes {}, of which its devices have parts of {}",
+                                from_.type(body.arguments[i]).to_string(), to_->type(operand).to_string()),
+                    "pad it, or shard another dimension");
+      copier.set(body.arguments[i], operand);
+    }
+    for (const OpId id : std::span(body.ops).first(body.ops.size() - 1)) {
+      if (is_manual_computation(from_.op(id)))
+        throw Fault(FaultKind::kNotModelled, "sdy.manual_computation", "one inside another");
+      (void)copier.copy(from_.op(id), block_);
+    }
+    const auto& returned = from_.op(body.ops.back()).operands;
+    for (size_t i = 0; i < op.results.size(); ++i)
+      locals_[op.results[i]] = {copier.at(returned[i]),
+                                grid_.cuts_of(shardings.out[i], static_cast<int>(rank(op.results[i])))};
+  }
+
+  size_t rank(ValueId value) const {
+    const Type& type = from_.type(value);
+    return type.is_tensor() ? static_cast<size_t>(type.rank()) : 0;
+  }
+
   // A loop or branch: its regions are partitioned too.
   void led(const Op& op) {
     const bool loops = op.kind == OpKind::while_;
@@ -306,6 +359,7 @@ class Partitioner {
   const Function& from_;
   const AxisGrid& grid_;
   const StatedCuts& stated_;
+  const Meshes meshes_;
   const std::vector<Cuts> cuts_;  // propagated
   SpmdModule made_;
   Function* to_ = nullptr;
@@ -320,12 +374,13 @@ class Partitioner {
 }  // namespace
 
 SpmdModule partition(const graph::Module& module, const Function& function, const AxisGrid& grid,
-                     const StatedCuts& stated, const std::vector<const Cuts*>& outputs) {
+                     const StatedCuts& stated, const std::vector<const Cuts*>& outputs,
+                     const OpenSums& open) {
   if (has_dynamic_values(function))
     throw Fault(FaultKind::kNotModelled, "spmd.dynamic_shape",
                 fmt::format("@{} has arrays whose sizes are known when it runs only", function.name),
                 "state the sizes, or run it on one core");
-  return Partitioner(module, function, grid, stated).run(outputs);
+  return Partitioner(module, function, grid, stated).run(outputs, open);
 }
 
 }  // namespace opentrn::spmd

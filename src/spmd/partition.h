@@ -7,6 +7,7 @@
 // parts end in padding, which holds anything, and which reductions and collectives leave out.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,13 @@ struct HeldConstant {
   Sharding sharding;
 };
 
+// Sums that stay open between devices: axes along which they hold terms. The value of a closed sum lies in
+// the first term, the others are zero.
+struct OpenSums {
+  std::map<graph::ValueId, Axes> arguments;
+  std::map<size_t, Axes> results;  // by place
+};
+
 struct SpmdModule {
   graph::Module module;  // of one device; the entry is "main"
   std::vector<Sharding> inputs, outputs;
@@ -34,6 +42,7 @@ struct SpmdModule {
 // others are propagated. `outputs`: stated cuts of results, or null where one may lie as it comes; empty for
 // all such. NotModelled fault for arrays with dynamic dimensions.
 SpmdModule partition(const graph::Module& module, const graph::Function& function, const AxisGrid& grid,
-                     const StatedCuts& stated, const std::vector<const Cuts*>& outputs = {});
+                     const StatedCuts& stated, const std::vector<const Cuts*>& outputs = {},
+                     const OpenSums& open = {});
 
 }  // namespace opentrn::spmd

@@ -190,6 +190,26 @@ TEST(Partition, ConstantsThatAreCutAreHeldInParts) {
   EXPECT_EQ(spmd.constants[0].sharding.shards(0), 4);
 }
 
+TEST(Partition, AConstantLiesAsItIsStated) {
+  const graph::Module module = graph::parse_module(R"(module {
+  func.func public @main(%x: tensor<6xi32>) -> tensor<6xi32> {
+    %c = stablehlo.constant dense<[1, 2, 3, 4, 5, 6]> : tensor<6xi32>
+    %0 = stablehlo.reverse %c, dims = [0] : tensor<6xi32>
+    %1 = stablehlo.add %x, %0 : tensor<6xi32>
+    return %1 : tensor<6xi32>
+  } })",
+                                                   "held");
+  const AxisGrid grid(mesh_of({{"x", 2}}));
+  const graph::Function& entry = module.entry();
+  const ValueId constant = entry.op(entry.block(entry.body()).ops[0]).results[0];
+  const SpmdModule spmd = partition(module, entry, grid, {{constant, {{0}}}});
+  // A reversal takes it whole: it is gathered from the parts, rather than held twice.
+  ASSERT_EQ(spmd.constants.size(), 1U);
+  EXPECT_EQ(count_of(spmd.module, OpKind::all_gather_), 1);
+  const auto arguments = numbers_for(entry);
+  EXPECT_EQ(on_many(spmd, arguments, entry.result_types, 2), on_one(module, arguments));
+}
+
 TEST(Partition, LoopsCarryParts) {
   const graph::Module module = graph::parse_module(R"(module {
   func.func public @main(%x: tensor<6x4xi32>, %w: tensor<4x4xi32>) -> tensor<6x4xi32> {
@@ -229,6 +249,29 @@ TEST(Partition, WhatIsStatedIsHeldTo) {
   EXPECT_EQ(spmd.outputs[0].shards(0), 2);
   const auto arguments = numbers_for(entry);
   EXPECT_EQ(on_many(spmd, arguments, entry.result_types, 2), on_one(module, arguments));
+}
+
+// What devices hold of an open sum are its terms, of arguments and of results.
+TEST(Partition, SumsStayOpenBetweenDevices) {
+  const graph::Module module = graph::parse_module(R"(module {
+  func.func public @main(%x: tensor<3xi32>) -> (tensor<3xi32>, tensor<3xi32>) {
+    %0 = stablehlo.multiply %x, %x : tensor<3xi32>
+    return %0, %0 : tensor<3xi32>, tensor<3xi32>
+  } })",
+                                                   "open");
+  const Mesh mesh = mesh_of({{"x", 3}, {"y", 2}});
+  const AxisGrid grid(mesh);
+  const graph::Function& entry = module.entry();
+  OpenSums open;
+  open.arguments[entry.arguments()[0]] = {0};
+  open.results[0] = {1};
+  SpmdModule spmd = partition(module, entry, grid, {}, {}, open);
+  graph::verify(spmd.module);
+  // part_of() and joined() then see to the terms: of three devices only the first holds the value.
+  spmd.inputs[0] = {mesh, {}, {"x"}};
+  spmd.outputs[0] = {mesh, {}, {"y"}};
+  const auto arguments = numbers_for(entry);
+  EXPECT_EQ(on_many(spmd, arguments, entry.result_types, 6), on_one(module, arguments));
 }
 
 TEST(Partition, DynamicShapesAreRefused) {

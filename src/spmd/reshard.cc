@@ -185,6 +185,15 @@ ValueId Resharder::all_reduce(ValueId value, const Axes& axes, OpKind combiner, 
   return function_.op(reduced).results[0];
 }
 
+ValueId Resharder::first_term(ValueId value, const Axes& axes, BlockId block) {
+  const Type type = function_.type(value);
+  const ValueId place = index(axes);
+  Builder made = builder(block);
+  const ValueId is_first =
+      made.compare(graph::ComparisonDirection::kEq, place, made.splat(Type::scalar(ElementType::kI32), 0));
+  return made.add(OpKind::select_, {is_first, value, made.splat(type, 0)});
+}
+
 ValueId Resharder::reduce_scatter(ValueId value, const Axes& axes, OpKind combiner, int64_t dim,
                                   BlockId block) {
   const Type type = function_.type(value);

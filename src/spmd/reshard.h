@@ -23,7 +23,9 @@ class Resharder {
   // Terms of devices that differ along the axes, combined; every device has the result.
   graph::ValueId all_reduce(graph::ValueId value, const Axes& axes, graph::OpKind combiner,
                             graph::BlockId block);
-  // The same where each then keeps its share of a dimension.
+  // The value where index() of the axes is 0, zero elsewhere: terms whose sum it is.
+  graph::ValueId first_term(graph::ValueId value, const Axes& axes, graph::BlockId block);
+  // The same as all_reduce() where each then keeps its share of a dimension.
   graph::ValueId reduce_scatter(graph::ValueId value, const Axes& axes, graph::OpKind combiner, int64_t dim,
                                 graph::BlockId block);
   // What is padding under the cuts becomes the combiner's neutral element.

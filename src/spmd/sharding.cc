@@ -274,6 +274,12 @@ graph::Type Sharding::local(const graph::Type& whole) const {
   return whole.with_dims(std::move(sizes));
 }
 
+bool Sharding::divides(const graph::Type& whole) const {
+  for (size_t d = 0; d < whole.dims().size(); ++d)
+    if (whole.dims()[d] % shards(d) != 0) return false;
+  return true;
+}
+
 graph::Type Sharding::padded_local(const graph::Type& whole) const {
   std::vector<int64_t> sizes = whole.dims_vector();
   for (size_t d = 0; d < sizes.size(); ++d) sizes[d] = (sizes[d] + shards(d) - 1) / shards(d);

@@ -49,6 +49,7 @@ struct Sharding {
   int64_t shard(size_t dim, int64_t device) const;
   // The shape of one device's part. Input fault where a dimension is not divisible.
   graph::Type local(const graph::Type& whole) const;
+  bool divides(const graph::Type& whole) const;
   // The same where dimensions that are not divisible end in padding.
   graph::Type padded_local(const graph::Type& whole) const;
   // Every device holds the whole array.

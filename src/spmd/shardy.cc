@@ -1,9 +1,6 @@
 #include "spmd/shardy.h"
 
 #include <cstring>
-#include <filesystem>
-
-#include <dlfcn.h>
 
 #include <fmt/format.h>
 
@@ -15,30 +12,6 @@ namespace opentrn::spmd {
 namespace {
 
 constexpr int kSecondsMax = 120;  // for an answer: a large program takes seconds
-
-// sys.executable of the Python that this process is, through CPython's stable ABI; empty when it is none.
-std::string python_executable() {
-  const auto ensure = reinterpret_cast<int (*)()>(::dlsym(RTLD_DEFAULT, "PyGILState_Ensure"));
-  const auto release = reinterpret_cast<void (*)(int)>(::dlsym(RTLD_DEFAULT, "PyGILState_Release"));
-  const auto get = reinterpret_cast<void* (*)(const char*)>(::dlsym(RTLD_DEFAULT, "PySys_GetObject"));
-  const auto utf8 =
-      reinterpret_cast<const char* (*)(void*, ssize_t*)>(::dlsym(RTLD_DEFAULT, "PyUnicode_AsUTF8AndSize"));
-  if (!ensure || !release || !get || !utf8) return {};
-  const int state = ensure();
-  std::string path;
-  if (void* executable = get("executable"))
-    if (const char* text = utf8(executable, nullptr)) path = text;
-  release(state);
-  return path;
-}
-
-// Beside this library.
-std::string script() {
-  Dl_info info{};
-  if (::dladdr(reinterpret_cast<const void*>(&python_executable), &info) == 0 || !info.dli_fname) return {};
-  const auto path = std::filesystem::path(info.dli_fname).parent_path() / "jax" / "shardy.py";
-  return std::filesystem::exists(path) ? path.string() : std::string();
-}
 
 Partition& add_shardings(std::string_view lines, Partition& to) {
   while (!lines.empty()) {
@@ -55,16 +28,26 @@ Partition& add_shardings(std::string_view lines, Partition& to) {
 
 }  // namespace
 
+Shardy& Shardy::of_process() {
+  static Shardy& shardy = *new Shardy;  // its child ends with the process, whose end of the pipe closes
+  return shardy;
+}
+
+void Shardy::set_command(std::vector<std::string> command) {
+  const std::lock_guard lock(mutex_);
+  if (command == command_) return;
+  command_ = std::move(command);
+  child_.reset();
+}
+
 std::optional<Partition> Shardy::partition(std::string_view code) {
   std::lock_guard lock(mutex_);
   std::string problem;
   try {
     if (!child_) {
-      const std::string python = python_executable(), file = script();
-      if (python.empty() || file.empty())
-        throw Fault(FaultKind::kInput, "shardy",
-                    python.empty() ? "this process is no Python" : "jax/shardy.py is not beside the plugin");
-      child_ = std::make_unique<Child>(std::vector<std::string>{python, file});
+      if (command_.empty())
+        throw Fault(FaultKind::kInput, "shardy", "whoever loaded the plugin did not say where jaxlib is");
+      child_ = std::make_unique<Child>(command_);
     }
     if (auto made = ask(code)) return made;
     problem = child_->end();
@@ -76,7 +59,7 @@ std::optional<Partition> Shardy::partition(std::string_view code) {
     throw;
   }
   if (problem != said_)
-    fmt::print(stderr, "opentrn: results whose sharding nobody states are replicated; no Shardy: {}\n",
+    fmt::print(stderr, "opentrn: OpenTrn's own propagation spreads programs over devices; no Shardy: {}\n",
                problem);
   said_ = std::move(problem);
   return std::nullopt;
@@ -110,6 +93,7 @@ std::optional<Partition> Shardy::ask(std::string_view code) {
         add_shardings(content, partition);
         spread = true;
         break;
+      case 'u': partition.uneven = true; break;
       case 'l': partition.local = std::move(content); break;
       case 'e': partition.problem = std::move(content); break;
       default:

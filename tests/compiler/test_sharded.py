@@ -16,7 +16,8 @@ import opentrn
 from opentrn.cli.commands import INPUT, main
 
 MLP = """module { func.func public @main(%x: tensor<8x32xf32> {onnx.name = "x"},
-    %w1: tensor<32x48xf32> {onnx.name = "w1"}, %w2: tensor<48x32xf32> {onnx.name = "w2"}) -> (tensor<8x32xf32> {onnx.name = "y"}) {
+    %w1: tensor<32x48xf32> {onnx.name = "w1"}, %w2: tensor<48x32xf32> {onnx.name = "w2"})
+    -> (tensor<8x32xf32> {onnx.name = "y"}) {
   %h = stablehlo.dot_general %x, %w1, contracting_dims = [1] x [0]
     : (tensor<8x32xf32>, tensor<32x48xf32>) -> tensor<8x48xf32>
   %t = stablehlo.tanh %h : tensor<8x48xf32>
@@ -114,6 +115,16 @@ def test_an_exported_program_is_named_as_in_pytorch(tmp_path):
     assert model.shardings["0.bias"] == "tp"
     assert [name for name, *_ in model.collectives] == ["all_reduce"]
     np.testing.assert_allclose(model(x.numpy())[0], module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_weight_lies_as_it_is_stated_also_where_an_op_takes_it_whole():
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Embedding(24, 8)
+    ids = torch.tensor([[3, 23, 0], [7, 7, 12]])
+    model = opentrn.compile(torch.export.export(module, (ids,)), mesh="tp=4", shardings={"weight": "tp"})
+    assert model.shardings["weight"] == "tp,-"
+    assert [name for name, *_ in model.collectives] == ["all_gather"]
+    np.testing.assert_array_equal(model(ids.numpy())[0], module(ids).detach().numpy())
 
 
 @pytest.mark.parametrize(

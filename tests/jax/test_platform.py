@@ -36,14 +36,6 @@ def test_shardings_that_nobody_states_are_those_of_the_cpu():
     assert ours.stdout == theirs.stdout
 
 
-def test_without_shardy_results_are_replicated_and_stderr_says_so():
-    # A Python whose executable is not there cannot start the child.
-    done = run("neuron", "-c", "import sys; sys.executable = '/nowhere/python'\n" + SHARDINGS, **DEVICES)
-    assert done.returncode == 0, done.stderr
-    assert "results whose sharding nobody states are replicated; no Shardy: /nowhere/python" in done.stderr
-    assert "(8, 8) P()" in done.stdout.replace("PartitionSpec", "P")
-
-
 def test_a_manual_program_whose_results_nobody_shards_is_each_devices_own():
     # Its arguments have shardings, so has one of its results: others have none to be compared with.
     code = SHARDINGS[: SHARDINGS.index("def f")] + (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,9 @@ def initialize() -> None:
     if any(entry.startswith("neuron:") for entry in named):
         return
     if "neuron" not in xla_bridge._backend_factories:
-        xla_bridge.register_plugin("neuron", priority=_PRIORITY, library_path=str(library_path()))
+        xla_bridge.register_plugin(
+            "neuron", priority=_PRIORITY, library_path=str(library_path()), options=_client_options
+        )
         jax_callbacks.register(library_path())
         _add_cpu()
         jax_dlpack.register()
@@ -55,6 +58,11 @@ def initialize() -> None:
         jax_solvers.register()
         jax_top_k.register()
         os.register_at_fork(after_in_child=_refuse_compilations)
+
+
+def _client_options() -> dict[str, Any]:
+    """Of the plugin's client: the command that starts Shardy, which spreads programs over devices."""
+    return {"shardy": f"{sys.executable}\n{Path(__file__).with_name('shardy.py')}"}
 
 
 def _refuse_compilations() -> None:

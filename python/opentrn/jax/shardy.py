@@ -7,6 +7,7 @@ The plugin starts this file as a child process (Shardy ends its process on what 
     answer:   frames of 1 byte kind, size, content; the last one is `d`
               s   a line per argument and result of main: `in` or `out`, a space, its #sdy.sharding or nothing;
                   the last one counts
+              u   nothing: devices do not divide some dimension that they cut, or parts of axes cut it; `l` has it whole
               l   the module of one device, in StableHLO's portable bytecode: local shapes, collectives
               e   why the next frame that one would expect is missing
               d   done
@@ -45,6 +46,9 @@ _IDENTITY = {
     "stablehlo.multiply": re.compile(r"dense<1(\.0+e\+00)?>"),
 }
 _HELD = "opentrn.held"
+_RULE = "sdy.sharding_rule"
+# Decompositions of matrices (src/graph/solver_call.h), whose leading dimensions are batches.
+_SOLVERS = {f"opentrn.{name}" for name in ("geqrf", "ormqr", "getrf", "eigh", "svd")}
 # In MLIR's text of shardings: an axis and its size, a name, a part of an axis.
 _AXIS = re.compile(r'"([^"]+)"=(\d+)')
 _NAME = re.compile(r'"([^"]+)"')
@@ -101,7 +105,9 @@ class Axes:
         at = 0
         while at < len(names):
             axis, start = self._pieces.get(names[at], (names[at], 1))
-            pieces = [f"{axis}.{each}" for each in self._starts[axis]] if names[at] in self._pieces else [axis]
+            pieces = (
+                [f"{axis}.{each}" for each in self._starts[axis]] if names[at] in self._pieces else [axis]
+            )
             if start != 1 or names[at : at + len(pieces)] != pieces:
                 return False
             at += len(pieces)
@@ -158,6 +164,10 @@ class Shardy:
         for name, function in functions.items():
             if name != "main":
                 function.operation.erase()
+        with self.context:
+            for op in walk(module.operation):
+                if _is_solver(op):
+                    op.attributes[_RULE] = self._ir.Attribute.parse(_rule_of(op))
         return module
 
     def _inline(self, call, body) -> None:
@@ -242,28 +252,29 @@ class Shardy:
             return self._ir.Module.parse(axes.applied(text))
 
     def parts_of_axes(self, module) -> set[tuple[str, int, int]]:
-        return _parts_of_axes(
-            module.operation.get_asm(large_elements_limit=8, print_generic_op_form=True)
-        )
+        return _parts_of_axes(module.operation.get_asm(large_elements_limit=8, print_generic_op_form=True))
 
-    def even_out(self, module, axes: Axes) -> None:
+    def even_out(self, module, axes: Axes) -> bool:
         """Takes from Shardy's shardings what jaxlib 0.10.2 cannot split: uneven dimensions and parts of axes.
 
         Those dimensions stay whole; sdy-insert-explicit-reshards puts exchanges around the ops. Arguments and results
-        of main lose pieces of cut axes too: JAX knows whole axes only.
+        of main lose pieces of cut axes too: JAX knows whole axes only. Whether an op's sharding is another one now.
         """
         sizes = self._axis_sizes(module)
+        changed = False
         with self.context:
             for op in walk(module.operation):
                 if "sdy.sharding" in op.attributes and op.name != "func.func":
                     old = self._sdy.TensorShardingPerValueAttr(op.attributes["sdy.sharding"]).shardings
+                    old = [self._sdy.TensorShardingAttr(each) for each in old]
                     new = [
-                        self._evened(self._sdy.TensorShardingAttr(each), _shape_of(value), sizes)
-                        for each, value in zip(old, op.results)
+                        self._evened(each, _shape_of(value), sizes) for each, value in zip(old, op.results)
                     ]
+                    changed |= any(a is not b for a, b in zip(new, old))
                     if len(new) == len(old):
                         op.attributes["sdy.sharding"] = self._sdy.TensorShardingPerValueAttr.get(new)
             self._even_out_ends(module, sizes, axes)
+        return changed
 
     def _axis_sizes(self, module) -> dict[str, int]:
         meshes = [op for op in walk(module.operation) if op.name == "sdy.mesh"]
@@ -357,6 +368,8 @@ class Shardy:
                 copy = self._ir.Module.parse(asm)
             for op in [op for op in walk(copy.operation) if _number_of(op) in whole]:
                 self._make_whole(op, mesh)
+            for op in [op for op in walk(copy.operation) if _is_solver(op) and _number_of(op) not in whole]:
+                self._join_matrices(op, mesh)
             try:
                 self.apply(copy, *TO_COLLECTIVES)
                 if refused := self._refuse(copy, whole) - whole:
@@ -511,8 +524,46 @@ class Shardy:
             elif "sdy.sharding" in op.attributes:
                 del op.attributes["sdy.sharding"]
 
+    def _join_matrices(self, op, mesh: str) -> None:
+        """Puts reshards before a decomposition, so that its matrices are whole; batches stay cut as its results are."""
+        made = _shardings_of(op)
+        batch = len(_shape_of(op.operands[0])) - 2
+        with self.context, op.location, self._ir.InsertionPoint(op):
+            for i, operand in enumerate(list(op.operands)):
+                rank = len(_shape_of(operand))
+                cut = _dims_of(made[0])[:batch] if made else [""] * batch
+                dims = ", ".join(f"{{{axes}}}" for axes in [*cut, *[""] * (rank - batch)])
+                wanted = self._ir.Attribute.parse(f"#sdy.sharding<@{mesh}, [{dims}]>")
+                op.operands[i] = self._sdy.ReshardOp(operand, wanted).result
+
     def write(self, module) -> bytes:
+        for op in walk(module.operation):
+            if _RULE in op.attributes:
+                del op.attributes[_RULE]
         return self._stablehlo.serialize_portable_artifact(module, VERSION)
+
+
+def _is_solver(op) -> bool:
+    return op.name == "stablehlo.custom_call" and op.attributes["call_target_name"].value in _SOLVERS
+
+
+def _rule_of(op) -> str:
+    """Of a decomposition: leading dimensions of all operands and results are its batches, the others stay whole."""
+    batch = len(_shape_of(op.operands[0])) - 2
+    sizes = _shape_of(op.operands[0])[:batch]
+    values = []
+    for value in (*op.operands, *op.results):
+        inner = _shape_of(value)[batch:]
+        values.append([*range(batch), *range(len(sizes), len(sizes) + len(inner))])
+        sizes += inner
+    names = [chr(ord("i") + n) if n < 18 else f"z_{n - 17}" for n in range(len(sizes))]
+    sides = [
+        ", ".join(f"[{', '.join(names[f] for f in factors)}]" for factors in side)
+        for side in (values[: len(op.operands)], values[len(op.operands) :])
+    ]
+    numbers = ", ".join(f"{name}={size}" for name, size in zip(names, sizes))
+    whole = ", ".join(names[batch:])
+    return f"#sdy.op_sharding_rule<({sides[0]})->({sides[1]}) {{{numbers}}} need_replication={{{whole}}}, custom>"
 
 
 def _is_call_for_all(op) -> bool:
@@ -709,8 +760,10 @@ def answer(shardy: Shardy, code: bytes, to: BinaryIO) -> None:
             if left and not alone and axes.cut(shardy.parts_of_axes(spread)):
                 module = shardy.read(code)
                 continue
-            shardy.even_out(spread, axes)
+            uneven = shardy.even_out(spread, axes)
             send(to, b"s", shardy.shardings(spread).encode())
+            if uneven:
+                send(to, b"u")
             try:
                 send(to, b"l", shardy.write(alone or shardy.to_local(spread)))
                 break

@@ -1,8 +1,7 @@
 """Decompositions on the platform `neuron`: JAX has them for its own platforms only, through LAPACK.
 
 They are custom calls which the compiler expands (src/graph/solver_call.h, src/compiler/expand). `svd` and `polar`
-follow, which JAX builds of these. Outside of `shard_map` Shardy knows nothing of a custom call: matrices that are cut
-among devices are joined in front of it.
+follow, which JAX builds of these. Among devices batches stay cut, and matrices are joined (shardy.py states the rule).
 """
 
 from __future__ import annotations

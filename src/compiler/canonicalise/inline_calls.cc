@@ -91,7 +91,8 @@ bool is_layout_note(const Op& op) {
 
 class Inliner {
  public:
-  Inliner(const Module& module, Function& target) : module_(module), target_(target), ops_max_(kOpsMax) {
+  Inliner(const Module& module, Function& target, ShardingNotes notes)
+      : module_(module), target_(target), notes_(notes), ops_max_(kOpsMax) {
     for (const Function& function : module.functions) ops_max_ += function.op_count();
   }
 
@@ -140,7 +141,8 @@ class Inliner {
   Values clone_op(const Function& source, const Op& op, Values operands, BlockId into,
                   std::vector<ValueId>& map, int depth) {
     if (op.kind == OpKind::call_) return inlined(op, Attr::callee, operands, into, depth);
-    if (is_sharding_note(op) || is_layout_note(op)) return operands;
+    const bool drops_note = notes_ == ShardingNotes::kDropped && is_sharding_note(op);
+    if (drops_note || is_layout_note(op)) return operands;
     if (op.kind == OpKind::custom_call_ && op.string(Attr::call_target_name) == "LayoutConstraint") {
       Fault fault(FaultKind::kNotModelled, "layout",
                   "a value is wanted in another layout than row-major, which is how the device holds arrays",
@@ -190,13 +192,14 @@ class Inliner {
 
   const Module& module_;
   Function& target_;
+  ShardingNotes notes_;
   size_t ops_ = 0, ops_max_;  // visited so far: calls count as well, of functions without ops too
   graph::LocationId call_ = graph::kNoLocation;
 };
 
 }  // namespace
 
-Function inline_calls(const Module& module, const Function& entry) {
+Function inline_calls(const Module& module, const Function& entry, ShardingNotes notes) {
   Function flat(entry.name);
   flat.result_types = entry.result_types;
   flat.result_attributes = entry.result_attributes;
@@ -204,7 +207,7 @@ Function inline_calls(const Module& module, const Function& entry) {
   for (const ValueId value : entry.arguments())
     map[index_of(value)] = flat.add_argument(flat.body(), entry.type(value));
   flat.argument_attributes = entry.argument_attributes;
-  Inliner inliner(module, flat);
+  Inliner inliner(module, flat, notes);
   std::vector<ValueId> returned = inliner.clone(entry, entry.body(), flat.body(), map, 0);
   flat.append(flat.body(), OpKind::return_, std::move(returned), {});
   return flat;

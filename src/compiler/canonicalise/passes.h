@@ -10,9 +10,11 @@
 namespace opentrn::compiler {
 
 // The entry with every call, and every composite that no kernel takes as one op, replaced by its body.
-// After it the function has no call_, no composite_ and no notes on sharding. Input fault for recursion and
-// unknown callees.
-graph::Function inline_calls(const graph::Module& module, const graph::Function& entry);
+// After it the function has no call_, no composite_ and, unless they are kept, no notes on sharding. Input
+// fault for recursion and unknown callees.
+enum class ShardingNotes : bool { kDropped, kKept };
+graph::Function inline_calls(const graph::Module& module, const graph::Function& entry,
+                             ShardingNotes notes = ShardingNotes::kDropped);
 
 // Values of no elements become constants, and results of reductions over no elements their initial values.
 void replace_empty_values(graph::Function& function);

@@ -23,13 +23,6 @@ using graph::ValueId;
 
 namespace {
 
-const std::string& text_of(const Op& op, const char* key) {
-  if (op.extra)
-    if (const auto found = op.extra->find(key); found != op.extra->end())
-      if (const auto* opaque = found->second.get<graph::Opaque>()) return opaque->text;
-  throw Fault(FaultKind::kInput, "sdy.manual_computation", fmt::format("it has no {}", key));
-}
-
 // The first op that needs other devices.
 const Op* first_collective(const Function& function) {
   const Op* found = nullptr;
@@ -54,26 +47,15 @@ const Op* first_collective(const Function& function) {
 
 }  // namespace
 
-bool is_manual_computation(const Op& op) {
-  return op.kind == OpKind::custom_call_ && op.string(Attr::call_target_name) == "sdy.manual_computation";
-}
-
 ManualComputation::ManualComputation(const graph::Module& module, const Function& function, const Op& op,
                                      int64_t devices, const DeviceOptions& options)
     : module_(module), body_("manual_computation"), devices_(devices), host_(options.host) {
   const graph::Block& region = function.block(op.regions[0]);
   body_ = extract(function, std::span(region.ops).first(region.ops.size() - 1), region.arguments,
                   function.op(region.ops.back()).operands);
-  const Meshes meshes = meshes_of(module);
-  const std::vector<std::string> axes = parse_manual_axes(text_of(op, "manual_axes"));
-  for (const Sharding& sharding : parse_shardings(text_of(op, "in_shardings"), meshes))
-    in_.push_back(sharding.restricted_to(axes));
-  for (const Sharding& sharding : parse_shardings(text_of(op, "out_shardings"), meshes))
-    out_.push_back(sharding.restricted_to(axes));
-  if (in_.size() != op.operands.size() || out_.size() != op.results.size())
-    throw Fault(FaultKind::kInput, "sdy.manual_computation",
-                fmt::format("{} shardings for {} operands, {} for {} results", in_.size(), op.operands.size(),
-                            out_.size(), op.results.size()));
+  ManualShardings shardings = manual_shardings(op, meshes_of(module));
+  in_ = std::move(shardings.in);
+  out_ = std::move(shardings.out);
   for (const ValueId value : op.results) result_types_.push_back(function.type(value));
   if (const Op* collective = first_collective(body_)) {
     host_reason_ = fmt::format("{} between devices has no device kernel yet", graph::name(collective->kind));

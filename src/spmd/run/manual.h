@@ -12,11 +12,10 @@
 #include "graph/module.h"
 #include "runtime/model.h"
 #include "spmd/run/device_program.h"
+#include "spmd/sdy_ops.h"
 #include "spmd/sharding.h"
 
 namespace opentrn::spmd {
-
-bool is_manual_computation(const graph::Op& op);
 
 class ManualComputation {
  public:

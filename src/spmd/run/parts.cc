@@ -81,7 +81,7 @@ std::string Parts::to_bytes() const {
     if (outcome.model) artifact.buckets.push_back({{}, *outcome.model});
   }
   append(bytes, reasons);
-  if (partition_) spread = {partition_->local, partition_->problem};
+  if (partition_) spread = {partition_->local, partition_->problem, partition_->uneven ? "uneven" : ""};
   append(bytes, spread);
   append(bytes, partition_ ? partition_->inputs : std::vector<std::string>{});
   append(bytes, partition_ ? partition_->outputs : std::vector<std::string>{});
@@ -93,10 +93,11 @@ Parts Parts::of_bytes(std::string_view bytes) {
   Parts parts;
   parts.loaded_ = true;
   const std::vector<std::string> reasons = take_texts(bytes), spread = take_texts(bytes);
-  Partition partition{take_texts(bytes), take_texts(bytes), "", ""};
-  if (spread.size() == 2) {
+  Partition partition{take_texts(bytes), take_texts(bytes), "", "", false};
+  if (spread.size() == 3) {
     partition.local = spread[0];
     partition.problem = spread[1];
+    partition.uneven = !spread[2].empty();
     parts.partition_ = std::move(partition);
   }
   const std::string container = take_sized(bytes);
