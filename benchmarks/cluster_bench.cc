@@ -1,5 +1,6 @@
 // How long the time of a collective over 100,352 chips takes to predict, and how much memory. Each case is a
-// process of its own. `--all-steps N`: then also the two hierarchies on N times 128 chips, step by step.
+// process of its own. `--all-units`: the first case with all units written out, which takes 2.3 GB.
+// `--all-steps N`: then also the two hierarchies on N times 128 chips, step by step.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -62,6 +63,8 @@ int main(int argc, char** argv) {
   run("6272 instances, 1 rank a chip, meshes", light, Extent::kOneUnit);
   run("6272 instances, LNC 2, as AWS chooses", job_of("trn2.48xlarge", 6272, 128, 2), Extent::kOneUnit);
   run("1568 UltraServers, LNC 2, as AWS chooses", job_of("Trn2 UltraServer", 1568, 32, 2), Extent::kOneUnit);
+  if (argc == 2 && std::strcmp(argv[1], "--all-units") == 0)
+    run("the first one, all units written out", light, Extent::kAllUnits);
   if (argc == 3 && std::strcmp(argv[1], "--all-steps") == 0) {
     const int pod = std::atoi(argv[2]);
     light.units = pod * 8;

@@ -27,7 +27,8 @@ void MachineOptions::add_to(CLI::App& command) {
       .add_option("--instance", instance,
                   "The simulated machine: an instance, an UltraServer or a target (default: "
                   "$NEURON_PLATFORM_TARGET_OVERRIDE, else trn2.48xlarge)")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->check([](const std::string& name) { return std::string(name.empty() ? "an empty name" : ""); });
   command.add_option("-N,--nnodes,--nodes", nodes, "How many of them, joined by EFA (default: 1)")
       ->check(CLI::Range(1, kNodesMax));
   command

@@ -104,12 +104,45 @@ std::vector<std::vector<int64_t>> groups_of(const std::string& function, nb::han
 
 std::vector<std::pair<int64_t, int64_t>> pairs_of(const std::string& function, nb::handle list) {
   std::vector<std::pair<int64_t, int64_t>> pairs;
-  for (nb::handle item : list) {
-    const std::vector<int64_t> pair = to_ints(item);
-    if (pair.size() != 2) wrong_argument(function, "source_target_pairs", item, "a list of pairs of ranks");
-    pairs.emplace_back(pair[0], pair[1]);
+  const auto refuse = [&](nb::handle what) {
+    wrong_argument(function, "source_target_pairs", what, "a list of pairs of ranks");
+  };
+  try {
+    for (nb::handle item : list) {
+      const std::vector<int64_t> pair = to_ints(item);
+      if (pair.size() != 2) refuse(item);
+      pairs.emplace_back(pair[0], pair[1]);
+    }
+  } catch (nb::python_error&) {
+    refuse(list);
   }
   return pairs;
+}
+
+// `read` is to_int or to_ints.
+template <typename Read>
+auto numbers(const std::string& function, std::string_view argument, nb::handle value, Read read) {
+  try {
+    return read(value);
+  } catch (nb::python_error&) {
+    wrong_argument(function, argument, value, "a whole number, or a list of them for several channels");
+  }
+}
+
+bool has_op(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter ||
+         kind == CollectiveKind::kPermuteImplicitReduce;
+}
+
+// The most ranks that a machine of the tables has cores for.
+int most_ranks() {
+  const arch::Tables& tables = arch::default_tables();
+  int most = 1;
+  for (const arch::Instance& instance : tables.instances())
+    most = std::max(most, instance.chips * tables.chip(instance.chip).cores);
+  for (const arch::UltraServer& server : tables.ultraservers())
+    most = std::max(most, server.servers * server.chips_per_server * tables.chip(server.chip).cores);
+  return most;
 }
 
 void collective(const std::string& function, nb::handle srcs, nb::handle dsts, nb::handle groups,
@@ -131,10 +164,15 @@ void collective(const std::string& function, nb::handle srcs, nb::handle dsts, n
       call.pairs = pairs_of(function, option("pairs"));
     else
       call.groups = groups_of(function, groups);
-    if (const nb::object op = option("op"); !op.is_none()) call.op = to_alu_op(op);
-    if (const nb::object dim = option("dim"); !dim.is_none()) call.dim = to_int(dim);
-    if (const nb::object channels = option("channels"); !channels.is_none())
-      call.channels = to_ints(channels);
+    if (const nb::object op = option("op"); !op.is_none())
+      call.op = to_alu_op(op);
+    else if (has_op(call.kind))
+      wrong_argument(function, "op", op, "nl.add, nl.minimum or nl.maximum");
+    const auto int_of = [](nb::handle value) { return to_int(value); };
+    const auto ints_of = [](nb::handle value) { return to_ints(value); };
+    if (options.contains("dim")) call.dim = numbers(function, "collective_dim", option("dim"), int_of);
+    if (options.contains("channels"))
+      call.channels = numbers(function, "channel_ids", option("channels"), ints_of);
     if (const nb::object metadata = option("metadata"); !metadata.is_none()) {
       if (as_tensor(metadata) == nullptr) wrong_argument(function, "metadata_tensor", metadata, "a tensor");
       call.metadata = *as_tensor(metadata);
@@ -142,7 +180,7 @@ void collective(const std::string& function, nb::handle srcs, nb::handle dsts, n
     call.recv_counts_known = PyObject_IsTrue(option("recv_counts_known").ptr()) == 1;
     call.has_rdispls = PyObject_IsTrue(option("has_rdispls").ptr()) == 1;
     if (const nb::object priority = option("priority"); !priority.is_none()) {
-      call.priority = to_int(priority);
+      call.priority = numbers(function, "priority", priority, int_of);
       if (call.priority < 0)
         throw Fault(FaultKind::kProgram, "collectives.priority",
                     fmt::format("{}: priority {}; it is 0 to 3", function, call.priority));
@@ -206,7 +244,9 @@ void bind_collectives(nb::module_& module) {
       .def_prop_ro("count", &Ranks::count)
       .def_prop_ro("cores", &Ranks::cores)
       .def("records", &records);
-  module.def("collective", &collective, "function"_a, "srcs"_a, "dsts"_a, "groups"_a, "options"_a);
+  module.def("collective", &collective, "function"_a, "srcs"_a.none(), "dsts"_a.none(), "groups"_a.none(),
+             "options"_a);
+  module.def("most_ranks", &most_ranks);
   module.def("processing_rank", &processing_rank, "iteration"_a, "groups"_a, "channel"_a);
 }
 

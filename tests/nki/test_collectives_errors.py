@@ -13,7 +13,7 @@ import opentrn.nki.collectives as ncc
 import opentrn.nki.isa as nisa
 import opentrn.nki.language as nl
 from opentrn import nki
-from opentrn.errors import NkiValidationError, NotModelled
+from opentrn.errors import InputError, NkiValidationError, NotModelled
 from tests.ranks import LNC, add_up, copied, data, group_of, hbm, launched, returned
 
 # -- what ends a launch
@@ -273,6 +273,40 @@ def test_limits():
     for rule, match, function in cases:
         text = call(function, x)(f"collectives.{rule}", match)
         assert "test_collectives_errors.py:" in text, text
+
+
+@pytest.mark.parametrize(
+    "label, match, call",
+    [
+        ("collectives.operands", "1 destinations", lambda x, g: ncc.all_reduce(None, [hbm(x)], g, nl.add)),
+        ("collectives.operands", "dsts is empty", lambda x, g: ncc.all_reduce([copied(x)], None, g, nl.add)),
+        ("nki.arguments", "op is .*NoneType", lambda x, g: ncc.all_reduce([copied(x)], [hbm(x)], g, None)),
+        ("nki.arguments", "collective_dim is", lambda x, g: ncc.all_gather([copied(x)], [hbm(x, (8, 4))], g, "0")),
+        ("nki.arguments", "collective_dim is", lambda x, g: ncc.all_gather([copied(x)], [hbm(x, (8, 4))], g, None)),
+        ("nki.arguments", "priority is", lambda x, g: ncc.all_reduce([copied(x)], [hbm(x)], g, nl.add, priority=0.0)),
+        ("nki.arguments", "source_target_pairs", lambda x, g: ncc.collective_permute([copied(x)], [hbm(x)], 5)),
+        ("nki.arguments", "source_target_pairs",
+         lambda x, g: ncc.collective_permute([copied(x)], [hbm(x)], [("a", 1)])),
+        ("nki.arguments", "channel_ids is",
+         lambda x, g: ncc.collective_permute_implicit([[copied(x)]], [[hbm(x)]], g, channel_ids="0")),
+        ("nki.arguments", "iteration_id is None",
+         lambda x, g: ncc.collective_permute_implicit_current_processing_rank_id(None, g)),
+        ("collectives.groups", "list of lists of ranks", lambda x, g: ncc.ReplicaGroup({0: 1})),
+        ("collectives.groups", "list of lists of ranks", lambda x, g: ncc.ReplicaGroup([[0.5, 1]])),
+        ("collectives.groups", "list of lists of ranks", lambda x, g: ncc.ReplicaGroup([[[0, 1]]])),
+    ],
+)  # fmt: skip
+def test_arguments_of_other_types(label, match, call):
+    def kernel(x, group):
+        call(x, group)
+
+    refused(label, kernel, 2, 1, np.ones((4, 4), np.float32), group_of(2), match=match)
+
+
+def test_more_ranks_than_any_machine_has_cores():
+    with pytest.raises(InputError, match="the largest machine has") as caught:
+        nki.simulate(lambda: None, ranks=10**7)
+    assert caught.value.label == "launch.ranks"
 
 
 def test_limits_of_two_cores_and_other_targets():

@@ -7,21 +7,29 @@ stays in that rank's copy; the caller's array is the one of the lowest of these 
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from opentrn.errors import InputError
+from opentrn.nki import _machine
 
 # rank -> keyword arguments of the kernel
 RankInputs = Callable[[int], Mapping[str, Any]]
 
 
 def checked_count(ranks: Any) -> int:
-    """`ranks` as an int of 1 or more. InputError otherwise."""
+    """`ranks` as an int of 1 or more, and no more than the largest machine has cores. InputError otherwise."""
     if isinstance(ranks, bool) or not isinstance(ranks, (int, np.integer)) or ranks < 1:
         raise InputError(f"ranks is {ranks!r}; it is 1 or more", label="launch.ranks")
+    if _machine.core_available():  # else no backend runs several
+        most = importlib.import_module("opentrn._core").most_ranks()
+        if ranks > most:
+            raise InputError(
+                f"ranks is {ranks}, and the largest machine has {most} NeuronCores", label="launch.ranks"
+            )
     return int(ranks)
 
 

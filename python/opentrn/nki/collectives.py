@@ -9,6 +9,7 @@ Source: nki/api/nki/collectives. Rules and values: src/nki/collective.h.
 from __future__ import annotations
 
 import inspect
+import operator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,13 @@ class ReplicaGroup(NKIObject):
     groups: list[list[int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        try:
+            self.groups = [[operator.index(rank) for rank in group] for group in self.groups]
+        except TypeError as error:
+            raise NkiValidationError(
+                f"ReplicaGroup: groups is {self.groups!r}; it is a list of lists of ranks, as in [[0, 1], [2, 3]]",
+                label="collectives.groups",
+            ) from error
         ranks = [rank for group in self.groups for rank in group]
         require(
             len(ranks) == len(set(ranks)),
@@ -218,7 +226,14 @@ def collective_permute_implicit_current_processing_rank_id(
             label="collectives.ranks",
             hint="use the C++ machine: OPENTRN_NKI_BACKEND=core",
         )
-    return nisa.register_alloc(processing_rank(int(iteration_id), groups, int(channel_id)))
+    try:
+        iteration, channel = int(iteration_id), int(channel_id)
+    except (TypeError, ValueError) as error:
+        raise NkiValidationError(
+            f"{function}: iteration_id is {iteration_id!r} and channel_id {channel_id!r}; both are whole numbers",
+            label="nki.arguments",
+        ) from error
+    return nisa.register_alloc(processing_rank(iteration, groups, channel))
 
 
 __getattr__ = missing_name.refuses("nki.collectives", globals())
