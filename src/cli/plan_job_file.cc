@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
+#include "base/text_file.h"
 #include "cli/yaml_reader.h"
 
 namespace opentrn::cli {
@@ -211,10 +212,7 @@ void read_job_file(const std::string& path, PlanOptions& options) {
   const Reader read(path);
   YAML::Node node;
   try {
-    node = YAML::LoadFile(path);
-  } catch (const YAML::BadFile&) {
-    throw Fault(FaultKind::kInput, "plan.file", fmt::format("cannot read '{}'", path),
-                "the path of a job file");
+    node = YAML::Load(read_text_file(path, "plan.file", "the path of a job file"));
   } catch (const YAML::Exception& error) {
     read.refuse(error.mark, fmt::format("no YAML: {}", error.msg), "key: value, indented by blanks");
   }
