@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests import endless
-from tests.alarms import SECONDS
+from tests.alarms import CPU_SECONDS, SECONDS
 from tests.package import PYTHON
 
 KERNELS = endless.__file__
@@ -37,8 +37,6 @@ def start(folder: Path, *words: str, **variables: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-# Processor time that a command may take from the signal to its end: what passes on a machine with nothing else to do.
-CPU_SECONDS = 0.2
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
