@@ -14,6 +14,7 @@
 #include <toml++/toml.h>
 
 #include "arch/closest.h"
+#include "base/text_file.h"
 
 namespace opentrn::arch {
 namespace {
@@ -83,7 +84,26 @@ std::vector<std::pair<std::string, const toml::node*>> in_file_order(const toml:
 
 std::string joined(const std::vector<std::string>& parts) { return fmt::format("{}", fmt::join(parts, ".")); }
 
+// Tables nest as deep as a line has parts of a key, and what is as deep as a file is long has no end on the
+// stack.
+constexpr size_t kLineBytesMost = 4096;
+
+void expect_short_lines(std::string_view text, std::string_view origin) {
+  int line = 1;
+  for (size_t begin = 0; begin < text.size(); ++line) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    if (end - begin > kLineBytesMost) {
+      Fault fault(FaultKind::kInput, "arch.file", fmt::format("a line of {} bytes", end - begin),
+                  fmt::format("at most {}", kLineBytesMost));
+      fault.set_location({std::string(origin), line, ""});
+      throw fault;
+    }
+    begin = end + 1;
+  }
+}
+
 toml::table parse(std::string_view text, std::string_view origin) {
+  expect_short_lines(text, origin);
   try {
     return toml::parse(text, origin);
   } catch (const toml::parse_error& error) {
@@ -238,7 +258,11 @@ void FactTable::add(Fact fact) {
 void FactTable::read(std::string_view text, std::string_view origin) {
   toml::table root = parse(text, origin);
   if (toml::table* sources = root["source"].as_table()) {
-    for (const auto& [id, reference] : *sources) sources_.emplace(id.str(), *reference.value<std::string>());
+    for (const auto& [id, reference] : *sources) {
+      const auto said = reference.value<std::string>();
+      if (!said) throw_malformed(origin, reference, fmt::format("source '{}' is no text", id.str()));
+      sources_.emplace(id.str(), *said);
+    }
     root.erase("source");
   }
   const std::string prefix = text_of(root, "prefix");
@@ -426,11 +450,7 @@ void FactTable::apply_setting(const std::string& setting) {
 }
 
 void FactTable::apply_file(const std::string& path) {
-  std::ifstream stream(path);
-  if (!stream)
-    throw Fault(FaultKind::kInput, "arch.file", fmt::format("cannot read the tables file '{}'", path),
-                "check the path");
-  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  const std::string text = read_text_file(path, "arch.file", "the path of a TOML file");
   // A file of overrides needs no provenance: what it says is the user's assumption.
   const auto apply_table = [&](auto&& self, const toml::table& table, const std::string& prefix) -> void {
     for (const auto& [name, node] : in_file_order(table)) {

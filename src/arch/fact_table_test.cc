@@ -199,7 +199,7 @@ TEST(Overrides, ErrorsNameTheNearestKey) {
   EXPECT_THAT(message_of([] {
                 load_tables({{"/nonexistent.toml"}, {}});
               }),
-              HasSubstr("cannot read the tables file"));
+              HasSubstr("there is no file"));
 }
 
 }  // namespace

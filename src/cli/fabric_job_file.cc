@@ -20,6 +20,7 @@ namespace {
 using collectives::TrainingStep;
 
 constexpr int kDeepest = 8;  // steps within steps
+constexpr int kMostSteps = 20'000;
 constexpr double kPsPerUs = 1e6, kLongestUs = 1e9;
 
 class Reader : public YamlReader {
@@ -71,19 +72,31 @@ collectives::Kind kind_of(const std::string& word) {
   return word == "all_to_all" ? collectives::Kind::kAllToAll : nccom::kind_of(word);
 }
 
-TrainingStep step_of(const Reader& read, const YAML::Node& node, int depth);
+// Where in a job a list of steps stands. An alias stands for all that it names, so steps are counted as they
+// are read.
+struct Place {
+  int depth = 1;
+  int& steps;  // of the job, up to here
+};
 
-std::vector<TrainingStep> steps_of(const Reader& read, const YAML::Node& node, int depth) {
-  if (depth > kDeepest)
+TrainingStep step_of(const Reader& read, const YAML::Node& node, Place place);
+
+std::vector<TrainingStep> steps_of(const Reader& read, const YAML::Node& node, Place place) {
+  if (place.depth > kDeepest)
     read.refuse(node.Mark(), "steps within steps within steps", fmt::format("at most {} deep", kDeepest));
   if (!node.IsSequence() || node.size() == 0)
     read.refuse(node.Mark(), "'steps' is no list", "steps: [{compute: 900us}, {all_reduce: 16MB, over: tp}]");
   std::vector<TrainingStep> steps;
-  for (const auto& each : node) steps.push_back(step_of(read, each, depth));
+  for (const auto& each : node) {
+    if (++place.steps > kMostSteps)
+      read.refuse(each.Mark(), fmt::format("a job of more than {} steps", kMostSteps),
+                  "repeat: 32, and the steps once");
+    steps.push_back(step_of(read, each, place));
+  }
   return steps;
 }
 
-TrainingStep step_of(const Reader& read, const YAML::Node& node, int depth) {
+TrainingStep step_of(const Reader& read, const YAML::Node& node, Place place) {
   TrainingStep step;
   std::map<std::string, Reader::Take> keys = {
       {"name", [&](const YAML::Node& each) { step.name = read.text(each, "name"); }},
@@ -92,7 +105,10 @@ TrainingStep step_of(const Reader& read, const YAML::Node& node, int depth) {
       {"beside", [&](const YAML::Node& each) { step.beside = read.truth(each, "beside"); }},
       {"wait", [&](const YAML::Node& each) { step.waits = read.truth(each, "wait"); }},
       {"repeat", [&](const YAML::Node& each) { step.repeat = read.whole(each, "repeat", 1'000'000); }},
-      {"steps", [&](const YAML::Node& each) { step.steps = steps_of(read, each, depth + 1); }},
+      {"steps",
+       [&](const YAML::Node& each) {
+         step.steps = steps_of(read, each, {place.depth + 1, place.steps});
+       }},
       {"over", [&](const YAML::Node& each) {
          if (!each.IsSequence())
            step.over = {read.text(each, "over")};
@@ -123,6 +139,7 @@ TrainingStep step_of(const Reader& read, const YAML::Node& node, int depth) {
 }
 
 void read_document(const Reader& read, const YAML::Node& node, collectives::TrainingJob& job) {
+  int steps = 0;
   read.mapping(
       node, "a job",
       {{"axes",
@@ -145,7 +162,9 @@ void read_document(const Reader& read, const YAML::Node& node, collectives::Trai
                 {{"name", [&](const YAML::Node& one) { block.name = read.text(one, "name"); }},
                  {"repeat",
                   [&](const YAML::Node& one) { block.repeat = read.whole(one, "repeat", 1'000'000); }},
-                 {"steps", [&](const YAML::Node& one) { block.steps = steps_of(read, one, 1); }}});
+                 {"steps", [&](const YAML::Node& one) {
+                    block.steps = steps_of(read, one, {1, steps});
+                  }}});
             if (block.steps.empty()) read.refuse(each.Mark(), "a block without steps", "steps: [...]");
             if (block.name.empty()) block.name = fmt::format("block {}", job.blocks.size() + 1);
             job.blocks.push_back(std::move(block));

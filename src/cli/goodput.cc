@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/text_file.h"
 #include "cli/commands.h"
 #include "cli/text_table.h"
 #include "planner/goodput/failures_check.h"
@@ -148,15 +149,6 @@ nlohmann::ordered_json json_of(const GoodputOptions& options, const Result& resu
   return out;
 }
 
-std::string text_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in)
-    throw Fault(FaultKind::kInput, "plan.file", fmt::format("cannot read '{}'", path), "the path of a file");
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 void run_goodput(GoodputOptions options, std::ostream& out) {
   const auto tables = options.tables.load();
   if (options.list) {
@@ -168,7 +160,8 @@ void run_goodput(GoodputOptions options, std::ostream& out) {
     return;
   }
   if (!options.check.empty()) {
-    const auto check = planner::check_failures(*tables, text_of(options.check), options.check);
+    const auto check =
+        planner::check_failures(*tables, read_text_file(options.check, "plan.file"), options.check);
     out << (options.json ? planner::failures_json(check) + "\n" : planner::failures_text(check));
     return;
   }

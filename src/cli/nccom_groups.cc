@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fault.h"
+#include "base/text_file.h"
 
 namespace opentrn::cli::nccom {
 
@@ -24,6 +25,7 @@ constexpr std::streamoff kFileBytesMax = 64 << 20;
 }
 
 json read(const std::string& path) {
+  expect_text_file(path, "nccom_test.file", "the path of a JSON file");
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) refuse(fmt::format("{} cannot be read", path), "the path of a JSON file");
   if (file.tellg() > kFileBytesMax) refuse(fmt::format("{} has more than 64 MiB", path), "a smaller file");

@@ -77,7 +77,7 @@ TEST(NccomTest, WhatIsWrongIsSaid) {
   fails({"allr", "-r", "4096"}, "has room for");
   fails({"allr", "-r", "2", "-d", "fp64"}, "no such type");
   fails({"allr", "-r", "2", "-t", "median"}, "no such statistic");
-  fails({"allr", "-r", "2", "--streams-json", "/nowhere.json"}, "cannot be read");
+  fails({"allr", "-r", "2", "--streams-json", "/nowhere.json"}, "there is no file");
 }
 
 }  // namespace

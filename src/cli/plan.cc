@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text_file.h"
 #include "cli/commands.h"
 #include "cli/plan_export.h"
 #include "cli/plan_job_file.h"
@@ -21,28 +22,20 @@
 namespace opentrn::cli {
 namespace {
 
-std::string text_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in)
-    throw Fault(FaultKind::kInput, "plan.file", fmt::format("cannot read '{}'", path), "the path of a file");
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 void print_check(const PlanOptions& options, const arch::Tables& tables, std::ostream& out) {
   if (options.serve.on) {
     planner::compiled::CompiledLayers compiled;
-    const planner::ServeCheck check = planner::check_serving(tables, text_of(options.check), options.check,
-                                                             options.compiled > 0 ? &compiled : nullptr);
+    const planner::ServeCheck check =
+        planner::check_serving(tables, read_text_file(options.check, "plan.file"), options.check,
+                               options.compiled > 0 ? &compiled : nullptr);
     if (options.json)
       out << planner::serve_check_json(check) << "\n";
     else
       out << planner::serve_check_text(check, options.rows);
     return;
   }
-  const planner::Check check =
-      planner::check_rows(tables, planner::read_rows(text_of(options.check), options.check));
+  const planner::Check check = planner::check_rows(
+      tables, planner::read_rows(read_text_file(options.check, "plan.file"), options.check));
   if (options.json)
     out << planner::check_json(check) << "\n";
   else
@@ -154,7 +147,7 @@ void print_plans(const PlanOptions& options, const arch::Tables& tables, std::os
         tables, options.stack.empty() ? planner::default_stack(each.machine.kind) : options.stack);
     each.result = planner::search(job, each.machine, each.stack, search_of(options));
     if (!options.layer_times.empty()) {
-      planner::StatedLayers stated(text_of(options.layer_times), options.layer_times);
+      planner::StatedLayers stated(read_text_file(options.layer_times, "plan.file"), options.layer_times);
       each.recost =
           planner::recost(job, each.machine, each.stack, each.result.best.size(), stated, each.result);
     } else if (options.compiled > 0 && each.machine.kind == planner::Kind::kNeuron) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/text_file.h"
 #include "cli/text_table.h"
 #include "planner/compiled/compiled_layers.h"
 #include "planner/hf_config.h"
@@ -51,6 +52,7 @@ struct ServeLine {
 }
 
 serving::Trace trace_of(const PlanServeOptions& options) {
+  expect_text_file(options.trace, "plan.serve", "a file of requests");
   std::ifstream in(options.trace);
   if (!in || in.peek() == std::ifstream::traits_type::eof())
     refuse(fmt::format("'{}' cannot be read, or is empty", options.trace), "a file of requests");

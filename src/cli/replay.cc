@@ -7,6 +7,7 @@
 #include "arch/arch.h"
 #include "arch/closest.h"
 #include "base/new_file.h"
+#include "base/text_file.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/replay_report.h"
@@ -34,8 +35,8 @@ struct Options {
 };
 
 std::ifstream opened(const std::string& path, const char* label) {
+  expect_text_file(path, label);
   std::ifstream in(path);
-  // A folder opens and cannot be read.
   if (!in || in.peek() == std::ifstream::traits_type::eof())
     throw Fault(FaultKind::kInput, label, fmt::format("'{}' cannot be read, or is empty", path),
                 "the path of a file");

@@ -1,8 +1,6 @@
 #include "cli/yaml_reader.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <filesystem>
 #include <vector>
 
 #include <fmt/format.h>
@@ -10,40 +8,16 @@
 
 #include "arch/closest.h"
 #include "base/fault.h"
+#include "base/text_file.h"
 
 namespace opentrn::cli {
 
-namespace {
-
-constexpr std::uintmax_t kBytesMax = std::uintmax_t{16} << 20;
-
-// Also of a folder, which the standard library opens like a file and then throws.
-std::string why_not_read(const std::string& path) {
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (error || !std::filesystem::exists(status)) return "there is no such file";
-  if (std::filesystem::is_directory(status)) return "it is a folder";
-  if (std::filesystem::is_regular_file(status) && std::filesystem::file_size(path, error) > kBytesMax)
-    return "it has more than 16 MiB";
-  return "";
-}
-
-}  // namespace
-
 YAML::Node YamlReader::load(const std::string& unreadable) const {
-  const auto cannot = [&](const std::string& why) {
-    throw Fault(FaultKind::kInput, unreadable, fmt::format("cannot read '{}': {}", path_, why),
-                "the path of a job file");
-  };
-  if (const std::string why = why_not_read(path_); !why.empty()) cannot(why);
   try {
-    return YAML::LoadFile(path_);
-  } catch (const YAML::BadFile&) {
-    cannot("it cannot be opened");
+    return YAML::Load(read_text_file(path_, unreadable, "the path of a job file"));
   } catch (const YAML::Exception& error) {
     refuse(error.mark, fmt::format("no YAML: {}", error.msg), "key: value, indented by blanks");
   }
-  return {};
 }
 
 void YamlReader::refuse(const YAML::Mark& mark, const std::string& what, const std::string& hint) const {

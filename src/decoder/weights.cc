@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "base/fault.h"
+#include "base/interrupt.h"
 #include "base/thread_pool.h"
 #include "base/utf8.h"
 
@@ -136,7 +137,10 @@ class Loader {
     pool.parallel_for(
         tasks_.size(),
         [&](size_t from, size_t to, int) {
-          for (size_t i = from; i < to; ++i) tasks_[i]();
+          for (size_t i = from; i < to; ++i) {
+            interrupt::poll();
+            tasks_[i]();
+          }
         },
         Split::kAlways);
     return made;
@@ -243,6 +247,7 @@ class Loader {
       tasks_.push_back([this, &from, target, row, count, width]() mutable {
         std::vector<float> values(static_cast<size_t>(width));
         for (int64_t r = row; r < std::min(count, row + kPart); ++r) {
+          interrupt::poll();
           decode_row(from, r, values);
           for (int64_t i = 0; i < width; ++i) target.put(r * width + i, values[static_cast<size_t>(i)]);
         }
@@ -266,6 +271,7 @@ class Loader {
         std::vector<float> values(static_cast<size_t>(kRowsTogether * depth));
         const int64_t last = std::min(count, row + kPart);
         for (int64_t r = row; r < last; r += kRowsTogether) {
+          interrupt::poll();
           const int64_t together = std::min(kRowsTogether, last - r);
           for (int64_t i = 0; i < together; ++i)
             decode_row(from, turned ? interleaved(r + i, config_.head_features) : r + i,

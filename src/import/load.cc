@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text_file.h"
 #include "graph/text/text.h"
 #include "import/hlo.h"
 #include "import/onnx/onnx.h"
@@ -72,9 +73,7 @@ graph::Module load(std::span<const std::byte> bytes, std::string_view filename,
 }
 
 graph::Module load_file(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error))
-    throw Fault(FaultKind::kInput, "import.file", fmt::format("{} is a folder", path), "the model's file");
+  expect_text_file(path, "import.file");
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) throw Fault(FaultKind::kInput, "import.file", fmt::format("{} cannot be opened", path));
   auto bytes = std::make_shared<std::vector<std::byte>>(

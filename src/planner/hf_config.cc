@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "arch/closest.h"
+#include "base/text_file.h"
 
 namespace opentrn::planner {
 namespace {
@@ -302,10 +303,7 @@ Model model_of(const arch::Tables& tables, const std::string& path_or_name) {
                   "the path of a config.json, or a name: `opentrn plan --models`");
     return model_named(tables, path_or_name);
   }
-  std::ifstream in(path_or_name, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  Model model = model_from_config(text.str(), path_or_name);
+  Model model = model_from_config(read_text_file(path_or_name, "plan.model"), path_or_name);
   if (model.name == model.type) model.name = std::filesystem::path(path_or_name).filename().string();
   return model;
 }

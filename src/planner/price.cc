@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "base/text_file.h"
+
 namespace opentrn::planner {
 namespace {
 
@@ -46,14 +48,9 @@ int days_between(const std::string& from, const std::string& to) {
 }
 
 std::shared_ptr<const arch::FactTable> read_prices(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in)
-    throw Fault(FaultKind::kInput, "plan.file", fmt::format("cannot read '{}'", path),
-                "the path of a TOML file");
-  std::stringstream text;
-  text << in.rdbuf();
+  const std::string text = read_text_file(path, "plan.file", "the path of a TOML file");
   auto facts = std::make_shared<arch::FactTable>();
-  facts->read(text.str(), path);
+  facts->read(text, path);
   for (const arch::Fact& fact : facts->all())
     if (const std::string table = fact.key.substr(0, fact.key.find('.'));
         table != "price" && table != "price_history")

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "base/text_file.h"
 #include "isa/executable.h"
 #include "isa/file.h"
 #include "isa/text.h"
@@ -19,6 +20,7 @@ constexpr std::string_view kTextBegin = "opentrn ";  // as isa::to_text() begins
 
 // The file's content where it is text.
 std::optional<std::string> text_in(const std::string& path) {
+  expect_text_file(path, "file.open");
   std::ifstream stream(path, std::ios::binary);
   if (!stream)
     throw Fault(FaultKind::kInput, "file.open", fmt::format("cannot read '{}'", path), "check the path");

@@ -16,6 +16,7 @@
 
 #include "base/fault.h"
 #include "base/random.h"
+#include "base/text_file.h"
 #include "python/unlocked.h"
 #include "server/server.h"
 #include "serving/config.h"
@@ -37,9 +38,8 @@ constexpr const char* kFinishes[] = {"", "stop", "length", "abort", "refused"};
 std::shared_ptr<const serving::StepTimes> times_of(const std::string& linear, const std::string& table) {
   if (!linear.empty()) return serving::LinearTimes::parse(linear);
   if (table.empty()) return nullptr;
+  expect_text_file(table, "serving.times", "a CSV of opentrn step-times");
   std::ifstream file(table);
-  if (!file)
-    throw Fault(FaultKind::kInput, "serving.times", "no file " + table, "a CSV of opentrn step-times");
   return serving::TableTimes::read(file, table);
 }
 

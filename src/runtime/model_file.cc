@@ -461,6 +461,8 @@ Artifact artifact_of(std::string_view bytes, const std::string& name) {
 }
 
 bool is_model_file(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;  // nothing is waited for
   std::ifstream file(path, std::ios::binary);
   char magic[4] = {};
   return file.read(magic, sizeof magic) && std::string_view(magic, sizeof magic) == kMagic;

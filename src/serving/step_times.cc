@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "base/fault.h"
+#include "base/text_file.h"
+#include "base/utf8.h"
 #include "serving/text.h"
 
 namespace opentrn::serving {
@@ -79,14 +81,15 @@ std::unique_ptr<TableTimes> TableTimes::read(std::istream& in, std::string name)
     throw Fault(FaultKind::kInput, "serving.times", fmt::format("{}, line {}: {}", name, number, why), hint);
   };
   int number = 0;
-  while (std::getline(in, line)) {
+  while (next_line(in, line, name, "serving.times")) {
     ++number;
     const std::string_view text = trimmed(line);
     if (text.empty() || text.front() == '#') continue;
     const auto cells = split(text, ',');
     if (number == 1 || (out->rows_.empty() && trimmed(cells[0]) == "program")) {
       if (text != "program,us" && text != "program,us,context_token_us")
-        fail(number, fmt::format("the header is '{}'", text), "program,us or program,us,context_token_us");
+        fail(number, fmt::format("the header is '{}'", printable(text.substr(0, 80))),
+             "program,us or program,us,context_token_us");
       continue;
     }
     if (cells.size() < 2 || cells.size() > 3) fail(number, "not two or three cells", "program,us");

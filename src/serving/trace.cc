@@ -10,6 +10,7 @@
 
 #include "base/fault.h"
 #include "base/interrupt.h"
+#include "base/text_file.h"
 #include "base/utf8.h"
 #include "serving/text.h"
 
@@ -49,7 +50,7 @@ class Reader {
   }
 
   bool next(std::string& line) {
-    if (!std::getline(in_, line)) return false;
+    if (!next_line(in_, line, name_, "serving.trace")) return false;
     ++line_;
     return true;
   }

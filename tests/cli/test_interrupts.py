@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests import endless
-from tests.alarms import SECONDS
+from tests.alarms import CPU_SECONDS, SECONDS
 from tests.package import PYTHON
 
 KERNELS = endless.__file__
@@ -37,8 +37,6 @@ def start(folder: Path, *words: str, **variables: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-# Processor time that a command may take from the signal to its end: what passes on a machine with nothing else to do.
-CPU_SECONDS = 0.2
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -89,10 +87,11 @@ STEPS = "step=500,prefill_token=40,decode_seq=150,context_token=0.02"
         (f"plan {PLANNED}", 4.0),
         ("fabric cluster all_reduce -N 64 --all-steps", 1.5),
         (f"replay --requests 3000000 --rate 100 --linear {STEPS}", 2.5),
+        ("generate smollm2 --max-tokens 999", 2.5),
     ],
-    ids=["plan", "cluster", "replay"],
+    ids=["plan", "cluster", "replay", "generate"],
 )
-def test_sigterm_of_what_the_core_does_alone(folder: Path, words: str, after: float) -> None:
+def test_sigterm_of_the_other_commands(folder: Path, words: str, after: float) -> None:
     status, errors = signalled(
         start(folder, *words.split(), OPENTRN_CACHE=str(folder)), signal.SIGTERM, after
     )

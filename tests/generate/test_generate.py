@@ -96,12 +96,26 @@ def test_the_command_says_text_and_times(model_file: Path, capsys: pytest.Captur
     out, err = capsys.readouterr()
     assert out.endswith("\n")
     assert "first token of" in err and "ms predicted on trn2" in err and "bound by" in err
+    assert err.count("  error band unknown: ") == 1  # of both programs
     words = ["generate", str(model_file), "--prompt", "the", "--prompt", "in", "--max-tokens", "5", "--context", "128"]
     assert cli.main([*words, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert [len(answer["tokens"]) for answer in facts["answers"]] == [5, 5]
     assert {program["name"] for program in facts["programs"]} == {"prefill 1 x 64 / 128", "decode 2 x 128"}
     assert all(program["predicted_us"] > 0 and program["runs"] > 0 for program in facts["programs"])
+    assert all("unknown" in program["band"] for program in facts["programs"])
+
+
+def test_the_command_says_how_far_off_times_may_be(model_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["generate", str(model_file), "--prompt", "the", "--max-tokens", "2", "--context", "128"]
+    words += ["--target", "trn1"]
+    assert cli.main([*words, "--json"]) == 0
+    for program in json.loads(capsys.readouterr().out)["programs"]:
+        low, high = program["band"]["low_ns"], program["band"]["high_ns"]
+        assert low < program["predicted_us"] * 1e3 < high
+    words = ["step-times", str(model_file), "--target", "trn1", "--max-model-len", "64", "--max-num-seqs", "1"]
+    assert cli.main(words) == 0
+    assert "80 % band " in capsys.readouterr().err
 
 
 def test_step_times_are_what_a_replay_reads(

@@ -555,6 +555,8 @@ def print_assumptions(timing: Any) -> None:
 
 def _is_program_file(name: str) -> bool:
     """True for what save_program() writes, in either form."""
+    if not Path(name).is_file():
+        return False  # a FIFO is not waited for
     try:
         with open(name, "rb") as file:
             return file.read(8).startswith((b"OTRN", b"opentrn "))

@@ -68,7 +68,7 @@ def _tokens(model: Any) -> int:
 
 def _times(model: Any, seconds: float) -> str:
     """A line for the first token, for each program, and for this machine."""
-    lines = []
+    lines: list[str] = []
     for answer in model.answers[:1]:
         lines.append(
             f"first token of {answer.prompt_tokens}: {answer.predicted_first_us / 1000:.2f} ms predicted on "
@@ -80,6 +80,8 @@ def _times(model: Any, seconds: float) -> str:
             f"{program.text}: {program.predicted_us / 1000:.2f} ms predicted{each}, bound by {program.bound_by}; "
             f"{program.runs} runs, {program.host_seconds / max(1, program.runs) * 1000:.0f} ms here"
         )
+        if (trust := f"  {program.trust}") not in lines:  # unknown for the same reason: said once
+            lines.append(trust)
     if model.speculate:
         lines.append(f"{model.right} of {model.guessed} guessed tokens were right")
     lines.append(
@@ -116,6 +118,7 @@ def _facts(model: Any, prompts: list[str], seconds: float) -> dict[str, Any]:
                 "instructions": program.instructions,
                 "predicted_us": program.predicted_us,
                 "bound_by": program.bound_by,
+                "band": program.band,
                 "runs": program.runs,
                 "host_s": program.host_seconds,
             }

@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 
 def step_times_command(options: argparse.Namespace) -> int:
     """opentrn step-times MODEL: a CSV of programs, and the command that replays a trace with it."""
-    rows = []
+    rows: list[dict[str, Any]] = []
+    bands: dict[str, str] = {}  # by kind: a program for which it is said
     with Progress(options) as progress:
         progress.begin("reading the model")
         model = _model(options)
         for name, bucket in _programs(model):
             progress.begin(f"timing {name}")
             program = model.program(bucket)
-            rows.append({"program": name, "us": program.predicted_us, "bound_by": program.bound_by})
+            rows.append({"program": name, "us": program.predicted_us, "bound_by": program.bound_by,
+                         "band": program.band})  # fmt: skip
+            bands.setdefault(program.band.get("kind", program.trust), f"{name}: {program.trust}")
     text = "program,us\n" + "".join(f"{row['program']},{row['us']:.3f}\n" for row in rows)
     if options.output:
         try:
@@ -37,7 +40,7 @@ def step_times_command(options: argparse.Namespace) -> int:
         print(json.dumps({"model": str(model.path), "target": model.target, "dtype": model.dtype, "programs": rows}))
     else:
         print(text, end="")
-        print(_replay(model, options), file=sys.stderr)
+        print("\n".join([*bands.values(), _replay(model, options)]), file=sys.stderr)
     return 0
 
 

@@ -64,6 +64,8 @@ class Program:
     instructions: int
     predicted_us: float
     bound_by: str
+    band: dict[str, Any]  # as Timing.band: in which the measured time is expected, or why that is unknown
+    trust: str  # the same as a line of text
     runs: int = 0
     tokens: int = 0
     host_seconds: float = 0.0
@@ -264,8 +266,9 @@ class LanguageModel:
         if bucket not in self.programs:
             timing = self._engine.time(bucket)
             self.programs[bucket] = Program(
-                bucket, self._engine.bucket_text(bucket), self._engine.prepare(bucket), timing.time_us, timing.bound_by
-            )
+                bucket, self._engine.bucket_text(bucket), self._engine.prepare(bucket), timing.time_us, timing.bound_by,
+                timing.band, timing.trust_text().splitlines()[0],
+            )  # fmt: skip
         return self.programs[bucket]
 
     def time(self, bucket: Bucket) -> Any:

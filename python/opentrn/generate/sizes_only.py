@@ -28,11 +28,14 @@ _BYTES = {"bf16": 2, "f16": 2, "f32": 4}
 
 @dataclass(frozen=True)
 class StepTime:
-    """predicted_us: of the device, with what the ranks exchange (collectives_us). bound_by: of a rank's own part."""
+    """predicted_us: of the device, with what the ranks exchange (collectives_us). bound_by: of a rank's own part.
+    band: as Timing.band, in which the measured time is expected, or why that is unknown; trust: a line of it."""
 
     predicted_us: float
     collectives_us: float
     bound_by: str
+    band: dict[str, Any]
+    trust: str
 
 
 class SizesOnly:
@@ -77,7 +80,23 @@ class SizesOnly:
         if few < many:
             device += (self._layers - many) * (device - self._timed(bucket, few).time_us) / (many - few)
         exchange = self._exchange(bucket)
-        return StepTime(device + exchange, exchange, long.bound_by)
+        band = self._band(long, device / long.time_us)
+        if "unknown" in band:
+            trust = f"error band unknown: {band['unknown']}"
+        else:
+            low, high = band["low_ns"] / 1e6, band["high_ns"] / 1e6
+            by = f"{band['runs']} evidence runs of {band['kind']}"
+            trust = f"{100 * band['share']:.0f} % band {low:.4g}-{high:.4g} ms by {by}"
+        return StepTime(device + exchange, exchange, long.bound_by, band, trust)
+
+    def _band(self, timing: Any, scale: float) -> dict[str, Any]:
+        """That of the timed model, for one `scale` times as long."""
+        if self.ranks > 1:
+            return {"unknown": "the evidence of compiled models is of single cores"}
+        band = dict(timing.band)
+        for end in band.keys() & {"low_ns", "high_ns"}:
+            band[end] *= scale
+        return band
 
     def _timed(self, bucket: Bucket, layers: int) -> Any:
         return _core.time_of_config(self._text, self.target, self.dtype, bucket, self.ranks, layers)

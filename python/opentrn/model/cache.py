@@ -29,6 +29,7 @@ from urllib.request import url2pathname
 
 from opentrn import _core
 from opentrn.base.digest import sha256_of
+from opentrn.base.files import shown
 from opentrn.errors import InputError
 
 __all__ = [
@@ -108,6 +109,8 @@ def key_of(text: str | None, path: str, options: Mapping[str, Any]) -> str:
     if text is not None:
         add("text", text)
         return digest.hexdigest()
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise InputError(f"{shown(path)} is no regular file", label="import.file", hint="the path of a file")
     add("suffix", Path(path).suffix)  # which says how the file is read
     if Path(path).suffix != ".onnx":
         add("path", os.path.abspath(path))  # locations of the program name the file
