@@ -5,7 +5,7 @@
 Four trainings step in one process, in turns, from the same parameters with the same batches: eager on the CPU,
 `torch.compile` on the CPU (Inductor, which needs a C++ compiler), eager on the device, compiled on the device. The
 median of all rounds counts, in wall seconds and in CPU seconds of all of this process's threads. Then an op on four
-numbers, whose programs are in the table: microseconds of a call on each device, and their difference.
+numbers, whose programs are in the table: microseconds of processor time of a call on each device, and their difference.
 """
 
 from __future__ import annotations
@@ -87,13 +87,13 @@ def steps(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def call_us(call: Callable[[], Any], calls: int = 2000, repeats: int = 7) -> float:
-    """Microseconds of a call: the fastest of some rounds."""
+    """Microseconds of processor time of a call, all threads: the fastest of some rounds."""
     best = float("inf")
     for _ in range(repeats):
-        began = time.perf_counter()
+        began = time.process_time()
         for _ in range(calls):
             call()
-        best = min(best, time.perf_counter() - began)
+        best = min(best, time.process_time() - began)
     return best / calls * 1e6
 
 

@@ -270,5 +270,68 @@ def lightning() -> None:
     _close(losses["neuron"], losses["cpu"], "Lightning's Trainer")
 
 
+def _titan_files(folder: Path) -> None:
+    """A tokenizer and a text of torchtitan's kinds, which its wheel leaves out."""
+    import json
+
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    text = Path(__file__).read_text()
+    rows = [text[at : at + 600] for at in range(0, len(text) - 600, 200)]
+    (folder / "data").mkdir()
+    (folder / "data" / "part.json").write_text("\n".join(json.dumps({"text": row}) for row in rows))
+    tokenizer = Tokenizer(models.BPE(unk_token="[unk]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel()
+    special = ["[unk]", "<bos>", "<eos>"]
+    tokenizer.train_from_iterator([text], trainers.BpeTrainer(vocab_size=512, special_tokens=special))
+    tokenizer.save(str(folder / "tokenizer.json"))
+    names = {"bos_token": "<bos>", "eos_token": "<eos>", "add_bos_token": True, "add_eos_token": True}
+    (folder / "tokenizer_config.json").write_text(json.dumps(names))
+
+
+def titan() -> None:
+    """torchtitan's llama3_debugmodel, four steps; under torchrun with FSDP2, or tensor parallelism where TP says so.
+
+    Not unmodified: torchtitan 0.3.0 is written for a later torch. What differs is stated line by line.
+    """
+    from torch.nn.attention import flex_attention
+
+    torch.compiler.set_default_backend("neuron")  # its calls of torch.compile name none
+    flex_attention._validate_device = lambda *_: None  # a closed list of torch's own devices
+    if not hasattr(torch.distributed, "set_timeout"):  # torch 2.13 has none: the group keeps its timeout
+        torch.distributed.set_timeout = lambda *_: None
+    from torchtitan.components.metrics import MetricsProcessor
+    from torchtitan.models.llama3.config_registry import llama3_debugmodel
+
+    losses: list[float] = []
+    log = MetricsProcessor.log
+
+    def noted(self: Any, step: int, loss: float, *args: Any, **kwargs: Any) -> None:
+        losses.append(loss)
+        log(self, step, loss, *args, **kwargs)
+
+    MetricsProcessor.log = noted
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _titan_files(folder)
+        config = llama3_debugmodel()
+        config.hf_assets_path, config.dump_folder = name, str(folder / "out")
+        config.dataloader.dataset_path = str(folder / "data")
+        config.training.seq_len, config.training.local_batch_size, config.training.steps = 64, 2, 4
+        config.checkpoint.enable = config.validator.enable = False
+        config.debug.seed, config.activation_checkpoint = 7, None
+        config.parallelism.spmd_backend = "partial_dtensor"  # torch 2.13 refuses the default one, spmd_types
+        config.parallelism.tensor_parallel_degree = tensor = int(os.environ.get("TP", "1"))
+        trainer = config.build()
+        trainer.train()
+        trainer.close()
+    ranks = int(os.environ["WORLD_SIZE"])
+    if os.environ["RANK"] == "0":
+        what = f"tensor parallelism of {tensor}" if tensor > 1 else "FSDP2" if ranks > 1 else "one rank"
+        print(f"RESULT torchtitan, {ranks} ranks, {what}: losses {', '.join(f'{each:.4f}' for each in losses)}")
+        assert len(losses) == 4 and losses[-1] < losses[0]
+    torch.distributed.destroy_process_group()
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()

@@ -27,9 +27,21 @@ LIMIT_S = 900
 # accelerate/test_utils/scripts, each of which asserts what it is about.
 SCRIPTS = ("test_script", "test_sync", "test_ops", "test_distributed_data_loop", "test_ddp_comm_hook", "test_notebook")
 PROGRAMS = (
-    "accelerator", "trainer", "trainer_ranks", "lora", "pipeline", "sft", "diffusion", "lightning",
+    "accelerator", "trainer", "trainer_ranks", "lora", "pipeline", "sft", "diffusion", "lightning", "titan",
 )  # fmt: skip
 SINGLE = ("accelerator", "trainer", "lora", "sft", "diffusion", "lightning")
+
+
+TRITON = "triton==3.9.0"  # which torchtitan imports and nothing here runs; beside the environment, for it alone
+
+
+def triton(folder: Path) -> Path:
+    """The folder that has it; made where it is not there."""
+    place = folder / "triton"
+    if not place.exists():
+        pip = [folder / "bin" / "python", "-m", "pip", "install", "-q", "--no-deps"]
+        subprocess.run([*pip, "--target", place, TRITON], check=True)
+    return place
 
 
 def environment(folder: Path) -> Path:
@@ -67,6 +79,8 @@ def run(python: Path, name: str, ranks: int) -> tuple[bool, str]:
         **os.environ, "OPENTRN_ACTIVATE": "1", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "python")]),
     }  # fmt: skip
+    if name == "titan":
+        stated["PYTHONPATH"] += os.pathsep + str(triton(python.parents[1]))
     try:
         done = subprocess.run(
             command(python, name, ranks), env=stated, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
