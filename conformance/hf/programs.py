@@ -296,7 +296,10 @@ def titan() -> None:
     """
     from torch.nn.attention import flex_attention
 
-    torch.compiler.set_default_backend("neuron")  # its calls of torch.compile name none
+    from opentrn.torch.backend import neuron
+
+    # Its calls of torch.compile are Inductor's, which has no code for the device; so Inductor's options go too.
+    torch._TorchCompileInductorWrapper.__call__ = lambda _, module, inputs: neuron(module, inputs)
     flex_attention._validate_device = lambda *_: None  # a closed list of torch's own devices
     if not hasattr(torch.distributed, "set_timeout"):  # torch 2.13 has none: the group keeps its timeout
         torch.distributed.set_timeout = lambda *_: None

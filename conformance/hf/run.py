@@ -71,7 +71,9 @@ def command(python: Path, name: str, ranks: int) -> list[str]:
     if name in PROGRAMS:
         program = [str(HERE / "programs.py"), name]
         return [str(python), *program] if name in SINGLE else [*launch, *program]
-    return [*launch, "-m", f"accelerate.test_utils.scripts.{name}"]
+    script = ["-m", f"accelerate.test_utils.scripts.{name}"]
+    # A notebook starts its processes itself, as many as ACCELERATE_NUM_PROCESSES says.
+    return [str(python), *script] if name == "test_notebook" else [*launch, *script]
 
 
 def run(python: Path, name: str, ranks: int) -> tuple[bool, str]:
@@ -79,6 +81,8 @@ def run(python: Path, name: str, ranks: int) -> tuple[bool, str]:
         **os.environ, "OPENTRN_ACTIVATE": "1", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "python")]),
     }  # fmt: skip
+    if name == "test_notebook":
+        stated |= {"ACCELERATE_NUM_PROCESSES": str(ranks), "NEURON_RT_NUM_CORES": str(ranks)}
     if name == "titan":
         stated["PYTHONPATH"] += os.pathsep + str(triton(python.parents[1]))
     try:

@@ -19,9 +19,10 @@ struct Accumulators {
   std::bitset<kPartitionsMax> defined;
 };
 
-// Generators by lane, in their power-on state when somebody first asks for them [assumed: as after
-// set_rng_seed(0)]: seeding them takes longer than a small program does, and few programs draw. Threads of
-// one instruction may be the first together.
+// Generators by lane, seeded when somebody first asks for them: that takes longer than a small program does,
+// and few programs draw. Threads of one instruction may be the first together.
+//
+// Power-on state [assumed: as after set_rng_seed(0)].
 template <typename Generator>
 class Generators {
  public:
