@@ -196,10 +196,7 @@ TEST(Overrides, ErrorsNameTheNearestKey) {
               }),
               HasSubstr("'many' is of another kind than the table's '128'"));
   EXPECT_THAT(message_of([] { load_tables({{}, {"chips"}}); }), HasSubstr("is not key=value"));
-  EXPECT_THAT(message_of([] {
-                load_tables({{"/nonexistent.toml"}, {}});
-              }),
-              HasSubstr("there is no file"));
+  EXPECT_THAT(message_of([] { load_tables({{"/nonexistent.toml"}, {}}); }), HasSubstr("there is no file"));
 }
 
 }  // namespace
