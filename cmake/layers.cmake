@@ -65,12 +65,13 @@ endfunction()
 
 # Two thirds of the compiler's time go into headers, so the sources of a target are compiled in batches (CMake's unity
 # build): a build from nothing takes half the processor time. ALONE names the files that a batch cannot hold, because a
-# name of their anonymous namespace stands in another file of the folder too ("redefinition of ..."). Each file must
+# name of their anonymous namespace stands in another file of the folder too ("redefinition of ..."; all of them show
+# with -DOPENTRN_BATCH=1000, so that no batch depends on how many files come before it). Each file must
 # still compile alone: the presets debug, asan-ubsan and tsan build so, and -DOPENTRN_UNITY=OFF does.
 function(opentrn_batches TARGET)
   cmake_parse_arguments(ARG "" "SIZE" "ALONE" ${ARGN})
   if(NOT ARG_SIZE)
-    set(ARG_SIZE 8)
+    set(ARG_SIZE ${OPENTRN_BATCH})
   endif()
   set_target_properties(${TARGET} PROPERTIES
     UNITY_BUILD ${OPENTRN_UNITY} UNITY_BUILD_BATCH_SIZE ${ARG_SIZE}
