@@ -14,8 +14,8 @@ import pytest
 
 # From the signal to the end of what it interrupts. A tenth of it on a quiet core; machines that test are busy.
 SECONDS = 3.0
-# The same in processor time: what passes on a machine with nothing else to do.
-CPU_SECONDS = 0.2
+# The same in processor time of all threads: five to ten times what docs/findings.md measures, for slower processors.
+CPU_SECONDS = 1.0
 
 
 class Alarm(BaseException):
@@ -23,8 +23,11 @@ class Alarm(BaseException):
 
 
 @contextmanager
-def raises_soon(after: float = 0.4) -> Iterator[list[str]]:
-    """The body must be ended by an alarm that goes off `after` seconds; gives where the core stood, once it is over."""
+def raises_soon(after: float = 0.4, cpu_seconds: float = CPU_SECONDS) -> Iterator[list[str]]:
+    """The body must be ended by an alarm that goes off `after` seconds; gives where the core stood, once it is over.
+
+    cpu_seconds: the most processor time that may pass between the two.
+    """
     where: list[str] = []
 
     def ring(number: int, frame: FrameType | None) -> None:
@@ -51,4 +54,4 @@ def raises_soon(after: float = 0.4) -> Iterator[list[str]]:
     where.append(getattr(caught.value, "opentrn_where", ""))
     sampler.join()
     assert ended - begin - after < SECONDS
-    assert cpu - used[0] < CPU_SECONDS
+    assert cpu - used[0] < cpu_seconds

@@ -81,7 +81,8 @@ TEST(FabricJob, WhatIsNoJobIsRefusedWithItsLine) {
   refused("axes: {tp: 16, dp: 4}\nblocks: [{steps: [{compute: 1ms}]}]\n", "axes whose product is 6272");
   refused(kJob, "collectives.unlike_units", {"--taken", "efa@3=0.5"});
   // A folder opens like a file.
-  for (const auto& [path, why] : {std::pair{"/nowhere/job.yaml", "there is no file"}, {"/", "no regular file"}}) {
+  for (const auto& [path, why] :
+       {std::pair{"/nowhere/job.yaml", "there is no file"}, {"/", "no regular file"}}) {
     const Ran ran = run_for_test({"fabric", "job", path});
     EXPECT_EQ(ran.code, 2);
     EXPECT_THAT(ran.err, HasSubstr("fabric.file"));

@@ -33,9 +33,10 @@ TEXT = (
     "dev",
     ".ci/run",
 )
-# C++ sources that are programs, one instruction's body each, or PyTorch's lists registered: no unit with an interface.
+# C++ sources that are programs, one instruction's body each, or PyTorch's registrations: no unit with an interface.
 NO_HEADER = re.compile(
-    r"(^|/)main\.cc$|_test\.cc$|_benchmark\.cc$|_fuzz\.cc$|^src/python/|^src/cli/|^benchmarks/|/instructions/|^src/torch/autocast"
+    r"(^|/)main\.cc$|_test\.cc$|_benchmark\.cc$|_fuzz\.cc$|^src/python/|^src/cli/|^benchmarks/|/instructions/"
+    r"|^src/torch/(autocast|attention|group/ddp_timer)\.cc$"
 )
 
 

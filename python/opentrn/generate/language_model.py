@@ -256,7 +256,8 @@ class LanguageModel:
             for first in range(0, len(tokens), most):
                 rows, bucket, _ = self._pooled.step([(list(tokens[first : first + most]), first, blocks)])
                 if bucket not in self._pooled_us:
-                    self._pooled_us[bucket] = self._pooled.time(bucket).time_us
+                    timing: Any = self._pooled.time(bucket)
+                    self._pooled_us[bucket] = timing.time_us
                 predicted += self._pooled_us[bucket]
             return rows[0] / np.linalg.norm(rows[0]), predicted
 
@@ -264,7 +265,7 @@ class LanguageModel:
     def program(self, bucket: Bucket) -> Program:
         """The compiled step of these sizes, with its predicted time."""
         if bucket not in self.programs:
-            timing = self._engine.time(bucket)
+            timing: Any = self._engine.time(bucket)
             self.programs[bucket] = Program(
                 bucket, self._engine.bucket_text(bucket), self._engine.prepare(bucket), timing.time_us, timing.bound_by,
                 timing.band, timing.trust_text().splitlines()[0],

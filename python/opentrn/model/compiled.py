@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -286,6 +286,34 @@ class CompiledModel:
     def program_text(self) -> str:
         """The program, one instruction per line."""
         return self._loaded.listing()
+
+
+@overload
+def compile(
+    source: str | Path | graph.Module | Any,
+    *,
+    target: str | None = None,
+    dimensions: Mapping[str, int | Sequence[int]] | None = None,
+    strict: bool = False,
+    cache: bool = False,
+    mesh: None = None,
+    shardings: None = None,
+    **options: Any,
+) -> CompiledModel | BucketedModel | StagedModel: ...
+
+
+@overload
+def compile(
+    source: str | Path | graph.Module | Any,
+    *,
+    target: str | None = None,
+    dimensions: Mapping[str, int | Sequence[int]] | None = None,
+    strict: bool = False,
+    cache: bool = False,
+    mesh: Mesh | None = None,
+    shardings: Shardings | None = None,
+    **options: Any,
+) -> ShardedModel: ...
 
 
 @takes_options((*PROGRAM_OPTIONS, "enable_stochastic_rounding"))

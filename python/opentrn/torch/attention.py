@@ -163,7 +163,7 @@ def choose(module: fx.GraphModule) -> None:
 
 def expand(module: fx.GraphModule, table: dict[Any, Callable[..., Any]]) -> None:
     """Writes each op as its formula into the graph. table: of decompositions."""
-    ops = {
+    ops: dict[Any, Callable[..., Any]] = {
         torch.ops.opentrn.attention.default: forward,
         torch.ops.opentrn.attention_backward.default: backward,
     }

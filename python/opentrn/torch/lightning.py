@@ -37,7 +37,7 @@ def _count(devices: Any) -> list[int]:
 
 
 def _accelerator(package: str) -> Any:
-    base = importlib.import_module(f"{package}.accelerators").Accelerator
+    base: Any = importlib.import_module(f"{package}.accelerators").Accelerator
 
     class NeuronAccelerator(base):
         """Simulated NeuronCores."""
