@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -87,13 +88,13 @@ STEPS = "step=500,prefill_token=40,decode_seq=150,context_token=0.02"
         (f"plan {PLANNED}", 4.0),
         ("fabric cluster all_reduce -N 64 --all-steps", 1.5),
         (f"replay --requests 3000000 --rate 100 --linear {STEPS}", 2.5),
-        ("generate smollm2 --max-tokens 999", 2.5),
+        ("generate smollm2 --max-tokens 999 --prompt 'Write a long story about a lighthouse keeper.'", 2.5),
     ],
     ids=["plan", "cluster", "replay", "generate"],
 )
 def test_sigterm_of_the_other_commands(folder: Path, words: str, after: float) -> None:
     status, errors = signalled(
-        start(folder, *words.split(), OPENTRN_CACHE=str(folder)), signal.SIGTERM, after
+        start(folder, *shlex.split(words), OPENTRN_CACHE=str(folder)), signal.SIGTERM, after
     )
     assert status == 143
     assert errors.startswith("opentrn: terminated")
