@@ -44,7 +44,7 @@ def test_slow_functions_are_summed_over_their_cases(tmp_path: Path):
       <testcase classname="tests.cli.test_a" name="test_x[1]" time="1.2"/>
       <testcase classname="tests.cli.test_a" name="test_x[2]" time="1.2"/>
       <testcase classname="tests.cli.test_a.TestGroup" name="test_y" time="2.5"/>
-      <testcase classname="tests.cli.test_a" name="test_z" time="1.9"/>
+      <testcase classname="tests.cli.test_a" name="test_z" time="0.9"/>
     </testsuite></testsuites>""")
     assert testing.slow_functions(report) == ["tests/cli/test_a.py::test_x", "tests/cli/test_a.py::test_y"]
 

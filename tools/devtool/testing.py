@@ -19,10 +19,10 @@ usage: ./dev test [--quick | --record-slow] [pytest arguments]
 Builds, then runs the C++ unit tests, the Python tests and a minute of fuzzing. Arguments go to pytest, which runs
 all of tests/ without any: ./dev test tests/cli -k json
 
---quick        leave out the fuzzing and the Python tests of tests/slow.txt: a tenth of the time
+--quick        leave out the fuzzing and the Python tests of tests/slow.txt: a fifth of the time
 --record-slow  run nothing: write tests/slow.txt from the times of the last whole run (out/pytest.xml)"""
 SLOW = ROOT / "tests" / "slow.txt"
-_SLOW_S = 2.0  # of all cases of a test function together
+_SLOW_S = 1.0  # of all cases of a test function together
 _SLOW_HEAD = f"""\
 # The test functions that took more than {_SLOW_S:g} s, all cases together, on the machine that recorded them.
 # `./dev test --quick` leaves them out; `./dev test --record-slow` writes this file after a whole run.
