@@ -97,11 +97,11 @@ nb::list collectives(const ShardedModel& self) {
 
 std::shared_ptr<ShardedModel> sharded(const graph::Module& module, const std::string& target,
                                       const OptionNames& options, const std::string& mesh_text,
-                                      const std::vector<std::string>& annotation_texts, int lnc) {
+                                      const std::vector<std::string>& annotation_texts) {
   const spmd::Mesh mesh = spmd::parse_mesh(mesh_text);
   std::vector<spmd::Annotation> annotations;
   for (const std::string& text : annotation_texts) annotations.push_back(spmd::parse_annotation(text));
-  const runtime::Settings settings = spmd::devices_of(target, mesh, lnc);
+  const runtime::Settings settings = spmd::devices_of(target, mesh);
   return std::make_shared<ShardedModel>(module, mesh, annotations,
                                         compiler::options_from(settings.generation, options), settings);
 }
@@ -120,8 +120,6 @@ void bind_sharded_models(nb::module_& module) {
                      return list;
                    })
       .def_prop_ro("devices", &ShardedModel::devices)
-      .def_prop_ro("physical_cores_per_core",
-                   [](const ShardedModel& self) { return self.settings().physical_cores_per_core; })
       .def_prop_ro("host_reason", [](const ShardedModel& self) { return self.host_reason(); })
       .def_prop_ro("collectives", collectives)
       .def_prop_ro("argument_bytes", &ShardedModel::argument_bytes)
@@ -138,20 +136,19 @@ void bind_sharded_models(nb::module_& module) {
       "shard_model",
       [](const std::optional<std::string>& text, const std::filesystem::path& path, const std::string& target,
          const Dimensions& dimensions, const OptionNames& options, const std::string& mesh,
-         const std::vector<std::string>& annotations, int lnc) {
+         const std::vector<std::string>& annotations) {
         const Unlocked unlocked;
-        return sharded(module_of(text, path, dimensions), target, options, mesh, annotations, lnc);
+        return sharded(module_of(text, path, dimensions), target, options, mesh, annotations);
       },
-      "text"_a.none(), "path"_a, "target"_a, "dimensions"_a, "options"_a, "mesh"_a, "annotations"_a,
-      "lnc"_a = 0);
+      "text"_a.none(), "path"_a, "target"_a, "dimensions"_a, "options"_a, "mesh"_a, "annotations"_a);
   module.def(
       "shard_graph",
       [](const graph::Module& graph, const std::string& target, const OptionNames& options,
-         const std::string& mesh, const std::vector<std::string>& annotations, int lnc) {
+         const std::string& mesh, const std::vector<std::string>& annotations) {
         const Unlocked unlocked;
-        return sharded(graph, target, options, mesh, annotations, lnc);
+        return sharded(graph, target, options, mesh, annotations);
       },
-      "module"_a, "target"_a, "options"_a, "mesh"_a, "annotations"_a, "lnc"_a = 0);
+      "module"_a, "target"_a, "options"_a, "mesh"_a, "annotations"_a);
 }
 
 }  // namespace opentrn::python

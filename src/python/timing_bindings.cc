@@ -25,6 +25,7 @@
 #include "backend/allocation.h"
 #include "backend/compile.h"
 #include "backend/pair.h"
+#include "base/text_file.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "isa/definitions.h"
@@ -704,6 +705,15 @@ void bind_timing(nb::module_& module) {
         return isa::to_text(*machine.program());
       },
       "machine"_a, "name"_a = "kernel");
+  module.def(
+      "read_text_file",
+      [](const std::filesystem::path& path, const std::string& label, const std::string& hint) {
+        const Unlocked unlocked;
+        return read_text_file(path, label, hint);
+      },
+      "path"_a, "label"_a, "hint"_a,
+      "The text of a regular file, or of a pipe that the shell opened. Raises InputError with the label for "
+      "any other, and for more than 256 MiB.");
   module.def(
       "listing_of_file", [](const std::filesystem::path& path) { return listing_of(path.string()); },
       "path"_a);

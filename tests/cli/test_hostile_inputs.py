@@ -13,6 +13,7 @@ import pytest
 from tests.package import PYTHON
 
 TIMES = ("--linear", "step=500,prefill_token=40,decode_seq=150,context_token=0.02")
+MODEL = str(Path(__file__).parents[2] / "examples" / "mlp.mlir")
 PLAN = ("plan", "Llama-3.1-8B", "--instance", "trn2.48xlarge", "--seq", "8192", "--global-batch", "1024")
 
 
@@ -42,8 +43,9 @@ def refused(folder: Path, *words: str) -> str:
         ("ls", "--tables", "{}"),
         ("compile", "{}"),
         ("opt", "{}"),
+        ("run", MODEL, "--mesh", "tp=2", "--shardings", "{}"),
     ],
-    ids=["trace", "step-times", "job", "prices", "tables", "compile", "opt"],
+    ids=["trace", "step-times", "job", "prices", "tables", "compile", "opt", "shardings"],
 )
 def test_fifos_and_devices_are_not_read(tmp_path: Path, words: tuple[str, ...]) -> None:
     os.mkfifo(tmp_path / "fifo")
@@ -58,6 +60,11 @@ def test_a_fifo_is_no_program(tmp_path: Path, command: str) -> None:
     assert "fifo" in refused(tmp_path, command, "fifo")
     (tmp_path / "f.onnx").symlink_to("fifo")
     assert "no regular file" in refused(tmp_path, command, "f.onnx")
+
+
+def test_a_fifo_is_no_configuration(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "config.json")
+    assert "config.json' is no regular file" in refused(tmp_path, "step-times", "config.json")
 
 
 def test_aliases_of_a_job_are_counted(tmp_path: Path) -> None:

@@ -138,6 +138,9 @@ def test_a_weight_lies_as_it_is_stated_also_where_an_op_takes_it_whole():
         ("tp=4", ["w1"], "spmd.annotation", "NAME=AXES"),
         ("tp=5", None, "spmd.devices", "trn2.3xlarge has 4"),
         (None, {"w1": "tp"}, "spmd.mesh", "without a mesh"),
+        (5, None, "spmd.mesh", "mesh is 5"),
+        ("tp=4", [1], "spmd.annotation", "shardings is [1]"),
+        ("tp=4", {"w1": 5}, "spmd.annotation", "shardings is {'w1': 5}"),
     ],
 )
 def test_wrong_annotations_are_refused_by_name(mesh, shardings, label, says):
@@ -161,6 +164,11 @@ def test_options_that_a_mesh_does_not_have_are_refused(words, tmp_path, capsys):
     path.write_text(MLP)
     assert main([words[0], str(path), *words[1:]]) == INPUT
     assert "--" in capsys.readouterr().err
+
+
+def test_logical_cores_are_those_of_the_environment(monkeypatch):
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "1")
+    assert opentrn.compile(MLP, target="trn2.3xlarge", mesh="tp=8", shardings={"w1": "-,tp"}).devices == 8
 
 
 def test_a_cache_is_refused_for_a_mesh():

@@ -21,6 +21,7 @@ all of tests/ without any: ./dev test tests/cli -k json
 
 --quick        leave out the fuzzing and the Python tests of tests/slow.txt: a fifth of the time
 --record-slow  run nothing: write tests/slow.txt from the times of the last whole run (out/pytest.xml)"""
+_WHOLE = OUT / "pytest.xml"  # pytest's report of all tests
 SLOW = ROOT / "tests" / "slow.txt"
 _SLOW_S = 1.0  # of all cases of a test function together
 _SLOW_HEAD = f"""\
@@ -85,7 +86,8 @@ def run_ctest(folder: Path, preset: str = "release") -> Count:
 def run_pytest(arguments: list[str], env: Mapping[str, str] | None = None) -> Count:
     """Runs the Python tests (tests/, or what `arguments` name); `env` is added to the environment."""
     say("pytest: Python tests")
-    junit = OUT / "pytest.xml"
+    # --record-slow must not take the times of a part for those of all.
+    junit = OUT / ("pytest-part.xml" if arguments else _WHOLE.name)
     OUT.mkdir(exist_ok=True)
     junit.unlink(missing_ok=True)
     jobs = str(len(os.sched_getaffinity(0)))
@@ -126,10 +128,9 @@ def slow_functions(junit: Path) -> list[str]:
 
 def record_slow() -> int:
     """Writes tests/slow.txt from the last run of pytest; the exit status for ./dev test --record-slow."""
-    junit = OUT / "pytest.xml"
-    if not junit.exists():
-        raise DevError(f"no run of pytest is on record in {junit.relative_to(ROOT)}", "run ./dev test first")
-    names = slow_functions(junit)
+    if not _WHOLE.exists():
+        raise DevError(f"no whole run of pytest is on record in {_WHOLE.relative_to(ROOT)}", "run ./dev test first")
+    names = slow_functions(_WHOLE)
     SLOW.write_text(_SLOW_HEAD + "".join(f"{name}\n" for name in names))
     say(f"{SLOW.relative_to(ROOT)}: {len(names)} test functions")
     return 0

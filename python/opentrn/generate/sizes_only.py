@@ -51,9 +51,11 @@ class SizesOnly:
     ) -> None:  # fmt: skip
         self.path, self.target, self.dtype = path, environment.target(target), dtype
         try:
-            self._text = path.read_text(encoding="utf-8")
+            self._text = _core.read_text_file(path, "generate.step_times", "a config.json")
             found = json.loads(self._text)
-        except (OSError, ValueError) as error:
+        except InputError:
+            raise
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{shown(path)}: {error}", label="generate.step_times") from error
         if not isinstance(found, dict):
             raise InputError(f"{shown(path)} is no JSON object", label="generate.step_times")

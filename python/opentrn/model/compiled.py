@@ -310,7 +310,7 @@ def compile(
     dimensions: Mapping[str, int | Sequence[int]] | None = None,
     strict: bool = False,
     cache: bool = False,
-    mesh: Mesh | None = None,
+    mesh: Mesh,
     shardings: Shardings | None = None,
     **options: Any,
 ) -> ShardedModel: ...

@@ -17,8 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from opentrn import _core
+from opentrn.base.files import shown
 from opentrn.base.units import size_text
-from opentrn.errors import InputError
+from opentrn.errors import InputError, InputTypeError
 from opentrn.model.compiled import Port, _bytes_of
 from opentrn.model.random_key import PORT, RandomKeys
 
@@ -32,6 +34,11 @@ def mesh_text(mesh: Mesh) -> str:
     """A mesh in words, "dp=2,tp=4": of text that says it, or of a mapping from axes to numbers of devices."""
     if isinstance(mesh, str):
         return mesh
+    if not isinstance(mesh, Mapping):
+        raise InputTypeError(
+            f"mesh is {mesh!r}; it is text or a mapping", label="spmd.mesh",
+            hint='mesh="dp=2,tp=4" or {"dp": 2, "tp": 4}',
+        )  # fmt: skip
     return ",".join(f"{name}={size}" for name, size in mesh.items())
 
 
@@ -47,11 +54,17 @@ def annotations_of(shardings: Shardings | None) -> list[str]:
         return _annotations_in(shardings)
     if isinstance(shardings, str):
         return [shardings]
-    if isinstance(shardings, Mapping):
-        return [
-            f"{name}={dims if isinstance(dims, str) else _words(dims)}" for name, dims in shardings.items()
-        ]
-    return list(shardings)
+    try:
+        if isinstance(shardings, Mapping):
+            return [f"{name}={dims if isinstance(dims, str) else _words(dims)}" for name, dims in shardings.items()]
+        texts = list(shardings)
+        if all(isinstance(text, str) for text in texts):
+            return texts
+    except TypeError:  # of what has no axes in it
+        pass
+    raise InputTypeError(
+        f"shardings is {shardings!r}", label="spmd.annotation", hint='{"layers.*.wq": "-,tp"}, or ["layers.*.wq=-,tp"]'
+    )
 
 
 def _words(dims: Sequence[str | Sequence[str] | None]) -> str:
@@ -60,9 +73,9 @@ def _words(dims: Sequence[str | Sequence[str] | None]) -> str:
 
 def _annotations_in(path: Path) -> list[str]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = _core.read_text_file(path, "spmd.annotation", "a file of annotations").splitlines()
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is no text: {error}", label="spmd.annotation") from error
+        raise InputError(f"{shown(path)} is no text: {error}", label="spmd.annotation") from error
     return [text for line in lines if (text := line.partition("#")[0].strip())]
 
 

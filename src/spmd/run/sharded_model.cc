@@ -1,5 +1,6 @@
 #include "spmd/run/sharded_model.h"
 
+#include <cstdlib>
 #include <map>
 
 #include <fmt/format.h>
@@ -36,12 +37,11 @@ Literal dense(const Literal& literal) {
 
 }  // namespace
 
-Settings devices_of(const std::string& target, const Mesh& mesh, int physical_cores_per_core) {
+Settings devices_of(const std::string& target, const Mesh& mesh) {
   const auto variable = [&](const char* name) -> std::optional<std::string> {
     if (std::string_view(name) == "NEURON_PLATFORM_TARGET_OVERRIDE") return target;
-    if (std::string_view(name) == "NEURON_LOGICAL_NC_CONFIG" && physical_cores_per_core > 0)
-      return std::to_string(physical_cores_per_core);
-    return std::nullopt;
+    const char* lnc = std::string_view(name) == "NEURON_LOGICAL_NC_CONFIG" ? std::getenv(name) : nullptr;
+    return lnc ? std::optional<std::string>(lnc) : std::nullopt;
   };
   Settings settings = runtime::read_settings(variable);
   const arch::Tables& tables = arch::default_tables();

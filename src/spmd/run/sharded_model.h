@@ -22,9 +22,9 @@
 namespace opentrn::spmd {
 
 // What the devices of a mesh are: of an instance or UltraServer that the target names, else of the smallest
-// machine of its generation that holds them. `physical_cores_per_core`: of a logical core, 0 for the target's
-// own. Input fault "spmd.devices" where the mesh does not fit.
-runtime::Settings devices_of(const std::string& target, const Mesh& mesh, int physical_cores_per_core);
+// machine of its generation that holds them; NEURON_LOGICAL_NC_CONFIG says how many physical cores a logical
+// one has. Input fault "spmd.devices" where the mesh does not fit.
+runtime::Settings devices_of(const std::string& target, const Mesh& mesh);
 
 // Any number of threads.
 class ShardedModel {
