@@ -47,6 +47,17 @@ def test_prefill_and_decode_give_the_logits_of_the_architecture(architecture: st
     assert np.abs(steps - expected[19:]).max() < 2e-4 * np.abs(expected).max()
 
 
+@pytest.mark.parametrize("architecture", ["llama", "qwen3"])
+def test_steps_over_long_contexts_give_the_logits_of_the_architecture(architecture: str, tmp_path: Path) -> None:
+    """Few queries to many keys are a kernel of their own; the keys that a gather brings stay in SBUF for it."""
+    model = Tiny(architecture, context=1024)
+    tokens = [int(t) for t in np.random.default_rng(8).integers(0, 100, 530)]
+    expected = model.logits(tokens)[-2:]
+    engine = _core.decoder_engine(_core.read_gguf(model.write(tmp_path)), "trn2", "f32", 16, 41, [1], [640], [640])
+    *_, last, end = decoded(engine, tokens, list(range(40, 0, -1)), len(tokens) - 2)
+    assert np.abs(np.array([last, end]) - expected).max() < 2e-4 * np.abs(expected).max()
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_folder_of_safetensors_gives_the_bits_of_the_gguf_file(architecture: str, tmp_path: Path) -> None:
     model = Tiny(architecture, tied=architecture != "qwen2")

@@ -22,4 +22,18 @@ std::optional<AttentionOp> attention_of(const Op& op) {
   return made;
 }
 
+bool are_few_queries(int64_t queries, int64_t keys, bool diagonal) {
+  constexpr int64_t kPartitions = 128;
+  return !diagonal && queries <= kFewQueriesMax && keys >= kFewQueriesKeysMin && keys % kPartitions == 0 &&
+         keys / kPartitions * queries * static_cast<int64_t>(sizeof(float)) <= kFewQueriesScoreBytes;
+}
+
+bool takes_few_queries(const graph::Function& function, const Op& op) {
+  const auto attention = attention_of(op);
+  if (!attention) return false;
+  const graph::Type &queries = function.type(op.operands[0]), &keys = function.type(op.operands[1]);
+  return are_few_queries(queries.dim(queries.rank() - 2), keys.dim(keys.rank() - 2),
+                         attention->diagonal.has_value());
+}
+
 }  // namespace opentrn::compiler

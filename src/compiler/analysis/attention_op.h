@@ -33,6 +33,16 @@ struct AttentionOp {
   // [128, 128] fp32: 0 up to the diagonal, -infinity above it; with `diagonal` only.
   std::optional<graph::ValueId> corner;
 };
+
+// Few queries to many keys: keys go over partitions (lowering/attention_decode.cc), and any number of them
+// fits.
+inline constexpr int64_t kFewQueriesMax = 16;
+inline constexpr int64_t kFewQueriesKeysMin = 512;
+// fp32 scores of a head in a partition.
+inline constexpr int64_t kFewQueriesScoreBytes = 16 * 1024;
+bool are_few_queries(int64_t queries, int64_t keys, bool diagonal);
+bool takes_few_queries(const graph::Function& function, const graph::Op& op);
+
 // nullopt when the op is none.
 std::optional<AttentionOp> attention_of(const graph::Op& op);
 

@@ -25,6 +25,7 @@
 #include <tuple>
 
 #include "compiler/analysis/attention_op.h"
+#include "compiler/lowering/attention_operands.h"
 #include "compiler/lowering/lowering.h"
 #include "compiler/lowering/matrix.h"
 
@@ -47,8 +48,6 @@ constexpr int64_t kRowsBytes = 12 * 1024;
 // partitions; more would only let the first keys wait for the last ones.
 constexpr int64_t kTransferBytes = 4 * 1024;
 constexpr int64_t kMaskBytes = 32 * 1024;
-// Results of all heads of a batch that are stored together, where they do not stay in SBUF.
-constexpr int64_t kResultBytes = 24 * 1024;
 // Blocks whose scores are begun before the first of them is summed up: enough to hide that each engine waits
 // for the one before it, which takes longer than the work where there are few keys.
 size_t blocks_ahead(int64_t keys) { return keys <= kPsumBankColumns ? 6 : keys <= kBlockKeys / 2 ? 4 : 2; }
@@ -56,45 +55,6 @@ size_t blocks_ahead(int64_t keys) { return keys <= kPsumBankColumns ? 6 : keys <
 constexpr bool kCopiedByVector[] = {true, false, false, false};
 
 int64_t tiles(int64_t n, int64_t size) { return (n + size - 1) / size; }
-
-int64_t product(std::span<const isa::Dim> dims) {
-  int64_t result = 1;
-  for (const isa::Dim& dim : dims) result *= dim.count;
-  return result;
-}
-
-// Element offset of the `index`-th combination of the dimensions' indices.
-int64_t offset_of(std::span<const isa::Dim> dims, int64_t index) {
-  int64_t offset = 0;
-  for (size_t i = dims.size(); i-- > 0;) {
-    offset += index % dims[i].count * dims[i].step;
-    index /= dims[i].count;
-  }
-  return offset;
-}
-
-// Q, K or V: [outer..., heads..., rows, columns].
-struct Input {
-  View base;  // without dimensions
-  std::vector<isa::Dim> outer, heads;
-  isa::Dim rows, columns;
-
-  Input(const View& view, size_t outer_rank) : base{view.tensor, view.dtype, view.offset, {}} {
-    const auto begin = view.dims.begin();
-    const auto heads_begin = begin + static_cast<std::ptrdiff_t>(outer_rank);
-    outer.assign(begin, heads_begin);
-    heads.assign(heads_begin, view.dims.end() - 2);
-    rows = view.dims.end()[-2];
-    columns = view.dims.back();
-  }
-  // Where the head's first element lies, relative to the outer batch.
-  int64_t head_offset(int64_t head) const { return offset_of(heads, head); }
-  View of_batch(int64_t batch) const {
-    View view = base;
-    view.offset += offset_of(outer, batch);
-    return view;
-  }
-};
 
 class AttentionKernel {
  public:
@@ -108,19 +68,20 @@ class AttentionKernel {
         v_(lowering.view(op.operands[2]), outer_rank_),
         out_(lowering.allocate(op.results[0])),
         arrangement_(lowering.arrangement_of(op.results[0])),
-        heads_(product(q_.heads)),
+        heads_(combinations(q_.heads)),
         queries_(q_.rows.count),
         keys_(k_.rows.count),
         features_(q_.columns.count),
         values_(v_.columns.count),
         dtype_(v_.base.dtype) {
     for (const AttentionOp::Mask& mask : attention_.masks)
-      masks_.push_back({Input(lowering.view(mask.value), outer_rank_), mask.is_predicate, mask.fill, {}});
+      masks_.push_back(
+          {AttentionOperand(lowering.view(mask.value), outer_rank_), mask.is_predicate, mask.fill, {}});
   }
 
   void run() {
     if (out_.element_count() == 0 || keys_ == 0) return;
-    const int64_t batches = product(q_.outer);
+    const int64_t batches = combinations(q_.outer);
     const bool placeable = batches == 1 || queries_ % kPartitions == 0 || queries_ == 64 || queries_ == 32;
     const Arrangement wish = arrangement_;
     if (wish.by_columns && rows_together())
@@ -146,7 +107,7 @@ class AttentionKernel {
 
  private:
   struct Mask {
-    Input input;
+    AttentionOperand input;
     bool is_predicate;
     double fill;
     std::map<std::pair<int64_t, int64_t>, Tile> loaded;  // by element offset and width
@@ -179,8 +140,8 @@ class AttentionKernel {
   using Rows = std::map<std::tuple<isa::TensorId, int64_t, int64_t>, Tile>;
 
   // Up to 128 rows of the head. Heads that lie side by side are loaded together, as long runs.
-  Tile rows_of(const Input& input, int64_t head, int64_t row, int64_t count) {
-    const Matrix alone = head_rows(input, batch_, head);
+  Tile rows_of(const AttentionOperand& input, int64_t head, int64_t row, int64_t count) {
+    const Matrix alone = input.head_rows(batch_, head);
     if (const auto kept = alone.kept(emitter_, row, count, 0, input.columns.count, false)) return *kept;
     if (const auto shared = shared_rows(input, batch_, head, row, count, rows_)) return *shared;
     const int64_t first = input.of_batch(batch_).offset + input.head_offset(head);
@@ -191,8 +152,8 @@ class AttentionKernel {
 
   // Rows of `matrix`, of which `loaded` may hold them: as many blocks of 128 as one transfer brings, from the
   // `row` that was asked for.
-  Tile loaded_rows(const Matrix& matrix, const Input& input, int64_t first, int64_t row, int64_t count,
-                   Rows& loaded) {
+  Tile loaded_rows(const Matrix& matrix, const AttentionOperand& input, int64_t first, int64_t row,
+                   int64_t count, Rows& loaded) {
     const auto key = [&](int64_t r) { return std::make_tuple(input.base.tensor, first, r); };
     if (const auto found = loaded.find(key(row)); found != loaded.end() && found->second.rows == count)
       return found->second;
@@ -213,23 +174,17 @@ class AttentionKernel {
         .first->second;
   }
 
-  static Matrix head_rows(const Input& input, int64_t batch, int64_t head) {
-    View one = input.of_batch(batch);
-    one.offset += input.head_offset(head);
-    return {one, {input.rows}, {input.columns}};
-  }
-
   // The head's columns of rows that are loaded for several heads; nullopt where heads do not lie side by
   // side.
-  std::optional<Tile> shared_rows(const Input& input, int64_t batch, int64_t head, int64_t row, int64_t count,
-                                  Rows& loaded) {
+  std::optional<Tile> shared_rows(const AttentionOperand& input, int64_t batch, int64_t head, int64_t row,
+                                  int64_t count, Rows& loaded) {
     const View base = input.of_batch(batch);
     const int64_t offset = input.head_offset(head), width = input.columns.count;
     const int64_t run = input.rows.step > 0 ? input.rows.step : width;
     const int64_t bytes = tiles(input.rows.count, kPartitions) * width * size_bytes(input.base.dtype);
     const int64_t together = std::max<int64_t>(1, std::min(run / width, kRowsBytes / bytes));
     const bool side_by_side = input.columns.step == 1 && offset % width == 0 && offset < run &&
-                              product(input.heads) > 1 && input.rows.step % width == 0;
+                              combinations(input.heads) > 1 && input.rows.step % width == 0;
     if (!side_by_side || together == 1) return std::nullopt;
     const int64_t first = offset / width / together * together;
     const int64_t heads_there = std::min(together, heads_width(input) / width - first);
@@ -241,11 +196,11 @@ class AttentionKernel {
   }
 
   void load_rows_of(int64_t batch) {
-    for (const Input* input : {&k_, &q_, &v_}) {
+    for (const AttentionOperand* input : {&k_, &q_, &v_}) {
       if (kept_turned(*input, batch, 0, 0, input->rows.count)) continue;
       for (int64_t row = 0; row < input->rows.count; row += kPartitions) {
         const int64_t count = std::min(kPartitions, input->rows.count - row);
-        const Matrix alone = head_rows(*input, batch, 0);
+        const Matrix alone = input->head_rows(batch, 0);
         if (!alone.kept(emitter_, row, count, 0, input->columns.count, false))
           shared_rows(*input, batch, 0, row, count, next_rows_);
       }
@@ -253,7 +208,7 @@ class AttentionKernel {
   }
 
   // Elements from the first head's beginning to the last one's end.
-  static int64_t heads_width(const Input& input) {
+  static int64_t heads_width(const AttentionOperand& input) {
     int64_t last = 0;
     for (const isa::Dim& dim : input.heads) last += (dim.count - 1) * dim.step;
     return last + input.columns.count;
@@ -291,10 +246,10 @@ class AttentionKernel {
   }
 
   // Where a product has left features over partitions already.
-  std::optional<Tile> kept_turned(const Input& input, int64_t batch, int64_t head, int64_t row,
+  std::optional<Tile> kept_turned(const AttentionOperand& input, int64_t batch, int64_t head, int64_t row,
                                   int64_t count) {
     if (!emitter_.residency().is_by_columns(input.base.tensor)) return std::nullopt;
-    return head_rows(input, batch, head)
+    return input.head_rows(batch, head)
         .transposed()
         .kept(emitter_, 0, input.columns.count, row, count, /*first_partition=*/false);
   }
@@ -309,7 +264,8 @@ class AttentionKernel {
   }
 
   // [features, rows] of rows from `row`.
-  Tile turned_rows(const Input& input, int64_t head, int64_t row, int64_t count, const char* name) {
+  Tile turned_rows(const AttentionOperand& input, int64_t head, int64_t row, int64_t count,
+                   const char* name) {
     const int64_t features = input.columns.count;
     if (const auto kept = kept_turned(input, batch_, head, row, count)) return *kept;
     if (input.rows.step == 1 && input.columns.step != 1) {  // as it lies
@@ -376,6 +332,7 @@ class AttentionKernel {
               .first = key == 0,
               .last = key + count == visible,
               .weights = {},
+              .turned = {},
               .values = {},
               .sum = {},
               .rescale = {},
@@ -562,7 +519,7 @@ class AttentionKernel {
   // Results of all heads stand in SBUF until the last one is there.
   bool rows_together() const {
     return heads_ > 1 &&
-           tiles(queries_, kPartitions) * heads_ * values_ * size_bytes(out_.dtype) <= kResultBytes;
+           tiles(queries_, kPartitions) * heads_ * values_ * size_bytes(out_.dtype) <= kAttentionResultBytes;
   }
 
   void store(const Job& job, const Tile& total, const Tile& sum) {
@@ -588,7 +545,7 @@ class AttentionKernel {
   Emitter& emitter_;
   AttentionOp attention_;
   size_t outer_rank_;
-  Input q_, k_, v_;
+  AttentionOperand q_, k_, v_;
   View out_;
   Arrangement arrangement_;
   int64_t heads_, queries_, keys_, features_, values_;
@@ -614,6 +571,7 @@ bool has_attention(const graph::Function&, const Op& op) { return attention_of(o
 
 bool lower_attention(Lowering& lowering, const Op& op) {
   if (!attention_of(op)) return false;
+  if (lower_decode_attention(lowering, op)) return true;
   AttentionKernel(lowering, op).run();
   return true;
 }

@@ -151,6 +151,7 @@ View place_of_update(Lowering& lowering, const graph::Op& op);
 // Kernels: true when the op is theirs and has been lowered.
 void lower_rowwise(Lowering& lowering, int group);
 bool lower_attention(Lowering& lowering, const graph::Op& op);
+bool lower_decode_attention(Lowering& lowering, const graph::Op& op);
 bool lower_gather(Lowering& lowering, const graph::Op& op);
 bool lower_convolution(Lowering& lowering, const graph::Op& op);
 bool lower_scan(Lowering& lowering, const graph::Op& op);

@@ -58,7 +58,17 @@ int64_t prologue_bytes(const Function& function, const Group& group) {
   return 2 * bytes;
 }
 
+// Three chunks of keys and of values, as many turned ones, and what three jobs have of scores and weights.
+int64_t decode_attention_bytes(const Function& function, const Op& op) {
+  constexpr int64_t kChunks = 72 * 1024, kJobs = 3, kHeads = 4;
+  const graph::Type &queries = function.type(op.operands[0]), &keys = function.type(op.operands[1]);
+  const int64_t scores = queries.dim(queries.rank() - 2) * (keys.dim(keys.rank() - 2) / kPartitions);
+  return kChunks + kJobs * kHeads * scores *
+                       (static_cast<int64_t>(sizeof(float)) + element_bytes(function, op.operands[2]));
+}
+
 int64_t attention_bytes(const Function& function, const Op& op) {
+  if (takes_few_queries(function, op)) return decode_attention_bytes(function, op);
   constexpr int64_t kLoadedRows = 24 * 1024, kBlockKeys = 2048, kBlocks = 8;
   const graph::Type& keys = function.type(op.operands[1]);
   const graph::Type& values = function.type(op.operands[2]);

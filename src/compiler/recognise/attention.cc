@@ -272,8 +272,10 @@ class Matcher {
         element == ElementType::kF32 || element == ElementType::kBF16 || element == ElementType::kF16;
     return typed && type(q.value).element() == element && features <= kAttentionFeaturesMax &&
            type(values.value).dim(static_cast<int>(values.free)) <= kAttentionValuesMax &&
-           keys * graph::storage_bytes(element) <= kAttentionKeyBytes && scores.found.scale > 0 &&
-           scores.found.scale <= 1;
+           (keys * graph::storage_bytes(element) <= kAttentionKeyBytes ||
+            are_few_queries(type(q.value).dim(static_cast<int>(q.free)), keys,
+                            scores.found.diagonal.has_value())) &&
+           scores.found.scale > 0 && scores.found.scale <= 1;
   }
 
   // -- building

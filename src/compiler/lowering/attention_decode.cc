@@ -1,0 +1,569 @@
+// Attention of few queries to many keys, the form of a decode step (takes_few_queries of
+// analysis/attention_op.h). Keys go over partitions, so that no instruction works on a few long rows:
+//
+//   for each outer batch, and heads that lie side by side
+//     for each chunk of keys: K [128, blocks, d] as it lies, in long runs
+//       each block of 128 keys turned                      Tensor, copied out by Vector and Scalar in turn
+//       S = K Q^T, [128 keys, queries]                     Tensor
+//       scale and masks, to SBUF [128, queries, blocks]    Vector
+//     M = the largest of a query's scores                  Vector along blocks, Tensor and Vector over
+//     partitions P = exp(S - M), l = its sums over blocks             Scalar for each chunk of keys: V [128,
+//     blocks, e] as it lies
+//       O += P V, [queries, e]                             Tensor
+//     l summed over partitions by a product with ones      Tensor
+//     O / l
+//
+// All scores of a query are there before the first weight is made, so nothing is scaled again.
+//
+// Which 128 keys are a block is free, as long as K, V and the masks agree. In HBM, partition p has keys p n
+// to p n + n - 1 of a chunk of n blocks; where K or V are in SBUF already, a block is 128 keys in order.
+//
+// While the scores of one job (a batch's group of heads) are made, the maximum of the job before it is found,
+// and the results of the one before that: the Tensor engine waits for neither.
+//
+// PSUM: banks 0 and 1 for scores, 2 in quarters for what goes over partitions, 4 to 6 in halves for
+// transposes, 3 and 7 for results.
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "compiler/analysis/attention_op.h"
+#include "compiler/lowering/attention_operands.h"
+#include "compiler/lowering/lowering.h"
+
+namespace opentrn::compiler {
+
+using graph::Op;
+
+namespace {
+
+constexpr int64_t kScoresBanks = 2, kAcrossBank = 2, kTurnedBank = 4, kTurnedHalves = 6;
+constexpr std::array<int64_t, 2> kResultBanks{3, 7};
+constexpr int64_t kHalfBank = 1024, kQuarterBank = 512;
+constexpr int64_t kQuarters = 4;
+// Bytes of a partition that one transfer of keys or values brings: a mebibyte in all, several times what the
+// fixed cost of a transfer is worth (dma_transfer_min_ns of the tables).
+constexpr int64_t kChunkBytes = 8 * 1024;
+
+class DecodeAttention {
+ public:
+  DecodeAttention(Lowering& lowering, const Op& op)
+      : lowering_(lowering),
+        emitter_(lowering.emitter()),
+        attention_(*attention_of(op)),
+        outer_rank_(lowering.function().type(op.operands[0]).rank() > 2 ? 1 : 0),
+        q_(lowering.view(op.operands[0]), outer_rank_),
+        k_(lowering.view(op.operands[1]), outer_rank_),
+        v_(lowering.view(op.operands[2]), outer_rank_),
+        out_(lowering.allocate(op.results[0])),
+        arrangement_(lowering.arrangement_of(op.results[0])),
+        heads_(combinations(q_.heads)),
+        queries_(q_.rows.count),
+        keys_(k_.rows.count),
+        features_(q_.columns.count),
+        values_(v_.columns.count),
+        dtype_(v_.base.dtype) {
+    for (const AttentionOp::Mask& mask : attention_.masks)
+      masks_.push_back(
+          {AttentionOperand(lowering.view(mask.value), outer_rank_), mask.is_predicate, mask.fill});
+    in_order_ = emitter_.residency().is_kept(k_.base.tensor) || emitter_.residency().is_kept(v_.base.tensor);
+    together_ = heads_together();
+    blocks_ = blocks_of_chunk();
+  }
+
+  void run() {
+    if (out_.element_count() == 0) return;
+    const int64_t batches = combinations(q_.outer);
+    if (arrangement_.by_columns && rows_together())
+      emitter_.residency().reserve(out_, batches * queries_, heads_ * values_, arrangement_);
+    else if (batches == 1)
+      emitter_.residency().reserve(out_, batches * queries_, heads_ * values_);
+    ones_ = emitter_.sbuf(kPartitions, kPartitions, DType::kFloat32, "ones");
+    emitter_.memset(ones_, 1.0);
+    for (int64_t batch = 0; batch < batches; ++batch)
+      for (int64_t head = 0; head < heads_; head += together_) add(batch, head);
+    while (!jobs_.empty()) advance();
+  }
+
+ private:
+  struct Mask {
+    AttentionOperand input;
+    bool is_predicate;
+    double fill;
+  };
+
+  // A group of heads of a batch.
+  struct Job {
+    int64_t batch = 0, head = 0, heads = 0;
+    std::vector<Tile> scores, weights;  // of a head: [128, queries * blocks of all chunks]
+    Tile factors, sums;                 // [heads * queries, the same], [128, heads * queries]
+    bool is_weighed = false;
+  };
+
+  int64_t all_blocks() const { return keys_ / kPartitions; }
+  int64_t chunks() const { return all_blocks() / blocks_; }
+
+  // Heads whose keys, and values, are loaded together; all groups are alike, but for the last.
+  int64_t heads_together() const {
+    const int64_t most = values_ <= kPartitions ? kQuarters : 1;
+    int64_t count = std::min(most, heads_);
+    const auto fits = [&](int64_t n) {
+      for (int64_t head = 0; head < heads_; head += n) {
+        const int64_t here = std::min(n, heads_ - head);
+        if (!k_.side_by_side(head, here) || !v_.side_by_side(head, here)) return false;
+      }
+      return true;
+    };
+    while (count > 1 && !fits(count)) --count;
+    return count;
+  }
+
+  // Blocks of 128 keys of one transfer, a divisor of all of them.
+  int64_t blocks_of_chunk() const {
+    const int64_t width = together_ * std::max(features_, values_) * size_bytes(dtype_);
+    int64_t count =
+        std::clamp<int64_t>(std::min(kChunkBytes / width, kPsumBankColumns / queries_), 1, all_blocks());
+    while (all_blocks() % count != 0) --count;
+    return count;
+  }
+
+  // -- operands
+  // Where partitions and blocks have their keys: dimensions of `count` blocks, `step` elements from key to
+  // key.
+  isa::Dim over_partitions(int64_t step) const { return {in_order_ ? step : blocks_ * step, kPartitions}; }
+  isa::Dim over_blocks(int64_t step, int64_t count) const {
+    return {in_order_ ? kPartitions * step : step, count};
+  }
+
+  // Keys or values of a chunk, by block and head of the job: [128, columns].
+  std::vector<std::vector<Tile>> chunk_of(const AttentionOperand& input, const Job& job, int64_t chunk,
+                                          const char* name) {
+    std::vector<std::vector<Tile>> parts = kept_chunk_of(input, job, chunk);
+    if (!parts.empty()) return parts;
+    const int64_t columns = input.columns.count, width = job.heads * columns, step = input.rows.step;
+    View view = input.of_head(job.batch, job.head);
+    view.offset += chunk * blocks_ * kPartitions * step;
+    view.dims = {over_partitions(step), over_blocks(step, blocks_), {input.columns.step, width}};
+    const Tile tile = emitter_.sbuf(kPartitions, blocks_ * width, input.base.dtype, name);
+    emitter_.load(tile, view);
+    for (int64_t block = 0; block < blocks_; ++block)
+      for (auto& of_block = parts.emplace_back(); std::ssize(of_block) < job.heads;)
+        of_block.push_back(tile.column_range((block * job.heads + std::ssize(of_block)) * columns, columns));
+    return parts;
+  }
+
+  // Empty unless all of them are in SBUF.
+  std::vector<std::vector<Tile>> kept_chunk_of(const AttentionOperand& input, const Job& job, int64_t chunk) {
+    if (!in_order_) return {};
+    std::vector<std::vector<Tile>> parts;
+    for (int64_t block = chunk * blocks_; block < (chunk + 1) * blocks_; ++block) {
+      auto& of_block = parts.emplace_back();
+      for (int64_t head = job.head; head < job.head + job.heads; ++head) {
+        const auto kept = input.head_rows(job.batch, head)
+                              .kept(emitter_, block * kPartitions, kPartitions, 0, input.columns.count, true);
+        if (!kept) return {};
+        of_block.push_back(*kept);
+      }
+    }
+    return parts;
+  }
+
+  // Columns apart: rows, which are runs, as columns: [columns, keys of the chunk].
+  bool columns_apart(const AttentionOperand& input) const {
+    return !in_order_ && input.columns.step != 1 && input.rows.step == 1 &&
+           input.columns.count <= kPartitions;
+  }
+  Tile turned_chunk_of(const AttentionOperand& input, const Job& job, int64_t chunk, const char* name) {
+    View view = input.of_head(job.batch, job.head);
+    const int64_t count = blocks_ * kPartitions;
+    view.offset += chunk * count;
+    view.dims = {input.columns, {1, count}};
+    const Tile tile = emitter_.sbuf(input.columns.count, count, input.base.dtype, name);
+    emitter_.load(tile, view);
+    return tile;
+  }
+  // Of a chunk's keys along columns, those of a block.
+  Tile block_of(const Tile& chunk, int64_t block) const {
+    return chunk.patch(block, 1, 0, kPartitions, blocks_);
+  }
+
+  // [features, queries] of each head of the job. Queries of as many batches as there are partitions for are
+  // loaded and turned together.
+  std::vector<Tile> queries_of(const Job& job) {
+    const int64_t of_batch = heads_ * queries_, batches = std::max<int64_t>(1, kPartitions / of_batch);
+    const bool all_heads = of_batch <= kPartitions && q_.heads.size() <= 1 && q_.outer.size() <= 1;
+    const int64_t first = all_heads ? job.batch / batches * batches : job.batch;
+    if (all_heads && panel_batch_ != first) {
+      const int64_t count = std::min(batches, combinations(q_.outer) - first);
+      View view = q_.of_batch(first);
+      for (const isa::Dim& dim : q_.outer) view.dims.push_back({dim.step, count});
+      view.dims.insert(view.dims.end(), q_.heads.begin(), q_.heads.end());
+      view.dims.insert(view.dims.end(), {q_.rows, q_.columns});
+      panel_ = turned_queries(view, count * of_batch);
+      panel_batch_ = first;
+    }
+    std::vector<Tile> result;
+    for (int64_t head = job.head; head < job.head + job.heads; ++head) {
+      if (all_heads) {
+        result.push_back(panel_.column_range((job.batch - first) * of_batch + head * queries_, queries_));
+        continue;
+      }
+      View view = q_.of_head(job.batch, head);
+      view.dims = {q_.rows, q_.columns};
+      result.push_back(turned_queries(view, queries_));
+    }
+    return result;
+  }
+
+  Tile turned_queries(const View& view, int64_t rows) {
+    const Tile loaded = emitter_.sbuf(rows, features_, dtype_, "queries");
+    emitter_.load(loaded, view);
+    const Tile turned = emitter_.sbuf(features_, rows, dtype_, "queries_T");
+    turn(turned, {loaded});
+    return turned;
+  }
+
+  // Tiles of up to 128 columns, turned beside each other into `dst`.
+  void turn(const Tile& dst, const std::vector<Tile>& parts) {
+    const int64_t at_once = std::max<int64_t>(1, kHalfBank / size_bytes(dst.dtype) / parts[0].rows);
+    int64_t column = 0;
+    for (size_t i = 0; i < parts.size(); i += static_cast<size_t>(at_once)) {
+      const size_t end = std::min(parts.size(), i + static_cast<size_t>(at_once));
+      const int64_t width = static_cast<int64_t>(end - i) * parts[0].rows;
+      const Tile turned =
+          emitter_.psum_at(kTurnedBank, next_half_ * kHalfBank, dst.rows, width, dst.dtype, "turned");
+      next_half_ = (next_half_ + 1) % kTurnedHalves;
+      for (size_t p = i; p < end; ++p)
+        emitter_.transpose(turned.column_range(static_cast<int64_t>(p - i) * parts[0].rows, parts[0].rows),
+                           parts[p]);
+      copy_out(dst.column_range(column, width), turned);
+      column += width;
+    }
+  }
+
+  void copy_out(const Tile& dst, const Tile& src) {
+    emitter_.tensor_copy(dst, src, copies_++ % 2 == 0 ? isa::Engine::kScalar : isa::Engine::kVector);
+  }
+
+  // [128, queries, blocks of all chunks] of a mask, or one query's where all are alike. Kept for all heads
+  // that share it.
+  const Tile& mask_of(size_t index, const Job& job, int64_t head) {
+    const AttentionOperand& input = masks_[index].input;
+    const int64_t rows = input.rows.step == 0 ? 1 : queries_;
+    const View view = input.of_head(job.batch, head);
+    const std::pair at{index, view.offset};
+    if (const auto found = loaded_masks_.find(at); found != loaded_masks_.end()) return found->second;
+    if (loaded_masks_.size() >= 2 * masks_.size()) loaded_masks_.clear();
+    const Tile tile = emitter_.sbuf(kPartitions, rows * all_blocks(), input.base.dtype, "mask");
+    for (int64_t row = 0; row < rows; ++row) {
+      View of_row = view;
+      of_row.offset += row * input.rows.step;
+      load_mask(tile.column_range(row * all_blocks(), all_blocks()), of_row, input.columns.step);
+    }
+    return loaded_masks_.emplace(at, tile).first->second;
+  }
+
+  // One query's, [128, blocks of all chunks], of the view's elements `step` apart.
+  void load_mask(const Tile& tile, View view, int64_t step) {
+    const int64_t chunk = blocks_ * kPartitions;
+    if (!in_order_) {
+      view.dims = {over_partitions(step), {chunk * step, chunks()}, over_blocks(step, blocks_)};
+      return emitter_.load(tile, view);
+    }
+    // Single elements on each partition are slow to load: rows are loaded and turned.
+    for (int64_t block = 0; block < all_blocks(); block += kPartitions) {
+      const int64_t count = std::min(kPartitions, all_blocks() - block);
+      const Tile rows = emitter_.sbuf(count, kPartitions, tile.dtype, "mask_rows");
+      View part = view;
+      part.offset += block * kPartitions * step;
+      part.dims = {over_blocks(step, count), over_partitions(step)};
+      emitter_.load(rows, part);
+      const Tile numbers = emitter_.sbuf(count, kPartitions, DType::kFloat32, "mask_numbers");
+      emitter_.tensor_copy(numbers, rows);
+      const Tile turned = across(kPartitions, count, "mask_T");
+      emitter_.transpose(turned, numbers);
+      emitter_.tensor_copy(tile.column_range(block, count), turned);
+    }
+  }
+
+  // -- the order of work
+  void add(int64_t batch, int64_t head) {
+    Job& job = jobs_.emplace_back();
+    job.batch = batch;
+    job.head = head;
+    job.heads = std::min(together_, heads_ - head);
+    advance();
+  }
+
+  // jobs_: of the oldest the results are made, of the one after it the weights, of the newest the scores.
+  void advance() {
+    Job* const newest = jobs_.back().scores.empty() ? &jobs_.back() : nullptr;
+    Job* const weighing = weighing_job();
+    const std::vector<Tile> queries = newest ? queries_of(*newest) : std::vector<Tile>{};
+    for (int64_t chunk = 0; chunk < chunks(); ++chunk) {
+      if (newest) score(*newest, queries, chunk);
+      if (chunk == 0 && weighing) find_largest(*weighing);
+    }
+    if (jobs_.front().is_weighed) {
+      sum_up(jobs_.front());
+      jobs_.pop_front();
+    }
+    if (weighing) weigh(*weighing);
+  }
+
+  Job* weighing_job() {
+    for (Job& job : jobs_)
+      if (!job.scores.empty() && !job.is_weighed) return &job;
+    return nullptr;
+  }
+
+  // The scaled and masked scores of a chunk's keys, for all heads of the job.
+  void score(Job& job, const std::vector<Tile>& queries, int64_t chunk) {
+    if (job.scores.empty())
+      for (int64_t i = 0; i < job.heads; ++i)
+        job.scores.push_back(emitter_.sbuf(kPartitions, queries_ * all_blocks(), DType::kFloat32, "scores"));
+    const bool apart = columns_apart(k_) && job.heads == 1;
+    Tile turned{};
+    std::vector<std::vector<Tile>> parts;
+    if (apart)
+      turned = turned_chunk_of(k_, job, chunk, "keys");
+    else
+      parts = chunk_of(k_, job, chunk, "keys");
+    for (int64_t i = 0; i < job.heads; ++i) {
+      const Tile sums =
+          emitter_.psum_at(next_scores_, 0, kPartitions, queries_ * blocks_, DType::kFloat32, "sums");
+      next_scores_ = (next_scores_ + 1) % kScoresBanks;
+      if (!apart) turned = turned_head(parts, i);
+      for (int64_t block = 0; block < blocks_; ++block)
+        emitter_.matmul(
+            sums.patch(block, 1, 0, queries_, blocks_),
+            apart ? block_of(turned, block) : turned.column_range(block * kPartitions, kPartitions),
+            queries[static_cast<size_t>(i)], false);
+      take_scores(job, i, chunk, sums);
+    }
+  }
+
+  // [features, blocks of 128 keys] of one head.
+  Tile turned_head(const std::vector<std::vector<Tile>>& parts, int64_t head) {
+    std::vector<Tile> of_head;
+    for (const std::vector<Tile>& of_block : parts) of_head.push_back(of_block[static_cast<size_t>(head)]);
+    const Tile turned = emitter_.sbuf(features_, blocks_ * kPartitions, dtype_, "keys_T");
+    turn(turned, of_head);
+    return turned;
+  }
+
+  // Columns of all queries at the chunk's blocks: of a tile of all chunks' blocks.
+  Tile of_chunk(const Tile& tile, int64_t chunk, int64_t query_step) const {
+    return tile.patch(chunk * blocks_, queries_, query_step, blocks_, 1);
+  }
+
+  // Out of PSUM: raw where one predicate chooses, as its fill can be divided by the scale, which `weigh` then
+  // multiplies with.
+  bool scales_late() const { return masks_.empty() || (masks_.size() == 1 && masks_[0].is_predicate); }
+
+  void take_scores(Job& job, int64_t i, int64_t chunk, const Tile& sums) {
+    const Tile& scores = job.scores[static_cast<size_t>(i)];
+    const Tile here = of_chunk(scores, chunk, all_blocks());
+    if (masks_.empty()) return emitter_.tensor_copy(here, sums);
+    if (scales_late()) {
+      if (chunk == 0) emitter_.memset(scores, std::max(masks_[0].fill / attention_.scale, -kLargest));
+      return emitter_.copy_where(here, sums, mask_part(0, job, job.head + i, chunk));
+    }
+    Tile result = sums;
+    double scale = attention_.scale;
+    for (size_t m = 0; m < masks_.size(); ++m) {
+      const Tile part = mask_part(m, job, job.head + i, chunk);
+      const Tile next = m + 1 == masks_.size()
+                            ? here
+                            : emitter_.sbuf(kPartitions, queries_ * blocks_, DType::kFloat32, "masked");
+      if (masks_[m].is_predicate) {
+        const Tile scaled = emitter_.sbuf(kPartitions, queries_ * blocks_, DType::kFloat32, "scaled");
+        emitter_.tensor_scalar(AluOp::kMultiply, scaled, result, scale);
+        emitter_.memset(next, masks_[m].fill);
+        emitter_.copy_where(next, scaled, part);
+      } else {
+        emitter_.scalar_tensor_tensor(AluOp::kMultiply, scale, AluOp::kAdd, next, result, part);
+      }
+      result = next;
+      scale = 1.0;
+    }
+  }
+
+  Tile mask_part(size_t index, const Job& job, int64_t head, int64_t chunk) {
+    const bool alike = masks_[index].input.rows.step == 0;
+    return of_chunk(mask_of(index, job, head), chunk, alike ? 0 : all_blocks());
+  }
+
+  Tile query_of(const Tile& tile, int64_t query) const {
+    return tile.column_range(query * all_blocks(), all_blocks());
+  }
+
+  Tile across(int64_t rows, int64_t columns, const char* name) {
+    const int64_t quarter = next_quarter_;
+    next_quarter_ = (next_quarter_ + 1) % kQuarters;
+    return emitter_.psum_at(kAcrossBank, quarter * kQuarterBank, rows, columns, DType::kFloat32, name);
+  }
+
+  // The largest score of each query: over blocks, then, turned, over partitions.
+  void find_largest(Job& job) {
+    const int64_t columns = job.heads * queries_;
+    const Tile of_partitions = emitter_.sbuf(kPartitions, columns, DType::kFloat32, "largest");
+    for (int64_t i = 0; i < job.heads; ++i)
+      for (int64_t query = 0; query < queries_; ++query)
+        emitter_.reduce(AluOp::kMaximum, of_partitions.column_range(i * queries_ + query, 1),
+                        query_of(job.scores[static_cast<size_t>(i)], query));
+    const Tile turned = across(columns, kPartitions, "largest_T");
+    emitter_.transpose(turned, of_partitions);
+    const Tile largest = emitter_.sbuf(columns, 1, DType::kFloat32, "largest_of_all");
+    emitter_.reduce(AluOp::kMaximum, largest, turned);
+    // What is infinite would be NaN beside the zeros of the identity.
+    const Tile shift = emitter_.sbuf(columns, 1, DType::kFloat32, "shift");
+    emitter_.tensor_scalar(AluOp::kMaximum, -kLargest, AluOp::kMultiply,
+                           scales_late() ? -attention_.scale : -1.0, shift, largest);
+    job.factors = emitter_.sbuf(columns, columns, DType::kFloat32, "factors");
+    emitter_.tensor_scalar(AluOp::kMultiply, job.factors, identity(columns), shift);
+  }
+
+  // [size, size], of a constant of the program.
+  Tile identity(int64_t size) {
+    constexpr int64_t kMost = kQuarters * kFewQueriesMax;
+    if (!identity_) {
+      std::vector<std::byte> bytes(kMost * kMost * sizeof(float));
+      auto* const numbers = reinterpret_cast<float*>(bytes.data());
+      for (int64_t i = 0; i < kMost; ++i) numbers[i * kMost + i] = 1.0F;
+      const graph::Type square = graph::Type::tensor(graph::ElementType::kF32, {kMost, kMost});
+      identity_ = emitter_.sbuf(kMost, kMost, DType::kFloat32, "identity");
+      emitter_.load(*identity_, lowering_.constant(graph::Literal(square, std::move(bytes))));
+    }
+    return identity_->row_range(0, size).column_range(0, size);
+  }
+
+  // The largest ones on all partitions, the weights and their sums over blocks.
+  void weigh(Job& job) {
+    const int64_t columns = job.heads * queries_;
+    const Tile spread = across(kPartitions, columns, "spread");
+    emitter_.matmul(spread, ones_.row_range(0, columns), job.factors, false);
+    const Tile shift = emitter_.sbuf(kPartitions, columns, DType::kFloat32, "shift");
+    emitter_.tensor_copy(shift, spread);
+    job.sums = emitter_.sbuf(kPartitions, columns, DType::kFloat32, "sums");
+    for (int64_t i = 0; i < job.heads; ++i) {
+      const Tile weights = emitter_.sbuf(kPartitions, queries_ * all_blocks(), dtype_, "weights");
+      for (int64_t query = 0; query < queries_; ++query) {
+        const int64_t column = i * queries_ + query;
+        emitter_.activation_sum(ActivationFunction::kExp, query_of(weights, query),
+                                query_of(job.scores[static_cast<size_t>(i)], query),
+                                scales_late() ? attention_.scale : 1.0, shift.column_range(column, 1), true,
+                                job.sums.column_range(column, 1));
+      }
+      job.weights.push_back(weights);
+    }
+    job.is_weighed = true;
+  }
+
+  // O and l of all heads of the job.
+  void sum_up(const Job& job) {
+    const Tile results = emitter_.psum_at(kResultBanks[next_result_], 0, queries_, job.heads * values_,
+                                          DType::kFloat32, "results");
+    next_result_ = 1 - next_result_;
+    for (int64_t chunk = 0; chunk < chunks(); ++chunk) {
+      const auto values = columns_apart(v_) && job.heads == 1 ? turned_values(job, chunk)
+                                                              : chunk_of(v_, job, chunk, "values");
+      for (int64_t i = 0; i < job.heads; ++i)
+        for (int64_t block = 0; block < blocks_; ++block)
+          emitter_.matmul(results.column_range(i * values_, values_),
+                          weights_at(job, i, chunk * blocks_ + block),
+                          values[static_cast<size_t>(block)][static_cast<size_t>(i)], chunk + block > 0);
+    }
+    const Tile sums = across(queries_, job.heads, "sums");
+    for (int64_t i = 0; i < job.heads; ++i)
+      emitter_.matmul(sums.column_range(i, 1), job.sums.column_range(i * queries_, queries_),
+                      ones_.column_range(0, 1), false);
+    const Tile divisors = emitter_.sbuf(queries_, job.heads, DType::kFloat32, "divisors");
+    emitter_.tensor_copy(divisors, sums);
+    for (int64_t i = 0; i < job.heads; ++i)
+      divide(job, job.head + i, results.column_range(i * values_, values_), divisors.column_range(i, 1));
+  }
+
+  // [128, queries] of a block.
+  Tile weights_at(const Job& job, int64_t head, int64_t block) const {
+    return job.weights[static_cast<size_t>(head)].patch(block, 1, 0, queries_, all_blocks());
+  }
+
+  // As chunk_of, of values whose columns lie apart.
+  std::vector<std::vector<Tile>> turned_values(const Job& job, int64_t chunk) {
+    const Tile rows = turned_chunk_of(v_, job, chunk, "values_rows");
+    const Tile turned = emitter_.sbuf(kPartitions, blocks_ * values_, dtype_, "values");
+    std::vector<Tile> parts;
+    std::vector<std::vector<Tile>> result;
+    for (int64_t block = 0; block < blocks_; ++block) {
+      parts.push_back(block_of(rows, block));
+      result.push_back({turned.column_range(block * values_, values_)});
+    }
+    turn(turned, parts);
+    return result;
+  }
+
+  void divide(const Job& job, int64_t head, const Tile& total, const Tile& sum) {
+    const int64_t row = job.batch * queries_, width = heads_ * values_, first = head * values_;
+    if (const auto place = emitter_.residency().place(out_.tensor, row, queries_)) {
+      emitter_.tensor_scalar(AluOp::kDivide, place->column_range(first, values_), total, sum);
+      return;
+    }
+    const bool together = rows_together();
+    if (!together || head == 0)
+      rows_ = emitter_.sbuf(queries_, together ? width : values_, out_.dtype, "attention");
+    emitter_.tensor_scalar(AluOp::kDivide, rows_.column_range(together ? first : 0, values_), total, sum);
+    if (together && head + 1 < heads_) return;
+    if (emitter_.residency().is_by_columns(out_.tensor))
+      return emitter_.residency().turn_in(out_.tensor, row, 0, rows_);
+    const View base{out_.tensor, out_.dtype, out_.offset + row * width + (together ? 0 : first), {}};
+    Matrix(base, {{width, queries_}}, {{1, rows_.columns}}).store(emitter_, rows_, 0, 0);
+  }
+  bool rows_together() const { return heads_ * values_ * size_bytes(out_.dtype) <= kAttentionResultBytes; }
+
+  static constexpr double kLargest = std::numeric_limits<float>::max();
+
+  Lowering& lowering_;
+  Emitter& emitter_;
+  AttentionOp attention_;
+  size_t outer_rank_;
+  AttentionOperand q_, k_, v_;
+  View out_;
+  Arrangement arrangement_;
+  int64_t heads_, queries_, keys_, features_, values_;
+  DType dtype_;
+  std::vector<Mask> masks_;
+  bool in_order_ = false;  // blocks are 128 keys in order
+  int64_t together_ = 1, blocks_ = 1;
+
+  Tile ones_{}, rows_{};
+  Tile panel_{};  // [features, queries of several batches], from this batch on
+  int64_t panel_batch_ = -1;
+  std::optional<Tile> identity_;
+  std::map<std::pair<size_t, int64_t>, Tile> loaded_masks_;  // by mask and first element
+  std::deque<Job> jobs_;
+  int64_t next_half_ = 0, next_scores_ = 0, next_quarter_ = 0, copies_ = 0;
+  size_t next_result_ = 0;
+};
+
+}  // namespace
+
+// Heads that share keys, which the other kernel turns once, and keys that a product has left turned.
+static bool long_rows_are_better(Lowering& lowering, const Op& op) {
+  const View keys = lowering.view(op.operands[1]);
+  if (keys.dims.end()[-2].count * size_bytes(keys.dtype) > kAttentionKeyBytes) return false;
+  if (lowering.emitter().residency().is_by_columns(keys.tensor)) return true;
+  return std::any_of(keys.dims.begin(), keys.dims.end() - 2,
+                     [](const isa::Dim& dim) { return dim.step == 0 && dim.count > 1; });
+}
+
+bool lower_decode_attention(Lowering& lowering, const Op& op) {
+  if (!takes_few_queries(lowering.function(), op) || long_rows_are_better(lowering, op)) return false;
+  DecodeAttention(lowering, op).run();
+  return true;
+}
+
+}  // namespace opentrn::compiler
