@@ -1,10 +1,12 @@
 #include "decoder/program.h"
+#include "compiler/analysis/attention_op.h"
 
 #include <map>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "compiler/analysis/attention_op.h"
 #include "graph/builder.h"
 
 namespace opentrn::decoder {
@@ -260,35 +262,67 @@ class StepBuilder {
     const int64_t n = bucket_.sequences, t = bucket_.tokens, s = bucket_.context;
     const int64_t groups = config_.kv_heads, shared = config_.heads / groups,
                   features = config_.head_features;
-    const bool alone = t == 1;
-    // [n, groups, tokens, shared, context]; without tokens where there is one, the form in which the compiler
-    // finds attention (recognise/attention.cc).
-    const Dims scores_dims = alone ? Dims{n, groups, shared, s} : Dims{n, groups, t, shared, s};
-    const int64_t last = alone ? 3 : 4;
-    const Dims columns = alone ? Dims{0, 1, 2} : Dims{0, 1, 2, 3};
-    const ValueId queries =
-        builder_.reshape(q, alone ? Dims{n, groups, shared, features} : Dims{n, t, groups, shared, features});
-    ValueId scores = dot(queries, alone ? Dims{0, 1} : Dims{0, 2}, last, keys, {0, 2}, 3, scores_dims);
+    if (t == 1) {
+      const ValueId queries = builder_.reshape(q, {n, groups, shared, features});
+      const ValueId weights = softmax(dot(queries, {0, 1}, 3, keys, {0, 2}, 3, {n, groups, shared, s}),
+                                      builder_.reshape(seen(), {n, s}), {0, 3});
+      return builder_.reshape(dot(weights, {0, 1}, 3, values, {0, 2}, 1, {n, groups, shared, features}),
+                              {rows_, config_.query_features()});
+    }
+    if (is_one_kernel()) {
+      const ValueId queries = builder_.reshape(q, {n, t, config_.heads, features});
+      const ValueId weights =
+          softmax(dot(queries, {0, 2}, 3, of_every_head(keys), {0, 2}, 3, {n, config_.heads, t, s}), seen(),
+                  {0, 2, 3});
+      const ValueId made =
+          dot(weights, {0, 1}, 3, of_every_head(values), {0, 2}, 1, {n, config_.heads, t, features});
+      return builder_.reshape(builder_.transpose(made, {0, 2, 1, 3}), {rows_, config_.query_features()});
+    }
+    const ValueId queries = builder_.reshape(q, {n, t, groups, shared, features});
+    const ValueId weights =
+        softmax(dot(queries, {0, 2}, 4, keys, {0, 2}, 3, {n, groups, t, shared, s}), seen(), {0, 2, 4});
+    const ValueId made = dot(weights, {0, 1}, 4, values, {0, 2}, 1, {n, groups, t, shared, features});
+    return builder_.reshape(builder_.transpose(made, {0, 2, 1, 3, 4}), {rows_, config_.query_features()});
+  }
+
+  // The compiler finds attention in this form (recognise/attention.cc). Where it does not, keys that are
+  // repeated for every head would be written out.
+  bool is_one_kernel() const {
+    return config_.attention_cap == 0 &&
+           bucket_.context * graph::storage_bytes(element_) <= compiler::kAttentionKeyBytes &&
+           config_.head_features <= compiler::kAttentionFeaturesMax;
+  }
+
+  // [sequences, context, kv_heads, features], repeated for the heads that share them.
+  ValueId of_every_head(ValueId keys) {
+    const int64_t shared = config_.heads / config_.kv_heads;
+    if (shared == 1) return keys;
+    const Dims dims = builder_.type(keys).dims_vector();
+    const ValueId repeated =
+        builder_.broadcast_in_dim(keys, {dims[0], dims[1], dims[2], shared, dims[3]}, {0, 1, 2, 4});
+    return builder_.reshape(repeated, {dims[0], dims[1], dims[2] * shared, dims[3]});
+  }
+
+  // [sequences, tokens, context]: whether a token sees a position.
+  ValueId seen() const { return config_.is_windowed(layer_) ? window_mask_ : mask_; }
+
+  // Over the last dimension, of scaled scores where `seen`, whose dimensions are those of `places`.
+  ValueId softmax(ValueId scores, ValueId seen, Dims places) {
+    const Dims dims = builder_.type(scores).dims_vector();
+    const auto last = static_cast<int64_t>(dims.size()) - 1;
+    Dims columns;
+    for (int64_t i = 0; i < last; ++i) columns.push_back(i);
     scores = scaled(scores, config_.score_scale());
     if (config_.attention_cap != 0) scores = capped(scores, config_.attention_cap);
-    ValueId seen = config_.is_windowed(layer_) ? window_mask_ : mask_;
-    if (alone) seen = builder_.reshape(seen, {n, s});
-    const ValueId mask = builder_.broadcast_in_dim(seen, scores_dims, alone ? Dims{0, 3} : Dims{0, 2, 4});
-    scores = builder_.add(OpKind::select_,
-                          {mask, scores, builder_.splat(Type::tensor(kReal, scores_dims), kMasked)});
+    const ValueId mask = builder_.broadcast_in_dim(seen, dims, std::move(places));
+    scores =
+        builder_.add(OpKind::select_, {mask, scores, builder_.splat(Type::tensor(kReal, dims), kMasked)});
     const ValueId largest = builder_.reduce(OpKind::maximum_, scores, {last});
-    const ValueId raised =
-        builder_.add(OpKind::exponential_,
-                     {builder_.add(OpKind::subtract_,
-                                   {scores, builder_.broadcast_in_dim(largest, scores_dims, columns)})});
+    const ValueId raised = builder_.add(
+        OpKind::exponential_,
+        {builder_.add(OpKind::subtract_, {scores, builder_.broadcast_in_dim(largest, dims, columns)})});
     const ValueId sum = builder_.reduce(OpKind::add_, raised, {last});
-    const ValueId shares =
-        narrow(builder_.add(OpKind::divide_, {raised, builder_.broadcast_in_dim(sum, scores_dims, columns)}));
-    Dims result = scores_dims;
-    result.back() = features;
-    ValueId made = dot(shares, {0, 1}, last, values, {0, 2}, 1, std::move(result));
-    if (!alone) made = builder_.transpose(made, {0, 2, 1, 3, 4});
-    return builder_.reshape(made, {rows_, config_.query_features()});
+    return narrow(builder_.add(OpKind::divide_, {raised, builder_.broadcast_in_dim(sum, dims, columns)}));
   }
 
   ValueId feed_forward(ValueId x) {

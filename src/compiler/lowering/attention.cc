@@ -385,7 +385,7 @@ class AttentionKernel {
       const Tile scores = scores_of(job, turned, r * kScoreColumns);
       const Tile part = masked(job, scores, r * kScoreColumns);
       emitter_.tensor_scalar_max(AluOp::kMultiply, scaled.column_range(r * kScoreColumns, part.columns), part,
-                                 masks_.empty() ? attention_.scale : 1.0,
+                                 scales_late() ? attention_.scale : 1.0,
                                  {.begins = r == 0,
                                   .first = r == 0 ? least : std::nullopt,
                                   .negated = r + 1 == regions ? std::optional(shift) : std::nullopt});
@@ -425,8 +425,20 @@ class AttentionKernel {
                            corner_.row_range(0, job.rows).column_range(from - corner, to - from));
   }
 
-  // The scaled scores with every mask, in SBUF; the scores themselves without masks.
+  // Where a predicate is the only mask, its fill is divided by the scale in place of multiplying all scores
+  // first.
+  bool scales_late() const { return masks_.empty() || (masks_.size() == 1 && masks_[0].is_predicate); }
+
+  // The scaled scores with every mask, in SBUF; what the scale is still missing of if it comes late.
   Tile masked(const Job& job, const Tile& scores, int64_t begin) {
+    if (masks_.empty()) return scores;
+    if (scales_late()) {
+      const Tile chosen = emitter_.sbuf(job.rows, scores.columns, DType::kFloat32, "masked");
+      constexpr double kLargest = std::numeric_limits<float>::max();
+      emitter_.memset(chosen, std::max(masks_[0].fill / attention_.scale, -kLargest));
+      emitter_.copy_where(chosen, scores, mask_tile(masks_[0], job, job.key + begin, scores.columns));
+      return chosen;
+    }
     Tile result = scores;
     double scale = attention_.scale;
     for (Mask& mask : masks_) {
