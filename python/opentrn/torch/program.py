@@ -112,9 +112,20 @@ class Program:
         settings = self.settings
         check(self.emitted.text.encode(), arrays, settings.target, **settings.of_program())
 
+    def _core(self) -> int | None:
+        """The core that holds the results; None of a program whose tensors are the host's."""
+        place = self.emitted.place
+        if place is None:
+            return None
+        from opentrn.torch import process_group
+
+        return process_group.core_of(place.index or 0)
+
     def _run(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
         if self._loaded is not None:
-            self._loaded.run_at([each.data_ptr() for each in inputs], [each.data_ptr() for each in outputs])
+            self._loaded.run_at(
+                [each.data_ptr() for each in inputs], [each.data_ptr() for each in outputs], self._core()
+            )
             return
         assert self._module is not None
         types = self._module.functions[self._module.entry].arguments
