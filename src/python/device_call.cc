@@ -17,7 +17,8 @@ using namespace nb::literals;
 
 namespace {
 
-// The logical cores of PyTorch's devices in this process. Never destroyed: tensors may outlive static objects.
+// The logical cores of PyTorch's devices in this process. Never destroyed: tensors may outlive static
+// objects.
 std::vector<int>& held_cores() {
   static auto* cores = new std::vector<int>;
   return *cores;

@@ -67,7 +67,21 @@ def _add_monitor(commands: Any) -> None:
     )
     exporter.add_argument("--port", type=int, default=8000, help="(default: %(default)s)")
     exporter.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="(default: %(default)s)")
+    exporter.add_argument("--enable-k8s-info", action="store_true",
+                          help="ask the kubelet which pods hold the cores, and pass the reports on")  # fmt: skip
+    _add_pod_resources(exporter)
     exporter.set_defaults(command=_prometheus)
+    cloudwatch = commands.add_parser(
+        "neuron-monitor-cloudwatch", help="send the reports on standard input to Amazon CloudWatch"
+    )
+    cloudwatch.add_argument("--namespace", metavar="NAME", required=True, help="of the metrics")
+    cloudwatch.add_argument("--region", metavar="NAME", required=True, help="as in us-west-2")
+    cloudwatch.set_defaults(command=_cloudwatch)
+    k8s_info = commands.add_parser(
+        "neuron-monitor-k8s-info", help="put the pods that hold devices into the reports on standard input"
+    )
+    _add_pod_resources(k8s_info)
+    k8s_info.set_defaults(command=_k8s_info)
     statsd = commands.add_parser(
         "neuron-monitor-statsd", help="send the reports on standard input to a StatsD server"
     )
@@ -79,6 +93,22 @@ def _add_monitor(commands: Any) -> None:
     statsd.add_argument("--tags", choices=("none", "datadog"), default="none",
                         help="labels in the names (default), or as tags of DogStatsD")  # fmt: skip
     statsd.set_defaults(command=_statsd)
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0.1 <= value <= 86400:
+        raise argparse.ArgumentTypeError(f"{text}: from 0.1 to 86400 seconds")
+    return value
+
+
+def _add_pod_resources(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--period", metavar="SECONDS", type=_seconds, default=15.0,
+                        help="how often the kubelet is asked (default: 15)")  # fmt: skip
+    parser.add_argument("--socket", metavar="FILE", type=Path,
+                        default=Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
+                        help="of the kubelet (default: %(default)s)")  # fmt: skip
+    _add_instance(parser)
 
 
 def _add_top(commands: Any) -> None:
@@ -185,7 +215,23 @@ def _monitor(options: argparse.Namespace) -> int:
 def _prometheus(options: argparse.Namespace) -> int:
     from opentrn.tools.prometheus import run
 
-    return run(options.port, options.host)
+    if not options.enable_k8s_info:
+        return run(options.port, options.host)
+    from opentrn.tools.kubernetes.k8s_info import Kubelet
+
+    return run(options.port, options.host, Kubelet(options.socket, options.period, options.instance).info)
+
+
+def _cloudwatch(options: argparse.Namespace) -> int:
+    from opentrn.tools.cloudwatch import run
+
+    return run(options.namespace, options.region)
+
+
+def _k8s_info(options: argparse.Namespace) -> int:
+    from opentrn.tools.kubernetes.k8s_info import run
+
+    return run(options.socket, options.period, options.instance)
 
 
 def _statsd(options: argparse.Namespace) -> int:

@@ -12,11 +12,10 @@ import torch
 from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
 
-from opentrn import _core
 from opentrn import graph as stablehlo
 from opentrn.base import notices
 from opentrn.errors import NotModelled
-from opentrn.torch import attention, decompositions, ranges, skipped, usage
+from opentrn.torch import attention, compile_cache, decompositions, ranges, skipped, usage
 from opentrn.torch.emitter import Emitted, emit
 from opentrn.torch.registry import NoDeviceForm
 from opentrn.torch.settings import Settings
@@ -43,9 +42,13 @@ class Program:
         if not emitted.outputs:
             return
         try:
-            self._loaded = _core.compile_model(
-                emitted.text, f"<{name}>", settings.target, {}, settings.compiler_options()
-            )
+            options = settings.compiler_options()
+            compile_cache.keep(emitted.text, settings.target, options)
+            if compile_cache.only_collects():
+                self.host_reason = "NEURON_EXTRACT_GRAPHS_ONLY is set"
+                self._module = stablehlo.parse(emitted.text)
+                return
+            self._loaded = compile_cache.compile_model(emitted.text, f"<{name}>", settings.target, options)
             self._loaded.set_stochastic_rounding(settings.rounding_seed)
             notices.tell_narrowing(name, self._loaded.narrowing)
         except NotModelled as fault:
