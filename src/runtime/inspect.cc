@@ -67,9 +67,11 @@ struct ProgramFacts {
 };
 
 struct Recorder {
-  explicit Recorder(InspectOptions given) : options(std::move(given)), born(fork_generation()) {}
+  explicit Recorder(InspectOptions given)
+      : options(std::move(given)), settings(settings_of_environment()), born(fork_generation()) {}
 
   const InspectOptions options;
+  const Settings settings;  // asked now: when the process ends, tables are gone
   const uint64_t born;
   ForkSafeMutex mutex;
   std::map<int, Ring> rings;          // by core
@@ -219,11 +221,10 @@ std::string write_all(Recorder& from) {
     if (!content.empty()) write_file(folder / name, content);
   uint64_t dropped = 0;
   for (const auto& [core, ring] : from.rings) dropped += ring.dropped;
-  const Settings settings = settings_of_environment();
   const Json info{
       {"format", "opentrn-inspect-1"},      {"is_simulation", true},
       {"session_id", from.options.session}, {"pid", getpid()},
-      {"instance_type", settings.target},   {"logical_neuroncore_config", settings.physical_cores_per_core},
+      {"instance_type", from.settings.target},   {"logical_neuroncore_config", from.settings.physical_cores_per_core},
       {"events_dropped", dropped},          {"device_profiles_left_out", from.profiles_left_out}};
   write_file(folder / "trace_info.json", info.dump(1) + "\n");
   if (from.options.system_profile)

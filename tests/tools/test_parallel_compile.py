@@ -132,7 +132,7 @@ def test_operations_are_analysed(tmp_path, environment):
     result = json.loads((output / "result.json").read_text())
     ((graph_facts),) = result["graphs"].values()
     assert result["unsupported"] == []
-    assert graph_facts["operations"] == [{"op": "cosine", "count": 1, "unsupported": 0, "emulated": 0}]
+    assert graph_facts["operations"] == [{"op": "stablehlo.cosine", "count": 1, "unsupported": 0, "emulated": 0}]
     assert not (tmp_path / "cache").exists()  # of this run alone
 
 

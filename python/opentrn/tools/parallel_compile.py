@@ -130,11 +130,12 @@ class _Outcome:
 
 
 def _options_of(graph: Path) -> tuple[str | None, dict[str, str]]:
-    """(target or None, options). ValueError for a file that is damaged."""
-    stated = json.loads((graph.parent / "options.json").read_text())
+    """(target or None, options). InputError for a file that is damaged."""
+    file = graph.parent / "options.json"
+    stated = json.loads(file.read_text())
     target, options = stated.get("target"), stated.get("options", {})
     if not isinstance(target, str | None) or not isinstance(options, dict):
-        raise ValueError(f"{graph.parent / 'options.json'} is damaged")
+        raise _refuse(f"{file} is damaged", "neuron_parallel_compile --command clean")
     return target, {str(key): str(value) for key, value in options.items()}
 
 

@@ -16,9 +16,11 @@ def each(program: str, take: Callable[[dict[str, Any]], None]) -> int:
     while line := sys.stdin.readline(_LINE_BYTES_MAX):
         try:
             report = json.loads(line)
-            if not isinstance(report, dict):
-                raise TypeError(line[:1])
-            take(report)
+            is_report = isinstance(report, dict)
+            if is_report:
+                take(report)
         except _NO_REPORT:
+            is_report = False
+        if not is_report:
             print(f"{program}: a line that is no report is passed over", file=sys.stderr)
     return 0

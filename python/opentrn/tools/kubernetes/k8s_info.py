@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from opentrn import _core
+from opentrn.errors import InputError
 from opentrn.tools import reports
 from opentrn.tools.kubernetes.messages import classes_of, grpc_module
 
@@ -77,7 +78,11 @@ class Kubelet:
     """Asks the kubelet at most once in `period` seconds."""
 
     def __init__(self, socket: Path, period: float, instance: str = "") -> None:
-        """Raises MissingModule without grpcio."""
+        """Raises InputError for a period that is none, MissingModule without grpcio."""
+        if not 0.1 <= period <= 86400:
+            raise InputError(
+                f"--period {period:g}", label="tools.kubernetes", hint="from 0.1 to 86400 seconds"
+            )
         grpc_module()
         self._socket, self._period = socket, period
         self._machine = _core.machine_facts(instance)
