@@ -246,7 +246,8 @@ def test_capture_executes_with_given_inputs(compiled_mlp, tmp_path, capsys):
     assert main([*capture, "--disable-profile", *words[:2]]) == 0 and not (tmp_path / "p.ntff").exists()
     capsys.readouterr()
     for wrong, message in ((["input0"], "has no file"), (["weather", words[1]], "no input 'weather'"),
-                           ([words[0], str(compiled_mlp)], "mlp.neuron"), (["--num-exec", "0"], "--num-exec 0")):  # fmt: skip
+                           ([words[0], str(compiled_mlp)], "mlp.neuron"),
+                           (["--num-exec", "0"], "--num-exec 0")):  # fmt: skip
         assert main([*capture, *wrong]) == 2
         assert message in capsys.readouterr().err
 

@@ -154,7 +154,7 @@ def _execute(model: CompiledModel, asked: Capture, folder: Path) -> list[Path]:
         sums = [zlib.crc32(np.ascontiguousarray(each).tobytes()) for each in outputs]
         first = first or sums
         if asked.compare and sums != first:
-            raise _refuse(f"execution {number + 1} gives other values than the first", hint="the program draws random numbers")
+            raise _refuse(f"execution {number + 1} gives other values than the first", hint="it draws random numbers")
     written = []
     for port, value in zip(model.outputs, outputs):
         for suffix, wanted in ((".npy", asked.save_npy), ("", asked.save_raw)):
@@ -351,7 +351,10 @@ _Tables = dict[str, tuple[list[tuple[str, str, bool, str]], list[dict[str, Any]]
 
 
 def write_tables(tables: _Tables, folder: Path) -> list[Path]:
-    """TABLE.parquet of (fields, rows) each. Raises MissingModule without pyarrow, InputError for a folder that cannot be."""
+    """TABLE.parquet of (fields, rows) each.
+
+    Raises MissingModule without pyarrow, InputError for a folder that cannot be.
+    """
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -380,6 +383,8 @@ def write_tables(tables: _Tables, folder: Path) -> list[Path]:
             written.append(path)
     except OSError as error:
         raise _refuse(f"{error.filename or folder}: {error.strerror or error}") from error
+    except (OverflowError, pa.ArrowException) as error:  # a number or a text where the schema has none
+        raise _refuse(f"the profile is damaged: {error}") from error
     return written
 
 

@@ -250,7 +250,7 @@ def groups_of(text: str, option: str) -> list[str]:
     fields = [part for part in text.split(",") if part]
     if unknown := [name for name in fields if name not in _GROUPS]:
         raise _refuse(
-            f"{option} {unknown[0][:40]!r}", f"a simulated device knows {', '.join(_GROUPS)}; threads and workers it does not"
+            f"{option} {unknown[0][:40]!r}", f"a simulated device knows {', '.join(_GROUPS)}; no threads and workers"
         )
     if not fields:
         raise _refuse(f"{option} names nothing", f"of {', '.join(_GROUPS)}")

@@ -132,9 +132,13 @@ class _Outcome:
 def _options_of(graph: Path) -> tuple[str | None, dict[str, str]]:
     """(target or None, options). InputError for a file that is damaged."""
     file = graph.parent / "options.json"
-    stated = json.loads(file.read_text())
-    target, options = stated.get("target"), stated.get("options", {})
-    if not isinstance(target, str | None) or not isinstance(options, dict):
+    try:
+        stated = json.loads(file.read_bytes())
+        target, options = stated.get("target"), stated.get("options", {})
+        good = isinstance(target, str | None) and isinstance(options, dict)
+    except (ValueError, RecursionError, AttributeError):
+        good = False
+    if not good:
         raise _refuse(f"{file} is damaged", "neuron_parallel_compile --command clean")
     return target, {str(key): str(value) for key, value in options.items()}
 

@@ -28,7 +28,8 @@ _HELP = {
     "Tensor engine": "Use BF16 or FP8 operands, fill 128 x 512 tiles, keep the operand that stays (moving the other).",
     "Vector engine": "Give element-wise work to the Scalar and GpSimd engines too, fuse it (tensor_scalar, "
     "activation with scale and bias), and compute in BF16 where it is faster.",
-    "Scalar engine": "Fold scale, bias and reduction into the activation; give copies and additions to the Vector engine.",
+    "Scalar engine": "Fold scale, bias and reduction into the activation; give copies and additions to the Vector "
+    "engine.",
     "DMA latency": "Start loads earlier (two buffers), and join small ones: each waits for its own latency.",
     "semaphores": "Let fewer instructions wait for each other: longer tiles, fewer steps between engines.",
     "GpSimd engine": "Give work that other engines can do to them: GpSimd is the slowest for element-wise work.",
@@ -49,10 +50,9 @@ def _bound_sections(profile: dict[str, Any]) -> list[Section]:
     for row in profile["bound_by"]["shares"]:
         resource = str(row["resource"])
         if resource in _HELP:
-            found.append(
-                Section(f"Bound by {resource}", f"{row['percent']:.0f} % of the critical path ({row['ns'] / 1e3:.2f} us)",
-                        _HELP[resource], "Other resources bound the run then: predict it again.", row["ns"])
-            )  # fmt: skip
+            symptom = f"{row['percent']:.0f} % of the critical path ({row['ns'] / 1e3:.2f} us)"
+            tradeoff = "Other resources bound the run then: predict it again."
+            found.append(Section(f"Bound by {resource}", symptom, _HELP[resource], tradeoff, row["ns"]))
     return found
 
 
@@ -94,8 +94,9 @@ def _flops_sections(profile: dict[str, Any]) -> list[Section]:
     # FP32 products take four passes of the Tensor engine where BF16 takes one.
     return [
         Section("Products in FP32", f"{100 * wide / total:.0f} % of the arithmetic is FP32",
-                "Cast operands to BF16 (auto_cast=\"matmult\", or in the program): the Tensor engine then takes a quarter "
-                "of the passes.", "Products round to 8 bits of mantissa: check the results (opentrn diff).", 0.75 * busy)
+                "Cast operands to BF16 (auto_cast=\"matmult\", or in the program): the Tensor engine then takes a "
+                "quarter of the passes.", "Products round to 8 bits of mantissa: check the results (opentrn diff).",
+                0.75 * busy)
     ]  # fmt: skip
 
 

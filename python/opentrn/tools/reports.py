@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 _LINE_BYTES_MAX = 16 << 20
-_NO_REPORT = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
+# What a companion raises for a line that is no report.
+NO_REPORT = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
 
 
 def each(program: str, take: Callable[[dict[str, Any]], None]) -> int:
@@ -19,7 +20,7 @@ def each(program: str, take: Callable[[dict[str, Any]], None]) -> int:
             is_report = isinstance(report, dict)
             if is_report:
                 take(report)
-        except _NO_REPORT:
+        except NO_REPORT:
             is_report = False
         if not is_report:
             print(f"{program}: a line that is no report is passed over", file=sys.stderr)
