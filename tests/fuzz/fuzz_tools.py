@@ -163,9 +163,10 @@ def words_of(rng: random.Random, known: list[str]) -> list[str]:
 # -- targets
 
 NEURONX_CC = [
-    "compile", "model.hlo", "--framework", "XLA", "--target", "trn2", "--output", "-O1", "-O", "--optlevel", "3", "-lnc",
-    "2", "--auto-cast", "matmult", "--auto-cast-type", "bf16", "--verbose", "35", "--pipeline", "SaveTemps",
-    "--model-type", "transformer", "--native-int64", "enabled", "--internal-x", "--logfile", "--distribution-strategy", "'", '"',
+    "compile", "model.hlo", "--framework", "XLA", "--target", "trn2", "--output", "-O1", "-O", "--optlevel", "3",
+    "-lnc", "2", "--auto-cast", "matmult", "--auto-cast-type", "bf16", "--verbose", "35", "--pipeline", "SaveTemps",
+    "--model-type", "transformer", "--native-int64", "enabled", "--internal-x", "--logfile",
+    "--distribution-strategy", "'", '"',
 ]  # fmt: skip
 
 
