@@ -162,7 +162,7 @@ def run(job: Job, paths: list[Path]) -> tuple[bool, str]:
             each.kill()
     good = all(each.returncode == 0 for each in started)
     if not good:
-        print("\n".join(error[-800:] for _, error in said), file=sys.stderr)
+        print("\n".join(error[-4000:] for _, error in said), file=sys.stderr)
     return good, "".join(out for out, _ in said)
 
 

@@ -23,6 +23,9 @@ hosts = sorted(json.loads(os.environ["SM_HOSTS"]))
 print(len(hosts), hosts.index(os.environ["SM_CURRENT_HOST"]), hosts[0])')
 fi
 
+# A node alone needs no name of its own to be found.
+if ((nodes == 1)); then main=127.0.0.1; fi
+
 # Cores: what the scheduler gave this job, else all that neuron-ls lists.
 if [[ -n ${NEURON_RT_VISIBLE_CORES:-} ]]; then
   cores=$(python3 -c '

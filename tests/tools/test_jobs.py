@@ -36,9 +36,8 @@ def test_the_entry_point_starts_torchrun_on_every_node(job, paths):
         assert each.returncode == 0, error
         words = said.split("\n")[:-1]
         options = dict(zip(words[:10:2], words[1:10:2]))
-        main = "algo-1" if job.name == "sagemaker" else "127.0.0.1"
         assert options == {
-            "--nnodes": str(nodes), "--node-rank": str(number), "--master-addr": main, "--master-port": "29512",
+            "--nnodes": str(nodes), "--node-rank": str(number), "--master-addr": "127.0.0.1", "--master-port": "29512",
             "--nproc-per-node": cores,
         }  # fmt: skip
         assert words[10].endswith("ddp_torch.py") and words[11:] == ["--steps", "20"]
@@ -58,4 +57,4 @@ def test_the_entry_point_counts_ranges_and_knows_its_host(paths):
                   "NEURON_RT_VISIBLE_CORES": "0-3,8"}]  # fmt: skip
     (started,) = jobs.start(job, paths, 1, OPENTRN_RUN_DIR="off")
     words = started.communicate(timeout=120)[0].split("\n")
-    assert words[:4] == ["--nnodes", "2", "--node-rank", "1"] and words[9] == "5"
+    assert words[:6] == ["--nnodes", "2", "--node-rank", "1", "--master-addr", "algo-1"] and words[9] == "5"

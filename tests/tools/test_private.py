@@ -68,7 +68,8 @@ def test_the_extender_repeats_nothing_of_a_request(capfd):
         pod = {"spec": {"containers": [{"env": [{"name": "TOKEN", "value": SECRET}],
                                         "resources": {"limits": {"aws.amazon.com/neuron": 1}}}]}}  # fmt: skip
         for verb, body in (
-            ("filter", {"pod": pod, "nodenames": ["n"]}), ("bind", {"podName": SECRET, "podNamespace": "d", "node": "n"})
+            ("filter", {"pod": pod, "nodenames": ["n"]}),
+            ("bind", {"podName": SECRET, "podNamespace": "d", "node": "n"}),
         ):  # fmt: skip
             request = urllib.request.Request(
                 f"http://127.0.0.1:{serving.server_address[1]}/{verb}", json.dumps(body).encode(),

@@ -58,7 +58,7 @@ def _refuse(message: str, hint: str = "") -> InputError:
 
 
 def _say(who: str, text: str) -> None:
-    print(f"INFO ||{who}||: {text}", flush=True)
+    print(f"INFO ||NEURON_{who}||: {text}", flush=True)
 
 
 def folder() -> Path:
@@ -97,7 +97,7 @@ def _sort_in(found: Path, place: Path) -> Path:
 
 def collect(place: Path, program: list[str]) -> int:
     """Runs the program and keeps its graphs; its status."""
-    _say("NEURON_CACHE", f"Compile cache path: {place}")
+    _say("CACHE", f"Compile cache path: {place}")
     try:
         place.mkdir(mode=0o755, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=place, prefix="collect-") as run:
@@ -115,7 +115,7 @@ def collect(place: Path, program: list[str]) -> int:
             found = [path for path in sorted(Path(run).iterdir()) if path.suffix in (".mlir", ".mlirbc")]
             for path in found:
                 kept = _sort_in(path, place)
-                _say("NEURON_CC_WRAPPER", f"Extracting graphs ({kept}) for ahead-of-time parallel compilation. "
+                _say("CC_WRAPPER", f"Extracting graphs ({kept}) for ahead-of-time parallel compilation. "
                      "No compilation was done.")  # fmt: skip
             return status
     except OSError as error:
@@ -190,15 +190,15 @@ def compile_all(place: Path) -> int:
     """Prints AWS's summary; 1 where a graph does not compile."""
     found = graphs(place)
     retries, again = _retries(), retries_failed(os.environ.get("NEURON_CC_FLAGS", ""))
-    _say("NEURON_CACHE", f"Current remaining items are {len(found)}, locked are 0, failed are 0, done are 0, "
+    _say("CACHE", f"Current remaining items are {len(found)}, locked are 0, failed are 0, done are 0, "
          f"total is {len(found)}")  # fmt: skip
-    _say("NEURON_PARALLEL_COMPILE", f"master grab hlos to compile: {[str(path) for path in found]}")
+    _say("PARALLEL_COMPILE", f"master grab hlos to compile: {[str(path) for path in found]}")
     os.environ["OPENTRN_CACHE"] = str(place)
     with ProcessPoolExecutor(max_workers=max(1, min(len(found), os.cpu_count() or 1))) as pool:
         count = len(found)
         outcomes = list(pool.map(_compiled, found, [retries] * count, [again] * count))
     good = sum(not each.why for each in outcomes)
-    _say("NEURON_CACHE", f"Current remaining items are 0, locked are 0, failed are {len(found) - good}, "
+    _say("CACHE", f"Current remaining items are 0, locked are 0, failed are {len(found) - good}, "
          f"done are {good}, total is {len(found)}")  # fmt: skip
     counts = {name: count for name, count in (("true", good), ("false", len(found) - good)) if count}
     report = {
@@ -206,7 +206,7 @@ def compile_all(place: Path) -> int:
         for path, each in zip(found, outcomes, strict=True)
     }
     text = json.dumps({"compilation_summary": counts, "compilation_report": report}, indent=4)
-    _say("NEURON_PARALLEL_COMPILE", text)
+    _say("PARALLEL_COMPILE", text)
     for path, each in zip(found, outcomes, strict=True):
         if each.why:
             print(f"ERROR ||NEURON_PARALLEL_COMPILE||: {path}: {each.why}", file=sys.stderr)
@@ -215,9 +215,9 @@ def compile_all(place: Path) -> int:
         ("successful compilations", good),
         ("failed compilations", len(found) - good),
     ):
-        _say("NEURON_PARALLEL_COMPILE", f"Total {what}: {count}")
+        _say("PARALLEL_COMPILE", f"Total {what}: {count}")
     if (place / "jax").is_dir():
-        _say("NEURON_CACHE", f"JAX takes its programs from the cache with JAX_COMPILATION_CACHE_DIR={place / 'jax'}")
+        _say("CACHE", f"JAX takes its programs from the cache with JAX_COMPILATION_CACHE_DIR={place / 'jax'}")
     return 0 if good == len(found) else 1
 
 
@@ -251,7 +251,7 @@ def analyze(place: Path, output: Path, verbosity: int) -> int:
     except OSError as error:
         raise _refuse(f"{output}: {error.strerror}", "--analyze-output names a folder") from error
     print(output / "result.json")
-    _say("NEURON_PARALLEL_COMPILE", f"operations that no device kernel takes: {', '.join(lacking) or 'none'}")
+    _say("PARALLEL_COMPILE", f"operations that no device kernel takes: {', '.join(lacking) or 'none'}")
     return 1 if lacking or broken else 0
 
 
@@ -306,7 +306,7 @@ def _clear_locks(place: Path) -> int:
     removed = cache.sweep()
     for left in place.glob("collect-*"):
         shutil.rmtree(left, ignore_errors=True)
-    _say("NEURON_CACHE", f"{removed[0] if removed else 0} half-written files removed; there are no locks")
+    _say("CACHE", f"{removed[0] if removed else 0} half-written files removed; there are no locks")
     return 0
 
 
