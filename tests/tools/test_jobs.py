@@ -22,7 +22,7 @@ def paths(tmp_path_factory):
 
 
 # Nodes, cores of each.
-EXPECTED = {"aws-batch": (2, "1"), "ecs": (1, "2"), "parallelcluster": (2, "2"), "sagemaker": (1, "2")}
+EXPECTED = {"aws-batch": (2, "32"), "ecs": (1, "2"), "parallelcluster": (2, "32"), "sagemaker": (1, "2")}
 
 
 @pytest.mark.parametrize("job", jobs.jobs(), ids=lambda job: job.name)
@@ -45,8 +45,8 @@ def test_the_entry_point_starts_torchrun_on_every_node(job, paths):
 
 def test_a_job_that_does_not_fit_its_instance_is_told():
     job = jobs.jobs()[0]
-    job.devices = [*job.devices, "/dev/neuron1"]
-    assert jobs.lacking(job) == "trn1.2xlarge has no /dev/neuron1"
+    job.devices = [*job.devices, "/dev/neuron16"]
+    assert jobs.lacking(job) == "trn1.32xlarge has no /dev/neuron16"
     job.devices, job.environment = [], {"NEURON_PLATFORM_TARGET_OVERRIDE": "trn2.48xlarge"}
     assert "names trn2.48xlarge" in jobs.lacking(job)
 

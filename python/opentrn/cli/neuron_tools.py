@@ -157,7 +157,8 @@ class _Refused(argparse.Action):
     """An option of AWS's that is refused by its name, with the reason, when the command is run."""
 
     def __init__(self, *words: Any, why: str, **more: Any) -> None:
-        super().__init__(*words, nargs="?", help=argparse.SUPPRESS, default=argparse.SUPPRESS, **more)
+        more |= {"nargs": "?", "help": argparse.SUPPRESS, "default": argparse.SUPPRESS}
+        super().__init__(*words, **more)
         self._why = why
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:

@@ -162,7 +162,7 @@ SYSTEM_TABLE = [
 
 def system_rows(processes: list[Process]) -> list[dict[str, Any]]:
     """Rows of SystemProfileEvents."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for process in processes:
         for event in process.events:
             extra = {key: event[key] for key in ("model_id", "nc_timestamp_ns") if key in event}
@@ -177,7 +177,7 @@ def system_rows(processes: list[Process]) -> list[dict[str, Any]]:
 
 
 def _host_rows(processes: list[Process], file: str, key: str) -> list[dict[str, Any]]:
-    rows = []
+    rows: list[dict[str, Any]] = []
     for process in processes:
         if (process.folder / file).is_file():
             found = _json_of(process.folder / file, key)

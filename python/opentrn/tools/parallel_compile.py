@@ -225,7 +225,7 @@ def _analysis(place: Path, verbosity: int) -> dict[str, Any]:
     """Of each graph its operations, and which of them no device kernel takes."""
     from opentrn.model import compiled
 
-    rows = {}
+    rows: dict[str, Any] = {}
     for path in graphs(place):
         try:
             found = [asdict(row) for row in compiled.coverage(path)]
